@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+#include "deckle/base/error.h"
+#include "deckle/base/half.h"
+
+namespace deckle {
+
+/// Element types. The order is also the order of promotion within a category.
+enum class DType : uint8_t { bool_, uint8, int32, int64, float16, bfloat16, float32, float64 };
+
+inline constexpr int kDTypeCount = 8;
+
+constexpr int64_t item_size(DType dtype) {
+  constexpr int64_t sizes[kDTypeCount] = {1, 1, 4, 8, 2, 2, 4, 8};
+  return sizes[static_cast<int>(dtype)];
+}
+
+constexpr std::string_view name(DType dtype) {
+  constexpr std::string_view names[kDTypeCount] = {"bool", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64"};
+  return names[static_cast<int>(dtype)];
+}
+
+constexpr bool is_floating(DType dtype) { return dtype >= DType::float16; }
+constexpr bool is_integral(DType dtype) { return !is_floating(dtype); }
+
+template <typename T>
+struct TypeTag {
+  using type = T;
+};
+
+namespace detail {
+template <typename T>
+struct DTypeOf;
+template <> struct DTypeOf<bool> { static constexpr DType value = DType::bool_; };
+template <> struct DTypeOf<uint8_t> { static constexpr DType value = DType::uint8; };
+template <> struct DTypeOf<int32_t> { static constexpr DType value = DType::int32; };
+template <> struct DTypeOf<int64_t> { static constexpr DType value = DType::int64; };
+template <> struct DTypeOf<float16> { static constexpr DType value = DType::float16; };
+template <> struct DTypeOf<bfloat16> { static constexpr DType value = DType::bfloat16; };
+template <> struct DTypeOf<float> { static constexpr DType value = DType::float32; };
+template <> struct DTypeOf<double> { static constexpr DType value = DType::float64; };
+}  // namespace detail
+
+template <typename T>
+inline constexpr DType dtype_of = detail::DTypeOf<T>::value;
+
+/// Calls `f(TypeTag<T>{})` with the C++ type of `dtype`.
+template <typename F>
+decltype(auto) visit(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::bool_: return f(TypeTag<bool>{});
+    case DType::uint8: return f(TypeTag<uint8_t>{});
+    case DType::int32: return f(TypeTag<int32_t>{});
+    case DType::int64: return f(TypeTag<int64_t>{});
+    case DType::float16: return f(TypeTag<float16>{});
+    case DType::bfloat16: return f(TypeTag<bfloat16>{});
+    case DType::float32: return f(TypeTag<float>{});
+    case DType::float64: return f(TypeTag<double>{});
+  }
+  throw Error(ErrorKind::runtime, "corrupt dtype");
+}
+
+/// As visit, for the four floating types only; throws for others.
+template <typename F>
+decltype(auto) visit_floating(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::float16: return f(TypeTag<float16>{});
+    case DType::bfloat16: return f(TypeTag<bfloat16>{});
+    case DType::float32: return f(TypeTag<float>{});
+    case DType::float64: return f(TypeTag<double>{});
+    default: throw Error("expected a floating dtype, got " + std::string(name(dtype)));
+  }
+}
+
+}  // namespace deckle
