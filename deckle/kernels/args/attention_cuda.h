@@ -1,0 +1,69 @@
+// Plain arguments of the CUDA attention kernels, shared by forward and backward. Everything points to device memory.
+#pragma once
+
+#include <cstdint>
+
+namespace deckle::kernels {
+
+/// Element type of q, k, v, out and their gradients; arithmetic is in float32.
+enum class AttentionElement : int32_t { bf16 = 0, f16 = 1 };
+
+/// A [B, L, H, D] tensor, or [sum of L, H, D] if ragged. Strides in elements; D is contiguous, the other strides are multiples of 8 and
+/// the address of 16 bytes.
+struct AttentionTensor {
+  void* data = nullptr;
+  int64_t batch_stride = 0;  // unused if ragged
+  int64_t row_stride = 0;
+  int64_t head_stride = 0;
+};
+
+inline constexpr int32_t kUnboundedWindow = 1 << 30;
+
+/// Every query row attends one interval of keys. With c = row (+ N - M if bottom_right): [max(0, c - left), min(N, c + right + 1)).
+/// Full: both unbounded. Causal: right = 0. A row with an empty interval gets zeros and LSE = -inf.
+struct AttentionMask {
+  int32_t left = kUnboundedWindow;
+  int32_t right = kUnboundedWindow;
+  bool bottom_right = true;
+};
+
+/// Sizes. Ragged if the offsets are given: int64 [batch + 1] on the device, non-decreasing from 0; query and key lengths may differ and be zero;
+/// rows past the last offset are neither read nor written. Then query_rows and key_rows are the total rows allocated.
+struct AttentionSizes {
+  int32_t batch = 0;
+  int32_t heads = 0;
+  int32_t kv_heads = 0;  // divides heads; query head h reads kv head h / (heads / kv_heads)
+  int32_t head_dim = 0;
+  int32_t value_dim = 0;
+  int64_t query_rows = 0;  // M, or all query rows of the batch
+  int64_t key_rows = 0;    // N, or all key rows of the batch
+  const int64_t* query_offsets = nullptr;
+  const int64_t* key_offsets = nullptr;
+
+  bool ragged() const { return query_offsets != nullptr; }
+};
+
+/// What forward and backward have in common.
+struct AttentionProblem {
+  AttentionElement element = AttentionElement::bf16;
+  AttentionSizes sizes;
+  AttentionMask mask;
+  float scale = 1.0f;  // scores = scale * q kᵀ; any finite value
+  AttentionTensor q, k, v, out;
+  /// Log-sum-exp of each row of scores, natural log, float32: [B, H, M], or [H, query_rows] if ragged. Forward writes it unless null.
+  float* lse = nullptr;
+  /// Scratch of at least *_workspace_bytes, 256-byte aligned, not shared by launches that may overlap. Its contents need no preparation.
+  void* workspace = nullptr;
+  int64_t workspace_bytes = 0;
+};
+
+struct AttentionBackward {
+  AttentionProblem problem;  // out and lse as forward wrote them
+  AttentionTensor grad_out;
+  const float* grad_lse = nullptr;  // laid out as lse; null: zero
+  AttentionTensor grad_q, grad_k, grad_v;
+  /// Bit-equal from run to run. False allows an unordered sum for grad_q.
+  bool deterministic = true;
+};
+
+}  // namespace deckle::kernels

@@ -1,0 +1,87 @@
+// Barriers of one thread block: mbarriers, on which the copy engine and warpgroups meet, and named hardware barriers,
+// on which warpgroups meet (a round trip of 88 clocks against 283 for a pair of mbarriers).
+#pragma once
+
+#include <cstdint>
+
+namespace deckle::kernels::cuda::arch {
+
+/// A 64-bit mbarrier in shared memory. Phases alternate: phase n completes parity n % 2.
+struct alignas(8) Barrier {
+  uint64_t word;
+};
+
+__device__ __forceinline__ uint32_t shared_address(const void* pointer) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+/// `count` arrivals (plus the bytes announced with expect_bytes) complete a phase. One thread; then fence_barrier_init and a block barrier.
+__device__ __forceinline__ void init_barrier(Barrier& barrier, uint32_t count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&barrier)), "r"(count) : "memory");
+}
+
+__device__ __forceinline__ void fence_barrier_init() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+/// Arrives and announces `bytes` that copies will deliver in this phase.
+__device__ __forceinline__ void expect_bytes(Barrier& barrier, uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&barrier)), "r"(bytes) : "memory");
+}
+
+__device__ __forceinline__ void arrive(Barrier& barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&barrier)) : "memory");
+}
+
+/// Blocks until the phase of the given parity has completed; a fresh barrier lets a wait for parity 1 pass.
+/// The loop is inside the asm: as a C++ loop beside in-flight wgmmas it makes ptxas spill and serialise them (C7512).
+__device__ __forceinline__ void wait(Barrier& barrier, uint32_t parity) {
+#ifdef DECKLE_CUDA_BOUNDED_WAITS  // a deadlock traps after seconds instead of hanging: for tests of new kernels
+  asm volatile(
+      "{\n"
+      ".reg .pred done, again;\n"
+      ".reg .u32 tries;\n"
+      "mov.u32 tries, 0;\n"
+      "RETRY:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1, 1000;\n"
+      "@done bra DONE;\n"
+      "add.u32 tries, tries, 1;\n"
+      "setp.lt.u32 again, tries, 4000000;\n"
+      "@again bra RETRY;\n"
+      "trap;\n"
+      "DONE:\n"
+      "}" ::"r"(shared_address(&barrier)),
+      "r"(parity)
+      : "memory");
+#else
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "RETRY:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@done bra DONE;\n"
+      "bra RETRY;\n"
+      "DONE:\n"
+      "}" ::"r"(shared_address(&barrier)),
+      "r"(parity)
+      : "memory");
+#endif
+}
+
+/// Named barrier `id` (1..15; 0 is __syncthreads) over `threads` threads, arrivals and waiters counted together.
+template <int threads>
+__device__ __forceinline__ void named_sync(int id) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(threads) : "memory");
+}
+
+template <int threads>
+__device__ __forceinline__ void named_arrive(int id) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "n"(threads) : "memory");
+}
+
+/// Makes ordinary stores to shared memory visible to wgmma and the copy engine: each writing thread, before the barrier.
+__device__ __forceinline__ void fence_shared_for_async() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+}  // namespace deckle::kernels::cuda::arch

@@ -1,0 +1,60 @@
+#include "deckle/kernels/cuda/tile/tensor_map.h"
+
+#include <cuda_runtime_api.h>
+#include <cudaTypedefs.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+namespace deckle::kernels::cuda::tile {
+namespace {
+
+// Fetched through the runtime, so nothing links against the driver library.
+PFN_cuTensorMapEncodeTiled_v12000 encode_function() {
+  static const auto function = [] {
+    void* pointer = nullptr;
+    cudaDriverEntryPointQueryResult status{};
+    cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &pointer, 12000, cudaEnableDefault, &status);
+    if (pointer == nullptr || status != cudaDriverEntryPointSuccess) {
+      throw std::runtime_error("attention: the driver has no cuTensorMapEncodeTiled (CUDA 12 or newer is needed)");
+    }
+    return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(pointer);
+  }();
+  return function;
+}
+
+}  // namespace
+
+CUtensorMap make_tensor_map(const TensorMapShape& shape, int box_rows) {
+  constexpr int64_t kBytes = 2;
+  auto* base = static_cast<char*>(shape.data);
+  // An empty dim or an unused stride is not accepted by the driver; such a map is made but never read.
+  const auto at_least_one = [](int64_t n) { return static_cast<cuuint64_t>(std::max<int64_t>(n, 1)); };
+  const auto stride = [](int64_t elements) { return static_cast<cuuint64_t>(elements > 0 ? elements * kBytes : 16); };
+
+  cuuint64_t sizes[4] = {at_least_one(shape.columns), at_least_one(shape.rows), at_least_one(shape.heads), at_least_one(shape.batch)};
+  cuuint64_t strides[3] = {stride(shape.row_stride), stride(shape.head_stride), stride(shape.batch_stride)};
+  if (shape.ragged) {
+    base -= kRaggedRows * shape.row_stride * kBytes;
+    sizes[1] = kRaggedRows;
+    sizes[3] = kRaggedRows + kRaggedRows;
+    strides[2] = strides[0];
+  }
+  const cuuint32_t box[4] = {64, static_cast<cuuint32_t>(box_rows), 1, 1};
+  const cuuint32_t element_strides[4] = {1, 1, 1, 1};
+  CUtensorMap map{};
+  const CUresult result = encode_function()(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, base, sizes, strides, box, element_strides,
+                                            CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result != CUDA_SUCCESS) {
+    throw std::runtime_error("attention: the copy engine refuses a tensor of " + std::to_string(shape.batch) + " x " +
+                             std::to_string(shape.rows) + " rows, " + std::to_string(shape.heads) + " heads, " +
+                             std::to_string(shape.columns) + " columns with strides " + std::to_string(shape.batch_stride) + ", " +
+                             std::to_string(shape.row_stride) + ", " + std::to_string(shape.head_stride) +
+                             " (the address must be a multiple of 16 bytes and each stride of 8 elements)");
+  }
+  return map;
+}
+
+}  // namespace deckle::kernels::cuda::tile

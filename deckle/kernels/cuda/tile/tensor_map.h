@@ -1,0 +1,29 @@
+// Tensor maps: how the copy engine sees a [batch, row, head, column] tensor of 16-bit values.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+namespace deckle::kernels::cuda::tile {
+
+/// Rows a ragged map can address on either side of a sequence's end.
+inline constexpr int64_t kRaggedRows = int64_t{1} << 30;
+
+struct TensorMapShape {
+  void* data;
+  int64_t batch_stride, row_stride, head_stride;  // elements
+  int64_t batch, rows, heads, columns;
+  bool ragged;
+};
+
+/// A map of boxes of `box_rows` rows x 64 columns of one head. Dense coordinates: (column, row, head, batch).
+///
+/// Ragged: the row dim is described twice with one stride. Row i of the sequence at [start, start + length) has coordinates
+/// (column, kRaggedRows - length + i, head, start + length): the address is that of row start + i, and rows at or past the end lie outside
+/// the map, so the hardware reads them as zeros and drops their stores. Rows before the start are not clipped.
+///
+/// Throws std::runtime_error with the failing shape if the driver refuses it.
+CUtensorMap make_tensor_map(const TensorMapShape& shape, int box_rows);
+
+}  // namespace deckle::kernels::cuda::tile
