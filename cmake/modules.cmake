@@ -1,0 +1,39 @@
+# One object library per folder of deckle/, all linked into one library, deckle::deckle.
+
+set(DECKLE_MODULES "" CACHE INTERNAL "")
+
+# deckle_module(NAME): every .cpp of deckle/NAME.
+function(deckle_module name)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/deckle/${name}/*.cpp)
+  if(sources)
+    add_library(deckle_${name} OBJECT ${sources})
+    target_link_libraries(deckle_${name} PUBLIC deckle_settings fmt::fmt OpenMP::OpenMP_CXX)
+    set(DECKLE_MODULES ${DECKLE_MODULES} deckle_${name} CACHE INTERNAL "")
+  endif()
+endfunction()
+
+# deckle_kernels_module(BACKEND): every .cpp of deckle/kernels/BACKEND, compiled for speed.
+function(deckle_kernels_module name)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/deckle/kernels/${name}/*.cpp)
+  add_library(deckle_kernels_${name} OBJECT ${sources})
+  target_compile_options(deckle_kernels_${name} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O3>)
+  target_include_directories(deckle_kernels_${name} PRIVATE
+    ${DECKLE_HWY_INCLUDE} ${DECKLE_DNNL_INCLUDE} ${DECKLE_OPENBLAS_INCLUDE})
+  target_link_libraries(deckle_kernels_${name} PUBLIC deckle_settings fmt::fmt OpenMP::OpenMP_CXX)
+  set(DECKLE_MODULES ${DECKLE_MODULES} deckle_kernels_${name} CACHE INTERNAL "")
+endfunction()
+
+# The library itself, once all modules are known.
+function(deckle_library)
+  add_library(deckle)
+  add_library(deckle::deckle ALIAS deckle)
+  foreach(module ${DECKLE_MODULES})
+    target_sources(deckle PRIVATE $<TARGET_OBJECTS:${module}>)
+    if(TARGET deckle_generated_sources AND NOT module STREQUAL deckle_generated)
+      add_dependencies(${module} deckle_generated_sources)
+    endif()
+  endforeach()
+  set_target_properties(deckle PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION} SOVERSION 0)
+  target_link_libraries(deckle PUBLIC deckle_settings fmt::fmt OpenMP::OpenMP_CXX
+    PRIVATE ${DECKLE_HWY} ${DECKLE_DNNL} ${DECKLE_OPENBLAS} Threads::Threads)
+endfunction()

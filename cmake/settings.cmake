@@ -1,0 +1,24 @@
+# How everything is compiled: C++20, position independent, one include root (the repository's), ccache where present.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+find_program(DECKLE_CCACHE ccache)
+if(DECKLE_CCACHE AND PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${DECKLE_CCACHE})
+endif()
+
+set(DECKLE_GENERATED_DIR ${PROJECT_BINARY_DIR}/generated)
+
+add_library(deckle_settings INTERFACE)
+target_include_directories(deckle_settings INTERFACE
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${DECKLE_GENERATED_DIR}> $<INSTALL_INTERFACE:include>)
+target_compile_options(deckle_settings INTERFACE
+  $<BUILD_INTERFACE:-Wall> $<BUILD_INTERFACE:-Wextra> $<$<BOOL:${DECKLE_WERROR}>:-Werror>)

@@ -1,0 +1,112 @@
+#include "deckle/core/allocator.h"
+
+#include <sys/mman.h>
+
+#include <array>
+#include <bit>
+#include <cstdlib>
+#include <mutex>
+#include <vector>
+
+#include "deckle/base/check.h"
+
+namespace deckle {
+namespace {
+
+constexpr int64_t kAlignment = 64;
+constexpr int64_t kHugePage = int64_t{2} << 20;
+
+/// Sizes are rounded up to one of four steps per power of two, so that at most a fifth of a block is lost.
+int64_t rounded(int64_t bytes) {
+  if (bytes <= 256) return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  const int64_t step = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(bytes - 1))) / 4;
+  return (bytes + step - 1) / step * step;
+}
+
+int bin_of(int64_t size) {
+  if (size <= 256) return static_cast<int>(size / kAlignment);
+  const int power = std::bit_width(static_cast<uint64_t>(size - 1)) - 1;
+  const int64_t step = (int64_t{1} << power) / 4;
+  return 5 + (power - 8) * 4 + static_cast<int>((size - (int64_t{1} << power)) / step) - 1;
+}
+
+/// Freed blocks by size. Leaked on purpose: tensors in static storage may be destroyed after it.
+struct Cache {
+  std::mutex mutex;
+  std::array<std::vector<void*>, 256> bins;
+  MemoryStats stats;
+};
+
+Cache& cache() {
+  static Cache* const instance = new Cache;
+  return *instance;
+}
+
+}  // namespace
+
+MemoryStats memory_stats() {
+  const std::lock_guard lock(cache().mutex);
+  return cache().stats;
+}
+
+void reset_peak_memory() {
+  const std::lock_guard lock(cache().mutex);
+  cache().stats.peak = cache().stats.in_use;
+}
+
+void empty_cache() {
+  const std::lock_guard lock(cache().mutex);
+  for (auto& bin : cache().bins) {
+    for (void* block : bin) std::free(block);
+    bin.clear();
+  }
+  cache().stats.cached = 0;
+}
+
+void* detail::allocate(int64_t bytes) {
+  if (bytes == 0) return nullptr;
+  constexpr int64_t kMost = int64_t{1} << 62;
+  if (bytes < 0 || bytes > kMost) fail(ErrorKind::out_of_memory, "cannot allocate {} bytes", bytes);
+  const int64_t size = rounded(bytes);
+  {
+    Cache& shared = cache();
+    const std::lock_guard lock(shared.mutex);
+    shared.stats.in_use += size;
+    shared.stats.peak = std::max(shared.stats.peak, shared.stats.in_use);
+    auto& bin = shared.bins[bin_of(size)];
+    if (!bin.empty()) {
+      void* const block = bin.back();
+      bin.pop_back();
+      shared.stats.cached -= size;
+      return block;
+    }
+  }
+  void* block = std::aligned_alloc(kAlignment, static_cast<size_t>(size));
+  if (block == nullptr) {
+    empty_cache();
+    block = std::aligned_alloc(kAlignment, static_cast<size_t>(size));
+  }
+  if (block == nullptr) {
+    const std::lock_guard lock(cache().mutex);
+    cache().stats.in_use -= size;
+    fail(ErrorKind::out_of_memory, "cannot allocate {} bytes ({} in use)", bytes, cache().stats.in_use);
+  }
+  if (size >= 2 * kHugePage) madvise(block, static_cast<size_t>(size), MADV_HUGEPAGE);
+  return block;
+}
+
+void detail::deallocate(void* memory, int64_t bytes) noexcept {
+  if (memory == nullptr) return;
+  const int64_t size = rounded(bytes);
+  Cache& shared = cache();
+  const std::lock_guard lock(shared.mutex);
+  shared.stats.in_use -= size;
+  try {
+    shared.bins[bin_of(size)].push_back(memory);
+    shared.stats.cached += size;
+  } catch (...) {
+    std::free(memory);
+  }
+}
+
+}  // namespace deckle

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "deckle/base/small_vector.h"
+
+namespace deckle {
+
+/// An owning list of sizes, strides or dims.
+class Dims : public SmallVector<int64_t, 6> {
+ public:
+  using SmallVector::SmallVector;
+  Dims(std::span<const int64_t> values) : SmallVector(values.begin(), values.end()) {}
+};
+
+/// A read-only list of integers as an argument: from {2, 3}, a vector, Dims or a span. Never store one.
+class Ints : public std::span<const int64_t> {
+ public:
+  using std::span<const int64_t>::span;
+  Ints(std::span<const int64_t> values) : std::span<const int64_t>(values) {}
+  Ints(std::initializer_list<int64_t> values) : std::span<const int64_t>(values.begin(), values.size()) {}
+  Ints(const std::vector<int64_t>& values) : std::span<const int64_t>(values) {}
+  Ints(const Dims& values) : std::span<const int64_t>(values.data(), values.size()) {}
+
+  friend bool operator==(Ints a, Ints b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
+};
+
+/// "[4, 7]".
+std::string to_string(Ints values);
+
+/// Product; throws when it overflows 64 bits or a size is negative.
+int64_t numel_of(Ints sizes);
+
+/// Row-major strides of `sizes`, in elements.
+Dims contiguous_strides(Ints sizes);
+
+/// `dim` in [-rank, rank) as [0, rank); throws naming the shape. A rank of 0 counts as 1, as in PyTorch.
+int64_t wrap_dim(int64_t dim, Ints sizes);
+
+/// The common shape of a and b under NumPy's rules; throws naming both.
+Dims broadcast_shapes(Ints a, Ints b);
+
+}  // namespace deckle

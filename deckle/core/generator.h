@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+
+#include "deckle/base/philox.h"
+
+namespace deckle {
+
+/// An explicit stream of random numbers over Philox4x32-10. Its whole state is two integers, which checkpoints keep.
+/// Results depend on the order of calls alone, never on threads. Not thread-safe: one generator per thread.
+class Generator {
+ public:
+  explicit Generator(uint64_t seed = 0) : seed_(seed) {}
+
+  uint64_t seed() const { return seed_; }
+  uint64_t offset() const { return offset_; }
+  void set_state(uint64_t seed, uint64_t offset) {
+    seed_ = seed;
+    offset_ = offset;
+  }
+
+  /// Takes the next `count` 32-bit words of the stream, in whole blocks of four.
+  PhiloxStream reserve(int64_t count) {
+    const PhiloxStream stream{seed_, offset_};
+    offset_ += static_cast<uint64_t>((count + 3) / 4);
+    return stream;
+  }
+
+ private:
+  uint64_t seed_;
+  uint64_t offset_ = 0;
+};
+
+/// The calling thread's generator, used where an op's Generator argument is not given. Starts with seed 0.
+Generator& default_generator();
+
+/// Restarts the calling thread's default generator.
+void manual_seed(uint64_t seed);
+
+}  // namespace deckle

@@ -1,0 +1,49 @@
+#include "deckle/base/check.h"
+#include "deckle/core/tensor.h"
+#include "deckle/core/tensor_impl.h"
+
+namespace deckle {
+namespace {
+
+constexpr int64_t kEdge = 3;  // values shown at each end of a dim
+
+std::string number(double value, DType dtype) {
+  if (dtype == DType::bool_) return value != 0 ? "true" : "false";
+  if (is_integral(dtype)) return fmt::format("{}", static_cast<int64_t>(value));
+  return fmt::format("{:.4g}", value);
+}
+
+void excerpt(const Tensor& tensor, size_t dim, int64_t offset, size_t indent, std::string& text) {
+  if (dim == tensor.sizes().size()) {
+    text += number(alias(tensor, {}, {}, offset).item(), tensor.dtype());
+    return;
+  }
+  const int64_t size = tensor.sizes()[dim];
+  const bool innermost = dim + 1 == tensor.sizes().size();
+  text += '[';
+  for (int64_t i = 0; i < size; ++i) {
+    if (i > 0) text += innermost ? ", " : ",\n" + std::string(indent + 1, ' ');
+    if (i == kEdge && size > 2 * kEdge) {
+      text += "...";
+      i = size - kEdge - 1;
+      continue;
+    }
+    excerpt(tensor, dim + 1, offset + i * tensor.strides()[dim], indent + 1, text);
+  }
+  text += ']';
+}
+
+}  // namespace
+
+std::string to_string(const Tensor& tensor) {
+  if (!tensor.defined()) return "Tensor(undefined)";
+  std::string text = fmt::format("Tensor{} {}", to_string(tensor.sizes()), name(tensor.dtype()));
+  if (tensor.device().kind != DeviceKind::cpu) return text + " " + to_string(tensor.device());
+  if (tensor.requires_grad()) text += " requires_grad";
+  if (tensor.numel() == 0) return text;
+  text += '\n';
+  excerpt(tensor, 0, tensor.offset(), 0, text);
+  return text;
+}
+
+}  // namespace deckle

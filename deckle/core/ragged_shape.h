@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "deckle/kernels/args/view.h"
+
+namespace deckle {
+
+/// The sizes of the components of a batch along its ragged dims, which come right after the batch dim, and the offsets of
+/// their rows in the packed values. Immutable; shared by every tensor of the same shape.
+class RaggedShape {
+ public:
+  /// `sizes` is [components, ragged_dims], row-major, all >= 0.
+  RaggedShape(std::vector<int64_t> sizes, int ragged_dims = 1);
+
+  int64_t components() const { return components_; }
+  int ragged_dims() const { return ragged_dims_; }
+  int64_t size(int64_t component, int ragged_dim = 0) const {
+    return sizes_[static_cast<size_t>(component * ragged_dims_ + ragged_dim)];
+  }
+  std::span<const int64_t> sizes() const { return sizes_; }
+  std::span<const int64_t> offsets() const { return offsets_; }  // [components + 1]
+  int64_t rows() const { return offsets_.back(); }
+  int64_t max_size(int ragged_dim = 0) const;
+  int64_t min_size(int ragged_dim = 0) const;
+  RaggedView view() const;
+
+  friend bool operator==(const RaggedShape& a, const RaggedShape& b) {
+    return a.ragged_dims_ == b.ragged_dims_ && a.sizes_ == b.sizes_;
+  }
+
+ private:
+  int64_t components_;
+  int ragged_dims_;
+  std::vector<int64_t> sizes_;
+  std::vector<int64_t> offsets_;
+};
+
+/// An opaque, immutable, cheaply copied RaggedShape: the argument type of segment ops.
+class Ragged {
+ public:
+  Ragged() = default;
+  Ragged(std::shared_ptr<const RaggedShape> shape) : shape_(std::move(shape)) {}
+
+  /// From the lengths of one ragged dim.
+  static Ragged from_lengths(std::span<const int64_t> lengths);
+  /// From offsets [components + 1] that start at 0 and never fall.
+  static Ragged from_offsets(std::span<const int64_t> offsets);
+
+  bool defined() const { return shape_ != nullptr; }
+  const RaggedShape* operator->() const { return shape_.get(); }
+  const RaggedShape& operator*() const { return *shape_; }
+
+  /// By content; the pointer is compared first.
+  friend bool operator==(const Ragged& a, const Ragged& b) {
+    return a.shape_ == b.shape_ || (a.defined() && b.defined() && *a.shape_ == *b.shape_);
+  }
+
+ private:
+  std::shared_ptr<const RaggedShape> shape_;
+};
+
+/// "3 components of lengths [5, 2, 9]"; long lists are cut.
+std::string to_string(const Ragged& ragged);
+
+}  // namespace deckle

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <string>
+
+#include "deckle/base/dtype.h"
+
+namespace deckle {
+
+/// A number of any kind as an argument. It takes part in type promotion by its category alone (bool < integer < floating),
+/// so float32 * 2.5 stays float32.
+class Scalar {
+ public:
+  Scalar() : Scalar(int64_t{0}) {}
+  Scalar(bool value) : dtype_(DType::bool_), integer_(value) {}
+  template <std::integral T>
+    requires(!std::same_as<T, bool>)
+  Scalar(T value) : dtype_(DType::int64), integer_(static_cast<int64_t>(value)) {}
+  template <std::floating_point T>
+  Scalar(T value) : dtype_(DType::float64), floating_(static_cast<double>(value)) {}
+
+  DType dtype() const { return dtype_; }  // bool_, int64 or float64
+  bool is_floating() const { return dtype_ == DType::float64; }
+  double to_double() const { return is_floating() ? floating_ : static_cast<double>(integer_); }
+  int64_t to_int64() const { return is_floating() ? static_cast<int64_t>(floating_) : integer_; }
+  bool is_zero() const { return is_floating() ? floating_ == 0 : integer_ == 0; }
+
+  friend bool operator==(const Scalar& a, const Scalar& b) { return a.to_double() == b.to_double(); }
+
+ private:
+  DType dtype_;
+  union {
+    int64_t integer_;
+    double floating_;
+  };
+};
+
+std::string to_string(const Scalar& scalar);
+
+}  // namespace deckle

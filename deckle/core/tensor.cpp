@@ -1,0 +1,132 @@
+#include "deckle/core/tensor.h"
+
+#include <cstring>
+
+#include "deckle/base/check.h"
+#include "deckle/core/tensor_impl.h"
+
+namespace deckle {
+namespace {
+
+const TensorImpl& impl_of(const Tensor& tensor) {
+  if (!tensor.defined()) [[unlikely]] throw Error("the tensor is undefined");
+  return *tensor.impl();
+}
+
+}  // namespace
+
+int64_t Tensor::dim() const { return static_cast<int64_t>(impl_of(*this).sizes.size()); }
+Ints Tensor::sizes() const { return impl_of(*this).sizes; }
+Ints Tensor::strides() const { return impl_of(*this).strides; }
+int64_t Tensor::numel() const { return impl_of(*this).numel; }
+int64_t Tensor::offset() const { return impl_of(*this).offset; }
+DType Tensor::dtype() const { return impl_of(*this).dtype; }
+Device Tensor::device() const { return impl_of(*this).storage->device(); }
+const std::shared_ptr<Storage>& Tensor::storage() const { return impl_of(*this).storage; }
+uint64_t Tensor::version() const { return impl_of(*this).storage->version(); }
+
+int64_t Tensor::size(int64_t dim) const {
+  check(this->dim() > 0, "size({}) of a tensor without dims", dim);
+  return sizes()[static_cast<size_t>(wrap_dim(dim, sizes()))];
+}
+
+int64_t Tensor::stride(int64_t dim) const {
+  check(this->dim() > 0, "stride({}) of a tensor without dims", dim);
+  return strides()[static_cast<size_t>(wrap_dim(dim, sizes()))];
+}
+
+bool Tensor::is_contiguous() const {
+  const TensorImpl& impl = impl_of(*this);
+  if (impl.numel == 0) return true;
+  int64_t expected = 1;
+  for (size_t dim = impl.sizes.size(); dim-- > 0;) {
+    if (impl.sizes[dim] != 1 && impl.strides[dim] != expected) return false;
+    expected *= impl.sizes[dim];
+  }
+  return true;
+}
+
+void* Tensor::raw_data() const {
+  const TensorImpl& impl = impl_of(*this);
+  if (impl.numel == 0) return nullptr;
+  return static_cast<char*>(impl.storage->data()) + impl.offset * item_size(impl.dtype);
+}
+
+void Tensor::require_dtype(DType wanted) const {
+  check(dtype() == wanted, "the tensor is {}, not {}", name(dtype()), name(wanted));
+}
+
+double Tensor::item_as_double() const {
+  check(numel() == 1, "item() needs one element; the tensor has shape {}", to_string(sizes()));
+  return visit(dtype(), [&]<typename T>(TypeTag<T>) { return static_cast<double>(*static_cast<const T*>(raw_data())); });
+}
+
+std::vector<double> Tensor::to_doubles() const {
+  const TensorImpl& impl = impl_of(*this);
+  std::vector<double> values;
+  values.reserve(static_cast<size_t>(impl.numel));
+  if (impl.numel == 0) return values;
+  visit(impl.dtype, [&]<typename T>(TypeTag<T>) {
+    const T* const data = static_cast<const T*>(raw_data());
+    Dims index(impl.sizes.size());
+    int64_t position = 0;
+    while (true) {
+      values.push_back(static_cast<double>(data[position]));
+      size_t dim = impl.sizes.size();
+      while (dim-- > 0) {
+        position += impl.strides[dim];
+        if (++index[dim] < impl.sizes[dim]) break;
+        position -= impl.sizes[dim] * impl.strides[dim];
+        index[dim] = 0;
+      }
+      if (dim == static_cast<size_t>(-1)) break;
+    }
+  });
+  return values;
+}
+
+Tensor make_tensor(std::shared_ptr<Storage> storage, Ints sizes, Ints strides, int64_t offset, DType dtype) {
+  auto impl = std::make_shared<TensorImpl>();
+  impl->numel = numel_of(sizes);
+  if (impl->numel > 0) {
+    int64_t first = offset, last = offset;
+    for (size_t dim = 0; dim < sizes.size(); ++dim) {
+      int64_t extent = 0;
+      check(!__builtin_mul_overflow(sizes[dim] - 1, strides[dim], &extent) &&
+                !__builtin_add_overflow(extent < 0 ? first : last, extent, extent < 0 ? &first : &last),
+            "shape {} with strides {} overflows 64 bits", to_string(sizes), to_string(strides));
+    }
+    check(first >= 0 && last < storage->bytes() / item_size(dtype), "shape {} with strides {} and offset {} leaves its storage of {} elements",
+          to_string(sizes), to_string(strides), offset, storage->bytes() / item_size(dtype));
+  }
+  impl->storage = std::move(storage);
+  impl->sizes = Dims(sizes);
+  impl->strides = Dims(strides);
+  impl->offset = offset;
+  impl->dtype = dtype;
+  return Tensor(std::move(impl));
+}
+
+Tensor empty(Ints sizes, DType dtype, Device device) {
+  int64_t bytes = 0;
+  check(!__builtin_mul_overflow(numel_of(sizes), item_size(dtype), &bytes), "shape {} has more than 2^63 bytes", to_string(sizes));
+  auto impl = std::make_shared<TensorImpl>();
+  impl->storage = std::make_shared<Storage>(bytes, device);
+  impl->numel = numel_of(sizes);
+  impl->sizes = Dims(sizes);
+  impl->strides = contiguous_strides(sizes);
+  impl->dtype = dtype;
+  return Tensor(std::move(impl));
+}
+
+Tensor zeros_raw(Ints sizes, DType dtype, Device device) {
+  Tensor result = empty(sizes, dtype, device);
+  if (result.numel() > 0) std::memset(result.raw_data(), 0, static_cast<size_t>(result.numel() * item_size(dtype)));
+  return result;
+}
+
+Tensor alias(const Tensor& tensor, Ints sizes, Ints strides, int64_t offset) {
+  return make_tensor(tensor.storage(), sizes, strides, offset, tensor.dtype());
+}
+
+}  // namespace deckle
