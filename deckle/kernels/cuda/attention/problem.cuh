@@ -1,0 +1,73 @@
+// The attention problem as device code sees it: mask intervals, and where a sequence lies in the tensor maps.
+#pragma once
+
+#include <cstdint>
+
+#include "deckle/kernels/args/attention_cuda.h"
+#include "deckle/kernels/cuda/tile/tensor_map.h"
+
+namespace deckle::kernels::cuda::attention {
+
+struct Interval {
+  int begin, end;  // empty if begin >= end
+};
+
+/// Keys that query row `row` of a sequence with `queries` x `keys` attends. Both ends grow with the row, so the keys of rows [a, b] are
+/// [begin of a, end of b).
+__host__ __device__ inline Interval key_interval(const AttentionMask& mask, int row, int queries, int keys) {
+  const int center = row + (mask.bottom_right ? keys - queries : 0);
+  const int begin = center - mask.left, end = center + mask.right + 1;
+  return {begin > 0 ? begin : 0, end < keys ? end : keys};
+}
+
+/// Query rows that attend key `key`: the transpose of key_interval, also growing with the key.
+__host__ __device__ inline Interval query_interval(const AttentionMask& mask, int key, int queries, int keys) {
+  const int center = key - (mask.bottom_right ? keys - queries : 0);
+  const int begin = center - mask.right, end = center + mask.left + 1;
+  return {begin > 0 ? begin : 0, end < queries ? end : queries};
+}
+
+/// One sequence's rows of one tensor: row i has tensor map coordinates (row_origin + i, ..., batch).
+struct Sequence {
+  int row_origin;
+  int batch;
+  int length;
+  int64_t start;  // first row in the packed tensor; 0 if dense
+};
+
+/// The sequences of one side (queries or keys).
+struct Sequences {
+  const int64_t* offsets;  // null: dense
+  int dense_length;
+
+  __device__ __forceinline__ Sequence operator[](int index) const {
+    if (offsets == nullptr) return {0, index, dense_length, 0};
+    const int64_t start = offsets[index], end = offsets[index + 1];
+    const int length = static_cast<int>(end - start);
+    return {static_cast<int>(tile::kRaggedRows) - length, static_cast<int>(end), length, start};
+  }
+};
+
+/// What every kernel of a launch knows.
+struct DeviceProblem {
+  Sequences queries, keys;
+  AttentionMask mask;
+  int batch, heads, kv_heads;
+  float scale;
+  float scale_log2;   // |scale| log2 e, at least 1e-30 so that it never turns -inf into NaN
+  float scale_sign;   // +1 or -1
+  int64_t lse_rows;   // rows of one head of lse: M, or all query rows if ragged
+};
+
+/// First element of (sequence, head) in lse and the like.
+__device__ __forceinline__ int64_t lse_index(const DeviceProblem& problem, int sequence, int64_t start, int head) {
+  const int64_t plane = problem.queries.offsets == nullptr ? int64_t{sequence} * problem.heads + head : head;
+  return plane * problem.lse_rows + start;
+}
+
+DeviceProblem device_problem(const AttentionProblem& problem);
+
+/// The map of q, k, v, out or a gradient of theirs.
+CUtensorMap operand_map(const AttentionTensor& tensor, const AttentionSizes& sizes, bool key_side, int columns, int box_rows);
+
+}  // namespace deckle::kernels::cuda::attention

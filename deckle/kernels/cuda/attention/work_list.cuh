@@ -1,0 +1,43 @@
+// Work lists: which tile of which sequence, longest first, made on the device so that the host never reads the offsets.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "deckle/kernels/cuda/attention/problem.cuh"
+
+namespace deckle::kernels::cuda::attention {
+
+/// Rows [tile * height, ...) of one sequence, on the side the list was made for.
+struct WorkItem {
+  int32_t sequence;
+  int32_t tile;
+};
+
+/// Lies at the head of a list in the workspace.
+struct WorkListHeader {
+  int32_t next;   // drawn by persistent blocks beyond the first wave
+  int32_t count;  // items
+  int32_t unused[62];
+};
+
+enum class Side : int32_t { queries, keys };
+
+/// The list as kernels take it. Dense problems need no list of items: they are computed from the index.
+struct WorkList {
+  WorkListHeader* header;
+  const WorkItem* items;  // null: dense
+  int32_t dense_tiles;    // tiles of one (sequence, head)
+};
+
+/// Bytes of the list of one side cut into tiles of `height` rows: at most rows / height + batch tiles.
+int64_t work_list_bytes(const AttentionSizes& sizes, Side side, int height);
+
+/// Upper bound of the number of tiles, all sequences together, without heads.
+int64_t max_tiles(const AttentionSizes& sizes, Side side, int height);
+
+/// Fills the list at `memory` (256-byte aligned) on the stream.
+WorkList make_work_list(const AttentionProblem& problem, Side side, int height, void* memory, cudaStream_t stream);
+
+}  // namespace deckle::kernels::cuda::attention
