@@ -21,4 +21,4 @@ add_library(deckle_settings INTERFACE)
 target_include_directories(deckle_settings INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${DECKLE_GENERATED_DIR}> $<INSTALL_INTERFACE:include>)
 target_compile_options(deckle_settings INTERFACE
-  $<BUILD_INTERFACE:-Wall> $<BUILD_INTERFACE:-Wextra> $<$<BOOL:${DECKLE_WERROR}>:-Werror>)
+  $<BUILD_INTERFACE:-Wall> $<BUILD_INTERFACE:-Wextra> $<BUILD_INTERFACE:-Wno-missing-field-initializers> $<$<BOOL:${DECKLE_WERROR}>:-Werror>)

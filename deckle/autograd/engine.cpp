@@ -1,0 +1,176 @@
+#include "deckle/autograd/engine.h"
+
+#include <queue>
+#include <unordered_map>
+
+#include "deckle/autograd/grad_mode.h"
+#include "deckle/autograd/history.h"
+#include "deckle/autograd/public_ops.h"
+#include "deckle/base/check.h"
+
+namespace deckle::autograd {
+namespace {
+
+/// What the engine knows of a node during one pass.
+struct Entry {
+  std::shared_ptr<Node> node;
+  std::vector<Tensor> gradients;                   // one per output, undefined until something arrives
+  std::vector<std::pair<uint32_t, size_t>> captures;  // output slot -> index of the result
+  int64_t dependencies = 0;
+  bool leads_to_capture = false;  // some node further down is wanted
+  bool visited = false;
+  bool finished = false;
+
+  bool wanted() const { return leads_to_capture || !captures.empty(); }
+};
+
+class Pass {
+ public:
+  Pass(std::span<const Edge> roots, std::span<const Edge> captures, bool retain_graph, bool create_graph)
+      : capturing_(!captures.empty()), retain_(retain_graph), create_(create_graph), results_(captures.size()) {
+    for (size_t i = 0; i < captures.size(); ++i) {
+      if (captures[i].node != nullptr) entry(captures[i].node).captures.emplace_back(captures[i].slot, i);
+    }
+    for (const Edge& root : roots) {
+      if (root.node != nullptr) discover(root.node);
+    }
+    count_dependencies();
+  }
+
+  std::vector<Tensor> run(std::span<const Edge> roots, TensorList gradients) {
+    const GradMode mode(create_);
+    for (size_t i = 0; i < roots.size(); ++i) {
+      if (roots[i].node == nullptr) continue;
+      Entry& target = entry(roots[i].node);
+      accumulate(target, roots[i].slot, gradients[i]);
+      if (target.dependencies == 0 && !target.finished) ready(target);
+    }
+    while (!queue_.empty()) {
+      Entry& next = *queue_.top().second;
+      queue_.pop();
+      if (next.finished) continue;  // a root that was ready twice
+      next.finished = true;
+      execute(next);
+    }
+    return std::move(results_);
+  }
+
+ private:
+  Entry& entry(const std::shared_ptr<Node>& node) {
+    Entry& found = entries_[node.get()];
+    if (found.node == nullptr) found.node = node;
+    return found;
+  }
+
+  /// Depth first without recursion; on the way up, tells each node whether something below is captured.
+  void discover(const std::shared_ptr<Node>& root) {
+    std::vector<std::pair<Entry*, size_t>> stack;
+    const auto enter = [&](const std::shared_ptr<Node>& node) {
+      Entry& found = entry(node);
+      if (found.visited) return;
+      found.visited = true;
+      order_.push_back(&found);
+      stack.emplace_back(&found, 0);
+    };
+    enter(root);
+    while (!stack.empty()) {
+      auto& [current, next_edge] = stack.back();
+      const std::vector<Edge>& edges = current->node->edges();
+      if (next_edge < edges.size()) {
+        const std::shared_ptr<Node>& child = edges[next_edge++].node;
+        if (child != nullptr) enter(child);
+        continue;
+      }
+      for (const Edge& edge : edges) {
+        if (edge.node != nullptr && entry(edge.node).wanted()) current->leads_to_capture = true;
+      }
+      stack.pop_back();
+    }
+  }
+
+  bool runs(const Entry& candidate) const { return !capturing_ || candidate.leads_to_capture; }
+  bool takes(const Entry& candidate) const { return !capturing_ || candidate.wanted(); }
+
+  void count_dependencies() {
+    for (const Entry* source : order_) {
+      if (!runs(*source)) continue;
+      for (const Edge& edge : source->node->edges()) {
+        if (edge.node == nullptr) continue;
+        Entry& target = entries_.at(edge.node.get());
+        if (takes(target)) ++target.dependencies;
+      }
+    }
+  }
+
+  void ready(Entry& candidate) { queue_.emplace(candidate.node->sequence(), &candidate); }
+
+  void accumulate(Entry& target, uint32_t slot, Tensor gradient) {
+    if (!gradient.defined()) return;
+    const OutputSpec& spec = target.node->outputs()[slot];
+    if (!(gradient.sizes() == Ints(spec.sizes))) {
+      fail(ErrorKind::runtime, "a gradient of shape {} reached {}, whose result has shape {}", to_string(gradient.sizes()), target.node->name(),
+           to_string(spec.sizes));
+    }
+    if (gradient.dtype() != spec.dtype) gradient = to(gradient, spec.dtype);
+    if (target.gradients.empty()) target.gradients.resize(target.node->outputs().size());
+    Tensor& present = target.gradients[slot];
+    present = present.defined() ? add(present, gradient, 1) : std::move(gradient);
+  }
+
+  void execute(Entry& current) {
+    Node& node = *current.node;
+    std::vector<Tensor> gradients = std::move(current.gradients);
+    bool any = false;
+    if (!gradients.empty()) {
+      node.run_hooks(gradients);
+      for (const auto& [slot, result] : current.captures) results_[result] = gradients[slot];
+      any = true;
+    }
+    if (!runs(current)) return;
+
+    std::vector<bool> wanted;
+    wanted.reserve(node.edges().size());
+    for (const Edge& edge : node.edges()) wanted.push_back(edge.node != nullptr && takes(entries_.at(edge.node.get())));
+    GradientSink sink(std::move(wanted));
+    if (any) {
+      try {
+        node.backward(Gradients(gradients, node), sink);
+      } catch (Error& error) {
+        error.add_prefix(fmt::format("backward of {}", node.name()));
+        throw;
+      }
+      if (!retain_) node.release();
+    }
+    gradients.clear();
+    for (size_t slot = 0; slot < node.edges().size(); ++slot) {
+      const Edge& edge = node.edges()[slot];
+      if (edge.node == nullptr) continue;
+      Entry& target = entries_.at(edge.node.get());
+      if (!takes(target)) continue;
+      accumulate(target, edge.slot, std::move(sink.values()[slot]));
+      if (--target.dependencies == 0) ready(target);
+    }
+  }
+
+  struct EarlierFirst {
+    bool operator()(const std::pair<uint64_t, Entry*>& a, const std::pair<uint64_t, Entry*>& b) const { return a.first < b.first; }
+  };
+
+  bool capturing_;
+  bool retain_;
+  bool create_;
+  std::vector<Tensor> results_;
+  std::unordered_map<Node*, Entry> entries_;
+  std::vector<Entry*> order_;
+  std::priority_queue<std::pair<uint64_t, Entry*>, std::vector<std::pair<uint64_t, Entry*>>, EarlierFirst> queue_;  // last recorded first
+};
+
+}  // namespace
+
+std::vector<Tensor> run_backward(std::span<const Edge> roots, TensorList gradients, std::span<const Edge> captures, bool retain_graph,
+                                 bool create_graph) {
+  Pass pass(roots, captures, retain_graph, create_graph);
+  return pass.run(roots, gradients);
+}
+
+}  // namespace deckle::autograd

@@ -1,0 +1,158 @@
+#include "deckle/autograd/forward_mode.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "deckle/autograd/history.h"
+#include "deckle/autograd/public_ops.h"
+#include "deckle/base/check.h"
+#include "deckle/core/tensor_impl.h"
+
+namespace deckle::autograd {
+namespace {
+
+struct OpenLevel {
+  Level level;
+  std::vector<std::weak_ptr<Tangents>> carriers;
+};
+
+std::atomic<Level> next_level{1};
+thread_local std::vector<OpenLevel> open;
+
+const ViewInfo* view_of(const Tensor& tensor) {
+  return tensor.impl()->meta != nullptr ? tensor.impl()->meta->view.get() : nullptr;
+}
+
+const Tensor* find(const Tensor& tensor, Level level) {
+  if (tensor.impl()->tangents == nullptr) return nullptr;
+  for (const auto& [at, value] : tensor.impl()->tangents->values) {
+    if (at == level) return &value;
+  }
+  return nullptr;
+}
+
+void store(const Tensor& tensor, Level level, const Tensor& value) {
+  check(value.sizes() == tensor.sizes(), "a tangent of shape {} for a tensor of shape {}", to_string(value.sizes()), to_string(tensor.sizes()));
+  std::shared_ptr<Tangents>& tangents = tensor.impl()->tangents;
+  if (tangents == nullptr) tangents = std::make_shared<Tangents>();
+  for (auto& [at, present] : tangents->values) {
+    if (at == level) {
+      present = value;
+      return;
+    }
+  }
+  tangents->values.emplace_back(level, value);
+  std::sort(tangents->values.begin(), tangents->values.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (OpenLevel& candidate : open) {
+    if (candidate.level == level) candidate.carriers.push_back(tangents);
+  }
+}
+
+/// The identity as a recorded op, so that a dual's gradient flows to its primal.
+struct DualBackward final : Node {
+  std::string_view name() const override { return "make_dual"; }
+  void backward(const Gradients& gradients, GradientSink& sink) override {
+    if (sink.wants(0)) sink.put(0, gradients[0]);
+  }
+};
+
+}  // namespace
+
+LevelScope::LevelScope() : level_(next_level.fetch_add(1)) { open.push_back({level_, {}}); }
+
+LevelScope::~LevelScope() {
+  const OpenLevel closing = std::move(open.back());
+  open.pop_back();
+  for (const std::weak_ptr<Tangents>& carrier : closing.carriers) {
+    if (const std::shared_ptr<Tangents> tangents = carrier.lock()) {
+      std::erase_if(tangents->values, [&](const auto& entry) { return entry.first == closing.level; });
+    }
+  }
+}
+
+int open_levels() { return static_cast<int>(open.size()); }
+
+void detail::collect_levels(const Tensor& tensor, std::vector<Level>& levels) {
+  if (!tensor.defined()) return;
+  const Level limit = tensor.impl()->tangent_limit;
+  const ViewInfo* const view = view_of(tensor);
+  const Tensor& carrier = view != nullptr ? view->base : tensor;
+  if (carrier.impl()->tangents == nullptr) return;
+  for (const auto& [level, value] : carrier.impl()->tangents->values) {
+    if (level < limit) levels.push_back(level);
+  }
+}
+
+void detail::collect_levels(TensorList tensors, std::vector<Level>& levels) {
+  for (const Tensor& tensor : tensors) collect_levels(tensor, levels);
+}
+
+std::vector<Level> detail::sorted_unique(std::vector<Level> levels) {
+  std::sort(levels.begin(), levels.end());
+  levels.erase(std::unique(levels.begin(), levels.end()), levels.end());
+  return levels;
+}
+
+bool has_tangent(const Tensor& tensor, Level level) {
+  if (!tensor.defined() || level >= tensor.impl()->tangent_limit) return false;
+  const ViewInfo* const view = view_of(tensor);
+  return find(view != nullptr ? view->base : tensor, level) != nullptr;
+}
+
+Tensor tangent(const Tensor& tensor, Level level) {
+  if (!tensor.defined()) return {};
+  if (!has_tangent(tensor, level)) return zeros_raw(tensor.sizes(), tensor.dtype(), tensor.device());
+  const ViewInfo* const view = view_of(tensor);
+  return view != nullptr ? view->replay(*find(view->base, level)) : *find(tensor, level);
+}
+
+std::vector<Tensor> tangent(TensorList tensors, Level level) {
+  std::vector<Tensor> result;
+  for (const Tensor& tensor : tensors) result.push_back(tangent(tensor, level));
+  return result;
+}
+
+Tensor primal(const Tensor& tensor, Level level) {
+  if (!tensor.defined() || tensor.impl()->tangent_limit <= level) return tensor;
+  auto impl = std::make_shared<TensorImpl>(*tensor.impl());
+  impl->tangent_limit = level;
+  return Tensor(std::move(impl));
+}
+
+std::vector<Tensor> primal(TensorList tensors, Level level) {
+  std::vector<Tensor> result;
+  for (const Tensor& tensor : tensors) result.push_back(primal(tensor, level));
+  return result;
+}
+
+Tensor make_dual(const Tensor& tensor, const Tensor& value, Level level) {
+  check(is_floating(tensor.dtype()), "a tensor of dtype {} has no tangent (expected a floating dtype)", name(tensor.dtype()));
+  check(value.dtype() == tensor.dtype(), "a tangent of dtype {} for a tensor of dtype {}", name(value.dtype()), name(tensor.dtype()));
+  const Tensor dual = alias(tensor, tensor.sizes(), tensor.strides(), tensor.offset());
+  if (records(tensor)) {
+    auto node = std::make_shared<DualBackward>();
+    node->connect(tensor);
+    attach(dual, node);
+  }
+  for (const Level lower : tangent_levels(tensor)) store(dual, lower, tangent(tensor, lower));
+  store(dual, level, value);
+  return dual;
+}
+
+void set_tangent(const Tensor& result, Level level, const Tensor& value) {
+  if (value.defined() && is_floating(result.dtype())) store(result, level, value);
+}
+
+void update_tangent(const Tensor& self, Level level, const Tensor& value) {
+  const ViewInfo* const view = view_of(self);
+  if (view == nullptr) {
+    store(self, level, value);
+    return;
+  }
+  const Tensor* const present = find(view->base, level);
+  const Tensor updated = present != nullptr ? clone(*present) : zeros_raw(view->base.sizes(), view->base.dtype(), view->base.device());
+  copy_(view->replay(updated), value);
+  store(view->base, level, updated);
+}
+
+}  // namespace deckle::autograd

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <vector>
+
+#include "deckle/autograd/level.h"
+#include "deckle/core/tensor.h"
+
+/// Forward mode: a tensor may carry one tangent per open level. An op handles its levels in ascending order; at each one
+/// it works on primals and tangents that see only lower levels, so levels nest with each other and with reverse mode.
+namespace deckle::autograd {
+
+/// Opens a level for a scope on this thread; at its end all tangents of the level are dropped, wherever they are.
+class LevelScope {
+ public:
+  LevelScope();
+  ~LevelScope();
+  LevelScope(const LevelScope&) = delete;
+  LevelScope& operator=(const LevelScope&) = delete;
+  Level level() const { return level_; }
+
+ private:
+  Level level_;
+};
+
+/// Number of levels open on this thread.
+int open_levels();
+
+/// `tensor` carrying `tangent` (same shape and dtype) at `level`: another variable on the same data, whose gradient flows
+/// to `tensor`.
+Tensor make_dual(const Tensor& tensor, const Tensor& tangent, Level level);
+
+/// `tensor` as seen below `level`: the same variable without tangents of `level` and above.
+Tensor primal(const Tensor& tensor, Level level);
+std::vector<Tensor> primal(TensorList tensors, Level level);
+
+bool has_tangent(const Tensor& tensor, Level level);
+
+/// The tangent at `level`; zeros if there is none, undefined for an undefined tensor. A view's comes from its base's.
+Tensor tangent(const Tensor& tensor, Level level);
+std::vector<Tensor> tangent(TensorList tensors, Level level);
+
+/// Gives a fresh (non-view) result its tangent; an undefined one is ignored.
+void set_tangent(const Tensor& result, Level level, const Tensor& tangent);
+
+/// After an in-place write: the tangent of `self`, and of its base if it is a view, becomes `tangent`.
+void update_tangent(const Tensor& self, Level level, const Tensor& tangent);
+
+namespace detail {
+void collect_levels(const Tensor& tensor, std::vector<Level>& levels);
+void collect_levels(TensorList tensors, std::vector<Level>& levels);
+std::vector<Level> sorted_unique(std::vector<Level> levels);
+}  // namespace detail
+
+/// The levels at which some input has a tangent, ascending. Inputs: Tensors and TensorLists.
+template <typename... Inputs>
+std::vector<Level> tangent_levels(const Inputs&... inputs) {
+  if (open_levels() == 0) return {};
+  std::vector<Level> levels;
+  (detail::collect_levels(inputs, levels), ...);
+  return detail::sorted_unique(std::move(levels));
+}
+
+}  // namespace deckle::autograd

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "deckle/autograd/grad_mode.h"
+#include "deckle/autograd/meta.h"
+#include "deckle/autograd/node.h"
+#include "deckle/core/tensor.h"
+
+/// What generated wrappers call to record history: see ARCHITECTURE.md for a call followed through the files.
+namespace deckle::autograd {
+
+bool requires_grad(const Tensor& tensor);
+bool requires_grad(TensorList tensors);
+
+/// True when recording is on and some input requires a gradient. Inputs: Tensors and TensorLists.
+template <typename... Inputs>
+bool records(const Inputs&... inputs) {
+  return grad_enabled() && (requires_grad(inputs) || ...);
+}
+
+/// The node that made `tensor`; for a view whose base changed, made anew. nullptr for leaves and constants.
+std::shared_ptr<Node> grad_node(const Tensor& tensor);
+
+/// Where the gradient of `tensor` goes: its node, a leaf's accumulator, or nowhere.
+Edge gradient_edge(const Tensor& tensor);
+
+/// Makes `result` the next output of `node`. Results of an integral dtype take a slot but get no history.
+void attach(const Tensor& result, const std::shared_ptr<Node>& node);
+void attach_all(TensorList results, const std::shared_ptr<Node>& node);
+
+/// Records that `result` is a view of `self`, replayed on another base by `replay`.
+void mark_view(const Tensor& result, const Tensor& self, ViewFunction replay, bool multi_output = false);
+
+/// Throws if recording is on and an in-place write to `self` would lose a gradient: a leaf that requires grad, a view of
+/// one, an output of a multi-output view, or a view made under NoGrad.
+void check_inplace(const Tensor& self);
+
+/// After an in-place write: saved tensors of this storage become stale.
+void bump_version(const Tensor& self);
+
+/// After an in-place write that `node` recorded: `self`, and the base if it is a view, now come from `node`.
+void rebase(const Tensor& self, const std::shared_ptr<Node>& node);
+
+/// Throws if an argument of an out= variant requires grad or carries a tangent.
+void check_out(TensorList tensors);
+
+}  // namespace deckle::autograd

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "deckle/core/tensor.h"
+
+namespace deckle::autograd {
+
+class Node;
+class Gradients;
+class GradientSink;
+
+/// Where a gradient goes: output `slot` of `node`. An empty edge leads nowhere: no gradient is wanted.
+struct Edge {
+  std::shared_ptr<Node> node;
+  uint32_t slot = 0;
+};
+
+/// Shape and type of a node's output, for checking and for zeros.
+struct OutputSpec {
+  Dims sizes;
+  DType dtype = DType::float32;
+  Device device;
+};
+
+using GradientHook = std::function<Tensor(const Tensor& gradient)>;
+
+/// One recorded op: edges to where its inputs came from, and the rule that turns gradients of its outputs into gradients
+/// of its inputs. Input slots are flattened in argument order; a tensor list takes one slot per element.
+class Node : public std::enable_shared_from_this<Node> {
+ public:
+  Node();
+  virtual ~Node();
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  virtual std::string_view name() const = 0;
+  virtual void backward(const Gradients& gradients, GradientSink& sink) = 0;
+  /// Drops what was saved; a later backward through this node is an error.
+  virtual void release() {}
+
+  /// Appends the edges of all inputs: Tensors (undefined ones take a slot too) and TensorLists, in order.
+  template <typename... Inputs>
+  void connect(const Inputs&... inputs) {
+    (connect_input(inputs), ...);
+  }
+  void add_edge(Edge edge) { edges_.push_back(std::move(edge)); }
+  /// Declares the next output; returns its slot.
+  uint32_t add_output(const Tensor& output);
+
+  const std::vector<Edge>& edges() const { return edges_; }
+  const std::vector<OutputSpec>& outputs() const { return outputs_; }
+  uint64_t sequence() const { return sequence_; }
+  void add_hook(uint32_t slot, GradientHook hook);
+  /// Runs the hooks on `slot` of the node's incoming gradients.
+  void run_hooks(std::vector<Tensor>& gradients) const;
+
+ protected:
+  uint64_t sequence_;
+
+ private:
+  void connect_input(const Tensor& input);
+  void connect_input(TensorList inputs);
+
+  std::vector<Edge> edges_;
+  std::vector<OutputSpec> outputs_;
+  std::vector<std::pair<uint32_t, GradientHook>> hooks_;
+};
+
+/// The gradients that arrived at a node, one per output.
+class Gradients {
+ public:
+  Gradients(const std::vector<Tensor>& values, const Node& node) : values_(values), node_(node) {}
+
+  bool defined(size_t slot) const { return slot < values_.size() && values_[slot].defined(); }
+  /// The gradient of output `slot`; zeros where none arrived.
+  Tensor operator[](size_t slot) const;
+  size_t size() const { return node_.outputs().size(); }
+
+ private:
+  const std::vector<Tensor>& values_;
+  const Node& node_;
+};
+
+/// Takes the gradients of a node's inputs.
+class GradientSink {
+ public:
+  GradientSink(std::vector<bool> wanted) : wanted_(std::move(wanted)), values_(wanted_.size()) {}
+
+  /// Whether anybody wants the gradient of input slot `slot`.
+  bool wants(size_t slot) const { return wanted_[slot]; }
+  bool wants_any(size_t first, size_t count) const;
+  void put(size_t slot, Tensor gradient) { values_[slot] = std::move(gradient); }
+  /// Gradients of a tensor list whose first slot is `first`.
+  void put_list(size_t first, const std::vector<Tensor>& gradients);
+  std::vector<Tensor>& values() { return values_; }
+
+ private:
+  std::vector<bool> wanted_;
+  std::vector<Tensor> values_;
+};
+
+/// Destroys what `pointer` owns later, in a loop, if this thread is already destroying a graph: a chain of a million
+/// nodes must not recurse.
+void release_deferred(std::shared_ptr<Node> pointer) noexcept;
+
+}  // namespace deckle::autograd

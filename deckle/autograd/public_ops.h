@@ -1,0 +1,19 @@
+#pragma once
+
+#include "deckle/core/tensor.h"
+
+// The few public ops that the engine itself is made of; generated with all others, declared here because autograd may
+// not include ops.
+namespace deckle {
+
+Tensor add(const Tensor& self, const Tensor& other, const Scalar& alpha);
+const Tensor& add_(const Tensor& self, const Tensor& other, const Scalar& alpha);
+const Tensor& copy_(const Tensor& self, const Tensor& source);
+const Tensor& zero_(const Tensor& self);
+Tensor clone(const Tensor& self);
+Tensor zeros_like(const Tensor& self);
+Tensor ones_like(const Tensor& self);
+Tensor sum_to(const Tensor& self, Ints sizes);
+Tensor to(const Tensor& self, DType dtype);
+
+}  // namespace deckle

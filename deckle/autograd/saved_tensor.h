@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "deckle/core/tensor.h"
+
+namespace deckle::autograd {
+
+class Node;
+
+/// A tensor kept for the backward pass, with its history and every live tangent. Reading it after an in-place write to
+/// its storage, or after release, is an Error that names the op.
+class SavedTensor {
+ public:
+  /// Keeps an input (may be undefined).
+  void save(const Tensor& input);
+  /// Keeps an output of the node that owns this; call it after attach. The node is not referenced, so there is no cycle.
+  void save_output(const Tensor& output);
+  Tensor get(const Node& owner) const;
+  void reset();
+
+ private:
+  enum class State : uint8_t { empty, input, output, released };
+
+  Tensor tensor_;
+  uint64_t version_ = 0;
+  uint32_t slot_ = 0;
+  State state_ = State::empty;
+};
+
+/// A list of SavedTensor.
+class SavedTensors {
+ public:
+  void save(TensorList inputs);
+  void save_outputs(TensorList outputs);
+  std::vector<Tensor> get(const Node& owner) const;
+  void reset();
+
+ private:
+  std::vector<SavedTensor> tensors_;
+};
+
+}  // namespace deckle::autograd
+
+namespace deckle {
+using autograd::SavedTensor;
+using autograd::SavedTensors;
+}  // namespace deckle

@@ -1,0 +1,44 @@
+// The members of Tensor that concern gradients.
+
+#include "deckle/autograd/backward.h"
+#include "deckle/autograd/history.h"
+#include "deckle/base/check.h"
+#include "deckle/core/tensor_impl.h"
+
+namespace deckle {
+
+bool Tensor::requires_grad() const { return autograd::requires_grad(*this); }
+
+bool Tensor::is_leaf() const { return autograd::grad_node(*this) == nullptr; }
+
+const Tensor& Tensor::requires_grad_(bool value) const {
+  check(!value || is_floating(dtype()), "requires_grad_: dtype {} has no gradient (expected a floating dtype)", name(dtype()));
+  check(value || is_leaf(), "requires_grad_(false) on a result with history; use detach()");
+  autograd::ensure_meta(*this).requires_grad = value;
+  return *this;
+}
+
+Tensor Tensor::grad() const { return defined() && impl()->meta != nullptr ? impl()->meta->grad : Tensor{}; }
+
+void Tensor::set_grad(const Tensor& gradient) const {
+  if (gradient.defined()) {
+    check(gradient.sizes() == sizes() && gradient.dtype() == dtype(), "set_grad: a gradient of shape {} {} for a tensor of shape {} {}",
+          to_string(gradient.sizes()), name(gradient.dtype()), to_string(sizes()), name(dtype()));
+  }
+  autograd::ensure_meta(*this).grad = gradient;
+}
+
+void Tensor::backward(const Tensor& gradient, bool retain_graph, bool create_graph) const {
+  GradOptions options{.retain_graph = retain_graph, .create_graph = create_graph};
+  if (gradient.defined()) options.grad_outputs = {gradient};
+  deckle::backward({*this}, options);
+}
+
+Tensor Tensor::detach() const {
+  auto copy = std::make_shared<TensorImpl>(*impl());
+  copy->meta = nullptr;
+  copy->tangents = nullptr;
+  return Tensor(std::move(copy));
+}
+
+}  // namespace deckle
