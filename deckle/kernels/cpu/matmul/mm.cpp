@@ -1,0 +1,12 @@
+// self: [M, K], mat2: [K, N], result: [M, N]
+
+#include "deckle/kernels/args/context.h"
+#include "deckle/kernels/cpu/matmul/product.h"
+
+namespace deckle::kernels::cpu {
+
+void mm(const CpuContext&, const View& self, const View& mat2, const View& result) {
+  multiply({.a = matrix_of(self, 0, 1), .b = matrix_of(mat2, 0, 1), .c = result.data});
+}
+
+}  // namespace deckle::kernels::cpu

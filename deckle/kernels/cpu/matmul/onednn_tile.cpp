@@ -1,0 +1,153 @@
+// One matrix product tile by a single-threaded oneDNN matmul primitive.            c[m, n] = a[m, k] b[k, n]
+//
+// A primitive is compiled for one shape (about 0.2 ms), so each thread keeps those it has made. They are made with a user
+// scratchpad: a primitive with oneDNN's own scratchpad gives wrong results when two threads run it. Neither the shape of the
+// primitive nor its blocking may depend on the number of threads, so both making and running happen under SingleThread.
+
+#include "deckle/kernels/cpu/matmul/onednn_tile.h"
+
+#include <array>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <string>
+#include <unordered_map>
+
+#include "deckle/base/cpu_cap.h"
+#include "deckle/base/error.h"
+#include "deckle/kernels/cpu/matmul/scratch.h"
+#include "deckle/kernels/cpu/matmul/single_thread.h"
+
+namespace deckle::kernels::cpu {
+namespace {
+
+using dnnl::memory;
+
+// Beyond this a thread forgets all its primitives: they hold about 20 KB of code each.
+constexpr size_t kMaxPrimitives = 2048;
+
+[[noreturn]] void fail_onednn(const char* what, const dnnl::error& error) {
+  throw Error(ErrorKind::runtime, std::string("oneDNN ") + what + ": " + error.what());
+}
+
+dnnl::engine make_engine() {
+  switch (cpu_isa()) {
+    case CpuIsa::sse2: dnnl_set_max_cpu_isa(dnnl_cpu_isa_sse41); break;
+    case CpuIsa::avx2: dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2); break;
+    case CpuIsa::avx512: dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_vnni); break;
+    case CpuIsa::avx512_bf16: break;
+  }
+  return dnnl::engine(dnnl::engine::kind::cpu, 0);
+}
+
+const dnnl::engine& engine() {
+  static const dnnl::engine engine = make_engine();
+  return engine;
+}
+
+struct Key {
+  int64_t m, n, k, a_leading, b_leading, c_leading;
+  DType operands, result;
+  bool a_transposed, b_transposed, biased, accumulate;
+
+  bool operator==(const Key&) const = default;
+};
+
+struct KeyHash {
+  size_t operator()(const Key& key) const {
+    uint64_t hash = static_cast<uint64_t>(key.operands) | static_cast<uint64_t>(key.result) << 8 |
+                    static_cast<uint64_t>(key.a_transposed) << 16 | static_cast<uint64_t>(key.b_transposed) << 17 |
+                    static_cast<uint64_t>(key.biased) << 18 | static_cast<uint64_t>(key.accumulate) << 19;
+    for (const int64_t part : {key.m, key.n, key.k, key.a_leading, key.b_leading, key.c_leading}) {
+      hash = (hash ^ static_cast<uint64_t>(part)) * 0x9E3779B97F4A7C15u;
+      hash ^= hash >> 29;
+    }
+    return static_cast<size_t>(hash);
+  }
+};
+
+memory::data_type onednn_type(DType dtype) {
+  return dtype == DType::bfloat16 ? memory::data_type::bf16 : memory::data_type::f32;
+}
+
+memory::desc describe(int64_t rows, int64_t cols, DType dtype, int64_t leading, bool transposed) {
+  const memory::dims strides = transposed ? memory::dims{1, leading} : memory::dims{leading, 1};
+  return {memory::dims{rows, cols}, onednn_type(dtype), strides};
+}
+
+// A primitive and its arguments; only the addresses change from run to run.
+class TilePrimitive {
+ public:
+  explicit TilePrimitive(const Key& key) {
+    const memory::desc a = describe(key.m, key.k, key.operands, key.a_leading, key.a_transposed);
+    const memory::desc b = describe(key.k, key.n, key.operands, key.b_leading, key.b_transposed);
+    const memory::desc c = describe(key.m, key.n, key.result, key.c_leading, false);
+    const memory::desc bias = describe(1, key.n, DType::float32, key.n, false);
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    if (key.accumulate) {
+      dnnl::post_ops add_to_c;
+      add_to_c.append_sum(1.0f);
+      attributes.set_post_ops(add_to_c);
+    }
+    const dnnl::matmul::desc description = key.biased ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
+    const dnnl::matmul::primitive_desc plan(description, attributes, engine());
+    primitive_ = dnnl::matmul(plan);
+    scratch_bytes_ = plan.scratchpad_desc().get_size();
+    add(DNNL_ARG_SRC, a);
+    add(DNNL_ARG_WEIGHTS, b);
+    add(DNNL_ARG_DST, c);
+    add(DNNL_ARG_SCRATCHPAD, plan.scratchpad_desc());
+    if (key.biased) add(DNNL_ARG_BIAS, bias);
+  }
+
+  void run(const TileProduct& tile, Scratch& scratch, const dnnl::stream& stream) {
+    // oneDNN writes through none of the inputs.
+    const std::array<void*, 5> addresses = {const_cast<void*>(tile.a.data), const_cast<void*>(tile.b.data), tile.c,
+                                            scratch.bytes(scratch_bytes_), const_cast<void*>(tile.bias)};
+    for (int i = 0; i < count_; ++i) dnnl_memory_set_data_handle(arguments_[i].memory, addresses[i]);
+    const dnnl_status_t status = dnnl_primitive_execute(primitive_.get(), stream.get(), count_, arguments_.data());
+    if (status != dnnl_success) throw Error(ErrorKind::runtime, "oneDNN could not run a matrix product");
+  }
+
+ private:
+  void add(int argument, const memory::desc& description) {
+    memories_[count_] = memory(description, engine(), DNNL_MEMORY_NONE);
+    arguments_[count_] = {argument, memories_[count_].get()};
+    ++count_;
+  }
+
+  dnnl::primitive primitive_;
+  std::array<memory, 5> memories_;
+  std::array<dnnl_exec_arg_t, 5> arguments_{};
+  int count_ = 0;
+  size_t scratch_bytes_ = 0;
+};
+
+struct ThreadState {
+  dnnl::stream stream{engine()};
+  Scratch scratch;
+  std::unordered_map<Key, TilePrimitive, KeyHash> primitives;
+
+  TilePrimitive& primitive(const Key& key) {
+    if (const auto found = primitives.find(key); found != primitives.end()) return found->second;
+    if (primitives.size() >= kMaxPrimitives) primitives.clear();
+    try {
+      return primitives.emplace(key, TilePrimitive(key)).first->second;
+    } catch (const dnnl::error& error) {
+      fail_onednn("could not make a matrix product", error);
+    }
+  }
+};
+
+}  // namespace
+
+bool onednn_has_bfloat16() { return cpu_isa() == CpuIsa::avx512_bf16; }
+
+void onednn_tile(const TileProduct& tile, DType operands, DType result) {
+  const SingleThread alone;
+  thread_local ThreadState state;
+  const Key key{tile.m, tile.n, tile.k, tile.a.leading, tile.b.leading, tile.c_leading, operands, result,
+                tile.a.transposed, tile.b.transposed, tile.bias != nullptr, tile.accumulate};
+  state.primitive(key).run(tile, state.scratch, state.stream);
+}
+
+}  // namespace deckle::kernels::cpu

@@ -1,0 +1,199 @@
+// Batched matrix products on fixed tiles.                          c[batch, M, N] = a[batch, M, K] b[batch, K, N]
+//
+// FLOPs 2 M N K; compute-bound from about K = 64 on. Instances: float32 and bfloat16 (oneDNN), float64 (OpenBLAS), float16 and
+// bfloat16 without its instructions (widened to float32 by tile, then oneDNN: a tile of 512 x 1,024 widens
+// 1.5 M elements for 1.07 GFLOP).
+//
+// What is cut how is decided by M, N, K and batch alone: tiles of up to 512 x 1,024, smaller ones where there would be too few
+// to share, whole K up to 1,024, longer K in chunks of 1,024 added in ascending order. So any number of threads gives the
+// same bits. Row and chunk remainders are cut at multiples of 64: ragged batches bring a new row count at every step,
+// and this bounds the distinct shapes that oneDNN compiles (0.2 ms each) to 8 + 63 per dim.
+
+#include "deckle/kernels/cpu/matmul/product.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "deckle/base/parallel.h"
+#include "deckle/kernels/cpu/matmul/onednn_tile.h"
+#include "deckle/kernels/cpu/matmul/openblas_tile.h"
+#include "deckle/kernels/cpu/matmul/pack.h"
+#include "deckle/kernels/cpu/matmul/scratch.h"
+
+namespace deckle::kernels::cpu {
+namespace {
+
+constexpr int64_t kMaxTileRows = 512;
+constexpr int64_t kMaxTileCols = 1024;
+constexpr int64_t kMinTileSide = 128;    // smaller tiles pack their operands too often
+constexpr int64_t kChunk = 1024;         // of K
+constexpr int64_t kWantedTiles = 16;
+constexpr double kMinTileFlops = 4e6;    // 40 us: well above what starting a tile on a thread costs
+constexpr double kMinRangeFlops = 1e6;   // many small products share one range of parallel_for
+constexpr int64_t kRemainderStep = 64;
+
+struct Piece {
+  int64_t begin;
+  int64_t size;
+};
+
+// [0, extent) in pieces of `tile`; the rest as one piece of a multiple of 64 and one below 64.
+std::vector<Piece> cut(int64_t extent, int64_t tile) {
+  std::vector<Piece> pieces;
+  int64_t begin = 0;
+  for (; extent - begin >= tile; begin += tile) pieces.push_back({begin, tile});
+  const int64_t rest = extent - begin;
+  if (const int64_t even = rest / kRemainderStep * kRemainderStep; even > 0) pieces.push_back({begin, even});
+  if (const int64_t odd = rest % kRemainderStep; odd > 0) pieces.push_back({extent - odd, odd});
+  return pieces;
+}
+
+struct TileShape {
+  int64_t rows = kMaxTileRows;
+  int64_t cols = kMaxTileCols;
+};
+
+TileShape tile_shape(int64_t m, int64_t n, int64_t k, int64_t batch) {
+  TileShape tile;
+  const auto count = [](int64_t extent, int64_t side) { return (extent + side - 1) / side; };
+  for (;;) {
+    const int64_t rows = std::min(tile.rows, m);
+    const int64_t cols = std::min(tile.cols, n);
+    const double flops = 2.0 * static_cast<double>(rows) * static_cast<double>(cols) * static_cast<double>(k);
+    if (count(m, tile.rows) * count(n, tile.cols) * batch >= kWantedTiles || flops < 2 * kMinTileFlops) return tile;
+    if (rows >= cols && rows > kMinTileSide) tile.rows /= 2;
+    else if (cols > kMinTileSide) tile.cols /= 2;
+    else return tile;
+  }
+}
+
+// How a dtype is multiplied: what the engines see of the operands, and in what they add up.
+struct Arithmetic {
+  DType operands;
+  DType sums;
+  bool keep_halves;
+
+  static Arithmetic of(DType dtype) {
+    if (dtype == DType::float64) return {DType::float64, DType::float64, false};
+    if (dtype == DType::bfloat16 && onednn_has_bfloat16()) return {DType::bfloat16, DType::float32, true};
+    return {DType::float32, DType::float32, false};
+  }
+};
+
+struct ThreadScratch {
+  Scratch a, b, c, bias;
+};
+
+Operand operand(const Matrix& matrix, const Arithmetic& arithmetic, Scratch& scratch) {
+  if (matrix.dtype == arithmetic.operands) {
+    if (matrix.col_stride == 1 && (matrix.row_stride >= matrix.cols || matrix.rows == 1)) {
+      return {matrix.data, std::max(matrix.row_stride, matrix.cols), false};
+    }
+    if (matrix.row_stride == 1 && (matrix.col_stride >= matrix.rows || matrix.cols == 1)) {
+      return {matrix.data, std::max(matrix.col_stride, matrix.rows), true};
+    }
+  }
+  const int64_t bytes = matrix.rows * matrix.cols * item_size(arithmetic.operands);
+  return pack(matrix, arithmetic.keep_halves, scratch.bytes(static_cast<size_t>(bytes)));
+}
+
+template <typename T, typename Sum>
+const Sum* dense_bias(const Product& product, const Piece& cols, Scratch& scratch) {
+  const auto* bias = static_cast<const T*>(product.bias) + cols.begin * product.bias_stride;
+  if constexpr (std::is_same_v<T, Sum>) {
+    if (product.bias_stride == 1) return bias;
+  }
+  Sum* dense = scratch.array<Sum>(cols.size);
+  for (int64_t i = 0; i < cols.size; ++i) dense[i] = static_cast<Sum>(bias[i * product.bias_stride]);
+  return dense;
+}
+
+const void* tile_bias(const Product& product, const Piece& cols, Scratch& scratch) {
+  if (product.bias == nullptr) return nullptr;
+  switch (product.a.dtype) {
+    case DType::float64: return dense_bias<double, double>(product, cols, scratch);
+    case DType::float32: return dense_bias<float, float>(product, cols, scratch);
+    case DType::float16: return dense_bias<float16, float>(product, cols, scratch);
+    default: return dense_bias<bfloat16, float>(product, cols, scratch);
+  }
+}
+
+void narrow_tile(const float* sums, int64_t rows, int64_t cols, DType dtype, void* c, int64_t c_leading) {
+  for (int64_t row = 0; row < rows; ++row) {
+    const float* from = sums + row * cols;
+    if (dtype == DType::bfloat16) narrow(from, static_cast<bfloat16*>(c) + row * c_leading, cols);
+    else narrow(from, static_cast<float16*>(c) + row * c_leading, cols);
+  }
+}
+
+void multiply_tile(const Product& product, const Arithmetic& arithmetic, const std::vector<Piece>& chunks, int64_t item,
+                   const Piece& rows, const Piece& cols) {
+  thread_local ThreadScratch scratch;
+  const DType dtype = product.a.dtype;
+  const int64_t m = product.a.rows, n = product.b.cols;
+  Matrix a = product.a, b = product.b;
+  a.data = static_cast<const char*>(a.data) + item * product.a_batch_stride * item_size(dtype);
+  b.data = static_cast<const char*>(b.data) + item * product.b_batch_stride * item_size(dtype);
+  void* c = static_cast<char*>(product.c) + ((item * m + rows.begin) * n + cols.begin) * item_size(dtype);
+
+  TileProduct tile;
+  tile.m = rows.size;
+  tile.n = cols.size;
+  tile.bias = tile_bias(product, cols, scratch.bias);
+  // oneDNN rounds a bfloat16 result itself if there is nothing left to add to it.
+  const bool direct = dtype == arithmetic.sums || (dtype == arithmetic.operands && chunks.size() == 1);
+  tile.c = direct ? c : scratch.c.array<float>(rows.size * cols.size);
+  tile.c_leading = direct ? n : cols.size;
+  for (const Piece& chunk : chunks) {
+    tile.k = chunk.size;
+    tile.a = operand(a.block(rows.begin, rows.size, chunk.begin, chunk.size), arithmetic, scratch.a);
+    tile.b = operand(b.block(chunk.begin, chunk.size, cols.begin, cols.size), arithmetic, scratch.b);
+    if (arithmetic.operands == DType::float64) openblas_tile(tile);
+    else onednn_tile(tile, arithmetic.operands, direct ? dtype : arithmetic.sums);
+    tile.accumulate = true;
+    tile.bias = nullptr;
+  }
+  if (!direct) narrow_tile(static_cast<const float*>(tile.c), rows.size, cols.size, dtype, c, n);
+}
+
+// K = 0: the empty sum, plus the bias.
+void fill_empty(const Product& product) {
+  const int64_t rows = product.batch * product.a.rows, cols = product.b.cols;
+  visit_floating(product.a.dtype, [&]<typename T>(TypeTag<T>) {
+    const auto* bias = static_cast<const T*>(product.bias);
+    auto* c = static_cast<T*>(product.c);
+    for (int64_t i = 0; i < rows * cols; ++i) c[i] = bias ? bias[i % cols * product.bias_stride] : T(0.0f);
+  });
+}
+
+}  // namespace
+
+void multiply(const Product& product) {
+  const int64_t m = product.a.rows, n = product.b.cols, k = product.a.cols;
+  if (product.batch == 0 || m == 0 || n == 0) return;
+  if (k == 0) return fill_empty(product);
+
+  const Arithmetic arithmetic = Arithmetic::of(product.a.dtype);
+  const TileShape shape = tile_shape(m, n, k, product.batch);
+  const std::vector<Piece> rows = cut(m, shape.rows);
+  const std::vector<Piece> cols = cut(n, shape.cols);
+  const std::vector<Piece> chunks = k <= kChunk ? std::vector<Piece>{{0, k}} : cut(k, kChunk);
+
+  const auto row_count = static_cast<int64_t>(rows.size()), col_count = static_cast<int64_t>(cols.size());
+  const int64_t tiles = product.batch * row_count * col_count;
+  const double flops = 2.0 * static_cast<double>(std::min(m, shape.rows) * std::min(n, shape.cols)) * static_cast<double>(k);
+  const auto grain = static_cast<int64_t>(std::max(1.0, kMinRangeFlops / flops));
+  parallel_for(tiles, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t index = begin; index < end; ++index) {
+      // Columns run slowest: neighbouring tiles share the panel of b, which is the larger one as a rule.
+      const int64_t row = index % row_count, col = index / row_count % col_count, item = index / (row_count * col_count);
+      multiply_tile(product, arithmetic, chunks, item, rows[static_cast<size_t>(row)], cols[static_cast<size_t>(col)]);
+    }
+  });
+}
+
+Matrix matrix_of(const View& view, int row, int col) {
+  return {view.data, view.dtype, view.sizes[row], view.sizes[col], view.strides[row], view.strides[col]};
+}
+
+}  // namespace deckle::kernels::cpu

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <omp.h>
+
+namespace deckle::kernels::cpu {
+
+/// While it lives, libraries that read OpenMP's thread count on this thread work alone: oneDNN and OpenBLAS cut their work
+/// by that count, so anything else would make results depend on it.
+class SingleThread {
+ public:
+  SingleThread() : before_(omp_get_max_threads()) {
+    if (before_ != 1) omp_set_num_threads(1);
+  }
+  ~SingleThread() {
+    if (before_ != 1) omp_set_num_threads(before_);
+  }
+  SingleThread(const SingleThread&) = delete;
+  SingleThread& operator=(const SingleThread&) = delete;
+
+ private:
+  int before_;
+};
+
+}  // namespace deckle::kernels::cpu

@@ -1,0 +1,240 @@
+#include "deckle/kernels/cpu/matmul/product.h"
+
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <thread>
+
+#include "deckle/base/parallel.h"
+#include "deckle/kernels/cpu/matmul/pack.h"
+#include "deckle/kernels/args/context.h"
+#include "tests/kernels/cpu/support/buffer.h"
+
+namespace deckle::kernels::cpu {
+void mm(const CpuContext&, const View& self, const View& mat2, const View& result);
+void bmm(const CpuContext&, const View& self, const View& mat2, const View& result);
+void linear(const CpuContext&, const View& input, const View& weight, const View& bias, const View& result);
+void linear_weight_backward(const CpuContext&, const View& grad, const View& input, const View& result);
+}  // namespace deckle::kernels::cpu
+
+namespace deckle {
+namespace {
+
+using testing::Buffer;
+using testing::expect_close;
+using testing::poisoned;
+using testing::random_normal;
+using testing::values;
+
+constexpr DType kFloating[] = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
+
+// Sums of K products of standard normals have size about sqrt(K); operands are exact in every dtype.
+double tolerance(DType dtype, int64_t k) {
+  const double root = std::sqrt(static_cast<double>(k) + 1);
+  switch (dtype) {
+    case DType::float64: return 1e-14 * root;
+    case DType::float32: return 2e-6 * root;
+    case DType::float16: return 1e-3 + 2e-6 * root;
+    default: return 8e-3 + 2e-6 * root;
+  }
+}
+
+std::vector<double> naive(const View& a, const View& b) {
+  const std::vector<double> x = values(a), y = values(b);
+  const int64_t m = a.sizes[0], k = a.sizes[1], n = b.sizes[1];
+  std::vector<double> c(static_cast<size_t>(m * n), 0.0);
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t p = 0; p < k; ++p)
+      for (int64_t j = 0; j < n; ++j) c[static_cast<size_t>(i * n + j)] += x[static_cast<size_t>(i * k + p)] * y[static_cast<size_t>(p * n + j)];
+  return c;
+}
+
+struct Shape {
+  int64_t m, n, k;
+};
+
+class EveryDType : public ::testing::TestWithParam<DType> {};
+INSTANTIATE_TEST_SUITE_P(Floating, EveryDType, ::testing::ValuesIn(kFloating), [](const auto& info) { return std::string(name(info.param)); });
+
+Buffer operand(int64_t rows, int64_t cols, DType dtype, int layout) {
+  switch (layout) {
+    case 0: return random_normal({rows, cols}, dtype);
+    case 1: return random_normal({cols, rows}, dtype).transposed(0, 1);
+    case 2: {  // neither stride is 1
+      Buffer buffer = random_normal({rows, cols, 3}, dtype);
+      buffer.view.ndim = 2;
+      return buffer;
+    }
+    default: {  // one row, broadcast
+      Buffer buffer = random_normal({1, cols}, dtype);
+      buffer.view.sizes[0] = rows;
+      buffer.view.strides[0] = 0;
+      return buffer;
+    }
+  }
+}
+
+TEST_P(EveryDType, MmEqualsTheNaiveProductInEveryLayout) {
+  for (const Shape& shape : {Shape{1, 1, 1}, Shape{5, 3, 7}, Shape{67, 1, 130}, Shape{1, 65, 33}, Shape{130, 70, 64}, Shape{577, 33, 19}, Shape{9, 17, 1111}}) {
+    for (int left = 0; left < 4; ++left) {
+      for (int right = 0; right < 4; ++right) {
+        const Buffer a = operand(shape.m, shape.k, GetParam(), left), b = operand(shape.k, shape.n, GetParam(), right);
+        const Buffer c = poisoned({shape.m, shape.n}, GetParam());
+        kernels::cpu::mm({}, a.view, b.view, c.view);
+        SCOPED_TRACE(fmt::format("m {} n {} k {} layouts {} {}", shape.m, shape.n, shape.k, left, right));
+        expect_close(c.view, naive(a.view, b.view), tolerance(GetParam(), shape.k));
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_P(EveryDType, LargeProductsUseSeveralTilesAndChunks) {
+  const Buffer a = random_normal({2117, 650}, GetParam()).transposed(0, 1), b = random_normal({2117, 301}, GetParam());
+  const Buffer c = poisoned({650, 301}, GetParam());
+  kernels::cpu::mm({}, a.view, b.view, c.view);
+  expect_close(c.view, naive(a.view, b.view), tolerance(GetParam(), 2117));
+}
+
+TEST_P(EveryDType, BmmMultipliesEveryItemAndTakesBroadcastBatches) {
+  const int64_t batch = 7, m = 13, k = 21, n = 5;
+  const Buffer a = random_normal({batch, k, m}, GetParam()).transposed(1, 2);
+  Buffer b = random_normal({1, k, n}, GetParam());
+  b.view.sizes[0] = batch;
+  b.view.strides[0] = 0;
+  const Buffer c = poisoned({batch, m, n}, GetParam());
+  kernels::cpu::bmm({}, a.view, b.view, c.view);
+  for (int64_t item = 0; item < batch; ++item) {
+    const auto slice = [&](const View& view) {
+      View matrix = view;
+      matrix.ndim = 2;
+      for (int dim = 0; dim < 2; ++dim) matrix.sizes[dim] = view.sizes[dim + 1], matrix.strides[dim] = view.strides[dim + 1];
+      matrix.data = static_cast<char*>(view.data) + item * view.strides[0] * item_size(view.dtype);
+      return matrix;
+    };
+    expect_close(slice(c.view), naive(slice(a.view), slice(b.view)), tolerance(GetParam(), k));
+  }
+}
+
+TEST_P(EveryDType, LinearAddsTheBiasAndKeepsLeadingDims) {
+  for (const int64_t k : {17, 1500}) {
+    const Buffer x = random_normal({3, 11, k}, GetParam()), w = random_normal({37, k}, GetParam());
+    Buffer bias = random_normal({37, 2}, GetParam());
+    bias.view.ndim = 1;  // stride 2
+    View flat = x.view, weight = w.view;
+    flat.ndim = 2;
+    flat.sizes[0] = 33, flat.sizes[1] = k, flat.strides[0] = k, flat.strides[1] = 1;
+    std::swap(weight.sizes[0], weight.sizes[1]);
+    std::swap(weight.strides[0], weight.strides[1]);
+    std::vector<double> want = naive(flat, weight);
+    const Buffer plain = poisoned({3, 11, 37}, GetParam()), biased = poisoned({3, 11, 37}, GetParam());
+    kernels::cpu::linear({}, x.view, w.view, View{}, plain.view);
+    expect_close(plain.view, want, tolerance(GetParam(), k));
+    const std::vector<double> added = values(bias.view);
+    for (size_t i = 0; i < want.size(); ++i) want[i] += added[i % 37];
+    kernels::cpu::linear({}, x.view, w.view, bias.view, biased.view);
+    expect_close(biased.view, want, tolerance(GetParam(), k));
+  }
+}
+
+TEST_P(EveryDType, LinearWeightBackwardSumsOverRows) {
+  const Buffer grad = random_normal({29, 41, 6}, GetParam()), x = random_normal({29, 41, 10}, GetParam());
+  const Buffer result = poisoned({6, 10}, GetParam());
+  kernels::cpu::linear_weight_backward({}, grad.view, x.view, result.view);
+  View g = grad.view, flat = x.view;
+  g.ndim = flat.ndim = 2;
+  g.sizes[0] = 6, g.sizes[1] = 29 * 41, g.strides[0] = 1, g.strides[1] = 6;
+  flat.sizes[0] = 29 * 41, flat.sizes[1] = 10, flat.strides[0] = 10, flat.strides[1] = 1;
+  expect_close(result.view, naive(g, flat), tolerance(GetParam(), 29 * 41));
+}
+
+TEST_P(EveryDType, EmptySumsAreZeroOrTheBias) {
+  const Buffer a = random_normal({4, 0}, GetParam()), b = random_normal({0, 5}, GetParam()), c = poisoned({4, 5}, GetParam());
+  kernels::cpu::mm({}, a.view, b.view, c.view);
+  expect_close(c.view, std::vector<double>(20, 0.0), 0);
+  const Buffer none = poisoned({0, 5}, GetParam()), rows = random_normal({0, 3}, GetParam()), cols = random_normal({3, 5}, GetParam());
+  kernels::cpu::mm({}, rows.view, cols.view, none.view);
+  const Buffer w = random_normal({5, 0}, GetParam()), bias = random_normal({5}, GetParam());
+  kernels::cpu::linear({}, a.view, w.view, bias.view, c.view);
+  for (int row = 0; row < 4; ++row) EXPECT_EQ(testing::load(c.view.data, GetParam(), row * 5 + 2), testing::load(bias.view.data, GetParam(), 2));
+}
+
+TEST_P(EveryDType, AnyNumberOfThreadsGivesTheSameBits) {
+  const int before = num_threads();
+  for (const Shape& shape : {Shape{64, 64, 8192}, Shape{256, 256, 8192}, Shape{1100, 130, 300}, Shape{33, 2500, 70}}) {
+    for (int layout = 0; layout < 2; ++layout) {
+      const Buffer a = operand(shape.m, shape.k, GetParam(), layout), b = operand(shape.k, shape.n, GetParam(), 0);
+      std::vector<unsigned char> first;
+      for (const int threads : {1, 2, 3, 8, 16, 32}) {
+        set_num_threads(threads);
+        const Buffer c = poisoned({shape.m, shape.n}, GetParam());
+        kernels::cpu::mm({}, a.view, b.view, c.view);
+        if (first.empty()) first = testing::bytes(c);
+        EXPECT_EQ(first, testing::bytes(c)) << threads << " threads, m " << shape.m << " n " << shape.n << " k " << shape.k;
+      }
+    }
+  }
+  set_num_threads(before);
+}
+
+TEST_P(EveryDType, ConcurrentCallersDoNotDisturbEachOther) {
+  const Buffer a = random_normal({300, 200}, GetParam()), b = random_normal({200, 100}, GetParam());
+  const Buffer want = poisoned({300, 100}, GetParam());
+  kernels::cpu::mm({}, a.view, b.view, want.view);
+  std::vector<std::thread> callers;
+  std::atomic<int> wrong{0};
+  for (int caller = 0; caller < 4; ++caller) {
+    callers.emplace_back([&] {
+      for (int repeat = 0; repeat < 20; ++repeat) {
+        const Buffer c = poisoned({300, 100}, GetParam());
+        kernels::cpu::mm({}, a.view, b.view, c.view);
+        if (testing::bytes(c) != testing::bytes(want)) ++wrong;
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(Pack, NarrowsAndWidensEveryHalfValueExactly) {
+  for (uint32_t bits = 0; bits < 65536; bits += 16) {
+    float wide[16];
+    uint16_t source[16];
+    for (uint32_t i = 0; i < 16; ++i) source[i] = static_cast<uint16_t>(bits + i);
+    for (const DType dtype : {DType::float16, DType::bfloat16}) {
+      kernels::cpu::pack({source, dtype, 1, 16, 16, 1}, false, wide);
+      for (int i = 0; i < 16; ++i) {
+        const double want = testing::load(source, dtype, i);
+        EXPECT_TRUE(wide[i] == want || (std::isnan(want) && std::isnan(wide[i]))) << name(dtype) << " " << bits + static_cast<uint32_t>(i);
+      }
+    }
+  }
+}
+
+TEST(Pack, NarrowsToNearestTiesToEven) {
+  std::uniform_int_distribution<uint32_t> any;
+  for (int round = 0; round < 20000; ++round) {
+    float from[19];
+    bfloat16 brain[19];
+    float16 half[19];
+    for (int i = 0; i < 19; ++i) {
+      const uint32_t bits = i % 3 == 0 ? any(testing::engine()) : (any(testing::engine()) & 0x8fffe000u) | (i % 2 ? 0x38001000u : 0x33000000u);
+      std::memcpy(&from[i], &bits, 4);
+    }
+    kernels::cpu::narrow(from, brain, 19);
+    kernels::cpu::narrow(from, half, 19);
+    for (int i = 0; i < 19; ++i) {
+      if (std::isnan(from[i])) {
+        EXPECT_TRUE(std::isnan(static_cast<float>(brain[i])) && std::isnan(static_cast<float>(half[i])));
+        continue;
+      }
+      ASSERT_EQ(brain[i].bits, bfloat16(from[i]).bits) << from[i];
+      ASSERT_EQ(half[i].bits, float16(from[i]).bits) << from[i];
+    }
+  }
+}
+
+}  // namespace
+}  // namespace deckle
