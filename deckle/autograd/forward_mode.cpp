@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 
 #include "deckle/autograd/history.h"
 #include "deckle/autograd/public_ops.h"
@@ -21,6 +22,15 @@ thread_local std::vector<OpenLevel> open;
 
 const ViewInfo* view_of(const Tensor& tensor) {
   return tensor.impl()->meta != nullptr ? tensor.impl()->meta->view.get() : nullptr;
+}
+
+/// Tangents of this level and above are not seen; a limit ends with its level.
+Level limit_of(const Tensor& tensor) {
+  const Level limit = tensor.impl()->tangent_limit;
+  for (const OpenLevel& candidate : open) {
+    if (candidate.level == limit) return limit;
+  }
+  return std::numeric_limits<Level>::max();
 }
 
 const Tensor* find(const Tensor& tensor, Level level) {
@@ -74,7 +84,7 @@ int open_levels() { return static_cast<int>(open.size()); }
 
 void detail::collect_levels(const Tensor& tensor, std::vector<Level>& levels) {
   if (!tensor.defined()) return;
-  const Level limit = tensor.impl()->tangent_limit;
+  const Level limit = limit_of(tensor);
   const ViewInfo* const view = view_of(tensor);
   const Tensor& carrier = view != nullptr ? view->base : tensor;
   if (carrier.impl()->tangents == nullptr) return;
@@ -94,7 +104,7 @@ std::vector<Level> detail::sorted_unique(std::vector<Level> levels) {
 }
 
 bool has_tangent(const Tensor& tensor, Level level) {
-  if (!tensor.defined() || level >= tensor.impl()->tangent_limit) return false;
+  if (!tensor.defined() || level >= limit_of(tensor)) return false;
   const ViewInfo* const view = view_of(tensor);
   return find(view != nullptr ? view->base : tensor, level) != nullptr;
 }
@@ -113,7 +123,7 @@ std::vector<Tensor> tangent(TensorList tensors, Level level) {
 }
 
 Tensor primal(const Tensor& tensor, Level level) {
-  if (!tensor.defined() || tensor.impl()->tangent_limit <= level) return tensor;
+  if (!tensor.defined() || limit_of(tensor) <= level) return tensor;
   auto impl = std::make_shared<TensorImpl>(*tensor.impl());
   impl->tangent_limit = level;
   return Tensor(std::move(impl));

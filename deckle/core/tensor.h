@@ -117,10 +117,11 @@ class Tensor {
   std::shared_ptr<TensorImpl> impl_;
 };
 
-/// A read-only list of tensors as an argument: from {a, b} or a vector. Never store one.
+/// A read-only list of tensors as an argument: from {a, b}, one tensor or a vector. Never store one.
 class TensorList : public std::span<const Tensor> {
  public:
   using std::span<const Tensor>::span;
+  TensorList(const Tensor& tensor) : std::span<const Tensor>(&tensor, 1) {}
   TensorList(std::span<const Tensor> tensors) : std::span<const Tensor>(tensors) {}
   TensorList(std::initializer_list<Tensor> tensors) : std::span<const Tensor>(tensors.begin(), tensors.size()) {}
   TensorList(const std::vector<Tensor>& tensors) : std::span<const Tensor>(tensors) {}

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+#include "deckle/autograd/backward.h"
+#include "deckle/autograd/forward_mode.h"
+#include "deckle/autograd/history.h"
+#include "deckle/functional/traits.h"
+#include "deckle/functional/variable.h"
+
+/// grad, vjp, jvp and hvp of functions on anything made of tensors (functional/traits.h). A function of several arguments
+/// takes a std::tuple of them. They nest with each other, and with backward() around them.
+namespace deckle {
+
+namespace functional {
+
+/// Floating leaves that take part in differentiation get their gradient; the others an undefined tensor.
+std::vector<Tensor> gradients(TensorList outputs, TensorList inputs, TensorList cotangents, bool create_graph);
+
+template <typename X>
+bool any_requires_grad(const X& x) {
+  return autograd::requires_grad(TensorList(flatten(x)));
+}
+
+}  // namespace functional
+
+/// (f(x), Jᵀ · cotangent): `cotangent` is shaped like f(x), the result like x. Inputs that f(x) does not depend on get zeros.
+/// The result can be differentiated again if x requires grad.
+template <typename F, functional::TensorTreeLike X, functional::TensorTreeLike Y>
+std::pair<Y, X> vjp(F&& f, const X& x, const Y& cotangent) {
+  const EnableGrad recording;
+  const std::vector<Tensor> inputs = functional::variables(functional::flatten(x));
+  Y y = functional::call(f, functional::unflatten(x, inputs));
+  const std::vector<Tensor> gradients =
+      functional::gradients(functional::flatten(y), inputs, functional::flatten(cotangent), functional::any_requires_grad(x));
+  return {std::move(y), functional::unflatten(x, gradients)};
+}
+
+/// The gradient of a function with one result of one element, shaped like x.
+template <typename F, functional::TensorTreeLike X>
+  requires(!std::is_convertible_v<F, TensorList>)
+X grad(F&& f, const X& x) {
+  const EnableGrad recording;
+  const std::vector<Tensor> inputs = functional::variables(functional::flatten(x));
+  const Tensor y = functional::call(f, functional::unflatten(x, inputs));
+  return functional::unflatten(x, functional::gradients({y}, inputs, {}, functional::any_requires_grad(x)));
+}
+
+/// (f(x), J · tangent) by forward mode: one pass, nothing saved. `tangent` is shaped like x, the second result like f(x).
+template <typename F, functional::TensorTreeLike X>
+auto jvp(F&& f, const X& x, const X& tangent) {
+  const autograd::LevelScope scope;
+  std::vector<Tensor> duals = functional::flatten(x);
+  const std::vector<Tensor> tangents = functional::flatten(tangent);
+  for (size_t i = 0; i < duals.size(); ++i) {
+    if (tangents[i].defined() && is_floating(duals[i].dtype())) duals[i] = autograd::make_dual(duals[i], tangents[i], scope.level());
+  }
+  auto y = functional::call(f, functional::unflatten(x, duals));
+  std::vector<Tensor> result;
+  for (const Tensor& leaf : functional::flatten(y)) result.push_back(autograd::tangent(leaf, scope.level()));
+  auto y_tangent = functional::unflatten(y, result);
+  return std::pair(std::move(y), std::move(y_tangent));  // y's tangents end with the scope
+}
+
+/// (gradient, Hessian · v) of a function with one result of one element: forward mode over reverse mode.
+template <typename F, functional::TensorTreeLike X>
+std::pair<X, X> hvp(F&& f, const X& x, const X& v) {
+  return jvp([&f](const X& point) { return grad(f, point); }, x, v);
+}
+
+}  // namespace deckle
