@@ -1,0 +1,187 @@
+// Host side of the attention backward: three launches, no synchronisation.
+//   row_statistics   lse2 and delta = dO . O - dLSE
+//   key_gradients    dK, dV: key tiles walk queries      4 products
+//   query_gradients  dQ: query tiles walk keys           3 products
+// Two kernels instead of one recompute S and dP (14 instead of 10 M N D) and need no sum between blocks: results are bit-equal from run
+// to run, without an accumulator in memory.
+#include "deckle/kernels/cuda/attention/backward.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "deckle/kernels/cuda/attention/backward_kernels.h"
+#include "deckle/kernels/cuda/attention/backward_statistics.cuh"
+#include "deckle/kernels/cuda/attention/problem.cuh"
+
+namespace deckle::kernels::cuda {
+namespace {
+
+using namespace attention;
+
+// What a walk of all heads of a chunk may touch and still stay in the 60 MB of L2 beside the tiles in flight.
+constexpr int64_t kChunkBytes = 24 << 20;
+
+BackwardKernels kernels_of(const AttentionProblem& problem) {
+  const int D = problem.sizes.head_dim, Dv = problem.sizes.value_dim;
+  if (D == 64 && Dv == 64) return backward_kernels<64, 64>(problem.element);
+  if (D == 96 && Dv == 96) return backward_kernels<96, 96>(problem.element);
+  if (D == 128 && Dv == 128) return backward_kernels<128, 128>(problem.element);
+  if (D == 192 && Dv == 128) return backward_kernels<192, 128>(problem.element);
+  if (D == 192 && Dv == 192) return backward_kernels<192, 192>(problem.element);
+  if (D == 256 && Dv == 256) return backward_kernels<256, 256>(problem.element);
+  return {};
+}
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+int64_t tiles_of(const AttentionSizes& sizes, int64_t rows, int height) {
+  return sizes.ragged() ? rows / height + sizes.batch : ceil_div(rows, height) * sizes.batch;
+}
+
+void check(cudaError_t status, const char* what) {
+  if (status != cudaSuccess) throw std::runtime_error(std::string("attention backward: ") + what + ": " + cudaGetErrorString(status));
+}
+
+// The live rows of a dense batch end here; the key kernel's maps of q and dO end there too.
+int64_t live_end(const AttentionProblem& problem) {
+  const AttentionSizes& sizes = problem.sizes;
+  const AttentionMask& mask = problem.mask;
+  if (mask.left >= kUnboundedWindow) return sizes.query_rows;
+  const int64_t offset = mask.bottom_right ? sizes.key_rows - sizes.query_rows : 0;
+  return std::clamp<int64_t>(sizes.key_rows + mask.left - offset, 0, sizes.query_rows);
+}
+
+// An empty tensor may come without memory; its map is never read but must be made.
+CUtensorMap map_of(AttentionTensor tensor, const AttentionProblem& problem, const AttentionSizes& sizes, bool key_side, int columns,
+                   int box_rows) {
+  if (tensor.data == nullptr) tensor.data = problem.workspace;
+  return operand_map(tensor, sizes, key_side, columns, box_rows);
+}
+
+template <arch::Element element>
+const void* statistics_kernel(int lanes) {
+  switch (lanes) {
+    case 8: return reinterpret_cast<const void*>(&row_statistics<element, 8>);
+    case 16: return reinterpret_cast<const void*>(&row_statistics<element, 16>);
+    default: return reinterpret_cast<const void*>(&row_statistics<element, 32>);
+  }
+}
+
+void launch(const void* function, dim3 grid, int threads, int shared_bytes, const void* arguments, cudaStream_t stream) {
+  check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes), "shared memory");
+  void* parameters[] = {const_cast<void*>(arguments)};
+  check(cudaLaunchKernel(function, grid, dim3(threads), parameters, shared_bytes, stream), "launch");
+}
+
+void launch_tiles(const BackwardKernel& kernel, BackwardArguments arguments, const AttentionSizes& sizes, int64_t rows, int heads,
+                  int64_t walked_bytes_per_head, cudaStream_t stream) {
+  const int64_t tiles = tiles_of(sizes, rows, kernel.owned_rows);
+  if (rows == 0 || tiles == 0 || heads == 0) return;
+  dim3 grid(static_cast<unsigned>(tiles), heads);
+  if (!sizes.ragged()) {
+    arguments.blocks = static_cast<int>(ceil_div(rows, kernel.owned_rows));
+    const int64_t all_heads = int64_t{sizes.batch} * heads;
+    arguments.chunk_heads = static_cast<int>(std::clamp<int64_t>(kChunkBytes / std::max<int64_t>(walked_bytes_per_head, 1), 1, all_heads));
+    grid = dim3(static_cast<unsigned>(arguments.blocks * all_heads));
+  }
+  launch(kernel.function, grid, kernel.threads, kernel.shared_bytes, &arguments, stream);
+}
+
+}  // namespace
+
+int64_t attention_backward_workspace_bytes(const AttentionBackward& arguments) {
+  const AttentionSizes& sizes = arguments.problem.sizes;
+  const int unit = kernels_of(arguments.problem).key_gradients.walked_rows;
+  if (unit == 0) return 0;
+  return 2 * int64_t{sizeof(float)} * sizes.heads * unit * std::max<int64_t>(tiles_of(sizes, sizes.query_rows, unit), 1);
+}
+
+const char* attention_backward_why_not(const AttentionBackward& arguments) {
+  if (kernels_of(arguments.problem).key_gradients.function == nullptr) {
+    return "head dims must be 64, 96, 128, 192 or 256 with equal value dim, or 192 with value dim 128";
+  }
+  if (arguments.problem.lse == nullptr) return "the backward reads the log-sum-exp that the forward wrote";
+  if (arguments.problem.workspace_bytes < attention_backward_workspace_bytes(arguments)) return "the workspace is too small";
+  return nullptr;
+}
+
+void attention_backward(const AttentionBackward& arguments, cudaStream_t stream) {
+  if (const char* reason = attention_backward_why_not(arguments)) throw std::runtime_error(std::string("attention backward: ") + reason);
+  const AttentionProblem& problem = arguments.problem;
+  const AttentionSizes& sizes = problem.sizes;
+  if (sizes.batch == 0 || sizes.heads == 0) return;
+  const BackwardKernels kernels = kernels_of(problem);
+  const int unit = kernels.key_gradients.walked_rows;
+
+  StatisticsArguments statistics{};
+  BackwardArguments& common = statistics.common;
+  common.query_offsets = sizes.query_offsets;
+  common.key_offsets = sizes.key_offsets;
+  common.statistics_rows = tiles_of(sizes, sizes.query_rows, unit) * unit;
+  common.statistics_unit = unit;
+  common.batch = sizes.batch;
+  common.heads = sizes.heads;
+  common.group = sizes.heads / sizes.kv_heads;
+  common.query_rows = static_cast<int>(sizes.query_rows);
+  common.key_rows = static_cast<int>(sizes.key_rows);
+  common.left = problem.mask.left;
+  common.right = problem.mask.right;
+  common.bottom_right = problem.mask.bottom_right;
+  common.scale = problem.scale;
+  common.scale_log2 = problem.scale * 1.4426950408889634f;
+  statistics.lse2 = static_cast<float*>(problem.workspace);
+  statistics.delta = statistics.lse2 + common.statistics_rows * sizes.heads;
+  common.lse2 = statistics.lse2;
+  common.delta = statistics.delta;
+  common.blocks = static_cast<int>(ceil_div(sizes.query_rows, unit));
+
+  if (sizes.query_rows > 0) {
+    statistics.out = problem.out.data;
+    statistics.grad_out = arguments.grad_out.data;
+    const auto strides = [](int64_t(&to)[3], const AttentionTensor& from) {
+      to[0] = from.batch_stride;
+      to[1] = from.row_stride;
+      to[2] = from.head_stride;
+    };
+    strides(statistics.out_strides, problem.out);
+    strides(statistics.grad_out_strides, arguments.grad_out);
+    statistics.lse = problem.lse;
+    statistics.grad_lse = arguments.grad_lse;
+    statistics.lse_head_stride = sizes.query_rows;
+    statistics.lse_batch_stride = sizes.query_rows * sizes.heads;
+    statistics.value_dim = sizes.value_dim;
+    const int lanes = sizes.value_dim <= 64 ? 8 : sizes.value_dim <= 128 ? 16 : 32;
+    const void* function = problem.element == AttentionElement::bf16 ? statistics_kernel<arch::Element::bf16>(lanes)
+                                                                     : statistics_kernel<arch::Element::f16>(lanes);
+    launch(function, dim3(static_cast<unsigned>(tiles_of(sizes, sizes.query_rows, unit)), sizes.heads), 256, 0, &statistics, stream);
+  }
+
+  const int row_bytes = 2 * (sizes.head_dim + sizes.value_dim);
+  const int64_t sequences = sizes.ragged() ? std::max(sizes.batch, 1) : 1;
+  {
+    BackwardArguments keys = common;
+    const BackwardKernel& kernel = kernels.key_gradients;
+    AttentionSizes live = sizes;
+    if (!sizes.ragged()) live.query_rows = live_end(problem);
+    keys.q = map_of(problem.q, problem, live, false, sizes.head_dim, kernel.walked_rows);
+    keys.grad_out = map_of(arguments.grad_out, problem, live, false, sizes.value_dim, kernel.walked_rows);
+    keys.k = map_of(problem.k, problem, sizes, true, sizes.head_dim, kernel.owned_rows);
+    keys.v = map_of(problem.v, problem, sizes, true, sizes.value_dim, kernel.owned_rows);
+    keys.grad_k = map_of(arguments.grad_k, problem, sizes, true, sizes.head_dim, 16);
+    keys.grad_v = map_of(arguments.grad_v, problem, sizes, true, sizes.value_dim, 16);
+    launch_tiles(kernel, keys, sizes, sizes.key_rows, sizes.kv_heads, sizes.query_rows / sequences * row_bytes * common.group, stream);
+  }
+  {
+    BackwardArguments queries = common;
+    const BackwardKernel& kernel = kernels.query_gradients;
+    queries.q = map_of(problem.q, problem, sizes, false, sizes.head_dim, kernel.owned_rows);
+    queries.grad_out = map_of(arguments.grad_out, problem, sizes, false, sizes.value_dim, kernel.owned_rows);
+    queries.k = map_of(problem.k, problem, sizes, true, sizes.head_dim, kernel.walked_rows);
+    queries.v = map_of(problem.v, problem, sizes, true, sizes.value_dim, kernel.walked_rows);
+    queries.grad_q = map_of(arguments.grad_q, problem, sizes, false, sizes.head_dim, 16);
+    launch_tiles(kernel, queries, sizes, sizes.query_rows, sizes.heads, sizes.key_rows / sequences * row_bytes, stream);
+  }
+}
+
+}  // namespace deckle::kernels::cuda

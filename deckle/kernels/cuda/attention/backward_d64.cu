@@ -1,0 +1,19 @@
+#include "deckle/kernels/cuda/attention/backward_instances.cuh"
+
+namespace deckle::kernels::cuda::attention {
+namespace {
+
+template <Element element>
+BackwardKernels instance() {
+  return {keys<KeyGradients<element, 64, 96, 2, 4>>(),
+          queries<QueryGradients<element, 64, 64, 128, 2, 3, 3, Ahead::scores_first>>()};
+}
+
+}  // namespace
+
+template <>
+BackwardKernels backward_kernels<64, 64>(AttentionElement element) {
+  return element == AttentionElement::bf16 ? instance<Element::bf16>() : instance<Element::f16>();
+}
+
+}  // namespace deckle::kernels::cuda::attention

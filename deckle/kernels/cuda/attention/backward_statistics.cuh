@@ -1,0 +1,85 @@
+// The row statistics of the backward (see backward_common.cuh): lse2 and delta = dO . O - dLSE.
+// One block a tile of `statistics_unit` rows of one head. Bytes per row: 4 Dv read, 8 written; memory bound.
+#pragma once
+
+#include "deckle/kernels/cuda/attention/backward_common.cuh"
+
+namespace deckle::kernels::cuda::attention {
+
+struct StatisticsArguments {
+  BackwardArguments common;
+  const void* out;
+  const void* grad_out;
+  int64_t out_strides[3], grad_out_strides[3];  // batch, row, head
+  const float* lse;
+  const float* grad_lse;  // null: zero
+  int64_t lse_head_stride, lse_batch_stride;
+  int value_dim;
+  float* lse2;
+  float* delta;
+};
+
+template <arch::Element element>
+__device__ __forceinline__ float dot(uint4 a, uint4 b) {
+  float sum = 0;
+  const auto add = [&](uint32_t x, uint32_t y) {
+    const float2 u = arch::unpack<element>(x), v = arch::unpack<element>(y);
+    sum = fmaf(u.x, v.x, fmaf(u.y, v.y, sum));
+  };
+  add(a.x, b.x);
+  add(a.y, b.y);
+  add(a.z, b.z);
+  add(a.w, b.w);
+  return sum;
+}
+
+/// A group of `lanes` threads takes a row, 8 columns a thread.
+template <arch::Element element, int lanes>
+__global__ void __launch_bounds__(256, 4) row_statistics(const __grid_constant__ StatisticsArguments args) {
+  const BackwardArguments& common = args.common;
+  const int unit = common.statistics_unit;
+  SequencePair s;
+  int tile;
+  if (common.query_offsets == nullptr) {
+    tile = blockIdx.x % common.blocks;
+    s = sequence_at(blockIdx.x / common.blocks, common);
+  } else {
+    const int index = sequence_of_block(common.query_offsets, common.batch, unit, blockIdx.x);
+    tile = static_cast<int>(blockIdx.x - first_block(common.query_offsets, index, unit));
+    s = sequence_at(index, common);
+  }
+  const int64_t head = blockIdx.y;
+  if (tile * int64_t{unit} >= s.live_rows) return;
+
+  const int lane = threadIdx.x % lanes;
+  const bool ragged = common.query_offsets != nullptr;
+  const int64_t batch = ragged ? 0 : s.index;
+  const int64_t output = head * common.statistics_rows + statistics_start(s, common) + tile * unit;
+#pragma unroll 4
+  for (int r = threadIdx.x / lanes; r < unit; r += 256 / lanes) {
+    const int row = tile * unit + r;
+    const bool live = row < s.live_rows;
+    const int64_t token = s.query_start + s.live_first + row;
+    float delta = 0;
+    if (live && lane * 8 < args.value_dim) {
+      const int64_t a = batch * args.out_strides[0] + token * args.out_strides[1] + head * args.out_strides[2] + lane * 8;
+      const int64_t b = batch * args.grad_out_strides[0] + token * args.grad_out_strides[1] + head * args.grad_out_strides[2] + lane * 8;
+      delta = dot<element>(*reinterpret_cast<const uint4*>(static_cast<const uint16_t*>(args.out) + a),
+                           *reinterpret_cast<const uint4*>(static_cast<const uint16_t*>(args.grad_out) + b));
+    }
+#pragma unroll
+    for (int offset = lanes / 2; offset > 0; offset /= 2) delta += __shfl_xor_sync(0xffffffffu, delta, offset);
+    if (lane == 0) {
+      float lse2 = __int_as_float(0x7f800000);
+      if (live) {
+        const int64_t index = batch * args.lse_batch_stride + head * args.lse_head_stride + token;
+        lse2 = args.lse[index] * 1.4426950408889634f;
+        if (args.grad_lse != nullptr) delta -= args.grad_lse[index];
+      }
+      args.lse2[output + r] = lse2;
+      args.delta[output + r] = delta;
+    }
+  }
+}
+
+}  // namespace deckle::kernels::cuda::attention
