@@ -36,8 +36,6 @@ int64_t RaggedShape::min_size(int ragged_dim) const {
   return smallest;
 }
 
-RaggedView RaggedShape::view() const { return {components_, ragged_dims_, sizes_.data(), offsets_.data()}; }
-
 Ragged Ragged::from_lengths(std::span<const int64_t> lengths) {
   return Ragged(std::make_shared<const RaggedShape>(std::vector<int64_t>(lengths.begin(), lengths.end())));
 }

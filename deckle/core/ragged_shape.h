@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "deckle/kernels/args/view.h"
-
 namespace deckle {
 
 /// The sizes of the components of a batch along its ragged dims, which come right after the batch dim, and the offsets of
@@ -27,7 +25,6 @@ class RaggedShape {
   int64_t rows() const { return offsets_.back(); }
   int64_t max_size(int ragged_dim = 0) const;
   int64_t min_size(int ragged_dim = 0) const;
-  RaggedView view() const;
 
   friend bool operator==(const RaggedShape& a, const RaggedShape& b) {
     return a.ragged_dims_ == b.ragged_dims_ && a.sizes_ == b.sizes_;

@@ -27,4 +27,9 @@ std::vector<View> views(TensorList tensors) {
   return result;
 }
 
+RaggedView view(const Ragged& ragged) {
+  check(ragged.defined(), "a ragged shape is needed, none was given");
+  return {ragged->components(), ragged->ragged_dims(), ragged->sizes().data(), ragged->offsets().data()};
+}
+
 }  // namespace deckle::dispatch

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "deckle/core/ragged_shape.h"
 #include "deckle/core/tensor.h"
 #include "deckle/kernels/args/view.h"
 
@@ -11,5 +12,8 @@ namespace deckle::dispatch {
 View view(const Tensor& tensor);
 
 std::vector<View> views(TensorList tensors);
+
+/// What a kernel sees of a defined Ragged; valid as long as that lives.
+RaggedView view(const Ragged& ragged);
 
 }  // namespace deckle::dispatch

@@ -1,0 +1,43 @@
+# The commands of this repository. CMake does the work (see CMakePresets.json); this file only says what to run.
+
+FORTUNES := /usr/share/games/fortunes
+MINUTES ?= 5
+
+.PHONY: help build test demo bench format sanitize
+
+help:
+	@echo 'make demo      train a small language model on the texts of Debian'"'"'s fortunes for $(MINUTES) minutes'
+	@echo 'make test      build everything and run all tests'
+	@echo 'make bench     measure against PyTorch on this machine (fetches it from PyPI)'
+	@echo 'make sanitize  run the tests under the address, undefined-behaviour and thread sanitizers'
+	@echo 'make format    format the sources'
+
+build:
+	@tools/install_packages build
+	cmake --preset release
+	cmake --build --preset release
+
+demo: build
+	@tools/install_packages demo
+	build/release/tools/deckle train --text $(FORTUNES) --minutes $(MINUTES) --run runs/fortunes
+	build/release/tools/deckle sample --run runs/fortunes
+
+test:
+	@tools/install_packages build test
+	cmake --preset dev
+	cmake --build --preset dev
+	ctest --preset dev
+
+bench: build
+	@tools/install_packages bench
+	benchmarks/run
+
+sanitize:
+	@tools/install_packages build test sanitize
+	for kind in asan ubsan tsan; do \
+	  cmake --preset $$kind && cmake --build --preset $$kind && ctest --preset $$kind || exit 1; \
+	done
+
+format:
+	@tools/install_packages format
+	git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' | xargs clang-format -i

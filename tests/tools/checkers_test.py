@@ -1,0 +1,134 @@
+"""tools/check_layers and tools/check_tree catch what they are there to catch, and let the rest pass."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOLS = pathlib.Path(__file__).resolve().parents[2] / "tools"
+
+
+class Checkers(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.root = pathlib.Path(self.folder.name)
+        self.write("tools/long_files.txt", "# reasons\n")
+
+    def write(self, name, text):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def run_tool(self, name, *arguments):
+        done = subprocess.run([sys.executable, TOOLS / name, *arguments, self.root], capture_output=True, text=True)
+        return done.returncode, done.stdout + done.stderr
+
+    def expect_caught(self, tool, *fragments):
+        code, output = self.run_tool(tool)
+        self.assertEqual(code, 1, output)
+        for fragment in fragments:
+            self.assertIn(fragment, output)
+
+    def expect_clean(self, tool):
+        code, output = self.run_tool(tool)
+        self.assertEqual(code, 0, output)
+
+
+class Layers(Checkers):
+    def test_allowed_includes_pass(self):
+        self.write("deckle/core/a.h", '#include <vector>\n#include "deckle/base/error.h"\n#include "deckle/core/b.h"\n')
+        self.write("deckle/kernels/cpu/reduce/a.cpp", '#include "deckle/kernels/cpu/simd/math.h"\n#include "hwy/highway.h"\n')
+        self.expect_clean("check_layers")
+
+    def test_lower_layer_may_not_include_higher(self):
+        self.write("deckle/core/a.h", '\n#include "deckle/autograd/node.h"\n')
+        self.expect_caught("check_layers", "deckle/core/a.h:2", "may not include deckle/autograd/node.h")
+
+    def test_sibling_kernel_families_stay_apart(self):
+        self.write("deckle/kernels/cpu/reduce/a.cpp", '#include "deckle/kernels/cpu/matmul/product.h"\n')
+        self.expect_caught("check_layers", "deckle/kernels/cpu/reduce may not include deckle/kernels/cpu/matmul/product.h")
+
+    def test_an_include_through_highways_macro_counts(self):
+        self.write("deckle/kernels/cpu/reduce/a.cpp", '#define HWY_TARGET_INCLUDE "deckle/core/tensor.h"\n')
+        self.expect_caught("check_layers", "may not include deckle/core/tensor.h")
+
+    def test_nothing_includes_the_umbrella_inside_the_library(self):
+        self.write("deckle/ops/a.cpp", '#include "deckle/deckle.h"\n')
+        self.expect_caught("check_layers", "deckle/ops may not include deckle/deckle.h")
+
+    def test_modules_above_see_public_headers_alone(self):
+        self.write("deckle/nn/a.h", '#include "deckle/nested/nested_tensor.h"\n')
+        self.expect_clean("check_layers")
+        self.write("deckle/nn/b.h", '#include "deckle/dispatch/view.h"\n')
+        self.expect_caught("check_layers", "deckle/nn may not include deckle/dispatch/view.h")
+
+    def test_the_generator_knows_nothing_of_the_library(self):
+        self.write("opgen/emit/a.cpp", '#include "deckle/base/error.h"\n')
+        self.expect_caught("check_layers", "opgen may not include deckle/base/error.h")
+
+    def test_third_party_headers_stay_in_their_rooms(self):
+        self.write("deckle/core/a.cpp", "#include <omp.h>\n")
+        self.expect_caught("check_layers", "<omp.h> belongs to")
+
+    def test_relative_includes_are_refused(self):
+        self.write("deckle/core/b.h", "")
+        self.write("deckle/core/a.cpp", '#include "b.h"\n')
+        self.expect_caught("check_layers", "write the path from the repository root")
+
+    def test_a_folder_without_a_rule_is_an_error(self):
+        self.write("deckle/stray/a.h", "")
+        self.expect_caught("check_layers", "folder deckle/stray has no rule in layers.yaml")
+
+    def test_rules_that_form_a_cycle_are_refused(self):
+        self.write("deckle/core/a.h", "")
+        rules = self.root / "rules.yaml"
+        rules.write_text("layers:\n  deckle/core: [deckle/ops]\n  deckle/ops: [deckle/core]\npublic: []\nrestricted:\n")
+        code, output = self.run_tool("check_layers", "--rules", rules)
+        self.assertEqual(code, 1)
+        self.assertIn("form a cycle", output)
+
+    def test_an_empty_tree_is_no_success(self):
+        self.assertEqual(self.run_tool("check_layers")[0], 1)
+
+
+class Tree(Checkers):
+    def test_a_tree_in_order_passes(self):
+        self.write("deckle/core/a.h", "#define DECKLE_A 1\n")
+        self.write("deckle/core/README.md", "# core\n[a](a.h)\n")
+        self.expect_clean("check_tree")
+
+    def test_a_folder_without_a_sign(self):
+        self.write("deckle/core/a.h", "")
+        self.expect_caught("check_tree", "deckle/core: has no README.md")
+
+    def test_a_sign_that_is_too_long(self):
+        self.write("deckle/core/a.h", "")
+        self.write("deckle/core/README.md", "line\n" * 16)
+        self.expect_caught("check_tree", "16 lines, 15 are allowed")
+
+    def test_a_long_file_without_a_reason(self):
+        self.write("tests/long.cpp", "\n" * 801)
+        self.expect_caught("check_tree", "tests/long.cpp: 801 lines")
+        self.write("tools/long_files.txt", "tests/long.cpp  a table that is read as one\n")
+        self.expect_clean("check_tree")
+
+    def test_a_reason_that_is_no_longer_needed(self):
+        self.write("tools/long_files.txt", "tests/gone.cpp  a table\n")
+        self.expect_caught("check_tree", "tests/gone.cpp is gone or short again")
+
+    def test_a_dead_link(self):
+        self.write("README.md", "[there](docs/nowhere.md)\n")
+        self.expect_caught("check_tree", "README.md: link to docs/nowhere.md")
+
+    def test_public_macros(self):
+        self.write("deckle/core/README.md", "# core\n")
+        self.write("deckle/core/a.h", "#define CHECK(x) x\n")
+        self.expect_caught("check_tree", "macro CHECK")
+        self.write("deckle/core/a.h", "".join(f"#define DECKLE_{i} 1\n" for i in range(11)))
+        self.expect_caught("check_tree", "define 11 macros")
+
+
+if __name__ == "__main__":
+    unittest.main()
