@@ -1,0 +1,64 @@
+#include "deckle/attention/attention.h"
+
+#include <vector>
+
+#include "deckle/attention/plan.h"
+#include "deckle/base/check.h"
+#include "deckle/nested/support.h"
+#include "deckle/ops/generated/attention.h"
+#include "deckle/ops/generated/shape.h"
+
+namespace deckle {
+namespace {
+
+/// Kernels want the head dim contiguous; other strides are free.
+Tensor with_unit_stride(const Tensor& x) { return x.numel() == 0 || x.stride(-1) == 1 || x.size(-1) == 1 ? x : contiguous(x); }
+
+/// (out [Tq, H, Dv], lse [Tq, H]) of packed operands.
+std::tuple<Tensor, Tensor> packed_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Ragged& q_rows, const Ragged& k_rows,
+                                            const AttentionOptions& options) {
+  return attention_forward(with_unit_stride(q), with_unit_stride(k), with_unit_stride(v),
+                           make_attention_plan(q, k, v, q_rows, k_rows, options));
+}
+
+Ragged equal_lengths(int64_t components, int64_t length) {
+  return Ragged::from_lengths(std::vector<int64_t>(static_cast<size_t>(components), length));
+}
+
+void require_rank(const char* argument, int64_t rank, const std::string& shape) {
+  check(rank == 4, "attention: {} has shape {} (expected 4 dims: batch, rows, heads, head dim)", argument, shape);
+}
+
+}  // namespace
+
+std::pair<Tensor, Tensor> attention_with_lse(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+  require_rank("q", q.dim(), to_string(q.sizes()));
+  require_rank("k", k.dim(), to_string(k.sizes()));
+  require_rank("v", v.dim(), to_string(v.sizes()));
+  check(q.size(0) == k.size(0) && k.size(0) == v.size(0), "attention: q, k and v have {}, {} and {} sequences", q.size(0), k.size(0), v.size(0));
+  check(k.size(1) == v.size(1), "attention: k has {} rows per sequence, v has {}", k.size(1), v.size(1));
+  const auto [out, lse] = packed_attention(flatten(q, 0, 1), flatten(k, 0, 1), flatten(v, 0, 1), equal_lengths(q.size(0), q.size(1)),
+                                           equal_lengths(k.size(0), k.size(1)), options);
+  return {view(out, {q.size(0), q.size(1), q.size(2), v.size(3)}), view(lse, {q.size(0), q.size(1), q.size(2)})};
+}
+
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+  return attention_with_lse(q, k, v, options).first;
+}
+
+std::pair<NestedTensor, NestedTensor> attention_with_lse(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v,
+                                                         const AttentionOptions& options) {
+  for (const auto& [argument, x] : {std::pair("q", &q), std::pair("k", &k), std::pair("v", &v)}) {
+    require_rank(argument, x->dim(), nested::shape_string(*x));
+    check(x->ragged_dims() == 1, "attention: {} has {} ragged dims (expected 1, the rows)", argument, x->ragged_dims());
+  }
+  check(k.ragged() == v.ragged(), "attention: k has {}, v has {}", to_string(k.ragged()), to_string(v.ragged()));
+  const auto [out, lse] = packed_attention(q.values(), k.values(), v.values(), q.ragged(), k.ragged(), options);
+  return {NestedTensor(out, q.ragged()), NestedTensor(lse, q.ragged())};
+}
+
+NestedTensor attention(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v, const AttentionOptions& options) {
+  return attention_with_lse(q, k, v, options).first;
+}
+
+}  // namespace deckle

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "deckle/core/ragged_shape.h"
+#include "deckle/core/tensor.h"
+#include "deckle/functional/traits.h"
+
+namespace deckle {
+
+/// A batch of components of different sizes, packed without padding: `values` is [rows, regular dims...], where component b
+/// holds rows offsets[b] .. offsets[b+1]. Dims, in order: batch, the ragged dims, the regular dims. A value type; copies share
+/// memory. What is ragged is a run-time fact: after a reduction over the ragged dim none may be left (see dense()).
+///
+/// It is differentiable exactly as its values are: a leaf if they are, and so on. Two nested tensors match when their ragged
+/// shapes are equal, not when they are the same object.
+class NestedTensor {
+ public:
+  NestedTensor() = default;
+
+  /// Packed values [rows, ...] and the sizes of the components. `shape` may be undefined: then no dim is ragged and values
+  /// are [batch, ...].
+  NestedTensor(Tensor values, Ragged shape);
+
+  /// Components [L_b, ...] with equal regular dims and dtype; copied one after another. Gradients flow to the components.
+  static NestedTensor from_list(TensorList components);
+  /// Packed values and the length of each component; the lengths add up to the rows.
+  static NestedTensor from_lengths(Tensor values, std::span<const int64_t> lengths);
+  static NestedTensor from_lengths(Tensor values, std::initializer_list<int64_t> lengths) {
+    return from_lengths(std::move(values), std::span(lengths.begin(), lengths.size()));
+  }
+  /// Packed values and offsets [components + 1], from 0 to the rows, never falling.
+  static NestedTensor from_offsets(Tensor values, std::span<const int64_t> offsets);
+  /// The first lengths[b] rows of padded[b]; padded is [B, L, ...]. Gradients flow to `padded`.
+  static NestedTensor from_padded(const Tensor& padded, std::span<const int64_t> lengths);
+  /// The rows where the bool mask [B, L] is true, in order.
+  static NestedTensor from_mask(const Tensor& padded, const Tensor& mask);
+
+  bool defined() const { return values_.defined(); }
+  const Tensor& values() const { return values_; }
+  const Ragged& ragged() const { return shape_; }
+  int ragged_dims() const { return shape_.defined() ? shape_->ragged_dims() : 0; }
+
+  int64_t dim() const { return values_.dim() + ragged_dims(); }
+  /// Components for dim 0, a regular dim's size otherwise; an Error for a ragged dim.
+  int64_t size(int64_t dim) const;
+  bool is_ragged(int64_t dim) const;
+  int64_t components() const { return shape_.defined() ? shape_->components() : values_.size(0); }
+  DType dtype() const { return values_.dtype(); }
+
+  /// Lengths [components] and offsets [components + 1] of a tensor with one ragged dim.
+  Tensor lengths(DType dtype = DType::int64) const;
+  Tensor offsets(DType dtype = DType::int64) const;
+
+  /// Component b, [L_b, ...]: a view, so gradients flow and writes are seen.
+  Tensor operator[](int64_t component) const;
+  std::vector<Tensor> unbind() const;
+
+  /// [B, max length, ...] with `value` in the rest; `length` (0: the longest) sets the padded size. One ragged dim.
+  Tensor to_padded(const Scalar& value = 0.0, int64_t length = 0) const;
+  /// bool [B, max length]: true on rows that exist.
+  Tensor padding_mask(int64_t length = 0) const;
+
+  /// The values of a nested tensor with no ragged dim left; an Error names the ragged dims otherwise.
+  const Tensor& dense() const;
+
+  const NestedTensor& requires_grad_(bool value = true) const;
+  bool requires_grad() const { return values_.requires_grad(); }
+  NestedTensor grad() const;
+  NestedTensor detach() const { return {values_.detach(), shape_}; }
+  NestedTensor to(DType dtype) const { return {values_.to(dtype), shape_}; }
+
+ private:
+  Tensor values_;
+  Ragged shape_;
+};
+
+/// "NestedTensor[512, 4..1024 (mean 118), 768] float32, 60,416 rows".
+std::string to_string(const NestedTensor& tensor);
+
+template <>
+struct functional::TensorTree<NestedTensor> {
+  static void flatten(const NestedTensor& value, std::vector<Tensor>& leaves) { leaves.push_back(value.values()); }
+  static NestedTensor unflatten(const NestedTensor& like, const Tensor*& next) {
+    const Tensor& values = *next++;
+    return values.defined() ? NestedTensor(values, like.ragged()) : NestedTensor();
+  }
+};
+
+}  // namespace deckle
