@@ -12,6 +12,7 @@
 
 #include <cuda.h>
 
+#include <cmath>
 #include <cstdint>
 
 #include "deckle/kernels/cuda/arch/warp.cuh"

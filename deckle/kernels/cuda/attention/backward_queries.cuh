@@ -72,7 +72,7 @@ __device__ __forceinline__ void load_keys(typename Shape::Shared& shared, const 
 
 /// What a thread knows of its two rows: accumulator row r and r + 8.
 struct QueryRow {
-  float lse2 = __int_as_float(0x7f800000), delta = 0;  // a dead row: P = 0
+  float lse2 = INFINITY, delta = 0;  // a dead row: P = 0
   int low = 0;                                         // keys [low, low + count)
   uint32_t count = 0;
   bool live = false;

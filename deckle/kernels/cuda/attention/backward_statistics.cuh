@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(256, 4) row_statistics(const __grid_constant__
 #pragma unroll
     for (int offset = lanes / 2; offset > 0; offset /= 2) delta += __shfl_xor_sync(0xffffffffu, delta, offset);
     if (lane == 0) {
-      float lse2 = __int_as_float(0x7f800000);
+      float lse2 = INFINITY;
       if (live) {
         const int64_t index = batch * args.lse_batch_stride + head * args.lse_head_stride + token;
         lse2 = args.lse[index] * 1.4426950408889634f;
