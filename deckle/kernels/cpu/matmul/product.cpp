@@ -19,6 +19,7 @@
 #include "deckle/kernels/cpu/matmul/openblas_tile.h"
 #include "deckle/kernels/cpu/matmul/pack.h"
 #include "deckle/kernels/cpu/matmul/scratch.h"
+#include "deckle/kernels/cpu/simd/halves.h"
 
 namespace deckle::kernels::cpu {
 namespace {
@@ -121,8 +122,8 @@ const void* tile_bias(const Product& product, const Piece& cols, Scratch& scratc
 void narrow_tile(const float* sums, int64_t rows, int64_t cols, DType dtype, void* c, int64_t c_leading) {
   for (int64_t row = 0; row < rows; ++row) {
     const float* from = sums + row * cols;
-    if (dtype == DType::bfloat16) narrow(from, static_cast<bfloat16*>(c) + row * c_leading, cols);
-    else narrow(from, static_cast<float16*>(c) + row * c_leading, cols);
+    if (dtype == DType::bfloat16) simd::narrow(from, static_cast<bfloat16*>(c) + row * c_leading, cols);
+    else simd::narrow(from, static_cast<float16*>(c) + row * c_leading, cols);
   }
 }
 

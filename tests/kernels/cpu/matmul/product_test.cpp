@@ -8,7 +8,6 @@
 #include <thread>
 
 #include "deckle/base/parallel.h"
-#include "deckle/kernels/cpu/matmul/pack.h"
 #include "deckle/kernels/args/context.h"
 #include "tests/kernels/cpu/support/buffer.h"
 
@@ -196,44 +195,6 @@ TEST_P(EveryDType, ConcurrentCallersDoNotDisturbEachOther) {
   }
   for (std::thread& caller : callers) caller.join();
   EXPECT_EQ(wrong, 0);
-}
-
-TEST(Pack, NarrowsAndWidensEveryHalfValueExactly) {
-  for (uint32_t bits = 0; bits < 65536; bits += 16) {
-    float wide[16];
-    uint16_t source[16];
-    for (uint32_t i = 0; i < 16; ++i) source[i] = static_cast<uint16_t>(bits + i);
-    for (const DType dtype : {DType::float16, DType::bfloat16}) {
-      kernels::cpu::pack({source, dtype, 1, 16, 16, 1}, false, wide);
-      for (int i = 0; i < 16; ++i) {
-        const double want = testing::load(source, dtype, i);
-        EXPECT_TRUE(wide[i] == want || (std::isnan(want) && std::isnan(wide[i]))) << name(dtype) << " " << bits + static_cast<uint32_t>(i);
-      }
-    }
-  }
-}
-
-TEST(Pack, NarrowsToNearestTiesToEven) {
-  std::uniform_int_distribution<uint32_t> any;
-  for (int round = 0; round < 20000; ++round) {
-    float from[19];
-    bfloat16 brain[19];
-    float16 half[19];
-    for (int i = 0; i < 19; ++i) {
-      const uint32_t bits = i % 3 == 0 ? any(testing::engine()) : (any(testing::engine()) & 0x8fffe000u) | (i % 2 ? 0x38001000u : 0x33000000u);
-      std::memcpy(&from[i], &bits, 4);
-    }
-    kernels::cpu::narrow(from, brain, 19);
-    kernels::cpu::narrow(from, half, 19);
-    for (int i = 0; i < 19; ++i) {
-      if (std::isnan(from[i])) {
-        EXPECT_TRUE(std::isnan(static_cast<float>(brain[i])) && std::isnan(static_cast<float>(half[i])));
-        continue;
-      }
-      ASSERT_EQ(brain[i].bits, bfloat16(from[i]).bits) << from[i];
-      ASSERT_EQ(half[i].bits, float16(from[i]).bits) << from[i];
-    }
-  }
 }
 
 }  // namespace

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+
+#include "deckle/base/check.h"
+#include "deckle/kernels/args/view.h"
+
+namespace deckle::kernels::cpu {
+
+/// A contiguous view as [outer, rows, inner] around one of its dims. Without dims: [1, 1, 1].
+struct RowShape {
+  int64_t outer = 1;
+  int64_t rows = 1;
+  int64_t inner = 1;
+
+  RowShape(const View& view, int64_t dim) {
+    for (int i = 0; i < view.ndim; ++i) (i < dim ? outer : i == dim ? rows : inner) *= view.sizes[i];
+  }
+  RowShape(int64_t outer_, int64_t rows_, int64_t inner_) : outer(outer_), rows(rows_), inner(inner_) {}
+};
+
+/// Elements per range of parallel_for for work that moves `bytes` per index: ranges of about 64 KiB.
+inline int64_t grain_of(int64_t bytes) { return 1 + (int64_t{64} << 10) / (bytes + 1); }
+
+inline void check_index(int64_t index, int64_t size) {
+  if (index < 0 || index >= size) [[unlikely]] fail("index {} is out of range (expected 0..{})", index, size - 1);
+}
+
+/// Calls `f` with a pointer type of the integer dtype of an index view: int64 or int32.
+template <typename F>
+decltype(auto) visit_index(const View& index, F&& f) {
+  if (index.dtype == DType::int64) return f(index.ptr<const int64_t>());
+  if (index.dtype == DType::int32) return f(index.ptr<const int32_t>());
+  fail("indices must be int64 or int32, got {}", name(index.dtype));
+}
+
+}  // namespace deckle::kernels::cpu

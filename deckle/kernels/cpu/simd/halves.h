@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+
+#include "deckle/base/half.h"
+
+namespace deckle::kernels::cpu::simd {
+
+/// to[i] = from[i], exactly.
+void widen(const bfloat16* from, float* to, int64_t count);
+void widen(const float16* from, float* to, int64_t count);
+
+/// to[i] = from[i] rounded to nearest, ties to even; NaN stays NaN.
+void narrow(const float* from, bfloat16* to, int64_t count);
+void narrow(const float* from, float16* to, int64_t count);
+
+}  // namespace deckle::kernels::cpu::simd

@@ -1,0 +1,217 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <span>
+
+#include "deckle/base/error.h"
+#include "deckle/base/parallel.h"
+#include "deckle/kernels/args/context.h"
+#include "tests/kernels/cpu/support/buffer.h"
+
+namespace deckle::kernels::cpu {
+void embedding(const CpuContext&, const View& weight, const View& indices, const View& result);
+void embedding_backward(const CpuContext&, const View& grad, const View& indices, int64_t rows, const View& result);
+void index_select(const CpuContext&, const View& self, int64_t dim, const View& index, const View& result);
+void index_add(const CpuContext&, const View& self, int64_t dim, const View& index, const View& source, const View& result);
+void gather(const CpuContext&, const View& self, int64_t dim, const View& index, const View& result);
+void scatter_add(const CpuContext&, const View& self, int64_t dim, const View& index, const View& src, const View& result);
+void one_hot(const CpuContext&, const View& self, int64_t classes, const View& result);
+void cat(const CpuContext&, std::span<const View> tensors, int64_t dim, const View& result);
+}  // namespace deckle::kernels::cpu
+
+namespace deckle {
+namespace {
+
+using namespace kernels::cpu;
+using testing::Buffer;
+using testing::expect_close;
+using testing::poisoned;
+using testing::random_integers;
+using testing::random_normal;
+using testing::values;
+
+constexpr DType kAll[] = {DType::uint8, DType::int32, DType::int64, DType::float16, DType::bfloat16, DType::float32, DType::float64};
+
+// One rounding of a sum that the kernel takes in float64.
+double rounding(DType dtype) {
+  switch (dtype) {
+    case DType::float16: return 1e-3;
+    case DType::bfloat16: return 8e-3;
+    case DType::float32: return 1e-7;
+    case DType::float64: return 1e-13;
+    default: return 0;
+  }
+}
+
+Buffer random_values(std::vector<int64_t> sizes, DType dtype) {
+  return is_floating(dtype) ? random_normal(std::move(sizes), dtype) : random_integers(std::move(sizes), dtype, 0, 4);
+}
+
+class EveryDType : public ::testing::TestWithParam<DType> {};
+INSTANTIATE_TEST_SUITE_P(All, EveryDType, ::testing::ValuesIn(kAll), [](const auto& info) { return std::string(name(info.param)); });
+
+TEST_P(EveryDType, EmbeddingTakesRowsAndItsBackwardAddsThem) {
+  const int64_t rows = 11, width = 37;
+  const Buffer weight = random_values({rows, width}, GetParam()), indices = random_integers({6, 9}, DType::int64, 0, rows);
+  const std::vector<double> w = values(weight.view), chosen = values(indices.view);
+  const Buffer result = poisoned({6, 9, width}, GetParam());
+  embedding({}, weight.view, indices.view, result.view);
+  std::vector<double> want;
+  for (const double row : chosen)
+    for (int64_t j = 0; j < width; ++j) want.push_back(w[static_cast<size_t>(static_cast<int64_t>(row) * width + j)]);
+  expect_close(result.view, want, 0);
+
+  const Buffer grad = random_values({6, 9, width}, GetParam()), back = poisoned({rows, width}, GetParam());
+  embedding_backward({}, grad.view, indices.view, rows, back.view);
+  const std::vector<double> g = values(grad.view);
+  std::vector<double> sums(static_cast<size_t>(rows * width), 0.0);
+  for (size_t i = 0; i < chosen.size(); ++i)
+    for (size_t j = 0; j < static_cast<size_t>(width); ++j) sums[static_cast<size_t>(chosen[i]) * width + j] += g[i * width + j];
+  expect_close(back.view, sums, rounding(GetParam()));
+}
+
+TEST_P(EveryDType, IndexSelectAndIndexAddWorkAlongEveryDim) {
+  for (int64_t dim = 0; dim < 3; ++dim) {
+    const std::vector<int64_t> sizes = {5, 7, 3};
+    const int64_t taken = 10;
+    std::vector<int64_t> picked = sizes;
+    picked[static_cast<size_t>(dim)] = taken;
+    const Buffer self = random_values(sizes, GetParam()), index = random_integers({taken}, DType::int32, 0, sizes[static_cast<size_t>(dim)]);
+    const Buffer result = poisoned(picked, GetParam()), source = random_values(picked, GetParam()), added = poisoned(sizes, GetParam());
+    const std::vector<double> s = values(self.view), from = values(source.view), ix = values(index.view);
+    index_select({}, self.view, dim, index.view, result.view);
+    index_add({}, self.view, dim, index.view, source.view, added.view);
+    std::vector<double> want(from.size()), sums = s;
+    int64_t position[3];
+    size_t n = 0;
+    for (position[0] = 0; position[0] < picked[0]; ++position[0])
+      for (position[1] = 0; position[1] < picked[1]; ++position[1])
+        for (position[2] = 0; position[2] < picked[2]; ++position[2], ++n) {
+          int64_t at[3] = {position[0], position[1], position[2]};
+          at[dim] = static_cast<int64_t>(ix[static_cast<size_t>(position[dim])]);
+          const auto target = static_cast<size_t>((at[0] * sizes[1] + at[1]) * sizes[2] + at[2]);
+          want[n] = s[target];
+          sums[target] += from[n];
+        }
+    expect_close(result.view, want, 0);
+    expect_close(added.view, sums, rounding(GetParam()));
+  }
+}
+
+TEST_P(EveryDType, GatherAndScatterAddWorkAlongEveryDimWithSmallerIndices) {
+  for (const bool smaller : {false, true}) {
+    for (int64_t dim = 0; dim < 3; ++dim) {
+      const std::vector<int64_t> sizes = {5, 70, 3};
+      std::vector<int64_t> picked = smaller ? std::vector<int64_t>{4, 69, 2} : sizes;
+      picked[static_cast<size_t>(dim)] = 9;
+      const Buffer self = random_values(sizes, GetParam()), index = random_integers(picked, DType::int64, 0, sizes[static_cast<size_t>(dim)]);
+      const Buffer result = poisoned(picked, GetParam()), src = random_values(picked, GetParam()), added = poisoned(sizes, GetParam());
+      const std::vector<double> s = values(self.view), from = values(src.view), ix = values(index.view);
+      gather({}, self.view, dim, index.view, result.view);
+      scatter_add({}, self.view, dim, index.view, src.view, added.view);
+      std::vector<double> want(from.size()), sums = s;
+      int64_t position[3];
+      size_t n = 0;
+      for (position[0] = 0; position[0] < picked[0]; ++position[0])
+        for (position[1] = 0; position[1] < picked[1]; ++position[1])
+          for (position[2] = 0; position[2] < picked[2]; ++position[2], ++n) {
+            int64_t at[3] = {position[0], position[1], position[2]};
+            at[dim] = static_cast<int64_t>(ix[n]);
+            const auto target = static_cast<size_t>((at[0] * sizes[1] + at[1]) * sizes[2] + at[2]);
+            want[n] = s[target];
+            sums[target] += from[n];
+          }
+      SCOPED_TRACE(fmt::format("dim {} smaller {}", dim, smaller));
+      expect_close(result.view, want, 0);
+      expect_close(added.view, sums, rounding(GetParam()));
+    }
+  }
+}
+
+TEST_P(EveryDType, CatPutsTensorsOneAfterAnother) {
+  for (int64_t dim = 0; dim < 2; ++dim) {
+    std::vector<Buffer> parts;
+    std::vector<View> views;
+    const int64_t lengths[] = {3, 0, 40000, 1};
+    int64_t total = 0;
+    for (const int64_t length : lengths) {
+      parts.push_back(random_values(dim == 0 ? std::vector<int64_t>{length, 4} : std::vector<int64_t>{4, length}, GetParam()));
+      views.push_back(parts.back().view);
+      total += length;
+    }
+    const Buffer result = poisoned(dim == 0 ? std::vector<int64_t>{total, 4} : std::vector<int64_t>{4, total}, GetParam());
+    cat({}, views, dim, result.view);
+    std::vector<double> want;
+    for (int64_t row = 0; row < (dim == 0 ? 1 : 4); ++row) {
+      for (size_t part = 0; part < views.size(); ++part) {
+        const std::vector<double> all = values(views[part]);
+        const auto length = static_cast<std::ptrdiff_t>(dim == 0 ? lengths[part] * 4 : lengths[part]);
+        want.insert(want.end(), all.begin() + row * length, all.begin() + (row + 1) * length);
+      }
+    }
+    expect_close(result.view, want, 0);
+  }
+}
+
+TEST(Index, OneHotMarksTheClass) {
+  const Buffer self = random_integers({4, 3}, DType::int64, 0, 5), result = poisoned({4, 3, 5}, DType::int64);
+  one_hot({}, self.view, 5, result.view);
+  const std::vector<double> classes = values(self.view), got = values(result.view);
+  for (size_t i = 0; i < classes.size(); ++i)
+    for (size_t c = 0; c < 5; ++c) EXPECT_EQ(got[i * 5 + c], static_cast<size_t>(classes[i]) == c ? 1 : 0);
+}
+
+TEST(Index, IndicesOutOfRangeAreErrorsThatNameThem) {
+  const Buffer self = random_normal({4, 3}, DType::float32), result = poisoned({2, 3}, DType::float32), sums = poisoned({4, 3}, DType::float32);
+  for (const int64_t wrong : {-1, 4}) {
+    Buffer index = random_integers({2}, DType::int64, 0, 4), wide = random_integers({2, 3}, DType::int64, 0, 4);
+    testing::store(index.view.data, DType::int64, 1, static_cast<double>(wrong));
+    testing::store(wide.view.data, DType::int64, 5, static_cast<double>(wrong));
+    const std::string want = fmt::format("index {} is out of range (expected 0..3)", wrong);
+    const auto message = [](auto&& call) {
+      try {
+        call();
+      } catch (const Error& error) {
+        return error.message();
+      }
+      return std::string("no error");
+    };
+    EXPECT_EQ(message([&] { index_select({}, self.view, 0, index.view, result.view); }), want);
+    EXPECT_EQ(message([&] { embedding({}, self.view, index.view, result.view); }), want);
+    EXPECT_EQ(message([&] { index_add({}, self.view, 0, index.view, result.view, sums.view); }), want);
+    EXPECT_EQ(message([&] { gather({}, self.view, 0, wide.view, result.view); }), want);
+    EXPECT_EQ(message([&] { scatter_add({}, self.view, 0, wide.view, result.view, sums.view); }), want);
+  }
+}
+
+TEST(Index, EmptyInputsGiveEmptyOrUnchangedResults) {
+  const Buffer self = random_normal({4, 3}, DType::float32), none = random_integers({0}, DType::int64, 0, 1);
+  const Buffer taken = poisoned({0, 3}, DType::float32), kept = poisoned({4, 3}, DType::float32), source = poisoned({0, 3}, DType::float32);
+  index_select({}, self.view, 0, none.view, taken.view);
+  index_add({}, self.view, 0, none.view, source.view, kept.view);
+  expect_close(kept.view, values(self.view), 0);
+  const Buffer no_index = random_integers({0, 3}, DType::int64, 0, 1), same = poisoned({4, 3}, DType::float32);
+  gather({}, self.view, 0, no_index.view, taken.view);
+  scatter_add({}, self.view, 0, no_index.view, source.view, same.view);
+  expect_close(same.view, values(self.view), 0);
+}
+
+TEST(Index, SumsAreBitEqualForAnyNumberOfThreads) {
+  const int before = num_threads();
+  const Buffer grad = random_normal({5000, 64}, DType::float32), index = random_integers({5000}, DType::int64, 0, 256);
+  const Buffer wide = random_integers({5000, 64}, DType::int64, 0, 256), self = random_normal({256, 64}, DType::float32);
+  std::vector<unsigned char> rows, lanes;
+  for (const int threads : {1, 2, 3, 8, 16, 32}) {
+    set_num_threads(threads);
+    const Buffer back = poisoned({256, 64}, DType::float32), scattered = poisoned({256, 64}, DType::float32);
+    embedding_backward({}, grad.view, index.view, 256, back.view);
+    scatter_add({}, self.view, 0, wide.view, grad.view, scattered.view);
+    if (rows.empty()) rows = testing::bytes(back), lanes = testing::bytes(scattered);
+    EXPECT_EQ(rows, testing::bytes(back)) << threads;
+    EXPECT_EQ(lanes, testing::bytes(scattered)) << threads;
+  }
+  set_num_threads(before);
+}
+
+}  // namespace
+}  // namespace deckle
