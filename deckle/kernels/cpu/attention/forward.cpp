@@ -1,0 +1,175 @@
+// out, lse = attention(q, k, v).     q [Tq, H, D]  k [Tk, Hk, D]  v [Tk, Hk, Dv]  out [Tq, H, Dv]  lse [Tq, H]
+//
+// A task is up to 8 blocks of query rows of one head; blocks are two vectors wide (32 rows in float32 with AVX-512). Scores are held
+// transposed, keys by queries: S^T = K Q^T and O^T += V^T P^T, so that every row statistic is one lane, K and V are used as they
+// lie, and only q and out are transposed, once per task.
+// FLOPs: 2 (D + Dv) per score, in the matrix products; about 13 more (7 of them FMAs) for mask, maximum, exp and sum.
+// Bytes: K and V once per task from memory, score tiles stay in L1, out tiles in L2.
+
+#include "deckle/kernels/cpu/simd/targets.h"
+
+#include <cmath>
+#include <limits>
+
+#include "deckle/base/parallel.h"
+#include "deckle/kernels/cpu/attention/attention.h"
+#include "deckle/kernels/cpu/attention/geometry.h"
+#include "deckle/kernels/cpu/attention/require.h"
+#include "deckle/kernels/cpu/attention/scratch.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "deckle/kernels/cpu/attention/forward.cpp"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+#include "deckle/kernels/cpu/attention/exp-inl.h"
+#include "deckle/kernels/cpu/attention/matmul-inl.h"
+#include "deckle/kernels/cpu/attention/pack-inl.h"
+#include "deckle/kernels/cpu/attention/scores-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace deckle::kernels::cpu {
+namespace HWY_NAMESPACE {
+
+inline constexpr int64_t kForwardBlocks = 8;
+inline constexpr int64_t kForwardKeys = 64;
+
+/// The online softmax of a block after a new tile of scores: scores become exp(z - maximum), and `rescale` is what the old sum
+/// and accumulator must be multiplied by.
+template <int kVectors, typename T>
+HWY_NOINLINE void softmax_step(T* HWY_RESTRICT scores, int64_t keys, T* HWY_RESTRICT maximum, T* HWY_RESTRICT sum, T* HWY_RESTRICT rescale) {
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  constexpr int kN = kLanes<T>;
+  constexpr T kInfinity = std::numeric_limits<T>::infinity();
+  V top[kVectors], reference[kVectors], total[kVectors];
+  for (int v = 0; v < kVectors; ++v) top[v] = hn::LoadU(d, maximum + v * kN);
+  for (int64_t j = 0; j < keys; ++j) {
+    for (int v = 0; v < kVectors; ++v) top[v] = hn::Max(top[v], hn::LoadU(d, scores + j * kBlock<T> + v * kN));
+  }
+  for (int v = 0; v < kVectors; ++v) {
+    // A row that has seen no key yet has maximum -inf; 0 serves as its reference, for -inf - (-inf) would be NaN.
+    const V safe = hn::IfThenZeroElse(hn::Eq(top[v], hn::Set(d, -kInfinity)), top[v]);
+    reference[v] = hn::Mul(safe, hn::Set(d, static_cast<T>(kLog2E)));
+    const V factor = exp_minus(d, hn::LoadU(d, maximum + v * kN), reference[v]);
+    hn::StoreU(factor, d, rescale + v * kN);
+    hn::StoreU(top[v], d, maximum + v * kN);
+    total[v] = hn::Mul(factor, hn::LoadU(d, sum + v * kN));
+  }
+  for (int64_t j = 0; j < keys; ++j) {
+    for (int v = 0; v < kVectors; ++v) {
+      T* at = scores + j * kBlock<T> + v * kN;
+      const V e = exp_minus(d, hn::LoadU(d, at), reference[v]);
+      hn::StoreU(e, d, at);
+      total[v] = hn::Add(total[v], e);
+    }
+  }
+  for (int v = 0; v < kVectors; ++v) hn::StoreU(total[v], d, sum + v * kN);
+}
+
+/// Running state of one block of rows.
+template <typename T>
+struct ForwardBlock {
+  T maximum[kBlock<T>];
+  T sum[kBlock<T>];
+  LaneRange<T> range;
+  bool started;
+};
+
+template <typename T>
+void forward_task(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result, const RowTask& task) {
+  constexpr int64_t kW = kBlock<T>;
+  const int64_t D = problem.head_dim, Dv = problem.value_dim;
+  const Sequence sequence(problem, task.sequence);
+  const int64_t kv_head = task.head / problem.group();
+  const int64_t blocks = (task.count + kW - 1) / kW;
+  const int64_t k_stride = tile_stride<T>(D), v_stride = tile_stride<T>(Dv), o_rows = Dv + 3;
+
+  Scratch scratch;
+  auto* state = scratch.take<ForwardBlock<T>>(kForwardBlocks);
+  T* rows = scratch.take<T>(kW * std::max(k_stride, v_stride));
+  T* q_t = scratch.take<T>(kForwardBlocks * (D + 3) * kW);   // [block][D][kW], scaled
+  T* out_t = scratch.take<T>(kForwardBlocks * o_rows * kW);  // [block][Dv][kW]
+  T* k = scratch.take<T>(kForwardKeys * k_stride);
+  T* v = scratch.take<T>(kForwardKeys * v_stride);
+  T* scores = scratch.take<T>(kForwardKeys * kW);            // [keys][kW]
+  T* rescale = scratch.take<T>(kW);
+
+  KeyRange all{sequence.keys, 0};
+  for (int64_t block = 0; block < blocks; ++block) {
+    ForwardBlock<T>& s = state[block];
+    const int64_t first = task.first + block * kW, count = std::min(kW, task.first + task.count - first);
+    load_rows(problem.dtype, x.q, sequence.first_row + first, count, kW, task.head, D, static_cast<T>(problem.scale), rows, k_stride);
+    transpose(rows, k_stride, kW, D, q_t + block * (D + 3) * kW, kW);
+    s.range = LaneRange<T>(problem, sequence, first, count);
+    for (int64_t lane = 0; lane < kW; ++lane) s.maximum[lane] = -std::numeric_limits<T>::infinity(), s.sum[lane] = T(0);
+    s.started = false;
+    if (s.range.outer.empty()) continue;
+    all.begin = std::min(all.begin, s.range.outer.begin);
+    all.end = std::max(all.end, s.range.outer.end);
+  }
+
+  for (int64_t first_key = all.begin; first_key < all.end; first_key += kForwardKeys) {
+    const int64_t tile_end = std::min(first_key + kForwardKeys, all.end);
+    load_rows(problem.dtype, x.k, sequence.first_key + first_key, tile_end - first_key, 0, kv_head, D, T(1), k, k_stride);
+    load_rows(problem.dtype, x.v, sequence.first_key + first_key, tile_end - first_key, 0, kv_head, Dv, T(1), v, v_stride);
+    for (int64_t block = 0; block < blocks; ++block) {
+      ForwardBlock<T>& s = state[block];
+      const int64_t begin = std::max(first_key, s.range.outer.begin), end = std::min(tile_end, s.range.outer.end);
+      if (begin >= end) continue;
+      const int64_t keys = end - begin;
+      T* out_block = out_t + block * o_rows * kW;
+      matmul<AOrder::rows>(keys, s.range.lanes, D, k + (begin - first_key) * k_stride, k_stride, q_t + block * (D + 3) * kW, kW, scores, kW, {});
+      if (s.range.cuts(begin, end)) mask_scores(scores, kW, begin, keys, s.range);
+      if (s.range.lanes > kLanes<T>) {
+        softmax_step<2>(scores, keys, s.maximum, s.sum, rescale);
+      } else {
+        softmax_step<1>(scores, keys, s.maximum, s.sum, rescale);
+      }
+      matmul<AOrder::columns>(Dv, s.range.lanes, keys, v + (begin - first_key) * v_stride, v_stride, scores, kW, out_block, kW, {s.started, rescale});
+      s.started = true;
+    }
+  }
+
+  for (int64_t block = 0; block < blocks; ++block) {
+    ForwardBlock<T>& s = state[block];
+    const int64_t first = task.first + block * kW, count = std::min(kW, task.first + task.count - first);
+    finish_block(s.started ? out_t + block * o_rows * kW : nullptr, Dv, s.maximum, s.sum, T(1), rows, v_stride);
+    store_rows(problem.dtype, result.out, sequence.first_row + first, count, task.head, Dv, rows, v_stride);
+    if (result.lse == nullptr) continue;
+    T* lse = static_cast<T*>(result.lse) + (sequence.first_row + first) * problem.heads + task.head;
+    for (int64_t lane = 0; lane < count; ++lane) lse[lane * problem.heads] = s.maximum[lane];
+  }
+}
+
+void run_forward(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result) {
+  const bool wide = problem.dtype == DType::float64;
+  const auto tasks = row_tasks(problem, kForwardBlocks * (wide ? kBlock<double> : kBlock<float>));
+  parallel_for(static_cast<int64_t>(tasks.size()), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      if (wide) {
+        forward_task<double>(problem, x, result, tasks[t]);
+      } else {
+        forward_task<float>(problem, x, result, tasks[t]);
+      }
+    }
+  });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace deckle::kernels::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace deckle::kernels::cpu {
+
+HWY_EXPORT(run_forward);
+
+void attention_forward(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands,
+                       const AttentionResults& result) {
+  require_served(problem);
+  DECKLE_SIMD(run_forward)(problem, operands, result);
+}
+
+}  // namespace deckle::kernels::cpu
+#endif

@@ -1,0 +1,163 @@
+// What the backward passes know of each query row before they start, and where they add up dq.
+
+#if defined(DECKLE_ATTENTION_ROW_STATISTICS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef DECKLE_ATTENTION_ROW_STATISTICS_INL_H_
+#undef DECKLE_ATTENTION_ROW_STATISTICS_INL_H_
+#else
+#define DECKLE_ATTENTION_ROW_STATISTICS_INL_H_
+#endif
+
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "deckle/base/parallel.h"
+#include "deckle/kernels/cpu/attention/chunks.h"
+#include "deckle/kernels/cpu/attention/exp-inl.h"
+#include "deckle/kernels/cpu/attention/geometry.h"
+#include "deckle/kernels/cpu/attention/pack-inl.h"
+#include "deckle/kernels/cpu/attention/scratch.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace deckle::kernels::cpu {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Rows that one step of the row-wise passes over memory takes.
+inline constexpr int64_t kRowGrain = 64;
+
+template <typename T>
+HWY_INLINE T dot(const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, int64_t whole_vectors) {
+  const hn::ScalableTag<T> d;
+  auto sum = hn::Zero(d);
+  for (int64_t i = 0; i < whole_vectors; i += kLanes<T>) sum = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), sum);
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
+/// lse and Delta = rowsum(dout out) - dlse of every row and head, [rows of the batch, heads]. Rows that saw nothing (lse -inf) get
+/// lse +inf, so that exp(z - lse) is 0 whatever z is, and Delta 0 whatever arrived.
+template <typename T>
+class RowStatistics {
+ public:
+  RowStatistics(const AttentionProblem& problem, const AttentionResults& result, const AttentionResults& cotangent)
+      : heads_(problem.heads) {
+    int64_t rows = 0;
+    for (int64_t b = 0; b < problem.sequences; ++b) rows = std::max(rows, problem.q_offsets[b] + problem.rows(b));
+    values_.reset(new T[2 * rows * heads_]);
+    delta_ = values_.get() + rows * heads_;
+    const int64_t Dv = problem.value_dim, whole = round_up_lanes<T>(Dv);
+    parallel_for(rows, kRowGrain, [&](int64_t begin, int64_t end) {
+      Scratch scratch;
+      T* out = scratch.take<T>(whole);
+      T* dout = scratch.take<T>(whole);
+      std::memset(out, 0, static_cast<size_t>(whole) * sizeof(T));
+      std::memset(dout, 0, static_cast<size_t>(whole) * sizeof(T));
+      for (int64_t row = begin; row < end; ++row) {
+        for (int64_t h = 0; h < heads_; ++h) {
+          const int64_t at = row * heads_ + h;
+          const T lse = static_cast<const T*>(result.lse)[at];
+          if (lse == -std::numeric_limits<T>::infinity()) {
+            values_[at] = std::numeric_limits<T>::infinity();
+            delta_[at] = T(0);
+            continue;
+          }
+          load_row(problem.dtype, row_address(problem.dtype, result.out, row, h), Dv, T(1), out);
+          load_row(problem.dtype, row_address(problem.dtype, cotangent.out, row, h), Dv, T(1), dout);
+          values_[at] = lse;
+          delta_[at] = dot(out, dout, whole) - (cotangent.lse ? static_cast<const T*>(cotangent.lse)[at] : T(0));
+        }
+      }
+    });
+  }
+
+  /// lse * log2(e) and Delta of rows [row, row + count) of head h; the rest up to `padded` as for rows that saw nothing.
+  void load(int64_t row, int64_t count, int64_t padded, int64_t h, T* lse_log2, T* delta) const {
+    for (int64_t r = 0; r < padded; ++r) {
+      const int64_t at = (row + r) * heads_ + h;
+      lse_log2[r] = r < count ? values_[at] * static_cast<T>(kLog2E) : std::numeric_limits<T>::infinity();
+      delta[r] = r < count ? delta_[at] : T(0);
+    }
+  }
+
+ private:
+  int64_t heads_;
+  std::unique_ptr<T[]> values_;
+  T* delta_;
+};
+
+/// dq while it is added up: the output itself if there is one chunk everywhere and no rounding, else one buffer per chunk.
+template <typename T>
+class QueryGradient {
+ public:
+  QueryGradient(const AttentionProblem& problem, const AttentionRows& target, const std::vector<KeyTask>& tasks)
+      : problem_(problem), target_(target), chunks_(problem.sequences, 1) {
+    if (target.data == nullptr) return;
+    int64_t most = 1;
+    for (const KeyTask& task : tasks) chunks_[task.sequence] = task.chunks, most = std::max(most, task.chunks);
+    if (most == 1 && item_size(problem.dtype) == static_cast<int64_t>(sizeof(T))) return;
+    int64_t rows = 0;
+    for (int64_t b = 0; b < problem.sequences; ++b) rows = std::max(rows, problem.q_offsets[b] + problem.rows(b));
+    chunk_size_ = rows * problem.heads * problem.head_dim;
+    work_.reset(new T[most * chunk_size_]);
+  }
+
+  void clear(int64_t chunk, const Sequence& sequence, int64_t h) const {
+    for (int64_t i = 0; i < sequence.rows; ++i) std::memset(row(chunk, sequence.first_row + i, h), 0, static_cast<size_t>(problem_.head_dim) * sizeof(T));
+  }
+
+  void add(int64_t chunk, int64_t first, int64_t count, int64_t h, const T* tile, int64_t stride, T factor) const {
+    const hn::ScalableTag<T> d;
+    for (int64_t r = 0; r < count; ++r) {
+      T* to = row(chunk, first + r, h);
+      const T* from = tile + r * stride;
+      int64_t i = 0;
+      for (; i + kLanes<T> <= problem_.head_dim; i += kLanes<T>) {
+        hn::StoreU(hn::MulAdd(hn::LoadU(d, from + i), hn::Set(d, factor), hn::LoadU(d, to + i)), d, to + i);
+      }
+      for (; i < problem_.head_dim; ++i) to[i] += from[i] * factor;
+    }
+  }
+
+  /// Adds the chunks in order and rounds to the output.
+  void finish() const {
+    if (work_ == nullptr) return;
+    const int64_t D = problem_.head_dim;
+    for (int64_t b = 0; b < problem_.sequences; ++b) {
+      const Sequence sequence(problem_, b);
+      parallel_for(sequence.rows, kRowGrain, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          for (int64_t h = 0; h < problem_.heads; ++h) {
+            T* total = row(0, sequence.first_row + i, h);
+            for (int64_t chunk = 1; chunk < chunks_[b]; ++chunk) {
+              const T* part = row(chunk, sequence.first_row + i, h);
+              for (int64_t e = 0; e < D; ++e) total[e] += part[e];
+            }
+            store_row(problem_.dtype, total, D, row_address(problem_.dtype, target_, sequence.first_row + i, h));
+          }
+        }
+      });
+    }
+  }
+
+ private:
+  T* row(int64_t chunk, int64_t packed_row, int64_t h) const {
+    if (work_ != nullptr) return work_.get() + chunk * chunk_size_ + (packed_row * problem_.heads + h) * problem_.head_dim;
+    return static_cast<T*>(target_.data) + packed_row * target_.row_stride + h * target_.head_stride;
+  }
+
+  const AttentionProblem& problem_;
+  const AttentionRows target_;
+  std::vector<int64_t> chunks_;
+  int64_t chunk_size_ = 0;
+  std::unique_ptr<T[]> work_;
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace deckle::kernels::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif

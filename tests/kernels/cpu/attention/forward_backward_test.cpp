@@ -1,0 +1,193 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "deckle/base/parallel.h"
+#include "deckle/kernels/cpu/attention/attention.h"
+#include "deckle/kernels/cpu/attention/reference.h"
+#include "deckle/kernels/cpu/simd/targets.h"
+#include "tests/kernels/cpu/attention/attention_case.h"
+
+namespace deckle::testing {
+namespace {
+
+using namespace kernels::cpu;
+
+uint64_t seed() {
+  static const uint64_t value = [] {
+    const char* text = std::getenv("DECKLE_TEST_SEED");
+    const uint64_t s = text ? std::strtoull(text, nullptr, 10) : std::random_device{}();
+    fmt::print("seed {} (DECKLE_TEST_SEED)\n", s);
+    return s;
+  }();
+  return value;
+}
+
+double tolerance(DType dtype) {
+  switch (dtype) {
+    case DType::float64: return 1e-13;
+    case DType::float32: return 1e-5;
+    case DType::float16: return 3e-3;
+    default: return 2e-2;
+  }
+}
+
+Results run_forward(const AttentionCase& c, const Operands& x) {
+  Results got = c.results(c.problem.dtype, AttentionCase::poisoned);
+  attention_forward({}, c.problem, x.view, got.view);
+  return got;
+}
+
+Operands run_backward(const AttentionCase& c, const Operands& x, const Results& result, const Results& cotangent) {
+  Operands got = c.operands(c.problem.dtype, AttentionCase::poisoned);
+  attention_backward({}, c.problem, x.view, result.view, cotangent.view, got.view);
+  return got;
+}
+
+void expect_matches_reference(const AttentionCase& c, Random& random) {
+  const DType dtype = c.problem.dtype;
+  const Operands x = c.operands(dtype, c.normal(random));
+  const Results cotangent = c.results(dtype, c.normal(random));
+  const AttentionCase wide = c.wide();
+  const Operands wide_x = wide.widen(x);
+  const Results wide_cotangent = wide.widen(cotangent);
+
+  Results expected = wide.results(DType::float64, AttentionCase::poisoned);
+  reference::attention_forward(wide.problem, wide_x.view, expected.view);
+  const Results got = run_forward(c, x);
+  EXPECT_LT(relative_error(got.out, expected.out), tolerance(dtype));
+  EXPECT_LT(relative_error(got.lse, expected.lse), dtype == DType::float64 ? 1e-13 : 3e-6);
+
+  Operands expected_gradient = wide.operands(DType::float64, AttentionCase::poisoned);
+  reference::attention_backward(wide.problem, wide_x.view, wide_cotangent.view, expected_gradient.view);
+  const Operands gradient = run_backward(c, x, got, cotangent);
+  EXPECT_LT(relative_error(gradient.q, expected_gradient.q), tolerance(dtype));
+  EXPECT_LT(relative_error(gradient.k, expected_gradient.k), tolerance(dtype));
+  EXPECT_LT(relative_error(gradient.v, expected_gradient.v), tolerance(dtype));
+}
+
+TEST(Attention, ForwardAndBackwardMatchTheReference) {
+  Random random(seed());
+  for (int64_t target : simd::usable_targets()) {
+    simd::force_target(target);
+    for (int i = 0; i < 60; ++i) {
+      const DType dtypes[] = {DType::float32, DType::float64, DType::bfloat16, DType::float16};
+      const AttentionCase c = random_plain_case(random, dtypes[i % 4], i % 10 == 0 ? 400 : 100);
+      SCOPED_TRACE(fmt::format("{} {}", hwy::TargetName(target), describe(c)));
+      expect_matches_reference(c, random);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST(Attention, BitEqualForAnyNumberOfThreads) {
+  Random random(seed() + 1);
+  AttentionCase c;
+  for (int64_t length : {700, 0, 33, 1100}) c.add_sequence(length, length / 2 + 300);
+  c.problem.heads = 4;
+  c.problem.kv_heads = 2;
+  c.problem.head_dim = c.problem.value_dim = 24;
+  c.problem.scale = 0.2;
+  c.problem.causal = true;
+  c.layout();
+  const int before = num_threads();
+  const Operands x = c.operands(DType::float32, c.normal(random));
+  const Results cotangent = c.results(DType::float32, c.normal(random));
+  set_num_threads(1);
+  const Results one = run_forward(c, x);
+  const Operands one_gradient = run_backward(c, x, one, cotangent);
+  for (int threads : {2, 3, 8, 16}) {
+    set_num_threads(threads);
+    const Results many = run_forward(c, x);
+    EXPECT_TRUE(many.out == one.out && many.lse == one.lse) << threads;
+    const Operands gradient = run_backward(c, x, many, cotangent);
+    EXPECT_TRUE(gradient.q == one_gradient.q && gradient.k == one_gradient.k && gradient.v == one_gradient.v) << threads;
+  }
+  set_num_threads(before);
+}
+
+TEST(Attention, PackedSequencesEqualSequencesOneByOne) {
+  Random random(seed() + 2);
+  AttentionCase c;
+  for (int64_t length : {40, 7, 130}) c.add_sequence(length, length + 5);
+  c.problem.heads = c.problem.kv_heads = 2;
+  c.problem.head_dim = c.problem.value_dim = 16;
+  c.problem.causal = true;
+  c.layout();
+  const Operands x = c.operands(DType::float32, c.normal(random));
+  const Results all = run_forward(c, x);
+  for (int64_t b = 0; b < 3; ++b) {
+    AttentionCase alone = c;
+    alone.q_offsets = {c.q_offsets[b], c.q_offsets[b + 1]};
+    alone.k_offsets = {c.k_offsets[b], c.k_offsets[b + 1]};
+    alone.layout();
+    Results got = c.results(DType::float32, AttentionCase::poisoned);
+    attention_forward({}, alone.problem, x.view, got.view);
+    for (int64_t i = c.q_offsets[b] * 32; i < c.q_offsets[b + 1] * 32; ++i) ASSERT_EQ(got.out.get(i), all.out.get(i)) << b << " " << i;
+  }
+}
+
+TEST(Attention, RowsThatSeeNothingIgnoreWhateverGradientArrives) {
+  Random random(seed() + 3);
+  AttentionCase c;
+  c.add_sequence(60, 20);  // bottom-right causal: the first 40 rows see nothing
+  c.problem.heads = c.problem.kv_heads = 1;
+  c.problem.head_dim = c.problem.value_dim = 8;
+  c.problem.causal = true;
+  c.layout();
+  const Operands x = c.operands(DType::float32, c.normal(random));
+  Results cotangent = c.results(DType::float32, c.normal(random));
+  const Results got = run_forward(c, x);
+  const Operands expected = run_backward(c, x, got, cotangent);
+  for (int64_t i = 0; i < 40 * 8; ++i) {
+    EXPECT_EQ(got.out.get(i), 0.0);
+    cotangent.out.put(i, std::nan(""));
+  }
+  for (int64_t i = 0; i < 40; ++i) {
+    EXPECT_EQ(got.lse.get(i), -INFINITY);
+    cotangent.lse.put(i, INFINITY);
+  }
+  const Operands gradient = run_backward(c, x, got, cotangent);
+  EXPECT_TRUE(gradient.q == expected.q && gradient.k == expected.k && gradient.v == expected.v);
+  for (int64_t i = 0; i < 40 * 8; ++i) EXPECT_EQ(gradient.q.get(i), 0.0);
+}
+
+TEST(Attention, ComputesOnlyTheGradientsThatAreWanted) {
+  Random random(seed() + 4);
+  const AttentionCase c = [] {
+    AttentionCase made;
+    made.add_sequence(90, 70);
+    made.problem.heads = made.problem.kv_heads = 2;
+    made.problem.head_dim = 16, made.problem.value_dim = 24;
+    made.layout();
+    return made;
+  }();
+  const Operands x = c.operands(DType::float32, c.normal(random));
+  const Results cotangent = c.results(DType::float32, c.normal(random)), got = run_forward(c, x);
+  const Operands all = run_backward(c, x, got, cotangent);
+  for (int wanted = 0; wanted < 8; ++wanted) {
+    Operands some = c.operands(DType::float32, AttentionCase::poisoned);
+    const Operands untouched = some;
+    if (!(wanted & 1)) some.view.q.data = nullptr;
+    if (!(wanted & 2)) some.view.k.data = nullptr;
+    if (!(wanted & 4)) some.view.v.data = nullptr;
+    attention_backward({}, c.problem, x.view, got.view, cotangent.view, some.view);
+    EXPECT_TRUE(some.q == (wanted & 1 ? all.q : untouched.q)) << wanted;
+    EXPECT_TRUE(some.k == (wanted & 2 ? all.k : untouched.k)) << wanted;
+    EXPECT_TRUE(some.v == (wanted & 4 ? all.v : untouched.v)) << wanted;
+  }
+}
+
+TEST(Attention, SaysWhichArgumentToChange) {
+  AttentionProblem p;
+  p.heads = 3, p.kv_heads = 2, p.head_dim = p.value_dim = 8;
+  EXPECT_EQ(attention_fused_why_not(p), "3 heads on 2 key heads (serves a multiple of the key heads)");
+  p.kv_heads = 3;
+  EXPECT_EQ(attention_fused_why_not(p), "");
+  p.scale = INFINITY;
+  EXPECT_THROW(attention_forward({}, p, {}, {}), Error);
+}
+
+}  // namespace
+}  // namespace deckle::testing
