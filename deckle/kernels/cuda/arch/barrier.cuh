@@ -33,6 +33,18 @@ __device__ __forceinline__ void arrive(Barrier& barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&barrier)) : "memory");
 }
 
+/// Arrives in the threads where `condition` holds, without a branch: a divergent one beside in-flight wgmmas makes ptxas serialise them (C7520).
+__device__ __forceinline__ void arrive_if(Barrier& barrier, bool condition) {
+  asm volatile(
+      "{\n"
+      ".reg .pred p;\n"
+      "setp.ne.u32 p, %1, 0;\n"
+      "@p mbarrier.arrive.shared::cta.b64 _, [%0];\n"
+      "}" ::"r"(shared_address(&barrier)),
+      "r"(static_cast<uint32_t>(condition))
+      : "memory");
+}
+
 /// Blocks until the phase of the given parity has completed; a fresh barrier lets a wait for parity 1 pass.
 /// The loop is inside the asm: as a C++ loop beside in-flight wgmmas it makes ptxas spill and serialise them (C7512).
 __device__ __forceinline__ void wait(Barrier& barrier, uint32_t parity) {

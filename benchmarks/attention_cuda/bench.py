@@ -1,0 +1,242 @@
+"""Times the CUDA attention kernels beside PyTorch's, in one process on the same tensors, stream and events.
+
+python3 bench.py --library libdeckle_attention_bench.so --json out.json [--only d128] [--variants] [--seconds 0.4]
+"""
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import time
+
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from library import Attention, Library
+
+try:
+    import pynvml
+    pynvml.nvmlInit()
+    NVML = pynvml.nvmlDeviceGetHandleByIndex(0)
+except Exception:
+    NVML = None
+
+
+def clock():
+    return pynvml.nvmlDeviceGetClockInfo(NVML, pynvml.NVML_CLOCK_SM) if NVML else None
+
+
+FLUSH = None
+
+
+def measure(call, seconds):
+    """Median milliseconds of a call, and the SM clock while they ran. Steady work first: the first 75 ms run at a higher clock. The L2 is
+    flushed before every call; short calls also wait behind a sleeping kernel, so that host time is nobody's."""
+    global FLUSH
+    if FLUSH is None:
+        FLUSH = torch.empty(128 << 20, dtype=torch.uint8, device="cuda")
+    call()
+    torch.cuda.synchronize()
+    start = time.time()
+    call()
+    torch.cuda.synchronize()
+    once = max(time.time() - start, 1e-5)
+    short = once < 2e-3
+    warm, count = max(1, int(0.12 / once)), max(5, min(2000, int(seconds / once)))
+    if short:
+        warm, count = 20, min(count, 150)
+    for _ in range(warm):
+        call()
+    events = []
+    for _ in range(count):
+        FLUSH.zero_()
+        if short:
+            torch.cuda._sleep(1_000_000)
+        a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        a.record()
+        call()
+        b.record()
+        events.append((a, b))
+    mhz = clock()
+    torch.cuda.synchronize()
+    return statistics.median(a.elapsed_time(b) for a, b in events), mhz
+
+
+def lengths_of(sequences, middle, longest, seed):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.exp(0.8 * torch.randn(sequences, generator=generator)) * middle
+    return x.clamp(4, longest).long()
+
+
+DENSE = [  # name, D, Dv, S, causal, heads, kv heads
+    ("D128 S16k", 128, 128, 16384, False, 16, 16), ("D128 S16k causal", 128, 128, 16384, True, 16, 16),
+    ("D128 S4k causal", 128, 128, 4096, True, 16, 16), ("D128 S2k", 128, 128, 2048, False, 16, 16),
+    ("D128 S512", 128, 128, 512, False, 16, 16), ("D64 S16k", 64, 64, 16384, False, 32, 32),
+    ("D64 S16k causal", 64, 64, 16384, True, 32, 32), ("D256 S4k", 256, 256, 4096, False, 8, 8),
+    ("D96 S4k", 96, 96, 4096, False, 16, 16), ("D192 S4k", 192, 192, 4096, False, 8, 8),
+    ("D192/128 S4k causal", 192, 128, 4096, True, 16, 16), ("D128 S8k causal GQA 64/8", 128, 128, 8192, True, 64, 8),
+]
+RAGGED = [("ragged 64 x 1212, D128 H16", 128, 16, 64, 800, 8192, 0), ("ragged 512 x 58, D64 H12", 64, 12, 512, 40, 512, 0)]
+
+
+def reference(q, k, v, grad_out, causal):
+    """Float64 of one head: [S, D] each."""
+    q, k, v = (t.double().requires_grad_() for t in (q, k, v))
+    s = q @ k.T * q.shape[-1] ** -0.5
+    if causal:
+        s = s.masked_fill(torch.ones(s.shape, dtype=torch.bool, device=s.device).triu(1 + s.shape[1] - s.shape[0]), -math.inf)
+    out = torch.softmax(s, -1) @ v
+    del s
+    grads = torch.autograd.grad(out, (q, k, v), grad_out.double())
+    return [out.detach(), *grads]
+
+
+def error(x, y):
+    return ((x.double() - y).norm() / y.norm()).item()
+
+
+def peers_dense(q, k, v, grad_out, causal, gqa):
+    """name -> (forward, backward, results) over [B, S, H, D]."""
+    qt, kt, vt, gt = (t.transpose(1, 2) for t in (q, k, v, grad_out))
+    qt, kt, vt = (t.detach().requires_grad_() for t in (qt, kt, vt))
+    result = {}
+    for name, backend in (("cuDNN", SDPBackend.CUDNN_ATTENTION), ("FlashAttention-2", SDPBackend.FLASH_ATTENTION)):
+        def forward(backend=backend):
+            with torch.no_grad(), sdpa_kernel(backend):
+                return F.scaled_dot_product_attention(qt, kt, vt, is_causal=causal, enable_gqa=gqa)
+        try:
+            with sdpa_kernel(backend):
+                out = F.scaled_dot_product_attention(qt, kt, vt, is_causal=causal, enable_gqa=gqa)
+            backward = lambda out=out: torch.autograd.grad(out, (qt, kt, vt), gt, retain_graph=True)
+            grads = backward()
+            result[name] = (forward, backward, [t.detach().transpose(1, 2) for t in (out, *grads)])
+        except Exception as e:
+            print(f"  {name}: refuses ({str(e).splitlines()[0][:90]})")
+    return result
+
+
+def peers_ragged(q, k, v, grad_out, offsets, lengths):
+    result = {}
+    cu, longest = offsets.int(), int(lengths.max())
+    qg, kg, vg = (t.detach().requires_grad_() for t in (q, k, v))
+    try:
+        from torch.nn.attention.varlen import varlen_attn
+        def forward():
+            with torch.no_grad():
+                return varlen_attn(qg, kg, vg, cu, cu, longest, longest)
+        out = varlen_attn(qg, kg, vg, cu, cu, longest, longest)
+        backward = lambda: torch.autograd.grad(out, (qg, kg, vg), grad_out, retain_graph=True)
+        result["varlen_attn"] = (forward, backward, [t.detach() for t in (out, *backward())])
+    except Exception as e:
+        print(f"  varlen_attn: refuses ({str(e).splitlines()[0][:120]})")
+    return result
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--library", required=True)
+    parser.add_argument("--json", default="attention_cuda.json")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--variants", action="store_true")
+    parser.add_argument("--no-backward", action="store_true")
+    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--seconds", type=float, default=0.4)
+    parser.add_argument("--tokens", type=int, default=16384)
+    parser.add_argument("--dtype", default="bf16")
+    parser.add_argument("--budget", type=float, default=1e9, help="stop starting new cases after so many seconds")
+    args = parser.parse_args()
+    started = time.time()
+    dtype = torch.bfloat16 if args.dtype == "bf16" else torch.float16
+    library = Library(os.path.abspath(args.library))
+    driver = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], capture_output=True, text=True).stdout.strip()
+    machine = f"{driver}, PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, commit {os.environ.get('DECKLE_COMMIT', '?')}, {time.strftime('%Y-%m-%d %H:%M')}"
+    print(machine)
+    rows = []
+
+    def record(case, contender, direction, flops, call):
+        try:
+            ms, mhz = measure(call, args.seconds)
+        except Exception as e:
+            print(f"  {contender} {direction}: {str(e).splitlines()[0][:120]}")
+            return
+        row = {"case": case, "contender": contender, "direction": direction, "ms": ms, "tflops": flops / ms * 1e-9, "mhz": mhz}
+        rows.append(row)
+        print(f"  {contender:44s} {direction:8s} {ms:9.4f} ms {row['tflops']:7.1f} TFLOP/s  {mhz} MHz", flush=True)
+
+    def run(case, ours, peers, flops, errors, head_dim):
+        ours.forward()
+        if not args.no_backward:
+            ours.backward()
+        torch.cuda.synchronize()
+        for name, message in errors():
+            print(f"  error {name}: {message}")
+            rows.append({"case": case, "error": name, "values": message})
+        record(case, "deckle", "forward", flops, ours.forward)
+        for name, (forward, _, _) in peers.items():
+            record(case, name, "forward", flops, forward)
+        if args.variants:
+            for index, name, dim in library.variants:
+                if dim == head_dim:
+                    record(case, name, "forward", flops, lambda: ours.variant(index))
+        if not args.no_backward:
+            record(case, "deckle", "backward", 2.5 * flops, ours.backward)
+            for name, (_, backward, _) in peers.items():
+                record(case, name, "backward", 2.5 * flops, backward)
+        json.dump({"machine": machine, "dtype": args.dtype, "rows": rows}, open(args.json, "w"), indent=1)
+
+    wanted = lambda name: not args.only or any(w in name for w in args.only.split("|"))
+    for name, d, dv, s, causal, heads, kv_heads in DENSE:
+        if not wanted(name) or time.time() - started > args.budget:
+            continue
+        print(name)
+        batch = max(1, args.tokens // s)
+        torch.manual_seed(int(time.time()))
+        new = lambda h, w: torch.randn(batch, s, h, w, dtype=dtype, device="cuda")
+        q, k, v, grad_out = new(heads, d), new(kv_heads, d), new(kv_heads, dv), new(heads, dv)
+        ours = Attention(library, q, k, v, causal=causal, grad_out=None if args.no_backward else grad_out)
+        peers = {} if args.no_peers else peers_dense(q, k, v, grad_out, causal, heads != kv_heads)
+
+        def errors():
+            if heads != kv_heads or s > 16384:
+                return
+            b, h = batch - 1, heads - 1
+            expected = reference(q[b, :, h], k[b, :, h], v[b, :, h], grad_out[b, :, h], causal)
+            mine = [ours.out] + ([] if args.no_backward else ours.grads)
+            for i, what in enumerate(("out", "grad_q", "grad_k", "grad_v")[:len(mine)]):
+                text = {"deckle": error(mine[i][b, :, h], expected[i])}
+                text |= {n: error(p[2][i][b, :, h], expected[i]) for n, p in peers.items()}
+                yield what, text
+
+        flops = 2 * s * s * (d + dv) * batch * heads / (2 if causal else 1)
+        run(name, ours, peers, flops, errors, d)
+        del q, k, v, grad_out, ours, peers
+        torch.cuda.empty_cache()
+    for name, d, heads, sequences, middle, longest, seed in RAGGED:
+        if not wanted(name) or time.time() - started > args.budget:
+            continue
+        lengths = lengths_of(sequences, middle, longest, seed)
+        offsets = torch.cat([torch.zeros(1, dtype=torch.long), lengths.cumsum(0)]).cuda()
+        total = int(lengths.sum())
+        print(f"{name}: {total} tokens, longest {int(lengths.max())}")
+        new = lambda: torch.randn(total, heads, d, dtype=dtype, device="cuda")
+        q, k, v, grad_out = new(), new(), new(), new()
+        ours = Attention(library, q, k, v, offsets=offsets, grad_out=None if args.no_backward else grad_out)
+        peers = {} if args.no_peers else peers_ragged(q, k, v, grad_out, offsets, lengths)
+
+        def errors():
+            b, h = int(lengths.argmax()), heads - 1
+            part = slice(int(offsets[b]), int(offsets[b + 1]))
+            expected = reference(q[part, h], k[part, h], v[part, h], grad_out[part, h], False)
+            mine = [ours.out] + ([] if args.no_backward else ours.grads)
+            for i, what in enumerate(("out", "grad_q", "grad_k", "grad_v")[:len(mine)]):
+                text = {"deckle": error(mine[i][part, h], expected[i])}
+                text |= {n: error(p[2][i][part, h], expected[i]) for n, p in peers.items()}
+                yield what, text
+
+        run(name, ours, peers, 4 * d * heads * int((lengths * lengths).sum()), errors, d)
+
+
+if __name__ == "__main__":
+    main()

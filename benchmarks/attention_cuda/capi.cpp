@@ -1,0 +1,47 @@
+// The C interface that the Python benchmark loads: argument structs by pointer, an error message or null back.
+#include <exception>
+#include <string>
+
+#include "deckle/kernels/cuda/attention/backward.h"
+#include "deckle/kernels/cuda/attention/forward.h"
+
+namespace {
+
+using deckle::kernels::AttentionBackward;
+using deckle::kernels::AttentionProblem;
+
+template <class Call>
+const char* guarded(Call call) {
+  static thread_local std::string message;
+  try {
+    call();
+    return nullptr;
+  } catch (const std::exception& error) {
+    message = error.what();
+    return message.c_str();
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+int64_t deckle_attention_forward_workspace(const AttentionProblem* problem) {
+  return deckle::kernels::cuda::attention_forward_workspace_bytes(*problem);
+}
+
+const char* deckle_attention_forward(const AttentionProblem* problem, void* stream) {
+  return guarded([&] { deckle::kernels::cuda::attention_forward(*problem, static_cast<cudaStream_t>(stream)); });
+}
+
+int64_t deckle_attention_backward_workspace(const AttentionBackward* arguments) {
+  return deckle::kernels::cuda::attention_backward_workspace_bytes(*arguments);
+}
+
+const char* deckle_attention_backward(const AttentionBackward* arguments, void* stream) {
+  return guarded([&] { deckle::kernels::cuda::attention_backward(*arguments, static_cast<cudaStream_t>(stream)); });
+}
+
+/// Sizes of the structs, so that the Python mirror can refuse to run when it has drifted.
+int64_t deckle_attention_struct_bytes(int which) { return which == 0 ? sizeof(AttentionProblem) : sizeof(AttentionBackward); }
+}

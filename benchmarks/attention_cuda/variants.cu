@@ -1,0 +1,55 @@
+// Forward kernels that are not (or not yet) the choice for their head dim, timed beside it. The list is the record of what was tried.
+#include <exception>
+#include <string>
+
+#include "deckle/kernels/cuda/attention/forward_launch.cuh"
+
+namespace deckle::kernels::cuda::attention {
+namespace {
+
+struct Variant {
+  const char* name;
+  ForwardInstance instance;
+};
+
+template <class Config>
+Variant variant(const char* name) {
+  return {name, forward_instance<Config>(AttentionElement::bf16)};
+}
+
+constexpr Element kBf16 = Element::bf16;
+
+//                         D    Dv  warpgroups keys stages q buffers together
+const Variant kVariants[] = {
+    variant<ForwardConfig<kBf16, 128, 128, 2, 128, 2, 2, true>>("D128 2x64 rows, 128 keys, together"),
+    variant<ForwardConfig<kBf16, 128, 128, 3, 128, 2, 1, false>>("D128 3x64 rows, 128 keys, one q buffer"),
+    variant<ForwardConfig<kBf16, 128, 128, 3, 80, 2, 2, true>>("D128 3x64 rows, 80 keys, together"),
+    variant<ForwardConfig<kBf16, 128, 128, 2, 176, 2, 1, true>>("D128 2x64 rows, 176 keys, together"),
+    variant<ForwardConfig<kBf16, 64, 64, 3, 128, 3, 2, false>>("D64 3x64 rows, 128 keys, one after the other"),
+    variant<ForwardConfig<kBf16, 64, 64, 2, 128, 4, 2, true>>("D64 2x64 rows, 128 keys, together"),
+    variant<ForwardConfig<kBf16, 256, 256, 2, 64, 2, 1, true>>("D256 2x64 rows, 64 keys, together"),
+    variant<ForwardConfig<kBf16, 256, 256, 2, 80, 2, 1, false>>("D256 2x64 rows, 80 keys, one after the other"),
+};
+
+}  // namespace
+}  // namespace deckle::kernels::cuda::attention
+
+using deckle::kernels::cuda::attention::kVariants;
+
+extern "C" {
+
+int deckle_variant_count() { return static_cast<int>(std::size(kVariants)); }
+const char* deckle_variant_name(int i) { return kVariants[i].name; }
+int deckle_variant_head_dim(int i) { return kVariants[i].instance.head_dim; }
+
+const char* deckle_variant_forward(int i, const deckle::kernels::AttentionProblem* problem, void* stream) {
+  static thread_local std::string message;
+  try {
+    kVariants[i].instance.launch(*problem, static_cast<cudaStream_t>(stream));
+    return nullptr;
+  } catch (const std::exception& error) {
+    message = error.what();
+    return message.c_str();
+  }
+}
+}

@@ -1,0 +1,42 @@
+# CUDA kernels: flags, and the translation units generated from ops/instances.yaml. Used by deckle/kernels/cuda, alone or within the library.
+
+set(DECKLE_CUDA_HOPPER_FLAGS -O3 -std=c++20 -gencode=arch=compute_90a,code=sm_90a -Xptxas -v)
+
+# Sets `result` to the lines of `- {key: value, ...}` in ops/instances.yaml whose family and kernel match, each as "key=value|key=value".
+function(deckle_read_instances result family kernel)
+  set(file ${DECKLE_ROOT}/ops/instances.yaml)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+  file(STRINGS ${file} lines)
+  set(found)
+  set(number 0)
+  foreach(line IN LISTS lines)
+    math(EXPR number "${number} + 1")
+    if(line MATCHES "^- {family: ${family}, kernel: ${kernel}, (.*)}$")
+      string(REPLACE ", " "|" entry "${CMAKE_MATCH_1}")
+      string(REPLACE ": " "=" entry "${entry}")
+      list(APPEND found "${entry}")
+    elseif(NOT line MATCHES "^- {family: [a-z_/]+, kernel: [a-z_]+, .*}$" AND NOT line MATCHES "^(#.*)?$")
+      message(FATAL_ERROR "${file}:${number}: expected `- {family: ..., kernel: ..., ...}`, got `${line}`")
+    endif()
+  endforeach()
+  set(${result} "${found}" PARENT_SCOPE)
+endfunction()
+
+# Value of `key` in one entry.
+function(deckle_instance_value result entry key)
+  if(NOT "|${entry}|" MATCHES "[|]${key}=([^|]*)[|]")
+    message(FATAL_ERROR "ops/instances.yaml: an instance without ${key}: ${entry}")
+  endif()
+  set(${result} ${CMAKE_MATCH_1} PARENT_SCOPE)
+endfunction()
+
+# Writes `path` only when its text changes, so that nothing is rebuilt for nothing.
+function(deckle_write_if_changed path text)
+  if(EXISTS ${path})
+    file(READ ${path} old)
+    if(old STREQUAL text)
+      return()
+    endif()
+  endif()
+  file(WRITE ${path} "${text}")
+endfunction()

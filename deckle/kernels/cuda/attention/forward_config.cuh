@@ -1,0 +1,25 @@
+// The tile shape and schedule of each head dim, as measured on an H200 (benchmarks/results/).
+#pragma once
+
+#include "deckle/kernels/cuda/attention/forward.cuh"
+
+namespace deckle::kernels::cuda::attention {
+
+template <Element element, int D, int Dv>
+struct ForwardChoice;
+
+//                                                               D    Dv  warpgroups keys stages q buffers together
+template <Element element>
+struct ForwardChoice<element, 64, 64> : ForwardConfig<element, 64, 64, 3, 128, 3, 2, true> {};
+template <Element element>
+struct ForwardChoice<element, 96, 96> : ForwardConfig<element, 96, 96, 3, 128, 2, 2, false> {};
+template <Element element>
+struct ForwardChoice<element, 128, 128> : ForwardConfig<element, 128, 128, 3, 128, 2, 2, false> {};
+template <Element element>
+struct ForwardChoice<element, 192, 128> : ForwardConfig<element, 192, 128, 2, 128, 2, 1, true> {};
+template <Element element>
+struct ForwardChoice<element, 192, 192> : ForwardConfig<element, 192, 192, 2, 112, 2, 1, true> {};
+template <Element element>
+struct ForwardChoice<element, 256, 256> : ForwardConfig<element, 256, 256, 2, 80, 2, 1, true> {};
+
+}  // namespace deckle::kernels::cuda::attention

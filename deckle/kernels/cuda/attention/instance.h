@@ -1,0 +1,20 @@
+// Kernel instances: what a generated translation unit contributes to the sorted tables that the entry points look up.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "deckle/kernels/args/attention_cuda.h"
+
+namespace deckle::kernels::cuda::attention {
+
+/// One compiled forward kernel.
+struct ForwardInstance {
+  AttentionElement element;
+  int32_t head_dim, value_dim;
+  void (*launch)(const AttentionProblem&, cudaStream_t);
+  int64_t (*workspace_bytes)(const AttentionProblem&);
+};
+
+}  // namespace deckle::kernels::cuda::attention

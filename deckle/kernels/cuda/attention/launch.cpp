@@ -1,0 +1,53 @@
+#include "deckle/kernels/cuda/attention/launch.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace deckle::kernels::cuda::attention {
+namespace {
+
+// Of 60 MB, half behind the other partition.
+constexpr int64_t kCacheBudget = int64_t{32} << 20;
+
+void check(cudaError_t error, const char* what) {
+  if (error != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
+}
+
+int current_device() {
+  int device = 0;
+  check(cudaGetDevice(&device), "attention: no current device");
+  return device;
+}
+
+}  // namespace
+
+int multiprocessors() {
+  int count = 0;
+  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, current_device()), "attention: multiprocessor count");
+  return count;
+}
+
+void allow_shared_memory(const void* kernel, int bytes) {
+  static std::mutex mutex;
+  static std::set<std::pair<const void*, int>> done;
+  const std::lock_guard lock(mutex);
+  const auto key = std::pair(kernel, current_device());
+  if (done.contains(key)) return;
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), "attention: shared memory");
+  done.insert(key);
+}
+
+void check_launch(const char* what) { check(cudaGetLastError(), what); }
+
+int heads_within_cache(const AttentionSizes& sizes, int64_t row_bytes) {
+  const int64_t bytes = std::max<int64_t>(1, sizes.key_rows * row_bytes * sizes.kv_heads / sizes.heads);
+  return static_cast<int>(std::clamp<int64_t>(kCacheBudget / bytes, 1, int64_t{sizes.batch} * sizes.heads));
+}
+
+}  // namespace deckle::kernels::cuda::attention

@@ -1,0 +1,255 @@
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cmath>
+
+#include "tests/kernels/cuda/attention_reference.h"
+
+namespace deckle::testing {
+namespace {
+
+using kernels::AttentionBackward;
+using kernels::AttentionElement;
+using kernels::AttentionMask;
+using kernels::AttentionProblem;
+using kernels::AttentionSizes;
+using kernels::AttentionTensor;
+
+constexpr int kThreads = 128;
+
+__device__ double load(AttentionElement element, const AttentionTensor& t, int64_t batch, int64_t row, int64_t head, int column) {
+  const int64_t index = batch * t.batch_stride + row * t.row_stride + head * t.head_stride + column;
+  return element == AttentionElement::bf16 ? static_cast<double>(__bfloat162float(static_cast<const __nv_bfloat16*>(t.data)[index]))
+                                           : static_cast<double>(__half2float(static_cast<const __half*>(t.data)[index]));
+}
+
+// Where a sequence's rows lie: row i is at (batch, start + i).
+struct Rows {
+  int64_t batch, start, length;
+};
+
+__device__ Rows rows_of(const AttentionSizes& sizes, bool queries, int64_t sequence) {
+  const int64_t* offsets = queries ? sizes.query_offsets : sizes.key_offsets;
+  if (offsets == nullptr) return {sequence, 0, queries ? sizes.query_rows : sizes.key_rows};
+  return {0, offsets[sequence], offsets[sequence + 1] - offsets[sequence]};
+}
+
+__device__ bool attends(const AttentionMask& mask, int64_t row, int64_t key, int64_t queries, int64_t keys) {
+  const int64_t center = row + (mask.bottom_right ? keys - queries : 0);
+  return key >= center - mask.left && key <= center + mask.right;
+}
+
+__device__ double score(const AttentionProblem& p, const Rows& q, const Rows& k, int64_t row, int64_t key, int64_t head) {
+  const int64_t kv_head = head / (p.sizes.heads / p.sizes.kv_heads);
+  double sum = 0;
+  for (int d = 0; d < p.sizes.head_dim; ++d) {
+    sum += load(p.element, p.q, q.batch, q.start + row, head, d) * load(p.element, p.k, k.batch, k.start + key, kv_head, d);
+  }
+  return sum * static_cast<double>(p.scale);
+}
+
+__device__ int64_t lse_at(const AttentionSizes& sizes, int64_t sequence, const Rows& q, int64_t row, int64_t head) {
+  return sizes.query_offsets != nullptr ? head * sizes.query_rows + q.start + row : (sequence * sizes.heads + head) * sizes.query_rows + row;
+}
+
+__device__ int64_t packed(const Rows& r, int64_t row, int64_t rows, int64_t heads, int64_t head, int64_t columns) {
+  return ((r.batch * rows + r.start + row) * heads + head) * columns;
+}
+
+// The sequence and row of the block's item; false past the end.
+__device__ bool locate(const AttentionSizes& sizes, bool queries, int64_t index, int64_t& sequence, int64_t& row) {
+  const int64_t* offsets = queries ? sizes.query_offsets : sizes.key_offsets;
+  const int64_t rows = queries ? sizes.query_rows : sizes.key_rows;
+  if (offsets == nullptr) {
+    sequence = index / rows;
+    row = index % rows;
+    return true;
+  }
+  if (index >= offsets[sizes.batch]) return false;
+  sequence = 0;
+  while (offsets[sequence + 1] <= index) ++sequence;
+  row = index - offsets[sequence];
+  return true;
+}
+
+__device__ double block_reduce(double x, bool maximum) {
+  __shared__ double values[kThreads];
+  values[threadIdx.x] = x;
+  __syncthreads();
+  double result = values[0];
+  for (int i = 1; i < kThreads; ++i) result = maximum ? fmax(result, values[i]) : result + values[i];
+  __syncthreads();
+  return result;
+}
+
+// A block is one (row, head).
+__global__ void forward_row(AttentionProblem p, ReferenceForward result) {
+  int64_t sequence, row;
+  const int64_t head = blockIdx.y;
+  if (!locate(p.sizes, true, blockIdx.x, sequence, row)) return;
+  const Rows q = rows_of(p.sizes, true, sequence), k = rows_of(p.sizes, false, sequence);
+  const int64_t kv_head = head / (p.sizes.heads / p.sizes.kv_heads);
+  double maximum = -INFINITY;
+  for (int64_t key = threadIdx.x; key < k.length; key += kThreads) {
+    if (attends(p.mask, row, key, q.length, k.length)) maximum = fmax(maximum, score(p, q, k, row, key, head));
+  }
+  maximum = block_reduce(maximum, true);
+  __shared__ double weights[kThreads];
+  double sum = 0, out[2] = {0, 0};
+  for (int64_t first = 0; first < k.length; first += kThreads) {
+    const int64_t key = first + threadIdx.x;
+    double weight = 0;
+    if (key < k.length && attends(p.mask, row, key, q.length, k.length)) weight = exp(score(p, q, k, row, key, head) - maximum);
+    weights[threadIdx.x] = weight;
+    sum += weight;
+    __syncthreads();
+    const int64_t count = k.length - first < kThreads ? k.length - first : kThreads;
+    for (int part = 0; part < 2; ++part) {
+      const int column = threadIdx.x + part * kThreads;
+      if (column >= p.sizes.value_dim) continue;
+      for (int64_t i = 0; i < count; ++i) {
+        if (weights[i] != 0) out[part] += weights[i] * load(p.element, p.v, k.batch, k.start + first + i, kv_head, column);
+      }
+    }
+    __syncthreads();
+  }
+  sum = block_reduce(sum, false);
+  for (int part = 0; part < 2; ++part) {
+    const int column = threadIdx.x + part * kThreads;
+    if (column >= p.sizes.value_dim) continue;
+    result.out[packed(q, row, p.sizes.query_rows, p.sizes.heads, head, p.sizes.value_dim) + column] = sum > 0 ? out[part] / sum : 0;
+  }
+  if (threadIdx.x == 0) result.lse[lse_at(p.sizes, sequence, q, row, head)] = sum > 0 ? maximum + log(sum) : -INFINITY;
+}
+
+// p(dp - delta + grad_lse) of one (row, key), and p.
+__device__ double2 score_gradient(const AttentionBackward& a, const ReferenceForward& forward, int64_t sequence, const Rows& q,
+                                  const Rows& k, int64_t row, int64_t key, int64_t head) {
+  const AttentionProblem& p = a.problem;
+  const int64_t at = lse_at(p.sizes, sequence, q, row, head), kv_head = head / (p.sizes.heads / p.sizes.kv_heads);
+  const double weight = exp(score(p, q, k, row, key, head) - forward.lse[at]);
+  const double* out = forward.out + packed(q, row, p.sizes.query_rows, p.sizes.heads, head, p.sizes.value_dim);
+  double sum = 0;
+  for (int d = 0; d < p.sizes.value_dim; ++d) {
+    const double grad = load(p.element, a.grad_out, q.batch, q.start + row, head, d);
+    sum += grad * (load(p.element, p.v, k.batch, k.start + key, kv_head, d) - out[d]);
+  }
+  if (a.grad_lse != nullptr) sum += a.grad_lse[at];
+  return {weight * sum, weight};
+}
+
+__global__ void backward_query(AttentionBackward a, ReferenceForward forward, double* grad_q) {
+  const AttentionProblem& p = a.problem;
+  int64_t sequence, row;
+  const int64_t head = blockIdx.y;
+  if (!locate(p.sizes, true, blockIdx.x, sequence, row)) return;
+  const Rows q = rows_of(p.sizes, true, sequence), k = rows_of(p.sizes, false, sequence);
+  const int64_t kv_head = head / (p.sizes.heads / p.sizes.kv_heads);
+  __shared__ double values[kThreads];
+  double grad[2] = {0, 0};
+  for (int64_t first = 0; first < k.length; first += kThreads) {
+    const int64_t key = first + threadIdx.x;
+    const bool valid = key < k.length && attends(p.mask, row, key, q.length, k.length);
+    values[threadIdx.x] = valid ? score_gradient(a, forward, sequence, q, k, row, key, head).x : 0;
+    __syncthreads();
+    const int64_t count = k.length - first < kThreads ? k.length - first : kThreads;
+    for (int part = 0; part < 2; ++part) {
+      const int column = threadIdx.x + part * kThreads;
+      if (column >= p.sizes.head_dim) continue;
+      for (int64_t i = 0; i < count; ++i) {
+        if (values[i] != 0) grad[part] += values[i] * load(p.element, p.k, k.batch, k.start + first + i, kv_head, column);
+      }
+    }
+    __syncthreads();
+  }
+  for (int part = 0; part < 2; ++part) {
+    const int column = threadIdx.x + part * kThreads;
+    if (column >= p.sizes.head_dim) continue;
+    grad_q[packed(q, row, p.sizes.query_rows, p.sizes.heads, head, p.sizes.head_dim) + column] = grad[part] * p.scale;
+  }
+}
+
+// A block is one (key, kv head).
+__global__ void backward_key(AttentionBackward a, ReferenceForward forward, double* grad_k, double* grad_v) {
+  const AttentionProblem& p = a.problem;
+  int64_t sequence, key;
+  const int64_t kv_head = blockIdx.y;
+  if (!locate(p.sizes, false, blockIdx.x, sequence, key)) return;
+  const Rows q = rows_of(p.sizes, true, sequence), k = rows_of(p.sizes, false, sequence);
+  const int64_t group = p.sizes.heads / p.sizes.kv_heads;
+  __shared__ double2 values[kThreads];
+  double key_grad[2] = {0, 0}, value_grad[2] = {0, 0};
+  for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+    for (int64_t first = 0; first < q.length; first += kThreads) {
+      const int64_t row = first + threadIdx.x;
+      const bool valid = row < q.length && attends(p.mask, row, key, q.length, k.length);
+      values[threadIdx.x] = valid ? score_gradient(a, forward, sequence, q, k, row, key, head) : double2{0, 0};
+      __syncthreads();
+      const int64_t count = q.length - first < kThreads ? q.length - first : kThreads;
+      for (int part = 0; part < 2; ++part) {
+        const int column = threadIdx.x + part * kThreads;
+        for (int64_t i = 0; i < count; ++i) {
+          if (values[i].y == 0) continue;
+          if (column < p.sizes.head_dim) key_grad[part] += values[i].x * load(p.element, p.q, q.batch, q.start + first + i, head, column);
+          if (column < p.sizes.value_dim) {
+            value_grad[part] += values[i].y * load(p.element, a.grad_out, q.batch, q.start + first + i, head, column);
+          }
+        }
+      }
+      __syncthreads();
+    }
+  }
+  for (int part = 0; part < 2; ++part) {
+    const int column = threadIdx.x + part * kThreads;
+    if (column < p.sizes.head_dim) {
+      grad_k[packed(k, key, p.sizes.key_rows, p.sizes.kv_heads, kv_head, p.sizes.head_dim) + column] = key_grad[part] * p.scale;
+    }
+    if (column < p.sizes.value_dim) {
+      grad_v[packed(k, key, p.sizes.key_rows, p.sizes.kv_heads, kv_head, p.sizes.value_dim) + column] = value_grad[part];
+    }
+  }
+}
+
+__device__ uint64_t mix(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
+}
+
+__global__ void fill(AttentionElement element, void* data, int64_t count, uint64_t seed, float scale) {
+  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < count; i += int64_t{gridDim.x} * blockDim.x) {
+    const uint64_t bits = mix(seed * 0x9e3779b97f4a7c15ull + static_cast<uint64_t>(i) + 1);
+    const float u = (static_cast<float>(bits >> 40) + 0.5f) / 16777216.0f, v = static_cast<float>(bits & 0xffffff) / 16777216.0f;
+    const float x = scale * sqrtf(-2.0f * logf(u)) * cospif(2.0f * v);
+    if (element == AttentionElement::bf16) {
+      static_cast<__nv_bfloat16*>(data)[i] = __float2bfloat16(x);
+    } else {
+      static_cast<__half*>(data)[i] = __float2half(x);
+    }
+  }
+}
+
+unsigned items(const AttentionSizes& sizes, bool queries) {
+  const int64_t rows = queries ? sizes.query_rows : sizes.key_rows;
+  return static_cast<unsigned>(sizes.ragged() ? rows : rows * sizes.batch);
+}
+
+}  // namespace
+
+void reference_forward(const AttentionProblem& problem, ReferenceForward result) {
+  const dim3 grid(items(problem.sizes, true), problem.sizes.heads);
+  if (grid.x > 0) forward_row<<<grid, kThreads>>>(problem, result);
+}
+
+void reference_backward(const AttentionBackward& arguments, ReferenceForward forward, ReferenceBackward result) {
+  const AttentionSizes& sizes = arguments.problem.sizes;
+  const dim3 query_grid(items(sizes, true), sizes.heads), key_grid(items(sizes, false), sizes.kv_heads);
+  if (query_grid.x > 0) backward_query<<<query_grid, kThreads>>>(arguments, forward, result.grad_q);
+  if (key_grid.x > 0) backward_key<<<key_grid, kThreads>>>(arguments, forward, result.grad_k, result.grad_v);
+}
+
+void fill_normal(AttentionElement element, void* data, int64_t count, uint64_t seed, float scale) {
+  if (count > 0) fill<<<1024, 256>>>(element, data, count, seed, scale);
+}
+
+}  // namespace deckle::testing
