@@ -1,0 +1,365 @@
+// The walk of every pointwise op: any strides, broadcasts and dtypes on one side, contiguous blocks of one type on the other.
+//
+// Dims are ordered by the output's strides and merged where all operands allow. Then, with L the innermost size:
+//   flat    every operand is contiguous or one number: the block function runs straight over memory
+//   rows    L >= 256: one call per row; an operand with inner stride 1 is passed directly, with stride 0 as a number
+//   blocks  short rows: about a thousand elements at a time, whatever is not contiguous is gathered into buffers in L1; an
+//           operand that repeats with a short period (a bias) is gathered once
+// An operand of another dtype or inner stride passes through a buffer, converted.
+#include "deckle/kernels/cpu/pointwise/driver.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include "deckle/base/check.h"
+#include "deckle/base/parallel.h"
+#include "deckle/kernels/cpu/simd/convert.h"
+
+namespace deckle::kernels::cpu::pointwise {
+namespace {
+
+constexpr int64_t kGrain = 32768;      // elements per parallel range: 10 to 50 us of work
+constexpr int64_t kBlock = 1024;       // elements per buffer: a handful of them fit in L1
+constexpr int64_t kLongRow = 256;      // from here a call per row costs less than gathering
+constexpr int64_t kCacheLine = 64;
+
+struct Operand {
+  char* data = nullptr;
+  DType dtype = DType::float32;
+  int64_t item = 0;
+  int64_t strides[kMaxDims] = {};  // by walk dim, innermost first
+};
+
+/// The common shape of all operands, innermost dim first, and the operands in it: inputs, then outputs.
+struct Walk {
+  int dims = 0;
+  int64_t sizes[kMaxDims] = {};
+  int inputs = 0;
+  int count = 0;
+  std::array<Operand, kMaxOperands> operands;
+
+  int64_t numel() const {
+    int64_t n = 1;
+    for (int d = 0; d < dims; ++d) n *= sizes[d];
+    return n;
+  }
+  bool contiguous(int operand) const {
+    int64_t expected = 1;
+    for (int d = 0; d < dims; ++d) {
+      if (operands[operand].strides[d] != expected) return false;
+      expected *= sizes[d];
+    }
+    return true;
+  }
+  bool one_number(int operand) const {
+    return std::all_of(operands[operand].strides, operands[operand].strides + dims, [](int64_t s) { return s == 0; });
+  }
+};
+
+/// Where in the walk an iteration stands: the coordinates of one element, and each operand's offset there.
+class Position {
+ public:
+  /// The element `index` of the dims from `first_dim` on.
+  Position(const Walk& walk, int64_t index, int first_dim) : walk_(walk), first_(first_dim) {
+    for (int d = first_; d < walk.dims; ++d) {
+      at_[d] = index % walk.sizes[d];
+      index /= walk.sizes[d];
+    }
+  }
+  int64_t operator[](int dim) const { return at_[dim]; }
+  int64_t offset(int operand) const {
+    int64_t elements = 0;
+    for (int d = first_; d < walk_.dims; ++d) elements += at_[d] * walk_.operands[operand].strides[d];
+    return elements;
+  }
+  /// Moves `steps` elements on along the first dim (at most to its end), carrying into the next.
+  void advance(int64_t steps) {
+    at_[first_] += steps;
+    for (int d = first_; d + 1 < walk_.dims && at_[d] == walk_.sizes[d]; ++d) {
+      at_[d] = 0;
+      ++at_[d + 1];
+    }
+  }
+
+ private:
+  const Walk& walk_;
+  int first_;
+  int64_t at_[kMaxDims] = {};
+};
+
+int64_t broadcast_stride(const View& view, const View& output, int output_dim) {
+  const int dim = output_dim - (output.ndim - view.ndim);
+  if (dim < 0) return 0;
+  if (view.sizes[dim] == output.sizes[output_dim]) return view.strides[dim];
+  check(view.sizes[dim] == 1, "size {} of an operand does not broadcast to {}", view.sizes[dim], output.sizes[output_dim]);
+  return 0;
+}
+
+Walk make_walk(std::span<const View> inputs, std::span<const View> outputs) {
+  Walk walk;
+  walk.inputs = static_cast<int>(inputs.size());
+  walk.count = static_cast<int>(inputs.size() + outputs.size());
+  const View& shape = outputs[0];
+  const auto view_of = [&](int operand) -> const View& {
+    return operand < walk.inputs ? inputs[operand] : outputs[operand - walk.inputs];
+  };
+  for (int o = 0; o < walk.count; ++o) {
+    const View& view = view_of(o);
+    check(view.ndim <= shape.ndim, "an operand has {} dims, the result only {}", view.ndim, shape.ndim);
+    walk.operands[o] = {static_cast<char*>(view.data), view.dtype, item_size(view.dtype), {}};
+  }
+  // Innermost first: the dim in which the first output moves least.
+  int order[kMaxDims];
+  int dims = 0;
+  for (int d = shape.ndim - 1; d >= 0; --d) {
+    if (shape.sizes[d] != 1) order[dims++] = d;
+  }
+  std::stable_sort(order, order + dims, [&](int a, int b) { return shape.strides[a] < shape.strides[b]; });
+  for (int i = 0; i < dims; ++i) {
+    const int d = order[i];
+    int64_t strides[kMaxOperands];
+    bool merges = walk.dims > 0;
+    for (int o = 0; o < walk.count; ++o) {
+      strides[o] = broadcast_stride(view_of(o), shape, d);
+      const int last = walk.dims - 1;
+      merges = merges && strides[o] == walk.operands[o].strides[last] * walk.sizes[last];
+    }
+    if (merges) {
+      walk.sizes[walk.dims - 1] *= shape.sizes[d];
+      continue;
+    }
+    for (int o = 0; o < walk.count; ++o) walk.operands[o].strides[walk.dims] = strides[o];
+    walk.sizes[walk.dims++] = shape.sizes[d];
+  }
+  if (walk.dims == 0) walk.sizes[walk.dims++] = 1;
+  return walk;
+}
+
+/// Room for `count` elements of T, 64-byte aligned, kept by the thread.
+template <typename T>
+T* scratch(int64_t count) {
+  thread_local std::unique_ptr<std::byte[]> memory;
+  thread_local int64_t capacity = 0;
+  const int64_t bytes = count * static_cast<int64_t>(sizeof(T)) + kCacheLine;
+  if (capacity < bytes) {
+    memory = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(bytes));
+    capacity = bytes;
+  }
+  const auto address = reinterpret_cast<uintptr_t>(memory.get());
+  return reinterpret_cast<T*>((address + kCacheLine - 1) / kCacheLine * kCacheLine);
+}
+
+/// A run of one block function over one walk. `numbers` follow the tensor inputs.
+template <typename T>
+struct Run {
+  BlockFunction<T> function;
+  const Walk& walk;
+  const T* numbers;
+  int number_count;
+
+  int inputs() const { return walk.inputs + number_count; }
+  int outputs() const { return walk.count - walk.inputs; }
+  bool same_type(int operand) const { return walk.operands[operand].dtype == dtype_of<T>; }
+  T* address(int operand, int64_t offset) const {
+    const Operand& o = walk.operands[operand];
+    return reinterpret_cast<T*>(o.data + offset * o.item);
+  }
+
+  struct Pointers {
+    const T* in[kMaxOperands];
+    uint8_t is_scalar[kMaxOperands] = {};
+    T* out[kMaxOperands];
+  };
+  Pointers start() const {
+    Pointers p;
+    for (int i = 0; i < number_count; ++i) {
+      p.in[walk.inputs + i] = numbers + i;
+      p.is_scalar[walk.inputs + i] = 1;
+    }
+    return p;
+  }
+
+  void flat(int64_t begin, int64_t end) const {
+    Pointers p = start();
+    for (int i = 0; i < walk.inputs; ++i) {
+      p.is_scalar[i] = walk.operands[i].strides[0] == 0;
+      p.in[i] = address(i, p.is_scalar[i] ? 0 : begin);
+    }
+    for (int o = 0; o < outputs(); ++o) p.out[o] = address(walk.inputs + o, begin);
+    function(end - begin, p.in, p.is_scalar, p.out);
+  }
+
+  /// Rows [begin, end) (indices over dims 1 and up), columns [column, column_end) of each.
+  void rows(int64_t begin, int64_t end, int64_t column, int64_t column_end) const {
+    Pointers p = start();
+    bool direct[kMaxOperands];
+    bool buffered = false;
+    for (int o = 0; o < walk.count; ++o) {
+      const int64_t stride = walk.operands[o].strides[0];
+      const bool number = o < walk.inputs && stride == 0;
+      direct[o] = same_type(o) && (stride == 1 || number);
+      buffered = buffered || !(direct[o] || number);
+      if (o < walk.inputs) p.is_scalar[o] = number;
+    }
+    T* const buffers = scratch<T>(walk.count * kBlock);
+    const int64_t step = buffered ? kBlock : column_end - column;
+    Position row(walk, begin, 1);
+    for (int64_t r = begin; r < end; ++r, row.advance(1)) {
+      for (int64_t c = column; c < column_end; c += step) {
+        const int64_t n = std::min(step, column_end - c);
+        for (int i = 0; i < walk.inputs; ++i) {
+          const int64_t stride = walk.operands[i].strides[0];
+          T* const source = address(i, row.offset(i) + c * stride);
+          T* const buffer = buffers + i * kBlock;
+          if (!direct[i]) simd::load_run(source, walk.operands[i].dtype, stride, p.is_scalar[i] ? 1 : n, buffer);
+          p.in[i] = direct[i] ? source : buffer;
+        }
+        for (int o = 0; o < outputs(); ++o) {
+          const int operand = walk.inputs + o;
+          p.out[o] = direct[operand] ? address(operand, row.offset(operand) + c) : buffers + operand * kBlock;
+        }
+        function(n, p.in, p.is_scalar, p.out);
+        for (int o = 0; o < outputs(); ++o) {
+          const int operand = walk.inputs + o;
+          const int64_t stride = walk.operands[operand].strides[0];
+          if (direct[operand]) continue;
+          simd::store_run(p.out[o], n, address(operand, row.offset(operand) + c * stride), walk.operands[operand].dtype, stride);
+        }
+      }
+    }
+  }
+
+  /// Visits the runs along dim 0 of `n` elements from element `begin` on: body(offset in elements, stride, done, run).
+  template <typename Body>
+  void visit_runs(int operand, int64_t begin, int64_t n, Body body) const {
+    Position at(walk, begin, 0);
+    const int64_t stride = walk.operands[operand].strides[0];
+    for (int64_t done = 0; done < n;) {
+      const int64_t run = std::min(n - done, walk.sizes[0] - at[0]);
+      body(at.offset(operand), stride, done, run);
+      at.advance(run);
+      done += run;
+    }
+  }
+
+  void gather(int operand, int64_t begin, int64_t n, T* buffer) const {
+    visit_runs(operand, begin, n, [&](int64_t offset, int64_t stride, int64_t done, int64_t run) {
+      simd::load_run(address(operand, offset), walk.operands[operand].dtype, stride, run, buffer + done);
+    });
+  }
+  void scatter(int operand, int64_t begin, int64_t n, const T* buffer) const {
+    visit_runs(operand, begin, n, [&](int64_t offset, int64_t stride, int64_t done, int64_t run) {
+      simd::store_run(buffer + done, run, address(operand, offset), walk.operands[operand].dtype, stride);
+    });
+  }
+
+  /// Elements [begin, end) in blocks; `begin` is a multiple of the block.
+  void blocks(int64_t begin, int64_t end, int64_t block, const int64_t* periods) const {
+    Pointers p = start();
+    enum class Way : uint8_t { number, direct, once, gather };
+    Way ways[kMaxOperands];
+    T* const buffers = scratch<T>(walk.count * kBlock);
+    for (int o = 0; o < walk.count; ++o) {
+      T* const buffer = buffers + o * kBlock;
+      const bool input = o < walk.inputs;
+      ways[o] = Way::gather;
+      if (input && walk.one_number(o)) {
+        ways[o] = Way::number;
+        simd::load_run(address(o, 0), walk.operands[o].dtype, 1, 1, buffer);
+      } else if (same_type(o) && walk.contiguous(o)) {
+        ways[o] = Way::direct;
+      } else if (input && block % periods[o] == 0) {
+        ways[o] = Way::once;
+        gather(o, 0, std::min(block, end - begin), buffer);
+      }
+      if (input) {
+        p.is_scalar[o] = ways[o] == Way::number;
+        p.in[o] = buffer;
+      } else {
+        p.out[o - walk.inputs] = buffer;
+      }
+    }
+    for (int64_t from = begin; from < end; from += block) {
+      const int64_t n = std::min(block, end - from);
+      for (int o = 0; o < walk.count; ++o) {
+        const bool input = o < walk.inputs;
+        if (ways[o] == Way::direct && input) p.in[o] = address(o, from);
+        if (ways[o] == Way::direct && !input) p.out[o - walk.inputs] = address(o, from);
+        if (input && ways[o] == Way::gather) gather(o, from, n, buffers + o * kBlock);
+      }
+      function(n, p.in, p.is_scalar, p.out);
+      for (int o = walk.inputs; o < walk.count; ++o) {
+        if (ways[o] != Way::direct) scatter(o, from, n, buffers + o * kBlock);
+      }
+    }
+  }
+
+  /// The number of elements after which an operand repeats itself.
+  int64_t period(int operand) const {
+    int64_t elements = 1, period = 1;
+    for (int d = 0; d < walk.dims; ++d) {
+      elements *= walk.sizes[d];
+      if (walk.operands[operand].strides[d] != 0) period = elements;
+    }
+    return period;
+  }
+
+  void operator()() const {
+    const int64_t n = walk.numel();
+    bool is_flat = true;
+    for (int o = 0; o < walk.count; ++o) {
+      is_flat = is_flat && same_type(o) && (walk.contiguous(o) || (o < walk.inputs && walk.one_number(o)));
+    }
+    if (is_flat) {
+      parallel_for(n, kGrain, [&](int64_t begin, int64_t end) { flat(begin, end); });
+    } else if (const int64_t length = walk.sizes[0]; length >= kLongRow || walk.dims == 1) {
+      const int64_t pieces = (length + kGrain - 1) / kGrain;  // of each row
+      const int64_t rows_per_range = std::max<int64_t>(1, kGrain / length);
+      if (pieces == 1) {
+        parallel_for(n / length, rows_per_range, [&](int64_t begin, int64_t end) { rows(begin, end, 0, length); });
+      } else {
+        parallel_for(n / length * pieces, 1, [&](int64_t piece, int64_t) {
+          const int64_t row = piece / pieces, column = piece % pieces * kGrain;
+          rows(row, row + 1, column, std::min(column + kGrain, length));
+        });
+      }
+    } else {
+      int64_t periods[kMaxOperands], longest = 1;
+      for (int o = 0; o < walk.count; ++o) {
+        periods[o] = period(o);
+        if (periods[o] <= kBlock) longest = std::max(longest, periods[o]);
+      }
+      const int64_t block = kBlock / longest * longest;  // the shorter periods divide the longest: all are products of sizes
+      parallel_for(n, kGrain / block * block, [&](int64_t begin, int64_t end) { blocks(begin, end, block, periods); });
+    }
+  }
+};
+
+template <typename T>
+void run_typed(BlockFunction<T> function, const Walk& walk, std::span<const Number> numbers) {
+  check(function != nullptr, "not implemented for {} inputs", name(dtype_of<T>));
+  std::array<T, kMaxOperands> values{};
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if constexpr (std::is_same_v<T, int64_t>) values[i] = numbers[i].integer;
+    else values[i] = static_cast<T>(numbers[i].real);
+  }
+  Run<T>{function, walk, values.data(), static_cast<int>(numbers.size())}();
+}
+
+}  // namespace
+
+void run(const Blocks& blocks, DType compute, std::span<const View> inputs, std::span<const Number> numbers,
+         std::span<const View> outputs) {
+  check(inputs.size() + numbers.size() + outputs.size() <= static_cast<size_t>(kMaxOperands) && !outputs.empty(),
+        "a pointwise op takes at most {} operands, got {}", kMaxOperands, inputs.size() + numbers.size() + outputs.size());
+  if (outputs[0].numel() == 0) return;
+  const Walk walk = make_walk(inputs, outputs);
+  switch (simd::compute_dtype(compute)) {
+    case DType::float32: return run_typed(blocks.f32, walk, numbers);
+    case DType::float64: return run_typed(blocks.f64, walk, numbers);
+    default: return run_typed(blocks.i64, walk, numbers);
+  }
+}
+
+}  // namespace deckle::kernels::cpu::pointwise

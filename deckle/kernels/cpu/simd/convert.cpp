@@ -1,0 +1,208 @@
+// Conversion between element types, run by run.
+//
+// Contiguous runs are plain loops compiled once per instruction set, which the compiler vectorises; between halves and float
+// the functions of halves.h do the work. Strided runs are compiled once.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "deckle/kernels/cpu/simd/convert.cpp"
+#include "deckle/kernels/cpu/simd/targets.h"
+
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "deckle/kernels/cpu/simd/convert.h"
+#include "deckle/kernels/cpu/simd/halves.h"
+
+#ifndef DECKLE_KERNELS_CPU_SIMD_CONVERT_ONCE
+#define DECKLE_KERNELS_CPU_SIMD_CONVERT_ONCE
+namespace deckle::kernels::cpu::simd {
+namespace {
+
+/// bool elements are read and written as bytes: what lies in memory may be any byte.
+template <typename S>
+using Stored = std::conditional_t<std::is_same_v<S, bool>, uint8_t, S>;
+
+template <typename I, typename F>
+inline I saturate(F value) {
+  constexpr F kLow = static_cast<F>(std::numeric_limits<I>::min());
+  constexpr F kEnd = static_cast<F>(std::numeric_limits<I>::max() / 2 + 1) * 2;  // exact: a power of two
+  if (!(value > kLow)) return value == value ? std::numeric_limits<I>::min() : I{0};
+  return value < kEnd ? static_cast<I>(value) : std::numeric_limits<I>::max();
+}
+
+/// Rounds to float so that a second rounding to a half is as if it had been one: inexact results get an odd significand.
+inline float round_to_odd(double value) {
+  const float nearest = static_cast<float>(value);
+  const double back = static_cast<double>(nearest);
+  if (back == value || std::isnan(value) || std::isinf(nearest)) return nearest;
+  uint32_t bits = std::bit_cast<uint32_t>(nearest);
+  if ((bits & 1u) == 0) bits = std::abs(back) > std::abs(value) ? bits - 1 : bits + 1;
+  return std::bit_cast<float>(bits);
+}
+
+template <typename To, typename From>
+inline To convert(From value) {
+  constexpr bool kHalf = std::is_same_v<To, bfloat16> || std::is_same_v<To, float16>;
+  if constexpr (std::is_same_v<From, bfloat16> || std::is_same_v<From, float16>) {
+    return convert<To>(static_cast<float>(value));
+  } else if constexpr (kHalf && std::is_same_v<From, float>) {
+    return To(value);
+  } else if constexpr (kHalf && std::is_integral_v<From>) {
+    return convert<To>(static_cast<double>(value));  // integers beyond 2^53 overflow float16 and round alike in bfloat16
+  } else if constexpr (kHalf) {
+    return To(round_to_odd(value));
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    return saturate<To>(value);
+  } else {
+    return static_cast<To>(value);
+  }
+}
+
+/// Of stored elements: bool in and out.
+template <typename S, typename T>
+inline T read(Stored<S> value) {
+  if constexpr (std::is_same_v<S, bool>) return static_cast<T>(value != 0);
+  else return convert<T>(value);
+}
+template <typename S, typename T>
+inline Stored<S> write(T value) {
+  if constexpr (std::is_same_v<S, bool>) return value != T(0);
+  else return convert<S>(value);
+}
+
+template <typename T>
+using ReadDense = void (*)(const void* from, int64_t count, T* to);
+template <typename T>
+using WriteDense = void (*)(const T* from, int64_t count, void* to);
+
+}  // namespace
+}  // namespace deckle::kernels::cpu::simd
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace deckle::kernels::cpu::simd::HWY_NAMESPACE {
+namespace {
+
+template <typename S, typename T>
+void read_dense(const void* from, int64_t count, T* to) {
+  const auto* source = static_cast<const Stored<S>*>(from);
+  for (int64_t i = 0; i < count; ++i) to[i] = read<S, T>(source[i]);
+}
+
+template <typename S, typename T>
+void write_dense(const T* from, int64_t count, void* to) {
+  auto* target = static_cast<Stored<S>*>(to);
+  for (int64_t i = 0; i < count; ++i) target[i] = write<S, T>(from[i]);
+}
+
+template <typename T>
+ReadDense<T> reader(DType dtype) {
+  return visit(dtype, [](auto tag) -> ReadDense<T> { return &read_dense<typename decltype(tag)::type, T>; });
+}
+template <typename T>
+WriteDense<T> writer(DType dtype) {
+  return visit(dtype, [](auto tag) -> WriteDense<T> { return &write_dense<typename decltype(tag)::type, T>; });
+}
+
+}  // namespace
+
+ReadDense<float> reader_f32(DType dtype) { return reader<float>(dtype); }
+ReadDense<double> reader_f64(DType dtype) { return reader<double>(dtype); }
+ReadDense<int64_t> reader_i64(DType dtype) { return reader<int64_t>(dtype); }
+WriteDense<float> writer_f32(DType dtype) { return writer<float>(dtype); }
+WriteDense<double> writer_f64(DType dtype) { return writer<double>(dtype); }
+WriteDense<int64_t> writer_i64(DType dtype) { return writer<int64_t>(dtype); }
+
+}  // namespace deckle::kernels::cpu::simd::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace deckle::kernels::cpu::simd {
+namespace {
+
+HWY_EXPORT(reader_f32);
+HWY_EXPORT(reader_f64);
+HWY_EXPORT(reader_i64);
+HWY_EXPORT(writer_f32);
+HWY_EXPORT(writer_f64);
+HWY_EXPORT(writer_i64);
+
+template <typename T>
+void load_strided(const void* from, DType dtype, int64_t stride, int64_t count, T* to) {
+  visit(dtype, [&](auto tag) {
+    using S = typename decltype(tag)::type;
+    const auto* source = static_cast<const Stored<S>*>(from);
+    if (stride == 0) {
+      const T value = read<S, T>(*source);
+      for (int64_t i = 0; i < count; ++i) to[i] = value;
+    } else {
+      for (int64_t i = 0; i < count; ++i) to[i] = read<S, T>(source[i * stride]);
+    }
+  });
+}
+
+template <typename T>
+void store_strided(const T* from, int64_t count, void* to, DType dtype, int64_t stride) {
+  visit(dtype, [&](auto tag) {
+    using S = typename decltype(tag)::type;
+    auto* target = static_cast<Stored<S>*>(to);
+    for (int64_t i = 0; i < count; ++i) target[i * stride] = write<S, T>(from[i]);
+  });
+}
+
+template <typename T>
+void load(ReadDense<T> (*reader)(DType), const void* from, DType dtype, int64_t stride, int64_t count, T* to) {
+  if (stride != 1) return load_strided(from, dtype, stride, count, to);
+  if (dtype == dtype_of<T>) {
+    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
+  } else if (std::is_same_v<T, float> && dtype == DType::bfloat16) {
+    widen(static_cast<const bfloat16*>(from), reinterpret_cast<float*>(to), count);
+  } else if (std::is_same_v<T, float> && dtype == DType::float16) {
+    widen(static_cast<const float16*>(from), reinterpret_cast<float*>(to), count);
+  } else {
+    reader(dtype)(from, count, to);
+  }
+}
+
+template <typename T>
+void store(WriteDense<T> (*writer)(DType), const T* from, int64_t count, void* to, DType dtype, int64_t stride) {
+  if (stride != 1) return store_strided(from, count, to, dtype, stride);
+  if (dtype == dtype_of<T>) {
+    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
+  } else if (std::is_same_v<T, float> && dtype == DType::bfloat16) {
+    narrow(reinterpret_cast<const float*>(from), static_cast<bfloat16*>(to), count);
+  } else if (std::is_same_v<T, float> && dtype == DType::float16) {
+    narrow(reinterpret_cast<const float*>(from), static_cast<float16*>(to), count);
+  } else {
+    writer(dtype)(from, count, to);
+  }
+}
+
+}  // namespace
+
+void load_run(const void* from, DType dtype, int64_t stride, int64_t count, float* to) {
+  load(DECKLE_SIMD(reader_f32), from, dtype, stride, count, to);
+}
+void load_run(const void* from, DType dtype, int64_t stride, int64_t count, double* to) {
+  load(DECKLE_SIMD(reader_f64), from, dtype, stride, count, to);
+}
+void load_run(const void* from, DType dtype, int64_t stride, int64_t count, int64_t* to) {
+  load(DECKLE_SIMD(reader_i64), from, dtype, stride, count, to);
+}
+void store_run(const float* from, int64_t count, void* to, DType dtype, int64_t stride) {
+  store(DECKLE_SIMD(writer_f32), from, count, to, dtype, stride);
+}
+void store_run(const double* from, int64_t count, void* to, DType dtype, int64_t stride) {
+  store(DECKLE_SIMD(writer_f64), from, count, to, dtype, stride);
+}
+void store_run(const int64_t* from, int64_t count, void* to, DType dtype, int64_t stride) {
+  store(DECKLE_SIMD(writer_i64), from, count, to, dtype, stride);
+}
+
+}  // namespace deckle::kernels::cpu::simd
+#endif

@@ -1,0 +1,218 @@
+// Exact functions (sign, rounding, minimum, ...), and the tools that the others are made of.
+#if defined(DECKLE_KERNELS_CPU_SIMD_MATH_BASIC_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef DECKLE_KERNELS_CPU_SIMD_MATH_BASIC_H
+#undef DECKLE_KERNELS_CPU_SIMD_MATH_BASIC_H
+#else
+#define DECKLE_KERNELS_CPU_SIMD_MATH_BASIC_H
+#endif
+
+#include <hwy/highway.h>
+
+#include <cmath>
+#include <limits>
+
+HWY_BEFORE_NAMESPACE();
+namespace deckle::kernels::cpu::HWY_NAMESPACE {
+namespace hn = ::hwy::HWY_NAMESPACE;
+
+template <class D>
+inline constexpr bool kSingle = sizeof(hn::TFromD<D>) == 4;
+
+/// The constant in the precision of `d`.
+template <class D>
+HWY_INLINE hn::Vec<D> constant(D d, double value) {
+  return hn::Set(d, static_cast<hn::TFromD<D>>(value));
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> infinity(D d) {
+  return hn::Set(d, std::numeric_limits<hn::TFromD<D>>::infinity());
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> not_a_number(D d) {
+  return hn::Set(d, std::numeric_limits<hn::TFromD<D>>::quiet_NaN());
+}
+
+/// min(limit, x) and max(limit, x) that let a NaN in x through. x86 returns the second operand if one is NaN, Arm the NaN;
+/// only Highway's one-lane target must be told.
+template <class V>
+HWY_INLINE V at_most(V limit, V x) {
+#if HWY_TARGET == HWY_SCALAR
+  return hn::IfThenElse(hn::Lt(limit, x), limit, x);
+#else
+  return hn::Min(limit, x);
+#endif
+}
+template <class V>
+HWY_INLINE V at_least(V limit, V x) {
+#if HWY_TARGET == HWY_SCALAR
+  return hn::IfThenElse(hn::Lt(x, limit), limit, x);
+#else
+  return hn::Max(limit, x);
+#endif
+}
+
+/// c0 + c1 x + c2 x^2 + ...
+template <class D, class V>
+HWY_INLINE V polynomial(D d, V, double c0) {
+  return constant(d, c0);
+}
+template <class D, class V, typename... Rest>
+HWY_INLINE V polynomial(D d, V x, double c0, Rest... rest) {
+  return hn::MulAdd(polynomial(d, x, rest...), x, constant(d, c0));
+}
+
+/// function(dd, x...) computed in double for vectors x of float, rounded to float.
+template <class D, class F, class... V>
+HWY_INLINE hn::Vec<D> in_double(D d, F function, V... x) {
+#if HWY_TARGET == HWY_SCALAR
+  const hn::Rebind<double, D> dd;
+  return hn::Set(d, static_cast<float>(hn::GetLane(function(dd, hn::PromoteTo(dd, x)...))));  // DemoteTo would saturate
+#else
+  const hn::Half<D> dh;
+  const hn::RepartitionToWide<D> dd;
+  const auto lower = hn::DemoteTo(dh, function(dd, hn::PromoteTo(dd, hn::LowerHalf(dh, x))...));
+  const auto upper = hn::DemoteTo(dh, function(dd, hn::PromoteTo(dd, hn::UpperHalf(dh, x))...));
+  return hn::Combine(d, upper, lower);
+#endif
+}
+
+/// x with the lower half of its significand cleared: its square is exact.
+template <class D, class V>
+HWY_INLINE V upper_half(D d, V x) {
+  const hn::RebindToUnsigned<D> du;
+  const auto mask = hn::Set(du, static_cast<hn::TFromD<decltype(du)>>(kSingle<D> ? 0xFFFFF000u : 0xFFFFFFFFF8000000u));
+  return hn::BitCast(d, hn::And(hn::BitCast(du, x), mask));
+}
+
+/// Returns p = round(a b) and sets `error` to a b - p exactly (barring underflow). Without FMA by Dekker's splitting,
+/// where |a|, |b| must stay below 2^100 (float), 2^996 (double).
+template <class D, class V>
+HWY_INLINE V two_product(D d, V a, V b, V& error) {
+  const V product = hn::Mul(a, b);
+#if HWY_NATIVE_FMA
+  (void)d;
+  error = hn::MulSub(a, b, product);
+#else
+  const V splitter = constant(d, kSingle<D> ? 4097.0 : 134217729.0);
+  const V a_scaled = hn::Mul(a, splitter);
+  const V a_high = hn::Sub(a_scaled, hn::Sub(a_scaled, a));
+  const V a_low = hn::Sub(a, a_high);
+  const V b_scaled = hn::Mul(b, splitter);
+  const V b_high = hn::Sub(b_scaled, hn::Sub(b_scaled, b));
+  const V b_low = hn::Sub(b, b_high);
+  error = hn::Add(hn::Add(hn::Add(hn::Sub(hn::Mul(a_high, b_high), product), hn::Mul(a_high, b_low)), hn::Mul(a_low, b_high)),
+                  hn::Mul(a_low, b_low));
+#endif
+  return product;
+}
+
+/// Returns s = round(a + b) and sets `error` to a + b - s exactly (Knuth).
+template <class V>
+HWY_INLINE V two_sum(V a, V b, V& error) {
+  const V sum = hn::Add(a, b);
+  const V b_part = hn::Sub(sum, a);
+  error = hn::Add(hn::Sub(a, hn::Sub(sum, b_part)), hn::Sub(b, b_part));
+  return sum;
+}
+
+template <class D, class V>
+HWY_INLINE V abs(D d, V x) {
+  if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
+    return hn::Abs(x);
+  } else {
+    return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Neg(x), x);
+  }
+}
+
+/// -1, 0 or 1; NaN stays NaN, zeros keep their sign.
+template <class D, class V>
+HWY_INLINE V sign(D d, V x) {
+  const V one = hn::Set(d, 1);
+  return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), one, hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Neg(one), x));
+}
+
+#if HWY_TARGET == HWY_SCALAR  // Highway's own lose the sign of zero there
+template <class D, class V>
+HWY_INLINE V floor(D d, V x) {
+  return hn::Set(d, std::floor(hn::GetLane(x)));
+}
+template <class D, class V>
+HWY_INLINE V ceil(D d, V x) {
+  return hn::Set(d, std::ceil(hn::GetLane(x)));
+}
+#else
+template <class D, class V>
+HWY_INLINE V floor(D, V x) {
+  return hn::Floor(x);
+}
+template <class D, class V>
+HWY_INLINE V ceil(D, V x) {
+  return hn::Ceil(x);
+}
+#endif
+/// Halves to even.
+template <class D, class V>
+HWY_INLINE V round(D, V x) {
+  return hn::Round(x);
+}
+template <class D, class V>
+HWY_INLINE V trunc(D, V x) {
+  return hn::Trunc(x);
+}
+
+/// A NaN in either operand wins.
+template <class D, class V>
+HWY_INLINE V minimum(D, V x, V y) {
+  if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
+    return hn::IfThenElse(hn::IsNaN(x), x, at_most(x, y));
+  } else {
+    return hn::Min(x, y);
+  }
+}
+template <class D, class V>
+HWY_INLINE V maximum(D, V x, V y) {
+  if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
+    return hn::IfThenElse(hn::IsNaN(x), x, at_least(x, y));
+  } else {
+    return hn::Max(x, y);
+  }
+}
+
+template <class D, class V>
+HWY_INLINE V square(D, V x) {
+  return hn::Mul(x, x);
+}
+template <class D, class V>
+HWY_INLINE V reciprocal(D d, V x) {
+  return hn::Div(hn::Set(d, 1), x);
+}
+template <class D, class V>
+HWY_INLINE V sqrt(D, V x) {
+  return hn::Sqrt(x);
+}
+/// 1 ulp (the hardware's estimates are neither accurate nor the same on every machine).
+template <class D, class V>
+HWY_INLINE V rsqrt(D d, V x) {
+  return hn::Div(hn::Set(d, 1), hn::Sqrt(x));
+}
+
+/// Masks.
+template <class D, class V>
+HWY_INLINE hn::Mask<D> isnan(D, V x) {
+  return hn::IsNaN(x);
+}
+template <class D, class V>
+HWY_INLINE hn::Mask<D> isinf(D d, V x) {
+  return hn::Eq(hn::Abs(x), infinity(d));
+}
+template <class D, class V>
+HWY_INLINE hn::Mask<D> isfinite(D d, V x) {
+  return hn::Lt(hn::Abs(x), infinity(d));
+}
+
+}  // namespace deckle::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

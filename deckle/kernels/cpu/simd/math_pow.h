@@ -1,0 +1,97 @@
+// x^y = exp(y log x). float: in double. double: log x as a sum of two doubles (about 2^-64 relative), so that the
+// exponent, up to 745, is still right to the last bits.
+#if defined(DECKLE_KERNELS_CPU_SIMD_MATH_POW_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef DECKLE_KERNELS_CPU_SIMD_MATH_POW_H
+#undef DECKLE_KERNELS_CPU_SIMD_MATH_POW_H
+#else
+#define DECKLE_KERNELS_CPU_SIMD_MATH_POW_H
+#endif
+
+#include "deckle/kernels/cpu/simd/math_log.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace deckle::kernels::cpu::HWY_NAMESPACE {
+namespace detail {
+
+/// log(x) = result + low for finite x > 0.
+template <class D, class V>
+HWY_INLINE V log_in_two(D d, V x, V& low) {
+  V k;
+  const V m = split_exponent(d, x, k);
+  const V one = hn::Set(d, 1);
+  const V f = hn::Sub(m, one);  // exact
+  // s = f / (2 + f) and what the rounded quotient misses.
+  V denominator_low;
+  const V denominator = two_sum(m, one, denominator_low);
+  const V s = hn::Div(f, denominator);
+  V product_low;
+  const V product = two_product(d, s, denominator, product_low);
+  const V s_low = hn::Div(hn::NegMulAdd(s, denominator_low, hn::Sub(hn::Sub(f, product), product_low)), denominator);
+  // 2 atanh(s) = 2 s + 2/3 s^3 + s^5 q(s^2); the first two terms in two parts each.
+  V z_low, cube_low, third_low;
+  const V z = two_product(d, s, s, z_low);
+  const V cube = two_product(d, z, s, cube_low);
+  const V cube_rest = hn::Add(cube_low, hn::MulAdd(z_low, s, hn::Mul(hn::Mul(constant(d, 3.0), z), s_low)));
+  const V third = two_product(d, cube, constant(d, 2.0 / 3), third_low);
+  const V third_rest = hn::MulAdd(cube_rest, constant(d, 2.0 / 3), hn::MulAdd(cube, constant(d, 0x1.5555555555555p-55), third_low));
+  const V q = polynomial(d, z, 0.39999999999780789, 0.28571428671976812, 0.22222205033512900, 0.18183257650490603,
+                         0.15321323879527986, 0.14727756580992162);
+  const V fifth = hn::Mul(hn::Mul(z, cube), q);
+  // k ln 2 + 2 s + ..., largest first; k ln2_high is exact.
+  V low1, low2;
+  const V sum1 = two_sum(hn::Mul(k, constant(d, 0x1.62e42ffp-1)), hn::Add(s, s), low1);
+  const V sum2 = two_sum(sum1, third, low2);
+  V ln2_low_error;
+  const V ln2_low = two_product(d, k, constant(d, -4.2009150726810847e-11), ln2_low_error);
+  const V rest = hn::Add(hn::Add(low1, low2), hn::Add(hn::Add(hn::Add(s_low, s_low), third_rest), hn::Add(fifth, ln2_low)));
+  const V high = hn::Add(sum2, rest);
+  low = hn::Sub(rest, hn::Sub(high, sum2));
+  return high;
+}
+
+/// |x|^y without the special cases of pow, for positive finite x.
+template <class D, class V>
+HWY_INLINE V pow_positive(D d, V x, V y) {
+  V log_low, product_low;
+  const V log_high = log_in_two(d, x, log_low);
+  // Beyond +-2^900 the result is 0, 1 or infinite whatever the low parts say; there their arithmetic could overflow.
+  const V y_bounded = at_least(constant(d, -0x1p900), at_most(constant(d, 0x1p900), y));
+  const V product = two_product(d, y_bounded, log_high, product_low);
+  const V low = hn::MulAdd(y_bounded, log_low, product_low);
+  const auto small = hn::Lt(hn::Abs(product), constant(d, 800.0));
+  return exp_sum(d, product, hn::IfThenElseZero(small, low));
+}
+
+}  // namespace detail
+
+template <class D, class V>
+HWY_INLINE V pow(D d, V x, V y) {
+  const V zero = hn::Zero(d), one = hn::Set(d, 1), half = constant(d, 0.5);
+  const V a = hn::Abs(x);
+  V result;
+  if constexpr (kSingle<D>) {
+    result = in_double(d, [](auto dd, auto base, auto power) HWY_ATTR { return exp(dd, hn::Mul(power, log(dd, base))); }, a, y);
+  } else {
+    const auto regular = hn::And(hn::Gt(a, zero), hn::Lt(a, infinity(d)));
+    result = detail::pow_positive(d, hn::IfThenElse(regular, a, one), y);
+    const V from_zero = hn::IfThenElse(hn::Lt(y, zero), infinity(d), zero);  // of |x| = 0; the reverse of |x| = inf
+    const V from_infinity = hn::IfThenElse(hn::Lt(y, zero), zero, infinity(d));
+    result = hn::IfThenElse(hn::Eq(a, zero), from_zero, result);
+    result = hn::IfThenElse(hn::Eq(a, infinity(d)), from_infinity, result);
+  }
+  // Negative x: only integer exponents; odd ones keep the sign. Numbers too big to be odd are even.
+  const auto integer = hn::Eq(hn::Floor(y), y);
+  const auto odd = hn::AndNot(hn::Eq(hn::Floor(hn::Mul(y, half)), hn::Mul(y, half)), integer);
+  result = hn::IfThenElse(odd, hn::CopySign(result, x), result);
+  const auto undefined = hn::AndNot(integer, hn::And(hn::Lt(x, zero), hn::Lt(a, infinity(d))));
+  result = hn::IfThenElse(undefined, not_a_number(d), result);
+  result = hn::IfThenElse(hn::IsNaN(x), x, hn::IfThenElse(hn::IsNaN(y), y, result));
+  const auto endless = hn::Eq(hn::Abs(y), infinity(d));
+  const auto always_one = hn::Or(hn::Eq(x, one), hn::Or(hn::Eq(y, zero), hn::And(endless, hn::Eq(a, one))));
+  return hn::IfThenElse(always_one, one, result);
+}
+
+}  // namespace deckle::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
