@@ -1,0 +1,143 @@
+#include "deckle/autograd/engine.h"
+
+#include "deckle/autograd/backward.h"
+#include "deckle/autograd/grad_mode.h"
+#include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/reduce.h"
+#include "deckle/ops/generated/shape.h"
+#include "tests/support/expect.h"
+#include "tests/support/random.h"
+
+namespace deckle {
+namespace {
+
+using testing::expect_close;
+using testing::expect_equal;
+using testing::expect_error;
+using testing::random_tensor;
+using testing::tensor_of;
+
+TEST(Engine, GradientsOfAProductReachBothFactors) {
+  const Tensor a = random_tensor({3, 4}).requires_grad_(), b = random_tensor({3, 4}).requires_grad_();
+  sum(a * b).backward();
+  expect_equal(a.grad(), b.detach());
+  expect_equal(b.grad(), a.detach());
+}
+
+TEST(Engine, LeavesAccumulateOverSeveralBackwards) {
+  const Tensor a = random_tensor({5}).requires_grad_();
+  sum(a * 2.0).backward();
+  sum(a * 3.0).backward();
+  expect_equal(a.grad(), tensor_of({5, 5, 5, 5, 5}));
+}
+
+TEST(Engine, AValueUsedTwiceGetsBothGradients) {
+  const Tensor a = tensor_of({1.5, -2}).requires_grad_();
+  const Tensor b = exp(a);
+  sum(b * b + b).backward();
+  const Tensor e = exp(a.detach());
+  expect_close(a.grad(), e * e * 2.0 + e);
+}
+
+TEST(Engine, GradReturnsWithoutAccumulating) {
+  const Tensor a = random_tensor({4}).requires_grad_(), b = random_tensor({4}).requires_grad_();
+  const auto gradients = grad(sum(a * b), {b});
+  expect_equal(gradients[0], a.detach());
+  EXPECT_FALSE(a.grad().defined());
+  EXPECT_FALSE(b.grad().defined());
+}
+
+TEST(Engine, GradOfAnIntermediateAndOfALeafAtOnce) {
+  const Tensor a = random_tensor({4}).requires_grad_();
+  const Tensor b = a * 3.0;
+  const auto gradients = grad(sum(square(b)), {a, b});
+  expect_close(gradients[1], b.detach() * 2.0);
+  expect_close(gradients[0], b.detach() * 6.0);
+}
+
+TEST(Engine, UnusedInputsAreAnErrorUnlessAllowed) {
+  const Tensor a = random_tensor({2}).requires_grad_(), b = random_tensor({2}).requires_grad_();
+  expect_error([&] { grad(sum(a), {a, b}); }, "no output depends on input 1");
+  const auto gradients = grad(sum(a), {a, b}, {.allow_unused = true});
+  EXPECT_TRUE(gradients[0].defined());
+  EXPECT_FALSE(gradients[1].defined());
+}
+
+TEST(Engine, HigherOrdersOfACube) {
+  const Tensor x = tensor_of({2.0}).requires_grad_();
+  const Tensor y = sum(x * x * x);
+  const Tensor first = grad(y, {x}, {.create_graph = true})[0];
+  const Tensor second = grad(sum(first), {x}, {.create_graph = true})[0];
+  const Tensor third = grad(sum(second), {x})[0];
+  EXPECT_DOUBLE_EQ(first.item(), 12);
+  EXPECT_DOUBLE_EQ(second.item(), 12);
+  EXPECT_DOUBLE_EQ(third.item(), 6);
+}
+
+TEST(Engine, ASecondBackwardNeedsRetainGraph) {
+  const Tensor a = random_tensor({3}).requires_grad_();
+  const Tensor kept = sum(exp(a));
+  kept.backward({}, /*retain_graph=*/true);
+  kept.backward();
+  expect_close(a.grad(), exp(a.detach()) * 2.0);
+  expect_error([&] { kept.backward(); }, "second time");
+}
+
+TEST(Engine, NothingIsRecordedUnderNoGrad) {
+  const Tensor a = random_tensor({3}).requires_grad_();
+  const NoGrad quiet;
+  EXPECT_FALSE((a * 2.0).requires_grad());
+}
+
+TEST(Engine, AChainOfAMillionNodesRunsAndIsDestroyed) {
+  const Tensor a = tensor_of({1.0}).requires_grad_();
+  Tensor x = a;
+  for (int i = 0; i < 1'000'000; ++i) x = neg(x);
+  sum(x).backward();
+  EXPECT_DOUBLE_EQ(a.grad().item(), 1.0);
+  Tensor y = a;
+  for (int i = 0; i < 1'000'000; ++i) y = neg(y);
+  y = Tensor();  // destroyed without having run
+  SUCCEED();
+}
+
+TEST(Engine, HooksSeeAndReplaceGradients) {
+  const Tensor a = random_tensor({3}).requires_grad_();
+  const Tensor b = a * 2.0;
+  int calls = 0;
+  register_hook(b, [&](const Tensor& gradient) {
+    ++calls;
+    return gradient * 10.0;
+  });
+  register_hook(a, [&](const Tensor&) {
+    ++calls;
+    return Tensor();
+  });
+  sum(b).backward();
+  EXPECT_EQ(calls, 2);
+  expect_equal(a.grad(), tensor_of({20, 20, 20}));
+}
+
+TEST(Engine, RetainGradKeepsTheGradientOfAResult) {
+  const Tensor a = random_tensor({3}).requires_grad_();
+  const Tensor b = a * 2.0;
+  retain_grad(b);
+  sum(b * 4.0).backward();
+  expect_equal(b.grad(), tensor_of({4, 4, 4}));
+}
+
+TEST(Engine, AGradientOfTheWrongShapeIsRefused) {
+  const Tensor a = random_tensor({3}).requires_grad_();
+  expect_error([&] { (a * 2.0).backward(random_tensor({2})); }, "gradient of shape [2] for an output of shape [3]");
+  expect_error([&] { (a * 2.0).backward(); }, "needs a gradient");
+}
+
+TEST(Engine, DistinctLeavesDoNotShareGradientMemory) {
+  const Tensor a = random_tensor({3}).requires_grad_(), b = random_tensor({3}).requires_grad_();
+  sum(a + b).backward();
+  a.grad().zero_();
+  expect_equal(b.grad(), tensor_of({1, 1, 1}));
+}
+
+}  // namespace
+}  // namespace deckle

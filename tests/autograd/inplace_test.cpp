@@ -1,0 +1,151 @@
+#include "deckle/autograd/backward.h"
+#include "deckle/autograd/grad_mode.h"
+#include "deckle/functional/transforms.h"
+#include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/reduce.h"
+#include "deckle/ops/generated/shape.h"
+#include "tests/support/expect.h"
+#include "tests/support/random.h"
+
+namespace deckle {
+namespace {
+
+using testing::expect_close;
+using testing::expect_equal;
+using testing::expect_error;
+using testing::random_tensor;
+using testing::tensor_of;
+
+TEST(Inplace, AWriteToAResultContinuesItsHistory) {
+  const Tensor a = random_tensor({3}).requires_grad_(), b = random_tensor({3}).requires_grad_();
+  const Tensor x = a * 2.0;
+  x.mul_(b);
+  sum(x).backward();
+  expect_close(a.grad(), b.detach() * 2.0);
+  expect_close(b.grad(), a.detach() * 2.0);
+}
+
+TEST(Inplace, ALeafThatRequiresGradRefusesWrites) {
+  const Tensor a = random_tensor({3}).requires_grad_();
+  expect_error([&] { a.mul_(a); }, "leaf");
+  expect_error([&] { a.slice(0, 0, 1).zero_(); }, "view of a leaf");
+  const NoGrad quiet;
+  a.zero_();
+  expect_equal(a.detach(), tensor_of({0, 0, 0}));
+}
+
+TEST(Inplace, AWriteToAViewReachesTheBase) {
+  const Tensor a = random_tensor({2, 3}).requires_grad_(), b = random_tensor({3}).requires_grad_();
+  const Tensor base = a * 1.0;
+  base.select(0, 1).copy_(b);
+  sum(base * base).backward();
+  const Tensor expected = a.detach() * 2.0;
+  expected.select(0, 1).zero_();
+  expect_close(a.grad(), expected);
+  expect_close(b.grad(), b.detach() * 2.0);
+}
+
+TEST(Inplace, AWriteToTheBaseReachesAnEarlierView) {
+  const Tensor a = random_tensor({2, 3}).requires_grad_(), b = random_tensor({2, 3}).requires_grad_();
+  const Tensor base = a * 1.0;
+  const Tensor row = base.select(0, 0);
+  base.mul_(b);
+  sum(row).backward();
+  const Tensor expected = b.detach().clone();
+  expected.select(0, 1).zero_();
+  expect_close(a.grad(), expected);
+}
+
+TEST(Inplace, AWriteToAViewReachesAnotherView) {
+  const Tensor a = random_tensor({4}).requires_grad_();
+  const Tensor base = a * 1.0;
+  const Tensor first = base.slice(0, 0, 3), second = base.slice(0, 1, 4);
+  first.mul_(tensor_of({2, 3, 4}));
+  sum(second).backward();
+  expect_close(a.grad(), tensor_of({0, 3, 4, 1}));
+}
+
+TEST(Inplace, AConstantBaseTakesHistoryFromAWriteToItsView) {
+  const Tensor base = random_tensor({4});
+  const Tensor a = random_tensor({2}).requires_grad_();
+  base.slice(0, 1, 3).copy_(a);
+  EXPECT_TRUE(base.requires_grad());
+  sum(base * 3.0).backward();
+  expect_equal(a.grad(), tensor_of({3, 3}));
+}
+
+TEST(Inplace, SecondOrderThroughAWriteToAView) {
+  const Tensor a = random_tensor({3}).requires_grad_();
+  const Tensor base = a * a;
+  base.slice(0, 0, 2).mul_(a.slice(0, 1, 3));
+  const Tensor first = grad(sum(base), {a}, {.create_graph = true})[0];
+  const Tensor second = grad(sum(first), {a})[0];
+  // f = a0^2 a1 + a1^2 a2 + a2^2
+  const double a0 = a[0].item(), a1 = a[1].item(), a2 = a[2].item();
+  expect_close(first.detach(), tensor_of({2 * a0 * a1, a0 * a0 + 2 * a1 * a2, a1 * a1 + 2 * a2}), 1e-5, 1e-5);
+  expect_close(second, tensor_of({2 * a1 + 2 * a0, 2 * a0 + 2 * a2 + 2 * a1, 2 * a1 + 2}), 1e-5, 1e-5);
+}
+
+TEST(Inplace, SavedValuesThatWereOverwrittenAreAnError) {
+  const Tensor a = random_tensor({3}).requires_grad_();
+  const Tensor x = a * 1.0;
+  const Tensor y = sum(x * x);
+  x.mul_(tensor_of({2, 2, 2}));
+  expect_error([&] { y.backward(); }, "changed in place");
+}
+
+TEST(Inplace, AnOutputOfAMultiOutputViewRefusesWrites) {
+  const Tensor a = random_tensor({2, 3}).requires_grad_();
+  const Tensor base = a * 1.0;
+  const auto rows = unbind(base, 0);
+  expect_error([&] { rows[0].zero_(); }, "several views");
+}
+
+TEST(Inplace, AViewMadeUnderNoGradRefusesWritesWithRecordingOn) {
+  const Tensor a = random_tensor({3}).requires_grad_();
+  const Tensor base = a * 1.0;
+  Tensor part;
+  {
+    const NoGrad quiet;
+    part = base.slice(0, 0, 2);
+  }
+  expect_error([&] { part.zero_(); }, "NoGrad");
+}
+
+TEST(Inplace, TangentsFollowAWriteToAView) {
+  const Tensor x = random_tensor({4}), t = random_tensor({4});
+  const auto f = [](const Tensor& v) {
+    const Tensor base = v * 1.0;
+    base.slice(0, 1, 3).mul_(base.slice(0, 1, 3) * 1.0);
+    return base;
+  };
+  const auto [value, tangent] = jvp(f, x, t);
+  const Tensor expected = t.clone();
+  expected.slice(0, 1, 3).mul_(x.slice(0, 1, 3) * 2.0);
+  expect_close(tangent, expected);
+}
+
+TEST(Inplace, AnEarlierViewSeesTheTangentOfTheWrittenBase) {
+  const Tensor x = random_tensor({4}), t = random_tensor({4});
+  const auto f = [](const Tensor& v) {
+    const Tensor base = v * 1.0;
+    const Tensor part = base.slice(0, 1, 3);
+    base.mul_(v);
+    return part * 1.0;
+  };
+  expect_close(jvp(f, x, t).second, (x * t * 2.0).slice(0, 1, 3));
+}
+
+TEST(Inplace, AConstantBaseTakesTheTangentOfAWriteToItsView) {
+  const Tensor x = random_tensor({2}), t = random_tensor({2});
+  const auto f = [](const Tensor& v) {
+    const Tensor base = tensor_of({1, 2, 3, 4});
+    base.slice(0, 1, 3).copy_(v);
+    return base * base;
+  };
+  const Tensor tangent = jvp(f, x, t).second;
+  expect_close(tangent, tensor_of({0, 2 * x[0].item() * t[0].item(), 2 * x[1].item() * t[1].item(), 0}), 1e-6, 1e-6);
+}
+
+}  // namespace
+}  // namespace deckle

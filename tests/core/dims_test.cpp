@@ -1,0 +1,41 @@
+#include "deckle/core/dims.h"
+
+#include "tests/support/expect.h"
+
+namespace deckle {
+namespace {
+
+using testing::expect_error;
+
+TEST(Dims, BroadcastFollowsNumPy) {
+  EXPECT_EQ(broadcast_shapes({3, 1}, {4}), Dims({3, 4}));
+  EXPECT_EQ(broadcast_shapes({}, {2, 0}), Dims({2, 0}));
+  EXPECT_EQ(broadcast_shapes({1}, {0}), Dims({0}));
+  expect_error([] { broadcast_shapes({3, 2}, {4}); }, "[3, 2] and [4] do not broadcast (dim -1: 2 against 4)");
+  expect_error([] { broadcast_shapes({3}, {0}); }, "do not broadcast");
+}
+
+TEST(Dims, WrapDim) {
+  EXPECT_EQ(wrap_dim(-1, {4, 7}), 1);
+  EXPECT_EQ(wrap_dim(0, {}), 0);
+  expect_error([] { wrap_dim(3, {4, 7}); }, "dim 3 is out of range for shape [4, 7] (expected -2..1)");
+}
+
+TEST(Dims, NumelGuardsAgainstOverflowAndNegativeSizes) {
+  EXPECT_EQ(numel_of({}), 1);
+  EXPECT_EQ(numel_of({int64_t{1} << 40, int64_t{1} << 40, 0}), 0);
+  expect_error([] { numel_of({int64_t{1} << 40, int64_t{1} << 40}); }, "2^63");
+  expect_error([] { numel_of({2, -1}); }, "negative size");
+}
+
+TEST(Dims, GrowsPastItsInlineRoomAndKeepsValues) {
+  Dims dims;
+  for (int64_t i = 0; i < 40; ++i) dims.push_back(i);
+  const Dims copy = dims;
+  dims[3] = 99;
+  ASSERT_EQ(copy.size(), 40u);
+  for (int64_t i = 0; i < 40; ++i) EXPECT_EQ(copy[static_cast<size_t>(i)], i);
+}
+
+}  // namespace
+}  // namespace deckle
