@@ -30,4 +30,56 @@ Dims concat(Ints a, Ints b) {
 
 DType statistics_dtype(DType dtype) { return dtype == DType::float64 ? DType::float64 : DType::float32; }
 
+Dims with_last(Ints sizes, int64_t size) { return with_size(sizes, static_cast<int64_t>(sizes.size()) - 1, size); }
+
+Dims with_size(Ints sizes, int64_t dim, int64_t size) {
+  Dims result(sizes);
+  result[static_cast<size_t>(wrap_dim(dim, sizes))] = size;
+  return result;
+}
+
+bool fits_except(Ints inner, Ints outer, int64_t dim) {
+  for (size_t i = 0; i < inner.size(); ++i) {
+    if (static_cast<int64_t>(i) != dim && inner[i] > outer[i]) return false;
+  }
+  return true;
+}
+
+Dims cat_shape(TensorList tensors, int64_t dim) {
+  check(!tensors.empty(), "expected at least one tensor");
+  Dims result(tensors[0].sizes());
+  check(!result.empty(), "tensors without dims have nothing to be joined along: use stack");
+  const auto along = static_cast<size_t>(wrap_dim(dim, tensors[0].sizes()));
+  for (size_t i = 1; i < tensors.size(); ++i) {
+    const Ints sizes = tensors[i].sizes();
+    bool agree = sizes.size() == result.size();
+    for (size_t d = 0; agree && d < sizes.size(); ++d) agree = d == along || sizes[d] == result[d];
+    check(agree, "tensor {} of shape {} does not match tensor 0 of shape {} outside dim {}", i, to_string(sizes),
+          to_string(tensors[0].sizes()), dim);
+    result[along] += sizes[along];
+  }
+  return result;
+}
+
+DType cat_dtype(TensorList tensors) {
+  check(!tensors.empty(), "expected at least one tensor");
+  for (size_t i = 1; i < tensors.size(); ++i) {
+    check(tensors[i].dtype() == tensors[0].dtype(), "tensor {} is {}, tensor 0 is {}: convert one of them", i,
+          name(tensors[i].dtype()), name(tensors[0].dtype()));
+  }
+  return tensors[0].dtype();
+}
+
+Dims sizes_along(TensorList tensors, int64_t dim) {
+  Dims result;
+  for (const Tensor& tensor : tensors) result.push_back(tensor.size(dim));
+  return result;
+}
+
+Dims inverse_permutation(Ints dims) {
+  Dims result(dims.size(), 0);
+  for (size_t i = 0; i < dims.size(); ++i) result[static_cast<size_t>(dims[i] < 0 ? dims[i] + static_cast<int64_t>(dims.size()) : dims[i])] = static_cast<int64_t>(i);
+  return result;
+}
+
 }  // namespace deckle::shapes

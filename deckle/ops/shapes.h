@@ -17,4 +17,25 @@ Dims concat(Ints a, Ints b);
 /// Of log-sum-exp and other row statistics: float64 for float64, float32 otherwise.
 DType statistics_dtype(DType dtype);
 
+/// `sizes` with `size` for the last dim.
+Dims with_last(Ints sizes, int64_t size);
+
+/// `sizes` with `size` for one dim.
+Dims with_size(Ints sizes, int64_t dim, int64_t size);
+
+/// inner[i] <= outer[i] in every dim but `dim` (-1: in every dim).
+bool fits_except(Ints inner, Ints outer, int64_t dim);
+
+/// Of the concatenation along dim; throws unless the tensors agree in their other dims.
+Dims cat_shape(TensorList tensors, int64_t dim);
+
+/// The one dtype of a list; throws naming two that differ.
+DType cat_dtype(TensorList tensors);
+
+/// size(dim) of every tensor.
+Dims sizes_along(TensorList tensors, int64_t dim);
+
+/// permute(permute(x, dims), inverse_permutation(dims)) is x.
+Dims inverse_permutation(Ints dims);
+
 }  // namespace deckle::shapes
