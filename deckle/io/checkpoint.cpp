@@ -1,0 +1,163 @@
+#include "deckle/io/checkpoint.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "deckle/base/check.h"
+#include "deckle/io/file.h"
+
+namespace deckle::io {
+
+namespace {
+
+// Raised when a reader of the old version would misunderstand the new one.
+constexpr std::string_view kFormatVersion = "1";
+constexpr const char* kVersionKey = "deckle.checkpoint";
+constexpr const char* kHashKey = "deckle.hash";
+constexpr const char* kStepKey = "deckle.step";
+constexpr std::string_view kPrefix = "step-";
+constexpr std::string_view kSuffix = ".safetensors";
+
+/// A hash of names and contents against damage, not against malice: 64-bit multiply and fold, eight bytes a step.
+class Hash {
+ public:
+  void add(const void* data, size_t size) {
+    const auto* bytes = static_cast<const unsigned char*>(data);
+    mix(size);
+    for (; size >= 8; bytes += 8, size -= 8) {
+      uint64_t word = 0;
+      std::memcpy(&word, bytes, 8);
+      mix(word);
+    }
+    uint64_t rest = 0;
+    if (size > 0) std::memcpy(&rest, bytes, size);
+    mix(rest);
+  }
+  uint64_t value() const { return state_; }
+
+ private:
+  void mix(uint64_t word) {
+    const auto product = static_cast<unsigned __int128>(state_ ^ word) * 0x9E3779B97F4A7C15u;
+    state_ = static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64) ^ 0xD1B54A32D192ED03u;
+  }
+  uint64_t state_ = 0x243F6A8885A308D3u;
+};
+
+std::string hash_of(const TensorMap& tensors, const Metadata& facts) {
+  Hash hash;
+  for (const auto& [name, tensor] : tensors) {
+    hash.add(name.data(), name.size());
+    hash.add(tensor.raw_data(), static_cast<size_t>(tensor.numel() * item_size(tensor.dtype())));
+  }
+  for (const auto& [key, value] : facts) {
+    if (key == kHashKey) continue;
+    hash.add(key.data(), key.size());
+    hash.add(value.data(), value.size());
+  }
+  return fmt::format("{:016x}", hash.value());
+}
+
+template <typename T>
+T number(const Metadata& facts, const std::string& key, const char* what) {
+  const auto found = facts.find(key);
+  if (found == facts.end()) fail(ErrorKind::io, "the checkpoint has no \"{}\"", key);
+  const std::string& text = found->second;
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) fail(ErrorKind::io, "the checkpoint's \"{}\" is \"{}\" (expected {})", key, text, what);
+  return value;
+}
+
+std::optional<int64_t> step_of(const std::filesystem::path& path) {
+  const std::string name = path.filename().string();
+  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return std::nullopt;
+  int64_t step = 0;
+  const char* const last = name.data() + name.size() - kSuffix.size();
+  const auto [end, error] = std::from_chars(name.data() + kPrefix.size(), last, step);
+  if (error != std::errc{} || end != last) return std::nullopt;
+  return step;
+}
+
+/// Checkpoints of `folder`, newest first.
+std::vector<std::pair<int64_t, std::filesystem::path>> checkpoints_in(const std::filesystem::path& folder) {
+  std::vector<std::pair<int64_t, std::filesystem::path>> found;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    if (const std::optional<int64_t> step = step_of(entry->path())) found.emplace_back(*step, entry->path());
+  }
+  if (error) fail(ErrorKind::io, "{}: cannot read the folder: {}", folder.string(), error.message());
+  std::sort(found.rbegin(), found.rend());
+  return found;
+}
+
+}  // namespace
+
+void Checkpoint::set(const std::string& key, int64_t value) { facts[key] = std::to_string(value); }
+void Checkpoint::set(const std::string& key, uint64_t value) { facts[key] = std::to_string(value); }
+void Checkpoint::set(const std::string& key, double value) { facts[key] = fmt::format("{}", value); }  // shortest text that reads back equal
+void Checkpoint::set(const std::string& key, std::string value) { facts[key] = std::move(value); }
+
+int64_t Checkpoint::integer(const std::string& key) const { return number<int64_t>(facts, key, "an integer"); }
+uint64_t Checkpoint::natural(const std::string& key) const { return number<uint64_t>(facts, key, "a non-negative integer"); }
+double Checkpoint::real(const std::string& key) const { return number<double>(facts, key, "a number"); }
+const std::string& Checkpoint::text(const std::string& key) const {
+  const auto found = facts.find(key);
+  if (found == facts.end()) fail(ErrorKind::io, "the checkpoint has no \"{}\"", key);
+  return found->second;
+}
+
+std::filesystem::path save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& folder, int keep) {
+  make_folder(folder);
+  Metadata facts = checkpoint.facts;
+  facts[kVersionKey] = kFormatVersion;
+  facts[kStepKey] = std::to_string(checkpoint.step);
+  for (const auto& [name, tensor] : checkpoint.tensors) {
+    check(tensor.defined() && tensor.is_contiguous(), "cannot save \"{}\" in a checkpoint: it must be defined and contiguous", name);
+  }
+  facts[kHashKey] = hash_of(checkpoint.tensors, facts);
+  const std::filesystem::path path = folder / fmt::format("{}{}{}", kPrefix, checkpoint.step, kSuffix);
+  save(checkpoint.tensors, path, facts);
+
+  const auto all = checkpoints_in(folder);
+  for (size_t i = static_cast<size_t>(std::max(keep, 1)); i < all.size(); ++i) {
+    std::error_code ignored;  // an old checkpoint that stays does no harm
+    if (all[i].second != path) std::filesystem::remove(all[i].second, ignored);
+  }
+  return path;
+}
+
+Checkpoint load_checkpoint(const std::filesystem::path& path) {
+  const SafetensorsFile file(path);
+  Checkpoint checkpoint;
+  checkpoint.facts = file.metadata();
+  try {
+    const auto version = checkpoint.facts.find(kVersionKey);
+    if (version == checkpoint.facts.end()) fail(ErrorKind::io, "not a checkpoint of a training run");
+    if (version->second != kFormatVersion) {
+      fail(ErrorKind::io, "a checkpoint of format version {} (expected {})", version->second, kFormatVersion);
+    }
+    for (const std::string& name : file.names()) checkpoint.tensors.emplace(name, file.read(name));
+    if (checkpoint.text(kHashKey) != hash_of(checkpoint.tensors, checkpoint.facts)) fail(ErrorKind::io, "the checkpoint is damaged: its contents do not match its hash");
+    checkpoint.step = checkpoint.integer(kStepKey);
+  } catch (Error& error) {
+    error.add_prefix(path.string());
+    throw;
+  }
+  for (const char* key : {kVersionKey, kHashKey, kStepKey}) checkpoint.facts.erase(key);
+  return checkpoint;
+}
+
+std::filesystem::path latest_checkpoint(const std::filesystem::path& folder) {
+  std::error_code error;
+  if (std::filesystem::is_regular_file(folder, error)) return folder;
+  if (!std::filesystem::is_directory(folder, error)) fail(ErrorKind::io, "{}: no such run", folder.string());
+  const auto all = checkpoints_in(folder);
+  if (all.empty()) fail(ErrorKind::io, "{}: has no checkpoint (step-N.safetensors)", folder.string());
+  return all.front().second;
+}
+
+}  // namespace deckle::io

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "deckle/io/safetensors.h"
+
+namespace deckle::io {
+
+/// Everything that a run needs to go on: tensors by name, and facts (numbers, settings) as text.
+struct Checkpoint {
+  int64_t step = 0;
+  TensorMap tensors;
+  Metadata facts;
+
+  void set(const std::string& key, int64_t value);
+  void set(const std::string& key, uint64_t value);
+  /// Kept to the last bit.
+  void set(const std::string& key, double value);
+  void set(const std::string& key, std::string value);
+
+  /// An Error(io) if the fact is missing or is no such number.
+  int64_t integer(const std::string& key) const;
+  uint64_t natural(const std::string& key) const;
+  double real(const std::string& key) const;
+  const std::string& text(const std::string& key) const;
+};
+
+/// Writes `folder`/step-N.safetensors atomically, then removes all but the newest `keep` checkpoints; returns its path.
+std::filesystem::path save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& folder, int keep = 2);
+
+/// Reads a checkpoint file; an Error(io) if it is none, of another format version, or damaged.
+Checkpoint load_checkpoint(const std::filesystem::path& path);
+
+/// The checkpoint with the largest step in `folder`; `folder` itself if it is a file. An Error(io) if there is none.
+std::filesystem::path latest_checkpoint(const std::filesystem::path& folder);
+
+}  // namespace deckle::io

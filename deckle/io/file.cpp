@@ -1,0 +1,127 @@
+#include "deckle/io/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "deckle/base/check.h"
+
+namespace deckle::io {
+
+namespace {
+
+constexpr std::string_view kTemporaryMark = ".deckle-tmp-";
+
+[[noreturn]] void fail_with_errno(const std::filesystem::path& path, std::string_view action) {
+  const int error = errno;
+  fail(ErrorKind::io, "{}: cannot {}: {}", path.string(), action, std::strerror(error));
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int value) : value_(value) {}
+  ~Descriptor() {
+    if (value_ >= 0) ::close(value_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return value_; }
+
+ private:
+  int value_;
+};
+
+/// Makes a rename durable. Some file systems cannot sync a folder; they say EINVAL.
+void sync_folder(const std::filesystem::path& folder) {
+  const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (descriptor.get() < 0) fail_with_errno(folder, "open the folder");
+  if (::fsync(descriptor.get()) != 0 && errno != EINVAL) fail_with_errno(folder, "sync the folder");
+}
+
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
+}  // namespace
+
+MappedFile::MappedFile(const std::filesystem::path& path) {
+  const Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (descriptor.get() < 0) fail_with_errno(path, "open");
+  struct stat status {};
+  if (::fstat(descriptor.get(), &status) != 0) fail_with_errno(path, "read its size");
+  if (!S_ISREG(status.st_mode)) fail(ErrorKind::io, "{}: not a regular file", path.string());
+  size_ = static_cast<size_t>(status.st_size);
+  if (size_ == 0) return;  // an empty mapping is an error to the kernel
+  void* memory = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor.get(), 0);
+  if (memory == MAP_FAILED) fail_with_errno(path, "map");
+  data_ = static_cast<const std::byte*>(memory);
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
+  static std::atomic<uint64_t> counter{0};
+  temporary_ = path_;
+  temporary_ += fmt::format("{}{}-{}", kTemporaryMark, ::getpid(), counter.fetch_add(1));
+  // Removed first: a killed process with our id may have left one.
+  ::unlink(temporary_.c_str());
+  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) fail_with_errno(path_, "create");
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::write(std::string_view bytes) {
+  while (!bytes.empty()) {
+    // Linux writes at most 2 GiB in a call.
+    const ssize_t written = ::write(descriptor_, bytes.data(), std::min<size_t>(bytes.size(), size_t{1} << 30));
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      fail_with_errno(path_, "write");
+    }
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+void AtomicFile::commit() {
+  if (::fsync(descriptor_) != 0) fail_with_errno(path_, "sync");
+  const int descriptor = descriptor_;
+  descriptor_ = -1;
+  if (::close(descriptor) != 0) fail_with_errno(path_, "close");
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_with_errno(path_, "replace");
+  temporary_.clear();
+  sync_folder(folder_of(path_));
+}
+
+void write_file(const std::filesystem::path& path, std::string_view contents) {
+  AtomicFile file(path);
+  file.write(contents);
+  file.commit();
+}
+
+void make_folder(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error || !std::filesystem::is_directory(path, error)) {
+    fail(ErrorKind::io, "{}: cannot create the folder: {}", path.string(), error ? error.message() : "a file is in its place");
+  }
+}
+
+void remove_temporary_files(const std::filesystem::path& folder) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    if (entry->path().filename().string().find(kTemporaryMark) != std::string::npos) ::unlink(entry->path().c_str());
+  }
+}
+
+}  // namespace deckle::io

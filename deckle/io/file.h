@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace deckle::io {
+
+/// The bytes of a regular file, mapped read-only. The mapping keeps a file alive that is replaced meanwhile.
+class MappedFile {
+ public:
+  explicit MappedFile(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
+
+ private:
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+/// Writes a file so that, whatever happens, `path` is afterwards the old file or the complete new one: the bytes go to a
+/// temporary file in the same folder, which commit() syncs and renames. Without commit() the temporary file is removed.
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::filesystem::path path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(std::string_view bytes);
+  void commit();
+
+ private:
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  int descriptor_ = -1;
+};
+
+/// Writes `contents` through an AtomicFile.
+void write_file(const std::filesystem::path& path, std::string_view contents);
+
+/// Creates a folder and its parents; an Error(io) that names it if that fails.
+void make_folder(const std::filesystem::path& path);
+
+/// Removes temporary files that a killed writer left in `folder`. Only for folders with one writer.
+void remove_temporary_files(const std::filesystem::path& folder);
+
+}  // namespace deckle::io

@@ -1,0 +1,88 @@
+#include "deckle/io/checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "deckle/core/tensor_impl.h"
+#include "tests/io/temporary_folder.h"
+
+namespace deckle::io {
+namespace {
+
+using testing::HasSubstr;
+
+Checkpoint example(int64_t step) {
+  Checkpoint checkpoint;
+  checkpoint.step = step;
+  const Tensor tensor = empty({3});
+  for (int i = 0; i < 3; ++i) tensor.data<float>()[i] = static_cast<float>(i) + 0.1f;
+  checkpoint.tensors["w"] = tensor;
+  checkpoint.set("count", int64_t{-7});
+  checkpoint.set("seed", std::numeric_limits<uint64_t>::max());
+  checkpoint.set("rate", 0.1);
+  checkpoint.set("tiny", std::numeric_limits<double>::denorm_min());
+  checkpoint.set("name", std::string("a \"quoted\" text\n"));
+  return checkpoint;
+}
+
+TEST(Checkpoint, NumbersAndTextsComeBackExactly) {
+  const TemporaryFolder folder;
+  const Checkpoint loaded = load_checkpoint(save_checkpoint(example(12), folder.path()));
+  EXPECT_EQ(loaded.step, 12);
+  EXPECT_EQ(loaded.integer("count"), -7);
+  EXPECT_EQ(loaded.natural("seed"), std::numeric_limits<uint64_t>::max());
+  EXPECT_EQ(loaded.real("rate"), 0.1);
+  EXPECT_EQ(loaded.real("tiny"), std::numeric_limits<double>::denorm_min());
+  EXPECT_EQ(loaded.text("name"), "a \"quoted\" text\n");
+  EXPECT_EQ(loaded.facts, example(12).facts);
+  EXPECT_EQ(loaded.tensors.at("w").to_vector<float>(), example(12).tensors.at("w").to_vector<float>());
+}
+
+TEST(Checkpoint, TheNewestAreKept) {
+  const TemporaryFolder folder;
+  put_file(folder / "loss.svg", "not a checkpoint");
+  for (const int64_t step : {5, 90, 100}) save_checkpoint(example(step), folder.path(), 2);
+  EXPECT_EQ(latest_checkpoint(folder.path()), folder / "step-100.safetensors");
+  EXPECT_FALSE(std::filesystem::exists(folder / "step-5.safetensors"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "step-90.safetensors"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "loss.svg"));
+}
+
+TEST(Checkpoint, DamageAnywhereIsNoticed) {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = save_checkpoint(example(1), folder.path());
+  const std::string whole = get_file(path);
+  for (size_t at = 0; at < whole.size(); ++at) {
+    std::string damaged = whole;
+    damaged[at] = static_cast<char>(damaged[at] ^ 1);
+    put_file(path, damaged);
+    EXPECT_NE(error_of([&] { load_checkpoint(path); }), "no error") << "byte " << at << " of " << whole.size();
+  }
+}
+
+TEST(Checkpoint, OtherFilesAndVersionsAreRefused) {
+  const TemporaryFolder folder;
+  save({}, folder / "plain");
+  EXPECT_THAT(error_of([&] { load_checkpoint(folder / "plain"); }), HasSubstr("not a checkpoint of a training run"));
+  save({}, folder / "new", {{"deckle.checkpoint", "2"}});
+  EXPECT_THAT(error_of([&] { load_checkpoint(folder / "new"); }), HasSubstr("format version 2 (expected 1)"));
+}
+
+TEST(Checkpoint, MissingAndWrongFactsAreErrors) {
+  const Checkpoint checkpoint = example(1);
+  EXPECT_THAT(error_of([&] { checkpoint.integer("missing"); }), HasSubstr("has no \"missing\""));
+  EXPECT_THAT(error_of([&] { checkpoint.integer("rate"); }), HasSubstr("expected an integer"));
+  EXPECT_THAT(error_of([&] { checkpoint.natural("count"); }), HasSubstr("expected a non-negative integer"));
+}
+
+TEST(LatestCheckpoint, MissingRunsAreErrors) {
+  const TemporaryFolder folder;
+  EXPECT_THAT(error_of([&] { latest_checkpoint(folder.path()); }), HasSubstr("has no checkpoint"));
+  EXPECT_THAT(error_of([&] { latest_checkpoint(folder / "no"); }), HasSubstr("no such run"));
+}
+
+}  // namespace
+}  // namespace deckle::io

@@ -1,0 +1,96 @@
+#include "deckle/io/file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/io/temporary_folder.h"
+
+namespace deckle::io {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(AtomicFile, CommitReplacesTheFileAndLeavesNoOther) {
+  const TemporaryFolder folder;
+  put_file(folder / "a", "old");
+  {
+    AtomicFile file(folder / "a");
+    file.write("new contents");
+    EXPECT_EQ(get_file(folder / "a"), "old");
+    file.commit();
+  }
+  EXPECT_EQ(get_file(folder / "a"), "new contents");
+  EXPECT_EQ(folder.entries(), 1);
+}
+
+TEST(AtomicFile, WithoutCommitNothingChanges) {
+  const TemporaryFolder folder;
+  put_file(folder / "a", "old");
+  { AtomicFile(folder / "a").write("half"); }
+  EXPECT_EQ(get_file(folder / "a"), "old");
+  EXPECT_EQ(folder.entries(), 1);
+}
+
+TEST(AtomicFile, AFullDiskIsAnErrorAndKeepsTheOldFile) {
+  const TemporaryFolder folder;
+  put_file(folder / "a", "old");
+  const pid_t child = ::fork();
+  if (child == 0) {  // a limit on file sizes fails writes half-way, as a full disk does
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{100'000, 100'000};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    const std::string message = error_of([&] { write_file(folder / "a", std::string(1'000'000, 'x')); });
+    ::_exit(message.find("cannot write") == std::string::npos ? 1 : 0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(get_file(folder / "a"), "old");
+  EXPECT_EQ(folder.entries(), 1);
+}
+
+TEST(AtomicFile, AMissingFolderIsNamed) {
+  const TemporaryFolder folder;
+  const std::string message = error_of([&] { write_file(folder / "missing/a", "x"); });
+  EXPECT_THAT(message, HasSubstr("missing/a"));
+  EXPECT_THAT(message, HasSubstr("No such file or directory"));
+}
+
+TEST(RemoveTemporaryFiles, TakesWhatAKilledWriterLeftAndNothingElse) {
+  const TemporaryFolder folder;
+  put_file(folder / "kept", "1");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    AtomicFile file(folder / "a");
+    file.write("half");
+    ::_exit(0);
+  }
+  ::waitpid(child, nullptr, 0);
+  EXPECT_EQ(folder.entries(), 2);
+  remove_temporary_files(folder.path());
+  EXPECT_EQ(folder.entries(), 1);
+  EXPECT_EQ(get_file(folder / "kept"), "1");
+}
+
+TEST(MappedFile, ReadsWhatWasThereWhenItWasOpened) {
+  const TemporaryFolder folder;
+  put_file(folder / "a", "first");
+  put_file(folder / "empty", "");
+  const MappedFile file(folder / "a");
+  write_file(folder / "a", "another");
+  EXPECT_EQ(file.text(), "first");
+  EXPECT_EQ(MappedFile(folder / "empty").text(), "");
+}
+
+TEST(MappedFile, MissingFilesAndFoldersAreErrors) {
+  const TemporaryFolder folder;
+  EXPECT_THAT(error_of([&] { MappedFile(folder / "no"); }), HasSubstr("No such file"));
+  EXPECT_THAT(error_of([&] { MappedFile(folder.path()); }), HasSubstr("not a regular file"));
+}
+
+}  // namespace
+}  // namespace deckle::io

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <string_view>
+
+#include "deckle/base/error.h"
+
+namespace deckle {
+
+/// A fresh folder, removed at the end of the scope.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "deckle-test-XXXXXX").string();
+    path_ = ::mkdtemp(name.data());
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
+  int64_t entries() const { return std::distance(std::filesystem::directory_iterator(path_), std::filesystem::directory_iterator()); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline void put_file(const std::filesystem::path& path, std::string_view contents) {
+  std::ofstream(path, std::ios::binary) << contents;
+}
+
+inline std::string get_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// The message of the Error that `call` throws; "no error" if it throws none.
+template <typename Call>
+std::string error_of(Call&& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return "no error";
+}
+
+}  // namespace deckle
