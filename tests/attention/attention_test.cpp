@@ -1,0 +1,125 @@
+#include "deckle/attention/attention.h"
+
+#include <cmath>
+
+#include "deckle/autograd/backward.h"
+#include "deckle/functional/gradcheck.h"
+#include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/reduce.h"
+#include "deckle/ops/generated/shape.h"
+#include "tests/support/expect.h"
+#include "tests/support/random.h"
+
+namespace deckle {
+namespace {
+
+using testing::expect_close;
+using testing::expect_equal;
+using testing::expect_error;
+using testing::random_tensor;
+
+/// One sequence by the definition, from public ops: q [M, H, D], k [N, Hk, D], v [N, Hk, Dv] -> [M, H, Dv].
+Tensor naive(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask) {
+  const int64_t rows = q.size(0), keys = k.size(0), heads = q.size(1), group = heads / k.size(1);
+  const int64_t offset = mask.alignment == Alignment::top_left ? 0 : keys - rows;
+  const Tensor out = zeros_like(empty({rows, heads, v.size(2)}, DType::float64));
+  const std::vector<double> qs = q.to_vector(), ks = k.to_vector(), vs = v.to_vector();
+  const auto at = [](int64_t i, int64_t h, int64_t d, int64_t hs, int64_t ds) { return static_cast<size_t>((i * hs + h) * ds + d); };
+  for (int64_t h = 0; h < heads; ++h) {
+    for (int64_t i = 0; i < rows; ++i) {
+      std::vector<double> weights(static_cast<size_t>(keys), 0);
+      double total = 0;
+      for (int64_t j = 0; j < keys; ++j) {
+        const int64_t distance = j - (i + offset);
+        if ((mask.causal && distance > 0) || (mask.left >= 0 && -distance > mask.left) || (mask.right >= 0 && distance > mask.right)) continue;
+        double dot = 0;
+        for (int64_t d = 0; d < q.size(2); ++d) dot += qs[at(i, h, d, heads, q.size(2))] * ks[at(j, h / group, d, k.size(1), q.size(2))];
+        total += weights[static_cast<size_t>(j)] = std::exp(dot / std::sqrt(static_cast<double>(q.size(2))));
+      }
+      for (int64_t d = 0; d < v.size(2); ++d) {
+        double value = 0;
+        for (int64_t j = 0; j < keys; ++j) value += total > 0 ? weights[static_cast<size_t>(j)] / total * vs[at(j, h / group, d, k.size(1), v.size(2))] : 0;
+        out.data<double>()[at(i, h, d, heads, v.size(2))] = value;
+      }
+    }
+  }
+  return out;
+}
+
+const AttentionMask kMasks[] = {masks::full(), masks::causal(), masks::causal(Alignment::top_left), masks::window(2, 1),
+                                masks::window(3, 0, Alignment::top_left)};
+
+TEST(Attention, RaggedEqualsEachSequenceAlone) {
+  const std::vector<int64_t> q_lengths = {5, 0, 1, 70, 3}, k_lengths = {4, 2, 0, 33, 3};
+  for (const AttentionMask& mask : kMasks) {
+    const NestedTensor q = NestedTensor::from_lengths(random_tensor({79, 4, 6}), q_lengths);
+    const NestedTensor k = NestedTensor::from_lengths(random_tensor({42, 2, 6}), k_lengths);
+    const NestedTensor v = NestedTensor::from_lengths(random_tensor({42, 2, 5}), k_lengths);
+    const NestedTensor out = attention(q, k, v, {.mask = mask});
+    for (int64_t b = 0; b < 5; ++b) expect_close(out[b], naive(q[b], k[b], v[b], mask), 1e-12, 1e-12);
+  }
+}
+
+TEST(Attention, DenseEqualsRaggedOfEqualLengths) {
+  const Tensor q = random_tensor({2, 7, 4, 8}), k = random_tensor({2, 9, 4, 8}), v = random_tensor({2, 9, 4, 8});
+  const Tensor out = attention(q, k, v, {.mask = masks::causal()});
+  for (int64_t b = 0; b < 2; ++b) expect_close(out[b], naive(q[b], k[b], v[b], masks::causal()), 1e-12, 1e-12);
+}
+
+TEST(Attention, StridedInputsGiveTheSame) {
+  const Tensor packed = random_tensor({2, 6, 3, 4, 5});  // q, k and v side by side
+  const Tensor q = packed.select(2, 0), k = packed.select(2, 1), v = packed.select(2, 2);
+  expect_equal(attention(q, k, v), attention(q.clone(), k.clone(), v.clone()));
+  const Tensor flipped = q.transpose(-1, -2).clone().transpose(-1, -2);
+  expect_equal(attention(flipped, k, v), attention(q, k, v));
+}
+
+TEST(Attention, GradientsMatchCentralDifferences) {
+  for (const AttentionMask& mask : kMasks) {
+    const NestedTensor q = NestedTensor::from_lengths(random_tensor({7, 4, 3}), {4, 0, 3});
+    const NestedTensor k = NestedTensor::from_lengths(random_tensor({6, 2, 3}), {2, 1, 3});
+    const NestedTensor v = NestedTensor::from_lengths(random_tensor({6, 2, 2}), {2, 1, 3});
+    const auto f = [&](const NestedTensor& a, const NestedTensor& b, const NestedTensor& c) { return attention(a, b, c, {.mask = mask}); };
+    gradcheck(f, std::tuple(q, k, v));
+  }
+}
+
+TEST(Attention, GradientsFlowThroughLogSumExp) {
+  const NestedTensor q = NestedTensor::from_lengths(random_tensor({5, 2, 3}), {3, 2});
+  const NestedTensor k = NestedTensor::from_lengths(random_tensor({6, 2, 3}), {4, 2});
+  const auto f = [&](const NestedTensor& a, const NestedTensor& b) {
+    const auto [out, lse] = attention_with_lse(a, b, b, {.mask = masks::causal()});
+    return std::tuple(out, NestedTensor(sin(lse.values()), lse.ragged()));
+  };
+  gradcheck(f, std::tuple(q, k));
+}
+
+TEST(Attention, ANanInOneSequenceReachesNoOther) {
+  const Tensor values = random_tensor({9, 2, 4});
+  const NestedTensor clean = NestedTensor::from_lengths(values, {3, 3, 3});
+  const NestedTensor spoiled = NestedTensor::from_lengths(values.clone(), {3, 3, 3});
+  spoiled[1].fill_(std::nan(""));
+  spoiled.requires_grad_();
+  clean.requires_grad_();
+  const NestedTensor a = attention(clean, clean, clean), b = attention(spoiled, spoiled, spoiled);
+  sum(square(a.values())).backward();
+  square(b.values()).backward(random_tensor({9, 2, 4}) * 0.0 + 1.0);
+  for (const int64_t component : {0, 2}) {
+    expect_equal(b[component].detach(), a[component].detach());
+    expect_equal(spoiled.grad()[component], clean.grad()[component]);
+  }
+}
+
+TEST(Attention, RefusesWhatHasNoMeaning) {
+  const auto x = [](Ints sizes, DType dtype = DType::float64) { return random_tensor(sizes, dtype); };
+  expect_error([&] { attention(x({3, 4, 8}), x({2, 3, 4, 8}), x({2, 3, 4, 8})); }, "q has shape [3, 4, 8] (expected 4 dims");
+  expect_error([&] { attention(x({2, 3, 4, 8}), x({2, 3, 4, 7}), x({2, 3, 4, 7})); }, "head dim 8, k has 7");
+  expect_error([&] { attention(x({2, 3, 4, 8}), x({2, 3, 3, 8}), x({2, 3, 3, 8})); }, "no multiple of 3 key heads");
+  expect_error([&] { attention(x({2, 3, 4, 8}), x({2, 3, 4, 8}), x({2, 5, 4, 8})); }, "k has 3 rows per sequence, v has 5");
+  expect_error([&] { attention(x({2, 3, 4, 8}), x({2, 3, 4, 8}, DType::float32), x({2, 3, 4, 8})); }, "expected one dtype");
+  const NestedTensor q = NestedTensor::from_lengths(x({5, 2, 4}), {2, 3}), k = NestedTensor::from_lengths(x({5, 2, 4}), {3, 2});
+  expect_error([&] { attention(q, k, q); }, "k has 2 components of lengths [3, 2], v has 2 components of lengths [2, 3]");
+}
+
+}  // namespace
+}  // namespace deckle
