@@ -19,11 +19,11 @@ void AccumulateGrad::backward(const Gradients& gradients, GradientSink&) {
   const std::lock_guard lock(meta_->mutex);
   Tensor& grad = meta_->grad;
   if (grad_enabled()) {  // create_graph: the gradient is part of a graph itself
-    grad = grad.defined() ? add(grad, gradient, 1) : gradient;
+    grad = grad.defined() ? add(grad, gradient) : gradient;
   } else if (grad.defined() && !requires_grad(grad)) {
-    add_(grad, gradient, 1);
+    add_(grad, gradient);
   } else if (grad.defined()) {
-    grad = add(grad, gradient, 1);
+    grad = add(grad, gradient);
   } else {
     // Own the memory: the same gradient may have reached another leaf, and users write to grad() in place.
     grad = clone(gradient).detach();

@@ -69,7 +69,7 @@ void register_hook(const Tensor& tensor, autograd::GradientHook hook) {
 void retain_grad(const Tensor& tensor) {
   if (tensor.is_leaf()) return;
   register_hook(tensor, [meta = std::weak_ptr(tensor.shared_impl()->meta)](const Tensor& gradient) {
-    if (const auto target = meta.lock()) target->grad = target->grad.defined() ? add(target->grad, gradient, 1) : gradient;
+    if (const auto target = meta.lock()) target->grad = target->grad.defined() ? add(target->grad, gradient) : gradient;
     return Tensor{};
   });
 }

@@ -114,7 +114,7 @@ class Pass {
     if (gradient.dtype() != spec.dtype) gradient = to(gradient, spec.dtype);
     if (target.gradients.empty()) target.gradients.resize(target.node->outputs().size());
     Tensor& present = target.gradients[slot];
-    present = present.defined() ? add(present, gradient, 1) : std::move(gradient);
+    present = present.defined() ? add(present, gradient) : std::move(gradient);
   }
 
   void execute(Entry& current) {

@@ -6,8 +6,8 @@
 // not include ops.
 namespace deckle {
 
-Tensor add(const Tensor& self, const Tensor& other, const Scalar& alpha);
-const Tensor& add_(const Tensor& self, const Tensor& other, const Scalar& alpha);
+Tensor add(const Tensor& self, const Tensor& other);
+const Tensor& add_(const Tensor& self, const Tensor& other);
 const Tensor& copy_(const Tensor& self, const Tensor& source);
 const Tensor& zero_(const Tensor& self);
 Tensor clone(const Tensor& self);

@@ -102,7 +102,7 @@ class Tensor {
   const Tensor& copy_(const Tensor& source) const;
   const Tensor& zero_() const;
   const Tensor& fill_(const Scalar& value) const;
-  const Tensor& add_(const Tensor& other, const Scalar& alpha = 1) const;
+  const Tensor& add_(const Tensor& other) const;
   const Tensor& mul_(const Tensor& other) const;
 
   TensorImpl* impl() const { return impl_.get(); }

@@ -37,7 +37,7 @@ Tensor Tensor::to(DType dtype) const { return deckle::to(*this, dtype); }
 const Tensor& Tensor::copy_(const Tensor& source) const { return deckle::copy_(*this, source); }
 const Tensor& Tensor::zero_() const { return deckle::zero_(*this); }
 const Tensor& Tensor::fill_(const Scalar& value) const { return deckle::fill_(*this, value); }
-const Tensor& Tensor::add_(const Tensor& other, const Scalar& alpha) const { return deckle::add_(*this, other, alpha); }
+const Tensor& Tensor::add_(const Tensor& other) const { return deckle::add_(*this, other); }
 const Tensor& Tensor::mul_(const Tensor& other) const { return deckle::mul_(*this, other); }
 
 Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
@@ -48,10 +48,10 @@ Tensor operator+(const Tensor& a, const Scalar& b) { return add(a, b); }
 Tensor operator-(const Tensor& a, const Scalar& b) { return sub(a, b); }
 Tensor operator*(const Tensor& a, const Scalar& b) { return mul(a, b); }
 Tensor operator/(const Tensor& a, const Scalar& b) { return div(a, b); }
-Tensor operator+(const Scalar& a, const Tensor& b) { return add(b, a); }
-Tensor operator-(const Scalar& a, const Tensor& b) { return rsub(b, a); }
-Tensor operator*(const Scalar& a, const Tensor& b) { return mul(b, a); }
-Tensor operator/(const Scalar& a, const Tensor& b) { return mul(reciprocal(b), a); }
+Tensor operator+(const Scalar& a, const Tensor& b) { return add(a, b); }
+Tensor operator-(const Scalar& a, const Tensor& b) { return sub(a, b); }
+Tensor operator*(const Scalar& a, const Tensor& b) { return mul(a, b); }
+Tensor operator/(const Scalar& a, const Tensor& b) { return div(a, b); }
 Tensor operator-(const Tensor& a) { return neg(a); }
 
 }  // namespace deckle
