@@ -1,0 +1,52 @@
+// Composites that put tensors or parts of one together.
+
+#include <vector>
+
+#include "deckle/base/check.h"
+#include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/index.h"
+#include "deckle/ops/generated/shape.h"
+
+namespace deckle {
+
+Tensor stack(TensorList tensors, int64_t dim) {
+  check(!tensors.empty(), "expected at least one tensor");
+  std::vector<Tensor> rows;
+  for (const Tensor& tensor : tensors) {
+    check(tensor.sizes() == tensors[0].sizes(), "shapes {} and {} differ", to_string(tensors[0].sizes()), to_string(tensor.sizes()));
+    rows.push_back(unsqueeze(tensor, dim));
+  }
+  return cat(rows, dim);
+}
+
+Tensor flip(const Tensor& self, Ints dims) {
+  Tensor result = self;
+  for (const int64_t dim : dims) {
+    const int64_t size = self.size(dim);
+    result = index_select(result, dim, arange(size - 1, -1, -1));
+  }
+  return result;
+}
+
+Tensor roll(const Tensor& self, int64_t shift, int64_t dim) {
+  const int64_t size = self.size(dim);
+  if (size == 0) return self;
+  const int64_t start = ((-shift) % size + size) % size;
+  return cat({narrow(self, dim, start, size - start), narrow(self, dim, 0, start)}, dim);
+}
+
+Tensor pad_end(const Tensor& self, Ints sizes) {
+  check(static_cast<int64_t>(sizes.size()) == self.dim(), "shape {} and {} differ in their number of dims", to_string(self.sizes()), to_string(sizes));
+  Tensor result = self;
+  for (int64_t dim = 0; dim < self.dim(); ++dim) {
+    const int64_t missing = sizes[static_cast<size_t>(dim)] - self.size(dim);
+    check(missing >= 0, "shape {} does not fit into {}", to_string(self.sizes()), to_string(sizes));
+    if (missing == 0) continue;
+    Dims padding(result.sizes());
+    padding[static_cast<size_t>(dim)] = missing;
+    result = cat({result, zeros(padding, self.dtype())}, dim);
+  }
+  return result;
+}
+
+}  // namespace deckle

@@ -1,0 +1,27 @@
+// Copies and conversions.
+
+#include "deckle/ops/copy.h"
+#include "deckle/ops/generated/shape.h"
+
+namespace deckle {
+
+namespace native {
+
+Tensor clone(const Tensor& self) { return copied(self, self.dtype()); }
+
+Tensor convert(const Tensor& self, DType dtype) { return copied(self, dtype); }
+
+const Tensor& copy_(const Tensor& self, const Tensor& source) {
+  copy_into(self, source);
+  return self;
+}
+
+}  // namespace native
+
+Tensor to(const Tensor& self, DType dtype) { return self.dtype() == dtype ? self : convert(self, dtype); }
+
+Tensor contiguous(const Tensor& self) { return self.is_contiguous() ? self : clone(self); }
+
+Tensor detach(const Tensor& self) { return self.detach(); }
+
+}  // namespace deckle

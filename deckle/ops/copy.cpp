@@ -1,0 +1,74 @@
+#include "deckle/ops/copy.h"
+
+#include "deckle/base/check.h"
+#include "deckle/core/tensor_impl.h"
+#include "deckle/dispatch/kernel_row.h"
+#include "deckle/dispatch/view.h"
+
+namespace deckle::kernels::cpu {
+void copy(const CpuContext&, const View& source, const View& target);
+}
+
+namespace deckle::native {
+namespace {
+
+// Every op that moves elements without computing goes through this one row; it has no entry because its result is an
+// argument of any strides, which no allocation rule gives.
+constexpr dispatch::KernelRow<void(const CpuContext&, const View&, const View&)> kCopy{"copy", &kernels::cpu::copy};
+
+struct Extent {
+  int64_t first, last;  // bytes in the storage
+};
+
+Extent extent_of(const Tensor& tensor) {
+  int64_t first = tensor.offset(), last = tensor.offset();
+  for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
+    const int64_t reach = (tensor.size(dim) - 1) * tensor.stride(dim);
+    (reach < 0 ? first : last) += reach;
+  }
+  return {first * item_size(tensor.dtype()), (last + 1) * item_size(tensor.dtype())};
+}
+
+bool may_overlap(const Tensor& a, const Tensor& b) {
+  if (a.storage() != b.storage()) return false;
+  const Extent x = extent_of(a), y = extent_of(b);
+  return x.first < y.last && y.first < x.last;
+}
+
+bool same_elements(const Tensor& a, const Tensor& b) {
+  return a.storage() == b.storage() && a.offset() == b.offset() && a.dtype() == b.dtype() && a.sizes() == b.sizes() && a.strides() == b.strides();
+}
+
+void copy_views(const Tensor& target, const Tensor& source) {
+  const View from = dispatch::view(source);
+  View to = dispatch::view(target);
+  View expanded = to;
+  expanded.data = from.data;
+  expanded.dtype = from.dtype;
+  const int missing = to.ndim - from.ndim;
+  for (int dim = 0; dim < to.ndim; ++dim) {
+    const bool broadcast = dim < missing || (from.sizes[dim - missing] == 1 && to.sizes[dim] != 1);
+    check(broadcast || from.sizes[dim - missing] == to.sizes[dim], "source of shape {} does not broadcast to {}",
+          to_string(source.sizes()), to_string(target.sizes()));
+    expanded.strides[dim] = broadcast ? 0 : from.strides[dim - missing];
+  }
+  kCopy.on(target.device())(CpuContext{}, expanded, to);
+}
+
+}  // namespace
+
+void copy_into(const Tensor& target, const Tensor& source) {
+  check(source.dim() <= target.dim(), "source of shape {} does not broadcast to {}", to_string(source.sizes()), to_string(target.sizes()));
+  if (target.numel() == 0 || same_elements(target, source)) return;
+  copy_views(target, may_overlap(target, source) ? copied(source, source.dtype()) : source);
+}
+
+Tensor copied(const Tensor& source, DType dtype) {
+  Tensor result = empty(source.sizes(), dtype, source.device());
+  if (result.numel() > 0) copy_views(result, source);
+  return result;
+}
+
+Tensor contiguous(const Tensor& tensor) { return tensor.is_contiguous() ? tensor : copied(tensor, tensor.dtype()); }
+
+}  // namespace deckle::native

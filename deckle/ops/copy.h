@@ -1,0 +1,16 @@
+#pragma once
+
+#include "deckle/core/tensor.h"
+
+namespace deckle::native {
+
+/// Writes `source`, broadcast and converted, over `target`; both of any strides, on any overlapping memory. Below autograd.
+void copy_into(const Tensor& target, const Tensor& source);
+
+/// A new contiguous tensor with the elements of `source` in `dtype`.
+Tensor copied(const Tensor& source, DType dtype);
+
+/// `tensor` itself if contiguous, else a copy that is.
+Tensor contiguous(const Tensor& tensor);
+
+}  // namespace deckle::native

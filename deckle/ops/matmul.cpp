@@ -1,0 +1,45 @@
+// The matrix product of any two tensors with dims, from linear (a matrix on the right) and bmm (batches on both sides).
+
+#include "deckle/base/check.h"
+#include "deckle/ops/generated/matmul.h"
+#include "deckle/ops/generated/shape.h"
+
+namespace deckle {
+namespace {
+
+Tensor batched(const Tensor& self, const Tensor& other) {
+  const Ints left = self.sizes(), right = other.sizes();
+  const int64_t m = self.size(-2), k = self.size(-1), n = other.size(-1);
+  const Dims batch = broadcast_shapes(left.first(left.size() - 2), right.first(right.size() - 2));
+  const auto with_matrix = [](Dims sizes, int64_t rows, int64_t cols) {
+    sizes.push_back(rows);
+    sizes.push_back(cols);
+    return sizes;
+  };
+  const int64_t items = numel_of(batch);
+  const Tensor a = reshape(expand(self, with_matrix(batch, m, k)), {items, m, k});
+  const Tensor b = reshape(expand(other, with_matrix(batch, k, n)), {items, k, n});
+  return reshape(bmm(a, b), with_matrix(batch, m, n));
+}
+
+}  // namespace
+
+Tensor matmul(const Tensor& self, const Tensor& other) {
+  check(self.dim() >= 1 && other.dim() >= 1, "expected operands with dims, got shapes {} and {}", to_string(self.sizes()), to_string(other.sizes()));
+  const int64_t inner = other.size(other.dim() == 1 ? 0 : -2);
+  check(self.size(-1) == inner, "inner dims differ: self is {}, other is {}", to_string(self.sizes()), to_string(other.sizes()));
+  if (other.dim() == 1) return squeeze(linear(self, unsqueeze(other, 0)), -1);
+  if (other.dim() == 2) return self.dim() == 2 ? mm(self, other) : linear(self, t(other));
+  if (self.dim() == 1) return squeeze(matmul(unsqueeze(self, 0), other), -2);
+  return batched(self, other);
+}
+
+Tensor linear_forward_mode(const Tensor& input, const Tensor& weight, const Tensor& input_tangent, const Tensor& weight_tangent,
+                           const Tensor& bias_tangent, bool of_input, bool of_weight) {
+  // The product that takes the bias along, then the other one; without either, the bias alone, broadcast.
+  if (of_input && of_weight) return linear(input_tangent, weight, bias_tangent) + linear(input, weight_tangent);
+  if (of_input) return linear(input_tangent, weight, bias_tangent);
+  return linear(input, weight_tangent, bias_tangent);
+}
+
+}  // namespace deckle

@@ -1,0 +1,32 @@
+// Composites that change the shape: views where strides allow it.
+
+#include "deckle/base/check.h"
+#include "deckle/ops/generated/shape.h"
+#include "deckle/ops/shape_tools.h"
+
+namespace deckle {
+
+Tensor reshape(const Tensor& self, Ints sizes) {
+  const Dims wanted = resolved_sizes(self, sizes);
+  if (self.sizes() == Ints(wanted)) return self;
+  return view(view_strides(self, wanted) ? self : clone(self), wanted);
+}
+
+Tensor flatten(const Tensor& self, int64_t start_dim, int64_t end_dim) {
+  if (self.dim() == 0) return reshape(self, {1});
+  const int64_t first = wrap_dim(start_dim, self.sizes()), last = wrap_dim(end_dim, self.sizes());
+  check(first <= last, "start_dim {} comes after end_dim {}", start_dim, end_dim);
+  Dims sizes;
+  for (int64_t dim = 0; dim < self.dim(); ++dim) {
+    if (dim > first && dim <= last) sizes.back() *= self.size(dim);
+    else sizes.push_back(self.size(dim));
+  }
+  return reshape(self, sizes);
+}
+
+Tensor t(const Tensor& self) {
+  check(self.dim() <= 2, "expected at most 2 dims, got shape {}: use transpose", to_string(self.sizes()));
+  return self.dim() < 2 ? self : transpose(self, 0, 1);
+}
+
+}  // namespace deckle

@@ -1,0 +1,54 @@
+#include "deckle/ops/shape_tools.h"
+
+#include "deckle/base/check.h"
+
+namespace deckle {
+
+Dims resolved_sizes(const Tensor& self, Ints sizes) {
+  Dims wanted(sizes);
+  int64_t known = 1;
+  int64_t* unknown = nullptr;
+  for (int64_t& size : wanted) {
+    if (size == -1) {
+      check(unknown == nullptr, "-1 appears twice in {}", to_string(sizes));
+      unknown = &size;
+    } else {
+      check(size >= 0, "negative size in {}", to_string(sizes));
+      known *= size;
+    }
+  }
+  const int64_t count = self.numel();
+  if (unknown != nullptr) {
+    check(known != 0, "-1 in {} could be anything, because another size is 0", to_string(sizes));
+    *unknown = count / known;
+    known *= *unknown;
+  }
+  check(known == count, "shape {} has {} elements, {} does not", to_string(self.sizes()), count, to_string(sizes));
+  return wanted;
+}
+
+std::optional<Dims> view_strides(const Tensor& self, Ints sizes) {
+  if (self.numel() == 0 || self.is_contiguous()) return contiguous_strides(sizes);
+  Dims strides(sizes.size(), 0);
+  // From the last dim on, runs of dims of self that lie evenly in memory must be cut by whole groups of new dims.
+  int64_t wanted = static_cast<int64_t>(sizes.size()) - 1;
+  int64_t run = 1;    // elements of the current run of self's dims
+  int64_t taken = 1;  // elements of the new dims that the run has been given to
+  int64_t base = 0;   // stride of the run's last dim
+  for (int64_t dim = self.dim() - 1; dim >= 0; --dim) {
+    if (run == 1) base = self.stride(dim);
+    run *= self.size(dim);
+    const bool goes_on = dim > 0 && (self.size(dim - 1) == 1 || self.stride(dim - 1) == run * base);
+    if (goes_on) continue;
+    while (wanted >= 0 && (taken < run || sizes[static_cast<size_t>(wanted)] == 1)) {
+      strides[static_cast<size_t>(wanted)] = taken * base;
+      taken *= sizes[static_cast<size_t>(wanted)];
+      --wanted;
+    }
+    if (taken != run) return std::nullopt;
+    run = taken = 1;
+  }
+  return wanted < 0 ? std::optional(strides) : std::nullopt;
+}
+
+}  // namespace deckle

@@ -1,0 +1,151 @@
+// Views below autograd: other sizes, strides and offsets on the same storage.
+
+#include <algorithm>
+
+#include "deckle/base/check.h"
+#include "deckle/core/tensor_impl.h"
+#include "deckle/ops/copy.h"
+#include "deckle/ops/generated/shape.h"
+#include "deckle/ops/shape_tools.h"
+
+namespace deckle::native {
+namespace {
+
+/// Index along dim in [0, size).
+int64_t wrap_index(int64_t index, int64_t dim, Ints sizes) {
+  const int64_t size = sizes[static_cast<size_t>(dim)];
+  check(index >= -size && index < size, "index {} is out of range for dim {} of shape {}", index, dim, to_string(sizes));
+  return index < 0 ? index + size : index;
+}
+
+/// A slice's bounds as Python reads them: [start, start + count * step).
+struct Range {
+  int64_t start;
+  int64_t count;
+
+  Range(int64_t size, int64_t start_, int64_t end, int64_t step) {
+    check(step > 0, "step is {} (expected 1 or more)", step);
+    start = std::clamp<int64_t>(start_ < 0 ? start_ + size : start_, 0, size);
+    end = std::clamp<int64_t>(end < 0 ? end + size : end, start, size);
+    count = (end - start + step - 1) / step;
+  }
+};
+
+}  // namespace
+
+Tensor view(const Tensor& self, Ints sizes) {
+  const Dims wanted = resolved_sizes(self, sizes);
+  const std::optional<Dims> strides = view_strides(self, wanted);
+  check(strides.has_value(), "a tensor of shape {} and strides {} cannot be viewed as {} without a copy: use reshape",
+        to_string(self.sizes()), to_string(self.strides()), to_string(wanted));
+  return alias(self, wanted, *strides, self.offset());
+}
+
+Tensor transpose(const Tensor& self, int64_t dim0, int64_t dim1) {
+  Dims sizes(self.sizes()), strides(self.strides());
+  if (sizes.empty()) return alias(self, sizes, strides, self.offset());
+  std::swap(sizes[static_cast<size_t>(dim0)], sizes[static_cast<size_t>(dim1)]);
+  std::swap(strides[static_cast<size_t>(dim0)], strides[static_cast<size_t>(dim1)]);
+  return alias(self, sizes, strides, self.offset());
+}
+
+Tensor permute(const Tensor& self, Ints dims) {
+  check(static_cast<int64_t>(dims.size()) == self.dim(), "{} dims given for shape {}", dims.size(), to_string(self.sizes()));
+  Dims sizes, strides;
+  std::vector<bool> seen(dims.size(), false);
+  for (const int64_t dim : dims) {
+    const auto at = static_cast<size_t>(wrap_dim(dim, self.sizes()));
+    check(!seen[at], "dim {} appears twice in {}", dim, to_string(dims));
+    seen[at] = true;
+    sizes.push_back(self.sizes()[at]);
+    strides.push_back(self.strides()[at]);
+  }
+  return alias(self, sizes, strides, self.offset());
+}
+
+Tensor expand(const Tensor& self, Ints sizes) {
+  const auto missing = static_cast<int64_t>(sizes.size()) - self.dim();
+  check(missing >= 0, "shape {} does not broadcast to {}", to_string(self.sizes()), to_string(sizes));
+  Dims wanted(sizes), strides(sizes.size(), 0);
+  for (int64_t dim = 0; dim < static_cast<int64_t>(sizes.size()); ++dim) {
+    int64_t& size = wanted[static_cast<size_t>(dim)];
+    if (dim < missing) {
+      check(size >= 0, "-1 stands for a dim that shape {} does not have, in {}", to_string(self.sizes()), to_string(sizes));
+      continue;
+    }
+    const int64_t own = self.size(dim - missing);
+    if (size == -1) size = own;
+    check(size == own || own == 1, "shape {} does not broadcast to {}", to_string(self.sizes()), to_string(sizes));
+    strides[static_cast<size_t>(dim)] = size == own ? self.stride(dim - missing) : 0;
+  }
+  return alias(self, wanted, strides, self.offset());
+}
+
+Tensor select(const Tensor& self, int64_t dim, int64_t index) {
+  check(self.dim() > 0, "a tensor without dims has nothing to select from");
+  index = wrap_index(index, dim, self.sizes());
+  Dims sizes(self.sizes()), strides(self.strides());
+  sizes.erase(sizes.begin() + dim);
+  strides.erase(strides.begin() + dim);
+  return alias(self, sizes, strides, self.offset() + index * self.stride(dim));
+}
+
+Tensor slice(const Tensor& self, int64_t dim, int64_t start, int64_t end, int64_t step) {
+  check(self.dim() > 0, "a tensor without dims has nothing to slice");
+  const Range range(self.size(dim), start, end, step);
+  Dims sizes(self.sizes()), strides(self.strides());
+  sizes[static_cast<size_t>(dim)] = range.count;
+  strides[static_cast<size_t>(dim)] *= step;
+  return alias(self, sizes, strides, self.offset() + range.start * self.stride(dim));
+}
+
+std::vector<Tensor> split_with_sizes(const Tensor& self, Ints split_sizes, int64_t dim) {
+  check(self.dim() > 0, "a tensor without dims has nothing to split");
+  std::vector<Tensor> pieces;
+  int64_t start = 0;
+  for (const int64_t size : split_sizes) {
+    check(size >= 0, "negative size in {}", to_string(split_sizes));
+    pieces.push_back(slice(self, dim, start, start + size, 1));
+    start += size;
+  }
+  check(start == self.size(dim), "sizes {} add up to {}, dim {} of shape {} has {}", to_string(split_sizes), start, dim,
+        to_string(self.sizes()), self.size(dim));
+  return pieces;
+}
+
+std::vector<Tensor> unbind(const Tensor& self, int64_t dim) {
+  check(self.dim() > 0, "a tensor without dims has nothing to unbind");
+  std::vector<Tensor> slices;
+  for (int64_t index = 0; index < self.size(dim); ++index) slices.push_back(select(self, dim, index));
+  return slices;
+}
+
+Tensor squeeze(const Tensor& self, int64_t dim) {
+  Dims sizes(self.sizes()), strides(self.strides());
+  if (!sizes.empty() && self.size(dim) == 1) {
+    sizes.erase(sizes.begin() + dim);
+    strides.erase(strides.begin() + dim);
+  }
+  return alias(self, sizes, strides, self.offset());
+}
+
+Tensor unsqueeze(const Tensor& self, int64_t dim) {
+  Dims sizes(self.sizes()), strides(self.strides());
+  strides.insert(strides.begin() + dim, dim < self.dim() ? self.size(dim) * self.stride(dim) : 1);
+  sizes.insert(sizes.begin() + dim, 1);
+  return alias(self, sizes, strides, self.offset());
+}
+
+Tensor select_backward(const Tensor& gradient, Ints sizes, int64_t dim, int64_t index) {
+  Tensor result = zeros_raw(sizes, gradient.dtype(), gradient.device());
+  copy_into(select(result, dim, index), gradient);
+  return result;
+}
+
+Tensor slice_backward(const Tensor& gradient, Ints sizes, int64_t dim, int64_t start, int64_t end, int64_t step) {
+  Tensor result = zeros_raw(sizes, gradient.dtype(), gradient.device());
+  copy_into(slice(result, dim, start, end, step), gradient);
+  return result;
+}
+
+}  // namespace deckle::native
