@@ -16,8 +16,34 @@ int64_t wrap_dim(int64_t dim, const NestedTensor& x) {
 
 int64_t values_dim(int64_t dim, const NestedTensor& x) {
   dim = wrap_dim(dim, x);
-  check(dim > x.ragged_dims() || (dim == 0 && x.ragged_dims() == 0), "dim {} is not regular in shape {}", dim, shape_string(x));
+  check(dim > x.ragged_dims() || x.ragged_dims() == 0, "dim {} is {} in shape {} (expected a regular dim, {}..{})", dim,
+        dim == 0 ? "the batch" : "ragged", shape_string(x), x.ragged_dims() + 1, x.dim() - 1);
   return dim - x.ragged_dims();
+}
+
+Dims values_dims(Ints dims, const NestedTensor& x) {
+  Dims result;
+  for (const int64_t dim : dims) result.push_back(values_dim(dim, x));
+  return result;
+}
+
+bool is_the_ragged_dim(int64_t dim, const NestedTensor& x) { return are_the_ragged_dims({dim}, x); }
+
+bool are_the_ragged_dims(Ints dims, const NestedTensor& x) {
+  if (x.ragged_dims() == 0 || static_cast<int>(dims.size()) != x.ragged_dims()) return false;
+  std::vector<bool> given(static_cast<size_t>(x.ragged_dims()) + 1, false);
+  for (const int64_t dim : dims) {
+    const int64_t wrapped = wrap_dim(dim, x);
+    if (wrapped < 1 || wrapped > x.ragged_dims() || given[static_cast<size_t>(wrapped)]) return false;
+    given[static_cast<size_t>(wrapped)] = true;
+  }
+  return true;
+}
+
+NestedTensor reduced(const Tensor& rows, const NestedTensor& x, bool keepdim) {
+  Tensor result = rows;
+  for (int dim = 0; keepdim && dim < x.ragged_dims(); ++dim) result = unsqueeze(result, 1);
+  return {result, Ragged()};
 }
 
 void require_same_ragged(const NestedTensor& self, const NestedTensor& other) {

@@ -11,6 +11,15 @@ int64_t wrap_dim(int64_t dim, const NestedTensor& x);
 /// The dim of x.values() that holds the regular dim `dim` (wrapped): dim - ragged dims.
 int64_t values_dim(int64_t dim, const NestedTensor& x);
 
+Dims values_dims(Ints dims, const NestedTensor& x);
+
+/// Whether `dim` is the one ragged dim of x; whether `dims` are all of its ragged dims.
+bool is_the_ragged_dim(int64_t dim, const NestedTensor& x);
+bool are_the_ragged_dims(Ints dims, const NestedTensor& x);
+
+/// `rows` [B, ...], x reduced over its ragged dims: a nested tensor with none left, or with size 1 in their place.
+NestedTensor reduced(const Tensor& rows, const NestedTensor& x, bool keepdim);
+
 /// Throws unless both have equal ragged shapes; the message gives both and the first component that differs.
 void require_same_ragged(const NestedTensor& self, const NestedTensor& other);
 

@@ -1,0 +1,235 @@
+#include "opgen/emit/nested.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "opgen/check/lower.h"
+#include "opgen/emit/cpp_types.h"
+#include "opgen/text.h"
+
+namespace opgen {
+namespace {
+
+bool is_dim(const Argument& argument) {
+  return argument.type.base == Base::integer && (argument.name.starts_with("dim") || argument.name == "start_dim" || argument.name == "end_dim");
+}
+
+/// The overloads of one op, one per choice of nested arguments.
+class Overloads {
+ public:
+  Overloads(const Library& library, const Entry& entry) : library_(library), entry_(entry) {}
+
+  void emit(std::string& header, std::string& source) {
+    if (entry_.nested.kind == NestedRule::Kind::error) {
+      nested_ = listed();
+      if (!nested_.empty()) header += fmt::format("// {}\n{} = delete;\n\n", entry_.nested.error, signature(true));
+      return;
+    }
+    for (const std::set<std::string>& choice : choices()) {
+      nested_ = choice;
+      header += (entry_.doc.empty() ? "" : fmt::format("/// {}\n", entry_.doc)) + signature(true) + ";\n";
+      source += fmt::format("{} {{\n{}}}\n\n", signature(false), indent(body(), 2));
+      if (entry_.inplace && nested_.contains(entry_.schema.arguments[0].name)) {
+        header += inplace_signature(true) + ";\n";
+        source += fmt::format("{} {{\n{}}}\n\n", inplace_signature(false), indent(inplace_body(), 2));
+      }
+      header += "\n";
+    }
+  }
+
+ private:
+  const std::vector<Argument>& arguments() const { return entry_.schema.arguments; }
+  bool pointwise() const { return entry_.body == Entry::Body::pointwise && entry_.nested.on.empty(); }
+  bool is_nested(const Argument& argument) const { return nested_.contains(argument.name); }
+  const std::string& first() const {
+    return std::find_if(arguments().begin(), arguments().end(), [&](const Argument& a) { return is_nested(a); })->name;
+  }
+
+  std::set<std::string> listed() const {
+    if (!entry_.nested.on.empty()) return {entry_.nested.on.begin(), entry_.nested.on.end()};
+    for (const Argument& argument : arguments()) {
+      if (argument.type.is_tensor()) return {argument.name};
+    }
+    return {};
+  }
+
+  /// Pointwise ops take nested and dense operands in every combination; others what their entry says.
+  std::vector<std::set<std::string>> choices() const {
+    if (!pointwise()) return listed().empty() ? std::vector<std::set<std::string>>{} : std::vector{listed()};
+    std::vector<std::string> tensors;
+    for (const Argument& argument : arguments()) {
+      if (argument.type.is_tensor()) tensors.push_back(argument.name);
+    }
+    std::vector<std::set<std::string>> result;
+    for (unsigned mask = (1u << tensors.size()) - 1; mask > 0; --mask) {
+      std::set<std::string> choice;
+      for (size_t i = 0; i < tensors.size(); ++i) {
+        if (mask >> i & 1) choice.insert(tensors[i]);
+      }
+      result.push_back(choice);
+    }
+    return result;
+  }
+
+  /// A reduction over `int[]? dim=None` becomes two: over all elements, and over the dims given.
+  bool optional_dims(const Argument& argument) const { return is_dim(argument) && argument.type.optional; }
+
+  std::vector<std::string> parameter_list(bool defaults) const {
+    std::vector<std::string> parts = parameters(entry_, defaults);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const Argument& argument = arguments()[i];
+      if (is_nested(argument)) parts[i] = "const NestedTensor& " + argument.name;
+      if (optional_dims(argument)) parts[i] = (argument.type.list ? "Ints " : "int64_t ") + argument.name;
+    }
+    return parts;
+  }
+
+  std::string result_type() const {
+    std::string result = return_type(entry_);
+    for (size_t at = 0; (at = result.find("Tensor", at)) != std::string::npos; at += 12) result.replace(at, 6, "NestedTensor");
+    return result;
+  }
+
+  std::string signature(bool defaults) const { return wrapped(result_type() + " " + entry_.name() + "(", parameter_list(defaults), ")"); }
+  std::string inplace_signature(bool defaults) const {
+    return wrapped("const NestedTensor& " + entry_.name() + "_(", parameter_list(defaults), ")");
+  }
+
+  std::string require_same() const {
+    std::string lines;
+    for (const Argument& argument : arguments()) {
+      if (is_nested(argument) && argument.name != first()) lines += fmt::format("nested::require_same_ragged({}, {});\n", first(), argument.name);
+    }
+    return lines;
+  }
+
+  std::string on_values(const Argument& argument) const {
+    if (is_nested(argument)) return argument.name + ".values()";
+    if (pointwise() && argument.type.is_tensor()) return fmt::format("nested::broadcast_to_values({}, {})", argument.name, first());
+    if (is_dim(argument)) return argument.type.list ? fmt::format("nested::values_dims({}, {})", argument.name, first())
+                                                    : fmt::format("nested::values_dim({}, {})", argument.name, first());
+    return argument.name;
+  }
+
+  std::vector<std::string> values_arguments() const {
+    std::vector<std::string> parts;
+    for (const Argument& argument : arguments()) parts.push_back(on_values(argument));
+    return parts;
+  }
+
+  /// `return NestedTensor(call, ragged);` for one, several or a list of results.
+  std::string wrap_results(const std::string& call, const std::string& ragged) const {
+    const std::vector<Result>& results = entry_.schema.results;
+    if (results.size() == 1 && results[0].type.list) {
+      return fmt::format("std::vector<NestedTensor> results;\nfor (const Tensor& values : {}) results.emplace_back(values, {});\nreturn results;\n",
+                         call, ragged);
+    }
+    if (results.size() == 1) return fmt::format("return NestedTensor({}, {});\n", call, ragged);
+    std::vector<std::string> names, wrapped_names;
+    for (size_t i = 0; i < results.size(); ++i) {
+      names.push_back(entry_.result_name(i));
+      wrapped_names.push_back(fmt::format("NestedTensor({}, {})", names.back(), ragged));
+    }
+    return fmt::format("const auto [{}] = {};\nreturn {{{}}};\n", join(names), call, join(wrapped_names));
+  }
+
+  const Argument* dim_argument() const {
+    for (const Argument& argument : arguments()) {
+      if (is_dim(argument)) return &argument;
+    }
+    return nullptr;
+  }
+
+  std::string values_call() const { return wrapped(entry_.name() + "(", values_arguments(), ")"); }
+
+  /// The segment op takes the values, then the raggedness, then what it shares with this op by name.
+  std::string segment_call() const {
+    const std::vector<const Entry*> found = library_.named(entry_.nested.segment);
+    if (found.empty()) {
+      throw Problem(entry_.nested.at, fmt::format("no op is named '{}'{}", entry_.nested.segment, did_you_mean(entry_.nested.segment, library_.op_names())));
+    }
+    std::vector<std::string> parts;
+    size_t nested_index = 0;
+    for (const Argument& argument : found[0]->schema.arguments) {
+      if (argument.type.base == Base::ragged) {
+        parts.push_back(first() + ".ragged()");
+      } else if (argument.type.is_tensor() && nested_index == 0) {
+        parts.push_back(first() + ".values()");
+        ++nested_index;
+      } else if (entry_.schema.find(argument.name)) {
+        const Argument& own = *entry_.schema.find(argument.name);
+        parts.push_back(is_nested(own) ? own.name + ".values()" : own.name);
+      }
+    }
+    return wrapped(entry_.nested.segment + "(", parts, ")");
+  }
+
+  std::string body() const {
+    const Argument* const dim = dim_argument();
+    std::string text = require_same();
+    if (dim == nullptr) return text + wrap_results(values_call(), first() + ".ragged()");
+    if (dim->type.list) return text + reduction_body(*dim);
+    const bool keepdim = entry_.schema.find("keepdim") != nullptr;
+    if (!entry_.nested.segment.empty()) {
+      text += fmt::format("if (nested::is_the_ragged_dim({}, {})) {{\n", dim->name, first());
+      const std::string result = keepdim ? fmt::format("return nested::reduced({}, {}, keepdim);\n", segment_call(), first())
+                                         : wrap_results(segment_call(), first() + ".ragged()");
+      text += indent(result, 2) + "}\n";
+    }
+    return text + wrap_results(values_call(), first() + ".ragged()");
+  }
+
+  std::string reduction_body(const Argument& dim) const {
+    std::string text;
+    if (!entry_.nested.segment.empty()) {
+      text += fmt::format("if (nested::are_the_ragged_dims({}, {})) return nested::reduced({}, {}, {});\n", dim.name, first(), segment_call(), first(),
+                          entry_.schema.find("keepdim") ? "keepdim" : "false");
+    }
+    return text + wrap_results(values_call(), first() + ".ragged()");
+  }
+
+  std::string inplace_body() const {
+    std::string text = require_same();
+    text += wrapped(entry_.name() + "_(", values_arguments(), ");\n");
+    return text + "return " + first() + ";\n";
+  }
+
+  const Library& library_;
+  const Entry& entry_;
+  std::set<std::string> nested_;
+};
+
+bool has_overloads(const Entry& entry) {
+  if (entry.external || entry.derived || entry.writes_argument()) return false;
+  return entry.nested.kind != NestedRule::Kind::absent || entry.body == Entry::Body::pointwise;
+}
+
+}  // namespace
+
+NestedFiles emit_nested(const Library& library, const std::string& stem) {
+  NestedFiles files;
+  std::set<std::string> includes = {stem};
+  for (const auto& entry : library.entries) {
+    if (entry->stem != stem || !has_overloads(*entry)) continue;
+    Overloads(library, *entry).emit(files.header, files.source);
+    for (const Entry* segment : library.named(entry->nested.segment)) includes.insert(segment->stem);
+  }
+  if (files.header.empty()) return {};
+  files.header = fmt::format(
+      "// Overloads for nested tensors, from ops/{0}.yaml. Made by opgen; not for editing.\n\n#pragma once\n\n"
+      "#include \"deckle/nested/nested_tensor.h\"\n#include \"deckle/ops/generated/{0}.h\"\n\nnamespace deckle {{\n\n{1}}}  // namespace deckle\n",
+      stem, files.header);
+  if (!files.source.empty()) {
+    std::string lines;
+    for (const std::string& include : includes) lines += fmt::format("#include \"deckle/ops/generated/{}.h\"\n", include);
+    files.source = fmt::format(
+        "// Overloads for nested tensors, from ops/{0}.yaml. Made by opgen; not for editing.\n\n#include \"deckle/nested/generated/{0}.h\"\n\n"
+        "#include \"deckle/nested/support.h\"\n{1}\nnamespace deckle {{\n\n{2}}}  // namespace deckle\n",
+        stem, lines, files.source);
+  }
+  return files;
+}
+
+}  // namespace opgen

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+
+#include "opgen/model/entry.h"
+
+namespace opgen {
+
+struct NestedFiles {
+  std::string header;  // deckle/nested/generated/<stem>.h
+  std::string source;
+};
+
+/// The overloads for nested tensors of the ops of one entry file: unwrap, call the op on the values (or the segment op
+/// with the raggedness), wrap. Empty strings if no op of the file has any. Throws Problem.
+NestedFiles emit_nested(const Library& library, const std::string& stem);
+
+}  // namespace opgen

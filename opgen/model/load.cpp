@@ -1,0 +1,364 @@
+#include "opgen/model/load.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "opgen/model/yaml_file.h"
+#include "opgen/text.h"
+
+namespace opgen {
+namespace {
+
+const std::vector<std::string> kFields = {"func",   "doc",     "pointwise", "kernel",  "native",   "composite", "derivative", "result", "check",
+                                          "wrap",   "strided", "dtypes",    "variants", "nested",  "samples",   "tests"};
+const std::vector<std::string> kBodies = {"pointwise", "kernel", "native", "composite"};
+
+std::vector<std::string> split_keys(const std::string& text) {
+  std::vector<std::string> keys;
+  std::string key;
+  for (const char character : text + ",") {
+    if (character == ',') {
+      keys.push_back(key);
+      key.clear();
+    } else if (character != ' ' && character != '\n') {
+      key += character;
+    }
+  }
+  return keys;
+}
+
+class EntryLoader {
+ public:
+  EntryLoader(const YamlFile& file, const YAML::Node& node) : file_(file), node_(node) {}
+
+  std::shared_ptr<Entry> load() {
+    if (!node_.IsMap() || !node_["func"]) file_.fail(node_, "an entry begins with 'func: name(arguments) -> results'");
+    entry_ = std::make_shared<Entry>();
+    const Text func = file_.text(node_["func"], "func");
+    entry_->at = func.at(0);
+    entry_->schema = parse_schema(func);
+    file_.check_keys(node_, fmt::format("the entry of '{}'", entry_->name()), kFields);
+    if (node_["doc"]) entry_->doc = file_.text(node_["doc"], "doc").value();
+    body();
+    result_rules();
+    checks();
+    wraps();
+    strided();
+    dtypes();
+    variants();
+    derivative();
+    nested();
+    samples();
+    return entry_;
+  }
+
+ private:
+  Formula formula(const YAML::Node& node, const std::string& field) const { return parse_formula(file_.text(node, field)); }
+  ExprPtr expression(const YAML::Node& node, const std::string& field) const { return inline_lets(formula(node, field)); }
+
+  void body() {
+    std::vector<std::string> found;
+    for (const std::string& candidate : kBodies) {
+      if (node_[candidate]) found.push_back(candidate);
+    }
+    if (found.empty()) file_.fail(node_, fmt::format("'{}' has no body: give one of {}", entry_->name(), join(kBodies)));
+    if (found.size() > 1) file_.fail(node_[found[1]], fmt::format("'{}' has two bodies, '{}' and '{}': keep one", entry_->name(), found[0], found[1]));
+    const YAML::Node value = node_[found[0]];
+    entry_->body_at = file_.at(value);
+    if (found[0] == "pointwise") {
+      entry_->body = Entry::Body::pointwise;
+      entry_->pointwise = expression(value, "pointwise");
+    } else if (found[0] == "kernel") {
+      entry_->body = Entry::Body::kernel;
+      kernels(value);
+    } else if (found[0] == "native") {
+      if (!value.IsScalar() || value.Scalar() != "true") file_.fail(value, "'native' takes no value but 'true'");
+      entry_->body = Entry::Body::native;
+    } else if (value.IsScalar() && value.Scalar() == "cpp") {
+      entry_->body = Entry::Body::composite_cpp;
+    } else {
+      entry_->body = Entry::Body::composite;
+      entry_->composite = formula(value, "composite");
+    }
+  }
+
+  void kernels(const YAML::Node& value) {
+    file_.check_keys(value, "'kernel'", {"cpu", "cuda"});
+    for (const auto& pair : value) {
+      Kernel kernel;
+      kernel.at = file_.at(pair.second);
+      kernel.function = entry_->name();
+      if (pair.second.IsMap()) {
+        file_.check_keys(pair.second, "a kernel", {"file", "function"});
+        if (!pair.second["file"]) file_.fail(pair.second, "a kernel needs 'file: family/stem'");
+        kernel.file = file_.text(pair.second["file"], "file").value();
+        if (pair.second["function"]) kernel.function = file_.text(pair.second["function"], "function").value();
+      } else {
+        kernel.file = file_.text(pair.second, "kernel").value();
+      }
+      entry_->kernels[pair.first.Scalar()] = kernel;
+    }
+    if (entry_->kernels.empty()) file_.fail(value, "'kernel' names no kernel: write {cpu: family/stem}");
+  }
+
+  void result_rules() {
+    const YAML::Node value = node_["result"];
+    if (!value) {
+      if (entry_->body == Entry::Body::kernel)
+        file_.fail(node_, fmt::format("'{}' has a kernel, so it needs 'result:', the allocation rule, e.g. like(self)", entry_->name()));
+      return;
+    }
+    if (entry_->body != Entry::Body::kernel) file_.fail(value, "only entries with a 'kernel' have an allocation rule");
+    if (value.IsSequence()) {
+      for (const auto& element : value) entry_->result_rules.push_back(expression(element, "result"));
+    } else {
+      entry_->result_rules.push_back(expression(value, "result"));
+    }
+    if (entry_->result_rules.size() != entry_->schema.results.size())
+      file_.fail(value, fmt::format("{} allocation rules for {} results", entry_->result_rules.size(), entry_->schema.results.size()));
+  }
+
+  void checks() {
+    const YAML::Node value = node_["check"];
+    if (!value) return;
+    const auto one = [&](const YAML::Node& node) {
+      file_.check_keys(node, "a check", {"that", "says"});
+      if (!node["that"] || !node["says"]) file_.fail(node, "a check is {that: CONDITION, says: \"message\"}");
+      entry_->checks.push_back({expression(node["that"], "that"), file_.text(node["says"], "says")});
+    };
+    if (value.IsSequence()) {
+      for (const auto& element : value) one(element);
+    } else {
+      one(value);
+    }
+  }
+
+  void wraps() {
+    const YAML::Node value = node_["wrap"];
+    if (!value) return;
+    if (value.IsScalar()) {
+      if (value.Scalar() != "none") file_.fail(value, "'wrap' is 'none' or {dim: NUMBER OF DIMS}");
+      entry_->wrap_dims = false;
+      return;
+    }
+    for (const auto& pair : value) {
+      if (!entry_->schema.find(pair.first.Scalar())) file_.fail(pair.first, fmt::format("no argument is named '{}'", pair.first.Scalar()));
+      entry_->wraps[pair.first.Scalar()] = expression(pair.second, "wrap");
+    }
+  }
+
+  void strided() {
+    const YAML::Node value = node_["strided"];
+    if (!value) return;
+    if (value.IsScalar()) {
+      entry_->strided_all = value.Scalar() == "true";
+      return;
+    }
+    for (const auto& element : value) {
+      if (!entry_->schema.find(element.Scalar())) file_.fail(element, fmt::format("no argument is named '{}'", element.Scalar()));
+      entry_->strided.push_back(element.Scalar());
+    }
+  }
+
+  void dtypes() {
+    const YAML::Node value = node_["dtypes"];
+    if (!value) return;
+    const std::string text = file_.text(value, "dtypes").value();
+    if (text == "floating") entry_->dtypes = Dtypes::floating;
+    else if (text == "numeric") entry_->dtypes = Dtypes::numeric;
+    else if (text == "all") entry_->dtypes = Dtypes::all;
+    else file_.fail(value, fmt::format("'dtypes' is floating, numeric or all, not '{}'", text));
+  }
+
+  void variants() {
+    const YAML::Node value = node_["variants"];
+    if (!value) return;
+    if (!value.IsSequence()) file_.fail(value, "'variants' is a list: [inplace, out]");
+    for (const auto& element : value) {
+      if (element.Scalar() == "inplace") entry_->inplace = true;
+      else if (element.Scalar() == "out") entry_->out = true;
+      else file_.fail(element, fmt::format("a variant is 'inplace' or 'out', not '{}'", element.Scalar()));
+    }
+  }
+
+  Rule rule(const YAML::Node& key, const YAML::Node& value) const {
+    Rule rule;
+    rule.keys = split_keys(key.Scalar());
+    rule.at = file_.at(key);
+    if (value.IsScalar() && value.Scalar() == "non_differentiable") rule.kind = Rule::Kind::non_differentiable;
+    else if (value.IsScalar() && value.Scalar() == "auto_linear") rule.kind = Rule::Kind::auto_linear;
+    else if (value.IsScalar() && value.Scalar() == "auto_element_wise") rule.kind = Rule::Kind::auto_element_wise;
+    else rule.formula = formula(value, "derivative");
+    return rule;
+  }
+
+  void derivative() {
+    const YAML::Node value = node_["derivative"];
+    if (!value) return;
+    entry_->derivative_given = true;
+    entry_->derivative_at = file_.at(value);
+    if (value.IsScalar()) {
+      if (value.Scalar() == "auto") {
+        if (entry_->body != Entry::Body::pointwise)
+          file_.fail(value, "'derivative: auto' differentiates a 'pointwise' expression, and this op has none: write the formulas");
+        entry_->derivative_auto = true;
+      } else if (value.Scalar() == "non_differentiable") {
+        entry_->non_differentiable = true;
+      } else {
+        file_.fail(value, fmt::format("'derivative' is auto, non_differentiable or formulas by input, not '{}'", value.Scalar()));
+      }
+      return;
+    }
+    if (!value.IsMap()) file_.fail(value, "'derivative' is auto, non_differentiable or formulas by input");
+    std::vector<std::string> results, names;
+    for (size_t i = 0; i < entry_->schema.results.size(); ++i) results.push_back(entry_->result_name(i));
+    for (const Argument& argument : entry_->schema.arguments) names.push_back(argument.name);
+    names.insert(names.end(), results.begin(), results.end());
+    std::set<std::string> seen;
+    for (const auto& pair : value) {
+      Rule parsed = rule(pair.first, pair.second);
+      bool is_result = false;
+      for (const std::string& key : parsed.keys) {
+        if (!seen.insert(key).second) file_.fail(pair.first, fmt::format("'{}' has two formulas", key));
+        const bool result = std::find(results.begin(), results.end(), key) != results.end();
+        if (!result && !entry_->schema.find(key))
+          file_.fail(pair.first, fmt::format("'{}' has no argument or result named '{}'{}", entry_->name(), key, did_you_mean(key, names)));
+        if (!result && !entry_->schema.find(key)->type.is_tensor_like())
+          file_.fail(pair.first, fmt::format("'{}' is of type {}: only tensors have derivatives", key, entry_->schema.find(key)->type.to_string()));
+        is_result = is_result || result;
+      }
+      (is_result ? entry_->forward : entry_->reverse).push_back(std::move(parsed));
+    }
+  }
+
+  void nested() {
+    const YAML::Node value = node_["nested"];
+    if (!value) return;
+    NestedRule& rule = entry_->nested;
+    rule.at = file_.at(value);
+    if (value.IsScalar()) {
+      if (value.Scalar() != "values") file_.fail(value, fmt::format("'nested' is values, or {{values: CONDITION, segment: OP}}, or {{error: reason}}, not '{}'", value.Scalar()));
+      rule.kind = NestedRule::Kind::values;
+      return;
+    }
+    file_.check_keys(value, "'nested'", {"values", "segment", "error", "on"});
+    rule.kind = value["error"] && !value["values"] && !value["segment"] ? NestedRule::Kind::error : NestedRule::Kind::rules;
+    if (value["values"]) rule.values_if = expression(value["values"], "values");
+    if (value["segment"]) rule.segment = file_.text(value["segment"], "segment").value();
+    if (value["error"]) rule.error = file_.text(value["error"], "error").value();
+    for (const auto& element : value["on"]) {
+      const Argument* argument = entry_->schema.find(element.Scalar());
+      if (argument == nullptr || !argument->type.is_tensor()) file_.fail(element, fmt::format("no tensor argument is named '{}'", element.Scalar()));
+      rule.on.push_back(element.Scalar());
+    }
+  }
+
+  void samples() {
+    if (node_["samples"]) {
+      entry_->samples.reset(node_["samples"]);
+      entry_->samples_at = file_.at(node_["samples"]);
+    } else {
+      entry_->samples.reset(YAML::Node(YAML::NodeType::Undefined));
+    }
+    const YAML::Node tests = node_["tests"];
+    if (!tests) return;
+    file_.check_keys(tests, "'tests'", {"gradients", "because"});
+    if (tests["gradients"] && tests["gradients"].Scalar() == "false") {
+      entry_->test_gradients = false;
+      if (!tests["because"]) file_.fail(tests, "tests that are left out need a reason: 'because: ...'");
+      entry_->test_reason = tests["because"].Scalar();
+    }
+  }
+
+  const YamlFile& file_;
+  const YAML::Node& node_;
+  std::shared_ptr<Entry> entry_;
+};
+
+Schema parse_function(const Text& text) { return parse_schema(text); }
+
+ScalarFunction load_scalar(const YamlFile& file, const YAML::Node& node) {
+  file.check_keys(node, "a scalar function", {"func", "derivative", "vanishes", "integer", "boolean"});
+  if (!node["func"]) file.fail(node, "a scalar function begins with 'func: name(x)'");
+  ScalarFunction function;
+  const ExprPtr call = inline_lets(parse_formula(file.text(node["func"], "func")));
+  if (!call->is(Expr::Kind::call)) file.fail(node["func"], "a scalar function is declared as name(x) or name(x, y)");
+  function.name = call->text;
+  for (const ExprPtr& parameter : call->args) function.parameters.push_back(parameter->text);
+  function.integer = node["integer"] && node["integer"].Scalar() == "true";
+  function.boolean = node["boolean"] && node["boolean"].Scalar() == "true";
+  function.derivatives.resize(function.parameters.size());
+  if (node["derivative"]) {
+    file.check_keys(node["derivative"], fmt::format("the derivative of '{}'", function.name), function.parameters);
+    for (size_t i = 0; i < function.parameters.size(); ++i) {
+      const YAML::Node formula = node["derivative"][function.parameters[i]];
+      if (formula) function.derivatives[i] = inline_lets(parse_formula(file.text(formula, "derivative")));
+    }
+  }
+  if (node["vanishes"]) {
+    for (const auto& pattern : node["vanishes"]) function.vanishes.push_back(inline_lets(parse_formula(file.text(pattern, "vanishes"))));
+  }
+  return function;
+}
+
+}  // namespace
+
+void load_entries(const std::string& path, const std::string& name, bool external, Library& library, Problems& problems) {
+  try {
+    const YamlFile file(path, name);
+    if (file.root().IsNull()) return;
+    if (!file.root().IsSequence()) file.fail(file.root(), "an entry file is a list of '- func:' entries");
+    for (const auto& node : file.root()) {
+      try {
+        std::shared_ptr<Entry> entry = EntryLoader(file, node).load();
+        entry->stem = std::filesystem::path(path).stem().string();
+        entry->external = external;
+        for (const Entry* other : library.named(entry->name())) {
+          if (other->unique_name() == entry->unique_name())
+            throw Problem(entry->at, fmt::format("'{}' stands twice; the first is at {}", entry->unique_name(), other->at.to_string()));
+        }
+        library.entries.push_back(std::move(entry));
+      } catch (const Problem& problem) {
+        problems.emplace_back(problem.what());
+      }
+    }
+  } catch (const Problem& problem) {
+    problems.emplace_back(problem.what());
+  }
+}
+
+void load_functions(const std::string& path, const std::string& name, Library& library, Problems& problems) {
+  try {
+    const YamlFile file(path, name);
+    if (file.root().IsNull()) return;
+    file.check_keys(file.root(), name, {"scalar", "helpers", "samples"});
+    const auto each = [&](const char* section, const auto& load) {
+      if (!file.root()[section]) return;
+      for (const auto& node : file.root()[section]) {
+        try {
+          load(node);
+        } catch (const Problem& problem) {
+          problems.emplace_back(problem.what());
+        }
+      }
+    };
+    each("scalar", [&](const YAML::Node& node) {
+      ScalarFunction function = load_scalar(file, node);
+      library.functions[function.name] = std::move(function);
+    });
+    each("helpers", [&](const YAML::Node& node) {
+      Helper helper{parse_function(file.text(node, "helpers"))};
+      library.helpers[helper.schema.name].push_back(std::move(helper));
+    });
+    if (file.root()["samples"]) {
+      for (const auto& pair : file.root()["samples"]) library.sample_sets[pair.first.Scalar()] = pair.second;
+    }
+  } catch (const Problem& problem) {
+    problems.emplace_back(problem.what());
+  }
+}
+
+}  // namespace opgen
