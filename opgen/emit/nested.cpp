@@ -35,6 +35,10 @@ class Overloads {
         header += inplace_signature(true) + ";\n";
         source += fmt::format("{} {{\n{}}}\n\n", inplace_signature(false), indent(inplace_body(), 2));
       }
+      if (reduces_everything()) {
+        header += fmt::format("Tensor {0}(const NestedTensor& {1});\n", entry_.name(), first());
+        source += fmt::format("Tensor {0}(const NestedTensor& {1}) {{\n  return {0}({1}.values());\n}}\n\n", entry_.name(), first());
+      }
       header += "\n";
     }
   }
@@ -75,6 +79,12 @@ class Overloads {
 
   /// A reduction over `int[]? dim=None` becomes two: over all elements, and over the dims given.
   bool optional_dims(const Argument& argument) const { return is_dim(argument) && argument.type.optional; }
+
+  /// `sum(x)`: a dense result, for it has no batch dim.
+  bool reduces_everything() const {
+    const Argument* const dim = dim_argument();
+    return dim != nullptr && optional_dims(*dim) && arguments()[1].name == dim->name && arguments()[0].name == first();
+  }
 
   std::vector<std::string> parameter_list(bool defaults) const {
     std::vector<std::string> parts = parameters(entry_, defaults);
