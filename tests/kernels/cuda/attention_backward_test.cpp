@@ -208,11 +208,12 @@ double tolerance(const Case& c) { return c.element == AttentionElement::bf16 ? 8
 void expect_close(const Problem& p, const char* what, const TestTensor& got, const Memory& reference, int64_t rows, int64_t per_batch,
                   int heads, int dim) {
   const Difference d = compare(p.c.element, got.view, reference.as<double>(), rows, per_batch, heads, dim);
-  // A case may have gradients that are exactly zero: then allow nothing but zero.
-  const double relative = d.reference_norm > 0 ? std::sqrt(d.error_norm / d.reference_norm) : std::sqrt(d.error_norm);
+  // Gradients may cancel to zero (one key: dS = 0): an absolute error of float32 rounding is then all there is.
+  const double floor = 1e-5 * std::sqrt(static_cast<double>(rows) * heads * dim);
+  const double relative = std::sqrt(d.error_norm) / std::max(std::sqrt(d.reference_norm), floor / tolerance(p.c));
   EXPECT_EQ(d.not_finite, 0u) << p.c.name << " " << what;
   EXPECT_LE(relative, tolerance(p.c)) << p.c.name << " " << what << ": largest error " << d.largest_error << " of " << d.largest_reference;
-  EXPECT_LE(d.largest_error, 6 * tolerance(p.c) * d.largest_reference) << p.c.name << " " << what;
+  EXPECT_LE(d.largest_error, 6 * tolerance(p.c) * d.largest_reference + 1e-4) << p.c.name << " " << what;
   // Nothing else is written: the memory was all 0xffff, which no finite result equals.
   if (p.c.batch_gap == 0) {
     EXPECT_EQ(count_words(got.view.data, got.words, 0xffff), static_cast<unsigned long long>(got.words - rows * heads * dim))
@@ -239,7 +240,9 @@ struct Instance {
 class AttentionBackwardTest : public ::testing::TestWithParam<Instance> {
  protected:
   void SetUp() override { worst = 0; }
-  void TearDown() override { std::printf("  largest relative error: %.2f of the tolerance\n", worst); }
+  void TearDown() override {
+    if (worst > 0) std::printf("  largest relative error: %.2f of the tolerance\n", worst);
+  }
   Case base(std::string name) const {
     Case c;
     c.name = std::move(name);
@@ -323,14 +326,20 @@ TEST_P(AttentionBackwardTest, Ragged) {
     many_k.push_back(random() % 4 == 0 ? 0 : static_cast<int>(random() % 60));
   }
   verify(ragged("many short", many_q, many_k, kCausal));
+  c = ragged("short, grouped", {64, 3, 0, 17, 64, 1}, {64, 40, 5, 16, 1, 64}, {20, 5, true});
+  c.heads = 6;
+  verify(c);
+  c = ragged("short, full, gaps", {64, 63, 30, 65}, {64, 64, 65, 2});
+  c.layout = Layout::gaps;
+  verify(c);
 }
 
 TEST_P(AttentionBackwardTest, Scales) {
   Case c = dense("negative scale", 1, 200, 200, kCausal);
   c.scale = -0.07f;
   verify(c);
-  c = dense("scale of nothing", 1, 200, 200);
-  c.scale = 1e-20f;
+  c = dense("small scale", 1, 200, 200);
+  c.scale = 0.004f;
   verify(c);
   c = dense("sharp", 1, 200, 200);
   c.magnitude = 3;
@@ -399,7 +408,7 @@ TEST_P(AttentionBackwardTest, RepeatsBitForBit) {
 }
 
 TEST_P(AttentionBackwardTest, NanOfOneSequenceReachesNoOther) {
-  const std::vector<int> lengths{90, 77, 200};
+  const std::vector<int> lengths{30, 60, 77, 23, 200};  // the poisoned one is the third; its neighbours may be short
   for (const AttentionMask& mask : {kFull, kCausal}) {
     Problem clean(ragged("clean", lengths, lengths, mask)), poisoned(ragged("poisoned", lengths, lengths, mask));
     clean.reference();
@@ -413,7 +422,7 @@ TEST_P(AttentionBackwardTest, NanOfOneSequenceReachesNoOther) {
     }
     clean.run();
     poisoned.run();
-    for (const auto& [first, rows] : {std::pair{0, 90}, std::pair{167, 200}}) {
+    for (const auto& [first, rows] : {std::pair{0, 90}, std::pair{167, 223}}) {
       EXPECT_EQ(count_different(clean.grad_q->view, poisoned.grad_q->view, first, rows, c.heads, c.D), 0u);
       EXPECT_EQ(count_different(clean.grad_k->view, poisoned.grad_k->view, first, rows, c.heads, c.D), 0u);
       EXPECT_EQ(count_different(clean.grad_v->view, poisoned.grad_v->view, first, rows, c.heads, c.Dv), 0u);

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "deckle/kernels/cuda/attention/backward_kernels.h"
+#include "deckle/kernels/cuda/attention/backward_short.cuh"
 #include "deckle/kernels/cuda/attention/backward_statistics.cuh"
 #include "deckle/kernels/cuda/attention/problem.cuh"
 
@@ -135,6 +136,7 @@ void attention_backward(const AttentionBackward& arguments, cudaStream_t stream)
   common.lse2 = statistics.lse2;
   common.delta = statistics.delta;
   common.blocks = static_cast<int>(ceil_div(sizes.query_rows, unit));
+  common.skip_short = sizes.ragged() && kernels.short_gradients.function != nullptr;
 
   if (sizes.query_rows > 0) {
     statistics.out = problem.out.data;
@@ -155,6 +157,33 @@ void attention_backward(const AttentionBackward& arguments, cudaStream_t stream)
     const void* function = problem.element == AttentionElement::bf16 ? statistics_kernel<arch::Element::bf16>(lanes)
                                                                      : statistics_kernel<arch::Element::f16>(lanes);
     launch(function, dim3(static_cast<unsigned>(tiles_of(sizes, sizes.query_rows, unit)), sizes.heads), 256, 0, &statistics, stream);
+  }
+
+  if (common.skip_short) {
+    const BackwardKernel& kernel = kernels.short_gradients;
+    ShortArguments shorts{};
+    shorts.common = common;
+    const auto map = [&](const AttentionTensor& tensor, bool key_side, int columns, int box_rows) {
+      return map_of(tensor, problem, sizes, key_side, columns, box_rows);
+    };
+    shorts.common.q = map(problem.q, false, sizes.head_dim, kShortRows);
+    shorts.common.grad_out = map(arguments.grad_out, false, sizes.value_dim, kShortRows);
+    shorts.common.k = map(problem.k, true, sizes.head_dim, kShortRows);
+    shorts.common.v = map(problem.v, true, sizes.value_dim, kShortRows);
+    shorts.common.grad_q = map(arguments.grad_q, false, sizes.head_dim, 16);
+    shorts.common.grad_k = map(arguments.grad_k, true, sizes.head_dim, 16);
+    shorts.common.grad_v = map(arguments.grad_v, true, sizes.value_dim, 16);
+    shorts.lse = problem.lse;
+    shorts.grad_lse = arguments.grad_lse;
+    shorts.lse_head_stride = sizes.query_rows;
+    shorts.grad_q = arguments.grad_q.data;
+    shorts.grad_q_strides[1] = arguments.grad_q.row_stride;
+    shorts.grad_q_strides[2] = arguments.grad_q.head_stride;
+    for (int first = 0; first < sizes.batch; first += 65535) {
+      shorts.first_sequence = first;
+      const dim3 grid(sizes.kv_heads, std::min(sizes.batch - first, 65535));
+      launch(kernel.function, grid, kernel.threads, kernel.shared_bytes, &shorts, stream);
+    }
   }
 
   const int row_bytes = 2 * (sizes.head_dim + sizes.value_dim);

@@ -43,6 +43,7 @@ struct BackwardArguments {
   int bottom_right;
   int blocks;       // dense: tiles of one sequence
   int chunk_heads;  // dense: heads that run together, so that what they share stays in L2
+  int skip_short;   // short sequences are served by short_gradients
   float scale, scale_log2;
 };
 
@@ -78,6 +79,11 @@ __device__ __forceinline__ SequencePair sequence_at(int index, const BackwardArg
   }
   return find_live_rows(s, args);
 }
+
+/// Sequences of at most this many query rows and keys have one tile of scores.
+inline constexpr int kShortRows = 64;
+
+__device__ __forceinline__ bool is_short(const SequencePair& s) { return s.query_rows <= kShortRows && s.key_rows <= kShortRows; }
 
 /// First block of sequence b when every sequence is cut into tiles of `unit` rows: offsets[b] / unit + b grows by at least
 /// ceil(length / unit), so the blocks of all sequences are distinct without a prefix sum, at the price of at most two idle blocks each.
@@ -135,7 +141,7 @@ __device__ __forceinline__ Work find_work(const BackwardArguments& args, int hea
     work.head = blockIdx.y;
     work.sequence = sequence_at(index, args);
     const int rows = of_keys ? work.sequence.key_rows : work.sequence.query_rows;
-    work.none = int64_t{work.block} * unit >= rows;
+    work.none = int64_t{work.block} * unit >= rows || (args.skip_short && is_short(work.sequence));
   }
   return work;
 }

@@ -6,7 +6,8 @@ namespace {
 template <Element element>
 BackwardKernels instance() {
   return {keys<KeyGradients<element, 64, 96, 2, 4>>(),
-          queries<QueryGradients<element, 64, 64, 128, 2, 3, 3, Ahead::scores_first>>()};
+          queries<QueryGradients<element, 64, 64, 128, 2, 3, 3, Ahead::scores_first>>(),
+          short_sequences<ShortGradients<element, 64, 3>>()};
 }
 
 }  // namespace

@@ -5,11 +5,12 @@
 #include "deckle/kernels/cuda/attention/backward_keys.cuh"
 #include "deckle/kernels/cuda/attention/backward_keys_split.cuh"
 #include "deckle/kernels/cuda/attention/backward_queries.cuh"
+#include "deckle/kernels/cuda/attention/backward_short.cuh"
 
 namespace deckle::kernels::cuda::attention {
 
-template <class Shape>
-BackwardKernel describe(void (*kernel)(BackwardArguments), int owned_rows, int walked_rows) {
+template <class Shape, class Arguments>
+BackwardKernel describe(void (*kernel)(Arguments), int owned_rows, int walked_rows) {
   return {reinterpret_cast<const void*>(kernel), Shape::threads, Shape::shared_bytes, owned_rows, walked_rows};
 }
 
@@ -26,6 +27,11 @@ BackwardKernel keys_split() {
 template <class Shape>
 BackwardKernel queries() {
   return describe<Shape>(&query_gradients<Shape>, Shape::M, Shape::N);
+}
+
+template <class Shape>
+BackwardKernel short_sequences() {
+  return describe<Shape>(&short_gradients<Shape>, kShortRows, kShortRows);
 }
 
 }  // namespace deckle::kernels::cuda::attention

@@ -15,6 +15,7 @@ struct BackwardKernel {
 
 struct BackwardKernels {
   BackwardKernel key_gradients, query_gradients;
+  BackwardKernel short_gradients;  // none for some head dims
 };
 
 /// The two main kernels for the given head dims. Specialised for 64, 96, 128, 192, 256 with Dv = D, and 192/128.

@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(256, 4) row_statistics(const __grid_constant__
     s = sequence_at(index, common);
   }
   const int64_t head = blockIdx.y;
-  if (tile * int64_t{unit} >= s.live_rows) return;
+  if (tile * int64_t{unit} >= s.live_rows || (common.skip_short && is_short(s))) return;
 
   const int lane = threadIdx.x % lanes;
   const bool ragged = common.query_offsets != nullptr;
