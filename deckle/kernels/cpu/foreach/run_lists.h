@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "deckle/kernels/args/view.h"
+
+namespace deckle::kernels::cpu {
+
+inline constexpr int kMaxLists = 4;
+
+/// Works on `count` elements of every operand; the first ones are written as well as read.
+template <typename T>
+using RunStep = void (*)(int64_t count, T* const* operands, const double* numbers);
+
+/// One list op: its step in both precisions, and how many operands it writes.
+struct ListStep {
+  RunStep<float> f32;
+  RunStep<double> f64;
+  int written;
+};
+
+/// lists[j][i] is operand j of tensor i: contiguous, of one shape and dtype for all j. With threads; the cut depends on sizes alone.
+void run_lists(const ListStep& step, std::span<const std::span<const View>> lists, const double* numbers);
+
+}  // namespace deckle::kernels::cpu

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "deckle/base/parallel.h"
+#include "deckle/base/philox.h"
+
+namespace deckle::kernels::cpu {
+
+inline constexpr int64_t kWordsAtOnce = 2048;  // 8 KiB: stays in L1 with what is made of it
+
+/// words[4 i + j] = word j of block first + i, for `blocks` blocks.
+void philox_words(const PhiloxStream& stream, uint64_t first, int64_t blocks, uint32_t* words);
+
+/// Calls `body(begin, end, words)` with threads on ranges that cover [0, count); words[i - begin] is the word of element i. Ranges
+/// begin at multiples of 2,048.
+template <typename Body>
+void for_each_word(const PhiloxStream& stream, int64_t count, Body&& body) {
+  constexpr int64_t kPieces = 8;  // per range: 16,384 elements
+  parallel_for((count + kWordsAtOnce - 1) / kWordsAtOnce, kPieces, [&](int64_t first, int64_t last) {
+    alignas(64) uint32_t words[kWordsAtOnce];
+    for (int64_t piece = first; piece < last; ++piece) {
+      const int64_t begin = piece * kWordsAtOnce, end = std::min(begin + kWordsAtOnce, count);
+      philox_words(stream, static_cast<uint64_t>(begin / 4), (end - begin + 3) / 4, words);
+      body(begin, end, words);
+    }
+  });
+}
+
+}  // namespace deckle::kernels::cpu

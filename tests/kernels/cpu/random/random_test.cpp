@@ -1,0 +1,165 @@
+#include <gtest/gtest.h>
+
+#include <span>
+
+#include "deckle/base/error.h"
+#include "deckle/base/parallel.h"
+#include "deckle/base/philox.h"
+#include "deckle/kernels/args/context.h"
+#include "deckle/kernels/cpu/random/words.h"
+#include "tests/kernels/cpu/support/buffer.h"
+
+namespace deckle::kernels::cpu {
+void rand(const CpuContext&, std::span<const int64_t>, DType, PhiloxStream stream, const View& result);
+void randn(const CpuContext&, std::span<const int64_t>, DType, PhiloxStream stream, const View& result);
+void randint(const CpuContext&, int64_t low, int64_t high, std::span<const int64_t>, PhiloxStream stream, const View& result);
+void bernoulli(const CpuContext&, const View& self, PhiloxStream stream, const View& result);
+void dropout_masked(const CpuContext&, const View& self, double p, PhiloxStream stream, const View& out, const View& mask);
+}  // namespace deckle::kernels::cpu
+
+namespace deckle {
+namespace {
+
+using namespace kernels::cpu;
+using testing::Buffer;
+using testing::poisoned;
+using testing::random_normal;
+using testing::values;
+
+constexpr int64_t kMany = 200003;
+
+double mean(const std::vector<double>& x) {
+  double sum = 0;
+  for (const double value : x) sum += value;
+  return sum / static_cast<double>(x.size());
+}
+
+double moment(const std::vector<double>& x, int power) {
+  double sum = 0;
+  for (const double value : x) sum += std::pow(value, power);
+  return sum / static_cast<double>(x.size());
+}
+
+TEST(Philox, GivesTheWordsOfItsAuthors) {
+  const Philox<10>::Words zero = Philox<10>::generate({0, 0, 0, 0}, 0, 0);
+  EXPECT_EQ(zero, (Philox<10>::Words{0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u}));
+  const Philox<10>::Words ones = Philox<10>::generate({~0u, ~0u, ~0u, ~0u}, ~0u, ~0u);
+  EXPECT_EQ(ones, (Philox<10>::Words{0x408f276du, 0x41c83b0eu, 0xa20bc7c6u, 0x6d5451fdu}));
+}
+
+TEST(Philox, VectorsEqualSingleBlocksAlsoAcrossTheCarry) {
+  for (const uint64_t offset : {uint64_t{0}, uint64_t{12345}, (uint64_t{1} << 32) - 23, (uint64_t{7} << 32) - 16, ~uint64_t{0} - 5}) {
+    const PhiloxStream stream{testing::engine()(), offset};
+    for (const int64_t blocks : {1, 3, 16, 37}) {
+      std::vector<uint32_t> words(static_cast<size_t>(4 * blocks));
+      philox_words(stream, 2, blocks, words.data());
+      for (int64_t i = 0; i < 4 * blocks; ++i) {
+        ASSERT_EQ(words[static_cast<size_t>(i)], stream.block(static_cast<uint64_t>(2 + i / 4))[static_cast<size_t>(i % 4)]) << offset << " " << i;
+      }
+    }
+  }
+}
+
+TEST(Rand, IsUniformBelowOneInEveryDType) {
+  for (const DType dtype : {DType::float16, DType::bfloat16, DType::float32, DType::float64}) {
+    const Buffer result = poisoned({kMany}, dtype);
+    kernels::cpu::rand({}, {}, dtype, {testing::engine()(), 0}, result.view);
+    const std::vector<double> x = values(result.view);
+    const auto [low, high] = std::minmax_element(x.begin(), x.end());
+    EXPECT_GE(*low, 0);
+    EXPECT_LT(*high, 1);
+    EXPECT_NEAR(mean(x), dtype == DType::bfloat16 ? 0.498 : 0.5, 0.004);
+    EXPECT_NEAR(moment(x, 2), dtype == DType::bfloat16 ? 0.3314 : 1.0 / 3, 0.004);
+  }
+}
+
+TEST(Randn, HasTheMomentsOfTheStandardNormal) {
+  for (const DType dtype : {DType::bfloat16, DType::float32, DType::float64}) {
+    const Buffer result = poisoned({kMany}, dtype);
+    randn({}, {}, dtype, {testing::engine()(), 5}, result.view);
+    const std::vector<double> x = values(result.view);
+    EXPECT_NEAR(mean(x), 0, 0.012);
+    EXPECT_NEAR(moment(x, 2), 1, 0.02);
+    EXPECT_NEAR(moment(x, 3), 0, 0.05);
+    EXPECT_NEAR(moment(x, 4), 3, 0.15);
+    double lag = 0;
+    for (size_t i = 1; i < x.size(); ++i) lag += x[i] * x[i - 1];
+    EXPECT_NEAR(lag / static_cast<double>(x.size()), 0, 0.012);
+  }
+}
+
+TEST(Randint, CoversItsRangeEvenly) {
+  const Buffer result = poisoned({kMany}, DType::int64);
+  randint({}, -2, 5, {}, {testing::engine()(), 0}, result.view);
+  std::vector<int> counts(7, 0);
+  for (const double value : values(result.view)) {
+    ASSERT_TRUE(value >= -2 && value < 5);
+    ++counts[static_cast<size_t>(value + 2)];
+  }
+  for (const int count : counts) EXPECT_NEAR(count, kMany / 7.0, 1000);
+  EXPECT_THROW(randint({}, 3, 3, {}, {}, result.view), Error);
+}
+
+TEST(Dropout, KeepsScalesAndReportsTheMask) {
+  for (const DType dtype : {DType::float16, DType::bfloat16, DType::float32, DType::float64}) {
+    for (const double p : {0.0, 0.3, 1.0}) {
+      const Buffer self = random_normal({kMany}, dtype), out = poisoned({kMany}, dtype), mask = poisoned({kMany}, DType::bool_);
+      const PhiloxStream stream{testing::engine()(), 17};
+      dropout_masked({}, self.view, p, stream, out.view, mask.view);
+      const std::vector<double> x = values(self.view), y = values(out.view), kept = values(mask.view);
+      for (size_t i = 0; i < x.size(); ++i) {
+        const uint32_t word = stream.block(i / 4)[i % 4];
+        ASSERT_EQ(kept[i], word >= p * 0x1p32 ? 1 : 0);
+        ASSERT_NEAR(y[i], kept[i] != 0 ? x[i] / (1 - p) : 0, 0.02 * std::abs(x[i])) << i;
+      }
+      EXPECT_NEAR(mean(kept), 1 - p, 0.006);
+    }
+  }
+}
+
+TEST(Bernoulli, FollowsEachProbability) {
+  Buffer p = random_normal({3}, DType::float32);
+  for (int i = 0; i < 3; ++i) testing::store(p.view.data, DType::float32, i, i * 0.5);
+  const Buffer result = poisoned({3}, DType::float32);
+  double sum = 0;
+  for (uint64_t round = 0; round < 4000; ++round) {
+    bernoulli({}, p.view, {99, round}, result.view);
+    const std::vector<double> x = values(result.view);
+    ASSERT_EQ(x[0], 0);
+    ASSERT_EQ(x[2], 1);
+    sum += x[1];
+  }
+  EXPECT_NEAR(sum / 4000, 0.5, 0.04);
+}
+
+TEST(Random, NumbersDependOnNeitherThreadsNorPositionInTheCall) {
+  const int before = num_threads();
+  std::vector<unsigned char> normal, uniform;
+  for (const int threads : {1, 2, 3, 8, 16, 32}) {
+    set_num_threads(threads);
+    const Buffer a = poisoned({kMany}, DType::float32), b = poisoned({kMany}, DType::float32);
+    randn({}, {}, DType::float32, {4, 2}, a.view);
+    kernels::cpu::rand({}, {}, DType::float32, {4, 2}, b.view);
+    if (normal.empty()) normal = testing::bytes(a), uniform = testing::bytes(b);
+    EXPECT_EQ(normal, testing::bytes(a));
+    EXPECT_EQ(uniform, testing::bytes(b));
+  }
+  set_num_threads(before);
+  const Buffer few = poisoned({7}, DType::float32);
+  randn({}, {}, DType::float32, {4, 2}, few.view);
+  EXPECT_EQ(testing::bytes(few), std::vector<unsigned char>(normal.begin(), normal.begin() + 28));
+}
+
+TEST(Random, NumbersAreTheSameOnEveryInstructionSet) {
+  const Buffer result = poisoned({5}, DType::float64);
+  randn({}, {}, DType::float64, {2024, 6}, result.view);
+  const std::vector<double> x = values(result.view);
+  const PhiloxStream stream{2024, 6};
+  const Philox<10>::Words first = stream.block(0);
+  const double u = (first[0] + 1.0) * 0x1p-32, angle = first[1] * 0x1p-32 * 2 * M_PI;
+  EXPECT_DOUBLE_EQ(x[0], std::sqrt(-2 * std::log(u)) * std::cos(angle));
+  EXPECT_DOUBLE_EQ(x[1], std::sqrt(-2 * std::log(u)) * std::sin(angle));
+}
+
+}  // namespace
+}  // namespace deckle
