@@ -1,0 +1,127 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "deckle/base/error.h"
+#include "deckle/base/parallel.h"
+#include "deckle/kernels/args/context.h"
+#include "tests/kernels/cpu/support/buffer.h"
+
+namespace deckle::kernels::cpu {
+void cross_entropy_rows(const CpuContext&, const View& input, const View& target, int64_t ignore_index, double label_smoothing, const View& loss,
+                        const View& lse);
+void cross_entropy_rows_backward(const CpuContext&, const View& loss_gradient, const View& lse_gradient, const View& input, const View& target,
+                                 const View& lse, int64_t ignore_index, double label_smoothing, const View& result);
+void cross_entropy_rows_jvp(const CpuContext&, const View& tangent, const View& input, const View& target, const View& lse, int64_t ignore_index,
+                            double label_smoothing, const View& loss, const View& lse_tangent);
+}  // namespace deckle::kernels::cpu
+
+namespace deckle {
+namespace {
+
+using testing::Buffer;
+using testing::expect_close;
+using testing::poisoned;
+using testing::random_integers;
+using testing::random_normal;
+using testing::values;
+
+constexpr int64_t kIgnored = 2;  // one of the classes, so that some rows are ignored
+
+struct Case {
+  int64_t rows, classes;
+  double smoothing;
+};
+
+constexpr Case kCases[] = {{1, 1, 0.0}, {7, 3, 0.0}, {5, 4, 0.1}, {33, 257, 0.2}, {3, 5000, 1.0}, {0, 9, 0.0}};
+
+/// Everything by the definitions, in double.
+struct Naive {
+  std::vector<double> loss, lse, gradient, loss_tangent, lse_tangent;
+
+  Naive(const Case& c, const std::vector<double>& x, const std::vector<double>& target, const std::vector<double>& loss_gradient,
+        const std::vector<double>& lse_gradient, const std::vector<double>& tangent) {
+    for (int64_t r = 0; r < c.rows; ++r) {
+      const auto row = static_cast<size_t>(r);
+      const double* const logits = x.data() + r * c.classes;
+      double total = 0;
+      for (int64_t j = 0; j < c.classes; ++j) total += std::exp(logits[j]);
+      const double log_total = std::log(total), counts = target[row] != kIgnored;
+      double value = log_total, along = 0, mean = 0;
+      for (int64_t j = 0; j < c.classes; ++j) {
+        const double q = (1 - c.smoothing) * (j == static_cast<int64_t>(target[row])) + c.smoothing / static_cast<double>(c.classes);
+        const double p = logits[j] == -INFINITY ? 0 : std::exp(logits[j] - log_total);
+        if (q != 0) value -= q * logits[j];
+        gradient.push_back((loss_gradient[row] * counts + lse_gradient[row]) * p - loss_gradient[row] * counts * q);
+        along -= q * tangent[row * static_cast<size_t>(c.classes) + static_cast<size_t>(j)];
+        mean += p * tangent[row * static_cast<size_t>(c.classes) + static_cast<size_t>(j)];
+      }
+      loss.push_back(counts * value);
+      lse.push_back(log_total);
+      loss_tangent.push_back(counts * (mean + along));
+      lse_tangent.push_back(mean);
+    }
+  }
+};
+
+TEST(CrossEntropy, EqualsTheDefinitionInEveryFloatingType) {
+  for (const DType dtype : {DType::float64, DType::float32, DType::bfloat16, DType::float16}) {
+    for (const Case& c : kCases) {
+      SCOPED_TRACE(fmt::format("{} [{}, {}] smoothing {}", name(dtype), c.rows, c.classes, c.smoothing));
+      const DType statistics = dtype == DType::float64 ? DType::float64 : DType::float32;
+      const Buffer x = random_normal({c.rows, c.classes}, dtype), tangent = random_normal({c.rows, c.classes}, dtype);
+      const Buffer target = random_integers({c.rows}, DType::int64, 0, c.classes);
+      const Buffer loss_gradient = random_normal({c.rows}, dtype), lse_gradient = random_normal({c.rows}, statistics);
+      const Naive want(c, values(x.view), values(target.view), values(loss_gradient.view), values(lse_gradient.view), values(tangent.view));
+      const double tolerance = dtype == DType::float64 ? 1e-12 : dtype == DType::float32 ? 2e-6 : dtype == DType::float16 ? 2e-3 : 1e-2;
+
+      const Buffer loss = poisoned({c.rows}, dtype), lse = poisoned({c.rows}, statistics);
+      kernels::cpu::cross_entropy_rows({}, x.view, target.view, kIgnored, c.smoothing, loss.view, lse.view);
+      expect_close(loss.view, want.loss, tolerance);
+      expect_close(lse.view, want.lse, statistics == DType::float64 ? 1e-12 : 2e-6);
+
+      const Buffer gradient = poisoned({c.rows, c.classes}, dtype);
+      kernels::cpu::cross_entropy_rows_backward({}, loss_gradient.view, lse_gradient.view, x.view, target.view, lse.view, kIgnored, c.smoothing,
+                                                gradient.view);
+      expect_close(gradient.view, want.gradient, tolerance);
+
+      const Buffer loss_tangent = poisoned({c.rows}, dtype), lse_tangent = poisoned({c.rows}, statistics);
+      kernels::cpu::cross_entropy_rows_jvp({}, tangent.view, x.view, target.view, lse.view, kIgnored, c.smoothing, loss_tangent.view,
+                                           lse_tangent.view);
+      expect_close(loss_tangent.view, want.loss_tangent, tolerance);
+      expect_close(lse_tangent.view, want.lse_tangent, tolerance);
+    }
+  }
+}
+
+TEST(CrossEntropy, LargeLogitsDoNotOverflow) {
+  const Buffer x = random_normal({1, 4}, DType::float32), target = random_integers({1}, DType::int64, 0, 1);
+  const float logits[] = {1e4f, -1e4f, 9.999e3f, 0};
+  std::copy(logits, logits + 4, x.view.ptr<float>());
+  const Buffer loss = poisoned({1}, DType::float32), lse = poisoned({1}, DType::float32);
+  kernels::cpu::cross_entropy_rows({}, x.view, target.view, -100, 0, loss.view, lse.view);
+  EXPECT_NEAR(loss.view.ptr<float>()[0], std::log1p(std::exp(-1.0)), 1e-3);
+}
+
+TEST(CrossEntropy, AnIgnoredRowMayHoldNan) {
+  const Buffer x = random_normal({2, 3}, DType::float64), target = random_integers({2}, DType::int64, 0, 1);
+  target.view.ptr<int64_t>()[0] = -100;
+  x.view.ptr<double>()[0] = NAN;
+  const Buffer loss = poisoned({2}, DType::float64), lse = poisoned({2}, DType::float64), gradient = poisoned({2, 3}, DType::float64);
+  kernels::cpu::cross_entropy_rows({}, x.view, target.view, -100, 0, loss.view, lse.view);
+  EXPECT_EQ(loss.view.ptr<double>()[0], 0);
+  const Buffer ones = random_integers({2}, DType::float64, 1, 2), zeros = random_integers({2}, DType::float64, 0, 1);
+  kernels::cpu::cross_entropy_rows_backward({}, ones.view, zeros.view, x.view, target.view, lse.view, -100, 0, gradient.view);
+  for (int j = 0; j < 3; ++j) EXPECT_EQ(gradient.view.ptr<double>()[j], 0);
+  EXPECT_TRUE(std::isfinite(gradient.view.ptr<double>()[4]));
+}
+
+TEST(CrossEntropy, AClassThatDoesNotExistIsAnError) {
+  const Buffer x = random_normal({2, 3}, DType::float32), target = random_integers({2}, DType::int64, 3, 4);
+  const Buffer loss = poisoned({2}, DType::float32), lse = poisoned({2}, DType::float32);
+  EXPECT_THROW(kernels::cpu::cross_entropy_rows({}, x.view, target.view, -100, 0, loss.view, lse.view), Error);
+}
+
+}  // namespace
+}  // namespace deckle
