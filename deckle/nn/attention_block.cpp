@@ -1,0 +1,61 @@
+#include "deckle/nn/attention_block.h"
+
+#include "deckle/base/check.h"
+#include "deckle/ops/generated/shape.h"
+
+namespace deckle::nn {
+
+namespace {
+
+int64_t kv_heads_of(const SelfAttentionOptions& options) { return options.kv_heads == 0 ? options.heads : options.kv_heads; }
+
+const SelfAttentionOptions& checked(const SelfAttentionOptions& options) {
+  check(options.heads >= 1 && options.width >= 1 && options.width % options.heads == 0, "width {} is no multiple of {} heads", options.width, options.heads);
+  check((options.width / options.heads) % 2 == 0, "rotary positions need an even head size, got {} ({} / {} heads)", options.width / options.heads,
+        options.width, options.heads);
+  check(kv_heads_of(options) >= 1 && options.heads % kv_heads_of(options) == 0, "{} heads are no multiple of {} key and value heads", options.heads,
+        kv_heads_of(options));
+  return options;
+}
+
+}  // namespace
+
+SelfAttention::SelfAttention(const SelfAttentionOptions& options, Generator& generator)
+    : query({.in = checked(options).width, .out = options.width}, generator),
+      key({.in = options.width, .out = options.width / options.heads * kv_heads_of(options)}, generator),
+      value({.in = options.width, .out = options.width / options.heads * kv_heads_of(options)}, generator),
+      out({.in = options.width, .out = options.width, .scale = options.out_scale}, generator),
+      head_dim_(options.width / options.heads) {}
+
+Tensor SelfAttention::operator()(const Tensor& x, const RotaryAngles& angles, KeyValueCache::Layer& cache, int64_t length) const {
+  const int64_t total = length + x.size(1);
+  slice(cache.keys, 1, length, total).copy_(rotate(split_heads(key(x)), angles));
+  slice(cache.values, 1, length, total).copy_(split_heads(value(x)));
+  const Tensor q = rotate(split_heads(query(x)), angles);
+  // Bottom-right aligned: the last query sees the last key, so the same mask serves a prompt and a single step.
+  return out(merge_heads(attention(q, slice(cache.keys, 1, 0, total), slice(cache.values, 1, 0, total), {.mask = masks::causal()})));
+}
+
+void SelfAttention::visit(StateVisitor& visitor) {
+  visitor.child("query", query);
+  visitor.child("key", key);
+  visitor.child("value", value);
+  visitor.child("out", out);
+}
+
+Tensor SelfAttention::split_heads(const Tensor& x) const {
+  Dims sizes(x.sizes());
+  const int64_t heads = sizes.back() / head_dim_;
+  sizes.back() = heads;
+  sizes.push_back(head_dim_);
+  return view(x, sizes);
+}
+
+Tensor SelfAttention::merge_heads(const Tensor& x) const {
+  Dims sizes(x.sizes());
+  sizes.pop_back();
+  sizes.back() *= head_dim_;
+  return view(x, sizes);
+}
+
+}  // namespace deckle::nn

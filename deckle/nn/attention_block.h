@@ -1,0 +1,54 @@
+#pragma once
+
+#include "deckle/attention/attention.h"
+#include "deckle/nn/cache.h"
+#include "deckle/nn/linear.h"
+#include "deckle/nn/module.h"
+#include "deckle/nn/rotary.h"
+
+namespace deckle::nn {
+
+struct SelfAttentionOptions {
+  int64_t width = 0;
+  int64_t heads = 1;
+  int64_t kv_heads = 0;  // 0: as many as heads; else a divisor of heads
+  double out_scale = 1;  // of the starting values of the last product
+};
+
+/// Causal self-attention with rotary positions.
+class SelfAttention final : public Module {
+ public:
+  SelfAttention(const SelfAttentionOptions& options, Generator& generator);
+
+  /// x [B, L, width], ragged or not.
+  template <TensorLike X>
+  X operator()(const X& x, const RotaryAngles& angles) const {
+    const X q = rotate(split_heads(query(x)), angles);
+    const X k = rotate(split_heads(key(x)), angles);
+    return out(merge_heads(attention(q, k, split_heads(value(x)), {.mask = masks::causal()})));
+  }
+
+  /// As above for the positions after those in the cache, to which it adds x's at [length, length + L); `angles` are theirs.
+  Tensor operator()(const Tensor& x, const RotaryAngles& angles, KeyValueCache::Layer& cache, int64_t length) const;
+
+  void visit(StateVisitor& visitor) override;
+
+  int64_t kv_heads() const { return key.weight.size(0) / head_dim_; }
+  int64_t head_dim() const { return head_dim_; }
+
+  Linear query;
+  Linear key;
+  Linear value;
+  Linear out;
+
+ private:
+  /// [..., heads * D] -> [..., heads, D], and back.
+  Tensor split_heads(const Tensor& x) const;
+  NestedTensor split_heads(const NestedTensor& x) const { return {split_heads(x.values()), x.ragged()}; }
+  Tensor merge_heads(const Tensor& x) const;
+  NestedTensor merge_heads(const NestedTensor& x) const { return {merge_heads(x.values()), x.ragged()}; }
+
+  int64_t head_dim_;
+};
+
+}  // namespace deckle::nn

@@ -1,0 +1,112 @@
+#include "deckle/nn/decoder.h"
+
+#include <cmath>
+
+#include "deckle/autograd/grad_mode.h"
+#include "deckle/base/check.h"
+#include "deckle/core/tensor_impl.h"
+#include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/index.h"
+#include "deckle/ops/generated/loss.h"
+#include "deckle/ops/generated/shape.h"
+
+namespace deckle::nn {
+
+namespace {
+
+/// Residual branches start smaller in deep models, so that the sum of all of them does not. Radford et al., 2019.
+double branch_scale(const DecoderOptions& options) { return 1 / std::sqrt(2.0 * static_cast<double>(options.depth)); }
+
+int64_t hidden_of(const DecoderOptions& options) {
+  return options.hidden > 0 ? options.hidden : (options.width * 8 / 3 + 31) / 32 * 32;
+}
+
+const DecoderOptions& checked(const DecoderOptions& options) {
+  check(options.vocab >= 1 && options.width >= 1 && options.depth >= 0 && options.heads >= 1,
+        "DecoderOptions: vocab {}, width {}, depth {}, heads {} (expected 1 or more, depth 0 or more)", options.vocab, options.width, options.depth, options.heads);
+  check(options.width % options.heads == 0, "DecoderOptions: width {} is no multiple of {} heads", options.width, options.heads);
+  return options;
+}
+
+/// Indices of the rows of all components but their first (`from` = 1) or last (`from` = 0) row.
+Tensor shifted_rows(const RaggedShape& shape, int64_t count, int64_t from) {
+  const Tensor rows = empty({count}, DType::int64);
+  auto* row = rows.data<int64_t>();
+  for (int64_t b = 0; b < shape.components(); ++b) {
+    for (int64_t i = 0; i + 1 < shape.size(b); ++i) *row++ = shape.offsets()[static_cast<size_t>(b)] + i + from;
+  }
+  return rows;
+}
+
+}  // namespace
+
+DecoderBlock::DecoderBlock(const DecoderOptions& options, Generator& generator)
+    : attention_norm(options.width),
+      attention({.width = options.width, .heads = options.heads, .kv_heads = options.kv_heads, .out_scale = branch_scale(options)}, generator),
+      feed_forward_norm(options.width),
+      feed_forward(options.width, hidden_of(options), branch_scale(options), generator) {}
+
+void DecoderBlock::visit(StateVisitor& visitor) {
+  visitor.child("attention_norm", attention_norm);
+  visitor.child("attention", attention);
+  visitor.child("feed_forward_norm", feed_forward_norm);
+  visitor.child("feed_forward", feed_forward);
+}
+
+DecoderLM::DecoderLM(const DecoderOptions& options) : DecoderLM(checked(options), Generator(options.seed)) {}
+
+DecoderLM::DecoderLM(const DecoderOptions& options, Generator generator)
+    : embedding(options.vocab, options.width, 1 / std::sqrt(static_cast<double>(options.width)), generator),
+      norm(options.width),
+      head({.in = options.width, .out = options.vocab, .scale = 0.5}, generator),
+      options_(options),
+      rotary_(options.width / options.heads, options.rotary_base) {
+  for (int64_t i = 0; i < options.depth; ++i) blocks.emplace_back(options, generator);
+}
+
+void DecoderLM::visit(StateVisitor& visitor) {
+  visitor.child("embedding", embedding);
+  visitor.children("blocks", blocks);
+  visitor.child("norm", norm);
+  visitor.child("head", head);
+}
+
+int64_t predicted_symbols(const NestedTensor& symbols) {
+  check(symbols.ragged_dims() == 1 && symbols.values().dim() == 1, "expected symbols [B, ragged], got {}", to_string(symbols));
+  int64_t count = 0;
+  for (const int64_t length : symbols.ragged()->sizes()) count += std::max<int64_t>(length - 1, 0);
+  return count;
+}
+
+Tensor DecoderLM::loss(const NestedTensor& symbols) const {
+  const int64_t count = predicted_symbols(symbols);
+  check(count > 0, "the loss needs a component of two symbols or more");
+  const RaggedShape& shape = *symbols.ragged();
+  std::vector<int64_t> lengths(shape.sizes().begin(), shape.sizes().end());
+  for (int64_t& length : lengths) length = std::max<int64_t>(length - 1, 0);
+  const Tensor inputs = index_select(symbols.values(), 0, shifted_rows(shape, count, 0));
+  const Tensor targets = index_select(symbols.values(), 0, shifted_rows(shape, count, 1));
+  return cross_entropy((*this)(NestedTensor(inputs, Ragged::from_lengths(lengths))).values(), targets);
+}
+
+KeyValueCache DecoderLM::make_cache(int64_t batch, int64_t capacity) const {
+  KeyValueCache cache;
+  for (const DecoderBlock& block : blocks) {
+    const int64_t sizes[] = {batch, capacity, block.attention.kv_heads(), block.attention.head_dim()};
+    cache.layers.push_back({zeros(sizes, dtype()), zeros(sizes, dtype())});
+  }
+  return cache;
+}
+
+Tensor DecoderLM::next_logits(const Tensor& symbols, KeyValueCache& cache) const {
+  check(symbols.dim() == 2 && symbols.size(1) >= 1, "next_logits needs symbols [B, L] with L >= 1, got shape {}", to_string(symbols.sizes()));
+  check(cache.layers.size() == blocks.size(), "the cache has {} layers, the model {}", cache.layers.size(), blocks.size());
+  const NoGrad no_grad;
+  const RotaryAngles angles = rotary_.angles(symbols, dtype(), cache.length);
+  Tensor x = embedding(symbols);
+  for (size_t i = 0; i < blocks.size(); ++i) x = blocks[i](x, angles, cache.layers[i], cache.length);
+  cache.length += symbols.size(1);
+  return head(norm(select(x, 1, -1)));
+}
+
+}  // namespace deckle::nn

@@ -1,0 +1,91 @@
+#pragma once
+
+#include "deckle/nested/generated/pointwise.h"
+#include "deckle/nn/attention_block.h"
+#include "deckle/nn/embedding.h"
+#include "deckle/nn/feed_forward.h"
+#include "deckle/nn/norm.h"
+#include "deckle/ops/generated/pointwise.h"
+
+namespace deckle::nn {
+
+struct DecoderOptions {
+  int64_t vocab = 256;
+  int64_t width = 256;
+  int64_t depth = 4;
+  int64_t heads = 4;
+  int64_t kv_heads = 0;  // 0: as many as heads
+  int64_t hidden = 0;    // of the feed-forward blocks; 0: 8/3 of the width, up to a multiple of 32
+  double rotary_base = 10'000;
+  uint64_t seed = 1;     // of the starting values
+};
+
+/// x + attention(norm(x)), then x + feed_forward(norm(x)).
+class DecoderBlock final : public Module {
+ public:
+  DecoderBlock(const DecoderOptions& options, Generator& generator);
+
+  template <TensorLike X>
+  X operator()(const X& x, const RotaryAngles& angles) const {
+    return add_feed_forward(add(x, attention(attention_norm(x), angles)));
+  }
+  Tensor operator()(const Tensor& x, const RotaryAngles& angles, KeyValueCache::Layer& cache, int64_t length) const {
+    return add_feed_forward(add(x, attention(attention_norm(x), angles, cache, length)));
+  }
+
+  void visit(StateVisitor& visitor) override;
+
+  RMSNorm attention_norm;
+  SelfAttention attention;
+  RMSNorm feed_forward_norm;
+  SwiGLU feed_forward;
+
+ private:
+  template <TensorLike X>
+  X add_feed_forward(const X& x) const {
+    return add(x, feed_forward(feed_forward_norm(x)));
+  }
+};
+
+/// A decoder-only transformer over symbols: embedding, blocks, norm, logits. Called on [B, L] integers, ragged or not, it
+/// gives logits [B, L, vocab] of the symbol after each.
+class DecoderLM final : public Module {
+ public:
+  explicit DecoderLM(const DecoderOptions& options = {});
+
+  template <TensorLike X>
+  X operator()(const X& symbols) const {
+    const RotaryAngles angles = rotary_.angles(symbols, dtype());
+    X x = embedding(symbols);
+    for (const DecoderBlock& block : blocks) x = block(x, angles);
+    return head(norm(x));
+  }
+
+  /// Mean cross entropy, in nats, of every symbol but each component's first, given those before it.
+  Tensor loss(const NestedTensor& symbols) const;
+
+  /// An empty cache with room for `capacity` positions of `batch` sequences.
+  KeyValueCache make_cache(int64_t batch, int64_t capacity) const;
+  /// Logits [B, vocab] after `symbols` [B, L], which follow what the cache has seen and join it. Without gradients.
+  Tensor next_logits(const Tensor& symbols, KeyValueCache& cache) const;
+
+  const DecoderOptions& options() const { return options_; }
+  DType dtype() const { return embedding.weight.dtype(); }
+  void visit(StateVisitor& visitor) override;
+
+  Embedding embedding;
+  std::vector<DecoderBlock> blocks;
+  RMSNorm norm;
+  Linear head;
+
+ private:
+  DecoderLM(const DecoderOptions& options, Generator generator);
+
+  DecoderOptions options_;
+  Rotary rotary_;
+};
+
+/// Number of symbols that DecoderLM::loss is a mean over.
+int64_t predicted_symbols(const NestedTensor& symbols);
+
+}  // namespace deckle::nn

@@ -1,0 +1,23 @@
+#include "deckle/nn/init.h"
+
+#include "deckle/autograd/grad_mode.h"
+#include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/random.h"
+
+namespace deckle::nn {
+
+Tensor normal_parameter(Ints sizes, double deviation, Generator& generator) {
+  const NoGrad no_grad;
+  const Tensor values = mul(randn(sizes, DType::float32, &generator), deviation);
+  values.requires_grad_();
+  return values;
+}
+
+Tensor constant_parameter(Ints sizes, double value) {
+  const Tensor values = full(sizes, value);
+  values.requires_grad_();
+  return values;
+}
+
+}  // namespace deckle::nn

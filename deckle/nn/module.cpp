@@ -1,0 +1,61 @@
+#include "deckle/nn/module.h"
+
+#include "deckle/autograd/grad_mode.h"
+#include "deckle/base/check.h"
+
+namespace deckle::nn {
+
+void StateVisitor::child(const std::string& name, Module& module) {
+  const std::string before = prefix_;
+  prefix_ += name + ".";
+  module.visit(*this);
+  prefix_ = before;
+}
+
+std::vector<NamedParameter> Module::named_parameters() const {
+  std::vector<NamedParameter> parameters;
+  const auto collect = [](void* context, const std::string& name, Tensor& tensor) {
+    static_cast<std::vector<NamedParameter>*>(context)->push_back({name, tensor});
+  };
+  StateVisitor visitor(collect, &parameters);
+  // Listing changes nothing; it is not const only so that visitors may also replace parameters.
+  const_cast<Module*>(this)->visit(visitor);
+  return parameters;
+}
+
+std::vector<Tensor> Module::parameters() const {
+  std::vector<Tensor> tensors;
+  for (const NamedParameter& parameter : named_parameters()) tensors.push_back(parameter.tensor);
+  return tensors;
+}
+
+int64_t Module::parameter_count() const {
+  int64_t count = 0;
+  for (const Tensor& tensor : parameters()) count += tensor.numel();
+  return count;
+}
+
+std::map<std::string, Tensor> Module::state() const {
+  std::map<std::string, Tensor> state;
+  for (const NamedParameter& parameter : named_parameters()) {
+    check(state.emplace(parameter.name, parameter.tensor.detach()).second, "two parameters are named \"{}\"", parameter.name);
+  }
+  return state;
+}
+
+void Module::load_state(const std::map<std::string, Tensor>& state) const {
+  const std::map<std::string, Tensor> own = this->state();
+  for (const auto& [name, tensor] : state) check(own.contains(name), "load_state: the model has no parameter \"{}\"", name);
+  for (const auto& [name, parameter] : own) {
+    const auto found = state.find(name);
+    check(found != state.end(), "load_state: the parameter \"{}\" is missing", name);
+    const Tensor& given = found->second;
+    check(given.defined() && given.sizes() == parameter.sizes() && given.dtype() == parameter.dtype(),
+          "load_state: the parameter \"{}\" is {} {}, the model's is {} {}", name, given.defined() ? to_string(given.sizes()) : "undefined",
+          given.defined() ? deckle::name(given.dtype()) : "", to_string(parameter.sizes()), deckle::name(parameter.dtype()));
+  }
+  const NoGrad no_grad;
+  for (const auto& [name, parameter] : own) parameter.copy_(state.at(name));
+}
+
+}  // namespace deckle::nn

@@ -1,0 +1,58 @@
+#include "deckle/nn/rotary.h"
+
+#include <cmath>
+#include <numeric>
+
+#include "deckle/base/check.h"
+#include "deckle/core/tensor_impl.h"
+#include "deckle/ops/generated/position.h"
+#include "deckle/ops/generated/shape.h"
+
+namespace deckle::nn {
+
+Rotary::Rotary(int64_t head_dim, double base) : head_dim_(head_dim), base_(base) {
+  check(head_dim >= 2 && head_dim % 2 == 0, "rotary positions need an even head size, got {}", head_dim);
+}
+
+RotaryAngles Rotary::angles(const NestedTensor& batch, DType dtype) const {
+  check(batch.ragged_dims() == 1, "rotary positions need one ragged dim, got {}", batch.ragged_dims());
+  const RaggedShape& shape = *batch.ragged();
+  const Tensor positions = empty({shape.rows()}, DType::int64);
+  auto* position = positions.data<int64_t>();
+  for (int64_t b = 0; b < shape.components(); ++b) {
+    std::iota(position, position + shape.size(b), 0);
+    position += shape.size(b);
+  }
+  return with_table(positions, shape.max_size(), dtype);
+}
+
+RotaryAngles Rotary::angles(const Tensor& batch, DType dtype, int64_t first) const {
+  check(batch.dim() >= 2, "rotary positions need a batch [B, L, ...], got shape {}", to_string(batch.sizes()));
+  const Tensor positions = empty({batch.size(0), batch.size(1)}, DType::int64);
+  for (int64_t b = 0; b < batch.size(0); ++b) {
+    auto* row = positions.data<int64_t>() + b * batch.size(1);
+    std::iota(row, row + batch.size(1), first);
+  }
+  return with_table(positions, first + batch.size(1), dtype);
+}
+
+RotaryAngles Rotary::with_table(Tensor positions, int64_t count, DType dtype) const {
+  const int64_t half = head_dim_ / 2;
+  const Tensor cosines = empty({count, half}, DType::float64);
+  const Tensor sines = empty({count, half}, DType::float64);
+  for (int64_t i = 0; i < half; ++i) {
+    const double speed = std::pow(base_, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim_));
+    for (int64_t at = 0; at < count; ++at) {
+      const double angle = static_cast<double>(at) * speed;
+      cosines.data<double>()[at * half + i] = std::cos(angle);
+      sines.data<double>()[at * half + i] = std::sin(angle);
+    }
+  }
+  return {std::move(positions), to(cosines, dtype), to(sines, dtype)};
+}
+
+Tensor rotate(const Tensor& x, const RotaryAngles& angles) { return rotary(x, angles.positions, angles.cosines, angles.sines); }
+
+NestedTensor rotate(const NestedTensor& x, const RotaryAngles& angles) { return {rotate(x.values(), angles), x.ragged()}; }
+
+}  // namespace deckle::nn

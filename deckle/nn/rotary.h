@@ -1,0 +1,36 @@
+#pragma once
+
+#include "deckle/core/tensor.h"
+#include "deckle/nested/nested_tensor.h"
+
+namespace deckle::nn {
+
+/// Which row of a batch stands where, and the angles of every position: made once per batch, used by all layers.
+struct RotaryAngles {
+  Tensor positions;  // int64, one per row
+  Tensor cosines;    // [positions, D / 2]
+  Tensor sines;
+};
+
+/// Rotary positions of heads of size D: pair i turns by position / base^(2i / D). Su et al., 2021.
+class Rotary {
+ public:
+  explicit Rotary(int64_t head_dim, double base = 10'000);
+
+  /// For a nested batch: every component starts at position 0.
+  RotaryAngles angles(const NestedTensor& batch, DType dtype = DType::float32) const;
+  /// For a dense batch [B, L, ...]: every row of it starts at position `first`.
+  RotaryAngles angles(const Tensor& batch, DType dtype = DType::float32, int64_t first = 0) const;
+
+ private:
+  RotaryAngles with_table(Tensor positions, int64_t count, DType dtype) const;
+
+  int64_t head_dim_;
+  double base_;
+};
+
+/// x [rows..., H, D] turned to its positions.
+Tensor rotate(const Tensor& x, const RotaryAngles& angles);
+NestedTensor rotate(const NestedTensor& x, const RotaryAngles& angles);
+
+}  // namespace deckle::nn

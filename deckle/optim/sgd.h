@@ -1,0 +1,34 @@
+#pragma once
+
+#include "deckle/optim/parameter_list.h"
+
+namespace deckle::optim {
+
+struct SGDOptions {
+  double lr = 1e-2;
+  double momentum = 0;
+  double weight_decay = 0;  // added to the gradient
+  bool nesterov = false;
+};
+
+/// Stochastic gradient descent, with momentum if asked for. A parameter without a gradient is left as it is.
+class SGD {
+ public:
+  explicit SGD(std::vector<Tensor> parameters, const SGDOptions& options = {});
+
+  void step();
+  void zero_grad() const { parameters_.zero_grad(); }
+  double lr() const { return options_.lr; }
+  void set_lr(double lr) { options_.lr = lr; }
+
+  /// The velocities, sharing memory with the optimizer; nothing without momentum.
+  std::map<std::string, Tensor> state() const;
+  void load_state(const std::map<std::string, Tensor>& state);
+
+ private:
+  ParameterList parameters_;
+  SGDOptions options_;
+  std::vector<Tensor> velocities_;
+};
+
+}  // namespace deckle::optim

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+
+#include "deckle/io/checkpoint.h"
+
+namespace deckle::cli {
+
+/// How far a run is, 0 to 1; the learning rate depends on nothing else. By steps it is exact. By time, every step adds a
+/// planned amount: the plan is made anew now and then from the measured speed, and is part of the checkpoint, so that a
+/// resumed run repeats the steps up to the next plan bit for bit.
+class Pace {
+ public:
+  /// Ends after `steps` steps.
+  static Pace by_steps(int64_t steps);
+  /// Ends after about `seconds` of running.
+  static Pace by_time(double seconds);
+
+  double progress() const { return progress_; }
+  bool done() const { return progress_ >= 1; }
+  int64_t steps_done() const { return done_; }
+  /// Estimated running time that is left.
+  double seconds_left() const;
+  double elapsed() const { return elapsed_; }
+
+  /// A step has ended, `seconds` after the last one ended (whatever came between counts).
+  void step_done(double seconds);
+  /// The run goes on for `seconds` without a step (validation, checkpoints).
+  void pause(double seconds) { elapsed_ += seconds; }
+
+  void save(io::Checkpoint& checkpoint) const;
+  static Pace load(const io::Checkpoint& checkpoint);
+
+ private:
+  void plan();
+
+  int64_t steps_ = 0;      // 0: by time
+  double seconds_ = 0;
+  int64_t done_ = 0;
+  double progress_ = 0;
+  double increment_ = 0;   // of progress per step, by time
+  double elapsed_ = 0;
+  int64_t planned_step_ = 0;  // when the plan was made: steps done, and elapsed
+  double planned_elapsed_ = 0;
+};
+
+}  // namespace deckle::cli
