@@ -11,10 +11,7 @@ Tensor clone(const Tensor& self) { return copied(self, self.dtype()); }
 
 Tensor convert(const Tensor& self, DType dtype) { return copied(self, dtype); }
 
-const Tensor& copy_(const Tensor& self, const Tensor& source) {
-  copy_into(self, source);
-  return self;
-}
+void copy_(const Tensor& self, const Tensor& source) { copy_into(self, source); }
 
 }  // namespace native
 

@@ -64,11 +64,8 @@ Tensor ones_like(const Tensor& self) { return filled(self.sizes(), 1, self.dtype
 
 Tensor full_like(const Tensor& self, const Scalar& value) { return filled(self.sizes(), value, self.dtype(), self.device()); }
 
-const Tensor& fill_(const Tensor& self, const Scalar& value) {
-  copy_into(self, single(value, self.dtype()));
-  return self;
-}
+void fill_(const Tensor& self, const Scalar& value) { copy_into(self, single(value, self.dtype())); }
 
-const Tensor& zero_(const Tensor& self) { return fill_(self, 0); }
+void zero_(const Tensor& self) { fill_(self, 0); }
 
 }  // namespace deckle::native

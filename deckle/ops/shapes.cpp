@@ -76,6 +76,11 @@ Dims sizes_along(TensorList tensors, int64_t dim) {
   return result;
 }
 
+int64_t rank_of(TensorList tensors) {
+  check(!tensors.empty(), "expected at least one tensor");
+  return tensors[0].dim();
+}
+
 Dims inverse_permutation(Ints dims) {
   Dims result(dims.size(), 0);
   for (size_t i = 0; i < dims.size(); ++i) result[static_cast<size_t>(dims[i] < 0 ? dims[i] + static_cast<int64_t>(dims.size()) : dims[i])] = static_cast<int64_t>(i);

@@ -35,6 +35,9 @@ DType cat_dtype(TensorList tensors);
 /// size(dim) of every tensor.
 Dims sizes_along(TensorList tensors, int64_t dim);
 
+/// Number of dims of the first tensor; throws if there is none.
+int64_t rank_of(TensorList tensors);
+
 /// permute(permute(x, dims), inverse_permutation(dims)) is x.
 Dims inverse_permutation(Ints dims);
 

@@ -43,6 +43,8 @@ Tensor view(const Tensor& self, Ints sizes) {
 
 Tensor transpose(const Tensor& self, int64_t dim0, int64_t dim1) {
   Dims sizes(self.sizes()), strides(self.strides());
+  dim0 = wrap_dim(dim0, sizes);
+  dim1 = wrap_dim(dim1, sizes);
   if (sizes.empty()) return alias(self, sizes, strides, self.offset());
   std::swap(sizes[static_cast<size_t>(dim0)], sizes[static_cast<size_t>(dim1)]);
   std::swap(strides[static_cast<size_t>(dim0)], strides[static_cast<size_t>(dim1)]);
@@ -83,6 +85,7 @@ Tensor expand(const Tensor& self, Ints sizes) {
 
 Tensor select(const Tensor& self, int64_t dim, int64_t index) {
   check(self.dim() > 0, "a tensor without dims has nothing to select from");
+  dim = wrap_dim(dim, self.sizes());
   index = wrap_index(index, dim, self.sizes());
   Dims sizes(self.sizes()), strides(self.strides());
   sizes.erase(sizes.begin() + dim);
@@ -92,6 +95,7 @@ Tensor select(const Tensor& self, int64_t dim, int64_t index) {
 
 Tensor slice(const Tensor& self, int64_t dim, int64_t start, int64_t end, int64_t step) {
   check(self.dim() > 0, "a tensor without dims has nothing to slice");
+  dim = wrap_dim(dim, self.sizes());
   const Range range(self.size(dim), start, end, step);
   Dims sizes(self.sizes()), strides(self.strides());
   sizes[static_cast<size_t>(dim)] = range.count;
@@ -122,6 +126,7 @@ std::vector<Tensor> unbind(const Tensor& self, int64_t dim) {
 
 Tensor squeeze(const Tensor& self, int64_t dim) {
   Dims sizes(self.sizes()), strides(self.strides());
+  dim = wrap_dim(dim, sizes);
   if (!sizes.empty() && self.size(dim) == 1) {
     sizes.erase(sizes.begin() + dim);
     strides.erase(strides.begin() + dim);
@@ -131,6 +136,9 @@ Tensor squeeze(const Tensor& self, int64_t dim) {
 
 Tensor unsqueeze(const Tensor& self, int64_t dim) {
   Dims sizes(self.sizes()), strides(self.strides());
+  check(dim >= -self.dim() - 1 && dim <= self.dim(), "dim {} is out of range for a new dim of shape {} (expected {}..{})", dim, to_string(sizes),
+        -self.dim() - 1, self.dim());
+  if (dim < 0) dim += self.dim() + 1;
   strides.insert(strides.begin() + dim, dim < self.dim() ? self.size(dim) * self.stride(dim) : 1);
   sizes.insert(sizes.begin() + dim, 1);
   return alias(self, sizes, strides, self.offset());

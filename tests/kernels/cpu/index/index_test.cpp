@@ -16,7 +16,7 @@ void index_add(const CpuContext&, const View& self, int64_t dim, const View& ind
 void gather(const CpuContext&, const View& self, int64_t dim, const View& index, const View& result);
 void scatter_add(const CpuContext&, const View& self, int64_t dim, const View& index, const View& src, const View& result);
 void one_hot(const CpuContext&, const View& self, int64_t classes, const View& result);
-void cat(const CpuContext&, std::span<const View> tensors, int64_t dim, const View& result);
+void cat(const CpuContext&, std::span<const View> tensors, int64_t dim, std::span<const int64_t> lengths, const View& result);
 }  // namespace deckle::kernels::cpu
 
 namespace deckle {
@@ -140,7 +140,7 @@ TEST_P(EveryDType, CatPutsTensorsOneAfterAnother) {
       total += length;
     }
     const Buffer result = poisoned(dim == 0 ? std::vector<int64_t>{total, 4} : std::vector<int64_t>{4, total}, GetParam());
-    cat({}, views, dim, result.view);
+    cat({}, views, dim, lengths, result.view);
     std::vector<double> want;
     for (int64_t row = 0; row < (dim == 0 ? 1 : 4); ++row) {
       for (size_t part = 0; part < views.size(); ++part) {

@@ -1,0 +1,160 @@
+// List ops: checks, contiguity and version counters around the kernels, which want contiguous lists of equal shapes and dtypes.
+
+#include <vector>
+
+#include "deckle/autograd/history.h"
+#include "deckle/base/check.h"
+#include "deckle/dispatch/kernel_row.h"
+#include "deckle/dispatch/view.h"
+#include "deckle/ops/copy.h"
+#include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/foreach.h"
+
+namespace deckle {
+
+namespace kernels::cpu {
+using List = std::span<const View>;
+void foreach_adamw(const CpuContext&, List parameters, List gradients, List averages, List squares, double lr, double beta1, double beta2,
+                   double epsilon, double weight_decay, int64_t step);
+void foreach_sgd_momentum(const CpuContext&, List parameters, List gradients, List velocities, double lr, double momentum, double weight_decay,
+                          double dampening, bool nesterov);
+void foreach_sgd(const CpuContext&, List parameters, List gradients, double lr, double weight_decay);
+void foreach_add(const CpuContext&, List self, List other, double alpha);
+void foreach_mul(const CpuContext&, List self, List other);
+void foreach_scale(const CpuContext&, List self, double factor);
+void foreach_addcmul(const CpuContext&, List self, List first, List second, double value);
+void foreach_addcdiv(const CpuContext&, List self, List numerator, List denominator, double value);
+void foreach_sqrt(const CpuContext&, List self);
+}  // namespace kernels::cpu
+
+namespace {
+
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_adamw)> kAdamw{"foreach_adamw_", &kernels::cpu::foreach_adamw};
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_sgd_momentum)> kSgdMomentum{"foreach_sgd_momentum_", &kernels::cpu::foreach_sgd_momentum};
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_sgd)> kSgd{"foreach_sgd_", &kernels::cpu::foreach_sgd};
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_add)> kAdd{"foreach_add_", &kernels::cpu::foreach_add};
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_mul)> kMul{"foreach_mul_", &kernels::cpu::foreach_mul};
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_scale)> kScale{"foreach_scale_", &kernels::cpu::foreach_scale};
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_addcmul)> kAddcmul{"foreach_addcmul_", &kernels::cpu::foreach_addcmul};
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_addcdiv)> kAddcdiv{"foreach_addcdiv_", &kernels::cpu::foreach_addcdiv};
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_sqrt)> kSqrt{"foreach_sqrt_", &kernels::cpu::foreach_sqrt};
+
+// The lists of one call as a kernel wants them.
+class Lists {
+ public:
+  /// The first of `lists` gives the shapes and dtypes; the first `written` of them are written.
+  Lists(const char* op, std::initializer_list<TensorList> lists, size_t written) : written_(written), lists_(lists) {
+    try {
+      check_alike();
+    } catch (Error& error) {
+      error.add_prefix(op);
+      throw;
+    }
+    for (const TensorList& list : lists_) {
+      std::vector<Tensor> dense;
+      for (const Tensor& tensor : list) dense.push_back(native::contiguous(tensor));
+      views_.push_back(dispatch::views(dense));
+      dense_.push_back(std::move(dense));
+    }
+  }
+
+  std::span<const View> operator[](size_t list) const { return views_[list]; }
+  Device device() const { return dispatch::common_device(lists_[0]); }
+
+  /// Brings results home to tensors that are not contiguous, and makes saved tensors of their storages stale.
+  void finish() const {
+    for (size_t list = 0; list < written_; ++list) {
+      for (size_t i = 0; i < lists_[list].size(); ++i) {
+        const Tensor& tensor = lists_[list][i];
+        if (!tensor.is_same(dense_[list][i])) native::copy_into(tensor, dense_[list][i]);
+        autograd::bump_version(tensor);
+      }
+    }
+  }
+
+ private:
+  void check_alike() const {
+    for (size_t j = 0; j < lists_.size(); ++j) {
+      check(lists_[j].size() == lists_[0].size(), "list {} has {} tensors, list 0 has {}", j, lists_[j].size(), lists_[0].size());
+      check(!autograd::records(lists_[j]), "list ops are not recorded: call them under NoGrad");
+      for (size_t i = 0; i < lists_[j].size(); ++i) {
+        const Tensor& tensor = lists_[j][i];
+        const Tensor& first = lists_[0][i];
+        check(tensor.defined(), "tensor {} of list {} is undefined", i, j);
+        check(is_floating(tensor.dtype()), "list ops serve floating dtypes, got {}", name(tensor.dtype()));
+        check(tensor.sizes() == first.sizes() && tensor.dtype() == first.dtype(), "tensor {} of list {} is {} {}, that of list 0 is {} {}", i, j,
+              name(tensor.dtype()), to_string(tensor.sizes()), name(first.dtype()), to_string(first.sizes()));
+      }
+    }
+  }
+
+  size_t written_;
+  std::vector<TensorList> lists_;
+  std::vector<std::vector<Tensor>> dense_;
+  std::vector<std::vector<View>> views_;
+};
+
+}  // namespace
+
+void foreach_adamw_(TensorList parameters, TensorList gradients, TensorList averages, TensorList squares, double lr, double beta1, double beta2,
+                    double epsilon, double weight_decay, int64_t step) {
+  check(step >= 1, "foreach_adamw_: step is {} (expected 1 or more)", step);
+  const Lists lists("foreach_adamw_", {parameters, averages, squares, gradients}, 3);
+  kAdamw.on(lists.device())(CpuContext{}, lists[0], lists[3], lists[1], lists[2], lr, beta1, beta2, epsilon, weight_decay, step);
+  lists.finish();
+}
+
+void foreach_sgd_(TensorList parameters, TensorList gradients, double lr, double weight_decay) {
+  const Lists lists("foreach_sgd_", {parameters, gradients}, 1);
+  kSgd.on(lists.device())(CpuContext{}, lists[0], lists[1], lr, weight_decay);
+  lists.finish();
+}
+
+void foreach_sgd_momentum_(TensorList parameters, TensorList gradients, TensorList velocities, double lr, double momentum, double weight_decay,
+                           double dampening, bool nesterov) {
+  const Lists lists("foreach_sgd_momentum_", {parameters, velocities, gradients}, 2);
+  kSgdMomentum.on(lists.device())(CpuContext{}, lists[0], lists[2], lists[1], lr, momentum, weight_decay, dampening, nesterov);
+  lists.finish();
+}
+
+void foreach_add_(TensorList self, TensorList other, double alpha) {
+  const Lists lists("foreach_add_", {self, other}, 1);
+  kAdd.on(lists.device())(CpuContext{}, lists[0], lists[1], alpha);
+  lists.finish();
+}
+
+void foreach_mul_(TensorList self, TensorList other) {
+  const Lists lists("foreach_mul_", {self, other}, 1);
+  kMul.on(lists.device())(CpuContext{}, lists[0], lists[1]);
+  lists.finish();
+}
+
+void foreach_scale_(TensorList self, double factor) {
+  const Lists lists("foreach_scale_", {self}, 1);
+  kScale.on(lists.device())(CpuContext{}, lists[0], factor);
+  lists.finish();
+}
+
+void foreach_addcmul_(TensorList self, TensorList first, TensorList second, double value) {
+  const Lists lists("foreach_addcmul_", {self, first, second}, 1);
+  kAddcmul.on(lists.device())(CpuContext{}, lists[0], lists[1], lists[2], value);
+  lists.finish();
+}
+
+void foreach_addcdiv_(TensorList self, TensorList numerator, TensorList denominator, double value) {
+  const Lists lists("foreach_addcdiv_", {self, numerator, denominator}, 1);
+  kAddcdiv.on(lists.device())(CpuContext{}, lists[0], lists[1], lists[2], value);
+  lists.finish();
+}
+
+void foreach_sqrt_(TensorList self) {
+  const Lists lists("foreach_sqrt_", {self}, 1);
+  kSqrt.on(lists.device())(CpuContext{}, lists[0]);
+  lists.finish();
+}
+
+void foreach_zero_(TensorList self) {
+  for (const Tensor& tensor : self) zero_(tensor);
+}
+
+}  // namespace deckle

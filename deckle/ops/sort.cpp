@@ -1,0 +1,16 @@
+#include "deckle/base/check.h"
+#include "deckle/ops/generated/index.h"
+#include "deckle/ops/generated/shape.h"
+#include "deckle/ops/generated/sort.h"
+
+namespace deckle {
+
+Tensor argsort(const Tensor& self, int64_t dim, bool descending) { return std::get<1>(sort(self, dim, descending)); }
+
+std::tuple<Tensor, Tensor> topk(const Tensor& self, int64_t k, int64_t dim, bool largest) {
+  check(self.dim() > 0 && k >= 0 && k <= self.size(dim), "k is {} (expected 0..{})", k, self.dim() > 0 ? self.size(dim) : 0);
+  const Tensor indices = contiguous(narrow(argsort(self, dim, largest), dim, 0, k));
+  return {gather(self, dim, indices), indices};
+}
+
+}  // namespace deckle
