@@ -1,6 +1,7 @@
 #pragma once
 
 #include "deckle/core/dims.h"
+#include "deckle/core/ragged_shape.h"
 #include "deckle/core/tensor.h"
 
 /// Rules on sizes and dtypes that op entries call (declared in ops/functions.yaml, `helpers:`).
@@ -40,5 +41,14 @@ int64_t rank_of(TensorList tensors);
 
 /// permute(permute(x, dims), inverse_permutation(dims)) is x.
 Dims inverse_permutation(Ints dims);
+
+/// Of a reduction over the rows of each component: [components, ...]. Throws unless values has the ragged shape's rows.
+Dims segment_shape(const Tensor& values, const Ragged& ragged);
+
+/// values.sizes(), after the same check.
+Dims segment_values_shape(const Tensor& values, const Ragged& ragged);
+
+/// Of packed values with the regular dims of rows [components, ...].
+Dims packed_shape(const Tensor& rows, const Ragged& ragged);
 
 }  // namespace deckle::shapes

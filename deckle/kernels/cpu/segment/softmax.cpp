@@ -1,0 +1,139 @@
+// Softmax and log-sum-exp over the rows of each component, column by column.                            values: [rows, inner]
+//
+//   segment_softmax            y = exp(x - max) / sum exp(x - max)     three passes over a component's columns, exp once
+//   segment_logsumexp          max + log sum exp(x - max)              two passes
+//   segment_softmax_backward   y (g - sum g y)                         two passes
+// A block of kColumns columns of an average component stays in L2 between the passes. Sums run in double. Instances: float
+// (float32 and the halves), double; exp is vectorised for every instruction set (simd/math_exp.h).
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "deckle/kernels/cpu/segment/softmax.cpp"
+#include "deckle/kernels/cpu/simd/targets.h"
+
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "deckle/kernels/args/context.h"
+#include "deckle/kernels/cpu/segment/tasks.h"
+#include "deckle/kernels/cpu/simd/math_exp.h"
+#include "deckle/kernels/cpu/simd/rows.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace deckle::kernels::cpu::HWY_NAMESPACE {
+namespace {
+
+/// y = exp(x - shift), element by element; y may be x.
+template <typename T>
+void exp_minus(int64_t n, const T* x, const T* shift, T* y) {
+  const hn::ScalableTag<T> d;
+  map_run(d, n, [&](auto part, int64_t i) HWY_ATTR { part.store(exp(d, hn::Sub(part.load(x + i), part.load(shift + i))), y + i); });
+}
+
+}  // namespace
+
+void exp_minus_f32(int64_t n, const float* x, const float* shift, float* y) { exp_minus(n, x, shift, y); }
+void exp_minus_f64(int64_t n, const double* x, const double* shift, double* y) { exp_minus(n, x, shift, y); }
+
+}  // namespace deckle::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace deckle::kernels::cpu {
+
+HWY_EXPORT(exp_minus_f32);
+HWY_EXPORT(exp_minus_f64);
+
+namespace {
+
+template <typename T>
+auto exp_minus_function() {
+  if constexpr (std::is_same_v<T, float>) return DECKLE_SIMD(exp_minus_f32);
+  else return DECKLE_SIMD(exp_minus_f64);
+}
+
+/// The largest value of each column of rows [begin, end); NaN where a column holds one.
+template <typename T>
+void column_maxima(const View& values, int64_t inner, int64_t begin, int64_t end, int64_t first, int64_t columns, T* largest) {
+  T buffer[segment::kColumns];
+  std::fill_n(largest, columns, -std::numeric_limits<T>::infinity());
+  for (int64_t row = begin; row < end; ++row) {
+    const T* const x = segment::read_row(values, inner, row, first, columns, buffer);
+    for (int64_t c = 0; c < columns; ++c) largest[c] = x[c] > largest[c] || std::isnan(x[c]) ? x[c] : largest[c];
+  }
+}
+
+}  // namespace
+
+void segment_softmax(const CpuContext&, const View& values, const RaggedView& ragged, const View& result) {
+  const int64_t inner = segment::inner_size(values);
+  segment::visit_real(values.dtype, [&]<typename T>(TypeTag<T>) {
+    const auto exp_minus = exp_minus_function<T>();
+    segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
+      const int64_t begin = ragged.offsets[b], end = ragged.offsets[b + 1];
+      T largest[segment::kColumns], buffer[segment::kColumns], exponential[segment::kColumns];
+      double total[segment::kColumns] = {};
+      column_maxima(values, inner, begin, end, first, columns, largest);
+      for (int64_t row = begin; row < end; ++row) {
+        exp_minus(columns, segment::read_row(values, inner, row, first, columns, buffer), largest, exponential);
+        for (int64_t c = 0; c < columns; ++c) total[c] += static_cast<double>(exponential[c]);
+        if (result.dtype == dtype_of<T>) segment::write_row(result, inner, row, first, columns, exponential);
+      }
+      for (int64_t c = 0; c < columns; ++c) total[c] = 1 / total[c];
+      for (int64_t row = begin; row < end; ++row) {
+        const T* e = exponential;
+        if (result.dtype == dtype_of<T>) e = segment::read_row(result, inner, row, first, columns, buffer);
+        else exp_minus(columns, segment::read_row(values, inner, row, first, columns, buffer), largest, exponential);  // halves would round twice
+        for (int64_t c = 0; c < columns; ++c) exponential[c] = static_cast<T>(static_cast<double>(e[c]) * total[c]);
+        segment::write_row(result, inner, row, first, columns, exponential);
+      }
+    });
+  });
+}
+
+void segment_softmax_backward(const CpuContext&, const View& gradient, const View& output, const RaggedView& ragged, const View& result) {
+  const int64_t inner = segment::inner_size(gradient);
+  segment::visit_real(gradient.dtype, [&]<typename T>(TypeTag<T>) {
+    segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
+      const int64_t begin = ragged.offsets[b], end = ragged.offsets[b + 1];
+      T gradients[segment::kColumns], outputs[segment::kColumns], values[segment::kColumns];
+      double total[segment::kColumns] = {};
+      for (int64_t row = begin; row < end; ++row) {
+        const T* const g = segment::read_row(gradient, inner, row, first, columns, gradients);
+        const T* const y = segment::read_row(output, inner, row, first, columns, outputs);
+        for (int64_t c = 0; c < columns; ++c) total[c] += static_cast<double>(g[c]) * static_cast<double>(y[c]);
+      }
+      for (int64_t row = begin; row < end; ++row) {
+        const T* const g = segment::read_row(gradient, inner, row, first, columns, gradients);
+        const T* const y = segment::read_row(output, inner, row, first, columns, outputs);
+        for (int64_t c = 0; c < columns; ++c) values[c] = static_cast<T>(static_cast<double>(y[c]) * (static_cast<double>(g[c]) - total[c]));
+        segment::write_row(result, inner, row, first, columns, values);
+      }
+    });
+  });
+}
+
+void segment_logsumexp(const CpuContext&, const View& values, const RaggedView& ragged, const View& result) {
+  const int64_t inner = segment::inner_size(values);
+  segment::visit_real(values.dtype, [&]<typename T>(TypeTag<T>) {
+    const auto exp_minus = exp_minus_function<T>();
+    segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
+      const int64_t begin = ragged.offsets[b], end = ragged.offsets[b + 1];
+      T largest[segment::kColumns], shift[segment::kColumns], buffer[segment::kColumns], exponential[segment::kColumns];
+      double total[segment::kColumns] = {};
+      column_maxima(values, inner, begin, end, first, columns, largest);
+      for (int64_t c = 0; c < columns; ++c) shift[c] = std::isinf(largest[c]) ? T{0} : largest[c];  // inf - inf is NaN
+      for (int64_t row = begin; row < end; ++row) {
+        exp_minus(columns, segment::read_row(values, inner, row, first, columns, buffer), shift, exponential);
+        for (int64_t c = 0; c < columns; ++c) total[c] += static_cast<double>(exponential[c]);
+      }
+      for (int64_t c = 0; c < columns; ++c) exponential[c] = static_cast<T>(static_cast<double>(shift[c]) + std::log(total[c]));
+      segment::write_row(result, inner, b, first, columns, exponential);
+    });
+  });
+}
+
+}  // namespace deckle::kernels::cpu
+#endif

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "deckle/base/parallel.h"
+#include "deckle/kernels/args/view.h"
+#include "deckle/kernels/cpu/simd/convert.h"
+
+namespace deckle::kernels::cpu::segment {
+
+inline constexpr int64_t kColumns = 256;  // columns of one task: a few vectors for each running value, all of it in L1
+inline constexpr int64_t kGrain = 16384;  // elements per parallel range
+
+/// Regular elements per row.
+inline int64_t inner_size(const View& view) {
+  int64_t inner = 1;
+  for (int dim = 1; dim < view.ndim; ++dim) inner *= view.sizes[dim];
+  return inner;
+}
+
+/// Calls body(component, first_column, columns) for every component and block of columns: many small components share a
+/// parallel range, a wide one is cut by columns. The cut depends on the shape alone.
+template <typename Body>
+void for_components(const RaggedView& ragged, int64_t inner, Body body) {
+  if (inner == 0) return;
+  const int64_t blocks = (inner + kColumns - 1) / kColumns;
+  const int64_t mean = std::max<int64_t>(1, ragged.components == 0 ? 1 : ragged.rows() / ragged.components);
+  const int64_t grain = std::max<int64_t>(1, kGrain / (mean * std::min(inner, kColumns)));
+  parallel_for(ragged.components * blocks, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t first = task % blocks * kColumns;
+      body(task / blocks, first, std::min(kColumns, inner - first));
+    }
+  });
+}
+
+/// Elements [first, first + count) of a row of [rows, inner] values, as T: in place, or converted into `buffer`.
+template <typename T>
+const T* read_row(const View& view, int64_t inner, int64_t row, int64_t first, int64_t count, T* buffer) {
+  const int64_t at = row * inner + first;
+  if (view.dtype == dtype_of<T>) return view.ptr<T>() + at;
+  simd::load_run(static_cast<const char*>(view.data) + at * item_size(view.dtype), view.dtype, 1, count, buffer);
+  return buffer;
+}
+
+template <typename T>
+void write_row(const View& view, int64_t inner, int64_t row, int64_t first, int64_t count, const T* values) {
+  simd::store_run(values, count, static_cast<char*>(view.data) + (row * inner + first) * item_size(view.dtype), view.dtype, 1);
+}
+
+/// f(TypeTag<float or double>{}): the type to compute in; integers up to 2^53 are exact.
+template <typename F>
+void visit_real(DType dtype, F&& f) {
+  if (dtype == DType::float64 || is_integral(dtype)) f(TypeTag<double>{});
+  else f(TypeTag<float>{});
+}
+
+}  // namespace deckle::kernels::cpu::segment
