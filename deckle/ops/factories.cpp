@@ -66,6 +66,6 @@ Tensor full_like(const Tensor& self, const Scalar& value) { return filled(self.s
 
 void fill_(const Tensor& self, const Scalar& value) { copy_into(self, single(value, self.dtype())); }
 
-void zero_(const Tensor& self) { fill_(self, 0); }
+void zero_(const Tensor& self) { native::fill_(self, 0); }
 
 }  // namespace deckle::native

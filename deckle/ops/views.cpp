@@ -109,7 +109,7 @@ std::vector<Tensor> split_with_sizes(const Tensor& self, Ints split_sizes, int64
   int64_t start = 0;
   for (const int64_t size : split_sizes) {
     check(size >= 0, "negative size in {}", to_string(split_sizes));
-    pieces.push_back(slice(self, dim, start, start + size, 1));
+    pieces.push_back(native::slice(self, dim, start, start + size, 1));
     start += size;
   }
   check(start == self.size(dim), "sizes {} add up to {}, dim {} of shape {} has {}", to_string(split_sizes), start, dim,
@@ -120,7 +120,7 @@ std::vector<Tensor> split_with_sizes(const Tensor& self, Ints split_sizes, int64
 std::vector<Tensor> unbind(const Tensor& self, int64_t dim) {
   check(self.dim() > 0, "a tensor without dims has nothing to unbind");
   std::vector<Tensor> slices;
-  for (int64_t index = 0; index < self.size(dim); ++index) slices.push_back(select(self, dim, index));
+  for (int64_t index = 0; index < self.size(dim); ++index) slices.push_back(native::select(self, dim, index));
   return slices;
 }
 
@@ -146,13 +146,13 @@ Tensor unsqueeze(const Tensor& self, int64_t dim) {
 
 Tensor select_backward(const Tensor& gradient, Ints sizes, int64_t dim, int64_t index) {
   Tensor result = zeros_raw(sizes, gradient.dtype(), gradient.device());
-  copy_into(select(result, dim, index), gradient);
+  copy_into(native::select(result, dim, index), gradient);
   return result;
 }
 
 Tensor slice_backward(const Tensor& gradient, Ints sizes, int64_t dim, int64_t start, int64_t end, int64_t step) {
   Tensor result = zeros_raw(sizes, gradient.dtype(), gradient.device());
-  copy_into(slice(result, dim, start, end, step), gradient);
+  copy_into(native::slice(result, dim, start, end, step), gradient);
   return result;
 }
 
