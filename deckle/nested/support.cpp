@@ -21,6 +21,15 @@ int64_t values_dim(int64_t dim, const NestedTensor& x) {
   return dim - x.ragged_dims();
 }
 
+int64_t new_values_dim(int64_t dim, const NestedTensor& x) {
+  const int64_t places = x.dim() + 1;
+  check(dim >= -places && dim < places, "dim {} is out of range for a new dim of shape {} (expected {}..{})", dim, shape_string(x), -places, places - 1);
+  if (dim < 0) dim += places;
+  check(dim > x.ragged_dims(), "a new dim {} would stand before the ragged dims of shape {} (expected {}..{})", dim, shape_string(x),
+        x.ragged_dims() + 1, places - 1);
+  return dim - x.ragged_dims();
+}
+
 Dims values_dims(Ints dims, const NestedTensor& x) {
   Dims result;
   for (const int64_t dim : dims) result.push_back(values_dim(dim, x));

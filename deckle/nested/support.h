@@ -11,6 +11,9 @@ int64_t wrap_dim(int64_t dim, const NestedTensor& x);
 /// The dim of x.values() that holds the regular dim `dim` (wrapped): dim - ragged dims.
 int64_t values_dim(int64_t dim, const NestedTensor& x);
 
+/// The same for the place of a new dim, in [0, x.dim()]: it must come after the ragged dims.
+int64_t new_values_dim(int64_t dim, const NestedTensor& x);
+
 Dims values_dims(Ints dims, const NestedTensor& x);
 
 /// Whether `dim` is the one ragged dim of x; whether `dims` are all of its ragged dims.

@@ -118,6 +118,7 @@ class Overloads {
   std::string on_values(const Argument& argument) const {
     if (is_nested(argument)) return argument.name + ".values()";
     if (pointwise() && argument.type.is_tensor()) return fmt::format("nested::broadcast_to_values({}, {})", argument.name, first());
+    if (argument.name == entry_.nested.inserts) return fmt::format("nested::new_values_dim({}, {})", argument.name, first());
     if (is_dim(argument)) return argument.type.list ? fmt::format("nested::values_dims({}, {})", argument.name, first())
                                                     : fmt::format("nested::values_dim({}, {})", argument.name, first());
     return argument.name;

@@ -45,6 +45,7 @@ struct NestedRule {
   ExprPtr values_if;      // the op works on the values if this holds; null: always
   std::string segment;    // the op that serves the ragged dim
   std::string error;      // why there is no meaning
+  std::string inserts;    // the argument that says where a new dim goes
   std::vector<std::string> on;  // the arguments that are nested; empty: the first tensor
   Position at;
 };

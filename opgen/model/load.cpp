@@ -244,11 +244,12 @@ class EntryLoader {
       rule.kind = NestedRule::Kind::values;
       return;
     }
-    file_.check_keys(value, "'nested'", {"values", "segment", "error", "on"});
+    file_.check_keys(value, "'nested'", {"values", "segment", "error", "on", "inserts"});
     rule.kind = value["error"] && !value["values"] && !value["segment"] ? NestedRule::Kind::error : NestedRule::Kind::rules;
     if (value["values"]) rule.values_if = expression(value["values"], "values");
     if (value["segment"]) rule.segment = file_.text(value["segment"], "segment").value();
     if (value["error"]) rule.error = file_.text(value["error"], "error").value();
+    if (value["inserts"]) rule.inserts = file_.text(value["inserts"], "inserts").value();
     for (const auto& element : value["on"]) {
       const Argument* argument = entry_->schema.find(element.Scalar());
       if (argument == nullptr || !argument->type.is_tensor()) file_.fail(element, fmt::format("no tensor argument is named '{}'", element.Scalar()));
