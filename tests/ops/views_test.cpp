@@ -1,0 +1,151 @@
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "deckle/base/error.h"
+#include "deckle/core/tensor_impl.h"
+#include "deckle/ops/copy.h"
+#include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/index.h"
+#include "deckle/ops/generated/shape.h"
+#include "deckle/ops/shape_tools.h"
+
+namespace deckle {
+namespace {
+
+using Values = std::vector<double>;
+
+Tensor numbers(Ints sizes) { return view(arange(numel_of(sizes)), sizes); }
+
+template <typename Call>
+std::string error_of(Call&& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return "no error";
+}
+
+TEST(View, SharesStorageAndFillsInMinusOne) {
+  const Tensor x = numbers({4, 6});
+  const Tensor y = view(x, {2, -1, 3});
+  EXPECT_EQ(y.sizes(), (Ints{2, 4, 3}));
+  EXPECT_EQ(y.storage(), x.storage());
+  EXPECT_EQ(y.to_vector(), x.to_vector());
+  EXPECT_EQ(error_of([&] { view(x, {5, 5}); }), "view: shape [4, 6] has 24 elements, [5, 5] does not");
+  EXPECT_EQ(error_of([&] { view(x, {-1, -1}); }), "view: -1 appears twice in [-1, -1]");
+}
+
+TEST(View, OfATransposeNeedsACopyThatReshapeMakes) {
+  const Tensor x = transpose(numbers({2, 3}), 0, 1);
+  EXPECT_NE(error_of([&] { view(x, {6}); }), "no error");
+  EXPECT_EQ(reshape(x, {6}).to_vector(), (Values{0, 3, 1, 4, 2, 5}));
+  EXPECT_EQ(view(x, {3, 1, 2}).storage(), x.storage());
+}
+
+TEST(View, AgreesWithTheElementsOfRandomStridedTensors) {
+  const uint64_t seed = std::random_device{}();
+  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
+  std::mt19937_64 engine(seed);
+  int viewed = 0;
+  for (int round = 0; round < 500; ++round) {
+    std::vector<int64_t> sizes, order;
+    for (int dim = 0; dim < 4; ++dim) {
+      sizes.push_back(std::vector<int64_t>{1, 2, 3, 4}[engine() % 4]);
+      order.push_back(dim);
+    }
+    if (round % 3 == 0) std::shuffle(order.begin(), order.end(), engine);
+    Tensor x = permute(numbers(sizes), order);
+    if (round % 2 == 0) x = slice(x, static_cast<int64_t>(engine() % 4), 0, 2);
+    // Cut the elements anew: merge neighbours at random, split sizes by 2 where possible.
+    Dims wanted;
+    for (const int64_t size : x.sizes()) {
+      if (!wanted.empty() && engine() % 2) wanted.back() *= size;
+      else wanted.push_back(size);
+    }
+    if (wanted.back() % 2 == 0 && engine() % 2) {
+      wanted.back() /= 2;
+      wanted.push_back(2);
+    }
+    const auto strides = view_strides(x, wanted);
+    const Values want = native::contiguous(x).to_vector();
+    EXPECT_EQ(reshape(x, wanted).to_vector(), want);
+    if (!strides) continue;
+    ++viewed;
+    EXPECT_EQ(view(x, wanted).to_vector(), want) << to_string(x.sizes()) << " " << to_string(x.strides()) << " " << to_string(wanted);
+    EXPECT_EQ(view(x, wanted).storage(), x.storage());
+  }
+  EXPECT_GT(viewed, 100);
+}
+
+TEST(Select, SliceAndNarrowCountAsInPython) {
+  const Tensor x = numbers({5});
+  EXPECT_EQ(select(x, 0, -1).item(), 4);
+  EXPECT_EQ(slice(x, 0, -3, 100).to_vector(), (Values{2, 3, 4}));
+  EXPECT_EQ(slice(x, 0, 0, -1, 2).to_vector(), (Values{0, 2}));
+  EXPECT_EQ(slice(x, 0, 4, 2).numel(), 0);
+  EXPECT_EQ(narrow(x, 0, -2, 2).to_vector(), (Values{3, 4}));
+  EXPECT_EQ(error_of([&] { select(x, 0, 5); }), "select: index 5 is out of range for dim 0 of shape [5]");
+  EXPECT_EQ(error_of([&] { select(x, 1, 0); }), "select: dim 1 is out of range for shape [5] (expected -1..0)");
+  EXPECT_EQ(error_of([&] { slice(x, 0, 0, 5, 0); }), "slice: step is 0 (expected 1 or more)");
+}
+
+TEST(Split, PiecesCoverTheDim) {
+  const Tensor x = numbers({7, 2});
+  const std::vector<Tensor> pieces = split(x, 3);
+  ASSERT_EQ(pieces.size(), 3u);
+  EXPECT_EQ(pieces[2].to_vector(), (Values{12, 13}));
+  EXPECT_EQ(cat(pieces, 0).to_vector(), x.to_vector());
+  EXPECT_EQ(chunk(x, 3, 0)[0].size(0), 3);
+  EXPECT_EQ(unbind(x, 1)[1].to_vector(), (Values{1, 3, 5, 7, 9, 11, 13}));
+  EXPECT_EQ(error_of([&] { split_with_sizes(x, {3, 3}); }), "split_with_sizes: sizes [3, 3] add up to 6, dim 0 of shape [7, 2] has 7");
+}
+
+TEST(Expand, HasStrideZeroAndSumToIsItsTranspose) {
+  const Tensor x = numbers({3, 1});
+  const Tensor y = expand(x, {2, -1, 4});
+  EXPECT_EQ(y.sizes(), (Ints{2, 3, 4}));
+  EXPECT_EQ(y.stride(0), 0);
+  EXPECT_EQ(select(select(y, 0, 1), 1, 3).to_vector(), (Values{0, 1, 2}));
+  EXPECT_EQ(sum_to(to(y, DType::float32), {3, 1}).to_vector(), (Values{0, 8, 16}));
+  EXPECT_EQ(error_of([&] { expand(x, {2, 2}); }), "expand: shape [3, 1] does not broadcast to [2, 2]");
+}
+
+TEST(Copy, OverlappingMemoryIsReadBeforeItIsWritten) {
+  const Tensor x = numbers({6});
+  copy_(slice(x, 0, 1, 6), slice(x, 0, 0, 5));
+  EXPECT_EQ(x.to_vector(), (Values{0, 0, 1, 2, 3, 4}));
+}
+
+TEST(Copy, BroadcastsConvertsAndRefusesWhatDoesNotFit) {
+  const Tensor x = zeros({2, 3});
+  copy_(x, arange(3));
+  EXPECT_EQ(x.to_vector(), (Values{0, 1, 2, 0, 1, 2}));
+  EXPECT_EQ(to(full({2}, 2.75), DType::int64).to_vector(), (Values{2, 2}));
+  EXPECT_EQ(to(full({1}, 0.5), DType::bool_).to_vector(), (Values{1}));
+  EXPECT_EQ(error_of([&] { copy_(x, zeros({4})); }), "copy_: source of shape [4] does not broadcast to [2, 3]");
+}
+
+TEST(Factories, MakeWhatTheyPromise) {
+  EXPECT_EQ(arange(2, 9, 3).to_vector(), (Values{2, 5, 8}));
+  EXPECT_EQ(arange(1.5, -1, -0.5).to_vector(), (Values{1.5, 1, 0.5, 0, -0.5}));
+  EXPECT_EQ(arange(1.5, -1, -0.5).dtype(), DType::float32);
+  EXPECT_EQ(arange(5, 5).numel(), 0);
+  EXPECT_EQ(eye(2).to_vector(), (Values{1, 0, 0, 1}));
+  EXPECT_EQ(full({}, 7, DType::int32).item(), 7);
+  EXPECT_EQ(ones_like(numbers({2})).dtype(), DType::int64);
+  EXPECT_EQ(error_of([&] { arange(0, 3, 0); }), "arange: step is 0");
+}
+
+TEST(Composites, StackFlipRollAndPad) {
+  const Tensor x = numbers({2, 3});
+  EXPECT_EQ(stack({x, x}, -1).sizes(), (Ints{2, 3, 2}));
+  EXPECT_EQ(flip(x, {0, -1}).to_vector(), (Values{5, 4, 3, 2, 1, 0}));
+  EXPECT_EQ(roll(x, 1, 1).to_vector(), (Values{2, 0, 1, 5, 3, 4}));
+  EXPECT_EQ(roll(x, -4, 1).to_vector(), (Values{1, 2, 0, 4, 5, 3}));
+  EXPECT_EQ(pad_end(x, {3, 4}).to_vector(), (Values{0, 1, 2, 0, 3, 4, 5, 0, 0, 0, 0, 0}));
+}
+
+}  // namespace
+}  // namespace deckle
