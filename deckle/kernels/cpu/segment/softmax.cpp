@@ -58,12 +58,16 @@ auto exp_minus_function() {
 template <typename T>
 void column_maxima(const View& values, int64_t inner, int64_t begin, int64_t end, int64_t first, int64_t columns, T* largest) {
   T buffer[segment::kColumns];
-  std::fill_n(largest, columns, -std::numeric_limits<T>::infinity());
-  for (int64_t row = begin; row < end; ++row) {
-    const T* const x = segment::read_row(values, inner, row, first, columns, buffer);
-    for (int64_t c = 0; c < columns; ++c) largest[c] = x[c] > largest[c] || std::isnan(x[c]) ? x[c] : largest[c];
-  }
+  const auto larger = [](T a, T b) { return b > a || std::isnan(b) ? b : a; };
+  std::fill_n(largest, segment::lanes(inner, columns), -std::numeric_limits<T>::infinity());
+  segment::for_runs(inner, begin, end, columns, [&](int64_t row, int64_t count) {
+    const T* const x = segment::read_row(values, inner, row, first, count, buffer);
+    for (int64_t c = 0; c < count; ++c) largest[c] = larger(largest[c], x[c]);
+  });
+  segment::fold(inner, largest, larger);
 }
+
+double plus(double a, double b) { return a + b; }
 
 }  // namespace
 
@@ -71,24 +75,26 @@ void segment_softmax(const CpuContext&, const View& values, const RaggedView& ra
   const int64_t inner = segment::inner_size(values);
   segment::visit_real(values.dtype, [&]<typename T>(TypeTag<T>) {
     const auto exp_minus = exp_minus_function<T>();
+    const bool keeps = result.dtype == dtype_of<T>;  // halves would be rounded twice: their exponentials are found again
     segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
       const int64_t begin = ragged.offsets[b], end = ragged.offsets[b + 1];
       T largest[segment::kColumns], buffer[segment::kColumns], exponential[segment::kColumns];
       double total[segment::kColumns] = {};
       column_maxima(values, inner, begin, end, first, columns, largest);
-      for (int64_t row = begin; row < end; ++row) {
-        exp_minus(columns, segment::read_row(values, inner, row, first, columns, buffer), largest, exponential);
-        for (int64_t c = 0; c < columns; ++c) total[c] += static_cast<double>(exponential[c]);
-        if (result.dtype == dtype_of<T>) segment::write_row(result, inner, row, first, columns, exponential);
-      }
-      for (int64_t c = 0; c < columns; ++c) total[c] = 1 / total[c];
-      for (int64_t row = begin; row < end; ++row) {
+      segment::for_runs(inner, begin, end, columns, [&](int64_t row, int64_t count) {
+        exp_minus(count, segment::read_row(values, inner, row, first, count, buffer), largest, exponential);
+        for (int64_t c = 0; c < count; ++c) total[c] += static_cast<double>(exponential[c]);
+        if (keeps) segment::write_row(result, inner, row, first, count, exponential);
+      });
+      segment::fold(inner, total, plus);
+      for (int64_t c = 0; c < segment::lanes(inner, columns); ++c) total[c] = 1 / total[c];
+      segment::for_runs(inner, begin, end, columns, [&](int64_t row, int64_t count) {
         const T* e = exponential;
-        if (result.dtype == dtype_of<T>) e = segment::read_row(result, inner, row, first, columns, buffer);
-        else exp_minus(columns, segment::read_row(values, inner, row, first, columns, buffer), largest, exponential);  // halves would round twice
-        for (int64_t c = 0; c < columns; ++c) exponential[c] = static_cast<T>(static_cast<double>(e[c]) * total[c]);
-        segment::write_row(result, inner, row, first, columns, exponential);
-      }
+        if (keeps) e = segment::read_row(result, inner, row, first, count, buffer);
+        else exp_minus(count, segment::read_row(values, inner, row, first, count, buffer), largest, exponential);
+        for (int64_t c = 0; c < count; ++c) exponential[c] = static_cast<T>(static_cast<double>(e[c]) * total[c]);
+        segment::write_row(result, inner, row, first, count, exponential);
+      });
     });
   });
 }
@@ -100,17 +106,18 @@ void segment_softmax_backward(const CpuContext&, const View& gradient, const Vie
       const int64_t begin = ragged.offsets[b], end = ragged.offsets[b + 1];
       T gradients[segment::kColumns], outputs[segment::kColumns], values[segment::kColumns];
       double total[segment::kColumns] = {};
-      for (int64_t row = begin; row < end; ++row) {
-        const T* const g = segment::read_row(gradient, inner, row, first, columns, gradients);
-        const T* const y = segment::read_row(output, inner, row, first, columns, outputs);
-        for (int64_t c = 0; c < columns; ++c) total[c] += static_cast<double>(g[c]) * static_cast<double>(y[c]);
-      }
-      for (int64_t row = begin; row < end; ++row) {
-        const T* const g = segment::read_row(gradient, inner, row, first, columns, gradients);
-        const T* const y = segment::read_row(output, inner, row, first, columns, outputs);
-        for (int64_t c = 0; c < columns; ++c) values[c] = static_cast<T>(static_cast<double>(y[c]) * (static_cast<double>(g[c]) - total[c]));
-        segment::write_row(result, inner, row, first, columns, values);
-      }
+      segment::for_runs(inner, begin, end, columns, [&](int64_t row, int64_t count) {
+        const T* const g = segment::read_row(gradient, inner, row, first, count, gradients);
+        const T* const y = segment::read_row(output, inner, row, first, count, outputs);
+        for (int64_t c = 0; c < count; ++c) total[c] += static_cast<double>(g[c]) * static_cast<double>(y[c]);
+      });
+      segment::fold(inner, total, plus);
+      segment::for_runs(inner, begin, end, columns, [&](int64_t row, int64_t count) {
+        const T* const g = segment::read_row(gradient, inner, row, first, count, gradients);
+        const T* const y = segment::read_row(output, inner, row, first, count, outputs);
+        for (int64_t c = 0; c < count; ++c) values[c] = static_cast<T>(static_cast<double>(y[c]) * (static_cast<double>(g[c]) - total[c]));
+        segment::write_row(result, inner, row, first, count, values);
+      });
     });
   });
 }
@@ -124,11 +131,12 @@ void segment_logsumexp(const CpuContext&, const View& values, const RaggedView& 
       T largest[segment::kColumns], shift[segment::kColumns], buffer[segment::kColumns], exponential[segment::kColumns];
       double total[segment::kColumns] = {};
       column_maxima(values, inner, begin, end, first, columns, largest);
-      for (int64_t c = 0; c < columns; ++c) shift[c] = std::isinf(largest[c]) ? T{0} : largest[c];  // inf - inf is NaN
-      for (int64_t row = begin; row < end; ++row) {
-        exp_minus(columns, segment::read_row(values, inner, row, first, columns, buffer), shift, exponential);
-        for (int64_t c = 0; c < columns; ++c) total[c] += static_cast<double>(exponential[c]);
-      }
+      for (int64_t c = 0; c < segment::lanes(inner, columns); ++c) shift[c] = std::isinf(largest[c]) ? T{0} : largest[c];  // inf - inf is NaN
+      segment::for_runs(inner, begin, end, columns, [&](int64_t row, int64_t count) {
+        exp_minus(count, segment::read_row(values, inner, row, first, count, buffer), shift, exponential);
+        for (int64_t c = 0; c < count; ++c) total[c] += static_cast<double>(exponential[c]);
+      });
+      segment::fold(inner, total, plus);
       for (int64_t c = 0; c < columns; ++c) exponential[c] = static_cast<T>(static_cast<double>(shift[c]) + std::log(total[c]));
       segment::write_row(result, inner, b, first, columns, exponential);
     });

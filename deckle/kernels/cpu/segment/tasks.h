@@ -50,6 +50,30 @@ void write_row(const View& view, int64_t inner, int64_t row, int64_t first, int6
   simd::store_run(values, count, static_cast<char*>(view.data) + (row * inner + first) * item_size(view.dtype), view.dtype, 1);
 }
 
+/// Calls body(row, count) for the rows [begin, end) of a component, `columns` elements each; where a row is a single element
+/// (inner = 1), for runs of up to kColumns rows, so that loops over `count` stay long. What the body kept per column is then
+/// still to be folded over the columns: see fold().
+template <typename Body>
+void for_runs(int64_t inner, int64_t begin, int64_t end, int64_t columns, Body body) {
+  if (inner == 1) {
+    for (int64_t row = begin; row < end; row += kColumns) body(row, std::min(kColumns, end - row));
+  } else {
+    for (int64_t row = begin; row < end; ++row) body(row, columns);
+  }
+}
+
+/// Columns that for_runs works on side by side.
+inline int64_t lanes(int64_t inner, int64_t columns) { return inner == 1 ? kColumns : columns; }
+
+/// After for_runs over single elements: every entry of `values` becomes combine() of all.
+template <typename T, typename Combine>
+void fold(int64_t inner, T* values, Combine combine) {
+  if (inner != 1) return;
+  T all = values[0];
+  for (int64_t c = 1; c < kColumns; ++c) all = combine(all, values[c]);
+  std::fill_n(values, kColumns, all);
+}
+
 /// f(TypeTag<float or double>{}): the type to compute in; integers up to 2^53 are exact.
 template <typename F>
 void visit_real(DType dtype, F&& f) {
