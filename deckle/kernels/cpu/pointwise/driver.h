@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 
+#include "deckle/kernels/args/number.h"
 #include "deckle/kernels/args/view.h"
 
 namespace deckle::kernels::cpu::pointwise {
@@ -19,12 +20,6 @@ struct Blocks {
   BlockFunction<float> f32 = nullptr;
   BlockFunction<double> f64 = nullptr;
   BlockFunction<int64_t> i64 = nullptr;
-};
-
-/// A Scalar argument, in both readings.
-struct Number {
-  double real = 0;
-  int64_t integer = 0;
 };
 
 inline constexpr int kMaxOperands = 24;  // tensors + numbers + outputs

@@ -1,0 +1,139 @@
+#include "deckle/ops/launch.h"
+
+#include "deckle/autograd/node.h"
+#include "deckle/base/check.h"
+#include "deckle/core/tensor_impl.h"
+#include "deckle/dispatch/view.h"
+#include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/shape.h"
+#include "deckle/ops/promotion.h"
+
+namespace deckle::launch {
+namespace {
+
+Dims broadcast_of(TensorList inputs) {
+  Dims sizes(inputs[0].sizes());
+  for (const Tensor& input : inputs.subspan(1)) {
+    if (input.sizes() == sizes) continue;
+    sizes = broadcast_shapes(sizes, input.sizes());
+  }
+  return sizes;
+}
+
+/// The dtype that an op on these operands works in.
+DType working_dtype(const Pointwise& op, TensorList inputs, std::initializer_list<Scalar> numbers) {
+  bool same = numbers.size() == 0;
+  for (const Tensor& input : inputs) same = same && input.dtype() == inputs[0].dtype();
+  const DType dtype = same ? inputs[0].dtype() : result_type(inputs, numbers);
+  if (is_floating(dtype)) return dtype;
+  if (op.dtypes == Dtypes::floating) return DType::float32;
+  if (dtype == DType::bool_ && op.dtypes == Dtypes::numeric) fail("bool operands have no meaning here; convert one to a numeric dtype");
+  return dtype;
+}
+
+DType compute_dtype(DType working) {
+  if (!is_floating(working)) return DType::int64;
+  return working == DType::float64 ? DType::float64 : DType::float32;
+}
+
+void run(const Pointwise& op, DType working, TensorList inputs, std::initializer_list<Scalar> numbers, const Tensor& out) {
+  std::vector<Number> values;
+  values.reserve(numbers.size());
+  for (const Scalar& number : numbers) values.push_back({number.to_double(), number.to_int64()});
+  const std::vector<View> views = dispatch::views(inputs);
+  op.kernels.on(dispatch::common_device(inputs))(CpuContext{}, compute_dtype(working), views, values, dispatch::view(out));
+}
+
+void require_defined(TensorList inputs) {
+  for (const Tensor& input : inputs) check(input.defined(), "expected a tensor, got an undefined one");
+}
+
+bool same_elements(const Tensor& a, const Tensor& b) {
+  return a.offset() == b.offset() && a.dtype() == b.dtype() && a.sizes() == b.sizes() && a.strides() == b.strides();
+}
+
+}  // namespace
+
+Tensor pointwise(const Pointwise& op, std::initializer_list<Tensor> inputs, std::initializer_list<Scalar> numbers) {
+  const TensorList operands(inputs);
+  require_defined(operands);
+  const DType working = working_dtype(op, operands, numbers);
+  const Tensor result = empty(broadcast_of(operands), op.result.value_or(working), dispatch::common_device(operands));
+  run(op, working, operands, numbers, result);
+  return result;
+}
+
+void pointwise_out(const Pointwise& op, const Tensor& out, std::initializer_list<Tensor> inputs, std::initializer_list<Scalar> numbers) {
+  std::vector<Tensor> operands(inputs);
+  require_defined(operands);
+  const DType working = working_dtype(op, operands, numbers), result = op.result.value_or(working);
+  const Dims sizes = broadcast_of(operands);
+  check(out.sizes() == sizes, "the result has shape {}, and the tensor to write it into {}", to_string(sizes), to_string(out.sizes()));
+  check(is_floating(out.dtype()) || !is_floating(result), "the result is {} and cannot be written into {}", name(result), name(out.dtype()));
+  for (int64_t dim = 0; dim < out.dim(); ++dim) {
+    check(out.stride(dim) != 0 || out.size(dim) <= 1, "the tensor to write into is expanded: several of its elements are one; clone it first");
+  }
+  // The kernel may find an input in the very place of the output, but not shifted against it.
+  for (Tensor& operand : operands) {
+    if (operand.storage() == out.storage() && !same_elements(operand, out)) operand = native::clone(operand);
+  }
+  run(op, working, operands, numbers, out);
+}
+
+int64_t wrap_dim(int64_t dim, Ints sizes) { return deckle::wrap_dim(dim, sizes); }
+
+int64_t wrap_dim(int64_t dim, int64_t rank) {
+  const int64_t range = std::max<int64_t>(rank, 1);
+  check(dim >= -range && dim < range, "dim {} is out of range (expected {}..{})", dim, -range, range - 1);
+  return dim < 0 ? dim + range : dim;
+}
+
+Dims wrap_dims(Ints dims, Ints sizes) {
+  Dims wrapped;
+  for (const int64_t dim : dims) {
+    wrapped.push_back(wrap_dim(dim, sizes));
+    for (size_t i = 0; i + 1 < wrapped.size(); ++i) check(wrapped[i] != wrapped.back(), "dim {} is given twice in {}", dim, to_string(dims));
+  }
+  return wrapped;
+}
+
+Dims wrap_dims(Ints dims, int64_t rank) {
+  const Dims sizes(static_cast<size_t>(rank), 1);
+  return wrap_dims(dims, Ints(sizes));
+}
+
+Tensor contiguous(const Tensor& tensor) { return !tensor.defined() || tensor.is_contiguous() ? tensor : native::clone(tensor); }
+
+std::vector<Tensor> contiguous(TensorList tensors) {
+  std::vector<Tensor> result;
+  result.reserve(tensors.size());
+  for (const Tensor& tensor : tensors) result.push_back(contiguous(tensor));
+  return result;
+}
+
+std::optional<double> to_double(const std::optional<Scalar>& scalar) {
+  return scalar ? std::optional(scalar->to_double()) : std::nullopt;
+}
+
+PhiloxStream reserve(Generator* generator, const Tensor& result) {
+  return (generator ? *generator : default_generator()).reserve(result.numel());
+}
+
+Tensor plus(const Tensor& a, const Tensor& b) {
+  if (!a.defined()) return b;
+  return b.defined() ? add(a, b) : a;
+}
+
+Tensor broadcast_tangent(const Tensor& tangent, const Tensor& result) {
+  if (!tangent.defined()) return tangent;
+  Tensor shaped = tangent.sizes() == result.sizes() ? tangent : clone(expand(tangent, result.sizes()));
+  return shaped.dtype() == result.dtype() ? shaped : shaped.to(result.dtype());
+}
+
+std::vector<Tensor> all_gradients(const autograd::Gradients& grads) {
+  std::vector<Tensor> result;
+  for (size_t i = 0; i < grads.size(); ++i) result.push_back(grads[i]);
+  return result;
+}
+
+}  // namespace deckle::launch

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "deckle/core/generator.h"
+#include "deckle/core/tensor.h"
+#include "deckle/dispatch/kernel_row.h"
+#include "deckle/kernels/args/number.h"
+#include "deckle/kernels/args/view.h"
+
+namespace deckle::autograd {
+class Gradients;
+}
+
+/// What generated code does around a kernel, once for all ops.
+namespace deckle::launch {
+
+using PointwiseKernel = void(const CpuContext&, DType compute, std::span<const View> inputs, std::span<const Number> numbers,
+                             const View& result);
+
+/// What a pointwise op computes on: floating (integers become float32), numeric (and int64), all (and bool).
+enum class Dtypes : uint8_t { floating, numeric, all };
+
+struct Pointwise {
+  dispatch::KernelRow<PointwiseKernel> kernels;
+  Dtypes dtypes = Dtypes::floating;
+  std::optional<DType> result = std::nullopt;  // of conditions: bool
+};
+
+/// Broadcasts, promotes, allocates and computes.
+Tensor pointwise(const Pointwise& op, std::initializer_list<Tensor> inputs, std::initializer_list<Scalar> numbers = {});
+
+/// Into `out`, which has the broadcast shape and a dtype of the result's category. It may be one of the inputs.
+void pointwise_out(const Pointwise& op, const Tensor& out, std::initializer_list<Tensor> inputs,
+                   std::initializer_list<Scalar> numbers = {});
+
+/// `dim` counted from 0 for a tensor of these sizes, or of `rank` dims; throws if it is out of range.
+int64_t wrap_dim(int64_t dim, Ints sizes);
+int64_t wrap_dim(int64_t dim, int64_t rank);
+Dims wrap_dims(Ints dims, Ints sizes);
+Dims wrap_dims(Ints dims, int64_t rank);
+
+/// The tensor itself if it is undefined or contiguous, else a contiguous copy; below autograd.
+Tensor contiguous(const Tensor& tensor);
+std::vector<Tensor> contiguous(TensorList tensors);
+
+std::optional<double> to_double(const std::optional<Scalar>& scalar);
+
+/// One random word per element of `result`, from `generator` or the thread's own.
+PhiloxStream reserve(Generator* generator, const Tensor& result);
+
+/// Sum of tangents; an undefined one is zero.
+Tensor plus(const Tensor& a, const Tensor& b);
+
+/// A tangent in the shape and dtype of `result`, which broadcasting and promotion may have changed.
+Tensor broadcast_tangent(const Tensor& tangent, const Tensor& result);
+
+/// The gradients of all outputs of a node.
+std::vector<Tensor> all_gradients(const autograd::Gradients& grads);
+
+}  // namespace deckle::launch

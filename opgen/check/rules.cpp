@@ -1,0 +1,150 @@
+#include "opgen/check/rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <set>
+
+#include "opgen/text.h"
+
+namespace opgen {
+namespace {
+
+const std::set<std::string> kReserved = {"grad", "grads", "result", "node", "level", "out", "tangent", "original", "sink", "wants", "has_t", "ragged", "error", "device"};
+
+void check_names(const Entry& entry) {
+  std::vector<std::string> names;
+  for (const Argument& argument : entry.schema.arguments) names.push_back(argument.name);
+  for (const Argument& argument : entry.schema.arguments) {
+    // Results of other ops (out of attention_forward, say) are fair names for inputs where nothing else is meant.
+    if (kReserved.count(argument.name) && argument.name != "result" && argument.name != "out")
+      throw Problem(argument.at, fmt::format("'{}' means something else in formulas: give the argument another name", argument.name));
+    if (argument.type.base == Base::foreign)
+      throw Problem(argument.at, fmt::format("the type {} has no counterpart here", argument.type.to_string()));
+  }
+  for (size_t i = 0; i < entry.schema.results.size(); ++i) {
+    if (std::find(names.begin(), names.end(), entry.result_name(i)) != names.end() && !entry.writes_argument())
+      throw Problem(entry.at, fmt::format("'{}' is both an argument and a result", entry.result_name(i)));
+    if (entry.schema.results[i].type.base == Base::foreign)
+      throw Problem(entry.at, fmt::format("the type {} has no counterpart here", entry.schema.results[i].type.to_string()));
+  }
+}
+
+void check_derivative(const Entry& entry) {
+  const bool composite = entry.body == Entry::Body::composite || entry.body == Entry::Body::composite_cpp;
+  if (composite) {
+    if (entry.derivative_given) throw Problem(entry.derivative_at, "a composite is differentiated through the ops that it calls: leave 'derivative' out");
+    return;
+  }
+  if (entry.non_differentiable || entry.derivative_auto) return;
+  std::vector<std::string> missing;
+  for (const Argument* argument : entry.tensors()) {
+    if (!entry.reverse_rule(argument->name)) missing.push_back(argument->name);
+  }
+  if (missing.empty()) return;
+  if (!entry.derivative_given) {
+    // Conditions have none, and checks elsewhere see to it.
+    if (entry.body == Entry::Body::pointwise) {
+      static const std::set<std::string> kConditions = {"==", "!=", "<", "<=", ">", ">=", "&&", "||"};
+      if (entry.pointwise->is(Expr::Kind::binary) && kConditions.count(entry.pointwise->text)) return;
+      if (entry.pointwise->is(Expr::Kind::unary) && entry.pointwise->text == "!") return;
+      if (entry.pointwise->is(Expr::Kind::call) && (entry.pointwise->text.rfind("is", 0) == 0)) return;
+    }
+    throw Problem(entry.at, fmt::format("'{}' has tensor inputs and no 'derivative:': write formulas, {}non_differentiable", entry.name(),
+                                        entry.body == Entry::Body::pointwise ? "auto, or " : "or "));
+  }
+  throw Problem(entry.derivative_at, fmt::format("'{}' has no formula for {}: write one, or '{}: non_differentiable'", entry.name(),
+                                                 "'" + join(missing, "', '") + "'", missing[0]));
+}
+
+void check_variants(const Entry& entry) {
+  if (!entry.inplace && !entry.out) return;
+  if (entry.body != Entry::Body::pointwise && entry.body != Entry::Body::kernel)
+    throw Problem(entry.at, fmt::format("'{}': variants are made for pointwise and kernel ops", entry.name()));
+  if (entry.schema.results.size() != 1) throw Problem(entry.at, fmt::format("'{}': variants need one result", entry.name()));
+  if (entry.inplace && (entry.schema.arguments.empty() || entry.schema.arguments[0].name != "self" || !entry.schema.arguments[0].type.is_tensor()))
+    throw Problem(entry.at, fmt::format("'{}': an in-place variant writes into 'Tensor self', which must come first", entry.name()));
+}
+
+void check_pointwise_arguments(const Entry& entry) {
+  if (entry.body != Entry::Body::pointwise) return;
+  int tensors = 0;
+  for (const Argument& argument : entry.schema.arguments) {
+    const bool tensor = argument.type.is_tensor() && !argument.type.optional;
+    const bool number = argument.type.is_number() || argument.type.is(Base::boolean);
+    tensors += tensor;
+    if (!tensor && (!number || argument.type.optional))
+      throw Problem(argument.at, fmt::format("a pointwise op takes Tensor, Scalar, int, float and bool arguments, not {}", argument.type.to_string()));
+  }
+  if (tensors == 0) throw Problem(entry.at, "a pointwise op needs a tensor argument");
+  if (entry.schema.results.size() != 1 || !entry.schema.results[0].type.is_tensor()) throw Problem(entry.at, "a pointwise op has one result, a Tensor");
+}
+
+void check_kernels(const Entry& entry, const std::string& root) {
+  for (const auto& [device, kernel] : entry.kernels) {
+    if (root.empty() || entry.external) continue;
+    const std::string file = fmt::format("deckle/kernels/{}/{}.{}", device, kernel.file, device == "cuda" ? "cu" : "cpp");
+    if (std::filesystem::exists(root + "/" + file)) continue;
+    std::vector<std::string> there;
+    const std::filesystem::path folder = std::filesystem::path(root) / "deckle/kernels" / device;
+    if (std::filesystem::exists(folder)) {
+      for (const auto& found : std::filesystem::recursive_directory_iterator(folder)) {
+        if (found.path().extension() == ".cpp" || found.path().extension() == ".cu")
+          there.push_back(found.path().lexically_relative(folder).replace_extension().generic_string());
+      }
+    }
+    throw Problem(kernel.at, fmt::format("the kernel file {} does not exist{}", file, did_you_mean(kernel.file, there)));
+  }
+}
+
+void check_samples(const Entry& entry, const Library& library) {
+  if (entry.external) return;
+  if (!entry.samples.IsDefined() || entry.samples.IsNull()) {
+    if (!entry.test_gradients) return;
+    throw Problem(entry.at, fmt::format("'{}' has no samples: name a set of functions.yaml or list argument maps", entry.name()));
+  }
+  if (entry.samples.IsScalar() && !library.sample_sets.count(entry.samples.Scalar())) {
+    std::vector<std::string> sets;
+    for (const auto& [name, ignored] : library.sample_sets) sets.push_back(name);
+    throw Problem(entry.samples_at, fmt::format("no sample set is named '{}'{}", entry.samples.Scalar(), did_you_mean(entry.samples.Scalar(), sets)));
+  }
+}
+
+void check_nested(const Entry& entry, const Library& library) {
+  const NestedRule& rule = entry.nested;
+  if (!rule.segment.empty() && !library.has(rule.segment))
+    throw Problem(rule.at, fmt::format("no op is named '{}'{}", rule.segment, did_you_mean(rule.segment, library.op_names())));
+  if (rule.kind == NestedRule::Kind::error && rule.error.size() < 8) throw Problem(rule.at, "'error' wants the reason why a nested tensor has no meaning here");
+}
+
+void check_documentation(const Entry& entry) {
+  if (entry.doc.empty() && !entry.external) throw Problem(entry.at, fmt::format("'{}' has no 'doc:': one sentence that says what it computes", entry.name()));
+}
+
+}  // namespace
+
+void check_entries(const Library& library, const std::string& root, Problems& problems) {
+  for (const auto& entry : library.entries) {
+    const std::vector<std::function<void()>> rules = {
+        [&] { check_names(*entry); },
+        [&] { check_documentation(*entry); },
+        [&] { check_pointwise_arguments(*entry); },
+        [&] { check_derivative(*entry); },
+        [&] { check_variants(*entry); },
+        [&] { check_kernels(*entry, root); },
+        [&] { check_samples(*entry, library); },
+        [&] { check_nested(*entry, library); },
+    };
+    for (const auto& rule : rules) {
+      try {
+        rule();
+      } catch (const Problem& problem) {
+        problems.emplace_back(problem.what());
+      }
+    }
+  }
+}
+
+}  // namespace opgen

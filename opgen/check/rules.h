@@ -1,0 +1,11 @@
+#pragma once
+
+#include "opgen/model/load.h"
+
+namespace opgen {
+
+/// The rules on entries that need no formulas lowered: every tensor input has a formula or is non_differentiable, samples
+/// exist, claimed kernel files exist below `root`, and so on.
+void check_entries(const Library& library, const std::string& root, Problems& problems);
+
+}  // namespace opgen

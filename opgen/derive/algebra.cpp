@@ -1,0 +1,123 @@
+#include "opgen/derive/algebra.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdlib>
+
+namespace opgen::algebra {
+
+using Kind = Expr::Kind;
+
+ExprPtr number(double value) {
+  std::string text = fmt::format("{}", value);
+  if (value == std::floor(value) && std::abs(value) < 1e15) text = fmt::format("{}", static_cast<long long>(value));
+  return make_expr(Kind::number, text, {});
+}
+
+ExprPtr name(const std::string& text) { return make_expr(Kind::name, text, {}); }
+
+bool is_number(const ExprPtr& expr) { return expr->is(Kind::number); }
+double value_of(const ExprPtr& number) { return std::strtod(number->text.c_str(), nullptr); }
+bool is_number(const ExprPtr& expr, double value) { return is_number(expr) && value_of(expr) == value; }
+
+namespace {
+
+bool is_neg(const ExprPtr& expr) { return expr->is(Kind::unary) && expr->text == "-"; }
+ExprPtr binary(const char* symbol, const ExprPtr& a, const ExprPtr& b) { return make_expr(Kind::binary, symbol, {a, b}); }
+bool is_binary(const ExprPtr& expr, std::string_view symbol) { return expr->is(Kind::binary) && expr->text == symbol; }
+bool is_where(const ExprPtr& expr) { return expr->is_call("where"); }
+
+}  // namespace
+
+ExprPtr add(const ExprPtr& a, const ExprPtr& b) {
+  if (is_number(a) && is_number(b)) return number(value_of(a) + value_of(b));
+  if (is_number(a, 0)) return b;
+  if (is_number(b, 0)) return a;
+  if (is_neg(b)) return sub(a, b->args[0]);
+  if (is_neg(a)) return sub(b, a->args[0]);
+  if (equal(a, b)) return mul(number(2), a);
+  return binary("+", a, b);
+}
+
+ExprPtr sub(const ExprPtr& a, const ExprPtr& b) {
+  if (is_number(a) && is_number(b)) return number(value_of(a) - value_of(b));
+  if (is_number(a, 0)) return neg(b);
+  if (is_number(b, 0)) return a;
+  if (is_neg(b)) return add(a, b->args[0]);
+  return binary("-", a, b);
+}
+
+ExprPtr mul(const ExprPtr& a, const ExprPtr& b) {
+  if (is_number(a) && is_number(b)) return number(value_of(a) * value_of(b));
+  if (is_number(a, 0) || is_number(b, 0)) return number(0);
+  if (is_number(a, 1)) return b;
+  if (is_number(b, 1)) return a;
+  if (is_number(a, -1)) return neg(b);
+  if (is_number(b, -1)) return neg(a);
+  if (is_neg(a)) return neg(mul(a->args[0], b));
+  if (is_neg(b)) return neg(mul(a, b->args[0]));
+  if (is_number(b)) return mul(b, a);  // numbers lead
+  if (is_number(a) && is_binary(b, "*") && is_number(b->args[0])) return mul(number(value_of(a) * value_of(b->args[0])), b->args[1]);
+  if (!is_number(a) && is_binary(b, "*") && is_number(b->args[0])) return mul(b->args[0], mul(a, b->args[1]));
+  if (is_binary(a, "*") && is_number(a->args[0])) return mul(a->args[0], mul(a->args[1], b));
+  if (is_binary(b, "/") && is_number(b->args[0], 1)) return div(a, b->args[1]);
+  // A factor moves into a choice between numbers, and a choice between 0 and something stays one: 0 * inf must not arise.
+  if (is_where(b) && (is_number(b->args[1]) || is_number(b->args[2])))
+    return where(b->args[0], mul(a, b->args[1]), mul(a, b->args[2]));
+  if (is_where(a) && (is_number(a->args[1]) || is_number(a->args[2])))
+    return where(a->args[0], mul(a->args[1], b), mul(a->args[2], b));
+  return binary("*", a, b);
+}
+
+ExprPtr div(const ExprPtr& a, const ExprPtr& b) {
+  if (is_number(a, 0)) return number(0);
+  if (is_number(b, 1)) return a;
+  if (is_number(b, -1)) return neg(a);
+  if (is_number(a) && is_number(b) && value_of(b) != 0) return number(value_of(a) / value_of(b));
+  if (is_neg(a)) return neg(div(a->args[0], b));
+  if (is_neg(b)) return neg(div(a, b->args[0]));
+  if (is_number(b) && value_of(b) != 0) return mul(number(1 / value_of(b)), a);
+  return binary("/", a, b);
+}
+
+ExprPtr neg(const ExprPtr& a) {
+  if (is_number(a)) return number(-value_of(a));
+  if (is_neg(a)) return a->args[0];
+  if (is_binary(a, "-")) return binary("-", a->args[1], a->args[0]);
+  if (is_binary(a, "*") && is_number(a->args[0])) return mul(number(-value_of(a->args[0])), a->args[1]);
+  return make_expr(Kind::unary, "-", {a});
+}
+
+ExprPtr where(const ExprPtr& condition, const ExprPtr& yes, const ExprPtr& no) {
+  if (equal(yes, no)) return yes;
+  return make_expr(Kind::call, "where", {condition, yes, no});
+}
+
+ExprPtr simplify(const ExprPtr& expr) {
+  std::vector<ExprPtr> args;
+  for (const ExprPtr& argument : expr->args) args.push_back(simplify(argument));
+  switch (expr->kind) {
+    case Kind::number: return number(value_of(expr));
+    case Kind::unary: return expr->text == "-" ? neg(args[0]) : make_expr(Kind::unary, expr->text, args, expr->at);
+    case Kind::conditional: return where(args[0], args[1], args[2]);
+    case Kind::binary:
+      if (expr->text == "+") return add(args[0], args[1]);
+      if (expr->text == "-") return sub(args[0], args[1]);
+      if (expr->text == "*") return mul(args[0], args[1]);
+      if (expr->text == "/") return div(args[0], args[1]);
+      break;
+    case Kind::call:
+      if (expr->text == "where" && args.size() == 3) return where(args[0], args[1], args[2]);
+      break;
+    default: break;
+  }
+  if (args.empty()) return expr;
+  return std::make_shared<Expr>(Expr{expr->kind, expr->text, std::move(args), expr->keys, expr->at});
+}
+
+ExprPtr substitute(const ExprPtr& expr, std::string_view from, const ExprPtr& to) {
+  return rewrite(expr, [&](const ExprPtr& node) -> ExprPtr { return node->is_name(from) ? to : nullptr; });
+}
+
+}  // namespace opgen::algebra

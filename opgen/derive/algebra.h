@@ -1,0 +1,28 @@
+#pragma once
+
+#include "opgen/formula/expr.h"
+
+/// Constructors of pointwise expressions that simplify as they build: constants fold, 0 and 1 vanish, signs move outwards.
+/// They change rounding, never limits: x * 0 is 0 only where the 0 is a derivative that does not exist.
+namespace opgen::algebra {
+
+ExprPtr number(double value);
+ExprPtr name(const std::string& text);
+bool is_number(const ExprPtr& expr, double value);
+bool is_number(const ExprPtr& expr);
+double value_of(const ExprPtr& number);
+
+ExprPtr add(const ExprPtr& a, const ExprPtr& b);
+ExprPtr sub(const ExprPtr& a, const ExprPtr& b);
+ExprPtr mul(const ExprPtr& a, const ExprPtr& b);
+ExprPtr div(const ExprPtr& a, const ExprPtr& b);
+ExprPtr neg(const ExprPtr& a);
+ExprPtr where(const ExprPtr& condition, const ExprPtr& yes, const ExprPtr& no);
+
+/// Rebuilds a whole expression through these constructors; `? :` becomes where.
+ExprPtr simplify(const ExprPtr& expr);
+
+/// `expr` with the name `from` replaced by `to`.
+ExprPtr substitute(const ExprPtr& expr, std::string_view from, const ExprPtr& to);
+
+}  // namespace opgen::algebra

@@ -1,0 +1,253 @@
+#include "opgen/derive/calculus.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <set>
+
+#include "opgen/derive/algebra.h"
+#include "opgen/text.h"
+
+namespace opgen {
+namespace {
+
+using Kind = Expr::Kind;
+
+bool is_constant_name(const std::string& text) { return text == "pi" || text == "inf" || text == "nan"; }
+
+const std::set<std::string> kComparisons = {"==", "!=", "<", "<=", ">", ">="};
+const std::set<std::string> kLogic = {"&&", "||"};
+
+ExprPtr instantiate(const ExprPtr& pattern, const ScalarFunction& function, const std::vector<ExprPtr>& args, const ExprPtr& result) {
+  return algebra::simplify(rewrite(pattern, [&](const ExprPtr& node) -> ExprPtr {
+    if (!node->is(Kind::name)) return nullptr;
+    if (node->text == "result") return result;
+    for (size_t i = 0; i < function.parameters.size(); ++i) {
+      if (node->text == function.parameters[i]) return args[i];
+    }
+    return nullptr;
+  }));
+}
+
+}  // namespace
+
+bool is_boolean(const ExprPtr& expr, const Library& library) {
+  switch (expr->kind) {
+    case Kind::binary: return kComparisons.count(expr->text) > 0 || kLogic.count(expr->text) > 0;
+    case Kind::unary: return expr->text == "!";
+    case Kind::call: {
+      if (expr->text == "where") return is_boolean(expr->args[1], library);
+      const auto found = library.functions.find(expr->text);
+      return found != library.functions.end() && found->second.boolean;
+    }
+    case Kind::conditional: return is_boolean(expr->args[1], library);
+    default: return false;
+  }
+}
+
+void check_pointwise(const ExprPtr& expr, const std::vector<std::string>& names, const Library& library) {
+  const auto want = [&](const ExprPtr& operand, bool boolean) {
+    if (is_boolean(operand, library) != boolean)
+      throw Problem(operand->at, boolean ? fmt::format("'{}' is a number where a condition is wanted: compare it, e.g. '{} != 0'",
+                                                       to_string(operand), to_string(operand))
+                                         : fmt::format("'{}' is a condition where a number is wanted: write where({}, 1, 0)",
+                                                       to_string(operand), to_string(operand)));
+  };
+  for (const ExprPtr& argument : expr->args) check_pointwise(argument, names, library);
+  switch (expr->kind) {
+    case Kind::number: return;
+    case Kind::name:
+      if (std::find(names.begin(), names.end(), expr->text) == names.end() && !is_constant_name(expr->text))
+        throw Problem(expr->at, fmt::format("no argument is named '{}'{}", expr->text, did_you_mean(expr->text, names)));
+      return;
+    case Kind::unary: want(expr->args[0], expr->text == "!"); return;
+    case Kind::binary:
+      if (expr->text == "%") throw Problem(expr->at, "'%' does not exist in pointwise expressions");
+      for (const ExprPtr& operand : expr->args) want(operand, kLogic.count(expr->text) > 0);
+      return;
+    case Kind::conditional:
+    case Kind::call: {
+      if (expr->is(Kind::conditional) || expr->text == "where") {
+        if (expr->args.size() != 3) throw Problem(expr->at, "where wants (condition, value, other value)");
+        want(expr->args[0], true);
+        want(expr->args[2], is_boolean(expr->args[1], library));
+        return;
+      }
+      const auto found = library.functions.find(expr->text);
+      if (found == library.functions.end()) {
+        std::vector<std::string> known = {"where"};
+        for (const auto& [name, function] : library.functions) known.push_back(name);
+        const std::string hint = library.has(expr->text) ? fmt::format(" ('{}' is an op on whole tensors)", expr->text) : did_you_mean(expr->text, known);
+        throw Problem(expr->at, fmt::format("no scalar function is named '{}'{}", expr->text, hint));
+      }
+      if (found->second.parameters.size() != expr->args.size())
+        throw Problem(expr->at, fmt::format("{} takes {} argument(s), not {}", expr->text, found->second.parameters.size(), expr->args.size()));
+      for (size_t i = 0; i < expr->args.size(); ++i) {
+        want(expr->args[i], false);
+        if (!expr->keys[i].empty()) throw Problem(expr->args[i]->at, "pointwise expressions have no named arguments");
+      }
+      return;
+    }
+    default: throw Problem(expr->at, fmt::format("'{}' has no place in a pointwise expression, which is made of operators, where and scalar functions", to_string(expr)));
+  }
+}
+
+ExprPtr differentiate(const ExprPtr& expr, const std::string& variable, const Library& library) {
+  using namespace algebra;
+  const auto d = [&](size_t i) { return differentiate(expr->args[i], variable, library); };
+  if (!mentions(expr, variable)) return number(0);
+  switch (expr->kind) {
+    case Kind::name: return number(1);
+    case Kind::unary: return expr->text == "-" ? neg(d(0)) : number(0);
+    case Kind::binary: {
+      const ExprPtr &a = expr->args[0], &b = expr->args[1];
+      if (expr->text == "+") return add(d(0), d(1));
+      if (expr->text == "-") return sub(d(0), d(1));
+      if (expr->text == "*") return equal(a, b) ? mul(number(2), mul(d(0), a)) : add(mul(d(0), b), mul(a, d(1)));
+      if (expr->text == "/") return sub(div(d(0), b), div(mul(a, d(1)), mul(b, b)));
+      return number(0);
+    }
+    case Kind::conditional: return where(expr->args[0], d(1), d(2));
+    case Kind::call: {
+      if (expr->text == "where") return where(expr->args[0], d(1), d(2));
+      const auto found = library.functions.find(expr->text);
+      if (found == library.functions.end()) throw Problem(expr->at, fmt::format("'{}' has no derivative", expr->text));
+      ExprPtr total = number(0);
+      for (size_t i = 0; i < expr->args.size(); ++i) {
+        const ExprPtr inner = d(i);
+        if (is_number(inner, 0)) continue;
+        if (found->second.boolean) continue;
+        if (!found->second.derivatives[i])
+          throw Problem(expr->at, fmt::format("the scalar function '{}' has no derivative for '{}' in functions.yaml", expr->text, found->second.parameters[i]));
+        total = add(total, mul(inner, instantiate(found->second.derivatives[i], found->second, expr->args, expr)));
+      }
+      return total;
+    }
+    default: return number(0);
+  }
+}
+
+namespace {
+
+class LimitProtector {
+ public:
+  explicit LimitProtector(const Library& library) : library_(library) {}
+
+  ExprPtr protect(const ExprPtr& expr) {
+    if (!has_multiplication(expr)) return rebuild(expr);
+    std::vector<ExprPtr> vanishing, unbounded, rest;
+    ExprPtr divisor;
+    std::vector<ExprPtr> factors;
+    flatten(expr, factors);
+    for (const ExprPtr& factor : factors) {
+      if (vanishes(factor)) vanishing.push_back(factor);
+      else if (!bounded(factor)) unbounded.push_back(factor);
+      else rest.push_back(factor);
+    }
+    std::vector<ExprPtr> dependent, independent;
+    for (const ExprPtr& factor : unbounded) (depends(factor, vanishing) ? dependent : independent).push_back(factor);
+    if (vanishing.empty() || dependent.empty()) return rebuild(expr);
+    ExprPtr product = make_expr(Kind::call, "damped", {product_of(vanishing), product_of(dependent)});
+    if (!rest.empty()) product = algebra::mul(product_of(rest), product);
+    if (!independent.empty()) product = algebra::mul(product_of(independent), product);
+    return product;
+  }
+
+ private:
+  static bool has_multiplication(const ExprPtr& expr) { return expr->is(Kind::binary) && expr->text == "*"; }
+
+  static void flatten(const ExprPtr& expr, std::vector<ExprPtr>& factors) {
+    if (has_multiplication(expr)) {
+      flatten(expr->args[0], factors);
+      flatten(expr->args[1], factors);
+    } else {
+      factors.push_back(expr);
+    }
+  }
+
+  ExprPtr rebuild(const ExprPtr& expr) {
+    if (expr->args.empty()) return expr;
+    std::vector<ExprPtr> args;
+    for (const ExprPtr& argument : expr->args) args.push_back(protect(argument));
+    return std::make_shared<Expr>(Expr{expr->kind, expr->text, std::move(args), expr->keys, expr->at});
+  }
+
+  ExprPtr product_of(const std::vector<ExprPtr>& factors) {
+    ExprPtr product = protect(factors[0]);
+    for (size_t i = 1; i < factors.size(); ++i) product = make_expr(Kind::binary, "*", {product, protect(factors[i])});
+    return product;
+  }
+
+  bool vanishes(const ExprPtr& expr) const {
+    if (expr->is(Kind::unary)) return vanishes(expr->args[0]);
+    if (expr->is(Kind::binary)) {
+      const ExprPtr &a = expr->args[0], &b = expr->args[1];
+      if ((expr->text == "+" || expr->text == "-") && vanishes(a) && vanishes(b)) return true;
+      if (expr->text == "*" && (vanishes(a) || vanishes(b))) return true;
+      if (expr->text == "/" && vanishes(a) && algebra::is_number(b)) return true;
+    }
+    // Is it one of the declared patterns of a function that it calls?
+    bool found = false;
+    const std::function<void(const ExprPtr&)> visit = [&](const ExprPtr& node) {
+      if (node->is(Kind::call)) {
+        const auto function = library_.functions.find(node->text);
+        if (function != library_.functions.end()) {
+          for (const ExprPtr& pattern : function->second.vanishes)
+            found = found || equal(instantiate(pattern, function->second, node->args, node), expr);
+        }
+      }
+      for (const ExprPtr& argument : node->args) visit(argument);
+    };
+    visit(expr);
+    return found;
+  }
+
+  static bool bounded(const ExprPtr& expr) {
+    static const std::set<std::string> kBounded = {"sigmoid", "tanh", "erf", "sin", "cos", "sign"};
+    switch (expr->kind) {
+      case Kind::number: return true;
+      case Kind::unary: return bounded(expr->args[0]);
+      case Kind::binary: return (expr->text == "+" || expr->text == "-" || expr->text == "*") && bounded(expr->args[0]) && bounded(expr->args[1]);
+      case Kind::call: return kBounded.count(expr->text) > 0;
+      default: return false;
+    }
+  }
+
+  static bool depends(const ExprPtr& factor, const std::vector<ExprPtr>& vanishing) {
+    for (const std::string& name : names_in(factor)) {
+      for (const ExprPtr& other : vanishing) {
+        if (mentions(other, name)) return true;
+      }
+    }
+    return false;
+  }
+
+  const Library& library_;
+};
+
+}  // namespace
+
+ExprPtr protect_limits(const ExprPtr& expr, const Library& library) { return LimitProtector(library).protect(expr); }
+
+int cost_of(const ExprPtr& expr) {
+  std::set<std::string> seen;
+  int cost = 0;
+  const std::function<void(const ExprPtr&)> visit = [&](const ExprPtr& node) {
+    if (node->args.empty() || !seen.insert(to_string(node)).second) return;
+    for (const ExprPtr& argument : node->args) visit(argument);
+    if (node->is(Kind::call) && node->text != "where") cost += 10;
+    else if (node->is(Kind::binary) && node->text == "/") cost += 4;
+    else cost += 1;
+  };
+  visit(expr);
+  return cost;
+}
+
+int operations_in(const ExprPtr& expr) {
+  int count = expr->args.empty() ? 0 : 1;
+  for (const ExprPtr& argument : expr->args) count += operations_in(argument);
+  return count;
+}
+
+}  // namespace opgen

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "opgen/model/entry.h"
+
+namespace opgen {
+
+/// Checks that `expr` is a pointwise expression over `names`: only operators, where, and scalar functions of `library`;
+/// throws Problem at the first thing that is not. `boolean` expressions: comparisons and logic.
+void check_pointwise(const ExprPtr& expr, const std::vector<std::string>& names, const Library& library);
+bool is_boolean(const ExprPtr& expr, const Library& library);
+
+/// d expr / d variable, simplified.
+ExprPtr differentiate(const ExprPtr& expr, const std::string& variable, const Library& library);
+
+/// `expr` with every product of a factor that vanishes and one that may be infinite written damped(vanishing, other),
+/// which is 0 where the first is 0.
+ExprPtr protect_limits(const ExprPtr& expr, const Library& library);
+
+/// Rough cost per element, shared subexpressions counted once: arithmetic 1, division 4, functions 10.
+int cost_of(const ExprPtr& expr);
+
+/// Number of operations in the tree.
+int operations_in(const ExprPtr& expr);
+
+}  // namespace opgen

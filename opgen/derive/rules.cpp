@@ -1,0 +1,319 @@
+#include "opgen/derive/rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "opgen/derive/algebra.h"
+#include "opgen/derive/calculus.h"
+#include "opgen/text.h"
+
+namespace opgen {
+namespace {
+
+using algebra::name;
+using Kind = Expr::Kind;
+
+constexpr int kFusedOrders = 2;
+
+ExprPtr call(const std::string& function, std::vector<ExprPtr> args, const Position& at) {
+  return make_expr(Kind::call, function, std::move(args), at);
+}
+ExprPtr method(const ExprPtr& object, const std::string& function, const Position& at) {
+  return make_expr(Kind::method, function, {object}, at);
+}
+
+/// Positions of derived formulas: the entry's derivative field.
+ExprPtr at_position(const ExprPtr& expr, const Position& at) {
+  std::vector<ExprPtr> args;
+  for (const ExprPtr& argument : expr->args) args.push_back(at_position(argument, at));
+  return std::make_shared<Expr>(Expr{expr->kind, expr->text, std::move(args), expr->keys, at});
+}
+
+std::string lower_case(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+/// The gradient of one input: a pointwise expression over `grad`, the arguments and `result`.
+struct Gradient {
+  std::string input;
+  ExprPtr expression;   // null: not differentiable
+  bool itself = false;  // the op is linear in this input: its gradient is the op with the input replaced by grad
+};
+
+class PointwiseRules {
+ public:
+  PointwiseRules(const std::shared_ptr<Entry>& entry, Library& library) : entry_(*entry), library_(library) {}
+
+  void derive() {
+    std::vector<std::string> names;
+    for (const Argument& argument : entry_.schema.arguments) names.push_back(argument.name);
+    if (!entry_.derived) check_pointwise(entry_.pointwise, names, library_);
+    expression_ = algebra::simplify(entry_.pointwise);
+    for (const Argument& argument : entry_.schema.arguments) {
+      if (argument.type.is_tensor()) tensors_.push_back(argument.name);
+    }
+    if (is_boolean(entry_.pointwise, library_) && !entry_.derivative_given) entry_.non_differentiable = true;
+    if (entry_.non_differentiable || (!entry_.derivative_auto && entry_.reverse.empty())) return;
+    if (is_boolean(entry_.pointwise, library_)) throw Problem(entry_.derivative_at, "a condition has no derivative: leave 'derivative' out");
+
+    std::vector<Gradient> gradients = entry_.derivative_auto ? automatic() : written(names);
+    if (gradients.empty()) return;
+    int nonlinear = 0;
+    for (const Gradient& gradient : gradients) {
+      nonlinear += gradient.expression != nullptr && !gradient.itself;
+    }
+    std::vector<Rule> rules;
+    std::vector<TangentTerm> terms;
+    for (const Gradient& gradient : gradients) {
+      Rule rule;
+      rule.keys = {gradient.input};
+      rule.at = entry_.derivative_at;
+      if (!gradient.expression) {
+        rule.kind = Rule::Kind::non_differentiable;
+      } else {
+        const auto formula = formula_of(gradient, nonlinear > 1);
+        ExprPtr reverse = formula(name("grad"), [](const std::string& input) { return name(input); });
+        if (tensors_.size() > 1) reverse = call("sum_to", {reverse, method(name(gradient.input), "sizes", rule.at)}, rule.at);
+        rule.formula.body = at_position(reverse, rule.at);
+        const ExprPtr tangent = formula(name(gradient.input + "_t"), [&](const std::string& input) {
+          return is_tensor(input) ? name(input + "_p") : name(input);
+        });
+        terms.push_back({gradient.input, at_position(tangent, rule.at)});
+      }
+      rules.push_back(std::move(rule));
+    }
+    entry_.reverse = std::move(rules);
+    if (entry_.forward.empty()) entry_.tangent_terms = std::move(terms);
+  }
+
+ private:
+  bool is_tensor(const std::string& input) const { return std::find(tensors_.begin(), tensors_.end(), input) != tensors_.end(); }
+
+  bool is_scalar(const std::string& input) const {
+    const Argument* argument = entry_.schema.find(input);
+    return argument && argument->type.is(Base::scalar);
+  }
+
+  std::vector<Gradient> automatic() const {
+    std::vector<Gradient> gradients;
+    for (const std::string& input : tensors_) {
+      Gradient gradient{input, nullptr, false};
+      if (std::find(entry_.linear_in.begin(), entry_.linear_in.end(), input) != entry_.linear_in.end()) {
+        gradient.expression = name("grad");
+        gradient.itself = true;
+      } else {
+        ExprPtr slope = differentiate(expression_, input, library_);
+        if (!algebra::is_number(slope, 0)) {
+          // The form in the result, if it exists and costs no more: what it saves is there anyway.
+          if (entry_.order == 0 && !expression_->is(Kind::name)) {
+            const ExprPtr by_result = rewrite(slope, [&](const ExprPtr& node) { return equal(node, expression_) ? name("result") : nullptr; });
+            if (by_result != slope && cost_of(by_result) <= cost_of(slope)) slope = by_result;
+          }
+          gradient.expression = algebra::mul(name("grad"), slope);
+        }
+      }
+      gradients.push_back(std::move(gradient));
+    }
+    return gradients;
+  }
+
+  /// Written formulas, if all of them are pointwise expressions; else none: they are then ordinary formulas.
+  std::vector<Gradient> written(std::vector<std::string> names) const {
+    names.insert(names.end(), {"grad", "result"});
+    std::vector<Gradient> gradients;
+    for (const Rule& rule : entry_.reverse) {
+      if (rule.keys.size() != 1) return {};
+      Gradient gradient{rule.keys[0], nullptr, false};
+      if (rule.kind == Rule::Kind::formula) {
+        const ExprPtr expression = inline_lets(rule.formula);
+        try {
+          check_pointwise(expression, names, library_);
+        } catch (const Problem&) {
+          return {};
+        }
+        gradient.expression = algebra::simplify(expression);
+        const ExprPtr slope = differentiate(gradient.expression, "grad", library_);
+        if (mentions(slope, "grad") || algebra::is_number(slope, 0))
+          throw Problem(rule.at, fmt::format("the gradient of '{}' must be linear in grad, and '{}' is not", rule.keys[0], to_string(expression)));
+      }
+      gradients.push_back(std::move(gradient));
+    }
+    return gradients;
+  }
+
+  using Rename = std::function<ExprPtr(const std::string&)>;
+  using FormulaOf = std::function<ExprPtr(const ExprPtr& gradient, const Rename& rename)>;
+
+  FormulaOf formula_of(const Gradient& gradient, bool name_input) {
+    const Position at = entry_.derivative_at;
+    if (gradient.itself) {
+      return [this, gradient, at](const ExprPtr& incoming, const Rename& rename) {
+        std::vector<ExprPtr> args;
+        for (const Argument& argument : entry_.schema.arguments)
+          args.push_back(argument.name == gradient.input ? incoming : rename(argument.name));
+        return call(entry_.name(), args, at);
+      };
+    }
+    const bool one_op = operations_in(gradient.expression) <= 1;
+    if (one_op || entry_.order >= kFusedOrders) {
+      const ExprPtr tree = composed(gradient.expression);
+      return [this, tree](const ExprPtr& incoming, const Rename& rename) {
+        return rewrite(tree, [&](const ExprPtr& node) -> ExprPtr {
+          if (node->is_name("grad")) return incoming;
+          if (node->is(Kind::name) && entry_.schema.find(node->text)) return rename(node->text);
+          return nullptr;
+        });
+      };
+    }
+    return fused(gradient, name_input);
+  }
+
+  /// A fused kernel for the gradient; the formula calls it.
+  FormulaOf fused(const Gradient& gradient, bool name_input) {
+    const std::string base = entry_.derived ? entry_.name() : lower_case(entry_.unique_name());
+    const std::string function = base + "_backward" + (name_input ? "_" + gradient.input : "");
+    const std::string incoming_name = entry_.order == 0 ? "grad_output" : "grad_grad";
+    auto derived = std::make_shared<Entry>();
+    derived->at = entry_.at;
+    derived->stem = entry_.stem;
+    derived->external = entry_.external;
+    derived->derived = true;
+    derived->order = entry_.order + 1;
+    derived->body = Entry::Body::pointwise;
+    derived->derivative_given = derived->derivative_auto = true;
+    derived->derivative_at = entry_.derivative_at;
+    derived->dtypes = Dtypes::floating;
+    derived->nested.kind = NestedRule::Kind::values;
+    derived->schema.name = function;
+    derived->schema.results = {Result{tensor_type(), "", std::nullopt}};
+    derived->linear_in = entry_.linear_in;
+    derived->linear_in.insert(derived->linear_in.begin(), incoming_name);
+    derived->doc = fmt::format("The gradient of {} for {}.", entry_.name(), gradient.input);
+    std::vector<std::string> passed;
+    const auto argument = [&](const std::string& as, const std::string& from, Type type) {
+      Argument added;
+      added.name = as;
+      added.type = std::move(type);
+      added.at = entry_.derivative_at;
+      derived->schema.arguments.push_back(std::move(added));
+      passed.push_back(from);
+    };
+    argument(incoming_name, "grad", tensor_type());
+    for (const std::string& tensor : tensors_) {
+      if (mentions(gradient.expression, tensor)) argument(tensor, tensor, tensor_type());
+    }
+    if (mentions(gradient.expression, "result")) argument("output", "result", tensor_type());
+    for (const Argument& other : entry_.schema.arguments) {
+      if (!other.type.is_tensor() && mentions(gradient.expression, other.name)) argument(other.name, other.name, other.type);
+    }
+    derived->pointwise = algebra::substitute(algebra::substitute(gradient.expression, "grad", name(incoming_name)), "result", name("output"));
+    if (library_.has(function))
+      throw Problem(entry_.derivative_at, fmt::format("the derivative of '{}' would be the op '{}', which has an entry at {} already: write the formula by hand, e.g. {}: {}(grad, ...)",
+                                                      entry_.name(), function, library_.named(function)[0]->at.to_string(), gradient.input, function));
+    library_.entries.push_back(derived);
+    return [function, passed, at = entry_.derivative_at](const ExprPtr& incoming, const Rename& rename) {
+      std::vector<ExprPtr> args;
+      for (const std::string& from : passed) args.push_back(from == "grad" ? incoming : from == "result" ? name("result") : rename(from));
+      return call(function, args, at);
+    };
+  }
+
+  /// The expression as calls of ops: numbers become tensors where an op takes only tensors.
+  ExprPtr composed(const ExprPtr& expression) const {
+    std::string anchor;
+    for (const std::string& candidate : names_in(expression)) {
+      if (anchor.empty() && (is_tensor(candidate) || candidate == "grad" || candidate == "result")) anchor = candidate;
+    }
+    const auto filled = [&](const ExprPtr& argument) {
+      bool any_tensor = false;
+      for (const std::string& used : names_in(argument)) any_tensor = any_tensor || is_tensor(used) || used == "grad" || used == "result";
+      return any_tensor ? argument : call("full_like", {name(anchor), argument}, {});
+    };
+    const std::function<ExprPtr(const ExprPtr&)> visit = [&](const ExprPtr& node) -> ExprPtr {
+      std::vector<ExprPtr> args;
+      for (const ExprPtr& argument : node->args) args.push_back(visit(argument));
+      // Scaling by a Scalar that is usually 1 (alpha) costs nothing when it is.
+      if (node->is(Kind::binary) && node->text == "*" && args[1]->is(Kind::name) && is_scalar(args[1]->text))
+        return make_expr(Kind::conditional, "?", {make_expr(Kind::binary, "==", {args[1], algebra::number(1)}), args[0],
+                                                  make_expr(Kind::binary, "*", args)}, node->at);
+      if (node->is(Kind::call) && args.size() > 1 && node->text != "pow") {
+        for (size_t i = node->text == "where" ? 1 : 0; i < args.size(); ++i) args[i] = filled(args[i]);
+      }
+      return node->args.empty() ? node : std::make_shared<Expr>(Expr{node->kind, node->text, std::move(args), node->keys, node->at});
+    };
+    return visit(expression);
+  }
+
+  static Type tensor_type() {
+    Type type;
+    type.base = Base::tensor;
+    return type;
+  }
+
+  Entry& entry_;
+  Library& library_;
+  ExprPtr expression_;
+  std::vector<std::string> tensors_;
+};
+
+/// auto_linear: the op applied to tangents. auto_element_wise: the reverse formula with the tangent for grad.
+void expand_forward(Entry& entry) {
+  for (Rule& rule : entry.forward) {
+    if (rule.kind == Rule::Kind::auto_linear) {
+      if (rule.keys.size() != entry.schema.results.size())
+        throw Problem(rule.at, fmt::format("auto_linear covers all results at once: write '{}' as the key", [&] {
+                        std::vector<std::string> names;
+                        for (size_t i = 0; i < entry.schema.results.size(); ++i) names.push_back(entry.result_name(i));
+                        return join(names);
+                      }()));
+      std::vector<ExprPtr> args;
+      for (const Argument& argument : entry.schema.arguments) {
+        std::string text = argument.name;
+        if (argument.type.is_tensor_like()) {
+          const Rule* reverse = entry.reverse_rule(argument.name);
+          text += reverse && reverse->kind == Rule::Kind::non_differentiable ? "_p" : "_t";
+        }
+        args.push_back(make_expr(Kind::name, text, {}, rule.at));
+      }
+      rule.formula = {{}, make_expr(Kind::call, entry.name(), args, rule.at)};
+      rule.kind = Rule::Kind::formula;
+    } else if (rule.kind == Rule::Kind::auto_element_wise) {
+      const Rule* only = nullptr;
+      for (const Rule& reverse : entry.reverse) {
+        if (reverse.kind == Rule::Kind::non_differentiable) continue;
+        if (only || reverse.keys.size() != 1) throw Problem(rule.at, "auto_element_wise wants exactly one differentiable input");
+        only = &reverse;
+      }
+      if (!only || entry.schema.results.size() != 1) throw Problem(rule.at, "auto_element_wise wants one differentiable input and one result");
+      const std::string tangent = only->keys[0] + "_t";
+      rule.formula.body = rewrite(inline_lets(only->formula), [&](const ExprPtr& node) -> ExprPtr {
+        if (node->is_name("grad")) return make_expr(Kind::name, tangent, {}, node->at);
+        if (node->is(Kind::name)) {
+          const Argument* argument = entry.schema.find(node->text);
+          if (argument && argument->type.is_tensor_like()) return make_expr(Kind::name, node->text + "_p", {}, node->at);
+        }
+        return nullptr;
+      });
+      rule.kind = Rule::Kind::formula;
+    }
+  }
+}
+
+}  // namespace
+
+void derive_rules(Library& library, Problems& problems) {
+  for (size_t i = 0; i < library.entries.size(); ++i) {  // grows: derived entries are derived in turn
+    const std::shared_ptr<Entry> entry = library.entries[i];
+    try {
+      if (entry->body == Entry::Body::pointwise) PointwiseRules(entry, library).derive();
+      expand_forward(*entry);
+    } catch (const Problem& problem) {
+      problems.emplace_back(problem.what());
+    }
+  }
+}
+
+}  // namespace opgen

@@ -1,0 +1,129 @@
+#include "opgen/emit/pointwise_kernel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include "opgen/derive/algebra.h"
+#include "opgen/derive/calculus.h"
+#include "opgen/emit/op.h"
+#include "opgen/text.h"
+
+namespace opgen {
+namespace {
+
+using Kind = Expr::Kind;
+
+/// Writes an expression as Highway calls; what occurs several times is computed once.
+class VectorWriter {
+ public:
+  VectorWriter(const ExprPtr& expression, const Library& library) : library_(library), root_(expression) {
+    std::map<std::string, int> uses;
+    count(expression, uses);
+    shared_ = std::move(uses);
+  }
+
+  std::string body() {
+    std::string value = write(root_);
+    if (is_boolean(root_, library_)) value = "IfThenElse(" + value + ", Set(d, 1), Zero(d))";
+    return statements_ + "return " + value + ";\n";
+  }
+
+ private:
+  void count(const ExprPtr& node, std::map<std::string, int>& uses) {
+    if (node->args.empty()) return;
+    if (++uses[to_string(node)] > 1) return;  // its parts are shared through it
+    for (const ExprPtr& argument : node->args) count(argument, uses);
+  }
+
+  std::string write(const ExprPtr& node) {
+    if (node->args.empty()) return leaf(node);
+    const std::string key = to_string(node);
+    const auto known = names_.find(key);
+    if (known != names_.end()) return known->second;
+    const std::string value = operation(node);
+    if (shared_[key] < 2) return value;
+    const std::string name = fmt::format("t{}", names_.size());
+    statements_ += fmt::format("const auto {} = {};\n", name, value);
+    names_[key] = name;
+    return name;
+  }
+
+  std::string leaf(const ExprPtr& node) const {
+    if (node->is(Kind::number)) return algebra::value_of(node) == 0 ? "Zero(d)" : "Set(d, " + node->text + ")";
+    if (node->text == "inf") return "Inf(d)";
+    if (node->text == "nan") return "NaN(d)";
+    if (node->text == "pi") return "Set(d, 3.14159265358979323846)";
+    return node->text;
+  }
+
+  std::string operation(const ExprPtr& node) {
+    std::vector<std::string> args;
+    for (const ExprPtr& argument : node->args) args.push_back(write(argument));
+    const std::string list = "(" + join(args) + ")";
+    if (node->is(Kind::unary)) return (node->text == "-" ? "Neg" : "Not") + list;
+    if (node->is(Kind::binary)) {
+      static const std::map<std::string, std::string> kNames = {{"+", "Add"}, {"-", "Sub"}, {"*", "Mul"}, {"/", "Div"}, {"==", "Eq"}, {"!=", "Ne"},
+                                                                {"<", "Lt"},  {"<=", "Le"}, {">", "Gt"},  {">=", "Ge"}, {"&&", "And"}, {"||", "Or"}};
+      return kNames.at(node->text) + list;
+    }
+    if (node->text == "where") return "IfThenElse" + list;
+    if (node->text == "damped") return "damped" + list;
+    return node->text + "(d, " + join(args) + ")";
+  }
+
+  const Library& library_;
+  ExprPtr root_;
+  std::map<std::string, int> shared_;
+  std::map<std::string, std::string> names_;
+  std::string statements_;
+};
+
+/// Whether every literal is whole and every function has an int64 instance.
+bool serves_integers(const ExprPtr& node, const Library& library) {
+  if (node->is(Kind::number) && node->text.find_first_of(".e") != std::string::npos) return false;
+  if (node->is(Kind::name) && (node->text == "inf" || node->text == "nan" || node->text == "pi")) return false;
+  if (node->is(Kind::binary) && node->text == "/") return false;
+  if (node->is(Kind::call) && node->text != "where") {
+    const auto function = library.functions.find(node->text);
+    if (function == library.functions.end() || !function->second.integer) return false;
+  }
+  return std::all_of(node->args.begin(), node->args.end(), [&](const ExprPtr& argument) { return serves_integers(argument, library); });
+}
+
+}  // namespace
+
+PointwiseKernel emit_pointwise_kernel(const Entry& entry, const Library& library) {
+  const ExprPtr expression = protect_limits(algebra::simplify(entry.pointwise), library);
+  const bool integers = entry.dtypes != Dtypes::floating;
+  if (integers && !serves_integers(expression, library))
+    throw Problem(entry.body_at, fmt::format("'{}' has no int64 form, which 'dtypes: {}' wants: only whole numbers, + - *, comparisons, where and functions with 'integer: true' have one",
+                                             to_string(entry.pointwise), entry.dtypes == Dtypes::numeric ? "numeric" : "all"));
+  const std::string function = entry.unique_name();
+  std::vector<std::string> inputs, parameters;
+  for (const bool tensors : {true, false}) {
+    for (const Argument& argument : entry.schema.arguments) {
+      if (argument.type.is_tensor() != tensors) continue;
+      inputs.push_back(argument.name);
+      const bool used = mentions(expression, argument.name);
+      parameters.push_back(used ? "V " + argument.name : "V");
+    }
+  }
+  PointwiseKernel kernel;
+  const std::string body = VectorWriter(expression, library).body();
+  const bool names_tag = body.find("(d)") != std::string::npos || body.find("(d,") != std::string::npos;
+  kernel.per_target = fmt::format("// {}: {}\n", entry.at.to_string(), to_string(entry.pointwise));
+  kernel.per_target += fmt::format("struct {} {{\n  template <class D, class V = hn::Vec<D>>\n", pascal_case(function));
+  parameters.insert(parameters.begin(), names_tag ? "D d" : "D");
+  kernel.per_target += indent(wrapped("HWY_INLINE V operator()", parameters, " const {") + "\n" + indent(body, 2) + "}\n", 2) + "};\n";
+  kernel.per_target += fmt::format("pointwise::Blocks {}_blocks() {{ return {}<{}, {}>(); }}\n\n", function,
+                                   integers ? "blocks_with_integers" : "blocks", pascal_case(function), inputs.size());
+  kernel.exported = fmt::format("HWY_EXPORT({}_blocks);\n", function);
+  kernel.function = wrapped("void " + function, kernel_parameters(entry), " {") +
+                    fmt::format("\n  pointwise::run(DECKLE_SIMD({}_blocks)(), compute, inputs, numbers, {{&result, 1}});\n}}\n", function);
+  return kernel;
+}
+
+}  // namespace opgen

@@ -1,0 +1,250 @@
+#include <fmt/format.h>
+
+#include <cctype>
+
+#include "opgen/formula/expr.h"
+
+namespace opgen {
+namespace {
+
+using Kind = Expr::Kind;
+
+struct Token {
+  enum class Kind { end, number, string, name, symbol };
+  Kind kind = Kind::end;
+  std::string text;
+  size_t offset = 0;
+};
+
+std::vector<Token> tokenize(const Text& text) {
+  const std::string& source = text.value();
+  std::vector<Token> tokens;
+  size_t at = 0;
+  const auto alpha = [&](size_t i) { return i < source.size() && (std::isalpha(static_cast<unsigned char>(source[i])) || source[i] == '_'); };
+  const auto digit = [&](size_t i) { return i < source.size() && std::isdigit(static_cast<unsigned char>(source[i])); };
+  while (true) {
+    while (at < source.size() && std::isspace(static_cast<unsigned char>(source[at]))) ++at;
+    Token token;
+    token.offset = at;
+    if (at >= source.size()) {
+      tokens.push_back(token);
+      return tokens;
+    }
+    const size_t start = at;
+    if (digit(at) || (source[at] == '.' && digit(at + 1))) {
+      token.kind = Token::Kind::number;
+      while (digit(at)) ++at;
+      if (at < source.size() && source[at] == '.') {
+        ++at;
+        while (digit(at)) ++at;
+      }
+      if (at < source.size() && (source[at] == 'e' || source[at] == 'E')) {
+        size_t exponent = at + 1;
+        if (exponent < source.size() && (source[exponent] == '+' || source[exponent] == '-')) ++exponent;
+        if (digit(exponent)) {
+          at = exponent;
+          while (digit(at)) ++at;
+        }
+      }
+      if (alpha(at)) throw Problem(text.at(at), fmt::format("'{}' is not a number", source.substr(start, at + 1 - start)));
+      token.text = source.substr(start, at - start);
+    } else if (alpha(at)) {
+      token.kind = Token::Kind::name;
+      while (alpha(at) || digit(at)) ++at;
+      token.text = source.substr(start, at - start);
+    } else if (source[at] == '\'' || source[at] == '"') {
+      token.kind = Token::Kind::string;
+      const size_t close = source.find(source[at], at + 1);
+      if (close == std::string::npos) throw Problem(text.at(at), "a string is not closed");
+      token.text = source.substr(at + 1, close - at - 1);
+      at = close + 1;
+    } else {
+      token.kind = Token::Kind::symbol;
+      token.text = source.substr(at, 1);
+      for (const char* two : {"==", "!=", "<=", ">=", "&&", "||"}) {
+        if (source.compare(at, 2, two) == 0) token.text = two;
+      }
+      if (token.text.size() == 1 && std::string_view("+-*/%<>!?:()[],.=").find(token.text[0]) == std::string_view::npos)
+        throw Problem(text.at(at), fmt::format("unexpected character '{}'", token.text));
+      at += token.text.size();
+    }
+    tokens.push_back(std::move(token));
+  }
+}
+
+class Parser {
+ public:
+  explicit Parser(const Text& text) : text_(text), tokens_(tokenize(text)) {}
+
+  Formula formula() {
+    Formula formula;
+    if (peek_name("let")) {
+      ++next_;
+      do {
+        const Token& name = token();
+        if (name.kind != Token::Kind::name) fail("expected a name after 'let'");
+        ++next_;
+        expect("=", fmt::format("after 'let {}'", name.text));
+        formula.lets.emplace_back(name.text, expression());
+      } while (take(","));
+      if (!peek_name("in")) fail("expected 'in' after the definitions of 'let'");
+      ++next_;
+    }
+    formula.body = expression();
+    if (token().kind != Token::Kind::end) fail(fmt::format("unexpected '{}'", token().text));
+    return formula;
+  }
+
+ private:
+  const Token& token() const { return tokens_[next_]; }
+  Position here() const { return text_.at(token().offset); }
+  [[noreturn]] void fail(const std::string& message) const {
+    throw Problem(here(), token().kind == Token::Kind::end ? message + " (the formula ends here)" : message);
+  }
+  bool peek(std::string_view symbol) const { return token().kind == Token::Kind::symbol && token().text == symbol; }
+  bool peek_name(std::string_view name) const { return token().kind == Token::Kind::name && token().text == name; }
+  bool take(std::string_view symbol) {
+    if (!peek(symbol)) return false;
+    ++next_;
+    return true;
+  }
+  void expect(std::string_view symbol, const std::string& why) {
+    if (!take(symbol)) fail(fmt::format("expected '{}' {}", symbol, why));
+  }
+
+  ExprPtr expression() {
+    ExprPtr condition = binary(0);
+    if (!peek("?")) return condition;
+    const Position at = here();
+    ++next_;
+    ExprPtr yes = expression();
+    expect(":", "between the two values of '? :'");
+    ExprPtr no = expression();
+    return make_expr(Kind::conditional, "?", {condition, yes, no}, at);
+  }
+
+  ExprPtr binary(int level) {
+    static const std::vector<std::vector<std::string>> kLevels = {
+        {"||"}, {"&&"}, {"==", "!=", "<", "<=", ">", ">="}, {"+", "-"}, {"*", "/", "%"}};
+    if (level == static_cast<int>(kLevels.size())) return unary();
+    ExprPtr left = binary(level + 1);
+    while (true) {
+      std::string found;
+      for (const std::string& candidate : kLevels[level]) {
+        if (peek(candidate)) found = candidate;
+      }
+      if (found.empty()) return left;
+      const Position at = here();
+      ++next_;
+      ExprPtr right = binary(level + 1);
+      left = make_expr(Kind::binary, found, {left, right}, at);
+      if (level == 2) {
+        for (const std::string& candidate : kLevels[level]) {
+          if (peek(candidate)) fail("comparisons do not chain; join them with '&&'");
+        }
+      }
+    }
+  }
+
+  ExprPtr unary() {
+    if (peek("-") || peek("!")) {
+      const Position at = here();
+      const std::string symbol = token().text;
+      ++next_;
+      ExprPtr operand = unary();
+      if (symbol == "-" && operand->is(Kind::number) && operand->text[0] != '-')
+        return make_expr(Kind::number, "-" + operand->text, {}, at);
+      return make_expr(Kind::unary, symbol, {operand}, at);
+    }
+    return postfix();
+  }
+
+  ExprPtr postfix() {
+    ExprPtr value = primary();
+    while (true) {
+      const Position at = here();
+      if (take(".")) {
+        const Position name_at = here();
+        if (token().kind != Token::Kind::name) fail("expected a method name after '.'");
+        const std::string name = token().text;
+        ++next_;
+        if (!peek("(")) fail(fmt::format("expected '(' after '.{}': properties are written as calls", name));
+        auto method = std::make_shared<Expr>(Expr{Kind::method, name, {value}, {""}, name_at});
+        arguments(*method);
+        value = method;
+      } else if (take("[")) {
+        ExprPtr index = expression();
+        expect("]", "to close the index");
+        value = make_expr(Kind::index, "", {value, index}, at);
+      } else {
+        return value;
+      }
+    }
+  }
+
+  void arguments(Expr& call) {
+    expect("(", "to open the arguments");
+    if (take(")")) return;
+    bool named = false;
+    do {
+      std::string key;
+      if (token().kind == Token::Kind::name && tokens_[next_ + 1].kind == Token::Kind::symbol && tokens_[next_ + 1].text == "=") {
+        key = token().text;
+        next_ += 2;
+        named = true;
+      } else if (named) {
+        fail("an argument without a name may not follow one with a name");
+      }
+      call.args.push_back(expression());
+      call.keys.push_back(key);
+    } while (take(","));
+    expect(")", "or ',' after an argument");
+  }
+
+  ExprPtr primary() {
+    const Position at = here();
+    const Token current = token();
+    switch (current.kind) {
+      case Token::Kind::number: ++next_; return make_expr(Kind::number, current.text, {}, at);
+      case Token::Kind::string: ++next_; return make_expr(Kind::string, current.text, {}, at);
+      case Token::Kind::name: {
+        ++next_;
+        if (!peek("(")) return make_expr(Kind::name, current.text, {}, at);
+        auto call = std::make_shared<Expr>(Expr{Kind::call, current.text, {}, {}, at});
+        arguments(*call);
+        return call;
+      }
+      case Token::Kind::symbol:
+        if (take("(")) {
+          ExprPtr first = expression();
+          if (take(")")) return first;
+          std::vector<ExprPtr> elements = {first};
+          while (take(",")) elements.push_back(expression());
+          expect(")", "to close the tuple");
+          return make_expr(Kind::tuple, "", elements, at);
+        }
+        if (take("[")) {
+          std::vector<ExprPtr> elements;
+          if (take("]")) return make_expr(Kind::list, "", elements, at);
+          do {
+            elements.push_back(expression());
+          } while (take(","));
+          expect("]", "to close the list");
+          return make_expr(Kind::list, "", elements, at);
+        }
+        fail(fmt::format("expected a value, found '{}'", current.text));
+      case Token::Kind::end: fail("expected a value");
+    }
+    fail("expected a value");
+  }
+
+  const Text& text_;
+  std::vector<Token> tokens_;
+  size_t next_ = 0;
+};
+
+}  // namespace
+
+Formula parse_formula(const Text& text) { return Parser(text).formula(); }
+
+}  // namespace opgen

@@ -1,0 +1,113 @@
+// opgen: compiles op entries to C++.
+//
+//   opgen --functions F.yaml --entries A.yaml=3 B.yaml=1 ... [--known C.yaml ...] --out DIR [--depfile FILE --target NAME]
+//         [--root DIR] [--tests DIR]
+//
+// A.yaml=3: the ops of A.yaml are spread over 3 files. Known entry files may be called in formulas but are not emitted.
+// Messages name files relative to --root. Exit code 1 with every problem on stderr, one a line, and nothing written.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "opgen/check/rules.h"
+#include "opgen/derive/rules.h"
+#include "opgen/emit/files.h"
+#include "opgen/emit/table.h"
+#include "opgen/emit/tests.h"
+#include "opgen/model/load.h"
+#include "opgen/text.h"
+
+namespace {
+
+struct Arguments {
+  std::vector<std::string> functions, entries, known;
+  std::string out, depfile, target, root, tests;
+  opgen::OutputOptions output;
+  bool core = false;
+};
+
+[[noreturn]] void usage(const std::string& message) {
+  fmt::print(stderr, "opgen: {}\nusage: opgen --functions F.yaml --entries A.yaml[=FILES]... --out DIR [--known C.yaml...] [--depfile FILE --target NAME] [--root DIR] [--tests DIR]\n", message);
+  std::exit(2);
+}
+
+Arguments parse(int argc, char** argv) {
+  Arguments arguments;
+  std::string option;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word.rfind("--", 0) == 0) {
+      option = word;
+      if (option == "--core") arguments.core = true;
+      continue;
+    }
+    if (option == "--functions") arguments.functions.push_back(word);
+    else if (option == "--known") arguments.known.push_back(word);
+    else if (option == "--entries") {
+      const size_t equals = word.rfind('=');
+      const std::string path = word.substr(0, equals);
+      arguments.entries.push_back(path);
+      if (equals != std::string::npos) arguments.output.shards[std::filesystem::path(path).stem().string()] = std::stoi(word.substr(equals + 1));
+    } else if (option == "--out") arguments.out = arguments.output.directory = word;
+    else if (option == "--depfile") arguments.depfile = word;
+    else if (option == "--target") arguments.target = word;
+    else if (option == "--root") arguments.root = word;
+    else if (option == "--tests") arguments.tests = word;
+    else usage(fmt::format("unexpected '{}'", word));
+  }
+  if (arguments.out.empty() || arguments.entries.empty()) usage("--entries and --out are needed");
+  return arguments;
+}
+
+std::string display_name(const std::string& path, const std::string& root) {
+  if (root.empty()) return path;
+  const std::string relative = std::filesystem::path(path).lexically_relative(root).generic_string();
+  return relative.empty() || relative.rfind("..", 0) == 0 ? path : relative;
+}
+
+int run(const Arguments& arguments) {
+  opgen::Library library;
+  opgen::Problems problems;
+  for (const std::string& path : arguments.functions) opgen::load_functions(path, display_name(path, arguments.root), library, problems);
+  for (const std::string& path : arguments.known) opgen::load_entries(path, display_name(path, arguments.root), true, library, problems);
+  for (const std::string& path : arguments.entries) opgen::load_entries(path, display_name(path, arguments.root), false, library, problems);
+  if (problems.empty()) {
+    opgen::check_entries(library, arguments.root, problems);
+    opgen::derive_rules(library, problems);
+  }
+  opgen::Files files;
+  if (problems.empty()) {
+    files = opgen::emit_library(library, arguments.output, problems);
+    opgen::emit_nested_files(library, files);
+    opgen::emit_table(library, files, problems);
+    if (!arguments.tests.empty()) opgen::emit_tests(library, arguments.output, files, problems);
+  }
+  if (!problems.empty()) {
+    for (const std::string& problem : problems) fmt::print(stderr, "{}\n", problem);
+    return 1;
+  }
+  for (const auto& [path, contents] : files) opgen::write_if_changed(arguments.out + "/" + path, contents);
+  if (!arguments.depfile.empty()) {
+    std::string depfile = arguments.target + ":";
+    for (const auto* paths : {&arguments.functions, &arguments.known, &arguments.entries}) {
+      for (const std::string& path : *paths) depfile += " \\\n  " + path;
+    }
+    opgen::write_if_changed(arguments.depfile, depfile + "\n");
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(parse(argc, argv));
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "opgen: {}\n", error.what());
+    return 1;
+  }
+}

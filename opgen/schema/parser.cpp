@@ -1,0 +1,294 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <cctype>
+#include <set>
+
+#include "opgen/schema/schema.h"
+#include "opgen/text.h"
+
+namespace opgen {
+namespace {
+
+struct NamedBase {
+  const char* name;
+  Base base;
+};
+
+constexpr std::array kBases = {
+    NamedBase{"Tensor", Base::tensor},   NamedBase{"int", Base::integer},       NamedBase{"SymInt", Base::integer},
+    NamedBase{"float", Base::floating},  NamedBase{"bool", Base::boolean},      NamedBase{"Scalar", Base::scalar},
+    NamedBase{"ScalarType", Base::dtype}, NamedBase{"str", Base::string},       NamedBase{"Generator", Base::generator},
+    NamedBase{"Ragged", Base::ragged},   NamedBase{"Plan", Base::plan},
+};
+constexpr std::array kForeign = {"Layout", "Device", "MemoryFormat", "Dimname", "Storage", "Stream", "QScheme", "DeviceIndex",
+                                 "ConstQuantizerPtr", "SymBool", "DimVector", "__torch__.torch.classes.c10d.ProcessGroup"};
+
+bool is_word(char character) { return std::isalnum(static_cast<unsigned char>(character)) || character == '_'; }
+
+class Parser {
+ public:
+  explicit Parser(const Text& text) : text_(text), source_(text.value()) {}
+
+  Schema schema() {
+    Schema schema;
+    schema.name = word("the op's name");
+    if (take('.')) schema.overload = word("an overload name after '.'");
+    expect('(', "to open the arguments");
+    arguments(schema);
+    skip_blanks();
+    if (!take("->")) fail("expected '->' and the results, e.g. '-> Tensor'");
+    results(schema);
+    skip_blanks();
+    if (offset_ < source_.size()) fail(fmt::format("unexpected '{}' after the results", source_.substr(offset_)));
+    return schema;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& message) const { fail_at(offset_, message); }
+  [[noreturn]] void fail_at(size_t offset, const std::string& message) const {
+    throw Problem(text_.at(offset), "schema: " + message);
+  }
+
+  void skip_blanks() {
+    while (offset_ < source_.size() && std::isspace(static_cast<unsigned char>(source_[offset_]))) ++offset_;
+  }
+  bool peek(char character) {
+    skip_blanks();
+    return offset_ < source_.size() && source_[offset_] == character;
+  }
+  bool take(char character) {
+    if (!peek(character)) return false;
+    ++offset_;
+    return true;
+  }
+  bool take(std::string_view token) {
+    skip_blanks();
+    if (source_.compare(offset_, token.size(), token) != 0) return false;
+    offset_ += token.size();
+    return true;
+  }
+  void expect(char character, const std::string& why) {
+    if (!take(character)) fail(fmt::format("expected '{}' {}", character, why));
+  }
+  std::string word(const std::string& what) {
+    skip_blanks();
+    const size_t start = offset_;
+    while (offset_ < source_.size() && is_word(source_[offset_])) ++offset_;
+    if (offset_ == start) fail("expected " + what);
+    return source_.substr(start, offset_ - start);
+  }
+
+  void arguments(Schema& schema) {
+    bool keyword_only = false;
+    bool defaults = false;
+    std::set<std::string> names;
+    if (take(')')) return;
+    while (true) {
+      skip_blanks();
+      const size_t start = offset_;
+      if (take('*')) {
+        if (keyword_only) fail_at(start, "'*' may stand only once among the arguments");
+        keyword_only = true;
+        defaults = false;
+      } else {
+        Argument argument = one_argument(keyword_only);
+        if (!names.insert(argument.name).second) fail_at(start, fmt::format("two arguments are named '{}'", argument.name));
+        if (defaults && !keyword_only && !argument.default_value)
+          fail_at(start, fmt::format("argument '{}' needs a default, because one before it has one", argument.name));
+        defaults = defaults || argument.default_value.has_value();
+        schema.arguments.push_back(std::move(argument));
+      }
+      if (take(')')) return;
+      expect(',', "or ')' after an argument");
+    }
+  }
+
+  Argument one_argument(bool keyword_only) {
+    Argument argument;
+    skip_blanks();
+    argument.at = text_.at(offset_);
+    argument.keyword_only = keyword_only;
+    argument.type = type(argument.alias);
+    argument.name = word(fmt::format("a name after the type {}", argument.type.to_string()));
+    if (take('=')) argument.default_value = default_value();
+    return argument;
+  }
+
+  std::string default_value() {
+    skip_blanks();
+    const size_t start = offset_;
+    int depth = 0;
+    char quote = 0;
+    while (offset_ < source_.size()) {
+      const char character = source_[offset_];
+      if (quote) {
+        if (character == quote) quote = 0;
+      } else if (character == '\'' || character == '"') {
+        quote = character;
+      } else if (character == '[') {
+        ++depth;
+      } else if (character == ']') {
+        --depth;
+      } else if (depth == 0 && (character == ',' || character == ')')) {
+        break;
+      }
+      ++offset_;
+    }
+    std::string value = source_.substr(start, offset_ - start);
+    while (!value.empty() && value.back() == ' ') value.pop_back();
+    if (value.empty()) fail_at(start, "expected a default value after '='");
+    return value;
+  }
+
+  Type type(std::optional<Alias>& alias) {
+    skip_blanks();
+    const size_t start = offset_;
+    std::string name = word("a type");
+    while (take_adjacent('.')) name += "." + word("a type");
+    Type type;
+    bool known = false;
+    for (const NamedBase& candidate : kBases) {
+      if (name == candidate.name) {
+        type.base = candidate.base;
+        known = true;
+      }
+    }
+    for (const char* foreign : kForeign) {
+      if (name == foreign) {
+        type.base = Base::foreign;
+        type.foreign_name = name;
+        known = true;
+      }
+    }
+    if (!known) {
+      std::vector<std::string> names;
+      for (const NamedBase& candidate : kBases) names.emplace_back(candidate.name);
+      fail_at(start, fmt::format("no type is named '{}'{}", name, did_you_mean(name, names)));
+    }
+    if (take_adjacent('(')) alias = alias_annotation();
+    while (true) {
+      if (take_adjacent('?')) {
+        if (type.optional) fail("'?' may stand only once");
+        type.optional = true;
+      } else if (take_adjacent('[')) {
+        if (type.list) fail("lists of lists do not exist");
+        type.optional_elements = type.optional;
+        type.optional = false;
+        type.list = true;
+        skip_blanks();
+        const size_t number = offset_;
+        while (offset_ < source_.size() && std::isdigit(static_cast<unsigned char>(source_[offset_]))) ++offset_;
+        if (offset_ > number) type.length = std::stoi(source_.substr(number, offset_ - number));
+        expect(']', "to close the list type");
+      } else if (take_adjacent('(')) {
+        alias = alias_annotation();
+      } else {
+        return type;
+      }
+    }
+  }
+
+  bool take_adjacent(char character) {
+    if (offset_ >= source_.size() || source_[offset_] != character) return false;
+    ++offset_;
+    return true;
+  }
+
+  Alias alias_annotation() {
+    Alias alias;
+    alias.before = alias_set();
+    if (take('!')) alias.written = true;
+    if (take("->")) {
+      alias.after = alias_set();
+    }
+    expect(')', "to close the alias annotation");
+    return alias;
+  }
+  std::string alias_set() {
+    if (take('*')) return "*";
+    std::string set = word("an alias set such as 'a'");
+    while (take('|')) set += "|" + word("an alias set such as 'a'");
+    return set;
+  }
+
+  void results(Schema& schema) {
+    if (take('(')) {
+      if (take(')')) return;
+      while (true) {
+        schema.results.push_back(one_result());
+        if (take(')')) return;
+        expect(',', "or ')' after a result");
+      }
+    }
+    schema.results.push_back(one_result());
+  }
+  Result one_result() {
+    Result result;
+    result.type = type(result.alias);
+    skip_blanks();
+    if (offset_ < source_.size() && is_word(source_[offset_])) result.name = word("a result name");
+    return result;
+  }
+
+  const Text& text_;
+  const std::string& source_;
+  size_t offset_ = 0;
+};
+
+}  // namespace
+
+std::string Type::to_string() const {
+  static constexpr const char* kNames[] = {"Tensor", "int", "float", "bool", "Scalar", "ScalarType", "str", "Generator", "Ragged", "Plan", "", "none", "tuple"};
+  if (base == Base::tuple) {
+    std::vector<std::string> parts;
+    for (const Type& element : elements) parts.push_back(element.to_string());
+    return "(" + join(parts) + ")";
+  }
+  std::string result = base == Base::foreign ? foreign_name : kNames[static_cast<int>(base)];
+  if (optional_elements) result += "?";
+  if (list) result += length > 0 ? fmt::format("[{}]", length) : "[]";
+  if (optional) result += "?";
+  return result;
+}
+
+const Argument* Schema::find(const std::string& argument) const {
+  for (const Argument& candidate : arguments) {
+    if (candidate.name == argument) return &candidate;
+  }
+  return nullptr;
+}
+
+namespace {
+
+std::string alias_text(const std::optional<Alias>& alias) {
+  if (!alias) return "";
+  return fmt::format("({}{}{})", alias->before, alias->written ? "!" : "", alias->after.empty() ? "" : " -> " + alias->after);
+}
+
+std::string type_text(const Type& type, const std::optional<Alias>& alias) {
+  std::string text = type.to_string();
+  if (alias) text.insert(text.find_first_of("?[") == std::string::npos ? text.size() : text.find_first_of("?["), alias_text(alias));
+  return text;
+}
+
+}  // namespace
+
+std::string Schema::to_string() const {
+  std::vector<std::string> parts;
+  bool keyword_only = false;
+  for (const Argument& argument : arguments) {
+    if (argument.keyword_only && !keyword_only) parts.emplace_back("*");
+    keyword_only = argument.keyword_only;
+    parts.push_back(type_text(argument.type, argument.alias) + " " + argument.name +
+                    (argument.default_value ? "=" + *argument.default_value : ""));
+  }
+  std::vector<std::string> outs;
+  for (const Result& result : results) outs.push_back(type_text(result.type, result.alias) + (result.name.empty() ? "" : " " + result.name));
+  const std::string joined = outs.size() == 1 && results[0].name.empty() ? outs[0] : "(" + join(outs) + ")";
+  return fmt::format("{}{}({}) -> {}", name, overload.empty() ? "" : "." + overload, join(parts), joined);
+}
+
+Schema parse_schema(const Text& text) { return Parser(text).schema(); }
+
+}  // namespace opgen

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "opgen/source.h"
+
+namespace opgen {
+
+enum class Base { tensor, integer, floating, boolean, scalar, dtype, string, generator, ragged, plan, foreign, none, tuple };
+
+/// The type of an argument, a result or an expression.
+struct Type {
+  Base base = Base::none;
+  bool optional = false;
+  bool list = false;
+  bool optional_elements = false;   // Tensor?[]
+  int length = 0;                   // of int[2]; 0: any
+  std::string foreign_name;         // ATen types that Deckle has no counterpart for: Layout, Device...
+  std::vector<Type> elements;       // of a tuple
+
+  bool is(Base wanted) const { return base == wanted && !list; }
+  bool is_list_of(Base wanted) const { return base == wanted && list; }
+  bool is_tensor() const { return is(Base::tensor); }
+  bool is_tensor_like() const { return base == Base::tensor; }
+  bool is_number() const { return !list && !optional && (base == Base::integer || base == Base::floating || base == Base::scalar); }
+  std::string to_string() const;
+  friend bool operator==(const Type& a, const Type& b) { return a.to_string() == b.to_string(); }
+};
+
+/// `(a!)`, `(a)`, `(a|b)`, `(a -> *)`.
+struct Alias {
+  std::string before;
+  std::string after;  // "" unless the annotation has an arrow
+  bool written = false;
+};
+
+struct Argument {
+  Type type;
+  std::string name;
+  std::optional<std::string> default_value;  // as written in the schema
+  bool keyword_only = false;
+  std::optional<Alias> alias;
+  Position at;
+};
+
+struct Result {
+  Type type;
+  std::string name;  // "" if the schema names none
+  std::optional<Alias> alias;
+};
+
+/// name.overload(arguments) -> results
+struct Schema {
+  std::string name;
+  std::string overload;
+  std::vector<Argument> arguments;
+  std::vector<Result> results;
+
+  /// add.Tensor -> add_Tensor: unique among all schemas, an identifier.
+  std::string unique_name() const { return overload.empty() ? name : name + "_" + overload; }
+  const Argument* find(const std::string& argument) const;
+  std::string to_string() const;
+};
+
+/// Parses a schema in the ATen dialect; throws Problem.
+Schema parse_schema(const Text& text);
+
+}  // namespace opgen

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace opgen {
+
+/// The candidate nearest to `name` by edit distance, or "" if none is near enough to be what was meant.
+std::string nearest(std::string_view name, const std::vector<std::string>& candidates);
+
+/// "; did you mean 'x'?", or "".
+std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates);
+
+/// "a, b, c".
+std::string join(const std::vector<std::string>& parts, std::string_view separator = ", ");
+
+/// softmax_backward -> SoftmaxBackward.
+std::string pascal_case(std::string_view name);
+
+/// `text` with `spaces` blanks before every line that is not empty.
+std::string indent(std::string_view text, int spaces);
+
+/// `text` as a C++ string literal.
+std::string quoted(std::string_view text);
+
+/// Splits long parameter or argument lists: `head(a, b, c)tail` in one line if it fits into 120 columns, else wrapped after
+/// commas and aligned with the opening parenthesis.
+std::string wrapped(std::string_view head, const std::vector<std::string>& parts, std::string_view tail);
+
+/// Writes `contents` to `path` unless the file holds just that; true if it wrote.
+bool write_if_changed(const std::string& path, const std::string& contents);
+
+}  // namespace opgen
