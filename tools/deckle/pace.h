@@ -23,10 +23,13 @@ class Pace {
   double seconds_left() const;
   double elapsed() const { return elapsed_; }
 
-  /// A step has ended, `seconds` after the last one ended (whatever came between counts).
+  /// A step that took `seconds` has ended.
   void step_done(double seconds);
-  /// The run goes on for `seconds` without a step (validation, checkpoints).
-  void pause(double seconds) { elapsed_ += seconds; }
+  /// The run went on for `seconds` without a step (validation, checkpoints).
+  void pause(double seconds) {
+    elapsed_ += seconds;
+    planned_elapsed_ += seconds;  // it says nothing about the speed of steps
+  }
 
   void save(io::Checkpoint& checkpoint) const;
   static Pace load(const io::Checkpoint& checkpoint);

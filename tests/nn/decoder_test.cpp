@@ -1,0 +1,110 @@
+#include "deckle/nn/decoder.h"
+
+#include "deckle/autograd/backward.h"
+#include "deckle/ops/generated/shape.h"
+#include "tests/support/expect.h"
+#include "tests/support/random.h"
+
+namespace deckle::nn {
+namespace {
+
+using testing::expect_close;
+using testing::expect_error;
+
+constexpr DecoderOptions kSmall{.vocab = 13, .width = 16, .depth = 2, .heads = 4, .kv_heads = 2, .hidden = 20, .seed = 3};
+
+NestedTensor random_symbols(const std::vector<int64_t>& lengths, int64_t vocab = kSmall.vocab) {
+  int64_t rows = 0;
+  for (const int64_t length : lengths) rows += length;
+  const Tensor values = empty({rows}, DType::int64);
+  for (int64_t i = 0; i < rows; ++i) values.data<int64_t>()[i] = testing::random_integer(0, vocab - 1);
+  return NestedTensor::from_lengths(values, lengths);
+}
+
+TEST(DecoderLM, EveryComponentIsOnItsOwn) {
+  const DecoderLM model(kSmall);
+  const NestedTensor batch = random_symbols({5, 0, 1, 9});
+  const NestedTensor logits = model(batch);
+  EXPECT_TRUE(logits.ragged() == batch.ragged());
+  for (const int64_t b : {0, 2, 3}) {
+    const Tensor alone = model(unsqueeze(batch[b], 0));
+    expect_close(logits[b], select(alone, 0, 0), 1e-5, 1e-4);
+  }
+}
+
+TEST(DecoderLM, LaterSymbolsChangeNothingBefore) {
+  const DecoderLM model(kSmall);
+  const NestedTensor batch = random_symbols({8});
+  const Tensor before = model(batch).values();
+  batch.values().data<int64_t>()[5] = (batch.values().data<int64_t>()[5] + 1) % kSmall.vocab;
+  const Tensor after = model(batch).values();
+  expect_close(slice(after, 0, 0, 5), slice(before, 0, 0, 5), 1e-6, 1e-6);
+  EXPECT_NE(slice(after, 0, 5, 8).to_vector(), slice(before, 0, 5, 8).to_vector());
+}
+
+TEST(DecoderLM, LossIsTheMeanOverPredictedSymbols) {
+  const DecoderLM model(kSmall);
+  const NestedTensor batch = random_symbols({4, 1, 0, 7, 2});
+  EXPECT_EQ(predicted_symbols(batch), 3 + 0 + 0 + 6 + 1);
+  double sum = 0;
+  const Tensor logits = model(batch).values();
+  const std::vector<double> scores = logits.to_vector();
+  const auto* symbols = batch.values().data<int64_t>();
+  const auto offsets = batch.ragged()->offsets();
+  for (size_t b = 0; b + 1 < offsets.size(); ++b) {
+    for (int64_t i = offsets[b]; i + 1 < offsets[b + 1]; ++i) {
+      double total = 0;
+      for (int64_t v = 0; v < kSmall.vocab; ++v) total += std::exp(scores[static_cast<size_t>(i * kSmall.vocab + v)]);
+      sum += std::log(total) - scores[static_cast<size_t>(i * kSmall.vocab + symbols[i + 1])];
+    }
+  }
+  EXPECT_NEAR(model.loss(batch).item(), sum / 10, 1e-5);
+}
+
+TEST(DecoderLM, TheGradientPredictsTheChangeOfTheLoss) {
+  const DecoderLM model(kSmall);
+  const NestedTensor batch = random_symbols({9, 3, 14, 2});
+  const Tensor loss = model.loss(batch);
+  loss.backward();
+  double square = 0;
+  for (const NamedParameter& parameter : model.named_parameters()) {
+    ASSERT_TRUE(parameter.tensor.grad().defined()) << parameter.name;
+    for (const double g : parameter.tensor.grad().to_vector()) square += g * g;
+  }
+  // Central difference along the gradient; float32 losses carry about 1e-7, far below the change of 2 * step * |g|^2.
+  const double step = 2e-3 / std::sqrt(square);
+  const auto loss_at = [&](double along) {
+    for (const Tensor& p : model.parameters()) {
+      const Tensor g = p.grad();
+      for (int64_t i = 0; i < p.numel(); ++i) p.data<float>()[i] += static_cast<float>(along) * g.data<float>()[i];
+    }
+    return model.loss(batch).item();
+  };
+  const double up = loss_at(step), down = loss_at(-2 * step);
+  EXPECT_NEAR((up - down) / (2 * step * square), 1, 0.02);
+}
+
+TEST(DecoderLM, TheSeedDecidesTheStart) {
+  EXPECT_EQ(DecoderLM(kSmall).head.weight.to_vector(), DecoderLM(kSmall).head.weight.to_vector());
+  DecoderOptions other = kSmall;
+  other.seed = 4;
+  EXPECT_NE(DecoderLM(kSmall).head.weight.to_vector(), DecoderLM(other).head.weight.to_vector());
+}
+
+TEST(DecoderLM, AFreshModelKnowsNothingInParticular) {
+  const DecoderLM model({.vocab = 256, .width = 64, .depth = 3, .heads = 2});
+  const double loss = model.loss(random_symbols({60, 40, 100}, 256)).item();
+  EXPECT_NEAR(loss, std::log(256.0), 0.5);
+}
+
+TEST(DecoderLM, WrongOptionsAndInputAreErrors) {
+  expect_error([] { DecoderLM({.width = 30, .heads = 4}); }, "width 30 is no multiple of 4 heads");
+  expect_error([] { DecoderLM({.width = 12, .heads = 4}); }, "even head size, got 3");
+  expect_error([] { DecoderLM({.width = 32, .heads = 4, .kv_heads = 3}); }, "no multiple of 3 key and value heads");
+  const DecoderLM model(kSmall);
+  expect_error([&] { model.loss(random_symbols({1, 0, 1})); }, "a component of two symbols");
+  expect_error([&] { model.loss(random_symbols({4}, 300)); }, "");
+}
+
+}  // namespace
+}  // namespace deckle::nn

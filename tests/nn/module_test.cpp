@@ -1,0 +1,111 @@
+#include "deckle/nn/module.h"
+
+#include <set>
+
+#include "deckle/nn/decoder.h"
+#include "deckle/ops/generated/factory.h"
+#include "tests/support/expect.h"
+#include "tests/support/random.h"
+
+namespace deckle::nn {
+namespace {
+
+using testing::expect_close;
+using testing::expect_equal;
+using testing::expect_error;
+using testing::random_tensor;
+
+TEST(Module, NamesParametersByTheirPlace) {
+  const DecoderLM model({.vocab = 11, .width = 8, .depth = 2, .heads = 2, .hidden = 12});
+  std::set<std::string> names;
+  for (const NamedParameter& parameter : model.named_parameters()) EXPECT_TRUE(names.insert(parameter.name).second) << parameter.name;
+  for (const char* name : {"embedding.weight", "blocks.0.attention_norm.weight", "blocks.1.attention.query.weight", "blocks.1.feed_forward.gate.weight",
+                           "norm.weight", "head.weight"}) {
+    EXPECT_TRUE(names.contains(name)) << name;
+  }
+  EXPECT_EQ(names.size(), 3u + 2 * 9);
+  EXPECT_EQ(model.parameter_count(), 2 * 11 * 8 + 8 + 2 * (2 * 8 + 4 * 8 * 8 + 3 * 8 * 12));
+}
+
+TEST(Module, StateSharesMemoryAndLoadCopies) {
+  const DecoderLM model({.vocab = 5, .width = 4, .depth = 1, .heads = 1, .seed = 1});
+  const DecoderLM other({.vocab = 5, .width = 4, .depth = 1, .heads = 1, .seed = 2});
+  EXPECT_NE(model.head.weight.to_vector(), other.head.weight.to_vector());
+  other.load_state(model.state());
+  for (const auto& [name, tensor] : model.state()) expect_equal(other.state().at(name), tensor);
+  EXPECT_EQ(model.state().at("head.weight").raw_data(), model.head.weight.raw_data());
+  EXPECT_NE(other.head.weight.raw_data(), model.head.weight.raw_data());
+  EXPECT_TRUE(other.head.weight.requires_grad());
+}
+
+TEST(Module, ACopySharesParameters) {
+  const DecoderLM model({.vocab = 5, .width = 4, .depth = 1, .heads = 1});
+  const DecoderLM copy = model;
+  EXPECT_TRUE(copy.blocks[0].attention.out.weight.is_same(model.blocks[0].attention.out.weight));
+}
+
+TEST(Module, AStateThatDoesNotFitIsAnErrorAndChangesNothing) {
+  const DecoderLM model({.vocab = 5, .width = 4, .depth = 1, .heads = 1});
+  const std::vector<double> before = model.embedding.weight.to_vector();
+  auto state = DecoderLM({.vocab = 5, .width = 4, .depth = 1, .heads = 1, .seed = 9}).state();
+  auto missing = state;
+  missing.erase("norm.weight");
+  expect_error([&] { model.load_state(missing); }, "\"norm.weight\" is missing");
+  auto more = state;
+  more["extra"] = state.at("norm.weight");
+  expect_error([&] { model.load_state(more); }, "no parameter \"extra\"");
+  auto wrong = state;
+  wrong["norm.weight"] = zeros({3});
+  expect_error([&] { model.load_state(wrong); }, "\"norm.weight\" is [3] float32, the model's is [4] float32");
+  EXPECT_EQ(model.embedding.weight.to_vector(), before);
+}
+
+TEST(Linear, IsTheProductWithTheTransposedWeightPlusBias) {
+  Generator generator(testing::seed());
+  const Linear layer({.in = 5, .out = 3, .bias = true}, generator);
+  layer.bias.detach().copy_(random_tensor({3}, DType::float32));
+  const Tensor x = random_tensor({4, 5}, DType::float32);
+  const Tensor y = layer(x);
+  for (int64_t i = 0; i < 4; ++i) {
+    for (int64_t j = 0; j < 3; ++j) {
+      double expected = layer.bias[j].item();
+      for (int64_t k = 0; k < 5; ++k) expected += x[i][k].item() * layer.weight[j][k].item();
+      EXPECT_NEAR(y[i][j].item(), expected, 1e-5);
+    }
+  }
+  const NestedTensor nested = NestedTensor::from_lengths(x, {1, 0, 3});
+  expect_equal(layer(nested).values(), y);
+  EXPECT_TRUE(layer(nested).ragged() == nested.ragged());
+}
+
+TEST(Norms, GiveUnitRowsTimesTheWeight) {
+  const int64_t width = 7;
+  const RMSNorm rms(width);
+  const LayerNorm layer(width);
+  const Tensor x = random_tensor({3, width}, DType::float32);
+  for (int64_t i = 0; i < 3; ++i) {
+    const std::vector<double> row = x[i].to_vector();
+    double mean = 0, square = 0;
+    for (const double v : row) mean += v / width, square += v * v / width;
+    const std::vector<double> by_rms = rms(x)[i].to_vector(), by_layer = layer(x)[i].to_vector();
+    for (size_t j = 0; j < row.size(); ++j) {
+      EXPECT_NEAR(by_rms[j], row[j] / std::sqrt(square + 1e-5), 1e-5);
+      EXPECT_NEAR(by_layer[j], (row[j] - mean) / std::sqrt(square - mean * mean + 1e-5), 1e-5);
+    }
+  }
+}
+
+TEST(FeedForward, BothKindsActOnRowsAlone) {
+  Generator generator(testing::seed());
+  const SwiGLU swiglu(6, 10, 1, generator);
+  const GeluFeedForward gelu(6, 10, 1, generator);
+  const Tensor x = random_tensor({5, 6}, DType::float32);
+  const NestedTensor nested = NestedTensor::from_lengths(x, {2, 3});
+  expect_equal(swiglu(nested).values(), swiglu(x));
+  expect_equal(gelu(nested).values(), gelu(x));
+  expect_close(swiglu(slice(x, 0, 3, 4)), slice(swiglu(x), 0, 3, 4), 1e-6, 1e-6);
+  expect_close(gelu(slice(x, 0, 3, 4)), slice(gelu(x), 0, 3, 4), 1e-6, 1e-6);
+}
+
+}  // namespace
+}  // namespace deckle::nn

@@ -1,0 +1,169 @@
+#include <functional>
+
+#include "deckle/optim/adamw.h"
+#include "deckle/optim/clip.h"
+#include "deckle/optim/sgd.h"
+#include "tests/support/expect.h"
+#include "tests/support/random.h"
+
+namespace deckle::optim {
+namespace {
+
+using testing::expect_close;
+using testing::expect_equal;
+using testing::expect_error;
+using testing::random_tensor;
+
+/// Leaves of odd sizes: one element, none, more than a run of the list ops.
+std::vector<Tensor> random_parameters(DType dtype) {
+  std::vector<Tensor> parameters{random_tensor({3, 5}, dtype), random_tensor({}, dtype), random_tensor({0, 2}, dtype), random_tensor({20'011}, dtype)};
+  for (const Tensor& parameter : parameters) parameter.requires_grad_();
+  return parameters;
+}
+
+void set_random_gradients(const std::vector<Tensor>& parameters) {
+  for (const Tensor& parameter : parameters) parameter.set_grad(random_tensor(parameter.sizes(), parameter.dtype()));
+}
+
+/// Copies that share nothing.
+std::vector<Tensor> copies(const std::vector<Tensor>& parameters) {
+  std::vector<Tensor> result;
+  for (const Tensor& parameter : parameters) {
+    result.push_back(parameter.detach().clone());
+    result.back().requires_grad_();
+  }
+  return result;
+}
+
+/// One parameter's values and running averages, stepped in float64.
+struct Naive {
+  std::vector<double> values, first, second;
+  explicit Naive(const Tensor& tensor) : values(tensor.to_vector()), first(values.size()), second(values.size()) {}
+};
+
+template <typename Optimizer>
+void compare(DType dtype, Optimizer optimizer, const std::vector<Tensor>& parameters, const std::function<void(Naive&, const std::vector<double>&, int)>& naive_step) {
+  std::vector<Naive> naive(parameters.begin(), parameters.end());
+  for (int step = 1; step <= 12; ++step) {
+    set_random_gradients(parameters);
+    for (size_t i = 0; i < parameters.size(); ++i) naive_step(naive[i], parameters[i].grad().to_vector(), step);
+    optimizer.step();
+    optimizer.zero_grad();
+    for (const Tensor& parameter : parameters) EXPECT_FALSE(parameter.grad().defined());
+  }
+  const double tolerance = dtype == DType::float64 ? 1e-12 : 2e-5;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const std::vector<double> got = parameters[i].to_vector();
+    for (size_t j = 0; j < got.size(); ++j) ASSERT_NEAR(got[j], naive[i].values[j], tolerance) << "parameter " << i << ", element " << j;
+  }
+}
+
+TEST(AdamW, FollowsItsDefinition) {
+  for (const DType dtype : {DType::float32, DType::float64}) {
+    const std::vector<Tensor> parameters = random_parameters(dtype);
+    const AdamWOptions o{.lr = 0.02, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-6, .weight_decay = 0.1};
+    compare(dtype, AdamW(parameters, o), parameters, [&](Naive& p, const std::vector<double>& gradient, int step) {
+      for (size_t i = 0; i < gradient.size(); ++i) {
+        p.values[i] -= o.lr * o.weight_decay * p.values[i];
+        p.first[i] = o.beta1 * p.first[i] + (1 - o.beta1) * gradient[i];
+        p.second[i] = o.beta2 * p.second[i] + (1 - o.beta2) * gradient[i] * gradient[i];
+        const double average = p.first[i] / (1 - std::pow(o.beta1, step)), square = p.second[i] / (1 - std::pow(o.beta2, step));
+        p.values[i] -= o.lr * average / (std::sqrt(square) + o.epsilon);
+      }
+    });
+  }
+}
+
+TEST(SGD, FollowsItsDefinitionWithAndWithoutMomentum) {
+  for (const SGDOptions& o : {SGDOptions{.lr = 0.05}, SGDOptions{.lr = 0.05, .weight_decay = 0.1}, SGDOptions{.lr = 0.05, .momentum = 0.9},
+                              SGDOptions{.lr = 0.05, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true}}) {
+    const std::vector<Tensor> parameters = random_parameters(DType::float64);
+    compare(DType::float64, SGD(parameters, o), parameters, [&](Naive& p, const std::vector<double>& gradient, int) {
+      for (size_t i = 0; i < gradient.size(); ++i) {
+        const double g = gradient[i] + o.weight_decay * p.values[i];
+        p.first[i] = o.momentum * p.first[i] + g;
+        p.values[i] -= o.lr * (o.nesterov ? g + o.momentum * p.first[i] : p.first[i]);
+      }
+    });
+  }
+}
+
+TEST(Optimizers, AParameterWithoutAGradientStays) {
+  const std::vector<Tensor> parameters = random_parameters(DType::float32);
+  AdamW optimizer(parameters, {.weight_decay = 0.5});
+  set_random_gradients(parameters);
+  parameters[0].set_grad({});
+  const Tensor before = parameters[0].detach().clone(), other = parameters[3].detach().clone();
+  optimizer.step();
+  expect_equal(parameters[0], before);
+  EXPECT_NE(parameters[3].to_vector(), other.to_vector());
+}
+
+TEST(Optimizers, GoOnFromTheirStateBitForBit) {
+  const std::vector<Tensor> parameters = random_parameters(DType::float32);
+  AdamW first(parameters, {.lr = 0.01});
+  SGD momentum(parameters, {.lr = 0.01, .momentum = 0.9});
+  for (int step = 0; step < 5; ++step) {
+    set_random_gradients(parameters);
+    first.step();
+    momentum.step();
+  }
+  const std::vector<Tensor> resumed = copies(parameters);
+  AdamW second(resumed, {.lr = 0.01});
+  SGD second_momentum(resumed, {.lr = 0.01, .momentum = 0.9});
+  second.load_state(first.state());
+  second_momentum.load_state(momentum.state());
+  for (int step = 0; step < 5; ++step) {
+    set_random_gradients(parameters);
+    for (size_t i = 0; i < parameters.size(); ++i) resumed[i].set_grad(parameters[i].grad().clone());
+    first.step();
+    momentum.step();
+    second.step();
+    second_momentum.step();
+  }
+  for (size_t i = 0; i < parameters.size(); ++i) expect_equal(resumed[i], parameters[i]);
+}
+
+TEST(Optimizers, AStateThatDoesNotFitIsAnError) {
+  const std::vector<Tensor> parameters = random_parameters(DType::float32);
+  AdamW optimizer(parameters);
+  auto state = optimizer.state();
+  state.erase("square.1");
+  expect_error([&] { optimizer.load_state(state); }, "tensors (expected");
+  auto wrong = optimizer.state();
+  wrong["average.0"] = random_tensor({2}, DType::float32);
+  expect_error([&] { optimizer.load_state(wrong); }, "\"average.0\" is [2] float32 (expected [3, 5] float32)");
+  expect_error([&] { AdamW({random_tensor({2})}); }, "no leaf that requires grad");
+  expect_error([&] { AdamW(parameters, {.beta1 = 1}); }, "beta1 1");
+  expect_error([&] { SGD(parameters, {.nesterov = true}); }, "nesterov needs a momentum");
+}
+
+TEST(Clip, ScalesTheGradientsAsOneVector) {
+  const std::vector<Tensor> parameters = random_parameters(DType::float32);
+  set_random_gradients(parameters);
+  parameters[1].set_grad({});
+  double square = 0;
+  for (const Tensor& p : parameters) {
+    if (!p.grad().defined()) continue;
+    for (const double g : p.grad().to_vector()) square += g * g;
+  }
+  const Tensor before = parameters[3].grad().clone();
+  EXPECT_NEAR(clip_gradient_norm(parameters, 1e6), std::sqrt(square), 1e-5 * std::sqrt(square));
+  expect_equal(parameters[3].grad(), before);
+  clip_gradient_norm(parameters, 0.5);
+  EXPECT_NEAR(gradient_norm(parameters), 0.5, 1e-5);
+  const double factor = 0.5 / std::sqrt(square);
+  for (const int64_t i : {0, 77, 20'010}) EXPECT_NEAR(parameters[3].grad()[i].item(), before[i].item() * factor, 1e-6);
+}
+
+TEST(Clip, GradientsThatAreNotFiniteStay) {
+  const std::vector<Tensor> parameters = random_parameters(DType::float32);
+  set_random_gradients(parameters);
+  parameters[0].grad().data<float>()[2] = INFINITY;
+  const Tensor before = parameters[3].grad().clone();
+  EXPECT_FALSE(std::isfinite(clip_gradient_norm(parameters, 1)));
+  expect_equal(parameters[3].grad(), before);
+}
+
+}  // namespace
+}  // namespace deckle::optim

@@ -1,0 +1,145 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tools/deckle/loss_curve.h"
+#include "tools/deckle/numbers.h"
+#include "tools/deckle/pace.h"
+#include "tools/deckle/progress.h"
+#include "tools/deckle/sampling.h"
+#include "tools/deckle/train_options.h"
+
+namespace deckle::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Numbers, ReadWell) {
+  EXPECT_EQ(with_commas(0), "0");
+  EXPECT_EQ(with_commas(999), "999");
+  EXPECT_EQ(with_commas(-15218), "-15,218");
+  EXPECT_EQ(with_commas(1234567), "1,234,567");
+  EXPECT_EQ(bytes_text(2'530'000), "2.53 MB");
+  EXPECT_EQ(bytes_text(871), "871 B");
+  EXPECT_EQ(bytes_text(999'600), "1.00 MB");
+  EXPECT_EQ(bytes_text(14'040), "14.0 kB");
+  EXPECT_EQ(short_count(3'300'000), "3.30 M");
+  EXPECT_EQ(duration_text(113), "1:53");
+  EXPECT_EQ(duration_text(3723), "1:02:03");
+  EXPECT_EQ(duration_text(-1), "0:00");
+  EXPECT_EQ(count_text(1, "text"), "1 text");
+  EXPECT_EQ(count_text(15'218, "text"), "15,218 texts");
+  EXPECT_GT(memory_in_use(), 1 << 20);
+  EXPECT_GE(peak_memory(), 1 << 20);
+}
+
+TEST(Progress, IsOneLine) {
+  const Progress progress{.share = 0.625, .step = 149, .loss = 1.94, .validation = 2.86, .tokens_per_second = 6512.3, .memory = 1'100'000'000, .seconds_left = 113};
+  EXPECT_EQ(progress_text(progress), " 62 %|###########-------|  step 149  loss 1.94 (2.80 bits/byte)  val 2.86  6,512 tok/s  1.10 GB  1:53 left");
+}
+
+TEST(Pace, BySteps) {
+  Pace pace = Pace::by_steps(4);
+  for (int step = 0; step < 4; ++step) {
+    EXPECT_FALSE(pace.done());
+    EXPECT_DOUBLE_EQ(pace.progress(), step / 4.0);
+    pace.step_done(100.0 * step);
+  }
+  EXPECT_TRUE(pace.done());
+}
+
+TEST(Pace, ByTimeEndsOnTimeAtAnySpeed) {
+  for (const double slow : {0.5, 1.0, 3.0}) {
+    Pace pace = Pace::by_time(100);
+    double before = 0;
+    while (!pace.done()) {
+      // The speed changes half-way, and there are pauses.
+      pace.step_done(pace.elapsed() < 50 ? 0.7 : 0.7 * slow);
+      if (pace.steps_done() % 20 == 0) pace.pause(1.5);
+      EXPECT_GT(pace.progress(), before);
+      before = pace.progress();
+    }
+    EXPECT_NEAR(pace.elapsed(), 100, 4) << slow;
+  }
+}
+
+TEST(Pace, ByTimeProgressIsSteady) {
+  Pace pace = Pace::by_time(300);
+  while (pace.elapsed() < 150) pace.step_done(0.5 + 0.1 * std::sin(pace.elapsed()));
+  EXPECT_NEAR(pace.progress(), 0.5, 0.02);
+}
+
+TEST(Pace, GoesOnFromACheckpoint) {
+  Pace pace = Pace::by_time(100);
+  for (int step = 0; step < 37; ++step) pace.step_done(0.3);
+  io::Checkpoint checkpoint;
+  pace.save(checkpoint);
+  Pace resumed = Pace::load(checkpoint);
+  for (int step = 0; step < 100; ++step) {
+    EXPECT_EQ(resumed.progress(), pace.progress());
+    resumed.step_done(0.3);
+    pace.step_done(0.3);
+  }
+}
+
+TEST(TrainOptions, ComeBackFromACheckpoint) {
+  TrainOptions options;
+  options.text = {"/a", "/b c"};
+  options.reading = {.format = io::TextFormat::jsonl, .field = "body", .max_length = 7};
+  options.lr = 0.1 + 0.2;
+  options.seed = UINT64_MAX;
+  options.model.width = 48;
+  io::Checkpoint checkpoint;
+  options.save(checkpoint);
+  const TrainOptions loaded = TrainOptions::load(checkpoint);
+  io::Checkpoint again;
+  loaded.save(again);
+  EXPECT_EQ(again.facts, checkpoint.facts);
+  EXPECT_EQ(loaded.text, options.text);
+  EXPECT_EQ(loaded.lr, options.lr);
+  EXPECT_EQ(loaded.seed, options.seed);
+  EXPECT_EQ(loaded.reading.field, "body");
+}
+
+TEST(LossCurve, ComesBackFromACheckpointAndDraws) {
+  LossCurve curve;
+  for (int step = 1; step <= 500; ++step) curve.training.push_back({step, 2.5 + 5.5 / step});
+  curve.validation = {{250, 2.6}, {500, 2.52}};
+  io::Checkpoint checkpoint;
+  curve.save(checkpoint);
+  const LossCurve loaded = LossCurve::load(checkpoint);
+  ASSERT_EQ(loaded.training.size(), 500u);
+  EXPECT_EQ(loaded.training[99].step, 100);
+  EXPECT_EQ(loaded.training[99].bits, curve.training[99].bits);
+
+  const std::string picture = svg(loaded, "a < b & c");
+  EXPECT_THAT(picture, HasSubstr("a &lt; b &amp; c"));
+  EXPECT_THAT(picture, HasSubstr("<polyline"));
+  const std::string plot = terminal_plot(loaded);
+  EXPECT_THAT(plot, HasSubstr("o"));
+  EXPECT_THAT(plot, HasSubstr("step 500"));
+}
+
+TEST(LossCurve, OnePointOrNoneIsFine) {
+  EXPECT_THAT(svg({}, "t"), HasSubstr("</svg>"));
+  EXPECT_FALSE(terminal_plot({}).empty());
+  EXPECT_THAT(svg({.training = {{1, 3.0}}}, "t"), HasSubstr("</svg>"));
+}
+
+TEST(LossCurve, ThinningKeepsTheMean) {
+  std::vector<LossCurve::Point> points;
+  for (int i = 0; i < 1000; ++i) points.push_back({i, static_cast<double>(i)});
+  const auto thin = thinned(points, 10);
+  ASSERT_EQ(thin.size(), 10u);
+  EXPECT_DOUBLE_EQ(thin[0].bits, 49.5);
+  EXPECT_DOUBLE_EQ(thin[9].bits, 949.5);
+}
+
+TEST(KnownWords, CountsRunsOfLetters) {
+  EXPECT_DOUBLE_EQ(known_words("The cat, the dog's übel!", "the CAT sat; übel"), 4.0 / 6);
+  EXPECT_DOUBLE_EQ(known_words("123 !", "x"), 1);
+}
+
+}  // namespace
+}  // namespace deckle::cli

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "deckle/io/text_dataset.h"
+#include "deckle/optim/adamw.h"
+#include "deckle/optim/schedule.h"
+#include "tools/deckle/loss_curve.h"
+#include "tools/deckle/model_file.h"
+#include "tools/deckle/pace.h"
+#include "tools/deckle/progress.h"
+
+namespace deckle::cli {
+
+/// One training run of a decoder on texts: from its options, or from where a checkpoint left it. Between two checkpoints it
+/// computes the same bits whether or not it was interrupted.
+class Trainer {
+ public:
+  /// A new run, which writes to `folder`.
+  Trainer(const TrainOptions& options, std::filesystem::path folder);
+  /// The run in a folder, from its newest checkpoint; or from the given checkpoint file.
+  explicit Trainer(const std::filesystem::path& run_or_checkpoint);
+
+  /// Trains to the end, or to the first Ctrl-C; saves, and prints as it goes.
+  void run();
+
+ private:
+  struct Totals {
+    int64_t tokens = 0;       // predicted
+    int64_t rows = 0;         // of batches
+    int64_t padded_rows = 0;  // what they would be if padded
+  };
+
+  Trainer(LoadedModel loaded, std::filesystem::path folder);
+  void restore(const io::Checkpoint& checkpoint);
+  io::Checkpoint checkpoint() const;
+  std::filesystem::path save();
+  void write_curve() const;
+
+  void describe() const;
+  void train();
+  /// One optimizer step; returns the loss in nats per predicted byte.
+  double step();
+  std::vector<NestedTensor> next_batches();
+  /// Mean loss over validation batches, in nats; stops after `tokens` (0: all).
+  double validate(int64_t tokens) const;
+  void validate_if_due();
+  void save_if_due();
+  void finish(bool complete);
+
+  TrainOptions options_;
+  std::filesystem::path folder_;
+  io::TextDataset training_;
+  io::TextDataset validation_;
+  nn::DecoderLM model_;
+  std::vector<Tensor> parameters_;
+  optim::AdamW optimizer_;
+  Pace pace_;
+  LossCurve curve_;
+  Totals totals_;
+  io::BatchPosition position_;  // of the next batch
+  std::optional<io::Batches> batches_;
+  ProgressLine line_;
+  int64_t validated_part_ = 0;  // the part of the run that the last validation was for
+  double seconds_since_save_ = 0;
+  int64_t tokens_at_start_ = 0;  // of this process
+  double elapsed_at_start_ = 0;
+};
+
+}  // namespace deckle::cli
