@@ -7,7 +7,7 @@
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/cpu/simd/halves.h"
 
-namespace deckle::kernels::cpu {
+namespace deckle::kernels::cpu::lists {
 namespace {
 
 constexpr int64_t kRun = 1 << 14;
@@ -68,4 +68,4 @@ void run_lists(const ListStep& step, std::span<const std::span<const View>> list
   });
 }
 
-}  // namespace deckle::kernels::cpu
+}  // namespace deckle::kernels::cpu::lists

@@ -5,7 +5,7 @@
 
 #include "deckle/kernels/args/view.h"
 
-namespace deckle::kernels::cpu {
+namespace deckle::kernels::cpu::lists {
 
 inline constexpr int kMaxLists = 4;
 
@@ -23,4 +23,4 @@ struct ListStep {
 /// lists[j][i] is operand j of tensor i: contiguous, of one shape and dtype for all j. With threads; the cut depends on sizes alone.
 void run_lists(const ListStep& step, std::span<const std::span<const View>> lists, const double* numbers);
 
-}  // namespace deckle::kernels::cpu
+}  // namespace deckle::kernels::cpu::lists

@@ -8,7 +8,7 @@
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
-namespace deckle::kernels::cpu::HWY_NAMESPACE {
+namespace deckle::kernels::cpu::lists::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -138,7 +138,7 @@ void addcdiv_f64(int64_t n, double* const* x, const double* p) { addcdiv(n, x, p
 void sqrt_f32(int64_t n, float* const* x, const double* p) { square_root(n, x, p); }
 void sqrt_f64(int64_t n, double* const* x, const double* p) { square_root(n, x, p); }
 
-}  // namespace deckle::kernels::cpu::HWY_NAMESPACE
+}  // namespace deckle::kernels::cpu::lists::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
@@ -149,6 +149,7 @@ HWY_AFTER_NAMESPACE();
 #include "deckle/kernels/cpu/foreach/run_lists.h"
 
 namespace deckle::kernels::cpu {
+namespace lists {
 namespace {
 
 HWY_EXPORT(adamw_f32);
@@ -173,6 +174,9 @@ HWY_EXPORT(sqrt_f64);
 using List = std::span<const View>;
 
 }  // namespace
+}  // namespace lists
+
+using namespace lists;
 
 /// parameters *= 1 - lr weight_decay, then minus lr (average / (1 - beta1^step)) / (sqrt(square / (1 - beta2^step)) + epsilon).
 void foreach_adamw(const CpuContext&, List parameters, List gradients, List averages, List squares, double lr, double beta1, double beta2,

@@ -10,7 +10,7 @@
 
 #include "deckle/base/parallel.h"
 
-namespace deckle::kernels::cpu {
+namespace deckle::kernels::cpu::indexing {
 namespace {
 
 constexpr int64_t kColumns = 1024;  // of one row at a time: 8 KiB of sums stay in L1
@@ -76,4 +76,4 @@ void add_rows(const View& base, const RowShape& shape, const View& index, const 
   visit(result.dtype, [&]<typename T>(TypeTag<T>) { add_rows_of<T>(base, shape, buckets, source, result); });
 }
 
-}  // namespace deckle::kernels::cpu
+}  // namespace deckle::kernels::cpu::indexing

@@ -10,6 +10,8 @@
 
 namespace deckle::kernels::cpu {
 
+using namespace indexing;
+
 void cat(const CpuContext&, std::span<const View> tensors, int64_t dim, std::span<const int64_t>, const View& result) {
   constexpr int64_t kPiece = 1 << 17;  // bytes that one memcpy moves at most, so that one long tensor is shared too
   const RowShape whole(result, dim);

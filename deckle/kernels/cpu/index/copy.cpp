@@ -14,6 +14,8 @@
 #include "deckle/kernels/cpu/simd/halves.h"
 
 namespace deckle::kernels::cpu {
+
+using namespace indexing;
 namespace {
 
 constexpr int64_t kRun = 512;          // elements converted at a time, through L1

@@ -5,6 +5,8 @@
 
 namespace deckle::kernels::cpu {
 
+using namespace indexing;
+
 void embedding(const CpuContext&, const View& weight, const View& indices, const View& result) {
   take_rows(weight, RowShape(weight, 0), indices, result);
 }

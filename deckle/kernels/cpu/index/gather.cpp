@@ -10,6 +10,8 @@
 #include "deckle/kernels/cpu/index/rows.h"
 
 namespace deckle::kernels::cpu {
+
+using namespace indexing;
 namespace {
 
 constexpr int64_t kBlock = 64;

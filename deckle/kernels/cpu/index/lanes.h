@@ -5,7 +5,7 @@
 
 #include "deckle/kernels/args/view.h"
 
-namespace deckle::kernels::cpu {
+namespace deckle::kernels::cpu::indexing {
 
 /// The one-dimensional pieces of views along `dim`, for views that agree in all other dims or are larger there: lane n is
 /// the n-th, in row-major order, of the sizes of `shape` without `dim`.
@@ -45,4 +45,4 @@ class Lanes {
   std::array<int64_t, kViews> along_{};
 };
 
-}  // namespace deckle::kernels::cpu
+}  // namespace deckle::kernels::cpu::indexing

@@ -8,6 +8,8 @@
 
 namespace deckle::kernels::cpu {
 
+using namespace indexing;
+
 void one_hot(const CpuContext&, const View& self, int64_t classes, const View& result) {
   auto* to = result.ptr<int64_t>();
   visit_index(self, [&](const auto* indices) {

@@ -5,7 +5,7 @@
 #include "deckle/base/check.h"
 #include "deckle/kernels/args/view.h"
 
-namespace deckle::kernels::cpu {
+namespace deckle::kernels::cpu::indexing {
 
 /// A contiguous view as [outer, rows, inner] around one of its dims. Without dims: [1, 1, 1].
 struct RowShape {
@@ -34,4 +34,4 @@ decltype(auto) visit_index(const View& index, F&& f) {
   fail("indices must be int64 or int32, got {}", name(index.dtype));
 }
 
-}  // namespace deckle::kernels::cpu
+}  // namespace deckle::kernels::cpu::indexing

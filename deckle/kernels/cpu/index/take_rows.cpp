@@ -6,7 +6,7 @@
 
 #include "deckle/base/parallel.h"
 
-namespace deckle::kernels::cpu {
+namespace deckle::kernels::cpu::indexing {
 
 void take_rows(const View& source, const RowShape& shape, const View& index, const View& result) {
   const int64_t taken = index.numel();
@@ -24,4 +24,4 @@ void take_rows(const View& source, const RowShape& shape, const View& index, con
   });
 }
 
-}  // namespace deckle::kernels::cpu
+}  // namespace deckle::kernels::cpu::indexing

@@ -5,6 +5,8 @@
 
 namespace deckle::kernels::cpu {
 
+using namespace matmul;
+
 void bmm(const CpuContext&, const View& self, const View& mat2, const View& result) {
   multiply({.a = matrix_of(self, 1, 2),
             .b = matrix_of(mat2, 1, 2),

@@ -6,6 +6,8 @@
 
 namespace deckle::kernels::cpu {
 
+using namespace matmul;
+
 void linear(const CpuContext&, const View& input, const View& weight, const View& bias, const View& result) {
   multiply({.a = rows_of(input),
             .b = matrix_of(weight, 1, 0),

@@ -4,7 +4,7 @@
 
 #include "deckle/base/dtype.h"
 
-namespace deckle::kernels::cpu {
+namespace deckle::kernels::cpu::matmul {
 
 /// A strided matrix; strides count elements and may be 0 (a broadcast dim).
 struct Matrix {
@@ -41,4 +41,4 @@ struct TileProduct {
   bool accumulate = false;
 };
 
-}  // namespace deckle::kernels::cpu
+}  // namespace deckle::kernels::cpu::matmul

@@ -16,7 +16,7 @@
 #include "deckle/kernels/cpu/matmul/scratch.h"
 #include "deckle/kernels/cpu/matmul/single_thread.h"
 
-namespace deckle::kernels::cpu {
+namespace deckle::kernels::cpu::matmul {
 namespace {
 
 using dnnl::memory;
@@ -150,4 +150,4 @@ void onednn_tile(const TileProduct& tile, DType operands, DType result) {
   state.primitive(key).run(tile, state.scratch, state.stream);
 }
 
-}  // namespace deckle::kernels::cpu
+}  // namespace deckle::kernels::cpu::matmul

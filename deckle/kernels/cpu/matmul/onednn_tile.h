@@ -2,7 +2,7 @@
 
 #include "deckle/kernels/cpu/matmul/matrix.h"
 
-namespace deckle::kernels::cpu {
+namespace deckle::kernels::cpu::matmul {
 
 /// One tile on the calling thread by oneDNN. Operands: float32 or bfloat16; the result: the same or float32; bias: float32.
 /// Deterministic: depends on the arguments and the instruction set alone.
@@ -11,4 +11,4 @@ void onednn_tile(const TileProduct& tile, DType operands, DType result);
 /// Whether bfloat16 operands are multiplied by the CPU's own bfloat16 dot product.
 bool onednn_has_bfloat16();
 
-}  // namespace deckle::kernels::cpu
+}  // namespace deckle::kernels::cpu::matmul

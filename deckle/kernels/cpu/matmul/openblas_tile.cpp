@@ -20,7 +20,7 @@ __attribute__((weak)) void gotoblas_dynamic_init();
 __attribute__((weak)) void gotoblas_dynamic_quit();
 }
 
-namespace deckle::kernels::cpu {
+namespace deckle::kernels::cpu::matmul {
 namespace {
 
 constexpr const char* kCoreType = "OPENBLAS_CORETYPE";
@@ -57,4 +57,4 @@ void openblas_tile(const TileProduct& tile) {
               static_cast<blasint>(tile.c_leading));
 }
 
-}  // namespace deckle::kernels::cpu
+}  // namespace deckle::kernels::cpu::matmul

@@ -10,7 +10,7 @@
 #include "deckle/base/error.h"
 #include "deckle/kernels/cpu/simd/halves.h"
 
-namespace deckle::kernels::cpu {
+namespace deckle::kernels::cpu::matmul {
 namespace {
 
 template <typename T>
@@ -59,4 +59,4 @@ Operand pack(const Matrix& from, bool keep_halves, void* to) {
   }
 }
 
-}  // namespace deckle::kernels::cpu
+}  // namespace deckle::kernels::cpu::matmul

@@ -21,7 +21,7 @@
 #include "deckle/kernels/cpu/matmul/scratch.h"
 #include "deckle/kernels/cpu/simd/halves.h"
 
-namespace deckle::kernels::cpu {
+namespace deckle::kernels::cpu::matmul {
 namespace {
 
 constexpr int64_t kMaxTileRows = 512;
@@ -197,4 +197,4 @@ Matrix matrix_of(const View& view, int row, int col) {
   return {view.data, view.dtype, view.sizes[row], view.sizes[col], view.strides[row], view.strides[col]};
 }
 
-}  // namespace deckle::kernels::cpu
+}  // namespace deckle::kernels::cpu::matmul

@@ -5,7 +5,7 @@
 #include "deckle/kernels/args/view.h"
 #include "deckle/kernels/cpu/matmul/matrix.h"
 
-namespace deckle::kernels::cpu {
+namespace deckle::kernels::cpu::matmul {
 
 /// c[i] = a[i] * b[i] (+ bias) for i in [0, batch). a: [M, K], b: [K, N], any strides; c: dense [batch, M, N] of the same
 /// dtype; bias: [N], any stride, or nullptr data. Bit-equal for any number of threads. c overlaps none of the inputs.
@@ -25,4 +25,4 @@ void multiply(const Product& product);
 /// Dims `row` and `col` of a view as a matrix.
 Matrix matrix_of(const View& view, int row, int col);
 
-}  // namespace deckle::kernels::cpu
+}  // namespace deckle::kernels::cpu::matmul

@@ -3,7 +3,7 @@
 #include "deckle/kernels/args/view.h"
 #include "deckle/kernels/cpu/matmul/matrix.h"
 
-namespace deckle::kernels::cpu {
+namespace deckle::kernels::cpu::matmul {
 
 /// A contiguous [..., D] as the matrix [rows, D].
 inline Matrix rows_of(const View& view) {
@@ -13,4 +13,4 @@ inline Matrix rows_of(const View& view) {
   return {view.data, view.dtype, rows, width, width, 1};
 }
 
-}  // namespace deckle::kernels::cpu
+}  // namespace deckle::kernels::cpu::matmul

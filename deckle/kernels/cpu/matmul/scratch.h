@@ -6,7 +6,7 @@
 
 #include "deckle/base/error.h"
 
-namespace deckle::kernels::cpu {
+namespace deckle::kernels::cpu::matmul {
 
 /// A buffer that grows and is kept: one per thread and purpose. Contents are lost when it grows.
 class Scratch {
@@ -38,4 +38,4 @@ class Scratch {
   size_t capacity_ = 0;
 };
 
-}  // namespace deckle::kernels::cpu
+}  // namespace deckle::kernels::cpu::matmul

@@ -2,7 +2,7 @@
 
 #include <omp.h>
 
-namespace deckle::kernels::cpu {
+namespace deckle::kernels::cpu::matmul {
 
 /// While it lives, libraries that read OpenMP's thread count on this thread work alone: oneDNN and OpenBLAS cut their work
 /// by that count, so anything else would make results depend on it.
@@ -21,4 +21,4 @@ class SingleThread {
   int before_;
 };
 
-}  // namespace deckle::kernels::cpu
+}  // namespace deckle::kernels::cpu::matmul

@@ -6,6 +6,8 @@
 
 namespace deckle::kernels::cpu {
 
+using namespace random;
+
 void bernoulli(const CpuContext&, const View& self, PhiloxStream stream, const View& result) {
   visit_floating(self.dtype, [&]<typename T>(TypeTag<T>) {
     const T* probability = self.ptr<T>();

@@ -7,6 +7,8 @@
 #include "deckle/kernels/cpu/random/words.h"
 
 namespace deckle::kernels::cpu {
+
+using namespace random;
 namespace {
 
 template <typename T>

@@ -9,6 +9,8 @@
 
 namespace deckle::kernels::cpu {
 
+using namespace random;
+
 void randint(const CpuContext&, int64_t low, int64_t high, std::span<const int64_t>, PhiloxStream stream, const View& result) {
   const auto range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
   check(high > low && range <= uint64_t{1} << 32, "range {}..{} must hold 1 to 2^32 integers", low, high);

@@ -12,6 +12,8 @@
 
 namespace deckle::kernels::cpu {
 
+using namespace random;
+
 void randn(const CpuContext&, std::span<const int64_t>, DType, PhiloxStream stream, const View& result) {
   visit_floating(result.dtype, [&]<typename T>(TypeTag<T>) {
     T* to = result.ptr<T>();

@@ -10,7 +10,7 @@
 #include "deckle/base/philox.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace deckle::kernels::cpu::HWY_NAMESPACE {
+namespace deckle::kernels::cpu::random::HWY_NAMESPACE {
 
 #if HWY_TARGET != HWY_SCALAR
 namespace hn = hwy::HWY_NAMESPACE;
@@ -67,13 +67,13 @@ void make_words(const PhiloxStream& stream, uint64_t first, int64_t blocks, uint
   }
 }
 
-}  // namespace deckle::kernels::cpu::HWY_NAMESPACE
+}  // namespace deckle::kernels::cpu::random::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "deckle/kernels/cpu/random/words.h"
 
-namespace deckle::kernels::cpu {
+namespace deckle::kernels::cpu::random {
 namespace {
 HWY_EXPORT(make_words);
 }
@@ -82,5 +82,5 @@ void philox_words(const PhiloxStream& stream, uint64_t first, int64_t blocks, ui
   DECKLE_SIMD(make_words)(stream, first, blocks, words);
 }
 
-}  // namespace deckle::kernels::cpu
+}  // namespace deckle::kernels::cpu::random
 #endif

@@ -6,7 +6,7 @@
 #include "deckle/base/parallel.h"
 #include "deckle/base/philox.h"
 
-namespace deckle::kernels::cpu {
+namespace deckle::kernels::cpu::random {
 
 inline constexpr int64_t kWordsAtOnce = 2048;  // 8 KiB: stays in L1 with what is made of it
 
@@ -28,4 +28,4 @@ void for_each_word(const PhiloxStream& stream, int64_t count, Body&& body) {
   });
 }
 
-}  // namespace deckle::kernels::cpu
+}  // namespace deckle::kernels::cpu::random

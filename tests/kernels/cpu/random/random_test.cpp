@@ -21,6 +21,7 @@ namespace deckle {
 namespace {
 
 using namespace kernels::cpu;
+using kernels::cpu::random::philox_words;
 using testing::Buffer;
 using testing::poisoned;
 using testing::random_normal;
