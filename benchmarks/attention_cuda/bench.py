@@ -3,11 +3,14 @@
 python3 bench.py --library libdeckle_attention_bench.so --json out.json [--only d128] [--variants] [--seconds 0.4]
 """
 import argparse
+import warnings
 import json
 import math
 import os
+import random
 import statistics
 import subprocess
+import threading
 import time
 
 import torch
@@ -16,6 +19,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from library import Attention, Library
 
+warnings.filterwarnings("ignore")
 try:
     import pynvml
     pynvml.nvmlInit()
@@ -24,44 +28,61 @@ except Exception:
     NVML = None
 
 
-def clock():
-    return pynvml.nvmlDeviceGetClockInfo(NVML, pynvml.NVML_CLOCK_SM) if NVML else None
+class Clock:
+    """Mean SM clock and power over a block of work, sampled every few milliseconds."""
+
+    def __enter__(self):
+        self.samples, self.stop = [], threading.Event()
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+        return self
+
+    def run(self):
+        while NVML and not self.stop.wait(0.004):
+            self.samples.append((pynvml.nvmlDeviceGetClockInfo(NVML, pynvml.NVML_CLOCK_SM), pynvml.nvmlDeviceGetPowerUsage(NVML) / 1000))
+
+    def __exit__(self, *_):
+        self.stop.set()
+        self.thread.join()
 
 
-FLUSH = None
-
-
-def measure(call, seconds):
-    """Median milliseconds of a call, and the SM clock while they ran. Steady work first: the first 75 ms run at a higher clock. The L2 is
-    flushed before every call; short calls also wait behind a sleeping kernel, so that host time is nobody's."""
-    global FLUSH
-    if FLUSH is None:
-        FLUSH = torch.empty(128 << 20, dtype=torch.uint8, device="cuda")
-    call()
-    torch.cuda.synchronize()
-    start = time.time()
-    call()
-    torch.cuda.synchronize()
-    once = max(time.time() - start, 1e-5)
-    short = once < 2e-3
-    warm, count = max(1, int(0.12 / once)), max(5, min(2000, int(seconds / once)))
-    if short:
-        warm, count = 20, min(count, 150)
-    for _ in range(warm):
+def measure(calls, seconds):
+    """Median milliseconds of each call, and the mean SM clock and power meanwhile. The contenders take turns in random order; each turn is
+    steady work of which the first 80 ms, when clock and power still show the one before, are not timed. The L2 is flushed before every
+    call; very short calls also wait behind a sleeping kernel, so that host time is nobody's."""
+    flush = torch.empty(128 << 20, dtype=torch.uint8, device="cuda")
+    once = []
+    for call in calls:
         call()
-    events = []
-    for _ in range(count):
-        FLUSH.zero_()
-        if short:
-            torch.cuda._sleep(1_000_000)
-        a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        a.record()
+        torch.cuda.synchronize()
+        start = time.time()
         call()
-        b.record()
-        events.append((a, b))
-    mhz = clock()
-    torch.cuda.synchronize()
-    return statistics.median(a.elapsed_time(b) for a, b in events), mhz
+        torch.cuda.synchronize()
+        once.append(max(time.time() - start, 1e-5))
+    rounds, times, clocks = 3, [[] for _ in calls], [[] for _ in calls]
+    for _ in range(rounds):
+        for i in random.sample(range(len(calls)), len(calls)):
+            call, sleepy = calls[i], once[i] < 4e-4
+            cost = once[i] + 5e-5 + (2e-4 if sleepy else 0)
+            for _ in range(int(0.08 / cost)):
+                flush.zero_()
+                call()
+            events = []
+            with Clock() as sampler:
+                for _ in range(max(4, min(200, int(seconds / rounds / cost)))):
+                    flush.zero_()
+                    if sleepy:
+                        torch.cuda._sleep(400_000)
+                    a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+                    a.record()
+                    call()
+                    b.record()
+                    events.append((a, b))
+                torch.cuda.synchronize()
+            times[i] += [a.elapsed_time(b) for a, b in events]
+            clocks[i] += sampler.samples[len(sampler.samples) // 2:]
+    mean = lambda samples, i: round(statistics.mean(x[i] for x in samples)) if samples else 0
+    return [(statistics.median(t), mean(c, 0), mean(c, 1)) for t, c in zip(times, clocks)]
 
 
 def lengths_of(sequences, middle, longest, seed):
@@ -140,6 +161,7 @@ def main():
     parser.add_argument("--json", default="attention_cuda.json")
     parser.add_argument("--only", default="")
     parser.add_argument("--variants", action="store_true")
+    parser.add_argument("--no-forward", action="store_true")
     parser.add_argument("--no-backward", action="store_true")
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--seconds", type=float, default=0.4)
@@ -155,35 +177,36 @@ def main():
     print(machine)
     rows = []
 
-    def record(case, contender, direction, flops, call):
-        try:
-            ms, mhz = measure(call, args.seconds)
-        except Exception as e:
-            print(f"  {contender} {direction}: {str(e).splitlines()[0][:120]}")
-            return
-        row = {"case": case, "contender": contender, "direction": direction, "ms": ms, "tflops": flops / ms * 1e-9, "mhz": mhz}
-        rows.append(row)
-        print(f"  {contender:44s} {direction:8s} {ms:9.4f} ms {row['tflops']:7.1f} TFLOP/s  {mhz} MHz", flush=True)
+    def race(case, direction, flops, calls):
+        """calls: name -> call."""
+        running = {}
+        for name, call in calls.items():
+            try:
+                call()
+                torch.cuda.synchronize()
+                running[name] = call
+            except Exception as e:
+                print(f"  {name} {direction}: {str(e).splitlines()[0][:120]}")
+        for name, (ms, mhz, watts) in zip(running, measure(list(running.values()), args.seconds)):
+            row = {"case": case, "contender": name, "direction": direction, "ms": ms, "tflops": flops / ms * 1e-9, "mhz": mhz, "watts": watts}
+            rows.append(row)
+            print(f"  {name:44s} {direction:8s} {ms:9.4f} ms {row['tflops']:7.1f} TFLOP/s  {mhz} MHz {watts} W", flush=True)
 
-    def run(case, ours, peers, flops, errors, head_dim):
+    def run(case, ours, peers, flops, errors, dims):
         ours.forward()
         if not args.no_backward:
             ours.backward()
         torch.cuda.synchronize()
         for name, message in errors():
-            print(f"  error {name}: {message}")
+            print(f"  error {name}: " + ", ".join(f"{n} {e:.3e}" for n, e in message.items()))
             rows.append({"case": case, "error": name, "values": message})
-        record(case, "deckle", "forward", flops, ours.forward)
-        for name, (forward, _, _) in peers.items():
-            record(case, name, "forward", flops, forward)
+        calls = {"deckle": ours.forward} | {n: p[0] for n, p in peers.items()}
         if args.variants:
-            for index, name, dim in library.variants:
-                if dim == head_dim:
-                    record(case, name, "forward", flops, lambda: ours.variant(index))
+            calls |= {name: (lambda index=index: ours.variant(index)) for index, name, dim in library.variants if dim == dims}
+        if not args.no_forward:
+            race(case, "forward", flops, calls)
         if not args.no_backward:
-            record(case, "deckle", "backward", 2.5 * flops, ours.backward)
-            for name, (_, backward, _) in peers.items():
-                record(case, name, "backward", 2.5 * flops, backward)
+            race(case, "backward", 2.5 * flops, {"deckle": ours.backward} | {n: p[1] for n, p in peers.items()})
         json.dump({"machine": machine, "dtype": args.dtype, "rows": rows}, open(args.json, "w"), indent=1)
 
     wanted = lambda name: not args.only or any(w in name for w in args.only.split("|"))
@@ -210,7 +233,7 @@ def main():
                 yield what, text
 
         flops = 2 * s * s * (d + dv) * batch * heads / (2 if causal else 1)
-        run(name, ours, peers, flops, errors, d)
+        run(name, ours, peers, flops, errors, (d, dv))
         del q, k, v, grad_out, ours, peers
         torch.cuda.empty_cache()
     for name, d, heads, sequences, middle, longest, seed in RAGGED:
@@ -235,7 +258,7 @@ def main():
                 text |= {n: error(p[2][i][part, h], expected[i]) for n, p in peers.items()}
                 yield what, text
 
-        run(name, ours, peers, 4 * d * heads * int((lengths * lengths).sum()), errors, d)
+        run(name, ours, peers, 4 * d * heads * int((lengths * lengths).sum()), errors, (d, d))
 
 
 if __name__ == "__main__":

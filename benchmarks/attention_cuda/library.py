@@ -47,7 +47,7 @@ class Library:
         assert lib.deckle_attention_struct_bytes(0) == c.sizeof(Problem), "library.py has drifted from attention_cuda.h"
         assert lib.deckle_attention_struct_bytes(1) == c.sizeof(Backward), "library.py has drifted from attention_cuda.h"
         self.lib = lib
-        self.variants = [(i, lib.deckle_variant_name(i).decode(), lib.deckle_variant_head_dim(i)) for i in range(lib.deckle_variant_count())]
+        self.variants = [(i, lib.deckle_variant_name(i).decode(), (lib.deckle_variant_head_dim(i), lib.deckle_variant_value_dim(i))) for i in range(lib.deckle_variant_count())]
 
 
 class Attention:

@@ -21,14 +21,18 @@ constexpr Element kBf16 = Element::bf16;
 
 //                         D    Dv  warpgroups keys stages q buffers together
 const Variant kVariants[] = {
+    variant<ForwardConfig<kBf16, 128, 128, 3, 128, 2, 2, false>>("D128 3x64 rows, 128 keys"),
+    variant<ForwardConfig<kBf16, 128, 128, 3, 80, 3, 2, true>>("D128 3x64 rows, 80 keys, 3 stages, together"),
     variant<ForwardConfig<kBf16, 128, 128, 2, 128, 2, 2, true>>("D128 2x64 rows, 128 keys, together"),
-    variant<ForwardConfig<kBf16, 128, 128, 3, 128, 2, 1, false>>("D128 3x64 rows, 128 keys, one q buffer"),
-    variant<ForwardConfig<kBf16, 128, 128, 3, 80, 2, 2, true>>("D128 3x64 rows, 80 keys, together"),
-    variant<ForwardConfig<kBf16, 128, 128, 2, 176, 2, 1, true>>("D128 2x64 rows, 176 keys, together"),
-    variant<ForwardConfig<kBf16, 64, 64, 3, 128, 3, 2, false>>("D64 3x64 rows, 128 keys, one after the other"),
-    variant<ForwardConfig<kBf16, 64, 64, 2, 128, 4, 2, true>>("D64 2x64 rows, 128 keys, together"),
-    variant<ForwardConfig<kBf16, 256, 256, 2, 64, 2, 1, true>>("D256 2x64 rows, 64 keys, together"),
-    variant<ForwardConfig<kBf16, 256, 256, 2, 80, 2, 1, false>>("D256 2x64 rows, 80 keys, one after the other"),
+    variant<ForwardConfig<kBf16, 64, 64, 3, 128, 3, 2, false>>("D64 3x64 rows, 128 keys"),
+    variant<ForwardConfig<kBf16, 64, 64, 4, 64, 4, 2, true>>("D64 4x64 rows, 64 keys, together"),
+    variant<ForwardConfig<kBf16, 256, 256, 2, 80, 2, 1, true>>("D256 2x64 rows, 80 keys, together"),
+    variant<ForwardConfig<kBf16, 96, 96, 3, 112, 2, 2, true>>("D96 3x64 rows, 112 keys, together"),
+    variant<ForwardConfig<kBf16, 96, 96, 3, 96, 2, 2, true>>("D96 3x64 rows, 96 keys, together"),
+    variant<ForwardConfig<kBf16, 192, 192, 2, 96, 2, 1, true>>("D192 2x64 rows, 96 keys, together"),
+    variant<ForwardConfig<kBf16, 192, 192, 2, 80, 2, 1, true>>("D192 2x64 rows, 80 keys, together"),
+    variant<ForwardConfig<kBf16, 192, 128, 2, 96, 2, 2, true>>("D192/128 2x64 rows, 96 keys, together"),
+    variant<ForwardConfig<kBf16, 192, 128, 2, 80, 3, 1, true>>("D192/128 2x64 rows, 80 keys, 3 stages, together"),
 };
 
 }  // namespace
@@ -41,6 +45,7 @@ extern "C" {
 int deckle_variant_count() { return static_cast<int>(std::size(kVariants)); }
 const char* deckle_variant_name(int i) { return kVariants[i].name; }
 int deckle_variant_head_dim(int i) { return kVariants[i].instance.head_dim; }
+int deckle_variant_value_dim(int i) { return kVariants[i].instance.value_dim; }
 
 const char* deckle_variant_forward(int i, const deckle::kernels::AttentionProblem* problem, void* stream) {
   static thread_local std::string message;

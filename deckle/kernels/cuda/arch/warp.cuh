@@ -12,6 +12,10 @@ enum class Element { bf16, f16 };
 /// Index of this thread's warpgroup, uniform: without the shuffle every shared-memory wgmma drags two register moves along.
 __device__ __forceinline__ int warpgroup_index() { return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x >> 7), 0); }
 
+/// A value that is equal in all lanes, in a form the compiler knows to be uniform: loops that it bounds and addresses derived from it then stay
+/// in uniform registers.
+__device__ __forceinline__ int uniform(int value) { return __shfl_sync(0xffffffffu, value, 0); }
+
 /// Raises or lowers this warpgroup's registers per thread (a multiple of 8 in 24..256). All counts together stay within what the launch
 /// allocated, 65536 / threads rounded down to 8 a thread, or the raise waits for ever.
 template <int registers>

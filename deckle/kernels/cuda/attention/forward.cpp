@@ -19,14 +19,19 @@ namespace {
 
 using attention::ForwardInstance;
 
+// Mean query length up to which the kernel for short sequences is the faster one.
+constexpr int64_t kShortLength = 128;
+
 const ForwardInstance* find(const AttentionProblem& problem) {
+  const AttentionSizes& sizes = problem.sizes;
+  const bool prefers_short = sizes.ragged() && sizes.query_rows <= kShortLength * sizes.batch;
+  const ForwardInstance* found = nullptr;
   for (const ForwardInstance& instance : attention::forward_instances()) {
-    if (instance.element == problem.element && instance.head_dim == problem.sizes.head_dim &&
-        instance.value_dim == problem.sizes.value_dim) {
-      return &instance;
-    }
+    if (instance.element != problem.element || instance.head_dim != sizes.head_dim || instance.value_dim != sizes.value_dim) continue;
+    if (instance.short_sequences == prefers_short) return &instance;
+    if (!instance.short_sequences) found = &instance;
   }
-  return nullptr;
+  return found;
 }
 
 std::string bad_tensor(const char* name, const AttentionTensor& tensor, bool ragged) {
@@ -47,7 +52,7 @@ std::string attention_forward_why_not(const AttentionProblem& problem) {
   if (find(problem) == nullptr) {
     std::string served;
     for (const ForwardInstance& instance : attention::forward_instances()) {
-      if (instance.element != problem.element) continue;
+      if (instance.element != problem.element || instance.short_sequences) continue;
       served += (served.empty() ? "" : ", ") + std::to_string(instance.head_dim) + "/" + std::to_string(instance.value_dim);
     }
     return "D = " + std::to_string(sizes.head_dim) + ", Dv = " + std::to_string(sizes.value_dim) + " (serves " + served + ")";

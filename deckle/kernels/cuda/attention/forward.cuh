@@ -31,7 +31,9 @@ struct ForwardArguments {
 };
 
 /// Tile shapes and schedule of one instance.
-template <Element element_, int D_, int Dv_, int warpgroups_, int keys_, int stages_, int query_buffers_, bool together_>
+///
+/// One warpgroup means short sequences: a lone producer warp, and several blocks per SM instead of several warpgroups per block.
+template <Element element_, int D_, int Dv_, int warpgroups_, int keys_, int stages_, int query_buffers_, bool together_, int blocks_ = 1>
 struct ForwardConfig {
   static constexpr Element element = element_;
   static constexpr int D = D_, Dv = Dv_;
@@ -41,9 +43,11 @@ struct ForwardConfig {
   static constexpr int stages = stages_;                // k and v tiles in flight
   static constexpr int query_buffers = query_buffers_;  // 2: the next item's q arrives during this one
   static constexpr bool together = together_;
-  static constexpr int threads = 128 * (warpgroups + 1);
-  static constexpr int producer_registers = warpgroups == 3 ? 32 : 40;
-  static constexpr int consumer_registers = warpgroups == 3 ? 160 : 232;
+  static constexpr int blocks = blocks_;  // per SM
+  static constexpr bool moves_registers = warpgroups > 1;
+  static constexpr int threads = 128 * warpgroups + (moves_registers ? 128 : 32);
+  static constexpr int producer_registers = warpgroups > 2 ? 32 : 40;
+  static constexpr int consumer_registers = warpgroups == 4 ? 112 : warpgroups == 3 ? 160 : 232;
 };
 
 /// One block's share: the query rows [first_row, first_row + rows) of one (sequence, head). Written by the producer, read by consumers.
@@ -134,6 +138,7 @@ __device__ __forceinline__ void produce(const ForwardArguments& args, ForwardSto
   using arch::CacheHint;
   using Storage = ForwardStorage<Config>;
   const DeviceProblem& problem = args.problem;
+  arch::wait_for_dependencies();  // the work list
   const int total = (args.work.items != nullptr ? args.work.header->count : args.work.dense_tiles * problem.batch) * problem.heads;
   Ring<Config::query_buffers> q;
   Ring<Config::stages> kv;
@@ -146,7 +151,7 @@ __device__ __forceinline__ void produce(const ForwardArguments& args, ForwardSto
       return;
     }
     decode_item<Config>(args, index, slot);
-    const int next = atomicAdd(&args.work.header->next, 1);
+    const int next = args.work.header != nullptr ? atomicAdd(&args.work.header->next, 1) + gridDim.x : index + gridDim.x;
     arch::expect_bytes(shared.q_full[q.slot], Storage::QTile::bytes);
     tile::load_tile(shared.q[q.slot], args.q, shared.q_full[q.slot], slot.row, slot.head, slot.batch, CacheHint::evict_first);
     q.advance();
@@ -160,7 +165,7 @@ __device__ __forceinline__ void produce(const ForwardArguments& args, ForwardSto
       tile::load_tile(shared.v[kv.slot], args.v, shared.v_full[kv.slot], row, kv_head, batch, CacheHint::evict_last);
       kv.advance();
     }
-    index = gridDim.x + next;
+    index = next;
   }
 }
 
@@ -172,7 +177,7 @@ struct TileRange {
 template <class Config>
 __device__ __forceinline__ TileRange tile_range(const DeviceProblem& problem, const ForwardItem& item, int warpgroup) {
   const int first = item.first_row + 64 * warpgroup, last = min(first + 64, item.queries) - 1;
-  if (first > last) return {item.tile_begin, item.tile_begin, 0, 0};
+  if (arch::uniform(first > last)) return {arch::uniform(item.tile_begin), arch::uniform(item.tile_begin), 0, 0};
   const Interval top = key_interval(problem.mask, first, item.queries, item.keys);
   const Interval bottom = key_interval(problem.mask, last, item.queries, item.keys);
   TileRange range;
@@ -181,7 +186,7 @@ __device__ __forceinline__ TileRange tile_range(const DeviceProblem& problem, co
   range.inner_begin = (bottom.begin + Config::keys - 1) / Config::keys;
   range.inner_end = top.end > 0 ? top.end / Config::keys : 0;
   if (problem.scale_sign < 0) range.inner_end = range.inner_begin = 0;  // the masked path also turns the sign
-  return range;
+  return {arch::uniform(range.begin), arch::uniform(range.end), arch::uniform(range.inner_begin), arch::uniform(range.inner_end)};
 }
 
 template <class Config>
@@ -231,7 +236,11 @@ __device__ __forceinline__ void mask_tile(const DeviceProblem& problem, const Fo
   const int row = item.first_row + 64 * warpgroup + tile::accumulator_row(thread);
   const Interval rows[2] = {key_interval(problem.mask, row, item.queries, item.keys),
                             key_interval(problem.mask, row + 8, item.queries, item.keys)};
-  mask_scores<Config::keys>(scores, rows, j * Config::keys, thread, problem.scale_sign);
+  if (problem.scale_sign < 0) {
+#pragma unroll
+    for (int i = 0; i < Config::keys / 2; ++i) scores[i] = -scores[i];
+  }
+  mask_scores<Config::keys>(scores, rows, j * Config::keys, thread);
 }
 
 template <class Config>
@@ -245,7 +254,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
   for (;;) {
     arch::wait(shared.q_full[q.slot], q.parity);
     const ForwardItem& item = shared.items[q.slot];
-    if (item.head < 0) return;
+    if (arch::uniform(item.head) < 0) return;
     const tile::Operand q_rows = tile::operand(shared.q[q.slot].address(), Config::rows, 64 * warpgroup);
     const TileRange range = tile_range<Config>(problem, item, warpgroup);
     float out[Dv / 2];
@@ -262,8 +271,8 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
       kv.advance();
     };
     const auto edge = [&](int j) { return j < range.inner_begin || j >= range.inner_end; };
-    int j = item.tile_end - 1;
-    const int last = item.tile_begin;
+    int j = arch::uniform(item.tile_end) - 1;
+    const int last = arch::uniform(item.tile_begin);
 #pragma unroll 1
     for (; j >= range.end && j >= last; --j) skip();
 
@@ -281,8 +290,8 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
         release(shared.k_empty[kv.slot]);
 
         if (edge(j)) mask_tile<Config>(problem, item, warpgroup, j, scores);
-        online_softmax<N>(scores, state, rescale, c);
-        scale_rows(out, rescale);
+        if (update_maximum<N>(scores, state, rescale, c)) scale_rows(out, rescale);
+        exponentiate<N>(scores, state, c);
         tile::pack_operand<element>(p, scores);
 
         arch::wait(shared.v_full[kv.slot], kv.parity);
@@ -309,7 +318,8 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
         arch::pin(scores);
         release(shared.k_empty[kv.slot]);
         if (edge(j)) mask_tile<Config>(problem, item, warpgroup, j, scores);
-        online_softmax<N>(scores, state, rescale, c);
+        update_maximum<N>(scores, state, rescale, c);
+        exponentiate<N>(scores, state, c);
         tile::pack_operand<element>(p, scores);
       }
       Ring<Config::stages> v = kv;  // one tile behind k
@@ -332,13 +342,14 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
         release(shared.k_empty[kv.slot]);
 
         if (edge(j)) mask_tile<Config>(problem, item, warpgroup, j, scores);
-        online_softmax<N>(scores, state, rescale, c);
+        const bool rescales = update_maximum<N>(scores, state, rescale, c);
+        exponentiate<N>(scores, state, c);
 
         arch::wgmma_wait<0>();
         arch::pin(out);
         arch::pin(p);
         release(shared.v_empty[v.slot]);
-        scale_rows(out, rescale);
+        if (rescales) scale_rows(out, rescale);
         tile::pack_operand<element>(p, scores);
         v = kv;
         kv.advance();
@@ -363,7 +374,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
 }
 
 template <class Config>
-__global__ void __launch_bounds__(Config::threads, 1) attention_forward_kernel(const __grid_constant__ ForwardArguments args) {
+__global__ void __launch_bounds__(Config::threads, Config::blocks) attention_forward_kernel(const __grid_constant__ ForwardArguments args) {
   extern __shared__ __align__(1024) unsigned char memory[];
   auto& shared = *reinterpret_cast<ForwardStorage<Config>*>(memory);
   const int warpgroup = arch::warpgroup_index();
@@ -382,10 +393,10 @@ __global__ void __launch_bounds__(Config::threads, 1) attention_forward_kernel(c
   }
   __syncthreads();
   if (warpgroup == Config::warpgroups) {
-    arch::shrink_registers<Config::producer_registers>();
+    if constexpr (Config::moves_registers) arch::shrink_registers<Config::producer_registers>();
     if (threadIdx.x % 128 == 0) produce<Config>(args, shared);
   } else {
-    arch::grow_registers<Config::consumer_registers>();
+    if constexpr (Config::moves_registers) arch::grow_registers<Config::consumer_registers>();
     consume<Config>(args, shared, warpgroup);
   }
 }

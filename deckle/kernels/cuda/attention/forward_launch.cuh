@@ -34,14 +34,25 @@ void launch_forward(const AttentionProblem& problem, cudaStream_t stream) {
   args.work = make_work_list(problem, Side::queries, Config::rows, problem.workspace, stream);
   args.head_group = heads_within_cache(sizes, int64_t{2} * (Config::D + Config::Dv));
   args.lse = problem.lse;
-  const int blocks = static_cast<int>(std::min<int64_t>(multiprocessors(), most_items));
-  attention_forward_kernel<Config><<<blocks, Config::threads, kSharedBytes, stream>>>(args);
+  const int blocks = static_cast<int>(std::min<int64_t>(int64_t{multiprocessors()} * Config::blocks, most_items));
+  // Behind a work list, blocks start while it is being made and wait for it themselves.
+  cudaLaunchAttribute attribute;
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = blocks;
+  config.blockDim = Config::threads;
+  config.dynamicSmemBytes = kSharedBytes;
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = sizes.ragged() ? 1 : 0;
+  cudaLaunchKernelEx(&config, attention_forward_kernel<Config>, args);
   check_launch("attention_forward");
 }
 
 template <class Config>
 ForwardInstance forward_instance(AttentionElement element) {
-  return {element, Config::D, Config::Dv, launch_forward<Config>, forward_instance_workspace<Config>};
+  return {element, Config::D, Config::Dv, Config::warpgroups == 1, launch_forward<Config>, forward_instance_workspace<Config>};
 }
 
 }  // namespace deckle::kernels::cuda::attention

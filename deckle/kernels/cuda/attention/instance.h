@@ -13,6 +13,7 @@ namespace deckle::kernels::cuda::attention {
 struct ForwardInstance {
   AttentionElement element;
   int32_t head_dim, value_dim;
+  bool short_sequences;
   void (*launch)(const AttentionProblem&, cudaStream_t);
   int64_t (*workspace_bytes)(const AttentionProblem&);
 };

@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <mutex>
 #include <set>
 #include <stdexcept>
@@ -47,7 +48,9 @@ void check_launch(const char* what) { check(cudaGetLastError(), what); }
 
 int heads_within_cache(const AttentionSizes& sizes, int64_t row_bytes) {
   const int64_t bytes = std::max<int64_t>(1, sizes.key_rows * row_bytes * sizes.kv_heads / sizes.heads);
-  return static_cast<int>(std::clamp<int64_t>(kCacheBudget / bytes, 1, int64_t{sizes.batch} * sizes.heads));
+  const char* knob = std::getenv("DECKLE_CACHE_MB");
+  const int64_t budget = knob ? int64_t{std::atoi(knob)} << 20 : kCacheBudget;
+  return static_cast<int>(std::clamp<int64_t>(budget / bytes, 1, int64_t{sizes.batch} * sizes.heads));
 }
 
 }  // namespace deckle::kernels::cuda::attention

@@ -29,28 +29,51 @@ struct RowState {
   }
 };
 
-/// scores[64 x N] becomes p, and `rescale` what earlier sums and outputs of the two rows must be multiplied with.
+/// How far, in powers of two, a maximum may lie below the true one before sums and outputs are rescaled: p stays below 2^8, which float32
+/// sums and the relative precision of 16-bit p do not notice. On random data almost every rescale is saved.
+inline constexpr float kRescaleThreshold = 8.0f;
+
+/// Brings the reference maximum of the two rows up to date; true, for the whole warp, if earlier sums and outputs must be multiplied with
+/// `rescale`.
 template <int N>
-__device__ __forceinline__ void online_softmax(float (&scores)[N / 2], RowState& state, float (&rescale)[2], float c) {
+__device__ __forceinline__ bool update_maximum(const float (&scores)[N / 2], RowState& state, float (&rescale)[2], float c) {
   float maximum[2][2] = {{fmaxf(state.maximum[0], scores[0]), scores[1]}, {fmaxf(state.maximum[1], scores[2]), scores[3]}};
 #pragma unroll
   for (int i = 4; i < N / 2; ++i) maximum[(i >> 1) & 1][i & 1] = fmaxf(maximum[(i >> 1) & 1][i & 1], scores[i]);
-  float shift[2];
+  float m[2];
+  bool exceeds = false;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    const float m = quad_max(fmaxf(maximum[h][0], maximum[h][1]));
-    shift[h] = m == kMinusInfinity ? 0.0f : -m * c;  // a row without a key so far: p = 2^-inf, never inf - inf
-    rescale[h] = arch::exp2(fmaf(state.maximum[h], c, shift[h]));
-    state.maximum[h] = m;
+    m[h] = quad_max(fmaxf(maximum[h][0], maximum[h][1]));
+    exceeds = exceeds || (m[h] - state.maximum[h]) * c > kRescaleThreshold;
   }
-  float sum[2][2] = {};
+  if (!__any_sync(~0u, exceeds)) return false;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    rescale[h] = m[h] == kMinusInfinity ? 1.0f : arch::exp2((state.maximum[h] - m[h]) * c);
+    state.maximum[h] = m[h];
+    state.sum[h] *= rescale[h];
+  }
+  return true;
+}
+
+/// scores[64 x N] becomes p = 2^(c s - c maximum), and is added to the rows' sums.
+template <int N>
+__device__ __forceinline__ void exponentiate(float (&scores)[N / 2], RowState& state, float c) {
+  float shift[2], sum[2][2];
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    shift[h] = state.maximum[h] == kMinusInfinity ? 0.0f : -state.maximum[h] * c;  // no key so far: p = 2^-inf, never inf - inf
+    sum[h][0] = state.sum[h];
+    sum[h][1] = 0.0f;
+  }
 #pragma unroll
   for (int i = 0; i < N / 2; ++i) {
     scores[i] = arch::exp2(fmaf(scores[i], c, shift[(i >> 1) & 1]));
     sum[(i >> 1) & 1][i & 1] += scores[i];
   }
 #pragma unroll
-  for (int h = 0; h < 2; ++h) state.sum[h] = fmaf(state.sum[h], rescale[h], sum[h][0] + sum[h][1]);
+  for (int h = 0; h < 2; ++h) state.sum[h] = sum[h][0] + sum[h][1];
 }
 
 template <int count>
@@ -61,16 +84,21 @@ __device__ __forceinline__ void scale_rows(float (&c)[count], const float (&fact
 
 /// Columns outside a thread's two row intervals become -inf. `first` is the column of the tile's first key.
 template <int N>
-__device__ __forceinline__ void mask_scores(float (&scores)[N / 2], const Interval (&rows)[2], int first, int thread, float sign) {
+__device__ __forceinline__ void mask_scores(float (&scores)[N / 2], const Interval (&rows)[2], int first, int thread) {
   const int column = first + tile::accumulator_column(thread);
   const int begin[2] = {rows[0].begin - column, rows[1].begin - column};
-  const unsigned length[2] = {static_cast<unsigned>(max(0, rows[0].end - rows[0].begin)),
-                              static_cast<unsigned>(max(0, rows[1].end - rows[1].begin))};
+  const int end[2] = {rows[0].end - column, rows[1].end - column};
 #pragma unroll
   for (int i = 0; i < N / 2; ++i) {
     const int h = (i >> 1) & 1;
-    const bool keep = static_cast<unsigned>(8 * (i >> 2) + (i & 1) - begin[h]) < length[h];
-    scores[i] = keep ? scores[i] * sign : kMinusInfinity;
+    scores[i] = 8 * (i >> 2) + (i & 1) < end[h] ? scores[i] : kMinusInfinity;
+  }
+  // Both begins are at most 8 apart; the warp skips the left edge where no row has one in this tile.
+  if (!__any_sync(~0u, max(begin[0], begin[1]) > 0)) return;
+#pragma unroll
+  for (int i = 0; i < N / 2; ++i) {
+    const int h = (i >> 1) & 1;
+    scores[i] = 8 * (i >> 2) + (i & 1) >= begin[h] ? scores[i] : kMinusInfinity;
   }
 }
 

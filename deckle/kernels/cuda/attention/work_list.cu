@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "deckle/kernels/cuda/arch/warp.cuh"
 #include "deckle/kernels/cuda/attention/work_list.cuh"
 
 namespace deckle::kernels::cuda::attention {
@@ -20,50 +21,65 @@ __device__ int bucket_of(int rows) {
   return min(kBuckets - 1, 16 + 4 * (exponent - 4) + ((cost >> (exponent - 2)) & 3));
 }
 
-// Calls visit(sequence, tile, cost bucket) for every tile, each by one lane: a warp takes 32 sequences and walks each one's tiles together.
+constexpr int kOwnTiles = 4;
+
+// Calls visit(sequence, tile, cost bucket) for every tile, each by one lane. A lane does the first tiles of its sequence; those of longer
+// sequences are shared by the warp, so that neither many short nor one long sequence takes long.
 template <class Visit>
 __device__ void for_each_tile(const DeviceProblem& problem, Side side, int height, Visit visit) {
   const int lane = threadIdx.x % 32;
+  const auto cost = [&](int tile, int queries, int keys) {
+    const int rows = side == Side::queries ? queries : keys;
+    const int first = tile * height, last = min(rows, first + height) - 1;
+    return side == Side::queries
+               ? key_interval(problem.mask, last, queries, keys).end - key_interval(problem.mask, first, queries, keys).begin
+               : query_interval(problem.mask, last, queries, keys).end - query_interval(problem.mask, first, queries, keys).begin;
+  };
   for (int first = threadIdx.x - lane; first < problem.batch; first += kThreads) {
     const int mine = first + lane;
-    const int queries_mine = mine < problem.batch ? problem.queries[mine].length : 0;
-    const int keys_mine = mine < problem.batch ? problem.keys[mine].length : 0;
-    const int here = min(32, problem.batch - first);
-    for (int j = 0; j < here; ++j) {
-      const int queries = __shfl_sync(~0u, queries_mine, j), keys = __shfl_sync(~0u, keys_mine, j);
-      const int rows = side == Side::queries ? queries : keys;
-      for (int tile = lane; tile * height < rows; tile += 32) {
-        const int last = min(rows, (tile + 1) * height) - 1;
-        const Interval a = side == Side::queries ? key_interval(problem.mask, tile * height, queries, keys)
-                                                 : query_interval(problem.mask, tile * height, queries, keys);
-        const Interval b = side == Side::queries ? key_interval(problem.mask, last, queries, keys)
-                                                 : query_interval(problem.mask, last, queries, keys);
-        visit(first + j, tile, bucket_of(max(0, b.end - a.begin)));
+    const int queries = mine < problem.batch ? problem.queries[mine].length : 0;
+    const int keys = mine < problem.batch ? problem.keys[mine].length : 0;
+    const int tiles = ((side == Side::queries ? queries : keys) + height - 1) / height;
+    for (int tile = 0; tile < min(tiles, kOwnTiles); ++tile) visit(mine, tile, bucket_of(max(0, cost(tile, queries, keys))));
+    for (unsigned longer = __ballot_sync(~0u, tiles > kOwnTiles); longer != 0; longer &= longer - 1) {
+      const int j = __ffs(longer) - 1;
+      const int queries_j = __shfl_sync(~0u, queries, j), keys_j = __shfl_sync(~0u, keys, j), tiles_j = __shfl_sync(~0u, tiles, j);
+      for (int tile = kOwnTiles + lane; tile < tiles_j; tile += 32) {
+        visit(first + j, tile, bucket_of(max(0, cost(tile, queries_j, keys_j))));
       }
     }
   }
 }
 
+// counter += 1 for each calling lane; returns the lane's own old value. One atomic per distinct counter and warp.
+__device__ int take(int* counters, int bucket) {
+  const unsigned peers = __match_any_sync(__activemask(), bucket);
+  const int leader = __ffs(peers) - 1, rank = __popc(peers & ((1u << (threadIdx.x % 32)) - 1));
+  int base = 0;
+  if (rank == 0) base = atomicAdd(&counters[bucket], __popc(peers));
+  return __shfl_sync(peers, base, leader) + rank;
+}
+
 __global__ void __launch_bounds__(kThreads, 1) list_tiles(DeviceProblem problem, Side side, int height, WorkListHeader* header, WorkItem* items) {
   __shared__ int counts[kBuckets];
   __shared__ int begins[kBuckets];
+  arch::launch_dependents();
   if (threadIdx.x < kBuckets) counts[threadIdx.x] = 0;
   __syncthreads();
-  for_each_tile(problem, side, height, [&](int, int, int bucket) { atomicAdd(&counts[bucket], 1); });
+  for_each_tile(problem, side, height, [&](int, int, int bucket) { take(counts, bucket); });
   __syncthreads();
-  if (threadIdx.x == 0) {
-    int total = 0;
-    for (int bucket = kBuckets - 1; bucket >= 0; --bucket) {
-      begins[bucket] = total;
-      total += counts[bucket];
+  if (threadIdx.x < kBuckets) {  // tiles of costlier buckets come first
+    int before = 0;
+    for (int bucket = threadIdx.x + 1; bucket < kBuckets; ++bucket) before += counts[bucket];
+    begins[threadIdx.x] = before;
+    if (threadIdx.x == 0) {
+      header->next = 0;
+      header->count = before + counts[0];
     }
-    header->next = 0;
-    header->count = total;
   }
   __syncthreads();
   // The order within a bucket varies from run to run; no result depends on it.
-  for_each_tile(problem, side, height,
-                [&](int sequence, int tile, int bucket) { items[atomicAdd(&begins[bucket], 1)] = {sequence, tile}; });
+  for_each_tile(problem, side, height, [&](int sequence, int tile, int bucket) { items[take(begins, bucket)] = {sequence, tile}; });
 }
 
 }  // namespace
@@ -110,8 +126,13 @@ int64_t work_list_bytes(const AttentionSizes& sizes, Side side, int height) {
 WorkList make_work_list(const AttentionProblem& problem, Side side, int height, void* memory, cudaStream_t stream) {
   auto* header = static_cast<WorkListHeader*>(memory);
   if (!problem.sizes.ragged()) {
-    cudaMemsetAsync(header, 0, sizeof(WorkListHeader), stream);
     const int64_t rows = side == Side::queries ? problem.sizes.query_rows : problem.sizes.key_rows;
+    if (problem.mask.left >= problem.sizes.query_rows + problem.sizes.key_rows &&
+        problem.mask.right >= problem.sizes.query_rows + problem.sizes.key_rows) {
+      header = nullptr;
+    } else {
+      cudaMemsetAsync(header, 0, sizeof(WorkListHeader), stream);
+    }
     return {header, nullptr, static_cast<int32_t>((rows + height - 1) / height)};
   }
   auto* items = reinterpret_cast<WorkItem*>(header + 1);

@@ -26,7 +26,7 @@ enum class Side : int32_t { queries, keys };
 
 /// The list as kernels take it. Dense problems need no list of items: they are computed from the index.
 struct WorkList {
-  WorkListHeader* header;
+  WorkListHeader* header;  // null: items are taken in a fixed order, block b takes b, b + blocks, ...
   const WorkItem* items;  // null: dense
   int32_t dense_tiles;    // tiles of one (sequence, head)
 };
@@ -37,7 +37,8 @@ int64_t work_list_bytes(const AttentionSizes& sizes, Side side, int height);
 /// Upper bound of the number of tiles, all sequences together, without heads.
 int64_t max_tiles(const AttentionSizes& sizes, Side side, int height);
 
-/// Fills the list at `memory` (256-byte aligned) on the stream.
+/// Fills the list at `memory` (256-byte aligned) on the stream. Kernels that read it may be launched with programmatic dependence: they call
+/// arch::wait_for_dependencies first. Dense problems whose tiles all cost the same get no header.
 WorkList make_work_list(const AttentionProblem& problem, Side side, int height, void* memory, cudaStream_t stream);
 
 }  // namespace deckle::kernels::cuda::attention

@@ -38,7 +38,7 @@ CUtensorMap make_tensor_map(const TensorMapShape& shape, int box_rows) {
   if (shape.ragged) {
     base -= kRaggedRows * shape.row_stride * kBytes;
     sizes[1] = kRaggedRows;
-    sizes[3] = kRaggedRows + kRaggedRows;
+    sizes[3] = at_least_one(shape.rows + 1);
     strides[2] = strides[0];
   }
   const cuuint32_t box[4] = {64, static_cast<cuuint32_t>(box_rows), 1, 1};

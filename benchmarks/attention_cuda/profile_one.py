@@ -1,0 +1,22 @@
+"""One launch of one case, for a profiler: profile_one.py LIBRARY D S HEADS [causal] [backward]."""
+import os
+import sys
+
+import torch
+
+from library import Attention, Library
+
+library = Library(os.path.abspath(sys.argv[1]))
+d, s, heads = map(int, sys.argv[2:5])
+if "ragged" in sys.argv:  # S is the number of sequences, of mean length 58
+    lengths = torch.exp(0.8 * torch.randn(s)).mul(40).clamp(4, 512).long()
+    offsets = torch.cat([torch.zeros(1, dtype=torch.long), lengths.cumsum(0)]).cuda()
+    q, k, v, g = (torch.randn(int(lengths.sum()), heads, d, dtype=torch.bfloat16, device="cuda") for _ in range(4))
+    attention = Attention(library, q, k, v, offsets=offsets, grad_out=g)
+else:
+    q, k, v, g = (torch.randn(max(1, 16384 // s), s, heads, d, dtype=torch.bfloat16, device="cuda") for _ in range(4))
+    attention = Attention(library, q, k, v, causal="causal" in sys.argv, grad_out=g)
+attention.forward()
+if "backward" in sys.argv:
+    attention.backward()
+torch.cuda.synchronize()
