@@ -35,7 +35,7 @@ struct AttentionOperands {
   AttentionRows q = {};            // [Tq, heads, head_dim]
   AttentionRows k = {};            // [Tk, kv_heads, head_dim]
   AttentionRows v = {};            // [Tk, kv_heads, value_dim]
-  AttentionPlane bias;            // added to the logits
+  AttentionPlane bias = {};       // added to the logits
   void* slopes = nullptr;         // [heads], ALiBi: logit -= slope * |distance|
   void* sinks = nullptr;          // [heads], one more logit per row, without a value
   void* table = nullptr;          // [heads, 2 * table_reach + 1], added by clamped distance (key position - query position)
@@ -44,7 +44,7 @@ struct AttentionOperands {
 /// What attention returns; one type serves the values, their tangents and their cotangents.
 /// lse is the natural log of the row sums, [Tq, heads] contiguous, of the statistics dtype; null where not given.
 struct AttentionResults {
-  AttentionRows out = {};            // [Tq, heads, value_dim]
+  AttentionRows out = {};         // [Tq, heads, value_dim]
   void* lse = nullptr;
 };
 

@@ -3,6 +3,7 @@
 // A task is up to 8 blocks of query rows of one head; blocks are two vectors wide (32 rows in float32 with AVX-512). Scores are held
 // transposed, keys by queries: S^T = K Q^T and O^T += V^T P^T, so that every row statistic is one lane, K and V are used as they
 // lie, and only q and out are transposed, once per task.
+// Cap, bias, ALiBi, table and masks act on the score tile between the two products (features-inl.h), dropout after the softmax's sum.
 // FLOPs: 2 (D + Dv) per score, in the matrix products; about 13 more (7 of them FMAs) for mask, maximum, exp and sum.
 // Bytes: K and V once per task from memory, score tiles stay in L1, out tiles in L2.
 
@@ -22,7 +23,9 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
+#include "deckle/kernels/cpu/attention/dropout-inl.h"
 #include "deckle/kernels/cpu/attention/exp-inl.h"
+#include "deckle/kernels/cpu/attention/features-inl.h"
 #include "deckle/kernels/cpu/attention/matmul-inl.h"
 #include "deckle/kernels/cpu/attention/pack-inl.h"
 #include "deckle/kernels/cpu/attention/scores-inl.h"
@@ -32,7 +35,6 @@ namespace deckle::kernels::cpu {
 namespace HWY_NAMESPACE {
 
 inline constexpr int64_t kForwardBlocks = 8;
-inline constexpr int64_t kForwardKeys = 64;
 
 /// The online softmax of a block after a new tile of scores: scores become exp(z - maximum), and `rescale` is what the old sum
 /// and accumulator must be multiplied by.
@@ -49,8 +51,7 @@ HWY_NOINLINE void softmax_step(T* HWY_RESTRICT scores, int64_t keys, T* HWY_REST
   }
   for (int v = 0; v < kVectors; ++v) {
     // A row that has seen no key yet has maximum -inf; 0 serves as its reference, for -inf - (-inf) would be NaN.
-    const V safe = hn::IfThenZeroElse(hn::Eq(top[v], hn::Set(d, -kInfinity)), top[v]);
-    reference[v] = hn::Mul(safe, hn::Set(d, static_cast<T>(kLog2E)));
+    reference[v] = hn::IfThenZeroElse(hn::Eq(top[v], hn::Set(d, -kInfinity)), top[v]);
     const V factor = exp_minus(d, hn::LoadU(d, maximum + v * kN), reference[v]);
     hn::StoreU(factor, d, rescale + v * kN);
     hn::StoreU(top[v], d, maximum + v * kN);
@@ -90,10 +91,17 @@ void forward_task(const AttentionProblem& problem, const AttentionOperands& x, c
   T* rows = scratch.take<T>(kW * std::max(k_stride, v_stride));
   T* q_t = scratch.take<T>(kForwardBlocks * (D + 3) * kW);   // [block][D][kW], scaled
   T* out_t = scratch.take<T>(kForwardBlocks * o_rows * kW);  // [block][Dv][kW]
-  T* k = scratch.take<T>(kForwardKeys * k_stride);
-  T* v = scratch.take<T>(kForwardKeys * v_stride);
-  T* scores = scratch.take<T>(kForwardKeys * kW);            // [keys][kW]
+  T* k = scratch.take<T>(kTileKeys * k_stride);
+  T* v = scratch.take<T>(kTileKeys * v_stride);
+  T* scores = scratch.take<T>(kTileKeys * kW);            // [keys][kW]
   T* rescale = scratch.take<T>(kW);
+  const FeatureScratch<T> feature_scratch(scratch);
+  auto* keep = scratch.take<uint8_t>(kTileKeys * kW);        // [keys][kW]
+  const Features<T> features(problem, x, sequence, task.head);
+  const Dropout dropout(problem.dropout, task.sequence, task.head);
+  // A sink is one more key, seen first, without a value.
+  const T sink = x.sinks ? static_cast<const T*>(x.sinks)[task.head] : -std::numeric_limits<T>::infinity();
+  const T first_sum = sink == -std::numeric_limits<T>::infinity() ? T(0) : T(1);
 
   KeyRange all{sequence.keys, 0};
   for (int64_t block = 0; block < blocks; ++block) {
@@ -102,29 +110,36 @@ void forward_task(const AttentionProblem& problem, const AttentionOperands& x, c
     load_rows(problem.dtype, x.q, sequence.first_row + first, count, kW, task.head, D, static_cast<T>(problem.scale), rows, k_stride);
     transpose(rows, k_stride, kW, D, q_t + block * (D + 3) * kW, kW);
     s.range = LaneRange<T>(problem, sequence, first, count);
-    for (int64_t lane = 0; lane < kW; ++lane) s.maximum[lane] = -std::numeric_limits<T>::infinity(), s.sum[lane] = T(0);
+    std::fill_n(s.maximum, kW, sink);
+    std::fill_n(s.sum, kW, first_sum);
     s.started = false;
     if (s.range.outer.empty()) continue;
     all.begin = std::min(all.begin, s.range.outer.begin);
     all.end = std::max(all.end, s.range.outer.end);
   }
 
-  for (int64_t first_key = all.begin; first_key < all.end; first_key += kForwardKeys) {
-    const int64_t tile_end = std::min(first_key + kForwardKeys, all.end);
+  for (int64_t first_key = all.begin; first_key < all.end; first_key += kTileKeys) {
+    const int64_t tile_end = std::min(first_key + kTileKeys, all.end);
     load_rows(problem.dtype, x.k, sequence.first_key + first_key, tile_end - first_key, 0, kv_head, D, T(1), k, k_stride);
     load_rows(problem.dtype, x.v, sequence.first_key + first_key, tile_end - first_key, 0, kv_head, Dv, T(1), v, v_stride);
     for (int64_t block = 0; block < blocks; ++block) {
       ForwardBlock<T>& s = state[block];
-      const int64_t begin = std::max(first_key, s.range.outer.begin), end = std::min(tile_end, s.range.outer.end);
+      const int64_t begin = std::max(first_key, s.range.outer.begin), end = std::min(tile_end, s.range.outer.end), keys = end - begin;
       if (begin >= end) continue;
-      const int64_t keys = end - begin;
+      const TilePlace at{task.first + block * kW, std::min(kW, task.count - block * kW), s.range.lanes, begin, keys};
+      if (!features.touches(at)) continue;
       T* out_block = out_t + block * o_rows * kW;
       matmul<AOrder::rows>(keys, s.range.lanes, D, k + (begin - first_key) * k_stride, k_stride, q_t + block * (D + 3) * kW, kW, scores, kW, {});
+      if (features.any()) features.apply(scores, kW, at, feature_scratch, nullptr);
       if (s.range.cuts(begin, end)) mask_scores(scores, kW, begin, keys, s.range);
       if (s.range.lanes > kLanes<T>) {
         softmax_step<2>(scores, keys, s.maximum, s.sum, rescale);
       } else {
         softmax_step<1>(scores, keys, s.maximum, s.sum, rescale);
+      }
+      if (dropout.on()) {
+        dropout.tile(at.row, at.lanes, begin, keys, keep, kW);
+        drop(scores, kW, keys, at.lanes, keep, T(1));
       }
       matmul<AOrder::columns>(Dv, s.range.lanes, keys, v + (begin - first_key) * v_stride, v_stride, scores, kW, out_block, kW, {s.started, rescale});
       s.started = true;
@@ -134,7 +149,7 @@ void forward_task(const AttentionProblem& problem, const AttentionOperands& x, c
   for (int64_t block = 0; block < blocks; ++block) {
     ForwardBlock<T>& s = state[block];
     const int64_t first = task.first + block * kW, count = std::min(kW, task.first + task.count - first);
-    finish_block(s.started ? out_t + block * o_rows * kW : nullptr, Dv, s.maximum, s.sum, T(1), rows, v_stride);
+    finish_block(s.started ? out_t + block * o_rows * kW : nullptr, Dv, s.maximum, s.sum, static_cast<T>(Dropout::factor(problem.dropout)), rows, v_stride);
     store_rows(problem.dtype, result.out, sequence.first_row + first, count, task.head, Dv, rows, v_stride);
     if (result.lse == nullptr) continue;
     T* lse = static_cast<T*>(result.lse) + (sequence.first_row + first) * problem.heads + task.head;
@@ -145,7 +160,8 @@ void forward_task(const AttentionProblem& problem, const AttentionOperands& x, c
 void run_forward(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result) {
   const bool wide = problem.dtype == DType::float64;
   const auto tasks = row_tasks(problem, kForwardBlocks * (wide ? kBlock<double> : kBlock<float>));
-  parallel_for(static_cast<int64_t>(tasks.size()), 1, [&](int64_t begin, int64_t end) {
+  const auto count = static_cast<int64_t>(tasks.size());
+  parallel_for(count, task_grain(count), [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       if (wide) {
         forward_task<double>(problem, x, result, tasks[t]);

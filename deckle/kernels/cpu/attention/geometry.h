@@ -82,6 +82,9 @@ BlockRange block_range(const AttentionProblem& problem, const Sequence& sequence
   return block;
 }
 
+/// Tasks that one worker takes at a time: several where there are many.
+inline int64_t task_grain(int64_t tasks) { return std::clamp<int64_t>(tasks / 64, 1, 8); }
+
 /// Rows [first, first + count) of one head of one sequence: a task of the row passes.
 struct RowTask {
   int64_t sequence, head, first, count;

@@ -239,13 +239,29 @@ struct Gradient {
   Sum q{g.q.data, p.dtype}, k{g.k.data, p.dtype}, v{g.v.data, p.dtype}, bias{g.bias.data, p.dtype};
   Sum slopes{g.slopes, statistics}, sinks{g.sinks, statistics}, table{g.table, statistics};
 
+  /// Every element is written: those that no (row, key) uses are 0. A bias that the sequences share reaches as far as the longest of them.
+  void clear() {
+    for (int64_t h = 0; h < p.heads; ++h) slopes.add(h, 0.0), sinks.add(h, 0.0);
+    for (int64_t c = 0; c < p.heads * (2 * p.table_reach + 1); ++c) table.add(c, 0.0);
+    if (g.bias.data == nullptr) return;
+    const bool shared = p.plane_offsets == nullptr && g.bias.sequence_stride == 0;
+    int64_t most_rows = 0, most_keys = 0;
+    for (int64_t b = 0; b < p.sequences; ++b) most_rows = std::max(most_rows, p.rows(b)), most_keys = std::max(most_keys, p.keys(b));
+    for (int64_t b = 0; b < p.sequences; ++b) {
+      const int64_t m = shared ? most_rows : p.rows(b), n = shared ? most_keys : p.keys(b);
+      for (int64_t h = 0; h < p.heads; ++h) {
+        const Head head(p, b, h);
+        for (int64_t i = 0; i < (g.bias.row_stride ? m : 1); ++i) {
+          for (int64_t j = 0; j < (g.bias.column_stride ? n : 1); ++j) bias.add(head.plane_index(g.bias, i, j), 0.0);
+        }
+      }
+    }
+  }
   void rows(Sum& sum, const AttentionRows& r, int64_t row, int64_t head, int64_t d, double value) {
     sum.add(row * r.row_stride + head * r.head_stride + d, value);
   }
   /// Contributions of one head from its dY, dZ and R P (or their tangents), without the products with the operands.
   void logits(const Head& s, const Matrix& dY, const Matrix& dZ) {
-    slopes.add(s.h, 0.0);
-    for (int64_t c = 0; c <= 2 * p.table_reach; ++c) table.add(s.h * (2 * p.table_reach + 1) + c, 0.0);
     for (int64_t i = 0; i < s.M; ++i) {
       for (int64_t j = 0; j < s.N; ++j) {
         const int64_t e = i * s.N + j;
@@ -303,7 +319,7 @@ void attention_forward(const AttentionProblem& problem, const AttentionOperands&
 void attention_backward(const AttentionProblem& problem, const AttentionOperands& operands, const AttentionResults& cotangent,
                         const AttentionOperands& gradient) {
   Gradient g{problem, gradient};
-  for (int64_t h = 0; h < problem.heads; ++h) g.sinks.add(h, 0.0);
+  g.clear();
   for (int64_t b = 0; b < problem.sequences; ++b) {
     for (int64_t h = 0; h < problem.heads; ++h) {
       const Cotangent s(problem, operands, cotangent, b, h);
@@ -332,7 +348,7 @@ void attention_second(const AttentionProblem& problem, const AttentionOperands& 
                       const AttentionResults& cotangent, const AttentionResults& cotangent_tangent,
                       const AttentionOperands& gradient_tangent) {
   Gradient g{problem, gradient_tangent};
-  for (int64_t h = 0; h < problem.heads; ++h) g.sinks.add(h, 0.0);
+  g.clear();
   const int64_t Dv = problem.value_dim;
   for (int64_t b = 0; b < problem.sequences; ++b) {
     for (int64_t h = 0; h < problem.heads; ++h) {

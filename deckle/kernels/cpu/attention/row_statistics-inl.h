@@ -15,7 +15,6 @@
 
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/cpu/attention/chunks.h"
-#include "deckle/kernels/cpu/attention/exp-inl.h"
 #include "deckle/kernels/cpu/attention/geometry.h"
 #include "deckle/kernels/cpu/attention/pack-inl.h"
 #include "deckle/kernels/cpu/attention/scratch.h"
@@ -74,11 +73,15 @@ class RowStatistics {
     });
   }
 
-  /// lse * log2(e) and Delta of rows [row, row + count) of head h; the rest up to `padded` as for rows that saw nothing.
-  void load(int64_t row, int64_t count, int64_t padded, int64_t h, T* lse_log2, T* delta) const {
+  /// lse (+inf where the row saw nothing) and Delta of one row and head.
+  T lse(int64_t row, int64_t h) const { return values_[row * heads_ + h]; }
+  T delta(int64_t row, int64_t h) const { return delta_[row * heads_ + h]; }
+
+  /// lse and Delta of rows [row, row + count) of head h; the rest up to `padded` as for rows that saw nothing.
+  void load(int64_t row, int64_t count, int64_t padded, int64_t h, T* lse, T* delta) const {
     for (int64_t r = 0; r < padded; ++r) {
       const int64_t at = (row + r) * heads_ + h;
-      lse_log2[r] = r < count ? values_[at] * static_cast<T>(kLog2E) : std::numeric_limits<T>::infinity();
+      lse[r] = r < count ? values_[at] : std::numeric_limits<T>::infinity();
       delta[r] = r < count ? delta_[at] : T(0);
     }
   }
@@ -93,11 +96,10 @@ class RowStatistics {
 template <typename T>
 class QueryGradient {
  public:
-  QueryGradient(const AttentionProblem& problem, const AttentionRows& target, const std::vector<KeyTask>& tasks)
-      : problem_(problem), target_(target), chunks_(problem.sequences, 1) {
+  QueryGradient(const AttentionProblem& problem, const AttentionRows& target, const KeyTasks& tasks)
+      : problem_(problem), target_(target), chunks_(tasks.chunks) {
     if (target.data == nullptr) return;
-    int64_t most = 1;
-    for (const KeyTask& task : tasks) chunks_[task.sequence] = task.chunks, most = std::max(most, task.chunks);
+    const int64_t most = tasks.most_chunks;
     if (most == 1 && item_size(problem.dtype) == static_cast<int64_t>(sizeof(T))) return;
     int64_t rows = 0;
     for (int64_t b = 0; b < problem.sequences; ++b) rows = std::max(rows, problem.q_offsets[b] + problem.rows(b));
@@ -151,7 +153,7 @@ class QueryGradient {
 
   const AttentionProblem& problem_;
   const AttentionRows target_;
-  std::vector<int64_t> chunks_;
+  const std::vector<int64_t>& chunks_;
   int64_t chunk_size_ = 0;
   std::unique_ptr<T[]> work_;
 };

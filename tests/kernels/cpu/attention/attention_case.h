@@ -133,7 +133,10 @@ struct AttentionCase {
     o.k = make(dtype, total_keys() * p.kv_heads * p.head_dim);
     o.v = make(dtype, total_keys() * p.kv_heads * p.value_dim);
     if (has_bias) o.bias = make(dtype, bias_size);
-    if (has_slopes) o.slopes = make(statistics, p.heads);
+    if (has_slopes) {  // small, or the logits are hundreds and lse's own rounding drowns everything
+      o.slopes = make(statistics, p.heads);
+      for (int64_t h = 0; h < p.heads; ++h) o.slopes.put(h, 0.1 * o.slopes.get(h));
+    }
     if (has_sinks) o.sinks = make(statistics, p.heads);
     if (has_table) o.table = make(statistics, p.heads * (2 * p.table_reach + 1));
     bind(o);
@@ -226,6 +229,73 @@ inline AttentionCase random_plain_case(Random& random, DType dtype, int64_t long
   c.heads_first = chance(random, 0.3);
   c.layout();
   return c;
+}
+
+/// Adds options, each with its own chance: every combination comes up.
+inline void add_random_features(Random& random, AttentionCase& c) {
+  AttentionProblem& p = c.problem;
+  int64_t longest_rows = 0, longest_keys = 0;
+  for (int64_t b = 0; b < p.sequences; ++b) longest_rows = std::max(longest_rows, p.rows(b)), longest_keys = std::max(longest_keys, p.keys(b));
+  const bool ragged_planes = chance(random, 0.4);
+  const bool plane_per_head = chance(random, 0.5), plane_per_row = chance(random, 0.7), plane_per_key = chance(random, 0.7), plane_per_sequence = chance(random, 0.5);
+  int64_t plane_size = 0;
+  AttentionPlane plane;
+  if (ragged_planes) {
+    plane = {nullptr, 0, plane_per_head, plane_per_row, plane_per_key};
+    for (int64_t b = 0; b < p.sequences; ++b) {
+      c.plane_offsets.push_back(plane_size);
+      plane_size += (plane_per_head ? p.heads : 1) * (plane_per_row ? p.rows(b) : 1) * (plane_per_key ? p.keys(b) : 1);
+    }
+  } else {
+    const int64_t columns = plane_per_key ? longest_keys : 1, rows = plane_per_row ? longest_rows : 1, heads = plane_per_head ? p.heads : 1;
+    plane = {nullptr, plane_per_sequence ? heads * rows * columns : 0, plane_per_head ? rows * columns : 0, plane_per_row ? columns : 0, plane_per_key};
+    plane_size = (plane_per_sequence ? p.sequences : 1) * heads * rows * columns;
+  }
+  if (chance(random, 0.4)) {
+    c.has_bias = true;
+    c.bias = plane;
+    c.bias_size = plane_size;
+    p.bias_before_cap = chance(random, 0.5);
+  }
+  if (chance(random, 0.3)) {
+    p.mask = plane;
+    c.mask.resize(std::max<int64_t>(plane_size, 1));
+    for (auto& m : c.mask) m = chance(random, 0.7);
+  }
+  c.has_slopes = chance(random, 0.3);
+  c.has_sinks = chance(random, 0.3);
+  if (chance(random, 0.3)) {
+    c.has_table = true;
+    p.table_reach = draw(random, 0, 40);
+  }
+  if (chance(random, 0.3)) p.soft_cap = 0.5 + static_cast<double>(draw(random, 0, 30)) / 10;
+  if (chance(random, 0.3)) {
+    const int thresholds[] = {26, 77, 128, 255, 256};
+    p.dropout.threshold = pick(random, thresholds);
+    p.dropout.seed = random();
+    p.dropout.offset = random();
+    if (chance(random, 0.5)) {
+      p.dropout.first_sequence = draw(random, 0, 9), p.dropout.first_head = draw(random, 0, 9);
+      p.dropout.first_row = draw(random, 0, 99), p.dropout.first_column = draw(random, 0, 99);
+    }
+  }
+  if (chance(random, 0.25)) {
+    p.ranges.count = static_cast<int>(draw(random, 1, 3));
+    for (int64_t b = 0; b < p.sequences; ++b) {
+      for (int64_t i = 0; i < p.rows(b); ++i) {
+        int64_t at = 0;
+        for (int r = 0; r < p.ranges.count; ++r) {
+          const int64_t begin = std::min(p.keys(b), at + draw(random, 0, 1 + p.keys(b) / 3)), end = std::min(p.keys(b), begin + draw(random, 0, 1 + p.keys(b) / 2));
+          const bool empty = begin >= end;
+          c.ranges.push_back(empty ? 0 : static_cast<int32_t>(begin));
+          c.ranges.push_back(empty ? 0 : static_cast<int32_t>(end));
+          if (!empty) at = end;
+        }
+      }
+    }
+    if (c.ranges.empty()) p.ranges.count = 0;
+  }
+  c.layout();
 }
 
 }  // namespace deckle::testing

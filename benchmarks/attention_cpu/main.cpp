@@ -1,0 +1,168 @@
+// Rates of the CPU attention kernels as shares of the machine's peak measured in the same run.
+//   attention_cpu_benchmark [--dtype float32|bfloat16|...] [--only SUBSTRING] [--repeats N] [--json] [--cpu-time]
+// --cpu-time: one thread and its processor time in place of the wall clock.
+// FLOPs: 2 (D + Dv) per score that a row sees, times 2.5 backward, 3 for the JVP, and so on by the products of each mode.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "benchmarks/attention_cpu/machine.h"
+#include "deckle/base/half.h"
+#include "deckle/base/parallel.h"
+#include "deckle/kernels/cpu/attention/attention.h"
+
+namespace {
+
+using namespace deckle;
+
+struct Data {
+  DType dtype;
+  std::vector<uint16_t> half;
+  std::vector<float> single;
+  std::vector<double> wide;
+
+  Data(DType type, int64_t count, uint64_t seed, bool random = true) : dtype(type) {
+    std::minstd_rand generator(static_cast<uint32_t>(seed));
+    std::uniform_real_distribution<float> uniform(-1.7f, 1.7f);  // variance about 1
+    if (type == DType::float64) {
+      wide.resize(count);
+      for (auto& x : wide) x = random ? uniform(generator) : 0.0;
+    } else if (type == DType::float32) {
+      single.resize(count);
+      for (auto& x : single) x = random ? uniform(generator) : 0.0f;
+    } else {
+      half.resize(count);
+      for (auto& x : half) {
+        const float value = random ? uniform(generator) : 0.0f;
+        x = type == DType::bfloat16 ? bfloat16(value).bits : float16(value).bits;
+      }
+    }
+  }
+  void* data() { return dtype == DType::float64 ? static_cast<void*>(wide.data()) : dtype == DType::float32 ? static_cast<void*>(single.data()) : half.data(); }
+};
+
+struct Setting {
+  std::string name;
+  std::vector<int64_t> lengths;
+  int64_t heads, dim;
+  bool causal;
+};
+
+double pairs(const Setting& s) {
+  double sum = 0;
+  for (int64_t n : s.lengths) sum += s.causal ? 0.5 * static_cast<double>(n) * static_cast<double>(n) : static_cast<double>(n) * static_cast<double>(n);
+  return sum * static_cast<double>(s.heads);
+}
+
+/// Median seconds of `repeats` calls after one to warm up.
+template <typename F>
+double seconds(int repeats, F&& call) {
+  call();
+  std::vector<double> times;
+  double total = 0;
+  while (static_cast<int>(times.size()) < repeats || (total < 0.2 && times.size() < 200)) {
+    const double start = benchmarks::now();
+    call();
+    times.push_back(benchmarks::now() - start);
+    total += times.back();
+  }
+  std::nth_element(times.begin(), times.begin() + static_cast<int64_t>(times.size() / 2), times.end());
+  return times[times.size() / 2];
+}
+
+std::vector<int64_t> log_normal_lengths(double mean, int64_t tokens) {
+  std::mt19937_64 random(7);
+  const double sigma = 0.8;
+  std::lognormal_distribution<double> lengths(std::log(mean) - sigma * sigma / 2, sigma);
+  std::vector<int64_t> result;
+  for (int64_t left = tokens; left > 0; left -= result.back()) {
+    result.push_back(std::clamp<int64_t>(std::llround(lengths(random)), 1, left));
+  }
+  return result;
+}
+
+void measure(const Setting& s, DType dtype, double peak, int repeats, bool json) {
+  const DType statistics = dtype == DType::float64 ? DType::float64 : DType::float32;
+  std::vector<int64_t> offsets{0};
+  for (int64_t n : s.lengths) offsets.push_back(offsets.back() + n);
+  const int64_t count = offsets.back() * s.heads * s.dim;
+  AttentionProblem p;
+  p.dtype = dtype;
+  p.sequences = static_cast<int64_t>(s.lengths.size());
+  p.heads = p.kv_heads = s.heads;
+  p.head_dim = p.value_dim = s.dim;
+  p.q_offsets = p.k_offsets = offsets.data();
+  p.scale = 1 / std::sqrt(static_cast<double>(s.dim));
+  p.causal = s.causal;
+  Data q(dtype, count, 1), k(dtype, count, 2), v(dtype, count, 3), out(dtype, count, 4, false), dout(dtype, count, 5);
+  Data lse(statistics, offsets.back() * s.heads, 6, false), dq(dtype, count, 7, false), dk(dtype, count, 8, false), dv(dtype, count, 9, false);
+  const auto rows = [&](Data& d) { return AttentionRows{d.data(), s.heads * s.dim, s.dim}; };
+  AttentionOperands x, gradient;
+  x.q = rows(q), x.k = rows(k), x.v = rows(v);
+  gradient.q = rows(dq), gradient.k = rows(dk), gradient.v = rows(dv);
+  const AttentionResults result{rows(out), lse.data()}, cotangent{rows(dout), nullptr};
+
+  const double flops = 4.0 * pairs(s) * static_cast<double>(s.dim) / 1e9;
+  const double forward = flops / seconds(repeats, [&] { kernels::cpu::attention_forward({}, p, x, result); });
+  const double backward = 2.5 * flops / seconds(repeats, [&] { kernels::cpu::attention_backward({}, p, x, result, cotangent, gradient); });
+  if (json) {
+    fmt::print("{{\"setting\": \"{}\", \"dtype\": \"{}\", \"D\": {}, \"causal\": {}, \"forward\": {:.2f}, \"backward\": {:.2f}, \"peak\": {:.1f}}}\n", s.name,
+               name(dtype), s.dim, s.causal, forward, backward, peak);
+  } else {
+    fmt::print("{:<16} {:<9} D={:<4} {:<7} forward {:7.1f} GF/s {:5.1f} %   backward {:7.1f} GF/s {:5.1f} %\n", s.name, name(dtype), s.dim,
+               s.causal ? "causal" : "full", forward, 100 * forward / peak, backward, 100 * backward / peak);
+  }
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string only, dtype_name = "float32";
+  int repeats = 5;
+  bool json = false;
+  for (int i = 1; i < argc; ++i) {
+    if (!std::strcmp(argv[i], "--only") && i + 1 < argc) only = argv[++i];
+    if (!std::strcmp(argv[i], "--dtype") && i + 1 < argc) dtype_name = argv[++i];
+    if (!std::strcmp(argv[i], "--repeats") && i + 1 < argc) repeats = std::atoi(argv[++i]);
+    if (!std::strcmp(argv[i], "--json")) json = true;
+    if (!std::strcmp(argv[i], "--cpu-time")) benchmarks::use_cpu_time = true, set_num_threads(1);
+  }
+  DType dtype = DType::float32;
+  for (DType candidate : {DType::float16, DType::bfloat16, DType::float32, DType::float64}) {
+    if (name(candidate) == dtype_name) dtype = candidate;
+  }
+  const double single = benchmarks::float32_peak(), dot = benchmarks::bfloat16_peak();
+  const double peak = dtype == DType::float64 ? single / 2 : dtype == DType::bfloat16 && dot > 0 ? dot : single;
+  if (!json) fmt::print("{} threads; FMA peak {:.1f} GF/s float32, bf16 dot peak {:.1f}\n", num_threads(), single, dot);
+
+  std::vector<Setting> settings;
+  for (int64_t dim : {64, 128}) {
+    for (bool causal : {false, true}) {
+      for (int64_t length : {128, 512, 2048, 8192}) {
+        const int64_t sequences = std::max<int64_t>(1, 4096 / length), heads = length == 8192 ? 2 : 8;
+        settings.push_back({fmt::format("S={}", length), std::vector<int64_t>(sequences, length), heads, dim, causal});
+      }
+    }
+  }
+  for (int64_t length : {40, 128}) {  // in cache: what the kernel itself costs
+    for (bool causal : {false, true}) settings.push_back({fmt::format("one S={}", length), {length}, 1, 64, causal});
+  }
+  for (int64_t mean : {40, 300, 1200}) {
+    for (bool causal : {false, true}) {
+      settings.push_back({fmt::format("ragged mean {}", mean), log_normal_lengths(static_cast<double>(mean), 12288), 8, 64, causal});
+      settings.push_back({fmt::format("dense S={}", mean), std::vector<int64_t>(12288 / mean, mean), 8, 64, causal});
+    }
+  }
+  for (const Setting& s : settings) {
+    if (only.empty() || (s.name + (s.causal ? " causal" : " full") + fmt::format(" D={}", s.dim)).find(only) != std::string::npos) {
+      measure(s, dtype, peak, repeats, json);
+    }
+  }
+}

@@ -1,0 +1,239 @@
+// Gradients of bias, slopes, table and sinks, reduced to their true shapes while the score gradients are in cache.
+//
+// Sums have one owner each and a fixed order. Bias gradients are added up where they lie (in a shadow of T where dtype is narrower): tasks that
+// share elements, because the bias is broadcast over heads or sequences, belong to one group (chunks.h). Sums along rows go to one
+// number per (chunk, row, head), tables to one copy per task; both are added in order at the end.
+
+#if defined(DECKLE_ATTENTION_FEATURE_GRADIENTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef DECKLE_ATTENTION_FEATURE_GRADIENTS_INL_H_
+#undef DECKLE_ATTENTION_FEATURE_GRADIENTS_INL_H_
+#else
+#define DECKLE_ATTENTION_FEATURE_GRADIENTS_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "deckle/base/parallel.h"
+#include "deckle/kernels/cpu/attention/chunks.h"
+#include "deckle/kernels/cpu/attention/features-inl.h"
+#include "deckle/kernels/cpu/attention/plane.h"
+#include "deckle/kernels/cpu/attention/row_statistics-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace deckle::kernels::cpu {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Which tasks share elements of the bias gradient.
+inline SharedSums shared_bias_sums(const AttentionProblem& problem, const AttentionOperands& gradient) {
+  const AttentionPlane& bias = gradient.bias;
+  if (bias.data == nullptr || bias.column_stride == 0) return {};
+  return {problem.plane_offsets == nullptr && bias.sequence_stride == 0, bias.head_stride == 0};
+}
+
+template <typename T>
+class FeatureGradients {
+ public:
+  FeatureGradients(const AttentionProblem& problem, const AttentionOperands& gradient, const KeyTasks& tasks)
+      : problem_(problem), gradient_(gradient), tasks_(tasks), rows_(0), table_size_(2 * problem.table_reach + 1) {
+    for (int64_t b = 0; b < problem.sequences; ++b) rows_ = std::max(rows_, problem.q_offsets[b] + problem.rows(b));
+    const int64_t partials = tasks.most_chunks * rows_ * problem.heads;
+    if (gradient.slopes != nullptr) slope_rows_.assign(partials, T(0));
+    if (by_row()) bias_rows_.assign(partials, T(0));
+    if (gradient.table != nullptr) table_.assign(tasks.tasks.size() * problem.group() * table_size_, T(0));
+    if (gradient.bias.data != nullptr) prepare_bias();
+  }
+
+  bool any() const { return gradient_.bias.data != nullptr || gradient_.slopes != nullptr || gradient_.table != nullptr; }
+
+  /// Adds a tile of dZ [keys, stride] of query head `head` to everything that enters z after the cap.
+  void add(const KeyTask& task, const Sequence& sequence, int64_t head, const TilePlace& at, const T* dz, int64_t stride,
+           const FeatureScratch<T>& scratch) {
+    if (gradient_.slopes != nullptr) add_rows<true>(dz, stride, at, sequence, slope_rows_.data() + row_index(task, sequence, head, at));
+    if (gradient_.table != nullptr) {
+      add_table(dz, stride, at, sequence, scratch, table_.data() + (task.index * problem_.group() + head % problem_.group()) * table_size_);
+    }
+    if (!problem_.bias_before_cap) add_bias(task, sequence, head, at, dz, stride, scratch);
+  }
+
+  /// Adds a tile of dY to what enters before the cap.
+  void add_before_cap(const KeyTask& task, const Sequence& sequence, int64_t head, const TilePlace& at, const T* dy, int64_t stride,
+                      const FeatureScratch<T>& scratch) {
+    if (problem_.bias_before_cap) add_bias(task, sequence, head, at, dy, stride, scratch);
+  }
+
+  /// Adds up what is per row or per task, and rounds to the outputs.
+  void finish() {
+    if (gradient_.slopes != nullptr) {
+      parallel_for(problem_.heads, 1, [&](int64_t h, int64_t) {
+        double total = 0;
+        for_rows([&](int64_t, int64_t row, int64_t chunk) { total += slope_rows_[(chunk * rows_ + row) * problem_.heads + h]; });
+        static_cast<T*>(gradient_.slopes)[h] = static_cast<T>(-total);
+      });
+    }
+    if (gradient_.table != nullptr) {
+      std::vector<double> total(problem_.heads * table_size_, 0.0);
+      for (const KeyTask& task : tasks_.tasks) {
+        const T* part = table_.data() + task.index * problem_.group() * table_size_;
+        for (int64_t i = 0; i < problem_.group() * table_size_; ++i) total[task.kv_head * problem_.group() * table_size_ + i] += part[i];
+      }
+      for (size_t i = 0; i < total.size(); ++i) static_cast<T*>(gradient_.table)[i] = static_cast<T>(total[i]);
+    }
+    if (by_row()) {
+      for (int64_t h = 0; h < problem_.heads; ++h) {
+        for_rows([&](int64_t b, int64_t row, int64_t chunk) {
+          const Sequence sequence(problem_, b);
+          const PlaneView view(problem_, shadow_plane(), sequence, h, dtype_of<T>);
+          reinterpret_cast<T*>(view.data)[(row - sequence.first_row) * view.row_stride] += bias_rows_[(chunk * rows_ + row) * problem_.heads + h];
+        });
+      }
+    }
+    if (shadow_ != nullptr) {
+      for_bias_elements([&](int64_t index) {
+        if (problem_.dtype == DType::bfloat16) {
+          static_cast<bfloat16*>(gradient_.bias.data)[index] = bfloat16(static_cast<float>(shadow_[index]));
+        } else {
+          static_cast<float16*>(gradient_.bias.data)[index] = float16(static_cast<float>(shadow_[index]));
+        }
+      });
+    }
+  }
+
+ private:
+  bool by_row() const { return gradient_.bias.data != nullptr && gradient_.bias.column_stride == 0; }
+
+  int64_t row_index(const KeyTask& task, const Sequence& sequence, int64_t head, const TilePlace& at) const {
+    return (task.chunk * rows_ + sequence.first_row + at.row) * problem_.heads + head;
+  }
+
+  void add_bias(const KeyTask& task, const Sequence& sequence, int64_t head, const TilePlace& at, const T* values, int64_t stride,
+                const FeatureScratch<T>& scratch) {
+    if (gradient_.bias.data == nullptr) return;
+    if (by_row()) {
+      add_rows<false>(values, stride, at, sequence, bias_rows_.data() + row_index(task, sequence, head, at));
+    } else {
+      add_plane(values, stride, at, PlaneView(problem_, shadow_plane(), sequence, head, dtype_of<T>), scratch);
+    }
+  }
+
+  AttentionPlane shadow_plane() const {
+    AttentionPlane plane = gradient_.bias;
+    if (shadow_ != nullptr) plane.data = shadow_.get();
+    return plane;
+  }
+
+  /// f(index) for every element of the bias gradient, once.
+  template <typename F>
+  void for_bias_elements(F f) const {
+    const AttentionPlane& bias = gradient_.bias;
+    int64_t rows = 0, keys = 0;  // a plane shared by the sequences reaches as far as the longest
+    for (int64_t b = 0; b < problem_.sequences; ++b) rows = std::max(rows, problem_.rows(b)), keys = std::max(keys, problem_.keys(b));
+    const bool per_sequence = problem_.plane_offsets != nullptr || bias.sequence_stride != 0;
+    for (int64_t b = 0; b < (per_sequence ? problem_.sequences : std::min<int64_t>(1, problem_.sequences)); ++b) {
+      const Sequence sequence(problem_, b);
+      if (per_sequence) rows = sequence.rows, keys = sequence.keys;
+      for (int64_t h = 0; h < (bias.head_stride != 0 ? problem_.heads : 1); ++h) {
+        AttentionPlane origin = bias;
+        origin.data = reinterpret_cast<void*>(sizeof(std::max_align_t));  // only differences of addresses count
+        const PlaneView view(problem_, origin, sequence, h, DType::uint8);
+        const int64_t base = reinterpret_cast<int64_t>(view.data) - static_cast<int64_t>(sizeof(std::max_align_t));
+        for (int64_t i = 0; i < (view.row_stride != 0 ? rows : 1); ++i) {
+          for (int64_t j = 0; j < (view.column_stride != 0 ? keys : 1); ++j) f(base + i * view.row_stride + j * view.column_stride);
+        }
+      }
+    }
+  }
+
+  void prepare_bias() {
+    T* target = static_cast<T*>(gradient_.bias.data);
+    if (item_size(problem_.dtype) != static_cast<int64_t>(sizeof(T))) {
+      int64_t size = 0;
+      for_bias_elements([&](int64_t index) { size = std::max(size, index + 1); });
+      shadow_.reset(new T[size]);
+      target = shadow_.get();
+    }
+    for_bias_elements([&](int64_t index) { target[index] = T(0); });
+  }
+
+  template <typename F>
+  void for_rows(F f) const {
+    for (int64_t b = 0; b < problem_.sequences; ++b) {
+      const Sequence sequence(problem_, b);
+      for (int64_t i = 0; i < sequence.rows; ++i) {
+        for (int64_t chunk = 0; chunk < tasks_.chunks[b]; ++chunk) f(b, sequence.first_row + i, chunk);
+      }
+    }
+  }
+
+  /// sums[r * heads] += sum over the tile's keys of values (times the distance).
+  template <bool kTimesDistance>
+  void add_rows(const T* values, int64_t stride, const TilePlace& at, const Sequence& sequence, T* sums) const {
+    const hn::ScalableTag<T> d;
+    alignas(64) T lane_sums[kBlock<T>];
+    for (int64_t lane = 0; lane < at.lanes; lane += kLanes<T>) {
+      auto sum = hn::Zero(d);
+      const auto position = hn::Iota(d, static_cast<T>(at.row + lane + sequence.diagonal));
+      for (int64_t j = 0; j < at.keys; ++j) {
+        const auto value = hn::LoadU(d, values + j * stride + lane);
+        if constexpr (kTimesDistance) {
+          sum = hn::MulAdd(value, hn::Abs(hn::Sub(position, hn::Set(d, static_cast<T>(at.key + j)))), sum);
+        } else {
+          sum = hn::Add(sum, value);
+        }
+      }
+      hn::StoreU(sum, d, lane_sums + lane);
+    }
+    for (int64_t r = 0; r < at.count; ++r) sums[r * problem_.heads] += lane_sums[r];
+  }
+
+  void add_table(const T* values, int64_t stride, const TilePlace& at, const Sequence& sequence, const FeatureScratch<T>& scratch, T* table) const {
+    const hn::ScalableTag<T> d;
+    std::fill_n(scratch.diagonal, at.keys + at.lanes, T(0));
+    for (int64_t j = 0; j < at.keys; ++j) {
+      T* to = scratch.diagonal + (at.keys - 1 - j);
+      for (int64_t lane = 0; lane < at.lanes; lane += kLanes<T>) {
+        hn::StoreU(hn::Add(hn::LoadU(d, to + lane), hn::LoadU(d, values + j * stride + lane)), d, to + lane);
+      }
+    }
+    const int64_t farthest = at.key + at.keys - 1 - sequence.diagonal - at.row, reach = problem_.table_reach;
+    for (int64_t m = 0; m < at.keys + at.lanes; ++m) table[std::clamp(farthest - m, -reach, reach) + reach] += scratch.diagonal[m];
+  }
+
+  void add_plane(const T* values, int64_t stride, const TilePlace& at, const PlaneView& view, const FeatureScratch<T>& scratch) const {
+    const hn::ScalableTag<T> d;
+    T* plane = reinterpret_cast<T*>(view.data) + at.row * view.row_stride + at.key * view.column_stride;
+    if (view.row_stride == 0) {
+      for (int64_t j = 0; j < at.keys; ++j) {
+        auto sum = hn::Zero(d);
+        for (int64_t lane = 0; lane < at.lanes; lane += kLanes<T>) sum = hn::Add(sum, hn::LoadU(d, values + j * stride + lane));
+        plane[j * view.column_stride] += hn::GetLane(hn::SumOfLanes(d, sum));
+      }
+      return;
+    }
+    transpose(values, stride, at.keys, at.lanes, scratch.rows, scratch.kRowStride);
+    for (int64_t r = 0; r < at.count; ++r) {
+      T* to = plane + r * view.row_stride;
+      const T* from = scratch.rows + r * scratch.kRowStride;
+      for (int64_t j = 0; j < at.keys; ++j) to[j * view.column_stride] += from[j];
+    }
+  }
+
+  const AttentionProblem& problem_;
+  const AttentionOperands& gradient_;
+  const KeyTasks& tasks_;
+  int64_t rows_, table_size_;
+  std::vector<T> slope_rows_, bias_rows_, table_;
+  std::unique_ptr<T[]> shadow_;
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace deckle::kernels::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif
