@@ -15,15 +15,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <string>
 
 #include "deckle/base/error.h"
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/args/view.h"
-#include "deckle/kernels/cpu/simd/convert.h"
 #include "deckle/kernels/cpu/simd/math_exp.h"
+#include "deckle/kernels/cpu/simd/row_buffer.h"
 #include "deckle/kernels/cpu/simd/rows.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -96,6 +95,10 @@ HWY_EXPORT(weighted_softmax_f64);
 
 namespace {
 
+using simd::RowBuffer;
+using simd::set_value;
+using simd::value_at;
+
 /// The row functions of one compute type.
 template <typename T>
 struct RowFunctions {
@@ -112,16 +115,6 @@ RowFunctions<T> row_functions() {
   } else {
     return {DECKLE_SIMD(log_sum_exp_f64), DECKLE_SIMD(total_f64), DECKLE_SIMD(expectation_f64), DECKLE_SIMD(weighted_softmax_f64)};
   }
-}
-
-double value_at(const View& view, int64_t index) {
-  double value = 0;
-  simd::load_run(static_cast<const char*>(view.data) + index * item_size(view.dtype), view.dtype, 1, 1, &value);
-  return value;
-}
-
-void set_value(const View& view, int64_t index, double value) {
-  simd::store_run(&value, 1, static_cast<char*>(view.data) + index * item_size(view.dtype), view.dtype, 1);
 }
 
 /// The targets of all rows, with what smoothing makes of them.
@@ -146,31 +139,6 @@ struct Targets {
 
 constexpr int64_t kGrain = 16384;  // elements per parallel range
 
-/// One row as T: in memory if it lies so, else converted into a buffer.
-template <typename T>
-class Rows {
- public:
-  Rows(const View& view, int64_t n) : view_(view), n_(n), direct_(view.dtype == dtype_of<T>) {
-    if (!direct_) buffer_ = std::make_unique_for_overwrite<T[]>(static_cast<size_t>(n));
-  }
-  T* read(int64_t row) const {
-    if (!direct_) simd::load_run(place(row), view_.dtype, 1, n_, buffer_.get());
-    return where(row);
-  }
-  T* where(int64_t row) const { return direct_ ? view_.ptr<T>() + row * n_ : buffer_.get(); }
-  void finish(int64_t row) const {
-    if (!direct_) simd::store_run(buffer_.get(), n_, place(row), view_.dtype, 1);
-  }
-
- private:
-  char* place(int64_t row) const { return static_cast<char*>(view_.data) + row * n_ * item_size(view_.dtype); }
-
-  const View& view_;
-  int64_t n_;
-  bool direct_;
-  std::unique_ptr<T[]> buffer_;
-};
-
 template <typename Body>
 void for_rows(const View& input, Body body) {
   const int64_t n = input.sizes[1];
@@ -187,7 +155,7 @@ void cross_entropy_rows(const CpuContext&, const View& input, const View& target
   const Targets targets{target, input.sizes[1], ignore_index, label_smoothing};
   for_rows(input, [&]<typename T>(TypeTag<T>, int64_t begin, int64_t end, int64_t n) {
     const RowFunctions<T> row_of = row_functions<T>();
-    const Rows<T> rows(input, n);
+    const RowBuffer<T> rows(input, n);
     for (int64_t row = begin; row < end; ++row) {
       const T* const x = rows.read(row);
       const int64_t chosen = targets.at(row);
@@ -208,7 +176,7 @@ void cross_entropy_rows_backward(const CpuContext&, const View& loss_gradient, c
   const Targets targets{target, input.sizes[1], ignore_index, label_smoothing};
   for_rows(input, [&]<typename T>(TypeTag<T>, int64_t begin, int64_t end, int64_t n) {
     const RowFunctions<T> row_of = row_functions<T>();
-    const Rows<T> rows(input, n), gradients(result, n);
+    const RowBuffer<T> rows(input, n), gradients(result, n);
     for (int64_t row = begin; row < end; ++row) {
       const int64_t chosen = targets.at(row);
       const double from_loss = targets.counts(chosen) ? value_at(loss_gradient, row) : 0;
@@ -231,7 +199,7 @@ void cross_entropy_rows_jvp(const CpuContext&, const View& tangent, const View& 
   const Targets targets{target, input.sizes[1], ignore_index, label_smoothing};
   for_rows(input, [&]<typename T>(TypeTag<T>, int64_t begin, int64_t end, int64_t n) {
     const RowFunctions<T> row_of = row_functions<T>();
-    const Rows<T> rows(input, n), tangents(tangent, n);
+    const RowBuffer<T> rows(input, n), tangents(tangent, n);
     for (int64_t row = begin; row < end; ++row) {
       const T* const t = tangents.read(row);
       const int64_t chosen = targets.at(row);
