@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+"""Runs the command line as a user does.   usage: train_test.py DECKLE"""
+
+import glob
+import json
+import os
+import pathlib
+import random
+import re
+import resource
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+DECKLE = None
+SMALL = "--width 32 --depth 2 --heads 2 --tokens 400 --validation 0.2".split()
+STEPS = 30
+# Facts of a checkpoint that tell about time, or about when to save, not about what was computed.
+TIMES = ("pace.elapsed", "pace.planned_elapsed", "options.save_minutes", "deckle.hash")
+
+
+def limit_files(size):
+    def apply():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    return apply
+
+
+def read_checkpoint(path):
+    contents = pathlib.Path(path).read_bytes()
+    (size,) = struct.unpack("<Q", contents[:8])
+    header = json.loads(contents[8 : 8 + size])
+    facts = {key: value for key, value in header.pop("__metadata__").items() if key not in TIMES}
+    data = contents[8 + size :]
+    return facts, {name: (t["dtype"], t["shape"], data[slice(*t["data_offsets"])]) for name, t in header.items()}
+
+
+class Training(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="deckle-end-to-end-"))
+        words = "deckle edge paper ragged text page quire sheet mould vat fibre press felt".split()
+        source = random.Random(7)
+        texts = [" ".join(source.choices(words, k=source.randint(1, 14))) for _ in range(400)]
+        cls.text = cls.folder / "texts.txt"
+        cls.text.write_text("\n".join(texts) + "\n")
+        cls.whole = cls.folder / "whole"
+        cls.output = cls.train("--run", cls.whole).stdout
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    @classmethod
+    def command(cls, *arguments, **keywords):
+        return subprocess.run([DECKLE, *map(str, arguments)], capture_output=True, text=True, cwd=cls.folder, timeout=60, **keywords)
+
+    @classmethod
+    def train(cls, *arguments, **keywords):
+        return cls.command("train", "--text", cls.text, "--steps", STEPS, *SMALL, *arguments, **keywords)
+
+    def start(self, run, *arguments):
+        """A run that saves after every step, once its first checkpoints are there."""
+        command = [DECKLE, "train", "--text", self.text, "--steps", STEPS, *SMALL, "--save-minutes", 0, "--run", run, *arguments]
+        process = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=self.folder)
+        for _ in range(2000):
+            if self.step_of(run) >= 5:
+                break
+            time.sleep(0.005)
+        return process
+
+    def step_of(self, run):
+        return max((int(re.search(r"step-(\d+)\.", name)[1]) for name in glob.glob(f"{run}/step-*.safetensors")), default=0)
+
+    def assert_same_end(self, run):
+        expected, got = (read_checkpoint(folder / f"step-{STEPS}.safetensors") for folder in (self.whole, run))
+        self.assertEqual(got[0], expected[0])
+        self.assertEqual(got[1].keys(), expected[1].keys())
+        for name in expected[1]:
+            self.assertEqual(got[1][name], expected[1][name], name)
+
+    def assert_one_line_error(self, result, *parts, code=1):
+        self.assertEqual(result.returncode, code, result.stderr)
+        self.assertRegex(result.stderr, r"\Adeckle: [^\n]+\n\Z")
+        for part in parts:
+            self.assertIn(part, result.stderr)
+
+    def test_a_run_learns_and_reports(self):
+        self.assertRegex(self.output, r"texts.txt: 400 texts, [\d.]+ kB, lengths \d+\.\.\d+ \(median \d+\); padding avoided: \d+ %")
+        self.assertIn("model: decoder, 2 layers x 32", self.output)
+        first = float(re.search(r"\(([\d.]+) bits/byte\)", self.output)[1])
+        last = float(re.search(r"validation: ([\d.]+) bits/byte over \d+ texts", self.output)[1])
+        self.assertGreater(first, 6.5)
+        self.assertLess(last, first - 2)
+        self.assertIn("<polyline", (self.whole / "loss.svg").read_text())
+
+    def test_a_killed_run_resumes_bit_for_bit(self):
+        run = self.folder / "killed"
+        process = self.start(run)
+        process.kill()
+        process.communicate()
+        step = self.step_of(run)
+        self.assertTrue(5 <= step < STEPS, "the run was over before it could be killed")
+        result = self.command("train", "--resume", run)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(glob.glob(f"{run}/*tmp*"), [])
+        self.assert_same_end(run)
+
+    def test_ctrl_c_saves_and_the_run_goes_on(self):
+        run = self.folder / "interrupted"
+        process = self.start(run)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 0, output)
+        self.assertRegex(output, r"saving checkpoint \.\.\. .*step-\d+\.safetensors \(resume: deckle train --resume .*\)")
+        self.assertLess(self.step_of(run), STEPS)
+        self.assertEqual(self.command("train", "--resume", run).returncode, 0)
+        self.assert_same_end(run)
+
+    def test_a_second_ctrl_c_ends_at_once_and_damages_nothing(self):
+        run = self.folder / "twice"
+        process = self.start(run)
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+        self.assertIn(process.returncode, (130, 0))  # 0: both arrived as one
+        self.assertEqual(self.command("train", "--resume", run).returncode, 0)
+        self.assert_same_end(run)
+
+    def test_threads_change_nothing(self):
+        for threads in (1, 3):
+            run = self.folder / f"threads-{threads}"
+            self.train("--run", run, "--threads", threads)
+            self.assert_same_end(run)
+
+    def test_minutes_are_kept(self):
+        start = time.monotonic()
+        result = self.command("train", "--text", self.text, "--minutes", 0.05, *SMALL)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertLess(abs(time.monotonic() - start - 3), 2)
+        self.assertTrue(list((self.folder / "runs/texts").glob("step-*.safetensors")), "the default folder is runs/NAME")
+
+    def test_accumulated_batches_train_too(self):
+        result = self.train("--run", self.folder / "accumulated", "--accumulate", 3)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertLess(float(re.search(r"validation: ([\d.]+)", result.stdout)[1]), 5)
+
+    def test_samples_repeat_with_their_seed(self):
+        def sample(*arguments):
+            result = self.command("sample", self.whole, "--prompt", "deckle ", "--length", 60, *arguments)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            return result.stdout
+        self.assertTrue(sample().startswith("deckle "))
+        self.assertEqual(sample("--seed", 3), sample("--seed", 3))
+        self.assertNotEqual(sample("--seed", 3, "--temperature", 1.5), sample("--seed", 4, "--temperature", 1.5))
+        self.assertEqual(sample("--temperature", 0, "--seed", 1), sample("--top-k", 1, "--seed", 2))
+        result = self.command("sample", self.whole, "--texts", 0, "--length", 300, "--words")
+        self.assertIn("\n%\n", result.stdout)
+        self.assertRegex(result.stderr, r"\A\d+ % of the words occur in the texts of the run\n\Z")
+
+    def test_a_full_disk_is_an_error_and_keeps_the_last_checkpoint(self):
+        run = self.folder / "full"
+        self.assert_one_line_error(self.train("--run", run, preexec_fn=limit_files(10_000)), "cannot write")
+        process = self.start(self.folder / "full-later")
+        process.kill()
+        process.communicate()
+        before = self.step_of(self.folder / "full-later")
+        result = self.command("train", "--resume", self.folder / "full-later", preexec_fn=limit_files(10_000))
+        self.assert_one_line_error(result, "cannot write")
+        self.assertEqual(self.step_of(self.folder / "full-later"), before)
+        self.assertEqual(self.command("sample", self.folder / "full-later", "--length", 5).returncode, 0)
+
+    def test_bad_input_is_one_line(self):
+        (self.folder / "latin.txt").write_bytes(b"good\ncaf\xe9\n")
+        (self.folder / "empty.txt").write_bytes(b"")
+        (self.folder / "one.txt").write_bytes(b"one text\n")
+        train = lambda name: self.command("train", "--text", name, "--steps", 1, *SMALL)
+        self.assert_one_line_error(train("missing.txt"), "missing.txt", "No such file")
+        self.assert_one_line_error(train("latin.txt"), "latin.txt: line 2: not valid UTF-8")
+        self.assert_one_line_error(train("empty.txt"), "empty.txt: holds no text")
+        self.assert_one_line_error(train("one.txt"), "cannot be split")
+        self.assert_one_line_error(self.train("--heads", 5), "heads")
+        self.assert_one_line_error(self.train("--lr", 1e30, "--clip", 1e30), "--lr")
+        self.assert_one_line_error(self.train("--run", self.whole), "there is a run already")
+        self.assert_one_line_error(self.command("train", "--resume", self.folder / "nowhere"), "no such run")
+        self.assert_one_line_error(self.command("train", "--resume", self.whole), "complete")
+        self.assert_one_line_error(self.command("sample", self.folder / "nowhere"), "no such run")
+        self.assert_one_line_error(self.command("ops", "explain", "sofmax"), "sofmax", "softmax")
+
+    def test_wrong_usage_is_one_line_and_code_2(self):
+        for arguments in ([], ["trian"], ["train"], ["train", "--text", "x"], ["train", "--text", "x", "--steps", "0"],
+                          ["train", "--resume", "x", "--text", "y"], ["sample"], ["train", "--text", "x", "--steps", "1", "--minutes", "1"]):
+            self.assert_one_line_error(self.command(*arguments), code=2)
+        self.assertEqual(self.command("--help").returncode, 0)
+        self.assertEqual(self.command("train", "--help").returncode, 0)
+
+    def test_damaged_and_foreign_checkpoints_are_refused(self):
+        checkpoint = (self.whole / f"step-{STEPS}.safetensors").read_bytes()
+        run = self.folder / "damaged"
+        run.mkdir()
+        for name, contents, part in (("cut", checkpoint[:-100], "belong to no tensor|lie outside|cut short"),
+                                     ("flipped", checkpoint[:-50] + bytes([checkpoint[-50] ^ 1]) + checkpoint[-49:], "damaged"),
+                                     ("version", checkpoint.replace(b'"deckle.checkpoint":"1"', b'"deckle.checkpoint":"7"'), "format version 7"),
+                                     ("other", b"not a checkpoint", "not a safetensors file")):
+            (run / f"{name}.safetensors").write_bytes(contents)
+            result = self.command("sample", run / f"{name}.safetensors")
+            self.assert_one_line_error(result, name)
+            self.assertRegex(result.stderr, part)
+
+    def test_other_texts_are_refused_on_resume(self):
+        text, run = self.folder / "moving.txt", self.folder / "moving"
+        shutil.copy(self.text, text)
+        first = subprocess.Popen([DECKLE, "train", "--text", text, "--steps", "100000", *SMALL, "--save-minutes", "0", "--run", run],
+                                 stdout=subprocess.DEVNULL, cwd=self.folder)
+        while self.step_of(run) < 2:
+            time.sleep(0.01)
+        first.send_signal(signal.SIGTERM)
+        first.wait(timeout=30)
+        text.write_text(text.read_text() + "one more text\n")
+        self.assert_one_line_error(self.command("train", "--resume", run), "texts have changed")
+
+
+if __name__ == "__main__":
+    DECKLE = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
