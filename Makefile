@@ -19,8 +19,8 @@ build:
 
 demo: build
 	@tools/install_packages demo
-	build/release/tools/deckle train --text $(FORTUNES) --minutes $(MINUTES) --run runs/fortunes
-	build/release/tools/deckle sample --run runs/fortunes
+	build/release/deckle train --text $(FORTUNES) --minutes $(MINUTES) --run runs/fortunes
+	build/release/deckle sample --run runs/fortunes
 
 test:
 	@tools/install_packages build test

@@ -18,6 +18,7 @@ endif()
 set(DECKLE_GENERATED_DIR ${PROJECT_BINARY_DIR}/generated)
 
 add_library(deckle_settings INTERFACE)
+target_compile_features(deckle_settings INTERFACE cxx_std_20)
 target_include_directories(deckle_settings INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${DECKLE_GENERATED_DIR}> $<INSTALL_INTERFACE:include>)
 target_compile_options(deckle_settings INTERFACE

@@ -1,0 +1,106 @@
+// Deckle's side of the language-model benchmark: answers each line on standard input with one line of JSON.
+//   prepare TEXT FOLDER BATCHES TOKENS SEED   draws ragged batches and a model's first weights, and writes both for all contenders
+//   load FOLDER LR                            a fresh model with those weights, a fresh AdamW
+//   steps COUNT                               trains on the next COUNT batches, in turns; seconds, tokens and the losses
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "deckle/deckle.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace dk = deckle;
+
+namespace {
+
+constexpr dk::nn::DecoderOptions kModel{.vocab = 256, .width = 256, .depth = 4, .heads = 4};
+
+std::string batch_name(size_t index, std::string_view part) { return fmt::format("{:03}.{}", index, part); }
+
+class Contender {
+ public:
+  std::string prepare(std::istream& arguments) {
+    std::string text, folder;
+    size_t count = 0;
+    int64_t tokens = 0;
+    uint64_t seed = 0;
+    arguments >> text >> folder >> count >> tokens >> seed;
+    dk::io::TensorMap saved;
+    dk::io::Batches batches = dk::io::TextDataset(text).batches({.tokens = tokens, .seed = seed});
+    int64_t rows = 0, padded = 0;
+    for (size_t i = 0; i < count; ++i) {
+      const auto batch = batches.next();
+      if (!batch) break;
+      saved[batch_name(i, "values")] = batch->tokens.values();
+      saved[batch_name(i, "offsets")] = batch->tokens.offsets();
+      rows += batch->tokens.ragged()->rows();
+      padded += batch->tokens.components() * batch->tokens.ragged()->max_size();
+    }
+    dk::io::save(saved, folder + "/batches.safetensors");
+    dk::io::save(dk::nn::DecoderLM(kModel).state(), folder + "/weights.safetensors");
+    return fmt::format(R"({{"batches": {}, "rows": {}, "padded_rows": {}, "heads": {}, "depth": {}, "width": {}}})", saved.size() / 2, rows, padded,
+                       kModel.heads, kModel.depth, kModel.width);
+  }
+
+  std::string load(std::istream& arguments) {
+    std::string folder;
+    double lr = 0;
+    arguments >> folder >> lr;
+    const dk::io::SafetensorsFile file(folder + "/batches.safetensors");
+    batches_.clear();
+    for (size_t i = 0; file.contains(batch_name(i, "values")); ++i) {
+      batches_.push_back(dk::NestedTensor::from_offsets(file.read(batch_name(i, "values")),
+                                                        file.read(batch_name(i, "offsets")).to_vector<int64_t>()));
+    }
+    model_ = std::make_unique<dk::nn::DecoderLM>(kModel);
+    model_->load_state(dk::io::load(folder + "/weights.safetensors"));
+    optimizer_ = std::make_unique<dk::optim::AdamW>(model_->parameters(), dk::optim::AdamWOptions{.lr = lr});
+    next_ = 0;
+    return "{}";
+  }
+
+  std::string steps(std::istream& arguments) {
+    size_t count = 0;
+    arguments >> count;
+    std::vector<double> losses;
+    int64_t tokens = 0;
+    const auto start = std::chrono::steady_clock::now();
+    for (size_t step = 0; step < count; ++step) {
+      const dk::NestedTensor& batch = batches_[next_++ % batches_.size()];
+      const dk::Tensor loss = model_->loss(batch);
+      loss.backward();
+      optimizer_->step();
+      optimizer_->zero_grad();
+      losses.push_back(loss.item());
+      tokens += batch.ragged()->rows() - batch.components();
+    }
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    return fmt::format(R"({{"seconds": {}, "tokens": {}, "losses": [{}]}})", seconds.count(), tokens, fmt::join(losses, ", "));
+  }
+
+ private:
+  std::vector<dk::NestedTensor> batches_;
+  std::unique_ptr<dk::nn::DecoderLM> model_;
+  std::unique_ptr<dk::optim::AdamW> optimizer_;
+  size_t next_ = 0;
+};
+
+}  // namespace
+
+int main() {
+  Contender contender;
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    std::istringstream arguments(line);
+    std::string request;
+    arguments >> request;
+    if (request == "prepare") std::cout << contender.prepare(arguments) << std::endl;
+    if (request == "load") std::cout << contender.load(arguments) << std::endl;
+    if (request == "steps") std::cout << contender.steps(arguments) << std::endl;
+  }
+}
