@@ -1,0 +1,128 @@
+#include "deckle/functional/gradcheck.h"
+#include "deckle/nested/generated/index.h"
+#include "deckle/nested/generated/matmul.h"
+#include "deckle/nested/generated/norm.h"
+#include "deckle/nested/generated/pointwise.h"
+#include "deckle/nested/generated/reduce.h"
+#include "deckle/nested/generated/shape.h"
+#include "deckle/nested/operators.h"
+#include "deckle/ops/generated/segment.h"
+#include "tests/support/expect.h"
+#include "tests/support/random.h"
+
+namespace deckle {
+namespace {
+
+using testing::expect_close;
+using testing::expect_equal;
+using testing::expect_error;
+using testing::ragged_patterns;
+using testing::random_tensor;
+
+NestedTensor random_nested(const std::vector<int64_t>& lengths, Dims regular) {
+  int64_t rows = 0;
+  for (const int64_t length : lengths) rows += length;
+  regular.insert(regular.begin(), rows);
+  return NestedTensor::from_lengths(random_tensor(regular), lengths);
+}
+
+/// Reverse, forward, and both second orders.
+template <typename F, typename X>
+void expect_gradients(F&& f, const X& x) {
+  gradcheck(f, x);
+  forward_gradcheck(f, x);
+  gradgradcheck(f, x);
+  forward_gradgradcheck(f, x);
+}
+
+TEST(NestedOps, PointwiseOpsActOnEveryComponent) {
+  for (const auto& lengths : ragged_patterns()) {
+    const NestedTensor x = random_nested(lengths, {2}), y = random_nested(lengths, {2});
+    const NestedTensor z = silu(x) * 2.0 + x * y;
+    for (int64_t b = 0; b < x.components(); ++b) expect_equal(z[b], silu(x[b]) * 2.0 + x[b] * y[b]);
+  }
+}
+
+TEST(NestedOps, DenseOperandsBroadcastAlongTheRows) {
+  for (const auto& lengths : ragged_patterns()) {
+    const NestedTensor x = random_nested(lengths, {3});
+    const Tensor per_component = random_tensor({x.components(), 1, 3}), per_column = random_tensor({3});
+    const NestedTensor y = x * per_component + per_column;
+    for (int64_t b = 0; b < x.components(); ++b) expect_equal(y[b], x[b] * per_component[b] + per_column);
+    expect_equal((per_column - x).values(), per_column - x.values());
+  }
+}
+
+TEST(NestedOps, BroadcastGradientsReachTheDenseSide) {
+  const NestedTensor x = random_nested({2, 0, 3}, {2});
+  const auto f = [](const NestedTensor& a, const Tensor& b, const Tensor& c) { return a * b * c; };
+  expect_gradients(f, std::tuple(x, random_tensor({3, 1, 2}), random_tensor({2})));
+}
+
+TEST(NestedOps, LinearNormsAndEmbeddingActOnRows) {
+  const NestedTensor x = random_nested({2, 0, 3}, {4});
+  const Tensor weight = random_tensor({5, 4}), bias = random_tensor({5}), scale = random_tensor({4});
+  const NestedTensor y = linear(x, weight, bias), z = rms_norm(x, scale);
+  for (int64_t b = 0; b < 3; ++b) {
+    expect_close(y[b], linear(x[b], weight, bias), 1e-12, 1e-12);
+    expect_close(z[b], rms_norm(x[b], scale), 1e-12, 1e-12);
+  }
+  expect_gradients([](const NestedTensor& a, const Tensor& w) { return linear(a, w); }, std::tuple(x, weight));
+  expect_gradients([](const NestedTensor& a, const Tensor& w) { return layer_norm(a, w, w, 0.1); }, std::tuple(x, scale));
+}
+
+TEST(NestedOps, SumOverTheRaggedDimEqualsALoopOverComponents) {
+  for (const auto& lengths : ragged_patterns()) {
+    const NestedTensor x = random_nested(lengths, {3});
+    const Tensor got = sum(x, {1}).dense();
+    for (int64_t b = 0; b < x.components(); ++b) expect_close(got[b], sum(x[b], {0}), 1e-12, 1e-12);
+    expect_equal(sum(x, {1}, true).dense(), got.unsqueeze(1));
+  }
+  expect_gradients([](const NestedTensor& a) { return sum(a * a, {1}); }, random_nested({2, 0, 3}, {2}));
+}
+
+TEST(NestedOps, SegmentReductionsEqualLoopsOverComponents) {
+  const std::vector<int64_t> lengths = {3, 1, 5};
+  const NestedTensor x = random_nested(lengths, {2});
+  const Tensor mean_rows = segment_mean(x.values(), x.ragged()), softmax_rows = segment_softmax(x.values(), x.ragged());
+  const Tensor largest = std::get<0>(segment_max(x.values(), x.ragged()));
+  for (int64_t b = 0; b < 3; ++b) {
+    expect_close(mean_rows[b], mean(x[b], {0}), 1e-12, 1e-12);
+    expect_close(NestedTensor(softmax_rows, x.ragged())[b], softmax(x[b], 0), 1e-12, 1e-12);
+    for (int64_t c = 0; c < 2; ++c) {
+      double want = -1e300;
+      for (const double value : x[b].select(1, c).to_vector()) want = std::max(want, value);
+      EXPECT_EQ(largest[b][c].item(), want);
+    }
+  }
+  expect_gradients([](const NestedTensor& a) { return segment_mean(a.values() * a.values(), a.ragged()); }, x);
+  expect_gradients([](const NestedTensor& a) { return segment_softmax(a.values(), a.ragged()); }, x);
+  expect_gradients([](const NestedTensor& a) { return std::get<0>(segment_max(a.values(), a.ragged())); }, x);
+}
+
+TEST(NestedOps, RegularDimsAreCountedAfterTheRaggedOnes) {
+  const NestedTensor x = random_nested({2, 3}, {3, 4});
+  const NestedTensor y = transpose(x, 2, 3);
+  expect_equal(y[1], x[1].transpose(1, 2));
+  expect_equal(unsqueeze(x, -1)[0], x[0].unsqueeze(-1));
+  expect_equal(softmax(x, -1)[1], softmax(x[1], -1));
+  expect_error([&] { transpose(x, 1, 2); }, "dim 1 is ragged");
+  expect_error([&] { unsqueeze(x, 1); }, "before the ragged dims");
+}
+
+TEST(NestedOps, DifferentRaggednessIsRefused) {
+  const NestedTensor x = random_nested({5, 2, 9}, {2}), y = random_nested({5, 3, 9}, {2});
+  expect_error([&] { add(x, y); }, "ragged shapes differ: self has 3 components of lengths [5, 2, 9], other has 3 components of lengths [5, 3, 9] (component 1)");
+  expect_error([&] { add(x, random_tensor({2, 1, 2})); }, "does not broadcast");
+  expect_error([&] { add(x, random_tensor({3, 2, 2})); }, "does not broadcast");
+}
+
+TEST(NestedOps, InplaceWritesReachTheValues) {
+  const NestedTensor x = random_nested({2, 3}, {2});
+  const Tensor before = x.values().clone();
+  mul_(x, 2.0);
+  expect_equal(x.values(), before * 2.0);
+}
+
+}  // namespace
+}  // namespace deckle
