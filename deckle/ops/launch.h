@@ -43,6 +43,10 @@ int64_t wrap_dim(int64_t dim, int64_t rank);
 Dims wrap_dims(Ints dims, Ints sizes);
 Dims wrap_dims(Ints dims, int64_t rank);
 
+/// The dims, or none.
+inline Ints dims_or_none(const std::optional<Ints>& dims) { return dims ? *dims : Ints(); }
+inline Ints dims_or_none(const std::optional<Dims>& dims) { return dims ? Ints(*dims) : Ints(); }
+
 /// The tensor itself if it is undefined or contiguous, else a contiguous copy; below autograd.
 Tensor contiguous(const Tensor& tensor);
 std::vector<Tensor> contiguous(TensorList tensors);

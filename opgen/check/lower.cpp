@@ -88,6 +88,8 @@ class Lowerer {
     }
     if (type.list && type.base == Base::none && wanted.list) return std::pair{list_literal(value.cpp, wanted), 1};
     if (type.base == wanted.base && type.list == wanted.list && type.base != Base::tuple) {
+      // No dims stand for all of them wherever dims may be left out.
+      if (type.optional && !wanted.optional && type.is_list_of(Base::integer)) return std::pair{"launch::dims_or_none(" + value.cpp + ")", 2};
       if (type.optional && !wanted.optional && !type.is_tensor() && type.base != Base::generator) return std::nullopt;
       const bool literal = value.cpp.size() > 1 && value.cpp[0] == '{';
       return std::pair{literal ? list_literal(value.cpp, wanted) : value.cpp, type.optional != wanted.optional ? 1 : 0};
@@ -444,7 +446,9 @@ class Lowerer {
       return {infix, type_of(Base::boolean), strength};
     }
     if (!a.type.is(Base::boolean) || !b.type.is(Base::boolean)) throw mismatch("two bools");
-    return {infix, type_of(Base::boolean), strength};
+    // GCC wants parentheses around && inside ||.
+    const auto grouped = [&](const Lowered& value) { return expr->text == "||" && value.precedence == 2 ? "(" + value.cpp + ")" : wrap(value, strength); };
+    return {grouped(a) + " " + expr->text + " " + grouped(b), type_of(Base::boolean), strength};
   }
 
   Lowered conditional(const ExprPtr& expr, const ExprPtr& condition, const ExprPtr& yes, const ExprPtr& no) {

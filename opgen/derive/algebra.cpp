@@ -36,7 +36,14 @@ ExprPtr add(const ExprPtr& a, const ExprPtr& b) {
   if (is_number(b, 0)) return a;
   if (is_neg(b)) return sub(a, b->args[0]);
   if (is_neg(a)) return sub(b, a->args[0]);
-  if (equal(a, b)) return mul(number(2), a);
+  // Like terms: 2 x + x.
+  const auto split = [](const ExprPtr& term) {
+    const bool scaled = is_binary(term, "*") && is_number(term->args[0]);
+    return std::pair(scaled ? value_of(term->args[0]) : 1.0, scaled ? term->args[1] : term);
+  };
+  const auto [a_factor, a_rest] = split(a);
+  const auto [b_factor, b_rest] = split(b);
+  if (equal(a_rest, b_rest)) return mul(number(a_factor + b_factor), a_rest);
   return binary("+", a, b);
 }
 

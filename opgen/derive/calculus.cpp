@@ -64,6 +64,10 @@ void check_pointwise(const ExprPtr& expr, const std::vector<std::string>& names,
     case Kind::unary: want(expr->args[0], expr->text == "!"); return;
     case Kind::binary:
       if (expr->text == "%") throw Problem(expr->at, "'%' does not exist in pointwise expressions");
+      if (expr->text == "==" || expr->text == "!=") {  // two conditions may be compared
+        want(expr->args[1], is_boolean(expr->args[0], library));
+        return;
+      }
       for (const ExprPtr& operand : expr->args) want(operand, kLogic.count(expr->text) > 0);
       return;
     case Kind::conditional:

@@ -58,7 +58,7 @@ std::string public_header(const Stem& stem, const Library& library) {
     text += "\n";
     if (has_raw(*entry)) {
       raw += raw_signature(*entry, false, true) + ";\n";
-      if (entry->body == Entry::Body::pointwise || entry->inplace || entry->out) raw += raw_signature(*entry, true, false) + ";\n";
+      if (entry->inplace || entry->out) raw += raw_signature(*entry, true, false) + ";\n";
     }
     if (entry->body == Entry::Body::native) native += native_signature(*entry, true) + ";\n";
   }
@@ -112,7 +112,7 @@ std::string source_file(const Stem& stem, const std::vector<EmittedOp>& ops, con
       body += "}  // namespace\n\n";
     }
     if (!op.source.raw.empty()) body += "namespace raw {\n" + op.source.raw + "}  // namespace raw\n\n";
-    if (!op.source.functions.empty()) body += op.source.functions + "\n";
+    if (!op.source.functions.empty()) body += op.source.functions;
   }
   if (body.find("native::copy_") != std::string::npos) headers.insert(kGenerated + "shape.h");
   std::string text = file_head(stem.name, library) + fmt::format("#include \"{}{}.h\"\n\n", kGenerated, stem.name);

@@ -14,7 +14,12 @@ namespace opgen {
 namespace {
 
 std::string with_prefix(const std::string& head, const std::string& body, const std::string& op) {
-  return head + " try {\n" + indent(body, 2) + fmt::format("}} catch (Error& error) {{\n  error.add_prefix({});\n  throw;\n}}\n", quoted(op));
+  return head + " try {\n" + indent(body, 2) + fmt::format("}} catch (Error& error) {{\n  error.add_prefix({});\n  throw;\n}}\n\n", quoted(op));
+}
+
+std::string one_line_or_block(const std::string& head, const std::string& statement) {
+  const std::string line = head + " { " + statement + " }\n";
+  return line.size() <= 121 ? line : head + " {\n  " + statement + "\n}\n";
 }
 
 /// Statements that put a formula's result somewhere, on one line or, if that is too long, as a block.
@@ -68,8 +73,9 @@ class OpEmitter {
     std::vector<std::string> tensors, numbers;
     for (const Argument& argument : entry_.schema.arguments) (argument.type.is_tensor() ? tensors : numbers).push_back(argument.name);
     const std::string operands = "{" + join(tensors) + "}" + (numbers.empty() ? "" : ", {" + join(numbers) + "}");
-    source_.raw = fmt::format("{} {{ return launch::pointwise({}, {}); }}\n", raw_signature(entry_, false, false), row, operands);
-    source_.raw += fmt::format("{} {{ launch::pointwise_out({}, out, {}); }}\n", raw_signature(entry_, true, false), row, operands);
+    source_.raw = one_line_or_block(raw_signature(entry_, false, false), fmt::format("return launch::pointwise({}, {});", row, operands));
+    if (entry_.inplace || entry_.out)
+      source_.raw += one_line_or_block(raw_signature(entry_, true, false), fmt::format("launch::pointwise_out({}, out, {});", row, operands));
   }
 
   bool boolean_result() const { return is_boolean(entry_.pointwise, library_); }
@@ -127,7 +133,7 @@ class OpEmitter {
     body += results.size() == 1 ? "return " + results[0] + ";\n" : "return {" + join(results) + "};\n";
     source_.raw = raw_signature(entry_, false, false) + " {\n" + indent(body, 2) + "}\n";
     if (entry_.out || entry_.inplace)
-      source_.raw += raw_signature(entry_, true, false) + " { native::copy_(out, " + entry_.name() + "(" + join(argument_names(entry_)) + ")); }\n";
+      source_.raw += one_line_or_block(raw_signature(entry_, true, false), "native::copy_(out, " + entry_.name() + "(" + join(argument_names(entry_)) + "));");
     source_.calls.insert(scope.calls.begin(), scope.calls.end());
   }
 
@@ -181,7 +187,7 @@ class OpEmitter {
     if (argument.type.is_tensor()) return strided ? "dispatch::view(" + cpp + ")" : "dispatch::view(launch::contiguous(" + cpp + "))";
     if (argument.type.is_list_of(Base::tensor)) return strided ? "dispatch::views(" + cpp + ")" : "dispatch::views(launch::contiguous(" + cpp + "))";
     if (argument.type.is(Base::scalar)) return argument.type.optional ? fmt::format("launch::to_double({})", cpp) : cpp + ".to_double()";
-    if (argument.type.is(Base::ragged)) return cpp + "->view()";
+    if (argument.type.is(Base::ragged)) return "dispatch::view(" + cpp + ")";
     if (argument.type.is(Base::generator)) return fmt::format("launch::reserve({}, {})", cpp, entry_.result_name(0));
     return cpp;
   }
@@ -389,10 +395,10 @@ class OpEmitter {
         const std::string value = lower_to(term.formula, tensor_type(true), scope, "the tangent");
         const bool first = sum.empty();
         if (one) sum = set(result, value);
-        else sum += fmt::format("if ({}) tangent = {};\n", scope.wants.at(term.input), first ? value : "launch::plus(tangent, " + value + ")");
+        else sum += fmt::format("if ({}) result_tangent = {};\n", scope.wants.at(term.input), first ? value : "launch::plus(result_tangent, " + value + ")");
       }
       body = primal_declarations(scope.uses, false, self_source, inplace);
-      body += one ? sum : "Tensor tangent;\n" + sum + set(result, fmt::format("launch::broadcast_tangent(tangent, {})", inplace ? "self" : result));
+      body += one ? sum : "Tensor result_tangent;\n" + sum + set(result, fmt::format("launch::broadcast_tangent(result_tangent, {})", inplace ? "self" : result));
     } else {
       std::string statements;
       for (const Rule& rule : entry_.forward) {
@@ -566,7 +572,7 @@ std::string variant_name(const Entry& entry, Variant variant) {
 std::string signature(const Entry& entry, Variant variant, bool with_defaults) {
   std::vector<std::string> parts = parameters(entry, with_defaults);
   std::string result = return_type(entry);
-  if (variant != Variant::functional) result = "const Tensor&";
+  if (variant != Variant::functional && !entry.schema.results.empty()) result = "const Tensor&";
   if (variant == Variant::out) parts.insert(parts.begin(), "const Tensor& out");
   return wrapped(result + " " + variant_name(entry, variant), parts, "");
 }

@@ -59,6 +59,11 @@ Scope reverse_scope(const Entry& entry, const Library& library) {
     return scope;
   }
   scope.names["grad"] = {tensor_type(), "grads[0]", {{"defined", "grads.defined(0)"}}, ""};
+  if (entry.schema.results.size() > 1) {
+    Type list = tensor_type();
+    list.list = true;
+    scope.names["grads"] = {list, "grads", {}, ""};
+  }
   const std::vector<std::string> named = gradient_names(entry);
   for (size_t i = 0; i < named.size(); ++i) {
     const std::string text = fmt::format("grads[{}]", i), defined = fmt::format("grads.defined({})", i);
@@ -77,7 +82,9 @@ Scope forward_scope(const Entry& entry, const Library& library) {
       continue;
     }
     const std::string why = fmt::format("a forward formula reads '{0}_p' (the primal) or '{0}_t' (the tangent), not '{0}'", argument.name);
-    Binding whole{argument.type, argument.name, {}, why};
+    const Rule* rule = entry.reverse_rule(argument.name);
+    const bool constant = rule && rule->kind == Rule::Kind::non_differentiable;  // has no tangent: its bare name is clear
+    Binding whole{argument.type, argument.name, {}, constant ? "" : why};
     scope.names[argument.name] = whole;
     scope.names[argument.name + "_p"] = {argument.type, argument.name + "_p", {}, ""};
     scope.names[argument.name + "_t"] = {argument.type, argument.name + "_t", {}, ""};

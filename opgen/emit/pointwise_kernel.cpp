@@ -44,7 +44,7 @@ class VectorWriter {
     const auto known = names_.find(key);
     if (known != names_.end()) return known->second;
     const std::string value = operation(node);
-    if (shared_[key] < 2) return value;
+    if (shared_[key] < 2 && value.size() <= 64) return value;
     const std::string name = fmt::format("t{}", names_.size());
     statements_ += fmt::format("const auto {} = {};\n", name, value);
     names_[key] = name;
@@ -66,7 +66,9 @@ class VectorWriter {
     if (node->is(Kind::unary)) return (node->text == "-" ? "Neg" : "Not") + list;
     if (node->is(Kind::binary)) {
       static const std::map<std::string, std::string> kNames = {{"+", "Add"}, {"-", "Sub"}, {"*", "Mul"}, {"/", "Div"}, {"==", "Eq"}, {"!=", "Ne"},
-                                                                {"<", "Lt"},  {"<=", "Le"}, {">", "Gt"},  {">=", "Ge"}, {"&&", "And"}, {"||", "Or"}};
+                                                                {"<", "Lt"},  {"<=", "less_equal"}, {">", "Gt"},  {">=", "greater_equal"}, {"&&", "And"}, {"||", "Or"}};
+      if (is_boolean(node->args[0], library_) && node->text == "!=") return "Xor" + list;
+      if (is_boolean(node->args[0], library_) && node->text == "==") return "Not(Xor" + list + ")";
       return kNames.at(node->text) + list;
     }
     if (node->text == "where") return "IfThenElse" + list;
@@ -114,7 +116,8 @@ PointwiseKernel emit_pointwise_kernel(const Entry& entry, const Library& library
   PointwiseKernel kernel;
   const std::string body = VectorWriter(expression, library).body();
   const bool names_tag = body.find("(d)") != std::string::npos || body.find("(d,") != std::string::npos;
-  kernel.per_target = fmt::format("// {}: {}\n", entry.at.to_string(), to_string(entry.pointwise));
+  const std::string formula = to_string(entry.pointwise);
+  kernel.per_target = fmt::format("// {}:{}{}\n", entry.at.file, entry.at.line, formula.size() <= 80 ? ": " + formula : "");
   kernel.per_target += fmt::format("struct {} {{\n  template <class D, class V = hn::Vec<D>>\n", pascal_case(function));
   parameters.insert(parameters.begin(), names_tag ? "D d" : "D");
   kernel.per_target += indent(wrapped("HWY_INLINE V operator()", parameters, " const {") + "\n" + indent(body, 2) + "}\n", 2) + "};\n";

@@ -25,7 +25,8 @@ std::vector<const Argument*> Entry::tensors() const {
 }
 
 std::string Entry::result_name(size_t index) const {
-  if (!schema.results[index].name.empty()) return schema.results[index].name;
+  const std::string& name = schema.results[index].name;
+  if (!name.empty() && !schema.find(name)) return name;
   return schema.results.size() == 1 ? "result" : "result" + std::to_string(index);
 }
 

@@ -99,7 +99,7 @@ struct Entry {
   bool is_view() const;         // a result aliases an argument that is not written
   bool writes_argument() const; // Tensor(a!) self
   std::vector<const Argument*> tensors() const;  // Tensor, Tensor? and Tensor[] arguments
-  /// The name under which formulas know result `index`.
+  /// The name under which formulas know result `index`: its own unless an argument has it; resultN serves too.
   std::string result_name(size_t index) const;
   const Rule* reverse_rule(const std::string& input) const;
 };

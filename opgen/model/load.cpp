@@ -187,12 +187,29 @@ class EntryLoader {
   Rule rule(const YAML::Node& key, const YAML::Node& value) const {
     Rule rule;
     rule.keys = split_keys(key.Scalar());
+    for (std::string& name : rule.keys) name = canonical(name);
     rule.at = file_.at(key);
     if (value.IsScalar() && value.Scalar() == "non_differentiable") rule.kind = Rule::Kind::non_differentiable;
     else if (value.IsScalar() && value.Scalar() == "auto_linear") rule.kind = Rule::Kind::auto_linear;
     else if (value.IsScalar() && value.Scalar() == "auto_element_wise") rule.kind = Rule::Kind::auto_element_wise;
     else rule.formula = formula(value, "derivative");
+    const auto rename = [this](const ExprPtr& expr) {
+      return rewrite(expr, [this](const ExprPtr& node) -> ExprPtr {
+        if (!node->is(Expr::Kind::name) || canonical(node->text) == node->text) return nullptr;
+        return make_expr(Expr::Kind::name, canonical(node->text), {}, node->at);
+      });
+    };
+    for (auto& [name, let] : rule.formula.lets) let = rename(let);
+    if (rule.formula.body) rule.formula.body = rename(rule.formula.body);
     return rule;
+  }
+
+  /// result1 -> the name of that result, if it has one.
+  std::string canonical(const std::string& name) const {
+    for (size_t i = 0; i < entry_->schema.results.size(); ++i) {
+      if (name == "result" + std::to_string(i)) return entry_->result_name(i);
+    }
+    return name;
   }
 
   void derivative() {

@@ -33,6 +33,20 @@ HWY_INLINE V damped(V a, V b) {
   return hn::IfThenElse(hn::Eq(a, hn::Zero(d)), hn::Zero(d), hn::Mul(a, b));
 }
 
+/// a <= b and a >= b, which Highway has for floating lanes only.
+template <class V>
+HWY_INLINE hn::Mask<hn::DFromV<V>> less_equal(V a, V b) {
+  if constexpr (hwy::IsFloat<hn::TFromV<V>>()) {
+    return hn::Le(a, b);
+  } else {
+    return hn::Not(hn::Lt(b, a));
+  }
+}
+template <class V>
+HWY_INLINE hn::Mask<hn::DFromV<V>> greater_equal(V a, V b) {
+  return less_equal(b, a);
+}
+
 template <class F, typename T, size_t... I>
 void block_loop(int64_t n, const T* const* inputs, const uint8_t* is_scalar, T* output, std::index_sequence<I...>) {
   constexpr size_t kInputs = sizeof...(I);
