@@ -19,8 +19,9 @@ build:
 
 demo: build
 	@tools/install_packages demo
-	build/release/deckle train --text $(FORTUNES) --minutes $(MINUTES) --run runs/fortunes
-	build/release/deckle sample --run runs/fortunes
+	run=runs/demo-$$(date +%Y%m%d-%H%M%S) && \
+	build/release/deckle train --text $(FORTUNES) --minutes $(MINUTES) --run $$run && \
+	build/release/deckle sample $$run --length 2000 --words
 
 test:
 	@tools/install_packages build test
@@ -29,7 +30,9 @@ test:
 	ctest --preset dev
 
 bench: build
-	@tools/install_packages bench
+	@tools/install_packages bench demo
+	cmake -DDECKLE_BUILD_BENCHMARKS=ON build/release
+	cmake --build --preset release
 	benchmarks/run
 
 sanitize:
