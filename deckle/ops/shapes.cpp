@@ -4,21 +4,37 @@
 
 namespace deckle::shapes {
 
-Dims reduced_shape(Ints sizes, Ints dims, bool keepdim) {
+Dims reduced_shape(Ints sizes, std::optional<Ints> dim, bool keepdim) {
+  const Ints dims = dim.value_or(Ints());
   std::vector<bool> reduced(sizes.size(), dims.empty());
-  for (const int64_t dim : dims) {
-    const auto at = static_cast<size_t>(wrap_dim(dim, sizes));
+  for (const int64_t one : dims) {
+    const auto at = static_cast<size_t>(wrap_dim(one, sizes));
     if (sizes.empty()) continue;
-    check(!reduced[at], "dim {} appears twice in {}", dim, to_string(dims));
+    check(!reduced[at], "dim {} appears twice in {}", one, to_string(dims));
     reduced[at] = true;
   }
   Dims result;
-  for (size_t dim = 0; dim < sizes.size(); ++dim) {
-    if (!reduced[dim]) result.push_back(sizes[dim]);
-    if (reduced[dim] && keepdim) result.push_back(1);
+  for (size_t at = 0; at < sizes.size(); ++at) {
+    if (!reduced[at]) result.push_back(sizes[at]);
+    if (reduced[at] && keepdim) result.push_back(1);
   }
   return result;
 }
+
+int64_t reduced_numel(Ints sizes, std::optional<Ints> dim) { return numel_of(reduced_shape(sizes, dim, false)); }
+
+int64_t reduced_count(Ints sizes, std::optional<Ints> dim) {
+  const Dims kept = reduced_shape(sizes, dim, true);
+  int64_t count = 1;
+  for (size_t at = 0; at < sizes.size(); ++at) {
+    if (kept[at] == 1) count *= sizes[at];  // a dim of size 1 that stays counts 1 as well
+  }
+  return count;
+}
+
+Dims without_dim(Ints sizes, int64_t dim, bool keepdim) { return reduced_shape(sizes, Ints(&dim, 1), keepdim); }
+
+DType sum_dtype(DType dtype) { return is_integral(dtype) ? DType::int64 : dtype; }
 
 Dims broadcast_shape(Ints a, Ints b) { return broadcast_shapes(a, b); }
 

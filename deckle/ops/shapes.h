@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "deckle/core/dims.h"
 #include "deckle/core/ragged_shape.h"
 #include "deckle/core/tensor.h"
@@ -7,8 +9,18 @@
 /// Rules on sizes and dtypes that op entries call (declared in ops/functions.yaml, `helpers:`).
 namespace deckle::shapes {
 
-/// `sizes` without `dims` (with them as 1 if keepdim). No dims: all of them.
-Dims reduced_shape(Ints sizes, Ints dims, bool keepdim);
+/// `sizes` without the dims of `dim` (with them as 1 if keepdim). None given, or an empty list: without all of them.
+Dims reduced_shape(Ints sizes, std::optional<Ints> dim, bool keepdim);
+
+/// How many elements go into one of such a reduction, and how many come out of it.
+int64_t reduced_count(Ints sizes, std::optional<Ints> dim);
+int64_t reduced_numel(Ints sizes, std::optional<Ints> dim);
+
+/// `sizes` without one dim, or with size 1 there.
+Dims without_dim(Ints sizes, int64_t dim, bool keepdim);
+
+/// Of a sum: int64 for integers and bool, the same otherwise.
+DType sum_dtype(DType dtype);
 
 /// NumPy's broadcasting rules.
 Dims broadcast_shape(Ints a, Ints b);
