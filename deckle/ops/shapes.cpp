@@ -32,7 +32,9 @@ int64_t reduced_count(Ints sizes, std::optional<Ints> dim) {
   return count;
 }
 
-Dims without_dim(Ints sizes, int64_t dim, bool keepdim) { return reduced_shape(sizes, Ints(&dim, 1), keepdim); }
+Dims without_dim(Ints sizes, std::optional<int64_t> dim, bool keepdim) {
+  return reduced_shape(sizes, dim ? Ints(&*dim, 1) : Ints(), keepdim);
+}
 
 DType sum_dtype(DType dtype) { return is_integral(dtype) ? DType::int64 : dtype; }
 

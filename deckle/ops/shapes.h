@@ -16,8 +16,8 @@ Dims reduced_shape(Ints sizes, std::optional<Ints> dim, bool keepdim);
 int64_t reduced_count(Ints sizes, std::optional<Ints> dim);
 int64_t reduced_numel(Ints sizes, std::optional<Ints> dim);
 
-/// `sizes` without one dim, or with size 1 there.
-Dims without_dim(Ints sizes, int64_t dim, bool keepdim);
+/// `sizes` without one dim (none given: without all), or with size 1 there.
+Dims without_dim(Ints sizes, std::optional<int64_t> dim, bool keepdim);
 
 /// Of a sum: int64 for integers and bool, the same otherwise.
 DType sum_dtype(DType dtype);
