@@ -8,7 +8,8 @@ endif()
 if(NOT DECKLE_OPGEN)
   set(DECKLE_OPGEN $<TARGET_FILE:opgen>)
 endif()
-set(DECKLE_OPS_DIR ${CMAKE_CURRENT_LIST_DIR}/../ops CACHE INTERNAL "")
+get_filename_component(ops_dir ${CMAKE_CURRENT_LIST_DIR}/../ops ABSOLUTE)
+set(DECKLE_OPS_DIR ${ops_dir} CACHE INTERNAL "")
 
 # How many files the ops of an entry file are spread over: about fifteen ops each.
 function(deckle_opgen_shards entry_file variable)
