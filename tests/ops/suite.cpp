@@ -1,0 +1,276 @@
+#include "tests/ops/suite.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "deckle/core/tensor_impl.h"
+#include "deckle/functional/gradcheck.h"
+#include "deckle/functional/transforms.h"
+#include "deckle/ops/generated/shape.h"
+#include "tests/support/random.h"
+
+namespace deckle::suite {
+namespace {
+
+using Tensors = std::vector<Tensor>;
+
+Tensor filled(Ints sizes, DType dtype, const std::function<double(size_t)>& value) {
+  const Tensor result = empty(sizes, dtype, {});
+  visit(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T* data = static_cast<T*>(result.raw_data());
+    for (int64_t i = 0; i < result.numel(); ++i) data[i] = static_cast<T>(value(static_cast<size_t>(i)));
+  });
+  return result;
+}
+
+Tensor converted(const Tensor& tensor, DType dtype) {
+  const std::vector<double> values = tensor.to_vector();
+  return filled(tensor.sizes(), dtype, [&](size_t i) { return values[i]; });
+}
+
+Tensor copy_of(const Tensor& tensor) { return converted(tensor, tensor.dtype()); }
+
+/// The same values with dims in column-major order and a gap after every element.
+Tensor strided(const Tensor& tensor) {
+  if (tensor.numel() == 0) return tensor;
+  const Tensor memory = filled({2 * tensor.numel() + 1}, tensor.dtype(), [](size_t) { return 77; });
+  Dims strides;
+  int64_t stride = 2;
+  for (const int64_t size : tensor.sizes()) {
+    strides.push_back(stride);
+    stride *= size;
+  }
+  const Tensor result = alias(memory, tensor.sizes(), strides, 1);
+  native::copy_(result, tensor);
+  return result;
+}
+
+/// |got - expected| <= tolerance (1 + max |expected|), element by element.
+void expect_near(const Tensor& got, const Tensor& expected, double tolerance, const std::string& what) {
+  ASSERT_TRUE(got.defined() && expected.defined()) << what;
+  ASSERT_EQ(to_string(got.sizes()), to_string(expected.sizes())) << what;
+  const std::vector<double> a = got.to_vector(), b = expected.to_vector();
+  double scale = 1;
+  for (const double value : b) {
+    if (std::isfinite(value)) scale = std::max(scale, std::abs(value));
+  }
+  const double bound = is_floating(expected.dtype()) ? tolerance * scale : 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if ((std::isnan(a[i]) && std::isnan(b[i])) || a[i] == b[i]) continue;
+    ASSERT_LE(std::abs(a[i] - b[i]), bound) << what << ": element " << i << " is " << a[i] << ", expected " << b[i];
+  }
+}
+
+void expect_near(const Tensors& got, const Tensors& expected, double tolerance, const std::string& what) {
+  ASSERT_EQ(got.size(), expected.size()) << what;
+  for (size_t i = 0; i < got.size(); ++i) expect_near(got[i], expected[i], tolerance, what);
+}
+
+Tensors mapped(const Tensors& tensors, const std::function<Tensor(const Tensor&)>& f) {
+  Tensors result;
+  for (const Tensor& tensor : tensors) result.push_back(tensor.defined() ? f(tensor) : tensor);
+  return result;
+}
+
+/// The call; an op that writes its first argument gets a copy of it.
+Tensors call(const Case& op, const Tensors& tensors) {
+  if (!op.writes) return op.call(tensors);
+  Tensors own = tensors;
+  own[0] = clone(own[0]);
+  return op.call(own);
+}
+
+void check_layouts(const Case& op, const Tensors& expected) {
+  expect_near(call(op, mapped(op.tensors, strided)), expected, 1e-12, "strided inputs");
+  if (op.writes && !op.tensors.empty()) {
+    Tensors own = mapped(op.tensors, strided);
+    expect_near(op.call(own), expected, 1e-12, "writing through strides");
+  }
+}
+
+void check_variants(const Case& op, const Tensors& expected) {
+  if (op.inplace) {
+    for (const bool through_strides : {false, true}) {
+      Tensors own = op.tensors;
+      own[0] = through_strides ? strided(own[0]) : copy_of(own[0]);
+      const uint64_t version = own[0].version();
+      op.inplace(own);
+      expect_near(own[0], converted(expected[0], own[0].dtype()), 1e-12, "in place");
+      EXPECT_GT(own[0].version(), version) << "an in-place write must count as one";
+    }
+  }
+  if (op.out) {
+    const Tensor out = filled(expected[0].sizes(), expected[0].dtype(), [](size_t) { return 77; });
+    op.out(op.tensors, out);
+    expect_near(out, expected[0], 1e-12, "out=");
+    const Tensor gaps = strided(filled(expected[0].sizes(), expected[0].dtype(), [](size_t) { return 77; }));
+    op.out(op.tensors, gaps);
+    expect_near(gaps, expected[0], 1e-12, "strided out=");
+  }
+}
+
+/// Inputs that bfloat16 and float16 both hold exactly, so that only the op's own rounding remains.
+double representable(double value) {
+  if (!std::isfinite(value) || value == 0) return value;
+  const double unit = std::ldexp(1.0, std::max(std::ilogb(value), -10) - 6);
+  return std::round(value / unit) * unit;
+}
+
+void check_dtypes(const Case& op) {
+  const Tensors exact = mapped(op.tensors, [](const Tensor& tensor) {
+    if (tensor.dtype() != DType::float64) return tensor;
+    const std::vector<double> values = tensor.to_vector();
+    return filled(tensor.sizes(), DType::float64, [&](size_t i) { return representable(values[i]); });
+  });
+  const Tensors expected = call(op, exact);
+  const std::pair<DType, double> dtypes[] = {{DType::float32, 2e-5}, {DType::bfloat16, 3e-2}, {DType::float16, 4e-3}};
+  for (const auto& [dtype, tolerance] : dtypes) {
+    const Tensors inputs = mapped(exact, [&, to = dtype](const Tensor& tensor) { return tensor.dtype() == DType::float64 ? converted(tensor, to) : tensor; });
+    const Tensors got = call(op, inputs);
+    ASSERT_EQ(got.size(), expected.size());
+    for (size_t i = 0; i < got.size(); ++i) expect_near(got[i], expected[i], tolerance, "in " + std::string(name(dtype)));
+  }
+}
+
+void check_integers(const Case& op) {
+  const auto whole = [](const Tensor& tensor, DType dtype) {
+    const std::vector<double> values = tensor.to_vector();
+    return filled(tensor.sizes(), dtype, [&](size_t i) { return std::round(2 * values[i]); });
+  };
+  const Tensors expected = call(op, mapped(op.tensors, [&](const Tensor& tensor) { return whole(tensor, DType::float64); }));
+  const Tensors got = call(op, mapped(op.tensors, [&](const Tensor& tensor) { return whole(tensor, DType::int64); }));
+  expect_near(got, expected, 2e-5, "of int64");
+  if (!op.integers) EXPECT_EQ(name(got[0].dtype()), name(DType::float32)) << "integers compute as float32";
+}
+
+/// The op as a function of the inputs that derivatives are taken for, with its floating results.
+struct Function {
+  const Case& op;
+  bool inplace = false;
+
+  Tensors inputs() const {
+    Tensors result;
+    for (size_t i = 0; i < op.tensors.size(); ++i) {
+      if (op.differentiable[i]) result.push_back(op.tensors[i]);
+    }
+    return result;
+  }
+  Tensors operator()(const Tensors& inputs) const {
+    Tensors tensors = op.tensors;
+    for (size_t i = 0, next = 0; i < tensors.size(); ++i) {
+      if (op.differentiable[i]) tensors[i] = inputs[next++];
+    }
+    Tensors results;
+    if (inplace) {
+      tensors[0] = clone(tensors[0]);
+      op.inplace(tensors);
+      results = {tensors[0]};
+    } else {
+      results = call(op, tensors);
+    }
+    std::erase_if(results, [](const Tensor& result) { return !is_floating(result.dtype()); });
+    return results;
+  }
+};
+
+template <typename Check>
+void expect_derivative(const std::string& what, Check&& derivative) {
+  try {
+    derivative();
+  } catch (const Error& error) {
+    ADD_FAILURE() << what << ": " << error.message();
+  }
+}
+
+void check_derivatives(const Case& op) {
+  for (const bool inplace : {false, true}) {
+    if (inplace && (!op.inplace || !op.differentiable[0])) continue;
+    const Function function{op, inplace};
+    const Tensors inputs = function.inputs();
+    const std::string where = inplace ? " in place" : "";
+    expect_derivative("reverse mode" + where, [&] { gradcheck(function, inputs); });
+    expect_derivative("forward mode" + where, [&] { forward_gradcheck(function, inputs); });
+    expect_derivative("reverse over reverse" + where, [&] { gradgradcheck(function, inputs); });
+    expect_derivative("forward over reverse" + where, [&] { forward_gradgradcheck(function, inputs); });
+  }
+}
+
+/// Where a function of one tensor, its slope or its curvature has become constant it stays so out to infinity.
+void check_limits(const Case& op) {
+  using Unary = std::function<Tensor(const Tensor&)>;
+  const Unary value = [&](const Tensor& x) { return op.call({x})[0]; };
+  const auto slope_of = [](const Unary& f) -> Unary {
+    return [f](const Tensor& x) {
+      const Tensor y = f(x);
+      return vjp([&](const Tensor& point) { return f(point); }, x, filled(y.sizes(), y.dtype(), [](size_t) { return 1; })).second;
+    };
+  };
+  const Unary slope = slope_of(value), curvature = slope_of(slope);
+  for (const DType dtype : {DType::float64, DType::float32}) {
+    for (const double sign : {-1.0, 1.0}) {
+      const double points[] = {100, 300, 900, 1e30, std::numeric_limits<double>::infinity()};
+      const Tensor x = filled({5}, dtype, [&](size_t i) { return sign * points[i]; });
+      const std::pair<const char*, const Unary*> orders[] = {{"the value", &value}, {"the slope", &slope}, {"the curvature", &curvature}};
+      for (const auto& [what, f] : orders) {
+        const std::vector<double> y = (*f)(x).to_vector();
+        const double constant = y[0];
+        if (!std::isfinite(constant) || std::abs(y[1] - constant) > 1e-9 || std::abs(y[2] - constant) > 1e-9) continue;
+        for (const size_t far : {3, 4}) {
+          EXPECT_NEAR(y[far], constant, 1e-6) << what << " at " << sign * points[far] << " in " << name(dtype) << ", constant from " << sign * points[0] << " on";
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Random::Random() {
+  const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+  const std::string name = std::string(test->test_suite_name()) + test->name();
+  engine_.seed(testing::seed() ^ std::hash<std::string>()(name));
+}
+
+Tensor Random::normal(Ints sizes) {
+  std::normal_distribution<double> distribution;
+  return filled(sizes, DType::float64, [&](size_t) { return distribution(engine_); });
+}
+
+Tensor Random::uniform(Ints sizes, double low, double high) {
+  std::uniform_real_distribution<double> distribution(low, high);
+  return filled(sizes, DType::float64, [&](size_t) { return distribution(engine_); });
+}
+
+Tensor Random::integers(Ints sizes, int64_t low, int64_t high, DType dtype) {
+  std::uniform_int_distribution<int64_t> distribution(low, high - 1);
+  return filled(sizes, dtype, [&](size_t) { return static_cast<double>(distribution(engine_)); });
+}
+
+Tensor Random::values(Ints sizes, const std::vector<double>& values, DType dtype) {
+  return filled(sizes, dtype, [&](size_t i) { return values[i]; });
+}
+
+void check(const Case& op, Random&) {
+  SCOPED_TRACE(op.name);
+  try {
+    const Tensors expected = call(op, op.tensors);
+    if (op.view) {
+      for (const Tensor& result : expected) EXPECT_EQ(result.storage(), op.tensors[0].storage()) << "a view shares its base's storage";
+    }
+    if (op.layouts) check_layouts(op, expected);
+    check_variants(op, expected);
+    if (op.dtypes && op.layouts) check_dtypes(op);
+    bool all_floating = !op.tensors.empty();
+    for (const Tensor& tensor : op.tensors) all_floating = all_floating && tensor.defined() && tensor.dtype() == DType::float64;
+    if (op.pointwise && all_floating) check_integers(op);
+    if (op.derivatives) check_derivatives(op);
+    if (op.pointwise && all_floating && op.derivatives && op.tensors.size() == 1) check_limits(op);
+  } catch (const Error& error) {
+    ADD_FAILURE() << error.message();
+  }
+}
+
+}  // namespace deckle::suite

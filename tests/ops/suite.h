@@ -1,0 +1,55 @@
+#pragma once
+
+#include <functional>
+#include <random>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "deckle/core/tensor.h"
+
+/// The one test suite of all ops. Generated files describe calls, sample by sample; check() holds each to what every op
+/// promises: layouts, variants, dtypes and derivatives agree.
+namespace deckle::suite {
+
+/// Fresh values in every run; the seed is printed (DECKLE_SEED repeats it).
+class Random {
+ public:
+  Random();
+  Tensor normal(Ints sizes);
+  Tensor uniform(Ints sizes, double low, double high);
+  /// low .. high - 1
+  Tensor integers(Ints sizes, int64_t low, int64_t high, DType dtype);
+  Tensor values(Ints sizes, const std::vector<double>& values, DType dtype);
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+/// One call of one op.
+struct Case {
+  std::string name;
+  std::vector<Tensor> tensors;      // all tensor arguments, lists flattened
+  std::vector<bool> differentiable;  // which of them derivatives are tested for
+  std::function<std::vector<Tensor>(const std::vector<Tensor>&)> call;
+  std::function<void(const std::vector<Tensor>&)> inplace;
+  std::function<void(const std::vector<Tensor>&, const Tensor& out)> out;
+  bool writes = false;       // the op itself writes its first argument
+  bool pointwise = false;
+  bool integers = false;     // a pointwise op with an integer form
+  bool view = false;
+  bool derivatives = true;
+  bool dtypes = true;        // the dtype of the results follows from that of the inputs
+  bool layouts = true;       // equal inputs give equal results
+};
+
+void check(const Case& op, Random& random);
+
+inline std::vector<Tensor> results(const Tensor& result) { return {result}; }
+inline std::vector<Tensor> results(const std::vector<Tensor>& result) { return result; }
+template <typename... T>
+std::vector<Tensor> results(const std::tuple<T...>& result) {
+  return std::apply([](const auto&... element) { return std::vector<Tensor>{element...}; }, result);
+}
+
+}  // namespace deckle::suite
