@@ -102,9 +102,9 @@ class Overloads {
     return result;
   }
 
-  std::string signature(bool defaults) const { return wrapped(result_type() + " " + entry_.name() + "(", parameter_list(defaults), ")"); }
+  std::string signature(bool defaults) const { return wrapped(result_type() + " " + entry_.name(), parameter_list(defaults), ""); }
   std::string inplace_signature(bool defaults) const {
-    return wrapped("const NestedTensor& " + entry_.name() + "_(", parameter_list(defaults), ")");
+    return wrapped("const NestedTensor& " + entry_.name() + "_", parameter_list(defaults), "");
   }
 
   std::string require_same() const {
@@ -153,7 +153,7 @@ class Overloads {
     return nullptr;
   }
 
-  std::string values_call() const { return wrapped(entry_.name() + "(", values_arguments(), ")"); }
+  std::string values_call() const { return wrapped(entry_.name(), values_arguments(), ""); }
 
   /// The segment op takes the values, then the raggedness, then what it shares with this op by name.
   std::string segment_call() const {
@@ -174,7 +174,7 @@ class Overloads {
         parts.push_back(is_nested(own) ? own.name + ".values()" : own.name);
       }
     }
-    return wrapped(entry_.nested.segment + "(", parts, ")");
+    return wrapped(entry_.nested.segment, parts, "");
   }
 
   std::string body() const {
@@ -203,7 +203,7 @@ class Overloads {
 
   std::string inplace_body() const {
     std::string text = require_same();
-    text += wrapped(entry_.name() + "_(", values_arguments(), ");\n");
+    text += wrapped(entry_.name() + "_", values_arguments(), ";\n");
     return text + "return " + first() + ";\n";
   }
 
