@@ -14,7 +14,7 @@ struct Variant {
 
 template <class Config>
 Variant variant(const char* name) {
-  return {name, forward_instance<Config>(AttentionElement::bf16)};
+  return {name, forward_instance<Config>(AttentionElement::bf16, ForwardUse::long_keys)};
 }
 
 constexpr Element kBf16 = Element::bf16;

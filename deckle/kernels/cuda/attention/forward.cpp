@@ -18,18 +18,25 @@ std::span<const ForwardInstance> forward_instances();
 namespace {
 
 using attention::ForwardInstance;
+using attention::ForwardUse;
 
-// Mean query length up to which the kernel for short sequences is the faster one.
+// Up to this mean query length the kernel for short sequences is the faster one, up to so many keys the one for medium lengths.
 constexpr int64_t kShortLength = 128;
+constexpr int64_t kMediumKeys = 2048;
 
+ForwardUse preferred_use(const AttentionSizes& sizes) {
+  if (sizes.ragged()) return sizes.query_rows <= kShortLength * sizes.batch ? ForwardUse::short_sequences : ForwardUse::long_keys;
+  return sizes.key_rows <= kMediumKeys ? ForwardUse::medium_keys : ForwardUse::long_keys;
+}
+
+// The preferred kernel, or the one for many keys, which every served head dim has.
 const ForwardInstance* find(const AttentionProblem& problem) {
   const AttentionSizes& sizes = problem.sizes;
-  const bool prefers_short = sizes.ragged() && sizes.query_rows <= kShortLength * sizes.batch;
   const ForwardInstance* found = nullptr;
   for (const ForwardInstance& instance : attention::forward_instances()) {
     if (instance.element != problem.element || instance.head_dim != sizes.head_dim || instance.value_dim != sizes.value_dim) continue;
-    if (instance.short_sequences == prefers_short) return &instance;
-    if (!instance.short_sequences) found = &instance;
+    if (instance.use == preferred_use(sizes)) return &instance;
+    if (instance.use == ForwardUse::long_keys) found = &instance;
   }
   return found;
 }
@@ -52,7 +59,7 @@ std::string attention_forward_why_not(const AttentionProblem& problem) {
   if (find(problem) == nullptr) {
     std::string served;
     for (const ForwardInstance& instance : attention::forward_instances()) {
-      if (instance.element != problem.element || instance.short_sequences) continue;
+      if (instance.element != problem.element || instance.use != ForwardUse::long_keys) continue;
       served += (served.empty() ? "" : ", ") + std::to_string(instance.head_dim) + "/" + std::to_string(instance.value_dim);
     }
     return "D = " + std::to_string(sizes.head_dim) + ", Dv = " + std::to_string(sizes.value_dim) + " (serves " + served + ")";

@@ -12,15 +12,22 @@ struct ForwardChoice;
 template <Element element>
 struct ForwardChoice<element, 64, 64> : ForwardConfig<element, 64, 64, 4, 96, 4, 2, false> {};
 template <Element element>
-struct ForwardChoice<element, 96, 96> : ForwardConfig<element, 96, 96, 3, 128, 2, 2, false> {};
+struct ForwardChoice<element, 96, 96> : ForwardConfig<element, 96, 96, 3, 112, 2, 2, true> {};
 template <Element element>
 struct ForwardChoice<element, 128, 128> : ForwardConfig<element, 128, 128, 3, 80, 2, 2, true> {};
 template <Element element>
-struct ForwardChoice<element, 192, 128> : ForwardConfig<element, 192, 128, 2, 128, 2, 1, true> {};
+struct ForwardChoice<element, 192, 128> : ForwardConfig<element, 192, 128, 2, 96, 2, 2, true> {};
 template <Element element>
-struct ForwardChoice<element, 192, 192> : ForwardConfig<element, 192, 192, 2, 112, 2, 1, true> {};
+struct ForwardChoice<element, 192, 192> : ForwardConfig<element, 192, 192, 2, 96, 2, 1, true> {};
 template <Element element>
 struct ForwardChoice<element, 256, 256> : ForwardConfig<element, 256, 256, 2, 64, 2, 1, true> {};
+
+/// Up to about 2,000 keys: wide key tiles waste least, and a tile has no part that overlaps nothing.
+template <Element element, int D, int Dv>
+struct ForwardMediumChoice;
+
+template <Element element>
+struct ForwardMediumChoice<element, 128, 128> : ForwardConfig<element, 128, 128, 3, 128, 2, 2, false> {};
 
 /// Short sequences (about 128 queries or fewer): blocks of one warpgroup, several per SM, hide the latency of many small items.
 template <Element element, int D, int Dv>

@@ -32,7 +32,7 @@ void launch_forward(const AttentionProblem& problem, cudaStream_t stream) {
   args.out = operand_map(problem.out, sizes, false, Config::Dv, 16);
   args.problem = device_problem(problem);
   args.work = make_work_list(problem, Side::queries, Config::rows, problem.workspace, stream);
-  args.head_group = heads_within_cache(sizes, int64_t{2} * (Config::D + Config::Dv));
+  args.head_group = heads_together(sizes, args.work.header == nullptr, int64_t{2} * (Config::D + Config::Dv));
   args.lse = problem.lse;
   const int blocks = static_cast<int>(std::min<int64_t>(int64_t{multiprocessors()} * Config::blocks, most_items));
   // Behind a work list, blocks start while it is being made and wait for it themselves.
@@ -51,8 +51,8 @@ void launch_forward(const AttentionProblem& problem, cudaStream_t stream) {
 }
 
 template <class Config>
-ForwardInstance forward_instance(AttentionElement element) {
-  return {element, Config::D, Config::Dv, Config::warpgroups == 1, launch_forward<Config>, forward_instance_workspace<Config>};
+ForwardInstance forward_instance(AttentionElement element, ForwardUse use) {
+  return {element, Config::D, Config::Dv, use, launch_forward<Config>, forward_instance_workspace<Config>};
 }
 
 }  // namespace deckle::kernels::cuda::attention

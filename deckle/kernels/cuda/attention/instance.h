@@ -9,11 +9,14 @@
 
 namespace deckle::kernels::cuda::attention {
 
+/// What a forward kernel is tuned for: many keys; up to about 2,000 keys; batches of short sequences.
+enum class ForwardUse : int32_t { long_keys, medium_keys, short_sequences };
+
 /// One compiled forward kernel.
 struct ForwardInstance {
   AttentionElement element;
   int32_t head_dim, value_dim;
-  bool short_sequences;
+  ForwardUse use;
   void (*launch)(const AttentionProblem&, cudaStream_t);
   int64_t (*workspace_bytes)(const AttentionProblem&);
 };

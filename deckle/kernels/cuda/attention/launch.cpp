@@ -3,7 +3,6 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <mutex>
 #include <set>
 #include <stdexcept>
@@ -46,11 +45,10 @@ void allow_shared_memory(const void* kernel, int bytes) {
 
 void check_launch(const char* what) { check(cudaGetLastError(), what); }
 
-int heads_within_cache(const AttentionSizes& sizes, int64_t row_bytes) {
+int heads_together(const AttentionSizes& sizes, bool equal_costs, int64_t row_bytes) {
+  if (equal_costs) return 1;
   const int64_t bytes = std::max<int64_t>(1, sizes.key_rows * row_bytes * sizes.kv_heads / sizes.heads);
-  const char* knob = std::getenv("DECKLE_CACHE_MB");
-  const int64_t budget = knob ? int64_t{std::atoi(knob)} << 20 : kCacheBudget;
-  return static_cast<int>(std::clamp<int64_t>(budget / bytes, 1, int64_t{sizes.batch} * sizes.heads));
+  return static_cast<int>(std::clamp<int64_t>(kCacheBudget / bytes, 1, int64_t{sizes.batch} * sizes.heads));
 }
 
 }  // namespace deckle::kernels::cuda::attention

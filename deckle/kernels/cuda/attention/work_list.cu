@@ -1,4 +1,4 @@
-// One block writes the list: tile counts by cost, prefix sums over costs, then the items. Two passes over the offsets; about 5 us.
+// One block writes a list: tile counts by cost, prefix sums over costs, then the items. Two passes over the offsets; about 5 us.
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
@@ -26,7 +26,7 @@ constexpr int kOwnTiles = 4;
 // Calls visit(sequence, tile, cost bucket) for every tile, each by one lane. A lane does the first tiles of its sequence; those of longer
 // sequences are shared by the warp, so that neither many short nor one long sequence takes long.
 template <class Visit>
-__device__ void for_each_tile(const DeviceProblem& problem, Side side, int height, Visit visit) {
+__device__ void for_each_tile(const DeviceProblem& problem, Side side, int height, int skip_rows, Visit visit) {
   const int lane = threadIdx.x % 32;
   const auto cost = [&](int tile, int queries, int keys) {
     const int rows = side == Side::queries ? queries : keys;
@@ -39,7 +39,8 @@ __device__ void for_each_tile(const DeviceProblem& problem, Side side, int heigh
     const int mine = first + lane;
     const int queries = mine < problem.batch ? problem.queries[mine].length : 0;
     const int keys = mine < problem.batch ? problem.keys[mine].length : 0;
-    const int tiles = ((side == Side::queries ? queries : keys) + height - 1) / height;
+    const bool skip = queries <= skip_rows && keys <= skip_rows;
+    const int tiles = skip ? 0 : ((side == Side::queries ? queries : keys) + height - 1) / height;
     for (int tile = 0; tile < min(tiles, kOwnTiles); ++tile) visit(mine, tile, bucket_of(max(0, cost(tile, queries, keys))));
     for (unsigned longer = __ballot_sync(~0u, tiles > kOwnTiles); longer != 0; longer &= longer - 1) {
       const int j = __ffs(longer) - 1;
@@ -60,13 +61,25 @@ __device__ int take(int* counters, int bucket) {
   return __shfl_sync(peers, base, leader) + rank;
 }
 
-__global__ void __launch_bounds__(kThreads, 1) list_tiles(DeviceProblem problem, Side side, int height, WorkListHeader* header, WorkItem* items) {
+// One block a list.
+struct Lists {
+  Side side[2];
+  int height[2];
+  WorkListHeader* header[2];
+  WorkItem* items[2];
+};
+
+__global__ void __launch_bounds__(kThreads, 1) list_tiles(DeviceProblem problem, const __grid_constant__ Lists lists, int skip_rows) {
+  const Side side = lists.side[blockIdx.x];
+  const int height = lists.height[blockIdx.x];
+  WorkListHeader* header = lists.header[blockIdx.x];
+  WorkItem* items = lists.items[blockIdx.x];
   __shared__ int counts[kBuckets];
   __shared__ int begins[kBuckets];
   arch::launch_dependents();
   if (threadIdx.x < kBuckets) counts[threadIdx.x] = 0;
   __syncthreads();
-  for_each_tile(problem, side, height, [&](int, int, int bucket) { take(counts, bucket); });
+  for_each_tile(problem, side, height, skip_rows, [&](int, int, int bucket) { take(counts, bucket); });
   __syncthreads();
   if (threadIdx.x < kBuckets) {  // tiles of costlier buckets come first
     int before = 0;
@@ -79,7 +92,7 @@ __global__ void __launch_bounds__(kThreads, 1) list_tiles(DeviceProblem problem,
   }
   __syncthreads();
   // The order within a bucket varies from run to run; no result depends on it.
-  for_each_tile(problem, side, height, [&](int sequence, int tile, int bucket) { items[take(begins, bucket)] = {sequence, tile}; });
+  for_each_tile(problem, side, height, skip_rows, [&](int sequence, int tile, int bucket) { items[take(begins, bucket)] = {sequence, tile}; });
 }
 
 }  // namespace
@@ -123,6 +136,18 @@ int64_t work_list_bytes(const AttentionSizes& sizes, Side side, int height) {
   return (int64_t{sizeof(WorkListHeader)} + items + 255) / 256 * 256;
 }
 
+void make_work_lists(const AttentionProblem& problem, const WorkListRequest (&requests)[2], int skip_rows, cudaStream_t stream) {
+  Lists lists{};
+  for (int i = 0; i < 2; ++i) {
+    auto* header = static_cast<WorkListHeader*>(requests[i].memory);
+    lists.side[i] = requests[i].side;
+    lists.height[i] = requests[i].height;
+    lists.header[i] = header;
+    lists.items[i] = reinterpret_cast<WorkItem*>(header + 1);
+  }
+  list_tiles<<<2, kThreads, 0, stream>>>(device_problem(problem), lists, skip_rows);
+}
+
 WorkList make_work_list(const AttentionProblem& problem, Side side, int height, void* memory, cudaStream_t stream) {
   auto* header = static_cast<WorkListHeader*>(memory);
   if (!problem.sizes.ragged()) {
@@ -136,7 +161,7 @@ WorkList make_work_list(const AttentionProblem& problem, Side side, int height, 
     return {header, nullptr, static_cast<int32_t>((rows + height - 1) / height)};
   }
   auto* items = reinterpret_cast<WorkItem*>(header + 1);
-  list_tiles<<<1, kThreads, 0, stream>>>(device_problem(problem), side, height, header, items);
+  list_tiles<<<1, kThreads, 0, stream>>>(device_problem(problem), Lists{{side}, {height}, {header}, {items}}, -1);
   return {header, items, 0};
 }
 
