@@ -22,4 +22,20 @@ void attention_forward(const CpuContext&, const AttentionProblem& problem, const
 void attention_backward(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands,
                         const AttentionResults& result, const AttentionResults& cotangent, const AttentionOperands& gradient);
 
+/// result_tangent = jvp of (out, lse) along `tangent`, whose null parts count as zero; `result` is written as well, where it is given.
+void attention_jvp(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands, const AttentionOperands& tangent,
+                   const AttentionResults& result, const AttentionResults& result_tangent);
+
+/// The tangent of attention_backward: how the gradients along `cotangent` move when the operands move along `tangent` and the
+/// cotangent along `cotangent_tangent` (null: does not move). Four modes in one:
+///   double backward        tangent = cotangents of the gradients; gradient_tangent and result_tangent are the gradients to the
+///                          operands and to the cotangent. Total derivatives: nothing flows to the saved result.
+///   forward over reverse   gradient_tangent is the tangent of the gradients.
+///   reverse over forward   cotangent = that of result_tangent, cotangent_tangent = that of result; gradient_tangent goes to the
+///                          operands, gradient to the tangent.
+/// `result` is what the forward wrote. `gradient` (the backward itself) and `result_tangent` (the jvp) are written where given.
+void attention_second(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands, const AttentionOperands& tangent,
+                      const AttentionResults& result, const AttentionResults& cotangent, const AttentionResults& cotangent_tangent,
+                      const AttentionOperands& gradient_tangent, const AttentionOperands& gradient, const AttentionResults& result_tangent);
+
 }  // namespace deckle::kernels::cpu

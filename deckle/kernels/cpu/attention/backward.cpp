@@ -30,14 +30,12 @@
 #include "deckle/kernels/cpu/attention/matmul-inl.h"
 #include "deckle/kernels/cpu/attention/pack-inl.h"
 #include "deckle/kernels/cpu/attention/row_statistics-inl.h"
+#include "deckle/kernels/cpu/attention/row_tile-inl.h"
 #include "deckle/kernels/cpu/attention/scores-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu {
 namespace HWY_NAMESPACE {
-
-template <typename T>
-inline constexpr int64_t kBackwardRows = 2 * kBlock<T>;
 
 /// scores become P, products (dP) become dZ.
 template <typename T>
@@ -70,28 +68,16 @@ HWY_NOINLINE void uncap(T* HWY_RESTRICT gradients, const T* HWY_RESTRICT tanh_ti
 }
 
 template <typename T>
-void zero_tile(T* tile, int64_t stride, int64_t keys, int64_t lanes) {
-  for (int64_t j = 0; j < keys; ++j) std::fill_n(tile + j * stride, lanes, T(0));
-}
-
-/// One row tile, loaded: both orders of q and dout, and the statistics of its rows.
-template <typename T>
-struct RowTile {
-  int64_t first, count, blocks;
-  T *q, *q_t, *dout, *dout_t, *lse, *delta;
-  LaneRange<T> range[kBackwardRows<T> / kBlock<T>];
-  KeyRange outer;
-};
-
-template <typename T>
 void backward_task(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& cotangent,
                    const RowStatistics<T>& statistics, const AttentionOperands& gradient, const QueryGradient<T>& dq_target,
                    FeatureGradients<T>& feature_gradients, const KeyTask& task) {
-  constexpr int64_t kW = kBlock<T>, kRows = kBackwardRows<T>, kBlocks = kRows / kW;
+  constexpr int64_t kW = kBlock<T>, kRows = kTileRows<T>;
   const int64_t D = problem.head_dim, Dv = problem.value_dim, group = problem.group();
   const Sequence sequence(problem, task.sequence);
   const int64_t k_stride = tile_stride<T>(D), v_stride = tile_stride<T>(Dv);
   const bool want_dq = gradient.q.data != nullptr, want_dk = gradient.k.data != nullptr, want_dv = gradient.v.data != nullptr;
+  const bool want_dz = want_dq || want_dk || feature_gradients.any();
+  const T scale = static_cast<T>(problem.scale), dropout_factor = static_cast<T>(Dropout::factor(problem.dropout));
 
   Scratch scratch;
   T* k = scratch.take<T>(kKeyBlock * k_stride);
@@ -99,94 +85,73 @@ void backward_task(const AttentionProblem& problem, const AttentionOperands& x, 
   T* dk = scratch.take<T>(kKeyBlock * k_stride);
   T* dv = scratch.take<T>(kKeyBlock * v_stride);
   T* dq = scratch.take<T>(kRows * k_stride);
-  T* scores = scratch.take<T>(kTileKeys * kRows);
-  T* products = scratch.take<T>(kTileKeys * kRows);
+  T* scores = scratch.take<T>(kTileKeys * kRows);    // S, then P: [keys, kRows]
+  T* products = scratch.take<T>(kTileKeys * kRows);  // dP, then dZ, then dY
   T* tanh_tile = scratch.take<T>(kTileKeys * kRows);
   auto* keep = scratch.take<uint8_t>(kTileKeys * kW);
+  T* lse = scratch.take<T>(kRows);
+  T* delta = scratch.take<T>(kRows);
+  RowOperand<T> q(scratch, D), dout(scratch, Dv);
   const FeatureScratch<T> feature_scratch(scratch);
-  const T dropout_factor = static_cast<T>(Dropout::factor(problem.dropout));
-  auto* tile = scratch.take<RowTile<T>>(1);
-  tile->q = scratch.take<T>(kRows * k_stride);
-  tile->q_t = scratch.take<T>(kBlocks * (D + 3) * kW);
-  tile->dout = scratch.take<T>(kRows * v_stride);
-  tile->dout_t = scratch.take<T>(kBlocks * (Dv + 3) * kW);
-  tile->lse = scratch.take<T>(kRows);
-  tile->delta = scratch.take<T>(kRows);
+  RowTile<T> tile;
 
   if (want_dq) {
     for (int64_t h = task.kv_head * group; h < (task.kv_head + 1) * group; ++h) dq_target.clear(task.chunk, sequence, h);
   }
   for (int64_t block_key = task.begin; block_key < task.end; block_key += kKeyBlock) {
-    const int64_t block_end = std::min(block_key + kKeyBlock, task.end), block_keys = block_end - block_key;
-    load_rows(problem.dtype, x.k, sequence.first_key + block_key, block_keys, 0, task.kv_head, D, T(1), k, k_stride);
-    load_rows(problem.dtype, x.v, sequence.first_key + block_key, block_keys, 0, task.kv_head, Dv, T(1), v, v_stride);
-    std::memset(dk, 0, static_cast<size_t>(block_keys * k_stride) * sizeof(T));
-    std::memset(dv, 0, static_cast<size_t>(block_keys * v_stride) * sizeof(T));
+    const KeyRange block_keys{block_key, std::min(block_key + kKeyBlock, task.end)};
+    const int64_t first_key = sequence.first_key + block_key, count = block_keys.end - block_key;
+    load_rows(problem.dtype, x.k, first_key, count, 0, task.kv_head, D, T(1), k, k_stride);
+    load_rows(problem.dtype, x.v, first_key, count, 0, task.kv_head, Dv, T(1), v, v_stride);
+    std::memset(dk, 0, static_cast<size_t>(count * k_stride) * sizeof(T));
+    std::memset(dv, 0, static_cast<size_t>(count * v_stride) * sizeof(T));
     for (int64_t h = task.kv_head * group; h < (task.kv_head + 1) * group; ++h) {
       const Features<T> features(problem, x, sequence, h);
       const Dropout dropout(problem.dropout, task.sequence, h);
       for (int64_t first = 0; first < sequence.rows; first += kRows) {
-        tile->first = first;
-        tile->count = std::min(kRows, sequence.rows - first);
-        tile->blocks = (tile->count + kW - 1) / kW;
-        tile->outer = {block_end, block_key};
-        for (int64_t block = 0; block < tile->blocks; ++block) {
-          tile->range[block] = LaneRange<T>(problem, sequence, first + block * kW, std::min(kW, tile->count - block * kW));
-          const KeyRange outer = tile->range[block].outer;
-          if (outer.empty()) continue;
-          tile->outer.begin = std::max(block_key, std::min(tile->outer.begin, outer.begin));
-          tile->outer.end = std::min(block_end, std::max(tile->outer.end, outer.end));
-        }
-        if (tile->outer.empty()) continue;
-        load_rows(problem.dtype, x.q, sequence.first_row + first, tile->count, kRows, h, D, static_cast<T>(problem.scale), tile->q, k_stride);
-        load_rows(problem.dtype, cotangent.out, sequence.first_row + first, tile->count, kRows, h, Dv, T(1), tile->dout, v_stride);
-        statistics.load(sequence.first_row + first, tile->count, kRows, h, tile->lse, tile->delta);
-        for (int64_t r = 0; r < tile->count; ++r) {
-          // Whatever arrives for a row that saw nothing must not reach the products: 0 * NaN is NaN.
-          if (std::isinf(tile->lse[r])) std::memset(tile->dout + r * v_stride, 0, static_cast<size_t>(Dv) * sizeof(T));
-        }
-        for (int64_t block = 0; block < tile->blocks; ++block) {
-          transpose(tile->q + block * kW * k_stride, k_stride, kW, D, tile->q_t + block * (D + 3) * kW, kW);
-          transpose(tile->dout + block * kW * v_stride, v_stride, kW, Dv, tile->dout_t + block * (Dv + 3) * kW, kW);
-        }
+        if (!tile.place(problem, sequence, first, block_keys)) continue;
+        const int64_t row = sequence.first_row + first;
+        statistics.load(row, tile.count, kRows, h, lse, delta);
+        q.load(problem.dtype, x.q, row, tile.count, h, scale, lse);
+        dout.load(problem.dtype, cotangent.out, row, tile.count, h, T(1), lse);
         bool dq_started = false;
-        for (int64_t key = tile->outer.begin; key < tile->outer.end; key += kTileKeys) {
-          const int64_t end = std::min(key + kTileKeys, tile->outer.end), keys = end - key, offset = key - block_key;
-          for (int64_t block = 0; block < tile->blocks; ++block) {
-            const LaneRange<T>& range = tile->range[block];
-            T* block_scores = scores + block * kW;
-            T* block_products = products + block * kW;
-            const TilePlace at{first + block * kW, std::min(kW, tile->count - block * kW), range.lanes, key, keys};
+        for (int64_t key = tile.seen.begin; key < tile.seen.end; key += kTileKeys) {
+          const int64_t end = std::min(key + kTileKeys, tile.seen.end), keys = end - key, offset = key - block_key;
+          for (int64_t block = 0; block < tile.blocks; ++block) {
+            const LaneRange<T>& range = tile.range[block];
+            const TilePlace at = tile.at(block, key, keys);
+            T* s = scores + block * kW;
+            T* dp = products + block * kW;
+            T* w = tanh_tile + block * kW;
             if (!features.touches(at)) {
-              zero_tile(block_scores, kRows, keys, at.lanes);
-              zero_tile(block_products, kRows, keys, at.lanes);
+              zero_tile(s, kRows, keys, at.lanes);
+              zero_tile(dp, kRows, keys, at.lanes);
               continue;
             }
-            T* block_tanh = tanh_tile + block * kW;
-            matmul<AOrder::rows>(keys, range.lanes, D, k + offset * k_stride, k_stride, tile->q_t + block * (D + 3) * kW, kW, block_scores, kRows, {});
-            if (features.any()) features.apply(block_scores, kRows, at, feature_scratch, block_tanh);
-            if (range.cuts(key, end)) mask_scores(block_scores, kRows, key, keys, range);
-            matmul<AOrder::rows>(keys, range.lanes, Dv, v + offset * v_stride, v_stride, tile->dout_t + block * (Dv + 3) * kW, kW, block_products, kRows, {});
+            matmul<AOrder::rows>(keys, at.lanes, D, k + offset * k_stride, k_stride, q.block(block), kW, s, kRows, {});
+            if (want_dz) matmul<AOrder::rows>(keys, at.lanes, Dv, v + offset * v_stride, v_stride, dout.block(block), kW, dp, kRows, {});
+            if (features.any()) features.apply(s, kRows, at, feature_scratch, w);
+            if (range.cuts(key, end)) mask_scores(s, kRows, key, keys, range);
             if (dropout.on()) {
               dropout.tile(at.row, at.lanes, key, keys, keep, kW);
-              drop(block_products, kRows, keys, at.lanes, keep, dropout_factor);
+              drop(dp, kRows, keys, at.lanes, keep, dropout_factor);
             }
-            gradient_step(block_scores, block_products, kRows, keys, range.lanes, tile->lse + block * kW, tile->delta + block * kW);
-            if (dropout.on()) drop(block_scores, kRows, keys, at.lanes, keep, dropout_factor);
-            if (feature_gradients.any()) feature_gradients.add(task, sequence, h, at, block_products, kRows, feature_scratch);
-            if (features.capped()) uncap(block_products, block_tanh, kRows, keys, at.lanes);
-            if (feature_gradients.any()) feature_gradients.add_before_cap(task, sequence, h, at, block_products, kRows, feature_scratch);
+            gradient_step(s, dp, kRows, keys, at.lanes, lse + block * kW, delta + block * kW);
+            if (dropout.on()) drop(s, kRows, keys, at.lanes, keep, dropout_factor);
+            if (feature_gradients.any()) feature_gradients.add(task, sequence, h, at, dp, kRows, feature_scratch);
+            if (features.capped()) uncap(dp, w, kRows, keys, at.lanes);
+            if (feature_gradients.any()) feature_gradients.add_before_cap(task, sequence, h, at, dp, kRows, feature_scratch);
           }
-          if (want_dv) matmul<AOrder::rows>(keys, Dv, tile->count, scores, kRows, tile->dout, v_stride, dv + offset * v_stride, v_stride, {true});
-          if (want_dk) matmul<AOrder::rows>(keys, D, tile->count, products, kRows, tile->q, k_stride, dk + offset * k_stride, k_stride, {true});
-          if (want_dq) matmul<AOrder::columns>(tile->count, D, keys, products, kRows, k + offset * k_stride, k_stride, dq, k_stride, {dq_started});
+          if (want_dv) matmul<AOrder::rows>(keys, Dv, tile.count, scores, kRows, dout.rows, v_stride, dv + offset * v_stride, v_stride, {true});
+          if (want_dk) matmul<AOrder::rows>(keys, D, tile.count, products, kRows, q.rows, k_stride, dk + offset * k_stride, k_stride, {true});
+          if (want_dq) matmul<AOrder::columns>(tile.count, D, keys, products, kRows, k + offset * k_stride, k_stride, dq, k_stride, {dq_started});
           dq_started = true;
         }
-        if (want_dq) dq_target.add(task.chunk, sequence.first_row + first, tile->count, h, dq, k_stride, static_cast<T>(problem.scale));
+        if (want_dq) dq_target.add(task.chunk, row, tile.count, h, dq, k_stride, scale);
       }
     }
-    if (want_dk) store_rows(problem.dtype, gradient.k, sequence.first_key + block_key, block_keys, task.kv_head, D, dk, k_stride);
-    if (want_dv) store_rows(problem.dtype, gradient.v, sequence.first_key + block_key, block_keys, task.kv_head, Dv, dv, v_stride);
+    if (want_dk) store_rows(problem.dtype, gradient.k, first_key, count, task.kv_head, D, dk, k_stride);
+    if (want_dv) store_rows(problem.dtype, gradient.v, first_key, count, task.kv_head, Dv, dv, v_stride);
   }
 }
 
@@ -210,7 +175,7 @@ void sink_gradient(const AttentionProblem& problem, const AttentionOperands& x, 
 template <typename T>
 void run_backward_as(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result,
                      const AttentionResults& cotangent, const AttentionOperands& gradient) {
-  const RowStatistics<T> statistics(problem, result, cotangent);
+  const RowStatistics<T> statistics(problem, result, problem.dtype, cotangent);
   const KeyTasks tasks = key_tasks(problem, shared_bias_sums(problem, gradient));
   const QueryGradient<T> dq(problem, gradient.q, tasks);
   FeatureGradients<T> feature_gradients(problem, gradient, tasks);

@@ -42,7 +42,8 @@ HWY_INLINE T dot(const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, int64_t whole
 template <typename T>
 class RowStatistics {
  public:
-  RowStatistics(const AttentionProblem& problem, const AttentionResults& result, const AttentionResults& cotangent)
+  /// `out_dtype` is result.out's; cotangent.out is of the problem's dtype.
+  RowStatistics(const AttentionProblem& problem, const AttentionResults& result, DType out_dtype, const AttentionResults& cotangent)
       : heads_(problem.heads) {
     int64_t rows = 0;
     for (int64_t b = 0; b < problem.sequences; ++b) rows = std::max(rows, problem.q_offsets[b] + problem.rows(b));
@@ -64,7 +65,7 @@ class RowStatistics {
             delta_[at] = T(0);
             continue;
           }
-          load_row(problem.dtype, row_address(problem.dtype, result.out, row, h), Dv, T(1), out);
+          load_row(out_dtype, row_address(out_dtype, result.out, row, h), Dv, T(1), out);
           load_row(problem.dtype, row_address(problem.dtype, cotangent.out, row, h), Dv, T(1), dout);
           values_[at] = lse;
           delta_[at] = dot(out, dout, whole) - (cotangent.lse ? static_cast<const T*>(cotangent.lse)[at] : T(0));
@@ -90,6 +91,59 @@ class RowStatistics {
   int64_t heads_;
   std::unique_ptr<T[]> values_;
   T* delta_;
+};
+
+/// The tangents of lse and Delta: tDelta = rowsum(tdout out + dout tout) - tdlse. All 0 for rows that saw nothing. `result` and
+/// `result_tangent` are of T.
+template <typename T>
+class TangentStatistics {
+ public:
+  TangentStatistics(const AttentionProblem& problem, const RowStatistics<T>& primal, const AttentionResults& result,
+                    const AttentionResults& result_tangent, const AttentionResults& cotangent, const AttentionResults& cotangent_tangent)
+      : heads_(problem.heads), lse_(static_cast<const T*>(result_tangent.lse)) {
+    int64_t rows = 0;
+    for (int64_t b = 0; b < problem.sequences; ++b) rows = std::max(rows, problem.q_offsets[b] + problem.rows(b));
+    delta_.reset(new T[rows * heads_]);
+    const int64_t Dv = problem.value_dim, whole = round_up_lanes<T>(Dv);
+    parallel_for(rows, kRowGrain, [&](int64_t begin, int64_t end) {
+      Scratch scratch;
+      T* value = scratch.take<T>(whole);
+      T* gradient = scratch.take<T>(whole);
+      std::memset(value, 0, static_cast<size_t>(whole) * sizeof(T));
+      std::memset(gradient, 0, static_cast<size_t>(whole) * sizeof(T));
+      const auto product = [&](const AttentionRows& values, const AttentionRows& gradients, int64_t row, int64_t h) {
+        load_row(dtype_of<T>, row_address(dtype_of<T>, values, row, h), Dv, T(1), value);
+        load_row(problem.dtype, row_address(problem.dtype, gradients, row, h), Dv, T(1), gradient);
+        return dot(value, gradient, whole);
+      };
+      for (int64_t row = begin; row < end; ++row) {
+        for (int64_t h = 0; h < heads_; ++h) {
+          T sum = T(0);
+          if (primal.lse(row, h) != std::numeric_limits<T>::infinity()) {
+            sum = product(result_tangent.out, cotangent.out, row, h);
+            if (cotangent_tangent.out.data != nullptr) sum += product(result.out, cotangent_tangent.out, row, h);
+            if (cotangent_tangent.lse != nullptr) sum -= static_cast<const T*>(cotangent_tangent.lse)[row * heads_ + h];
+          }
+          delta_[row * heads_ + h] = sum;
+        }
+      }
+    });
+  }
+
+  T lse(int64_t row, int64_t h) const { return lse_[row * heads_ + h]; }
+  T delta(int64_t row, int64_t h) const { return delta_[row * heads_ + h]; }
+
+  void load(int64_t row, int64_t count, int64_t padded, int64_t h, T* lse_tangent, T* delta_tangent) const {
+    for (int64_t r = 0; r < padded; ++r) {
+      lse_tangent[r] = r < count ? lse(row + r, h) : T(0);
+      delta_tangent[r] = r < count ? delta(row + r, h) : T(0);
+    }
+  }
+
+ private:
+  int64_t heads_;
+  const T* lse_;
+  std::unique_ptr<T[]> delta_;
 };
 
 /// dq while it is added up: the output itself if there is one chunk everywhere and no rounding, else one buffer per chunk.

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -21,6 +22,27 @@ inline bool chance(Random& random, double probability) { return std::uniform_rea
 template <typename Choices>
 auto pick(Random& random, const Choices& choices) {
   return choices[draw(random, 0, static_cast<int64_t>(std::size(choices)) - 1)];
+}
+
+/// From DECKLE_TEST_SEED, else fresh; printed once.
+inline uint64_t seed() {
+  static const uint64_t value = [] {
+    const char* text = std::getenv("DECKLE_TEST_SEED");
+    const uint64_t s = text ? std::strtoull(text, nullptr, 10) : std::random_device{}();
+    fmt::print("seed {} (DECKLE_TEST_SEED)\n", s);
+    return s;
+  }();
+  return value;
+}
+
+/// Largest error over largest value that one pass may have.
+inline double tolerance(DType dtype) {
+  switch (dtype) {
+    case DType::float64: return 1e-13;
+    case DType::float32: return 1e-5;
+    case DType::float16: return 3e-3;
+    default: return 2e-2;
+  }
 }
 
 /// Numbers of a dtype in memory, read and written as double.

@@ -1,0 +1,243 @@
+// out, lse and their tangents in one pass.      tlse = sum P tz      tout = sum R P [(tz - tlse) v + tv]
+//
+// The forward's pass with twice the operands: tz = scale (tq k^T + q tk^T) + features, and a second accumulator T beside A = sum e v. T is kept
+// centred on the running tlse of what has been seen (r), so nothing large cancels at the end; when r moves by d, T -= d A.
+// FLOPs: 2 (3 D + 3 Dv) per score; an absent tangent drops its products.
+
+#include "deckle/kernels/cpu/simd/targets.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "deckle/base/parallel.h"
+#include "deckle/kernels/cpu/attention/attention.h"
+#include "deckle/kernels/cpu/attention/geometry.h"
+#include "deckle/kernels/cpu/attention/jvp.h"
+#include "deckle/kernels/cpu/attention/require.h"
+#include "deckle/kernels/cpu/attention/scratch.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "deckle/kernels/cpu/attention/jvp.cpp"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+#include "deckle/kernels/cpu/attention/dropout-inl.h"
+#include "deckle/kernels/cpu/attention/exp-inl.h"
+#include "deckle/kernels/cpu/attention/features-inl.h"
+#include "deckle/kernels/cpu/attention/matmul-inl.h"
+#include "deckle/kernels/cpu/attention/pack-inl.h"
+#include "deckle/kernels/cpu/attention/scores-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace deckle::kernels::cpu {
+namespace HWY_NAMESPACE {
+
+inline constexpr int64_t kJvpBlocks = 4;
+
+/// Running state of one block of rows.
+template <typename T>
+struct JvpBlock {
+  T maximum[kBlock<T>];
+  T sum[kBlock<T>];
+  T reference[kBlock<T>];  // r: sum e tz / sum e of what has been seen
+  LaneRange<T> range;
+  bool started;
+};
+
+/// The online softmax of a block: scores become e = exp(z - maximum), tangents become e (tz - r) for the new r. What was accumulated
+/// before must be multiplied by `rescale`, after T lost `shift` times A.
+template <typename T>
+HWY_NOINLINE void jvp_step(T* HWY_RESTRICT scores, T* HWY_RESTRICT tangents, const TilePlace& at, JvpBlock<T>& state, T* HWY_RESTRICT rescale,
+                           T* HWY_RESTRICT shift) {
+  const hn::ScalableTag<T> d;
+  const auto minus_infinity = hn::Set(d, -std::numeric_limits<T>::infinity());
+  for (int64_t lane = 0; lane < at.lanes; lane += kLanes<T>) {
+    const auto before = hn::LoadU(d, state.maximum + lane), r = hn::LoadU(d, state.reference + lane);
+    auto top = before;
+    for (int64_t j = 0; j < at.keys; ++j) top = hn::Max(top, hn::LoadU(d, scores + j * kBlock<T> + lane));
+    const auto base = hn::IfThenZeroElse(hn::Eq(top, minus_infinity), top);
+    const auto factor = exp_minus(d, before, base);
+    auto sum = hn::Mul(factor, hn::LoadU(d, state.sum + lane));
+    auto moment = hn::Zero(d);
+    for (int64_t j = 0; j < at.keys; ++j) {
+      const auto e = exp_minus(d, hn::LoadU(d, scores + j * kBlock<T> + lane), base);
+      hn::StoreU(e, d, scores + j * kBlock<T> + lane);
+      sum = hn::Add(sum, e);
+      const auto centred = hn::Sub(hn::LoadU(d, tangents + j * kBlock<T> + lane), r);
+      moment = hn::Add(moment, hn::IfThenElseZero(hn::Ne(e, hn::Zero(d)), hn::Mul(e, centred)));
+    }
+    // What was seen before contributes nothing to the moment, by the definition of r.
+    const auto moved = hn::IfThenElseZero(hn::Gt(sum, hn::Zero(d)), hn::Div(moment, sum));
+    const auto now = hn::Add(r, moved);
+    for (int64_t j = 0; j < at.keys; ++j) {
+      const auto e = hn::LoadU(d, scores + j * kBlock<T> + lane);
+      T* to = tangents + j * kBlock<T> + lane;
+      hn::StoreU(hn::IfThenElseZero(hn::Ne(e, hn::Zero(d)), hn::Mul(e, hn::Sub(hn::LoadU(d, to), now))), d, to);
+    }
+    hn::StoreU(top, d, state.maximum + lane);
+    hn::StoreU(sum, d, state.sum + lane);
+    hn::StoreU(now, d, state.reference + lane);
+    hn::StoreU(factor, d, rescale + lane);
+    hn::StoreU(moved, d, shift + lane);
+  }
+}
+
+/// T = rescale (T - shift A), A = rescale A; both [columns, kBlock].
+template <typename T>
+HWY_NOINLINE void recentre(T* HWY_RESTRICT a, T* HWY_RESTRICT t, int64_t columns, int64_t lanes, const T* rescale, const T* shift) {
+  const hn::ScalableTag<T> d;
+  for (int64_t lane = 0; lane < lanes; lane += kLanes<T>) {
+    const auto factor = hn::LoadU(d, rescale + lane), moved = hn::LoadU(d, shift + lane);
+    for (int64_t c = 0; c < columns; ++c) {
+      const auto old = hn::LoadU(d, a + c * kBlock<T> + lane);
+      hn::StoreU(hn::Mul(factor, hn::NegMulAdd(moved, old, hn::LoadU(d, t + c * kBlock<T> + lane))), d, t + c * kBlock<T> + lane);
+      hn::StoreU(hn::Mul(factor, old), d, a + c * kBlock<T> + lane);
+    }
+  }
+}
+
+template <typename T>
+void jvp_task(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& t, const AttentionResults& result,
+              const AttentionResults& result_tangent, DType out_dtype, const RowTask& task) {
+  constexpr int64_t kW = kBlock<T>;
+  const int64_t D = problem.head_dim, Dv = problem.value_dim;
+  const Sequence sequence(problem, task.sequence);
+  const int64_t kv_head = task.head / problem.group(), blocks = (task.count + kW - 1) / kW;
+  const int64_t k_stride = tile_stride<T>(D), v_stride = tile_stride<T>(Dv), q_size = (D + 3) * kW, o_size = (Dv + 3) * kW;
+  const bool has_tq = t.q.data != nullptr, has_tk = t.k.data != nullptr, has_tv = t.v.data != nullptr;
+
+  Scratch scratch;
+  auto* state = scratch.take<JvpBlock<T>>(kJvpBlocks);
+  T* rows = scratch.take<T>(kW * std::max(k_stride, v_stride));
+  T* q = scratch.take<T>(kJvpBlocks * q_size);    // [block][D][kW], scaled
+  T* tq = scratch.take<T>(kJvpBlocks * q_size);
+  T* sum_a = scratch.take<T>(kJvpBlocks * o_size);  // [block][Dv][kW]
+  T* sum_t = scratch.take<T>(kJvpBlocks * o_size);
+  T* k = scratch.take<T>(kTileKeys * k_stride);
+  T* v = scratch.take<T>(kTileKeys * v_stride);
+  T* tk = scratch.take<T>(kTileKeys * k_stride);
+  T* tv = scratch.take<T>(kTileKeys * v_stride);
+  T* scores = scratch.take<T>(kTileKeys * kW);
+  T* tangents = scratch.take<T>(kTileKeys * kW);
+  T* tanh_tile = scratch.take<T>(kTileKeys * kW);
+  T* rescale = scratch.take<T>(kW);
+  T* shift = scratch.take<T>(kW);
+  auto* keep = scratch.take<uint8_t>(kTileKeys * kW);
+  const FeatureScratch<T> feature_scratch(scratch);
+  const Features<T> features(problem, x, sequence, task.head), feature_tangents(problem, t, sequence, task.head);
+  const Dropout dropout(problem.dropout, task.sequence, task.head);
+  const T sink = x.sinks ? static_cast<const T*>(x.sinks)[task.head] : -std::numeric_limits<T>::infinity();
+  const bool has_sink = sink != -std::numeric_limits<T>::infinity();
+
+  KeyRange all{sequence.keys, 0};
+  for (int64_t block = 0; block < blocks; ++block) {
+    JvpBlock<T>& s = state[block];
+    const int64_t first = task.first + block * kW, count = std::min(kW, task.first + task.count - first);
+    load_rows(problem.dtype, x.q, sequence.first_row + first, count, kW, task.head, D, static_cast<T>(problem.scale), rows, k_stride);
+    transpose(rows, k_stride, kW, D, q + block * q_size, kW);
+    if (has_tq) {
+      load_rows(problem.dtype, t.q, sequence.first_row + first, count, kW, task.head, D, static_cast<T>(problem.scale), rows, k_stride);
+      transpose(rows, k_stride, kW, D, tq + block * q_size, kW);
+    }
+    s.range = LaneRange<T>(problem, sequence, first, count);
+    std::fill_n(s.maximum, kW, sink);
+    std::fill_n(s.sum, kW, has_sink ? T(1) : T(0));
+    std::fill_n(s.reference, kW, has_sink && t.sinks ? static_cast<const T*>(t.sinks)[task.head] : T(0));
+    s.started = false;
+    if (s.range.outer.empty()) continue;
+    all.begin = std::min(all.begin, s.range.outer.begin);
+    all.end = std::max(all.end, s.range.outer.end);
+  }
+
+  for (int64_t first_key = all.begin; first_key < all.end; first_key += kTileKeys) {
+    const int64_t tile_end = std::min(first_key + kTileKeys, all.end), count = tile_end - first_key, row = sequence.first_key + first_key;
+    load_rows(problem.dtype, x.k, row, count, 0, kv_head, D, T(1), k, k_stride);
+    load_rows(problem.dtype, x.v, row, count, 0, kv_head, Dv, T(1), v, v_stride);
+    if (has_tk) load_rows(problem.dtype, t.k, row, count, 0, kv_head, D, T(1), tk, k_stride);
+    if (has_tv) load_rows(problem.dtype, t.v, row, count, 0, kv_head, Dv, T(1), tv, v_stride);
+    for (int64_t block = 0; block < blocks; ++block) {
+      JvpBlock<T>& s = state[block];
+      const int64_t begin = std::max(first_key, s.range.outer.begin), end = std::min(tile_end, s.range.outer.end), keys = end - begin;
+      if (begin >= end) continue;
+      const TilePlace at{task.first + block * kW, std::min(kW, task.count - block * kW), s.range.lanes, begin, keys};
+      if (!features.touches(at)) continue;
+      const int64_t k_at = (begin - first_key) * k_stride, v_at = (begin - first_key) * v_stride;
+      T* a = sum_a + block * o_size;
+      T* b = sum_t + block * o_size;
+      matmul<AOrder::rows>(keys, at.lanes, D, k + k_at, k_stride, q + block * q_size, kW, scores, kW, {});
+      if (has_tq) matmul<AOrder::rows>(keys, at.lanes, D, k + k_at, k_stride, tq + block * q_size, kW, tangents, kW, {});
+      if (has_tk) matmul<AOrder::rows>(keys, at.lanes, D, tk + k_at, k_stride, q + block * q_size, kW, tangents, kW, {has_tq});
+      if (!has_tq && !has_tk) std::fill_n(tangents, keys * kW, T(0));
+      if (features.any()) features.apply(scores, kW, at, feature_scratch, tanh_tile);
+      feature_tangents.tangent(features, tangents, kW, at, feature_scratch, tanh_tile, nullptr);
+      if (s.range.cuts(begin, end)) mask_scores(scores, kW, begin, keys, s.range);
+      jvp_step(scores, tangents, at, s, rescale, shift);
+      if (dropout.on()) {
+        dropout.tile(at.row, at.lanes, begin, keys, keep, kW);
+        drop(scores, kW, keys, at.lanes, keep, T(1));
+        drop(tangents, kW, keys, at.lanes, keep, T(1));
+      }
+      if (s.started) recentre(a, b, Dv, at.lanes, rescale, shift);
+      matmul<AOrder::columns>(Dv, at.lanes, keys, v + v_at, v_stride, scores, kW, a, kW, {s.started});
+      matmul<AOrder::columns>(Dv, at.lanes, keys, v + v_at, v_stride, tangents, kW, b, kW, {s.started});
+      if (has_tv) matmul<AOrder::columns>(Dv, at.lanes, keys, tv + v_at, v_stride, scores, kW, b, kW, {true});
+      s.started = true;
+    }
+  }
+
+  const T factor = static_cast<T>(Dropout::factor(problem.dropout));
+  for (int64_t block = 0; block < blocks; ++block) {
+    JvpBlock<T>& s = state[block];
+    const int64_t first = task.first + block * kW, count = std::min(kW, task.first + task.count - first), row = sequence.first_row + first;
+    T lse[kW];
+    std::copy_n(s.maximum, kW, lse);
+    finish_block(s.started ? sum_a + block * o_size : nullptr, Dv, lse, s.sum, factor, rows, v_stride);
+    if (result.out.data != nullptr) store_rows(out_dtype, result.out, row, count, task.head, Dv, rows, v_stride);
+    finish_block(s.started ? sum_t + block * o_size : nullptr, Dv, s.maximum, s.sum, factor, rows, v_stride);
+    if (result_tangent.out.data != nullptr) store_rows(out_dtype, result_tangent.out, row, count, task.head, Dv, rows, v_stride);
+    for (int64_t lane = 0; lane < count; ++lane) {
+      const int64_t to = (row + lane) * problem.heads + task.head;
+      if (result.lse != nullptr) static_cast<T*>(result.lse)[to] = lse[lane];
+      if (result_tangent.lse != nullptr) static_cast<T*>(result_tangent.lse)[to] = s.sum[lane] == T(0) ? T(0) : s.reference[lane];
+    }
+  }
+}
+
+void run_jvp(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& tangent, const AttentionResults& result,
+             const AttentionResults& result_tangent, DType out_dtype) {
+  const bool wide = problem.dtype == DType::float64;
+  const auto tasks = row_tasks(problem, kJvpBlocks * (wide ? kBlock<double> : kBlock<float>));
+  const auto count = static_cast<int64_t>(tasks.size());
+  parallel_for(count, task_grain(count), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (wide) {
+        jvp_task<double>(problem, x, tangent, result, result_tangent, out_dtype, tasks[i]);
+      } else {
+        jvp_task<float>(problem, x, tangent, result, result_tangent, out_dtype, tasks[i]);
+      }
+    }
+  });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace deckle::kernels::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace deckle::kernels::cpu {
+
+HWY_EXPORT(run_jvp);
+
+void attention_jvp_as(const AttentionProblem& problem, const AttentionOperands& operands, const AttentionOperands& tangent,
+                      const AttentionResults& result, const AttentionResults& result_tangent, DType out_dtype) {
+  DECKLE_SIMD(run_jvp)(problem, operands, tangent, result, result_tangent, out_dtype);
+}
+
+void attention_jvp(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands, const AttentionOperands& tangent,
+                   const AttentionResults& result, const AttentionResults& result_tangent) {
+  require_served(problem);
+  attention_jvp_as(problem, operands, tangent, result, result_tangent, problem.dtype);
+}
+
+}  // namespace deckle::kernels::cpu
+#endif

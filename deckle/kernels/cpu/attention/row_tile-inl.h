@@ -1,0 +1,90 @@
+// A tile of query rows as the key-stationary passes want it: what lies on the row side of every product, in both orders.
+
+#if defined(DECKLE_ATTENTION_ROW_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef DECKLE_ATTENTION_ROW_TILE_INL_H_
+#undef DECKLE_ATTENTION_ROW_TILE_INL_H_
+#else
+#define DECKLE_ATTENTION_ROW_TILE_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "deckle/kernels/cpu/attention/features-inl.h"
+#include "deckle/kernels/cpu/attention/geometry.h"
+#include "deckle/kernels/cpu/attention/pack-inl.h"
+#include "deckle/kernels/cpu/attention/scores-inl.h"
+#include "deckle/kernels/cpu/attention/scratch.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace deckle::kernels::cpu {
+namespace HWY_NAMESPACE {
+
+/// Rows of a tile: two blocks, so that dk and dv are read and written once per 2 x kBlock rows.
+template <typename T>
+inline constexpr int64_t kTileRows = 2 * kBlock<T>;
+
+/// One operand of a row tile: [kTileRows, stride] and [block][width][kBlock].
+template <typename T>
+struct RowOperand {
+  int64_t width, stride;
+  T* rows;
+  T* lanes;
+
+  RowOperand(Scratch& scratch, int64_t n)
+      : width(n), stride(tile_stride<T>(n)), rows(scratch.take<T>(kTileRows<T> * stride)), lanes(scratch.take<T>(kTileRows<T> * (n + 3))) {}
+
+  const T* block(int64_t b) const { return lanes + b * (width + 3) * kBlock<T>; }
+
+  /// Rows that saw nothing (lse +inf) become 0: whatever they hold must not reach a product, for 0 * NaN is NaN.
+  void load(DType dtype, const AttentionRows& from, int64_t first, int64_t count, int64_t head, T factor, const T* lse) {
+    load_rows(dtype, from, first, count, kTileRows<T>, head, width, factor, rows, stride);
+    for (int64_t r = 0; r < count; ++r) {
+      if (lse[r] == std::numeric_limits<T>::infinity()) std::memset(rows + r * stride, 0, static_cast<size_t>(width) * sizeof(T));
+    }
+    for (int64_t b = 0; b * kBlock<T> < count; ++b) {
+      transpose(rows + b * kBlock<T> * stride, stride, kBlock<T>, width, lanes + b * (width + 3) * kBlock<T>, kBlock<T>);
+    }
+  }
+};
+
+/// Which rows, and which keys of a key block they see.
+template <typename T>
+struct RowTile {
+  int64_t first = 0, count = 0, blocks = 0;
+  KeyRange seen;
+  LaneRange<T> range[2];
+
+  /// False if no row sees a key of `keys`.
+  bool place(const AttentionProblem& problem, const Sequence& sequence, int64_t row, const KeyRange& keys) {
+    first = row;
+    count = std::min(kTileRows<T>, sequence.rows - row);
+    blocks = (count + kBlock<T> - 1) / kBlock<T>;
+    seen = {keys.end, keys.begin};
+    for (int64_t b = 0; b < blocks; ++b) {
+      range[b] = LaneRange<T>(problem, sequence, row + b * kBlock<T>, std::min<int64_t>(kBlock<T>, count - b * kBlock<T>));
+      const KeyRange outer = range[b].outer;
+      if (outer.empty()) continue;
+      seen.begin = std::max(keys.begin, std::min(seen.begin, outer.begin));
+      seen.end = std::min(keys.end, std::max(seen.end, outer.end));
+    }
+    return !seen.empty();
+  }
+
+  TilePlace at(int64_t block, int64_t key, int64_t keys) const {
+    return {first + block * kBlock<T>, std::min<int64_t>(kBlock<T>, count - block * kBlock<T>), range[block].lanes, key, keys};
+  }
+};
+
+template <typename T>
+void zero_tile(T* tile, int64_t stride, int64_t keys, int64_t lanes) {
+  for (int64_t j = 0; j < keys; ++j) std::fill_n(tile + j * stride, lanes, T(0));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace deckle::kernels::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif

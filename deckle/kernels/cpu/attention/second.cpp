@@ -1,0 +1,323 @@
+// The tangent of the backward: double backward, forward over reverse and reverse over forward (docs/attention.md).
+//
+//   tdZ = P [(tz - tlse)(dP - Delta) + tdP - tDelta]      tdY = phi' tdZ + phi'' ty dZ
+//   tdq = scale (tdY k + dY tk)    tdk = scale (tdY^T q + dY^T tq)    tdv = (R P (tz - tlse))^T dout + (R P)^T tdout
+//
+// Two passes: the JVP (jvp.cpp) for out, tout and tlse, unrounded, hence Delta and tDelta; then one key-stationary pass shaped as the
+// backward's. FLOPs: 2 (3 D + 3 Dv) + 2 (7 D + 3 Dv) per score, 2 Dv more each for tdout's three products; absent tangents drop theirs.
+
+#include "deckle/kernels/cpu/simd/targets.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+
+#include "deckle/base/parallel.h"
+#include "deckle/kernels/cpu/attention/attention.h"
+#include "deckle/kernels/cpu/attention/chunks.h"
+#include "deckle/kernels/cpu/attention/geometry.h"
+#include "deckle/kernels/cpu/attention/jvp.h"
+#include "deckle/kernels/cpu/attention/require.h"
+#include "deckle/kernels/cpu/attention/scratch.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "deckle/kernels/cpu/attention/second.cpp"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+#include "deckle/kernels/cpu/attention/dropout-inl.h"
+#include "deckle/kernels/cpu/attention/exp-inl.h"
+#include "deckle/kernels/cpu/attention/feature_gradients-inl.h"
+#include "deckle/kernels/cpu/attention/features-inl.h"
+#include "deckle/kernels/cpu/attention/matmul-inl.h"
+#include "deckle/kernels/cpu/attention/pack-inl.h"
+#include "deckle/kernels/cpu/attention/row_statistics-inl.h"
+#include "deckle/kernels/cpu/attention/row_tile-inl.h"
+#include "deckle/kernels/cpu/attention/scores-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace deckle::kernels::cpu {
+namespace HWY_NAMESPACE {
+
+/// The tiles of one block of scores, [keys, stride] each, before and after second_step.
+template <typename T>
+struct SecondTiles {
+  T* scores;             // z, then P
+  T* tangents;           // tz, then P (tz - tlse)
+  T* products;           // R dP, then dZ
+  T* product_tangents;   // R tdP, then tdZ
+};
+
+/// Statistics of the rows of a block: kTileRows each.
+template <typename T>
+struct SecondRows {
+  T *lse, *delta, *lse_tangent, *delta_tangent;
+};
+
+template <typename T>
+HWY_NOINLINE void second_step(const SecondTiles<T>& tiles, int64_t stride, int64_t keys, int64_t lanes, const SecondRows<T>& rows, int64_t first_lane) {
+  const hn::ScalableTag<T> d;
+  for (int64_t lane = 0; lane < lanes; lane += kLanes<T>) {
+    const auto lse = hn::LoadU(d, rows.lse + first_lane + lane), delta = hn::LoadU(d, rows.delta + first_lane + lane);
+    const auto lse_tangent = hn::LoadU(d, rows.lse_tangent + first_lane + lane);
+    const auto delta_tangent = hn::LoadU(d, rows.delta_tangent + first_lane + lane);
+    for (int64_t j = 0; j < keys; ++j) {
+      const int64_t at = j * stride + lane;
+      const auto p = exp_minus(d, hn::LoadU(d, tiles.scores + at), lse);
+      const auto seen = hn::Ne(p, hn::Zero(d));
+      const auto centred = hn::IfThenElseZero(seen, hn::Sub(hn::LoadU(d, tiles.tangents + at), lse_tangent));
+      const auto slack = hn::Sub(hn::LoadU(d, tiles.products + at), delta);
+      const auto bracket = hn::MulAdd(centred, slack, hn::Sub(hn::LoadU(d, tiles.product_tangents + at), delta_tangent));
+      hn::StoreU(p, d, tiles.scores + at);
+      hn::StoreU(hn::Mul(p, centred), d, tiles.tangents + at);
+      hn::StoreU(hn::Mul(p, slack), d, tiles.products + at);
+      hn::StoreU(hn::Mul(p, bracket), d, tiles.product_tangents + at);
+    }
+  }
+}
+
+/// tdZ becomes tdY = phi' tdZ + phi'' ty dZ, and dZ becomes dY = phi' dZ; phi' = 1 - w^2, phi'' = -(2 / cap) w phi'.
+template <typename T>
+HWY_NOINLINE void uncap_second(const SecondTiles<T>& tiles, const T* tanh_tile, const T* y_tangents, T cap, int64_t stride, int64_t keys, int64_t lanes) {
+  const hn::ScalableTag<T> d;
+  const auto factor = hn::Set(d, T(-2) / cap);
+  for (int64_t j = 0; j < keys; ++j) {
+    for (int64_t lane = 0; lane < lanes; lane += kLanes<T>) {
+      const int64_t at = j * stride + lane;
+      const auto w = hn::LoadU(d, tanh_tile + at), first = hn::NegMulAdd(w, w, hn::Set(d, T(1)));
+      const auto dy = hn::Mul(first, hn::LoadU(d, tiles.products + at));
+      const auto bend = hn::Mul(hn::Mul(factor, w), hn::IfThenElseZero(hn::Ne(dy, hn::Zero(d)), hn::LoadU(d, y_tangents + at)));
+      hn::StoreU(dy, d, tiles.products + at);
+      hn::StoreU(hn::MulAdd(first, hn::LoadU(d, tiles.product_tangents + at), hn::Mul(bend, dy)), d, tiles.product_tangents + at);
+    }
+  }
+}
+
+/// What a call computes: fixed for all its tasks.
+template <typename T>
+struct SecondCall {
+  const AttentionProblem& problem;
+  const AttentionOperands &x, &t;
+  const AttentionResults &cotangent, &cotangent_tangent;
+  const RowStatistics<T>& statistics;
+  const TangentStatistics<T>& tangent_statistics;
+  const AttentionOperands &gradient_tangent, &gradient;
+  const QueryGradient<T>&tdq, &dq;
+  FeatureGradients<T>&feature_tangents, &feature_gradients;
+};
+
+template <typename T>
+void second_task(const SecondCall<T>& c, const KeyTask& task) {
+  constexpr int64_t kW = kBlock<T>, kRows = kTileRows<T>, kTile = kTileKeys * kRows;
+  const AttentionProblem& problem = c.problem;
+  const int64_t D = problem.head_dim, Dv = problem.value_dim, group = problem.group();
+  const Sequence sequence(problem, task.sequence);
+  const int64_t k_stride = tile_stride<T>(D), v_stride = tile_stride<T>(Dv);
+  const bool has_tq = c.t.q.data != nullptr, has_tk = c.t.k.data != nullptr, has_tv = c.t.v.data != nullptr;
+  const bool has_tdout = c.cotangent_tangent.out.data != nullptr;
+  const bool want_tdq = c.gradient_tangent.q.data != nullptr, want_tdk = c.gradient_tangent.k.data != nullptr, want_tdv = c.gradient_tangent.v.data != nullptr;
+  const bool want_dq = c.gradient.q.data != nullptr, want_dk = c.gradient.k.data != nullptr, want_dv = c.gradient.v.data != nullptr;
+  const T scale = static_cast<T>(problem.scale), dropout_factor = static_cast<T>(Dropout::factor(problem.dropout));
+
+  Scratch scratch;
+  T* k = scratch.take<T>(kKeyBlock * k_stride);
+  T* v = scratch.take<T>(kKeyBlock * v_stride);
+  T* tk = scratch.take<T>(kKeyBlock * k_stride);
+  T* tv = scratch.take<T>(kKeyBlock * v_stride);
+  T* sums[4] = {scratch.take<T>(kKeyBlock * k_stride), scratch.take<T>(kKeyBlock * v_stride), scratch.take<T>(kKeyBlock * k_stride),
+                scratch.take<T>(kKeyBlock * v_stride)};
+  T *const tdk = sums[0], *const tdv = sums[1], *const dk = sums[2], *const dv = sums[3];
+  T* tdq = scratch.take<T>(kRows * k_stride);
+  T* dq = scratch.take<T>(kRows * k_stride);
+  const SecondTiles<T> tiles{scratch.take<T>(kTile), scratch.take<T>(kTile), scratch.take<T>(kTile), scratch.take<T>(kTile)};
+  T* tanh_tile = scratch.take<T>(kTile);
+  T* y_tangents = scratch.take<T>(kTile);
+  auto* keep = scratch.take<uint8_t>(kTileKeys * kW);
+  const SecondRows<T> rows{scratch.take<T>(kRows), scratch.take<T>(kRows), scratch.take<T>(kRows), scratch.take<T>(kRows)};
+  RowOperand<T> q(scratch, D), tq(scratch, D), dout(scratch, Dv), tdout(scratch, Dv);
+  const FeatureScratch<T> feature_scratch(scratch);
+  RowTile<T> tile;
+
+  for (int64_t h = task.kv_head * group; h < (task.kv_head + 1) * group; ++h) {
+    if (want_tdq) c.tdq.clear(task.chunk, sequence, h);
+    if (want_dq) c.dq.clear(task.chunk, sequence, h);
+  }
+  for (int64_t block_key = task.begin; block_key < task.end; block_key += kKeyBlock) {
+    const KeyRange block_keys{block_key, std::min(block_key + kKeyBlock, task.end)};
+    const int64_t first_key = sequence.first_key + block_key, count = block_keys.end - block_key;
+    load_rows(problem.dtype, c.x.k, first_key, count, 0, task.kv_head, D, T(1), k, k_stride);
+    load_rows(problem.dtype, c.x.v, first_key, count, 0, task.kv_head, Dv, T(1), v, v_stride);
+    if (has_tk) load_rows(problem.dtype, c.t.k, first_key, count, 0, task.kv_head, D, T(1), tk, k_stride);
+    if (has_tv) load_rows(problem.dtype, c.t.v, first_key, count, 0, task.kv_head, Dv, T(1), tv, v_stride);
+    for (T* sum : {tdk, dk}) std::memset(sum, 0, static_cast<size_t>(count * k_stride) * sizeof(T));
+    for (T* sum : {tdv, dv}) std::memset(sum, 0, static_cast<size_t>(count * v_stride) * sizeof(T));
+    for (int64_t h = task.kv_head * group; h < (task.kv_head + 1) * group; ++h) {
+      const Features<T> features(problem, c.x, sequence, h), moves(problem, c.t, sequence, h);
+      const Dropout dropout(problem.dropout, task.sequence, h);
+      for (int64_t first = 0; first < sequence.rows; first += kRows) {
+        if (!tile.place(problem, sequence, first, block_keys)) continue;
+        const int64_t row = sequence.first_row + first;
+        c.statistics.load(row, tile.count, kRows, h, rows.lse, rows.delta);
+        c.tangent_statistics.load(row, tile.count, kRows, h, rows.lse_tangent, rows.delta_tangent);
+        q.load(problem.dtype, c.x.q, row, tile.count, h, scale, rows.lse);
+        dout.load(problem.dtype, c.cotangent.out, row, tile.count, h, T(1), rows.lse);
+        if (has_tq) tq.load(problem.dtype, c.t.q, row, tile.count, h, scale, rows.lse);
+        if (has_tdout) tdout.load(problem.dtype, c.cotangent_tangent.out, row, tile.count, h, T(1), rows.lse);
+        bool started = false;
+        for (int64_t key = tile.seen.begin; key < tile.seen.end; key += kTileKeys) {
+          const int64_t end = std::min(key + kTileKeys, tile.seen.end), keys = end - key;
+          const int64_t k_at = (key - block_key) * k_stride, v_at = (key - block_key) * v_stride;
+          for (int64_t block = 0; block < tile.blocks; ++block) {
+            const TilePlace at = tile.at(block, key, keys);
+            const SecondTiles<T> s{tiles.scores + block * kW, tiles.tangents + block * kW, tiles.products + block * kW, tiles.product_tangents + block * kW};
+            T* w = tanh_tile + block * kW;
+            T* ty = y_tangents + block * kW;
+            if (!features.touches(at)) {
+              for (T* part : {s.scores, s.tangents, s.products, s.product_tangents}) zero_tile(part, kRows, keys, at.lanes);
+              continue;
+            }
+            matmul<AOrder::rows>(keys, at.lanes, D, k + k_at, k_stride, q.block(block), kW, s.scores, kRows, {});
+            if (has_tq) matmul<AOrder::rows>(keys, at.lanes, D, k + k_at, k_stride, tq.block(block), kW, s.tangents, kRows, {});
+            if (has_tk) matmul<AOrder::rows>(keys, at.lanes, D, tk + k_at, k_stride, q.block(block), kW, s.tangents, kRows, {has_tq});
+            if (!has_tq && !has_tk) zero_tile(s.tangents, kRows, keys, at.lanes);
+            matmul<AOrder::rows>(keys, at.lanes, Dv, v + v_at, v_stride, dout.block(block), kW, s.products, kRows, {});
+            if (has_tdout) matmul<AOrder::rows>(keys, at.lanes, Dv, v + v_at, v_stride, tdout.block(block), kW, s.product_tangents, kRows, {});
+            if (has_tv) matmul<AOrder::rows>(keys, at.lanes, Dv, tv + v_at, v_stride, dout.block(block), kW, s.product_tangents, kRows, {has_tdout});
+            if (!has_tdout && !has_tv) zero_tile(s.product_tangents, kRows, keys, at.lanes);
+            if (features.any()) features.apply(s.scores, kRows, at, feature_scratch, w);
+            moves.tangent(features, s.tangents, kRows, at, feature_scratch, w, ty);
+            if (tile.range[block].cuts(key, end)) mask_scores(s.scores, kRows, key, keys, tile.range[block]);
+            if (dropout.on()) {
+              dropout.tile(at.row, at.lanes, key, keys, keep, kW);
+              drop(s.products, kRows, keys, at.lanes, keep, dropout_factor);
+              drop(s.product_tangents, kRows, keys, at.lanes, keep, dropout_factor);
+            }
+            second_step(s, kRows, keys, at.lanes, rows, block * kW);
+            if (dropout.on()) {
+              drop(s.scores, kRows, keys, at.lanes, keep, dropout_factor);
+              drop(s.tangents, kRows, keys, at.lanes, keep, dropout_factor);
+            }
+            if (c.feature_tangents.any()) c.feature_tangents.add(task, sequence, h, at, s.product_tangents, kRows, feature_scratch);
+            if (c.feature_gradients.any()) c.feature_gradients.add(task, sequence, h, at, s.products, kRows, feature_scratch);
+            if (features.capped()) uncap_second(s, w, ty, features.cap(), kRows, keys, at.lanes);
+            if (c.feature_tangents.any()) c.feature_tangents.add_before_cap(task, sequence, h, at, s.product_tangents, kRows, feature_scratch);
+            if (c.feature_gradients.any()) c.feature_gradients.add_before_cap(task, sequence, h, at, s.products, kRows, feature_scratch);
+          }
+          if (want_tdv) matmul<AOrder::rows>(keys, Dv, tile.count, tiles.tangents, kRows, dout.rows, v_stride, tdv + v_at, v_stride, {true});
+          if (want_tdv && has_tdout) matmul<AOrder::rows>(keys, Dv, tile.count, tiles.scores, kRows, tdout.rows, v_stride, tdv + v_at, v_stride, {true});
+          if (want_tdk) matmul<AOrder::rows>(keys, D, tile.count, tiles.product_tangents, kRows, q.rows, k_stride, tdk + k_at, k_stride, {true});
+          if (want_tdk && has_tq) matmul<AOrder::rows>(keys, D, tile.count, tiles.products, kRows, tq.rows, k_stride, tdk + k_at, k_stride, {true});
+          if (want_tdq) matmul<AOrder::columns>(tile.count, D, keys, tiles.product_tangents, kRows, k + k_at, k_stride, tdq, k_stride, {started});
+          if (want_tdq && has_tk) matmul<AOrder::columns>(tile.count, D, keys, tiles.products, kRows, tk + k_at, k_stride, tdq, k_stride, {true});
+          if (want_dv) matmul<AOrder::rows>(keys, Dv, tile.count, tiles.scores, kRows, dout.rows, v_stride, dv + v_at, v_stride, {true});
+          if (want_dk) matmul<AOrder::rows>(keys, D, tile.count, tiles.products, kRows, q.rows, k_stride, dk + k_at, k_stride, {true});
+          if (want_dq) matmul<AOrder::columns>(tile.count, D, keys, tiles.products, kRows, k + k_at, k_stride, dq, k_stride, {started});
+          started = true;
+        }
+        if (want_tdq) c.tdq.add(task.chunk, row, tile.count, h, tdq, k_stride, scale);
+        if (want_dq) c.dq.add(task.chunk, row, tile.count, h, dq, k_stride, scale);
+      }
+    }
+    if (want_tdk) store_rows(problem.dtype, c.gradient_tangent.k, first_key, count, task.kv_head, D, tdk, k_stride);
+    if (want_tdv) store_rows(problem.dtype, c.gradient_tangent.v, first_key, count, task.kv_head, Dv, tdv, v_stride);
+    if (want_dk) store_rows(problem.dtype, c.gradient.k, first_key, count, task.kv_head, D, dk, k_stride);
+    if (want_dv) store_rows(problem.dtype, c.gradient.v, first_key, count, task.kv_head, Dv, dv, v_stride);
+  }
+}
+
+/// tdsink = -sum p [(tsink - tlse) Delta + tDelta] and dsink = -sum p Delta, p = exp(sink - lse).
+template <typename T>
+void sink_tangent(const SecondCall<T>& c) {
+  parallel_for(c.problem.heads, 1, [&](int64_t h, int64_t) {
+    const double sink = static_cast<const T*>(c.x.sinks)[h], moved = c.t.sinks ? static_cast<const T*>(c.t.sinks)[h] : 0.0;
+    double tangent_sum = 0, sum = 0;
+    for (int64_t b = 0; b < c.problem.sequences; ++b) {
+      const Sequence sequence(c.problem, b);
+      for (int64_t i = 0; i < sequence.rows; ++i) {
+        const int64_t row = sequence.first_row + i;
+        const double p = std::exp(sink - static_cast<double>(c.statistics.lse(row, h))), delta = c.statistics.delta(row, h);
+        if (p == 0) continue;
+        tangent_sum -= p * ((moved - static_cast<double>(c.tangent_statistics.lse(row, h))) * delta + static_cast<double>(c.tangent_statistics.delta(row, h)));
+        sum -= p * delta;
+      }
+    }
+    if (c.gradient_tangent.sinks != nullptr) static_cast<T*>(c.gradient_tangent.sinks)[h] = static_cast<T>(tangent_sum);
+    if (c.gradient.sinks != nullptr) static_cast<T*>(c.gradient.sinks)[h] = static_cast<T>(sum);
+  });
+}
+
+template <typename T>
+void run_second_as(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& tangent, const AttentionResults& result,
+                   const AttentionResults& cotangent, const AttentionResults& cotangent_tangent, const AttentionOperands& gradient_tangent,
+                   const AttentionOperands& gradient, const AttentionResults& result_tangent) {
+  int64_t rows = 0;
+  for (int64_t b = 0; b < problem.sequences; ++b) rows = std::max(rows, problem.q_offsets[b] + problem.rows(b));
+  const int64_t heads = problem.heads, Dv = problem.value_dim, size = rows * heads * Dv;
+  const std::unique_ptr<T[]> work(new T[2 * size + rows * heads]);
+  const AttentionResults primal{{work.get(), heads * Dv, Dv}, nullptr};
+  AttentionResults moved{{work.get() + size, heads * Dv, Dv}, result_tangent.lse};
+  if (moved.lse == nullptr) moved.lse = work.get() + 2 * size;
+  attention_jvp_as(problem, x, tangent, primal, moved, dtype_of<T>);
+  if (result_tangent.out.data != nullptr) {
+    for (int64_t b = 0; b < problem.sequences; ++b) {
+      const Sequence sequence(problem, b);
+      parallel_for(sequence.rows, kRowGrain, [&](int64_t begin, int64_t end) {
+        for (int64_t h = 0; h < heads; ++h) {
+          const int64_t row = sequence.first_row + begin;
+          store_rows(problem.dtype, result_tangent.out, row, end - begin, h, Dv, work.get() + size + (row * heads + h) * Dv, heads * Dv);
+        }
+      });
+    }
+  }
+
+  const RowStatistics<T> statistics(problem, {primal.out, result.lse}, dtype_of<T>, cotangent);
+  const TangentStatistics<T> tangent_statistics(problem, statistics, primal, moved, cotangent, cotangent_tangent);
+  const SharedSums a = shared_bias_sums(problem, gradient_tangent), b = shared_bias_sums(problem, gradient);
+  const KeyTasks tasks = key_tasks(problem, {a.over_sequences || b.over_sequences, a.over_heads || b.over_heads});
+  const QueryGradient<T> tdq(problem, gradient_tangent.q, tasks), dq(problem, gradient.q, tasks);
+  FeatureGradients<T> feature_tangents(problem, gradient_tangent, tasks), feature_gradients(problem, gradient, tasks);
+  const SecondCall<T> call{problem,  x,   tangent, cotangent,        cotangent_tangent, statistics, tangent_statistics, gradient_tangent,
+                           gradient, tdq, dq,      feature_tangents, feature_gradients};
+  const auto groups = static_cast<int64_t>(tasks.groups.size());
+  parallel_for(groups, task_grain(groups), [&](int64_t begin, int64_t end) {
+    for (int64_t g = begin; g < end; ++g) {
+      for (int64_t i : tasks.groups[g]) second_task(call, tasks.tasks[i]);
+    }
+  });
+  tdq.finish();
+  dq.finish();
+  feature_tangents.finish();
+  feature_gradients.finish();
+  if (x.sinks != nullptr) sink_tangent(call);
+}
+
+void run_second(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& tangent, const AttentionResults& result,
+                const AttentionResults& cotangent, const AttentionResults& cotangent_tangent, const AttentionOperands& gradient_tangent,
+                const AttentionOperands& gradient, const AttentionResults& result_tangent) {
+  if (problem.dtype == DType::float64) {
+    run_second_as<double>(problem, x, tangent, result, cotangent, cotangent_tangent, gradient_tangent, gradient, result_tangent);
+  } else {
+    run_second_as<float>(problem, x, tangent, result, cotangent, cotangent_tangent, gradient_tangent, gradient, result_tangent);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace deckle::kernels::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace deckle::kernels::cpu {
+
+HWY_EXPORT(run_second);
+
+void attention_second(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands, const AttentionOperands& tangent,
+                      const AttentionResults& result, const AttentionResults& cotangent, const AttentionResults& cotangent_tangent,
+                      const AttentionOperands& gradient_tangent, const AttentionOperands& gradient, const AttentionResults& result_tangent) {
+  require_served(problem);
+  DECKLE_SIMD(run_second)(problem, operands, tangent, result, cotangent, cotangent_tangent, gradient_tangent, gradient, result_tangent);
+}
+
+}  // namespace deckle::kernels::cpu
+#endif

@@ -1,0 +1,226 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "deckle/base/parallel.h"
+#include "deckle/kernels/cpu/attention/attention.h"
+#include "deckle/kernels/cpu/attention/reference.h"
+#include "tests/kernels/cpu/attention/attention_case.h"
+
+namespace deckle::testing {
+namespace {
+
+using namespace kernels::cpu;
+
+double inner(const Buffer& a, const Buffer& b) {
+  double sum = 0;
+  for (int64_t i = 0; i < a.count(); ++i) {
+    if (std::isfinite(a.get(i)) && std::isfinite(b.get(i))) sum += a.get(i) * b.get(i);
+  }
+  return sum;
+}
+double inner(const Results& a, const Results& b) { return inner(a.out, b.out) + inner(a.lse, b.lse); }
+double inner(const Operands& a, const Operands& b) {
+  return inner(a.q, b.q) + inner(a.k, b.k) + inner(a.v, b.v) + inner(a.bias, b.bias) + inner(a.slopes, b.slopes) + inner(a.sinks, b.sinks) + inner(a.table, b.table);
+}
+
+void add_scaled(Buffer& to, const Buffer& from, double factor) {
+  for (int64_t i = 0; i < to.count(); ++i) to.put(i, to.get(i) + factor * from.get(i));
+}
+Operands moved(const AttentionCase& c, Operands x, const Operands& t, double step) {
+  add_scaled(x.q, t.q, step), add_scaled(x.k, t.k, step), add_scaled(x.v, t.v, step), add_scaled(x.bias, t.bias, step);
+  add_scaled(x.slopes, t.slopes, step), add_scaled(x.sinks, t.sinks, step), add_scaled(x.table, t.table, step);
+  c.bind(x);
+  return x;
+}
+Results moved(const AttentionCase& c, Results r, const Results& t, double step) {
+  add_scaled(r.out, t.out, step), add_scaled(r.lse, t.lse, step);
+  c.bind(r);
+  return r;
+}
+
+/// (after - before) / (2 step); 0 where both are infinite, NaN where nothing was written.
+Buffer slope(const Buffer& after, const Buffer& before, double step) {
+  Buffer result = after;
+  for (int64_t i = 0; i < after.count(); ++i) {
+    result.put(i, std::isinf(after.get(i)) ? 0.0 : (after.get(i) - before.get(i)) / (2 * step));
+  }
+  return result;
+}
+
+void expect_close(const Operands& got, const Operands& expected, double limit) {
+  EXPECT_LT(relative_error(got.q, expected.q), limit);
+  EXPECT_LT(relative_error(got.k, expected.k), limit);
+  EXPECT_LT(relative_error(got.v, expected.v), limit);
+  // Sums over many elements that nearly cancel: the error is relative to the terms.
+  const double floor = 3.0;
+  EXPECT_LT(relative_error(got.bias, expected.bias, floor), 10 * limit);
+  EXPECT_LT(relative_error(got.slopes, expected.slopes, floor), 10 * limit);
+  EXPECT_LT(relative_error(got.sinks, expected.sinks, floor), 10 * limit);
+  EXPECT_LT(relative_error(got.table, expected.table, floor), 10 * limit);
+}
+
+AttentionCase random_case(Random& random, DType dtype, int64_t longest) {
+  AttentionCase c = random_plain_case(random, dtype, longest);
+  if (chance(random, 0.8)) add_random_features(random, c);
+  return c;
+}
+
+void drop_some(Random& random, Operands& t) {
+  if (chance(random, 0.2)) t.view.q.data = nullptr;
+  if (chance(random, 0.2)) t.view.k.data = nullptr;
+  if (chance(random, 0.2)) t.view.v.data = nullptr;
+  if (chance(random, 0.2)) t.view.bias.data = nullptr;
+  if (chance(random, 0.2)) t.view.slopes = nullptr;
+  if (chance(random, 0.2)) t.view.sinks = nullptr;
+  if (chance(random, 0.2)) t.view.table = nullptr;
+}
+void copy_absence(const Operands& from, Operands& to) {
+  if (from.view.q.data == nullptr) to.view.q.data = nullptr;
+  if (from.view.k.data == nullptr) to.view.k.data = nullptr;
+  if (from.view.v.data == nullptr) to.view.v.data = nullptr;
+  if (from.view.bias.data == nullptr) to.view.bias.data = nullptr;
+  if (from.view.slopes == nullptr) to.view.slopes = nullptr;
+  if (from.view.sinks == nullptr) to.view.sinks = nullptr;
+  if (from.view.table == nullptr) to.view.table = nullptr;
+}
+
+TEST(AttentionReference, AgreesWithCentralDifferencesOfItself) {
+  Random random(seed() + 20);
+  for (int i = 0; i < 30; ++i) {
+    AttentionCase c = random_case(random, DType::float64, 25);
+    SCOPED_TRACE(describe(c));
+    const Operands x = c.operands(DType::float64, c.normal(random)), t = c.operands(DType::float64, c.normal(random));
+    const Results g = c.results(DType::float64, c.normal(random)), tg = c.results(DType::float64, c.normal(random));
+    const double step = 1e-5;
+    const Operands up = moved(c, x, t, step), down = moved(c, x, t, -step);
+
+    Results high = c.results(DType::float64, AttentionCase::poisoned), low = high, result = high, tangent = high;
+    c.bind(low), c.bind(result), c.bind(tangent);
+    reference::attention_forward(c.problem, up.view, high.view);
+    reference::attention_forward(c.problem, down.view, low.view);
+    reference::attention_jvp(c.problem, x.view, t.view, result.view, tangent.view);
+    EXPECT_LT(relative_error(tangent.out, slope(high.out, low.out, step), 1.0), 1e-7);
+    EXPECT_LT(relative_error(tangent.lse, slope(high.lse, low.lse, step), 1.0), 1e-7);
+
+    Operands gradient = c.operands(DType::float64, AttentionCase::poisoned), high_gradient = gradient, low_gradient = gradient, second = gradient;
+    c.bind(high_gradient), c.bind(low_gradient), c.bind(second);
+    reference::attention_backward(c.problem, x.view, g.view, gradient.view);
+    const double adjoint = inner(gradient, t);
+    EXPECT_NEAR(inner(g, tangent), adjoint, 1e-9 * (1 + std::abs(adjoint)));
+    reference::attention_backward(c.problem, up.view, moved(c, g, tg, step).view, high_gradient.view);
+    reference::attention_backward(c.problem, down.view, moved(c, g, tg, -step).view, low_gradient.view);
+    reference::attention_second(c.problem, x.view, t.view, g.view, tg.view, second.view);
+    EXPECT_LT(relative_error(second.q, slope(high_gradient.q, low_gradient.q, step), 1.0), 1e-6);
+    EXPECT_LT(relative_error(second.k, slope(high_gradient.k, low_gradient.k, step), 1.0), 1e-6);
+    EXPECT_LT(relative_error(second.v, slope(high_gradient.v, low_gradient.v, step), 1.0), 1e-6);
+    EXPECT_LT(relative_error(second.bias, slope(high_gradient.bias, low_gradient.bias, step), 1.0), 1e-6);
+    EXPECT_LT(relative_error(second.slopes, slope(high_gradient.slopes, low_gradient.slopes, step), 1.0), 1e-6);
+    EXPECT_LT(relative_error(second.sinks, slope(high_gradient.sinks, low_gradient.sinks, step), 1.0), 1e-6);
+    EXPECT_LT(relative_error(second.table, slope(high_gradient.table, low_gradient.table, step), 1.0), 1e-6);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(AttentionDerivatives, TangentAndSecondOrderMatchTheReference) {
+  Random random(seed() + 21);
+  const char* more = std::getenv("DECKLE_TEST_COMBINATIONS");
+  const int count = more ? std::atoi(more) : 120;
+  for (int i = 0; i < count; ++i) {
+    const DType dtypes[] = {DType::float64, DType::float32, DType::float64, DType::bfloat16, DType::float32, DType::float16};
+    const DType dtype = dtypes[i % 6];
+    AttentionCase c = random_case(random, dtype, i % 10 == 0 ? 150 : 45);
+    SCOPED_TRACE(fmt::format("combination {}: {}", i, describe(c)));
+    const AttentionCase wide = c.wide();
+    const Operands x = c.operands(dtype, c.normal(random)), wide_x = wide.widen(x);
+    Operands t = c.operands(dtype, c.normal(random)), wide_t = wide.widen(t);
+    drop_some(random, t), copy_absence(t, wide_t);
+    const Results g = c.results(dtype, c.normal(random)), wide_g = wide.widen(g);
+    Results tg = c.results(dtype, c.normal(random)), wide_tg = wide.widen(tg);
+    if (chance(random, 0.5)) tg.view = wide_tg.view = {};
+
+    Results expected = wide.results(DType::float64, AttentionCase::poisoned), expected_tangent = expected;
+    wide.bind(expected_tangent);
+    reference::attention_jvp(wide.problem, wide_x.view, wide_t.view, expected.view, expected_tangent.view);
+    Results result = c.results(dtype, AttentionCase::poisoned), tangent = result, again = result;
+    c.bind(tangent), c.bind(again);
+    attention_jvp({}, c.problem, x.view, t.view, result.view, tangent.view);
+    const double limit = 3 * tolerance(dtype), statistics_limit = dtype == DType::float64 ? 1e-12 : 2e-5;
+    EXPECT_LT(relative_error(result.out, expected.out), limit);
+    EXPECT_LT(relative_error(result.lse, expected.lse), statistics_limit);
+    EXPECT_LT(relative_error(tangent.out, expected_tangent.out, 1.0), limit);
+    EXPECT_LT(relative_error(tangent.lse, expected_tangent.lse, 1.0), statistics_limit);
+
+    Operands expected_second = wide.operands(DType::float64, AttentionCase::poisoned), expected_gradient = expected_second;
+    wide.bind(expected_gradient);
+    reference::attention_second(wide.problem, wide_x.view, wide_t.view, wide_g.view, wide_tg.view, expected_second.view);
+    reference::attention_backward(wide.problem, wide_x.view, wide_g.view, expected_gradient.view);
+    Operands second = c.operands(dtype, AttentionCase::poisoned), gradient = second;
+    c.bind(gradient);
+    attention_second({}, c.problem, x.view, t.view, result.view, g.view, tg.view, second.view, gradient.view, again.view);
+    EXPECT_TRUE(again.out == tangent.out && again.lse == tangent.lse);
+    expect_close(second, expected_second, 3 * limit);
+    expect_close(gradient, expected_gradient, limit);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(AttentionDerivatives, AreSymmetricAndAdjoint) {
+  Random random(seed() + 22);
+  for (int i = 0; i < 40; ++i) {
+    AttentionCase c = random_case(random, DType::float64, 60);
+    SCOPED_TRACE(describe(c));
+    const Operands x = c.operands(DType::float64, c.normal(random)), t = c.operands(DType::float64, c.normal(random)), w = c.operands(DType::float64, c.normal(random));
+    const Results g = c.results(DType::float64, c.normal(random));
+    Results result = c.results(DType::float64, AttentionCase::poisoned), tangent = result;
+    c.bind(tangent);
+    attention_jvp({}, c.problem, x.view, t.view, result.view, tangent.view);
+    Operands gradient = c.operands(DType::float64, AttentionCase::poisoned), along_t = gradient, along_w = gradient;
+    c.bind(along_t), c.bind(along_w);
+    attention_backward({}, c.problem, x.view, result.view, g.view, gradient.view);
+    const double expected = inner(gradient, t);
+    EXPECT_NEAR(inner(g, tangent), expected, 1e-10 * (1 + std::abs(expected)));
+    attention_second({}, c.problem, x.view, t.view, result.view, g.view, {}, along_t.view, {}, {});
+    attention_second({}, c.problem, x.view, w.view, result.view, g.view, {}, along_w.view, {}, {});
+    const double curvature = inner(w, along_t);
+    EXPECT_NEAR(inner(t, along_w), curvature, 1e-9 * (1 + std::abs(curvature)));
+    if (HasFailure()) return;
+  }
+}
+
+TEST(AttentionDerivatives, BitEqualForAnyNumberOfThreads) {
+  Random random(seed() + 23);
+  AttentionCase c;
+  for (int64_t length : {300, 0, 33, 700}) c.add_sequence(length, length / 2 + 300);
+  c.problem.heads = 4;
+  c.problem.kv_heads = 2;
+  c.problem.head_dim = c.problem.value_dim = 24;
+  c.problem.scale = 0.2;
+  c.has_slopes = c.has_table = c.has_sinks = c.has_bias = true;
+  c.problem.table_reach = 7;
+  c.bias = {nullptr, 0, 0, 650, 1};
+  c.bias_size = 700 * 650;
+  c.layout();
+  const int before = num_threads();
+  const Operands x = c.operands(DType::float32, c.normal(random)), t = c.operands(DType::float32, c.normal(random));
+  const Results g = c.results(DType::float32, c.normal(random));
+  Operands first;
+  for (int threads : {1, 2, 3, 8, 16}) {
+    set_num_threads(threads);
+    Results result = c.results(DType::float32, AttentionCase::poisoned);
+    attention_forward({}, c.problem, x.view, result.view);
+    Operands second = c.operands(DType::float32, AttentionCase::poisoned);
+    attention_second({}, c.problem, x.view, t.view, result.view, g.view, {}, second.view, {}, {});
+    if (threads == 1) {
+      first = second;
+    } else {
+      EXPECT_TRUE(second.q == first.q && second.k == first.k && second.v == first.v && second.bias == first.bias && second.slopes == first.slopes &&
+                  second.table == first.table && second.sinks == first.sinks) << threads;
+    }
+  }
+  set_num_threads(before);
+}
+
+}  // namespace
+}  // namespace deckle::testing
