@@ -16,13 +16,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <vector>
 
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/args/view.h"
-#include "deckle/kernels/cpu/simd/convert.h"
+#include "deckle/kernels/cpu/simd/row_buffer.h"
 #include "deckle/kernels/cpu/simd/rows.h"
 
 #ifndef DECKLE_KERNELS_CPU_NORM_ROW_NORM_ONCE
@@ -132,29 +131,6 @@ constexpr int64_t kGrain = 16384;  // elements per parallel range
 constexpr int64_t kRowsInT = 32;   // added in T before a parameter's gradient goes to double
 constexpr int64_t kMaxParts = 256; // partial sums of a parameter's gradient
 
-/// Contiguous rows of any floating dtype as arrays of T: in place, or through a buffer of one row.
-template <typename T>
-class Rows {
- public:
-  Rows(const View& view, int64_t n)
-      : view_(view), n_(n), buffer_(view.dtype == dtype_of<T> ? nullptr : std::make_unique_for_overwrite<T[]>(static_cast<size_t>(n))) {}
-  const T* read(int64_t row) {
-    if (!buffer_) return view_.ptr<T>() + row * n_;
-    simd::load_run(address(row), view_.dtype, 1, n_, buffer_.get());
-    return buffer_.get();
-  }
-  T* target(int64_t row) { return buffer_ ? buffer_.get() : view_.ptr<T>() + row * n_; }
-  void write(int64_t row) {
-    if (buffer_) simd::store_run(buffer_.get(), n_, address(row), view_.dtype, 1);
-  }
-
- private:
-  char* address(int64_t row) const { return static_cast<char*>(view_.data) + row * n_ * item_size(view_.dtype); }
-  const View& view_;
-  int64_t n_;
-  std::unique_ptr<T[]> buffer_;
-};
-
 /// A parameter [n], or null if it was not given.
 template <typename T>
 struct Parameter {
@@ -174,10 +150,10 @@ void run_forward(const RowNorm<T>& norm, const View& self, const View& weight, c
   const int64_t n = row_length(self), rows = n > 0 ? self.numel() / n : 0;
   const Parameter<T> w(weight, n), b(bias, n);
   parallel_for(rows, std::max<int64_t>(1, kGrain / std::max<int64_t>(n, 1)), [&](int64_t begin, int64_t end) {
-    Rows<T> x(self, n), y(result, n);
+    const simd::RowBuffer<T> x(self, n), y(result, n);
     for (int64_t row = begin; row < end; ++row) {
-      norm.forward(n, x.read(row), w.get(), b.get(), eps, y.target(row));
-      y.write(row);
+      norm.forward(n, x.read(row), w.get(), b.get(), eps, y.where(row));
+      y.finish(row);
     }
   });
 }
@@ -208,11 +184,11 @@ void run_backward(const RowNorm<T>& norm, const View& grad, const View& self, co
   const Parameter<T> w(weight, n);
   parallel_for(rows, rows_per_part, [&](int64_t begin, int64_t end) {
     const int64_t part = begin / rows_per_part;
-    Rows<T> g(grad, n), x(self, n), dx(self_grad, n);
+    const simd::RowBuffer<T> g(grad, n), x(self, n), dx(self_grad, n);
     ParameterGradient<T> dw(weight_grad ? weight_parts.data() + part * n : nullptr, n), db(bias_grad ? bias_parts.data() + part * n : nullptr, n);
     for (int64_t row = begin; row < end; ++row) {
-      norm.backward(n, g.read(row), x.read(row), w.get(), eps, dx.target(row), dw.get(), db.get());
-      dx.write(row);
+      norm.backward(n, g.read(row), x.read(row), w.get(), eps, dx.where(row), dw.get(), db.get());
+      dx.finish(row);
       if ((row - begin) % kRowsInT == kRowsInT - 1 || row + 1 == end) dw.flush(), db.flush();
     }
   });

@@ -1,117 +1,121 @@
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
-
+// Norms of rows and their gradients against naive loops in float64: shapes, dtypes, absent parameters, threads.
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/args/context.h"
 #include "tests/kernels/cpu/support/buffer.h"
 
 namespace deckle::kernels::cpu {
-void rms_norm_rows(const CpuContext&, const View& input, const View& weight, double eps, const View& out, const View& rstd);
-void rms_norm_backward(const CpuContext&, const View& gradient, const View& input, const View& weight, const View& rstd, double eps,
-                       const View& input_gradient, const View& weight_gradient);
-void layer_norm_rows(const CpuContext&, const View& input, const View& weight, const View& bias, double eps, const View& out, const View& mean,
-                     const View& rstd);
-void layer_norm_backward(const CpuContext&, const View& gradient, const View& input, const View& weight, const View& mean, const View& rstd,
-                         double eps, const View& input_gradient, const View& weight_gradient, const View& bias_gradient);
-}  // namespace deckle::kernels::cpu
 
-namespace deckle {
+void rms_norm(const CpuContext&, const View&, const View&, double, const View&);
+void rms_norm_backward(const CpuContext&, const View&, const View&, const View&, double, const View&, const View&);
+void rms_norm_direction(const CpuContext&, const View&, const View&, double, const View&);
+void layer_norm(const CpuContext&, const View&, const View&, const View&, double, const View&);
+void layer_norm_backward(const CpuContext&, const View&, const View&, const View&, double, const View&, const View&, const View&);
+void layer_norm_direction(const CpuContext&, const View&, const View&, double, const View&);
+
 namespace {
 
 using testing::Buffer;
-using testing::expect_close;
-using testing::poisoned;
-using testing::random_normal;
-using testing::values;
+using Values = std::vector<double>;
 
+const CpuContext kContext;
 constexpr double kEps = 1e-3;
 
-/// Rows by the definitions in double: centred (layer norm) or not.
 struct Naive {
-  std::vector<double> out, dx, dw, db;
-
-  Naive(int64_t rows, int64_t n, bool centred, const std::vector<double>& x, const std::vector<double>& w, const std::vector<double>& b,
-        const std::vector<double>& g)
-      : dw(static_cast<size_t>(n), 0), db(static_cast<size_t>(n), 0) {
-    for (int64_t row = 0; row < rows; ++row) {
-      const double *xs = x.data() + row * n, *gs = g.data() + row * n;
-      double mean = 0, squares = 0, u_mean = 0, projection = 0;
-      for (int64_t i = 0; i < n; ++i) mean += centred ? xs[i] / static_cast<double>(n) : 0;
-      for (int64_t i = 0; i < n; ++i) squares += (xs[i] - mean) * (xs[i] - mean) / static_cast<double>(n);
-      const double r = 1 / std::sqrt(squares + kEps);
-      const auto weight = [&](int64_t i) { return w.empty() ? 1.0 : w[static_cast<size_t>(i)]; };
-      for (int64_t i = 0; i < n; ++i) {
-        const double h = r * (xs[i] - mean);
-        out.push_back(h * weight(i) + (b.empty() ? 0.0 : b[static_cast<size_t>(i)]));
-        u_mean += centred ? gs[i] * weight(i) / static_cast<double>(n) : 0;
-        projection += gs[i] * weight(i) * h / static_cast<double>(n);
-        dw[static_cast<size_t>(i)] += gs[i] * h;
-        db[static_cast<size_t>(i)] += gs[i];
-      }
-      for (int64_t i = 0; i < n; ++i) dx.push_back(r * (gs[i] * weight(i) - u_mean - r * (xs[i] - mean) * projection));
-    }
-  }
+  Values y, dx, dw, db;
 };
 
-TEST(Norm, EqualsTheDefinitionInEveryFloatingType) {
-  for (const DType dtype : {DType::float64, DType::float32, DType::bfloat16, DType::float16}) {
-    const DType statistics = dtype == DType::float64 ? DType::float64 : DType::float32;
-    const double tolerance = dtype == DType::float64 ? 1e-12 : dtype == DType::float32 ? 5e-6 : dtype == DType::float16 ? 5e-3 : 4e-2;
-    for (const auto& [rows, n] : {std::pair<int64_t, int64_t>{1, 1}, {3, 7}, {130, 33}, {2, 1500}, {0, 5}}) {
-      for (const bool given : {true, false}) {
-        SCOPED_TRACE(fmt::format("{} [{}, {}] weight {}", name(dtype), rows, n, given));
-        const Buffer x = random_normal({rows, n}, dtype), g = random_normal({rows, n}, dtype);
-        const Buffer w = random_normal({n}, dtype), b = random_normal({n}, dtype);
-        const View none;
-        const std::vector<double> ws = given ? values(w.view) : std::vector<double>{}, bs = given ? values(b.view) : std::vector<double>{};
+/// Everything of one norm, by its definition.
+Naive naive(bool centred, int64_t rows, int64_t n, const Values& x, const Values& g, const Values& w, const Values& b) {
+  const size_t width = static_cast<size_t>(n);
+  Naive r{Values(x.size()), Values(x.size()), Values(width, 0.0), Values(width, 0.0)};
+  for (size_t row = 0; row < static_cast<size_t>(rows); ++row) {
+    const size_t at = row * width;
+    double mean = 0, variance = 0, along = 0, offset = 0;
+    for (size_t i = 0; i < width && centred; ++i) mean += x[at + i] / static_cast<double>(n);
+    for (size_t i = 0; i < width; ++i) variance += (x[at + i] - mean) * (x[at + i] - mean) / static_cast<double>(n);
+    const double scale = 1 / std::sqrt(variance + kEps);
+    for (size_t i = 0; i < width; ++i) {
+      const double xh = (x[at + i] - mean) * scale, gw = g[at + i] * w[i];
+      r.y[at + i] = xh * w[i] + b[i];
+      along += gw * xh / static_cast<double>(n);
+      offset += centred ? gw / static_cast<double>(n) : 0;
+      r.dw[i] += g[at + i] * xh;
+      r.db[i] += g[at + i];
+    }
+    for (size_t i = 0; i < width; ++i) r.dx[at + i] = scale * (g[at + i] * w[i] - offset - (x[at + i] - mean) * scale * along);
+  }
+  return r;
+}
 
-        const Naive rms(rows, n, false, values(x.view), ws, {}, values(g.view));
-        const Buffer out = poisoned({rows, n}, dtype), rstd = poisoned({rows}, statistics), mean = poisoned({rows}, statistics);
-        kernels::cpu::rms_norm_rows({}, x.view, given ? w.view : none, kEps, out.view, rstd.view);
-        expect_close(out.view, rms.out, tolerance);
-        const Buffer dx = poisoned({rows, n}, dtype), dw = poisoned({n}, dtype), db = poisoned({n}, dtype);
-        kernels::cpu::rms_norm_backward({}, g.view, x.view, given ? w.view : none, rstd.view, kEps, dx.view, dw.view);
-        expect_close(dx.view, rms.dx, tolerance, 4);
-        expect_close(dw.view, rms.dw, tolerance, 20);
+double tolerance(DType dtype) {
+  return dtype == DType::float64 ? 1e-12 : dtype == DType::float32 ? 2e-6 : dtype == DType::bfloat16 ? 1e-2 : 1.5e-3;
+}
 
-        const Naive layer(rows, n, true, values(x.view), ws, bs, values(g.view));
-        kernels::cpu::layer_norm_rows({}, x.view, given ? w.view : none, given ? b.view : none, kEps, out.view, mean.view, rstd.view);
-        expect_close(out.view, layer.out, tolerance);
-        kernels::cpu::layer_norm_backward({}, g.view, x.view, given ? w.view : none, mean.view, rstd.view, kEps, dx.view, dw.view, db.view);
-        expect_close(dx.view, layer.dx, tolerance, n == 1 ? 40 : 4);  // one element: everything cancels, times r = 1 / sqrt(eps)
-        expect_close(dw.view, layer.dw, tolerance, 20);
-        expect_close(db.view, layer.db, tolerance, 20);
-        if (HasFatalFailure()) return;
+class Norms : public ::testing::TestWithParam<DType> {};
+INSTANTIATE_TEST_SUITE_P(, Norms, ::testing::Values(DType::float32, DType::float64, DType::bfloat16, DType::float16),
+                         [](const auto& info) { return std::string(name(info.param)); });
+
+TEST_P(Norms, EqualTheirDefinition) {
+  const DType dtype = GetParam();
+  for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{5, 1}, {1, 7}, {3, 64}, {2, 3, 257}, {700, 96}, {9000, 5}, {0, 4}, {33}, {4, 2048}}) {
+    const int64_t n = sizes.back();
+    for (const bool parameters : {true, false}) {
+      const Buffer x = testing::random_normal(sizes, dtype), g = testing::random_normal(sizes, dtype);
+      for (int64_t i = 0; i < x.view.numel(); ++i) testing::store(x.view.data, dtype, i, testing::load(x.view.data, dtype, i) + 3);
+      const Buffer weight = testing::random_normal({n}, dtype), bias = testing::random_normal({n}, dtype);
+      const View w = parameters ? weight.view : View{}, b = parameters ? bias.view : View{};
+      const Values ones(static_cast<size_t>(n), 1.0), zeros(static_cast<size_t>(n), 0.0);
+      const int64_t rows = n > 0 ? x.view.numel() / n : 0;
+      SCOPED_TRACE(::testing::Message() << ::testing::PrintToString(sizes) << (parameters ? "" : " bare"));
+      for (const bool centred : {false, true}) {
+        const Naive want = naive(centred, rows, n, testing::values(x.view), testing::values(g.view), parameters ? testing::values(w) : ones,
+                                 parameters && centred ? testing::values(b) : zeros);
+        const DType statistics = dtype == DType::float64 ? DType::float64 : DType::float32;
+        Buffer y = testing::poisoned(sizes, dtype), dx = testing::poisoned(sizes, dtype), direction = testing::poisoned(sizes, dtype);
+        Buffer dw = testing::poisoned({n}, statistics), db = testing::poisoned({n}, statistics);
+        if (centred) {
+          layer_norm(kContext, x.view, w, b, kEps, y.view);
+          layer_norm_backward(kContext, g.view, x.view, w, kEps, dx.view, dw.view, db.view);
+          layer_norm_direction(kContext, g.view, x.view, kEps, direction.view);
+          testing::expect_close(db.view, want.db, tolerance(statistics), std::sqrt(static_cast<double>(rows)) + 1);
+        } else {
+          rms_norm(kContext, x.view, w, kEps, y.view);
+          rms_norm_backward(kContext, g.view, x.view, w, kEps, dx.view, dw.view);
+          rms_norm_direction(kContext, g.view, x.view, kEps, direction.view);
+        }
+        // A row of one centred element is all rounding error over sqrt(eps).
+        const double scale = n == 1 && centred ? 1 / kEps : n < 16 ? 100 : 4;  // few elements: a small variance magnifies
+        testing::expect_close(y.view, want.y, tolerance(dtype), scale);
+        testing::expect_close(dx.view, want.dx, tolerance(dtype), scale / (n == 1 ? kEps : 1));
+        testing::expect_close(dw.view, want.dw, tolerance(statistics), scale * (std::sqrt(static_cast<double>(rows)) + 1));
+        if (!parameters) {
+          EXPECT_EQ(testing::values(direction.view), testing::values(dx.view));
+        }
+        if (HasFailure()) return;
       }
     }
   }
 }
 
-TEST(Norm, WeightGradientsAreBitEqualForAnyNumberOfThreads) {
-  const Buffer x = random_normal({3000, 65}, DType::float32), g = random_normal({3000, 65}, DType::float32), w = random_normal({65}, DType::float32);
+TEST(NormThreads, ResultsDoNotDependOnTheirNumber) {
+  const Buffer x = testing::random_normal({5000, 100}, DType::float32), g = testing::random_normal({5000, 100}, DType::float32);
+  const Buffer weight = testing::random_normal({100}, DType::float32);
   std::vector<unsigned char> first;
+  const int before = num_threads();
   for (const int threads : {1, 2, 3, 8, 16, 32}) {
     set_num_threads(threads);
-    const Buffer out = poisoned({3000, 65}, DType::float32), rstd = poisoned({3000}, DType::float32);
-    kernels::cpu::rms_norm_rows({}, x.view, w.view, kEps, out.view, rstd.view);
-    const Buffer dx = poisoned({3000, 65}, DType::float32), dw = poisoned({65}, DType::float32);
-    kernels::cpu::rms_norm_backward({}, g.view, x.view, w.view, rstd.view, kEps, dx.view, dw.view);
-    if (first.empty()) first = testing::bytes(dw);
-    EXPECT_EQ(testing::bytes(dw), first) << threads << " threads";
+    Buffer dx = testing::poisoned({5000, 100}, DType::float32), dw = testing::poisoned({100}, DType::float32), db = testing::poisoned({100}, DType::float32);
+    layer_norm_backward(kContext, g.view, x.view, weight.view, kEps, dx.view, dw.view, db.view);
+    std::vector<unsigned char> all = testing::bytes(dx);
+    for (const Buffer* part : {&dw, &db}) {
+      const std::vector<unsigned char> more = testing::bytes(*part);
+      all.insert(all.end(), more.begin(), more.end());
+    }
+    if (first.empty()) first = all;
+    EXPECT_EQ(all, first) << threads;
   }
-  set_num_threads(2);
-}
-
-TEST(Norm, ALargeMeanDoesNotSpoilTheVariance) {
-  const Buffer x = random_normal({1, 512}, DType::float32);
-  for (int i = 0; i < 512; ++i) x.view.ptr<float>()[i] += 1000;
-  const Naive want(1, 512, true, values(x.view), {}, {}, values(x.view));
-  const Buffer out = poisoned({1, 512}, DType::float32), mean = poisoned({1}, DType::float32), rstd = poisoned({1}, DType::float32);
-  kernels::cpu::layer_norm_rows({}, x.view, View{}, View{}, kEps, out.view, mean.view, rstd.view);
-  expect_close(out.view, want.out, 2e-4);
+  set_num_threads(before);
 }
 
 }  // namespace
-}  // namespace deckle
+}  // namespace deckle::kernels::cpu

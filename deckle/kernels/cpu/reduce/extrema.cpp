@@ -1,0 +1,108 @@
+// amax and amin over any dims.                                                  Reads every element once; a NaN wins
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "deckle/kernels/cpu/reduce/extrema.cpp"
+#include "deckle/kernels/cpu/simd/targets.h"
+
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <limits>
+#include <optional>
+
+#include "deckle/kernels/args/context.h"
+#include "deckle/kernels/cpu/reduce/values.h"
+#include "deckle/kernels/cpu/simd/rows.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace deckle::kernels::cpu::HWY_NAMESPACE {
+namespace {
+
+struct Largest {
+  template <typename A>
+  static constexpr A nothing() {
+    return std::numeric_limits<A>::has_infinity ? -std::numeric_limits<A>::infinity() : std::numeric_limits<A>::lowest();
+  }
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V a, V b) const {
+    return maximum(d, a, b);
+  }
+  template <typename A>
+  static A of_two(A a, A b) {
+    return a > b || a != a ? a : b;
+  }
+};
+
+struct Smallest {
+  template <typename A>
+  static constexpr A nothing() {
+    return std::numeric_limits<A>::has_infinity ? std::numeric_limits<A>::infinity() : std::numeric_limits<A>::max();
+  }
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V a, V b) const {
+    return minimum(d, a, b);
+  }
+  template <typename A>
+  static A of_two(A a, A b) {
+    return a < b || a != a ? a : b;
+  }
+};
+
+template <typename T, typename A, typename Pick>
+A row_extremum(int64_t n, const T* x) {
+  const hn::ScalableTag<T> d;
+  const Pick pick;
+  auto best0 = hn::Set(d, Pick::template nothing<T>()), best1 = best0;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    best0 = pick(d, best0, hn::LoadU(d, x + i));
+    best1 = pick(d, best1, hn::LoadU(d, x + i + lanes));
+  }
+  HWY_ALIGN T best[hn::MaxLanes(d)];
+  hn::Store(pick(d, best0, best1), d, best);
+  A result = Pick::template nothing<A>();
+  for (const T value : best) result = Pick::template of_two<A>(result, static_cast<A>(value));
+  for (; i < n; ++i) result = Pick::template of_two<A>(result, static_cast<A>(x[i]));
+  return result;
+}
+
+template <typename T, typename A, typename Pick>
+void column_extrema(int64_t rows, int64_t row_stride, int64_t columns, const T* x, A* results) {
+  for (int64_t r = 0; r < rows; ++r, x += row_stride) {
+    for (int64_t c = 0; c < columns; ++c) results[c] = Pick::template of_two<A>(results[c], static_cast<A>(x[c]));
+  }
+}
+
+template <typename T, typename A, typename Pick>
+reduce::Fold<T, A> extremum() {
+  return {&row_extremum<T, A, Pick>, &column_extrema<T, A, Pick>, &Pick::template of_two<A>, Pick::template nothing<A>()};
+}
+
+}  // namespace
+
+reduce::Folds largest_folds() {
+  return {extremum<float, double, Largest>(), extremum<double, double, Largest>(), extremum<int64_t, int64_t, Largest>()};
+}
+reduce::Folds smallest_folds() {
+  return {extremum<float, double, Smallest>(), extremum<double, double, Smallest>(), extremum<int64_t, int64_t, Smallest>()};
+}
+
+}  // namespace deckle::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace deckle::kernels::cpu {
+
+HWY_EXPORT(largest_folds);
+HWY_EXPORT(smallest_folds);
+
+void amax(const CpuContext&, const View& self, std::optional<std::span<const int64_t>> dim, bool, const View& result) {
+  reduce::fold(DECKLE_SIMD(largest_folds)(), self, dim.value_or(std::span<const int64_t>()), 1.0, result);
+}
+
+void amin(const CpuContext&, const View& self, std::optional<std::span<const int64_t>> dim, bool, const View& result) {
+  reduce::fold(DECKLE_SIMD(smallest_folds)(), self, dim.value_or(std::span<const int64_t>()), 1.0, result);
+}
+
+}  // namespace deckle::kernels::cpu
+#endif

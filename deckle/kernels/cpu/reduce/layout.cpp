@@ -1,0 +1,145 @@
+#include "deckle/kernels/cpu/reduce/layout.h"
+
+#include <algorithm>
+
+#include "deckle/kernels/cpu/simd/convert.h"
+
+namespace deckle::kernels::cpu::reduce {
+namespace {
+
+constexpr int64_t kLine = 64;  // bytes of a cache line
+
+void append(Layout::Dims& dims, int64_t size, int64_t stride) {
+  if (size == 1) return;
+  if (dims.count > 0 && dims.strides[dims.count - 1] == stride * size) {
+    dims.sizes[dims.count - 1] *= size;
+    dims.strides[dims.count - 1] = stride;
+    return;
+  }
+  dims.sizes[dims.count] = size;
+  dims.strides[dims.count++] = stride;
+}
+
+char* address(const View& view, int64_t offset) { return static_cast<char*>(view.data) + offset * item_size(view.dtype); }
+
+/// Calls body(offset, stride, done, run) for the runs along the last dim that cover elements [from, from + count).
+template <typename Body>
+void visit_runs(const Layout::Dims& dims, int64_t from, int64_t count, Body body) {
+  if (count == 0) return;
+  if (dims.count == 0) return body(int64_t{0}, int64_t{1}, int64_t{0}, count);
+  const int last = dims.count - 1;
+  const int64_t size = dims.sizes[last], stride = dims.strides[last];
+  int64_t at[kMaxDims];
+  int64_t index = from, offset = 0;
+  for (int d = last; d >= 0; --d) {
+    at[d] = index % dims.sizes[d];
+    index /= dims.sizes[d];
+    offset += at[d] * dims.strides[d];
+  }
+  for (int64_t done = 0; done < count;) {
+    const int64_t run = std::min(size - at[last], count - done);
+    body(offset, stride, done, run);
+    done += run;
+    at[last] += run;
+    offset += run * stride;
+    for (int d = last; d > 0 && at[d] == dims.sizes[d]; --d) {
+      at[d] = 0;
+      ++at[d - 1];
+      offset += dims.strides[d - 1] - dims.sizes[d] * dims.strides[d];
+    }
+  }
+}
+
+}  // namespace
+
+int64_t Layout::Dims::numel() const {
+  int64_t n = 1;
+  for (int d = 0; d < count; ++d) n *= sizes[d];
+  return n;
+}
+
+int64_t Layout::Dims::offset(int64_t index) const {
+  int64_t elements = 0;
+  for (int d = count - 1; d >= 0; --d) {
+    elements += index % sizes[d] * strides[d];
+    index /= sizes[d];
+  }
+  return elements;
+}
+
+Layout::Layout(const View& view, std::span<const int64_t> dims) {
+  for (int d = 0; d < view.ndim; ++d) {
+    const bool is_reduced = dims.empty() || std::find(dims.begin(), dims.end(), d) != dims.end();
+    append(is_reduced ? reduced : kept, view.sizes[d], view.strides[d]);
+    (is_reduced ? length : rows) *= view.sizes[d];
+  }
+}
+
+bool Layout::dense_rows() const {
+  if (reduced.count > 1 || kept.count > 1) return false;
+  return (reduced.count == 0 || reduced.strides[0] == 1) && (kept.count == 0 || kept.strides[0] == length);
+}
+
+template <typename T>
+void gather_rows(const View& view, const Layout& layout, int64_t row, int64_t rows, int64_t from, int64_t count, T* block) {
+  const bool lines = layout.kept.count > 0 && layout.kept.strides[layout.kept.count - 1] == 1 &&
+                     (layout.reduced.count == 0 || layout.reduced.strides[layout.reduced.count - 1] != 1);
+  if (!lines) {
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t start = layout.kept.offset(row + r);
+      visit_runs(layout.reduced, from, count, [&](int64_t offset, int64_t stride, int64_t done, int64_t run) {
+        simd::load_run(address(view, start + offset), view.dtype, stride, run, block + r * count + done);
+      });
+    }
+    return;
+  }
+  visit_runs(layout.kept, row, rows, [&](int64_t start, int64_t, int64_t first, int64_t width) {
+    visit_runs(layout.reduced, from, count, [&](int64_t offset, int64_t stride, int64_t done, int64_t run) {
+      T line[kLine];
+      for (int64_t i = 0; i < run; ++i) {
+        for (int64_t w = 0; w < width; w += kLine) {
+          const int64_t n = std::min(kLine, width - w);
+          simd::load_run(address(view, start + w + offset + i * stride), view.dtype, 1, n, line);
+          for (int64_t r = 0; r < n; ++r) block[(first + w + r) * count + done + i] = line[r];
+        }
+      }
+    });
+  });
+}
+
+template <typename T>
+void scatter_rows(const T* block, const View& view, const Layout& layout, int64_t row, int64_t rows) {
+  const int64_t count = layout.length;
+  const bool lines = layout.kept.count > 0 && layout.kept.strides[layout.kept.count - 1] == 1 &&
+                     (layout.reduced.count == 0 || layout.reduced.strides[layout.reduced.count - 1] != 1);
+  if (!lines) {
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t start = layout.kept.offset(row + r);
+      visit_runs(layout.reduced, 0, count, [&](int64_t offset, int64_t stride, int64_t done, int64_t run) {
+        simd::store_run(block + r * count + done, run, address(view, start + offset), view.dtype, stride);
+      });
+    }
+    return;
+  }
+  visit_runs(layout.kept, row, rows, [&](int64_t start, int64_t, int64_t first, int64_t width) {
+    visit_runs(layout.reduced, 0, count, [&](int64_t offset, int64_t stride, int64_t done, int64_t run) {
+      T line[kLine];
+      for (int64_t i = 0; i < run; ++i) {
+        for (int64_t w = 0; w < width; w += kLine) {
+          const int64_t n = std::min(kLine, width - w);
+          for (int64_t r = 0; r < n; ++r) line[r] = block[(first + w + r) * count + done + i];
+          simd::store_run(line, n, address(view, start + w + offset + i * stride), view.dtype, 1);
+        }
+      }
+    });
+  });
+}
+
+template void gather_rows(const View&, const Layout&, int64_t, int64_t, int64_t, int64_t, float*);
+template void gather_rows(const View&, const Layout&, int64_t, int64_t, int64_t, int64_t, double*);
+template void gather_rows(const View&, const Layout&, int64_t, int64_t, int64_t, int64_t, int64_t*);
+template void scatter_rows(const float*, const View&, const Layout&, int64_t, int64_t);
+template void scatter_rows(const double*, const View&, const Layout&, int64_t, int64_t);
+template void scatter_rows(const int64_t*, const View&, const Layout&, int64_t, int64_t);
+
+}  // namespace deckle::kernels::cpu::reduce

@@ -1,0 +1,70 @@
+// logsumexp along one dim: max + log sum exp(x - max).                          Reads every element once; exp once
+//
+// A row of -inf gives -inf, a row with +inf gives +inf. Instances: float (float32 and the halves), double.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "deckle/kernels/cpu/reduce/logsumexp.cpp"
+#include "deckle/kernels/cpu/simd/targets.h"
+
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "deckle/kernels/args/context.h"
+#include "deckle/kernels/cpu/reduce/by_rows.h"
+#include "deckle/kernels/cpu/simd/math_exp.h"
+#include "deckle/kernels/cpu/simd/rows.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace deckle::kernels::cpu::HWY_NAMESPACE {
+namespace {
+
+template <typename T>
+void logsumexp_rows(int64_t rows, int64_t n, const T* x, double* y) {
+  const hn::ScalableTag<T> d;
+  for (int64_t r = 0; r < rows; ++r, x += n) {
+    const T max = max_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return part.load(x + i); });
+    const T shift = std::isinf(max) ? T(0) : max;
+    const auto shifts = hn::Set(d, shift);
+    const double sum = sum_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return exp(d, hn::Sub(part.load(x + i), shifts)); });
+    y[r] = static_cast<double>(shift) + std::log(sum);
+  }
+}
+
+}  // namespace
+
+void logsumexp_f32(int64_t rows, int64_t n, const float* x, double* y) { logsumexp_rows(rows, n, x, y); }
+void logsumexp_f64(int64_t rows, int64_t n, const double* x, double* y) { logsumexp_rows(rows, n, x, y); }
+
+}  // namespace deckle::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace deckle::kernels::cpu {
+
+HWY_EXPORT(logsumexp_f32);
+HWY_EXPORT(logsumexp_f64);
+
+namespace {
+
+template <typename T>
+void run(void (*function)(int64_t, int64_t, const T*, double*), const View& self, int64_t dim, const View& result) {
+  reduce::by_rows<T>(std::array{&self}, std::array<const View*, 0>{}, dim,
+                     [&](int64_t first, int64_t rows, int64_t n, const auto& x, const auto&) {
+    std::vector<double> values(static_cast<size_t>(rows));
+    function(rows, n, x[0], values.data());
+    simd::store_run(values.data(), rows, static_cast<char*>(result.data) + first * item_size(result.dtype), result.dtype, 1);
+  });
+}
+
+}  // namespace
+
+void logsumexp(const CpuContext&, const View& self, int64_t dim, bool, const View& result) {
+  if (self.dtype == DType::float64) run(DECKLE_SIMD(logsumexp_f64), self, dim, result);
+  else run(DECKLE_SIMD(logsumexp_f32), self, dim, result);
+}
+
+}  // namespace deckle::kernels::cpu
+#endif

@@ -1,0 +1,322 @@
+// Reductions and row kernels against naive loops in float64: any dims, strides, dtypes, instruction sets and threads.
+#include <functional>
+#include <optional>
+#include <span>
+
+#include "deckle/base/error.h"
+#include "deckle/base/parallel.h"
+#include "deckle/kernels/args/context.h"
+#include "deckle/kernels/cpu/simd/targets.h"
+#include "tests/kernels/cpu/support/buffer.h"
+
+namespace deckle::kernels::cpu {
+
+using Dims = std::optional<std::span<const int64_t>>;
+void sum(const CpuContext&, const View&, Dims, bool, const View&);
+void mean(const CpuContext&, const View&, Dims, bool, const View&);
+void amax(const CpuContext&, const View&, Dims, bool, const View&);
+void amin(const CpuContext&, const View&, Dims, bool, const View&);
+void softmax(const CpuContext&, const View&, int64_t, const View&);
+void log_softmax(const CpuContext&, const View&, int64_t, const View&);
+void softmax_backward(const CpuContext&, const View&, const View&, int64_t, const View&);
+void log_softmax_backward(const CpuContext&, const View&, const View&, int64_t, const View&);
+void logsumexp(const CpuContext&, const View&, int64_t, bool, const View&);
+void cumsum(const CpuContext&, const View&, int64_t, bool, const View&);
+void argmax(const CpuContext&, const View&, std::optional<int64_t>, bool, const View&);
+void argmin(const CpuContext&, const View&, std::optional<int64_t>, bool, const View&);
+void max(const CpuContext&, const View&, int64_t, bool, const View&, const View&);
+void min(const CpuContext&, const View&, int64_t, bool, const View&, const View&);
+
+namespace {
+
+using testing::Buffer;
+using Row = std::vector<double>;
+
+const CpuContext kContext;
+const double kInfinity = std::numeric_limits<double>::infinity();
+
+int64_t below(int64_t end) { return std::uniform_int_distribution<int64_t>(0, end - 1)(testing::engine()); }
+
+double rounding(DType dtype) {
+  return dtype == DType::float64 ? 1e-15 : dtype == DType::float32 ? 1.5e-7 : dtype == DType::bfloat16 ? 4.5e-3 : 6e-4;
+}
+
+/// The elements of each index of the kept dims, in order.
+std::vector<Row> rows_of(const View& view, const std::vector<int64_t>& dims) {
+  const std::vector<double> all = testing::values(view);
+  const auto reduced = [&](int d) { return dims.empty() || std::find(dims.begin(), dims.end(), d) != dims.end(); };
+  int64_t rows = 1;
+  for (int d = 0; d < view.ndim; ++d) if (!reduced(d)) rows *= view.sizes[d];
+  std::vector<Row> result(static_cast<size_t>(rows));
+  for (int64_t i = 0; i < static_cast<int64_t>(all.size()); ++i) {
+    int64_t row = 0, rest = i, scale = 1;
+    for (int d = view.ndim - 1; d >= 0; --d) {
+      if (!reduced(d)) row += rest % view.sizes[d] * scale, scale *= view.sizes[d];
+      rest /= view.sizes[d];
+    }
+    result[static_cast<size_t>(row)].push_back(all[static_cast<size_t>(i)]);
+  }
+  return result;
+}
+
+/// The rows along `dim` put back into the order of a view of these sizes.
+std::vector<double> along(const View& shape, int64_t dim, const std::vector<Row>& rows) {
+  std::vector<double> result(static_cast<size_t>(shape.numel()));
+  for (int64_t i = 0; i < shape.numel(); ++i) {
+    int64_t row = 0, rest = i, scale = 1, at = 0;
+    for (int d = shape.ndim - 1; d >= 0; --d) {
+      if (d == dim) at = rest % shape.sizes[d];
+      else row += rest % shape.sizes[d] * scale, scale *= shape.sizes[d];
+      rest /= shape.sizes[d];
+    }
+    result[static_cast<size_t>(i)] = rows[static_cast<size_t>(row)][static_cast<size_t>(at)];
+  }
+  return result;
+}
+
+std::vector<int64_t> random_sizes() {
+  const std::vector<std::vector<int64_t>> chosen = {{70000}, {3, 50000}, {50000, 3}, {300, 300}, {2000, 17}, {5, 100, 64}, {40, 2, 700}, {1}, {}, {0}, {4, 0}, {0, 4}, {100001, 1}, {9, 8, 7, 6}, {1000, 33}};
+  if (below(2)) return chosen[static_cast<size_t>(below(static_cast<int64_t>(chosen.size())))];
+  std::vector<int64_t> sizes;
+  for (int64_t d = below(5); d > 0; --d) sizes.push_back(1 + below(9));
+  return sizes;
+}
+
+Buffer random_view(const std::vector<int64_t>& sizes, DType dtype) {
+  Buffer buffer = is_floating(dtype) ? testing::random_normal(sizes, dtype) : testing::random_integers(sizes, dtype, 0, dtype == DType::bool_ ? 2 : 9);
+  for (int64_t swaps = sizes.size() > 1 ? below(3) : 0; swaps > 0; --swaps) {
+    const int64_t a = below(buffer.view.ndim), b = below(buffer.view.ndim);
+    std::swap(buffer.view.sizes[a], buffer.view.sizes[b]);
+    std::swap(buffer.view.strides[a], buffer.view.strides[b]);
+  }
+  return buffer;
+}
+
+std::vector<int64_t> random_dims(int ndim) {
+  std::vector<int64_t> dims;
+  for (int d = 0; d < ndim; ++d) if (below(2)) dims.push_back(d);
+  return dims;
+}
+
+DType random_floating() { return std::array{DType::float32, DType::float32, DType::float64, DType::bfloat16, DType::float16}[static_cast<size_t>(below(5))]; }
+
+class EveryTarget : public ::testing::TestWithParam<int64_t> {
+ protected:
+  void SetUp() override { simd::force_target(GetParam()); }
+};
+INSTANTIATE_TEST_SUITE_P(, EveryTarget, ::testing::ValuesIn(simd::usable_targets()), [](const auto& info) { return std::string(hwy::TargetName(info.param)); });
+
+TEST_P(EveryTarget, FoldsEqualLoops) {
+  struct Case {
+    const char* name;
+    void (*kernel)(const CpuContext&, const View&, Dims, bool, const View&);
+    std::function<double(const Row&)> of;
+    bool integers;
+  };
+  const Case cases[] = {
+      {"sum", sum, [](const Row& x) { double s = 0; for (double v : x) s += v; return s; }, true},
+      {"mean", mean, [](const Row& x) { double s = 0; for (double v : x) s += v; return s / static_cast<double>(x.size()); }, false},
+      {"amax", amax, [](const Row& x) { double s = -kInfinity; for (double v : x) s = std::max(s, v); return s; }, true},
+      {"amin", amin, [](const Row& x) { double s = kInfinity; for (double v : x) s = std::min(s, v); return s; }, true},
+  };
+  for (int round = 0; round < 25; ++round) {
+    for (const Case& c : cases) {
+      const bool integers = c.integers && below(4) == 0;
+      const DType dtype = integers ? std::array{DType::int64, DType::int32, DType::uint8, DType::bool_}[static_cast<size_t>(below(4))] : random_floating();
+      const Buffer x = random_view(random_sizes(), dtype);
+      const std::vector<int64_t> dims = random_dims(x.view.ndim);
+      const std::vector<Row> rows = rows_of(x.view, dims);
+      const bool empty_rows = !rows.empty() && rows[0].empty();
+      if (empty_rows && c.name[0] == 'a') continue;  // checked by the entry
+      std::vector<double> want;
+      double scale = 1;
+      for (const Row& row : rows) {
+        want.push_back(c.of(row));
+        double magnitude = 0;
+        for (double v : row) magnitude += std::abs(v);
+        if (c.name[0] == 's') scale = std::max(scale, magnitude);
+        if (c.name[0] == 'm') scale = std::max(1e-300, magnitude / static_cast<double>(row.size()));
+      }
+      Buffer result = testing::poisoned({static_cast<int64_t>(rows.size())}, integers ? DType::int64 : dtype);
+      SCOPED_TRACE(::testing::Message() << c.name << " " << name(dtype) << " sizes " << ::testing::PrintToString(std::vector<int64_t>(x.view.sizes, x.view.sizes + x.view.ndim)) << " dims " << ::testing::PrintToString(dims));
+      c.kernel(kContext, x.view, dims.empty() ? Dims() : Dims(dims), false, result.view);
+      // A float sum of n terms is off by a few roundings of the largest block sum, not by n of them.
+      const double tolerance = integers ? 0 : c.name[0] == 's' ? std::max(rounding(dtype), rounding(DType::float32) * (dtype != DType::float64)) : 4 * rounding(dtype) * (c.name[0] == 'a' ? 0 : 1);
+      testing::expect_close(result.view, want, tolerance, c.name[0] == 's' && is_floating(dtype) ? scale : c.name[0] == 'm' ? scale : 1e-300);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(EveryTarget, ALongSumOfFloatsLosesAlmostNothing) {
+  Buffer x({10'000'000}, DType::float32);
+  std::fill_n(x.view.ptr<float>(), 10'000'000, 0.1f);
+  Buffer result = testing::poisoned({1}, DType::float32);
+  sum(kContext, x.view, std::nullopt, false, result.view);
+  EXPECT_NEAR(result.view.ptr<float>()[0], 10'000'000 * static_cast<double>(0.1f), 0.5);  // 5e-7 of it; one after the other would lose 9 %
+}
+
+TEST_P(EveryTarget, ANanWinsAndInfinitiesAdd) {
+  Buffer x = testing::random_normal({3, 100}, DType::float32);
+  x.view.ptr<float>()[57] = std::nanf("");
+  x.view.ptr<float>()[203] = static_cast<float>(kInfinity);
+  const int64_t dim = 1;
+  Buffer result = testing::poisoned({3}, DType::float32);
+  for (const auto kernel : {sum, mean, amax}) {
+    kernel(kContext, x.view, std::span(&dim, 1), false, result.view);
+    EXPECT_TRUE(std::isnan(result.view.ptr<float>()[0]));
+    EXPECT_TRUE(std::isfinite(result.view.ptr<float>()[1]));
+    EXPECT_EQ(result.view.ptr<float>()[2], kInfinity);
+  }
+}
+
+TEST_P(EveryTarget, RowKernelsEqualLoops) {
+  using Function = std::function<Row(const Row&, const Row&)>;
+  const auto exponentials = [](const Row& x) {
+    Row e;
+    const double top = x.empty() ? 0 : *std::max_element(x.begin(), x.end());
+    for (double v : x) e.push_back(std::exp(v - top));
+    return e;
+  };
+  const auto total = [](const Row& x) { double s = 0; for (double v : x) s += v; return s; };
+  struct Case {
+    const char* name;
+    void (*unary)(const CpuContext&, const View&, int64_t, const View&);
+    void (*binary)(const CpuContext&, const View&, const View&, int64_t, const View&);
+    Function of;
+  };
+  const Case cases[] = {
+      {"softmax", softmax, nullptr, [&](const Row& x, const Row&) { Row e = exponentials(x); const double s = total(e); for (double& v : e) v /= s; return e; }},
+      {"log_softmax", log_softmax, nullptr, [&](const Row& x, const Row&) {
+         Row y = x; const double s = total(exponentials(x)), top = x.empty() ? 0 : *std::max_element(x.begin(), x.end());
+         for (double& v : y) v = v - top - std::log(s);
+         return y; }},
+      {"softmax_backward", nullptr, softmax_backward, [&](const Row& g, const Row& y) {
+         double dot = 0; for (size_t i = 0; i < g.size(); ++i) dot += g[i] * y[i];
+         Row x; for (size_t i = 0; i < g.size(); ++i) x.push_back(y[i] * (g[i] - dot));
+         return x; }},
+      {"log_softmax_backward", nullptr, log_softmax_backward, [&](const Row& g, const Row& y) {
+         Row x; for (size_t i = 0; i < g.size(); ++i) x.push_back(g[i] - std::exp(y[i]) * total(g));
+         return x; }},
+  };
+  for (int round = 0; round < 12; ++round) {
+    for (const Case& c : cases) {
+      const DType dtype = random_floating();
+      std::vector<int64_t> sizes = random_sizes();
+      const Buffer x = random_view(sizes, dtype), second = random_view(std::vector<int64_t>(x.view.sizes, x.view.sizes + x.view.ndim), dtype);
+      const int64_t dim = x.view.ndim > 0 ? below(x.view.ndim) : 0;
+      if (!std::equal(x.view.sizes, x.view.sizes + x.view.ndim, second.view.sizes)) continue;
+      const std::vector<Row> rows = rows_of(x.view, {dim}), others = rows_of(second.view, {dim});
+      std::vector<Row> want;
+      double scale = 1;
+      for (size_t r = 0; r < rows.size(); ++r) {
+        want.push_back(c.of(rows[r], others[r]));
+        for (double v : want.back()) scale = std::max(scale, std::abs(v));
+      }
+      Buffer result = testing::poisoned(std::vector<int64_t>(x.view.sizes, x.view.sizes + x.view.ndim), dtype);
+      SCOPED_TRACE(::testing::Message() << c.name << " " << name(dtype) << " sizes " << ::testing::PrintToString(sizes) << " dim " << dim);
+      if (c.unary) c.unary(kContext, x.view, dim, result.view);
+      else c.binary(kContext, x.view, second.view, dim, result.view);
+      testing::expect_close(result.view, x.view.ndim == 0 ? want[0] : along(x.view, dim, want), 8 * rounding(dtype), c.binary ? scale * std::sqrt(static_cast<double>(rows.empty() ? 1 : rows[0].size() + 1)) : c.name[0] == 's' ? (dtype == DType::float16 ? 6e-5 : 1e-300) : 1);  // float16: below 6e-5 it is subnormal
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(EveryTarget, SoftmaxOfExtremeRows) {
+  Buffer x({4, 3}, DType::float32), y = testing::poisoned({4, 3}, DType::float32), l = testing::poisoned({4}, DType::float32);
+  const float inf = static_cast<float>(kInfinity);
+  const float values[] = {-inf, 0, -inf, -inf, -inf, -inf, 1e30f, -1e30f, 1e30f, inf, 0, 1};
+  std::copy_n(values, 12, x.view.ptr<float>());
+  softmax(kContext, x.view, 1, y.view);
+  logsumexp(kContext, x.view, 1, false, l.view);
+  const std::vector<double> got = testing::values(y.view), log_sums = testing::values(l.view);
+  EXPECT_EQ((Row{got.begin(), got.begin() + 3}), (Row{0, 1, 0}));
+  EXPECT_TRUE(std::isnan(got[3]) && std::isnan(got[4]));
+  EXPECT_EQ((Row{got.begin() + 6, got.begin() + 9}), (Row{0.5, 0, 0.5}));
+  EXPECT_TRUE(std::isnan(got[9]));
+  EXPECT_EQ(log_sums[0], 0);
+  EXPECT_EQ(log_sums[1], -kInfinity);
+  EXPECT_EQ(static_cast<float>(log_sums[2]), 1e30f);
+  EXPECT_EQ(log_sums[3], kInfinity);
+}
+
+TEST_P(EveryTarget, LogsumexpCumsumAndPositionsEqualLoops) {
+  for (int round = 0; round < 25; ++round) {
+    const DType dtype = random_floating();
+    const Buffer x = random_view(random_sizes(), dtype);
+    const int64_t dim = x.view.ndim > 0 ? below(x.view.ndim) : 0;
+    const std::vector<Row> rows = rows_of(x.view, {dim});
+    const std::vector<int64_t> sizes(x.view.sizes, x.view.sizes + x.view.ndim);
+    SCOPED_TRACE(::testing::Message() << name(dtype) << " sizes " << ::testing::PrintToString(sizes) << " dim " << dim);
+    const int64_t count = static_cast<int64_t>(rows.size());
+    std::vector<double> log_sums, largest, smallest, where_largest, where_smallest;
+    std::vector<Row> sums;
+    for (const Row& row : rows) {
+      double s = 0;
+      for (double v : row) s += std::exp(v);
+      log_sums.push_back(std::log(s));
+      sums.push_back(row);
+      for (size_t i = row.size(); i-- > 1;) sums.back()[i - 1] += sums.back()[i];
+      if (row.empty()) continue;
+      where_largest.push_back(static_cast<double>(std::max_element(row.begin(), row.end()) - row.begin()));
+      where_smallest.push_back(static_cast<double>(std::min_element(row.begin(), row.end()) - row.begin()));
+      largest.push_back(*std::max_element(row.begin(), row.end()));
+      smallest.push_back(*std::min_element(row.begin(), row.end()));
+    }
+    Buffer one = testing::poisoned({count}, dtype), all = testing::poisoned(sizes, dtype), at = testing::poisoned({count}, DType::int64);
+    logsumexp(kContext, x.view, dim, false, one.view);
+    testing::expect_close(one.view, log_sums, 4 * rounding(dtype));
+    cumsum(kContext, x.view, dim, true, all.view);
+    testing::expect_close(all.view, x.view.ndim == 0 ? sums[0] : along(x.view, dim, sums), 2 * rounding(dtype));
+    if (largest.size() != rows.size()) continue;
+    max(kContext, x.view, dim, false, one.view, at.view);
+    EXPECT_EQ(testing::values(one.view), largest);
+    EXPECT_EQ(testing::values(at.view), where_largest);
+    min(kContext, x.view, dim, false, one.view, at.view);
+    EXPECT_EQ(testing::values(one.view), smallest);
+    EXPECT_EQ(testing::values(at.view), where_smallest);
+    argmax(kContext, x.view, dim, false, at.view);
+    EXPECT_EQ(testing::values(at.view), where_largest);
+    argmin(kContext, x.view, dim, false, at.view);
+    EXPECT_EQ(testing::values(at.view), where_smallest);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(ReduceKernels, ResultsDoNotDependOnTheNumberOfThreads) {
+  const int before = num_threads();
+  for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{1'000'003}, {5000, 300}, {300, 5000}, {7, 40000, 2}}) {
+    const Buffer x = testing::random_normal(sizes, DType::float32);
+    for (const auto kernel : {sum, mean, amax}) {
+      for (int64_t dim = 0; dim < x.view.ndim; ++dim) {
+        const std::vector<Row> rows = rows_of(x.view, {dim});
+        std::vector<unsigned char> first;
+        for (const int threads : {1, 2, 3, 8, 16, 32}) {
+          set_num_threads(threads);
+          Buffer result = testing::poisoned({static_cast<int64_t>(rows.size())}, DType::float32);
+          kernel(kContext, x.view, std::span(&dim, 1), false, result.view);
+          if (first.empty()) first = testing::bytes(result);
+          EXPECT_EQ(testing::bytes(result), first) << threads;
+        }
+      }
+    }
+  }
+  set_num_threads(before);
+}
+
+TEST(ReduceKernels, TheFirstOfEqualElementsAndTheFirstNanAreTaken) {
+  Buffer x({2, 4}, DType::float32), at = testing::poisoned({2}, DType::int64);
+  const float values[] = {1, 3, 3, 2, 5, std::nanf(""), 7, std::nanf("")};
+  std::copy_n(values, 8, x.view.ptr<float>());
+  argmax(kContext, x.view, 1, false, at.view);
+  EXPECT_EQ(testing::values(at.view), (Row{1, 1}));
+  Buffer whole = testing::poisoned({1}, DType::int64);
+  argmin(kContext, x.view, std::nullopt, false, whole.view);
+  EXPECT_EQ(testing::values(whole.view), (Row{5}));
+  Buffer none({3, 0}, DType::float32), nowhere = testing::poisoned({3}, DType::int64);
+  EXPECT_THROW(argmax(kContext, none.view, 1, false, nowhere.view), Error);
+}
+
+}  // namespace
+}  // namespace deckle::kernels::cpu
