@@ -80,16 +80,18 @@ int run(const Arguments& arguments) {
     opgen::derive_rules(library, problems);
   }
   opgen::Files files;
+  std::vector<std::string> notes;
   if (problems.empty()) {
     files = opgen::emit_library(library, arguments.output, problems);
     opgen::emit_nested_files(library, files);
-    opgen::emit_table(library, files, problems);
+    if (arguments.core) opgen::emit_table(library, files, problems, notes);
     if (!arguments.tests.empty()) opgen::emit_tests(library, arguments.output, files, problems);
   }
   if (!problems.empty()) {
     for (const std::string& problem : problems) fmt::print(stderr, "{}\n", problem);
     return 1;
   }
+  for (const std::string& note : notes) fmt::print("{}\n", note);
   for (const auto& [path, contents] : files) opgen::write_if_changed(arguments.out + "/" + path, contents);
   if (!arguments.depfile.empty()) {
     std::string depfile = arguments.target + ":";

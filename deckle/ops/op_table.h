@@ -1,0 +1,23 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace deckle {
+
+/// What is known of an op when the library is built: generated from its entry.
+struct OpInfo {
+  std::string_view name;
+  std::string_view schema;
+  std::string_view doc;
+  std::string_view position;      // ops/reduce.yaml:41
+  std::string_view kernels;
+  std::string_view saves;
+  std::string_view derivatives;
+  std::string_view ragged;
+};
+
+/// All ops of the library, in the order of their entry files.
+std::span<const OpInfo> op_table();
+
+}  // namespace deckle

@@ -1,0 +1,69 @@
+#include "tools/deckle/ops_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "deckle/base/check.h"
+#include "deckle/ops/op_table.h"
+
+namespace deckle::cli {
+namespace {
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t above = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+std::string nearest_names(std::string_view name) {
+  std::vector<std::pair<size_t, std::string_view>> names;
+  for (const OpInfo& op : op_table()) names.emplace_back(edit_distance(name, op.name), op.name);
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  std::string text;
+  for (size_t i = 0; i < std::min<size_t>(3, names.size()); ++i) text += fmt::format("{}'{}'", i == 0 ? "" : ", ", names[i].second);
+  return text;
+}
+
+}  // namespace
+
+std::string list_ops() {
+  std::string text;
+  std::string_view file;
+  size_t shown = 0;
+  for (const OpInfo& op : op_table()) {
+    if (op.name.find("_backward") != std::string_view::npos) continue;
+    const std::string_view from = op.position.substr(0, op.position.find(':'));
+    if (from != file) text += fmt::format("{}{}\n", file.empty() ? "" : "\n", from);
+    file = from;
+    text += fmt::format("  {:<100} :{}\n", op.schema, op.position.substr(from.size() + 1));
+    ++shown;
+  }
+  return text + fmt::format("\n{} ops, and {} derivatives\n", shown, op_table().size() - shown);
+}
+
+std::string explain_op(const std::string& name) {
+  std::string text;
+  for (const OpInfo& op : op_table()) {
+    if (op.name != name) continue;
+    text += fmt::format("{:<72}{}\n", op.schema, op.position);
+    text += fmt::format("  {}\n", op.doc);
+    text += fmt::format("  kernels       {}\n  saves         {}\n  derivatives   {}\n  ragged        {}\n", op.kernels, op.saves, op.derivatives, op.ragged);
+  }
+  check(!text.empty(), "no op is named '{}'; the nearest are {}", name, nearest_names(name));
+  return text;
+}
+
+}  // namespace deckle::cli
