@@ -20,7 +20,7 @@
 #include <cstring>
 #include <utility>
 
-#include "deckle/kernels/cpu/pointwise/driver.h"
+#include "deckle/kernels/cpu/simd/blocks.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu::HWY_NAMESPACE {
