@@ -91,7 +91,7 @@ int64_t wrap_dim(int64_t dim, int64_t rank) {
 Dims wrap_dims(Ints dims, Ints sizes) {
   Dims wrapped;
   for (const int64_t dim : dims) {
-    wrapped.push_back(wrap_dim(dim, sizes));
+    wrapped.push_back(launch::wrap_dim(dim, sizes));
     for (size_t i = 0; i + 1 < wrapped.size(); ++i) check(wrapped[i] != wrapped.back(), "dim {} is given twice in {}", dim, to_string(dims));
   }
   return wrapped;
@@ -107,7 +107,7 @@ Tensor contiguous(const Tensor& tensor) { return !tensor.defined() || tensor.is_
 std::vector<Tensor> contiguous(TensorList tensors) {
   std::vector<Tensor> result;
   result.reserve(tensors.size());
-  for (const Tensor& tensor : tensors) result.push_back(contiguous(tensor));
+  for (const Tensor& tensor : tensors) result.push_back(launch::contiguous(tensor));
   return result;
 }
 
