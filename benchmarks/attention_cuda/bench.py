@@ -161,6 +161,7 @@ def main():
     parser.add_argument("--json", default="attention_cuda.json")
     parser.add_argument("--only", default="")
     parser.add_argument("--variants", action="store_true")
+    parser.add_argument("--portable", action="store_true", help="also time the mma.sync kernels")
     parser.add_argument("--no-forward", action="store_true")
     parser.add_argument("--no-backward", action="store_true")
     parser.add_argument("--no-peers", action="store_true")
@@ -201,12 +202,17 @@ def main():
             print(f"  error {name}: " + ", ".join(f"{n} {e:.3e}" for n, e in message.items()))
             rows.append({"case": case, "error": name, "values": message})
         calls = {"deckle": ours.forward} | {n: p[0] for n, p in peers.items()}
+        if args.portable:
+            calls["deckle portable"] = ours.portable_forward
         if args.variants:
             calls |= {name: (lambda index=index: ours.variant(index)) for index, name, dim in library.variants if dim == dims}
         if not args.no_forward:
             race(case, "forward", flops, calls)
         if not args.no_backward:
-            race(case, "backward", 2.5 * flops, {"deckle": ours.backward} | {n: p[1] for n, p in peers.items()})
+            calls = {"deckle": ours.backward} | {n: p[1] for n, p in peers.items()}
+            if args.portable:
+                calls["deckle portable"] = ours.portable_backward
+            race(case, "backward", 2.5 * flops, calls)
         json.dump({"machine": machine, "dtype": args.dtype, "rows": rows}, open(args.json, "w"), indent=1)
 
     wanted = lambda name: not args.only or any(w in name for w in args.only.split("|"))

@@ -4,6 +4,7 @@
 
 #include "deckle/kernels/cuda/attention/backward.h"
 #include "deckle/kernels/cuda/attention/forward.h"
+#include "deckle/kernels/cuda/attention/portable.h"
 
 namespace {
 
@@ -40,6 +41,14 @@ int64_t deckle_attention_backward_workspace(const AttentionBackward* arguments) 
 
 const char* deckle_attention_backward(const AttentionBackward* arguments, void* stream) {
   return guarded([&] { deckle::kernels::cuda::attention_backward(*arguments, static_cast<cudaStream_t>(stream)); });
+}
+
+const char* deckle_portable_forward(const AttentionProblem* problem, void* stream) {
+  return guarded([&] { deckle::kernels::cuda::portable_attention_forward(*problem, static_cast<cudaStream_t>(stream)); });
+}
+
+const char* deckle_portable_backward(const AttentionBackward* arguments, void* stream) {
+  return guarded([&] { deckle::kernels::cuda::portable_attention_backward(*arguments, static_cast<cudaStream_t>(stream)); });
 }
 
 /// Sizes of the structs, so that the Python mirror can refuse to run when it has drifted.

@@ -40,6 +40,7 @@ class Library:
         lib = c.CDLL(path)
         for name in ("forward", "backward"):
             getattr(lib, f"deckle_attention_{name}").restype = c.c_char_p
+            getattr(lib, f"deckle_portable_{name}").restype = c.c_char_p
             getattr(lib, f"deckle_attention_{name}_workspace").restype = c.c_int64
         lib.deckle_attention_struct_bytes.restype = c.c_int64
         lib.deckle_variant_name.restype = c.c_char_p
@@ -77,7 +78,8 @@ class Attention:
         if grad_out is not None:
             self.grads = [torch.empty_like(t) for t in (q, k, v)]
             b = Backward(p, tensor(grad_out), None, *[tensor(g) for g in self.grads], deterministic)
-            self.backward_workspace = torch.empty(max(256, self.lib.deckle_attention_backward_workspace(c.byref(b))), dtype=torch.uint8,
+            self.backward_workspace = torch.empty(max(256, self.lib.deckle_attention_backward_workspace(c.byref(b)),
+                                                      16 * self.lse.numel()), dtype=torch.uint8,
                                                   device=q.device)
             b.problem.workspace, b.problem.workspace_bytes = self.backward_workspace.data_ptr(), self.backward_workspace.numel()
             self.arguments = b
@@ -96,3 +98,9 @@ class Attention:
 
     def backward(self):
         self._check(self.lib.deckle_attention_backward(c.byref(self.arguments), c.c_void_p(torch.cuda.current_stream().cuda_stream)))
+
+    def portable_forward(self):
+        self._check(self.lib.deckle_portable_forward(c.byref(self.problem), c.c_void_p(torch.cuda.current_stream().cuda_stream)))
+
+    def portable_backward(self):
+        self._check(self.lib.deckle_portable_backward(c.byref(self.arguments), c.c_void_p(torch.cuda.current_stream().cuda_stream)))
