@@ -1,4 +1,6 @@
-// Host side of the attention backward: three launches, no synchronisation.
+// Host side of the attention backward: three launches (five if ragged), no synchronisation.
+//   list_tiles       ragged: the tiles of both sides, longest first
+//   short_gradients  ragged: all of dQ, dK, dV of sequences that have one tile of scores
 //   row_statistics   lse2 and delta = dO . O - dLSE
 //   key_gradients    dK, dV: key tiles walk queries      4 products
 //   query_gradients  dQ: query tiles walk keys           3 products
@@ -7,6 +9,7 @@
 #include "deckle/kernels/cuda/attention/backward.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 
@@ -69,33 +72,68 @@ const void* statistics_kernel(int lanes) {
   }
 }
 
-void launch(const void* function, dim3 grid, int threads, int shared_bytes, const void* arguments, cudaStream_t stream) {
+enum class Start { after_predecessor, beside_predecessor };
+
+void launch(const void* function, dim3 grid, int threads, int shared_bytes, const void* arguments, Start start, cudaStream_t stream) {
   check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes), "shared memory");
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = dim3(threads);
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = start == Start::beside_predecessor ? 1 : 0;
   void* parameters[] = {const_cast<void*>(arguments)};
-  check(cudaLaunchKernel(function, grid, dim3(threads), parameters, shared_bytes, stream), "launch");
+  check(cudaLaunchKernelExC(&config, function, parameters), "launch");
 }
 
-void launch_tiles(const BackwardKernel& kernel, BackwardArguments arguments, const AttentionSizes& sizes, int64_t rows, int heads,
-                  int64_t walked_bytes_per_head, cudaStream_t stream) {
+int multiprocessors() {
+  int device = 0, count = 0;
+  check(cudaGetDevice(&device), "device");
+  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "device");
+  return count;
+}
+
+/// Persistent blocks, one a multiprocessor, draw the tiles.
+void launch_tiles(const BackwardKernel& kernel, BackwardArguments& arguments, const AttentionSizes& sizes, int64_t rows, int heads,
+                  int64_t walked_bytes_per_head, Start start, cudaStream_t stream) {
   const int64_t tiles = tiles_of(sizes, rows, kernel.owned_rows);
   if (rows == 0 || tiles == 0 || heads == 0) return;
-  dim3 grid(static_cast<unsigned>(tiles), heads);
-  if (!sizes.ragged()) {
-    arguments.blocks = static_cast<int>(ceil_div(rows, kernel.owned_rows));
-    const int64_t all_heads = int64_t{sizes.batch} * heads;
-    arguments.chunk_heads = static_cast<int>(std::clamp<int64_t>(kChunkBytes / std::max<int64_t>(walked_bytes_per_head, 1), 1, all_heads));
-    grid = dim3(static_cast<unsigned>(arguments.blocks * all_heads));
-  }
-  launch(kernel.function, grid, kernel.threads, kernel.shared_bytes, &arguments, stream);
+  if (tiles * heads >= INT32_MAX) throw std::runtime_error("attention backward: more than 2^31 tiles");
+  arguments.tiles = static_cast<int>(ceil_div(rows, kernel.owned_rows));
+  const int64_t all_heads = sizes.ragged() ? heads : int64_t{sizes.batch} * heads;
+  arguments.chunk_heads = static_cast<int>(std::clamp<int64_t>(kChunkBytes / std::max<int64_t>(walked_bytes_per_head, 1), 1, all_heads));
+  const dim3 grid(static_cast<unsigned>(std::min<int64_t>(multiprocessors(), tiles * heads)));
+  launch(kernel.function, grid, kernel.threads, kernel.shared_bytes, &arguments, start, stream);
+}
+
+/// Parts of the workspace, in bytes from its start.
+struct Workspace {
+  int64_t key_list, query_list, lse2, delta, bytes;
+};
+
+// The counters of both kernels come first.
+Workspace workspace_of(const AttentionProblem& problem, const BackwardKernels& kernels) {
+  const AttentionSizes& sizes = problem.sizes;
+  const int unit = kernels.key_gradients.walked_rows;
+  const int64_t statistics = int64_t{sizeof(float)} * sizes.heads * unit * std::max<int64_t>(tiles_of(sizes, sizes.query_rows, unit), 1);
+  Workspace w;
+  w.key_list = 256;
+  w.query_list = w.key_list + work_list_bytes(sizes, Side::keys, kernels.key_gradients.owned_rows);
+  w.lse2 = w.query_list + work_list_bytes(sizes, Side::queries, kernels.query_gradients.owned_rows);
+  w.delta = w.lse2 + statistics;
+  w.bytes = w.delta + statistics;
+  return w;
 }
 
 }  // namespace
 
 int64_t attention_backward_workspace_bytes(const AttentionBackward& arguments) {
-  const AttentionSizes& sizes = arguments.problem.sizes;
-  const int unit = kernels_of(arguments.problem).key_gradients.walked_rows;
-  if (unit == 0) return 0;
-  return 2 * int64_t{sizeof(float)} * sizes.heads * unit * std::max<int64_t>(tiles_of(sizes, sizes.query_rows, unit), 1);
+  const BackwardKernels kernels = kernels_of(arguments.problem);
+  return kernels.key_gradients.function == nullptr ? 0 : workspace_of(arguments.problem, kernels).bytes;
 }
 
 const char* attention_backward_why_not(const AttentionBackward& arguments) {
@@ -131,14 +169,25 @@ void attention_backward(const AttentionBackward& arguments, cudaStream_t stream)
   common.bottom_right = problem.mask.bottom_right;
   common.scale = problem.scale;
   common.scale_log2 = problem.scale * 1.4426950408889634f;
-  statistics.lse2 = static_cast<float*>(problem.workspace);
-  statistics.delta = statistics.lse2 + common.statistics_rows * sizes.heads;
+  const Workspace workspace = workspace_of(problem, kernels);
+  auto* memory = static_cast<char*>(problem.workspace);
+  statistics.counters = reinterpret_cast<int*>(memory);
+  statistics.lse2 = reinterpret_cast<float*>(memory + workspace.lse2);
+  statistics.delta = reinterpret_cast<float*>(memory + workspace.delta);
   common.lse2 = statistics.lse2;
-  common.delta = statistics.delta;
-  common.blocks = static_cast<int>(ceil_div(sizes.query_rows, unit));
+  common.delta_from_lse2 = statistics.delta - statistics.lse2;
   common.skip_short = sizes.ragged() && kernels.short_gradients.function != nullptr;
 
-  if (sizes.query_rows > 0) {
+  if (sizes.ragged()) {
+    make_work_lists(problem,
+                    {{Side::keys, kernels.key_gradients.owned_rows, memory + workspace.key_list},
+                     {Side::queries, kernels.query_gradients.owned_rows, memory + workspace.query_list}},
+                    common.skip_short ? kShortRows : -1, stream);
+    check(cudaGetLastError(), "work lists");
+  }
+  if (sizes.query_rows == 0) {
+    check(cudaMemsetAsync(statistics.counters, 0, 2 * sizeof(int), stream), "counters");
+  } else {
     statistics.out = problem.out.data;
     statistics.grad_out = arguments.grad_out.data;
     const auto strides = [](int64_t(&to)[3], const AttentionTensor& from) {
@@ -156,9 +205,45 @@ void attention_backward(const AttentionBackward& arguments, cudaStream_t stream)
     const int lanes = sizes.value_dim <= 64 ? 8 : sizes.value_dim <= 128 ? 16 : 32;
     const void* function = problem.element == AttentionElement::bf16 ? statistics_kernel<arch::Element::bf16>(lanes)
                                                                      : statistics_kernel<arch::Element::f16>(lanes);
-    launch(function, dim3(static_cast<unsigned>(tiles_of(sizes, sizes.query_rows, unit)), sizes.heads), 256, 0, &statistics, stream);
+    const dim3 grid(static_cast<unsigned>(tiles_of(sizes, sizes.query_rows, unit)), ceil_div(sizes.heads, kStatisticsHeads));
+    launch(function, grid, 256, 0, &statistics, Start::after_predecessor, stream);
   }
 
+  const auto use_list = [](BackwardArguments& to, const char* list) {
+    to.list = reinterpret_cast<const WorkListHeader*>(list);
+    to.items = reinterpret_cast<const WorkItem*>(to.list + 1);
+  };
+  const int row_bytes = 2 * (sizes.head_dim + sizes.value_dim);
+  const int64_t sequences = sizes.ragged() ? std::max(sizes.batch, 1) : 1;
+  {
+    BackwardArguments keys = common;
+    const BackwardKernel& kernel = kernels.key_gradients;
+    keys.next = statistics.counters;
+    if (sizes.ragged()) use_list(keys, memory + workspace.key_list);
+    AttentionSizes live = sizes;
+    if (!sizes.ragged()) live.query_rows = live_end(problem);
+    keys.q = map_of(problem.q, problem, live, false, sizes.head_dim, kernel.walked_rows);
+    keys.grad_out = map_of(arguments.grad_out, problem, live, false, sizes.value_dim, kernel.walked_rows);
+    keys.k = map_of(problem.k, problem, sizes, true, sizes.head_dim, kernel.owned_rows);
+    keys.v = map_of(problem.v, problem, sizes, true, sizes.value_dim, kernel.owned_rows);
+    keys.grad_k = map_of(arguments.grad_k, problem, sizes, true, sizes.head_dim, 16);
+    keys.grad_v = map_of(arguments.grad_v, problem, sizes, true, sizes.value_dim, 16);
+    launch_tiles(kernel, keys, sizes, sizes.key_rows, sizes.kv_heads, sizes.query_rows / sequences * row_bytes * common.group,
+                 Start::beside_predecessor, stream);
+  }
+  {
+    BackwardArguments queries = common;
+    const BackwardKernel& kernel = kernels.query_gradients;
+    queries.next = statistics.counters + 1;
+    if (sizes.ragged()) use_list(queries, memory + workspace.query_list);
+    queries.q = map_of(problem.q, problem, sizes, false, sizes.head_dim, kernel.owned_rows);
+    queries.grad_out = map_of(arguments.grad_out, problem, sizes, false, sizes.value_dim, kernel.owned_rows);
+    queries.k = map_of(problem.k, problem, sizes, true, sizes.head_dim, kernel.walked_rows);
+    queries.v = map_of(problem.v, problem, sizes, true, sizes.value_dim, kernel.walked_rows);
+    queries.grad_q = map_of(arguments.grad_q, problem, sizes, false, sizes.head_dim, 16);
+    launch_tiles(kernel, queries, sizes, sizes.query_rows, sizes.heads, sizes.key_rows / sequences * row_bytes,
+                 sizes.key_rows > 0 ? Start::beside_predecessor : Start::after_predecessor, stream);
+  }
   if (common.skip_short) {
     const BackwardKernel& kernel = kernels.short_gradients;
     ShortArguments shorts{};
@@ -176,40 +261,14 @@ void attention_backward(const AttentionBackward& arguments, cudaStream_t stream)
     shorts.lse = problem.lse;
     shorts.grad_lse = arguments.grad_lse;
     shorts.lse_head_stride = sizes.query_rows;
-    shorts.grad_q = arguments.grad_q.data;
-    shorts.grad_q_strides[1] = arguments.grad_q.row_stride;
-    shorts.grad_q_strides[2] = arguments.grad_q.head_stride;
+    shorts.grad_q = arguments.grad_q;
+    shorts.grad_k = arguments.grad_k;
+    shorts.grad_v = arguments.grad_v;
     for (int first = 0; first < sizes.batch; first += 65535) {
       shorts.first_sequence = first;
       const dim3 grid(sizes.kv_heads, std::min(sizes.batch - first, 65535));
-      launch(kernel.function, grid, kernel.threads, kernel.shared_bytes, &shorts, stream);
+      launch(kernel.function, grid, kernel.threads, kernel.shared_bytes, &shorts, Start::beside_predecessor, stream);
     }
-  }
-
-  const int row_bytes = 2 * (sizes.head_dim + sizes.value_dim);
-  const int64_t sequences = sizes.ragged() ? std::max(sizes.batch, 1) : 1;
-  {
-    BackwardArguments keys = common;
-    const BackwardKernel& kernel = kernels.key_gradients;
-    AttentionSizes live = sizes;
-    if (!sizes.ragged()) live.query_rows = live_end(problem);
-    keys.q = map_of(problem.q, problem, live, false, sizes.head_dim, kernel.walked_rows);
-    keys.grad_out = map_of(arguments.grad_out, problem, live, false, sizes.value_dim, kernel.walked_rows);
-    keys.k = map_of(problem.k, problem, sizes, true, sizes.head_dim, kernel.owned_rows);
-    keys.v = map_of(problem.v, problem, sizes, true, sizes.value_dim, kernel.owned_rows);
-    keys.grad_k = map_of(arguments.grad_k, problem, sizes, true, sizes.head_dim, 16);
-    keys.grad_v = map_of(arguments.grad_v, problem, sizes, true, sizes.value_dim, 16);
-    launch_tiles(kernel, keys, sizes, sizes.key_rows, sizes.kv_heads, sizes.query_rows / sequences * row_bytes * common.group, stream);
-  }
-  {
-    BackwardArguments queries = common;
-    const BackwardKernel& kernel = kernels.query_gradients;
-    queries.q = map_of(problem.q, problem, sizes, false, sizes.head_dim, kernel.owned_rows);
-    queries.grad_out = map_of(arguments.grad_out, problem, sizes, false, sizes.value_dim, kernel.owned_rows);
-    queries.k = map_of(problem.k, problem, sizes, true, sizes.head_dim, kernel.walked_rows);
-    queries.v = map_of(problem.v, problem, sizes, true, sizes.value_dim, kernel.walked_rows);
-    queries.grad_q = map_of(arguments.grad_q, problem, sizes, false, sizes.head_dim, 16);
-    launch_tiles(kernel, queries, sizes, sizes.query_rows, sizes.heads, sizes.key_rows / sequences * row_bytes, stream);
   }
 }
 

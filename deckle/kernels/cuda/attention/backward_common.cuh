@@ -15,12 +15,31 @@
 #include <cmath>
 #include <cstdint>
 
+#include "deckle/kernels/cuda/arch/barrier.cuh"
 #include "deckle/kernels/cuda/arch/warp.cuh"
+#include "deckle/kernels/cuda/attention/work_list.cuh"
 #include "deckle/kernels/cuda/tile/tensor_map.h"
 
 namespace deckle::kernels::cuda::attention {
 
 inline constexpr int kMaxSharedBytes = 232448;  // of one block on sm_90
+
+/// The block's dynamic shared memory as `Shared`, which must be all of it. It starts at a multiple of 1024 where a kernel has no static
+/// shared memory; there is no room to align it by hand.
+template <class Shared>
+__device__ __forceinline__ Shared& block_shared() {
+  extern __shared__ __align__(1024) unsigned char dynamic_shared[];
+  if (arch::shared_address(dynamic_shared) % 1024 != 0) __trap();
+  return *reinterpret_cast<Shared*>(dynamic_shared);
+}
+
+/// The main kernels are launched with programmatic dependence, so that the blocks of one start where those of the one before run out of work:
+/// row_statistics, key_gradients, query_gradients, short_gradients. Only key_gradients reads what the kernel before it writes, and lets its
+/// successor start after it has waited for that. The others call this at their end, in one block: a kernel has then ended only when its
+/// predecessor has.
+__device__ __forceinline__ void finish_after_predecessor() {
+  if (blockIdx.x == 0 && blockIdx.y == 0) arch::wait_for_dependencies();
+}
 
 /// Row i attends keys [max(0, i + low), min(N, i + high + 1)). Unbounded sides are +-2^30, beyond any length.
 struct Band {
@@ -34,15 +53,18 @@ struct BackwardArguments {
   const int64_t* query_offsets;   // null: dense
   const int64_t* key_offsets;
   const float* lse2;
-  const float* delta;
+  int64_t delta_from_lse2;  // elements
   int64_t statistics_rows;  // padded rows of one head
   int statistics_unit;
   int batch, heads, group;  // heads of q; q heads of one kv head
   int query_rows, key_rows;  // dense: of each sequence
   int left, right;           // of AttentionMask
   int bottom_right;
-  int blocks;       // dense: tiles of one sequence
-  int chunk_heads;  // dense: heads that run together, so that what they share stays in L2
+  const WorkListHeader* list;  // ragged: the tiles, longest first; null: dense
+  const WorkItem* items;
+  int tiles;        // dense: of one sequence
+  int chunk_heads;  // heads that run together, so that what they share stays in L2
+  int* next;        // the next item that a block draws beyond its first
   int skip_short;   // short sequences are served by short_gradients
   float scale, scale_log2;
 };
@@ -56,28 +78,34 @@ struct SequencePair {
   Band band;
 };
 
-__device__ __forceinline__ SequencePair find_live_rows(SequencePair s, const BackwardArguments& args) {
-  const int offset = args.bottom_right ? s.key_rows - s.query_rows : 0;
-  s.band = {args.left >= (1 << 30) ? -(1 << 30) : offset - args.left, args.right >= (1 << 30) ? 1 << 30 : offset + args.right};
-  s.live_first = max(0, -s.band.high);
-  const int end = min(s.query_rows, s.key_rows - s.band.low);
-  s.live_rows = s.key_rows > 0 && s.band.low <= s.band.high ? max(0, end - s.live_first) : 0;
-  return s;
+/// Field by field: `s` may lie in shared memory.
+__device__ __forceinline__ void write_sequence(SequencePair& s, int index, const BackwardArguments& args) {
+  int queries = args.query_rows, keys = args.key_rows;
+  int64_t query_start = 0, key_start = 0;
+  if (args.query_offsets != nullptr) {
+    query_start = args.query_offsets[index];
+    key_start = args.key_offsets[index];
+    queries = static_cast<int>(args.query_offsets[index + 1] - query_start);
+    keys = static_cast<int>(args.key_offsets[index + 1] - key_start);
+  }
+  s.index = index;
+  s.query_start = query_start;
+  s.key_start = key_start;
+  s.query_rows = queries;
+  s.key_rows = keys;
+  const int offset = args.bottom_right ? keys - queries : 0;
+  const int low = args.left >= (1 << 30) ? -(1 << 30) : offset - args.left;
+  const int high = args.right >= (1 << 30) ? 1 << 30 : offset + args.right;
+  s.band = {low, high};
+  const int first = max(0, -high);
+  s.live_first = first;
+  s.live_rows = keys > 0 && low <= high ? max(0, min(queries, keys - low) - first) : 0;
 }
 
 __device__ __forceinline__ SequencePair sequence_at(int index, const BackwardArguments& args) {
-  SequencePair s{};
-  s.index = index;
-  if (args.query_offsets == nullptr) {
-    s.query_rows = args.query_rows;
-    s.key_rows = args.key_rows;
-  } else {
-    s.query_start = args.query_offsets[index];
-    s.key_start = args.key_offsets[index];
-    s.query_rows = static_cast<int>(args.query_offsets[index + 1] - s.query_start);
-    s.key_rows = static_cast<int>(args.key_offsets[index + 1] - s.key_start);
-  }
-  return find_live_rows(s, args);
+  SequencePair s;
+  write_sequence(s, index, args);
+  return s;
 }
 
 /// Sequences of at most this many query rows and keys have one tile of scores.
@@ -110,42 +138,6 @@ __device__ __forceinline__ int64_t statistics_start(const SequencePair& s, const
   return (s.query_start / unit + s.index) * unit;
 }
 
-/// One thread block's work: tile `block` of a sequence and a head.
-struct Work {
-  SequencePair sequence;
-  int block;
-  int head;
-  bool none;
-};
-
-/// Dense: chunks of heads one after the other; within a chunk the longest tiles of all heads first. Ragged: tiles fastest.
-/// `heads` counts the heads that own tiles: kv heads for key tiles, q heads for query tiles.
-template <bool of_keys>
-__device__ __forceinline__ Work find_work(const BackwardArguments& args, int heads, int unit, bool backwards) {
-  Work work{};
-  if (args.query_offsets == nullptr) {
-    const int64_t per_chunk = int64_t{args.blocks} * args.chunk_heads;
-    const int64_t chunk = blockIdx.x / per_chunk;
-    const int64_t within = blockIdx.x - chunk * per_chunk;
-    const int all_heads = args.batch * heads;
-    const int in_chunk = static_cast<int>(min(int64_t{args.chunk_heads}, all_heads - chunk * args.chunk_heads));
-    work.block = static_cast<int>(within / in_chunk);
-    const int head = static_cast<int>(chunk * args.chunk_heads + within % in_chunk);
-    if (backwards) work.block = args.blocks - 1 - work.block;
-    work.head = head % heads;
-    work.sequence = sequence_at(head / heads, args);
-  } else {
-    const int64_t* offsets = of_keys ? args.key_offsets : args.query_offsets;
-    const int index = sequence_of_block(offsets, args.batch, unit, blockIdx.x);
-    work.block = static_cast<int>(blockIdx.x - first_block(offsets, index, unit));
-    work.head = blockIdx.y;
-    work.sequence = sequence_at(index, args);
-    const int rows = of_keys ? work.sequence.key_rows : work.sequence.query_rows;
-    work.none = int64_t{work.block} * unit >= rows || (args.skip_short && is_short(work.sequence));
-  }
-  return work;
-}
-
 /// Coordinates (row, batch) of the copy engine for row `row` of [first, first + rows) of a sequence; see make_tensor_map.
 struct Coordinates {
   int row, batch;
@@ -154,6 +146,129 @@ struct Coordinates {
 __device__ __forceinline__ Coordinates coordinates(bool ragged, int index, int64_t start, int first, int rows, int row) {
   if (!ragged) return {first + row, index};
   return {static_cast<int>(tile::kRaggedRows) - rows + row, static_cast<int>(start) + first + rows};
+}
+
+/// Tiles of the other side, in units of its tile height: queries count from the first live row, keys from key 0.
+struct Walk {
+  int first, count;
+};
+
+/// The tiles of M queries that N keys from `first_key` on walk: those with a live row that attends one of the keys.
+__device__ __forceinline__ Walk walk_of_keys(const SequencePair& s, int first_key, int N, int M) {
+  const int low = max(0, first_key - s.band.high - s.live_first);
+  const int high = min(s.live_rows, first_key + N - s.band.low - s.live_first);
+  return {low / M, high > low ? (high - 1) / M + 1 - low / M : 0};
+}
+
+/// The tiles of N keys that M rows from `first_row` on walk: those with a key that some live row attends.
+__device__ __forceinline__ Walk walk_of_queries(const SequencePair& s, int first_row, int M, int N) {
+  const int first_live = max(first_row, s.live_first), last_live = min(first_row + M, s.live_first + s.live_rows) - 1;
+  const int low = max(0, first_live + s.band.low);
+  const int high = min(s.key_rows, last_live + s.band.high + 1);
+  return {low / N, first_live <= last_live ? (high - 1) / N + 1 - low / N : 0};
+}
+
+/// One tile of one sequence and one head that owns tiles (kv heads for key tiles, q heads for query tiles), and what it walks.
+struct Work {
+  SequencePair sequence;
+  int tile;  // -1: no more work
+  int head;
+  Walk walk;
+  Coordinates queries, keys;  // of the first row owned or walked
+  int64_t statistics;         // index of the first walked row's statistics, first head of the group
+};
+
+__device__ __forceinline__ int work_count(const BackwardArguments& args, int heads) {
+  return (args.list == nullptr ? args.batch * args.tiles : args.list->count) * heads;
+}
+
+/// Writes item `index` to `work`. Chunks of heads one after the other; within a chunk the longest tiles of all its heads first.
+/// `work` is in shared memory and not kept in registers: the scheduler has 24.
+template <bool of_keys, int owned_rows, int walked_rows>
+__device__ __forceinline__ void write_work(Work& work, const BackwardArguments& args, int heads, int index) {
+  const bool dense = args.list == nullptr;
+  const int tiles = dense ? args.tiles : args.list->count;
+  const int chunk = index / (tiles * args.chunk_heads);
+  const int within = index - chunk * (tiles * args.chunk_heads);
+  const int in_chunk = min(args.chunk_heads, (dense ? args.batch * heads : heads) - chunk * args.chunk_heads);
+  int tile = within / in_chunk;
+  int head = chunk * args.chunk_heads + within % in_chunk;
+  int sequence;
+  if (dense) {
+    if (!of_keys) tile = tiles - 1 - tile;  // causal: the last rows have most keys, the first keys most rows
+    sequence = head / heads;
+    head %= heads;
+  } else {
+    const WorkItem item = args.items[tile];
+    tile = item.tile;
+    sequence = item.sequence;
+  }
+  work.tile = tile;
+  work.head = head;
+  SequencePair& s = work.sequence;
+  write_sequence(s, sequence, args);
+  const bool ragged = args.query_offsets != nullptr;
+  if constexpr (of_keys) {
+    const Walk walk = walk_of_keys(s, tile * owned_rows, owned_rows, walked_rows);
+    work.walk = walk;
+    work.keys = coordinates(ragged, sequence, s.key_start, 0, s.key_rows, tile * owned_rows);
+    work.queries = coordinates(ragged, sequence, s.query_start, s.live_first, s.live_rows, walk.first * walked_rows);
+    work.statistics = int64_t{head} * args.group * args.statistics_rows + statistics_start(s, args) + walk.first * walked_rows;
+  } else {
+    const Walk walk = walk_of_queries(s, tile * owned_rows, owned_rows, walked_rows);
+    work.walk = walk;
+    work.queries = coordinates(ragged, sequence, s.query_start, 0, s.query_rows, tile * owned_rows);
+    work.keys = coordinates(ragged, sequence, s.key_start, 0, s.key_rows, walk.first * walked_rows);
+    work.statistics = int64_t{head} * args.statistics_rows + statistics_start(s, args);
+  }
+}
+
+inline constexpr int kWorkSlots = 2;
+
+/// Work on its way from the scheduler to everyone else in the block: readers wait for `ready` and arrive on `done`.
+struct WorkQueue {
+  Work work[kWorkSlots];
+  arch::Barrier ready[kWorkSlots], done[kWorkSlots];
+  arch::Barrier wanted;  // the loader has issued all of its work: drawing earlier would leave long work waiting behind other work
+};
+
+/// By one thread, before the block's first barrier. `readers`: arrivals on `done`, one a warp that reads.
+__device__ __forceinline__ void init_queue(WorkQueue& queue, int readers) {
+  for (int i = 0; i < kWorkSlots; ++i) {
+    arch::init_barrier(queue.ready[i], 1);
+    arch::init_barrier(queue.done[i], readers);
+  }
+  arch::init_barrier(queue.wanted, 1);
+}
+
+/// The scheduler, one thread: draws tiles of `heads` heads until none is left. Its own warp, because the loader has 24 registers.
+template <bool of_keys, int owned_rows, int walked_rows>
+__device__ __forceinline__ void schedule(WorkQueue& queue, const BackwardArguments& args, int heads) {
+  static_assert(kWorkSlots == 2);
+  int index = blockIdx.x;
+  for (uint32_t n = 0;; ++n) {
+    const uint32_t slot = n % 2;
+    arch::wait(queue.done[slot], (n / 2 + 1) % 2);
+    const bool none = index >= work_count(args, heads);
+    if (none) {
+      queue.work[slot].tile = -1;
+    } else {
+      write_work<of_keys, owned_rows, walked_rows>(queue.work[slot], args, heads, index);
+    }
+    arch::arrive(queue.ready[slot]);
+    if (none) return;
+    arch::wait(queue.wanted, n % 2);
+    index = gridDim.x + atomicAdd(args.next, 1);
+  }
+}
+
+/// Registers a thread of the producer's and of the consumers' warpgroups: 504 (512 with three consumers) in all.
+struct Registers {
+  int producer, consumer;
+};
+
+constexpr Registers registers_of(int consumers, bool many) {
+  return consumers == 3 ? Registers{32, 160} : many ? Registers{24, 240} : Registers{40, 232};
 }
 
 /// A position in a ring of buffers.

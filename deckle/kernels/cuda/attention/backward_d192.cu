@@ -5,8 +5,8 @@ namespace {
 
 template <Element element>
 BackwardKernels instance() {
-  return {keys_split<KeyGradientsSplit<element, 192, 192, 3>>(),
-          queries<QueryGradients<element, 192, 192, 80, 2, 2, 2, Ahead::gradient_first>>()};
+  return {keys_split<KeyGradientsSplit<element, 192, 192, 3, 1>>(),
+          queries<QueryGradients<element, 192, 192, 80, 2, 1, 2, 2, Ahead::gradient_first>>()};
 }
 
 }  // namespace

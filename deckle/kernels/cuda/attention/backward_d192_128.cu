@@ -5,8 +5,8 @@ namespace {
 
 template <Element element>
 BackwardKernels instance() {
-  return {keys_split<KeyGradientsSplit<element, 192, 128, 4>>(),
-          queries<QueryGradients<element, 192, 128, 80, 2, 3, 2, Ahead::scores_first>>()};
+  return {keys_split<KeyGradientsSplit<element, 192, 128, 3, 2>>(),
+          queries<QueryGradients<element, 192, 128, 80, 2, 1, 3, 2, Ahead::scores_first>>()};
 }
 
 }  // namespace

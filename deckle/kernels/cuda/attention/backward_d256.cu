@@ -5,8 +5,8 @@ namespace {
 
 template <Element element>
 BackwardKernels instance() {
-  return {keys_split<KeyGradientsSplit<element, 256, 256, 2>>(),
-          queries<QueryGradients<element, 256, 256, 64, 2, 2, 1, Ahead::gradient_first>>()};
+  return {keys_split<KeyGradientsSplit<element, 256, 256, 2, 1>>(),
+          queries<QueryGradients<element, 256, 256, 64, 2, 1, 2, 1, Ahead::gradient_first>>()};
 }
 
 }  // namespace

@@ -5,8 +5,8 @@ namespace {
 
 template <Element element>
 BackwardKernels instance() {
-  return {keys<KeyGradients<element, 64, 96, 2, 4>>(),
-          queries<QueryGradients<element, 64, 64, 128, 2, 3, 3, Ahead::scores_first>>(),
+  return {keys<KeyGradients<element, 64, 128, 2, 3, 2, Overlap::others>>(),
+          queries<QueryGradients<element, 64, 64, 128, 2, 2, 3, 3, Ahead::gradient_first>>(),
           short_sequences<ShortGradients<element, 64, 3>>()};
 }
 

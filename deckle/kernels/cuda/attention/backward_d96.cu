@@ -5,8 +5,8 @@ namespace {
 
 template <Element element>
 BackwardKernels instance() {
-  return {keys<KeyGradients<element, 96, 64, 2, 4>>(),
-          queries<QueryGradients<element, 96, 96, 96, 2, 3, 2, Ahead::scores_first>>()};
+  return {keys<KeyGradients<element, 96, 64, 2, 3, 2, Overlap::own>>(),
+          queries<QueryGradients<element, 96, 96, 96, 2, 1, 3, 2, Ahead::scores_first>>()};
 }
 
 }  // namespace

@@ -18,28 +18,37 @@ namespace deckle::kernels::cuda::attention {
 
 using arch::Element;
 
-template <Element element_, int D_, int queries_, int warpgroups_, int stages_>
+/// What runs under the exponentials of a warpgroup.
+enum class Overlap {
+  own,     // its own dV(j), dK(j): S(j+1) is issued ahead of them. Needs D + 3 M / 2 registers
+  others,  // the products of the other warpgroups: S, dP, dV, dK of one tile in turn. Registers for three warpgroups at D = 64
+};
+
+template <Element element_, int D_, int queries_, int warpgroups_, int stages_, int kv_buffers_, Overlap overlap_>
 struct KeyGradients {
   static constexpr Element element = element_;
   static constexpr int D = D_;
-  static constexpr int M = queries_;
+  static constexpr int M = queries_;  // a tile of queries
   static constexpr int warpgroups = warpgroups_;
+  static constexpr Overlap overlap = overlap_;
   static constexpr int N = 64 * warpgroups;
   static constexpr int stages = stages_;
+  static constexpr int kv_buffers = kv_buffers_;
   static constexpr int threads = 128 * (warpgroups + 1);
-  static_assert((stages & (stages - 1)) == 0);
+  static constexpr Registers registers = registers_of(warpgroups, D > 96);
 
   struct Shared {
-    tile::SharedTile<N, D> k, v;
+    tile::SharedTile<N, D> k[kv_buffers], v[kv_buffers];
     tile::SharedTile<M, D> q[stages];
     tile::SharedTile<M, D> grad_out[stages];
     alignas(16) float lse2[stages][M];
     alignas(16) float delta[stages][M];
-    arch::Barrier kv_full;
-    arch::Barrier q_full[stages], q_empty[stages];      // q tile and lse2
+    WorkQueue queue;
+    arch::Barrier kv_full[kv_buffers], kv_empty[kv_buffers];
+    arch::Barrier q_full[stages], q_empty[stages];            // q tile and lse2
     arch::Barrier grad_full[stages], grad_empty[stages];  // dO tile and delta
   };
-  static constexpr int shared_bytes = sizeof(Shared) + 1024;  // room to align
+  static constexpr int shared_bytes = sizeof(Shared);
   static_assert(shared_bytes <= kMaxSharedBytes);
 };
 
@@ -68,24 +77,13 @@ __device__ __forceinline__ void score_gradients_transposed(uint32_t (&ds)[M / 4]
   }
 }
 
-/// The tiles of M queries that a tile of keys walks: those with a live row that attends one of the keys, counted from the first live row.
-struct KeyTileWalk {
-  int first_tile, tiles;
-};
-
-__device__ __forceinline__ KeyTileWalk key_tile_walk(const SequencePair& s, int first_key, int N, int M) {
-  const int low = max(0, first_key - s.band.high - s.live_first);
-  const int high = min(s.live_rows, first_key + N - s.band.low - s.live_first);
-  return {low / M, high > low ? (high - 1) / M + 1 - low / M : 0};
-}
-
 /// Zeroes P^T outside the band, tile by tile of a walk that is repeated for each head of the group. For the 64 keys from `key` on.
 class BandMask {
  public:
-  __device__ __forceinline__ BandMask(const SequencePair& s, const KeyTileWalk& walk, int key, int M, int thread)
-      : query_(s.live_first + walk.first_tile * M),
-        end_(query_ + walk.tiles * M),
-        span_(walk.tiles * M),
+  __device__ __forceinline__ BandMask(const SequencePair& s, const Walk& walk, int key, int M, int thread)
+      : query_(s.live_first + walk.first * M),
+        end_(query_ + walk.count * M),
+        span_(walk.count * M),
         unmasked_first_(key + 63 - s.band.high),
         unmasked_last_(key - s.band.low - (M - 1)),
         base_(tile::accumulator_column(thread) + s.band.high - key - tile::accumulator_row(thread)),
@@ -112,35 +110,40 @@ class BandMask {
   uint32_t base_, width_;
 };
 
+/// The loader, one thread: for each work its keys and then its queries, as buffers become free.
 template <class Shape>
-__device__ __forceinline__ void load_queries(typename Shape::Shared& shared, const BackwardArguments& args, const Work& work,
-                                             const KeyTileWalk& walk) {
-  constexpr int stages = Shape::stages, M = Shape::M;
-  const SequencePair& s = work.sequence;
-  const bool ragged = args.query_offsets != nullptr;
-  const Coordinates keys = coordinates(ragged, s.index, s.key_start, 0, s.key_rows, work.block * Shape::N);
-  arch::expect_bytes(shared.kv_full, sizeof(shared.k) + sizeof(shared.v));
-  tile::load_tile(shared.k, args.k, shared.kv_full, keys.row, work.head, keys.batch, arch::CacheHint::evict_first);
-  tile::load_tile(shared.v, args.v, shared.kv_full, keys.row, work.head, keys.batch, arch::CacheHint::evict_first);
-
-  const Coordinates queries = coordinates(ragged, s.index, s.query_start, s.live_first, s.live_rows, walk.first_tile * M);
-  int64_t statistics = (int64_t{work.head} * args.group) * args.statistics_rows + statistics_start(s, args) + walk.first_tile * M;
-  Ring<stages> ring;
-  for (int head = work.head * args.group; head < (work.head + 1) * args.group; ++head, statistics += args.statistics_rows) {
-    const float* lse2 = args.lse2 + statistics;
-    const float* delta = args.delta + statistics;
-    for (int t = 0; t < walk.tiles; ++t, ring.advance()) {
-      const uint32_t stage = ring.slot, parity = ring.parity ^ 1;
-      arch::wait(shared.q_empty[stage], parity);
-      arch::expect_bytes(shared.q_full[stage], sizeof(shared.q[0]) + M * 4);
-      tile::load_tile(shared.q[stage], args.q, shared.q_full[stage], queries.row + t * M, head, queries.batch, arch::CacheHint::evict_last);
-      arch::load_bulk(arch::shared_address(shared.lse2[stage]), lse2 + t * M, M * 4, shared.q_full[stage]);
-      arch::wait(shared.grad_empty[stage], parity);
-      arch::expect_bytes(shared.grad_full[stage], sizeof(shared.grad_out[0]) + M * 4);
-      tile::load_tile(shared.grad_out[stage], args.grad_out, shared.grad_full[stage], queries.row + t * M, head, queries.batch,
-                      arch::CacheHint::evict_last);
-      arch::load_bulk(arch::shared_address(shared.delta[stage]), delta + t * M, M * 4, shared.grad_full[stage]);
+__device__ __forceinline__ void load_key_work(typename Shape::Shared& shared, const BackwardArguments& args) {
+  constexpr int M = Shape::M;
+  Ring<kWorkSlots> slot;
+  Ring<Shape::kv_buffers> kv;
+  Ring<Shape::stages> ring;
+  for (;; slot.advance(), kv.advance()) {
+    arch::wait(shared.queue.ready[slot.slot], slot.parity);
+    const Work& work = shared.queue.work[slot.slot];
+    if (work.tile < 0) return;
+    arch::wait(shared.kv_empty[kv.slot], kv.parity ^ 1);
+    arch::expect_bytes(shared.kv_full[kv.slot], sizeof(shared.k[0]) + sizeof(shared.v[0]));
+    tile::load_tile(shared.k[kv.slot], args.k, shared.kv_full[kv.slot], work.keys.row, work.head, work.keys.batch,
+                    arch::CacheHint::evict_first);
+    tile::load_tile(shared.v[kv.slot], args.v, shared.kv_full[kv.slot], work.keys.row, work.head, work.keys.batch,
+                    arch::CacheHint::evict_first);
+    for (int g = 0; g < args.group; ++g) {
+      const int head = work.head * args.group + g, batch = work.queries.batch, first = work.queries.row;
+      const float* lse2 = args.lse2 + work.statistics + g * args.statistics_rows;
+      for (int row = first; row < first + work.walk.count * M; row += M, lse2 += M, ring.advance()) {
+        arch::wait(shared.q_empty[ring.slot], ring.parity ^ 1);
+        arch::expect_bytes(shared.q_full[ring.slot], sizeof(shared.q[0]) + M * 4);
+        tile::load_tile(shared.q[ring.slot], args.q, shared.q_full[ring.slot], row, head, batch, arch::CacheHint::evict_last);
+        arch::load_bulk(arch::shared_address(shared.lse2[ring.slot]), lse2, M * 4, shared.q_full[ring.slot]);
+        arch::wait(shared.grad_empty[ring.slot], ring.parity ^ 1);
+        arch::expect_bytes(shared.grad_full[ring.slot], sizeof(shared.grad_out[0]) + M * 4);
+        tile::load_tile(shared.grad_out[ring.slot], args.grad_out, shared.grad_full[ring.slot], row, head, batch,
+                        arch::CacheHint::evict_last);
+        arch::load_bulk(arch::shared_address(shared.delta[ring.slot]), lse2 + args.delta_from_lse2, M * 4, shared.grad_full[ring.slot]);
+      }
     }
+    arch::arrive(shared.queue.done[slot.slot]);
+    arch::arrive(shared.queue.wanted);
   }
 }
 
@@ -148,22 +151,22 @@ template <class Shape>
 __global__ void __launch_bounds__(Shape::threads, 1) key_gradients(const __grid_constant__ BackwardArguments args) {
   constexpr int M = Shape::M, N = Shape::N, D = Shape::D, stages = Shape::stages;
   constexpr Element element = Shape::element;
-  extern __shared__ unsigned char raw[];
-  auto& shared = *reinterpret_cast<typename Shape::Shared*>(raw + (1024 - arch::shared_address(raw) % 1024) % 1024);
-
-  const Work work = find_work<true>(args, args.heads / args.group, N, false);
-  if (work.none) return;
-  const SequencePair& s = work.sequence;
-  const int first_key = work.block * N;
-  const KeyTileWalk walk = key_tile_walk(s, first_key, N, M);
+  auto& shared = block_shared<typename Shape::Shared>();
+  arch::wait_for_dependencies();
+  arch::launch_dependents();
 
   if (threadIdx.x == 0) {
-    arch::init_barrier(shared.kv_full, 1);
+    constexpr int kWarps = 4 * Shape::warpgroups;
+    init_queue(shared.queue, kWarps + 1);  // consumers and loader
+    for (int i = 0; i < Shape::kv_buffers; ++i) {
+      arch::init_barrier(shared.kv_full[i], 1);
+      arch::init_barrier(shared.kv_empty[i], kWarps);
+    }
     for (int i = 0; i < stages; ++i) {
       arch::init_barrier(shared.q_full[i], 1);
       arch::init_barrier(shared.grad_full[i], 1);
-      arch::init_barrier(shared.q_empty[i], 4 * Shape::warpgroups);
-      arch::init_barrier(shared.grad_empty[i], 4 * Shape::warpgroups);
+      arch::init_barrier(shared.q_empty[i], kWarps);
+      arch::init_barrier(shared.grad_empty[i], kWarps);
     }
     arch::fence_barrier_init();
   }
@@ -171,105 +174,145 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients(const __grid_
 
   const int warpgroup = arch::warpgroup_index();
   if (warpgroup == Shape::warpgroups) {
-    arch::shrink_registers<Shape::warpgroups == 2 ? 24 : 32>();
-    if (threadIdx.x == Shape::warpgroups * 128) load_queries<Shape>(shared, args, work, walk);
-  } else {
-    arch::grow_registers<Shape::warpgroups == 2 ? 240 : 160>();
-    const int thread = threadIdx.x & 127;
-    const bool first_lane = (thread & 31) == 0;
-    const int iterations = walk.tiles * args.group;
-    const float scale_log2 = args.scale_log2;
+    arch::shrink_registers<Shape::registers.producer>();
+    if (threadIdx.x == Shape::warpgroups * 128) load_key_work<Shape>(shared, args);
+    if (threadIdx.x == Shape::warpgroups * 128 + 32) schedule<true, N, M>(shared.queue, args, args.heads / args.group);
+    return;
+  }
+  arch::grow_registers<Shape::registers.consumer>();
+  const int thread = threadIdx.x & 127;
+  const bool first_lane = (thread & 31) == 0;
+  const float scale_log2 = args.scale_log2;
+  const uint32_t lse2_address = arch::shared_address(shared.lse2[0]) + 4 * tile::accumulator_column(thread);
+  constexpr uint32_t delta_from_lse2 = sizeof(shared.lse2);
+  constexpr uint32_t v_from_k = sizeof(shared.k) / 16, kv_step = sizeof(shared.k[0]) / 16;
+  constexpr uint32_t grad_from_q = sizeof(shared.q) / 16, stage_step = sizeof(shared.q[0]) / 16;
+  const auto release = [&](arch::Barrier& barrier) {
+    __syncwarp();
+    if (first_lane) arch::arrive(barrier);
+  };
+
+  Ring<kWorkSlots> slot;
+  Ring<Shape::kv_buffers> kv;
+  Ring<stages> ring;  // of the newest tile in use
+  for (;; slot.advance(), kv.advance()) {
+    arch::wait(shared.queue.ready[slot.slot], slot.parity);
+    const Work& work = shared.queue.work[slot.slot];
+    if (work.tile < 0) break;
+    arch::wait(shared.kv_full[kv.slot], kv.parity);
+    const int key = work.tile * N + 64 * warpgroup;
+    BandMask mask(work.sequence, work.walk, key, M, thread);
+    int remaining = work.walk.count * args.group;
 
     uint32_t q_operand = tile::operand(shared.q[0].address(), M).low;
-    uint32_t k_operand = tile::operand(shared.k.address(), N, 64 * warpgroup).low;
-    constexpr uint32_t v_from_k = sizeof(shared.k) / 16, grad_from_q = sizeof(shared.q) / 16, stage_step = sizeof(shared.q[0]) / 16;
-    const uint32_t lse2_address = arch::shared_address(shared.lse2[0]) + 4 * tile::accumulator_column(thread);
-    constexpr uint32_t delta_from_lse2 = sizeof(shared.lse2);
-
-    BandMask mask(s, walk, first_key + 64 * warpgroup, M, thread);
-
+    uint32_t k_operand = tile::operand(shared.k[0].address(), N, 64 * warpgroup).low + kv.slot * kv_step;
     float dk[D / 2], dv[D / 2];
 #pragma unroll
     for (int i = 0; i < D / 2; ++i) dk[i] = dv[i] = 0.0f;
 
-    float score[M / 2], dp[M / 2];
-    uint32_t p[M / 4];
-    const auto slot = [&](int j) { return static_cast<uint32_t>(j % stages); };
-    const auto parity = [&](int j) { return static_cast<uint32_t>(j / stages) & 1; };
-    const auto issue_scores = [&](int j) {
-      arch::wait(shared.q_full[slot(j)], parity(j));
-      arch::wgmma_fence();
-      tile::multiply_transposed<element, M, D, N, M, true>(score, {k_operand}, {q_operand + slot(j) * stage_step});
-      arch::wgmma_commit();
-    };
-    const auto issue_dp = [&](int j) {
-      arch::wait(shared.grad_full[slot(j)], parity(j));
-      arch::wgmma_fence();
-      tile::multiply_transposed<element, M, D, N, M, true>(dp, {k_operand + v_from_k}, {q_operand + grad_from_q + slot(j) * stage_step});
-      arch::wgmma_commit();
-    };
-    const auto issue_dv = [&](int j) {
-      tile::multiply<element, D, M, false>(dv, p, {q_operand + grad_from_q + slot(j) * stage_step});
-      arch::wgmma_commit();
-    };
-    const auto issue_dk = [&](const uint32_t(&ds)[M / 4], int j) {
-      tile::multiply<element, D, M, false>(dk, ds, {q_operand + slot(j) * stage_step});
-      arch::wgmma_commit();
-    };
-    const auto probabilities = [&](int j) {
-      probabilities_transposed<M>(score, lse2_address + slot(j) * (M * 4), scale_log2);
-      mask.apply<M>(score);
-    };
-    const auto release = [&](arch::Barrier& barrier) {
-      __syncwarp();
-      if (first_lane) arch::arrive(barrier);
-    };
+    if (remaining > 0) {
+      float score[M / 2], dp[M / 2];
+      uint32_t p[M / 4];
+      const auto issue_scores = [&](const Ring<stages>& at) {
+        arch::wait(shared.q_full[at.slot], at.parity);
+        arch::wgmma_fence();
+        tile::multiply_transposed<element, M, D, N, M, true>(score, {k_operand}, {q_operand + at.slot * stage_step});
+        arch::wgmma_commit();
+      };
+      const auto issue_dp = [&](const Ring<stages>& at) {
+        arch::wait(shared.grad_full[at.slot], at.parity);
+        arch::wgmma_fence();
+        tile::multiply_transposed<element, M, D, N, M, true>(dp, {k_operand + v_from_k},
+                                                             {q_operand + grad_from_q + at.slot * stage_step});
+        arch::wgmma_commit();
+      };
+      const auto probabilities = [&](const Ring<stages>& at) {
+        probabilities_transposed<M>(score, lse2_address + at.slot * (M * 4), scale_log2);
+        mask.apply<M>(score);
+      };
 
-    if (iterations > 0) {
-      arch::wait(shared.kv_full, 0);
-      issue_scores(0);
-      issue_dp(0);
+      if constexpr (Shape::overlap == Overlap::others) {
+#pragma unroll 1
+        for (; remaining > 0; --remaining) {
+          forget(k_operand);
+          forget(q_operand);
+          issue_scores(ring);
+          issue_dp(ring);
+          arch::wgmma_wait<1>();
+          arch::pin(score);
+          probabilities(ring);
+          arch::pin(score);
+          arch::wait(shared.grad_full[ring.slot], ring.parity);  // keeps the exponentials above the next wait
+          arch::wgmma_wait<0>();
+          arch::pin(dp);
+          uint32_t ds[M / 4];
+          score_gradients_transposed<element, M>(ds, score, dp, lse2_address + delta_from_lse2 + ring.slot * (M * 4));
+          tile::pack_operand<element>(p, score);
+          arch::pin(dv);
+          arch::pin(dk);
+          arch::pin(p);
+          arch::pin(ds);
+          arch::wgmma_fence();
+          tile::multiply<element, D, M, false>(dv, p, {q_operand + grad_from_q + ring.slot * stage_step});
+          tile::multiply<element, D, M, false>(dk, ds, {q_operand + ring.slot * stage_step});
+          arch::wgmma_commit();
+          arch::wgmma_wait<0>();
+          arch::pin(dv);
+          arch::pin(dk);
+          arch::pin(p);
+          arch::pin(ds);
+          release(shared.grad_empty[ring.slot]);
+          release(shared.q_empty[ring.slot]);
+          ring.advance();
+        }
+      } else {
+      issue_scores(ring);
+      issue_dp(ring);
       arch::wgmma_wait<1>();
       arch::pin(score);
-      probabilities(0);
+      probabilities(ring);
       tile::pack_operand<element>(p, score);
       arch::wgmma_wait<0>();
       arch::pin(dp);
-      const auto iterate = [&](int j, auto more) {
+      const auto iterate = [&](auto more) {
         constexpr bool kMore = decltype(more)::value;
         uint32_t ds[M / 4];
         forget(k_operand);
         forget(q_operand);
-        score_gradients_transposed<element, M>(ds, score, dp, lse2_address + delta_from_lse2 + slot(j) * (M * 4));
+        Ring<stages> next = ring;
+        next.advance();
+        score_gradients_transposed<element, M>(ds, score, dp, lse2_address + delta_from_lse2 + ring.slot * (M * 4));
         arch::pin(dv);
         arch::pin(dk);
         arch::pin(p);
         arch::pin(ds);
         if constexpr (kMore) {
-          issue_scores(j + 1);
+          issue_scores(next);
         } else {
           arch::wgmma_fence();
         }
-        issue_dv(j);
-        issue_dk(ds, j);
+        tile::multiply<element, D, M, false>(dv, p, {q_operand + grad_from_q + ring.slot * stage_step});
+        arch::wgmma_commit();
+        tile::multiply<element, D, M, false>(dk, ds, {q_operand + ring.slot * stage_step});
+        arch::wgmma_commit();
         if constexpr (kMore) {
           arch::wgmma_wait<2>();
           arch::pin(score);
-          probabilities(j + 1);
+          probabilities(next);
           arch::pin(score);
-          arch::wait(shared.grad_full[slot(j + 1)], parity(j + 1));
+          arch::wait(shared.grad_full[next.slot], next.parity);  // keeps the exponentials above the next wait
           arch::wgmma_wait<1>();
           arch::pin(dv);
           arch::pin(p);
-          release(shared.grad_empty[slot(j)]);
-          issue_dp(j + 1);
+          release(shared.grad_empty[ring.slot]);
+          issue_dp(next);
           arch::wgmma_wait<1>();
           arch::pin(dk);
           arch::pin(ds);
-          release(shared.q_empty[slot(j)]);
+          release(shared.q_empty[ring.slot]);
           tile::pack_operand<element>(p, score);
           arch::pin(p);
-          arch::wait(shared.grad_full[slot(j + 1)], parity(j + 1));
+          arch::wait(shared.grad_full[next.slot], next.parity);
           arch::wgmma_wait<0>();
           arch::pin(dp);
         } else {
@@ -278,36 +321,43 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients(const __grid_
           arch::pin(dk);
           arch::pin(p);
           arch::pin(ds);
+          release(shared.grad_empty[ring.slot]);
+          release(shared.q_empty[ring.slot]);
         }
+        ring = next;
       };
 #pragma unroll 1
-      for (int j = 0; j < iterations - 1; ++j) iterate(j, std::true_type{});
-      iterate(iterations - 1, std::false_type{});
-    } else {
-      arch::wait(shared.kv_full, 0);  // its buffers become the output's
+      for (; remaining > 1; --remaining) iterate(std::true_type{});
+      iterate(std::false_type{});
+      }
     }
 
     // Each warp's 16 rows of k and v were read by this warp's products alone: they take the results.
 #pragma unroll
     for (int i = 0; i < D / 2; ++i) dk[i] *= args.scale;
-    tile::store_accumulators<element, D>(shared.k.address(), N, 64 * warpgroup, thread, dk);
-    tile::store_accumulators<element, D>(shared.v.address(), N, 64 * warpgroup, thread, dv);
+    tile::store_accumulators<element, D>(shared.k[kv.slot].address(), N, 64 * warpgroup, thread, dk);
+    tile::store_accumulators<element, D>(shared.v[kv.slot].address(), N, 64 * warpgroup, thread, dv);
     arch::fence_shared_for_async();
     __syncwarp();
     if (first_lane) {
       const int row = 64 * warpgroup + 16 * (thread >> 5);
-      const Coordinates keys =
-          coordinates(args.query_offsets != nullptr, s.index, s.key_start, 0, s.key_rows, first_key + row);
+      const uint32_t offset = row * tile::kPanelRowBytes;
 #pragma unroll
       for (int panel = 0; panel < tile::panels(D); ++panel) {
-        const uint32_t offset = panel * shared.k.panel_bytes + row * tile::kPanelRowBytes;
-        arch::store_box(args.grad_k, shared.k.address() + offset, panel * 64, keys.row, work.head, keys.batch);
-        arch::store_box(args.grad_v, shared.v.address() + offset, panel * 64, keys.row, work.head, keys.batch);
+        constexpr int kPanelBytes = N * tile::kPanelRowBytes;
+        arch::store_box(args.grad_k, shared.k[kv.slot].address() + offset + panel * kPanelBytes, panel * 64, work.keys.row + row, work.head,
+                        work.keys.batch);
+        arch::store_box(args.grad_v, shared.v[kv.slot].address() + offset + panel * kPanelBytes, panel * 64, work.keys.row + row, work.head,
+                        work.keys.batch);
       }
       arch::commit_stores();
-      arch::wait_stores();
+      arch::wait_stores_read();
+      arch::arrive(shared.kv_empty[kv.slot]);
+      arch::arrive(shared.queue.done[slot.slot]);
     }
+    __syncwarp();
   }
+  arch::wait_stores();
 }
 
 }  // namespace deckle::kernels::cuda::attention

@@ -12,27 +12,30 @@
 
 namespace deckle::kernels::cuda::attention {
 
-template <Element element_, int D_, int Dv_, int stages_>
+template <Element element_, int D_, int Dv_, int stages_, int kv_buffers_>
 struct KeyGradientsSplit {
   static constexpr Element element = element_;
   static constexpr int D = D_, Dv = Dv_;
   static constexpr int M = 64, N = 64;
   static constexpr int warpgroups = 2;
   static constexpr int stages = stages_;
+  static constexpr int kv_buffers = kv_buffers_;
   static constexpr int threads = 384;
+  static constexpr Registers registers = registers_of(2, D > 192);
 
   struct Shared {
-    tile::SharedTile<N, D> k;
-    tile::SharedTile<N, Dv> v;
+    tile::SharedTile<N, D> k[kv_buffers];
+    tile::SharedTile<N, Dv> v[kv_buffers];
     tile::SharedTile<M, D> q[stages];
     tile::SharedTile<M, Dv> grad_out[stages];
     alignas(16) float lse2[stages][M];
     alignas(16) float delta[stages][M];
-    arch::Barrier kv_full;
+    WorkQueue queue;
+    arch::Barrier kv_full[kv_buffers], kv_empty[kv_buffers];
     arch::Barrier q_full[stages], q_empty[stages];
     arch::Barrier grad_full[stages], grad_empty[stages];
   };
-  static constexpr int shared_bytes = sizeof(Shared) + 1024;  // room to align
+  static constexpr int shared_bytes = sizeof(Shared);
   static_assert(shared_bytes <= kMaxSharedBytes);
 };
 
@@ -40,21 +43,22 @@ template <class Shape>
 __global__ void __launch_bounds__(Shape::threads, 1) key_gradients_split(const __grid_constant__ BackwardArguments args) {
   constexpr int M = Shape::M, N = Shape::N, D = Shape::D, Dv = Shape::Dv, stages = Shape::stages;
   constexpr Element element = Shape::element;
-  extern __shared__ unsigned char raw[];
-  auto& shared = *reinterpret_cast<typename Shape::Shared*>(raw + (1024 - arch::shared_address(raw) % 1024) % 1024);
-
-  const Work work = find_work<true>(args, args.heads / args.group, N, false);
-  if (work.none) return;
-  const SequencePair& s = work.sequence;
-  const KeyTileWalk walk = key_tile_walk(s, work.block * N, N, M);
+  auto& shared = block_shared<typename Shape::Shared>();
+  arch::wait_for_dependencies();
+  arch::launch_dependents();
 
   if (threadIdx.x == 0) {
-    arch::init_barrier(shared.kv_full, 1);
+    constexpr int kWarps = 8;
+    init_queue(shared.queue, kWarps + 1);  // consumers and loader
+    for (int i = 0; i < Shape::kv_buffers; ++i) {
+      arch::init_barrier(shared.kv_full[i], 1);
+      arch::init_barrier(shared.kv_empty[i], kWarps);
+    }
     for (int i = 0; i < stages; ++i) {
       arch::init_barrier(shared.q_full[i], 1);
       arch::init_barrier(shared.grad_full[i], 1);
-      arch::init_barrier(shared.q_empty[i], 8);
-      arch::init_barrier(shared.grad_empty[i], 8);
+      arch::init_barrier(shared.q_empty[i], kWarps);
+      arch::init_barrier(shared.grad_empty[i], kWarps);
     }
     arch::fence_barrier_init();
   }
@@ -62,25 +66,40 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients_split(const _
 
   const int warpgroup = arch::warpgroup_index();
   if (warpgroup == 2) {
-    arch::shrink_registers<24>();
-    if (threadIdx.x == 256) load_queries<Shape>(shared, args, work, walk);
-  } else {
-    arch::grow_registers<240>();
-    const int thread = threadIdx.x & 127;
-    const bool first_lane = (thread & 31) == 0;
-    const int iterations = walk.tiles * args.group;
-    const float scale_log2 = args.scale_log2;
+    arch::shrink_registers<Shape::registers.producer>();
+    if (threadIdx.x == 256) load_key_work<Shape>(shared, args);
+    if (threadIdx.x == 256 + 32) schedule<true, N, M>(shared.queue, args, args.heads / args.group);
+    return;
+  }
+  arch::grow_registers<Shape::registers.consumer>();
+  const int thread = threadIdx.x & 127;
+  const bool first_lane = (thread & 31) == 0;
+  const float scale_log2 = args.scale_log2;
+  const uint32_t lse2_address = arch::shared_address(shared.lse2[0]) + 4 * tile::accumulator_column(thread);
+  constexpr uint32_t delta_from_lse2 = sizeof(shared.lse2);
+  constexpr uint32_t q_step = sizeof(shared.q[0]) / 16, grad_step = sizeof(shared.grad_out[0]) / 16;
+  constexpr uint32_t k_step = sizeof(shared.k[0]) / 16, v_step = sizeof(shared.v[0]) / 16;
+  const auto release = [&](arch::Barrier& barrier) {
+    __syncwarp();
+    if (first_lane) arch::arrive(barrier);
+  };
 
+  Ring<kWorkSlots> slot;
+  Ring<Shape::kv_buffers> kv;
+  Ring<stages> q;  // of the tile whose scores are in use
+  for (;; slot.advance(), kv.advance()) {
+    arch::wait(shared.queue.ready[slot.slot], slot.parity);
+    const Work& work = shared.queue.work[slot.slot];
+    if (work.tile < 0) break;
+    arch::wait(shared.kv_full[kv.slot], kv.parity);
+    int remaining = work.walk.count * args.group;
     uint32_t q_operand = tile::operand(shared.q[0].address(), M).low;
-    uint32_t k_operand = tile::operand(shared.k.address(), N).low;
-    constexpr uint32_t v_from_k = sizeof(shared.k) / 16, grad_from_q = sizeof(shared.q) / 16;
-    constexpr uint32_t q_step = sizeof(shared.q[0]) / 16, grad_step = sizeof(shared.grad_out[0]) / 16;
-    const uint32_t lse2_address = arch::shared_address(shared.lse2[0]) + 4 * tile::accumulator_column(thread);
-    constexpr uint32_t delta_from_lse2 = sizeof(shared.lse2);
-    BandMask mask(s, walk, work.block * N, M, thread);
+    uint32_t k_operand = tile::operand(shared.k[0].address(), N).low + kv.slot * k_step;
+    uint32_t grad_operand = tile::operand(shared.grad_out[0].address(), M).low;
+    uint32_t v_operand = tile::operand(shared.v[0].address(), N).low + kv.slot * v_step;
+    BandMask mask(work.sequence, work.walk, work.tile * N, M, thread);
 
     float score[M / 2];
-    Ring<stages> q;  // of the scores in flight or being used
     const auto issue_scores = [&](const Ring<stages>& at) {
       arch::wait(shared.q_full[at.slot], at.parity);
       arch::wgmma_fence();
@@ -91,10 +110,6 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients_split(const _
       probabilities_transposed<M>(score, lse2_address + at.slot * (M * 4), scale_log2);
       mask.apply<M>(score);
     };
-    const auto release = [&](arch::Barrier& barrier) {
-      __syncwarp();
-      if (first_lane) arch::arrive(barrier);
-    };
     // Both warpgroups have read k: when both are done, k and v take dK and dV.
     const auto store = [&]<int columns>(uint32_t address, const CUtensorMap& map, float(&result)[columns / 2]) {
       arch::named_sync<256>(1);
@@ -103,24 +118,24 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients_split(const _
       __syncwarp();
       if (first_lane) {
         const int row = 16 * (thread >> 5);
-        const Coordinates keys =
-            coordinates(args.query_offsets != nullptr, s.index, s.key_start, 0, s.key_rows, work.block * N + row);
 #pragma unroll
         for (int panel = 0; panel < tile::panels(columns); ++panel) {
-          arch::store_box(map, address + panel * (N * tile::kPanelRowBytes) + row * tile::kPanelRowBytes, panel * 64, keys.row, work.head,
-                          keys.batch);
+          arch::store_box(map, address + panel * (N * tile::kPanelRowBytes) + row * tile::kPanelRowBytes, panel * 64, work.keys.row + row,
+                          work.head, work.keys.batch);
         }
         arch::commit_stores();
-        arch::wait_stores();
+        arch::wait_stores_read();
+        arch::arrive(shared.kv_empty[kv.slot]);
+        arch::arrive(shared.queue.done[slot.slot]);
       }
+      __syncwarp();
     };
-    arch::wait(shared.kv_full, 0);
 
     if (warpgroup == 0) {
       float dv[Dv / 2];
 #pragma unroll
       for (int i = 0; i < Dv / 2; ++i) dv[i] = 0.0f;
-      if (iterations > 0) {
+      if (remaining > 0) {
         issue_scores(q);
         arch::wgmma_wait<0>();
         arch::pin(score);
@@ -142,7 +157,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients_split(const _
           } else {
             arch::wgmma_fence();
           }
-          tile::multiply<element, Dv, M, false>(dv, p, {q_operand + grad_from_q + q.slot * grad_step});
+          tile::multiply<element, Dv, M, false>(dv, p, {grad_operand + q.slot * grad_step});
           arch::wgmma_commit();
           if constexpr (kMore) {
             arch::wgmma_wait<1>();
@@ -159,21 +174,21 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients_split(const _
           q = next;
         };
 #pragma unroll 1
-        for (int j = 0; j < iterations - 1; ++j) iterate(std::true_type{});
+        for (; remaining > 1; --remaining) iterate(std::true_type{});
         iterate(std::false_type{});
       }
-      store.template operator()<Dv>(shared.v.address(), args.grad_v, dv);
+      store.template operator()<Dv>(shared.v[kv.slot].address(), args.grad_v, dv);
     } else {
       float dk[D / 2];
 #pragma unroll
       for (int i = 0; i < D / 2; ++i) dk[i] = 0.0f;
-      if (iterations > 0) {
+      if (remaining > 0) {
         float dp[M / 2];
         const auto issue_dp = [&](const Ring<stages>& at) {
           arch::wait(shared.grad_full[at.slot], at.parity);
           arch::wgmma_fence();
-          tile::multiply_transposed<element, M, Dv, N, M, true>(dp, {k_operand + v_from_k},
-                                                                {q_operand + grad_from_q + at.slot * grad_step});
+          tile::multiply_transposed<element, M, Dv, N, M, true>(dp, {v_operand},
+                                                                {grad_operand + at.slot * grad_step});
           arch::wgmma_commit();
         };
         issue_scores(q);
@@ -215,18 +230,20 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients_split(const _
             arch::wgmma_wait<0>();
             arch::pin(dk);
             arch::pin(ds);
+            release(shared.q_empty[q.slot]);
           }
           q = next;
         };
 #pragma unroll 1
-        for (int j = 0; j < iterations - 1; ++j) iterate(std::true_type{});
+        for (; remaining > 1; --remaining) iterate(std::true_type{});
         iterate(std::false_type{});
       }
 #pragma unroll
       for (int i = 0; i < D / 2; ++i) dk[i] *= args.scale;
-      store.template operator()<D>(shared.k.address(), args.grad_k, dk);
+      store.template operator()<D>(shared.k[kv.slot].address(), args.grad_k, dk);
     }
   }
+  arch::wait_stores();
 }
 
 }  // namespace deckle::kernels::cuda::attention

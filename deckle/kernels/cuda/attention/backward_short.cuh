@@ -1,4 +1,4 @@
-// The whole backward of short sequences: at most 64 query rows and 64 keys, so scores are one tile. One thread block of one warpgroup per
+// The whole backward of the short sequences of a ragged batch: at most 64 query rows and 64 keys, so scores are one tile. One thread block of one warpgroup per
 // (sequence, kv head), several blocks an SM, everything loaded and stored once:
 //
 //   S = Q K^T    P = 2^(scale log2e S - lse2)    dP = dO V^T    delta = rowsum(P dP) - dLSE    dS = P (dP - delta)
@@ -26,37 +26,52 @@ struct ShortGradients {
     tile::SharedTile<kShortRows, kShortRows> p, ds;
     arch::Barrier loaded;
   };
-  static constexpr int shared_bytes = sizeof(Shared) + 1024;  // room to align
+  static constexpr int shared_bytes = sizeof(Shared);
 };
 
 struct ShortArguments {
   BackwardArguments common;  // maps: boxes of 64 rows to load, of 16 rows to store
   const float* lse;
   const float* grad_lse;  // null: zero
-  int64_t lse_head_stride, lse_batch_stride;
-  void* grad_q;  // for rows that attend nothing, which are written apart
-  int64_t grad_q_strides[3];
+  int64_t lse_head_stride;
+  AttentionTensor grad_q, grad_k, grad_v;  // for rows without a partner, which are written apart
   int first_sequence;
 };
 
+/// Zeroes `rows` rows of D columns from `first` on; a whole block.
+template <int D>
+__device__ __forceinline__ void write_zeros(const AttentionTensor& tensor, int64_t first, int rows, int head) {
+  for (int i = threadIdx.x; i < rows * (D / 8); i += blockDim.x) {
+    const int64_t offset = (first + i / (D / 8)) * tensor.row_stride + head * tensor.head_stride + i % (D / 8) * 8;
+    *reinterpret_cast<uint4*>(static_cast<uint16_t*>(tensor.data) + offset) = make_uint4(0, 0, 0, 0);
+  }
+}
+
 template <class Shape>
-__global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_sm) short_gradients(const __grid_constant__ ShortArguments args) {
+__device__ __forceinline__ void short_sequence(const ShortArguments& args) {
   constexpr int D = Shape::D, L = kShortRows;
   constexpr arch::Element element = Shape::element;
-  extern __shared__ unsigned char raw[];
-  auto& shared = *reinterpret_cast<typename Shape::Shared*>(raw + (1024 - arch::shared_address(raw) % 1024) % 1024);
+  auto& shared = block_shared<typename Shape::Shared>();
   const BackwardArguments& common = args.common;
   const SequencePair s = sequence_at(args.first_sequence + blockIdx.y, common);
   if (!is_short(s)) return;
   const int kv_head = blockIdx.x;
-  const bool ragged = common.query_offsets != nullptr;
   const int thread = threadIdx.x;
-  const Coordinates queries = coordinates(ragged, s.index, s.query_start, s.live_first, s.live_rows, 0);
-  const Coordinates keys = coordinates(ragged, s.index, s.key_start, 0, s.key_rows, 0);
+  const Coordinates queries = coordinates(true, s.index, s.query_start, s.live_first, s.live_rows, 0);
+  const Coordinates keys = coordinates(true, s.index, s.key_start, 0, s.key_rows, 0);
   const auto load_query_side = [&](int head) {
     tile::load_tile(shared.q, common.q, shared.loaded, queries.row, head, queries.batch, arch::CacheHint::evict_first);
     tile::load_tile(shared.grad_out, common.grad_out, shared.loaded, queries.row, head, queries.batch, arch::CacheHint::evict_first);
   };
+  for (int head = kv_head * common.group; head < (kv_head + 1) * common.group; ++head) {
+    write_zeros<D>(args.grad_q, s.query_start, min(s.live_first, s.query_rows), head);
+    write_zeros<D>(args.grad_q, s.query_start + s.live_first + s.live_rows, s.query_rows - s.live_first - s.live_rows, head);
+  }
+  if (s.live_rows == 0) {  // a copy that lies outside its map altogether faults
+    write_zeros<D>(args.grad_k, s.key_start, s.key_rows, kv_head);
+    write_zeros<D>(args.grad_v, s.key_start, s.key_rows, kv_head);
+    return;
+  }
   if (thread == 0) {
     arch::init_barrier(shared.loaded, 1);
     arch::fence_barrier_init();
@@ -64,15 +79,6 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_sm) short_gr
     load_query_side(kv_head * common.group);
     tile::load_tile(shared.k, common.k, shared.loaded, keys.row, kv_head, keys.batch, arch::CacheHint::evict_first);
     tile::load_tile(shared.v, common.v, shared.loaded, keys.row, kv_head, keys.batch, arch::CacheHint::evict_first);
-  }
-
-  // Rows that attend no key: their dQ is zero, and nothing of theirs is loaded.
-  const int dead = s.query_rows - s.live_rows;
-  for (int i = thread; i < dead * common.group * (D / 8); i += Shape::threads) {
-    const int chunk = i % (D / 8), head = kv_head * common.group + i / (D / 8) % common.group, r = i / (D / 8) / common.group;
-    const int64_t row = s.query_start + (r < s.live_first ? r : r + s.live_rows);
-    const int64_t offset = (ragged ? 0 : s.index) * args.grad_q_strides[0] + row * args.grad_q_strides[1] + head * args.grad_q_strides[2];
-    *reinterpret_cast<uint4*>(static_cast<uint16_t*>(args.grad_q) + offset + chunk * 8) = make_uint4(0, 0, 0, 0);
   }
 
   const int column = tile::accumulator_column(thread), row = tile::accumulator_row(thread);
@@ -107,7 +113,7 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_sm) short_gr
     for (int half = 0; half < 2; ++half) {
       const int r = row + 8 * half, query = s.live_first + r;
       const bool exists = r < s.live_rows;
-      const int64_t index = (ragged ? 0 : s.index) * args.lse_batch_stride + head * args.lse_head_stride + s.query_start + query;
+      const int64_t index = head * args.lse_head_stride + s.query_start + query;
       lse2[half] = exists ? args.lse[index] * 1.4426950408889634f : INFINITY;
       grad_lse[half] = exists && args.grad_lse != nullptr ? args.grad_lse[index] : 0.0f;
       low[half] = column - max(0, query + s.band.low);
@@ -209,6 +215,12 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_sm) short_gr
     arch::commit_stores();
     arch::wait_stores_read();
   }
+}
+
+template <class Shape>
+__global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_sm) short_gradients(const __grid_constant__ ShortArguments args) {
+  short_sequence<Shape>(args);
+  finish_after_predecessor();
 }
 
 }  // namespace deckle::kernels::cuda::attention

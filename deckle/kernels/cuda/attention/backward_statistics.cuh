@@ -1,10 +1,12 @@
 // The row statistics of the backward (see backward_common.cuh): lse2 and delta = dO . O - dLSE.
-// One block a tile of `statistics_unit` rows of one head. Bytes per row: 4 Dv read, 8 written; memory bound.
+// One block a tile of `statistics_unit` rows of a few heads: a block's own costs (finding its sequence, 3 us) outweigh one head's rows. Bytes per row: 4 Dv read, 8 written; memory bound.
 #pragma once
 
 #include "deckle/kernels/cuda/attention/backward_common.cuh"
 
 namespace deckle::kernels::cuda::attention {
+
+inline constexpr int kStatisticsHeads = 4;
 
 struct StatisticsArguments {
   BackwardArguments common;
@@ -17,6 +19,7 @@ struct StatisticsArguments {
   int value_dim;
   float* lse2;
   float* delta;
+  int* counters;  // both work counters: set to zero for the kernels that follow
 };
 
 template <arch::Element element>
@@ -38,26 +41,31 @@ template <arch::Element element, int lanes>
 __global__ void __launch_bounds__(256, 4) row_statistics(const __grid_constant__ StatisticsArguments args) {
   const BackwardArguments& common = args.common;
   const int unit = common.statistics_unit;
+  arch::launch_dependents();
+  if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x < 2) args.counters[threadIdx.x] = 0;
   SequencePair s;
   int tile;
   if (common.query_offsets == nullptr) {
-    tile = blockIdx.x % common.blocks;
-    s = sequence_at(blockIdx.x / common.blocks, common);
+    const int tiles = (common.query_rows + unit - 1) / unit;
+    tile = blockIdx.x % tiles;
+    s = sequence_at(blockIdx.x / tiles, common);
   } else {
     const int index = sequence_of_block(common.query_offsets, common.batch, unit, blockIdx.x);
     tile = static_cast<int>(blockIdx.x - first_block(common.query_offsets, index, unit));
     s = sequence_at(index, common);
   }
-  const int64_t head = blockIdx.y;
   if (tile * int64_t{unit} >= s.live_rows || (common.skip_short && is_short(s))) return;
 
   const int lane = threadIdx.x % lanes;
   const bool ragged = common.query_offsets != nullptr;
   const int64_t batch = ragged ? 0 : s.index;
-  const int64_t output = head * common.statistics_rows + statistics_start(s, common) + tile * unit;
+  const int first_head = blockIdx.y * kStatisticsHeads;
+  const int rows = unit * min(kStatisticsHeads, common.heads - first_head);
 #pragma unroll 4
-  for (int r = threadIdx.x / lanes; r < unit; r += 256 / lanes) {
-    const int row = tile * unit + r;
+  for (int r = threadIdx.x / lanes; r < rows; r += 256 / lanes) {
+    const int row_in_tile = r % unit;
+    const int64_t head = first_head + r / unit;
+    const int row = tile * unit + row_in_tile;
     const bool live = row < s.live_rows;
     const int64_t token = s.query_start + s.live_first + row;
     float delta = 0;
@@ -76,8 +84,9 @@ __global__ void __launch_bounds__(256, 4) row_statistics(const __grid_constant__
         lse2 = args.lse[index] * 1.4426950408889634f;
         if (args.grad_lse != nullptr) delta -= args.grad_lse[index];
       }
-      args.lse2[output + r] = lse2;
-      args.delta[output + r] = delta;
+      const int64_t output = head * common.statistics_rows + statistics_start(s, common) + row;
+      args.lse2[output] = lse2;
+      args.delta[output] = delta;
     }
   }
 }
