@@ -1,4 +1,4 @@
-# deckle/ops/generated/all.h, the part of the umbrella that depends on which entry files there are. Written at configure
+# deckle/nested/generated/all.h, the part of the umbrella that depends on which entry files there are. Written at configure
 # time, only when it changes; nothing but deckle/deckle.h includes it.
 
 file(GLOB entries CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ops/*.yaml)
@@ -10,4 +10,4 @@ foreach(folder ops nested)
     string(APPEND text "#include \"deckle/${folder}/generated/${stem}.h\"\n")
   endforeach()
 endforeach()
-file(CONFIGURE OUTPUT ${DECKLE_GENERATED_DIR}/deckle/ops/generated/all.h CONTENT "${text}" @ONLY)
+file(CONFIGURE OUTPUT ${DECKLE_GENERATED_DIR}/deckle/nested/generated/all.h CONTENT "${text}" @ONLY)
