@@ -117,12 +117,13 @@ PointwiseKernel emit_pointwise_kernel(const Entry& entry, const Library& library
   const std::string body = VectorWriter(expression, library).body();
   const bool names_tag = body.find("(d)") != std::string::npos || body.find("(d,") != std::string::npos;
   const std::string formula = to_string(entry.pointwise);
+  const std::string functor = pascal_case(function) + "Formula";  // Neg and its like would hide Highway's functions
   kernel.per_target = fmt::format("// {}:{}{}\n", entry.at.file, entry.at.line, formula.size() <= 80 ? ": " + formula : "");
-  kernel.per_target += fmt::format("struct {} {{\n  template <class D, class V = hn::Vec<D>>\n", pascal_case(function));
+  kernel.per_target += fmt::format("struct {} {{\n  template <class D, class V = hn::Vec<D>>\n", functor);
   parameters.insert(parameters.begin(), names_tag ? "D d" : "D");
   kernel.per_target += indent(wrapped("HWY_INLINE V operator()", parameters, " const {") + "\n" + indent(body, 2) + "}\n", 2) + "};\n";
   kernel.per_target += fmt::format("pointwise::Blocks {}_blocks() {{ return {}<{}, {}>(); }}\n\n", function,
-                                   integers ? "blocks_with_integers" : "blocks", pascal_case(function), inputs.size());
+                                   integers ? "blocks_with_integers" : "blocks", functor, inputs.size());
   kernel.exported = fmt::format("HWY_EXPORT({}_blocks);\n", function);
   kernel.function = wrapped("void " + function, kernel_parameters(entry), " {") +
                     fmt::format("\n  pointwise::run(DECKLE_SIMD({}_blocks)(), compute, inputs, numbers, {{&result, 1}});\n}}\n", function);
