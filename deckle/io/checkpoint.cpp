@@ -160,4 +160,12 @@ std::filesystem::path latest_checkpoint(const std::filesystem::path& folder) {
   return all.front().second;
 }
 
+void remove_checkpoints(const std::filesystem::path& folder) {
+  for (const auto& [step, path] : checkpoints_in(folder)) {
+    std::error_code error;
+    std::filesystem::remove(path, error);
+    if (error) fail(ErrorKind::io, "{}: cannot remove: {}", path.string(), error.message());
+  }
+}
+
 }  // namespace deckle::io

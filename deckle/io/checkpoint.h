@@ -36,4 +36,7 @@ Checkpoint load_checkpoint(const std::filesystem::path& path);
 /// The checkpoint with the largest step in `folder`; `folder` itself if it is a file. An Error(io) if there is none.
 std::filesystem::path latest_checkpoint(const std::filesystem::path& folder);
 
+/// Removes all checkpoints of `folder`.
+void remove_checkpoints(const std::filesystem::path& folder);
+
 }  // namespace deckle::io

@@ -49,6 +49,8 @@ TEST(Checkpoint, TheNewestAreKept) {
   EXPECT_FALSE(std::filesystem::exists(folder / "step-5.safetensors"));
   EXPECT_TRUE(std::filesystem::exists(folder / "step-90.safetensors"));
   EXPECT_TRUE(std::filesystem::exists(folder / "loss.svg"));
+  remove_checkpoints(folder.path());
+  EXPECT_EQ(folder.entries(), 1);
 }
 
 TEST(Checkpoint, DamageAnywhereIsNoticed) {

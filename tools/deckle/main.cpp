@@ -24,6 +24,7 @@ struct TrainCommand {
   cli::TrainOptions options;
   std::string run;
   std::string resume;
+  bool overwrite = false;
   int threads = 0;
 };
 
@@ -36,6 +37,7 @@ void add_train(CLI::App& app, TrainCommand& command) {
   CLI::Option* resume = train->add_option("--resume", command.resume, "Go on with the run in this folder, or from this checkpoint")
                             ->excludes(text)->excludes(minutes)->excludes(steps);
   train->add_option("--run", command.run, "Folder for checkpoints and the curve (default: runs/NAME, or a new name beside it)")->excludes(resume);
+  train->add_flag("--overwrite", command.overwrite, "Start anew in a folder that holds a run: its checkpoints go")->excludes(resume);
   const std::map<std::string, io::TextFormat> formats{
       {"auto", io::TextFormat::automatic}, {"lines", io::TextFormat::lines}, {"percent", io::TextFormat::percent}, {"jsonl", io::TextFormat::jsonl}};
   train->add_option("--format", options.reading.format, "auto, lines, percent or jsonl")->transform(CLI::CheckedTransformer(formats, CLI::ignore_case));
@@ -69,7 +71,7 @@ void add_train(CLI::App& app, TrainCommand& command) {
 
 void add_sample(CLI::App& app, cli::SampleRequest& request) {
   CLI::App* sample = app.add_subcommand("sample", "Continue a prompt with a trained model");
-  sample->add_option("run", request.run, "A run's folder, or a checkpoint")->required();
+  sample->add_option("run,--run", request.run, "A run's folder, or a checkpoint")->required();
   sample->add_option("--prompt", request.prompt, "The beginning");
   sample->add_option("--length", request.length, "Bytes at most")->check(CLI::NonNegativeNumber);
   sample->add_option("--texts", request.texts, "Number of texts (0: as many as fit the length)")->check(CLI::NonNegativeNumber);
@@ -91,7 +93,7 @@ CLI::App* add_ops(CLI::App& app) {
 std::filesystem::path folder_for(const TrainCommand& command) {
   const auto taken = [](const std::filesystem::path& folder) { return std::filesystem::exists(folder) && !std::filesystem::is_empty(folder); };
   if (!command.run.empty()) {
-    if (taken(command.run)) throw Error(ErrorKind::io, fmt::format("{}: there is a run already (go on with it: --resume {})", command.run, command.run));
+    if (taken(command.run) && !command.overwrite) throw Error(ErrorKind::io, fmt::format("{}: there is a run already (go on with it: --resume {})", command.run, command.run));
     return command.run;
   }
   std::filesystem::path text = std::filesystem::absolute(command.options.text[0]).lexically_normal();

@@ -57,6 +57,7 @@ Trainer::Trainer(const TrainOptions& options, std::filesystem::path folder)
   std::tie(training_, validation_) = training_.split(options.validation, kValidationSeed);
   manual_seed(options.seed);
   io::make_folder(folder_);
+  io::remove_checkpoints(folder_);
 }
 
 Trainer::Trainer(const std::filesystem::path& run_or_checkpoint)

@@ -18,7 +18,7 @@ namespace deckle::cli {
 /// computes the same bits whether or not it was interrupted.
 class Trainer {
  public:
-  /// A new run, which writes to `folder`.
+  /// A new run, which writes to `folder`, without the checkpoints that are there.
   Trainer(const TrainOptions& options, std::filesystem::path folder);
   /// The run in a folder, from its newest checkpoint; or from the given checkpoint file.
   explicit Trainer(const std::filesystem::path& run_or_checkpoint);

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+
+namespace deckle::cli {
+
+/// All ops with their entries' positions, by file.
+std::string list_ops();
+
+/// What the entry of an op says, and what follows from it; an Error, with the nearest names, if there is no such op.
+std::string explain_op(const std::string& name);
+
+}  // namespace deckle::cli
