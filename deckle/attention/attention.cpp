@@ -17,8 +17,11 @@ Tensor with_unit_stride(const Tensor& x) { return x.numel() == 0 || x.stride(-1)
 /// (out [Tq, H, Dv], lse [Tq, H]) of packed operands.
 std::tuple<Tensor, Tensor> packed_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Ragged& q_rows, const Ragged& k_rows,
                                             const AttentionOptions& options) {
-  return attention_forward(with_unit_stride(q), with_unit_stride(k), with_unit_stride(v),
-                           make_attention_plan(q, k, v, q_rows, k_rows, options));
+  const Plan plan = make_attention_plan(q, k, v, q_rows, k_rows, options);
+  const auto dense = [](const Tensor& x) { return x.defined() ? contiguous(x) : x; };
+  const Tensor& bias = options.ragged_bias.defined() ? options.ragged_bias.values() : options.bias;
+  return attention_forward(with_unit_stride(q), with_unit_stride(k), with_unit_stride(v), dense(bias), dense(options.slopes),
+                           dense(options.sinks), dense(options.table), plan);
 }
 
 Ragged equal_lengths(int64_t components, int64_t length) {

@@ -5,6 +5,67 @@
 #include "deckle/base/check.h"
 
 namespace deckle {
+namespace {
+
+DType statistics_dtype(DType dtype) { return dtype == DType::float64 ? DType::float64 : DType::float32; }
+
+/// A plane [B, H, M, N] with sizes of 1 where it is broadcast must cover every sequence.
+void require_plane(const char* argument, const Tensor& plane, const AttentionProblem& problem, int64_t rows, int64_t keys) {
+  check(plane.dim() == 4, "attention: {} has shape {} (expected 4 dims: batch, heads, rows, keys; 1 where it is broadcast)", argument,
+        to_string(plane.sizes()));
+  const int64_t full[4] = {problem.sequences, problem.heads, rows, keys};
+  for (int dim = 0; dim < 4; ++dim) {
+    const int64_t size = plane.size(dim);
+    const bool covers = dim < 2 ? size == full[dim] : size >= full[dim];
+    check(size == 1 || covers, "attention: {} has shape {}; dim {} must be 1 or {} {}", argument, to_string(plane.sizes()), dim,
+          dim < 2 ? "exactly" : "at least", full[dim]);
+  }
+}
+
+void require_per_head(const char* argument, const Tensor& x, const AttentionProblem& problem, size_t dims) {
+  if (!x.defined()) return;
+  check(x.sizes().size() == dims && x.size(0) == problem.heads, "attention: {} has shape {} (expected {} for {} heads)", argument,
+        to_string(x.sizes()), dims == 1 ? "[H]" : "[H, 2 R + 1]", problem.heads);
+  check(x.dtype() == statistics_dtype(problem.dtype), "attention: {} is {} (expected {} beside {} inputs)", argument, name(x.dtype()),
+        name(statistics_dtype(problem.dtype)), name(problem.dtype));
+}
+
+AttentionPlane plane_of(const Tensor& x) {
+  const auto stride = [&](int dim) { return x.size(dim) == 1 ? int64_t{0} : x.stride(dim); };
+  return {x.raw_data(), stride(0), stride(1), stride(2), stride(3)};
+}
+
+/// Ragged shapes, the mask's memory and the offsets of ragged planes: what the problem points to.
+struct Owner {
+  Ragged q, k;
+  Tensor allowed;
+  Ragged planes;
+};
+
+void plan_bias(const AttentionOptions& options, AttentionProblem& problem, Owner& owner) {
+  check(!(options.bias.defined() && options.ragged_bias.defined()), "attention: both bias and ragged_bias are given; give one");
+  if (options.bias.defined()) {
+    require_plane("bias", options.bias, problem, owner.q->max_size(), owner.k->max_size());
+    check(options.bias.dtype() == problem.dtype, "attention: bias is {} (expected {}, as q)", name(options.bias.dtype()), name(problem.dtype));
+  }
+  if (options.ragged_bias.defined()) {
+    const NestedTensor& bias = options.ragged_bias;
+    check(bias.ragged_dims() == 2 && bias.values().dim() == 1, "attention: ragged_bias has {} ragged dims and {} dims in all (expected [B, M_b, N_b], two of them ragged)",
+          bias.ragged_dims(), bias.dim());
+    check(bias.dtype() == problem.dtype, "attention: ragged_bias is {} (expected {}, as q)", name(bias.dtype()), name(problem.dtype));
+    check(bias.components() == problem.sequences, "attention: ragged_bias has {} planes for {} sequences", bias.components(), problem.sequences);
+    for (int64_t b = 0; b < problem.sequences; ++b) {
+      check(bias.ragged()->size(b, 0) == owner.q->size(b) && bias.ragged()->size(b, 1) == owner.k->size(b),
+            "attention: ragged_bias[{}] is {} x {}, the sequence has {} rows and {} keys", b, bias.ragged()->size(b, 0), bias.ragged()->size(b, 1),
+            owner.q->size(b), owner.k->size(b));
+    }
+    check(!options.allowed.defined(), "attention: allowed and ragged_bias are given; put -inf into the bias instead");
+    owner.planes = bias.ragged();
+    problem.plane_offsets = owner.planes->offsets().data();
+  }
+}
+
+}  // namespace
 
 Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, const Ragged& q_rows, const Ragged& k_rows,
                          const AttentionOptions& options) {
@@ -21,10 +82,13 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
           options.mask.right);
   }
 
-  struct Owner {
-    Ragged q, k;
-  };
-  auto owner = std::make_shared<Owner>(Owner{q_rows, k_rows});
+  check(options.soft_cap >= 0 && std::isfinite(options.soft_cap), "attention: soft_cap is {} (expected 0 for none, or a positive number)", options.soft_cap);
+  check(options.dropout >= 0 && options.dropout <= 1, "attention: dropout is {} (expected 0..1)", options.dropout);
+
+  auto owner = std::make_shared<Owner>();
+  owner->q = q_rows;
+  owner->k = k_rows;
+  owner->allowed = options.allowed;
   auto plan = std::make_shared<AttentionPlan>();
   AttentionProblem& problem = plan->problem;
   problem.dtype = q.dtype();
@@ -40,6 +104,29 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
   problem.causal = options.mask.causal;
   problem.window_left = options.mask.left;
   problem.window_right = options.mask.right;
+  problem.bias_before_cap = options.bias_before_cap;
+  problem.soft_cap = options.soft_cap;
+
+  plan_bias(options, problem, *owner);
+  if (options.allowed.defined()) {
+    check(options.allowed.dtype() == DType::bool_, "attention: allowed is {} (expected bool; an additive mask goes into bias)", name(options.allowed.dtype()));
+    require_plane("allowed", options.allowed, problem, q_rows->max_size(), k_rows->max_size());
+    problem.mask = plane_of(options.allowed);
+  }
+  require_per_head("slopes", options.slopes, problem, 1);
+  require_per_head("sinks", options.sinks, problem, 1);
+  require_per_head("table", options.table, problem, 2);
+  if (options.table.defined()) {
+    check(options.table.size(1) % 2 == 1, "attention: table has {} columns (expected an odd number, 2 R + 1)", options.table.size(1));
+    problem.table_reach = options.table.size(1) / 2;
+  }
+  if (options.dropout > 0) {
+    Generator& generator = options.generator != nullptr ? *options.generator : default_generator();
+    const PhiloxStream stream = generator.reserve(4);
+    problem.dropout.threshold = static_cast<int>(std::nearbyint(256 * options.dropout));
+    problem.dropout.seed = stream.seed;
+    problem.dropout.offset = stream.offset;
+  }
   plan->owner = std::move(owner);
   return plan;
 }

@@ -46,6 +46,8 @@ Dims concat(Ints a, Ints b) {
   return result;
 }
 
+Dims wanted_sizes(const Tensor& tensor, bool wanted) { return wanted && tensor.defined() ? Dims(tensor.sizes()) : Dims{0}; }
+
 DType statistics_dtype(DType dtype) { return dtype == DType::float64 ? DType::float64 : DType::float32; }
 
 Dims with_last(Ints sizes, int64_t size) { return with_size(sizes, static_cast<int64_t>(sizes.size()) - 1, size); }

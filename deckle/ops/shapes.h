@@ -54,6 +54,9 @@ int64_t rank_of(TensorList tensors);
 /// permute(permute(x, dims), inverse_permutation(dims)) is x.
 Dims inverse_permutation(Ints dims);
 
+/// Of a gradient: the tensor's sizes if it is wanted and the tensor was given, else [0].
+Dims wanted_sizes(const Tensor& tensor, bool wanted);
+
 /// Of a reduction over the rows of each component: [components, ...]. Throws unless values has the ragged shape's rows.
 Dims segment_shape(const Tensor& values, const Ragged& ragged);
 

@@ -1,5 +1,7 @@
 // From what the ops hand over (views on packed rows and a plan) to the kernels' own operands.
 
+#include <vector>
+
 #include "deckle/base/check.h"
 #include "deckle/kernels/args/attention_plan.h"
 #include "deckle/kernels/args/view.h"
@@ -8,8 +10,28 @@
 namespace deckle::kernels::cpu {
 namespace {
 
-/// [T, heads, dim] with unit stride along dim.
-AttentionRows rows(const View& view) { return {view.data, view.strides[0], view.strides[1]}; }
+/// [T, heads, dim] with unit stride along dim; nothing for a tensor that was not given or has no elements.
+AttentionRows rows(const View& view) {
+  if (!view.defined || view.ndim != 3) return {};
+  return {view.data, view.strides[0], view.strides[1]};
+}
+
+/// [B, H, M, N], each or 1, or the packed values of a ragged plane; dims of size 1 are broadcast.
+AttentionPlane plane(const View& view, const AttentionProblem& problem) {
+  if (!view.defined || view.data == nullptr) return {};
+  if (problem.plane_offsets != nullptr) return {view.data, 1, 0, 1, 1};
+  const auto stride = [&](int dim) { return view.sizes[dim] == 1 ? int64_t{0} : view.strides[dim]; };
+  return {view.data, stride(0), stride(1), stride(2), stride(3)};
+}
+
+void* data(const View& view) { return view.defined ? view.data : nullptr; }
+
+AttentionOperands operands(const AttentionProblem& problem, const View& q, const View& k, const View& v, const View& bias, const View& slopes,
+                           const View& sinks, const View& table) {
+  return {rows(q), rows(k), rows(v), plane(bias, problem), data(slopes), data(sinks), data(table)};
+}
+
+AttentionResults results(const View& out, const View& lse) { return {rows(out), data(lse)}; }
 
 const AttentionProblem& served(const Plan& plan) {
   const std::string reason = attention_fused_why_not(plan->problem);
@@ -19,17 +41,46 @@ const AttentionProblem& served(const Plan& plan) {
 
 }  // namespace
 
-void attention_forward(const CpuContext& context, const View& q, const View& k, const View& v, const Plan& plan, const View& out,
-                       const View& lse) {
-  attention_forward(context, served(plan), AttentionOperands{.q = rows(q), .k = rows(k), .v = rows(v)}, AttentionResults{rows(out), lse.data});
+void attention_forward(const CpuContext& context, const View& q, const View& k, const View& v, const View& bias, const View& slopes,
+                       const View& sinks, const View& table, const Plan& plan, const View& out, const View& lse) {
+  const AttentionProblem& problem = served(plan);
+  attention_forward(context, problem, operands(problem, q, k, v, bias, slopes, sinks, table), results(out, lse));
 }
 
 void attention_backward(const CpuContext& context, const View& out_gradient, const View& lse_gradient, const View& q, const View& k,
-                        const View& v, const View& out, const View& lse, const Plan& plan, const View& q_gradient, const View& k_gradient,
-                        const View& v_gradient) {
-  attention_backward(context, served(plan), AttentionOperands{.q = rows(q), .k = rows(k), .v = rows(v)}, AttentionResults{rows(out), lse.data},
-                     AttentionResults{rows(out_gradient), lse_gradient.data},
-                     AttentionOperands{.q = rows(q_gradient), .k = rows(k_gradient), .v = rows(v_gradient)});
+                        const View& v, const View& bias, const View& slopes, const View& sinks, const View& table, const View& out,
+                        const View& lse, const Plan& plan, const std::vector<bool>&, const View& q_gradient, const View& k_gradient,
+                        const View& v_gradient, const View& bias_gradient, const View& slopes_gradient, const View& sinks_gradient,
+                        const View& table_gradient) {
+  const AttentionProblem& problem = served(plan);
+  attention_backward(
+      context, problem, operands(problem, q, k, v, bias, slopes, sinks, table), results(out, lse), results(out_gradient, lse_gradient),
+      operands(problem, q_gradient, k_gradient, v_gradient, bias_gradient, slopes_gradient, sinks_gradient, table_gradient));
+}
+
+void attention_jvp(const CpuContext& context, const View& q_tangent, const View& k_tangent, const View& v_tangent, const View& bias_tangent,
+                   const View& slopes_tangent, const View& sinks_tangent, const View& table_tangent, const View& q, const View& k,
+                   const View& v, const View& bias, const View& slopes, const View& sinks, const View& table, const Plan& plan,
+                   const View& out_tangent, const View& lse_tangent) {
+  const AttentionProblem& problem = served(plan);
+  attention_jvp(context, problem, operands(problem, q, k, v, bias, slopes, sinks, table),
+                operands(problem, q_tangent, k_tangent, v_tangent, bias_tangent, slopes_tangent, sinks_tangent, table_tangent), {},
+                results(out_tangent, lse_tangent));
+}
+
+void attention_second(const CpuContext& context, const View& q_tangent, const View& k_tangent, const View& v_tangent,
+                      const View& bias_tangent, const View& slopes_tangent, const View& sinks_tangent, const View& table_tangent,
+                      const View& q, const View& k, const View& v, const View& bias, const View& slopes, const View& sinks,
+                      const View& table, const View& out, const View& lse, const View& out_gradient, const View& lse_gradient,
+                      const View& out_gradient_tangent, const View& lse_gradient_tangent, const Plan& plan, const std::vector<bool>&,
+                      const View& q_gradient, const View& k_gradient, const View& v_gradient, const View& bias_gradient,
+                      const View& slopes_gradient, const View& sinks_gradient, const View& table_gradient) {
+  const AttentionProblem& problem = served(plan);
+  attention_second(
+      context, problem, operands(problem, q, k, v, bias, slopes, sinks, table),
+      operands(problem, q_tangent, k_tangent, v_tangent, bias_tangent, slopes_tangent, sinks_tangent, table_tangent), results(out, lse),
+      results(out_gradient, lse_gradient), results(out_gradient_tangent, lse_gradient_tangent),
+      operands(problem, q_gradient, k_gradient, v_gradient, bias_gradient, slopes_gradient, sinks_gradient, table_gradient), {}, {});
 }
 
 }  // namespace deckle::kernels::cpu
