@@ -7,7 +7,7 @@
 namespace deckle::kernels::cpu::reduce {
 namespace {
 
-constexpr int64_t kLine = 64;  // bytes of a cache line
+constexpr int64_t kWidth = 64, kDepth = 16;  // rows and elements transposed at a time: whole cache lines on both sides
 
 void append(Layout::Dims& dims, int64_t size, int64_t stride) {
   if (size == 1) return;
@@ -95,12 +95,18 @@ void gather_rows(const View& view, const Layout& layout, int64_t row, int64_t ro
   }
   visit_runs(layout.kept, row, rows, [&](int64_t start, int64_t, int64_t first, int64_t width) {
     visit_runs(layout.reduced, from, count, [&](int64_t offset, int64_t stride, int64_t done, int64_t run) {
-      T line[kLine];
-      for (int64_t i = 0; i < run; ++i) {
-        for (int64_t w = 0; w < width; w += kLine) {
-          const int64_t n = std::min(kLine, width - w);
-          simd::load_run(address(view, start + w + offset + i * stride), view.dtype, 1, n, line);
-          for (int64_t r = 0; r < n; ++r) block[(first + w + r) * count + done + i] = line[r];
+      T lines[kDepth][kWidth];
+      for (int64_t w = 0; w < width; w += kWidth) {
+        const int64_t n = std::min(kWidth, width - w);
+        for (int64_t i = 0; i < run; i += kDepth) {
+          const int64_t deep = std::min(kDepth, run - i);
+          for (int64_t k = 0; k < deep; ++k) {
+            simd::load_run(address(view, start + w + offset + (i + k) * stride), view.dtype, 1, n, lines[k]);
+          }
+          T* const target = block + (first + w) * count + done + i;
+          for (int64_t r = 0; r < n; ++r) {
+            for (int64_t k = 0; k < deep; ++k) target[r * count + k] = lines[k][r];
+          }
         }
       }
     });
@@ -123,12 +129,18 @@ void scatter_rows(const T* block, const View& view, const Layout& layout, int64_
   }
   visit_runs(layout.kept, row, rows, [&](int64_t start, int64_t, int64_t first, int64_t width) {
     visit_runs(layout.reduced, 0, count, [&](int64_t offset, int64_t stride, int64_t done, int64_t run) {
-      T line[kLine];
-      for (int64_t i = 0; i < run; ++i) {
-        for (int64_t w = 0; w < width; w += kLine) {
-          const int64_t n = std::min(kLine, width - w);
-          for (int64_t r = 0; r < n; ++r) line[r] = block[(first + w + r) * count + done + i];
-          simd::store_run(line, n, address(view, start + w + offset + i * stride), view.dtype, 1);
+      T lines[kDepth][kWidth];
+      for (int64_t w = 0; w < width; w += kWidth) {
+        const int64_t n = std::min(kWidth, width - w);
+        for (int64_t i = 0; i < run; i += kDepth) {
+          const int64_t deep = std::min(kDepth, run - i);
+          const T* const source = block + (first + w) * count + done + i;
+          for (int64_t r = 0; r < n; ++r) {
+            for (int64_t k = 0; k < deep; ++k) lines[k][r] = source[r * count + k];
+          }
+          for (int64_t k = 0; k < deep; ++k) {
+            simd::store_run(lines[k], n, address(view, start + w + offset + (i + k) * stride), view.dtype, 1);
+          }
         }
       }
     });

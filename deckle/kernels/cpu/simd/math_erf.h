@@ -63,8 +63,11 @@ HWY_INLINE V erf(D d, V x) {
   V far;
   if constexpr (kSingle<D>) {  // 1 - exp(p(x)) with p = log(erfc) on [1, 4.1]: no division; relative error 2^-29.8
     const V b = at_most(constant(d, 4.1), a);
-    far = hn::Sub(one, exp(d, polynomial(d, b, -0.000341529256, -1.12708916, -0.638144882, -0.103106709, 0.0218380410,
-                                         -0.00294765235, 0.000186378572)));
+    const V exponent = polynomial(d, b, -0.000341529256, -1.12708916, -0.638144882, -0.103106709, 0.0218380410, -0.00294765235,
+                                  0.000186378572);
+    V n;
+    const V r = detail::reduce_by_ln2(d, exponent, n);
+    far = hn::NegMulAdd(hn::Add(one, detail::expm1_reduced(d, r)), detail::power_of_two(d, n), one);
   } else {
     far = hn::Sub(one, detail::erfc_positive(d, a));
   }

@@ -67,6 +67,11 @@ HWY_INLINE V pow_positive(D d, V x, V y) {
 template <class D, class V>
 HWY_INLINE V pow(D d, V x, V y) {
   const V zero = hn::Zero(d), one = hn::Set(d, 1), half = constant(d, 0.5);
+  // The exponents that formulas are full of, and their derivatives'.
+  if (hn::AllTrue(d, hn::Eq(y, one))) return x;
+  if (hn::AllTrue(d, hn::Eq(y, constant(d, 2.0)))) return hn::Mul(x, x);
+  if (hn::AllTrue(d, hn::Eq(y, constant(d, 3.0)))) return hn::Mul(hn::Mul(x, x), x);
+  if (hn::AllTrue(d, hn::Eq(y, constant(d, -1.0)))) return hn::Div(one, x);
   const V a = hn::Abs(x);
   V result;
   if constexpr (kSingle<D>) {

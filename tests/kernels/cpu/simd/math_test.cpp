@@ -125,7 +125,7 @@ std::vector<Function<T>> functions();
         {"softplus", DECKLE_SIMD(softplus_##SUFFIX), [](W x) { return softplus_reference(x); }, -110, 100, 2.7},       \
         {"log_sigmoid", DECKLE_SIMD(log_sigmoid_##SUFFIX), [](W x) { return -softplus_reference(-x); }, -110, 100, 2.7}, \
         {"erf", DECKLE_SIMD(erf_##SUFFIX), [](W x) { return std::erf(x); }, -6, 6, 2.0},                               \
-        {"erfc", DECKLE_SIMD(erfc_##SUFFIX), [](W x) { return std::erfc(x); }, -6, 28, 4.0},                           \
+        {"erfc", DECKLE_SIMD(erfc_##SUFFIX), [](W x) { return std::erfc(x); }, -6, 28, 5.0},                           \
         {"sin", DECKLE_SIMD(sin_##SUFFIX), [](W x) { return std::sin(x); }, -100, 100, 1.7},                           \
         {"cos", DECKLE_SIMD(cos_##SUFFIX), [](W x) { return std::cos(x); }, -100, 100, 2.2},                           \
         {"sqrt", DECKLE_SIMD(sqrt_##SUFFIX), [](W x) { return std::sqrt(x); }, 0, 4, 0.51},                            \
