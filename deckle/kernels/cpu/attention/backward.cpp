@@ -11,6 +11,7 @@
 #include <limits>
 #include <memory>
 
+#include "deckle/base/cpu_cap.h"
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/cpu/attention/attention.h"
 #include "deckle/kernels/cpu/attention/chunks.h"
@@ -23,6 +24,7 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
+#include "deckle/kernels/cpu/attention/arithmetic-inl.h"
 #include "deckle/kernels/cpu/attention/dropout-inl.h"
 #include "deckle/kernels/cpu/attention/exp-inl.h"
 #include "deckle/kernels/cpu/attention/feature_gradients-inl.h"
@@ -67,7 +69,7 @@ HWY_NOINLINE void uncap(T* HWY_RESTRICT gradients, const T* HWY_RESTRICT tanh_ti
   }
 }
 
-template <typename T>
+template <class A, typename T = typename A::Element>
 void backward_task(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& cotangent,
                    const RowStatistics<T>& statistics, const AttentionOperands& gradient, const QueryGradient<T>& dq_target,
                    FeatureGradients<T>& feature_gradients, const KeyTask& task) {
@@ -80,18 +82,20 @@ void backward_task(const AttentionProblem& problem, const AttentionOperands& x, 
   const T scale = static_cast<T>(problem.scale), dropout_factor = static_cast<T>(Dropout::factor(problem.dropout));
 
   Scratch scratch;
-  T* k = scratch.take<T>(kKeyBlock * k_stride);
-  T* v = scratch.take<T>(kKeyBlock * v_stride);
+  Operand<A> k(scratch, kKeyBlock, D), v(scratch, kKeyBlock, Dv);
+  RowOperand<A> q(scratch, D), dout(scratch, Dv);
   T* dk = scratch.take<T>(kKeyBlock * k_stride);
   T* dv = scratch.take<T>(kKeyBlock * v_stride);
   T* dq = scratch.take<T>(kRows * k_stride);
   T* scores = scratch.take<T>(kTileKeys * kRows);    // S, then P: [keys, kRows]
   T* products = scratch.take<T>(kTileKeys * kRows);  // dP, then dZ, then dY
   T* tanh_tile = scratch.take<T>(kTileKeys * kRows);
+  auto* p_units = scratch.take<typename A::Unit>(kTileKeys * kRows);
+  auto* dy_units = scratch.take<typename A::Unit>(kTileKeys * kRows);
+  auto* dy_pairs = scratch.take<typename A::Unit>(kTileKeys * kRows);
   auto* keep = scratch.take<uint8_t>(kTileKeys * kW);
   T* lse = scratch.take<T>(kRows);
   T* delta = scratch.take<T>(kRows);
-  RowOperand<T> q(scratch, D), dout(scratch, Dv);
   const FeatureScratch<T> feature_scratch(scratch);
   RowTile<T> tile;
 
@@ -101,8 +105,9 @@ void backward_task(const AttentionProblem& problem, const AttentionOperands& x, 
   for (int64_t block_key = task.begin; block_key < task.end; block_key += kKeyBlock) {
     const KeyRange block_keys{block_key, std::min(block_key + kKeyBlock, task.end)};
     const int64_t first_key = sequence.first_key + block_key, count = block_keys.end - block_key;
-    load_rows(problem.dtype, x.k, first_key, count, 0, task.kv_head, D, T(1), k, k_stride);
-    load_rows(problem.dtype, x.v, first_key, count, 0, task.kv_head, Dv, T(1), v, v_stride);
+    k.load(problem.dtype, x.k, first_key, count, 0, task.kv_head, T(1));
+    k.pair(count);
+    v.load(problem.dtype, x.v, first_key, count, 0, task.kv_head, T(1));
     std::memset(dk, 0, static_cast<size_t>(count * k_stride) * sizeof(T));
     std::memset(dv, 0, static_cast<size_t>(count * v_stride) * sizeof(T));
     for (int64_t h = task.kv_head * group; h < (task.kv_head + 1) * group; ++h) {
@@ -112,8 +117,8 @@ void backward_task(const AttentionProblem& problem, const AttentionOperands& x, 
         if (!tile.place(problem, sequence, first, block_keys)) continue;
         const int64_t row = sequence.first_row + first;
         statistics.load(row, tile.count, kRows, h, lse, delta);
-        q.load(problem.dtype, x.q, row, tile.count, h, scale, lse);
-        dout.load(problem.dtype, cotangent.out, row, tile.count, h, T(1), lse);
+        q.load_seen(problem.dtype, x.q, row, tile.count, h, A::query_factor(problem.scale), lse);
+        dout.load_seen(problem.dtype, cotangent.out, row, tile.count, h, T(1), lse);
         bool dq_started = false;
         for (int64_t key = tile.seen.begin; key < tile.seen.end; key += kTileKeys) {
           const int64_t end = std::min(key + kTileKeys, tile.seen.end), keys = end - key, offset = key - block_key;
@@ -128,8 +133,9 @@ void backward_task(const AttentionProblem& problem, const AttentionOperands& x, 
               zero_tile(dp, kRows, keys, at.lanes);
               continue;
             }
-            matmul<AOrder::rows>(keys, at.lanes, D, k + offset * k_stride, k_stride, q.block(block), kW, s, kRows, {});
-            if (want_dz) matmul<AOrder::rows>(keys, at.lanes, Dv, v + offset * v_stride, v_stride, dout.block(block), kW, dp, kRows, {});
+            A::template product<AOrder::rows>(keys, at.lanes, D, k.rows + offset * k.row_stride, k.row_stride, q.block(block), kW, s, kRows, {},
+                                              A::score_factor(problem.scale));
+            if (want_dz) A::template product<AOrder::rows>(keys, at.lanes, Dv, v.rows + offset * v.row_stride, v.row_stride, dout.block(block), kW, dp, kRows, {});
             if (features.any()) features.apply(s, kRows, at, feature_scratch, w);
             if (range.cuts(key, end)) mask_scores(s, kRows, key, keys, range);
             if (dropout.on()) {
@@ -142,13 +148,27 @@ void backward_task(const AttentionProblem& problem, const AttentionOperands& x, 
             if (features.capped()) uncap(dp, w, kRows, keys, at.lanes);
             if (feature_gradients.any()) feature_gradients.add_before_cap(task, sequence, h, at, dp, kRows, feature_scratch);
           }
-          if (want_dv) matmul<AOrder::rows>(keys, Dv, tile.count, scores, kRows, dout.rows, v_stride, dv + offset * v_stride, v_stride, {true});
-          if (want_dk) matmul<AOrder::rows>(keys, D, tile.count, products, kRows, q.rows, k_stride, dk + offset * k_stride, k_stride, {true});
-          if (want_dq) matmul<AOrder::columns>(tile.count, D, keys, products, kRows, k + offset * k_stride, k_stride, dq, k_stride, {dq_started});
+          const int64_t lanes = (tile.blocks - 1) * kW + tile.range[tile.blocks - 1].lanes;
+          if (want_dv) {
+            const auto* p = A::along_columns(scores, kRows, keys, lanes, p_units, kRows);
+            A::template product<AOrder::rows>(keys, Dv, tile.count, p, kRows, dout.pairs, dout.pair_stride, dv + offset * v_stride, v_stride, {true});
+          }
+          if (want_dk) {
+            const auto* dy = A::along_columns(products, kRows, keys, lanes, dy_units, kRows);
+            A::template product<AOrder::rows>(keys, D, tile.count, dy, kRows, q.pairs, q.pair_stride, dk + offset * k_stride, k_stride, {true});
+          }
+          if (want_dq) {
+            const auto* dy = A::across_rows(products, kRows, keys, lanes, dy_pairs, kRows);
+            A::template product<AOrder::columns>(tile.count, D, keys, dy, kRows, k.pairs + offset / A::kFold * k.pair_stride, k.pair_stride, dq, k_stride, {dq_started});
+          }
           dq_started = true;
         }
         if (want_dq) dq_target.add(task.chunk, row, tile.count, h, dq, k_stride, scale);
       }
+    }
+    const T k_factor = A::score_factor(problem.scale);  // q brought the rest of the scale
+    if (k_factor != T(1)) {
+      for (int64_t i = 0; i < count * k_stride; ++i) dk[i] *= k_factor;
     }
     if (want_dk) store_rows(problem.dtype, gradient.k, first_key, count, task.kv_head, D, dk, k_stride);
     if (want_dv) store_rows(problem.dtype, gradient.v, first_key, count, task.kv_head, Dv, dv, v_stride);
@@ -172,7 +192,7 @@ void sink_gradient(const AttentionProblem& problem, const AttentionOperands& x, 
   });
 }
 
-template <typename T>
+template <class A, typename T = typename A::Element>
 void run_backward_as(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result,
                      const AttentionResults& cotangent, const AttentionOperands& gradient) {
   const RowStatistics<T> statistics(problem, result, problem.dtype, cotangent);
@@ -182,7 +202,7 @@ void run_backward_as(const AttentionProblem& problem, const AttentionOperands& x
   const auto groups = static_cast<int64_t>(tasks.groups.size());
   parallel_for(groups, task_grain(groups), [&](int64_t begin, int64_t end) {
     for (int64_t g = begin; g < end; ++g) {
-      for (int64_t t : tasks.groups[g]) backward_task<T>(problem, x, cotangent, statistics, gradient, dq, feature_gradients, tasks.tasks[t]);
+      for (int64_t t : tasks.groups[g]) backward_task<A>(problem, x, cotangent, statistics, gradient, dq, feature_gradients, tasks.tasks[t]);
     }
   });
   dq.finish();
@@ -192,10 +212,13 @@ void run_backward_as(const AttentionProblem& problem, const AttentionOperands& x
 
 void run_backward(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result,
                   const AttentionResults& cotangent, const AttentionOperands& gradient) {
+#if HWY_TARGET == HWY_AVX3
+  if (problem.dtype == DType::bfloat16 && cpu_isa() == CpuIsa::avx512_bf16) return run_backward_as<PairDot>(problem, x, result, cotangent, gradient);
+#endif
   if (problem.dtype == DType::float64) {
-    run_backward_as<double>(problem, x, result, cotangent, gradient);
+    run_backward_as<Plain<double>>(problem, x, result, cotangent, gradient);
   } else {
-    run_backward_as<float>(problem, x, result, cotangent, gradient);
+    run_backward_as<Plain<float>>(problem, x, result, cotangent, gradient);
   }
 }
 

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <limits>
 
+#include "deckle/base/cpu_cap.h"
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/cpu/attention/attention.h"
 #include "deckle/kernels/cpu/attention/geometry.h"
@@ -23,6 +24,7 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
+#include "deckle/kernels/cpu/attention/arithmetic-inl.h"
 #include "deckle/kernels/cpu/attention/dropout-inl.h"
 #include "deckle/kernels/cpu/attention/exp-inl.h"
 #include "deckle/kernels/cpu/attention/features-inl.h"
@@ -77,23 +79,24 @@ struct ForwardBlock {
   bool started;
 };
 
-template <typename T>
+template <class A, typename T = typename A::Element>
 void forward_task(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result, const RowTask& task) {
   constexpr int64_t kW = kBlock<T>;
   const int64_t D = problem.head_dim, Dv = problem.value_dim;
   const Sequence sequence(problem, task.sequence);
   const int64_t kv_head = task.head / problem.group();
   const int64_t blocks = (task.count + kW - 1) / kW;
-  const int64_t k_stride = tile_stride<T>(D), v_stride = tile_stride<T>(Dv), o_rows = Dv + 3;
+  const int64_t v_stride = tile_stride<T>(Dv), o_rows = Dv + 3;
 
   Scratch scratch;
   auto* state = scratch.take<ForwardBlock<T>>(kForwardBlocks);
-  T* rows = scratch.take<T>(kW * std::max(k_stride, v_stride));
-  T* q_t = scratch.take<T>(kForwardBlocks * (D + 3) * kW);   // [block][D][kW], scaled
+  T* rows = scratch.take<T>(kW * v_stride);
+  const int64_t q_size = (folded<A>(D) + 3) * kW;
+  Operand<A> q(scratch, kW, D), k(scratch, kTileKeys, D), v(scratch, kTileKeys, Dv);
+  auto* q_t = scratch.take<typename A::Unit>(kForwardBlocks * q_size);  // [block][D][kW]
   T* out_t = scratch.take<T>(kForwardBlocks * o_rows * kW);  // [block][Dv][kW]
-  T* k = scratch.take<T>(kTileKeys * k_stride);
-  T* v = scratch.take<T>(kTileKeys * v_stride);
   T* scores = scratch.take<T>(kTileKeys * kW);            // [keys][kW]
+  auto* p_units = scratch.take<typename A::Unit>(kTileKeys * kW);
   T* rescale = scratch.take<T>(kW);
   const FeatureScratch<T> feature_scratch(scratch);
   auto* keep = scratch.take<uint8_t>(kTileKeys * kW);        // [keys][kW]
@@ -107,29 +110,32 @@ void forward_task(const AttentionProblem& problem, const AttentionOperands& x, c
   for (int64_t block = 0; block < blocks; ++block) {
     ForwardBlock<T>& s = state[block];
     const int64_t first = task.first + block * kW, count = std::min(kW, task.first + task.count - first);
-    load_rows(problem.dtype, x.q, sequence.first_row + first, count, kW, task.head, D, static_cast<T>(problem.scale), rows, k_stride);
-    transpose(rows, k_stride, kW, D, q_t + block * (D + 3) * kW, kW);
+    q.load(problem.dtype, x.q, sequence.first_row + first, count, kW, task.head, A::query_factor(problem.scale));
+    block_to_lanes<A>(q.rows, q.row_stride, D, q_t + block * q_size);
     s.range = LaneRange<T>(problem, sequence, first, count);
     std::fill_n(s.maximum, kW, sink);
     std::fill_n(s.sum, kW, first_sum);
     s.started = false;
     if (s.range.outer.empty()) continue;
-    all.begin = std::min(all.begin, s.range.outer.begin);
+    all.begin = std::min(all.begin, s.range.outer.begin & ~int64_t{1});
     all.end = std::max(all.end, s.range.outer.end);
   }
 
   for (int64_t first_key = all.begin; first_key < all.end; first_key += kTileKeys) {
     const int64_t tile_end = std::min(first_key + kTileKeys, all.end);
-    load_rows(problem.dtype, x.k, sequence.first_key + first_key, tile_end - first_key, 0, kv_head, D, T(1), k, k_stride);
-    load_rows(problem.dtype, x.v, sequence.first_key + first_key, tile_end - first_key, 0, kv_head, Dv, T(1), v, v_stride);
+    k.load(problem.dtype, x.k, sequence.first_key + first_key, tile_end - first_key, 0, kv_head, T(1));
+    v.load(problem.dtype, x.v, sequence.first_key + first_key, tile_end - first_key, 0, kv_head, T(1));
+    v.pair(tile_end - first_key);
     for (int64_t block = 0; block < blocks; ++block) {
       ForwardBlock<T>& s = state[block];
-      const int64_t begin = std::max(first_key, s.range.outer.begin), end = std::min(tile_end, s.range.outer.end), keys = end - begin;
+      // Pairs of keys are not cut; the mask forbids the one too many.
+      const int64_t begin = std::max(first_key, s.range.outer.begin & ~int64_t{1}), end = std::min(tile_end, s.range.outer.end), keys = end - begin;
       if (begin >= end) continue;
       const TilePlace at{task.first + block * kW, std::min(kW, task.count - block * kW), s.range.lanes, begin, keys};
       if (!features.touches(at)) continue;
       T* out_block = out_t + block * o_rows * kW;
-      matmul<AOrder::rows>(keys, s.range.lanes, D, k + (begin - first_key) * k_stride, k_stride, q_t + block * (D + 3) * kW, kW, scores, kW, {});
+      A::template product<AOrder::rows>(keys, at.lanes, D, k.rows + (begin - first_key) * k.row_stride, k.row_stride, q_t + block * q_size, kW, scores, kW, {},
+                                        A::score_factor(problem.scale));
       if (features.any()) features.apply(scores, kW, at, feature_scratch, nullptr);
       if (s.range.cuts(begin, end)) mask_scores(scores, kW, begin, keys, s.range);
       if (s.range.lanes > kLanes<T>) {
@@ -141,7 +147,9 @@ void forward_task(const AttentionProblem& problem, const AttentionOperands& x, c
         dropout.tile(at.row, at.lanes, begin, keys, keep, kW);
         drop(scores, kW, keys, at.lanes, keep, T(1));
       }
-      matmul<AOrder::columns>(Dv, s.range.lanes, keys, v + (begin - first_key) * v_stride, v_stride, scores, kW, out_block, kW, {s.started, rescale});
+      const auto* p = A::across_rows(scores, kW, keys, at.lanes, p_units, kW);
+      A::template product<AOrder::columns>(Dv, at.lanes, keys, v.pairs + (begin - first_key) / A::kFold * v.pair_stride, v.pair_stride, p, kW, out_block, kW,
+                                           {s.started, rescale});
       s.started = true;
     }
   }
@@ -157,19 +165,24 @@ void forward_task(const AttentionProblem& problem, const AttentionOperands& x, c
   }
 }
 
-void run_forward(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result) {
-  const bool wide = problem.dtype == DType::float64;
-  const auto tasks = row_tasks(problem, kForwardBlocks * (wide ? kBlock<double> : kBlock<float>));
+template <class A>
+void run_forward_as(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result) {
+  const auto tasks = row_tasks(problem, kForwardBlocks * kBlock<typename A::Element>);
   const auto count = static_cast<int64_t>(tasks.size());
   parallel_for(count, task_grain(count), [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) {
-      if (wide) {
-        forward_task<double>(problem, x, result, tasks[t]);
-      } else {
-        forward_task<float>(problem, x, result, tasks[t]);
-      }
-    }
+    for (int64_t t = begin; t < end; ++t) forward_task<A>(problem, x, result, tasks[t]);
   });
+}
+
+void run_forward(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result) {
+#if HWY_TARGET == HWY_AVX3
+  if (problem.dtype == DType::bfloat16 && cpu_isa() == CpuIsa::avx512_bf16) return run_forward_as<PairDot>(problem, x, result);
+#endif
+  if (problem.dtype == DType::float64) {
+    run_forward_as<Plain<double>>(problem, x, result);
+  } else {
+    run_forward_as<Plain<float>>(problem, x, result);
+  }
 }
 
 }  // namespace HWY_NAMESPACE

@@ -14,6 +14,7 @@
 #include "deckle/base/half.h"
 #include "deckle/kernels/args/attention.h"
 #include "deckle/kernels/cpu/attention/matmul-inl.h"
+#include "deckle/kernels/cpu/simd/halves.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -38,26 +39,20 @@ constexpr int64_t tile_stride(int64_t n) {
 /// One row of n values of `dtype` to T, times factor.
 template <typename T>
 HWY_INLINE void load_row(DType dtype, const void* source, int64_t n, T factor, T* HWY_RESTRICT to) {
+  const hn::ScalableTag<T> dt;
+  const T* from = static_cast<const T*>(source);
   if constexpr (std::is_same_v<T, float>) {
-    if (dtype == DType::bfloat16) {
-      const auto* from = static_cast<const bfloat16*>(source);
-      for (int64_t d = 0; d < n; ++d) to[d] = factor * static_cast<float>(from[d]);
-      return;
-    }
-    if (dtype == DType::float16) {
-      const auto* from = static_cast<const hwy::float16_t*>(source);
-      const hn::ScalableTag<float> df;
-      const hn::Rebind<hwy::float16_t, decltype(df)> dh;
-      int64_t d = 0;
-      for (; d + kLanes<float> <= n; d += kLanes<float>) {
-        hn::StoreU(hn::Mul(hn::PromoteTo(df, hn::LoadU(dh, from + d)), hn::Set(df, factor)), df, to + d);
+    if (dtype == DType::bfloat16 || dtype == DType::float16) {
+      if (dtype == DType::bfloat16) {
+        simd::widen(static_cast<const bfloat16*>(source), to, n);
+      } else {
+        simd::widen(static_cast<const float16*>(source), to, n);
       }
-      for (; d < n; ++d) to[d] = factor * static_cast<float>(static_cast<const float16*>(source)[d]);
+      if (factor == 1.0f) return;
+      for (int64_t d = 0; d < n; ++d) to[d] *= factor;
       return;
     }
   }
-  const auto* from = static_cast<const T*>(source);
-  const hn::ScalableTag<T> dt;
   int64_t d = 0;
   for (; d + kLanes<T> <= n; d += kLanes<T>) hn::StoreU(hn::Mul(hn::LoadU(dt, from + d), hn::Set(dt, factor)), dt, to + d);
   for (; d < n; ++d) to[d] = factor * from[d];
@@ -66,16 +61,8 @@ HWY_INLINE void load_row(DType dtype, const void* source, int64_t n, T factor, T
 template <typename T>
 HWY_INLINE void store_row(DType dtype, const T* HWY_RESTRICT from, int64_t n, void* target) {
   if constexpr (std::is_same_v<T, float>) {
-    if (dtype == DType::bfloat16) {
-      auto* to = static_cast<bfloat16*>(target);
-      for (int64_t d = 0; d < n; ++d) to[d] = bfloat16(from[d]);
-      return;
-    }
-    if (dtype == DType::float16) {
-      auto* to = static_cast<float16*>(target);
-      for (int64_t d = 0; d < n; ++d) to[d] = float16(from[d]);
-      return;
-    }
+    if (dtype == DType::bfloat16) return simd::narrow(from, static_cast<bfloat16*>(target), n);
+    if (dtype == DType::float16) return simd::narrow(from, static_cast<float16*>(target), n);
   }
   std::memcpy(target, from, static_cast<size_t>(n) * sizeof(T));
 }

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <limits>
 
+#include "deckle/kernels/cpu/attention/arithmetic-inl.h"
 #include "deckle/kernels/cpu/attention/features-inl.h"
 #include "deckle/kernels/cpu/attention/geometry.h"
 #include "deckle/kernels/cpu/attention/pack-inl.h"
@@ -26,26 +27,28 @@ namespace HWY_NAMESPACE {
 template <typename T>
 inline constexpr int64_t kTileRows = 2 * kBlock<T>;
 
-/// One operand of a row tile: [kTileRows, stride] and [block][width][kBlock].
-template <typename T>
-struct RowOperand {
-  int64_t width, stride;
-  T* rows;
-  T* lanes;
+/// One operand of a row tile, in both orders: Operand's, and [block][units of the row][kBlock].
+template <class A>
+struct RowOperand : Operand<A> {
+  using T = typename A::Element;
+  using Unit = typename A::Unit;
+  Unit* lanes;
 
-  RowOperand(Scratch& scratch, int64_t n)
-      : width(n), stride(tile_stride<T>(n)), rows(scratch.take<T>(kTileRows<T> * stride)), lanes(scratch.take<T>(kTileRows<T> * (n + 3))) {}
+  RowOperand(Scratch& scratch, int64_t n) : Operand<A>(scratch, kTileRows<T>, n), lanes(scratch.take<Unit>(kTileRows<T> * (folded<A>(n) + 3))) {}
 
-  const T* block(int64_t b) const { return lanes + b * (width + 3) * kBlock<T>; }
+  const Unit* block(int64_t b) const { return lanes + b * (folded<A>(this->width) + 3) * kBlock<T>; }
 
   /// Rows that saw nothing (lse +inf) become 0: whatever they hold must not reach a product, for 0 * NaN is NaN.
-  void load(DType dtype, const AttentionRows& from, int64_t first, int64_t count, int64_t head, T factor, const T* lse) {
-    load_rows(dtype, from, first, count, kTileRows<T>, head, width, factor, rows, stride);
+  void load_seen(DType dtype, const AttentionRows& from, int64_t first, int64_t count, int64_t head, T factor, const T* lse) {
+    this->load(dtype, from, first, count, kTileRows<T>, head, factor);
     for (int64_t r = 0; r < count; ++r) {
-      if (lse[r] == std::numeric_limits<T>::infinity()) std::memset(rows + r * stride, 0, static_cast<size_t>(width) * sizeof(T));
+      if (lse[r] == std::numeric_limits<T>::infinity()) {
+        std::memset(this->rows + r * this->row_stride, 0, static_cast<size_t>(folded<A>(this->width)) * sizeof(Unit));
+      }
     }
+    this->pair(count);
     for (int64_t b = 0; b * kBlock<T> < count; ++b) {
-      transpose(rows + b * kBlock<T> * stride, stride, kBlock<T>, width, lanes + b * (width + 3) * kBlock<T>, kBlock<T>);
+      block_to_lanes<A>(this->rows + b * kBlock<T> * this->row_stride, this->row_stride, this->width, lanes + b * (folded<A>(this->width) + 3) * kBlock<T>);
     }
   }
 };
@@ -70,6 +73,7 @@ struct RowTile {
       seen.begin = std::max(keys.begin, std::min(seen.begin, outer.begin));
       seen.end = std::min(keys.end, std::max(seen.end, outer.end));
     }
+    seen.begin -= (seen.begin - keys.begin) & 1;  // pairs of keys are not cut; the mask forbids the one too many
     return !seen.empty();
   }
 

@@ -136,7 +136,7 @@ void second_task(const SecondCall<T>& c, const KeyTask& task) {
   T* y_tangents = scratch.take<T>(kTile);
   auto* keep = scratch.take<uint8_t>(kTileKeys * kW);
   const SecondRows<T> rows{scratch.take<T>(kRows), scratch.take<T>(kRows), scratch.take<T>(kRows), scratch.take<T>(kRows)};
-  RowOperand<T> q(scratch, D), tq(scratch, D), dout(scratch, Dv), tdout(scratch, Dv);
+  RowOperand<Plain<T>> q(scratch, D), tq(scratch, D), dout(scratch, Dv), tdout(scratch, Dv);
   const FeatureScratch<T> feature_scratch(scratch);
   RowTile<T> tile;
 
@@ -161,10 +161,10 @@ void second_task(const SecondCall<T>& c, const KeyTask& task) {
         const int64_t row = sequence.first_row + first;
         c.statistics.load(row, tile.count, kRows, h, rows.lse, rows.delta);
         c.tangent_statistics.load(row, tile.count, kRows, h, rows.lse_tangent, rows.delta_tangent);
-        q.load(problem.dtype, c.x.q, row, tile.count, h, scale, rows.lse);
-        dout.load(problem.dtype, c.cotangent.out, row, tile.count, h, T(1), rows.lse);
-        if (has_tq) tq.load(problem.dtype, c.t.q, row, tile.count, h, scale, rows.lse);
-        if (has_tdout) tdout.load(problem.dtype, c.cotangent_tangent.out, row, tile.count, h, T(1), rows.lse);
+        q.load_seen(problem.dtype, c.x.q, row, tile.count, h, scale, rows.lse);
+        dout.load_seen(problem.dtype, c.cotangent.out, row, tile.count, h, T(1), rows.lse);
+        if (has_tq) tq.load_seen(problem.dtype, c.t.q, row, tile.count, h, scale, rows.lse);
+        if (has_tdout) tdout.load_seen(problem.dtype, c.cotangent_tangent.out, row, tile.count, h, T(1), rows.lse);
         bool started = false;
         for (int64_t key = tile.seen.begin; key < tile.seen.end; key += kTileKeys) {
           const int64_t end = std::min(key + kTileKeys, tile.seen.end), keys = end - key;

@@ -3,6 +3,8 @@
 #include "deckle/base/check.h"
 
 #if defined(__x86_64__)
+// GCC 12 takes the deliberately undefined operand of unmasked intrinsics for a mistake.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>
 
 // Functions carry their instruction set: the file is compiled for any machine, and called where the machine has it.
@@ -91,8 +93,8 @@ DECKLE_BF16 void bf16_pairs_along_rows(const float* from, int64_t from_stride, i
   for (int64_t r = 0; r < rows; r += 2) {
     for (int64_t c = 0; c < columns; c += 16) {
       const __m512 odd_row = r + 1 < rows ? _mm512_loadu_ps(from + (r + 1) * from_stride + c) : _mm512_setzero_ps();
-      const __m512i even = _mm512_maskz_cvtepu16_epi32(0xffff, reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(_mm512_loadu_ps(from + r * from_stride + c))));
-      const __m512i odd = _mm512_maskz_cvtepu16_epi32(0xffff, reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(odd_row)));
+      const __m512i even = _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(_mm512_loadu_ps(from + r * from_stride + c))));
+      const __m512i odd = _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(odd_row)));
       _mm512_storeu_si512(to + r / 2 * to_stride + c, _mm512_or_si512(even, _mm512_slli_epi32(odd, 16)));
     }
   }
