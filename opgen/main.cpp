@@ -13,12 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "opgen/check/rules.h"
-#include "opgen/derive/rules.h"
-#include "opgen/emit/files.h"
-#include "opgen/emit/table.h"
-#include "opgen/emit/tests.h"
-#include "opgen/model/load.h"
+#include "opgen/compile.h"
 #include "opgen/text.h"
 
 namespace {
@@ -70,23 +65,15 @@ std::string display_name(const std::string& path, const std::string& root) {
 }
 
 int run(const Arguments& arguments) {
-  opgen::Library library;
   opgen::Problems problems;
-  for (const std::string& path : arguments.functions) opgen::load_functions(path, display_name(path, arguments.root), library, problems);
-  for (const std::string& path : arguments.known) opgen::load_entries(path, display_name(path, arguments.root), true, library, problems);
-  for (const std::string& path : arguments.entries) opgen::load_entries(path, display_name(path, arguments.root), false, library, problems);
-  if (problems.empty()) {
-    opgen::check_entries(library, arguments.root, problems);
-    opgen::derive_rules(library, problems);
-  }
-  opgen::Files files;
   std::vector<std::string> notes;
-  if (problems.empty()) {
-    files = opgen::emit_library(library, arguments.output, problems);
-    opgen::emit_nested_files(library, files);
-    if (arguments.core) opgen::emit_table(library, files, problems, notes);
-    if (!arguments.tests.empty()) opgen::emit_tests(library, arguments.output, files, problems);
-  }
+  const auto named = [&](const std::vector<std::string>& paths) {
+    std::vector<opgen::Input> inputs;
+    for (const std::string& path : paths) inputs.push_back({path, display_name(path, arguments.root)});
+    return inputs;
+  };
+  const opgen::Files files = opgen::compile({named(arguments.functions), named(arguments.known), named(arguments.entries), arguments.root},
+                                            {arguments.output, arguments.core, !arguments.tests.empty()}, problems, notes);
   if (!problems.empty()) {
     for (const std::string& problem : problems) fmt::print(stderr, "{}\n", problem);
     return 1;

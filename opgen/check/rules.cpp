@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <set>
 
@@ -145,6 +146,31 @@ void check_entries(const Library& library, const std::string& root, Problems& pr
       }
     }
   }
+}
+
+void check_orphans(const Library& library, const std::string& root, Problems& problems) {
+  namespace fs = std::filesystem;
+  std::set<std::string> claimed;
+  for (const auto& entry : library.entries) {
+    for (const auto& [device, kernel] : entry->kernels) claimed.insert(device + "/" + kernel.file);
+  }
+  std::ifstream pending(root + "/ops/pending_kernels.txt");
+  for (std::string line; std::getline(pending, line);) {
+    if (!line.empty() && line[0] != '#') claimed.insert(line.substr(0, line.find(':')));
+  }
+  const fs::path kernels = fs::path(root) / "deckle/kernels";
+  const fs::path cpu = kernels / "cpu";
+  if (!fs::exists(cpu)) return;
+  std::vector<std::string> orphans;
+  for (const auto& file : fs::recursive_directory_iterator(cpu)) {
+    if (file.path().extension() != ".cpp" || file.path().parent_path().filename() == "simd") continue;
+    if (fs::exists(fs::path(file.path()).replace_extension(".h"))) continue;
+    const std::string name = fs::path(file.path().lexically_relative(kernels)).replace_extension().generic_string();
+    if (!claimed.count(name)) orphans.push_back(name);
+  }
+  std::sort(orphans.begin(), orphans.end());
+  for (const std::string& orphan : orphans)
+    problems.push_back(fmt::format("deckle/kernels/{}.cpp:1:1: no op claims this kernel: write its entry, or name it in ops/pending_kernels.txt with the reason", orphan));
 }
 
 }  // namespace opgen

@@ -127,8 +127,9 @@ class SampleWriter {
 
   std::string dtype_text(const YAML::Node& node) const {
     const std::string text = node.Scalar() == "bool" ? "bool_" : node.Scalar();
-    static const std::set<std::string> kDtypes = {"bool_", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64"};
-    if (!kDtypes.count(text)) fail(node, fmt::format("no dtype is named '{}'", node.Scalar()));
+    static const std::vector<std::string> kDtypes = {"bool_", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64"};
+    if (std::find(kDtypes.begin(), kDtypes.end(), text) == kDtypes.end())
+      fail(node, fmt::format("no dtype is named '{}'{}", node.Scalar(), did_you_mean(text, kDtypes)));
     return "DType::" + text;
   }
 

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "opgen/compile.h"
+
+namespace opgen::testing {
+
+inline const std::string kFolder = OPGEN_TESTS;
+
+struct Outcome {
+  Files files;
+  Problems problems;
+  std::vector<std::string> notes;
+};
+
+/// Compiles one entry file of this folder against base.yaml and functions.yaml.
+inline Outcome compile_file(const std::string& path, const std::string& name) {
+  Outcome outcome;
+  Inputs inputs;
+  inputs.functions = {{kFolder + "/functions.yaml", "functions.yaml"}};
+  inputs.known = {{kFolder + "/base.yaml", "base.yaml"}};
+  inputs.entries = {{path, name}};
+  inputs.root = kFolder + "/../..";
+  CompileOptions options;
+  options.tests = true;
+  outcome.files = compile(inputs, options, outcome.problems, outcome.notes);
+  return outcome;
+}
+
+inline ExprPtr parse(const std::string& text) { return inline_lets(parse_formula(Text(text, Position{"formula", 1, 1}))); }
+
+}  // namespace opgen::testing
