@@ -78,8 +78,8 @@ void forward(int64_t n, const T* x, const T* weight, const T* bias, double eps, 
   });
 }
 
-template <bool kCentred, typename T>
-void backward(int64_t n, const T* g, const T* x, const T* weight, double eps, T* dx, T* dw, T* dbias) {
+template <bool kCentred, bool kWeighted, typename T>
+void backward_row(int64_t n, const T* g, const T* x, const T* weight, double eps, T* dx, T* dw, T* dbias) {
   const hn::ScalableTag<T> d;
   const Statistics s = statistics<kCentred>(n, x, eps);
   const auto means = hn::Set(d, static_cast<T>(s.mean)), scales = hn::Set(d, static_cast<T>(s.scale));
@@ -90,12 +90,20 @@ void backward(int64_t n, const T* g, const T* x, const T* weight, double eps, T*
   };
   const auto weighted = [&](auto part, int64_t i) HWY_ATTR {
     const auto value = part.load(g + i);
-    return weight ? hn::Mul(value, part.load(weight + i)) : value;
+    if constexpr (kWeighted) return hn::Mul(value, part.load(weight + i));
+    else return value;
   };
+  TwoSums sums{0, 0};  // of g w xh and of g w
+  if constexpr (kCentred) {
+    sums = sum_run_two(d, n, [&](auto part, int64_t i, auto& along, auto& plain) HWY_ATTR {
+      plain = weighted(part, i);
+      along = hn::Mul(plain, normal(part, i));
+    });
+  } else {
+    sums.first = sum_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return hn::Mul(weighted(part, i), normal(part, i)); });
+  }
   const double count = static_cast<double>(n);
-  const double along = sum_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return hn::Mul(weighted(part, i), normal(part, i)); }) / count;
-  const double offset = kCentred ? sum_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return weighted(part, i); }) / count : 0.0;
-  const auto alongs = hn::Set(d, static_cast<T>(along)), offsets = hn::Set(d, static_cast<T>(offset));
+  const auto alongs = hn::Set(d, static_cast<T>(sums.first / count)), offsets = hn::Set(d, static_cast<T>(sums.second / count));
   map_run(d, n, [&](auto part, int64_t i) HWY_ATTR {
     const auto xh = normal(part, i);
     auto rest = hn::NegMulAdd(xh, alongs, weighted(part, i));
@@ -105,6 +113,12 @@ void backward(int64_t n, const T* g, const T* x, const T* weight, double eps, T*
     if (dw) part.store(hn::MulAdd(gradient, xh, part.load(dw + i)), dw + i);
     if (dbias) part.store(hn::Add(gradient, part.load(dbias + i)), dbias + i);
   });
+}
+
+template <bool kCentred, typename T>
+void backward(int64_t n, const T* g, const T* x, const T* weight, double eps, T* dx, T* dw, T* dbias) {
+  if (weight) backward_row<kCentred, true>(n, g, x, weight, eps, dx, dw, dbias);
+  else backward_row<kCentred, false>(n, g, x, weight, eps, dx, dw, dbias);
 }
 
 }  // namespace

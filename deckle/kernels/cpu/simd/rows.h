@@ -91,6 +91,46 @@ HWY_INLINE double sum_run(D d, int64_t n, Body body) {
   return total.total();
 }
 
+struct TwoSums {
+  double first, second;
+};
+
+/// Two sums in one pass: body(part, i, first, second) sets the two terms; what it gives beyond the end does not count.
+template <class D, class Body>
+HWY_INLINE TwoSums sum_run_two(D d, int64_t n, Body body) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), block = 32 * lanes;
+  ExactSum totals[2];
+  for (int64_t begin = 0; begin < n; begin += block) {
+    const int64_t end = std::min(begin + block, n);
+    auto sum0 = hn::Zero(d), sum1 = hn::Zero(d), other0 = hn::Zero(d), other1 = hn::Zero(d);
+    auto first = hn::Zero(d), second = hn::Zero(d);
+    int64_t i = begin;
+    const FullPart<D> full{d};
+    for (; i + 2 * lanes <= end; i += 2 * lanes) {
+      body(full, i, first, second);
+      sum0 = hn::Add(sum0, first);
+      other0 = hn::Add(other0, second);
+      body(full, i + lanes, first, second);
+      sum1 = hn::Add(sum1, first);
+      other1 = hn::Add(other1, second);
+    }
+    for (; i + lanes <= end; i += lanes) {
+      body(full, i, first, second);
+      sum0 = hn::Add(sum0, first);
+      other0 = hn::Add(other0, second);
+    }
+    if (i < end) {
+      const TailPart<D> tail{d, static_cast<size_t>(end - i)};
+      body(tail, i, first, second);
+      sum1 = hn::Add(sum1, tail.or_else(first, hn::Zero(d)));
+      other1 = hn::Add(other1, tail.or_else(second, hn::Zero(d)));
+    }
+    totals[0].add(static_cast<double>(hn::GetLane(hn::SumOfLanes(d, hn::Add(sum0, sum1)))));
+    totals[1].add(static_cast<double>(hn::GetLane(hn::SumOfLanes(d, hn::Add(other0, other1)))));
+  }
+  return {totals[0].total(), totals[1].total()};
+}
+
 /// Largest of body(part, i) over n elements; -inf for none. A NaN may or may not win.
 template <class D, class Body>
 HWY_INLINE hn::TFromD<D> max_run(D d, int64_t n, Body body) {
