@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
 #include <unordered_set>
 
 #include "deckle/base/check.h"
@@ -21,7 +22,7 @@ void each_word(const std::string& text, Use&& use) {
   std::string word;
   for (size_t i = 0; i <= text.size(); ++i) {
     const auto byte = i < text.size() ? static_cast<unsigned char>(text[i]) : static_cast<unsigned char>(' ');
-    if (byte >= 0x80 || (byte | 0x20) - 'a' < 26u) {
+    if (byte >= 0x80 || std::isalpha(byte) != 0) {
       word += static_cast<char>(byte < 0x80 ? byte | 0x20 : byte);
     } else if (!word.empty()) {
       use(word);
