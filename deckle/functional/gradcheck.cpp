@@ -61,8 +61,7 @@ Jacobian numerical_jacobian(const VectorFunction& f, const std::vector<Tensor>& 
       std::vector<std::vector<double>> above_values;
       for (const Tensor& output : above) above_values.push_back(differentiable(output) ? output.to_vector() : std::vector<double>{});
       value = original - step;
-      const std::vector<Tensor> below = f(points);
-      value = original;
+      const std::vector<Tensor> below = f(points);  // may be views of the points: read before they change again
       for (size_t o = 0; o < above.size(); ++o) {
         if (!differentiable(above[o])) continue;
         const std::vector<double> below_values = below[o].to_vector();
@@ -71,6 +70,7 @@ Jacobian numerical_jacobian(const VectorFunction& f, const std::vector<Tensor>& 
               (above_values[o][row] - below_values[row]) / (2 * step);
         }
       }
+      value = original;
     }
   }
   return jacobian;

@@ -75,12 +75,9 @@ Tensors mapped(const Tensors& tensors, const std::function<Tensor(const Tensor&)
   return result;
 }
 
-/// The call; an op that writes its first argument gets a copy of it.
+/// The call; an op that writes arguments gets copies of them.
 Tensors call(const Case& op, const Tensors& tensors) {
-  if (!op.writes) return op.call(tensors);
-  Tensors own = tensors;
-  own[0] = clone(own[0]);
-  return op.call(own);
+  return op.call(op.writes ? mapped(tensors, [](const Tensor& tensor) { return clone(tensor); }) : tensors);
 }
 
 void check_layouts(const Case& op, const Tensors& expected) {
@@ -260,7 +257,13 @@ void check(const Case& op, Random&) {
     if (op.view) {
       for (const Tensor& result : expected) EXPECT_EQ(result.storage(), op.tensors[0].storage()) << "a view shares its base's storage";
     }
-    if (op.layouts) check_layouts(op, expected);
+    if (op.layouts) {
+      try {
+        check_layouts(op, expected);
+      } catch (const Error&) {
+        if (!op.view) throw;  // some strides cannot be viewed; every other op takes all
+      }
+    }
     check_variants(op, expected);
     if (op.dtypes && op.layouts) check_dtypes(op);
     bool all_floating = !op.tensors.empty();
