@@ -14,7 +14,7 @@ Files compile(const Inputs& inputs, const CompileOptions& options, Problems& pro
   for (const Input& input : inputs.entries) load_entries(input.path, input.name, false, library, problems);
   if (!problems.empty()) return {};
   check_entries(library, inputs.root, problems);
-  if (options.core) check_orphans(library, inputs.root, problems);
+  if (options.core) check_library(library, inputs.root, problems);
   derive_rules(library, problems);
   if (!problems.empty()) return {};
   Files files = emit_library(library, options.output, problems);

@@ -124,6 +124,33 @@ void check_documentation(const Entry& entry) {
   if (entry.doc.empty() && !entry.external) throw Problem(entry.at, fmt::format("'{}' has no 'doc:': one sentence that says what it computes", entry.name()));
 }
 
+/// Every kernel file below `root` is claimed by an op, or stands in ops/pending_kernels.txt with the reason. A .cpp with a
+/// header of its own is a part of kernels, not one.
+void check_orphans(const Library& library, const std::string& root, Problems& problems) {
+  namespace fs = std::filesystem;
+  std::set<std::string> claimed;
+  for (const auto& entry : library.entries) {
+    for (const auto& [device, kernel] : entry->kernels) claimed.insert(device + "/" + kernel.file);
+  }
+  std::ifstream pending(root + "/ops/pending_kernels.txt");
+  for (std::string line; std::getline(pending, line);) {
+    if (!line.empty() && line[0] != '#') claimed.insert(line.substr(0, line.find(':')));
+  }
+  const fs::path kernels = fs::path(root) / "deckle/kernels";
+  const fs::path cpu = kernels / "cpu";
+  if (!fs::exists(cpu)) return;
+  std::vector<std::string> orphans;
+  for (const auto& file : fs::recursive_directory_iterator(cpu)) {
+    if (file.path().extension() != ".cpp" || file.path().parent_path().filename() == "simd") continue;
+    if (fs::exists(fs::path(file.path()).replace_extension(".h"))) continue;
+    const std::string name = fs::path(file.path().lexically_relative(kernels)).replace_extension().generic_string();
+    if (!claimed.count(name)) orphans.push_back(name);
+  }
+  std::sort(orphans.begin(), orphans.end());
+  for (const std::string& orphan : orphans)
+    problems.push_back(fmt::format("deckle/kernels/{}.cpp:1:1: no op claims this kernel: write its entry, or name it in ops/pending_kernels.txt with the reason", orphan));
+}
+
 }  // namespace
 
 void check_entries(const Library& library, const std::string& root, Problems& problems) {
@@ -148,29 +175,13 @@ void check_entries(const Library& library, const std::string& root, Problems& pr
   }
 }
 
-void check_orphans(const Library& library, const std::string& root, Problems& problems) {
-  namespace fs = std::filesystem;
-  std::set<std::string> claimed;
+void check_library(const Library& library, const std::string& root, Problems& problems) {
   for (const auto& entry : library.entries) {
-    for (const auto& [device, kernel] : entry->kernels) claimed.insert(device + "/" + kernel.file);
+    const bool takes_tensor = std::any_of(entry->schema.arguments.begin(), entry->schema.arguments.end(), [](const Argument& a) { return a.type.is_tensor(); });
+    if (entry->external || !takes_tensor || entry->nested.kind != NestedRule::Kind::absent || entry->body == Entry::Body::pointwise) continue;
+    problems.emplace_back(Problem(entry->at, fmt::format("'{}' does not say what it does to nested tensors: add 'nested:', with values, a segment op, or the reason why not", entry->name())).what());
   }
-  std::ifstream pending(root + "/ops/pending_kernels.txt");
-  for (std::string line; std::getline(pending, line);) {
-    if (!line.empty() && line[0] != '#') claimed.insert(line.substr(0, line.find(':')));
-  }
-  const fs::path kernels = fs::path(root) / "deckle/kernels";
-  const fs::path cpu = kernels / "cpu";
-  if (!fs::exists(cpu)) return;
-  std::vector<std::string> orphans;
-  for (const auto& file : fs::recursive_directory_iterator(cpu)) {
-    if (file.path().extension() != ".cpp" || file.path().parent_path().filename() == "simd") continue;
-    if (fs::exists(fs::path(file.path()).replace_extension(".h"))) continue;
-    const std::string name = fs::path(file.path().lexically_relative(kernels)).replace_extension().generic_string();
-    if (!claimed.count(name)) orphans.push_back(name);
-  }
-  std::sort(orphans.begin(), orphans.end());
-  for (const std::string& orphan : orphans)
-    problems.push_back(fmt::format("deckle/kernels/{}.cpp:1:1: no op claims this kernel: write its entry, or name it in ops/pending_kernels.txt with the reason", orphan));
+  check_orphans(library, root, problems);
 }
 
 }  // namespace opgen

@@ -8,8 +8,7 @@ namespace opgen {
 /// exist, claimed kernel files exist below `root`, and so on.
 void check_entries(const Library& library, const std::string& root, Problems& problems);
 
-/// Every kernel file below `root` is claimed by an op, or stands in ops/pending_kernels.txt with the reason. A .cpp with a
-/// header of its own is a part of kernels, not one.
-void check_orphans(const Library& library, const std::string& root, Problems& problems);
+/// The rules on Deckle's own ops: each says what it does to nested tensors, and no kernel file is without an op.
+void check_library(const Library& library, const std::string& root, Problems& problems);
 
 }  // namespace opgen
