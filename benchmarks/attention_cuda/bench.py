@@ -59,7 +59,7 @@ def measure(calls, seconds):
         call()
         torch.cuda.synchronize()
         once.append(max(time.time() - start, 1e-5))
-    rounds, times, clocks = 3, [[] for _ in calls], [[] for _ in calls]
+    rounds, times, clocks = 6, [[] for _ in calls], [[] for _ in calls]
     for _ in range(rounds):
         for i in random.sample(range(len(calls)), len(calls)):
             call, sleepy = calls[i], once[i] < 4e-4

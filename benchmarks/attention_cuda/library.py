@@ -71,7 +71,7 @@ class Attention:
         p.scale = q.shape[-1] ** -0.5
         p.q, p.k, p.v, p.out = tensor(q), tensor(k), tensor(v), tensor(self.out)
         p.lse = self.lse.data_ptr()
-        self.workspace = torch.empty(max(256, self.lib.deckle_attention_forward_workspace(c.byref(p)), 1 << 22), dtype=torch.uint8,
+        self.workspace = torch.empty(max(256, self.lib.deckle_attention_forward_workspace(c.byref(p)), 64 << 20), dtype=torch.uint8,
                                      device=q.device)
         p.workspace, p.workspace_bytes = self.workspace.data_ptr(), self.workspace.numel()
         self.problem = p

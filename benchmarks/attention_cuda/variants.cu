@@ -23,16 +23,9 @@ constexpr Element kBf16 = Element::bf16;
 const Variant kVariants[] = {
     variant<ForwardConfig<kBf16, 128, 128, 3, 128, 2, 2, false>>("D128 3x64 rows, 128 keys"),
     variant<ForwardConfig<kBf16, 128, 128, 3, 80, 3, 2, true>>("D128 3x64 rows, 80 keys, 3 stages, together"),
-    variant<ForwardConfig<kBf16, 128, 128, 2, 128, 2, 2, true>>("D128 2x64 rows, 128 keys, together"),
-    variant<ForwardConfig<kBf16, 64, 64, 3, 128, 3, 2, false>>("D64 3x64 rows, 128 keys"),
-    variant<ForwardConfig<kBf16, 64, 64, 4, 64, 4, 2, true>>("D64 4x64 rows, 64 keys, together"),
-    variant<ForwardConfig<kBf16, 256, 256, 2, 80, 2, 1, true>>("D256 2x64 rows, 80 keys, together"),
-    variant<ForwardConfig<kBf16, 96, 96, 3, 112, 2, 2, true>>("D96 3x64 rows, 112 keys, together"),
-    variant<ForwardConfig<kBf16, 96, 96, 3, 96, 2, 2, true>>("D96 3x64 rows, 96 keys, together"),
-    variant<ForwardConfig<kBf16, 192, 192, 2, 96, 2, 1, true>>("D192 2x64 rows, 96 keys, together"),
-    variant<ForwardConfig<kBf16, 192, 192, 2, 80, 2, 1, true>>("D192 2x64 rows, 80 keys, together"),
-    variant<ForwardConfig<kBf16, 192, 128, 2, 96, 2, 2, true>>("D192/128 2x64 rows, 96 keys, together"),
-    variant<ForwardConfig<kBf16, 192, 128, 2, 80, 3, 1, true>>("D192/128 2x64 rows, 80 keys, 3 stages, together"),
+    variant<ForwardConfig<kBf16, 128, 128, 2, 128, 2, 2, true, 1, true>>("D128 2x64 rows, 128 keys, together, q regs"),
+    variant<ForwardConfig<kBf16, 64, 64, 3, 128, 3, 2, false, 1, true>>("D64 3x64 rows, 128 keys, q in registers"),
+    variant<ForwardConfig<kBf16, 64, 64, 3, 96, 3, 2, true, 1, true>>("D64 3x64 rows, 96 keys, together, q regs"),
 };
 
 }  // namespace

@@ -200,6 +200,24 @@ TEST_P(AttentionForward, SurvivesExtremeLogits) {
   EXPECT_LE(relative_error(c.out.values(o.element), out.download<double>()), 2 * output_tolerance(o.element));
 }
 
+TEST_P(AttentionForward, AddsUpThePartsOfALastWaveInOneOrder) {
+  for (const int keys : {2700, 4097}) {
+    CaseOptions o = base();
+    o.queries = 300;
+    o.keys = keys;
+    o.heads = o.kv_heads = 3;
+    expect_matches_reference(o);
+    AttentionCase c(o);
+    run(c);
+    const auto first = c.out.bits();
+    for (int i = 0; i < 10; ++i) {
+      c.out.buffer.poison();
+      run(c);
+      ASSERT_EQ(first, c.out.bits());
+    }
+  }
+}
+
 TEST_P(AttentionForward, IsBitEqualFromRunToRun) {
   CaseOptions o = base();
   o.query_lengths = o.key_lengths = {700, 3, 64, 900, 0, 250};

@@ -22,18 +22,29 @@ namespace deckle::kernels::cuda::attention {
 
 using arch::Element;
 
+/// The items of a last, partly filled wave are cut into parts by keys, so that every SM has a share. Each part leaves its unnormalised
+/// output, maxima and sums in memory; the warp that arrives last at its rows adds the parts up, always in the same order.
+struct ForwardSplit {
+  int whole;  // items before the first that is cut
+  int parts;  // 1: none is cut
+  float4* partial;
+  int* arrivals;  // zeros; one per (cut item, warp)
+};
+
 struct ForwardArguments {
   CUtensorMap q, k, v, out;  // boxes of all query rows of a block, of one key tile, of one warp's 16 rows
   DeviceProblem problem;
   WorkList work;
   int head_group;  // heads that are worked on together, so that their k and v stay in L2
+  ForwardSplit split;
   float* lse;      // null: not wanted
 };
 
 /// Tile shapes and schedule of one instance.
 ///
 /// One warpgroup means short sequences: a lone producer warp, and several blocks per SM instead of several warpgroups per block.
-template <Element element_, int D_, int Dv_, int warpgroups_, int keys_, int stages_, int query_buffers_, bool together_, int blocks_ = 1>
+template <Element element_, int D_, int Dv_, int warpgroups_, int keys_, int stages_, int query_buffers_, bool together_, int blocks_ = 1,
+          bool register_q_ = false>
 struct ForwardConfig {
   static constexpr Element element = element_;
   static constexpr int D = D_, Dv = Dv_;
@@ -43,6 +54,7 @@ struct ForwardConfig {
   static constexpr int stages = stages_;                // k and v tiles in flight
   static constexpr int query_buffers = query_buffers_;  // 2: the next item's q arrives during this one
   static constexpr bool together = together_;
+  static constexpr bool register_q = register_q_;  // q as the register operand of q kᵀ: it is not read again for every key tile
   static constexpr int blocks = blocks_;  // per SM
   static constexpr bool moves_registers = warpgroups > 1;
   static constexpr int threads = 128 * warpgroups + (moves_registers ? 128 : 32);
@@ -58,6 +70,7 @@ struct ForwardItem {
   int row, batch;     // tensor map coordinates of the first query row
   int kv_head, key_row, key_batch;
   int tile_begin, tile_end;
+  int cut, part;  // which cut item, -1: whole
   int64_t lse;  // index of the sequence's first row
 };
 
@@ -93,6 +106,13 @@ struct Ring {
 template <class Config>
 __device__ __forceinline__ void decode_item(const ForwardArguments& args, int index, ForwardItem& item) {
   const DeviceProblem& problem = args.problem;
+  item.cut = -1;
+  if (args.split.parts > 1 && index >= args.split.whole) {
+    const int rest = index - args.split.whole;
+    item.cut = rest / args.split.parts;
+    item.part = rest - item.cut * args.split.parts;
+    index = args.split.whole + item.cut;
+  }
   int sequence, tile, head;
   if (args.work.items != nullptr) {
     const WorkItem item = args.work.items[index / problem.heads];
@@ -131,6 +151,11 @@ __device__ __forceinline__ void decode_item(const ForwardArguments& args, int in
   const int end = key_interval(problem.mask, last_row, queries.length, key_length).end;
   item.tile_begin = begin / Config::keys;
   item.tile_end = end > begin ? (end + Config::keys - 1) / Config::keys : begin / Config::keys;
+  if (item.cut >= 0) {  // the mask is full: the tiles are 0 .. tile_end
+    const int tiles = item.tile_end, part = item.part;
+    item.tile_begin = tiles * part / args.split.parts;
+    item.tile_end = tiles * (part + 1) / args.split.parts;
+  }
 }
 
 template <class Config>
@@ -139,7 +164,8 @@ __device__ __forceinline__ void produce(const ForwardArguments& args, ForwardSto
   using Storage = ForwardStorage<Config>;
   const DeviceProblem& problem = args.problem;
   arch::wait_for_dependencies();  // the work list
-  const int total = (args.work.items != nullptr ? args.work.header->count : args.work.dense_tiles * problem.batch) * problem.heads;
+  int total = (args.work.items != nullptr ? args.work.header->count : args.work.dense_tiles * problem.batch) * problem.heads;
+  total = args.split.whole + (total - args.split.whole) * args.split.parts;
   Ring<Config::query_buffers> q;
   Ring<Config::stages> kv;
   for (int index = blockIdx.x;;) {
@@ -186,13 +212,77 @@ __device__ __forceinline__ TileRange tile_range(const DeviceProblem& problem, co
   range.inner_begin = (bottom.begin + Config::keys - 1) / Config::keys;
   range.inner_end = top.end > 0 ? top.end / Config::keys : 0;
   if (problem.scale_sign < 0) range.inner_end = range.inner_begin = 0;  // the masked path also turns the sign
+  range.begin = max(range.begin, item.tile_begin);
+  range.end = min(range.end, item.tile_end);
   return {arch::uniform(range.begin), arch::uniform(range.end), arch::uniform(range.inner_begin), arch::uniform(range.inner_end)};
+}
+
+/// Releases a tile this warp no longer reads.
+__device__ __forceinline__ void release(arch::Barrier& barrier) {
+  arch::arrive_if(barrier, threadIdx.x % 32 == 0);
+}
+
+/// Leaves this warp's share of a cut item in memory. If it is the last to arrive, replaces it by the sum of all parts and returns true.
+template <class Config>
+__device__ __forceinline__ bool combine_parts(const ForwardArguments& args, const ForwardItem& item, int warpgroup,
+                                              float (&out)[Config::Dv / 2], RowState& state) {
+  constexpr int kVectors = Config::Dv / 8;  // of four floats a thread, and one more for the row states
+  const int thread = threadIdx.x % 128, parts = args.split.parts;
+  const auto slot = [&](int part) {
+    return args.split.partial + ((int64_t{item.cut} * parts + part) * Config::warpgroups + warpgroup) * ((kVectors + 1) * 128) + thread;
+  };
+  float4* mine = slot(item.part);
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i) __stcg(mine + i * 128, make_float4(out[4 * i], out[4 * i + 1], out[4 * i + 2], out[4 * i + 3]));
+  __stcg(mine + kVectors * 128, make_float4(state.maximum[0], state.maximum[1], state.sum[0], state.sum[1]));
+  __threadfence();
+  __syncwarp();
+  int arrived = 0;
+  if (thread % 32 == 0) arrived = atomicAdd(args.split.arrivals + item.cut * (4 * Config::warpgroups) + 4 * warpgroup + thread / 32, 1);
+  if (arch::uniform(arrived) + 1 < parts) return false;
+  __threadfence();
+
+  RowState total;
+  total.reset();
+#pragma unroll 1
+  for (int part = 0; part < parts; ++part) {
+    const float4 rows = __ldcg(slot(part) + kVectors * 128);
+    total.maximum[0] = fmaxf(total.maximum[0], rows.x);
+    total.maximum[1] = fmaxf(total.maximum[1], rows.y);
+  }
+#pragma unroll
+  for (float& x : out) x = 0.0f;
+#pragma unroll 1
+  for (int part = 0; part < parts; ++part) {
+    const float4 rows = __ldcg(slot(part) + kVectors * 128);
+    const float c = args.problem.scale_log2;
+    const float factor[2] = {rows.x == kMinusInfinity ? 0.0f : arch::exp2((rows.x - total.maximum[0]) * c),
+                             rows.y == kMinusInfinity ? 0.0f : arch::exp2((rows.y - total.maximum[1]) * c)};
+    total.sum[0] = fmaf(factor[0], rows.z, total.sum[0]);
+    total.sum[1] = fmaf(factor[1], rows.w, total.sum[1]);
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      const float4 v = __ldcg(slot(part) + i * 128);
+      out[4 * i] = fmaf(factor[0], v.x, out[4 * i]);
+      out[4 * i + 1] = fmaf(factor[0], v.y, out[4 * i + 1]);
+      out[4 * i + 2] = fmaf(factor[1], v.z, out[4 * i + 2]);
+      out[4 * i + 3] = fmaf(factor[1], v.w, out[4 * i + 3]);
+    }
+  }
+  state = total;
+  return true;
 }
 
 template <class Config>
 __device__ __forceinline__ void store_output(const ForwardArguments& args, ForwardStorage<Config>& shared, int slot, const ForwardItem& item,
                                              int warpgroup, float (&out)[Config::Dv / 2], RowState& state) {
   const int thread = threadIdx.x % 128, warp = thread / 32;
+  const auto& buffer = shared.q[slot];
+  arch::named_sync<128>(1 + warpgroup);  // all four warps are done with q
+  if (arch::uniform(item.cut) >= 0 && !combine_parts<Config>(args, item, warpgroup, out, state)) {
+    release(shared.q_empty[slot]);
+    return;
+  }
   float inverse[2];
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
@@ -205,8 +295,6 @@ __device__ __forceinline__ void store_output(const ForwardArguments& args, Forwa
     }
   }
   scale_rows(out, inverse);
-  const auto& buffer = shared.q[slot];
-  arch::named_sync<128>(1 + warpgroup);  // all four warps are done with q
   tile::store_accumulators<Config::element, Config::Dv>(buffer.address(), Config::rows, 64 * warpgroup, thread, out);
   arch::fence_shared_for_async();
   __syncwarp();
@@ -222,11 +310,6 @@ __device__ __forceinline__ void store_output(const ForwardArguments& args, Forwa
     arch::arrive(shared.q_empty[slot]);
   }
   __syncwarp();
-}
-
-/// Releases a tile this warp no longer reads.
-__device__ __forceinline__ void release(arch::Barrier& barrier) {
-  arch::arrive_if(barrier, threadIdx.x % 32 == 0);
 }
 
 template <class Config>
@@ -256,6 +339,19 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
     const ForwardItem& item = shared.items[q.slot];
     if (arch::uniform(item.head) < 0) return;
     const tile::Operand q_rows = tile::operand(shared.q[q.slot].address(), Config::rows, 64 * warpgroup);
+    uint32_t q_registers[Config::register_q ? D / 4 : 1];
+    if constexpr (Config::register_q) {
+      tile::load_operand<D>(q_registers, shared.q[q.slot].address(), Config::rows, 64 * warpgroup, threadIdx.x);
+    }
+    const auto multiply_q = [&](float(&scores)[N / 2]) {
+      const tile::Operand k_rows = tile::operand(shared.k[kv.slot].address(), N);
+      if constexpr (Config::register_q) {
+        arch::pin(q_registers);
+        tile::multiply_transposed<element, N, D, N, true>(scores, q_registers, k_rows);
+      } else {
+        tile::multiply_transposed<element, N, D, Config::rows, N, true>(scores, q_rows, k_rows);
+      }
+    };
     const TileRange range = tile_range<Config>(problem, item, warpgroup);
     float out[Dv / 2];
 #pragma unroll
@@ -283,7 +379,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
         uint32_t p[N / 4];
         arch::wait(shared.k_full[kv.slot], kv.parity);
         arch::wgmma_fence();
-        tile::multiply_transposed<element, N, D, Config::rows, N, true>(scores, q_rows, tile::operand(shared.k[kv.slot].address(), N));
+        multiply_q(scores);
         arch::wgmma_commit();
         arch::wgmma_wait<0>();
         arch::pin(scores);
@@ -312,7 +408,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
         float scores[N / 2], rescale[2];
         arch::wait(shared.k_full[kv.slot], kv.parity);
         arch::wgmma_fence();
-        tile::multiply_transposed<element, N, D, Config::rows, N, true>(scores, q_rows, tile::operand(shared.k[kv.slot].address(), N));
+        multiply_q(scores);
         arch::wgmma_commit();
         arch::wgmma_wait<0>();
         arch::pin(scores);
@@ -331,7 +427,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
         arch::pin(out);
         arch::pin(p);
         arch::wgmma_fence();
-        tile::multiply_transposed<element, N, D, Config::rows, N, true>(scores, q_rows, tile::operand(shared.k[kv.slot].address(), N));
+        multiply_q(scores);
         arch::wgmma_commit();
         arch::wait(shared.v_full[v.slot], v.parity);
         arch::wgmma_fence();  // the wait is a loop; without a fence behind it ptxas adds one

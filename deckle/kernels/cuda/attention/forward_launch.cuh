@@ -11,16 +11,55 @@
 
 namespace deckle::kernels::cuda::attention {
 
+/// How the last wave of a full mask is cut.
+struct ForwardPlan {
+  int64_t items, whole;
+  int parts;
+};
+
+template <class Config>
+ForwardPlan plan_forward(const AttentionProblem& problem) {
+  const AttentionSizes& sizes = problem.sizes;
+  const int64_t items = max_tiles(sizes, Side::queries, Config::rows) * sizes.heads;
+  ForwardPlan plan{items, items, 1};
+  if (!equal_costs(problem) || Config::warpgroups == 1) return plan;
+  // A part costs its share of the tiles; a cut that saves less than a quarter of a wave, or leaves short parts, does not pay.
+  constexpr int kMostParts = 3, kLeastTiles = 16;
+  const int64_t blocks = multiprocessors(), rest = items % blocks;
+  double best = 0.75;
+  for (int parts = 2; parts <= kMostParts; ++parts) {
+    const double cost = static_cast<double>((rest * parts + blocks - 1) / blocks) / parts;
+    if (rest > 0 && cost <= best && sizes.key_rows / Config::keys >= kLeastTiles * parts) {
+      best = cost - 1e-9;
+      plan = {items, items - rest, parts};
+    }
+  }
+  return plan;
+}
+
+/// Workspace: the list, the arrivals of cut items, their partial results.
+template <class Config>
+struct ForwardWorkspace {
+  explicit ForwardWorkspace(const AttentionProblem& problem, const ForwardPlan& plan) {
+    const int64_t cut = plan.items - plan.whole;
+    arrivals = work_list_bytes(problem.sizes, Side::queries, Config::rows);
+    arrival_bytes = (cut * 4 * Config::warpgroups * int64_t{sizeof(int)} + 255) / 256 * 256;
+    partial = arrivals + arrival_bytes;
+    bytes = partial + (plan.parts > 1 ? cut * plan.parts * Config::warpgroups * (Config::Dv / 8 + 1) * 128 * int64_t{sizeof(float4)} : 0);
+  }
+  int64_t arrivals, arrival_bytes, partial, bytes;
+};
+
 template <class Config>
 int64_t forward_instance_workspace(const AttentionProblem& problem) {
-  return work_list_bytes(problem.sizes, Side::queries, Config::rows);
+  return ForwardWorkspace<Config>(problem, plan_forward<Config>(problem)).bytes;
 }
 
 template <class Config>
 void launch_forward(const AttentionProblem& problem, cudaStream_t stream) {
   const AttentionSizes& sizes = problem.sizes;
-  const int64_t most_items = max_tiles(sizes, Side::queries, Config::rows) * sizes.heads;
-  if (most_items == 0) return;
+  const ForwardPlan plan = plan_forward<Config>(problem);
+  if (plan.items == 0) return;
   constexpr int kSharedBytes = sizeof(ForwardStorage<Config>);
   static_assert(kSharedBytes <= kMaxSharedBytes);
   allow_shared_memory(reinterpret_cast<const void*>(attention_forward_kernel<Config>), kSharedBytes);
@@ -34,7 +73,14 @@ void launch_forward(const AttentionProblem& problem, cudaStream_t stream) {
   args.work = make_work_list(problem, Side::queries, Config::rows, problem.workspace, stream);
   args.head_group = heads_together(sizes, args.work.header == nullptr, int64_t{2} * (Config::D + Config::Dv));
   args.lse = problem.lse;
-  const int blocks = static_cast<int>(std::min<int64_t>(int64_t{multiprocessors()} * Config::blocks, most_items));
+  const ForwardWorkspace<Config> workspace(problem, plan);
+  auto* memory = static_cast<char*>(problem.workspace);
+  args.split = {.whole = plan.parts > 1 ? static_cast<int>(plan.whole) : 0,
+                .parts = plan.parts,
+                .partial = reinterpret_cast<float4*>(memory + workspace.partial),
+                .arrivals = reinterpret_cast<int*>(memory + workspace.arrivals)};
+  if (plan.parts > 1) cudaMemsetAsync(args.split.arrivals, 0, workspace.arrival_bytes, stream);
+  const int blocks = static_cast<int>(std::min<int64_t>(int64_t{multiprocessors()} * Config::blocks, plan.items));
   // Behind a work list, blocks start while it is being made and wait for it themselves.
   cudaLaunchAttribute attribute;
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;

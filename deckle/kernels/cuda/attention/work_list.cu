@@ -136,6 +136,11 @@ int64_t work_list_bytes(const AttentionSizes& sizes, Side side, int height) {
   return (int64_t{sizeof(WorkListHeader)} + items + 255) / 256 * 256;
 }
 
+bool equal_costs(const AttentionProblem& problem) {
+  const int64_t rows = problem.sizes.query_rows + problem.sizes.key_rows;
+  return !problem.sizes.ragged() && problem.mask.left >= rows && problem.mask.right >= rows;
+}
+
 void make_work_lists(const AttentionProblem& problem, const WorkListRequest (&requests)[2], int skip_rows, cudaStream_t stream) {
   Lists lists{};
   for (int i = 0; i < 2; ++i) {

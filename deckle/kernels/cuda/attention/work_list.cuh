@@ -37,6 +37,9 @@ int64_t work_list_bytes(const AttentionSizes& sizes, Side side, int height);
 /// Upper bound of the number of tiles, all sequences together, without heads.
 int64_t max_tiles(const AttentionSizes& sizes, Side side, int height);
 
+/// Whether all tiles of a dense problem cost the same: nothing is masked.
+bool equal_costs(const AttentionProblem& problem);
+
 /// One list to be made: `memory` is 256-byte aligned.
 struct WorkListRequest {
   Side side;

@@ -26,6 +26,31 @@ __device__ __forceinline__ void multiply_transposed(float (&c)[N / 2], Operand a
   }
 }
 
+/// c[64 x N] (+)= a[64 x K] b[N x K]ᵀ; a in registers, b in a tile of rows_b rows.
+template <Element element, int N, int K, int rows_b, bool overwrite>
+__device__ __forceinline__ void multiply_transposed(float (&c)[N / 2], const uint32_t (&a)[K / 4], Operand b) {
+  using Instruction = arch::Wgmma<element, N>;
+  Instruction::template registers<Major::contraction, overwrite>(c, a[0], a[1], a[2], a[3], b.descriptor(0));
+#pragma unroll
+  for (int step = 1; step < K / 16; ++step) {
+    Instruction::template registers<Major::contraction, false>(c, a[4 * step], a[4 * step + 1], a[4 * step + 2], a[4 * step + 3],
+                                                               b.descriptor(column_step(step, rows_b)));
+  }
+}
+
+/// Rows row .. row + 63 of a tile as the register operand: a[64 x K].
+template <int K>
+__device__ __forceinline__ void load_operand(uint32_t (&a)[K / 4], uint32_t address, int rows, int row, int thread) {
+  const int lane = thread & 31, source_row = row + 16 * ((thread >> 5) & 3) + (lane & 15);
+#pragma unroll
+  for (int step = 0; step < K / 16; ++step) {
+    uint32_t m[4];
+    arch::load_matrices(m, address + chunk_offset(rows, source_row, 16 * step + 8 * (lane >> 4)));
+#pragma unroll
+    for (int i = 0; i < 4; ++i) a[4 * step + i] = m[i];
+  }
+}
+
 /// c[64 x N] (+)= a[64 x K] b[K x N]; a in registers.
 template <Element element, int N, int K, bool overwrite>
 __device__ __forceinline__ void multiply(float (&c)[N / 2], const uint32_t (&a)[K / 4], Operand b) {
