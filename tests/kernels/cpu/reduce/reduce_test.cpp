@@ -196,7 +196,8 @@ TEST_P(EveryTarget, RowKernelsEqualLoops) {
          Row x; for (size_t i = 0; i < g.size(); ++i) x.push_back(y[i] * (g[i] - dot));
          return x; }},
       {"log_softmax_backward", nullptr, log_softmax_backward, [&](const Row& g, const Row& y) {
-         Row x; for (size_t i = 0; i < g.size(); ++i) x.push_back(g[i] - std::exp(y[i]) * total(g));
+         const double sum = total(g);
+         Row x; for (size_t i = 0; i < g.size(); ++i) x.push_back(g[i] - std::exp(y[i]) * sum);
          return x; }},
   };
   for (int round = 0; round < 12; ++round) {
@@ -286,7 +287,7 @@ TEST_P(EveryTarget, LogsumexpCumsumAndPositionsEqualLoops) {
 
 TEST(ReduceKernels, ResultsDoNotDependOnTheNumberOfThreads) {
   const int before = num_threads();
-  for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{1'000'003}, {5000, 300}, {300, 5000}, {7, 40000, 2}}) {
+  for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{300'003}, {2000, 100}, {100, 2000}, {3, 40000, 2}}) {
     const Buffer x = testing::random_normal(sizes, DType::float32);
     for (const auto kernel : {sum, mean, amax}) {
       for (int64_t dim = 0; dim < x.view.ndim; ++dim) {
