@@ -103,8 +103,8 @@ TEST(FeedForward, BothKindsActOnRowsAlone) {
   const NestedTensor nested = NestedTensor::from_lengths(x, {2, 3});
   expect_equal(swiglu(nested).values(), swiglu(x));
   expect_equal(gelu(nested).values(), gelu(x));
-  expect_close(swiglu(slice(x, 0, 3, 4)), slice(swiglu(x), 0, 3, 4), 1e-6, 1e-6);
-  expect_close(gelu(slice(x, 0, 3, 4)), slice(gelu(x), 0, 3, 4), 1e-6, 1e-6);
+  expect_close(swiglu(x.slice(0, 3, 4)), swiglu(x).slice(0, 3, 4), 1e-6, 1e-6);
+  expect_close(gelu(x.slice(0, 3, 4)), gelu(x).slice(0, 3, 4), 1e-6, 1e-6);
 }
 
 }  // namespace

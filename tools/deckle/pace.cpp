@@ -39,8 +39,9 @@ void Pace::step_done(double seconds) {
     progress_ = static_cast<double>(done_) / static_cast<double>(steps_);
     return;
   }
+  if (done_ == 1) plan();  // nothing is known before the first step
   progress_ = std::min(1.0, progress_ + increment_);
-  if (done_ <= kFirstSteps || elapsed_ - planned_elapsed_ >= kPlanShare * seconds_) plan();
+  if (done_ > planned_step_ && (done_ <= kFirstSteps || elapsed_ - planned_elapsed_ >= kPlanShare * seconds_)) plan();
 }
 
 /// Spreads what is left of the progress over the steps that fit into the time left at the speed since the last plan.
