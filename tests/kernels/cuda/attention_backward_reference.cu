@@ -16,11 +16,13 @@ void check(cudaError_t status) {
 
 __device__ double read(AttentionElement element, const AttentionTensor& t, int64_t batch, int64_t row, int64_t head, int d) {
   const int64_t index = batch * t.batch_stride + row * t.row_stride + head * t.head_stride + d;
-  return element == AttentionElement::bf16 ? static_cast<double>(__bfloat162float(static_cast<const __nv_bfloat16*>(t.data)[index]))
-                                           : static_cast<double>(__half2float(static_cast<const __half*>(t.data)[index]));
+  return element == AttentionElement::bf16
+             ? static_cast<double>(__bfloat162float(static_cast<const __nv_bfloat16*>(t.data)[index]))
+             : static_cast<double>(__half2float(static_cast<const __half*>(t.data)[index]));
 }
 
-__device__ void write(AttentionElement element, const AttentionTensor& t, int64_t batch, int64_t row, int64_t head, int d, double value) {
+__device__ void write(AttentionElement element, const AttentionTensor& t, int64_t batch, int64_t row, int64_t head, int d,
+                      double value) {
   const int64_t index = batch * t.batch_stride + row * t.row_stride + head * t.head_stride + d;
   if (element == AttentionElement::bf16) {
     static_cast<__nv_bfloat16*>(t.data)[index] = __double2bfloat16(value);
@@ -82,7 +84,8 @@ __global__ void __launch_bounds__(128) reference_rows(AttentionBackward a, Refer
     double score = -INFINITY;
     if (allowed(a, p, i, j)) {
       score = 0;
-      for (int d = 0; d < s.head_dim; ++d) score += read(e, a.problem.q, p.batch, p.q0 + i, head, d) * read(e, a.problem.k, p.batch, p.k0 + j, kv, d);
+      for (int d = 0; d < s.head_dim; ++d)
+        score += read(e, a.problem.q, p.batch, p.q0 + i, head, d) * read(e, a.problem.k, p.batch, p.k0 + j, kv, d);
       score *= static_cast<double>(a.problem.scale);
     }
     weights[j] = score;
@@ -101,7 +104,8 @@ __global__ void __launch_bounds__(128) reference_rows(AttentionBackward a, Refer
     weights[j] = dead ? 0 : weights[j] / sum;
     double dp = 0;
     if (weights[j] != 0) {
-      for (int d = 0; d < s.value_dim; ++d) dp += read(e, a.grad_out, p.batch, p.q0 + i, head, d) * read(e, a.problem.v, p.batch, p.k0 + j, kv, d);
+      for (int d = 0; d < s.value_dim; ++d)
+        dp += read(e, a.grad_out, p.batch, p.q0 + i, head, d) * read(e, a.problem.v, p.batch, p.k0 + j, kv, d);
     }
     ds[j] = dp;
     d0 += weights[j] * dp;
@@ -151,8 +155,10 @@ __global__ void __launch_bounds__(128) reference_keys(AttentionBackward a, Refer
       const int64_t row = (p.q_packed + i) * s.heads + head;
       const bool use = allowed(a, p, i, j) && scratch[2 * row] != -INFINITY;
       if (use) {
-        for (int d = 0; d < s.head_dim; ++d) score += read(e, a.problem.q, p.batch, p.q0 + i, head, d) * read(e, a.problem.k, p.batch, p.k0 + j, kv, d);
-        for (int d = 0; d < s.value_dim; ++d) dp += read(e, a.grad_out, p.batch, p.q0 + i, head, d) * read(e, a.problem.v, p.batch, p.k0 + j, kv, d);
+        for (int d = 0; d < s.head_dim; ++d)
+          score += read(e, a.problem.q, p.batch, p.q0 + i, head, d) * read(e, a.problem.k, p.batch, p.k0 + j, kv, d);
+        for (int d = 0; d < s.value_dim; ++d)
+          dp += read(e, a.grad_out, p.batch, p.q0 + i, head, d) * read(e, a.problem.v, p.batch, p.k0 + j, kv, d);
       }
       weights[i] = use ? exp(score * static_cast<double>(a.problem.scale) - scratch[2 * row]) : 0;
       ds[i] = use ? weights[i] * (dp - scratch[2 * row + 1]) : 0;
@@ -185,21 +191,24 @@ __device__ uint64_t mix(uint64_t x) {
 
 __device__ float normal(uint64_t seed, uint64_t index) {
   const uint64_t bits = mix(seed * 0x2545f4914f6cdd1dull + index);
-  const float u = (static_cast<uint32_t>(bits >> 40) + 1) / 16777217.0f, angle = static_cast<uint32_t>(bits & 0xffffff) / 16777216.0f;
+  const float u = (static_cast<uint32_t>(bits >> 40) + 1) / 16777217.0f,
+              angle = static_cast<uint32_t>(bits & 0xffffff) / 16777216.0f;
   return sqrtf(-2.0f * logf(u)) * cospif(2.0f * angle);
 }
 
-__global__ void fill_normal_kernel(AttentionElement element, AttentionTensor t, int64_t rows, int64_t rows_per_batch, int heads, int dim,
-                                   uint64_t seed, float scale) {
+__global__ void fill_normal_kernel(AttentionElement element, AttentionTensor t, int64_t rows, int64_t rows_per_batch, int heads,
+                                   int dim, uint64_t seed, float scale) {
   const int64_t count = rows * heads * dim;
   for (int64_t i = blockIdx.x * int64_t{256} + threadIdx.x; i < count; i += gridDim.x * int64_t{256}) {
     const int64_t row = i / (int64_t{heads} * dim);
-    write(element, t, row / rows_per_batch, row % rows_per_batch, i / dim % heads, static_cast<int>(i % dim), normal(seed, i) * scale);
+    write(element, t, row / rows_per_batch, row % rows_per_batch, i / dim % heads, static_cast<int>(i % dim),
+          normal(seed, i) * scale);
   }
 }
 
 __global__ void fill_floats(float* data, int64_t count, uint64_t seed, float scale) {
-  for (int64_t i = blockIdx.x * int64_t{256} + threadIdx.x; i < count; i += gridDim.x * int64_t{256}) data[i] = normal(seed, i) * scale;
+  for (int64_t i = blockIdx.x * int64_t{256} + threadIdx.x; i < count; i += gridDim.x * int64_t{256})
+    data[i] = normal(seed, i) * scale;
 }
 
 __global__ void fill_nan_kernel(AttentionTensor t, int64_t first, int64_t count, int heads, int dim) {
@@ -210,8 +219,8 @@ __global__ void fill_nan_kernel(AttentionTensor t, int64_t first, int64_t count,
   }
 }
 
-__global__ void compare_kernel(AttentionElement element, AttentionTensor t, const double* reference, int64_t rows, int64_t rows_per_batch,
-                               int heads, int dim, double* sums, unsigned long long* maxima) {
+__global__ void compare_kernel(AttentionElement element, AttentionTensor t, const double* reference, int64_t rows,
+                               int64_t rows_per_batch, int heads, int dim, double* sums, unsigned long long* maxima) {
   const int64_t count = rows * heads * dim;
   double error = 0, norm = 0, worst = 0, largest = 0;
   unsigned long long bad = 0;
@@ -285,8 +294,8 @@ void reference_attention(const AttentionBackward& problem, const ReferenceGradie
   check(cudaDeviceSynchronize());
 }
 
-void fill_normal(AttentionElement element, const AttentionTensor& tensor, int64_t rows, int64_t rows_per_batch, int heads, int dim,
-                 uint64_t seed, float scale) {
+void fill_normal(AttentionElement element, const AttentionTensor& tensor, int64_t rows, int64_t rows_per_batch, int heads,
+                 int dim, uint64_t seed, float scale) {
   if (rows == 0) return;
   fill_normal_kernel<<<kGrid, 256>>>(element, tensor, rows, rows_per_batch, heads, dim, seed, scale);
   check(cudaGetLastError());
@@ -302,12 +311,12 @@ void fill_nan(const AttentionTensor& tensor, int64_t first, int64_t count, int h
   check(cudaGetLastError());
 }
 
-Difference compare(AttentionElement element, const AttentionTensor& tensor, const double* reference, int64_t rows, int64_t rows_per_batch,
-                   int heads, int dim) {
+Difference compare(AttentionElement element, const AttentionTensor& tensor, const double* reference, int64_t rows,
+                   int64_t rows_per_batch, int heads, int dim) {
   if (rows == 0) return {};
   Results results;
-  compare_kernel<<<kGrid, 256>>>(element, tensor, reference, rows, rows_per_batch, heads, dim, reinterpret_cast<double*>(results.data),
-                                 results.data + 2);
+  compare_kernel<<<kGrid, 256>>>(element, tensor, reference, rows, rows_per_batch, heads, dim,
+                                 reinterpret_cast<double*>(results.data), results.data + 2);
   unsigned long long words[8];
   results.fetch(words);
   const double* values = reinterpret_cast<const double*>(words);
@@ -322,7 +331,8 @@ unsigned long long count_words(const void* data, int64_t count, uint16_t word) {
   return words[0];
 }
 
-unsigned long long count_different(const AttentionTensor& a, const AttentionTensor& b, int64_t first, int64_t rows, int heads, int dim) {
+unsigned long long count_different(const AttentionTensor& a, const AttentionTensor& b, int64_t first, int64_t rows, int heads,
+                                   int dim) {
   Results results;
   count_different_kernel<<<kGrid, 256>>>(a, b, first, rows, heads, dim, results.data);
   unsigned long long words[8];

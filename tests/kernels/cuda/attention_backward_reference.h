@@ -1,5 +1,5 @@
-// A naive float64 attention backward on the GPU, and what a test needs around it. Every (row, key) pair is tested against the mask on its
-// own: nothing here knows of tiles, bands or live rows.
+// A naive float64 attention backward on the GPU, and what a test needs around it. Every (row, key) pair is tested against the
+// mask on its own: nothing here knows of tiles, bands or live rows.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,14 @@ struct ReferenceGradients {
   double* v = nullptr;
 };
 
-/// Computes out (rounded) and lse of `problem` into its own tensors, and the gradients for grad_out and grad_lse. `row_scratch` holds two doubles
-/// per (row, head). grad_out of a row that attends no key is taken as zero, whatever it holds.
+/// Computes out (rounded) and lse of `problem` into its own tensors, and the gradients for grad_out and grad_lse. `row_scratch`
+/// holds two doubles per (row, head). grad_out of a row that attends no key is taken as zero, whatever it holds.
 void reference_attention(const AttentionBackward& problem, const ReferenceGradients& gradients, double* row_scratch);
 
-/// Fills a [rows, heads, dim] tensor with standard normal values times `scale`. Batches of `rows_per_batch` rows are batch_stride apart.
-void fill_normal(AttentionElement element, const AttentionTensor& tensor, int64_t rows, int64_t rows_per_batch, int heads, int dim,
-                 uint64_t seed, float scale);
+/// Fills a [rows, heads, dim] tensor with standard normal values times `scale`. Batches of `rows_per_batch` rows are batch_stride
+/// apart.
+void fill_normal(AttentionElement element, const AttentionTensor& tensor, int64_t rows, int64_t rows_per_batch, int heads,
+                 int dim, uint64_t seed, float scale);
 void fill_normal(float* data, int64_t count, uint64_t seed, float scale);
 
 /// Sets rows [first, first + count) of a tensor of one batch to NaN.
@@ -36,13 +37,14 @@ struct Difference {
   unsigned long long not_finite;
 };
 
-Difference compare(AttentionElement element, const AttentionTensor& tensor, const double* reference, int64_t rows, int64_t rows_per_batch,
-                   int heads, int dim);
+Difference compare(AttentionElement element, const AttentionTensor& tensor, const double* reference, int64_t rows,
+                   int64_t rows_per_batch, int heads, int dim);
 
 /// How many of `count` 16-bit words equal `word`.
 unsigned long long count_words(const void* data, int64_t count, uint16_t word);
 
 /// How many elements of two tensors of the same layout differ in rows [first, first + rows).
-unsigned long long count_different(const AttentionTensor& a, const AttentionTensor& b, int64_t first, int64_t rows, int heads, int dim);
+unsigned long long count_different(const AttentionTensor& a, const AttentionTensor& b, int64_t first, int64_t rows, int heads,
+                                   int dim);
 
 }  // namespace deckle::testing

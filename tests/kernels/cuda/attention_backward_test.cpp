@@ -70,6 +70,7 @@ struct Case {
   Layout layout = Layout::packed;
   float magnitude = 1;  // of q and k
   bool nan_in_dead_rows = true;
+  bool deterministic = true;
   int64_t batch_gap = 0;  // dense: elements between batches
 };
 
@@ -109,7 +110,9 @@ struct Problem {
     rows_k = k_offsets.back();
     per_batch_q = c.ragged ? std::max<int64_t>(rows_q, 1) : std::max<int64_t>(M, 1);
     per_batch_k = c.ragged ? std::max<int64_t>(rows_k, 1) : std::max<int64_t>(N, 1);
-    const auto tensor = [&](int64_t rows, int heads, int dim) { return std::make_unique<TestTensor>(c, batch, rows, heads, dim); };
+    const auto tensor = [&](int64_t rows, int heads, int dim) {
+      return std::make_unique<TestTensor>(c, batch, rows, heads, dim);
+    };
     q = tensor(M, c.heads, c.D);
     k = tensor(N, c.kv_heads, c.D);
     v = tensor(N, c.kv_heads, c.Dv);
@@ -147,6 +150,7 @@ struct Problem {
     p.out = out->view;
     p.lse = lse->as<float>();
     arguments.grad_out = grad_out->view;
+    arguments.deterministic = c.deterministic;
     arguments.grad_lse = c.grad_lse ? grad_lse->as<float>() : nullptr;
     arguments.grad_q = grad_q->view;
     arguments.grad_k = grad_k->view;
@@ -205,15 +209,16 @@ double worst = 0;  // relative error over tolerance, over all cases of a test
 
 double tolerance(const Case& c) { return c.element == AttentionElement::bf16 ? 8e-3 : 1.2e-3; }
 
-void expect_close(const Problem& p, const char* what, const TestTensor& got, const Memory& reference, int64_t rows, int64_t per_batch,
-                  int heads, int dim) {
+void expect_close(const Problem& p, const char* what, const TestTensor& got, const Memory& reference, int64_t rows,
+                  int64_t per_batch, int heads, int dim) {
   const Difference d = compare(p.c.element, got.view, reference.as<double>(), rows, per_batch, heads, dim);
   // Gradients may cancel to zero (one key: dS = 0): an absolute error of float32 rounding is then all there is.
   const double floor = 1e-5 * std::sqrt(static_cast<double>(rows) * heads * dim);
   if (rows == 0) return;
   const double relative = std::sqrt(d.error_norm) / std::max(std::sqrt(d.reference_norm), floor / tolerance(p.c));
   EXPECT_EQ(d.not_finite, 0u) << p.c.name << " " << what;
-  EXPECT_LE(relative, tolerance(p.c)) << p.c.name << " " << what << ": largest error " << d.largest_error << " of " << d.largest_reference;
+  EXPECT_LE(relative, tolerance(p.c)) << p.c.name << " " << what << ": largest error " << d.largest_error << " of "
+                                      << d.largest_reference;
   EXPECT_LE(d.largest_error, 6 * tolerance(p.c) * d.largest_reference + 1e-4) << p.c.name << " " << what;
   // Nothing else is written: the memory was all 0xffff, which no finite result equals.
   if (p.c.batch_gap == 0) {
@@ -366,10 +371,30 @@ TEST_P(AttentionBackwardTest, Random) {
       c.queries.push_back(c.ragged ? below(400) : M);
       c.keys.push_back(c.ragged ? below(400) : N);
     }
-    c.name += " M " + std::to_string(c.queries[0]) + " N " + std::to_string(c.keys[0]) + " left " + std::to_string(c.mask.left) + " right " +
-              std::to_string(c.mask.right) + (c.mask.bottom_right ? " bottom right" : " top left") + (c.ragged ? " ragged" : " dense");
+    c.name += " M " + std::to_string(c.queries[0]) + " N " + std::to_string(c.keys[0]) + " left " + std::to_string(c.mask.left) +
+              " right " + std::to_string(c.mask.right) + (c.mask.bottom_right ? " bottom right" : " top left") +
+              (c.ragged ? " ragged" : " dense");
     verify(c);
   }
+}
+
+TEST_P(AttentionBackwardTest, Unordered) {
+  const auto unordered = [](Case c) {
+    c.deterministic = false;
+    verify(c);
+  };
+  unordered(dense("full", 2, 384, 384));
+  unordered(dense("odd", 2, 203, 333));
+  Case c = dense("grouped, causal", 2, 200, 261, kCausal);
+  c.heads = 6;
+  c.layout = Layout::gaps;
+  unordered(c);
+  unordered(dense("causal, more rows", 2, 333, 200, kCausal));
+  unordered(dense("window that ends before the rows", 2, 333, 100, {17, 3, false}));
+  unordered(dense("no keys", 2, 40, 0));
+  c = ragged("ragged window", {0, 5, 130, 64, 0, 257, 1, 63, 400, 0}, {7, 9, 129, 64, 0, 300, 0, 70, 390, 0}, {70, 20, true});
+  c.heads = 4;
+  unordered(c);
 }
 
 TEST_P(AttentionBackwardTest, HugeLogitsStayFinite) {
@@ -416,7 +441,8 @@ TEST_P(AttentionBackwardTest, NanOfOneSequenceReachesNoOther) {
     poisoned.reference();
     const Case& c = clean.c;
     for (TestTensor* t : {poisoned.q.get(), poisoned.k.get()}) fill_nan(t->view, 90, 77, c.heads, c.D);
-    for (TestTensor* t : {poisoned.v.get(), poisoned.out.get(), poisoned.grad_out.get()}) fill_nan(t->view, 90, 77, c.heads, c.Dv);
+    for (TestTensor* t : {poisoned.v.get(), poisoned.out.get(), poisoned.grad_out.get()})
+      fill_nan(t->view, 90, 77, c.heads, c.Dv);
     for (int head = 0; head < c.heads; ++head) {
       const int64_t rows = poisoned.arguments.problem.sizes.query_rows;
       check(cudaMemset(poisoned.lse->as<float>() + head * rows + 90, 0xff, 77 * 4));

@@ -4,8 +4,8 @@
 //   row_statistics   lse2 and delta = dO . O - dLSE
 //   key_gradients    dK, dV: key tiles walk queries      4 products
 //   query_gradients  dQ: query tiles walk keys           3 products
-// Two kernels instead of one recompute S and dP (14 instead of 10 M N D) and need no sum between blocks: results are bit-equal from run
-// to run, without an accumulator in memory.
+// Two kernels instead of one recompute S and dP (14 instead of 10 M N D) and need no sum between blocks: results are bit-equal
+// from run to run, without an accumulator in memory.
 #include "deckle/kernels/cuda/attention/backward.h"
 
 #include <algorithm>
@@ -26,6 +26,10 @@ using namespace attention;
 // What a walk of all heads of a chunk may touch and still stay in the 60 MB of L2 beside the tiles in flight.
 constexpr int64_t kChunkBytes = 24 << 20;
 
+// Heads of a chunk at least, where tiles differ in cost: a chunk of few heads ends with a few long tiles and nothing to run
+// beside them. What the chunk touches may then exceed L2, but some eight blocks still walk the same head together.
+constexpr int64_t kUnequalChunk = 16;
+
 BackwardKernels kernels_of(const AttentionProblem& problem) {
   const int D = problem.sizes.head_dim, Dv = problem.sizes.value_dim;
   if (D == 64 && Dv == 64) return backward_kernels<64, 64>(problem.element);
@@ -44,7 +48,8 @@ int64_t tiles_of(const AttentionSizes& sizes, int64_t rows, int height) {
 }
 
 void check(cudaError_t status, const char* what) {
-  if (status != cudaSuccess) throw std::runtime_error(std::string("attention backward: ") + what + ": " + cudaGetErrorString(status));
+  if (status != cudaSuccess)
+    throw std::runtime_error(std::string("attention backward: ") + what + ": " + cudaGetErrorString(status));
 }
 
 // The live rows of a dense batch end here; the key kernel's maps of q and dO end there too.
@@ -57,8 +62,8 @@ int64_t live_end(const AttentionProblem& problem) {
 }
 
 // An empty tensor may come without memory; its map is never read but must be made.
-CUtensorMap map_of(AttentionTensor tensor, const AttentionProblem& problem, const AttentionSizes& sizes, bool key_side, int columns,
-                   int box_rows) {
+CUtensorMap map_of(AttentionTensor tensor, const AttentionProblem& problem, const AttentionSizes& sizes, bool key_side,
+                   int columns, int box_rows) {
   if (tensor.data == nullptr) tensor.data = problem.workspace;
   return operand_map(tensor, sizes, key_side, columns, box_rows);
 }
@@ -66,15 +71,19 @@ CUtensorMap map_of(AttentionTensor tensor, const AttentionProblem& problem, cons
 template <arch::Element element>
 const void* statistics_kernel(int lanes) {
   switch (lanes) {
-    case 8: return reinterpret_cast<const void*>(&row_statistics<element, 8>);
-    case 16: return reinterpret_cast<const void*>(&row_statistics<element, 16>);
-    default: return reinterpret_cast<const void*>(&row_statistics<element, 32>);
+    case 8:
+      return reinterpret_cast<const void*>(&row_statistics<element, 8>);
+    case 16:
+      return reinterpret_cast<const void*>(&row_statistics<element, 16>);
+    default:
+      return reinterpret_cast<const void*>(&row_statistics<element, 32>);
   }
 }
 
 enum class Start { after_predecessor, beside_predecessor };
 
-void launch(const void* function, dim3 grid, int threads, int shared_bytes, const void* arguments, Start start, cudaStream_t stream) {
+void launch(const void* function, dim3 grid, int threads, int shared_bytes, const void* arguments, Start start,
+            cudaStream_t stream) {
   check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes), "shared memory");
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -90,6 +99,11 @@ void launch(const void* function, dim3 grid, int threads, int shared_bytes, cons
   check(cudaLaunchKernelExC(&config, function, parameters), "launch");
 }
 
+void launch_convert(const void* function, dim3 grid, BackwardArguments arguments, AttentionTensor grad_q, cudaStream_t stream) {
+  void* parameters[] = {&arguments, &grad_q};
+  check(cudaLaunchKernel(function, grid, dim3(256), parameters, 0, stream), "launch");
+}
+
 int multiprocessors() {
   int device = 0, count = 0;
   check(cudaGetDevice(&device), "device");
@@ -98,34 +112,45 @@ int multiprocessors() {
 }
 
 /// Persistent blocks, one a multiprocessor, draw the tiles.
-void launch_tiles(const BackwardKernel& kernel, BackwardArguments& arguments, const AttentionSizes& sizes, int64_t rows, int heads,
-                  int64_t walked_bytes_per_head, Start start, cudaStream_t stream) {
+void launch_tiles(const BackwardKernel& kernel, BackwardArguments& arguments, const AttentionSizes& sizes, int64_t rows,
+                  int heads, int64_t walked_bytes_per_head, Start start, cudaStream_t stream) {
   const int64_t tiles = tiles_of(sizes, rows, kernel.owned_rows);
   if (rows == 0 || tiles == 0 || heads == 0) return;
   if (tiles * heads >= INT32_MAX) throw std::runtime_error("attention backward: more than 2^31 tiles");
   arguments.tiles = static_cast<int>(ceil_div(rows, kernel.owned_rows));
   const int64_t all_heads = sizes.ragged() ? heads : int64_t{sizes.batch} * heads;
-  arguments.chunk_heads = static_cast<int>(std::clamp<int64_t>(kChunkBytes / std::max<int64_t>(walked_bytes_per_head, 1), 1, all_heads));
+  const bool equal_costs = !sizes.ragged() && arguments.left >= kUnboundedWindow && arguments.right >= kUnboundedWindow;
+  const int64_t chunk =
+      std::max(kChunkBytes / std::max<int64_t>(walked_bytes_per_head, 1), equal_costs ? int64_t{1} : kUnequalChunk);
+  arguments.chunk_heads = static_cast<int>(std::clamp<int64_t>(chunk, 1, all_heads));
   const dim3 grid(static_cast<unsigned>(std::min<int64_t>(multiprocessors(), tiles * heads)));
   launch(kernel.function, grid, kernel.threads, kernel.shared_bytes, &arguments, start, stream);
 }
 
 /// Parts of the workspace, in bytes from its start.
 struct Workspace {
-  int64_t key_list, query_list, lse2, delta, bytes;
+  int64_t key_list, query_list, lse2, delta, sums, bytes;
 };
 
+// All gradients by one kernel, in no fixed order.
+bool unordered(const AttentionBackward& arguments, const BackwardKernels& kernels) {
+  return !arguments.deterministic && kernels.all_gradients.function != nullptr;
+}
+
 // The counters of both kernels come first.
-Workspace workspace_of(const AttentionProblem& problem, const BackwardKernels& kernels) {
+Workspace workspace_of(const AttentionBackward& arguments, const BackwardKernels& kernels) {
+  const AttentionProblem& problem = arguments.problem;
   const AttentionSizes& sizes = problem.sizes;
   const int unit = kernels.key_gradients.walked_rows;
-  const int64_t statistics = int64_t{sizeof(float)} * sizes.heads * unit * std::max<int64_t>(tiles_of(sizes, sizes.query_rows, unit), 1);
+  const int64_t statistics =
+      int64_t{sizeof(float)} * sizes.heads * unit * std::max<int64_t>(tiles_of(sizes, sizes.query_rows, unit), 1);
   Workspace w;
   w.key_list = 256;
   w.query_list = w.key_list + work_list_bytes(sizes, Side::keys, kernels.key_gradients.owned_rows);
   w.lse2 = w.query_list + work_list_bytes(sizes, Side::queries, kernels.query_gradients.owned_rows);
   w.delta = w.lse2 + statistics;
-  w.bytes = w.delta + statistics;
+  w.sums = (w.delta + statistics + 255) / 256 * 256;
+  w.bytes = w.sums + (unordered(arguments, kernels) ? statistics * sizes.head_dim : 0);
   return w;
 }
 
@@ -133,7 +158,7 @@ Workspace workspace_of(const AttentionProblem& problem, const BackwardKernels& k
 
 int64_t attention_backward_workspace_bytes(const AttentionBackward& arguments) {
   const BackwardKernels kernels = kernels_of(arguments.problem);
-  return kernels.key_gradients.function == nullptr ? 0 : workspace_of(arguments.problem, kernels).bytes;
+  return kernels.key_gradients.function == nullptr ? 0 : workspace_of(arguments, kernels).bytes;
 }
 
 const char* attention_backward_why_not(const AttentionBackward& arguments) {
@@ -146,7 +171,8 @@ const char* attention_backward_why_not(const AttentionBackward& arguments) {
 }
 
 void attention_backward(const AttentionBackward& arguments, cudaStream_t stream) {
-  if (const char* reason = attention_backward_why_not(arguments)) throw std::runtime_error(std::string("attention backward: ") + reason);
+  if (const char* reason = attention_backward_why_not(arguments))
+    throw std::runtime_error(std::string("attention backward: ") + reason);
   const AttentionProblem& problem = arguments.problem;
   const AttentionSizes& sizes = problem.sizes;
   if (sizes.batch == 0 || sizes.heads == 0) return;
@@ -169,7 +195,7 @@ void attention_backward(const AttentionBackward& arguments, cudaStream_t stream)
   common.bottom_right = problem.mask.bottom_right;
   common.scale = problem.scale;
   common.scale_log2 = problem.scale * 1.4426950408889634f;
-  const Workspace workspace = workspace_of(problem, kernels);
+  const Workspace workspace = workspace_of(arguments, kernels);
   auto* memory = static_cast<char*>(problem.workspace);
   statistics.counters = reinterpret_cast<int*>(memory);
   statistics.lse2 = reinterpret_cast<float*>(memory + workspace.lse2);
@@ -184,6 +210,11 @@ void attention_backward(const AttentionBackward& arguments, cudaStream_t stream)
                      {Side::queries, kernels.query_gradients.owned_rows, memory + workspace.query_list}},
                     common.skip_short ? kShortRows : -1, stream);
     check(cudaGetLastError(), "work lists");
+  }
+  const bool one_pass = unordered(arguments, kernels) && sizes.query_rows > 0 && sizes.key_rows > 0;
+  if (one_pass) {
+    common.sums = reinterpret_cast<float*>(memory + workspace.sums);
+    check(cudaMemsetAsync(common.sums, 0, workspace.bytes - workspace.sums, stream), "sums");
   }
   if (sizes.query_rows == 0) {
     check(cudaMemsetAsync(statistics.counters, 0, 2 * sizeof(int), stream), "counters");
@@ -217,7 +248,7 @@ void attention_backward(const AttentionBackward& arguments, cudaStream_t stream)
   const int64_t sequences = sizes.ragged() ? std::max(sizes.batch, 1) : 1;
   {
     BackwardArguments keys = common;
-    const BackwardKernel& kernel = kernels.key_gradients;
+    const BackwardKernel& kernel = one_pass ? kernels.all_gradients : kernels.key_gradients;
     keys.next = statistics.counters;
     if (sizes.ragged()) use_list(keys, memory + workspace.key_list);
     AttentionSizes live = sizes;
@@ -231,7 +262,10 @@ void attention_backward(const AttentionBackward& arguments, cudaStream_t stream)
     launch_tiles(kernel, keys, sizes, sizes.key_rows, sizes.kv_heads, sizes.query_rows / sequences * row_bytes * common.group,
                  Start::beside_predecessor, stream);
   }
-  {
+  if (one_pass) {
+    const dim3 grid(static_cast<unsigned>(tiles_of(sizes, sizes.query_rows, unit)), sizes.heads);
+    launch_convert(kernels.convert_query_gradients, grid, common, arguments.grad_q, stream);
+  } else {
     BackwardArguments queries = common;
     const BackwardKernel& kernel = kernels.query_gradients;
     queries.next = statistics.counters + 1;

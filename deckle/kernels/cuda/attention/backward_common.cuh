@@ -1,13 +1,13 @@
-// What the kernels of the attention backward share: their arguments, how a block finds its sequence, the mask seen from either side, and
-// the row statistics.
+// What the kernels of the attention backward share: their arguments, how a block finds its sequence, the mask seen from either
+// side, and the row statistics.
 //
-// Row statistics. `lse2` is the row's log-sum-exp in log2 units, so P = 2^(scale log2(e) q k - lse2); `delta` is dO . O - dLSE, so
-// dS = P (dO . v - delta). Both are [heads, padded rows]: sequence b starts at statistics_start(b), a multiple of the unit, and has room
-// for its length rounded up to the unit. Only live rows are kept, the first live row first; the room behind them holds lse2 = +inf and
-// delta = 0, so a row that does not exist has P = 0 without any mask.
+// Row statistics. `lse2` is the row's log-sum-exp in log2 units, so P = 2^(scale log2(e) q k - lse2); `delta` is dO . O - dLSE,
+// so dS = P (dO . v - delta). Both are [heads, padded rows]: sequence b starts at statistics_start(b), a multiple of the unit,
+// and has room for its length rounded up to the unit. Only live rows are kept, the first live row first; the room behind them
+// holds lse2 = +inf and delta = 0, so a row that does not exist has P = 0 without any mask.
 //
-// Live rows: those that attend a key. They are consecutive. The others may hold NaN in dO (a loss that reads LSE puts it there), and
-// 0 * NaN would reach every dK and dV, so no kernel that sums over rows ever loads them.
+// Live rows: those that attend a key. They are consecutive. The others may hold NaN in dO (a loss that reads LSE puts it there),
+// and 0 * NaN would reach every dK and dV, so no kernel that sums over rows ever loads them.
 #pragma once
 
 #include <cuda.h>
@@ -24,8 +24,8 @@ namespace deckle::kernels::cuda::attention {
 
 inline constexpr int kMaxSharedBytes = 232448;  // of one block on sm_90
 
-/// The block's dynamic shared memory as `Shared`, which must be all of it. It starts at a multiple of 1024 where a kernel has no static
-/// shared memory; there is no room to align it by hand.
+/// The block's dynamic shared memory as `Shared`, which must be all of it. It starts at a multiple of 1024 where a kernel has no
+/// static shared memory; there is no room to align it by hand.
 template <class Shared>
 __device__ __forceinline__ Shared& block_shared() {
   extern __shared__ __align__(1024) unsigned char dynamic_shared[];
@@ -33,10 +33,10 @@ __device__ __forceinline__ Shared& block_shared() {
   return *reinterpret_cast<Shared*>(dynamic_shared);
 }
 
-/// The main kernels are launched with programmatic dependence, so that the blocks of one start where those of the one before run out of work:
-/// row_statistics, key_gradients, query_gradients, short_gradients. Only key_gradients reads what the kernel before it writes, and lets its
-/// successor start after it has waited for that. The others call this at their end, in one block: a kernel has then ended only when its
-/// predecessor has.
+/// The main kernels are launched with programmatic dependence, so that the blocks of one start where those of the one before run
+/// out of work: row_statistics, key_gradients, query_gradients, short_gradients. Only key_gradients reads what the kernel before
+/// it writes, and lets its successor start after it has waited for that. The others call this at their end, in one block: a
+/// kernel has then ended only when its predecessor has.
 __device__ __forceinline__ void finish_after_predecessor() {
   if (blockIdx.x == 0 && blockIdx.y == 0) arch::wait_for_dependencies();
 }
@@ -47,16 +47,17 @@ struct Band {
 };
 
 struct BackwardArguments {
-  CUtensorMap q, grad_out;        // boxes of one tile of queries; for key_gradients the dense maps end at the last live row
-  CUtensorMap k, v;               // boxes of one tile of keys
+  CUtensorMap q, grad_out;             // boxes of one tile of queries; for key_gradients the dense maps end at the last live row
+  CUtensorMap k, v;                    // boxes of one tile of keys
   CUtensorMap grad_q, grad_k, grad_v;  // boxes of 16 rows, one warp's share
-  const int64_t* query_offsets;   // null: dense
+  const int64_t* query_offsets;        // null: dense
   const int64_t* key_offsets;
   const float* lse2;
   int64_t delta_from_lse2;  // elements
+  float* sums;              // all_gradients: float32 dQ
   int64_t statistics_rows;  // padded rows of one head
   int statistics_unit;
-  int batch, heads, group;  // heads of q; q heads of one kv head
+  int batch, heads, group;   // heads of q; q heads of one kv head
   int query_rows, key_rows;  // dense: of each sequence
   int left, right;           // of AttentionMask
   int bottom_right;
@@ -114,7 +115,8 @@ inline constexpr int kShortRows = 64;
 __device__ __forceinline__ bool is_short(const SequencePair& s) { return s.query_rows <= kShortRows && s.key_rows <= kShortRows; }
 
 /// First block of sequence b when every sequence is cut into tiles of `unit` rows: offsets[b] / unit + b grows by at least
-/// ceil(length / unit), so the blocks of all sequences are distinct without a prefix sum, at the price of at most two idle blocks each.
+/// ceil(length / unit), so the blocks of all sequences are distinct without a prefix sum, at the price of at most two idle blocks
+/// each.
 __device__ __forceinline__ int64_t first_block(const int64_t* offsets, int b, int unit) { return offsets[b] / unit + b; }
 
 /// The sequence that owns `block`: the last b with first_block(b) <= block, by a 32-ary search of one warp.
@@ -182,6 +184,9 @@ __device__ __forceinline__ int work_count(const BackwardArguments& args, int hea
   return (args.list == nullptr ? args.batch * args.tiles : args.list->count) * heads;
 }
 
+/// Makes the compiler read memory again instead of holding it in registers.
+__device__ __forceinline__ void forget_memory() { asm volatile("" ::: "memory"); }
+
 /// Writes item `index` to `work`. Chunks of heads one after the other; within a chunk the longest tiles of all its heads first.
 /// `work` is in shared memory and not kept in registers: the scheduler has 24.
 template <bool of_keys, int owned_rows, int walked_rows>
@@ -207,29 +212,38 @@ __device__ __forceinline__ void write_work(Work& work, const BackwardArguments& 
   work.head = head;
   SequencePair& s = work.sequence;
   write_sequence(s, sequence, args);
-  const bool ragged = args.query_offsets != nullptr;
+  forget_memory();
   if constexpr (of_keys) {
-    const Walk walk = walk_of_keys(s, tile * owned_rows, owned_rows, walked_rows);
-    work.walk = walk;
-    work.keys = coordinates(ragged, sequence, s.key_start, 0, s.key_rows, tile * owned_rows);
-    work.queries = coordinates(ragged, sequence, s.query_start, s.live_first, s.live_rows, walk.first * walked_rows);
-    work.statistics = int64_t{head} * args.group * args.statistics_rows + statistics_start(s, args) + walk.first * walked_rows;
+    work.walk = walk_of_keys(s, work.tile * owned_rows, owned_rows, walked_rows);
+    forget_memory();
+    work.keys = coordinates(!dense, s.index, s.key_start, 0, s.key_rows, work.tile * owned_rows);
+    forget_memory();
+    work.queries = coordinates(!dense, s.index, s.query_start, s.live_first, s.live_rows, work.walk.first * walked_rows);
+    forget_memory();
+    work.statistics =
+        int64_t{work.head} * args.group * args.statistics_rows + statistics_start(s, args) + work.walk.first * walked_rows;
   } else {
-    const Walk walk = walk_of_queries(s, tile * owned_rows, owned_rows, walked_rows);
-    work.walk = walk;
-    work.queries = coordinates(ragged, sequence, s.query_start, 0, s.query_rows, tile * owned_rows);
-    work.keys = coordinates(ragged, sequence, s.key_start, 0, s.key_rows, walk.first * walked_rows);
-    work.statistics = int64_t{head} * args.statistics_rows + statistics_start(s, args);
+    work.walk = walk_of_queries(s, work.tile * owned_rows, owned_rows, walked_rows);
+    forget_memory();
+    work.queries = coordinates(!dense, s.index, s.query_start, 0, s.query_rows, work.tile * owned_rows);
+    forget_memory();
+    work.keys = coordinates(!dense, s.index, s.key_start, 0, s.key_rows, work.walk.first * walked_rows);
+    forget_memory();
+    work.statistics = int64_t{work.head} * args.statistics_rows + statistics_start(s, args);
   }
 }
 
-inline constexpr int kWorkSlots = 2;
+inline constexpr int kWorkSlots = 4;
+
+/// Work of at most this many walked tiles is drawn ahead: drawing takes 2 us (a chain of an atomic and two loads), such work
+/// little more.
+inline constexpr int kShortWork = 6;
 
 /// Work on its way from the scheduler to everyone else in the block: readers wait for `ready` and arrive on `done`.
 struct WorkQueue {
   Work work[kWorkSlots];
   arch::Barrier ready[kWorkSlots], done[kWorkSlots];
-  arch::Barrier wanted;  // the loader has issued all of its work: drawing earlier would leave long work waiting behind other work
+  arch::Barrier wanted;  // the loader has issued all of its work: drawing before would leave work waiting behind long work
 };
 
 /// By one thread, before the block's first barrier. `readers`: arrivals on `done`, one a warp that reads.
@@ -244,20 +258,20 @@ __device__ __forceinline__ void init_queue(WorkQueue& queue, int readers) {
 /// The scheduler, one thread: draws tiles of `heads` heads until none is left. Its own warp, because the loader has 24 registers.
 template <bool of_keys, int owned_rows, int walked_rows>
 __device__ __forceinline__ void schedule(WorkQueue& queue, const BackwardArguments& args, int heads) {
-  static_assert(kWorkSlots == 2);
+  const int count = work_count(args, heads);
   int index = blockIdx.x;
   for (uint32_t n = 0;; ++n) {
-    const uint32_t slot = n % 2;
-    arch::wait(queue.done[slot], (n / 2 + 1) % 2);
-    const bool none = index >= work_count(args, heads);
-    if (none) {
+    const uint32_t slot = n % kWorkSlots;
+    arch::wait(queue.done[slot], (n / kWorkSlots + 1) % 2);
+    if (index >= count) {
       queue.work[slot].tile = -1;
-    } else {
-      write_work<of_keys, owned_rows, walked_rows>(queue.work[slot], args, heads, index);
+      arch::arrive(queue.ready[slot]);
+      return;
     }
+    write_work<of_keys, owned_rows, walked_rows>(queue.work[slot], args, heads, index);
     arch::arrive(queue.ready[slot]);
-    if (none) return;
-    arch::wait(queue.wanted, n % 2);
+    // Having skipped a wait, a later one may pass too early: that costs balance, never correctness.
+    if (queue.work[slot].walk.count * args.group > kShortWork) arch::wait(queue.wanted, n % 2);
     index = gridDim.x + atomicAdd(args.next, 1);
   }
 }

@@ -6,7 +6,10 @@ namespace {
 template <Element element>
 BackwardKernels instance() {
   return {keys<KeyGradients<element, 128, 64, 2, 3, 2, Overlap::own>>(),
-          queries<QueryGradients<element, 128, 128, 96, 2, 1, 3, 2, Ahead::scores_first>>()};
+          queries<QueryGradients<element, 128, 128, 96, 2, 1, 3, 2, Ahead::scores_first>>(),
+          {},
+          all<AllGradients<element>>(),
+          reinterpret_cast<const void*>(&convert_query_gradients<element>)};
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "deckle/kernels/cuda/attention/backward_keys_split.cuh"
 #include "deckle/kernels/cuda/attention/backward_queries.cuh"
 #include "deckle/kernels/cuda/attention/backward_short.cuh"
+#include "deckle/kernels/cuda/attention/backward_unordered.cuh"
 
 namespace deckle::kernels::cuda::attention {
 
@@ -22,6 +23,11 @@ BackwardKernel keys() {
 template <class Shape>
 BackwardKernel keys_split() {
   return describe<Shape>(&key_gradients_split<Shape>, Shape::N, Shape::M);
+}
+
+template <class Shape>
+BackwardKernel all() {
+  return describe<Shape>(&all_gradients<Shape>, Shape::N, Shape::M);
 }
 
 template <class Shape>

@@ -15,18 +15,26 @@ struct BackwardKernel {
 
 struct BackwardKernels {
   BackwardKernel key_gradients, query_gradients;
-  BackwardKernel short_gradients;  // none for some head dims
+  BackwardKernel short_gradients;  // these two: none for some head dims
+  BackwardKernel all_gradients;
+  const void* convert_query_gradients = nullptr;  // with all_gradients
 };
 
 /// The two main kernels for the given head dims. Specialised for 64, 96, 128, 192, 256 with Dv = D, and 192/128.
 template <int D, int Dv>
 BackwardKernels backward_kernels(AttentionElement element);
 
-template <> BackwardKernels backward_kernels<64, 64>(AttentionElement element);
-template <> BackwardKernels backward_kernels<96, 96>(AttentionElement element);
-template <> BackwardKernels backward_kernels<128, 128>(AttentionElement element);
-template <> BackwardKernels backward_kernels<192, 128>(AttentionElement element);
-template <> BackwardKernels backward_kernels<192, 192>(AttentionElement element);
-template <> BackwardKernels backward_kernels<256, 256>(AttentionElement element);
+template <>
+BackwardKernels backward_kernels<64, 64>(AttentionElement element);
+template <>
+BackwardKernels backward_kernels<96, 96>(AttentionElement element);
+template <>
+BackwardKernels backward_kernels<128, 128>(AttentionElement element);
+template <>
+BackwardKernels backward_kernels<192, 128>(AttentionElement element);
+template <>
+BackwardKernels backward_kernels<192, 192>(AttentionElement element);
+template <>
+BackwardKernels backward_kernels<256, 256>(AttentionElement element);
 
 }  // namespace deckle::kernels::cuda::attention

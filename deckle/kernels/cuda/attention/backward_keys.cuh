@@ -35,7 +35,7 @@ struct KeyGradients {
   static constexpr int stages = stages_;
   static constexpr int kv_buffers = kv_buffers_;
   static constexpr int threads = 128 * (warpgroups + 1);
-  static constexpr Registers registers = registers_of(warpgroups, D > 96);
+  static constexpr Registers registers = registers_of(warpgroups, D > 96 || M > 96);
 
   struct Shared {
     tile::SharedTile<N, D> k[kv_buffers], v[kv_buffers];
@@ -45,7 +45,7 @@ struct KeyGradients {
     alignas(16) float delta[stages][M];
     WorkQueue queue;
     arch::Barrier kv_full[kv_buffers], kv_empty[kv_buffers];
-    arch::Barrier q_full[stages], q_empty[stages];            // q tile and lse2
+    arch::Barrier q_full[stages], q_empty[stages];        // q tile and lse2
     arch::Barrier grad_full[stages], grad_empty[stages];  // dO tile and delta
   };
   static constexpr int shared_bytes = sizeof(Shared);
@@ -67,8 +67,8 @@ __device__ __forceinline__ void probabilities_transposed(float (&s)[M / 2], uint
 
 /// dS^T = P^T (dP^T - delta), packed.
 template <Element element, int M>
-__device__ __forceinline__ void score_gradients_transposed(uint32_t (&ds)[M / 4], const float (&p)[M / 2], const float (&dp)[M / 2],
-                                                           uint32_t address) {
+__device__ __forceinline__ void score_gradients_transposed(uint32_t (&ds)[M / 4], const float (&p)[M / 2],
+                                                           const float (&dp)[M / 2], uint32_t address) {
 #pragma unroll
   for (int k = 0; k < M / 8; ++k) {
     const float2 delta = arch::load_shared_pair(address + 32 * k);
@@ -77,7 +77,8 @@ __device__ __forceinline__ void score_gradients_transposed(uint32_t (&ds)[M / 4]
   }
 }
 
-/// Zeroes P^T outside the band, tile by tile of a walk that is repeated for each head of the group. For the 64 keys from `key` on.
+/// Zeroes P^T outside the band, tile by tile of a walk that is repeated for each head of the group. For the 64 keys from `key`
+/// on.
 class BandMask {
  public:
   __device__ __forceinline__ BandMask(const SequencePair& s, const Walk& walk, int key, int M, int thread)
@@ -139,7 +140,8 @@ __device__ __forceinline__ void load_key_work(typename Shape::Shared& shared, co
         arch::expect_bytes(shared.grad_full[ring.slot], sizeof(shared.grad_out[0]) + M * 4);
         tile::load_tile(shared.grad_out[ring.slot], args.grad_out, shared.grad_full[ring.slot], row, head, batch,
                         arch::CacheHint::evict_last);
-        arch::load_bulk(arch::shared_address(shared.delta[ring.slot]), lse2 + args.delta_from_lse2, M * 4, shared.grad_full[ring.slot]);
+        arch::load_bulk(arch::shared_address(shared.delta[ring.slot]), lse2 + args.delta_from_lse2, M * 4,
+                        shared.grad_full[ring.slot]);
       }
     }
     arch::arrive(shared.queue.done[slot.slot]);
@@ -266,69 +268,69 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients(const __grid_
           ring.advance();
         }
       } else {
-      issue_scores(ring);
-      issue_dp(ring);
-      arch::wgmma_wait<1>();
-      arch::pin(score);
-      probabilities(ring);
-      tile::pack_operand<element>(p, score);
-      arch::wgmma_wait<0>();
-      arch::pin(dp);
-      const auto iterate = [&](auto more) {
-        constexpr bool kMore = decltype(more)::value;
-        uint32_t ds[M / 4];
-        forget(k_operand);
-        forget(q_operand);
-        Ring<stages> next = ring;
-        next.advance();
-        score_gradients_transposed<element, M>(ds, score, dp, lse2_address + delta_from_lse2 + ring.slot * (M * 4));
-        arch::pin(dv);
-        arch::pin(dk);
-        arch::pin(p);
-        arch::pin(ds);
-        if constexpr (kMore) {
-          issue_scores(next);
-        } else {
-          arch::wgmma_fence();
-        }
-        tile::multiply<element, D, M, false>(dv, p, {q_operand + grad_from_q + ring.slot * stage_step});
-        arch::wgmma_commit();
-        tile::multiply<element, D, M, false>(dk, ds, {q_operand + ring.slot * stage_step});
-        arch::wgmma_commit();
-        if constexpr (kMore) {
-          arch::wgmma_wait<2>();
-          arch::pin(score);
-          probabilities(next);
-          arch::pin(score);
-          arch::wait(shared.grad_full[next.slot], next.parity);  // keeps the exponentials above the next wait
-          arch::wgmma_wait<1>();
-          arch::pin(dv);
-          arch::pin(p);
-          release(shared.grad_empty[ring.slot]);
-          issue_dp(next);
-          arch::wgmma_wait<1>();
-          arch::pin(dk);
-          arch::pin(ds);
-          release(shared.q_empty[ring.slot]);
-          tile::pack_operand<element>(p, score);
-          arch::pin(p);
-          arch::wait(shared.grad_full[next.slot], next.parity);
-          arch::wgmma_wait<0>();
-          arch::pin(dp);
-        } else {
-          arch::wgmma_wait<0>();
+        issue_scores(ring);
+        issue_dp(ring);
+        arch::wgmma_wait<1>();
+        arch::pin(score);
+        probabilities(ring);
+        tile::pack_operand<element>(p, score);
+        arch::wgmma_wait<0>();
+        arch::pin(dp);
+        const auto iterate = [&](auto more) {
+          constexpr bool kMore = decltype(more)::value;
+          uint32_t ds[M / 4];
+          forget(k_operand);
+          forget(q_operand);
+          Ring<stages> next = ring;
+          next.advance();
+          score_gradients_transposed<element, M>(ds, score, dp, lse2_address + delta_from_lse2 + ring.slot * (M * 4));
           arch::pin(dv);
           arch::pin(dk);
           arch::pin(p);
           arch::pin(ds);
-          release(shared.grad_empty[ring.slot]);
-          release(shared.q_empty[ring.slot]);
-        }
-        ring = next;
-      };
+          if constexpr (kMore) {
+            issue_scores(next);
+          } else {
+            arch::wgmma_fence();
+          }
+          tile::multiply<element, D, M, false>(dv, p, {q_operand + grad_from_q + ring.slot * stage_step});
+          arch::wgmma_commit();
+          tile::multiply<element, D, M, false>(dk, ds, {q_operand + ring.slot * stage_step});
+          arch::wgmma_commit();
+          if constexpr (kMore) {
+            arch::wgmma_wait<2>();
+            arch::pin(score);
+            probabilities(next);
+            arch::pin(score);
+            arch::wait(shared.grad_full[next.slot], next.parity);  // keeps the exponentials above the next wait
+            arch::wgmma_wait<1>();
+            arch::pin(dv);
+            arch::pin(p);
+            release(shared.grad_empty[ring.slot]);
+            issue_dp(next);
+            arch::wgmma_wait<1>();
+            arch::pin(dk);
+            arch::pin(ds);
+            release(shared.q_empty[ring.slot]);
+            tile::pack_operand<element>(p, score);
+            arch::pin(p);
+            arch::wait(shared.grad_full[next.slot], next.parity);
+            arch::wgmma_wait<0>();
+            arch::pin(dp);
+          } else {
+            arch::wgmma_wait<0>();
+            arch::pin(dv);
+            arch::pin(dk);
+            arch::pin(p);
+            arch::pin(ds);
+            release(shared.grad_empty[ring.slot]);
+            release(shared.q_empty[ring.slot]);
+          }
+          ring = next;
+        };
 #pragma unroll 1
-      for (; remaining > 1; --remaining) iterate(std::true_type{});
-      iterate(std::false_type{});
+        for (; remaining > 1; --remaining) iterate(std::true_type{});
+        iterate(std::false_type{});
       }
     }
 
@@ -345,10 +347,10 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients(const __grid_
 #pragma unroll
       for (int panel = 0; panel < tile::panels(D); ++panel) {
         constexpr int kPanelBytes = N * tile::kPanelRowBytes;
-        arch::store_box(args.grad_k, shared.k[kv.slot].address() + offset + panel * kPanelBytes, panel * 64, work.keys.row + row, work.head,
-                        work.keys.batch);
-        arch::store_box(args.grad_v, shared.v[kv.slot].address() + offset + panel * kPanelBytes, panel * 64, work.keys.row + row, work.head,
-                        work.keys.batch);
+        arch::store_box(args.grad_k, shared.k[kv.slot].address() + offset + panel * kPanelBytes, panel * 64, work.keys.row + row,
+                        work.head, work.keys.batch);
+        arch::store_box(args.grad_v, shared.v[kv.slot].address() + offset + panel * kPanelBytes, panel * 64, work.keys.row + row,
+                        work.head, work.keys.batch);
       }
       arch::commit_stores();
       arch::wait_stores_read();

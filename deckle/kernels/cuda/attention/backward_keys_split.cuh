@@ -1,11 +1,11 @@
-// dK and dV of attention for head dims whose accumulators do not fit one warpgroup. One thread block owns 64 keys of one kv head; two
-// warpgroups share the tiles and divide the results:
+// dK and dV of attention for head dims whose accumulators do not fit one warpgroup. One thread block owns 64 keys of one kv head;
+// two warpgroups share the tiles and divide the results:
 //
 //   warpgroup 0: S^T = K Q^T, P^T, dV += P^T dO                                     2 products
 //   warpgroup 1: S^T = K Q^T, P^T, dP^T = V dO^T, dS^T = P^T (dP^T - delta), dK += dS^T Q     3 products
 //
-// S is computed twice (5 products instead of 4) in exchange for one accumulator of D / 2 registers a thread, no exchange through shared
-// memory and no barrier between the two: their exponentials fall under each other's products.
+// S is computed twice (5 products instead of 4) in exchange for one accumulator of D / 2 registers a thread, no exchange through
+// shared memory and no barrier between the two: their exponentials fall under each other's products.
 #pragma once
 
 #include "deckle/kernels/cuda/attention/backward_keys.cuh"
@@ -120,8 +120,8 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients_split(const _
         const int row = 16 * (thread >> 5);
 #pragma unroll
         for (int panel = 0; panel < tile::panels(columns); ++panel) {
-          arch::store_box(map, address + panel * (N * tile::kPanelRowBytes) + row * tile::kPanelRowBytes, panel * 64, work.keys.row + row,
-                          work.head, work.keys.batch);
+          arch::store_box(map, address + panel * (N * tile::kPanelRowBytes) + row * tile::kPanelRowBytes, panel * 64,
+                          work.keys.row + row, work.head, work.keys.batch);
         }
         arch::commit_stores();
         arch::wait_stores_read();
@@ -187,8 +187,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients_split(const _
         const auto issue_dp = [&](const Ring<stages>& at) {
           arch::wait(shared.grad_full[at.slot], at.parity);
           arch::wgmma_fence();
-          tile::multiply_transposed<element, M, Dv, N, M, true>(dp, {v_operand},
-                                                                {grad_operand + at.slot * grad_step});
+          tile::multiply_transposed<element, M, Dv, N, M, true>(dp, {v_operand}, {grad_operand + at.slot * grad_step});
           arch::wgmma_commit();
         };
         issue_scores(q);

@@ -1,4 +1,5 @@
-// dQ of attention. One thread block owns a tile of query rows of one head, 64 a warpgroup, and walks the keys they attend in tiles of N.
+// dQ of attention. One thread block owns a tile of query rows of one head, 64 a warpgroup, and walks the keys they attend in
+// tiles of N.
 //
 //   S = Q K^T     P = 2^(scale log2e S - lse2)     dP = dO V^T     dS = P (dP - delta)     dQ += dS K
 //   dQ *= scale
@@ -17,10 +18,12 @@ namespace deckle::kernels::cuda::attention {
 /// What a warpgroup queues behind dS(j) besides dQ(j): S(j+1) and dP(j+1), so that exponentials run under products.
 enum class Ahead {
   scores_first,    // S(j+1), dQ(j), dP(j+1): exponentials under two products; K(j) is held until dQ(j) ends, so three stages of K
+  nothing,         // the exponentials run under the products of the other warpgroups: registers for three of them
   gradient_first,  // dQ(j), S(j+1), dP(j+1): K(j) is free two products before S(j+2) needs its buffer, so two stages do
 };
 
-template <Element element_, int D_, int Dv_, int keys_, int warpgroups_, int q_buffers_, int k_stages_, int v_stages_, Ahead ahead_>
+template <Element element_, int D_, int Dv_, int keys_, int warpgroups_, int q_buffers_, int k_stages_, int v_stages_,
+          Ahead ahead_>
 struct QueryGradients {
   static constexpr Element element = element_;
   static constexpr int D = D_, Dv = Dv_;
@@ -63,8 +66,8 @@ __device__ __forceinline__ void load_query_work(typename Shape::Shared& shared, 
     arch::expect_bytes(shared.q_full[q.slot], sizeof(shared.q[0]) + sizeof(shared.grad_out[0]));
     tile::load_tile(shared.q[q.slot], args.q, shared.q_full[q.slot], work.queries.row, work.head, work.queries.batch,
                     arch::CacheHint::evict_first);
-    tile::load_tile(shared.grad_out[q.slot], args.grad_out, shared.q_full[q.slot], work.queries.row, work.head, work.queries.batch,
-                    arch::CacheHint::evict_first);
+    tile::load_tile(shared.grad_out[q.slot], args.grad_out, shared.q_full[q.slot], work.queries.row, work.head,
+                    work.queries.batch, arch::CacheHint::evict_first);
     const int head = work.head / args.group, batch = work.keys.batch, first = work.keys.row;
     for (int row = first; row < first + work.walk.count * N; row += N, k.advance(), v.advance()) {
       arch::wait(shared.k_empty[k.slot], k.parity ^ 1);
@@ -108,11 +111,12 @@ __device__ __forceinline__ void load_statistics(typename Shape::Shared& shared, 
   }
 }
 
-/// Zeroes P outside each row's keys [low, low + count), tile by tile, for the 64 rows from `first_row` on. Rows that attend nothing have P = 0
-/// already, so they ask for no mask.
+/// Zeroes P outside each row's keys [low, low + count), tile by tile, for the 64 rows from `first_row` on. Rows that attend
+/// nothing have P = 0 already, so they ask for no mask.
 class IntervalMask {
  public:
-  __device__ __forceinline__ IntervalMask(const SequencePair& s, int first_row, int first_key, int N, int thread) : key_(first_key) {
+  __device__ __forceinline__ IntervalMask(const SequencePair& s, int first_row, int first_key, int N, int thread)
+      : key_(first_key) {
     const int first = max(first_row, s.live_first), last = min(first_row + 64, s.live_first + s.live_rows) - 1;
     unmasked_first_ = last + s.band.low;
     unmasked_last_ = min(s.key_rows, first + s.band.high + 1) - N;
@@ -246,65 +250,97 @@ __global__ void __launch_bounds__(Shape::threads, 1) query_gradients(const __gri
         }
       };
 
-      issue_scores();
-      issue_dp();
-      arch::wgmma_wait<1>();
-      arch::pin(score);
-      probabilities();
-      arch::wgmma_wait<0>();
-      arch::pin(dp);
-      release(shared.v_empty[v.slot]);
-      v.advance();
-      const auto iterate = [&](auto more) {
-        constexpr bool kMore = decltype(more)::value, kScoresFirst = Shape::ahead == Ahead::scores_first;
-        uint32_t ds[N / 4];
-        forget(k_operand);
-        forget(q_operand);
-        score_gradients(ds);
-        arch::pin(dq);
-        arch::pin(ds);
-        if constexpr (kMore && kScoresFirst) {
+      if constexpr (Shape::ahead == Ahead::nothing) {
+#pragma unroll 1
+        for (; remaining > 0; --remaining) {
+          forget(k_operand);
+          forget(q_operand);
+          forget(grad_operand);
           issue_scores();
-        } else {
-          arch::wgmma_fence();
-        }
-        issue_dq(ds);
-        if constexpr (kMore) {
-          if constexpr (!kScoresFirst) issue_scores();
           issue_dp();
-          arch::wgmma_wait<2>();
-          if constexpr (!kScoresFirst) {
-            arch::pin(dq);
-            arch::pin(ds);
-            release(shared.k_empty[k_done.slot]);
-            arch::wgmma_wait<1>();
-          }
+          arch::wgmma_wait<1>();
           arch::pin(score);
           probabilities();
           arch::pin(score);
-          arch::wait(shared.v_full[v.slot], v.parity);  // passes: keeps the exponentials above the next wait
-        }
-        arch::wgmma_wait<0>();
-        if constexpr (!kMore || kScoresFirst) {
-          arch::pin(dq);
-          arch::pin(ds);
-          release(shared.k_empty[k_done.slot]);
-        }
-        k_done.advance();
-        if constexpr (kMore) {
+          arch::wait(shared.v_full[v.slot], v.parity);  // keeps the exponentials above the next wait
+          arch::wgmma_wait<0>();
           arch::pin(dp);
           release(shared.v_empty[v.slot]);
           v.advance();
+          uint32_t ds[N / 4];
+          score_gradients(ds);
+          arch::pin(dq);
+          arch::pin(ds);
+          arch::wgmma_fence();
+          issue_dq(ds);
+          arch::wgmma_wait<0>();
+          arch::pin(dq);
+          arch::pin(ds);
+          release(shared.k_empty[k_done.slot]);
+          k_done.advance();
         }
-      };
+      } else {
+        issue_scores();
+        issue_dp();
+        arch::wgmma_wait<1>();
+        arch::pin(score);
+        probabilities();
+        arch::wgmma_wait<0>();
+        arch::pin(dp);
+        release(shared.v_empty[v.slot]);
+        v.advance();
+        const auto iterate = [&](auto more) {
+          constexpr bool kMore = decltype(more)::value, kScoresFirst = Shape::ahead == Ahead::scores_first;
+          uint32_t ds[N / 4];
+          forget(k_operand);
+          forget(q_operand);
+          score_gradients(ds);
+          arch::pin(dq);
+          arch::pin(ds);
+          if constexpr (kMore && kScoresFirst) {
+            issue_scores();
+          } else {
+            arch::wgmma_fence();
+          }
+          issue_dq(ds);
+          if constexpr (kMore) {
+            if constexpr (!kScoresFirst) issue_scores();
+            issue_dp();
+            arch::wgmma_wait<2>();
+            if constexpr (!kScoresFirst) {
+              arch::pin(dq);
+              arch::pin(ds);
+              release(shared.k_empty[k_done.slot]);
+              arch::wgmma_wait<1>();
+            }
+            arch::pin(score);
+            probabilities();
+            arch::pin(score);
+            arch::wait(shared.v_full[v.slot], v.parity);  // passes: keeps the exponentials above the next wait
+          }
+          arch::wgmma_wait<0>();
+          if constexpr (!kMore || kScoresFirst) {
+            arch::pin(dq);
+            arch::pin(ds);
+            release(shared.k_empty[k_done.slot]);
+          }
+          k_done.advance();
+          if constexpr (kMore) {
+            arch::pin(dp);
+            release(shared.v_empty[v.slot]);
+            v.advance();
+          }
+        };
 #pragma unroll 1
-      for (; remaining > 1; --remaining) iterate(std::true_type{});
-      iterate(std::false_type{});
+        for (; remaining > 1; --remaining) iterate(std::true_type{});
+        iterate(std::false_type{});
+      }
     }
 
     // Each warp's 16 rows of q were read by this warp's products alone: they take dQ. A dead row is zero whatever it computed.
     const int live_row = work.tile * M + tile_row - s.live_first;
-    const bool upper_live = static_cast<uint32_t>(live_row) < s.live_rows, lower_live = static_cast<uint32_t>(live_row + 8) < s.live_rows;
+    const bool upper_live = static_cast<uint32_t>(live_row) < s.live_rows,
+               lower_live = static_cast<uint32_t>(live_row + 8) < s.live_rows;
 #pragma unroll
     for (int i = 0; i < D / 2; ++i) dq[i] = ((i & 2) ? lower_live : upper_live) ? dq[i] * args.scale : 0.0f;
     tile::store_accumulators<element, D>(shared.q[q.slot].address(), M, 64 * warpgroup, thread, dq);

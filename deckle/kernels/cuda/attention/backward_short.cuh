@@ -1,12 +1,12 @@
-// The whole backward of the short sequences of a ragged batch: at most 64 query rows and 64 keys, so scores are one tile. One thread block of one warpgroup per
-// (sequence, kv head), several blocks an SM, everything loaded and stored once:
+// The whole backward of the short sequences of a ragged batch: at most 64 query rows and 64 keys, so scores are one tile. One
+// thread block of one warpgroup per (sequence, kv head), several blocks an SM, everything loaded and stored once:
 //
 //   S = Q K^T    P = 2^(scale log2e S - lse2)    dP = dO V^T    delta = rowsum(P dP) - dLSE    dS = P (dP - delta)
 //   dQ = scale dS K    dV = P^T dO    dK = scale dS^T Q
 //
-// 5 products instead of 7, no statistics kernel, and O is not read: one tile holds each row of P dP. Bytes per row: 2 (4 D + 4 Dv) less
-// the padding that is never loaded; memory and latency bound. Scores are not transposed here, so that row sums stay in a quad of lanes; P
-// and dS go through shared memory to become transposed operands.
+// 5 products instead of 7, no statistics kernel, and O is not read: one tile holds each row of P dP. Bytes per row: 2 (4 D + 4
+// Dv) less the padding that is never loaded; memory and latency bound. Scores are not transposed here, so that row sums stay in a
+// quad of lanes; P and dS go through shared memory to become transposed operands.
 #pragma once
 
 #include "deckle/kernels/cuda/attention/backward_common.cuh"
@@ -61,7 +61,8 @@ __device__ __forceinline__ void short_sequence(const ShortArguments& args) {
   const Coordinates keys = coordinates(true, s.index, s.key_start, 0, s.key_rows, 0);
   const auto load_query_side = [&](int head) {
     tile::load_tile(shared.q, common.q, shared.loaded, queries.row, head, queries.batch, arch::CacheHint::evict_first);
-    tile::load_tile(shared.grad_out, common.grad_out, shared.loaded, queries.row, head, queries.batch, arch::CacheHint::evict_first);
+    tile::load_tile(shared.grad_out, common.grad_out, shared.loaded, queries.row, head, queries.batch,
+                    arch::CacheHint::evict_first);
   };
   for (int head = kv_head * common.group; head < (kv_head + 1) * common.group; ++head) {
     write_zeros<D>(args.grad_q, s.query_start, min(s.live_first, s.query_rows), head);
@@ -89,8 +90,8 @@ __device__ __forceinline__ void short_sequence(const ShortArguments& args) {
   const auto store = [&](const auto& tile, const CUtensorMap& map, const Coordinates& at, int head) {
 #pragma unroll
     for (int panel = 0; panel < tile::panels(D); ++panel) {
-      arch::store_box(map, tile.address() + panel * tile.panel_bytes + warp_row * tile::kPanelRowBytes, panel * 64, at.row + warp_row, head,
-                      at.batch);
+      arch::store_box(map, tile.address() + panel * tile.panel_bytes + warp_row * tile::kPanelRowBytes, panel * 64,
+                      at.row + warp_row, head, at.batch);
     }
   };
 
@@ -191,8 +192,8 @@ __device__ __forceinline__ void short_sequence(const ShortArguments& args) {
 #pragma unroll
         for (int panel = 0; panel < tile::panels(D); ++panel) {
           for (int r = 0; r < L; r += 16) {
-            arch::store_box(common.grad_q, shared.q.address() + panel * shared.q.panel_bytes + r * tile::kPanelRowBytes, panel * 64,
-                            queries.row + r, head, queries.batch);
+            arch::store_box(common.grad_q, shared.q.address() + panel * shared.q.panel_bytes + r * tile::kPanelRowBytes,
+                            panel * 64, queries.row + r, head, queries.batch);
           }
         }
         arch::commit_stores();
@@ -218,7 +219,8 @@ __device__ __forceinline__ void short_sequence(const ShortArguments& args) {
 }
 
 template <class Shape>
-__global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_sm) short_gradients(const __grid_constant__ ShortArguments args) {
+__global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_sm)
+    short_gradients(const __grid_constant__ ShortArguments args) {
   short_sequence<Shape>(args);
   finish_after_predecessor();
 }

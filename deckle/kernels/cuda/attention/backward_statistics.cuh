@@ -1,5 +1,6 @@
 // The row statistics of the backward (see backward_common.cuh): lse2 and delta = dO . O - dLSE.
-// One block a tile of `statistics_unit` rows of a few heads: a block's own costs (finding its sequence, 3 us) outweigh one head's rows. Bytes per row: 4 Dv read, 8 written; memory bound.
+// One block a tile of `statistics_unit` rows of a few heads: a block's own costs (finding its sequence, 3 us) outweigh one head's
+// rows. Bytes per row: 4 Dv read, 8 written; memory bound.
 #pragma once
 
 #include "deckle/kernels/cuda/attention/backward_common.cuh"
@@ -38,7 +39,7 @@ __device__ __forceinline__ float dot(uint4 a, uint4 b) {
 
 /// A group of `lanes` threads takes a row, 8 columns a thread.
 template <arch::Element element, int lanes>
-__global__ void __launch_bounds__(256, 4) row_statistics(const __grid_constant__ StatisticsArguments args) {
+__global__ void __launch_bounds__(256, 3) row_statistics(const __grid_constant__ StatisticsArguments args) {
   const BackwardArguments& common = args.common;
   const int unit = common.statistics_unit;
   arch::launch_dependents();
@@ -61,32 +62,43 @@ __global__ void __launch_bounds__(256, 4) row_statistics(const __grid_constant__
   const int64_t batch = ragged ? 0 : s.index;
   const int first_head = blockIdx.y * kStatisticsHeads;
   const int rows = unit * min(kStatisticsHeads, common.heads - first_head);
-#pragma unroll 4
-  for (int r = threadIdx.x / lanes; r < rows; r += 256 / lanes) {
-    const int row_in_tile = r % unit;
-    const int64_t head = first_head + r / unit;
-    const int row = tile * unit + row_in_tile;
-    const bool live = row < s.live_rows;
-    const int64_t token = s.query_start + s.live_first + row;
-    float delta = 0;
-    if (live && lane * 8 < args.value_dim) {
-      const int64_t a = batch * args.out_strides[0] + token * args.out_strides[1] + head * args.out_strides[2] + lane * 8;
-      const int64_t b = batch * args.grad_out_strides[0] + token * args.grad_out_strides[1] + head * args.grad_out_strides[2] + lane * 8;
-      delta = dot<element>(*reinterpret_cast<const uint4*>(static_cast<const uint16_t*>(args.out) + a),
-                           *reinterpret_cast<const uint4*>(static_cast<const uint16_t*>(args.grad_out) + b));
+  const int64_t start = statistics_start(s, common);
+  // Loads of several rows first: their latencies overlap.
+  constexpr int kBatch = 4, kStep = 256 / lanes;
+  const auto token_of = [&](int row) { return s.query_start + s.live_first + row; };
+  for (int first = threadIdx.x / lanes; first < rows; first += kBatch * kStep) {
+    uint4 out[kBatch] = {}, grad_out[kBatch] = {};
+    float lse[kBatch] = {}, grad_lse[kBatch] = {};
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const int r = first + i * kStep, row = tile * unit + r % unit;
+      const int64_t head = first_head + r / unit;
+      if (r >= rows || row >= s.live_rows) continue;
+      if (lane * 8 < args.value_dim) {
+        const int64_t a =
+            batch * args.out_strides[0] + token_of(row) * args.out_strides[1] + head * args.out_strides[2] + lane * 8;
+        const int64_t b = batch * args.grad_out_strides[0] + token_of(row) * args.grad_out_strides[1] +
+                          head * args.grad_out_strides[2] + lane * 8;
+        out[i] = *reinterpret_cast<const uint4*>(static_cast<const uint16_t*>(args.out) + a);
+        grad_out[i] = *reinterpret_cast<const uint4*>(static_cast<const uint16_t*>(args.grad_out) + b);
+      }
+      if (lane == 0) {
+        const int64_t index = batch * args.lse_batch_stride + head * args.lse_head_stride + token_of(row);
+        lse[i] = args.lse[index];
+        if (args.grad_lse != nullptr) grad_lse[i] = args.grad_lse[index];
+      }
     }
 #pragma unroll
-    for (int offset = lanes / 2; offset > 0; offset /= 2) delta += __shfl_xor_sync(0xffffffffu, delta, offset);
-    if (lane == 0) {
-      float lse2 = INFINITY;
-      if (live) {
-        const int64_t index = batch * args.lse_batch_stride + head * args.lse_head_stride + token;
-        lse2 = args.lse[index] * 1.4426950408889634f;
-        if (args.grad_lse != nullptr) delta -= args.grad_lse[index];
+    for (int i = 0; i < kBatch; ++i) {
+      const int r = first + i * kStep, row = tile * unit + r % unit;
+      float delta = dot<element>(out[i], grad_out[i]);
+#pragma unroll
+      for (int offset = lanes / 2; offset > 0; offset /= 2) delta += __shfl_xor_sync(0xffffffffu, delta, offset);
+      if (lane == 0 && r < rows) {
+        const int64_t output = (first_head + r / unit) * common.statistics_rows + start + row;
+        args.lse2[output] = row < s.live_rows ? lse[i] * 1.4426950408889634f : INFINITY;
+        args.delta[output] = delta - grad_lse[i];
       }
-      const int64_t output = head * common.statistics_rows + statistics_start(s, common) + row;
-      args.lse2[output] = lse2;
-      args.delta[output] = delta;
     }
   }
 }
