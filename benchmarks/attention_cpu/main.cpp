@@ -87,8 +87,27 @@ std::vector<int64_t> log_normal_lengths(double mean, int64_t tokens) {
   return result;
 }
 
-void measure(const Setting& s, DType dtype, double peak, int repeats, bool json) {
-  const DType statistics = dtype == DType::float64 ? DType::float64 : DType::float32;
+struct Options {
+  DType dtype = DType::float32;
+  double peak = 0;
+  int repeats = 5;
+  bool json = false;
+};
+
+void report(const Options& options, const Setting& s, const char* what, double rate) {
+  if (options.json) {
+    fmt::print("{{\"setting\": \"{}\", \"dtype\": \"{}\", \"D\": {}, \"causal\": {}, \"what\": \"{}\", \"gflops\": {:.2f}, \"peak\": {:.1f}}}\n", s.name,
+               name(options.dtype), s.dim, s.causal, what, rate, options.peak);
+  } else {
+    fmt::print("{:<16} {:<9} D={:<4} {:<7} {:<22} {:7.1f} GF/s {:5.1f} %\n", s.name, name(options.dtype), s.dim, s.causal ? "causal" : "full", what, rate,
+               100 * rate / options.peak);
+  }
+  std::fflush(stdout);
+}
+
+/// `all` adds the derivatives beyond the backward, and features.
+void measure(const Setting& s, const Options& options, bool all) {
+  const DType dtype = options.dtype, statistics = dtype == DType::float64 ? DType::float64 : DType::float32;
   std::vector<int64_t> offsets{0};
   for (int64_t n : s.lengths) offsets.push_back(offsets.back() + n);
   const int64_t count = offsets.back() * s.heads * s.dim;
@@ -109,38 +128,50 @@ void measure(const Setting& s, DType dtype, double peak, int repeats, bool json)
   const AttentionResults result{rows(out), lse.data()}, cotangent{rows(dout), nullptr};
 
   const double flops = 4.0 * pairs(s) * static_cast<double>(s.dim) / 1e9;
-  const double forward = flops / seconds(repeats, [&] { kernels::cpu::attention_forward({}, p, x, result); });
-  const double backward = 2.5 * flops / seconds(repeats, [&] { kernels::cpu::attention_backward({}, p, x, result, cotangent, gradient); });
-  if (json) {
-    fmt::print("{{\"setting\": \"{}\", \"dtype\": \"{}\", \"D\": {}, \"causal\": {}, \"forward\": {:.2f}, \"backward\": {:.2f}, \"peak\": {:.1f}}}\n", s.name,
-               name(dtype), s.dim, s.causal, forward, backward, peak);
-  } else {
-    fmt::print("{:<16} {:<9} D={:<4} {:<7} forward {:7.1f} GF/s {:5.1f} %   backward {:7.1f} GF/s {:5.1f} %\n", s.name, name(dtype), s.dim,
-               s.causal ? "causal" : "full", forward, 100 * forward / peak, backward, 100 * backward / peak);
-  }
-  std::fflush(stdout);
+  const auto forward = [&] { kernels::cpu::attention_forward({}, p, x, result); };
+  const auto backward = [&] { kernels::cpu::attention_backward({}, p, x, result, cotangent, gradient); };
+  report(options, s, "forward", flops / seconds(options.repeats, forward));
+  report(options, s, "backward", 2.5 * flops / seconds(options.repeats, backward));
+  if (!all) return;
+
+  Data tq(dtype, count, 10), tk(dtype, count, 11), tv(dtype, count, 12), tout(dtype, count, 13, false), tlse(statistics, offsets.back() * s.heads, 14, false);
+  AttentionOperands tangent;
+  tangent.q = rows(tq), tangent.k = rows(tk), tangent.v = rows(tv);
+  const AttentionResults moved{rows(tout), tlse.data()};
+  report(options, s, "jvp", 3 * flops / seconds(options.repeats, [&] { kernels::cpu::attention_jvp({}, p, x, tangent, result, moved); }));
+  report(options, s, "double backward",
+         8 * flops / seconds(options.repeats, [&] { kernels::cpu::attention_second({}, p, x, tangent, result, cotangent, {}, gradient, {}, moved); }));
+
+  p.dropout = {.threshold = 26, .seed = 1, .offset = 2};
+  report(options, s, "forward, dropout", flops / seconds(options.repeats, forward));
+  report(options, s, "backward, dropout", 2.5 * flops / seconds(options.repeats, backward));
+  p.dropout = {};
+  const int64_t longest = *std::max_element(s.lengths.begin(), s.lengths.end());
+  Data bias(dtype, longest * longest, 15), dbias(dtype, longest * longest, 16, false);
+  x.bias = {bias.data(), 0, 0, longest, 1};
+  gradient.bias = {dbias.data(), 0, 0, longest, 1};
+  report(options, s, "forward, bias", flops / seconds(options.repeats, forward));
+  report(options, s, "backward, bias + dbias", 2.5 * flops / seconds(options.repeats, backward));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   std::string only, dtype_name = "float32";
-  int repeats = 5;
-  bool json = false;
+  Options options;
   for (int i = 1; i < argc; ++i) {
     if (!std::strcmp(argv[i], "--only") && i + 1 < argc) only = argv[++i];
     if (!std::strcmp(argv[i], "--dtype") && i + 1 < argc) dtype_name = argv[++i];
-    if (!std::strcmp(argv[i], "--repeats") && i + 1 < argc) repeats = std::atoi(argv[++i]);
-    if (!std::strcmp(argv[i], "--json")) json = true;
+    if (!std::strcmp(argv[i], "--repeats") && i + 1 < argc) options.repeats = std::atoi(argv[++i]);
+    if (!std::strcmp(argv[i], "--json")) options.json = true;
     if (!std::strcmp(argv[i], "--cpu-time")) benchmarks::use_cpu_time = true, set_num_threads(1);
   }
-  DType dtype = DType::float32;
   for (DType candidate : {DType::float16, DType::bfloat16, DType::float32, DType::float64}) {
-    if (name(candidate) == dtype_name) dtype = candidate;
+    if (name(candidate) == dtype_name) options.dtype = candidate;
   }
   const double single = benchmarks::float32_peak(), dot = benchmarks::bfloat16_peak();
-  const double peak = dtype == DType::float64 ? single / 2 : dtype == DType::bfloat16 && dot > 0 ? dot : single;
-  if (!json) fmt::print("{} threads; FMA peak {:.1f} GF/s float32, bf16 dot peak {:.1f}\n", num_threads(), single, dot);
+  options.peak = options.dtype == DType::float64 ? single / 2 : options.dtype == DType::bfloat16 && dot > 0 ? dot : single;
+  if (!options.json) fmt::print("{} threads; FMA peak {:.1f} GF/s float32, bf16 dot peak {:.1f}\n", num_threads(), single, dot);
 
   std::vector<Setting> settings;
   for (int64_t dim : {64, 128}) {
@@ -162,7 +193,7 @@ int main(int argc, char** argv) {
   }
   for (const Setting& s : settings) {
     if (only.empty() || (s.name + (s.causal ? " causal" : " full") + fmt::format(" D={}", s.dim)).find(only) != std::string::npos) {
-      measure(s, dtype, peak, repeats, json);
+      measure(s, options, s.name == "S=512" || s.name == "S=2048");
     }
   }
 }

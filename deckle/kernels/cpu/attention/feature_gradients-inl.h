@@ -12,7 +12,7 @@
 #endif
 
 #include <algorithm>
-#include <cstddef>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -30,11 +30,21 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Which tasks share elements of the bias gradient.
+/// Which tasks share elements of the bias gradient, and in how many copies it is added up: several where they are small beside q, since
+/// cutting the keys finely instead costs a buffer of the size of dq per chunk.
 inline SharedSums shared_bias_sums(const AttentionProblem& problem, const AttentionOperands& gradient) {
   const AttentionPlane& bias = gradient.bias;
   if (bias.data == nullptr || bias.column_stride == 0) return {};
-  return {problem.plane_offsets == nullptr && bias.sequence_stride == 0, bias.head_stride == 0};
+  SharedSums shared{problem.plane_offsets == nullptr && bias.sequence_stride == 0, bias.head_stride == 0, 1};
+  int64_t rows = 0, most_rows = 0, most_keys = 0;
+  for (int64_t b = 0; b < problem.sequences; ++b) {
+    rows += problem.rows(b);
+    most_rows = std::max(most_rows, problem.rows(b)), most_keys = std::max(most_keys, problem.keys(b));
+  }
+  const int64_t merged = (shared.over_sequences ? problem.sequences : 1) * (shared.over_heads ? problem.kv_heads : 1);
+  const int64_t plane = (bias.row_stride != 0 ? most_rows : 1) * most_keys * (shared.over_sequences ? 1 : problem.sequences) * (shared.over_heads ? 1 : problem.heads);
+  shared.copies = std::clamp<int64_t>(2 * rows * problem.heads * problem.head_dim / std::max<int64_t>(plane, 1), 1, std::min(kMaxChunks, std::max<int64_t>(merged, 1)));
+  return shared;
 }
 
 template <typename T>
@@ -89,17 +99,17 @@ class FeatureGradients {
       for (int64_t h = 0; h < problem_.heads; ++h) {
         for_rows([&](int64_t b, int64_t row, int64_t chunk) {
           const Sequence sequence(problem_, b);
-          const PlaneView view(problem_, shadow_plane(), sequence, h, dtype_of<T>);
+          const PlaneView view(problem_, shadow_plane(0), sequence, h, dtype_of<T>);
           reinterpret_cast<T*>(view.data)[(row - sequence.first_row) * view.row_stride] += bias_rows_[(chunk * rows_ + row) * problem_.heads + h];
         });
       }
     }
     if (shadow_ != nullptr) {
-      for_bias_elements([&](int64_t index) {
-        if (problem_.dtype == DType::bfloat16) {
-          static_cast<bfloat16*>(gradient_.bias.data)[index] = bfloat16(static_cast<float>(shadow_[index]));
-        } else {
-          static_cast<float16*>(gradient_.bias.data)[index] = float16(static_cast<float>(shadow_[index]));
+      for_bias_rows([&](int64_t at, int64_t count, int64_t stride) {
+        for (int64_t j = 0; j < count; ++j, at += stride) {
+          T sum = shadow_[at];
+          for (int64_t copy = 1; copy < tasks_.copies; ++copy) sum += shadow_[copy * shadow_size_ + at];
+          store_row(problem_.dtype, &sum, 1, static_cast<char*>(gradient_.bias.data) + at * item_size(problem_.dtype));
         }
       });
     }
@@ -118,47 +128,58 @@ class FeatureGradients {
     if (by_row()) {
       add_rows<false>(values, stride, at, sequence, bias_rows_.data() + row_index(task, sequence, head, at));
     } else {
-      add_plane(values, stride, at, PlaneView(problem_, shadow_plane(), sequence, head, dtype_of<T>), scratch);
+      add_plane(values, stride, at, PlaneView(problem_, shadow_plane(task.copy), sequence, head, dtype_of<T>), scratch);
     }
   }
 
-  AttentionPlane shadow_plane() const {
+  AttentionPlane shadow_plane(int64_t copy) const {
     AttentionPlane plane = gradient_.bias;
-    if (shadow_ != nullptr) plane.data = shadow_.get();
+    if (shadow_ != nullptr) plane.data = shadow_.get() + copy * shadow_size_;
     return plane;
   }
 
-  /// f(index) for every element of the bias gradient, once.
+  /// f(first element, count, stride) for every row of the bias gradient, each once, in parallel.
   template <typename F>
-  void for_bias_elements(F f) const {
+  void for_bias_rows(F f) const {
     const AttentionPlane& bias = gradient_.bias;
-    int64_t rows = 0, keys = 0;  // a plane shared by the sequences reaches as far as the longest
-    for (int64_t b = 0; b < problem_.sequences; ++b) rows = std::max(rows, problem_.rows(b)), keys = std::max(keys, problem_.keys(b));
+    int64_t most_rows = 0, most_keys = 0;  // a plane shared by the sequences reaches as far as the longest
+    for (int64_t b = 0; b < problem_.sequences; ++b) most_rows = std::max(most_rows, problem_.rows(b)), most_keys = std::max(most_keys, problem_.keys(b));
     const bool per_sequence = problem_.plane_offsets != nullptr || bias.sequence_stride != 0;
+    const int64_t heads = bias.head_stride != 0 ? problem_.heads : 1;
     for (int64_t b = 0; b < (per_sequence ? problem_.sequences : std::min<int64_t>(1, problem_.sequences)); ++b) {
       const Sequence sequence(problem_, b);
-      if (per_sequence) rows = sequence.rows, keys = sequence.keys;
-      for (int64_t h = 0; h < (bias.head_stride != 0 ? problem_.heads : 1); ++h) {
-        AttentionPlane origin = bias;
-        origin.data = reinterpret_cast<void*>(sizeof(std::max_align_t));  // only differences of addresses count
-        const PlaneView view(problem_, origin, sequence, h, DType::uint8);
-        const int64_t base = reinterpret_cast<int64_t>(view.data) - static_cast<int64_t>(sizeof(std::max_align_t));
-        for (int64_t i = 0; i < (view.row_stride != 0 ? rows : 1); ++i) {
-          for (int64_t j = 0; j < (view.column_stride != 0 ? keys : 1); ++j) f(base + i * view.row_stride + j * view.column_stride);
+      const int64_t rows = per_sequence ? sequence.rows : most_rows, keys = per_sequence ? sequence.keys : most_keys;
+      AttentionPlane origin = bias;
+      origin.data = &origin;  // PlaneView only adds to it, and only differences count
+      const int64_t plane_rows = PlaneView(problem_, origin, sequence, 0, DType::uint8).row_stride != 0 ? rows : 1;
+      parallel_for(heads * plane_rows, kRowGrain, [&](int64_t begin, int64_t end) {
+        for (int64_t n = begin; n < end; ++n) {
+          const PlaneView view(problem_, origin, sequence, n / plane_rows, DType::uint8);
+          f(view.data - static_cast<char*>(origin.data) + n % plane_rows * view.row_stride, view.column_stride != 0 ? keys : 1, view.column_stride);
         }
-      }
+      });
     }
   }
 
   void prepare_bias() {
     T* target = static_cast<T*>(gradient_.bias.data);
-    if (item_size(problem_.dtype) != static_cast<int64_t>(sizeof(T))) {
-      int64_t size = 0;
-      for_bias_elements([&](int64_t index) { size = std::max(size, index + 1); });
-      shadow_.reset(new T[size]);
+    if (tasks_.copies > 1 || item_size(problem_.dtype) != static_cast<int64_t>(sizeof(T))) {
+      std::atomic<int64_t> size{0};
+      for_bias_rows([&](int64_t at, int64_t count, int64_t stride) {
+        const int64_t end = at + (count - 1) * stride + 1;
+        for (int64_t seen = size; seen < end && !size.compare_exchange_weak(seen, end);) {
+        }
+      });
+      shadow_size_ = size;
+      shadow_.reset(new T[tasks_.copies * shadow_size_]);
       target = shadow_.get();
     }
-    for_bias_elements([&](int64_t index) { target[index] = T(0); });
+    for_bias_rows([&](int64_t at, int64_t count, int64_t stride) {
+      for (int64_t copy = 0; copy < tasks_.copies; ++copy) {
+        T* row = target + copy * shadow_size_ + at;
+        for (int64_t j = 0; j < count; ++j) row[j * stride] = T(0);
+      }
+    });
   }
 
   template <typename F>
@@ -220,7 +241,11 @@ class FeatureGradients {
     for (int64_t r = 0; r < at.count; ++r) {
       T* to = plane + r * view.row_stride;
       const T* from = scratch.rows + r * scratch.kRowStride;
-      for (int64_t j = 0; j < at.keys; ++j) to[j * view.column_stride] += from[j];
+      int64_t j = 0;
+      if (view.column_stride == 1) {
+        for (; j + kLanes<T> <= at.keys; j += kLanes<T>) hn::StoreU(hn::Add(hn::LoadU(d, to + j), hn::LoadU(d, from + j)), d, to + j);
+      }
+      for (; j < at.keys; ++j) to[j * view.column_stride] += from[j];
     }
   }
 
@@ -229,7 +254,8 @@ class FeatureGradients {
   const KeyTasks& tasks_;
   int64_t rows_, table_size_;
   std::vector<T> slope_rows_, bias_rows_, table_;
-  std::unique_ptr<T[]> shadow_;
+  std::unique_ptr<T[]> shadow_;  // [copies, shadow_size_]
+  int64_t shadow_size_ = 0;
 };
 
 }  // namespace HWY_NAMESPACE

@@ -275,7 +275,7 @@ void run_second_as(const AttentionProblem& problem, const AttentionOperands& x, 
   const RowStatistics<T> statistics(problem, {primal.out, result.lse}, dtype_of<T>, cotangent);
   const TangentStatistics<T> tangent_statistics(problem, statistics, primal, moved, cotangent, cotangent_tangent);
   const SharedSums a = shared_bias_sums(problem, gradient_tangent), b = shared_bias_sums(problem, gradient);
-  const KeyTasks tasks = key_tasks(problem, {a.over_sequences || b.over_sequences, a.over_heads || b.over_heads});
+  const KeyTasks tasks = key_tasks(problem, {a.over_sequences || b.over_sequences, a.over_heads || b.over_heads, std::max(a.copies, b.copies)});
   const QueryGradient<T> tdq(problem, gradient_tangent.q, tasks), dq(problem, gradient.q, tasks);
   FeatureGradients<T> feature_tangents(problem, gradient_tangent, tasks), feature_gradients(problem, gradient, tasks);
   const SecondCall<T> call{problem,  x,   tangent, cotangent,        cotangent_tangent, statistics, tangent_statistics, gradient_tangent,
