@@ -244,9 +244,27 @@ struct Run {
   }
 
   void gather(int operand, int64_t begin, int64_t n, T* buffer) const {
+    if (walk.operands[operand].strides[0] == 0 && walk.dims > 1) return gather_repeated(operand, begin, n, buffer);
     visit_runs(operand, begin, n, [&](int64_t offset, int64_t stride, int64_t done, int64_t run) {
       simd::load_run(address(operand, offset), walk.operands[operand].dtype, stride, run, buffer + done);
     });
+  }
+  /// Of an operand that is one number per row: the numbers together first, then each as often as a row is long.
+  void gather_repeated(int operand, int64_t begin, int64_t n, T* buffer) const {
+    const int64_t length = walk.sizes[0], first = begin / length, rows = (begin + n - 1) / length - first + 1;
+    T numbers[kBlock];
+    Position at(walk, first, 1);
+    const int64_t stride = walk.operands[operand].strides[1];
+    for (int64_t done = 0; done < rows;) {
+      const int64_t run = std::min(rows - done, walk.sizes[1] - at[1]);
+      simd::load_run(address(operand, at.offset(operand)), walk.operands[operand].dtype, stride, run, numbers + done);
+      at.advance(run);
+      done += run;
+    }
+    for (int64_t row = 0, i = 0; row < rows; ++row) {
+      const int64_t end = std::min(n, (first + row + 1) * length - begin);
+      for (; i < end; ++i) buffer[i] = numbers[row];
+    }
   }
   void scatter(int operand, int64_t begin, int64_t n, const T* buffer) const {
     visit_runs(operand, begin, n, [&](int64_t offset, int64_t stride, int64_t done, int64_t run) {
