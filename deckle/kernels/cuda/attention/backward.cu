@@ -211,6 +211,10 @@ void attention_backward(const AttentionBackward& arguments, cudaStream_t stream)
                     common.skip_short ? kShortRows : -1, stream);
     check(cudaGetLastError(), "work lists");
   }
+  const auto use_list = [](BackwardArguments& to, const char* list) {
+    to.list = reinterpret_cast<const WorkListHeader*>(list);
+    to.items = reinterpret_cast<const WorkItem*>(to.list + 1);
+  };
   const bool one_pass = unordered(arguments, kernels) && sizes.query_rows > 0 && sizes.key_rows > 0;
   if (one_pass) {
     common.sums = reinterpret_cast<float*>(memory + workspace.sums);
@@ -236,14 +240,13 @@ void attention_backward(const AttentionBackward& arguments, cudaStream_t stream)
     const int lanes = sizes.value_dim <= 64 ? 8 : sizes.value_dim <= 128 ? 16 : 32;
     const void* function = problem.element == AttentionElement::bf16 ? statistics_kernel<arch::Element::bf16>(lanes)
                                                                      : statistics_kernel<arch::Element::f16>(lanes);
-    const dim3 grid(static_cast<unsigned>(tiles_of(sizes, sizes.query_rows, unit)), ceil_div(sizes.heads, kStatisticsHeads));
+    const int height = sizes.ragged() ? kernels.query_gradients.owned_rows : unit;
+    statistics.list_rows = height;
+    if (sizes.ragged()) use_list(common, memory + workspace.query_list);
+    const dim3 grid(static_cast<unsigned>(tiles_of(sizes, sizes.query_rows, height)), ceil_div(sizes.heads, kStatisticsHeads));
     launch(function, grid, 256, 0, &statistics, Start::after_predecessor, stream);
   }
 
-  const auto use_list = [](BackwardArguments& to, const char* list) {
-    to.list = reinterpret_cast<const WorkListHeader*>(list);
-    to.items = reinterpret_cast<const WorkItem*>(to.list + 1);
-  };
   const int row_bytes = 2 * (sizes.head_dim + sizes.value_dim);
   const int64_t sequences = sizes.ragged() ? std::max(sizes.batch, 1) : 1;
   {

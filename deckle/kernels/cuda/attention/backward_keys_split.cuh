@@ -32,6 +32,7 @@ struct KeyGradientsSplit {
     alignas(16) float delta[stages][M];
     WorkQueue queue;
     arch::Barrier kv_full[kv_buffers], kv_empty[kv_buffers];
+    arch::Barrier kv_read;  // by the products of both warpgroups
     arch::Barrier q_full[stages], q_empty[stages];
     arch::Barrier grad_full[stages], grad_empty[stages];
   };
@@ -49,6 +50,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients_split(const _
 
   if (threadIdx.x == 0) {
     constexpr int kWarps = 8;
+    arch::init_barrier(shared.kv_read, kWarps);
     init_queue(shared.queue, kWarps + 1);  // consumers and loader
     for (int i = 0; i < Shape::kv_buffers; ++i) {
       arch::init_barrier(shared.kv_full[i], 1);
@@ -86,6 +88,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients_split(const _
 
   Ring<kWorkSlots> slot;
   Ring<Shape::kv_buffers> kv;
+  uint32_t read_parity = 0;
   Ring<stages> q;  // of the tile whose scores are in use
   for (;; slot.advance(), kv.advance()) {
     arch::wait(shared.queue.ready[slot.slot], slot.parity);
@@ -112,7 +115,8 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients_split(const _
     };
     // Both warpgroups have read k: when both are done, k and v take dK and dV.
     const auto store = [&]<int columns>(uint32_t address, const CUtensorMap& map, float(&result)[columns / 2]) {
-      arch::named_sync<256>(1);
+      release(shared.kv_read);
+      arch::wait(shared.kv_read, read_parity);
       tile::store_accumulators<element, columns>(address, N, 0, thread, result);
       arch::fence_shared_for_async();
       __syncwarp();
@@ -129,6 +133,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients_split(const _
         arch::arrive(shared.queue.done[slot.slot]);
       }
       __syncwarp();
+      read_parity ^= 1;
     };
 
     if (warpgroup == 0) {

@@ -20,6 +20,7 @@ struct StatisticsArguments {
   int value_dim;
   float* lse2;
   float* delta;
+  int list_rows;  // ragged: height of the tiles of the list
   int* counters;  // both work counters: set to zero for the kernels that follow
 };
 
@@ -45,34 +46,42 @@ __global__ void __launch_bounds__(256, 3) row_statistics(const __grid_constant__
   arch::launch_dependents();
   if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x < 2) args.counters[threadIdx.x] = 0;
   SequencePair s;
-  int tile;
+  int first_row, end_row;  // live rows of this block, and the room behind the last one
+  const auto up = [&](int row) { return (row + unit - 1) / unit * unit; };
   if (common.query_offsets == nullptr) {
     const int tiles = (common.query_rows + unit - 1) / unit;
-    tile = blockIdx.x % tiles;
     s = sequence_at(blockIdx.x / tiles, common);
+    first_row = static_cast<int>(blockIdx.x % tiles) * unit;
+    end_row = min(first_row + unit, up(s.live_rows));
   } else {
-    const int index = sequence_of_block(common.query_offsets, common.batch, unit, blockIdx.x);
-    tile = static_cast<int>(blockIdx.x - first_block(common.query_offsets, index, unit));
-    s = sequence_at(index, common);
+    if (blockIdx.x >= common.list->count) return;
+    const WorkItem item = common.items[blockIdx.x];
+    s = sequence_at(item.sequence, common);
+    const int row = item.tile * args.list_rows - s.live_first;
+    first_row = max(0, row);
+    end_row = row + args.list_rows >= s.live_rows ? up(s.live_rows) : row + args.list_rows;
+    if (first_row >= s.live_rows) return;
   }
-  if (tile * int64_t{unit} >= s.live_rows || (common.skip_short && is_short(s))) return;
+  if (first_row >= end_row) return;
 
   const int lane = threadIdx.x % lanes;
   const bool ragged = common.query_offsets != nullptr;
   const int64_t batch = ragged ? 0 : s.index;
   const int first_head = blockIdx.y * kStatisticsHeads;
-  const int rows = unit * min(kStatisticsHeads, common.heads - first_head);
+  const int height = end_row - first_row;
+  const int rows = height * min(kStatisticsHeads, common.heads - first_head);
   const int64_t start = statistics_start(s, common);
   // Loads of several rows first: their latencies overlap.
   constexpr int kBatch = 4, kStep = 256 / lanes;
   const auto token_of = [&](int row) { return s.query_start + s.live_first + row; };
-  for (int first = threadIdx.x / lanes; first < rows; first += kBatch * kStep) {
+  for (int base = 0; base < rows; base += kBatch * kStep) {
+    const int first = base + threadIdx.x / lanes;
     uint4 out[kBatch] = {}, grad_out[kBatch] = {};
     float lse[kBatch] = {}, grad_lse[kBatch] = {};
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
-      const int r = first + i * kStep, row = tile * unit + r % unit;
-      const int64_t head = first_head + r / unit;
+      const int r = first + i * kStep, row = first_row + r % height;
+      const int64_t head = first_head + r / height;
       if (r >= rows || row >= s.live_rows) continue;
       if (lane * 8 < args.value_dim) {
         const int64_t a =
@@ -90,12 +99,12 @@ __global__ void __launch_bounds__(256, 3) row_statistics(const __grid_constant__
     }
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
-      const int r = first + i * kStep, row = tile * unit + r % unit;
+      const int r = first + i * kStep, row = first_row + r % height;
       float delta = dot<element>(out[i], grad_out[i]);
 #pragma unroll
       for (int offset = lanes / 2; offset > 0; offset /= 2) delta += __shfl_xor_sync(0xffffffffu, delta, offset);
       if (lane == 0 && r < rows) {
-        const int64_t output = (first_head + r / unit) * common.statistics_rows + start + row;
+        const int64_t output = (first_head + r / height) * common.statistics_rows + start + row;
         args.lse2[output] = row < s.live_rows ? lse[i] * 1.4426950408889634f : INFINITY;
         args.delta[output] = delta - grad_lse[i];
       }
