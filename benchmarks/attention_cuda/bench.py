@@ -98,6 +98,7 @@ DENSE = [  # name, D, Dv, S, causal, heads, kv heads
     ("D64 S16k causal", 64, 64, 16384, True, 32, 32), ("D256 S4k", 256, 256, 4096, False, 8, 8),
     ("D96 S4k", 96, 96, 4096, False, 16, 16), ("D192 S4k", 192, 192, 4096, False, 8, 8),
     ("D192/128 S4k causal", 192, 128, 4096, True, 16, 16), ("D128 S8k causal GQA 64/8", 128, 128, 8192, True, 64, 8),
+    ("D128 S16k, 2 heads", 128, 128, 16384, False, 2, 2),
 ]
 RAGGED = [("ragged 64 x 1212, D128 H16", 128, 16, 64, 800, 8192, 0), ("ragged 512 x 58, D64 H12", 64, 12, 512, 40, 512, 0)]
 
@@ -210,6 +211,8 @@ def main():
             race(case, "forward", flops, calls)
         if not args.no_backward:
             calls = {"deckle": ours.backward} | {n: p[1] for n, p in peers.items()}
+            if case.startswith("D128"):  # the head dim that has an unordered mode
+                calls["deckle unordered"] = ours.backward_unordered
             if args.portable:
                 calls["deckle portable"] = ours.portable_backward
             race(case, "backward", 2.5 * flops, calls)

@@ -54,7 +54,7 @@ class Library:
 class Attention:
     """One problem: forward() and backward() enqueue on torch's current stream and write out, lse, grad_q, grad_k, grad_v."""
 
-    def __init__(self, library, q, k, v, causal=False, offsets=None, grad_out=None, deterministic=True, window=None):
+    def __init__(self, library, q, k, v, causal=False, offsets=None, grad_out=None, window=None):
         self.lib = library.lib
         ragged = offsets is not None
         rows = lambda t: t.shape[0] if ragged else t.shape[1]
@@ -77,12 +77,12 @@ class Attention:
         self.problem = p
         if grad_out is not None:
             self.grads = [torch.empty_like(t) for t in (q, k, v)]
-            b = Backward(p, tensor(grad_out), None, *[tensor(g) for g in self.grads], deterministic)
-            self.backward_workspace = torch.empty(max(256, self.lib.deckle_attention_backward_workspace(c.byref(b)),
-                                                      16 * self.lse.numel()), dtype=torch.uint8,
-                                                  device=q.device)
-            b.problem.workspace, b.problem.workspace_bytes = self.backward_workspace.data_ptr(), self.backward_workspace.numel()
-            self.arguments = b
+            self.arguments, self.unordered = (Backward(p, tensor(grad_out), None, *[tensor(g) for g in self.grads], d) for d in (True, False))
+            bytes_needed = max([16 * self.lse.numel()] + [self.lib.deckle_attention_backward_workspace(c.byref(b))
+                                                          for b in (self.arguments, self.unordered)])
+            self.backward_workspace = torch.empty(bytes_needed, dtype=torch.uint8, device=q.device)
+            for b in (self.arguments, self.unordered):
+                b.problem.workspace, b.problem.workspace_bytes = self.backward_workspace.data_ptr(), bytes_needed
 
     @staticmethod
     def _check(message):
@@ -104,3 +104,6 @@ class Attention:
 
     def portable_backward(self):
         self._check(self.lib.deckle_portable_backward(c.byref(self.arguments), c.c_void_p(torch.cuda.current_stream().cuda_stream)))
+
+    def backward_unordered(self):
+        self._check(self.lib.deckle_attention_backward(c.byref(self.unordered), c.c_void_p(torch.cuda.current_stream().cuda_stream)))

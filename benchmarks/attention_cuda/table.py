@@ -20,14 +20,14 @@ Median of interleaved turns of steady work in random order, L2 flushed before ea
 work, in brackets milliseconds and the mean SM clock while it ran: under steady load the card's power limit sets the clock.
 Peers: cuDNN through PyTorch's scaled_dot_product_attention for dense, PyTorch's varlen_attn for ragged batches. Backward: deterministic.
 """)
-print("| case | direction | deckle | peer | ratio | FlashAttention-2 | portable |")
-print("|---|---|---|---|---|---|---|")
+print("| case | direction | deckle | peer | ratio | unordered | FlashAttention-2 | portable |")
+print("|---|---|---|---|---|---|---|---|")
 for case, directions in cells.items():
     for direction, by_name in directions.items():
         show = lambda name: f"{by_name[name]['tflops']:.0f} ({by_name[name]['ms']:.3f} ms, {by_name[name]['mhz']:.0f} MHz)" if name in by_name else "–"
         peer = "cuDNN" if "cuDNN" in by_name else "varlen_attn"
         ratio = f"{by_name['deckle']['tflops'] / by_name[peer]['tflops']:.2f}" if peer in by_name and "deckle" in by_name else "–"
-        print(f"| {case} | {direction} | {show('deckle')} | {peer} {show(peer)} | {ratio} | {show('FlashAttention-2')} | {show('deckle portable')} |")
+        print(f"| {case} | {direction} | {show('deckle')} | {peer} {show(peer)} | {ratio} | {show('deckle unordered')} | {show('FlashAttention-2')} | {show('deckle portable')} |")
 print("\nRelative error against float64 of one head, ours over the peer's:\n")
 print("| case | out | grad_q | grad_k | grad_v |")
 print("|---|---|---|---|---|")

@@ -1,16 +1,33 @@
 #!/bin/bash
-# Correctness, then speed, of the forward on a machine with a Hopper GPU: run_on_device.sh BUILD OUT STEP...
-# BUILD holds attention_forward_test and libdeckle_attention_bench.so. Every step has its own limit, so a hang costs that step alone.
-build=$(cd "$1" && pwd); out=$(cd "$2" && pwd); shift 2
-here=$(cd "$(dirname "$0")" && pwd); bench=$here/../../../benchmarks/attention_cuda
+# Builds, tests, sanitizes, times and profiles the CUDA kernels on a machine with a Hopper GPU: run_on_device.sh OUT [BUILD] [STEP...]
+# Results go to OUT. Every step has its own limit, so a kernel that hangs costs that step alone. About six minutes on 16 cores.
+out=$(mkdir -p "$1" && cd "$1" && pwd); build=${2:-/tmp/deckle_cuda}; shift 2
+root=$(cd "$(dirname "$0")/../../.." && pwd); bench=$root/benchmarks/attention_cuda
+library=$build/benchmarks/libdeckle_attention_bench.so
 export PYTHONUNBUFFERED=1
-step() { local limit=$1; shift; echo "== $* ($(date +%T))"; timeout -k 5 "$limit" "$@"; local rc=$?; echo "== rc $rc ($(date +%T))"; return $rc; }
-for what in "$@"; do
+for step in "${@:-build test sanitize bench bench_f16 profile}"; do for what in $step; do
+  echo "== $what ($(date +%T))"
   case $what in
-    test) step 100 "$build/attention_forward_test" --gtest_brief=1 2>&1 | tail -n 60 | cut -c1-400 | tee "$out/forward_test.txt" ;;
-    test128) step 40 "$build/attention_forward_test" --gtest_brief=1 --gtest_filter='*bf16_128_128*' 2>&1 | tail -n 40 | cut -c1-400 ;;
-    bench) (cd "$bench" && step 300 python3 bench.py --library "$build/libdeckle_attention_bench.so" --json "$out/attention_cuda.json" $BENCH_ARGS) 2>&1 | tee "$out/bench.txt" ;;
-    sanitize) for tool in memcheck synccheck racecheck; do
-        step 60 compute-sanitizer --tool $tool "$build/attention_forward_test" --gtest_brief=1 --gtest_filter="${SANITIZE:-*MatchesForEveryLength*bf16_128*:*ServesRagged*bf16_64*}" 2>&1 | tail -n 12 | tee "$out/$tool.txt"; done ;;
+    build)
+      cmake -S "$root/deckle/kernels/cuda" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release > "$out/build.txt" 2>&1
+      timeout 240 ninja -C "$build" -k 0 >> "$out/build.txt" 2>&1; echo "rc $?"
+      # Serialised wgmmas, ignored register moves and spills are errors.
+      grep -E "C75[0-9][0-9]|[1-9][0-9]* bytes spill" "$out/build.txt" | sort | uniq -c ;;
+    test)
+      for test in host forward portable backward; do
+        timeout 100 "$build/tests/attention_${test}_test" --gtest_brief=1 > "$out/${test}_test.txt" 2>&1
+        echo "$test: rc $?, $(tail -n 1 "$out/${test}_test.txt")"
+      done ;;
+    sanitize)
+      for tool in memcheck synccheck racecheck; do for test in forward portable; do
+        filter='*ServesRagged*bf16_64_64:*ServesRagged*bf16_128*:*AddsUp*bf16_128*:*ServesWindows*bf16_256*'
+        [ $tool = racecheck ] && filter='*ServesRagged*bf16_64_64:*ServesGrouped*bf16_128*'
+        timeout 60 compute-sanitizer --tool $tool "$build/tests/attention_${test}_test" --gtest_brief=1 --gtest_filter="$filter" \
+          > "$out/${tool}_$test.txt" 2>&1
+        echo "$tool $test: rc $?, $(grep -E 'SUMMARY' "$out/${tool}_$test.txt")"
+      done; done ;;
+    bench) (cd "$bench" && timeout 330 python3 bench.py --library "$library" --json "$out/attention_cuda.json" --seconds 0.6 --portable) > "$out/bench.txt" 2>&1; echo "rc $?" ;;
+    bench_f16) (cd "$bench" && timeout 60 python3 bench.py --library "$library" --json "$out/attention_cuda_f16.json" --seconds 0.6 --dtype f16 --only "D128 S16k causal|D64 S16k causal|D256") > "$out/bench_f16.txt" 2>&1; echo "rc $?" ;;
+    profile) bash "$(dirname "$0")/profile_on_device.sh" "$library" "$out" "128 16384 16 backward" "64 16384 32 backward" "256 4096 8 backward" "128 512 16 backward" "64 512 12 ragged backward" > /dev/null 2>&1 ;;
   esac
-done
+done; done

@@ -8,8 +8,21 @@
 // speaks to the others: they drift apart, and the exponentials of one hide under the products of the others.
 //
 // Schedules (template parameter):
-//   together = false   s = q kᵀ, softmax, out += p v, one after the other: three warpgroups fill each other's gaps (D = 96, 128)
-//   together = true    q k(j+1)ᵀ is issued with p(j) v, so softmax(j+1) also runs under this warpgroup's own product (D = 64, 192, 256)
+//   together = false   s = q kᵀ, softmax, out += p v, one after the other: four warpgroups fill each other's gaps (D = 64)
+//   together = true    q k(j+1)ᵀ is issued with p(j) v, so softmax(j+1) also runs under this warpgroup's own product (all others)
+//
+// Instances: bf16 and f16 x D/Dv of forward_config.cuh. The ladder, TFLOP/s on an H200 at S = 16,384, 2,048 wide, full mask, bf16
+// (one run, benchmarks/results/attention_cuda_variants_1.json; the others under docs/hopper.md, with what was rejected):
+//   D = 128   v1 2 warpgroups, 128 keys, together              624
+//             v2 3 warpgroups, 128 keys, one after the other   646
+//             v3 3 warpgroups, 80 keys, together               662   <- this file; cuDNN 604
+//   D = 64    v1 3 warpgroups, 128 keys, one after the other   484
+//             v2 4 warpgroups, 96 keys, one after the other    510   <- this file; cuDNN 455
+//   D = 256   v1 2 warpgroups, 80 keys, together               642
+//   (S = 4k)  v2 2 warpgroups, 64 keys, together               665   <- this file; cuDNN 651
+//
+// Relies on: 227 KB of shared memory and 64 Ki registers an SM; wgmma at full rate from shared memory for N > 64; named barriers of a
+// warpgroup; tensor maps that clip at a sequence's end (tile/tensor_map.h).
 #pragma once
 
 #include "deckle/kernels/cuda/attention/problem.cuh"

@@ -22,12 +22,12 @@ struct ForwardChoice<element, 192, 192> : ForwardConfig<element, 192, 192, 2, 96
 template <Element element>
 struct ForwardChoice<element, 256, 256> : ForwardConfig<element, 256, 256, 2, 64, 2, 1, true> {};
 
-/// Up to about 2,000 keys: wide key tiles waste least, and a tile has no part that overlaps nothing.
+/// Up to about 2,000 keys: tiles of 128 x 128 waste least of common lengths, and two warpgroups have registers for q.
 template <Element element, int D, int Dv>
 struct ForwardMediumChoice;
 
 template <Element element>
-struct ForwardMediumChoice<element, 128, 128> : ForwardConfig<element, 128, 128, 3, 128, 2, 2, false> {};
+struct ForwardMediumChoice<element, 128, 128> : ForwardConfig<element, 128, 128, 2, 128, 2, 2, true, 1, true> {};
 
 /// Short sequences (about 128 queries or fewer): blocks of one warpgroup, several per SM, hide the latency of many small items.
 template <Element element, int D, int Dv>
