@@ -36,7 +36,8 @@ bool may_overlap(const Tensor& a, const Tensor& b) {
 }
 
 bool same_elements(const Tensor& a, const Tensor& b) {
-  return a.storage() == b.storage() && a.offset() == b.offset() && a.dtype() == b.dtype() && a.sizes() == b.sizes() && a.strides() == b.strides();
+  return a.storage() == b.storage() && a.offset() == b.offset() && a.dtype() == b.dtype() && a.sizes() == b.sizes() &&
+         a.strides() == b.strides();
 }
 
 void copy_views(const Tensor& target, const Tensor& source) {
@@ -58,7 +59,8 @@ void copy_views(const Tensor& target, const Tensor& source) {
 }  // namespace
 
 void copy_into(const Tensor& target, const Tensor& source) {
-  check(source.dim() <= target.dim(), "source of shape {} does not broadcast to {}", to_string(source.sizes()), to_string(target.sizes()));
+  check(source.dim() <= target.dim(), "source of shape {} does not broadcast to {}", to_string(source.sizes()),
+        to_string(target.sizes()));
   if (target.numel() == 0 || same_elements(target, source)) return;
   copy_views(target, may_overlap(target, source) ? copied(source, source.dtype()) : source);
 }

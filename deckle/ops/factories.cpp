@@ -14,10 +14,14 @@ Tensor single(const Scalar& value, DType dtype) {
   Tensor result = empty({}, dtype);
   visit(dtype, [&]<typename T>(TypeTag<T>) {
     T* element = static_cast<T*>(result.raw_data());
-    if constexpr (std::is_same_v<T, bool>) *element = !value.is_zero();
-    else if constexpr (std::is_integral_v<T>) *element = static_cast<T>(value.to_int64());
-    else if constexpr (std::is_same_v<T, double>) *element = value.to_double();
-    else *element = T(static_cast<float>(value.to_double()));
+    if constexpr (std::is_same_v<T, bool>)
+      *element = !value.is_zero();
+    else if constexpr (std::is_integral_v<T>)
+      *element = static_cast<T>(value.to_int64());
+    else if constexpr (std::is_same_v<T, double>)
+      *element = value.to_double();
+    else
+      *element = T(static_cast<float>(value.to_double()));
   });
   return result;
 }
@@ -40,13 +44,16 @@ Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step, std::o
   const bool floating = start.is_floating() || end.is_floating() || step.is_floating();
   check(!step.is_zero(), "step is 0");
   const double steps = std::ceil((end.to_double() - start.to_double()) / step.to_double());
-  check(std::isfinite(steps) && steps < 0x1p62, "{} to {} by {} is no finite range", to_string(start), to_string(end), to_string(step));
+  check(std::isfinite(steps) && steps < 0x1p62, "{} to {} by {} is no finite range", to_string(start), to_string(end),
+        to_string(step));
   const int64_t count = std::max<int64_t>(0, static_cast<int64_t>(steps));
   // Each element is start + i * step, rounded once; an exact int64 where all are integers.
   Tensor result = empty({count}, floating ? DType::float64 : DType::int64);
   for (int64_t i = 0; i < count; ++i) {
-    if (floating) result.data<double>()[i] = start.to_double() + static_cast<double>(i) * step.to_double();
-    else result.data<int64_t>()[i] = start.to_int64() + i * step.to_int64();
+    if (floating)
+      result.data<double>()[i] = start.to_double() + static_cast<double>(i) * step.to_double();
+    else
+      result.data<int64_t>()[i] = start.to_int64() + i * step.to_int64();
   }
   const DType wanted = dtype.value_or(floating ? DType::float32 : DType::int64);
   return wanted == result.dtype() ? result : copied(result, wanted);

@@ -14,10 +14,10 @@ namespace deckle {
 
 namespace kernels::cpu {
 using List = std::span<const View>;
-void foreach_adamw(const CpuContext&, List parameters, List gradients, List averages, List squares, double lr, double beta1, double beta2,
-                   double epsilon, double weight_decay, int64_t step);
-void foreach_sgd_momentum(const CpuContext&, List parameters, List gradients, List velocities, double lr, double momentum, double weight_decay,
-                          double dampening, bool nesterov);
+void foreach_adamw(const CpuContext&, List parameters, List gradients, List averages, List squares, double lr, double beta1,
+                   double beta2, double epsilon, double weight_decay, int64_t step);
+void foreach_sgd_momentum(const CpuContext&, List parameters, List gradients, List velocities, double lr, double momentum,
+                          double weight_decay, double dampening, bool nesterov);
 void foreach_sgd(const CpuContext&, List parameters, List gradients, double lr, double weight_decay);
 void foreach_add(const CpuContext&, List self, List other, double alpha);
 void foreach_mul(const CpuContext&, List self, List other);
@@ -30,13 +30,16 @@ void foreach_sqrt(const CpuContext&, List self);
 namespace {
 
 constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_adamw)> kAdamw{"foreach_adamw_", &kernels::cpu::foreach_adamw};
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_sgd_momentum)> kSgdMomentum{"foreach_sgd_momentum_", &kernels::cpu::foreach_sgd_momentum};
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_sgd_momentum)> kSgdMomentum{"foreach_sgd_momentum_",
+                                                                                         &kernels::cpu::foreach_sgd_momentum};
 constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_sgd)> kSgd{"foreach_sgd_", &kernels::cpu::foreach_sgd};
 constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_add)> kAdd{"foreach_add_", &kernels::cpu::foreach_add};
 constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_mul)> kMul{"foreach_mul_", &kernels::cpu::foreach_mul};
 constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_scale)> kScale{"foreach_scale_", &kernels::cpu::foreach_scale};
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_addcmul)> kAddcmul{"foreach_addcmul_", &kernels::cpu::foreach_addcmul};
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_addcdiv)> kAddcdiv{"foreach_addcdiv_", &kernels::cpu::foreach_addcdiv};
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_addcmul)> kAddcmul{"foreach_addcmul_",
+                                                                                &kernels::cpu::foreach_addcmul};
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_addcdiv)> kAddcdiv{"foreach_addcdiv_",
+                                                                                &kernels::cpu::foreach_addcdiv};
 constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_sqrt)> kSqrt{"foreach_sqrt_", &kernels::cpu::foreach_sqrt};
 
 // The lists of one call as a kernel wants them.
@@ -82,8 +85,9 @@ class Lists {
         const Tensor& first = lists_[0][i];
         check(tensor.defined(), "tensor {} of list {} is undefined", i, j);
         check(is_floating(tensor.dtype()), "list ops serve floating dtypes, got {}", name(tensor.dtype()));
-        check(tensor.sizes() == first.sizes() && tensor.dtype() == first.dtype(), "tensor {} of list {} is {} {}, that of list 0 is {} {}", i, j,
-              name(tensor.dtype()), to_string(tensor.sizes()), name(first.dtype()), to_string(first.sizes()));
+        check(tensor.sizes() == first.sizes() && tensor.dtype() == first.dtype(),
+              "tensor {} of list {} is {} {}, that of list 0 is {} {}", i, j, name(tensor.dtype()), to_string(tensor.sizes()),
+              name(first.dtype()), to_string(first.sizes()));
       }
     }
   }
@@ -96,8 +100,8 @@ class Lists {
 
 }  // namespace
 
-void foreach_adamw_(TensorList parameters, TensorList gradients, TensorList averages, TensorList squares, double lr, double beta1, double beta2,
-                    double epsilon, double weight_decay, int64_t step) {
+void foreach_adamw_(TensorList parameters, TensorList gradients, TensorList averages, TensorList squares, double lr, double beta1,
+                    double beta2, double epsilon, double weight_decay, int64_t step) {
   check(step >= 1, "foreach_adamw_: step is {} (expected 1 or more)", step);
   const Lists lists("foreach_adamw_", {parameters, averages, squares, gradients}, 3);
   kAdamw.on(lists.device())(CpuContext{}, lists[0], lists[3], lists[1], lists[2], lr, beta1, beta2, epsilon, weight_decay, step);
@@ -110,8 +114,8 @@ void foreach_sgd_(TensorList parameters, TensorList gradients, double lr, double
   lists.finish();
 }
 
-void foreach_sgd_momentum_(TensorList parameters, TensorList gradients, TensorList velocities, double lr, double momentum, double weight_decay,
-                           double dampening, bool nesterov) {
+void foreach_sgd_momentum_(TensorList parameters, TensorList gradients, TensorList velocities, double lr, double momentum,
+                           double weight_decay, double dampening, bool nesterov) {
   const Lists lists("foreach_sgd_momentum_", {parameters, velocities, gradients}, 2);
   kSgdMomentum.on(lists.device())(CpuContext{}, lists[0], lists[2], lists[1], lr, momentum, weight_decay, dampening, nesterov);
   lists.finish();

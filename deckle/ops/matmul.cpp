@@ -1,7 +1,7 @@
 // The matrix product of any two tensors with dims, from linear (a matrix on the right) and bmm (batches on both sides).
 
-#include "deckle/base/check.h"
 #include "deckle/ops/generated/matmul.h"
+#include "deckle/base/check.h"
 #include "deckle/ops/generated/shape.h"
 
 namespace deckle {
@@ -25,7 +25,8 @@ Tensor batched(const Tensor& self, const Tensor& other) {
 }  // namespace
 
 Tensor matmul(const Tensor& self, const Tensor& other) {
-  check(self.dim() >= 1 && other.dim() >= 1, "expected operands with dims, got shapes {} and {}", to_string(self.sizes()), to_string(other.sizes()));
+  check(self.dim() >= 1 && other.dim() >= 1, "expected operands with dims, got shapes {} and {}", to_string(self.sizes()),
+        to_string(other.sizes()));
   const int64_t inner = other.size(other.dim() == 1 ? 0 : -2);
   check(self.size(-1) == inner, "inner dims differ: self is {}, other is {}", to_string(self.sizes()), to_string(other.sizes()));
   if (other.dim() == 1) return squeeze(linear(self, unsqueeze(other, 0)), -1);

@@ -18,8 +18,10 @@ Tensor flatten(const Tensor& self, int64_t start_dim, int64_t end_dim) {
   check(first <= last, "start_dim {} comes after end_dim {}", start_dim, end_dim);
   Dims sizes;
   for (int64_t dim = 0; dim < self.dim(); ++dim) {
-    if (dim > first && dim <= last) sizes.back() *= self.size(dim);
-    else sizes.push_back(self.size(dim));
+    if (dim > first && dim <= last)
+      sizes.back() *= self.size(dim);
+    else
+      sizes.push_back(self.size(dim));
   }
   return reshape(self, sizes);
 }

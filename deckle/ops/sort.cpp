@@ -1,7 +1,7 @@
+#include "deckle/ops/generated/sort.h"
 #include "deckle/base/check.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/shape.h"
-#include "deckle/ops/generated/sort.h"
 
 namespace deckle {
 

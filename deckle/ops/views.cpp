@@ -138,8 +138,8 @@ Tensor squeeze(const Tensor& self, int64_t dim) {
 
 Tensor unsqueeze(const Tensor& self, int64_t dim) {
   Dims sizes(self.sizes()), strides(self.strides());
-  check(dim >= -self.dim() - 1 && dim <= self.dim(), "dim {} is out of range for a new dim of shape {} (expected {}..{})", dim, to_string(sizes),
-        -self.dim() - 1, self.dim());
+  check(dim >= -self.dim() - 1 && dim <= self.dim(), "dim {} is out of range for a new dim of shape {} (expected {}..{})", dim,
+        to_string(sizes), -self.dim() - 1, self.dim());
   if (dim < 0) dim += self.dim() + 1;
   strides.insert(strides.begin() + dim, dim < self.dim() ? self.size(dim) * self.stride(dim) : 1);
   sizes.insert(sizes.begin() + dim, 1);
@@ -159,23 +159,27 @@ Tensor slice_backward(const Tensor& gradient, Ints sizes, int64_t dim, int64_t s
 }
 
 Tensor as_strided(const Tensor& self, Ints sizes, Ints strides, int64_t offset) {
-  check(self.is_contiguous(), "self must be contiguous, got shape {} with strides {}", to_string(self.sizes()), to_string(self.strides()));
+  check(self.is_contiguous(), "self must be contiguous, got shape {} with strides {}", to_string(self.sizes()),
+        to_string(self.strides()));
   check(sizes.size() == strides.size(), "{} sizes and {} strides", sizes.size(), strides.size());
   int64_t last = offset;
   for (size_t dim = 0; dim < sizes.size(); ++dim) {
     check(strides[dim] >= 0, "negative stride in {}", to_string(strides));
     last += (sizes[dim] - 1) * strides[dim];
   }
-  check(numel_of(sizes) == 0 || (offset >= 0 && last < self.numel()), "sizes {} with strides {} and offset {} leave the {} elements of self",
-        to_string(sizes), to_string(strides), offset, self.numel());
+  check(numel_of(sizes) == 0 || (offset >= 0 && last < self.numel()),
+        "sizes {} with strides {} and offset {} leave the {} elements of self", to_string(sizes), to_string(strides), offset,
+        self.numel());
   return alias(self, sizes, strides, self.offset() + offset);
 }
 
 Tensor as_strided_backward(const Tensor& gradient, Ints self_sizes, Ints strides, int64_t offset) {
   const int64_t count = numel_of(self_sizes);
-  const Tensor places = copied(native::as_strided(native::arange(0, count, 1, {}), gradient.sizes(), strides, offset), DType::int64);
-  const Tensor flat = raw::index_add(zeros_raw({count}, gradient.dtype(), gradient.device()), 0, native::view(places, {places.numel()}),
-                                     native::view(native::contiguous(gradient), {gradient.numel()}));
+  const Tensor places =
+      copied(native::as_strided(native::arange(0, count, 1, {}), gradient.sizes(), strides, offset), DType::int64);
+  const Tensor flat =
+      raw::index_add(zeros_raw({count}, gradient.dtype(), gradient.device()), 0, native::view(places, {places.numel()}),
+                     native::view(native::contiguous(gradient), {gradient.numel()}));
   return native::view(flat, self_sizes);
 }
 

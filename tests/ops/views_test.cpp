@@ -61,8 +61,10 @@ TEST(View, AgreesWithTheElementsOfRandomStridedTensors) {
     // Cut the elements anew: merge neighbours at random, split sizes by 2 where possible.
     Dims wanted;
     for (const int64_t size : x.sizes()) {
-      if (!wanted.empty() && engine() % 2) wanted.back() *= size;
-      else wanted.push_back(size);
+      if (!wanted.empty() && engine() % 2)
+        wanted.back() *= size;
+      else
+        wanted.push_back(size);
     }
     if (wanted.back() % 2 == 0 && engine() % 2) {
       wanted.back() /= 2;
@@ -73,7 +75,8 @@ TEST(View, AgreesWithTheElementsOfRandomStridedTensors) {
     EXPECT_EQ(reshape(x, wanted).to_vector(), want);
     if (!strides) continue;
     ++viewed;
-    EXPECT_EQ(view(x, wanted).to_vector(), want) << to_string(x.sizes()) << " " << to_string(x.strides()) << " " << to_string(wanted);
+    EXPECT_EQ(view(x, wanted).to_vector(), want)
+        << to_string(x.sizes()) << " " << to_string(x.strides()) << " " << to_string(wanted);
     EXPECT_EQ(view(x, wanted).storage(), x.storage());
   }
   EXPECT_GT(viewed, 100);
@@ -99,7 +102,10 @@ TEST(Split, PiecesCoverTheDim) {
   EXPECT_EQ(cat(pieces, 0).to_vector(), x.to_vector());
   EXPECT_EQ(chunk(x, 3, 0)[0].size(0), 3);
   EXPECT_EQ(unbind(x, 1)[1].to_vector(), (Values{1, 3, 5, 7, 9, 11, 13}));
-  EXPECT_EQ(error_of([&] { split_with_sizes(x, {3, 3}); }), "split_with_sizes: sizes [3, 3] add up to 6, dim 0 of shape [7, 2] has 7");
+  EXPECT_EQ(error_of([&] {
+              split_with_sizes(x, {3, 3});
+            }),
+            "split_with_sizes: sizes [3, 3] add up to 6, dim 0 of shape [7, 2] has 7");
 }
 
 TEST(Expand, HasStrideZeroAndSumToIsItsTranspose) {

@@ -1,7 +1,7 @@
 // result[i] = the Euclidean norm of tensor i, float64.
 //
-// Squares are added in float64, in runs of 16,384 elements with eight running sums, run by run in ascending order: bit-equal for any
-// number of threads.
+// Squares are added in float64, in runs of 16,384 elements with eight running sums, run by run in ascending order: bit-equal for
+// any number of threads.
 
 #include <algorithm>
 #include <cmath>

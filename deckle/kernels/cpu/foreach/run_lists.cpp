@@ -52,17 +52,27 @@ void run_halves(const ListStep& step, std::span<const std::span<const View>> lis
 }  // namespace
 
 void run_lists(const ListStep& step, std::span<const std::span<const View>> lists, const double* numbers) {
-  check(!lists.empty() && lists.size() <= static_cast<size_t>(kMaxLists), "a list op takes 1 to {} lists, got {}", kMaxLists, lists.size());
+  check(!lists.empty() && lists.size() <= static_cast<size_t>(kMaxLists), "a list op takes 1 to {} lists, got {}", kMaxLists,
+        lists.size());
   const std::vector<Run> runs = runs_of(lists[0]);
   parallel_for(static_cast<int64_t>(runs.size()), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const Run& run = runs[static_cast<size_t>(i)];
       switch (lists[0][run.tensor].dtype) {
-        case DType::float32: run_dense<float>(step.f32, lists, run, numbers); break;
-        case DType::float64: run_dense<double>(step.f64, lists, run, numbers); break;
-        case DType::float16: run_halves<float16>(step, lists, run, numbers); break;
-        case DType::bfloat16: run_halves<bfloat16>(step, lists, run, numbers); break;
-        default: fail("list ops serve floating dtypes, got {}", name(lists[0][run.tensor].dtype));
+        case DType::float32:
+          run_dense<float>(step.f32, lists, run, numbers);
+          break;
+        case DType::float64:
+          run_dense<double>(step.f64, lists, run, numbers);
+          break;
+        case DType::float16:
+          run_halves<float16>(step, lists, run, numbers);
+          break;
+        case DType::bfloat16:
+          run_halves<bfloat16>(step, lists, run, numbers);
+          break;
+        default:
+          fail("list ops serve floating dtypes, got {}", name(lists[0][run.tensor].dtype));
       }
     }
   });

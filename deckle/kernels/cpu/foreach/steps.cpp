@@ -28,8 +28,8 @@ HWY_INLINE hn::Vec<D> number(D d, double value) {
   return hn::Set(d, static_cast<T>(value));
 }
 
-// operands: parameter, average, square, gradient. numbers: step size lr / (1 - beta1^t), beta1, beta2, epsilon, decay 1 - lr * weight
-// decay, 1 / sqrt(1 - beta2^t).
+// operands: parameter, average, square, gradient. numbers: step size lr / (1 - beta1^t), beta1, beta2, epsilon, decay 1 - lr *
+// weight decay, 1 / sqrt(1 - beta2^t).
 template <typename T>
 void adamw(int64_t count, T* const* operands, const double* numbers) {
   T* const parameters = operands[0];
@@ -38,8 +38,10 @@ void adamw(int64_t count, T* const* operands, const double* numbers) {
   const T* const gradients = operands[3];
   over<T>(count, [&](auto d, int64_t i) HWY_ATTR {
     const auto gradient = hn::LoadU(d, gradients + i);
-    const auto average = hn::MulAdd(number(d, numbers[1]), hn::LoadU(d, averages + i), hn::Mul(number(d, 1 - numbers[1]), gradient));
-    const auto square = hn::MulAdd(number(d, numbers[2]), hn::LoadU(d, squares + i), hn::Mul(number(d, 1 - numbers[2]), hn::Mul(gradient, gradient)));
+    const auto average =
+        hn::MulAdd(number(d, numbers[1]), hn::LoadU(d, averages + i), hn::Mul(number(d, 1 - numbers[1]), gradient));
+    const auto square = hn::MulAdd(number(d, numbers[2]), hn::LoadU(d, squares + i),
+                                   hn::Mul(number(d, 1 - numbers[2]), hn::Mul(gradient, gradient)));
     const auto scale = hn::MulAdd(hn::Sqrt(square), number(d, numbers[5]), number(d, numbers[3]));
     const auto decayed = hn::Mul(hn::LoadU(d, parameters + i), number(d, numbers[4]));
     hn::StoreU(average, d, averages + i);
@@ -58,7 +60,8 @@ void sgd_momentum(int64_t count, T* const* operands, const double* numbers) {
   over<T>(count, [&](auto d, int64_t i) HWY_ATTR {
     const auto parameter = hn::LoadU(d, parameters + i);
     const auto gradient = hn::MulAdd(number(d, numbers[2]), parameter, hn::LoadU(d, gradients + i));
-    const auto velocity = hn::MulAdd(number(d, numbers[1]), hn::LoadU(d, velocities + i), hn::Mul(number(d, numbers[3]), gradient));
+    const auto velocity =
+        hn::MulAdd(number(d, numbers[1]), hn::LoadU(d, velocities + i), hn::Mul(number(d, numbers[3]), gradient));
     const auto step = nesterov ? hn::MulAdd(number(d, numbers[1]), velocity, gradient) : velocity;
     hn::StoreU(velocity, d, velocities + i);
     hn::StoreU(hn::NegMulAdd(number(d, numbers[0]), step, parameter), d, parameters + i);
@@ -80,7 +83,8 @@ void sgd(int64_t count, T* const* operands, const double* numbers) {
 template <typename T>
 void add(int64_t count, T* const* operands, const double* numbers) {
   over<T>(count, [&](auto d, int64_t i) HWY_ATTR {
-    hn::StoreU(hn::MulAdd(number(d, numbers[0]), hn::LoadU(d, operands[1] + i), hn::LoadU(d, operands[0] + i)), d, operands[0] + i);
+    hn::StoreU(hn::MulAdd(number(d, numbers[0]), hn::LoadU(d, operands[1] + i), hn::LoadU(d, operands[0] + i)), d,
+               operands[0] + i);
   });
 }
 
@@ -93,9 +97,8 @@ void mul(int64_t count, T* const* operands, const double*) {
 
 template <typename T>
 void scale(int64_t count, T* const* operands, const double* numbers) {
-  over<T>(count, [&](auto d, int64_t i) HWY_ATTR {
-    hn::StoreU(hn::Mul(number(d, numbers[0]), hn::LoadU(d, operands[0] + i)), d, operands[0] + i);
-  });
+  over<T>(count, [&](auto d, int64_t i)
+                     HWY_ATTR { hn::StoreU(hn::Mul(number(d, numbers[0]), hn::LoadU(d, operands[0] + i)), d, operands[0] + i); });
 }
 
 template <typename T>
@@ -179,18 +182,19 @@ using List = std::span<const View>;
 using namespace lists;
 
 /// parameters *= 1 - lr weight_decay, then minus lr (average / (1 - beta1^step)) / (sqrt(square / (1 - beta2^step)) + epsilon).
-void foreach_adamw(const CpuContext&, List parameters, List gradients, List averages, List squares, double lr, double beta1, double beta2,
-                   double epsilon, double weight_decay, int64_t step) {
+void foreach_adamw(const CpuContext&, List parameters, List gradients, List averages, List squares, double lr, double beta1,
+                   double beta2, double epsilon, double weight_decay, int64_t step) {
   const double t = static_cast<double>(step);
-  const std::array numbers = {lr / (1 - std::pow(beta1, t)), beta1, beta2, epsilon, 1 - lr * weight_decay, 1 / std::sqrt(1 - std::pow(beta2, t))};
+  const std::array numbers = {lr / (1 - std::pow(beta1, t)),        beta1, beta2, epsilon, 1 - lr * weight_decay,
+                              1 / std::sqrt(1 - std::pow(beta2, t))};
   const std::array lists = {parameters, averages, squares, gradients};
   run_lists({DECKLE_SIMD(adamw_f32), DECKLE_SIMD(adamw_f64), 3}, lists, numbers.data());
 }
 
 /// velocity = momentum velocity + (1 - dampening) (gradient + weight_decay parameter); parameter -= lr velocity (Nesterov: lr
 /// (gradient + momentum velocity)).
-void foreach_sgd_momentum(const CpuContext&, List parameters, List gradients, List velocities, double lr, double momentum, double weight_decay,
-                          double dampening, bool nesterov) {
+void foreach_sgd_momentum(const CpuContext&, List parameters, List gradients, List velocities, double lr, double momentum,
+                          double weight_decay, double dampening, bool nesterov) {
   const std::array numbers = {lr, momentum, weight_decay, 1 - dampening, nesterov ? 1.0 : 0.0};
   const std::array lists = {parameters, velocities, gradients};
   run_lists({DECKLE_SIMD(sgd_momentum_f32), DECKLE_SIMD(sgd_momentum_f64), 2}, lists, numbers.data());

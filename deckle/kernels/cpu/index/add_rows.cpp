@@ -20,7 +20,8 @@ struct Buckets {
   std::vector<int64_t> starts;
   std::vector<int64_t> sources;
 
-  Buckets(const View& index, int64_t rows) : starts(static_cast<size_t>(rows) + 1, 0), sources(static_cast<size_t>(index.numel())) {
+  Buckets(const View& index, int64_t rows)
+      : starts(static_cast<size_t>(rows) + 1, 0), sources(static_cast<size_t>(index.numel())) {
     visit_index(index, [&](const auto* indices) {
       const int64_t count = index.numel();
       for (int64_t i = 0; i < count; ++i) {
@@ -39,8 +40,10 @@ using SumOf = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
 
 template <typename T>
 T rounded(SumOf<T> sum) {
-  if constexpr (std::is_integral_v<T> || std::is_same_v<T, double>) return static_cast<T>(sum);
-  else return T(static_cast<float>(sum));
+  if constexpr (std::is_integral_v<T> || std::is_same_v<T, double>)
+    return static_cast<T>(sum);
+  else
+    return T(static_cast<float>(sum));
 }
 
 template <typename T>
@@ -58,7 +61,8 @@ void add_rows_of(const View& base, const RowShape& shape, const Buckets& buckets
       for (int64_t column = 0; column < shape.inner; column += kColumns) {
         const int64_t width = std::min(kColumns, shape.inner - column);
         const int64_t offset = target * shape.inner + column;
-        for (int64_t j = 0; j < width; ++j) sums[j] = base.defined ? static_cast<SumOf<T>>(start_values[offset + j]) : SumOf<T>{0};
+        for (int64_t j = 0; j < width; ++j)
+          sums[j] = base.defined ? static_cast<SumOf<T>>(start_values[offset + j]) : SumOf<T>{0};
         for (int64_t i = first; i < last; ++i) {
           const T* row_values = from + (outer * count + buckets.sources[static_cast<size_t>(i)]) * shape.inner + column;
           for (int64_t j = 0; j < width; ++j) sums[j] += static_cast<SumOf<T>>(row_values[j]);

@@ -1,7 +1,7 @@
 // target = source, converted, both of any strides.                         Reads and writes every element once.
 //
-// Equal dims are merged first. What remains is cut by the target's memory; if the source's dense dim is another one (a transpose),
-// the two dims are walked in blocks of 32 x 32, so that every cache line that is fetched is used whole.
+// Equal dims are merged first. What remains is cut by the target's memory; if the source's dense dim is another one (a
+// transpose), the two dims are walked in blocks of 32 x 32, so that every cache line that is fetched is used whole.
 
 #include <algorithm>
 #include <array>
@@ -18,8 +18,8 @@ namespace deckle::kernels::cpu {
 using namespace indexing;
 namespace {
 
-constexpr int64_t kRun = 512;          // elements converted at a time, through L1
-constexpr int64_t kSide = 32;          // of a transposed block
+constexpr int64_t kRun = 512;  // elements converted at a time, through L1
+constexpr int64_t kSide = 32;  // of a transposed block
 constexpr int64_t kRangeElements = 1 << 14;
 
 struct Dim {
@@ -81,21 +81,28 @@ struct Walk {
 
 template <typename From, typename To>
 To converted(From value) {
-  if constexpr (std::is_same_v<To, bool>) return static_cast<double>(value) != 0.0;
-  else if constexpr (std::is_same_v<To, float16> || std::is_same_v<To, bfloat16>) return To(static_cast<float>(value));
-  else if constexpr (std::is_same_v<From, float16> || std::is_same_v<From, bfloat16>) return static_cast<To>(static_cast<float>(value));
-  else return static_cast<To>(value);
+  if constexpr (std::is_same_v<To, bool>)
+    return static_cast<double>(value) != 0.0;
+  else if constexpr (std::is_same_v<To, float16> || std::is_same_v<To, bfloat16>)
+    return To(static_cast<float>(value));
+  else if constexpr (std::is_same_v<From, float16> || std::is_same_v<From, bfloat16>)
+    return static_cast<To>(static_cast<float>(value));
+  else
+    return static_cast<To>(value);
 }
 
 template <typename From, typename To>
 void convert_run(const void* from, void* to, int64_t count) {
   const auto* source = static_cast<const From*>(from);
   auto* target = static_cast<To*>(to);
-  constexpr bool kWiden = (std::is_same_v<From, float16> || std::is_same_v<From, bfloat16>) && std::is_same_v<To, float>;
+  constexpr bool kWiden = (std::is_same_v<From, float16> || std::is_same_v<From, bfloat16>)&&std::is_same_v<To, float>;
   constexpr bool kNarrow = std::is_same_v<From, float> && (std::is_same_v<To, float16> || std::is_same_v<To, bfloat16>);
-  if constexpr (kWiden) simd::widen(source, target, count);
-  else if constexpr (kNarrow) simd::narrow(source, target, count);
-  else for (int64_t i = 0; i < count; ++i) target[i] = converted<From, To>(source[i]);
+  if constexpr (kWiden)
+    simd::widen(source, target, count);
+  else if constexpr (kNarrow)
+    simd::narrow(source, target, count);
+  else
+    for (int64_t i = 0; i < count; ++i) target[i] = converted<From, To>(source[i]);
 }
 
 using ConvertRun = void (*)(const void* from, void* to, int64_t count);
@@ -108,8 +115,10 @@ ConvertRun converter(DType from, DType to) {
 
 template <typename T>
 void move_run(const T* from, int64_t from_stride, T* to, int64_t to_stride, int64_t count) {
-  if (from_stride == 1 && to_stride == 1) std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
-  else for (int64_t i = 0; i < count; ++i) to[i * to_stride] = from[i * from_stride];
+  if (from_stride == 1 && to_stride == 1)
+    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
+  else
+    for (int64_t i = 0; i < count; ++i) to[i * to_stride] = from[i * from_stride];
 }
 
 template <typename T>
@@ -149,28 +158,40 @@ void move(Walk walk, const void* source, void* target) {
 
 void move_any(const Walk& walk, int64_t bytes, const void* source, void* target) {
   switch (bytes) {
-    case 1: return move<uint8_t>(walk, source, target);
-    case 2: return move<uint16_t>(walk, source, target);
-    case 4: return move<uint32_t>(walk, source, target);
-    default: return move<uint64_t>(walk, source, target);
+    case 1:
+      return move<uint8_t>(walk, source, target);
+    case 2:
+      return move<uint16_t>(walk, source, target);
+    case 4:
+      return move<uint32_t>(walk, source, target);
+    default:
+      return move<uint64_t>(walk, source, target);
   }
 }
 
 void gather_bytes(const void* from, int64_t stride, void* to, int64_t bytes, int64_t count) {
   switch (bytes) {
-    case 1: return move_run(static_cast<const uint8_t*>(from), stride, static_cast<uint8_t*>(to), 1, count);
-    case 2: return move_run(static_cast<const uint16_t*>(from), stride, static_cast<uint16_t*>(to), 1, count);
-    case 4: return move_run(static_cast<const uint32_t*>(from), stride, static_cast<uint32_t*>(to), 1, count);
-    default: return move_run(static_cast<const uint64_t*>(from), stride, static_cast<uint64_t*>(to), 1, count);
+    case 1:
+      return move_run(static_cast<const uint8_t*>(from), stride, static_cast<uint8_t*>(to), 1, count);
+    case 2:
+      return move_run(static_cast<const uint16_t*>(from), stride, static_cast<uint16_t*>(to), 1, count);
+    case 4:
+      return move_run(static_cast<const uint32_t*>(from), stride, static_cast<uint32_t*>(to), 1, count);
+    default:
+      return move_run(static_cast<const uint64_t*>(from), stride, static_cast<uint64_t*>(to), 1, count);
   }
 }
 
 void scatter_bytes(const void* from, void* to, int64_t stride, int64_t bytes, int64_t count) {
   switch (bytes) {
-    case 1: return move_run(static_cast<const uint8_t*>(from), 1, static_cast<uint8_t*>(to), stride, count);
-    case 2: return move_run(static_cast<const uint16_t*>(from), 1, static_cast<uint16_t*>(to), stride, count);
-    case 4: return move_run(static_cast<const uint32_t*>(from), 1, static_cast<uint32_t*>(to), stride, count);
-    default: return move_run(static_cast<const uint64_t*>(from), 1, static_cast<uint64_t*>(to), stride, count);
+    case 1:
+      return move_run(static_cast<const uint8_t*>(from), 1, static_cast<uint8_t*>(to), stride, count);
+    case 2:
+      return move_run(static_cast<const uint16_t*>(from), 1, static_cast<uint16_t*>(to), stride, count);
+    case 4:
+      return move_run(static_cast<const uint32_t*>(from), 1, static_cast<uint32_t*>(to), stride, count);
+    default:
+      return move_run(static_cast<const uint64_t*>(from), 1, static_cast<uint64_t*>(to), stride, count);
   }
 }
 
@@ -202,8 +223,10 @@ void convert(Walk walk, const View& source, const View& target) {
 void copy(const CpuContext&, const View& source, const View& target) {
   if (target.numel() == 0) return;
   const Walk walk(source, target);
-  if (source.dtype == target.dtype) move_any(walk, item_size(target.dtype), source.data, target.data);
-  else convert(walk, source, target);
+  if (source.dtype == target.dtype)
+    move_any(walk, item_size(target.dtype), source.data, target.data);
+  else
+    convert(walk, source, target);
 }
 
 }  // namespace deckle::kernels::cpu

@@ -47,10 +47,14 @@ void gather_of(const View& self, int64_t dim, const View& index, const View& res
 void gather(const CpuContext&, const View& self, int64_t dim, const View& index, const View& result) {
   if (index.numel() == 0) return;
   switch (item_size(self.dtype)) {
-    case 1: return gather_of<uint8_t>(self, dim, index, result);
-    case 2: return gather_of<uint16_t>(self, dim, index, result);
-    case 4: return gather_of<uint32_t>(self, dim, index, result);
-    default: return gather_of<uint64_t>(self, dim, index, result);
+    case 1:
+      return gather_of<uint8_t>(self, dim, index, result);
+    case 2:
+      return gather_of<uint16_t>(self, dim, index, result);
+    case 4:
+      return gather_of<uint32_t>(self, dim, index, result);
+    default:
+      return gather_of<uint64_t>(self, dim, index, result);
   }
 }
 

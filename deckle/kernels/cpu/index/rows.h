@@ -23,7 +23,8 @@ struct RowShape {
 inline int64_t grain_of(int64_t bytes) { return 1 + (int64_t{64} << 10) / (bytes + 1); }
 
 inline void check_index(int64_t index, int64_t size) {
-  if (index < 0 || index >= size) [[unlikely]] fail("index {} is out of range (expected 0..{})", index, size - 1);
+  if (index < 0 || index >= size) [[unlikely]]
+    fail("index {} is out of range (expected 0..{})", index, size - 1);
 }
 
 /// Calls `f` with a pointer type of the integer dtype of an index view: int64 or int32.

@@ -24,8 +24,10 @@ using SumOf = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
 
 template <typename T>
 T rounded(SumOf<T> sum) {
-  if constexpr (std::is_integral_v<T> || std::is_same_v<T, double>) return static_cast<T>(sum);
-  else return T(static_cast<float>(sum));
+  if constexpr (std::is_integral_v<T> || std::is_same_v<T, double>)
+    return static_cast<T>(sum);
+  else
+    return T(static_cast<float>(sum));
 }
 
 template <typename T>
@@ -45,35 +47,38 @@ void scatter_add_of(const View& self, int64_t dim, const View& index, const View
   if (index.numel() == 0) return;
   visit_index(index, [&](const auto* indices) {
     const int64_t blocks = (reached.count() + block_lanes - 1) / block_lanes;
-    parallel_for(blocks, grain_of(block_lanes * (rows + length) * static_cast<int64_t>(sizeof(T))), [&](int64_t begin, int64_t end) {
-      std::vector<SumOf<T>> sums(static_cast<size_t>(block_lanes * rows));
-      std::array<int64_t, 2> source[kMaxBlock];
-      std::array<int64_t, 1> target[kMaxBlock];
-      for (int64_t block = begin; block < end; ++block) {
-        const int64_t first = block * block_lanes, count = std::min(block_lanes, reached.count() - first);
-        for (int64_t lane = 0; lane < count; ++lane) {
-          source[lane] = reached.offsets(first + lane);
-          target[lane] = targets.offsets(first + lane);
-        }
-        for (int64_t row = 0; row < rows; ++row) {
-          for (int64_t lane = 0; lane < count; ++lane) {
-            sums[static_cast<size_t>(row * block_lanes + lane)] = static_cast<SumOf<T>>(from[target[lane][0] + row * targets.along(0)]);
+    parallel_for(
+        blocks, grain_of(block_lanes * (rows + length) * static_cast<int64_t>(sizeof(T))), [&](int64_t begin, int64_t end) {
+          std::vector<SumOf<T>> sums(static_cast<size_t>(block_lanes * rows));
+          std::array<int64_t, 2> source[kMaxBlock];
+          std::array<int64_t, 1> target[kMaxBlock];
+          for (int64_t block = begin; block < end; ++block) {
+            const int64_t first = block * block_lanes, count = std::min(block_lanes, reached.count() - first);
+            for (int64_t lane = 0; lane < count; ++lane) {
+              source[lane] = reached.offsets(first + lane);
+              target[lane] = targets.offsets(first + lane);
+            }
+            for (int64_t row = 0; row < rows; ++row) {
+              for (int64_t lane = 0; lane < count; ++lane) {
+                sums[static_cast<size_t>(row * block_lanes + lane)] =
+                    static_cast<SumOf<T>>(from[target[lane][0] + row * targets.along(0)]);
+              }
+            }
+            for (int64_t i = 0; i < length; ++i) {
+              for (int64_t lane = 0; lane < count; ++lane) {
+                const auto row = static_cast<int64_t>(indices[source[lane][0] + i * reached.along(0)]);
+                check_index(row, rows);
+                sums[static_cast<size_t>(row * block_lanes + lane)] +=
+                    static_cast<SumOf<T>>(added[source[lane][1] + i * reached.along(1)]);
+              }
+            }
+            for (int64_t row = 0; row < rows; ++row) {
+              for (int64_t lane = 0; lane < count; ++lane) {
+                to[target[lane][0] + row * targets.along(0)] = rounded<T>(sums[static_cast<size_t>(row * block_lanes + lane)]);
+              }
+            }
           }
-        }
-        for (int64_t i = 0; i < length; ++i) {
-          for (int64_t lane = 0; lane < count; ++lane) {
-            const auto row = static_cast<int64_t>(indices[source[lane][0] + i * reached.along(0)]);
-            check_index(row, rows);
-            sums[static_cast<size_t>(row * block_lanes + lane)] += static_cast<SumOf<T>>(added[source[lane][1] + i * reached.along(1)]);
-          }
-        }
-        for (int64_t row = 0; row < rows; ++row) {
-          for (int64_t lane = 0; lane < count; ++lane) {
-            to[target[lane][0] + row * targets.along(0)] = rounded<T>(sums[static_cast<size_t>(row * block_lanes + lane)]);
-          }
-        }
-      }
-    });
+        });
   });
 }
 

@@ -18,7 +18,8 @@ void take_rows(const View& source, const RowShape& shape, const View& index, con
       for (int64_t i = begin; i < end; ++i) {
         const auto row = static_cast<int64_t>(indices[i % taken]);
         check_index(row, shape.rows);
-        if (row_bytes > 0) std::memcpy(to + i * row_bytes, from + (i / taken * shape.rows + row) * row_bytes, static_cast<size_t>(row_bytes));
+        if (row_bytes > 0)
+          std::memcpy(to + i * row_bytes, from + (i / taken * shape.rows + row) * row_bytes, static_cast<size_t>(row_bytes));
       }
     });
   });

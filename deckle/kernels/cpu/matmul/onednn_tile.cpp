@@ -30,10 +30,17 @@ constexpr size_t kMaxPrimitives = 2048;
 
 dnnl::engine make_engine() {
   switch (cpu_isa()) {
-    case CpuIsa::sse2: dnnl_set_max_cpu_isa(dnnl_cpu_isa_sse41); break;
-    case CpuIsa::avx2: dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2); break;
-    case CpuIsa::avx512: dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_vnni); break;
-    case CpuIsa::avx512_bf16: break;
+    case CpuIsa::sse2:
+      dnnl_set_max_cpu_isa(dnnl_cpu_isa_sse41);
+      break;
+    case CpuIsa::avx2:
+      dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2);
+      break;
+    case CpuIsa::avx512:
+      dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_vnni);
+      break;
+    case CpuIsa::avx512_bf16:
+      break;
   }
   return dnnl::engine(dnnl::engine::kind::cpu, 0);
 }
@@ -64,9 +71,7 @@ struct KeyHash {
   }
 };
 
-memory::data_type onednn_type(DType dtype) {
-  return dtype == DType::bfloat16 ? memory::data_type::bf16 : memory::data_type::f32;
-}
+memory::data_type onednn_type(DType dtype) { return dtype == DType::bfloat16 ? memory::data_type::bf16 : memory::data_type::f32; }
 
 memory::desc describe(int64_t rows, int64_t cols, DType dtype, int64_t leading, bool transposed) {
   const memory::dims strides = transposed ? memory::dims{1, leading} : memory::dims{leading, 1};
@@ -145,8 +150,18 @@ bool onednn_has_bfloat16() { return cpu_isa() == CpuIsa::avx512_bf16; }
 void onednn_tile(const TileProduct& tile, DType operands, DType result) {
   const SingleThread alone;
   thread_local ThreadState state;
-  const Key key{tile.m, tile.n, tile.k, tile.a.leading, tile.b.leading, tile.c_leading, operands, result,
-                tile.a.transposed, tile.b.transposed, tile.bias != nullptr, tile.accumulate};
+  const Key key{tile.m,
+                tile.n,
+                tile.k,
+                tile.a.leading,
+                tile.b.leading,
+                tile.c_leading,
+                operands,
+                result,
+                tile.a.transposed,
+                tile.b.transposed,
+                tile.bias != nullptr,
+                tile.accumulate};
   state.primitive(key).run(tile, state.scratch, state.stream);
 }
 

@@ -34,8 +34,10 @@ void cap_instruction_set() {
   setenv(kCoreType, core, 1);
   gotoblas_dynamic_quit();
   gotoblas_dynamic_init();
-  if (kept) setenv(kCoreType, kept->c_str(), 1);
-  else unsetenv(kCoreType);
+  if (kept)
+    setenv(kCoreType, kept->c_str(), 1);
+  else
+    unsetenv(kCoreType);
 }
 
 }  // namespace

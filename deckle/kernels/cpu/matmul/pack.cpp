@@ -17,12 +17,8 @@ template <typename T>
 void copy_run(const T* from, T* to, int64_t count) {
   std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
 }
-void copy_run(const bfloat16* from, float* to, int64_t count) {
-  simd::widen(from, to, count);
-}
-void copy_run(const float16* from, float* to, int64_t count) {
-  simd::widen(from, to, count);
-}
+void copy_run(const bfloat16* from, float* to, int64_t count) { simd::widen(from, to, count); }
+void copy_run(const float16* from, float* to, int64_t count) { simd::widen(from, to, count); }
 
 template <typename From, typename To>
 void copy_dense(const From* from, int64_t outer, int64_t outer_stride, int64_t inner, int64_t inner_stride, To* to) {
@@ -51,11 +47,16 @@ Operand copy(const Matrix& from, void* to) {
 
 Operand pack(const Matrix& from, bool keep_halves, void* to) {
   switch (from.dtype) {
-    case DType::float64: return copy<double, double>(from, to);
-    case DType::float32: return copy<float, float>(from, to);
-    case DType::float16: return copy<float16, float>(from, to);
-    case DType::bfloat16: return keep_halves ? copy<bfloat16, bfloat16>(from, to) : copy<bfloat16, float>(from, to);
-    default: throw Error("matrix products serve floating dtypes, got " + std::string(name(from.dtype)));
+    case DType::float64:
+      return copy<double, double>(from, to);
+    case DType::float32:
+      return copy<float, float>(from, to);
+    case DType::float16:
+      return copy<float16, float>(from, to);
+    case DType::bfloat16:
+      return keep_halves ? copy<bfloat16, bfloat16>(from, to) : copy<bfloat16, float>(from, to);
+    default:
+      throw Error("matrix products serve floating dtypes, got " + std::string(name(from.dtype)));
   }
 }
 

@@ -26,11 +26,11 @@ namespace {
 
 constexpr int64_t kMaxTileRows = 512;
 constexpr int64_t kMaxTileCols = 1024;
-constexpr int64_t kMinTileSide = 128;    // smaller tiles pack their operands too often
-constexpr int64_t kChunk = 1024;         // of K
+constexpr int64_t kMinTileSide = 128;  // smaller tiles pack their operands too often
+constexpr int64_t kChunk = 1024;       // of K
 constexpr int64_t kWantedTiles = 16;
-constexpr double kMinTileFlops = 4e6;    // 40 us: well above what starting a tile on a thread costs
-constexpr double kMinRangeFlops = 1e6;   // many small products share one range of parallel_for
+constexpr double kMinTileFlops = 4e6;   // 40 us: well above what starting a tile on a thread costs
+constexpr double kMinRangeFlops = 1e6;  // many small products share one range of parallel_for
 constexpr int64_t kRemainderStep = 64;
 
 struct Piece {
@@ -62,9 +62,12 @@ TileShape tile_shape(int64_t m, int64_t n, int64_t k, int64_t batch) {
     const int64_t cols = std::min(tile.cols, n);
     const double flops = 2.0 * static_cast<double>(rows) * static_cast<double>(cols) * static_cast<double>(k);
     if (count(m, tile.rows) * count(n, tile.cols) * batch >= kWantedTiles || flops < 2 * kMinTileFlops) return tile;
-    if (rows >= cols && rows > kMinTileSide) tile.rows /= 2;
-    else if (cols > kMinTileSide) tile.cols /= 2;
-    else return tile;
+    if (rows >= cols && rows > kMinTileSide)
+      tile.rows /= 2;
+    else if (cols > kMinTileSide)
+      tile.cols /= 2;
+    else
+      return tile;
   }
 }
 
@@ -112,18 +115,24 @@ const Sum* dense_bias(const Product& product, const Piece& cols, Scratch& scratc
 const void* tile_bias(const Product& product, const Piece& cols, Scratch& scratch) {
   if (product.bias == nullptr) return nullptr;
   switch (product.a.dtype) {
-    case DType::float64: return dense_bias<double, double>(product, cols, scratch);
-    case DType::float32: return dense_bias<float, float>(product, cols, scratch);
-    case DType::float16: return dense_bias<float16, float>(product, cols, scratch);
-    default: return dense_bias<bfloat16, float>(product, cols, scratch);
+    case DType::float64:
+      return dense_bias<double, double>(product, cols, scratch);
+    case DType::float32:
+      return dense_bias<float, float>(product, cols, scratch);
+    case DType::float16:
+      return dense_bias<float16, float>(product, cols, scratch);
+    default:
+      return dense_bias<bfloat16, float>(product, cols, scratch);
   }
 }
 
 void narrow_tile(const float* sums, int64_t rows, int64_t cols, DType dtype, void* c, int64_t c_leading) {
   for (int64_t row = 0; row < rows; ++row) {
     const float* from = sums + row * cols;
-    if (dtype == DType::bfloat16) simd::narrow(from, static_cast<bfloat16*>(c) + row * c_leading, cols);
-    else simd::narrow(from, static_cast<float16*>(c) + row * c_leading, cols);
+    if (dtype == DType::bfloat16)
+      simd::narrow(from, static_cast<bfloat16*>(c) + row * c_leading, cols);
+    else
+      simd::narrow(from, static_cast<float16*>(c) + row * c_leading, cols);
   }
 }
 
@@ -149,8 +158,10 @@ void multiply_tile(const Product& product, const Arithmetic& arithmetic, const s
     tile.k = chunk.size;
     tile.a = operand(a.block(rows.begin, rows.size, chunk.begin, chunk.size), arithmetic, scratch.a);
     tile.b = operand(b.block(chunk.begin, chunk.size, cols.begin, cols.size), arithmetic, scratch.b);
-    if (arithmetic.operands == DType::float64) openblas_tile(tile);
-    else onednn_tile(tile, arithmetic.operands, direct ? dtype : arithmetic.sums);
+    if (arithmetic.operands == DType::float64)
+      openblas_tile(tile);
+    else
+      onednn_tile(tile, arithmetic.operands, direct ? dtype : arithmetic.sums);
     tile.accumulate = true;
     tile.bias = nullptr;
   }

@@ -13,10 +13,14 @@ namespace {
 
 template <typename T>
 T uniform(uint32_t word) {
-  if constexpr (std::is_same_v<T, double>) return static_cast<double>(word) * 0x1p-32;
-  else if constexpr (std::is_same_v<T, float>) return static_cast<float>(word >> 8) * 0x1p-24f;
-  else if constexpr (std::is_same_v<T, float16>) return T(static_cast<float>(word >> 21) * 0x1p-11f);
-  else return T(static_cast<float>(word >> 24) * 0x1p-8f);
+  if constexpr (std::is_same_v<T, double>)
+    return static_cast<double>(word) * 0x1p-32;
+  else if constexpr (std::is_same_v<T, float>)
+    return static_cast<float>(word >> 8) * 0x1p-24f;
+  else if constexpr (std::is_same_v<T, float16>)
+    return T(static_cast<float>(word >> 21) * 0x1p-11f);
+  else
+    return T(static_cast<float>(word >> 24) * 0x1p-8f);
 }
 
 }  // namespace

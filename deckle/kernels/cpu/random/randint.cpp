@@ -1,4 +1,5 @@
-// Uniform integers in [low, high), high - low <= 2^32: the upper half of word * (high - low). The bias is below 2^-32 (high - low).
+// Uniform integers in [low, high), high - low <= 2^32: the upper half of word * (high - low). The bias is below 2^-32 (high -
+// low).
 
 #include <span>
 

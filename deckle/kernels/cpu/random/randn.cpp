@@ -18,8 +18,10 @@ void randn(const CpuContext&, std::span<const int64_t>, DType, PhiloxStream stre
   visit_floating(result.dtype, [&]<typename T>(TypeTag<T>) {
     T* to = result.ptr<T>();
     const auto rounded = [](double value) {
-      if constexpr (std::is_same_v<T, double>) return value;
-      else return T(static_cast<float>(value));
+      if constexpr (std::is_same_v<T, double>)
+        return value;
+      else
+        return T(static_cast<float>(value));
     };
     for_each_word(stream, result.numel(), [&](int64_t begin, int64_t end, const uint32_t* words) {
       for (int64_t i = begin; i < end; i += 2) {

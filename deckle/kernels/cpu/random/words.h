@@ -13,8 +13,8 @@ inline constexpr int64_t kWordsAtOnce = 2048;  // 8 KiB: stays in L1 with what i
 /// words[4 i + j] = word j of block first + i, for `blocks` blocks.
 void philox_words(const PhiloxStream& stream, uint64_t first, int64_t blocks, uint32_t* words);
 
-/// Calls `body(begin, end, words)` with threads on ranges that cover [0, count); words[i - begin] is the word of element i. Ranges
-/// begin at multiples of 2,048.
+/// Calls `body(begin, end, words)` with threads on ranges that cover [0, count); words[i - begin] is the word of element i.
+/// Ranges begin at multiples of 2,048.
 template <typename Body>
 void for_each_word(const PhiloxStream& stream, int64_t count, Body&& body) {
   constexpr int64_t kPieces = 8;  // per range: 16,384 elements

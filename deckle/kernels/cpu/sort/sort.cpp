@@ -24,15 +24,19 @@ struct Element {
 
 template <typename Key>
 bool before(Key a, Key b) {
-  if constexpr (std::is_floating_point_v<Key>) return a < b || (std::isnan(b) && !std::isnan(a));
-  else return a < b;
+  if constexpr (std::is_floating_point_v<Key>)
+    return a < b || (std::isnan(b) && !std::isnan(a));
+  else
+    return a < b;
 }
 
 template <typename Key>
 void sort_lane(std::vector<Element<Key>>& lane, bool descending) {
   using Item = Element<Key>;
-  if (descending) std::stable_sort(lane.begin(), lane.end(), [](const Item& a, const Item& b) { return before(b.key, a.key); });
-  else std::stable_sort(lane.begin(), lane.end(), [](const Item& a, const Item& b) { return before(a.key, b.key); });
+  if (descending)
+    std::stable_sort(lane.begin(), lane.end(), [](const Item& a, const Item& b) { return before(b.key, a.key); });
+  else
+    std::stable_sort(lane.begin(), lane.end(), [](const Item& a, const Item& b) { return before(a.key, b.key); });
 }
 
 }  // namespace

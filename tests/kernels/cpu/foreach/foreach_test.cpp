@@ -9,10 +9,10 @@
 
 namespace deckle::kernels::cpu {
 using List = std::span<const View>;
-void foreach_adamw(const CpuContext&, List parameters, List gradients, List averages, List squares, double lr, double beta1, double beta2,
-                   double epsilon, double weight_decay, int64_t step);
-void foreach_sgd_momentum(const CpuContext&, List parameters, List gradients, List velocities, double lr, double momentum, double weight_decay,
-                          double dampening, bool nesterov);
+void foreach_adamw(const CpuContext&, List parameters, List gradients, List averages, List squares, double lr, double beta1,
+                   double beta2, double epsilon, double weight_decay, int64_t step);
+void foreach_sgd_momentum(const CpuContext&, List parameters, List gradients, List velocities, double lr, double momentum,
+                          double weight_decay, double dampening, bool nesterov);
 void foreach_sgd(const CpuContext&, List parameters, List gradients, double lr, double weight_decay);
 void foreach_add(const CpuContext&, List self, List other, double alpha);
 void foreach_mul(const CpuContext&, List self, List other);
@@ -49,7 +49,9 @@ struct ListOf {
     for (const int64_t size : {0, 1, 7, 1000, 40003}) {
       buffers.push_back(random_normal({size}, dtype));
       const View& view = buffers.back().view;
-      if (positive) for (int64_t i = 0; i < size; ++i) testing::store(view.data, dtype, i, std::abs(testing::load(view.data, dtype, i)) + 0.5);
+      if (positive)
+        for (int64_t i = 0; i < size; ++i)
+          testing::store(view.data, dtype, i, std::abs(testing::load(view.data, dtype, i)) + 0.5);
       views.push_back(view);
       before.push_back(values(view));
     }
@@ -75,7 +77,8 @@ class EveryDType : public ::testing::TestWithParam<DType> {
     }
   }
 };
-INSTANTIATE_TEST_SUITE_P(Floating, EveryDType, ::testing::ValuesIn(kFloating), [](const auto& info) { return std::string(name(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Floating, EveryDType, ::testing::ValuesIn(kFloating),
+                         [](const auto& info) { return std::string(name(info.param)); });
 
 TEST_P(EveryDType, AdamwTakesTheStepOfThePaper) {
   ListOf p(GetParam(), false), m(GetParam(), false), v(GetParam(), true), g(GetParam(), false);
@@ -84,10 +87,11 @@ TEST_P(EveryDType, AdamwTakesTheStepOfThePaper) {
   const auto average = [=](const double* x) { return b1 * x[1] + (1 - b1) * x[3]; };
   const auto square = [=](const double* x) { return b2 * x[2] + (1 - b2) * x[3] * x[3]; };
   expect_lists({&p, &m, &v, &g}, {[=](const double* x) {
-                                   const double m_hat = average(x) / (1 - std::pow(b1, 3)), v_hat = square(x) / (1 - std::pow(b2, 3));
-                                   return x[0] - lr * decay * x[0] - lr * m_hat / (std::sqrt(v_hat) + epsilon);
-                                 },
-                                 average, square});
+                                    const double m_hat = average(x) / (1 - std::pow(b1, 3)),
+                                                 v_hat = square(x) / (1 - std::pow(b2, 3));
+                                    return x[0] - lr * decay * x[0] - lr * m_hat / (std::sqrt(v_hat) + epsilon);
+                                  },
+                                  average, square});
 }
 
 TEST_P(EveryDType, SgdWithAndWithoutMomentum) {
@@ -95,10 +99,9 @@ TEST_P(EveryDType, SgdWithAndWithoutMomentum) {
     ListOf p(GetParam(), false), v(GetParam(), false), g(GetParam(), false);
     foreach_sgd_momentum({}, p.views, g.views, v.views, 0.1, 0.9, 0.01, 0.2, nesterov);
     const auto velocity = [](const double* x) { return 0.9 * x[1] + 0.8 * (x[2] + 0.01 * x[0]); };
-    expect_lists({&p, &v, &g}, {[=](const double* x) {
-                                  return x[0] - 0.1 * (nesterov ? x[2] + 0.01 * x[0] + 0.9 * velocity(x) : velocity(x));
-                                },
-                                velocity});
+    expect_lists({&p, &v, &g},
+                 {[=](const double* x) { return x[0] - 0.1 * (nesterov ? x[2] + 0.01 * x[0] + 0.9 * velocity(x) : velocity(x)); },
+                  velocity});
   }
   ListOf p(GetParam(), false), g(GetParam(), false);
   foreach_sgd({}, p.views, g.views, 0.1, 0.01);

@@ -35,7 +35,8 @@ Buffer strided(std::vector<int64_t> sizes, DType dtype, bool fill) {
   return buffer;
 }
 
-constexpr DType kAll[] = {DType::bool_, DType::uint8, DType::int32, DType::int64, DType::float16, DType::bfloat16, DType::float32, DType::float64};
+constexpr DType kAll[] = {DType::bool_,   DType::uint8,    DType::int32,   DType::int64,
+                          DType::float16, DType::bfloat16, DType::float32, DType::float64};
 
 TEST(Copy, ConvertsBetweenEveryPairOfDTypesAndAnyStrides) {
   for (const DType from : kAll) {
@@ -44,7 +45,8 @@ TEST(Copy, ConvertsBetweenEveryPairOfDTypesAndAnyStrides) {
         const Buffer source = strided(sizes, from, true), target = strided(sizes, to, false);
         kernels::cpu::copy({}, source.view, target.view);
         std::vector<double> want = values(source.view);
-        if (to == DType::bool_) for (double& value : want) value = value != 0;
+        if (to == DType::bool_)
+          for (double& value : want) value = value != 0;
         SCOPED_TRACE(fmt::format("{} to {}", name(from), name(to)));
         expect_close(target.view, want, 0);
         if (HasFatalFailure()) return;

@@ -30,16 +30,22 @@ using testing::random_integers;
 using testing::random_normal;
 using testing::values;
 
-constexpr DType kAll[] = {DType::uint8, DType::int32, DType::int64, DType::float16, DType::bfloat16, DType::float32, DType::float64};
+constexpr DType kAll[] = {DType::uint8,    DType::int32,   DType::int64,  DType::float16,
+                          DType::bfloat16, DType::float32, DType::float64};
 
 // One rounding of a sum that the kernel takes in float64.
 double rounding(DType dtype) {
   switch (dtype) {
-    case DType::float16: return 1e-3;
-    case DType::bfloat16: return 8e-3;
-    case DType::float32: return 1e-7;
-    case DType::float64: return 1e-13;
-    default: return 0;
+    case DType::float16:
+      return 1e-3;
+    case DType::bfloat16:
+      return 8e-3;
+    case DType::float32:
+      return 1e-7;
+    case DType::float64:
+      return 1e-13;
+    default:
+      return 0;
   }
 }
 
@@ -48,7 +54,8 @@ Buffer random_values(std::vector<int64_t> sizes, DType dtype) {
 }
 
 class EveryDType : public ::testing::TestWithParam<DType> {};
-INSTANTIATE_TEST_SUITE_P(All, EveryDType, ::testing::ValuesIn(kAll), [](const auto& info) { return std::string(name(info.param)); });
+INSTANTIATE_TEST_SUITE_P(All, EveryDType, ::testing::ValuesIn(kAll),
+                         [](const auto& info) { return std::string(name(info.param)); });
 
 TEST_P(EveryDType, EmbeddingTakesRowsAndItsBackwardAddsThem) {
   const int64_t rows = 11, width = 37;
@@ -76,8 +83,10 @@ TEST_P(EveryDType, IndexSelectAndIndexAddWorkAlongEveryDim) {
     const int64_t taken = 10;
     std::vector<int64_t> picked = sizes;
     picked[static_cast<size_t>(dim)] = taken;
-    const Buffer self = random_values(sizes, GetParam()), index = random_integers({taken}, DType::int32, 0, sizes[static_cast<size_t>(dim)]);
-    const Buffer result = poisoned(picked, GetParam()), source = random_values(picked, GetParam()), added = poisoned(sizes, GetParam());
+    const Buffer self = random_values(sizes, GetParam()),
+                 index = random_integers({taken}, DType::int32, 0, sizes[static_cast<size_t>(dim)]);
+    const Buffer result = poisoned(picked, GetParam()), source = random_values(picked, GetParam()),
+                 added = poisoned(sizes, GetParam());
     const std::vector<double> s = values(self.view), from = values(source.view), ix = values(index.view);
     index_select({}, self.view, dim, index.view, result.view);
     index_add({}, self.view, dim, index.view, source.view, added.view);
@@ -104,8 +113,10 @@ TEST_P(EveryDType, GatherAndScatterAddWorkAlongEveryDimWithSmallerIndices) {
       const std::vector<int64_t> sizes = {5, 70, 3};
       std::vector<int64_t> picked = smaller ? std::vector<int64_t>{4, 69, 2} : sizes;
       picked[static_cast<size_t>(dim)] = 9;
-      const Buffer self = random_values(sizes, GetParam()), index = random_integers(picked, DType::int64, 0, sizes[static_cast<size_t>(dim)]);
-      const Buffer result = poisoned(picked, GetParam()), src = random_values(picked, GetParam()), added = poisoned(sizes, GetParam());
+      const Buffer self = random_values(sizes, GetParam()),
+                   index = random_integers(picked, DType::int64, 0, sizes[static_cast<size_t>(dim)]);
+      const Buffer result = poisoned(picked, GetParam()), src = random_values(picked, GetParam()),
+                   added = poisoned(sizes, GetParam());
       const std::vector<double> s = values(self.view), from = values(src.view), ix = values(index.view);
       gather({}, self.view, dim, index.view, result.view);
       scatter_add({}, self.view, dim, index.view, src.view, added.view);
@@ -162,7 +173,8 @@ TEST(Index, OneHotMarksTheClass) {
 }
 
 TEST(Index, IndicesOutOfRangeAreErrorsThatNameThem) {
-  const Buffer self = random_normal({4, 3}, DType::float32), result = poisoned({2, 3}, DType::float32), sums = poisoned({4, 3}, DType::float32);
+  const Buffer self = random_normal({4, 3}, DType::float32), result = poisoned({2, 3}, DType::float32),
+               sums = poisoned({4, 3}, DType::float32);
   for (const int64_t wrong : {-1, 4}) {
     Buffer index = random_integers({2}, DType::int64, 0, 4), wide = random_integers({2, 3}, DType::int64, 0, 4);
     testing::store(index.view.data, DType::int64, 1, static_cast<double>(wrong));
@@ -186,7 +198,8 @@ TEST(Index, IndicesOutOfRangeAreErrorsThatNameThem) {
 
 TEST(Index, EmptyInputsGiveEmptyOrUnchangedResults) {
   const Buffer self = random_normal({4, 3}, DType::float32), none = random_integers({0}, DType::int64, 0, 1);
-  const Buffer taken = poisoned({0, 3}, DType::float32), kept = poisoned({4, 3}, DType::float32), source = poisoned({0, 3}, DType::float32);
+  const Buffer taken = poisoned({0, 3}, DType::float32), kept = poisoned({4, 3}, DType::float32),
+               source = poisoned({0, 3}, DType::float32);
   index_select({}, self.view, 0, none.view, taken.view);
   index_add({}, self.view, 0, none.view, source.view, kept.view);
   expect_close(kept.view, values(self.view), 0);

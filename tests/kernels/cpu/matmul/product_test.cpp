@@ -33,10 +33,14 @@ constexpr DType kFloating[] = {DType::float16, DType::bfloat16, DType::float32, 
 double tolerance(DType dtype, int64_t k) {
   const double root = std::sqrt(static_cast<double>(k) + 1);
   switch (dtype) {
-    case DType::float64: return 1e-14 * root;
-    case DType::float32: return 2e-6 * root;
-    case DType::float16: return 1e-3 + 2e-6 * root;
-    default: return 8e-3 + 2e-6 * root;
+    case DType::float64:
+      return 1e-14 * root;
+    case DType::float32:
+      return 2e-6 * root;
+    case DType::float16:
+      return 1e-3 + 2e-6 * root;
+    default:
+      return 8e-3 + 2e-6 * root;
   }
 }
 
@@ -46,7 +50,8 @@ std::vector<double> naive(const View& a, const View& b) {
   std::vector<double> c(static_cast<size_t>(m * n), 0.0);
   for (int64_t i = 0; i < m; ++i)
     for (int64_t p = 0; p < k; ++p)
-      for (int64_t j = 0; j < n; ++j) c[static_cast<size_t>(i * n + j)] += x[static_cast<size_t>(i * k + p)] * y[static_cast<size_t>(p * n + j)];
+      for (int64_t j = 0; j < n; ++j)
+        c[static_cast<size_t>(i * n + j)] += x[static_cast<size_t>(i * k + p)] * y[static_cast<size_t>(p * n + j)];
   return c;
 }
 
@@ -55,12 +60,15 @@ struct Shape {
 };
 
 class EveryDType : public ::testing::TestWithParam<DType> {};
-INSTANTIATE_TEST_SUITE_P(Floating, EveryDType, ::testing::ValuesIn(kFloating), [](const auto& info) { return std::string(name(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Floating, EveryDType, ::testing::ValuesIn(kFloating),
+                         [](const auto& info) { return std::string(name(info.param)); });
 
 Buffer operand(int64_t rows, int64_t cols, DType dtype, int layout) {
   switch (layout) {
-    case 0: return random_normal({rows, cols}, dtype);
-    case 1: return random_normal({cols, rows}, dtype).transposed(0, 1);
+    case 0:
+      return random_normal({rows, cols}, dtype);
+    case 1:
+      return random_normal({cols, rows}, dtype).transposed(0, 1);
     case 2: {  // neither stride is 1
       Buffer buffer = random_normal({rows, cols, 3}, dtype);
       buffer.view.ndim = 2;
@@ -76,7 +84,8 @@ Buffer operand(int64_t rows, int64_t cols, DType dtype, int layout) {
 }
 
 TEST_P(EveryDType, MmEqualsTheNaiveProductInEveryLayout) {
-  for (const Shape& shape : {Shape{1, 1, 1}, Shape{5, 3, 7}, Shape{67, 1, 130}, Shape{1, 65, 33}, Shape{130, 70, 64}, Shape{577, 33, 19}, Shape{9, 17, 1111}}) {
+  for (const Shape& shape : {Shape{1, 1, 1}, Shape{5, 3, 7}, Shape{67, 1, 130}, Shape{1, 65, 33}, Shape{130, 70, 64},
+                             Shape{577, 33, 19}, Shape{9, 17, 1111}}) {
     for (int left = 0; left < 4; ++left) {
       for (int right = 0; right < 4; ++right) {
         const Buffer a = operand(shape.m, shape.k, GetParam(), left), b = operand(shape.k, shape.n, GetParam(), right);
@@ -153,11 +162,13 @@ TEST_P(EveryDType, EmptySumsAreZeroOrTheBias) {
   const Buffer a = random_normal({4, 0}, GetParam()), b = random_normal({0, 5}, GetParam()), c = poisoned({4, 5}, GetParam());
   kernels::cpu::mm({}, a.view, b.view, c.view);
   expect_close(c.view, std::vector<double>(20, 0.0), 0);
-  const Buffer none = poisoned({0, 5}, GetParam()), rows = random_normal({0, 3}, GetParam()), cols = random_normal({3, 5}, GetParam());
+  const Buffer none = poisoned({0, 5}, GetParam()), rows = random_normal({0, 3}, GetParam()),
+               cols = random_normal({3, 5}, GetParam());
   kernels::cpu::mm({}, rows.view, cols.view, none.view);
   const Buffer w = random_normal({5, 0}, GetParam()), bias = random_normal({5}, GetParam());
   kernels::cpu::linear({}, a.view, w.view, bias.view, c.view);
-  for (int row = 0; row < 4; ++row) EXPECT_EQ(testing::load(c.view.data, GetParam(), row * 5 + 2), testing::load(bias.view.data, GetParam(), 2));
+  for (int row = 0; row < 4; ++row)
+    EXPECT_EQ(testing::load(c.view.data, GetParam(), row * 5 + 2), testing::load(bias.view.data, GetParam(), 2));
 }
 
 TEST_P(EveryDType, AnyNumberOfThreadsGivesTheSameBits) {

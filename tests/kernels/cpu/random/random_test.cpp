@@ -49,13 +49,15 @@ TEST(Philox, GivesTheWordsOfItsAuthors) {
 }
 
 TEST(Philox, VectorsEqualSingleBlocksAlsoAcrossTheCarry) {
-  for (const uint64_t offset : {uint64_t{0}, uint64_t{12345}, (uint64_t{1} << 32) - 23, (uint64_t{7} << 32) - 16, ~uint64_t{0} - 5}) {
+  for (const uint64_t offset :
+       {uint64_t{0}, uint64_t{12345}, (uint64_t{1} << 32) - 23, (uint64_t{7} << 32) - 16, ~uint64_t{0} - 5}) {
     const PhiloxStream stream{testing::engine()(), offset};
     for (const int64_t blocks : {1, 3, 16, 37}) {
       std::vector<uint32_t> words(static_cast<size_t>(4 * blocks));
       philox_words(stream, 2, blocks, words.data());
       for (int64_t i = 0; i < 4 * blocks; ++i) {
-        ASSERT_EQ(words[static_cast<size_t>(i)], stream.block(static_cast<uint64_t>(2 + i / 4))[static_cast<size_t>(i % 4)]) << offset << " " << i;
+        ASSERT_EQ(words[static_cast<size_t>(i)], stream.block(static_cast<uint64_t>(2 + i / 4))[static_cast<size_t>(i % 4)])
+            << offset << " " << i;
       }
     }
   }

@@ -14,11 +14,14 @@ TEST(Halves, NarrowsAndWidensEveryHalfValueExactly) {
     uint16_t source[16];
     for (uint32_t i = 0; i < 16; ++i) source[i] = static_cast<uint16_t>(bits + i);
     for (const DType dtype : {DType::float16, DType::bfloat16}) {
-      if (dtype == DType::float16) widen(reinterpret_cast<const float16*>(source), wide, 16);
-      else widen(reinterpret_cast<const bfloat16*>(source), wide, 16);
+      if (dtype == DType::float16)
+        widen(reinterpret_cast<const float16*>(source), wide, 16);
+      else
+        widen(reinterpret_cast<const bfloat16*>(source), wide, 16);
       for (int i = 0; i < 16; ++i) {
         const double want = testing::load(source, dtype, i);
-        EXPECT_TRUE(wide[i] == want || (std::isnan(want) && std::isnan(wide[i]))) << name(dtype) << " " << bits + static_cast<uint32_t>(i);
+        EXPECT_TRUE(wide[i] == want || (std::isnan(want) && std::isnan(wide[i])))
+            << name(dtype) << " " << bits + static_cast<uint32_t>(i);
       }
     }
   }
@@ -31,7 +34,8 @@ TEST(Halves, NarrowsToNearestTiesToEven) {
     bfloat16 brain[19];
     float16 half[19];
     for (int i = 0; i < 19; ++i) {
-      const uint32_t bits = i % 3 == 0 ? any(testing::engine()) : (any(testing::engine()) & 0x8fffe000u) | (i % 2 ? 0x38001000u : 0x33000000u);
+      const uint32_t bits =
+          i % 3 == 0 ? any(testing::engine()) : (any(testing::engine()) & 0x8fffe000u) | (i % 2 ? 0x38001000u : 0x33000000u);
       std::memcpy(&from[i], &bits, 4);
     }
     narrow(from, brain, 19);

@@ -15,14 +15,16 @@ using testing::poisoned;
 using testing::random_integers;
 using testing::values;
 
-constexpr DType kAll[] = {DType::bool_, DType::uint8, DType::int32, DType::int64, DType::float16, DType::bfloat16, DType::float32, DType::float64};
+constexpr DType kAll[] = {DType::bool_,   DType::uint8,    DType::int32,   DType::int64,
+                          DType::float16, DType::bfloat16, DType::float32, DType::float64};
 
 TEST(Sort, IsStableAlongEveryDimInBothDirections) {
   const int64_t sizes[] = {3, 50, 2};
   for (const DType dtype : kAll) {
     for (int64_t dim = 0; dim < 3; ++dim) {
       for (const bool descending : {false, true}) {
-        const Buffer self = random_integers({3, 50, 2}, dtype, 0, 9), sorted = poisoned({3, 50, 2}, dtype), order = poisoned({3, 50, 2}, DType::int64);
+        const Buffer self = random_integers({3, 50, 2}, dtype, 0, 9), sorted = poisoned({3, 50, 2}, dtype),
+                     order = poisoned({3, 50, 2}, DType::int64);
         kernels::cpu::sort({}, self.view, dim, descending, sorted.view, order.view);
         const std::vector<double> x = values(self.view), y = values(sorted.view), ix = values(order.view);
         const int64_t stride = self.view.strides[dim];
@@ -33,7 +35,9 @@ TEST(Sort, IsStableAlongEveryDimInBothDirections) {
           if (position == 0) continue;
           const size_t previous = i - static_cast<size_t>(stride);
           ASSERT_TRUE(descending ? y[previous] >= y[i] : y[previous] <= y[i]);
-          if (y[previous] == y[i]) { ASSERT_LT(ix[previous], ix[i]); }
+          if (y[previous] == y[i]) {
+            ASSERT_LT(ix[previous], ix[i]);
+          }
         }
       }
     }
@@ -41,7 +45,8 @@ TEST(Sort, IsStableAlongEveryDimInBothDirections) {
 }
 
 TEST(Sort, PutsNanAfterEverythingAndTakesEmptyLanes) {
-  const Buffer self = random_integers({4}, DType::float32, 0, 5), sorted = poisoned({4}, DType::float32), order = poisoned({4}, DType::int64);
+  const Buffer self = random_integers({4}, DType::float32, 0, 5), sorted = poisoned({4}, DType::float32),
+               order = poisoned({4}, DType::int64);
   testing::store(self.view.data, DType::float32, 1, std::nan(""));
   testing::store(self.view.data, DType::float32, 2, std::numeric_limits<double>::infinity());
   kernels::cpu::sort({}, self.view, 0, false, sorted.view, order.view);
@@ -49,7 +54,8 @@ TEST(Sort, PutsNanAfterEverythingAndTakesEmptyLanes) {
   EXPECT_EQ(values(order.view)[2], 2);
   kernels::cpu::sort({}, self.view, 0, true, sorted.view, order.view);
   EXPECT_EQ(values(order.view)[0], 1);
-  const Buffer none = poisoned({3, 0}, DType::float32), none_sorted = poisoned({3, 0}, DType::float32), none_order = poisoned({3, 0}, DType::int64);
+  const Buffer none = poisoned({3, 0}, DType::float32), none_sorted = poisoned({3, 0}, DType::float32),
+               none_order = poisoned({3, 0}, DType::int64);
   kernels::cpu::sort({}, none.view, 1, false, none_sorted.view, none_order.view);
 }
 

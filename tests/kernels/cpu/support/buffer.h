@@ -128,7 +128,8 @@ inline void expect_close(const View& got, const std::vector<double>& want, doubl
   for (size_t i = 0; i < want.size(); ++i) {
     if (std::isnan(want[i]) && std::isnan(have[i])) continue;
     if (have[i] == want[i]) continue;
-    ASSERT_LE(std::abs(have[i] - want[i]), tolerance * std::max(scale, std::abs(want[i]))) << "element " << i << ": got " << have[i] << ", want " << want[i];
+    ASSERT_LE(std::abs(have[i] - want[i]), tolerance * std::max(scale, std::abs(want[i])))
+        << "element " << i << ": got " << have[i] << ", want " << want[i];
   }
 }
 
