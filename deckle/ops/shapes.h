@@ -22,6 +22,8 @@ Dims without_dim(Ints sizes, std::optional<int64_t> dim, bool keepdim);
 /// Of a sum: int64 for integers and bool, the same otherwise.
 DType sum_dtype(DType dtype);
 
+inline bool floating(DType dtype) { return is_floating(dtype); }
+
 /// NumPy's broadcasting rules.
 Dims broadcast_shape(Ints a, Ints b);
 
