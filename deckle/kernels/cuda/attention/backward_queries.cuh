@@ -5,6 +5,17 @@
 //   dQ *= scale
 //
 // dS is a register operand. FLOP: 6 M N D per tile; bytes per tile: 4 N D from L2.
+//
+// Ladder, as in backward_keys.cuh; S = 16k full/causal, then S = 512. With the same dK/dV kernel, one run:
+//   D = 128  96 keys, scores first, one q buffer, 3 k stages    523/505  326   (kept; the tensor pipe is 98 % busy, ncu)
+//            3 x 64 rows, 64 keys, nothing ahead                526/497  333
+//            128 keys, nothing ahead                            514/495  332
+//   D = 64   128 keys, gradient first, two q buffers            441/434        (kept)
+//            3 x 64 rows, 96 keys, nothing ahead                439/428
+//            128 keys, nothing ahead                            431/425
+// Two q buffers at D = 128 leave room for two k stages and gradient first: 506 to 479 at S = 16k, 314 to 335 at S = 512; for
+// three k stages and one v stage: 505 to 487 and 321 to 322. D = 256 with 48 keys: 395 to 355 (n = 48 from shared memory is
+// bandwidth bound).
 #pragma once
 
 #include <type_traits>

@@ -1,6 +1,7 @@
 // The row statistics of the backward (see backward_common.cuh): lse2 and delta = dO . O - dLSE.
-// One block a tile of `statistics_unit` rows of a few heads: a block's own costs (finding its sequence, 3 us) outweigh one head's
-// rows. Bytes per row: 4 Dv read, 8 written; memory bound.
+// A block takes a tile of rows of a few heads: finding its sequence (3 us) outweighs one head's rows. Bytes per row: 4 Dv read, 8
+// written; memory bound: 42 us for 134 MB at D = 128 (ncu). For 512 sequences of mean 58: one head a block 39 us; four heads,
+// loads of four rows in flight 31; blocks by the work list instead of a search 25.
 #pragma once
 
 #include "deckle/kernels/cuda/attention/backward_common.cuh"
