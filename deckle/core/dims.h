@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,6 +28,19 @@ class Ints : public std::span<const int64_t> {
   Ints(const Dims& values) : std::span<const int64_t>(values.data(), values.size()) {}
 
   friend bool operator==(Ints a, Ints b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
+};
+
+/// Dims of a reduction as an argument: {0, 2}, one dim as a number, or nothing (all dims). Never store one.
+class OptionalInts : public std::optional<Ints> {
+ public:
+  OptionalInts() = default;
+  OptionalInts(std::nullopt_t) {}
+  OptionalInts(std::optional<Ints> dims) : std::optional<Ints>(dims) {}
+  OptionalInts(Ints dims) : std::optional<Ints>(dims) {}
+  OptionalInts(const Dims& dims) : std::optional<Ints>(Ints(dims)) {}
+  OptionalInts(const std::vector<int64_t>& dims) : std::optional<Ints>(Ints(dims)) {}
+  OptionalInts(std::initializer_list<int64_t> dims) : std::optional<Ints>(Ints(dims)) {}
+  OptionalInts(const int64_t& dim) : std::optional<Ints>(Ints(std::span(&dim, 1))) {}
 };
 
 /// "[4, 7]".

@@ -81,9 +81,9 @@ class Tensor {
   Tensor div(const Tensor& other) const;
   Tensor matmul(const Tensor& other) const;
   Tensor sum() const;
-  Tensor sum(Ints dim, bool keepdim = false) const;
+  Tensor sum(OptionalInts dim, bool keepdim = false) const;
   Tensor mean() const;
-  Tensor mean(Ints dim, bool keepdim = false) const;
+  Tensor mean(OptionalInts dim, bool keepdim = false) const;
   Tensor softmax(int64_t dim) const;
   Tensor view(Ints sizes) const;
   Tensor reshape(Ints sizes) const;

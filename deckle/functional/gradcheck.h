@@ -28,7 +28,7 @@ void forward_gradgradcheck(const VectorFunction& f, const std::vector<Tensor>& i
 
 template <typename F, TensorTreeLike X>
 VectorFunction on_vectors(F& f, const X& x) {
-  return [&f, x](const std::vector<Tensor>& leaves) { return flatten(call(f, unflatten(x, leaves))); };
+  return [&f, x](const std::vector<Tensor>& leaves) { return to_leaves(call(f, from_leaves(x, leaves))); };
 }
 
 }  // namespace functional
@@ -36,25 +36,25 @@ VectorFunction on_vectors(F& f, const X& x) {
 /// Reverse mode.
 template <typename F, functional::TensorTreeLike X>
 void gradcheck(F&& f, const X& x, const GradcheckOptions& options = {}) {
-  functional::gradcheck(functional::on_vectors(f, x), functional::flatten(x), options);
+  functional::gradcheck(functional::on_vectors(f, x), functional::to_leaves(x), options);
 }
 
 /// Forward mode.
 template <typename F, functional::TensorTreeLike X>
 void forward_gradcheck(F&& f, const X& x, const GradcheckOptions& options = {}) {
-  functional::forward_gradcheck(functional::on_vectors(f, x), functional::flatten(x), options);
+  functional::forward_gradcheck(functional::on_vectors(f, x), functional::to_leaves(x), options);
 }
 
 /// Second order: reverse over reverse.
 template <typename F, functional::TensorTreeLike X>
 void gradgradcheck(F&& f, const X& x, const GradcheckOptions& options = {}) {
-  functional::gradgradcheck(functional::on_vectors(f, x), functional::flatten(x), options);
+  functional::gradgradcheck(functional::on_vectors(f, x), functional::to_leaves(x), options);
 }
 
 /// Second order: forward over reverse.
 template <typename F, functional::TensorTreeLike X>
 void forward_gradgradcheck(F&& f, const X& x, const GradcheckOptions& options = {}) {
-  functional::forward_gradgradcheck(functional::on_vectors(f, x), functional::flatten(x), options);
+  functional::forward_gradgradcheck(functional::on_vectors(f, x), functional::to_leaves(x), options);
 }
 
 }  // namespace deckle

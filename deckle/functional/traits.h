@@ -88,7 +88,7 @@ struct TensorTree<T> {
 
 /// The tensors of a tree, in order.
 template <TensorTreeLike T>
-std::vector<Tensor> flatten(const T& value) {
+std::vector<Tensor> to_leaves(const T& value) {
   std::vector<Tensor> leaves;
   TensorTree<T>::flatten(value, leaves);
   return leaves;
@@ -96,7 +96,7 @@ std::vector<Tensor> flatten(const T& value) {
 
 /// A tree shaped like `like` with these tensors.
 template <TensorTreeLike T>
-T unflatten(const T& like, const std::vector<Tensor>& leaves) {
+T from_leaves(const T& like, const std::vector<Tensor>& leaves) {
   const Tensor* next = leaves.data();
   return TensorTree<T>::unflatten(like, next);
 }

@@ -20,7 +20,7 @@ std::vector<Tensor> gradients(TensorList outputs, TensorList inputs, TensorList 
 
 template <typename X>
 bool any_requires_grad(const X& x) {
-  return autograd::requires_grad(TensorList(flatten(x)));
+  return autograd::requires_grad(TensorList(to_leaves(x)));
 }
 
 }  // namespace functional
@@ -30,11 +30,11 @@ bool any_requires_grad(const X& x) {
 template <typename F, functional::TensorTreeLike X, functional::TensorTreeLike Y>
 std::pair<Y, X> vjp(F&& f, const X& x, const Y& cotangent) {
   const EnableGrad recording;
-  const std::vector<Tensor> inputs = functional::variables(functional::flatten(x));
-  Y y = functional::call(f, functional::unflatten(x, inputs));
+  const std::vector<Tensor> inputs = functional::variables(functional::to_leaves(x));
+  Y y = functional::call(f, functional::from_leaves(x, inputs));
   const std::vector<Tensor> gradients =
-      functional::gradients(functional::flatten(y), inputs, functional::flatten(cotangent), functional::any_requires_grad(x));
-  return {std::move(y), functional::unflatten(x, gradients)};
+      functional::gradients(functional::to_leaves(y), inputs, functional::to_leaves(cotangent), functional::any_requires_grad(x));
+  return {std::move(y), functional::from_leaves(x, gradients)};
 }
 
 /// The gradient of a function with one result of one element, shaped like x.
@@ -42,24 +42,24 @@ template <typename F, functional::TensorTreeLike X>
   requires(!std::is_convertible_v<F, TensorList>)
 X grad(F&& f, const X& x) {
   const EnableGrad recording;
-  const std::vector<Tensor> inputs = functional::variables(functional::flatten(x));
-  const Tensor y = functional::call(f, functional::unflatten(x, inputs));
-  return functional::unflatten(x, functional::gradients({y}, inputs, {}, functional::any_requires_grad(x)));
+  const std::vector<Tensor> inputs = functional::variables(functional::to_leaves(x));
+  const Tensor y = functional::call(f, functional::from_leaves(x, inputs));
+  return functional::from_leaves(x, functional::gradients({y}, inputs, {}, functional::any_requires_grad(x)));
 }
 
 /// (f(x), J · tangent) by forward mode: one pass, nothing saved. `tangent` is shaped like x, the second result like f(x).
 template <typename F, functional::TensorTreeLike X>
 auto jvp(F&& f, const X& x, const X& tangent) {
   const autograd::LevelScope scope;
-  std::vector<Tensor> duals = functional::flatten(x);
-  const std::vector<Tensor> tangents = functional::flatten(tangent);
+  std::vector<Tensor> duals = functional::to_leaves(x);
+  const std::vector<Tensor> tangents = functional::to_leaves(tangent);
   for (size_t i = 0; i < duals.size(); ++i) {
     if (tangents[i].defined() && is_floating(duals[i].dtype())) duals[i] = autograd::make_dual(duals[i], tangents[i], scope.level());
   }
-  auto y = functional::call(f, functional::unflatten(x, duals));
+  auto y = functional::call(f, functional::from_leaves(x, duals));
   std::vector<Tensor> result;
-  for (const Tensor& leaf : functional::flatten(y)) result.push_back(autograd::tangent(leaf, scope.level()));
-  auto y_tangent = functional::unflatten(y, result);
+  for (const Tensor& leaf : functional::to_leaves(y)) result.push_back(autograd::tangent(leaf, scope.level()));
+  auto y_tangent = functional::from_leaves(y, result);
   return std::pair(std::move(y), std::move(y_tangent));  // y's tangents end with the scope
 }
 

@@ -6,7 +6,7 @@
 
 namespace deckle {
 
-Tensor prod(const Tensor& self, std::optional<Ints> dim, bool keepdim) {
+Tensor prod(const Tensor& self, OptionalInts dim, bool keepdim) {
   // The reduced dims move to the back and become one of n elements.
   const Dims result = shapes::reduced_shape(self.sizes(), dim, keepdim);
   const Ints dims = dim.value_or(Ints());

@@ -16,9 +16,9 @@ Tensor Tensor::mul(const Tensor& other) const { return deckle::mul(*this, other)
 Tensor Tensor::div(const Tensor& other) const { return deckle::div(*this, other); }
 Tensor Tensor::matmul(const Tensor& other) const { return deckle::matmul(*this, other); }
 Tensor Tensor::sum() const { return deckle::sum(*this); }
-Tensor Tensor::sum(Ints dim, bool keepdim) const { return deckle::sum(*this, dim, keepdim); }
+Tensor Tensor::sum(OptionalInts dim, bool keepdim) const { return deckle::sum(*this, dim, keepdim); }
 Tensor Tensor::mean() const { return deckle::mean(*this); }
-Tensor Tensor::mean(Ints dim, bool keepdim) const { return deckle::mean(*this, dim, keepdim); }
+Tensor Tensor::mean(OptionalInts dim, bool keepdim) const { return deckle::mean(*this, dim, keepdim); }
 Tensor Tensor::softmax(int64_t dim) const { return deckle::softmax(*this, dim); }
 Tensor Tensor::view(Ints sizes) const { return deckle::view(*this, sizes); }
 Tensor Tensor::reshape(Ints sizes) const { return deckle::reshape(*this, sizes); }

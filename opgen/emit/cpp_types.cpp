@@ -29,10 +29,10 @@ std::string parameter_type(const Type& type) {
   if (type.list) {
     std::string list;
     if (type.base == Base::tensor) return "TensorList";
-    if (type.base == Base::integer) list = "Ints";
+    if (type.base == Base::integer) list = type.optional ? "OptionalInts" : "Ints";
     else if (type.base == Base::boolean || type.base == Base::scalar) list = fmt::format("const std::vector<{}>&", element_type(type.base));
     else list = fmt::format("std::span<const {}>", element_type(type.base));
-    return type.optional ? "std::optional<" + list + ">" : list;
+    return type.optional && type.base != Base::integer ? "std::optional<" + list + ">" : list;
   }
   if (type.base == Base::tensor || type.base == Base::ragged || type.base == Base::plan) return "const " + element_type(type.base) + "&";
   if (type.base == Base::generator) return "Generator*";

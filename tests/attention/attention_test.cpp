@@ -4,6 +4,7 @@
 
 #include "deckle/autograd/backward.h"
 #include "deckle/functional/gradcheck.h"
+#include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
