@@ -22,7 +22,7 @@ for step in "${@:-build test sanitize bench bench_f16 profile}"; do for what in 
       for tool in memcheck synccheck racecheck; do for test in forward portable; do
         filter='*ServesRagged*bf16_64_64:*ServesRagged*bf16_128*:*AddsUp*bf16_128*:*ServesWindows*bf16_256*'
         [ $tool = racecheck ] && filter='*ServesRagged*bf16_64_64:*ServesGrouped*bf16_128*'
-        timeout 60 compute-sanitizer --tool $tool "$build/tests/attention_${test}_test" --gtest_brief=1 --gtest_filter="$filter" \
+        timeout 40 compute-sanitizer --tool $tool "$build/tests/attention_${test}_test" --gtest_brief=1 --gtest_filter="$filter" \
           > "$out/${tool}_$test.txt" 2>&1
         echo "$tool $test: rc $?, $(grep -E 'SUMMARY' "$out/${tool}_$test.txt")"
       done; done ;;
