@@ -1,0 +1,105 @@
+// What samples do not say of reductions, norms and elementwise ops: messages, dtypes, ties, zeros.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "deckle/base/error.h"
+#include "deckle/core/tensor_impl.h"
+#include "deckle/functional/transforms.h"
+#include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/norm.h"
+#include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/reduce.h"
+#include "deckle/ops/generated/shape.h"
+
+namespace deckle {
+namespace {
+
+using Values = std::vector<double>;
+
+Tensor integers() { return view(arange(6), {2, 3}); }
+Tensor floats() { return to(integers(), DType::float32); }
+
+Tensor vector_of(const Values& values) {
+  Tensor result = empty({static_cast<int64_t>(values.size())}, DType::float64);
+  std::copy(values.begin(), values.end(), result.data<double>());
+  return result;
+}
+
+template <typename Call>
+std::string error_of(Call&& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return "no error";
+}
+
+TEST(Reductions, NameWhatIsWrong) {
+  EXPECT_EQ(error_of([] { softmax(floats(), 3); }), "softmax: dim 3 is out of range for shape [2, 3] (expected -2..1)");
+  EXPECT_EQ(error_of([] { sum(floats(), Ints{1, -1}); }), "sum: dim -1 is given twice in [1, -1]");
+  EXPECT_EQ(error_of([] { amax(zeros({2, 0}), Ints{1}); }), "amax: no element is the extreme one of none: self is [2, 0]");
+  EXPECT_EQ(error_of([] { argmax(zeros({2, 0}), 1); }), "argmax: a row of no elements has no largest or smallest one");
+  EXPECT_EQ(error_of([] { softmax(integers(), 1); }), "softmax: self is int64 (expected a floating dtype)");
+  EXPECT_EQ(error_of([] { mean(integers()); }), "mean: self is int64 (expected a floating dtype)");
+  EXPECT_EQ(error_of([] { layer_norm(floats(), zeros({4})); }), "layer_norm: weight must be of shape [3], the last dim of self [2, 3]");
+  EXPECT_EQ(error_of([] { rms_norm(zeros({})); }), "rms_norm: self needs a last dim to normalise, got shape []");
+}
+
+TEST(Reductions, OfIntegersAndBoolAddUpToInt64) {
+  const Tensor flags = gt(integers(), 2);
+  EXPECT_EQ(sum(flags).dtype(), DType::int64);
+  EXPECT_EQ(sum(flags).to_vector(), (Values{3}));
+  EXPECT_EQ(cumsum(flags, 1).to_vector(), (Values{0, 0, 0, 1, 2, 3}));
+  EXPECT_EQ(prod(integers(), Ints{1}).to_vector(), (Values{0, 60}));
+  EXPECT_EQ(all(integers(), Ints{0}).to_vector(), (Values{0, 1, 1}));
+  EXPECT_EQ(any(integers()).dtype(), DType::bool_);
+}
+
+TEST(Reductions, OfNothing) {
+  EXPECT_EQ(sum(zeros({2, 0}), Ints{1}).to_vector(), (Values{0, 0}));
+  EXPECT_EQ(prod(zeros({2, 0}), Ints{1}).to_vector(), (Values{1, 1}));
+  EXPECT_TRUE(std::isnan(mean(zeros({2, 0}), Ints{1}).to_vector()[0]));
+  EXPECT_EQ(logsumexp(zeros({2, 0}), 1).to_vector()[0], -std::numeric_limits<double>::infinity());
+  EXPECT_EQ(amax(zeros({0, 2}), Ints{1}).numel(), 0);
+}
+
+TEST(Reductions, EqualLargestElementsShareTheGradient) {
+  const Tensor x = vector_of({1, 4, 2, 4}).requires_grad_();
+  EXPECT_EQ(grad(amax(x), {x})[0].to_vector(), (Values{0, 0.5, 0, 0.5}));
+  const auto [values, indices] = max(x, 0);
+  EXPECT_EQ(indices.to_vector(), (Values{1}));
+  EXPECT_EQ(grad(values, {x})[0].to_vector(), (Values{0, 1, 0, 0}));
+}
+
+TEST(Reductions, EveryDerivativeOfAProductWithZerosIsRight) {
+  const Tensor x = vector_of({0, 2, 0, 3}).requires_grad_();
+  const Tensor first = grad(prod(x), {x}, {.create_graph = true})[0];
+  EXPECT_EQ(first.to_vector(), (Values{0, 0, 0, 0}));
+  EXPECT_EQ(grad(sum(first * vector_of({1, 0, 0, 0})), {x})[0].to_vector(), (Values{0, 0, 6, 0}));
+}
+
+TEST(Elementwise, PromotesAsPyTorchDoes) {
+  EXPECT_EQ(add(integers(), 1.5).dtype(), DType::float32);
+  EXPECT_EQ(mul(integers(), 2).dtype(), DType::int64);
+  EXPECT_EQ(div(integers(), 2).to_vector(), (Values{0, 0.5, 1, 1.5, 2, 2.5}));
+  EXPECT_EQ(add(to(floats(), DType::float64), floats()).dtype(), DType::float64);
+  EXPECT_EQ(add(to(floats(), DType::bfloat16), to(floats(), DType::float16)).dtype(), DType::float32);
+  EXPECT_EQ(masked_fill(integers(), gt(integers(), 2), 7).to_vector(), (Values{0, 1, 2, 7, 7, 7}));
+  const Tensor flags = gt(integers(), 2);
+  EXPECT_EQ(add(flags, flags).dtype(), DType::bool_);
+  EXPECT_EQ(error_of([&] { sub(flags, flags); }), "sub: bool operands have no meaning here; convert one to a numeric dtype");
+  EXPECT_EQ(error_of([] { const Tensor x = clone(integers()); add_(x, 0.5); }), "add_: the result is float32 and cannot be written into int64");
+  EXPECT_EQ(error_of([] { add(floats(), zeros({4})); }), "add: shapes [2, 3] and [4] do not broadcast (dim -1: 3 against 4)");
+}
+
+TEST(Elementwise, WritesThroughViewsInPlace) {
+  const Tensor x = sub(floats(), 2);
+  relu_(transpose(x, 0, 1));
+  EXPECT_EQ(x.to_vector(), (Values{0, 0, 0, 1, 2, 3}));
+}
+
+}  // namespace
+}  // namespace deckle
