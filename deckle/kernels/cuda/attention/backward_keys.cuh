@@ -9,21 +9,25 @@
 // FLOP: 8 M N D per tile. Bytes per tile: 4 M D from L2. MUFU: M N / 16 clocks of 2 M N D / 1024.
 // Instances: D = 64, 96, 128 (backward_d*.cu); larger ones are in backward_keys_split.cuh.
 //
-// Ladder. TFLOP/s of the whole backward by 10 M N D, bf16, 16,384 tokens, 2048 / D heads, unless said otherwise;
-// attention_backward_timing on one H200, 2026-11-21. Numbers joined by "to" or "against" come from one run; others vary by 5 %
-// with the machine lent and its clock.
-//   1  a block a tile; S(j+1) issued ahead of dV(j) and dK(j): D = 128 S = 16k 497, S = 512 306; 512 sequences of mean 58 at D =
-//   64: 45 2  short sequences by their own kernel: those 512 sequences 60 3  persistent blocks, k and v double buffered, work by
-//   a scheduler warp: 95; but work drawn two ahead leaves some of it behind long
-//      work: causal with 4 kv heads 405 to 350
-//   4  drawn when the loader has issued the work before, kernels started beside their predecessors: causal S = 4k 424 to 450, 4
-//   kv heads 422 5  at least 16 heads together where tiles differ in cost; short work drawn ahead: 4 kv heads 458, the 512
-//   sequences 112
-// A deadlock-proof wait (bounded, with a suspend hint) in place of the plain one costs 5 to 10 %: never time a build that has it.
-// Tried at D = 64, S = 16k, full/causal, with the same dQ kernel: 96 queries, own 434/417; 128 queries, others 439/428 (kept);
-// three warpgroups, 64 queries, others 426/415. Limit, D = 128: the tensor pipe is 83 % busy at 1.73 GHz when the kernel runs
-// alone (ncu); in a stream of backwards the card's power lowers the clock to 1.6 GHz. 14 M N D executed for 10 counted is what
-// separates it from an unordered one-pass kernel.
+// clang-format off
+// Ladder. TFLOP/s of the whole backward by 10 M N D, bf16, 16,384 tokens, 2048 / D heads, unless said otherwise; attention_backward_timing
+// on one H200, 2026-11-21. Numbers joined by "to" come from one run; others vary by 5 % with the machine lent and its clock.
+//   1  a block a tile; S(j+1) issued ahead of dV(j) and dK(j):          D = 128 S = 16k 497, S = 512 306; 512 sequences of mean 58, D = 64: 45
+//   2  short sequences by their own kernel:                             those 512 sequences 60
+//   3  persistent blocks, k and v double buffered, a scheduler warp:    95; but work drawn two ahead may wait behind long work:
+//                                                                       causal with 4 kv heads 405 to 350
+//   4  drawn when the loader has issued the work before; kernels
+//      started beside their predecessors:                               causal S = 4k 424 to 450, 4 kv heads 422
+//   5  at least 16 heads together where tiles differ in cost; short
+//      work drawn ahead:                                                4 kv heads 458, the 512 sequences 112
+// Tried at D = 64, S = 16k full/causal, with the same dQ kernel:
+//      96 queries, own                                                  434/417
+//      128 queries, others (kept)                                       439/428
+//      three warpgroups, 64 queries, others                             426/415
+// A bounded wait with a suspend hint in place of the plain one costs 5 to 10 %: never time a build that has it.
+// Limit at D = 128: the tensor pipe is 83 % busy at 1.73 GHz when the kernel runs alone (ncu); in a stream of backwards the card's power
+// lowers the clock to 1.6 GHz. What separates it from an unordered one-pass kernel is 14 M N D executed for 10 counted.
+// clang-format on
 #pragma once
 
 #include <type_traits>

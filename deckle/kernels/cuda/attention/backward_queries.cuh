@@ -14,7 +14,7 @@
 //            3 x 64 rows, 96 keys, nothing ahead                439/428
 //            128 keys, nothing ahead                            431/425
 // Two q buffers at D = 128 leave room for two k stages and gradient first: 506 to 479 at S = 16k, 314 to 335 at S = 512; for
-// three k stages and one v stage: 505 to 487 and 321 to 322. D = 256 with 48 keys: 395 to 355 (n = 48 from shared memory is
+// three k stages and one v stage: 518 to 487 and 322 to 322. D = 256 with 48 keys: 395 to 355 (n = 48 from shared memory is
 // bandwidth bound).
 #pragma once
 
