@@ -7,9 +7,15 @@
 #include <atomic>
 #include <thread>
 
+#include "deckle/base/cpu_cap.h"
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/args/context.h"
 #include "tests/kernels/cpu/support/buffer.h"
+
+extern "C" {
+int dnnl_get_effective_cpu_isa();
+char* openblas_get_corename();
+}
 
 namespace deckle::kernels::cpu {
 void mm(const CpuContext&, const View& self, const View& mat2, const View& result);
@@ -206,6 +212,33 @@ TEST_P(EveryDType, ConcurrentCallersDoNotDisturbEachOther) {
   }
   for (std::thread& caller : callers) caller.join();
   EXPECT_EQ(wrong, 0);
+}
+
+TEST(InstructionSet, IsCappedInBothLibraries) {
+  for (const DType dtype : {DType::float32, DType::float64}) {
+    const Buffer a = random_normal({8, 8}, dtype), c = poisoned({8, 8}, dtype);
+    kernels::cpu::mm({}, a.view, a.view, c.view);
+  }
+  const char* cap = std::getenv("DECKLE_CPU");
+  if (cap == nullptr || *cap == 0) GTEST_SKIP() << "DECKLE_CPU is not set";
+  constexpr int kAvx2 = 0x7, kAvx512Bf16 = 0xe7;  // bits of dnnl_cpu_isa_t
+  const std::string core = openblas_get_corename();
+  const int isa = dnnl_get_effective_cpu_isa();
+  switch (cpu_isa()) {
+    case CpuIsa::sse2:
+      EXPECT_LT(isa, kAvx2);
+      EXPECT_EQ(core, "Prescott");
+      break;
+    case CpuIsa::avx2:
+      EXPECT_EQ(isa, kAvx2);
+      EXPECT_EQ(core, "Haswell");
+      break;
+    case CpuIsa::avx512:
+      EXPECT_NE(isa & kAvx512Bf16, kAvx512Bf16);
+      EXPECT_EQ(core, "SkylakeX");
+      break;
+    case CpuIsa::avx512_bf16: EXPECT_EQ(isa & kAvx512Bf16, kAvx512Bf16); break;
+  }
 }
 
 }  // namespace
