@@ -4,6 +4,9 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 install(TARGETS deckle deckle_settings EXPORT deckle_targets)
+if(TARGET deckle_cli)  # finds the library beside it, wherever both are put
+  set_target_properties(deckle_cli PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/deckle DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h"
   PATTERN kernels/cpu EXCLUDE PATTERN kernels/cuda EXCLUDE)
 install(DIRECTORY ${DECKLE_GENERATED_DIR}/deckle DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")

@@ -34,6 +34,9 @@ function(deckle_library)
     endif()
   endforeach()
   set_target_properties(deckle PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION} SOVERSION 0)
+  if(NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")  # whose symbols come with the program
+    target_link_options(deckle PRIVATE -Wl,--no-undefined)  # a missing kernel is an error here, not in every program
+  endif()
   target_link_libraries(deckle PUBLIC deckle_settings fmt::fmt OpenMP::OpenMP_CXX
     PRIVATE ${DECKLE_HWY} ${DECKLE_DNNL} ${DECKLE_OPENBLAS} Threads::Threads)
 endfunction()
