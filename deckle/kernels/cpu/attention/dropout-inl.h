@@ -20,24 +20,45 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// The 16 calls (a, c) of one 16 x 16 block, seven rounds each: words[word][a * 4 + c]. Plain loops over 16 lanes, which the
-/// compiler turns into one vector each.
+#if HWY_TARGET != HWY_SCALAR
+/// Low and high halves of the products of 32-bit lanes.
+template <class D, class V>
+HWY_INLINE void multiply(D d, V a, V b, V& low, V& high) {
+  const hn::RepartitionToWide<D> wide;
+  const auto even = hn::MulEven(a, b), odd = hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, a))), b);
+  low = hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(odd)), hn::BitCast(d, even));
+  high = hn::OddEven(hn::BitCast(d, odd), hn::BitCast(d, hn::ShiftRight<32>(even)));
+}
+#endif
+
+/// The 16 calls (a, c) of one 16 x 16 block, seven rounds each: words[word][a * 4 + c].
 HWY_NOINLINE inline void philox_block(uint32_t block_row, uint32_t block_column, uint32_t head, uint32_t sequence, uint32_t key0, uint32_t key1,
-                               uint32_t (*HWY_RESTRICT words)[16]) {
-  alignas(64) uint32_t c0[16], c1[16], c2[16], c3[16];
-  for (uint32_t lane = 0; lane < 16; ++lane) c0[lane] = block_row, c1[lane] = block_column, c2[lane] = head << 4 | lane, c3[lane] = sequence;
-  for (int round = 0; round < 7; ++round) {
-    for (int lane = 0; lane < 16; ++lane) {
-      const uint64_t product0 = uint64_t{0xD2511F53u} * c0[lane], product1 = uint64_t{0xCD9E8D57u} * c2[lane];
-      c0[lane] = static_cast<uint32_t>(product1 >> 32) ^ c1[lane] ^ key0;
-      c1[lane] = static_cast<uint32_t>(product1);
-      c2[lane] = static_cast<uint32_t>(product0 >> 32) ^ c3[lane] ^ key1;
-      c3[lane] = static_cast<uint32_t>(product0);
-    }
-    key0 += 0x9E3779B9u;
-    key1 += 0xBB67AE85u;
+                                      uint32_t (*HWY_RESTRICT words)[16]) {
+#if HWY_TARGET == HWY_SCALAR
+  for (uint32_t lane = 0; lane < 16; ++lane) {
+    const auto call = Philox<7>::generate({block_row, block_column, head << 4 | lane, sequence}, key0, key1);
+    for (int word = 0; word < 4; ++word) words[word][lane] = call[word];
   }
-  for (int lane = 0; lane < 16; ++lane) words[0][lane] = c0[lane], words[1][lane] = c1[lane], words[2][lane] = c2[lane], words[3][lane] = c3[lane];
+#else
+  const hn::CappedTag<uint32_t, 16> d;
+  const auto multiplier0 = hn::Set(d, 0xD2511F53u), multiplier1 = hn::Set(d, 0xCD9E8D57u);
+  for (size_t first = 0; first < 16; first += hn::Lanes(d)) {
+    auto c0 = hn::Set(d, block_row), c1 = hn::Set(d, block_column), c2 = hn::Iota(d, head << 4 | static_cast<uint32_t>(first)), c3 = hn::Set(d, sequence);
+    for (uint32_t round = 0; round < 7; ++round) {
+      auto low0 = c0, high0 = c0, low1 = c2, high1 = c2;
+      multiply(d, c0, multiplier0, low0, high0);
+      multiply(d, c2, multiplier1, low1, high1);
+      c0 = hn::Xor(hn::Xor(high1, c1), hn::Set(d, key0 + round * 0x9E3779B9u));
+      c1 = low1;
+      c2 = hn::Xor(hn::Xor(high0, c3), hn::Set(d, key1 + round * 0xBB67AE85u));
+      c3 = low0;
+    }
+    hn::Store(c0, d, words[0] + first);
+    hn::Store(c1, d, words[1] + first);
+    hn::Store(c2, d, words[2] + first);
+    hn::Store(c3, d, words[3] + first);
+  }
+#endif
 }
 
 /// The dropout of one head of one sequence.
