@@ -25,66 +25,80 @@ constexpr int64_t kGatheredRows = 64;
 
 int64_t pieces_of(int64_t count, int64_t piece) { return (count + piece - 1) / piece; }
 
+/// Folded values on their way into the result: scaled, then rounded to its dtype.
 template <typename A>
-void write(const std::vector<A>& values, double scale, const View& result) {
-  const int64_t n = static_cast<int64_t>(values.size());
-  parallel_for(n, kPiece, [&](int64_t begin, int64_t end) {
+struct Output {
+  const View& result;
+  double scale;
+
+  void write(int64_t first, int64_t count, A* values) const {
     if constexpr (std::is_same_v<A, double>) {
-      std::vector<double> scaled(values.begin() + begin, values.begin() + end);
-      for (double& value : scaled) value *= scale;
-      simd::store_run(scaled.data(), end - begin, static_cast<char*>(result.data) + begin * item_size(result.dtype), result.dtype, 1);
-    } else {
-      simd::store_run(values.data() + begin, end - begin, static_cast<char*>(result.data) + begin * item_size(result.dtype), result.dtype, 1);
+      for (int64_t i = 0; i < count; ++i) values[i] *= scale;
     }
+    simd::store_run(values, count, static_cast<char*>(result.data) + first * item_size(result.dtype), result.dtype, 1);
+  }
+};
+
+/// Combines `pieces` partial results of each of `rows` rows, [outer, pieces, width], in order.
+template <typename T, typename A>
+void combine_pieces(const Fold<T, A>& op, const std::vector<A>& partial, int64_t rows, int64_t pieces, int64_t width, const Output<A>& output) {
+  parallel_for(rows, std::max<int64_t>(1, kPiece / pieces), [&](int64_t begin, int64_t end) {
+    std::vector<A> values(static_cast<size_t>(end - begin));
+    for (int64_t row = begin; row < end; ++row) {
+      const A* const parts = partial.data() + row / width * pieces * width + row % width;
+      A value = parts[0];
+      for (int64_t p = 1; p < pieces; ++p) value = op.combine(value, parts[p * width]);
+      values[static_cast<size_t>(row - begin)] = value;
+    }
+    output.write(begin, end - begin, values.data());
   });
 }
 
 template <typename T, typename A>
-void fold_rows(const Fold<T, A>& op, const View& self, const Layout& layout, std::vector<A>& results) {
-  const int64_t length = layout.length, pieces = pieces_of(length, kPiece);
+void fold_rows(const Fold<T, A>& op, const View& self, const Layout& layout, const Output<A>& output) {
+  const int64_t length = layout.length, pieces = pieces_of(length, kPiece), longest = std::min(length, kPiece);
   std::vector<A> partial(static_cast<size_t>(pieces > 1 ? layout.rows * pieces : 0));
-  A* const out = pieces > 1 ? partial.data() : results.data();
   const bool runs_on = self.dtype == dtype_of<T> && (layout.reduced.count == 0 || (layout.reduced.count == 1 && layout.reduced.strides[0] == 1));
-  const int64_t tile = runs_on ? 1 : std::min<int64_t>(kGatheredRows, std::max<int64_t>(1, kPiece / std::min(length, kPiece)));
-  const int64_t grain = std::max<int64_t>(1, kPiece / length);
-  parallel_for(layout.rows * pieces, pieces > 1 ? 1 : (grain + tile - 1) / tile * tile, [&](int64_t begin, int64_t end) {
+  const int64_t tile = runs_on || pieces > 1 ? 1 : std::clamp<int64_t>(kPiece / longest, 1, kGatheredRows);
+  const int64_t grain = pieces > 1 ? 1 : (std::max<int64_t>(1, kPiece / length) + tile - 1) / tile * tile;
+  parallel_for(layout.rows * pieces, grain, [&](int64_t begin, int64_t end) {
+    std::vector<A> values(static_cast<size_t>(end - begin));
     std::unique_ptr<T[]> block;
-    if (!runs_on) block = std::make_unique_for_overwrite<T[]>(static_cast<size_t>(tile * std::min(length, kPiece)));
+    if (!runs_on) block = std::make_unique_for_overwrite<T[]>(static_cast<size_t>(tile * longest));
     for (int64_t item = begin; item < end; item += tile) {
       const int64_t row = item / pieces, from = item % pieces * kPiece, n = std::min(kPiece, length - from);
       const int64_t rows = std::min(tile, end - item);
+      A* const out = values.data() + (item - begin);
       if (runs_on) {
-        out[item] = op.row(n, self.ptr<T>() + layout.kept.offset(row) + from);
+        *out = op.row(n, self.ptr<T>() + layout.kept.offset(row) + from);
       } else {
         gather_rows(self, layout, row, rows, from, n, block.get());
-        for (int64_t r = 0; r < rows; ++r) out[item + r] = op.row(n, block.get() + r * n);
+        for (int64_t r = 0; r < rows; ++r) out[r] = op.row(n, block.get() + r * n);
       }
     }
+    if (pieces > 1) std::copy(values.begin(), values.end(), partial.begin() + begin);
+    else output.write(begin, end - begin, values.data());
   });
-  for (int64_t row = 0; pieces > 1 && row < layout.rows; ++row) {
-    A value = partial[static_cast<size_t>(row * pieces)];
-    for (int64_t p = 1; p < pieces; ++p) value = op.combine(value, partial[static_cast<size_t>(row * pieces + p)]);
-    results[static_cast<size_t>(row)] = value;
-  }
+  if (pieces > 1) combine_pieces(op, partial, layout.rows, pieces, 1, output);
 }
 
 /// The kept dims end in one of stride 1, [..., columns]; rows of the strip are the reduced elements.
 template <typename T, typename A>
-void fold_columns(const Fold<T, A>& op, const View& self, const Layout& layout, std::vector<A>& results) {
+void fold_columns(const Fold<T, A>& op, const View& self, const Layout& layout, const Output<A>& output) {
   const int64_t columns = layout.kept.sizes[layout.kept.count - 1];
   const int64_t outer = layout.rows / columns, strips = pieces_of(columns, kStrip);
   const int64_t rows_per_piece = kPiece / std::min(columns, kStrip);
   const int64_t pieces = pieces_of(layout.length, rows_per_piece);
   std::vector<A> partial(static_cast<size_t>(pieces > 1 ? layout.rows * pieces : 0));
-  A* const out = pieces > 1 ? partial.data() : results.data();
   const int64_t run = layout.reduced.count > 0 ? layout.reduced.sizes[layout.reduced.count - 1] : 1;
   const int64_t run_stride = layout.reduced.count > 0 ? layout.reduced.strides[layout.reduced.count - 1] : 0;
   const int64_t grain = std::max<int64_t>(1, kPiece / (std::min(columns, kStrip) * std::min(layout.length, rows_per_piece)));
   parallel_for(outer * pieces * strips, grain, [&](int64_t begin, int64_t end) {
+    A own[kStrip];
     for (int64_t item = begin; item < end; ++item) {
       const int64_t strip = item % strips * kStrip, width = std::min(kStrip, columns - strip);
       const int64_t piece = item / strips % pieces, index = item / strips / pieces;
-      A* const values = out + (index * pieces + piece) * columns + strip;
+      A* const values = pieces > 1 ? partial.data() + (index * pieces + piece) * columns + strip : own;
       std::fill(values, values + width, op.nothing);
       const T* const base = self.ptr<T>() + layout.kept.offset(index * columns) + strip;
       const int64_t last = std::min((piece + 1) * rows_per_piece, layout.length);
@@ -93,31 +107,26 @@ void fold_columns(const Fold<T, A>& op, const View& self, const Layout& layout, 
         op.columns(rows, run_stride, width, base + layout.reduced.offset(row), values);
         row += rows;
       }
+      if (pieces == 1) output.write(index * columns + strip, width, own);
     }
   });
-  if (pieces == 1) return;
-  parallel_for(layout.rows, kPiece / pieces + 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const A* const values = partial.data() + i / columns * pieces * columns + i % columns;
-      A value = values[0];
-      for (int64_t p = 1; p < pieces; ++p) value = op.combine(value, values[p * columns]);
-      results[static_cast<size_t>(i)] = value;
-    }
-  });
+  if (pieces > 1) combine_pieces(op, partial, layout.rows, pieces, columns, output);
 }
 
 template <typename T, typename A>
 void fold_typed(const Fold<T, A>& op, const View& self, std::span<const int64_t> dims, double scale, const View& result) {
   const Layout layout(self, dims);
-  std::vector<A> results(static_cast<size_t>(layout.rows), op.nothing);
-  if (layout.rows > 0 && layout.length > 0) {
-    const bool columns = self.dtype == dtype_of<T> && layout.kept.count > 0 && layout.kept.strides[layout.kept.count - 1] == 1 &&
-                         layout.kept.sizes[layout.kept.count - 1] >= kFewColumns &&
-                         (layout.reduced.count == 0 || layout.reduced.strides[layout.reduced.count - 1] != 1);
-    if (columns) fold_columns(op, self, layout, results);
-    else fold_rows(op, self, layout, results);
+  const Output<A> output{result, scale};
+  if (layout.rows == 0) return;
+  if (layout.length == 0) {
+    std::vector<A> nothing(static_cast<size_t>(layout.rows), op.nothing);
+    return output.write(0, layout.rows, nothing.data());
   }
-  write(results, scale, result);
+  const bool columns = self.dtype == dtype_of<T> && layout.kept.count > 0 && layout.kept.strides[layout.kept.count - 1] == 1 &&
+                       layout.kept.sizes[layout.kept.count - 1] >= kFewColumns &&
+                       (layout.reduced.count == 0 || layout.reduced.strides[layout.reduced.count - 1] != 1);
+  if (columns) fold_columns(op, self, layout, output);
+  else fold_rows(op, self, layout, output);
 }
 
 }  // namespace
