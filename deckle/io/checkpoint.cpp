@@ -113,7 +113,7 @@ const std::string& Checkpoint::text(const std::string& key) const {
 std::filesystem::path save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& folder, int keep) {
   make_folder(folder);
   Metadata facts = checkpoint.facts;
-  facts[kVersionKey] = kFormatVersion;
+  facts[kVersionKey] = std::string(kFormatVersion);
   facts[kStepKey] = std::to_string(checkpoint.step);
   for (const auto& [name, tensor] : checkpoint.tensors) {
     check(tensor.defined() && tensor.is_contiguous(), "cannot save \"{}\" in a checkpoint: it must be defined and contiguous", name);

@@ -57,7 +57,7 @@ class Training(unittest.TestCase):
 
     @classmethod
     def command(cls, *arguments, **keywords):
-        return subprocess.run([DECKLE, *map(str, arguments)], capture_output=True, text=True, cwd=cls.folder, timeout=60, **keywords)
+        return subprocess.run([DECKLE, *map(str, arguments)], capture_output=True, text=True, errors="replace", cwd=cls.folder, timeout=60, **keywords)
 
     @classmethod
     def train(cls, *arguments, **keywords):

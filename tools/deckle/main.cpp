@@ -31,7 +31,9 @@ struct TrainCommand {
 void add_train(CLI::App& app, TrainCommand& command) {
   cli::TrainOptions& options = command.options;
   CLI::App* train = app.add_subcommand("train", "Train a decoder on the bytes of texts");
-  CLI::Option* text = train->add_option("--text", options.text, "Files or folders of texts: one per line, % separated, or JSONL");
+  train->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  CLI::Option* text = train->add_option("--text", options.text, "Files or folders of texts: one per line, % separated, or JSONL")
+                          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   CLI::Option* minutes = train->add_option("--minutes", options.minutes, "Train for about this long")->check(CLI::PositiveNumber);
   CLI::Option* steps = train->add_option("--steps", options.steps, "Train for exactly this many steps")->check(CLI::PositiveNumber)->excludes(minutes);
   CLI::Option* resume = train->add_option("--resume", command.resume, "Go on with the run in this folder, or from this checkpoint")

@@ -20,7 +20,7 @@ namespace deckle::cli {
 namespace {
 
 constexpr int64_t kValidations = 8;               // during a run
-constexpr int64_t kQuickValidationTokens = 24'576;  // each; the last one takes all texts
+constexpr int64_t kQuickValidationTokens = 16'384;  // each; the last one takes all texts
 constexpr uint64_t kValidationSeed = 0;           // which texts are held out, and their order, never change
 
 class Stopwatch {
