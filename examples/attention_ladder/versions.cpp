@@ -8,6 +8,7 @@
 namespace {
 
 constexpr int64_t kRows = 16;
+typedef float Lanes __attribute__((vector_size(sizeof(float) * kRows)));
 constexpr int64_t kKeys = 64;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
@@ -75,45 +76,67 @@ void tiled(const float* q, const float* k, const float* v, float* out, int64_t n
   }
 }
 
-void transposed(const float* q, const float* k, const float* v, float* out, int64_t n, int64_t d, float scale) {
-  std::vector<float> q_lanes(d * kRows), out_lanes(d * kRows);
-  float scores[kKeys][kRows];
+namespace {
+
+/// kStep keys (then kStep columns of v) at a time share each vector that is loaded: their sums stay in registers.
+template <int kStep>
+[[gnu::always_inline]] inline void transposed_by(const float* q, const float* k, const float* v, float* out, int64_t n, int64_t d, float scale) {
+  std::vector<Lanes> q_lanes(d), out_lanes(d);
+  Lanes scores[kKeys];
   for (int64_t first = 0; first < n; first += kRows) {
     const int64_t rows = std::min(kRows, n - first);
-    float top[kRows], sum[kRows] = {}, old[kRows];
-    std::fill_n(top, kRows, -kInfinity);
-    std::fill(out_lanes.begin(), out_lanes.end(), 0.0f);
-    for (int64_t r = 0; r < kRows; ++r) {
-      for (int64_t e = 0; e < d; ++e) q_lanes[e * kRows + r] = r < rows ? scale * q[(first + r) * d + e] : 0.0f;
+    Lanes top = Lanes{} - kInfinity, sum{};
+    for (int64_t e = 0; e < d; ++e) {
+      for (int64_t r = 0; r < kRows; ++r) q_lanes[e][r] = r < rows ? scale * q[(first + r) * d + e] : 0.0f;
+      out_lanes[e] = Lanes{};
     }
     for (int64_t key = 0; key < n; key += kKeys) {
       const int64_t keys = std::min(kKeys, n - key);
-      for (int64_t j = 0; j < keys; ++j) {  // S^T = K Q^T: one number of k times a vector of queries
-        float lanes[kRows] = {};
-        for (int64_t e = 0; e < d; ++e) {
-          for (int64_t r = 0; r < kRows; ++r) lanes[r] += k[(key + j) * d + e] * q_lanes[e * kRows + r];
-        }
-        std::copy_n(lanes, kRows, scores[j]);
+      Lanes now = top;
+      for (int64_t j = 0; j < keys;) {  // S^T = K Q^T: one number of k times a vector of queries
+        const auto product = [&]<int kCount>() __attribute__((always_inline)) {
+          Lanes z[kCount] = {};
+          for (int64_t e = 0; e < d; ++e) {
+            for (int s = 0; s < kCount; ++s) z[s] += k[(key + j + s) * d + e] * q_lanes[e];
+          }
+          for (int s = 0; s < kCount; ++s) scores[j + s] = z[s], now = now > z[s] ? now : z[s];
+          j += kCount;
+        };
+        j + kStep <= keys ? product.template operator()<kStep>() : product.template operator()<1>();
       }
-      std::copy_n(top, kRows, old);
+      Lanes old;
+      for (int64_t r = 0; r < kRows; ++r) old[r] = std::exp(top[r] - now[r]);
+      sum *= old;
       for (int64_t j = 0; j < keys; ++j) {
-        for (int64_t r = 0; r < kRows; ++r) top[r] = std::max(top[r], scores[j][r]);
+        for (int64_t r = 0; r < kRows; ++r) scores[j][r] = std::exp(scores[j][r] - now[r]);
+        sum += scores[j];
       }
-      for (int64_t r = 0; r < kRows; ++r) sum[r] *= old[r] = std::exp(old[r] - top[r]);
-      for (int64_t j = 0; j < keys; ++j) {
-        for (int64_t r = 0; r < kRows; ++r) sum[r] += scores[j][r] = std::exp(scores[j][r] - top[r]);
+      for (int64_t e = 0; e < d;) {  // O^T = old O^T + V^T P^T
+        const auto product = [&]<int kCount>() __attribute__((always_inline)) {
+          Lanes o[kCount];
+          for (int s = 0; s < kCount; ++s) o[s] = old * out_lanes[e + s];
+          for (int64_t j = 0; j < keys; ++j) {
+            for (int s = 0; s < kCount; ++s) o[s] += v[(key + j) * d + e + s] * scores[j];
+          }
+          for (int s = 0; s < kCount; ++s) out_lanes[e + s] = o[s];
+          e += kCount;
+        };
+        e + kStep <= d ? product.template operator()<kStep>() : product.template operator()<1>();
       }
-      for (int64_t e = 0; e < d; ++e) {  // O^T = old O^T + V^T P^T
-        float lanes[kRows];
-        for (int64_t r = 0; r < kRows; ++r) lanes[r] = old[r] * out_lanes[e * kRows + r];
-        for (int64_t j = 0; j < keys; ++j) {
-          for (int64_t r = 0; r < kRows; ++r) lanes[r] += v[(key + j) * d + e] * scores[j][r];
-        }
-        std::copy_n(lanes, kRows, &out_lanes[e * kRows]);
-      }
+      top = now;
     }
     for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t e = 0; e < d; ++e) out[(first + r) * d + e] = out_lanes[e * kRows + r] / sum[r];
+      for (int64_t e = 0; e < d; ++e) out[(first + r) * d + e] = out_lanes[e][r] / sum[r];
     }
   }
+}
+
+}  // namespace
+
+void transposed(const float* q, const float* k, const float* v, float* out, int64_t n, int64_t d, float scale) {
+  transposed_by<1>(q, k, v, out, n, d, scale);
+}
+
+void blocked(const float* q, const float* k, const float* v, float* out, int64_t n, int64_t d, float scale) {
+  transposed_by<8>(q, k, v, out, n, d, scale);
 }
