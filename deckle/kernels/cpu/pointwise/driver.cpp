@@ -5,7 +5,7 @@
 //   rows    L >= 256: one call per row; an operand with inner stride 1 is passed directly, with stride 0 as a number
 //   blocks  short rows: about a thousand elements at a time, whatever is not contiguous is gathered into buffers in L1; an
 //           operand that repeats with a short period (a bias) is gathered once
-// An operand of another dtype or inner stride passes through a buffer, converted.
+// An operand of another dtype or inner stride passes through a buffer, converted; a transposed one in tiles.
 #include "deckle/kernels/cpu/pointwise/driver.h"
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 
 #include "deckle/base/check.h"
 #include "deckle/base/parallel.h"
+#include "deckle/kernels/cpu/pointwise/walk.h"
 #include "deckle/kernels/cpu/simd/convert.h"
 
 namespace deckle::kernels::cpu::pointwise {
@@ -22,119 +23,8 @@ namespace {
 constexpr int64_t kGrain = 32768;      // elements per parallel range: 10 to 50 us of work
 constexpr int64_t kBlock = 1024;       // elements per buffer: a handful of them fit in L1
 constexpr int64_t kLongRow = 256;      // from here a call per row costs less than gathering
+constexpr int64_t kTileRows = 16;      // of a tile of kBlock elements, where an operand is transposed
 constexpr int64_t kCacheLine = 64;
-
-struct Operand {
-  char* data = nullptr;
-  DType dtype = DType::float32;
-  int64_t item = 0;
-  int64_t strides[kMaxDims] = {};  // by walk dim, innermost first
-};
-
-/// The common shape of all operands, innermost dim first, and the operands in it: inputs, then outputs.
-struct Walk {
-  int dims = 0;
-  int64_t sizes[kMaxDims] = {};
-  int inputs = 0;
-  int count = 0;
-  std::array<Operand, kMaxOperands> operands;
-
-  int64_t numel() const {
-    int64_t n = 1;
-    for (int d = 0; d < dims; ++d) n *= sizes[d];
-    return n;
-  }
-  bool contiguous(int operand) const {
-    int64_t expected = 1;
-    for (int d = 0; d < dims; ++d) {
-      if (operands[operand].strides[d] != expected) return false;
-      expected *= sizes[d];
-    }
-    return true;
-  }
-  bool one_number(int operand) const {
-    return std::all_of(operands[operand].strides, operands[operand].strides + dims, [](int64_t s) { return s == 0; });
-  }
-};
-
-/// Where in the walk an iteration stands: the coordinates of one element, and each operand's offset there.
-class Position {
- public:
-  /// The element `index` of the dims from `first_dim` on.
-  Position(const Walk& walk, int64_t index, int first_dim) : walk_(walk), first_(first_dim) {
-    for (int d = first_; d < walk.dims; ++d) {
-      at_[d] = index % walk.sizes[d];
-      index /= walk.sizes[d];
-    }
-  }
-  int64_t operator[](int dim) const { return at_[dim]; }
-  int64_t offset(int operand) const {
-    int64_t elements = 0;
-    for (int d = first_; d < walk_.dims; ++d) elements += at_[d] * walk_.operands[operand].strides[d];
-    return elements;
-  }
-  /// Moves `steps` elements on along the first dim (at most to its end), carrying into the next.
-  void advance(int64_t steps) {
-    at_[first_] += steps;
-    for (int d = first_; d + 1 < walk_.dims && at_[d] == walk_.sizes[d]; ++d) {
-      at_[d] = 0;
-      ++at_[d + 1];
-    }
-  }
-
- private:
-  const Walk& walk_;
-  int first_;
-  int64_t at_[kMaxDims] = {};
-};
-
-int64_t broadcast_stride(const View& view, const View& output, int output_dim) {
-  const int dim = output_dim - (output.ndim - view.ndim);
-  if (dim < 0) return 0;
-  if (view.sizes[dim] == output.sizes[output_dim]) return view.strides[dim];
-  check(view.sizes[dim] == 1, "size {} of an operand does not broadcast to {}", view.sizes[dim], output.sizes[output_dim]);
-  return 0;
-}
-
-Walk make_walk(std::span<const View> inputs, std::span<const View> outputs) {
-  Walk walk;
-  walk.inputs = static_cast<int>(inputs.size());
-  walk.count = static_cast<int>(inputs.size() + outputs.size());
-  const View& shape = outputs[0];
-  const auto view_of = [&](int operand) -> const View& {
-    return operand < walk.inputs ? inputs[operand] : outputs[operand - walk.inputs];
-  };
-  for (int o = 0; o < walk.count; ++o) {
-    const View& view = view_of(o);
-    check(view.ndim <= shape.ndim, "an operand has {} dims, the result only {}", view.ndim, shape.ndim);
-    walk.operands[o] = {static_cast<char*>(view.data), view.dtype, item_size(view.dtype), {}};
-  }
-  // Innermost first: the dim in which the first output moves least.
-  int order[kMaxDims];
-  int dims = 0;
-  for (int d = shape.ndim - 1; d >= 0; --d) {
-    if (shape.sizes[d] != 1) order[dims++] = d;
-  }
-  std::stable_sort(order, order + dims, [&](int a, int b) { return shape.strides[a] < shape.strides[b]; });
-  for (int i = 0; i < dims; ++i) {
-    const int d = order[i];
-    int64_t strides[kMaxOperands];
-    bool merges = walk.dims > 0;
-    for (int o = 0; o < walk.count; ++o) {
-      strides[o] = broadcast_stride(view_of(o), shape, d);
-      const int last = walk.dims - 1;
-      merges = merges && strides[o] == walk.operands[o].strides[last] * walk.sizes[last];
-    }
-    if (merges) {
-      walk.sizes[walk.dims - 1] *= shape.sizes[d];
-      continue;
-    }
-    for (int o = 0; o < walk.count; ++o) walk.operands[o].strides[walk.dims] = strides[o];
-    walk.sizes[walk.dims++] = shape.sizes[d];
-  }
-  if (walk.dims == 0) walk.sizes[walk.dims++] = 1;
-  return walk;
-}
 
 /// Room for `count` elements of T, 64-byte aligned, kept by the thread.
 template <typename T>
@@ -190,7 +80,19 @@ struct Run {
     function(end - begin, p.in, p.is_scalar, p.out);
   }
 
-  /// Rows [begin, end) (indices over dims 1 and up), columns [column, column_end) of each.
+  /// Whether an input runs along dim 1 instead of dim 0: a transposed one.
+  bool crossed(int operand) const {
+    const int64_t* const strides = walk.operands[operand].strides;
+    return operand < walk.inputs && walk.dims > 1 && strides[0] != 0 && strides[0] != 1 && strides[1] == 1;
+  }
+  bool any_crossed() const {
+    bool any = false;
+    for (int i = 0; i < walk.inputs; ++i) any = any || crossed(i);
+    return any;
+  }
+
+  /// Rows [begin, end) (indices over dims 1 and up), columns [column, column_end) of each. With crossed inputs, tiles of
+  /// 16 rows and 64 columns: what is fetched in cache lines across the rows is used by all of them.
   void rows(int64_t begin, int64_t end, int64_t column, int64_t column_end) const {
     Pointers p = start();
     bool direct[kMaxOperands];
@@ -203,30 +105,48 @@ struct Run {
       if (o < walk.inputs) p.is_scalar[o] = number;
     }
     T* const buffers = scratch<T>(walk.count * kBlock);
-    const int64_t step = buffered ? kBlock : column_end - column;
+    const bool tiles = any_crossed();
+    const int64_t step = tiles ? kBlock / kTileRows : buffered ? kBlock : column_end - column;
     Position row(walk, begin, 1);
-    for (int64_t r = begin; r < end; ++r, row.advance(1)) {
+    for (int64_t r = begin, count; r < end; r += count, row.advance(count)) {
+      count = tiles ? std::min({kTileRows, end - r, walk.sizes[1] - row[1]}) : 1;
       for (int64_t c = column; c < column_end; c += step) {
         const int64_t n = std::min(step, column_end - c);
         for (int i = 0; i < walk.inputs; ++i) {
-          const int64_t stride = walk.operands[i].strides[0];
-          T* const source = address(i, row.offset(i) + c * stride);
-          T* const buffer = buffers + i * kBlock;
-          if (!direct[i]) simd::load_run(source, walk.operands[i].dtype, stride, p.is_scalar[i] ? 1 : n, buffer);
-          p.in[i] = direct[i] ? source : buffer;
+          if (crossed(i)) load_tile(i, row.offset(i), c, n, count, step, buffers + i * kBlock);
         }
-        for (int o = 0; o < outputs(); ++o) {
-          const int operand = walk.inputs + o;
-          p.out[o] = direct[operand] ? address(operand, row.offset(operand) + c) : buffers + operand * kBlock;
-        }
-        function(n, p.in, p.is_scalar, p.out);
-        for (int o = 0; o < outputs(); ++o) {
-          const int operand = walk.inputs + o;
-          const int64_t stride = walk.operands[operand].strides[0];
-          if (direct[operand]) continue;
-          simd::store_run(p.out[o], n, address(operand, row.offset(operand) + c * stride), walk.operands[operand].dtype, stride);
+        Position at = row;
+        for (int64_t k = 0; k < count; ++k, at.advance(1)) {
+          for (int i = 0; i < walk.inputs; ++i) {
+            const int64_t stride = walk.operands[i].strides[0];
+            T* const source = address(i, at.offset(i) + c * stride);
+            T* const buffer = buffers + i * kBlock + (crossed(i) ? k * step : 0);
+            if (!direct[i] && !crossed(i)) simd::load_run(source, walk.operands[i].dtype, stride, p.is_scalar[i] ? 1 : n, buffer);
+            p.in[i] = direct[i] ? source : buffer;
+          }
+          for (int o = 0; o < outputs(); ++o) {
+            const int operand = walk.inputs + o;
+            p.out[o] = direct[operand] ? address(operand, at.offset(operand) + c) : buffers + operand * kBlock;
+          }
+          function(n, p.in, p.is_scalar, p.out);
+          for (int o = 0; o < outputs(); ++o) {
+            const int operand = walk.inputs + o;
+            const int64_t stride = walk.operands[operand].strides[0];
+            if (direct[operand]) continue;
+            simd::store_run(p.out[o], n, address(operand, at.offset(operand) + c * stride), walk.operands[operand].dtype, stride);
+          }
         }
       }
+    }
+  }
+
+  /// Columns [column, column + n) of `rows` rows from `offset` on, of a crossed input, as tile[row][step].
+  void load_tile(int operand, int64_t offset, int64_t column, int64_t n, int64_t rows, int64_t step, T* tile) const {
+    const Operand& o = walk.operands[operand];
+    T line[kTileRows];
+    for (int64_t c = 0; c < n; ++c) {
+      simd::load_run(address(operand, offset + (column + c) * o.strides[0]), o.dtype, 1, rows, line);
+      for (int64_t r = 0; r < rows; ++r) tile[r * step + c] = line[r];
     }
   }
 
@@ -332,8 +252,8 @@ struct Run {
     if (is_flat) {
       parallel_for(n, kGrain, [&](int64_t begin, int64_t end) { flat(begin, end); });
     } else if (const int64_t length = walk.sizes[0]; length >= kLongRow || walk.dims == 1) {
-      const int64_t pieces = (length + kGrain - 1) / kGrain;  // of each row
-      const int64_t rows_per_range = std::max<int64_t>(1, kGrain / length);
+      const int64_t pieces = any_crossed() ? 1 : (length + kGrain - 1) / kGrain;  // of each row
+      const int64_t rows_per_range = std::max<int64_t>(any_crossed() ? kTileRows : 1, kGrain / length);
       if (pieces == 1) {
         parallel_for(n / length, rows_per_range, [&](int64_t begin, int64_t end) { rows(begin, end, 0, length); });
       } else {

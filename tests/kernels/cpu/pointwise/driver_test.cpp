@@ -136,6 +136,22 @@ TEST(PointwiseDriver, ResultsDoNotDependOnTheNumberOfThreads) {
   set_num_threads(before);
 }
 
+TEST(PointwiseDriver, ReadsTransposedOperandsInTiles) {
+  for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{300, 500}, {3, 270, 700}, {17, 40000}}) {
+    for (const DType dtype : {DType::float32, DType::bfloat16}) {
+      const int last = static_cast<int>(sizes.size()) - 1;
+      std::vector<int64_t> swapped = sizes;
+      std::swap(swapped[static_cast<size_t>(last)], swapped[static_cast<size_t>(last - 1)]);
+      Buffer a = testing::random_integers(swapped, dtype, 0, 8);
+      std::swap(a.view.sizes[last], a.view.sizes[last - 1]);
+      std::swap(a.view.strides[last], a.view.strides[last - 1]);
+      Buffer b = testing::random_integers(sizes, DType::float32, 0, 8), sum = testing::poisoned(sizes, DType::float32), less = testing::poisoned(sizes, DType::bool_);
+      expect_right(DType::float32, a.view, b.view, {2, 2}, sum.view, less.view);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
 TEST(PointwiseDriver, ABroadcastRowIsNotCopiedForEveryRow) {
   Buffer a = testing::random_integers({1000, 8}, DType::float32, 0, 8), b = testing::random_integers({8}, DType::float32, 0, 8);
   Buffer sum = testing::poisoned({1000, 8}, DType::float32), less = testing::poisoned({1000, 8}, DType::float32);

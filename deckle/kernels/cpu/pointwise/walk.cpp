@@ -1,0 +1,58 @@
+#include "deckle/kernels/cpu/pointwise/walk.h"
+
+#include "deckle/base/check.h"
+
+namespace deckle::kernels::cpu::pointwise {
+namespace {
+
+int64_t broadcast_stride(const View& view, const View& output, int output_dim) {
+  const int dim = output_dim - (output.ndim - view.ndim);
+  if (dim < 0) return 0;
+  if (view.sizes[dim] == output.sizes[output_dim]) return view.strides[dim];
+  check(view.sizes[dim] == 1, "size {} of an operand does not broadcast to {}", view.sizes[dim], output.sizes[output_dim]);
+  return 0;
+}
+
+}  // namespace
+
+Walk make_walk(std::span<const View> inputs, std::span<const View> outputs) {
+  Walk walk;
+  walk.inputs = static_cast<int>(inputs.size());
+  walk.count = static_cast<int>(inputs.size() + outputs.size());
+  const View& shape = outputs[0];
+  const auto view_of = [&](int operand) -> const View& {
+    return operand < walk.inputs ? inputs[operand] : outputs[operand - walk.inputs];
+  };
+  for (int o = 0; o < walk.count; ++o) {
+    const View& view = view_of(o);
+    check(view.ndim <= shape.ndim, "an operand has {} dims, the result only {}", view.ndim, shape.ndim);
+    walk.operands[o] = {static_cast<char*>(view.data), view.dtype, item_size(view.dtype), {}};
+  }
+  // Innermost first: the dim in which the first output moves least.
+  int order[kMaxDims];
+  int dims = 0;
+  for (int d = shape.ndim - 1; d >= 0; --d) {
+    if (shape.sizes[d] != 1) order[dims++] = d;
+  }
+  std::stable_sort(order, order + dims, [&](int a, int b) { return shape.strides[a] < shape.strides[b]; });
+  for (int i = 0; i < dims; ++i) {
+    const int d = order[i];
+    int64_t strides[kMaxOperands];
+    bool merges = walk.dims > 0;
+    for (int o = 0; o < walk.count; ++o) {
+      strides[o] = broadcast_stride(view_of(o), shape, d);
+      const int last = walk.dims - 1;
+      merges = merges && strides[o] == walk.operands[o].strides[last] * walk.sizes[last];
+    }
+    if (merges) {
+      walk.sizes[walk.dims - 1] *= shape.sizes[d];
+      continue;
+    }
+    for (int o = 0; o < walk.count; ++o) walk.operands[o].strides[walk.dims] = strides[o];
+    walk.sizes[walk.dims++] = shape.sizes[d];
+  }
+  if (walk.dims == 0) walk.sizes[walk.dims++] = 1;
+  return walk;
+}
+
+}  // namespace deckle::kernels::cpu::pointwise

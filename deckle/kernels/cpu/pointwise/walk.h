@@ -1,0 +1,81 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "deckle/kernels/args/view.h"
+#include "deckle/kernels/cpu/pointwise/driver.h"
+
+namespace deckle::kernels::cpu::pointwise {
+
+struct Operand {
+  char* data = nullptr;
+  DType dtype = DType::float32;
+  int64_t item = 0;
+  int64_t strides[kMaxDims] = {};  // by walk dim, innermost first
+};
+
+/// The common shape of all operands, innermost dim first, and the operands in it: inputs, then outputs.
+struct Walk {
+  int dims = 0;
+  int64_t sizes[kMaxDims] = {};
+  int inputs = 0;
+  int count = 0;
+  std::array<Operand, kMaxOperands> operands;
+
+  int64_t numel() const {
+    int64_t n = 1;
+    for (int d = 0; d < dims; ++d) n *= sizes[d];
+    return n;
+  }
+  bool contiguous(int operand) const {
+    int64_t expected = 1;
+    for (int d = 0; d < dims; ++d) {
+      if (operands[operand].strides[d] != expected) return false;
+      expected *= sizes[d];
+    }
+    return true;
+  }
+  bool one_number(int operand) const {
+    return std::all_of(operands[operand].strides, operands[operand].strides + dims, [](int64_t s) { return s == 0; });
+  }
+};
+
+/// Where in the walk an iteration stands: the coordinates of one element, and each operand's offset there.
+class Position {
+ public:
+  /// The element `index` of the dims from `first_dim` on.
+  Position(const Walk& walk, int64_t index, int first_dim) : walk_(walk), first_(first_dim) {
+    for (int d = first_; d < walk.dims; ++d) {
+      at_[d] = index % walk.sizes[d];
+      index /= walk.sizes[d];
+    }
+  }
+  int64_t operator[](int dim) const { return at_[dim]; }
+  int64_t offset(int operand) const {
+    int64_t elements = 0;
+    for (int d = first_; d < walk_.dims; ++d) elements += at_[d] * walk_.operands[operand].strides[d];
+    return elements;
+  }
+  /// Moves `steps` elements on along the first dim (at most to its end), carrying into the next.
+  void advance(int64_t steps) {
+    at_[first_] += steps;
+    for (int d = first_; d + 1 < walk_.dims && at_[d] == walk_.sizes[d]; ++d) {
+      at_[d] = 0;
+      ++at_[d + 1];
+    }
+  }
+
+ private:
+  const Walk& walk_;
+  int first_;
+  int64_t at_[kMaxDims] = {};
+};
+
+/// Broadcasts the inputs to outputs[0], orders the dims by its strides, drops those of size 1 and merges those that run on
+/// for every operand. At least one dim remains.
+Walk make_walk(std::span<const View> inputs, std::span<const View> outputs);
+
+}  // namespace deckle::kernels::cpu::pointwise
