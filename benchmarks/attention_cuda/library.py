@@ -40,7 +40,8 @@ class Library:
         lib = c.CDLL(path)
         for name in ("forward", "backward"):
             getattr(lib, f"deckle_attention_{name}").restype = c.c_char_p
-            getattr(lib, f"deckle_portable_{name}").restype = c.c_char_p
+            if hasattr(lib, f"deckle_portable_{name}"):  # built with DECKLE_CUDA_PORTABLE
+                getattr(lib, f"deckle_portable_{name}").restype = c.c_char_p
             getattr(lib, f"deckle_attention_{name}_workspace").restype = c.c_int64
         lib.deckle_attention_struct_bytes.restype = c.c_int64
         lib.deckle_variant_name.restype = c.c_char_p
