@@ -47,6 +47,9 @@ Dims wrap_dims(Ints dims, int64_t rank);
 inline Ints dims_or_none(const std::optional<Ints>& dims) { return dims ? *dims : Ints(); }
 inline Ints dims_or_none(const std::optional<Dims>& dims) { return dims ? Ints(*dims) : Ints(); }
 
+/// Kept dims as an argument.
+inline OptionalInts optional_dims(const std::optional<Dims>& dims) { return dims ? OptionalInts(*dims) : OptionalInts(); }
+
 /// The tensor itself if it is undefined or contiguous, else a contiguous copy; below autograd.
 Tensor contiguous(const Tensor& tensor);
 std::vector<Tensor> contiguous(TensorList tensors);

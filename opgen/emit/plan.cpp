@@ -226,6 +226,7 @@ NodePlan plan_node(const Entry& entry, const Library& library) {
     for (const Slot& slot : plan.slots)
       scope.wants[slot.argument->name] = slot.count.empty() ? fmt::format("sink.wants({})", slot.first) : fmt::format("sink.wants_any({}, {})", slot.first, slot.count);
     for (auto& [name, binding] : scope.names) {
+      if (binding.type.list && binding.type.optional && binding.type.base == Base::integer) binding.cpp = "launch::optional_dims(" + name + ")";
       const bool tensor = binding.type.is_tensor_like();
       const bool gradient = name.substr(0, 4) == "grad" && !entry.schema.find(name);
       if (!tensor || gradient) continue;
