@@ -5,6 +5,7 @@
 #include "deckle/autograd/backward.h"
 #include "deckle/functional/gradcheck.h"
 #include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
@@ -95,6 +96,78 @@ TEST(Attention, GradientsFlowThroughLogSumExp) {
   gradcheck(f, std::tuple(q, k));
 }
 
+/// Reverse, forward and both second orders of both results.
+template <typename F, typename X>
+void expect_every_derivative(F&& f, const X& x) {
+  const GradcheckOptions options{.absolute = 2e-5, .relative = 1e-3};
+  gradcheck(f, x, options);
+  forward_gradcheck(f, x, options);
+  gradgradcheck(f, x, options);
+  forward_gradgradcheck(f, x, options);
+}
+
+TEST(Attention, EveryDerivativeOfQueriesKeysAndValues) {
+  for (const AttentionMask& mask : {masks::full(), masks::causal(), masks::window(1, 1, Alignment::top_left)}) {
+    const NestedTensor q = NestedTensor::from_lengths(random_tensor({4, 2, 3}), {3, 0, 1});
+    const NestedTensor k = NestedTensor::from_lengths(random_tensor({4, 1, 3}), {2, 1, 1});
+    const NestedTensor v = NestedTensor::from_lengths(random_tensor({4, 1, 2}), {2, 1, 1});
+    expect_every_derivative(
+        [&](const NestedTensor& a, const NestedTensor& b, const NestedTensor& c) {
+          const auto [out, lse] = attention_with_lse(a, b, c, {.mask = mask});
+          const NestedTensor finite(masked_fill(lse.values(), isinf(lse.values()), 0.0), lse.ragged());  // rows without keys
+          return std::tuple(out, finite);
+        },
+        std::tuple(q, k, v));
+  }
+}
+
+TEST(Attention, EveryDerivativeOfEveryParameter) {
+  const Tensor q = random_tensor({2, 3, 2, 2}), k = random_tensor({2, 2, 1, 2}), v = random_tensor({2, 2, 1, 2});
+  const Tensor slopes = random_tensor({2}), sinks = random_tensor({2}), table = random_tensor({2, 5});
+  for (const bool before : {false, true}) {
+    for (const Dims& shape : {Dims{2, 2, 3, 2}, Dims{1, 2, 1, 2}, Dims{1, 1, 3, 2}, Dims{2, 1, 3, 1}}) {
+      expect_every_derivative(
+          [&](const Tensor& a, const Tensor& bias, const Tensor& slope, const Tensor& sink, const Tensor& distances) {
+            return attention_with_lse(a, k, v,
+                                      {.bias = bias, .bias_before_cap = before, .slopes = slope, .table = distances, .sinks = sink, .soft_cap = 1.5});
+          },
+          std::tuple(q, random_tensor(shape), slopes, sinks, table));
+    }
+  }
+}
+
+TEST(Attention, ARaggedBiasHasARaggedGradient) {
+  const NestedTensor q = NestedTensor::from_lengths(random_tensor({5, 2, 3}), {3, 2});
+  const NestedTensor k = NestedTensor::from_lengths(random_tensor({3, 2, 3}), {1, 2});
+  const NestedTensor bias(random_tensor({7}), Ragged(std::make_shared<const RaggedShape>(std::vector<int64_t>{3, 1, 2, 2}, 2)));
+  expect_every_derivative([&](const NestedTensor& b) { return attention(q, k, k, {.ragged_bias = b}); }, bias);
+  const Tensor second = attention(q, k, k, {.ragged_bias = bias})[1];
+  const Tensor alone = attention(q[1].unsqueeze(0), k[1].unsqueeze(0), k[1].unsqueeze(0), {.bias = bias[1].view({1, 1, 2, 2})});
+  expect_close(second, alone[0], 1e-12, 1e-12);
+}
+
+TEST(Attention, DropoutIsTheSamePackedOrAlone) {
+  const NestedTensor q = NestedTensor::from_lengths(random_tensor({7, 2, 3}), {3, 4});
+  Generator first(7), again(7), other(8);
+  const NestedTensor a = attention(q, q, q, {.dropout = 0.5, .generator = &first}), b = attention(q, q, q, {.dropout = 0.5, .generator = &again});
+  expect_equal(a.values(), b.values());
+  EXPECT_NE(a.values().to_vector(), attention(q, q, q, {.dropout = 0.5, .generator = &other}).values().to_vector());
+  EXPECT_NE(a.values().to_vector(), attention(q, q, q).values().to_vector());
+  expect_every_derivative(
+      [&](const NestedTensor& x) {
+        Generator generator(7);
+        return attention(x, x, x, {.dropout = 0.5, .generator = &generator});
+      },
+      NestedTensor::from_lengths(random_tensor({4, 1, 2}), {3, 1}));
+}
+
+TEST(Attention, BooleanMasksForbidKeys) {
+  const Tensor q = random_tensor({1, 3, 1, 2}), k = random_tensor({1, 4, 1, 2});
+  const Tensor allowed = ne(testing::tensor_of({1, 0, 1, 0}), 0.0).view({1, 1, 1, 4});
+  const Tensor kept = cat({k.select(1, 0).unsqueeze(1), k.select(1, 2).unsqueeze(1)}, 1);
+  expect_close(attention(q, k, k, {.allowed = allowed}), attention(q, kept, kept), 1e-12, 1e-12);
+}
+
 TEST(Attention, ANanInOneSequenceReachesNoOther) {
   const Tensor values = random_tensor({9, 2, 4});
   const NestedTensor clean = NestedTensor::from_lengths(values, {3, 3, 3});
@@ -118,6 +191,14 @@ TEST(Attention, RefusesWhatHasNoMeaning) {
   expect_error([&] { attention(x({2, 3, 4, 8}), x({2, 3, 3, 8}), x({2, 3, 3, 8})); }, "no multiple of 3 key heads");
   expect_error([&] { attention(x({2, 3, 4, 8}), x({2, 3, 4, 8}), x({2, 5, 4, 8})); }, "k has 3 rows per sequence, v has 5");
   expect_error([&] { attention(x({2, 3, 4, 8}), x({2, 3, 4, 8}, DType::float32), x({2, 3, 4, 8})); }, "expected one dtype");
+  const Tensor d = x({2, 3, 4, 8});
+  expect_error([&] { attention(d, d, d, {.bias = x({2, 3})}); }, "bias has shape [2, 3] (expected 4 dims");
+  expect_error([&] { attention(d, d, d, {.bias = x({2, 4, 3, 2})}); }, "dim 3 must be 1 or at least 3");
+  expect_error([&] { attention(d, d, d, {.slopes = x({3})}); }, "slopes has shape [3] (expected [H] for 4 heads)");
+  expect_error([&] { attention(d, d, d, {.table = x({4, 2})}); }, "expected an odd number");
+  expect_error([&] { attention(d, d, d, {.soft_cap = -1}); }, "soft_cap is -1");
+  expect_error([&] { attention(d, d, d, {.dropout = 1.5}); }, "dropout is 1.5");
+  expect_error([&] { attention(d, d, d, {.allowed = d}); }, "expected bool");
   const NestedTensor q = NestedTensor::from_lengths(x({5, 2, 4}), {2, 3}), k = NestedTensor::from_lengths(x({5, 2, 4}), {3, 2});
   expect_error([&] { attention(q, k, q); }, "k has 2 components of lengths [3, 2], v has 2 components of lengths [2, 3]");
 }
