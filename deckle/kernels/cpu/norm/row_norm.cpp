@@ -60,7 +60,9 @@ Statistics statistics(int64_t n, const T* x, double eps) {
   });
   // The mean as it was subtracted, rounded to T: what it misses is squared in the variance.
   const double missed = kCentred ? mean - static_cast<double>(static_cast<T>(mean)) : 0.0;
-  return {mean, 1 / std::sqrt(squares / static_cast<double>(n) - missed * missed + eps)};
+  double variance = squares / static_cast<double>(n) - missed * missed;
+  if (variance < 0) variance = 0;  // a constant row
+  return {mean, 1 / std::sqrt(variance + eps)};
 }
 
 template <bool kCentred, typename T>
