@@ -1,6 +1,7 @@
 #include "deckle/nn/decoder.h"
 
 #include "deckle/autograd/backward.h"
+#include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/shape.h"
 #include "tests/support/expect.h"
 #include "tests/support/random.h"
@@ -82,6 +83,24 @@ TEST(DecoderLM, TheGradientPredictsTheChangeOfTheLoss) {
   };
   const double up = loss_at(step), down = loss_at(-2 * step);
   EXPECT_NEAR((up - down) / (2 * step * square), 1, 0.02);
+}
+
+TEST(DecoderLM, GradientsOfPartsWeighedBySymbolsAddUpToThatOfTheWhole) {
+  const DecoderLM model(kSmall);
+  const NestedTensor whole = random_symbols({9, 3, 14, 2, 6});
+  const NestedTensor parts[] = {NestedTensor::from_lengths(whole.values().slice(0, 0, 12), {9, 3}),
+                                NestedTensor::from_lengths(whole.values().slice(0, 12, 34), {14, 2, 6})};
+  model.loss(whole).backward();
+  std::vector<Tensor> expected;
+  for (const Tensor& parameter : model.parameters()) {
+    expected.push_back(parameter.grad());
+    parameter.set_grad({});
+  }
+  for (const NestedTensor& part : parts) {
+    (model.loss(part) * (static_cast<double>(predicted_symbols(part)) / static_cast<double>(predicted_symbols(whole)))).backward();
+  }
+  const std::vector<Tensor> parameters = model.parameters();
+  for (size_t i = 0; i < parameters.size(); ++i) expect_close(parameters[i].grad(), expected[i], 1e-6, 1e-4);
 }
 
 TEST(DecoderLM, TheSeedDecidesTheStart) {
