@@ -15,6 +15,7 @@
 #include "deckle/base/cpu_cap.h"
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/cpu/attention/attention.h"
+#include "deckle/kernels/cpu/attention/decode.h"
 #include "deckle/kernels/cpu/attention/geometry.h"
 #include "deckle/kernels/cpu/attention/require.h"
 #include "deckle/kernels/cpu/attention/scratch.h"
@@ -167,7 +168,8 @@ void forward_task(const AttentionProblem& problem, const AttentionOperands& x, c
 
 template <class A>
 void run_forward_as(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result) {
-  const auto tasks = row_tasks(problem, kForwardBlocks * kBlock<typename A::Element>);
+  auto tasks = row_tasks(problem, kForwardBlocks * kBlock<typename A::Element>);
+  std::erase_if(tasks, [&](const RowTask& task) { return *decode_why_not(problem, x, task.sequence) == '\0'; });
   const auto count = static_cast<int64_t>(tasks.size());
   parallel_for(count, task_grain(count), [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) forward_task<A>(problem, x, result, tasks[t]);
@@ -197,6 +199,7 @@ HWY_EXPORT(run_forward);
 void attention_forward(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands,
                        const AttentionResults& result) {
   require_served(problem);
+  attention_decode(problem, operands, result);
   DECKLE_SIMD(run_forward)(problem, operands, result);
 }
 

@@ -1,0 +1,196 @@
+// attention_forward for a few query rows on many keys: one step of decoding on a key/value cache.
+//
+// Vectors run along the head dim, and each row of K and V is read once, straight from memory, for all query rows that share its head. Keys are cut
+// into chunks that run in parallel; each leaves (maximum, sum, unnormalised out) per row, and the chunks are merged in order, with the sink.
+// Bound by memory: 2 item_size(dtype) (D + Dv) bytes per key and key head.
+
+#include "deckle/kernels/cpu/attention/decode.h"
+
+#include "deckle/kernels/cpu/simd/targets.h"
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "deckle/base/parallel.h"
+#include "deckle/kernels/cpu/attention/scratch.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "deckle/kernels/cpu/attention/decode.cpp"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+#include "deckle/kernels/cpu/attention/exp-inl.h"
+#include "deckle/kernels/cpu/attention/matmul-inl.h"
+#include "deckle/kernels/cpu/attention/pack-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace deckle::kernels::cpu {
+namespace HWY_NAMESPACE {
+
+inline constexpr int64_t kDecodeChunk = 512;  // keys of a task
+inline constexpr int64_t kDecodeTile = 64;    // keys between two looks at the maximum
+
+/// Keys [begin, end) of one key head: rows * group query rows, whose partial results start at `partial`.
+struct DecodeTask {
+  int64_t sequence, kv_head, begin, end, partial;
+};
+
+/// Where row n of a task's query rows is: heads of the group within rows of the sequence.
+struct DecodeRow {
+  int64_t row, head;
+  DecodeRow(const AttentionProblem& problem, int64_t kv_head, int64_t n) : row(n / problem.group()), head(kv_head * problem.group() + n % problem.group()) {}
+};
+
+/// Row j of a tile as T: memory itself where the type is the same and vectors may not overrun it, else converted.
+template <typename T>
+HWY_INLINE const T* decode_row(DType dtype, const AttentionRows& rows, int64_t row, int64_t head, int64_t n, T* buffer) {
+  const char* source = row_address(dtype, rows, row, head);
+  if (dtype == dtype_of<T> && n % kLanes<T> == 0) return reinterpret_cast<const T*>(source);
+  load_row(dtype, source, n, T(1), buffer);
+  for (int64_t d = n; d < round_up_lanes<T>(n); ++d) buffer[d] = T(0);
+  return buffer;
+}
+
+template <typename T>
+void decode_task(const AttentionProblem& problem, const AttentionOperands& x, const DecodeTask& task, T* partial) {
+  const hn::ScalableTag<T> d;
+  constexpr T kInfinity = std::numeric_limits<T>::infinity();
+  const Sequence sequence(problem, task.sequence);
+  const int64_t D = problem.head_dim, Dv = problem.value_dim, rows = sequence.rows * problem.group();
+  const int64_t q_stride = round_up_lanes<T>(D), o_stride = round_up_lanes<T>(Dv);
+
+  Scratch scratch;
+  T* q = scratch.take<T>(rows * q_stride);
+  T* buffer = scratch.take<T>(std::max(q_stride, o_stride));
+  T* scores = scratch.take<T>(rows * kDecodeTile);
+  KeyRange seen[kDecodeRows], all{task.end, task.begin};
+  for (int64_t n = 0; n < rows; ++n) {
+    const DecodeRow at(problem, task.kv_head, n);
+    load_rows(problem.dtype, x.q, sequence.first_row + at.row, 1, 0, at.head, D, static_cast<T>(problem.scale), q + n * q_stride, q_stride);
+    seen[n] = row_range(problem, sequence, at.row);
+    if (!seen[n].empty()) all = {std::min(all.begin, std::max(seen[n].begin, task.begin)), std::max(all.end, std::min(seen[n].end, task.end))};
+    T* state = partial + n * (o_stride + 2);
+    std::fill_n(state, o_stride + 1, T(0));
+    state[o_stride + 1] = -kInfinity;
+  }
+  for (int64_t first = all.begin; first < all.end; first += kDecodeTile) {
+    const int64_t keys = std::min(kDecodeTile, all.end - first), whole = round_up_lanes<T>(keys);
+    for (int64_t j = 0; j < keys; ++j) {
+      const T* k = decode_row(problem.dtype, x.k, sequence.first_key + first + j, task.kv_head, D, buffer);
+      for (int64_t n = 0; n < rows; ++n) {
+        auto sum = hn::Zero(d);
+        for (int64_t e = 0; e < q_stride; e += kLanes<T>) sum = hn::MulAdd(hn::LoadU(d, q + n * q_stride + e), hn::LoadU(d, k + e), sum);
+        const bool allowed = first + j >= seen[n].begin && first + j < seen[n].end;
+        scores[n * kDecodeTile + j] = allowed ? hn::GetLane(hn::SumOfLanes(d, sum)) : -kInfinity;
+      }
+    }
+    for (int64_t n = 0; n < rows; ++n) {
+      T* s = scores + n * kDecodeTile;
+      T* state = partial + n * (o_stride + 2);
+      std::fill(s + keys, s + whole, -kInfinity);
+      auto tops = hn::Set(d, state[o_stride + 1]);
+      for (int64_t j = 0; j < whole; j += kLanes<T>) tops = hn::Max(tops, hn::LoadU(d, s + j));
+      const T top = hn::GetLane(hn::MaxOfLanes(d, tops)), base = top == -kInfinity ? T(0) : top;
+      const auto old = exp_minus(d, hn::Set(d, state[o_stride + 1]), hn::Set(d, base));
+      auto sums = hn::Zero(d);
+      for (int64_t j = 0; j < whole; j += kLanes<T>) {
+        const auto e = exp_minus(d, hn::LoadU(d, s + j), hn::Set(d, base));
+        hn::StoreU(e, d, s + j);
+        sums = hn::Add(sums, e);
+      }
+      state[o_stride] = state[o_stride] * hn::GetLane(old) + hn::GetLane(hn::SumOfLanes(d, sums));
+      state[o_stride + 1] = top;
+      for (int64_t e = 0; e < o_stride; e += kLanes<T>) hn::StoreU(hn::Mul(hn::LoadU(d, state + e), old), d, state + e);
+    }
+    for (int64_t j = 0; j < keys; ++j) {
+      const T* v = decode_row(problem.dtype, x.v, sequence.first_key + first + j, task.kv_head, Dv, buffer);
+      for (int64_t n = 0; n < rows; ++n) {
+        const T p = scores[n * kDecodeTile + j];
+        if (p == T(0)) continue;  // also keys that the row may not see, whatever they hold
+        T* state = partial + n * (o_stride + 2);
+        for (int64_t e = 0; e < o_stride; e += kLanes<T>) hn::StoreU(hn::MulAdd(hn::Set(d, p), hn::LoadU(d, v + e), hn::LoadU(d, state + e)), d, state + e);
+      }
+    }
+  }
+}
+
+/// Adds up the chunks of one key head in order, the sink first.
+template <typename T>
+void merge(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result, const DecodeTask& head, int64_t chunks, T* partials) {
+  constexpr T kInfinity = std::numeric_limits<T>::infinity();
+  const Sequence sequence(problem, head.sequence);
+  const int64_t Dv = problem.value_dim, o_stride = round_up_lanes<T>(Dv), rows = sequence.rows * problem.group(), size = rows * (o_stride + 2);
+  for (int64_t n = 0; n < rows; ++n) {
+    const DecodeRow at(problem, head.kv_head, n);
+    const T sink = x.sinks ? static_cast<const T*>(x.sinks)[at.head] : -kInfinity;
+    T top = sink;
+    for (int64_t c = 0; c < chunks; ++c) top = std::max(top, partials[c * size + n * (o_stride + 2) + o_stride + 1]);
+    T* out = partials + n * (o_stride + 2);  // chunk 0 becomes the result
+    T sum = sink == -kInfinity ? T(0) : std::exp(sink - top);
+    for (int64_t c = 0; c < chunks && top != -kInfinity; ++c) {
+      const T* part = partials + c * size + n * (o_stride + 2);
+      const T weight = std::exp(part[o_stride + 1] - top);
+      sum += weight * part[o_stride];
+      for (int64_t e = 0; e < Dv; ++e) out[e] = c == 0 ? weight * part[e] : out[e] + weight * part[e];
+    }
+    for (int64_t e = 0; e < Dv; ++e) out[e] = sum == T(0) ? T(0) : out[e] / sum;
+    store_rows(problem.dtype, result.out, sequence.first_row + at.row, 1, at.head, Dv, out, o_stride);
+    if (result.lse != nullptr) {
+      static_cast<T*>(result.lse)[(sequence.first_row + at.row) * problem.heads + at.head] = sum == T(0) ? -kInfinity : top + std::log(sum);
+    }
+  }
+}
+
+template <typename T>
+void run_decode_as(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result) {
+  std::vector<DecodeTask> tasks;
+  std::vector<int64_t> heads;  // the first task of each key head of each sequence
+  int64_t size = 0;
+  for (int64_t b = 0; b < problem.sequences; ++b) {
+    if (*decode_why_not(problem, x, b) != '\0') continue;
+    const int64_t keys = problem.keys(b), partial = problem.rows(b) * problem.group() * (round_up_lanes<T>(problem.value_dim) + 2);
+    for (int64_t g = 0; g < problem.kv_heads; ++g) {
+      heads.push_back(static_cast<int64_t>(tasks.size()));
+      for (int64_t begin = 0; begin == 0 || begin < keys; begin += kDecodeChunk, size += partial) {
+        tasks.push_back({b, g, begin, std::min(begin + kDecodeChunk, keys), size});
+      }
+    }
+  }
+  if (tasks.empty()) return;
+  const std::unique_ptr<T[]> partials(new T[size]);
+  parallel_for(static_cast<int64_t>(tasks.size()), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) decode_task<T>(problem, x, tasks[t], partials.get() + tasks[t].partial);
+  });
+  parallel_for(static_cast<int64_t>(heads.size()), 8, [&](int64_t begin, int64_t end) {
+    for (int64_t h = begin; h < end; ++h) {
+      const int64_t next = h + 1 < static_cast<int64_t>(heads.size()) ? heads[h + 1] : static_cast<int64_t>(tasks.size());
+      merge<T>(problem, x, result, tasks[heads[h]], next - heads[h], partials.get() + tasks[heads[h]].partial);
+    }
+  });
+}
+
+void run_decode(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result) {
+  if (problem.dtype == DType::float64) {
+    run_decode_as<double>(problem, x, result);
+  } else {
+    run_decode_as<float>(problem, x, result);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace deckle::kernels::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace deckle::kernels::cpu {
+
+HWY_EXPORT(run_decode);
+
+void attention_decode(const AttentionProblem& problem, const AttentionOperands& operands, const AttentionResults& result) {
+  DECKLE_SIMD(run_decode)(problem, operands, result);
+}
+
+}  // namespace deckle::kernels::cpu
+#endif

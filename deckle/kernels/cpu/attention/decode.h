@@ -1,0 +1,23 @@
+#pragma once
+
+#include "deckle/kernels/cpu/attention/geometry.h"
+
+namespace deckle::kernels::cpu {
+
+/// Rows that share a key head: with so few, vectors along the head dim waste less than vectors of rows.
+inline constexpr int64_t kDecodeRows = 8;
+
+/// Empty if the decoding kernel serves sequence b, else the reason.
+inline const char* decode_why_not(const AttentionProblem& problem, const AttentionOperands& x, int64_t b) {
+  if (problem.rows(b) < 1 || problem.rows(b) * problem.group() > kDecodeRows) return "more rows per key head than vectors pay for";
+  if (x.bias.data != nullptr || x.slopes != nullptr || x.table != nullptr || problem.soft_cap != 0 || problem.mask.data != nullptr ||
+      problem.ranges.bounds != nullptr || problem.dropout.threshold != 0) {
+    return "features besides causal masks, windows and sinks";
+  }
+  return "";
+}
+
+/// attention_forward of the sequences that decode_why_not lets pass; touches no other.
+void attention_decode(const AttentionProblem& problem, const AttentionOperands& operands, const AttentionResults& result);
+
+}  // namespace deckle::kernels::cpu
