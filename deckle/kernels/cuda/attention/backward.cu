@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "deckle/kernels/cuda/attention/backward_kernels.h"
 #include "deckle/kernels/cuda/attention/backward_short.cuh"
@@ -30,15 +31,26 @@ constexpr int64_t kChunkBytes = 24 << 20;
 // beside them. What the chunk touches may then exceed L2, but some eight blocks still walk the same head together.
 constexpr int64_t kUnequalChunk = 16;
 
+// What the instances of the problem's element type and head dims offer together.
 BackwardKernels kernels_of(const AttentionProblem& problem) {
-  const int D = problem.sizes.head_dim, Dv = problem.sizes.value_dim;
-  if (D == 64 && Dv == 64) return backward_kernels<64, 64>(problem.element);
-  if (D == 96 && Dv == 96) return backward_kernels<96, 96>(problem.element);
-  if (D == 128 && Dv == 128) return backward_kernels<128, 128>(problem.element);
-  if (D == 192 && Dv == 128) return backward_kernels<192, 128>(problem.element);
-  if (D == 192 && Dv == 192) return backward_kernels<192, 192>(problem.element);
-  if (D == 256 && Dv == 256) return backward_kernels<256, 256>(problem.element);
-  return {};
+  BackwardKernels found;
+  const auto take = [](BackwardKernel& to, const BackwardKernel& from) {
+    if (from.function != nullptr) to = from;
+  };
+  for (const BackwardInstance& instance : backward_instances()) {
+    if (instance.element != problem.element || instance.head_dim != problem.sizes.head_dim ||
+        instance.value_dim != problem.sizes.value_dim) {
+      continue;
+    }
+    take(found.key_gradients, instance.kernels.key_gradients);
+    take(found.query_gradients, instance.kernels.query_gradients);
+    take(found.short_gradients, instance.kernels.short_gradients);
+    take(found.all_gradients, instance.kernels.all_gradients);
+    if (instance.kernels.convert_query_gradients != nullptr) {
+      found.convert_query_gradients = instance.kernels.convert_query_gradients;
+    }
+  }
+  return found;
 }
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -84,7 +96,7 @@ enum class Start { after_predecessor, beside_predecessor };
 
 void launch(const void* function, dim3 grid, int threads, int shared_bytes, const void* arguments, Start start,
             cudaStream_t stream) {
-  check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes), "shared memory");
+  if (shared_bytes > 0) allow_shared_memory(function, shared_bytes);
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
@@ -102,13 +114,6 @@ void launch(const void* function, dim3 grid, int threads, int shared_bytes, cons
 void launch_convert(const void* function, dim3 grid, BackwardArguments arguments, AttentionTensor grad_q, cudaStream_t stream) {
   void* parameters[] = {&arguments, &grad_q};
   check(cudaLaunchKernel(function, grid, dim3(256), parameters, 0, stream), "launch");
-}
-
-int multiprocessors() {
-  int device = 0, count = 0;
-  check(cudaGetDevice(&device), "device");
-  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "device");
-  return count;
 }
 
 /// Persistent blocks, one a multiprocessor, draw the tiles.
@@ -161,18 +166,49 @@ int64_t attention_backward_workspace_bytes(const AttentionBackward& arguments) {
   return kernels.key_gradients.function == nullptr ? 0 : workspace_of(arguments, kernels).bytes;
 }
 
-const char* attention_backward_why_not(const AttentionBackward& arguments) {
-  if (kernels_of(arguments.problem).key_gradients.function == nullptr) {
-    return "head dims must be 64, 96, 128, 192 or 256 with equal value dim, or 192 with value dim 128";
+std::string attention_backward_why_not(const AttentionBackward& arguments) {
+  const AttentionProblem& problem = arguments.problem;
+  const AttentionSizes& sizes = problem.sizes;
+  if (kernels_of(problem).key_gradients.function == nullptr) {
+    std::string served;
+    for (const BackwardInstance& instance : backward_instances()) {
+      if (instance.element != problem.element || instance.kernels.key_gradients.function == nullptr) continue;
+      served += (served.empty() ? "" : ", ") + std::to_string(instance.head_dim) + "/" + std::to_string(instance.value_dim);
+    }
+    return "head_dim/value_dim is " + std::to_string(sizes.head_dim) + "/" + std::to_string(sizes.value_dim) + " (serves " +
+           served + ")";
   }
-  if (arguments.problem.lse == nullptr) return "the backward reads the log-sum-exp that the forward wrote";
-  if (arguments.problem.workspace_bytes < attention_backward_workspace_bytes(arguments)) return "the workspace is too small";
-  return nullptr;
+  if (sizes.kv_heads <= 0 || sizes.heads % sizes.kv_heads != 0) {
+    return std::to_string(sizes.heads) + " heads are no multiple of " + std::to_string(sizes.kv_heads) + " kv heads";
+  }
+  if ((sizes.query_offsets == nullptr) != (sizes.key_offsets == nullptr))
+    return "only one of query_offsets and key_offsets is given";
+  if (sizes.query_rows > INT32_MAX / 2 || sizes.key_rows > INT32_MAX / 2) return "more than 2^30 rows";
+  const std::pair<const char*, const AttentionTensor*> tensors[] = {{"q", &problem.q},
+                                                                    {"k", &problem.k},
+                                                                    {"v", &problem.v},
+                                                                    {"out", &problem.out},
+                                                                    {"grad_out", &arguments.grad_out},
+                                                                    {"grad_q", &arguments.grad_q},
+                                                                    {"grad_k", &arguments.grad_k},
+                                                                    {"grad_v", &arguments.grad_v}};
+  for (const auto& [name, tensor] : tensors) {
+    const int64_t strides = tensor->row_stride | tensor->head_stride | (sizes.ragged() ? 0 : tensor->batch_stride);
+    if (reinterpret_cast<uintptr_t>(tensor->data) % 16 != 0) return std::string(name) + " is not aligned to 16 bytes";
+    if (strides % 8 != 0) return std::string("a stride of ") + name + " is no multiple of 8 elements";
+  }
+  if (problem.lse == nullptr && sizes.query_rows > 0) return "lse, which the forward wrote, is missing";
+  const int64_t needed = attention_backward_workspace_bytes(arguments);
+  if (problem.workspace_bytes < needed) {
+    return "the workspace has " + std::to_string(problem.workspace_bytes) + " bytes, " + std::to_string(needed) + " are needed";
+  }
+  return {};
 }
 
 void attention_backward(const AttentionBackward& arguments, cudaStream_t stream) {
-  if (const char* reason = attention_backward_why_not(arguments))
-    throw std::runtime_error(std::string("attention backward: ") + reason);
+  if (const std::string reason = attention_backward_why_not(arguments); !reason.empty()) {
+    throw std::runtime_error("attention backward: " + reason);
+  }
   const AttentionProblem& problem = arguments.problem;
   const AttentionSizes& sizes = problem.sizes;
   if (sizes.batch == 0 || sizes.heads == 0) return;

@@ -3,6 +3,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <string>
+
 #include "deckle/kernels/args/attention_cuda.h"
 
 namespace deckle::kernels::cuda {
@@ -10,8 +12,8 @@ namespace deckle::kernels::cuda {
 /// Bytes of workspace that attention_backward needs; a function of the sizes alone.
 int64_t attention_backward_workspace_bytes(const AttentionBackward& arguments);
 
-/// Null if attention_backward serves the problem, or else the reason why not.
-const char* attention_backward_why_not(const AttentionBackward& arguments);
+/// Empty if attention_backward serves the problem, or else the reason why not.
+std::string attention_backward_why_not(const AttentionBackward& arguments);
 
 /// Enqueues the backward. Every element of grad_q, grad_k and grad_v that belongs to a sequence is written; nothing else is.
 /// Rows that attend no key and keys that no row attends get zeros. Bit-equal from run to run.

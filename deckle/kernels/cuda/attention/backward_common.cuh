@@ -17,12 +17,11 @@
 
 #include "deckle/kernels/cuda/arch/barrier.cuh"
 #include "deckle/kernels/cuda/arch/warp.cuh"
+#include "deckle/kernels/cuda/attention/launch.h"
 #include "deckle/kernels/cuda/attention/work_list.cuh"
 #include "deckle/kernels/cuda/tile/tensor_map.h"
 
 namespace deckle::kernels::cuda::attention {
-
-inline constexpr int kMaxSharedBytes = 232448;  // of one block on sm_90
 
 /// The block's dynamic shared memory as `Shared`, which must be all of it. It starts at a multiple of 1024 where a kernel has no
 /// static shared memory; there is no room to align it by hand.

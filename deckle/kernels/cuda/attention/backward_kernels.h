@@ -1,5 +1,8 @@
-// The instances of the backward's two main kernels, one head dim a file (backward_d*.cu): what the host needs to launch them.
+// The compiled kernels of the backward, as the host needs them to launch.
 #pragma once
+
+#include <cstdint>
+#include <span>
 
 #include "deckle/kernels/args/attention_cuda.h"
 
@@ -20,21 +23,14 @@ struct BackwardKernels {
   const void* convert_query_gradients = nullptr;  // with all_gradients
 };
 
-/// The two main kernels for the given head dims. Specialised for 64, 96, 128, 192, 256 with Dv = D, and 192/128.
-template <int D, int Dv>
-BackwardKernels backward_kernels(AttentionElement element);
+/// The kernels that one line of ops/instances.yaml adds for its element type and head dims.
+struct BackwardInstance {
+  AttentionElement element;
+  int32_t head_dim, value_dim;
+  BackwardKernels kernels;
+};
 
-template <>
-BackwardKernels backward_kernels<64, 64>(AttentionElement element);
-template <>
-BackwardKernels backward_kernels<96, 96>(AttentionElement element);
-template <>
-BackwardKernels backward_kernels<128, 128>(AttentionElement element);
-template <>
-BackwardKernels backward_kernels<192, 128>(AttentionElement element);
-template <>
-BackwardKernels backward_kernels<192, 192>(AttentionElement element);
-template <>
-BackwardKernels backward_kernels<256, 256>(AttentionElement element);
+/// Generated from ops/instances.yaml: `backward` (the two deterministic kernels), `backward_short`, `backward_unordered`.
+std::span<const BackwardInstance> backward_instances();
 
 }  // namespace deckle::kernels::cuda::attention

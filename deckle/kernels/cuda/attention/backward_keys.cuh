@@ -7,7 +7,7 @@
 //
 // Transposed scores make P^T and dS^T register operands: nothing but the epilogue writes shared memory.
 // FLOP: 8 M N D per tile. Bytes per tile: 4 M D from L2. MUFU: M N / 16 clocks of 2 M N D / 1024.
-// Instances: D = 64, 96, 128 (backward_d*.cu); larger ones are in backward_keys_split.cuh.
+// Instances: D = 64, 96, 128 (backward_config.cuh); larger ones are in backward_keys_split.cuh.
 //
 // clang-format off
 // Ladder. TFLOP/s of the whole backward by 10 M N D, bf16, 16,384 tokens, 2048 / D heads, unless said otherwise; attention_backward_timing
