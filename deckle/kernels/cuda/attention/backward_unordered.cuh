@@ -11,8 +11,9 @@
 // Schedule of a warpgroup, tile j: exponentials under dP(j); dV(j), dK(j); S(j+1) behind them; both warpgroups meet; dQ(j);
 // dP(j+1).
 //
-// Against the two kernels in one run (attention_backward_timing, H200, 2026-11-21), D = 128, TFLOP/s: S = 16k 521 to 554, causal
-// 506 to 525, S = 2k 459 to 461 (zeroing and rounding the sums is then 5 %). As loops without loads: 560 and 613.
+// Against the two kernels, TFLOP/s in one run (benchmarks/results/attention_cuda.md): S = 16k 517 to 558, causal 494 to 533; S = 2k
+// 452 to 465; causal S = 4k 416 to 407, S = 512 328 to 291: zeroing and rounding the sums costs more there than two products. As
+// loops without loads: 560 and 613.
 #pragma once
 
 #include "deckle/kernels/cuda/attention/backward_keys.cuh"
