@@ -10,10 +10,17 @@ endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/deckle DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h"
   PATTERN kernels/cpu EXCLUDE PATTERN kernels/cuda EXCLUDE)
 install(DIRECTORY ${DECKLE_GENERATED_DIR}/deckle DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+# What deckle_add_ops needs: the generator, the entries that formulas may call, and the headers of pointwise kernels.
+install(TARGETS opgen DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/deckle)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/ops DESTINATION ${CMAKE_INSTALL_DATADIR}/deckle FILES_MATCHING PATTERN "*.yaml")
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/deckle/kernels/cpu/simd ${PROJECT_SOURCE_DIR}/deckle/kernels/cpu/pointwise
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/deckle/kernels/cpu FILES_MATCHING PATTERN "*.h")
+install(FILES ${CMAKE_CURRENT_LIST_DIR}/opgen.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/deckle)
 install(EXPORT deckle_targets NAMESPACE deckle:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/deckle)
 
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/deckle-config.cmake.in
-  ${PROJECT_BINARY_DIR}/deckle-config.cmake INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/deckle)
+  ${PROJECT_BINARY_DIR}/deckle-config.cmake INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/deckle
+  PATH_VARS CMAKE_INSTALL_LIBEXECDIR CMAKE_INSTALL_DATADIR)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/deckle-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/deckle-config.cmake ${PROJECT_BINARY_DIR}/deckle-config-version.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/deckle)

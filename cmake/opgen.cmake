@@ -8,8 +8,10 @@ endif()
 if(NOT DECKLE_OPGEN)
   set(DECKLE_OPGEN $<TARGET_FILE:opgen>)
 endif()
-get_filename_component(ops_dir ${CMAKE_CURRENT_LIST_DIR}/../ops ABSOLUTE)
-set(DECKLE_OPS_DIR ${ops_dir} CACHE INTERNAL "")
+if(NOT DECKLE_OPS_DIR)  # an installed Deckle sets it
+  get_filename_component(ops_dir ${CMAKE_CURRENT_LIST_DIR}/../ops ABSOLUTE)
+  set(DECKLE_OPS_DIR ${ops_dir} CACHE INTERNAL "")
+endif()
 
 # How many files the ops of an entry file are spread over: about fifteen ops each.
 function(deckle_opgen_shards entry_file variable)
@@ -60,15 +62,23 @@ function(deckle_opgen name)
   if(arg_KNOWN)
     list(APPEND options --known ${arg_KNOWN})
   endif()
+  set(generator ${DECKLE_OPGEN})
+  if(NOT generator)  # called from a project around Deckle
+    set(generator $<TARGET_FILE:opgen>)
+  endif()
   set(stamp ${arg_DIR}/${name}.stamp)
-  get_filename_component(root ${DECKLE_OPS_DIR}/.. ABSOLUTE)
+  list(GET arg_ENTRIES 0 first_entry)
+  get_filename_component(root ${first_entry} DIRECTORY)  # messages name files below it, kernels are looked for in it
+  if(arg_CORE)
+    get_filename_component(root ${root}/.. ABSOLUTE)
+  endif()
   add_custom_command(
     OUTPUT ${stamp}
     BYPRODUCTS ${sources} ${kernels} ${headers} ${tests}
-    COMMAND ${DECKLE_OPGEN} --functions ${DECKLE_OPS_DIR}/functions.yaml --entries ${specs} ${options} --out ${arg_DIR}
+    COMMAND ${generator} --functions ${DECKLE_OPS_DIR}/functions.yaml --entries ${specs} ${options} --out ${arg_DIR}
       --root ${root} --depfile ${stamp}.d --target ${stamp}
     COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
-    DEPENDS ${DECKLE_OPGEN} ${arg_ENTRIES} ${DECKLE_OPS_DIR}/functions.yaml
+    DEPENDS ${generator} ${arg_ENTRIES} ${DECKLE_OPS_DIR}/functions.yaml
     DEPFILE ${stamp}.d
     COMMENT "opgen: ${name}"
     VERBATIM)

@@ -87,7 +87,9 @@ void check_kernels(const Entry& entry, const std::string& root) {
   for (const auto& [device, kernel] : entry.kernels) {
     if (root.empty() || entry.external) continue;
     const std::string file = fmt::format("deckle/kernels/{}/{}.{}", device, kernel.file, device == "cuda" ? "cu" : "cpp");
-    if (std::filesystem::exists(root + "/" + file)) continue;
+    // Ops of other projects have their kernels beside their entries.
+    const std::string beside = root + "/" + kernel.file + (device == "cuda" ? ".cu" : ".cpp");
+    if (std::filesystem::exists(root + "/" + file) || std::filesystem::exists(beside)) continue;
     std::vector<std::string> there;
     const std::filesystem::path folder = std::filesystem::path(root) / "deckle/kernels" / device;
     if (std::filesystem::exists(folder)) {
