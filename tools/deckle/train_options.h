@@ -18,8 +18,9 @@ struct TrainOptions {
   double minutes = 0;             // one of minutes and steps is given
   int64_t steps = 0;
 
-  nn::DecoderOptions model;
-  int64_t tokens = 8192;          // per batch
+  // A small model in many small steps: in minutes on a few cores it learns more than a large one in few.
+  nn::DecoderOptions model{.width = 160, .depth = 4, .heads = 5};
+  int64_t tokens = 2048;          // per batch
   int64_t accumulate = 1;         // batches per step
   double lr = 3e-3;
   double warmup = 0.03;           // share of the run
