@@ -142,7 +142,9 @@ void check_integers(const Case& op) {
   const Tensors expected = call(op, mapped(op.tensors, [&](const Tensor& tensor) { return whole(tensor, DType::float64); }));
   const Tensors got = call(op, mapped(op.tensors, [&](const Tensor& tensor) { return whole(tensor, DType::int64); }));
   expect_near(got, expected, 2e-5, "of int64");
-  if (!op.integers && got[0].dtype() != DType::bool_) EXPECT_EQ(name(got[0].dtype()), name(DType::float32)) << "integers compute as float32";
+  if (!op.integers && got[0].dtype() != DType::bool_) {
+    EXPECT_EQ(name(got[0].dtype()), name(DType::float32)) << "integers compute as float32";
+  }
 }
 
 /// The op as a function of the inputs that derivatives are taken for, with its floating results.
