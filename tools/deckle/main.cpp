@@ -25,8 +25,11 @@ struct TrainCommand {
   std::string run;
   std::string resume;
   bool overwrite = false;
-  int threads = 0;
 };
+
+void add_threads(CLI::App* command) {
+  command->add_option_function<int>("--threads", [](int count) { set_num_threads(count); }, "Threads (default: all cores)")->check(CLI::PositiveNumber);
+}
 
 void add_train(CLI::App& app, TrainCommand& command) {
   cli::TrainOptions& options = command.options;
@@ -61,7 +64,7 @@ void add_train(CLI::App& app, TrainCommand& command) {
   train->add_option("--clip", options.clip, "Largest norm of the gradient");
   train->add_option("--seed", options.seed, "Seed of the starting values and of the order of texts");
   train->add_option("--save-minutes", options.save_minutes, "Time between checkpoints");
-  train->add_option("--threads", command.threads, "Threads (default: all cores)")->check(CLI::PositiveNumber);
+  add_threads(train);
   train->callback([=, &options] {
     if (*resume) return;
     if (!*text) throw CLI::RequiredError("--text (or --resume)");
@@ -81,6 +84,7 @@ void add_sample(CLI::App& app, cli::SampleRequest& request) {
   sample->add_option("--top-k", request.drawing.top_k, "Draw from the k likeliest bytes (0: all)")->check(CLI::NonNegativeNumber);
   sample->add_option("--seed", request.seed, "Seed of the drawing");
   sample->add_flag("--words", request.words, "Tell which share of the words occur in the training texts");
+  add_threads(sample);
 }
 
 std::string explained_op;
@@ -107,7 +111,6 @@ std::filesystem::path folder_for(const TrainCommand& command) {
 }
 
 void train(TrainCommand& command) {
-  if (command.threads > 0) set_num_threads(command.threads);
   cli::install_interrupts();
   if (!command.resume.empty()) return cli::Trainer(command.resume).run();
   cli::Trainer(command.options, folder_for(command)).run();
