@@ -11,7 +11,11 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/deckle DESTINATION ${CMAKE_INSTALL_INCLU
   PATTERN kernels/cpu EXCLUDE PATTERN kernels/cuda EXCLUDE)
 install(DIRECTORY ${DECKLE_GENERATED_DIR}/deckle DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 # What deckle_add_ops needs: the generator, the entries that formulas may call, and the headers of pointwise kernels.
-install(TARGETS opgen DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/deckle)
+if(TARGET opgen)
+  install(TARGETS opgen DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/deckle)
+else()
+  install(PROGRAMS ${DECKLE_OPGEN} DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/deckle RENAME opgen)
+endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/ops DESTINATION ${CMAKE_INSTALL_DATADIR}/deckle FILES_MATCHING PATTERN "*.yaml")
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/deckle/kernels/cpu/simd ${PROJECT_SOURCE_DIR}/deckle/kernels/cpu/pointwise
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/deckle/kernels/cpu FILES_MATCHING PATTERN "*.h")
