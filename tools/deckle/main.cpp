@@ -27,8 +27,21 @@ struct TrainCommand {
   bool overwrite = false;
 };
 
+/// The package's own checks of numbers print their limits with 300 digits.
+CLI::Validator at_least(double limit, bool exclusive) {
+  return CLI::Validator(
+      [=](std::string& text) {
+        double value = 0;
+        const bool fits = CLI::detail::lexical_cast(text, value) && (exclusive ? value > limit : value >= limit);
+        return fits ? std::string() : fmt::format("{} (expected {} {})", text, exclusive ? "a number above" : "a number from", limit);
+      },
+      "NUMBER");
+}
+const CLI::Validator kAboveZero = at_least(0, true);
+const CLI::Validator kFromZero = at_least(0, false);
+
 void add_threads(CLI::App* command) {
-  command->add_option_function<int>("--threads", [](int count) { set_num_threads(count); }, "Threads (default: all cores)")->check(CLI::PositiveNumber);
+  command->add_option_function<int>("--threads", [](int count) { set_num_threads(count); }, "Threads (default: all cores)")->check(kAboveZero);
 }
 
 void add_train(CLI::App& app, TrainCommand& command) {
@@ -37,8 +50,8 @@ void add_train(CLI::App& app, TrainCommand& command) {
   train->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   CLI::Option* text = train->add_option("--text", options.text, "Files or folders of texts: one per line, % separated, or JSONL")
                           ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  CLI::Option* minutes = train->add_option("--minutes", options.minutes, "Train for about this long")->check(CLI::PositiveNumber);
-  CLI::Option* steps = train->add_option("--steps", options.steps, "Train for exactly this many steps")->check(CLI::PositiveNumber)->excludes(minutes);
+  CLI::Option* minutes = train->add_option("--minutes", options.minutes, "Train for about this long")->check(kAboveZero);
+  CLI::Option* steps = train->add_option("--steps", options.steps, "Train for exactly this many steps")->check(kAboveZero)->excludes(minutes);
   CLI::Option* resume = train->add_option("--resume", command.resume, "Go on with the run in this folder, or from this checkpoint")
                             ->excludes(text)->excludes(minutes)->excludes(steps);
   train->add_option("--run", command.run, "Folder for checkpoints and the curve (default: runs/NAME, or a new name beside it)")->excludes(resume);
@@ -47,15 +60,15 @@ void add_train(CLI::App& app, TrainCommand& command) {
       {"auto", io::TextFormat::automatic}, {"lines", io::TextFormat::lines}, {"percent", io::TextFormat::percent}, {"jsonl", io::TextFormat::jsonl}};
   train->add_option("--format", options.reading.format, "auto, lines, percent or jsonl")->transform(CLI::CheckedTransformer(formats, CLI::ignore_case));
   train->add_option("--field", options.reading.field, "JSONL field with the text");
-  train->add_option("--max-length", options.reading.max_length, "Cut longer texts (bytes; 0: never)")->check(CLI::NonNegativeNumber);
+  train->add_option("--max-length", options.reading.max_length, "Cut longer texts (bytes; 0: never)")->check(kFromZero);
   train->add_option("--validation", options.validation, "Share of the texts that is held out");
   train->add_option("--width", options.model.width, "Width of the model");
   train->add_option("--depth", options.model.depth, "Number of layers");
   train->add_option("--heads", options.model.heads, "Attention heads");
   train->add_option("--kv-heads", options.model.kv_heads, "Key and value heads (0: as many as heads)");
   train->add_option("--hidden", options.model.hidden, "Width of the feed-forward blocks (0: 8/3 of the width)");
-  train->add_option("--tokens", options.tokens, "Bytes to predict per batch")->check(CLI::PositiveNumber);
-  train->add_option("--accumulate", options.accumulate, "Batches per step")->check(CLI::PositiveNumber);
+  train->add_option("--tokens", options.tokens, "Bytes to predict per batch")->check(kAboveZero);
+  train->add_option("--accumulate", options.accumulate, "Batches per step")->check(kAboveZero);
   train->add_option("--lr", options.lr, "Peak learning rate");
   train->add_option("--warmup", options.warmup, "Share of the run in which the learning rate rises");
   train->add_option("--floor", options.floor, "Share of the learning rate that is left at the end");
@@ -78,10 +91,10 @@ void add_sample(CLI::App& app, cli::SampleRequest& request) {
   CLI::App* sample = app.add_subcommand("sample", "Continue a prompt with a trained model");
   sample->add_option("run,--run", request.run, "A run's folder, or a checkpoint")->required();
   sample->add_option("--prompt", request.prompt, "The beginning");
-  sample->add_option("--length", request.length, "Bytes at most")->check(CLI::NonNegativeNumber);
-  sample->add_option("--texts", request.texts, "Number of texts (0: as many as fit the length)")->check(CLI::NonNegativeNumber);
-  sample->add_option("--temperature", request.drawing.temperature, "Below 1: likelier bytes; 0: always the likeliest")->check(CLI::NonNegativeNumber);
-  sample->add_option("--top-k", request.drawing.top_k, "Draw from the k likeliest bytes (0: all)")->check(CLI::NonNegativeNumber);
+  sample->add_option("--length", request.length, "Bytes at most")->check(kFromZero);
+  sample->add_option("--texts", request.texts, "Number of texts (0: as many as fit the length)")->check(kFromZero);
+  sample->add_option("--temperature", request.drawing.temperature, "Below 1: likelier bytes; 0: always the likeliest")->check(kFromZero);
+  sample->add_option("--top-k", request.drawing.top_k, "Draw from the k likeliest bytes (0: all)")->check(kFromZero);
   sample->add_option("--seed", request.seed, "Seed of the drawing");
   sample->add_flag("--words", request.words, "Tell which share of the words occur in the training texts");
   add_threads(sample);
