@@ -12,7 +12,7 @@
 /// promises: layouts, variants, dtypes and derivatives agree.
 namespace deckle::suite {
 
-/// Fresh values in every run; the seed is printed (DECKLE_SEED repeats it).
+/// Fresh values in every run; the seed is printed (DECKLE_TEST_SEED repeats it).
 class Random {
  public:
   Random();
