@@ -127,7 +127,7 @@ std::vector<Function<T>> functions();
         {"log_sigmoid", DECKLE_SIMD(log_sigmoid_##SUFFIX), [](W x) { return -softplus_reference(-x); }, -110, 100, 2.7}, \
         {"erf", DECKLE_SIMD(erf_##SUFFIX), [](W x) { return std::erf(x); }, -6, 6, 2.0},                               \
         {"erfc", DECKLE_SIMD(erfc_##SUFFIX), [](W x) { return std::erfc(x); }, -6, 28, 5.0},                           \
-        {"sin", DECKLE_SIMD(sin_##SUFFIX), [](W x) { return std::sin(x); }, -100, 100, 1.7},                           \
+        {"sin", DECKLE_SIMD(sin_##SUFFIX), [](W x) { return std::sin(x); }, -100, 100, 2.2},                           \
         {"cos", DECKLE_SIMD(cos_##SUFFIX), [](W x) { return std::cos(x); }, -100, 100, 2.2},                           \
         {"sqrt", DECKLE_SIMD(sqrt_##SUFFIX), [](W x) { return std::sqrt(x); }, 0, 4, 0.51},                            \
         {"rsqrt", DECKLE_SIMD(rsqrt_##SUFFIX), [](W x) { return 1 / std::sqrt(x); }, 0, 4, 1.6},                       \
@@ -206,7 +206,7 @@ TYPED_TEST(MathTest, PowStaysWithinItsErrorAndKeepsItsLimits) {
       const Wide<T> want = std::pow(static_cast<Wide<T>>(a[i]), static_cast<Wide<T>>(b[i]));
       const double error = ulps<T>(y[i], want);
       worst = std::max(worst, error);
-      EXPECT_LE(error, 1.2) << "pow(" << a[i] << ", " << b[i] << ") = " << y[i] << ", want " << want << " on " << hwy::TargetName(target);
+      EXPECT_LE(error, 1.5) << "pow(" << a[i] << ", " << b[i] << ") = " << y[i] << ", want " << want << " on " << hwy::TargetName(target);
       if (want == 0) {
         EXPECT_EQ(std::signbit(y[i]), std::signbit(want)) << "pow(" << a[i] << ", " << b[i] << ")";
       }
