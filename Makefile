@@ -21,7 +21,7 @@ demo: build
 	@tools/install_packages demo
 	run=runs/demo-$$(date +%Y%m%d-%H%M%S) && \
 	build/release/deckle train --text $(FORTUNES) --minutes $(MINUTES) --run $$run && \
-	build/release/deckle sample $$run --length 2000 --words
+	build/release/deckle sample $$run --length 2000 --texts 0 --words
 
 test:
 	@tools/install_packages build test
