@@ -3,11 +3,10 @@
 #include <cmath>
 
 #include "deckle/base/check.h"
+#include "deckle/ops/shapes.h"
 
 namespace deckle {
 namespace {
-
-DType statistics_dtype(DType dtype) { return dtype == DType::float64 ? DType::float64 : DType::float32; }
 
 /// A plane [B, H, M, N] with sizes of 1 where it is broadcast must cover every sequence.
 void require_plane(const char* argument, const Tensor& plane, const AttentionProblem& problem, int64_t rows, int64_t keys) {
@@ -26,8 +25,8 @@ void require_per_head(const char* argument, const Tensor& x, const AttentionProb
   if (!x.defined()) return;
   check(x.sizes().size() == dims && x.size(0) == problem.heads, "attention: {} has shape {} (expected {} for {} heads)", argument,
         to_string(x.sizes()), dims == 1 ? "[H]" : "[H, 2 R + 1]", problem.heads);
-  check(x.dtype() == statistics_dtype(problem.dtype), "attention: {} is {} (expected {} beside {} inputs)", argument, name(x.dtype()),
-        name(statistics_dtype(problem.dtype)), name(problem.dtype));
+  check(x.dtype() == shapes::statistics_dtype(problem.dtype), "attention: {} is {} (expected {} beside {} inputs)", argument, name(x.dtype()),
+        name(shapes::statistics_dtype(problem.dtype)), name(problem.dtype));
 }
 
 AttentionPlane plane_of(const Tensor& x) {
