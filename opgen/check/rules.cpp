@@ -119,6 +119,7 @@ void check_nested(const Entry& entry, const Library& library) {
   const NestedRule& rule = entry.nested;
   if (!rule.segment.empty() && !library.has(rule.segment))
     throw Problem(rule.at, fmt::format("no op is named '{}'{}", rule.segment, did_you_mean(rule.segment, library.op_names())));
+  if (rule.kind == NestedRule::Kind::cpp && rule.cpp.size() < 8) throw Problem(rule.at, "'cpp' wants what the overload in deckle/nested does on the batch, ragged and regular dims");
   if (rule.kind == NestedRule::Kind::error && rule.error.size() < 8) throw Problem(rule.at, "'error' wants the reason why a nested tensor has no meaning here");
 }
 

@@ -29,6 +29,10 @@ class Overloads {
     }
     for (const std::set<std::string>& choice : choices()) {
       nested_ = choice;
+      if (entry_.nested.kind == NestedRule::Kind::cpp) {  // the definition is in deckle/nested
+        header += fmt::format("/// {}\n/// {}\n{};\n\n", entry_.doc, entry_.nested.cpp, signature(true));
+        continue;
+      }
       header += (entry_.doc.empty() ? "" : fmt::format("/// {}\n", entry_.doc)) + signature(true) + ";\n";
       source += fmt::format("{} {{\n{}}}\n\n", signature(false), indent(body(), 2));
       if (entry_.inplace && nested_.contains(entry_.schema.arguments[0].name)) {
@@ -61,6 +65,11 @@ class Overloads {
 
   /// Pointwise ops take nested and dense operands in every combination; others what their entry says.
   std::vector<std::set<std::string>> choices() const {
+    if (!entry_.nested.choices.empty()) {
+      std::vector<std::set<std::string>> result;
+      for (const auto& names : entry_.nested.choices) result.emplace_back(names.begin(), names.end());
+      return result;
+    }
     if (!pointwise()) return listed().empty() ? std::vector<std::set<std::string>>{} : std::vector{listed()};
     std::vector<std::string> tensors;
     for (const Argument& argument : arguments()) {
@@ -90,7 +99,7 @@ class Overloads {
     std::vector<std::string> parts = parameters(entry_, defaults);
     for (size_t i = 0; i < parts.size(); ++i) {
       const Argument& argument = arguments()[i];
-      if (is_nested(argument)) parts[i] = "const NestedTensor& " + argument.name;
+      if (is_nested(argument)) parts[i] = (argument.type.list ? "const std::vector<NestedTensor>& " : "const NestedTensor& ") + argument.name;
       if (optional_dims(argument)) parts[i] = (argument.type.list ? "Ints " : "int64_t ") + argument.name;
     }
     return parts;
@@ -98,6 +107,7 @@ class Overloads {
 
   std::string result_type() const {
     std::string result = return_type(entry_);
+    if (entry_.nested.dense) return result;
     for (size_t at = 0; (at = result.find("Tensor", at)) != std::string::npos; at += 12) result.replace(at, 6, "NestedTensor");
     return result;
   }

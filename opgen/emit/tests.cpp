@@ -211,7 +211,12 @@ class SampleWriter {
       case Base::dtype: return dtype_text(node);
       case Base::string: return quoted(node.Scalar());
       case Base::ragged: {
-        if (!node["lengths"]) fail(node, "a Ragged sample is {lengths: [...]}");
+        if (node["sizes"]) {  // [[2, 3], [0, 4]]: several ragged dims
+          std::vector<int64_t> flat;
+          for (const auto& sizes : node["sizes"].as<std::vector<std::vector<int64_t>>>()) flat.insert(flat.end(), sizes.begin(), sizes.end());
+          return fmt::format("Ragged(std::make_shared<const RaggedShape>(std::vector<int64_t>{}, {}))", braces(flat), node["sizes"][0].size());
+        }
+        if (!node["lengths"]) fail(node, "a Ragged sample is {lengths: [...]} or {sizes: [[...], ...]}");
         return "Ragged::from_lengths(std::vector<int64_t>" + braces(node["lengths"].as<std::vector<int64_t>>()) + ")";
       }
       case Base::generator: return "&generator";

@@ -40,13 +40,16 @@ struct Kernel {
 
 /// `nested:` as written.
 struct NestedRule {
-  enum class Kind { absent, values, rules, error };
+  enum class Kind { absent, values, rules, cpp, error };
   Kind kind = Kind::absent;
   ExprPtr values_if;      // the op works on the values if this holds; null: always
   std::string segment;    // the op that serves the ragged dim
   std::string error;      // why there is no meaning
+  std::string cpp;        // what the overload does, which is written by hand in deckle/nested
+  bool dense = false;     // the results of `cpp` are dense
   std::string inserts;    // the argument that says where a new dim goes
   std::vector<std::string> on;  // the arguments that are nested; empty: the first tensor
+  std::vector<std::vector<std::string>> choices;  // of `cpp`: one overload for each set of nested arguments
   Position at;
 };
 

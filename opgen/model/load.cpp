@@ -261,17 +261,32 @@ class EntryLoader {
       rule.kind = NestedRule::Kind::values;
       return;
     }
-    file_.check_keys(value, "'nested'", {"values", "segment", "error", "on", "inserts"});
+    file_.check_keys(value, "'nested'", {"values", "segment", "error", "cpp", "dense", "on", "inserts"});
     rule.kind = value["error"] && !value["values"] && !value["segment"] ? NestedRule::Kind::error : NestedRule::Kind::rules;
     if (value["values"]) rule.values_if = expression(value["values"], "values");
     if (value["segment"]) rule.segment = file_.text(value["segment"], "segment").value();
     if (value["error"]) rule.error = file_.text(value["error"], "error").value();
     if (value["inserts"]) rule.inserts = file_.text(value["inserts"], "inserts").value();
-    for (const auto& element : value["on"]) {
-      const Argument* argument = entry_->schema.find(element.Scalar());
-      if (argument == nullptr || !argument->type.is_tensor()) file_.fail(element, fmt::format("no tensor argument is named '{}'", element.Scalar()));
-      rule.on.push_back(element.Scalar());
+    if (value["cpp"]) {
+      rule.kind = NestedRule::Kind::cpp;
+      rule.cpp = file_.text(value["cpp"], "cpp").value();
+      rule.dense = value["dense"] && value["dense"].Scalar() == "true";
     }
+    for (const auto& element : value["on"]) {
+      if (element.IsSequence() && rule.kind == NestedRule::Kind::cpp) rule.choices.push_back(nested_arguments(element));
+    }
+    if (rule.choices.empty()) rule.on = nested_arguments(value["on"]);
+  }
+
+  std::vector<std::string> nested_arguments(const YAML::Node& names) {
+    std::vector<std::string> result;
+    for (const auto& element : names) {
+      const Argument* argument = element.IsScalar() ? entry_->schema.find(element.Scalar()) : nullptr;
+      const bool fits = argument != nullptr && argument->type.is_tensor_like() && (!argument->type.list || entry_->nested.kind == NestedRule::Kind::cpp);
+      if (!fits) file_.fail(element, fmt::format("no tensor argument is named '{}'", element.IsScalar() ? element.Scalar() : "[...]"));
+      result.push_back(element.Scalar());
+    }
+    return result;
   }
 
   void samples() {
