@@ -13,11 +13,10 @@ namespace deckle {
 /// What attention does besides softmax(scale q kᵀ) v, in any combination. With logits x = scale q·k of a head:
 ///   z = soft_cap tanh(x / soft_cap) + bias - slopes |distance| + table[distance]   (bias inside the tanh if bias_before_cap)
 ///   z = -inf where the mask forbids;  the softmax of a row runs over its z and the head's sink.
-/// distance = key position - query position, where the query stands as the mask's alignment says.
+/// distance = key position - query position, where the query stands as the mask's alignment says (bottom-right if it has none).
 struct AttentionOptions {
   AttentionMask mask = masks::full();
   std::optional<double> scale = {};  // of the logits; default 1 / sqrt(D)
-  Tensor allowed = {};               // bool [B, H, M, N], any of them 1; and-ed with `mask`
   Tensor bias = {};                  // [B, H, M, N], any of them 1, of q's dtype; its gradient has its shape
   NestedTensor ragged_bias = {};     // [B, M_b, N_b]: one plane per sequence, for all heads; instead of `bias`
   bool bias_before_cap = false;

@@ -1,34 +1,80 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <span>
 
+#include "deckle/core/tensor.h"
 #include "deckle/kernels/args/attention.h"
+#include "deckle/nested/nested_tensor.h"
 
 namespace deckle {
 
 using Alignment = AttentionAlignment;
 
-/// Which keys a query may see. With M queries and N keys, query i stands at key position i + offset, where the offset is 0
-/// (top_left) or N - M (bottom_right, the default: the last query sees the last key).
-struct AttentionMask {
-  bool causal = false;
-  int64_t left = -1;   // keys at most this far before the query's position; negative: no limit
-  int64_t right = -1;  // keys at most this far after it; negative: no limit
-  Alignment alignment = Alignment::bottom_right;
+/// Which keys a query may see: one of `masks` below, or several joined by `&&`, `||` and `!` (also written and, or, not). Immutable,
+/// cheap to copy. A plan compiles it to ranges of keys per query; tiles of scores that no query sees are never computed.
+class AttentionMask {
+ public:
+  struct Node;
+
+  AttentionMask();  // every key
+  explicit AttentionMask(std::shared_ptr<const Node> node) : node_(std::move(node)) {}
+  const Node& node() const { return *node_; }
+
+  friend AttentionMask operator&&(const AttentionMask& a, const AttentionMask& b);
+  friend AttentionMask operator||(const AttentionMask& a, const AttentionMask& b);
+  friend AttentionMask operator!(const AttentionMask& a);
+
+ private:
+  std::shared_ptr<const Node> node_;
 };
 
 namespace masks {
 
 /// Every key.
-inline AttentionMask full() { return {}; }
+AttentionMask full();
 
-/// Keys up to the query's own position.
-inline AttentionMask causal(Alignment alignment = Alignment::bottom_right) { return {.causal = true, .alignment = alignment}; }
+/// Keys up to the query's own position. With M queries and N keys, query i stands at key position i (top_left) or i + N - M
+/// (bottom_right: the last query sees the last key). The two are different types: for M != N they are different masks.
+template <Alignment kAlignment>
+class Causal : public AttentionMask {
+ public:
+  Causal();
+};
+template <Alignment kAlignment = Alignment::bottom_right>
+Causal<kAlignment> causal() {
+  return {};
+}
 
 /// Keys from `left` before to `right` after the query's position; a negative number sets no limit on its side.
-inline AttentionMask window(int64_t left, int64_t right, Alignment alignment = Alignment::bottom_right) {
-  return {.left = left, .right = right, .alignment = alignment};
+template <Alignment kAlignment>
+class Window : public AttentionMask {
+ public:
+  Window(int64_t left, int64_t right);
+};
+template <Alignment kAlignment = Alignment::bottom_right>
+Window<kAlignment> window(int64_t left, int64_t right) {
+  return {left, right};
 }
+
+/// The first `keys` keys of every sequence, whatever the query; or a number for each sequence.
+AttentionMask prefix(int64_t keys);
+AttentionMask prefix(std::span<const int64_t> keys);
+
+/// Prefix-LM: prefix(keys) || causal().
+AttentionMask prefix_lm(int64_t keys);
+AttentionMask prefix_lm(std::span<const int64_t> keys);
+
+/// Keys of the query's own document, for sequences that hold several: int64 ids [B, M] of the queries and [B, N] of the keys (one
+/// argument serves both), dense or ragged as q and k are. Equal ids are one document, wherever they stand.
+AttentionMask documents(const Tensor& ids);
+AttentionMask documents(const Tensor& q_ids, const Tensor& k_ids);
+AttentionMask documents(const NestedTensor& ids);
+AttentionMask documents(const NestedTensor& q_ids, const NestedTensor& k_ids);
+
+/// Keys where the bool tensor [B, H, M, N] is true; any dim may be 1. In a ragged batch M and N reach as far as the longest sequence.
+AttentionMask boolean(const Tensor& allowed);
 
 }  // namespace masks
 

@@ -2,24 +2,12 @@
 
 #include <cmath>
 
+#include "deckle/attention/compile_mask.h"
 #include "deckle/base/check.h"
 #include "deckle/ops/shapes.h"
 
 namespace deckle {
 namespace {
-
-/// A plane [B, H, M, N] with sizes of 1 where it is broadcast must cover every sequence.
-void require_plane(const char* argument, const Tensor& plane, const AttentionProblem& problem, int64_t rows, int64_t keys) {
-  check(plane.dim() == 4, "attention: {} has shape {} (expected 4 dims: batch, heads, rows, keys; 1 where it is broadcast)", argument,
-        to_string(plane.sizes()));
-  const int64_t full[4] = {problem.sequences, problem.heads, rows, keys};
-  for (int dim = 0; dim < 4; ++dim) {
-    const int64_t size = plane.size(dim);
-    const bool covers = dim < 2 ? size == full[dim] : size >= full[dim];
-    check(size == 1 || covers, "attention: {} has shape {}; dim {} must be 1 or {} {}", argument, to_string(plane.sizes()), dim,
-          dim < 2 ? "exactly" : "at least", full[dim]);
-  }
-}
 
 void require_per_head(const char* argument, const Tensor& x, const AttentionProblem& problem, size_t dims) {
   if (!x.defined()) return;
@@ -34,17 +22,30 @@ AttentionPlane plane_of(const Tensor& x) {
   return {x.raw_data(), stride(0), stride(1), stride(2), stride(3)};
 }
 
-/// Ragged shapes, the mask's memory and the offsets of ragged planes: what the problem points to.
+/// What the problem points to.
 struct Owner {
   Ragged q, k;
-  Tensor allowed;
-  Ragged planes;
+  CompiledMask mask;
+  Ragged bias;
 };
+
+void plan_mask(const AttentionOptions& options, AttentionProblem& problem, Owner& owner) {
+  owner.mask = compile_mask(options.mask, owner.q, owner.k, problem.heads);
+  const CompiledMask& mask = owner.mask;
+  check(!mask.mixed_alignments || !(options.slopes.defined() || options.table.defined()),
+        "attention: the mask has parts of both alignments, so {} has no one distance to go by; align all parts alike", options.slopes.defined() ? "slopes" : "table");
+  problem.alignment = mask.alignment;
+  problem.causal = mask.causal;
+  problem.window_left = mask.left;
+  problem.window_right = mask.right;
+  if (!mask.bounds.empty()) problem.ranges = {mask.bounds.data(), mask.range_count};
+  if (mask.plane.defined()) problem.mask = plane_of(mask.plane);
+}
 
 void plan_bias(const AttentionOptions& options, AttentionProblem& problem, Owner& owner) {
   check(!(options.bias.defined() && options.ragged_bias.defined()), "attention: both bias and ragged_bias are given; give one");
   if (options.bias.defined()) {
-    require_plane("bias", options.bias, problem, owner.q->max_size(), owner.k->max_size());
+    require_plane("bias", options.bias, owner.q, owner.k, problem.heads);
     check(options.bias.dtype() == problem.dtype, "attention: bias is {} (expected {}, as q)", name(options.bias.dtype()), name(problem.dtype));
   }
   if (options.ragged_bias.defined()) {
@@ -58,9 +59,8 @@ void plan_bias(const AttentionOptions& options, AttentionProblem& problem, Owner
             "attention: ragged_bias[{}] is {} x {}, the sequence has {} rows and {} keys", b, bias.ragged()->size(b, 0), bias.ragged()->size(b, 1),
             owner.q->size(b), owner.k->size(b));
     }
-    check(!options.allowed.defined(), "attention: allowed and ragged_bias are given; put -inf into the bias instead");
-    owner.planes = bias.ragged();
-    problem.plane_offsets = owner.planes->offsets().data();
+    owner.bias = bias.ragged();
+    problem.bias_offsets = owner.bias->offsets().data();
   }
 }
 
@@ -76,18 +76,12 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
   check(k.size(1) > 0 && q.size(1) % k.size(1) == 0, "attention: {} query heads are no multiple of {} key heads", q.size(1), k.size(1));
   check(q_rows->components() == k_rows->components(), "attention: q has {} sequences, k has {}", q_rows->components(), k_rows->components());
   check(!options.scale || std::isfinite(*options.scale), "attention: scale {} (expected a finite number)", options.scale.value_or(0));
-  if (options.mask.causal) {
-    check(options.mask.right < 0, "attention: a causal mask with right = {} (causal already ends at the query's position; leave right negative)",
-          options.mask.right);
-  }
-
   check(options.soft_cap >= 0 && std::isfinite(options.soft_cap), "attention: soft_cap is {} (expected 0 for none, or a positive number)", options.soft_cap);
   check(options.dropout >= 0 && options.dropout <= 1, "attention: dropout is {} (expected 0..1)", options.dropout);
 
   auto owner = std::make_shared<Owner>();
   owner->q = q_rows;
   owner->k = k_rows;
-  owner->allowed = options.allowed;
   auto plan = std::make_shared<AttentionPlan>();
   AttentionProblem& problem = plan->problem;
   problem.dtype = q.dtype();
@@ -99,19 +93,11 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
   problem.q_offsets = q_rows->offsets().data();
   problem.k_offsets = k_rows->offsets().data();
   problem.scale = options.scale.value_or(problem.head_dim > 0 ? 1.0 / std::sqrt(static_cast<double>(problem.head_dim)) : 1.0);
-  problem.alignment = options.mask.alignment;
-  problem.causal = options.mask.causal;
-  problem.window_left = options.mask.left;
-  problem.window_right = options.mask.right;
   problem.bias_before_cap = options.bias_before_cap;
   problem.soft_cap = options.soft_cap;
 
+  plan_mask(options, problem, *owner);
   plan_bias(options, problem, *owner);
-  if (options.allowed.defined()) {
-    check(options.allowed.dtype() == DType::bool_, "attention: allowed is {} (expected bool; an additive mask goes into bias)", name(options.allowed.dtype()));
-    require_plane("allowed", options.allowed, problem, q_rows->max_size(), k_rows->max_size());
-    problem.mask = plane_of(options.allowed);
-  }
   require_per_head("slopes", options.slopes, problem, 1);
   require_per_head("sinks", options.sinks, problem, 1);
   require_per_head("table", options.table, problem, 2);

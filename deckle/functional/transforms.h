@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -66,7 +67,14 @@ auto jvp(F&& f, const X& x, const X& tangent) {
 /// (gradient, Hessian · v) of a function with one result of one element: forward mode over reverse mode.
 template <typename F, functional::TensorTreeLike X>
 std::pair<X, X> hvp(F&& f, const X& x, const X& v) {
-  return jvp([&f](const X& point) { return grad(f, point); }, x, v);
+  const auto gradient = [&f]<typename... Points>(const Points&... points) {
+    if constexpr (std::is_same_v<X, std::tuple<Points...>>) {
+      return grad(f, X(points...));
+    } else {
+      return grad(f, points...);
+    }
+  };
+  return jvp(gradient, x, v);
 }
 
 }  // namespace deckle

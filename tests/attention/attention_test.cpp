@@ -4,6 +4,7 @@
 
 #include "deckle/autograd/backward.h"
 #include "deckle/functional/gradcheck.h"
+#include "deckle/functional/transforms.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/pointwise.h"
@@ -20,10 +21,17 @@ using testing::expect_equal;
 using testing::expect_error;
 using testing::random_tensor;
 
-/// One sequence by the definition, from public ops: q [M, H, D], k [N, Hk, D], v [N, Hk, Dv] -> [M, H, Dv].
-Tensor naive(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask) {
+/// A band of keys around the query's position: a mask, and the numbers that it was made of.
+struct Band {
+  AttentionMask mask;
+  Alignment alignment = Alignment::bottom_right;
+  int64_t left = -1, right = -1;
+};
+
+/// One sequence by the definition: q [M, H, D], k [N, Hk, D], v [N, Hk, Dv] -> [M, H, Dv].
+Tensor naive(const Tensor& q, const Tensor& k, const Tensor& v, const Band& band) {
   const int64_t rows = q.size(0), keys = k.size(0), heads = q.size(1), group = heads / k.size(1);
-  const int64_t offset = mask.alignment == Alignment::top_left ? 0 : keys - rows;
+  const int64_t offset = band.alignment == Alignment::top_left ? 0 : keys - rows;
   const Tensor out = zeros_like(empty({rows, heads, v.size(2)}, DType::float64));
   const std::vector<double> qs = q.to_vector(), ks = k.to_vector(), vs = v.to_vector();
   const auto at = [](int64_t i, int64_t h, int64_t d, int64_t hs, int64_t ds) { return static_cast<size_t>((i * hs + h) * ds + d); };
@@ -33,7 +41,7 @@ Tensor naive(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionM
       double total = 0;
       for (int64_t j = 0; j < keys; ++j) {
         const int64_t distance = j - (i + offset);
-        if ((mask.causal && distance > 0) || (mask.left >= 0 && -distance > mask.left) || (mask.right >= 0 && distance > mask.right)) continue;
+        if ((band.left >= 0 && -distance > band.left) || (band.right >= 0 && distance > band.right)) continue;
         double dot = 0;
         for (int64_t d = 0; d < q.size(2); ++d) dot += qs[at(i, h, d, heads, q.size(2))] * ks[at(j, h / group, d, k.size(1), q.size(2))];
         total += weights[static_cast<size_t>(j)] = std::exp(dot / std::sqrt(static_cast<double>(q.size(2))));
@@ -48,24 +56,28 @@ Tensor naive(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionM
   return out;
 }
 
-const AttentionMask kMasks[] = {masks::full(), masks::causal(), masks::causal(Alignment::top_left), masks::window(2, 1),
-                                masks::window(3, 0, Alignment::top_left)};
+const Band kCausal{masks::causal(), Alignment::bottom_right, -1, 0};
+const Band kBands[] = {{masks::full()},
+                       kCausal,
+                       {masks::causal<Alignment::top_left>(), Alignment::top_left, -1, 0},
+                       {masks::window(2, 1), Alignment::bottom_right, 2, 1},
+                       {masks::window<Alignment::top_left>(3, 0), Alignment::top_left, 3, 0}};
 
 TEST(Attention, RaggedEqualsEachSequenceAlone) {
   const std::vector<int64_t> q_lengths = {5, 0, 1, 70, 3}, k_lengths = {4, 2, 0, 33, 3};
-  for (const AttentionMask& mask : kMasks) {
+  for (const Band& band : kBands) {
     const NestedTensor q = NestedTensor::from_lengths(random_tensor({79, 4, 6}), q_lengths);
     const NestedTensor k = NestedTensor::from_lengths(random_tensor({42, 2, 6}), k_lengths);
     const NestedTensor v = NestedTensor::from_lengths(random_tensor({42, 2, 5}), k_lengths);
-    const NestedTensor out = attention(q, k, v, {.mask = mask});
-    for (int64_t b = 0; b < 5; ++b) expect_close(out[b], naive(q[b], k[b], v[b], mask), 1e-12, 1e-12);
+    const NestedTensor out = attention(q, k, v, {.mask = band.mask});
+    for (int64_t b = 0; b < 5; ++b) expect_close(out[b], naive(q[b], k[b], v[b], band), 1e-12, 1e-12);
   }
 }
 
 TEST(Attention, DenseEqualsRaggedOfEqualLengths) {
   const Tensor q = random_tensor({2, 7, 4, 8}), k = random_tensor({2, 9, 4, 8}), v = random_tensor({2, 9, 4, 8});
   const Tensor out = attention(q, k, v, {.mask = masks::causal()});
-  for (int64_t b = 0; b < 2; ++b) expect_close(out[b], naive(q[b], k[b], v[b], masks::causal()), 1e-12, 1e-12);
+  for (int64_t b = 0; b < 2; ++b) expect_close(out[b], naive(q[b], k[b], v[b], kCausal), 1e-12, 1e-12);
 }
 
 TEST(Attention, StridedInputsGiveTheSame) {
@@ -77,11 +89,11 @@ TEST(Attention, StridedInputsGiveTheSame) {
 }
 
 TEST(Attention, GradientsMatchCentralDifferences) {
-  for (const AttentionMask& mask : kMasks) {
+  for (const Band& band : kBands) {
     const NestedTensor q = NestedTensor::from_lengths(random_tensor({7, 4, 3}), {4, 0, 3});
     const NestedTensor k = NestedTensor::from_lengths(random_tensor({6, 2, 3}), {2, 1, 3});
     const NestedTensor v = NestedTensor::from_lengths(random_tensor({6, 2, 2}), {2, 1, 3});
-    const auto f = [&](const NestedTensor& a, const NestedTensor& b, const NestedTensor& c) { return attention(a, b, c, {.mask = mask}); };
+    const auto f = [&](const NestedTensor& a, const NestedTensor& b, const NestedTensor& c) { return attention(a, b, c, {.mask = band.mask}); };
     gradcheck(f, std::tuple(q, k, v));
   }
 }
@@ -96,7 +108,7 @@ TEST(Attention, GradientsFlowThroughLogSumExp) {
   gradcheck(f, std::tuple(q, k));
 }
 
-/// Reverse, forward and both second orders of both results.
+/// Reverse, forward, and second order in all four ways.
 template <typename F, typename X>
 void expect_every_derivative(F&& f, const X& x) {
   const GradcheckOptions options{.absolute = 2e-5, .relative = 1e-3};
@@ -104,10 +116,20 @@ void expect_every_derivative(F&& f, const X& x) {
   forward_gradcheck(f, x, options);
   gradgradcheck(f, x, options);
   forward_gradgradcheck(f, x, options);
+  // Forward mode as a function of the point and the tangent: reverse over forward, forward over forward.
+  using Leaves = std::vector<Tensor>;
+  const auto pushforward = [f = functional::on_vectors(f, x)](const Leaves& both) {
+    const auto half = both.begin() + static_cast<int64_t>(both.size() / 2);
+    return jvp(f, Leaves(both.begin(), half), Leaves(half, both.end())).second;
+  };
+  Leaves point = functional::to_leaves(x);
+  for (size_t n = point.size(), i = 0; i < n; ++i) point.push_back(random_tensor(point[i].sizes()));
+  functional::gradcheck(pushforward, point, options);
+  functional::forward_gradcheck(pushforward, point, options);
 }
 
 TEST(Attention, EveryDerivativeOfQueriesKeysAndValues) {
-  for (const AttentionMask& mask : {masks::full(), masks::causal(), masks::window(1, 1, Alignment::top_left)}) {
+  for (const AttentionMask& mask : {masks::full(), AttentionMask(masks::causal()), AttentionMask(masks::window<Alignment::top_left>(1, 1))}) {
     const NestedTensor q = NestedTensor::from_lengths(random_tensor({4, 2, 3}), {3, 0, 1});
     const NestedTensor k = NestedTensor::from_lengths(random_tensor({4, 1, 3}), {2, 1, 1});
     const NestedTensor v = NestedTensor::from_lengths(random_tensor({4, 1, 2}), {2, 1, 1});
@@ -134,6 +156,17 @@ TEST(Attention, EveryDerivativeOfEveryParameter) {
           std::tuple(q, random_tensor(shape), slopes, sinks, table));
     }
   }
+}
+
+TEST(Attention, ThirdOrderIsAnErrorThatNamesTheOp) {
+  const Tensor q = random_tensor({1, 2, 1, 3});
+  const auto f = [&](const Tensor& x) { return sum(attention(x, x, x)); };
+  const auto second = [&](const Tensor& x) { return sum(grad([&](const Tensor& y) { return sum(mul(grad(f, y), q)); }, x)); };
+  expect_error([&] { grad(second, q); }, "attention has derivatives up to the second order");
+  expect_error([&] { jvp(second, q, q); }, "attention_second: forward mode is not defined");
+  const auto forward = [&](const Tensor& x) { return jvp([&](const Tensor& y) { return jvp(f, y, q).second; }, x, q).second; };
+  expect_error([&] { jvp(forward, q, q); }, "attention_mixed: forward mode is not defined");
+  expect_error([&] { grad(forward, q); }, "attention has derivatives up to the second order");
 }
 
 TEST(Attention, ARaggedBiasHasARaggedGradient) {
@@ -165,7 +198,7 @@ TEST(Attention, BooleanMasksForbidKeys) {
   const Tensor q = random_tensor({1, 3, 1, 2}), k = random_tensor({1, 4, 1, 2});
   const Tensor allowed = ne(testing::tensor_of({1, 0, 1, 0}), 0.0).view({1, 1, 1, 4});
   const Tensor kept = cat({k.select(1, 0).unsqueeze(1), k.select(1, 2).unsqueeze(1)}, 1);
-  expect_close(attention(q, k, k, {.allowed = allowed}), attention(q, kept, kept), 1e-12, 1e-12);
+  expect_close(attention(q, k, k, {.mask = masks::boolean(allowed)}), attention(q, kept, kept), 1e-12, 1e-12);
 }
 
 TEST(Attention, ANanInOneSequenceReachesNoOther) {
@@ -198,7 +231,6 @@ TEST(Attention, RefusesWhatHasNoMeaning) {
   expect_error([&] { attention(d, d, d, {.table = x({4, 2})}); }, "expected an odd number");
   expect_error([&] { attention(d, d, d, {.soft_cap = -1}); }, "soft_cap is -1");
   expect_error([&] { attention(d, d, d, {.dropout = 1.5}); }, "dropout is 1.5");
-  expect_error([&] { attention(d, d, d, {.allowed = d}); }, "expected bool");
   const NestedTensor q = NestedTensor::from_lengths(x({5, 2, 4}), {2, 3}), k = NestedTensor::from_lengths(x({5, 2, 4}), {3, 2});
   expect_error([&] { attention(q, k, q); }, "k has 2 components of lengths [3, 2], v has 2 components of lengths [2, 3]");
 }

@@ -19,8 +19,8 @@ struct AttentionRows {
 };
 
 /// One number per (sequence, head, query row, key row); a stride of 0 broadcasts that dim, and in a gradient sums over it.
-/// Ragged planes (AttentionProblem::plane_offsets) keep only whether a stride is 0; the values follow from the lengths:
-/// sequence b holds [heads or 1, M_b or 1, N_b or 1] densely from plane_offsets[b] on.
+/// Ragged biases (AttentionProblem::bias_offsets) keep only whether a stride is 0; the values follow from the lengths:
+/// sequence b holds [heads or 1, M_b or 1, N_b or 1] densely from bias_offsets[b] on.
 struct AttentionPlane {
   void* data = nullptr;
   int64_t sequence_stride = 0;
@@ -89,7 +89,7 @@ struct AttentionProblem {
   int64_t window_right = -1;
   AttentionRanges ranges;         // and-ed with the rules above
   AttentionPlane mask;            // uint8, 0 = forbidden, and-ed as well; data null: none
-  const int64_t* plane_offsets = nullptr;  // mask and bias are ragged: [sequences]
+  const int64_t* bias_offsets = nullptr;  // the bias is ragged: [sequences]
   bool bias_before_cap = false;
   double soft_cap = 0.0;          // 0: none
   int64_t table_reach = 0;

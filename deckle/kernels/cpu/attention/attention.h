@@ -26,6 +26,11 @@ void attention_backward(const CpuContext&, const AttentionProblem& problem, cons
 void attention_jvp(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands, const AttentionOperands& tangent,
                    const AttentionResults& result, const AttentionResults& result_tangent);
 
+/// Forward over forward: mixed = d2 (out, lse) along a and b, where the operands move as x + s a + t b + s t ab. Null parts count as
+/// zero.
+void attention_mixed(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands, const AttentionOperands& a,
+                     const AttentionOperands& b, const AttentionOperands& ab, const AttentionResults& mixed);
+
 /// The tangent of attention_backward: how the gradients along `cotangent` move when the operands move along `tangent` and the
 /// cotangent along `cotangent_tangent` (null: does not move). Four modes in one:
 ///   double backward        tangent = cotangents of the gradients; gradient_tangent and result_tangent are the gradients to the

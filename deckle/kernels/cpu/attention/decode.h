@@ -11,7 +11,7 @@ inline constexpr int64_t kDecodeRows = 8;
 inline const char* decode_why_not(const AttentionProblem& problem, const AttentionOperands& x, int64_t b) {
   if (problem.rows(b) < 1 || problem.rows(b) * problem.group() > kDecodeRows) return "more rows per key head than vectors pay for";
   if (x.bias.data != nullptr || x.slopes != nullptr || x.table != nullptr || problem.soft_cap != 0 || problem.mask.data != nullptr ||
-      problem.ranges.bounds != nullptr || problem.dropout.threshold != 0) {
+      problem.ranges.count > 1 || problem.dropout.threshold != 0) {
     return "features besides causal masks, windows and sinks";
   }
   return "";

@@ -35,7 +35,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 inline SharedSums shared_bias_sums(const AttentionProblem& problem, const AttentionOperands& gradient) {
   const AttentionPlane& bias = gradient.bias;
   if (bias.data == nullptr || bias.column_stride == 0) return {};
-  SharedSums shared{problem.plane_offsets == nullptr && bias.sequence_stride == 0, bias.head_stride == 0, 1};
+  SharedSums shared{problem.bias_offsets == nullptr && bias.sequence_stride == 0, bias.head_stride == 0, 1};
   int64_t rows = 0, most_rows = 0, most_keys = 0;
   for (int64_t b = 0; b < problem.sequences; ++b) {
     rows += problem.rows(b);
@@ -99,7 +99,7 @@ class FeatureGradients {
       for (int64_t h = 0; h < problem_.heads; ++h) {
         for_rows([&](int64_t b, int64_t row, int64_t chunk) {
           const Sequence sequence(problem_, b);
-          const PlaneView view(problem_, shadow_plane(0), sequence, h, dtype_of<T>);
+          const PlaneView view(shadow_plane(0), problem_.bias_offsets, sequence, h, dtype_of<T>);
           reinterpret_cast<T*>(view.data)[(row - sequence.first_row) * view.row_stride] += bias_rows_[(chunk * rows_ + row) * problem_.heads + h];
         });
       }
@@ -128,7 +128,7 @@ class FeatureGradients {
     if (by_row()) {
       add_rows<false>(values, stride, at, sequence, bias_rows_.data() + row_index(task, sequence, head, at));
     } else {
-      add_plane(values, stride, at, PlaneView(problem_, shadow_plane(task.copy), sequence, head, dtype_of<T>), scratch);
+      add_plane(values, stride, at, PlaneView(shadow_plane(task.copy), problem_.bias_offsets, sequence, head, dtype_of<T>), scratch);
     }
   }
 
@@ -144,17 +144,17 @@ class FeatureGradients {
     const AttentionPlane& bias = gradient_.bias;
     int64_t most_rows = 0, most_keys = 0;  // a plane shared by the sequences reaches as far as the longest
     for (int64_t b = 0; b < problem_.sequences; ++b) most_rows = std::max(most_rows, problem_.rows(b)), most_keys = std::max(most_keys, problem_.keys(b));
-    const bool per_sequence = problem_.plane_offsets != nullptr || bias.sequence_stride != 0;
+    const bool per_sequence = problem_.bias_offsets != nullptr || bias.sequence_stride != 0;
     const int64_t heads = bias.head_stride != 0 ? problem_.heads : 1;
     for (int64_t b = 0; b < (per_sequence ? problem_.sequences : std::min<int64_t>(1, problem_.sequences)); ++b) {
       const Sequence sequence(problem_, b);
       const int64_t rows = per_sequence ? sequence.rows : most_rows, keys = per_sequence ? sequence.keys : most_keys;
       AttentionPlane origin = bias;
       origin.data = &origin;  // PlaneView only adds to it, and only differences count
-      const int64_t plane_rows = PlaneView(problem_, origin, sequence, 0, DType::uint8).row_stride != 0 ? rows : 1;
+      const int64_t plane_rows = PlaneView(origin, problem_.bias_offsets, sequence, 0, DType::uint8).row_stride != 0 ? rows : 1;
       parallel_for(heads * plane_rows, kRowGrain, [&](int64_t begin, int64_t end) {
         for (int64_t n = begin; n < end; ++n) {
-          const PlaneView view(problem_, origin, sequence, n / plane_rows, DType::uint8);
+          const PlaneView view(origin, problem_.bias_offsets, sequence, n / plane_rows, DType::uint8);
           f(view.data - static_cast<char*>(origin.data) + n % plane_rows * view.row_stride, view.column_stride != 0 ? keys : 1, view.column_stride);
         }
       });

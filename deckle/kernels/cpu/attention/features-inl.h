@@ -83,7 +83,7 @@ template <typename T>
 class Features {
  public:
   Features(const AttentionProblem& problem, const AttentionOperands& x, const Sequence& sequence, int64_t head)
-      : problem_(problem), sequence_(sequence), bias_(problem, x.bias, sequence, head, problem.dtype), mask_(problem, sequence, head),
+      : problem_(problem), sequence_(sequence), bias_(x.bias, problem.bias_offsets, sequence, head, problem.dtype), mask_(problem, sequence, head),
         cap_(static_cast<T>(problem.soft_cap)), slope_(x.slopes ? static_cast<const T*>(x.slopes)[head] : T(0)), has_slope_(x.slopes != nullptr),
         table_(x.table ? static_cast<const T*>(x.table) + head * (2 * problem.table_reach + 1) : nullptr),
         gaps_(problem.ranges.bounds != nullptr && problem.ranges.count > 1) {}

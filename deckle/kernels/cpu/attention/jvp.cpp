@@ -22,79 +22,15 @@
 #include "hwy/highway.h"
 
 #include "deckle/kernels/cpu/attention/dropout-inl.h"
-#include "deckle/kernels/cpu/attention/exp-inl.h"
 #include "deckle/kernels/cpu/attention/features-inl.h"
 #include "deckle/kernels/cpu/attention/matmul-inl.h"
 #include "deckle/kernels/cpu/attention/pack-inl.h"
 #include "deckle/kernels/cpu/attention/scores-inl.h"
+#include "deckle/kernels/cpu/attention/tangent_softmax-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu {
 namespace HWY_NAMESPACE {
-
-inline constexpr int64_t kJvpBlocks = 4;
-
-/// Running state of one block of rows.
-template <typename T>
-struct JvpBlock {
-  T maximum[kBlock<T>];
-  T sum[kBlock<T>];
-  T reference[kBlock<T>];  // r: sum e tz / sum e of what has been seen
-  LaneRange<T> range;
-  bool started;
-};
-
-/// The online softmax of a block: scores become e = exp(z - maximum), tangents become e (tz - r) for the new r. What was accumulated
-/// before must be multiplied by `rescale`, after T lost `shift` times A.
-template <typename T>
-HWY_NOINLINE void jvp_step(T* HWY_RESTRICT scores, T* HWY_RESTRICT tangents, const TilePlace& at, JvpBlock<T>& state, T* HWY_RESTRICT rescale,
-                           T* HWY_RESTRICT shift) {
-  const hn::ScalableTag<T> d;
-  const auto minus_infinity = hn::Set(d, -std::numeric_limits<T>::infinity());
-  for (int64_t lane = 0; lane < at.lanes; lane += kLanes<T>) {
-    const auto before = hn::LoadU(d, state.maximum + lane), r = hn::LoadU(d, state.reference + lane);
-    auto top = before;
-    for (int64_t j = 0; j < at.keys; ++j) top = hn::Max(top, hn::LoadU(d, scores + j * kBlock<T> + lane));
-    const auto base = hn::IfThenZeroElse(hn::Eq(top, minus_infinity), top);
-    const auto factor = exp_minus(d, before, base);
-    auto sum = hn::Mul(factor, hn::LoadU(d, state.sum + lane));
-    auto moment = hn::Zero(d);
-    for (int64_t j = 0; j < at.keys; ++j) {
-      const auto e = exp_minus(d, hn::LoadU(d, scores + j * kBlock<T> + lane), base);
-      hn::StoreU(e, d, scores + j * kBlock<T> + lane);
-      sum = hn::Add(sum, e);
-      const auto centred = hn::Sub(hn::LoadU(d, tangents + j * kBlock<T> + lane), r);
-      moment = hn::Add(moment, hn::IfThenElseZero(hn::Ne(e, hn::Zero(d)), hn::Mul(e, centred)));
-    }
-    // What was seen before contributes nothing to the moment, by the definition of r.
-    const auto moved = hn::IfThenElseZero(hn::Gt(sum, hn::Zero(d)), hn::Div(moment, sum));
-    const auto now = hn::Add(r, moved);
-    for (int64_t j = 0; j < at.keys; ++j) {
-      const auto e = hn::LoadU(d, scores + j * kBlock<T> + lane);
-      T* to = tangents + j * kBlock<T> + lane;
-      hn::StoreU(hn::IfThenElseZero(hn::Ne(e, hn::Zero(d)), hn::Mul(e, hn::Sub(hn::LoadU(d, to), now))), d, to);
-    }
-    hn::StoreU(top, d, state.maximum + lane);
-    hn::StoreU(sum, d, state.sum + lane);
-    hn::StoreU(now, d, state.reference + lane);
-    hn::StoreU(factor, d, rescale + lane);
-    hn::StoreU(moved, d, shift + lane);
-  }
-}
-
-/// T = rescale (T - shift A), A = rescale A; both [columns, kBlock].
-template <typename T>
-HWY_NOINLINE void recentre(T* HWY_RESTRICT a, T* HWY_RESTRICT t, int64_t columns, int64_t lanes, const T* rescale, const T* shift) {
-  const hn::ScalableTag<T> d;
-  for (int64_t lane = 0; lane < lanes; lane += kLanes<T>) {
-    const auto factor = hn::LoadU(d, rescale + lane), moved = hn::LoadU(d, shift + lane);
-    for (int64_t c = 0; c < columns; ++c) {
-      const auto old = hn::LoadU(d, a + c * kBlock<T> + lane);
-      hn::StoreU(hn::Mul(factor, hn::NegMulAdd(moved, old, hn::LoadU(d, t + c * kBlock<T> + lane))), d, t + c * kBlock<T> + lane);
-      hn::StoreU(hn::Mul(factor, old), d, a + c * kBlock<T> + lane);
-    }
-  }
-}
 
 template <typename T>
 void jvp_task(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& t, const AttentionResults& result,
@@ -105,6 +41,7 @@ void jvp_task(const AttentionProblem& problem, const AttentionOperands& x, const
   const int64_t kv_head = task.head / problem.group(), blocks = (task.count + kW - 1) / kW;
   const int64_t k_stride = tile_stride<T>(D), v_stride = tile_stride<T>(Dv), q_size = (D + 3) * kW, o_size = (Dv + 3) * kW;
   const bool has_tq = t.q.data != nullptr, has_tk = t.k.data != nullptr, has_tv = t.v.data != nullptr;
+  const bool want_out = result.out.data != nullptr || result_tangent.out.data != nullptr;
 
   Scratch scratch;
   auto* state = scratch.take<JvpBlock<T>>(kJvpBlocks);
@@ -172,6 +109,7 @@ void jvp_task(const AttentionProblem& problem, const AttentionOperands& x, const
       feature_tangents.tangent(features, tangents, kW, at, feature_scratch, tanh_tile, nullptr);
       if (s.range.cuts(begin, end)) mask_scores(scores, kW, begin, keys, s.range);
       jvp_step(scores, tangents, at, s, rescale, shift);
+      if (!want_out) continue;
       if (dropout.on()) {
         dropout.tile(at.row, at.lanes, begin, keys, keep, kW);
         drop(scores, kW, keys, at.lanes, keep, T(1));

@@ -1,5 +1,7 @@
 // From what the ops hand over (views on packed rows and a plan) to the kernels' own operands.
 
+#include <algorithm>
+#include <span>
 #include <vector>
 
 #include "deckle/base/check.h"
@@ -16,10 +18,10 @@ AttentionRows rows(const View& view) {
   return {view.data, view.strides[0], view.strides[1]};
 }
 
-/// [B, H, M, N], each or 1, or the packed values of a ragged plane; dims of size 1 are broadcast.
+/// [B, H, M, N], each or 1, or the packed values of a ragged bias; dims of size 1 are broadcast.
 AttentionPlane plane(const View& view, const AttentionProblem& problem) {
   if (!view.defined || view.data == nullptr) return {};
-  if (problem.plane_offsets != nullptr) return {view.data, 1, 0, 1, 1};
+  if (problem.bias_offsets != nullptr) return {view.data, 1, 0, 1, 1};
   const auto stride = [&](int dim) { return view.sizes[dim] == 1 ? int64_t{0} : view.strides[dim]; };
   return {view.data, stride(0), stride(1), stride(2), stride(3)};
 }
@@ -72,15 +74,27 @@ void attention_second(const CpuContext& context, const View& q_tangent, const Vi
                       const View& bias_tangent, const View& slopes_tangent, const View& sinks_tangent, const View& table_tangent,
                       const View& q, const View& k, const View& v, const View& bias, const View& slopes, const View& sinks,
                       const View& table, const View& out, const View& lse, const View& out_gradient, const View& lse_gradient,
-                      const View& out_gradient_tangent, const View& lse_gradient_tangent, const Plan& plan, const std::vector<bool>&,
+                      const View& out_gradient_tangent, const View& lse_gradient_tangent, const Plan& plan, const std::vector<bool>& wanted,
                       const View& q_gradient, const View& k_gradient, const View& v_gradient, const View& bias_gradient,
-                      const View& slopes_gradient, const View& sinks_gradient, const View& table_gradient) {
+                      const View& slopes_gradient, const View& sinks_gradient, const View& table_gradient, const View& out_tangent,
+                      const View& lse_tangent) {
   const AttentionProblem& problem = served(plan);
-  attention_second(
-      context, problem, operands(problem, q, k, v, bias, slopes, sinks, table),
-      operands(problem, q_tangent, k_tangent, v_tangent, bias_tangent, slopes_tangent, sinks_tangent, table_tangent), results(out, lse),
-      results(out_gradient, lse_gradient), results(out_gradient_tangent, lse_gradient_tangent),
-      operands(problem, q_gradient, k_gradient, v_gradient, bias_gradient, slopes_gradient, sinks_gradient, table_gradient), {}, {});
+  const AttentionOperands x = operands(problem, q, k, v, bias, slopes, sinks, table);
+  const AttentionOperands tangent = operands(problem, q_tangent, k_tangent, v_tangent, bias_tangent, slopes_tangent, sinks_tangent, table_tangent);
+  if (std::none_of(wanted.begin(), wanted.begin() + 7, [](bool want) { return want; })) {
+    return attention_jvp(context, problem, x, tangent, {}, results(out_tangent, lse_tangent));
+  }
+  attention_second(context, problem, x, tangent, results(out, lse), results(out_gradient, lse_gradient),
+                   results(out_gradient_tangent, lse_gradient_tangent),
+                   operands(problem, q_gradient, k_gradient, v_gradient, bias_gradient, slopes_gradient, sinks_gradient, table_gradient), {},
+                   results(out_tangent, lse_tangent));
+}
+
+void attention_mixed(const CpuContext& context, std::span<const View> first, std::span<const View> second, std::span<const View> both,
+                     std::span<const View> values, const Plan& plan, const View& out, const View& lse) {
+  const AttentionProblem& problem = served(plan);
+  const auto all = [&](std::span<const View> x) { return operands(problem, x[0], x[1], x[2], x[3], x[4], x[5], x[6]); };
+  attention_mixed(context, problem, all(values), all(first), all(second), all(both), results(out, lse));
 }
 
 }  // namespace deckle::kernels::cpu

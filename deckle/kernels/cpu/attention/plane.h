@@ -15,22 +15,23 @@ struct PlaneView {
   int64_t item = 0, row_stride = 0, column_stride = 0;
 
   PlaneView() = default;
-  PlaneView(const AttentionProblem& problem, const AttentionPlane& plane, const Sequence& sequence, int64_t head, DType type)
+  /// `offsets`: of a ragged plane, else null.
+  PlaneView(const AttentionPlane& plane, const int64_t* offsets, const Sequence& sequence, int64_t head, DType type)
       : data(static_cast<char*>(plane.data)), dtype(type), boolean(type == DType::bool_), item(item_size(type)),
         row_stride(plane.row_stride), column_stride(plane.column_stride) {
     if (data == nullptr) return;
-    if (problem.plane_offsets == nullptr) {
+    if (offsets == nullptr) {
       data += (sequence.index * plane.sequence_stride + head * plane.head_stride) * item;
       return;
     }
     const int64_t columns = plane.column_stride != 0 ? sequence.keys : 1, rows = plane.row_stride != 0 ? sequence.rows : 1;
     column_stride = plane.column_stride != 0;
     row_stride = plane.row_stride != 0 ? columns : 0;
-    data += (problem.plane_offsets[sequence.index] + (plane.head_stride != 0 ? head * rows * columns : 0)) * item;
+    data += (offsets[sequence.index] + (plane.head_stride != 0 ? head * rows * columns : 0)) * item;
   }
   /// The problem's mask.
   PlaneView(const AttentionProblem& problem, const Sequence& sequence, int64_t head)
-      : PlaneView(problem, problem.mask, sequence, head, DType::bool_) {}
+      : PlaneView(problem.mask, nullptr, sequence, head, DType::bool_) {}
 
   explicit operator bool() const { return data != nullptr; }
 

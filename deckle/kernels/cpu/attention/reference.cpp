@@ -57,13 +57,13 @@ struct Head {
   double lse(const AttentionResults& r, int64_t i) const { return r.lse ? get(statistics, r.lse, (q0 + i) * p.heads + h) : 0.0; }
   double per_head(const void* data) const { return data ? get(statistics, data, h) : 0.0; }
 
-  int64_t plane_index(const AttentionPlane& plane, int64_t i, int64_t j) const {
-    if (p.plane_offsets == nullptr) return b * plane.sequence_stride + h * plane.head_stride + i * plane.row_stride + j * plane.column_stride;
+  int64_t plane_index(const AttentionPlane& plane, const int64_t* offsets, int64_t i, int64_t j) const {
+    if (offsets == nullptr) return b * plane.sequence_stride + h * plane.head_stride + i * plane.row_stride + j * plane.column_stride;
     const int64_t columns = plane.column_stride ? N : 1, plane_rows = plane.row_stride ? M : 1;
-    return p.plane_offsets[b] + (plane.head_stride ? h * plane_rows * columns : 0) + (plane.row_stride ? i * columns : 0) + (plane.column_stride ? j : 0);
+    return offsets[b] + (plane.head_stride ? h * plane_rows * columns : 0) + (plane.row_stride ? i * columns : 0) + (plane.column_stride ? j : 0);
   }
   double bias(const AttentionOperands& x, int64_t i, int64_t j) const {
-    return x.bias.data ? get(p.dtype, x.bias.data, plane_index(x.bias, i, j)) : 0.0;
+    return x.bias.data ? get(p.dtype, x.bias.data, plane_index(x.bias, p.bias_offsets, i, j)) : 0.0;
   }
   int64_t table_index(int64_t i, int64_t j) const {
     const int64_t distance = std::clamp<int64_t>(j - i - off, -p.table_reach, p.table_reach);
@@ -89,7 +89,7 @@ struct Head {
       }
       if (!inside) return false;
     }
-    return p.mask.data == nullptr || static_cast<const uint8_t*>(p.mask.data)[plane_index(p.mask, i, j)] != 0;
+    return p.mask.data == nullptr || static_cast<const uint8_t*>(p.mask.data)[plane_index(p.mask, nullptr, i, j)] != 0;
   }
   double dropout(int64_t i, int64_t j) const {
     const AttentionDropout& d = p.dropout;
@@ -244,7 +244,7 @@ struct Gradient {
     for (int64_t h = 0; h < p.heads; ++h) slopes.add(h, 0.0), sinks.add(h, 0.0);
     for (int64_t c = 0; c < p.heads * (2 * p.table_reach + 1); ++c) table.add(c, 0.0);
     if (g.bias.data == nullptr) return;
-    const bool shared = p.plane_offsets == nullptr && g.bias.sequence_stride == 0;
+    const bool shared = p.bias_offsets == nullptr && g.bias.sequence_stride == 0;
     int64_t most_rows = 0, most_keys = 0;
     for (int64_t b = 0; b < p.sequences; ++b) most_rows = std::max(most_rows, p.rows(b)), most_keys = std::max(most_keys, p.keys(b));
     for (int64_t b = 0; b < p.sequences; ++b) {
@@ -252,7 +252,7 @@ struct Gradient {
       for (int64_t h = 0; h < p.heads; ++h) {
         const Head head(p, b, h);
         for (int64_t i = 0; i < (g.bias.row_stride ? m : 1); ++i) {
-          for (int64_t j = 0; j < (g.bias.column_stride ? n : 1); ++j) bias.add(head.plane_index(g.bias, i, j), 0.0);
+          for (int64_t j = 0; j < (g.bias.column_stride ? n : 1); ++j) bias.add(head.plane_index(g.bias, p.bias_offsets, i, j), 0.0);
         }
       }
     }
@@ -265,7 +265,7 @@ struct Gradient {
     for (int64_t i = 0; i < s.M; ++i) {
       for (int64_t j = 0; j < s.N; ++j) {
         const int64_t e = i * s.N + j;
-        if (g.bias.data) bias.add(s.plane_index(g.bias, i, j), p.bias_before_cap ? dY[e] : dZ[e]);
+        if (g.bias.data) bias.add(s.plane_index(g.bias, p.bias_offsets, i, j), p.bias_before_cap ? dY[e] : dZ[e]);
         slopes.add(s.h, -dZ[e] * static_cast<double>(std::abs(i + s.off - j)));
         table.add(s.table_index(i, j), dZ[e]);
       }
@@ -340,6 +340,39 @@ void attention_jvp(const AttentionProblem& problem, const AttentionOperands& ope
       const Tangent t(s, operands, tangent);
       s.write(result, s.O, s.L);
       s.write(result_tangent, t.tO, t.tL);
+    }
+  }
+}
+
+void attention_mixed(const AttentionProblem& problem, const AttentionOperands& operands, const AttentionOperands& a, const AttentionOperands& b,
+                     const AttentionOperands& ab, const AttentionResults& mixed) {
+  const int64_t Dv = problem.value_dim;
+  for (int64_t n = 0; n < problem.sequences; ++n) {
+    for (int64_t h = 0; h < problem.heads; ++h) {
+      const Primal s(problem, operands, n, h);
+      const Tangent ta(s, operands, a), tb(s, operands, b), tab(s, operands, ab);
+      const Matrix first = products(ta.tq, tb.tk, s.M, s.N, problem.head_dim), second = products(tb.tq, ta.tk, s.M, s.N, problem.head_dim);
+      const auto sink = [&](const AttentionOperands& t) { return operands.sinks && t.sinks ? s.per_head(t.sinks) : 0.0; };
+      Matrix out(s.M * Dv), lse(s.M), c(s.N);
+      for (int64_t i = 0; i < s.M; ++i) {
+        if (s.p_sink[i] != 0.0) lse[i] += s.p_sink[i] * ((sink(a) - ta.tL[i]) * (sink(b) - tb.tL[i]) + sink(ab));
+        for (int64_t j = 0; j < s.N; ++j) {
+          const int64_t e = i * s.N + j;
+          if (s.P[e] == 0.0) continue;
+          const double zab = tab.tz[e] + s.f1[e] * problem.scale * (first[e] + second[e]) + s.f2[e] * ta.ty[e] * tb.ty[e];
+          c[j] = (ta.tz[e] - ta.tL[i]) * (tb.tz[e] - tb.tL[i]) + zab;
+          lse[i] += s.P[e] * c[j];
+        }
+        for (int64_t j = 0; j < s.N; ++j) {
+          const int64_t e = i * s.N + j;
+          if (s.P[e] == 0.0) continue;
+          for (int64_t d = 0; d < Dv; ++d) {
+            const int64_t v = j * Dv + d;
+            out[i * Dv + d] += s.R[e] * s.P[e] * ((c[j] - lse[i]) * s.v_[v] + (ta.tz[e] - ta.tL[i]) * tb.tv[v] + (tb.tz[e] - tb.tL[i]) * ta.tv[v] + tab.tv[v]);
+          }
+        }
+      }
+      s.write(mixed, out, lse);
     }
   }
 }

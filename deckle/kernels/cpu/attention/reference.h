@@ -16,6 +16,10 @@ void attention_backward(const AttentionProblem& problem, const AttentionOperands
 void attention_jvp(const AttentionProblem& problem, const AttentionOperands& operands, const AttentionOperands& tangent,
                    const AttentionResults& result, const AttentionResults& result_tangent);
 
+/// d2 (out, lse) along a and b.
+void attention_mixed(const AttentionProblem& problem, const AttentionOperands& operands, const AttentionOperands& a, const AttentionOperands& b,
+                     const AttentionOperands& ab, const AttentionResults& mixed);
+
 /// The tangent of attention_backward along (tangent, cotangent_tangent).
 void attention_second(const AttentionProblem& problem, const AttentionOperands& operands, const AttentionOperands& tangent,
                       const AttentionResults& cotangent, const AttentionResults& cotangent_tangent,

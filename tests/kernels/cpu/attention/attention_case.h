@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -35,14 +36,22 @@ inline uint64_t seed() {
   return value;
 }
 
-/// Largest error over largest value that one pass may have.
-inline double tolerance(DType dtype) {
-  switch (dtype) {
-    case DType::float64: return 1e-13;
-    case DType::float32: return 1e-5;
-    case DType::float16: return 3e-3;
-    default: return 2e-2;
-  }
+/// Largest error over largest value (or over the size of single terms, where these cancel) that kernels may have; docs/attention.md
+/// shows this table.
+struct Tolerances {
+  DType dtype;
+  double result;      // out, and gradients of q, k and v
+  double statistics;  // log-sum-exp and its tangents, which never pass through a rounded operand
+  double second;      // gradients' tangents
+};
+inline constexpr Tolerances kTolerances[] = {
+    {DType::float64, 1e-13, 1e-13, 9e-13},
+    {DType::float32, 1e-5, 3e-6, 9e-5},
+    {DType::float16, 3e-3, 3e-6, 2.7e-2},
+    {DType::bfloat16, 2e-2, 3e-6, 1.8e-1},
+};
+inline const Tolerances& tolerances(DType dtype) {
+  return *std::find_if(std::begin(kTolerances), std::end(kTolerances), [&](const Tolerances& t) { return t.dtype == dtype; });
 }
 
 /// Numbers of a dtype in memory, read and written as double.
@@ -118,7 +127,7 @@ struct Results {
 /// A problem with its storage. Fill in `problem`, the lengths and the options, then call layout().
 struct AttentionCase {
   AttentionProblem problem;
-  std::vector<int64_t> q_offsets{0}, k_offsets{0}, plane_offsets;
+  std::vector<int64_t> q_offsets{0}, k_offsets{0}, bias_offsets;
   std::vector<int32_t> ranges;
   std::vector<uint8_t> mask;
   bool heads_first = false;  // [H, T, D] in place of [T, H, D]
@@ -136,13 +145,15 @@ struct AttentionCase {
     problem.k_offsets = k_offsets.data();
     problem.ranges.bounds = ranges.empty() ? nullptr : ranges.data();
     problem.mask.data = mask.empty() ? nullptr : mask.data();
-    problem.plane_offsets = plane_offsets.empty() ? nullptr : plane_offsets.data();
+    problem.bias_offsets = bias_offsets.empty() ? nullptr : bias_offsets.data();
   }
 
   AttentionRows rows(const Buffer& buffer, int64_t total, int64_t heads, int64_t width) const {
     if (heads_first) return {buffer.data(), width, total * width};
     return {buffer.data(), heads * width, width};
   }
+  /// About the size of one term of a sum over keys or rows of unit-normal numbers.
+  double term() const { return problem.dropout.threshold % 256 == 0 ? 1.0 : 256.0 / (256 - problem.dropout.threshold); }
   int64_t total_rows() const { return q_offsets.back(); }
   int64_t total_keys() const { return k_offsets.back(); }
 
@@ -265,7 +276,7 @@ inline void add_random_features(Random& random, AttentionCase& c) {
   if (ragged_planes) {
     plane = {nullptr, 0, plane_per_head, plane_per_row, plane_per_key};
     for (int64_t b = 0; b < p.sequences; ++b) {
-      c.plane_offsets.push_back(plane_size);
+      c.bias_offsets.push_back(plane_size);
       plane_size += (plane_per_head ? p.heads : 1) * (plane_per_row ? p.rows(b) : 1) * (plane_per_key ? p.keys(b) : 1);
     }
   } else {
@@ -280,8 +291,10 @@ inline void add_random_features(Random& random, AttentionCase& c) {
     p.bias_before_cap = chance(random, 0.5);
   }
   if (chance(random, 0.3)) {
-    p.mask = plane;
-    c.mask.resize(std::max<int64_t>(plane_size, 1));
+    const bool per_head = chance(random, 0.5), per_row = chance(random, 0.7), per_key = chance(random, 0.7), per_sequence = chance(random, 0.5);
+    const int64_t columns = per_key ? longest_keys : 1, rows = per_row ? longest_rows : 1, heads = per_head ? p.heads : 1;
+    p.mask = {nullptr, per_sequence ? heads * rows * columns : 0, per_head ? rows * columns : 0, per_row ? columns : 0, per_key};
+    c.mask.resize(static_cast<size_t>(std::max<int64_t>((per_sequence ? p.sequences : 1) * heads * rows * columns, 1)));
     for (auto& m : c.mask) m = chance(random, 0.7);
   }
   c.has_slopes = chance(random, 0.3);

@@ -49,12 +49,13 @@ Buffer slope(const Buffer& after, const Buffer& before, double step) {
   return result;
 }
 
-void expect_close(const Operands& got, const Operands& expected, double limit) {
-  EXPECT_LT(relative_error(got.q, expected.q), limit);
-  EXPECT_LT(relative_error(got.k, expected.k), limit);
-  EXPECT_LT(relative_error(got.v, expected.v), limit);
+/// `term`: the size of single terms, where results cancel.
+void expect_close(const Operands& got, const Operands& expected, double limit, double term) {
+  EXPECT_LT(relative_error(got.q, expected.q, term), limit);
+  EXPECT_LT(relative_error(got.k, expected.k, term), limit);
+  EXPECT_LT(relative_error(got.v, expected.v, term), limit);
   // Sums over many elements that nearly cancel: the error is relative to the terms.
-  const double floor = 3.0;
+  const double floor = 3.0 * term;
   EXPECT_LT(relative_error(got.bias, expected.bias, floor), 10 * limit);
   EXPECT_LT(relative_error(got.slopes, expected.slopes, floor), 10 * limit);
   EXPECT_LT(relative_error(got.sinks, expected.sinks, floor), 10 * limit);
@@ -104,6 +105,15 @@ TEST(AttentionReference, AgreesWithCentralDifferencesOfItself) {
     EXPECT_LT(relative_error(tangent.out, slope(high.out, low.out, step), 1.0), 1e-7);
     EXPECT_LT(relative_error(tangent.lse, slope(high.lse, low.lse, step), 1.0), 1e-7);
 
+    const Operands a = c.operands(DType::float64, c.normal(random)), along = c.operands(DType::float64, c.normal(random));
+    Results high_tangent = tangent, low_tangent = tangent, mixed = tangent;
+    c.bind(high_tangent), c.bind(low_tangent), c.bind(mixed);
+    reference::attention_jvp(c.problem, up.view, moved(c, a, along, step).view, high.view, high_tangent.view);
+    reference::attention_jvp(c.problem, down.view, moved(c, a, along, -step).view, low.view, low_tangent.view);
+    reference::attention_mixed(c.problem, x.view, a.view, t.view, along.view, mixed.view);
+    EXPECT_LT(relative_error(mixed.out, slope(high_tangent.out, low_tangent.out, step), 1.0), 1e-6);
+    EXPECT_LT(relative_error(mixed.lse, slope(high_tangent.lse, low_tangent.lse, step), 1.0), 1e-6);
+
     Operands gradient = c.operands(DType::float64, AttentionCase::poisoned), high_gradient = gradient, low_gradient = gradient, second = gradient;
     c.bind(high_gradient), c.bind(low_gradient), c.bind(second);
     reference::attention_backward(c.problem, x.view, g.view, gradient.view);
@@ -146,11 +156,22 @@ TEST(AttentionDerivatives, TangentAndSecondOrderMatchTheReference) {
     Results result = c.results(dtype, AttentionCase::poisoned), tangent = result, again = result;
     c.bind(tangent), c.bind(again);
     attention_jvp({}, c.problem, x.view, t.view, result.view, tangent.view);
-    const double limit = 3 * tolerance(dtype), statistics_limit = dtype == DType::float64 ? 1e-12 : 2e-5;
-    EXPECT_LT(relative_error(result.out, expected.out), limit);
-    EXPECT_LT(relative_error(result.lse, expected.lse), statistics_limit);
-    EXPECT_LT(relative_error(tangent.out, expected_tangent.out, 1.0), limit);
-    EXPECT_LT(relative_error(tangent.lse, expected_tangent.lse, 1.0), statistics_limit);
+    const auto& [type, value, statistics, second_order] = tolerances(dtype);
+    const double limit = 3 * value, term = c.term();
+    EXPECT_LT(relative_error(result.out, expected.out, 0.1 * term), limit);
+    EXPECT_LT(relative_error(result.lse, expected.lse), 3 * statistics);
+    EXPECT_LT(relative_error(tangent.out, expected_tangent.out, term), limit);
+    EXPECT_LT(relative_error(tangent.lse, expected_tangent.lse, 1.0), 9 * statistics);
+
+    Operands a = c.operands(dtype, c.normal(random)), wide_a = wide.widen(a), both = c.operands(dtype, c.normal(random)), wide_both = wide.widen(both);
+    drop_some(random, a), copy_absence(a, wide_a);
+    drop_some(random, both), copy_absence(both, wide_both);
+    Results expected_mixed = expected, mixed = result;
+    wide.bind(expected_mixed), c.bind(mixed);
+    reference::attention_mixed(wide.problem, wide_x.view, wide_t.view, wide_a.view, wide_both.view, expected_mixed.view);
+    attention_mixed({}, c.problem, x.view, t.view, a.view, both.view, mixed.view);
+    EXPECT_LT(relative_error(mixed.out, expected_mixed.out, term), second_order);
+    EXPECT_LT(relative_error(mixed.lse, expected_mixed.lse, 1.0), 90 * statistics);
 
     Operands expected_second = wide.operands(DType::float64, AttentionCase::poisoned), expected_gradient = expected_second;
     wide.bind(expected_gradient);
@@ -160,8 +181,8 @@ TEST(AttentionDerivatives, TangentAndSecondOrderMatchTheReference) {
     c.bind(gradient);
     attention_second({}, c.problem, x.view, t.view, result.view, g.view, tg.view, second.view, gradient.view, again.view);
     EXPECT_TRUE(again.out == tangent.out && again.lse == tangent.lse);
-    expect_close(second, expected_second, 3 * limit);
-    expect_close(gradient, expected_gradient, limit);
+    expect_close(second, expected_second, second_order, term);
+    expect_close(gradient, expected_gradient, limit, term);
     if (HasFailure()) return;
   }
 }

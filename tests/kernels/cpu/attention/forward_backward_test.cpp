@@ -37,21 +37,22 @@ void expect_matches_reference(const AttentionCase& c, Random& random) {
   Results expected = wide.results(DType::float64, AttentionCase::poisoned);
   reference::attention_forward(wide.problem, wide_x.view, expected.view);
   const Results got = run_forward(c, x);
-  EXPECT_LT(relative_error(got.out, expected.out), tolerance(dtype));
-  EXPECT_LT(relative_error(got.lse, expected.lse), dtype == DType::float64 ? 1e-13 : 3e-6);
+  const Tolerances& limit = tolerances(dtype);
+  const double term = c.term();
+  EXPECT_LT(relative_error(got.out, expected.out, 0.1 * term), limit.result);
+  EXPECT_LT(relative_error(got.lse, expected.lse), limit.statistics);
 
   Operands expected_gradient = wide.operands(DType::float64, AttentionCase::poisoned);
   reference::attention_backward(wide.problem, wide_x.view, wide_cotangent.view, expected_gradient.view);
   const Operands gradient = run_backward(c, x, got, cotangent);
-  EXPECT_LT(relative_error(gradient.q, expected_gradient.q), tolerance(dtype));
-  EXPECT_LT(relative_error(gradient.k, expected_gradient.k), tolerance(dtype));
-  EXPECT_LT(relative_error(gradient.v, expected_gradient.v), tolerance(dtype));
-  // Sums over many elements that nearly cancel: the error is relative to the terms.
-  const double sums = 10 * tolerance(dtype), floor = 1.0;
-  EXPECT_LT(relative_error(gradient.bias, expected_gradient.bias, floor), sums);
-  EXPECT_LT(relative_error(gradient.slopes, expected_gradient.slopes, floor), sums);
-  EXPECT_LT(relative_error(gradient.sinks, expected_gradient.sinks, floor), sums);
-  EXPECT_LT(relative_error(gradient.table, expected_gradient.table, floor), sums);
+  EXPECT_LT(relative_error(gradient.q, expected_gradient.q, term), limit.result);
+  EXPECT_LT(relative_error(gradient.k, expected_gradient.k, term), limit.result);
+  EXPECT_LT(relative_error(gradient.v, expected_gradient.v, term), limit.result);
+  const double sums = 10 * limit.result;
+  EXPECT_LT(relative_error(gradient.bias, expected_gradient.bias, term), sums);
+  EXPECT_LT(relative_error(gradient.slopes, expected_gradient.slopes, term), sums);
+  EXPECT_LT(relative_error(gradient.sinks, expected_gradient.sinks, term), sums);
+  EXPECT_LT(relative_error(gradient.table, expected_gradient.table, term), sums);
 }
 
 TEST(Attention, ForwardAndBackwardMatchTheReference) {

@@ -1,0 +1,78 @@
+#include "deckle/attention/mask.h"
+
+#include "deckle/attention/mask_node.h"
+#include "deckle/base/check.h"
+#include "deckle/ops/generated/shape.h"
+
+namespace deckle {
+namespace {
+
+using Node = AttentionMask::Node;
+
+template <typename Kind>
+AttentionMask make(Kind kind) {
+  return AttentionMask(std::make_shared<const Node>(Node{std::move(kind)}));
+}
+
+NestedTensor ragged_ids(const Tensor& ids) {
+  check(ids.dim() == 2, "masks::documents: ids have shape {} (expected [sequences, rows])", to_string(ids.sizes()));
+  return NestedTensor::from_lengths(flatten(ids, 0, 1), std::vector<int64_t>(static_cast<size_t>(ids.size(0)), ids.size(1)));
+}
+
+}  // namespace
+
+AttentionMask::AttentionMask() {
+  static const auto everything = std::make_shared<const Node>(Node{Node::Full{}});
+  node_ = everything;
+}
+
+AttentionMask operator&&(const AttentionMask& a, const AttentionMask& b) { return make(Node::And{a, b}); }
+AttentionMask operator||(const AttentionMask& a, const AttentionMask& b) { return make(Node::Or{a, b}); }
+AttentionMask operator!(const AttentionMask& a) { return make(Node::Not{a}); }
+
+namespace masks {
+
+AttentionMask full() { return {}; }
+
+template <Alignment kAlignment>
+Causal<kAlignment>::Causal() : AttentionMask(make(Node::Band{kAlignment, -1, 0})) {}
+template class Causal<Alignment::top_left>;
+template class Causal<Alignment::bottom_right>;
+
+template <Alignment kAlignment>
+Window<kAlignment>::Window(int64_t left, int64_t right) : AttentionMask(make(Node::Band{kAlignment, left, right})) {}
+template class Window<Alignment::top_left>;
+template class Window<Alignment::bottom_right>;
+
+AttentionMask prefix(int64_t keys) { return prefix(std::span(&keys, 1)); }
+AttentionMask prefix(std::span<const int64_t> keys) {
+  for (const int64_t count : keys) check(count >= 0, "masks::prefix: a prefix of {} keys (expected 0 or more)", count);
+  return make(Node::Prefix{{keys.begin(), keys.end()}});
+}
+
+AttentionMask prefix_lm(int64_t keys) { return prefix(keys) || causal(); }
+AttentionMask prefix_lm(std::span<const int64_t> keys) { return prefix(keys) || causal(); }
+
+AttentionMask documents(const Tensor& ids) { return documents(ids, ids); }
+AttentionMask documents(const Tensor& q_ids, const Tensor& k_ids) { return documents(ragged_ids(q_ids), ragged_ids(k_ids)); }
+AttentionMask documents(const NestedTensor& ids) { return documents(ids, ids); }
+AttentionMask documents(const NestedTensor& q_ids, const NestedTensor& k_ids) {
+  for (const NestedTensor* ids : {&q_ids, &k_ids}) {
+    check(ids->ragged_dims() == 1 && ids->values().dim() == 1, "masks::documents: ids have {} dims, {} of them ragged (expected [sequences, rows], the rows ragged)",
+          ids->dim(), ids->ragged_dims());
+    check(ids->dtype() == DType::int64, "masks::documents: ids are {} (expected int64)", name(ids->dtype()));
+  }
+  return make(Node::Documents{{contiguous(q_ids.values()), q_ids.ragged()}, {contiguous(k_ids.values()), k_ids.ragged()}});
+}
+
+AttentionMask boolean(const Tensor& allowed) {
+  check(allowed.dtype() == DType::bool_, "masks::boolean: the mask is {} (expected bool; an additive mask goes into AttentionOptions::bias)",
+        name(allowed.dtype()));
+  check(allowed.dim() == 4, "masks::boolean: the mask has shape {} (expected 4 dims: batch, heads, rows, keys; 1 where it is broadcast)",
+        to_string(allowed.sizes()));
+  return make(Node::Boolean{allowed});
+}
+
+}  // namespace masks
+
+}  // namespace deckle

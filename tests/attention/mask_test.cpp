@@ -1,0 +1,302 @@
+// Masks against a dense boolean reference, on random expressions.
+
+#include "deckle/attention/mask.h"
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <limits>
+
+#include "deckle/attention/attention.h"
+#include "deckle/attention/compile_mask.h"
+#include "deckle/functional/transforms.h"
+#include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/index.h"
+#include "deckle/ops/generated/matmul.h"
+#include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/reduce.h"
+#include "deckle/ops/generated/shape.h"
+#include "tests/support/expect.h"
+#include "tests/support/random.h"
+
+namespace deckle {
+namespace {
+
+using testing::expect_close;
+using testing::expect_equal;
+using testing::expect_error;
+using testing::random_integer;
+using testing::random_tensor;
+
+struct Batch {
+  std::vector<int64_t> rows, keys;
+  int64_t heads;
+
+  int64_t sequences() const { return static_cast<int64_t>(rows.size()); }
+  Ragged q() const { return Ragged::from_lengths(rows); }
+  Ragged k() const { return Ragged::from_lengths(keys); }
+};
+
+/// A mask and what it says about (sequence, head, row, key), by the words of its documentation.
+struct Case {
+  AttentionMask mask;
+  std::function<bool(int64_t, int64_t, int64_t, int64_t)> sees;
+  std::string text;
+};
+
+bool chance(double probability) { return std::uniform_real_distribution<double>()(testing::random_engine()) < probability; }
+
+NestedTensor random_ids(const std::vector<int64_t>& lengths) {
+  const Ragged shape = Ragged::from_lengths(lengths);
+  const Tensor ids = zeros({shape->rows()}, DType::int64);
+  const bool sorted = chance(0.5);  // else documents lie scattered
+  int64_t id = 0;
+  for (int64_t i = 0; i < ids.numel(); ++i) ids.data<int64_t>()[i] = sorted ? (id += chance(0.2)) % 4 : random_integer(-1, 2);
+  return {ids, shape};
+}
+
+Case random_leaf(const Batch& batch) {
+  const auto position = [&batch](bool top_left, int64_t b, int64_t i) {
+    const auto at = static_cast<size_t>(b);
+    return top_left ? i : i + batch.keys[at] - batch.rows[at];
+  };
+  const bool top_left = chance(0.5);
+  switch (random_integer(0, 6)) {
+    case 0: return {masks::full(), [](auto...) { return true; }, "full"};
+    case 1:
+      return {top_left ? AttentionMask(masks::causal<Alignment::top_left>()) : masks::causal(),
+              [=](int64_t b, int64_t, int64_t i, int64_t j) { return j <= position(top_left, b, i); }, top_left ? "causal_top_left" : "causal"};
+    case 2: {
+      const int64_t left = random_integer(-1, 5), right = random_integer(-1, 5);
+      return {top_left ? AttentionMask(masks::window<Alignment::top_left>(left, right)) : masks::window(left, right),
+              [=](int64_t b, int64_t, int64_t i, int64_t j) {
+                const int64_t distance = j - position(top_left, b, i);
+                return (left < 0 || -distance <= left) && (right < 0 || distance <= right);
+              },
+              fmt::format("window{}({}, {})", top_left ? "_top_left" : "", left, right)};
+    }
+    case 3: {
+      std::vector<int64_t> keys(batch.rows.size());
+      for (int64_t& n : keys) n = random_integer(0, 6);
+      return {masks::prefix(keys), [=](int64_t b, int64_t, int64_t, int64_t j) { return j < keys[static_cast<size_t>(b)]; }, "prefix"};
+    }
+    case 4: {
+      const int64_t n = random_integer(0, 6);
+      return {masks::prefix_lm(n), [=](int64_t b, int64_t, int64_t i, int64_t j) { return j < n || j <= position(false, b, i); }, fmt::format("prefix_lm({})", n)};
+    }
+    case 5: {
+      const NestedTensor q = random_ids(batch.rows), k = random_ids(batch.keys);
+      return {masks::documents(q, k),
+              [=](int64_t b, int64_t, int64_t i, int64_t j) {
+                return q.values().data<int64_t>()[q.ragged()->offsets()[static_cast<size_t>(b)] + i] ==
+                       k.values().data<int64_t>()[k.ragged()->offsets()[static_cast<size_t>(b)] + j];
+              },
+              "documents"};
+    }
+    default: {
+      const int64_t most_rows = batch.q()->max_size(), most_keys = batch.k()->max_size();
+      const Dims sizes{chance(0.5) ? batch.sequences() : 1, chance(0.4) ? batch.heads : 1, chance(0.7) ? most_rows + random_integer(0, 1) : 1,
+                       chance(0.8) ? most_keys + random_integer(0, 1) : 1};
+      const Tensor allowed = gt(random_tensor(sizes), chance(0.5) ? -0.8 : 0.5);
+      return {masks::boolean(allowed),
+              [=](int64_t b, int64_t h, int64_t i, int64_t j) {
+                const int64_t at[4] = {b, h, i, j};
+                int64_t offset = 0;
+                for (int d = 0; d < 4; ++d) offset += (allowed.size(d) == 1 ? 0 : at[d]) * allowed.stride(d);
+                return allowed.data<bool>()[offset];
+              },
+              "boolean" + to_string(sizes)};
+    }
+  }
+}
+
+Case random_mask(const Batch& batch, int depth) {
+  if (depth == 0 || chance(0.2)) return random_leaf(batch);
+  const Case a = random_mask(batch, depth - 1), b = random_mask(batch, depth - 1);
+  switch (random_integer(0, 3)) {
+    case 0: return {!a.mask, [a](auto... at) { return !a.sees(at...); }, "!" + a.text};
+    case 1: return {a.mask || b.mask, [a, b](auto... at) { return a.sees(at...) || b.sees(at...); }, fmt::format("({} || {})", a.text, b.text)};
+    default: return {a.mask && b.mask, [a, b](auto... at) { return a.sees(at...) && b.sees(at...); }, fmt::format("({} && {})", a.text, b.text)};
+  }
+}
+
+Batch random_batch() {
+  Batch batch{{}, {}, 2};
+  for (int64_t b = random_integer(1, 3); b > 0; --b) {
+    batch.rows.push_back(chance(0.1) ? 0 : random_integer(1, 9));
+    batch.keys.push_back(chance(0.1) ? 0 : random_integer(1, 9));
+  }
+  return batch;
+}
+
+bool compiled_sees(const CompiledMask& mask, const Batch& batch, int64_t b, int64_t h, int64_t i, int64_t j) {
+  const auto at = static_cast<size_t>(b);
+  const int64_t distance = j - (i + (mask.alignment == Alignment::top_left ? 0 : batch.keys[at] - batch.rows[at]));
+  if ((mask.causal && distance > 0) || (mask.left >= 0 && -distance > mask.left) || (mask.right >= 0 && distance > mask.right)) return false;
+  if (!mask.bounds.empty()) {
+    bool inside = false;
+    const int32_t* bounds = mask.bounds.data() + (batch.q()->offsets()[at] + i) * mask.range_count * 2;
+    for (int n = 0; n < mask.range_count; ++n) inside |= j >= bounds[2 * n] && j < bounds[2 * n + 1];
+    if (!inside) return false;
+  }
+  if (!mask.plane.defined()) return true;
+  const int64_t place[4] = {b, h, i, j};
+  int64_t offset = 0;
+  for (int d = 0; d < 4; ++d) offset += (mask.plane.size(d) == 1 ? 0 : place[d]) * mask.plane.stride(d);
+  return mask.plane.data<bool>()[offset];
+}
+
+TEST(AttentionMask, ACompiledExpressionAllowsExactlyWhatItsPartsSay) {
+  for (int n = 0; n < 400; ++n) {
+    const Batch batch = random_batch();
+    const Case c = random_mask(batch, 3);
+    SCOPED_TRACE(c.text);
+    const CompiledMask compiled = compile_mask(c.mask, batch.q(), batch.k(), batch.heads);
+    for (int64_t b = 0; b < batch.sequences(); ++b) {
+      for (int64_t h = 0; h < batch.heads; ++h) {
+        for (int64_t i = 0; i < batch.rows[static_cast<size_t>(b)]; ++i) {
+          for (int64_t j = 0; j < batch.keys[static_cast<size_t>(b)]; ++j) {
+            ASSERT_EQ(compiled_sees(compiled, batch, b, h, i, j), c.sees(b, h, i, j)) << "sequence " << b << " head " << h << " row " << i << " key " << j;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(AttentionMask, FormulasStayFormulasAndEmptyTilesAreSkipped) {
+  const Ragged rows = Ragged::from_lengths(std::vector<int64_t>{6});
+  const auto compiled = [&](const AttentionMask& mask) { return compile_mask(mask, rows, rows, 2); };
+  const CompiledMask band = compiled(masks::causal() && masks::window(3, 2) && masks::full());
+  EXPECT_TRUE(band.causal && band.left == 3 && band.bounds.empty() && !band.plane.defined());
+  const CompiledMask everything = compiled(masks::causal() || !masks::causal());
+  EXPECT_TRUE(!everything.causal && everything.bounds.empty() && !everything.plane.defined());
+  // Documents of three rows: a row's range ends with its document, and with its own position.
+  const Tensor ids = to(testing::tensor_of({7, 7, 7, 9, 9, 9}), DType::int64).view({1, 6});
+  const CompiledMask packed = compiled(masks::causal() && masks::documents(ids));
+  EXPECT_TRUE(packed.causal && packed.range_count == 1 && !packed.plane.defined());
+  EXPECT_EQ(packed.bounds, (std::vector<int32_t>{0, 3, 0, 3, 0, 3, 3, 6, 3, 6, 3, 6}));
+  const CompiledMask prefix = compiled(masks::prefix_lm(4));
+  EXPECT_EQ(prefix.bounds, (std::vector<int32_t>{0, 4, 0, 4, 0, 4, 0, 4, 0, 5, 0, 6}));
+  // A boolean mask of few runs becomes ranges; one of many keeps its plane, and ranges around what is true.
+  const Tensor padding = ne(testing::tensor_of({1, 1, 1, 1, 0, 0}), 0.0).view({1, 1, 1, 6});
+  EXPECT_TRUE(!compiled(masks::boolean(padding)).plane.defined());
+  EXPECT_EQ(compiled(masks::boolean(padding)).bounds[1], 4);
+  const Ragged longer = Ragged::from_lengths(std::vector<int64_t>{64});
+  Tensor teeth = zeros({1, 1, 1, 64}, DType::bool_);
+  for (int64_t j = 8; j < 40; j += 2) teeth.data<bool>()[j] = true;
+  const CompiledMask comb = compile_mask(masks::boolean(teeth), longer, longer, 2);
+  EXPECT_TRUE(comb.plane.defined() && comb.range_count <= 4);
+  EXPECT_EQ(comb.bounds.front(), 8);
+  EXPECT_EQ(comb.bounds[static_cast<size_t>(2 * comb.range_count - 1)], 39);
+}
+
+/// Attention of packed rows by public ops on dense arrays, sequence by sequence: (out, lse), rows that see nothing are 0 in both.
+std::tuple<Tensor, Tensor> dense_attention(const Batch& batch, const Case& c, const Tensor& q, const Tensor& k, const Tensor& v) {
+  std::vector<Tensor> outs, lses;
+  const int64_t heads = batch.heads;
+  const double scale = 1 / std::sqrt(static_cast<double>(q.size(2)));
+  for (int64_t b = 0; b < batch.sequences(); ++b) {
+    const auto at = static_cast<size_t>(b);
+    const int64_t rows = batch.rows[at], keys = batch.keys[at];
+    if (rows == 0) continue;
+    if (keys == 0) {
+      outs.push_back(zeros({rows, heads, v.size(2)}, DType::float64));
+      lses.push_back(zeros({rows, heads}, DType::float64));
+      continue;
+    }
+    const Tensor allowed = zeros({heads, rows, keys}, DType::bool_), dead = zeros({heads, rows, 1}, DType::bool_);
+    for (int64_t h = 0; h < heads; ++h) {
+      for (int64_t i = 0; i < rows; ++i) {
+        bool any = false;
+        for (int64_t j = 0; j < keys; ++j) any |= allowed.data<bool>()[(h * rows + i) * keys + j] = c.sees(b, h, i, j);
+        dead.data<bool>()[h * rows + i] = !any;
+      }
+    }
+    const auto by_head = [](const Tensor& x, int64_t first, int64_t count) { return transpose(slice(x, 0, first, first + count), 0, 1); };
+    const int64_t row = batch.q()->offsets()[at], key = batch.k()->offsets()[at];
+    const Tensor logits = mul(matmul(by_head(q, row, rows), transpose(by_head(k, key, keys), 1, 2)), scale);
+    const Tensor z = masked_fill(masked_fill(logits, logical_not(allowed), -std::numeric_limits<double>::infinity()), dead, 0.0);
+    const Tensor p = masked_fill(softmax(z, 2), dead, 0.0);
+    outs.push_back(transpose(matmul(p, by_head(v, key, keys)), 0, 1));
+    lses.push_back(transpose(masked_fill(logsumexp(z, 2), dead.view({heads, rows}), 0.0), 0, 1));
+  }
+  if (outs.empty()) return {zeros({0, heads, v.size(2)}, DType::float64), zeros({0, heads}, DType::float64)};
+  return {cat(outs, 0), cat(lses, 0)};
+}
+
+TEST(AttentionMask, EveryDerivativeMatchesTheDenseReference) {
+  for (int n = 0; n < 60; ++n) {
+    const Batch batch = random_batch();
+    const Case c = random_mask(batch, 2);
+    SCOPED_TRACE(c.text);
+    const int64_t rows = batch.q()->rows(), keys = batch.k()->rows();
+    using Inputs = std::tuple<Tensor, Tensor, Tensor>;
+    const auto draw = [&] { return Inputs(random_tensor({rows, 2, 3}), random_tensor({keys, 2, 3}), random_tensor({keys, 2, 4})); };
+    const auto fused = [&](const Tensor& q, const Tensor& k, const Tensor& v) {
+      const auto [out, lse] = attention_with_lse(NestedTensor(q, batch.q()), NestedTensor(k, batch.k()), NestedTensor(v, batch.k()), {.mask = c.mask});
+      return std::tuple(out.values(), masked_fill(lse.values(), isinf(lse.values()), 0.0));
+    };
+    const auto dense = [&](const Tensor& q, const Tensor& k, const Tensor& v) { return dense_attention(batch, c, q, k, v); };
+    const Tensor out_weight = random_tensor({rows, 2, 4}), lse_weight = random_tensor({rows, 2});
+    const auto loss_of = [&](const auto& f) {
+      return [&](const Tensor& q, const Tensor& k, const Tensor& v) {
+        const auto [out, lse] = f(q, k, v);
+        return add(sum(mul(out, out_weight)), sum(mul(lse, lse_weight)));
+      };
+    };
+    const auto expect_same = [](const auto& a, const auto& b) {
+      std::apply([&](const auto&... x) { std::apply([&](const auto&... y) { (expect_close(x, y, 1e-11, 1e-9), ...); }, b); }, a);
+    };
+    const Inputs x = draw(), t = draw();
+    const auto [fused_value, fused_tangent] = jvp(fused, x, t);
+    const auto [dense_value, dense_tangent] = jvp(dense, x, t);
+    expect_same(fused_value, dense_value);
+    expect_same(fused_tangent, dense_tangent);
+    const auto [fused_gradient, fused_product] = hvp(loss_of(fused), x, t);
+    const auto [dense_gradient, dense_product] = hvp(loss_of(dense), x, t);
+    expect_same(fused_gradient, dense_gradient);
+    expect_same(fused_product, dense_product);
+    const auto double_backward = [&](const auto& f) {  // the gradient of <gradient, t>
+      return grad(
+          [&](const Tensor& q, const Tensor& k, const Tensor& v) {
+            const auto [gq, gk, gv] = grad(loss_of(f), Inputs(q, k, v));
+            return add(add(sum(mul(gq, std::get<0>(t))), sum(mul(gk, std::get<1>(t)))), sum(mul(gv, std::get<2>(t))));
+          },
+          x);
+    };
+    expect_same(double_backward(fused), double_backward(dense));
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(AttentionMask, DenseEqualsRaggedOfEqualLengths) {
+  for (int n = 0; n < 20; ++n) {
+    const Batch batch{{5, 5}, {7, 7}, 2};
+    const Case c = random_mask(batch, 2);
+    const Tensor q = random_tensor({2, 5, 2, 3}), k = random_tensor({2, 7, 2, 3});
+    const NestedTensor packed = attention(NestedTensor(flatten(q, 0, 1), batch.q()), NestedTensor(flatten(k, 0, 1), batch.k()),
+                                          NestedTensor(flatten(k, 0, 1), batch.k()), {.mask = c.mask});
+    expect_equal(flatten(attention(q, k, k, {.mask = c.mask}), 0, 1), packed.values());
+  }
+}
+
+TEST(AttentionMask, SaysWhatDoesNotFit) {
+  const Tensor x = random_tensor({2, 3, 4, 8});
+  const auto ids = [](Ints sizes, DType dtype = DType::int64) { return zeros(sizes, dtype); };
+  const auto with = [&](const AttentionMask& mask) { return [&x, mask] { attention(x, x, x, {.mask = mask}); }; };
+  expect_error([&] { masks::boolean(x); }, "masks::boolean: the mask is float64 (expected bool");
+  expect_error([&] { masks::boolean(ids({3, 3}, DType::bool_)); }, "the mask has shape [3, 3] (expected 4 dims");
+  expect_error(with(masks::boolean(ids({2, 4, 3, 2}, DType::bool_))), "masks::boolean has shape [2, 4, 3, 2]; dim 3 must be 1 or at least 3");
+  expect_error(with(!masks::boolean(ids({3, 1, 1, 3}, DType::bool_)) || masks::causal()), "masks::boolean has shape [3, 1, 1, 3]; dim 0 must be 1 or exactly 2");
+  expect_error([&] { masks::prefix(-2); }, "a prefix of -2 keys (expected 0 or more)");
+  expect_error(with(masks::prefix(std::vector<int64_t>{1, 2, 3})), "masks::prefix has 3 numbers for 2 sequences");
+  expect_error([&] { masks::documents(ids({2, 3}, DType::int32)); }, "ids are int32 (expected int64)");
+  expect_error([&] { masks::documents(ids({6})); }, "ids have shape [6] (expected [sequences, rows])");
+  expect_error(with(masks::documents(ids({2, 4}))), "masks::documents has ids for 2 components of lengths [4, 4], q has 2 components of lengths [3, 3]");
+  const AttentionMask mixed = masks::causal() && masks::window<Alignment::top_left>(1, 1);
+  expect_error([&] { attention(x, x, x, {.mask = mixed, .slopes = random_tensor({4})}); }, "the mask has parts of both alignments, so slopes has no one distance");
+}
+
+}  // namespace
+}  // namespace deckle
