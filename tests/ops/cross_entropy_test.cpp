@@ -1,0 +1,89 @@
+// cross_entropy against the same loss written with logsumexp and gather, whose derivatives are checked on their own: values and
+// derivatives up to the third order, in every mixture of modes.
+
+#include "deckle/functional/transforms.h"
+#include "deckle/ops/generated/index.h"
+#include "deckle/ops/generated/loss.h"
+#include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/reduce.h"
+#include "deckle/ops/generated/shape.h"
+#include "tests/support/expect.h"
+#include "tests/support/random.h"
+
+namespace deckle {
+namespace {
+
+using testing::expect_close;
+using testing::random_tensor;
+
+constexpr int64_t kIgnored = -100;
+constexpr double kSmoothing = 0.2;
+
+Tensor random_targets(int64_t rows, int64_t classes) {
+  const Tensor targets = empty({rows}, DType::int64);
+  for (int64_t i = 0; i < rows; ++i) targets.data<int64_t>()[i] = i == 1 ? kIgnored : testing::random_integer(0, classes - 1);
+  return targets;
+}
+
+/// The sum over the rows that count of lse(x) - (1 - s) x[target] - s mean(x).
+Tensor composed(const Tensor& x, const Tensor& target) {
+  const Tensor counts = convert(ne(target, kIgnored), x.dtype());
+  const Tensor chosen = squeeze(gather(x, 1, unsqueeze(clamp_min(target, 0), 1)), 1);
+  return sum(counts * (logsumexp(x, 1) - chosen * (1 - kSmoothing) - mean(x, 1) * kSmoothing));
+}
+
+Tensor fused(const Tensor& x, const Tensor& target) {
+  return cross_entropy(x, target, kIgnored, kSmoothing, "sum");
+}
+
+class CrossEntropy : public ::testing::Test {
+ protected:
+  const Tensor target = random_targets(5, 7), x = random_tensor({5, 7}), t = random_tensor({5, 7}), u = random_tensor({5, 7});
+
+  template <typename F>
+  auto along(F f, const Tensor& direction) {
+    return [f, direction](const Tensor& point) { return jvp(f, point, direction).second; };
+  }
+
+  /// transform(f)(x) for both forms of the loss.
+  template <typename Transform>
+  void compare(Transform transform) {
+    const auto ours = [this](const Tensor& point) { return fused(point, target); };
+    const auto expected = [this](const Tensor& point) { return composed(point, target); };
+    expect_close(transform(ours), transform(expected));
+  }
+};
+
+TEST_F(CrossEntropy, Value) {
+  compare([&](auto f) { return f(x); });
+}
+
+TEST_F(CrossEntropy, Gradient) {
+  compare([&](auto f) { return grad(f, x); });
+}
+
+TEST_F(CrossEntropy, ForwardOverForward) {
+  compare([&](auto f) { return along(along(f, t), u)(x); });
+}
+
+TEST_F(CrossEntropy, ForwardOverForwardOverForward) {
+  compare([&](auto f) { return along(along(along(f, t), u), t)(x); });
+}
+
+TEST_F(CrossEntropy, ReverseOverForwardOverForward) {
+  compare([&](auto f) { return grad(along(along(f, t), u), x); });
+}
+
+TEST_F(CrossEntropy, ForwardOverReverseOverForward) {
+  compare([&](auto f) { return jvp([&](const Tensor& point) { return grad(along(f, t), point); }, x, u).second; });
+}
+
+TEST_F(CrossEntropy, ReverseOverForwardOverReverse) {
+  compare([&](auto f) {
+    const auto curved = [&](const Tensor& point) { return sum(hvp(f, point, t).second * u); };
+    return grad(curved, x);
+  });
+}
+
+}  // namespace
+}  // namespace deckle
