@@ -13,7 +13,7 @@ std::vector<autograd::Edge> root_edges(TensorList outputs) {
   std::vector<autograd::Edge> roots;
   for (const Tensor& output : outputs) {
     roots.push_back(autograd::gradient_edge(output));
-    check(roots.back().node != nullptr, "an output of shape {} does not require grad and has no history", to_string(output.sizes()));
+    check(roots.back().node != nullptr, "an output of shape {} does not require grad and has no history", output.sizes());
   }
   return roots;
 }
@@ -23,11 +23,11 @@ std::vector<Tensor> root_gradients(TensorList outputs, const std::vector<Tensor>
   std::vector<Tensor> gradients;
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (i < given.size() && given[i].defined()) {
-      check(given[i].sizes() == outputs[i].sizes(), "a gradient of shape {} for an output of shape {}", to_string(given[i].sizes()),
-            to_string(outputs[i].sizes()));
+      check(given[i].sizes() == outputs[i].sizes(), "a gradient of shape {} for an output of shape {}", given[i].sizes(),
+            outputs[i].sizes());
       gradients.push_back(given[i]);
     } else {
-      check(outputs[i].numel() == 1, "an output of shape {} needs a gradient (only a single element has the default 1)", to_string(outputs[i].sizes()));
+      check(outputs[i].numel() == 1, "an output of shape {} needs a gradient (only a single element has the default 1)", outputs[i].sizes());
       const NoGrad quiet;
       gradients.push_back(ones_like(outputs[i].detach()));
     }
@@ -43,13 +43,13 @@ std::vector<Tensor> grad(TensorList outputs, TensorList inputs, const GradOption
   for (size_t i = 0; i < inputs.size(); ++i) {
     captures.push_back(autograd::gradient_edge(inputs[i]));
     check(captures.back().node != nullptr || options.allow_unused, "grad: input {} of shape {} does not require grad", i,
-          to_string(inputs[i].sizes()));
+          inputs[i].sizes());
   }
   std::vector<Tensor> results = autograd::run_backward(root_edges(outputs), root_gradients(outputs, options.grad_outputs), captures,
                                                        options.retain_graph || options.create_graph, options.create_graph);
   for (size_t i = 0; i < results.size(); ++i) {
     check(results[i].defined() || options.allow_unused, "grad: no output depends on input {} of shape {} (allow_unused gives an undefined tensor)", i,
-          to_string(inputs[i].sizes()));
+          inputs[i].sizes());
   }
   return results;
 }

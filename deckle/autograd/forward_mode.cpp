@@ -42,7 +42,7 @@ const Tensor* find(const Tensor& tensor, Level level) {
 }
 
 void store(const Tensor& tensor, Level level, const Tensor& value) {
-  check(value.sizes() == tensor.sizes(), "a tangent of shape {} for a tensor of shape {}", to_string(value.sizes()), to_string(tensor.sizes()));
+  check(value.sizes() == tensor.sizes(), "a tangent of shape {} for a tensor of shape {}", value.sizes(), tensor.sizes());
   std::shared_ptr<Tangents>& tangents = tensor.impl()->tangents;
   if (tangents == nullptr) tangents = std::make_shared<Tangents>();
   for (auto& [at, present] : tangents->values) {

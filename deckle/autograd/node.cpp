@@ -57,7 +57,7 @@ void Node::run_hooks(std::vector<Tensor>& gradients) const {
     Tensor replaced = hook(gradients[slot]);
     if (!replaced.defined()) continue;
     check(replaced.sizes() == gradients[slot].sizes(), "a gradient hook of {} returned shape {} for a gradient of shape {}", name(),
-          to_string(replaced.sizes()), to_string(gradients[slot].sizes()));
+          replaced.sizes(), gradients[slot].sizes());
     gradients[slot] = std::move(replaced);
   }
 }

@@ -10,11 +10,11 @@ int64_t numel_of(Ints sizes) {
   int64_t count = 1;
   bool overflow = false;
   for (const int64_t size : sizes) {
-    check(size >= 0, "negative size in shape {}", to_string(sizes));
+    check(size >= 0, "negative size in shape {}", sizes);
     overflow |= __builtin_mul_overflow(count, size, &count);
   }
   if (overflow && std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return 0;
-  check(!overflow, "shape {} has more than 2^63 elements", to_string(sizes));
+  check(!overflow, "shape {} has more than 2^63 elements", sizes);
   return count;
 }
 
@@ -30,7 +30,7 @@ Dims contiguous_strides(Ints sizes) {
 
 int64_t wrap_dim(int64_t dim, Ints sizes) {
   const int64_t rank = std::max<int64_t>(static_cast<int64_t>(sizes.size()), 1);
-  check(dim >= -rank && dim < rank, "dim {} is out of range for shape {} (expected {}..{})", dim, to_string(sizes), -rank, rank - 1);
+  check(dim >= -rank && dim < rank, "dim {} is out of range for shape {} (expected {}..{})", dim, sizes, -rank, rank - 1);
   return dim < 0 ? dim + rank : dim;
 }
 
@@ -41,7 +41,7 @@ Dims broadcast_shapes(Ints a, Ints b) {
     const int64_t size_a = i < a.size() ? a[a.size() - 1 - i] : 1;
     const int64_t size_b = i < b.size() ? b[b.size() - 1 - i] : 1;
     check(size_a == size_b || size_a == 1 || size_b == 1, "shapes {} and {} do not broadcast (dim -{}: {} against {})",
-          to_string(a), to_string(b), i + 1, size_a, size_b);
+          a, b, i + 1, size_a, size_b);
     result[rank - 1 - i] = size_a == 1 ? size_b : size_a;
   }
   return result;

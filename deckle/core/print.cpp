@@ -7,15 +7,15 @@ namespace {
 
 constexpr int64_t kEdge = 3;  // values shown at each end of a dim
 
-std::string number(double value, DType dtype) {
-  if (dtype == DType::bool_) return value != 0 ? "true" : "false";
-  if (is_integral(dtype)) return fmt::format("{}", static_cast<int64_t>(value));
-  return fmt::format("{:.4g}", value);
+std::string number(const Tensor& element) {
+  if (element.dtype() == DType::bool_) return element.item<bool>() ? "true" : "false";
+  if (is_integral(element.dtype())) return fmt::format("{}", element.item<int64_t>());
+  return fmt::format("{:.4g}", element.item());
 }
 
 void excerpt(const Tensor& tensor, size_t dim, int64_t offset, size_t indent, std::string& text) {
   if (dim == tensor.sizes().size()) {
-    text += number(alias(tensor, {}, {}, offset).item(), tensor.dtype());
+    text += number(alias(tensor, {}, {}, offset));
     return;
   }
   const int64_t size = tensor.sizes()[dim];

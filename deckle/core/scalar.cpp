@@ -1,8 +1,14 @@
 #include "deckle/core/scalar.h"
 
-#include <fmt/format.h>
+#include "deckle/base/check.h"
 
 namespace deckle {
+
+int64_t to_integer(double value) {
+  constexpr double kLimit = 0x1p63;
+  if (!(value >= -kLimit && value < kLimit)) fail("{} is no 64-bit integer", value);
+  return static_cast<int64_t>(value);
+}
 
 std::string to_string(const Scalar& scalar) {
   if (scalar.dtype() == DType::bool_) return scalar.to_int64() ? "true" : "false";

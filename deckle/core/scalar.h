@@ -3,10 +3,14 @@
 #include <concepts>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "deckle/base/dtype.h"
 
 namespace deckle {
+
+/// `value` truncated towards zero; an error if that is no 64-bit integer.
+int64_t to_integer(double value);
 
 /// A number of any kind as an argument. It takes part in type promotion by its category alone (bool < integer < floating),
 /// so float32 * 2.5 stays float32.
@@ -16,17 +20,22 @@ class Scalar {
   Scalar(bool value) : dtype_(DType::bool_), integer_(value) {}
   template <std::integral T>
     requires(!std::same_as<T, bool>)
-  Scalar(T value) : dtype_(DType::int64), integer_(static_cast<int64_t>(value)) {}
+  Scalar(T value) : dtype_(DType::int64), integer_(static_cast<int64_t>(value)) {
+    if (!std::in_range<int64_t>(value)) throw Error("a number above 2^63 - 1 has no integer dtype here");
+  }
   template <std::floating_point T>
   Scalar(T value) : dtype_(DType::float64), floating_(static_cast<double>(value)) {}
 
   DType dtype() const { return dtype_; }  // bool_, int64 or float64
   bool is_floating() const { return dtype_ == DType::float64; }
   double to_double() const { return is_floating() ? floating_ : static_cast<double>(integer_); }
-  int64_t to_int64() const { return is_floating() ? static_cast<int64_t>(floating_) : integer_; }
+  /// Truncated towards zero; an error if that is no 64-bit integer.
+  int64_t to_int64() const { return is_floating() ? to_integer(floating_) : integer_; }
   bool is_zero() const { return is_floating() ? floating_ == 0 : integer_ == 0; }
 
-  friend bool operator==(const Scalar& a, const Scalar& b) { return a.to_double() == b.to_double(); }
+  friend bool operator==(const Scalar& a, const Scalar& b) {
+    return a.is_floating() || b.is_floating() ? a.to_double() == b.to_double() : a.integer_ == b.integer_;
+  }
 
  private:
   DType dtype_;

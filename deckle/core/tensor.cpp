@@ -13,6 +13,37 @@ const TensorImpl& impl_of(const Tensor& tensor) {
   return *tensor.impl();
 }
 
+template <typename To, typename From>
+To converted(From value) {
+  if constexpr (std::is_same_v<To, int64_t> && is_floating(dtype_of<From>)) return to_integer(static_cast<double>(value));
+  else return static_cast<To>(value);
+}
+
+/// All elements in row-major order.
+template <typename To>
+std::vector<To> elements(const TensorImpl& impl) {
+  std::vector<To> values;
+  if (impl.numel == 0) return values;
+  values.reserve(static_cast<size_t>(impl.numel));
+  visit(impl.dtype, [&]<typename From>(TypeTag<From>) {
+    const From* const data = static_cast<const From*>(impl.storage->data()) + impl.offset;
+    Dims index(impl.sizes.size());
+    int64_t position = 0;
+    while (true) {
+      values.push_back(converted<To>(data[position]));
+      size_t dim = impl.sizes.size();
+      while (dim-- > 0) {
+        position += impl.strides[dim];
+        if (++index[dim] < impl.sizes[dim]) break;
+        position -= impl.sizes[dim] * impl.strides[dim];
+        index[dim] = 0;
+      }
+      if (dim == static_cast<size_t>(-1)) break;
+    }
+  });
+  return values;
+}
+
 }  // namespace
 
 int64_t Tensor::dim() const { return static_cast<int64_t>(impl_of(*this).sizes.size()); }
@@ -56,34 +87,12 @@ void Tensor::require_dtype(DType wanted) const {
   check(dtype() == wanted, "the tensor is {}, not {}", name(dtype()), name(wanted));
 }
 
-double Tensor::item_as_double() const {
-  check(numel() == 1, "item() needs one element; the tensor has shape {}", to_string(sizes()));
-  return visit(dtype(), [&]<typename T>(TypeTag<T>) { return static_cast<double>(*static_cast<const T*>(raw_data())); });
+void Tensor::check_item() const {
+  if (numel() != 1) fail("item() needs one element; the tensor has shape {}", to_string(sizes()));
 }
 
-std::vector<double> Tensor::to_doubles() const {
-  const TensorImpl& impl = impl_of(*this);
-  std::vector<double> values;
-  values.reserve(static_cast<size_t>(impl.numel));
-  if (impl.numel == 0) return values;
-  visit(impl.dtype, [&]<typename T>(TypeTag<T>) {
-    const T* const data = static_cast<const T*>(raw_data());
-    Dims index(impl.sizes.size());
-    int64_t position = 0;
-    while (true) {
-      values.push_back(static_cast<double>(data[position]));
-      size_t dim = impl.sizes.size();
-      while (dim-- > 0) {
-        position += impl.strides[dim];
-        if (++index[dim] < impl.sizes[dim]) break;
-        position -= impl.sizes[dim] * impl.strides[dim];
-        index[dim] = 0;
-      }
-      if (dim == static_cast<size_t>(-1)) break;
-    }
-  });
-  return values;
-}
+std::vector<double> Tensor::to_doubles() const { return elements<double>(impl_of(*this)); }
+std::vector<int64_t> Tensor::to_integers() const { return elements<int64_t>(impl_of(*this)); }
 
 Tensor make_tensor(std::shared_ptr<Storage> storage, Ints sizes, Ints strides, int64_t offset, DType dtype) {
   auto impl = std::make_shared<TensorImpl>();
@@ -92,12 +101,15 @@ Tensor make_tensor(std::shared_ptr<Storage> storage, Ints sizes, Ints strides, i
     int64_t first = offset, last = offset;
     for (size_t dim = 0; dim < sizes.size(); ++dim) {
       int64_t extent = 0;
-      check(!__builtin_mul_overflow(sizes[dim] - 1, strides[dim], &extent) &&
-                !__builtin_add_overflow(extent < 0 ? first : last, extent, extent < 0 ? &first : &last),
-            "shape {} with strides {} overflows 64 bits", to_string(sizes), to_string(strides));
+      if (__builtin_mul_overflow(sizes[dim] - 1, strides[dim], &extent) ||
+          __builtin_add_overflow(extent < 0 ? first : last, extent, extent < 0 ? &first : &last)) {
+        fail("shape {} with strides {} overflows 64 bits", to_string(sizes), to_string(strides));
+      }
     }
-    check(first >= 0 && last < storage->bytes() / item_size(dtype), "shape {} with strides {} and offset {} leaves its storage of {} elements",
-          to_string(sizes), to_string(strides), offset, storage->bytes() / item_size(dtype));
+    if (first < 0 || last >= storage->bytes() / item_size(dtype)) {
+      fail("shape {} with strides {} and offset {} leaves its storage of {} elements", to_string(sizes), to_string(strides), offset,
+           storage->bytes() / item_size(dtype));
+    }
   }
   impl->storage = std::move(storage);
   impl->sizes = Dims(sizes);
@@ -109,7 +121,7 @@ Tensor make_tensor(std::shared_ptr<Storage> storage, Ints sizes, Ints strides, i
 
 Tensor empty(Ints sizes, DType dtype, Device device) {
   int64_t bytes = 0;
-  check(!__builtin_mul_overflow(numel_of(sizes), item_size(dtype), &bytes), "shape {} has more than 2^63 bytes", to_string(sizes));
+  check(!__builtin_mul_overflow(numel_of(sizes), item_size(dtype), &bytes), "shape {} has more than 2^63 bytes", sizes);
   auto impl = std::make_shared<TensorImpl>();
   impl->storage = std::make_shared<Storage>(bytes, device);
   impl->numel = numel_of(sizes);

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
 #include "deckle/base/dtype.h"
@@ -50,16 +51,22 @@ class Tensor {
     require_dtype(dtype_of<T>);
     return static_cast<T*>(raw_data());
   }
-  /// The only element, converted; an error unless numel() is 1.
+  /// The only element, converted (integers exactly); an error unless numel() is 1.
   template <typename T = double>
   T item() const {
-    return static_cast<T>(item_as_double());
+    check_item();
+    return to_vector<T>()[0];
   }
-  /// All elements in row-major order, converted.
+  /// All elements in row-major order, converted (integers exactly).
   template <typename T = double>
   std::vector<T> to_vector() const {
-    const std::vector<double> values = to_doubles();
-    return std::vector<T>(values.begin(), values.end());
+    if constexpr (std::is_integral_v<T>) {
+      const std::vector<int64_t> values = to_integers();
+      return std::vector<T>(values.begin(), values.end());
+    } else {
+      const std::vector<double> values = to_doubles();
+      return std::vector<T>(values.begin(), values.end());
+    }
   }
 
   // Gradients (deckle/autograd/tensor_methods.cpp).
@@ -111,8 +118,9 @@ class Tensor {
 
  private:
   void require_dtype(DType dtype) const;
-  double item_as_double() const;
+  void check_item() const;
   std::vector<double> to_doubles() const;
+  std::vector<int64_t> to_integers() const;
 
   std::shared_ptr<TensorImpl> impl_;
 };

@@ -50,7 +50,7 @@ void copy_views(const Tensor& target, const Tensor& source) {
   for (int dim = 0; dim < to.ndim; ++dim) {
     const bool broadcast = dim < missing || (from.sizes[dim - missing] == 1 && to.sizes[dim] != 1);
     check(broadcast || from.sizes[dim - missing] == to.sizes[dim], "source of shape {} does not broadcast to {}",
-          to_string(source.sizes()), to_string(target.sizes()));
+          source.sizes(), target.sizes());
     expanded.strides[dim] = broadcast ? 0 : from.strides[dim - missing];
   }
   kCopy.on(target.device())(CpuContext{}, expanded, to);
@@ -59,8 +59,8 @@ void copy_views(const Tensor& target, const Tensor& source) {
 }  // namespace
 
 void copy_into(const Tensor& target, const Tensor& source) {
-  check(source.dim() <= target.dim(), "source of shape {} does not broadcast to {}", to_string(source.sizes()),
-        to_string(target.sizes()));
+  check(source.dim() <= target.dim(), "source of shape {} does not broadcast to {}", source.sizes(),
+        target.sizes());
   if (target.numel() == 0 || same_elements(target, source)) return;
   copy_views(target, may_overlap(target, source) ? copied(source, source.dtype()) : source);
 }

@@ -86,8 +86,8 @@ class Lists {
         check(tensor.defined(), "tensor {} of list {} is undefined", i, j);
         check(is_floating(tensor.dtype()), "list ops serve floating dtypes, got {}", name(tensor.dtype()));
         check(tensor.sizes() == first.sizes() && tensor.dtype() == first.dtype(),
-              "tensor {} of list {} is {} {}, that of list 0 is {} {}", i, j, name(tensor.dtype()), to_string(tensor.sizes()),
-              name(first.dtype()), to_string(first.sizes()));
+              "tensor {} of list {} is {} {}, that of list 0 is {} {}", i, j, name(tensor.dtype()), tensor.sizes(),
+              name(first.dtype()), first.sizes());
       }
     }
   }

@@ -68,7 +68,7 @@ void pointwise_out(const Pointwise& op, const Tensor& out, std::initializer_list
   require_defined(operands);
   const DType working = working_dtype(op, operands, numbers), result = op.result.value_or(working);
   const Dims sizes = broadcast_of(operands);
-  check(out.sizes() == sizes, "the result has shape {}, and the tensor to write it into {}", to_string(sizes), to_string(out.sizes()));
+  check(out.sizes() == sizes, "the result has shape {}, and the tensor to write it into {}", sizes, out.sizes());
   check(is_floating(out.dtype()) || !is_floating(result), "the result is {} and cannot be written into {}", name(result), name(out.dtype()));
   for (int64_t dim = 0; dim < out.dim(); ++dim) {
     check(out.stride(dim) != 0 || out.size(dim) <= 1, "the tensor to write into is expanded: several of its elements are one; clone it first");
@@ -92,7 +92,7 @@ Dims wrap_dims(Ints dims, Ints sizes) {
   Dims wrapped;
   for (const int64_t dim : dims) {
     wrapped.push_back(launch::wrap_dim(dim, sizes));
-    for (size_t i = 0; i + 1 < wrapped.size(); ++i) check(wrapped[i] != wrapped.back(), "dim {} is given twice in {}", dim, to_string(dims));
+    for (size_t i = 0; i + 1 < wrapped.size(); ++i) check(wrapped[i] != wrapped.back(), "dim {} is given twice in {}", dim, dims);
   }
   return wrapped;
 }

@@ -27,7 +27,7 @@ Tensor flatten(const Tensor& self, int64_t start_dim, int64_t end_dim) {
 }
 
 Tensor t(const Tensor& self) {
-  check(self.dim() <= 2, "expected at most 2 dims, got shape {}: use transpose", to_string(self.sizes()));
+  check(self.dim() <= 2, "expected at most 2 dims, got shape {}: use transpose", self.sizes());
   return self.dim() < 2 ? self : transpose(self, 0, 1);
 }
 

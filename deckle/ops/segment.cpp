@@ -9,7 +9,7 @@ namespace deckle {
 
 Dims shapes::segment_values_shape(const Tensor& values, const Ragged& ragged) {
   check(ragged.defined(), "the ragged shape is undefined");
-  check(values.dim() >= 1 && values.size(0) == ragged->rows(), "values of shape {} for {}, which have {} rows", to_string(values.sizes()),
+  check(values.dim() >= 1 && values.size(0) == ragged->rows(), "values of shape {} for {}, which have {} rows", values.sizes(),
         to_string(ragged), ragged->rows());
   return Dims(values.sizes());
 }
@@ -22,7 +22,7 @@ Dims shapes::segment_shape(const Tensor& values, const Ragged& ragged) {
 
 Dims shapes::packed_shape(const Tensor& rows, const Ragged& ragged) {
   check(ragged.defined(), "the ragged shape is undefined");
-  check(rows.dim() >= 1 && rows.size(0) == ragged->components(), "rows of shape {} for {}", to_string(rows.sizes()), to_string(ragged));
+  check(rows.dim() >= 1 && rows.size(0) == ragged->components(), "rows of shape {} for {}", rows.sizes(), to_string(ragged));
   Dims sizes(rows.sizes());
   sizes[0] = ragged->rows();
   return sizes;

@@ -10,20 +10,20 @@ Dims resolved_sizes(const Tensor& self, Ints sizes) {
   int64_t* unknown = nullptr;
   for (int64_t& size : wanted) {
     if (size == -1) {
-      check(unknown == nullptr, "-1 appears twice in {}", to_string(sizes));
+      check(unknown == nullptr, "-1 appears twice in {}", sizes);
       unknown = &size;
     } else {
-      check(size >= 0, "negative size in {}", to_string(sizes));
+      check(size >= 0, "negative size in {}", sizes);
       known *= size;
     }
   }
   const int64_t count = self.numel();
   if (unknown != nullptr) {
-    check(known != 0, "-1 in {} could be anything, because another size is 0", to_string(sizes));
+    check(known != 0, "-1 in {} could be anything, because another size is 0", sizes);
     *unknown = count / known;
     known *= *unknown;
   }
-  check(known == count, "shape {} has {} elements, {} does not", to_string(self.sizes()), count, to_string(sizes));
+  check(known == count, "shape {} has {} elements, {} does not", self.sizes(), count, sizes);
   return wanted;
 }
 

@@ -10,7 +10,7 @@ Dims reduced_shape(Ints sizes, std::optional<Ints> dim, bool keepdim) {
   for (const int64_t one : dims) {
     const auto at = static_cast<size_t>(wrap_dim(one, sizes));
     if (sizes.empty()) continue;
-    check(!reduced[at], "dim {} appears twice in {}", one, to_string(dims));
+    check(!reduced[at], "dim {} appears twice in {}", one, dims);
     reduced[at] = true;
   }
   Dims result;
@@ -74,8 +74,8 @@ Dims cat_shape(TensorList tensors, int64_t dim) {
     const Ints sizes = tensors[i].sizes();
     bool agree = sizes.size() == result.size();
     for (size_t d = 0; agree && d < sizes.size(); ++d) agree = d == along || sizes[d] == result[d];
-    check(agree, "tensor {} of shape {} does not match tensor 0 of shape {} outside dim {}", i, to_string(sizes),
-          to_string(tensors[0].sizes()), dim);
+    check(agree, "tensor {} of shape {} does not match tensor 0 of shape {} outside dim {}", i, sizes,
+          tensors[0].sizes(), dim);
     result[along] += sizes[along];
   }
   return result;

@@ -16,7 +16,7 @@ namespace {
 /// Index along dim in [0, size).
 int64_t wrap_index(int64_t index, int64_t dim, Ints sizes) {
   const int64_t size = sizes[static_cast<size_t>(dim)];
-  check(index >= -size && index < size, "index {} is out of range for dim {} of shape {}", index, dim, to_string(sizes));
+  check(index >= -size && index < size, "index {} is out of range for dim {} of shape {}", index, dim, sizes);
   return index < 0 ? index + size : index;
 }
 
@@ -39,7 +39,7 @@ Tensor view(const Tensor& self, Ints sizes) {
   const Dims wanted = resolved_sizes(self, sizes);
   const std::optional<Dims> strides = view_strides(self, wanted);
   check(strides.has_value(), "a tensor of shape {} and strides {} cannot be viewed as {} without a copy: use reshape",
-        to_string(self.sizes()), to_string(self.strides()), to_string(wanted));
+        self.sizes(), self.strides(), wanted);
   return alias(self, wanted, *strides, self.offset());
 }
 
@@ -54,12 +54,12 @@ Tensor transpose(const Tensor& self, int64_t dim0, int64_t dim1) {
 }
 
 Tensor permute(const Tensor& self, Ints dims) {
-  check(static_cast<int64_t>(dims.size()) == self.dim(), "{} dims given for shape {}", dims.size(), to_string(self.sizes()));
+  check(static_cast<int64_t>(dims.size()) == self.dim(), "{} dims given for shape {}", dims.size(), self.sizes());
   Dims sizes, strides;
   std::vector<bool> seen(dims.size(), false);
   for (const int64_t dim : dims) {
     const auto at = static_cast<size_t>(wrap_dim(dim, self.sizes()));
-    check(!seen[at], "dim {} appears twice in {}", dim, to_string(dims));
+    check(!seen[at], "dim {} appears twice in {}", dim, dims);
     seen[at] = true;
     sizes.push_back(self.sizes()[at]);
     strides.push_back(self.strides()[at]);
@@ -69,17 +69,17 @@ Tensor permute(const Tensor& self, Ints dims) {
 
 Tensor expand(const Tensor& self, Ints sizes) {
   const auto missing = static_cast<int64_t>(sizes.size()) - self.dim();
-  check(missing >= 0, "shape {} does not broadcast to {}", to_string(self.sizes()), to_string(sizes));
+  check(missing >= 0, "shape {} does not broadcast to {}", self.sizes(), sizes);
   Dims wanted(sizes), strides(sizes.size(), 0);
   for (int64_t dim = 0; dim < static_cast<int64_t>(sizes.size()); ++dim) {
     int64_t& size = wanted[static_cast<size_t>(dim)];
     if (dim < missing) {
-      check(size >= 0, "-1 stands for a dim that shape {} does not have, in {}", to_string(self.sizes()), to_string(sizes));
+      check(size >= 0, "-1 stands for a dim that shape {} does not have, in {}", self.sizes(), sizes);
       continue;
     }
     const int64_t own = self.size(dim - missing);
     if (size == -1) size = own;
-    check(size == own || own == 1, "shape {} does not broadcast to {}", to_string(self.sizes()), to_string(sizes));
+    check(size == own || own == 1, "shape {} does not broadcast to {}", self.sizes(), sizes);
     strides[static_cast<size_t>(dim)] = size == own ? self.stride(dim - missing) : 0;
   }
   return alias(self, wanted, strides, self.offset());
@@ -110,12 +110,12 @@ std::vector<Tensor> split_with_sizes(const Tensor& self, Ints split_sizes, int64
   std::vector<Tensor> pieces;
   int64_t start = 0;
   for (const int64_t size : split_sizes) {
-    check(size >= 0, "negative size in {}", to_string(split_sizes));
+    check(size >= 0, "negative size in {}", split_sizes);
     pieces.push_back(native::slice(self, dim, start, start + size, 1));
     start += size;
   }
-  check(start == self.size(dim), "sizes {} add up to {}, dim {} of shape {} has {}", to_string(split_sizes), start, dim,
-        to_string(self.sizes()), self.size(dim));
+  check(start == self.size(dim), "sizes {} add up to {}, dim {} of shape {} has {}", split_sizes, start, dim,
+        self.sizes(), self.size(dim));
   return pieces;
 }
 
@@ -139,7 +139,7 @@ Tensor squeeze(const Tensor& self, int64_t dim) {
 Tensor unsqueeze(const Tensor& self, int64_t dim) {
   Dims sizes(self.sizes()), strides(self.strides());
   check(dim >= -self.dim() - 1 && dim <= self.dim(), "dim {} is out of range for a new dim of shape {} (expected {}..{})", dim,
-        to_string(sizes), -self.dim() - 1, self.dim());
+        sizes, -self.dim() - 1, self.dim());
   if (dim < 0) dim += self.dim() + 1;
   strides.insert(strides.begin() + dim, dim < self.dim() ? self.size(dim) * self.stride(dim) : 1);
   sizes.insert(sizes.begin() + dim, 1);
@@ -159,16 +159,16 @@ Tensor slice_backward(const Tensor& gradient, Ints sizes, int64_t dim, int64_t s
 }
 
 Tensor as_strided(const Tensor& self, Ints sizes, Ints strides, int64_t offset) {
-  check(self.is_contiguous(), "self must be contiguous, got shape {} with strides {}", to_string(self.sizes()),
-        to_string(self.strides()));
+  check(self.is_contiguous(), "self must be contiguous, got shape {} with strides {}", self.sizes(),
+        self.strides());
   check(sizes.size() == strides.size(), "{} sizes and {} strides", sizes.size(), strides.size());
   int64_t last = offset;
   for (size_t dim = 0; dim < sizes.size(); ++dim) {
-    check(strides[dim] >= 0, "negative stride in {}", to_string(strides));
+    check(strides[dim] >= 0, "negative stride in {}", strides);
     last += (sizes[dim] - 1) * strides[dim];
   }
   check(numel_of(sizes) == 0 || (offset >= 0 && last < self.numel()),
-        "sizes {} with strides {} and offset {} leave the {} elements of self", to_string(sizes), to_string(strides), offset,
+        "sizes {} with strides {} and offset {} leave the {} elements of self", sizes, strides, offset,
         self.numel());
   return alias(self, sizes, strides, self.offset() + offset);
 }

@@ -155,10 +155,9 @@ class OpEmitter {
       if (close == std::string::npos) throw Problem(check.says.at(at), "'{' in a message opens an expression, and '}' is missing");
       const Lowered value = lower(inline_lets(parse_formula(Text(says.substr(at + 1, close - at - 1), check.says.at(at + 1)))), scope);
       format += "{}";
-      if (value.type.is_list_of(Base::integer)) values.push_back("to_string(" + value.cpp + ")");
-      else if (value.type.is(Base::dtype)) values.push_back("name(" + value.cpp + ")");
+      if (value.type.is(Base::dtype)) values.push_back("name(" + value.cpp + ")");
       else if (value.type.is(Base::scalar)) values.push_back("to_string(" + value.cpp + ")");
-      else if (value.type.is_number() || value.type.is(Base::boolean) || value.type.is(Base::string)) values.push_back(value.cpp);
+      else if (value.type.is_number() || value.type.is_list_of(Base::integer) || value.type.is(Base::boolean) || value.type.is(Base::string)) values.push_back(value.cpp);
       else throw Problem(check.says.at(at + 1), fmt::format("a message shows numbers, sizes, dtypes and texts, not {}", value.type.to_string()));
       at = close;
     }

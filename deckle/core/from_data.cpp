@@ -1,0 +1,32 @@
+#include "deckle/core/from_data.h"
+
+#include <cstring>
+
+#include "deckle/base/check.h"
+#include "deckle/core/tensor_impl.h"
+
+namespace deckle::detail {
+
+Tensor copy_of(const void* data, int64_t count, DType dtype) {
+  const Tensor result = empty({count}, dtype);
+  if (count > 0) std::memcpy(result.raw_data(), data, static_cast<size_t>(count * item_size(dtype)));
+  return result;
+}
+
+Tensor borrow(void* data, Ints sizes, Ints strides, DType dtype, std::function<void()> release) {
+  check(sizes.size() == strides.size(), "shape {} has other dims than strides {}", sizes, strides);
+  int64_t elements = numel_of(sizes) == 0 ? 0 : 1;  // up to the last one
+  for (size_t dim = 0; dim < sizes.size() && elements > 0; ++dim) {
+    int64_t extent = 0;
+    check(strides[dim] >= 0, "strides {} must not be negative", strides);
+    check(!__builtin_mul_overflow(sizes[dim] - 1, strides[dim], &extent) && !__builtin_add_overflow(elements, extent, &elements),
+          "shape {} with strides {} overflows 64 bits", sizes, strides);
+  }
+  int64_t bytes = 0;
+  check(!__builtin_mul_overflow(elements, item_size(dtype), &bytes), "shape {} with strides {} overflows 64 bits", sizes, strides);
+  check(data != nullptr || bytes == 0, "no memory for shape {}", sizes);
+  if (!release) release = [] {};
+  return make_tensor(std::make_shared<Storage>(data, bytes, Device{}, std::move(release)), sizes, strides, 0, dtype);
+}
+
+}  // namespace deckle::detail
