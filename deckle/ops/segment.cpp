@@ -28,6 +28,35 @@ Dims shapes::packed_shape(const Tensor& rows, const Ragged& ragged) {
   return sizes;
 }
 
+namespace {
+
+void require_matrices(const char* which, const Ragged& shape) {
+  check(shape.defined() && shape->ragged_dims() == 2, "{} has {} (expected two ragged dims: rows and columns of each matrix)", which,
+        to_string(shape));
+}
+
+}  // namespace
+
+Dims shapes::grouped_shape(const Tensor& self, const Ragged& self_shape, const Tensor& other, const Ragged& other_shape,
+                           const Ragged& product_shape, bool transpose_self, bool transpose_other) {
+  require_matrices("self_shape", self_shape);
+  require_matrices("other_shape", other_shape);
+  require_matrices("product_shape", product_shape);
+  check(self.numel() == self_shape->rows() && other.numel() == other_shape->rows(), "operands of shapes {} and {} for {} and {}",
+        to_string(self.sizes()), to_string(other.sizes()), to_string(self_shape), to_string(other_shape));
+  const int64_t count = product_shape->components();
+  check(self_shape->components() == count && other_shape->components() == count, "self has {}, other has {}, their product {}",
+        to_string(self_shape), to_string(other_shape), to_string(product_shape));
+  for (int64_t b = 0; b < count; ++b) {
+    const int64_t rows = self_shape->size(b, transpose_self), inner = self_shape->size(b, !transpose_self);
+    const int64_t other_inner = other_shape->size(b, transpose_other), cols = other_shape->size(b, !transpose_other);
+    check(inner == other_inner, "component {} multiplies [{}, {}] by [{}, {}]: the inner dims differ", b, rows, inner, other_inner, cols);
+    check(product_shape->size(b, 0) == rows && product_shape->size(b, 1) == cols, "component {} of the product is [{}, {}] (expected [{}, {}])", b,
+          product_shape->size(b, 0), product_shape->size(b, 1), rows, cols);
+  }
+  return {product_shape->rows()};
+}
+
 Tensor native::segment_lengths(const Tensor& values, const Ragged& ragged) {
   Dims sizes(values.sizes().size(), 1);
   sizes[0] = ragged->components();

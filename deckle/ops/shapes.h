@@ -68,4 +68,9 @@ Dims segment_values_shape(const Tensor& values, const Ragged& ragged);
 /// Of packed values with the regular dims of rows [components, ...].
 Dims packed_shape(const Tensor& rows, const Ragged& ragged);
 
+/// [elements of all products] of one matrix product per component. Throws unless every shape has two ragged dims, the operands
+/// have their elements, and each product's rows, columns and inner dim agree.
+Dims grouped_shape(const Tensor& self, const Ragged& self_shape, const Tensor& other, const Ragged& other_shape, const Ragged& product_shape,
+                   bool transpose_self, bool transpose_other);
+
 }  // namespace deckle::shapes

@@ -20,17 +20,20 @@ struct Buckets {
   std::vector<int64_t> starts;
   std::vector<int64_t> sources;
 
-  Buckets(const View& index, int64_t rows)
+  Buckets(const View& index, int64_t rows, bool skip_missing)
       : starts(static_cast<size_t>(rows) + 1, 0), sources(static_cast<size_t>(index.numel())) {
     visit_index(index, [&](const auto* indices) {
       const int64_t count = index.numel();
       for (int64_t i = 0; i < count; ++i) {
+        if (skip_missing && indices[i] == -1) continue;
         check_index(static_cast<int64_t>(indices[i]), rows);
         ++starts[static_cast<size_t>(indices[i]) + 1];
       }
       for (size_t row = 1; row < starts.size(); ++row) starts[row] += starts[row - 1];
       std::vector<int64_t> next(starts.begin(), starts.end() - 1);
-      for (int64_t i = 0; i < count; ++i) sources[static_cast<size_t>(next[static_cast<size_t>(indices[i])]++)] = i;
+      for (int64_t i = 0; i < count; ++i) {
+        if (indices[i] >= 0) sources[static_cast<size_t>(next[static_cast<size_t>(indices[i])]++)] = i;
+      }
     });
   }
 };
@@ -75,8 +78,8 @@ void add_rows_of(const View& base, const RowShape& shape, const Buckets& buckets
 
 }  // namespace
 
-void add_rows(const View& base, const RowShape& shape, const View& index, const View& source, const View& result) {
-  const Buckets buckets(index, shape.rows);
+void add_rows(const View& base, const RowShape& shape, const View& index, const View& source, const View& result, bool skip_missing) {
+  const Buckets buckets(index, shape.rows, skip_missing);
   visit(result.dtype, [&]<typename T>(TypeTag<T>) { add_rows_of<T>(base, shape, buckets, source, result); });
 }
 

@@ -1,4 +1,4 @@
-// One float64 matrix product tile by OpenBLAS.                                     c[m, n] = a[m, k] b[k, n]
+// One float32 or float64 matrix product tile by OpenBLAS.                                  c[m, n] = a[m, k] b[k, n]
 
 #include "deckle/kernels/cpu/matmul/openblas_tile.h"
 
@@ -40,23 +40,28 @@ void cap_instruction_set() {
     unsetenv(kCoreType);
 }
 
+template <typename T, typename Gemm>
+void multiply_by(Gemm gemm, const TileProduct& tile) {
+  auto* c = static_cast<T*>(tile.c);
+  if (tile.bias != nullptr && !tile.accumulate) {
+    const auto* bias = static_cast<const T*>(tile.bias);
+    for (int64_t row = 0; row < tile.m; ++row) std::copy_n(bias, tile.n, c + row * tile.c_leading);
+  }
+  const T beta = tile.accumulate || tile.bias != nullptr ? T{1} : T{0};
+  gemm(CblasRowMajor, tile.a.transposed ? CblasTrans : CblasNoTrans, tile.b.transposed ? CblasTrans : CblasNoTrans,
+       static_cast<blasint>(tile.m), static_cast<blasint>(tile.n), static_cast<blasint>(tile.k), T{1},
+       static_cast<const T*>(tile.a.data), static_cast<blasint>(tile.a.leading), static_cast<const T*>(tile.b.data),
+       static_cast<blasint>(tile.b.leading), beta, c, static_cast<blasint>(tile.c_leading));
+}
+
 }  // namespace
 
-void openblas_tile(const TileProduct& tile) {
+void openblas_tile(const TileProduct& tile, DType dtype) {
   static std::once_flag capped;
   std::call_once(capped, cap_instruction_set);
   const SingleThread alone;
-  auto* c = static_cast<double*>(tile.c);
-  if (tile.bias != nullptr && !tile.accumulate) {
-    const auto* bias = static_cast<const double*>(tile.bias);
-    for (int64_t row = 0; row < tile.m; ++row) std::copy_n(bias, tile.n, c + row * tile.c_leading);
-  }
-  const double beta = tile.accumulate || tile.bias != nullptr ? 1.0 : 0.0;
-  cblas_dgemm(CblasRowMajor, tile.a.transposed ? CblasTrans : CblasNoTrans, tile.b.transposed ? CblasTrans : CblasNoTrans,
-              static_cast<blasint>(tile.m), static_cast<blasint>(tile.n), static_cast<blasint>(tile.k), 1.0,
-              static_cast<const double*>(tile.a.data), static_cast<blasint>(tile.a.leading),
-              static_cast<const double*>(tile.b.data), static_cast<blasint>(tile.b.leading), beta, c,
-              static_cast<blasint>(tile.c_leading));
+  if (dtype == DType::float64) multiply_by<double>(cblas_dgemm, tile);
+  else multiply_by<float>(cblas_sgemm, tile);
 }
 
 }  // namespace deckle::kernels::cpu::matmul

@@ -7,7 +7,8 @@
 // What is cut how is decided by M, N, K and batch alone: tiles of up to 512 x 1,024, smaller ones where there would be too few
 // to share, whole K up to 1,024, longer K in chunks of 1,024 added in ascending order. So any number of threads gives the
 // same bits. Row and chunk remainders are cut at multiples of 64: ragged batches bring a new row count at every step,
-// and this bounds the distinct shapes that oneDNN compiles (0.2 ms each) to 8 + 63 per dim.
+// and this bounds the distinct shapes that oneDNN compiles (0.2 ms each) to 8 + 63 per dim. Products of many shapes
+// (multiply_each, where N, K or a stride differs) would have nothing to bound: float32 goes to OpenBLAS there, bfloat16 too, widened.
 
 #include "deckle/kernels/cpu/matmul/product.h"
 
@@ -76,11 +77,12 @@ struct Arithmetic {
   DType operands;
   DType sums;
   bool keep_halves;
+  bool compiled;  // by oneDNN, for one shape each
 
-  static Arithmetic of(DType dtype) {
-    if (dtype == DType::float64) return {DType::float64, DType::float64, false};
-    if (dtype == DType::bfloat16 && onednn_has_bfloat16()) return {DType::bfloat16, DType::float32, true};
-    return {DType::float32, DType::float32, false};
+  static Arithmetic of(DType dtype, bool few_shapes = true) {
+    if (dtype == DType::float64) return {DType::float64, DType::float64, false, false};
+    if (dtype == DType::bfloat16 && few_shapes && onednn_has_bfloat16()) return {DType::bfloat16, DType::float32, true, true};
+    return {DType::float32, DType::float32, false, few_shapes};
   }
 };
 
@@ -158,10 +160,10 @@ void multiply_tile(const Product& product, const Arithmetic& arithmetic, const s
     tile.k = chunk.size;
     tile.a = operand(a.block(rows.begin, rows.size, chunk.begin, chunk.size), arithmetic, scratch.a);
     tile.b = operand(b.block(chunk.begin, chunk.size, cols.begin, cols.size), arithmetic, scratch.b);
-    if (arithmetic.operands == DType::float64)
-      openblas_tile(tile);
-    else
+    if (arithmetic.compiled)
       onednn_tile(tile, arithmetic.operands, direct ? dtype : arithmetic.sums);
+    else
+      openblas_tile(tile, arithmetic.operands);
     tile.accumulate = true;
     tile.bias = nullptr;
   }
@@ -178,6 +180,13 @@ void fill_empty(const Product& product) {
   });
 }
 
+std::vector<Piece> chunks_of(int64_t k) { return k <= kChunk ? std::vector<Piece>{{0, k}} : cut(k, kChunk); }
+
+bool same_but_rows(const Product& a, const Product& b) {
+  const auto strides = [](const Matrix& matrix) { return std::pair(matrix.row_stride, matrix.col_stride); };
+  return a.b.rows == b.b.rows && a.b.cols == b.b.cols && strides(a.a) == strides(b.a) && strides(a.b) == strides(b.b);
+}
+
 }  // namespace
 
 void multiply(const Product& product) {
@@ -189,7 +198,7 @@ void multiply(const Product& product) {
   const TileShape shape = tile_shape(m, n, k, product.batch);
   const std::vector<Piece> rows = cut(m, shape.rows);
   const std::vector<Piece> cols = cut(n, shape.cols);
-  const std::vector<Piece> chunks = k <= kChunk ? std::vector<Piece>{{0, k}} : cut(k, kChunk);
+  const std::vector<Piece> chunks = chunks_of(k);
 
   const auto row_count = static_cast<int64_t>(rows.size()), col_count = static_cast<int64_t>(cols.size());
   const int64_t tiles = product.batch * row_count * col_count;
@@ -200,6 +209,39 @@ void multiply(const Product& product) {
       // Columns run slowest: neighbouring tiles share the panel of b, which is the larger one as a rule.
       const int64_t row = index % row_count, col = index / row_count % col_count, item = index / (row_count * col_count);
       multiply_tile(product, arithmetic, chunks, item, rows[static_cast<size_t>(row)], cols[static_cast<size_t>(col)]);
+    }
+  });
+}
+
+void multiply_each(std::span<const Product> products) {
+  struct Tile {
+    const Product* product;
+    Piece rows, cols;
+  };
+  std::vector<Tile> tiles;
+  double flops = 0;
+  bool few_shapes = true;
+  const auto count = static_cast<int64_t>(products.size());
+  for (const Product& product : products) {
+    const int64_t m = product.a.rows, n = product.b.cols, k = product.a.cols;
+    if (m == 0 || n == 0) continue;
+    few_shapes = few_shapes && same_but_rows(product, products[0]);
+    flops += 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+    const TileShape shape = tile_shape(m, n, k, count);
+    for (const Piece& cols : cut(n, shape.cols)) {
+      for (const Piece& rows : cut(m, shape.rows)) tiles.push_back({&product, rows, cols});
+    }
+  }
+  if (tiles.empty()) return;
+  const Arithmetic arithmetic = Arithmetic::of(products[0].a.dtype, few_shapes);
+  const auto total = static_cast<int64_t>(tiles.size());
+  const double mean = std::max(1.0, flops / static_cast<double>(total));
+  parallel_for(total, std::max<int64_t>(1, static_cast<int64_t>(kMinRangeFlops / mean)), [&](int64_t begin, int64_t end) {
+    for (int64_t index = begin; index < end; ++index) {
+      const Tile& tile = tiles[static_cast<size_t>(index)];
+      const int64_t k = tile.product->a.cols;
+      if (k > 0) multiply_tile(*tile.product, arithmetic, chunks_of(k), 0, tile.rows, tile.cols);
+      else if (tile.rows.begin == 0 && tile.cols.begin == 0) fill_empty(*tile.product);
     }
   });
 }

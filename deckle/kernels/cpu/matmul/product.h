@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "deckle/kernels/args/view.h"
 #include "deckle/kernels/cpu/matmul/matrix.h"
@@ -21,6 +22,9 @@ struct Product {
 };
 
 void multiply(const Product& product);
+
+/// Many products of one dtype and any shapes, cut into tiles and shared out together. Each has batch 1 and no bias.
+void multiply_each(std::span<const Product> products);
 
 /// Dims `row` and `col` of a view as a matrix.
 Matrix matrix_of(const View& view, int row, int col);

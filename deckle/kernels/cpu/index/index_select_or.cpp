@@ -1,0 +1,44 @@
+// result[i, :] = self[index[i], :], or `fill` where index[i] is -1; and the transpose, which adds rows up.
+//
+// Reads and writes every byte of the result once.
+
+#include <algorithm>
+#include <cstring>
+
+#include "deckle/base/parallel.h"
+#include "deckle/kernels/args/context.h"
+#include "deckle/kernels/cpu/index/add_rows.h"
+
+namespace deckle::kernels::cpu {
+
+using namespace indexing;
+
+void index_select_or(const CpuContext&, const View& self, const View& index, double fill, const View& result) {
+  const RowShape shape(self, 0);
+  visit(self.dtype, [&]<typename T>(TypeTag<T>) {
+    const auto* from = self.ptr<const T>();
+    auto* to = result.ptr<T>();
+    T filler;
+    if constexpr (std::is_integral_v<T> || std::is_same_v<T, double>) filler = static_cast<T>(fill);
+    else filler = static_cast<T>(static_cast<float>(fill));
+    visit_index(index, [&](const auto* indices) {
+      parallel_for(index.numel(), grain_of(shape.inner * item_size(self.dtype)), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const auto row = static_cast<int64_t>(indices[i]);
+          if (row == -1) {
+            std::fill_n(to + i * shape.inner, shape.inner, filler);
+          } else {
+            check_index(row, shape.rows);
+            std::memcpy(to + i * shape.inner, from + row * shape.inner, static_cast<size_t>(shape.inner) * sizeof(T));
+          }
+        }
+      });
+    });
+  });
+}
+
+void index_add_or(const CpuContext&, const View& source, const View& index, int64_t rows, const View& result) {
+  add_rows(View{}, RowShape(1, rows, RowShape(source, 0).inner), index, source, result, true);
+}
+
+}  // namespace deckle::kernels::cpu

@@ -1,0 +1,95 @@
+// Nested tensors put together: cat along any dim, stack along new ones.
+
+#include <algorithm>
+#include <vector>
+
+#include "deckle/base/check.h"
+#include "deckle/nested/generated/index.h"
+#include "deckle/nested/rows.h"
+#include "deckle/nested/support.h"
+#include "deckle/ops/generated/index.h"
+#include "deckle/ops/generated/shape.h"
+
+namespace deckle {
+namespace {
+
+std::vector<Tensor> all_values(const std::vector<NestedTensor>& tensors) {
+  std::vector<Tensor> result;
+  for (const NestedTensor& tensor : tensors) result.push_back(tensor.values());
+  return result;
+}
+
+void require_same_dims(const std::vector<NestedTensor>& tensors) {
+  check(!tensors.empty(), "expected at least one tensor");
+  for (size_t i = 1; i < tensors.size(); ++i) {
+    check(tensors[i].ragged_dims() == tensors[0].ragged_dims() && tensors[i].dim() == tensors[0].dim(),
+          "tensor {} has shape {}, tensor 0 has {}: their dims must correspond", i, nested::shape_string(tensors[i]), nested::shape_string(tensors[0]));
+  }
+}
+
+NestedTensor cat_components(const std::vector<NestedTensor>& tensors) {
+  const Tensor values = cat(all_values(tensors), 0);
+  if (!tensors[0].ragged().defined()) return {values, Ragged()};
+  std::vector<int64_t> sizes;
+  for (const NestedTensor& tensor : tensors) sizes.insert(sizes.end(), tensor.ragged()->sizes().begin(), tensor.ragged()->sizes().end());
+  return {values, Ragged(std::make_shared<const RaggedShape>(std::move(sizes), tensors[0].ragged_dims()))};
+}
+
+/// Component b of the result is the components b of all tensors, joined along one ragged dim.
+NestedTensor cat_positions(const std::vector<NestedTensor>& tensors, int ragged_dim) {
+  const RaggedShape& like = *tensors[0].ragged();
+  std::vector<int64_t> rows, sizes;
+  for (int64_t b = 0; b < like.components(); ++b) {
+    int64_t outer = 1, joined = 0;
+    for (int dim = 0; dim < ragged_dim; ++dim) outer *= like.size(b, dim);
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const RaggedShape& shape = *tensors[i].ragged();
+      check(shape.components() == like.components(), "tensor {} has {} components, tensor 0 has {}", i, shape.components(), like.components());
+      for (int dim = 0; dim < like.ragged_dims(); ++dim) {
+        check(dim == ragged_dim || shape.size(b, dim) == like.size(b, dim), "component {} of tensor {} has size {} in dim {}, that of tensor 0 has {}", b,
+              i, shape.size(b, dim), dim + 1, like.size(b, dim));
+      }
+      joined += shape.size(b, ragged_dim);
+    }
+    for (int64_t o = 0; o < outer; ++o) {
+      int64_t before = 0;  // rows of the tensors before this one in the joined values
+      for (const NestedTensor& tensor : tensors) {
+        const int64_t first = tensor.ragged()->offsets()[static_cast<size_t>(b)];
+        const int64_t run = (tensor.ragged()->offsets()[static_cast<size_t>(b) + 1] - first) / outer;
+        for (int64_t i = 0; i < run; ++i) rows.push_back(before + first + o * run + i);
+        before += tensor.ragged()->rows();
+      }
+    }
+    for (int dim = 0; dim < like.ragged_dims(); ++dim) sizes.push_back(dim == ragged_dim ? joined : like.size(b, dim));
+  }
+  return {index_select(cat(all_values(tensors), 0), 0, nested::index_tensor(rows)),
+          Ragged(std::make_shared<const RaggedShape>(std::move(sizes), like.ragged_dims()))};
+}
+
+}  // namespace
+
+NestedTensor cat(const std::vector<NestedTensor>& tensors, int64_t dim) {
+  require_same_dims(tensors);
+  dim = nested::wrap_dim(dim, tensors[0]);
+  if (dim == 0) return cat_components(tensors);
+  if (tensors[0].is_ragged(dim)) return cat_positions(tensors, static_cast<int>(dim) - 1);
+  for (const NestedTensor& tensor : tensors) nested::require_same_ragged(tensors[0], tensor);
+  return {cat(all_values(tensors), nested::values_dim(dim, tensors[0])), tensors[0].ragged()};
+}
+
+NestedTensor stack(const std::vector<NestedTensor>& tensors, int64_t dim) {
+  require_same_dims(tensors);
+  for (const NestedTensor& tensor : tensors) nested::require_same_ragged(tensors[0], tensor);
+  const int64_t places = tensors[0].dim() + 1, ragged_dims = tensors[0].ragged_dims();
+  check(dim >= -places && dim < places, "dim {} is out of range for a new dim of shape {} (expected {}..{})", dim, nested::shape_string(tensors[0]), -places,
+        places - 1);
+  if (dim < 0) dim += places;
+  check(dim != 0, "a new dim before the batch would hold batches, not components (expected 1..{})", places - 1);
+  if (dim > ragged_dims) return {stack(all_values(tensors), dim - ragged_dims), tensors[0].ragged()};
+  std::vector<NestedTensor> rows;
+  const Ragged ragged = nested::with_ragged_dim(tensors[0].ragged(), static_cast<int>(dim) - 1);
+  for (const NestedTensor& tensor : tensors) rows.emplace_back(tensor.values(), ragged);
+  return cat_positions(rows, static_cast<int>(dim) - 1);
+}
+
+}  // namespace deckle

@@ -1,0 +1,86 @@
+// Losses of nested tensors, reduced to one number, one for each sequence, one for each token, or not at all.
+
+#include "deckle/base/check.h"
+#include "deckle/nested/generated/loss.h"
+#include "deckle/nested/support.h"
+#include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/loss.h"
+#include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/reduce.h"
+#include "deckle/ops/generated/segment.h"
+#include "deckle/ops/generated/shape.h"
+
+namespace deckle {
+namespace {
+
+void require_reduction(std::string_view reduction) {
+  check(reduction == "none" || reduction == "token" || reduction == "sequence" || reduction == "sum" || reduction == "mean",
+        "reduction is '{}' (expected none, token, sequence, sum or mean)", reduction);
+}
+
+/// The sum of each component of `values` by that of `counts`, both [rows]; 0 where nothing counts.
+Tensor per_sequence(const Tensor& values, const Tensor& counts, const NestedTensor& like) {
+  check(like.ragged().defined(), "shape {} has no ragged dim, so no sequences", nested::shape_string(like));
+  return segment_sum(values, like.ragged()) / clamp_min(segment_sum(counts, like.ragged()), 1.0);
+}
+
+Tensor reduced(const NestedTensor& errors, std::string_view reduction) {
+  require_reduction(reduction);
+  const Tensor& values = errors.values();
+  if (reduction == "none") return values;
+  if (reduction == "sum") return sum(values);
+  if (reduction == "mean") return mean(values);
+  Dims regular;
+  for (int64_t dim = 1; dim < values.dim(); ++dim) regular.push_back(dim);
+  const Tensor tokens = regular.empty() ? values : mean(values, regular);
+  return reduction == "token" ? tokens : per_sequence(tokens, ones_like(tokens), errors);
+}
+
+/// Losses of classes, [rows], of which only some count.
+Tensor reduced_classes(const Tensor& losses, const Tensor& counts, const NestedTensor& like, std::string_view reduction) {
+  require_reduction(reduction);
+  if (reduction == "none" || reduction == "token") return losses;
+  if (reduction == "sum") return sum(losses);
+  const Tensor counted = to(counts, losses.dtype());
+  return reduction == "sequence" ? per_sequence(losses, counted, like) : sum(losses) / sum(counted);
+}
+
+}  // namespace
+
+Tensor mse_loss(const NestedTensor& input, const NestedTensor& target, std::string_view reduction) {
+  return reduced(squared_error(input, target), reduction);
+}
+
+Tensor l1_loss(const NestedTensor& input, const NestedTensor& target, std::string_view reduction) {
+  return reduced(absolute_error(input, target), reduction);
+}
+
+Tensor smooth_l1_loss(const NestedTensor& input, const NestedTensor& target, const Scalar& beta, std::string_view reduction) {
+  return reduced(smooth_error(input, target, beta), reduction);
+}
+
+Tensor huber_loss(const NestedTensor& input, const NestedTensor& target, const Scalar& delta, std::string_view reduction) {
+  return reduced(huber_error(input, target, delta), reduction);
+}
+
+Tensor bce_with_logits_loss(const NestedTensor& input, const NestedTensor& target, std::string_view reduction) {
+  return reduced(logistic_error(input, target), reduction);
+}
+
+Tensor kl_div_loss(const NestedTensor& input, const NestedTensor& target, std::string_view reduction) {
+  return reduced(divergence_error(input, target), reduction);
+}
+
+Tensor nll_loss(const NestedTensor& input, const NestedTensor& target, int64_t ignore_index, std::string_view reduction) {
+  nested::require_same_ragged(input, target);
+  const Tensor losses = nll_loss(input.values(), target.values(), ignore_index, "none");
+  return reduced_classes(losses, ne(target.values(), ignore_index), input, reduction);
+}
+
+Tensor cross_entropy(const NestedTensor& input, const NestedTensor& target, int64_t ignore_index, double label_smoothing, std::string_view reduction) {
+  nested::require_same_ragged(input, target);
+  const Tensor losses = cross_entropy(input.values(), target.values(), ignore_index, label_smoothing, "none");
+  return reduced_classes(losses, ne(target.values(), ignore_index), input, reduction);
+}
+
+}  // namespace deckle

@@ -1,0 +1,96 @@
+#include "deckle/nested/padding.h"
+
+#include <algorithm>
+
+#include "deckle/base/check.h"
+#include "deckle/core/tensor_impl.h"
+#include "deckle/nested/rows.h"
+#include "deckle/nested/support.h"
+#include "deckle/ops/generated/index.h"
+#include "deckle/ops/generated/shape.h"
+
+namespace deckle {
+namespace {
+
+std::vector<int64_t> padded_sizes(const NestedTensor& x, const PadOptions& options) {
+  check(x.ragged_dims() > 0, "shape {} has no ragged dim to pad", nested::shape_string(x));
+  check(options.sizes.size() <= static_cast<size_t>(x.ragged_dims()), "{} padded sizes for the {} ragged dims of shape {}", options.sizes.size(),
+        x.ragged_dims(), nested::shape_string(x));
+  std::vector<int64_t> result;
+  for (int dim = 0; dim < x.ragged_dims(); ++dim) {
+    const auto at = static_cast<size_t>(dim);
+    const int64_t longest = x.ragged()->max_size(dim);
+    result.push_back(at < options.sizes.size() && options.sizes[at] != 0 ? options.sizes[at] : longest);
+    check(longest <= result.back(), "a component of length {} in dim {} does not fit the padded size {}", longest, dim + 1, result.back());
+  }
+  return result;
+}
+
+/// Calls place(row, position) for every row of packed values and its position among [B, sizes..].
+template <typename Place>
+void for_places(const RaggedShape& shape, std::span<const int64_t> sizes, PadSide side, Place place) {
+  int64_t row = 0;
+  const auto walk = [&](auto& self, int64_t b, int dim, int64_t position) -> void {
+    if (dim == shape.ragged_dims()) return place(row++, position);
+    const int64_t size = sizes[static_cast<size_t>(dim)], length = shape.size(b, dim);
+    const int64_t first = side == PadSide::left ? size - length : 0;
+    for (int64_t i = 0; i < length; ++i) self(self, b, dim + 1, position * size + first + i);
+  };
+  for (int64_t b = 0; b < shape.components(); ++b) walk(walk, b, 0, b);
+}
+
+Dims with_rows(std::span<const int64_t> leading, const Tensor& values) {
+  Dims sizes(leading);
+  for (const int64_t size : values.sizes().subspan(1)) sizes.push_back(size);
+  return sizes;
+}
+
+std::vector<int64_t> batch_of(const NestedTensor& x, const PadOptions& options) {
+  std::vector<int64_t> sizes = padded_sizes(x, options);
+  sizes.insert(sizes.begin(), x.components());
+  return sizes;
+}
+
+}  // namespace
+
+Tensor to_padded(const NestedTensor& x, const PadOptions& options) {
+  const std::vector<int64_t> batch = batch_of(x, options);
+  std::vector<int64_t> rows(static_cast<size_t>(numel_of(batch)), -1);
+  for_places(*x.ragged(), std::span(batch).subspan(1), options.side, [&](int64_t row, int64_t position) { rows[static_cast<size_t>(position)] = row; });
+  return view(index_select_or(x.values(), nested::index_tensor(rows), options.value), with_rows(batch, x.values()));
+}
+
+Tensor padding_mask(const NestedTensor& x, const PadOptions& options) {
+  const std::vector<int64_t> batch = batch_of(x, options);
+  const Tensor mask = zeros_raw(batch, DType::bool_, x.values().device());
+  for_places(*x.ragged(), std::span(batch).subspan(1), options.side, [&](int64_t, int64_t position) { mask.data<bool>()[position] = true; });
+  return mask;
+}
+
+NestedTensor from_padded(const Tensor& padded, const Ragged& shape, PadSide side) {
+  check(shape.defined(), "from_padded: the ragged shape is undefined");
+  const int ragged_dims = shape->ragged_dims();
+  check(padded.dim() > ragged_dims, "from_padded: shape {} (expected [B, {} padded dim{}, ...])", to_string(padded.sizes()), ragged_dims,
+        ragged_dims == 1 ? "" : "s");
+  check(shape->components() == padded.size(0), "from_padded: {} lengths for a batch of {}", shape->components(), padded.size(0));
+  for (int64_t b = 0; b < shape->components(); ++b) {
+    for (int dim = 0; dim < ragged_dims; ++dim) {
+      check(shape->size(b, dim) <= padded.size(dim + 1), "from_padded: length {} of component {} is outside 0..{}", shape->size(b, dim), b, padded.size(dim + 1));
+    }
+  }
+  std::vector<int64_t> rows(static_cast<size_t>(shape->rows()));
+  for_places(*shape, padded.sizes().subspan(1, static_cast<size_t>(ragged_dims)), side, [&](int64_t row, int64_t position) { rows[static_cast<size_t>(row)] = position; });
+  return {index_select(flatten(padded, 0, ragged_dims), 0, nested::index_tensor(rows)), shape};
+}
+
+NestedTensor from_mask(const Tensor& padded, const Tensor& mask) {
+  check(mask.dtype() == DType::bool_ && mask.dim() == 2 && padded.dim() >= 2 && mask.sizes() == padded.sizes().first(2),
+        "from_mask: mask {} {} for padded {} (expected a bool mask [B, L] for [B, L, ...])", to_string(mask.sizes()), name(mask.dtype()),
+        to_string(padded.sizes()));
+  const Tensor rows = flat_nonzero(mask);
+  std::vector<int64_t> lengths(static_cast<size_t>(mask.size(0)), 0);
+  for (int64_t i = 0; i < rows.numel(); ++i) ++lengths[static_cast<size_t>(rows.data<int64_t>()[i] / mask.size(1))];
+  return NestedTensor::from_lengths(index_select(flatten(padded, 0, 1), 0, rows), lengths);
+}
+
+}  // namespace deckle

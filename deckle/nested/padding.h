@@ -1,0 +1,31 @@
+#pragma once
+
+#include <vector>
+
+#include "deckle/nested/nested_tensor.h"
+
+/// Nested tensors as dense ones with padding, and back. All differentiable: what is padding gets no gradient.
+namespace deckle {
+
+/// Where components lie in their padded room.
+enum class PadSide { right, left };  // the side that is padded
+
+struct PadOptions {
+  PadSide side = PadSide::right;
+  double value = 0.0;
+  std::vector<int64_t> sizes = {};  // of each ragged dim; 0 or not given: the longest component
+};
+
+/// [B, padded sizes.., regular dims]; every component padded along each ragged dim.
+Tensor to_padded(const NestedTensor& x, const PadOptions& options);
+
+/// bool [B, padded sizes..]: true where a component is.
+Tensor padding_mask(const NestedTensor& x, const PadOptions& options);
+
+/// The components, of the sizes that `shape` says, out of padded [B, sizes.., regular dims].
+NestedTensor from_padded(const Tensor& padded, const Ragged& shape, PadSide side = PadSide::right);
+
+/// The rows of padded [B, L, ...] where the bool mask [B, L] is set, in order; anywhere in each row of the mask.
+NestedTensor from_mask(const Tensor& padded, const Tensor& mask);
+
+}  // namespace deckle

@@ -1,0 +1,146 @@
+// Matrix products of nested tensors. A component's matrix may have ragged rows, ragged columns or both; grouped_mm multiplies all
+// components in one launch.
+
+#include "deckle/nested/products.h"
+
+#include <utility>
+#include <vector>
+
+#include "deckle/base/check.h"
+#include "deckle/nested/generated/matmul.h"
+#include "deckle/nested/generated/pointwise.h"
+#include "deckle/nested/generated/shape.h"
+#include "deckle/nested/support.h"
+
+namespace deckle {
+namespace {
+
+/// One matrix per component, packed. Which of rows and columns are ragged is a fact about the type: it decides that of the product.
+struct Matrices {
+  Tensor values;
+  Ragged shape;  // two ragged dims: the rows and columns of each, as they lie
+  bool ragged_rows = false;
+  bool ragged_cols = false;
+  bool transposed = false;
+
+  int64_t rows(int64_t b) const { return shape->size(b, transposed); }
+  int64_t cols(int64_t b) const { return shape->size(b, !transposed); }
+};
+
+Ragged matrix_shapes(int64_t count, auto rows, auto cols) {
+  std::vector<int64_t> sizes;
+  for (int64_t b = 0; b < count; ++b) {
+    sizes.push_back(rows(b));
+    sizes.push_back(cols(b));
+  }
+  return Ragged(std::make_shared<const RaggedShape>(std::move(sizes), 2));
+}
+
+Matrices transposed_if(Matrices matrices, bool transposed) {
+  matrices.transposed = transposed;
+  if (transposed) std::swap(matrices.ragged_rows, matrices.ragged_cols);
+  return matrices;
+}
+
+Matrices matrices_of(const NestedTensor& x, bool transposed) {
+  check(x.dim() == 3, "shape {} is no batch of matrices (expected [B, rows, cols])", nested::shape_string(x));
+  const Tensor& values = x.values();
+  if (x.ragged_dims() == 2) return transposed_if({values, x.ragged(), true, true}, transposed);
+  const auto count = [](int64_t size) { return [size](int64_t) { return size; }; };
+  if (x.ragged_dims() == 0) return transposed_if({values, matrix_shapes(x.components(), count(values.size(1)), count(values.size(2)))}, transposed);
+  return transposed_if({values, matrix_shapes(x.components(), [&](int64_t b) { return x.ragged()->size(b); }, count(values.size(1))), true}, transposed);
+}
+
+/// A dense [B, rows, cols], or one matrix that all components share.
+Matrices matrices_of(const Tensor& x, int64_t components, bool transposed) {
+  check(x.dim() == 2 || (x.dim() == 3 && (x.size(0) == components || x.size(0) == 1)), "a dense operand of shape {} for {} components (expected [{}, rows, cols] or [rows, cols])",
+        to_string(x.sizes()), components, components);
+  const Tensor all = expand(x, {components, x.size(-2), x.size(-1)});
+  return matrices_of(NestedTensor(all, Ragged()), transposed);
+}
+
+NestedTensor product(const Matrices& a, const Matrices& b) {
+  const int64_t components = a.shape->components();
+  check(b.shape->components() == components, "self has {} components, other has {}", components, b.shape->components());
+  for (int64_t i = 0; i < components; ++i) {
+    check(a.cols(i) == b.rows(i), "component {} multiplies [{}, {}] by [{}, {}]: the inner dims differ", i, a.rows(i), a.cols(i), b.rows(i), b.cols(i));
+  }
+  const Ragged shape = matrix_shapes(components, [&](int64_t i) { return a.rows(i); }, [&](int64_t i) { return b.cols(i); });
+  const Tensor values = grouped_mm(a.values, a.shape, b.values, b.shape, shape, a.transposed, b.transposed);
+  if (b.ragged_cols) return {values, shape};
+  // Regular sizes are those of the operands, which know them without components too.
+  const int64_t cols = b.values.size(b.transposed ? -2 : -1);
+  if (!a.ragged_rows) return {view(values, {components, a.values.size(a.transposed ? -1 : -2), cols}), Ragged()};
+  std::vector<int64_t> lengths;
+  for (int64_t i = 0; i < components; ++i) lengths.push_back(a.rows(i));
+  const Ragged ragged = Ragged::from_lengths(lengths);
+  return {view(values, {ragged->rows(), cols}), ragged};
+}
+
+void require_no_transpose(const NestedTensor& x, const MatmulOptions& options) {
+  check(!options.transpose_self && !options.transpose_other, "the last two dims of shape {} are regular: transpose(x, -1, -2) is free", nested::shape_string(x));
+}
+
+/// Whether the last two dims are regular: then the product is one on the values.
+bool regular_matrices(const NestedTensor& x) { return x.values().dim() >= 3 && x.ragged_dims() > 0; }
+
+Tensor beside(const Tensor& other, const NestedTensor& self) { return other.dim() < self.dim() ? other : nested::broadcast_to_values(other, self); }
+
+}  // namespace
+
+NestedTensor matmul(const NestedTensor& self, const NestedTensor& other, const MatmulOptions& options) {
+  if (!regular_matrices(self) || !regular_matrices(other)) return product(matrices_of(self, options.transpose_self), matrices_of(other, options.transpose_other));
+  require_no_transpose(self, options);
+  nested::require_same_ragged(self, other);
+  return {matmul(self.values(), other.values()), self.ragged()};
+}
+
+NestedTensor matmul(const NestedTensor& self, const Tensor& other, const MatmulOptions& options) {
+  const bool rows_of_vectors = !options.transpose_self && other.dim() <= 2 && self.values().dim() >= 2 && self.ragged_dims() > 0;
+  if (rows_of_vectors) return {matmul(self.values(), options.transpose_other ? t(other) : other), self.ragged()};
+  if (!regular_matrices(self)) return product(matrices_of(self, options.transpose_self), matrices_of(other, self.components(), options.transpose_other));
+  require_no_transpose(self, options);
+  return {matmul(self.values(), beside(other, self)), self.ragged()};
+}
+
+NestedTensor matmul(const Tensor& self, const NestedTensor& other, const MatmulOptions& options) {
+  if (!regular_matrices(other)) return product(matrices_of(self, other.components(), options.transpose_self), matrices_of(other, options.transpose_other));
+  require_no_transpose(other, options);
+  return {matmul(beside(self, other), other.values()), other.ragged()};
+}
+
+NestedTensor matmul(const NestedTensor& self, const NestedTensor& other) { return matmul(self, other, MatmulOptions()); }
+NestedTensor matmul(const NestedTensor& self, const Tensor& other) { return matmul(self, other, MatmulOptions()); }
+NestedTensor matmul(const Tensor& self, const NestedTensor& other) { return matmul(self, other, MatmulOptions()); }
+
+NestedTensor bmm(const NestedTensor& self, const NestedTensor& mat2) { return product(matrices_of(self, false), matrices_of(mat2, false)); }
+
+NestedTensor bmm(const NestedTensor& self, const Tensor& mat2) {
+  check(mat2.dim() == 3, "mat2 has shape {} (expected [{}, K, N])", to_string(mat2.sizes()), self.components());
+  return product(matrices_of(self, false), matrices_of(mat2, self.components(), false));
+}
+
+NestedTensor bmm(const Tensor& self, const NestedTensor& mat2) {
+  check(self.dim() == 3, "self has shape {} (expected [{}, M, K])", to_string(self.sizes()), mat2.components());
+  return product(matrices_of(self, mat2.components(), false), matrices_of(mat2, false));
+}
+
+NestedTensor linear(const NestedTensor& input, const Tensor& weight, const Tensor& bias) {
+  if (weight.dim() != 3) return {linear(input.values(), weight, bias), input.ragged()};
+  check(input.ragged_dims() == 1 && input.values().dim() >= 2, "input has shape {} (expected [B, L, ..., in] for a weight per component)", nested::shape_string(input));
+  check(weight.size(0) == input.components() && weight.size(2) == input.values().size(-1),
+        "weight has shape {} (expected [{}, out, {}] or [out, {}])", to_string(weight.sizes()), input.components(), input.values().size(-1), input.values().size(-1));
+  // The regular dims before the last one are more rows.
+  const NestedTensor rows = input.values().dim() > 2 ? flatten(input, 1, -2) : input;
+  NestedTensor result = product(matrices_of(rows, false), matrices_of(weight, input.components(), true));
+  if (bias.defined()) {
+    check(bias.size(-1) == weight.size(1) && (bias.dim() == 1 || (bias.dim() == 2 && bias.size(0) == input.components())),
+          "bias has shape {} (expected [{}] or [{}, {}])", to_string(bias.sizes()), weight.size(1), input.components(), weight.size(1));
+    result = add(result, bias.dim() == 1 ? bias : unsqueeze(bias, 1));
+  }
+  Dims sizes(input.values().sizes());
+  sizes.back() = weight.size(1);
+  return {view(result.values(), sizes), input.ragged()};
+}
+
+}  // namespace deckle

@@ -1,0 +1,89 @@
+#include "deckle/nested/rows.h"
+
+#include <algorithm>
+
+#include "deckle/base/check.h"
+#include "deckle/core/tensor_impl.h"
+#include "deckle/ops/generated/index.h"
+
+namespace deckle::nested {
+
+Rows rows_at(const Ragged& ragged, int ragged_dim, const Positions& positions) {
+  const RaggedShape& shape = *ragged;
+  std::vector<int64_t> rows, sizes(shape.sizes().begin(), shape.sizes().end()), wanted;
+  for (int64_t b = 0; b < shape.components(); ++b) {
+    wanted.clear();
+    positions(b, wanted);
+    int64_t outer = 1, inner = 1;
+    for (int dim = 0; dim < ragged_dim; ++dim) outer *= shape.size(b, dim);
+    for (int dim = ragged_dim + 1; dim < shape.ragged_dims(); ++dim) inner *= shape.size(b, dim);
+    const int64_t length = shape.size(b, ragged_dim), offset = shape.offsets()[static_cast<size_t>(b)];
+    for (int64_t o = 0; o < outer; ++o) {
+      for (const int64_t at : wanted) {
+        for (int64_t i = 0; i < inner; ++i) rows.push_back(at < 0 ? -1 : offset + (o * length + at) * inner + i);
+      }
+    }
+    sizes[static_cast<size_t>(b * shape.ragged_dims() + ragged_dim)] = static_cast<int64_t>(wanted.size());
+  }
+  return {index_tensor(rows), Ragged(std::make_shared<const RaggedShape>(std::move(sizes), shape.ragged_dims()))};
+}
+
+Rows rows_of_components(const Ragged& ragged, std::span<const int64_t> components) {
+  const RaggedShape& shape = *ragged;
+  std::vector<int64_t> rows, sizes;
+  for (const int64_t b : components) {
+    check(b >= 0 && b < shape.components(), "component {} is out of range (expected 0..{})", b, shape.components() - 1);
+    for (int dim = 0; dim < shape.ragged_dims(); ++dim) sizes.push_back(shape.size(b, dim));
+    for (int64_t row = shape.offsets()[static_cast<size_t>(b)]; row < shape.offsets()[static_cast<size_t>(b) + 1]; ++row) rows.push_back(row);
+  }
+  return {index_tensor(rows), Ragged(std::make_shared<const RaggedShape>(std::move(sizes), shape.ragged_dims()))};
+}
+
+NestedTensor take(const NestedTensor& x, const Rows& rows) { return {index_select(x.values(), 0, rows.index), rows.shape}; }
+
+Ragged without_ragged_dim(const Ragged& ragged, int ragged_dim) {
+  const RaggedShape& shape = *ragged;
+  if (shape.ragged_dims() == 1) return {};
+  std::vector<int64_t> sizes;
+  for (int64_t b = 0; b < shape.components(); ++b) {
+    for (int dim = 0; dim < shape.ragged_dims(); ++dim) {
+      if (dim != ragged_dim) sizes.push_back(shape.size(b, dim));
+    }
+  }
+  return Ragged(std::make_shared<const RaggedShape>(std::move(sizes), shape.ragged_dims() - 1));
+}
+
+Ragged with_ragged_dim(const Ragged& ragged, int ragged_dim) {
+  const RaggedShape& shape = *ragged;
+  std::vector<int64_t> sizes;
+  for (int64_t b = 0; b < shape.components(); ++b) {
+    for (int dim = 0; dim <= shape.ragged_dims(); ++dim) {
+      if (dim == ragged_dim) sizes.push_back(1);
+      if (dim < shape.ragged_dims()) sizes.push_back(shape.size(b, dim));
+    }
+  }
+  return Ragged(std::make_shared<const RaggedShape>(std::move(sizes), shape.ragged_dims() + 1));
+}
+
+std::vector<int64_t> to_indices(const Tensor& index, const char* what) {
+  check(index.dtype() == DType::int64 || index.dtype() == DType::int32, "{} is {} (expected int64 or int32)", what, name(index.dtype()));
+  check(index.dim() == 1, "{} has shape {} (expected a vector)", what, to_string(index.sizes()));
+  return index.to_vector<int64_t>();
+}
+
+Tensor index_tensor(std::span<const int64_t> values, DType dtype) {
+  check(dtype == DType::int64 || dtype == DType::int32, "dtype {} for indices (expected int32 or int64)", name(dtype));
+  const Tensor result = empty({static_cast<int64_t>(values.size())}, dtype);
+  if (dtype == DType::int64) {
+    std::copy(values.begin(), values.end(), result.data<int64_t>());
+    return result;
+  }
+  auto* next = result.data<int32_t>();
+  for (const int64_t value : values) {
+    check(value == static_cast<int32_t>(value), "the value {} does not fit int32", value);
+    *next++ = static_cast<int32_t>(value);
+  }
+  return result;
+}
+
+}  // namespace deckle::nested

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "deckle/nested/nested_tensor.h"
+
+/// Rows of packed values by position in their component: what the structural ops of nested tensors are made of. The index is
+/// computed once, on the host; index_select and its kin then make the op differentiable in every mode.
+namespace deckle::nested {
+
+/// Rows of packed values (-1: none, to be filled) and the raggedness that they have together.
+struct Rows {
+  Tensor index;  // int64
+  Ragged shape;
+};
+
+/// Appends the wanted positions of component b along one ragged dim; -1 for a place to be filled.
+using Positions = std::function<void(int64_t b, std::vector<int64_t>& positions)>;
+
+/// All rows at the wanted positions along `ragged_dim` (0 is the first), every position of the other ragged dims.
+Rows rows_at(const Ragged& ragged, int ragged_dim, const Positions& positions);
+
+/// The rows of whole components, in this order.
+Rows rows_of_components(const Ragged& ragged, std::span<const int64_t> components);
+
+/// x with those rows.
+NestedTensor take(const NestedTensor& x, const Rows& rows);
+
+/// The raggedness without one of its dims, whose size is 1 everywhere; undefined if it was the only one.
+Ragged without_ragged_dim(const Ragged& ragged, int ragged_dim);
+
+/// The raggedness with one more dim of size 1 before `ragged_dim`.
+Ragged with_ragged_dim(const Ragged& ragged, int ragged_dim);
+
+/// An int64 or int32 vector of indices on the host; throws naming `what`.
+std::vector<int64_t> to_indices(const Tensor& index, const char* what);
+
+Tensor index_tensor(std::span<const int64_t> values, DType dtype = DType::int64);
+
+}  // namespace deckle::nested

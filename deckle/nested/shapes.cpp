@@ -1,0 +1,155 @@
+// Other shapes of nested tensors: reshape, view, flatten, expand on regular dims; transpose and permute of any but the batch.
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "deckle/base/check.h"
+#include "deckle/nested/generated/shape.h"
+#include "deckle/nested/rows.h"
+#include "deckle/nested/support.h"
+#include "deckle/ops/generated/index.h"
+
+namespace deckle {
+namespace {
+
+/// The sizes of the values for `sizes` of x, whose batch and ragged entries say that they stay; `stays` tells whether -1
+/// in a regular dim is left as it is (expand) or filled in.
+Dims values_sizes(const NestedTensor& x, Ints sizes, bool keeps_missing) {
+  const auto leading = static_cast<size_t>(x.ragged_dims()) + 1;
+  check(sizes.size() >= leading, "sizes {} for shape {} (expected the batch and ragged dims, as -1, then regular ones)", to_string(sizes),
+        nested::shape_string(x));
+  check(sizes[0] == -1 || sizes[0] == x.components(), "size {} for the batch of shape {} (it stays: -1)", sizes[0], nested::shape_string(x));
+  for (size_t dim = 1; dim < leading; ++dim) {
+    check(sizes[dim] == -1, "size {} for the ragged dim {} of shape {} (it stays: -1)", sizes[dim], dim, nested::shape_string(x));
+  }
+  Dims result = {x.values().size(0)};
+  int64_t given = 1, missing = -1;
+  for (size_t dim = leading; dim < sizes.size(); ++dim) {
+    result.push_back(sizes[dim]);
+    if (sizes[dim] != -1) given *= sizes[dim];
+    else if (!keeps_missing) check(missing < 0, "sizes {} leave more than one regular dim open", to_string(sizes));
+    if (sizes[dim] == -1) missing = static_cast<int64_t>(result.size()) - 1;
+  }
+  if (missing < 0 || keeps_missing) return result;
+  const int64_t inner = numel_of(x.values().sizes().subspan(1));
+  check(given > 0 && inner % given == 0, "regular sizes of {} do not fit the {} elements per row of shape {}", to_string(sizes), inner,
+        nested::shape_string(x));
+  result[static_cast<size_t>(missing)] = inner / given;
+  return result;
+}
+
+/// Sizes of component b: ragged, then regular.
+std::vector<int64_t> component_sizes(const NestedTensor& x, int64_t b) {
+  std::vector<int64_t> sizes;
+  for (int dim = 0; dim < x.ragged_dims(); ++dim) sizes.push_back(x.ragged()->size(b, dim));
+  for (int64_t dim = 1; dim < x.values().dim(); ++dim) sizes.push_back(x.values().size(dim));
+  return sizes;
+}
+
+/// Appends the offsets of all indices of `sizes` under `strides`, row-major.
+void append_offsets(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t offset, std::vector<int64_t>& result) {
+  if (sizes.empty()) {
+    result.push_back(offset);
+    return;
+  }
+  for (int64_t i = 0; i < sizes[0]; ++i) append_offsets(sizes.subspan(1), strides.subspan(1), offset + i * strides[0], result);
+}
+
+/// `order` permutes the dims of a component (0: its first ragged dim) and moves a ragged one.
+NestedTensor permute_components(const NestedTensor& x, std::span<const int64_t> order) {
+  const auto rank = static_cast<int64_t>(order.size()), ragged_dims = static_cast<int64_t>(x.ragged_dims());
+  int64_t lead = rank, ragged_after = 0;  // dims that move; dims that are ragged afterwards
+  while (lead > ragged_dims && order[static_cast<size_t>(lead) - 1] == lead - 1) --lead;
+  for (int64_t dim = 0; dim < rank; ++dim) {
+    if (order[static_cast<size_t>(dim)] < ragged_dims) ragged_after = dim + 1;
+  }
+  const int64_t block = numel_of(x.values().sizes().subspan(static_cast<size_t>(lead - ragged_dims + 1)));
+  const int64_t inner = numel_of(x.values().sizes().subspan(1)) / std::max<int64_t>(block, 1);  // moving elements per row
+  std::vector<int64_t> index, ragged_sizes;
+  for (int64_t b = 0; b < x.components(); ++b) {
+    const std::vector<int64_t> sizes = component_sizes(x, b);
+    std::vector<int64_t> moved_sizes, moved_strides, strides(static_cast<size_t>(lead), 1);
+    for (int64_t dim = lead - 2; dim >= 0; --dim) strides[static_cast<size_t>(dim)] = strides[static_cast<size_t>(dim) + 1] * sizes[static_cast<size_t>(dim) + 1];
+    for (int64_t dim = 0; dim < lead; ++dim) {
+      const auto from = static_cast<size_t>(order[static_cast<size_t>(dim)]);
+      moved_sizes.push_back(sizes[from]);
+      moved_strides.push_back(strides[from]);
+      if (dim < ragged_after) ragged_sizes.push_back(sizes[from]);
+    }
+    append_offsets(moved_sizes, moved_strides, x.ragged()->offsets()[static_cast<size_t>(b)] * inner, index);
+  }
+  const Ragged ragged(std::make_shared<const RaggedShape>(std::move(ragged_sizes), static_cast<int>(ragged_after)));
+  Dims flat = {x.values().size(0) * inner}, sizes = {ragged->rows()};
+  for (int64_t dim = ragged_after; dim < rank; ++dim) sizes.push_back(x.values().size(order[static_cast<size_t>(dim)] - ragged_dims + 1));
+  for (int64_t dim = lead; dim < rank; ++dim) flat.push_back(x.values().size(dim - ragged_dims + 1));
+  return {reshape(index_select(reshape(x.values(), flat), 0, nested::index_tensor(index)), sizes), ragged};
+}
+
+}  // namespace
+
+NestedTensor reshape(const NestedTensor& self, Ints sizes) { return {reshape(self.values(), values_sizes(self, sizes, false)), self.ragged()}; }
+
+NestedTensor view(const NestedTensor& self, Ints sizes) { return {view(self.values(), values_sizes(self, sizes, false)), self.ragged()}; }
+
+NestedTensor expand(const NestedTensor& self, Ints sizes) { return {expand(self.values(), values_sizes(self, sizes, true)), self.ragged()}; }
+
+NestedTensor flatten(const NestedTensor& self, int64_t start_dim, int64_t end_dim) {
+  const int64_t first = nested::wrap_dim(start_dim, self), last = nested::wrap_dim(end_dim, self), ragged_dims = self.ragged_dims();
+  check(first <= last, "start_dim {} comes after end_dim {}", start_dim, end_dim);
+  if (first == last) return self;
+  if (first > ragged_dims) return {flatten(self.values(), first - ragged_dims, last - ragged_dims), self.ragged()};
+  if (first == 0) {
+    check(last >= ragged_dims, "dims 0..{} of shape {} leave ragged dims without their components (expected all of them, 0..{}, or more)", last,
+          nested::shape_string(self), ragged_dims);
+    return {flatten(self.values(), 0, last - ragged_dims), Ragged()};
+  }
+  // The ragged dims from `first` on, and the regular ones up to `last`, become one.
+  const int64_t regular = std::max<int64_t>(0, last - ragged_dims), merged_ragged = std::min(last, ragged_dims);
+  const int64_t width = numel_of(self.values().sizes().subspan(1, static_cast<size_t>(regular)));
+  std::vector<int64_t> sizes;
+  for (int64_t b = 0; b < self.components(); ++b) {
+    int64_t merged = width;
+    for (int64_t dim = 1; dim <= ragged_dims; ++dim) {
+      const int64_t size = self.ragged()->size(b, static_cast<int>(dim) - 1);
+      if (dim < first || dim > merged_ragged) sizes.push_back(size);
+      else merged *= size;
+      if (dim == merged_ragged) sizes.push_back(merged);
+    }
+  }
+  const int dims = static_cast<int>(ragged_dims - (merged_ragged - first));
+  const Tensor values = regular == 0 ? self.values() : flatten(self.values(), 0, regular);
+  return {values, Ragged(std::make_shared<const RaggedShape>(std::move(sizes), dims))};
+}
+
+NestedTensor permute(const NestedTensor& self, Ints dims) {
+  check(static_cast<int64_t>(dims.size()) == self.dim(), "{} dims for shape {}", dims.size(), nested::shape_string(self));
+  std::vector<int64_t> order;
+  std::vector<bool> seen(dims.size(), false);
+  for (const int64_t dim : dims) {
+    const int64_t wrapped = nested::wrap_dim(dim, self);
+    check(!seen[static_cast<size_t>(wrapped)], "dim {} appears twice in {}", dim, to_string(dims));
+    seen[static_cast<size_t>(wrapped)] = true;
+    order.push_back(wrapped - 1);
+  }
+  check(dims.empty() || order[0] == -1, "dims {} move the batch, which stays first", to_string(dims));
+  order.erase(order.begin());
+  const auto ragged_dims = static_cast<size_t>(self.ragged_dims());
+  bool regular_only = true;
+  for (size_t dim = 0; dim < ragged_dims; ++dim) regular_only = regular_only && order[dim] == static_cast<int64_t>(dim);
+  if (!regular_only) return permute_components(self, order);
+  Dims values_order = {0};
+  for (size_t dim = ragged_dims; dim < order.size(); ++dim) values_order.push_back(order[dim] - static_cast<int64_t>(ragged_dims) + 1);
+  return {permute(self.values(), values_order), self.ragged()};
+}
+
+NestedTensor transpose(const NestedTensor& self, int64_t dim0, int64_t dim1) {
+  const int64_t first = nested::wrap_dim(dim0, self), second = nested::wrap_dim(dim1, self);
+  check((first != 0 && second != 0) || first == second, "dims {} and {} of shape {}: the batch stays first", dim0, dim1, nested::shape_string(self));
+  std::vector<int64_t> dims(static_cast<size_t>(self.dim()));
+  std::iota(dims.begin(), dims.end(), 0);
+  std::swap(dims[static_cast<size_t>(first)], dims[static_cast<size_t>(second)]);
+  return permute(self, dims);
+}
+
+}  // namespace deckle

@@ -1,0 +1,265 @@
+// Parts of nested tensors: select, slice, narrow, split, chunk, unbind, roll, shift.
+
+#include "deckle/nested/structure.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "deckle/base/check.h"
+#include "deckle/nested/generated/index.h"
+#include "deckle/nested/generated/shape.h"
+#include "deckle/nested/rows.h"
+#include "deckle/nested/support.h"
+
+namespace deckle {
+namespace {
+
+using nested::rows_at;
+using nested::take;
+
+int ragged_dim(int64_t dim) { return static_cast<int>(dim) - 1; }
+
+/// One number per component for a ragged dim; throws for other dims and sizes.
+std::vector<int64_t> per_component(const NestedTensor& x, int64_t dim, const Tensor& numbers, const char* what) {
+  check(x.is_ragged(dim), "dim {} of shape {} is not ragged: give one number for all components", dim, nested::shape_string(x));
+  std::vector<int64_t> result = nested::to_indices(numbers, what);
+  check(static_cast<int64_t>(result.size()) == x.components(), "{} has {} elements for {} components", what, result.size(), x.components());
+  return result;
+}
+
+void append_range(std::vector<int64_t>& positions, int64_t start, int64_t end, int64_t step = 1) {
+  for (int64_t at = start; at < end; at += step) positions.push_back(at);
+}
+
+/// A bound as in Python: counted from the end if negative, at most `length`.
+int64_t bound(int64_t value, int64_t length) { return std::clamp<int64_t>(value < 0 ? value + length : value, 0, length); }
+
+NestedTensor select_positions(const NestedTensor& self, int64_t dim, const std::function<int64_t(int64_t)>& index) {
+  const nested::Rows rows = rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
+    const int64_t length = self.ragged()->size(b, ragged_dim(dim)), at = index(b);
+    check(at >= -length && at < length, "position {} is out of range for dim {} of component {}, of length {}", at, dim, b, length);
+    positions.push_back(at < 0 ? at + length : at);
+  });
+  return {take(self, rows).values(), nested::without_ragged_dim(rows.shape, ragged_dim(dim))};
+}
+
+NestedTensor narrow_positions(const NestedTensor& self, int64_t dim, const std::function<std::pair<int64_t, int64_t>(int64_t)>& range) {
+  return take(self, rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
+    const int64_t length = self.ragged()->size(b, ragged_dim(dim));
+    auto [start, count] = range(b);
+    const int64_t first = start < 0 ? start + length : start;
+    check(first >= 0 && count >= 0 && first + count <= length, "{} positions from {} on are more than dim {} of component {} has, of length {}", count,
+          start, dim, b, length);
+    append_range(positions, first, first + count);
+  }));
+}
+
+/// Components [first, last): views of the values, in both senses.
+NestedTensor component_range(const NestedTensor& self, int64_t first, int64_t last) {
+  if (!self.ragged().defined()) return {slice(self.values(), 0, first, last), Ragged()};
+  const RaggedShape& shape = *self.ragged();
+  const auto sizes = shape.sizes().subspan(static_cast<size_t>(first * shape.ragged_dims()), static_cast<size_t>((last - first) * shape.ragged_dims()));
+  const auto offsets = shape.offsets();
+  return {slice(self.values(), 0, offsets[static_cast<size_t>(first)], offsets[static_cast<size_t>(last)]),
+          Ragged(std::make_shared<const RaggedShape>(std::vector<int64_t>(sizes.begin(), sizes.end()), shape.ragged_dims()))};
+}
+
+NestedTensor chosen_components(const NestedTensor& self, const std::vector<int64_t>& components) {
+  if (!self.ragged().defined()) return {index_select(self.values(), 0, nested::index_tensor(components)), Ragged()};
+  return take(self, nested::rows_of_components(self.ragged(), components));
+}
+
+std::vector<NestedTensor> wrapped(const std::vector<Tensor>& pieces, const NestedTensor& self) {
+  std::vector<NestedTensor> result;
+  for (const Tensor& values : pieces) result.emplace_back(values, self.ragged());
+  return result;
+}
+
+std::vector<NestedTensor> split_components(const NestedTensor& self, Ints sizes) {
+  const int64_t total = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+  check(total == self.components(), "split sizes {} add up to {}, for {} components", to_string(sizes), total, self.components());
+  std::vector<NestedTensor> result;
+  int64_t first = 0;
+  for (const int64_t size : sizes) {
+    check(size >= 0, "split size {} is negative", size);
+    result.push_back(component_range(self, first, first + size));
+    first += size;
+  }
+  return result;
+}
+
+/// Piece i of component b holds positions [start(b, i), start(b, i + 1)).
+std::vector<NestedTensor> split_positions(const NestedTensor& self, int64_t dim, int64_t pieces, const std::function<int64_t(int64_t, int64_t)>& start) {
+  std::vector<NestedTensor> result;
+  for (int64_t i = 0; i < pieces; ++i) {
+    result.push_back(take(self, rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
+      append_range(positions, start(b, i), start(b, i + 1));
+    })));
+  }
+  return result;
+}
+
+int64_t divided_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+NestedTensor roll_positions(const NestedTensor& self, int64_t dim, const std::function<int64_t(int64_t)>& shift) {
+  return take(self, rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
+    const int64_t length = self.ragged()->size(b, ragged_dim(dim));
+    const int64_t by = length == 0 ? 0 : (shift(b) % length + length) % length;
+    append_range(positions, length - by, length);
+    append_range(positions, 0, length - by);
+  }));
+}
+
+NestedTensor shift_positions(const NestedTensor& self, int64_t dim, double value, const std::function<int64_t(int64_t)>& offset) {
+  const nested::Rows rows = rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
+    const int64_t length = self.ragged()->size(b, ragged_dim(dim)), by = offset(b);
+    for (int64_t i = 0; i < length; ++i) positions.push_back(i - by >= 0 && i - by < length ? i - by : -1);
+  });
+  return {index_select_or(self.values(), rows.index, value), rows.shape};
+}
+
+}  // namespace
+
+NestedTensor select(const NestedTensor& self, int64_t dim, int64_t index) {
+  dim = nested::wrap_dim(dim, self);
+  if (dim == 0) return {self[index], Ragged()};
+  if (!self.is_ragged(dim)) return {select(self.values(), nested::values_dim(dim, self), index), self.ragged()};
+  return select_positions(self, dim, [&](int64_t) { return index; });
+}
+
+NestedTensor select(const NestedTensor& self, int64_t dim, const Tensor& index) {
+  dim = nested::wrap_dim(dim, self);
+  const std::vector<int64_t> wanted = per_component(self, dim, index, "index");
+  return select_positions(self, dim, [&](int64_t b) { return wanted[static_cast<size_t>(b)]; });
+}
+
+NestedTensor slice(const NestedTensor& self, int64_t dim, int64_t start, int64_t end, int64_t step) {
+  dim = nested::wrap_dim(dim, self);
+  check(step >= 1, "step is {} (expected 1 or more)", step);
+  if (dim == 0) {
+    const int64_t first = bound(start, self.components()), last = std::max(first, bound(end, self.components()));
+    if (step == 1) return component_range(self, first, last);
+    std::vector<int64_t> components;
+    append_range(components, first, last, step);
+    return chosen_components(self, components);
+  }
+  if (!self.is_ragged(dim)) return {slice(self.values(), nested::values_dim(dim, self), start, end, step), self.ragged()};
+  return take(self, rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
+    const int64_t length = self.ragged()->size(b, ragged_dim(dim));
+    append_range(positions, bound(start, length), bound(end, length), step);
+  }));
+}
+
+NestedTensor narrow(const NestedTensor& self, int64_t dim, int64_t start, int64_t length) {
+  dim = nested::wrap_dim(dim, self);
+  if (dim == 0) {
+    const int64_t first = start < 0 ? start + self.components() : start;
+    check(first >= 0 && length >= 0 && first + length <= self.components(), "{} components from {} on are more than shape {} has", length, start,
+          nested::shape_string(self));
+    return component_range(self, first, first + length);
+  }
+  if (!self.is_ragged(dim)) return {narrow(self.values(), nested::values_dim(dim, self), start, length), self.ragged()};
+  return narrow_positions(self, dim, [&](int64_t) { return std::pair(start, length); });
+}
+
+NestedTensor narrow(const NestedTensor& self, int64_t dim, const Tensor& starts, const Tensor& lengths) {
+  dim = nested::wrap_dim(dim, self);
+  const std::vector<int64_t> first = per_component(self, dim, starts, "starts"), count = per_component(self, dim, lengths, "lengths");
+  return narrow_positions(self, dim, [&](int64_t b) { return std::pair(first[static_cast<size_t>(b)], count[static_cast<size_t>(b)]); });
+}
+
+std::vector<NestedTensor> split_with_sizes(const NestedTensor& self, Ints split_sizes, int64_t dim) {
+  dim = nested::wrap_dim(dim, self);
+  if (dim == 0) return split_components(self, split_sizes);
+  if (!self.is_ragged(dim)) return wrapped(split_with_sizes(self.values(), split_sizes, nested::values_dim(dim, self)), self);
+  std::vector<int64_t> starts = {0};
+  for (const int64_t size : split_sizes) {
+    check(size >= 0, "split size {} is negative", size);
+    starts.push_back(starts.back() + size);
+  }
+  for (int64_t b = 0; b < self.components(); ++b) {
+    const int64_t length = self.ragged()->size(b, ragged_dim(dim));
+    check(length == starts.back(), "split sizes {} add up to {}, but component {} has length {} in dim {}", to_string(split_sizes), starts.back(), b, length, dim);
+  }
+  return split_positions(self, dim, static_cast<int64_t>(split_sizes.size()), [&](int64_t, int64_t i) { return starts[static_cast<size_t>(i)]; });
+}
+
+std::vector<NestedTensor> split(const NestedTensor& self, int64_t split_size, int64_t dim) {
+  dim = nested::wrap_dim(dim, self);
+  check(split_size > 0, "split_size is {} (expected 1 or more)", split_size);
+  if (dim == 0) {
+    std::vector<int64_t> sizes;
+    for (int64_t first = 0; first < self.components(); first += split_size) sizes.push_back(std::min(split_size, self.components() - first));
+    return split_components(self, sizes);
+  }
+  if (!self.is_ragged(dim)) return wrapped(split(self.values(), split_size, nested::values_dim(dim, self)), self);
+  const int64_t pieces = std::max<int64_t>(1, divided_up(self.ragged()->max_size(ragged_dim(dim)), split_size));
+  return split_positions(self, dim, pieces, [&](int64_t b, int64_t i) { return std::min(i * split_size, self.ragged()->size(b, ragged_dim(dim))); });
+}
+
+std::vector<NestedTensor> chunk(const NestedTensor& self, int64_t chunks, int64_t dim) {
+  dim = nested::wrap_dim(dim, self);
+  check(chunks > 0, "chunks is {} (expected 1 or more)", chunks);
+  if (dim == 0) return split(self, std::max<int64_t>(1, divided_up(self.components(), chunks)), 0);
+  if (!self.is_ragged(dim)) return wrapped(chunk(self.values(), chunks, nested::values_dim(dim, self)), self);
+  return split_positions(self, dim, chunks, [&](int64_t b, int64_t i) {
+    const int64_t length = self.ragged()->size(b, ragged_dim(dim));
+    return std::min(i * divided_up(length, chunks), length);
+  });
+}
+
+std::vector<NestedTensor> unbind(const NestedTensor& self, int64_t dim) {
+  dim = nested::wrap_dim(dim, self);
+  std::vector<NestedTensor> result;
+  if (dim != 0) return wrapped(unbind(self.values(), nested::values_dim(dim, self)), self);
+  for (const Tensor& component : self.unbind()) result.emplace_back(component, Ragged());
+  return result;
+}
+
+NestedTensor roll(const NestedTensor& self, int64_t shift, int64_t dim) {
+  dim = nested::wrap_dim(dim, self);
+  if (dim == 0) {
+    const int64_t count = self.components(), by = count == 0 ? 0 : (shift % count + count) % count;
+    std::vector<int64_t> components;
+    append_range(components, count - by, count);
+    append_range(components, 0, count - by);
+    return chosen_components(self, components);
+  }
+  if (!self.is_ragged(dim)) return {roll(self.values(), shift, nested::values_dim(dim, self)), self.ragged()};
+  return roll_positions(self, dim, [&](int64_t) { return shift; });
+}
+
+NestedTensor roll(const NestedTensor& self, const Tensor& shifts, int64_t dim) {
+  dim = nested::wrap_dim(dim, self);
+  const std::vector<int64_t> by = per_component(self, dim, shifts, "shifts");
+  return roll_positions(self, dim, [&](int64_t b) { return by[static_cast<size_t>(b)]; });
+}
+
+NestedTensor shift(const NestedTensor& self, int64_t offset, int64_t dim, double value) {
+  dim = nested::wrap_dim(dim, self);
+  check(self.is_ragged(dim), "dim {} of shape {} is not ragged: pad and narrow the values", dim, nested::shape_string(self));
+  return shift_positions(self, dim, value, [&](int64_t) { return offset; });
+}
+
+NestedTensor shift(const NestedTensor& self, const Tensor& offsets, int64_t dim, double value) {
+  dim = nested::wrap_dim(dim, self);
+  const std::vector<int64_t> by = per_component(self, dim, offsets, "offsets");
+  return shift_positions(self, dim, value, [&](int64_t b) { return by[static_cast<size_t>(b)]; });
+}
+
+NestedTensor index_select(const NestedTensor& self, int64_t dim, const Tensor& index) {
+  dim = nested::wrap_dim(dim, self);
+  if (dim == 0) return chosen_components(self, nested::to_indices(index, "index"));
+  if (!self.is_ragged(dim)) return {index_select(self.values(), nested::values_dim(dim, self), index), self.ragged()};
+  const std::vector<int64_t> wanted = nested::to_indices(index, "index");
+  return take(self, rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
+    const int64_t length = self.ragged()->size(b, ragged_dim(dim));
+    for (const int64_t at : wanted) {
+      check(at >= 0 && at < length, "index {} is out of range for dim {} of component {}, of length {}", at, dim, b, length);
+      positions.push_back(at);
+    }
+  }));
+}
+
+}  // namespace deckle

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "deckle/nested/nested_tensor.h"
+
+/// Structural ops that take something of their own for each component. Those with one argument for all are overloads of the
+/// dense ops, in generated/.
+namespace deckle {
+
+/// Position index[b] (counted from the end if negative) of each component along a ragged dim; index is [B].
+NestedTensor select(const NestedTensor& self, int64_t dim, const Tensor& index);
+
+/// lengths[b] positions from starts[b] on of each component along a ragged dim; both are [B].
+NestedTensor narrow(const NestedTensor& self, int64_t dim, const Tensor& starts, const Tensor& lengths);
+
+/// Each component rolled along a ragged dim by its own shifts[b].
+NestedTensor roll(const NestedTensor& self, const Tensor& shifts, int64_t dim = 1);
+
+/// Each component moved on by `offset` positions along a ragged dim; what leaves is lost, what comes in is `value`.
+NestedTensor shift(const NestedTensor& self, int64_t offset, int64_t dim = 1, double value = 0.0);
+NestedTensor shift(const NestedTensor& self, const Tensor& offsets, int64_t dim = 1, double value = 0.0);
+
+}  // namespace deckle

@@ -1,0 +1,66 @@
+// Norms over positions: statistics of groups of channels of one item or component, or of each channel over everything.
+
+#include <vector>
+
+#include "deckle/base/check.h"
+#include "deckle/core/tensor_impl.h"
+#include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/norm.h"
+#include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/reduce.h"
+#include "deckle/ops/generated/segment.h"
+#include "deckle/ops/generated/shape.h"
+
+namespace deckle {
+namespace {
+
+void require_channels(const char* what, const Tensor& parameter, int64_t channels) {
+  if (!parameter.defined()) return;
+  check(parameter.dim() == 1 && parameter.size(0) == channels, "{} has shape {} (expected [{}], the channels)", what, to_string(parameter.sizes()), channels);
+}
+
+Tensor scaled(const Tensor& normalised, const Tensor& weight, const Tensor& bias) {
+  const Tensor result = weight.defined() ? normalised * weight : normalised;
+  return bias.defined() ? result + bias : result;
+}
+
+}  // namespace
+
+Tensor segment_group_norm(const Tensor& values, const Ragged& ragged, int64_t num_groups, const Tensor& weight, const Tensor& bias, double eps) {
+  check(is_floating(values.dtype()), "self is {} (expected a floating dtype)", name(values.dtype()));
+  check(values.dim() >= 2, "values of shape {} have no channels (expected [rows, ..., C])", to_string(values.sizes()));
+  const int64_t channels = values.size(-1);
+  check(num_groups >= 1 && channels % num_groups == 0, "{} channels do not fall into {} equal groups", channels, num_groups);
+  require_channels("weight", weight, channels);
+  require_channels("bias", bias, channels);
+  const int64_t positions = numel_of(values.sizes().subspan(1).first(values.sizes().size() - 2)), width = channels / num_groups;
+  const Tensor x = reshape(values, {values.size(0), positions, num_groups, width});
+  // Statistics [rows, 1, groups, 1] of the component that each row belongs to; an empty component divides nothing by 1.
+  const Tensor count = segment_lengths(x, ragged) * static_cast<double>(positions * width);
+  const Tensor divisor = maximum(count, ones_like(count));
+  const auto average = [&](const Tensor& rows) { return segment_broadcast(segment_sum(sum(rows, {1, 3}, true), ragged) / divisor, ragged); };
+  const Tensor centred = x - average(x);
+  return scaled(reshape(centred * rsqrt(average(square(centred)) + eps), values.sizes()), weight, bias);
+}
+
+Tensor group_norm(const Tensor& self, int64_t num_groups, const Tensor& weight, const Tensor& bias, double eps) {
+  check(self.dim() >= 2, "self has shape {} (expected [N, ..., C])", to_string(self.sizes()));
+  const std::vector<int64_t> rows(static_cast<size_t>(self.size(0)), 1);
+  return segment_group_norm(self, Ragged::from_lengths(rows), num_groups, weight, bias, eps);
+}
+
+Tensor batch_norm(const Tensor& self, const Tensor& weight, const Tensor& bias, const Tensor& mean, const Tensor& variance, double eps) {
+  check(is_floating(self.dtype()), "self is {} (expected a floating dtype)", name(self.dtype()));
+  check(self.dim() >= 1, "self has no dims (expected [..., C])");
+  check(mean.defined() == variance.defined(), "mean and variance are given together or not at all");
+  require_channels("weight", weight, self.size(-1));
+  require_channels("bias", bias, self.size(-1));
+  require_channels("mean", mean, self.size(-1));
+  require_channels("variance", variance, self.size(-1));
+  const Tensor rows = reshape(self, {self.numel() / std::max<int64_t>(self.size(-1), 1), self.size(-1)});
+  const Tensor centred = rows - (mean.defined() ? mean : deckle::mean(rows, Ints{0}));
+  const Tensor spread = variance.defined() ? variance : deckle::mean(square(centred), Ints{0});
+  return reshape(scaled(centred * rsqrt(spread + eps), weight, bias), self.sizes());
+}
+
+}  // namespace deckle

@@ -1,0 +1,55 @@
+// Losses of two tensors: an elementwise error, reduced.
+
+#include "deckle/base/check.h"
+#include "deckle/core/tensor_impl.h"
+#include "deckle/ops/generated/index.h"
+#include "deckle/ops/generated/loss.h"
+#include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/reduce.h"
+#include "deckle/ops/generated/shape.h"
+
+namespace deckle {
+namespace {
+
+Tensor reduced(const Tensor& errors, std::string_view reduction) {
+  check(reduction == "mean" || reduction == "sum" || reduction == "none", "reduction is '{}' (expected mean, sum or none)", reduction);
+  return reduction == "none" ? errors : reduction == "sum" ? sum(errors) : mean(errors);
+}
+
+}  // namespace
+
+Tensor mse_loss(const Tensor& input, const Tensor& target, std::string_view reduction) {
+  return reduced(squared_error(input, target), reduction);
+}
+
+Tensor l1_loss(const Tensor& input, const Tensor& target, std::string_view reduction) {
+  return reduced(absolute_error(input, target), reduction);
+}
+
+Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, const Scalar& beta, std::string_view reduction) {
+  return reduced(smooth_error(input, target, beta), reduction);
+}
+
+Tensor huber_loss(const Tensor& input, const Tensor& target, const Scalar& delta, std::string_view reduction) {
+  return reduced(huber_error(input, target, delta), reduction);
+}
+
+Tensor bce_with_logits_loss(const Tensor& input, const Tensor& target, std::string_view reduction) {
+  return reduced(logistic_error(input, target), reduction);
+}
+
+Tensor kl_div_loss(const Tensor& input, const Tensor& target, std::string_view reduction) {
+  return reduced(divergence_error(input, target), reduction);
+}
+
+Tensor nll_loss(const Tensor& input, const Tensor& target, int64_t ignore_index, std::string_view reduction) {
+  check(input.dim() == 2 && target.dim() == 1 && input.size(0) == target.size(0),
+        "input has shape {} and target {} (expected log-probabilities [N, C] and targets [N])", to_string(input.sizes()), to_string(target.sizes()));
+  const Tensor counts = ne(target, ignore_index);
+  const Tensor picked = squeeze(gather(input, 1, unsqueeze(masked_fill(target, eq(target, ignore_index), 0), 1)), 1);
+  const Tensor losses = where(counts, neg(picked), 0.0);
+  if (reduction != "mean") return reduced(losses, reduction);
+  return sum(losses) / static_cast<double>(sum(counts).item<int64_t>());  // no target: 0 / 0 is NaN, as the mean of nothing is
+}
+
+}  // namespace deckle

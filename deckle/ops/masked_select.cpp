@@ -1,0 +1,113 @@
+// Elements chosen by masks and written by index.
+
+#include <algorithm>
+#include <vector>
+
+#include "deckle/base/check.h"
+#include "deckle/core/tensor_impl.h"
+#include "deckle/ops/copy.h"
+#include "deckle/ops/generated/index.h"
+#include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/reduce.h"
+#include "deckle/ops/generated/shape.h"
+
+namespace deckle {
+namespace {
+
+/// Positions in the flattened leading dims that the indices, broadcast to `shape`, name.
+Tensor flat_positions(const Tensor& self, TensorList indices, Ints shape) {
+  const int64_t count = numel_of(shape);
+  const Tensor positions = zeros_raw({count}, DType::int64, self.device());
+  auto* const flat = positions.data<int64_t>();
+  for (size_t dim = 0; dim < indices.size(); ++dim) {
+    const int64_t size = self.size(static_cast<int64_t>(dim));
+    const Tensor index = contiguous(expand(to(indices[dim], DType::int64), shape));
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t at = index.data<int64_t>()[i];
+      check(at >= -size && at < size, "index {} is out of range for dim {} of shape {}", at, dim, to_string(self.sizes()));
+      flat[i] = flat[i] * size + (at < 0 ? at + size : at);
+    }
+  }
+  return positions;
+}
+
+/// Rows of [count, ...] that no later one overwrites: their position, and where in `positions` they stand.
+std::pair<Tensor, Tensor> last_writes(const Tensor& positions, int64_t rows) {
+  const auto* const at = positions.data<int64_t>();
+  std::vector<int64_t> last(static_cast<size_t>(rows), -1), kept_at, kept;
+  for (int64_t i = 0; i < positions.numel(); ++i) last[static_cast<size_t>(at[i])] = i;
+  for (int64_t row = 0; row < rows; ++row) {
+    if (last[static_cast<size_t>(row)] < 0) continue;
+    kept_at.push_back(row);
+    kept.push_back(last[static_cast<size_t>(row)]);
+  }
+  const auto tensor = [&](const std::vector<int64_t>& values) {
+    const Tensor result = zeros_raw({static_cast<int64_t>(values.size())}, DType::int64, positions.device());
+    std::copy(values.begin(), values.end(), result.data<int64_t>());
+    return result;
+  };
+  return {tensor(kept_at), tensor(kept)};
+}
+
+}  // namespace
+
+Tensor native::flat_nonzero(const Tensor& self) {
+  const Tensor dense = native::contiguous(self);
+  std::vector<int64_t> found;
+  visit(self.dtype(), [&]<typename T>(TypeTag<T>) {
+    for (int64_t i = 0; i < dense.numel(); ++i) {
+      if (static_cast<double>(dense.data<T>()[i]) != 0.0) found.push_back(i);
+    }
+  });
+  const Tensor result = zeros_raw({static_cast<int64_t>(found.size())}, DType::int64, self.device());
+  std::copy(found.begin(), found.end(), result.data<int64_t>());
+  return result;
+}
+
+Tensor masked_select(const Tensor& self, const Tensor& mask) {
+  check(mask.dtype() == DType::bool_, "mask is {} (expected bool)", name(mask.dtype()));
+  const auto leading = static_cast<size_t>(mask.dim());
+  check(mask.dim() <= self.dim() && mask.sizes() == self.sizes().first(leading), "mask {} for self {} (expected self's leading dims)",
+        to_string(mask.sizes()), to_string(self.sizes()));
+  Dims sizes = {mask.numel()};
+  for (size_t dim = leading; dim < self.sizes().size(); ++dim) sizes.push_back(self.sizes()[dim]);
+  return index_select(reshape(self, sizes), 0, flat_nonzero(mask));
+}
+
+Tensor index_put(const Tensor& self, TensorList indices, const Tensor& values, bool accumulate) {
+  check(!indices.empty() && static_cast<int64_t>(indices.size()) <= self.dim(), "{} index tensors for self of shape {}", indices.size(),
+        to_string(self.sizes()));
+  check(values.dtype() == self.dtype(), "self is {}, values is {}: convert one of them", name(self.dtype()), name(values.dtype()));
+  Dims shape(indices[0].sizes());
+  for (const Tensor& index : indices.subspan(1)) shape = broadcast_shapes(shape, index.sizes());
+  const Ints rest = self.sizes().subspan(indices.size());
+  Dims value_sizes(shape), rows_sizes = {1}, source_sizes = {numel_of(shape)};
+  for (const int64_t size : self.sizes().first(indices.size())) rows_sizes[0] *= size;
+  for (const int64_t size : rest) {
+    value_sizes.push_back(size);
+    rows_sizes.push_back(size);
+    source_sizes.push_back(size);
+  }
+  const Tensor positions = flat_positions(self, indices, shape);
+  const Tensor rows = reshape(self, rows_sizes), source = reshape(expand(values, value_sizes), source_sizes);
+  if (accumulate) return reshape(index_add(rows, 0, positions, source), self.sizes());
+  const auto [kept_at, kept] = last_writes(positions, rows_sizes[0]);
+  Dims mask_sizes(rows_sizes.size(), 1);
+  mask_sizes[0] = rows_sizes[0];
+  const Tensor written = zeros_raw({rows_sizes[0]}, DType::bool_, self.device());
+  for (int64_t i = 0; i < kept_at.numel(); ++i) written.data<bool>()[kept_at.data<int64_t>()[i]] = true;
+  const Tensor cleared = masked_fill(rows, view(written, mask_sizes), 0);
+  return reshape(index_add(cleared, 0, kept_at, index_select(source, 0, kept)), self.sizes());
+}
+
+Tensor embedding_bag(const Tensor& weight, const Tensor& indices, const Tensor& per_sample_weights, std::string_view mode) {
+  check(indices.dim() == 2, "indices have shape {} (expected [B, L])", to_string(indices.sizes()));
+  check(mode == "sum" || mode == "mean" || mode == "max", "mode is '{}' (expected sum, mean or max)", mode);
+  check(!per_sample_weights.defined() || mode == "sum", "per_sample_weights need mode sum, not {}", mode);
+  const Tensor rows = embedding(weight, indices);
+  if (mode == "max") return amax(rows, Ints{1});
+  if (mode == "mean") return mean(rows, Ints{1});
+  return sum(per_sample_weights.defined() ? rows * unsqueeze(per_sample_weights, -1) : rows, Ints{1});
+}
+
+}  // namespace deckle

@@ -1,0 +1,56 @@
+#include "deckle/ops/windows.h"
+
+#include <vector>
+
+#include "deckle/base/check.h"
+#include "deckle/core/tensor_impl.h"
+
+namespace deckle {
+namespace {
+
+/// Rows that a window reaches beyond its first.
+int64_t reach(const Windows& windows) { return (windows.size - 1) * windows.dilation; }
+
+/// Where the first window starts, relative to the sequence: 0 or before it.
+int64_t first_start(const Windows& windows) {
+  if (windows.padding == "same") return -(reach(windows) / 2);
+  if (windows.padding == "causal") return -reach(windows);
+  return 0;
+}
+
+int64_t count_of(const Windows& windows, int64_t length) {
+  const int64_t starts = windows.padding == "valid" ? length - reach(windows) : length;
+  return starts <= 0 ? 0 : (starts - 1) / windows.stride + 1;
+}
+
+}  // namespace
+
+Ragged windowed(const Ragged& ragged, const Windows& windows) {
+  check(ragged.defined() && ragged->ragged_dims() == 1, "windows slide along one ragged dim, got {}", to_string(ragged));
+  check(windows.size >= 1 && windows.stride >= 1 && windows.dilation >= 1, "windows of size {}, stride {}, dilation {} (expected 1 or more each)",
+        windows.size, windows.stride, windows.dilation);
+  check(windows.padding == "valid" || windows.padding == "same" || windows.padding == "causal", "padding is '{}' (expected valid, same or causal)",
+        windows.padding);
+  std::vector<int64_t> counts;
+  for (const int64_t length : ragged->sizes()) counts.push_back(count_of(windows, length));
+  return Ragged::from_lengths(counts);
+}
+
+Tensor window_rows(const Ragged& ragged, const Windows& windows) {
+  const Ragged counts = windowed(ragged, windows);
+  const Tensor rows = empty({counts->rows() * windows.size}, DType::int64);
+  auto* next = rows.data<int64_t>();
+  for (int64_t b = 0; b < counts->components(); ++b) {
+    const int64_t length = ragged->size(b), offset = ragged->offsets()[static_cast<size_t>(b)];
+    for (int64_t window = 0; window < counts->size(b); ++window) {
+      const int64_t start = first_start(windows) + window * windows.stride;
+      for (int64_t tap = 0; tap < windows.size; ++tap) {
+        const int64_t at = start + tap * windows.dilation;
+        *next++ = at >= 0 && at < length ? offset + at : -1;
+      }
+    }
+  }
+  return rows;
+}
+
+}  // namespace deckle

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string_view>
+
+#include "deckle/core/ragged_shape.h"
+#include "deckle/core/tensor.h"
+
+namespace deckle {
+
+/// Windows of `size` rows, `dilation` apart, that move by `stride` along each sequence. Padding: valid, same or causal
+/// (ops/conv.yaml).
+struct Windows {
+  int64_t size = 1;
+  int64_t stride = 1;
+  int64_t dilation = 1;
+  std::string_view padding = "valid";
+};
+
+/// The number of windows of each sequence. Throws for sizes below 1 and unknown paddings.
+Ragged windowed(const Ragged& ragged, const Windows& windows);
+
+/// Rows of packed values in each window, window after window: int64 [windows * size], -1 for padding.
+Tensor window_rows(const Ragged& ragged, const Windows& windows);
+
+}  // namespace deckle

@@ -1,0 +1,187 @@
+// Convolution, pooling, norms over positions and losses.
+
+#include "deckle/nested/generated/conv.h"
+#include "deckle/nested/generated/loss.h"
+#include "deckle/nested/generated/norm.h"
+#include "deckle/nested/generated/pointwise.h"
+#include "deckle/nested/generated/reduce.h"
+#include "deckle/nested/operators.h"
+#include "deckle/nested/pooling.h"
+#include "deckle/ops/generated/conv.h"
+#include "deckle/ops/generated/loss.h"
+#include "deckle/ops/generated/norm.h"
+#include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/reduce.h"
+#include "deckle/ops/generated/shape.h"
+#include "tests/nested/support.h"
+
+namespace deckle {
+namespace {
+
+using namespace testing;
+
+/// Convolution of one sequence [L, in] by its definition.
+Tensor naive_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t stride, const std::string& padding, int64_t dilation, int64_t groups) {
+  const int64_t length = x.size(0), out = weight.size(0), in = weight.size(1), size = weight.size(2), reach = (size - 1) * dilation;
+  const int64_t before = padding == "same" ? reach / 2 : padding == "causal" ? reach : 0;
+  const int64_t all = padding == "valid" ? length : length + reach;
+  const int64_t windows = length == 0 || all <= reach ? 0 : (all - reach - 1) / stride + 1;
+  const Tensor result = zeros_raw({windows, out}, DType::float64, Device());
+  const std::vector<double> xs = x.to_vector(), ws = weight.to_vector();
+  for (int64_t t = 0; t < windows; ++t) {
+    for (int64_t o = 0; o < out; ++o) {
+      double sum = bias.defined() ? bias[o].item() : 0.0;
+      const int64_t first = o / (out / groups) * in;
+      for (int64_t c = 0; c < in; ++c) {
+        for (int64_t k = 0; k < size; ++k) {
+          const int64_t at = t * stride + k * dilation - before;
+          if (at >= 0 && at < length) sum += ws[static_cast<size_t>((o * in + c) * size + k)] * xs[static_cast<size_t>(at * x.size(1) + first + c)];
+        }
+      }
+      result.data<double>()[t * out + o] = sum;
+    }
+  }
+  return result;
+}
+
+TEST(NestedConv1d, EqualsTheDefinitionForEachComponent) {
+  for (const auto& lengths : ragged_patterns()) {
+    const NestedTensor x = random_nested(lengths, {4});
+    for (const char* padding : {"valid", "same", "causal"}) {
+      for (const auto& [size, stride, dilation, groups] : {std::tuple(3, 1, 1, 1), std::tuple(2, 2, 1, 2), std::tuple(3, 1, 2, 4), std::tuple(4, 3, 1, 1), std::tuple(1, 1, 1, 1)}) {
+        const Tensor weight = random_tensor({4, 4 / groups, size}), bias = groups == 2 ? Tensor() : random_tensor({4});
+        expect_components(conv1d(x, weight, bias, stride, padding, dilation, groups), x.components(),
+                          [&](int64_t b) { return naive_conv(x[b], weight, bias, stride, padding, dilation, groups); });
+        for (int64_t b = 0; b < x.components(); ++b)
+          expect_close(conv1d(x[b], weight, bias, stride, padding, dilation, groups), naive_conv(x[b], weight, bias, stride, padding, dilation, groups), 1e-12, 1e-12);
+      }
+    }
+  }
+  const NestedTensor x = random_nested({3, 0, 5, 1}, {2});
+  for (const int64_t groups : {1, 2}) {
+    const auto f = [&](const NestedTensor& a, const Tensor& w, const Tensor& b) { return conv1d(a, w, b, 1, "same", 1, groups); };
+    expect_gradients(f, std::tuple(x, random_tensor({2, 2 / groups, 3}), random_tensor({2})));
+  }
+  expect_error([&] { conv1d(x, random_tensor({3, 3, 2})); }, "weight [3, 3, 2] for 2 channels in 1 groups");
+  expect_error([&] { conv1d(x, random_tensor({3, 2, 2}), {}, 1, "full"); }, "padding is 'full' (expected valid, same or causal)");
+}
+
+TEST(NestedPooling, OneRowForEachComponent) {
+  for (const auto& lengths : ragged_patterns()) {
+    const NestedTensor x = random_nested(lengths, {3});
+    for (const Pooling pooling : {Pooling::average, Pooling::max, Pooling::first, Pooling::last}) {
+      const Tensor got = pool(x, pooling).dense();
+      for (int64_t b = 0; b < x.components(); ++b) {
+        const Tensor zero = zeros_raw({3}, DType::float64, Device());
+        const bool none = x[b].size(0) == 0;
+        expect_close(got[b], none ? zero : pooling == Pooling::average ? mean(x[b], Ints{0}) : pooling == Pooling::max ? amax(x[b], Ints{0}) : x[b][pooling == Pooling::first ? 0 : -1]);
+      }
+    }
+  }
+  for (const Pooling pooling : {Pooling::average, Pooling::max, Pooling::first, Pooling::last})
+    expect_gradients([&](const NestedTensor& a) { return pool(a * a, pooling); }, random_nested({3, 0, 2}, {2}));
+}
+
+TEST(NestedPooling, WindowsAlongTheRaggedDim) {
+  for (const auto& lengths : ragged_patterns()) {
+    const NestedTensor x = random_nested(lengths, {3});
+    for (const char* padding : {"valid", "same"}) {
+      expect_components(max_pool1d(x, 2, {}, padding), x.components(), [&](int64_t b) { return max_pool1d(x[b], 2, {}, padding); });
+      expect_components(avg_pool1d(x, 3, 1, padding), x.components(), [&](int64_t b) { return avg_pool1d(x[b], 3, 1, padding); });
+    }
+  }
+  const Tensor y = random_tensor({5, 1});
+  const std::vector<double> v = y.to_vector();
+  expect_close(avg_pool1d(y, 3, 2, "same").flatten(), tensor_of({(v[0] + v[1]) / 2, (v[1] + v[2] + v[3]) / 3, (v[3] + v[4]) / 2}));
+  expect_close(max_pool1d(y, 2).flatten(), tensor_of({std::max(v[0], v[1]), std::max(v[2], v[3])}));
+  expect_gradients([](const NestedTensor& a) { return max_pool1d(a * a, 2, 1); }, random_nested({3, 0, 1}, {2}));
+  expect_gradients([](const NestedTensor& a) { return avg_pool1d(a * a, 2, 1, "same"); }, random_nested({3, 0, 1}, {2}));
+}
+
+TEST(NestedNorms, GroupsOfChannelsOfEachComponent) {
+  const Tensor weight = random_tensor({4}), bias = random_tensor({4});
+  for (const auto& lengths : ragged_patterns()) {
+    const NestedTensor x = random_nested(lengths, {2, 4});
+    for (const Tensor& w : {weight, Tensor()}) {
+      for (const Tensor& c : {bias, Tensor()}) {
+        const NestedTensor y = group_norm(x, 2, w, c, 0.1);
+        for (int64_t b = 0; b < x.components(); ++b) {
+          if (x[b].size(0) == 0) continue;
+          const Tensor groups = x[b].reshape({x[b].size(0), 2, 2, 2});
+          const Tensor centred = groups - mean(groups, Ints{0, 1, 3}, true);
+          Tensor want = (centred / sqrt(mean(square(centred), Ints{0, 1, 3}, true) + 0.1)).reshape(x[b].sizes());
+          if (w.defined()) want = want * w;
+          expect_close(y[b], c.defined() ? want + c : want);
+          expect_close(y[b], group_norm(x[b].unsqueeze(0), 2, w, c, 0.1)[0]);
+        }
+      }
+    }
+  }
+  const auto f = [](const NestedTensor& x, const Tensor& w, const Tensor& b) { return group_norm(x, 2, w, b, 0.1); };
+  expect_gradients(f, std::tuple(random_nested({3, 0, 1}, {4}), weight, bias));
+  expect_error([&] { group_norm(random_nested({2}, {4}), 3); }, "4 channels do not fall into 3 equal groups");
+}
+
+TEST(NestedNorms, BatchNormOverAllPositions) {
+  const NestedTensor x = random_nested({3, 0, 4}, {3});
+  const Tensor rows = x.values(), centred = rows - mean(rows, Ints{0});
+  expect_close(batch_norm(x, {}, {}, {}, {}, 0.1).values(), centred / sqrt(mean(square(centred), Ints{0}) + 0.1));
+  const Tensor m = random_tensor({3}), v = square(random_tensor({3}));
+  expect_close(batch_norm(x, m, v, m, v, 0.1).values(), (rows - m) / sqrt(v + 0.1) * m + v);
+  const auto f = [](const NestedTensor& a, const Tensor& w, const Tensor& b) { return batch_norm(a, w, b, {}, {}, 0.1); };
+  expect_gradients(f, std::tuple(x, m, v));
+}
+
+TEST(NestedLosses, PerTokenPerSequencePerBatch) {
+  const std::vector<int64_t> lengths = {3, 0, 4};
+  const NestedTensor x = random_nested(lengths, {2}), y = random_nested(lengths, {2});
+  expect_close(mse_loss(x, y), mean(square(x.values() - y.values())));
+  expect_close(mse_loss(x, y, "sum"), sum(square(x.values() - y.values())));
+  expect_close(mse_loss(x, y, "token"), mean(square(x.values() - y.values()), Ints{1}));
+  const Tensor sequences = mse_loss(x, y, "sequence");
+  expect_close(sequences[0], mse_loss(x[0], y[0]));
+  EXPECT_EQ(sequences[1].item(), 0.0);
+  expect_close(sequences[2], mse_loss(x[2], y[2]));
+  for (const char* reduction : {"none", "token", "sequence", "sum", "mean"}) {
+    expect_gradients([&](const NestedTensor& a, const NestedTensor& b) { return mse_loss(a, b, reduction); }, std::tuple(x, y));
+    expect_gradients([&](const NestedTensor& a, const NestedTensor& b) { return bce_with_logits_loss(a, sigmoid(b), reduction); }, std::tuple(x, y));
+  }
+  expect_error([&] { mse_loss(x, y, "batch"); }, "reduction is 'batch'");
+}
+
+TEST(NestedLosses, OfClassesCountWhatIsNotIgnored) {
+  const std::vector<int64_t> lengths = {3, 0, 4};
+  const NestedTensor logits = random_nested(lengths, {5}), classes = random_indices(lengths, 5);
+  classes.values().data<int64_t>()[1] = -100;
+  const Tensor losses = cross_entropy(logits.values(), classes.values(), -100, 0.0, "none");
+  expect_close(cross_entropy(logits, classes), sum(losses) / 6.0);
+  expect_close(cross_entropy(logits, classes, -100, 0.0, "token"), losses);
+  const Tensor sequences = cross_entropy(logits, classes, -100, 0.0, "sequence");
+  expect_close(sequences[0], (losses[0] + losses[2]) / 2.0);
+  EXPECT_EQ(sequences[1].item(), 0.0);
+  expect_close(nll_loss(log_softmax(logits, -1), classes, -100, "sequence"), sequences);
+  expect_gradients([&](const NestedTensor& a) { return cross_entropy(a, classes, -100, 0.1, "sequence"); }, logits);
+}
+
+TEST(Losses, EqualTheirDefinitions) {
+  const Tensor x = random_tensor({50}), y = random_tensor({50}), p = sigmoid(y);
+  const std::vector<double> xs = x.to_vector(), ys = y.to_vector(), ps = p.to_vector();
+  const auto expect_mean = [&](const Tensor& got, auto&& element) {
+    double total = 0;
+    for (size_t i = 0; i < xs.size(); ++i) total += element(i);
+    EXPECT_NEAR(got.item(), total / 50, 1e-12);
+  };
+  const auto d = [&](size_t i) { return std::abs(xs[i] - ys[i]); };
+  expect_mean(l1_loss(x, y), d);
+  expect_mean(smooth_l1_loss(x, y, 0.7), [&](size_t i) { return d(i) < 0.7 ? d(i) * d(i) / 1.4 : d(i) - 0.35; });
+  expect_mean(huber_loss(x, y, 0.7), [&](size_t i) { return d(i) < 0.7 ? d(i) * d(i) / 2 : 0.7 * (d(i) - 0.35); });
+  expect_mean(bce_with_logits_loss(x, p), [&](size_t i) {
+    const double q = 1 / (1 + std::exp(-xs[i]));
+    return -ps[i] * std::log(q) - (1 - ps[i]) * std::log(1 - q);
+  });
+  expect_mean(kl_div_loss(x, p), [&](size_t i) { return ps[i] * (std::log(ps[i]) - xs[i]); });
+  EXPECT_EQ(kl_div_loss(tensor_of({-1.0, -2.0}), tensor_of({0.0, 0.0}), "sum").item(), 0.0);
+}
+
+}  // namespace
+}  // namespace deckle
