@@ -18,6 +18,7 @@
 #include "deckle/io/text_dataset.h"
 #include "deckle/nested/generated/all.h"
 #include "deckle/nested/indexing.h"
+#include "deckle/nested/interop.h"
 #include "deckle/nested/nested_tensor.h"
 #include "deckle/nested/operators.h"
 #include "deckle/nested/padding.h"

@@ -1,0 +1,128 @@
+#include "deckle/nested/interop.h"
+
+#include <vector>
+
+#include "deckle/base/check.h"
+#include "deckle/nested/rows.h"
+#include "deckle/nested/support.h"
+#include "deckle/ops/generated/index.h"
+#include "deckle/ops/generated/shape.h"
+
+namespace deckle {
+namespace {
+
+using nested::index_tensor;
+using nested::to_indices;
+
+/// Component b is rows [starts[b], starts[b] + lengths[b]): a view if they follow one another without holes.
+NestedTensor from_ranges(const Tensor& values, std::span<const int64_t> starts, std::span<const int64_t> lengths) {
+  check(values.defined() && values.dim() >= 1, "values need a dim of rows");
+  const Ragged ragged = Ragged::from_lengths(lengths);
+  bool packed = true;
+  for (size_t b = 0; b < lengths.size(); ++b) {
+    check(starts[b] >= 0 && starts[b] + lengths[b] <= values.size(0), "component {} holds rows {}..{}, but values of shape {} have {}", b, starts[b],
+          starts[b] + lengths[b], to_string(values.sizes()), values.size(0));
+    packed = packed && starts[b] == starts[0] + ragged->offsets()[b];
+  }
+  const int64_t first = starts.empty() ? 0 : starts[0];
+  if (packed) return {first == 0 && ragged->rows() == values.size(0) ? values : slice(values, 0, first, first + ragged->rows()), ragged};
+  std::vector<int64_t> rows;
+  for (size_t b = 0; b < lengths.size(); ++b) {
+    for (int64_t i = 0; i < lengths[b]; ++i) rows.push_back(starts[b] + i);
+  }
+  return {index_select(values, 0, index_tensor(rows)), ragged};
+}
+
+/// Component b is rows [offsets[b], offsets[b + 1]).
+NestedTensor from_offset_tensor(const Tensor& values, const Tensor& offset_tensor, const char* what) {
+  const std::vector<int64_t> offsets = to_indices(offset_tensor, what);
+  check(!offsets.empty(), "{} is empty (expected one more than the components)", what);
+  std::vector<int64_t> lengths;
+  for (size_t b = 0; b + 1 < offsets.size(); ++b) {
+    check(offsets[b + 1] >= offsets[b], "{} must not fall: [{}] is {}, [{}] is {}", what, b, offsets[b], b + 1, offsets[b + 1]);
+    lengths.push_back(offsets[b + 1] - offsets[b]);
+  }
+  return from_ranges(values, std::span(offsets).first(lengths.size()), lengths);
+}
+
+std::vector<int64_t> matrix(const Tensor& x, const Tensor& like, const char* what) {
+  check(x.dim() == 2 && x.sizes() == like.sizes(), "{} has shape {} (expected [components, dims], as sizes {})", what, to_string(x.sizes()),
+        to_string(like.sizes()));
+  return to_indices(reshape(x, {x.numel()}), what);
+}
+
+void append_elements(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t at, int64_t count, std::vector<int64_t>& elements) {
+  if (sizes.empty()) {
+    check(at >= 0 && at < count, "a component reads element {} of a buffer of {}", at, count);
+    elements.push_back(at);
+    return;
+  }
+  for (int64_t i = 0; i < sizes[0]; ++i) append_elements(sizes.subspan(1), strides.subspan(1), at + i * strides[0], count, elements);
+}
+
+}  // namespace
+
+JaggedLayout to_jagged(const NestedTensor& x, DType offsets) { return {x.values(), x.offsets(offsets), Tensor()}; }
+
+NestedTensor from_jagged(const JaggedLayout& layout) {
+  if (!layout.lengths.defined()) return from_offset_tensor(layout.values, layout.offsets, "offsets");
+  const std::vector<int64_t> starts = to_indices(layout.offsets, "offsets"), lengths = to_indices(layout.lengths, "lengths");
+  check(starts.size() == lengths.size() + 1, "{} offsets for {} lengths (expected one more)", starts.size(), lengths.size());
+  return from_ranges(layout.values, std::span(starts).first(lengths.size()), lengths);
+}
+
+StridedLayout to_strided(const NestedTensor& x) {
+  check(x.ragged().defined(), "shape {} has no ragged dim (its values are an ordinary tensor)", nested::shape_string(x));
+  const RaggedShape& shape = *x.ragged();
+  const Ints regular = x.values().sizes().subspan(1);
+  const auto dims = static_cast<int64_t>(shape.ragged_dims() + regular.size());
+  const int64_t inner = numel_of(regular);
+  std::vector<int64_t> sizes, strides, offsets;
+  for (int64_t b = 0; b < shape.components(); ++b) {
+    std::vector<int64_t> own;
+    for (int dim = 0; dim < shape.ragged_dims(); ++dim) own.push_back(shape.size(b, dim));
+    own.insert(own.end(), regular.begin(), regular.end());
+    sizes.insert(sizes.end(), own.begin(), own.end());
+    const Dims row_major = contiguous_strides(own);
+    strides.insert(strides.end(), row_major.begin(), row_major.end());
+    offsets.push_back(shape.offsets()[static_cast<size_t>(b)] * inner);
+  }
+  const auto table = [&](const std::vector<int64_t>& values) { return view(index_tensor(values), {shape.components(), dims}); };
+  return {reshape(x.values(), {x.values().numel()}), table(sizes), table(strides), index_tensor(offsets)};
+}
+
+NestedTensor from_strided(const StridedLayout& layout, int ragged_dims) {
+  check(layout.buffer.defined() && layout.buffer.dim() == 1, "the buffer must be a vector");
+  check(layout.sizes.dim() == 2 && layout.sizes.size(1) >= 1, "sizes have shape {} (expected [components, dims])", to_string(layout.sizes.sizes()));
+  const auto components = static_cast<size_t>(layout.sizes.size(0)), dims = static_cast<size_t>(layout.sizes.size(1));
+  check(ragged_dims >= 1 && static_cast<size_t>(ragged_dims) <= dims, "ragged_dims is {} (expected 1..{})", ragged_dims, dims);
+  const std::vector<int64_t> sizes = matrix(layout.sizes, layout.sizes, "sizes"), strides = matrix(layout.strides, layout.sizes, "strides"),
+                             offsets = to_indices(layout.offsets, "offsets");
+  check(offsets.size() == components, "{} offsets for {} components", offsets.size(), components);
+  auto ragged = static_cast<size_t>(ragged_dims);
+  for (size_t b = 1; b < components; ++b) {
+    for (size_t dim = ragged; dim < dims; ++dim) {
+      if (sizes[b * dims + dim] != sizes[dim]) ragged = dim + 1;
+    }
+  }
+  std::vector<int64_t> ragged_sizes, elements;
+  for (size_t b = 0; b < components; ++b) {
+    const std::span<const int64_t> own = std::span(sizes).subspan(b * dims, dims);
+    ragged_sizes.insert(ragged_sizes.end(), own.begin(), own.begin() + static_cast<std::ptrdiff_t>(ragged));
+    append_elements(own, std::span(strides).subspan(b * dims, dims), offsets[b], layout.buffer.size(0), elements);
+  }
+  const Ragged shape(std::make_shared<const RaggedShape>(std::move(ragged_sizes), static_cast<int>(ragged)));
+  Dims values_sizes = {shape->rows()};
+  for (size_t dim = ragged; dim < dims; ++dim) values_sizes.push_back(components == 0 ? 0 : sizes[dim]);
+  return {view(index_select(layout.buffer, 0, index_tensor(elements)), values_sizes), shape};
+}
+
+VarlenLayout to_varlen(const NestedTensor& x) { return {x.values(), x.offsets(DType::int32), x.ragged()->max_size()}; }
+
+NestedTensor from_varlen(const Tensor& values, const Tensor& cu_seqlens) { return from_offset_tensor(values, cu_seqlens, "cu_seqlens"); }
+
+ArrowList to_arrow(const NestedTensor& x, DType offsets) { return {x.offsets(offsets), x.values()}; }
+
+NestedTensor from_arrow(const ArrowList& list) { return from_offset_tensor(list.values, list.offsets, "offsets"); }
+
+}  // namespace deckle
