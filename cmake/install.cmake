@@ -1,6 +1,5 @@
 # find_package(deckle) and its namespaced target.
 
-include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 install(TARGETS deckle deckle_settings EXPORT deckle_targets)

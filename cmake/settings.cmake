@@ -6,7 +6,9 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
-if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+include(GNUInstallDirs)
+
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
 endif()
 
@@ -20,6 +22,8 @@ set(DECKLE_GENERATED_DIR ${PROJECT_BINARY_DIR}/generated)
 add_library(deckle_settings INTERFACE)
 target_compile_features(deckle_settings INTERFACE cxx_std_20)
 target_include_directories(deckle_settings INTERFACE
-  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${DECKLE_GENERATED_DIR}> $<INSTALL_INTERFACE:include>)
-target_compile_options(deckle_settings INTERFACE
-  $<BUILD_INTERFACE:-Wall> $<BUILD_INTERFACE:-Wextra> $<BUILD_INTERFACE:-Wno-missing-field-initializers> $<$<BOOL:${DECKLE_WERROR}>:-Werror>)
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${DECKLE_GENERATED_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+
+# Warnings are for the code of this repository alone: linked privately, so that they reach nobody who links the library.
+add_library(deckle_warnings INTERFACE)
+target_compile_options(deckle_warnings INTERFACE -Wall -Wextra -Wno-missing-field-initializers $<$<BOOL:${DECKLE_WERROR}>:-Werror>)

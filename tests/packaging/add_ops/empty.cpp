@@ -1,0 +1,1 @@
+// Nothing: the project is configured, not built.
