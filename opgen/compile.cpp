@@ -2,6 +2,7 @@
 
 #include "opgen/check/rules.h"
 #include "opgen/derive/rules.h"
+#include "opgen/emit/calls.h"
 #include "opgen/emit/table.h"
 #include "opgen/emit/tests.h"
 
@@ -17,6 +18,9 @@ Files compile(const Inputs& inputs, const CompileOptions& options, Problems& pro
   if (options.core) check_library(library, inputs.root, problems);
   derive_rules(library, problems);
   if (!problems.empty()) return {};
+  const size_t before = problems.size();
+  check_cycles(composite_calls(library), problems);
+  if (problems.size() > before) return {};
   Files files = emit_library(library, options.output, problems);
   emit_nested_files(library, files);
   if (options.core) emit_table(library, files, problems, notes);

@@ -10,9 +10,11 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "opgen/check/rules.h"
 #include "opgen/compile.h"
 #include "opgen/text.h"
 
@@ -43,10 +45,14 @@ Arguments parse(int argc, char** argv) {
     if (option == "--functions") arguments.functions.push_back(word);
     else if (option == "--known") arguments.known.push_back(word);
     else if (option == "--entries") {
-      const size_t equals = word.rfind('=');
+      // The number of files follows the last '=' after the folder: a folder may hold one too.
+      const size_t equals = word.find('=', word.rfind('/') == std::string::npos ? 0 : word.rfind('/'));
       const std::string path = word.substr(0, equals);
       arguments.entries.push_back(path);
-      if (equals != std::string::npos) arguments.output.shards[std::filesystem::path(path).stem().string()] = std::stoi(word.substr(equals + 1));
+      if (equals == std::string::npos) continue;
+      const std::optional<int64_t> files = opgen::whole_number(word.substr(equals + 1));
+      if (!files || *files < 1 || *files > 1000) usage(fmt::format("'{}': the number of files after '=' is 1 to 1000", word));
+      arguments.output.shards[std::filesystem::path(path).stem().string()] = static_cast<int>(*files);
     } else if (option == "--out") arguments.out = arguments.output.directory = word;
     else if (option == "--depfile") arguments.depfile = word;
     else if (option == "--target") arguments.target = word;
@@ -82,7 +88,8 @@ int run(const Arguments& arguments) {
   for (const auto& [path, contents] : files) opgen::write_if_changed(arguments.out + "/" + path, contents);
   if (!arguments.depfile.empty()) {
     std::string depfile = arguments.target + ":";
-    for (const auto* paths : {&arguments.functions, &arguments.known, &arguments.entries}) {
+    const std::vector<std::string> watched = arguments.core ? opgen::watched_paths(arguments.root) : std::vector<std::string>();
+    for (const auto* paths : {&arguments.functions, &arguments.known, &arguments.entries, &watched}) {
       for (const std::string& path : *paths) depfile += " \\\n  " + path;
     }
     opgen::write_if_changed(arguments.depfile, depfile + "\n");

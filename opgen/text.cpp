@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -51,6 +52,13 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
     joined += parts[i];
   }
   return joined;
+}
+
+std::optional<int64_t> whole_number(std::string_view text) {
+  int64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [read, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && read == end ? std::optional(value) : std::nullopt;
 }
 
 std::string pascal_case(std::string_view name) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +16,9 @@ std::string did_you_mean(std::string_view name, const std::vector<std::string>& 
 
 /// "a, b, c".
 std::string join(const std::vector<std::string>& parts, std::string_view separator = ", ");
+
+/// The whole number that `text` is, sign included; nullopt if it is none or does not fit.
+std::optional<int64_t> whole_number(std::string_view text);
 
 /// softmax_backward -> SoftmaxBackward.
 std::string pascal_case(std::string_view name);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "opgen/schema/dtypes.h"
 #include "opgen/text.h"
 
 namespace opgen {
@@ -33,8 +34,6 @@ Type result_type_of(const Schema& schema) {
 namespace {
 
 using Kind = Expr::Kind;
-
-constexpr std::array kDtypes = {"bool_", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64"};
 
 struct Property {
   const char* name;
@@ -73,7 +72,7 @@ class Lowerer {
       case Kind::list: return list(expr);
       case Kind::index: return index(expr);
     }
-    throw Problem(expr->at, "unknown expression");
+    return {};
   }
 
   /// The C++ of `value` as an argument of type `wanted`, and how far the types are apart; nullopt if they do not fit.
@@ -118,6 +117,11 @@ class Lowerer {
     return value.precedence < at_least ? "(" + value.cpp + ")" : value.cpp;
   }
 
+  /// An operand of arithmetic on numbers.
+  static std::string plain(const Lowered& value, int at_least) {
+    return value.type.is(Base::scalar) ? wrap(value, 7) + ".to_double()" : wrap(value, at_least);
+  }
+
   static std::string list_literal(const std::string& braces, const Type& wanted) {
     if (wanted.base == Base::tensor) return "TensorList" + braces;
     if (wanted.base == Base::integer) return "Ints" + braces;
@@ -148,9 +152,7 @@ class Lowerer {
       if (expr->text == "inf") return {"std::numeric_limits<double>::infinity()", type_of(Base::floating)};
       if (expr->text == "nan") return {"std::numeric_limits<double>::quiet_NaN()", type_of(Base::floating)};
       if (expr->text == "pi") return {"3.14159265358979323846", type_of(Base::floating)};
-      for (const char* dtype : kDtypes) {
-        if (expr->text == dtype || (expr->text == "bool" && std::string_view(dtype) == "bool_")) return {std::string("DType::") + dtype, type_of(Base::dtype)};
-      }
+      if (const std::string dtype = dtype_cpp(expr->text); !dtype.empty()) return {dtype, type_of(Base::dtype)};
     }
     const Binding& found = binding(expr);
     if (!found.refuse.empty()) throw Problem(expr->at, found.refuse);
@@ -413,9 +415,6 @@ class Lowerer {
         require_op(op->second, expr);
         return {infix, tensor_type(), strength};
       }
-      const auto plain = [&](const Lowered& value, int at_least) {
-        return value.type.is(Base::scalar) ? wrap(value, 7) + ".to_double()" : wrap(value, at_least);
-      };
       const bool whole = a.type.is(Base::integer) && b.type.is(Base::integer);
       return {plain(a, strength) + " " + expr->text + " " + plain(b, strength + 1), type_of(whole ? Base::integer : Base::floating), strength};
     }
@@ -427,13 +426,10 @@ class Lowerer {
       if (a.type.is_tensor() || b.type.is_tensor()) {
         if (!operand(a.type) || !operand(b.type)) throw mismatch("tensors or numbers");
         if (!a.type.is_tensor()) throw Problem(expr->at, "a comparison of a number with a tensor has the tensor on its left");
-        const ExprPtr as_call = std::make_shared<Expr>(Expr{Kind::call, op->second, {left, right}, {"", ""}, expr->at});
+        const ExprPtr as_call = make_expr(Kind::call, op->second, {left, right}, expr->at);
         return call(as_call, as_call->args, as_call->keys);
       }
       if (a.type.is_number() && b.type.is_number()) {
-        const auto plain = [&](const Lowered& value, int at_least) {
-          return value.type.is(Base::scalar) ? wrap(value, 7) + ".to_double()" : wrap(value, at_least);
-        };
         return {plain(a, strength) + " " + expr->text + " " + plain(b, strength + 1), type_of(Base::boolean), strength};
       }
       const bool equality = expr->text == "==" || expr->text == "!=";
@@ -454,7 +450,7 @@ class Lowerer {
   Lowered conditional(const ExprPtr& expr, const ExprPtr& condition, const ExprPtr& yes, const ExprPtr& no) {
     const Lowered c = lower(condition);
     if (c.type.is_tensor()) {
-      const ExprPtr as_call = std::make_shared<Expr>(Expr{Kind::call, "where", {condition, yes, no}, {"", "", ""}, expr->at});
+      const ExprPtr as_call = make_expr(Kind::call, "where", {condition, yes, no}, expr->at);
       return call(as_call, as_call->args, as_call->keys);
     }
     if (!c.type.is(Base::boolean)) throw Problem(condition->at, fmt::format("a condition is a bool or a Tensor, not {}", c.type.to_string()));
@@ -503,10 +499,10 @@ class Lowerer {
     const Lowered object = lower(expr->args[0]);
     if (object.type.base == Base::tuple) {
       const ExprPtr& position = expr->args[1];
-      if (!position->is(Kind::number)) throw Problem(position->at, "a tuple is indexed by a number");
-      const size_t i = std::stoul(position->text);
-      if (i >= object.type.elements.size()) throw Problem(position->at, fmt::format("the tuple has {} elements", object.type.elements.size()));
-      return {fmt::format("std::get<{}>({})", i, object.cpp), object.type.elements[i]};
+      const std::optional<int64_t> i = position->is(Kind::number) ? whole_number(position->text) : std::nullopt;
+      const int64_t count = static_cast<int64_t>(object.type.elements.size());
+      if (!i || *i < 0 || *i >= count) throw Problem(position->at, fmt::format("the tuple is indexed by a number from 0 to {}", count - 1));
+      return {fmt::format("std::get<{}>({})", *i, object.cpp), object.type.elements[static_cast<size_t>(*i)]};
     }
     if (!object.type.list) throw Problem(expr->at, fmt::format("{} cannot be indexed; lists and tuples can", object.type.to_string()));
     const std::string position = lower_to(expr->args[1], type_of(Base::integer), "the index");
@@ -536,7 +532,7 @@ std::string Lowerer::default_cpp(const Argument& argument) {
   if (text[0] == '[') return list_literal("{" + text.substr(1, text.size() - 2) + "}", argument.type);
   if (text[0] == '\'') return quoted(text.substr(1, text.size() - 2));
   if (argument.type.is(Base::floating)) return double_literal(text);
-  if (argument.type.is(Base::dtype)) return "DType::" + text;
+  if (argument.type.is(Base::dtype)) return dtype_cpp(text);
   return text;
 }
 

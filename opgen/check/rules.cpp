@@ -8,30 +8,11 @@
 #include <functional>
 #include <set>
 
+#include "opgen/check/schema_rules.h"
 #include "opgen/text.h"
 
 namespace opgen {
 namespace {
-
-const std::set<std::string> kReserved = {"grad", "grads", "result", "node", "level", "out", "original", "sink", "wants", "has_t", "error", "device"};
-
-void check_names(const Entry& entry) {
-  std::vector<std::string> names;
-  for (const Argument& argument : entry.schema.arguments) names.push_back(argument.name);
-  for (const Argument& argument : entry.schema.arguments) {
-    // Results of other ops (out of attention_forward, say) are fair names for inputs where nothing else is meant.
-    if (kReserved.count(argument.name) && argument.name != "result" && argument.name != "out")
-      throw Problem(argument.at, fmt::format("'{}' means something else in formulas: give the argument another name", argument.name));
-    if (argument.type.base == Base::foreign)
-      throw Problem(argument.at, fmt::format("the type {} has no counterpart here", argument.type.to_string()));
-  }
-  for (size_t i = 0; i < entry.schema.results.size(); ++i) {
-    if (std::find(names.begin(), names.end(), entry.result_name(i)) != names.end() && !entry.writes_argument())
-      throw Problem(entry.at, fmt::format("'{}' is both an argument and a result", entry.result_name(i)));
-    if (entry.schema.results[i].type.base == Base::foreign)
-      throw Problem(entry.at, fmt::format("the type {} has no counterpart here", entry.schema.results[i].type.to_string()));
-  }
-}
 
 void check_derivative(const Entry& entry) {
   const bool composite = entry.body == Entry::Body::composite || entry.body == Entry::Body::composite_cpp;
@@ -120,6 +101,12 @@ void check_nested(const Entry& entry, const Library& library) {
   if (!rule.segment.empty() && !library.has(rule.segment))
     throw Problem(rule.at, fmt::format("no op is named '{}'{}", rule.segment, did_you_mean(rule.segment, library.op_names())));
   if (rule.kind == NestedRule::Kind::cpp && rule.cpp.size() < 8) throw Problem(rule.at, "'cpp' wants what the overload in deckle/nested does on the batch, ragged and regular dims");
+  if (!rule.segment.empty()) {
+    const std::vector<Argument>& arguments = library.named(rule.segment)[0]->schema.arguments;
+    const bool serves = arguments.size() > 1 && arguments[0].type.is_tensor() &&
+                        std::any_of(arguments.begin(), arguments.end(), [](const Argument& argument) { return argument.type.is(Base::ragged); });
+    if (!serves) throw Problem(rule.at, fmt::format("'{}' cannot serve the ragged dim: a segment op takes values, a Tensor, first, and a Ragged", rule.segment));
+  }
   if (rule.kind == NestedRule::Kind::error && rule.error.size() < 8) throw Problem(rule.at, "'error' wants the reason why a nested tensor has no meaning here");
 }
 
@@ -160,6 +147,8 @@ void check_entries(const Library& library, const std::string& root, Problems& pr
   for (const auto& entry : library.entries) {
     const std::vector<std::function<void()>> rules = {
         [&] { check_names(*entry); },
+        [&] { check_aliases(*entry); },
+        [&] { check_defaults(*entry); },
         [&] { check_documentation(*entry); },
         [&] { check_pointwise_arguments(*entry); },
         [&] { check_derivative(*entry); },
@@ -176,6 +165,21 @@ void check_entries(const Library& library, const std::string& root, Problems& pr
       }
     }
   }
+}
+
+std::vector<std::string> watched_paths(const std::string& root) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> paths = {root + "/ops/pending_kernels.txt"};
+  const fs::path kernels = fs::path(root) / "deckle/kernels";
+  for (const char* device : {"cpu", "cuda"}) {
+    if (!fs::exists(kernels / device)) continue;
+    paths.push_back((kernels / device).generic_string());
+    for (const auto& found : fs::recursive_directory_iterator(kernels / device)) {
+      if (found.is_directory()) paths.push_back(found.path().generic_string());
+    }
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
 }
 
 void check_library(const Library& library, const std::string& root, Problems& problems) {

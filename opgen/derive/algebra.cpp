@@ -120,7 +120,7 @@ ExprPtr simplify(const ExprPtr& expr) {
     default: break;
   }
   if (args.empty()) return expr;
-  return std::make_shared<Expr>(Expr{expr->kind, expr->text, std::move(args), expr->keys, expr->at});
+  return std::make_shared<Expr>(expr->kind, expr->text, std::move(args), expr->keys, expr->at);
 }
 
 ExprPtr substitute(const ExprPtr& expr, std::string_view from, const ExprPtr& to) {

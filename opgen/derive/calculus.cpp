@@ -174,7 +174,7 @@ class LimitProtector {
     if (expr->args.empty()) return expr;
     std::vector<ExprPtr> args;
     for (const ExprPtr& argument : expr->args) args.push_back(protect(argument));
-    return std::make_shared<Expr>(Expr{expr->kind, expr->text, std::move(args), expr->keys, expr->at});
+    return std::make_shared<Expr>(expr->kind, expr->text, std::move(args), expr->keys, expr->at);
   }
 
   ExprPtr product_of(const std::vector<ExprPtr>& factors) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "opgen/check/lower.h"
 #include "opgen/derive/algebra.h"
 #include "opgen/derive/calculus.h"
 #include "opgen/text.h"
@@ -28,7 +29,7 @@ ExprPtr method(const ExprPtr& object, const std::string& function, const Positio
 ExprPtr at_position(const ExprPtr& expr, const Position& at) {
   std::vector<ExprPtr> args;
   for (const ExprPtr& argument : expr->args) args.push_back(at_position(argument, at));
-  return std::make_shared<Expr>(Expr{expr->kind, expr->text, std::move(args), expr->keys, at});
+  return std::make_shared<Expr>(expr->kind, expr->text, std::move(args), expr->keys, at);
 }
 
 std::string lower_case(std::string text) {
@@ -242,15 +243,9 @@ class PointwiseRules {
       if (node->is(Kind::call) && args.size() > 1 && node->text != "pow") {
         for (size_t i = node->text == "where" ? 1 : 0; i < args.size(); ++i) args[i] = filled(args[i]);
       }
-      return node->args.empty() ? node : std::make_shared<Expr>(Expr{node->kind, node->text, std::move(args), node->keys, node->at});
+      return node->args.empty() ? node : std::make_shared<Expr>(node->kind, node->text, std::move(args), node->keys, node->at);
     };
     return visit(expression);
-  }
-
-  static Type tensor_type() {
-    Type type;
-    type.base = Base::tensor;
-    return type;
   }
 
   Entry& entry_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "opgen/schema/dtypes.h"
 #include "opgen/text.h"
 
 namespace opgen {
@@ -84,7 +85,7 @@ std::string default_value(const Argument& argument) {
   if (text == "False") return "false";
   if (text[0] == '[') return "{" + text.substr(1, text.size() - 2) + "}";
   if (text[0] == '\'' || text[0] == '"') return quoted(text.substr(1, text.size() - 2));
-  if (argument.type.is(Base::dtype)) return "DType::" + text;
+  if (argument.type.is(Base::dtype)) return dtype_cpp(text);
   if (argument.type.is_list_of(Base::integer)) return "{" + text + "}";
   return text;
 }

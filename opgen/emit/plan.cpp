@@ -20,8 +20,6 @@ std::set<std::string> identifiers(const Entry& entry) {
   return names;
 }
 
-Type non_optional(Type type) { return type; }
-
 std::vector<std::string> gradient_names(const Entry& entry) {
   std::vector<std::string> names;
   for (size_t i = 0; i < entry.schema.results.size(); ++i) {
@@ -48,7 +46,7 @@ bool has_node(const Entry& entry) { return !entry.non_differentiable && !differe
 
 Scope reverse_scope(const Entry& entry, const Library& library) {
   Scope scope{library, {}, identifiers(entry), {"wants"}, {}, {}, {}};
-  for (const Argument& argument : entry.schema.arguments) scope.names[argument.name] = {non_optional(argument.type), argument.name, {}, ""};
+  for (const Argument& argument : entry.schema.arguments) scope.names[argument.name] = {argument.type, argument.name, {}, ""};
   for (size_t i = 0; i < entry.schema.results.size(); ++i)
     scope.names[entry.result_name(i)] = {entry.schema.results[i].type, entry.result_name(i), {}, ""};
   if (list_result(entry)) {
@@ -170,7 +168,6 @@ NodePlan plan_node(const Entry& entry, const Library& library) {
     const auto whole = whole_for.find(argument.name);
     if (argument.type.is_tensor_like()) {
       if (!argument.type.list) {
-        for (Field& field : plan.fields) (void)field;
         properties_of(argument.name);
         // An undefined optional tensor has no sizes.
         if (argument.type.optional) {
@@ -199,25 +196,17 @@ NodePlan plan_node(const Entry& entry, const Library& library) {
     properties_of(name);
     const auto whole = whole_for.find(name);
     if (whole == whole_for.end()) continue;
-    plan.saves_result = true;
     const bool list = entry.schema.results[i].type.list;
     plan.fields.push_back({list ? Field::Kind::outputs : Field::Kind::output, name, list ? "SavedTensors" : "SavedTensor", name, {}});
   }
-  if (whole_for.count("self")) {
-    plan.uses_original_self = true;
-    plan.original_self_for = whole_for.at("self");
-  }
+  if (whole_for.count("self")) plan.original_self_for = whole_for.at("self");
 
   // Second pass: the formulas over those fields.
   int grad_reads = 0;
   for (const Rule& rule : entry.reverse) {
     if (rule.kind != Rule::Kind::formula) continue;
     ReverseStatement statement{&rule, {}, {}, "", {}};
-    for (const std::string& key : rule.keys) {
-      const Slot* slot = slot_of(key);
-      if (!slot) throw Problem(rule.at, fmt::format("'{}' is not a tensor input", key));
-      statement.slots.push_back(slot);
-    }
+    for (const std::string& key : rule.keys) statement.slots.push_back(slot_of(key));
     const Reads* read = nullptr;
     for (const Reads& candidate : reads) {
       if (candidate.inputs == rule.keys) read = &candidate;

@@ -43,9 +43,7 @@ struct NodePlan {
   bool reads_grad = false;  // `grad` is read: hoisted once
   std::set<const Entry*> calls;
 
-  bool uses_original_self = false;              // in-place: self before the write is read
-  std::set<std::string> original_self_for;      // inputs whose gradient or tangent reads it
-  bool saves_result = false;
+  std::set<std::string> original_self_for;  // in place: inputs whose gradient or tangent reads self as it was before the write
 };
 
 /// Whether the op gets a node: it has inputs with formulas.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "opgen/emit/calls.h"
 #include "opgen/emit/plan.h"
 #include "opgen/text.h"
 
@@ -9,12 +10,6 @@ namespace opgen {
 namespace {
 
 bool composite(const Entry& entry) { return entry.body == Entry::Body::composite || entry.body == Entry::Body::composite_cpp; }
-
-bool has_reverse(const Entry& entry) { return composite(entry) || has_node(entry); }
-
-bool has_forward(const Entry& entry) {
-  return composite(entry) || !entry.forward.empty() || !entry.tangent_terms.empty() || entry.is_view();
-}
 
 std::string kernels_text(const Entry& entry) {
   switch (entry.body) {
@@ -44,19 +39,32 @@ std::string saves_text(const NodePlan& plan) {
   return parts.empty() ? "nothing" : join(parts);
 }
 
-std::string second_order_text(const NodePlan& plan) {
-  std::vector<std::string> parts;
+const char* yes_or_no(bool yes) { return yes ? "yes" : "no"; }
+
+/// What the ops that a reverse formula calls have in turn: "yes (silu_backward: reverse, forward)".
+std::string second_order_text(const std::set<const Entry*>& called_ops, const Calls& calls) {
+  std::set<std::string> parts;  // overloads say the same
   bool all = true;
-  std::set<std::string> seen;
-  for (const Entry* called : plan.calls) {
-    if (called->is_view() || composite(*called) || called->non_differentiable || !seen.insert(called->name()).second) continue;
-    const bool reverse = has_reverse(*called), forward = has_forward(*called);
-    all = all && reverse;
-    if (!reverse || !forward || called->name().find("_backward") != std::string::npos)
-      parts.push_back(fmt::format("{}: {}", called->name(), reverse && forward ? "reverse, forward" : reverse ? "reverse only" : forward ? "forward only" : "none"));
+  for (const Entry* called : called_ops) {
+    const Existence exists = derivatives_of(*called, calls);
+    all = all && exists.reverse;
+    if (exists.by_hand) {
+      parts.insert(called->name() + ": by hand");
+      continue;
+    }
+    if (!exists.reverse || !exists.forward || called->name().find("_backward") != std::string::npos)
+      parts.insert(fmt::format("{}: {}", called->name(), exists.reverse && exists.forward ? "reverse, forward" : exists.reverse ? "reverse only" : "none"));
   }
-  const std::string list = parts.empty() ? "" : " (" + join(parts) + ")";
+  const std::string list = parts.empty() ? "" : " (" + join({parts.begin(), parts.end()}) + ")";
   return (all ? "yes" : "no") + list;
+}
+
+/// Derivatives of a composite, through all that it calls.
+std::string composite_text(const Entry& entry, const Library& library, const Calls& calls) {
+  if (entry.body == Entry::Body::composite_cpp) return "through the ops that deckle/ops calls for it: written by hand, not known here";
+  const Existence exists = derivatives_of(entry, calls);
+  return fmt::format("reverse {}   forward {}   second order {} (through the ops that it calls{})", yes_or_no(exists.reverse), yes_or_no(exists.forward),
+                     yes_or_no(has_second_order(entry, library, calls)), exists.by_hand ? ", some of them written by hand" : "");
 }
 
 std::string ragged_text(const Entry& entry) {
@@ -74,23 +82,23 @@ std::string ragged_text(const Entry& entry) {
 }  // namespace
 
 void emit_table(const Library& library, Files& files, Problems& problems, std::vector<std::string>& notes) {
+  const Calls calls = composite_calls(library);
   std::string rows;
-  std::string stem;
   for (const auto& entry : library.entries) {
     if (entry->external) continue;
-    if (stem.empty()) stem = entry->stem;
     try {
       std::string saves = "nothing", derivatives;
       if (composite(*entry)) {
-        derivatives = "reverse yes   forward yes   second order yes (through the ops that it calls)";
+        derivatives = composite_text(*entry, library, calls);
       } else if (!has_node(*entry)) {
         derivatives = "none: not differentiable";
       } else {
         const NodePlan plan = plan_node(*entry, library);
         saves = saves_text(plan);
-        const std::string second = second_order_text(plan);
-        derivatives = fmt::format("reverse yes   forward {}   second order {}", has_forward(*entry) ? "yes" : "no", second);
-        if (!has_forward(*entry)) notes.push_back(fmt::format("{}:{}: {} has no forward derivative", entry->at.file, entry->at.line, entry->unique_name()));
+        const std::string second = second_order_text(plan.calls, calls);
+        const bool forward = derivatives_of(*entry, calls).forward;
+        derivatives = fmt::format("reverse yes   forward {}   second order {}", yes_or_no(forward), second);
+        if (!forward) notes.push_back(fmt::format("{}:{}: {} has no forward derivative", entry->at.file, entry->at.line, entry->unique_name()));
         if (second.rfind("no", 0) == 0) notes.push_back(fmt::format("{}:{}: {} has no second derivative{}", entry->at.file, entry->at.line, entry->unique_name(), second.substr(2)));
       }
       rows += fmt::format("    {{{}, {}, {},\n     {}, {}, {},\n     {},\n     {}}},\n", quoted(entry->name()), quoted(entry->schema.to_string()),

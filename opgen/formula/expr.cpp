@@ -1,5 +1,7 @@
 #include "opgen/formula/expr.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "opgen/text.h"
@@ -8,9 +10,21 @@ namespace opgen {
 
 using Kind = Expr::Kind;
 
+Expr::Expr(Kind kind, std::string text, std::vector<ExprPtr> args, std::vector<std::string> keys, const Position& at)
+    : kind(kind), text(std::move(text)), args(std::move(args)), keys(std::move(keys)), at(at) {
+  for (const ExprPtr& argument : this->args) {
+    if (this->at.line == 0) this->at = argument->at;
+    depth = std::max(depth, argument->depth + 1);
+    parts += argument->parts;
+  }
+  if (depth > kMaxDepth) throw Problem(this->at, fmt::format("the formula is nested more than {} deep", kMaxDepth));
+  if (parts > kMaxParts)
+    throw Problem(this->at, fmt::format("the formula, or a derivative of it, has more than {} parts once every 'let' stands in its place", kMaxParts));
+}
+
 ExprPtr make_expr(Kind kind, std::string text, std::vector<ExprPtr> args, const Position& at) {
   std::vector<std::string> keys(args.size());
-  return std::make_shared<Expr>(Expr{kind, std::move(text), std::move(args), std::move(keys), at});
+  return std::make_shared<Expr>(kind, std::move(text), std::move(args), std::move(keys), at);
 }
 
 int precedence(const Expr& expr) {
@@ -83,7 +97,7 @@ ExprPtr rewrite(const ExprPtr& expr, const std::function<ExprPtr(const ExprPtr&)
     changed = changed || args.back() != argument;
   }
   if (!changed) return expr;
-  return std::make_shared<Expr>(Expr{expr->kind, expr->text, std::move(args), expr->keys, expr->at});
+  return std::make_shared<Expr>(expr->kind, expr->text, std::move(args), expr->keys, expr->at);
 }
 
 ExprPtr inline_lets(const Formula& formula) {

@@ -13,8 +13,12 @@ namespace opgen {
 struct Expr;
 using ExprPtr = std::shared_ptr<const Expr>;
 
-/// A node of a formula. Immutable, so trees share their parts.
+/// A node of a formula. Immutable, so trees share their parts. Trees that are too deep to be walked by recursion, or too large
+/// to be written out where parts are shared, cannot be made: the constructor throws Problem.
 struct Expr {
+  static constexpr int kMaxDepth = 200;
+  static constexpr int64_t kMaxParts = 10000;
+
   enum class Kind {
     number,       // text: as written
     string,       // text: without quotes
@@ -29,11 +33,15 @@ struct Expr {
     index,  // args[0][args[1]]
   };
 
+  Expr(Kind kind, std::string text, std::vector<ExprPtr> args, std::vector<std::string> keys, const Position& at);
+
   Kind kind;
   std::string text;
   std::vector<ExprPtr> args;
   std::vector<std::string> keys;  // per argument of a call: its name if it was given by name, else ""
-  Position at;
+  Position at;                    // that of the first part, where none is given
+  int depth = 1;
+  int64_t parts = 1;  // nodes, shared ones counted wherever they occur
 
   bool is(Kind wanted) const { return kind == wanted; }
   bool is_name(std::string_view name) const { return kind == Kind::name && text == name; }

@@ -1,8 +1,12 @@
 #include <fmt/format.h>
 
 #include <cctype>
+#include <cmath>
+#include <cstdlib>
 
 #include "opgen/formula/expr.h"
+#include "opgen/schema/identifiers.h"
+#include "opgen/text.h"
 
 namespace opgen {
 namespace {
@@ -48,6 +52,9 @@ std::vector<Token> tokenize(const Text& text) {
       }
       if (alpha(at)) throw Problem(text.at(at), fmt::format("'{}' is not a number", source.substr(start, at + 1 - start)));
       token.text = source.substr(start, at - start);
+      const bool whole = token.text.find_first_of(".eE") == std::string::npos;
+      if (whole ? !whole_number(token.text) : !std::isfinite(std::strtod(token.text.c_str(), nullptr)))
+        throw Problem(text.at(start), fmt::format("the number {} is too large", token.text));
     } else if (alpha(at)) {
       token.kind = Token::Kind::name;
       while (alpha(at) || digit(at)) ++at;
@@ -83,6 +90,10 @@ class Parser {
       do {
         const Token& name = token();
         if (name.kind != Token::Kind::name) fail("expected a name after 'let'");
+        if (const std::string why = why_not_a_name(name.text); !why.empty()) fail(why);
+        for (const auto& [earlier, ignored] : formula.lets) {
+          if (earlier == name.text) fail(fmt::format("'let' defines '{}' twice", name.text));
+        }
         ++next_;
         expect("=", fmt::format("after 'let {}'", name.text));
         formula.lets.emplace_back(name.text, expression());
@@ -112,7 +123,17 @@ class Parser {
     if (!take(symbol)) fail(fmt::format("expected '{}' {}", symbol, why));
   }
 
+  /// Counts the calls of expression() and unary() that are open: the parser's own recursion.
+  struct Level {
+    explicit Level(Parser& parser) : open(parser.open_) {
+      if (++open > 2 * Expr::kMaxDepth) parser.fail(fmt::format("the formula is nested more than {} deep", Expr::kMaxDepth));
+    }
+    ~Level() { --open; }
+    int& open;
+  };
+
   ExprPtr expression() {
+    const Level level(*this);
     ExprPtr condition = binary(0);
     if (!peek("?")) return condition;
     const Position at = here();
@@ -147,6 +168,7 @@ class Parser {
   }
 
   ExprPtr unary() {
+    const Level level(*this);
     if (peek("-") || peek("!")) {
       const Position at = here();
       const std::string symbol = token().text;
@@ -169,9 +191,10 @@ class Parser {
         const std::string name = token().text;
         ++next_;
         if (!peek("(")) fail(fmt::format("expected '(' after '.{}': properties are written as calls", name));
-        auto method = std::make_shared<Expr>(Expr{Kind::method, name, {value}, {""}, name_at});
-        arguments(*method);
-        value = method;
+        std::vector<ExprPtr> args = {value};
+        std::vector<std::string> keys = {""};
+        arguments(args, keys);
+        value = std::make_shared<Expr>(Kind::method, name, std::move(args), std::move(keys), name_at);
       } else if (take("[")) {
         ExprPtr index = expression();
         expect("]", "to close the index");
@@ -182,8 +205,8 @@ class Parser {
     }
   }
 
-  void arguments(Expr& call) {
-    expect("(", "to open the arguments");
+  void arguments(std::vector<ExprPtr>& args, std::vector<std::string>& keys) {
+    ++next_;  // the parenthesis that made this a call
     if (take(")")) return;
     bool named = false;
     do {
@@ -195,8 +218,8 @@ class Parser {
       } else if (named) {
         fail("an argument without a name may not follow one with a name");
       }
-      call.args.push_back(expression());
-      call.keys.push_back(key);
+      args.push_back(expression());
+      keys.push_back(key);
     } while (take(","));
     expect(")", "or ',' after an argument");
   }
@@ -210,9 +233,10 @@ class Parser {
       case Token::Kind::name: {
         ++next_;
         if (!peek("(")) return make_expr(Kind::name, current.text, {}, at);
-        auto call = std::make_shared<Expr>(Expr{Kind::call, current.text, {}, {}, at});
-        arguments(*call);
-        return call;
+        std::vector<ExprPtr> args;
+        std::vector<std::string> keys;
+        arguments(args, keys);
+        return std::make_shared<Expr>(Kind::call, current.text, std::move(args), std::move(keys), at);
       }
       case Token::Kind::symbol:
         if (take("(")) {
@@ -241,6 +265,7 @@ class Parser {
   const Text& text_;
   std::vector<Token> tokens_;
   size_t next_ = 0;
+  int open_ = 0;
 };
 
 }  // namespace

@@ -91,7 +91,7 @@ struct Entry {
   YAML::Node samples;       // a set's name or a list; undefined for derived entries
   Position samples_at;
   bool test_gradients = true;
-  std::string test_reason;
+  bool test_strided = true;
 
   bool external = false;    // known to formulas, emitted elsewhere
   bool derived = false;     // a fused derivative: no documentation, no tests of its own

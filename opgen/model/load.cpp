@@ -30,6 +30,12 @@ std::vector<std::string> split_keys(const std::string& text) {
   return keys;
 }
 
+/// `samples: set` or a list of calls; a set is such a list too.
+void check_samples_list(const YamlFile& file, const YAML::Node& node) {
+  const bool name = node.IsScalar() && !node.Scalar().empty();
+  if (!name && (!node.IsSequence() || node.size() == 0)) file.fail(node, "samples are the name of a set, or a list [{argument: value}, ...] with at least one");
+}
+
 class EntryLoader {
  public:
   EntryLoader(const YamlFile& file, const YAML::Node& node) : file_(file), node_(node) {}
@@ -56,7 +62,15 @@ class EntryLoader {
   }
 
  private:
-  Formula formula(const YAML::Node& node, const std::string& field) const { return parse_formula(file_.text(node, field)); }
+  Formula formula(const YAML::Node& node, const std::string& field) const {
+    Formula formula = parse_formula(file_.text(node, field));
+    for (const auto& [name, value] : formula.lets) {
+      bool taken = entry_->schema.find(name) != nullptr || name == "grad" || name == "grads" || name == "sink" || name == "level" || name == "node";
+      for (size_t i = 0; i < entry_->schema.results.size(); ++i) taken = taken || entry_->result_name(i) == name;
+      if (taken) throw Problem(value->at, fmt::format("'let' may not define '{}', which means something already", name));
+    }
+    return formula;
+  }
   ExprPtr expression(const YAML::Node& node, const std::string& field) const { return inline_lets(formula(node, field)); }
 
   void body() {
@@ -144,6 +158,7 @@ class EntryLoader {
       entry_->wrap_dims = false;
       return;
     }
+    if (!value.IsMap()) file_.fail(value, "'wrap' is 'none' or {dim: NUMBER OF DIMS}");
     for (const auto& pair : value) {
       if (!entry_->schema.find(pair.first.Scalar())) file_.fail(pair.first, fmt::format("no argument is named '{}'", pair.first.Scalar()));
       entry_->wraps[pair.first.Scalar()] = expression(pair.second, "wrap");
@@ -154,12 +169,14 @@ class EntryLoader {
     const YAML::Node value = node_["strided"];
     if (!value) return;
     if (value.IsScalar()) {
-      entry_->strided_all = value.Scalar() == "true";
+      entry_->strided_all = file_.boolean(value, "strided");
       return;
     }
+    if (!value.IsSequence()) file_.fail(value, "'strided' is true, false or a list of tensor arguments");
     for (const auto& element : value) {
-      if (!entry_->schema.find(element.Scalar())) file_.fail(element, fmt::format("no argument is named '{}'", element.Scalar()));
-      entry_->strided.push_back(element.Scalar());
+      entry_->strided.push_back(file_.text(element, "strided").value());
+      const Argument* argument = entry_->schema.find(entry_->strided.back());
+      if (argument == nullptr || !argument->type.is_tensor_like()) file_.fail(element, fmt::format("no tensor argument is named '{}'", entry_->strided.back()));
     }
   }
 
@@ -178,9 +195,10 @@ class EntryLoader {
     if (!value) return;
     if (!value.IsSequence()) file_.fail(value, "'variants' is a list: [inplace, out]");
     for (const auto& element : value) {
-      if (element.Scalar() == "inplace") entry_->inplace = true;
-      else if (element.Scalar() == "out") entry_->out = true;
-      else file_.fail(element, fmt::format("a variant is 'inplace' or 'out', not '{}'", element.Scalar()));
+      const std::string variant = file_.text(element, "variants").value();
+      if (variant == "inplace") entry_->inplace = true;
+      else if (variant == "out") entry_->out = true;
+      else file_.fail(element, fmt::format("a variant is 'inplace' or 'out', not '{}'", variant));
     }
   }
 
@@ -262,15 +280,19 @@ class EntryLoader {
       return;
     }
     file_.check_keys(value, "'nested'", {"values", "segment", "error", "cpp", "dense", "on", "inserts"});
-    rule.kind = value["error"] && !value["values"] && !value["segment"] ? NestedRule::Kind::error : NestedRule::Kind::rules;
+    if (!value["values"] && !value["segment"] && !value["error"] && !value["cpp"]) file_.fail(value, "'nested' says nothing: give values, segment, cpp or error");
+    if (value["error"] && value.size() > 1 && !(value.size() == 2 && value["on"])) file_.fail(value["error"], "an op that refuses nested tensors has no other rule: give 'error' alone");
+    rule.kind = value["error"] ? NestedRule::Kind::error : NestedRule::Kind::rules;
     if (value["values"]) rule.values_if = expression(value["values"], "values");
     if (value["segment"]) rule.segment = file_.text(value["segment"], "segment").value();
     if (value["error"]) rule.error = file_.text(value["error"], "error").value();
     if (value["inserts"]) rule.inserts = file_.text(value["inserts"], "inserts").value();
+    if (value["inserts"] && !entry_->schema.find(rule.inserts)) file_.fail(value["inserts"], fmt::format("no argument is named '{}'", rule.inserts));
+    if (value["on"] && !value["on"].IsSequence()) file_.fail(value["on"], "'on' is a list of tensor arguments: [input, target]");
     if (value["cpp"]) {
       rule.kind = NestedRule::Kind::cpp;
       rule.cpp = file_.text(value["cpp"], "cpp").value();
-      rule.dense = value["dense"] && value["dense"].Scalar() == "true";
+      rule.dense = value["dense"] && file_.boolean(value["dense"], "dense");
     }
     for (const auto& element : value["on"]) {
       if (element.IsSequence() && rule.kind == NestedRule::Kind::cpp) rule.choices.push_back(nested_arguments(element));
@@ -291,6 +313,7 @@ class EntryLoader {
 
   void samples() {
     if (node_["samples"]) {
+      check_samples_list(file_, node_["samples"]);
       entry_->samples.reset(node_["samples"]);
       entry_->samples_at = file_.at(node_["samples"]);
     } else {
@@ -298,20 +321,16 @@ class EntryLoader {
     }
     const YAML::Node tests = node_["tests"];
     if (!tests) return;
-    file_.check_keys(tests, "'tests'", {"gradients", "because"});
-    if (tests["gradients"] && tests["gradients"].Scalar() == "false") {
-      entry_->test_gradients = false;
-      if (!tests["because"]) file_.fail(tests, "tests that are left out need a reason: 'because: ...'");
-      entry_->test_reason = tests["because"].Scalar();
-    }
+    file_.check_keys(tests, "'tests'", {"gradients", "strided", "because"});
+    entry_->test_gradients = !tests["gradients"] || file_.boolean(tests["gradients"], "gradients");
+    entry_->test_strided = !tests["strided"] || file_.boolean(tests["strided"], "strided");
+    if ((!entry_->test_gradients || !entry_->test_strided) && !tests["because"]) file_.fail(tests, "tests that are left out need a reason: 'because: ...'");
   }
 
   const YamlFile& file_;
   const YAML::Node& node_;
   std::shared_ptr<Entry> entry_;
 };
-
-Schema parse_function(const Text& text) { return parse_schema(text); }
 
 ScalarFunction load_scalar(const YamlFile& file, const YAML::Node& node) {
   file.check_keys(node, "a scalar function", {"func", "derivative", "vanishes", "integer", "boolean"});
@@ -320,9 +339,12 @@ ScalarFunction load_scalar(const YamlFile& file, const YAML::Node& node) {
   const ExprPtr call = inline_lets(parse_formula(file.text(node["func"], "func")));
   if (!call->is(Expr::Kind::call)) file.fail(node["func"], "a scalar function is declared as name(x) or name(x, y)");
   function.name = call->text;
-  for (const ExprPtr& parameter : call->args) function.parameters.push_back(parameter->text);
-  function.integer = node["integer"] && node["integer"].Scalar() == "true";
-  function.boolean = node["boolean"] && node["boolean"].Scalar() == "true";
+  for (const ExprPtr& parameter : call->args) {
+    if (!parameter->is(Expr::Kind::name)) file.fail(node["func"], "a scalar function is declared as name(x) or name(x, y)");
+    function.parameters.push_back(parameter->text);
+  }
+  function.integer = node["integer"] && file.boolean(node["integer"], "integer");
+  function.boolean = node["boolean"] && file.boolean(node["boolean"], "boolean");
   function.derivatives.resize(function.parameters.size());
   if (node["derivative"]) {
     file.check_keys(node["derivative"], fmt::format("the derivative of '{}'", function.name), function.parameters);
@@ -332,6 +354,7 @@ ScalarFunction load_scalar(const YamlFile& file, const YAML::Node& node) {
     }
   }
   if (node["vanishes"]) {
+    if (!node["vanishes"].IsSequence()) file.fail(node["vanishes"], "'vanishes' is a list of expressions");
     for (const auto& pattern : node["vanishes"]) function.vanishes.push_back(inline_lets(parse_formula(file.text(pattern, "vanishes"))));
   }
   return function;
@@ -370,6 +393,7 @@ void load_functions(const std::string& path, const std::string& name, Library& l
     file.check_keys(file.root(), name, {"scalar", "helpers", "samples"});
     const auto each = [&](const char* section, const auto& load) {
       if (!file.root()[section]) return;
+      if (!file.root()[section].IsSequence()) file.fail(file.root()[section], fmt::format("'{}' is a list", section));
       for (const auto& node : file.root()[section]) {
         try {
           load(node);
@@ -380,14 +404,24 @@ void load_functions(const std::string& path, const std::string& name, Library& l
     };
     each("scalar", [&](const YAML::Node& node) {
       ScalarFunction function = load_scalar(file, node);
+      if (library.functions.count(function.name)) file.fail(node, fmt::format("the scalar function '{}' stands twice", function.name));
       library.functions[function.name] = std::move(function);
     });
     each("helpers", [&](const YAML::Node& node) {
-      Helper helper{parse_function(file.text(node, "helpers"))};
-      library.helpers[helper.schema.name].push_back(std::move(helper));
+      Helper helper{parse_schema(file.text(node, "helpers"))};
+      std::vector<Helper>& overloads = library.helpers[helper.schema.name];
+      for (const Helper& other : overloads) {
+        if (other.schema.to_string() == helper.schema.to_string()) file.fail(node, fmt::format("the helper '{}' stands twice", helper.schema.to_string()));
+      }
+      overloads.push_back(std::move(helper));
     });
     if (file.root()["samples"]) {
-      for (const auto& pair : file.root()["samples"]) library.sample_sets[pair.first.Scalar()] = pair.second;
+      if (!file.root()["samples"].IsMap()) file.fail(file.root()["samples"], "'samples' is a map of named sets");
+      for (const auto& pair : file.root()["samples"]) {
+        if (pair.second.IsScalar()) file.fail(pair.second, "a set of samples is a list");
+        check_samples_list(file, pair.second);
+        if (!library.sample_sets.emplace(pair.first.Scalar(), pair.second).second) file.fail(pair.first, fmt::format("the sample set '{}' stands twice", pair.first.Scalar()));
+      }
     }
   } catch (const Problem& problem) {
     problems.emplace_back(problem.what());

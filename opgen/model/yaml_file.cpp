@@ -19,7 +19,9 @@ YamlFile::YamlFile(const std::string& path, const std::string& name) : name_(nam
   std::istringstream stream(contents.str());
   for (std::string line; std::getline(stream, line);) lines_.push_back(line);
   try {
-    root_ = YAML::Load(contents.str());
+    const std::vector<YAML::Node> documents = YAML::LoadAll(contents.str());
+    root_.reset(documents.empty() ? YAML::Node() : documents[0]);
+    if (documents.size() > 1) fail(documents[1], "a file holds one YAML document: leave the '---' out");
   } catch (const YAML::Exception& error) {
     throw Problem({name, error.mark.line + 1, error.mark.column + 1}, "not valid YAML: " + error.msg);
   }
@@ -34,6 +36,11 @@ Text YamlFile::text(const YAML::Node& node, const std::string& field) const {
   if (!node.IsScalar()) fail(node, fmt::format("'{}' wants one text", field));
   const YAML::Mark mark = node.Mark();
   return Text(node.Scalar(), name_, lines_, mark.line, mark.column);
+}
+
+bool YamlFile::boolean(const YAML::Node& node, const std::string& field) const {
+  if (!node.IsScalar() || (node.Scalar() != "true" && node.Scalar() != "false")) fail(node, fmt::format("'{}' is true or false", field));
+  return node.Scalar() == "true";
 }
 
 void YamlFile::fail(const YAML::Node& node, const std::string& message) const { throw Problem(at(node), message); }

@@ -179,7 +179,12 @@ class Parser {
         skip_blanks();
         const size_t number = offset_;
         while (offset_ < source_.size() && std::isdigit(static_cast<unsigned char>(source_[offset_]))) ++offset_;
-        if (offset_ > number) type.length = std::stoi(source_.substr(number, offset_ - number));
+        if (offset_ > number) {
+          const std::string text = source_.substr(number, offset_ - number);
+          const std::optional<int64_t> length = whole_number(text);
+          if (!length || *length < 1 || *length > 1000) fail_at(number, fmt::format("the length of a list is 1 to 1000, not {}", text));
+          type.length = static_cast<int>(*length);
+        }
         expect(']', "to close the list type");
       } else if (take_adjacent('(')) {
         alias = alias_annotation();

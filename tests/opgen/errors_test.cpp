@@ -1,4 +1,5 @@
 // Every rule of the generator: a file that breaks it, headed by the whole message that must come.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,34 +8,134 @@
 #include <iterator>
 #include <random>
 
+#include "opgen/check/rules.h"
 #include "tests/opgen/support.h"
 
 namespace opgen::testing {
 namespace {
 
-std::vector<std::string> cases() {
+const std::string kMark = "# error: ";
+
+std::vector<std::string> cases(const std::string& folder) {
   std::vector<std::string> names;
-  for (const auto& file : std::filesystem::directory_iterator(kFolder + "/errors")) names.push_back(file.path().stem().string());
+  for (const auto& file : std::filesystem::directory_iterator(kFolder + "/" + folder)) names.push_back(file.path().stem().string());
   std::sort(names.begin(), names.end());
   return names;
+}
+
+/// What the head of a case says must come.
+std::vector<std::string> stated(const std::string& path, const std::string& name) {
+  std::vector<std::string> expected;
+  std::ifstream stream(path);
+  for (std::string line; std::getline(stream, line) && line.rfind(kMark, 0) == 0;) expected.push_back(name + ":" + line.substr(kMark.size()));
+  EXPECT_FALSE(expected.empty()) << "the case states no error";
+  return expected;
 }
 
 class Errors : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Errors, SayWhereWhatAndWhatWouldBeRight) {
   const std::string file = GetParam() + ".yaml", path = kFolder + "/errors/" + file;
-  std::vector<std::string> expected;
-  std::ifstream stream(path);
-  const std::string mark = "# error: ";
-  for (std::string line; std::getline(stream, line) && line.rfind(mark, 0) == 0;) expected.push_back(file + ":" + line.substr(mark.size()));
-  ASSERT_FALSE(expected.empty()) << "the case states no error";
-  EXPECT_EQ(compile_file(path, file).problems, expected);
+  EXPECT_EQ(compile_file(path, file).problems, stated(path, file));
 }
 
-INSTANTIATE_TEST_SUITE_P(Rules, Errors, ::testing::ValuesIn(cases()), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Rules, Errors, ::testing::ValuesIn(cases("errors")), [](const auto& info) { return info.param; });
+
+class FunctionErrors : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(FunctionErrors, SayWhereWhatAndWhatWouldBeRight) {
+  const std::string file = GetParam() + ".yaml", path = kFolder + "/functions_errors/" + file;
+  Library library;
+  Problems problems;
+  load_functions(path, file, library, problems);
+  EXPECT_EQ(problems, stated(path, file));
+}
+
+INSTANTIATE_TEST_SUITE_P(Rules, FunctionErrors, ::testing::ValuesIn(cases("functions_errors")), [](const auto& info) { return info.param; });
+
+TEST(CoreErrors, AreThoseOfTheLibraryAsAWhole) {
+  const std::string root = kFolder + "/core";
+  EXPECT_EQ(compile_file(root + "/ops/entries.yaml", "entries.yaml", root).problems,
+            (Problems{"entries.yaml:10:9: 'silent' does not say what it does to nested tensors: add 'nested:', with values, a segment op, or the reason why not",
+                      "deckle/kernels/cpu/reduce/orphan.cpp:1:1: no op claims this kernel: write its entry, or name it in ops/pending_kernels.txt with the reason"}));
+}
+
+TEST(CoreErrors, ComeAgainWhenKernelsDo) {
+  const std::vector<std::string> watched = watched_paths(kFolder + "/core");
+  const auto has = [&](const std::string& path) { return std::count(watched.begin(), watched.end(), kFolder + "/core/" + path) == 1; };
+  EXPECT_TRUE(has("ops/pending_kernels.txt"));
+  EXPECT_TRUE(has("deckle/kernels/cpu"));
+  EXPECT_TRUE(has("deckle/kernels/cpu/reduce"));
+}
+
+TEST(Files, ThatCannotBeReadAreProblems) {
+  EXPECT_EQ(compile_file(kFolder + "/no_such_file.yaml", "no_such_file.yaml").problems, Problems{"no_such_file.yaml:1:1: the file cannot be read"});
+}
+
+TEST(Operators, AreOpsThatNeedEntries) {
+  Problems problems;
+  std::vector<std::string> notes;
+  compile({{{kFolder + "/functions.yaml", "functions.yaml"}}, {}, {{kFolder + "/no_operators.yaml", "no_operators.yaml"}}, ""}, {}, problems, notes);
+  EXPECT_EQ(problems, Problems{"no_operators.yaml:5:27: '*' on tensors is the op 'mul', which has no entry"});
+}
 
 TEST(BaseEntries, HaveNoProblems) {
-  EXPECT_EQ(compile_file(kFolder + "/base.yaml", "again.yaml").problems.size(), 13u) << "each op stands twice then, and nothing else is wrong";
+  Library library;
+  Problems problems, twice;
+  load_entries(kFolder + "/base.yaml", "base.yaml", true, library, problems);
+  for (const auto& entry : library.entries)
+    twice.push_back(fmt::format("again.yaml:{}:9: '{}' stands twice; the first is at base.yaml:{}:9", entry->at.line, entry->unique_name(), entry->at.line));
+  EXPECT_EQ(problems, Problems());
+  EXPECT_EQ(compile_file(kFolder + "/base.yaml", "again.yaml").problems, twice) << "and nothing else";
+}
+
+std::string contents(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+/// The texts of the literals in a line that are long enough to be known again, without what fmt puts in.
+std::vector<std::string> fragments(const std::string& line) {
+  std::vector<std::string> parts = {""};
+  bool inside = false;
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '"') {
+      inside = !inside;
+      parts.emplace_back();
+    } else if (inside && line[i] == '\\') {
+      parts.back() += line[++i];
+    } else if (inside && (line[i] == '{' || line[i] == '}')) {
+      if (line[i + 1] == line[i]) parts.back() += line[i++];
+      else parts.emplace_back();
+    } else if (inside) {
+      parts.back() += line[i];
+    }
+  }
+  std::erase_if(parts, [](const std::string& part) { return part.size() < 6; });
+  return parts;
+}
+
+TEST(Messages, EachHasACaseThatShowsIt) {
+  namespace fs = std::filesystem;
+  std::string shown;
+  for (const auto& file : fs::recursive_directory_iterator(kFolder)) {
+    if (file.path().extension() == ".cpp") shown += contents(file.path());
+    std::ifstream stream(file.path());
+    for (std::string line; std::getline(stream, line) && line.rfind(kMark, 0) == 0;) shown += line + "\n";
+  }
+  for (const auto& file : fs::recursive_directory_iterator(kFolder + "/../../opgen")) {
+    if (file.path().extension() != ".cpp" || file.path().filename() == "main.cpp") continue;
+    std::ifstream stream(file.path());
+    int number = 0;
+    for (std::string line; std::getline(stream, line);) {
+      ++number;
+      const bool message = line.find("Problem(") != std::string::npos || line.find("fail(") != std::string::npos || line.find("fail_at(") != std::string::npos ||
+                           line.find("mismatch = ") != std::string::npos || line.find("return fmt::format(\"'{}' is ") != std::string::npos;
+      const std::vector<std::string> parts = message && line.find("ErrorKind") == std::string::npos ? fragments(line) : std::vector<std::string>();
+      const bool found = parts.empty() || std::any_of(parts.begin(), parts.end(), [&](const std::string& part) { return shown.find(part) != std::string::npos; });
+      EXPECT_TRUE(found) << file.path().filename().string() << ":" << number << ": no case shows \"" << parts[0] << "\"";
+    }
+  }
 }
 
 TEST(Mutations, AreErrorsWithPositionsOrFineButNeverCrash) {

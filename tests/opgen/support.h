@@ -15,15 +15,16 @@ struct Outcome {
   std::vector<std::string> notes;
 };
 
-/// Compiles one entry file of this folder against base.yaml and functions.yaml.
-inline Outcome compile_file(const std::string& path, const std::string& name) {
+/// Compiles one entry file of this folder against base.yaml and functions.yaml; `core_root`: as the library's own, with kernels there.
+inline Outcome compile_file(const std::string& path, const std::string& name, const std::string& core_root = "") {
   Outcome outcome;
   Inputs inputs;
   inputs.functions = {{kFolder + "/functions.yaml", "functions.yaml"}};
   inputs.known = {{kFolder + "/base.yaml", "base.yaml"}};
   inputs.entries = {{path, name}};
-  inputs.root = kFolder + "/../..";
+  inputs.root = core_root.empty() ? kFolder + "/../.." : core_root;
   CompileOptions options;
+  options.core = !core_root.empty();
   options.tests = true;
   outcome.files = compile(inputs, options, outcome.problems, outcome.notes);
   return outcome;

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "opgen/model/entry.h"
+
+namespace opgen {
+
+// The rules on a signature alone. Each throws Problem.
+
+/// Names can stand in generated code, and mean one thing in it.
+void check_names(const Entry& entry);
+
+/// Alias annotations describe what the generated code can keep: views of one tensor, or an op that writes its first argument.
+void check_aliases(const Entry& entry);
+
+/// Default values are of their arguments' types.
+void check_defaults(const Entry& entry);
+
+}  // namespace opgen

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace opgen {
+
+/// Why `name` cannot name an argument, a result or a `let`, in a sentence; "" if it can.
+std::string why_not_a_name(std::string_view name);
+
+/// The same for the name of an op.
+std::string why_not_an_op(std::string_view name);
+
+}  // namespace opgen

@@ -1,0 +1,1 @@
+// A part of kernels has a header, and needs no op.

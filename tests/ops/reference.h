@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cmath>
+
+/// The scalar functions of ops/functions.yaml in plain double arithmetic, for generated references of pointwise ops.
+namespace deckle::suite::reference {
+
+inline double abs(double x) { return std::fabs(x); }
+inline double sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
+inline double floor(double x) { return std::floor(x); }
+inline double ceil(double x) { return std::ceil(x); }
+inline double round(double x) { return std::nearbyint(x); }  // halves to even
+inline double trunc(double x) { return std::trunc(x); }
+inline double minimum(double x, double y) { return std::isnan(x) || x < y ? x : y; }
+inline double maximum(double x, double y) { return std::isnan(x) || x > y ? x : y; }
+inline double square(double x) { return x * x; }
+inline double reciprocal(double x) { return 1 / x; }
+inline double sqrt(double x) { return std::sqrt(x); }
+inline double rsqrt(double x) { return 1 / std::sqrt(x); }
+inline double exp(double x) { return std::exp(x); }
+inline double exp2(double x) { return std::exp2(x); }
+inline double expm1(double x) { return std::expm1(x); }
+inline double log(double x) { return std::log(x); }
+inline double log2(double x) { return std::log2(x); }
+inline double log10(double x) { return std::log10(x); }
+inline double log1p(double x) { return std::log1p(x); }
+inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+inline double softplus(double x) { return std::fmax(x, 0) + std::log1p(std::exp(-std::fabs(x))); }
+inline double log_sigmoid(double x) { return -softplus(-x); }
+inline double tanh(double x) { return std::tanh(x); }
+inline double sin(double x) { return std::sin(x); }
+inline double cos(double x) { return std::cos(x); }
+inline double erf(double x) { return std::erf(x); }
+inline double erfc(double x) { return std::erfc(x); }
+inline double pow(double x, double y) { return std::pow(x, y); }
+inline bool isnan(double x) { return std::isnan(x); }
+inline bool isinf(double x) { return std::isinf(x); }
+inline bool isfinite(double x) { return std::isfinite(x); }
+
+}  // namespace deckle::suite::reference
