@@ -64,7 +64,7 @@ NestedTensor index_select(const NestedTensor& self, const NestedTensor& index) {
   const Tensor rows = as_rows(index, self);
   Dims sizes(rows.sizes());
   for (const int64_t size : self.values().sizes().subspan(1)) sizes.push_back(size);
-  return {view(index_select(self.values(), 0, view(rows, {rows.numel()})), sizes), index.ragged()};
+  return {view(index_select_or(self.values(), view(rows, {rows.numel()})), sizes), index.ragged()};
 }
 
 NestedTensor index_add(const NestedTensor& self, const NestedTensor& index, const NestedTensor& source) {

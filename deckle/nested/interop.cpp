@@ -30,7 +30,7 @@ NestedTensor from_ranges(const Tensor& values, std::span<const int64_t> starts, 
   for (size_t b = 0; b < lengths.size(); ++b) {
     for (int64_t i = 0; i < lengths[b]; ++i) rows.push_back(starts[b] + i);
   }
-  return {index_select(values, 0, index_tensor(rows)), ragged};
+  return {index_select_or(values, index_tensor(rows)), ragged};
 }
 
 /// Component b is rows [offsets[b], offsets[b + 1]).
@@ -114,7 +114,7 @@ NestedTensor from_strided(const StridedLayout& layout, int ragged_dims) {
   const Ragged shape(std::make_shared<const RaggedShape>(std::move(ragged_sizes), static_cast<int>(ragged)));
   Dims values_sizes = {shape->rows()};
   for (size_t dim = ragged; dim < dims; ++dim) values_sizes.push_back(components == 0 ? 0 : sizes[dim]);
-  return {view(index_select(layout.buffer, 0, index_tensor(elements)), values_sizes), shape};
+  return {view(index_select_or(layout.buffer, index_tensor(elements)), values_sizes), shape};
 }
 
 VarlenLayout to_varlen(const NestedTensor& x) { return {x.values(), x.offsets(DType::int32), x.ragged()->max_size()}; }

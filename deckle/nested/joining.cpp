@@ -62,7 +62,7 @@ NestedTensor cat_positions(const std::vector<NestedTensor>& tensors, int ragged_
     }
     for (int dim = 0; dim < like.ragged_dims(); ++dim) sizes.push_back(dim == ragged_dim ? joined : like.size(b, dim));
   }
-  return {index_select(cat(all_values(tensors), 0), 0, nested::index_tensor(rows)),
+  return {index_select_or(cat(all_values(tensors), 0), nested::index_tensor(rows)),
           Ragged(std::make_shared<const RaggedShape>(std::move(sizes), like.ragged_dims()))};
 }
 

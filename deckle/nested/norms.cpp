@@ -1,6 +1,8 @@
 // Norms whose statistics reach over rows.
 
+#include "deckle/base/check.h"
 #include "deckle/nested/generated/norm.h"
+#include "deckle/nested/support.h"
 #include "deckle/ops/generated/norm.h"
 
 namespace deckle {
@@ -11,6 +13,7 @@ NestedTensor group_norm(const NestedTensor& self, int64_t num_groups, const Tens
 }
 
 NestedTensor batch_norm(const NestedTensor& self, const Tensor& weight, const Tensor& bias, const Tensor& mean, const Tensor& variance, double eps) {
+  check(self.values().dim() >= 2 || !self.ragged().defined(), "the last dim of shape {} is ragged (expected regular channels)", nested::shape_string(self));
   return {batch_norm(self.values(), weight, bias, mean, variance, eps), self.ragged()};
 }
 

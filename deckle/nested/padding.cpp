@@ -80,7 +80,7 @@ NestedTensor from_padded(const Tensor& padded, const Ragged& shape, PadSide side
   }
   std::vector<int64_t> rows(static_cast<size_t>(shape->rows()));
   for_places(*shape, padded.sizes().subspan(1, static_cast<size_t>(ragged_dims)), side, [&](int64_t row, int64_t position) { rows[static_cast<size_t>(row)] = position; });
-  return {index_select(flatten(padded, 0, ragged_dims), 0, nested::index_tensor(rows)), shape};
+  return {index_select_or(flatten(padded, 0, ragged_dims), nested::index_tensor(rows)), shape};
 }
 
 NestedTensor from_mask(const Tensor& padded, const Tensor& mask) {
@@ -90,7 +90,7 @@ NestedTensor from_mask(const Tensor& padded, const Tensor& mask) {
   const Tensor rows = flat_nonzero(mask);
   std::vector<int64_t> lengths(static_cast<size_t>(mask.size(0)), 0);
   for (int64_t i = 0; i < rows.numel(); ++i) ++lengths[static_cast<size_t>(rows.data<int64_t>()[i] / mask.size(1))];
-  return NestedTensor::from_lengths(index_select(flatten(padded, 0, 1), 0, rows), lengths);
+  return NestedTensor::from_lengths(index_select_or(flatten(padded, 0, 1), rows), lengths);
 }
 
 }  // namespace deckle

@@ -126,6 +126,8 @@ NestedTensor bmm(const Tensor& self, const NestedTensor& mat2) {
 }
 
 NestedTensor linear(const NestedTensor& input, const Tensor& weight, const Tensor& bias) {
+  check(input.values().dim() >= 2 || !input.ragged().defined(), "the last dim of shape {} is ragged (expected a regular dim of {} features)", nested::shape_string(input),
+        weight.dim() == 0 ? 0 : weight.size(-1));
   if (weight.dim() != 3) return {linear(input.values(), weight, bias), input.ragged()};
   check(input.ragged_dims() == 1 && input.values().dim() >= 2, "input has shape {} (expected [B, L, ..., in] for a weight per component)", nested::shape_string(input));
   check(weight.size(0) == input.components() && weight.size(2) == input.values().size(-1),

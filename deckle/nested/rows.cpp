@@ -39,7 +39,7 @@ Rows rows_of_components(const Ragged& ragged, std::span<const int64_t> component
   return {index_tensor(rows), Ragged(std::make_shared<const RaggedShape>(std::move(sizes), shape.ragged_dims()))};
 }
 
-NestedTensor take(const NestedTensor& x, const Rows& rows) { return {index_select(x.values(), 0, rows.index), rows.shape}; }
+NestedTensor take(const NestedTensor& x, const Rows& rows) { return {index_select_or(x.values(), rows.index), rows.shape}; }
 
 Ragged without_ragged_dim(const Ragged& ragged, int ragged_dim) {
   const RaggedShape& shape = *ragged;

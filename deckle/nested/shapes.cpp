@@ -83,7 +83,7 @@ NestedTensor permute_components(const NestedTensor& x, std::span<const int64_t> 
   Dims flat = {x.values().size(0) * inner}, sizes = {ragged->rows()};
   for (int64_t dim = ragged_after; dim < rank; ++dim) sizes.push_back(x.values().size(order[static_cast<size_t>(dim)] - ragged_dims + 1));
   for (int64_t dim = lead; dim < rank; ++dim) flat.push_back(x.values().size(dim - ragged_dims + 1));
-  return {reshape(index_select(reshape(x.values(), flat), 0, nested::index_tensor(index)), sizes), ragged};
+  return {reshape(index_select_or(reshape(x.values(), flat), nested::index_tensor(index)), sizes), ragged};
 }
 
 }  // namespace

@@ -128,6 +128,7 @@ TEST(NestedNorms, BatchNormOverAllPositions) {
   expect_close(batch_norm(x, {}, {}, {}, {}, 0.1).values(), centred / sqrt(mean(square(centred), Ints{0}) + 0.1));
   const Tensor m = random_tensor({3}), v = square(random_tensor({3}));
   expect_close(batch_norm(x, m, v, m, v, 0.1).values(), (rows - m) / sqrt(v + 0.1) * m + v);
+  expect_error([&] { batch_norm(random_nested({2, 3}, {})); }, "the last dim of shape [2, 2..3] is ragged");
   const auto f = [](const NestedTensor& a, const Tensor& w, const Tensor& b) { return batch_norm(a, w, b, {}, {}, 0.1); };
   expect_gradients(f, std::tuple(x, m, v));
 }

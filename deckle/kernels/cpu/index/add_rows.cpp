@@ -61,6 +61,12 @@ void add_rows_of(const View& base, const RowShape& shape, const Buckets& buckets
     for (int64_t target = begin; target < end; ++target) {
       const int64_t outer = target / shape.rows, row = target % shape.rows;
       const int64_t first = buckets.starts[static_cast<size_t>(row)], last = buckets.starts[static_cast<size_t>(row) + 1];
+      if (!base.defined && last - first <= 1) {  // nothing to add: most rows of the gradient of a selection
+        const T* const only = last == first ? nullptr : from + (outer * count + buckets.sources[static_cast<size_t>(first)]) * shape.inner;
+        if (only != nullptr) std::copy_n(only, shape.inner, to + target * shape.inner);
+        else std::fill_n(to + target * shape.inner, shape.inner, rounded<T>({}));
+        continue;
+      }
       for (int64_t column = 0; column < shape.inner; column += kColumns) {
         const int64_t width = std::min(kColumns, shape.inner - column);
         const int64_t offset = target * shape.inner + column;
