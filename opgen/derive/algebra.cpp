@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -27,6 +28,12 @@ bool is_neg(const ExprPtr& expr) { return expr->is(Kind::unary) && expr->text ==
 ExprPtr binary(const char* symbol, const ExprPtr& a, const ExprPtr& b) { return make_expr(Kind::binary, symbol, {a, b}); }
 bool is_binary(const ExprPtr& expr, std::string_view symbol) { return expr->is(Kind::binary) && expr->text == symbol; }
 bool is_where(const ExprPtr& expr) { return expr->is_call("where"); }
+
+/// Multiplying by 1 / value is dividing by value.
+bool has_exact_reciprocal(double value) {
+  int exponent = 0;
+  return std::abs(std::frexp(value, &exponent)) == 0.5;
+}
 
 }  // namespace
 
@@ -81,10 +88,12 @@ ExprPtr div(const ExprPtr& a, const ExprPtr& b) {
   if (is_number(a, 0)) return number(0);
   if (is_number(b, 1)) return a;
   if (is_number(b, -1)) return neg(a);
+  // A reciprocal that is not exact waits for what it divides. 1.0: in C++ formulas 1 / 3 would be 0.
+  if (is_number(a, 1) && is_number(b) && !has_exact_reciprocal(value_of(b))) return binary("/", make_expr(Kind::number, "1.0", {}), b);
   if (is_number(a) && is_number(b) && value_of(b) != 0) return number(value_of(a) / value_of(b));
   if (is_neg(a)) return neg(div(a->args[0], b));
   if (is_neg(b)) return neg(div(a, b->args[0]));
-  if (is_number(b) && value_of(b) != 0) return mul(number(1 / value_of(b)), a);
+  if (is_number(b) && has_exact_reciprocal(value_of(b))) return mul(number(1 / value_of(b)), a);
   return binary("/", a, b);
 }
 
@@ -121,6 +130,24 @@ ExprPtr simplify(const ExprPtr& expr) {
   }
   if (args.empty()) return expr;
   return std::make_shared<Expr>(expr->kind, expr->text, std::move(args), expr->keys, expr->at);
+}
+
+ExprPtr fold_numbers(const ExprPtr& expr) {
+  std::vector<ExprPtr> args;
+  for (const ExprPtr& argument : expr->args) args.push_back(fold_numbers(argument));
+  if (expr->is(Kind::number)) return number(value_of(expr));
+  if (args.empty()) return expr;
+  const bool numbers = std::all_of(args.begin(), args.end(), [](const ExprPtr& argument) { return is_number(argument); });
+  if (expr->is(Kind::unary) && numbers && expr->text == "-") return number(-value_of(args[0]));
+  if (expr->is(Kind::binary) && numbers) {
+    const double a = value_of(args[0]), b = value_of(args[1]);
+    if (expr->text == "+") return number(a + b);
+    if (expr->text == "-") return number(a - b);
+    if (expr->text == "*") return number(a * b);
+    if (expr->text == "/" && b != 0) return number(a / b);
+  }
+  if (expr->is(Kind::conditional)) return make_expr(Kind::call, "where", std::move(args), expr->at);
+  return std::make_shared<Expr>(Expr{expr->kind, expr->text, std::move(args), expr->keys, expr->at});
 }
 
 ExprPtr substitute(const ExprPtr& expr, std::string_view from, const ExprPtr& to) {

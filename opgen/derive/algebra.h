@@ -3,7 +3,8 @@
 #include "opgen/formula/expr.h"
 
 /// Constructors of pointwise expressions that simplify as they build: constants fold, 0 and 1 vanish, signs move outwards.
-/// They change rounding, never limits: x * 0 is 0 only where the 0 is a derivative that does not exist.
+/// For derivatives: they change rounding, never limits, and x * 0 is 0, for there the 0 is a derivative that does not exist.
+/// x / c stays a quotient unless 1 / c is exact.
 namespace opgen::algebra {
 
 ExprPtr number(double value);
@@ -21,6 +22,10 @@ ExprPtr where(const ExprPtr& condition, const ExprPtr& yes, const ExprPtr& no);
 
 /// Rebuilds a whole expression through these constructors; `? :` becomes where.
 ExprPtr simplify(const ExprPtr& expr);
+
+/// The expression as it is written, for what users compute themselves: only operations on two numbers are carried out, and
+/// `? :` becomes where. x * 0 stays a product (it may be NaN) and x / 3 a quotient.
+ExprPtr fold_numbers(const ExprPtr& expr);
 
 /// `expr` with the name `from` replaced by `to`.
 ExprPtr substitute(const ExprPtr& expr, std::string_view from, const ExprPtr& to);

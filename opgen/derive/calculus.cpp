@@ -153,8 +153,8 @@ class LimitProtector {
     for (const ExprPtr& factor : unbounded) (depends(factor, vanishing) ? dependent : independent).push_back(factor);
     if (vanishing.empty() || dependent.empty()) return rebuild(expr);
     ExprPtr product = make_expr(Kind::call, "damped", {product_of(vanishing), product_of(dependent)});
-    if (!rest.empty()) product = algebra::mul(product_of(rest), product);
-    if (!independent.empty()) product = algebra::mul(product_of(independent), product);
+    if (!rest.empty()) product = make_expr(Kind::binary, "*", {product_of(rest), product});
+    if (!independent.empty()) product = make_expr(Kind::binary, "*", {product_of(independent), product});
     return product;
   }
 
@@ -191,14 +191,15 @@ class LimitProtector {
       if (expr->text == "*" && (vanishes(a) || vanishes(b))) return true;
       if (expr->text == "/" && vanishes(a) && algebra::is_number(b)) return true;
     }
-    // Is it one of the declared patterns of a function that it calls?
+    // Is it, however it is written, one of the declared patterns of a function that it calls?
+    const ExprPtr simple = algebra::simplify(expr);
     bool found = false;
     const std::function<void(const ExprPtr&)> visit = [&](const ExprPtr& node) {
       if (node->is(Kind::call)) {
         const auto function = library_.functions.find(node->text);
         if (function != library_.functions.end()) {
           for (const ExprPtr& pattern : function->second.vanishes)
-            found = found || equal(instantiate(pattern, function->second, node->args, node), expr);
+            found = found || equal(instantiate(pattern, function->second, node->args, node), simple);
         }
       }
       for (const ExprPtr& argument : node->args) visit(argument);

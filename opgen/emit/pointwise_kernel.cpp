@@ -98,7 +98,7 @@ bool serves_integers(const ExprPtr& node, const Library& library) {
 }  // namespace
 
 PointwiseKernel emit_pointwise_kernel(const Entry& entry, const Library& library) {
-  const ExprPtr expression = protect_limits(algebra::simplify(entry.pointwise), library);
+  const ExprPtr expression = protect_limits(algebra::fold_numbers(entry.pointwise), library);
   const bool integers = entry.dtypes != Dtypes::floating;
   if (integers && !serves_integers(expression, library))
     throw Problem(entry.body_at, fmt::format("'{}' has no int64 form, which 'dtypes: {}' wants: only whole numbers, + - *, comparisons, where and functions with 'integer: true' have one",

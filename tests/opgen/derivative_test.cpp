@@ -32,6 +32,16 @@ TEST(Derivative, IsSimplified) {
   EXPECT_EQ(slope("where(x > 0, x, 0)"), "where(x > 0, 1, 0)");
   EXPECT_EQ(slope("y / x"), "-(y / (x * x))");
   EXPECT_EQ(slope("2 * x + x"), "3");
+  EXPECT_EQ(slope("x / 4"), "0.25");
+  EXPECT_EQ(slope("x / 3"), "1.0 / 3") << "a gradient is divided by 3, not multiplied by a rounded third";
+}
+
+TEST(Numbers, AreFoldedAndNothingElseOfWhatIsWritten) {
+  const auto folded = [](const char* text) { return to_string(algebra::fold_numbers(parse(text))); };
+  EXPECT_EQ(folded("x * 0 + x / 3"), "x * 0 + x / 3");
+  EXPECT_EQ(folded("x * (2 * 3 - 1) + 1 / 4"), "x * 5 + 0.25");
+  EXPECT_EQ(folded("x * 1 - -x"), "x * 1 - -x");
+  EXPECT_EQ(folded("x > 0 ? x : 2.0"), "where(x > 0, x, 2)");
 }
 
 /// The value of an expression, in double.
