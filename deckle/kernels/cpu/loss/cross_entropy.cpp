@@ -4,6 +4,8 @@
 //   lse    = log sum_j exp x_j                 loss = lse - sum_j q_j x_j, 0 where the target is ignored
 //   dx_j   = (dloss m + dlse) p_j - dloss m q_j, p_j = exp(x_j - lse), m = 0 where ignored, else 1
 //   tlse   = sum_j p_j t_j                     tloss = m (tlse - sum_j q_j t_j)
+// lse is kept in double and taken off in two steps, its value as T and the rest: logits of any size give the p_j of a softmax,
+// and the sums of q_j x_j are taken relative to it.
 // Bytes: read 4 (backward: and write 4) per element; about 12 FLOPs. A row passes memory once. Instances: float (float32 and
 // the halves, which pass a buffer of one row), double. Sums are double (simd/rows.h).
 #undef HWY_TARGET_INCLUDE
@@ -21,54 +23,60 @@
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/args/view.h"
-#include "deckle/kernels/cpu/simd/math_exp.h"
+#include "deckle/kernels/cpu/simd/log_sum_exp.h"
 #include "deckle/kernels/cpu/simd/row_buffer.h"
-#include "deckle/kernels/cpu/simd/rows.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
+/// exp(x - lse), vector by vector.
 template <typename T>
-double log_sum_exp(int64_t n, const T* x) {
-  const hn::ScalableTag<T> d;
-  const T max = max_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return part.load(x + i); });
-  if (!std::isfinite(max)) return max;
-  const auto maxima = hn::Set(d, max);
-  const double sum = sum_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return exp(d, hn::Sub(part.load(x + i), maxima)); });
-  return static_cast<double>(max) + std::log(sum);
-}
+class Probability {
+ public:
+  explicit Probability(double lse)
+      : high_(hn::Set(d_, static_cast<T>(lse))), low_(hn::Set(d_, std::isfinite(lse) ? static_cast<T>(lse - static_cast<double>(static_cast<T>(lse))) : T(0))) {}
+  template <class V>
+  HWY_INLINE V operator()(V x) const {
+    return exp(d_, hn::Sub(hn::Sub(x, high_), low_));
+  }
 
+ private:
+  hn::ScalableTag<T> d_;
+  hn::Vec<hn::ScalableTag<T>> high_, low_;
+};
+
+/// sum_j (x_j - shift)
 template <typename T>
-double total(int64_t n, const T* x) {
+double total(int64_t n, const T* x, T shift) {
   const hn::ScalableTag<T> d;
-  return sum_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return part.load(x + i); });
+  const auto shifts = hn::Set(d, shift);
+  return sum_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return hn::Sub(part.load(x + i), shifts); });
 }
 
 /// sum_j exp(x_j - lse) t_j
 template <typename T>
 double expectation(int64_t n, const T* x, double lse, const T* t) {
   const hn::ScalableTag<T> d;
-  const auto shift = hn::Set(d, static_cast<T>(lse));
-  return sum_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return hn::Mul(exp(d, hn::Sub(part.load(x + i), shift)), part.load(t + i)); });
+  const Probability<T> p(lse);
+  return sum_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return hn::Mul(p(part.load(x + i)), part.load(t + i)); });
 }
 
 /// y_j = weight exp(x_j - lse) - constant
 template <typename T>
 void weighted_softmax(int64_t n, const T* x, double lse, double weight, double constant, T* y) {
   const hn::ScalableTag<T> d;
-  const auto shift = hn::Set(d, static_cast<T>(lse)), weights = hn::Set(d, static_cast<T>(weight)), constants = hn::Set(d, static_cast<T>(constant));
-  map_run(d, n, [&](auto part, int64_t i) HWY_ATTR {
-    part.store(hn::MulSub(weights, exp(d, hn::Sub(part.load(x + i), shift)), constants), y + i);
-  });
+  const Probability<T> p(lse);
+  const auto weights = hn::Set(d, static_cast<T>(weight)), constants = hn::Set(d, static_cast<T>(constant));
+  map_run(d, n, [&](auto part, int64_t i) HWY_ATTR { part.store(hn::MulSub(weights, p(part.load(x + i)), constants), y + i); });
 }
 
 }  // namespace
 
 double log_sum_exp_f32(int64_t n, const float* x) { return log_sum_exp(n, x); }
 double log_sum_exp_f64(int64_t n, const double* x) { return log_sum_exp(n, x); }
-double total_f32(int64_t n, const float* x) { return total(n, x); }
-double total_f64(int64_t n, const double* x) { return total(n, x); }
+double total_f32(int64_t n, const float* x, float shift) { return total(n, x, shift); }
+double total_f64(int64_t n, const double* x, double shift) { return total(n, x, shift); }
 double expectation_f32(int64_t n, const float* x, double lse, const float* t) { return expectation(n, x, lse, t); }
 double expectation_f64(int64_t n, const double* x, double lse, const double* t) { return expectation(n, x, lse, t); }
 void weighted_softmax_f32(int64_t n, const float* x, double lse, double weight, double constant, float* y) {
@@ -103,7 +111,7 @@ using simd::value_at;
 template <typename T>
 struct RowFunctions {
   double (*log_sum_exp)(int64_t, const T*);
-  double (*total)(int64_t, const T*);
+  double (*total)(int64_t, const T*, T);
   double (*expectation)(int64_t, const T*, double, const T*);
   void (*weighted_softmax)(int64_t, const T*, double, double, double, T*);
 };
@@ -160,13 +168,15 @@ void cross_entropy_rows(const CpuContext&, const View& input, const View& target
       const T* const x = rows.read(row);
       const int64_t chosen = targets.at(row);
       const double sum = row_of.log_sum_exp(n, x);
+      const T shift = std::isfinite(sum) ? static_cast<T>(sum) : T(0);
+      const auto relative = [&](double value) { return value - static_cast<double>(shift); };
       double value = 0;
       if (targets.counts(chosen)) {
-        value = sum - (1 - label_smoothing) * static_cast<double>(x[chosen]);
-        if (label_smoothing > 0) value -= targets.uniform() * row_of.total(n, x);
+        value = relative(sum) - (1 - label_smoothing) * relative(static_cast<double>(x[chosen]));
+        if (label_smoothing > 0) value -= targets.uniform() * row_of.total(n, x, shift);
       }
       set_value(loss, row, value);
-      set_value(lse, row, sum);
+      lse.ptr<double>()[row] = sum;
     }
   });
 }
@@ -207,7 +217,7 @@ void cross_entropy_rows_jvp(const CpuContext&, const View& tangent, const View& 
       double value = 0;
       if (targets.counts(chosen)) {
         value = mean - (1 - label_smoothing) * static_cast<double>(t[chosen]);
-        if (label_smoothing > 0) value -= targets.uniform() * row_of.total(n, t);
+        if (label_smoothing > 0) value -= targets.uniform() * row_of.total(n, t, T(0));
       }
       set_value(loss, row, value);
       set_value(lse_tangent, row, mean);

@@ -8,14 +8,11 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <cmath>
-#include <limits>
 #include <vector>
 
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/reduce/by_rows.h"
-#include "deckle/kernels/cpu/simd/math_exp.h"
-#include "deckle/kernels/cpu/simd/rows.h"
+#include "deckle/kernels/cpu/simd/log_sum_exp.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu::HWY_NAMESPACE {
@@ -23,14 +20,7 @@ namespace {
 
 template <typename T>
 void logsumexp_rows(int64_t rows, int64_t n, const T* x, double* y) {
-  const hn::ScalableTag<T> d;
-  for (int64_t r = 0; r < rows; ++r, x += n) {
-    const T max = max_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return part.load(x + i); });
-    const T shift = std::isinf(max) ? T(0) : max;
-    const auto shifts = hn::Set(d, shift);
-    const double sum = sum_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return exp(d, hn::Sub(part.load(x + i), shifts)); });
-    y[r] = static_cast<double>(shift) + std::log(sum);
-  }
+  for (int64_t r = 0; r < rows; ++r, x += n) y[r] = log_sum_exp(n, x);
 }
 
 }  // namespace
