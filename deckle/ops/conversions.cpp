@@ -11,7 +11,10 @@ Tensor clone(const Tensor& self) { return copied(self, self.dtype()); }
 
 Tensor convert(const Tensor& self, DType dtype) { return copied(self, dtype); }
 
-void copy_(const Tensor& self, const Tensor& source) { copy_into(self, source); }
+void copy_(const Tensor& self, const Tensor& source) {
+  check_writable(self);
+  copy_into(self, source);
+}
 
 }  // namespace native
 

@@ -4,6 +4,9 @@
 
 namespace deckle::native {
 
+/// Throws if two elements of `target` may lie in one place (expanded dims, overlapping windows): what to write there has no order.
+void check_writable(const Tensor& target);
+
 /// Writes `source`, broadcast and converted, over `target`; both of any strides, on any overlapping memory. Below autograd.
 void copy_into(const Tensor& target, const Tensor& source);
 

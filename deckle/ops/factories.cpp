@@ -26,6 +26,16 @@ Tensor single(const Scalar& value, DType dtype) {
   return result;
 }
 
+/// How many of start, start + step, ... come before end; in unsigned arithmetic, for the distance of two int64 may be no int64.
+int64_t whole_steps(int64_t start, int64_t end, int64_t step) {
+  if (step > 0 ? start >= end : start <= end) return 0;
+  const uint64_t distance = step > 0 ? static_cast<uint64_t>(end) - static_cast<uint64_t>(start) : static_cast<uint64_t>(start) - static_cast<uint64_t>(end);
+  const uint64_t stride = step > 0 ? static_cast<uint64_t>(step) : -static_cast<uint64_t>(step);
+  const uint64_t count = (distance - 1) / stride + 1;
+  check(count < uint64_t{1} << 62, "{} to {} by {} has {} elements", start, end, step, count);
+  return static_cast<int64_t>(count);
+}
+
 Tensor filled(Ints sizes, const Scalar& value, DType dtype, Device device) {
   Tensor result = empty(sizes, dtype, device);
   copy_into(result, single(value, dtype));
@@ -43,10 +53,11 @@ Tensor full(Ints sizes, const Scalar& value, DType dtype) { return filled(sizes,
 Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step, std::optional<DType> dtype) {
   const bool floating = start.is_floating() || end.is_floating() || step.is_floating();
   check(!step.is_zero(), "step is 0");
-  const double steps = std::ceil((end.to_double() - start.to_double()) / step.to_double());
+  const double steps = floating ? std::ceil((end.to_double() - start.to_double()) / step.to_double()) : 0;
   check(std::isfinite(steps) && steps < 0x1p62, "{} to {} by {} is no finite range", to_string(start), to_string(end),
         to_string(step));
-  const int64_t count = std::max<int64_t>(0, static_cast<int64_t>(steps));
+  const int64_t count =
+      floating ? std::max<int64_t>(0, static_cast<int64_t>(steps)) : whole_steps(start.to_int64(), end.to_int64(), step.to_int64());
   // Each element is start + i * step, rounded once; an exact int64 where all are integers.
   Tensor result = empty({count}, floating ? DType::float64 : DType::int64);
   for (int64_t i = 0; i < count; ++i) {
@@ -71,7 +82,10 @@ Tensor ones_like(const Tensor& self) { return filled(self.sizes(), 1, self.dtype
 
 Tensor full_like(const Tensor& self, const Scalar& value) { return filled(self.sizes(), value, self.dtype(), self.device()); }
 
-void fill_(const Tensor& self, const Scalar& value) { copy_into(self, single(value, self.dtype())); }
+void fill_(const Tensor& self, const Scalar& value) {
+  check_writable(self);
+  copy_into(self, single(value, self.dtype()));
+}
 
 void zero_(const Tensor& self) { native::fill_(self, 0); }
 

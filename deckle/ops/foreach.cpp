@@ -84,6 +84,7 @@ class Lists {
         const Tensor& tensor = lists_[j][i];
         const Tensor& first = lists_[0][i];
         check(tensor.defined(), "tensor {} of list {} is undefined", i, j);
+        if (j < written_) native::check_writable(tensor);
         check(is_floating(tensor.dtype()), "list ops serve floating dtypes, got {}", name(tensor.dtype()));
         check(tensor.sizes() == first.sizes() && tensor.dtype() == first.dtype(),
               "tensor {} of list {} is {} {}, that of list 0 is {} {}", i, j, name(tensor.dtype()), tensor.sizes(),

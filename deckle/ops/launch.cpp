@@ -4,6 +4,7 @@
 #include "deckle/base/check.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/dispatch/view.h"
+#include "deckle/ops/copy.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/shape.h"
 #include "deckle/ops/promotion.h"
@@ -39,9 +40,10 @@ DType compute_dtype(DType working) {
 void run(const Pointwise& op, DType working, TensorList inputs, std::initializer_list<Scalar> numbers, const Tensor& out) {
   std::vector<Number> values;
   values.reserve(numbers.size());
-  for (const Scalar& number : numbers) values.push_back({number.to_double(), number.to_int64()});
+  const DType compute = compute_dtype(working);
+  for (const Scalar& number : numbers) values.push_back({number.to_double(), compute == DType::int64 ? number.to_int64() : 0});
   const std::vector<View> views = dispatch::views(inputs);
-  op.kernels.on(dispatch::common_device(inputs))(CpuContext{}, compute_dtype(working), views, values, dispatch::view(out));
+  op.kernels.on(dispatch::common_device(inputs))(CpuContext{}, compute, views, values, dispatch::view(out));
 }
 
 void require_defined(TensorList inputs) {
@@ -70,9 +72,7 @@ void pointwise_out(const Pointwise& op, const Tensor& out, std::initializer_list
   const Dims sizes = broadcast_of(operands);
   check(out.sizes() == sizes, "the result has shape {}, and the tensor to write it into {}", sizes, out.sizes());
   check(is_floating(out.dtype()) || !is_floating(result), "the result is {} and cannot be written into {}", name(result), name(out.dtype()));
-  for (int64_t dim = 0; dim < out.dim(); ++dim) {
-    check(out.stride(dim) != 0 || out.size(dim) <= 1, "the tensor to write into is expanded: several of its elements are one; clone it first");
-  }
+  native::check_writable(out);
   // The kernel may find an input in the very place of the output, but not shifted against it.
   for (Tensor& operand : operands) {
     if (operand.storage() == out.storage() && !same_elements(operand, out)) operand = native::clone(operand);
@@ -116,7 +116,8 @@ std::optional<double> to_double(const std::optional<Scalar>& scalar) {
 }
 
 PhiloxStream reserve(Generator* generator, const Tensor& result) {
-  return (generator ? *generator : default_generator()).reserve(result.numel());
+  const int64_t words = result.dtype() == DType::float64 ? 2 : 1;
+  return (generator ? *generator : default_generator()).reserve(words * result.numel());
 }
 
 Tensor plus(const Tensor& a, const Tensor& b) {

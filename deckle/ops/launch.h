@@ -56,7 +56,7 @@ std::vector<Tensor> contiguous(TensorList tensors);
 
 std::optional<double> to_double(const std::optional<Scalar>& scalar);
 
-/// One random word per element of `result`, from `generator` or the thread's own.
+/// One random word per element of `result`, two of float64, from `generator` or the thread's own.
 PhiloxStream reserve(Generator* generator, const Tensor& result);
 
 /// Sum of tangents; an undefined one is zero.

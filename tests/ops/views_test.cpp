@@ -6,7 +6,9 @@
 #include "deckle/core/tensor_impl.h"
 #include "deckle/ops/copy.h"
 #include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/foreach.h"
 #include "deckle/ops/generated/index.h"
+#include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/shape.h"
 #include "deckle/ops/shape_tools.h"
 
@@ -131,6 +133,42 @@ TEST(Copy, BroadcastsConvertsAndRefusesWhatDoesNotFit) {
   EXPECT_EQ(to(full({2}, 2.75), DType::int64).to_vector(), (Values{2, 2}));
   EXPECT_EQ(to(full({1}, 0.5), DType::bool_).to_vector(), (Values{1}));
   EXPECT_EQ(error_of([&] { copy_(x, zeros({4})); }), "copy_: source of shape [4] does not broadcast to [2, 3]");
+}
+
+TEST(Writing, IsRefusedWhereElementsShareAPlace) {
+  const Tensor x = zeros({9}), windows = as_strided(x, {4, 3}, {2, 1}), expanded = expand(zeros({3}), {2, 3});
+  const std::string message = "the tensor to write into, of shape [4, 3] and strides [2, 1], has several elements in one place: clone it first";
+  EXPECT_EQ(error_of([&] { add_(windows, ones({4, 3})); }), "add_: " + message);
+  EXPECT_EQ(error_of([&] { copy_(windows, ones({4, 3})); }), "copy_: " + message);
+  EXPECT_EQ(error_of([&] { fill_(windows, 1); }), "fill_: " + message);
+  EXPECT_EQ(error_of([&] { zero_(windows); }), "zero_: " + message);
+  EXPECT_EQ(error_of([&] { exp_out(windows, ones({4, 3})); }), "exp_out: " + message);
+  EXPECT_EQ(error_of([&] { foreach_scale_({windows}, 2); }), "foreach_scale_: " + message);
+  for (const auto& write : {+[](const Tensor& t) { add_(t, 1); }, +[](const Tensor& t) { copy_(t, ones({2, 3})); }, +[](const Tensor& t) { fill_(t, 1); }}) {
+    EXPECT_NE(error_of([&] { write(expanded); }), "no error");
+  }
+  EXPECT_EQ(x.to_vector(), Values(9, 0));
+}
+
+TEST(Writing, ReachesEveryOtherView) {
+  const Tensor x = zeros({4, 6});
+  for (const Tensor& part : {x, transpose(x, 0, 1), slice(x, 1, 0, 6, 2), select(x, 0, 1), as_strided(x, {2, 3}, {2, 5}), expand(select(x, 0, 0), {1, 6}),
+                             slice(x, 0, 2, 2), as_strided(x, {4, 3}, {3, 1})}) {
+    fill_(part, 1);
+    for (const double value : part.to_vector()) EXPECT_EQ(value, 1);
+    zero_(x);
+  }
+}
+
+TEST(Factories, CountIntegersAsIntegers) {
+  constexpr int64_t kLarge = int64_t{1} << 53;
+  EXPECT_EQ(arange(kLarge + 1, kLarge + 3).to_vector<int64_t>(), (std::vector<int64_t>{kLarge + 1, kLarge + 2}));
+  EXPECT_EQ(arange(5, -4, -3).to_vector(), (Values{5, 2, -1}));
+  EXPECT_EQ(arange(-4, 5, 4).to_vector(), (Values{-4, 0, 4}));
+  EXPECT_EQ(arange(INT64_MIN, INT64_MAX, INT64_MAX).to_vector<int64_t>(), (std::vector<int64_t>{INT64_MIN, -1, INT64_MAX - 1}));
+  EXPECT_EQ(arange(INT64_MAX, INT64_MIN, INT64_MIN).to_vector<int64_t>(), (std::vector<int64_t>{INT64_MAX, -1}));
+  EXPECT_EQ(arange(3, 3).numel() + arange(3, 4, -1).numel(), 0);
+  EXPECT_NE(error_of([] { arange(INT64_MIN, INT64_MAX); }).find("elements"), std::string::npos);
 }
 
 TEST(Factories, MakeWhatTheyPromise) {

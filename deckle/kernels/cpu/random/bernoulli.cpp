@@ -1,5 +1,6 @@
-// result[i] = 1 with probability self[i], else 0
+// result[i] = 1 with probability self[i], else 0. A word of 32 bits decides, so probabilities count by steps of 2^-32.
 
+#include "deckle/base/check.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/args/view.h"
 #include "deckle/kernels/cpu/random/words.h"
@@ -14,7 +15,9 @@ void bernoulli(const CpuContext&, const View& self, PhiloxStream stream, const V
     T* to = result.ptr<T>();
     for_each_word(stream, result.numel(), [&](int64_t begin, int64_t end, const uint32_t* words) {
       for (int64_t i = begin; i < end; ++i) {
-        to[i] = T(static_cast<double>(words[i - begin]) * 0x1p-32 < static_cast<double>(probability[i]) ? 1.0f : 0.0f);
+        const auto p = static_cast<double>(probability[i]);
+        check(p >= 0 && p <= 1, "element {} is {} (expected a probability, 0 to 1)", i, p);
+        to[i] = T(static_cast<double>(words[i - begin]) * 0x1p-32 < p ? 1.0f : 0.0f);
       }
     });
   });

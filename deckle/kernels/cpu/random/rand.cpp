@@ -1,4 +1,4 @@
-// Uniform on [0, 1): the upper bits of a word, as many as the dtype has in its significand, so 1 never comes out.
+// Uniform on [0, 1): the upper bits of a word (float64: of two), as many as the dtype has in its significand, so 1 never comes out.
 
 #include <span>
 
@@ -13,9 +13,7 @@ namespace {
 
 template <typename T>
 T uniform(uint32_t word) {
-  if constexpr (std::is_same_v<T, double>)
-    return static_cast<double>(word) * 0x1p-32;
-  else if constexpr (std::is_same_v<T, float>)
+  if constexpr (std::is_same_v<T, float>)
     return static_cast<float>(word >> 8) * 0x1p-24f;
   else if constexpr (std::is_same_v<T, float16>)
     return T(static_cast<float>(word >> 21) * 0x1p-11f);
@@ -28,9 +26,15 @@ T uniform(uint32_t word) {
 void rand(const CpuContext&, std::span<const int64_t>, DType, PhiloxStream stream, const View& result) {
   visit_floating(result.dtype, [&]<typename T>(TypeTag<T>) {
     T* to = result.ptr<T>();
-    for_each_word(stream, result.numel(), [&](int64_t begin, int64_t end, const uint32_t* words) {
-      for (int64_t i = begin; i < end; ++i) to[i] = uniform<T>(words[i - begin]);
-    });
+    if constexpr (std::is_same_v<T, double>) {
+      for_each_word(stream, 2 * result.numel(), [&](int64_t begin, int64_t end, const uint32_t* words) {
+        for (int64_t i = begin; i < end; i += 2) to[i / 2] = uniform_of_two(words + (i - begin));
+      });
+    } else {
+      for_each_word(stream, result.numel(), [&](int64_t begin, int64_t end, const uint32_t* words) {
+        for (int64_t i = begin; i < end; ++i) to[i] = uniform<T>(words[i - begin]);
+      });
+    }
   });
 }
 

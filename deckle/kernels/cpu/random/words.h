@@ -13,6 +13,11 @@ inline constexpr int64_t kWordsAtOnce = 2048;  // 8 KiB: stays in L1 with what i
 /// words[4 i + j] = word j of block first + i, for `blocks` blocks.
 void philox_words(const PhiloxStream& stream, uint64_t first, int64_t blocks, uint32_t* words);
 
+/// Uniform on [0, 1) by steps of 2^-53: the upper bits of two words.
+inline double uniform_of_two(const uint32_t* words) {
+  return (static_cast<double>(words[0] >> 5) * 0x1p26 + static_cast<double>(words[1] >> 6)) * 0x1p-53;
+}
+
 /// Calls `body(begin, end, words)` with threads on ranges that cover [0, count); words[i - begin] is the word of element i.
 /// Ranges begin at multiples of 2,048.
 template <typename Body>
