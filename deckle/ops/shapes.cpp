@@ -32,6 +32,8 @@ int64_t reduced_count(Ints sizes, std::optional<Ints> dim) {
   return count;
 }
 
+bool rows_are_empty(Ints sizes, std::optional<int64_t> dim) { return numel_of(sizes) == 0 && numel_of(without_dim(sizes, dim, false)) > 0; }
+
 Dims without_dim(Ints sizes, std::optional<int64_t> dim, bool keepdim) {
   return reduced_shape(sizes, dim ? Ints(&*dim, 1) : Ints(), keepdim);
 }

@@ -16,6 +16,9 @@ Dims reduced_shape(Ints sizes, std::optional<Ints> dim, bool keepdim);
 int64_t reduced_count(Ints sizes, std::optional<Ints> dim);
 int64_t reduced_numel(Ints sizes, std::optional<Ints> dim);
 
+/// Whether there is a row along dim (none given: the whole is one) and it has no elements.
+bool rows_are_empty(Ints sizes, std::optional<int64_t> dim);
+
 /// `sizes` without one dim (none given: without all), or with size 1 there.
 Dims without_dim(Ints sizes, std::optional<int64_t> dim, bool keepdim);
 

@@ -41,7 +41,7 @@ TEST(Reductions, NameWhatIsWrong) {
   EXPECT_EQ(error_of([] { softmax(floats(), 3); }), "softmax: dim 3 is out of range for shape [2, 3] (expected -2..1)");
   EXPECT_EQ(error_of([] { sum(floats(), Ints{1, -1}); }), "sum: dim -1 is given twice in [1, -1]");
   EXPECT_EQ(error_of([] { amax(zeros({2, 0}), Ints{1}); }), "amax: no element is the extreme one of none: self is [2, 0]");
-  EXPECT_EQ(error_of([] { argmax(zeros({2, 0}), 1); }), "argmax: a row of no elements has no largest or smallest one");
+  EXPECT_EQ(error_of([] { argmax(zeros({2, 0}), 1); }), "argmax: a row of no elements has no largest or smallest one: self is [2, 0]");
   EXPECT_EQ(error_of([] { softmax(integers(), 1); }), "softmax: self is int64 (expected a floating dtype)");
   EXPECT_EQ(error_of([] { mean(integers()); }), "mean: self is int64 (expected a floating dtype)");
   EXPECT_EQ(error_of([] { layer_norm(floats(), zeros({4})); }), "layer_norm: weight must be of shape [3], the last dim of self [2, 3]");
@@ -74,6 +74,45 @@ TEST(Reductions, EqualLargestElementsShareTheGradient) {
   EXPECT_EQ(grad(values, {x})[0].to_vector(), (Values{0, 1, 0, 0}));
 }
 
+Tensor halves(const Values& values) { return to(vector_of(values), DType::float16); }
+
+TEST(Reductions, OfHalvesDoNotOverflowOnTheWay) {
+  EXPECT_NEAR(norm(halves({300, 300, 300, 300, 300})).item(), 670.8, 0.3);
+  EXPECT_NEAR(deckle::std(halves({300, -300, 300, -300})).item(), 346.4, 0.2);
+  for (const DType dtype : {DType::float16, DType::bfloat16}) {
+    const Tensor equal = to(zeros({100'000}), dtype).requires_grad_();
+    EXPECT_NEAR(sum(to(grad(amax(equal), {equal})[0], DType::float64)).item(), 1, 0.005) << name(dtype) << ": ties share the gradient";
+    EXPECT_EQ(jvp([](const Tensor& x) { return amin(x); }, equal.detach(), ones_like(equal.detach())).second.item(), 1);
+  }
+}
+
+TEST(Reductions, HaveNoSlopeWhereTheirRootIsZero) {
+  for (const auto& [f, x] : {std::pair(+[](const Tensor& t) { return norm(t); }, vector_of({0, 0, 0})),
+                             std::pair(+[](const Tensor& t) { return deckle::std(t); }, vector_of({7, 7, 7}))}) {
+    const Tensor input = x.detach().requires_grad_();
+    const Tensor slope = grad(f(input), {input}, {.create_graph = true})[0];
+    EXPECT_EQ(slope.to_vector(), (Values{0, 0, 0}));
+    EXPECT_EQ(grad(sum(slope * vector_of({1, 2, 3})), {input})[0].to_vector(), (Values{0, 0, 0}));
+    EXPECT_EQ(jvp(f, x, vector_of({1, 2, 3})).second.item(), 0);
+  }
+}
+
+TEST(Norms, CurvatureOfHalvesStaysFinite) {
+  // 1 / rms reaches 316 (eps is 1e-5), and its cube 3e7.
+  const auto curvature = [](DType dtype) {
+    const Tensor x = full({1, 4}, 0.01, DType::float64);
+    return rms_norm_curvature(to(x, dtype), to(x, dtype), to(x, dtype), 1e-5).to_vector()[0];
+  };
+  const double exact = curvature(DType::float64);
+  EXPECT_NEAR(curvature(DType::float16), exact, 2e-3 * std::abs(exact));
+  EXPECT_NEAR(curvature(DType::bfloat16), exact, 2e-2 * std::abs(exact));
+}
+
+TEST(Elementwise, APowerOfZeroHasNoSlopeInItsExponent) {
+  const Tensor exponent = vector_of({0, 1, 2}).requires_grad_();
+  EXPECT_EQ(grad(sum(pow(zeros({3}, DType::float64), exponent)), {exponent})[0].to_vector(), (Values{0, 0, 0}));
+}
+
 TEST(Reductions, EveryDerivativeOfAProductWithZerosIsRight) {
   const Tensor x = vector_of({0, 2, 0, 3}).requires_grad_();
   const Tensor first = grad(prod(x), {x}, {.create_graph = true})[0];
@@ -93,6 +132,12 @@ TEST(Elementwise, PromotesAsPyTorchDoes) {
   EXPECT_EQ(error_of([&] { sub(flags, flags); }), "sub: bool operands have no meaning here; convert one to a numeric dtype");
   EXPECT_EQ(error_of([] { const Tensor x = clone(integers()); add_(x, 0.5); }), "add_: the result is float32 and cannot be written into int64");
   EXPECT_EQ(error_of([] { add(floats(), zeros({4})); }), "add: shapes [2, 3] and [4] do not broadcast (dim -1: 3 against 4)");
+}
+
+TEST(Elementwise, TakesNumbersThatAreNoIntegers) {
+  const double inf = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(masked_fill(floats(), gt(floats(), 1), -inf).to_vector(), (Values{0, 1, -inf, -inf, -inf, -inf}));
+  EXPECT_EQ(clamp_max(integers(), 1e30).to_vector(), integers().to_vector());
 }
 
 TEST(Elementwise, WritesThroughViewsInPlace) {

@@ -272,6 +272,26 @@ void check_limits(const Case& op) {
   }
 }
 
+/// Of several tensors each in turn one larger and one smaller than the sample says: an Error or a result, and never memory that is
+/// no tensor's, which the sanitizers see.
+void check_wrong_sizes(const Case& op) {
+  for (size_t i = 0; i < op.tensors.size() && op.tensors.size() > 1; ++i) {
+    if (!op.tensors[i].defined()) continue;
+    for (int64_t dim = 0; dim < op.tensors[i].dim(); ++dim) {
+      for (const int64_t change : {-1, 1}) {
+        Dims sizes(op.tensors[i].sizes());
+        if ((sizes[static_cast<size_t>(dim)] += change) < 0) continue;
+        Tensors tensors = op.tensors;
+        tensors[i] = filled(sizes, tensors[i].dtype(), [](size_t) { return 1; });
+        try {
+          call(op, tensors);
+        } catch (const Error&) {
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 
 Random::Random() {
@@ -309,6 +329,7 @@ void check(const Case& op) {
     check_reference(op, op.tensors, expected);
     if (op.layouts && op.strided) check_layouts(op, expected);
     check_variants(op, expected);
+    check_wrong_sizes(op);
     if (op.dtypes && op.layouts) check_dtypes(op);
     bool all_floating = !op.tensors.empty();
     for (const Tensor& tensor : op.tensors) all_floating = all_floating && tensor.defined() && tensor.dtype() == DType::float64;

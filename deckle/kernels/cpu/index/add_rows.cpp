@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "deckle/base/parallel.h"
+#include "deckle/kernels/cpu/index/sums.h"
 
 namespace deckle::kernels::cpu::indexing {
 namespace {
@@ -37,17 +38,6 @@ struct Buckets {
     });
   }
 };
-
-template <typename T>
-using SumOf = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
-
-template <typename T>
-T rounded(SumOf<T> sum) {
-  if constexpr (std::is_integral_v<T> || std::is_same_v<T, double>)
-    return static_cast<T>(sum);
-  else
-    return T(static_cast<float>(sum));
-}
 
 template <typename T>
 void add_rows_of(const View& base, const RowShape& shape, const Buckets& buckets, const View& source, const View& result) {

@@ -10,6 +10,7 @@
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/index/lanes.h"
 #include "deckle/kernels/cpu/index/rows.h"
+#include "deckle/kernels/cpu/index/sums.h"
 
 namespace deckle::kernels::cpu {
 
@@ -18,17 +19,6 @@ namespace {
 
 constexpr int64_t kMaxBlock = 64;
 constexpr int64_t kMaxSums = 1 << 17;  // 1 MiB per thread, unless a single lane is longer
-
-template <typename T>
-using SumOf = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
-
-template <typename T>
-T rounded(SumOf<T> sum) {
-  if constexpr (std::is_integral_v<T> || std::is_same_v<T, double>)
-    return static_cast<T>(sum);
-  else
-    return T(static_cast<float>(sum));
-}
 
 template <typename T>
 void scatter_add_of(const View& self, int64_t dim, const View& index, const View& src, const View& result) {

@@ -46,6 +46,15 @@ struct Statistics {
   double mean, scale;  // xh = scale (x - mean)
 };
 
+/// The definition, element by element in double.
+template <bool kCentred, typename T>
+Statistics wide_statistics(int64_t n, const T* x, double eps) {
+  double mean = 0, squares = 0;
+  for (int64_t i = 0; kCentred && i < n; ++i) mean += static_cast<double>(x[i]) / static_cast<double>(n);
+  for (int64_t i = 0; i < n; ++i) squares += (static_cast<double>(x[i]) - mean) * (static_cast<double>(x[i]) - mean);
+  return {mean, 1 / std::sqrt(squares / static_cast<double>(n) + eps)};
+}
+
 template <bool kCentred, typename T>
 Statistics statistics(int64_t n, const T* x, double eps) {
   const hn::ScalableTag<T> d;
@@ -58,6 +67,7 @@ Statistics statistics(int64_t n, const T* x, double eps) {
     const auto centred = kCentred ? hn::Sub(part.load(x + i), means) : part.load(x + i);
     return hn::Mul(centred, centred);
   });
+  if (!std::isfinite(squares)) return wide_statistics<kCentred>(n, x, eps);  // beyond 1e19 squares are no floats
   // The mean as it was subtracted, rounded to T: what it misses is squared in the variance.
   const double missed = kCentred ? mean - static_cast<double>(static_cast<T>(mean)) : 0.0;
   double variance = squares / static_cast<double>(n) - missed * missed;

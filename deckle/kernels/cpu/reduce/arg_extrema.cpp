@@ -1,26 +1,53 @@
 // Where the largest or smallest element of each row is, and its value.          Reads every element once; a NaN wins
 //
-// Among equal elements the first is taken. Instances: float (float32 and the halves), double, int64_t (integers, bool).
-#include <cmath>
+// Among equal elements the first is taken. Long rows are cut into pieces for several threads. Instances: float (float32 and the halves), double, int64_t (integers, bool).
+#include <algorithm>
+#include <memory>
 #include <optional>
 #include <vector>
 
-#include "deckle/base/check.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/reduce/by_rows.h"
 
 namespace deckle::kernels::cpu {
 namespace {
 
+/// Whether a later element takes the place of an earlier one.
+template <bool kLargest, typename T>
+bool better(T later, T earlier) {
+  return earlier == earlier && ((kLargest ? later > earlier : later < earlier) || later != later);
+}
+
 template <bool kLargest, typename T>
 int64_t first_best(int64_t n, const T* x) {
   int64_t best = 0;
-  T value = x[0];
-  for (int64_t i = 1; i < n && value == value; ++i) {
-    const bool better = (kLargest ? x[i] > value : x[i] < value) || x[i] != x[i];
-    if (better) best = i, value = x[i];
+  for (int64_t i = 1; i < n; ++i) {
+    if (better<kLargest>(x[i], x[best])) best = i;
   }
   return best;
+}
+
+/// The places in rows that are longer than a piece: of the pieces' best ones the first best.
+template <bool kLargest, typename T>
+void find_in_pieces(const View& self, const reduce::Layout& layout, std::vector<T>& best, int64_t* indices) {
+  const int64_t pieces = (layout.length + reduce::kPiece - 1) / reduce::kPiece;
+  std::vector<T> candidates(static_cast<size_t>(layout.rows * pieces));
+  std::vector<int64_t> places(candidates.size());
+  parallel_for(layout.rows * pieces, 1, [&](int64_t begin, int64_t end) {
+    const auto x = std::make_unique_for_overwrite<T[]>(static_cast<size_t>(reduce::kPiece));
+    for (int64_t item = begin; item < end; ++item) {
+      const int64_t from = item % pieces * reduce::kPiece, n = std::min(reduce::kPiece, layout.length - from);
+      reduce::gather_rows(self, layout, item / pieces, 1, from, n, x.get());
+      const int64_t at = first_best<kLargest>(n, x.get());
+      candidates[static_cast<size_t>(item)] = x[static_cast<size_t>(at)];
+      places[static_cast<size_t>(item)] = from + at;
+    }
+  });
+  for (int64_t row = 0; row < layout.rows; ++row) {
+    const int64_t item = row * pieces + first_best<kLargest>(pieces, candidates.data() + row * pieces);
+    best[static_cast<size_t>(row)] = candidates[static_cast<size_t>(item)];
+    indices[row] = places[static_cast<size_t>(item)];
+  }
 }
 
 /// `values` may be undefined. `all`: the whole view is one row.
@@ -34,17 +61,26 @@ void find(const View& self, std::optional<int64_t> dim, const View* values, cons
   }
   simd::visit_compute(self.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
+    const reduce::Layout layout(flat, dim.value_or(0));
+    const auto store = [&](int64_t first, const std::vector<T>& best) {
+      if (values == nullptr) return;
+      char* const to = static_cast<char*>(values->data) + first * item_size(values->dtype);
+      simd::store_run(best.data(), static_cast<int64_t>(best.size()), to, values->dtype, 1);
+    };
+    if (layout.length > reduce::kPiece) {
+      std::vector<T> best(static_cast<size_t>(layout.rows));
+      find_in_pieces<kLargest, T>(flat, layout, best, indices.ptr<int64_t>());
+      return store(0, best);
+    }
     reduce::by_rows<T>(std::array<const View*, 1>{&flat}, std::array<const View*, 0>{}, dim.value_or(0),
                        [&](int64_t first, int64_t rows, int64_t n, const auto& x, const auto&) {
-      check(n > 0, "a row of no elements has no largest or smallest one");
       std::vector<T> best(static_cast<size_t>(rows));
       for (int64_t r = 0; r < rows; ++r) {
         const int64_t at = first_best<kLargest>(n, x[0] + r * n);
         indices.ptr<int64_t>()[first + r] = at;
         best[static_cast<size_t>(r)] = x[0][r * n + at];
       }
-      if (values == nullptr) return;
-      simd::store_run(best.data(), rows, static_cast<char*>(values->data) + first * item_size(values->dtype), values->dtype, 1);
+      store(first, best);
     });
   });
 }

@@ -37,6 +37,8 @@ struct RowBlock {
 
 inline constexpr int64_t kRowGrain = 16384;  // elements per parallel range
 
+inline constexpr int64_t kPiece = 32768;  // elements: rows that are longer may be cut into pieces for several threads
+
 /// Rows gathered together: where memory runs across them, at least a cache line's worth, and few enough for L2.
 constexpr int64_t tile_rows(int64_t length) { return std::clamp<int64_t>(65536 / length, 16, 64); }
 

@@ -73,19 +73,23 @@ void column_extrema(int64_t rows, int64_t row_stride, int64_t columns, const T* 
   }
 }
 
-template <typename T, typename A, typename Pick>
-reduce::Fold<T, A> extremum() {
-  return {&row_extremum<T, A, Pick>, &column_extrema<T, A, Pick>, &Pick::template of_two<A>, Pick::template nothing<A>()};
+template <typename T, typename Pick>
+reduce::Fold<T, double> extremum() {
+  return {&row_extremum<T, double, Pick>, &column_extrema<T, double, Pick>, &Pick::template of_two<double>, &reduce::scaled,
+          Pick::template nothing<double>()};
+}
+
+template <typename Pick>
+reduce::Folds extremum_folds() {
+  using I = int64_t;
+  return {{extremum<float, Pick>(), extremum<double, Pick>()},
+          {&row_extremum<I, I, Pick>, &column_extrema<I, I, Pick>, &Pick::template of_two<I>, nullptr, Pick::template nothing<I>()}};
 }
 
 }  // namespace
 
-reduce::Folds largest_folds() {
-  return {extremum<float, double, Largest>(), extremum<double, double, Largest>(), extremum<int64_t, int64_t, Largest>()};
-}
-reduce::Folds smallest_folds() {
-  return {extremum<float, double, Smallest>(), extremum<double, double, Smallest>(), extremum<int64_t, int64_t, Smallest>()};
-}
+reduce::Folds largest_folds() { return extremum_folds<Largest>(); }
+reduce::Folds smallest_folds() { return extremum_folds<Smallest>(); }
 
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

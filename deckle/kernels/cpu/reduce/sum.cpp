@@ -80,9 +80,9 @@ A add(A a, A b) {
 }  // namespace
 
 reduce::Folds sum_folds() {
-  return {{&row_sum<float>, &column_sums<float>, &add<double>, 0},
-          {&row_sum<double>, &column_sums<double>, &add<double>, 0},
-          {&integer_row_sum, &integer_column_sums, &add<int64_t>, 0}};
+  return {{{&row_sum<float>, &column_sums<float>, &add<double>, &reduce::scaled, 0},
+           {&row_sum<double>, &column_sums<double>, &add<double>, &reduce::scaled, 0}},
+          {&integer_row_sum, &integer_column_sums, &add<int64_t>, nullptr, 0}};
 }
 
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE

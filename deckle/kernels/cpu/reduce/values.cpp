@@ -25,23 +25,32 @@ constexpr int64_t kGatheredRows = 64;
 
 int64_t pieces_of(int64_t count, int64_t piece) { return (count + piece - 1) / piece; }
 
-/// Folded values on their way into the result: scaled, then rounded to its dtype.
-template <typename A>
+/// Folded rows on their way into the result.
+template <typename T, typename A>
 struct Output {
+  const Fold<T, A>& op;
+  double parameter;
   const View& result;
-  double scale;
 
-  void write(int64_t first, int64_t count, A* values) const {
-    if constexpr (std::is_same_v<A, double>) {
-      for (int64_t i = 0; i < count; ++i) values[i] *= scale;
+  void write(int64_t first, int64_t count, const A* folded) const {
+    char* const to = static_cast<char*>(result.data);
+    const int64_t size = item_size(result.dtype);
+    if constexpr (std::is_same_v<A, int64_t>) {
+      simd::store_run(folded, count, to + first * size, result.dtype, 1);
+    } else {
+      double values[kStrip];
+      for (int64_t i = 0; i < count; i += kStrip) {
+        const int64_t n = std::min(kStrip, count - i);
+        op.finish(n, folded + i, parameter, values);
+        simd::store_run(values, n, to + (first + i) * size, result.dtype, 1);
+      }
     }
-    simd::store_run(values, count, static_cast<char*>(result.data) + first * item_size(result.dtype), result.dtype, 1);
   }
 };
 
 /// Combines `pieces` partial results of each of `rows` rows, [outer, pieces, width], in order.
 template <typename T, typename A>
-void combine_pieces(const Fold<T, A>& op, const std::vector<A>& partial, int64_t rows, int64_t pieces, int64_t width, const Output<A>& output) {
+void combine_pieces(const Fold<T, A>& op, const std::vector<A>& partial, int64_t rows, int64_t pieces, int64_t width, const Output<T, A>& output) {
   parallel_for(rows, std::max<int64_t>(1, kPiece / pieces), [&](int64_t begin, int64_t end) {
     std::vector<A> values(static_cast<size_t>(end - begin));
     for (int64_t row = begin; row < end; ++row) {
@@ -55,7 +64,7 @@ void combine_pieces(const Fold<T, A>& op, const std::vector<A>& partial, int64_t
 }
 
 template <typename T, typename A>
-void fold_rows(const Fold<T, A>& op, const View& self, const Layout& layout, const Output<A>& output) {
+void fold_rows(const Fold<T, A>& op, const View& self, const Layout& layout, const Output<T, A>& output) {
   const int64_t length = layout.length, pieces = pieces_of(length, kPiece), longest = std::min(length, kPiece);
   std::vector<A> partial(static_cast<size_t>(pieces > 1 ? layout.rows * pieces : 0));
   const bool runs_on = self.dtype == dtype_of<T> && (layout.reduced.count == 0 || (layout.reduced.count == 1 && layout.reduced.strides[0] == 1));
@@ -84,7 +93,7 @@ void fold_rows(const Fold<T, A>& op, const View& self, const Layout& layout, con
 
 /// The kept dims end in one of stride 1, [..., columns]; rows of the strip are the reduced elements.
 template <typename T, typename A>
-void fold_columns(const Fold<T, A>& op, const View& self, const Layout& layout, const Output<A>& output) {
+void fold_columns(const Fold<T, A>& op, const View& self, const Layout& layout, const Output<T, A>& output) {
   const int64_t columns = layout.kept.sizes[layout.kept.count - 1];
   const int64_t outer = layout.rows / columns, strips = pieces_of(columns, kStrip);
   const int64_t rows_per_piece = kPiece / std::min(columns, kStrip);
@@ -114,9 +123,9 @@ void fold_columns(const Fold<T, A>& op, const View& self, const Layout& layout, 
 }
 
 template <typename T, typename A>
-void fold_typed(const Fold<T, A>& op, const View& self, std::span<const int64_t> dims, double scale, const View& result) {
+void fold_typed(const Fold<T, A>& op, const View& self, std::span<const int64_t> dims, double parameter, const View& result) {
   const Layout layout(self, dims);
-  const Output<A> output{result, scale};
+  const Output<T, A> output{op, parameter, result};
   if (layout.rows == 0) return;
   if (layout.length == 0) {
     std::vector<A> nothing(static_cast<size_t>(layout.rows), op.nothing);
@@ -129,14 +138,29 @@ void fold_typed(const Fold<T, A>& op, const View& self, std::span<const int64_t>
   else fold_rows(op, self, layout, output);
 }
 
+template <typename A>
+void fold_real(const RealFolds<A>& folds, const View& self, std::span<const int64_t> dims, double parameter, const View& result) {
+  if (self.dtype == DType::float64) fold_typed(folds.f64, self, dims, parameter, result);
+  else fold_typed(folds.f32, self, dims, parameter, result);
+}
+
 }  // namespace
 
-void fold(const Folds& folds, const View& self, std::span<const int64_t> dims, double scale, const View& result) {
-  switch (simd::compute_dtype(self.dtype)) {
-    case DType::float32: return fold_typed(folds.f32, self, dims, scale, result);
-    case DType::float64: return fold_typed(folds.f64, self, dims, scale, result);
-    default: return fold_typed(folds.i64, self, dims, scale, result);
-  }
+void scaled(int64_t n, const double* folded, double scale, double* values) {
+  for (int64_t i = 0; i < n; ++i) values[i] = folded[i] * scale;
+}
+
+void fold(const Folds& folds, const View& self, std::span<const int64_t> dims, double parameter, const View& result) {
+  if (is_floating(self.dtype)) fold_real<double>(folds, self, dims, parameter, result);
+  else fold_typed(folds.i64, self, dims, parameter, result);
+}
+
+void fold(const RealFolds<double>& folds, const View& self, std::span<const int64_t> dims, double parameter, const View& result) {
+  fold_real(folds, self, dims, parameter, result);
+}
+
+void fold(const RealFolds<Moments>& folds, const View& self, std::span<const int64_t> dims, double parameter, const View& result) {
+  fold_real(folds, self, dims, parameter, result);
 }
 
 }  // namespace deckle::kernels::cpu::reduce

@@ -192,7 +192,7 @@ template <class D, class V>
 HWY_INLINE V sqrt(D, V x) {
   return hn::Sqrt(x);
 }
-/// 1 ulp (the hardware's estimates are neither accurate nor the same on every machine).
+/// Two roundings: 1.5 ulp (the hardware's estimates are neither accurate nor the same on every machine).
 template <class D, class V>
 HWY_INLINE V rsqrt(D d, V x) {
   return hn::Div(hn::Set(d, 1), hn::Sqrt(x));

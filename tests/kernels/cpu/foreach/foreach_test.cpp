@@ -6,6 +6,7 @@
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/args/context.h"
 #include "tests/kernels/cpu/support/buffer.h"
+#include "tests/kernels/cpu/support/threads.h"
 
 namespace deckle::kernels::cpu {
 using List = std::span<const View>;
@@ -35,9 +36,8 @@ using testing::values;
 
 constexpr DType kFloating[] = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
 
-double tolerance(DType dtype) {
-  return dtype == DType::float64 ? 1e-13 : dtype == DType::float32 ? 1e-6 : dtype == DType::float16 ? 2e-3 : 1.6e-2;
-}
+/// AdamW is a dozen operations on an element; products before they cancel may be some times the result.
+double tolerance(DType dtype) { return testing::rounding_bound(dtype, 4 * 12, 4 * 12); }
 
 // Tensors of awkward sizes, among them none, one element, and several runs.
 struct ListOf {
@@ -137,17 +137,12 @@ TEST_P(EveryDType, NormOfEachTensorIsBitEqualForAnyNumberOfThreads) {
     for (const double value : tensor) sum += value * value;
     want.push_back(std::sqrt(sum));
   }
-  const int before = num_threads();
-  std::vector<unsigned char> first;
-  for (const int threads : {1, 2, 3, 8, 16, 32}) {
-    set_num_threads(threads);
+  testing::expect_same_for_thread_counts([&] {
     const Buffer result = poisoned({static_cast<int64_t>(want.size())}, DType::float64);
     foreach_norm({}, x.views, result.view);
     expect_close(result.view, want, 1e-12);
-    if (first.empty()) first = testing::bytes(result);
-    EXPECT_EQ(first, testing::bytes(result));
-  }
-  set_num_threads(before);
+    return testing::bytes(result);
+  });
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "deckle/kernels/args/context.h"
 #include "tests/kernels/cpu/support/buffer.h"
+#include "tests/kernels/cpu/support/threads.h"
 
 namespace deckle::kernels::cpu {
 void copy(const CpuContext&, const View& source, const View& target);
@@ -78,6 +79,15 @@ TEST(Copy, LeavesTheGapsOfAStridedTargetAlone) {
   const std::vector<double> after = values(target.view), want = values(source.view);
   for (size_t row = 0; row < 4; ++row)
     for (size_t col = 0; col < 8; ++col) EXPECT_EQ(after[row * 8 + col], col < 5 ? want[row * 5 + col] : before[row * 8 + col]);
+}
+
+TEST(Copy, ResultsDoNotDependOnTheNumberOfThreads) {
+  const Buffer source = strided({300, 40, 33}, DType::float32, true);
+  testing::expect_same_for_thread_counts([&] {
+    const Buffer target = poisoned({300, 40, 33}, DType::bfloat16);
+    kernels::cpu::copy({}, source.view, target.view);
+    return testing::bytes(target);
+  });
 }
 
 TEST(Copy, ExpandsAndRoundsToHalves) {

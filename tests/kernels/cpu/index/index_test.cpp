@@ -7,6 +7,7 @@
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/args/context.h"
 #include "tests/kernels/cpu/support/buffer.h"
+#include "tests/kernels/cpu/support/threads.h"
 
 namespace deckle::kernels::cpu {
 void embedding(const CpuContext&, const View& weight, const View& indices, const View& result);
@@ -210,20 +211,14 @@ TEST(Index, EmptyInputsGiveEmptyOrUnchangedResults) {
 }
 
 TEST(Index, SumsAreBitEqualForAnyNumberOfThreads) {
-  const int before = num_threads();
   const Buffer grad = random_normal({5000, 64}, DType::float32), index = random_integers({5000}, DType::int64, 0, 256);
   const Buffer wide = random_integers({5000, 64}, DType::int64, 0, 256), self = random_normal({256, 64}, DType::float32);
-  std::vector<unsigned char> rows, lanes;
-  for (const int threads : {1, 2, 3, 8, 16, 32}) {
-    set_num_threads(threads);
+  testing::expect_same_for_thread_counts([&] {
     const Buffer back = poisoned({256, 64}, DType::float32), scattered = poisoned({256, 64}, DType::float32);
     embedding_backward({}, grad.view, index.view, 256, back.view);
     scatter_add({}, self.view, 0, wide.view, grad.view, scattered.view);
-    if (rows.empty()) rows = testing::bytes(back), lanes = testing::bytes(scattered);
-    EXPECT_EQ(rows, testing::bytes(back)) << threads;
-    EXPECT_EQ(lanes, testing::bytes(scattered)) << threads;
-  }
-  set_num_threads(before);
+    return testing::bytes(back, scattered);
+  });
 }
 
 }  // namespace

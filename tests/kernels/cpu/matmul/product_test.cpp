@@ -11,6 +11,7 @@
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/args/context.h"
 #include "tests/kernels/cpu/support/buffer.h"
+#include "tests/kernels/cpu/support/threads.h"
 
 extern "C" {
 int dnnl_get_effective_cpu_isa();
@@ -178,21 +179,17 @@ TEST_P(EveryDType, EmptySumsAreZeroOrTheBias) {
 }
 
 TEST_P(EveryDType, AnyNumberOfThreadsGivesTheSameBits) {
-  const int before = num_threads();
   for (const Shape& shape : {Shape{64, 64, 8192}, Shape{256, 256, 8192}, Shape{1100, 130, 300}, Shape{33, 2500, 70}}) {
     for (int layout = 0; layout < 2; ++layout) {
       const Buffer a = operand(shape.m, shape.k, GetParam(), layout), b = operand(shape.k, shape.n, GetParam(), 0);
-      std::vector<unsigned char> first;
-      for (const int threads : {1, 2, 3, 8, 16, 32}) {
-        set_num_threads(threads);
+      SCOPED_TRACE(::testing::Message() << "m " << shape.m << " n " << shape.n << " k " << shape.k);
+      testing::expect_same_for_thread_counts([&] {
         const Buffer c = poisoned({shape.m, shape.n}, GetParam());
         kernels::cpu::mm({}, a.view, b.view, c.view);
-        if (first.empty()) first = testing::bytes(c);
-        EXPECT_EQ(first, testing::bytes(c)) << threads << " threads, m " << shape.m << " n " << shape.n << " k " << shape.k;
-      }
+        return testing::bytes(c);
+      });
     }
   }
-  set_num_threads(before);
 }
 
 TEST_P(EveryDType, ConcurrentCallersDoNotDisturbEachOther) {

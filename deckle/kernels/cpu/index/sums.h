@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+namespace deckle::kernels::cpu::indexing {
+
+/// The type in which elements of T are added up.
+template <typename T>
+using SumOf = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
+
+/// A sum as an element.
+template <typename T>
+T rounded(SumOf<T> sum) {
+  if constexpr (std::is_integral_v<T> || std::is_same_v<T, double>)
+    return static_cast<T>(sum);
+  else
+    return T(static_cast<float>(sum));
+}
+
+}  // namespace deckle::kernels::cpu::indexing

@@ -1,0 +1,104 @@
+// Norm, variance and standard deviation against their definitions in float64: any dims, strides, dtypes, threads; extreme elements.
+#include "tests/kernels/cpu/reduce/operands.h"
+#include "tests/kernels/cpu/support/threads.h"
+
+namespace deckle::kernels::cpu {
+
+void euclidean_norm(const CpuContext&, const View&, Dims, bool, const View&);
+void variance(const CpuContext&, const View&, Dims, int64_t, bool, const View&);
+void standard_deviation(const CpuContext&, const View&, Dims, int64_t, bool, const View&);
+
+namespace {
+
+using SpreadOnEveryTarget = EveryTarget;
+INSTANTIATE_TEST_SUITE_P(, SpreadOnEveryTarget, ::testing::ValuesIn(simd::usable_targets()),
+                         [](const auto& info) { return std::string(hwy::TargetName(info.param)); });
+
+double squares(const Row& x, double centre) {
+  double sum = 0;
+  for (const double value : x) sum += (value - centre) * (value - centre);
+  return sum;
+}
+
+double mean(const Row& x) {
+  double sum = 0;
+  for (const double value : x) sum += value;
+  return sum / static_cast<double>(x.size());
+}
+
+TEST_P(SpreadOnEveryTarget, EqualsTheDefinition) {
+  for (int round = 0; round < 40; ++round) {
+    const DType dtype = random_floating();
+    const Buffer x = random_view(random_sizes(), dtype);
+    const double centre = std::array{0.0, 100.0}[static_cast<size_t>(below(2))];  // a mean that is large beside the spread
+    for (int64_t i = 0; i < x.view.numel(); ++i) testing::store(x.view.data, dtype, i, testing::load(x.view.data, dtype, i) + centre);
+    const std::vector<int64_t> dims = random_dims(x.view.ndim);
+    const int64_t correction = below(2);
+    std::vector<double> norms, variances, deviations;
+    for (const Row& row : rows_of(x.view, dims)) {
+      norms.push_back(std::sqrt(squares(row, 0)));
+      variances.push_back(squares(row, mean(row)) / std::max(0.0, static_cast<double>(row.size()) - static_cast<double>(correction)));
+      deviations.push_back(std::sqrt(variances.back()));
+    }
+    SCOPED_TRACE(::testing::Message() << name(dtype) << " sizes " << ::testing::PrintToString(std::vector<int64_t>(x.view.sizes, x.view.sizes + x.view.ndim))
+                                      << " dims " << ::testing::PrintToString(dims) << " correction " << correction);
+    const Dims wanted = dims.empty() ? Dims() : Dims(dims);
+    // Everything is double until it is stored: one rounding; among doubles the reference rounds as well, and differences of
+    // elements near 100 carry what the mean lacks.
+    const double tolerance = dtype == DType::float64 ? 1e-11 : rounding(dtype);
+    const Buffer result = testing::poisoned({static_cast<int64_t>(norms.size())}, dtype);
+    euclidean_norm(kContext, x.view, wanted, false, result.view);
+    testing::expect_close(result.view, norms, tolerance, 1e-300);
+    variance(kContext, x.view, wanted, correction, false, result.view);
+    testing::expect_close(result.view, variances, tolerance, dtype == DType::float16 ? 6e-5 : 1e-3);
+    standard_deviation(kContext, x.view, wanted, correction, false, result.view);
+    testing::expect_close(result.view, deviations, tolerance, dtype == DType::float16 ? 6e-5 : 1e-3);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(Spread, SquaresBeyondTheDtypeAreNoMatter) {
+  const Buffer large({1, 5}, DType::float16), result = testing::poisoned({1}, DType::float16);
+  for (int64_t i = 0; i < 5; ++i) testing::store(large.view.data, DType::float16, i, i % 2 == 0 ? 300 : -300);
+  const int64_t dim = 1;
+  euclidean_norm(kContext, large.view, std::span(&dim, 1), false, result.view);
+  testing::expect_close(result.view, {300 * std::sqrt(5.0)}, rounding(DType::float16));
+  standard_deviation(kContext, large.view, std::span(&dim, 1), 0, false, result.view);
+  testing::expect_close(result.view, {300 * std::sqrt(0.96)}, rounding(DType::float16));
+  for (const double magnitude : {1e25, 1e-25}) {
+    const Buffer x({3}, DType::float32), norm = testing::poisoned({1}, DType::float32);
+    for (int64_t i = 0; i < 3; ++i) testing::store(x.view.data, DType::float32, i, static_cast<double>(i + 1) * magnitude);
+    euclidean_norm(kContext, x.view, std::nullopt, false, norm.view);
+    testing::expect_close(norm.view, {std::sqrt(14.0) * magnitude}, rounding(DType::float32), 1e-300);
+  }
+}
+
+TEST(Spread, OfNothingIsNan) {
+  const Buffer none({2, 0}, DType::float64), one({2, 1}, DType::float64), result = testing::poisoned({2}, DType::float64);
+  std::fill_n(one.view.ptr<double>(), 2, 3.0);
+  const int64_t dim = 1;
+  variance(kContext, none.view, std::span(&dim, 1), 1, false, result.view);
+  EXPECT_TRUE(std::isnan(result.view.ptr<double>()[0]));
+  variance(kContext, one.view, std::span(&dim, 1), 1, false, result.view);
+  EXPECT_TRUE(std::isnan(result.view.ptr<double>()[1]));
+  euclidean_norm(kContext, none.view, std::span(&dim, 1), false, result.view);
+  EXPECT_EQ(result.view.ptr<double>()[0], 0);
+}
+
+TEST(Spread, DoesNotDependOnTheNumberOfThreads) {
+  for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{300'003}, {2000, 100}, {100, 2000}}) {
+    const Buffer x = testing::random_normal(sizes, DType::float32);
+    for (int64_t dim = 0; dim < x.view.ndim; ++dim) {
+      const int64_t rows = x.view.numel() / x.view.sizes[dim];
+      testing::expect_same_for_thread_counts([&] {
+        const Buffer norm = testing::poisoned({rows}, DType::float32), spread = testing::poisoned({rows}, DType::float32);
+        euclidean_norm(kContext, x.view, std::span(&dim, 1), false, norm.view);
+        standard_deviation(kContext, x.view, std::span(&dim, 1), 1, false, spread.view);
+        return testing::bytes(norm, spread);
+      });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace deckle::kernels::cpu
