@@ -19,6 +19,12 @@ std::vector<Tensor> all_values(const std::vector<NestedTensor>& tensors) {
   return result;
 }
 
+Dims row_counts(const std::vector<Tensor>& values) {
+  Dims result;
+  for (const Tensor& one : values) result.push_back(one.size(0));
+  return result;
+}
+
 void require_same_dims(const std::vector<NestedTensor>& tensors) {
   check(!tensors.empty(), "expected at least one tensor");
   for (size_t i = 1; i < tensors.size(); ++i) {
@@ -38,6 +44,7 @@ NestedTensor cat_components(const std::vector<NestedTensor>& tensors) {
 /// Component b of the result is the components b of all tensors, joined along one ragged dim.
 NestedTensor cat_positions(const std::vector<NestedTensor>& tensors, int ragged_dim) {
   const RaggedShape& like = *tensors[0].ragged();
+  const std::vector<Tensor> values = all_values(tensors);
   std::vector<int64_t> rows, sizes;
   for (int64_t b = 0; b < like.components(); ++b) {
     int64_t outer = 1, joined = 0;
@@ -62,7 +69,7 @@ NestedTensor cat_positions(const std::vector<NestedTensor>& tensors, int ragged_
     }
     for (int dim = 0; dim < like.ragged_dims(); ++dim) sizes.push_back(dim == ragged_dim ? joined : like.size(b, dim));
   }
-  return {index_select_or(cat(all_values(tensors), 0), nested::index_tensor(rows)),
+  return {concatenate_rows(values, nested::index_tensor(rows), row_counts(values)),
           Ragged(std::make_shared<const RaggedShape>(std::move(sizes), like.ragged_dims()))};
 }
 

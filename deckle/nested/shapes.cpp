@@ -9,6 +9,7 @@
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
 #include "deckle/ops/generated/index.h"
+#include "deckle/ops/generated/matmul.h"
 
 namespace deckle {
 namespace {
@@ -56,6 +57,32 @@ void append_offsets(std::span<const int64_t> sizes, std::span<const int64_t> str
   for (int64_t i = 0; i < sizes[0]; ++i) append_offsets(sizes.subspan(1), strides.subspan(1), offset + i * strides[0], result);
 }
 
+/// Where `order` swaps the run of dims [0, first) with the run [first, count), and keeps the rest: (first, count). No such: (0, 0).
+std::pair<int64_t, int64_t> swapped_runs(std::span<const int64_t> order) {
+  const auto rank = static_cast<int64_t>(order.size()), first = order[0];
+  const auto second = static_cast<int64_t>(std::find(order.begin(), order.end(), 0) - order.begin()), count = first + second;
+  if (first == 0 || count > rank) return {0, 0};
+  for (int64_t dim = 0; dim < rank; ++dim) {
+    const int64_t from = dim < second ? first + dim : dim < count ? dim - second : dim;
+    if (order[static_cast<size_t>(dim)] != from) return {0, 0};
+  }
+  return {first, count};
+}
+
+/// Swaps the dims [0, first) and [first, count) of each component: the transpose of a matrix.
+Tensor swap_runs(const NestedTensor& x, int64_t first, int64_t count) {
+  std::vector<int64_t> sizes, transposed;
+  for (int64_t b = 0; b < x.components(); ++b) {
+    const std::vector<int64_t> own = component_sizes(x, b);
+    int64_t rows = 1, cols = 1;
+    for (int64_t dim = 0; dim < count; ++dim) (dim < first ? rows : cols) *= own[static_cast<size_t>(dim)];
+    sizes.insert(sizes.end(), {rows, cols});
+    transposed.insert(transposed.end(), {cols, rows});
+  }
+  return grouped_transpose(x.values(), Ragged(std::make_shared<const RaggedShape>(std::move(sizes), 2)),
+                           Ragged(std::make_shared<const RaggedShape>(std::move(transposed), 2)));
+}
+
 /// `order` permutes the dims of a component (0: its first ragged dim) and moves a ragged one.
 NestedTensor permute_components(const NestedTensor& x, std::span<const int64_t> order) {
   const auto rank = static_cast<int64_t>(order.size()), ragged_dims = static_cast<int64_t>(x.ragged_dims());
@@ -64,6 +91,8 @@ NestedTensor permute_components(const NestedTensor& x, std::span<const int64_t> 
   for (int64_t dim = 0; dim < rank; ++dim) {
     if (order[static_cast<size_t>(dim)] < ragged_dims) ragged_after = dim + 1;
   }
+  const auto [first, swapped] = swapped_runs(order);
+  const bool matrices = swapped >= ragged_dims && swapped > 0;  // then the rest are regular blocks
   const int64_t block = numel_of(x.values().sizes().subspan(static_cast<size_t>(lead - ragged_dims + 1)));
   const int64_t inner = numel_of(x.values().sizes().subspan(1)) / std::max<int64_t>(block, 1);  // moving elements per row
   std::vector<int64_t> index, ragged_sizes;
@@ -77,12 +106,13 @@ NestedTensor permute_components(const NestedTensor& x, std::span<const int64_t> 
       moved_strides.push_back(strides[from]);
       if (dim < ragged_after) ragged_sizes.push_back(sizes[from]);
     }
-    append_offsets(moved_sizes, moved_strides, x.ragged()->offsets()[static_cast<size_t>(b)] * inner, index);
+    if (!matrices) append_offsets(moved_sizes, moved_strides, x.ragged()->offsets()[static_cast<size_t>(b)] * inner, index);
   }
   const Ragged ragged(std::make_shared<const RaggedShape>(std::move(ragged_sizes), static_cast<int>(ragged_after)));
   Dims flat = {x.values().size(0) * inner}, sizes = {ragged->rows()};
   for (int64_t dim = ragged_after; dim < rank; ++dim) sizes.push_back(x.values().size(order[static_cast<size_t>(dim)] - ragged_dims + 1));
   for (int64_t dim = lead; dim < rank; ++dim) flat.push_back(x.values().size(dim - ragged_dims + 1));
+  if (matrices) return {view(swap_runs(x, first, swapped), sizes), ragged};
   return {reshape(index_select_or(reshape(x.values(), flat), nested::index_tensor(index)), sizes), ragged};
 }
 

@@ -37,6 +37,16 @@ void require_matrices(const char* which, const Ragged& shape) {
 
 }  // namespace
 
+Dims shapes::transposed_shape(const Tensor& self, const Ragged& shape, const Ragged& transposed) {
+  require_matrices("shape", shape);
+  require_matrices("transposed", transposed);
+  bool fits = shape->components() == transposed->components();
+  for (int64_t b = 0; fits && b < shape->components(); ++b) fits = shape->size(b, 0) == transposed->size(b, 1) && shape->size(b, 1) == transposed->size(b, 0);
+  check(fits, "the transposes of {} are not {}", to_string(shape), to_string(transposed));
+  check(shape->rows() == 0 ? self.numel() == 0 : self.numel() % shape->rows() == 0, "{} elements are no equal runs for {}", self.numel(), to_string(shape));
+  return {self.numel()};
+}
+
 Dims shapes::grouped_shape(const Tensor& self, const Ragged& self_shape, const Tensor& other, const Ragged& other_shape,
                            const Ragged& product_shape, bool transpose_self, bool transpose_other) {
   require_matrices("self_shape", self_shape);

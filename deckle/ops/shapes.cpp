@@ -1,5 +1,7 @@
 #include "deckle/ops/shapes.h"
 
+#include <numeric>
+
 #include "deckle/base/check.h"
 
 namespace deckle::shapes {
@@ -102,6 +104,8 @@ int64_t rank_of(TensorList tensors) {
   check(!tensors.empty(), "expected at least one tensor");
   return tensors[0].dim();
 }
+
+int64_t cat_rows(Ints lengths) { return std::accumulate(lengths.begin(), lengths.end(), int64_t{0}); }
 
 Dims inverse_permutation(Ints dims) {
   Dims result(dims.size(), 0);

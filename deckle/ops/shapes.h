@@ -56,6 +56,9 @@ Dims sizes_along(TensorList tensors, int64_t dim);
 /// Number of dims of the first tensor; throws if there is none.
 int64_t rank_of(TensorList tensors);
 
+/// The sum of the lengths.
+int64_t cat_rows(Ints lengths);
+
 /// permute(permute(x, dims), inverse_permutation(dims)) is x.
 Dims inverse_permutation(Ints dims);
 
@@ -70,6 +73,9 @@ Dims segment_values_shape(const Tensor& values, const Ragged& ragged);
 
 /// Of packed values with the regular dims of rows [components, ...].
 Dims packed_shape(const Tensor& rows, const Ragged& ragged);
+
+/// [elements of self]. Throws unless the two shapes are those of matrices and of their transposes, and self is made of such.
+Dims transposed_shape(const Tensor& self, const Ragged& shape, const Ragged& transposed);
 
 /// [elements of all products] of one matrix product per component. Throws unless every shape has two ragged dims, the operands
 /// have their elements, and each product's rows, columns and inner dim agree.

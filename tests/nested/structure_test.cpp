@@ -154,8 +154,13 @@ TEST(NestedTranspose, RaggedDimsAndRegularOnes) {
   expect_components(transpose(x, 1, 3), 3, [&](int64_t b) { return x[b].transpose(0, 2); });
   expect_components(transpose(x, -1, -2), 3, [&](int64_t b) { return x[b].transpose(1, 2); });
   expect_components(permute(images, {0, 3, 2, 4, 1}), 4, [&](int64_t b) { return images[b].permute({2, 1, 3, 0}); });
+  expect_components(permute(images, {0, 3, 4, 1, 2}), 4, [&](int64_t b) { return images[b].permute({2, 3, 0, 1}); });
+  expect_components(permute(x, {0, 3, 1, 2}), 3, [&](int64_t b) { return x[b].permute({2, 0, 1}); });
+  const NestedTensor tall = random_nested({150, 0, 33}, {19, 1});
+  expect_components(transpose(tall, 1, 2), 3, [&](int64_t b) { return tall[b].transpose(0, 1); });
   EXPECT_TRUE(transpose(x, 2, 3).values().storage() == x.values().storage());
   expect_gradients([](const NestedTensor& a) { return transpose(square(a), 1, 2); }, random_matrices({{2, 3}, {0, 4}, {1, 2}}));
+  expect_gradients([](const NestedTensor& a) { return permute(square(a), {0, 3, 1, 2}); }, random_nested({2, 0, 1}, {2, 3}));
   expect_error([&] { transpose(x, 0, 1); }, "the batch stays first");
 }
 
