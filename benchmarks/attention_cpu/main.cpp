@@ -13,38 +13,26 @@
 #include <vector>
 
 #include "benchmarks/attention_cpu/machine.h"
-#include "deckle/base/half.h"
 #include "deckle/base/parallel.h"
+#include "deckle/core/tensor_impl.h"
 #include "deckle/kernels/cpu/attention/attention.h"
 
 namespace {
 
 using namespace deckle;
 
+/// Numbers in memory as tensors have it.
 struct Data {
-  DType dtype;
-  std::vector<uint16_t> half;
-  std::vector<float> single;
-  std::vector<double> wide;
+  Tensor tensor;
 
-  Data(DType type, int64_t count, uint64_t seed, bool random = true) : dtype(type) {
-    std::minstd_rand generator(static_cast<uint32_t>(seed));
+  Data(DType dtype, int64_t count, uint32_t seed, bool random = true) : tensor(empty({count}, dtype)) {
+    std::minstd_rand generator(seed);
     std::uniform_real_distribution<float> uniform(-1.7f, 1.7f);  // variance about 1
-    if (type == DType::float64) {
-      wide.resize(count);
-      for (auto& x : wide) x = random ? uniform(generator) : 0.0;
-    } else if (type == DType::float32) {
-      single.resize(count);
-      for (auto& x : single) x = random ? uniform(generator) : 0.0f;
-    } else {
-      half.resize(count);
-      for (auto& x : half) {
-        const float value = random ? uniform(generator) : 0.0f;
-        x = type == DType::bfloat16 ? bfloat16(value).bits : float16(value).bits;
-      }
-    }
+    visit_floating(dtype, [&]<typename T>(TypeTag<T>) {
+      for (int64_t i = 0; i < count; ++i) tensor.data<T>()[i] = static_cast<T>(random ? uniform(generator) : 0.0f);
+    });
   }
-  void* data() { return dtype == DType::float64 ? static_cast<void*>(wide.data()) : dtype == DType::float32 ? static_cast<void*>(single.data()) : half.data(); }
+  void* data() { return tensor.raw_data(); }
 };
 
 struct Setting {

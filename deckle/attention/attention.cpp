@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "deckle/attention/candidates.h"
 #include "deckle/attention/plan.h"
 #include "deckle/base/check.h"
 #include "deckle/nested/support.h"
@@ -14,34 +15,59 @@ namespace {
 /// Kernels want the head dim contiguous; other strides are free.
 Tensor with_unit_stride(const Tensor& x) { return x.numel() == 0 || x.stride(-1) == 1 || x.size(-1) == 1 ? x : contiguous(x); }
 
-/// (out [Tq, H, Dv], lse [Tq, H]) of packed operands.
-std::tuple<Tensor, Tensor> packed_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Ragged& q_rows, const Ragged& k_rows,
-                                            const AttentionOptions& options) {
-  const Plan plan = make_attention_plan(q, k, v, q_rows, k_rows, options);
-  const auto dense = [](const Tensor& x) { return x.defined() ? contiguous(x) : x; };
-  const Tensor& bias = options.ragged_bias.defined() ? options.ragged_bias.values() : options.bias;
-  return attention_forward(with_unit_stride(q), with_unit_stride(k), with_unit_stride(v), dense(bias), dense(options.slopes),
-                           dense(options.sinks), dense(options.table), plan);
-}
-
 Ragged equal_lengths(int64_t components, int64_t length) {
   return Ragged::from_lengths(std::vector<int64_t>(static_cast<size_t>(components), length));
 }
+
+/// Packed operands and where their sequences lie.
+struct Packed {
+  Tensor q, k, v;
+  Ragged q_rows, k_rows;
+};
 
 void require_rank(const char* argument, int64_t rank, const std::string& shape) {
   check(rank == 4, "attention: {} has shape {} (expected 4 dims: batch, rows, heads, head dim)", argument, shape);
 }
 
-}  // namespace
-
-std::pair<Tensor, Tensor> attention_with_lse(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+Packed packed(const Tensor& q, const Tensor& k, const Tensor& v) {
   require_rank("q", q.dim(), to_string(q.sizes()));
   require_rank("k", k.dim(), to_string(k.sizes()));
   require_rank("v", v.dim(), to_string(v.sizes()));
-  check(q.size(0) == k.size(0) && k.size(0) == v.size(0), "attention: q, k and v have {}, {} and {} sequences", q.size(0), k.size(0), v.size(0));
-  check(k.size(1) == v.size(1), "attention: k has {} rows per sequence, v has {}", k.size(1), v.size(1));
-  const auto [out, lse] = packed_attention(flatten(q, 0, 1), flatten(k, 0, 1), flatten(v, 0, 1), equal_lengths(q.size(0), q.size(1)),
-                                           equal_lengths(k.size(0), k.size(1)), options);
+  check(q.size(0) == k.size(0) && k.size(0) == v.size(0), "attention: q, k and v have {}, {} and {} sequences (expected the same)", q.size(0), k.size(0),
+        v.size(0));
+  check(k.size(1) == v.size(1), "attention: k has {} rows per sequence, v has {} (expected the same)", k.size(1), v.size(1));
+  return {flatten(q, 0, 1), flatten(k, 0, 1), flatten(v, 0, 1), equal_lengths(q.size(0), q.size(1)), equal_lengths(k.size(0), k.size(1))};
+}
+
+Packed packed(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v) {
+  for (const auto& [argument, x] : {std::pair("q", &q), std::pair("k", &k), std::pair("v", &v)}) {
+    require_rank(argument, x->dim(), nested::shape_string(*x));
+    check(x->ragged_dims() == 1, "attention: {} has {} ragged dims (expected 1, the rows)", argument, x->ragged_dims());
+  }
+  check(k.ragged() == v.ragged(), "attention: k has {}, v has {} (expected the same)", to_string(k.ragged()), to_string(v.ragged()));
+  return {q.values(), k.values(), v.values(), q.ragged(), k.ragged()};
+}
+
+/// (out [Tq, H, Dv], lse [Tq, H]).
+std::tuple<Tensor, Tensor> packed_attention(const Packed& x, const AttentionOptions& options) {
+  const Plan plan = make_attention_plan(x.q, x.k, x.v, x.q_rows, x.k_rows, options);
+  const auto dense = [](const Tensor& tensor) { return tensor.defined() ? contiguous(tensor) : tensor; };
+  const Tensor& bias = options.ragged_bias.defined() ? options.ragged_bias.values() : options.bias;
+  return attention_forward(with_unit_stride(x.q), with_unit_stride(x.k), with_unit_stride(x.v), dense(bias), dense(options.slopes),
+                           dense(options.sinks), dense(options.table), plan);
+}
+
+std::string explain_packed(const Packed& x, AttentionOptions options) {
+  Generator unused(0);  // explaining draws no numbers from the caller's
+  options.generator = &unused;
+  const Plan plan = make_attention_plan(x.q, x.k, x.v, x.q_rows, x.k_rows, options);
+  return explain(attention_request(*plan, options), device_name(x.q.device()));
+}
+
+}  // namespace
+
+std::pair<Tensor, Tensor> attention_with_lse(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+  const auto [out, lse] = packed_attention(packed(q, k, v), options);
   return {view(out, {q.size(0), q.size(1), q.size(2), v.size(3)}), view(lse, {q.size(0), q.size(1), q.size(2)})};
 }
 
@@ -51,17 +77,20 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
 
 std::pair<NestedTensor, NestedTensor> attention_with_lse(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v,
                                                          const AttentionOptions& options) {
-  for (const auto& [argument, x] : {std::pair("q", &q), std::pair("k", &k), std::pair("v", &v)}) {
-    require_rank(argument, x->dim(), nested::shape_string(*x));
-    check(x->ragged_dims() == 1, "attention: {} has {} ragged dims (expected 1, the rows)", argument, x->ragged_dims());
-  }
-  check(k.ragged() == v.ragged(), "attention: k has {}, v has {}", to_string(k.ragged()), to_string(v.ragged()));
-  const auto [out, lse] = packed_attention(q.values(), k.values(), v.values(), q.ragged(), k.ragged(), options);
+  const auto [out, lse] = packed_attention(packed(q, k, v), options);
   return {NestedTensor(out, q.ragged()), NestedTensor(lse, q.ragged())};
 }
 
 NestedTensor attention(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v, const AttentionOptions& options) {
   return attention_with_lse(q, k, v, options).first;
+}
+
+std::string explain_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+  return explain_packed(packed(q, k, v), options);
+}
+
+std::string explain_attention(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v, const AttentionOptions& options) {
+  return explain_packed(packed(q, k, v), options);
 }
 
 }  // namespace deckle

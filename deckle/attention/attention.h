@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "deckle/attention/mask.h"
@@ -38,6 +39,10 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
 /// As above, sequence by sequence: q [B, M_b, H, D], k and v [B, N_b, Hk, D or Dv] with equal numbers of components; the
 /// lengths of q and k may differ (cross attention), those of k and v must agree. Empty sequences are fine.
 NestedTensor attention(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v, const AttentionOptions& options = {});
+
+/// What attention(q, k, v, options) would run: the kernel of each pass, and why the others are refused.
+std::string explain_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options = {});
+std::string explain_attention(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v, const AttentionOptions& options = {});
 
 /// Also returns log-sum-exp of each row's z, the sink included, natural log: [B, M, H], or nested [B, M_b, H]; float32, or
 /// float64 for float64 inputs. Differentiable as well.

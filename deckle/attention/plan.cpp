@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "deckle/attention/candidates.h"
 #include "deckle/attention/compile_mask.h"
 #include "deckle/base/check.h"
 #include "deckle/ops/shapes.h"
@@ -113,7 +114,23 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
     problem.dropout.offset = stream.offset;
   }
   plan->owner = std::move(owner);
+  AttentionRequest request = attention_request(*plan, options);
+  for (int pass = 0; pass < kAttentionPasses; ++pass) {
+    request.pass = static_cast<AttentionPass>(pass);
+    plan->kernels[static_cast<size_t>(pass)] = choose_attention_kernel(request, device_name(q.device()));
+  }
   return plan;
 }
+
+AttentionRequest attention_request(const AttentionPlan& plan, const AttentionOptions& options) {
+  return {plan.problem,
+          AttentionPass::forward,
+          options.bias.defined() || options.ragged_bias.defined(),
+          options.slopes.defined(),
+          options.table.defined(),
+          options.sinks.defined()};
+}
+
+std::string device_name(Device device) { return device.kind == DeviceKind::cpu ? "cpu" : "cuda"; }
 
 }  // namespace deckle

@@ -10,4 +10,10 @@ namespace deckle {
 Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, const Ragged& q_rows, const Ragged& k_rows,
                          const AttentionOptions& options);
 
+/// The plan's problem with the operands that `options` has, as the candidates are asked about it.
+AttentionRequest attention_request(const AttentionPlan& plan, const AttentionOptions& options);
+
+/// "cpu" or "cuda", as the candidates name devices.
+std::string device_name(Device device);
+
 }  // namespace deckle

@@ -1,15 +1,17 @@
 #pragma once
 
+#include <array>
 #include <memory>
 
-#include "deckle/kernels/args/attention.h"
+#include "deckle/kernels/args/attention_candidates.h"
 
 namespace deckle {
 
-/// A decided attention call: layout, mask, scale and dropout, made once by deckle/attention and shared by the forward and
-/// every derivative. Immutable.
+/// A decided attention call: layout, mask, scale, dropout and kernels, made once by deckle/attention and shared by the forward
+/// and every derivative. Immutable.
 struct AttentionPlan {
   AttentionProblem problem;
+  std::array<AttentionKernel, kAttentionPasses> kernels;  // by AttentionPass
   std::shared_ptr<const void> owner;  // of the memory that the problem points to
 };
 

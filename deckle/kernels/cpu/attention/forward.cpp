@@ -14,8 +14,13 @@
 //   with 8 keys in registers                43.4   examples/attention_ladder: blocked
 //   one product kernel of 8 x 2 vectors     88.8   exp by a polynomial in registers; 92.0 at D = 128
 //   bfloat16 by pairs                      140.0   same tiles, P rounded once
-// Rejected: prefetch instructions for the next rows. At S = 128, where strided rows come from memory at 10 GB/s, they gained 2 %, within
-// the noise: most are dropped.
+//
+// At S = 128 a batch of 4,096 tokens and 8 heads does not fit the caches, and rows come from memory 256 bytes at a time. One core, GF/s:
+//   rows read when they are needed          67.5   in pages of 4 kB 65
+//   asked for a few at a time (prefetch.h)  74.6   from the queries and keys of the next task and the next tile of this one
+//   and the rows of out for writing         76.7
+//   out written by the transposition        79.6   90.0 where everything is in L2
+// Rejected: asking for all next rows at once, in a burst: 2 %, within the noise; most requests are dropped.
 
 #include "deckle/kernels/cpu/simd/targets.h"
 
@@ -27,6 +32,7 @@
 #include "deckle/kernels/cpu/attention/attention.h"
 #include "deckle/kernels/cpu/attention/decode.h"
 #include "deckle/kernels/cpu/attention/geometry.h"
+#include "deckle/kernels/cpu/attention/prefetch.h"
 #include "deckle/kernels/cpu/attention/require.h"
 #include "deckle/kernels/cpu/attention/scratch.h"
 
@@ -92,8 +98,25 @@ struct ForwardBlock {
   bool started;
 };
 
+/// Rows of a product between two requests for memory.
+inline constexpr int64_t kPrefetchRows = 8;
+
+/// A::product in pieces, between which `soon` asks for memory.
+template <class A, AOrder kOrder, typename T = typename A::Element, typename Unit = typename A::Unit>
+void product_with_requests(int64_t m, int64_t n, int64_t depth, const Unit* a, int64_t lda, const Unit* b, int64_t ldb, T* c, int64_t ldc, Start<T> start,
+                           T factor, RowPrefetch& soon) {
+  int64_t i = 0;
+  for (; i + kPrefetchRows < m && !soon.empty(); i += kPrefetchRows) {
+    soon.step();
+    A::template product<kOrder>(kPrefetchRows, n, depth, a + (kOrder == AOrder::rows ? i * lda : i), lda, b, ldb, c + i * ldc, ldc, start, factor);
+  }
+  soon.step();
+  A::template product<kOrder>(m - i, n, depth, a + (kOrder == AOrder::rows ? i * lda : i), lda, b, ldb, c + i * ldc, ldc, start, factor);
+}
+
+/// `next` is the task that this thread does afterwards, or null.
 template <class A, typename T = typename A::Element>
-void forward_task(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result, const RowTask& task) {
+void forward_task(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result, const RowTask& task, const RowTask* next) {
   constexpr int64_t kW = kBlock<T>;
   const int64_t D = problem.head_dim, Dv = problem.value_dim;
   const Sequence sequence(problem, task.sequence);
@@ -140,6 +163,20 @@ void forward_task(const AttentionProblem& problem, const AttentionOperands& x, c
     k.load(problem.dtype, x.k, sequence.first_key + first_key, tile_end - first_key, 0, kv_head, T(1));
     v.load(problem.dtype, x.v, sequence.first_key + first_key, tile_end - first_key, 0, kv_head, T(1));
     v.pair(tile_end - first_key);
+    RowPrefetch soon;
+    if (first_key == all.begin) soon.add(problem.dtype, result.out, sequence.first_row + task.first, task.count, task.head, Dv, true);
+    if (tile_end < all.end) {
+      const int64_t count = std::min(kTileKeys, all.end - tile_end);
+      soon.add(problem.dtype, x.k, sequence.first_key + tile_end, count, kv_head, D);
+      soon.add(problem.dtype, x.v, sequence.first_key + tile_end, count, kv_head, Dv);
+    } else if (next != nullptr) {
+      const int64_t next_row = problem.q_offsets[next->sequence], next_key = problem.k_offsets[next->sequence], next_head = next->head / problem.group();
+      const int64_t count = std::min(kTileKeys, problem.keys(next->sequence));
+      soon.add(problem.dtype, x.q, next_row + next->first, next->count, next->head, D);
+      soon.add(problem.dtype, x.k, next_key, count, next_head, D);
+      soon.add(problem.dtype, x.v, next_key, count, next_head, Dv);
+    }
+    soon.spread(blocks * ((tile_end - first_key + kPrefetchRows - 1) / kPrefetchRows + (Dv + kPrefetchRows - 1) / kPrefetchRows));
     for (int64_t block = 0; block < blocks; ++block) {
       ForwardBlock<T>& s = state[block];
       // Pairs of keys are not cut; the mask forbids the one too many.
@@ -148,8 +185,8 @@ void forward_task(const AttentionProblem& problem, const AttentionOperands& x, c
       const TilePlace at{task.first + block * kW, std::min(kW, task.count - block * kW), s.range.lanes, begin, keys};
       if (!features.touches(at)) continue;
       T* out_block = out_t + block * o_rows * kW;
-      A::template product<AOrder::rows>(keys, at.lanes, D, k.rows + (begin - first_key) * k.row_stride, k.row_stride, q_t + block * q_size, kW, scores, kW, {},
-                                        A::score_factor(problem.scale));
+      product_with_requests<A, AOrder::rows>(keys, at.lanes, D, k.rows + (begin - first_key) * k.row_stride, k.row_stride, q_t + block * q_size, kW, scores,
+                                             kW, {}, A::score_factor(problem.scale), soon);
       if (features.any()) features.apply(scores, kW, at, feature_scratch, nullptr);
       if (s.range.cuts(begin, end)) mask_scores(scores, kW, begin, keys, s.range);
       if (s.range.lanes > kLanes<T>) {
@@ -162,8 +199,8 @@ void forward_task(const AttentionProblem& problem, const AttentionOperands& x, c
         drop(scores, kW, keys, at.lanes, keep, T(1));
       }
       const auto* p = A::across_rows(scores, kW, keys, at.lanes, p_units, kW);
-      A::template product<AOrder::columns>(Dv, at.lanes, keys, v.pairs + (begin - first_key) / A::kFold * v.pair_stride, v.pair_stride, p, kW, out_block, kW,
-                                           {s.started, rescale});
+      product_with_requests<A, AOrder::columns>(Dv, at.lanes, keys, v.pairs + (begin - first_key) / A::kFold * v.pair_stride, v.pair_stride, p, kW, out_block,
+                                                kW, {s.started, rescale}, T(1), soon);
       s.started = true;
     }
   }
@@ -171,8 +208,12 @@ void forward_task(const AttentionProblem& problem, const AttentionOperands& x, c
   for (int64_t block = 0; block < blocks; ++block) {
     ForwardBlock<T>& s = state[block];
     const int64_t first = task.first + block * kW, count = std::min(kW, task.first + task.count - first);
-    finish_block(s.started ? out_t + block * o_rows * kW : nullptr, Dv, s.maximum, s.sum, static_cast<T>(Dropout::factor(problem.dropout)), rows, v_stride);
-    store_rows(problem.dtype, result.out, sequence.first_row + first, count, task.head, Dv, rows, v_stride);
+    // Whole blocks of the same type go straight to memory.
+    const bool direct = problem.dtype == dtype_of<T> && count == kW && Dv % kTransposeGroup<T> == 0;
+    T* to = direct ? reinterpret_cast<T*>(row_address(problem.dtype, result.out, sequence.first_row + first, task.head)) : rows;
+    finish_block(s.started ? out_t + block * o_rows * kW : nullptr, Dv, s.maximum, s.sum, static_cast<T>(Dropout::factor(problem.dropout)), to,
+                 direct ? result.out.row_stride : v_stride);
+    if (!direct) store_rows(problem.dtype, result.out, sequence.first_row + first, count, task.head, Dv, rows, v_stride);
     if (result.lse == nullptr) continue;
     T* lse = static_cast<T*>(result.lse) + (sequence.first_row + first) * problem.heads + task.head;
     for (int64_t lane = 0; lane < count; ++lane) lse[lane * problem.heads] = s.maximum[lane];
@@ -187,7 +228,7 @@ void run_forward_as(const AttentionProblem& problem, const AttentionOperands& x,
   std::erase_if(tasks, [&](const RowTask& task) { return *decode_why_not(problem, x, task.sequence) == '\0'; });
   const auto count = static_cast<int64_t>(tasks.size());
   parallel_for(count, task_grain(count), [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) forward_task<A>(problem, x, result, tasks[t]);
+    for (int64_t t = begin; t < end; ++t) forward_task<A>(problem, x, result, tasks[t], t + 1 < end ? &tasks[t + 1] : nullptr);
   });
 }
 

@@ -1,13 +1,14 @@
-// From what the ops hand over (views on packed rows and a plan) to the kernels' own operands.
+// From what the ops hand over (views on packed rows and a plan) to the kernel that the plan chose.
 
 #include <algorithm>
 #include <span>
 #include <vector>
 
-#include "deckle/base/check.h"
 #include "deckle/kernels/args/attention_plan.h"
 #include "deckle/kernels/args/view.h"
 #include "deckle/kernels/cpu/attention/attention.h"
+#include "deckle/kernels/cpu/attention/decode.h"
+#include "deckle/kernels/cpu/attention/reference.h"
 
 namespace deckle::kernels::cpu {
 namespace {
@@ -35,18 +36,19 @@ AttentionOperands operands(const AttentionProblem& problem, const View& q, const
 
 AttentionResults results(const View& out, const View& lse) { return {rows(out), data(lse)}; }
 
-const AttentionProblem& served(const Plan& plan) {
-  const std::string reason = attention_fused_why_not(plan->problem);
-  if (!reason.empty()) fail(ErrorKind::not_implemented, "no kernel serves this problem on the CPU: {}", reason);
-  return plan->problem;
-}
+bool by_reference(const Plan& plan, AttentionPass pass) { return plan->kernels[static_cast<size_t>(pass)] == AttentionKernel::reference; }
 
 }  // namespace
 
 void attention_forward(const CpuContext& context, const View& q, const View& k, const View& v, const View& bias, const View& slopes,
                        const View& sinks, const View& table, const Plan& plan, const View& out, const View& lse) {
-  const AttentionProblem& problem = served(plan);
-  attention_forward(context, problem, operands(problem, q, k, v, bias, slopes, sinks, table), results(out, lse));
+  const AttentionProblem& problem = plan->problem;
+  const AttentionOperands x = operands(problem, q, k, v, bias, slopes, sinks, table);
+  switch (plan->kernels[static_cast<size_t>(AttentionPass::forward)]) {
+    case AttentionKernel::reference: return reference::attention_forward(problem, x, results(out, lse));
+    case AttentionKernel::decode: return attention_decode(problem, x, results(out, lse));
+    default: return attention_forward(context, problem, x, results(out, lse));
+  }
 }
 
 void attention_backward(const CpuContext& context, const View& out_gradient, const View& lse_gradient, const View& q, const View& k,
@@ -54,20 +56,23 @@ void attention_backward(const CpuContext& context, const View& out_gradient, con
                         const View& lse, const Plan& plan, const std::vector<bool>&, const View& q_gradient, const View& k_gradient,
                         const View& v_gradient, const View& bias_gradient, const View& slopes_gradient, const View& sinks_gradient,
                         const View& table_gradient) {
-  const AttentionProblem& problem = served(plan);
-  attention_backward(
-      context, problem, operands(problem, q, k, v, bias, slopes, sinks, table), results(out, lse), results(out_gradient, lse_gradient),
-      operands(problem, q_gradient, k_gradient, v_gradient, bias_gradient, slopes_gradient, sinks_gradient, table_gradient));
+  const AttentionProblem& problem = plan->problem;
+  const AttentionOperands x = operands(problem, q, k, v, bias, slopes, sinks, table);
+  const AttentionOperands gradient = operands(problem, q_gradient, k_gradient, v_gradient, bias_gradient, slopes_gradient, sinks_gradient, table_gradient);
+  const AttentionResults cotangent = results(out_gradient, lse_gradient);
+  if (by_reference(plan, AttentionPass::backward)) return reference::attention_backward(problem, x, cotangent, gradient);
+  attention_backward(context, problem, x, results(out, lse), cotangent, gradient);
 }
 
 void attention_jvp(const CpuContext& context, const View& q_tangent, const View& k_tangent, const View& v_tangent, const View& bias_tangent,
                    const View& slopes_tangent, const View& sinks_tangent, const View& table_tangent, const View& q, const View& k,
                    const View& v, const View& bias, const View& slopes, const View& sinks, const View& table, const Plan& plan,
                    const View& out_tangent, const View& lse_tangent) {
-  const AttentionProblem& problem = served(plan);
-  attention_jvp(context, problem, operands(problem, q, k, v, bias, slopes, sinks, table),
-                operands(problem, q_tangent, k_tangent, v_tangent, bias_tangent, slopes_tangent, sinks_tangent, table_tangent), {},
-                results(out_tangent, lse_tangent));
+  const AttentionProblem& problem = plan->problem;
+  const AttentionOperands x = operands(problem, q, k, v, bias, slopes, sinks, table);
+  const AttentionOperands tangent = operands(problem, q_tangent, k_tangent, v_tangent, bias_tangent, slopes_tangent, sinks_tangent, table_tangent);
+  if (by_reference(plan, AttentionPass::jvp)) return reference::attention_jvp(problem, x, tangent, {}, results(out_tangent, lse_tangent));
+  attention_jvp(context, problem, x, tangent, {}, results(out_tangent, lse_tangent));
 }
 
 void attention_second(const CpuContext& context, const View& q_tangent, const View& k_tangent, const View& v_tangent,
@@ -78,22 +83,25 @@ void attention_second(const CpuContext& context, const View& q_tangent, const Vi
                       const View& q_gradient, const View& k_gradient, const View& v_gradient, const View& bias_gradient,
                       const View& slopes_gradient, const View& sinks_gradient, const View& table_gradient, const View& out_tangent,
                       const View& lse_tangent) {
-  const AttentionProblem& problem = served(plan);
+  const AttentionProblem& problem = plan->problem;
   const AttentionOperands x = operands(problem, q, k, v, bias, slopes, sinks, table);
   const AttentionOperands tangent = operands(problem, q_tangent, k_tangent, v_tangent, bias_tangent, slopes_tangent, sinks_tangent, table_tangent);
-  if (std::none_of(wanted.begin(), wanted.begin() + 7, [](bool want) { return want; })) {
-    return attention_jvp(context, problem, x, tangent, {}, results(out_tangent, lse_tangent));
+  const AttentionResults cotangent = results(out_gradient, lse_gradient), cotangent_tangent = results(out_gradient_tangent, lse_gradient_tangent);
+  const AttentionOperands gradient = operands(problem, q_gradient, k_gradient, v_gradient, bias_gradient, slopes_gradient, sinks_gradient, table_gradient);
+  const AttentionResults moved = results(out_tangent, lse_tangent);
+  if (by_reference(plan, AttentionPass::second)) {
+    reference::attention_second(problem, x, tangent, cotangent, cotangent_tangent, gradient);
+    return reference::attention_jvp(problem, x, tangent, {}, moved);
   }
-  attention_second(context, problem, x, tangent, results(out, lse), results(out_gradient, lse_gradient),
-                   results(out_gradient_tangent, lse_gradient_tangent),
-                   operands(problem, q_gradient, k_gradient, v_gradient, bias_gradient, slopes_gradient, sinks_gradient, table_gradient), {},
-                   results(out_tangent, lse_tangent));
+  if (std::none_of(wanted.begin(), wanted.begin() + 7, [](bool want) { return want; })) return attention_jvp(context, problem, x, tangent, {}, moved);
+  attention_second(context, problem, x, tangent, results(out, lse), cotangent, cotangent_tangent, gradient, {}, moved);
 }
 
 void attention_mixed(const CpuContext& context, std::span<const View> first, std::span<const View> second, std::span<const View> both,
                      std::span<const View> values, const Plan& plan, const View& out, const View& lse) {
-  const AttentionProblem& problem = served(plan);
+  const AttentionProblem& problem = plan->problem;
   const auto all = [&](std::span<const View> x) { return operands(problem, x[0], x[1], x[2], x[3], x[4], x[5], x[6]); };
+  if (by_reference(plan, AttentionPass::mixed)) return reference::attention_mixed(problem, all(values), all(first), all(second), all(both), results(out, lse));
   attention_mixed(context, problem, all(values), all(first), all(second), all(both), results(out, lse));
 }
 

@@ -90,6 +90,10 @@ void store_rows(DType dtype, const AttentionRows& rows, int64_t first, int64_t c
   for (int64_t r = 0; r < count; ++r) store_row(dtype, tile + r * stride, n, row_address(dtype, rows, first + r, head));
 }
 
+/// Elements of the squares that transpose() takes; one where there are no vectors.
+template <typename T>
+inline constexpr int kTransposeGroup = HWY_TARGET == HWY_SCALAR ? 1 : 16 / static_cast<int>(sizeof(T));
+
 /// to[c, r] = from[r, c]; rows and columns are rounded up to whole 16-byte groups, which both tiles must have room for.
 template <typename T>
 void transpose(const T* HWY_RESTRICT from, int64_t from_stride, int64_t rows, int64_t columns, T* HWY_RESTRICT to,
@@ -99,7 +103,7 @@ void transpose(const T* HWY_RESTRICT from, int64_t from_stride, int64_t rows, in
     for (int64_t r = 0; r < rows; ++r) to[c * to_stride + r] = from[r * from_stride + c];
   }
 #else
-  constexpr int kGroup = 16 / sizeof(T);
+  constexpr int kGroup = kTransposeGroup<T>;
   const hn::FixedTag<T, kGroup> d;
   for (int64_t c = 0; c < columns; c += kGroup) {
     for (int64_t r = 0; r < rows; r += kGroup) {

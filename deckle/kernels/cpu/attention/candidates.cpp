@@ -1,12 +1,35 @@
+// What each kernel of the CPU refuses, and why.
+
 #include <fmt/format.h>
 
 #include <cmath>
 
 #include "deckle/base/error.h"
+#include "deckle/kernels/args/attention_candidates.h"
 #include "deckle/kernels/cpu/attention/attention.h"
+#include "deckle/kernels/cpu/attention/decode.h"
 #include "deckle/kernels/cpu/attention/require.h"
 
 namespace deckle::kernels::cpu {
+namespace {
+
+std::string decode_refuses(const AttentionRequest& request) {
+  if (std::string reason = attention_fused_why_not(request.problem); !reason.empty()) return reason;
+  if (request.pass != AttentionPass::forward) return "a derivative is asked for (serves the forward)";
+  AttentionOperands given;  // only whether there are any counts
+  static char some;
+  if (request.bias) given.bias.data = &some;
+  if (request.slopes) given.slopes = &some;
+  if (request.table) given.table = &some;
+  for (int64_t b = 0; b < request.problem.sequences; ++b) {
+    if (const char* reason = decode_why_not(request.problem, given, b); *reason != '\0') return fmt::format("sequence {}: {}", b, reason);
+  }
+  return {};
+}
+
+std::string fused_refuses(const AttentionRequest& request) { return attention_fused_why_not(request.problem); }
+
+}  // namespace
 
 std::string attention_fused_why_not(const AttentionProblem& p) {
   if (!is_floating(p.dtype)) return fmt::format("dtype is {} (serves float64, float32, bfloat16, float16)", name(p.dtype));
@@ -30,6 +53,15 @@ std::string attention_fused_why_not(const AttentionProblem& p) {
 
 void require_served(const AttentionProblem& problem) {
   if (const std::string reason = attention_fused_why_not(problem); !reason.empty()) throw Error(reason);
+}
+
+std::span<const AttentionCandidate> attention_candidates() {
+  static constexpr AttentionCandidate kCandidates[] = {
+      {AttentionKernel::decode, "decode", "cpu", false, decode_refuses},
+      {AttentionKernel::fused, "fused", "cpu", false, fused_refuses},
+      {AttentionKernel::reference, "reference", "cpu", true, fused_refuses},
+  };
+  return kCandidates;
 }
 
 }  // namespace deckle::kernels::cpu

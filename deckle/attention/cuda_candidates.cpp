@@ -1,0 +1,62 @@
+#include "deckle/attention/cuda_candidates.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace deckle {
+namespace {
+
+constexpr int64_t kMostRows = int64_t{1} << 24;
+
+std::string refused_by_both(const AttentionRequest& request) {
+  const AttentionProblem& p = request.problem;
+  if (request.pass != AttentionPass::forward && request.pass != AttentionPass::backward) {
+    return "forward mode or second order is asked for (serves the forward and the backward)";
+  }
+  if (p.dtype != DType::bfloat16 && p.dtype != DType::float16) return fmt::format("dtype is {} (serves bfloat16, float16)", name(p.dtype));
+  if (p.kv_heads < 1 || p.heads % p.kv_heads != 0) return fmt::format("{} heads on {} key heads (serves a multiple of the key heads)", p.heads, p.kv_heads);
+  if (request.bias || request.slopes || request.table || request.sinks) return "a bias, slopes, table or sinks are given (serves none of them)";
+  if (p.soft_cap != 0) return fmt::format("soft cap is {} (serves 0, none)", p.soft_cap);
+  if (p.dropout.threshold != 0) return "dropout is on (serves 0)";
+  if (p.ranges.bounds != nullptr || p.mask.data != nullptr) return "the mask is more than causal masks and windows of one alignment";
+  for (int64_t b = 0; b < p.sequences; ++b) {
+    if (p.rows(b) > kMostRows || p.keys(b) > kMostRows) return fmt::format("sequence {} has {} rows and {} keys (serves up to {})", b, p.rows(b), p.keys(b), kMostRows);
+  }
+  return {};
+}
+
+std::string hopper_refuses(const AttentionRequest& request) {
+  if (std::string reason = refused_by_both(request); !reason.empty()) return reason;
+  const AttentionProblem& p = request.problem;
+  const auto served = hopper_head_dims();
+  if (std::find(served.begin(), served.end(), std::pair(p.head_dim, p.value_dim)) != served.end()) return {};
+  std::string list;
+  for (const auto& [head_dim, value_dim] : served) list += fmt::format("{}{}/{}", list.empty() ? "" : ", ", head_dim, value_dim);
+  return fmt::format("head dims are {}/{} (serves {})", p.head_dim, p.value_dim, list);
+}
+
+std::string portable_refuses(const AttentionRequest& request) {
+  if (std::string reason = refused_by_both(request); !reason.empty()) return reason;
+  for (const int64_t dim : {request.problem.head_dim, request.problem.value_dim}) {
+    if (dim < 16 || dim % 16 != 0 || dim > 256) return fmt::format("a head dim is {} (serves multiples of 16 up to 256)", dim);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::span<const std::pair<int64_t, int64_t>> hopper_head_dims() {
+  static constexpr std::pair<int64_t, int64_t> kDims[] = {{64, 64}, {96, 96}, {128, 128}, {192, 128}, {192, 192}, {256, 256}};
+  return kDims;
+}
+
+std::span<const AttentionCandidate> cuda_attention_candidates() {
+  static constexpr AttentionCandidate kCandidates[] = {
+      {AttentionKernel::hopper, "hopper", "cuda", false, hopper_refuses},
+      {AttentionKernel::portable, "portable", "cuda", false, portable_refuses},
+  };
+  return kCandidates;
+}
+
+}  // namespace deckle

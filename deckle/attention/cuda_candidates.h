@@ -1,0 +1,17 @@
+#pragma once
+
+#include <span>
+#include <utility>
+
+#include "deckle/kernels/args/attention_candidates.h"
+
+namespace deckle {
+
+/// (D, Dv) that the Hopper kernels are compiled for; ops/instances.yaml lists them.
+std::span<const std::pair<int64_t, int64_t>> hopper_head_dims();
+
+/// The kernels of kernels/cuda/attention. Their arguments (kernels/args/attention_cuda.h) hold a band and nothing else besides
+/// q, k and v; this says so in terms of a whole problem.
+std::span<const AttentionCandidate> cuda_attention_candidates();
+
+}  // namespace deckle

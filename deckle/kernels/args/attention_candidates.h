@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "deckle/kernels/args/attention.h"
+
+namespace deckle {
+
+/// What may be asked of attention: its result, and each way to differentiate it.
+enum class AttentionPass : uint8_t { forward, backward, jvp, second, mixed };
+inline constexpr int kAttentionPasses = 5;
+
+/// Families of kernels.
+enum class AttentionKernel : uint8_t { decode, fused, reference, hopper, portable };
+
+/// A problem, the pass, and which operands there are besides q, k and v.
+struct AttentionRequest {
+  AttentionProblem problem;
+  AttentionPass pass = AttentionPass::forward;
+  bool bias = false, slopes = false, table = false, sinks = false;
+};
+
+/// A family of kernels and what it refuses.
+struct AttentionCandidate {
+  AttentionKernel kernel;
+  const char* name;
+  const char* device;
+  bool only_if_asked;                                // never chosen unless DECKLE_FORCE names it
+  std::string (*why_not)(const AttentionRequest&);   // empty if it serves the request; else the reason, with what it serves
+};
+
+namespace kernels::cpu {
+/// Defined beside the kernels. In order of preference.
+std::span<const AttentionCandidate> attention_candidates();
+}  // namespace kernels::cpu
+
+}  // namespace deckle

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "deckle/kernels/args/attention.h"
+
+namespace deckle::kernels::cpu {
+
+/// Rows that will be read or written soon, asked for a few at a time between products, so that memory works while the units multiply.
+/// A burst of requests would not do: the processor drops what exceeds its queue.
+class RowPrefetch {
+ public:
+  /// Rows [first, first + count) of one head, `n` elements each.
+  void add(DType dtype, const AttentionRows& rows, int64_t first, int64_t count, int64_t head, int64_t n, bool write = false) {
+    if (count <= 0) return;
+    const int64_t item = item_size(dtype);
+    parts_[size_++] = {static_cast<const char*>(rows.data) + (first * rows.row_stride + head * rows.head_stride) * item, rows.row_stride * item, count, n * item, write};
+    rows_ += count;
+  }
+  /// To be called before the first of `steps` steps.
+  void spread(int64_t steps) { rows_per_step_ = (rows_ + steps - 1) / std::max<int64_t>(steps, 1); }
+  bool empty() const { return rows_ == 0; }
+
+  void step() {
+    for (int64_t n = 0; n < rows_per_step_ && rows_ > 0; ++n, --rows_) {
+      while (parts_[at_].rows == 0) ++at_;
+      Part& part = parts_[at_];
+      for (int64_t byte = 0; byte < part.bytes; byte += 64) {
+        if (part.write) {
+          __builtin_prefetch(part.next + byte, 1, 3);
+        } else {
+          __builtin_prefetch(part.next + byte, 0, 2);
+        }
+      }
+      part.next += part.stride;
+      --part.rows;
+    }
+  }
+
+ private:
+  struct Part {
+    const char* next;
+    int64_t stride, rows, bytes;
+    bool write;
+  };
+  Part parts_[4] = {};
+  int size_ = 0, at_ = 0;
+  int64_t rows_ = 0, rows_per_step_ = 0;
+};
+
+}  // namespace deckle::kernels::cpu

@@ -1,0 +1,120 @@
+#include "deckle/attention/candidates.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "deckle/attention/attention.h"
+#include "deckle/attention/cuda_candidates.h"
+#include "deckle/functional/transforms.h"
+#include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/reduce.h"
+#include "tests/support/expect.h"
+#include "tests/support/random.h"
+
+namespace deckle {
+namespace {
+
+using testing::expect_close;
+using testing::expect_error;
+using testing::random_tensor;
+
+std::string text_of(const std::string& file) {
+  std::ifstream in(std::string(DECKLE_SOURCE) + "/" + file);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+/// DECKLE_FORCE for as long as it lives.
+struct Forced {
+  explicit Forced(const char* value) { setenv("DECKLE_FORCE", value, 1); }
+  ~Forced() { unsetenv("DECKLE_FORCE"); }
+};
+
+void expect_contains(const std::string& text, const std::string& part) { EXPECT_NE(text.find(part), std::string::npos) << "no \"" << part << "\" in\n" << text; }
+
+TEST(AttentionCandidates, ThePageShowsTheTableThatTheyGive) {
+  const std::string page = text_of("docs/attention.md"), table = attention_feature_table();
+  EXPECT_NE(page.find("\n" + table), std::string::npos) << "docs/attention.md should hold\n" << table;
+}
+
+TEST(AttentionCandidates, HopperHeadDimsAreThoseOfTheInstances) {
+  std::set<std::pair<int64_t, int64_t>> listed, served(hopper_head_dims().begin(), hopper_head_dims().end());
+  std::istringstream lines(text_of("ops/instances.yaml"));
+  for (std::string line; std::getline(lines, line);) {
+    const auto number = [&](const std::string& key) { return std::stoll(line.substr(line.find(key + ":") + key.size() + 1)); };
+    if (line.find("family: cuda/attention, kernel: backward,") != std::string::npos) listed.emplace(number("head_dim"), number("value_dim"));
+  }
+  EXPECT_FALSE(listed.empty());
+  EXPECT_EQ(listed, served);
+}
+
+TEST(AttentionCandidates, ThePlanChoosesAndTellsWhyNotTheOthers) {
+  const Tensor x = random_tensor({1, 20, 4, 8}), row = random_tensor({1, 1, 4, 8});
+  const std::string many = explain_attention(x, x, x, {.mask = masks::causal(), .slopes = random_tensor({4}), .dropout = 0.5});
+  expect_contains(many, "attention of float64, 4 heads on 4, D 8, Dv 8, 1 sequences of 20 rows on 20 keys, causal, bottom-right, slopes, dropout 128/256, on cpu");
+  expect_contains(many, "  forward: fused\n    not decode: sequence 0: not 1 to 8 rows per key head");
+  expect_contains(many, "not reference: runs only where DECKLE_FORCE=attention:reference asks for it");
+  expect_contains(many, "not hopper: q is on cpu");
+  const std::string one = explain_attention(row, x, x, {.mask = masks::causal()});
+  expect_contains(one, "  forward: decode\n    not fused: comes later");
+  expect_contains(one, "  backward: fused\n    not decode: a derivative is asked for");
+  expect_contains(explain_attention(row, x, x, {.soft_cap = 2}), "not decode: sequence 0: a bias, slopes, table, soft cap");
+}
+
+TEST(AttentionCandidates, ExplainingDrawsNoNumbers) {
+  const Tensor x = random_tensor({1, 4, 1, 4});
+  Generator used(3), fresh(3);
+  explain_attention(x, x, x, {.dropout = 0.5, .generator = &used});
+  testing::expect_equal(attention(x, x, x, {.dropout = 0.5, .generator = &used}), attention(x, x, x, {.dropout = 0.5, .generator = &fresh}));
+}
+
+TEST(AttentionCandidates, TheReferenceRunsWhereItIsAskedFor) {
+  const Tensor x = random_tensor({2, 9, 2, 4}), t = random_tensor({2, 9, 2, 4}), bias = random_tensor({1, 2, 9, 9});
+  const auto f = [&](const Tensor& y) { return attention(y, y, y, {.mask = masks::causal(), .bias = bias, .soft_cap = 3}); };
+  const auto loss = [&](const Tensor& y) { return sum(square(f(y))); };
+  const auto all = [&] {
+    const auto tangent = jvp([&](const Tensor& y) { return jvp(f, y, t).second; }, x, t).second;
+    const auto [gradient, product] = hvp(loss, x, t);
+    return std::vector<Tensor>{f(x), jvp(f, x, t).second, tangent, gradient, product};
+  };
+  const std::vector<Tensor> fused = all();
+  const Forced force("attention:reference");
+  expect_contains(explain_attention(x, x, x), "  second order: reference\n    not decode: DECKLE_FORCE asks for reference\n    not fused: DECKLE_FORCE asks for reference");
+  const std::vector<Tensor> reference = all();
+  for (size_t i = 0; i < fused.size(); ++i) expect_close(fused[i], reference[i], 1e-12, 1e-10);
+  EXPECT_NE(fused[0].to_vector(), reference[0].to_vector());  // the last bits: another kernel did run
+}
+
+TEST(AttentionCandidates, WhereNoneServesTheErrorSaysAll) {
+  const Tensor x = random_tensor({1, 20, 4, 8}), none = random_tensor({1, 20, 4, 0});
+  expect_error([&] { attention(none, none, x); }, "no kernel on cpu serves attention of float64, 4 heads on 4, D 0, Dv 8");
+  expect_error([&] { attention(none, none, x); }, "fused: head dims are 0 and 8 (serves 1 and more)");
+  const Forced force("attention:hopper");
+  expect_error([&] { attention(x, x, x); }, "fused: DECKLE_FORCE asks for hopper");
+}
+
+TEST(AttentionCandidates, TheGpuRefusesWhatItsArgumentsCannotHold) {
+  AttentionRequest request;
+  AttentionProblem& p = request.problem;
+  p.dtype = DType::bfloat16;
+  p.heads = p.kv_heads = 1;
+  p.head_dim = p.value_dim = 80;
+  const auto why_not = [&](AttentionKernel kernel) {
+    for (const AttentionCandidate& candidate : cuda_attention_candidates()) {
+      if (candidate.kernel == kernel) return candidate.why_not(request);
+    }
+    return std::string("no such candidate");
+  };
+  EXPECT_EQ(why_not(AttentionKernel::hopper), "head dims are 80/80 (serves 64/64, 96/96, 128/128, 192/128, 192/192, 256/256)");
+  EXPECT_EQ(why_not(AttentionKernel::portable), "");
+  request.sinks = true;
+  EXPECT_EQ(why_not(AttentionKernel::portable), "a bias, slopes, table or sinks are given (serves none of them)");
+  request.pass = AttentionPass::jvp;
+  EXPECT_EQ(why_not(AttentionKernel::portable), "forward mode or second order is asked for (serves the forward and the backward)");
+}
+
+}  // namespace
+}  // namespace deckle
