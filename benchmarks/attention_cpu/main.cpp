@@ -1,9 +1,13 @@
 // Rates of the CPU attention kernels as shares of the machine's peak measured in the same run.
 //   attention_cpu_benchmark [--dtype float32|bfloat16|...] [--only SUBSTRING] [--repeats N] [--json] [--cpu-time]
+//   attention_cpu_benchmark --lengths MEAN      the lengths of the ragged batch of that mean
+//   attention_cpu_benchmark --errors FOLDER     out, dq, dk, dv of the inputs that errors.py wrote there
 // --cpu-time: one thread and its processor time in place of the wall clock.
-// FLOPs: 2 (D + Dv) per score that a row sees, times 2.5 backward, 3 for the JVP, and so on by the products of each mode.
+// FLOPs: 2 (D + Dv) per score that a row sees, times 2.5 backward, 3 for the JVP, 8 for the double backward (JVP included); decoding is
+// counted in tokens and in bytes of keys and values.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/attention_cpu/errors.h"
 #include "benchmarks/attention_cpu/machine.h"
 #include "deckle/base/parallel.h"
 #include "deckle/core/tensor_impl.h"
@@ -142,6 +147,34 @@ void measure(const Setting& s, const Options& options, bool all) {
   report(options, s, "backward, bias + dbias", 2.5 * flops / seconds(options.repeats, backward));
 }
 
+/// One step of decoding: a query row of each sequence against its keys, 8 heads on `kv_heads` of width 64.
+void measure_decoding(const Options& options, const std::string& name, const std::vector<int64_t>& lengths, int64_t kv_heads) {
+  constexpr int64_t kHeads = 8, kDim = 64;
+  std::vector<int64_t> q_offsets{0}, k_offsets{0};
+  for (int64_t n : lengths) q_offsets.push_back(q_offsets.back() + 1), k_offsets.push_back(k_offsets.back() + n);
+  AttentionProblem p;
+  p.dtype = options.dtype;
+  p.sequences = static_cast<int64_t>(lengths.size());
+  p.heads = kHeads, p.kv_heads = kv_heads;
+  p.head_dim = p.value_dim = kDim;
+  p.q_offsets = q_offsets.data(), p.k_offsets = k_offsets.data();
+  p.scale = 0.125;
+  p.causal = true;
+  Data q(p.dtype, p.sequences * kHeads * kDim, 1), k(p.dtype, k_offsets.back() * kv_heads * kDim, 2), v(p.dtype, k_offsets.back() * kv_heads * kDim, 3);
+  Data out(p.dtype, p.sequences * kHeads * kDim, 4, false);
+  const AttentionOperands x{.q = {q.data(), kHeads * kDim, kDim}, .k = {k.data(), kv_heads * kDim, kDim}, .v = {v.data(), kv_heads * kDim, kDim}};
+  const double time = seconds(options.repeats, [&] { kernels::cpu::attention_forward({}, p, x, {{out.data(), kHeads * kDim, kDim}, nullptr}); });
+  const double bytes = 2.0 * static_cast<double>(k_offsets.back() * kv_heads * kDim * item_size(p.dtype));
+  const double tokens = static_cast<double>(p.sequences) / time;
+  if (options.json) {
+    fmt::print("{{\"setting\": \"{}\", \"dtype\": \"{}\", \"what\": \"decode\", \"tokens_per_second\": {:.1f}, \"gigabytes_per_second\": {:.2f}}}\n", name,
+               deckle::name(p.dtype), tokens, bytes / time / 1e9);
+  } else {
+    fmt::print("{:<40} {:<9} {:10.0f} tokens/s {:6.1f} GB/s\n", name, deckle::name(p.dtype), tokens, bytes / time / 1e9);
+  }
+  std::fflush(stdout);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -152,6 +185,11 @@ int main(int argc, char** argv) {
     if (!std::strcmp(argv[i], "--dtype") && i + 1 < argc) dtype_name = argv[++i];
     if (!std::strcmp(argv[i], "--repeats") && i + 1 < argc) options.repeats = std::atoi(argv[++i]);
     if (!std::strcmp(argv[i], "--json")) options.json = true;
+    if (!std::strcmp(argv[i], "--errors") && i + 1 < argc) return benchmarks::write_results(argv[i + 1]);
+    if (!std::strcmp(argv[i], "--lengths") && i + 1 < argc) {
+      fmt::print("{}\n", fmt::join(log_normal_lengths(std::atof(argv[i + 1]), 12288), " "));
+      return 0;
+    }
     if (!std::strcmp(argv[i], "--cpu-time")) benchmarks::use_cpu_time = true, set_num_threads(1);
   }
   for (DType candidate : {DType::float16, DType::bfloat16, DType::float32, DType::float64}) {
@@ -182,6 +220,14 @@ int main(int argc, char** argv) {
   for (const Setting& s : settings) {
     if (only.empty() || (s.name + (s.causal ? " causal" : " full") + fmt::format(" D={}", s.dim)).find(only) != std::string::npos) {
       measure(s, options, s.name == "S=512" || s.name == "S=2048");
+    }
+  }
+  const std::vector<std::pair<std::string, std::vector<int64_t>>> caches = {
+      {"decode one text of 8192", {8192}}, {"decode 16 texts of 1024", std::vector<int64_t>(16, 1024)}, {"decode ragged, mean 1200", log_normal_lengths(1200, 24576)}};
+  for (const auto& [name, lengths] : caches) {
+    for (int64_t kv_heads : {8, 2}) {
+      const std::string setting = fmt::format("{}, {} key heads", name, kv_heads);
+      if (setting.find(only) != std::string::npos) measure_decoding(options, setting, lengths, kv_heads);
     }
   }
 }
