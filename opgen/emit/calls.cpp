@@ -59,28 +59,18 @@ void check_cycles(const Calls& calls, Problems& problems) {
   for (const Entry* entry : entries) walk(entry, calls, path, done, problems);
 }
 
-Existence derivatives_of(const Entry& entry, const Calls& calls) {
-  if (entry.body == Entry::Body::composite_cpp) return {true, true, true};
+ForwardMode forward_mode_of(const Entry& entry, const Calls& calls) {
+  if (entry.body == Entry::Body::composite_cpp) return {true, true};
   if (entry.body == Entry::Body::composite) {
-    Existence all;
+    ForwardMode all;
     for (const Entry* called : calls.at(&entry)) {
-      const Existence one = derivatives_of(*called, calls);
-      all = {all.reverse && one.reverse, all.forward && one.forward, all.by_hand || one.by_hand};
+      const ForwardMode one = forward_mode_of(*called, calls);
+      all = {all.exists && one.exists, all.by_hand || one.by_hand};
     }
     return all;
   }
   if (!has_node(entry)) return {};  // a constant: nothing is missing
-  return {true, !entry.forward.empty() || !entry.tangent_terms.empty() || entry.is_view(), false};
-}
-
-bool has_second_order(const Entry& entry, const Library& library, const Calls& calls) {
-  std::set<const Entry*> called;
-  if (entry.body == Entry::Body::composite) {
-    called = calls.at(&entry);
-    return std::all_of(called.begin(), called.end(), [&](const Entry* op) { return has_second_order(*op, library, calls); });
-  }
-  if (has_node(entry)) called = plan_node(entry, library).calls;
-  return std::all_of(called.begin(), called.end(), [&](const Entry* op) { return derivatives_of(*op, calls).reverse; });
+  return {!entry.forward.empty() || !entry.tangent_terms.empty() || entry.is_view(), false};
 }
 
 }  // namespace opgen

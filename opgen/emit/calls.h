@@ -14,15 +14,11 @@ Calls composite_calls(const Library& library);
 /// No composite may reach itself.
 void check_cycles(const Calls& calls, Problems& problems);
 
-/// Which derivatives exist, through all composites. `by_hand`: as far as composites in C++ do not take them away.
-struct Existence {
-  bool reverse = true;
-  bool forward = true;
-  bool by_hand = false;
+/// What is known of forward mode through all composites; reverse formulas every op has, or it would have been refused.
+struct ForwardMode {
+  bool exists = true;
+  bool by_hand = false;  // as far as composites in C++ have it
 };
-Existence derivatives_of(const Entry& entry, const Calls& calls);
-
-/// Whether the reverse formulas are made of ops that have reverse formulas.
-bool has_second_order(const Entry& entry, const Library& library, const Calls& calls);
+ForwardMode forward_mode_of(const Entry& entry, const Calls& calls);
 
 }  // namespace opgen

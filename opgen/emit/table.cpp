@@ -41,30 +41,24 @@ std::string saves_text(const NodePlan& plan) {
 
 const char* yes_or_no(bool yes) { return yes ? "yes" : "no"; }
 
-/// What the ops that a reverse formula calls have in turn: "yes (silu_backward: reverse, forward)".
+/// What the ops that the reverse formulas call have in turn: "yes (silu_backward: reverse, forward)".
 std::string second_order_text(const std::set<const Entry*>& called_ops, const Calls& calls) {
   std::set<std::string> parts;  // overloads say the same
-  bool all = true;
   for (const Entry* called : called_ops) {
-    const Existence exists = derivatives_of(*called, calls);
-    all = all && exists.reverse;
-    if (exists.by_hand) {
-      parts.insert(called->name() + ": by hand");
-      continue;
-    }
-    if (!exists.reverse || !exists.forward || called->name().find("_backward") != std::string::npos)
-      parts.insert(fmt::format("{}: {}", called->name(), exists.reverse && exists.forward ? "reverse, forward" : exists.reverse ? "reverse only" : "none"));
+    const ForwardMode forward = forward_mode_of(*called, calls);
+    if (forward.by_hand) parts.insert(called->name() + ": by hand");
+    else if (!forward.exists || called->name().find("_backward") != std::string::npos)
+      parts.insert(called->name() + (forward.exists ? ": reverse, forward" : ": reverse only"));
   }
-  const std::string list = parts.empty() ? "" : " (" + join({parts.begin(), parts.end()}) + ")";
-  return (all ? "yes" : "no") + list;
+  return parts.empty() ? "yes" : "yes (" + join({parts.begin(), parts.end()}) + ")";
 }
 
 /// Derivatives of a composite, through all that it calls.
-std::string composite_text(const Entry& entry, const Library& library, const Calls& calls) {
-  if (entry.body == Entry::Body::composite_cpp) return "through the ops that deckle/ops calls for it: written by hand, not known here";
-  const Existence exists = derivatives_of(entry, calls);
-  return fmt::format("reverse {}   forward {}   second order {} (through the ops that it calls{})", yes_or_no(exists.reverse), yes_or_no(exists.forward),
-                     yes_or_no(has_second_order(entry, library, calls)), exists.by_hand ? ", some of them written by hand" : "");
+std::string composite_text(const Entry& entry, const Calls& calls) {
+  if (entry.body == Entry::Body::composite_cpp) return "those of the ops that it calls: written by hand, not known here";
+  const ForwardMode forward = forward_mode_of(entry, calls);
+  return fmt::format("reverse yes   forward {}   second order yes (through the ops that it calls{})", yes_or_no(forward.exists),
+                     forward.by_hand ? ", some of them written by hand" : "");
 }
 
 std::string ragged_text(const Entry& entry) {
@@ -89,17 +83,15 @@ void emit_table(const Library& library, Files& files, Problems& problems, std::v
     try {
       std::string saves = "nothing", derivatives;
       if (composite(*entry)) {
-        derivatives = composite_text(*entry, library, calls);
+        derivatives = composite_text(*entry, calls);
       } else if (!has_node(*entry)) {
         derivatives = "none: not differentiable";
       } else {
         const NodePlan plan = plan_node(*entry, library);
         saves = saves_text(plan);
-        const std::string second = second_order_text(plan.calls, calls);
-        const bool forward = derivatives_of(*entry, calls).forward;
-        derivatives = fmt::format("reverse yes   forward {}   second order {}", yes_or_no(forward), second);
+        const bool forward = forward_mode_of(*entry, calls).exists;
+        derivatives = fmt::format("reverse yes   forward {}   second order {}", yes_or_no(forward), second_order_text(plan.calls, calls));
         if (!forward) notes.push_back(fmt::format("{}:{}: {} has no forward derivative", entry->at.file, entry->at.line, entry->unique_name()));
-        if (second.rfind("no", 0) == 0) notes.push_back(fmt::format("{}:{}: {} has no second derivative{}", entry->at.file, entry->at.line, entry->unique_name(), second.substr(2)));
       }
       rows += fmt::format("    {{{}, {}, {},\n     {}, {}, {},\n     {},\n     {}}},\n", quoted(entry->name()), quoted(entry->schema.to_string()),
                           quoted(entry->doc), quoted(fmt::format("{}:{}", entry->at.file, entry->at.line)), quoted(kernels_text(*entry)), quoted(saves),

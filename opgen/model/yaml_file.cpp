@@ -1,6 +1,7 @@
 #include "opgen/model/yaml_file.h"
 
 #include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
 
 #include <algorithm>
 #include <fstream>
@@ -10,6 +11,24 @@
 #include "opgen/text.h"
 
 namespace opgen {
+namespace {
+
+/// Where the last document began. YAML::Load drops all but the first without a word, and YAML::LoadAll hangs on some broken files.
+struct DocumentStart : YAML::EventHandler {
+  YAML::Mark mark;
+
+  void OnDocumentStart(const YAML::Mark& at) override { mark = at; }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+};
+
+}  // namespace
 
 YamlFile::YamlFile(const std::string& path, const std::string& name) : name_(name) {
   std::ifstream file(path, std::ios::binary);
@@ -19,9 +38,13 @@ YamlFile::YamlFile(const std::string& path, const std::string& name) : name_(nam
   std::istringstream stream(contents.str());
   for (std::string line; std::getline(stream, line);) lines_.push_back(line);
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(contents.str());
-    root_.reset(documents.empty() ? YAML::Node() : documents[0]);
-    if (documents.size() > 1) fail(documents[1], "a file holds one YAML document: leave the '---' out");
+    root_ = YAML::Load(contents.str());
+    stream.clear();
+    stream.seekg(0);
+    DocumentStart start;
+    YAML::Parser parser(stream);
+    if (parser.HandleNextDocument(start) && parser.HandleNextDocument(start))
+      throw Problem({name, start.mark.line + 1, start.mark.column + 1}, "a second YAML document begins here: leave out what separates it, '---' or a stray ','");
   } catch (const YAML::Exception& error) {
     throw Problem({name, error.mark.line + 1, error.mark.column + 1}, "not valid YAML: " + error.msg);
   }
