@@ -7,6 +7,8 @@
 #include <exception>
 #include <mutex>
 
+#include "deckle/base/check.h"
+
 namespace deckle {
 namespace {
 
@@ -33,8 +35,9 @@ int num_threads() {
 }
 
 void set_num_threads(int count) {
+  check(count >= 1, "set_num_threads: {} threads (expected 1 or more)", count);
   num_threads();  // registers the fork handler
-  thread_count.store(std::max(1, count), std::memory_order_relaxed);
+  thread_count.store(count, std::memory_order_relaxed);
 }
 
 bool in_parallel() { return inside; }

@@ -14,10 +14,7 @@ void StateVisitor::child(const std::string& name, Module& module) {
 
 std::vector<NamedParameter> Module::named_parameters() const {
   std::vector<NamedParameter> parameters;
-  const auto collect = [](void* context, const std::string& name, Tensor& tensor) {
-    static_cast<std::vector<NamedParameter>*>(context)->push_back({name, tensor});
-  };
-  StateVisitor visitor(collect, &parameters);
+  StateVisitor visitor([&](const std::string& name, Tensor& tensor) { parameters.push_back({name, tensor}); });
   // Listing changes nothing; it is not const only so that visitors may also replace parameters.
   const_cast<Module*>(this)->visit(visitor);
   return parameters;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <concepts>
+#include <functional>
 #include <map>
 #include <string>
 #include <type_traits>
@@ -20,12 +21,12 @@ class Module;
 /// Collects the parameters of modules under dotted names: "blocks.0.attention.query.weight".
 class StateVisitor {
  public:
-  using Action = void (*)(void* context, const std::string& name, Tensor& parameter);
-  StateVisitor(Action action, void* context) : action_(action), context_(context) {}
+  using Action = std::function<void(const std::string& name, Tensor& parameter)>;
+  explicit StateVisitor(Action action) : action_(std::move(action)) {}
 
   /// An undefined tensor (a bias that is left out) is no parameter.
   void parameter(const std::string& name, Tensor& tensor) {
-    if (tensor.defined()) action_(context_, prefix_ + name, tensor);
+    if (tensor.defined()) action_(prefix_ + name, tensor);
   }
   void child(const std::string& name, Module& module);
   template <std::derived_from<Module> M>
@@ -35,7 +36,6 @@ class StateVisitor {
 
  private:
   Action action_;
-  void* context_;
   std::string prefix_;
 };
 

@@ -1,8 +1,12 @@
 #include "deckle/nn/rotary.h"
 
+#include <algorithm>
 #include <cmath>
+#include <map>
+#include <mutex>
 #include <numeric>
 
+#include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/ops/generated/position.h"
@@ -10,7 +14,40 @@
 
 namespace deckle::nn {
 
-Rotary::Rotary(int64_t head_dim, double base) : head_dim_(head_dim), base_(base) {
+namespace {
+
+constexpr int64_t kFirstPositions = 256;
+
+/// [positions, D / 2].
+struct Table {
+  Tensor cosines;
+  Tensor sines;
+};
+
+/// Computed in float64: in float32 an angle of 10^5 is off by up to 0.004.
+Table make_table(int64_t positions, int64_t head_dim, double base, DType dtype) {
+  const int64_t half = head_dim / 2;
+  const Tensor cosines = empty({positions, half}, DType::float64);
+  const Tensor sines = empty({positions, half}, DType::float64);
+  for (int64_t i = 0; i < half; ++i) {
+    const double speed = std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
+    for (int64_t at = 0; at < positions; ++at) {
+      const double angle = static_cast<double>(at) * speed;
+      cosines.data<double>()[at * half + i] = std::cos(angle);
+      sines.data<double>()[at * half + i] = std::sin(angle);
+    }
+  }
+  return {to(cosines, dtype), to(sines, dtype)};
+}
+
+}  // namespace
+
+struct Rotary::Tables {
+  std::mutex mutex;
+  std::map<DType, Table> by_dtype;
+};
+
+Rotary::Rotary(int64_t head_dim, double base) : head_dim_(head_dim), base_(base), tables_(std::make_shared<Tables>()) {
   check(head_dim >= 2 && head_dim % 2 == 0, "rotary positions need an even head size, got {}", head_dim);
 }
 
@@ -37,18 +74,13 @@ RotaryAngles Rotary::angles(const Tensor& batch, DType dtype, int64_t first) con
 }
 
 RotaryAngles Rotary::with_table(Tensor positions, int64_t count, DType dtype) const {
-  const int64_t half = head_dim_ / 2;
-  const Tensor cosines = empty({count, half}, DType::float64);
-  const Tensor sines = empty({count, half}, DType::float64);
-  for (int64_t i = 0; i < half; ++i) {
-    const double speed = std::pow(base_, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim_));
-    for (int64_t at = 0; at < count; ++at) {
-      const double angle = static_cast<double>(at) * speed;
-      cosines.data<double>()[at * half + i] = std::cos(angle);
-      sines.data<double>()[at * half + i] = std::sin(angle);
-    }
-  }
-  return {std::move(positions), to(cosines, dtype), to(sines, dtype)};
+  const NoGrad no_grad;
+  const std::lock_guard lock(tables_->mutex);
+  Table& table = tables_->by_dtype[dtype];
+  const int64_t known = table.cosines.defined() ? table.cosines.size(0) : 0;
+  // Twice as long each time, so that a text that grows by one position a call costs O(1) of them per call.
+  if (known < count) table = make_table(std::max({count, 2 * known, kFirstPositions}), head_dim_, base_, dtype);
+  return {std::move(positions), slice(table.cosines, 0, 0, count), slice(table.sines, 0, 0, count)};
 }
 
 Tensor rotate(const Tensor& x, const RotaryAngles& angles) { return rotary(x, angles.positions, angles.cosines, angles.sines); }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <memory>
+
 #include "deckle/core/tensor.h"
 #include "deckle/nested/nested_tensor.h"
 
@@ -12,7 +14,8 @@ struct RotaryAngles {
   Tensor sines;
 };
 
-/// Rotary positions of heads of size D: pair i turns by position / base^(2i / D). Su et al., 2021.
+/// Rotary positions of heads of size D: pair i turns by position / base^(2i / D). Su et al., 2021. The angles are computed once;
+/// copies share them.
 class Rotary {
  public:
   explicit Rotary(int64_t head_dim, double base = 10'000);
@@ -23,10 +26,12 @@ class Rotary {
   RotaryAngles angles(const Tensor& batch, DType dtype = DType::float32, int64_t first = 0) const;
 
  private:
+  struct Tables;
   RotaryAngles with_table(Tensor positions, int64_t count, DType dtype) const;
 
   int64_t head_dim_;
   double base_;
+  std::shared_ptr<Tables> tables_;
 };
 
 /// x [rows..., H, D] turned to its positions.

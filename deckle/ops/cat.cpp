@@ -6,8 +6,17 @@
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/shape.h"
+#include "deckle/ops/promotion.h"
+#include "deckle/ops/shapes.h"
 
 namespace deckle {
+
+Tensor cat(TensorList tensors, int64_t dim) {
+  std::vector<Tensor> alike;
+  const DType dtype = result_type(tensors);
+  for (const Tensor& tensor : tensors) alike.push_back(to(tensor, dtype));
+  return concatenate(alike, dim, shapes::sizes_along(alike, dim));
+}
 
 Tensor stack(TensorList tensors, int64_t dim) {
   check(!tensors.empty(), "expected at least one tensor");

@@ -17,9 +17,7 @@ Tensor cross_entropy(const Tensor& input, const Tensor& target, int64_t ignore_i
   const auto [loss, lse] = cross_entropy_rows(input, target, ignore_index, label_smoothing);
   if (reduction == "none") return loss;
   if (reduction == "sum") return sum(loss);
-  int64_t counted = 0;
-  for (const int64_t value : target.to_vector<int64_t>()) counted += value != ignore_index;
-  return sum(loss) / static_cast<double>(counted);  // no target: 0 / 0 is NaN, as the mean of nothing is
+  return sum(loss) / sum(ne(target, ignore_index));  // no target: 0 / 0 is NaN, as the mean of nothing is
 }
 
 }  // namespace deckle

@@ -6,7 +6,10 @@
 
 #include <atomic>
 #include <stdexcept>
+#include <string>
 #include <vector>
+
+#include "deckle/base/error.h"
 
 namespace deckle {
 namespace {
@@ -66,6 +69,19 @@ TEST_P(ParallelFor, SurvivesFork) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, ParallelFor, ::testing::Values(1, 2, 3, 8));
+
+TEST(Threads, TheirNumberIsOneOrMore) {
+  const int before = num_threads();
+  for (const int count : {0, -5}) {
+    try {
+      set_num_threads(count);
+      ADD_FAILURE() << "no error for " << count;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.message(), "set_num_threads: " + std::to_string(count) + " threads (expected 1 or more)");
+    }
+  }
+  EXPECT_EQ(num_threads(), before);
+}
 
 }  // namespace
 }  // namespace deckle

@@ -60,6 +60,19 @@ TEST(Rotary, ADenseBatchStartsWhereAsked) {
   for (size_t i = 0; i < actual.size(); ++i) EXPECT_NEAR(actual[i], expected[i], 1e-12);
 }
 
+TEST(Rotary, AnglesAreComputedOnceAndGrow) {
+  const Rotary rotary(4);
+  const Tensor one = random_tensor({1, 1, 1, 4});
+  const RotaryAngles first = rotary.angles(one, DType::float64, 3);
+  const Rotary copy = rotary;
+  EXPECT_EQ(copy.angles(one, DType::float64, 200).cosines.raw_data(), first.cosines.raw_data());
+  EXPECT_EQ(rotary.angles(one, DType::float32, 3).cosines.dtype(), DType::float32);
+  const RotaryAngles late = rotary.angles(one, DType::float64, 5000);
+  EXPECT_EQ(late.cosines.sizes(), (Dims{5001, 2}));
+  EXPECT_EQ(late.sines[5000][0].item(), std::sin(5000.0));
+  EXPECT_EQ(first.cosines[3][0].item(), std::cos(3.0));
+}
+
 TEST(Rotary, ProductsDependOnDistanceAlone) {
   const Rotary rotary(8);
   const Tensor q = random_tensor({1, 1, 1, 8}), k = random_tensor({1, 1, 1, 8});

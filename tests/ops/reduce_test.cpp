@@ -40,7 +40,7 @@ std::string error_of(Call&& call) {
 TEST(Reductions, NameWhatIsWrong) {
   EXPECT_EQ(error_of([] { softmax(floats(), 3); }), "softmax: dim 3 is out of range for shape [2, 3] (expected -2..1)");
   EXPECT_EQ(error_of([] { sum(floats(), Ints{1, -1}); }), "sum: dim -1 is given twice in [1, -1]");
-  EXPECT_EQ(error_of([] { amax(zeros({2, 0}), Ints{1}); }), "amax: no element is the extreme one of none: self is [2, 0]");
+  EXPECT_EQ(error_of([] { amax(zeros({2, 0}), Ints{1}); }), "amax: self of shape [2, 0] has no elements to choose from (expected one or more)");
   EXPECT_EQ(error_of([] { argmax(zeros({2, 0}), 1); }), "argmax: a row of no elements has no largest or smallest one: self is [2, 0]");
   EXPECT_EQ(error_of([] { softmax(integers(), 1); }), "softmax: self is int64 (expected a floating dtype)");
   EXPECT_EQ(error_of([] { mean(integers()); }), "mean: self is int64 (expected a floating dtype)");

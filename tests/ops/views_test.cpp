@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
 
 #include "deckle/base/error.h"
@@ -9,6 +10,8 @@
 #include "deckle/ops/generated/foreach.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/random.h"
+#include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
 #include "deckle/ops/shape_tools.h"
 
@@ -27,6 +30,26 @@ std::string error_of(Call&& call) {
     return error.message();
   }
   return "no error";
+}
+
+TEST(Cat, PromotesDtypes) {
+  const Tensor whole = full({2}, 3, DType::int64), half = full({1}, 0.5, DType::float16), wide = full({2}, 0.25, DType::float32);
+  EXPECT_EQ(cat({whole, half}, 0).dtype(), DType::float16);
+  EXPECT_EQ(cat({full({1}, true, DType::bool_), whole}, 0).dtype(), DType::int64);
+  half.requires_grad_();
+  wide.requires_grad_();
+  const Tensor joined = cat({half, whole, wide}, 0);
+  EXPECT_EQ(joined.dtype(), DType::float32);
+  EXPECT_EQ(joined.to_vector(), (std::vector<double>{0.5, 3, 3, 0.25, 0.25}));
+  sum(joined * joined).backward();
+  EXPECT_EQ(half.grad().dtype(), DType::float16);
+  EXPECT_EQ(half.grad().to_vector(), (std::vector<double>{1}));
+  EXPECT_EQ(wide.grad().to_vector(), (std::vector<double>{0.5, 0.5}));
+  EXPECT_EQ(stack({full({}, 1, DType::int64), full({}, 0.5, DType::float64)}, 0).to_vector(), (std::vector<double>{1, 0.5}));
+}
+
+TEST(Dropout, ChecksItsShareEvenWhereItDoesNothing) {
+  for (const double p : {-1.0, 1.5, std::nan("")}) EXPECT_NE(error_of([&] { dropout(ones({2}), p, false); }).find("(expected 0 to 1)"), std::string::npos);
 }
 
 TEST(View, SharesStorageAndFillsInMinusOne) {

@@ -122,6 +122,16 @@ class Tree(Checkers):
         self.write("README.md", "[there](docs/nowhere.md)\n")
         self.expect_caught("check_tree", "README.md: link to docs/nowhere.md")
 
+    def test_a_path_that_a_sign_names_and_nobody_has(self):
+        self.write("deckle/core/a.h", "")
+        self.write("tests/core/a_test.cpp", "")
+        self.write("deckle/core/README.md", "# core\n`a.h`, `a/b` in `FAMILY/NAME.cpp`, `x - y`; tests: `tests/core`, `a_*.cpp`\n")
+        self.expect_caught("check_tree", "deckle/core/README.md: names a/b, which does not exist", "names a_*.cpp")
+        self.write("deckle/core/README.md", "# core\n`a.h`, `*.h`, `core/a.h`, `FAMILY/NAME.cpp`; `x - y`; tests: `tests/core`\n")
+        self.expect_clean("check_tree")
+        self.write("deckle/README.md", "`deckle/gone.h`\n")
+        self.expect_caught("check_tree", "deckle/README.md: names deckle/gone.h")
+
     def test_public_macros(self):
         self.write("deckle/core/README.md", "# core\n")
         self.write("deckle/core/a.h", "#define CHECK(x) x\n")
