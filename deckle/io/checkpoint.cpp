@@ -4,8 +4,6 @@
 #include <charconv>
 #include <cstring>
 #include <optional>
-#include <utility>
-#include <vector>
 
 #include "deckle/base/check.h"
 #include "deckle/io/file.h"
@@ -15,14 +13,14 @@ namespace deckle::io {
 namespace {
 
 // Raised when a reader of the old version would misunderstand the new one.
-constexpr std::string_view kFormatVersion = "1";
+constexpr std::string_view kFormatVersion = "2";
 constexpr const char* kVersionKey = "deckle.checkpoint";
 constexpr const char* kHashKey = "deckle.hash";
 constexpr const char* kStepKey = "deckle.step";
 constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kSuffix = ".safetensors";
 
-/// A hash of names and contents against damage, not against malice: 64-bit multiply and fold, eight bytes a step.
+/// A hash against damage, not against malice: 64-bit multiply and fold, eight bytes a step.
 class Hash {
  public:
   void add(const void* data, size_t size) {
@@ -50,7 +48,8 @@ class Hash {
 std::string hash_of(const TensorMap& tensors, const Metadata& facts) {
   Hash hash;
   for (const auto& [name, tensor] : tensors) {
-    hash.add(name.data(), name.size());
+    const std::string kind = fmt::format("{} {} {}", name, deckle::name(tensor.dtype()), to_string(tensor.sizes()));
+    hash.add(kind.data(), kind.size());
     hash.add(tensor.raw_data(), static_cast<size_t>(tensor.numel() * item_size(tensor.dtype())));
   }
   for (const auto& [key, value] : facts) {
@@ -82,16 +81,13 @@ std::optional<int64_t> step_of(const std::filesystem::path& path) {
   return step;
 }
 
-/// Checkpoints of `folder`, newest first.
-std::vector<std::pair<int64_t, std::filesystem::path>> checkpoints_in(const std::filesystem::path& folder) {
-  std::vector<std::pair<int64_t, std::filesystem::path>> found;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    if (const std::optional<int64_t> step = step_of(entry->path())) found.emplace_back(*step, entry->path());
+/// Whether the file is a checkpoint, of whatever version, and not somebody's file of the same name. Reads the header alone.
+bool is_checkpoint(const std::filesystem::path& path) {
+  try {
+    return SafetensorsFile(path).metadata().contains(kVersionKey);
+  } catch (const Error&) {
+    return false;
   }
-  if (error) fail(ErrorKind::io, "{}: cannot read the folder: {}", folder.string(), error.message());
-  std::sort(found.rbegin(), found.rend());
-  return found;
 }
 
 }  // namespace
@@ -122,10 +118,11 @@ std::filesystem::path save_checkpoint(const Checkpoint& checkpoint, const std::f
   const std::filesystem::path path = folder / fmt::format("{}{}{}", kPrefix, checkpoint.step, kSuffix);
   save(checkpoint.tensors, path, facts);
 
-  const auto all = checkpoints_in(folder);
-  for (size_t i = static_cast<size_t>(std::max(keep, 1)); i < all.size(); ++i) {
+  int kept = 0;
+  for (const std::filesystem::path& older : list_checkpoints(folder)) {
+    if (*step_of(older) > checkpoint.step || ++kept <= std::max(keep, 1)) continue;
     std::error_code ignored;  // an old checkpoint that stays does no harm
-    if (all[i].second != path) std::filesystem::remove(all[i].second, ignored);
+    if (is_checkpoint(older)) std::filesystem::remove(older, ignored);
   }
   return path;
 }
@@ -143,6 +140,9 @@ Checkpoint load_checkpoint(const std::filesystem::path& path) {
     for (const std::string& name : file.names()) checkpoint.tensors.emplace(name, file.read(name));
     if (checkpoint.text(kHashKey) != hash_of(checkpoint.tensors, checkpoint.facts)) fail(ErrorKind::io, "the checkpoint is damaged: its contents do not match its hash");
     checkpoint.step = checkpoint.integer(kStepKey);
+    if (const std::optional<int64_t> step = step_of(path); step && *step != checkpoint.step) {
+      fail(ErrorKind::io, "the checkpoint is of step {}: the file was renamed", checkpoint.step);
+    }
   } catch (Error& error) {
     error.add_prefix(path.string());
     throw;
@@ -151,17 +151,29 @@ Checkpoint load_checkpoint(const std::filesystem::path& path) {
   return checkpoint;
 }
 
+std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> found;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    if (step_of(entry->path())) found.push_back(entry->path());
+  }
+  if (error) fail(ErrorKind::io, "{}: cannot read the folder: {}", folder.string(), error.message());
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return *step_of(a) > *step_of(b); });
+  return found;
+}
+
 std::filesystem::path latest_checkpoint(const std::filesystem::path& folder) {
   std::error_code error;
   if (std::filesystem::is_regular_file(folder, error)) return folder;
   if (!std::filesystem::is_directory(folder, error)) fail(ErrorKind::io, "{}: no such run", folder.string());
-  const auto all = checkpoints_in(folder);
+  const std::vector<std::filesystem::path> all = list_checkpoints(folder);
   if (all.empty()) fail(ErrorKind::io, "{}: has no checkpoint (step-N.safetensors)", folder.string());
-  return all.front().second;
+  return all.front();
 }
 
 void remove_checkpoints(const std::filesystem::path& folder) {
-  for (const auto& [step, path] : checkpoints_in(folder)) {
+  for (const std::filesystem::path& path : list_checkpoints(folder)) {
+    if (!is_checkpoint(path)) continue;
     std::error_code error;
     std::filesystem::remove(path, error);
     if (error) fail(ErrorKind::io, "{}: cannot remove: {}", path.string(), error.message());

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "deckle/io/safetensors.h"
 
@@ -27,16 +28,20 @@ struct Checkpoint {
   const std::string& text(const std::string& key) const;
 };
 
-/// Writes `folder`/step-N.safetensors atomically, then removes all but the newest `keep` checkpoints; returns its path.
+/// Writes `folder`/step-N.safetensors atomically and returns its path. Of it and the checkpoints of earlier steps the newest
+/// `keep` are left; those of later steps, which belong to another run, stay, and so does whatever only has such a name.
 std::filesystem::path save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& folder, int keep = 2);
 
 /// Reads a checkpoint file; an Error(io) if it is none, of another format version, or damaged.
 Checkpoint load_checkpoint(const std::filesystem::path& path);
 
+/// Files of `folder` that are named like checkpoints, the largest step first.
+std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& folder);
+
 /// The checkpoint with the largest step in `folder`; `folder` itself if it is a file. An Error(io) if there is none.
 std::filesystem::path latest_checkpoint(const std::filesystem::path& folder);
 
-/// Removes all checkpoints of `folder`.
+/// Removes all checkpoints of `folder`, and nothing else.
 void remove_checkpoints(const std::filesystem::path& folder);
 
 }  // namespace deckle::io

@@ -1,6 +1,7 @@
 #include "deckle/io/file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -112,9 +113,21 @@ void write_file(const std::filesystem::path& path, std::string_view contents) {
 void make_folder(const std::filesystem::path& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  if (error || !std::filesystem::is_directory(path, error)) {
-    fail(ErrorKind::io, "{}: cannot create the folder: {}", path.string(), error ? error.message() : "a file is in its place");
-  }
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) return;
+  const bool taken = std::filesystem::exists(path, ignored);
+  fail(ErrorKind::io, "{}: cannot create the folder: {}", path.string(), taken ? "a file is in its place" : error.message());
+}
+
+std::optional<FolderLock> FolderLock::take(const std::filesystem::path& folder) {
+  FolderLock lock(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (lock.descriptor_ < 0) fail_with_errno(folder, "open the folder");
+  if (::flock(lock.descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return std::nullopt;
+  return lock;
+}
+
+FolderLock::~FolderLock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 void remove_temporary_files(const std::filesystem::path& folder) {

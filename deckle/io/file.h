@@ -2,9 +2,11 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace deckle::io {
 
@@ -47,6 +49,25 @@ void write_file(const std::filesystem::path& path, std::string_view contents);
 
 /// Creates a folder and its parents; an Error(io) that names it if that fails.
 void make_folder(const std::filesystem::path& path);
+
+/// A folder held against other locks of it, of this process or others, until the end of the scope or of the process, however
+/// that comes. Nothing is written, and a folder that the file system cannot lock counts as held by nobody.
+class FolderLock {
+ public:
+  /// Nothing if somebody holds the folder.
+  static std::optional<FolderLock> take(const std::filesystem::path& folder);
+  ~FolderLock();
+  FolderLock(FolderLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  FolderLock& operator=(FolderLock&& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+  }
+
+ private:
+  explicit FolderLock(int descriptor) : descriptor_(descriptor) {}
+
+  int descriptor_ = -1;
+};
 
 /// Removes temporary files that a killed writer left in `folder`. Only for folders with one writer.
 void remove_temporary_files(const std::filesystem::path& folder);

@@ -5,6 +5,7 @@
 
 #include "deckle/base/check.h"
 #include "deckle/base/philox.h"
+#include "deckle/io/utf8.h"
 
 namespace deckle::io {
 
@@ -31,7 +32,13 @@ TextDataset::TextDataset(std::span<const std::filesystem::path> paths, const Tex
 
 TextDataset TextDataset::from_texts(std::span<const std::string> texts) {
   TextStore store;
-  for (const std::string& text : texts) store.add(text);
+  for (size_t i = 0; i < texts.size(); ++i) {
+    // Texts end at a byte that UTF-8 never has.
+    if (const size_t bad = find_invalid_utf8(texts[i]); bad != std::string::npos) {
+      fail(ErrorKind::io, "text {}: not valid UTF-8 (byte 0x{:02x} at {})", i, static_cast<unsigned char>(texts[i][bad]), bad);
+    }
+    store.add(texts[i]);
+  }
   return TextDataset(std::move(store));
 }
 

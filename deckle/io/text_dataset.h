@@ -26,6 +26,7 @@ class TextDataset {
   /// All texts of a file, or of the files of a folder (see read_texts).
   explicit TextDataset(const std::filesystem::path& path, const TextOptions& options = {});
   explicit TextDataset(std::span<const std::filesystem::path> paths, const TextOptions& options = {});
+  /// An Error(io) if one is not UTF-8.
   static TextDataset from_texts(std::span<const std::string> texts);
 
   int64_t size() const { return static_cast<int64_t>(texts_.size()); }

@@ -12,8 +12,8 @@ struct AdamWOptions {
   double weight_decay = 0.01;
 };
 
-/// Adam with decoupled weight decay. Loshchilov and Hutter, 2019. Steps are counted for the optimizer as a whole; a parameter
-/// without a gradient is left as it is.
+/// Adam with decoupled weight decay. Loshchilov and Hutter, 2019. Every parameter counts its own steps, those in which it had a
+/// gradient; without one it is left as it is.
 class AdamW {
  public:
   explicit AdamW(std::vector<Tensor> parameters, const AdamWOptions& options = {});
@@ -21,18 +21,19 @@ class AdamW {
   void step();
   void zero_grad() const { parameters_.zero_grad(); }
   double lr() const { return options_.lr; }
-  void set_lr(double lr) { options_.lr = lr; }
+  void set_lr(double lr);
 
-  /// The step count and both averages, sharing memory with the optimizer.
-  std::map<std::string, Tensor> state() const;
-  void load_state(const std::map<std::string, Tensor>& state);
+  /// The step counts and both averages, which share memory with the optimizer.
+  State state() const;
+  /// On an Error nothing was changed.
+  void load_state(const State& state);
 
  private:
   ParameterList parameters_;
   AdamWOptions options_;
   std::vector<Tensor> averages_;  // of gradients
   std::vector<Tensor> squares_;   // of their squares
-  int64_t steps_ = 0;
+  std::vector<int64_t> steps_;    // of each parameter
 };
 
 }  // namespace deckle::optim

@@ -1,5 +1,8 @@
 #include "deckle/optim/parameter_list.h"
 
+#include <cmath>
+#include <unordered_map>
+
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
 #include "deckle/ops/generated/factory.h"
@@ -8,9 +11,12 @@
 namespace deckle::optim {
 
 ParameterList::ParameterList(std::vector<Tensor> parameters) : parameters_(std::move(parameters)) {
+  std::unordered_map<const void*, size_t> places;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     check(parameters_[i].defined() && parameters_[i].is_leaf() && parameters_[i].requires_grad(),
           "parameter {} of the optimizer is no leaf that requires grad", i);
+    const auto [place, first] = places.emplace(parameters_[i].impl(), i);
+    check(first, "parameters {} and {} of the optimizer are the same tensor: it would be stepped twice", place->second, i);
   }
 }
 
@@ -45,22 +51,34 @@ std::vector<Tensor> gradients_of(const std::vector<Tensor>& parameters, const st
   return gradients;
 }
 
-void put_state(std::map<std::string, Tensor>& state, const std::string& name, const std::vector<Tensor>& list) {
-  for (size_t i = 0; i < list.size(); ++i) state[fmt::format("{}.{}", name, i)] = list[i];
+std::string state_key(const std::string& name, size_t i) { return fmt::format("{}.{}", name, i); }
+
+void put_state(State& state, const std::string& name, const std::vector<Tensor>& list) {
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (list[i].defined()) state[state_key(name, i)] = list[i];
+  }
 }
 
-void take_state(const std::map<std::string, Tensor>& state, const std::string& name, const std::vector<Tensor>& list) {
-  std::vector<Tensor> found;
-  for (size_t i = 0; i < list.size(); ++i) {
-    const std::string key = fmt::format("{}.{}", name, i);
-    const auto at = state.find(key);
-    check(at != state.end(), "the optimizer's state has no \"{}\"", key);
-    check(at->second.sizes() == list[i].sizes() && at->second.dtype() == list[i].dtype(), "the optimizer's state \"{}\" is {} {} (expected {} {})", key,
-          to_string(at->second.sizes()), deckle::name(at->second.dtype()), to_string(list[i].sizes()), deckle::name(list[i].dtype()));
-    found.push_back(at->second);
-  }
-  const NoGrad no_grad;
-  for (size_t i = 0; i < list.size(); ++i) list[i].copy_(found[i]);
+const Tensor& find_state(const State& state, const std::string& key, const Tensor& like) {
+  const auto at = state.find(key);
+  check(at != state.end() && at->second.defined(), "the optimizer's state has no \"{}\"", key);
+  const Tensor& found = at->second;
+  check(found.sizes() == like.sizes() && found.dtype() == like.dtype(), "the optimizer's state \"{}\" is {} {} (expected {} {})", key,
+        to_string(found.sizes()), name(found.dtype()), to_string(like.sizes()), name(like.dtype()));
+  return found;
 }
+
+std::vector<Tensor> find_state(const State& state, const std::string& name, const std::vector<Tensor>& list) {
+  std::vector<Tensor> found;
+  for (size_t i = 0; i < list.size(); ++i) found.push_back(find_state(state, state_key(name, i), list[i]));
+  return found;
+}
+
+void copy_state(const std::vector<Tensor>& to, const std::vector<Tensor>& from) {
+  const NoGrad no_grad;
+  for (size_t i = 0; i < to.size(); ++i) to[i].copy_(from[i]);
+}
+
+void check_lr(const char* what, double lr) { check(lr >= 0 && std::isfinite(lr), "{}: lr is {} (expected a number of 0 or more)", what, lr); }
 
 }  // namespace deckle::optim

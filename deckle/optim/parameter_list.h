@@ -11,7 +11,7 @@ namespace deckle::optim {
 /// The parameters of an optimizer, and lists of running averages that match them.
 class ParameterList {
  public:
-  /// All must be leaves that require grad.
+  /// All must be leaves that require grad, each given once.
   explicit ParameterList(std::vector<Tensor> parameters);
 
   const std::vector<Tensor>& all() const { return parameters_; }
@@ -32,10 +32,25 @@ std::vector<Tensor> pick(const std::vector<Tensor>& list, const std::vector<size
 /// The gradients of the parameters at `indices`.
 std::vector<Tensor> gradients_of(const std::vector<Tensor>& parameters, const std::vector<size_t>& indices);
 
-/// Puts `list` into a state as "name.0", "name.1" ...
-void put_state(std::map<std::string, Tensor>& state, const std::string& name, const std::vector<Tensor>& list);
+/// An optimizer's state: tensors by name.
+using State = std::map<std::string, Tensor>;
 
-/// Copies "name.0" ... of a state into `list`; an Error, before anything is copied, if one is missing or of another shape.
-void take_state(const std::map<std::string, Tensor>& state, const std::string& name, const std::vector<Tensor>& list);
+/// "name.i": where a state keeps the i-th tensor of a list.
+std::string state_key(const std::string& name, size_t i);
+
+/// Puts the defined tensors of `list` into a state.
+void put_state(State& state, const std::string& name, const std::vector<Tensor>& list);
+
+/// The tensor at `key`; an Error if it is missing or not of the shape and dtype of `like`.
+const Tensor& find_state(const State& state, const std::string& key, const Tensor& like);
+
+/// find_state for each of `list`. Look up everything first, then copy: a state that does not fit must change nothing.
+std::vector<Tensor> find_state(const State& state, const std::string& name, const std::vector<Tensor>& list);
+
+/// Copies element for element.
+void copy_state(const std::vector<Tensor>& to, const std::vector<Tensor>& from);
+
+/// An Error, which begins with `what`, unless the learning rate is a number of 0 or more.
+void check_lr(const char* what, double lr);
 
 }  // namespace deckle::optim

@@ -7,6 +7,7 @@ namespace deckle::optim {
 struct SGDOptions {
   double lr = 1e-2;
   double momentum = 0;
+  double dampening = 0;     // what is left out of a gradient that joins a velocity; the first starts it whole
   double weight_decay = 0;  // added to the gradient
   bool nesterov = false;
 };
@@ -19,16 +20,17 @@ class SGD {
   void step();
   void zero_grad() const { parameters_.zero_grad(); }
   double lr() const { return options_.lr; }
-  void set_lr(double lr) { options_.lr = lr; }
+  void set_lr(double lr);
 
-  /// The velocities, sharing memory with the optimizer; nothing without momentum.
-  std::map<std::string, Tensor> state() const;
-  void load_state(const std::map<std::string, Tensor>& state);
+  /// The velocities, sharing memory with the optimizer: of parameters that had a gradient, nothing without momentum.
+  State state() const;
+  /// On an Error nothing was changed.
+  void load_state(const State& state);
 
  private:
   ParameterList parameters_;
   SGDOptions options_;
-  std::vector<Tensor> velocities_;
+  std::vector<Tensor> velocities_;  // with momentum one per parameter, undefined before its first gradient
 };
 
 }  // namespace deckle::optim

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "deckle/core/tensor_impl.h"
@@ -53,6 +54,46 @@ TEST(Checkpoint, TheNewestAreKept) {
   EXPECT_EQ(folder.entries(), 1);
 }
 
+TEST(Checkpoint, LaterStepsAndOtherFilesStay) {
+  const TemporaryFolder folder;
+  put_file(folder / "step-2.safetensors", "somebody's notes");
+  save({}, folder / "step-3.safetensors");
+  for (const int64_t step : {700, 800, 5, 6, 7}) save_checkpoint(example(step), folder.path(), 2);
+  EXPECT_TRUE(std::filesystem::exists(folder / "step-700.safetensors"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "step-800.safetensors"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "step-5.safetensors"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "step-6.safetensors"));
+  EXPECT_EQ(list_checkpoints(folder.path()).front(), folder / "step-800.safetensors");
+  remove_checkpoints(folder.path());
+  EXPECT_EQ(folder.entries(), 2);
+  EXPECT_EQ(get_file(folder / "step-2.safetensors"), "somebody's notes");
+}
+
+TEST(Checkpoint, ARenamedFileIsRefused) {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = save_checkpoint(example(12), folder.path());
+  std::filesystem::rename(path, folder / "step-99.safetensors");
+  EXPECT_THAT(error_of([&] { load_checkpoint(folder / "step-99.safetensors"); }), HasSubstr("of step 12: the file was renamed"));
+  std::filesystem::rename(folder / "step-99.safetensors", folder / "best.safetensors");
+  EXPECT_EQ(load_checkpoint(folder / "best.safetensors").step, 12);
+}
+
+TEST(Checkpoint, OtherDtypesAndShapesOfTheSameBytesAreDamage) {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = save_checkpoint(example(1), folder.path());
+  const std::string whole = get_file(path);
+  for (const auto& [from, to] : {std::pair("\"F32\"", "\"I32\""), std::pair("\"shape\":[3]", "\"shape\":[3,1]")}) {
+    std::string changed = whole;
+    const size_t at = changed.find(from);
+    ASSERT_NE(at, std::string::npos);
+    changed.replace(at, std::string(from).size(), to);
+    const auto header = static_cast<uint64_t>(changed.size() - whole.size() + *reinterpret_cast<const uint64_t*>(whole.data()));
+    std::memcpy(changed.data(), &header, sizeof header);
+    put_file(path, changed);
+    EXPECT_THAT(error_of([&] { load_checkpoint(path); }), HasSubstr("do not match its hash"));
+  }
+}
+
 TEST(Checkpoint, DamageAnywhereIsNoticed) {
   const TemporaryFolder folder;
   const std::filesystem::path path = save_checkpoint(example(1), folder.path());
@@ -69,8 +110,8 @@ TEST(Checkpoint, OtherFilesAndVersionsAreRefused) {
   const TemporaryFolder folder;
   save({}, folder / "plain");
   EXPECT_THAT(error_of([&] { load_checkpoint(folder / "plain"); }), HasSubstr("not a checkpoint of a training run"));
-  save({}, folder / "new", {{"deckle.checkpoint", "2"}});
-  EXPECT_THAT(error_of([&] { load_checkpoint(folder / "new"); }), HasSubstr("format version 2 (expected 1)"));
+  save({}, folder / "new", {{"deckle.checkpoint", "17"}});
+  EXPECT_THAT(error_of([&] { load_checkpoint(folder / "new"); }), HasSubstr("format version 17 (expected 2)"));
 }
 
 TEST(Checkpoint, MissingAndWrongFactsAreErrors) {

@@ -33,6 +33,11 @@ TextDataset numbered(int count) {
   return TextDataset::from_texts(texts);
 }
 
+TEST(TextDataset, TextsFromMemoryMustBeUtf8Too) {
+  const std::vector<std::string> texts{"fine", "a\xff" "b"};
+  EXPECT_THAT(error_of([&] { TextDataset::from_texts(texts); }), HasSubstr("text 1: not valid UTF-8 (byte 0xff at 1)"));
+}
+
 /// The texts of a batch, without their boundaries.
 std::vector<std::string> texts_in(const NestedTensor& batch) {
   std::vector<std::string> texts;

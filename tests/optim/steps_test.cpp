@@ -1,6 +1,7 @@
 #include <functional>
 
 #include "deckle/optim/adamw.h"
+#include "deckle/ops/generated/factory.h"
 #include "deckle/optim/clip.h"
 #include "deckle/optim/sgd.h"
 #include "tests/support/expect.h"
@@ -76,12 +77,13 @@ TEST(AdamW, FollowsItsDefinition) {
 
 TEST(SGD, FollowsItsDefinitionWithAndWithoutMomentum) {
   for (const SGDOptions& o : {SGDOptions{.lr = 0.05}, SGDOptions{.lr = 0.05, .weight_decay = 0.1}, SGDOptions{.lr = 0.05, .momentum = 0.9},
+                              SGDOptions{.lr = 0.05, .momentum = 0.9, .dampening = 0.3, .weight_decay = 0.1},
                               SGDOptions{.lr = 0.05, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true}}) {
     const std::vector<Tensor> parameters = random_parameters(DType::float64);
-    compare(DType::float64, SGD(parameters, o), parameters, [&](Naive& p, const std::vector<double>& gradient, int) {
+    compare(DType::float64, SGD(parameters, o), parameters, [&](Naive& p, const std::vector<double>& gradient, int step) {
       for (size_t i = 0; i < gradient.size(); ++i) {
         const double g = gradient[i] + o.weight_decay * p.values[i];
-        p.first[i] = o.momentum * p.first[i] + g;
+        p.first[i] = step == 1 ? g : o.momentum * p.first[i] + (1 - o.dampening) * g;
         p.values[i] -= o.lr * (o.nesterov ? g + o.momentum * p.first[i] : p.first[i]);
       }
     });
@@ -99,18 +101,44 @@ TEST(Optimizers, AParameterWithoutAGradientStays) {
   EXPECT_NE(parameters[3].to_vector(), other.to_vector());
 }
 
+/// A parameter whose first gradients come late must be stepped as if the optimizer began then.
+TEST(Optimizers, EveryParameterHasItsOwnFirstStep) {
+  const auto compare_with_fresh = [](auto make) {
+    std::vector<Tensor> late = random_parameters(DType::float64);
+    auto optimizer = make(late);
+    for (int step = 0; step < 3; ++step) {
+      set_random_gradients(late);
+      late[0].set_grad({});
+      optimizer.step();
+    }
+    const std::vector<Tensor> fresh = copies({late[0]});
+    auto alone = make(fresh);
+    for (int step = 0; step < 3; ++step) {
+      set_random_gradients(late);
+      fresh[0].set_grad(late[0].grad().clone());
+      optimizer.step();
+      alone.step();
+      expect_equal(late[0], fresh[0]);
+    }
+  };
+  compare_with_fresh([](const std::vector<Tensor>& parameters) { return AdamW(parameters); });
+  compare_with_fresh([](const std::vector<Tensor>& parameters) { return SGD(parameters, {.momentum = 0.8, .dampening = 0.5}); });
+}
+
 TEST(Optimizers, GoOnFromTheirStateBitForBit) {
   const std::vector<Tensor> parameters = random_parameters(DType::float32);
   AdamW first(parameters, {.lr = 0.01});
-  SGD momentum(parameters, {.lr = 0.01, .momentum = 0.9});
+  SGD momentum(parameters, {.lr = 0.01, .momentum = 0.9, .dampening = 0.1});
   for (int step = 0; step < 5; ++step) {
     set_random_gradients(parameters);
+    if (step < 2) parameters[1].set_grad({});
+    parameters[3].set_grad(step < 4 ? parameters[3].grad() : Tensor());
     first.step();
     momentum.step();
   }
   const std::vector<Tensor> resumed = copies(parameters);
   AdamW second(resumed, {.lr = 0.01});
-  SGD second_momentum(resumed, {.lr = 0.01, .momentum = 0.9});
+  SGD second_momentum(resumed, {.lr = 0.01, .momentum = 0.9, .dampening = 0.1});
   second.load_state(first.state());
   second_momentum.load_state(momentum.state());
   for (int step = 0; step < 5; ++step) {
@@ -133,7 +161,44 @@ TEST(Optimizers, AStateThatDoesNotFitIsAnError) {
   auto wrong = optimizer.state();
   wrong["average.0"] = random_tensor({2}, DType::float32);
   expect_error([&] { optimizer.load_state(wrong); }, "\"average.0\" is [2] float32 (expected [3, 5] float32)");
+  SGD momentum(parameters, {.momentum = 0.9});
+  expect_error([&] { momentum.load_state({{"velocity.9", random_tensor({})}}); }, "of which 0 are velocities of its 4 parameters");
+  expect_error([&] { momentum.load_state({{"velocity.1", random_tensor({2}, DType::float32)}}); }, "\"velocity.1\" is [2] float32 (expected [] float32)");
+}
+
+TEST(Optimizers, AStateThatDoesNotFitChangesNothing) {
+  const std::vector<Tensor> parameters = random_parameters(DType::float32);
+  AdamW optimizer(parameters);
+  set_random_gradients(parameters);
+  optimizer.step();
+  const auto snapshot = [&] {
+    State copy;
+    for (const auto& [name, tensor] : optimizer.state()) copy[name] = tensor.clone();
+    return copy;
+  };
+  const State before = snapshot();
+  const auto expect_refused = [&](const std::string& name, const Tensor& replacement, const std::string& message) {
+    State other;
+    for (const auto& [key, tensor] : before) other[key] = zeros(tensor.sizes(), tensor.dtype());
+    other[name] = replacement;
+    expect_error([&] { optimizer.load_state(other); }, message);
+    for (const auto& [key, tensor] : snapshot()) expect_equal(tensor, before.at(key));
+  };
+  expect_refused("square.0", random_tensor({2}, DType::float32), "\"square.0\" is [2] float32");
+  expect_refused("steps", zeros({4}, DType::float32), "\"steps\" is [4] float32 (expected [4] int64)");
+  expect_refused("steps", zeros({}, DType::int64), "\"steps\" is [] int64 (expected [4] int64)");
+  expect_refused("steps", full({4}, -7, DType::int64), "has the count -7 (expected 0 or more)");
+}
+
+TEST(Optimizers, WrongParametersAndOptionsAreErrors) {
+  const std::vector<Tensor> parameters = random_parameters(DType::float32);
   expect_error([&] { AdamW({random_tensor({2})}); }, "no leaf that requires grad");
+  expect_error([&] { SGD({parameters[0], parameters[3], parameters[0]}); }, "parameters 0 and 2 of the optimizer are the same tensor");
+  expect_error([&] { AdamW(parameters, {.lr = -1}); }, "AdamWOptions: lr is -1 (expected a number of 0 or more)");
+  expect_error([&] { SGD(parameters, {.lr = NAN}); }, "SGDOptions: lr is nan");
+  expect_error([&] { AdamW(parameters).set_lr(INFINITY); }, "AdamW: lr is inf");
+  expect_error([&] { SGD(parameters).set_lr(-0.5); }, "SGD: lr is -0.5");
+  expect_error([&] { SGD(parameters, {.momentum = 0.9, .dampening = 2}); }, "dampening 2");
   expect_error([&] { AdamW(parameters, {.beta1 = 1}); }, "beta1 1");
   expect_error([&] { SGD(parameters, {.nesterov = true}); }, "nesterov needs a momentum");
 }

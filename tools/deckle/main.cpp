@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
+#include <cmath>
+#include <iostream>
 #include <new>
 
-#include "deckle/base/error.h"
 #include "deckle/base/parallel.h"
 #include "tools/deckle/interrupt.h"
 #include "tools/deckle/ops_table.h"
+#include "tools/deckle/output.h"
 #include "tools/deckle/sampling.h"
 #include "tools/deckle/trainer.h"
 
@@ -22,26 +23,29 @@ constexpr int kUsage = 2;
 
 struct TrainCommand {
   cli::TrainOptions options;
-  std::string run;
+  cli::FolderRequest folder;
   std::string resume;
-  bool overwrite = false;
 };
 
-/// The package's own checks of numbers print their limits with 300 digits.
-CLI::Validator at_least(double limit, bool exclusive) {
+/// A finite number that `fits`. The package's own checks print their limits with 300 digits.
+CLI::Validator number(const char* expected, bool (*fits)(double)) {
   return CLI::Validator(
       [=](std::string& text) {
         double value = 0;
-        const bool fits = CLI::detail::lexical_cast(text, value) && (exclusive ? value > limit : value >= limit);
-        return fits ? std::string() : fmt::format("{} (expected {} {})", text, exclusive ? "a number above" : "a number from", limit);
+        const bool fine = CLI::detail::lexical_cast(text, value) && std::isfinite(value) && fits(value);
+        return fine ? std::string() : fmt::format("{} (expected {})", text, expected);
       },
       "NUMBER");
 }
-const CLI::Validator kAboveZero = at_least(0, true);
-const CLI::Validator kFromZero = at_least(0, false);
+const CLI::Validator kAboveZero = number("a number above 0", [](double x) { return x > 0; });
+const CLI::Validator kFromZero = number("a number from 0", [](double x) { return x >= 0; });
+const CLI::Validator kShare = number("a share, 0 to 1", [](double x) { return x >= 0 && x <= 1; });
+const CLI::Validator kPart = number("a share above 0 and below 1", [](double x) { return x > 0 && x < 1; });
+const CLI::Validator kMomentum = number("a number from 0 to below 1", [](double x) { return x >= 0 && x < 1; });
+const CLI::Validator kThreads = number("1 to 1024", [](double x) { return x >= 1 && x <= 1024; });
 
 void add_threads(CLI::App* command) {
-  command->add_option_function<int>("--threads", [](int count) { set_num_threads(count); }, "Threads (default: all cores)")->check(kAboveZero);
+  command->add_option_function<int>("--threads", [](int count) { set_num_threads(count); }, "Threads (default: all cores)")->check(kThreads);
 }
 
 void add_train(CLI::App& app, TrainCommand& command) {
@@ -54,29 +58,29 @@ void add_train(CLI::App& app, TrainCommand& command) {
   CLI::Option* steps = train->add_option("--steps", options.steps, "Train for exactly this many steps")->check(kAboveZero)->excludes(minutes);
   CLI::Option* resume = train->add_option("--resume", command.resume, "Go on with the run in this folder, or from this checkpoint")
                             ->excludes(text)->excludes(minutes)->excludes(steps);
-  train->add_option("--run", command.run, "Folder for checkpoints and the curve (default: runs/NAME, or a new name beside it)")->excludes(resume);
-  train->add_flag("--overwrite", command.overwrite, "Start anew in a folder that holds a run: its checkpoints go")->excludes(resume);
+  train->add_option("--run", command.folder.folder, "Folder for checkpoints and the curve (default: runs/NAME, or a new name beside it)")->excludes(resume);
+  train->add_flag("--overwrite", command.folder.overwrite, "Start anew in a folder that holds a run: its checkpoints go")->excludes(resume);
   const std::map<std::string, io::TextFormat> formats{
       {"auto", io::TextFormat::automatic}, {"lines", io::TextFormat::lines}, {"percent", io::TextFormat::percent}, {"jsonl", io::TextFormat::jsonl}};
   train->add_option("--format", options.reading.format, "auto, lines, percent or jsonl")->transform(CLI::CheckedTransformer(formats, CLI::ignore_case));
   train->add_option("--field", options.reading.field, "JSONL field with the text");
   train->add_option("--max-length", options.reading.max_length, "Cut longer texts (bytes; 0: never)")->check(kFromZero);
-  train->add_option("--validation", options.validation, "Share of the texts that is held out");
-  train->add_option("--width", options.model.width, "Width of the model");
-  train->add_option("--depth", options.model.depth, "Number of layers");
-  train->add_option("--heads", options.model.heads, "Attention heads");
-  train->add_option("--kv-heads", options.model.kv_heads, "Key and value heads (0: as many as heads)");
-  train->add_option("--hidden", options.model.hidden, "Width of the feed-forward blocks (0: 8/3 of the width)");
+  train->add_option("--validation", options.validation, "Share of the texts that is held out")->check(kPart);
+  train->add_option("--width", options.model.width, "Width of the model")->check(kAboveZero);
+  train->add_option("--depth", options.model.depth, "Number of layers")->check(kAboveZero);
+  train->add_option("--heads", options.model.heads, "Attention heads")->check(kAboveZero);
+  train->add_option("--kv-heads", options.model.kv_heads, "Key and value heads (0: as many as heads)")->check(kFromZero);
+  train->add_option("--hidden", options.model.hidden, "Width of the feed-forward blocks (0: 8/3 of the width)")->check(kFromZero);
   train->add_option("--tokens", options.tokens, "Bytes to predict per batch")->check(kAboveZero);
   train->add_option("--accumulate", options.accumulate, "Batches per step")->check(kAboveZero);
-  train->add_option("--lr", options.lr, "Peak learning rate");
-  train->add_option("--warmup", options.warmup, "Share of the run in which the learning rate rises");
-  train->add_option("--floor", options.floor, "Share of the learning rate that is left at the end");
-  train->add_option("--beta2", options.beta2, "AdamW's second momentum");
-  train->add_option("--weight-decay", options.weight_decay, "AdamW's weight decay");
-  train->add_option("--clip", options.clip, "Largest norm of the gradient");
-  train->add_option("--seed", options.seed, "Seed of the starting values and of the order of texts");
-  train->add_option("--save-minutes", options.save_minutes, "Time between checkpoints");
+  train->add_option("--lr", options.lr, "Peak learning rate")->check(kAboveZero);
+  train->add_option("--warmup", options.warmup, "Share of the run in which the learning rate rises")->check(kShare);
+  train->add_option("--floor", options.floor, "Share of the learning rate that is left at the end")->check(kShare);
+  train->add_option("--beta2", options.beta2, "AdamW's second momentum")->check(kMomentum);
+  train->add_option("--weight-decay", options.weight_decay, "AdamW's weight decay")->check(kFromZero);
+  train->add_option("--clip", options.clip, "Largest norm of the gradient")->check(kAboveZero);
+  train->add_option("--seed", options.seed, "Seed of the starting values and of the order of texts")->check(kFromZero);
+  train->add_option("--save-minutes", options.save_minutes, "Time between checkpoints")->check(kFromZero);
   add_threads(train);
   train->callback([=, &options] {
     if (*resume) return;
@@ -95,7 +99,7 @@ void add_sample(CLI::App& app, cli::SampleRequest& request) {
   sample->add_option("--texts", request.texts, "Number of texts (0: as many as fit the length)")->check(kFromZero);
   sample->add_option("--temperature", request.drawing.temperature, "Below 1: likelier bytes; 0: always the likeliest")->check(kFromZero);
   sample->add_option("--top-k", request.drawing.top_k, "Draw from the k likeliest bytes (0: all)")->check(kFromZero);
-  sample->add_option("--seed", request.seed, "Seed of the drawing");
+  sample->add_option("--seed", request.seed, "Seed of the drawing")->check(kFromZero);
   sample->add_flag("--words", request.words, "Tell which share of the words occur in the training texts");
   add_threads(sample);
 }
@@ -108,25 +112,16 @@ CLI::App* add_ops(CLI::App& app) {
   return ops;
 }
 
-/// A new run's folder: the one asked for, or runs/NAME where no checkpoint is overwritten.
-std::filesystem::path folder_for(const TrainCommand& command) {
-  const auto taken = [](const std::filesystem::path& folder) { return std::filesystem::exists(folder) && !std::filesystem::is_empty(folder); };
-  if (!command.run.empty()) {
-    if (taken(command.run) && !command.overwrite) throw Error(ErrorKind::io, fmt::format("{}: there is a run already (go on with it: --resume {})", command.run, command.run));
-    return command.run;
-  }
-  std::filesystem::path text = std::filesystem::absolute(command.options.text[0]).lexically_normal();
-  if (!text.has_filename()) text = text.parent_path();
-  const std::filesystem::path base = std::filesystem::path("runs") / text.stem();
-  std::filesystem::path folder = base;
-  for (int number = 2; taken(folder); ++number) folder = base.string() + "-" + std::to_string(number);
-  return folder;
-}
-
 void train(TrainCommand& command) {
   cli::install_interrupts();
+  cli::ignore_write_signals();
   if (!command.resume.empty()) return cli::Trainer(command.resume).run();
-  cli::Trainer(command.options, folder_for(command)).run();
+  cli::Trainer(command.options, command.folder).run();
+}
+
+void sample(const cli::SampleRequest& request) {
+  cli::install_interrupts();
+  cli::print_sample(request);
 }
 
 int run(int argc, char** argv) {
@@ -140,14 +135,15 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {
-    return app.exit(help);
+    return app.exit(help) == 0 && std::cout.flush() ? 0 : kFailed;
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "deckle: {} (see deckle --help)\n", error.what());
+    cli::put(stderr, fmt::format("deckle: {} (see deckle --help)\n", error.what()));
     return kUsage;
   }
   if (app.got_subcommand("train")) train(train_command);
-  if (app.got_subcommand("sample")) cli::print_sample(sample_request);
-  if (app.got_subcommand("ops")) fmt::print("{}", ops->got_subcommand("explain") ? cli::explain_op(explained_op) : cli::list_ops());
+  if (app.got_subcommand("sample")) sample(sample_request);
+  if (app.got_subcommand("ops")) cli::put(stdout, ops->got_subcommand("explain") ? cli::explain_op(explained_op) : cli::list_ops());
+  cli::check_output();
   return 0;
 }
 
@@ -156,12 +152,10 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     return run(argc, argv);
-  } catch (const deckle::Error& error) {
-    fmt::print(stderr, "deckle: {}\n", error.what());
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "deckle: out of memory\n");
+    cli::put(stderr, "deckle: out of memory\n");
   } catch (const std::exception& error) {
-    fmt::print(stderr, "deckle: {}\n", error.what());
+    cli::put(stderr, fmt::format("deckle: {}\n", error.what()));
   }
   return kFailed;
 }

@@ -38,7 +38,7 @@ std::string bytes_text(double bytes) {
 }
 
 std::string duration_text(double seconds) {
-  const auto whole = static_cast<int64_t>(std::max(0.0, std::round(seconds)));
+  const auto whole = static_cast<int64_t>(std::clamp(std::round(seconds), 0.0, 1e15));
   if (whole < 3600) return fmt::format("{}:{:02}", whole / 60, whole % 60);
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }

@@ -8,6 +8,7 @@
 #include <numbers>
 
 #include "tools/deckle/numbers.h"
+#include "tools/deckle/output.h"
 
 namespace deckle::cli {
 
@@ -36,8 +37,7 @@ ProgressLine::ProgressLine(std::FILE* stream) : stream_(stream), terminal_(::isa
 
 void ProgressLine::print(const Progress& progress) {
   // Erasing after the text, not before it, avoids flicker.
-  fmt::print(stream_, "{}{}{}", terminal_ ? "\r" : "", progress_text(progress), terminal_ ? "\x1b[K" : "\n");
-  std::fflush(stream_);
+  put(stream_, fmt::format("{}{}{}", terminal_ ? "\r" : "", progress_text(progress), terminal_ ? "\x1b[K" : "\n"));
   open_ = terminal_;
   printed_at_ = std::chrono::steady_clock::now();
   printed_share_ = progress.share;
@@ -50,17 +50,15 @@ void ProgressLine::show(const Progress& progress) {
 }
 
 void ProgressLine::note(const std::string& text) {
-  fmt::print(stream_, "{}{}\n", open_ ? "\r\x1b[K" : "", text);
+  put(stream_, fmt::format("{}{}\n", open_ ? "\r\x1b[K" : "", text));
   open_ = false;
   if (terminal_ && last_) print(*last_);
-  std::fflush(stream_);
 }
 
 void ProgressLine::finish() {
   if (last_ && printed_share_ != last_->share) print(*last_);
-  if (open_) fmt::print(stream_, "\n");
+  if (open_) put(stream_, "\n");
   open_ = false;
-  std::fflush(stream_);
 }
 
 }  // namespace deckle::cli

@@ -1,7 +1,5 @@
 #include "tools/deckle/sampling.h"
 
-#include <fmt/format.h>
-
 #include <cctype>
 #include <unordered_set>
 
@@ -11,6 +9,7 @@
 #include "deckle/io/utf8.h"
 #include "tools/deckle/interrupt.h"
 #include "tools/deckle/model_file.h"
+#include "tools/deckle/output.h"
 
 namespace deckle::cli {
 
@@ -36,14 +35,14 @@ std::string print_text(const nn::DecoderLM& model, const SampleRequest& request,
   std::vector<int64_t> prompt{io::kTextBoundary};
   for (const char byte : request.prompt) prompt.push_back(static_cast<unsigned char>(byte));
   nn::SequenceSampler sampler(model, prompt, request.drawing, generator);
-  fmt::print("{}", request.prompt);
+  put(stdout, request.prompt);
   std::string text;
   while (static_cast<int64_t>(text.size()) < length && !interrupted()) {
     const int64_t symbol = sampler.next();
     if (symbol == io::kTextBoundary) break;
     text += static_cast<char>(symbol);
-    std::fwrite(&text.back(), 1, 1, stdout);
-    std::fflush(stdout);
+    put(stdout, {&text.back(), 1});
+    check_output();
   }
   return text;
 }
@@ -63,7 +62,6 @@ double known_words(const std::string& sample, const std::string& texts) {
 }
 
 void print_sample(const SampleRequest& request) {
-  check(request.length >= 0 && request.texts >= 0, "--length {} and --texts {} must be 0 or more", request.length, request.texts);
   check(io::find_invalid_utf8(request.prompt) == std::string::npos, "the prompt is not valid UTF-8");
   const LoadedModel loaded = load_model(request.run);
   Generator generator(request.seed);
@@ -71,16 +69,16 @@ void print_sample(const SampleRequest& request) {
   for (int64_t text = 0; request.texts == 0 || text < request.texts; ++text) {
     const int64_t left = request.length - static_cast<int64_t>(all.size());
     if ((text > 0 && left <= 0) || interrupted()) break;
-    if (text > 0) fmt::print("%\n");
+    if (text > 0) put(stdout, "%\n");
     // A text without a byte still takes up some of the length: the loop must end.
     all += print_text(loaded.model, request, left, generator) + "\n";
-    fmt::print("\n");
+    put(stdout, "\n");
   }
   if (request.words) {
     const io::TextStore texts = io::read_texts(std::vector<std::filesystem::path>(loaded.options.text.begin(), loaded.options.text.end()), loaded.options.reading);
     std::string joined;
     for (int64_t i = 0; i < texts.size(); ++i) joined.append(texts[i]).append("\n");
-    fmt::print(stderr, "{:.0f} % of the words occur in the texts of the run\n", 100 * known_words(all, joined));
+    put(stderr, fmt::format("{:.0f} % of the words occur in the texts of the run\n", 100 * known_words(all, joined)));
   }
 }
 

@@ -1,7 +1,5 @@
 #include "tools/deckle/trainer.h"
 
-#include <fmt/format.h>
-
 #include <chrono>
 #include <cmath>
 
@@ -14,6 +12,7 @@
 #include "deckle/optim/clip.h"
 #include "tools/deckle/interrupt.h"
 #include "tools/deckle/numbers.h"
+#include "tools/deckle/output.h"
 
 namespace deckle::cli {
 
@@ -41,9 +40,8 @@ optim::AdamWOptions adamw_options(const TrainOptions& options) {
 
 }  // namespace
 
-Trainer::Trainer(const TrainOptions& options, std::filesystem::path folder)
+Trainer::Trainer(const TrainOptions& options, const FolderRequest& folder)
     : options_(options),
-      folder_(std::move(folder)),
       training_(read(options)),
       validation_(training_),
       model_(options.model),
@@ -51,38 +49,48 @@ Trainer::Trainer(const TrainOptions& options, std::filesystem::path folder)
       optimizer_(parameters_, adamw_options(options)),
       pace_(options.steps > 0 ? Pace::by_steps(options.steps) : Pace::by_time(options.minutes * 60)),
       line_(stdout) {
-  check(options.accumulate >= 1, "--accumulate is {} (expected 1 or more)", options.accumulate);
-  check(options.lr > 0 && options.clip > 0, "--lr {} and --clip {} must be above 0", options.lr, options.clip);
   describe();
   std::tie(training_, validation_) = training_.split(options.validation, kValidationSeed);
   manual_seed(options.seed);
-  io::make_folder(folder_);
-  io::remove_checkpoints(folder_);
+  // Last, so that whatever is wrong with the options is told before anything is written.
+  folder_ = RunFolder::create(folder, options.text[0]);
 }
 
-Trainer::Trainer(const std::filesystem::path& run_or_checkpoint)
-    : Trainer(load_model(run_or_checkpoint), std::filesystem::is_directory(run_or_checkpoint) ? run_or_checkpoint : run_or_checkpoint.parent_path()) {}
+Trainer::Found Trainer::find_run(const std::filesystem::path& run_or_checkpoint) {
+  const std::filesystem::path parent = io::latest_checkpoint(run_or_checkpoint).parent_path();
+  RunFolder folder = RunFolder::open(parent.empty() ? "." : parent);
+  // Only now: another run may just have ended here.
+  LoadedModel loaded = load_model(run_or_checkpoint);
+  const std::vector<std::filesystem::path> all = io::list_checkpoints(folder.path());
+  if (!all.empty() && !std::filesystem::equivalent(all.front(), loaded.path)) {
+    // What the run would write would be taken for older than that.
+    fail(ErrorKind::io, "{}: {} has another checkpoint, {}: copy this one to a folder of its own to go on from it", loaded.path.string(), folder.path().string(),
+         all.front().filename().string());
+  }
+  return {std::move(folder), std::move(loaded)};
+}
 
-Trainer::Trainer(LoadedModel loaded, std::filesystem::path folder)
-    : options_(loaded.options),
-      folder_(std::move(folder)),
+Trainer::Trainer(const std::filesystem::path& run_or_checkpoint) : Trainer(find_run(run_or_checkpoint)) {}
+
+Trainer::Trainer(Found found)
+    : options_(found.loaded.options),
+      folder_(std::move(found.folder)),
       training_(read(options_)),
       validation_(training_),
-      model_(std::move(loaded.model)),
+      model_(std::move(found.loaded.model)),
       parameters_(model_.parameters()),
       optimizer_(parameters_, adamw_options(options_)),
-      pace_(Pace::load(loaded.checkpoint)),
+      pace_(Pace::load(found.loaded.checkpoint)),
       line_(stdout) {
   describe();
   std::tie(training_, validation_) = training_.split(options_.validation, kValidationSeed);
   try {
-    restore(loaded.checkpoint);
+    restore(found.loaded.checkpoint);
   } catch (Error& error) {
-    error.add_prefix(loaded.path.string());
+    error.add_prefix(found.loaded.path.string());
     throw;
   }
-  io::remove_temporary_files(folder_);
-  fmt::print("resumed from {}\n", loaded.path.string());
+  say("resumed from {}\n", found.loaded.path.string());
 }
 
 void Trainer::restore(const io::Checkpoint& checkpoint) {
@@ -119,7 +127,7 @@ io::Checkpoint Trainer::checkpoint() const {
 
 std::filesystem::path Trainer::save() {
   const Stopwatch watch;
-  const std::filesystem::path path = io::save_checkpoint(checkpoint(), folder_);
+  const std::filesystem::path path = io::save_checkpoint(checkpoint(), folder_->path());
   pace_.pause(watch.seconds());
   seconds_since_save_ = 0;
   return path;
@@ -128,15 +136,15 @@ std::filesystem::path Trainer::save() {
 void Trainer::describe() const {
   const io::LengthSummary lengths = training_.lengths();
   const std::string name = options_.text.size() == 1 ? options_.text[0] : count_text(static_cast<int64_t>(options_.text.size()), "path");
-  fmt::print("{}: {}, {}, lengths {}..{} (median {}); padding avoided: {:.0f} %\n", name, count_text(training_.size(), "text"),
+  say("{}: {}, {}, lengths {}..{} (median {}); padding avoided: {:.0f} %\n", name, count_text(training_.size(), "text"),
              bytes_text(static_cast<double>(lengths.total)), with_commas(lengths.min), with_commas(lengths.max), with_commas(lengths.median),
              100 * training_.padding_share({.tokens = options_.tokens, .seed = options_.seed}));
-  fmt::print("model: decoder, {} x {}, {} parameters; seed {}; {} ({})\n", count_text(options_.model.depth, "layer"), options_.model.width,
+  say("model: decoder, {} x {}, {} parameters; seed {}; {} ({})\n", count_text(options_.model.depth, "layer"), options_.model.width,
              short_count(static_cast<double>(model_.parameter_count())), options_.seed, count_text(num_threads(), "thread"), deckle::name(cpu_isa()));
-  std::fflush(stdout);
 }
 
 void Trainer::run() {
+  check_output();  // so far there is nothing to save
   batches_.emplace(training_.batches({.tokens = options_.tokens, .seed = options_.seed, .epochs = 0, .start = position_}));
   train();
   line_.finish();
@@ -144,7 +152,7 @@ void Trainer::run() {
 }
 
 void Trainer::train() {
-  while (!pace_.done() && !interrupted()) {
+  while (!pace_.done() && !interrupted() && !output_lost()) {
     const Stopwatch watch;
     const double loss = step();
     pace_.step_done(watch.seconds());
@@ -191,10 +199,11 @@ double Trainer::step() {
     loss.backward();
     total += loss.item();
   }
-  if (!std::isfinite(total)) {
-    fail(ErrorKind::runtime, "the loss is {} at step {}: try a lower --lr than {}", total, pace_.steps_done() + 1, options_.lr);
+  const double norm = optim::clip_gradient_norm(parameters_, options_.clip);
+  // Before the step, which would carry it into all parameters and then into a checkpoint.
+  if (!std::isfinite(total) || !std::isfinite(norm)) {
+    fail(ErrorKind::runtime, "at step {} the loss is {} and the gradient's norm {}: try a lower --lr than {}", pace_.steps_done() + 1, total, norm, options_.lr);
   }
-  optim::clip_gradient_norm(parameters_, options_.clip);
   optimizer_.set_lr(optim::WarmupCosine{options_.lr, options_.warmup, options_.floor}.at(pace_.progress()));
   optimizer_.step();
   optimizer_.zero_grad();
@@ -232,15 +241,16 @@ void Trainer::save_if_due() {
 }
 
 void Trainer::write_curve() const {
-  io::write_file(folder_ / "loss.svg", svg(curve_, fmt::format("{}: loss by step", folder_.filename().string())));
+  const std::filesystem::path& folder = folder_->path();
+  io::write_file(folder / "loss.svg", svg(curve_, fmt::format("{}: loss by step", folder.filename().string())));
 }
 
 void Trainer::finish(bool complete) {
+  const std::string folder = folder_->path().string();
   if (!complete) {
-    fmt::print("saving checkpoint ... ");
-    std::fflush(stdout);
+    say("saving checkpoint ... ");
     const std::filesystem::path path = save();
-    fmt::print("{} (resume: deckle train --resume {})\n", path.string(), folder_.string());
+    say("{} (resume: deckle train --resume {})\n", path.string(), folder);
     return;
   }
   const double speed = static_cast<double>(totals_.tokens - tokens_at_start_) / std::max(pace_.elapsed() - elapsed_at_start_, 1e-9);
@@ -249,14 +259,14 @@ void Trainer::finish(bool complete) {
   curve_.validation.push_back({pace_.steps_done(), bits(loss)});
   const std::filesystem::path path = save();
   write_curve();
-  fmt::print("\n{}\n", terminal_plot(curve_));
-  fmt::print("{}, {} bytes predicted in {} ({} tok/s, peak memory {})\n", count_text(pace_.steps_done(), "step"), short_count(static_cast<double>(totals_.tokens)),
+  say("\n{}\n", terminal_plot(curve_));
+  say("{}, {} bytes predicted in {} ({} tok/s, peak memory {})\n", count_text(pace_.steps_done(), "step"), short_count(static_cast<double>(totals_.tokens)),
              duration_text(elapsed), with_commas(std::llround(speed)), bytes_text(static_cast<double>(peak_memory())));
-  fmt::print("validation: {:.3f} bits/byte over {}\n", bits(loss), count_text(validation_.size(), "text"));
-  fmt::print("padding avoided: {:.0f} % ({} rows computed instead of {})\n",
+  say("validation: {:.3f} bits/byte over {}\n", bits(loss), count_text(validation_.size(), "text"));
+  say("padding avoided: {:.0f} % ({} rows computed instead of {})\n",
              100 * (1 - static_cast<double>(totals_.rows) / std::max<double>(1, static_cast<double>(totals_.padded_rows))),
              short_count(static_cast<double>(totals_.rows)), short_count(static_cast<double>(totals_.padded_rows)));
-  fmt::print("curve: {}\ncheckpoint: {} (sample: deckle sample {})\n", (folder_ / "loss.svg").string(), path.string(), folder_.string());
+  say("curve: {}/loss.svg\ncheckpoint: {} (sample: deckle sample {})\n", folder, path.string(), folder);
 }
 
 }  // namespace deckle::cli

@@ -11,6 +11,7 @@
 #include "tools/deckle/model_file.h"
 #include "tools/deckle/pace.h"
 #include "tools/deckle/progress.h"
+#include "tools/deckle/run_folder.h"
 
 namespace deckle::cli {
 
@@ -18,12 +19,12 @@ namespace deckle::cli {
 /// computes the same bits whether or not it was interrupted.
 class Trainer {
  public:
-  /// A new run, which writes to `folder`, without the checkpoints that are there.
-  Trainer(const TrainOptions& options, std::filesystem::path folder);
-  /// The run in a folder, from its newest checkpoint; or from the given checkpoint file.
+  /// A new run.
+  Trainer(const TrainOptions& options, const FolderRequest& folder);
+  /// The run in a folder, from its newest checkpoint; or from a checkpoint file, if it is the newest beside it.
   explicit Trainer(const std::filesystem::path& run_or_checkpoint);
 
-  /// Trains to the end, or to the first Ctrl-C; saves, and prints as it goes.
+  /// Trains to the end, to the first Ctrl-C, or until its output is lost; saves, and prints as it goes.
   void run();
 
  private:
@@ -33,7 +34,12 @@ class Trainer {
     int64_t padded_rows = 0;  // what they would be if padded
   };
 
-  Trainer(LoadedModel loaded, std::filesystem::path folder);
+  struct Found {
+    RunFolder folder;
+    LoadedModel loaded;
+  };
+  static Found find_run(const std::filesystem::path& run_or_checkpoint);
+  explicit Trainer(Found found);
   void restore(const io::Checkpoint& checkpoint);
   io::Checkpoint checkpoint() const;
   std::filesystem::path save();
@@ -51,7 +57,7 @@ class Trainer {
   void finish(bool complete);
 
   TrainOptions options_;
-  std::filesystem::path folder_;
+  std::optional<RunFolder> folder_;
   io::TextDataset training_;
   io::TextDataset validation_;
   nn::DecoderLM model_;

@@ -2,13 +2,19 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "tools/deckle/loss_curve.h"
 #include "tools/deckle/numbers.h"
 #include "tools/deckle/pace.h"
+#include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/pointwise.h"
+#include "tests/io/temporary_folder.h"
 #include "tools/deckle/progress.h"
+#include "tools/deckle/run_folder.h"
 #include "tools/deckle/sampling.h"
 #include "tools/deckle/train_options.h"
+#include "tools/deckle/trainer.h"
 
 namespace deckle::cli {
 namespace {
@@ -134,6 +140,102 @@ TEST(LossCurve, ThinningKeepsTheMean) {
   ASSERT_EQ(thin.size(), 10u);
   EXPECT_DOUBLE_EQ(thin[0].bits, 49.5);
   EXPECT_DOUBLE_EQ(thin[9].bits, 949.5);
+}
+
+TEST(RunFolder, IsHeldUntilItsRunEnds) {
+  const TemporaryFolder place;
+  const std::string wanted = (place / "run").string();
+  {
+    const RunFolder run = RunFolder::create({.folder = wanted}, "x.txt");
+    EXPECT_THAT(error_of([&] { RunFolder::create({.folder = wanted}, "x.txt"); }), HasSubstr("another run is using the folder"));
+    EXPECT_THAT(error_of([&] { RunFolder::create({.folder = wanted, .overwrite = true}, "x.txt"); }), HasSubstr("another run is using"));
+    EXPECT_THAT(error_of([&] { RunFolder::open(wanted); }), HasSubstr("another run is using"));
+    put_file(run.path() / "loss.svg", "a curve");
+  }
+  EXPECT_EQ(RunFolder::open(wanted).path(), wanted);
+  EXPECT_THAT(error_of([&] { RunFolder::create({.folder = wanted}, "x.txt"); }), HasSubstr("there is a run already"));
+  EXPECT_EQ(RunFolder::create({.folder = wanted, .overwrite = true}, "x.txt").path(), wanted);
+  put_file(place / "file", "");
+  EXPECT_THAT(error_of([&] { RunFolder::create({.folder = (place / "file").string()}, "x.txt"); }), HasSubstr("a file is in its place"));
+}
+
+TEST(RunFolder, RunsAtTheSameTimeGetNamesOfTheirOwn) {
+  const TemporaryFolder place;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(place.path());
+  {
+    const RunFolder first = RunFolder::create({}, "some/texts.txt");
+    const RunFolder second = RunFolder::create({}, "some/texts.txt");
+    EXPECT_EQ(first.path(), "runs/texts");
+    EXPECT_EQ(second.path(), "runs/texts-2");
+    EXPECT_EQ(RunFolder::create({}, "other/").path(), "runs/other");
+    put_file(second.path() / "loss.svg", "a curve");
+  }
+  EXPECT_EQ(RunFolder::create({}, "some/texts.txt").path(), "runs/texts");  // nothing was written there
+  put_file("runs/texts/loss.svg", "a curve");
+  EXPECT_EQ(RunFolder::create({}, "some/texts.txt").path(), "runs/texts-3");
+  std::filesystem::current_path(before);
+}
+
+/// Trains a few steps in `folder`; the checkpoint is that of the last.
+std::filesystem::path train_a_little(const TemporaryFolder& place, const std::string& folder) {
+  put_file(place / "texts.txt", "one text\nanother text\na third one\nand so on\n");
+  TrainOptions options;
+  options.text = {(place / "texts.txt").string()};
+  options.validation = 0.3;
+  options.steps = 3;
+  options.model.width = 16;
+  options.model.depth = 1;
+  options.model.heads = 2;
+  Trainer(options, {.folder = (place / folder).string()}).run();
+  return place / folder;
+}
+
+/// The run's last checkpoint as if one more step were to come, with `change` made to its tensors.
+template <typename Change>
+void reopen(const std::filesystem::path& folder, Change&& change) {
+  const std::filesystem::path path = io::latest_checkpoint(folder);
+  io::Checkpoint checkpoint = io::load_checkpoint(path);
+  checkpoint.set("pace.steps", int64_t{5});
+  checkpoint.set("pace.progress", 0.6);
+  checkpoint.set("options.save_minutes", 0.0);
+  change(checkpoint.tensors);
+  io::save_checkpoint(checkpoint, folder);
+}
+
+TEST(Trainer, AGradientThatIsNotFiniteNeverReachesTheParameters) {
+  const TemporaryFolder place;
+  const std::filesystem::path folder = train_a_little(place, "run");
+  // The logits are huge but finite, and so is the loss; where the norm divides by little, its derivative is no more so.
+  reopen(folder, [](io::TensorMap& tensors) {
+    for (auto& [name, tensor] : tensors) {
+      if (name == "model.embedding.weight") tensor = mul(tensor, 1e-9);
+      if (name.starts_with("model.blocks.") && tensor.dim() == 2) tensor = zeros_like(tensor);
+      if (name == "model.norm.weight") tensor = mul(tensor, 1e6);
+      if (name == "model.head.weight") tensor = mul(tensor, 1e37);
+    }
+  });
+  const std::string message = error_of([&] { Trainer(folder).run(); });
+  EXPECT_THAT(message, HasSubstr("at step 4 the loss is "));
+  EXPECT_THAT(message, HasSubstr("gradient's norm"));
+  EXPECT_THAT(message, Not(HasSubstr("the loss is nan")));
+  EXPECT_THAT(message, Not(HasSubstr("the loss is inf")));
+  EXPECT_EQ(io::latest_checkpoint(folder).filename(), "step-3.safetensors");
+}
+
+TEST(Trainer, OnlyTheNewestCheckpointOfAFolderGoesOnThere) {
+  const TemporaryFolder place;
+  const std::filesystem::path folder = train_a_little(place, "run");
+  reopen(folder, [](io::TensorMap&) {});
+  io::Checkpoint later = io::load_checkpoint(folder / "step-3.safetensors");
+  later.step = 900;
+  io::save_checkpoint(later, folder);
+  EXPECT_THAT(error_of([&] { Trainer(folder / "step-3.safetensors"); }), HasSubstr("has another checkpoint, step-900.safetensors: copy this one"));
+  std::filesystem::create_directory(place / "branch");
+  std::filesystem::copy_file(folder / "step-3.safetensors", place / "branch/step-3.safetensors");
+  Trainer(place / "branch/step-3.safetensors").run();
+  EXPECT_EQ(io::latest_checkpoint(place / "branch").filename(), "step-5.safetensors");
+  EXPECT_EQ(io::latest_checkpoint(folder).filename(), "step-900.safetensors");
 }
 
 TEST(KnownWords, CountsRunsOfLetters) {

@@ -1,0 +1,69 @@
+#include "tools/deckle/run_folder.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "deckle/base/check.h"
+#include "deckle/io/checkpoint.h"
+
+namespace deckle::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The errors of the file system then name the folder.
+bool holds_something(const fs::path& folder) {
+  std::error_code error;
+  const bool empty = !fs::exists(folder, error) || (fs::is_directory(folder, error) && fs::is_empty(folder, error));
+  if (error && error != std::errc::no_such_file_or_directory) fail(ErrorKind::io, "{}: cannot read the folder: {}", folder.string(), error.message());
+  return !empty;
+}
+
+fs::path default_folder(const fs::path& text, int number) {
+  fs::path path = fs::absolute(text).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  const std::string name = path.stem().string();
+  return fs::path("runs") / (number == 1 ? name : fmt::format("{}-{}", name, number));
+}
+
+/// Said before hours of training, not after them.
+void check_writable(const fs::path& folder) {
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) fail(ErrorKind::io, "{}: cannot write in the folder: {}", folder.string(), std::strerror(errno));
+}
+
+}  // namespace
+
+RunFolder RunFolder::open(const fs::path& folder) {
+  std::optional<io::FolderLock> lock = io::FolderLock::take(folder);
+  if (!lock) fail(ErrorKind::io, "{}: another run is using the folder", folder.string());
+  check_writable(folder);
+  io::remove_temporary_files(folder);  // of a run that was killed
+  return {folder, std::move(*lock)};
+}
+
+RunFolder RunFolder::create(const FolderRequest& request, const fs::path& text) {
+  if (!request.folder.empty()) {
+    io::make_folder(request.folder);
+    RunFolder run = open(request.folder);
+    if (holds_something(run.path()) && !request.overwrite) {
+      fail(ErrorKind::io, "{}: there is a run already (go on with it: --resume {})", request.folder, request.folder);
+    }
+    io::remove_checkpoints(run.path());
+    return run;
+  }
+  for (int number = 1;; ++number) {
+    const fs::path folder = default_folder(text, number);
+    if (holds_something(folder)) continue;
+    io::make_folder(folder);
+    // Another run may have been faster: to the lock, or even to its end.
+    std::optional<io::FolderLock> lock = io::FolderLock::take(folder);
+    if (!lock || holds_something(folder)) continue;
+    check_writable(folder);
+    return {folder, std::move(*lock)};
+  }
+}
+
+}  // namespace deckle::cli
