@@ -9,25 +9,23 @@
 
 namespace deckle::autograd {
 
+void add_to_grad(Meta& meta, const Tensor& gradient) {
+  const std::lock_guard lock(meta.mutex);
+  Tensor& grad = meta.grad;
+  if (!grad.defined()) {
+    grad = grad_enabled() ? clone(gradient) : clone(gradient).detach();
+  } else if (grad_enabled() || requires_grad(grad)) {
+    grad = add(grad, gradient);
+  } else {
+    add_(grad, gradient);
+  }
+}
+
 AccumulateGrad::AccumulateGrad(std::shared_ptr<Meta> meta, const Tensor& leaf) : meta_(std::move(meta)) {
   sequence_ = std::numeric_limits<uint64_t>::max();  // leaves first: their gradients free memory soonest
   add_output(leaf);
 }
 
-void AccumulateGrad::backward(const Gradients& gradients, GradientSink&) {
-  const Tensor gradient = gradients[0];
-  const std::lock_guard lock(meta_->mutex);
-  Tensor& grad = meta_->grad;
-  if (grad_enabled()) {  // create_graph: the gradient is part of a graph itself
-    grad = grad.defined() ? add(grad, gradient) : gradient;
-  } else if (grad.defined() && !requires_grad(grad)) {
-    add_(grad, gradient);
-  } else if (grad.defined()) {
-    grad = add(grad, gradient);
-  } else {
-    // Own the memory: the same gradient may have reached another leaf, and users write to grad() in place.
-    grad = clone(gradient).detach();
-  }
-}
+void AccumulateGrad::backward(const Gradients& gradients, GradientSink&) { add_to_grad(*meta_, gradients[0]); }
 
 }  // namespace deckle::autograd

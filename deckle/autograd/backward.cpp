@@ -1,5 +1,7 @@
 #include "deckle/autograd/backward.h"
 
+#include <utility>
+
 #include "deckle/autograd/engine.h"
 #include "deckle/autograd/history.h"
 #include "deckle/autograd/public_ops.h"
@@ -59,19 +61,30 @@ void backward(TensorList outputs, const GradOptions& options) {
                          options.create_graph);
 }
 
-void register_hook(const Tensor& tensor, autograd::GradientHook hook) {
+void autograd::HookHandle::remove() {
+  if (const std::shared_ptr<GradientHook> function = function_.lock()) *function = nullptr;
+}
+
+HookHandle register_hook(const Tensor& tensor, autograd::GradientHook hook) {
   const autograd::Edge edge = autograd::gradient_edge(tensor);
   check(edge.node != nullptr, "register_hook: the tensor does not require grad");
-  if (tensor.is_leaf()) tensor.impl()->meta->leaf_hooks.emplace_back(edge.slot, hook);
-  edge.node->add_hook(edge.slot, std::move(hook));
+  check(hook != nullptr, "register_hook: the hook is an empty function");
+  const autograd::Hook entry{edge.slot, std::make_shared<autograd::GradientHook>(std::move(hook))};
+  if (tensor.is_leaf()) {
+    autograd::Meta& meta = *tensor.impl()->meta;
+    const std::lock_guard lock(meta.mutex);
+    autograd::add_hook(meta.leaf_hooks, entry);
+  }
+  edge.node->add_hook(entry);
+  return HookHandle(entry.function);
 }
 
 void retain_grad(const Tensor& tensor) {
-  if (tensor.is_leaf()) return;
-  register_hook(tensor, [meta = std::weak_ptr(tensor.shared_impl()->meta)](const Tensor& gradient) {
-    if (const auto target = meta.lock()) target->grad = target->grad.defined() ? add(target->grad, gradient) : gradient;
-    return Tensor{};
-  });
+  const autograd::Edge edge = autograd::origin(tensor);
+  if (edge.node == nullptr) return;
+  const std::shared_ptr<autograd::Meta>& meta = tensor.shared_impl()->meta;
+  if (std::exchange(meta->retains_grad, true)) return;
+  edge.node->retain(edge.slot, meta);
 }
 
 }  // namespace deckle

@@ -5,10 +5,11 @@
 
 namespace deckle::autograd {
 
-CopySlices::CopySlices(Edge base, ViewFunction replay, std::shared_ptr<Node> write)
-    : replay_(std::move(replay)), write_(std::move(write)) {
-  add_edge(std::move(base));
+CopySlices::CopySlices(Edge history, const Tensor& base, const Tensor& view, std::shared_ptr<Node> write)
+    : layout_(base, view), write_(std::move(write)) {
+  add_edge(std::move(history));
   for (size_t slot = 1; slot < write_->edges().size(); ++slot) add_edge(write_->edges()[slot]);
+  add_output(base);
 }
 
 CopySlices::~CopySlices() { release_deferred(std::move(write_)); }
@@ -16,8 +17,8 @@ CopySlices::~CopySlices() { release_deferred(std::move(write_)); }
 void CopySlices::release() { write_->release(); }
 
 void CopySlices::backward(const Gradients& gradients, GradientSink& sink) {
-  const Tensor remaining = clone(gradients[0]);
-  const Tensor part = replay_(remaining);
+  const Tensor memory = layout_.memory_of(clone(gradients[0]));
+  const Tensor part = layout_.part(memory);
 
   std::vector<bool> wanted(write_->edges().size());
   for (size_t slot = 0; slot < wanted.size(); ++slot) wanted[slot] = sink.wants(slot);
@@ -31,7 +32,7 @@ void CopySlices::backward(const Gradients& gradients, GradientSink& sink) {
     } else {
       zero_(part);
     }
-    sink.put(0, remaining);
+    sink.put(0, layout_.whole(memory));
   }
   for (size_t slot = 1; slot < inner.values().size(); ++slot) sink.put(slot, inner.values()[slot]);
 }

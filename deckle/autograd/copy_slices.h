@@ -1,6 +1,7 @@
 #pragma once
 
-#include "deckle/autograd/meta.h"
+#include "deckle/autograd/node.h"
+#include "deckle/autograd/view_layout.h"
 
 namespace deckle::autograd {
 
@@ -8,8 +9,8 @@ namespace deckle::autograd {
 /// node, that of the rest on to the base's earlier history.
 class CopySlices final : public Node {
  public:
-  /// `write` is the node of the in-place op, whose first input is the view.
-  CopySlices(Edge base, ViewFunction replay, std::shared_ptr<Node> write);
+  /// `history` is where the base came from; `write` the node of the in-place op, whose first input is the view.
+  CopySlices(Edge history, const Tensor& base, const Tensor& view, std::shared_ptr<Node> write);
   ~CopySlices() override;
 
   std::string_view name() const override { return write_ ? write_->name() : "copy_slices"; }
@@ -17,7 +18,7 @@ class CopySlices final : public Node {
   void release() override;
 
  private:
-  ViewFunction replay_;
+  ViewLayout layout_;
   std::shared_ptr<Node> write_;
 };
 

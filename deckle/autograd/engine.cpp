@@ -123,6 +123,7 @@ class Pass {
     bool any = false;
     if (!gradients.empty()) {
       node.run_hooks(gradients);
+      if (!capturing_) node.keep_retained(gradients);
       for (const auto& [slot, result] : current.captures) results_[result] = gradients[slot];
       any = true;
     }

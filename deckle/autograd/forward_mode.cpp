@@ -6,6 +6,8 @@
 
 #include "deckle/autograd/history.h"
 #include "deckle/autograd/public_ops.h"
+#include "deckle/autograd/variable.h"
+#include "deckle/autograd/view_layout.h"
 #include "deckle/base/check.h"
 #include "deckle/core/tensor_impl.h"
 
@@ -19,10 +21,6 @@ struct OpenLevel {
 
 std::atomic<Level> next_level{1};
 thread_local std::vector<OpenLevel> open;
-
-const ViewInfo* view_of(const Tensor& tensor) {
-  return tensor.impl()->meta != nullptr ? tensor.impl()->meta->view.get() : nullptr;
-}
 
 /// Tangents of this level and above are not seen; a limit ends with its level.
 Level limit_of(const Tensor& tensor) {
@@ -58,14 +56,6 @@ void store(const Tensor& tensor, Level level, const Tensor& value) {
   }
 }
 
-/// The identity as a recorded op, so that a dual's gradient flows to its primal.
-struct DualBackward final : Node {
-  std::string_view name() const override { return "make_dual"; }
-  void backward(const Gradients& gradients, GradientSink& sink) override {
-    if (sink.wants(0)) sink.put(0, gradients[0]);
-  }
-};
-
 }  // namespace
 
 LevelScope::LevelScope() : level_(next_level.fetch_add(1)) { open.push_back({level_, {}}); }
@@ -85,10 +75,9 @@ int open_levels() { return static_cast<int>(open.size()); }
 void detail::collect_levels(const Tensor& tensor, std::vector<Level>& levels) {
   if (!tensor.defined()) return;
   const Level limit = limit_of(tensor);
-  const ViewInfo* const view = view_of(tensor);
-  const Tensor& carrier = view != nullptr ? view->base : tensor;
-  if (carrier.impl()->tangents == nullptr) return;
-  for (const auto& [level, value] : carrier.impl()->tangents->values) {
+  const std::shared_ptr<Tangents>& tangents = base_of(tensor).impl()->tangents;
+  if (tangents == nullptr) return;
+  for (const auto& [level, value] : tangents->values) {
     if (level < limit) levels.push_back(level);
   }
 }
@@ -105,15 +94,17 @@ std::vector<Level> detail::sorted_unique(std::vector<Level> levels) {
 
 bool has_tangent(const Tensor& tensor, Level level) {
   if (!tensor.defined() || level >= limit_of(tensor)) return false;
-  const ViewInfo* const view = view_of(tensor);
-  return find(view != nullptr ? view->base : tensor, level) != nullptr;
+  return find(base_of(tensor), level) != nullptr;
 }
 
 Tensor tangent(const Tensor& tensor, Level level) {
   if (!tensor.defined()) return {};
   if (!has_tangent(tensor, level)) return zeros_raw(tensor.sizes(), tensor.dtype(), tensor.device());
-  const ViewInfo* const view = view_of(tensor);
-  return view != nullptr ? view->replay(*find(view->base, level)) : *find(tensor, level);
+  const Tensor& base = base_of(tensor);
+  const Tensor& value = *find(base, level);
+  if (base.is_same(tensor)) return value;
+  const ViewLayout layout(base, tensor);
+  return layout.part(layout.memory_of(value));
 }
 
 std::vector<Tensor> tangent(TensorList tensors, Level level) {
@@ -138,13 +129,7 @@ std::vector<Tensor> primal(TensorList tensors, Level level) {
 Tensor make_dual(const Tensor& tensor, const Tensor& value, Level level) {
   check(is_floating(tensor.dtype()), "a tensor of dtype {} has no tangent (expected a floating dtype)", name(tensor.dtype()));
   check(value.dtype() == tensor.dtype(), "a tangent of dtype {} for a tensor of dtype {}", name(value.dtype()), name(tensor.dtype()));
-  const Tensor dual = alias(tensor, tensor.sizes(), tensor.strides(), tensor.offset());
-  if (records(tensor)) {
-    auto node = std::make_shared<DualBackward>();
-    node->connect(tensor);
-    attach(dual, node);
-  }
-  for (const Level lower : tangent_levels(tensor)) store(dual, lower, tangent(tensor, lower));
+  const Tensor dual = fresh_variable(tensor);
   store(dual, level, value);
   return dual;
 }
@@ -154,15 +139,24 @@ void set_tangent(const Tensor& result, Level level, const Tensor& value) {
 }
 
 void update_tangent(const Tensor& self, Level level, const Tensor& value) {
-  const ViewInfo* const view = view_of(self);
-  if (view == nullptr) {
+  const Tensor& base = base_of(self);
+  if (base.is_same(self)) {
     store(self, level, value);
     return;
   }
-  const Tensor* const present = find(view->base, level);
-  const Tensor updated = present != nullptr ? clone(*present) : zeros_raw(view->base.sizes(), view->base.dtype(), view->base.device());
-  copy_(view->replay(updated), value);
-  store(view->base, level, updated);
+  const ViewLayout layout(base, self);
+  const Tensor* const present = find(base, level);
+  const Tensor memory = layout.memory_of(present != nullptr ? clone(*present) : zeros_raw(base.sizes(), base.dtype(), base.device()));
+  copy_(layout.part(memory), value);
+  store(base, level, layout.whole(memory));
+}
+
+void leave_base(const Tensor& view) {
+  if (base_of(view).is_same(view)) return;
+  std::vector<std::pair<Level, Tensor>> own;
+  for (const Level level : tangent_levels(view)) own.emplace_back(level, tangent(view, level));
+  view.impl()->meta->base = {};
+  for (const auto& [level, value] : own) store(view, level, value);
 }
 
 }  // namespace deckle::autograd

@@ -45,6 +45,10 @@ void set_tangent(const Tensor& result, Level level, const Tensor& tangent);
 /// After an in-place write: the tangent of `self`, and of its base if it is a view, becomes `tangent`.
 void update_tangent(const Tensor& self, Level level, const Tensor& tangent);
 
+/// Makes a view without history, about to become a leaf, a variable of its own: it keeps its tangents, and later writes to
+/// its base are nothing to it.
+void leave_base(const Tensor& view);
+
 namespace detail {
 void collect_levels(const Tensor& tensor, std::vector<Level>& levels);
 void collect_levels(TensorList tensors, std::vector<Level>& levels);

@@ -3,6 +3,7 @@
 #include "deckle/autograd/accumulate.h"
 #include "deckle/autograd/copy_slices.h"
 #include "deckle/autograd/forward_mode.h"
+#include "deckle/autograd/view_layout.h"
 #include "deckle/base/check.h"
 #include "deckle/core/tensor_impl.h"
 
@@ -11,36 +12,53 @@ namespace {
 
 Meta* meta_of(const Tensor& tensor) { return tensor.defined() ? tensor.impl()->meta.get() : nullptr; }
 
-/// The base was written to since the view's node was made: derive the node from the base again.
-void refresh_view(Meta& meta, const Tensor& tensor) {
-  ViewInfo& view = *meta.view;
-  if (view.kind == ViewKind::no_grad || view.version == tensor.version() || !requires_grad(view.base)) return;
+void set_origin(const Tensor& tensor, std::shared_ptr<Node> node, uint32_t slot) {
+  Meta& meta = *tensor.impl()->meta;
+  if (meta.retains_grad) node->retain(slot, tensor.impl()->meta);
+  meta.node = std::move(node);
+  meta.slot = slot;
+}
+
+/// The base was written to since the view's node was made: derives the node from the base again.
+void refresh_view(const Tensor& view) {
+  Meta& meta = *view.impl()->meta;
+  if (meta.kind == ViewKind::no_grad || meta.version == view.version() || !requires_grad(meta.base)) return;
+  meta.version = view.version();
+  // Of an overlapping base only the constant part can have changed: check_inplace refuses what would change its history.
+  if (!distinct_places(meta.base.sizes(), meta.base.strides())) return;
   const EnableGrad recording;
-  const Tensor fresh = view.replay(view.base);
-  meta.node = fresh.impl()->meta->node;
-  meta.slot = fresh.impl()->meta->slot;
-  view.version = tensor.version();
+  const ViewLayout layout(meta.base, view);
+  const Edge fresh = origin(layout.part(layout.memory_of(meta.base)));
+  set_origin(view, fresh.node, fresh.slot);
 }
 
 }  // namespace
 
 Meta& ensure_meta(const Tensor& tensor) {
+  check(tensor.defined(), "the tensor is undefined");
   std::shared_ptr<Meta>& meta = tensor.impl()->meta;
   if (meta == nullptr) meta = std::make_shared<Meta>();
   return *meta;
 }
 
-std::shared_ptr<Node> grad_node(const Tensor& tensor) {
+const Tensor& base_of(const Tensor& tensor) {
+  const Meta* const meta = meta_of(tensor);
+  return meta != nullptr && meta->base.defined() ? meta->base : tensor;
+}
+
+Edge origin(const Tensor& tensor) {
   Meta* const meta = meta_of(tensor);
-  if (meta == nullptr) return nullptr;
-  if (meta->view != nullptr) refresh_view(*meta, tensor);
-  return meta->node;
+  if (meta == nullptr) return {};
+  if (!meta->base.defined()) return {meta->node, meta->slot};
+  const std::lock_guard lock(meta->mutex);  // threads that only read may all find the view stale
+  refresh_view(tensor);
+  return {meta->node, meta->slot};
 }
 
 bool requires_grad(const Tensor& tensor) {
-  Meta* const meta = meta_of(tensor);
+  const Meta* const meta = meta_of(tensor);
   if (meta == nullptr) return false;
-  return meta->requires_grad || grad_node(tensor) != nullptr;
+  return meta->requires_grad || (meta->base.defined() ? origin(tensor).node : meta->node) != nullptr;
 }
 
 bool requires_grad(TensorList tensors) {
@@ -51,15 +69,14 @@ bool requires_grad(TensorList tensors) {
 }
 
 Edge gradient_edge(const Tensor& tensor) {
+  Edge edge = origin(tensor);
   Meta* const meta = meta_of(tensor);
-  if (meta == nullptr) return {};
-  if (std::shared_ptr<Node> node = grad_node(tensor)) return {std::move(node), meta->slot};
-  if (!meta->requires_grad) return {};
+  if (edge.node != nullptr || meta == nullptr || !meta->requires_grad) return edge;
   const std::lock_guard lock(meta->mutex);
   std::shared_ptr<Node> accumulator = meta->accumulator.lock();
   if (accumulator == nullptr) {
     accumulator = std::make_shared<AccumulateGrad>(tensor.impl()->meta, tensor);
-    for (const auto& [slot, hook] : meta->leaf_hooks) accumulator->add_hook(slot, hook);
+    for (const Hook& hook : meta->leaf_hooks) accumulator->add_hook(hook);
     meta->accumulator = accumulator;
   }
   return {std::move(accumulator), 0};
@@ -68,69 +85,56 @@ Edge gradient_edge(const Tensor& tensor) {
 void attach(const Tensor& result, const std::shared_ptr<Node>& node) {
   const uint32_t slot = node->add_output(result);
   if (is_integral(result.dtype())) return;
-  Meta& meta = ensure_meta(result);
-  meta.node = node;
-  meta.slot = slot;
+  ensure_meta(result);
+  set_origin(result, node, slot);
 }
 
 void attach_all(TensorList results, const std::shared_ptr<Node>& node) {
   for (const Tensor& result : results) attach(result, node);
 }
 
-void mark_view(const Tensor& result, const Tensor& self, ViewFunction replay, bool multi_output) {
-  auto view = std::make_shared<ViewInfo>();
-  const Meta* const self_meta = meta_of(self);
-  if (self_meta != nullptr && self_meta->view != nullptr) {
-    view->base = self_meta->view->base;
-    view->replay = [first = self_meta->view->replay, second = std::move(replay)](const Tensor& base) { return second(first(base)); };
-    view->kind = self_meta->view->kind;
-  } else {
-    view->base = self;
-    view->replay = std::move(replay);
-  }
-  if (multi_output) view->kind = ViewKind::multi_output;
-  if (!grad_enabled()) view->kind = ViewKind::no_grad;
-  view->version = result.version();
-  ensure_meta(result).view = std::move(view);
+void mark_view(const Tensor& result, const Tensor& self, bool multi_output) {
+  check(result.storage() == self.storage() && result.dtype() == self.dtype(), "a view must lie in the memory of what it shows");
+  const Meta* const shown = meta_of(self);
+  const bool of_view = shown != nullptr && shown->base.defined();
+  Meta& meta = ensure_meta(result);
+  meta.base = of_view ? shown->base : self;
+  meta.kind = of_view ? shown->kind : ViewKind::plain;
+  if (multi_output) meta.kind = ViewKind::multi_output;
+  if (!grad_enabled()) meta.kind = ViewKind::no_grad;
+  meta.version = result.version();
   result.impl()->tangent_limit = self.impl()->tangent_limit;
 }
 
-void check_inplace(const Tensor& self) {
+void check_inplace(const Tensor& self, bool recorded) {
   if (!grad_enabled()) return;
   const Meta* const meta = meta_of(self);
   if (meta == nullptr) return;
-  if (meta->view != nullptr) {
-    const Tensor& base = meta->view->base;
-    const bool differentiable = requires_grad(base) || requires_grad(self);
-    check(!(base.is_leaf() && base.requires_grad()), "an in-place write to a view of a leaf that requires grad");
-    check(!(meta->view->kind == ViewKind::multi_output && differentiable),
-          "an in-place write to one output of an op that returns several views; clone it first");
-    check(!(meta->view->kind == ViewKind::no_grad && differentiable),
-          "an in-place write, with recording on, to a view that was made under NoGrad; make the view with recording on");
-    return;
-  }
-  check(!(meta->requires_grad && meta->node == nullptr), "an in-place write to a leaf that requires grad");
+  check(!(meta->requires_grad && origin(self).node == nullptr), "an in-place write to a leaf that requires grad");
+  if (!meta->base.defined()) return;
+  const Tensor& base = meta->base;
+  check(!(base.is_leaf() && base.requires_grad()), "an in-place write to a view of a leaf that requires grad");
+  if (!recorded && !requires_grad(base)) return;
+  check(meta->kind != ViewKind::multi_output, "an in-place write to one output of an op that returns several views; clone it first");
+  check(meta->kind != ViewKind::no_grad,
+        "an in-place write, with recording on, to a view that was made under NoGrad; make the view with recording on");
+  check(distinct_places(base.sizes(), base.strides()),
+        "a recorded in-place write to a view of a tensor of shape {} and strides {}, of whose elements several share a place; clone that tensor first",
+        base.sizes(), base.strides());
 }
 
 void bump_version(const Tensor& self) { self.storage()->bump_version(); }
 
 void rebase(const Tensor& self, const std::shared_ptr<Node>& node) {
   const uint32_t slot = node->add_output(self);
-  Meta& meta = ensure_meta(self);
-  if (meta.view == nullptr) {
-    meta.node = node;
-    meta.slot = slot;
-    meta.requires_grad = false;
-    return;
+  const Tensor base = base_of(self);
+  ensure_meta(base).requires_grad = false;
+  if (base.is_same(self)) {
+    set_origin(self, node, slot);
+  } else {
+    // The view's own node is derived from the base's on the next look: its version is stale by now.
+    set_origin(base, std::make_shared<CopySlices>(gradient_edge(base), base, self, node), 0);
   }
-  const Tensor base = meta.view->base;
-  auto slices = std::make_shared<CopySlices>(gradient_edge(base), meta.view->replay, node);
-  slices->add_output(base);
-  Meta& base_meta = ensure_meta(base);
-  base_meta.node = std::move(slices);
-  base_meta.slot = 0;
-  base_meta.requires_grad = false;
-  // The view's own node is derived from the base's on the next look: its version is stale by now.
 }
 
 void check_out(TensorList tensors) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 
 #include "deckle/autograd/grad_mode.h"
@@ -20,8 +19,9 @@ bool records(const Inputs&... inputs) {
   return grad_enabled() && (requires_grad(inputs) || ...);
 }
 
-/// The node that made `tensor`; for a view whose base changed, made anew. nullptr for leaves and constants.
-std::shared_ptr<Node> grad_node(const Tensor& tensor);
+/// The node that made `tensor` and which of its outputs it is; for a view whose base changed, made anew. Empty for leaves
+/// and constants.
+Edge origin(const Tensor& tensor);
 
 /// Where the gradient of `tensor` goes: its node, a leaf's accumulator, or nowhere.
 Edge gradient_edge(const Tensor& tensor);
@@ -30,12 +30,16 @@ Edge gradient_edge(const Tensor& tensor);
 void attach(const Tensor& result, const std::shared_ptr<Node>& node);
 void attach_all(TensorList results, const std::shared_ptr<Node>& node);
 
-/// Records that `result` is a view of `self`, replayed on another base by `replay`.
-void mark_view(const Tensor& result, const Tensor& self, ViewFunction replay, bool multi_output = false);
+/// Records that `result` shows elements of `self`, in whose memory it lies; `multi_output`: as one of several results.
+void mark_view(const Tensor& result, const Tensor& self, bool multi_output = false);
 
-/// Throws if recording is on and an in-place write to `self` would lose a gradient: a leaf that requires grad, a view of
-/// one, an output of a multi-output view, or a view made under NoGrad.
-void check_inplace(const Tensor& self);
+/// The tensor that a view is a view of; of any other tensor, the tensor itself. Tangents live there.
+const Tensor& base_of(const Tensor& tensor);
+
+/// Throws if recording is on and an in-place write to `self`, itself `recorded` or not, would lose a gradient: a leaf that
+/// requires grad, a view of one, and where derivatives are concerned an output of a multi-output view, a view made under
+/// NoGrad, or a view of overlapping elements.
+void check_inplace(const Tensor& self, bool recorded);
 
 /// After an in-place write: saved tensors of this storage become stale.
 void bump_version(const Tensor& self);

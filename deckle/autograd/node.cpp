@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "deckle/autograd/accumulate.h"
 #include "deckle/autograd/history.h"
 #include "deckle/base/check.h"
 #include "deckle/core/tensor_impl.h"
@@ -11,25 +12,29 @@ namespace {
 
 std::atomic<uint64_t> next_sequence{0};
 
-struct Graveyard {
-  std::vector<std::shared_ptr<Node>> waiting;
-  bool draining = false;
-};
-
-thread_local Graveyard graveyard;
+// Nodes to destroy, while this thread destroys a graph. A bare pointer, because it needs no destruction itself: tensors in
+// static storage die after the thread's own objects.
+thread_local std::vector<std::shared_ptr<Node>>* waiting = nullptr;
 
 }  // namespace
 
 void release_deferred(std::shared_ptr<Node> pointer) noexcept {
   if (pointer == nullptr) return;
-  graveyard.waiting.push_back(std::move(pointer));
-  if (graveyard.draining) return;
-  graveyard.draining = true;
-  while (!graveyard.waiting.empty()) {
-    const std::shared_ptr<Node> next = std::move(graveyard.waiting.back());
-    graveyard.waiting.pop_back();
+  if (waiting != nullptr) {
+    try {
+      waiting->push_back(std::move(pointer));
+    } catch (...) {  // no memory left for the list: `pointer` is destroyed here and now
+    }
+    return;
   }
-  graveyard.draining = false;
+  std::vector<std::shared_ptr<Node>> nodes;
+  waiting = &nodes;
+  pointer.reset();
+  while (!nodes.empty()) {
+    const std::shared_ptr<Node> next = std::move(nodes.back());
+    nodes.pop_back();
+  }
+  waiting = nullptr;
 }
 
 Node::Node() : sequence_(next_sequence.fetch_add(1, std::memory_order_relaxed)) {}
@@ -49,16 +54,31 @@ uint32_t Node::add_output(const Tensor& output) {
   return static_cast<uint32_t>(outputs_.size() - 1);
 }
 
-void Node::add_hook(uint32_t slot, GradientHook hook) { hooks_.emplace_back(slot, std::move(hook)); }
+void add_hook(std::vector<Hook>& hooks, Hook hook) {
+  std::erase_if(hooks, [](const Hook& present) { return *present.function == nullptr; });
+  hooks.push_back(std::move(hook));
+}
 
 void Node::run_hooks(std::vector<Tensor>& gradients) const {
-  for (const auto& [slot, hook] : hooks_) {
+  for (const auto& [slot, function] : hooks_) {
     if (slot >= gradients.size() || !gradients[slot].defined()) continue;
-    Tensor replaced = hook(gradients[slot]);
+    const GradientHook hook = *function;  // a copy, as it may remove itself
+    if (hook == nullptr) continue;
+    Tensor& gradient = gradients[slot];
+    Tensor replaced = hook(gradient);
     if (!replaced.defined()) continue;
-    check(replaced.sizes() == gradients[slot].sizes(), "a gradient hook of {} returned shape {} for a gradient of shape {}", name(),
-          replaced.sizes(), gradients[slot].sizes());
-    gradients[slot] = std::move(replaced);
+    check(replaced.sizes() == gradient.sizes() && replaced.dtype() == gradient.dtype() && replaced.device() == gradient.device(),
+          "a gradient hook of {} returned a {} tensor of shape {} on {} for a {} gradient of shape {} on {}", name(), deckle::name(replaced.dtype()),
+          replaced.sizes(), to_string(replaced.device()), deckle::name(gradient.dtype()), gradient.sizes(), to_string(gradient.device()));
+    gradient = std::move(replaced);
+  }
+}
+
+void Node::keep_retained(const std::vector<Tensor>& gradients) const {
+  for (const auto& [slot, variable] : retained_) {
+    const std::shared_ptr<Meta> meta = variable.lock();
+    const bool current = meta != nullptr && meta->node.get() == this;  // an in-place write gives the variable another node
+    if (current && slot < gradients.size() && gradients[slot].defined()) add_to_grad(*meta, gradients[slot]);
   }
 }
 

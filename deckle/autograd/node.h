@@ -14,6 +14,7 @@ namespace deckle::autograd {
 class Node;
 class Gradients;
 class GradientSink;
+struct Meta;
 
 /// Where a gradient goes: output `slot` of `node`. An empty edge leads nowhere: no gradient is wanted.
 struct Edge {
@@ -29,6 +30,13 @@ struct OutputSpec {
 };
 
 using GradientHook = std::function<Tensor(const Tensor& gradient)>;
+
+/// A hook on one output; removed by emptying the function, wherever copies of this are.
+struct Hook {
+  uint32_t slot;
+  std::shared_ptr<GradientHook> function;
+};
+void add_hook(std::vector<Hook>& hooks, Hook hook);
 
 /// One recorded op: edges to where its inputs came from, and the rule that turns gradients of its outputs into gradients
 /// of its inputs. Input slots are flattened in argument order; a tensor list takes one slot per element.
@@ -56,9 +64,13 @@ class Node : public std::enable_shared_from_this<Node> {
   const std::vector<Edge>& edges() const { return edges_; }
   const std::vector<OutputSpec>& outputs() const { return outputs_; }
   uint64_t sequence() const { return sequence_; }
-  void add_hook(uint32_t slot, GradientHook hook);
-  /// Runs the hooks on `slot` of the node's incoming gradients.
+  void add_hook(Hook hook) { autograd::add_hook(hooks_, std::move(hook)); }
+  /// The gradient of output `slot` is kept in the grad() of `variable` as long as that comes from this node.
+  void retain(uint32_t slot, std::weak_ptr<Meta> variable) { retained_.emplace_back(slot, std::move(variable)); }
+  /// Runs the hooks on the node's incoming gradients.
   void run_hooks(std::vector<Tensor>& gradients) const;
+  /// Keeps the gradients that retain() asked for.
+  void keep_retained(const std::vector<Tensor>& gradients) const;
 
  protected:
   uint64_t sequence_;
@@ -69,7 +81,8 @@ class Node : public std::enable_shared_from_this<Node> {
 
   std::vector<Edge> edges_;
   std::vector<OutputSpec> outputs_;
-  std::vector<std::pair<uint32_t, GradientHook>> hooks_;
+  std::vector<Hook> hooks_;
+  std::vector<std::pair<uint32_t, std::weak_ptr<Meta>>> retained_;
 };
 
 /// The gradients that arrived at a node, one per output.

@@ -15,5 +15,8 @@ Tensor zeros_like(const Tensor& self);
 Tensor ones_like(const Tensor& self);
 Tensor sum_to(const Tensor& self, Ints sizes);
 Tensor to(const Tensor& self, DType dtype);
+Tensor contiguous(const Tensor& self);
+Tensor as_strided(const Tensor& self, Ints sizes, Ints strides, int64_t offset);
+Tensor as_strided_backward(const Tensor& gradient, Ints self_sizes, Ints strides, int64_t offset);
 
 }  // namespace deckle

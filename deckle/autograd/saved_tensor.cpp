@@ -1,5 +1,6 @@
 #include "deckle/autograd/saved_tensor.h"
 
+#include "deckle/autograd/forward_mode.h"
 #include "deckle/autograd/history.h"
 #include "deckle/base/check.h"
 #include "deckle/core/tensor_impl.h"
@@ -7,18 +8,31 @@
 namespace deckle::autograd {
 namespace {
 
-/// A handle that later in-place writes to `tensor` do not rebase. A leaf that requires grad keeps its identity.
-Tensor snapshot(const Tensor& tensor) {
-  const std::shared_ptr<Node> node = grad_node(tensor);
+/// A handle on the elements and tangents of `tensor` with another history. Of a view it keeps the base, where the tangents
+/// are, without the base's history: that may come to lead back to whoever keeps this handle, which would be a cycle.
+Tensor with_origin(const Tensor& tensor, Edge origin) {
   auto impl = std::make_shared<TensorImpl>(*tensor.impl());
-  const std::shared_ptr<Meta>& meta = tensor.impl()->meta;
-  if (meta != nullptr && (node != nullptr || !meta->requires_grad)) {
+  const Tensor& base = base_of(tensor);
+  const bool view = !base.is_same(tensor);
+  impl->meta = nullptr;
+  if (view || origin.node != nullptr) {
     impl->meta = std::make_shared<Meta>();
-    impl->meta->node = node;
-    impl->meta->slot = meta->slot;
-    impl->meta->view = meta->view;
+    impl->meta->node = std::move(origin.node);
+    impl->meta->slot = origin.slot;
+  }
+  if (view) {
+    auto bare = std::make_shared<TensorImpl>(*base.impl());
+    bare->meta = nullptr;
+    impl->meta->base = Tensor(std::move(bare));
   }
   return Tensor(std::move(impl));
+}
+
+/// A handle that later in-place writes to `tensor` do not rebase. A leaf that requires grad keeps its identity.
+Tensor snapshot(const Tensor& tensor) {
+  Edge edge = origin(tensor);
+  const bool leaf = edge.node == nullptr && requires_grad(tensor);
+  return leaf ? Tensor(std::make_shared<TensorImpl>(*tensor.impl())) : with_origin(tensor, std::move(edge));
 }
 
 }  // namespace
@@ -32,14 +46,11 @@ void SavedTensor::save(const Tensor& input) {
 
 void SavedTensor::save_output(const Tensor& output) {
   state_ = State::output;
-  auto impl = std::make_shared<TensorImpl>(*output.impl());
-  slot_ = impl->meta != nullptr ? impl->meta->slot : 0;
-  if (impl->tangents == nullptr) {  // tangents are set after this call: share the place where they will appear
-    impl->tangents = std::make_shared<Tangents>();
-    output.impl()->tangents = impl->tangents;
-  }
-  impl->meta = nullptr;
-  tensor_ = Tensor(std::move(impl));
+  slot_ = output.impl()->meta != nullptr ? output.impl()->meta->slot : 0;
+  // Tangents are set after this call: share the place where they will appear.
+  std::shared_ptr<Tangents>& tangents = base_of(output).impl()->tangents;
+  if (tangents == nullptr && open_levels() > 0) tangents = std::make_shared<Tangents>();
+  tensor_ = with_origin(output, {});
   version_ = output.version();
 }
 
@@ -53,13 +64,8 @@ Tensor SavedTensor::get(const Node& owner) const {
          to_string(tensor_.sizes()), owner.name(), tensor_.version(), version_);
   }
   if (state_ == State::input) return tensor_;
-  auto impl = std::make_shared<TensorImpl>(*tensor_.impl());
-  if (is_floating(impl->dtype)) {
-    impl->meta = std::make_shared<Meta>();
-    impl->meta->node = const_cast<Node&>(owner).shared_from_this();
-    impl->meta->slot = slot_;
-  }
-  return Tensor(std::move(impl));
+  if (!is_floating(tensor_.dtype())) return tensor_;
+  return with_origin(tensor_, {const_cast<Node&>(owner).shared_from_this(), slot_});
 }
 
 void SavedTensor::reset() {

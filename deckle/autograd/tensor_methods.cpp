@@ -1,6 +1,7 @@
 // The members of Tensor that concern gradients.
 
 #include "deckle/autograd/backward.h"
+#include "deckle/autograd/forward_mode.h"
 #include "deckle/autograd/history.h"
 #include "deckle/base/check.h"
 #include "deckle/core/tensor_impl.h"
@@ -9,11 +10,12 @@ namespace deckle {
 
 bool Tensor::requires_grad() const { return autograd::requires_grad(*this); }
 
-bool Tensor::is_leaf() const { return autograd::grad_node(*this) == nullptr; }
+bool Tensor::is_leaf() const { return autograd::origin(*this).node == nullptr; }
 
 const Tensor& Tensor::requires_grad_(bool value) const {
   check(!value || is_floating(dtype()), "requires_grad_: dtype {} has no gradient (expected a floating dtype)", name(dtype()));
   check(value || is_leaf(), "requires_grad_(false) on a result with history; use detach()");
+  if (value && is_leaf()) autograd::leave_base(*this);
   autograd::ensure_meta(*this).requires_grad = value;
   return *this;
 }
@@ -35,6 +37,7 @@ void Tensor::backward(const Tensor& gradient, bool retain_graph, bool create_gra
 }
 
 Tensor Tensor::detach() const {
+  check(defined(), "the tensor is undefined");
   auto copy = std::make_shared<TensorImpl>(*impl());
   copy->meta = nullptr;
   copy->tangents = nullptr;

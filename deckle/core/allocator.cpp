@@ -1,5 +1,6 @@
 #include "deckle/core/allocator.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include <array>
@@ -38,7 +39,12 @@ struct Cache {
 };
 
 Cache& cache() {
-  static Cache* const instance = new Cache;
+  static Cache* const instance = [] {
+    auto* const created = new Cache;
+    // A child of fork must not inherit a mutex that some other thread held: it would never be unlocked.
+    pthread_atfork([] { cache().mutex.lock(); }, [] { cache().mutex.unlock(); }, [] { cache().mutex.unlock(); });
+    return created;
+  }();
   return *instance;
 }
 

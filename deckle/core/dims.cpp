@@ -23,9 +23,29 @@ Dims contiguous_strides(Ints sizes) {
   int64_t stride = 1;
   for (size_t dim = sizes.size(); dim-- > 0;) {
     strides[dim] = stride;
-    stride *= std::max<int64_t>(sizes[dim], 1);
+    // Beyond 2^63 only where another size is 0, and strides lead nowhere.
+    if (__builtin_mul_overflow(stride, std::max<int64_t>(sizes[dim], 1), &stride)) stride = 0;
   }
   return strides;
+}
+
+bool distinct_places(Ints sizes, Ints strides) {
+  struct Step {
+    int64_t stride, size;
+    auto operator<=>(const Step&) const = default;
+  };
+  SmallVector<Step, 6> dims;
+  for (size_t dim = 0; dim < sizes.size(); ++dim) {
+    if (sizes[dim] == 0) return true;
+    if (sizes[dim] > 1) dims.push_back({strides[dim], sizes[dim]});
+  }
+  std::sort(dims.begin(), dims.end());
+  int64_t reach = 0;  // of the dims before, from their first element to their last
+  for (const auto& [stride, size] : dims) {
+    if (stride <= reach) return false;
+    reach += (size - 1) * stride;
+  }
+  return true;
 }
 
 int64_t wrap_dim(int64_t dim, Ints sizes) {

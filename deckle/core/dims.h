@@ -52,6 +52,10 @@ int64_t numel_of(Ints sizes);
 /// Row-major strides of `sizes`, in elements.
 Dims contiguous_strides(Ints sizes);
 
+/// Whether no two elements share a place in memory. Strides that interleave without meeting, as [3, 2] for shape [2, 3],
+/// are taken for sharing.
+bool distinct_places(Ints sizes, Ints strides);
+
 /// `dim` in [-rank, rank) as [0, rank); throws naming the shape. A rank of 0 counts as 1, as in PyTorch.
 int64_t wrap_dim(int64_t dim, Ints sizes);
 

@@ -133,6 +133,8 @@ void compare(const Jacobian& analytic, const Jacobian& numerical, const Gradchec
       const std::vector<double>&a = analytic[i][o], &n = numerical[i][o];
       check(a.size() == n.size(), "{}: the function's outputs changed between calls", mode);
       for (size_t at = 0; at < n.size(); ++at) {
+        check(std::isfinite(n[at]), "{}: central differences of output {} by input {} are {} at position {}: the function is not finite around the input",
+              mode, o, i, n[at], at);
         const bool close = std::abs(a[at] - n[at]) <= options.absolute + options.relative * std::abs(n[at]);
         check(close, "{}: d output {} / d input {} at position {} is {}, central differences give {}", mode, o, i, at, a[at], n[at]);
       }

@@ -6,12 +6,14 @@
 #include <utility>
 #include <vector>
 
+#include "deckle/base/check.h"
 #include "deckle/core/tensor.h"
 
 /// What the transforms take and return: anything made of tensors. Tensor, vectors, pairs and tuples of such things, and
 /// structs that list their fields:
 ///   struct Layer { Tensor weight, bias; static constexpr auto fields = std::tuple(&Layer::weight, &Layer::bias); };
-/// Others specialise TensorTree (NestedTensor does).
+/// Others specialise TensorTree (NestedTensor does): flatten, unflatten, and check_like, which throws unless `given`, some
+/// `what` such as "tangent", fits `like`; an undefined tensor stands for zeros and fits anything.
 namespace deckle::functional {
 
 template <typename T>
@@ -20,6 +22,7 @@ struct TensorTree;
 template <typename T>
 concept TensorTreeLike = requires(const T& value, std::vector<Tensor>& leaves, const Tensor*& next) {
   TensorTree<T>::flatten(value, leaves);
+  TensorTree<T>::check_like(value, value, "tangent");
   { TensorTree<T>::unflatten(value, next) } -> std::convertible_to<T>;
 };
 
@@ -27,6 +30,12 @@ template <>
 struct TensorTree<Tensor> {
   static void flatten(const Tensor& value, std::vector<Tensor>& leaves) { leaves.push_back(value); }
   static Tensor unflatten(const Tensor&, const Tensor*& next) { return *next++; }
+  static void check_like(const Tensor& like, const Tensor& given, const char* what) {
+    if (!given.defined()) return;
+    check(like.defined(), "a {} of shape {} for an undefined tensor", what, given.sizes());
+    check(given.sizes() == like.sizes(), "a {} of shape {} for a tensor of shape {}", what, given.sizes(), like.sizes());
+    check(given.dtype() == like.dtype(), "a {} of dtype {} for a tensor of dtype {}", what, name(given.dtype()), name(like.dtype()));
+  }
 };
 
 template <typename T>
@@ -39,6 +48,10 @@ struct TensorTree<std::vector<T>> {
     for (const T& element : like) result.push_back(TensorTree<T>::unflatten(element, next));
     return result;
   }
+  static void check_like(const std::vector<T>& like, const std::vector<T>& given, const char* what) {
+    check(given.size() == like.size(), "{} {}s for {} tensors", given.size(), what, like.size());
+    for (size_t i = 0; i < like.size(); ++i) TensorTree<T>::check_like(like[i], given[i], what);
+  }
 };
 
 template <typename... T>
@@ -48,6 +61,11 @@ struct TensorTree<std::tuple<T...>> {
   }
   static std::tuple<T...> unflatten(const std::tuple<T...>& like, const Tensor*& next) {
     return std::apply([&](const T&... element) { return std::tuple<T...>{TensorTree<T>::unflatten(element, next)...}; }, like);
+  }
+  static void check_like(const std::tuple<T...>& like, const std::tuple<T...>& given, const char* what) {
+    [&]<size_t... I>(std::index_sequence<I...>) {
+      (TensorTree<T>::check_like(std::get<I>(like), std::get<I>(given), what), ...);
+    }(std::index_sequence_for<T...>());
   }
 };
 
@@ -60,6 +78,10 @@ struct TensorTree<std::pair<A, B>> {
   static std::pair<A, B> unflatten(const std::pair<A, B>& like, const Tensor*& next) {
     A first = TensorTree<A>::unflatten(like.first, next);
     return {std::move(first), TensorTree<B>::unflatten(like.second, next)};
+  }
+  static void check_like(const std::pair<A, B>& like, const std::pair<A, B>& given, const char* what) {
+    TensorTree<A>::check_like(like.first, given.first, what);
+    TensorTree<B>::check_like(like.second, given.second, what);
   }
 };
 
@@ -74,11 +96,18 @@ struct TensorTree<T> {
     std::apply([&](auto... field) { ((result.*field = unflatten_field(like.*field, next)), ...); }, T::fields);
     return result;
   }
+  static void check_like(const T& like, const T& given, const char* what) {
+    std::apply([&](auto... field) { (check_field(like.*field, given.*field, what), ...); }, T::fields);
+  }
 
  private:
   template <typename Field>
   static void flatten_field(const Field& field, std::vector<Tensor>& leaves) {
     TensorTree<Field>::flatten(field, leaves);
+  }
+  template <typename Field>
+  static void check_field(const Field& like, const Field& given, const char* what) {
+    TensorTree<Field>::check_like(like, given, what);
   }
   template <typename Field>
   static Field unflatten_field(const Field& like, const Tensor*& next) {
@@ -99,6 +128,13 @@ template <TensorTreeLike T>
 T from_leaves(const T& like, const std::vector<Tensor>& leaves) {
   const Tensor* next = leaves.data();
   return TensorTree<T>::unflatten(like, next);
+}
+
+/// The tensors of `given`, which must fit `like`.
+template <TensorTreeLike T>
+std::vector<Tensor> matching_leaves(const T& like, const T& given, const char* what) {
+  TensorTree<T>::check_like(like, given, what);
+  return to_leaves(given);
 }
 
 /// f(x), or f(x...) if x is a tuple.

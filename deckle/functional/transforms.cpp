@@ -8,7 +8,7 @@ std::vector<Tensor> gradients(TensorList outputs, TensorList inputs, TensorList 
   GradOptions options{.create_graph = create_graph, .allow_unused = true};
   std::vector<Tensor> differentiable;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!autograd::requires_grad(outputs[i])) continue;
+    if (!autograd::requires_grad(outputs[i]) || (!cotangents.empty() && !cotangents[i].defined())) continue;
     differentiable.push_back(outputs[i]);
     if (!cotangents.empty()) options.grad_outputs.push_back(cotangents[i]);
   }

@@ -16,7 +16,8 @@ namespace deckle {
 
 namespace functional {
 
-/// Floating leaves that take part in differentiation get their gradient; the others an undefined tensor.
+/// The gradient of each input; zeros where no output depends on a floating one. Undefined cotangents stand for zeros; none at
+/// all for 1, for an output of one element.
 std::vector<Tensor> gradients(TensorList outputs, TensorList inputs, TensorList cotangents, bool create_graph);
 
 template <typename X>
@@ -34,7 +35,7 @@ std::pair<Y, X> vjp(F&& f, const X& x, const Y& cotangent) {
   const std::vector<Tensor> inputs = functional::variables(functional::to_leaves(x));
   Y y = functional::call(f, functional::from_leaves(x, inputs));
   const std::vector<Tensor> gradients =
-      functional::gradients(functional::to_leaves(y), inputs, functional::to_leaves(cotangent), functional::any_requires_grad(x));
+      functional::gradients(functional::to_leaves(y), inputs, functional::matching_leaves(y, cotangent, "cotangent"), functional::any_requires_grad(x));
   return {std::move(y), functional::from_leaves(x, gradients)};
 }
 
@@ -45,6 +46,8 @@ X grad(F&& f, const X& x) {
   const EnableGrad recording;
   const std::vector<Tensor> inputs = functional::variables(functional::to_leaves(x));
   const Tensor y = functional::call(f, functional::from_leaves(x, inputs));
+  check(y.defined() && y.numel() == 1, "grad: the function must return one element, not {}",
+        y.defined() ? "a tensor of shape " + to_string(y.sizes()) : "an undefined tensor");
   return functional::from_leaves(x, functional::gradients({y}, inputs, {}, functional::any_requires_grad(x)));
 }
 
@@ -53,7 +56,7 @@ template <typename F, functional::TensorTreeLike X>
 auto jvp(F&& f, const X& x, const X& tangent) {
   const autograd::LevelScope scope;
   std::vector<Tensor> duals = functional::to_leaves(x);
-  const std::vector<Tensor> tangents = functional::to_leaves(tangent);
+  const std::vector<Tensor> tangents = functional::matching_leaves(x, tangent, "tangent");
   for (size_t i = 0; i < duals.size(); ++i) {
     if (tangents[i].defined() && is_floating(duals[i].dtype())) duals[i] = autograd::make_dual(duals[i], tangents[i], scope.level());
   }

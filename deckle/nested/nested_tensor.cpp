@@ -19,6 +19,18 @@ void require_one_ragged_dim(const NestedTensor& x, const char* what) {
 
 }  // namespace
 
+void functional::TensorTree<NestedTensor>::check_like(const NestedTensor& like, const NestedTensor& given, const char* what) {
+  if (!given.defined()) return;
+  check(like.defined(), "a {} for an undefined nested tensor", what);
+  try {
+    nested::require_same_ragged(like, given);
+  } catch (Error& error) {
+    error.add_prefix(what);
+    throw;
+  }
+  TensorTree<Tensor>::check_like(like.values(), given.values(), what);
+}
+
 NestedTensor::NestedTensor(Tensor values, Ragged shape) : values_(std::move(values)), shape_(std::move(shape)) {
   check(values_.defined() && values_.dim() >= 1, "a nested tensor's values need at least one dim, that of the rows");
   if (shape_.defined()) {

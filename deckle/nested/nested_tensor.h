@@ -87,6 +87,8 @@ struct functional::TensorTree<NestedTensor> {
     const Tensor& values = *next++;
     return values.defined() ? NestedTensor(values, like.ragged()) : NestedTensor();
   }
+  /// A nested tensor has derivatives of its own components: equal ragged shapes, not only equal rows.
+  static void check_like(const NestedTensor& like, const NestedTensor& given, const char* what);
 };
 
 }  // namespace deckle

@@ -1,7 +1,5 @@
 #include "deckle/ops/copy.h"
 
-#include <algorithm>
-
 #include "deckle/base/check.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/dispatch/kernel_row.h"
@@ -61,19 +59,8 @@ void copy_views(const Tensor& target, const Tensor& source) {
 }  // namespace
 
 void check_writable(const Tensor& target) {
-  if (target.is_contiguous()) return;
-  std::vector<std::pair<int64_t, int64_t>> dims;  // stride, size
-  for (int64_t dim = 0; dim < target.dim(); ++dim) {
-    if (target.size(dim) == 0) return;
-    if (target.size(dim) > 1) dims.emplace_back(target.stride(dim), target.size(dim));
-  }
-  std::sort(dims.begin(), dims.end());
-  int64_t reach = 0;  // of the dims inside, in elements
-  for (const auto& [stride, size] : dims) {
-    check(stride > reach, "the tensor to write into, of shape {} and strides {}, has several elements in one place: clone it first",
-          to_string(target.sizes()), to_string(target.strides()));
-    reach += (size - 1) * stride;
-  }
+  check(target.is_contiguous() || distinct_places(target.sizes(), target.strides()),
+        "the tensor to write into, of shape {} and strides {}, has several elements in one place: clone it first", target.sizes(), target.strides());
 }
 
 void copy_into(const Tensor& target, const Tensor& source) {

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "deckle/autograd/history.h"
+#include "deckle/autograd/support.h"
 #include "deckle/base/check.h"
 #include "deckle/dispatch/kernel_row.h"
 #include "deckle/dispatch/view.h"
@@ -80,6 +80,7 @@ class Lists {
     for (size_t j = 0; j < lists_.size(); ++j) {
       check(lists_[j].size() == lists_[0].size(), "list {} has {} tensors, list 0 has {}", j, lists_[j].size(), lists_[0].size());
       check(!autograd::records(lists_[j]), "list ops are not recorded: call them under NoGrad");
+      check(autograd::tangent_levels(lists_[j]).empty(), "list ops have no forward mode, and a tensor of list {} carries a tangent", j);
       for (size_t i = 0; i < lists_[j].size(); ++i) {
         const Tensor& tensor = lists_[j][i];
         const Tensor& first = lists_[0][i];
@@ -159,6 +160,7 @@ void foreach_sqrt_(TensorList self) {
 }
 
 void foreach_zero_(TensorList self) {
+  const Lists lists("foreach_zero_", {self}, 1);
   for (const Tensor& tensor : self) zero_(tensor);
 }
 

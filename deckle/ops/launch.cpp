@@ -71,7 +71,7 @@ void pointwise_out(const Pointwise& op, const Tensor& out, std::initializer_list
   const DType working = working_dtype(op, operands, numbers), result = op.result.value_or(working);
   const Dims sizes = broadcast_of(operands);
   check(out.sizes() == sizes, "the result has shape {}, and the tensor to write it into {}", sizes, out.sizes());
-  check(is_floating(out.dtype()) || !is_floating(result), "the result is {} and cannot be written into {}", name(result), name(out.dtype()));
+  check(category(out.dtype()) >= category(result), "the result is {} and cannot be written into {}", name(result), name(out.dtype()));
   native::check_writable(out);
   // The kernel may find an input in the very place of the output, but not shifted against it.
   for (Tensor& operand : operands) {

@@ -6,8 +6,6 @@
 namespace deckle {
 namespace {
 
-int category(DType dtype) { return dtype == DType::bool_ ? 0 : is_integral(dtype) ? 1 : 2; }
-
 using Candidate = std::optional<DType>;
 
 void join(Candidate& candidate, DType dtype) { candidate = candidate ? promote_types(*candidate, dtype) : dtype; }
@@ -20,6 +18,8 @@ Candidate combine(const Candidate& stronger, const Candidate& weaker) {
 }
 
 }  // namespace
+
+int category(DType dtype) { return dtype == DType::bool_ ? 0 : is_integral(dtype) ? 1 : 2; }
 
 DType promote_types(DType a, DType b) {
   if (a == b) return a;

@@ -4,6 +4,9 @@
 
 namespace deckle {
 
+/// bool 0, integers 1, floating dtypes 2.
+int category(DType dtype);
+
 /// The dtype that two dtypes promote to: the wider one, floating over integral, float16 with bfloat16 to float32.
 DType promote_types(DType a, DType b);
 

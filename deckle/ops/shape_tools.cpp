@@ -6,24 +6,22 @@ namespace deckle {
 
 Dims resolved_sizes(const Tensor& self, Ints sizes) {
   Dims wanted(sizes);
-  int64_t known = 1;
   int64_t* unknown = nullptr;
   for (int64_t& size : wanted) {
     if (size == -1) {
       check(unknown == nullptr, "-1 appears twice in {}", sizes);
       unknown = &size;
+      size = 1;
     } else {
       check(size >= 0, "negative size in {}", sizes);
-      known *= size;
     }
   }
-  const int64_t count = self.numel();
+  const int64_t count = self.numel(), known = numel_of(wanted);
   if (unknown != nullptr) {
     check(known != 0, "-1 in {} could be anything, because another size is 0", sizes);
     *unknown = count / known;
-    known *= *unknown;
   }
-  check(known == count, "shape {} has {} elements, {} does not", self.sizes(), count, sizes);
+  check(numel_of(wanted) == count, "shape {} has {} elements, {} does not", self.sizes(), count, sizes);
   return wanted;
 }
 

@@ -12,7 +12,7 @@ Tensor narrow(const Tensor& self, int64_t dim, int64_t start, int64_t length) {
   const int64_t size = self.size(dim);
   check(start >= -size && start <= size, "start {} is out of range for dim {} of shape {}", start, dim, self.sizes());
   const int64_t first = start < 0 ? start + size : start;
-  check(length >= 0 && first + length <= size, "{} elements from {} on are more than dim {} of shape {} has", length, start, dim,
+  check(length >= 0 && length <= size - first, "{} elements from {} on are more than dim {} of shape {} has", length, start, dim,
         self.sizes());
   return slice(self, dim, first, first + length);
 }

@@ -29,7 +29,7 @@ struct Range {
     check(step > 0, "step is {} (expected 1 or more)", step);
     start = std::clamp<int64_t>(start_ < 0 ? start_ + size : start_, 0, size);
     end = std::clamp<int64_t>(end < 0 ? end + size : end, start, size);
-    count = (end - start + step - 1) / step;
+    count = start < end ? (end - start - 1) / step + 1 : 0;
   }
 };
 
@@ -174,6 +174,11 @@ Tensor as_strided(const Tensor& self, Ints sizes, Ints strides, int64_t offset) 
 }
 
 Tensor as_strided_backward(const Tensor& gradient, Ints self_sizes, Ints strides, int64_t offset) {
+  if (distinct_places(gradient.sizes(), strides)) {
+    const Tensor result = zeros_raw(self_sizes, gradient.dtype(), gradient.device());
+    copy_into(native::as_strided(result, gradient.sizes(), strides, offset), gradient);
+    return result;
+  }
   const int64_t count = numel_of(self_sizes);
   const Tensor places =
       copied(native::as_strided(native::arange(0, count, 1, {}), gradient.sizes(), strides, offset), DType::int64);

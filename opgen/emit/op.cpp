@@ -323,29 +323,14 @@ class OpEmitter {
     return "autograd::attach_all({" + join(names) + "}, node);\n";
   }
 
-  /// Captures of the arguments other than the viewed one, and the call that makes the view of another base.
   std::string mark_views() const {
     const Argument* viewed = nullptr;
     for (const Argument& argument : entry_.schema.arguments) {
       if (argument.alias && !argument.alias->written) viewed = &argument;
     }
-    std::vector<std::string> captures, arguments;
-    for (const Argument& argument : entry_.schema.arguments) {
-      if (&argument == viewed) {
-        arguments.push_back("base");
-        continue;
-      }
-      const bool copy = argument.type.list || argument.type.is(Base::string);
-      captures.push_back(copy ? fmt::format("{0} = {1}({0})", argument.name, owned_type(argument.type)) : argument.name);
-      arguments.push_back(argument.name);
-    }
-    const std::string call = entry_.name() + "(" + join(arguments) + ")";
-    if (!entry_.schema.results[0].type.list) {
-      return fmt::format("autograd::mark_view({}, {}, [{}](const Tensor& base) {{ return {}; }});\n", entry_.result_name(0), viewed->name, join(captures), call);
-    }
-    captures.push_back("i");
-    return fmt::format("for (size_t i = 0; i < {0}.size(); ++i) {{\n  autograd::mark_view({0}[i], {1}, [{2}](const Tensor& base) {{ return {3}[i]; }}, true);\n}}\n",
-                       entry_.result_name(0), viewed->name, join(captures), call);
+    const std::string result = entry_.result_name(0);
+    if (!entry_.schema.results[0].type.list) return fmt::format("autograd::mark_view({}, {});\n", result, viewed->name);
+    return fmt::format("for (const Tensor& view : {}) autograd::mark_view(view, {}, true);\n", result, viewed->name);
   }
 
   // Forward mode.
@@ -475,13 +460,13 @@ class OpEmitter {
     }
     std::string body;
     if (!has_node(entry_)) {
-      body = "autograd::check_inplace(self);\n" + call + ";\nautograd::bump_version(self);\nreturn self;\n";
+      body = "autograd::check_inplace(self, false);\n" + call + ";\nautograd::bump_version(self);\nreturn self;\n";
       source_.functions += with_prefix(head, body, entry_.name() + (written ? "" : "_"));
       return;
     }
     const std::vector<std::string> names = differentiable_names();
     const std::string inputs = join(names);
-    body += "autograd::check_inplace(self);\n";
+    body += fmt::format("autograd::check_inplace(self, autograd::records({}));\n", inputs);
     body += fmt::format("if (!autograd::active({})) {{\n  {};\n  autograd::bump_version(self);\n  return self;\n}}\n", inputs, call);
     std::string self_source = "self";
     std::set<std::string> original_for = plan_.original_self_for;

@@ -1,5 +1,7 @@
 #include "deckle/autograd/engine.h"
 
+#include <optional>
+
 #include "deckle/autograd/backward.h"
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/ops/generated/pointwise.h"
@@ -118,12 +120,107 @@ TEST(Engine, HooksSeeAndReplaceGradients) {
   expect_equal(a.grad(), tensor_of({20, 20, 20}));
 }
 
+TEST(Engine, AMillionViewsOfViewsCostNoMoreThanTheirNumber) {
+  const Tensor a = tensor_of({1, 2}).requires_grad_();
+  const Tensor base = a * 1.0;
+  Tensor x = base;
+  for (int i = 0; i < 500'000; ++i) x = x.unsqueeze(0).squeeze(0);
+  x.mul_(tensor_of({3, 5}));
+  sum(base).backward();
+  expect_equal(a.grad(), tensor_of({3, 5}));
+}
+
+TEST(Engine, ARemovedHookIsNotCalled) {
+  const Tensor a = random_tensor({3}).requires_grad_();
+  const auto tenfold = [](const Tensor& gradient) { return gradient * 10.0; };
+  const Tensor b = a * 2.0;
+  HookHandle on_leaf = register_hook(a, tenfold), on_result = register_hook(b, tenfold);
+  const auto gradient = [&] { return grad(sum(b), {a}, {.retain_graph = true})[0]; };
+  expect_equal(gradient(), tensor_of({200, 200, 200}));
+  on_result.remove();
+  expect_equal(gradient(), tensor_of({20, 20, 20}));
+  on_leaf.remove();
+  on_leaf.remove();
+  expect_equal(gradient(), tensor_of({2, 2, 2}));
+  expect_equal(grad(sum(a * 3.0), {a})[0], tensor_of({3, 3, 3}));
+}
+
+TEST(Engine, AHookMayRemoveItself) {
+  const Tensor a = random_tensor({1}).requires_grad_();
+  std::optional<HookHandle> handle;
+  int calls = 0;
+  handle = register_hook(a, [&](const Tensor&) {
+    ++calls;
+    handle->remove();
+    return Tensor();
+  });
+  sum(a * 2.0).backward();
+  sum(a * 2.0).backward();
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(Engine, AHookMayNotChangeShapeOrDtype) {
+  const Tensor a = random_tensor({3}).requires_grad_();
+  HookHandle handle = register_hook(a, [](const Tensor& gradient) { return gradient.to(DType::float32); });
+  expect_error([&] { sum(a * 2.0).backward(); }, "float32 tensor of shape [3] on cpu for a float64 gradient");
+  handle.remove();
+  register_hook(a, [](const Tensor& gradient) { return gradient.slice(0, 0, 2); });
+  expect_error([&] { sum(a * 2.0).backward(); }, "shape [2]");
+}
+
 TEST(Engine, RetainGradKeepsTheGradientOfAResult) {
   const Tensor a = random_tensor({3}).requires_grad_();
   const Tensor b = a * 2.0;
   retain_grad(b);
-  sum(b * 4.0).backward();
+  retain_grad(b);  // once is enough
+  sum(b * 4.0).backward({}, /*retain_graph=*/true);
   expect_equal(b.grad(), tensor_of({4, 4, 4}));
+  sum(b * 4.0).backward();
+  expect_equal(b.grad(), tensor_of({8, 8, 8}));
+}
+
+TEST(Engine, RetainGradSeesWhatHooksLeaveAndOwnsItsMemory) {
+  for (const bool create_graph : {false, true}) {
+    const Tensor a = random_tensor({3}).requires_grad_();
+    const Tensor b = a * 1.0, given = tensor_of({1, 1, 1});
+    retain_grad(b);
+    register_hook(b, [](const Tensor& gradient) { return gradient * 10.0; });
+    b.backward(given, false, create_graph);
+    expect_equal(b.grad().detach(), tensor_of({10, 10, 10}));
+    b.grad().detach().zero_();
+    expect_equal(a.grad().detach(), tensor_of({10, 10, 10}));
+  }
+}
+
+TEST(Engine, RetainGradFollowsInplaceWrites) {
+  const Tensor a = random_tensor({3}).requires_grad_();
+  const Tensor b = a * 1.0;
+  const Tensor part = b.slice(0, 1, 3);
+  retain_grad(b);
+  retain_grad(part);
+  b.mul_(tensor_of({5, 6, 7}));
+  sum(b * 2.0 + 0.0).backward({}, /*retain_graph=*/true);
+  expect_equal(b.grad(), tensor_of({2, 2, 2}));
+  EXPECT_FALSE(part.grad().defined());
+  sum(part * 3.0).backward();
+  expect_equal(part.grad(), tensor_of({3, 3}));
+  expect_equal(b.grad(), tensor_of({2, 5, 5}));
+}
+
+TEST(Engine, GradLeavesRetainedGradientsAlone) {
+  const Tensor a = random_tensor({3}).requires_grad_();
+  const Tensor b = a * 2.0;
+  retain_grad(b);
+  grad(sum(b), {a});
+  EXPECT_FALSE(b.grad().defined());
+}
+
+TEST(Engine, UndefinedTensorsAreErrors) {
+  const Tensor none;
+  expect_error([&] { none.detach(); }, "undefined");
+  expect_error([&] { none.set_grad({}); }, "undefined");
+  expect_error([&] { none.requires_grad_(); }, "undefined");
+  expect_error([&] { register_hook(none, [](const Tensor&) { return Tensor(); }); }, "does not require grad");
 }
 
 TEST(Engine, AGradientOfTheWrongShapeIsRefused) {
@@ -133,10 +230,13 @@ TEST(Engine, AGradientOfTheWrongShapeIsRefused) {
 }
 
 TEST(Engine, DistinctLeavesDoNotShareGradientMemory) {
-  const Tensor a = random_tensor({3}).requires_grad_(), b = random_tensor({3}).requires_grad_();
-  sum(a + b).backward();
-  a.grad().zero_();
-  expect_equal(b.grad(), tensor_of({1, 1, 1}));
+  for (const bool create_graph : {false, true}) {
+    const Tensor a = random_tensor({3}).requires_grad_(), b = random_tensor({3}).requires_grad_(), given = tensor_of({1, 2, 3});
+    (a + b).backward(given, false, create_graph);
+    a.grad().detach().zero_();
+    expect_equal(b.grad().detach(), tensor_of({1, 2, 3}));
+    expect_equal(given, tensor_of({1, 2, 3}));
+  }
 }
 
 }  // namespace

@@ -43,6 +43,21 @@ TEST(SavedTensor, InplaceOpsMakeNoCycle) {
   });
 }
 
+TEST(SavedTensor, WritesToTheBaseOfASavedViewMakeNoCycle) {
+  expect_no_leak([] {
+    const Tensor a = random_tensor({500}).requires_grad_();
+    const Tensor base = random_tensor({1000});
+    const Tensor y = base.slice(0, 0, 500) * a;  // saves a view of the base
+    base.slice(0, 500, 1000).add_(y);            // the base now comes from y
+    const Tensor leaf = base.detach().slice(0, 0, 500).requires_grad_();
+    const Tensor other = base.detach();
+    other.slice(0, 500, 1000).add_(leaf * a);
+    const Tensor written = other.slice(0, 0, 500);
+    exp_(written);  // saves its result, a view
+    tanh_(written);
+  });
+}
+
 TEST(SavedTensor, ForwardModeMakesNoCycle) {
   expect_no_leak([] {
     const Tensor a = random_tensor({1000}).requires_grad_(), t = random_tensor({1000});
@@ -57,6 +72,15 @@ TEST(SavedTensor, BackwardReleasesWhatWasSaved) {
   const int64_t before = memory_stats().in_use;
   y.backward();
   EXPECT_LT(memory_stats().in_use, before);
+}
+
+/// Destroyed after main, when this thread's own objects are gone: the sanitizers watch.
+Tensor with_history_until_exit;
+
+TEST(SavedTensor, AGraphMayLiveInStaticStorage) {
+  with_history_until_exit = random_tensor({3}).requires_grad_();
+  for (int i = 0; i < 1000; ++i) with_history_until_exit = with_history_until_exit * 1.0;
+  EXPECT_TRUE(with_history_until_exit.requires_grad());
 }
 
 }  // namespace

@@ -1,5 +1,9 @@
 #include "deckle/core/allocator.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <thread>
 #include <vector>
 
@@ -53,6 +57,26 @@ TEST(Allocator, ThreadsShareIt) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(memory_stats().in_use, before);
+}
+
+TEST(Allocator, AChildOfForkAllocatesWhateverOtherThreadsDid) {
+  std::atomic<bool> stop{false};
+  std::thread busy([&] {
+    while (!stop) detail::deallocate(detail::allocate(100), 100);
+  });
+  for (int i = 0; i < 200; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(20);  // ends a child that waits for a lock which nobody holds
+      detail::deallocate(detail::allocate(100), 100);
+      _exit(0);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    ASSERT_EQ(status, 0) << "the child " << i << " did not come back";
+  }
+  stop = true;
+  busy.join();
 }
 
 }  // namespace

@@ -28,6 +28,23 @@ TEST(Dims, NumelGuardsAgainstOverflowAndNegativeSizes) {
   expect_error([] { numel_of({2, -1}); }, "negative size");
 }
 
+TEST(Dims, DistinctPlaces) {
+  EXPECT_TRUE(distinct_places({}, {}));
+  EXPECT_TRUE(distinct_places({2, 3}, {3, 1}));
+  EXPECT_TRUE(distinct_places({3, 2}, {1, 3}));
+  EXPECT_TRUE(distinct_places({2, 3}, {20, 4}));
+  EXPECT_TRUE(distinct_places({3, 1}, {1, 0}));
+  EXPECT_TRUE(distinct_places({3, 0}, {0, 0}));
+  EXPECT_FALSE(distinct_places({3}, {0}));
+  EXPECT_FALSE(distinct_places({2, 2}, {1, 1}));
+  EXPECT_FALSE(distinct_places({5, 3}, {2, 1}));
+}
+
+TEST(Dims, StridesOfEmptyShapesDoNotOverflow) {
+  const int64_t huge = int64_t{1} << 62;
+  EXPECT_EQ(contiguous_strides({0, huge, huge}), Dims({0, huge, 1}));
+}
+
 TEST(Dims, GrowsPastItsInlineRoomAndKeepsValues) {
   Dims dims;
   for (int64_t i = 0; i < 40; ++i) dims.push_back(i);

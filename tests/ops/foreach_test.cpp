@@ -2,6 +2,7 @@
 
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/error.h"
+#include "deckle/functional/transforms.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/foreach.h"
 #include "deckle/ops/generated/random.h"
@@ -32,6 +33,30 @@ TEST(Foreach, RefusesToRunWhereHistoryWouldBeLost) {
   EXPECT_THROW(foreach_scale_({x}, 2.0), Error);
   const NoGrad guard;
   EXPECT_NO_THROW(foreach_scale_({x}, 2.0));
+}
+
+TEST(Foreach, RefusesTensorsWithTangents) {
+  const Tensor x = ones({2});
+  const auto with = [&](const auto& write) {
+    return jvp([&](const Tensor& y) {
+      const NoGrad guard;
+      const Tensor z = clone(y);
+      write(z);
+      return z;
+    }, x, x);
+  };
+  EXPECT_THROW(with([](const Tensor& z) { foreach_scale_({z}, 2.0); }), Error);
+  EXPECT_THROW(with([](const Tensor& z) { foreach_add_({ones({2})}, {z}, 1.0); }), Error);
+  EXPECT_THROW(with([](const Tensor& z) { foreach_zero_({z}); }), Error);
+}
+
+TEST(Foreach, ZeroKeepsTheRulesOfTheOthers) {
+  const Tensor x = ones({2}), counts = ones({2}, DType::int64);
+  foreach_zero_({x});
+  EXPECT_EQ(x.to_vector(), (std::vector<double>{0, 0}));
+  EXPECT_THROW(foreach_zero_({counts}), Error);
+  x.requires_grad_();
+  EXPECT_THROW(foreach_zero_({x * 1.0}), Error);
 }
 
 TEST(Foreach, NamesTheListsThatDoNotMatch) {

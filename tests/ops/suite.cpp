@@ -177,10 +177,13 @@ void check_integers(const Case& op) {
   }
 }
 
+/// How a call is made: for its results, in place, or in place on a part of a larger tensor, which is then the result.
+enum class Form { functional, inplace, inplace_on_view };
+
 /// The op as a function of the inputs that derivatives are taken for, with its floating results.
 struct Function {
   const Case& op;
-  bool inplace = false;
+  Form form = Form::functional;
 
   Tensors inputs() const {
     Tensors result;
@@ -195,12 +198,20 @@ struct Function {
       if (op.differentiable[i]) tensors[i] = inputs[next++];
     }
     Tensors results;
-    if (inplace) {
+    if (form == Form::functional) {
+      results = call(op, tensors);
+    } else if (form == Form::inplace) {
       tensors[0] = clone(tensors[0]);
       op.inplace(tensors);
       results = {tensors[0]};
     } else {
-      results = call(op, tensors);
+      Dims sizes(tensors[0].sizes());
+      sizes.push_back(2);
+      const Tensor whole = zeros_raw(sizes, tensors[0].dtype(), tensors[0].device()), part = whole.select(-1, 1);
+      part.copy_(tensors[0]);
+      tensors[0] = part;
+      op.inplace(tensors);
+      results = {whole};
     }
     std::erase_if(results, [](const Tensor& result) { return !is_floating(result.dtype()); });
     // Elements that are infinite stay so (the maximum of nothing): they have no differences to compare with.
@@ -222,11 +233,11 @@ void expect_derivative(const std::string& what, Check&& derivative) {
 }
 
 void check_derivatives(const Case& op) {
-  for (const bool inplace : {false, true}) {
-    if (inplace && (!op.inplace || !op.differentiable[0])) continue;
-    const Function function{op, inplace};
+  const std::pair<Form, std::string> forms[] = {{Form::functional, ""}, {Form::inplace, " in place"}, {Form::inplace_on_view, " in place on a view"}};
+  for (const auto& [form, where] : forms) {
+    if (form != Form::functional && (!op.inplace || !op.differentiable[0])) continue;
+    const Function function{op, form};
     const Tensors inputs = function.inputs();
-    const std::string where = inplace ? " in place" : "";
     expect_derivative("reverse mode" + where, [&] { gradcheck(function, inputs); });
     expect_derivative("forward mode" + where, [&] { forward_gradcheck(function, inputs); });
     expect_derivative("reverse over reverse" + where, [&] { gradgradcheck(function, inputs); });

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "deckle/base/error.h"
@@ -141,6 +142,43 @@ TEST(Expand, HasStrideZeroAndSumToIsItsTranspose) {
   EXPECT_EQ(select(select(y, 0, 1), 1, 3).to_vector(), (Values{0, 1, 2}));
   EXPECT_EQ(sum_to(to(y, DType::float32), {3, 1}).to_vector(), (Values{0, 8, 16}));
   EXPECT_EQ(error_of([&] { expand(x, {2, 2}); }), "expand: shape [3, 1] does not broadcast to [2, 2]");
+}
+
+TEST(Views, HugeNumbersAreRefusedOrMeanTheEnd) {
+  const int64_t most = std::numeric_limits<int64_t>::max(), huge = int64_t{1} << 62;
+  const Tensor x = numbers({3});
+  EXPECT_NE(error_of([&] { narrow(x, 0, 1, most); }).find("more than dim 0"), std::string::npos);
+  EXPECT_EQ(slice(x, 0, 0, 3, most).to_vector(), (Values{0}));
+  EXPECT_EQ(slice(x, 0, 2, most, 2).to_vector(), (Values{2}));
+  EXPECT_EQ(slice(x, 0, 3, 3, most).numel(), 0);
+  EXPECT_NE(error_of([&] { view(numbers({4}), {huge, huge, 4}); }).find("2^63"), std::string::npos);
+  const Tensor empty_cube = zeros({huge, huge, 0});
+  EXPECT_EQ(flatten(empty_cube, 1, 2).sizes(), (Ints{huge, 0}));
+  EXPECT_NE(error_of([&] { flatten(empty_cube, 0, 1); }).find("2^63"), std::string::npos);
+}
+
+TEST(Reshape, ToTheSameShapeIsAViewAndNotTheSameVariable) {
+  for (const Tensor& x : {zeros({2, 3}), zeros({3, 2}).transpose(0, 1)}) {
+    const Tensor y = reshape(x, {2, 3});
+    EXPECT_EQ(y.storage(), x.storage());
+    EXPECT_EQ(y.strides(), x.strides());
+    y.requires_grad_();
+    EXPECT_FALSE(x.requires_grad());
+    EXPECT_FALSE(flatten(x, 1, 1).is_same(x));
+  }
+}
+
+TEST(AsStrided, BackwardOfElementsThatLieApartIsAScatter) {
+  const Tensor gradient = numbers({2, 3});
+  EXPECT_EQ(as_strided_backward(to(gradient, DType::float64), {8}, {1, 2}, 1).to_vector(), (Values{0, 0, 3, 1, 4, 2, 5, 0}));
+  EXPECT_EQ(as_strided_backward(to(gradient, DType::float64), {4}, {1, 1}, 0).to_vector(), (Values{0, 4, 6, 5}));
+}
+
+TEST(Pointwise, AnIntegerResultDoesNotGoIntoABool) {
+  const Tensor flags = full({2}, true, DType::bool_), counts = full({2}, 2, DType::int64);
+  EXPECT_NE(error_of([&] { flags.add_(counts); }).find("the result is int64 and cannot be written into bool"), std::string::npos);
+  counts.add_(flags);
+  EXPECT_EQ(counts.to_vector(), (Values{3, 3}));
 }
 
 TEST(Copy, OverlappingMemoryIsReadBeforeItIsWritten) {

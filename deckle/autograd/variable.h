@@ -1,0 +1,11 @@
+#pragma once
+
+#include "deckle/core/tensor.h"
+
+namespace deckle::autograd {
+
+/// Another variable with the same elements, in the same place unless several of them share one: it keeps the tangents and
+/// passes its gradient on to `tensor` if that is recorded.
+Tensor fresh_variable(const Tensor& tensor);
+
+}  // namespace deckle::autograd
