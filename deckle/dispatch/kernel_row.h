@@ -11,11 +11,10 @@ namespace deckle::dispatch {
 /// entry claims no kernel there; a claimed kernel that is missing does not link.
 template <typename Cpu, typename Cuda = void*>
 struct KernelRow {
-  const char* op;
   Cpu* cpu = nullptr;
   Cuda* cuda = nullptr;
 
-  /// The CPU kernel, or an Error that names the op and the device.
+  /// The CPU kernel, or an Error that names the device.
   Cpu& on(Device device) const {
     if (device.kind != DeviceKind::cpu || cpu == nullptr) {
       fail(ErrorKind::not_implemented, "no kernel for {}", to_string(device));

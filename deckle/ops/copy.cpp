@@ -14,7 +14,7 @@ namespace {
 
 // Every op that moves elements without computing goes through this one row; it has no entry because its result is an
 // argument of any strides, which no allocation rule gives.
-constexpr dispatch::KernelRow<void(const CpuContext&, const View&, const View&)> kCopy{"copy", &kernels::cpu::copy};
+constexpr dispatch::KernelRow<void(const CpuContext&, const View&, const View&)> kCopy{&kernels::cpu::copy};
 
 struct Extent {
   int64_t first, last;  // bytes in the storage
@@ -35,11 +35,6 @@ bool may_overlap(const Tensor& a, const Tensor& b) {
   return x.first < y.last && y.first < x.last;
 }
 
-bool same_elements(const Tensor& a, const Tensor& b) {
-  return a.storage() == b.storage() && a.offset() == b.offset() && a.dtype() == b.dtype() && a.sizes() == b.sizes() &&
-         a.strides() == b.strides();
-}
-
 void copy_views(const Tensor& target, const Tensor& source) {
   const View from = dispatch::view(source);
   View to = dispatch::view(target);
@@ -57,6 +52,11 @@ void copy_views(const Tensor& target, const Tensor& source) {
 }
 
 }  // namespace
+
+bool same_elements(const Tensor& a, const Tensor& b) {
+  return a.storage() == b.storage() && a.offset() == b.offset() && a.dtype() == b.dtype() && a.sizes() == b.sizes() &&
+         a.strides() == b.strides();
+}
 
 void check_writable(const Tensor& target) {
   check(target.is_contiguous() || distinct_places(target.sizes(), target.strides()),

@@ -29,18 +29,15 @@ void foreach_sqrt(const CpuContext&, List self);
 
 namespace {
 
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_adamw)> kAdamw{"foreach_adamw_", &kernels::cpu::foreach_adamw};
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_sgd_momentum)> kSgdMomentum{"foreach_sgd_momentum_",
-                                                                                         &kernels::cpu::foreach_sgd_momentum};
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_sgd)> kSgd{"foreach_sgd_", &kernels::cpu::foreach_sgd};
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_add)> kAdd{"foreach_add_", &kernels::cpu::foreach_add};
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_mul)> kMul{"foreach_mul_", &kernels::cpu::foreach_mul};
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_scale)> kScale{"foreach_scale_", &kernels::cpu::foreach_scale};
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_addcmul)> kAddcmul{"foreach_addcmul_",
-                                                                                &kernels::cpu::foreach_addcmul};
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_addcdiv)> kAddcdiv{"foreach_addcdiv_",
-                                                                                &kernels::cpu::foreach_addcdiv};
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_sqrt)> kSqrt{"foreach_sqrt_", &kernels::cpu::foreach_sqrt};
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_adamw)> kAdamw{&kernels::cpu::foreach_adamw};
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_sgd_momentum)> kSgdMomentum{&kernels::cpu::foreach_sgd_momentum};
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_sgd)> kSgd{&kernels::cpu::foreach_sgd};
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_add)> kAdd{&kernels::cpu::foreach_add};
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_mul)> kMul{&kernels::cpu::foreach_mul};
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_scale)> kScale{&kernels::cpu::foreach_scale};
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_addcmul)> kAddcmul{&kernels::cpu::foreach_addcmul};
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_addcdiv)> kAddcdiv{&kernels::cpu::foreach_addcdiv};
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_sqrt)> kSqrt{&kernels::cpu::foreach_sqrt};
 
 // The lists of one call as a kernel wants them.
 class Lists {

@@ -50,10 +50,6 @@ void require_defined(TensorList inputs) {
   for (const Tensor& input : inputs) check(input.defined(), "expected a tensor, got an undefined one");
 }
 
-bool same_elements(const Tensor& a, const Tensor& b) {
-  return a.offset() == b.offset() && a.dtype() == b.dtype() && a.sizes() == b.sizes() && a.strides() == b.strides();
-}
-
 }  // namespace
 
 Tensor pointwise(const Pointwise& op, std::initializer_list<Tensor> inputs, std::initializer_list<Scalar> numbers) {
@@ -75,12 +71,10 @@ void pointwise_out(const Pointwise& op, const Tensor& out, std::initializer_list
   native::check_writable(out);
   // The kernel may find an input in the very place of the output, but not shifted against it.
   for (Tensor& operand : operands) {
-    if (operand.storage() == out.storage() && !same_elements(operand, out)) operand = native::clone(operand);
+    if (operand.storage() == out.storage() && !native::same_elements(operand, out)) operand = native::clone(operand);
   }
   run(op, working, operands, numbers, out);
 }
-
-int64_t wrap_dim(int64_t dim, Ints sizes) { return deckle::wrap_dim(dim, sizes); }
 
 int64_t wrap_dim(int64_t dim, int64_t rank) {
   const int64_t range = std::max<int64_t>(rank, 1);
@@ -102,7 +96,7 @@ Dims wrap_dims(Ints dims, int64_t rank) {
   return wrap_dims(dims, Ints(sizes));
 }
 
-Tensor contiguous(const Tensor& tensor) { return !tensor.defined() || tensor.is_contiguous() ? tensor : native::clone(tensor); }
+Tensor contiguous(const Tensor& tensor) { return tensor.defined() ? native::contiguous(tensor) : tensor; }
 
 std::vector<Tensor> contiguous(TensorList tensors) {
   std::vector<Tensor> result;

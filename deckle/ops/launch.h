@@ -38,7 +38,7 @@ void pointwise_out(const Pointwise& op, const Tensor& out, std::initializer_list
                    std::initializer_list<Scalar> numbers = {});
 
 /// `dim` counted from 0 for a tensor of these sizes, or of `rank` dims; throws if it is out of range.
-int64_t wrap_dim(int64_t dim, Ints sizes);
+using deckle::wrap_dim;
 int64_t wrap_dim(int64_t dim, int64_t rank);
 Dims wrap_dims(Ints dims, Ints sizes);
 Dims wrap_dims(Ints dims, int64_t rank);

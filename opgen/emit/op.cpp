@@ -68,7 +68,7 @@ class OpEmitter {
   void raw_pointwise() {
     const std::string row = entry_.unique_name() + "_op";
     const char* dtypes = entry_.dtypes == Dtypes::floating ? "floating" : entry_.dtypes == Dtypes::numeric ? "numeric" : "all";
-    source_.row = fmt::format("constexpr launch::Pointwise {}{{{{{}, kernels::cpu::generated::{}}}, launch::Dtypes::{}{}}};\n", row, quoted(entry_.name()),
+    source_.row = fmt::format("constexpr launch::Pointwise {}{{{{kernels::cpu::generated::{}}}, launch::Dtypes::{}{}}};\n", row,
                               entry_.unique_name(), dtypes, boolean_result() ? ", DType::bool_" : "");
     std::vector<std::string> tensors, numbers;
     for (const Argument& argument : entry_.schema.arguments) (argument.type.is_tensor() ? tensors : numbers).push_back(argument.name);
@@ -83,7 +83,7 @@ class OpEmitter {
   void raw_kernel() {
     const std::string row = entry_.unique_name() + "_row";
     source_.row = wrapped("constexpr dispatch::KernelRow<void", kernel_parameters(entry_),
-                          fmt::format("> {}{{{}, kernels::cpu::{}}};\n", row, quoted(entry_.name()), kernel_function()));
+                          fmt::format("> {}{{kernels::cpu::{}}};\n", row, kernel_function()));
     Scope scope = argument_scope(entry_, library_);
     std::string body;
     const Argument* first = nullptr;
