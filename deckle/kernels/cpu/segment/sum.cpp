@@ -4,7 +4,7 @@
 //   segment_broadcast  the reverse
 // A block of columns is summed 16 rows deep in T and those partial sums in double: more accurate than pairwise, at memory speed.
 // Work is cut by component and columns; a long component with few columns is also cut into pieces of kPiece rows, whose sums
-// are added in order. Instances: float (float32 and the halves), double; plain loops that the compiler vectorises for the
+// are added in order. Instances: float (float32 and the halves), double, int64_t (integers, bool); plain loops that the compiler vectorises for the
 // baseline, since memory is the limit.
 
 #include <algorithm>
@@ -22,24 +22,24 @@ constexpr int64_t kPiece = 4096;   // rows of one piece of a long component
 
 /// Columns [first, first + columns) of rows [begin, end), summed into `total`.
 template <typename T>
-void sum_rows(const View& values, int64_t inner, int64_t begin, int64_t end, int64_t first, int64_t columns, double* total) {
+void sum_rows(const View& values, int64_t inner, int64_t begin, int64_t end, int64_t first, int64_t columns, segment::SumOf<T>* total) {
   T partial[segment::kColumns], buffer[segment::kColumns];
-  std::fill_n(total, columns, 0.0);
+  std::fill_n(total, columns, segment::SumOf<T>{0});
   for (int64_t block = begin; block < end; block += kDeep) {
     std::fill_n(partial, columns, T{0});
     for (int64_t row = block; row < std::min(block + kDeep, end); ++row) {
       const T* const x = segment::read_row(values, inner, row, first, columns, buffer);
       for (int64_t c = 0; c < columns; ++c) partial[c] += x[c];
     }
-    for (int64_t c = 0; c < columns; ++c) total[c] += static_cast<double>(partial[c]);
+    for (int64_t c = 0; c < columns; ++c) total[c] += static_cast<segment::SumOf<T>>(partial[c]);
   }
 }
 
 /// A component of one column is a plain run: eight sums side by side.
 template <typename T>
-double sum_run(const View& values, int64_t begin, int64_t end) {
+segment::SumOf<T> sum_run(const View& values, int64_t begin, int64_t end) {
   T buffer[segment::kColumns];
-  double total = 0;
+  segment::SumOf<T> total = 0;
   for (int64_t block = begin; block < end; block += segment::kColumns) {
     const int64_t count = std::min(segment::kColumns, end - block);
     const T* const x = segment::read_row(values, 1, block, 0, count, buffer);
@@ -49,13 +49,13 @@ double sum_run(const View& values, int64_t begin, int64_t end) {
       for (int lane = 0; lane < 16; ++lane) sums[lane] += x[i + lane];
     }
     for (int lane = 0; i < count; ++i, ++lane) sums[lane] += x[i];
-    for (const T sum : sums) total += static_cast<double>(sum);
+    for (const T sum : sums) total += static_cast<segment::SumOf<T>>(sum);
   }
   return total;
 }
 
 template <typename T>
-void sum_piece(const View& values, int64_t inner, int64_t begin, int64_t end, int64_t first, int64_t columns, double* total) {
+void sum_piece(const View& values, int64_t inner, int64_t begin, int64_t end, int64_t first, int64_t columns, segment::SumOf<T>* total) {
   if (inner == 1) total[0] = sum_run<T>(values, begin, end);
   else sum_rows<T>(values, inner, begin, end, first, columns, total);
 }
@@ -72,14 +72,14 @@ void segment_sum(const CpuContext&, const View& values, const RaggedView& ragged
     first_piece[static_cast<size_t>(b) + 1] = first_piece[static_cast<size_t>(b)] + std::max<int64_t>(1, (rows + kPiece - 1) / kPiece);
   }
   const int64_t pieces = first_piece.back();
-  std::vector<double> partial;
-  if (pieces > ragged.components) partial.resize(static_cast<size_t>(pieces * inner));
   const int64_t blocks = (inner + segment::kColumns - 1) / segment::kColumns;
   const int64_t mean = std::max<int64_t>(1, ragged.rows() / std::max<int64_t>(pieces, 1));
   const int64_t grain = std::max<int64_t>(1, segment::kGrain / (mean * std::min(inner, segment::kColumns)));
-  segment::visit_real(values.dtype, [&]<typename T>(TypeTag<T>) {
+  simd::visit_compute(values.dtype, [&]<typename T>(TypeTag<T>) {
+    using Sum = segment::SumOf<T>;
+    std::vector<Sum> partial(pieces > ragged.components ? static_cast<size_t>(pieces * inner) : 0);
     parallel_for(pieces * blocks, grain, [&](int64_t begin, int64_t end) {
-      double total[segment::kColumns];
+      Sum total[segment::kColumns];
       T rounded[segment::kColumns];
       for (int64_t task = begin; task < end; ++task) {
         const int64_t piece = task / blocks, first = task % blocks * segment::kColumns;
@@ -97,7 +97,7 @@ void segment_sum(const CpuContext&, const View& values, const RaggedView& ragged
     });
     if (partial.empty()) return;
     segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
-      double total[segment::kColumns] = {};
+      Sum total[segment::kColumns] = {};
       T rounded[segment::kColumns];
       for (int64_t piece = first_piece[static_cast<size_t>(b)]; piece < first_piece[static_cast<size_t>(b) + 1]; ++piece) {
         for (int64_t c = 0; c < columns; ++c) total[c] += partial[static_cast<size_t>(piece * inner + first + c)];

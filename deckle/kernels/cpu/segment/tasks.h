@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <vector>
+#include <type_traits>
 
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/args/view.h"
@@ -74,10 +74,14 @@ void fold(int64_t inner, T* values, Combine combine) {
   std::fill_n(values, kColumns, all);
 }
 
-/// f(TypeTag<float or double>{}): the type to compute in; integers up to 2^53 are exact.
+/// The type in which elements of T are summed.
+template <typename T>
+using SumOf = std::conditional_t<std::is_same_v<T, int64_t>, int64_t, double>;
+
+/// f(TypeTag<float or double>{}), for kernels of floating values.
 template <typename F>
 void visit_real(DType dtype, F&& f) {
-  if (dtype == DType::float64 || is_integral(dtype)) f(TypeTag<double>{});
+  if (dtype == DType::float64) f(TypeTag<double>{});
   else f(TypeTag<float>{});
 }
 

@@ -15,6 +15,13 @@ void segment_cumsum(const CpuContext&, const View& values, const RaggedView& rag
 void segment_max(const CpuContext&, const View& values, const RaggedView& ragged, const View& largest, const View& rows);
 void segment_take(const CpuContext&, const View& values, const View& rows, const View& result);
 void segment_put(const CpuContext&, const View& gradient, const View& rows, int64_t count, const View& result);
+void segment_min(const CpuContext&, const View& values, const RaggedView& ragged, const View& smallest, const View& rows);
+void segment_argmax(const CpuContext&, const View& values, const RaggedView& ragged, const View& rows);
+void segment_argmin(const CpuContext&, const View& values, const RaggedView& ragged, const View& rows);
+void segment_amax(const CpuContext&, const View& values, const RaggedView& ragged, const View& largest);
+void segment_amin(const CpuContext&, const View& values, const RaggedView& ragged, const View& smallest);
+void segment_prod(const CpuContext&, const View& values, const RaggedView& ragged, const View& result);
+void segment_var(const CpuContext&, const View& values, const RaggedView& ragged, int64_t correction, const View& result);
 void segment_softmax(const CpuContext&, const View& values, const RaggedView& ragged, const View& result);
 void segment_softmax_backward(const CpuContext&, const View& gradient, const View& output, const RaggedView& ragged, const View& result);
 void segment_logsumexp(const CpuContext&, const View& values, const RaggedView& ragged, const View& result);
@@ -143,6 +150,105 @@ TEST(Segment, MaxTakeAndPut) {
     for (const double value : want) sum_taken += value;
     EXPECT_NEAR(sum_put, sum_taken, 1e-6 * std::max(1.0, std::abs(sum_taken)));
   });
+}
+
+TEST(Segment, ExtremaAndTheFirstRowsThatHoldThem) {
+  using Kernel = void (*)(const CpuContext&, const View&, const RaggedView&, const View&, const View&);
+  using RowKernel = void (*)(const CpuContext&, const View&, const RaggedView&, const View&);
+  struct Extremum {
+    double sign;
+    Kernel both;
+    RowKernel rows, values;
+  };
+  const Extremum extrema[] = {{1, kernels::cpu::segment_max, kernels::cpu::segment_argmax, kernels::cpu::segment_amax},
+                              {-1, kernels::cpu::segment_min, kernels::cpu::segment_argmin, kernels::cpu::segment_amin}};
+  for_cases([&](const Batch& batch, int64_t inner, DType dtype) {
+    const Buffer x = testing::random_integers({batch.offsets.back(), inner}, dtype, -9, 9);  // many equal ones
+    for (const Extremum& extremum : extrema) {
+      const std::vector<double> want = by_column(batch, inner, values(x.view), [&](const auto& c) {
+        double best = -INFINITY;
+        for (const double value : c) best = std::max(best, extremum.sign * value);
+        return std::vector{extremum.sign * best};
+      });
+      const std::vector<double> places = by_column(batch, inner, values(x.view), [&](const auto& c) {
+        size_t best = 0;
+        for (size_t i = 1; i < c.size(); ++i) best = extremum.sign * c[i] > extremum.sign * c[best] ? i : best;
+        return std::vector{c.empty() ? -1.0 : static_cast<double>(best)};
+      });
+      const Buffer best = poisoned({batch.components(), inner}, dtype), alone = poisoned({batch.components(), inner}, dtype);
+      const Buffer rows = poisoned({batch.components(), inner}, DType::int64), rows_alone = poisoned({batch.components(), inner}, DType::int64);
+      extremum.both({}, x.view, batch.view(), best.view, rows.view);
+      extremum.rows({}, x.view, batch.view(), rows_alone.view);
+      extremum.values({}, x.view, batch.view(), alone.view);
+      expect_close(best.view, want, 0);
+      expect_close(alone.view, want, 0);
+      std::vector<double> want_rows = places;
+      for (size_t i = 0; i < places.size(); ++i) want_rows[i] += places[i] < 0 ? 0 : static_cast<double>(batch.offsets[i / static_cast<size_t>(inner)]);
+      expect_close(rows.view, want_rows, 0);
+      expect_close(rows_alone.view, want_rows, 0);
+    }
+  });
+}
+
+TEST(Segment, ANanWinsTheExtrema) {
+  const Batch batch({3, 2});
+  const Buffer x = random_normal({5, 1}, DType::float32), best = poisoned({2, 1}, DType::float32), rows = poisoned({2, 1}, DType::int64);
+  x.view.ptr<float>()[1] = NAN;
+  for (const auto both : {kernels::cpu::segment_max, kernels::cpu::segment_min}) {
+    both({}, x.view, batch.view(), best.view, rows.view);
+    EXPECT_TRUE(std::isnan(best.view.ptr<float>()[0]));
+    EXPECT_FALSE(std::isnan(best.view.ptr<float>()[1]));
+    EXPECT_EQ(rows.view.ptr<int64_t>()[0], 1);
+  }
+  for (const auto alone : {kernels::cpu::segment_amax, kernels::cpu::segment_amin}) {
+    alone({}, x.view, batch.view(), best.view);
+    EXPECT_TRUE(std::isnan(best.view.ptr<float>()[0]));
+    EXPECT_FALSE(std::isnan(best.view.ptr<float>()[1]));
+  }
+}
+
+TEST(Segment, ProductsAndVariances) {
+  for_cases([](const Batch& batch, int64_t inner, DType dtype) {
+    Buffer x = random_normal({batch.offsets.back(), inner}, dtype);
+    const Buffer spread = poisoned({batch.components(), inner}, dtype);
+    for (const int64_t correction : {0, 1}) {
+      kernels::cpu::segment_var({}, x.view, batch.view(), correction, spread.view);
+      const auto variance = [&](const auto& c) {
+        const double mean = total(c) / static_cast<double>(c.size());
+        double squares = 0;
+        for (const double value : c) squares += (value - mean) * (value - mean);
+        return std::vector{squares / (static_cast<double>(c.size()) - static_cast<double>(correction))};
+      };
+      expect_close(spread.view, by_column(batch, inner, values(x.view), variance), tolerance(dtype));
+    }
+    for (int64_t i = 0; i < x.view.numel(); ++i) testing::store(x.view.data, dtype, i, 1 + testing::load(x.view.data, dtype, i) / 256);  // stays finite
+    const Buffer products = poisoned({batch.components(), inner}, dtype);
+    kernels::cpu::segment_prod({}, x.view, batch.view(), products.view);
+    const auto product = [](const auto& c) {
+      double result = 1;
+      for (const double value : c) result *= value;
+      return std::vector{result};
+    };
+    expect_close(products.view, by_column(batch, inner, values(x.view), product), dtype == DType::float64 ? 1e-11 : tolerance(dtype));
+  });
+}
+
+TEST(Segment, IntegersAreSummedExactly) {
+  const Batch batch({3, 0, 2});
+  const Buffer x = testing::random_integers({5, 2}, DType::int64, 0, 2), sums = poisoned({3, 2}, DType::int64);
+  const int64_t large = (int64_t{1} << 53) + 1;  // no double
+  x.view.ptr<int64_t>()[0] = large;
+  x.view.ptr<int64_t>()[2] = 1;
+  x.view.ptr<int64_t>()[4] = 0;
+  kernels::cpu::segment_sum({}, x.view, batch.view(), sums.view);
+  EXPECT_EQ(sums.view.ptr<int64_t>()[0], large + 1);
+  EXPECT_EQ(sums.view.ptr<int64_t>()[2], 0);
+  const Buffer flags = testing::random_integers({5, 2}, DType::bool_, 1, 2);
+  kernels::cpu::segment_sum({}, flags.view, batch.view(), sums.view);
+  EXPECT_EQ(sums.view.ptr<int64_t>()[0], 3);
+  const Buffer small = testing::random_integers({5, 2}, DType::int32, -5, 6), best = poisoned({3, 2}, DType::int32);
+  kernels::cpu::segment_amax({}, small.view, batch.view(), best.view);
+  EXPECT_EQ(best.view.ptr<int32_t>()[2], std::numeric_limits<int32_t>::lowest()) << "of an empty component";
 }
 
 TEST(Segment, SoftmaxItsGradientAndLogSumExp) {
