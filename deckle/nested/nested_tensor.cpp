@@ -32,7 +32,7 @@ void functional::TensorTree<NestedTensor>::check_like(const NestedTensor& like, 
 }
 
 NestedTensor::NestedTensor(Tensor values, Ragged shape) : values_(std::move(values)), shape_(std::move(shape)) {
-  check(values_.defined() && values_.dim() >= 1, "a nested tensor's values need at least one dim, that of the rows");
+  check(values_.defined() && (values_.dim() >= 1 || !shape_.defined()), "a nested tensor's values need at least one dim, that of the rows");
   if (shape_.defined()) {
     check(values_.size(0) == shape_->rows(), "values of shape {} have {} rows, but {} have {}", to_string(values_.sizes()), values_.size(0),
           to_string(shape_), shape_->rows());

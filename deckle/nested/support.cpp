@@ -36,23 +36,13 @@ Dims values_dims(Ints dims, const NestedTensor& x) {
   return result;
 }
 
-bool is_the_ragged_dim(int64_t dim, const NestedTensor& x) { return are_the_ragged_dims({dim}, x); }
-
-bool are_the_ragged_dims(Ints dims, const NestedTensor& x) {
-  if (x.ragged_dims() == 0 || static_cast<int>(dims.size()) != x.ragged_dims()) return false;
-  std::vector<bool> given(static_cast<size_t>(x.ragged_dims()) + 1, false);
-  for (const int64_t dim : dims) {
-    const int64_t wrapped = wrap_dim(dim, x);
-    if (wrapped < 1 || wrapped > x.ragged_dims() || given[static_cast<size_t>(wrapped)]) return false;
-    given[static_cast<size_t>(wrapped)] = true;
-  }
-  return true;
+void require_floating(const NestedTensor& x, std::string_view argument) {
+  check(is_floating(x.dtype()), "{} is {} (expected a floating dtype)", argument, name(x.dtype()));
 }
 
-NestedTensor reduced(const Tensor& rows, const NestedTensor& x, bool keepdim) {
-  Tensor result = rows;
-  for (int dim = 0; keepdim && dim < x.ragged_dims(); ++dim) result = unsqueeze(result, 1);
-  return {result, Ragged()};
+void require_regular_dim(const NestedTensor& x) {
+  check(x.values().dim() > 1, "the last dim of shape {} is {} (expected a regular dim after the ragged ones)", shape_string(x),
+        x.ragged_dims() > 0 ? "ragged" : "the batch");
 }
 
 void require_same_ragged(const NestedTensor& self, const NestedTensor& other) {
@@ -87,6 +77,7 @@ Tensor broadcast_to_values(const Tensor& other, const NestedTensor& self) {
 
 std::string shape_string(const NestedTensor& x) {
   if (!x.defined()) return "undefined";
+  if (!x.ragged().defined()) return to_string(x.values().sizes());
   std::string text = fmt::format("[{}", x.components());
   for (int dim = 0; dim < x.ragged_dims(); ++dim) {
     const int64_t smallest = x.ragged()->min_size(dim), largest = x.ragged()->max_size(dim);

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+#include <string_view>
+
 #include "deckle/nested/nested_tensor.h"
 
 /// What generated overloads for nested tensors call.
@@ -16,12 +19,11 @@ int64_t new_values_dim(int64_t dim, const NestedTensor& x);
 
 Dims values_dims(Ints dims, const NestedTensor& x);
 
-/// Whether `dim` is the one ragged dim of x; whether `dims` are all of its ragged dims.
-bool is_the_ragged_dim(int64_t dim, const NestedTensor& x);
-bool are_the_ragged_dims(Ints dims, const NestedTensor& x);
+/// Throws, naming the argument, unless x is floating.
+void require_floating(const NestedTensor& x, std::string_view argument);
 
-/// `rows` [B, ...], x reduced over its ragged dims: a nested tensor with none left, or with size 1 in their place.
-NestedTensor reduced(const Tensor& rows, const NestedTensor& x, bool keepdim);
+/// Throws unless x has a regular dim, for ops over the last dim: over a ragged one they would take several components for a row.
+void require_regular_dim(const NestedTensor& x);
 
 /// Throws unless both have equal ragged shapes; the message gives both and the first component that differs.
 void require_same_ragged(const NestedTensor& self, const NestedTensor& other);

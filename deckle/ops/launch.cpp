@@ -109,6 +109,15 @@ std::optional<double> to_double(const std::optional<Scalar>& scalar) {
   return scalar ? std::optional(scalar->to_double()) : std::nullopt;
 }
 
+void require_floating(const Tensor& tensor, std::string_view argument) {
+  if (!tensor.defined()) return;
+  check(is_floating(tensor.dtype()), "{} is {} (expected a floating dtype)", argument, name(tensor.dtype()));
+}
+
+void require_floating(TensorList tensors, std::string_view argument) {
+  for (const Tensor& tensor : tensors) require_floating(tensor, argument);
+}
+
 PhiloxStream reserve(Generator* generator, const Tensor& result) {
   const int64_t words = result.dtype() == DType::float64 ? 2 : 1;
   return (generator ? *generator : default_generator()).reserve(words * result.numel());

@@ -3,6 +3,7 @@
 #include <initializer_list>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "deckle/core/generator.h"
@@ -55,6 +56,10 @@ Tensor contiguous(const Tensor& tensor);
 std::vector<Tensor> contiguous(TensorList tensors);
 
 std::optional<double> to_double(const std::optional<Scalar>& scalar);
+
+/// Throws, naming the argument, if a tensor that is given is not floating.
+void require_floating(const Tensor& tensor, std::string_view argument);
+void require_floating(TensorList tensors, std::string_view argument);
 
 /// One random word per element of `result`, two of float64, from `generator` or the thread's own.
 PhiloxStream reserve(Generator* generator, const Tensor& result);

@@ -104,7 +104,7 @@ std::string source_file(const Stem& stem, const std::vector<EmittedOp>& ops, con
     generators = generators || all.find("Generator") != std::string::npos;
     raggeds = raggeds || all.find("Ragged") != std::string::npos;
     limits = limits || all.find("numeric_limits") != std::string::npos;
-    body += fmt::format("// from {}:{}{}\n", op.entry->at.file, op.entry->at.line, op.entry->derived ? ", a derivative" : "");
+    body += fmt::format("// {}, from {}{}\n", op.entry->unique_name(), op.entry->at.file, op.entry->derived ? ": a derivative" : "");
     if (!op.source.row.empty() || !op.source.node.empty()) {
       body += "namespace {\n\n";
       if (!op.source.row.empty()) body += op.source.row + "\n";

@@ -34,14 +34,14 @@ class Overloads {
         continue;
       }
       header += (entry_.doc.empty() ? "" : fmt::format("/// {}\n", entry_.doc)) + signature(true) + ";\n";
-      source += fmt::format("{} {{\n{}}}\n\n", signature(false), indent(body(), 2));
+      source += define(signature(false), body());
       if (entry_.inplace && nested_.contains(entry_.schema.arguments[0].name)) {
         header += inplace_signature(true) + ";\n";
-        source += fmt::format("{} {{\n{}}}\n\n", inplace_signature(false), indent(inplace_body(), 2));
+        source += define(inplace_signature(false), inplace_body());
       }
       if (reduces_everything()) {
         header += fmt::format("Tensor {0}(const NestedTensor& {1});\n", entry_.name(), first());
-        source += fmt::format("Tensor {0}(const NestedTensor& {1}) {{\n  return {0}({1}.values());\n}}\n\n", entry_.name(), first());
+        source += define(fmt::format("Tensor {0}(const NestedTensor& {1})", entry_.name(), first()), fmt::format("return {0}({1}.values());\n", entry_.name(), first()));
       }
       header += "\n";
     }
@@ -49,6 +49,11 @@ class Overloads {
 
  private:
   const std::vector<Argument>& arguments() const { return entry_.schema.arguments; }
+
+  /// A function whose errors begin with the op's name.
+  std::string define(const std::string& head, const std::string& body) const {
+    return fmt::format("{} try {{\n{}}} catch (Error& error) {{\n  error.add_prefix({});\n  throw;\n}}\n\n", head, indent(body, 2), quoted(entry_.name()));
+  }
   bool pointwise() const { return entry_.body == Entry::Body::pointwise && entry_.nested.on.empty(); }
   bool is_nested(const Argument& argument) const { return nested_.contains(argument.name); }
   const std::string& first() const {
@@ -165,50 +170,56 @@ class Overloads {
 
   std::string values_call() const { return wrapped(entry_.name(), values_arguments(), ""); }
 
-  /// The segment op takes the values, then the raggedness, then what it shares with this op by name.
+  const Entry& segment_op() const { return *library_.named(entry_.nested.segment).front(); }
+
+  /// The segment op takes the grouped values, the groups, then what it shares with this op by name.
   std::string segment_call() const {
-    const std::vector<const Entry*> found = library_.named(entry_.nested.segment);
-    if (found.empty()) {
-      throw Problem(entry_.nested.at, fmt::format("no op is named '{}'{}", entry_.nested.segment, did_you_mean(entry_.nested.segment, library_.op_names())));
-    }
     std::vector<std::string> parts;
-    size_t nested_index = 0;
-    for (const Argument& argument : found[0]->schema.arguments) {
+    bool values_given = false;
+    for (const Argument& argument : segment_op().schema.arguments) {
+      const Argument* const own = entry_.schema.find(argument.name);
       if (argument.type.base == Base::ragged) {
-        parts.push_back(first() + ".ragged()");
-      } else if (argument.type.is_tensor() && nested_index == 0) {
-        parts.push_back(first() + ".values()");
-        ++nested_index;
-      } else if (entry_.schema.find(argument.name)) {
-        const Argument& own = *entry_.schema.find(argument.name);
-        parts.push_back(is_nested(own) ? own.name + ".values()" : own.name);
+        parts.push_back("groups.ragged()");
+      } else if (argument.type.is_tensor() && !values_given) {
+        parts.push_back("groups.values()");
+        values_given = true;
+      } else if (own != nullptr) {
+        parts.push_back(own->name);
       }
     }
     return wrapped(entry_.nested.segment, parts, "");
   }
 
+  /// A result of the segment op as one of this op: reduced, if this op takes dims away, or in the order of the rows again. Those
+  /// called `rows` become places along the dim.
+  std::string regrouped(const std::string& value, const Result& of) const {
+    const std::string places = of.name == "rows" ? fmt::format("groups.positions({})", value) : value;
+    return entry_.schema.find("keepdim") ? fmt::format("groups.reduced({}, keepdim)", places) : fmt::format("groups.restored({})", places);
+  }
+
+  std::string on_groups(const Argument& dim) const {
+    const std::string over = dim.type.list ? dim.name : "{" + dim.name + "}";
+    std::string text = fmt::format("const nested::Groups groups({}, {});\n", first(), over);
+    const std::vector<Result>& results = segment_op().schema.results;
+    if (results.size() == 1) return text + fmt::format("return {};\n", regrouped(segment_call(), results[0]));
+    std::vector<std::string> names, parts;
+    for (const Result& result : results) {
+      names.push_back(result.name);
+      parts.push_back(regrouped(names.back(), result));
+    }
+    return text + fmt::format("const auto [{}] = {};\nreturn {{{}}};\n", join(names), segment_call(), join(parts));
+  }
+
   std::string body() const {
     const Argument* const dim = dim_argument();
     std::string text = require_same();
-    if (dim == nullptr) return text + wrap_results(values_call(), first() + ".ragged()");
-    if (dim->type.list) return text + reduction_body(*dim);
-    const bool keepdim = entry_.schema.find("keepdim") != nullptr;
-    if (!entry_.nested.segment.empty()) {
-      text += fmt::format("if (nested::is_the_ragged_dim({}, {})) {{\n", dim->name, first());
-      const std::string result = keepdim ? fmt::format("return nested::reduced({}, {}, keepdim);\n", segment_call(), first())
-                                         : wrap_results(segment_call(), first() + ".ragged()");
-      text += indent(result, 2) + "}\n";
-    }
-    return text + wrap_results(values_call(), first() + ".ragged()");
-  }
-
-  std::string reduction_body(const Argument& dim) const {
-    std::string text;
-    if (!entry_.nested.segment.empty()) {
-      text += fmt::format("if (nested::are_the_ragged_dims({}, {})) return nested::reduced({}, {}, {});\n", dim.name, first(), segment_call(), first(),
-                          entry_.schema.find("keepdim") ? "keepdim" : "false");
-    }
-    return text + wrap_results(values_call(), first() + ".ragged()");
+    if (entry_.nested.kind == NestedRule::Kind::whole) return text + "return " + values_call() + ";\n";
+    if (entry_.nested.kind == NestedRule::Kind::rows) text += fmt::format("nested::require_regular_dim({});\n", first());
+    const std::string on_the_values = wrap_results(values_call(), first() + ".ragged()");
+    if (dim == nullptr || entry_.nested.segment.empty()) return text + on_the_values;
+    if (entry_.body == Entry::Body::kernel && entry_.dtypes == Dtypes::floating) text += fmt::format("nested::require_floating({0}, {1});\n", first(), quoted(first()));
+    const std::string regular = fmt::format("nested::{}({}, {})", dim->type.list ? "are_regular" : "is_regular", dim->name, first());
+    return text + fmt::format("if ({}) {{\n{}}}\n", regular, indent(on_the_values, 2)) + on_groups(*dim);
   }
 
   std::string inplace_body() const {
@@ -247,7 +258,7 @@ NestedFiles emit_nested(const Library& library, const std::string& stem) {
     for (const std::string& include : includes) lines += fmt::format("#include \"deckle/ops/generated/{}.h\"\n", include);
     files.source = fmt::format(
         "// Overloads for nested tensors, from ops/{0}.yaml. Made by opgen; not for editing.\n\n#include \"deckle/nested/generated/{0}.h\"\n\n"
-        "#include \"deckle/nested/support.h\"\n{1}\nnamespace deckle {{\n\n{2}}}  // namespace deckle\n",
+        "#include \"deckle/base/error.h\"\n#include \"deckle/nested/groups.h\"\n#include \"deckle/nested/support.h\"\n{1}\nnamespace deckle {{\n\n{2}}}  // namespace deckle\n",
         stem, lines, files.source);
   }
   return files;

@@ -111,6 +111,9 @@ class OpEmitter {
         body += fmt::format("{0} = launch::wrap_dim({0}, {1});\n", argument.name, range);
       }
     }
+    if (entry_.dtypes == Dtypes::floating) {
+      for (const Argument* argument : real_inputs()) body += fmt::format("launch::require_floating({0}, {1});\n", argument->name, quoted(argument->name));
+    }
     for (const Check& check : entry_.checks) body += check_statement(check, scope);
     std::vector<std::string> tensors;
     for (const Argument& argument : entry_.schema.arguments) {
@@ -135,6 +138,19 @@ class OpEmitter {
     if (entry_.out || entry_.inplace)
       source_.raw += one_line_or_block(raw_signature(entry_, true, false), "native::copy_(out, " + entry_.name() + "(" + join(argument_names(entry_)) + "));");
     source_.calls.insert(scope.calls.begin(), scope.calls.end());
+  }
+
+  /// The inputs that a kernel of floating dtypes computes with: those that have derivatives; without any, the first tensor.
+  std::vector<const Argument*> real_inputs() const {
+    std::vector<const Argument*> inputs;
+    const Argument* first = nullptr;
+    for (const Argument* argument : entry_.tensors()) {
+      const Rule* const rule = entry_.reverse_rule(argument->name);
+      if (first == nullptr) first = argument;
+      if (rule != nullptr && rule->kind != Rule::Kind::non_differentiable) inputs.push_back(argument);
+    }
+    if (inputs.empty() && first != nullptr) inputs.push_back(first);
+    return inputs;
   }
 
   std::string kernel_function() const { return entry_.kernels.at("cpu").function; }

@@ -65,11 +65,13 @@ std::string ragged_text(const Entry& entry) {
   const NestedRule& rule = entry.nested;
   if (rule.kind == NestedRule::Kind::error) return "error: " + rule.error;
   if (rule.kind == NestedRule::Kind::values || (rule.kind == NestedRule::Kind::absent && entry.body == Entry::Body::pointwise)) return "on values";
+  if (rule.kind == NestedRule::Kind::rows) return "row by row, over the last dim, which is to be regular";
+  if (rule.kind == NestedRule::Kind::whole) return "over all elements: a dense result";
   if (rule.kind == NestedRule::Kind::absent) return "no rule";
   if (rule.kind == NestedRule::Kind::cpp) return rule.cpp;
   std::vector<std::string> parts;
   if (rule.values_if) parts.push_back(to_string(rule.values_if) == "true" ? "on values" : "on values if " + to_string(rule.values_if));
-  if (!rule.segment.empty()) parts.push_back("dim ragged: " + rule.segment);
+  if (!rule.segment.empty()) parts.push_back("on values over regular dims; " + rule.segment + " over the batch and ragged dims");
   return join(parts, ";  ");
 }
 

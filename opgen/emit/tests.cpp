@@ -213,7 +213,7 @@ void emit_tests(const Library& library, const OutputOptions& options, Files& fil
     if (entry->derived || !entry->samples.IsDefined() || entry->samples.IsNull()) continue;
     Shard& shard = shards[fmt::format("tests/{}_{}_test.cpp", entry->stem, shard_of(entry->unique_name(), count))];
     const YAML::Node samples = entry->samples.IsScalar() ? library.sample_sets.at(entry->samples.Scalar()) : entry->samples;
-    shard.text += fmt::format("// from {}:{}\n", entry->at.file, entry->at.line);
+    shard.text += fmt::format("// {}, from {}\n", entry->unique_name(), entry->at.file);
     int index = 0;
     for (const auto& sample : samples) {
       try {

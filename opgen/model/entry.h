@@ -38,15 +38,16 @@ struct Kernel {
   Position at;
 };
 
-/// `nested:` as written.
+/// `nested:` as written. values: element by element, or over the dims that arguments name; rows: over the last dim, which is to be
+/// regular; whole: over all elements.
 struct NestedRule {
-  enum class Kind { absent, values, rules, cpp, error };
+  enum class Kind { absent, values, rows, whole, rules, cpp, error };
   Kind kind = Kind::absent;
   ExprPtr values_if;      // the op works on the values if this holds; null: always
-  std::string segment;    // the op that serves the ragged dim
+  std::string segment;    // the op that serves the batch and the ragged dims
   std::string error;      // why there is no meaning
   std::string cpp;        // what the overload does, which is written by hand in deckle/nested
-  bool dense = false;     // the results of `cpp` are dense
+  bool dense = false;     // the results are dense
   std::string inserts;    // the argument that says where a new dim goes
   std::vector<std::string> on;  // the arguments that are nested; empty: the first tensor
   std::vector<std::vector<std::string>> choices;  // of `cpp`: one overload for each set of nested arguments

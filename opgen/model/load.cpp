@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "opgen/model/yaml_file.h"
@@ -275,8 +276,13 @@ class EntryLoader {
     NestedRule& rule = entry_->nested;
     rule.at = file_.at(value);
     if (value.IsScalar()) {
-      if (value.Scalar() != "values") file_.fail(value, fmt::format("'nested' is values, or {{values: CONDITION, segment: OP}}, or {{error: reason}}, not '{}'", value.Scalar()));
-      rule.kind = NestedRule::Kind::values;
+      static const std::map<std::string, NestedRule::Kind> kWords = {
+          {"values", NestedRule::Kind::values}, {"rows", NestedRule::Kind::rows}, {"whole", NestedRule::Kind::whole}};
+      const auto word = kWords.find(value.Scalar());
+      if (word == kWords.end())
+        file_.fail(value, fmt::format("'nested' is values, rows, whole, {{segment: OP}}, {{cpp: what it does}} or {{error: reason}}, not '{}'", value.Scalar()));
+      rule.kind = word->second;
+      rule.dense = rule.kind == NestedRule::Kind::whole;
       return;
     }
     file_.check_keys(value, "'nested'", {"values", "segment", "error", "cpp", "dense", "on", "inserts"});

@@ -22,6 +22,8 @@ void segment_amax(const CpuContext&, const View& values, const RaggedView& ragge
 void segment_amin(const CpuContext&, const View& values, const RaggedView& ragged, const View& smallest);
 void segment_prod(const CpuContext&, const View& values, const RaggedView& ragged, const View& result);
 void segment_var(const CpuContext&, const View& values, const RaggedView& ragged, int64_t correction, const View& result);
+void segment_std(const CpuContext&, const View& values, const RaggedView& ragged, int64_t correction, const View& result);
+void segment_norm(const CpuContext&, const View& values, const RaggedView& ragged, const View& result);
 void segment_softmax(const CpuContext&, const View& values, const RaggedView& ragged, const View& result);
 void segment_softmax_backward(const CpuContext&, const View& gradient, const View& output, const RaggedView& ragged, const View& result);
 void segment_logsumexp(const CpuContext&, const View& values, const RaggedView& ragged, const View& result);
@@ -207,7 +209,7 @@ TEST(Segment, ANanWinsTheExtrema) {
   }
 }
 
-TEST(Segment, ProductsAndVariances) {
+TEST(Segment, SpreadNormAndProducts) {
   for_cases([](const Batch& batch, int64_t inner, DType dtype) {
     Buffer x = random_normal({batch.offsets.back(), inner}, dtype);
     const Buffer spread = poisoned({batch.components(), inner}, dtype);
@@ -220,7 +222,16 @@ TEST(Segment, ProductsAndVariances) {
         return std::vector{squares / (static_cast<double>(c.size()) - static_cast<double>(correction))};
       };
       expect_close(spread.view, by_column(batch, inner, values(x.view), variance), tolerance(dtype));
+      kernels::cpu::segment_std({}, x.view, batch.view(), correction, spread.view);
+      expect_close(spread.view, by_column(batch, inner, values(x.view), [&](const auto& c) { return std::vector{std::sqrt(variance(c)[0])}; }), tolerance(dtype));
     }
+    kernels::cpu::segment_norm({}, x.view, batch.view(), spread.view);
+    const auto norm = [](const auto& c) {
+      double squares = 0;
+      for (const double value : c) squares += value * value;
+      return std::vector{std::sqrt(squares)};
+    };
+    expect_close(spread.view, by_column(batch, inner, values(x.view), norm), tolerance(dtype));
     for (int64_t i = 0; i < x.view.numel(); ++i) testing::store(x.view.data, dtype, i, 1 + testing::load(x.view.data, dtype, i) / 256);  // stays finite
     const Buffer products = poisoned({batch.components(), inner}, dtype);
     kernels::cpu::segment_prod({}, x.view, batch.view(), products.view);

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <vector>
+
+#include "deckle/nested/nested_tensor.h"
+
+namespace deckle::nested {
+
+/// Whether `dim`, or all of `dims`, are regular dims, so that an op over them works on the values as they are.
+bool is_regular(int64_t dim, const NestedTensor& x);
+bool are_regular(Ints dims, const NestedTensor& x);
+
+/// The rows of a nested tensor in groups: what an op over some of its dims, the batch or a ragged one among them, works on. Rows
+/// whose places differ in those dims alone are one group, so the op becomes a segment op:
+///
+///   over the ragged dim     a group is a component          x [B, L, D] -> [B, D]
+///   over the batch          a group is a position           x [B, L, D] -> [longest, D], of the components that reach so far
+///   over both               all rows are one group          x [B, L, D] -> [D]
+///   over one of two ragged  a group is a row or a column    x [B, H, W, D] -> [B, H, D]
+///
+/// Regular dims among them become rows of the group. Differentiable: the regrouped values carry their history.
+class Groups {
+ public:
+  /// No dims stand for all of them, as in reductions of dense tensors.
+  Groups(const NestedTensor& x, Ints dims);
+
+  /// The members of group 0, those of group 1, ... and how many there are in each; in the order of the batch and of positions.
+  const Tensor& values() const { return values_; }
+  const Ragged& ragged() const { return ragged_; }
+
+  /// One row per group -> x's shape without the dims (with size 1 in their place if keepdim).
+  NestedTensor reduced(const Tensor& rows, bool keepdim) const;
+
+  /// Values like values(), in x's order again. Not for regular dims.
+  NestedTensor restored(const Tensor& values) const;
+
+  /// Row numbers in values() -> their places along the one dim that the op is over; -1 stays.
+  Tensor positions(const Tensor& rows) const;
+
+ private:
+  void group_rows();
+  void fold_regular_dims();
+
+  NestedTensor x_;
+  std::vector<bool> over_;      // by dim of x
+  std::vector<int64_t> order_;  // the packed row that each grouped row was; empty: the same
+  Tensor values_;
+  Ragged ragged_;
+};
+
+}  // namespace deckle::nested

@@ -1,0 +1,59 @@
+// flip and topk of nested tensors: which rows go where; what happens along regular dims is the dense op's business.
+
+#include <algorithm>
+#include <numeric>
+
+#include "deckle/base/check.h"
+#include "deckle/nested/generated/index.h"
+#include "deckle/nested/generated/sort.h"
+#include "deckle/nested/groups.h"
+#include "deckle/nested/rows.h"
+#include "deckle/nested/support.h"
+
+namespace deckle {
+
+NestedTensor flip(const NestedTensor& self, Ints dims) try {
+  NestedTensor result = self;
+  for (const int64_t dim : dims) {
+    const int64_t at = nested::wrap_dim(dim, self);
+    if (nested::is_regular(at, self)) {
+      result = {flip(result.values(), {nested::values_dim(at, self)}), result.ragged()};
+    } else if (at == 0) {
+      std::vector<int64_t> components(static_cast<size_t>(self.components()));
+      std::iota(components.rbegin(), components.rend(), 0);
+      result = nested::take(result, nested::rows_of_components(result.ragged(), components));
+    } else {
+      const RaggedShape& shape = *result.ragged();
+      const int along = static_cast<int>(at) - 1;
+      result = nested::take(result, nested::rows_at(result.ragged(), along, [&](int64_t b, std::vector<int64_t>& positions) {
+        for (int64_t i = shape.size(b, along); i-- > 0;) positions.push_back(i);
+      }));
+    }
+  }
+  return result;
+} catch (Error& error) {
+  error.add_prefix("flip");
+  throw;
+}
+
+std::tuple<NestedTensor, NestedTensor> topk(const NestedTensor& self, int64_t k, int64_t dim, bool largest) try {
+  if (nested::is_regular(dim, self)) {
+    const auto [values, indices] = topk(self.values(), k, nested::values_dim(dim, self), largest);
+    return {NestedTensor(values, self.ragged()), NestedTensor(indices, self.ragged())};
+  }
+  const int64_t at = nested::wrap_dim(dim, self);
+  check(k >= 0, "k is {} (expected 0 or more)", k);
+  check(at > 0, "dim 0 is the batch of shape {}, where positions differ in how many components reach them (expected a ragged or regular dim, 1..{})",
+        nested::ShapeOf{self}, self.dim() - 1);
+  const auto [values, indices] = sort(self, at, largest);
+  const int along = static_cast<int>(at) - 1;
+  const nested::Rows first = nested::rows_at(self.ragged(), along, [&](int64_t b, std::vector<int64_t>& positions) {
+    for (int64_t i = 0; i < std::min(k, self.ragged()->size(b, along)); ++i) positions.push_back(i);
+  });
+  return {nested::take(values, first), nested::take(indices, first)};
+} catch (Error& error) {
+  error.add_prefix("topk");
+  throw;
+}
+
+}  // namespace deckle
