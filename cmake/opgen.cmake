@@ -25,13 +25,14 @@ function(deckle_opgen_shards entry_file variable)
 endfunction()
 
 # deckle_opgen(NAME ENTRIES files... [KNOWN files...] DIR dir [TABLE] [TESTS dir]): runs the generator; sets NAME_SOURCES, NAME_KERNELS,
-# NAME_HEADERS and NAME_TESTS, and makes the target NAME_sources that everything including a generated header depends on.
+# NAME_HEADERS, NAME_TESTS and NAME_NESTED_TESTS, and makes the target NAME_sources that everything including a generated header depends on.
 function(deckle_opgen name)
   cmake_parse_arguments(arg "CORE" "DIR;TESTS" "ENTRIES;KNOWN" ${ARGN})
   set(sources "")
   set(kernels "")
   set(headers "")
   set(tests "")
+  set(nested_tests "")
   set(specs "")
   foreach(entry_file ${arg_ENTRIES})
     get_filename_component(stem ${entry_file} NAME_WE)
@@ -48,6 +49,7 @@ function(deckle_opgen name)
       endif()
       if(arg_TESTS)
         list(APPEND tests ${arg_TESTS}/${stem}_${shard}_test.cpp)
+        list(APPEND nested_tests ${arg_TESTS}/nested_${stem}_${shard}_test.cpp)
       endif()
     endforeach()
   endforeach()
@@ -74,7 +76,7 @@ function(deckle_opgen name)
   endif()
   add_custom_command(
     OUTPUT ${stamp}
-    BYPRODUCTS ${sources} ${kernels} ${headers} ${tests}
+    BYPRODUCTS ${sources} ${kernels} ${headers} ${tests} ${nested_tests}
     COMMAND ${generator} --functions ${DECKLE_OPS_DIR}/functions.yaml --entries ${specs} ${options} --out ${arg_DIR}
       --root ${root} --depfile ${stamp}.d --target ${stamp}
     COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
@@ -86,6 +88,7 @@ function(deckle_opgen name)
   set(${name}_SOURCES ${sources} PARENT_SCOPE)
   set(${name}_KERNELS ${kernels} PARENT_SCOPE)
   set(${name}_TESTS ${tests} PARENT_SCOPE)
+  set(${name}_NESTED_TESTS ${nested_tests} PARENT_SCOPE)
 endfunction()
 
 # The library's own ops: two more modules, and deckle_generated_sources for the others to wait for.
@@ -103,6 +106,7 @@ function(deckle_generate_ops)
   endforeach()
   set(DECKLE_MODULES ${DECKLE_MODULES} deckle_generated deckle_generated_kernels CACHE INTERNAL "")
   set(DECKLE_GENERATED_TESTS ${deckle_generated_TESTS} CACHE INTERNAL "")
+  set(DECKLE_GENERATED_NESTED_TESTS ${deckle_generated_NESTED_TESTS} CACHE INTERNAL "")
 endfunction()
 
 # deckle_add_ops(TARGET ENTRIES...): makes the ops of entry files part of TARGET, differentiable in all modes like Deckle's own.

@@ -3,6 +3,7 @@
 #include "opgen/check/rules.h"
 #include "opgen/derive/rules.h"
 #include "opgen/emit/calls.h"
+#include "opgen/emit/nested_tests.h"
 #include "opgen/emit/table.h"
 #include "opgen/emit/tests.h"
 
@@ -24,7 +25,10 @@ Files compile(const Inputs& inputs, const CompileOptions& options, Problems& pro
   Files files = emit_library(library, options.output, problems);
   emit_nested_files(library, files);
   if (options.core) emit_table(library, files, problems, notes);
-  if (options.tests) emit_tests(library, options.output, files, problems);
+  if (options.tests) {
+    emit_tests(library, options.output, files, problems);
+    if (problems.empty()) emit_nested_tests(library, options.output, files);
+  }
   return problems.empty() ? files : Files();
 }
 

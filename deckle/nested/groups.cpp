@@ -13,6 +13,26 @@
 #include "deckle/ops/generated/shape.h"
 
 namespace deckle::nested {
+namespace {
+
+/// Calls body(row, component, index) for every packed row, in order; `index` is its place in the component's ragged dims.
+template <typename Body>
+void for_rows(const RaggedShape& shape, Body body) {
+  std::vector<int64_t> index(static_cast<size_t>(shape.ragged_dims()));
+  for (int64_t b = 0; b < shape.components(); ++b) {
+    std::fill(index.begin(), index.end(), 0);
+    for (int64_t row = shape.offsets()[static_cast<size_t>(b)]; row < shape.offsets()[static_cast<size_t>(b) + 1]; ++row) {
+      body(row, b, index);
+      for (int dim = shape.ragged_dims() - 1; dim >= 0; --dim) {
+        if (++index[static_cast<size_t>(dim)] < shape.size(b, dim)) break;
+        index[static_cast<size_t>(dim)] = 0;
+      }
+    }
+  }
+}
+
+}  // namespace
+
 bool is_regular(int64_t dim, const NestedTensor& x) { return wrap_dim(dim, x) > x.ragged_dims() || x.ragged_dims() == 0; }
 
 bool are_regular(Ints dims, const NestedTensor& x) {
@@ -23,7 +43,7 @@ bool are_regular(Ints dims, const NestedTensor& x) {
 Groups::Groups(const NestedTensor& x, Ints dims) : x_(x), over_(static_cast<size_t>(x.dim()), dims.empty()) {
   for (const int64_t dim : dims) {
     const auto at = static_cast<size_t>(wrap_dim(dim, x));
-    check(!over_[at], "dim {} stands twice in {} (expected different dims of shape {})", dim, to_string(dims), shape_string(x));
+    check(!over_[at], "dim {} stands twice in {} (expected different dims of shape {})", dim, dims, ShapeOf{x});
     over_[at] = true;
   }
   group_rows();

@@ -14,7 +14,7 @@ namespace deckle {
 namespace {
 
 void require_one_ragged_dim(const NestedTensor& x, const char* what) {
-  check(x.ragged_dims() == 1, "{} needs one ragged dim; the shape is {}", what, nested::shape_string(x));
+  check(x.ragged_dims() == 1, "{} needs one ragged dim; the shape is {}", what, nested::ShapeOf{x});
 }
 
 }  // namespace
@@ -77,7 +77,7 @@ bool NestedTensor::is_ragged(int64_t dim) const {
 
 int64_t NestedTensor::size(int64_t dim) const {
   dim = nested::wrap_dim(dim, *this);
-  check(!is_ragged(dim), "size({}): the dim is ragged in shape {} (use lengths())", dim, nested::shape_string(*this));
+  check(!is_ragged(dim), "size({}): the dim is ragged in shape {} (use lengths())", dim, nested::ShapeOf{*this});
   return dim == 0 ? components() : values_.size(dim - ragged_dims());
 }
 
@@ -92,7 +92,7 @@ Tensor NestedTensor::offsets(DType dtype) const {
 }
 
 Tensor NestedTensor::operator[](int64_t component) const {
-  check(component >= -components() && component < components(), "component {} is out of range for shape {}", component, nested::shape_string(*this));
+  check(component >= -components() && component < components(), "component {} is out of range for shape {}", component, nested::ShapeOf{*this});
   if (component < 0) component += components();
   if (!shape_.defined()) return select(values_, 0, component);
   const auto at = static_cast<size_t>(component);
@@ -121,7 +121,7 @@ Tensor NestedTensor::padding_mask(int64_t length) const {
 }
 
 const Tensor& NestedTensor::dense() const {
-  check(!shape_.defined(), "dense(): shape {} has {} ragged dim{} left (use values() or to_padded())", nested::shape_string(*this), ragged_dims(),
+  check(!shape_.defined(), "dense(): shape {} has {} ragged dim{} left (use values() or to_padded())", nested::ShapeOf{*this}, ragged_dims(),
         ragged_dims() == 1 ? "" : "s");
   return values_;
 }

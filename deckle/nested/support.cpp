@@ -10,22 +10,22 @@ namespace nested {
 
 int64_t wrap_dim(int64_t dim, const NestedTensor& x) {
   const int64_t rank = x.dim();
-  check(dim >= -rank && dim < rank, "dim {} is out of range for shape {} (expected {}..{})", dim, shape_string(x), -rank, rank - 1);
+  check(dim >= -rank && dim < rank, "dim {} is out of range for shape {} (expected {}..{})", dim, ShapeOf{x}, -rank, rank - 1);
   return dim < 0 ? dim + rank : dim;
 }
 
 int64_t values_dim(int64_t dim, const NestedTensor& x) {
   dim = wrap_dim(dim, x);
   check(dim > x.ragged_dims() || x.ragged_dims() == 0, "dim {} is {} in shape {} (expected a regular dim, {}..{})", dim,
-        dim == 0 ? "the batch" : "ragged", shape_string(x), x.ragged_dims() + 1, x.dim() - 1);
+        dim == 0 ? "the batch" : "ragged", ShapeOf{x}, x.ragged_dims() + 1, x.dim() - 1);
   return dim - x.ragged_dims();
 }
 
 int64_t new_values_dim(int64_t dim, const NestedTensor& x) {
   const int64_t places = x.dim() + 1;
-  check(dim >= -places && dim < places, "dim {} is out of range for a new dim of shape {} (expected {}..{})", dim, shape_string(x), -places, places - 1);
+  check(dim >= -places && dim < places, "dim {} is out of range for a new dim of shape {} (expected {}..{})", dim, ShapeOf{x}, -places, places - 1);
   if (dim < 0) dim += places;
-  check(dim > x.ragged_dims(), "a new dim {} would stand before the ragged dims of shape {} (expected {}..{})", dim, shape_string(x),
+  check(dim > x.ragged_dims(), "a new dim {} would stand before the ragged dims of shape {} (expected {}..{})", dim, ShapeOf{x},
         x.ragged_dims() + 1, places - 1);
   return dim - x.ragged_dims();
 }
@@ -41,7 +41,7 @@ void require_floating(const NestedTensor& x, std::string_view argument) {
 }
 
 void require_regular_dim(const NestedTensor& x) {
-  check(x.values().dim() > 1, "the last dim of shape {} is {} (expected a regular dim after the ragged ones)", shape_string(x),
+  check(x.values().dim() > 1, "the last dim of shape {} is {} (expected a regular dim after the ragged ones)", ShapeOf{x},
         x.ragged_dims() > 0 ? "ragged" : "the batch");
 }
 
@@ -62,14 +62,14 @@ Tensor broadcast_to_values(const Tensor& other, const NestedTensor& self) {
   if (other.dim() < self.dim() || !self.ragged().defined()) {
     check(!self.ragged().defined() || other.dim() <= self.values().dim() - 1,
           "a dense operand of shape {} does not broadcast with {} (expected its regular dims, or {} dims with size 1 where it is ragged)",
-          to_string(other.sizes()), shape_string(self), self.dim());
+          to_string(other.sizes()), ShapeOf{self}, self.dim());
     return other;
   }
   const int ragged_dims = self.ragged_dims();
   bool fits = other.dim() == self.dim() && (other.size(0) == 1 || other.size(0) == self.components());
   for (int dim = 1; dim <= ragged_dims && fits; ++dim) fits = other.size(dim) == 1;
   check(fits, "a dense operand of shape {} does not broadcast with {} (expected {} or 1 in dim 0 and 1 in the ragged dims)",
-        to_string(other.sizes()), shape_string(self), self.components());
+        to_string(other.sizes()), ShapeOf{self}, self.components());
   Tensor rows = other;
   for (int dim = 0; dim < ragged_dims; ++dim) rows = squeeze(rows, 1);
   return rows.size(0) == 1 && self.components() != 1 ? rows : segment_broadcast(rows, self.ragged());

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <string>
 #include <string_view>
 
@@ -36,4 +38,16 @@ Tensor broadcast_to_values(const Tensor& other, const NestedTensor& self);
 /// "[3, 2..9, 4]".
 std::string shape_string(const NestedTensor& x);
 
+/// The same as an argument of check(): made only when the message is.
+struct ShapeOf {
+  const NestedTensor& x;
+};
+
 }  // namespace deckle::nested
+
+template <>
+struct fmt::formatter<deckle::nested::ShapeOf> : fmt::formatter<std::string_view> {
+  auto format(const deckle::nested::ShapeOf& shape, fmt::format_context& context) const {
+    return formatter<std::string_view>::format(deckle::nested::shape_string(shape.x), context);
+  }
+};

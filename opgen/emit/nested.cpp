@@ -12,9 +12,16 @@
 namespace opgen {
 namespace {
 
-bool is_dim(const Argument& argument) {
-  return argument.type.base == Base::integer && (argument.name.starts_with("dim") || argument.name == "start_dim" || argument.name == "end_dim");
+std::set<std::string> listed(const Entry& entry) {
+  if (!entry.nested.on.empty()) return {entry.nested.on.begin(), entry.nested.on.end()};
+  for (const Argument& argument : entry.schema.arguments) {
+    if (argument.type.is_tensor()) return {argument.name};
+  }
+  return {};
 }
+
+/// Pointwise ops take nested and dense operands in every combination.
+bool combines(const Entry& entry) { return entry.body == Entry::Body::pointwise && entry.nested.on.empty(); }
 
 /// The overloads of one op, one per choice of nested arguments.
 class Overloads {
@@ -23,11 +30,11 @@ class Overloads {
 
   void emit(std::string& header, std::string& source) {
     if (entry_.nested.kind == NestedRule::Kind::error) {
-      nested_ = listed();
+      nested_ = listed(entry_);
       if (!nested_.empty()) header += fmt::format("// {}\n{} = delete;\n\n", entry_.nested.error, signature(true));
       return;
     }
-    for (const std::set<std::string>& choice : choices()) {
+    for (const std::set<std::string>& choice : nested_choices(entry_)) {
       nested_ = choice;
       if (entry_.nested.kind == NestedRule::Kind::cpp) {  // the definition is in deckle/nested
         header += fmt::format("/// {}\n/// {}\n{};\n\n", entry_.doc, entry_.nested.cpp, signature(true));
@@ -54,41 +61,10 @@ class Overloads {
   std::string define(const std::string& head, const std::string& body) const {
     return fmt::format("{} try {{\n{}}} catch (Error& error) {{\n  error.add_prefix({});\n  throw;\n}}\n\n", head, indent(body, 2), quoted(entry_.name()));
   }
-  bool pointwise() const { return entry_.body == Entry::Body::pointwise && entry_.nested.on.empty(); }
+  bool pointwise() const { return combines(entry_); }
   bool is_nested(const Argument& argument) const { return nested_.contains(argument.name); }
   const std::string& first() const {
     return std::find_if(arguments().begin(), arguments().end(), [&](const Argument& a) { return is_nested(a); })->name;
-  }
-
-  std::set<std::string> listed() const {
-    if (!entry_.nested.on.empty()) return {entry_.nested.on.begin(), entry_.nested.on.end()};
-    for (const Argument& argument : arguments()) {
-      if (argument.type.is_tensor()) return {argument.name};
-    }
-    return {};
-  }
-
-  /// Pointwise ops take nested and dense operands in every combination; others what their entry says.
-  std::vector<std::set<std::string>> choices() const {
-    if (!entry_.nested.choices.empty()) {
-      std::vector<std::set<std::string>> result;
-      for (const auto& names : entry_.nested.choices) result.emplace_back(names.begin(), names.end());
-      return result;
-    }
-    if (!pointwise()) return listed().empty() ? std::vector<std::set<std::string>>{} : std::vector{listed()};
-    std::vector<std::string> tensors;
-    for (const Argument& argument : arguments()) {
-      if (argument.type.is_tensor()) tensors.push_back(argument.name);
-    }
-    std::vector<std::set<std::string>> result;
-    for (unsigned mask = (1u << tensors.size()) - 1; mask > 0; --mask) {
-      std::set<std::string> choice;
-      for (size_t i = 0; i < tensors.size(); ++i) {
-        if (mask >> i & 1) choice.insert(tensors[i]);
-      }
-      result.push_back(choice);
-    }
-    return result;
   }
 
   /// A reduction over `int[]? dim=None` becomes two: over all elements, and over the dims given.
@@ -239,6 +215,29 @@ bool has_overloads(const Entry& entry) {
 }
 
 }  // namespace
+
+bool is_dim(const Argument& argument) {
+  return argument.type.base == Base::integer && (argument.name.starts_with("dim") || argument.name == "start_dim" || argument.name == "end_dim");
+}
+
+std::vector<std::set<std::string>> nested_choices(const Entry& entry) {
+  std::vector<std::set<std::string>> result;
+  for (const auto& names : entry.nested.choices) result.emplace_back(names.begin(), names.end());
+  if (!result.empty()) return result;
+  if (!combines(entry)) return listed(entry).empty() ? result : std::vector{listed(entry)};
+  std::vector<std::string> tensors;
+  for (const Argument& argument : entry.schema.arguments) {
+    if (argument.type.is_tensor()) tensors.push_back(argument.name);
+  }
+  for (unsigned mask = (1u << tensors.size()) - 1; mask > 0; --mask) {
+    std::set<std::string> choice;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (mask >> i & 1) choice.insert(tensors[i]);
+    }
+    result.push_back(choice);
+  }
+  return result;
+}
 
 NestedFiles emit_nested(const Library& library, const std::string& stem) {
   NestedFiles files;

@@ -1,10 +1,18 @@
 #pragma once
 
+#include <set>
 #include <string>
+#include <vector>
 
 #include "opgen/model/entry.h"
 
 namespace opgen {
+
+/// Whether the argument names dims.
+bool is_dim(const Argument& argument);
+
+/// The sets of arguments that are nested in an overload each; others stay dense.
+std::vector<std::set<std::string>> nested_choices(const Entry& entry);
 
 struct NestedFiles {
   std::string header;  // deckle/nested/generated/<stem>.h

@@ -8,9 +8,8 @@
 #include "opgen/derive/calculus.h"
 #include "opgen/emit/cpp_types.h"
 #include "opgen/emit/op.h"
-#include "opgen/emit/plan.h"
 #include "opgen/emit/reference.h"
-#include "opgen/emit/sample_values.h"
+#include "opgen/emit/sample.h"
 #include "opgen/text.h"
 
 namespace opgen {
@@ -20,16 +19,17 @@ namespace {
 class SampleWriter {
  public:
   SampleWriter(const Entry& entry, const Library& library, const YAML::Node& sample, int index)
-      : entry_(entry), library_(library), values_(entry.at.file), sample_(sample), index_(index) {}
+      : entry_(entry), library_(library), sample_(entry, sample), index_(index) {}
 
   std::string write() {
-    check_keys();
-    for (const Argument& argument : entry_.schema.arguments) arguments_.push_back(argument_text(argument));
     std::string body = "suite::Random random;\nsuite::Case op;\n";
     body += fmt::format("op.name = {};\n", quoted(entry_.unique_name()));
-    if (!tensors_.empty()) body += "op.tensors = {" + join(tensors_) + "};\n";
-    std::vector<std::string> flags;
-    for (const bool flag : differentiable_) flags.emplace_back(flag ? "true" : "false");
+    std::vector<std::string> tensors, flags;
+    for (const Sample::Tensor& tensor : sample_.tensors()) {
+      tensors.push_back(tensor.made);
+      flags.emplace_back(tensor.differentiable ? "true" : "false");
+    }
+    if (!tensors.empty()) body += "op.tensors = {" + join(tensors) + "};\n";
     body += "op.differentiable = {" + join(flags) + "};\n";
     body += call("call", entry_.writes_argument() ? Variant::inplace : Variant::functional);
     if (entry_.inplace && same_shape_inplace()) body += call("inplace", Variant::inplace);
@@ -42,49 +42,20 @@ class SampleWriter {
     if (!entry_.test_strided) body += "op.strided = false;\n";
     if (const std::string which = results_of_dtype("statistics_dtype("); !which.empty()) body += "op.statistics = {" + which + "};\n";
     if (const std::string which = results_of_dtype(", float64)"); !which.empty()) body += "op.always_float64 = {" + which + "};\n";
-    if (!differentiable()) body += "op.derivatives = false;\n";
-    if (has_dtype_argument()) body += "op.dtypes = false;\n";
-    if (takes_generator()) body += "op.layouts = false;\n";
+    if (!sample_.differentiable()) body += "op.derivatives = false;\n";
+    if (takes(entry_, Base::dtype)) body += "op.dtypes = false;\n";
+    if (takes(entry_, Base::generator)) body += "op.layouts = false;\n";
     body += "suite::check(op);\n";
     return fmt::format("TEST({}, Sample{}) {{\n{}}}\n\n", pascal_case(entry_.unique_name()), index_, indent(body, 2));
   }
 
  private:
-  void check_keys() const {
-    if (!sample_.IsMap()) values_.fail(sample_, "a sample is a map {argument: value}");
-    std::vector<std::string> names = argument_names(entry_);
-    for (const auto& pair : sample_) {
-      const std::string key = pair.first.Scalar();
-      if (std::find(names.begin(), names.end(), key) == names.end())
-        values_.fail(pair.first, fmt::format("'{}' has no argument named '{}'{}", entry_.name(), key, did_you_mean(key, names)));
-    }
-  }
-
-  bool given(const Argument& argument) const { return sample_[argument.name].IsDefined() && !sample_[argument.name].IsNull(); }
-
-  bool differentiable() const {
-    if (entry_.non_differentiable || !entry_.test_gradients) return false;
-    const bool composite = entry_.body == Entry::Body::composite || entry_.body == Entry::Body::composite_cpp;
-    if (!composite && !has_node(entry_)) return false;
-    for (const Argument& argument : entry_.schema.arguments) {
-      if (argument.type.is(Base::dtype) && given(argument) && sample_[argument.name].Scalar() != "float64") return false;
-    }
-    return std::find(differentiable_.begin(), differentiable_.end(), true) != differentiable_.end();
-  }
-
-  bool has_dtype_argument() const {
-    return std::any_of(entry_.schema.arguments.begin(), entry_.schema.arguments.end(), [](const Argument& a) { return a.type.is(Base::dtype); });
-  }
-  bool takes_generator() const {
-    return std::any_of(entry_.schema.arguments.begin(), entry_.schema.arguments.end(), [](const Argument& a) { return a.type.is(Base::generator); });
-  }
-
   /// In place, self keeps its shape: it must not be the one that is broadcast.
   bool same_shape_inplace() const {
-    std::vector<int64_t> self = values_.shape(sample_["self"]);
+    std::vector<int64_t> self = sample_.shape("self");
     for (const Argument& argument : entry_.schema.arguments) {
-      if (!argument.type.is_tensor() || !given(argument)) continue;
-      const std::vector<int64_t> other = values_.shape(sample_[argument.name]);
+      if (!argument.type.is_tensor() || !sample_.given(argument)) continue;
+      const std::vector<int64_t> other = sample_.shape(argument.name);
       if (other.size() > self.size()) return false;
       for (size_t i = 1; i <= other.size(); ++i) {
         if (other[other.size() - i] != 1 && other[other.size() - i] != self[self.size() - i]) return false;
@@ -94,62 +65,13 @@ class SampleWriter {
     return entry_.body != Entry::Body::pointwise || !is_boolean(entry_.pointwise, library_);
   }
 
-  /// Adds a tensor to the case; returns how the call reads it.
-  std::string tensor(const Argument& argument, const YAML::Node& node) {
-    const SampleValues::Tensor made = values_.tensor(node);
-    tensors_.push_back(made.cpp);
-    const Rule* rule = entry_.reverse_rule(argument.name);
-    differentiable_.push_back(made.differentiable && !(rule && rule->kind == Rule::Kind::non_differentiable));
-    return fmt::format("t[{}]", tensors_.size() - 1);
-  }
-
-  std::string argument_text(const Argument& argument) {
-    const YAML::Node node = sample_[argument.name];
-    if (!given(argument)) {
-      if (argument.type.is(Base::generator)) return "&generator";
-      if (argument.default_value && *argument.default_value != "None") {
-        const std::string text = default_value(argument);
-        return text[0] == '{' ? parameter_type(argument.type) + text : text;
-      }
-      if (argument.type.is_tensor()) {
-        if (!argument.type.optional) values_.fail(sample_, fmt::format("the sample gives no '{}'", argument.name));
-        return "Tensor()";
-      }
-      if (!argument.type.optional) values_.fail(sample_, fmt::format("the sample gives no '{}'", argument.name));
-      return "std::nullopt";
-    }
-    if (argument.type.is_tensor()) return tensor(argument, node);
-    if (argument.type.list) {
-      std::vector<std::string> parts;
-      if (argument.type.base == Base::tensor) {
-        if (!node.IsSequence()) values_.fail(node, "a Tensor[] sample is a list of tensors");
-        for (const auto& element : node) parts.push_back(tensor(argument, element));
-        return "TensorList{" + join(parts) + "}";
-      }
-      if (node.IsSequence()) {
-        for (const auto& element : node) parts.push_back(values_.number(element, argument.type.base));
-      } else {
-        parts.push_back(values_.number(node, argument.type.base));
-      }
-      return (argument.type.base == Base::integer ? "Ints{" : "{") + join(parts) + "}";
-    }
-    switch (argument.type.base) {
-      case Base::dtype: return values_.dtype(node);
-      case Base::string: return quoted(node.Scalar());
-      case Base::ragged: return values_.ragged(node);
-      case Base::generator: return "&generator";
-      case Base::plan: values_.fail(node, "a Plan has no sample: say tests: {gradients: false, because: ...} and test the op by hand");
-      default: return values_.number(node, argument.type.base);
-    }
-  }
-
   /// The expression over one element of each tensor; numbers are those of the sample.
   std::string reference() const {
-    std::string body, elements;
+    std::string body;
     size_t next = 0;
-    for (size_t i = 0; i < arguments_.size(); ++i) {
+    for (size_t i = 0; i < sample_.arguments().size(); ++i) {
       const Argument& argument = entry_.schema.arguments[i];
-      const std::string value = argument.type.is_tensor() ? fmt::format("x[{}]", next++) : arguments_[i];
+      const std::string value = argument.type.is_tensor() ? fmt::format("x[{}]", next++) : sample_.arguments()[i];
       if (mentions(entry_.pointwise, argument.name)) body += fmt::format("const double {} = {};\n", argument.name, value);
     }
     body += "return " + reference_cpp(entry_.pointwise) + ";\n";
@@ -166,11 +88,11 @@ class SampleWriter {
   }
 
   std::string call(const std::string& member, Variant variant) const {
-    std::vector<std::string> arguments = arguments_;
+    std::vector<std::string> arguments = sample_.arguments();
     if (variant == Variant::out) arguments.insert(arguments.begin(), "out");
     const std::string function = "deckle::" + variant_name(entry_, variant) + "(" + join(arguments) + ")";
     std::string body;
-    if (takes_generator()) body += "Generator generator(7);\n";
+    if (takes(entry_, Base::generator)) body += "Generator generator(7);\n";
     const bool unused = function.find("t[") == std::string::npos;
     const std::string head = fmt::format("op.{} = [](const std::vector<Tensor>&{}{}) ", member, unused ? "" : " t", variant == Variant::out ? ", const Tensor& out" : "");
     if (variant == Variant::functional) {
@@ -189,12 +111,8 @@ class SampleWriter {
 
   const Entry& entry_;
   const Library& library_;
-  SampleValues values_;
-  YAML::Node sample_;
+  Sample sample_;
   int index_;
-  std::vector<std::string> tensors_;
-  std::vector<bool> differentiable_;
-  std::vector<std::string> arguments_;
 };
 
 }  // namespace

@@ -66,7 +66,8 @@ void expect_values(const Tensor& got, const Tensor& expected, double tolerance, 
   }
 }
 
-/// The same values in the same dtype.
+}  // namespace
+
 void expect_near(const Tensor& got, const Tensor& expected, double tolerance, const std::string& what) {
   expect_values(got, expected, tolerance, what);
   EXPECT_EQ(name(got.dtype()), name(expected.dtype())) << what;
@@ -76,6 +77,8 @@ void expect_near(const Tensors& got, const Tensors& expected, double tolerance, 
   ASSERT_EQ(got.size(), expected.size()) << what;
   for (size_t i = 0; i < got.size(); ++i) expect_near(got[i], expected[i], tolerance, what);
 }
+
+namespace {
 
 Tensors mapped(const Tensors& tensors, const std::function<Tensor(const Tensor&)>& f) {
   Tensors result;

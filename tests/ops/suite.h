@@ -49,6 +49,10 @@ struct Case {
 
 void check(const Case& op);
 
+/// |got - expected| <= tolerance max(1, max |expected|), element by element, in the same dtype; integers are equal.
+void expect_near(const Tensor& got, const Tensor& expected, double tolerance, const std::string& what);
+void expect_near(const std::vector<Tensor>& got, const std::vector<Tensor>& expected, double tolerance, const std::string& what);
+
 inline std::vector<Tensor> results(const Tensor& result) { return {result}; }
 inline std::vector<Tensor> results(const std::vector<Tensor>& result) { return result; }
 template <typename... T>

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/segment/tasks.h"
@@ -50,14 +51,19 @@ void spread(const View& values, const RaggedView& ragged, bool centered, const V
   });
 }
 
+/// Of no rows NaN, whatever the correction makes of their number.
+double variance(double squares, double rows, int64_t correction) {
+  return rows == 0 ? std::numeric_limits<double>::quiet_NaN() : squares / (rows - static_cast<double>(correction));
+}
+
 }  // namespace
 
 void segment_var(const CpuContext&, const View& values, const RaggedView& ragged, int64_t correction, const View& result) {
-  spread(values, ragged, true, result, [=](double squares, double rows) { return squares / (rows - static_cast<double>(correction)); });
+  spread(values, ragged, true, result, [=](double squares, double rows) { return variance(squares, rows, correction); });
 }
 
 void segment_std(const CpuContext&, const View& values, const RaggedView& ragged, int64_t correction, const View& result) {
-  spread(values, ragged, true, result, [=](double squares, double rows) { return std::sqrt(squares / (rows - static_cast<double>(correction))); });
+  spread(values, ragged, true, result, [=](double squares, double rows) { return std::sqrt(variance(squares, rows, correction)); });
 }
 
 void segment_norm(const CpuContext&, const View& values, const RaggedView& ragged, const View& result) {

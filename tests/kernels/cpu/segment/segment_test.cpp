@@ -219,7 +219,7 @@ TEST(Segment, SpreadNormAndProducts) {
         const double mean = total(c) / static_cast<double>(c.size());
         double squares = 0;
         for (const double value : c) squares += (value - mean) * (value - mean);
-        return std::vector{squares / (static_cast<double>(c.size()) - static_cast<double>(correction))};
+        return std::vector{c.empty() ? NAN : squares / (static_cast<double>(c.size()) - static_cast<double>(correction))};
       };
       expect_close(spread.view, by_column(batch, inner, values(x.view), variance), tolerance(dtype));
       kernels::cpu::segment_std({}, x.view, batch.view(), correction, spread.view);

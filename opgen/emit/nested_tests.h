@@ -1,0 +1,11 @@
+#pragma once
+
+#include "opgen/emit/files.h"
+
+namespace opgen {
+
+/// The ragged suite, for samples that emit_tests() found nothing wrong with: every op whose overloads for nested tensors are generated, each of its samples as a component. The calls go to
+/// tests/ops/nested_suite.h; files are tests/nested_<stem>_<shard>_test.cpp below the output directory.
+void emit_nested_tests(const Library& library, const OutputOptions& options, Files& files);
+
+}  // namespace opgen
