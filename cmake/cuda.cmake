@@ -1,5 +1,6 @@
 # CUDA kernels: flags, and the translation units generated from ops/instances.yaml. Used by deckle/kernels/cuda, alone or within the library.
 
+set(DECKLE_CUDA_LAUNCHER ${CMAKE_CURRENT_LIST_DIR}/checked_nvcc ${DECKLE_CCACHE})
 set(DECKLE_CUDA_HOPPER_FLAGS -O3 -std=c++20 -gencode=arch=compute_90a,code=sm_90a -Xptxas -v)
 set(DECKLE_CUDA_PORTABLE_FLAGS -O3 -std=c++20 -gencode=arch=compute_80,code=[sm_80,compute_80] -Xptxas -v)
 

@@ -16,11 +16,13 @@
 #include <vector>
 
 #include "deckle/kernels/cuda/attention/backward.h"
-#include "tests/kernels/cuda/attention_backward_reference.h"
+#include "tests/kernels/cuda/attention_data.h"
+#include "tests/kernels/cuda/attention_reference.h"
 
 namespace deckle::testing {
 namespace {
 
+using kernels::AttentionBackward;
 using kernels::AttentionMask;
 using kernels::kUnboundedWindow;
 
@@ -171,8 +173,13 @@ struct Problem {
     ref_q = std::make_unique<Memory>(8 * rows_q * c.heads * c.D);
     ref_k = std::make_unique<Memory>(8 * rows_k * c.kv_heads * c.D);
     ref_v = std::make_unique<Memory>(8 * rows_k * c.kv_heads * c.Dv);
-    Memory scratch(16 * rows_q * c.heads);
-    reference_attention(arguments, {ref_q->as<double>(), ref_k->as<double>(), ref_v->as<double>()}, scratch.as<double>());
+    const auto& problem = arguments.problem;
+    Memory out64(8 * rows_q * c.heads * c.Dv), lse64(8 * c.heads * (c.ragged ? problem.sizes.query_rows : rows_q));
+    const ReferenceForward forward{out64.as<double>(), lse64.as<double>()};
+    reference_forward(problem, forward);
+    reference_backward(arguments, forward, {ref_q->as<double>(), ref_k->as<double>(), ref_v->as<double>()});
+    store_forward(problem, forward);
+    check(cudaDeviceSynchronize());
   }
 
   bool dead(int sequence, int row) const {

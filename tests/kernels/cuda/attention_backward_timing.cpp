@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "deckle/kernels/cuda/attention/backward.h"
-#include "tests/kernels/cuda/attention_backward_reference.h"
+#include "tests/kernels/cuda/attention_data.h"
 
 namespace {
 

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/kernels/cuda/attention_data.h"
+
 namespace deckle::testing {
 namespace {
 

@@ -210,23 +210,23 @@ __global__ void backward_key(AttentionBackward a, ReferenceForward forward, doub
   }
 }
 
-__device__ uint64_t mix(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
-}
-
-__global__ void fill(AttentionElement element, void* data, int64_t count, uint64_t seed, float scale) {
-  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < count; i += int64_t{gridDim.x} * blockDim.x) {
-    const uint64_t bits = mix(seed * 0x9e3779b97f4a7c15ull + static_cast<uint64_t>(i) + 1);
-    const float u = (static_cast<float>(bits >> 40) + 0.5f) / 16777216.0f, v = static_cast<float>(bits & 0xffffff) / 16777216.0f;
-    const float x = scale * sqrtf(-2.0f * logf(u)) * cospif(2.0f * v);
-    if (element == AttentionElement::bf16) {
-      static_cast<__nv_bfloat16*>(data)[i] = __float2bfloat16(x);
+// A block is one (row, head).
+__global__ void store_row(AttentionProblem p, ReferenceForward forward) {
+  int64_t sequence, row;
+  const int64_t head = blockIdx.y;
+  if (!locate(p.sizes, true, blockIdx.x, sequence, row)) return;
+  const Rows q = rows_of(p.sizes, true, sequence);
+  const double* out = forward.out + packed(q, row, p.sizes.query_rows, p.sizes.heads, head, p.sizes.value_dim);
+  const int64_t first = q.batch * p.out.batch_stride + (q.start + row) * p.out.row_stride + head * p.out.head_stride;
+  for (int column = threadIdx.x; column < p.sizes.value_dim; column += kThreads) {
+    if (p.element == AttentionElement::bf16) {
+      static_cast<__nv_bfloat16*>(p.out.data)[first + column] = __double2bfloat16(out[column]);
     } else {
-      static_cast<__half*>(data)[i] = __float2half(x);
+      static_cast<__half*>(p.out.data)[first + column] = __double2half(out[column]);
     }
   }
+  const int64_t at = lse_at(p.sizes, sequence, q, row, head);
+  if (threadIdx.x == 0) p.lse[at] = static_cast<float>(forward.lse[at]);
 }
 
 unsigned items(const AttentionSizes& sizes, bool queries) {
@@ -248,8 +248,9 @@ void reference_backward(const AttentionBackward& arguments, ReferenceForward for
   if (key_grid.x > 0) backward_key<<<key_grid, kThreads>>>(arguments, forward, result.grad_k, result.grad_v);
 }
 
-void fill_normal(AttentionElement element, void* data, int64_t count, uint64_t seed, float scale) {
-  if (count > 0) fill<<<1024, 256>>>(element, data, count, seed, scale);
+void store_forward(const AttentionProblem& problem, ReferenceForward forward) {
+  const dim3 grid(items(problem.sizes, true), problem.sizes.heads);
+  if (grid.x > 0) store_row<<<grid, kThreads>>>(problem, forward);
 }
 
 }  // namespace deckle::testing

@@ -1,4 +1,5 @@
-// Naive float64 attention on the GPU, and the random data it is compared on. Nothing here is fast or shares code with the kernels.
+// Naive float64 attention on the GPU, the one reference of all tests here. Every (row, key) pair is tested against the mask on its own:
+// nothing here is fast, shares code with the kernels, or knows of tiles, bands or live rows.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -23,10 +24,10 @@ struct ReferenceBackward {
 
 void reference_forward(const kernels::AttentionProblem& problem, ReferenceForward result);
 
-/// Recomputes the forward in float64: out and lse of the problem are not read. `forward` holds reference_forward's results.
+/// Out and lse of the problem are not read: `forward` holds reference_forward's results. Nor is grad_out of rows that attend no key.
 void reference_backward(const kernels::AttentionBackward& arguments, ReferenceForward forward, ReferenceBackward result);
 
-/// count standard normal values times `scale`, rounded to the element type; a function of (seed, index).
-void fill_normal(kernels::AttentionElement element, void* data, int64_t count, uint64_t seed, float scale);
+/// Writes out, rounded, and lse where a forward would: into the problem's own tensors.
+void store_forward(const kernels::AttentionProblem& problem, ReferenceForward forward);
 
 }  // namespace deckle::testing

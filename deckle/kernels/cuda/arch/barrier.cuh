@@ -45,6 +45,15 @@ __device__ __forceinline__ void arrive_if(Barrier& barrier, bool condition) {
       : "memory");
 }
 
+/// Tells whoever waits for `barrier` that this warp no longer reads what it guards.
+__device__ __forceinline__ void release(Barrier& barrier) {
+  __syncwarp();
+  arrive_if(barrier, threadIdx.x % 32 == 0);
+}
+
+/// The same for a tile that only products and other collective reads have read: the warp is together already.
+__device__ __forceinline__ void release_tile(Barrier& barrier) { arrive_if(barrier, threadIdx.x % 32 == 0); }
+
 /// Blocks until the phase of the given parity has completed; a fresh barrier lets a wait for parity 1 pass.
 /// The loop is inside the asm: as a C++ loop beside in-flight wgmmas it makes ptxas spill and serialise them (C7512).
 __device__ __forceinline__ void wait(Barrier& barrier, uint32_t parity) {
@@ -79,6 +88,18 @@ __device__ __forceinline__ void wait(Barrier& barrier, uint32_t parity) {
       : "memory");
 #endif
 }
+
+/// A position in a ring of buffers, and the parity of its current round.
+template <int size>
+struct Ring {
+  uint32_t slot = 0, parity = 0;
+  __device__ __forceinline__ void advance() {
+    if (++slot == size) {
+      slot = 0;
+      parity ^= 1;
+    }
+  }
+};
 
 /// Named barrier `id` (1..15; 0 is __syncthreads) over `threads` threads, arrivals and waiters counted together.
 template <int threads>

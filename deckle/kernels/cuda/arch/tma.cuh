@@ -17,10 +17,6 @@ enum class CacheHint : uint64_t {
   evict_last = 0x14F0000000000000ull,
 };
 
-__device__ __forceinline__ void prefetch_map(const CUtensorMap& map) {
-  asm volatile("prefetch.tensormap [%0];" ::"l"(reinterpret_cast<uint64_t>(&map)) : "memory");
-}
-
 /// Loads the box at (column, row, head, batch) to `shared`, completing on `barrier`, which expects the whole box's bytes.
 __device__ __forceinline__ void load_box(uint32_t shared, const CUtensorMap& map, Barrier& barrier, int column, int row, int head,
                                          int batch, CacheHint hint = CacheHint::normal) {

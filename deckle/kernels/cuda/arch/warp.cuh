@@ -1,4 +1,4 @@
-// Warp and block services: register budgets, election, matrix moves between registers and shared memory, half conversion, 2^x,
+// Warp and block services: register budgets, matrix moves between registers and shared memory, half conversion, 2^x,
 // programmatic dependent launch.
 #pragma once
 
@@ -26,19 +26,6 @@ __device__ __forceinline__ void grow_registers() {
 template <int registers>
 __device__ __forceinline__ void shrink_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));
-}
-
-/// True in exactly one lane of a converged warp.
-__device__ __forceinline__ bool elect_one() {
-  uint32_t elected;
-  asm volatile(
-      "{\n"
-      ".reg .pred p;\n"
-      "elect.sync _|p, 0xffffffff;\n"
-      "selp.u32 %0, 1, 0, p;\n"
-      "}"
-      : "=r"(elected));
-  return elected != 0;
 }
 
 /// Two floats rounded to nearest even, `low` in the lower half.
@@ -110,9 +97,14 @@ __device__ __forceinline__ float2 load_shared_pair(uint32_t address) {
   return v;
 }
 
-/// Adds four floats to 16-byte-aligned global memory, unordered.
-__device__ __forceinline__ void reduce_add(float* global, float a, float b, float c, float d) {
-  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(global), "f"(a), "f"(b), "f"(c), "f"(d) : "memory");
+__device__ __forceinline__ float4 load_shared_quad(uint32_t address) {
+  float4 v;
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "r"(address) : "memory");
+  return v;
+}
+
+__device__ __forceinline__ void store_shared_quad(uint32_t address, float a, float b, float c, float d) {
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(a), "f"(b), "f"(c), "f"(d) : "memory");
 }
 
 /// Waits until the kernels this launch depends on have finished; returns at once without the launch attribute.

@@ -23,6 +23,9 @@
 
 namespace deckle::kernels::cuda::attention {
 
+using arch::Element;
+using arch::Ring;
+
 /// The block's dynamic shared memory as `Shared`, which must be all of it. It starts at a multiple of 1024 where a kernel has no
 /// static shared memory; there is no room to align it by hand.
 template <class Shared>
@@ -283,18 +286,6 @@ struct Registers {
 constexpr Registers registers_of(int consumers, bool many) {
   return consumers == 3 ? Registers{32, 160} : many ? Registers{24, 240} : Registers{40, 232};
 }
-
-/// A position in a ring of buffers.
-template <int stages>
-struct Ring {
-  uint32_t slot = 0, parity = 0;
-  __device__ __forceinline__ void advance() {
-    if (++slot == stages) {
-      slot = 0;
-      parity ^= 1;
-    }
-  }
-};
 
 /// Keeps the compiler from hoisting what is computed from `value`: it would hold every descriptor in registers.
 __device__ __forceinline__ void forget(uint32_t& value) { asm volatile("" : "+r"(value)); }

@@ -16,37 +16,37 @@ struct BackwardChoice;
 
 // clang-format off
 //               Keys:                                D   queries, warpgroups, stages, k and v buffers, overlap
-//               Queries:                             D   Dv  keys, warpgroups, q buffers, k stages, v stages, ahead
+//               Queries:                             D   Dv  keys, warpgroups, q buffers, k stages, v stages, ahead, dQ leaves
 template <Element e>
 struct BackwardChoice<e, 64, 64> {
   using Keys =    KeyGradients<e,                     64,     128, 2, 3, 2, Overlap::others>;
-  using Queries = QueryGradients<e,                   64, 64, 128, 2, 2, 3, 3, Ahead::gradient_first>;
+  using Queries = QueryGradients<e,                   64, 64, 128, 2, 2, 3, 3, Ahead::gradient_first, Leaves::through_q>;
 };
 template <Element e>
 struct BackwardChoice<e, 96, 96> {
   using Keys =    KeyGradients<e,                     96,      64, 2, 3, 2, Overlap::own>;
-  using Queries = QueryGradients<e,                   96, 96,  96, 2, 1, 3, 2, Ahead::scores_first>;
+  using Queries = QueryGradients<e,                   96, 96,  96, 2, 1, 3, 2, Ahead::scores_first, Leaves::apart>;
 };
 template <Element e>
 struct BackwardChoice<e, 128, 128> {
   using Keys =    KeyGradients<e,                    128,      64, 2, 3, 2, Overlap::own>;
-  using Queries = QueryGradients<e,                  128, 128, 96, 2, 1, 3, 2, Ahead::scores_first>;
+  using Queries = QueryGradients<e,                  128, 128, 96, 2, 1, 3, 2, Ahead::scores_first, Leaves::apart>;
 };
 //               Keys:                                D   Dv  stages, k and v buffers
 template <Element e>
 struct BackwardChoice<e, 192, 128> {
   using Keys =    KeyGradientsSplit<e,               192, 128, 3, 2>;
-  using Queries = QueryGradients<e,                  192, 128, 80, 2, 1, 3, 2, Ahead::scores_first>;
+  using Queries = QueryGradients<e,                  192, 128, 80, 2, 1, 3, 2, Ahead::scores_first, Leaves::through_q>;
 };
 template <Element e>
 struct BackwardChoice<e, 192, 192> {
   using Keys =    KeyGradientsSplit<e,               192, 192, 3, 1>;
-  using Queries = QueryGradients<e,                  192, 192, 80, 2, 1, 2, 2, Ahead::gradient_first>;
+  using Queries = QueryGradients<e,                  192, 192, 80, 2, 1, 2, 2, Ahead::gradient_first, Leaves::through_q>;
 };
 template <Element e>
 struct BackwardChoice<e, 256, 256> {
   using Keys =    KeyGradientsSplit<e,               256, 256, 2, 1>;
-  using Queries = QueryGradients<e,                  256, 256, 64, 2, 1, 2, 1, Ahead::gradient_first>;
+  using Queries = QueryGradients<e,                  256, 256, 64, 2, 1, 2, 1, Ahead::gradient_first, Leaves::through_q>;
 };
 // clang-format on
 

@@ -32,12 +32,9 @@
 
 #include <type_traits>
 
-#include "deckle/kernels/cuda/attention/backward_common.cuh"
-#include "deckle/kernels/cuda/tile/matmul.cuh"
+#include "deckle/kernels/cuda/attention/backward_key_tiles.cuh"
 
 namespace deckle::kernels::cuda::attention {
-
-using arch::Element;
 
 /// What runs under the exponentials of a warpgroup.
 enum class Overlap {
@@ -48,7 +45,7 @@ enum class Overlap {
 template <Element element_, int D_, int queries_, int warpgroups_, int stages_, int kv_buffers_, Overlap overlap_>
 struct KeyGradients {
   static constexpr Element element = element_;
-  static constexpr int D = D_;
+  static constexpr int D = D_, Dv = D_;
   static constexpr int M = queries_;  // a tile of queries
   static constexpr int warpgroups = warpgroups_;
   static constexpr Overlap overlap = overlap_;
@@ -58,139 +55,22 @@ struct KeyGradients {
   static constexpr int threads = 128 * (warpgroups + 1);
   static constexpr Registers registers = registers_of(warpgroups, D > 96 || M > 96);
 
-  struct Shared {
-    tile::SharedTile<N, D> k[kv_buffers], v[kv_buffers];
-    tile::SharedTile<M, D> q[stages];
-    tile::SharedTile<M, D> grad_out[stages];
-    alignas(16) float lse2[stages][M];
-    alignas(16) float delta[stages][M];
-    WorkQueue queue;
-    arch::Barrier kv_full[kv_buffers], kv_empty[kv_buffers];
-    arch::Barrier q_full[stages], q_empty[stages];        // q tile and lse2
-    arch::Barrier grad_full[stages], grad_empty[stages];  // dO tile and delta
-  };
+  using Shared = KeyTiles<N, M, D, D, stages, kv_buffers>;
   static constexpr int shared_bytes = sizeof(Shared);
   static_assert(shared_bytes <= kMaxSharedBytes);
+  static_assert(kv_buffers > 1, "the buffer of one work is released during the next");
 };
-
-/// P^T in place of S^T: column pairs of the accumulator are queries, whose lse2 lie at `address` + 4 * column.
-template <int M>
-__device__ __forceinline__ void probabilities_transposed(float (&s)[M / 2], uint32_t address, float scale_log2) {
-#pragma unroll
-  for (int k = 0; k < M / 8; ++k) {
-    const float2 lse2 = arch::load_shared_pair(address + 32 * k);
-    s[4 * k + 0] = arch::exp2(fmaf(s[4 * k + 0], scale_log2, -lse2.x));
-    s[4 * k + 1] = arch::exp2(fmaf(s[4 * k + 1], scale_log2, -lse2.y));
-    s[4 * k + 2] = arch::exp2(fmaf(s[4 * k + 2], scale_log2, -lse2.x));
-    s[4 * k + 3] = arch::exp2(fmaf(s[4 * k + 3], scale_log2, -lse2.y));
-  }
-}
-
-/// dS^T = P^T (dP^T - delta), packed.
-template <Element element, int M>
-__device__ __forceinline__ void score_gradients_transposed(uint32_t (&ds)[M / 4], const float (&p)[M / 2],
-                                                           const float (&dp)[M / 2], uint32_t address) {
-#pragma unroll
-  for (int k = 0; k < M / 8; ++k) {
-    const float2 delta = arch::load_shared_pair(address + 32 * k);
-    ds[2 * k + 0] = arch::pack<element>(p[4 * k + 0] * (dp[4 * k + 0] - delta.x), p[4 * k + 1] * (dp[4 * k + 1] - delta.y));
-    ds[2 * k + 1] = arch::pack<element>(p[4 * k + 2] * (dp[4 * k + 2] - delta.x), p[4 * k + 3] * (dp[4 * k + 3] - delta.y));
-  }
-}
-
-/// Zeroes P^T outside the band, tile by tile of a walk that is repeated for each head of the group. For the 64 keys from `key`
-/// on.
-class BandMask {
- public:
-  __device__ __forceinline__ BandMask(const SequencePair& s, const Walk& walk, int key, int M, int thread)
-      : query_(s.live_first + walk.first * M),
-        end_(query_ + walk.count * M),
-        span_(walk.count * M),
-        unmasked_first_(key + 63 - s.band.high),
-        unmasked_last_(key - s.band.low - (M - 1)),
-        base_(tile::accumulator_column(thread) + s.band.high - key - tile::accumulator_row(thread)),
-        width_(static_cast<uint32_t>(s.band.high) - static_cast<uint32_t>(s.band.low)) {}
-
-  template <int M>
-  __device__ __forceinline__ void apply(float (&p)[M / 2]) {
-    if (query_ < unmasked_first_ || query_ > unmasked_last_) {
-      // query - (key - high) of accumulator 0; inside the band it lies in [0, width].
-      const uint32_t distance = query_ + base_;
-#pragma unroll
-      for (int i = 0; i < M / 2; ++i) {
-        const uint32_t column = 8 * (i / 4) + i % 2, row = 8 * ((i / 2) % 2);
-        p[i] = distance + column - row <= width_ ? p[i] : 0.0f;
-      }
-    }
-    query_ += M;
-    if (query_ == end_) query_ -= span_;
-  }
-
- private:
-  int query_, end_, span_;
-  int unmasked_first_, unmasked_last_;
-  uint32_t base_, width_;
-};
-
-/// The loader, one thread: for each work its keys and then its queries, as buffers become free.
-template <class Shape>
-__device__ __forceinline__ void load_key_work(typename Shape::Shared& shared, const BackwardArguments& args) {
-  constexpr int M = Shape::M;
-  Ring<kWorkSlots> slot;
-  Ring<Shape::kv_buffers> kv;
-  Ring<Shape::stages> ring;
-  for (;; slot.advance(), kv.advance()) {
-    arch::wait(shared.queue.ready[slot.slot], slot.parity);
-    const Work& work = shared.queue.work[slot.slot];
-    if (work.tile < 0) return;
-    arch::wait(shared.kv_empty[kv.slot], kv.parity ^ 1);
-    arch::expect_bytes(shared.kv_full[kv.slot], sizeof(shared.k[0]) + sizeof(shared.v[0]));
-    tile::load_tile(shared.k[kv.slot], args.k, shared.kv_full[kv.slot], work.keys.row, work.head, work.keys.batch,
-                    arch::CacheHint::evict_first);
-    tile::load_tile(shared.v[kv.slot], args.v, shared.kv_full[kv.slot], work.keys.row, work.head, work.keys.batch,
-                    arch::CacheHint::evict_first);
-    for (int g = 0; g < args.group; ++g) {
-      const int head = work.head * args.group + g, batch = work.queries.batch, first = work.queries.row;
-      const float* lse2 = args.lse2 + work.statistics + g * args.statistics_rows;
-      for (int row = first; row < first + work.walk.count * M; row += M, lse2 += M, ring.advance()) {
-        arch::wait(shared.q_empty[ring.slot], ring.parity ^ 1);
-        arch::expect_bytes(shared.q_full[ring.slot], sizeof(shared.q[0]) + M * 4);
-        tile::load_tile(shared.q[ring.slot], args.q, shared.q_full[ring.slot], row, head, batch, arch::CacheHint::evict_last);
-        arch::load_bulk(arch::shared_address(shared.lse2[ring.slot]), lse2, M * 4, shared.q_full[ring.slot]);
-        arch::wait(shared.grad_empty[ring.slot], ring.parity ^ 1);
-        arch::expect_bytes(shared.grad_full[ring.slot], sizeof(shared.grad_out[0]) + M * 4);
-        tile::load_tile(shared.grad_out[ring.slot], args.grad_out, shared.grad_full[ring.slot], row, head, batch,
-                        arch::CacheHint::evict_last);
-        arch::load_bulk(arch::shared_address(shared.delta[ring.slot]), lse2 + args.delta_from_lse2, M * 4,
-                        shared.grad_full[ring.slot]);
-      }
-    }
-    arch::arrive(shared.queue.done[slot.slot]);
-    arch::arrive(shared.queue.wanted);
-  }
-}
 
 template <class Shape>
 __global__ void __launch_bounds__(Shape::threads, 1) key_gradients(const __grid_constant__ BackwardArguments args) {
-  constexpr int M = Shape::M, N = Shape::N, D = Shape::D, stages = Shape::stages;
+  constexpr int M = Shape::M, N = Shape::N, D = Shape::D, stages = Shape::stages, kFirst = Shape::warpgroups * 128;
   constexpr Element element = Shape::element;
   auto& shared = block_shared<typename Shape::Shared>();
   arch::wait_for_dependencies();
   arch::launch_dependents();
 
   if (threadIdx.x == 0) {
-    constexpr int kWarps = 4 * Shape::warpgroups;
-    init_queue(shared.queue, kWarps + 1);  // consumers and loader
-    for (int i = 0; i < Shape::kv_buffers; ++i) {
-      arch::init_barrier(shared.kv_full[i], 1);
-      arch::init_barrier(shared.kv_empty[i], kWarps);
-    }
-    for (int i = 0; i < stages; ++i) {
-      arch::init_barrier(shared.q_full[i], 1);
-      arch::init_barrier(shared.grad_full[i], 1);
-      arch::init_barrier(shared.q_empty[i], kWarps);
-      arch::init_barrier(shared.grad_empty[i], kWarps);
-    }
+    shared.init_barriers(4 * Shape::warpgroups, 1);
     arch::fence_barrier_init();
   }
   __syncthreads();
@@ -198,37 +78,30 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients(const __grid_
   const int warpgroup = arch::warpgroup_index();
   if (warpgroup == Shape::warpgroups) {
     arch::shrink_registers<Shape::registers.producer>();
-    if (threadIdx.x == Shape::warpgroups * 128) load_key_work<Shape>(shared, args);
-    if (threadIdx.x == Shape::warpgroups * 128 + 32) schedule<true, N, M>(shared.queue, args, args.heads / args.group);
+    if (threadIdx.x == kFirst) load_key_work<Shape>(shared, args);
+    if (threadIdx.x == kFirst + 32) schedule<true, N, M>(shared.queue, args, args.heads / args.group);
     return;
   }
   arch::grow_registers<Shape::registers.consumer>();
-  const int thread = threadIdx.x & 127;
-  const bool first_lane = (thread & 31) == 0;
-  const float scale_log2 = args.scale_log2;
-  const uint32_t lse2_address = arch::shared_address(shared.lse2[0]) + 4 * tile::accumulator_column(thread);
-  constexpr uint32_t delta_from_lse2 = sizeof(shared.lse2);
-  constexpr uint32_t v_from_k = sizeof(shared.k) / 16, kv_step = sizeof(shared.k[0]) / 16;
-  constexpr uint32_t grad_from_q = sizeof(shared.q) / 16, stage_step = sizeof(shared.q[0]) / 16;
-  const auto release = [&](arch::Barrier& barrier) {
-    __syncwarp();
-    if (first_lane) arch::arrive(barrier);
-  };
+  const bool first_lane = threadIdx.x % 32 == 0;
 
   Ring<kWorkSlots> slot;
   Ring<Shape::kv_buffers> kv;
   Ring<stages> ring;  // of the newest tile in use
+  uint32_t leaving = 0;
+  bool any_leaving = false;  // the results of the work before are on their way out of buffer `leaving`
+  const auto release_leaving = [&] {
+    arch::wait_stores_read();
+    arch::arrive_if(shared.kv_empty[leaving], any_leaving && first_lane);
+    any_leaving = false;
+  };
   for (;; slot.advance(), kv.advance()) {
     arch::wait(shared.queue.ready[slot.slot], slot.parity);
     const Work& work = shared.queue.work[slot.slot];
     if (work.tile < 0) break;
     arch::wait(shared.kv_full[kv.slot], kv.parity);
-    const int key = work.tile * N + 64 * warpgroup;
-    BandMask mask(work.sequence, work.walk, key, M, thread);
     int remaining = work.walk.count * args.group;
-
-    uint32_t q_operand = tile::operand(shared.q[0].address(), M).low;
-    uint32_t k_operand = tile::operand(shared.k[0].address(), N, 64 * warpgroup).low + kv.slot * kv_step;
+    KeySteps<Shape> steps(shared, args, work, kv.slot, 64 * warpgroup);
     float dk[D / 2], dv[D / 2];
 #pragma unroll
     for (int i = 0; i < D / 2; ++i) dk[i] = dv[i] = 0.0f;
@@ -236,103 +109,85 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients(const __grid_
     if (remaining > 0) {
       float score[M / 2], dp[M / 2];
       uint32_t p[M / 4];
-      const auto issue_scores = [&](const Ring<stages>& at) {
-        arch::wait(shared.q_full[at.slot], at.parity);
-        arch::wgmma_fence();
-        tile::multiply_transposed<element, M, D, N, M, true>(score, {k_operand}, {q_operand + at.slot * stage_step});
-        arch::wgmma_commit();
-      };
-      const auto issue_dp = [&](const Ring<stages>& at) {
-        arch::wait(shared.grad_full[at.slot], at.parity);
-        arch::wgmma_fence();
-        tile::multiply_transposed<element, M, D, N, M, true>(dp, {k_operand + v_from_k},
-                                                             {q_operand + grad_from_q + at.slot * stage_step});
-        arch::wgmma_commit();
-      };
-      const auto probabilities = [&](const Ring<stages>& at) {
-        probabilities_transposed<M>(score, lse2_address + at.slot * (M * 4), scale_log2);
-        mask.apply<M>(score);
-      };
-
       if constexpr (Shape::overlap == Overlap::others) {
+        release_leaving();
 #pragma unroll 1
         for (; remaining > 0; --remaining) {
-          forget(k_operand);
-          forget(q_operand);
-          issue_scores(ring);
-          issue_dp(ring);
+          steps.forget_operands();
+          steps.issue_scores(score, ring);
+          steps.issue_dp(dp, ring);
           arch::wgmma_wait<1>();
           arch::pin(score);
-          probabilities(ring);
+          steps.probabilities(score, ring);
           arch::pin(score);
           arch::wait(shared.grad_full[ring.slot], ring.parity);  // keeps the exponentials above the next wait
           arch::wgmma_wait<0>();
           arch::pin(dp);
           uint32_t ds[M / 4];
-          score_gradients_transposed<element, M>(ds, score, dp, lse2_address + delta_from_lse2 + ring.slot * (M * 4));
+          steps.score_gradients(ds, score, dp, ring);
           tile::pack_operand<element>(p, score);
           arch::pin(dv);
           arch::pin(dk);
           arch::pin(p);
           arch::pin(ds);
           arch::wgmma_fence();
-          tile::multiply<element, D, M, false>(dv, p, {q_operand + grad_from_q + ring.slot * stage_step});
-          tile::multiply<element, D, M, false>(dk, ds, {q_operand + ring.slot * stage_step});
+          tile::multiply<element, D, M, false>(dv, p, steps.grad_at(ring));
+          tile::multiply<element, D, M, false>(dk, ds, steps.q_at(ring));
           arch::wgmma_commit();
           arch::wgmma_wait<0>();
           arch::pin(dv);
           arch::pin(dk);
           arch::pin(p);
           arch::pin(ds);
-          release(shared.grad_empty[ring.slot]);
-          release(shared.q_empty[ring.slot]);
+          arch::release(shared.grad_empty[ring.slot]);
+          arch::release(shared.q_empty[ring.slot]);
           ring.advance();
         }
       } else {
-        issue_scores(ring);
-        issue_dp(ring);
+        steps.issue_scores(score, ring);
+        steps.issue_dp(dp, ring);
+        release_leaving();
         arch::wgmma_wait<1>();
         arch::pin(score);
-        probabilities(ring);
+        steps.probabilities(score, ring);
         tile::pack_operand<element>(p, score);
         arch::wgmma_wait<0>();
         arch::pin(dp);
         const auto iterate = [&](auto more) {
           constexpr bool kMore = decltype(more)::value;
           uint32_t ds[M / 4];
-          forget(k_operand);
-          forget(q_operand);
+          steps.forget_operands();
           Ring<stages> next = ring;
           next.advance();
-          score_gradients_transposed<element, M>(ds, score, dp, lse2_address + delta_from_lse2 + ring.slot * (M * 4));
+          steps.score_gradients(ds, score, dp, ring);
           arch::pin(dv);
           arch::pin(dk);
           arch::pin(p);
           arch::pin(ds);
           if constexpr (kMore) {
-            issue_scores(next);
+            steps.issue_scores(score, next);
           } else {
             arch::wgmma_fence();
           }
-          tile::multiply<element, D, M, false>(dv, p, {q_operand + grad_from_q + ring.slot * stage_step});
+          tile::multiply<element, D, M, false>(dv, p, steps.grad_at(ring));
           arch::wgmma_commit();
-          tile::multiply<element, D, M, false>(dk, ds, {q_operand + ring.slot * stage_step});
+          tile::multiply<element, D, M, false>(dk, ds, steps.q_at(ring));
           arch::wgmma_commit();
           if constexpr (kMore) {
             arch::wgmma_wait<2>();
             arch::pin(score);
-            probabilities(next);
+            steps.probabilities(score, next);
             arch::pin(score);
             arch::wait(shared.grad_full[next.slot], next.parity);  // keeps the exponentials above the next wait
             arch::wgmma_wait<1>();
             arch::pin(dv);
             arch::pin(p);
-            release(shared.grad_empty[ring.slot]);
-            issue_dp(next);
+            arch::release(shared.grad_empty[ring.slot]);
+            steps.issue_dp(dp, next);
             arch::wgmma_wait<1>();
             arch::pin(dk);
             arch::pin(ds);
-            release(shared.q_empty[ring.slot]);
+            arch::release(shared.q_empty[ring.slot]);
             tile::pack_operand<element>(p, score);
             arch::pin(p);
             arch::wait(shared.grad_full[next.slot], next.parity);
@@ -344,8 +199,8 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients(const __grid_
             arch::pin(dk);
             arch::pin(p);
             arch::pin(ds);
-            release(shared.grad_empty[ring.slot]);
-            release(shared.q_empty[ring.slot]);
+            arch::release(shared.grad_empty[ring.slot]);
+            arch::release(shared.q_empty[ring.slot]);
           }
           ring = next;
         };
@@ -353,32 +208,13 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients(const __grid_
         for (; remaining > 1; --remaining) iterate(std::true_type{});
         iterate(std::false_type{});
       }
+    } else {
+      release_leaving();
     }
-
-    // Each warp's 16 rows of k and v were read by this warp's products alone: they take the results.
-#pragma unroll
-    for (int i = 0; i < D / 2; ++i) dk[i] *= args.scale;
-    tile::store_accumulators<element, D>(shared.k[kv.slot].address(), N, 64 * warpgroup, thread, dk);
-    tile::store_accumulators<element, D>(shared.v[kv.slot].address(), N, 64 * warpgroup, thread, dv);
-    arch::fence_shared_for_async();
-    __syncwarp();
-    if (first_lane) {
-      const int row = 64 * warpgroup + 16 * (thread >> 5);
-      const uint32_t offset = row * tile::kPanelRowBytes;
-#pragma unroll
-      for (int panel = 0; panel < tile::panels(D); ++panel) {
-        constexpr int kPanelBytes = N * tile::kPanelRowBytes;
-        arch::store_box(args.grad_k, shared.k[kv.slot].address() + offset + panel * kPanelBytes, panel * 64, work.keys.row + row,
-                        work.head, work.keys.batch);
-        arch::store_box(args.grad_v, shared.v[kv.slot].address() + offset + panel * kPanelBytes, panel * 64, work.keys.row + row,
-                        work.head, work.keys.batch);
-      }
-      arch::commit_stores();
-      arch::wait_stores_read();
-      arch::arrive(shared.kv_empty[kv.slot]);
-      arch::arrive(shared.queue.done[slot.slot]);
-    }
-    __syncwarp();
+    store_key_gradients<Shape>(shared, args, work, kv.slot, warpgroup, dk, dv);
+    arch::release(shared.queue.done[slot.slot]);
+    leaving = kv.slot;
+    any_leaving = true;
   }
   arch::wait_stores();
 }

@@ -1,18 +1,29 @@
 // dK and dV of attention for head dims whose accumulators do not fit one warpgroup. One thread block owns 64 keys of one kv head;
 // two warpgroups share the tiles and divide the results:
 //
-//   warpgroup 0: S^T = K Q^T, P^T, dV += P^T dO                                     2 products
-//   warpgroup 1: S^T = K Q^T, P^T, dP^T = V dO^T, dS^T = P^T (dP^T - delta), dK += dS^T Q     3 products
+//   warpgroup 0: S^T = K Q^T, P^T          dV += P^T dO          2 products, the exponentials
+//   warpgroup 1: dP^T = V dO^T, dS^T       dK += dS^T Q          2 products
 //
-// S is computed twice (5 products instead of 4) in exchange for one accumulator of D / 2 registers a thread, no exchange through
-// shared memory and no barrier between the two: their exponentials fall under each other's products.
-// Instances: D = 192, 256 and 192/128. D = 256, S = 4k: 400 TFLOP/s by 10 M N D of the whole backward (attention_backward_timing,
-// H200, 2026-11-21), 16 executed. Alone (ncu) this kernel runs at 709 executed TFLOP/s, 75 % of the tensor pipe at 1.75 GHz;
-// 64-wide products from shared memory need all of its bandwidth. Next: dK^T and dV^T with the columns divided among the
-// warpgroups (4 products, P and dS through shared memory).
+// P^T goes from one to the other in float32 through shared memory, warp to warp: their accumulators have one layout, so thread t reads
+// what thread t wrote, and the pairs of warps meet on named barriers of 64 threads. With three stages each warpgroup queues the first
+// product of its next tile before the second of this one, and its arithmetic runs under that; with two the next tile may still be on its
+// way, so the second product goes first.
+// Instances: D = 192, 256 and 192/128 (backward_config.cuh).
+//
+// clang-format off
+// Ladder. TFLOP/s of the whole backward by 10 M N D, bf16, H200:
+// S = 4k, one run each (attention_backward_timing)                     D = 256   D = 192   192/128
+//   1  each warpgroup computes S^T and P^T for itself (5 products)     395-397   377-384   371
+//   2  P^T through shared memory, the next tile's product first        400-402   408-413   431-434
+//   3  with two stages the gradient's product first                    442-446   425       434
+// 2 gained nothing at D = 256: with two stages Q(j+1) is loaded where Q(j-1) lay until dK(j-1) was done, and the products queued behind
+// S(j+1) waited with it (tensor pipe 56 %, ncu; with 3: 75 %). There 64 KB a tile come from L2, half of what it can give.
+// clang-format on
 #pragma once
 
-#include "deckle/kernels/cuda/attention/backward_keys.cuh"
+#include <type_traits>
+
+#include "deckle/kernels/cuda/attention/backward_key_tiles.cuh"
 
 namespace deckle::kernels::cuda::attention {
 
@@ -24,25 +35,55 @@ struct KeyGradientsSplit {
   static constexpr int warpgroups = 2;
   static constexpr int stages = stages_;
   static constexpr int kv_buffers = kv_buffers_;
+  static constexpr bool next_first = stages > 2;
   static constexpr int threads = 384;
-  static constexpr Registers registers = registers_of(2, D > 192);
+  static constexpr Registers registers = registers_of(2, true);
 
-  struct Shared {
-    tile::SharedTile<N, D> k[kv_buffers];
-    tile::SharedTile<N, Dv> v[kv_buffers];
-    tile::SharedTile<M, D> q[stages];
-    tile::SharedTile<M, Dv> grad_out[stages];
-    alignas(16) float lse2[stages][M];
-    alignas(16) float delta[stages][M];
-    WorkQueue queue;
-    arch::Barrier kv_full[kv_buffers], kv_empty[kv_buffers];
+  struct Shared : KeyTiles<N, M, D, Dv, stages, kv_buffers> {
+    float4 p[M / 8][128];   // accumulators 4k .. 4k+3 of P^T of each thread
     arch::Barrier kv_read;  // by the products of both warpgroups
-    arch::Barrier q_full[stages], q_empty[stages];
-    arch::Barrier grad_full[stages], grad_empty[stages];
   };
   static constexpr int shared_bytes = sizeof(Shared);
   static_assert(shared_bytes <= kMaxSharedBytes);
 };
+
+/// P^T on its way between warp w of warpgroup 0, which writes, and warp w of warpgroup 1, which reads. One buffer.
+class Exchange {
+ public:
+  __device__ __forceinline__ explicit Exchange(float4 (*p)[128])
+      : address_(arch::shared_address(p) + 16 * (threadIdx.x & 127)), barrier_(1 + 2 * ((threadIdx.x >> 5) & 3)) {}
+
+  __device__ __forceinline__ void wait_empty() { arch::named_sync<64>(barrier_); }
+  __device__ __forceinline__ void arrive_empty() { arch::named_arrive<64>(barrier_); }
+  __device__ __forceinline__ void wait_full() { arch::named_sync<64>(barrier_ + 1); }
+  __device__ __forceinline__ void arrive_full() { arch::named_arrive<64>(barrier_ + 1); }
+
+  __device__ __forceinline__ void write(int k, float a, float b, float c, float d) {
+    arch::store_shared_quad(address_ + k * (128 * 16), a, b, c, d);
+  }
+  __device__ __forceinline__ float4 read(int k) const { return arch::load_shared_quad(address_ + k * (128 * 16)); }
+
+ private:
+  uint32_t address_;
+  int barrier_;
+};
+
+/// dV or dK of the block's keys leaves through the v or k tile, which both warpgroups must have read.
+template <Element element, int columns, class Shared, class Tile>
+__device__ __forceinline__ void store_split_gradient(Shared& shared, uint32_t read_parity, const Tile& tile, const CUtensorMap& map,
+                                                     const Work& work, const float (&result)[columns / 2]) {
+  const int thread = threadIdx.x & 127, row = 16 * (thread >> 5);
+  arch::release(shared.kv_read);
+  arch::wait(shared.kv_read, read_parity);
+  tile::store_accumulators<element, columns>(tile.address(), Tile::rows, 0, thread, result);
+  arch::fence_shared_for_async();
+  __syncwarp();
+  if ((thread & 31) == 0) {
+    tile::store_rows<columns>(tile, row, map, work.keys.row + row, work.head, work.keys.batch);
+    arch::commit_stores();
+    arch::wait_stores_read();
+  }
+}
 
 template <class Shape>
 __global__ void __launch_bounds__(Shape::threads, 1) key_gradients_split(const __grid_constant__ BackwardArguments args) {
@@ -53,19 +94,8 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients_split(const _
   arch::launch_dependents();
 
   if (threadIdx.x == 0) {
-    constexpr int kWarps = 8;
-    arch::init_barrier(shared.kv_read, kWarps);
-    init_queue(shared.queue, kWarps + 1);  // consumers and loader
-    for (int i = 0; i < Shape::kv_buffers; ++i) {
-      arch::init_barrier(shared.kv_full[i], 1);
-      arch::init_barrier(shared.kv_empty[i], kWarps);
-    }
-    for (int i = 0; i < stages; ++i) {
-      arch::init_barrier(shared.q_full[i], 1);
-      arch::init_barrier(shared.grad_full[i], 1);
-      arch::init_barrier(shared.q_empty[i], kWarps);
-      arch::init_barrier(shared.grad_empty[i], kWarps);
-    }
+    shared.init_barriers(8, 1);
+    arch::init_barrier(shared.kv_read, 8);
     arch::fence_barrier_init();
   }
   __syncthreads();
@@ -78,169 +108,136 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients_split(const _
     return;
   }
   arch::grow_registers<Shape::registers.consumer>();
-  const int thread = threadIdx.x & 127;
-  const bool first_lane = (thread & 31) == 0;
-  const float scale_log2 = args.scale_log2;
-  const uint32_t lse2_address = arch::shared_address(shared.lse2[0]) + 4 * tile::accumulator_column(thread);
-  constexpr uint32_t delta_from_lse2 = sizeof(shared.lse2);
-  constexpr uint32_t q_step = sizeof(shared.q[0]) / 16, grad_step = sizeof(shared.grad_out[0]) / 16;
-  constexpr uint32_t k_step = sizeof(shared.k[0]) / 16, v_step = sizeof(shared.v[0]) / 16;
-  const auto release = [&](arch::Barrier& barrier) {
-    __syncwarp();
-    if (first_lane) arch::arrive(barrier);
-  };
 
+  Exchange exchange(shared.p);
+  if (warpgroup == 1) exchange.arrive_empty();
   Ring<kWorkSlots> slot;
   Ring<Shape::kv_buffers> kv;
   uint32_t read_parity = 0;
-  Ring<stages> q;  // of the tile whose scores are in use
-  for (;; slot.advance(), kv.advance()) {
+  Ring<stages> ring;  // of the tile whose result product is issued next
+  for (;; slot.advance(), kv.advance(), read_parity ^= 1) {
     arch::wait(shared.queue.ready[slot.slot], slot.parity);
     const Work& work = shared.queue.work[slot.slot];
     if (work.tile < 0) break;
     arch::wait(shared.kv_full[kv.slot], kv.parity);
     int remaining = work.walk.count * args.group;
-    uint32_t q_operand = tile::operand(shared.q[0].address(), M).low;
-    uint32_t k_operand = tile::operand(shared.k[0].address(), N).low + kv.slot * k_step;
-    uint32_t grad_operand = tile::operand(shared.grad_out[0].address(), M).low;
-    uint32_t v_operand = tile::operand(shared.v[0].address(), N).low + kv.slot * v_step;
-    BandMask mask(work.sequence, work.walk, work.tile * N, M, thread);
-
-    float score[M / 2];
-    const auto issue_scores = [&](const Ring<stages>& at) {
-      arch::wait(shared.q_full[at.slot], at.parity);
-      arch::wgmma_fence();
-      tile::multiply_transposed<element, M, D, N, M, true>(score, {k_operand}, {q_operand + at.slot * q_step});
-      arch::wgmma_commit();
-    };
-    const auto probabilities = [&](const Ring<stages>& at) {
-      probabilities_transposed<M>(score, lse2_address + at.slot * (M * 4), scale_log2);
-      mask.apply<M>(score);
-    };
-    // Both warpgroups have read k: when both are done, k and v take dK and dV.
-    const auto store = [&]<int columns>(uint32_t address, const CUtensorMap& map, float(&result)[columns / 2]) {
-      release(shared.kv_read);
-      arch::wait(shared.kv_read, read_parity);
-      tile::store_accumulators<element, columns>(address, N, 0, thread, result);
-      arch::fence_shared_for_async();
-      __syncwarp();
-      if (first_lane) {
-        const int row = 16 * (thread >> 5);
-#pragma unroll
-        for (int panel = 0; panel < tile::panels(columns); ++panel) {
-          arch::store_box(map, address + panel * (N * tile::kPanelRowBytes) + row * tile::kPanelRowBytes, panel * 64,
-                          work.keys.row + row, work.head, work.keys.batch);
-        }
-        arch::commit_stores();
-        arch::wait_stores_read();
-        arch::arrive(shared.kv_empty[kv.slot]);
-        arch::arrive(shared.queue.done[slot.slot]);
-      }
-      __syncwarp();
-      read_parity ^= 1;
-    };
+    KeySteps<Shape> steps(shared, args, work, kv.slot, 0);
 
     if (warpgroup == 0) {
-      float dv[Dv / 2];
+      float dv[Dv / 2], score[M / 2];
 #pragma unroll
       for (int i = 0; i < Dv / 2; ++i) dv[i] = 0.0f;
+      const auto hand_over = [&] {
+        exchange.wait_empty();
+#pragma unroll
+        for (int k = 0; k < M / 8; ++k) exchange.write(k, score[4 * k], score[4 * k + 1], score[4 * k + 2], score[4 * k + 3]);
+        exchange.arrive_full();
+      };
       if (remaining > 0) {
-        issue_scores(q);
+        steps.issue_scores(score, ring);
         arch::wgmma_wait<0>();
         arch::pin(score);
-        probabilities(q);
-        release(shared.q_empty[q.slot]);
+        steps.probabilities(score, ring);
+        arch::release(shared.q_empty[ring.slot]);
+        hand_over();
         const auto iterate = [&](auto more) {
           constexpr bool kMore = decltype(more)::value;
           uint32_t p[M / 4];
-          forget(k_operand);
-          forget(q_operand);
+          steps.forget_operands();
           tile::pack_operand<element>(p, score);
-          Ring<stages> next = q;
+          Ring<stages> next = ring;
           next.advance();
-          arch::wait(shared.grad_full[q.slot], q.parity);
+          arch::wait(shared.grad_full[ring.slot], ring.parity);
           arch::pin(dv);
           arch::pin(p);
-          if constexpr (kMore) {
-            issue_scores(next);
+          if constexpr (kMore && Shape::next_first) {
+            steps.issue_scores(score, next);
           } else {
             arch::wgmma_fence();
           }
-          tile::multiply<element, Dv, M, false>(dv, p, {grad_operand + q.slot * grad_step});
+          tile::multiply<element, Dv, M, false>(dv, p, steps.grad_at(ring));
           arch::wgmma_commit();
           if constexpr (kMore) {
+            if constexpr (!Shape::next_first) steps.issue_scores(score, next);
             arch::wgmma_wait<1>();
+            if constexpr (!Shape::next_first) {
+              arch::pin(dv);
+              arch::pin(p);
+              arch::release(shared.grad_empty[ring.slot]);
+              arch::wgmma_wait<0>();
+            }
             arch::pin(score);
-            probabilities(next);
+            steps.probabilities(score, next);
             arch::pin(score);
-            release(shared.q_empty[next.slot]);
-            arch::wait(shared.q_full[next.slot], next.parity);  // passes: keeps the exponentials above the next wait
+            arch::release(shared.q_empty[next.slot]);
+            hand_over();
           }
-          arch::wgmma_wait<0>();
-          arch::pin(dv);
-          arch::pin(p);
-          release(shared.grad_empty[q.slot]);
-          q = next;
+          if constexpr (!kMore || Shape::next_first) {
+            arch::wgmma_wait<0>();
+            arch::pin(dv);
+            arch::pin(p);
+            arch::release(shared.grad_empty[ring.slot]);
+          }
+          ring = next;
         };
 #pragma unroll 1
         for (; remaining > 1; --remaining) iterate(std::true_type{});
         iterate(std::false_type{});
       }
-      store.template operator()<Dv>(shared.v[kv.slot].address(), args.grad_v, dv);
+      store_split_gradient<element, Dv>(shared, read_parity, shared.v[kv.slot], args.grad_v, work, dv);
     } else {
-      float dk[D / 2];
+      float dk[D / 2], dp[M / 2];
+      uint32_t ds[M / 4];
 #pragma unroll
       for (int i = 0; i < D / 2; ++i) dk[i] = 0.0f;
       if (remaining > 0) {
-        float dp[M / 2];
-        const auto issue_dp = [&](const Ring<stages>& at) {
-          arch::wait(shared.grad_full[at.slot], at.parity);
-          arch::wgmma_fence();
-          tile::multiply_transposed<element, M, Dv, N, M, true>(dp, {v_operand}, {grad_operand + at.slot * grad_step});
-          arch::wgmma_commit();
+        // dS^T in place of dP^T, of the tile at `ring`. Packed only when the product before has read its operand.
+        const auto score_gradients = [&] {
+          exchange.wait_full();
+          steps.score_gradients(dp, [&](int k) { return exchange.read(k); }, ring);
+          exchange.arrive_empty();
+          arch::release(shared.grad_empty[ring.slot]);
         };
-        issue_scores(q);
-        issue_dp(q);
-        arch::wgmma_wait<1>();
-        arch::pin(score);
-        probabilities(q);
+        steps.issue_dp(dp, ring);
         arch::wgmma_wait<0>();
         arch::pin(dp);
+        score_gradients();
         const auto iterate = [&](auto more) {
           constexpr bool kMore = decltype(more)::value;
-          uint32_t ds[M / 4];
-          forget(k_operand);
-          forget(q_operand);
-          score_gradients_transposed<element, M>(ds, score, dp, lse2_address + delta_from_lse2 + q.slot * (M * 4));
-          release(shared.grad_empty[q.slot]);
-          Ring<stages> next = q;
-          next.advance();
+          steps.forget_operands();
+          tile::pack_operand<element>(ds, dp);
+          const Ring<stages> now = ring;
+          ring.advance();
+          arch::wait(shared.q_full[now.slot], now.parity);
           arch::pin(dk);
           arch::pin(ds);
-          arch::wgmma_fence();
-          tile::multiply<element, D, M, false>(dk, ds, {q_operand + q.slot * q_step});
+          if constexpr (kMore && Shape::next_first) {
+            steps.issue_dp(dp, ring);
+          } else {
+            arch::wgmma_fence();
+          }
+          tile::multiply<element, D, M, false>(dk, ds, steps.q_at(now));
           arch::wgmma_commit();
           if constexpr (kMore) {
-            issue_scores(next);
-            issue_dp(next);
-            arch::wgmma_wait<2>();
-            arch::pin(dk);
-            arch::pin(ds);
-            release(shared.q_empty[q.slot]);
+            if constexpr (!Shape::next_first) steps.issue_dp(dp, ring);
             arch::wgmma_wait<1>();
-            arch::pin(score);
-            probabilities(next);
-            arch::pin(score);
-            arch::wait(shared.q_full[next.slot], next.parity);
-            arch::wgmma_wait<0>();
+            if constexpr (!Shape::next_first) {
+              arch::pin(dk);
+              arch::pin(ds);
+              arch::release(shared.q_empty[now.slot]);
+              arch::wgmma_wait<0>();
+            }
             arch::pin(dp);
-          } else {
+            score_gradients();
+            arch::pin(dp);
+            if constexpr (Shape::next_first) arch::wait(shared.q_full[now.slot], now.parity);  // passes: keeps the arithmetic above the next wait
+          }
+          if constexpr (!kMore || Shape::next_first) {
             arch::wgmma_wait<0>();
             arch::pin(dk);
             arch::pin(ds);
-            release(shared.q_empty[q.slot]);
+            arch::release(shared.q_empty[now.slot]);
           }
-          q = next;
         };
 #pragma unroll 1
         for (; remaining > 1; --remaining) iterate(std::true_type{});
@@ -248,9 +245,12 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients_split(const _
       }
 #pragma unroll
       for (int i = 0; i < D / 2; ++i) dk[i] *= args.scale;
-      store.template operator()<D>(shared.k[kv.slot].address(), args.grad_k, dk);
+      store_split_gradient<element, D>(shared, read_parity, shared.k[kv.slot], args.grad_k, work, dk);
     }
+    arch::release(shared.kv_empty[kv.slot]);
+    arch::release(shared.queue.done[slot.slot]);
   }
+  if (warpgroup == 0) exchange.wait_empty();  // every arrival is met
   arch::wait_stores();
 }
 

@@ -6,6 +6,7 @@
 //
 // dS is a register operand. FLOP: 6 M N D per tile; bytes per tile: 4 N D from L2.
 //
+// clang-format off
 // Ladder, as in backward_keys.cuh; S = 16k full/causal, then S = 512. With the same dK/dV kernel, one run:
 //   D = 128  96 keys, scores first, one q buffer, 3 k stages    523/505  326   (kept; the tensor pipe is 98 % busy, ncu)
 //            3 x 64 rows, 64 keys, nothing ahead                526/497  333
@@ -14,14 +15,17 @@
 //            3 x 64 rows, 96 keys, nothing ahead                439/428
 //            128 keys, nothing ahead                            431/425
 // Two q buffers at D = 128 leave room for two k stages and gradient first: 506 to 479 at S = 16k, 314 to 335 at S = 512; for
-// three k stages and one v stage: 518 to 487 and 322 to 322. D = 256 with 48 keys: 395 to 355 (n = 48 from shared memory is
-// bandwidth bound).
+// three k stages and one v stage: 518 to 487 and 322 to 322. Hence dQ leaves by a tile of its own there, and q and dO of the next work
+// are on their way before this one ends, D = 128, one run:       S = 512 332 to 359, 2k 452 to 458, 4k causal 414 to 420, 16k 510 to 508,
+// 16k causal 497 to 478, D = 96 S = 4k 409 to 417. What 16k causal loses: without that wait the blocks of a head drift apart, and K and V
+// come from memory more often (L2 hits 78 to 59 %, 1.2 to 3.3 GB read, ncu). Fewer heads at a time do not help: 470 to 483 for 2 to 16.
+// D = 256 with 48 keys: 395 to 355 (n = 48 from shared memory is bandwidth bound).
+// clang-format on
 #pragma once
 
 #include <type_traits>
 
 #include "deckle/kernels/cuda/attention/backward_common.cuh"
-#include "deckle/kernels/cuda/attention/backward_keys.cuh"
 #include "deckle/kernels/cuda/tile/matmul.cuh"
 
 namespace deckle::kernels::cuda::attention {
@@ -29,12 +33,19 @@ namespace deckle::kernels::cuda::attention {
 /// What a warpgroup queues behind dS(j) besides dQ(j): S(j+1) and dP(j+1), so that exponentials run under products.
 enum class Ahead {
   scores_first,    // S(j+1), dQ(j), dP(j+1): exponentials under two products; K(j) is held until dQ(j) ends, so three stages of K
-  nothing,         // the exponentials run under the products of the other warpgroups: registers for three of them
   gradient_first,  // dQ(j), S(j+1), dP(j+1): K(j) is free two products before S(j+2) needs its buffer, so two stages do
 };
 
+/// Where a tile of dQ lies on its way out.
+enum class Leaves {
+  through_q,  // the q tile, which is loaded again only afterwards: wants two q buffers, or long walks
+  apart,      // a tile of its own: q and dO of the next work arrive under the last steps of this one
+};
+
+struct Nothing {};
+
 template <Element element_, int D_, int Dv_, int keys_, int warpgroups_, int q_buffers_, int k_stages_, int v_stages_,
-          Ahead ahead_>
+          Ahead ahead_, Leaves leaves_>
 struct QueryGradients {
   static constexpr Element element = element_;
   static constexpr int D = D_, Dv = Dv_;
@@ -45,15 +56,18 @@ struct QueryGradients {
   static constexpr int threads = 128 * (warpgroups + 1);
   static constexpr Registers registers = registers_of(warpgroups, D > 192);
   static constexpr Ahead ahead = ahead_;
+  static constexpr bool apart = leaves_ == Leaves::apart;
 
   struct Shared {
     tile::SharedTile<M, D> q[q_buffers];
     tile::SharedTile<M, Dv> grad_out[q_buffers];
     tile::SharedTile<N, D> k[k_stages];
     tile::SharedTile<N, Dv> v[v_stages];
+    std::conditional_t<apart, tile::SharedTile<M, D>, Nothing> grad_q;
     float2 statistics[q_buffers][M];  // lse2, delta; +inf, 0 for rows that attend nothing
     WorkQueue queue;
-    arch::Barrier q_full[q_buffers], q_empty[q_buffers];  // q, dO tiles and statistics
+    arch::Barrier q_full[q_buffers], q_empty[q_buffers];
+    arch::Barrier grad_full[q_buffers], grad_empty[q_buffers];  // dO tile and statistics
     arch::Barrier k_full[k_stages], k_empty[k_stages];
     arch::Barrier v_full[v_stages], v_empty[v_stages];
   };
@@ -61,7 +75,7 @@ struct QueryGradients {
   static_assert(shared_bytes <= kMaxSharedBytes);
 };
 
-/// The loader, one thread: for each work its queries and then its keys, as buffers become free.
+/// The loader, one thread: for each work its queries and its keys, as buffers become free and in the order of their first use.
 template <class Shape>
 __device__ __forceinline__ void load_query_work(typename Shape::Shared& shared, const BackwardArguments& args) {
   constexpr int N = Shape::N;
@@ -74,19 +88,29 @@ __device__ __forceinline__ void load_query_work(typename Shape::Shared& shared, 
     const Work& work = shared.queue.work[slot.slot];
     if (work.tile < 0) return;
     arch::wait(shared.q_empty[q.slot], q.parity ^ 1);
-    arch::expect_bytes(shared.q_full[q.slot], sizeof(shared.q[0]) + sizeof(shared.grad_out[0]));
+    arch::expect_bytes(shared.q_full[q.slot], sizeof(shared.q[0]));
     tile::load_tile(shared.q[q.slot], args.q, shared.q_full[q.slot], work.queries.row, work.head, work.queries.batch,
                     arch::CacheHint::evict_first);
-    tile::load_tile(shared.grad_out[q.slot], args.grad_out, shared.q_full[q.slot], work.queries.row, work.head,
-                    work.queries.batch, arch::CacheHint::evict_first);
-    const int head = work.head / args.group, batch = work.keys.batch, first = work.keys.row;
-    for (int row = first; row < first + work.walk.count * N; row += N, k.advance(), v.advance()) {
-      arch::wait(shared.k_empty[k.slot], k.parity ^ 1);
-      arch::expect_bytes(shared.k_full[k.slot], sizeof(shared.k[0]));
-      tile::load_tile(shared.k[k.slot], args.k, shared.k_full[k.slot], row, head, batch, arch::CacheHint::evict_last);
+    const int head = work.head / args.group, batch = work.keys.batch, end = work.keys.row + work.walk.count * N;
+    bool first = true;
+    for (int row = work.keys.row;; row += N, first = false) {
+      if (row < end) {
+        arch::wait(shared.k_empty[k.slot], k.parity ^ 1);
+        arch::expect_bytes(shared.k_full[k.slot], sizeof(shared.k[0]));
+        tile::load_tile(shared.k[k.slot], args.k, shared.k_full[k.slot], row, head, batch, arch::CacheHint::evict_last);
+        k.advance();
+      }
+      if (first) {
+        arch::wait(shared.grad_empty[q.slot], q.parity ^ 1);
+        arch::expect_bytes(shared.grad_full[q.slot], sizeof(shared.grad_out[0]));
+        tile::load_tile(shared.grad_out[q.slot], args.grad_out, shared.grad_full[q.slot], work.queries.row, work.head,
+                        work.queries.batch, arch::CacheHint::evict_first);
+      }
+      if (row >= end) break;
       arch::wait(shared.v_empty[v.slot], v.parity ^ 1);
       arch::expect_bytes(shared.v_full[v.slot], sizeof(shared.v[0]));
       tile::load_tile(shared.v[v.slot], args.v, shared.v_full[v.slot], row, head, batch, arch::CacheHint::evict_last);
+      v.advance();
     }
     arch::arrive(shared.queue.done[slot.slot]);
     arch::arrive(shared.queue.wanted);
@@ -103,22 +127,21 @@ __device__ __forceinline__ void load_statistics(typename Shape::Shared& shared, 
     arch::wait(shared.queue.ready[slot.slot], slot.parity);
     const Work& work = shared.queue.work[slot.slot];
     if (work.tile < 0) return;
-    arch::wait(shared.q_empty[q.slot], q.parity ^ 1);
-#pragma unroll 1
-    for (int r = lane; r < Shape::M; r += 32) {
-      const int row = work.tile * Shape::M + r - work.sequence.live_first;
-      float2 value = {INFINITY, 0.0f};
+    float2 values[Shape::M / 32];  // fetched while the room for them is in use
+#pragma unroll
+    for (int i = 0; i < Shape::M / 32; ++i) {
+      const int row = work.tile * Shape::M + 32 * i + lane - work.sequence.live_first;
+      values[i] = {INFINITY, 0.0f};
       if (row >= 0 && row < work.sequence.live_rows) {
         const float* lse2 = args.lse2 + work.statistics + row;
-        value = {lse2[0], lse2[args.delta_from_lse2]};
+        values[i] = {lse2[0], lse2[args.delta_from_lse2]};
       }
-      shared.statistics[q.slot][r] = value;
     }
-    __syncwarp();
-    if (lane == 0) {
-      arch::arrive(shared.q_full[q.slot]);
-      arch::arrive(shared.queue.done[slot.slot]);
-    }
+    arch::wait(shared.grad_empty[q.slot], q.parity ^ 1);
+#pragma unroll
+    for (int i = 0; i < Shape::M / 32; ++i) shared.statistics[q.slot][32 * i + lane] = values[i];
+    arch::release(shared.grad_full[q.slot]);
+    arch::release(shared.queue.done[slot.slot]);
   }
 }
 
@@ -169,8 +192,10 @@ __global__ void __launch_bounds__(Shape::threads, 1) query_gradients(const __gri
     constexpr int kWarps = 4 * Shape::warpgroups;
     init_queue(shared.queue, kWarps + 2);  // consumers, loader, statistics warp
     for (int i = 0; i < Shape::q_buffers; ++i) {
-      arch::init_barrier(shared.q_full[i], 2);  // loader and statistics warp
+      arch::init_barrier(shared.q_full[i], 1);
       arch::init_barrier(shared.q_empty[i], kWarps);
+      arch::init_barrier(shared.grad_full[i], 2);  // loader and statistics warp
+      arch::init_barrier(shared.grad_empty[i], kWarps);
     }
     for (int i = 0; i < Shape::k_stages; ++i) {
       arch::init_barrier(shared.k_full[i], 1);
@@ -200,11 +225,6 @@ __global__ void __launch_bounds__(Shape::threads, 1) query_gradients(const __gri
   constexpr uint32_t v_from_k = sizeof(shared.k) / 16;
   constexpr uint32_t q_step = sizeof(shared.q[0]) / 16, grad_step = sizeof(shared.grad_out[0]) / 16;
   constexpr uint32_t k_step = sizeof(shared.k[0]) / 16, v_step = sizeof(shared.v[0]) / 16;
-  const auto release = [&](arch::Barrier& barrier) {
-    __syncwarp();
-    if (first_lane) arch::arrive(barrier);
-  };
-
   Ring<kWorkSlots> slot;
   Ring<Shape::q_buffers> q;
   Ring<Shape::k_stages> k, k_done;  // of the newest scores issued; of the oldest dQ not yet released
@@ -218,7 +238,16 @@ __global__ void __launch_bounds__(Shape::threads, 1) query_gradients(const __gri
     int remaining = work.walk.count;
     arch::wait(shared.q_full[q.slot], q.parity);
     const int tile_row = 64 * warpgroup + tile::accumulator_row(thread);
-    const float2 upper = shared.statistics[q.slot][tile_row], lower = shared.statistics[q.slot][tile_row + 8];
+    float2 upper, lower;
+    const auto wait_grad_out = [&] {
+      arch::wait(shared.grad_full[q.slot], q.parity);
+      upper = shared.statistics[q.slot][tile_row];
+      lower = shared.statistics[q.slot][tile_row + 8];
+    };
+    // Where results leave apart, the buffers of q and dO go back when their last product is done.
+    const auto release_if = [&](arch::Barrier& barrier, bool last) {
+      if constexpr (Shape::apart) arch::arrive_if(barrier, last && first_lane);
+    };
 
     uint32_t q_operand = tile::operand(shared.q[0].address(), M, 64 * warpgroup).low + q.slot * q_step;
     uint32_t grad_operand = tile::operand(shared.grad_out[0].address(), M, 64 * warpgroup).low + q.slot * grad_step;
@@ -261,115 +290,103 @@ __global__ void __launch_bounds__(Shape::threads, 1) query_gradients(const __gri
         }
       };
 
-      if constexpr (Shape::ahead == Ahead::nothing) {
-#pragma unroll 1
-        for (; remaining > 0; --remaining) {
-          forget(k_operand);
-          forget(q_operand);
-          forget(grad_operand);
+      issue_scores();
+      wait_grad_out();
+      issue_dp();
+      arch::wgmma_wait<1>();
+      arch::pin(score);
+      release_if(shared.q_empty[q.slot], remaining == 1);
+      probabilities();
+      arch::wgmma_wait<0>();
+      arch::pin(dp);
+      release_if(shared.grad_empty[q.slot], remaining == 1);
+      arch::release(shared.v_empty[v.slot]);
+      v.advance();
+      const auto iterate = [&](auto more) {
+        constexpr bool kMore = decltype(more)::value, kScoresFirst = Shape::ahead == Ahead::scores_first;
+        uint32_t ds[N / 4];
+        forget(k_operand);
+        forget(q_operand);
+        score_gradients(ds);
+        arch::pin(dq);
+        arch::pin(ds);
+        if constexpr (kMore && kScoresFirst) {
           issue_scores();
-          issue_dp();
-          arch::wgmma_wait<1>();
-          arch::pin(score);
-          probabilities();
-          arch::pin(score);
-          arch::wait(shared.v_full[v.slot], v.parity);  // keeps the exponentials above the next wait
-          arch::wgmma_wait<0>();
-          arch::pin(dp);
-          release(shared.v_empty[v.slot]);
-          v.advance();
-          uint32_t ds[N / 4];
-          score_gradients(ds);
-          arch::pin(dq);
-          arch::pin(ds);
+        } else {
           arch::wgmma_fence();
-          issue_dq(ds);
-          arch::wgmma_wait<0>();
-          arch::pin(dq);
-          arch::pin(ds);
-          release(shared.k_empty[k_done.slot]);
-          k_done.advance();
         }
-      } else {
-        issue_scores();
-        issue_dp();
-        arch::wgmma_wait<1>();
-        arch::pin(score);
-        probabilities();
-        arch::wgmma_wait<0>();
-        arch::pin(dp);
-        release(shared.v_empty[v.slot]);
-        v.advance();
-        const auto iterate = [&](auto more) {
-          constexpr bool kMore = decltype(more)::value, kScoresFirst = Shape::ahead == Ahead::scores_first;
-          uint32_t ds[N / 4];
-          forget(k_operand);
-          forget(q_operand);
-          score_gradients(ds);
-          arch::pin(dq);
-          arch::pin(ds);
-          if constexpr (kMore && kScoresFirst) {
-            issue_scores();
-          } else {
-            arch::wgmma_fence();
-          }
-          issue_dq(ds);
-          if constexpr (kMore) {
-            if constexpr (!kScoresFirst) issue_scores();
-            issue_dp();
-            arch::wgmma_wait<2>();
-            if constexpr (!kScoresFirst) {
-              arch::pin(dq);
-              arch::pin(ds);
-              release(shared.k_empty[k_done.slot]);
-              arch::wgmma_wait<1>();
-            }
-            arch::pin(score);
-            probabilities();
-            arch::pin(score);
-            arch::wait(shared.v_full[v.slot], v.parity);  // passes: keeps the exponentials above the next wait
-          }
-          arch::wgmma_wait<0>();
-          if constexpr (!kMore || kScoresFirst) {
+        issue_dq(ds);
+        if constexpr (kMore) {
+          if constexpr (!kScoresFirst) issue_scores();
+          issue_dp();
+          arch::wgmma_wait<2>();
+          if constexpr (!kScoresFirst) {
             arch::pin(dq);
             arch::pin(ds);
-            release(shared.k_empty[k_done.slot]);
+            arch::release(shared.k_empty[k_done.slot]);
+            arch::wgmma_wait<1>();
           }
-          k_done.advance();
-          if constexpr (kMore) {
-            arch::pin(dp);
-            release(shared.v_empty[v.slot]);
-            v.advance();
-          }
-        };
+          arch::pin(score);
+          release_if(shared.q_empty[q.slot], remaining == 2);
+          probabilities();
+          arch::pin(score);
+          arch::wait(shared.v_full[v.slot], v.parity);  // passes: keeps the exponentials above the next wait
+        }
+        arch::wgmma_wait<0>();
+        if constexpr (!kMore || kScoresFirst) {
+          arch::pin(dq);
+          arch::pin(ds);
+          arch::release(shared.k_empty[k_done.slot]);
+        }
+        k_done.advance();
+        if constexpr (kMore) {
+          arch::pin(dp);
+          release_if(shared.grad_empty[q.slot], remaining == 2);
+          arch::release(shared.v_empty[v.slot]);
+          v.advance();
+        }
+      };
 #pragma unroll 1
-        for (; remaining > 1; --remaining) iterate(std::true_type{});
-        iterate(std::false_type{});
-      }
+      for (; remaining > 1; --remaining) iterate(std::true_type{});
+      iterate(std::false_type{});
+    } else {
+      wait_grad_out();
+      release_if(shared.q_empty[q.slot], true);
+      release_if(shared.grad_empty[q.slot], true);
     }
 
-    // Each warp's 16 rows of q were read by this warp's products alone: they take dQ. A dead row is zero whatever it computed.
+    // A dead row is zero whatever it computed.
     const int live_row = work.tile * M + tile_row - s.live_first;
     const bool upper_live = static_cast<uint32_t>(live_row) < s.live_rows,
                lower_live = static_cast<uint32_t>(live_row + 8) < s.live_rows;
 #pragma unroll
     for (int i = 0; i < D / 2; ++i) dq[i] = ((i & 2) ? lower_live : upper_live) ? dq[i] * args.scale : 0.0f;
-    tile::store_accumulators<element, D>(shared.q[q.slot].address(), M, 64 * warpgroup, thread, dq);
+    // Each warp's 16 rows of q were read by this warp's products alone, and those of a tile apart are stored by this warp alone.
+    const auto& leaving = [&]() -> const auto& {
+      if constexpr (Shape::apart) {
+        return shared.grad_q;
+      } else {
+        return shared.q[q.slot];
+      }
+    }();
+    if constexpr (Shape::apart) {
+      arch::wait_stores_read();
+      __syncwarp();
+    }
+    tile::store_accumulators<element, D>(leaving.address(), M, 64 * warpgroup, thread, dq);
     arch::fence_shared_for_async();
     __syncwarp();
     if (first_lane) {
       const int row = 64 * warpgroup + 16 * (thread >> 5);
-#pragma unroll
-      for (int panel = 0; panel < tile::panels(D); ++panel) {
-        arch::store_box(args.grad_q, shared.q[q.slot].address() + panel * (M * tile::kPanelRowBytes) + row * tile::kPanelRowBytes,
-                        panel * 64, work.queries.row + row, work.head, work.queries.batch);
-      }
+      tile::store_rows<D>(leaving, row, args.grad_q, work.queries.row + row, work.head, work.queries.batch);
       arch::commit_stores();
-      arch::wait_stores_read();
-      arch::arrive(shared.q_empty[q.slot]);
-      arch::arrive(shared.queue.done[slot.slot]);
     }
-    __syncwarp();
+    arch::release(shared.queue.done[slot.slot]);
+    if constexpr (!Shape::apart) {
+      arch::wait_stores_read();
+      arch::release(shared.q_empty[q.slot]);
+      arch::release(shared.grad_empty[q.slot]);
+    }
   }
   arch::wait_stores();
   finish_after_predecessor();

@@ -18,9 +18,9 @@
 
 namespace deckle::kernels::cuda::attention {
 
-template <arch::Element element_, int D_, int blocks_per_sm_>
+template <Element element_, int D_, int blocks_per_sm_>
 struct ShortGradients {
-  static constexpr arch::Element element = element_;
+  static constexpr Element element = element_;
   static constexpr int D = D_;
   static constexpr int blocks_per_sm = blocks_per_sm_;
   static constexpr int threads = 128;
@@ -54,7 +54,7 @@ __device__ __forceinline__ void write_zeros(const AttentionTensor& tensor, int64
 template <class Shape>
 __device__ __forceinline__ void short_sequence(const ShortArguments& args) {
   constexpr int D = Shape::D, L = kShortRows;
-  constexpr arch::Element element = Shape::element;
+  constexpr Element element = Shape::element;
   auto& shared = block_shared<typename Shape::Shared>();
   const BackwardArguments& common = args.common;
   const SequencePair s = sequence_at(args.first_sequence + blockIdx.y, common);

@@ -25,7 +25,7 @@ struct StatisticsArguments {
   int* counters;  // both work counters: set to zero for the kernels that follow
 };
 
-template <arch::Element element>
+template <Element element>
 __device__ __forceinline__ float dot(uint4 a, uint4 b) {
   float sum = 0;
   const auto add = [&](uint32_t x, uint32_t y) {
@@ -40,7 +40,7 @@ __device__ __forceinline__ float dot(uint4 a, uint4 b) {
 }
 
 /// A group of `lanes` threads takes a row, 8 columns a thread.
-template <arch::Element element, int lanes>
+template <Element element, int lanes>
 __global__ void __launch_bounds__(256, 3) row_statistics(const __grid_constant__ StatisticsArguments args) {
   const BackwardArguments& common = args.common;
   const int unit = common.statistics_unit;

@@ -16,32 +16,25 @@
 // loops without loads: 560 and 613.
 #pragma once
 
-#include "deckle/kernels/cuda/attention/backward_keys.cuh"
+#include <type_traits>
+
+#include "deckle/kernels/cuda/attention/backward_key_tiles.cuh"
 
 namespace deckle::kernels::cuda::attention {
 
 template <Element element_>
 struct AllGradients {
   static constexpr Element element = element_;
-  static constexpr int D = 128, M = 64, N = 128;
+  static constexpr int D = 128, Dv = 128, M = 64, N = 128;
   static constexpr int warpgroups = 2;
   static constexpr int stages = 2;
   static constexpr int kv_buffers = 1;
   static constexpr int threads = 384;
   static constexpr int sum_bytes = 64 * 64 * 4;  // of one warpgroup and tile
 
-  struct Shared {
-    tile::SharedTile<N, D> k[kv_buffers], v[kv_buffers];
-    tile::SharedTile<M, D> q[stages];
-    tile::SharedTile<M, D> grad_out[stages];
+  struct Shared : KeyTiles<N, M, D, D, stages, kv_buffers> {
     tile::SharedTile<M, N> ds[2];
     alignas(128) float4 staged[warpgroups][8][128];
-    alignas(16) float lse2[stages][M];
-    alignas(16) float delta[stages][M];
-    WorkQueue queue;
-    arch::Barrier kv_full[kv_buffers], kv_empty[kv_buffers];
-    arch::Barrier q_full[stages], q_empty[stages];
-    arch::Barrier grad_full[stages], grad_empty[stages];
     arch::Barrier staged_full[warpgroups], staged_empty[warpgroups];
   };
   static constexpr int shared_bytes = sizeof(Shared);
@@ -94,22 +87,12 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
   arch::wait_for_dependencies();
   arch::launch_dependents();
 
+  constexpr int kFirst = Shape::warpgroups * 128;
   if (threadIdx.x == 0) {
-    constexpr int kWarps = 4 * Shape::warpgroups;
-    init_queue(shared.queue, kWarps + 3);  // consumers, loader, two adders
+    shared.init_barriers(4 * Shape::warpgroups, 3);  // the loader and two adders
     for (int i = 0; i < Shape::warpgroups; ++i) {
       arch::init_barrier(shared.staged_full[i], 4);
       arch::init_barrier(shared.staged_empty[i], 1);
-    }
-    for (int i = 0; i < Shape::kv_buffers; ++i) {
-      arch::init_barrier(shared.kv_full[i], 1);
-      arch::init_barrier(shared.kv_empty[i], kWarps);
-    }
-    for (int i = 0; i < stages; ++i) {
-      arch::init_barrier(shared.q_full[i], 1);
-      arch::init_barrier(shared.grad_full[i], 1);
-      arch::init_barrier(shared.q_empty[i], kWarps);
-      arch::init_barrier(shared.grad_empty[i], kWarps);
     }
     arch::fence_barrier_init();
   }
@@ -118,24 +101,14 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
   const int warpgroup = arch::warpgroup_index();
   if (warpgroup == Shape::warpgroups) {
     arch::shrink_registers<24>();
-    if (threadIdx.x == Shape::warpgroups * 128) load_key_work<Shape>(shared, args);
-    if (threadIdx.x == Shape::warpgroups * 128 + 32) schedule<true, N, M>(shared.queue, args, args.heads / args.group);
-    if (threadIdx.x == Shape::warpgroups * 128 + 64) add_staged<Shape>(shared, args, 0);
-    if (threadIdx.x == Shape::warpgroups * 128 + 96) add_staged<Shape>(shared, args, 1);
+    if (threadIdx.x == kFirst) load_key_work<Shape>(shared, args);
+    if (threadIdx.x == kFirst + 32) schedule<true, N, M>(shared.queue, args, args.heads / args.group);
+    if (threadIdx.x == kFirst + 64) add_staged<Shape>(shared, args, 0);
+    if (threadIdx.x == kFirst + 96) add_staged<Shape>(shared, args, 1);
     return;
   }
   arch::grow_registers<240>();
   const int thread = threadIdx.x & 127;
-  const bool first_lane = (thread & 31) == 0;
-  const float scale_log2 = args.scale_log2;
-  const uint32_t lse2_address = arch::shared_address(shared.lse2[0]) + 4 * tile::accumulator_column(thread);
-  constexpr uint32_t delta_from_lse2 = sizeof(shared.lse2);
-  constexpr uint32_t v_from_k = sizeof(shared.k) / 16, kv_step = sizeof(shared.k[0]) / 16;
-  constexpr uint32_t grad_from_q = sizeof(shared.q) / 16, stage_step = sizeof(shared.q[0]) / 16;
-  const auto release = [&](arch::Barrier& barrier) {
-    __syncwarp();
-    if (first_lane) arch::arrive(barrier);
-  };
 
   Ring<kWorkSlots> slot;
   Ring<Shape::kv_buffers> kv;
@@ -146,14 +119,10 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
     const Work& work = shared.queue.work[slot.slot];
     if (work.tile < 0) break;
     arch::wait(shared.kv_full[kv.slot], kv.parity);
-    const int key = work.tile * N + 64 * warpgroup;
-    BandMask mask(work.sequence, work.walk, key, M, thread);
     int remaining = work.walk.count * args.group;
-
-    uint32_t q_operand = tile::operand(shared.q[0].address(), M).low;
-    uint32_t k_operand = tile::operand(shared.k[0].address(), N, 64 * warpgroup).low + kv.slot * kv_step;
+    KeySteps<Shape> steps(shared, args, work, kv.slot, 64 * warpgroup);
     // Half the columns of k, of all its rows, for dQ.
-    uint32_t dq_operand = tile::operand(shared.k[0].address() + warpgroup * (N * tile::kPanelRowBytes), N).low;
+    const uint32_t dq_operand = tile::operand(shared.k[0].address() + warpgroup * (N * tile::kPanelRowBytes), N).low;
     const uint32_t ds_operand = tile::operand(shared.ds[0].address(), M).low;
     constexpr uint32_t ds_step = sizeof(shared.ds[0]) / 16;
     float dk[D / 2], dv[D / 2];
@@ -163,66 +132,47 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
     if (remaining > 0) {
       float score[M / 2], dp[M / 2];
       uint32_t p[M / 4];
-      const auto issue_scores = [&](const Ring<stages>& at) {
-        arch::wait(shared.q_full[at.slot], at.parity);
-        arch::wgmma_fence();
-        tile::multiply_transposed<element, M, D, N, M, true>(score, {k_operand}, {q_operand + at.slot * stage_step});
-        arch::wgmma_commit();
-      };
-      const auto issue_dp = [&](const Ring<stages>& at) {
-        arch::wait(shared.grad_full[at.slot], at.parity);
-        arch::wgmma_fence();
-        tile::multiply_transposed<element, M, D, N, M, true>(dp, {k_operand + v_from_k},
-                                                             {q_operand + grad_from_q + at.slot * stage_step});
-        arch::wgmma_commit();
-      };
-      const auto probabilities = [&](const Ring<stages>& at) {
-        probabilities_transposed<M>(score, lse2_address + at.slot * (M * 4), scale_log2);
-        mask.apply<M>(score);
-      };
-
-      issue_scores(ring);
-      issue_dp(ring);
+      steps.issue_scores(score, ring);
+      steps.issue_dp(dp, ring);
       arch::wgmma_wait<1>();
       arch::pin(score);
       const auto iterate = [&](auto more) {
         constexpr bool kMore = decltype(more)::value;
         uint32_t ds[M / 4];
-        forget(k_operand);
-        forget(q_operand);
+        steps.forget_operands();
         Ring<stages> next = ring;
         next.advance();
-        probabilities(ring);
+        steps.probabilities(score, ring);
         tile::pack_operand<element>(p, score);
         arch::pin(score);
         arch::pin(p);
         arch::wait(shared.grad_full[ring.slot], ring.parity);  // keeps the exponentials above the next wait
         arch::wgmma_wait<0>();
         arch::pin(dp);
-        score_gradients_transposed<element, M>(ds, score, dp, lse2_address + delta_from_lse2 + ring.slot * (M * 4));
+        steps.score_gradients(ds, score, dp, ring);
         store_score_gradients(shared.ds[buffer], warpgroup, thread, ds);
         arch::pin(dv);
         arch::pin(dk);
         arch::pin(p);
         arch::pin(ds);
         arch::wgmma_fence();
-        tile::multiply<element, D, M, false>(dv, p, {q_operand + grad_from_q + ring.slot * stage_step});
+        tile::multiply<element, D, M, false>(dv, p, steps.grad_at(ring));
         arch::wgmma_commit();
-        tile::multiply<element, D, M, false>(dk, ds, {q_operand + ring.slot * stage_step});
+        tile::multiply<element, D, M, false>(dk, ds, steps.q_at(ring));
         arch::wgmma_commit();
         arch::wgmma_wait<1>();
         arch::pin(dv);
         arch::pin(p);
-        release(shared.grad_empty[ring.slot]);
+        arch::release(shared.grad_empty[ring.slot]);
         if constexpr (kMore) {
-          issue_scores(next);
+          steps.issue_scores(score, next);
           arch::wgmma_wait<1>();
         } else {
           arch::wgmma_wait<0>();
         }
         arch::pin(dk);
         arch::pin(ds);
-        release(shared.q_empty[ring.slot]);
+        arch::release(shared.q_empty[ring.slot]);
         arch::fence_shared_for_async();
         arch::named_sync<256>(1);  // both halves of dS are there
         auto& dq = dp;
@@ -238,8 +188,8 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
         for (int i = 0; i < 8; ++i)
           shared.staged[warpgroup][i][thread] = make_float4(dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]);
         arch::fence_shared_for_async();
-        release(shared.staged_full[warpgroup]);
-        if constexpr (kMore) issue_dp(next);
+        arch::release(shared.staged_full[warpgroup]);
+        if constexpr (kMore) steps.issue_dp(dp, next);
         ring = next;
         buffer ^= 1;
       };
@@ -249,29 +199,10 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
     }
 
     arch::named_sync<256>(1);  // both warpgroups have read all of k for dQ
-#pragma unroll
-    for (int i = 0; i < D / 2; ++i) dk[i] *= args.scale;
-    tile::store_accumulators<element, D>(shared.k[kv.slot].address(), N, 64 * warpgroup, thread, dk);
-    tile::store_accumulators<element, D>(shared.v[kv.slot].address(), N, 64 * warpgroup, thread, dv);
-    arch::fence_shared_for_async();
-    __syncwarp();
-    if (first_lane) {
-      const int row = 64 * warpgroup + 16 * (thread >> 5);
-      const uint32_t offset = row * tile::kPanelRowBytes;
-#pragma unroll
-      for (int panel = 0; panel < tile::panels(D); ++panel) {
-        constexpr int kPanelBytes = N * tile::kPanelRowBytes;
-        arch::store_box(args.grad_k, shared.k[kv.slot].address() + offset + panel * kPanelBytes, panel * 64, work.keys.row + row,
-                        work.head, work.keys.batch);
-        arch::store_box(args.grad_v, shared.v[kv.slot].address() + offset + panel * kPanelBytes, panel * 64, work.keys.row + row,
-                        work.head, work.keys.batch);
-      }
-      arch::commit_stores();
-      arch::wait_stores_read();
-      arch::arrive(shared.kv_empty[kv.slot]);
-      arch::arrive(shared.queue.done[slot.slot]);
-    }
-    __syncwarp();
+    store_key_gradients<Shape>(shared, args, work, kv.slot, warpgroup, dk, dv);
+    arch::release(shared.queue.done[slot.slot]);
+    arch::wait_stores_read();
+    arch::release(shared.kv_empty[kv.slot]);
   }
   arch::wait_stores();
 }

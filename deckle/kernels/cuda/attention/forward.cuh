@@ -103,9 +103,9 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
 
     const auto skip = [&] {  // a tile of other warpgroups
       arch::wait(shared.k_full[kv.slot], kv.parity);
-      release(shared.k_empty[kv.slot]);
+      arch::release_tile(shared.k_empty[kv.slot]);
       arch::wait(shared.v_full[kv.slot], kv.parity);
-      release(shared.v_empty[kv.slot]);
+      arch::release_tile(shared.v_empty[kv.slot]);
       kv.advance();
     };
     const auto edge = [&](int j) { return j < range.inner_begin || j >= range.inner_end; };
@@ -125,7 +125,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
         arch::wgmma_commit();
         arch::wgmma_wait<0>();
         arch::pin(scores);
-        release(shared.k_empty[kv.slot]);
+        arch::release_tile(shared.k_empty[kv.slot]);
 
         if (edge(j)) mask_tile<Config>(problem, item, warpgroup, j, scores);
         if (update_maximum<N>(scores, state, rescale, c)) scale_rows(out, rescale);
@@ -141,7 +141,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
         arch::wgmma_wait<0>();
         arch::pin(out);
         arch::pin(p);
-        release(shared.v_empty[kv.slot]);
+        arch::release_tile(shared.v_empty[kv.slot]);
         kv.advance();
       }
     } else if (j >= range.begin) {
@@ -154,7 +154,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
         arch::wgmma_commit();
         arch::wgmma_wait<0>();
         arch::pin(scores);
-        release(shared.k_empty[kv.slot]);
+        arch::release_tile(shared.k_empty[kv.slot]);
         if (edge(j)) mask_tile<Config>(problem, item, warpgroup, j, scores);
         update_maximum<N>(scores, state, rescale, c);
         exponentiate<N>(scores, state, c);
@@ -177,7 +177,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
         arch::wgmma_commit();
         arch::wgmma_wait<1>();
         arch::pin(scores);
-        release(shared.k_empty[kv.slot]);
+        arch::release_tile(shared.k_empty[kv.slot]);
 
         if (edge(j)) mask_tile<Config>(problem, item, warpgroup, j, scores);
         const bool rescales = update_maximum<N>(scores, state, rescale, c);
@@ -186,7 +186,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
         arch::wgmma_wait<0>();
         arch::pin(out);
         arch::pin(p);
-        release(shared.v_empty[v.slot]);
+        arch::release_tile(shared.v_empty[v.slot]);
         if (rescales) scale_rows(out, rescale);
         tile::pack_operand<element>(p, scores);
         v = kv;
@@ -201,7 +201,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
       arch::wgmma_wait<0>();
       arch::pin(out);
       arch::pin(p);
-      release(shared.v_empty[v.slot]);
+      arch::release_tile(shared.v_empty[v.slot]);
     }
 #pragma unroll 1
     for (; j >= last; --j) skip();

@@ -5,11 +5,6 @@
 
 namespace deckle::kernels::cuda::attention {
 
-/// Releases a tile this warp no longer reads.
-__device__ __forceinline__ void release(arch::Barrier& barrier) {
-  arch::arrive_if(barrier, threadIdx.x % 32 == 0);
-}
-
 /// Leaves this warp's share of a cut item in memory. If it is the last to arrive, replaces it by the sum of all parts and returns true.
 template <class Config>
 __device__ __forceinline__ bool combine_parts(const ForwardArguments& args, const ForwardItem& item, int warpgroup,
@@ -61,6 +56,7 @@ __device__ __forceinline__ bool combine_parts(const ForwardArguments& args, cons
   return true;
 }
 
+/// Writes out and lse. Out leaves through the q buffer, which is then given back.
 template <class Config>
 __device__ __forceinline__ void store_output(const ForwardArguments& args, ForwardStorage<Config>& shared, int slot, const ForwardItem& item,
                                              int warpgroup, float (&out)[Config::Dv / 2], RowState& state) {
@@ -68,7 +64,7 @@ __device__ __forceinline__ void store_output(const ForwardArguments& args, Forwa
   const auto& buffer = shared.q[slot];
   arch::named_sync<128>(1 + warpgroup);  // all four warps are done with q
   if (arch::uniform(item.cut) >= 0 && !combine_parts<Config>(args, item, warpgroup, out, state)) {
-    release(shared.q_empty[slot]);
+    arch::release_tile(shared.q_empty[slot]);
     return;
   }
   float inverse[2];
@@ -87,12 +83,8 @@ __device__ __forceinline__ void store_output(const ForwardArguments& args, Forwa
   arch::fence_shared_for_async();
   __syncwarp();
   if (thread % 32 == 0) {
-#pragma unroll
-    for (int panel = 0; panel < tile::panels(Config::Dv); ++panel) {
-      const int local = 64 * warpgroup + 16 * warp;
-      arch::store_box(args.out, buffer.address() + panel * buffer.panel_bytes + local * tile::kPanelRowBytes, panel * tile::kPanelColumns,
-                      item.row + local, item.head, item.batch);
-    }
+    const int local = 64 * warpgroup + 16 * warp;
+    tile::store_rows<Config::Dv>(buffer, local, args.out, item.row + local, item.head, item.batch);
     arch::commit_stores();
     arch::wait_stores_read();
     arch::arrive(shared.q_empty[slot]);

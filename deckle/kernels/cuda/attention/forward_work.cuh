@@ -11,6 +11,7 @@
 namespace deckle::kernels::cuda::attention {
 
 using arch::Element;
+using arch::Ring;
 
 /// The items of a last, partly filled wave are cut into parts by keys, so that every SM has a share. Each part leaves its unnormalised
 /// output, maxima and sums in memory; the warp that arrives last at its rows adds the parts up, always in the same order.
@@ -77,19 +78,6 @@ struct ForwardStorage {
   arch::Barrier q_full[Config::query_buffers], q_empty[Config::query_buffers];
   arch::Barrier k_full[Config::stages], k_empty[Config::stages];
   arch::Barrier v_full[Config::stages], v_empty[Config::stages];
-};
-
-/// A position in a ring of buffers and the parity of its current round.
-template <int size>
-struct Ring {
-  int slot = 0;
-  uint32_t parity = 0;
-  __device__ __forceinline__ void advance() {
-    if (++slot == size) {
-      slot = 0;
-      parity ^= 1;
-    }
-  }
 };
 
 // Straight into shared memory: the producer has 32 registers.

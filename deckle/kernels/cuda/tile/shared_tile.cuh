@@ -44,6 +44,15 @@ __device__ __forceinline__ void load_tile(const Tile& tile, const CUtensorMap& m
   }
 }
 
+/// Stores 16 rows of a tile, from row `local` on, to rows `row`.. of a map of 16-row boxes; one thread, which commits afterwards.
+template <int columns, class Tile>
+__device__ __forceinline__ void store_rows(const Tile& tile, int local, const CUtensorMap& map, int row, int head, int batch) {
+#pragma unroll
+  for (int panel = 0; panel < panels(columns); ++panel) {
+    arch::store_box(map, tile.address() + panel * Tile::panel_bytes + local * kPanelRowBytes, panel * kPanelColumns, row, head, batch);
+  }
+}
+
 /// A wgmma operand in shared memory: the descriptor's low word. The address lies in 16-byte units in bits 0-13, the distance between
 /// 64-column panels (read only if the contraction dim is the row) in bits 16-29.
 struct Operand {

@@ -1,5 +1,4 @@
-// A naive float64 attention backward on the GPU, and what a test needs around it. Every (row, key) pair is tested against the
-// mask on its own: nothing here knows of tiles, bands or live rows.
+// Random data on the device, and how tests look at results there.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +7,11 @@
 
 namespace deckle::testing {
 
-using kernels::AttentionBackward;
 using kernels::AttentionElement;
 using kernels::AttentionTensor;
 
-/// Gradients in float64, contiguous [rows of all sequences, heads, dim].
-struct ReferenceGradients {
-  double* q = nullptr;
-  double* k = nullptr;
-  double* v = nullptr;
-};
-
-/// Computes out (rounded) and lse of `problem` into its own tensors, and the gradients for grad_out and grad_lse. `row_scratch`
-/// holds two doubles per (row, head). grad_out of a row that attends no key is taken as zero, whatever it holds.
-void reference_attention(const AttentionBackward& problem, const ReferenceGradients& gradients, double* row_scratch);
+/// `count` consecutive standard normal values times `scale`, rounded to the element type; a function of (seed, index).
+void fill_normal(AttentionElement element, void* data, int64_t count, uint64_t seed, float scale);
 
 /// Fills a [rows, heads, dim] tensor with standard normal values times `scale`. Batches of `rows_per_batch` rows are batch_stride
 /// apart.

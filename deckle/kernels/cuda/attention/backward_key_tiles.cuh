@@ -1,0 +1,233 @@
+// What the kernels that own keys have in common. A block owns N keys of one kv head and walks, for each query head of its group, the
+// tiles of M queries that attend them:
+//
+//   S^T = K Q^T      P^T = 2^(scale log2e S^T - lse2)      dP^T = V dO^T      dS^T = P^T (dP^T - delta)
+//
+// for 64 keys a warpgroup. Here are the shared memory and its barriers, the loader, the mask, these four steps, and how dK and dV leave;
+// the order in which a warpgroup issues its products is each kernel's own.
+#pragma once
+
+#include "deckle/kernels/cuda/attention/backward_common.cuh"
+#include "deckle/kernels/cuda/tile/matmul.cuh"
+
+namespace deckle::kernels::cuda::attention {
+
+/// The shared memory of a block, and who waits for what.
+template <int N, int M, int D, int Dv, int stages, int kv_buffers>
+struct KeyTiles {
+  tile::SharedTile<N, D> k[kv_buffers];
+  tile::SharedTile<N, Dv> v[kv_buffers];
+  tile::SharedTile<M, D> q[stages];
+  tile::SharedTile<M, Dv> grad_out[stages];
+  alignas(16) float lse2[stages][M];
+  alignas(16) float delta[stages][M];
+  WorkQueue queue;
+  arch::Barrier kv_full[kv_buffers], kv_empty[kv_buffers];
+  arch::Barrier q_full[stages], q_empty[stages];        // q tile and lse2
+  arch::Barrier grad_full[stages], grad_empty[stages];  // dO tile and delta
+
+  /// One thread. `warps` consume; `others` read the work queue besides, the loader among them.
+  __device__ __forceinline__ void init_barriers(int warps, int others) {
+    init_queue(queue, warps + others);
+    for (int i = 0; i < kv_buffers; ++i) {
+      arch::init_barrier(kv_full[i], 1);
+      arch::init_barrier(kv_empty[i], warps);
+    }
+    for (int i = 0; i < stages; ++i) {
+      arch::init_barrier(q_full[i], 1);
+      arch::init_barrier(grad_full[i], 1);
+      arch::init_barrier(q_empty[i], warps);
+      arch::init_barrier(grad_empty[i], warps);
+    }
+  }
+};
+
+/// Zeroes P^T outside the band, tile by tile of a walk that is repeated for each head of the group. For the 64 keys from `key`
+/// on.
+class BandMask {
+ public:
+  __device__ __forceinline__ BandMask(const SequencePair& s, const Walk& walk, int key, int M, int thread)
+      : query_(s.live_first + walk.first * M),
+        end_(query_ + walk.count * M),
+        span_(walk.count * M),
+        unmasked_first_(key + 63 - s.band.high),
+        unmasked_last_(key - s.band.low - (M - 1)),
+        base_(tile::accumulator_column(thread) + s.band.high - key - tile::accumulator_row(thread)),
+        width_(static_cast<uint32_t>(s.band.high) - static_cast<uint32_t>(s.band.low)) {}
+
+  template <int M>
+  __device__ __forceinline__ void apply(float (&p)[M / 2]) {
+    if (query_ < unmasked_first_ || query_ > unmasked_last_) {
+      // query - (key - high) of accumulator 0; inside the band it lies in [0, width].
+      const uint32_t distance = query_ + base_;
+#pragma unroll
+      for (int i = 0; i < M / 2; ++i) {
+        const uint32_t column = 8 * (i / 4) + i % 2, row = 8 * ((i / 2) % 2);
+        p[i] = distance + column - row <= width_ ? p[i] : 0.0f;
+      }
+    }
+    query_ += M;
+    if (query_ == end_) query_ -= span_;
+  }
+
+ private:
+  int query_, end_, span_;
+  int unmasked_first_, unmasked_last_;
+  uint32_t base_, width_;
+};
+
+/// One warpgroup's view of a work: the operands in shared memory and the steps that all schedules are made of. Products are issued and
+/// committed, never waited for.
+template <class Shape>
+class KeySteps {
+  static constexpr Element element = Shape::element;
+  static constexpr int M = Shape::M, N = Shape::N, D = Shape::D, Dv = Shape::Dv;
+  using Shared = typename Shape::Shared;
+  using Position = Ring<Shape::stages>;
+
+ public:
+  /// `row`: the warpgroup's first key within the tile.
+  __device__ __forceinline__ KeySteps(Shared& shared, const BackwardArguments& args, const Work& work, uint32_t kv_slot, int row)
+      : shared_(shared),
+        scale_log2_(args.scale_log2),
+        statistics_(arch::shared_address(shared.lse2[0]) + 4 * tile::accumulator_column(threadIdx.x & 127)),
+        q_(tile::operand(shared.q[0].address(), M).low),
+        k_(tile::operand(shared.k[0].address(), N, row).low + kv_slot * (sizeof(shared.k[0]) / 16)),
+        v_(D == Dv ? 0 : tile::operand(shared.v[0].address(), N, row).low + kv_slot * (sizeof(shared.v[0]) / 16)),
+        mask_(work.sequence, work.walk, work.tile * N + row, M, threadIdx.x & 127) {}
+
+  __device__ __forceinline__ void issue_scores(float (&score)[M / 2], const Position& at) {
+    arch::wait(shared_.q_full[at.slot], at.parity);
+    arch::wgmma_fence();
+    tile::multiply_transposed<element, M, D, N, M, true>(score, {k_}, q_at(at));
+    arch::wgmma_commit();
+  }
+
+  __device__ __forceinline__ void issue_dp(float (&dp)[M / 2], const Position& at) {
+    // One register for both where k and v have the same shape.
+    const uint32_t v = D == Dv ? k_ + static_cast<uint32_t>(sizeof(shared_.k) / 16) : v_;
+    arch::wait(shared_.grad_full[at.slot], at.parity);
+    arch::wgmma_fence();
+    tile::multiply_transposed<element, M, Dv, N, M, true>(dp, {v}, grad_at(at));
+    arch::wgmma_commit();
+  }
+
+  /// P^T in place of S^T: column pairs of the accumulator are queries.
+  __device__ __forceinline__ void probabilities(float (&s)[M / 2], const Position& at) {
+    const uint32_t address = statistics_ + at.slot * (M * 4);
+#pragma unroll
+    for (int k = 0; k < M / 8; ++k) {
+      const float2 lse2 = arch::load_shared_pair(address + 32 * k);
+      s[4 * k + 0] = arch::exp2(fmaf(s[4 * k + 0], scale_log2_, -lse2.x));
+      s[4 * k + 1] = arch::exp2(fmaf(s[4 * k + 1], scale_log2_, -lse2.y));
+      s[4 * k + 2] = arch::exp2(fmaf(s[4 * k + 2], scale_log2_, -lse2.x));
+      s[4 * k + 3] = arch::exp2(fmaf(s[4 * k + 3], scale_log2_, -lse2.y));
+    }
+    mask_.template apply<M>(s);
+  }
+
+  /// dS^T in place of dP^T. `p(k)` gives P^T of accumulators 4k .. 4k+3.
+  template <class Probabilities>
+  __device__ __forceinline__ void score_gradients(float (&dp)[M / 2], Probabilities p, const Position& at) {
+    const uint32_t address = statistics_ + static_cast<uint32_t>(sizeof(shared_.lse2)) + at.slot * (M * 4);
+#pragma unroll
+    for (int k = 0; k < M / 8; ++k) {
+      const float2 delta = arch::load_shared_pair(address + 32 * k);
+      const float4 of_k = p(k);
+      dp[4 * k + 0] = of_k.x * (dp[4 * k + 0] - delta.x);
+      dp[4 * k + 1] = of_k.y * (dp[4 * k + 1] - delta.y);
+      dp[4 * k + 2] = of_k.z * (dp[4 * k + 2] - delta.x);
+      dp[4 * k + 3] = of_k.w * (dp[4 * k + 3] - delta.y);
+    }
+  }
+
+  /// The same, packed, with P^T in registers.
+  __device__ __forceinline__ void score_gradients(uint32_t (&ds)[M / 4], const float (&p)[M / 2], float (&dp)[M / 2], const Position& at) {
+    score_gradients(dp, [&](int k) { return make_float4(p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3]); }, at);
+    tile::pack_operand<element>(ds, dp);
+  }
+
+  __device__ __forceinline__ tile::Operand q_at(const Position& at) const {
+    return {q_ + at.slot * static_cast<uint32_t>(sizeof(shared_.q[0]) / 16)};
+  }
+  __device__ __forceinline__ tile::Operand grad_at(const Position& at) const {
+    return {q_ + static_cast<uint32_t>(sizeof(shared_.q) / 16) + at.slot * static_cast<uint32_t>(sizeof(shared_.grad_out[0]) / 16)};
+  }
+
+  /// At the top of each iteration: keeps the compiler from holding the descriptors of all steps in registers.
+  __device__ __forceinline__ void forget_operands() {
+    forget(k_);
+    forget(q_);
+  }
+
+ private:
+  Shared& shared_;
+  float scale_log2_;
+  uint32_t statistics_;  // lse2 of this thread's first column; delta lies behind all of lse2
+  uint32_t q_, k_, v_;   // operands of buffer 0; of this work's buffer
+  BandMask mask_;
+};
+
+/// The loader, one thread: for each work its keys and then its queries, as buffers become free.
+template <class Shape>
+__device__ __forceinline__ void load_key_work(typename Shape::Shared& shared, const BackwardArguments& args) {
+  constexpr int M = Shape::M;
+  Ring<kWorkSlots> slot;
+  Ring<Shape::kv_buffers> kv;
+  Ring<Shape::stages> ring;
+  for (;; slot.advance(), kv.advance()) {
+    arch::wait(shared.queue.ready[slot.slot], slot.parity);
+    const Work& work = shared.queue.work[slot.slot];
+    if (work.tile < 0) return;
+    arch::wait(shared.kv_empty[kv.slot], kv.parity ^ 1);
+    arch::expect_bytes(shared.kv_full[kv.slot], sizeof(shared.k[0]) + sizeof(shared.v[0]));
+    tile::load_tile(shared.k[kv.slot], args.k, shared.kv_full[kv.slot], work.keys.row, work.head, work.keys.batch,
+                    arch::CacheHint::evict_first);
+    tile::load_tile(shared.v[kv.slot], args.v, shared.kv_full[kv.slot], work.keys.row, work.head, work.keys.batch,
+                    arch::CacheHint::evict_first);
+    for (int g = 0; g < args.group; ++g) {
+      const int head = work.head * args.group + g, batch = work.queries.batch, first = work.queries.row;
+      const float* lse2 = args.lse2 + work.statistics + g * args.statistics_rows;
+      for (int row = first; row < first + work.walk.count * M; row += M, lse2 += M, ring.advance()) {
+        arch::wait(shared.q_empty[ring.slot], ring.parity ^ 1);
+        arch::expect_bytes(shared.q_full[ring.slot], sizeof(shared.q[0]) + M * 4);
+        tile::load_tile(shared.q[ring.slot], args.q, shared.q_full[ring.slot], row, head, batch, arch::CacheHint::evict_last);
+        arch::load_bulk(arch::shared_address(shared.lse2[ring.slot]), lse2, M * 4, shared.q_full[ring.slot]);
+        arch::wait(shared.grad_empty[ring.slot], ring.parity ^ 1);
+        arch::expect_bytes(shared.grad_full[ring.slot], sizeof(shared.grad_out[0]) + M * 4);
+        tile::load_tile(shared.grad_out[ring.slot], args.grad_out, shared.grad_full[ring.slot], row, head, batch,
+                        arch::CacheHint::evict_last);
+        arch::load_bulk(arch::shared_address(shared.delta[ring.slot]), lse2 + args.delta_from_lse2, M * 4,
+                        shared.grad_full[ring.slot]);
+      }
+    }
+    arch::arrive(shared.queue.done[slot.slot]);
+    arch::arrive(shared.queue.wanted);
+  }
+}
+
+/// Starts dK and dV of a warpgroup's 64 keys on their way out, through the k and v tiles: each warp's 16 rows there were read by its own
+/// products alone. The buffers are free, and `kv_empty` may be told, after arch::wait_stores_read.
+template <class Shape>
+__device__ __forceinline__ void store_key_gradients(typename Shape::Shared& shared, const BackwardArguments& args, const Work& work,
+                                                    uint32_t kv_slot, int warpgroup, float (&dk)[Shape::D / 2],
+                                                    const float (&dv)[Shape::D / 2]) {
+  constexpr int D = Shape::D, N = Shape::N;
+  const int thread = threadIdx.x & 127, row = 64 * warpgroup + 16 * (thread >> 5);
+  const auto& k = shared.k[kv_slot];
+  const auto& v = shared.v[kv_slot];
+#pragma unroll
+  for (int i = 0; i < D / 2; ++i) dk[i] *= args.scale;
+  tile::store_accumulators<Shape::element, D>(k.address(), N, 64 * warpgroup, thread, dk);
+  tile::store_accumulators<Shape::element, D>(v.address(), N, 64 * warpgroup, thread, dv);
+  arch::fence_shared_for_async();
+  __syncwarp();
+  if ((thread & 31) == 0) {
+    tile::store_rows<D>(k, row, args.grad_k, work.keys.row + row, work.head, work.keys.batch);
+    tile::store_rows<D>(v, row, args.grad_v, work.keys.row + row, work.head, work.keys.batch);
+    arch::commit_stores();
+  }
+  __syncwarp();
+}
+
+}  // namespace deckle::kernels::cuda::attention
