@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "deckle/base/check.h"
+#include "deckle/base/numbers.h"
 
 namespace deckle {
 namespace {
@@ -95,7 +96,7 @@ void* detail::allocate(int64_t bytes) {
   if (block == nullptr) {
     const std::lock_guard lock(cache().mutex);
     cache().stats.in_use -= size;
-    fail(ErrorKind::out_of_memory, "cannot allocate {} bytes ({} in use)", bytes, cache().stats.in_use);
+    fail(ErrorKind::out_of_memory, "cannot allocate {} bytes ({} in use)", with_commas(bytes), with_commas(cache().stats.in_use));
   }
   if (size >= 2 * kHugePage) madvise(block, static_cast<size_t>(size), MADV_HUGEPAGE);
   return block;

@@ -1,6 +1,7 @@
 #include "deckle/nested/support.h"
 
 #include "deckle/base/check.h"
+#include "deckle/base/numbers.h"
 #include "deckle/ops/generated/segment.h"
 #include "deckle/ops/generated/shape.h"
 
@@ -91,11 +92,6 @@ std::string shape_string(const NestedTensor& x) {
 
 std::string to_string(const NestedTensor& x) {
   if (!x.defined()) return "NestedTensor(undefined)";
-  const auto grouped = [](int64_t number) {
-    std::string digits = std::to_string(number);
-    for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<size_t>(at), ",");
-    return digits;
-  };
   std::string text = fmt::format("NestedTensor[{}", x.components());
   for (int dim = 0; dim < x.ragged_dims(); ++dim) {
     int64_t total = 0;
@@ -104,7 +100,7 @@ std::string to_string(const NestedTensor& x) {
     text += fmt::format(", {}..{} (mean {})", x.ragged()->min_size(dim), x.ragged()->max_size(dim), mean);
   }
   for (int64_t dim = 1; dim < x.values().dim(); ++dim) text += fmt::format(", {}", x.values().size(dim));
-  return text + fmt::format("] {}, {} rows", name(x.dtype()), grouped(x.values().size(0)));
+  return text + fmt::format("] {}, {} rows", name(x.dtype()), with_commas(x.values().size(0)));
 }
 
 }  // namespace deckle

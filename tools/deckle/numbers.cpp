@@ -10,16 +10,6 @@
 
 namespace deckle::cli {
 
-std::string with_commas(int64_t value) {
-  const std::string digits = std::to_string(value < 0 ? -value : value);
-  std::string text(value < 0 ? "-" : "");
-  for (size_t i = 0; i < digits.size(); ++i) {
-    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
-    text += digits[i];
-  }
-  return text;
-}
-
 std::string short_count(double value) {
   constexpr const char* prefixes[] = {"", " k", " M", " G", " T"};
   size_t prefix = 0;

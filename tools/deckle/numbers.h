@@ -3,10 +3,9 @@
 #include <cstdint>
 #include <string>
 
-namespace deckle::cli {
+#include "deckle/base/numbers.h"
 
-/// "15,218".
-std::string with_commas(int64_t value);
+namespace deckle::cli {
 
 /// Three digits and a decimal prefix: "2.53 M", "871", "14.0 k".
 std::string short_count(double value);
