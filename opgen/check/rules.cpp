@@ -184,7 +184,7 @@ std::vector<std::string> watched_paths(const std::string& root) {
 
 void check_library(const Library& library, const std::string& root, Problems& problems) {
   for (const auto& entry : library.entries) {
-    const bool takes_tensor = std::any_of(entry->schema.arguments.begin(), entry->schema.arguments.end(), [](const Argument& a) { return a.type.is_tensor(); });
+    const bool takes_tensor = std::any_of(entry->schema.arguments.begin(), entry->schema.arguments.end(), [](const Argument& a) { return a.type.is_tensor_like(); });
     if (entry->external || !takes_tensor || entry->nested.kind != NestedRule::Kind::absent || entry->body == Entry::Body::pointwise) continue;
     problems.emplace_back(Problem(entry->at, fmt::format("'{}' does not say what it does to nested tensors: add 'nested:', with values, a segment op, or the reason why not", entry->name())).what());
   }

@@ -41,7 +41,7 @@ class Overloads {
         continue;
       }
       header += (entry_.doc.empty() ? "" : fmt::format("/// {}\n", entry_.doc)) + signature(true) + ";\n";
-      source += define(signature(false), body());
+      source += define(signature(false), entry_.writes_argument() ? require_same() + values_call() + ";\nreturn " + first() + ";\n" : body());
       if (entry_.inplace && nested_.contains(entry_.schema.arguments[0].name)) {
         header += inplace_signature(true) + ";\n";
         source += define(inplace_signature(false), inplace_body());
@@ -89,6 +89,7 @@ class Overloads {
   std::string result_type() const {
     std::string result = return_type(entry_);
     if (entry_.nested.dense) return result;
+    if (entry_.writes_argument()) return "const NestedTensor&";
     for (size_t at = 0; (at = result.find("Tensor", at)) != std::string::npos; at += 12) result.replace(at, 6, "NestedTensor");
     return result;
   }
@@ -210,7 +211,7 @@ class Overloads {
 };
 
 bool has_overloads(const Entry& entry) {
-  if (entry.external || entry.derived || entry.writes_argument()) return false;
+  if (entry.external || entry.derived || entry.schema.results.empty()) return false;
   return entry.nested.kind != NestedRule::Kind::absent || entry.body == Entry::Body::pointwise;
 }
 

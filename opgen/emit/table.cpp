@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "opgen/emit/calls.h"
+#include "opgen/emit/nested.h"
 #include "opgen/emit/plan.h"
 #include "opgen/text.h"
 
@@ -75,6 +78,20 @@ std::string ragged_text(const Entry& entry) {
   return join(parts, ";  ");
 }
 
+/// What the op does over the batch, a ragged and a regular dim: `{"by position", "yes", "yes"}`; nothing where it refuses.
+std::string dims_text(const Entry& entry) {
+  const NestedRule& rule = entry.nested;
+  const bool takes_dim = std::any_of(entry.schema.arguments.begin(), entry.schema.arguments.end(), is_dim);
+  std::vector<const char*> cells = {"each", "each", "each"};
+  if (rule.kind == NestedRule::Kind::error || (rule.kind == NestedRule::Kind::absent && entry.body != Entry::Body::pointwise)) cells = {"", "", ""};
+  else if (rule.kind == NestedRule::Kind::cpp) cells = {"note", "note", "note"};
+  else if (rule.kind == NestedRule::Kind::whole) cells = {"all", "all", "all"};
+  else if (rule.kind == NestedRule::Kind::rows) cells = {"each", "each", "the last"};
+  else if (!rule.segment.empty()) cells = {"by position", "yes", "yes"};
+  else if (takes_dim) cells = {"", "", "yes"};
+  return fmt::format("{{{}, {}, {}}}", quoted(cells[0]), quoted(cells[1]), quoted(cells[2]));
+}
+
 }  // namespace
 
 void emit_table(const Library& library, Files& files, Problems& problems, std::vector<std::string>& notes) {
@@ -95,9 +112,9 @@ void emit_table(const Library& library, Files& files, Problems& problems, std::v
         derivatives = fmt::format("reverse yes   forward {}   second order {}", yes_or_no(forward), second_order_text(plan.calls, calls));
         if (!forward) notes.push_back(fmt::format("{}:{}: {} has no forward derivative", entry->at.file, entry->at.line, entry->unique_name()));
       }
-      rows += fmt::format("    {{{}, {}, {},\n     {}, {}, {},\n     {},\n     {}}},\n", quoted(entry->name()), quoted(entry->schema.to_string()),
+      rows += fmt::format("    {{{}, {}, {},\n     {}, {}, {},\n     {},\n     {},\n     {}}},\n", quoted(entry->name()), quoted(entry->schema.to_string()),
                           quoted(entry->doc), quoted(fmt::format("{}:{}", entry->at.file, entry->at.line)), quoted(kernels_text(*entry)), quoted(saves),
-                          quoted(derivatives), quoted(ragged_text(*entry)));
+                          quoted(derivatives), quoted(ragged_text(*entry)), dims_text(*entry));
     } catch (const Problem& problem) {
       problems.emplace_back(problem.what());
     }

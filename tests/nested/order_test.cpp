@@ -2,10 +2,13 @@
 #include <cmath>
 
 #include "deckle/functional/gradcheck.h"
+#include "deckle/nested/generated/factory.h"
 #include "deckle/nested/generated/index.h"
 #include "deckle/nested/generated/reduce.h"
+#include "deckle/nested/generated/shape.h"
 #include "deckle/nested/generated/sort.h"
 #include "deckle/nested/operators.h"
+#include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
@@ -80,6 +83,17 @@ TEST(NestedOrder, TopkTakesWhatIsThere) {
   expect_gradients([](const NestedTensor& a) { return std::get<0>(topk(a * a, 2, 1)); }, random_nested({2, 0, 3}, 1, {2}));
   expect_error([&] { topk(images, 1, 0); }, "topk: dim 0 is the batch");
   expect_error([&] { topk(images, -1, 1); }, "topk: k is -1 (expected 0 or more)");
+}
+
+TEST(NestedOrder, WritesReachTheValues) {
+  const NestedTensor x = random_nested({2, 0, 3}, 1, {2}), y = random_nested({2, 0, 3}, 1, {2});
+  copy_(x, y);
+  expect_equal(x.values(), y.values());
+  fill_(x, 2.0);
+  expect_equal(x.values(), full({5, 2}, 2.0, DType::float64));
+  zero_(x);
+  expect_equal(x.values(), zeros({5, 2}, DType::float64));
+  expect_error([&] { copy_(x, random_nested({3, 0, 2}, 1, {2})); }, "copy_: ragged shapes differ");
 }
 
 TEST(NestedOrder, OverTheBatchPositionsAreTakenTogether) {

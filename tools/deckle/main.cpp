@@ -109,6 +109,7 @@ std::string explained_op;
 CLI::App* add_ops(CLI::App& app) {
   CLI::App* ops = app.add_subcommand("ops", "List the ops, or explain one");
   ops->add_subcommand("explain", "What the entry of an op says")->add_option("name", explained_op, "Name of the op")->required();
+  ops->add_subcommand("nested", "What every op does over the batch, ragged and regular dims of nested tensors");
   return ops;
 }
 
@@ -142,7 +143,9 @@ int run(int argc, char** argv) {
   }
   if (app.got_subcommand("train")) train(train_command);
   if (app.got_subcommand("sample")) sample(sample_request);
-  if (app.got_subcommand("ops")) cli::put(stdout, ops->got_subcommand("explain") ? cli::explain_op(explained_op) : cli::list_ops());
+  if (app.got_subcommand("ops")) {
+    cli::put(stdout, ops->got_subcommand("explain") ? cli::explain_op(explained_op) : ops->got_subcommand("nested") ? cli::list_nested_ops() : cli::list_ops());
+  }
   cli::check_output();
   return 0;
 }

@@ -7,6 +7,9 @@ namespace deckle::cli {
 /// All ops with their entries' positions, by file.
 std::string list_ops();
 
+/// What every op does over the batch, ragged and regular dims of nested tensors: a Markdown table, which docs/nested.md holds.
+std::string list_nested_ops();
+
 /// What the entry of an op says, and what follows from it; an Error, with the nearest names, if there is no such op.
 std::string explain_op(const std::string& name);
 
