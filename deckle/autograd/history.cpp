@@ -23,13 +23,13 @@ void set_origin(const Tensor& tensor, std::shared_ptr<Node> node, uint32_t slot)
 void refresh_view(const Tensor& view) {
   Meta& meta = *view.impl()->meta;
   if (meta.kind == ViewKind::no_grad || meta.version == view.version() || !requires_grad(meta.base)) return;
-  meta.version = view.version();
-  // Of an overlapping base only the constant part can have changed: check_inplace refuses what would change its history.
+  // The history of an overlapping base stays as it is: check_inplace refuses the writes that would change it.
   if (!distinct_places(meta.base.sizes(), meta.base.strides())) return;
   const EnableGrad recording;
   const ViewLayout layout(meta.base, view);
   const Edge fresh = origin(layout.part(layout.memory_of(meta.base)));
   set_origin(view, fresh.node, fresh.slot);
+  meta.version = view.version();
 }
 
 }  // namespace
