@@ -65,7 +65,7 @@ HWY_NOINLINE void softmax_step(T* HWY_RESTRICT scores, int64_t keys, T* HWY_REST
   using V = hn::Vec<decltype(d)>;
   constexpr int kN = kLanes<T>;
   constexpr T kInfinity = std::numeric_limits<T>::infinity();
-  V top[kVectors], reference[kVectors], total[kVectors];
+  V top[kVectors], reference[kVectors], held[kVectors], total[kVectors];
   for (int v = 0; v < kVectors; ++v) top[v] = hn::LoadU(d, maximum + v * kN);
   for (int64_t j = 0; j < keys; ++j) {
     for (int v = 0; v < kVectors; ++v) top[v] = hn::Max(top[v], hn::LoadU(d, scores + j * kBlock<T> + v * kN));
@@ -76,7 +76,8 @@ HWY_NOINLINE void softmax_step(T* HWY_RESTRICT scores, int64_t keys, T* HWY_REST
     const V factor = exp_minus(d, hn::LoadU(d, maximum + v * kN), reference[v]);
     hn::StoreU(factor, d, rescale + v * kN);
     hn::StoreU(top[v], d, maximum + v * kN);
-    total[v] = hn::Mul(factor, hn::LoadU(d, sum + v * kN));
+    held[v] = hn::Mul(factor, hn::LoadU(d, sum + v * kN));
+    total[v] = hn::Zero(d);  // of this tile: short chains of additions round less
   }
   for (int64_t j = 0; j < keys; ++j) {
     for (int v = 0; v < kVectors; ++v) {
@@ -86,7 +87,7 @@ HWY_NOINLINE void softmax_step(T* HWY_RESTRICT scores, int64_t keys, T* HWY_REST
       total[v] = hn::Add(total[v], e);
     }
   }
-  for (int v = 0; v < kVectors; ++v) hn::StoreU(total[v], d, sum + v * kN);
+  for (int v = 0; v < kVectors; ++v) hn::StoreU(hn::Add(held[v], total[v]), d, sum + v * kN);
 }
 
 /// Running state of one block of rows.

@@ -52,21 +52,10 @@ HWY_INLINE void matmul_block(int64_t depth, const T* HWY_RESTRICT a, int64_t lda
   using V = hn::Vec<decltype(d)>;
   constexpr int kN = kLanes<T>;
   V sum[kMr][kNr];
-  if (start.add) {
 #pragma GCC unroll 16
-    for (int i = 0; i < kMr; ++i) {
+  for (int i = 0; i < kMr; ++i) {
 #pragma GCC unroll 4
-      for (int j = 0; j < kNr; ++j) {
-        sum[i][j] = hn::LoadU(d, c + i * ldc + j * kN);
-        if (start.rescale != nullptr) sum[i][j] = hn::Mul(sum[i][j], hn::LoadU(d, start.rescale + j * kN));
-      }
-    }
-  } else {
-#pragma GCC unroll 16
-    for (int i = 0; i < kMr; ++i) {
-#pragma GCC unroll 4
-      for (int j = 0; j < kNr; ++j) sum[i][j] = hn::Zero(d);
-    }
+    for (int j = 0; j < kNr; ++j) sum[i][j] = hn::Zero(d);
   }
   for (int64_t k = 0; k < depth; ++k) {
     V right[kNr];
@@ -80,6 +69,17 @@ HWY_INLINE void matmul_block(int64_t depth, const T* HWY_RESTRICT a, int64_t lda
     }
     a += kOrder == AOrder::rows ? 1 : lda;
     b += ldb;
+  }
+  // What C held comes last: a sum over tiles of sums over a tile rounds less than one long chain.
+  if (start.add) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kMr; ++i) {
+#pragma GCC unroll 4
+      for (int j = 0; j < kNr; ++j) {
+        const V held = hn::LoadU(d, c + i * ldc + j * kN);
+        sum[i][j] = start.rescale != nullptr ? hn::MulAdd(held, hn::LoadU(d, start.rescale + j * kN), sum[i][j]) : hn::Add(held, sum[i][j]);
+      }
+    }
   }
 #pragma GCC unroll 16
   for (int i = 0; i < kMr; ++i) {

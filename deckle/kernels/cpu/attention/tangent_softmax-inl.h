@@ -47,8 +47,7 @@ HWY_NOINLINE void jvp_step(T* HWY_RESTRICT scores, T* HWY_RESTRICT tangents, con
     for (int64_t j = 0; j < at.keys; ++j) top = hn::Max(top, hn::LoadU(d, scores + j * kBlock<T> + lane));
     const auto base = hn::IfThenZeroElse(hn::Eq(top, minus_infinity), top);
     const auto factor = exp_minus(d, before, base);
-    auto sum = hn::Mul(factor, hn::LoadU(d, state.sum + lane));
-    auto moment = hn::Zero(d);
+    auto sum = hn::Zero(d), moment = hn::Zero(d);
     for (int64_t j = 0; j < at.keys; ++j) {
       const auto e = exp_minus(d, hn::LoadU(d, scores + j * kBlock<T> + lane), base);
       hn::StoreU(e, d, scores + j * kBlock<T> + lane);
@@ -56,6 +55,7 @@ HWY_NOINLINE void jvp_step(T* HWY_RESTRICT scores, T* HWY_RESTRICT tangents, con
       const auto centred = hn::Sub(hn::LoadU(d, tangents + j * kBlock<T> + lane), r);
       moment = hn::Add(moment, hn::IfThenElseZero(hn::Ne(e, hn::Zero(d)), hn::Mul(e, centred)));
     }
+    sum = hn::MulAdd(factor, hn::LoadU(d, state.sum + lane), sum);
     // What was seen before contributes nothing to the moment, by the definition of r.
     const auto moved = hn::IfThenElseZero(hn::Gt(sum, hn::Zero(d)), hn::Div(moment, sum));
     const auto now = hn::Add(r, moved);
