@@ -51,7 +51,8 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
-  const Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Not to wait for somebody to write into a pipe, which is refused anyway.
+  const Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (descriptor.get() < 0) fail_with_errno(path, "open");
   struct stat status {};
   if (::fstat(descriptor.get(), &status) != 0) fail_with_errno(path, "read its size");

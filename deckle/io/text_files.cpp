@@ -119,7 +119,8 @@ TextStore read_texts(std::span<const std::filesystem::path> paths, const TextOpt
   TextStore store;
   for (const std::filesystem::path& path : paths) {
     const int64_t before = store.size();
-    const bool folder = std::filesystem::is_directory(path);
+    std::error_code ignored;  // what is wrong with the path is told when it is opened
+    const bool folder = std::filesystem::is_directory(path, ignored);
     for (const std::filesystem::path& file : folder ? text_files_in(path) : std::vector{path}) {
       try {
         add_file(store, file, options);

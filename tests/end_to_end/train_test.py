@@ -155,6 +155,15 @@ class Training(unittest.TestCase):
             self.assertEqual(process.returncode, 0)  # the first came before the step, and the run saved
         self.fail("no second Ctrl-C ended a run")
 
+    def test_ctrl_c_ends_a_sample_between_two_bytes(self):
+        command = [DECKLE, "sample", self.whole, "--texts", 0, "--length", 10**9]
+        process = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, cwd=self.folder)
+        process.stdout.read(50)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 0)
+        self.assertTrue(output.endswith(b"\n"))
+
     def test_a_run_whose_reader_leaves_is_saved(self):
         def close(process):
             process.stdout.close()
@@ -256,7 +265,7 @@ class Training(unittest.TestCase):
 
     def test_wrong_usage_is_one_line_and_code_2(self):
         for arguments in ([], ["trian"], ["train"], ["train", "--text", "x"], ["train", "--text", "x", "--steps", "0"],
-                          ["train", "--resume", "x", "--text", "y"], ["sample"], ["train", "--text", "x", "--steps", "1", "--minutes", "1"]):
+                          ["train", "--resume", "x", "--text", "y"], ["sample"], ["sample", ""], ["train", "--resume", ""], ["train", "--text", "", "--steps", "1"], ["train", "--text", "x", "--steps", "1", "--minutes", "1"]):
             self.assert_one_line_error(self.command(*arguments), code=2)
         for option, values in {"--warmup": ("nan", -3, 1.5), "--floor": (7,), "--save-minutes": ("nan", -1), "--hidden": (-3,), "--kv-heads": (-1,),
                                "--weight-decay": (-1, "inf"), "--threads": (100_000, 0), "--validation": ("nan", 0, 1), "--lr": (0, "nan"),

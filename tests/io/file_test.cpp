@@ -4,13 +4,40 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <optional>
 
 #include "tests/io/temporary_folder.h"
 
 namespace deckle::io {
 namespace {
+
+TEST(MappedFile, APipeIsRefusedAndNotWaitedFor) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_THAT(error_of([&] { MappedFile(folder / "pipe"); }), testing::HasSubstr("pipe: not a regular file"));
+}
+
+TEST(FolderLock, IsHeldByOneAtATime) {
+  const TemporaryFolder folder;
+  std::optional<FolderLock> first = FolderLock::take(folder.path());
+  ASSERT_TRUE(first);
+  EXPECT_FALSE(FolderLock::take(folder.path()));
+  const FolderLock moved = std::move(*first);
+  first.reset();
+  EXPECT_FALSE(FolderLock::take(folder.path()));
+  EXPECT_THAT(error_of([&] { FolderLock::take(folder / "no"); }), testing::HasSubstr("cannot open the folder"));
+  EXPECT_EQ(folder.entries(), 0);
+}
+
+TEST(FolderLock, EndsWithItsScope) {
+  const TemporaryFolder folder;
+  FolderLock::take(folder.path());
+  EXPECT_TRUE(FolderLock::take(folder.path()));
+}
 
 using testing::HasSubstr;
 

@@ -33,6 +33,12 @@ TextDataset numbered(int count) {
   return TextDataset::from_texts(texts);
 }
 
+TEST(TextDataset, ALoopOfLinksIsAnErrorWithItsPath) {
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink(folder / "loop", folder / "loop");
+  EXPECT_THAT(error_of([&] { TextDataset(folder / "loop"); }), HasSubstr("loop: cannot open: Too many levels"));
+}
+
 TEST(TextDataset, TextsFromMemoryMustBeUtf8Too) {
   const std::vector<std::string> texts{"fine", "a\xff" "b"};
   EXPECT_THAT(error_of([&] { TextDataset::from_texts(texts); }), HasSubstr("text 1: not valid UTF-8 (byte 0xff at 1)"));

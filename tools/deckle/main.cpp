@@ -37,6 +37,7 @@ CLI::Validator number(const char* expected, bool (*fits)(double)) {
       },
       "NUMBER");
 }
+const CLI::Validator kPath([](std::string& text) { return text.empty() ? "the path is empty" : ""; }, "PATH");
 const CLI::Validator kAboveZero = number("a number above 0", [](double x) { return x > 0; });
 const CLI::Validator kFromZero = number("a number from 0", [](double x) { return x >= 0; });
 const CLI::Validator kShare = number("a share, 0 to 1", [](double x) { return x >= 0 && x <= 1; });
@@ -53,12 +54,12 @@ void add_train(CLI::App& app, TrainCommand& command) {
   CLI::App* train = app.add_subcommand("train", "Train a decoder on the bytes of texts");
   train->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   CLI::Option* text = train->add_option("--text", options.text, "Files or folders of texts: one per line, % separated, or JSONL")
-                          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+                          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->check(kPath);
   CLI::Option* minutes = train->add_option("--minutes", options.minutes, "Train for about this long")->check(kAboveZero);
   CLI::Option* steps = train->add_option("--steps", options.steps, "Train for exactly this many steps")->check(kAboveZero)->excludes(minutes);
   CLI::Option* resume = train->add_option("--resume", command.resume, "Go on with the run in this folder, or from this checkpoint")
-                            ->excludes(text)->excludes(minutes)->excludes(steps);
-  train->add_option("--run", command.folder.folder, "Folder for checkpoints and the curve (default: runs/NAME, or a new name beside it)")->excludes(resume);
+                            ->check(kPath)->excludes(text)->excludes(minutes)->excludes(steps);
+  train->add_option("--run", command.folder.folder, "Folder for checkpoints and the curve (default: runs/NAME, or a new name beside it)")->check(kPath)->excludes(resume);
   train->add_flag("--overwrite", command.folder.overwrite, "Start anew in a folder that holds a run: its checkpoints go")->excludes(resume);
   const std::map<std::string, io::TextFormat> formats{
       {"auto", io::TextFormat::automatic}, {"lines", io::TextFormat::lines}, {"percent", io::TextFormat::percent}, {"jsonl", io::TextFormat::jsonl}};
@@ -93,7 +94,7 @@ void add_train(CLI::App& app, TrainCommand& command) {
 
 void add_sample(CLI::App& app, cli::SampleRequest& request) {
   CLI::App* sample = app.add_subcommand("sample", "Continue a prompt with a trained model");
-  sample->add_option("run,--run", request.run, "A run's folder, or a checkpoint")->required();
+  sample->add_option("run,--run", request.run, "A run's folder, or a checkpoint")->required()->check(kPath);
   sample->add_option("--prompt", request.prompt, "The beginning");
   sample->add_option("--length", request.length, "Bytes at most")->check(kFromZero);
   sample->add_option("--texts", request.texts, "Number of texts (0: as many as fit the length)")->check(kFromZero);
