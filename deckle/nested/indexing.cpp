@@ -99,8 +99,8 @@ NestedTensor embedding_bag(const Tensor& weight, const NestedTensor& indices, co
   const Tensor rows = embedding(weight, indices.values());
   const Ragged& ragged = indices.ragged();
   if (mode == "max") return {segment_take(rows, std::get<1>(segment_max(rows, ragged))), Ragged()};
-  const Tensor sums = segment_sum(rows, ragged);
-  return {mode == "sum" ? sums : sums / clamp_min(segment_lengths(rows, ragged), 1.0), Ragged()};
+  if (mode == "sum") return {segment_sum(rows, ragged), Ragged()};
+  return {masked_fill(segment_mean(rows, ragged), eq(segment_lengths(rows, ragged), 0), 0), Ragged()};
 }
 
 NestedTensor embedding_bag(const Tensor& weight, const NestedTensor& indices, const NestedTensor& per_sample_weights, std::string_view mode) {

@@ -58,7 +58,7 @@ NestedTensor pool(const NestedTensor& x, Pooling pooling) {
   check(x.ragged_dims() > 0, "shape {} has no ragged dim to pool over", nested::shape_string(x));
   switch (pooling) {
     case Pooling::average:
-      return {segment_sum(x.values(), x.ragged()) / clamp_min(segment_lengths(x.values(), x.ragged()), 1.0), Ragged()};
+      return {masked_fill(segment_mean(x.values(), x.ragged()), eq(segment_lengths(x.values(), x.ragged()), 0), 0), Ragged()};
     case Pooling::max:
       return {segment_take(x.values(), std::get<1>(segment_max(x.values(), x.ragged()))), Ragged()};
     case Pooling::first:

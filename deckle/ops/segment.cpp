@@ -70,12 +70,12 @@ Dims shapes::grouped_shape(const Tensor& self, const Ragged& self_shape, const T
 Tensor native::segment_lengths(const Tensor& values, const Ragged& ragged) {
   Dims sizes(values.sizes().size(), 1);
   sizes[0] = ragged->components();
-  const Tensor result = empty(sizes, values.dtype(), values.device());
-  visit_floating(values.dtype(), [&]<typename T>(TypeTag<T>) {
+  const Tensor result = empty(sizes, shapes::statistics_dtype(values.dtype()), values.device());
+  visit_floating(result.dtype(), [&]<typename T>(TypeTag<T>) {
     for (int64_t b = 0; b < ragged->components(); ++b) {
       const auto length = static_cast<double>(ragged->offsets()[static_cast<size_t>(b) + 1] - ragged->offsets()[static_cast<size_t>(b)]);
       if constexpr (std::is_same_v<T, double>) result.data<T>()[b] = length;
-      else result.data<T>()[b] = static_cast<T>(static_cast<float>(length));
+      else result.data<T>()[b] = T(static_cast<float>(length));
     }
   });
   return result;

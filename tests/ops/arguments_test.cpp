@@ -3,12 +3,16 @@
 
 #include "deckle/base/error.h"
 #include "deckle/core/ragged_shape.h"
+#include "deckle/core/tensor_impl.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/loss.h"
 #include "deckle/ops/generated/norm.h"
 #include "deckle/ops/generated/random.h"
+#include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
+#include "deckle/ops/generated/segment.h"
+#include "deckle/ops/generated/shape.h"
 #include "tests/support/expect.h"
 
 namespace deckle {
@@ -45,6 +49,38 @@ TEST(Arguments, OfEmbeddingBackwardFit) {
   expect_error([&] { embedding_backward(ones({2, 4}), indices, 5); }, "embedding_backward: gradient is [2, 4], expected [3]");
   expect_error([&] { embedding_backward(ones({3}), indices, 5); }, "embedding_backward: gradient is [3], expected [3]");
   expect_error([&] { embedding_backward(ones({3, 4}), indices, 0); }, "out of range");
+}
+
+TEST(Arguments, OfSegmentOpsFit) {
+  const Tensor values = ones({2}), rows = empty({1}, DType::int64);
+  for (const int64_t wrong : {int64_t{5}, int64_t{-2}}) {
+    rows.data<int64_t>()[0] = wrong;
+    expect_error([&] { segment_take(values, rows); }, "is out of range (expected -1..1)");
+    expect_error([&] { segment_put(ones({1}), rows, 2); }, "is out of range (expected -1..1)");
+  }
+  expect_error([&] { segment_take(values, zeros({1})); }, "segment_take: rows are float32 (expected int64)");
+  expect_error([&] { segment_take(ones({2, 3}), zeros({1, 4}, DType::int64)); }, "segment_take: rows of shape [1, 4] for values [2, 3]");
+  expect_error([&] { segment_put(ones({2, 3}), zeros({2, 4}, DType::int64), 5); }, "segment_put: rows of shape [2, 4] for a gradient [2, 3]");
+  const Ragged five = Ragged::from_lengths(std::vector<int64_t>{5});
+  expect_error([&] { segment_softmax_backward(ones({5}), ones({2}), five); }, "segment_softmax_backward: gradient is [5], output [2]");
+}
+
+TEST(Segments, OfHalvesHaveMeansLikeDenseOnes) {
+  for (const DType dtype : {DType::float16, DType::bfloat16, DType::float32}) {
+    for (const int64_t rows : {300, 3000, 70000}) {
+      const Tensor values = full({rows, 1}, 30, dtype);
+      const Ragged ragged = Ragged::from_lengths(std::vector<int64_t>{rows});
+      EXPECT_EQ(segment_mean(values, ragged).item(), 30) << name(dtype) << " " << rows;
+      EXPECT_EQ(segment_lengths(values, ragged).item(), static_cast<double>(rows));
+    }
+  }
+}
+
+TEST(Segments, LogSoftmaxOfLargeLogitsIsExact) {
+  Tensor values = to(arange(3), DType::float32);
+  const Ragged ragged = Ragged::from_lengths(std::vector<int64_t>{3});
+  const Tensor small = segment_log_softmax(values, ragged), large = segment_log_softmax(add(values, 1e6), ragged);
+  testing::expect_equal(large, small);
 }
 
 TEST(Arguments, OfRandintHoldAnInteger) {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <limits>
 
+#include "deckle/base/check.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/segment/tasks.h"
 
@@ -70,6 +71,9 @@ void fold(const View& self, const RaggedView& ragged, T nothing, Better better, 
   });
 }
 
+/// -1 stands for no row and is not asked for here.
+void check_row(int64_t row, int64_t rows) { check(row >= 0 && row < rows, "row {} is out of range (expected -1..{})", row, rows - 1); }
+
 }  // namespace
 
 void segment_max(const CpuContext&, const View& self, const RaggedView& ragged, const View& values, const View& rows) {
@@ -98,19 +102,24 @@ void segment_take(const CpuContext&, const View& values, const View& rows, const
   parallel_for(count, segment::kGrain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       char* const to = static_cast<char*>(result.data) + i * size;
-      if (where[i] < 0) std::memset(to, 0, static_cast<size_t>(size));
-      else std::memcpy(to, static_cast<const char*>(values.data) + (where[i] * inner + i % inner) * size, static_cast<size_t>(size));
+      if (where[i] == -1) {
+        std::memset(to, 0, static_cast<size_t>(size));
+        continue;
+      }
+      check_row(where[i], values.sizes[0]);
+      std::memcpy(to, static_cast<const char*>(values.data) + (where[i] * inner + i % inner) * size, static_cast<size_t>(size));
     }
   });
 }
 
-void segment_put(const CpuContext&, const View& gradient, const View& rows, int64_t, const View& result) {
+void segment_put(const CpuContext&, const View& gradient, const View& rows, int64_t count_of_rows, const View& result) {
   const int64_t inner = segment::inner_size(rows), count = rows.numel(), size = item_size(gradient.dtype);
   const auto* const where = rows.ptr<int64_t>();
   if (result.data != nullptr) std::memset(result.data, 0, static_cast<size_t>(result.numel() * size));
   parallel_for(count, segment::kGrain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      if (where[i] < 0) continue;
+      if (where[i] == -1) continue;
+      check_row(where[i], count_of_rows);
       std::memcpy(static_cast<char*>(result.data) + (where[i] * inner + i % inner) * size, static_cast<const char*>(gradient.data) + i * size,
                   static_cast<size_t>(size));
     }

@@ -1,6 +1,7 @@
 // Softmax and log-sum-exp over the rows of each component, column by column.                            values: [rows, inner]
 //
 //   segment_softmax            y = exp(x - max) / sum exp(x - max)     three passes over a component's columns, exp once
+//   segment_log_softmax        x - max - log sum exp(x - max)          three passes, exp once
 //   segment_logsumexp          max + log sum exp(x - max)              two passes
 //   segment_softmax_backward   y (g - sum g y)                         two passes
 // A block of kColumns columns of an average component stays in L2 between the passes. Sums run in double. Instances: float
@@ -93,6 +94,30 @@ void segment_softmax(const CpuContext&, const View& values, const RaggedView& ra
         if (keeps) e = segment::read_row(result, inner, row, first, count, buffer);
         else exp_minus(count, segment::read_row(values, inner, row, first, count, buffer), largest, exponential);
         for (int64_t c = 0; c < count; ++c) exponential[c] = static_cast<T>(static_cast<double>(e[c]) * total[c]);
+        segment::write_row(result, inner, row, first, count, exponential);
+      });
+    });
+  });
+}
+
+void segment_log_softmax(const CpuContext&, const View& values, const RaggedView& ragged, const View& result) {
+  const int64_t inner = segment::inner_size(values);
+  segment::visit_real(values.dtype, [&]<typename T>(TypeTag<T>) {
+    const auto exp_minus = exp_minus_function<T>();
+    segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
+      const int64_t begin = ragged.offsets[b], end = ragged.offsets[b + 1];
+      T largest[segment::kColumns], buffer[segment::kColumns], exponential[segment::kColumns];
+      double total[segment::kColumns] = {};
+      column_maxima(values, inner, begin, end, first, columns, largest);
+      segment::for_runs(inner, begin, end, columns, [&](int64_t row, int64_t count) {
+        exp_minus(count, segment::read_row(values, inner, row, first, count, buffer), largest, exponential);
+        for (int64_t c = 0; c < count; ++c) total[c] += static_cast<double>(exponential[c]);
+      });
+      segment::fold(inner, total, plus);
+      for (int64_t c = 0; c < segment::lanes(inner, columns); ++c) total[c] = std::log(total[c]);
+      segment::for_runs(inner, begin, end, columns, [&](int64_t row, int64_t count) {
+        const T* const x = segment::read_row(values, inner, row, first, count, buffer);
+        for (int64_t c = 0; c < count; ++c) exponential[c] = static_cast<T>(static_cast<double>(x[c]) - static_cast<double>(largest[c]) - total[c]);
         segment::write_row(result, inner, row, first, count, exponential);
       });
     });
