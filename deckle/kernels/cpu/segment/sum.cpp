@@ -4,8 +4,14 @@
 //   segment_broadcast  the reverse
 // A block of columns is summed 16 rows deep in T and those partial sums in double: more accurate than pairwise, at memory speed.
 // Work is cut by component and columns; a long component with few columns is also cut into pieces of kPiece rows, whose sums
-// are added in order. Instances: float (float32 and the halves), double, int64_t (integers, bool); plain loops that the compiler vectorises for the
-// baseline, since memory is the limit.
+// are added in order. Instances: float (float32 and the halves), double, int64_t (integers, bool); plain loops that the compiler
+// vectorises for every instruction set. Rows are read kWide columns at a time: memory is the limit, and it likes to stream.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "deckle/kernels/cpu/segment/sum.cpp"
+#include "deckle/kernels/cpu/simd/targets.h"
+
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
 
 #include <algorithm>
 #include <cstring>
@@ -14,16 +20,16 @@
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/segment/tasks.h"
 
-namespace deckle::kernels::cpu {
+HWY_BEFORE_NAMESPACE();
+namespace deckle::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-constexpr int64_t kDeep = 16;      // rows summed in T before they go to double
-constexpr int64_t kPiece = 4096;   // rows of one piece of a long component
+constexpr int64_t kDeep = 16;  // rows summed in T before they go to double
 
 /// Columns [first, first + columns) of rows [begin, end), summed into `total`.
 template <typename T>
 void sum_rows(const View& values, int64_t inner, int64_t begin, int64_t end, int64_t first, int64_t columns, segment::SumOf<T>* total) {
-  T partial[segment::kColumns], buffer[segment::kColumns];
+  T partial[segment::kWide], buffer[segment::kWide];
   std::fill_n(total, columns, segment::SumOf<T>{0});
   for (int64_t block = begin; block < end; block += kDeep) {
     std::fill_n(partial, columns, T{0});
@@ -38,10 +44,10 @@ void sum_rows(const View& values, int64_t inner, int64_t begin, int64_t end, int
 /// A component of one column is a plain run: eight sums side by side.
 template <typename T>
 segment::SumOf<T> sum_run(const View& values, int64_t begin, int64_t end) {
-  T buffer[segment::kColumns];
+  T buffer[segment::kWide];
   segment::SumOf<T> total = 0;
-  for (int64_t block = begin; block < end; block += segment::kColumns) {
-    const int64_t count = std::min(segment::kColumns, end - block);
+  for (int64_t block = begin; block < end; block += segment::kWide) {
+    const int64_t count = std::min(segment::kWide, end - block);
     const T* const x = segment::read_row(values, 1, block, 0, count, buffer);
     T sums[16] = {};
     int64_t i = 0;
@@ -62,6 +68,39 @@ void sum_piece(const View& values, int64_t inner, int64_t begin, int64_t end, in
 
 }  // namespace
 
+void sum_piece_f32(const View& values, int64_t inner, int64_t begin, int64_t end, int64_t first, int64_t columns, double* total) {
+  sum_piece<float>(values, inner, begin, end, first, columns, total);
+}
+void sum_piece_f64(const View& values, int64_t inner, int64_t begin, int64_t end, int64_t first, int64_t columns, double* total) {
+  sum_piece<double>(values, inner, begin, end, first, columns, total);
+}
+void sum_piece_i64(const View& values, int64_t inner, int64_t begin, int64_t end, int64_t first, int64_t columns, int64_t* total) {
+  sum_piece<int64_t>(values, inner, begin, end, first, columns, total);
+}
+
+}  // namespace deckle::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace deckle::kernels::cpu {
+
+HWY_EXPORT(sum_piece_f32);
+HWY_EXPORT(sum_piece_f64);
+HWY_EXPORT(sum_piece_i64);
+
+namespace {
+
+constexpr int64_t kPiece = 4096;  // rows of one piece of a long component
+
+template <typename T>
+auto piece_function() {
+  if constexpr (std::is_same_v<T, float>) return DECKLE_SIMD(sum_piece_f32);
+  else if constexpr (std::is_same_v<T, double>) return DECKLE_SIMD(sum_piece_f64);
+  else return DECKLE_SIMD(sum_piece_i64);
+}
+
+}  // namespace
+
 void segment_sum(const CpuContext&, const View& values, const RaggedView& ragged, const View& sums) {
   const int64_t inner = segment::inner_size(values);
   if (inner == 0) return;
@@ -72,21 +111,22 @@ void segment_sum(const CpuContext&, const View& values, const RaggedView& ragged
     first_piece[static_cast<size_t>(b) + 1] = first_piece[static_cast<size_t>(b)] + std::max<int64_t>(1, (rows + kPiece - 1) / kPiece);
   }
   const int64_t pieces = first_piece.back();
-  const int64_t blocks = (inner + segment::kColumns - 1) / segment::kColumns;
+  const int64_t blocks = (inner + segment::kWide - 1) / segment::kWide;
   const int64_t mean = std::max<int64_t>(1, ragged.rows() / std::max<int64_t>(pieces, 1));
-  const int64_t grain = std::max<int64_t>(1, segment::kGrain / (mean * std::min(inner, segment::kColumns)));
+  const int64_t grain = std::max<int64_t>(1, segment::kGrain / (mean * std::min(inner, segment::kWide)));
   simd::visit_compute(values.dtype, [&]<typename T>(TypeTag<T>) {
     using Sum = segment::SumOf<T>;
+    const auto sum_piece = piece_function<T>();
     std::vector<Sum> partial(pieces > ragged.components ? static_cast<size_t>(pieces * inner) : 0);
     parallel_for(pieces * blocks, grain, [&](int64_t begin, int64_t end) {
-      Sum total[segment::kColumns];
-      T rounded[segment::kColumns];
+      Sum total[segment::kWide];
+      T rounded[segment::kWide];
       for (int64_t task = begin; task < end; ++task) {
-        const int64_t piece = task / blocks, first = task % blocks * segment::kColumns;
-        const int64_t columns = std::min(segment::kColumns, inner - first);
+        const int64_t piece = task / blocks, first = task % blocks * segment::kWide;
+        const int64_t columns = std::min(segment::kWide, inner - first);
         const int64_t b = std::upper_bound(first_piece.begin(), first_piece.end(), piece) - first_piece.begin() - 1;
         const int64_t start = ragged.offsets[b] + (piece - first_piece[static_cast<size_t>(b)]) * kPiece;
-        sum_piece<T>(values, inner, start, std::min(start + kPiece, ragged.offsets[b + 1]), first, columns, total);
+        sum_piece(values, inner, start, std::min(start + kPiece, ragged.offsets[b + 1]), first, columns, total);
         if (partial.empty()) {
           for (int64_t c = 0; c < columns; ++c) rounded[c] = static_cast<T>(total[c]);
           segment::write_row(sums, inner, b, first, columns, rounded);
@@ -122,3 +162,4 @@ void segment_broadcast(const CpuContext&, const View& rows, const RaggedView& ra
 }
 
 }  // namespace deckle::kernels::cpu
+#endif

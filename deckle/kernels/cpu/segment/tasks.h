@@ -11,6 +11,7 @@
 namespace deckle::kernels::cpu::segment {
 
 inline constexpr int64_t kColumns = 256;  // columns of one task: a few vectors for each running value, all of it in L1
+inline constexpr int64_t kWide = 1024;    // columns of one task of plain sums: memory streams, and the sums still fit L1
 inline constexpr int64_t kGrain = 16384;  // elements per parallel range
 
 /// Regular elements per row.
