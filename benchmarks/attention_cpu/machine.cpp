@@ -19,7 +19,7 @@ constexpr int64_t kSteps = 4'000'000;
 template <typename Body>
 double rate(double flops_per_step, Body body) {
   double best = 0;
-  for (int repeat = 0; repeat < 3; ++repeat) {
+  for (int repeat = 0; repeat < 12; ++repeat) {
     const double start = now();
     parallel_for(num_threads(), 1, [&](int64_t, int64_t) { body(); });
     const double seconds = now() - start;
