@@ -76,6 +76,16 @@ TEST(Segments, OfHalvesHaveMeansLikeDenseOnes) {
   }
 }
 
+TEST(Segments, HaveOneLengthForEachComponent) {
+  const Ragged ragged = Ragged::from_lengths(std::vector<int64_t>{3, 0, 5, 1});
+  for (const DType dtype : {DType::float16, DType::bfloat16, DType::float32, DType::float64}) {
+    const Tensor lengths = segment_lengths(ones({9, 3}, dtype), ragged);
+    EXPECT_EQ(lengths.sizes(), (Ints{4, 1}));
+    EXPECT_EQ(lengths.dtype(), dtype == DType::float64 ? dtype : DType::float32);
+    EXPECT_EQ(lengths.to_vector(), (std::vector<double>{3, 0, 5, 1}));
+  }
+}
+
 TEST(Segments, LogSoftmaxOfLargeLogitsIsExact) {
   Tensor values = to(arange(3), DType::float32);
   const Ragged ragged = Ragged::from_lengths(std::vector<int64_t>{3});
