@@ -23,7 +23,7 @@ Median of interleaved turns of steady work in random order, L2 flushed before ea
 work, in brackets milliseconds and the mean SM clock while it ran: under steady load the card's power limit sets the clock.
 Peers: cuDNN through PyTorch's scaled_dot_product_attention for dense, PyTorch's varlen_attn for ragged batches, FlexAttention there with a block mask. Backward: deterministic.
 """)
-print("FlashAttention-4: forward as published for an H200, not measured: that machine's PyTorch knows it, but not the package with its kernels.\n")
+print("FlashAttention-4: forward figures from elsewhere, not of these runs: that machine's PyTorch knows it, but lacks the package with its kernels.\n")
 print("| case | direction | deckle | peer | ratio | unordered | FlashAttention-2 | FlexAttention | FlashAttention-4 | portable |")
 print("|---|---|---|---|---|---|---|---|---|---|")
 for case, directions in cells.items():

@@ -19,6 +19,7 @@
 // are on their way before this one ends, D = 128, one run:       S = 512 332 to 359, 2k 452 to 458, 4k causal 414 to 420, 16k 510 to 508,
 // 16k causal 497 to 478, D = 96 S = 4k 409 to 417. What 16k causal loses: without that wait the blocks of a head drift apart, and K and V
 // come from memory more often (L2 hits 78 to 59 %, 1.2 to 3.3 GB read, ncu). Fewer heads at a time do not help: 470 to 483 for 2 to 16.
+// So only short walks do it: over cuDNN's, S = 16k causal 0.88 to 0.95, with 2 heads 0.88 to 0.95 (benchmarks/results/attention_cuda.md).
 // D = 256 with 48 keys: 395 to 355 (n = 48 from shared memory is bandwidth bound).
 // clang-format on
 #pragma once
@@ -41,6 +42,10 @@ enum class Leaves {
   through_q,  // the q tile, which is loaded again only afterwards: wants two q buffers, or long walks
   apart,      // a tile of its own: q and dO of the next work arrive under the last steps of this one
 };
+
+/// Walks of at most this many tiles give q and dO back early. In longer ones the wait for them is worth its time: it keeps the blocks that
+/// walk the same keys together, and so the keys in L2.
+inline constexpr int kShortWalk = 64;
 
 struct Nothing {};
 
@@ -244,9 +249,10 @@ __global__ void __launch_bounds__(Shape::threads, 1) query_gradients(const __gri
       upper = shared.statistics[q.slot][tile_row];
       lower = shared.statistics[q.slot][tile_row + 8];
     };
-    // Where results leave apart, the buffers of q and dO go back when their last product is done.
+    // Where results leave apart, the buffers of q and dO of a short walk go back when their last product is done.
+    const bool early = Shape::apart && remaining <= kShortWalk;
     const auto release_if = [&](arch::Barrier& barrier, bool last) {
-      if constexpr (Shape::apart) arch::arrive_if(barrier, last && first_lane);
+      if constexpr (Shape::apart) arch::arrive_if(barrier, last && early && first_lane);
     };
 
     uint32_t q_operand = tile::operand(shared.q[0].address(), M, 64 * warpgroup).low + q.slot * q_step;
@@ -382,7 +388,10 @@ __global__ void __launch_bounds__(Shape::threads, 1) query_gradients(const __gri
       arch::commit_stores();
     }
     arch::release(shared.queue.done[slot.slot]);
-    if constexpr (!Shape::apart) {
+    if constexpr (Shape::apart) {
+      arch::arrive_if(shared.q_empty[q.slot], !early && first_lane);
+      arch::arrive_if(shared.grad_empty[q.slot], !early && first_lane);
+    } else {
       arch::wait_stores_read();
       arch::release(shared.q_empty[q.slot]);
       arch::release(shared.grad_empty[q.slot]);
