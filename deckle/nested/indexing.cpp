@@ -7,6 +7,7 @@
 #include "deckle/base/check.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/nested/generated/index.h"
+#include "deckle/nested/named.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
 #include "deckle/ops/generated/pointwise.h"
@@ -18,8 +19,8 @@ namespace {
 
 /// Positions in the components of x, as rows of its values: the same shape, int64.
 Tensor as_rows(const NestedTensor& index, const NestedTensor& x) {
-  check(x.ragged_dims() == 1 && index.ragged_dims() == 1, "self has shape {}, index {} (expected one ragged dim each)", nested::shape_string(x),
-        nested::shape_string(index));
+  check(x.ragged_dims() == 1 && index.ragged_dims() == 1, "self has shape {}, index {} (expected one ragged dim each)", nested::ShapeOf{x},
+        nested::ShapeOf{index});
   check(index.components() == x.components(), "index has {} components, self has {}", index.components(), x.components());
   check(index.dtype() == DType::int64 || index.dtype() == DType::int32, "index is {} (expected int64 or int32)", name(index.dtype()));
   const Tensor rows = clone(to(index.values(), DType::int64));
@@ -37,15 +38,17 @@ Tensor as_rows(const NestedTensor& index, const NestedTensor& x) {
 
 Tensor row_vector(const NestedTensor& index, const NestedTensor& x) {
   const Tensor rows = as_rows(index, x);
-  check(rows.dim() == 1, "index has shape {} (expected one index for each row, [B, K])", nested::shape_string(index));
+  check(rows.dim() == 1, "index has shape {} (expected one index for each row, [B, K])", nested::ShapeOf{index});
   return rows;
 }
 
 }  // namespace
 
+namespace nested {
+
 NestedTensor gather(const NestedTensor& self, int64_t dim, const NestedTensor& index) {
   dim = nested::wrap_dim(dim, self);
-  check(dim != 0, "dim 0 is the batch of shape {}: components have no order to gather in (use index_select)", nested::shape_string(self));
+  check(dim != 0, "dim 0 is the batch of shape {}: components have no order to gather in (use index_select)", nested::ShapeOf{self});
   if (self.is_ragged(dim)) return {gather(self.values(), 0, as_rows(index, self)), index.ragged()};
   nested::require_same_ragged(self, index);
   return {gather(self.values(), nested::values_dim(dim, self), index.values()), self.ragged()};
@@ -53,28 +56,11 @@ NestedTensor gather(const NestedTensor& self, int64_t dim, const NestedTensor& i
 
 NestedTensor scatter_add(const NestedTensor& self, int64_t dim, const NestedTensor& index, const NestedTensor& src) {
   dim = nested::wrap_dim(dim, self);
-  check(dim != 0, "dim 0 is the batch of shape {}: components have no order to scatter in (use index_add)", nested::shape_string(self));
+  check(dim != 0, "dim 0 is the batch of shape {}: components have no order to scatter in (use index_add)", nested::ShapeOf{self});
   nested::require_same_ragged(index, src);
   if (self.is_ragged(dim)) return {scatter_add(self.values(), 0, as_rows(index, self), src.values()), self.ragged()};
   nested::require_same_ragged(self, index);
   return {scatter_add(self.values(), nested::values_dim(dim, self), index.values(), src.values()), self.ragged()};
-}
-
-NestedTensor index_select(const NestedTensor& self, const NestedTensor& index) {
-  const Tensor rows = as_rows(index, self);
-  Dims sizes(rows.sizes());
-  for (const int64_t size : self.values().sizes().subspan(1)) sizes.push_back(size);
-  return {view(index_select_or(self.values(), view(rows, {rows.numel()})), sizes), index.ragged()};
-}
-
-NestedTensor index_add(const NestedTensor& self, const NestedTensor& index, const NestedTensor& source) {
-  nested::require_same_ragged(index, source);
-  return {index_add(self.values(), 0, row_vector(index, self), source.values()), self.ragged()};
-}
-
-NestedTensor index_put(const NestedTensor& self, const NestedTensor& index, const NestedTensor& values, bool accumulate) {
-  nested::require_same_ragged(index, values);
-  return {index_put(self.values(), {row_vector(index, self)}, values.values(), accumulate), self.ragged()};
 }
 
 NestedTensor masked_select(const NestedTensor& self, const NestedTensor& mask) {
@@ -95,7 +81,7 @@ NestedTensor masked_select(const NestedTensor& self, const NestedTensor& mask) {
 NestedTensor embedding_bag(const Tensor& weight, const NestedTensor& indices, const Tensor& per_sample_weights, std::string_view mode) {
   if (per_sample_weights.defined()) fail("per_sample_weights are dense, of shape {} (expected a nested tensor like indices)", to_string(per_sample_weights.sizes()));
   check(mode == "sum" || mode == "mean" || mode == "max", "mode is '{}' (expected sum, mean or max)", mode);
-  check(indices.values().dim() == 1, "indices have shape {} (expected [B, L])", nested::shape_string(indices));
+  check(indices.values().dim() == 1, "indices have shape {} (expected [B, L])", nested::ShapeOf{indices});
   const Tensor rows = embedding(weight, indices.values());
   const Ragged& ragged = indices.ragged();
   if (mode == "max") return {segment_take(rows, std::get<1>(segment_max(rows, ragged))), Ragged()};
@@ -105,10 +91,35 @@ NestedTensor embedding_bag(const Tensor& weight, const NestedTensor& indices, co
 
 NestedTensor embedding_bag(const Tensor& weight, const NestedTensor& indices, const NestedTensor& per_sample_weights, std::string_view mode) {
   check(mode == "sum", "per_sample_weights need mode sum, not {}", mode);
-  check(indices.values().dim() == 1, "indices have shape {} (expected [B, L])", nested::shape_string(indices));
+  check(indices.values().dim() == 1, "indices have shape {} (expected [B, L])", nested::ShapeOf{indices});
   nested::require_same_ragged(indices, per_sample_weights);
   const Tensor rows = embedding(weight, indices.values()) * unsqueeze(per_sample_weights.values(), -1);
   return {segment_sum(rows, indices.ragged()), Ragged()};
+}
+
+}  // namespace nested
+
+NestedTensor index_select(const NestedTensor& self, const NestedTensor& index) {
+  return nested::named("index_select", [&]() -> NestedTensor {
+    const Tensor rows = as_rows(index, self);
+    Dims sizes(rows.sizes());
+    for (const int64_t size : self.values().sizes().subspan(1)) sizes.push_back(size);
+    return {view(index_select_or(self.values(), view(rows, {rows.numel()})), sizes), index.ragged()};
+  });
+}
+
+NestedTensor index_add(const NestedTensor& self, const NestedTensor& index, const NestedTensor& source) {
+  return nested::named("index_add", [&]() -> NestedTensor {
+    nested::require_same_ragged(index, source);
+    return {index_add(self.values(), 0, row_vector(index, self), source.values()), self.ragged()};
+  });
+}
+
+NestedTensor index_put(const NestedTensor& self, const NestedTensor& index, const NestedTensor& values, bool accumulate) {
+  return nested::named("index_put", [&]() -> NestedTensor {
+    nested::require_same_ragged(index, values);
+    return {index_put(self.values(), {row_vector(index, self)}, values.values(), accumulate), self.ragged()};
+  });
 }
 
 }  // namespace deckle

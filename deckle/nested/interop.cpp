@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "deckle/base/check.h"
+#include "deckle/nested/named.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
 #include "deckle/ops/generated/index.h"
@@ -65,14 +66,16 @@ void append_elements(std::span<const int64_t> sizes, std::span<const int64_t> st
 JaggedLayout to_jagged(const NestedTensor& x, DType offsets) { return {x.values(), x.offsets(offsets), Tensor()}; }
 
 NestedTensor from_jagged(const JaggedLayout& layout) {
-  if (!layout.lengths.defined()) return from_offset_tensor(layout.values, layout.offsets, "offsets");
-  const std::vector<int64_t> starts = to_indices(layout.offsets, "offsets"), lengths = to_indices(layout.lengths, "lengths");
-  check(starts.size() == lengths.size() + 1, "{} offsets for {} lengths (expected one more)", starts.size(), lengths.size());
-  return from_ranges(layout.values, std::span(starts).first(lengths.size()), lengths);
+  return nested::named("from_jagged", [&] {
+    if (!layout.lengths.defined()) return from_offset_tensor(layout.values, layout.offsets, "offsets");
+    const std::vector<int64_t> starts = to_indices(layout.offsets, "offsets"), lengths = to_indices(layout.lengths, "lengths");
+    check(starts.size() == lengths.size() + 1, "{} offsets for {} lengths (expected one more)", starts.size(), lengths.size());
+    return from_ranges(layout.values, std::span(starts).first(lengths.size()), lengths);
+  });
 }
 
 StridedLayout to_strided(const NestedTensor& x) {
-  check(x.ragged().defined(), "shape {} has no ragged dim (its values are an ordinary tensor)", nested::shape_string(x));
+  check(x.ragged().defined(), "shape {} has no ragged dim (its values are an ordinary tensor)", nested::ShapeOf{x});
   const RaggedShape& shape = *x.ragged();
   const Ints regular = x.values().sizes().subspan(1);
   const auto dims = static_cast<int64_t>(shape.ragged_dims() + regular.size());
@@ -92,37 +95,43 @@ StridedLayout to_strided(const NestedTensor& x) {
 }
 
 NestedTensor from_strided(const StridedLayout& layout, int ragged_dims) {
-  check(layout.buffer.defined() && layout.buffer.dim() == 1, "the buffer must be a vector");
-  check(layout.sizes.dim() == 2 && layout.sizes.size(1) >= 1, "sizes have shape {} (expected [components, dims])", to_string(layout.sizes.sizes()));
-  const auto components = static_cast<size_t>(layout.sizes.size(0)), dims = static_cast<size_t>(layout.sizes.size(1));
-  check(ragged_dims >= 1 && static_cast<size_t>(ragged_dims) <= dims, "ragged_dims is {} (expected 1..{})", ragged_dims, dims);
-  const std::vector<int64_t> sizes = matrix(layout.sizes, layout.sizes, "sizes"), strides = matrix(layout.strides, layout.sizes, "strides"),
-                             offsets = to_indices(layout.offsets, "offsets");
-  check(offsets.size() == components, "{} offsets for {} components", offsets.size(), components);
-  auto ragged = static_cast<size_t>(ragged_dims);
-  for (size_t b = 1; b < components; ++b) {
-    for (size_t dim = ragged; dim < dims; ++dim) {
-      if (sizes[b * dims + dim] != sizes[dim]) ragged = dim + 1;
+  return nested::named("from_strided", [&]() -> NestedTensor {
+    check(layout.buffer.defined() && layout.buffer.dim() == 1, "the buffer must be a vector");
+    check(layout.sizes.dim() == 2 && layout.sizes.size(1) >= 1, "sizes have shape {} (expected [components, dims])", to_string(layout.sizes.sizes()));
+    const auto components = static_cast<size_t>(layout.sizes.size(0)), dims = static_cast<size_t>(layout.sizes.size(1));
+    check(ragged_dims >= 1 && static_cast<size_t>(ragged_dims) <= dims, "ragged_dims is {} (expected 1..{})", ragged_dims, dims);
+    const std::vector<int64_t> sizes = matrix(layout.sizes, layout.sizes, "sizes"), strides = matrix(layout.strides, layout.sizes, "strides"),
+                               offsets = to_indices(layout.offsets, "offsets");
+    check(offsets.size() == components, "{} offsets for {} components", offsets.size(), components);
+    auto ragged = static_cast<size_t>(ragged_dims);
+    for (size_t b = 1; b < components; ++b) {
+      for (size_t dim = ragged; dim < dims; ++dim) {
+        if (sizes[b * dims + dim] != sizes[dim]) ragged = dim + 1;
+      }
     }
-  }
-  std::vector<int64_t> ragged_sizes, elements;
-  for (size_t b = 0; b < components; ++b) {
-    const std::span<const int64_t> own = std::span(sizes).subspan(b * dims, dims);
-    ragged_sizes.insert(ragged_sizes.end(), own.begin(), own.begin() + static_cast<std::ptrdiff_t>(ragged));
-    append_elements(own, std::span(strides).subspan(b * dims, dims), offsets[b], layout.buffer.size(0), elements);
-  }
-  const Ragged shape(std::make_shared<const RaggedShape>(std::move(ragged_sizes), static_cast<int>(ragged)));
-  Dims values_sizes = {shape->rows()};
-  for (size_t dim = ragged; dim < dims; ++dim) values_sizes.push_back(components == 0 ? 0 : sizes[dim]);
-  return {view(index_select_or(layout.buffer, index_tensor(elements)), values_sizes), shape};
+    std::vector<int64_t> ragged_sizes, elements;
+    for (size_t b = 0; b < components; ++b) {
+      const std::span<const int64_t> own = std::span(sizes).subspan(b * dims, dims);
+      ragged_sizes.insert(ragged_sizes.end(), own.begin(), own.begin() + static_cast<std::ptrdiff_t>(ragged));
+      append_elements(own, std::span(strides).subspan(b * dims, dims), offsets[b], layout.buffer.size(0), elements);
+    }
+    const Ragged shape(std::make_shared<const RaggedShape>(std::move(ragged_sizes), static_cast<int>(ragged)));
+    Dims values_sizes = {shape->rows()};
+    for (size_t dim = ragged; dim < dims; ++dim) values_sizes.push_back(components == 0 ? 0 : sizes[dim]);
+    return {view(index_select_or(layout.buffer, index_tensor(elements)), values_sizes), shape};
+  });
 }
 
 VarlenLayout to_varlen(const NestedTensor& x) { return {x.values(), x.offsets(DType::int32), x.ragged()->max_size()}; }
 
-NestedTensor from_varlen(const Tensor& values, const Tensor& cu_seqlens) { return from_offset_tensor(values, cu_seqlens, "cu_seqlens"); }
+NestedTensor from_varlen(const Tensor& values, const Tensor& cu_seqlens) {
+  return nested::named("from_varlen", [&] { return from_offset_tensor(values, cu_seqlens, "cu_seqlens"); });
+}
 
 ArrowList to_arrow(const NestedTensor& x, DType offsets) { return {x.offsets(offsets), x.values()}; }
 
-NestedTensor from_arrow(const ArrowList& list) { return from_offset_tensor(list.values, list.offsets, "offsets"); }
+NestedTensor from_arrow(const ArrowList& list) {
+  return nested::named("from_arrow", [&] { return from_offset_tensor(list.values, list.offsets, "offsets"); });
+}
 
 }  // namespace deckle

@@ -10,7 +10,7 @@
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/shape.h"
 
-namespace deckle {
+namespace deckle::nested {
 namespace {
 
 std::vector<Tensor> all_values(const std::vector<NestedTensor>& tensors) {
@@ -29,7 +29,7 @@ void require_same_dims(const std::vector<NestedTensor>& tensors) {
   check(!tensors.empty(), "expected at least one tensor");
   for (size_t i = 1; i < tensors.size(); ++i) {
     check(tensors[i].ragged_dims() == tensors[0].ragged_dims() && tensors[i].dim() == tensors[0].dim(),
-          "tensor {} has shape {}, tensor 0 has {}: their dims must correspond", i, nested::shape_string(tensors[i]), nested::shape_string(tensors[0]));
+          "tensor {} has shape {}, tensor 0 has {}: their dims must correspond", i, nested::ShapeOf{tensors[i]}, nested::ShapeOf{tensors[0]});
   }
 }
 
@@ -88,7 +88,7 @@ NestedTensor stack(const std::vector<NestedTensor>& tensors, int64_t dim) {
   require_same_dims(tensors);
   for (const NestedTensor& tensor : tensors) nested::require_same_ragged(tensors[0], tensor);
   const int64_t places = tensors[0].dim() + 1, ragged_dims = tensors[0].ragged_dims();
-  check(dim >= -places && dim < places, "dim {} is out of range for a new dim of shape {} (expected {}..{})", dim, nested::shape_string(tensors[0]), -places,
+  check(dim >= -places && dim < places, "dim {} is out of range for a new dim of shape {} (expected {}..{})", dim, nested::ShapeOf{tensors[0]}, -places,
         places - 1);
   if (dim < 0) dim += places;
   check(dim != 0, "a new dim before the batch would hold batches, not components (expected 1..{})", places - 1);
@@ -99,4 +99,4 @@ NestedTensor stack(const std::vector<NestedTensor>& tensors, int64_t dim) {
   return cat_positions(rows, static_cast<int>(dim) - 1);
 }
 
-}  // namespace deckle
+}  // namespace deckle::nested

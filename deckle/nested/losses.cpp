@@ -10,7 +10,7 @@
 #include "deckle/ops/generated/segment.h"
 #include "deckle/ops/generated/shape.h"
 
-namespace deckle {
+namespace deckle::nested {
 namespace {
 
 void require_reduction(std::string_view reduction) {
@@ -20,7 +20,7 @@ void require_reduction(std::string_view reduction) {
 
 /// The sum of each component of `values` by that of `counts`, both [rows]; 0 where nothing counts.
 Tensor per_sequence(const Tensor& values, const Tensor& counts, const NestedTensor& like) {
-  check(like.ragged().defined(), "shape {} has no ragged dim, so no sequences", nested::shape_string(like));
+  check(like.ragged().defined(), "shape {} has no ragged dim, so no sequences", nested::ShapeOf{like});
   return segment_sum(values, like.ragged()) / clamp_min(segment_sum(counts, like.ragged()), 1.0);
 }
 
@@ -83,4 +83,4 @@ Tensor cross_entropy(const NestedTensor& input, const NestedTensor& target, int6
   return reduced_classes(losses, ne(target.values(), ignore_index), input, reduction);
 }
 
-}  // namespace deckle
+}  // namespace deckle::nested

@@ -1,11 +1,10 @@
 // Norms whose statistics reach over rows.
 
-#include "deckle/base/check.h"
 #include "deckle/nested/generated/norm.h"
 #include "deckle/nested/support.h"
 #include "deckle/ops/generated/norm.h"
 
-namespace deckle {
+namespace deckle::nested {
 
 NestedTensor group_norm(const NestedTensor& self, int64_t num_groups, const Tensor& weight, const Tensor& bias, double eps) {
   if (!self.ragged().defined()) return {group_norm(self.values(), num_groups, weight, bias, eps), Ragged()};
@@ -13,8 +12,8 @@ NestedTensor group_norm(const NestedTensor& self, int64_t num_groups, const Tens
 }
 
 NestedTensor batch_norm(const NestedTensor& self, const Tensor& weight, const Tensor& bias, const Tensor& mean, const Tensor& variance, double eps) {
-  check(self.values().dim() >= 2 || !self.ragged().defined(), "the last dim of shape {} is ragged (expected regular channels)", nested::shape_string(self));
+  nested::require_regular_dim(self);
   return {batch_norm(self.values(), weight, bias, mean, variance, eps), self.ragged()};
 }
 
-}  // namespace deckle
+}  // namespace deckle::nested

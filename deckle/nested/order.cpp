@@ -10,9 +10,9 @@
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
 
-namespace deckle {
+namespace deckle::nested {
 
-NestedTensor flip(const NestedTensor& self, Ints dims) try {
+NestedTensor flip(const NestedTensor& self, Ints dims) {
   NestedTensor result = self;
   for (const int64_t dim : dims) {
     const int64_t at = nested::wrap_dim(dim, self);
@@ -31,12 +31,9 @@ NestedTensor flip(const NestedTensor& self, Ints dims) try {
     }
   }
   return result;
-} catch (Error& error) {
-  error.add_prefix("flip");
-  throw;
 }
 
-std::tuple<NestedTensor, NestedTensor> topk(const NestedTensor& self, int64_t k, int64_t dim, bool largest) try {
+std::tuple<NestedTensor, NestedTensor> topk(const NestedTensor& self, int64_t k, int64_t dim, bool largest) {
   if (nested::is_regular(dim, self)) {
     const auto [values, indices] = topk(self.values(), k, nested::values_dim(dim, self), largest);
     return {NestedTensor(values, self.ragged()), NestedTensor(indices, self.ragged())};
@@ -51,9 +48,6 @@ std::tuple<NestedTensor, NestedTensor> topk(const NestedTensor& self, int64_t k,
     for (int64_t i = 0; i < std::min(k, self.ragged()->size(b, along)); ++i) positions.push_back(i);
   });
   return {nested::take(values, first), nested::take(indices, first)};
-} catch (Error& error) {
-  error.add_prefix("topk");
-  throw;
 }
 
-}  // namespace deckle
+}  // namespace deckle::nested

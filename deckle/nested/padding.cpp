@@ -4,6 +4,7 @@
 
 #include "deckle/base/check.h"
 #include "deckle/core/tensor_impl.h"
+#include "deckle/nested/named.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
 #include "deckle/ops/generated/index.h"
@@ -13,9 +14,9 @@ namespace deckle {
 namespace {
 
 std::vector<int64_t> padded_sizes(const NestedTensor& x, const PadOptions& options) {
-  check(x.ragged_dims() > 0, "shape {} has no ragged dim to pad", nested::shape_string(x));
+  check(x.ragged_dims() > 0, "shape {} has no ragged dim to pad", nested::ShapeOf{x});
   check(options.sizes.size() <= static_cast<size_t>(x.ragged_dims()), "{} padded sizes for the {} ragged dims of shape {}", options.sizes.size(),
-        x.ragged_dims(), nested::shape_string(x));
+        x.ragged_dims(), nested::ShapeOf{x});
   std::vector<int64_t> result;
   for (int dim = 0; dim < x.ragged_dims(); ++dim) {
     const auto at = static_cast<size_t>(dim);
@@ -54,14 +55,14 @@ std::vector<int64_t> batch_of(const NestedTensor& x, const PadOptions& options) 
 }  // namespace
 
 Tensor to_padded(const NestedTensor& x, const PadOptions& options) {
-  const std::vector<int64_t> batch = batch_of(x, options);
+  const std::vector<int64_t> batch = nested::named("to_padded", [&] { return batch_of(x, options); });
   std::vector<int64_t> rows(static_cast<size_t>(numel_of(batch)), -1);
   for_places(*x.ragged(), std::span(batch).subspan(1), options.side, [&](int64_t row, int64_t position) { rows[static_cast<size_t>(position)] = row; });
   return view(index_select_or(x.values(), nested::index_tensor(rows), options.value), with_rows(batch, x.values()));
 }
 
 Tensor padding_mask(const NestedTensor& x, const PadOptions& options) {
-  const std::vector<int64_t> batch = batch_of(x, options);
+  const std::vector<int64_t> batch = nested::named("padding_mask", [&] { return batch_of(x, options); });
   const Tensor mask = zeros_raw(batch, DType::bool_, x.values().device());
   for_places(*x.ragged(), std::span(batch).subspan(1), options.side, [&](int64_t, int64_t position) { mask.data<bool>()[position] = true; });
   return mask;

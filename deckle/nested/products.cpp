@@ -10,6 +10,7 @@
 #include "deckle/nested/generated/matmul.h"
 #include "deckle/nested/generated/pointwise.h"
 #include "deckle/nested/generated/shape.h"
+#include "deckle/nested/named.h"
 #include "deckle/nested/support.h"
 
 namespace deckle {
@@ -43,7 +44,7 @@ Matrices transposed_if(Matrices matrices, bool transposed) {
 }
 
 Matrices matrices_of(const NestedTensor& x, bool transposed) {
-  check(x.dim() == 3, "shape {} is no batch of matrices (expected [B, rows, cols])", nested::shape_string(x));
+  check(x.dim() == 3, "shape {} is no batch of matrices (expected [B, rows, cols])", nested::ShapeOf{x});
   const Tensor& values = x.values();
   if (x.ragged_dims() == 2) return transposed_if({values, x.ragged(), true, true}, transposed);
   const auto count = [](int64_t size) { return [size](int64_t) { return size; }; };
@@ -78,7 +79,7 @@ NestedTensor product(const Matrices& a, const Matrices& b) {
 }
 
 void require_no_transpose(const NestedTensor& x, const MatmulOptions& options) {
-  check(!options.transpose_self && !options.transpose_other, "the last two dims of shape {} are regular: transpose(x, -1, -2) is free", nested::shape_string(x));
+  check(!options.transpose_self && !options.transpose_other, "the last two dims of shape {} are regular: transpose(x, -1, -2) is free", nested::ShapeOf{x});
 }
 
 /// Whether the last two dims are regular: then the product is one on the values.
@@ -88,26 +89,7 @@ Tensor beside(const Tensor& other, const NestedTensor& self) { return other.dim(
 
 }  // namespace
 
-NestedTensor matmul(const NestedTensor& self, const NestedTensor& other, const MatmulOptions& options) {
-  if (!regular_matrices(self) || !regular_matrices(other)) return product(matrices_of(self, options.transpose_self), matrices_of(other, options.transpose_other));
-  require_no_transpose(self, options);
-  nested::require_same_ragged(self, other);
-  return {matmul(self.values(), other.values()), self.ragged()};
-}
-
-NestedTensor matmul(const NestedTensor& self, const Tensor& other, const MatmulOptions& options) {
-  const bool rows_of_vectors = !options.transpose_self && other.dim() <= 2 && self.values().dim() >= 2 && self.ragged_dims() > 0;
-  if (rows_of_vectors) return {matmul(self.values(), options.transpose_other ? t(other) : other), self.ragged()};
-  if (!regular_matrices(self)) return product(matrices_of(self, options.transpose_self), matrices_of(other, self.components(), options.transpose_other));
-  require_no_transpose(self, options);
-  return {matmul(self.values(), beside(other, self)), self.ragged()};
-}
-
-NestedTensor matmul(const Tensor& self, const NestedTensor& other, const MatmulOptions& options) {
-  if (!regular_matrices(other)) return product(matrices_of(self, other.components(), options.transpose_self), matrices_of(other, options.transpose_other));
-  require_no_transpose(other, options);
-  return {matmul(beside(self, other), other.values()), other.ragged()};
-}
+namespace nested {
 
 NestedTensor matmul(const NestedTensor& self, const NestedTensor& other) { return matmul(self, other, MatmulOptions()); }
 NestedTensor matmul(const NestedTensor& self, const Tensor& other) { return matmul(self, other, MatmulOptions()); }
@@ -126,10 +108,9 @@ NestedTensor bmm(const Tensor& self, const NestedTensor& mat2) {
 }
 
 NestedTensor linear(const NestedTensor& input, const Tensor& weight, const Tensor& bias) {
-  check(input.values().dim() >= 2 || !input.ragged().defined(), "the last dim of shape {} is ragged (expected a regular dim of {} features)", nested::shape_string(input),
-        weight.dim() == 0 ? 0 : weight.size(-1));
+  nested::require_regular_dim(input);
   if (weight.dim() != 3) return {linear(input.values(), weight, bias), input.ragged()};
-  check(input.ragged_dims() == 1 && input.values().dim() >= 2, "input has shape {} (expected [B, L, ..., in] for a weight per component)", nested::shape_string(input));
+  check(input.ragged_dims() == 1 && input.values().dim() >= 2, "input has shape {} (expected [B, L, ..., in] for a weight per component)", nested::ShapeOf{input});
   check(weight.size(0) == input.components() && weight.size(2) == input.values().size(-1),
         "weight has shape {} (expected [{}, out, {}] or [out, {}])", to_string(weight.sizes()), input.components(), input.values().size(-1), input.values().size(-1));
   // The regular dims before the last one are more rows.
@@ -143,6 +124,35 @@ NestedTensor linear(const NestedTensor& input, const Tensor& weight, const Tenso
   Dims sizes(input.values().sizes());
   sizes.back() = weight.size(1);
   return {view(result.values(), sizes), input.ragged()};
+}
+
+}  // namespace nested
+
+NestedTensor matmul(const NestedTensor& self, const NestedTensor& other, const MatmulOptions& options) {
+  return nested::named("matmul", [&]() -> NestedTensor {
+    if (!regular_matrices(self) || !regular_matrices(other)) return product(matrices_of(self, options.transpose_self), matrices_of(other, options.transpose_other));
+    require_no_transpose(self, options);
+    nested::require_same_ragged(self, other);
+    return {matmul(self.values(), other.values()), self.ragged()};
+  });
+}
+
+NestedTensor matmul(const NestedTensor& self, const Tensor& other, const MatmulOptions& options) {
+  return nested::named("matmul", [&]() -> NestedTensor {
+    const bool rows_of_vectors = !options.transpose_self && other.dim() <= 2 && self.values().dim() >= 2 && self.ragged_dims() > 0;
+    if (rows_of_vectors) return {matmul(self.values(), options.transpose_other ? t(other) : other), self.ragged()};
+    if (!regular_matrices(self)) return product(matrices_of(self, options.transpose_self), matrices_of(other, self.components(), options.transpose_other));
+    require_no_transpose(self, options);
+    return {matmul(self.values(), beside(other, self)), self.ragged()};
+  });
+}
+
+NestedTensor matmul(const Tensor& self, const NestedTensor& other, const MatmulOptions& options) {
+  return nested::named("matmul", [&]() -> NestedTensor {
+    if (!regular_matrices(other)) return product(matrices_of(self, other.components(), options.transpose_self), matrices_of(other, options.transpose_other));
+    require_no_transpose(other, options);
+    return {matmul(beside(self, other), other.values()), other.ragged()};
+  });
 }
 
 }  // namespace deckle

@@ -11,7 +11,7 @@
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/matmul.h"
 
-namespace deckle {
+namespace deckle::nested {
 namespace {
 
 /// The sizes of the values for `sizes` of x, whose batch and ragged entries say that they stay; `stays` tells whether -1
@@ -19,10 +19,10 @@ namespace {
 Dims values_sizes(const NestedTensor& x, Ints sizes, bool keeps_missing) {
   const auto leading = static_cast<size_t>(x.ragged_dims()) + 1;
   check(sizes.size() >= leading, "sizes {} for shape {} (expected the batch and ragged dims, as -1, then regular ones)", to_string(sizes),
-        nested::shape_string(x));
-  check(sizes[0] == -1 || sizes[0] == x.components(), "size {} for the batch of shape {} (it stays: -1)", sizes[0], nested::shape_string(x));
+        nested::ShapeOf{x});
+  check(sizes[0] == -1 || sizes[0] == x.components(), "size {} for the batch of shape {} (it stays: -1)", sizes[0], nested::ShapeOf{x});
   for (size_t dim = 1; dim < leading; ++dim) {
-    check(sizes[dim] == -1, "size {} for the ragged dim {} of shape {} (it stays: -1)", sizes[dim], dim, nested::shape_string(x));
+    check(sizes[dim] == -1, "size {} for the ragged dim {} of shape {} (it stays: -1)", sizes[dim], dim, nested::ShapeOf{x});
   }
   Dims result = {x.values().size(0)};
   int64_t given = 1, missing = -1;
@@ -35,7 +35,7 @@ Dims values_sizes(const NestedTensor& x, Ints sizes, bool keeps_missing) {
   if (missing < 0 || keeps_missing) return result;
   const int64_t inner = numel_of(x.values().sizes().subspan(1));
   check(given > 0 && inner % given == 0, "regular sizes of {} do not fit the {} elements per row of shape {}", to_string(sizes), inner,
-        nested::shape_string(x));
+        nested::ShapeOf{x});
   result[static_cast<size_t>(missing)] = inner / given;
   return result;
 }
@@ -131,7 +131,7 @@ NestedTensor flatten(const NestedTensor& self, int64_t start_dim, int64_t end_di
   if (first > ragged_dims) return {flatten(self.values(), first - ragged_dims, last - ragged_dims), self.ragged()};
   if (first == 0) {
     check(last >= ragged_dims, "dims 0..{} of shape {} leave ragged dims without their components (expected all of them, 0..{}, or more)", last,
-          nested::shape_string(self), ragged_dims);
+          nested::ShapeOf{self}, ragged_dims);
     return {flatten(self.values(), 0, last - ragged_dims), Ragged()};
   }
   // The ragged dims from `first` on, and the regular ones up to `last`, become one.
@@ -153,7 +153,7 @@ NestedTensor flatten(const NestedTensor& self, int64_t start_dim, int64_t end_di
 }
 
 NestedTensor permute(const NestedTensor& self, Ints dims) {
-  check(static_cast<int64_t>(dims.size()) == self.dim(), "{} dims for shape {}", dims.size(), nested::shape_string(self));
+  check(static_cast<int64_t>(dims.size()) == self.dim(), "{} dims for shape {}", dims.size(), nested::ShapeOf{self});
   std::vector<int64_t> order;
   std::vector<bool> seen(dims.size(), false);
   for (const int64_t dim : dims) {
@@ -175,11 +175,11 @@ NestedTensor permute(const NestedTensor& self, Ints dims) {
 
 NestedTensor transpose(const NestedTensor& self, int64_t dim0, int64_t dim1) {
   const int64_t first = nested::wrap_dim(dim0, self), second = nested::wrap_dim(dim1, self);
-  check((first != 0 && second != 0) || first == second, "dims {} and {} of shape {}: the batch stays first", dim0, dim1, nested::shape_string(self));
+  check((first != 0 && second != 0) || first == second, "dims {} and {} of shape {}: the batch stays first", dim0, dim1, nested::ShapeOf{self});
   std::vector<int64_t> dims(static_cast<size_t>(self.dim()));
   std::iota(dims.begin(), dims.end(), 0);
   std::swap(dims[static_cast<size_t>(first)], dims[static_cast<size_t>(second)]);
-  return permute(self, dims);
+  return nested::permute(self, dims);
 }
 
-}  // namespace deckle
+}  // namespace deckle::nested

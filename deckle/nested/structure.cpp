@@ -9,6 +9,7 @@
 #include "deckle/base/check.h"
 #include "deckle/nested/generated/index.h"
 #include "deckle/nested/generated/shape.h"
+#include "deckle/nested/named.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
 
@@ -22,7 +23,7 @@ int ragged_dim(int64_t dim) { return static_cast<int>(dim) - 1; }
 
 /// One number per component for a ragged dim; throws for other dims and sizes.
 std::vector<int64_t> per_component(const NestedTensor& x, int64_t dim, const Tensor& numbers, const char* what) {
-  check(x.is_ragged(dim), "dim {} of shape {} is not ragged: give one number for all components", dim, nested::shape_string(x));
+  check(x.is_ragged(dim), "dim {} of shape {} is not ragged: give one number for all components", dim, nested::ShapeOf{x});
   std::vector<int64_t> result = nested::to_indices(numbers, what);
   check(static_cast<int64_t>(result.size()) == x.components(), "{} has {} elements for {} components", what, result.size(), x.components());
   return result;
@@ -121,17 +122,13 @@ NestedTensor shift_positions(const NestedTensor& self, int64_t dim, double value
 
 }  // namespace
 
+namespace nested {
+
 NestedTensor select(const NestedTensor& self, int64_t dim, int64_t index) {
   dim = nested::wrap_dim(dim, self);
   if (dim == 0) return {self[index], Ragged()};
   if (!self.is_ragged(dim)) return {select(self.values(), nested::values_dim(dim, self), index), self.ragged()};
   return select_positions(self, dim, [&](int64_t) { return index; });
-}
-
-NestedTensor select(const NestedTensor& self, int64_t dim, const Tensor& index) {
-  dim = nested::wrap_dim(dim, self);
-  const std::vector<int64_t> wanted = per_component(self, dim, index, "index");
-  return select_positions(self, dim, [&](int64_t b) { return wanted[static_cast<size_t>(b)]; });
 }
 
 NestedTensor slice(const NestedTensor& self, int64_t dim, int64_t start, int64_t end, int64_t step) {
@@ -156,17 +153,11 @@ NestedTensor narrow(const NestedTensor& self, int64_t dim, int64_t start, int64_
   if (dim == 0) {
     const int64_t first = start < 0 ? start + self.components() : start;
     check(first >= 0 && length >= 0 && first + length <= self.components(), "{} components from {} on are more than shape {} has", length, start,
-          nested::shape_string(self));
+          nested::ShapeOf{self});
     return component_range(self, first, first + length);
   }
   if (!self.is_ragged(dim)) return {narrow(self.values(), nested::values_dim(dim, self), start, length), self.ragged()};
   return narrow_positions(self, dim, [&](int64_t) { return std::pair(start, length); });
-}
-
-NestedTensor narrow(const NestedTensor& self, int64_t dim, const Tensor& starts, const Tensor& lengths) {
-  dim = nested::wrap_dim(dim, self);
-  const std::vector<int64_t> first = per_component(self, dim, starts, "starts"), count = per_component(self, dim, lengths, "lengths");
-  return narrow_positions(self, dim, [&](int64_t b) { return std::pair(first[static_cast<size_t>(b)], count[static_cast<size_t>(b)]); });
 }
 
 std::vector<NestedTensor> split_with_sizes(const NestedTensor& self, Ints split_sizes, int64_t dim) {
@@ -201,7 +192,7 @@ std::vector<NestedTensor> split(const NestedTensor& self, int64_t split_size, in
 std::vector<NestedTensor> chunk(const NestedTensor& self, int64_t chunks, int64_t dim) {
   dim = nested::wrap_dim(dim, self);
   check(chunks > 0, "chunks is {} (expected 1 or more)", chunks);
-  if (dim == 0) return split(self, std::max<int64_t>(1, divided_up(self.components(), chunks)), 0);
+  if (dim == 0) return nested::split(self, std::max<int64_t>(1, divided_up(self.components(), chunks)), 0);
   if (!self.is_ragged(dim)) return wrapped(chunk(self.values(), chunks, nested::values_dim(dim, self)), self);
   return split_positions(self, dim, chunks, [&](int64_t b, int64_t i) {
     const int64_t length = self.ragged()->size(b, ragged_dim(dim));
@@ -230,24 +221,6 @@ NestedTensor roll(const NestedTensor& self, int64_t shift, int64_t dim) {
   return roll_positions(self, dim, [&](int64_t) { return shift; });
 }
 
-NestedTensor roll(const NestedTensor& self, const Tensor& shifts, int64_t dim) {
-  dim = nested::wrap_dim(dim, self);
-  const std::vector<int64_t> by = per_component(self, dim, shifts, "shifts");
-  return roll_positions(self, dim, [&](int64_t b) { return by[static_cast<size_t>(b)]; });
-}
-
-NestedTensor shift(const NestedTensor& self, int64_t offset, int64_t dim, double value) {
-  dim = nested::wrap_dim(dim, self);
-  check(self.is_ragged(dim), "dim {} of shape {} is not ragged: pad and narrow the values", dim, nested::shape_string(self));
-  return shift_positions(self, dim, value, [&](int64_t) { return offset; });
-}
-
-NestedTensor shift(const NestedTensor& self, const Tensor& offsets, int64_t dim, double value) {
-  dim = nested::wrap_dim(dim, self);
-  const std::vector<int64_t> by = per_component(self, dim, offsets, "offsets");
-  return shift_positions(self, dim, value, [&](int64_t b) { return by[static_cast<size_t>(b)]; });
-}
-
 NestedTensor index_select(const NestedTensor& self, int64_t dim, const Tensor& index) {
   dim = nested::wrap_dim(dim, self);
   if (dim == 0) return chosen_components(self, nested::to_indices(index, "index"));
@@ -260,6 +233,48 @@ NestedTensor index_select(const NestedTensor& self, int64_t dim, const Tensor& i
       positions.push_back(at);
     }
   }));
+}
+
+}  // namespace nested
+
+NestedTensor select(const NestedTensor& self, int64_t dim, const Tensor& index) {
+  return nested::named("select", [&]() -> NestedTensor {
+    dim = nested::wrap_dim(dim, self);
+    const std::vector<int64_t> wanted = per_component(self, dim, index, "index");
+    return select_positions(self, dim, [&](int64_t b) { return wanted[static_cast<size_t>(b)]; });
+  });
+}
+
+NestedTensor narrow(const NestedTensor& self, int64_t dim, const Tensor& starts, const Tensor& lengths) {
+  return nested::named("narrow", [&]() -> NestedTensor {
+    dim = nested::wrap_dim(dim, self);
+    const std::vector<int64_t> first = per_component(self, dim, starts, "starts"), count = per_component(self, dim, lengths, "lengths");
+    return narrow_positions(self, dim, [&](int64_t b) { return std::pair(first[static_cast<size_t>(b)], count[static_cast<size_t>(b)]); });
+  });
+}
+
+NestedTensor roll(const NestedTensor& self, const Tensor& shifts, int64_t dim) {
+  return nested::named("roll", [&]() -> NestedTensor {
+    dim = nested::wrap_dim(dim, self);
+    const std::vector<int64_t> by = per_component(self, dim, shifts, "shifts");
+    return roll_positions(self, dim, [&](int64_t b) { return by[static_cast<size_t>(b)]; });
+  });
+}
+
+NestedTensor shift(const NestedTensor& self, int64_t offset, int64_t dim, double value) {
+  return nested::named("shift", [&]() -> NestedTensor {
+    dim = nested::wrap_dim(dim, self);
+    check(self.is_ragged(dim), "dim {} of shape {} is not ragged: pad and narrow the values", dim, nested::ShapeOf{self});
+    return shift_positions(self, dim, value, [&](int64_t) { return offset; });
+  });
+}
+
+NestedTensor shift(const NestedTensor& self, const Tensor& offsets, int64_t dim, double value) {
+  return nested::named("shift", [&]() -> NestedTensor {
+    dim = nested::wrap_dim(dim, self);
+    const std::vector<int64_t> by = per_component(self, dim, offsets, "offsets");
+    return shift_positions(self, dim, value, [&](int64_t b) { return by[static_cast<size_t>(b)]; });
+  });
 }
 
 }  // namespace deckle

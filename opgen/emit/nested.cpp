@@ -36,8 +36,10 @@ class Overloads {
     }
     for (const std::set<std::string>& choice : nested_choices(entry_)) {
       nested_ = choice;
-      if (entry_.nested.kind == NestedRule::Kind::cpp) {  // the definition is in deckle/nested
+      if (entry_.nested.kind == NestedRule::Kind::cpp) {  // deckle::nested::NAME, written by hand
         header += fmt::format("/// {}\n/// {}\n{};\n\n", entry_.doc, entry_.nested.cpp, signature(true));
+        source += fmt::format("namespace nested {{\n{};\n}}\n\n", signature(false));
+        source += define(signature(false), "return " + wrapped("nested::" + entry_.name(), argument_names(entry_), ";\n"));
         continue;
       }
       header += (entry_.doc.empty() ? "" : fmt::format("/// {}\n", entry_.doc)) + signature(true) + ";\n";
@@ -99,7 +101,19 @@ class Overloads {
     return wrapped("const NestedTensor& " + entry_.name() + "_", parameter_list(defaults), "");
   }
 
+  /// Pointwise, several nested operands may differ in their dims; the one with the most of them leads.
+  bool broadcasts() const { return pointwise() && nested_.size() > 1; }
+  std::string lead() const { return broadcasts() ? "lead" : first(); }
+  std::string choose_lead() const {
+    std::vector<std::string> operands;
+    for (const Argument& argument : arguments()) {
+      if (is_nested(argument)) operands.push_back("&" + argument.name);
+    }
+    return fmt::format("const NestedTensor& lead = nested::leading({{{}}});\n", join(operands));
+  }
+
   std::string require_same() const {
+    if (broadcasts()) return choose_lead();
     std::string lines;
     for (const Argument& argument : arguments()) {
       if (is_nested(argument) && argument.name != first()) lines += fmt::format("nested::require_same_ragged({}, {});\n", first(), argument.name);
@@ -108,8 +122,9 @@ class Overloads {
   }
 
   std::string on_values(const Argument& argument) const {
+    if (is_nested(argument) && broadcasts()) return fmt::format("nested::beside({}, lead)", argument.name);
     if (is_nested(argument)) return argument.name + ".values()";
-    if (pointwise() && argument.type.is_tensor()) return fmt::format("nested::broadcast_to_values({}, {})", argument.name, first());
+    if (pointwise() && argument.type.is_tensor()) return fmt::format("nested::broadcast_to_values({}, {})", argument.name, lead());
     if (argument.name == entry_.nested.inserts) return fmt::format("nested::new_values_dim({}, {})", argument.name, first());
     if (is_dim(argument)) return argument.type.list ? fmt::format("nested::values_dims({}, {})", argument.name, first())
                                                     : fmt::format("nested::values_dim({}, {})", argument.name, first());
@@ -192,7 +207,7 @@ class Overloads {
     std::string text = require_same();
     if (entry_.nested.kind == NestedRule::Kind::whole) return text + "return " + values_call() + ";\n";
     if (entry_.nested.kind == NestedRule::Kind::rows) text += fmt::format("nested::require_regular_dim({});\n", first());
-    const std::string on_the_values = wrap_results(values_call(), first() + ".ragged()");
+    const std::string on_the_values = wrap_results(values_call(), lead() + ".ragged()");
     if (dim == nullptr || entry_.nested.segment.empty()) return text + on_the_values;
     if (entry_.body == Entry::Body::kernel && entry_.dtypes == Dtypes::floating) text += fmt::format("nested::require_floating({0}, {1});\n", first(), quoted(first()));
     const std::string regular = fmt::format("nested::{}({}, {})", dim->type.list ? "are_regular" : "is_regular", dim->name, first());
@@ -200,7 +215,7 @@ class Overloads {
   }
 
   std::string inplace_body() const {
-    std::string text = require_same();
+    std::string text = broadcasts() ? fmt::format("const NestedTensor& lead = {};\n", first()) : require_same();
     text += wrapped(entry_.name() + "_", values_arguments(), ";\n");
     return text + "return " + first() + ";\n";
   }
@@ -258,7 +273,7 @@ NestedFiles emit_nested(const Library& library, const std::string& stem) {
     for (const std::string& include : includes) lines += fmt::format("#include \"deckle/ops/generated/{}.h\"\n", include);
     files.source = fmt::format(
         "// Overloads for nested tensors, from ops/{0}.yaml. Made by opgen; not for editing.\n\n#include \"deckle/nested/generated/{0}.h\"\n\n"
-        "#include \"deckle/base/error.h\"\n#include \"deckle/nested/groups.h\"\n#include \"deckle/nested/support.h\"\n{1}\nnamespace deckle {{\n\n{2}}}  // namespace deckle\n",
+        "#include \"deckle/base/error.h\"\n#include \"deckle/nested/broadcast.h\"\n#include \"deckle/nested/groups.h\"\n#include \"deckle/nested/support.h\"\n{1}\nnamespace deckle {{\n\n{2}}}  // namespace deckle\n",
         stem, lines, files.source);
   }
   return files;

@@ -128,7 +128,7 @@ TEST(Interop, RoundTripsOfEveryPattern) {
 TEST(Interop, SaysWhatIsWrongWithAnOffset) {
   const Tensor values = random_tensor({4, 2});
   expect_error([&] { from_varlen(values, integers({0, 3, 2})); }, "cu_seqlens must not fall: [1] is 3, [2] is 2");
-  expect_error([&] { from_arrow({integers({0, 5}), values}); }, "component 0 holds rows 0..5, but values of shape [4, 2] have 4");
+  expect_error([&] { from_arrow({integers({0, 5}), values}); }, "from_arrow: component 0 holds rows 0..5, but values of shape [4, 2] have 4");
   expect_error([&] { from_jagged({values, integers({0, 2}), integers({1, 1})}); }, "2 offsets for 2 lengths (expected one more)");
   expect_error([&] { from_arrow({values, values}); }, "offsets is float64 (expected int64 or int32)");
   expect_error([&] { from_strided({random_tensor({3}), integers({2}).view({1, 1}), integers({2}).view({1, 1}), integers({2})}); },

@@ -31,6 +31,23 @@ TEST(NestedOps, DenseOperandsBroadcastAlongTheRows) {
   }
 }
 
+TEST(NestedOps, NestedOperandsOfFewerDimsBroadcast) {
+  for (const auto& lengths : ragged_patterns()) {
+    const NestedTensor x = random_nested(lengths, {2, 3}), per_row = random_nested(lengths, {}), columns = random_nested(lengths, {3});
+    expect_components(x * per_row, x.components(), [&](int64_t b) { return x[b] * per_row[b].unsqueeze(1).unsqueeze(1); });
+    expect_components(columns - x, x.components(), [&](int64_t b) { return columns[b].unsqueeze(1) - x[b]; });
+    const NestedTensor totals = sum(x, {1}), kept = sum(x, {1}, true);
+    expect_components(x * totals, x.components(), [&](int64_t b) { return x[b] * totals.values()[b]; });
+    expect_components(x * kept, x.components(), [&](int64_t b) { return x[b] * totals.values()[b]; });
+  }
+  const NestedTensor images = random_matrices({{2, 3}, {3, 1}, {0, 4}}, {2}), rows = random_nested({2, 3, 0}, {2});
+  expect_components(images * rows, 3, [&](int64_t b) { return images[b] * rows[b].unsqueeze(1); });
+  expect_gradients([](const NestedTensor& a, const NestedTensor& b) { return a * b; }, std::tuple(images, rows));
+  expect_gradients([](const NestedTensor& a) { return a * sum(a, {1}); }, random_nested({2, 0, 3}, {2}));
+  expect_error([&] { images * random_nested({2, 2, 0}, {2}); }, "component 1 has size 2 in dim 1 beside 3");
+  expect_error([&] { add_(rows, images); }, "ragged shapes differ");
+}
+
 TEST(NestedOps, BroadcastGradientsReachTheDenseSide) {
   const NestedTensor x = random_nested({2, 0, 3}, {2});
   const auto f = [](const NestedTensor& a, const Tensor& b, const Tensor& c) { return a * b * c; };

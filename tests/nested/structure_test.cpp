@@ -23,7 +23,7 @@ TEST(NestedSelect, OnePositionOfEachComponent) {
   expect_components(select(images, 2, 0), 4, [&](int64_t b) { return images[b].select(1, 0); });
   expect_equal(select(x, 0, -1).dense(), x[2]);
   expect_gradients([](const NestedTensor& a) { return select(square(a), 1, -1); }, random_nested({2, 1, 3}, {2}));
-  expect_error([&] { select(random_nested({2, 0}, {1}), 1, 0); }, "position 0 is out of range for dim 1 of component 1, of length 0");
+  expect_error([&] { select(random_nested({2, 0}, {1}), 1, 0); }, "select: position 0 is out of range for dim 1 of component 1, of length 0");
   expect_error([&] { select(x, 1, integers({0, 0})); }, "index has 2 elements for 3 components");
 }
 
