@@ -118,6 +118,7 @@ void check_documentation(const Entry& entry) {
 /// header of its own is a part of kernels, not one.
 void check_orphans(const Library& library, const std::string& root, Problems& problems) {
   namespace fs = std::filesystem;
+  using namespace std::string_view_literals;
   std::set<std::string> claimed;
   for (const auto& entry : library.entries) {
     for (const auto& [device, kernel] : entry->kernels) claimed.insert(device + "/" + kernel.file);
@@ -127,18 +128,19 @@ void check_orphans(const Library& library, const std::string& root, Problems& pr
     if (!line.empty() && line[0] != '#') claimed.insert(line.substr(0, line.find(':')));
   }
   const fs::path kernels = fs::path(root) / "deckle/kernels";
-  const fs::path cpu = kernels / "cpu";
-  if (!fs::exists(cpu)) return;
   std::vector<std::string> orphans;
-  for (const auto& file : fs::recursive_directory_iterator(cpu)) {
-    if (file.path().extension() != ".cpp" || file.path().parent_path().filename() == "simd") continue;
-    if (fs::exists(fs::path(file.path()).replace_extension(".h"))) continue;
-    const std::string name = fs::path(file.path().lexically_relative(kernels)).replace_extension().generic_string();
-    if (!claimed.count(name)) orphans.push_back(name);
+  for (const auto& [device, extension] : {std::pair("cpu", ".cpp"sv), std::pair("cuda", ".cu"sv)}) {
+    if (!fs::exists(kernels / device)) continue;
+    for (const auto& file : fs::recursive_directory_iterator(kernels / device)) {
+      if (file.path().extension() != extension || file.path().parent_path().filename() == "simd") continue;
+      if (extension == ".cpp" && fs::exists(fs::path(file.path()).replace_extension(".h"))) continue;
+      const std::string name = file.path().lexically_relative(kernels).generic_string();
+      if (!claimed.count(fs::path(name).replace_extension().generic_string())) orphans.push_back(name);
+    }
   }
   std::sort(orphans.begin(), orphans.end());
   for (const std::string& orphan : orphans)
-    problems.push_back(fmt::format("deckle/kernels/{}.cpp:1:1: no op claims this kernel: write its entry, or name it in ops/pending_kernels.txt with the reason", orphan));
+    problems.push_back(fmt::format("deckle/kernels/{}:1:1: no op claims this kernel: write its entry, or name it in ops/pending_kernels.txt with the reason", orphan));
 }
 
 }  // namespace

@@ -57,7 +57,8 @@ TEST(CoreErrors, AreThoseOfTheLibraryAsAWhole) {
   const std::string root = kFolder + "/core";
   EXPECT_EQ(compile_file(root + "/ops/entries.yaml", "entries.yaml", root).problems,
             (Problems{"entries.yaml:10:9: 'silent' does not say what it does to nested tensors: add 'nested:', with values, a segment op, or the reason why not",
-                      "deckle/kernels/cpu/reduce/orphan.cpp:1:1: no op claims this kernel: write its entry, or name it in ops/pending_kernels.txt with the reason"}));
+                      "deckle/kernels/cpu/reduce/orphan.cpp:1:1: no op claims this kernel: write its entry, or name it in ops/pending_kernels.txt with the reason",
+                      "deckle/kernels/cuda/reduce/orphan.cu:1:1: no op claims this kernel: write its entry, or name it in ops/pending_kernels.txt with the reason"}));
 }
 
 TEST(CoreErrors, ComeAgainWhenKernelsDo) {
