@@ -1,38 +1,52 @@
-"""Markdown table of one or more bench.py results: table.py RESULT.json... > RESULT.md. Later files replace equal rows of earlier ones."""
+"""Markdown table of bench.py results: table.py RESULT.json... > RESULT.md. A later file's case and direction replace an earlier file's whole row."""
 import json
 import sys
 
+# TFLOP/s that bf16 kernels must reach, and those they aim at: forward, backward.
+TARGETS = {"D128 S16k": ("610 / 715", "430 / 540"), "D128 S16k causal": ("580 / 700", "430 / 540"), "D128 S4k causal": ("–", "400 / 480"),
+           "D128 S2k": ("530 / 640", "370 / 460"), "D128 S512": ("400 / 520", "250 / 350"), "D64 S16k": ("480 / 585", "380 / 455"),
+           "D64 S16k causal": ("450 / 560", "370 / 445"), "D256 S4k": ("600 / 740", "340 / 480"),
+           "ragged 64 x 1212, D128 H16": ("520 / 650", "390 / 500"), "ragged 512 x 58, D64 H12": ("110 / 200", "90 / 150")}
 PUBLISHED = {"D128 S16k": 715, "D128 S16k causal": 698, "D128 S2k": 571, "D64 S16k": 584, "D64 S16k causal": 557, "D256 S4k": 712,
              "ragged 64 x 1212, D128 H16": 631, "ragged 512 x 58, D64 H12": 22}
 
-machines, cells, errors = [], {}, {}
+runs, cells, errors = [], {}, {}
 for path in sys.argv[1:]:
     result = json.load(open(path))
-    machines.append(f"{result['machine']}, {result['dtype']}")
+    runs.append(result)
+    fresh = {}
     for row in result["rows"]:
         if "ms" in row:
-            cells.setdefault(row["case"], {}).setdefault(row["direction"], {})[row["contender"]] = row
+            fresh.setdefault((row["case"], row["direction"]), {})[row["contender"]] = row
         else:
             errors.setdefault(row["case"], {})[row["error"]] = row["values"]
+    for (case, direction), row in fresh.items():
+        cells.setdefault(case, {})[direction] = (len(runs), row)
 
 print("# CUDA attention: ours and peers, measured in the same run\n")
-for machine in machines:
-    print(f"- {machine}")
+for number, result in enumerate(runs, 1):
+    print(f"{number}. {result['machine']}, {result['dtype']}")
 print("""
 Median of interleaved turns of steady work in random order, L2 flushed before each call, `benchmarks/attention_cuda/bench.py`. TFLOP/s of useful
-work, in brackets milliseconds and the mean SM clock while it ran: under steady load the card's power limit sets the clock.
-Peers: cuDNN through PyTorch's scaled_dot_product_attention for dense, PyTorch's varlen_attn for ragged batches, FlexAttention there with a block mask. Backward: deterministic.
+work, in brackets milliseconds and the mean SM clock while it ran: under steady load the card's power limit sets the clock. All of a row is from
+the run that its last column names. Peers: cuDNN through PyTorch's scaled_dot_product_attention for dense, PyTorch's varlen_attn for ragged
+batches, FlexAttention there with a block mask. Our backward is the deterministic one unless the column says otherwise; peers run as PyTorch
+does by default, and are not asked to be deterministic.
+
+FlashAttention-4: forward figures from elsewhere, not of these runs: that machine's PyTorch knows it, but lacks the package with its kernels.
 """)
-print("FlashAttention-4: forward figures from elsewhere, not of these runs: that machine's PyTorch knows it, but lacks the package with its kernels.\n")
-print("| case | direction | deckle | peer | ratio | unordered | FlashAttention-2 | FlexAttention | FlashAttention-4 | portable |")
-print("|---|---|---|---|---|---|---|---|---|---|")
+print("| case | direction | needed / aim | deckle | peer | ratio | unordered | FlashAttention-2 | FlexAttention | FlashAttention-4 | portable | run |")
+print("|---|---|---|---|---|---|---|---|---|---|---|---|")
 for case, directions in cells.items():
-    for direction, by_name in directions.items():
-        show = lambda name: f"{by_name[name]['tflops']:.0f} ({by_name[name]['ms']:.3f} ms, {by_name[name]['mhz']:.0f} MHz)" if name in by_name else "–"
-        peer = "cuDNN" if "cuDNN" in by_name else "varlen_attn"
-        ratio = f"{by_name['deckle']['tflops'] / by_name[peer]['tflops']:.2f}" if peer in by_name and "deckle" in by_name else "–"
-        print(f"| {case} | {direction} | {show('deckle')} | {peer} {show(peer)} | {ratio} | {show('deckle unordered')} | {show('FlashAttention-2')} | {show('FlexAttention')} | {PUBLISHED.get(case, '–') if direction == 'forward' else '–'} | {show('deckle portable')} |")
-print("\nRelative error against float64 of one head, ours over the peer's:\n")
+    for direction, (run, row) in directions.items():
+        show = lambda name: f"{row[name]['tflops']:.0f} ({row[name]['ms']:.3f} ms, {row[name]['mhz']:.0f} MHz)" if name in row else "–"
+        forward = direction == "forward"
+        target = TARGETS.get(case, "––")[not forward] if runs[run - 1]["dtype"] == "bf16" else "–"
+        peer = "cuDNN" if "cuDNN" in row else "varlen_attn"
+        ratio = f"{row['deckle']['tflops'] / row[peer]['tflops']:.2f}" if peer in row and "deckle" in row else "–"
+        print(f"| {case} | {direction} | {target} | {show('deckle')} | {peer} {show(peer)} | {ratio} | {show('deckle unordered')} | {show('FlashAttention-2')} | "
+              f"{show('FlexAttention')} | {PUBLISHED.get(case, '–') if forward else '–'} | {show('deckle portable')} | {run} |")
+print("\nRelative error against float64 of one head, ours over the peer's (query heads that share keys are not compared):\n")
 print("| case | out | grad_q | grad_k | grad_v |")
 print("|---|---|---|---|---|")
 for case, by_what in errors.items():

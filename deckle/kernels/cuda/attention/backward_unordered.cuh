@@ -11,8 +11,8 @@
 // Schedule of a warpgroup, tile j: exponentials under dP(j); dV(j), dK(j); S(j+1) behind them; both warpgroups meet; dQ(j);
 // dP(j+1).
 //
-// Against the two kernels, TFLOP/s in one run (benchmarks/results/attention_cuda.md): S = 16k 517 to 558, causal 494 to 533; S = 2k
-// 452 to 465; causal S = 4k 416 to 407, S = 512 328 to 291: zeroing and rounding the sums costs more there than two products. As
+// Against the two kernels, TFLOP/s in one run (benchmarks/results/attention_cuda.md): S = 16k 510 to 544, causal 487 to 525; S = 2k
+// 451 to 455; causal S = 4k 426 to 405, S = 512 347 to 289: zeroing and rounding the sums costs more there than two products. As
 // loops without loads: 560 and 613.
 #pragma once
 

@@ -15,11 +15,11 @@
 // (one run, benchmarks/results/attention_cuda_variants_1.json; the others under docs/hopper.md, with what was rejected):
 //   D = 128   v1 2 warpgroups, 128 keys, together              624
 //             v2 3 warpgroups, 128 keys, one after the other   646
-//             v3 3 warpgroups, 80 keys, together               662   <- this file; cuDNN 604
+//             v3 3 warpgroups, 80 keys, together               662   <- this file; cuDNN 604; v2 and v3 in later runs: 675/670, 663/670
 //   D = 64    v1 3 warpgroups, 128 keys, one after the other   484
 //             v2 4 warpgroups, 96 keys, one after the other    510   <- this file; cuDNN 455
 //   D = 256   v1 2 warpgroups, 80 keys, together               642
-//   (S = 4k)  v2 2 warpgroups, 64 keys, together               665   <- this file; cuDNN 651
+//   (S = 4k)  v2 2 warpgroups, 64 keys, together               665   <- this file; cuDNN 651; v1 and v2 in a later run: 681/684
 //
 // Relies on: 227 KB of shared memory and 64 Ki registers an SM; wgmma at full rate from shared memory for N > 64; named barriers of a
 // warpgroup; tensor maps that clip at a sequence's end (tile/tensor_map.h).
