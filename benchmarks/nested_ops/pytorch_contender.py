@@ -115,6 +115,13 @@ class Operands:
         return self.made_mask
 
 
+REFUSALS = (RuntimeError, NotImplementedError, ValueError, IndexError, TypeError, AttributeError, MemoryError)
+
+
+def refusal(error):
+    return {"lacks": str(error).split("\n")[0][:100]}
+
+
 def elements(result):
     """What a result holds, as one dense tensor."""
     first = result if isinstance(result, torch.Tensor) else result[0]
@@ -135,11 +142,14 @@ class Contender:
             start = time.perf_counter()
             OPS[op](operands)
             return {"seconds": time.perf_counter() - start}
-        except (RuntimeError, NotImplementedError, ValueError, IndexError, TypeError, AttributeError, MemoryError) as error:
-            return {"lacks": str(error).split("\n")[0][:100]}
+        except REFUSALS as error:
+            return refusal(error)
 
     def check(self, op, layout):
-        result = elements(OPS[op](self.operands[layout]))
+        try:
+            result = elements(OPS[op](self.operands[layout]))
+        except REFUSALS as error:  # a result that cannot be read
+            return refusal(error)
         return {"sum": result.sum(dtype=torch.float64).item(), "magnitude": result.abs().sum(dtype=torch.float64).item()}
 
 
