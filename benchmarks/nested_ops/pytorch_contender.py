@@ -90,7 +90,7 @@ OPS = {
 
 
 # Some ops pad and then index with int64; beyond this they are told that there is no memory, instead of being killed.
-MEMORY_LIMIT = 12 * 2**30
+MEMORY_LIMIT = 17 * 2**30
 
 
 class Operands:
