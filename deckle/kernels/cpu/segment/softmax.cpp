@@ -70,6 +70,23 @@ void column_maxima(const View& values, int64_t inner, int64_t begin, int64_t end
 
 double plus(double a, double b) { return a + b; }
 
+/// total: the sums of exp(values - shift) over rows [begin, end), column by column. `keep(row, count, exponentials)` sees each run.
+template <typename T, typename Keep>
+void exponential_totals(const View& values, int64_t inner, int64_t begin, int64_t end, int64_t first, int64_t columns, const T* shift, double* total,
+                        Keep&& keep) {
+  const auto exp_minus = exp_minus_function<T>();
+  T buffer[segment::kColumns], exponential[segment::kColumns];
+  std::fill_n(total, segment::kColumns, 0.0);
+  segment::for_runs(inner, begin, end, columns, [&](int64_t row, int64_t count) {
+    exp_minus(count, segment::read_row(values, inner, row, first, count, buffer), shift, exponential);
+    for (int64_t c = 0; c < count; ++c) total[c] += static_cast<double>(exponential[c]);
+    keep(row, count, exponential);
+  });
+  segment::fold(inner, total, plus);
+}
+
+constexpr auto kKeepNothing = [](int64_t, int64_t, const auto*) {};
+
 }  // namespace
 
 void segment_softmax(const CpuContext&, const View& values, const RaggedView& ragged, const View& result) {
@@ -80,14 +97,11 @@ void segment_softmax(const CpuContext&, const View& values, const RaggedView& ra
     segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
       const int64_t begin = ragged.offsets[b], end = ragged.offsets[b + 1];
       T largest[segment::kColumns], buffer[segment::kColumns], exponential[segment::kColumns];
-      double total[segment::kColumns] = {};
+      double total[segment::kColumns];
       column_maxima(values, inner, begin, end, first, columns, largest);
-      segment::for_runs(inner, begin, end, columns, [&](int64_t row, int64_t count) {
-        exp_minus(count, segment::read_row(values, inner, row, first, count, buffer), largest, exponential);
-        for (int64_t c = 0; c < count; ++c) total[c] += static_cast<double>(exponential[c]);
-        if (keeps) segment::write_row(result, inner, row, first, count, exponential);
+      exponential_totals(values, inner, begin, end, first, columns, largest, total, [&](int64_t row, int64_t count, const T* run) {
+        if (keeps) segment::write_row(result, inner, row, first, count, run);
       });
-      segment::fold(inner, total, plus);
       for (int64_t c = 0; c < segment::lanes(inner, columns); ++c) total[c] = 1 / total[c];
       segment::for_runs(inner, begin, end, columns, [&](int64_t row, int64_t count) {
         const T* e = exponential;
@@ -103,17 +117,12 @@ void segment_softmax(const CpuContext&, const View& values, const RaggedView& ra
 void segment_log_softmax(const CpuContext&, const View& values, const RaggedView& ragged, const View& result) {
   const int64_t inner = segment::inner_size(values);
   segment::visit_real(values.dtype, [&]<typename T>(TypeTag<T>) {
-    const auto exp_minus = exp_minus_function<T>();
     segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
       const int64_t begin = ragged.offsets[b], end = ragged.offsets[b + 1];
       T largest[segment::kColumns], buffer[segment::kColumns], exponential[segment::kColumns];
-      double total[segment::kColumns] = {};
+      double total[segment::kColumns];
       column_maxima(values, inner, begin, end, first, columns, largest);
-      segment::for_runs(inner, begin, end, columns, [&](int64_t row, int64_t count) {
-        exp_minus(count, segment::read_row(values, inner, row, first, count, buffer), largest, exponential);
-        for (int64_t c = 0; c < count; ++c) total[c] += static_cast<double>(exponential[c]);
-      });
-      segment::fold(inner, total, plus);
+      exponential_totals(values, inner, begin, end, first, columns, largest, total, kKeepNothing);
       for (int64_t c = 0; c < segment::lanes(inner, columns); ++c) total[c] = std::log(total[c]);
       segment::for_runs(inner, begin, end, columns, [&](int64_t row, int64_t count) {
         const T* const x = segment::read_row(values, inner, row, first, count, buffer);
@@ -150,18 +159,13 @@ void segment_softmax_backward(const CpuContext&, const View& gradient, const Vie
 void segment_logsumexp(const CpuContext&, const View& values, const RaggedView& ragged, const View& result) {
   const int64_t inner = segment::inner_size(values);
   segment::visit_real(values.dtype, [&]<typename T>(TypeTag<T>) {
-    const auto exp_minus = exp_minus_function<T>();
     segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
       const int64_t begin = ragged.offsets[b], end = ragged.offsets[b + 1];
-      T largest[segment::kColumns], shift[segment::kColumns], buffer[segment::kColumns], exponential[segment::kColumns];
-      double total[segment::kColumns] = {};
+      T largest[segment::kColumns], shift[segment::kColumns], exponential[segment::kColumns];
+      double total[segment::kColumns];
       column_maxima(values, inner, begin, end, first, columns, largest);
       for (int64_t c = 0; c < segment::lanes(inner, columns); ++c) shift[c] = std::isinf(largest[c]) ? T{0} : largest[c];  // inf - inf is NaN
-      segment::for_runs(inner, begin, end, columns, [&](int64_t row, int64_t count) {
-        exp_minus(count, segment::read_row(values, inner, row, first, count, buffer), shift, exponential);
-        for (int64_t c = 0; c < count; ++c) total[c] += static_cast<double>(exponential[c]);
-      });
-      segment::fold(inner, total, plus);
+      exponential_totals(values, inner, begin, end, first, columns, shift, total, kKeepNothing);
       for (int64_t c = 0; c < columns; ++c) exponential[c] = static_cast<T>(static_cast<double>(shift[c]) + std::log(total[c]));
       segment::write_row(result, inner, b, first, columns, exponential);
     });
