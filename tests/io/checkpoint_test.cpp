@@ -13,7 +13,7 @@
 namespace deckle::io {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 Checkpoint example(int64_t step) {
   Checkpoint checkpoint;

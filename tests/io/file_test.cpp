@@ -18,7 +18,7 @@ namespace {
 TEST(MappedFile, APipeIsRefusedAndNotWaitedFor) {
   const TemporaryFolder folder;
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
-  EXPECT_THAT(error_of([&] { MappedFile(folder / "pipe"); }), testing::HasSubstr("pipe: not a regular file"));
+  EXPECT_THAT(error_of([&] { MappedFile(folder / "pipe"); }), ::testing::HasSubstr("pipe: not a regular file"));
 }
 
 TEST(FolderLock, IsHeldByOneAtATime) {
@@ -29,7 +29,7 @@ TEST(FolderLock, IsHeldByOneAtATime) {
   const FolderLock moved = std::move(*first);
   first.reset();
   EXPECT_FALSE(FolderLock::take(folder.path()));
-  EXPECT_THAT(error_of([&] { FolderLock::take(folder / "no"); }), testing::HasSubstr("cannot open the folder"));
+  EXPECT_THAT(error_of([&] { FolderLock::take(folder / "no"); }), ::testing::HasSubstr("cannot open the folder"));
   EXPECT_EQ(folder.entries(), 0);
 }
 
@@ -39,7 +39,7 @@ TEST(FolderLock, EndsWithItsScope) {
   EXPECT_TRUE(FolderLock::take(folder.path()));
 }
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 TEST(AtomicFile, CommitReplacesTheFileAndLeavesNoOther) {
   const TemporaryFolder folder;

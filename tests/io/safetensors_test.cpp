@@ -12,8 +12,8 @@
 namespace deckle::io {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 /// A file with this header and that many bytes of data.
 std::string file_with(std::string header, size_t data_bytes) {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "deckle/base/error.h"
+#include "tests/support/expect.h"
 
 namespace deckle {
 
@@ -40,15 +40,6 @@ inline std::string get_file(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// The message of the Error that `call` throws; "no error" if it throws none.
-template <typename Call>
-std::string error_of(Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.message();
-  }
-  return "no error";
-}
+using testing::error_of;
 
 }  // namespace deckle

@@ -12,8 +12,8 @@
 namespace deckle::io {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 std::vector<std::string> texts_of(const TextDataset& data) {
   std::vector<std::string> texts;

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "deckle/base/error.h"
+#include "deckle/core/from_data.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/functional/transforms.h"
 #include "deckle/ops/generated/factory.h"
@@ -12,30 +13,18 @@
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
+#include "tests/support/expect.h"
 
 namespace deckle {
 namespace {
 
+using testing::error_of;
 using Values = std::vector<double>;
 
 Tensor integers() { return view(arange(6), {2, 3}); }
 Tensor floats() { return to(integers(), DType::float32); }
 
-Tensor vector_of(const Values& values) {
-  Tensor result = empty({static_cast<int64_t>(values.size())}, DType::float64);
-  std::copy(values.begin(), values.end(), result.data<double>());
-  return result;
-}
-
-template <typename Call>
-std::string error_of(Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.message();
-  }
-  return "no error";
-}
+Tensor vector_of(const Values& values) { return tensor(values); }
 
 TEST(Reductions, NameWhatIsWrong) {
   EXPECT_EQ(error_of([] { softmax(floats(), 3); }), "softmax: dim 3 is out of range for shape [2, 3] (expected -2..1)");

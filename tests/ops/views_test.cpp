@@ -15,23 +15,15 @@
 #include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
 #include "deckle/ops/shape_tools.h"
+#include "tests/support/expect.h"
 
 namespace deckle {
 namespace {
 
+using testing::error_of;
 using Values = std::vector<double>;
 
 Tensor numbers(Ints sizes) { return view(arange(numel_of(sizes)), sizes); }
-
-template <typename Call>
-std::string error_of(Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.message();
-  }
-  return "no error";
-}
 
 TEST(Cat, PromotesDtypes) {
   const Tensor whole = full({2}, 3, DType::int64), half = full({1}, 0.5, DType::float16), wide = full({2}, 0.25, DType::float32);

@@ -23,6 +23,17 @@ inline void expect_close(const Tensor& got, const Tensor& expected, double absol
 
 inline void expect_equal(const Tensor& got, const Tensor& expected) { expect_close(got, expected, 0, 0); }
 
+/// The message of the Error that `call` throws, or "no error".
+template <typename Call>
+std::string error_of(Call&& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return "no error";
+}
+
 /// `body` throws an Error whose message contains `part`.
 template <typename Body>
 void expect_error(Body&& body, const std::string& part) {
