@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "deckle/attention/mask.h"
 #include "deckle/core/generator.h"
@@ -27,6 +28,7 @@ struct AttentionOptions {
   double soft_cap = 0;               // 0: none
   double dropout = 0;                // of the probabilities, rounded to a multiple of 1/256
   Generator* generator = nullptr;    // of the dropout; default: the thread's
+  std::vector<int64_t> key_lengths = {};  // k and v have spare rows (a cache, padding): only the first key_lengths[b] of sequence b are keys
 };
 
 /// Attention per head, fused over tiles: neither scores nor padding are ever stored.

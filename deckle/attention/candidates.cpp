@@ -58,6 +58,7 @@ std::string describe(const AttentionRequest& request) {
   std::string text = fmt::format("{} of {}, {} heads on {}, D {}, Dv {}, {} sequences", request.pass == AttentionPass::forward ? "attention" : "a derivative of attention",
                                  name(p.dtype), p.heads, p.kv_heads, p.head_dim, p.value_dim, p.sequences);
   if (p.sequences > 0) text += fmt::format(" of {} rows on {} keys", range(rows[0], rows[1]), range(keys[0], keys[1]));
+  if (p.k_lengths != nullptr) text += ", spare rows behind the keys";
   if (p.causal) text += ", causal";
   if (p.window_left >= 0 || p.window_right >= 0) text += fmt::format(", window {}, {}", p.window_left, p.window_right);
   if (p.causal || p.window_left >= 0 || p.window_right >= 0) text += p.alignment == AttentionAlignment::top_left ? ", top-left" : ", bottom-right";

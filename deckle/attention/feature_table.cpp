@@ -12,7 +12,7 @@ namespace {
 /// One sequence that a candidate serves as it stands, for features to be added to.
 struct Probe {
   AttentionRequest request;
-  int64_t q_offsets[2] = {0, 0}, k_offsets[2] = {0, 0};
+  int64_t q_offsets[2] = {0, 0}, k_offsets[2] = {0, 0}, k_length = 100;
   int32_t bounds[4] = {};
   uint8_t byte = 0;
 
@@ -48,6 +48,7 @@ constexpr Feature kFeatures[] = {
     {"shared key heads", [](Probe& x) { x.request.problem.kv_heads = 2; }},
     {"other lengths of k than of q", [](Probe& x) { x.k_offsets[1] = 300; }},
     {"no keys", [](Probe& x) { x.k_offsets[1] = 0; }},
+    {"spare rows behind the keys (a cache that grows, padding)", [](Probe& x) { x.request.problem.k_lengths = &x.k_length; }},
     {"causal, either alignment", [](Probe& x) { x.request.problem.causal = true, x.request.problem.alignment = AttentionAlignment::top_left; }},
     {"window", [](Probe& x) { x.request.problem.window_left = x.request.problem.window_right = 5; }},
     {"masks of one range a row (prefix-LM, sorted documents)", [](Probe& x) { x.request.problem.ranges = {x.bounds, 1}; }},

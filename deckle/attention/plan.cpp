@@ -23,12 +23,24 @@ AttentionPlane plane_of(const Tensor& x) {
   return {x.raw_data(), stride(0), stride(1), stride(2), stride(3)};
 }
 
-/// What the problem points to.
+/// What the problem points to. `k` are the keys, in the rows of k and v that `k_rows` tells.
 struct Owner {
-  Ragged q, k;
+  Ragged q, k, k_rows;
   CompiledMask mask;
   Ragged bias;
 };
+
+/// How many of each sequence's rows of k and v are keys.
+Ragged keys_of(const Ragged& k_rows, const std::vector<int64_t>& lengths) {
+  if (lengths.empty()) return k_rows;
+  const int64_t sequences = k_rows->components();
+  check(std::ssize(lengths) == sequences, "attention: key_lengths has {} numbers for {} sequences (expected one each, or none at all)", lengths.size(), sequences);
+  for (int64_t b = 0; b < sequences; ++b) {
+    const int64_t length = lengths[static_cast<size_t>(b)];
+    check(length >= 0 && length <= k_rows->size(b), "attention: key_lengths[{}] is {}, k has {} rows there (expected 0 to {})", b, length, k_rows->size(b), k_rows->size(b));
+  }
+  return Ragged::from_lengths(lengths);
+}
 
 void plan_mask(const AttentionOptions& options, AttentionProblem& problem, Owner& owner) {
   owner.mask = compile_mask(options.mask, owner.q, owner.k, problem.heads);
@@ -82,7 +94,8 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
 
   auto owner = std::make_shared<Owner>();
   owner->q = q_rows;
-  owner->k = k_rows;
+  owner->k = keys_of(k_rows, options.key_lengths);
+  owner->k_rows = k_rows;
   auto plan = std::make_shared<AttentionPlan>();
   AttentionProblem& problem = plan->problem;
   problem.dtype = q.dtype();
@@ -93,6 +106,7 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
   problem.value_dim = v.size(2);
   problem.q_offsets = q_rows->offsets().data();
   problem.k_offsets = k_rows->offsets().data();
+  if (!options.key_lengths.empty()) problem.k_lengths = owner->k->sizes().data();
   problem.scale = options.scale.value_or(problem.head_dim > 0 ? 1.0 / std::sqrt(static_cast<double>(problem.head_dim)) : 1.0);
   problem.bias_before_cap = options.bias_before_cap;
   problem.soft_cap = options.soft_cap;

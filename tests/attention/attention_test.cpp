@@ -201,6 +201,61 @@ TEST(Attention, BooleanMasksForbidKeys) {
   expect_close(attention(q, k, k, {.mask = masks::boolean(allowed)}), attention(q, kept, kept), 1e-12, 1e-12);
 }
 
+TEST(Attention, SpareRowsBehindTheKeysHaveNoPart) {
+  const std::vector<int64_t> rows = {5, 1, 3, 20, 2}, used = {4, 0, 70, 33, 1}, room = {6, 3, 70, 90, 1};
+  const NestedTensor q = NestedTensor::from_lengths(random_tensor({31, 4, 6}), rows);
+  std::vector<Tensor> keys, values, key_rows, value_rows;
+  for (size_t b = 0; b < rows.size(); ++b) {
+    for (const auto& [dim, kept, all] : {std::tuple(6, &keys, &key_rows), std::tuple(5, &values, &value_rows)}) {
+      const Tensor x = full({room[b], 2, dim}, std::nan(""), DType::float64);
+      kept->push_back(random_tensor({used[b], 2, dim}));
+      x.slice(0, 0, used[b]).copy_(kept->back());
+      all->push_back(x);
+    }
+  }
+  const auto gradients = [&](const NestedTensor& k, const NestedTensor& v, const AttentionOptions& options) {
+    for (const NestedTensor* x : {&q, &k, &v}) x->values().set_grad({}), x->requires_grad_();
+    const NestedTensor out = attention(q, k, v, options);
+    sum(square(out.values())).backward();
+    return std::tuple(out.values().detach(), q.grad().values(), k.grad(), v.grad());
+  };
+  for (const Band& band : kBands) {
+    const auto [out, dq, dk, dv] = gradients(NestedTensor::from_list(keys), NestedTensor::from_list(values), {.mask = band.mask});
+    const auto [out_, dq_, dk_, dv_] = gradients(NestedTensor::from_list(key_rows), NestedTensor::from_list(value_rows), {.mask = band.mask, .key_lengths = used});
+    expect_equal(out_, out);
+    expect_equal(dq_, dq);
+    for (int64_t b = 0; b < std::ssize(rows); ++b) {
+      for (const auto& [got, expected] : {std::pair(dk_[b], dk[b]), std::pair(dv_[b], dv[b])}) {
+        const int64_t count = expected.size(0);
+        expect_equal(got.slice(0, 0, count), expected);
+        expect_equal(got.slice(0, count, got.size(0)), zeros_like(got.slice(0, count, got.size(0))));
+      }
+    }
+  }
+}
+
+TEST(Attention, ASequenceHasTheSameBitsAloneAndInAnyBatch) {
+  for (const DType dtype : {DType::float64, DType::float32, DType::bfloat16}) {
+    // Steps of one row on caches of several lengths beside prompts: both kernels, and several chunks of keys.
+    const std::vector<int64_t> rows = {1, 40, 1, 1, 3, 1}, used = {900, 40, 1, 300, 64, 0}, room = {1000, 40, 33, 300, 80, 5};
+    const NestedTensor q = NestedTensor::from_lengths(random_tensor({47, 4, 16}, dtype), rows);
+    const NestedTensor k = NestedTensor::from_lengths(random_tensor({1458, 2, 16}, dtype), room), v = NestedTensor::from_lengths(random_tensor({1458, 2, 16}, dtype), room);
+    const NestedTensor out = attention(q, k, v, {.mask = masks::causal(), .key_lengths = used});
+    for (int64_t b = 0; b < 6; ++b) {
+      const auto alone = [&](const Tensor& x, int64_t count) { return x.slice(0, 0, count).clone().unsqueeze(0); };
+      const int64_t keys = used[static_cast<size_t>(b)];
+      expect_equal(out[b], attention(q[b].unsqueeze(0), alone(k[b], keys), alone(v[b], keys), {.mask = masks::causal()})[0]);
+    }
+  }
+}
+
+TEST(Attention, EveryDerivativeBesideSpareRows) {
+  const Tensor q = random_tensor({2, 2, 2, 3}), k = random_tensor({2, 4, 1, 3}), v = random_tensor({2, 4, 1, 2});
+  expect_every_derivative(
+      [&](const Tensor& a, const Tensor& b, const Tensor& c) { return attention_with_lse(a, b, c, {.mask = masks::causal(), .key_lengths = {3, 2}}); },
+      std::tuple(q, k, v));
+}
+
 TEST(Attention, ANanInOneSequenceReachesNoOther) {
   const Tensor values = random_tensor({9, 2, 4});
   const NestedTensor clean = NestedTensor::from_lengths(values, {3, 3, 3});
@@ -231,6 +286,8 @@ TEST(Attention, RefusesWhatHasNoMeaning) {
   expect_error([&] { attention(d, d, d, {.table = x({4, 2})}); }, "expected an odd number");
   expect_error([&] { attention(d, d, d, {.soft_cap = -1}); }, "soft_cap is -1");
   expect_error([&] { attention(d, d, d, {.dropout = 1.5}); }, "dropout is 1.5");
+  expect_error([&] { attention(d, d, d, {.key_lengths = {3}}); }, "key_lengths has 1 numbers for 2 sequences");
+  expect_error([&] { attention(d, d, d, {.key_lengths = {3, 4}}); }, "key_lengths[1] is 4, k has 3 rows there (expected 0 to 3)");
   const NestedTensor q = NestedTensor::from_lengths(x({5, 2, 4}), {2, 3}), k = NestedTensor::from_lengths(x({5, 2, 4}), {3, 2});
   expect_error([&] { attention(q, k, q); }, "k has 2 components of lengths [3, 2], v has 2 components of lengths [2, 3]");
 }

@@ -60,6 +60,7 @@ TEST(AttentionCandidates, ThePlanChoosesAndTellsWhyNotTheOthers) {
   expect_contains(many, "not hopper: q is on cpu");
   const std::string one = explain_attention(row, x, x, {.mask = masks::causal()});
   expect_contains(one, "  forward: decode\n    not fused: comes later");
+  expect_contains(explain_attention(row, x, x, {.key_lengths = {7}}), "1 sequences of 1 rows on 7 keys, spare rows behind the keys, on cpu\n  forward: decode");
   expect_contains(one, "  backward: fused\n    not decode: a derivative is asked for");
   expect_contains(explain_attention(row, x, x, {.soft_cap = 2}), "not decode: sequence 0: a bias, slopes, table, soft cap");
 }
@@ -110,6 +111,9 @@ TEST(AttentionCandidates, TheGpuRefusesWhatItsArgumentsCannotHold) {
   };
   EXPECT_EQ(why_not(AttentionKernel::hopper), "head dims are 80/80 (serves 64/64, 96/96, 128/128, 192/128, 192/192, 256/256)");
   EXPECT_EQ(why_not(AttentionKernel::portable), "");
+  const int64_t length = 1;
+  p.k_lengths = &length;
+  EXPECT_EQ(why_not(AttentionKernel::portable), "k and v have spare rows (serves keys that lie one after another)");
   request.sinks = true;
   EXPECT_EQ(why_not(AttentionKernel::portable), "a bias, slopes, table or sinks are given (serves none of them)");
   request.pass = AttentionPass::jvp;

@@ -1,6 +1,7 @@
 // From what the ops hand over (views on packed rows and a plan) to the kernel that the plan chose.
 
 #include <algorithm>
+#include <cstring>
 #include <span>
 #include <vector>
 
@@ -36,6 +37,16 @@ AttentionOperands operands(const AttentionProblem& problem, const View& q, const
 
 AttentionResults results(const View& out, const View& lse) { return {rows(out), data(lse)}; }
 
+/// The spare rows of k and v, behind the keys of their sequence, have no part in the result: their gradient is 0.
+void clear_spare_rows(const AttentionProblem& problem, const View& gradient) {
+  if (problem.k_lengths == nullptr || rows(gradient).data == nullptr) return;
+  const int64_t row_bytes = gradient.strides[0] * item_size(gradient.dtype);
+  for (int64_t b = 0; b < problem.sequences; ++b) {
+    const int64_t first = problem.k_offsets[b] + problem.keys(b), count = problem.k_offsets[b + 1] - first;
+    std::memset(static_cast<char*>(gradient.data) + first * row_bytes, 0, static_cast<size_t>(count * row_bytes));
+  }
+}
+
 bool by_reference(const Plan& plan, AttentionPass pass) { return plan->kernels[static_cast<size_t>(pass)] == AttentionKernel::reference; }
 
 }  // namespace
@@ -60,6 +71,8 @@ void attention_backward(const CpuContext& context, const View& out_gradient, con
   const AttentionOperands x = operands(problem, q, k, v, bias, slopes, sinks, table);
   const AttentionOperands gradient = operands(problem, q_gradient, k_gradient, v_gradient, bias_gradient, slopes_gradient, sinks_gradient, table_gradient);
   const AttentionResults cotangent = results(out_gradient, lse_gradient);
+  clear_spare_rows(problem, k_gradient);
+  clear_spare_rows(problem, v_gradient);
   if (by_reference(plan, AttentionPass::backward)) return reference::attention_backward(problem, x, cotangent, gradient);
   attention_backward(context, problem, x, results(out, lse), cotangent, gradient);
 }
@@ -89,6 +102,8 @@ void attention_second(const CpuContext& context, const View& q_tangent, const Vi
   const AttentionResults cotangent = results(out_gradient, lse_gradient), cotangent_tangent = results(out_gradient_tangent, lse_gradient_tangent);
   const AttentionOperands gradient = operands(problem, q_gradient, k_gradient, v_gradient, bias_gradient, slopes_gradient, sinks_gradient, table_gradient);
   const AttentionResults moved = results(out_tangent, lse_tangent);
+  clear_spare_rows(problem, k_gradient);
+  clear_spare_rows(problem, v_gradient);
   if (by_reference(plan, AttentionPass::second)) {
     reference::attention_second(problem, x, tangent, cotangent, cotangent_tangent, gradient);
     return reference::attention_jvp(problem, x, tangent, {}, moved);
