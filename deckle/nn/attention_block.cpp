@@ -27,13 +27,11 @@ SelfAttention::SelfAttention(const SelfAttentionOptions& options, Generator& gen
       out({.in = options.width, .out = options.width, .scale = options.out_scale}, generator),
       head_dim_(options.width / options.heads) {}
 
-Tensor SelfAttention::operator()(const Tensor& x, const RotaryAngles& angles, KeyValueCache::Layer& cache, int64_t length) const {
-  const int64_t total = length + x.size(1);
-  slice(cache.keys, 1, length, total).copy_(rotate(split_heads(key(x)), angles));
-  slice(cache.values, 1, length, total).copy_(split_heads(value(x)));
-  const Tensor q = rotate(split_heads(query(x)), angles);
+NestedTensor SelfAttention::operator()(const NestedTensor& x, const RotaryAngles& angles, KeyValueCache& cache, int64_t layer) const {
+  const NestedTensor q = rotate(split_heads(query(x)), angles);
+  cache.write(layer, rotate(split_heads(key(x)), angles), split_heads(value(x)));
   // Bottom-right aligned: the last query sees the last key, so the same mask serves a prompt and a single step.
-  return out(merge_heads(attention(q, slice(cache.keys, 1, 0, total), slice(cache.values, 1, 0, total), {.mask = masks::causal()})));
+  return out(merge_heads(attention(q, cache.keys(layer), cache.values(layer), {.mask = masks::causal(), .key_lengths = cache.lengths()})));
 }
 
 void SelfAttention::visit(StateVisitor& visitor) {

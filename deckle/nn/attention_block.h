@@ -28,8 +28,8 @@ class SelfAttention final : public Module {
     return out(merge_heads(attention(q, k, split_heads(value(x)), {.mask = masks::causal()})));
   }
 
-  /// As above for the positions after those in the cache, to which it adds x's at [length, length + L); `angles` are theirs.
-  Tensor operator()(const Tensor& x, const RotaryAngles& angles, KeyValueCache::Layer& cache, int64_t length) const;
+  /// As above for the last positions of a cache, by which it was extended for x; their keys and values go to the given layer of it.
+  NestedTensor operator()(const NestedTensor& x, const RotaryAngles& angles, KeyValueCache& cache, int64_t layer) const;
 
   void visit(StateVisitor& visitor) override;
 

@@ -8,7 +8,6 @@
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/loss.h"
-#include "deckle/ops/generated/shape.h"
 
 namespace deckle::nn {
 
@@ -89,24 +88,26 @@ Tensor DecoderLM::loss(const NestedTensor& symbols) const {
   return cross_entropy((*this)(NestedTensor(inputs, Ragged::from_lengths(lengths))).values(), targets);
 }
 
-KeyValueCache DecoderLM::make_cache(int64_t batch, int64_t capacity) const {
-  KeyValueCache cache;
-  for (const DecoderBlock& block : blocks) {
-    const int64_t sizes[] = {batch, capacity, block.attention.kv_heads(), block.attention.head_dim()};
-    cache.layers.push_back({zeros(sizes, dtype()), zeros(sizes, dtype())});
-  }
-  return cache;
+KeyValueCache DecoderLM::make_cache() const {
+  const int64_t kv_heads = options_.kv_heads == 0 ? options_.heads : options_.kv_heads;
+  return {std::ssize(blocks), kv_heads, options_.width / options_.heads, dtype()};
 }
 
-Tensor DecoderLM::next_logits(const Tensor& symbols, KeyValueCache& cache) const {
-  check(symbols.dim() == 2 && symbols.size(1) >= 1, "next_logits needs symbols [B, L] with L >= 1, got shape {}", to_string(symbols.sizes()));
-  check(cache.layers.size() == blocks.size(), "the cache has {} layers, the model {}", cache.layers.size(), blocks.size());
+Tensor DecoderLM::next_logits(const NestedTensor& symbols, KeyValueCache& cache) const {
+  check(symbols.ragged_dims() == 1 && symbols.dim() == 2, "next_logits needs symbols [B, ragged], got {}", to_string(symbols));
+  check(symbols.components() == cache.sequences(), "next_logits: symbols of {} sequences, the cache has {}", symbols.components(), cache.sequences());
+  const RaggedShape& shape = *symbols.ragged();
+  const Tensor last = empty({shape.components()}, DType::int64);
+  for (int64_t b = 0; b < shape.components(); ++b) {
+    check(shape.size(b) > 0, "next_logits needs a symbol or more of each sequence, got none of sequence {}", b);
+    last.data<int64_t>()[b] = shape.offsets()[static_cast<size_t>(b) + 1] - 1;
+  }
   const NoGrad no_grad;
-  const RotaryAngles angles = rotary_.angles(symbols, dtype(), cache.length);
-  Tensor x = embedding(symbols);
-  for (size_t i = 0; i < blocks.size(); ++i) x = blocks[i](x, angles, cache.layers[i], cache.length);
-  cache.length += symbols.size(1);
-  return head(norm(select(x, 1, -1)));
+  NestedTensor x = embedding(symbols);
+  const RotaryAngles angles = rotary_.angles(symbols, dtype(), cache.lengths());
+  cache.extend(shape.sizes());
+  for (int64_t i = 0; i < std::ssize(blocks); ++i) x = blocks[static_cast<size_t>(i)](x, angles, cache, i);
+  return head(norm(index_select(x.values(), 0, last)));
 }
 
 }  // namespace deckle::nn

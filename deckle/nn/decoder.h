@@ -29,8 +29,8 @@ class DecoderBlock final : public Module {
   X operator()(const X& x, const RotaryAngles& angles) const {
     return add_feed_forward(add(x, attention(attention_norm(x), angles)));
   }
-  Tensor operator()(const Tensor& x, const RotaryAngles& angles, KeyValueCache::Layer& cache, int64_t length) const {
-    return add_feed_forward(add(x, attention(attention_norm(x), angles, cache, length)));
+  NestedTensor operator()(const NestedTensor& x, const RotaryAngles& angles, KeyValueCache& cache, int64_t layer) const {
+    return add_feed_forward(add(x, attention(attention_norm(x), angles, cache, layer)));
   }
 
   void visit(StateVisitor& visitor) override;
@@ -64,10 +64,11 @@ class DecoderLM final : public Module {
   /// Mean cross entropy, in nats, of every symbol but each component's first, given those before it.
   Tensor loss(const NestedTensor& symbols) const;
 
-  /// An empty cache with room for `capacity` positions of `batch` sequences.
-  KeyValueCache make_cache(int64_t batch, int64_t capacity) const;
-  /// Logits [B, vocab] after `symbols` [B, L], which follow what the cache has seen and join it. Without gradients.
-  Tensor next_logits(const Tensor& symbols, KeyValueCache& cache) const;
+  /// A cache without sequences; `add` them to it.
+  KeyValueCache make_cache() const;
+  /// Logits [B, vocab] after `symbols` [B, ragged], one or more for each of the cache's sequences, which follow what the cache has seen and
+  /// join it. Without gradients.
+  Tensor next_logits(const NestedTensor& symbols, KeyValueCache& cache) const;
 
   const DecoderOptions& options() const { return options_; }
   DType dtype() const { return embedding.weight.dtype(); }

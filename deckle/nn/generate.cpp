@@ -13,8 +13,6 @@ namespace deckle::nn {
 
 namespace {
 
-constexpr int64_t kFirstCapacity = 256;  // positions; doubled when full
-
 /// Uniform in [0, 1), 53 random bits.
 double uniform(Generator& generator) {
   const auto words = generator.reserve(4).block(0);
@@ -48,36 +46,53 @@ int64_t sample_symbol(const Tensor& logits, const SampleOptions& options, Genera
   return order[std::min(static_cast<size_t>(found - sums.begin()), kept - 1)];
 }
 
-SequenceSampler::SequenceSampler(const DecoderLM& model, std::span<const int64_t> prompt, const SampleOptions& options, Generator& generator)
-    : model_(model), options_(options), generator_(generator), pending_(prompt.begin(), prompt.end()) {
-  check(!pending_.empty(), "a prompt needs at least one symbol");
-  for (const int64_t symbol : pending_) {
-    check(symbol >= 0 && symbol < model.options().vocab, "the prompt has the symbol {}, the vocabulary {} symbols", symbol, model.options().vocab);
+SequenceSampler::SequenceSampler(const DecoderLM& model, const SampleOptions& options)
+    : model_(model), options_(options), cache_(model.make_cache()) {}
+
+SequenceSampler::Sequence SequenceSampler::started(std::span<const int64_t> prompt, uint64_t seed) const {
+  check(!prompt.empty(), "a prompt needs at least one symbol");
+  for (const int64_t symbol : prompt) {
+    check(symbol >= 0 && symbol < model_.options().vocab, "the prompt has the symbol {}, the vocabulary {} symbols", symbol,
+          model_.options().vocab);
   }
+  return {Generator(seed), {prompt.begin(), prompt.end()}};
 }
 
-void SequenceSampler::make_room(int64_t count) {
-  if (cache_.length + count <= capacity_) return;
-  capacity_ = std::max({kFirstCapacity, 2 * capacity_, cache_.length + count});
-  KeyValueCache larger = model_.make_cache(1, capacity_);
-  for (size_t i = 0; i < cache_.layers.size() && cache_.length > 0; ++i) {
-    slice(larger.layers[i].keys, 1, 0, cache_.length).copy_(slice(cache_.layers[i].keys, 1, 0, cache_.length));
-    slice(larger.layers[i].values, 1, 0, cache_.length).copy_(slice(cache_.layers[i].values, 1, 0, cache_.length));
-  }
-  larger.length = cache_.length;
-  cache_ = std::move(larger);
+void SequenceSampler::add(std::span<const int64_t> prompt, uint64_t seed) {
+  sequences_.push_back(started(prompt, seed));
+  cache_.add();
 }
 
-int64_t SequenceSampler::next() {
+void SequenceSampler::replace(int64_t sequence, std::span<const int64_t> prompt, uint64_t seed) {
+  Sequence begun = started(prompt, seed);
+  cache_.clear(sequence);
+  sequences_[static_cast<size_t>(sequence)] = std::move(begun);
+}
+
+void SequenceSampler::remove(int64_t sequence) {
+  cache_.remove(sequence);
+  sequences_.erase(sequences_.begin() + sequence);
+}
+
+std::vector<int64_t> SequenceSampler::next() {
+  if (sequences_.empty()) return {};
   const NoGrad no_grad;
-  const auto count = static_cast<int64_t>(pending_.size());
-  make_room(count);
-  const Tensor symbols = empty({1, count}, DType::int64);
-  std::copy(pending_.begin(), pending_.end(), symbols.data<int64_t>());
-  const Tensor logits = model_.next_logits(symbols, cache_);
-  const int64_t symbol = sample_symbol(select(logits, 0, 0), options_, generator_);
-  pending_ = {symbol};
-  return symbol;
+  std::vector<int64_t> lengths;
+  for (const Sequence& sequence : sequences_) lengths.push_back(std::ssize(sequence.pending));
+  const Ragged rows = Ragged::from_lengths(lengths);
+  const Tensor symbols = empty({rows->rows()}, DType::int64);
+  for (int64_t b = 0; b < size(); ++b) {
+    std::ranges::copy(sequences_[static_cast<size_t>(b)].pending,
+                      symbols.data<int64_t>() + rows->offsets()[static_cast<size_t>(b)]);
+  }
+  const Tensor logits = model_.next_logits({symbols, rows}, cache_);
+  std::vector<int64_t> result;
+  for (int64_t b = 0; b < size(); ++b) {
+    Sequence& sequence = sequences_[static_cast<size_t>(b)];
+    result.push_back(sample_symbol(select(logits, 0, b), options_, sequence.generator));
+    sequence.pending = {result.back()};
+  }
+  return result;
 }
 
 }  // namespace deckle::nn

@@ -15,24 +15,36 @@ struct SampleOptions {
 /// One symbol drawn from logits [vocab].
 int64_t sample_symbol(const Tensor& logits, const SampleOptions& options, Generator& generator);
 
-/// Continues one sequence symbol by symbol; each costs one row, as keys and values are kept.
+/// Continues sequences together, symbol by symbol; each costs one row, as keys and values are kept. A sequence sees only itself
+/// and draws from a generator of its own, so it goes on as it would alone (matrix products may round differently beside other
+/// rows).
 class SequenceSampler {
  public:
-  /// `prompt` has at least one symbol. The model and the generator must outlive the sampler.
-  SequenceSampler(const DecoderLM& model, std::span<const int64_t> prompt, const SampleOptions& options, Generator& generator);
+  /// The model must outlive the sampler.
+  explicit SequenceSampler(const DecoderLM& model, const SampleOptions& options = {});
 
-  /// The next symbol, which becomes part of the sequence.
-  int64_t next();
+  /// A sequence joins, behind the others. `prompt` has at least one symbol; `seed` is that of the drawing.
+  void add(std::span<const int64_t> prompt, uint64_t seed);
+  /// Another sequence takes the place of one, and its memory.
+  void replace(int64_t sequence, std::span<const int64_t> prompt, uint64_t seed);
+  /// A sequence leaves; those behind it move up by one.
+  void remove(int64_t sequence);
+  int64_t size() const { return static_cast<int64_t>(sequences_.size()); }
+
+  /// The next symbol of each sequence, which becomes part of it.
+  std::vector<int64_t> next();
 
  private:
-  void make_room(int64_t count);
+  struct Sequence {
+    Generator generator;
+    std::vector<int64_t> pending;  // symbols that the cache has not seen
+  };
+  Sequence started(std::span<const int64_t> prompt, uint64_t seed) const;
 
   const DecoderLM& model_;
   SampleOptions options_;
-  Generator& generator_;
-  std::vector<int64_t> pending_;  // symbols that the cache has not seen
   KeyValueCache cache_;
-  int64_t capacity_ = 0;
+  std::vector<Sequence> sequences_;
 };
 
 }  // namespace deckle::nn

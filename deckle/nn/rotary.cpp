@@ -51,16 +51,20 @@ Rotary::Rotary(int64_t head_dim, double base) : head_dim_(head_dim), base_(base)
   check(head_dim >= 2 && head_dim % 2 == 0, "rotary positions need an even head size, got {}", head_dim);
 }
 
-RotaryAngles Rotary::angles(const NestedTensor& batch, DType dtype) const {
+RotaryAngles Rotary::angles(const NestedTensor& batch, DType dtype, std::span<const int64_t> first) const {
   check(batch.ragged_dims() == 1, "rotary positions need one ragged dim, got {}", batch.ragged_dims());
   const RaggedShape& shape = *batch.ragged();
+  check(first.empty() || std::ssize(first) == shape.components(), "rotary positions: {} first positions for {} components", first.size(), shape.components());
   const Tensor positions = empty({shape.rows()}, DType::int64);
   auto* position = positions.data<int64_t>();
+  int64_t count = 0;
   for (int64_t b = 0; b < shape.components(); ++b) {
-    std::iota(position, position + shape.size(b), 0);
+    const int64_t start = first.empty() ? 0 : first[static_cast<size_t>(b)];
+    std::iota(position, position + shape.size(b), start);
     position += shape.size(b);
+    count = std::max(count, start + shape.size(b));
   }
-  return with_table(positions, shape.max_size(), dtype);
+  return with_table(positions, count, dtype);
 }
 
 RotaryAngles Rotary::angles(const Tensor& batch, DType dtype, int64_t first) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "deckle/core/tensor.h"
 #include "deckle/nested/nested_tensor.h"
@@ -20,8 +21,8 @@ class Rotary {
  public:
   explicit Rotary(int64_t head_dim, double base = 10'000);
 
-  /// For a nested batch: every component starts at position 0.
-  RotaryAngles angles(const NestedTensor& batch, DType dtype = DType::float32) const;
+  /// For a nested batch: component b starts at position first[b], or every one at 0.
+  RotaryAngles angles(const NestedTensor& batch, DType dtype = DType::float32, std::span<const int64_t> first = {}) const;
   /// For a dense batch [B, L, ...]: every row of it starts at position `first`.
   RotaryAngles angles(const Tensor& batch, DType dtype = DType::float32, int64_t first = 0) const;
 

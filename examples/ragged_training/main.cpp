@@ -25,10 +25,10 @@ int main(int argc, char** argv) {
     }
     dk::io::save(model.state(), "model.safetensors");
 
-    dk::Generator generator(1);
     const int64_t begin[] = {dk::io::kTextBoundary};
-    dk::nn::SequenceSampler sampler(model, begin, {.temperature = 0.8}, generator);
-    for (int64_t byte; (byte = sampler.next()) != dk::io::kTextBoundary;) fmt::print("{}", static_cast<char>(byte));
+    dk::nn::SequenceSampler sampler(model, {.temperature = 0.8});
+    sampler.add(begin, /*seed=*/1);
+    for (int64_t byte; (byte = sampler.next()[0]) != dk::io::kTextBoundary;) fmt::print("{}", static_cast<char>(byte));
     fmt::print("\n");
   } catch (const dk::Error& error) {
     fmt::print(stderr, "ragged_training: {}\n", error.what());

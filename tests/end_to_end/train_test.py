@@ -231,7 +231,34 @@ class Training(unittest.TestCase):
         self.assertEqual(sample("--temperature", 0, "--seed", 1), sample("--top-k", 1, "--seed", 2))
         result = self.command("sample", self.whole, "--texts", 0, "--length", 300, "--words")
         self.assertIn("\n%\n", result.stdout)
+        self.assertLessEqual(len(result.stdout.replace("\n%\n", "\n")), 301)
         self.assertRegex(result.stderr, r"\A\d+ % of the words occur in the texts of the run\n\Z")
+
+    def test_texts_made_together_are_those_made_alone(self):
+        def sample(*arguments):
+            result = self.command("sample", self.whole, *arguments)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            return result.stdout
+        prompts = ("deckle ", "", "a press and a vat and a mould and a felt ", "p")
+        several = [part for prompt in prompts for part in ("--prompt", prompt)]
+        # At temperature 1 some texts end by themselves, at different times.
+        shared = ("--temperature", 1, "--length", 90)
+        together = sample(*several, *shared, "--texts", 3, "--seed", 5)
+        texts = together.removesuffix("\n").split("\n%\n")
+        self.assertEqual(len(texts), 12)
+        self.assertGreater(len({len(text) for text in texts}), 2)
+        for number, text in enumerate(texts):
+            prompt = prompts[number % 4]
+            self.assertTrue(text.startswith(prompt))
+            self.assertLessEqual(len(text.encode()), len(prompt) + 90 * 3)  # a byte that is no text prints as three
+            self.assertEqual(sample("--prompt", prompt, *shared, "--seed", 5 + number), text + "\n")
+        for at_once in (1, 2, 5):
+            self.assertEqual(sample(*several, *shared, "--texts", 3, "--seed", 5, "--together", at_once), together)
+        for at_once in (1, 7):
+            self.assertEqual(sample("--texts", 0, "--together", at_once, "--seed", 9), sample("--texts", 0, "--seed", 9))
+        self.assertEqual(sample("--prompt", "a", "--prompt", "b", "--length", 0), "a\n%\nb\n")
+        result = self.command("sample", self.whole, "--texts", 5, "--length", 20, "--speed")
+        self.assertRegex(result.stderr, r"\A\d+ tokens in [\d.]+ s, \d+ tokens/s\n\Z")
 
     def test_a_full_disk_is_an_error_and_keeps_the_last_checkpoint(self):
         run = self.folder / "full"
@@ -274,6 +301,9 @@ class Training(unittest.TestCase):
                 with self.subTest(option=option, value=value):
                     result = self.command("train", "--text", "never-read", "--steps", 1, f"{option}={value}")
                     self.assert_one_line_error(result, option, str(value), code=2)
+        for option, value in (("--together", 0), ("--texts", -1), ("--length", "nan"), ("--top-k", -1), ("--temperature", -1)):
+            with self.subTest(option=option):
+                self.assert_one_line_error(self.command("sample", "never-read", f"{option}={value}"), option, str(value), code=2)
         self.assertEqual(self.command("--help").returncode, 0)
         self.assertEqual(self.command("train", "--help").returncode, 0)
 

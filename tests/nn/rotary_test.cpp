@@ -60,6 +60,15 @@ TEST(Rotary, ADenseBatchStartsWhereAsked) {
   for (size_t i = 0; i < actual.size(); ++i) EXPECT_NEAR(actual[i], expected[i], 1e-12);
 }
 
+TEST(Rotary, ComponentsStartWhereAsked) {
+  const Rotary rotary(4);
+  const NestedTensor x = NestedTensor::from_lengths(random_tensor({4, 1, 4}), {1, 0, 3});
+  const std::vector<int64_t> first{7, 2, 300};
+  const std::vector<double> actual = rotate(x, rotary.angles(x, DType::float64, first)).values().to_vector();
+  const std::vector<double> expected = naive(x.values(), {7, 300, 301, 302}, 10'000);
+  for (size_t i = 0; i < actual.size(); ++i) EXPECT_NEAR(actual[i], expected[i], 1e-12);
+}
+
 TEST(Rotary, AnglesAreComputedOnceAndGrow) {
   const Rotary rotary(4);
   const Tensor one = random_tensor({1, 1, 1, 4});
@@ -99,6 +108,8 @@ TEST(Rotary, WrongSizesAreErrors) {
   const Rotary rotary(4);
   const Tensor x = random_tensor({1, 5, 2, 4});
   expect_error([&] { rotate(random_tensor({1, 5, 2, 6}), rotary.angles(x, DType::float64)); }, "cosines and sines must be");
+  const NestedTensor ragged = NestedTensor::from_lengths(random_tensor({4, 1, 4}), {1, 3});
+  expect_error([&] { rotary.angles(ragged, DType::float64, std::vector<int64_t>{1}); }, "1 first positions for 2 components");
   expect_error([&] { rotate(random_tensor({1, 4, 2, 4}), rotary.angles(x, DType::float64)); }, "position for each row");
 }
 

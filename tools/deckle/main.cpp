@@ -93,15 +93,17 @@ void add_train(CLI::App& app, TrainCommand& command) {
 }
 
 void add_sample(CLI::App& app, cli::SampleRequest& request) {
-  CLI::App* sample = app.add_subcommand("sample", "Continue a prompt with a trained model");
+  CLI::App* sample = app.add_subcommand("sample", "Continue prompts with a trained model");
   sample->add_option("run,--run", request.run, "A run's folder, or a checkpoint")->required()->check(kPath);
-  sample->add_option("--prompt", request.prompt, "The beginning");
-  sample->add_option("--length", request.length, "Bytes at most")->check(kFromZero);
-  sample->add_option("--texts", request.texts, "Number of texts (0: as many as fit the length)")->check(kFromZero);
+  sample->add_option("--prompt", request.prompts, "The beginning; may be given several times")->allow_extra_args(false);
+  sample->add_option("--length", request.length, "Bytes of a text at most")->check(kFromZero);
+  sample->add_option("--texts", request.texts, "Texts of each prompt (0: as many as fit the length together)")->check(kFromZero);
+  sample->add_option("--together", request.together, "Texts made at the same time at most; decides the speed alone")->check(kAboveZero);
   sample->add_option("--temperature", request.drawing.temperature, "Below 1: likelier bytes; 0: always the likeliest")->check(kFromZero);
   sample->add_option("--top-k", request.drawing.top_k, "Draw from the k likeliest bytes (0: all)")->check(kFromZero);
-  sample->add_option("--seed", request.seed, "Seed of the drawing")->check(kFromZero);
+  sample->add_option("--seed", request.seed, "Seed of the first text; the second has the next, and so on")->check(kFromZero);
   sample->add_flag("--words", request.words, "Tell which share of the words occur in the training texts");
+  sample->add_flag("--speed", request.speed, "Tell how many tokens a second were made");
   add_threads(sample);
 }
 

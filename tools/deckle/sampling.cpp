@@ -1,6 +1,9 @@
 #include "tools/deckle/sampling.h"
 
+#include <algorithm>
 #include <cctype>
+#include <chrono>
+#include <limits>
 #include <unordered_set>
 
 #include "deckle/base/check.h"
@@ -9,6 +12,7 @@
 #include "deckle/io/utf8.h"
 #include "tools/deckle/interrupt.h"
 #include "tools/deckle/model_file.h"
+#include "tools/deckle/numbers.h"
 #include "tools/deckle/output.h"
 
 namespace deckle::cli {
@@ -30,22 +34,116 @@ void each_word(const std::string& text, Use&& use) {
   }
 }
 
-/// One text, printed byte by byte; stops at its end or after `length` bytes.
-std::string print_text(const nn::DecoderLM& model, const SampleRequest& request, int64_t length, Generator& generator) {
-  std::vector<int64_t> prompt{io::kTextBoundary};
-  for (const char byte : request.prompt) prompt.push_back(static_cast<unsigned char>(byte));
-  nn::SequenceSampler sampler(model, prompt, request.drawing, generator);
-  put(stdout, request.prompt);
-  std::string text;
-  while (static_cast<int64_t>(text.size()) < length && !interrupted()) {
-    const int64_t symbol = sampler.next();
-    if (symbol == io::kTextBoundary) break;
-    text += static_cast<char>(symbol);
-    put(stdout, {&text.back(), 1});
+constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
+
+struct Text {
+  std::string prompt;
+  std::string bytes;  // the prompt not counted
+  bool complete = false;
+};
+
+/// Makes texts several at a time and prints them one after another: each byte once it is there and the texts before it are
+/// complete.
+class Sampling {
+ public:
+  Sampling(const nn::DecoderLM& model, const SampleRequest& request)
+      : request_(request),
+        prompts_(request.prompts.empty() ? std::vector<std::string>{""} : request.prompts),
+        wanted_(request.texts == 0 || request.texts > kEndless / std::ssize(prompts_) ? kEndless
+                                                                                      : request.texts * std::ssize(prompts_)),
+        sampler_(model, request.drawing) {}
+
+  void run() {
+    while (printing()) {
+      while (sampler_.size() < request_.together && more_wanted()) {
+        places_.push_back(texts_.size());
+        begin([&](const std::vector<int64_t>& prompt, uint64_t seed) { sampler_.add(prompt, seed); });
+      }
+      print();
+      if (printing()) make_symbols();
+    }
+    if (begun_) put(stdout, "\n");
+  }
+
+  /// All that was printed, with a newline after each text; the prompts not counted.
+  const std::string& printed() const { return printed_; }
+  /// Symbols that were drawn.
+  int64_t tokens() const { return tokens_; }
+
+ private:
+  bool more_wanted() const { return std::ssize(texts_) < wanted_; }
+  bool printing() const {
+    return !interrupted() && shown_ < wanted_ && (request_.texts > 0 || shown_ == 0 || std::ssize(printed_) < request_.length);
+  }
+
+  /// Hands the next text's prompt and seed to the sampler.
+  template <typename Join>
+  void begin(Join&& join) {
+    const size_t number = texts_.size();
+    texts_.push_back({.prompt = prompts_[number % prompts_.size()]});
+    std::vector<int64_t> symbols{io::kTextBoundary};
+    for (const char byte : texts_.back().prompt) symbols.push_back(static_cast<unsigned char>(byte));
+    join(symbols, request_.seed + number);
+  }
+
+  /// One of each text that is being made; the next text takes the place of one that is complete.
+  void make_symbols() {
+    const std::vector<int64_t> symbols = sampler_.next();
+    tokens_ += std::ssize(symbols);
+    for (size_t place = symbols.size(); place-- > 0;) {
+      Text& text = texts_[places_[place]];
+      const bool ends = symbols[place] == io::kTextBoundary;
+      if (!ends && std::ssize(text.bytes) < request_.length) text.bytes += static_cast<char>(symbols[place]);
+      text.complete = ends || std::ssize(text.bytes) >= request_.length;
+      if (!text.complete) continue;
+      if (more_wanted()) {
+        places_[place] = texts_.size();
+        begin([&](const std::vector<int64_t>& prompt, uint64_t seed) {
+          sampler_.replace(static_cast<int64_t>(place), prompt, seed);
+        });
+      } else {
+        sampler_.remove(static_cast<int64_t>(place));
+        places_.erase(places_.begin() + static_cast<std::ptrdiff_t>(place));
+      }
+    }
+  }
+
+  void print() {
+    while (printing() && shown_ < std::ssize(texts_)) {
+      const Text& text = texts_[static_cast<size_t>(shown_)];
+      if (!begun_) {
+        put(stdout, (shown_ > 0 ? "%\n" : "") + text.prompt);
+        // Where all texts share the length, one without a byte still takes up some of it, so that printing ends.
+        limit_ = request_.length - (request_.texts == 0 ? std::ssize(printed_) : 0);
+        shown_bytes_ = 0;
+        begun_ = true;
+      }
+      const int64_t end = std::min(limit_, std::ssize(text.bytes));
+      const std::string fresh = text.bytes.substr(static_cast<size_t>(shown_bytes_), static_cast<size_t>(end - shown_bytes_));
+      put(stdout, fresh);
+      printed_ += fresh;
+      shown_bytes_ = end;
+      if (!text.complete && shown_bytes_ < limit_) break;
+      put(stdout, "\n");
+      printed_ += "\n";
+      begun_ = false;
+      ++shown_;
+    }
     check_output();
   }
-  return text;
-}
+
+  const SampleRequest& request_;
+  std::vector<std::string> prompts_;
+  int64_t wanted_;  // texts
+  nn::SequenceSampler sampler_;
+  std::vector<Text> texts_;     // that were begun
+  std::vector<size_t> places_;  // which of them each sequence of the sampler is
+  int64_t shown_ = 0;           // texts that are printed
+  bool begun_ = false;          // whether a part of the next one is, of at most limit_ bytes
+  int64_t limit_ = 0, shown_bytes_ = 0;
+  std::string printed_;
+  int64_t tokens_ = 0;
+};
 
 }  // namespace
 
@@ -62,23 +160,23 @@ double known_words(const std::string& sample, const std::string& texts) {
 }
 
 void print_sample(const SampleRequest& request) {
-  check(io::find_invalid_utf8(request.prompt) == std::string::npos, "the prompt is not valid UTF-8");
+  for (const std::string& prompt : request.prompts)
+    check(io::find_invalid_utf8(prompt) == std::string::npos, "the prompt is not valid UTF-8");
   const LoadedModel loaded = load_model(request.run);
-  Generator generator(request.seed);
-  std::string all;
-  for (int64_t text = 0; request.texts == 0 || text < request.texts; ++text) {
-    const int64_t left = request.length - static_cast<int64_t>(all.size());
-    if ((text > 0 && left <= 0) || interrupted()) break;
-    if (text > 0) put(stdout, "%\n");
-    // A text without a byte still takes up some of the length: the loop must end.
-    all += print_text(loaded.model, request, left, generator) + "\n";
-    put(stdout, "\n");
-  }
+  Sampling sampling(loaded.model, request);
+  const auto start = std::chrono::steady_clock::now();
+  sampling.run();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (request.speed)
+    put(stderr, fmt::format("{} in {:.2f} s, {:.0f} tokens/s\n", count_text(sampling.tokens(), "token"), seconds,
+                            static_cast<double>(sampling.tokens()) / seconds));
   if (request.words) {
-    const io::TextStore texts = io::read_texts(std::vector<std::filesystem::path>(loaded.options.text.begin(), loaded.options.text.end()), loaded.options.reading);
+    const io::TextStore texts = io::read_texts(
+        std::vector<std::filesystem::path>(loaded.options.text.begin(), loaded.options.text.end()), loaded.options.reading);
     std::string joined;
     for (int64_t i = 0; i < texts.size(); ++i) joined.append(texts[i]).append("\n");
-    put(stderr, fmt::format("{:.0f} % of the words occur in the texts of the run\n", 100 * known_words(all, joined)));
+    put(stderr,
+        fmt::format("{:.0f} % of the words occur in the texts of the run\n", 100 * known_words(sampling.printed(), joined)));
   }
 }
 

@@ -1,0 +1,110 @@
+#include "deckle/nn/cache.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "deckle/base/check.h"
+#include "deckle/core/tensor_impl.h"
+#include "deckle/ops/generated/shape.h"
+
+namespace deckle::nn {
+
+namespace {
+
+constexpr int64_t kLeastSpareRows = 32;
+
+char* row_address(const Tensor& memory, int64_t row) {
+  return static_cast<char*>(memory.raw_data()) + row * memory.stride(0) * item_size(memory.dtype());
+}
+
+void copy_rows(const Tensor& from, int64_t from_row, const Tensor& to, int64_t to_row, int64_t count) {
+  if (count > 0)
+    std::memcpy(row_address(to, to_row), row_address(from, from_row),
+                static_cast<size_t>(count * to.stride(0) * item_size(to.dtype())));
+}
+
+}  // namespace
+
+KeyValueCache::KeyValueCache(int64_t layers, int64_t kv_heads, int64_t head_dim, DType dtype)
+    : kv_heads_(kv_heads), head_dim_(head_dim) {
+  for (int64_t i = 0; i < layers; ++i)
+    layers_.push_back({empty({0, kv_heads, head_dim}, dtype), empty({0, kv_heads, head_dim}, dtype)});
+  note_room();
+}
+
+void KeyValueCache::add() {
+  lengths_.push_back(0);
+  starts_.push_back(starts_.back());
+  note_room();
+}
+
+void KeyValueCache::clear(int64_t sequence) {
+  check(sequence >= 0 && sequence < sequences(), "the cache has {} sequences, none numbered {}", sequences(), sequence);
+  lengths_[static_cast<size_t>(sequence)] = 0;
+}
+
+void KeyValueCache::remove(int64_t sequence) {
+  clear(sequence);
+  lengths_.erase(lengths_.begin() + sequence);
+  starts_.erase(starts_.begin() + sequence);  // its rows are spare rows of the sequence before it
+  note_room();
+}
+
+void KeyValueCache::extend(std::span<const int64_t> more) {
+  check(std::ssize(more) == sequences(), "the cache has {} sequences, {} numbers of new positions are given", sequences(),
+        more.size());
+  const std::vector<int64_t> before = lengths_;
+  bool fits = true;
+  for (size_t b = 0; b < more.size(); ++b) {
+    check(more[b] >= 0, "{} new positions (expected 0 or more)", more[b]);
+    lengths_[b] += more[b];
+    fits = fits && lengths_[b] <= room(b);
+  }
+  if (!fits) move(before);
+}
+
+/// To new memory, with room for lengths_ and more; `kept` are the positions whose rows count.
+void KeyValueCache::move(const std::vector<int64_t>& kept) {
+  const int64_t spare = std::max(kLeastSpareRows, std::reduce(lengths_.begin(), lengths_.end()) / sequences());
+  std::vector<int64_t> starts{0};
+  for (const int64_t length : lengths_) starts.push_back(starts.back() + length + spare);
+  for (Layer& layer : layers_) {
+    for (Tensor* memory : {&layer.keys, &layer.values}) {
+      const Tensor larger = empty({starts.back(), kv_heads_, head_dim_}, memory->dtype());
+      for (size_t b = 0; b < kept.size(); ++b) copy_rows(*memory, starts_[b], larger, starts[b], kept[b]);
+      *memory = larger;
+    }
+  }
+  starts_ = std::move(starts);
+  note_room();
+}
+
+void KeyValueCache::write(int64_t layer, const NestedTensor& keys, const NestedTensor& values) {
+  for (const auto& [from, memory] : {std::pair(&keys, &layers_[static_cast<size_t>(layer)].keys),
+                                     std::pair(&values, &layers_[static_cast<size_t>(layer)].values)}) {
+    check(from->ragged_dims() == 1 && from->components() == sequences() && from->dim() == 4 && from->size(2) == kv_heads_ &&
+              from->size(3) == head_dim_ && from->dtype() == memory->dtype(),
+          "the cache takes {} [{}, ragged, {}, {}], got {}", name(memory->dtype()), sequences(), kv_heads_, head_dim_,
+          to_string(*from));
+    const Tensor rows = contiguous(from->values());
+    for (int64_t b = 0; b < sequences(); ++b) {
+      const auto at = static_cast<size_t>(b);
+      const int64_t count = from->ragged()->size(b);
+      check(count <= lengths_[at], "{} rows for sequence {}, which has {} positions", count, b, lengths_[at]);
+      copy_rows(rows, from->ragged()->offsets()[at], *memory, starts_[at] + lengths_[at] - count, count);
+    }
+  }
+}
+
+NestedTensor KeyValueCache::rows_of(const Tensor& memory) const {
+  return {slice(memory, 0, starts_.front(), starts_.back()), room_};
+}
+
+void KeyValueCache::note_room() {
+  std::vector<int64_t> rooms;
+  for (size_t b = 0; b < lengths_.size(); ++b) rooms.push_back(room(b));
+  room_ = Ragged::from_lengths(rooms);
+}
+
+}  // namespace deckle::nn
