@@ -25,14 +25,19 @@ struct Packed {
   Ragged q_rows, k_rows;
 };
 
-void require_rank(const char* argument, int64_t rank, const std::string& shape) {
-  check(rank == 4, "attention: {} has shape {} (expected 4 dims: batch, rows, heads, head dim)", argument, shape);
+std::string shape_string(const Tensor& x) { return to_string(x.sizes()); }
+std::string shape_string(const NestedTensor& x) { return nested::shape_string(x); }
+
+template <typename X>
+void require_ranks(const X& q, const X& k, const X& v) {
+  for (const auto& [argument, x] : {std::pair("q", &q), std::pair("k", &k), std::pair("v", &v)}) {
+    check(x->defined(), "attention: {} is undefined (expected 4 dims: batch, rows, heads, head dim)", argument);
+    check(x->dim() == 4, "attention: {} has shape {} (expected 4 dims: batch, rows, heads, head dim)", argument, shape_string(*x));
+  }
 }
 
 Packed packed(const Tensor& q, const Tensor& k, const Tensor& v) {
-  require_rank("q", q.dim(), to_string(q.sizes()));
-  require_rank("k", k.dim(), to_string(k.sizes()));
-  require_rank("v", v.dim(), to_string(v.sizes()));
+  require_ranks(q, k, v);
   check(q.size(0) == k.size(0) && k.size(0) == v.size(0), "attention: q, k and v have {}, {} and {} sequences (expected the same)", q.size(0), k.size(0),
         v.size(0));
   check(k.size(1) == v.size(1), "attention: k has {} rows per sequence, v has {} (expected the same)", k.size(1), v.size(1));
@@ -40,8 +45,8 @@ Packed packed(const Tensor& q, const Tensor& k, const Tensor& v) {
 }
 
 Packed packed(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v) {
+  require_ranks(q, k, v);
   for (const auto& [argument, x] : {std::pair("q", &q), std::pair("k", &k), std::pair("v", &v)}) {
-    require_rank(argument, x->dim(), nested::shape_string(*x));
     check(x->ragged_dims() == 1, "attention: {} has {} ragged dims (expected 1, the rows)", argument, x->ragged_dims());
   }
   check(k.ragged() == v.ragged(), "attention: k has {}, v has {} (expected the same)", to_string(k.ragged()), to_string(v.ragged()));

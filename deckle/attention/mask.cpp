@@ -14,7 +14,11 @@ AttentionMask make(Kind kind) {
   return AttentionMask(std::make_shared<const Node>(Node{std::move(kind)}));
 }
 
+/// A limit beyond any sequence is none, and then whoever adds to it cannot overflow.
+int64_t limit(int64_t keys) { return keys >> 32 == 0 ? keys : -1; }
+
 NestedTensor ragged_ids(const Tensor& ids) {
+  check(ids.defined(), "masks::documents: the ids are undefined (expected int64 ids [sequences, rows])");
   check(ids.dim() == 2, "masks::documents: ids have shape {} (expected [sequences, rows])", to_string(ids.sizes()));
   return NestedTensor::from_lengths(flatten(ids, 0, 1), std::vector<int64_t>(static_cast<size_t>(ids.size(0)), ids.size(1)));
 }
@@ -40,7 +44,7 @@ template class Causal<Alignment::top_left>;
 template class Causal<Alignment::bottom_right>;
 
 template <Alignment kAlignment>
-Window<kAlignment>::Window(int64_t left, int64_t right) : AttentionMask(make(Node::Band{kAlignment, left, right})) {}
+Window<kAlignment>::Window(int64_t left, int64_t right) : AttentionMask(make(Node::Band{kAlignment, limit(left), limit(right)})) {}
 template class Window<Alignment::top_left>;
 template class Window<Alignment::bottom_right>;
 
@@ -58,6 +62,7 @@ AttentionMask documents(const Tensor& q_ids, const Tensor& k_ids) { return docum
 AttentionMask documents(const NestedTensor& ids) { return documents(ids, ids); }
 AttentionMask documents(const NestedTensor& q_ids, const NestedTensor& k_ids) {
   for (const NestedTensor* ids : {&q_ids, &k_ids}) {
+    check(ids->defined(), "masks::documents: the ids are undefined (expected int64 ids [sequences, rows])");
     check(ids->ragged_dims() == 1 && ids->values().dim() == 1, "masks::documents: ids have {} dims, {} of them ragged (expected [sequences, rows], the rows ragged)",
           ids->dim(), ids->ragged_dims());
     check(ids->dtype() == DType::int64, "masks::documents: ids are {} (expected int64)", name(ids->dtype()));
@@ -66,6 +71,7 @@ AttentionMask documents(const NestedTensor& q_ids, const NestedTensor& k_ids) {
 }
 
 AttentionMask boolean(const Tensor& allowed) {
+  check(allowed.defined(), "masks::boolean: the mask is undefined (expected bool [batch, heads, rows, keys])");
   check(allowed.dtype() == DType::bool_, "masks::boolean: the mask is {} (expected bool; an additive mask goes into AttentionOptions::bias)",
         name(allowed.dtype()));
   check(allowed.dim() == 4, "masks::boolean: the mask has shape {} (expected 4 dims: batch, heads, rows, keys; 1 where it is broadcast)",

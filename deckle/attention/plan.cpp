@@ -18,6 +18,20 @@ void require_per_head(const char* argument, const Tensor& x, const AttentionProb
         name(shapes::statistics_dtype(problem.dtype)), name(problem.dtype));
 }
 
+void require_devices(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+  const std::pair<const char*, const Tensor*> operands[] = {{"k", &k}, {"v", &v}, {"bias", &options.bias}, {"ragged_bias", &options.ragged_bias.values()},
+                                                            {"slopes", &options.slopes}, {"sinks", &options.sinks}, {"table", &options.table}};
+  for (const auto& [argument, x] : operands) {
+    if (!x->defined()) continue;
+    check(x->device() == q.device(), "attention: {} is on {}, q on {} (expected one device)", argument, to_string(x->device()), to_string(q.device()));
+  }
+}
+
+/// Whether kernels, which compute in the dtype of the statistics, can hold it: 0, or neither too large nor too small.
+bool in_range(double value, DType statistics) {
+  return value == 0 || (statistics == DType::float64 ? std::isnormal(value) : std::isnormal(static_cast<float>(value)));
+}
+
 AttentionPlane plane_of(const Tensor& x) {
   const auto stride = [&](int dim) { return x.size(dim) == 1 ? int64_t{0} : x.stride(dim); };
   return {x.raw_data(), stride(0), stride(1), stride(2), stride(3)};
@@ -56,7 +70,7 @@ void plan_mask(const AttentionOptions& options, AttentionProblem& problem, Owner
 }
 
 void plan_bias(const AttentionOptions& options, AttentionProblem& problem, Owner& owner) {
-  check(!(options.bias.defined() && options.ragged_bias.defined()), "attention: both bias and ragged_bias are given; give one");
+  check(!(options.bias.defined() && options.ragged_bias.defined()), "attention: both bias and ragged_bias are given (expected one of them)");
   if (options.bias.defined()) {
     require_plane("bias", options.bias, owner.q, owner.k, problem.heads);
     check(options.bias.dtype() == problem.dtype, "attention: bias is {} (expected {}, as q)", name(options.bias.dtype()), name(problem.dtype));
@@ -66,10 +80,10 @@ void plan_bias(const AttentionOptions& options, AttentionProblem& problem, Owner
     check(bias.ragged_dims() == 2 && bias.values().dim() == 1, "attention: ragged_bias has {} ragged dims and {} dims in all (expected [B, M_b, N_b], two of them ragged)",
           bias.ragged_dims(), bias.dim());
     check(bias.dtype() == problem.dtype, "attention: ragged_bias is {} (expected {}, as q)", name(bias.dtype()), name(problem.dtype));
-    check(bias.components() == problem.sequences, "attention: ragged_bias has {} planes for {} sequences", bias.components(), problem.sequences);
+    check(bias.components() == problem.sequences, "attention: ragged_bias has {} planes for {} sequences (expected one each)", bias.components(), problem.sequences);
     for (int64_t b = 0; b < problem.sequences; ++b) {
       check(bias.ragged()->size(b, 0) == owner.q->size(b) && bias.ragged()->size(b, 1) == owner.k->size(b),
-            "attention: ragged_bias[{}] is {} x {}, the sequence has {} rows and {} keys", b, bias.ragged()->size(b, 0), bias.ragged()->size(b, 1),
+            "attention: ragged_bias[{}] is {} x {} (expected the sequence's rows x keys, {} x {})", b, bias.ragged()->size(b, 0), bias.ragged()->size(b, 1),
             owner.q->size(b), owner.k->size(b));
     }
     owner.bias = bias.ragged();
@@ -81,15 +95,20 @@ void plan_bias(const AttentionOptions& options, AttentionProblem& problem, Owner
 
 Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, const Ragged& q_rows, const Ragged& k_rows,
                          const AttentionOptions& options) {
+  require_devices(q, k, v, options);
   check(q.dtype() == k.dtype() && q.dtype() == v.dtype(), "attention: q, k and v are {}, {} and {} (expected one dtype)", name(q.dtype()),
         name(k.dtype()), name(v.dtype()));
-  check(is_floating(q.dtype()), "attention: dtype {} (expected a floating dtype)", name(q.dtype()));
+  check(is_floating(q.dtype()), "attention: q, k and v are {} (expected float64, float32, bfloat16 or float16)", name(q.dtype()));
   check(q.size(2) == k.size(2), "attention: q has head dim {}, k has {} (expected the same)", q.size(2), k.size(2));
   check(k.size(1) == v.size(1), "attention: k has {} heads, v has {} (expected the same)", k.size(1), v.size(1));
-  check(k.size(1) > 0 && q.size(1) % k.size(1) == 0, "attention: {} query heads are no multiple of {} key heads", q.size(1), k.size(1));
-  check(q_rows->components() == k_rows->components(), "attention: q has {} sequences, k has {}", q_rows->components(), k_rows->components());
-  check(!options.scale || std::isfinite(*options.scale), "attention: scale {} (expected a finite number)", options.scale.value_or(0));
-  check(options.soft_cap >= 0 && std::isfinite(options.soft_cap), "attention: soft_cap is {} (expected 0 for none, or a positive number)", options.soft_cap);
+  check(q.size(1) > 0 && k.size(1) > 0 && q.size(1) % k.size(1) == 0, "attention: q has {} heads, k and v have {} (expected a multiple of theirs, 1 or more)", q.size(1),
+        k.size(1));
+  check(q_rows->components() == k_rows->components(), "attention: q has {} sequences, k and v have {} (expected the same)", q_rows->components(), k_rows->components());
+  const DType statistics = shapes::statistics_dtype(q.dtype());
+  check(!options.scale || in_range(*options.scale, statistics), "attention: scale is {} (expected a finite number in the range of {})", options.scale.value_or(0),
+        name(statistics));
+  check(options.soft_cap >= 0 && in_range(options.soft_cap, statistics), "attention: soft_cap is {} (expected 0 for none, or a positive number in the range of {})",
+        options.soft_cap, name(statistics));
   check(options.dropout >= 0 && options.dropout <= 1, "attention: dropout is {} (expected 0..1)", options.dropout);
 
   auto owner = std::make_shared<Owner>();

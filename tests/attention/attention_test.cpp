@@ -272,25 +272,5 @@ TEST(Attention, ANanInOneSequenceReachesNoOther) {
   }
 }
 
-TEST(Attention, RefusesWhatHasNoMeaning) {
-  const auto x = [](Ints sizes, DType dtype = DType::float64) { return random_tensor(sizes, dtype); };
-  expect_error([&] { attention(x({3, 4, 8}), x({2, 3, 4, 8}), x({2, 3, 4, 8})); }, "q has shape [3, 4, 8] (expected 4 dims");
-  expect_error([&] { attention(x({2, 3, 4, 8}), x({2, 3, 4, 7}), x({2, 3, 4, 7})); }, "head dim 8, k has 7");
-  expect_error([&] { attention(x({2, 3, 4, 8}), x({2, 3, 3, 8}), x({2, 3, 3, 8})); }, "no multiple of 3 key heads");
-  expect_error([&] { attention(x({2, 3, 4, 8}), x({2, 3, 4, 8}), x({2, 5, 4, 8})); }, "k has 3 rows per sequence, v has 5");
-  expect_error([&] { attention(x({2, 3, 4, 8}), x({2, 3, 4, 8}, DType::float32), x({2, 3, 4, 8})); }, "expected one dtype");
-  const Tensor d = x({2, 3, 4, 8});
-  expect_error([&] { attention(d, d, d, {.bias = x({2, 3})}); }, "bias has shape [2, 3] (expected 4 dims");
-  expect_error([&] { attention(d, d, d, {.bias = x({2, 4, 3, 2})}); }, "dim 3 must be 1 or at least 3");
-  expect_error([&] { attention(d, d, d, {.slopes = x({3})}); }, "slopes has shape [3] (expected [H] for 4 heads)");
-  expect_error([&] { attention(d, d, d, {.table = x({4, 2})}); }, "expected an odd number");
-  expect_error([&] { attention(d, d, d, {.soft_cap = -1}); }, "soft_cap is -1");
-  expect_error([&] { attention(d, d, d, {.dropout = 1.5}); }, "dropout is 1.5");
-  expect_error([&] { attention(d, d, d, {.key_lengths = {3}}); }, "key_lengths has 1 numbers for 2 sequences");
-  expect_error([&] { attention(d, d, d, {.key_lengths = {3, 4}}); }, "key_lengths[1] is 4, k has 3 rows there (expected 0 to 3)");
-  const NestedTensor q = NestedTensor::from_lengths(x({5, 2, 4}), {2, 3}), k = NestedTensor::from_lengths(x({5, 2, 4}), {3, 2});
-  expect_error([&] { attention(q, k, q); }, "k has 2 components of lengths [3, 2], v has 2 components of lengths [2, 3]");
-}
-
 }  // namespace
 }  // namespace deckle

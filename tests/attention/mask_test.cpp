@@ -281,21 +281,15 @@ TEST(AttentionMask, DenseEqualsRaggedOfEqualLengths) {
   }
 }
 
-TEST(AttentionMask, SaysWhatDoesNotFit) {
-  const Tensor x = random_tensor({2, 3, 4, 8});
-  const auto ids = [](Ints sizes, DType dtype = DType::int64) { return zeros(sizes, dtype); };
-  const auto with = [&](const AttentionMask& mask) { return [&x, mask] { attention(x, x, x, {.mask = mask}); }; };
-  expect_error([&] { masks::boolean(x); }, "masks::boolean: the mask is float64 (expected bool");
-  expect_error([&] { masks::boolean(ids({3, 3}, DType::bool_)); }, "the mask has shape [3, 3] (expected 4 dims");
-  expect_error(with(masks::boolean(ids({2, 4, 3, 2}, DType::bool_))), "masks::boolean has shape [2, 4, 3, 2]; dim 3 must be 1 or at least 3");
-  expect_error(with(!masks::boolean(ids({3, 1, 1, 3}, DType::bool_)) || masks::causal()), "masks::boolean has shape [3, 1, 1, 3]; dim 0 must be 1 or exactly 2");
-  expect_error([&] { masks::prefix(-2); }, "a prefix of -2 keys (expected 0 or more)");
-  expect_error(with(masks::prefix(std::vector<int64_t>{1, 2, 3})), "masks::prefix has 3 numbers for 2 sequences");
-  expect_error([&] { masks::documents(ids({2, 3}, DType::int32)); }, "ids are int32 (expected int64)");
-  expect_error([&] { masks::documents(ids({6})); }, "ids have shape [6] (expected [sequences, rows])");
-  expect_error(with(masks::documents(ids({2, 4}))), "masks::documents has ids for 2 components of lengths [4, 4], q has 2 components of lengths [3, 3]");
-  const AttentionMask mixed = masks::causal() && masks::window<Alignment::top_left>(1, 1);
-  expect_error([&] { attention(x, x, x, {.mask = mixed, .slopes = random_tensor({4})}); }, "the mask has parts of both alignments, so slopes has no one distance");
+TEST(AttentionMask, WindowsWiderThanAnySequenceLimitNothing) {
+  constexpr int64_t kWidest = std::numeric_limits<int64_t>::max();
+  const Tensor q = random_tensor({1, 9, 1, 4}), k = random_tensor({1, 3, 1, 4});
+  const auto with = [&](const AttentionMask& mask) { return attention(q, k, k, {.mask = mask}); };
+  for (const int64_t wide : {kWidest, kWidest - 1, int64_t{1} << 40}) {
+    expect_equal(with(masks::window(wide, wide)), with(masks::full()));
+    expect_equal(with(!masks::window(wide, 1)), with(!masks::window(-1, 1)));
+    expect_equal(with(masks::window(1, wide) || masks::prefix(wide)), with(masks::full()));
+  }
 }
 
 }  // namespace
