@@ -1,70 +1,146 @@
 #include "deckle/nested/broadcast.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "deckle/base/check.h"
+#include "deckle/core/tensor_impl.h"
+#include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
+#include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/segment.h"
 #include "deckle/ops/generated/shape.h"
 
 namespace deckle::nested {
 namespace {
 
-/// The rows of `lead` for each row of `other`, whose ragged dims are the first ones of lead's.
-Ragged repeats(const NestedTensor& other, const NestedTensor& lead) {
-  std::vector<int64_t> lengths;
-  for (int64_t b = 0; b < lead.components(); ++b) {
-    int64_t rows = 1, repeated = 1;
-    for (int dim = 0; dim < lead.ragged_dims(); ++dim) {
-      const int64_t size = lead.ragged()->size(b, dim);
-      if (dim >= other.ragged_dims()) {
-        repeated *= size;
-        continue;
-      }
-      check(other.ragged()->size(b, dim) == size, "component {} has size {} in dim {} beside {} in shape {}", b, other.ragged()->size(b, dim), dim + 1,
-            size, nested::ShapeOf{lead});
-      rows *= size;
-    }
-    lengths.insert(lengths.end(), static_cast<size_t>(rows), repeated);
+/// Whether `shape` has one position in `dim` of every component, or lacks the dim.
+bool single(const Ragged& shape, int dim) {
+  return !shape.defined() || dim >= shape->ragged_dims() || (shape->min_size(dim) == 1 && shape->max_size(dim) == 1);
+}
+
+/// Throws unless `other` can be repeated along some dims of `lead` to have all of its rows.
+void require_fitting(const NestedTensor& other, const Lead& lead) {
+  const bool same_components = lead.ragged().defined() && other.components() == lead.ragged()->components();
+  if (!same_components && other.ragged_dims() < lead.ragged_dims()) {
+    fail("{} components beside {} of shape {}", other.components(), lead.ragged()->components(), lead.shape());
   }
-  return Ragged::from_lengths(lengths);
+  if (!same_components || other.ragged_dims() > lead.ragged_dims()) {
+    require_same_ragged(lead.ragged(), other.ragged());
+  }
+  for (int dim = 0; dim < other.ragged_dims(); ++dim) {
+    if (single(other.ragged(), dim)) continue;
+    for (int64_t b = 0; b < other.components(); ++b) {
+      const int64_t size = other.ragged()->size(b, dim), expected = lead.ragged()->size(b, dim);
+      if (size == expected) continue;
+      if (other.ragged_dims() == lead.ragged_dims()) require_same_ragged(lead.ragged(), other.ragged());
+      fail("component {} has size {} in dim {} beside {} in shape {}", b, size, dim + 1, expected, lead.shape());
+    }
+  }
 }
 
 /// Regular dims of size 1 that stand for ragged dims of `lead` taken away.
-Tensor without_kept_dims(const NestedTensor& other, const NestedTensor& lead) {
+Tensor without_kept_dims(const NestedTensor& other, const Lead& lead) {
   Tensor values = other.values();
-  const int64_t extra = values.dim() - lead.values().dim();
+  const int64_t extra = values.dim() - lead.values_dims();
   if (extra <= 0) return values;
   bool fits = extra == lead.ragged_dims() - other.ragged_dims();
   for (int64_t dim = 1; fits && dim <= extra; ++dim) fits = values.size(dim) == 1;
-  check(fits, "shape {} does not broadcast with {} (expected size 1 in the ragged dims that it lacks)", nested::ShapeOf{other}, nested::ShapeOf{lead});
+  if (!fits)
+    fail("shape {} does not broadcast with {} (expected size 1 in the ragged dims that it lacks)", ShapeOf{other}, lead.shape());
   for (int64_t dim = 0; dim < extra; ++dim) values = squeeze(values, 1);
   return values;
 }
 
-}  // namespace
-
-const NestedTensor& leading(std::initializer_list<const NestedTensor*> operands) {
-  const NestedTensor* lead = *operands.begin();
-  for (const NestedTensor* operand : operands) {
-    const bool more_ragged = operand->ragged_dims() > lead->ragged_dims();
-    if (more_ragged || (operand->ragged_dims() == lead->ragged_dims() && operand->dim() > lead->dim())) lead = operand;
+/// The rows of `values`, those of `other`, for every row of `lead`.
+Tensor repeated(const Tensor& values, const NestedTensor& other, const RaggedShape& lead) {
+  std::vector<bool> moves;  // by ragged dim of lead: whether other's row changes along it
+  for (int dim = 0; dim < lead.ragged_dims(); ++dim) moves.push_back(!single(other.ragged(), dim));
+  const auto first_repeated = std::find(moves.begin(), moves.end(), false);
+  if (std::find(first_repeated, moves.end(), true) == moves.end()) {  // only inner dims are repeated: rows become runs
+    const auto outer = static_cast<int>(first_repeated - moves.begin());
+    std::vector<int64_t> runs;
+    for (int64_t b = 0; b < lead.components(); ++b) {
+      int64_t rows = 1, run = 1;
+      for (int dim = 0; dim < lead.ragged_dims(); ++dim) (dim < outer ? rows : run) *= lead.size(b, dim);
+      runs.insert(runs.end(), static_cast<size_t>(rows), run);
+    }
+    return segment_broadcast(values, Ragged::from_lengths(runs));
   }
-  return *lead;
+  const Tensor rows = empty({lead.rows()}, DType::int64);
+  int64_t* next = rows.data<int64_t>();
+  const std::span<const int64_t> sizes = lead.sizes();
+  const auto dims = static_cast<size_t>(lead.ragged_dims());
+  std::vector<int64_t> strides(dims);
+  for (int64_t b = 0; b < lead.components(); ++b) {
+    int64_t stride = 1;
+    for (size_t dim = dims; dim-- > 0;) {
+      strides[dim] = moves[dim] ? stride : 0;
+      if (moves[dim]) stride *= lead.size(b, static_cast<int>(dim));
+    }
+    const int64_t first = other.ragged().defined() ? other.ragged()->offsets()[static_cast<size_t>(b)] : b;
+    next = write_offsets(sizes.subspan(static_cast<size_t>(b) * dims, dims), strides, first, next);
+  }
+  return index_select(values, 0, rows);
 }
 
-Tensor beside(const NestedTensor& other, const NestedTensor& lead) {
+}  // namespace
+
+Lead leading(std::initializer_list<const NestedTensor*> operands) {
+  const NestedTensor* most = *operands.begin();
+  for (const NestedTensor* operand : operands) {
+    const bool more_ragged = operand->ragged_dims() > most->ragged_dims();
+    if (more_ragged || (operand->ragged_dims() == most->ragged_dims() && operand->dim() > most->dim())) most = operand;
+  }
+  const bool alike = std::all_of(operands.begin(), operands.end(), [&](const NestedTensor* operand) {
+    return operand->values().dim() == 0 || operand->ragged() == most->ragged() || operand->components() != most->components();
+  });
+  if (alike) return *most;   // or refused by beside()
+  std::vector<Ragged> from;  // by ragged dim: the first operand that has more than one position in it
+  for (int dim = 0; dim < most->ragged_dims(); ++dim) {
+    const auto many = std::find_if(operands.begin(), operands.end(), [&](const NestedTensor* operand) {
+      return !single(operand->ragged(), dim) && operand->components() == most->components();
+    });
+    from.push_back(many == operands.end() ? most->ragged() : (*many)->ragged());
+  }
+  std::vector<int64_t> sizes;
+  for (int64_t b = 0; b < most->components(); ++b) {
+    for (size_t dim = 0; dim < from.size(); ++dim) sizes.push_back(from[dim]->size(b, static_cast<int>(dim)));
+  }
+  const Ragged together(std::make_shared<const RaggedShape>(std::move(sizes), most->ragged_dims()));
+  return {*most, together == most->ragged() ? most->ragged() : together};
+}
+
+Tensor beside(const NestedTensor& other, const Lead& lead) {
   Tensor values = other.values();
   if (values.dim() == 0) return values;  // one number
-  if (other.ragged_dims() >= lead.ragged_dims()) {
-    require_same_ragged(lead, other);
-    if (values.dim() >= lead.values().dim()) return values;
-  } else {
-    check(other.components() == lead.components(), "{} components beside {} of shape {}", other.components(), lead.components(), nested::ShapeOf{lead});
-    values = segment_broadcast(without_kept_dims(other, lead), repeats(other, lead));
+  if (!(other.ragged() == lead.ragged())) {
+    require_fitting(other, lead);
+    values = repeated(without_kept_dims(other, lead), other, *lead.ragged());
   }
-  for (int64_t missing = lead.values().dim() - values.dim(); missing > 0; --missing) values = unsqueeze(values, 1);
+  for (int64_t missing = lead.values_dims() - values.dim(); missing > 0; --missing) values = unsqueeze(values, 1);
   return values;
+}
+
+Tensor broadcast_to_values(const Tensor& other, const Lead& lead) {
+  if (!lead.ragged().defined()) return other;
+  if (other.dim() < lead.dim()) {
+    if (other.dim() < lead.values_dims()) return other;
+    fail(
+        "a dense operand of shape {} does not broadcast with {} (expected its regular dims, or {} dims with size 1 where it is "
+        "ragged)",
+        to_string(other.sizes()), lead.shape(), lead.dim());
+  }
+  const int64_t components = lead.ragged()->components();
+  bool fits = other.dim() == lead.dim() && (other.size(0) == 1 || other.size(0) == components);
+  for (int dim = 1; dim <= lead.ragged_dims() && fits; ++dim) fits = other.size(dim) == 1;
+  if (!fits) {
+    fail("a dense operand of shape {} does not broadcast with {} (expected {} or 1 in dim 0 and 1 in the ragged dims)",
+         to_string(other.sizes()), lead.shape(), components);
+  }
+  Tensor rows = other;
+  for (int dim = 0; dim < lead.ragged_dims(); ++dim) rows = squeeze(rows, 1);
+  return rows.size(0) == 1 && components != 1 ? rows : segment_broadcast(rows, lead.ragged());
 }
 
 }  // namespace deckle::nested

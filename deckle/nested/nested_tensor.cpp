@@ -4,6 +4,7 @@
 
 #include "deckle/base/check.h"
 #include "deckle/core/tensor_impl.h"
+#include "deckle/nested/named.h"
 #include "deckle/nested/padding.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
@@ -44,6 +45,7 @@ NestedTensor NestedTensor::from_list(TensorList components) {
   std::vector<int64_t> lengths;
   for (size_t b = 0; b < components.size(); ++b) {
     const Tensor& component = components[b];
+    check(component.defined(), "from_list: component {} is undefined", b);
     check(component.dim() >= 1, "from_list: component {} has no dims (expected [L, ...])", b);
     check(component.sizes().subspan(1).size() == components[0].sizes().subspan(1).size() &&
               std::equal(component.sizes().begin() + 1, component.sizes().end(), components[0].sizes().begin() + 1),
@@ -57,15 +59,15 @@ NestedTensor NestedTensor::from_list(TensorList components) {
 }
 
 NestedTensor NestedTensor::from_lengths(Tensor values, std::span<const int64_t> lengths) {
-  return {std::move(values), Ragged::from_lengths(lengths)};
+  return nested::named("from_lengths", [&] { return NestedTensor(std::move(values), Ragged::from_lengths(lengths)); });
 }
 
 NestedTensor NestedTensor::from_offsets(Tensor values, std::span<const int64_t> offsets) {
-  return {std::move(values), Ragged::from_offsets(offsets)};
+  return nested::named("from_offsets", [&] { return NestedTensor(std::move(values), Ragged::from_offsets(offsets)); });
 }
 
 NestedTensor NestedTensor::from_padded(const Tensor& padded, std::span<const int64_t> lengths) {
-  return deckle::from_padded(padded, Ragged::from_lengths(lengths));
+  return nested::named("from_padded", [&] { return deckle::from_padded(padded, Ragged::from_lengths(lengths)); });
 }
 
 NestedTensor NestedTensor::from_mask(const Tensor& padded, const Tensor& mask) { return deckle::from_mask(padded, mask); }

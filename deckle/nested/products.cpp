@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "deckle/base/check.h"
+#include "deckle/nested/broadcast.h"
 #include "deckle/nested/generated/matmul.h"
 #include "deckle/nested/generated/pointwise.h"
 #include "deckle/nested/generated/shape.h"
@@ -85,8 +86,6 @@ void require_no_transpose(const NestedTensor& x, const MatmulOptions& options) {
 /// Whether the last two dims are regular: then the product is one on the values.
 bool regular_matrices(const NestedTensor& x) { return x.values().dim() >= 3 && x.ragged_dims() > 0; }
 
-Tensor beside(const Tensor& other, const NestedTensor& self) { return other.dim() < self.dim() ? other : nested::broadcast_to_values(other, self); }
-
 }  // namespace
 
 namespace nested {
@@ -129,7 +128,7 @@ NestedTensor linear(const NestedTensor& input, const Tensor& weight, const Tenso
 }  // namespace nested
 
 NestedTensor matmul(const NestedTensor& self, const NestedTensor& other, const MatmulOptions& options) {
-  return nested::named("matmul", [&]() -> NestedTensor {
+  return nested::named("matmul", {{"self", &self}, {"other", &other}}, [&]() -> NestedTensor {
     if (!regular_matrices(self) || !regular_matrices(other)) return product(matrices_of(self, options.transpose_self), matrices_of(other, options.transpose_other));
     require_no_transpose(self, options);
     nested::require_same_ragged(self, other);
@@ -138,20 +137,20 @@ NestedTensor matmul(const NestedTensor& self, const NestedTensor& other, const M
 }
 
 NestedTensor matmul(const NestedTensor& self, const Tensor& other, const MatmulOptions& options) {
-  return nested::named("matmul", [&]() -> NestedTensor {
+  return nested::named("matmul", {{"self", &self}}, [&]() -> NestedTensor {
     const bool rows_of_vectors = !options.transpose_self && other.dim() <= 2 && self.values().dim() >= 2 && self.ragged_dims() > 0;
     if (rows_of_vectors) return {matmul(self.values(), options.transpose_other ? t(other) : other), self.ragged()};
     if (!regular_matrices(self)) return product(matrices_of(self, options.transpose_self), matrices_of(other, self.components(), options.transpose_other));
     require_no_transpose(self, options);
-    return {matmul(self.values(), beside(other, self)), self.ragged()};
+    return {matmul(self.values(), nested::broadcast_to_values(other, self)), self.ragged()};
   });
 }
 
 NestedTensor matmul(const Tensor& self, const NestedTensor& other, const MatmulOptions& options) {
-  return nested::named("matmul", [&]() -> NestedTensor {
+  return nested::named("matmul", {{"other", &other}}, [&]() -> NestedTensor {
     if (!regular_matrices(other)) return product(matrices_of(self, other.components(), options.transpose_self), matrices_of(other, options.transpose_other));
     require_no_transpose(other, options);
-    return {matmul(beside(self, other), other.values()), other.ragged()};
+    return {matmul(nested::broadcast_to_values(self, other), other.values()), other.ragged()};
   });
 }
 

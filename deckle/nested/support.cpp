@@ -2,8 +2,6 @@
 
 #include "deckle/base/check.h"
 #include "deckle/base/numbers.h"
-#include "deckle/ops/generated/segment.h"
-#include "deckle/ops/generated/shape.h"
 
 namespace deckle {
 
@@ -46,52 +44,37 @@ void require_regular_dim(const NestedTensor& x) {
         x.ragged_dims() > 0 ? "ragged" : "the batch");
 }
 
-void require_same_ragged(const NestedTensor& self, const NestedTensor& other) {
-  if (self.ragged() == other.ragged()) return;
+void require_same_ragged(const Ragged& self, const Ragged& other) {
+  if (self == other) return;
   std::string where;
-  if (self.ragged().defined() && other.ragged().defined() && self.components() == other.components() && self.ragged_dims() == other.ragged_dims()) {
-    for (int64_t b = 0; b < self.components() && where.empty(); ++b) {
-      for (int dim = 0; dim < self.ragged_dims(); ++dim) {
-        if (self.ragged()->size(b, dim) != other.ragged()->size(b, dim)) where = fmt::format(" (component {})", b);
+  if (self.defined() && other.defined() && self->components() == other->components() && self->ragged_dims() == other->ragged_dims()) {
+    for (int64_t b = 0; b < self->components() && where.empty(); ++b) {
+      for (int dim = 0; dim < self->ragged_dims(); ++dim) {
+        if (self->size(b, dim) != other->size(b, dim)) where = fmt::format(" (component {})", b);
       }
     }
   }
-  fail("ragged shapes differ: self has {}, other has {}{}", to_string(self.ragged()), to_string(other.ragged()), where);
+  fail("ragged shapes differ: self has {}, other has {}{}", to_string(self), to_string(other), where);
 }
 
-Tensor broadcast_to_values(const Tensor& other, const NestedTensor& self) {
-  if (other.dim() < self.dim() || !self.ragged().defined()) {
-    check(!self.ragged().defined() || other.dim() <= self.values().dim() - 1,
-          "a dense operand of shape {} does not broadcast with {} (expected its regular dims, or {} dims with size 1 where it is ragged)",
-          to_string(other.sizes()), ShapeOf{self}, self.dim());
-    return other;
-  }
-  const int ragged_dims = self.ragged_dims();
-  bool fits = other.dim() == self.dim() && (other.size(0) == 1 || other.size(0) == self.components());
-  for (int dim = 1; dim <= ragged_dims && fits; ++dim) fits = other.size(dim) == 1;
-  check(fits, "a dense operand of shape {} does not broadcast with {} (expected {} or 1 in dim 0 and 1 in the ragged dims)",
-        to_string(other.sizes()), ShapeOf{self}, self.components());
-  Tensor rows = other;
-  for (int dim = 0; dim < ragged_dims; ++dim) rows = squeeze(rows, 1);
-  return rows.size(0) == 1 && self.components() != 1 ? rows : segment_broadcast(rows, self.ragged());
-}
-
-std::string shape_string(const NestedTensor& x) {
-  if (!x.defined()) return "undefined";
-  if (!x.ragged().defined()) return to_string(x.values().sizes());
-  std::string text = fmt::format("[{}", x.components());
-  for (int dim = 0; dim < x.ragged_dims(); ++dim) {
-    const int64_t smallest = x.ragged()->min_size(dim), largest = x.ragged()->max_size(dim);
+std::string shape_string(const Ragged& ragged, Ints values_sizes) {
+  if (!ragged.defined()) return to_string(values_sizes);
+  std::string text = fmt::format("[{}", ragged->components());
+  for (int dim = 0; dim < ragged->ragged_dims(); ++dim) {
+    const int64_t smallest = ragged->min_size(dim), largest = ragged->max_size(dim);
     text += smallest == largest ? fmt::format(", {}", largest) : fmt::format(", {}..{}", smallest, largest);
   }
-  for (int64_t dim = 1; dim < x.values().dim(); ++dim) text += fmt::format(", {}", x.values().size(dim));
+  for (const int64_t size : values_sizes.subspan(1)) text += fmt::format(", {}", size);
   return text + "]";
 }
+
+std::string shape_string(const NestedTensor& x) { return x.defined() ? shape_string(x.ragged(), x.values().sizes()) : "undefined"; }
 
 }  // namespace nested
 
 std::string to_string(const NestedTensor& x) {
   if (!x.defined()) return "NestedTensor(undefined)";
+  if (!x.ragged().defined()) return fmt::format("NestedTensor{} {}, none ragged", to_string(x.values().sizes()), name(x.dtype()));
   std::string text = fmt::format("NestedTensor[{}", x.components());
   for (int dim = 0; dim < x.ragged_dims(); ++dim) {
     int64_t total = 0;

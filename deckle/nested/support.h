@@ -27,16 +27,13 @@ void require_floating(const NestedTensor& x, std::string_view argument);
 /// Throws unless x has a regular dim, for ops over the last dim: over a ragged one they would take several components for a row.
 void require_regular_dim(const NestedTensor& x);
 
-/// Throws unless both have equal ragged shapes; the message gives both and the first component that differs.
-void require_same_ragged(const NestedTensor& self, const NestedTensor& other);
-
-/// Dense `other` as it must look beside self.values(): a trailing-dims operand ([D], scalars) as it is; an operand with a
-/// batch dim ([B,1,..,D]: as many dims as self, size 1 on ragged dims) repeated along each component's rows, with gradients
-/// summed back to its shape.
-Tensor broadcast_to_values(const Tensor& other, const NestedTensor& self);
+/// Throws unless both are equal; the message gives both and the first component that differs.
+void require_same_ragged(const Ragged& self, const Ragged& other);
+inline void require_same_ragged(const NestedTensor& self, const NestedTensor& other) { require_same_ragged(self.ragged(), other.ragged()); }
 
 /// "[3, 2..9, 4]".
 std::string shape_string(const NestedTensor& x);
+std::string shape_string(const Ragged& ragged, Ints values_sizes);
 
 /// The same as an argument of check(): made only when the message is.
 struct ShapeOf {

@@ -60,7 +60,7 @@ NestedTensor max_pool1d(const NestedTensor& input, int64_t kernel_size, std::opt
 }  // namespace nested
 
 NestedTensor pool(const NestedTensor& x, Pooling pooling) {
-  return nested::named("pool", [&]() -> NestedTensor {
+  return nested::named("pool", {{"x", &x}}, [&]() -> NestedTensor {
     check(x.ragged_dims() > 0, "shape {} has no ragged dim to pool over", nested::ShapeOf{x});
     switch (pooling) {
       case Pooling::average:

@@ -43,10 +43,10 @@ class Overloads {
         continue;
       }
       header += (entry_.doc.empty() ? "" : fmt::format("/// {}\n", entry_.doc)) + signature(true) + ";\n";
-      source += define(signature(false), entry_.writes_argument() ? require_same() + values_call() + ";\nreturn " + first() + ";\n" : body());
+      source += define(signature(false), entry_.writes_argument() ? written_body() : body());
       if (entry_.inplace && nested_.contains(entry_.schema.arguments[0].name)) {
         header += inplace_signature(true) + ";\n";
-        source += define(inplace_signature(false), inplace_body());
+        source += define(inplace_signature(false), inplace_body(), "_");
       }
       if (reduces_everything()) {
         header += fmt::format("Tensor {0}(const NestedTensor& {1});\n", entry_.name(), first());
@@ -59,9 +59,14 @@ class Overloads {
  private:
   const std::vector<Argument>& arguments() const { return entry_.schema.arguments; }
 
-  /// A function whose errors begin with the op's name.
-  std::string define(const std::string& head, const std::string& body) const {
-    return fmt::format("{} try {{\n{}}} catch (Error& error) {{\n  error.add_prefix({});\n  throw;\n}}\n\n", head, indent(body, 2), quoted(entry_.name()));
+  /// A function whose errors begin with the op's name and give the shapes of its nested arguments.
+  std::string define(const std::string& head, const std::string& body, const std::string& suffix = "") const {
+    std::vector<std::string> operands;
+    for (const Argument& argument : arguments()) {
+      if (is_nested(argument) && !argument.type.list) operands.push_back(fmt::format("{{{}, &{}}}", quoted(argument.name), argument.name));
+    }
+    return fmt::format("{} try {{\n{}}} catch (const Error& error) {{\n  nested::rethrow(error, {}, {{{}}});\n}}\n\n", head, indent(body, 2),
+                       quoted(entry_.name() + suffix), join(operands));
   }
   bool pointwise() const { return combines(entry_); }
   bool is_nested(const Argument& argument) const { return nested_.contains(argument.name); }
@@ -101,15 +106,15 @@ class Overloads {
     return wrapped("const NestedTensor& " + entry_.name() + "_", parameter_list(defaults), "");
   }
 
-  /// Pointwise, several nested operands may differ in their dims; the one with the most of them leads.
-  bool broadcasts() const { return pointwise() && nested_.size() > 1; }
+  /// Pointwise, several nested operands may differ in their dims; so may what is written into the first.
+  bool broadcasts() const { return (pointwise() || entry_.writes_argument()) && nested_.size() > 1; }
   std::string lead() const { return broadcasts() ? "lead" : first(); }
   std::string choose_lead() const {
     std::vector<std::string> operands;
     for (const Argument& argument : arguments()) {
       if (is_nested(argument)) operands.push_back("&" + argument.name);
     }
-    return fmt::format("const NestedTensor& lead = nested::leading({{{}}});\n", join(operands));
+    return fmt::format("const nested::Lead lead = nested::leading({{{}}});\n", join(operands));
   }
 
   std::string require_same() const {
@@ -214,10 +219,13 @@ class Overloads {
     return text + fmt::format("if ({}) {{\n{}}}\n", regular, indent(on_the_values, 2)) + on_groups(*dim);
   }
 
-  std::string inplace_body() const {
-    std::string text = broadcasts() ? fmt::format("const NestedTensor& lead = {};\n", first()) : require_same();
-    text += wrapped(entry_.name() + "_", values_arguments(), ";\n");
-    return text + "return " + first() + ";\n";
+  std::string inplace_body() const { return writing(entry_.name() + "_"); }
+  std::string written_body() const { return writing(entry_.name()); }
+
+  /// A call that writes into the first argument, beside which the others must fit.
+  std::string writing(const std::string& call) const {
+    const std::string lines = broadcasts() ? fmt::format("const nested::Lead lead = {};\n", first()) : require_same();
+    return lines + wrapped(call, values_arguments(), ";\n") + "return " + first() + ";\n";
   }
 
   const Library& library_;
@@ -273,7 +281,7 @@ NestedFiles emit_nested(const Library& library, const std::string& stem) {
     for (const std::string& include : includes) lines += fmt::format("#include \"deckle/ops/generated/{}.h\"\n", include);
     files.source = fmt::format(
         "// Overloads for nested tensors, from ops/{0}.yaml. Made by opgen; not for editing.\n\n#include \"deckle/nested/generated/{0}.h\"\n\n"
-        "#include \"deckle/base/error.h\"\n#include \"deckle/nested/broadcast.h\"\n#include \"deckle/nested/groups.h\"\n#include \"deckle/nested/support.h\"\n{1}\nnamespace deckle {{\n\n{2}}}  // namespace deckle\n",
+        "#include \"deckle/base/error.h\"\n#include \"deckle/nested/broadcast.h\"\n#include \"deckle/nested/groups.h\"\n#include \"deckle/nested/named.h\"\n#include \"deckle/nested/support.h\"\n{1}\nnamespace deckle {{\n\n{2}}}  // namespace deckle\n",
         stem, lines, files.source);
   }
   return files;
