@@ -3,12 +3,12 @@
 #include "deckle/base/check.h"
 #include "deckle/nested/generated/loss.h"
 #include "deckle/nested/support.h"
-#include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/loss.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/segment.h"
 #include "deckle/ops/generated/shape.h"
+#include "deckle/ops/shapes.h"
 
 namespace deckle::nested {
 namespace {
@@ -18,10 +18,8 @@ void require_reduction(std::string_view reduction) {
         "reduction is '{}' (expected none, token, sequence, sum or mean)", reduction);
 }
 
-/// The sum of each component of `values` by that of `counts`, both [rows]; 0 where nothing counts.
-Tensor per_sequence(const Tensor& values, const Tensor& counts, const NestedTensor& like) {
-  check(like.ragged().defined(), "shape {} has no ragged dim, so no sequences", nested::ShapeOf{like});
-  return segment_sum(values, like.ragged()) / clamp_min(segment_sum(counts, like.ragged()), 1.0);
+void require_sequences(const NestedTensor& x) {
+  check(x.ragged().defined(), "shape {} has no ragged dim, so no sequences", nested::ShapeOf{x});
 }
 
 Tensor reduced(const NestedTensor& errors, std::string_view reduction) {
@@ -33,7 +31,9 @@ Tensor reduced(const NestedTensor& errors, std::string_view reduction) {
   Dims regular;
   for (int64_t dim = 1; dim < values.dim(); ++dim) regular.push_back(dim);
   const Tensor tokens = regular.empty() ? values : mean(values, regular);
-  return reduction == "token" ? tokens : per_sequence(tokens, ones_like(tokens), errors);
+  if (reduction == "token") return tokens;
+  require_sequences(errors);
+  return masked_fill(segment_mean(tokens, errors.ragged()), eq(segment_lengths(tokens, errors.ragged()), 0), 0);
 }
 
 /// Losses of classes, [rows], of which only some count.
@@ -41,8 +41,12 @@ Tensor reduced_classes(const Tensor& losses, const Tensor& counts, const NestedT
   require_reduction(reduction);
   if (reduction == "none" || reduction == "token") return losses;
   if (reduction == "sum") return sum(losses);
-  const Tensor counted = to(counts, losses.dtype());
-  return reduction == "sequence" ? per_sequence(losses, counted, like) : sum(losses) / sum(counted);
+  // Sums and counts of many tokens need more than 16 bits, their quotient does not.
+  const DType wide = shapes::statistics_dtype(losses.dtype());
+  const Tensor summands = to(losses, wide), counted = to(counts, wide);
+  if (reduction == "mean") return to(sum(summands) / sum(counted), losses.dtype());
+  require_sequences(like);
+  return to(segment_sum(summands, like.ragged()) / clamp_min(segment_sum(counted, like.ragged()), 1.0), losses.dtype());
 }
 
 }  // namespace

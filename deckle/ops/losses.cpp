@@ -7,6 +7,7 @@
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
+#include "deckle/ops/shapes.h"
 
 namespace deckle {
 namespace {
@@ -49,7 +50,8 @@ Tensor nll_loss(const Tensor& input, const Tensor& target, int64_t ignore_index,
   const Tensor picked = squeeze(gather(input, 1, unsqueeze(masked_fill(target, eq(target, ignore_index), 0), 1)), 1);
   const Tensor losses = where(counts, neg(picked), 0.0);
   if (reduction != "mean") return reduced(losses, reduction);
-  return sum(losses) / static_cast<double>(sum(counts).item<int64_t>());  // no target: 0 / 0 is NaN, as the mean of nothing is
+  const DType wide = shapes::statistics_dtype(losses.dtype());  // as in cross_entropy
+  return to(sum(to(losses, wide)) / static_cast<double>(sum(counts).item<int64_t>()), losses.dtype());  // no target: 0 / 0 is NaN, as the mean of nothing is
 }
 
 }  // namespace deckle
