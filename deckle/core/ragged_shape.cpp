@@ -41,7 +41,8 @@ Ragged Ragged::from_lengths(std::span<const int64_t> lengths) {
 }
 
 Ragged Ragged::from_offsets(std::span<const int64_t> offsets) {
-  check(!offsets.empty() && offsets[0] == 0, "offsets must start with 0");
+  check(!offsets.empty(), "offsets are empty (expected one more than the components, from 0 on)");
+  check(offsets[0] == 0, "offsets must start with 0, not {}", offsets[0]);
   std::vector<int64_t> lengths(offsets.size() - 1);
   for (size_t b = 0; b < lengths.size(); ++b) {
     check(offsets[b + 1] >= offsets[b], "offsets must not fall: offsets[{}] is {}, offsets[{}] is {}", b, offsets[b], b + 1, offsets[b + 1]);

@@ -1,8 +1,10 @@
 #include "deckle/nested/interop.h"
 
+#include <numeric>
 #include <vector>
 
 #include "deckle/base/check.h"
+#include "deckle/core/tensor_impl.h"
 #include "deckle/nested/named.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
@@ -15,29 +17,34 @@ namespace {
 using nested::index_tensor;
 using nested::to_indices;
 
+void require_rows(const Tensor& values) { check(values.defined() && values.dim() >= 1, "values need a dim of rows"); }
+
 /// Component b is rows [starts[b], starts[b] + lengths[b]): a view if they follow one another without holes.
 NestedTensor from_ranges(const Tensor& values, std::span<const int64_t> starts, std::span<const int64_t> lengths) {
-  check(values.defined() && values.dim() >= 1, "values need a dim of rows");
+  require_rows(values);
   const Ragged ragged = Ragged::from_lengths(lengths);
   bool packed = true;
   for (size_t b = 0; b < lengths.size(); ++b) {
-    check(starts[b] >= 0 && starts[b] + lengths[b] <= values.size(0), "component {} holds rows {}..{}, but values of shape {} have {}", b, starts[b],
-          starts[b] + lengths[b], to_string(values.sizes()), values.size(0));
+    check(starts[b] >= 0 && starts[b] <= values.size(0) && lengths[b] <= values.size(0) - starts[b],
+          "component {} holds {} rows from {} on, but values of shape {} have {}", b, lengths[b], starts[b], to_string(values.sizes()), values.size(0));
     packed = packed && starts[b] == starts[0] + ragged->offsets()[b];
   }
   const int64_t first = starts.empty() ? 0 : starts[0];
   if (packed) return {first == 0 && ragged->rows() == values.size(0) ? values : slice(values, 0, first, first + ragged->rows()), ragged};
-  std::vector<int64_t> rows;
+  const Tensor rows = empty({ragged->rows()}, DType::int64);
+  int64_t* next = rows.data<int64_t>();
   for (size_t b = 0; b < lengths.size(); ++b) {
-    for (int64_t i = 0; i < lengths[b]; ++i) rows.push_back(starts[b] + i);
+    std::iota(next, next + lengths[b], starts[b]);
+    next += lengths[b];
   }
-  return {index_select_or(values, index_tensor(rows)), ragged};
+  return {index_select_or(values, rows), ragged};
 }
 
 /// Component b is rows [offsets[b], offsets[b + 1]).
 NestedTensor from_offset_tensor(const Tensor& values, const Tensor& offset_tensor, const char* what) {
   const std::vector<int64_t> offsets = to_indices(offset_tensor, what);
   check(!offsets.empty(), "{} is empty (expected one more than the components)", what);
+  check(offsets[0] >= 0, "{} must not be negative: [0] is {}", what, offsets[0]);
   std::vector<int64_t> lengths;
   for (size_t b = 0; b + 1 < offsets.size(); ++b) {
     check(offsets[b + 1] >= offsets[b], "{} must not fall: [{}] is {}, [{}] is {}", what, b, offsets[b], b + 1, offsets[b + 1]);
@@ -52,18 +59,26 @@ std::vector<int64_t> matrix(const Tensor& x, const Tensor& like, const char* wha
   return to_indices(reshape(x, {x.numel()}), what);
 }
 
-void append_elements(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t at, int64_t count, std::vector<int64_t>& elements) {
-  if (sizes.empty()) {
-    check(at >= 0 && at < count, "a component reads element {} of a buffer of {}", at, count);
-    elements.push_back(at);
-    return;
+/// Throws unless all elements that component b reads lie in a buffer of `count`.
+void require_inside(size_t b, std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t offset, int64_t count) {
+  if (numel_of(sizes) == 0) return;
+  int64_t lowest = offset, highest = offset;
+  bool overflow = false;
+  for (size_t dim = 0; dim < sizes.size(); ++dim) {
+    int64_t reach = 0;
+    int64_t& end = strides[dim] < 0 ? lowest : highest;
+    overflow |= __builtin_mul_overflow(sizes[dim] - 1, strides[dim], &reach);
+    overflow |= __builtin_add_overflow(end, reach, &end);
   }
-  for (int64_t i = 0; i < sizes[0]; ++i) append_elements(sizes.subspan(1), strides.subspan(1), at + i * strides[0], count, elements);
+  check(!overflow && lowest >= 0 && highest < count, "component {} of sizes {}, strides {} and offset {} reads outside the buffer's {} elements", b,
+        to_string(Ints(sizes)), to_string(Ints(strides)), offset, count);
 }
 
 }  // namespace
 
-JaggedLayout to_jagged(const NestedTensor& x, DType offsets) { return {x.values(), x.offsets(offsets), Tensor()}; }
+JaggedLayout to_jagged(const NestedTensor& x, DType offsets) {
+  return nested::named("to_jagged", {{"x", &x}}, [&] { return JaggedLayout{x.values(), x.offsets(offsets), Tensor()}; });
+}
 
 NestedTensor from_jagged(const JaggedLayout& layout) {
   return nested::named("from_jagged", [&] {
@@ -75,7 +90,7 @@ NestedTensor from_jagged(const JaggedLayout& layout) {
 }
 
 StridedLayout to_strided(const NestedTensor& x) {
-  check(x.ragged().defined(), "shape {} has no ragged dim (its values are an ordinary tensor)", nested::ShapeOf{x});
+  check(x.ragged().defined(), "to_strided: shape {} has no ragged dim (its values are an ordinary tensor)", nested::ShapeOf{x});
   const RaggedShape& shape = *x.ragged();
   const Ints regular = x.values().sizes().subspan(1);
   const auto dims = static_cast<int64_t>(shape.ragged_dims() + regular.size());
@@ -97,6 +112,7 @@ StridedLayout to_strided(const NestedTensor& x) {
 NestedTensor from_strided(const StridedLayout& layout, int ragged_dims) {
   return nested::named("from_strided", [&]() -> NestedTensor {
     check(layout.buffer.defined() && layout.buffer.dim() == 1, "the buffer must be a vector");
+    check(layout.sizes.defined() && layout.strides.defined() && layout.offsets.defined(), "sizes, strides and offsets must be given");
     check(layout.sizes.dim() == 2 && layout.sizes.size(1) >= 1, "sizes have shape {} (expected [components, dims])", to_string(layout.sizes.sizes()));
     const auto components = static_cast<size_t>(layout.sizes.size(0)), dims = static_cast<size_t>(layout.sizes.size(1));
     check(ragged_dims >= 1 && static_cast<size_t>(ragged_dims) <= dims, "ragged_dims is {} (expected 1..{})", ragged_dims, dims);
@@ -109,26 +125,42 @@ NestedTensor from_strided(const StridedLayout& layout, int ragged_dims) {
         if (sizes[b * dims + dim] != sizes[dim]) ragged = dim + 1;
       }
     }
-    std::vector<int64_t> ragged_sizes, elements;
+    std::vector<int64_t> ragged_sizes;
     for (size_t b = 0; b < components; ++b) {
       const std::span<const int64_t> own = std::span(sizes).subspan(b * dims, dims);
+      require_inside(b, own, std::span(strides).subspan(b * dims, dims), offsets[b], layout.buffer.size(0));
       ragged_sizes.insert(ragged_sizes.end(), own.begin(), own.begin() + static_cast<std::ptrdiff_t>(ragged));
-      append_elements(own, std::span(strides).subspan(b * dims, dims), offsets[b], layout.buffer.size(0), elements);
     }
     const Ragged shape(std::make_shared<const RaggedShape>(std::move(ragged_sizes), static_cast<int>(ragged)));
     Dims values_sizes = {shape->rows()};
     for (size_t dim = ragged; dim < dims; ++dim) values_sizes.push_back(components == 0 ? 0 : sizes[dim]);
-    return {view(index_select_or(layout.buffer, index_tensor(elements)), values_sizes), shape};
+    const Tensor elements = empty({numel_of(values_sizes)}, DType::int64);
+    int64_t* next = elements.data<int64_t>();
+    for (size_t b = 0; b < components; ++b) {
+      next = nested::write_offsets(std::span(sizes).subspan(b * dims, dims), std::span(strides).subspan(b * dims, dims), offsets[b], next);
+    }
+    return {view(index_select_or(layout.buffer, elements), values_sizes), shape};
   });
 }
 
-VarlenLayout to_varlen(const NestedTensor& x) { return {x.values(), x.offsets(DType::int32), x.ragged()->max_size()}; }
-
-NestedTensor from_varlen(const Tensor& values, const Tensor& cu_seqlens) {
-  return nested::named("from_varlen", [&] { return from_offset_tensor(values, cu_seqlens, "cu_seqlens"); });
+VarlenLayout to_varlen(const NestedTensor& x) {
+  return nested::named("to_varlen", {{"x", &x}}, [&] { return VarlenLayout{x.values(), x.offsets(DType::int32), x.ragged()->max_size()}; });
 }
 
-ArrowList to_arrow(const NestedTensor& x, DType offsets) { return {x.offsets(offsets), x.values()}; }
+NestedTensor from_varlen(const Tensor& values, const Tensor& cu_seqlens) {
+  return nested::named("from_varlen", [&] {
+    require_rows(values);
+    const std::vector<int64_t> offsets = to_indices(cu_seqlens, "cu_seqlens");
+    check(!offsets.empty(), "cu_seqlens is empty (expected one more than the components)");
+    check(offsets[0] == 0 && offsets.back() == values.size(0), "cu_seqlens goes from {} to {}, but values of shape {} have rows 0..{}", offsets[0],
+          offsets.back(), to_string(values.sizes()), values.size(0));
+    return from_offset_tensor(values, cu_seqlens, "cu_seqlens");
+  });
+}
+
+ArrowList to_arrow(const NestedTensor& x, DType offsets) {
+  return nested::named("to_arrow", {{"x", &x}}, [&] { return ArrowList{x.offsets(offsets), x.values()}; });
+}
 
 NestedTensor from_arrow(const ArrowList& list) {
   return nested::named("from_arrow", [&] { return from_offset_tensor(list.values, list.offsets, "offsets"); });

@@ -9,6 +9,7 @@
 #include "deckle/nested/support.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/shape.h"
+#include "deckle/ops/promotion.h"
 
 namespace deckle::nested {
 namespace {
@@ -44,7 +45,9 @@ NestedTensor cat_components(const std::vector<NestedTensor>& tensors) {
 /// Component b of the result is the components b of all tensors, joined along one ragged dim.
 NestedTensor cat_positions(const std::vector<NestedTensor>& tensors, int ragged_dim) {
   const RaggedShape& like = *tensors[0].ragged();
-  const std::vector<Tensor> values = all_values(tensors);
+  std::vector<Tensor> values = all_values(tensors);
+  const DType dtype = result_type(values);
+  for (Tensor& one : values) one = to(one, dtype);
   std::vector<int64_t> rows, sizes;
   for (int64_t b = 0; b < like.components(); ++b) {
     int64_t outer = 1, joined = 0;

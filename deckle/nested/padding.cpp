@@ -7,6 +7,7 @@
 #include "deckle/nested/named.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
+#include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/shape.h"
 
@@ -55,17 +56,21 @@ std::vector<int64_t> batch_of(const NestedTensor& x, const PadOptions& options) 
 }  // namespace
 
 Tensor to_padded(const NestedTensor& x, const PadOptions& options) {
-  const std::vector<int64_t> batch = nested::named("to_padded", [&] { return batch_of(x, options); });
-  std::vector<int64_t> rows(static_cast<size_t>(numel_of(batch)), -1);
-  for_places(*x.ragged(), std::span(batch).subspan(1), options.side, [&](int64_t row, int64_t position) { rows[static_cast<size_t>(position)] = row; });
-  return view(index_select_or(x.values(), nested::index_tensor(rows), options.value), with_rows(batch, x.values()));
+  return nested::named("to_padded", {{"x", &x}}, [&] {
+    const std::vector<int64_t> batch = batch_of(x, options);
+    const Tensor rows = full({numel_of(batch)}, -1, DType::int64);
+    for_places(*x.ragged(), std::span(batch).subspan(1), options.side, [&](int64_t row, int64_t position) { rows.data<int64_t>()[position] = row; });
+    return view(index_select_or(x.values(), rows, options.value), with_rows(batch, x.values()));
+  });
 }
 
 Tensor padding_mask(const NestedTensor& x, const PadOptions& options) {
-  const std::vector<int64_t> batch = nested::named("padding_mask", [&] { return batch_of(x, options); });
-  const Tensor mask = zeros_raw(batch, DType::bool_, x.values().device());
-  for_places(*x.ragged(), std::span(batch).subspan(1), options.side, [&](int64_t, int64_t position) { mask.data<bool>()[position] = true; });
-  return mask;
+  return nested::named("padding_mask", {{"x", &x}}, [&] {
+    const std::vector<int64_t> batch = batch_of(x, options);
+    const Tensor mask = zeros_raw(batch, DType::bool_, x.values().device());
+    for_places(*x.ragged(), std::span(batch).subspan(1), options.side, [&](int64_t, int64_t position) { mask.data<bool>()[position] = true; });
+    return mask;
+  });
 }
 
 NestedTensor from_padded(const Tensor& padded, const Ragged& shape, PadSide side) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "deckle/base/check.h"
+#include "deckle/core/tensor_impl.h"
 #include "deckle/nested/generated/shape.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
@@ -25,18 +26,17 @@ Dims values_sizes(const NestedTensor& x, Ints sizes, bool keeps_missing) {
     check(sizes[dim] == -1, "size {} for the ragged dim {} of shape {} (it stays: -1)", sizes[dim], dim, nested::ShapeOf{x});
   }
   Dims result = {x.values().size(0)};
-  int64_t given = 1, missing = -1;
-  for (size_t dim = leading; dim < sizes.size(); ++dim) {
-    result.push_back(sizes[dim]);
-    if (sizes[dim] != -1) given *= sizes[dim];
-    else if (!keeps_missing) check(missing < 0, "sizes {} leave more than one regular dim open", to_string(sizes));
-    if (sizes[dim] == -1) missing = static_cast<int64_t>(result.size()) - 1;
-  }
-  if (missing < 0 || keeps_missing) return result;
-  const int64_t inner = numel_of(x.values().sizes().subspan(1));
-  check(given > 0 && inner % given == 0, "regular sizes of {} do not fit the {} elements per row of shape {}", to_string(sizes), inner,
-        nested::ShapeOf{x});
-  result[static_cast<size_t>(missing)] = inner / given;
+  for (const int64_t size : sizes.subspan(leading)) result.push_back(size);
+  if (keeps_missing) return result;
+  Dims given(sizes.subspan(leading));
+  const auto missing = std::find(given.begin(), given.end(), -1);
+  const bool fills = missing != given.end();
+  if (fills) *missing = 1;
+  check(std::find(given.begin(), given.end(), -1) == given.end(), "sizes {} leave more than one regular dim open", to_string(sizes));
+  const int64_t inner = numel_of(x.values().sizes().subspan(1)), count = numel_of(given);
+  check(fills ? count > 0 && inner % count == 0 : count == inner, "regular sizes of {} do not fit the {} elements per row of shape {}",
+        to_string(sizes), inner, nested::ShapeOf{x});
+  if (fills) *std::find(result.begin(), result.end(), -1) = inner / count;
   return result;
 }
 
@@ -46,15 +46,6 @@ std::vector<int64_t> component_sizes(const NestedTensor& x, int64_t b) {
   for (int dim = 0; dim < x.ragged_dims(); ++dim) sizes.push_back(x.ragged()->size(b, dim));
   for (int64_t dim = 1; dim < x.values().dim(); ++dim) sizes.push_back(x.values().size(dim));
   return sizes;
-}
-
-/// Appends the offsets of all indices of `sizes` under `strides`, row-major.
-void append_offsets(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t offset, std::vector<int64_t>& result) {
-  if (sizes.empty()) {
-    result.push_back(offset);
-    return;
-  }
-  for (int64_t i = 0; i < sizes[0]; ++i) append_offsets(sizes.subspan(1), strides.subspan(1), offset + i * strides[0], result);
 }
 
 /// Where `order` swaps the run of dims [0, first) with the run [first, count), and keeps the rest: (first, count). No such: (0, 0).
@@ -95,7 +86,9 @@ NestedTensor permute_components(const NestedTensor& x, std::span<const int64_t> 
   const bool matrices = swapped >= ragged_dims && swapped > 0;  // then the rest are regular blocks
   const int64_t block = numel_of(x.values().sizes().subspan(static_cast<size_t>(lead - ragged_dims + 1)));
   const int64_t inner = numel_of(x.values().sizes().subspan(1)) / std::max<int64_t>(block, 1);  // moving elements per row
-  std::vector<int64_t> index, ragged_sizes;
+  const Tensor index = empty({matrices ? 0 : x.values().size(0) * inner}, DType::int64);
+  int64_t* next = index.data<int64_t>();
+  std::vector<int64_t> ragged_sizes;
   for (int64_t b = 0; b < x.components(); ++b) {
     const std::vector<int64_t> sizes = component_sizes(x, b);
     std::vector<int64_t> moved_sizes, moved_strides, strides(static_cast<size_t>(lead), 1);
@@ -106,14 +99,14 @@ NestedTensor permute_components(const NestedTensor& x, std::span<const int64_t> 
       moved_strides.push_back(strides[from]);
       if (dim < ragged_after) ragged_sizes.push_back(sizes[from]);
     }
-    if (!matrices) append_offsets(moved_sizes, moved_strides, x.ragged()->offsets()[static_cast<size_t>(b)] * inner, index);
+    if (!matrices) next = write_offsets(moved_sizes, moved_strides, x.ragged()->offsets()[static_cast<size_t>(b)] * inner, next);
   }
   const Ragged ragged(std::make_shared<const RaggedShape>(std::move(ragged_sizes), static_cast<int>(ragged_after)));
   Dims flat = {x.values().size(0) * inner}, sizes = {ragged->rows()};
   for (int64_t dim = ragged_after; dim < rank; ++dim) sizes.push_back(x.values().size(order[static_cast<size_t>(dim)] - ragged_dims + 1));
   for (int64_t dim = lead; dim < rank; ++dim) flat.push_back(x.values().size(dim - ragged_dims + 1));
   if (matrices) return {view(swap_runs(x, first, swapped), sizes), ragged};
-  return {reshape(index_select_or(reshape(x.values(), flat), nested::index_tensor(index)), sizes), ragged};
+  return {reshape(index_select_or(reshape(x.values(), flat), index), sizes), ragged};
 }
 
 }  // namespace
@@ -122,7 +115,15 @@ NestedTensor reshape(const NestedTensor& self, Ints sizes) { return {reshape(sel
 
 NestedTensor view(const NestedTensor& self, Ints sizes) { return {view(self.values(), values_sizes(self, sizes, false)), self.ragged()}; }
 
-NestedTensor expand(const NestedTensor& self, Ints sizes) { return {expand(self.values(), values_sizes(self, sizes, true)), self.ragged()}; }
+NestedTensor expand(const NestedTensor& self, Ints sizes) {
+  const Dims wanted = values_sizes(self, sizes, true);
+  Tensor values = self.values();
+  for (int64_t added = static_cast<int64_t>(wanted.size()) - values.dim(); added > 0; --added) {  // new dims come after the rows
+    check(wanted[static_cast<size_t>(added)] != -1, "size -1 of a new dim in {} for shape {} (expected its size)", to_string(sizes), nested::ShapeOf{self});
+    values = unsqueeze(values, 1);
+  }
+  return {expand(values, wanted), self.ragged()};
+}
 
 NestedTensor flatten(const NestedTensor& self, int64_t start_dim, int64_t end_dim) {
   const int64_t first = nested::wrap_dim(start_dim, self), last = nested::wrap_dim(end_dim, self), ragged_dims = self.ragged_dims();

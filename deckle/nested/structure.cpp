@@ -3,7 +3,7 @@
 #include "deckle/nested/structure.h"
 
 #include <algorithm>
-#include <numeric>
+#include <limits>
 #include <vector>
 
 #include "deckle/base/check.h"
@@ -30,7 +30,9 @@ std::vector<int64_t> per_component(const NestedTensor& x, int64_t dim, const Ten
 }
 
 void append_range(std::vector<int64_t>& positions, int64_t start, int64_t end, int64_t step = 1) {
-  for (int64_t at = start; at < end; at += step) positions.push_back(at);
+  if (start >= end) return;
+  const int64_t count = (end - start - 1) / step + 1;  // not while (start < end): start + step may overflow
+  for (int64_t i = 0; i < count; ++i) positions.push_back(start + i * step);
 }
 
 /// A bound as in Python: counted from the end if negative, at most `length`.
@@ -50,7 +52,7 @@ NestedTensor narrow_positions(const NestedTensor& self, int64_t dim, const std::
     const int64_t length = self.ragged()->size(b, ragged_dim(dim));
     auto [start, count] = range(b);
     const int64_t first = start < 0 ? start + length : start;
-    check(first >= 0 && count >= 0 && first + count <= length, "{} positions from {} on are more than dim {} of component {} has, of length {}", count,
+    check(first >= 0 && first <= length && count >= 0 && count <= length - first, "{} positions from {} on are more than dim {} of component {} has, of length {}", count,
           start, dim, b, length);
     append_range(positions, first, first + count);
   }));
@@ -77,16 +79,23 @@ std::vector<NestedTensor> wrapped(const std::vector<Tensor>& pieces, const Neste
   return result;
 }
 
-std::vector<NestedTensor> split_components(const NestedTensor& self, Ints sizes) {
-  const int64_t total = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
-  check(total == self.components(), "split sizes {} add up to {}, for {} components", to_string(sizes), total, self.components());
-  std::vector<NestedTensor> result;
-  int64_t first = 0;
+/// Where the pieces start, and where the last one ends.
+std::vector<int64_t> starts_of(Ints sizes) {
+  std::vector<int64_t> starts = {0};
   for (const int64_t size : sizes) {
-    check(size >= 0, "split size {} is negative", size);
-    result.push_back(component_range(self, first, first + size));
-    first += size;
+    check(size >= 0, "split size {} is negative in {}", size, sizes);
+    check(size <= std::numeric_limits<int64_t>::max() - starts.back(), "split sizes {} add up to more than 2^63", sizes);
+    starts.push_back(starts.back() + size);
   }
+  return starts;
+}
+
+std::vector<NestedTensor> split_components(const NestedTensor& self, Ints sizes) {
+  const std::vector<int64_t> starts = starts_of(sizes);
+  check(starts.back() == self.components(), "split sizes {} add up to {}, but shape {} has {} components", sizes, starts.back(), nested::ShapeOf{self},
+        self.components());
+  std::vector<NestedTensor> result;
+  for (size_t i = 0; i + 1 < starts.size(); ++i) result.push_back(component_range(self, starts[i], starts[i + 1]));
   return result;
 }
 
@@ -101,7 +110,7 @@ std::vector<NestedTensor> split_positions(const NestedTensor& self, int64_t dim,
   return result;
 }
 
-int64_t divided_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t divided_up(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 NestedTensor roll_positions(const NestedTensor& self, int64_t dim, const std::function<int64_t(int64_t)>& shift) {
   return take(self, rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
@@ -114,7 +123,7 @@ NestedTensor roll_positions(const NestedTensor& self, int64_t dim, const std::fu
 
 NestedTensor shift_positions(const NestedTensor& self, int64_t dim, double value, const std::function<int64_t(int64_t)>& offset) {
   const nested::Rows rows = rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
-    const int64_t length = self.ragged()->size(b, ragged_dim(dim)), by = offset(b);
+    const int64_t length = self.ragged()->size(b, ragged_dim(dim)), by = std::clamp(offset(b), -length, length);
     for (int64_t i = 0; i < length; ++i) positions.push_back(i - by >= 0 && i - by < length ? i - by : -1);
   });
   return {index_select_or(self.values(), rows.index, value), rows.shape};
@@ -152,7 +161,7 @@ NestedTensor narrow(const NestedTensor& self, int64_t dim, int64_t start, int64_
   dim = nested::wrap_dim(dim, self);
   if (dim == 0) {
     const int64_t first = start < 0 ? start + self.components() : start;
-    check(first >= 0 && length >= 0 && first + length <= self.components(), "{} components from {} on are more than shape {} has", length, start,
+    check(first >= 0 && first <= self.components() && length >= 0 && length <= self.components() - first, "{} components from {} on are more than shape {} has", length, start,
           nested::ShapeOf{self});
     return component_range(self, first, first + length);
   }
@@ -164,11 +173,7 @@ std::vector<NestedTensor> split_with_sizes(const NestedTensor& self, Ints split_
   dim = nested::wrap_dim(dim, self);
   if (dim == 0) return split_components(self, split_sizes);
   if (!self.is_ragged(dim)) return wrapped(split_with_sizes(self.values(), split_sizes, nested::values_dim(dim, self)), self);
-  std::vector<int64_t> starts = {0};
-  for (const int64_t size : split_sizes) {
-    check(size >= 0, "split size {} is negative", size);
-    starts.push_back(starts.back() + size);
-  }
+  const std::vector<int64_t> starts = starts_of(split_sizes);
   for (int64_t b = 0; b < self.components(); ++b) {
     const int64_t length = self.ragged()->size(b, ragged_dim(dim));
     check(length == starts.back(), "split sizes {} add up to {}, but component {} has length {} in dim {}", to_string(split_sizes), starts.back(), b, length, dim);
@@ -238,7 +243,7 @@ NestedTensor index_select(const NestedTensor& self, int64_t dim, const Tensor& i
 }  // namespace nested
 
 NestedTensor select(const NestedTensor& self, int64_t dim, const Tensor& index) {
-  return nested::named("select", [&]() -> NestedTensor {
+  return nested::named("select", {{"self", &self}}, [&]() -> NestedTensor {
     dim = nested::wrap_dim(dim, self);
     const std::vector<int64_t> wanted = per_component(self, dim, index, "index");
     return select_positions(self, dim, [&](int64_t b) { return wanted[static_cast<size_t>(b)]; });
@@ -246,7 +251,7 @@ NestedTensor select(const NestedTensor& self, int64_t dim, const Tensor& index) 
 }
 
 NestedTensor narrow(const NestedTensor& self, int64_t dim, const Tensor& starts, const Tensor& lengths) {
-  return nested::named("narrow", [&]() -> NestedTensor {
+  return nested::named("narrow", {{"self", &self}}, [&]() -> NestedTensor {
     dim = nested::wrap_dim(dim, self);
     const std::vector<int64_t> first = per_component(self, dim, starts, "starts"), count = per_component(self, dim, lengths, "lengths");
     return narrow_positions(self, dim, [&](int64_t b) { return std::pair(first[static_cast<size_t>(b)], count[static_cast<size_t>(b)]); });
@@ -254,7 +259,7 @@ NestedTensor narrow(const NestedTensor& self, int64_t dim, const Tensor& starts,
 }
 
 NestedTensor roll(const NestedTensor& self, const Tensor& shifts, int64_t dim) {
-  return nested::named("roll", [&]() -> NestedTensor {
+  return nested::named("roll", {{"self", &self}}, [&]() -> NestedTensor {
     dim = nested::wrap_dim(dim, self);
     const std::vector<int64_t> by = per_component(self, dim, shifts, "shifts");
     return roll_positions(self, dim, [&](int64_t b) { return by[static_cast<size_t>(b)]; });
@@ -262,7 +267,7 @@ NestedTensor roll(const NestedTensor& self, const Tensor& shifts, int64_t dim) {
 }
 
 NestedTensor shift(const NestedTensor& self, int64_t offset, int64_t dim, double value) {
-  return nested::named("shift", [&]() -> NestedTensor {
+  return nested::named("shift", {{"self", &self}}, [&]() -> NestedTensor {
     dim = nested::wrap_dim(dim, self);
     check(self.is_ragged(dim), "dim {} of shape {} is not ragged: pad and narrow the values", dim, nested::ShapeOf{self});
     return shift_positions(self, dim, value, [&](int64_t) { return offset; });
@@ -270,7 +275,7 @@ NestedTensor shift(const NestedTensor& self, int64_t offset, int64_t dim, double
 }
 
 NestedTensor shift(const NestedTensor& self, const Tensor& offsets, int64_t dim, double value) {
-  return nested::named("shift", [&]() -> NestedTensor {
+  return nested::named("shift", {{"self", &self}}, [&]() -> NestedTensor {
     dim = nested::wrap_dim(dim, self);
     const std::vector<int64_t> by = per_component(self, dim, offsets, "offsets");
     return shift_positions(self, dim, value, [&](int64_t b) { return by[static_cast<size_t>(b)]; });

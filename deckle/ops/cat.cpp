@@ -41,7 +41,7 @@ Tensor flip(const Tensor& self, Ints dims) {
 Tensor roll(const Tensor& self, int64_t shift, int64_t dim) {
   const int64_t size = self.size(dim);
   if (size == 0) return self;
-  const int64_t start = ((-shift) % size + size) % size;
+  const int64_t start = (size - shift % size) % size;
   return cat({narrow(self, dim, start, size - start), narrow(self, dim, 0, start)}, dim);
 }
 

@@ -27,7 +27,7 @@ std::vector<Tensor> split(const Tensor& self, int64_t split_size, int64_t dim) {
 
 std::vector<Tensor> chunk(const Tensor& self, int64_t chunks, int64_t dim) {
   check(chunks > 0, "chunks is {} (expected 1 or more)", chunks);
-  return split(self, std::max<int64_t>((self.size(dim) + chunks - 1) / chunks, 1), dim);
+  return split(self, std::max<int64_t>((self.size(dim) - 1) / chunks + 1, 1), dim);
 }
 
 }  // namespace deckle

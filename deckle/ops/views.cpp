@@ -111,6 +111,7 @@ std::vector<Tensor> split_with_sizes(const Tensor& self, Ints split_sizes, int64
   int64_t start = 0;
   for (const int64_t size : split_sizes) {
     check(size >= 0, "negative size in {}", split_sizes);
+    check(size <= self.size(dim) - start, "sizes {} are more than dim {} of shape {} has", split_sizes, dim, self.sizes());
     pieces.push_back(native::slice(self, dim, start, start + size, 1));
     start += size;
   }

@@ -1,5 +1,6 @@
 #include "deckle/ops/windows.h"
 
+#include <limits>
 #include <vector>
 
 #include "deckle/base/check.h"
@@ -29,6 +30,8 @@ Ragged windowed(const Ragged& ragged, const Windows& windows) {
   check(ragged.defined() && ragged->ragged_dims() == 1, "windows slide along one ragged dim, got {}", to_string(ragged));
   check(windows.size >= 1 && windows.stride >= 1 && windows.dilation >= 1, "windows of size {}, stride {}, dilation {} (expected 1 or more each)",
         windows.size, windows.stride, windows.dilation);
+  check(windows.size - 1 <= std::numeric_limits<int64_t>::max() / 4 / windows.dilation, "windows of size {} and dilation {} reach over more than 2^61 rows",
+        windows.size, windows.dilation);
   check(windows.padding == "valid" || windows.padding == "same" || windows.padding == "causal", "padding is '{}' (expected valid, same or causal)",
         windows.padding);
   std::vector<int64_t> counts;
@@ -38,7 +41,7 @@ Ragged windowed(const Ragged& ragged, const Windows& windows) {
 
 Tensor window_rows(const Ragged& ragged, const Windows& windows) {
   const Ragged counts = windowed(ragged, windows);
-  const Tensor rows = empty({counts->rows() * windows.size}, DType::int64);
+  const Tensor rows = empty({numel_of({counts->rows(), windows.size})}, DType::int64);
   auto* next = rows.data<int64_t>();
   for (int64_t b = 0; b < counts->components(); ++b) {
     const int64_t length = ragged->size(b), offset = ragged->offsets()[static_cast<size_t>(b)];

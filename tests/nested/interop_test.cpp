@@ -1,10 +1,13 @@
 #include "deckle/nested/interop.h"
 
 #include <fstream>
+#include <limits>
 #include <map>
 #include <sstream>
 
 #include "deckle/nested/generated/pointwise.h"
+#include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/shape.h"
 #include "tests/nested/support.h"
@@ -127,12 +130,30 @@ TEST(Interop, RoundTripsOfEveryPattern) {
 
 TEST(Interop, SaysWhatIsWrongWithAnOffset) {
   const Tensor values = random_tensor({4, 2});
-  expect_error([&] { from_varlen(values, integers({0, 3, 2})); }, "cu_seqlens must not fall: [1] is 3, [2] is 2");
-  expect_error([&] { from_arrow({integers({0, 5}), values}); }, "from_arrow: component 0 holds rows 0..5, but values of shape [4, 2] have 4");
+  expect_error([&] { from_varlen(values, integers({0, 5, 3, 4})); }, "from_varlen: cu_seqlens must not fall: [1] is 5, [2] is 3");
+  expect_error([&] { from_varlen(values, integers({0, 3})); }, "from_varlen: cu_seqlens goes from 0 to 3, but values of shape [4, 2] have rows 0..4");
+  expect_error([&] { from_varlen(values, integers({1, 4})); }, "cu_seqlens goes from 1 to 4");
+  expect_error([&] { from_arrow({integers({0, 5}), values}); }, "from_arrow: component 0 holds 5 rows from 0 on, but values of shape [4, 2] have 4");
+  expect_error([&] { from_arrow({integers({-1, 4}), values}); }, "from_arrow: offsets must not be negative: [0] is -1");
   expect_error([&] { from_jagged({values, integers({0, 2}), integers({1, 1})}); }, "2 offsets for 2 lengths (expected one more)");
   expect_error([&] { from_arrow({values, values}); }, "offsets is float64 (expected int64 or int32)");
   expect_error([&] { from_strided({random_tensor({3}), integers({2}).view({1, 1}), integers({2}).view({1, 1}), integers({2})}); },
-               "a component reads element 4 of a buffer of 3");
+               "from_strided: component 0 of sizes [2], strides [2] and offset 2 reads outside the buffer's 3 elements");
+}
+
+TEST(Interop, RefusesWhatOverflows) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  const Tensor values = random_tensor({4, 2}), buffer = random_tensor({12});
+  expect_error([&] { from_jagged({values, integers({1, 2, 4}), integers({kMost, 0})}); }, "component 0 holds 9223372036854775807 rows from 1 on");
+  const auto strided = [&](std::initializer_list<int64_t> sizes, std::initializer_list<int64_t> strides, int64_t offset) {
+    return from_strided({buffer, integers(sizes).view({1, 2}), integers(strides).view({1, 2}), integers({offset})});
+  };
+  expect_error([&] { strided({2, 3}, {kMost, kMost}, 1); }, "reads outside the buffer's 12 elements");
+  expect_error([&] { strided({2, 3}, {-3, 1}, 2); }, "reads outside the buffer's 12 elements");
+  expect_error([&] { strided({2, -1}, {3, 1}, 0); }, "negative size");
+  expect_close(strided({2, 3}, {-3, 1}, 3)[0], flip(buffer.slice(0, 0, 6).view({2, 3}), {0}), 0, 0);
+  expect_close(strided({2, 3}, {0, 0}, 5).values(), full({2, 3}, buffer[5].item(), DType::float64), 0, 0);  // all are one element
+  EXPECT_EQ(strided({int64_t{1} << 40, 0}, {1, 1}, 0).values().numel(), 0);
 }
 
 }  // namespace
