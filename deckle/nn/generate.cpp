@@ -27,23 +27,29 @@ int64_t sample_symbol(const Tensor& logits, const SampleOptions& options, Genera
   check(options.temperature >= 0, "the temperature is {} (expected 0 or more)", options.temperature);
   check(options.top_k >= 0, "top_k is {} (expected 0 or more)", options.top_k);
   const std::vector<double> scores = logits.to_vector();
-  std::vector<int64_t> order(scores.size());
-  std::iota(order.begin(), order.end(), 0);
-  // Ties go to the smaller symbol, so that results do not depend on the sorting.
-  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+  // Ties go to the smaller symbol.
+  const auto before = [&](int64_t a, int64_t b) {
     return std::pair(-scores[static_cast<size_t>(a)], a) < std::pair(-scores[static_cast<size_t>(b)], b);
-  });
-  if (options.temperature == 0) return order[0];
-  const size_t kept = options.top_k == 0 ? order.size() : std::min(order.size(), static_cast<size_t>(options.top_k));
-  std::vector<double> sums(kept);
-  double total = 0;
-  for (size_t i = 0; i < kept; ++i) {
-    total += std::exp((scores[static_cast<size_t>(order[i])] - scores[static_cast<size_t>(order[0])]) / options.temperature);
-    sums[i] = total;
+  };
+  const int64_t likeliest = std::ranges::max_element(scores) - scores.begin();
+  const bool numbers = std::ranges::none_of(scores, [](double score) { return std::isnan(score); });
+  check(numbers && std::isfinite(scores[static_cast<size_t>(likeliest)]), "the logits hold NaN or infinity, or are all -infinity");
+  if (options.temperature == 0) return likeliest;
+  std::vector<int64_t> kept(scores.size());
+  std::iota(kept.begin(), kept.end(), 0);
+  if (options.top_k > 0 && options.top_k < std::ssize(kept)) {
+    std::nth_element(kept.begin(), kept.begin() + options.top_k, kept.end(), before);
+    kept.resize(static_cast<size_t>(options.top_k));
+    std::ranges::sort(kept);  // nth_element leaves any order, and the draw is to depend on none
   }
-  const double point = uniform(generator) * total;
-  const auto found = std::upper_bound(sums.begin(), sums.end(), point);
-  return order[std::min(static_cast<size_t>(found - sums.begin()), kept - 1)];
+  double total = 0;
+  std::vector<double> sums;
+  for (const int64_t symbol : kept) {
+    total += std::exp((scores[static_cast<size_t>(symbol)] - scores[static_cast<size_t>(likeliest)]) / options.temperature);
+    sums.push_back(total);
+  }
+  const auto found = std::ranges::upper_bound(sums, uniform(generator) * total);
+  return kept[std::min(static_cast<size_t>(found - sums.begin()), kept.size() - 1)];
 }
 
 SequenceSampler::SequenceSampler(const DecoderLM& model, const SampleOptions& options)

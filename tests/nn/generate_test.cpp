@@ -1,6 +1,7 @@
 #include "deckle/nn/generate.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <numeric>
 
@@ -202,6 +203,11 @@ TEST(SampleSymbol, WrongArgumentsAreErrors) {
   Generator generator(1);
   expect_error([&] { sample_symbol(tensor_of({1}), {.temperature = -1}, generator); }, "temperature is -1");
   expect_error([&] { sample_symbol(random_tensor({2, 2}), {}, generator); }, "expected logits [vocab]");
+  const double infinity = std::numeric_limits<double>::infinity();
+  expect_error([&] { sample_symbol(tensor_of({1, std::nan(""), 2}), {.top_k = 2}, generator); }, "the logits hold NaN or infinity");
+  expect_error([&] { sample_symbol(tensor_of({1, infinity}), {}, generator); }, "the logits hold NaN or infinity");
+  expect_error([&] { sample_symbol(tensor_of({-infinity, -infinity}), {}, generator); }, "or are all -infinity");
+  EXPECT_EQ(sample_symbol(tensor_of({-infinity, 1, -infinity}), {}, generator), 1);
   const DecoderLM model({.vocab = 9, .width = 8, .depth = 1, .heads = 1});
   SequenceSampler sampler(model);
   expect_error([&] { sampler.add(std::vector<int64_t>{}, 1); }, "at least one symbol");
