@@ -145,7 +145,7 @@ struct Results {
 /// A problem with its storage. Fill in `problem`, the lengths and the options, then call layout().
 struct AttentionCase {
   AttentionProblem problem;
-  std::vector<int64_t> q_offsets{0}, k_offsets{0}, bias_offsets;
+  std::vector<int64_t> q_offsets{0}, k_offsets{0}, k_lengths, bias_offsets;
   std::vector<int32_t> ranges;
   std::vector<uint8_t> mask;
   bool heads_first = false;  // [H, T, D] in place of [T, H, D]
@@ -153,14 +153,18 @@ struct AttentionCase {
   AttentionPlane bias;  // strides; the data is each Operands' own
   int64_t bias_size = 0;
 
-  void add_sequence(int64_t rows, int64_t keys) {
+  bool spare_keys = false;  // some sequences have rows of k and v behind their keys
+  void add_sequence(int64_t rows, int64_t keys, int64_t spare = 0) {
     q_offsets.push_back(q_offsets.back() + rows);
-    k_offsets.push_back(k_offsets.back() + keys);
+    k_offsets.push_back(k_offsets.back() + keys + spare);
+    k_lengths.push_back(keys);
+    spare_keys = spare_keys || spare > 0;
   }
   void layout() {
     problem.sequences = static_cast<int64_t>(q_offsets.size()) - 1;
     problem.q_offsets = q_offsets.data();
     problem.k_offsets = k_offsets.data();
+    problem.k_lengths = spare_keys ? k_lengths.data() : nullptr;
     problem.ranges.bounds = ranges.empty() ? nullptr : ranges.data();
     problem.mask.data = mask.empty() ? nullptr : mask.data();
     problem.bias_offsets = bias_offsets.empty() ? nullptr : bias_offsets.data();
@@ -245,7 +249,7 @@ struct AttentionCase {
 inline std::string describe(const AttentionCase& c) {
   const AttentionProblem& p = c.problem;
   std::string lengths;
-  for (int64_t b = 0; b < p.sequences; ++b) lengths += fmt::format(" {}x{}", p.rows(b), p.keys(b));
+  for (int64_t b = 0; b < p.sequences; ++b) lengths += fmt::format(" {}x{}{}", p.rows(b), p.keys(b), c.spare_keys ? fmt::format("of{}", p.k_offsets[b + 1] - p.k_offsets[b]) : "");
   return fmt::format("{} lengths{} heads {}/{} D {} Dv {} scale {:.3f} {}{} window {},{} ranges {} mask {} bias {}{} slopes {} sinks {} table {} "
                      "cap {:.2f} dropout {}{}",
                      name(p.dtype), lengths, p.heads, p.kv_heads, p.head_dim, p.value_dim, p.scale,
@@ -265,7 +269,7 @@ inline std::string features_of(const AttentionCase& c) {
   add(p.mask.data != nullptr, "mask"), add(c.has_bias, "bias"), add(c.has_bias && p.bias_before_cap, "before"), add(p.bias_offsets != nullptr, "ragged-bias");
   add(c.has_bias && c.bias.head_stride == 0, "heads-alike"), add(c.has_bias && c.bias.row_stride == 0, "rows-alike"), add(c.has_bias && c.bias.column_stride == 0, "keys-alike");
   add(c.has_slopes, "slopes"), add(c.has_sinks, "sinks"), add(c.has_table, "table"), add(p.soft_cap != 0, "cap"), add(p.dropout.threshold != 0, "dropout");
-  add(p.heads != p.kv_heads, "shared-keys"), add(p.head_dim != p.value_dim, "other-value-dim"), add(c.heads_first, "heads-first");
+  add(p.heads != p.kv_heads, "shared-keys"), add(p.head_dim != p.value_dim, "other-value-dim"), add(c.heads_first, "heads-first"), add(c.spare_keys, "spare-keys");
   return text;
 }
 
@@ -291,10 +295,10 @@ inline AttentionCase random_plain_case(Random& random, DType dtype, int64_t long
   AttentionProblem& p = c.problem;
   p.dtype = dtype;
   const int64_t sequences = draw(random, 0, 4);
-  const bool square = chance(random, 0.4);
+  const bool square = chance(random, 0.4), spare = chance(random, 0.2);
   for (int64_t b = 0; b < sequences; ++b) {
     const int64_t rows = chance(random, 0.1) ? 0 : draw(random, 1, longest), keys = chance(random, 0.1) ? 0 : draw(random, 1, longest);
-    c.add_sequence(rows, square ? rows : keys);
+    c.add_sequence(rows, square ? rows : keys, spare ? draw(random, 0, 9) : 0);
   }
   p.kv_heads = draw(random, 1, 2);
   p.heads = p.kv_heads * draw(random, 1, 3);
