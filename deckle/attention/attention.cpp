@@ -57,8 +57,10 @@ Packed packed(const NestedTensor& q, const NestedTensor& k, const NestedTensor& 
 std::tuple<Tensor, Tensor> packed_attention(const Packed& x, const AttentionOptions& options) {
   const Plan plan = make_attention_plan(x.q, x.k, x.v, x.q_rows, x.k_rows, options);
   const auto dense = [](const Tensor& tensor) { return tensor.defined() ? contiguous(tensor) : tensor; };
-  const Tensor& bias = options.ragged_bias.defined() ? options.ragged_bias.values() : options.bias;
-  return attention_forward(with_unit_stride(x.q), with_unit_stride(x.k), with_unit_stride(x.v), dense(bias), dense(options.slopes),
+  // Expanded dims of a bias stay broadcast.
+  const bool readable = options.bias.defined() && options.bias.numel() > 0 && options.bias.stride(-1) <= 1;
+  const Tensor bias = options.ragged_bias.defined() ? dense(options.ragged_bias.values()) : readable ? options.bias : dense(options.bias);
+  return attention_forward(with_unit_stride(x.q), with_unit_stride(x.k), with_unit_stride(x.v), bias, dense(options.slopes),
                            dense(options.sinks), dense(options.table), plan);
 }
 

@@ -60,11 +60,7 @@ class RowEvaluator {
     const auto step = [&](int dim) { return allowed.size(dim) == 1 ? int64_t{0} : allowed.stride(dim); };
     const bool* at = allowed.data<bool>() + sequence_ * step(0) + head * step(1) + row * step(2);
     if (step(3) == 0) return clipped(0, keys_ > 0 && *at ? keys_ : 0, keys_);
-    KeySpans result;
-    for (int64_t key = 0; key < keys_; ++key) {
-      if (at[key * step(3)]) append(result, {key, key + 1});
-    }
-    return result;
+    return runs(at, keys_);
   }
   KeySpans spans(const Node::And& parts, int64_t row, int64_t head) { return both((*this)(parts.a, row, head), (*this)(parts.b, row, head)); }
   KeySpans spans(const Node::Or& parts, int64_t row, int64_t head) { return either((*this)(parts.a, row, head), (*this)(parts.b, row, head)); }
@@ -74,6 +70,9 @@ class RowEvaluator {
   int64_t sequence_ = 0, rows_ = 0, keys_ = 0;
   std::unordered_map<const Node::Documents*, std::map<int64_t, KeySpans>> documents_;  // of this sequence: the keys of each id
 };
+
+/// Whether ranges of `spans` spans in each row would take more memory than a byte per key.
+bool scattered(size_t spans, int64_t keys) { return spans > kMostRuns && static_cast<int64_t>(2 * sizeof(int32_t) * spans) > keys; }
 
 /// The masks whose and `mask` is.
 void split(const AttentionMask& mask, std::vector<AttentionMask>& parts) {
@@ -152,7 +151,7 @@ CompiledMask compile_mask(const AttentionMask& mask, const Ragged& q_rows, const
   std::optional<Alignment> alignment;
   visit_mask(mask, [&](const Node& node) {
     const auto* band = std::get_if<Node::Band>(&node.is);
-    if (band == nullptr || (band->left < 0 && band->right < 0)) return;
+    if (band == nullptr) return;
     result.mixed_alignments |= alignment && *alignment != band->alignment;
     if (!alignment) alignment = band->alignment;
   });
@@ -178,7 +177,7 @@ CompiledMask compile_mask(const AttentionMask& mask, const Ragged& q_rows, const
   RowEvaluator evaluate(q_rows, k_rows);
   std::vector<KeySpans> rows;
   rows.reserve(static_cast<size_t>(q_rows->rows()));
-  bool everything = true, exact = true;
+  bool everything = true, exact = true, ranges_fit = true;
   for (int64_t b = 0; b < q_rows->components(); ++b) {
     evaluate.enter(b);
     const KeySpans all = clipped(0, evaluate.keys(), evaluate.keys());
@@ -193,11 +192,19 @@ CompiledMask compile_mask(const AttentionMask& mask, const Ragged& q_rows, const
       exact &= seen.size() <= kMostRuns;
       seen = covered(seen, kMostRuns);
       for (const AttentionMask& part : formulas) seen = both(seen, evaluate(part, i, 0));
+      if (scattered(seen.size(), k_rows->max_size())) {
+        ranges_fit = false;
+        seen = covered(seen, kMostRuns);
+      }
       everything &= seen == all;
       rows.push_back(std::move(seen));
     }
   }
-  if (!exact) result.plane = plane_of(booleans, evaluate, q_rows, k_rows, mask_heads);
+  if (!ranges_fit) {
+    for (KeySpans& seen : rows) seen = covered(seen, kMostRuns);
+    booleans.insert(booleans.end(), formulas.begin(), formulas.end());
+  }
+  if (!exact || !ranges_fit) result.plane = plane_of(booleans, evaluate, q_rows, k_rows, mask_heads);
   if (!everything) store_ranges(rows, result);
   return result;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 namespace deckle {
@@ -28,6 +29,22 @@ inline void append(KeySpans& to, KeySpan span) {
   } else {
     to.push_back(span);
   }
+}
+
+/// The keys of allowed[0, keys) that are true.
+inline KeySpans runs(const bool* allowed, int64_t keys) {
+  KeySpans result;
+  if (keys == 0) return result;
+  const auto next = [&](int64_t from, bool value) {
+    const void* const found = std::memchr(allowed + from, value, static_cast<size_t>(keys - from));
+    return found == nullptr ? keys : static_cast<const bool*>(found) - allowed;
+  };
+  for (int64_t begin = next(0, true); begin < keys;) {
+    const int64_t end = next(begin, false);
+    result.push_back({begin, end});
+    begin = next(end, true);
+  }
+  return result;
 }
 
 inline KeySpans both(const KeySpans& a, const KeySpans& b) {

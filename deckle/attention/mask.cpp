@@ -17,6 +17,9 @@ AttentionMask make(Kind kind) {
 /// A limit beyond any sequence is none, and then whoever adds to it cannot overflow.
 int64_t limit(int64_t keys) { return keys >> 32 == 0 ? keys : -1; }
 
+/// Dense and nobody else's: a mask does not change, neither between calls nor between a call and its backward.
+Tensor copied(const Tensor& x) { return contiguous(x.clone()); }
+
 NestedTensor ragged_ids(const Tensor& ids) {
   check(ids.defined(), "masks::documents: the ids are undefined (expected int64 ids [sequences, rows])");
   check(ids.dim() == 2, "masks::documents: ids have shape {} (expected [sequences, rows])", to_string(ids.sizes()));
@@ -67,7 +70,7 @@ AttentionMask documents(const NestedTensor& q_ids, const NestedTensor& k_ids) {
           ids->dim(), ids->ragged_dims());
     check(ids->dtype() == DType::int64, "masks::documents: ids are {} (expected int64)", name(ids->dtype()));
   }
-  return make(Node::Documents{{contiguous(q_ids.values()), q_ids.ragged()}, {contiguous(k_ids.values()), k_ids.ragged()}});
+  return make(Node::Documents{{copied(q_ids.values()), q_ids.ragged()}, {copied(k_ids.values()), k_ids.ragged()}});
 }
 
 AttentionMask boolean(const Tensor& allowed) {
@@ -76,7 +79,11 @@ AttentionMask boolean(const Tensor& allowed) {
         name(allowed.dtype()));
   check(allowed.dim() == 4, "masks::boolean: the mask has shape {} (expected 4 dims: batch, heads, rows, keys; 1 where it is broadcast)",
         to_string(allowed.sizes()));
-  return make(Node::Boolean{allowed});
+  Tensor stored = allowed;
+  for (int64_t dim = 0; dim < 4; ++dim) {
+    if (stored.stride(dim) == 0 && stored.size(dim) > 1) stored = stored.slice(dim, 0, 1);  // broadcast, not copied many times
+  }
+  return make(Node::Boolean{copied(stored)});
 }
 
 }  // namespace masks

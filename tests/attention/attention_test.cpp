@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "deckle/autograd/backward.h"
+#include "deckle/core/allocator.h"
 #include "deckle/functional/gradcheck.h"
 #include "deckle/functional/transforms.h"
 #include "deckle/ops/generated/factory.h"
@@ -158,6 +159,73 @@ TEST(Attention, EveryDerivativeOfEveryParameter) {
   }
 }
 
+TEST(Attention, ADenseBiasOfARaggedBatchHasNoGradientWhereNoSequenceReaches) {
+  for (const std::vector<int64_t>& lengths : {std::vector<int64_t>{2, 0, 4}, std::vector<int64_t>{}}) {
+    const auto sequences = static_cast<int64_t>(lengths.size());
+    const Ragged rows = Ragged::from_lengths(lengths);
+    const Tensor x = random_tensor({rows->rows(), 2, 3});
+    for (const Dims& shape : {Dims{sequences, 2, 4, 4}, Dims{1, 1, 6, 5}, Dims{1, 2, 1, 7}, Dims{sequences, 1, 5, 1}}) {
+      const Tensor bias = random_tensor(shape);
+      const auto f = [&](const Tensor& y) { return attention(NestedTensor(x, rows), NestedTensor(x, rows), NestedTensor(x, rows), {.bias = y}).values(); };
+      const auto gradient = [&](const Tensor& y) {
+        empty(y.sizes(), y.dtype(), {}).fill_(std::nan(""));  // what the gradient's memory holds before
+        return vjp(f, y, x).second;
+      };
+      const auto [first, second] = jvp(gradient, bias, random_tensor(shape));
+      const auto reached = [&](int64_t b, int64_t i, int64_t j) {
+        const auto any = [&](int64_t n) { return (shape[2] == 1 || i < lengths[static_cast<size_t>(n)]) && (shape[3] == 1 || j < lengths[static_cast<size_t>(n)]); };
+        bool found = false;
+        for (int64_t n = 0; n < sequences; ++n) found |= (shape[0] == 1 || n == b) && any(n);
+        return found;
+      };
+      for (const Tensor& result : {first, second}) {
+        const std::vector<double> values = result.to_vector();
+        for (int64_t at = 0; at < result.numel(); ++at) {
+          const int64_t j = at % shape[3], i = at / shape[3] % shape[2], b = at / (shape[3] * shape[2] * shape[1]);
+          const double value = values[static_cast<size_t>(at)];
+          EXPECT_TRUE(reached(b, i, j) ? std::isfinite(value) : value == 0) << to_string(bias.sizes()) << " at " << at << ": " << value;
+        }
+      }
+    }
+  }
+}
+
+TEST(Attention, AnExpandedBiasIsNotCopied) {
+  const Tensor x = random_tensor({2, 64, 4, 3}), small = random_tensor({1, 1, 64, 1});
+  const Tensor expanded = small.expand({2, 4, 64, 64});
+  reset_peak_memory();
+  const int64_t before = memory_stats().in_use;
+  const Tensor out = attention(x, x, x, {.bias = expanded});
+  EXPECT_LT(memory_stats().peak - before, expanded.numel() * 8);
+  expect_equal(out, attention(x, x, x, {.bias = contiguous(expanded)}));
+  const auto loss = [&](const auto& shape) { return [&](const Tensor& b) { return sum(square(attention(x, x, x, {.bias = shape(b)}))); }; };
+  const Tensor of_expanded = grad(loss([](const Tensor& b) { return b.expand({2, 4, 64, 64}); }), small);
+  expect_close(of_expanded, grad(loss([](const Tensor& b) { return b; }), small), 1e-12, 1e-12);
+}
+
+TEST(Attention, AWindowWithoutLimitsSaysFromWhereDistancesCount) {
+  const Tensor q = random_tensor({1, 3, 2, 4}), k = random_tensor({1, 5, 2, 4}), slopes = random_tensor({2});
+  const auto with = [&](const AttentionMask& mask) { return attention(q, k, k, {.mask = mask, .slopes = slopes}); };
+  Tensor bias = zeros({1, 2, 3, 5}, DType::float64);
+  for (int64_t n = 0; n < bias.numel(); ++n) bias.data<double>()[n] = -slopes.to_vector()[static_cast<size_t>(n / 15)] * static_cast<double>(std::abs(n % 5 - n / 5 % 3));
+  expect_close(with(masks::window<Alignment::top_left>(-1, -1)), attention(q, k, k, {.bias = bias}), 1e-12, 1e-12);
+  expect_equal(with(masks::window(-1, -1)), with(masks::full()));
+  EXPECT_NE(with(masks::window<Alignment::top_left>(-1, -1)).to_vector(), with(masks::full()).to_vector());
+}
+
+TEST(Attention, ANanIsSeenInTheResult) {
+  for (const int64_t rows : {1, 20}) {  // decode and fused
+    for (const int64_t keys : {1, 5, 300}) {
+      const Tensor q = random_tensor({1, rows, 1, 8}, DType::float32), k = random_tensor({1, keys, 1, 8}, DType::float32), spoiled = k.clone();
+      spoiled.select(1, keys / 2).fill_(std::nan(""));
+      for (const auto& [out, lse] : {attention_with_lse(mul(q, std::nan("")), k, k), attention_with_lse(q, spoiled, k)}) {
+        for (const double value : out.to_vector()) EXPECT_TRUE(std::isnan(value)) << rows << " rows, " << keys << " keys";
+        for (const double value : lse.to_vector()) EXPECT_TRUE(std::isnan(value)) << rows << " rows, " << keys << " keys";
+      }
+    }
+  }
+}
+
 TEST(Attention, ThirdOrderIsAnErrorThatNamesTheOp) {
   const Tensor q = random_tensor({1, 2, 1, 3});
   const auto f = [&](const Tensor& x) { return sum(attention(x, x, x)); };
@@ -257,15 +325,15 @@ TEST(Attention, EveryDerivativeBesideSpareRows) {
 }
 
 TEST(Attention, ANanInOneSequenceReachesNoOther) {
-  const Tensor values = random_tensor({9, 2, 4});
-  const NestedTensor clean = NestedTensor::from_lengths(values, {3, 3, 3});
-  const NestedTensor spoiled = NestedTensor::from_lengths(values.clone(), {3, 3, 3});
+  const Tensor values = random_tensor({66, 2, 4});
+  const NestedTensor clean = NestedTensor::from_lengths(values, {30, 33, 3});  // two fused, one decoded
+  const NestedTensor spoiled = NestedTensor::from_lengths(values.clone(), {30, 33, 3});
   spoiled[1].fill_(std::nan(""));
   spoiled.requires_grad_();
   clean.requires_grad_();
   const NestedTensor a = attention(clean, clean, clean), b = attention(spoiled, spoiled, spoiled);
   sum(square(a.values())).backward();
-  square(b.values()).backward(random_tensor({9, 2, 4}) * 0.0 + 1.0);
+  square(b.values()).backward(random_tensor({66, 2, 4}) * 0.0 + 1.0);
   for (const int64_t component : {0, 2}) {
     expect_equal(b[component].detach(), a[component].detach());
     expect_equal(spoiled.grad()[component], clean.grad()[component]);

@@ -270,6 +270,39 @@ TEST(AttentionMask, EveryDerivativeMatchesTheDenseReference) {
   }
 }
 
+TEST(AttentionMask, TensorsOfAMaskMayBeWrittenAfterwards) {
+  const Tensor allowed = gt(random_tensor({1, 1, 40, 40}), 0.0), ids = to(gt(random_tensor({1, 40}), 0.0), DType::int64);
+  const Tensor q = random_tensor({1, 40, 2, 3}), cotangent = random_tensor({1, 40, 2, 3});
+  const auto gradient = [&](bool write) {
+    const Tensor mine = allowed.clone(), my_ids = ids.clone();
+    const AttentionMask mask = masks::boolean(mine) || masks::documents(my_ids);
+    return vjp(
+               [&](const Tensor& x) {
+                 const Tensor out = attention(x, x, x, {.mask = mask});
+                 if (write) mine.fill_(false), my_ids.fill_(0);
+                 return add(out, attention(x, x, x, {.mask = mask}));
+               },
+               q, cotangent)
+        .second;
+  };
+  expect_equal(gradient(true), gradient(false));
+}
+
+TEST(AttentionMask, ScatteredRangesTakeNoMoreThanAPlane) {
+  const int64_t rows = 512;
+  const Tensor ids = zeros({1, rows}, DType::int64);
+  for (int64_t i = 0; i < rows; ++i) ids.data<int64_t>()[i] = i % 2;
+  const Ragged one = Ragged::from_lengths(std::vector<int64_t>{rows});
+  const CompiledMask mask = compile_mask(masks::documents(ids) && masks::causal(), one, one, 1);
+  EXPECT_TRUE(mask.causal && mask.plane.defined());
+  EXPECT_EQ(mask.plane.numel(), rows * rows);
+  EXPECT_LE(static_cast<int64_t>(mask.bounds.size() * sizeof(int32_t)), rows * rows);
+  const Tensor q = random_tensor({1, rows, 1, 4});
+  const auto half = [](const Tensor& x, int64_t first) { return x.slice(1, first, x.size(1), 2); };  // rows of one id
+  const Tensor out = attention(q, q, q, {.mask = masks::documents(ids)});
+  for (const int64_t id : {0, 1}) expect_close(half(out, id), attention(half(q, id), half(q, id), half(q, id)), 1e-12, 1e-12);
+}
+
 TEST(AttentionMask, DenseEqualsRaggedOfEqualLengths) {
   for (int n = 0; n < 20; ++n) {
     const Batch batch{{5, 5}, {7, 7}, 2};

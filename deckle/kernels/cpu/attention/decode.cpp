@@ -140,11 +140,12 @@ void merge(const AttentionProblem& problem, const AttentionOperands& x, const At
     const T sink = x.sinks ? static_cast<const T*>(x.sinks)[at.head] : -kInfinity;
     T top = sink;
     for (int64_t c = 0; c < chunks; ++c) top = std::max(top, partials[c * size + n * (o_stride + 2) + o_stride + 1]);
+    const T base = top == -kInfinity ? T(0) : top;
     T* out = partials + n * (o_stride + 2);  // chunk 0 becomes the result
-    T sum = sink == -kInfinity ? T(0) : std::exp(sink - top);
-    for (int64_t c = 0; c < chunks && top != -kInfinity; ++c) {
+    T sum = std::exp(sink - base);
+    for (int64_t c = 0; c < chunks; ++c) {
       const T* part = partials + c * size + n * (o_stride + 2);
-      const T weight = std::exp(part[o_stride + 1] - top);
+      const T weight = std::exp(part[o_stride + 1] - base);
       sum += weight * part[o_stride];
       for (int64_t e = 0; e < Dv; ++e) out[e] = c == 0 ? weight * part[e] : out[e] + weight * part[e];
     }

@@ -58,7 +58,9 @@ HWY_NOINLINE void load_plane(const PlaneView& view, const TilePlace& at, const F
       const char* source = view.data + ((at.row + r) * view.row_stride + at.key * view.column_stride) * view.item;
       if (r >= at.count) {
         std::fill(row, row + at.keys, T(0));
-      } else if (view.column_stride == 1 && !view.boolean) {
+      } else if (view.column_stride == 1 && view.boolean) {
+        for (int64_t j = 0; j < at.keys; ++j) row[j] = source[j] != 0 ? T(1) : T(0);
+      } else if (view.column_stride == 1) {
         load_row(view.dtype, source, at.keys, T(1), row);
       } else {
         for (int64_t j = 0; j < at.keys; ++j) row[j] = static_cast<T>(view.get(at.row + r, at.key + j));

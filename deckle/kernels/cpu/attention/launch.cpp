@@ -37,14 +37,22 @@ AttentionOperands operands(const AttentionProblem& problem, const View& q, const
 
 AttentionResults results(const View& out, const View& lse) { return {rows(out), data(lse)}; }
 
-/// The spare rows of k and v, behind the keys of their sequence, have no part in the result: their gradient is 0.
-void clear_spare_rows(const AttentionProblem& problem, const View& gradient) {
-  if (problem.k_lengths == nullptr || rows(gradient).data == nullptr) return;
-  const int64_t row_bytes = gradient.strides[0] * item_size(gradient.dtype);
+/// The spare rows of k and v, behind the keys of their sequence, have no part in the result, nor what a bias has for rows and keys
+/// that a sequence has not: their gradients are 0, which the passes do not write.
+void clear_unreached(const AttentionProblem& problem, const View& k_gradient, const View& v_gradient, const View& bias_gradient) {
+  const auto clear = [](const View& view, int64_t first, int64_t count) {
+    const int64_t bytes = view.strides[0] * item_size(view.dtype);
+    if (view.data != nullptr) std::memset(static_cast<char*>(view.data) + first * bytes, 0, static_cast<size_t>(count * bytes));
+  };
+  bool bias_reached = problem.sequences > 0;
   for (int64_t b = 0; b < problem.sequences; ++b) {
-    const int64_t first = problem.k_offsets[b] + problem.keys(b), count = problem.k_offsets[b + 1] - first;
-    std::memset(static_cast<char*>(gradient.data) + first * row_bytes, 0, static_cast<size_t>(count * row_bytes));
+    const int64_t first = problem.k_offsets[b] + problem.keys(b), spare = problem.k_offsets[b + 1] - first;
+    if (spare > 0 && rows(k_gradient).data != nullptr) clear(k_gradient, first, spare);
+    if (spare > 0 && rows(v_gradient).data != nullptr) clear(v_gradient, first, spare);
+    bias_reached &= bias_gradient.sizes[2] <= std::max<int64_t>(problem.rows(b), 1) && bias_gradient.sizes[3] <= std::max<int64_t>(problem.keys(b), 1);
   }
+  const bool dense_bias = bias_gradient.defined && bias_gradient.ndim == 4;
+  if (dense_bias && !bias_reached) clear(bias_gradient, 0, bias_gradient.sizes[0]);
 }
 
 bool by_reference(const Plan& plan, AttentionPass pass) { return plan->kernels[static_cast<size_t>(pass)] == AttentionKernel::reference; }
@@ -71,8 +79,7 @@ void attention_backward(const CpuContext& context, const View& out_gradient, con
   const AttentionOperands x = operands(problem, q, k, v, bias, slopes, sinks, table);
   const AttentionOperands gradient = operands(problem, q_gradient, k_gradient, v_gradient, bias_gradient, slopes_gradient, sinks_gradient, table_gradient);
   const AttentionResults cotangent = results(out_gradient, lse_gradient);
-  clear_spare_rows(problem, k_gradient);
-  clear_spare_rows(problem, v_gradient);
+  clear_unreached(problem, k_gradient, v_gradient, bias_gradient);
   if (by_reference(plan, AttentionPass::backward)) return reference::attention_backward(problem, x, cotangent, gradient);
   attention_backward(context, problem, x, results(out, lse), cotangent, gradient);
 }
@@ -102,8 +109,7 @@ void attention_second(const CpuContext& context, const View& q_tangent, const Vi
   const AttentionResults cotangent = results(out_gradient, lse_gradient), cotangent_tangent = results(out_gradient_tangent, lse_gradient_tangent);
   const AttentionOperands gradient = operands(problem, q_gradient, k_gradient, v_gradient, bias_gradient, slopes_gradient, sinks_gradient, table_gradient);
   const AttentionResults moved = results(out_tangent, lse_tangent);
-  clear_spare_rows(problem, k_gradient);
-  clear_spare_rows(problem, v_gradient);
+  clear_unreached(problem, k_gradient, v_gradient, bias_gradient);
   if (by_reference(plan, AttentionPass::second)) {
     reference::attention_second(problem, x, tangent, cotangent, cotangent_tangent, gradient);
     return reference::attention_jvp(problem, x, tangent, {}, moved);

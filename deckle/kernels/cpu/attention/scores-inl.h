@@ -68,7 +68,8 @@ HWY_NOINLINE void finish_block(T* HWY_RESTRICT accumulator, int64_t columns, T* 
     const auto dead = hn::Eq(total, hn::Zero(d));
     const auto inverse = hn::IfThenZeroElse(dead, hn::Div(hn::Set(d, factor), total));
     const auto lse = hn::Add(hn::LoadU(d, maximum + lane), hn::Log(d, hn::IfThenElse(dead, hn::Set(d, T(1)), total)));
-    hn::StoreU(hn::IfThenElse(dead, hn::Set(d, -std::numeric_limits<T>::infinity()), lse), d, maximum + lane);
+    const auto visible = hn::IfThenElse(hn::IsNaN(total), total, lse);  // hn::Log makes a number of NaN
+    hn::StoreU(hn::IfThenElse(dead, hn::Set(d, -std::numeric_limits<T>::infinity()), visible), d, maximum + lane);
     if (accumulator == nullptr) continue;
     for (int64_t c = 0; c < columns; ++c) {
       T* at = accumulator + c * kBlock<T> + lane;
