@@ -1,5 +1,6 @@
 #include <charconv>
 #include <fstream>
+#include <optional>
 #include <string_view>
 
 #include "dataset.h"
@@ -8,11 +9,13 @@ namespace dk = deckle;
 
 namespace {
 
-/// Cuts the next field off a line.
-std::string_view next_field(std::string_view& line) {
-  const size_t comma = line.find(',');
-  const std::string_view field = line.substr(0, comma);
-  line.remove_prefix(comma == std::string_view::npos ? line.size() : comma + 1);
+/// Cuts the next field off a line; after the last one nothing is left, not even an empty field.
+std::string_view next_field(std::optional<std::string_view>& line) {
+  if (!line) return "";
+  const size_t comma = line->find(',');
+  const std::string_view field = line->substr(0, comma);
+  if (comma == std::string_view::npos) line.reset();
+  else line->remove_prefix(comma + 1);
   return field;
 }
 
@@ -33,12 +36,17 @@ Dataset read_csv(const std::string& path) {
   std::vector<float> values;
   std::vector<int64_t> lengths, labels;
   std::string text, series;
-  std::getline(file, text);  // the header
+  std::getline(file, text);
+  std::optional<std::string_view> header = text;
+  next_field(header);
+  const std::string_view label_name = next_field(header);
+  if (!label_name.empty() && label_name.find_first_not_of("0123456789") == std::string_view::npos)
+    throw dk::Error(path + ":1: label " + std::string(label_name) + " where the header should be (expected series,label,channel,...)");
   size_t channels = 0;
   for (int64_t line = 2; std::getline(file, text); ++line) {
     if (!text.empty() && text.back() == '\r') text.pop_back();
     if (text.empty()) continue;
-    std::string_view rest = text;
+    std::optional<std::string_view> rest = text;
     const std::string name(next_field(rest));
     const auto label = number<int64_t>(next_field(rest), path, line);
     if (lengths.empty() || name != series) {
@@ -49,9 +57,10 @@ Dataset read_csv(const std::string& path) {
     if (label != labels.back() || label < 0)
       throw dk::Error(path + ":" + std::to_string(line) + ": label " + std::to_string(label) + " (expected one label from 0 on for all of series " + series + ")");
     size_t count = 0;
-    for (; !rest.empty(); ++count) values.push_back(number<float>(next_field(rest), path, line));
+    for (; rest; ++count) values.push_back(number<float>(next_field(rest), path, line));
+    if (count == 0) throw dk::Error(path + ":" + std::to_string(line) + ": no channels (expected series,label,channel,...)");
     if (channels == 0) channels = count;
-    if (count == 0 || count != channels)
+    if (count != channels)
       throw dk::Error(path + ":" + std::to_string(line) + ": " + std::to_string(count) + " channels (expected " + std::to_string(channels) + ", as in the first row)");
     ++lengths.back();
   }

@@ -40,6 +40,19 @@ Dataset generated_pulses(int64_t count, uint64_t seed) {
   return {dk::NestedTensor::from_lengths(dk::tensor(values).view({-1, kChannels}), lengths), dk::tensor(labels)};
 }
 
+void require_usable(const Dataset& all, const std::string& path) {
+  const auto require = [&](bool holds, const std::string& what) {
+    if (!holds) throw dk::Error(path + ": " + what);
+  };
+  require(all.size() >= 5, std::to_string(all.size()) + " series (expected 5 or more, for one in five is held out)");
+  require(all.channels() >= 1, "no channels (expected 1 or more)");
+  require(dk::all(dk::isfinite(all.series.values())).item<bool>(), "some values are infinite or no numbers");
+  require(all.labels.dim() == 1 && all.labels.numel() == all.size(), "labels of shape " + dk::to_string(all.labels.sizes()) + " (expected one for each series)");
+  require(all.labels.dtype() == dk::DType::int64, "labels are no integers");
+  for (const int64_t label : all.labels.to_vector<int64_t>())
+    require(label >= 0 && label < all.size(), "label " + std::to_string(label) + " (expected 0.." + std::to_string(all.size() - 1) + ", fewer classes than series)");
+}
+
 dk::Tensor shuffled(int64_t count, uint64_t seed) {
   std::vector<int64_t> order(static_cast<size_t>(count));
   std::iota(order.begin(), order.end(), 0);

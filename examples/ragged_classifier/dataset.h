@@ -24,6 +24,10 @@ struct Dataset {
 /// series is long (... + 1): no single step and no average shows either.
 Dataset generated_pulses(int64_t count, uint64_t seed);
 
+/// Throws, naming `path`, unless the set can be learned from: five series or more, for one in five is held out, finite values, one label
+/// from 0 on for each series and fewer classes than series.
+void require_usable(const Dataset& all, const std::string& path);
+
 /// Rows `series,label,channel,...` in order of time under a header line; a series is a run of rows with one name.
 Dataset read_csv(const std::string& path);
 

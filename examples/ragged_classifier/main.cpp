@@ -3,8 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cmath>
-#include <cstdlib>
+#include <exception>
 
 #include "dataset.h"
 
@@ -61,6 +62,7 @@ struct Options {
 void train(const Options& options) {
   const std::string& path = options.data;
   const Dataset all = path.empty() ? generated_pulses(options.series, 1) : path.ends_with(".npz") ? read_npz(path) : read_csv(path);
+  require_usable(all, path.empty() ? "the generated set" : path);
   const auto [training, held_out] = split(all, 2);
   fmt::print("{}; {} classes; {} series held out\n", dk::to_string(all.series), all.classes(), held_out.size());
 
@@ -87,16 +89,23 @@ void train(const Options& options) {
   if (100 * accuracy(model, held_out) < options.at_least) throw dk::Error(fmt::format("fewer than {} % are right", options.at_least));
 }
 
+/// Whether `text` is a number from `lowest` on, which then is the value.
+template <typename T>
+bool read_number(std::string_view text, T lowest, T& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() && value >= lowest;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
     const std::string option = argv[i];
-    const bool has_value = i + 1 < argc;
-    if (option == "--series" && has_value) options.series = std::atoll(argv[++i]);
-    else if (option == "--epochs" && has_value) options.epochs = std::atoll(argv[++i]);
-    else if (option == "--at-least" && has_value) options.at_least = std::atof(argv[++i]);
+    const std::string_view value = i + 1 < argc ? argv[i + 1] : "";
+    if (option == "--series" && read_number<int64_t>(value, 0, options.series)) ++i;
+    else if (option == "--epochs" && read_number<int64_t>(value, 0, options.epochs)) ++i;
+    else if (option == "--at-least" && read_number<double>(value, 0, options.at_least)) ++i;
     else if (!option.starts_with("-") && options.data.empty()) options.data = option;
     else {
       fmt::print(stderr, "usage: ragged_classifier [SERIES.csv | SERIES.npz] [--series N] [--epochs N] [--at-least PERCENT]\n");
@@ -105,7 +114,7 @@ int main(int argc, char** argv) {
   }
   try {
     train(options);
-  } catch (const dk::Error& error) {
+  } catch (const std::exception& error) {
     fmt::print(stderr, "ragged_classifier: {}\n", error.what());
     return 1;
   }

@@ -2,6 +2,8 @@
 //   zip: little-endian; the end record names the central directory, which names each file and where it starts (APPNOTE.TXT 4.3)
 //   npy: "\x93NUMPY", version, length of the header, the header as a Python dict, the elements (numpy.lib.format)
 
+#include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -69,7 +71,7 @@ std::string entry(const std::string& header, const std::string& key, char end, c
 
 template <typename From, typename To>
 dk::Tensor converted(std::string_view bytes, size_t count, const Reader& zip) {
-  if (bytes.size() < count * sizeof(From)) zip.fail("an array is shorter than its shape says");
+  if (bytes.size() / sizeof(From) < count) zip.fail("an array is shorter than its shape says");
   std::vector<To> values(count);
   for (size_t i = 0; i < count; ++i) {
     From value;
@@ -94,13 +96,19 @@ dk::Tensor array(const std::map<std::string, std::string_view>& files, const std
   if (header.find("'fortran_order': False") == std::string::npos) zip.fail("'" + name + "' is in column order (expected row order)");
 
   dk::Dims sizes;
-  size_t count = 1;
   for (std::string shape = entry(header, "'shape': (", ')', zip); !shape.empty();) {
     const size_t comma = shape.find(',');
-    const std::string size = shape.substr(0, comma);
-    if (size.find_first_of("0123456789") != std::string::npos) sizes.push_back(std::stoll(size)), count *= static_cast<size_t>(sizes.back());
+    std::string_view size = std::string_view(shape).substr(0, comma);
+    size.remove_prefix(std::min(size.find_first_not_of(' '), size.size()));
+    if (!size.empty()) {  // (6,) is [6]
+      int64_t value = 0;
+      const auto [stop, error] = std::from_chars(size.data(), size.data() + size.size(), value);
+      if (error != std::errc() || stop != size.data() + size.size() || value < 0) zip.fail("'" + name + "' has a size '" + std::string(size) + "'");
+      sizes.push_back(value);
+    }
     shape = comma == std::string::npos ? "" : shape.substr(comma + 1);
   }
+  const auto count = static_cast<size_t>(dk::numel_of(sizes));
   const std::string type = entry(header, "'descr': '", '\'', zip);
   if (type == "<f4") return converted<float, float>(data, count, zip).view(sizes);
   if (type == "<f8") return converted<double, float>(data, count, zip).view(sizes);
@@ -119,6 +127,6 @@ Dataset read_npz(const std::string& path) {
   const dk::Tensor values = array(files, "values", zip), labels = array(files, "labels", zip);
   if (values.dim() != 2) zip.fail("values have shape " + dk::to_string(values.sizes()) + " (expected [rows, channels])");
   const dk::NestedTensor series = dk::from_arrow({array(files, "offsets", zip), values.to(dk::DType::float32)});
-  if (labels.dim() != 1 || labels.numel() != series.components()) zip.fail("labels have shape " + dk::to_string(labels.sizes()) + " (expected one for each series)");
+  if (series.values().size(0) != values.size(0)) zip.fail("offsets leave rows out: " + std::to_string(series.values().size(0)) + " of " + std::to_string(values.size(0)) + " are in a series");
   return {series, labels};
 }

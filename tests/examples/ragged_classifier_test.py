@@ -68,6 +68,28 @@ expect(bad.returncode == 1 and "series.csv:3: 'oops' is no number" in bad.stderr
 csv.write_text("series,label,a\nx,0,1.5\nx,1,2\n")
 bad = run(csv)
 expect(bad.returncode == 1 and "series.csv:3: label 1 (expected one label" in bad.stderr, "a changing label is not named", bad)
+for text, message in {
+    "x,0,1.5\n": "series.csv:1: label 0 where the header should be",
+    "series,label,a\nx,0,1.5,\n": "series.csv:2: '' is no number",
+    "series,label,a\nx,0\n": "series.csv:2: no channels",
+    "series,label,a\n" + "".join(f"{name},0,1\n" for name in "abcd"): "4 series (expected 5 or more",
+    "series,label,a\n" + "".join(f"{name},0,nan\n" for name in "abcde"): "infinite or no numbers",
+    "series,label,a\n" + "".join(f"{name},{2**63 - 1},1\n" for name in "abcde"): "label 9223372036854775807 (expected 0..4",
+}.items():
+    csv.write_text(text)
+    bad = run(csv)
+    expect(bad.returncode == 1 and message in bad.stderr, "not refused with: " + message, bad)
+for name, content, message in [
+    ("values", npy("<f4", ["9" * 30, 2], "f", [1.0]), "has a size"),
+    ("values", npy("<f4", [2**62, 1], "f", [1.0]), "shorter than its shape says"),
+    ("values", npy("<f4", [-1, 1], "f", [1.0]), "'values' has a size '-1'"),
+    ("offsets", npy("<i4", [len(offsets) - 1], "i", offsets[:-1]), "offsets leave rows out"),
+    ("labels", npy("<f4", [len(series)], "f", [0.0] * len(series)), "labels are no integers"),
+    ("labels", npy("<i8", [2], "q", [0, 1]), "labels of shape [2] (expected one for each series)"),
+]:
+    write_npz(npz, arrays | {name: content})
+    bad = run(npz)
+    expect(bad.returncode == 1 and message in bad.stderr, "not refused with: " + message, bad)
 write_npz(npz, arrays, zipfile.ZIP_DEFLATED)
 bad = run(npz)
 expect(bad.returncode == 1 and "is compressed" in bad.stderr, "compression is not named", bad)
@@ -77,4 +99,5 @@ expect(bad.returncode == 1 and "there is no array 'offsets'" in bad.stderr, "a m
 npz.write_bytes(npz.read_bytes()[:-30])
 bad = run(npz)
 expect(bad.returncode == 1 and "series.npz" in bad.stderr, "a cut file is not refused", bad)
-expect(run("--epochs").returncode == 2, "a missing number is not refused", own)
+for arguments in (["--epochs"], ["--epochs", "abc"], ["--epochs", "-1"], ["--series", "9" * 20], ["--at-least", "9x"]):
+    expect(run(*arguments).returncode == 2, f"{arguments} are not refused", own)
