@@ -70,6 +70,18 @@ NestedTensor NestedTensor::from_padded(const Tensor& padded, std::span<const int
   return nested::named("from_padded", [&] { return deckle::from_padded(padded, Ragged::from_lengths(lengths)); });
 }
 
+NestedTensor NestedTensor::from_lengths(Tensor values, const Tensor& lengths) {
+  return nested::named("from_lengths", [&] { return from_lengths(std::move(values), nested::to_indices(lengths, "lengths")); });
+}
+
+NestedTensor NestedTensor::from_offsets(Tensor values, const Tensor& offsets) {
+  return nested::named("from_offsets", [&] { return from_offsets(std::move(values), nested::to_indices(offsets, "offsets")); });
+}
+
+NestedTensor NestedTensor::from_padded(const Tensor& padded, const Tensor& lengths) {
+  return nested::named("from_padded", [&] { return from_padded(padded, nested::to_indices(lengths, "lengths")); });
+}
+
 NestedTensor NestedTensor::from_mask(const Tensor& padded, const Tensor& mask) { return deckle::from_mask(padded, mask); }
 
 bool NestedTensor::is_ragged(int64_t dim) const {

@@ -65,7 +65,7 @@ class Overloads {
     for (const Argument& argument : arguments()) {
       if (is_nested(argument) && !argument.type.list) operands.push_back(fmt::format("{{{}, &{}}}", quoted(argument.name), argument.name));
     }
-    return fmt::format("{} try {{\n{}}} catch (const Error& error) {{\n  nested::rethrow(error, {}, {{{}}});\n}}\n\n", head, indent(body, 2),
+    return fmt::format("{} try {{\n{}}} catch (const std::exception& error) {{\n  nested::rethrow(error, {}, {{{}}});\n}}\n\n", head, indent(body, 2),
                        quoted(entry_.name() + suffix), join(operands));
   }
   bool pointwise() const { return combines(entry_); }
@@ -281,7 +281,7 @@ NestedFiles emit_nested(const Library& library, const std::string& stem) {
     for (const std::string& include : includes) lines += fmt::format("#include \"deckle/ops/generated/{}.h\"\n", include);
     files.source = fmt::format(
         "// Overloads for nested tensors, from ops/{0}.yaml. Made by opgen; not for editing.\n\n#include \"deckle/nested/generated/{0}.h\"\n\n"
-        "#include \"deckle/base/error.h\"\n#include \"deckle/nested/broadcast.h\"\n#include \"deckle/nested/groups.h\"\n#include \"deckle/nested/named.h\"\n#include \"deckle/nested/support.h\"\n{1}\nnamespace deckle {{\n\n{2}}}  // namespace deckle\n",
+        "#include <exception>\n\n#include \"deckle/nested/broadcast.h\"\n#include \"deckle/nested/groups.h\"\n#include \"deckle/nested/named.h\"\n#include \"deckle/nested/support.h\"\n{1}\nnamespace deckle {{\n\n{2}}}  // namespace deckle\n",
         stem, lines, files.source);
   }
   return files;

@@ -83,6 +83,14 @@ TEST(NestedTensor, LengthsAndOffsetsInBothIntegerTypes) {
   EXPECT_EQ(x.lengths().to_vector<int64_t>(), (std::vector<int64_t>{3, 0, 5}));
   EXPECT_EQ(x.offsets(DType::int32).to_vector<int64_t>(), (std::vector<int64_t>{0, 3, 3, 8}));
   EXPECT_EQ(x.offsets(DType::int32).dtype(), DType::int32);
+  for (const DType dtype : {DType::int64, DType::int32}) {
+    EXPECT_TRUE(NestedTensor::from_offsets(x.values(), x.offsets(dtype)).ragged() == x.ragged());
+    EXPECT_TRUE(NestedTensor::from_lengths(x.values(), x.lengths(dtype)).ragged() == x.ragged());
+    expect_equal(NestedTensor::from_padded(x.to_padded(), x.lengths(dtype)).values(), x.values());
+  }
+  expect_error([&] { NestedTensor::from_offsets(x.values(), random_tensor({4})); }, "from_offsets: offsets is float64 (expected int64 or int32)");
+  expect_error([&] { NestedTensor::from_lengths(x.values(), random_tensor({4, 1}).to(DType::int64)); },
+               "from_lengths: lengths has shape [4, 1] (expected a vector)");
 }
 
 TEST(NestedTensor, PrintsItsRaggedness) {

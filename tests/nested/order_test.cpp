@@ -1,7 +1,6 @@
 // Scans and order over the ragged dims, the batch and regular dims of nested tensors.
 #include <cmath>
 
-#include "deckle/functional/gradcheck.h"
 #include "deckle/nested/generated/factory.h"
 #include "deckle/nested/generated/index.h"
 #include "deckle/nested/generated/reduce.h"
@@ -14,33 +13,14 @@
 #include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
 #include "deckle/ops/generated/sort.h"
-#include "tests/support/expect.h"
-#include "tests/support/random.h"
+#include "tests/nested/support.h"
 
 namespace deckle {
 namespace {
 
-using testing::expect_close;
-using testing::expect_equal;
-using testing::expect_error;
-using testing::ragged_patterns;
-using testing::random_tensor;
-
-NestedTensor random_nested(std::vector<int64_t> sizes, int ragged_dims, Dims regular) {
-  const Ragged ragged(std::make_shared<const RaggedShape>(std::move(sizes), ragged_dims));
-  regular.insert(regular.begin(), ragged->rows());
-  return {random_tensor(regular), ragged};
-}
+using namespace testing;
 
 const std::vector<int64_t> kImages = {2, 3, 0, 4, 3, 1};
-
-template <typename F>
-void expect_gradients(F&& f, const NestedTensor& x) {
-  gradcheck(f, x);
-  forward_gradcheck(f, x);
-  gradgradcheck(f, x);
-  forward_gradgradcheck(f, x);
-}
 
 TEST(NestedOrder, FlipReversesComponentsAndTheirOrder) {
   for (const auto& lengths : ragged_patterns()) {

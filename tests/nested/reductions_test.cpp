@@ -5,7 +5,6 @@
 #include <cmath>
 #include <map>
 
-#include "deckle/functional/gradcheck.h"
 #include "deckle/nested/generated/pointwise.h"
 #include "deckle/nested/generated/reduce.h"
 #include "deckle/nested/generated/shape.h"
@@ -14,24 +13,14 @@
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
-#include "tests/support/expect.h"
-#include "tests/support/random.h"
+#include "tests/nested/support.h"
 
 namespace deckle {
 namespace {
 
-using testing::expect_close;
-using testing::expect_equal;
-using testing::expect_error;
-using testing::random_tensor;
+using namespace testing;
 using Place = std::vector<int64_t>;
 using Values = std::vector<double>;
-
-NestedTensor random_nested(std::vector<int64_t> sizes, int ragged_dims, Dims regular) {
-  const Ragged ragged(std::make_shared<const RaggedShape>(std::move(sizes), ragged_dims));
-  regular.insert(regular.begin(), ragged->rows());
-  return {random_tensor(regular), ragged};
-}
 
 std::vector<NestedTensor> batches() {
   return {random_nested({3, 0, 5, 1}, 1, {2, 3}), random_nested({0, 0}, 1, {2}), random_nested({4, 4, 2}, 1, {}),
@@ -215,15 +204,6 @@ TEST(NestedReductions, AllDimsAtOnceAreADenseNumber) {
   expect_close(sum(x), sum(x, {0, 1, 2}).dense(), 1e-12, 1e-12);
   expect_equal(max(x), amax(x.values()));
   expect_equal(min(x), amin(x, {0, 1, 2}).dense());
-}
-
-/// All four derivatives of f.
-template <typename F>
-void expect_gradients(F&& f, const NestedTensor& x) {
-  gradcheck(f, x);
-  forward_gradcheck(f, x);
-  gradgradcheck(f, x);
-  forward_gradgradcheck(f, x);
 }
 
 TEST(NestedReductions, HaveAllDerivativesOverEveryKindOfDim) {

@@ -9,23 +9,20 @@
 
 namespace deckle::testing {
 
-inline NestedTensor random_nested(const std::vector<int64_t>& lengths, Dims regular) {
-  int64_t rows = 0;
-  for (const int64_t length : lengths) rows += length;
-  regular.insert(regular.begin(), rows);
-  return NestedTensor::from_lengths(random_tensor(regular), lengths);
-}
-
-/// Components of two ragged dims each, [{rows, columns}, ...].
-inline NestedTensor random_matrices(const std::vector<std::pair<int64_t, int64_t>>& sizes, Dims regular = {}) {
-  std::vector<int64_t> flat;
-  for (const auto& [rows, columns] : sizes) {
-    flat.push_back(rows);
-    flat.push_back(columns);
-  }
-  const Ragged ragged(std::make_shared<const RaggedShape>(flat, 2));
+/// `sizes` is [components, ragged_dims], row-major.
+inline NestedTensor random_nested(std::vector<int64_t> sizes, int ragged_dims, Dims regular) {
+  const Ragged ragged(std::make_shared<const RaggedShape>(std::move(sizes), ragged_dims));
   regular.insert(regular.begin(), ragged->rows());
   return {random_tensor(regular), ragged};
+}
+
+inline NestedTensor random_nested(const std::vector<int64_t>& lengths, const Dims& regular) { return random_nested(lengths, 1, regular); }
+
+/// Components of two ragged dims each, [{rows, columns}, ...].
+inline NestedTensor random_matrices(const std::vector<std::pair<int64_t, int64_t>>& sizes, const Dims& regular = {}) {
+  std::vector<int64_t> flat;
+  for (const auto& [rows, columns] : sizes) flat.insert(flat.end(), {rows, columns});
+  return random_nested(flat, 2, regular);
 }
 
 /// Integers below `high`, [rows].
