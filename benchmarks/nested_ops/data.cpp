@@ -49,10 +49,10 @@ Batch draw(const std::string& shape, uint64_t seed) {
     adjust(batch.lengths, 300'000, 1, 5);
     return batch;
   }
-  Batch batch{std::vector<int64_t>(512), kMean, 768};
+  Batch batch{std::vector<int64_t>(shape == "few" ? 64 : 512), kMean, 768};
   std::lognormal_distribution<double> length(std::log(static_cast<double>(kMean)) - kSigma * kSigma / 2, kSigma);
   for (int64_t& each : batch.lengths) each = std::clamp(static_cast<int64_t>(std::llround(length(random))), kShortest, kLongest);
-  adjust(batch.lengths, 512 * kMean, kShortest, kLongest);
+  adjust(batch.lengths, static_cast<int64_t>(batch.lengths.size()) * kMean, kShortest, kLongest);
   return batch;
 }
 
@@ -84,7 +84,7 @@ Data make_data(Batch batch, uint64_t seed) {
             }),
             operands<dk::Tensor>(packed, [&](const dk::Tensor& t) {
               if (!t.defined()) return t;
-              return t.dim() == 1 ? dk::view(t, {components, -1}) : dk::view(t, {components, batch.mean, t.size(1)});
+              return dk::detach(t.dim() == 1 ? dk::view(t, {components, -1}) : dk::view(t, {components, batch.mean, t.size(1)}));
             })};
   const dk::Tensor draws = dk::mul(dk::rand({rows, features}, dk::DType::float32, &generator), 0.999);
   const auto places = [&](const dk::Ragged& shape) {
@@ -92,6 +92,8 @@ Data make_data(Batch batch, uint64_t seed) {
   };
   data.nested.places = places(ragged);
   data.dense.places = dk::view(places(even).values(), {components, batch.mean, features});
+  for (const dk::Tensor& leaf : leaves(data.nested)) leaf.requires_grad_();
+  for (const dk::Tensor& leaf : leaves(data.dense)) leaf.requires_grad_();
   return data;
 }
 

@@ -15,7 +15,7 @@ struct Batch {
   int64_t features = 0;
 };
 
-/// log_normal: 512 of mean 120, sigma 0.8, within 4..1024. tiny: 100,000 of 1 to 5. huge: 4 of about 200,000.
+/// log_normal: 512 of mean 120, sigma 0.8, within 4..1024; few: 64 of them. tiny: 100,000 of 1 to 5. huge: 4 of about 200,000.
 Batch draw(const std::string& shape, uint64_t seed);
 
 /// The operands of all cases, X being NestedTensor or Tensor. Both kinds share their values.
@@ -34,6 +34,18 @@ struct Operands {
   deckle::Tensor kernel;         // [64, D, 3]
   deckle::Tensor table;          // [1000, D]
 };
+
+/// Their values, which ops are differentiated in; not those that are undefined or no numbers.
+template <typename X>
+std::vector<deckle::Tensor> leaves(const Operands<X>& d) {
+  const auto values = [](const auto& operand) -> const deckle::Tensor& {
+    if constexpr (requires { operand.values(); }) return operand.values();
+    else return operand;
+  };
+  std::vector<deckle::Tensor> result = {values(d.x), values(d.y), values(d.narrow), d.weight, d.bias, d.down, d.per_component, d.kernel, d.table};
+  if (d.own.defined()) result.push_back(d.own);
+  return result;
+}
 
 struct Data {
   Batch batch;

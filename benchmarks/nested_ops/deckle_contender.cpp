@@ -2,8 +2,9 @@
 //   ops                       every case, its kind, and whether it is for many components
 //   load SHAPE SEED [PATH]    draws a batch (log_normal, tiny or huge) and its operands; writes what the peer needs to PATH
 //   work OP                   what the op does on nested operands / on dense ones: 1, or the ratio of pairs or of n log n
-//   time OP LAYOUT            seconds of one call; LAYOUT: nested or dense
-//   check OP                  the sum of the result's elements and of their absolute values
+//   time OP PASS LAYOUT       seconds of one call; PASS: forward or backward, LAYOUT: nested or dense; "lacks" where there is no
+//   derivative check OP PASS             the sums of the elements of the result, or of all gradients, and of their absolute
+//   values
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -40,6 +41,35 @@ double seconds_of(const Call& call) {
   const auto start = std::chrono::steady_clock::now();
   call();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// The gradients of all operands that the result depends on, in memory: an expanded one is written out. The cotangent is the
+/// result's own value.
+template <typename X>
+std::vector<dk::Tensor> gradients(const dk::Tensor& result, const Operands<X>& operands) {
+  std::vector<dk::Tensor> all;
+  for (const dk::Tensor& gradient :
+       dk::grad({result}, leaves(operands), {.grad_outputs = {result.detach()}, .allow_unused = true})) {
+    if (!gradient.defined()) continue;
+    all.push_back(dk::contiguous(gradient));
+    all.back().raw_data();
+  }
+  return all;
+}
+
+/// As the answer to `time`.
+template <typename X>
+std::string timed(const std::function<dk::Tensor(const Operands<X>&)>& op, const Operands<X>& operands, const std::string& pass) {
+  double seconds = 0;
+  if (pass == "forward") {
+    const dk::NoGrad no_grad;
+    seconds = seconds_of([&] { op(operands); });
+  } else {
+    const dk::Tensor result = op(operands);
+    if (!result.requires_grad()) return R"({"lacks": "no derivative"})";
+    seconds = seconds_of([&] { gradients(result, operands); });
+  }
+  return fmt::format(R"({{"seconds": {}}})", seconds);
 }
 
 class Contender {
@@ -81,15 +111,23 @@ class Contender {
 
   std::string time(std::istream& arguments) const {
     const Case& op = named(arguments);
-    std::string layout;
-    arguments >> layout;
-    const double seconds = layout == "dense" ? seconds_of([&] { op.dense(data_->dense); }) : seconds_of([&] { op.nested(data_->nested); });
-    return fmt::format(R"({{"seconds": {}}})", seconds);
+    std::string pass, layout;
+    arguments >> pass >> layout;
+    return layout == "dense" ? timed(op.dense, data_->dense, pass) : timed(op.nested, data_->nested, pass);
   }
 
   std::string check(std::istream& arguments) const {
-    const dk::Tensor result = dk::to(named(arguments).nested(data_->nested), dk::DType::float64);
-    return fmt::format(R"({{"sum": {}, "magnitude": {}}})", dk::sum(result).item(), dk::sum(dk::abs(result)).item());
+    const Case& op = named(arguments);
+    std::string pass;
+    arguments >> pass;
+    const dk::Tensor result = op.nested(data_->nested);
+    double sum = 0, magnitude = 0;
+    for (const dk::Tensor& each : pass == "forward" ? std::vector{result.detach()} : gradients(result, data_->nested)) {
+      const dk::Tensor values = dk::is_floating(each.dtype()) ? each : dk::to(each, dk::DType::float32);
+      sum += dk::sum(values).item();
+      magnitude += dk::sum(dk::abs(values)).item();
+    }
+    return fmt::format(R"({{"sum": {}, "magnitude": {}}})", sum, magnitude);
   }
 
  private:
@@ -105,7 +143,6 @@ class Contender {
 }  // namespace
 
 int main() {
-  const dk::NoGrad no_grad;
   Contender contender;
   std::string line;
   while (std::getline(std::cin, line)) {

@@ -2,8 +2,8 @@
 
 Answers each line on standard input with one line of JSON, as deckle_contender does:
   load PATH
-  time OP LAYOUT     LAYOUT: jagged or strided; "lacks" with PyTorch's words in place of the seconds where there is no such op
-  check OP LAYOUT
+  time OP PASS LAYOUT     PASS: forward or backward, LAYOUT: jagged or strided; "lacks" with PyTorch's words where there is no such op
+  check OP PASS LAYOUT    the sum of the elements of the result, or of all gradients
 """
 
 import json
@@ -105,14 +105,19 @@ class Operands:
                 nested = torch.nested.nested_tensor_from_jagged(values, offsets)
             else:
                 nested = torch.nested.as_nested_tensor(list(values.split(offsets.diff().tolist())), layout=torch.strided)
-            setattr(self, name, nested)
+            setattr(self, name, nested.detach().requires_grad_() if name != "ids" else nested)
+        for name in ("weight", "bias", "down", "own", "per_component", "table"):
+            setattr(self, name, tensors[name].detach().requires_grad_())
 
     @property
     def mask(self):
         """x > 0, made once; strided tensors have no comparison."""
         if "made_mask" not in self.__dict__:
-            self.made_mask = self.x > 0
+            self.made_mask = self.x.detach() > 0
         return self.made_mask
+
+    def leaves(self):
+        return [self.x, self.y, self.narrow, self.weight, self.bias, self.down, self.own, self.per_component, self.table]
 
 
 REFUSALS = (RuntimeError, NotImplementedError, ValueError, IndexError, TypeError, AttributeError, MemoryError)
@@ -122,12 +127,28 @@ def refusal(error):
     return {"lacks": str(error).split("\n")[0][:100]}
 
 
-def elements(result):
-    """What a result holds, as one dense tensor."""
-    first = result if isinstance(result, torch.Tensor) else result[0]
-    if first.is_nested:
-        first = torch.cat([component.flatten() for component in first.unbind()])
-    return first if first.is_floating_point() else first.to(torch.float64)
+def first(result):
+    return result if isinstance(result, torch.Tensor) else result[0]
+
+
+def elements(tensor):
+    """What a tensor holds, as one dense tensor."""
+    if tensor.is_nested:
+        tensor = tensor.values() if tensor.layout == torch.jagged else torch.cat([component.flatten() for component in tensor.unbind()])
+    return tensor.detach() if tensor.is_floating_point() else tensor.to(torch.float32)
+
+
+def gradients(result, operands):
+    """Of all operands that the result depends on, in memory: an expanded one is written out. The cotangent is the result's own value."""
+    all = torch.autograd.grad([result], operands.leaves(), [result.detach()], allow_unused=True)
+    return [in_memory(gradient) for gradient in all if gradient is not None]
+
+
+def in_memory(tensor):
+    try:
+        return tensor.contiguous()
+    except REFUSALS:
+        return tensor
 
 
 class Contender:
@@ -136,21 +157,30 @@ class Contender:
         self.operands = {layout: Operands(tensors, layout) for layout in ("jagged", "strided")}
         return {"torch": torch.__version__, "threads": torch.get_num_threads()}
 
-    def time(self, op, layout):
+    def time(self, op, direction, layout):
         operands = self.operands[layout]
         try:
-            start = time.perf_counter()
-            OPS[op](operands)
-            return {"seconds": time.perf_counter() - start}
+            with torch.set_grad_enabled(direction == "backward"):
+                start = time.perf_counter()
+                result = OPS[op](operands)
+                if direction == "backward":
+                    result = first(result)
+                    if not result.requires_grad:
+                        return {"lacks": "no derivative"}
+                    start = time.perf_counter()
+                    result = gradients(result, operands)
+                return {"seconds": time.perf_counter() - start}
         except REFUSALS as error:
             return refusal(error)
 
-    def check(self, op, layout):
+    def check(self, op, direction, layout):
+        operands = self.operands[layout]
         try:
-            result = elements(OPS[op](self.operands[layout]))
+            result = first(OPS[op](operands))
+            results = [elements(each) for each in (gradients(result, operands) if direction == "backward" else [result.detach()])]
         except REFUSALS as error:  # a result that cannot be read
             return refusal(error)
-        return {"sum": result.sum(dtype=torch.float64).item(), "magnitude": result.abs().sum(dtype=torch.float64).item()}
+        return {"sum": sum(each.sum().item() for each in results)}
 
 
 def main():
@@ -158,10 +188,9 @@ def main():
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_LIMIT, MEMORY_LIMIT))
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     contender = Contender()
-    with torch.no_grad():
-        for line in sys.stdin:
-            request, *arguments = line.split()
-            print(json.dumps(getattr(contender, request)(*arguments)), flush=True)
+    for line in sys.stdin:
+        request, *arguments = line.split()
+        print(json.dumps(getattr(contender, request)(*arguments)), flush=True)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@
 
 namespace deckle {
 
-RaggedShape::RaggedShape(std::vector<int64_t> sizes, int ragged_dims) : ragged_dims_(ragged_dims), sizes_(std::move(sizes)) {
+RaggedShape::RaggedShape(std::vector<int64_t> sizes, int ragged_dims, std::vector<int64_t> order)
+    : ragged_dims_(ragged_dims), sizes_(std::move(sizes)), order_(std::move(order)) {
   check(ragged_dims >= 1, "a ragged shape needs at least one ragged dim, got {}", ragged_dims);
   check(sizes_.size() % static_cast<size_t>(ragged_dims) == 0, "{} sizes are no whole number of components with {} ragged dims",
         sizes_.size(), ragged_dims);
@@ -22,6 +23,21 @@ RaggedShape::RaggedShape(std::vector<int64_t> sizes, int ragged_dims) : ragged_d
     overflow |= __builtin_add_overflow(offsets_[static_cast<size_t>(b)], rows, &offsets_[static_cast<size_t>(b) + 1]);
     check(!overflow, "the components have more than 2^63 rows in all");
   }
+  check(order_.empty() || static_cast<int64_t>(order_.size()) == rows(), "an order of {} rows for the {} of the components",
+        order_.size(), rows());
+}
+
+std::span<const int64_t> RaggedShape::component_of_rows() const {
+  std::call_once(component_of_rows_made_, [&] {
+    component_of_rows_.resize(static_cast<size_t>(rows()));
+    for (int64_t b = 0; b < components_; ++b) {
+      for (auto i = static_cast<size_t>(offsets_[static_cast<size_t>(b)]);
+           i < static_cast<size_t>(offsets_[static_cast<size_t>(b) + 1]); ++i) {
+        component_of_rows_[order_.empty() ? i : static_cast<size_t>(order_[i])] = b;
+      }
+    }
+  });
+  return component_of_rows_;
 }
 
 int64_t RaggedShape::max_size(int ragged_dim) const {

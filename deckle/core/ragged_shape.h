@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,8 +13,10 @@ namespace deckle {
 /// their rows in the packed values. Immutable; shared by every tensor of the same shape.
 class RaggedShape {
  public:
-  /// `sizes` is [components, ragged_dims], row-major, all >= 0.
-  RaggedShape(std::vector<int64_t> sizes, int ragged_dims = 1);
+  /// `sizes` is [components, ragged_dims], row-major, all >= 0. `order`: where the rows of the components lie, if not one after
+  /// another: row i, counted through the components, is row order[i] of the values. Segment ops take such shapes: groups of rows
+  /// that lie apart. Those of nested tensors have none.
+  RaggedShape(std::vector<int64_t> sizes, int ragged_dims = 1, std::vector<int64_t> order = {});
 
   int64_t components() const { return components_; }
   int ragged_dims() const { return ragged_dims_; }
@@ -22,12 +25,15 @@ class RaggedShape {
   }
   std::span<const int64_t> sizes() const { return sizes_; }
   std::span<const int64_t> offsets() const { return offsets_; }  // [components + 1]
+  std::span<const int64_t> order() const { return order_; }      // [rows] or empty
   int64_t rows() const { return offsets_.back(); }
+  /// The component of each row of the values, [rows]; computed when first asked for.
+  std::span<const int64_t> component_of_rows() const;
   int64_t max_size(int ragged_dim = 0) const;
   int64_t min_size(int ragged_dim = 0) const;
 
   friend bool operator==(const RaggedShape& a, const RaggedShape& b) {
-    return a.ragged_dims_ == b.ragged_dims_ && a.sizes_ == b.sizes_;
+    return a.ragged_dims_ == b.ragged_dims_ && a.sizes_ == b.sizes_ && a.order_ == b.order_;
   }
 
  private:
@@ -35,6 +41,9 @@ class RaggedShape {
   int ragged_dims_;
   std::vector<int64_t> sizes_;
   std::vector<int64_t> offsets_;
+  std::vector<int64_t> order_;
+  mutable std::once_flag component_of_rows_made_;
+  mutable std::vector<int64_t> component_of_rows_;
 };
 
 /// An opaque, immutable, cheaply copied RaggedShape: the argument type of segment ops.

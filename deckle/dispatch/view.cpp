@@ -3,13 +3,13 @@
 #include "deckle/base/check.h"
 
 namespace deckle::dispatch {
+namespace {
 
-View view(const Tensor& tensor) {
+/// All but the memory.
+View geometry(const Tensor& tensor) {
   View result;
-  if (!tensor.defined()) return result;
   const Ints sizes = tensor.sizes(), strides = tensor.strides();
   check(sizes.size() <= kMaxDims, "a tensor of {} dims (at most {} are supported)", sizes.size(), kMaxDims);
-  result.data = tensor.raw_data();
   result.dtype = tensor.dtype();
   result.defined = true;
   result.ndim = static_cast<int>(sizes.size());
@@ -17,6 +17,27 @@ View view(const Tensor& tensor) {
     result.sizes[dim] = sizes[dim];
     result.strides[dim] = strides[dim];
   }
+  return result;
+}
+
+}  // namespace
+
+View view(const Tensor& tensor) {
+  if (!tensor.defined()) return {};
+  View result = geometry(tensor);
+  result.data = tensor.raw_data();
+  return result;
+}
+
+View view_through_table(const Tensor& tensor) {
+  const RepeatedRows* const repeated = tensor.defined() ? tensor.storage()->repeated() : nullptr;
+  const bool whole = repeated != nullptr && tensor.is_contiguous() &&
+                     tensor.numel() * item_size(tensor.dtype()) == tensor.storage()->bytes() &&
+                     tensor.size(0) == repeated->ragged->rows() && tensor.size(0) > 1;
+  if (!whole) return view(tensor);
+  View result = geometry(tensor);
+  result.data = repeated->rows->data();
+  result.table = repeated->ragged->component_of_rows().data();
   return result;
 }
 
@@ -29,7 +50,8 @@ std::vector<View> views(TensorList tensors) {
 
 RaggedView view(const Ragged& ragged) {
   check(ragged.defined(), "a ragged shape is needed, none was given");
-  return {ragged->components(), ragged->ragged_dims(), ragged->sizes().data(), ragged->offsets().data()};
+  return {ragged->components(), ragged->ragged_dims(), ragged->sizes().data(), ragged->offsets().data(),
+          ragged->order().empty() ? nullptr : ragged->order().data()};
 }
 
 }  // namespace deckle::dispatch

@@ -13,6 +13,9 @@ View view(const Tensor& tensor);
 
 std::vector<View> views(TensorList tensors);
 
+/// As view(), but rows that repeat are not written out: dim 0 goes through a table (View::table). For kernels that read it.
+View view_through_table(const Tensor& tensor);
+
 /// What a kernel sees of a defined Ragged; valid as long as that lives.
 RaggedView view(const Ragged& ragged);
 

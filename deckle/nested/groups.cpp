@@ -15,15 +15,19 @@
 namespace deckle::nested {
 namespace {
 
-/// Calls body(row, component, index) for every packed row, in order; `index` is its place in the component's ragged dims.
+/// Calls body(row, component, index, length) for every run of rows along the last ragged dim, in order: `row` is its first,
+/// `index` its place in the ragged dims before.
 template <typename Body>
-void for_rows(const RaggedShape& shape, Body body) {
-  std::vector<int64_t> index(static_cast<size_t>(shape.ragged_dims()));
+void for_runs(const RaggedShape& shape, Body body) {
+  const int last = shape.ragged_dims() - 1;
+  std::vector<int64_t> index(static_cast<size_t>(last));
   for (int64_t b = 0; b < shape.components(); ++b) {
+    const int64_t length = shape.size(b, last);
     std::fill(index.begin(), index.end(), 0);
-    for (int64_t row = shape.offsets()[static_cast<size_t>(b)]; row < shape.offsets()[static_cast<size_t>(b) + 1]; ++row) {
-      body(row, b, index);
-      for (int dim = shape.ragged_dims() - 1; dim >= 0; --dim) {
+    for (int64_t row = shape.offsets()[static_cast<size_t>(b)]; row < shape.offsets()[static_cast<size_t>(b) + 1];
+         row += length) {
+      body(row, b, index, length);
+      for (int dim = last - 1; dim >= 0; --dim) {
         if (++index[static_cast<size_t>(dim)] < shape.size(b, dim)) break;
         index[static_cast<size_t>(dim)] = 0;
       }
@@ -46,8 +50,8 @@ Groups::Groups(const NestedTensor& x, Ints dims) : x_(x), over_(static_cast<size
     check(!over_[at], "dim {} stands twice in {} (expected different dims of shape {})", dim, dims, ShapeOf{x});
     over_[at] = true;
   }
+  values_ = x.values();
   group_rows();
-  values_ = order_.empty() ? x.values() : index_select(x.values(), 0, index_tensor(order_));
   fold_regular_dims();
 }
 
@@ -71,21 +75,34 @@ void Groups::group_rows() {
   }
   const int64_t count = over_[0] ? std::accumulate(largest.begin(), largest.end(), int64_t{1}, std::multiplies<>()) : first.back();
 
-  std::vector<int64_t> group_of(static_cast<size_t>(shape.rows())), lengths(static_cast<size_t>(count), 0);
-  for_rows(shape, [&](int64_t row, int64_t b, const std::vector<int64_t>& index) {
+  // The groups of a run's rows are one, or follow each other.
+  const int last = shape.ragged_dims() - 1;
+  const int64_t step = !kept.empty() && kept.back() == last ? 1 : 0;
+  const auto first_group = [&](int64_t b, const std::vector<int64_t>& index) {
     int64_t group = 0;
     for (size_t k = 0; k < kept.size(); ++k) {
-      group = group * (over_[0] ? largest[k] : shape.size(b, kept[k])) + index[static_cast<size_t>(kept[k])];
+      group =
+          group * (over_[0] ? largest[k] : shape.size(b, kept[k])) + (kept[k] == last ? 0 : index[static_cast<size_t>(kept[k])]);
     }
-    group += first[static_cast<size_t>(b)];
-    group_of[static_cast<size_t>(row)] = group;
-    ++lengths[static_cast<size_t>(group)];
+    return first[static_cast<size_t>(b)] + group;
+  };
+  std::vector<int64_t> lengths(static_cast<size_t>(count), 0);
+  for_runs(shape, [&](int64_t, int64_t b, const std::vector<int64_t>& index, int64_t length) {
+    int64_t* const of_run = lengths.data() + first_group(b, index);
+    for (int64_t i = 0; i < length; ++i) ++of_run[i * step];
   });
-  ragged_ = Ragged::from_lengths(lengths);
-  if (std::is_sorted(group_of.begin(), group_of.end())) return;
-  std::vector<int64_t> next(ragged_->offsets().begin(), ragged_->offsets().end());
-  order_.resize(group_of.size());
-  for (size_t row = 0; row < group_of.size(); ++row) order_[static_cast<size_t>(next[static_cast<size_t>(group_of[row])]++)] = static_cast<int64_t>(row);
+  const bool leading = kept.empty() || kept.back() == static_cast<int>(kept.size()) - 1;
+  if (over_[0] ? kept.empty() : leading) {  // one after another as they are
+    ragged_ = Ragged::from_lengths(lengths);
+    return;
+  }
+  std::vector<int64_t> next(lengths.size(), 0), order(static_cast<size_t>(shape.rows()));
+  std::exclusive_scan(lengths.begin(), lengths.end(), next.begin(), int64_t{0});
+  for_runs(shape, [&](int64_t row, int64_t b, const std::vector<int64_t>& index, int64_t length) {
+    int64_t* const of_run = next.data() + first_group(b, index);
+    for (int64_t i = 0; i < length; ++i) order[static_cast<size_t>(of_run[i * step]++)] = row + i;
+  });
+  ragged_ = Ragged(std::make_shared<const RaggedShape>(std::move(lengths), 1, std::move(order)));
 }
 
 void Groups::fold_regular_dims() {
@@ -100,6 +117,7 @@ void Groups::fold_regular_dims() {
     }
   }
   if (sizes.size() == order.size()) return;
+  if (!ragged_->order().empty()) values_ = index_select(values_, 0, index_tensor(ragged_->order()));
   sizes[0] = values_.size(0) * folded;
   values_ = reshape(std::is_sorted(order.begin(), order.end()) ? values_ : permute(values_, order), sizes);
   std::vector<int64_t> lengths;
@@ -142,24 +160,22 @@ NestedTensor Groups::reduced(const Tensor& rows, bool keepdim) const {
   return {values, Ragged(std::make_shared<const RaggedShape>(std::move(lengths), static_cast<int>(left.size())))};
 }
 
-NestedTensor Groups::restored(const Tensor& values) const {
-  if (order_.empty()) return {values, x_.ragged()};
-  std::vector<int64_t> place(order_.size());
-  for (size_t i = 0; i < order_.size(); ++i) place[static_cast<size_t>(order_[i])] = static_cast<int64_t>(i);
-  return {index_select(values, 0, index_tensor(place)), x_.ragged()};
-}
-
 Tensor Groups::positions(const Tensor& rows) const {
-  const size_t over = static_cast<size_t>(std::find(over_.begin(), over_.end(), true) - over_.begin());
+  const int over = static_cast<int>(std::find(over_.begin(), over_.end(), true) - over_.begin()), last = x_.ragged_dims();
   std::vector<int64_t> place(static_cast<size_t>(x_.ragged()->rows()));
-  for_rows(*x_.ragged(), [&](int64_t row, int64_t b, const std::vector<int64_t>& index) { place[static_cast<size_t>(row)] = over == 0 ? b : index[over - 1]; });
+  for_runs(*x_.ragged(), [&](int64_t row, int64_t b, const std::vector<int64_t>& index, int64_t length) {
+    int64_t* const of_run = place.data() + row;
+    if (over == last)
+      std::iota(of_run, of_run + length, int64_t{0});
+    else
+      std::fill_n(of_run, length, over == 0 ? b : index[static_cast<size_t>(over) - 1]);
+  });
   const Tensor result = empty(rows.sizes(), DType::int64);
   const int64_t* const from = rows.data<int64_t>();
   int64_t* const to = result.data<int64_t>();
   parallel_for(rows.numel(), 16384, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t packed = from[i] < 0 || order_.empty() ? from[i] : order_[static_cast<size_t>(from[i])];
-      to[i] = packed < 0 ? -1 : place[static_cast<size_t>(packed)];
+      to[i] = from[i] < 0 ? -1 : place[static_cast<size_t>(from[i])];
     }
   });
   return result;

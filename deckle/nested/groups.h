@@ -18,23 +18,24 @@ bool are_regular(Ints dims, const NestedTensor& x);
 ///   over both               all rows are one group          x [B, L, D] -> [D]
 ///   over one of two ragged  a group is a row or a column    x [B, H, W, D] -> [B, H, D]
 ///
-/// Regular dims among them become rows of the group. Differentiable: the regrouped values carry their history.
+/// The rows stay where they are: the groups' ragged shape says where those of each lie (RaggedShape::order). Regular dims among the
+/// dims become rows of the group, brought together first. Differentiable: the values carry their history.
 class Groups {
  public:
   /// No dims stand for all of them, as in reductions of dense tensors.
   Groups(const NestedTensor& x, Ints dims);
 
-  /// The members of group 0, those of group 1, ... and how many there are in each; in the order of the batch and of positions.
+  /// Values, and which of their rows group 0 has, group 1, ...; in the order of the batch and of positions.
   const Tensor& values() const { return values_; }
   const Ragged& ragged() const { return ragged_; }
 
   /// One row per group -> x's shape without the dims (with size 1 in their place if keepdim).
   NestedTensor reduced(const Tensor& rows, bool keepdim) const;
 
-  /// Values like values(), in x's order again. Not for regular dims.
-  NestedTensor restored(const Tensor& values) const;
+  /// Values like values(), as those of x. Not for regular dims.
+  NestedTensor restored(const Tensor& values) const { return {values, x_.ragged()}; }
 
-  /// Row numbers in values() -> their places along the one dim that the op is over; -1 stays.
+  /// Rows of values() -> their places along the one dim that the op is over; -1 stays.
   Tensor positions(const Tensor& rows) const;
 
  private:
@@ -42,8 +43,7 @@ class Groups {
   void fold_regular_dims();
 
   NestedTensor x_;
-  std::vector<bool> over_;      // by dim of x
-  std::vector<int64_t> order_;  // the packed row that each grouped row was; empty: the same
+  std::vector<bool> over_;  // by dim of x
   Tensor values_;
   Ragged ragged_;
 };

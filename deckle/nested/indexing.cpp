@@ -17,13 +17,18 @@
 namespace deckle {
 namespace {
 
-/// Positions in the components of x, as rows of its values: the same shape, int64.
-Tensor as_rows(const NestedTensor& index, const NestedTensor& x) {
+/// Positions in the components of x, as int64; their range is yet to be checked.
+Tensor positions_in(const NestedTensor& x, const NestedTensor& index) {
   check(x.ragged_dims() == 1 && index.ragged_dims() == 1, "self has shape {}, index {} (expected one ragged dim each)", nested::ShapeOf{x},
         nested::ShapeOf{index});
   check(index.components() == x.components(), "index has {} components, self has {}", index.components(), x.components());
   check(index.dtype() == DType::int64 || index.dtype() == DType::int32, "index is {} (expected int64 or int32)", name(index.dtype()));
-  const Tensor rows = clone(to(index.values(), DType::int64));
+  return to(index.values(), DType::int64);
+}
+
+/// Positions in the components of x, as rows of its values.
+Tensor as_rows(const NestedTensor& index, const NestedTensor& x) {
+  const Tensor rows = clone(positions_in(x, index));
   const int64_t inner = numel_of(rows.sizes().subspan(1));
   auto* next = rows.data<int64_t>();
   for (int64_t b = 0; b < x.components(); ++b) {
@@ -49,7 +54,8 @@ namespace nested {
 NestedTensor gather(const NestedTensor& self, int64_t dim, const NestedTensor& index) {
   dim = nested::wrap_dim(dim, self);
   check(dim != 0, "dim 0 is the batch of shape {}: components have no order to gather in (use index_select)", nested::ShapeOf{self});
-  if (self.is_ragged(dim)) return {gather(self.values(), 0, as_rows(index, self)), index.ragged()};
+  if (self.is_ragged(dim))
+    return {segment_gather(self.values(), self.ragged(), positions_in(self, index), index.ragged()), index.ragged()};
   nested::require_same_ragged(self, index);
   return {gather(self.values(), nested::values_dim(dim, self), index.values()), self.ragged()};
 }
@@ -58,7 +64,14 @@ NestedTensor scatter_add(const NestedTensor& self, int64_t dim, const NestedTens
   dim = nested::wrap_dim(dim, self);
   check(dim != 0, "dim 0 is the batch of shape {}: components have no order to scatter in (use index_add)", nested::ShapeOf{self});
   nested::require_same_ragged(index, src);
-  if (self.is_ragged(dim)) return {scatter_add(self.values(), 0, as_rows(index, self), src.values()), self.ragged()};
+  if (self.is_ragged(dim)) {
+    Tensor source = src.values();  // its part beside index
+    check(source.dim() == index.values().dim(), "src has shape {}, index {} (expected as many dims)", nested::ShapeOf{src},
+          nested::ShapeOf{index});
+    for (int64_t d = 1; d < source.dim(); ++d)
+      source = source.size(d) == index.values().size(d) ? source : narrow(source, d, 0, index.values().size(d));
+    return {segment_scatter_add(self.values(), self.ragged(), positions_in(self, index), index.ragged(), source), self.ragged()};
+  }
   nested::require_same_ragged(self, index);
   return {scatter_add(self.values(), nested::values_dim(dim, self), index.values(), src.values()), self.ragged()};
 }

@@ -9,6 +9,8 @@
 #include "deckle/nested/groups.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
+#include "deckle/ops/generated/index.h"
+#include "deckle/ops/generated/segment.h"
 
 namespace deckle::nested {
 
@@ -42,12 +44,15 @@ std::tuple<NestedTensor, NestedTensor> topk(const NestedTensor& self, int64_t k,
   check(k >= 0, "k is {} (expected 0 or more)", k);
   check(at > 0, "dim 0 is the batch of shape {}, where positions differ in how many components reach them (expected a ragged or regular dim, 1..{})",
         nested::ShapeOf{self}, self.dim() - 1);
-  const auto [values, indices] = sort(self, at, largest);
+  // Sorted to know the rows; the values are then taken where they stand, so that a gradient goes straight back there.
+  const nested::Groups groups(self, {at});
+  const Tensor rows = segment_argsort(groups.values().detach(), groups.ragged(), largest);
   const int along = static_cast<int>(at) - 1;
   const nested::Rows first = nested::rows_at(self.ragged(), along, [&](int64_t b, std::vector<int64_t>& positions) {
     for (int64_t i = 0; i < std::min(k, self.ragged()->size(b, along)); ++i) positions.push_back(i);
   });
-  return {nested::take(values, first), nested::take(indices, first)};
+  const Tensor chosen = index_select_or(rows, first.index);
+  return {NestedTensor(segment_take(groups.values(), chosen), first.shape), NestedTensor(groups.positions(chosen), first.shape)};
 }
 
 }  // namespace deckle::nested

@@ -39,11 +39,18 @@ void append_range(std::vector<int64_t>& positions, int64_t start, int64_t end, i
 int64_t bound(int64_t value, int64_t length) { return std::clamp<int64_t>(value < 0 ? value + length : value, 0, length); }
 
 NestedTensor select_positions(const NestedTensor& self, int64_t dim, const std::function<int64_t(int64_t)>& index) {
-  const nested::Rows rows = rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
+  const auto position = [&](int64_t b) {
     const int64_t length = self.ragged()->size(b, ragged_dim(dim)), at = index(b);
     check(at >= -length && at < length, "position {} is out of range for dim {} of component {}, of length {}", at, dim, b, length);
-    positions.push_back(at < 0 ? at + length : at);
-  });
+    return at < 0 ? at + length : at;
+  };
+  if (self.ragged_dims() == 1) {  // one row of each component: no raggedness to make
+    std::vector<int64_t> rows(self.ragged()->offsets().begin(), self.ragged()->offsets().end() - 1);
+    for (int64_t b = 0; b < self.components(); ++b) rows[static_cast<size_t>(b)] += position(b);
+    return {index_select_or(self.values(), nested::index_tensor(rows)), Ragged()};
+  }
+  const nested::Rows rows = rows_at(self.ragged(), ragged_dim(dim),
+                                    [&](int64_t b, std::vector<int64_t>& positions) { positions.push_back(position(b)); });
   return {take(self, rows).values(), nested::without_ragged_dim(rows.shape, ragged_dim(dim))};
 }
 

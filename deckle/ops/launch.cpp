@@ -42,7 +42,10 @@ void run(const Pointwise& op, DType working, TensorList inputs, std::initializer
   values.reserve(numbers.size());
   const DType compute = compute_dtype(working);
   for (const Scalar& number : numbers) values.push_back({number.to_double(), compute == DType::int64 ? number.to_int64() : 0});
-  const std::vector<View> views = dispatch::views(inputs);
+  std::vector<View> views;
+  views.reserve(inputs.size());
+  for (const Tensor& input : inputs)
+    views.push_back(out.is_contiguous() ? dispatch::view_through_table(input) : dispatch::view(input));
   op.kernels.on(dispatch::common_device(inputs))(CpuContext{}, compute, views, values, dispatch::view(out));
 }
 

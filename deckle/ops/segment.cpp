@@ -1,8 +1,9 @@
-// What the entries of ops/segment.yaml need besides kernels: shape rules and lengths.
+// What the entries of ops/segment.yaml need besides kernels: shape rules, lengths, and rows that repeat.
 
+#include "deckle/ops/generated/segment.h"
 #include "deckle/base/check.h"
 #include "deckle/core/tensor_impl.h"
-#include "deckle/ops/generated/segment.h"
+#include "deckle/ops/copy.h"
 #include "deckle/ops/shapes.h"
 
 namespace deckle {
@@ -18,6 +19,17 @@ Dims shapes::segment_shape(const Tensor& values, const Ragged& ragged) {
   Dims sizes = segment_values_shape(values, ragged);
   sizes[0] = ragged->components();
   return sizes;
+}
+
+Dims shapes::segment_index_shape(const Tensor& values, const Ragged& ragged, const Tensor& index, const Ragged& index_ragged) {
+  const Dims sizes = segment_values_shape(values, ragged), index_sizes = segment_values_shape(index, index_ragged);
+  check(ragged->components() == index_ragged->components(), "an index for {} components, values have {}",
+        index_ragged->components(), ragged->components());
+  check(ragged->order().empty() && index_ragged->order().empty(), "the rows of each component must lie one after another");
+  bool fits = sizes.size() == index_sizes.size();
+  for (size_t dim = 1; fits && dim < sizes.size(); ++dim) fits = index_sizes[dim] <= sizes[dim];
+  check(fits, "index of shape {} for values {} (expected as many dims, no larger ones after dim 0)", index_sizes, sizes);
+  return index_sizes;
 }
 
 Dims shapes::packed_shape(const Tensor& rows, const Ragged& ragged) {
@@ -65,6 +77,18 @@ Dims shapes::grouped_shape(const Tensor& self, const Ragged& self_shape, const T
           product_shape->size(b, 0), product_shape->size(b, 1), rows, cols);
   }
   return {product_shape->rows()};
+}
+
+Tensor native::segment_broadcast(const Tensor& rows, const Ragged& ragged) {
+  constexpr int64_t kShortRow = 64;  // bytes; shorter ones are read faster written out than one by one
+  const Dims sizes = shapes::packed_shape(rows, ragged);
+  const int64_t row_bytes = numel_of(sizes) == 0 ? 0 : numel_of(Ints(sizes).subspan(1)) * item_size(rows.dtype());
+  if (row_bytes == 0) return empty(sizes, rows.dtype(), rows.device());
+  // A copy, small beside the result: what becomes of `rows` must not show in it.
+  const Tensor own = native::copied(rows, rows.dtype());
+  auto storage = std::make_shared<Storage>(RepeatedRows{own.storage(), row_bytes, ragged}, rows.device());
+  if (row_bytes < kShortRow) storage->data();
+  return make_tensor(std::move(storage), sizes, contiguous_strides(sizes), 0, rows.dtype());
 }
 
 Tensor native::segment_lengths(const Tensor& values, const Ragged& ragged) {

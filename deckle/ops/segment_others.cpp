@@ -62,6 +62,12 @@ Tensor segment_others(const Tensor& values, const Ragged& ragged) {
   for (int64_t b = 0; b < ragged->components(); ++b) {
     lengths.push_back(ragged->offsets()[static_cast<size_t>(b) + 1] - ragged->offsets()[static_cast<size_t>(b)]);
   }
+  if (const auto order = ragged->order(); !order.empty()) {  // the rows brought together, and back
+    std::vector<int64_t> rows(order.begin(), order.end()), places(order.size());
+    for (size_t i = 0; i < rows.size(); ++i) places[static_cast<size_t>(rows[i])] = static_cast<int64_t>(i);
+    return index_select(segment_others(index_select(values, 0, index_tensor(rows)), Ragged::from_lengths(lengths)), 0,
+                        index_tensor(places));
+  }
   struct Level {
     Tensor left, right, back;
   };

@@ -68,6 +68,9 @@ Dims wanted_sizes(const Tensor& tensor, bool wanted);
 /// Of a reduction over the rows of each component: [components, ...]. Throws unless values has the ragged shape's rows.
 Dims segment_shape(const Tensor& values, const Ragged& ragged);
 
+/// The sizes of an index [index rows, ...] into the columns of values [rows, ...], of as many components; no wider than they are.
+Dims segment_index_shape(const Tensor& values, const Ragged& ragged, const Tensor& index, const Ragged& index_ragged);
+
 /// values.sizes(), after the same check.
 Dims segment_values_shape(const Tensor& values, const Ragged& ragged);
 

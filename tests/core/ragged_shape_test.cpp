@@ -24,6 +24,15 @@ TEST(RaggedShape, SeveralRaggedDimsMultiply) {
   EXPECT_EQ(images.max_size(1), 7);
 }
 
+TEST(RaggedShape, KnowsTheComponentOfEachRow) {
+  const RaggedShape shape({2, 0, 3}), apart({2, 0, 3}, 1, {4, 1, 0, 2, 3});
+  EXPECT_EQ(std::vector<int64_t>(shape.component_of_rows().begin(), shape.component_of_rows().end()),
+            (std::vector<int64_t>{0, 0, 2, 2, 2}));
+  EXPECT_EQ(std::vector<int64_t>(apart.component_of_rows().begin(), apart.component_of_rows().end()),
+            (std::vector<int64_t>{2, 0, 2, 2, 0}));
+  EXPECT_FALSE(shape == apart);
+}
+
 TEST(RaggedShape, EqualityIsByContent) {
   const std::vector<int64_t> lengths = {1, 2};
   EXPECT_TRUE(Ragged::from_lengths(lengths) == Ragged::from_lengths(lengths));
@@ -37,6 +46,7 @@ TEST(RaggedShape, RefusesWhatIsNoRaggedShape) {
   expect_error([] { Ragged::from_offsets(std::vector<int64_t>{0, 4, 2}); }, "must not fall");
   expect_error([] { Ragged::from_lengths(std::vector<int64_t>{int64_t{1} << 62, int64_t{1} << 62}); }, "2^63");
   expect_error([] { RaggedShape({1, 2, 3}, 2); }, "no whole number of components");
+  expect_error([] { RaggedShape({1, 2}, 1, {0, 1}); }, "an order of 2 rows for the 3 of the components");
 }
 
 }  // namespace

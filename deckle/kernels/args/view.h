@@ -17,6 +17,7 @@ struct View {
   int ndim = 0;
   int64_t sizes[kMaxDims] = {};
   int64_t strides[kMaxDims] = {};
+  const int64_t* table = nullptr;  // if given, dim 0 goes through it: index i is at table[i] * strides[0]. Pointwise inputs alone have one
 
   template <typename T>
   T* ptr() const {
@@ -44,7 +45,9 @@ struct RaggedView {
   int ragged_dims = 1;
   const int64_t* sizes = nullptr;    // [components, ragged_dims]
   const int64_t* offsets = nullptr;  // [components + 1], offsets[0] = 0
+  const int64_t* order = nullptr;    // [rows]: the row of the values that each of these is; nullptr: they lie one after another
   int64_t rows() const { return offsets[components]; }
+  int64_t row(int64_t i) const { return order == nullptr ? i : order[i]; }
 };
 
 }  // namespace deckle

@@ -6,6 +6,7 @@
 #include "deckle/kernels/cpu/index/add_rows.h"
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "deckle/base/parallel.h"
@@ -45,6 +46,9 @@ void add_rows_of(const View& base, const RowShape& shape, const Buckets& buckets
   const auto* start_values = base.ptr<const T>();
   auto* to = result.ptr<T>();
   const auto count = static_cast<int64_t>(buckets.sources.size());
+  // Where most rows stay zero they are set at once: so large a memset does not read what it overwrites.
+  const bool mostly_zero = !base.defined && 4 * count < shape.rows;
+  if (mostly_zero && to != nullptr) std::memset(result.data, 0, static_cast<size_t>(result.numel()) * sizeof(T));
   const int64_t bytes_per_row = shape.inner * item_size(source.dtype) * (1 + count / std::max<int64_t>(shape.rows, 1));
   parallel_for(shape.outer * shape.rows, grain_of(bytes_per_row), [&](int64_t begin, int64_t end) {
     SumOf<T> sums[kColumns];
@@ -54,7 +58,8 @@ void add_rows_of(const View& base, const RowShape& shape, const Buckets& buckets
       if (!base.defined && last - first <= 1) {  // nothing to add: most rows of the gradient of a selection
         const T* const only = last == first ? nullptr : from + (outer * count + buckets.sources[static_cast<size_t>(first)]) * shape.inner;
         if (only != nullptr) std::copy_n(only, shape.inner, to + target * shape.inner);
-        else std::fill_n(to + target * shape.inner, shape.inner, rounded<T>({}));
+        else if (!mostly_zero)
+          std::fill_n(to + target * shape.inner, shape.inner, rounded<T>({}));
         continue;
       }
       for (int64_t column = 0; column < shape.inner; column += kColumns) {

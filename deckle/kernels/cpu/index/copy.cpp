@@ -1,7 +1,7 @@
 // target = source, converted, both of any strides.                         Reads and writes every element once.
 //
 // Equal dims are merged first. What remains is cut by the target's memory; if the source's dense dim is another one (a
-// transpose), the two dims are walked in blocks of 32 x 32, so that every cache line that is fetched is used whole.
+// transpose), the two dims are walked in blocks of 64 x 64, so that every cache line that is fetched is used whole.
 
 #include <algorithm>
 #include <array>
@@ -12,6 +12,7 @@
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/index/rows.h"
 #include "deckle/kernels/cpu/simd/halves.h"
+#include "deckle/kernels/cpu/simd/transpose.h"
 
 namespace deckle::kernels::cpu {
 
@@ -19,7 +20,7 @@ using namespace indexing;
 namespace {
 
 constexpr int64_t kRun = 512;  // elements converted at a time, through L1
-constexpr int64_t kSide = 32;  // of a transposed block
+constexpr int64_t kSide = 64;  // of a transposed block
 constexpr int64_t kRangeElements = 1 << 14;
 
 struct Dim {
@@ -117,6 +118,8 @@ template <typename T>
 void move_run(const T* from, int64_t from_stride, T* to, int64_t to_stride, int64_t count) {
   if (from_stride == 1 && to_stride == 1)
     std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
+  else if (from_stride == 0 && to_stride == 1)
+    std::fill_n(to, count, *from);
   else
     for (int64_t i = 0; i < count; ++i) to[i * to_stride] = from[i * from_stride];
 }
@@ -144,16 +147,24 @@ void move(Walk walk, const void* source, void* target) {
   }
   const Dim other = walk.take(dense);
   const int64_t rows = (other.size + kSide - 1) / kSide, cols = (inner.size + kSide - 1) / kSide;
-  parallel_for(walk.numel() * rows * cols, kRangeElements / (kSide * kSide), [&](int64_t begin, int64_t end) {
-    for (int64_t block = begin; block < end; ++block) {
-      const auto [s, t] = walk.offsets(block / (rows * cols));
-      const int64_t row = block / cols % rows * kSide, col = block % cols * kSide;
-      const int64_t row_end = std::min(row + kSide, other.size), col_end = std::min(col + kSide, inner.size);
-      for (int64_t i = row; i < row_end; ++i) {
-        for (int64_t j = col; j < col_end; ++j) to[t + i * other.target + j * inner.target] = from[s + i + j * inner.source];
-      }
-    }
-  });
+  parallel_for(walk.numel() * rows * cols, std::max<int64_t>(1, kRangeElements / (kSide * kSide)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t block = begin; block < end; ++block) {
+                   const auto [s, t] = walk.offsets(block / (rows * cols));
+                   const int64_t row = block / cols % rows * kSide, col = block % cols * kSide;
+                   const int64_t tall = std::min(kSide, other.size - row), wide = std::min(kSide, inner.size - col);
+                   const T* const block_from = from + s + row + col * inner.source;
+                   T* const block_to = to + t + row * other.target + col * inner.target;
+                   if (inner.target == 1) {
+                     simd::transpose(block_from, inner.source, wide, tall, block_to, other.target);
+                     continue;
+                   }
+                   for (int64_t i = 0; i < tall; ++i) {
+                     for (int64_t j = 0; j < wide; ++j)
+                       block_to[i * other.target + j * inner.target] = block_from[i + j * inner.source];
+                   }
+                 }
+               });
 }
 
 void move_any(const Walk& walk, int64_t bytes, const void* source, void* target) {

@@ -1,7 +1,6 @@
 // Transposes of packed matrices whose elements are runs of `block` numbers: component b [M_b, N_b, block] -> [N_b, M_b, block].
 //
-// Reads and writes every byte once, in tiles of 16 x 16 elements: the columns of one tile are 16 cache lines, which stay in L1
-// until all of their 16 rows are written.
+// Reads and writes every byte once, a band of rows at a time (simd/transpose.h; runs are copied).
 
 #include <algorithm>
 #include <cstring>
@@ -10,11 +9,11 @@
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/args/view.h"
+#include "deckle/kernels/cpu/simd/transpose.h"
 
 namespace deckle::kernels::cpu {
 namespace {
 
-constexpr int64_t kSide = 16;
 constexpr int64_t kBand = 64;  // rows of a task, so that a long component is shared out
 
 struct Band {
@@ -24,15 +23,10 @@ struct Band {
 /// T stands for any type of its size; `block` counts Ts.
 template <typename T>
 void transpose_band(const T* from, T* to, int64_t rows, int64_t cols, int64_t block, int64_t first, int64_t last) {
-  for (int64_t row0 = first; row0 < last; row0 += kSide) {
-    const int64_t row_end = std::min(row0 + kSide, last);
-    for (int64_t col0 = 0; col0 < cols; col0 += kSide) {
-      for (int64_t col = col0; col < std::min(col0 + kSide, cols); ++col) {
-        for (int64_t row = row0; row < row_end; ++row) {
-          if (block == 1) to[col * rows + row] = from[row * cols + col];
-          else std::memcpy(to + (col * rows + row) * block, from + (row * cols + col) * block, static_cast<size_t>(block) * sizeof(T));
-        }
-      }
+  if (block == 1) return simd::transpose(from + first * cols, cols, last - first, cols, to + first, rows);
+  for (int64_t row = first; row < last; ++row) {
+    for (int64_t col = 0; col < cols; ++col) {
+      std::memcpy(to + (col * rows + row) * block, from + (row * cols + col) * block, static_cast<size_t>(block) * sizeof(T));
     }
   }
 }

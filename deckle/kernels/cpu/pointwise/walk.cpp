@@ -26,8 +26,10 @@ Walk make_walk(std::span<const View> inputs, std::span<const View> outputs) {
   for (int o = 0; o < walk.count; ++o) {
     const View& view = view_of(o);
     check(view.ndim <= shape.ndim, "an operand has {} dims, the result only {}", view.ndim, shape.ndim);
-    walk.operands[o] = {static_cast<char*>(view.data), view.dtype, item_size(view.dtype), {}};
+    walk.operands[o] = {static_cast<char*>(view.data), view.dtype, item_size(view.dtype)};
   }
+  // The dim of the result that an operand's table belongs to; of one row its place is known.
+  const auto goes_through_table = [&](int o, int d) { return view_of(o).table != nullptr && d == shape.ndim - view_of(o).ndim; };
   // Innermost first: the dim in which the first output moves least.
   int order[kMaxDims];
   int dims = 0;
@@ -42,13 +44,20 @@ Walk make_walk(std::span<const View> inputs, std::span<const View> outputs) {
     for (int o = 0; o < walk.count; ++o) {
       strides[o] = broadcast_stride(view_of(o), shape, d);
       const int last = walk.dims - 1;
-      merges = merges && strides[o] == walk.operands[o].strides[last] * walk.sizes[last];
+      merges = merges && !goes_through_table(o, d) && walk.operands[o].table == nullptr &&
+               strides[o] == walk.operands[o].strides[last] * walk.sizes[last];
     }
     if (merges) {
       walk.sizes[walk.dims - 1] *= shape.sizes[d];
       continue;
     }
-    for (int o = 0; o < walk.count; ++o) walk.operands[o].strides[walk.dims] = strides[o];
+    for (int o = 0; o < walk.count; ++o) {
+      walk.operands[o].strides[walk.dims] = strides[o];
+      if (!goes_through_table(o, d)) continue;
+      check(walk.dims > 0, "the innermost dim of an operand goes through a table");
+      walk.operands[o].table = view_of(o).table;
+      walk.operands[o].table_dim = walk.dims;
+    }
     walk.sizes[walk.dims++] = shape.sizes[d];
   }
   if (walk.dims == 0) walk.sizes[walk.dims++] = 1;

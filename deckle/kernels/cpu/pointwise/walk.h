@@ -15,6 +15,10 @@ struct Operand {
   DType dtype = DType::float32;
   int64_t item = 0;
   int64_t strides[kMaxDims] = {};  // by walk dim, innermost first
+  const int64_t* table = nullptr;  // walk dim table_dim, not the innermost, goes through it (View::table)
+  int table_dim = 0;
+
+  int64_t offset(int dim, int64_t index) const { return (table != nullptr && dim == table_dim ? table[index] : index) * strides[dim]; }
 };
 
 /// The common shape of all operands, innermost dim first, and the operands in it: inputs, then outputs.
@@ -31,6 +35,7 @@ struct Walk {
     return n;
   }
   bool contiguous(int operand) const {
+    if (operands[operand].table != nullptr) return false;
     int64_t expected = 1;
     for (int d = 0; d < dims; ++d) {
       if (operands[operand].strides[d] != expected) return false;
@@ -56,7 +61,7 @@ class Position {
   int64_t operator[](int dim) const { return at_[dim]; }
   int64_t offset(int operand) const {
     int64_t elements = 0;
-    for (int d = first_; d < walk_.dims; ++d) elements += at_[d] * walk_.operands[operand].strides[d];
+    for (int d = first_; d < walk_.dims; ++d) elements += walk_.operands[operand].offset(d, at_[d]);
     return elements;
   }
   /// Moves `steps` elements on along the first dim (at most to its end), carrying into the next.

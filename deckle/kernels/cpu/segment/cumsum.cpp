@@ -15,17 +15,18 @@ void segment_cumsum(const CpuContext&, const View& values, const RaggedView& rag
   simd::visit_compute(values.dtype, [&]<typename T>(TypeTag<T>) {
     using Sum = segment::SumOf<T>;
     segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
-      Sum running[segment::kColumns] = {};
+      Sum running[segment::kColumns];
       T buffer[segment::kColumns], rounded[segment::kColumns];
+      std::fill_n(running, columns, Sum{0});
       const int64_t rows = ragged.offsets[b + 1] - ragged.offsets[b];
       for (int64_t i = 0; i < rows; ++i) {
         const int64_t row = reverse ? ragged.offsets[b + 1] - 1 - i : ragged.offsets[b] + i;
-        const T* const x = segment::read_row(values, inner, row, first, columns, buffer);
+        const T* const x = segment::read_run(values, ragged, inner, row, first, columns, buffer);
         for (int64_t c = 0; c < columns; ++c) {
           running[c] += static_cast<Sum>(x[c]);
           rounded[c] = static_cast<T>(running[c]);
         }
-        segment::write_row(sums, inner, row, first, columns, rounded);
+        segment::write_run(sums, ragged, inner, row, first, columns, rounded);
       }
     });
   });

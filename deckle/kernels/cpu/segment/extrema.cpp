@@ -35,11 +35,11 @@ void find(const View& self, const RaggedView& ragged, T nothing, Better better, 
     std::fill_n(best, columns, nothing);
     std::fill_n(where, columns, int64_t{-1});
     for (int64_t row = ragged.offsets[b]; row < ragged.offsets[b + 1]; ++row) {
-      const T* const x = segment::read_row(self, inner, row, first, columns, buffer);
+      const T* const x = segment::read_run(self, ragged, inner, row, first, columns, buffer);
       for (int64_t c = 0; c < columns; ++c) {
         if (better(x[c], best[c]) || where[c] < 0 || (x[c] != x[c] && best[c] == best[c])) {
           best[c] = x[c];
-          where[c] = row;
+          where[c] = ragged.row(row);
         }
       }
     }
@@ -61,18 +61,45 @@ void fold(const View& self, const RaggedView& ragged, T nothing, Better better, 
   const auto pick = [&](T a, T b) { return better(b, a) || b != b ? b : a; };
   segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
     T best[segment::kColumns], buffer[segment::kColumns];
-    std::fill_n(best, segment::lanes(inner, columns), nothing);
+    const int64_t lanes = segment::lanes(inner, ragged.offsets[b + 1] - ragged.offsets[b], columns);
+    std::fill_n(best, lanes, nothing);
     segment::for_runs(inner, ragged.offsets[b], ragged.offsets[b + 1], columns, [&](int64_t row, int64_t count) {
-      const T* const x = segment::read_row(self, inner, row, first, count, buffer);
+      const T* const x = segment::read_run(self, ragged, inner, row, first, count, buffer);
       for (int64_t c = 0; c < count; ++c) best[c] = pick(best[c], x[c]);
     });
-    segment::fold(inner, best, pick);
+    segment::fold(inner, lanes, best, pick);
     segment::write_row(result, inner, b, first, columns, best);
   });
 }
 
-/// -1 stands for no row and is not asked for here.
-void check_row(int64_t row, int64_t rows) { check(row >= 0 && row < rows, "row {} is out of range (expected -1..{})", row, rows - 1); }
+/// body(TypeTag, i, place) for each element i of `rows`: the place, among `count` rows of as many columns, of row rows[i] in i's
+/// column; -1 for no row. T stands for any type of the dtype's size.
+template <typename Body>
+void for_places(DType dtype, const View& rows, int64_t count, Body body) {
+  const int64_t inner = segment::inner_size(rows);
+  const auto* const where = rows.ptr<int64_t>();
+  const auto walk = [&](auto type) {
+    parallel_for(rows.sizes[0], 1 + segment::kGrain / (inner + 1), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        for (int64_t c = 0; c < inner; ++c) {
+          const int64_t i = row * inner + c;
+          check(where[i] >= -1 && where[i] < count, "row {} is out of range (expected -1..{})", where[i], count - 1);
+          body(type, i, where[i] < 0 ? -1 : where[i] * inner + c);
+        }
+      }
+    });
+  };
+  switch (item_size(dtype)) {
+    case 1:
+      return walk(TypeTag<uint8_t>{});
+    case 2:
+      return walk(TypeTag<uint16_t>{});
+    case 4:
+      return walk(TypeTag<uint32_t>{});
+    default:
+      return walk(TypeTag<uint64_t>{});
+  }
+}
 
 }  // namespace
 
@@ -97,32 +124,18 @@ void segment_amin(const CpuContext&, const View& self, const RaggedView& ragged,
 }
 
 void segment_take(const CpuContext&, const View& values, const View& rows, const View& result) {
-  const int64_t inner = segment::inner_size(rows), count = rows.numel(), size = item_size(values.dtype);
-  const auto* const where = rows.ptr<int64_t>();
-  parallel_for(count, segment::kGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      char* const to = static_cast<char*>(result.data) + i * size;
-      if (where[i] == -1) {
-        std::memset(to, 0, static_cast<size_t>(size));
-        continue;
-      }
-      check_row(where[i], values.sizes[0]);
-      std::memcpy(to, static_cast<const char*>(values.data) + (where[i] * inner + i % inner) * size, static_cast<size_t>(size));
-    }
+  for_places(values.dtype, rows, values.sizes[0], [&]<typename T>(TypeTag<T>, int64_t i, int64_t place) {
+    result.ptr<T>()[i] = place < 0 ? T{0} : values.ptr<T>()[place];
   });
 }
 
 void segment_put(const CpuContext&, const View& gradient, const View& rows, int64_t count_of_rows, const View& result) {
-  const int64_t inner = segment::inner_size(rows), count = rows.numel(), size = item_size(gradient.dtype);
-  const auto* const where = rows.ptr<int64_t>();
-  if (result.data != nullptr) std::memset(result.data, 0, static_cast<size_t>(result.numel() * size));
-  parallel_for(count, segment::kGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      if (where[i] == -1) continue;
-      check_row(where[i], count_of_rows);
-      std::memcpy(static_cast<char*>(result.data) + (where[i] * inner + i % inner) * size, static_cast<const char*>(gradient.data) + i * size,
-                  static_cast<size_t>(size));
-    }
+  const int64_t bytes = result.numel() * item_size(result.dtype);
+  parallel_for(bytes, 8 * segment::kGrain, [&](int64_t begin, int64_t end) {
+    std::memset(static_cast<char*>(result.data) + begin, 0, static_cast<size_t>(end - begin));
+  });
+  for_places(gradient.dtype, rows, count_of_rows, [&]<typename T>(TypeTag<T>, int64_t i, int64_t place) {
+    if (place >= 0) result.ptr<T>()[place] = gradient.ptr<T>()[i];
   });
 }
 

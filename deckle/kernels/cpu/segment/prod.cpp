@@ -17,12 +17,13 @@ void segment_prod(const CpuContext&, const View& values, const RaggedView& ragge
     segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
       Product product[segment::kColumns];
       T buffer[segment::kColumns], rounded[segment::kColumns];
-      std::fill_n(product, segment::lanes(inner, columns), Product{1});
+      const int64_t lanes = segment::lanes(inner, ragged.offsets[b + 1] - ragged.offsets[b], columns);
+      std::fill_n(product, lanes, Product{1});
       segment::for_runs(inner, ragged.offsets[b], ragged.offsets[b + 1], columns, [&](int64_t row, int64_t count) {
-        const T* const x = segment::read_row(values, inner, row, first, count, buffer);
+        const T* const x = segment::read_run(values, ragged, inner, row, first, count, buffer);
         for (int64_t c = 0; c < count; ++c) product[c] *= static_cast<Product>(x[c]);
       });
-      segment::fold(inner, product, [](Product a, Product b) { return a * b; });
+      segment::fold(inner, lanes, product, [](Product a, Product b) { return a * b; });
       for (int64_t c = 0; c < columns; ++c) rounded[c] = static_cast<T>(product[c]);
       segment::write_row(result, inner, b, first, columns, rounded);
     });

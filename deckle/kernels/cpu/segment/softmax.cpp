@@ -57,32 +57,35 @@ auto exp_minus_function() {
 
 /// The largest value of each column of rows [begin, end); NaN where a column holds one.
 template <typename T>
-void column_maxima(const View& values, int64_t inner, int64_t begin, int64_t end, int64_t first, int64_t columns, T* largest) {
+void column_maxima(const View& values, const RaggedView& ragged, int64_t inner, int64_t begin, int64_t end, int64_t first,
+                   int64_t columns, T* largest) {
   T buffer[segment::kColumns];
   const auto larger = [](T a, T b) { return b > a || std::isnan(b) ? b : a; };
-  std::fill_n(largest, segment::lanes(inner, columns), -std::numeric_limits<T>::infinity());
+  const int64_t lanes = segment::lanes(inner, end - begin, columns);
+  std::fill_n(largest, lanes, -std::numeric_limits<T>::infinity());
   segment::for_runs(inner, begin, end, columns, [&](int64_t row, int64_t count) {
-    const T* const x = segment::read_row(values, inner, row, first, count, buffer);
+    const T* const x = segment::read_run(values, ragged, inner, row, first, count, buffer);
     for (int64_t c = 0; c < count; ++c) largest[c] = larger(largest[c], x[c]);
   });
-  segment::fold(inner, largest, larger);
+  segment::fold(inner, lanes, largest, larger);
 }
 
 double plus(double a, double b) { return a + b; }
 
 /// total: the sums of exp(values - shift) over rows [begin, end), column by column. `keep(row, count, exponentials)` sees each run.
 template <typename T, typename Keep>
-void exponential_totals(const View& values, int64_t inner, int64_t begin, int64_t end, int64_t first, int64_t columns, const T* shift, double* total,
-                        Keep&& keep) {
+void exponential_totals(const View& values, const RaggedView& ragged, int64_t inner, int64_t begin, int64_t end, int64_t first,
+                        int64_t columns, const T* shift, double* total, Keep&& keep) {
   const auto exp_minus = exp_minus_function<T>();
   T buffer[segment::kColumns], exponential[segment::kColumns];
-  std::fill_n(total, segment::kColumns, 0.0);
+  const int64_t lanes = segment::lanes(inner, end - begin, columns);
+  std::fill_n(total, lanes, 0.0);
   segment::for_runs(inner, begin, end, columns, [&](int64_t row, int64_t count) {
-    exp_minus(count, segment::read_row(values, inner, row, first, count, buffer), shift, exponential);
+    exp_minus(count, segment::read_run(values, ragged, inner, row, first, count, buffer), shift, exponential);
     for (int64_t c = 0; c < count; ++c) total[c] += static_cast<double>(exponential[c]);
     keep(row, count, exponential);
   });
-  segment::fold(inner, total, plus);
+  segment::fold(inner, lanes, total, plus);
 }
 
 constexpr auto kKeepNothing = [](int64_t, int64_t, const auto*) {};
@@ -98,17 +101,20 @@ void segment_softmax(const CpuContext&, const View& values, const RaggedView& ra
       const int64_t begin = ragged.offsets[b], end = ragged.offsets[b + 1];
       T largest[segment::kColumns], buffer[segment::kColumns], exponential[segment::kColumns];
       double total[segment::kColumns];
-      column_maxima(values, inner, begin, end, first, columns, largest);
-      exponential_totals(values, inner, begin, end, first, columns, largest, total, [&](int64_t row, int64_t count, const T* run) {
-        if (keeps) segment::write_row(result, inner, row, first, count, run);
-      });
-      for (int64_t c = 0; c < segment::lanes(inner, columns); ++c) total[c] = 1 / total[c];
+      column_maxima(values, ragged, inner, begin, end, first, columns, largest);
+      exponential_totals(values, ragged, inner, begin, end, first, columns, largest, total,
+                         [&](int64_t row, int64_t count, const T* run) {
+                           if (keeps) segment::write_run(result, ragged, inner, row, first, count, run);
+                         });
+      for (int64_t c = 0; c < segment::lanes(inner, end - begin, columns); ++c) total[c] = 1 / total[c];
       segment::for_runs(inner, begin, end, columns, [&](int64_t row, int64_t count) {
         const T* e = exponential;
-        if (keeps) e = segment::read_row(result, inner, row, first, count, buffer);
-        else exp_minus(count, segment::read_row(values, inner, row, first, count, buffer), largest, exponential);
+        if (keeps)
+          e = segment::read_run(result, ragged, inner, row, first, count, buffer);
+        else
+          exp_minus(count, segment::read_run(values, ragged, inner, row, first, count, buffer), largest, exponential);
         for (int64_t c = 0; c < count; ++c) exponential[c] = static_cast<T>(static_cast<double>(e[c]) * total[c]);
-        segment::write_row(result, inner, row, first, count, exponential);
+        segment::write_run(result, ragged, inner, row, first, count, exponential);
       });
     });
   });
@@ -121,13 +127,14 @@ void segment_log_softmax(const CpuContext&, const View& values, const RaggedView
       const int64_t begin = ragged.offsets[b], end = ragged.offsets[b + 1];
       T largest[segment::kColumns], buffer[segment::kColumns], exponential[segment::kColumns];
       double total[segment::kColumns];
-      column_maxima(values, inner, begin, end, first, columns, largest);
-      exponential_totals(values, inner, begin, end, first, columns, largest, total, kKeepNothing);
-      for (int64_t c = 0; c < segment::lanes(inner, columns); ++c) total[c] = std::log(total[c]);
+      column_maxima(values, ragged, inner, begin, end, first, columns, largest);
+      exponential_totals(values, ragged, inner, begin, end, first, columns, largest, total, kKeepNothing);
+      for (int64_t c = 0; c < segment::lanes(inner, end - begin, columns); ++c) total[c] = std::log(total[c]);
       segment::for_runs(inner, begin, end, columns, [&](int64_t row, int64_t count) {
-        const T* const x = segment::read_row(values, inner, row, first, count, buffer);
-        for (int64_t c = 0; c < count; ++c) exponential[c] = static_cast<T>(static_cast<double>(x[c]) - static_cast<double>(largest[c]) - total[c]);
-        segment::write_row(result, inner, row, first, count, exponential);
+        const T* const x = segment::read_run(values, ragged, inner, row, first, count, buffer);
+        for (int64_t c = 0; c < count; ++c)
+          exponential[c] = static_cast<T>(static_cast<double>(x[c]) - static_cast<double>(largest[c]) - total[c]);
+        segment::write_run(result, ragged, inner, row, first, count, exponential);
       });
     });
   });
@@ -139,18 +146,21 @@ void segment_softmax_backward(const CpuContext&, const View& gradient, const Vie
     segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
       const int64_t begin = ragged.offsets[b], end = ragged.offsets[b + 1];
       T gradients[segment::kColumns], outputs[segment::kColumns], values[segment::kColumns];
-      double total[segment::kColumns] = {};
+      double total[segment::kColumns];
+      const int64_t lanes = segment::lanes(inner, end - begin, columns);
+      std::fill_n(total, lanes, 0.0);
       segment::for_runs(inner, begin, end, columns, [&](int64_t row, int64_t count) {
-        const T* const g = segment::read_row(gradient, inner, row, first, count, gradients);
-        const T* const y = segment::read_row(output, inner, row, first, count, outputs);
+        const T* const g = segment::read_run(gradient, ragged, inner, row, first, count, gradients);
+        const T* const y = segment::read_run(output, ragged, inner, row, first, count, outputs);
         for (int64_t c = 0; c < count; ++c) total[c] += static_cast<double>(g[c]) * static_cast<double>(y[c]);
       });
-      segment::fold(inner, total, plus);
+      segment::fold(inner, lanes, total, plus);
       segment::for_runs(inner, begin, end, columns, [&](int64_t row, int64_t count) {
-        const T* const g = segment::read_row(gradient, inner, row, first, count, gradients);
-        const T* const y = segment::read_row(output, inner, row, first, count, outputs);
-        for (int64_t c = 0; c < count; ++c) values[c] = static_cast<T>(static_cast<double>(y[c]) * (static_cast<double>(g[c]) - total[c]));
-        segment::write_row(result, inner, row, first, count, values);
+        const T* const g = segment::read_run(gradient, ragged, inner, row, first, count, gradients);
+        const T* const y = segment::read_run(output, ragged, inner, row, first, count, outputs);
+        for (int64_t c = 0; c < count; ++c)
+          values[c] = static_cast<T>(static_cast<double>(y[c]) * (static_cast<double>(g[c]) - total[c]));
+        segment::write_run(result, ragged, inner, row, first, count, values);
       });
     });
   });
@@ -163,9 +173,10 @@ void segment_logsumexp(const CpuContext&, const View& values, const RaggedView& 
       const int64_t begin = ragged.offsets[b], end = ragged.offsets[b + 1];
       T largest[segment::kColumns], shift[segment::kColumns], exponential[segment::kColumns];
       double total[segment::kColumns];
-      column_maxima(values, inner, begin, end, first, columns, largest);
-      for (int64_t c = 0; c < segment::lanes(inner, columns); ++c) shift[c] = std::isinf(largest[c]) ? T{0} : largest[c];  // inf - inf is NaN
-      exponential_totals(values, inner, begin, end, first, columns, shift, total, kKeepNothing);
+      column_maxima(values, ragged, inner, begin, end, first, columns, largest);
+      for (int64_t c = 0; c < segment::lanes(inner, end - begin, columns); ++c)
+        shift[c] = std::isinf(largest[c]) ? T{0} : largest[c];  // inf - inf is NaN
+      exponential_totals(values, ragged, inner, begin, end, first, columns, shift, total, kKeepNothing);
       for (int64_t c = 0; c < columns; ++c) exponential[c] = static_cast<T>(static_cast<double>(shift[c]) + std::log(total[c]));
       segment::write_row(result, inner, b, first, columns, exponential);
     });

@@ -61,15 +61,17 @@ auto add_squares() {
   else return DECKLE_SIMD(add_squares_f64);
 }
 
-/// sums[c] = what `add` adds for column c over a component's rows; kColumns entries.
+/// sums[c] = what `add` adds for column c over a component's rows.
 template <typename T, typename Add>
-void add_rows(const View& values, int64_t inner, int64_t begin, int64_t end, int64_t first, int64_t columns, const double* center, double* sums, Add add) {
+void add_rows(const View& values, const RaggedView& ragged, int64_t inner, int64_t begin, int64_t end, int64_t first,
+              int64_t columns, const double* center, double* sums, Add add) {
   T buffer[segment::kColumns];
-  std::fill_n(sums, segment::kColumns, 0.0);
+  const int64_t lanes = segment::lanes(inner, end - begin, columns);
+  std::fill_n(sums, lanes, 0.0);
   segment::for_runs(inner, begin, end, columns, [&](int64_t row, int64_t count) {
-    add(count, segment::read_row(values, inner, row, first, count, buffer), center, sums);
+    add(count, segment::read_run(values, ragged, inner, row, first, count, buffer), center, sums);
   });
-  segment::fold(inner, sums, [](double a, double b) { return a + b; });
+  segment::fold(inner, lanes, sums, [](double a, double b) { return a + b; });
 }
 
 /// finish(sum of squares, rows) for each column; `centered`: of the differences from the mean.
@@ -79,13 +81,15 @@ void spread(const View& values, const RaggedView& ragged, bool centered, const V
   segment::visit_real(values.dtype, [&]<typename T>(TypeTag<T>) {
     segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
       const int64_t begin = ragged.offsets[b], end = ragged.offsets[b + 1];
-      double center[segment::kColumns] = {}, sums[segment::kColumns];
+      double center[segment::kColumns], sums[segment::kColumns];
       T rounded[segment::kColumns];
+      const int64_t lanes = segment::lanes(inner, end - begin, columns);
+      std::fill_n(center, lanes, 0.0);
       if (centered) {
-        add_rows<T>(values, inner, begin, end, first, columns, center, sums, add_differences<T>());
-        for (int64_t c = 0; c < segment::kColumns; ++c) center[c] = sums[c] / static_cast<double>(end - begin);
+        add_rows<T>(values, ragged, inner, begin, end, first, columns, center, sums, add_differences<T>());
+        for (int64_t c = 0; c < lanes; ++c) center[c] = sums[c] / static_cast<double>(end - begin);
       }
-      add_rows<T>(values, inner, begin, end, first, columns, center, sums, add_squares<T>());
+      add_rows<T>(values, ragged, inner, begin, end, first, columns, center, sums, add_squares<T>());
       for (int64_t c = 0; c < columns; ++c) rounded[c] = static_cast<T>(finish(sums[c], static_cast<double>(end - begin)));
       segment::write_row(result, inner, b, first, columns, rounded);
     });

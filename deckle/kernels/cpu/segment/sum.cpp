@@ -1,11 +1,10 @@
-// Sums over the rows of each component, and their transpose.                                values: [rows, inner], sums: [B, inner]
+// Sums and means of the rows of each component.                                   values: [rows, inner], sums: [B, inner]
 //
-//   segment_sum        read 4, write 4 / length bytes per element; one addition
-//   segment_broadcast  the reverse
+// Read 4, write 4 / length bytes per element; one addition. A mean is the sum divided in double and rounded once; of no rows NaN.
 // A block of columns is summed 16 rows deep in T and those partial sums in double: more accurate than pairwise, at memory speed.
 // Work is cut by component and columns; a long component with few columns is also cut into pieces of kPiece rows, whose sums
 // are added in order. Instances: float (float32 and the halves), double, int64_t (integers, bool); plain loops that the compiler
-// vectorises for every instruction set. Rows are read kWide columns at a time: memory is the limit, and it likes to stream.
+// vectorises for every instruction set. Memory is the limit.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/segment/sum.cpp"
 #include "deckle/kernels/cpu/simd/targets.h"
@@ -14,7 +13,6 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "deckle/kernels/args/context.h"
@@ -28,13 +26,14 @@ constexpr int64_t kDeep = 16;  // rows summed in T before they go to double
 
 /// Columns [first, first + columns) of rows [begin, end), summed into `total`.
 template <typename T>
-void sum_rows(const View& values, int64_t inner, int64_t begin, int64_t end, int64_t first, int64_t columns, segment::SumOf<T>* total) {
-  T partial[segment::kWide], buffer[segment::kWide];
+void sum_rows(const View& values, const RaggedView& ragged, int64_t inner, int64_t begin, int64_t end, int64_t first,
+              int64_t columns, segment::SumOf<T>* total) {
+  T partial[segment::kColumns], buffer[segment::kColumns];
   std::fill_n(total, columns, segment::SumOf<T>{0});
   for (int64_t block = begin; block < end; block += kDeep) {
     std::fill_n(partial, columns, T{0});
     for (int64_t row = block; row < std::min(block + kDeep, end); ++row) {
-      const T* const x = segment::read_row(values, inner, row, first, columns, buffer);
+      const T* const x = segment::read_run(values, ragged, inner, row, first, columns, buffer);
       for (int64_t c = 0; c < columns; ++c) partial[c] += x[c];
     }
     for (int64_t c = 0; c < columns; ++c) total[c] += static_cast<segment::SumOf<T>>(partial[c]);
@@ -43,12 +42,12 @@ void sum_rows(const View& values, int64_t inner, int64_t begin, int64_t end, int
 
 /// A component of one column is a plain run: eight sums side by side.
 template <typename T>
-segment::SumOf<T> sum_run(const View& values, int64_t begin, int64_t end) {
-  T buffer[segment::kWide];
+segment::SumOf<T> sum_run(const View& values, const RaggedView& ragged, int64_t begin, int64_t end) {
+  T buffer[segment::kColumns];
   segment::SumOf<T> total = 0;
-  for (int64_t block = begin; block < end; block += segment::kWide) {
-    const int64_t count = std::min(segment::kWide, end - block);
-    const T* const x = segment::read_row(values, 1, block, 0, count, buffer);
+  for (int64_t block = begin; block < end; block += segment::kColumns) {
+    const int64_t count = std::min(segment::kColumns, end - block);
+    const T* const x = segment::read_run(values, ragged, 1, block, 0, count, buffer);
     T sums[16] = {};
     int64_t i = 0;
     for (; i + 16 <= count; i += 16) {
@@ -61,21 +60,27 @@ segment::SumOf<T> sum_run(const View& values, int64_t begin, int64_t end) {
 }
 
 template <typename T>
-void sum_piece(const View& values, int64_t inner, int64_t begin, int64_t end, int64_t first, int64_t columns, segment::SumOf<T>* total) {
-  if (inner == 1) total[0] = sum_run<T>(values, begin, end);
-  else sum_rows<T>(values, inner, begin, end, first, columns, total);
+void sum_piece(const View& values, const RaggedView& ragged, int64_t inner, int64_t begin, int64_t end, int64_t first,
+               int64_t columns, segment::SumOf<T>* total) {
+  if (inner == 1)
+    total[0] = sum_run<T>(values, ragged, begin, end);
+  else
+    sum_rows<T>(values, ragged, inner, begin, end, first, columns, total);
 }
 
 }  // namespace
 
-void sum_piece_f32(const View& values, int64_t inner, int64_t begin, int64_t end, int64_t first, int64_t columns, double* total) {
-  sum_piece<float>(values, inner, begin, end, first, columns, total);
+void sum_piece_f32(const View& values, const RaggedView& ragged, int64_t inner, int64_t begin, int64_t end, int64_t first,
+                   int64_t columns, double* total) {
+  sum_piece<float>(values, ragged, inner, begin, end, first, columns, total);
 }
-void sum_piece_f64(const View& values, int64_t inner, int64_t begin, int64_t end, int64_t first, int64_t columns, double* total) {
-  sum_piece<double>(values, inner, begin, end, first, columns, total);
+void sum_piece_f64(const View& values, const RaggedView& ragged, int64_t inner, int64_t begin, int64_t end, int64_t first,
+                   int64_t columns, double* total) {
+  sum_piece<double>(values, ragged, inner, begin, end, first, columns, total);
 }
-void sum_piece_i64(const View& values, int64_t inner, int64_t begin, int64_t end, int64_t first, int64_t columns, int64_t* total) {
-  sum_piece<int64_t>(values, inner, begin, end, first, columns, total);
+void sum_piece_i64(const View& values, const RaggedView& ragged, int64_t inner, int64_t begin, int64_t end, int64_t first,
+                   int64_t columns, int64_t* total) {
+  sum_piece<int64_t>(values, ragged, inner, begin, end, first, columns, total);
 }
 
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE
@@ -99,9 +104,20 @@ auto piece_function() {
   else return DECKLE_SIMD(sum_piece_i64);
 }
 
-}  // namespace
+/// Rounds the sums of `rows` rows, or their mean, into row b of the result.
+template <typename T>
+void finish(segment::SumOf<T>* total, int64_t rows, bool mean, const View& result, int64_t inner, int64_t b, int64_t first,
+            int64_t columns) {
+  T rounded[segment::kColumns];
+  if constexpr (std::is_floating_point_v<T>) {
+    for (int64_t c = 0; c < columns; ++c) rounded[c] = static_cast<T>(mean ? total[c] / static_cast<double>(rows) : total[c]);
+  } else {
+    std::copy_n(total, columns, rounded);
+  }
+  segment::write_row(result, inner, b, first, columns, rounded);
+}
 
-void segment_sum(const CpuContext&, const View& values, const RaggedView& ragged, const View& sums) {
+void sum_components(const View& values, const RaggedView& ragged, bool mean, const View& result) {
   const int64_t inner = segment::inner_size(values);
   if (inner == 0) return;
   // Pieces of components, in order; most components are one piece.
@@ -111,54 +127,49 @@ void segment_sum(const CpuContext&, const View& values, const RaggedView& ragged
     first_piece[static_cast<size_t>(b) + 1] = first_piece[static_cast<size_t>(b)] + std::max<int64_t>(1, (rows + kPiece - 1) / kPiece);
   }
   const int64_t pieces = first_piece.back();
-  const int64_t blocks = (inner + segment::kWide - 1) / segment::kWide;
-  const int64_t mean = std::max<int64_t>(1, ragged.rows() / std::max<int64_t>(pieces, 1));
-  const int64_t grain = std::max<int64_t>(1, segment::kGrain / (mean * std::min(inner, segment::kWide)));
+  const int64_t blocks = (inner + segment::kColumns - 1) / segment::kColumns;
+  const int64_t average = std::max<int64_t>(1, ragged.rows() / std::max<int64_t>(pieces, 1));
+  const int64_t grain = std::max<int64_t>(1, segment::kGrain / (average * std::min(inner, segment::kColumns)));
   simd::visit_compute(values.dtype, [&]<typename T>(TypeTag<T>) {
     using Sum = segment::SumOf<T>;
     const auto sum_piece = piece_function<T>();
     std::vector<Sum> partial(pieces > ragged.components ? static_cast<size_t>(pieces * inner) : 0);
     parallel_for(pieces * blocks, grain, [&](int64_t begin, int64_t end) {
-      Sum total[segment::kWide];
-      T rounded[segment::kWide];
+      Sum total[segment::kColumns];
+      int64_t b = std::upper_bound(first_piece.begin(), first_piece.end(), begin / blocks) - first_piece.begin() - 1;
       for (int64_t task = begin; task < end; ++task) {
-        const int64_t piece = task / blocks, first = task % blocks * segment::kWide;
-        const int64_t columns = std::min(segment::kWide, inner - first);
-        const int64_t b = std::upper_bound(first_piece.begin(), first_piece.end(), piece) - first_piece.begin() - 1;
-        const int64_t start = ragged.offsets[b] + (piece - first_piece[static_cast<size_t>(b)]) * kPiece;
-        sum_piece(values, inner, start, std::min(start + kPiece, ragged.offsets[b + 1]), first, columns, total);
-        if (partial.empty()) {
-          for (int64_t c = 0; c < columns; ++c) rounded[c] = static_cast<T>(total[c]);
-          segment::write_row(sums, inner, b, first, columns, rounded);
-        } else {
+        const int64_t piece = task / blocks, first = task % blocks * segment::kColumns;
+        const int64_t columns = std::min(segment::kColumns, inner - first);
+        b += piece == first_piece[static_cast<size_t>(b) + 1];
+        const int64_t start = ragged.offsets[b] + (piece - first_piece[static_cast<size_t>(b)]) * kPiece,
+                      last = ragged.offsets[b + 1];
+        sum_piece(values, ragged, inner, start, std::min(start + kPiece, last), first, columns, total);
+        if (partial.empty())
+          finish<T>(total, last - ragged.offsets[b], mean, result, inner, b, first, columns);
+        else
           std::copy_n(total, columns, partial.data() + piece * inner + first);
-        }
       }
     });
     if (partial.empty()) return;
     segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
-      Sum total[segment::kColumns] = {};
-      T rounded[segment::kColumns];
+      Sum total[segment::kColumns];
+      std::fill_n(total, columns, Sum{0});
       for (int64_t piece = first_piece[static_cast<size_t>(b)]; piece < first_piece[static_cast<size_t>(b) + 1]; ++piece) {
         for (int64_t c = 0; c < columns; ++c) total[c] += partial[static_cast<size_t>(piece * inner + first + c)];
       }
-      for (int64_t c = 0; c < columns; ++c) rounded[c] = static_cast<T>(total[c]);
-      segment::write_row(sums, inner, b, first, columns, rounded);
+      finish<T>(total, ragged.offsets[b + 1] - ragged.offsets[b], mean, result, inner, b, first, columns);
     });
   });
 }
 
-void segment_broadcast(const CpuContext&, const View& rows, const RaggedView& ragged, const View& values) {
-  const int64_t bytes = segment::inner_size(rows) * item_size(rows.dtype);
-  if (bytes == 0) return;
-  const int64_t mean = std::max<int64_t>(1, ragged.rows() / std::max<int64_t>(ragged.components, 1));
-  parallel_for(ragged.components, std::max<int64_t>(1, 4 * segment::kGrain / (mean * bytes)), [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; ++b) {
-      const char* const from = static_cast<const char*>(rows.data) + b * bytes;
-      char* to = static_cast<char*>(values.data) + ragged.offsets[b] * bytes;
-      for (int64_t row = ragged.offsets[b]; row < ragged.offsets[b + 1]; ++row, to += bytes) std::memcpy(to, from, static_cast<size_t>(bytes));
-    }
-  });
+}  // namespace
+
+void segment_sum(const CpuContext&, const View& values, const RaggedView& ragged, const View& sums) {
+  sum_components(values, ragged, false, sums);
+}
+
+void segment_mean(const CpuContext&, const View& values, const RaggedView& ragged, const View& means) {
+  sum_components(values, ragged, true, means);
 }
 
 }  // namespace deckle::kernels::cpu

@@ -10,8 +10,7 @@
 
 namespace deckle::kernels::cpu::segment {
 
-inline constexpr int64_t kColumns = 256;  // columns of one task: a few vectors for each running value, all of it in L1
-inline constexpr int64_t kWide = 1024;    // columns of one task of plain sums: memory streams, and the sums still fit L1
+inline constexpr int64_t kColumns = 1024;  // columns of one task: rows are read in long runs, and what is kept per column fits L1
 inline constexpr int64_t kGrain = 16384;  // elements per parallel range
 
 /// Regular elements per row.
@@ -51,6 +50,34 @@ void write_row(const View& view, int64_t inner, int64_t row, int64_t first, int6
   simd::store_run(values, count, static_cast<char*>(view.data) + (row * inner + first) * item_size(view.dtype), view.dtype, 1);
 }
 
+/// Elements [first, first + count) of row i of the components, or, where a row is a single element (inner = 1), of `count` rows
+/// from i on, as T: in place, or in `buffer`.
+template <typename T>
+const T* read_run(const View& view, const RaggedView& ragged, int64_t inner, int64_t i, int64_t first, int64_t count, T* buffer) {
+  if (ragged.order == nullptr) return read_row(view, inner, i, first, count, buffer);
+  if (inner > 1) {
+    constexpr int64_t kAhead = 4096, kLine = 64;  // bytes: the hardware does not see the next rows coming
+    const int64_t row_bytes = count * item_size(view.dtype), later = i + 1 + kAhead / (row_bytes + kAhead / 2);
+    if (later < ragged.rows()) {
+      const auto* const from = static_cast<const char*>(view.data) + (ragged.row(later) * inner + first) * item_size(view.dtype);
+      for (int64_t byte = 0; byte < std::min(row_bytes, kAhead / 4); byte += kLine) __builtin_prefetch(from + byte);
+    }
+    return read_row(view, inner, ragged.row(i), first, count, buffer);
+  }
+  for (int64_t k = 0; k < count; ++k) {
+    const int64_t row = ragged.row(i + k);
+    if (view.dtype == dtype_of<T>) buffer[k] = view.ptr<T>()[row];
+    else read_row(view, 1, row, 0, 1, buffer + k);
+  }
+  return buffer;
+}
+
+template <typename T>
+void write_run(const View& view, const RaggedView& ragged, int64_t inner, int64_t i, int64_t first, int64_t count, const T* values) {
+  if (inner > 1 || ragged.order == nullptr) return write_row(view, inner, ragged.row(i), first, count, values);
+  for (int64_t k = 0; k < count; ++k) write_row(view, 1, ragged.row(i + k), 0, 1, values + k);
+}
+
 /// Calls body(row, count) for the rows [begin, end) of a component, `columns` elements each; where a row is a single element
 /// (inner = 1), for runs of up to kColumns rows, so that loops over `count` stay long. What the body kept per column is then
 /// still to be folded over the columns: see fold().
@@ -63,16 +90,16 @@ void for_runs(int64_t inner, int64_t begin, int64_t end, int64_t columns, Body b
   }
 }
 
-/// Columns that for_runs works on side by side.
-inline int64_t lanes(int64_t inner, int64_t columns) { return inner == 1 ? kColumns : columns; }
+/// Columns that for_runs works on side by side in a component of `rows` rows.
+inline int64_t lanes(int64_t inner, int64_t rows, int64_t columns) { return inner == 1 ? std::clamp<int64_t>(rows, 1, kColumns) : columns; }
 
-/// After for_runs over single elements: every entry of `values` becomes combine() of all.
+/// After for_runs over single elements: each of the `lanes` values becomes combine() of all.
 template <typename T, typename Combine>
-void fold(int64_t inner, T* values, Combine combine) {
+void fold(int64_t inner, int64_t lanes, T* values, Combine combine) {
   if (inner != 1) return;
   T all = values[0];
-  for (int64_t c = 1; c < kColumns; ++c) all = combine(all, values[c]);
-  std::fill_n(values, kColumns, all);
+  for (int64_t c = 1; c < lanes; ++c) all = combine(all, values[c]);
+  std::fill_n(values, lanes, all);
 }
 
 /// The type in which elements of T are summed.

@@ -16,18 +16,21 @@ constexpr int64_t kLanes = 8;      // columns laid out together: half a cache li
 constexpr int64_t kGrain = 16384;  // elements per parallel range
 
 template <typename T>
-void sort_columns(const T* x, int64_t inner, int64_t begin, int64_t length, int64_t columns, bool descending, T* values, int64_t* rows) {
+void sort_columns(const T* x, const RaggedView& ragged, int64_t inner, int64_t begin, int64_t length, int64_t columns,
+                  bool descending, T* values, int64_t* rows) {
   std::vector<SortKey<T>> lanes(static_cast<size_t>(length * columns));
   std::vector<int64_t> places(static_cast<size_t>(length));
   LaneSorter<SortKey<T>> sorter;
   for (int64_t i = 0; i < length; ++i) {
-    for (int64_t c = 0; c < columns; ++c) lanes[static_cast<size_t>(c * length + i)] = static_cast<SortKey<T>>(x[i * inner + c]);
+    for (int64_t c = 0; c < columns; ++c)
+      lanes[static_cast<size_t>(c * length + i)] = static_cast<SortKey<T>>(x[ragged.row(begin + i) * inner + c]);
   }
   for (int64_t c = 0; c < columns; ++c) {
     sorter.sort(lanes.data() + c * length, 1, length, descending, places.data());
     for (int64_t i = 0; i < length; ++i) {
-      values[i * inner + c] = x[places[static_cast<size_t>(i)] * inner + c];
-      rows[i * inner + c] = begin + places[static_cast<size_t>(i)];
+      const int64_t to = ragged.row(begin + i) * inner + c, from = ragged.row(begin + places[static_cast<size_t>(i)]);
+      values[to] = x[from * inner + c];
+      rows[to] = from;
     }
   }
 }
@@ -44,10 +47,9 @@ void segment_sort(const CpuContext&, const View& self, const RaggedView& ragged,
       for (int64_t task = first; task < last; ++task) {
         const int64_t b = task / blocks, column = task % blocks * kLanes, begin = ragged.offsets[b], length = ragged.offsets[b + 1] - begin;
         check(length < int64_t{1} << 32, "component {} has {} rows (expected fewer than 2^32)", b, length);
-        const int64_t at = begin * inner + column;
         if (length == 0) continue;
-        sort_columns(self.ptr<const T>() + at, inner, begin, length, std::min(kLanes, inner - column), descending, values.ptr<T>() + at,
-                     rows.ptr<int64_t>() + at);
+        sort_columns(self.ptr<const T>() + column, ragged, inner, begin, length, std::min(kLanes, inner - column), descending,
+                     values.ptr<T>() + column, rows.ptr<int64_t>() + column);
       }
     });
   });

@@ -157,6 +157,38 @@ TEST(PointwiseDriver, ABroadcastRowIsNotCopiedForEveryRow) {
   EXPECT_LE(calls, 8);
 }
 
+TEST(PointwiseDriver, RowsThroughATableAreReadWhereTheyAre) {
+  for (const std::vector<int64_t>& sizes :
+       {std::vector<int64_t>{900, 400}, {900, 24}, {2, 31, 16}, {3000, 2, 17}, {1500, 1, 64}}) {
+    for (const DType dtype : {DType::float32, DType::bfloat16, DType::float64}) {
+      std::vector<int64_t> few = sizes, broad = sizes;
+      few[0] = 7;
+      if (sizes.size() == 3) broad[1] = sizes[1] == 1 ? 5 : sizes[1];  // the operand repeats along a dim of its own, too
+      std::vector<int64_t> table(static_cast<size_t>(sizes[0]));
+      for (int64_t& row : table) row = below(7);
+      Buffer b = testing::random_integers(few, dtype, 0, 8), written_out(sizes, dtype);
+      const int64_t inner = b.view.strides[0];
+      for (int64_t i = 0; i < written_out.view.numel(); ++i) {
+        testing::store(written_out.view.data, dtype, i,
+                       testing::load(b.view.data, dtype, table[static_cast<size_t>(i / inner)] * inner + i % inner));
+      }
+      b.view.sizes[0] = sizes[0];
+      b.view.table = table.data();
+      Buffer a = testing::random_integers(broad, dtype, 0, 8);
+      const Buffer sum = testing::poisoned(broad, dtype), less = testing::poisoned(broad, DType::bool_);
+      const Buffer want_sum = testing::poisoned(broad, dtype), want_less = testing::poisoned(broad, DType::bool_);
+      const Number number{3, 3};
+      const View through[] = {a.view, b.view}, plain[] = {a.view, written_out.view};
+      const View outputs[] = {sum.view, less.view}, want[] = {want_sum.view, want_less.view};
+      const DType compute = dtype == DType::float64 ? DType::float64 : DType::float32;
+      run(kBlocks, compute, through, {&number, 1}, outputs);
+      run(kBlocks, compute, plain, {&number, 1}, want);
+      EXPECT_EQ(testing::values(sum.view), testing::values(want_sum.view)) << name(dtype);
+      EXPECT_EQ(testing::values(less.view), testing::values(want_less.view)) << name(dtype);
+    }
+  }
+}
+
 TEST(PointwiseDriver, SaysWhatIsWrong) {
   Buffer a = testing::random_normal({4, 3}, DType::float32), b = testing::random_normal({2, 3}, DType::float32);
   Buffer sum = testing::poisoned({4, 3}, DType::float32), less = testing::poisoned({4, 3}, DType::float32);

@@ -10,7 +10,7 @@
 
 namespace deckle::kernels::cpu {
 void segment_sum(const CpuContext&, const View& values, const RaggedView& ragged, const View& sums);
-void segment_broadcast(const CpuContext&, const View& rows, const RaggedView& ragged, const View& values);
+void segment_mean(const CpuContext&, const View& values, const RaggedView& ragged, const View& means);
 void segment_cumsum(const CpuContext&, const View& values, const RaggedView& ragged, bool reverse, const View& sums);
 void segment_max(const CpuContext&, const View& values, const RaggedView& ragged, const View& largest, const View& rows);
 void segment_take(const CpuContext&, const View& values, const View& rows, const View& result);
@@ -97,21 +97,19 @@ double log_sum_exp(const std::vector<double>& x) {
   return std::log(sum);
 }
 
-TEST(Segment, SumAndBroadcast) {
+TEST(Segment, SumAndMean) {
   for_cases([](const Batch& batch, int64_t inner, DType dtype) {
     const Buffer x = random_normal({batch.offsets.back(), inner}, dtype);
-    const Buffer sums = poisoned({batch.components(), inner}, dtype);
+    const Buffer sums = poisoned({batch.components(), inner}, dtype), means = poisoned({batch.components(), inner}, dtype);
     kernels::cpu::segment_sum({}, x.view, batch.view(), sums.view);
-    expect_close(sums.view, by_column(batch, inner, values(x.view), [](const auto& c) { return std::vector{total(c)}; }), tolerance(dtype), 40);
-
-    const Buffer spread = poisoned({batch.offsets.back(), inner}, dtype);
-    kernels::cpu::segment_broadcast({}, sums.view, batch.view(), spread.view);
-    const std::vector<double> rows = values(sums.view), got = values(spread.view);
-    for (size_t b = 0; b < batch.lengths.size(); ++b) {
-      for (int64_t at = batch.offsets[b] * inner; at < batch.offsets[b + 1] * inner; ++at) {
-        ASSERT_EQ(got[static_cast<size_t>(at)], rows[b * static_cast<size_t>(inner) + static_cast<size_t>(at % inner)]);
-      }
-    }
+    kernels::cpu::segment_mean({}, x.view, batch.view(), means.view);
+    const std::vector<double> data = values(x.view);
+    expect_close(sums.view, by_column(batch, inner, data, [](const auto& c) { return std::vector{total(c)}; }), tolerance(dtype),
+                 40);
+    expect_close(
+        means.view,
+        by_column(batch, inner, data, [](const auto& c) { return std::vector{total(c) / static_cast<double>(c.size())}; }),
+        tolerance(dtype), 40);
   });
 }
 

@@ -1,0 +1,134 @@
+// Elements by their position in their own component, column by column, and the transpose, which adds up.
+//
+//   segment_gather       result[i, c] = values[index[i, c], c]          index: [index rows, columns], positions in the component
+//   segment_scatter_add  values, plus source[i, c] at [index[i, c], c]  that row i belongs to; its columns are some of values'
+// Read 8 + 4, write 4 bytes per element. A block of columns of an average component stays in L2. A column of a component belongs
+// to one thread, which adds in order in double (integers: int64). Instances: gather by element size, scatter_add by dtype.
+
+#include <algorithm>
+#include <vector>
+
+#include "deckle/base/check.h"
+#include "deckle/kernels/args/context.h"
+#include "deckle/kernels/cpu/segment/tasks.h"
+
+namespace deckle::kernels::cpu {
+namespace {
+
+constexpr int64_t kMostSums = 1 << 17;  // of a block, 1 MiB, unless the component is long:
+constexpr int64_t kFewestColumns = 16;  // then whole cache lines all the same
+
+/// Where each column of `index` stands in a row of `values`, whose dims are as many and no smaller.
+std::vector<int64_t> columns_of(const View& index, const View& values) {
+  std::vector<int64_t> columns = {0};
+  for (int dim = 1; dim < index.ndim; ++dim) {
+    std::vector<int64_t> finer;
+    for (const int64_t column : columns) {
+      for (int64_t i = 0; i < index.sizes[dim]; ++i) finer.push_back(column * values.sizes[dim] + i);
+    }
+    columns = std::move(finer);
+  }
+  return columns;
+}
+
+/// The row of the values at `position` of component b.
+int64_t row_at(const RaggedView& ragged, int64_t b, int64_t position) {
+  const int64_t length = ragged.offsets[b + 1] - ragged.offsets[b];
+  check(position >= 0 && position < length, "index {} is out of range for component {}, of length {}", position, b, length);
+  return ragged.offsets[b] + position;
+}
+
+template <typename T>
+void gather(const View& values, const RaggedView& ragged, const View& index, const RaggedView& index_ragged, const View& result) {
+  const std::vector<int64_t> columns = columns_of(index, values);
+  const int64_t inner = static_cast<int64_t>(columns.size()), values_inner = segment::inner_size(values);
+  const auto* const from = values.ptr<const T>();
+  segment::for_components(index_ragged, inner, [&](int64_t b, int64_t first, int64_t count) {
+    for (int64_t row = index_ragged.offsets[b]; row < index_ragged.offsets[b + 1]; ++row) {
+      const auto* const positions = index.ptr<const int64_t>() + row * inner + first;
+      const int64_t* const column = columns.data() + first;
+      T* const to = result.ptr<T>() + row * inner + first;
+      for (int64_t c = 0; c < count; ++c) to[c] = from[row_at(ragged, b, positions[c]) * values_inner + column[c]];
+    }
+  });
+}
+
+/// A block of columns [first, first + count) of component b: sums start from the values, in `sums` [rows, count].
+template <typename T, typename Sum>
+void scatter_block(const View& values, const RaggedView& ragged, const View& index, const RaggedView& index_ragged,
+                   const View& source, const std::vector<int64_t>& columns, int64_t b, int64_t first, int64_t count,
+                   std::vector<Sum>& sums, const View& result) {
+  const int64_t begin = ragged.offsets[b], rows = ragged.offsets[b + 1] - begin;
+  const int64_t inner = static_cast<int64_t>(columns.size()), values_inner = segment::inner_size(values);
+  const int64_t* const column = columns.data() + first;
+  sums.resize(static_cast<size_t>(rows * count));
+  for (int64_t row = 0; row < rows; ++row) {
+    const T* const from = values.ptr<const T>() + (begin + row) * values_inner;
+    for (int64_t c = 0; c < count; ++c) sums[static_cast<size_t>(row * count + c)] = static_cast<Sum>(from[column[c]]);
+  }
+  for (int64_t row = index_ragged.offsets[b]; row < index_ragged.offsets[b + 1]; ++row) {
+    const auto* const positions = index.ptr<const int64_t>() + row * inner + first;
+    const T* const added = source.ptr<const T>() + row * inner + first;
+    for (int64_t c = 0; c < count; ++c) {
+      sums[static_cast<size_t>((row_at(ragged, b, positions[c]) - begin) * count + c)] += static_cast<Sum>(added[c]);
+    }
+  }
+  for (int64_t row = 0; row < rows; ++row) {
+    T* const to = result.ptr<T>() + (begin + row) * values_inner;
+    for (int64_t c = 0; c < count; ++c) {
+      const Sum sum = sums[static_cast<size_t>(row * count + c)];
+      if constexpr (std::is_integral_v<T> || std::is_same_v<T, double>)
+        to[column[c]] = static_cast<T>(sum);
+      else
+        to[column[c]] = T(static_cast<float>(sum));
+    }
+  }
+}
+
+}  // namespace
+
+void segment_gather(const CpuContext&, const View& values, const RaggedView& ragged, const View& index,
+                    const RaggedView& index_ragged, const View& result) {
+  if (index.numel() == 0) return;
+  switch (item_size(values.dtype)) {
+    case 1:
+      return gather<uint8_t>(values, ragged, index, index_ragged, result);
+    case 2:
+      return gather<uint16_t>(values, ragged, index, index_ragged, result);
+    case 4:
+      return gather<uint32_t>(values, ragged, index, index_ragged, result);
+    default:
+      return gather<uint64_t>(values, ragged, index, index_ragged, result);
+  }
+}
+
+void segment_scatter_add(const CpuContext&, const View& values, const RaggedView& ragged, const View& index,
+                         const RaggedView& index_ragged, const View& source, const View& result) {
+  const std::vector<int64_t> columns = columns_of(index, values);
+  const auto inner = static_cast<int64_t>(columns.size());
+  visit(values.dtype, [&]<typename T>(TypeTag<T>) {
+    if (inner != segment::inner_size(values))
+      std::copy_n(values.ptr<const T>(), values.numel(), result.ptr<T>());  // columns without index
+    using Sum = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
+    struct Block {
+      int64_t component, first, count;
+    };
+    std::vector<Block> blocks;
+    for (int64_t b = 0; b < ragged.components; ++b) {
+      const int64_t rows = std::max<int64_t>(ragged.offsets[b + 1] - ragged.offsets[b], 1);
+      const int64_t width = std::clamp(kMostSums / rows, kFewestColumns, segment::kColumns);
+      for (int64_t first = 0; first < inner; first += width) blocks.push_back({b, first, std::min(width, inner - first)});
+    }
+    const auto count = static_cast<int64_t>(blocks.size());
+    parallel_for(count, 1 + segment::kGrain * count / (index.numel() + 1), [&](int64_t begin, int64_t end) {
+      std::vector<Sum> sums;
+      for (int64_t i = begin; i < end; ++i) {
+        const Block& block = blocks[static_cast<size_t>(i)];
+        scatter_block<T>(values, ragged, index, index_ragged, source, columns, block.component, block.first, block.count, sums,
+                         result);
+      }
+    });
+  });
+}
+
+}  // namespace deckle::kernels::cpu
