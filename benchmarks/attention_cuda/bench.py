@@ -1,6 +1,6 @@
 """Times the CUDA attention kernels beside PyTorch's, in one process on the same tensors, stream and events.
 
-python3 bench.py --library libdeckle_attention_bench.so --json out.json [--only d128] [--variants] [--seconds 0.4]
+python3 bench.py --library libdeckle_attention_bench.so --json out.json [--only "D128 S16k|D64"] [--variants] [--portable] [--seconds 0.4]
 """
 import argparse
 import warnings
@@ -100,27 +100,50 @@ DENSE = [  # name, D, Dv, S, causal, heads, kv heads
     ("D192/128 S4k causal", 192, 128, 4096, True, 16, 16), ("D128 S8k causal GQA 64/8", 128, 128, 8192, True, 64, 8),
     ("D128 S16k, 2 heads", 128, 128, 16384, False, 2, 2),
 ]
+PROBES = [  # only where named with --only: they decide where one of our kernels takes over from another
+    ("probe D128 S1k", 128, 128, 1024, False, 16, 16), ("probe D128 S2k", 128, 128, 2048, False, 16, 16),
+    ("probe D128 S4k", 128, 128, 4096, False, 16, 16), ("probe D128 S8k", 128, 128, 8192, False, 16, 16),
+    ("probe D128 S8k causal", 128, 128, 8192, True, 16, 16),
+]
 RAGGED = [("ragged 64 x 1212, D128 H16", 128, 16, 64, 800, 8192, 0), ("ragged 512 x 58, D64 H12", 64, 12, 512, 40, 512, 0)]
 
 
 def reference(q, k, v, grad_out, causal):
-    """Float64 of one head: [S, D] each."""
-    q, k, v = (t.double().requires_grad_() for t in (q, k, v))
-    s = q @ k.T * q.shape[-1] ** -0.5
-    if causal:
-        s = s.masked_fill(torch.ones(s.shape, dtype=torch.bool, device=s.device).triu(1 + s.shape[1] - s.shape[0]), -math.inf)
-    out = torch.softmax(s, -1) @ v
-    del s
-    grads = torch.autograd.grad(out, (q, k, v), grad_out.double())
-    return [out.detach(), *grads]
+    """Float64 of the query heads that share one kv head: out and grad_q [S, heads, D], grad_k and grad_v [S, D]."""
+    k, v = (t.double().requires_grad_() for t in (k, v))
+    outs, grads_q, sums = [], [], None
+    for h in range(q.shape[1]):
+        one = q[:, h].double().requires_grad_()
+        s = one @ k.T * q.shape[-1] ** -0.5
+        if causal:
+            s = s.masked_fill(torch.ones(s.shape, dtype=torch.bool, device=s.device).triu(1 + s.shape[1] - s.shape[0]), -math.inf)
+        out = torch.softmax(s, -1) @ v
+        del s
+        grad_q, *grads = torch.autograd.grad(out, (one, k, v), grad_out[:, h].double())
+        outs.append(out.detach())
+        grads_q.append(grad_q)
+        sums = grads if sums is None else [a + b for a, b in zip(sums, grads)]
+    return [torch.stack(outs, 1), torch.stack(grads_q, 1), *sums]
+
+
+def errors_of(ours, peers, part, q, k, v, grad_out, causal):
+    """Relative errors of the last kv head and its query heads against float64; `part` cuts one sequence out of a tensor."""
+    group = q.shape[-2] // k.shape[-2]
+    heads = slice(q.shape[-2] - group, q.shape[-2])
+    expected = reference(part(q)[:, heads], part(k)[:, -1], part(v)[:, -1], part(grad_out)[:, heads], causal)
+    pick = [lambda t: part(t)[:, heads]] * 2 + [lambda t: part(t)[:, -1]] * 2
+    mine = [ours.out, *ours.grads]
+    for i, what in enumerate(("out", "grad_q", "grad_k", "grad_v")):
+        results = {"deckle": mine[i]} | {n: p[2][i] for n, p in peers.items() if p[2] is not None}
+        yield what, {n: error(pick[i](t), expected[i]) for n, t in results.items()}
 
 
 def error(x, y):
     return ((x.double() - y).norm() / y.norm()).item()
 
 
-def peers_dense(q, k, v, grad_out, causal, gqa):
-    """name -> (forward, backward, results) over [B, S, H, D]."""
+def peers_dense(q, k, v, grad_out, causal, gqa, deterministic):
+    """name -> (forward, backward, results) over [B, S, H, D]; if asked for, also the backward of each made deterministic, without results."""
     qt, kt, vt, gt = (t.transpose(1, 2) for t in (q, k, v, grad_out))
     qt, kt, vt = (t.detach().requires_grad_() for t in (qt, kt, vt))
     result = {}
@@ -136,7 +159,19 @@ def peers_dense(q, k, v, grad_out, causal, gqa):
             result[name] = (forward, backward, [t.detach().transpose(1, 2) for t in (out, *grads)])
         except Exception as e:
             print(f"  {name}: refuses ({str(e).splitlines()[0][:90]})")
+            continue
+        if deterministic:
+            result[f"{name}, deterministic"] = (None, lambda backward=backward: made_deterministic(backward), None)
     return result
+
+
+def made_deterministic(call):
+    torch.utils.deterministic.fill_uninitialized_memory = False  # a debugging aid that would cost time
+    torch.use_deterministic_algorithms(True)
+    try:
+        return call()
+    finally:
+        torch.use_deterministic_algorithms(False)
 
 
 def sequence_mask(offsets, total, block=128):
@@ -195,7 +230,8 @@ def main():
     parser.add_argument("--json", default="attention_cuda.json")
     parser.add_argument("--only", default="")
     parser.add_argument("--variants", action="store_true")
-    parser.add_argument("--portable", action="store_true", help="also time the mma.sync kernels")
+    parser.add_argument("--twice", action="store_true", help="every contender twice in each race: what differs between equal ones is noise")
+    parser.add_argument("--portable", action="store_true", help="time the mma.sync kernels alone")
     parser.add_argument("--no-forward", action="store_true")
     parser.add_argument("--no-backward", action="store_true")
     parser.add_argument("--no-peers", action="store_true")
@@ -215,6 +251,8 @@ def main():
     def race(case, direction, flops, calls):
         """calls: name -> call."""
         running = {}
+        if args.twice:
+            calls = calls | {f"{name}, again": call for name, call in calls.items()}
         for name, call in calls.items():
             try:
                 call()
@@ -232,27 +270,26 @@ def main():
         if not args.no_backward:
             ours.backward()
         torch.cuda.synchronize()
-        for name, message in errors():
+        for name, message in [] if args.no_backward or args.portable else errors():
             print(f"  error {name}: " + ", ".join(f"{n} {e:.3e}" for n, e in message.items()))
             rows.append({"case": case, "error": name, "values": message})
-        calls = {"deckle": ours.forward} | {n: p[0] for n, p in peers.items()}
         if args.portable:
-            calls["deckle portable"] = ours.portable_forward
-        if args.variants:
-            calls |= {name: (lambda index=index: ours.variant(index)) for index, name, dim in library.variants if dim == dims}
-        if not args.no_forward:
+            race(case, "forward", flops, {"deckle portable": ours.portable_forward})
+            race(case, "backward", 2.5 * flops, {"deckle portable": ours.portable_backward})
+        if not args.no_forward and not args.portable:
+            calls = {"deckle": ours.forward} | {n: p[0] for n, p in peers.items() if p[0] is not None}
+            if args.variants:
+                calls |= {name: (lambda index=index: ours.variant(index)) for index, name, dim in library.variants if dim == dims}
             race(case, "forward", flops, calls)
-        if not args.no_backward:
+        if not args.no_backward and not args.portable:
             calls = {"deckle": ours.backward} | {n: p[1] for n, p in peers.items()}
-            if case.startswith("D128"):  # the head dim that has an unordered mode
+            if ours.has_unordered:
                 calls["deckle unordered"] = ours.backward_unordered
-            if args.portable:
-                calls["deckle portable"] = ours.portable_backward
             race(case, "backward", 2.5 * flops, calls)
         json.dump({"machine": machine, "dtype": args.dtype, "rows": rows}, open(args.json, "w"), indent=1)
 
     wanted = lambda name: not args.only or any(w in name for w in args.only.split("|"))
-    for name, d, dv, s, causal, heads, kv_heads in DENSE:
+    for name, d, dv, s, causal, heads, kv_heads in DENSE + (PROBES if args.only else []):
         if not wanted(name) or time.time() - started > args.budget:
             continue
         print(name)
@@ -261,19 +298,9 @@ def main():
         new = lambda h, w: torch.randn(batch, s, h, w, dtype=dtype, device="cuda")
         q, k, v, grad_out = new(heads, d), new(kv_heads, d), new(kv_heads, dv), new(heads, dv)
         ours = Attention(library, q, k, v, causal=causal, grad_out=None if args.no_backward else grad_out)
-        peers = {} if args.no_peers else peers_dense(q, k, v, grad_out, causal, heads != kv_heads)
+        peers = {} if args.no_peers or args.portable else peers_dense(q, k, v, grad_out, causal, heads != kv_heads, name == "D128 S4k causal")
 
-        def errors():
-            if heads != kv_heads or s > 16384:
-                return
-            b, h = batch - 1, heads - 1
-            expected = reference(q[b, :, h], k[b, :, h], v[b, :, h], grad_out[b, :, h], causal)
-            mine = [ours.out] + ([] if args.no_backward else ours.grads)
-            for i, what in enumerate(("out", "grad_q", "grad_k", "grad_v")[:len(mine)]):
-                text = {"deckle": error(mine[i][b, :, h], expected[i])}
-                text |= {n: error(p[2][i][b, :, h], expected[i]) for n, p in peers.items()}
-                yield what, text
-
+        errors = lambda: errors_of(ours, peers, lambda t: t[-1], q, k, v, grad_out, causal)
         flops = 2 * s * s * (d + dv) * batch * heads / (2 if causal else 1)
         run(name, ours, peers, flops, errors, (d, dv))
         del q, k, v, grad_out, ours, peers
@@ -288,18 +315,11 @@ def main():
         new = lambda: torch.randn(total, heads, d, dtype=dtype, device="cuda")
         q, k, v, grad_out = new(), new(), new(), new()
         ours = Attention(library, q, k, v, offsets=offsets, grad_out=None if args.no_backward else grad_out)
-        peers = {} if args.no_peers else peers_ragged(q, k, v, grad_out, offsets, lengths)
+        peers = {} if args.no_peers or args.portable else peers_ragged(q, k, v, grad_out, offsets, lengths)
 
-        def errors():
-            b, h = int(lengths.argmax()), heads - 1
-            part = slice(int(offsets[b]), int(offsets[b + 1]))
-            expected = reference(q[part, h], k[part, h], v[part, h], grad_out[part, h], False)
-            mine = [ours.out] + ([] if args.no_backward else ours.grads)
-            for i, what in enumerate(("out", "grad_q", "grad_k", "grad_v")[:len(mine)]):
-                text = {"deckle": error(mine[i][part, h], expected[i])}
-                text |= {n: error(p[2][i][part, h], expected[i]) for n, p in peers.items()}
-                yield what, text
-
+        longest_one = int(lengths.argmax())
+        part = slice(int(offsets[longest_one]), int(offsets[longest_one + 1]))
+        errors = lambda: errors_of(ours, peers, lambda t: t[part], q, k, v, grad_out, False)
         run(name, ours, peers, 4 * d * heads * int((lengths * lengths).sum()), errors, (d, d))
 
 

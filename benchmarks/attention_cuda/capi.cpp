@@ -1,13 +1,28 @@
 // The C interface that the Python benchmark loads: argument structs by pointer, an error message or null back.
-#include "benchmarks/attention_cuda/guarded.h"
+#include <exception>
+#include <string>
+
 #include "deckle/kernels/cuda/attention/backward.h"
 #include "deckle/kernels/cuda/attention/forward.h"
+#include "deckle/kernels/cuda/attention/portable.h"
 
 namespace {
 
 using deckle::kernels::AttentionBackward;
 using deckle::kernels::AttentionProblem;
-using deckle::benchmarks::guarded;
+
+// Null, or the message of an exception; it is valid until the thread's next call.
+template <class Call>
+const char* guarded(Call call) {
+  static thread_local std::string message;
+  try {
+    call();
+    return nullptr;
+  } catch (const std::exception& error) {
+    message = error.what();
+    return message.c_str();
+  }
+}
 
 }  // namespace
 
@@ -27,6 +42,14 @@ int64_t deckle_attention_backward_workspace(const AttentionBackward* arguments) 
 
 const char* deckle_attention_backward(const AttentionBackward* arguments, void* stream) {
   return guarded([&] { deckle::kernels::cuda::attention_backward(*arguments, static_cast<cudaStream_t>(stream)); });
+}
+
+const char* deckle_portable_forward(const AttentionProblem* problem, void* stream) {
+  return guarded([&] { deckle::kernels::cuda::portable_attention_forward(*problem, static_cast<cudaStream_t>(stream)); });
+}
+
+const char* deckle_portable_backward(const AttentionBackward* arguments, void* stream) {
+  return guarded([&] { deckle::kernels::cuda::portable_attention_backward(*arguments, static_cast<cudaStream_t>(stream)); });
 }
 
 /// Sizes of the structs, so that the Python mirror can refuse to run when it has drifted.

@@ -40,8 +40,7 @@ class Library:
         lib = c.CDLL(path)
         for name in ("forward", "backward"):
             getattr(lib, f"deckle_attention_{name}").restype = c.c_char_p
-            if hasattr(lib, f"deckle_portable_{name}"):  # built with DECKLE_CUDA_PORTABLE
-                getattr(lib, f"deckle_portable_{name}").restype = c.c_char_p
+            getattr(lib, f"deckle_portable_{name}").restype = c.c_char_p
             getattr(lib, f"deckle_attention_{name}_workspace").restype = c.c_int64
         lib.deckle_attention_struct_bytes.restype = c.c_int64
         lib.deckle_variant_name.restype = c.c_char_p
@@ -79,8 +78,9 @@ class Attention:
         if grad_out is not None:
             self.grads = [torch.empty_like(t) for t in (q, k, v)]
             self.arguments, self.unordered = (Backward(p, tensor(grad_out), None, *[tensor(g) for g in self.grads], d) for d in (True, False))
-            bytes_needed = max([16 * self.lse.numel()] + [self.lib.deckle_attention_backward_workspace(c.byref(b))
-                                                          for b in (self.arguments, self.unordered)])
+            ordered, unordered = (self.lib.deckle_attention_backward_workspace(c.byref(b)) for b in (self.arguments, self.unordered))
+            self.has_unordered = unordered > ordered  # otherwise `deterministic = false` changes nothing
+            bytes_needed = max(16 * self.lse.numel(), unordered)
             self.backward_workspace = torch.empty(bytes_needed, dtype=torch.uint8, device=q.device)
             for b in (self.arguments, self.unordered):
                 b.problem.workspace, b.problem.workspace_bytes = self.backward_workspace.data_ptr(), bytes_needed

@@ -22,6 +22,7 @@ constexpr Element kBf16 = Element::bf16;
 //                         D    Dv  warpgroups keys stages q buffers together
 const Variant kVariants[] = {
     variant<ForwardConfig<kBf16, 128, 128, 3, 128, 2, 2, false>>("D128 3x64 rows, 128 keys"),
+    variant<ForwardConfig<kBf16, 128, 128, 3, 80, 2, 2, true>>("D128 3x64 rows, 80 keys, together"),
     variant<ForwardConfig<kBf16, 128, 128, 3, 80, 3, 2, true>>("D128 3x64 rows, 80 keys, 3 stages, together"),
     variant<ForwardConfig<kBf16, 128, 128, 2, 128, 2, 2, true, 1, true>>("D128 2x64 rows, 128 keys, together, q regs"),
     variant<ForwardConfig<kBf16, 64, 64, 3, 128, 3, 2, false, 1, true>>("D64 3x64 rows, 128 keys, q in registers"),

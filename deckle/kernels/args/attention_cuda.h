@@ -8,8 +8,8 @@ namespace deckle::kernels {
 /// Element type of q, k, v, out and their gradients; arithmetic is in float32.
 enum class AttentionElement : int32_t { bf16 = 0, f16 = 1 };
 
-/// A [B, L, H, D] tensor, or [sum of L, H, D] if ragged. Strides in elements; D is contiguous, the other strides are multiples of 8 and
-/// the address of 16 bytes.
+/// A [B, L, H, D] tensor, or [sum of L, H, D] if ragged. Strides in elements; D is contiguous, the other strides are positive multiples of 8
+/// (the copy engine knows no expanded dims; those of one element may have any stride) and the address is one of 16 bytes. Null only if empty.
 struct AttentionTensor {
   void* data = nullptr;
   int64_t batch_stride = 0;  // unused if ragged
@@ -20,7 +20,7 @@ struct AttentionTensor {
 inline constexpr int32_t kUnboundedWindow = 1 << 30;
 
 /// Every query row attends one interval of keys. With c = row (+ N - M if bottom_right): [max(0, c - left), min(N, c + right + 1)).
-/// Full: both unbounded. Causal: right = 0. A row with an empty interval gets zeros and LSE = -inf.
+/// Full: both unbounded, which is any value from kUnboundedWindow on. Causal: right = 0. A row with an empty interval gets zeros and LSE = -inf.
 struct AttentionMask {
   int32_t left = kUnboundedWindow;
   int32_t right = kUnboundedWindow;

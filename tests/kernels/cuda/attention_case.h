@@ -1,125 +1,139 @@
-// One attention problem on the device with random data: what the tests of forward and backward share.
+// One attention problem on the device with random data, the path that computes it, and the checks of its results: what the tests of forward and
+// backward share, on Hopper and on the portable path.
 #pragma once
 
-#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
 
 #include <cstdint>
-#include <cstring>
-#include <memory>
-#include <numeric>
-#include <stdexcept>
+#include <random>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "deckle/kernels/args/attention_cuda.h"
-#include "tests/kernels/cuda/attention_reference.h"
+#include "tests/kernels/cuda/attention_data.h"
 
 namespace deckle::testing {
 
-inline void check(cudaError_t error, const char* what) {
-  if (error != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
-}
+using kernels::AttentionMask;
+using kernels::kUnboundedWindow;
 
-/// Device memory, filled with 0xff bytes: NaN in every float type, so what a kernel fails to write is seen.
-class DeviceBuffer {
- public:
-  explicit DeviceBuffer(int64_t bytes = 0) : bytes_(bytes) {
-    if (bytes == 0) return;
-    check(cudaMalloc(&data_, bytes), "cudaMalloc");
-    poison();
-  }
-  DeviceBuffer(DeviceBuffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
-  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-  ~DeviceBuffer() { cudaFree(data_); }
+inline constexpr AttentionMask kFull{};
+inline constexpr AttentionMask kCausal{kUnboundedWindow, 0, true};
+inline constexpr AttentionMask kCausalTopLeft{kUnboundedWindow, 0, false};
 
-  void poison() { check(cudaMemset(data_, 0xff, bytes_), "cudaMemset"); }
+/// Which kernels compute.
+enum class Path { hopper, portable };
 
-  template <class T>
-  T* as() const {
-    return static_cast<T*>(data_);
-  }
-
-  template <class T>
-  std::vector<T> download() const {
-    std::vector<T> host(bytes_ / sizeof(T));
-    if (bytes_ > 0) check(cudaMemcpy(host.data(), data_, bytes_, cudaMemcpyDeviceToHost), "cudaMemcpy");
-    return host;
-  }
-
-  template <class T>
-  void upload(const std::vector<T>& host) {
-    check(cudaMemcpy(data_, host.data(), host.size() * sizeof(T), cudaMemcpyHostToDevice), "cudaMemcpy");
-  }
-
-  int64_t bytes() const { return bytes_; }
-
- private:
-  void* data_ = nullptr;
-  int64_t bytes_ = 0;
+/// What every test of a suite runs for.
+struct Instance {
+  Path path;
+  AttentionElement element;
+  int head_dim, value_dim;
 };
 
-/// How rows, heads and batch lie in memory.
-enum class Layout { rows_outer, heads_outer, padded_rows };
+std::vector<Instance> hopper_instances();
+std::vector<Instance> portable_instances();
+std::string name_of(const ::testing::TestParamInfo<Instance>& info);
+
+/// How rows, heads and batch lie in memory; padded: with gaps behind every head, row and batch.
+enum class Layout { rows_outer, heads_outer, padded };
 
 struct CaseOptions {
-  kernels::AttentionElement element = kernels::AttentionElement::bf16;
+  Path path = Path::hopper;
+  AttentionElement element = AttentionElement::bf16;
   int head_dim = 128, value_dim = 128;
-  int batch = 1, heads = 2, kv_heads = 2;
-  int queries = 128, keys = 128;               // dense
-  std::vector<int> query_lengths, key_lengths;  // ragged, if not empty
-  kernels::AttentionMask mask;
-  float scale = 0.0f;  // 0: 1 / sqrt(head_dim)
+  int heads = 2, kv_heads = 2;
+  std::vector<int> queries, keys;  // rows of each sequence; dense: all the same
+  bool ragged = false;
+  AttentionMask mask;
+  float scale = 0;  // 0: 1 / sqrt(head_dim)
   Layout layout = Layout::rows_outer;
-  float magnitude = 1.0f;  // of q and k
-  uint64_t seed = 1;
-
-  bool ragged() const { return !query_lengths.empty(); }
+  float magnitude = 1;     // of q and k
+  int64_t batch_gap = 0;   // dense: elements between batches
+  bool grad_lse = true;    // backward: there is one
+  bool deterministic = true;
 };
 
 std::string describe(const CaseOptions& options);
 
-/// A tensor of the case and the memory that holds it.
-struct CaseTensor {
-  DeviceBuffer buffer;
-  kernels::AttentionTensor tensor;
-  int64_t batch = 0, rows = 0, heads = 0, columns = 0;  // batch 1 if ragged
+/// Random lengths, heads, mask and layout for the instance of `base`.
+CaseOptions random_options(CaseOptions base, std::mt19937_64& random);
 
-  /// All elements in [batch, row, head, column] order.
-  std::vector<double> values(kernels::AttentionElement element) const;
-  /// Their bits.
-  std::vector<uint16_t> bits() const;
+/// A [rows, heads, columns] tensor in memory of its own, which is all 0xffff at first: NaN in both element types, and no finite result.
+struct CaseTensor {
+  kernels::AttentionTensor view;
+  int64_t rows = 0, rows_per_batch = 0;  // of all sequences; rows behind the last sequence are not counted
+  int heads = 0, columns = 0;
+  DeviceBuffer memory;
+
+  int64_t elements() const { return rows * heads * columns; }
+  CaseTensor copy() const;
 };
 
 class AttentionCase {
  public:
   explicit AttentionCase(const CaseOptions& options);
 
-  CaseTensor make_tensor(bool key_side, int columns) const;
-  void fill(const CaseTensor& tensor, uint64_t stream, float magnitude) const;
+  /// Both poison their outputs, run and wait.
+  void forward();
+  void backward();
 
-  /// Overwrites the rows of one sequence with a value, e.g. NaN.
-  void overwrite_sequence(CaseTensor& tensor, bool key_side, int sequence, float value) const;
+  /// The float64 reference of the forward.
+  void reference();
+
+  /// Random grad_out and grad_lse, and memory for the gradients.
+  void take_gradients();
+
+  /// The same, out and lse as an exact forward would round them, and the float64 gradients. If `given_forward`, these are the gradients of the
+  /// rounded out and lse, as any backward sees them, so that huge logits leave something to compare.
+  void prepare_backward(bool given_forward = false);
+
+  /// Sets the rows of one sequence of a ragged tensor to a 16-bit word.
+  void overwrite(const CaseTensor& tensor, int sequence, uint16_t word) const;
+
+  /// NaN in grad_out of the rows that attend no key: a loss that reads lse puts it there.
+  void poison_dead_rows() const;
+
+  int64_t first_row(const CaseTensor& tensor, int sequence) const;
+  int64_t length(const CaseTensor& tensor, int sequence) const;
 
   CaseOptions options;
-  kernels::AttentionProblem problem;
-  CaseTensor q, k, v, out;
-  DeviceBuffer lse, workspace;
-  DeviceBuffer query_offsets, key_offsets;
-  std::vector<int64_t> query_offsets_host, key_offsets_host;
+  kernels::AttentionBackward arguments;
+  kernels::AttentionProblem& problem = arguments.problem;
+  CaseTensor q, k, v, out, grad_out, grad_q, grad_k, grad_v;
+  DeviceBuffer lse, grad_lse;
+  DeviceBuffer reference_out, reference_lse, reference_q, reference_k, reference_v;
 
-  int64_t lse_count() const { return static_cast<int64_t>(options.heads) * q.rows * q.batch; }
+ private:
+  CaseTensor make_tensor(bool key_side, int columns) const;
+  void take_workspace(int64_t bytes);
+  bool is_key_side(const CaseTensor& tensor) const { return &tensor == &k || &tensor == &v || &tensor == &grad_k || &tensor == &grad_v; }
+
+  std::vector<int64_t> query_starts_{0}, key_starts_{0};
+  DeviceBuffer offsets_, workspace_;
 };
 
-/// ‖a - b‖ / ‖b‖ over float64, comparing only where `b` is finite; NaN or a mismatch of infinities gives infinity.
-double relative_error(const std::vector<double>& a, const std::vector<double>& b);
+/// A few roundings of the element type: P to 16 bits costs 2^-9 (bf16) or 2^-12 (f16) of each term, the result as much again.
+double output_tolerance(AttentionElement element);
+double gradient_tolerance(AttentionElement element);
 
-/// Relative error allowed for outputs: a few roundings of the element type.
-double output_tolerance(kernels::AttentionElement element);
-double gradient_tolerance(kernels::AttentionElement element);
+/// Runs the forward or the backward of a case and compares every result with the reference, and the memory around it with the poison.
+void verify_forward(const CaseOptions& options);
+void verify_backward(const CaseOptions& options);
+void expect_forward(const AttentionCase& c, double tolerance);
+void expect_backward(const AttentionCase& c, double tolerance);
+
+/// Elements that differ outside one sequence, or in all of them.
+unsigned long long different_outside(const AttentionCase& c, const CaseTensor& tensor, const CaseTensor& other, int sequence);
+unsigned long long different(const CaseTensor& tensor, const CaseTensor& other);
+
+/// Tests of one instance; skipped, with the reason, where no GPU here runs its path.
+class AttentionTest : public ::testing::TestWithParam<Instance> {
+ protected:
+  void SetUp() override;
+  CaseOptions base() const;
+  CaseOptions dense(int batch, int queries, int keys, AttentionMask mask = kFull) const;
+  CaseOptions ragged(std::vector<int> queries, std::vector<int> keys, AttentionMask mask = kFull) const;
+};
 
 }  // namespace deckle::testing

@@ -2,17 +2,10 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
-#include <stdexcept>
-#include <string>
-
 #include "tests/kernels/cuda/attention_data.h"
 
 namespace deckle::testing {
 namespace {
-
-void check(cudaError_t status) {
-  if (status != cudaSuccess) throw std::runtime_error(std::string("CUDA: ") + cudaGetErrorString(status));
-}
 
 __device__ double read(AttentionElement element, const AttentionTensor& t, int64_t batch, int64_t row, int64_t head, int d) {
   const int64_t index = batch * t.batch_stride + row * t.row_stride + head * t.head_stride + d;
@@ -60,11 +53,11 @@ __global__ void fill_floats(float* data, int64_t count, uint64_t seed, float sca
     data[i] = normal(seed, i) * scale;
 }
 
-__global__ void fill_nan_kernel(AttentionTensor t, int64_t first, int64_t count, int heads, int dim) {
+__global__ void fill_words_kernel(AttentionTensor t, int64_t first, int64_t count, int heads, int dim, uint16_t word) {
   const int64_t total = count * heads * dim;
   for (int64_t i = blockIdx.x * int64_t{256} + threadIdx.x; i < total; i += gridDim.x * int64_t{256}) {
     const int64_t row = first + i / (int64_t{heads} * dim);
-    static_cast<uint16_t*>(t.data)[row * t.row_stride + i / dim % heads * t.head_stride + i % dim] = 0x7fff;
+    static_cast<uint16_t*>(t.data)[row * t.row_stride + i / dim % heads * t.head_stride + i % dim] = word;
   }
 }
 
@@ -124,10 +117,6 @@ constexpr int kGrid = 1056;
 
 }  // namespace
 
-void fill_normal(AttentionElement element, void* data, int64_t count, uint64_t seed, float scale) {
-  fill_normal(element, {data, 0, 1, 1}, count, count, 1, 1, seed, scale);
-}
-
 void fill_normal(AttentionElement element, const AttentionTensor& tensor, int64_t rows, int64_t rows_per_batch, int heads,
                  int dim, uint64_t seed, float scale) {
   if (rows == 0) return;
@@ -136,12 +125,14 @@ void fill_normal(AttentionElement element, const AttentionTensor& tensor, int64_
 }
 
 void fill_normal(float* data, int64_t count, uint64_t seed, float scale) {
+  if (count == 0) return;
   fill_floats<<<kGrid, 256>>>(data, count, seed, scale);
   check(cudaGetLastError());
 }
 
-void fill_nan(const AttentionTensor& tensor, int64_t first, int64_t count, int heads, int dim) {
-  fill_nan_kernel<<<kGrid, 256>>>(tensor, first, count, heads, dim);
+void fill_words(const AttentionTensor& tensor, int64_t first, int64_t count, int heads, int dim, uint16_t word) {
+  if (count == 0) return;
+  fill_words_kernel<<<kGrid, 256>>>(tensor, first, count, heads, dim, word);
   check(cudaGetLastError());
 }
 
@@ -158,6 +149,7 @@ Difference compare(AttentionElement element, const AttentionTensor& tensor, cons
 }
 
 unsigned long long count_words(const void* data, int64_t count, uint16_t word) {
+  if (count == 0) return 0;
   Results results;
   count_words_kernel<<<kGrid, 256>>>(static_cast<const uint16_t*>(data), count, word, results.data);
   unsigned long long words[8];
@@ -167,6 +159,7 @@ unsigned long long count_words(const void* data, int64_t count, uint16_t word) {
 
 unsigned long long count_different(const AttentionTensor& a, const AttentionTensor& b, int64_t first, int64_t rows, int heads,
                                    int dim) {
+  if (rows == 0) return 0;
   Results results;
   count_different_kernel<<<kGrid, 256>>>(a, b, first, rows, heads, dim, results.data);
   unsigned long long words[8];

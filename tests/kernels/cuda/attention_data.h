@@ -4,23 +4,21 @@
 #include <cstdint>
 
 #include "deckle/kernels/args/attention_cuda.h"
+#include "tests/kernels/cuda/device.h"
 
 namespace deckle::testing {
 
 using kernels::AttentionElement;
 using kernels::AttentionTensor;
 
-/// `count` consecutive standard normal values times `scale`, rounded to the element type; a function of (seed, index).
-void fill_normal(AttentionElement element, void* data, int64_t count, uint64_t seed, float scale);
-
-/// Fills a [rows, heads, dim] tensor with standard normal values times `scale`. Batches of `rows_per_batch` rows are batch_stride
+/// Fills a [rows, heads, dim] tensor with standard normal values times `scale`, a function of (seed, index). Batches of `rows_per_batch` rows are batch_stride
 /// apart.
 void fill_normal(AttentionElement element, const AttentionTensor& tensor, int64_t rows, int64_t rows_per_batch, int heads,
                  int dim, uint64_t seed, float scale);
 void fill_normal(float* data, int64_t count, uint64_t seed, float scale);
 
-/// Sets rows [first, first + count) of a tensor of one batch to NaN.
-void fill_nan(const AttentionTensor& tensor, int64_t first, int64_t count, int heads, int dim);
+/// Sets rows [first, first + count) of a tensor of one batch to a 16-bit word.
+void fill_words(const AttentionTensor& tensor, int64_t first, int64_t count, int heads, int dim, uint16_t word);
 
 struct Difference {
   double error_norm, reference_norm, largest_error, largest_reference;

@@ -1,87 +1,177 @@
-// What of the CUDA attention can be tested without a GPU: mask intervals, list bounds, which problems are refused and why.
+// What of the CUDA attention can be tested without a GPU: mask intervals, list bounds, workspaces, which problems are refused and why.
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <limits>
 #include <random>
 
+#include "deckle/kernels/cuda/attention/backward.h"
+#include "deckle/kernels/cuda/attention/checks.h"
 #include "deckle/kernels/cuda/attention/forward.h"
 #include "deckle/kernels/cuda/attention/portable.h"
 #include "deckle/kernels/cuda/attention/work_list.cuh"
+#include "tests/kernels/cuda/seed.h"
 
 namespace deckle {
 namespace {
 
+using kernels::AttentionBackward;
+using kernels::AttentionElement;
 using kernels::AttentionMask;
 using kernels::AttentionProblem;
+using kernels::AttentionTensor;
 using kernels::kUnboundedWindow;
+using namespace kernels::cuda;
 using namespace kernels::cuda::attention;
 
 bool attends(const AttentionMask& mask, int row, int key, int queries, int keys) {
-  const int center = row + (mask.bottom_right ? keys - queries : 0);
+  const int64_t center = row + (mask.bottom_right ? keys - queries : 0);
   return key >= center - mask.left && key <= center + mask.right;
 }
 
 TEST(AttentionIntervals, HoldExactlyTheAttendedKeysAndRows) {
-  std::mt19937 random(7);
+  std::mt19937_64 random(testing::seed());
   for (int trial = 0; trial < 400; ++trial) {
     const int queries = static_cast<int>(random() % 40), keys = static_cast<int>(random() % 40);
-    const auto edge = [&] { return random() % 3 == 0 ? kUnboundedWindow : static_cast<int>(random() % 50) - 10; };
-    const AttentionMask mask{edge(), edge(), random() % 2 == 0};
+    const int far[] = {kUnboundedWindow, std::numeric_limits<int>::max(), std::numeric_limits<int>::min()};
+    const auto edge = [&] { return random() % 3 == 0 ? far[random() % 3] : static_cast<int>(random() % 50) - 10; };
+    const AttentionMask given{edge(), edge(), random() % 2 == 0}, mask = bounded(given);
     for (int row = 0; row < queries; ++row) {
       const Interval interval = key_interval(mask, row, queries, keys);
       for (int key = 0; key < keys; ++key) {
-        ASSERT_EQ(attends(mask, row, key, queries, keys), key >= interval.begin && key < interval.end);
+        ASSERT_EQ(attends(given, row, key, queries, keys), key >= interval.begin && key < interval.end);
       }
     }
     for (int key = 0; key < keys; ++key) {
       const Interval interval = query_interval(mask, key, queries, keys);
       for (int row = 0; row < queries; ++row) {
-        ASSERT_EQ(attends(mask, row, key, queries, keys), row >= interval.begin && row < interval.end);
+        ASSERT_EQ(attends(given, row, key, queries, keys), row >= interval.begin && row < interval.end);
       }
     }
   }
 }
 
-AttentionProblem problem(int head_dim, int value_dim) {
-  AttentionProblem p;
+// A backward of 2 x 100 rows and 4 heads whose tensors all lie at one address: nothing here reads them.
+AttentionBackward problem(int head_dim, int value_dim, AttentionElement element = AttentionElement::bf16) {
+  alignas(256) static unsigned char memory[256];
+  AttentionBackward a;
+  AttentionProblem& p = a.problem;
+  p.element = element;
   p.sizes.batch = 2;
   p.sizes.heads = p.sizes.kv_heads = 4;
   p.sizes.head_dim = head_dim;
   p.sizes.value_dim = value_dim;
   p.sizes.query_rows = p.sizes.key_rows = 100;
-  for (auto* t : {&p.q, &p.k, &p.v, &p.out}) *t = {nullptr, 100 * 4 * 128, 4 * 128, 128};
-  return p;
+  for (AttentionTensor* t : {&p.q, &p.k, &p.v, &p.out, &a.grad_out, &a.grad_q, &a.grad_k, &a.grad_v}) *t = {memory, 100 * 4 * 256, 4 * 256, 256};
+  p.lse = reinterpret_cast<float*>(memory);
+  return a;
 }
 
-TEST(AttentionForwardHost, ServesTheHeadDimsOfTheInstances) {
-  for (const auto& [d, dv] : {std::pair{64, 64}, {96, 96}, {128, 128}, {192, 128}, {192, 192}, {256, 256}}) {
-    EXPECT_EQ(kernels::cuda::attention_forward_why_not(problem(d, dv)), "");
+TEST(AttentionHost, ServesTheHeadDimsOfTheInstances) {
+  for (const AttentionElement element : {AttentionElement::bf16, AttentionElement::f16}) {
+    for (const auto& [d, dv] : {std::pair{64, 64}, {96, 96}, {128, 128}, {192, 128}, {192, 192}, {256, 256}}) {
+      const AttentionBackward a = problem(d, dv, element);
+      EXPECT_EQ(attention_forward_why_not(a.problem), "");
+      EXPECT_EQ(attention_backward_why_not(a), "");
+    }
+  }
+  const AttentionBackward other = problem(80, 80);
+  const char* reason = "D = 80, Dv = 80 (serves 64/64, 96/96, 128/128, 192/128, 192/192, 256/256)";
+  EXPECT_EQ(attention_forward_why_not(other.problem), reason);
+  EXPECT_EQ(attention_backward_why_not(other), reason);
+}
+
+// What all paths refuse, they refuse in the same words.
+void expect_refused(const std::function<void(AttentionBackward&)>& spoil, const std::string& reason, bool by_forward = true) {
+  AttentionBackward a = problem(128, 128);
+  spoil(a);
+  if (by_forward) {
+    EXPECT_EQ(attention_forward_why_not(a.problem), reason);
+    EXPECT_THROW(attention_forward(a.problem, nullptr), std::runtime_error);
+  }
+  EXPECT_EQ(attention_backward_why_not(a), reason);
+  EXPECT_THROW(attention_backward(a, nullptr), std::runtime_error);
+  if (by_forward) {
+    EXPECT_EQ(portable_attention_forward_why_not(a.problem), reason);
+  }
+  EXPECT_EQ(portable_attention_backward_why_not(a), reason);
+}
+
+TEST(AttentionHost, SaysWhatIsRefusedAndWhatWouldBeServed) {
+  expect_refused([](auto& a) { a.problem.sizes.kv_heads = 3; }, "4 heads are not a multiple of 3 kv heads");
+  expect_refused([](auto& a) { a.problem.sizes.heads = a.problem.sizes.kv_heads = 65536; }, "65536 heads (serves up to 65535)");
+  expect_refused([](auto& a) { a.problem.sizes.batch = -1; }, "batch is -1 (serves 0 and more)");
+  expect_refused([](auto& a) { a.problem.sizes.key_rows = int64_t{1} << 30; }, "1073741824 rows (serves fewer than 2^30)");
+  static const int64_t offset = 0;
+  expect_refused([](auto& a) { a.problem.sizes.key_offsets = &offset; }, "offsets are given for one of queries and keys only");
+  expect_refused([](auto& a) { a.problem.v.data = reinterpret_cast<void*>(8); }, "v is not aligned to 16 bytes");
+  expect_refused([](auto& a) { a.problem.q.data = nullptr; }, "q is null");
+  expect_refused([](auto& a) { a.grad_k.data = nullptr; }, "grad_k is null", false);
+  expect_refused([](auto& a) { a.problem.lse = nullptr; }, "lse, which the forward wrote, is null", false);
+}
+
+TEST(AttentionHost, RefusesStridesThatTheCopyEngineDoesNotKnow) {
+  const std::string serves = " (serves positive multiples of 8 where the dim has more than one element)";
+  for (const int64_t stride : {0, -1024, 516}) {
+    const std::string given = std::to_string(stride) + serves;
+    expect_refused([&](auto& a) { a.problem.k.batch_stride = stride; }, "the batch stride of k is " + given);
+    expect_refused([&](auto& a) { a.problem.k.row_stride = stride; }, "the row stride of k is " + given);
+    expect_refused([&](auto& a) { a.problem.out.head_stride = stride; }, "the head stride of out is " + given);
+    expect_refused([&](auto& a) { a.grad_out = {a.grad_out.data, stride, stride, stride}; }, "the batch stride of grad_out is " + given, false);
   }
 }
 
-TEST(AttentionForwardHost, SaysWhatItRefusesAndWhatItWouldServe) {
-  EXPECT_EQ(kernels::cuda::attention_forward_why_not(problem(80, 80)),
-            "D = 80, Dv = 80 (serves 64/64, 96/96, 128/128, 192/128, 192/192, 256/256)");
-  AttentionProblem p = problem(128, 128);
-  p.sizes.kv_heads = 3;
-  EXPECT_EQ(kernels::cuda::attention_forward_why_not(p), "4 heads are not a multiple of 3 kv heads");
-  p = problem(128, 128);
-  p.k.row_stride = 516;
-  EXPECT_EQ(kernels::cuda::attention_forward_why_not(p), "the strides of k are 51200, 516, 128 (serves multiples of 8)");
-  p = problem(128, 128);
-  p.v.data = reinterpret_cast<void*>(8);
-  EXPECT_EQ(kernels::cuda::attention_forward_why_not(p), "v is not aligned to 16 bytes");
-  EXPECT_THROW(kernels::cuda::attention_forward(p, nullptr), std::runtime_error);
+TEST(AttentionHost, DimsOfOneElementHaveAnyStrideAndEmptyTensorsNoMemory) {
+  AttentionBackward a = problem(128, 128);
+  a.problem.sizes.batch = a.problem.sizes.heads = a.problem.sizes.kv_heads = 1;
+  for (AttentionTensor* t : {&a.problem.q, &a.problem.k, &a.grad_v}) t->batch_stride = t->head_stride = 0;
+  EXPECT_EQ(attention_backward_why_not(a), "");
+  a.problem.sizes.key_rows = 0;
+  for (AttentionTensor* t : {&a.problem.k, &a.problem.v, &a.grad_k, &a.grad_v}) *t = {};
+  EXPECT_EQ(attention_backward_why_not(a), "");
 }
 
-TEST(AttentionForwardHost, AsksForAWorkspaceThatHoldsTheLongestList) {
+TEST(AttentionHost, LaunchesOnlyWithAWorkspace) {
+  const auto thrown = [](const AttentionBackward& a) -> std::string {
+    try {
+      attention_backward(a, nullptr);
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+    return {};
+  };
+  AttentionBackward a = problem(64, 64);
+  const int64_t needed = attention_backward_workspace_bytes(a);
+  a.problem.workspace_bytes = needed - 1;
+  EXPECT_EQ(thrown(a), "attention_backward: a workspace of " + std::to_string(needed - 1) + " bytes was given, " + std::to_string(needed) + " are needed");
+  a.problem.workspace_bytes = needed;
+  EXPECT_EQ(thrown(a), "attention_backward: the workspace is null");
+  a.problem.workspace = reinterpret_cast<void*>(0x1010);
+  EXPECT_EQ(thrown(a), "attention_backward: the workspace is not aligned to 256 bytes");
+}
+
+TEST(AttentionHost, AsksForAWorkspaceThatHoldsTheLongestList) {
   const int64_t offsets = 0;
-  AttentionProblem p = problem(128, 128);
+  AttentionProblem p = problem(128, 128).problem;
   p.sizes.query_offsets = p.sizes.key_offsets = &offsets;  // never read on the host
   p.sizes.batch = 7;
   p.sizes.query_rows = 10000;
   // Any lengths: sum of ceil(length / height) is at most rows / height + sequences.
   EXPECT_EQ(max_tiles(p.sizes, Side::queries, 192), 10000 / 192 + 7);
-  EXPECT_GE(kernels::cuda::attention_forward_workspace_bytes(p), (10000 / 192 + 7) * 8);
+  EXPECT_GE(attention_forward_workspace_bytes(p), (10000 / 192 + 7) * 8);
+}
+
+TEST(AttentionHost, AsksForAWorkspaceThatHoldsTheStatisticsAndUnorderedSums) {
+  AttentionBackward a = problem(128, 128);
+  // Two floats a row, rows rounded up to tiles of 64, besides the counters and the list headers.
+  const int64_t rows = 2 * 128 * 4;
+  EXPECT_GE(attention_backward_workspace_bytes(a), 2 * 4 * rows);
+  EXPECT_LE(attention_backward_workspace_bytes(a), 2 * 4 * rows + 1024);
+  const int64_t ordered = attention_backward_workspace_bytes(a);
+  a.deterministic = false;
+  EXPECT_EQ(attention_backward_workspace_bytes(a), ordered) << "too few keys for the unordered mode";
+  a.problem.sizes.key_rows = 16384;
+  EXPECT_GE(attention_backward_workspace_bytes(a), ordered + 4 * rows * 128);
 }
 
 }  // namespace

@@ -229,6 +229,19 @@ __global__ void store_row(AttentionProblem p, ReferenceForward forward) {
   if (threadIdx.x == 0) p.lse[at] = static_cast<float>(forward.lse[at]);
 }
 
+__global__ void load_row(AttentionProblem p, ReferenceForward forward) {
+  int64_t sequence, row;
+  const int64_t head = blockIdx.y;
+  if (!locate(p.sizes, true, blockIdx.x, sequence, row)) return;
+  const Rows q = rows_of(p.sizes, true, sequence);
+  double* out = forward.out + packed(q, row, p.sizes.query_rows, p.sizes.heads, head, p.sizes.value_dim);
+  for (int column = threadIdx.x; column < p.sizes.value_dim; column += kThreads) {
+    out[column] = load(p.element, p.out, q.batch, q.start + row, head, column);
+  }
+  const int64_t at = lse_at(p.sizes, sequence, q, row, head);
+  if (threadIdx.x == 0) forward.lse[at] = p.lse[at];
+}
+
 unsigned items(const AttentionSizes& sizes, bool queries) {
   const int64_t rows = queries ? sizes.query_rows : sizes.key_rows;
   return static_cast<unsigned>(sizes.ragged() ? rows : rows * sizes.batch);
@@ -251,6 +264,11 @@ void reference_backward(const AttentionBackward& arguments, ReferenceForward for
 void store_forward(const AttentionProblem& problem, ReferenceForward forward) {
   const dim3 grid(items(problem.sizes, true), problem.sizes.heads);
   if (grid.x > 0) store_row<<<grid, kThreads>>>(problem, forward);
+}
+
+void load_forward(const AttentionProblem& problem, ReferenceForward forward) {
+  const dim3 grid(items(problem.sizes, true), problem.sizes.heads);
+  if (grid.x > 0) load_row<<<grid, kThreads>>>(problem, forward);
 }
 
 }  // namespace deckle::testing

@@ -30,4 +30,7 @@ void reference_backward(const kernels::AttentionBackward& arguments, ReferenceFo
 /// Writes out, rounded, and lse where a forward would: into the problem's own tensors.
 void store_forward(const kernels::AttentionProblem& problem, ReferenceForward forward);
 
+/// The other way round: reads the problem's rounded out and lse.
+void load_forward(const kernels::AttentionProblem& problem, ReferenceForward forward);
+
 }  // namespace deckle::testing

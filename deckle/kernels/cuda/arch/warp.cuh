@@ -40,6 +40,11 @@ __device__ __forceinline__ uint32_t pack(float low, float high) {
   return packed;
 }
 
+/// For kernels that memory limits: one serves both element types.
+__device__ __forceinline__ uint32_t pack(Element element, float low, float high) {
+  return element == Element::bf16 ? pack<Element::bf16>(low, high) : pack<Element::f16>(low, high);
+}
+
 /// The two floats of a packed pair.
 template <Element element>
 __device__ __forceinline__ float2 unpack(uint32_t packed) {
@@ -50,6 +55,10 @@ __device__ __forceinline__ float2 unpack(uint32_t packed) {
     asm("{\n.reg .b16 l, h;\nmov.b32 {l, h}, %2;\ncvt.f32.f16 %0, l;\ncvt.f32.f16 %1, h;\n}" : "=f"(value.x), "=f"(value.y) : "r"(packed));
     return value;
   }
+}
+
+__device__ __forceinline__ float2 unpack(Element element, uint32_t packed) {
+  return element == Element::bf16 ? unpack<Element::bf16>(packed) : unpack<Element::f16>(packed);
 }
 
 /// 2^x, two ulp, denormal results flushed; 2^-inf = 0.

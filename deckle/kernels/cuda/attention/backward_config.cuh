@@ -92,8 +92,7 @@ BackwardKernels backward_short_kernels() {
 template <Element element, int D, int Dv>
 BackwardKernels backward_unordered_kernels() {
   using Shape = BackwardUnorderedChoice<element, D, Dv>;
-  return {.all_gradients = describe<Shape>(&all_gradients<Shape>, Shape::N, Shape::M),
-          .convert_query_gradients = reinterpret_cast<const void*>(&convert_query_gradients<element>)};
+  return {.all_gradients = describe<Shape>(&all_gradients<Shape>, Shape::N, Shape::M)};
 }
 
 }  // namespace deckle::kernels::cuda::attention

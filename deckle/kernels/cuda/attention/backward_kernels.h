@@ -18,9 +18,7 @@ struct BackwardKernel {
 
 struct BackwardKernels {
   BackwardKernel key_gradients, query_gradients;
-  BackwardKernel short_gradients;  // these two: none for some head dims
-  BackwardKernel all_gradients;
-  const void* convert_query_gradients = nullptr;  // with all_gradients
+  BackwardKernel short_gradients, all_gradients;  // none for some head dims
 };
 
 /// The kernels that one line of ops/instances.yaml adds for its element type and head dims.

@@ -6,7 +6,7 @@
 // from a staging buffer.
 //
 // Sums: float32, per (head, tile of M live rows) [warpgroup][i][thread] float4, accumulators 4i..4i+3 of the thread; indexed as
-// the row statistics are. Zeroed before, converted by convert_query_gradients after.
+// the row statistics are. Zeroed before, rounded by round_query_gradients after.
 //
 // Schedule of a warpgroup, tile j: exponentials under dP(j); dV(j), dK(j); S(j+1) behind them; both warpgroups meet; dQ(j);
 // dP(j+1).
@@ -205,45 +205,6 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
     arch::release(shared.kv_empty[kv.slot]);
   }
   arch::wait_stores();
-}
-
-/// Rounds scale * sums to grad_q; rows that attend no key get zeros. A block a tile of M rows (of all rows) of one head.
-template <Element element>
-__global__ void __launch_bounds__(256)
-    convert_query_gradients(const __grid_constant__ BackwardArguments args, AttentionTensor grad_q) {
-  constexpr int D = 128, M = 64;
-  SequencePair s;
-  int tile;
-  if (args.query_offsets == nullptr) {
-    const int tiles = (args.query_rows + M - 1) / M;
-    tile = blockIdx.x % tiles;
-    s = sequence_at(blockIdx.x / tiles, args);
-  } else {
-    const int index = sequence_of_block(args.query_offsets, args.batch, M, blockIdx.x);
-    tile = static_cast<int>(blockIdx.x - first_block(args.query_offsets, index, M));
-    s = sequence_at(index, args);
-  }
-  const int64_t head = blockIdx.y;
-  const float* sums = args.sums + (head * args.statistics_rows + statistics_start(s, args)) * D;
-  for (int i = threadIdx.x; i < M * (D / 8); i += 256) {
-    const int row = tile * M + i / (D / 8), chunk = i % (D / 8);
-    if (row >= s.query_rows) break;
-    const int live = row - s.live_first;
-    uint4 result = {0, 0, 0, 0};
-    if (live >= 0 && live < s.live_rows) {
-      // Columns 8 chunk.. of a row are held by four threads in turn, two accumulators each.
-      const int r = live % M, thread = 32 * (r / 16) + 4 * (r % 8), upper = 2 * ((r / 8) % 2);
-      const float* from = sums + int64_t{live / M} * (M * D) + ((chunk / 8) * 8 + chunk % 8) * 512 + thread * 4 + upper;
-      const auto pair = [&](int lane) {
-        const float2 v = *reinterpret_cast<const float2*>(from + 4 * lane);
-        return arch::pack<element>(v.x * args.scale, v.y * args.scale);
-      };
-      result = {pair(0), pair(1), pair(2), pair(3)};
-    }
-    const int64_t offset = (args.query_offsets == nullptr ? s.index : 0) * grad_q.batch_stride +
-                           (s.query_start + row) * grad_q.row_stride + head * grad_q.head_stride + chunk * 8;
-    *reinterpret_cast<uint4*>(static_cast<uint16_t*>(grad_q.data) + offset) = result;
-  }
 }
 
 }  // namespace deckle::kernels::cuda::attention

@@ -1,10 +1,8 @@
 #include "deckle/kernels/cuda/attention/forward.h"
 
-#include <algorithm>
 #include <span>
-#include <stdexcept>
-#include <utility>
 
+#include "deckle/kernels/cuda/attention/checks.h"
 #include "deckle/kernels/cuda/attention/instance.h"
 
 namespace deckle::kernels::cuda {
@@ -41,17 +39,6 @@ const ForwardInstance* find(const AttentionProblem& problem) {
   return found;
 }
 
-std::string bad_tensor(const char* name, const AttentionTensor& tensor, bool ragged) {
-  const auto multiple_of_eight = [](int64_t n) { return n % 8 == 0; };
-  if (reinterpret_cast<uintptr_t>(tensor.data) % 16 != 0) return std::string(name) + " is not aligned to 16 bytes";
-  if (!multiple_of_eight(tensor.row_stride) || !multiple_of_eight(tensor.head_stride) ||
-      (!ragged && !multiple_of_eight(tensor.batch_stride))) {
-    return std::string("the strides of ") + name + " are " + std::to_string(tensor.batch_stride) + ", " +
-           std::to_string(tensor.row_stride) + ", " + std::to_string(tensor.head_stride) + " (serves multiples of 8)";
-  }
-  return {};
-}
-
 }  // namespace
 
 std::string attention_forward_why_not(const AttentionProblem& problem) {
@@ -64,17 +51,8 @@ std::string attention_forward_why_not(const AttentionProblem& problem) {
     }
     return "D = " + std::to_string(sizes.head_dim) + ", Dv = " + std::to_string(sizes.value_dim) + " (serves " + served + ")";
   }
-  if (sizes.kv_heads <= 0 || sizes.heads % sizes.kv_heads != 0) {
-    return std::to_string(sizes.heads) + " heads are not a multiple of " + std::to_string(sizes.kv_heads) + " kv heads";
-  }
-  if ((sizes.query_offsets == nullptr) != (sizes.key_offsets == nullptr)) return "offsets are given for one of queries and keys only";
-  if (sizes.query_rows >= int64_t{1} << 30 || sizes.key_rows >= int64_t{1} << 30) {
-    return std::to_string(std::max(sizes.query_rows, sizes.key_rows)) + " rows (serves fewer than 2^30)";
-  }
-  for (const auto& [name, tensor] : {std::pair("q", &problem.q), {"k", &problem.k}, {"v", &problem.v}, {"out", &problem.out}}) {
-    if (std::string reason = bad_tensor(name, *tensor, sizes.ragged()); !reason.empty()) return reason;
-  }
-  return {};
+  if (std::string reason = attention::problem_why_not(problem); !reason.empty()) return reason;
+  return attention::device_why_not(9, 9);
 }
 
 int64_t attention_forward_workspace_bytes(const AttentionProblem& problem) {
@@ -83,11 +61,9 @@ int64_t attention_forward_workspace_bytes(const AttentionProblem& problem) {
 }
 
 void attention_forward(const AttentionProblem& problem, cudaStream_t stream) {
-  if (const std::string reason = attention_forward_why_not(problem); !reason.empty()) throw std::runtime_error("attention_forward: " + reason);
-  if (problem.workspace_bytes < attention_forward_workspace_bytes(problem)) {
-    throw std::runtime_error("attention_forward: a workspace of " + std::to_string(problem.workspace_bytes) + " bytes was given, " +
-                             std::to_string(attention_forward_workspace_bytes(problem)) + " are needed");
-  }
+  constexpr const char* kName = "attention_forward";
+  attention::refuse_if(attention_forward_why_not(problem), kName);
+  attention::refuse_if(attention::workspace_why_not(problem, attention_forward_workspace_bytes(problem)), kName);
   find(problem)->launch(problem, stream);
 }
 

@@ -65,10 +65,10 @@ void launch_forward(const AttentionProblem& problem, cudaStream_t stream) {
   allow_shared_memory(reinterpret_cast<const void*>(attention_forward_kernel<Config>), kSharedBytes);
 
   ForwardArguments args;
-  args.q = operand_map(problem.q, sizes, false, Config::D, Config::rows);
-  args.k = operand_map(problem.k, sizes, true, Config::D, Config::keys);
-  args.v = operand_map(problem.v, sizes, true, Config::Dv, Config::keys);
-  args.out = operand_map(problem.out, sizes, false, Config::Dv, 16);
+  args.q = operand_map(problem, problem.q, false, Config::D, Config::rows);
+  args.k = operand_map(problem, problem.k, true, Config::D, Config::keys);
+  args.v = operand_map(problem, problem.v, true, Config::Dv, Config::keys);
+  args.out = operand_map(problem, problem.out, false, Config::Dv, 16);
   args.problem = device_problem(problem);
   args.work = make_work_list(problem, Side::queries, Config::rows, problem.workspace, stream);
   args.head_group = heads_together(sizes, args.work.header == nullptr, int64_t{2} * (Config::D + Config::Dv));
@@ -79,7 +79,7 @@ void launch_forward(const AttentionProblem& problem, cudaStream_t stream) {
                 .parts = plan.parts,
                 .partial = reinterpret_cast<float4*>(memory + workspace.partial),
                 .arrivals = reinterpret_cast<int*>(memory + workspace.arrivals)};
-  if (plan.parts > 1) cudaMemsetAsync(args.split.arrivals, 0, workspace.arrival_bytes, stream);
+  if (plan.parts > 1) check(cudaMemsetAsync(args.split.arrivals, 0, workspace.arrival_bytes, stream), "attention_forward: arrivals");
   const int blocks = static_cast<int>(std::min<int64_t>(int64_t{multiprocessors()} * Config::blocks, plan.items));
   // Behind a work list, blocks start while it is being made and wait for it themselves.
   cudaLaunchAttribute attribute;

@@ -15,10 +15,6 @@ namespace {
 // Of 60 MB, half behind the other partition.
 constexpr int64_t kCacheBudget = int64_t{32} << 20;
 
-void check(cudaError_t error, const char* what) {
-  if (error != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
-}
-
 int current_device() {
   int device = 0;
   check(cudaGetDevice(&device), "attention: no current device");
@@ -26,6 +22,10 @@ int current_device() {
 }
 
 }  // namespace
+
+void check(cudaError_t error, const char* what) {
+  if (error != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
+}
 
 int multiprocessors() {
   int count = 0;

@@ -1,6 +1,8 @@
 // What every launch needs from the device and the runtime.
 #pragma once
 
+#include <cuda_runtime_api.h>
+
 #include <cstdint>
 
 #include "deckle/kernels/args/attention_cuda.h"
@@ -9,6 +11,9 @@ namespace deckle::kernels::cuda::attention {
 
 /// Dynamic shared memory a block may have on Hopper.
 inline constexpr int kMaxSharedBytes = 232448;
+
+/// Throws std::runtime_error "what: the runtime's message" unless the call succeeded.
+void check(cudaError_t error, const char* what);
 
 /// Multiprocessors of the current device.
 int multiprocessors();

@@ -1,10 +1,9 @@
 #include "deckle/kernels/cuda/attention/portable.h"
 
-#include <cuda_runtime_api.h>
-
-#include <algorithm>
-#include <stdexcept>
+#include <climits>
 #include <utility>
+
+#include "deckle/kernels/cuda/attention/checks.h"
 
 namespace deckle::kernels::cuda {
 namespace attention::portable {
@@ -17,35 +16,32 @@ int64_t backward_bytes(const AttentionSizes& sizes);
 
 namespace {
 
-void require(const AttentionProblem& problem, const char* what) {
-  if (const std::string reason = portable_attention_why_not(problem); !reason.empty()) {
-    throw std::runtime_error(std::string(what) + ": " + reason);
-  }
-}
-
-}  // namespace
-
-std::string portable_attention_why_not(const AttentionProblem& problem) {
-  const AttentionSizes& sizes = problem.sizes;
+std::string head_dims_why_not(const AttentionSizes& sizes) {
   for (const auto& [name, dim] : {std::pair("D", sizes.head_dim), {"Dv", sizes.value_dim}}) {
     if (dim <= 0 || dim % 16 != 0 || dim > 256) {
       return std::string(name) + " = " + std::to_string(dim) + " (serves multiples of 16 up to 256)";
     }
   }
-  if (sizes.kv_heads <= 0 || sizes.heads % sizes.kv_heads != 0) {
-    return std::to_string(sizes.heads) + " heads are not a multiple of " + std::to_string(sizes.kv_heads) + " kv heads";
-  }
-  if (sizes.heads > 65535) return std::to_string(sizes.heads) + " heads (serves up to 65535)";
-  int device = 0, major = 0;
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-  if (major < 8) return "compute capability " + std::to_string(major) + " (serves 8.0 and newer)";
-  return {};
+  return attention::device_why_not(8, INT_MAX);
+}
+
+bool empty(const AttentionSizes& sizes) { return sizes.batch == 0 || sizes.heads == 0; }
+
+}  // namespace
+
+std::string portable_attention_forward_why_not(const AttentionProblem& problem) {
+  const std::string reason = attention::problem_why_not(problem);
+  return reason.empty() ? head_dims_why_not(problem.sizes) : reason;
+}
+
+std::string portable_attention_backward_why_not(const AttentionBackward& arguments) {
+  const std::string reason = attention::backward_why_not(arguments);
+  return reason.empty() ? head_dims_why_not(arguments.problem.sizes) : reason;
 }
 
 void portable_attention_forward(const AttentionProblem& problem, cudaStream_t stream) {
-  require(problem, "portable_attention_forward");
-  attention::portable::forward(problem, stream);
+  attention::refuse_if(portable_attention_forward_why_not(problem), "portable_attention_forward");
+  if (!empty(problem.sizes)) attention::portable::forward(problem, stream);
 }
 
 int64_t portable_attention_backward_workspace_bytes(const AttentionBackward& arguments) {
@@ -53,12 +49,10 @@ int64_t portable_attention_backward_workspace_bytes(const AttentionBackward& arg
 }
 
 void portable_attention_backward(const AttentionBackward& arguments, cudaStream_t stream) {
-  require(arguments.problem, "portable_attention_backward");
-  if (arguments.problem.workspace_bytes < portable_attention_backward_workspace_bytes(arguments)) {
-    throw std::runtime_error("portable_attention_backward: a workspace of " + std::to_string(arguments.problem.workspace_bytes) +
-                             " bytes was given, " + std::to_string(portable_attention_backward_workspace_bytes(arguments)) + " are needed");
-  }
-  attention::portable::backward(arguments, stream);
+  constexpr const char* kName = "portable_attention_backward";
+  attention::refuse_if(portable_attention_backward_why_not(arguments), kName);
+  attention::refuse_if(attention::workspace_why_not(arguments.problem, portable_attention_backward_workspace_bytes(arguments)), kName);
+  if (!empty(arguments.problem.sizes)) attention::portable::backward(arguments, stream);
 }
 
 }  // namespace deckle::kernels::cuda

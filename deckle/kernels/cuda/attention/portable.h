@@ -10,15 +10,16 @@
 
 namespace deckle::kernels::cuda {
 
-/// Empty if the portable kernels serve the problem on the current device; otherwise the reason.
-std::string portable_attention_why_not(const AttentionProblem& problem);
+/// Empty if the portable kernels serve the problem on the current device, or there is none; otherwise the reason.
+std::string portable_attention_forward_why_not(const AttentionProblem& problem);
+std::string portable_attention_backward_why_not(const AttentionBackward& arguments);
 
-/// The forward needs no workspace.
+/// Needs no workspace.
 void portable_attention_forward(const AttentionProblem& problem, cudaStream_t stream);
 
 int64_t portable_attention_backward_workspace_bytes(const AttentionBackward& arguments);
 
-/// Always deterministic. Throws std::runtime_error, as the forward, if the problem is not served or a launch fails.
+/// Always deterministic. Throws std::runtime_error, as the forward, with the reason why not or if a launch fails.
 void portable_attention_backward(const AttentionBackward& arguments, cudaStream_t stream);
 
 }  // namespace deckle::kernels::cuda

@@ -4,7 +4,7 @@
 //   query rows:  dq = scale ds k        key rows:  dk = scale dsᵀ q        key rows:  dv = pᵀ do
 // Each is one walk of the same kernel in one of three roles: a block owns 64 rows of one side, keeps their two operands in shared memory,
 // walks the tiles of the other side, recomputes p and ds with the owned rows as rows, and multiplies them with one of the walked operands.
-// That is 8 products of M N D where one fused kernel needs 5. Instances: bf16 and f16 x D up to 64, 128, 256; the role is a run-time branch.
+// That is 8 products of M N D where one fused kernel needs 5. Instances: bf16 and f16 x D up to 128, 256; the role is a run-time branch.
 #include <cmath>
 
 #include "deckle/kernels/cuda/attention/portable_launch.cuh"
@@ -29,8 +29,7 @@ struct BackwardArguments {
 };
 
 // One warp a row: lse2 and delta.
-template <Element element>
-__global__ void __launch_bounds__(kThreads) statistics_kernel(BackwardArguments args) {
+__global__ void __launch_bounds__(kThreads) statistics_kernel(BackwardArguments args, Element element) {
   const DeviceProblem& problem = args.problem;
   const bool ragged = problem.queries.offsets != nullptr;
   const int lane = threadIdx.x % 32, head = blockIdx.y;
@@ -44,7 +43,7 @@ __global__ void __launch_bounds__(kThreads) statistics_kernel(BackwardArguments 
   const uint32_t *out = address(args.out), *grad = address(args.grad_out);
   float sum = 0.0f;
   for (int i = lane; i < args.value_dim / 2; i += 32) {
-    const float2 a = arch::unpack<element>(out[i]), b = arch::unpack<element>(grad[i]);
+    const float2 a = arch::unpack(element, out[i]), b = arch::unpack(element, grad[i]);
     sum += a.x * b.x + a.y * b.y;
   }
 #pragma unroll
@@ -163,13 +162,14 @@ void launch_bucket(const BackwardArguments& args, const AttentionSizes& sizes, c
   const int64_t rows = sizes.query_rows * (sizes.ragged() ? 1 : int64_t{sizes.batch});
   if (rows > 0) {
     const dim3 grid(static_cast<unsigned>((rows + kThreads / 32 - 1) / (kThreads / 32)), sizes.heads);
-    statistics_kernel<element><<<grid, kThreads, 0, stream>>>(args);
+    statistics_kernel<<<grid, kThreads, 0, stream>>>(args, element);
     check_launch("portable attention backward");
   }
-  const int dim = std::max(sizes.head_dim, sizes.value_dim);
-  if (dim <= 64) return launch<element, 64>(args, sizes, stream);
-  if (dim <= 128) return launch<element, 128>(args, sizes, stream);
-  launch<element, 256>(args, sizes, stream);
+  if (std::max(sizes.head_dim, sizes.value_dim) <= 128) {
+    launch<element, 128>(args, sizes, stream);
+  } else {
+    launch<element, 256>(args, sizes, stream);
+  }
 }
 
 }  // namespace

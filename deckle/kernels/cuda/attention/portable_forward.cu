@@ -1,8 +1,8 @@
 // out = softmax(mask(scale q kᵀ)) v by mma.sync.                 q [M, D], k [N, D], v [N, Dv], out [M, Dv] of each (sequence, head)
 //
 // A block owns 64 query rows, its four warps 16 each, and walks the key tiles from the right. k and v have one buffer each: v(j) arrives
-// under q k(j)ᵀ and the softmax, k(j-1) under p v(j). Instances: bf16 and f16 x D up to 64, 128, 256; smaller dims run in the next bucket,
-// whose surplus columns are zeros and skipped. The softmax is that of the Hopper kernel: the accumulator layouts agree.
+// under q k(j)ᵀ and the softmax, k(j-1) under p v(j). Instances: bf16 and f16 x D up to 128, 256; smaller dims run in the next bucket, whose
+// surplus columns are neither loaded nor multiplied. The softmax is that of the Hopper kernel: the accumulator layouts agree.
 #include <cmath>
 
 #include "deckle/kernels/cuda/attention/portable_launch.cuh"
@@ -94,10 +94,11 @@ void launch(const AttentionProblem& problem, cudaStream_t stream) {
 
 template <Element element>
 void launch_bucket(const AttentionProblem& problem, cudaStream_t stream) {
-  const int dim = std::max(problem.sizes.head_dim, problem.sizes.value_dim);
-  if (dim <= 64) return launch<element, 64>(problem, stream);
-  if (dim <= 128) return launch<element, 128>(problem, stream);
-  launch<element, 256>(problem, stream);
+  if (std::max(problem.sizes.head_dim, problem.sizes.value_dim) <= 128) {
+    launch<element, 128>(problem, stream);
+  } else {
+    launch<element, 256>(problem, stream);
+  }
 }
 
 }  // namespace

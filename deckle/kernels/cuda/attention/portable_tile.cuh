@@ -23,8 +23,8 @@ struct Tile {
 struct Source {
   const char* base;
   int64_t row_bytes;
-  int rows;     // rows that exist; others read as zeros
-  int columns;  // likewise
+  int rows;  // that exist; others read as zeros
+  int columns;
 };
 
 __device__ __forceinline__ Source source(const AttentionTensor& tensor, const Sequence& sequence, int index, int head, int columns,
@@ -33,19 +33,20 @@ __device__ __forceinline__ Source source(const AttentionTensor& tensor, const Se
   return {static_cast<const char*>(tensor.data) + 2 * first, 2 * tensor.row_stride, sequence.length, columns};
 }
 
-/// Copies rows [first, first + 64) asynchronously.
+/// Copies rows [first, first + 64) asynchronously; leaves columns that the tensor does not have as they are.
 template <int D>
 __device__ __forceinline__ void load_tile(uint32_t shared, const Source& from, int first) {
 #pragma unroll 4
   for (int i = threadIdx.x; i < kRows * (D / 8); i += kThreads) {
     const int row = i / (D / 8), chunk = i % (D / 8);
-    const bool valid = first + row < from.rows && 8 * chunk < from.columns;
+    if (8 * chunk >= from.columns) continue;
+    const bool valid = first + row < from.rows;
     const char* address = valid ? from.base + (first + row) * from.row_bytes + 16 * chunk : from.base;
     arch::copy_async(shared + row * Tile<D>::stride + 16 * chunk, address, valid);
   }
 }
 
-/// c[16 x 64] += a[16 x K] b[64 x K]ᵀ of one warp; a at its first row, columns beyond `columns` are zeros and left out.
+/// c[16 x 64] += a[16 x K] b[64 x K]ᵀ of one warp; a at its first row, columns beyond `columns` are left out.
 template <Element element, int D>
 __device__ __forceinline__ void multiply_transposed(float (&c)[32], uint32_t a, uint32_t b, int columns) {
   const int lane = threadIdx.x % 32;

@@ -1,6 +1,7 @@
 // The attention problem as device code sees it: mask intervals, and where a sequence lies in the tensor maps.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "deckle/kernels/args/attention_cuda.h"
@@ -8,11 +9,18 @@
 
 namespace deckle::kernels::cuda::attention {
 
+/// The same mask with windows that arithmetic on row numbers cannot overflow: beyond 2^30 in either direction they say no more.
+inline AttentionMask bounded(AttentionMask mask) {
+  mask.left = std::clamp(mask.left, -kUnboundedWindow, kUnboundedWindow);
+  mask.right = std::clamp(mask.right, -kUnboundedWindow, kUnboundedWindow);
+  return mask;
+}
+
 struct Interval {
   int begin, end;  // empty if begin >= end
 };
 
-/// Keys that query row `row` of a sequence with `queries` x `keys` attends. Both ends grow with the row, so the keys of rows [a, b] are
+/// Keys that query row `row` of a sequence with `queries` x `keys` attends by a bounded mask. Both ends grow with the row, so the keys of rows [a, b] are
 /// [begin of a, end of b).
 __host__ __device__ inline Interval key_interval(const AttentionMask& mask, int row, int queries, int keys) {
   const int center = row + (mask.bottom_right ? keys - queries : 0);
@@ -67,7 +75,7 @@ __device__ __forceinline__ int64_t lse_index(const DeviceProblem& problem, int s
 
 DeviceProblem device_problem(const AttentionProblem& problem);
 
-/// The map of q, k, v, out or a gradient of theirs.
-CUtensorMap operand_map(const AttentionTensor& tensor, const AttentionSizes& sizes, bool key_side, int columns, int box_rows);
+/// The map of q, k, v, out or a gradient of theirs. An empty tensor may come without memory: its map is made over the workspace and never read.
+CUtensorMap operand_map(const AttentionProblem& problem, const AttentionTensor& tensor, bool key_side, int columns, int box_rows);
 
 }  // namespace deckle::kernels::cuda::attention

@@ -29,14 +29,15 @@ PFN_cuTensorMapEncodeTiled_v12000 encode_function() {
 CUtensorMap make_tensor_map(const TensorMapShape& shape, int box_rows) {
   constexpr int64_t kBytes = 2;
   auto* base = static_cast<char*>(shape.data);
-  // An empty dim or an unused stride is not accepted by the driver; such a map is made but never read.
+  // The driver accepts no empty dim, and wants 16 bytes of strides that are never used, too.
   const auto at_least_one = [](int64_t n) { return static_cast<cuuint64_t>(std::max<int64_t>(n, 1)); };
-  const auto stride = [](int64_t elements) { return static_cast<cuuint64_t>(elements > 0 ? elements * kBytes : 16); };
+  const auto stride = [](int64_t count, int64_t elements) { return static_cast<cuuint64_t>(count > 1 ? elements * kBytes : 16); };
 
   cuuint64_t sizes[4] = {at_least_one(shape.columns), at_least_one(shape.rows), at_least_one(shape.heads), at_least_one(shape.batch)};
-  cuuint64_t strides[3] = {stride(shape.row_stride), stride(shape.head_stride), stride(shape.batch_stride)};
+  cuuint64_t strides[3] = {stride(shape.rows, shape.row_stride), stride(shape.heads, shape.head_stride),
+                           stride(shape.batch, shape.batch_stride)};
   if (shape.ragged) {
-    base -= kRaggedRows * shape.row_stride * kBytes;
+    base -= kRaggedRows * static_cast<int64_t>(strides[0]);
     sizes[1] = kRaggedRows;
     sizes[3] = at_least_one(shape.rows + 1);
     strides[2] = strides[0];

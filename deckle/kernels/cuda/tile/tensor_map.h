@@ -23,7 +23,7 @@ struct TensorMapShape {
 /// (column, kRaggedRows - length + i, head, start + length): the address is that of row start + i, and rows at or past the end lie outside
 /// the map, so the hardware reads them as zeros and drops their stores. Rows before the start are not clipped.
 ///
-/// Throws std::runtime_error with the failing shape if the driver refuses it.
+/// Strides of dims with more than one element must be positive. Throws std::runtime_error with the failing shape if the driver refuses it.
 CUtensorMap make_tensor_map(const TensorMapShape& shape, int box_rows);
 
 }  // namespace deckle::kernels::cuda::tile

@@ -1,0 +1,117 @@
+#include "deckle/kernels/cuda/attention/checks.h"
+
+#include <cuda_runtime_api.h>
+
+#include <initializer_list>
+#include <stdexcept>
+#include <utility>
+
+namespace deckle::kernels::cuda::attention {
+namespace {
+
+// Grids have a head in their second dim.
+constexpr int32_t kMaxHeads = 65535;
+constexpr int64_t kMaxRows = (int64_t{1} << 30) - 1;
+
+struct NamedTensor {
+  const char* name;
+  const AttentionTensor& tensor;
+  int64_t rows, heads;
+};
+
+std::string bad_tensor(const NamedTensor& t, const AttentionSizes& sizes) {
+  struct Dim {
+    const char* name;
+    int64_t count, stride;
+  };
+  const Dim dims[] = {{"batch", sizes.ragged() ? 1 : sizes.batch, t.tensor.batch_stride},
+                      {"row", t.rows, t.tensor.row_stride},
+                      {"head", t.heads, t.tensor.head_stride}};
+  for (const Dim& dim : dims) {
+    if (dim.count == 0) return {};  // nothing is read or written, so it needs no memory
+  }
+  const std::string name = t.name;
+  if (t.tensor.data == nullptr) return name + " is null";
+  if (reinterpret_cast<uintptr_t>(t.tensor.data) % 16 != 0) return name + " is not aligned to 16 bytes";
+  for (const Dim& dim : dims) {
+    if (dim.count > 1 && (dim.stride <= 0 || dim.stride % 8 != 0)) {
+      return "the " + std::string(dim.name) + " stride of " + name + " is " + std::to_string(dim.stride) +
+             " (serves positive multiples of 8 where the dim has more than one element)";
+    }
+  }
+  return {};
+}
+
+std::string first_bad_tensor(const AttentionSizes& sizes, std::initializer_list<NamedTensor> tensors) {
+  for (const NamedTensor& tensor : tensors) {
+    if (std::string reason = bad_tensor(tensor, sizes); !reason.empty()) return reason;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string problem_why_not(const AttentionProblem& problem) {
+  const AttentionSizes& sizes = problem.sizes;
+  const std::pair<const char*, int64_t> counts[] = {
+      {"batch", sizes.batch}, {"heads", sizes.heads}, {"query_rows", sizes.query_rows}, {"key_rows", sizes.key_rows}};
+  for (const auto& [name, count] : counts) {
+    if (count < 0) return std::string(name) + " is " + std::to_string(count) + " (serves 0 and more)";
+  }
+  if (sizes.kv_heads <= 0 || sizes.heads % sizes.kv_heads != 0) {
+    return std::to_string(sizes.heads) + " heads are not a multiple of " + std::to_string(sizes.kv_heads) + " kv heads";
+  }
+  if (sizes.heads > kMaxHeads) return std::to_string(sizes.heads) + " heads (serves up to " + std::to_string(kMaxHeads) + ")";
+  if ((sizes.query_offsets == nullptr) != (sizes.key_offsets == nullptr)) return "offsets are given for one of queries and keys only";
+  for (const int64_t rows : {sizes.query_rows, sizes.key_rows}) {
+    if (rows > kMaxRows) return std::to_string(rows) + " rows (serves fewer than 2^30)";
+  }
+  const int64_t queries = sizes.query_rows, keys = sizes.key_rows;
+  return first_bad_tensor(sizes, {{"q", problem.q, queries, sizes.heads},
+                                  {"k", problem.k, keys, sizes.kv_heads},
+                                  {"v", problem.v, keys, sizes.kv_heads},
+                                  {"out", problem.out, queries, sizes.heads}});
+}
+
+std::string backward_why_not(const AttentionBackward& arguments) {
+  const AttentionSizes& sizes = arguments.problem.sizes;
+  if (std::string reason = problem_why_not(arguments.problem); !reason.empty()) return reason;
+  const int64_t queries = sizes.query_rows, keys = sizes.key_rows;
+  if (std::string reason = first_bad_tensor(sizes, {{"grad_out", arguments.grad_out, queries, sizes.heads},
+                                                    {"grad_q", arguments.grad_q, queries, sizes.heads},
+                                                    {"grad_k", arguments.grad_k, keys, sizes.kv_heads},
+                                                    {"grad_v", arguments.grad_v, keys, sizes.kv_heads}});
+      !reason.empty()) {
+    return reason;
+  }
+  if (arguments.problem.lse == nullptr && sizes.query_rows > 0) return "lse, which the forward wrote, is null";
+  return {};
+}
+
+std::string workspace_why_not(const AttentionProblem& problem, int64_t bytes_needed) {
+  if (problem.workspace_bytes < bytes_needed) {
+    return "a workspace of " + std::to_string(problem.workspace_bytes) + " bytes was given, " + std::to_string(bytes_needed) + " are needed";
+  }
+  if (bytes_needed > 0 && (problem.workspace == nullptr || reinterpret_cast<uintptr_t>(problem.workspace) % 256 != 0)) {
+    return problem.workspace == nullptr ? "the workspace is null" : "the workspace is not aligned to 256 bytes";
+  }
+  return {};
+}
+
+std::string device_why_not(int lowest, int highest) {
+  int device = 0, major = 0, minor = 0;
+  if (cudaGetDevice(&device) != cudaSuccess || cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess ||
+      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) != cudaSuccess) {
+    cudaGetLastError();  // the next check of a launch must not find this one
+    return {};
+  }
+  if (major >= lowest && major <= highest) return {};
+  return "the device has compute capability " + std::to_string(major) + "." + std::to_string(minor) + " (serves " + std::to_string(lowest) +
+         (lowest == highest ? ".x)" : ".0 and newer)");
+}
+
+void refuse_if(const std::string& reason, const char* who) {
+  if (!reason.empty()) throw std::runtime_error(std::string(who) + ": " + reason);
+}
+
+}  // namespace deckle::kernels::cuda::attention
