@@ -52,7 +52,7 @@ class DeviceBuffer {
   template <class T>
   std::vector<T> download() const {
     std::vector<T> host(bytes_ / sizeof(T));
-    if (bytes_ > 0) check(cudaMemcpy(host.data(), data_, bytes_, cudaMemcpyDeviceToHost), "cudaMemcpy");
+    if (!host.empty()) check(cudaMemcpy(host.data(), data_, host.size() * sizeof(T), cudaMemcpyDeviceToHost), "cudaMemcpy");
     return host;
   }
 

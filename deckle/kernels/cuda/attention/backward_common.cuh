@@ -241,39 +241,39 @@ inline constexpr int kWorkSlots = 4;
 /// little more.
 inline constexpr int kShortWork = 6;
 
-/// Work on its way from the scheduler to everyone else in the block: readers wait for `ready` and arrive on `done`.
+/// Work on its way from the scheduler to everyone else in the block: they wait for `ready`; then the loader arrives on `issued` and all other
+/// readers on `done`.
 struct WorkQueue {
   Work work[kWorkSlots];
-  arch::Barrier ready[kWorkSlots], done[kWorkSlots];
-  arch::Barrier wanted;  // the loader has issued all of its work: drawing before would leave work waiting behind long work
+  arch::Barrier ready[kWorkSlots], issued[kWorkSlots], done[kWorkSlots];
 };
 
-/// By one thread, before the block's first barrier. `readers`: arrivals on `done`, one a warp that reads.
+/// By one thread, before the block's first barrier. `readers`: arrivals on `done`, one a warp that reads, without the loader's.
 __device__ __forceinline__ void init_queue(WorkQueue& queue, int readers) {
   for (int i = 0; i < kWorkSlots; ++i) {
     arch::init_barrier(queue.ready[i], 1);
+    arch::init_barrier(queue.issued[i], 1);
     arch::init_barrier(queue.done[i], readers);
   }
-  arch::init_barrier(queue.wanted, 1);
 }
 
 /// The scheduler, one thread: draws tiles of `heads` heads until none is left. Its own warp, because the loader has 24 registers.
 template <bool of_keys, int owned_rows, int walked_rows>
 __device__ __forceinline__ void schedule(WorkQueue& queue, const BackwardArguments& args, int heads) {
-  const int count = work_count(args, heads);
   int index = blockIdx.x;
-  for (uint32_t n = 0;; ++n) {
-    const uint32_t slot = n % kWorkSlots;
-    arch::wait(queue.done[slot], (n / kWorkSlots + 1) % 2);
-    if (index >= count) {
-      queue.work[slot].tile = -1;
-      arch::arrive(queue.ready[slot]);
+  for (Ring<kWorkSlots> ring;; ring.advance()) {
+    Work& work = queue.work[ring.slot];
+    arch::wait(queue.issued[ring.slot], ring.parity ^ 1);
+    arch::wait(queue.done[ring.slot], ring.parity ^ 1);
+    if (index >= work_count(args, heads)) {
+      work.tile = -1;
+      arch::arrive(queue.ready[ring.slot]);
       return;
     }
-    write_work<of_keys, owned_rows, walked_rows>(queue.work[slot], args, heads, index);
-    arch::arrive(queue.ready[slot]);
-    // Having skipped a wait, a later one may pass too early: that costs balance, never correctness.
-    if (queue.work[slot].walk.count * args.group > kShortWork) arch::wait(queue.wanted, n % 2);
+    write_work<of_keys, owned_rows, walked_rows>(work, args, heads, index);
+    arch::arrive(queue.ready[ring.slot]);
+    // Drawing before long work is issued would leave the work drawn waiting behind it.
+    if (work.walk.count * args.group > kShortWork) arch::wait(queue.issued[ring.slot], ring.parity);
     index = gridDim.x + atomicAdd(args.next, 1);
   }
 }

@@ -26,7 +26,7 @@ struct KeyTiles {
   arch::Barrier q_full[stages], q_empty[stages];        // q tile and lse2
   arch::Barrier grad_full[stages], grad_empty[stages];  // dO tile and delta
 
-  /// One thread. `warps` consume; `others` read the work queue besides, the loader among them.
+  /// One thread. `warps` consume; `others` read the work queue besides, not counting the loader.
   __device__ __forceinline__ void init_barriers(int warps, int others) {
     init_queue(queue, warps + others);
     for (int i = 0; i < kv_buffers; ++i) {
@@ -201,8 +201,7 @@ __device__ __forceinline__ void load_key_work(typename Shape::Shared& shared, co
                         shared.grad_full[ring.slot]);
       }
     }
-    arch::arrive(shared.queue.done[slot.slot]);
-    arch::arrive(shared.queue.wanted);
+    arch::arrive(shared.queue.issued[slot.slot]);
   }
 }
 

@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients(const __grid_
   arch::launch_dependents();
 
   if (threadIdx.x == 0) {
-    shared.init_barriers(4 * Shape::warpgroups, 1);
+    shared.init_barriers(4 * Shape::warpgroups, 0);
     arch::fence_barrier_init();
   }
   __syncthreads();

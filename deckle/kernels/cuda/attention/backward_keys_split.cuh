@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients_split(const _
   arch::launch_dependents();
 
   if (threadIdx.x == 0) {
-    shared.init_barriers(8, 1);
+    shared.init_barriers(8, 0);
     arch::init_barrier(shared.kv_read, 8);
     arch::fence_barrier_init();
   }

@@ -7,8 +7,9 @@
 namespace deckle::kernels::cuda::attention {
 namespace {
 
-// Mean keys of a sequence from which the unordered sum outweighs its zeroing and rounding by more than 5 % (see backward.h).
-constexpr int64_t kUnorderedKeys = 16000;
+// Keys from which the unordered sum outweighs its zeroing and rounding by more than 5 % (see backward.h): where every row attends all of them,
+// and in the mean of sequences otherwise.
+constexpr int64_t kUnorderedKeys = 4000, kUnorderedMaskedKeys = 16000;
 
 // What the instances of the problem's element type and head dims offer together.
 BackwardKernels kernels_of(const AttentionProblem& problem) {
@@ -36,7 +37,7 @@ BackwardPlan::BackwardPlan(const AttentionBackward& arguments) : kernels(kernels
   const AttentionSizes& sizes = arguments.problem.sizes;
   const int64_t sequences = sizes.ragged() ? std::max(sizes.batch, 1) : 1;
   one_pass = !arguments.deterministic && kernels.all_gradients.function != nullptr && sizes.query_rows > 0 &&
-             sizes.key_rows >= kUnorderedKeys * sequences;
+             sizes.key_rows >= (equal_costs(arguments.problem) ? kUnorderedKeys : kUnorderedMaskedKeys) * sequences;
   const int unit = kernels.key_gradients.walked_rows;
   const int64_t statistics = int64_t{sizeof(float)} * sizes.heads * unit * std::max<int64_t>(max_tiles(sizes, Side::queries, unit), 1);
   key_list = 256;

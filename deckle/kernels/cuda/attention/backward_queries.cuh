@@ -118,8 +118,7 @@ __device__ __forceinline__ void load_query_work(typename Shape::Shared& shared, 
       tile::load_tile(shared.v[v.slot], args.v, shared.v_full[v.slot], row, head, batch, arch::CacheHint::evict_last);
       v.advance();
     }
-    arch::arrive(shared.queue.done[slot.slot]);
-    arch::arrive(shared.queue.wanted);
+    arch::arrive(shared.queue.issued[slot.slot]);
   }
 }
 
@@ -133,15 +132,13 @@ __device__ __forceinline__ void load_statistics(typename Shape::Shared& shared, 
     arch::wait(shared.queue.ready[slot.slot], slot.parity);
     const Work& work = shared.queue.work[slot.slot];
     if (work.tile < 0) return;
+    const int row = work.tile * Shape::M + lane - work.sequence.live_first;
+    const float *const lse2 = args.lse2 + work.statistics + row, *const delta = lse2 + args.delta_from_lse2;
     float2 values[Shape::M / 32];  // fetched while the room for them is in use
 #pragma unroll
     for (int i = 0; i < Shape::M / 32; ++i) {
-      const int row = work.tile * Shape::M + 32 * i + lane - work.sequence.live_first;
-      values[i] = {INFINITY, 0.0f};
-      if (row >= 0 && row < work.sequence.live_rows) {
-        const float* lse2 = args.lse2 + work.statistics + row;
-        values[i] = {lse2[0], lse2[args.delta_from_lse2]};
-      }
+      const bool live = static_cast<uint32_t>(row + 32 * i) < static_cast<uint32_t>(work.sequence.live_rows);
+      values[i] = live ? float2{lse2[32 * i], delta[32 * i]} : float2{INFINITY, 0.0f};
     }
     arch::wait(shared.grad_empty[q.slot], q.parity ^ 1);
 #pragma unroll
@@ -196,7 +193,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) query_gradients(const __gri
 
   if (threadIdx.x == 0) {
     constexpr int kWarps = 4 * Shape::warpgroups;
-    init_queue(shared.queue, kWarps + 2);  // consumers, loader, statistics warp
+    init_queue(shared.queue, kWarps + 1);  // consumers, statistics warp
     for (int i = 0; i < Shape::q_buffers; ++i) {
       arch::init_barrier(shared.q_full[i], 1);
       arch::init_barrier(shared.q_empty[i], kWarps);

@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
 
   constexpr int kFirst = Shape::warpgroups * 128;
   if (threadIdx.x == 0) {
-    shared.init_barriers(4 * Shape::warpgroups, 3);  // the loader and two adders
+    shared.init_barriers(4 * Shape::warpgroups, 2);  // two adders
     for (int i = 0; i < Shape::warpgroups; ++i) {
       arch::init_barrier(shared.staged_full[i], 4);
       arch::init_barrier(shared.staged_empty[i], 1);

@@ -23,7 +23,7 @@ struct BackwardArguments {
   int head_dim, value_dim;
   const float* lse;
   const float* grad_lse;  // null: zero
-  float* lse2;            // +inf where a row attends nothing: p = 0 there
+  float* lse2;            // +inf where a row attends nothing: p = 0 there, and delta = 0
   float* delta;
   int64_t query_rows;  // of all sequences, dense: of one
 };
@@ -51,8 +51,9 @@ __global__ void __launch_bounds__(kThreads) statistics_kernel(BackwardArguments 
   if (lane != 0) return;
   const int64_t at = lse_index(problem, static_cast<int>(sequence), row, head);
   const float lse = args.lse[at];
-  args.lse2[at] = lse == kMinusInfinity ? -kMinusInfinity : lse * 1.4426950408889634f;
-  args.delta[at] = sum - (args.grad_lse != nullptr ? args.grad_lse[at] : 0.0f);
+  const bool dead = lse == kMinusInfinity;  // out and dO of such a row do not count, whatever they hold
+  args.lse2[at] = dead ? -kMinusInfinity : lse * 1.4426950408889634f;
+  args.delta[at] = dead ? 0.0f : sum - (args.grad_lse != nullptr ? args.grad_lse[at] : 0.0f);
 }
 
 template <Element element, int D>
@@ -78,10 +79,11 @@ __global__ void __launch_bounds__(kThreads) gradient_kernel(BackwardArguments ar
   const int head_begin = owns_queries ? blockIdx.y : kv_head * group, head_end = owns_queries ? head_begin + 1 : head_begin + group;
   const uint32_t owned_scores = arch::shared_address(memory), owned_values = owned_scores + Tile<D>::bytes;
   const uint32_t walked_scores = owned_values + Tile<D>::bytes, walked_values = walked_scores + Tile<D>::bytes;
-  const auto k_rows = [&] { return source(args.k, keys, place.sequence, kv_head, args.head_dim, ragged); };
-  const auto v_rows = [&] { return source(args.v, keys, place.sequence, kv_head, args.value_dim, ragged); };
-  const auto q_of = [&](int head) { return source(args.q, queries, place.sequence, head, args.head_dim, ragged); };
-  const auto grad_of = [&](int head) { return source(args.grad_out, queries, place.sequence, head, args.value_dim, ragged); };
+  const Interval all_keys{0, keys.length}, live = live_rows(problem.mask, queries.length, keys.length);
+  const auto k_rows = [&] { return source(args.k, keys, all_keys, place.sequence, kv_head, args.head_dim, ragged); };
+  const auto v_rows = [&] { return source(args.v, keys, all_keys, place.sequence, kv_head, args.value_dim, ragged); };
+  const auto q_of = [&](int head) { return source(args.q, queries, live, place.sequence, head, args.head_dim, ragged); };
+  const auto grad_of = [&](int head) { return source(args.grad_out, queries, live, place.sequence, head, args.value_dim, ragged); };
 
   const int warp = threadIdx.x / 32, warp_rows = 16 * warp * Tile<D>::stride;
   const int row = first_row + tile::accumulator_row(threadIdx.x);
@@ -135,7 +137,7 @@ __global__ void __launch_bounds__(kThreads) gradient_kernel(BackwardArguments ar
   }
   const float scale = role == Role::value ? 1.0f : problem.scale;
   const AttentionTensor& to = role == Role::query ? args.grad_q : role == Role::key ? args.grad_k : args.grad_v;
-  store_rows<element, D>(source(to, owned, place.sequence, blockIdx.y, sum_columns, ragged), first_row + 16 * warp, sum, {scale, scale});
+  store_rows<element, D>(source(to, owned, {0, owned.length}, place.sequence, blockIdx.y, sum_columns, ragged), first_row + 16 * warp, sum, {scale, scale});
 }
 
 int64_t statistics_count(const AttentionSizes& sizes) {

@@ -33,9 +33,10 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(ForwardArguments args
   const int end = key_interval(problem.mask, last_row, queries.length, keys.length).end;
   const int tile_begin = begin / kRows, tile_end = end > begin ? (end + kRows - 1) / kRows : begin / kRows;
 
-  const Source q = source(args.q, queries, place.sequence, head, args.head_dim, ragged);
-  const Source k = source(args.k, keys, place.sequence, kv_head, args.head_dim, ragged);
-  const Source v = source(args.v, keys, place.sequence, kv_head, args.value_dim, ragged);
+  const Interval all_queries{0, queries.length}, all_keys{0, keys.length};
+  const Source q = source(args.q, queries, all_queries, place.sequence, head, args.head_dim, ragged);
+  const Source k = source(args.k, keys, all_keys, place.sequence, kv_head, args.head_dim, ragged);
+  const Source v = source(args.v, keys, all_keys, place.sequence, kv_head, args.value_dim, ragged);
   const uint32_t q_tile = arch::shared_address(memory), k_tile = q_tile + Tile<D>::bytes, v_tile = k_tile + Tile<D>::bytes;
   const int warp = threadIdx.x / 32;
   const int row = first_row + tile::accumulator_row(threadIdx.x);
@@ -80,7 +81,7 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(ForwardArguments args
       args.lse[lse + row + 8 * h] = (shift + arch::log2(sum)) * 0.6931471805599453f;
     }
   }
-  store_rows<element, D>(source(args.out, queries, place.sequence, head, args.value_dim, ragged), first_row + 16 * warp, out, inverse);
+  store_rows<element, D>(source(args.out, queries, all_queries, place.sequence, head, args.value_dim, ragged), first_row + 16 * warp, out, inverse);
 }
 
 template <Element element, int D>

@@ -19,18 +19,25 @@ struct Tile {
   static constexpr int bytes = kRows * stride;
 };
 
+/// Query rows that attend a key: consecutive. The others may hold NaN in dO (a loss that reads lse puts it there), and 0 * NaN would reach every
+/// sum over rows, so the backward never loads them.
+__device__ __forceinline__ Interval live_rows(const AttentionMask& mask, int queries, int keys) {
+  if (keys == 0 || -mask.left > mask.right) return {0, 0};
+  return {query_interval(mask, 0, queries, keys).begin, query_interval(mask, keys - 1, queries, keys).end};
+}
+
 /// A tensor and where this block's head of it begins.
 struct Source {
   const char* base;
   int64_t row_bytes;
-  int rows;  // that exist; others read as zeros
+  Interval rows;  // others read as zeros
   int columns;
 };
 
-__device__ __forceinline__ Source source(const AttentionTensor& tensor, const Sequence& sequence, int index, int head, int columns,
-                                         bool ragged) {
+__device__ __forceinline__ Source source(const AttentionTensor& tensor, const Sequence& sequence, Interval rows, int index, int head,
+                                         int columns, bool ragged) {
   const int64_t first = (ragged ? sequence.start * tensor.row_stride : index * tensor.batch_stride) + head * tensor.head_stride;
-  return {static_cast<const char*>(tensor.data) + 2 * first, 2 * tensor.row_stride, sequence.length, columns};
+  return {static_cast<const char*>(tensor.data) + 2 * first, 2 * tensor.row_stride, rows, columns};
 }
 
 /// Copies rows [first, first + 64) asynchronously; leaves columns that the tensor does not have as they are.
@@ -40,7 +47,7 @@ __device__ __forceinline__ void load_tile(uint32_t shared, const Source& from, i
   for (int i = threadIdx.x; i < kRows * (D / 8); i += kThreads) {
     const int row = i / (D / 8), chunk = i % (D / 8);
     if (8 * chunk >= from.columns) continue;
-    const bool valid = first + row < from.rows;
+    const bool valid = first + row >= from.rows.begin && first + row < from.rows.end;
     const char* address = valid ? from.base + (first + row) * from.row_bytes + 16 * chunk : from.base;
     arch::copy_async(shared + row * Tile<D>::stride + 16 * chunk, address, valid);
   }
@@ -91,7 +98,7 @@ __device__ __forceinline__ void store_rows(const Source& to, int first_row, cons
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int row = first_row + (lane >> 2) + 8 * h;
-    if (row >= to.rows) continue;
+    if (row >= to.rows.end) continue;
     char* address = const_cast<char*>(to.base) + row * to.row_bytes + 4 * (lane & 3);
 #pragma unroll
     for (int block = 0; block < D / 8; ++block) {
