@@ -164,7 +164,6 @@ class Pass {
     args.lse_head_stride = sizes_.query_rows;
     args.lse_batch_stride = sizes_.query_rows * sizes_.heads;
     args.value_dim = sizes_.value_dim;
-    args.lanes = sizes_.value_dim <= 64 ? 8 : sizes_.value_dim <= 128 ? 16 : 32;
     args.lse2 = memory<float>(plan_.lse2);
     args.delta = memory<float>(plan_.delta);
     args.list_rows = sizes_.ragged() ? plan_.kernels.query_gradients.owned_rows : unit();

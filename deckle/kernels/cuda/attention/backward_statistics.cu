@@ -1,15 +1,19 @@
 // row_statistics is memory bound: 4 Dv bytes read and 8 written per row, 134 MB at D = 128 and 16,384 tokens of 16 heads.
 // A block takes a tile of rows of a few heads: finding its sequence (3 us) outweighs one head's rows. For 512 sequences of mean 58: one head a
-// block 39 us; four heads, loads of four rows in flight 31; blocks by the work list instead of a search 25.
+// block 39 us; four heads, loads of four rows in flight 31; blocks by the work list instead of a search 25. Type and threads a row are branches
+// around the loop: inside it, as run-time values, they cost 3 of 40 us at D = 128 and 5 of 21 there.
 #include "deckle/kernels/cuda/attention/backward_statistics.cuh"
+
+#include <type_traits>
 
 namespace deckle::kernels::cuda::attention {
 namespace {
 
-__device__ __forceinline__ float dot(Element element, uint4 a, uint4 b) {
+template <Element element>
+__device__ __forceinline__ float dot(uint4 a, uint4 b) {
   float sum = 0;
   const auto add = [&](uint32_t x, uint32_t y) {
-    const float2 u = arch::unpack(element, x), v = arch::unpack(element, y);
+    const float2 u = arch::unpack<element>(x), v = arch::unpack<element>(y);
     sum = fmaf(u.x, v.x, fmaf(u.y, v.y, sum));
   };
   add(a.x, b.x);
@@ -19,8 +23,58 @@ __device__ __forceinline__ float dot(Element element, uint4 a, uint4 b) {
   return sum;
 }
 
-// A group of `args.lanes` threads takes a row, 8 columns a thread.
-__global__ void __launch_bounds__(256, 4) row_statistics(const __grid_constant__ StatisticsArguments args) {
+// The statistics of rows [first_row, end_row) of a sequence, first live row first, and of the heads from `first_head` on, by a block of 256.
+// A group of `lanes` threads takes a row, 8 columns a thread.
+template <Element element, int lanes>
+__device__ __forceinline__ void rows_of_heads(const StatisticsArguments& args, const SequencePair& s, int first_row, int end_row, int first_head) {
+  const BackwardArguments& common = args.common;
+  const int lane = threadIdx.x % lanes;
+  const int64_t batch = common.query_offsets != nullptr ? 0 : s.index;
+  const int height = end_row - first_row;
+  const int rows = height * min(kStatisticsHeads, common.heads - first_head);
+  const int64_t start = statistics_start(s, common);
+  // Loads of several rows first: their latencies overlap.
+  constexpr int kBatch = 4, kStep = 256 / lanes;
+  const auto token_of = [&](int row) { return s.query_start + s.live_first + row; };
+  for (int base = 0; base < rows; base += kBatch * kStep) {
+    const int first = base + threadIdx.x / lanes;
+    uint4 out[kBatch] = {}, grad_out[kBatch] = {};
+    float lse[kBatch] = {}, grad_lse[kBatch] = {};
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const int r = first + i * kStep, row = first_row + r % height;
+      const int64_t head = first_head + r / height;
+      if (r >= rows || row >= s.live_rows) continue;
+      if (lane * 8 < args.value_dim) {
+        const int64_t a =
+            batch * args.out_strides[0] + token_of(row) * args.out_strides[1] + head * args.out_strides[2] + lane * 8;
+        const int64_t b = batch * args.grad_out_strides[0] + token_of(row) * args.grad_out_strides[1] +
+                          head * args.grad_out_strides[2] + lane * 8;
+        out[i] = *reinterpret_cast<const uint4*>(static_cast<const uint16_t*>(args.out) + a);
+        grad_out[i] = *reinterpret_cast<const uint4*>(static_cast<const uint16_t*>(args.grad_out) + b);
+      }
+      if (lane == 0) {
+        const int64_t index = batch * args.lse_batch_stride + head * args.lse_head_stride + token_of(row);
+        lse[i] = args.lse[index];
+        if (args.grad_lse != nullptr) grad_lse[i] = args.grad_lse[index];
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const int r = first + i * kStep, row = first_row + r % height;
+      float delta = dot<element>(out[i], grad_out[i]);
+#pragma unroll
+      for (int offset = lanes / 2; offset > 0; offset /= 2) delta += __shfl_xor_sync(0xffffffffu, delta, offset);
+      if (lane == 0 && r < rows) {
+        const int64_t output = (first_head + r / height) * common.statistics_rows + start + row;
+        args.lse2[output] = row < s.live_rows ? lse[i] * 1.4426950408889634f : INFINITY;
+        args.delta[output] = delta - grad_lse[i];
+      }
+    }
+  }
+}
+
+__global__ void __launch_bounds__(256, 3) row_statistics(const __grid_constant__ StatisticsArguments args) {
   const BackwardArguments& common = args.common;
   const int unit = common.statistics_unit;
   arch::launch_dependents();
@@ -44,51 +98,20 @@ __global__ void __launch_bounds__(256, 4) row_statistics(const __grid_constant__
   }
   if (first_row >= end_row) return;
 
-  const int lanes = args.lanes, lane = threadIdx.x % lanes;
-  const bool ragged = common.query_offsets != nullptr;
-  const int64_t batch = ragged ? 0 : s.index;
-  const int first_head = blockIdx.y * kStatisticsHeads;
-  const int height = end_row - first_row;
-  const int rows = height * min(kStatisticsHeads, common.heads - first_head);
-  const int64_t start = statistics_start(s, common);
-  // Loads of several rows first: their latencies overlap.
-  constexpr int kBatch = 2;
-  const int step = 256 / lanes;
-  const auto token_of = [&](int row) { return s.query_start + s.live_first + row; };
-  for (int base = 0; base < rows; base += kBatch * step) {
-    const int first = base + threadIdx.x / lanes;
-    uint4 out[kBatch] = {}, grad_out[kBatch] = {};
-    float lse[kBatch] = {}, grad_lse[kBatch] = {};
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      const int r = first + i * step, row = first_row + r % height;
-      const int64_t head = first_head + r / height;
-      if (r >= rows || row >= s.live_rows) continue;
-      if (lane * 8 < args.value_dim) {
-        const int64_t a =
-            batch * args.out_strides[0] + token_of(row) * args.out_strides[1] + head * args.out_strides[2] + lane * 8;
-        const int64_t b = batch * args.grad_out_strides[0] + token_of(row) * args.grad_out_strides[1] +
-                          head * args.grad_out_strides[2] + lane * 8;
-        out[i] = *reinterpret_cast<const uint4*>(static_cast<const uint16_t*>(args.out) + a);
-        grad_out[i] = *reinterpret_cast<const uint4*>(static_cast<const uint16_t*>(args.grad_out) + b);
-      }
-      if (lane == 0) {
-        const int64_t index = batch * args.lse_batch_stride + head * args.lse_head_stride + token_of(row);
-        lse[i] = args.lse[index];
-        if (args.grad_lse != nullptr) grad_lse[i] = args.grad_lse[index];
-      }
+  const int head = blockIdx.y * kStatisticsHeads;
+  const auto take = [&](auto lanes) {
+    if (args.element == Element::bf16) {
+      rows_of_heads<Element::bf16, decltype(lanes)::value>(args, s, first_row, end_row, head);
+    } else {
+      rows_of_heads<Element::f16, decltype(lanes)::value>(args, s, first_row, end_row, head);
     }
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      const int r = first + i * step, row = first_row + r % height;
-      float delta = dot(args.element, out[i], grad_out[i]);
-      for (int offset = lanes / 2; offset > 0; offset /= 2) delta += __shfl_xor_sync(0xffffffffu, delta, offset);
-      if (lane == 0 && r < rows) {
-        const int64_t output = (first_head + r / height) * common.statistics_rows + start + row;
-        args.lse2[output] = row < s.live_rows ? lse[i] * 1.4426950408889634f : INFINITY;
-        args.delta[output] = delta - grad_lse[i];
-      }
-    }
+  };
+  if (args.value_dim <= 64) {
+    take(std::integral_constant<int, 8>{});
+  } else if (args.value_dim <= 128) {
+    take(std::integral_constant<int, 16>{});
+  } else {
+    take(std::integral_constant<int, 32>{});
   }
 }
 

@@ -19,7 +19,6 @@ struct StatisticsArguments {
   const float* grad_lse;  // null: zero
   int64_t lse_head_stride, lse_batch_stride;
   int value_dim;
-  int lanes;  // threads a row: a power of two, at least value_dim / 8
   float* lse2;
   float* delta;
   int list_rows;  // ragged: height of the tiles of the list
