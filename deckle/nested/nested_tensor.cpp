@@ -97,12 +97,12 @@ int64_t NestedTensor::size(int64_t dim) const {
 
 Tensor NestedTensor::lengths(DType dtype) const {
   require_one_ragged_dim(*this, "lengths()");
-  return nested::index_tensor(shape_->sizes(), dtype);
+  return nested::named("lengths()", {{"x", this}}, [&] { return nested::index_tensor(shape_->sizes(), dtype); });
 }
 
 Tensor NestedTensor::offsets(DType dtype) const {
   require_one_ragged_dim(*this, "offsets()");
-  return nested::index_tensor(shape_->offsets(), dtype);
+  return nested::named("offsets()", {{"x", this}}, [&] { return nested::index_tensor(shape_->offsets(), dtype); });
 }
 
 Tensor NestedTensor::operator[](int64_t component) const {
