@@ -60,10 +60,12 @@ Tensor l1_loss(const NestedTensor& input, const NestedTensor& target, std::strin
 }
 
 Tensor smooth_l1_loss(const NestedTensor& input, const NestedTensor& target, const Scalar& beta, std::string_view reduction) {
+  check(beta.to_double() >= 0, "beta is {} (expected 0 or more)", beta.to_double());
   return reduced(smooth_error(input, target, beta), reduction);
 }
 
 Tensor huber_loss(const NestedTensor& input, const NestedTensor& target, const Scalar& delta, std::string_view reduction) {
+  check(delta.to_double() > 0, "delta is {} (expected more than 0)", delta.to_double());
   return reduced(huber_error(input, target, delta), reduction);
 }
 

@@ -148,6 +148,10 @@ TEST(NestedLosses, PerTokenPerSequencePerBatch) {
     expect_gradients([&](const NestedTensor& a, const NestedTensor& b) { return bce_with_logits_loss(a, sigmoid(b), reduction); }, std::tuple(x, y));
   }
   expect_error([&] { mse_loss(x, y, "batch"); }, "reduction is 'batch'");
+  expect_error([&] { huber_loss(x, y, 0.0); }, "huber_loss: delta is 0 (expected more than 0)");
+  expect_error([&] { huber_loss(x.values(), y.values(), std::nan("")); }, "delta is nan (expected more than 0)");
+  expect_error([&] { smooth_l1_loss(x, y, -1.0); }, "smooth_l1_loss: beta is -1 (expected 0 or more)");
+  expect_close(smooth_l1_loss(x, y, 0.0), l1_loss(x, y));
 }
 
 TEST(NestedLosses, OfClassesCountWhatIsNotIgnored) {
