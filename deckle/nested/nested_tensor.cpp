@@ -120,6 +120,7 @@ Tensor NestedTensor::operator[](int64_t component) const {
 
 std::vector<Tensor> NestedTensor::unbind() const {
   std::vector<Tensor> result;
+  result.reserve(static_cast<size_t>(components()));
   for (int64_t b = 0; b < components(); ++b) result.push_back((*this)[b]);
   return result;
 }

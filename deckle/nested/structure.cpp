@@ -216,7 +216,8 @@ std::vector<NestedTensor> unbind(const NestedTensor& self, int64_t dim) {
   dim = nested::wrap_dim(dim, self);
   std::vector<NestedTensor> result;
   if (dim != 0) return wrapped(unbind(self.values(), nested::values_dim(dim, self)), self);
-  for (const Tensor& component : self.unbind()) result.emplace_back(component, Ragged());
+  result.reserve(static_cast<size_t>(self.components()));
+  for (Tensor& component : self.unbind()) result.emplace_back(std::move(component), Ragged());
   return result;
 }
 

@@ -57,7 +57,7 @@ const T* read_run(const View& view, const RaggedView& ragged, int64_t inner, int
   if (ragged.order == nullptr) return read_row(view, inner, i, first, count, buffer);
   if (inner > 1) {
     constexpr int64_t kAhead = 4096, kLine = 64;  // bytes: the hardware does not see the next rows coming
-    const int64_t row_bytes = count * item_size(view.dtype), later = i + 1 + kAhead / (row_bytes + kAhead / 2);
+    const int64_t row_bytes = count * item_size(view.dtype), later = i + 1 + kAhead / row_bytes;
     if (later < ragged.rows()) {
       const auto* const from = static_cast<const char*>(view.data) + (ragged.row(later) * inner + first) * item_size(view.dtype);
       for (int64_t byte = 0; byte < std::min(row_bytes, kAhead / 4); byte += kLine) __builtin_prefetch(from + byte);
