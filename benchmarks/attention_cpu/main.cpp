@@ -133,7 +133,7 @@ void measure(const Setting& s, const Options& options, bool all) {
   const AttentionResults moved{rows(tout), tlse.data()};
   report(options, s, "jvp", 3 * flops / seconds(options.repeats, [&] { kernels::cpu::attention_jvp({}, p, x, tangent, result, moved); }));
   report(options, s, "double backward",
-         8 * flops / seconds(options.repeats, [&] { kernels::cpu::attention_second({}, p, x, tangent, result, cotangent, {}, gradient, {}, moved); }));
+         8 * flops / seconds(options.repeats, [&] { kernels::cpu::attention_second({}, p, x, tangent, result, cotangent, {}, gradient, moved); }));
 
   p.dropout = {.threshold = 26, .seed = 1, .offset = 2};
   report(options, s, "forward, dropout", flops / seconds(options.repeats, forward));

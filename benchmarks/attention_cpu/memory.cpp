@@ -1,4 +1,4 @@
-// Memory that causal attention takes beyond q, k, v, with its result, gradients, tangents and second derivatives, in kB per token.
+// Memory that causal attention takes beyond q, k, v, with its result, gradients, tangents and second derivatives, in kB.
 //   attention_cpu_memory TOKENS          one head of width 64, float32; prints one JSON line
 
 #include <fmt/format.h>

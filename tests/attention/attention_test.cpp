@@ -247,13 +247,38 @@ TEST(Attention, ARaggedBiasHasARaggedGradient) {
   expect_close(second, alone[0], 1e-12, 1e-12);
 }
 
-TEST(Attention, DropoutIsTheSamePackedOrAlone) {
-  const NestedTensor q = NestedTensor::from_lengths(random_tensor({7, 2, 3}), {3, 4});
-  Generator first(7), again(7), other(8);
-  const NestedTensor a = attention(q, q, q, {.dropout = 0.5, .generator = &first}), b = attention(q, q, q, {.dropout = 0.5, .generator = &again});
-  expect_equal(a.values(), b.values());
-  EXPECT_NE(a.values().to_vector(), attention(q, q, q, {.dropout = 0.5, .generator = &other}).values().to_vector());
-  EXPECT_NE(a.values().to_vector(), attention(q, q, q).values().to_vector());
+TEST(Attention, DropoutFollowsTheFrozenContract) {
+  // Keys are told apart by one-hot values. Seed 1234, offset 5678, 77 / 256, sequence 1, head 2, row 0.
+  const int64_t keys = 16;
+  const Tensor q = zeros({2, 1, 3, 4}, DType::float64), k = zeros({2, keys, 3, 4}, DType::float64), v = zeros({2, keys, 3, keys}, DType::float64);
+  for (int64_t b = 0; b < 2; ++b) {
+    for (int64_t j = 0; j < keys; ++j) v[b][j].select(1, j).fill_(1);
+  }
+  Generator generator;
+  generator.set_state(1234, 5678);
+  const std::vector<double> row = attention(q, k, v, {.dropout = 77.0 / 256, .generator = &generator})[1][0][2].to_vector();
+  std::string kept;
+  for (const double p : row) {
+    kept += p == 0 ? '0' : '1';
+    EXPECT_TRUE(p == 0 || std::abs(p - 256.0 / (256 - 77) / keys) < 1e-15) << p;
+  }
+  EXPECT_EQ(kept, "1111111011111111");
+}
+
+TEST(Attention, DropoutDependsOnSeedAndPlaceAlone) {
+  const NestedTensor q = NestedTensor::from_lengths(random_tensor({90, 2, 3}), {50, 40});
+  const auto of = [](const auto& x, uint64_t seed, double probability = 0.5) {
+    Generator generator(seed);
+    return attention(x, x, x, {.dropout = probability, .generator = &generator});
+  };
+  const NestedTensor a = of(q, 7);
+  expect_equal(of(q, 7).values(), a.values());
+  expect_equal(of(q[0].unsqueeze(0), 7)[0], a[0]);  // alone, and dense
+  Generator generator(7);
+  const Tensor few = q[0].slice(0, 0, 9).unsqueeze(0), all = q[0].unsqueeze(0);
+  expect_equal(attention(few, all, all, {.dropout = 0.5, .generator = &generator})[0], a[0].slice(0, 0, 9));  // other tiles
+  EXPECT_NE(of(q, 8).values().to_vector(), a.values().to_vector());
+  EXPECT_NE(of(q, 7, 0).values().to_vector(), a.values().to_vector());
   expect_every_derivative(
       [&](const NestedTensor& x) {
         Generator generator(7);

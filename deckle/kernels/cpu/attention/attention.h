@@ -32,15 +32,15 @@ void attention_mixed(const CpuContext&, const AttentionProblem& problem, const A
                      const AttentionOperands& b, const AttentionOperands& ab, const AttentionResults& mixed);
 
 /// The tangent of attention_backward: how the gradients along `cotangent` move when the operands move along `tangent` and the
-/// cotangent along `cotangent_tangent` (null: does not move). Four modes in one:
+/// cotangent along `cotangent_tangent` (null: does not move). Three modes in one:
 ///   double backward        tangent = cotangents of the gradients; gradient_tangent and result_tangent are the gradients to the
 ///                          operands and to the cotangent. Total derivatives: nothing flows to the saved result.
 ///   forward over reverse   gradient_tangent is the tangent of the gradients.
 ///   reverse over forward   cotangent = that of result_tangent, cotangent_tangent = that of result; gradient_tangent goes to the
-///                          operands, gradient to the tangent.
-/// `result` is what the forward wrote. `gradient` (the backward itself) and `result_tangent` (the jvp) are written where given.
+///                          operands (attention_backward along the former goes to the tangent).
+/// `result` is what the forward wrote; `result_tangent` (the jvp) is written where given.
 void attention_second(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands, const AttentionOperands& tangent,
                       const AttentionResults& result, const AttentionResults& cotangent, const AttentionResults& cotangent_tangent,
-                      const AttentionOperands& gradient_tangent, const AttentionOperands& gradient, const AttentionResults& result_tangent);
+                      const AttentionOperands& gradient_tangent, const AttentionResults& result_tangent);
 
 }  // namespace deckle::kernels::cpu

@@ -115,7 +115,7 @@ void attention_second(const CpuContext& context, const View& q_tangent, const Vi
     return reference::attention_jvp(problem, x, tangent, {}, moved);
   }
   if (std::none_of(wanted.begin(), wanted.begin() + 7, [](bool want) { return want; })) return attention_jvp(context, problem, x, tangent, {}, moved);
-  attention_second(context, problem, x, tangent, results(out, lse), cotangent, cotangent_tangent, gradient, {}, moved);
+  attention_second(context, problem, x, tangent, results(out, lse), cotangent, cotangent_tangent, gradient, moved);
 }
 
 void attention_mixed(const CpuContext& context, std::span<const View> first, std::span<const View> second, std::span<const View> both,

@@ -104,9 +104,9 @@ struct SecondCall {
   const AttentionResults &cotangent, &cotangent_tangent;
   const RowStatistics<T>& statistics;
   const TangentStatistics<T>& tangent_statistics;
-  const AttentionOperands &gradient_tangent, &gradient;
-  const QueryGradient<T>&tdq, &dq;
-  FeatureGradients<T>&feature_tangents, &feature_gradients;
+  const AttentionOperands& gradient_tangent;
+  const QueryGradient<T>& tdq;
+  FeatureGradients<T>& feature_tangents;
 };
 
 template <typename T>
@@ -119,7 +119,6 @@ void second_task(const SecondCall<T>& c, const KeyTask& task) {
   const bool has_tq = c.t.q.data != nullptr, has_tk = c.t.k.data != nullptr, has_tv = c.t.v.data != nullptr;
   const bool has_tdout = c.cotangent_tangent.out.data != nullptr;
   const bool want_tdq = c.gradient_tangent.q.data != nullptr, want_tdk = c.gradient_tangent.k.data != nullptr, want_tdv = c.gradient_tangent.v.data != nullptr;
-  const bool want_dq = c.gradient.q.data != nullptr, want_dk = c.gradient.k.data != nullptr, want_dv = c.gradient.v.data != nullptr;
   const T scale = static_cast<T>(problem.scale), dropout_factor = static_cast<T>(Dropout::factor(problem.dropout));
 
   Scratch scratch;
@@ -127,11 +126,9 @@ void second_task(const SecondCall<T>& c, const KeyTask& task) {
   T* v = scratch.take<T>(kKeyBlock * v_stride);
   T* tk = scratch.take<T>(kKeyBlock * k_stride);
   T* tv = scratch.take<T>(kKeyBlock * v_stride);
-  T* sums[4] = {scratch.take<T>(kKeyBlock * k_stride), scratch.take<T>(kKeyBlock * v_stride), scratch.take<T>(kKeyBlock * k_stride),
-                scratch.take<T>(kKeyBlock * v_stride)};
-  T *const tdk = sums[0], *const tdv = sums[1], *const dk = sums[2], *const dv = sums[3];
+  T* tdk = scratch.take<T>(kKeyBlock * k_stride);
+  T* tdv = scratch.take<T>(kKeyBlock * v_stride);
   T* tdq = scratch.take<T>(kRows * k_stride);
-  T* dq = scratch.take<T>(kRows * k_stride);
   const SecondTiles<T> tiles{scratch.take<T>(kTile), scratch.take<T>(kTile), scratch.take<T>(kTile), scratch.take<T>(kTile)};
   T* tanh_tile = scratch.take<T>(kTile);
   T* y_tangents = scratch.take<T>(kTile);
@@ -143,7 +140,6 @@ void second_task(const SecondCall<T>& c, const KeyTask& task) {
 
   for (int64_t h = task.kv_head * group; h < (task.kv_head + 1) * group; ++h) {
     if (want_tdq) c.tdq.clear(task.chunk, sequence, h);
-    if (want_dq) c.dq.clear(task.chunk, sequence, h);
   }
   for (int64_t block_key = task.begin; block_key < task.end; block_key += kKeyBlock) {
     const KeyRange block_keys{block_key, std::min(block_key + kKeyBlock, task.end)};
@@ -152,8 +148,8 @@ void second_task(const SecondCall<T>& c, const KeyTask& task) {
     load_rows(problem.dtype, c.x.v, first_key, count, 0, task.kv_head, Dv, T(1), v, v_stride);
     if (has_tk) load_rows(problem.dtype, c.t.k, first_key, count, 0, task.kv_head, D, T(1), tk, k_stride);
     if (has_tv) load_rows(problem.dtype, c.t.v, first_key, count, 0, task.kv_head, Dv, T(1), tv, v_stride);
-    for (T* sum : {tdk, dk}) std::memset(sum, 0, static_cast<size_t>(count * k_stride) * sizeof(T));
-    for (T* sum : {tdv, dv}) std::memset(sum, 0, static_cast<size_t>(count * v_stride) * sizeof(T));
+    std::memset(tdk, 0, static_cast<size_t>(count * k_stride) * sizeof(T));
+    std::memset(tdv, 0, static_cast<size_t>(count * v_stride) * sizeof(T));
     for (int64_t h = task.kv_head * group; h < (task.kv_head + 1) * group; ++h) {
       const Features<T> features(problem, c.x, sequence, h), moves(problem, c.t, sequence, h);
       const Dropout dropout(problem.dropout, task.sequence, h);
@@ -201,10 +197,8 @@ void second_task(const SecondCall<T>& c, const KeyTask& task) {
               drop(s.tangents, kRows, keys, at.lanes, keep, dropout_factor);
             }
             if (c.feature_tangents.any()) c.feature_tangents.add(task, sequence, h, at, s.product_tangents, kRows, feature_scratch);
-            if (c.feature_gradients.any()) c.feature_gradients.add(task, sequence, h, at, s.products, kRows, feature_scratch);
             if (features.capped()) uncap_second(s, w, ty, features.cap(), kRows, keys, at.lanes);
             if (c.feature_tangents.any()) c.feature_tangents.add_before_cap(task, sequence, h, at, s.product_tangents, kRows, feature_scratch);
-            if (c.feature_gradients.any()) c.feature_gradients.add_before_cap(task, sequence, h, at, s.products, kRows, feature_scratch);
           }
           if (want_tdv) matmul<AOrder::rows>(keys, Dv, tile.count, tiles.tangents, kRows, dout.rows, v_stride, tdv + v_at, v_stride, {true});
           if (want_tdv && has_tdout) matmul<AOrder::rows>(keys, Dv, tile.count, tiles.scores, kRows, tdout.rows, v_stride, tdv + v_at, v_stride, {true});
@@ -212,47 +206,39 @@ void second_task(const SecondCall<T>& c, const KeyTask& task) {
           if (want_tdk && has_tq) matmul<AOrder::rows>(keys, D, tile.count, tiles.products, kRows, tq.rows, k_stride, tdk + k_at, k_stride, {true});
           if (want_tdq) matmul<AOrder::columns>(tile.count, D, keys, tiles.product_tangents, kRows, k + k_at, k_stride, tdq, k_stride, {started});
           if (want_tdq && has_tk) matmul<AOrder::columns>(tile.count, D, keys, tiles.products, kRows, tk + k_at, k_stride, tdq, k_stride, {true});
-          if (want_dv) matmul<AOrder::rows>(keys, Dv, tile.count, tiles.scores, kRows, dout.rows, v_stride, dv + v_at, v_stride, {true});
-          if (want_dk) matmul<AOrder::rows>(keys, D, tile.count, tiles.products, kRows, q.rows, k_stride, dk + k_at, k_stride, {true});
-          if (want_dq) matmul<AOrder::columns>(tile.count, D, keys, tiles.products, kRows, k + k_at, k_stride, dq, k_stride, {started});
           started = true;
         }
         if (want_tdq) c.tdq.add(task.chunk, row, tile.count, h, tdq, k_stride, scale);
-        if (want_dq) c.dq.add(task.chunk, row, tile.count, h, dq, k_stride, scale);
       }
     }
     if (want_tdk) store_rows(problem.dtype, c.gradient_tangent.k, first_key, count, task.kv_head, D, tdk, k_stride);
     if (want_tdv) store_rows(problem.dtype, c.gradient_tangent.v, first_key, count, task.kv_head, Dv, tdv, v_stride);
-    if (want_dk) store_rows(problem.dtype, c.gradient.k, first_key, count, task.kv_head, D, dk, k_stride);
-    if (want_dv) store_rows(problem.dtype, c.gradient.v, first_key, count, task.kv_head, Dv, dv, v_stride);
   }
 }
 
-/// tdsink = -sum p [(tsink - tlse) Delta + tDelta] and dsink = -sum p Delta, p = exp(sink - lse).
+/// tdsink = -sum p [(tsink - tlse) Delta + tDelta], p = exp(sink - lse).
 template <typename T>
 void sink_tangent(const SecondCall<T>& c) {
   parallel_for(c.problem.heads, 1, [&](int64_t h, int64_t) {
     const double sink = static_cast<const T*>(c.x.sinks)[h], moved = c.t.sinks ? static_cast<const T*>(c.t.sinks)[h] : 0.0;
-    double tangent_sum = 0, sum = 0;
+    double sum = 0;
     for (int64_t b = 0; b < c.problem.sequences; ++b) {
       const Sequence sequence(c.problem, b);
       for (int64_t i = 0; i < sequence.rows; ++i) {
         const int64_t row = sequence.first_row + i;
         const double p = std::exp(sink - static_cast<double>(c.statistics.lse(row, h))), delta = c.statistics.delta(row, h);
         if (p == 0) continue;
-        tangent_sum -= p * ((moved - static_cast<double>(c.tangent_statistics.lse(row, h))) * delta + static_cast<double>(c.tangent_statistics.delta(row, h)));
-        sum -= p * delta;
+        sum -= p * ((moved - static_cast<double>(c.tangent_statistics.lse(row, h))) * delta + static_cast<double>(c.tangent_statistics.delta(row, h)));
       }
     }
-    if (c.gradient_tangent.sinks != nullptr) static_cast<T*>(c.gradient_tangent.sinks)[h] = static_cast<T>(tangent_sum);
-    if (c.gradient.sinks != nullptr) static_cast<T*>(c.gradient.sinks)[h] = static_cast<T>(sum);
+    static_cast<T*>(c.gradient_tangent.sinks)[h] = static_cast<T>(sum);
   });
 }
 
 template <typename T>
 void run_second_as(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& tangent, const AttentionResults& result,
                    const AttentionResults& cotangent, const AttentionResults& cotangent_tangent, const AttentionOperands& gradient_tangent,
-                   const AttentionOperands& gradient, const AttentionResults& result_tangent) {
+                   const AttentionResults& result_tangent) {
   int64_t rows = 0;
   for (int64_t b = 0; b < problem.sequences; ++b) rows = std::max(rows, problem.q_offsets[b] + problem.rows(b));
   const int64_t heads = problem.heads, Dv = problem.value_dim, size = rows * heads * Dv;
@@ -275,12 +261,10 @@ void run_second_as(const AttentionProblem& problem, const AttentionOperands& x, 
 
   const RowStatistics<T> statistics(problem, {primal.out, result.lse}, dtype_of<T>, cotangent);
   const TangentStatistics<T> tangent_statistics(problem, statistics, primal, moved, cotangent, cotangent_tangent);
-  const SharedSums a = shared_bias_sums(problem, gradient_tangent), b = shared_bias_sums(problem, gradient);
-  const KeyTasks tasks = key_tasks(problem, {a.over_sequences || b.over_sequences, a.over_heads || b.over_heads, std::max(a.copies, b.copies)});
-  const QueryGradient<T> tdq(problem, gradient_tangent.q, tasks), dq(problem, gradient.q, tasks);
-  FeatureGradients<T> feature_tangents(problem, gradient_tangent, tasks), feature_gradients(problem, gradient, tasks);
-  const SecondCall<T> call{problem,  x,   tangent, cotangent,        cotangent_tangent, statistics, tangent_statistics, gradient_tangent,
-                           gradient, tdq, dq,      feature_tangents, feature_gradients};
+  const KeyTasks tasks = key_tasks(problem, shared_bias_sums(problem, gradient_tangent));
+  const QueryGradient<T> tdq(problem, gradient_tangent.q, tasks);
+  FeatureGradients<T> feature_tangents(problem, gradient_tangent, tasks);
+  const SecondCall<T> call{problem, x, tangent, cotangent, cotangent_tangent, statistics, tangent_statistics, gradient_tangent, tdq, feature_tangents};
   const auto groups = static_cast<int64_t>(tasks.groups.size());
   parallel_for(groups, task_grain(groups), [&](int64_t begin, int64_t end) {
     for (int64_t g = begin; g < end; ++g) {
@@ -288,19 +272,17 @@ void run_second_as(const AttentionProblem& problem, const AttentionOperands& x, 
     }
   });
   tdq.finish();
-  dq.finish();
   feature_tangents.finish();
-  feature_gradients.finish();
-  if (x.sinks != nullptr) sink_tangent(call);
+  if (gradient_tangent.sinks != nullptr) sink_tangent(call);
 }
 
 void run_second(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& tangent, const AttentionResults& result,
                 const AttentionResults& cotangent, const AttentionResults& cotangent_tangent, const AttentionOperands& gradient_tangent,
-                const AttentionOperands& gradient, const AttentionResults& result_tangent) {
+                const AttentionResults& result_tangent) {
   if (problem.dtype == DType::float64) {
-    run_second_as<double>(problem, x, tangent, result, cotangent, cotangent_tangent, gradient_tangent, gradient, result_tangent);
+    run_second_as<double>(problem, x, tangent, result, cotangent, cotangent_tangent, gradient_tangent, result_tangent);
   } else {
-    run_second_as<float>(problem, x, tangent, result, cotangent, cotangent_tangent, gradient_tangent, gradient, result_tangent);
+    run_second_as<float>(problem, x, tangent, result, cotangent, cotangent_tangent, gradient_tangent, result_tangent);
   }
 }
 
@@ -315,9 +297,9 @@ HWY_EXPORT(run_second);
 
 void attention_second(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands, const AttentionOperands& tangent,
                       const AttentionResults& result, const AttentionResults& cotangent, const AttentionResults& cotangent_tangent,
-                      const AttentionOperands& gradient_tangent, const AttentionOperands& gradient, const AttentionResults& result_tangent) {
+                      const AttentionOperands& gradient_tangent, const AttentionResults& result_tangent) {
   require_served(problem);
-  DECKLE_SIMD(run_second)(problem, operands, tangent, result, cotangent, cotangent_tangent, gradient_tangent, gradient, result_tangent);
+  DECKLE_SIMD(run_second)(problem, operands, tangent, result, cotangent, cotangent_tangent, gradient_tangent, result_tangent);
 }
 
 }  // namespace deckle::kernels::cpu

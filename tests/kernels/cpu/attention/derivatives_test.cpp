@@ -141,7 +141,7 @@ TEST(AttentionDerivatives, TangentAndSecondOrderMatchTheReference) {
   for (int i = 0; i < count; ++i) {
     const DType dtypes[] = {DType::float64, DType::float32, DType::float64, DType::bfloat16, DType::float32, DType::float16};
     const DType dtype = dtypes[i % 6];
-    AttentionCase c = cases.next([&] { return random_case(random, dtype, i % 10 == 0 ? 150 : 45); });
+    AttentionCase c = cases.next([&] { return random_case(random, dtype, longest_of(i)); });
     c.layout();
     SCOPED_TRACE(fmt::format("combination {}: {}", i, describe(c)));
     const AttentionCase wide = c.wide();
@@ -158,7 +158,7 @@ TEST(AttentionDerivatives, TangentAndSecondOrderMatchTheReference) {
     Results result = c.results(dtype, AttentionCase::poisoned), tangent = result, again = result;
     c.bind(tangent), c.bind(again);
     attention_jvp({}, c.problem, x.view, t.view, result.view, tangent.view);
-    const auto& [type, value, gradient_limit, statistics, second_order] = tolerances(dtype);
+    const auto& [type, value, gradient, statistics, second_order] = tolerances(dtype);
     const double term = c.term();
     EXPECT_LT(relative_error(result.out, expected.out, 0.1 * term), value);
     EXPECT_LT(relative_error(result.lse, expected.lse), 3 * statistics);
@@ -175,19 +175,15 @@ TEST(AttentionDerivatives, TangentAndSecondOrderMatchTheReference) {
     EXPECT_LT(noted(dtype, "second order", relative_error(mixed.out, expected_mixed.out, term)), second_order);
     EXPECT_LT(relative_error(mixed.lse, expected_mixed.lse, 1.0), 90 * statistics);
 
-    Operands expected_second = wide.operands(DType::float64, AttentionCase::poisoned), expected_gradient = expected_second;
-    wide.bind(expected_gradient);
+    Operands expected_second = wide.operands(DType::float64, AttentionCase::poisoned);
     reference::attention_second(wide.problem, wide_x.view, wide_t.view, wide_g.view, wide_tg.view, expected_second.view);
-    reference::attention_backward(wide.problem, wide_x.view, wide_g.view, expected_gradient.view);
-    Operands second = c.operands(dtype, AttentionCase::poisoned), gradient = second;
-    c.bind(gradient);
-    attention_second({}, c.problem, x.view, t.view, result.view, g.view, tg.view, second.view, gradient.view, again.view);
+    Operands second = c.operands(dtype, AttentionCase::poisoned);
+    attention_second({}, c.problem, x.view, t.view, result.view, g.view, tg.view, second.view, again.view);
     EXPECT_TRUE(again.out == tangent.out && again.lse == tangent.lse);
     for (const auto& [got, wanted] : {std::pair(&second.q, &expected_second.q), {&second.k, &expected_second.k}, {&second.v, &expected_second.v}}) {
       noted(dtype, "second order", relative_error(*got, *wanted, term));
     }
     expect_close(second, expected_second, second_order, term);
-    expect_close(gradient, expected_gradient, gradient_limit, term);
     if (HasFailure()) return;
   }
 }
@@ -207,8 +203,8 @@ TEST(AttentionDerivatives, AreSymmetricAndAdjoint) {
     attention_backward({}, c.problem, x.view, result.view, g.view, gradient.view);
     const double expected = inner(gradient, t);
     EXPECT_NEAR(inner(g, tangent), expected, 1e-10 * (1 + std::abs(expected)));
-    attention_second({}, c.problem, x.view, t.view, result.view, g.view, {}, along_t.view, {}, {});
-    attention_second({}, c.problem, x.view, w.view, result.view, g.view, {}, along_w.view, {}, {});
+    attention_second({}, c.problem, x.view, t.view, result.view, g.view, {}, along_t.view, {});
+    attention_second({}, c.problem, x.view, w.view, result.view, g.view, {}, along_w.view, {});
     const double curvature = inner(w, along_t);
     EXPECT_NEAR(inner(t, along_w), curvature, 1e-9 * (1 + std::abs(curvature)));
     if (HasFailure()) return;
@@ -237,7 +233,7 @@ TEST(AttentionDerivatives, BitEqualForAnyNumberOfThreads) {
     Results result = c.results(DType::float32, AttentionCase::poisoned);
     attention_forward({}, c.problem, x.view, result.view);
     Operands second = c.operands(DType::float32, AttentionCase::poisoned);
-    attention_second({}, c.problem, x.view, t.view, result.view, g.view, {}, second.view, {}, {});
+    attention_second({}, c.problem, x.view, t.view, result.view, g.view, {}, second.view, {});
     if (threads == 1) {
       first = second;
     } else {

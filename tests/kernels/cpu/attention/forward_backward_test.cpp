@@ -77,7 +77,7 @@ TEST(Attention, RandomCombinationsOfFeaturesMatchTheReference) {
   for (int i = 0; i < count; ++i) {
     const DType dtypes[] = {DType::float64, DType::float32, DType::float64, DType::bfloat16, DType::float32, DType::float16};
     AttentionCase c = cases.next([&] {
-      AttentionCase drawn = random_plain_case(random, dtypes[i % 6], i % 10 == 0 ? 150 : 45);
+      AttentionCase drawn = random_plain_case(random, dtypes[i % 6], longest_of(i));
       add_random_features(random, drawn);
       return drawn;
     });
