@@ -1,4 +1,4 @@
-"""Markdown table of bench.py results: table.py RESULT.json... > RESULT.md. A later file's case and direction replace an earlier file's whole row."""
+"""Markdown table of bench.py results: table.py RESULT.json... > RESULT.md. Each cell names its run where there are several."""
 import json
 import sys
 
@@ -14,39 +14,39 @@ runs, cells, errors = [], {}, {}
 for path in sys.argv[1:]:
     result = json.load(open(path))
     runs.append(result)
-    fresh = {}
     for row in result["rows"]:
         if "ms" in row:
-            fresh.setdefault((row["case"], row["direction"]), {})[row["contender"]] = row
+            cells.setdefault(row["case"], {}).setdefault(row["direction"], {})[row["contender"]] = row | {"run": len(runs)}
         else:
             errors.setdefault(row["case"], {})[row["error"]] = row["values"]
-    for (case, direction), row in fresh.items():
-        cells.setdefault(case, {})[direction] = (len(runs), row)
 
 print("# CUDA attention: ours and peers, measured in the same run\n")
 for number, result in enumerate(runs, 1):
-    print(f"{number}. {result['machine']}, {result['dtype']}")
+    print(f"{number}. {result['machine']}, {result['dtype']}" + (": the portable kernels, alone" if "portable" in result["rows"][0].get("contender", "") else ""))
 print("""
 Median of interleaved turns of steady work in random order, L2 flushed before each call, `benchmarks/attention_cuda/bench.py`. TFLOP/s of useful
-work, in brackets milliseconds and the mean SM clock while it ran: under steady load the card's power limit sets the clock. All of a row is from
-the run that its last column names. Peers: cuDNN through PyTorch's scaled_dot_product_attention for dense, PyTorch's varlen_attn for ragged
-batches, FlexAttention there with a block mask. Our backward is the deterministic one unless the column says otherwise; peers run as PyTorch
-does by default, and are not asked to be deterministic.
+work, in brackets milliseconds and the mean SM clock while it ran: under steady load the card's power limit sets the clock. Peers: cuDNN through
+PyTorch's scaled_dot_product_attention for dense, PyTorch's varlen_attn for ragged batches, FlexAttention there with a block mask. Our backward is
+the deterministic one unless the column says unordered, and that mode is listed where it is taken. Peers run as PyTorch does by default, which is
+not deterministic; for D128 S4k causal FlashAttention-2 is also listed as it runs under `use_deterministic_algorithms`. Under it, cuDNN runs as
+before, and its dQ still differs from run to run. The portable kernels were timed by themselves, so at a higher clock.
 
 FlashAttention-4: forward figures from elsewhere, not of these runs: that machine's PyTorch knows it, but lacks the package with its kernels.
 """)
-print("| case | direction | needed / aim | deckle | peer | ratio | unordered | FlashAttention-2 | FlexAttention | FlashAttention-4 | portable | run |")
-print("|---|---|---|---|---|---|---|---|---|---|---|---|")
+columns = ["deckle unordered", "FlashAttention-2", "FlashAttention-2, deterministic", "FlexAttention", "deckle portable"]
+columns = [c for c in columns if any(c in row for directions in cells.values() for row in directions.values())]
+print("| case | direction | needed / aim | deckle | peer | ratio | FlashAttention-4 | " + " | ".join(c.replace("deckle ", "") for c in columns) + " |")
+print("|---|---|---|---|---|---|---|" + "---|" * len(columns))
 for case, directions in cells.items():
-    for direction, (run, row) in directions.items():
+    for direction, row in directions.items():
         show = lambda name: f"{row[name]['tflops']:.0f} ({row[name]['ms']:.3f} ms, {row[name]['mhz']:.0f} MHz)" if name in row else "–"
         forward = direction == "forward"
-        target = TARGETS.get(case, "––")[not forward] if runs[run - 1]["dtype"] == "bf16" else "–"
+        target = TARGETS.get(case, "––")[not forward] if runs[0]["dtype"] == "bf16" else "–"
         peer = "cuDNN" if "cuDNN" in row else "varlen_attn"
         ratio = f"{row['deckle']['tflops'] / row[peer]['tflops']:.2f}" if peer in row and "deckle" in row else "–"
-        print(f"| {case} | {direction} | {target} | {show('deckle')} | {peer} {show(peer)} | {ratio} | {show('deckle unordered')} | {show('FlashAttention-2')} | "
-              f"{show('FlexAttention')} | {PUBLISHED.get(case, '–') if forward else '–'} | {show('deckle portable')} | {run} |")
-print("\nRelative error against float64 of one head, ours over the peer's (query heads that share keys are not compared):\n")
+        print(f"| {case} | {direction} | {target} | {show('deckle')} | {peer} {show(peer)} | {ratio} | {PUBLISHED.get(case, '–') if forward and runs[0]['dtype'] == 'bf16' else '–'} | "
+              + " | ".join(show(c) for c in columns) + " |")
+print("\nRelative error against float64 of the last kv head and the query heads that share it, ours over the peer's:\n")
 print("| case | out | grad_q | grad_k | grad_v |")
 print("|---|---|---|---|---|")
 for case, by_what in errors.items():

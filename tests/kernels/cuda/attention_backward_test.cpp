@@ -6,7 +6,7 @@
 #include <limits>
 #include <random>
 
-#include "tests/kernels/cuda/attention_case.h"
+#include "tests/kernels/cuda/attention_test.h"
 #include "tests/kernels/cuda/seed.h"
 
 namespace deckle::testing {

@@ -1,8 +1,5 @@
-// One attention problem on the device with random data, the path that computes it, and the checks of its results: what the tests of forward and
-// backward share, on Hopper and on the portable path.
+// One attention problem on the device with random data, and the path that computes it.
 #pragma once
-
-#include <gtest/gtest.h>
 
 #include <cstdint>
 #include <random>
@@ -17,23 +14,8 @@ namespace deckle::testing {
 using kernels::AttentionMask;
 using kernels::kUnboundedWindow;
 
-inline constexpr AttentionMask kFull{};
-inline constexpr AttentionMask kCausal{kUnboundedWindow, 0, true};
-inline constexpr AttentionMask kCausalTopLeft{kUnboundedWindow, 0, false};
-
 /// Which kernels compute.
 enum class Path { hopper, portable };
-
-/// What every test of a suite runs for.
-struct Instance {
-  Path path;
-  AttentionElement element;
-  int head_dim, value_dim;
-};
-
-std::vector<Instance> hopper_instances();
-std::vector<Instance> portable_instances();
-std::string name_of(const ::testing::TestParamInfo<Instance>& info);
 
 /// How rows, heads and batch lie in memory; padded: with gaps behind every head, row and batch.
 enum class Layout { rows_outer, heads_outer, padded };
@@ -53,6 +35,9 @@ struct CaseOptions {
   bool grad_lse = true;    // backward: there is one
   bool deterministic = true;
 };
+
+/// "bf16_192_128", or "bf16_128" where both dims are one, with `between` for the underscore.
+std::string dims_of(AttentionElement element, int head_dim, int value_dim, const char* between);
 
 std::string describe(const CaseOptions& options);
 
@@ -111,29 +96,6 @@ class AttentionCase {
 
   std::vector<int64_t> query_starts_{0}, key_starts_{0};
   DeviceBuffer offsets_, workspace_;
-};
-
-/// A few roundings of the element type: P to 16 bits costs 2^-9 (bf16) or 2^-12 (f16) of each term, the result as much again.
-double output_tolerance(AttentionElement element);
-double gradient_tolerance(AttentionElement element);
-
-/// Runs the forward or the backward of a case and compares every result with the reference, and the memory around it with the poison.
-void verify_forward(const CaseOptions& options);
-void verify_backward(const CaseOptions& options);
-void expect_forward(const AttentionCase& c, double tolerance);
-void expect_backward(const AttentionCase& c, double tolerance);
-
-/// Elements that differ outside one sequence, or in all of them.
-unsigned long long different_outside(const AttentionCase& c, const CaseTensor& tensor, const CaseTensor& other, int sequence);
-unsigned long long different(const CaseTensor& tensor, const CaseTensor& other);
-
-/// Tests of one instance; skipped, with the reason, where no GPU here runs its path.
-class AttentionTest : public ::testing::TestWithParam<Instance> {
- protected:
-  void SetUp() override;
-  CaseOptions base() const;
-  CaseOptions dense(int batch, int queries, int keys, AttentionMask mask = kFull) const;
-  CaseOptions ragged(std::vector<int> queries, std::vector<int> keys, AttentionMask mask = kFull) const;
 };
 
 }  // namespace deckle::testing

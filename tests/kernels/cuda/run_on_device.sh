@@ -12,13 +12,13 @@ few_backward='*Tiny*bf16_*:*RaggedOfShort*bf16_*:*Scales*bf16_*:*Tiny*/f16_128:*
 race_forward='*ServesEmpty*bf16_*:*ServesGrouped*bf16_128:*ServesRagged*bf16_64'
 race_backward='*Tiny*bf16_*:*RaggedOfShort*bf16_*:*FewRows*bf16_128'
 
-sanitize() {  # TOOL DIRECTION PATH: one line to the summary, and for reports the kernels and threads' roles they name
+sanitize() {  # TOOL DIRECTION PATH: one line to the summary, and which kernels the reports of races name
   local filter=few_$2 log=$out/$1_$2_$3.txt
   [ "$1" = racecheck ] && filter=race_$2
   local tests=$3/${!filter//:/:$3/}
   timeout -k 5 200 compute-sanitizer --tool "$1" --print-limit 100 "$build/tests/attention_$2_test" --gtest_brief=1 --gtest_filter="$tests" > "$log" 2>&1
   echo "$1 $2 $3: rc $?, $(grep -oE '[0-9]+ tests? from.*ran|^\[  PASSED  \].*' "$log" | paste -sd' '), $(grep -h SUMMARY "$log" | sed 's/=* *//')" >> "$out/sanitizers.txt"
-  grep -oE '(Error|Warning): .* hazard|(Write|Read) Thread.*' "$log" | sed -E 's/\([0-9]+,0,0\) at void deckle::kernels::cuda::attention::([a-z_]+).*/\1/; s/.*(Error|Warning): /\1 /' |
+  grep -oE '(Race reported between|and) (Read|Write) access at void deckle::kernels::cuda::attention::[a-z_]+' "$log" | sed 's/ at void deckle::kernels::cuda::attention::/ in /' |
     sort | uniq -c | sed 's/^/    /' >> "$out/sanitizers.txt"
 }
 

@@ -12,10 +12,11 @@
 //   together = true    q k(j+1)ᵀ is issued with p(j) v, so softmax(j+1) also runs under this warpgroup's own product (all others)
 //
 // Instances: bf16 and f16 x D/Dv of forward_config.cuh. The ladder, TFLOP/s on an H200 at S = 16,384, 2,048 wide, full mask, bf16
-// (one run, benchmarks/results/attention_cuda_variants_1.json; the others under docs/hopper.md, with what was rejected):
+// (run b of benchmarks/results/attention_cuda_choices.json; the others under docs/hopper.md, with what was rejected):
 //   D = 128   v1 2 warpgroups, 128 keys, together              624
 //             v2 3 warpgroups, 128 keys, one after the other   646
-//             v3 3 warpgroups, 80 keys, together               662   <- this file; cuDNN 604; v2 and v3 in later runs: 675/670, 663/670
+//             v3 3 warpgroups, 80 keys, together               662   <- this file; cuDNN 604; v2 and v3 in later runs: 675/670, 663/670,
+//                                                               and 668 to 675 / 679 to 699 in four readings each (e, f)
 //   D = 64    v1 3 warpgroups, 128 keys, one after the other   484
 //             v2 4 warpgroups, 96 keys, one after the other    510   <- this file; cuDNN 455
 //   D = 256   v1 2 warpgroups, 80 keys, together               642

@@ -1,0 +1,150 @@
+#include "tests/kernels/cuda/attention_test.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+namespace deckle::testing {
+namespace {
+
+constexpr uint16_t kPoison = 0xffff;
+
+void expect_close(const AttentionCase& c, const char* what, const CaseTensor& got, const DeviceBuffer& reference, double tolerance) {
+  if (got.elements() > 0) {
+    const Difference d =
+        compare(c.options.element, got.view, reference.as<double>(), got.rows, got.rows_per_batch, got.heads, got.columns);
+    // Gradients may cancel to zero (one key: dS = 0): an absolute error of float32 rounding is then all there is.
+    const double least_norm = 1e-5 * std::sqrt(static_cast<double>(got.elements())) / tolerance;
+    const double relative = std::sqrt(d.error_norm) / std::max(std::sqrt(d.reference_norm), least_norm);
+    EXPECT_EQ(d.not_finite, 0u) << what;
+    EXPECT_LE(relative, tolerance) << what << ": largest error " << d.largest_error << " of " << d.largest_reference;
+    EXPECT_LE(d.largest_error, 6 * tolerance * d.largest_reference + 1e-4) << what;
+  }
+  const int64_t words = got.memory.bytes() / 2;
+  EXPECT_EQ(count_words(got.memory.as<void>(), words, kPoison), static_cast<unsigned long long>(words - got.elements()))
+      << what << ": memory around it";
+}
+
+// Every row that has a reference is as close as float32 lets it be; the others are untouched.
+void expect_lse(const AttentionCase& c) {
+  const std::vector<float> got = c.lse.download<float>();
+  const std::vector<double> expected = c.reference_lse.download<double>();
+  double worst = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (std::isnan(expected[i])) {
+      uint32_t bits;
+      std::memcpy(&bits, &got[i], sizeof bits);
+      EXPECT_EQ(bits, 0xffffffffu) << "log-sum-exp behind the last sequence";
+      continue;
+    }
+    const double difference = got[i] == expected[i] ? 0 : std::abs(got[i] - expected[i]) / (1 + std::abs(expected[i]));
+    if (!(difference <= worst)) worst = difference;
+  }
+  EXPECT_LE(worst, 2e-5) << "log-sum-exp";
+}
+
+}  // namespace
+
+std::vector<Instance> hopper_instances() {
+  std::vector<Instance> all;
+  for (const AttentionElement element : {AttentionElement::bf16, AttentionElement::f16}) {
+    for (const auto& [d, dv] : {std::pair{128, 128}, {64, 64}, {256, 256}, {96, 96}, {192, 192}, {192, 128}}) {
+      all.push_back({Path::hopper, element, d, dv});
+    }
+  }
+  return all;
+}
+
+std::vector<Instance> portable_instances() {
+  std::vector<Instance> all;
+  for (const auto& [d, dv] : {std::pair{64, 64}, {96, 96}, {128, 128}, {192, 128}, {256, 256}}) {
+    all.push_back({Path::portable, AttentionElement::bf16, d, dv});
+  }
+  for (const auto& [d, dv] : {std::pair{64, 64}, {80, 48}, {128, 128}, {256, 256}}) {
+    all.push_back({Path::portable, AttentionElement::f16, d, dv});
+  }
+  return all;
+}
+
+std::string name_of(const ::testing::TestParamInfo<Instance>& info) {
+  return dims_of(info.param.element, info.param.head_dim, info.param.value_dim, "_");
+}
+
+double output_tolerance(AttentionElement element) { return element == AttentionElement::bf16 ? 4e-3 : 6e-4; }
+double gradient_tolerance(AttentionElement element) { return element == AttentionElement::bf16 ? 8e-3 : 1.2e-3; }
+
+void expect_forward(const AttentionCase& c, double tolerance) {
+  SCOPED_TRACE(describe(c.options));
+  expect_close(c, "out", c.out, c.reference_out, tolerance);
+  expect_lse(c);
+}
+
+void expect_backward(const AttentionCase& c, double tolerance) {
+  SCOPED_TRACE(describe(c.options));
+  expect_close(c, "grad_q", c.grad_q, c.reference_q, tolerance);
+  expect_close(c, "grad_k", c.grad_k, c.reference_k, tolerance);
+  expect_close(c, "grad_v", c.grad_v, c.reference_v, tolerance);
+}
+
+void verify_forward(const CaseOptions& options) {
+  AttentionCase c(options);
+  c.reference();
+  c.forward();
+  expect_forward(c, output_tolerance(options.element));
+}
+
+void verify_backward(const CaseOptions& options) {
+  AttentionCase c(options);
+  c.prepare_backward();
+  c.poison_dead_rows();
+  c.backward();
+  expect_backward(c, gradient_tolerance(options.element));
+}
+
+unsigned long long different_outside(const AttentionCase& c, const CaseTensor& a, const CaseTensor& b, int sequence) {
+  const int64_t begin = c.first_row(a, sequence), end = begin + c.length(a, sequence);
+  return count_different(a.view, b.view, 0, begin, a.heads, a.columns) +
+         count_different(a.view, b.view, end, a.rows - end, a.heads, a.columns);
+}
+
+unsigned long long different(const CaseTensor& a, const CaseTensor& b) {
+  return count_different(a.view, b.view, 0, a.rows, a.heads, a.columns);
+}
+
+void AttentionTest::SetUp() {
+  const int found = compute_capability();
+  const bool runs = GetParam().path == Path::hopper ? found == 90 : found >= 80;
+  if (!runs) {
+    GTEST_SKIP() << "needs a GPU of compute capability " << (GetParam().path == Path::hopper ? "9.0" : "8.0 or newer") << ", here is "
+                 << (found == 0 ? "none" : std::to_string(found / 10) + "." + std::to_string(found % 10));
+  }
+}
+
+CaseOptions AttentionTest::base() const {
+  CaseOptions o;
+  o.path = GetParam().path;
+  o.element = GetParam().element;
+  o.head_dim = GetParam().head_dim;
+  o.value_dim = GetParam().value_dim;
+  return o;
+}
+
+CaseOptions AttentionTest::dense(int batch, int queries, int keys, AttentionMask mask) const {
+  CaseOptions o = base();
+  o.queries.assign(batch, queries);
+  o.keys.assign(batch, keys);
+  o.mask = mask;
+  return o;
+}
+
+CaseOptions AttentionTest::ragged(std::vector<int> queries, std::vector<int> keys, AttentionMask mask) const {
+  CaseOptions o = base();
+  o.ragged = true;
+  o.queries = std::move(queries);
+  o.keys = std::move(keys);
+  o.mask = mask;
+  return o;
+}
+
+}  // namespace deckle::testing

@@ -1,0 +1,51 @@
+// What the tests of forward and backward share: the instances they run for, on Hopper and on the portable path, and the checks of results.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/kernels/cuda/attention_case.h"
+
+namespace deckle::testing {
+
+inline constexpr AttentionMask kFull{};
+inline constexpr AttentionMask kCausal{kUnboundedWindow, 0, true};
+inline constexpr AttentionMask kCausalTopLeft{kUnboundedWindow, 0, false};
+
+/// What every test of a suite runs for.
+struct Instance {
+  Path path;
+  AttentionElement element;
+  int head_dim, value_dim;
+};
+
+std::vector<Instance> hopper_instances();
+std::vector<Instance> portable_instances();
+std::string name_of(const ::testing::TestParamInfo<Instance>& info);
+
+/// A few roundings of the element type: P to 16 bits costs 2^-9 (bf16) or 2^-12 (f16) of each term, the result as much again.
+double output_tolerance(AttentionElement element);
+double gradient_tolerance(AttentionElement element);
+
+/// Runs the forward or the backward of a case and compares every result with the reference, and the memory around it with the poison.
+void verify_forward(const CaseOptions& options);
+void verify_backward(const CaseOptions& options);
+void expect_forward(const AttentionCase& c, double tolerance);
+void expect_backward(const AttentionCase& c, double tolerance);
+
+/// Elements that differ outside one sequence, or in all of them.
+unsigned long long different_outside(const AttentionCase& c, const CaseTensor& tensor, const CaseTensor& other, int sequence);
+unsigned long long different(const CaseTensor& tensor, const CaseTensor& other);
+
+/// Tests of one instance; skipped, with the reason, where no GPU here runs its path.
+class AttentionTest : public ::testing::TestWithParam<Instance> {
+ protected:
+  void SetUp() override;
+  CaseOptions base() const;
+  CaseOptions dense(int batch, int queries, int keys, AttentionMask mask = kFull) const;
+  CaseOptions ragged(std::vector<int> queries, std::vector<int> keys, AttentionMask mask = kFull) const;
+};
+
+}  // namespace deckle::testing
