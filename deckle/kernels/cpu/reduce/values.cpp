@@ -18,7 +18,7 @@
 namespace deckle::kernels::cpu::reduce {
 namespace {
 
-constexpr int64_t kPiece = 32768;       // elements of a row, or of a strip of columns, folded into one partial result
+constexpr int64_t kPiece = 131072;      // elements of a row, or of a strip of columns, folded into one partial result
 constexpr int64_t kStrip = 512;         // columns: their partial results stay in L1
 constexpr int64_t kFewColumns = 16;     // below this, columns leave vectors empty: rows are gathered instead
 constexpr int64_t kGatheredRows = 64;
