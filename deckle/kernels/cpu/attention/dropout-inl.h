@@ -7,7 +7,9 @@
 #define DECKLE_ATTENTION_DROPOUT_INL_H_
 #endif
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 #include "deckle/base/philox.h"
 #include "deckle/kernels/args/attention.h"
@@ -31,19 +33,34 @@ HWY_INLINE void multiply(D d, V a, V b, V& low, V& high) {
 }
 #endif
 
-/// The 16 calls (a, c) of one 16 x 16 block, seven rounds each: words[word][a * 4 + c].
+/// Where a block of flags holds those of its key j: the order in which whole vectors of calls give them.
+constexpr int64_t flag_row(int64_t j) { return (2 * (j & 1) + (j >> 3)) * 4 + (j >> 1) % 4; }
+
+/// Flags of one 16 x 16 block, non-zero where its byte is at least `threshold` (1..255): of row i and key j in flags[16 * flag_row(j) + i].
+/// The 16 calls (a, c), seven rounds each, are the lanes 4 c + a.
 HWY_NOINLINE inline void philox_block(uint32_t block_row, uint32_t block_column, uint32_t head, uint32_t sequence, uint32_t key0, uint32_t key1,
-                                      uint32_t (*HWY_RESTRICT words)[16]) {
+                                      int threshold, uint8_t* HWY_RESTRICT flags) {
 #if HWY_TARGET == HWY_SCALAR
-  for (uint32_t lane = 0; lane < 16; ++lane) {
-    const auto call = Philox<7>::generate({block_row, block_column, head << 4 | lane, sequence}, key0, key1);
-    for (int word = 0; word < 4; ++word) words[word][lane] = call[word];
+  for (uint32_t a = 0; a < 4; ++a) {
+    for (uint32_t c = 0; c < 4; ++c) {
+      const auto words = Philox<7>::generate({block_row, block_column, head << 4 | a << 2 | c, sequence}, key0, key1);
+      for (uint32_t n = 0; n < 16; ++n) {  // byte n / 4 of word n % 4: row and key by docs/attention.md
+        const uint32_t i = 8 * (n / 4 % 2) + 2 * a + n % 2, j = 8 * (n / 8) + 2 * c + n / 2 % 2;
+        flags[16 * flag_row(j) + i] = static_cast<uint8_t>(words[n % 4] >> (8 * (n / 4))) >= threshold;
+      }
+    }
   }
 #else
   const hn::CappedTag<uint32_t, 16> d;
+  const hn::Repartition<uint8_t, decltype(d)> bytes;
   const auto multiplier0 = hn::Set(d, 0xD2511F53u), multiplier1 = hn::Set(d, 0xCD9E8D57u);
+  alignas(16) static constexpr uint8_t kByteMajor[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+  const auto byte_major = hn::LoadDup128(bytes, kByteMajor), least = hn::Set(bytes, static_cast<uint8_t>(threshold));
   for (size_t first = 0; first < 16; first += hn::Lanes(d)) {
-    auto c0 = hn::Set(d, block_row), c1 = hn::Set(d, block_column), c2 = hn::Iota(d, head << 4 | static_cast<uint32_t>(first)), c3 = hn::Set(d, sequence);
+    const auto lane = hn::Iota(d, static_cast<uint32_t>(first));
+    const auto call = hn::Or(hn::ShiftLeft<2>(hn::And(lane, hn::Set(d, 3u))), hn::ShiftRight<2>(lane));
+    auto c0 = hn::Set(d, block_row), c1 = hn::Set(d, block_column), c2 = hn::Or(hn::Set(d, head << 4), call), c3 = hn::Set(d, sequence);
+#pragma GCC unroll 7
     for (uint32_t round = 0; round < 7; ++round) {
       auto low0 = c0, high0 = c0, low1 = c2, high1 = c2;
       multiply(d, c0, multiplier0, low0, high0);
@@ -53,10 +70,16 @@ HWY_NOINLINE inline void philox_block(uint32_t block_row, uint32_t block_column,
       c2 = hn::Xor(hn::Xor(high0, c3), hn::Set(d, key1 + round * 0xBB67AE85u));
       c3 = low0;
     }
-    hn::Store(c0, d, words[0] + first);
-    hn::Store(c1, d, words[1] + first);
-    hn::Store(c2, d, words[2] + first);
-    hn::Store(c3, d, words[3] + first);
+    // Words 2 p and 2 p + 1 hold keys of parity p, even and odd rows: bytes 0 and 1 of keys below 8, bytes 2 and 3 of the others.
+    const auto keep = [&](auto even_rows, auto odd_rows, int64_t parity) {
+      const auto even = hn::TableLookupBytes(hn::BitCast(bytes, even_rows), byte_major), odd = hn::TableLookupBytes(hn::BitCast(bytes, odd_rows), byte_major);
+      const auto low = hn::InterleaveLower(bytes, even, odd), high = hn::InterleaveUpper(bytes, even, odd);
+      uint8_t* to = flags + 16 * flag_row(parity) + 4 * first;
+      hn::StoreU(hn::VecFromMask(bytes, hn::Eq(hn::Max(low, least), low)), bytes, to);
+      hn::StoreU(hn::VecFromMask(bytes, hn::Eq(hn::Max(high, least), high)), bytes, to + 64);
+    };
+    keep(c0, c1, 0);
+    keep(c2, c3, 1);
   }
 #endif
 }
@@ -80,30 +103,27 @@ class Dropout {
   /// What survivors are multiplied by; 0 if nothing survives.
   static double factor(const AttentionDropout& d) { return d.threshold == 256 ? 0.0 : 256.0 / (256 - d.threshold); }
 
-  /// keep[j * stride + i] = 1 or 0 for rows [row, row + rows) and keys [key, key + keys).
+  /// keep[j * stride + i] != 0 iff (row + i, key + j) survives, for `rows` rows and `keys` keys.
   HWY_NOINLINE void tile(int64_t row, int64_t rows, int64_t key, int64_t keys, uint8_t* HWY_RESTRICT keep, int64_t stride) const {
+    if (threshold_ > 255) {
+      for (int64_t j = 0; j < keys; ++j) std::memset(keep + j * stride, 0, static_cast<size_t>(rows));
+      return;
+    }
     const int64_t row_end = row + first_row_ + rows, key_end = key + first_column_ + keys;
-    alignas(64) uint32_t words[4][16];
+    alignas(64) uint8_t flags[256];
     for (int64_t block_key = (key + first_column_) & ~int64_t{15}; block_key < key_end; block_key += 16) {
       for (int64_t block_row = (row + first_row_) & ~int64_t{15}; block_row < row_end; block_row += 16) {
-        philox_block(static_cast<uint32_t>(block_row >> 4), static_cast<uint32_t>(block_key >> 4), head_, sequence_, key0_, key1_, words);
+        philox_block(static_cast<uint32_t>(block_row >> 4), static_cast<uint32_t>(block_key >> 4), head_, sequence_, key0_, key1_, threshold_, flags);
         const int64_t j_begin = std::max<int64_t>(0, key + first_column_ - block_key), j_end = std::min<int64_t>(16, key_end - block_key);
         const int64_t i_begin = std::max<int64_t>(0, row + first_row_ - block_row), i_end = std::min<int64_t>(16, row_end - block_row);
         for (int64_t j = j_begin; j < j_end; ++j) {
-          // Bytes of key j: word (i & 1) + 2 (j & 1), call ((i & 7) >> 1, (j & 7) >> 1), byte ((i >> 3) & 1) + 2 ((j >> 3) & 1).
-          uint8_t column[16];
-          const int shift = 16 * static_cast<int>((j >> 3) & 1);
-          const uint32_t* even = words[2 * (j & 1)] + ((j & 7) >> 1);
-          const uint32_t* odd = words[2 * (j & 1) + 1] + ((j & 7) >> 1);
-          for (int a = 0; a < 4; ++a) {
-            const uint32_t from_even = even[4 * a] >> shift, from_odd = odd[4 * a] >> shift;
-            column[2 * a] = static_cast<uint8_t>(from_even);
-            column[2 * a + 1] = static_cast<uint8_t>(from_odd);
-            column[2 * a + 8] = static_cast<uint8_t>(from_even >> 8);
-            column[2 * a + 9] = static_cast<uint8_t>(from_odd >> 8);
-          }
+          const uint8_t* from = flags + 16 * flag_row(j);
           uint8_t* to = keep + (block_key + j - key - first_column_) * stride + (block_row - row - first_row_);
-          for (int64_t i = i_begin; i < i_end; ++i) to[i] = column[i] >= threshold_;
+          if (i_end - i_begin == 16) {
+            std::memcpy(to, from, 16);
+          } else {
+            std::copy(from + i_begin, from + i_end, to + i_begin);
+          }
         }
       }
     }
@@ -118,8 +138,23 @@ class Dropout {
 /// tile[j, lane] *= keep ? factor : 0.
 template <typename T>
 HWY_NOINLINE void drop(T* HWY_RESTRICT tile, int64_t stride, int64_t keys, int64_t lanes, const uint8_t* HWY_RESTRICT keep, T factor) {
+  const hn::ScalableTag<T> d;
+  const hn::RebindToUnsigned<decltype(d)> bits;
+  const hn::Rebind<uint32_t, decltype(d)> words;
+  const hn::Rebind<uint8_t, decltype(d)> bytes;
+  const auto times = hn::Set(d, factor);
   for (int64_t j = 0; j < keys; ++j) {
-    for (int64_t lane = 0; lane < lanes; ++lane) tile[j * stride + lane] = keep[j * kBlock<T> + lane] ? tile[j * stride + lane] * factor : T(0);
+    for (int64_t lane = 0; lane < lanes; lane += kLanes<T>) {
+      const auto flags = hn::PromoteTo(words, hn::LoadU(bytes, keep + j * kBlock<T> + lane));
+      hn::Vec<decltype(bits)> wide;
+      if constexpr (sizeof(T) == 8) {
+        wide = hn::PromoteTo(bits, flags);
+      } else {
+        wide = flags;
+      }
+      T* at = tile + j * stride + lane;
+      hn::StoreU(hn::IfThenElseZero(hn::RebindMask(d, hn::Ne(wide, hn::Zero(bits))), hn::Mul(hn::LoadU(d, at), times)), d, at);
+    }
   }
 }
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "deckle/base/cpu_cap.h"
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/cpu/attention/attention.h"
 #include "deckle/kernels/cpu/attention/geometry.h"
@@ -21,6 +22,7 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
+#include "deckle/kernels/cpu/attention/arithmetic-inl.h"
 #include "deckle/kernels/cpu/attention/dropout-inl.h"
 #include "deckle/kernels/cpu/attention/features-inl.h"
 #include "deckle/kernels/cpu/attention/matmul-inl.h"
@@ -32,27 +34,27 @@ HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu {
 namespace HWY_NAMESPACE {
 
-template <typename T>
+/// A: the arithmetic of the logits, whose factors are inputs; what is weighed by probabilities is multiplied in its element.
+template <class A, typename T = typename A::Element>
 void jvp_task(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& t, const AttentionResults& result,
               const AttentionResults& result_tangent, DType out_dtype, const RowTask& task) {
   constexpr int64_t kW = kBlock<T>;
   const int64_t D = problem.head_dim, Dv = problem.value_dim;
   const Sequence sequence(problem, task.sequence);
   const int64_t kv_head = task.head / problem.group(), blocks = (task.count + kW - 1) / kW;
-  const int64_t k_stride = tile_stride<T>(D), v_stride = tile_stride<T>(Dv), q_size = (D + 3) * kW, o_size = (Dv + 3) * kW;
+  const int64_t v_stride = tile_stride<T>(Dv), q_size = (folded<A>(D) + 3) * kW, o_size = (Dv + 3) * kW;
   const bool has_tq = t.q.data != nullptr, has_tk = t.k.data != nullptr, has_tv = t.v.data != nullptr;
   const bool want_out = result.out.data != nullptr || result_tangent.out.data != nullptr;
 
   Scratch scratch;
   auto* state = scratch.take<JvpBlock<T>>(kJvpBlocks);
-  T* rows = scratch.take<T>(kW * std::max(k_stride, v_stride));
-  T* q = scratch.take<T>(kJvpBlocks * q_size);    // [block][D][kW], scaled
-  T* tq = scratch.take<T>(kJvpBlocks * q_size);
+  T* rows = scratch.take<T>(kW * v_stride);
+  Operand<A> q_rows(scratch, kW, D), k(scratch, kTileKeys, D), tk(scratch, kTileKeys, D);
+  auto* q = scratch.take<typename A::Unit>(kJvpBlocks * q_size);  // [block][units of D][kW]
+  auto* tq = scratch.take<typename A::Unit>(kJvpBlocks * q_size);
   T* sum_a = scratch.take<T>(kJvpBlocks * o_size);  // [block][Dv][kW]
   T* sum_t = scratch.take<T>(kJvpBlocks * o_size);
-  T* k = scratch.take<T>(kTileKeys * k_stride);
   T* v = scratch.take<T>(kTileKeys * v_stride);
-  T* tk = scratch.take<T>(kTileKeys * k_stride);
   T* tv = scratch.take<T>(kTileKeys * v_stride);
   T* scores = scratch.take<T>(kTileKeys * kW);
   T* tangents = scratch.take<T>(kTileKeys * kW);
@@ -70,11 +72,11 @@ void jvp_task(const AttentionProblem& problem, const AttentionOperands& x, const
   for (int64_t block = 0; block < blocks; ++block) {
     JvpBlock<T>& s = state[block];
     const int64_t first = task.first + block * kW, count = std::min(kW, task.first + task.count - first);
-    load_rows(problem.dtype, x.q, sequence.first_row + first, count, kW, task.head, D, static_cast<T>(problem.scale), rows, k_stride);
-    transpose(rows, k_stride, kW, D, q + block * q_size, kW);
+    q_rows.load(problem.dtype, x.q, sequence.first_row + first, count, kW, task.head, A::query_factor(problem.scale));
+    block_to_lanes<A>(q_rows.rows, q_rows.row_stride, D, q + block * q_size);
     if (has_tq) {
-      load_rows(problem.dtype, t.q, sequence.first_row + first, count, kW, task.head, D, static_cast<T>(problem.scale), rows, k_stride);
-      transpose(rows, k_stride, kW, D, tq + block * q_size, kW);
+      q_rows.load(problem.dtype, t.q, sequence.first_row + first, count, kW, task.head, A::query_factor(problem.scale));
+      block_to_lanes<A>(q_rows.rows, q_rows.row_stride, D, tq + block * q_size);
     }
     s.range = LaneRange<T>(problem, sequence, first, count);
     std::fill_n(s.maximum, kW, sink);
@@ -88,9 +90,9 @@ void jvp_task(const AttentionProblem& problem, const AttentionOperands& x, const
 
   for (int64_t first_key = all.begin; first_key < all.end; first_key += kTileKeys) {
     const int64_t tile_end = std::min(first_key + kTileKeys, all.end), count = tile_end - first_key, row = sequence.first_key + first_key;
-    load_rows(problem.dtype, x.k, row, count, 0, kv_head, D, T(1), k, k_stride);
+    k.load(problem.dtype, x.k, row, count, 0, kv_head, T(1));
     load_rows(problem.dtype, x.v, row, count, 0, kv_head, Dv, T(1), v, v_stride);
-    if (has_tk) load_rows(problem.dtype, t.k, row, count, 0, kv_head, D, T(1), tk, k_stride);
+    if (has_tk) tk.load(problem.dtype, t.k, row, count, 0, kv_head, T(1));
     if (has_tv) load_rows(problem.dtype, t.v, row, count, 0, kv_head, Dv, T(1), tv, v_stride);
     for (int64_t block = 0; block < blocks; ++block) {
       JvpBlock<T>& s = state[block];
@@ -98,12 +100,16 @@ void jvp_task(const AttentionProblem& problem, const AttentionOperands& x, const
       if (begin >= end) continue;
       const TilePlace at{task.first + block * kW, std::min(kW, task.count - block * kW), s.range.lanes, begin, keys};
       if (!features.touches(at)) continue;
-      const int64_t k_at = (begin - first_key) * k_stride, v_at = (begin - first_key) * v_stride;
+      const int64_t k_at = (begin - first_key) * k.row_stride, v_at = (begin - first_key) * v_stride;
       T* a = sum_a + block * o_size;
       T* b = sum_t + block * o_size;
-      matmul<AOrder::rows>(keys, at.lanes, D, k + k_at, k_stride, q + block * q_size, kW, scores, kW, {});
-      if (has_tq) matmul<AOrder::rows>(keys, at.lanes, D, k + k_at, k_stride, tq + block * q_size, kW, tangents, kW, {});
-      if (has_tk) matmul<AOrder::rows>(keys, at.lanes, D, tk + k_at, k_stride, q + block * q_size, kW, tangents, kW, {has_tq});
+      const auto logits = [&](const Operand<A>& keys_of, const typename A::Unit* queries, T* to, bool add) {
+        A::template product<AOrder::rows>(keys, at.lanes, D, keys_of.rows + k_at, k.row_stride, queries + block * q_size, kW, to, kW, {add},
+                                          A::score_factor(problem.scale));
+      };
+      logits(k, q, scores, false);
+      if (has_tq) logits(k, tq, tangents, false);
+      if (has_tk) logits(tk, q, tangents, has_tq);
       if (!has_tq && !has_tk) std::fill_n(tangents, keys * kW, T(0));
       if (features.any()) features.apply(scores, kW, at, feature_scratch, tanh_tile);
       feature_tangents.tangent(features, tangents, kW, at, feature_scratch, tanh_tile, nullptr);
@@ -141,20 +147,28 @@ void jvp_task(const AttentionProblem& problem, const AttentionOperands& x, const
   }
 }
 
-void run_jvp(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& tangent, const AttentionResults& result,
-             const AttentionResults& result_tangent, DType out_dtype) {
-  const bool wide = problem.dtype == DType::float64;
-  const auto tasks = row_tasks(problem, kJvpBlocks * (wide ? kBlock<double> : kBlock<float>));
+template <class A>
+void run_jvp_as(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& tangent, const AttentionResults& result,
+                const AttentionResults& result_tangent, DType out_dtype) {
+  const auto tasks = row_tasks(problem, kJvpBlocks * kBlock<typename A::Element>);
   const auto count = static_cast<int64_t>(tasks.size());
   parallel_for(count, task_grain(count), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      if (wide) {
-        jvp_task<double>(problem, x, tangent, result, result_tangent, out_dtype, tasks[i]);
-      } else {
-        jvp_task<float>(problem, x, tangent, result, result_tangent, out_dtype, tasks[i]);
-      }
-    }
+    for (int64_t i = begin; i < end; ++i) jvp_task<A>(problem, x, tangent, result, result_tangent, out_dtype, tasks[i]);
   });
+}
+
+void run_jvp(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& tangent, const AttentionResults& result,
+             const AttentionResults& result_tangent, DType out_dtype) {
+#if HWY_TARGET == HWY_AVX3
+  if (problem.dtype == DType::bfloat16 && cpu_isa() == CpuIsa::avx512_bf16) {
+    return run_jvp_as<PairDot>(problem, x, tangent, result, result_tangent, out_dtype);
+  }
+#endif
+  if (problem.dtype == DType::float64) {
+    run_jvp_as<Plain<double>>(problem, x, tangent, result, result_tangent, out_dtype);
+  } else {
+    run_jvp_as<Plain<float>>(problem, x, tangent, result, result_tangent, out_dtype);
+  }
 }
 
 }  // namespace HWY_NAMESPACE

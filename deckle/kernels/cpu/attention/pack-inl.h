@@ -94,6 +94,35 @@ void store_rows(DType dtype, const AttentionRows& rows, int64_t first, int64_t c
 template <typename T>
 inline constexpr int kTransposeGroup = HWY_TARGET == HWY_SCALAR ? 1 : 16 / static_cast<int>(sizeof(T));
 
+#if HWY_TARGET != HWY_SCALAR
+/// The vector whose 128-bit block b is the one at from + b * step.
+template <class D, typename T = hn::TFromD<D>>
+HWY_INLINE hn::Vec<D> load_blocks(D d, const T* from, int64_t step) {
+  constexpr int kBlocks = kLanes<T> / kTransposeGroup<T>;
+  auto blocks = hn::LoadDup128(d, from + (kBlocks - 1) * step);
+#pragma GCC unroll 4
+  for (int b = kBlocks - 2; b >= 0; --b) blocks = hn::IfThenElse(hn::FirstN(d, (b + 1) * kTransposeGroup<T>), hn::LoadDup128(d, from + b * step), blocks);
+  return blocks;
+}
+
+/// out[i] = lane i of each in[...], block by block.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE void transpose_blocks(D d, const V* in, V* out) {
+  if constexpr (kTransposeGroup<hn::TFromD<D>> == 4) {
+    const hn::RepartitionToWide<D> pairs;
+    const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, in[0], in[1])), low23 = hn::BitCast(pairs, hn::InterleaveLower(d, in[2], in[3]));
+    const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, in[0], in[1])), high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, in[2], in[3]));
+    out[0] = hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23));
+    out[1] = hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23));
+    out[2] = hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23));
+    out[3] = hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23));
+  } else {
+    out[0] = hn::InterleaveLower(d, in[0], in[1]);
+    out[1] = hn::InterleaveUpper(d, in[0], in[1]);
+  }
+}
+#endif
+
 /// to[c, r] = from[r, c]; rows and columns are rounded up to whole 16-byte groups, which both tiles must have room for.
 template <typename T>
 void transpose(const T* HWY_RESTRICT from, int64_t from_stride, int64_t rows, int64_t columns, T* HWY_RESTRICT to,
@@ -104,26 +133,27 @@ void transpose(const T* HWY_RESTRICT from, int64_t from_stride, int64_t rows, in
   }
 #else
   constexpr int kGroup = kTransposeGroup<T>;
-  const hn::FixedTag<T, kGroup> d;
-  for (int64_t c = 0; c < columns; c += kGroup) {
-    for (int64_t r = 0; r < rows; r += kGroup) {
-      const T* source = from + r * from_stride + c;
-      T* target = to + c * to_stride + r;
-      const auto row0 = hn::LoadU(d, source), row1 = hn::LoadU(d, source + from_stride);
-      if constexpr (kGroup == 4) {
-        const auto row2 = hn::LoadU(d, source + 2 * from_stride), row3 = hn::LoadU(d, source + 3 * from_stride);
-        const auto low01 = hn::InterleaveLower(d, row0, row1), low23 = hn::InterleaveLower(d, row2, row3);
-        const auto high01 = hn::InterleaveUpper(d, row0, row1), high23 = hn::InterleaveUpper(d, row2, row3);
-        hn::StoreU(hn::ConcatLowerLower(d, low23, low01), d, target);
-        hn::StoreU(hn::ConcatUpperUpper(d, low23, low01), d, target + to_stride);
-        hn::StoreU(hn::ConcatLowerLower(d, high23, high01), d, target + 2 * to_stride);
-        hn::StoreU(hn::ConcatUpperUpper(d, high23, high01), d, target + 3 * to_stride);
-      } else {
-        hn::StoreU(hn::InterleaveLower(d, row0, row1), d, target);
-        hn::StoreU(hn::InterleaveUpper(d, row0, row1), d, target + to_stride);
+  const auto groups = [&](auto d, int64_t r, int64_t step) {  // as many rows as d has lanes, in whole vectors
+    using V = hn::Vec<decltype(d)>;
+    for (int64_t c = 0; c < columns; c += kGroup) {
+      V in[kGroup], out[kGroup];
+#pragma GCC unroll 4
+      for (int i = 0; i < kGroup; ++i) {
+        const T* source = from + (r + i) * from_stride + c;
+        if constexpr (hn::MaxLanes(d) == kGroup) {
+          in[i] = hn::LoadU(d, source);
+        } else {
+          in[i] = load_blocks(d, source, step);
+        }
       }
+      transpose_blocks(d, in, out);
+#pragma GCC unroll 4
+      for (int i = 0; i < kGroup; ++i) hn::StoreU(out[i], d, to + (c + i) * to_stride + r);
     }
-  }
+  };
+  int64_t r = 0;
+  for (; r + kLanes<T> <= rows; r += kLanes<T>) groups(hn::ScalableTag<T>(), r, kGroup * from_stride);
+  for (; r < rows; r += kGroup) groups(hn::FixedTag<T, kGroup>(), r, 0);
 #endif
 }
 
