@@ -1,4 +1,8 @@
 // Which probabilities survive: the frozen, position-keyed Philox contract of docs/attention.md, a 16 x 16 block at a time.
+//
+// Rate of the forward with dropout over that without, S = 512, D = 64 (machine of forward.cpp):      float32   bfloat16
+//   Philox by vectors, its bytes picked and compared one by one                                        0.81      0.69
+//   bytes put in order, compared and applied by vectors                                                0.94      0.88
 
 #if defined(DECKLE_ATTENTION_DROPOUT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_ATTENTION_DROPOUT_INL_H_
