@@ -27,7 +27,7 @@ Files compile(const Inputs& inputs, const CompileOptions& options, Problems& pro
   if (options.core) emit_table(library, files, problems, notes);
   if (options.tests) {
     emit_tests(library, options.output, files, problems);
-    if (problems.empty()) emit_nested_tests(library, options.output, files);
+    if (problems.empty()) emit_nested_tests(library, options.output, files, problems);
   }
   return problems.empty() ? files : Files();
 }

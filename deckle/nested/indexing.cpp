@@ -17,13 +17,18 @@
 namespace deckle {
 namespace {
 
+/// The values of an index as int64, shared where they are that.
+Tensor indices_of(const NestedTensor& index) {
+  check(index.dtype() == DType::int64 || index.dtype() == DType::int32, "index is {} (expected int64 or int32)", name(index.dtype()));
+  return to(index.values(), DType::int64);
+}
+
 /// Positions in the components of x, as int64; their range is yet to be checked.
 Tensor positions_in(const NestedTensor& x, const NestedTensor& index) {
   check(x.ragged_dims() == 1 && index.ragged_dims() == 1, "self has shape {}, index {} (expected one ragged dim each)", nested::ShapeOf{x},
         nested::ShapeOf{index});
   check(index.components() == x.components(), "index has {} components, self has {}", index.components(), x.components());
-  check(index.dtype() == DType::int64 || index.dtype() == DType::int32, "index is {} (expected int64 or int32)", name(index.dtype()));
-  return to(index.values(), DType::int64);
+  return indices_of(index);
 }
 
 /// Positions in the components of x, as rows of its values.
@@ -47,24 +52,55 @@ Tensor row_vector(const NestedTensor& index, const NestedTensor& x) {
   return rows;
 }
 
+/// Whether an index along `dim` names positions in the components as they are packed.
+bool in_components(int64_t dim, const NestedTensor& x) { return dim == 1 && x.ragged_dims() == 1; }
+
+/// The row of x that each element of index names along `dim`, the batch or a ragged dim; in the others it stays where it is.
+Tensor rows_along(const NestedTensor& index, int64_t dim, const NestedTensor& x) {
+  check(x.ragged_dims() == index.ragged_dims(), "self has shape {}, index {} (expected equal numbers of ragged dims)", nested::ShapeOf{x}, nested::ShapeOf{index});
+  check(dim == 0 || index.components() == x.components(), "index has {} components, self has {}", index.components(), x.components());
+  if (in_components(dim, x)) return as_rows(index, x);
+  const RaggedShape& shape = *x.ragged();
+  const Tensor rows = clone(indices_of(index));
+  const int64_t inner = numel_of(rows.sizes().subspan(1));
+  auto* next = rows.data<int64_t>();
+  nested::for_rows(*index.ragged(), [&](int64_t, int64_t b, const std::vector<int64_t>& place) {
+    for (int64_t i = 0; i < inner; ++i, ++next) {
+      std::vector<int64_t> at = place;
+      const int64_t component = dim == 0 ? *next : b, size = dim == 0 ? shape.components() : shape.size(b, static_cast<int>(dim) - 1);
+      check(*next >= 0 && *next < size, "index {} is out of range for dim {} of shape {}{} (expected 0..{})", *next, dim, nested::ShapeOf{x},
+            dim == 0 ? "" : fmt::format(", of size {} in component {}", size, b), size - 1);
+      if (dim != 0) at[static_cast<size_t>(dim) - 1] = *next;
+      for (int other = 0; other < shape.ragged_dims(); ++other) {
+        check(at[static_cast<size_t>(other)] < shape.size(component, other), "position {} of dim {} lies beyond component {} of shape {}, of size {} there",
+              at[static_cast<size_t>(other)], other + 1, component, nested::ShapeOf{x}, shape.size(component, other));
+      }
+      *next = nested::row_at(shape, component, at);
+    }
+  });
+  return rows;
+}
+
+/// Whether the index of an op over `dim` picks rows: over the batch or a ragged dim.
+bool picks_rows(int64_t dim, const NestedTensor& x) { return x.ragged().defined() && dim <= x.ragged_dims(); }
+
 }  // namespace
 
 namespace nested {
 
 NestedTensor gather(const NestedTensor& self, int64_t dim, const NestedTensor& index) {
   dim = nested::wrap_dim(dim, self);
-  check(dim != 0, "dim 0 is the batch of shape {}: components have no order to gather in (use index_select)", nested::ShapeOf{self});
-  if (self.is_ragged(dim))
+  if (in_components(dim, self))
     return {segment_gather(self.values(), self.ragged(), positions_in(self, index), index.ragged()), index.ragged()};
-  nested::require_same_ragged(self, index);
+  if (picks_rows(dim, self)) return {gather(self.values(), 0, rows_along(index, dim, self)), index.ragged()};
+  nested::require_same_ragged(self, index, "self", "index");
   return {gather(self.values(), nested::values_dim(dim, self), index.values()), self.ragged()};
 }
 
 NestedTensor scatter_add(const NestedTensor& self, int64_t dim, const NestedTensor& index, const NestedTensor& src) {
   dim = nested::wrap_dim(dim, self);
-  check(dim != 0, "dim 0 is the batch of shape {}: components have no order to scatter in (use index_add)", nested::ShapeOf{self});
-  nested::require_same_ragged(index, src);
-  if (self.is_ragged(dim)) {
+  nested::require_same_ragged(index, src, "index", "src");
+  if (in_components(dim, self)) {
     Tensor source = src.values();  // its part beside index
     check(source.dim() == index.values().dim(), "src has shape {}, index {} (expected as many dims)", nested::ShapeOf{src},
           nested::ShapeOf{index});
@@ -72,12 +108,57 @@ NestedTensor scatter_add(const NestedTensor& self, int64_t dim, const NestedTens
       source = source.size(d) == index.values().size(d) ? source : narrow(source, d, 0, index.values().size(d));
     return {segment_scatter_add(self.values(), self.ragged(), positions_in(self, index), index.ragged(), source), self.ragged()};
   }
-  nested::require_same_ragged(self, index);
+  if (picks_rows(dim, self)) return {scatter_add(self.values(), 0, rows_along(index, dim, self), src.values()), self.ragged()};
+  nested::require_same_ragged(self, index, "self", "index");
   return {scatter_add(self.values(), nested::values_dim(dim, self), index.values(), src.values()), self.ragged()};
 }
 
+NestedTensor scatter(const NestedTensor& self, int64_t dim, const NestedTensor& index, const NestedTensor& src) {
+  dim = nested::wrap_dim(dim, self);
+  nested::require_same_ragged(index, src, "index", "src");
+  if (picks_rows(dim, self)) return {scatter(self.values(), 0, rows_along(index, dim, self), src.values()), self.ragged()};
+  nested::require_same_ragged(self, index, "self", "index");
+  return {scatter(self.values(), nested::values_dim(dim, self), index.values(), src.values()), self.ragged()};
+}
+
+NestedTensor index_add(const NestedTensor& self, int64_t dim, const Tensor& index, const NestedTensor& source) {
+  dim = nested::wrap_dim(dim, self);
+  if (!picks_rows(dim, self)) {
+    nested::require_same_ragged(self, source, "self", "source");
+    return {index_add(self.values(), dim == 0 ? 0 : nested::values_dim(dim, self), index, source.values()), self.ragged()};
+  }
+  const std::vector<int64_t> wanted = nested::to_indices(index, "index");
+  const nested::Rows rows = dim == 0 ? nested::rows_of_components(self.ragged(), wanted) : nested::rows_at_all(self.ragged(), static_cast<int>(dim) - 1, wanted);
+  check(source.ragged() == rows.shape, "source has {} (expected those of self at index, {})", to_string(source.ragged()), to_string(rows.shape));
+  return {index_add(self.values(), 0, rows.index, source.values()), self.ragged()};
+}
+
+NestedTensor index_put(const NestedTensor& self, const std::vector<NestedTensor>& indices, const NestedTensor& values, bool accumulate) {
+  const auto ragged_dims = static_cast<size_t>(self.ragged_dims());
+  check(ragged_dims > 0 && indices.size() == ragged_dims, "{} indices for shape {} (expected one for each of the {} ragged dims)", indices.size(),
+        nested::ShapeOf{self}, ragged_dims);
+  std::vector<Tensor> places;
+  for (const NestedTensor& index : indices) {
+    check(index.values().dim() == 1 && index.ragged_dims() == 1, "index has shape {} (expected [B, K])", nested::ShapeOf{index});
+    check(index.components() == self.components(), "index has {} components, self has {}", index.components(), self.components());
+    nested::require_same_ragged(index, values, "index", "values");
+    places.push_back(contiguous(indices_of(index)));
+  }
+  const RaggedShape& shape = *self.ragged();
+  std::vector<int64_t> rows, at(ragged_dims);
+  nested::for_rows(*values.ragged(), [&](int64_t row, int64_t b, const std::vector<int64_t>&) {
+    for (size_t dim = 0; dim < ragged_dims; ++dim) {
+      const int64_t size = shape.size(b, static_cast<int>(dim));
+      at[dim] = places[dim].data<int64_t>()[row];
+      check(at[dim] >= 0 && at[dim] < size, "index {} is out of range for dim {} of component {}, of size {}", at[dim], dim + 1, b, size);
+    }
+    rows.push_back(nested::row_at(shape, b, at));
+  });
+  return {index_put(self.values(), {nested::index_tensor(rows)}, values.values(), accumulate), self.ragged()};
+}
+
 NestedTensor masked_select(const NestedTensor& self, const NestedTensor& mask) {
-  nested::require_same_ragged(self, mask);
+  nested::require_same_ragged(self, mask, "self", "mask");
   const Tensor values = masked_select(self.values(), mask.values());
   if (!self.ragged().defined()) return {values, Ragged()};
   const int64_t inner = numel_of(mask.values().sizes().subspan(1));
@@ -105,7 +186,7 @@ NestedTensor embedding_bag(const Tensor& weight, const NestedTensor& indices, co
 NestedTensor embedding_bag(const Tensor& weight, const NestedTensor& indices, const NestedTensor& per_sample_weights, std::string_view mode) {
   check(mode == "sum", "per_sample_weights need mode sum, not {}", mode);
   check(indices.values().dim() == 1, "indices have shape {} (expected [B, L])", nested::ShapeOf{indices});
-  nested::require_same_ragged(indices, per_sample_weights);
+  nested::require_same_ragged(indices, per_sample_weights, "indices", "per_sample_weights");
   const Tensor rows = embedding(weight, indices.values()) * unsqueeze(per_sample_weights.values(), -1);
   return {segment_sum(rows, indices.ragged()), Ragged()};
 }
@@ -113,7 +194,7 @@ NestedTensor embedding_bag(const Tensor& weight, const NestedTensor& indices, co
 }  // namespace nested
 
 NestedTensor index_select(const NestedTensor& self, const NestedTensor& index) {
-  return nested::named("index_select", [&]() -> NestedTensor {
+  return nested::named("index_select", {{"self", &self}, {"index", &index}}, [&]() -> NestedTensor {
     const Tensor rows = as_rows(index, self);
     Dims sizes(rows.sizes());
     for (const int64_t size : self.values().sizes().subspan(1)) sizes.push_back(size);
@@ -122,16 +203,9 @@ NestedTensor index_select(const NestedTensor& self, const NestedTensor& index) {
 }
 
 NestedTensor index_add(const NestedTensor& self, const NestedTensor& index, const NestedTensor& source) {
-  return nested::named("index_add", [&]() -> NestedTensor {
-    nested::require_same_ragged(index, source);
+  return nested::named("index_add", {{"self", &self}, {"index", &index}, {"source", &source}}, [&]() -> NestedTensor {
+    nested::require_same_ragged(index, source, "index", "source");
     return {index_add(self.values(), 0, row_vector(index, self), source.values()), self.ragged()};
-  });
-}
-
-NestedTensor index_put(const NestedTensor& self, const NestedTensor& index, const NestedTensor& values, bool accumulate) {
-  return nested::named("index_put", [&]() -> NestedTensor {
-    nested::require_same_ragged(index, values);
-    return {index_put(self.values(), {row_vector(index, self)}, values.values(), accumulate), self.ragged()};
   });
 }
 

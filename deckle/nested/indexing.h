@@ -11,7 +11,4 @@ NestedTensor index_select(const NestedTensor& self, const NestedTensor& index);
 /// self with row (b, k) of source added at row index[b, k] of component b.
 NestedTensor index_add(const NestedTensor& self, const NestedTensor& index, const NestedTensor& source);
 
-/// self with row (b, k) of values written, or added, at row index[b, k] of component b. Of several written to one place the last stays.
-NestedTensor index_put(const NestedTensor& self, const NestedTensor& index, const NestedTensor& values, bool accumulate = false);
-
 }  // namespace deckle

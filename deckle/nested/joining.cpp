@@ -26,12 +26,24 @@ Dims row_counts(const std::vector<Tensor>& values) {
   return result;
 }
 
-void require_same_dims(const std::vector<NestedTensor>& tensors) {
+const NestedTensor& first_of(const std::vector<NestedTensor>& tensors) {
   check(!tensors.empty(), "expected at least one tensor");
+  return tensors[0];
+}
+
+/// Throws unless all have the same dims, and regular ones of equal sizes but for `joined`.
+void require_same_dims(const std::vector<NestedTensor>& tensors, int64_t joined) {
+  const NestedTensor& like = tensors[0];
   for (size_t i = 1; i < tensors.size(); ++i) {
-    check(tensors[i].ragged_dims() == tensors[0].ragged_dims() && tensors[i].dim() == tensors[0].dim(),
-          "tensor {} has shape {}, tensor 0 has {}: their dims must correspond", i, nested::ShapeOf{tensors[i]}, nested::ShapeOf{tensors[0]});
+    bool fits = tensors[i].ragged_dims() == like.ragged_dims() && tensors[i].dim() == like.dim();
+    for (int64_t dim = like.ragged_dims() + 1; fits && dim < like.dim(); ++dim) fits = dim == joined || tensors[i].size(dim) == like.size(dim);
+    check(fits, "tensor {} has shape {}, tensor 0 has {} (expected the same dims, and equal regular sizes{})", i, nested::ShapeOf{tensors[i]},
+          nested::ShapeOf{like}, joined > like.ragged_dims() ? fmt::format(" but for dim {}", joined) : "");
   }
+}
+
+void require_same_ragged(const std::vector<NestedTensor>& tensors) {
+  for (size_t i = 1; i < tensors.size(); ++i) nested::require_same_ragged(tensors[0], tensors[i], "tensor 0", fmt::format("tensor {}", i));
 }
 
 NestedTensor cat_components(const std::vector<NestedTensor>& tensors) {
@@ -79,22 +91,19 @@ NestedTensor cat_positions(const std::vector<NestedTensor>& tensors, int ragged_
 }  // namespace
 
 NestedTensor cat(const std::vector<NestedTensor>& tensors, int64_t dim) {
-  require_same_dims(tensors);
-  dim = nested::wrap_dim(dim, tensors[0]);
+  dim = nested::wrap_dim(dim, first_of(tensors));
+  require_same_dims(tensors, dim);
   if (dim == 0) return cat_components(tensors);
   if (tensors[0].is_ragged(dim)) return cat_positions(tensors, static_cast<int>(dim) - 1);
-  for (const NestedTensor& tensor : tensors) nested::require_same_ragged(tensors[0], tensor);
+  require_same_ragged(tensors);
   return {cat(all_values(tensors), nested::values_dim(dim, tensors[0])), tensors[0].ragged()};
 }
 
 NestedTensor stack(const std::vector<NestedTensor>& tensors, int64_t dim) {
-  require_same_dims(tensors);
-  for (const NestedTensor& tensor : tensors) nested::require_same_ragged(tensors[0], tensor);
-  const int64_t places = tensors[0].dim() + 1, ragged_dims = tensors[0].ragged_dims();
-  check(dim >= -places && dim < places, "dim {} is out of range for a new dim of shape {} (expected {}..{})", dim, nested::ShapeOf{tensors[0]}, -places,
-        places - 1);
-  if (dim < 0) dim += places;
-  check(dim != 0, "a new dim before the batch would hold batches, not components (expected 1..{})", places - 1);
+  dim = nested::wrap_new_dim(dim, first_of(tensors));
+  require_same_dims(tensors, 0);
+  require_same_ragged(tensors);
+  const int64_t ragged_dims = tensors[0].ragged_dims();
   if (dim > ragged_dims) return {stack(all_values(tensors), dim - ragged_dims), tensors[0].ragged()};
   std::vector<NestedTensor> rows;
   const Ragged ragged = nested::with_ragged_dim(tensors[0].ragged(), static_cast<int>(dim) - 1);

@@ -78,13 +78,13 @@ Tensor kl_div_loss(const NestedTensor& input, const NestedTensor& target, std::s
 }
 
 Tensor nll_loss(const NestedTensor& input, const NestedTensor& target, int64_t ignore_index, std::string_view reduction) {
-  nested::require_same_ragged(input, target);
+  nested::require_same_ragged(input, target, "input", "target");
   const Tensor losses = nll_loss(input.values(), target.values(), ignore_index, "none");
   return reduced_classes(losses, ne(target.values(), ignore_index), input, reduction);
 }
 
 Tensor cross_entropy(const NestedTensor& input, const NestedTensor& target, int64_t ignore_index, double label_smoothing, std::string_view reduction) {
-  nested::require_same_ragged(input, target);
+  nested::require_same_ragged(input, target, "input", "target");
   const Tensor losses = cross_entropy(input.values(), target.values(), ignore_index, label_smoothing, "none");
   return reduced_classes(losses, ne(target.values(), ignore_index), input, reduction);
 }

@@ -1,7 +1,6 @@
 // Norms whose statistics reach over rows.
 
 #include "deckle/nested/generated/norm.h"
-#include "deckle/nested/support.h"
 #include "deckle/ops/generated/norm.h"
 
 namespace deckle::nested {
@@ -12,7 +11,6 @@ NestedTensor group_norm(const NestedTensor& self, int64_t num_groups, const Tens
 }
 
 NestedTensor batch_norm(const NestedTensor& self, const Tensor& weight, const Tensor& bias, const Tensor& mean, const Tensor& variance, double eps) {
-  nested::require_regular_dim(self);
   return {batch_norm(self.values(), weight, bias, mean, variance, eps), self.ragged()};
 }
 

@@ -35,6 +35,32 @@ NestedTensor flip(const NestedTensor& self, Ints dims) {
   return result;
 }
 
+namespace {
+
+/// Component i of the result holds the i-th largest of each position, of the positions that more than i components reach.
+std::tuple<NestedTensor, NestedTensor> topk_of_positions(const NestedTensor& self, int64_t k, bool largest) {
+  check(self.ragged_dims() == 1, "dim 0 is the batch of shape {}: the positions that several components of {} ragged dims reach are no component (expected one ragged dim, or a dim in 1..{})",
+        nested::ShapeOf{self}, self.ragged_dims(), self.dim() - 1);
+  const nested::Groups positions(self, {0});
+  const Tensor rows = segment_argsort(positions.values().detach(), positions.ragged(), largest);
+  const RaggedShape& reached = *positions.ragged();  // by how many components; never rising
+  const auto order = reached.order();                // where the rows of each position lie; empty: one after another
+  std::vector<int64_t> index, lengths;
+  for (int64_t i = 0; i < std::min(k, self.components()); ++i) {
+    int64_t length = 0;
+    for (; length < reached.components() && reached.size(length) > i; ++length) {
+      const int64_t place = reached.offsets()[static_cast<size_t>(length)] + i;
+      index.push_back(order.empty() ? place : order[static_cast<size_t>(place)]);
+    }
+    lengths.push_back(length);
+  }
+  const Tensor chosen = index_select(rows, 0, nested::index_tensor(index));
+  return {NestedTensor::from_lengths(segment_take(positions.values(), chosen), lengths),
+          NestedTensor::from_lengths(positions.positions(chosen), lengths)};
+}
+
+}  // namespace
+
 std::tuple<NestedTensor, NestedTensor> topk(const NestedTensor& self, int64_t k, int64_t dim, bool largest) {
   if (nested::is_regular(dim, self)) {
     const auto [values, indices] = topk(self.values(), k, nested::values_dim(dim, self), largest);
@@ -42,8 +68,7 @@ std::tuple<NestedTensor, NestedTensor> topk(const NestedTensor& self, int64_t k,
   }
   const int64_t at = nested::wrap_dim(dim, self);
   check(k >= 0, "k is {} (expected 0 or more)", k);
-  check(at > 0, "dim 0 is the batch of shape {}, where positions differ in how many components reach them (expected a ragged or regular dim, 1..{})",
-        nested::ShapeOf{self}, self.dim() - 1);
+  if (at == 0) return topk_of_positions(self, k, largest);
   // Sorted to know the rows; the values are then taken where they stand, so that a gradient goes straight back there.
   const nested::Groups groups(self, {at});
   const Tensor rows = segment_argsort(groups.values().detach(), groups.ragged(), largest);

@@ -107,7 +107,6 @@ NestedTensor bmm(const Tensor& self, const NestedTensor& mat2) {
 }
 
 NestedTensor linear(const NestedTensor& input, const Tensor& weight, const Tensor& bias) {
-  nested::require_regular_dim(input);
   if (weight.dim() != 3) return {linear(input.values(), weight, bias), input.ragged()};
   check(input.ragged_dims() == 1 && input.values().dim() >= 2, "input has shape {} (expected [B, L, ..., in] for a weight per component)", nested::ShapeOf{input});
   check(weight.size(0) == input.components() && weight.size(2) == input.values().size(-1),

@@ -8,6 +8,12 @@
 
 namespace deckle::nested {
 
+int64_t row_at(const RaggedShape& shape, int64_t b, std::span<const int64_t> place) {
+  int64_t row = 0;
+  for (int dim = 0; dim < shape.ragged_dims(); ++dim) row = row * shape.size(b, dim) + place[static_cast<size_t>(dim)];
+  return shape.offsets()[static_cast<size_t>(b)] + row;
+}
+
 Rows rows_at(const Ragged& ragged, int ragged_dim, const Positions& positions) {
   const RaggedShape& shape = *ragged;
   std::vector<int64_t> rows, sizes(shape.sizes().begin(), shape.sizes().end()), wanted;
@@ -26,6 +32,16 @@ Rows rows_at(const Ragged& ragged, int ragged_dim, const Positions& positions) {
     sizes[static_cast<size_t>(b * shape.ragged_dims() + ragged_dim)] = static_cast<int64_t>(wanted.size());
   }
   return {index_tensor(rows), Ragged(std::make_shared<const RaggedShape>(std::move(sizes), shape.ragged_dims()))};
+}
+
+Rows rows_at_all(const Ragged& ragged, int ragged_dim, std::span<const int64_t> positions) {
+  return rows_at(ragged, ragged_dim, [&](int64_t b, std::vector<int64_t>& wanted) {
+    const int64_t length = ragged->size(b, ragged_dim);
+    for (const int64_t at : positions) {
+      check(at >= 0 && at < length, "index {} is out of range for dim {} of component {}, of length {}", at, ragged_dim + 1, b, length);
+      wanted.push_back(at);
+    }
+  });
 }
 
 Rows rows_of_components(const Ragged& ragged, std::span<const int64_t> components) {

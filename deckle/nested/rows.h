@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "deckle/nested/nested_tensor.h"
@@ -8,6 +10,25 @@
 /// Rows of packed values by position in their component: what the structural ops of nested tensors are made of. The index is
 /// computed once, on the host; index_select and its kin then make the op differentiable in every mode.
 namespace deckle::nested {
+
+/// Calls body(row, component, place) for every packed row, in order; `place` is where it lies along the component's ragged dims.
+template <typename Body>
+void for_rows(const RaggedShape& shape, Body body) {
+  std::vector<int64_t> place(static_cast<size_t>(shape.ragged_dims()));
+  for (int64_t b = 0; b < shape.components(); ++b) {
+    std::fill(place.begin(), place.end(), 0);
+    for (int64_t row = shape.offsets()[static_cast<size_t>(b)]; row < shape.offsets()[static_cast<size_t>(b) + 1]; ++row) {
+      body(row, b, place);
+      for (int dim = shape.ragged_dims() - 1; dim >= 0; --dim) {
+        if (++place[static_cast<size_t>(dim)] < shape.size(b, dim)) break;
+        place[static_cast<size_t>(dim)] = 0;
+      }
+    }
+  }
+}
+
+/// The packed row at `place` in component b, which lies inside.
+int64_t row_at(const RaggedShape& shape, int64_t b, std::span<const int64_t> place);
 
 /// Rows of packed values (-1: none, to be filled) and the raggedness that they have together.
 struct Rows {
@@ -20,6 +41,9 @@ using Positions = std::function<void(int64_t b, std::vector<int64_t>& positions)
 
 /// All rows at the wanted positions along `ragged_dim` (0 is the first), every position of the other ragged dims.
 Rows rows_at(const Ragged& ragged, int ragged_dim, const Positions& positions);
+
+/// The same positions of every component; throws for those that a component does not have.
+Rows rows_at_all(const Ragged& ragged, int ragged_dim, std::span<const int64_t> positions);
 
 /// The rows of whole components, in this order.
 Rows rows_of_components(const Ragged& ragged, std::span<const int64_t> components);

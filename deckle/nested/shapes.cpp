@@ -1,4 +1,4 @@
-// Other shapes of nested tensors: reshape, view, flatten, expand on regular dims; transpose and permute of any but the batch.
+// Other shapes of nested tensors: reshape, view, expand on regular dims; flatten, squeeze, unsqueeze, transpose and permute of ragged ones too.
 
 #include <algorithm>
 #include <numeric>
@@ -154,7 +154,7 @@ NestedTensor flatten(const NestedTensor& self, int64_t start_dim, int64_t end_di
 }
 
 NestedTensor permute(const NestedTensor& self, Ints dims) {
-  check(static_cast<int64_t>(dims.size()) == self.dim(), "{} dims for shape {}", dims.size(), nested::ShapeOf{self});
+  check(static_cast<int64_t>(dims.size()) == self.dim(), "{} dims for shape {} (expected {})", dims.size(), nested::ShapeOf{self}, self.dim());
   std::vector<int64_t> order;
   std::vector<bool> seen(dims.size(), false);
   for (const int64_t dim : dims) {
@@ -174,9 +174,26 @@ NestedTensor permute(const NestedTensor& self, Ints dims) {
   return {permute(self.values(), values_order), self.ragged()};
 }
 
+NestedTensor squeeze(const NestedTensor& self, int64_t dim) {
+  dim = nested::wrap_dim(dim, self);
+  if (!self.is_ragged(dim)) return {squeeze(self.values(), nested::values_dim(dim, self)), self.ragged()};
+  const int along = static_cast<int>(dim) - 1;
+  for (int64_t b = 0; b < self.components(); ++b) {
+    check(self.ragged()->size(b, along) == 1, "component {} of shape {} has size {} in the ragged dim {} (expected 1 in every component)", b,
+          nested::ShapeOf{self}, self.ragged()->size(b, along), dim);
+  }
+  return {self.values(), nested::without_ragged_dim(self.ragged(), along)};
+}
+
+NestedTensor unsqueeze(const NestedTensor& self, int64_t dim) {
+  dim = nested::wrap_new_dim(dim, self);
+  const int64_t ragged_dims = self.ragged_dims();
+  if (dim > ragged_dims) return {unsqueeze(self.values(), dim - ragged_dims), self.ragged()};
+  return {self.values(), nested::with_ragged_dim(self.ragged(), static_cast<int>(dim) - 1)};
+}
+
 NestedTensor transpose(const NestedTensor& self, int64_t dim0, int64_t dim1) {
   const int64_t first = nested::wrap_dim(dim0, self), second = nested::wrap_dim(dim1, self);
-  check((first != 0 && second != 0) || first == second, "dims {} and {} of shape {}: the batch stays first", dim0, dim1, nested::ShapeOf{self});
   std::vector<int64_t> dims(static_cast<size_t>(self.dim()));
   std::iota(dims.begin(), dims.end(), 0);
   std::swap(dims[static_cast<size_t>(first)], dims[static_cast<size_t>(second)]);

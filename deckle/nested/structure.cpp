@@ -65,6 +65,15 @@ NestedTensor narrow_positions(const NestedTensor& self, int64_t dim, const std::
   }));
 }
 
+NestedTensor slice_positions(const NestedTensor& self, int64_t dim, int64_t step, const std::function<std::pair<int64_t, int64_t>(int64_t)>& bounds) {
+  check(step >= 1, "step is {} (expected 1 or more)", step);
+  return take(self, rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
+    const int64_t length = self.ragged()->size(b, ragged_dim(dim));
+    const auto [start, end] = bounds(b);
+    append_range(positions, bound(start, length), bound(end, length), step);
+  }));
+}
+
 /// Components [first, last): views of the values, in both senses.
 NestedTensor component_range(const NestedTensor& self, int64_t first, int64_t last) {
   if (!self.ragged().defined()) return {slice(self.values(), 0, first, last), Ragged()};
@@ -158,10 +167,7 @@ NestedTensor slice(const NestedTensor& self, int64_t dim, int64_t start, int64_t
     return chosen_components(self, components);
   }
   if (!self.is_ragged(dim)) return {slice(self.values(), nested::values_dim(dim, self), start, end, step), self.ragged()};
-  return take(self, rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
-    const int64_t length = self.ragged()->size(b, ragged_dim(dim));
-    append_range(positions, bound(start, length), bound(end, length), step);
-  }));
+  return slice_positions(self, dim, step, [&](int64_t) { return std::pair(start, end); });
 }
 
 NestedTensor narrow(const NestedTensor& self, int64_t dim, int64_t start, int64_t length) {
@@ -214,8 +220,8 @@ std::vector<NestedTensor> chunk(const NestedTensor& self, int64_t chunks, int64_
 
 std::vector<NestedTensor> unbind(const NestedTensor& self, int64_t dim) {
   dim = nested::wrap_dim(dim, self);
-  std::vector<NestedTensor> result;
   if (dim != 0) return wrapped(unbind(self.values(), nested::values_dim(dim, self)), self);
+  std::vector<NestedTensor> result;
   result.reserve(static_cast<size_t>(self.components()));
   for (Tensor& component : self.unbind()) result.emplace_back(std::move(component), Ragged());
   return result;
@@ -238,14 +244,7 @@ NestedTensor index_select(const NestedTensor& self, int64_t dim, const Tensor& i
   dim = nested::wrap_dim(dim, self);
   if (dim == 0) return chosen_components(self, nested::to_indices(index, "index"));
   if (!self.is_ragged(dim)) return {index_select(self.values(), nested::values_dim(dim, self), index), self.ragged()};
-  const std::vector<int64_t> wanted = nested::to_indices(index, "index");
-  return take(self, rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
-    const int64_t length = self.ragged()->size(b, ragged_dim(dim));
-    for (const int64_t at : wanted) {
-      check(at >= 0 && at < length, "index {} is out of range for dim {} of component {}, of length {}", at, dim, b, length);
-      positions.push_back(at);
-    }
-  }));
+  return take(self, nested::rows_at_all(self.ragged(), ragged_dim(dim), nested::to_indices(index, "index")));
 }
 
 }  // namespace nested
@@ -255,6 +254,14 @@ NestedTensor select(const NestedTensor& self, int64_t dim, const Tensor& index) 
     dim = nested::wrap_dim(dim, self);
     const std::vector<int64_t> wanted = per_component(self, dim, index, "index");
     return select_positions(self, dim, [&](int64_t b) { return wanted[static_cast<size_t>(b)]; });
+  });
+}
+
+NestedTensor slice(const NestedTensor& self, int64_t dim, const Tensor& starts, const Tensor& ends, int64_t step) {
+  return nested::named("slice", {{"self", &self}}, [&]() -> NestedTensor {
+    dim = nested::wrap_dim(dim, self);
+    const std::vector<int64_t> first = per_component(self, dim, starts, "starts"), last = per_component(self, dim, ends, "ends");
+    return slice_positions(self, dim, step, [&](int64_t b) { return std::pair(first[static_cast<size_t>(b)], last[static_cast<size_t>(b)]); });
   });
 }
 

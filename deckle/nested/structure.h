@@ -9,6 +9,9 @@ namespace deckle {
 /// Position index[b] (counted from the end if negative) of each component along a ragged dim; index is [B].
 NestedTensor select(const NestedTensor& self, int64_t dim, const Tensor& index);
 
+/// Positions starts[b] up to ends[b] of each component along a ragged dim, bounds as in Python; both are [B].
+NestedTensor slice(const NestedTensor& self, int64_t dim, const Tensor& starts, const Tensor& ends, int64_t step = 1);
+
 /// lengths[b] positions from starts[b] on of each component along a ragged dim; both are [B].
 NestedTensor narrow(const NestedTensor& self, int64_t dim, const Tensor& starts, const Tensor& lengths);
 

@@ -20,13 +20,43 @@ int64_t values_dim(int64_t dim, const NestedTensor& x) {
   return dim - x.ragged_dims();
 }
 
-int64_t new_values_dim(int64_t dim, const NestedTensor& x) {
+int64_t wrap_new_dim(int64_t dim, const NestedTensor& x) {
   const int64_t places = x.dim() + 1;
   check(dim >= -places && dim < places, "dim {} is out of range for a new dim of shape {} (expected {}..{})", dim, ShapeOf{x}, -places, places - 1);
-  if (dim < 0) dim += places;
-  check(dim > x.ragged_dims(), "a new dim {} would stand before the ragged dims of shape {} (expected {}..{})", dim, ShapeOf{x},
-        x.ragged_dims() + 1, places - 1);
-  return dim - x.ragged_dims();
+  return dim < 0 ? dim + places : dim;
+}
+
+namespace {
+
+/// `dim` is one of `dims` many, of which x's ragged ones follow the batch.
+void refuse(int64_t dim, int64_t dims, std::string_view what, const NestedTensor& x, const Refused& refused) {
+  struct Kind {
+    std::string_view name;
+    int64_t first, last;
+    const char* reason;
+  };
+  const int64_t ragged_dims = x.ragged_dims();
+  const Kind kinds[] = {{"the batch", 0, 0, refused.batch}, {"a ragged dim", 1, ragged_dims, refused.ragged}, {"a regular dim", ragged_dims + 1, dims - 1, refused.regular}};
+  std::string accepted;
+  for (const Kind& kind : kinds) {
+    if (kind.reason != nullptr || kind.first > kind.last) continue;
+    accepted += fmt::format("{}{}, {}", accepted.empty() ? "" : ", or ", kind.name, kind.first);
+    if (kind.last > kind.first) accepted += fmt::format("..{}", kind.last);
+  }
+  for (const Kind& kind : kinds) {
+    if (kind.reason == nullptr || dim < kind.first || dim > kind.last) continue;
+    fail("{} {} is {} of shape {} (expected {}): {}", what, dim, kind.name, ShapeOf{x}, accepted.empty() ? "a shape with more dims" : accepted, kind.reason);
+  }
+}
+
+}  // namespace
+
+void refuse_dim(int64_t dim, const NestedTensor& x, const Refused& refused) { refuse(wrap_dim(dim, x), x.dim(), "dim", x, refused); }
+
+void refuse_new_dim(int64_t dim, const NestedTensor& x, const Refused& refused) { refuse(wrap_new_dim(dim, x), x.dim() + 1, "new dim", x, refused); }
+
+void refuse_new_dim(int64_t dim, const std::vector<NestedTensor>& x, const Refused& refused) {
+  if (!x.empty()) refuse_new_dim(dim, x[0], refused);
 }
 
 Dims values_dims(Ints dims, const NestedTensor& x) {
@@ -44,7 +74,7 @@ void require_regular_dim(const NestedTensor& x) {
         x.ragged_dims() > 0 ? "ragged" : "the batch");
 }
 
-void require_same_ragged(const Ragged& self, const Ragged& other) {
+void require_same_ragged(const Ragged& self, const Ragged& other, std::string_view first, std::string_view second) {
   if (self == other) return;
   std::string where;
   if (self.defined() && other.defined() && self->components() == other->components() && self->ragged_dims() == other->ragged_dims()) {
@@ -54,7 +84,7 @@ void require_same_ragged(const Ragged& self, const Ragged& other) {
       }
     }
   }
-  fail("ragged shapes differ: self has {}, other has {}{}", to_string(self), to_string(other), where);
+  fail("ragged shapes differ: {} has {}, {} has {}{}", first, to_string(self), second, to_string(other), where);
 }
 
 std::string shape_string(const Ragged& ragged, Ints values_sizes) {

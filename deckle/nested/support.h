@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "deckle/nested/nested_tensor.h"
 
@@ -16,8 +17,21 @@ int64_t wrap_dim(int64_t dim, const NestedTensor& x);
 /// The dim of x.values() that holds the regular dim `dim` (wrapped): dim - ragged dims.
 int64_t values_dim(int64_t dim, const NestedTensor& x);
 
-/// The same for the place of a new dim, in [0, x.dim()]: it must come after the ragged dims.
-int64_t new_values_dim(int64_t dim, const NestedTensor& x);
+/// The place of a new dim, in [0, x.dim()]; throws naming the shape.
+int64_t wrap_new_dim(int64_t dim, const NestedTensor& x);
+
+/// Why an op refuses a kind of dim; null: it does not.
+struct Refused {
+  const char* batch = nullptr;
+  const char* ragged = nullptr;
+  const char* regular = nullptr;
+};
+
+/// Throws if `dim` is of a kind that is refused, with the reason and the dims that would be accepted.
+void refuse_dim(int64_t dim, const NestedTensor& x, const Refused& refused);
+/// The same for the place of a new dim.
+void refuse_new_dim(int64_t dim, const NestedTensor& x, const Refused& refused);
+void refuse_new_dim(int64_t dim, const std::vector<NestedTensor>& x, const Refused& refused);
 
 Dims values_dims(Ints dims, const NestedTensor& x);
 
@@ -27,9 +41,13 @@ void require_floating(const NestedTensor& x, std::string_view argument);
 /// Throws unless x has a regular dim, for ops over the last dim: over a ragged one they would take several components for a row.
 void require_regular_dim(const NestedTensor& x);
 
-/// Throws unless both are equal; the message gives both and the first component that differs.
-void require_same_ragged(const Ragged& self, const Ragged& other);
-inline void require_same_ragged(const NestedTensor& self, const NestedTensor& other) { require_same_ragged(self.ragged(), other.ragged()); }
+/// Throws unless both are equal; the message gives both under their names, and the first component that differs.
+void require_same_ragged(const Ragged& self, const Ragged& other, std::string_view first = "self",
+                         std::string_view second = "other");
+inline void require_same_ragged(const NestedTensor& self, const NestedTensor& other, std::string_view first = "self",
+                                std::string_view second = "other") {
+  require_same_ragged(self.ragged(), other.ragged(), first, second);
+}
 
 /// "[3, 2..9, 4]".
 std::string shape_string(const NestedTensor& x);

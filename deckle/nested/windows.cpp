@@ -1,7 +1,8 @@
-// Convolution and pooling along the ragged dim.
+// Convolution, pooling and interpolation along the last ragged dim.
 
 #include "deckle/ops/windows.h"
 
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "deckle/nested/named.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
+#include "deckle/ops/generated/conv.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/segment.h"
@@ -18,15 +20,41 @@
 namespace deckle {
 namespace {
 
-void require_sequences(const NestedTensor& x) {
-  check(x.ragged_dims() == 1 && x.values().dim() == 2, "shape {} (expected [B, L, channels] with L ragged)", nested::ShapeOf{x});
+/// Whether windows slide along a regular dim, [.., L, channels]: then the op is one on the values.
+bool regular_sequences(const NestedTensor& x) { return x.values().dim() > 2 || x.ragged_dims() == 0; }
+
+/// The sequences along the last ragged dim: one for each place in the ragged dims before it.
+Ragged sequences(const Ragged& ragged) {
+  const RaggedShape& shape = *ragged;
+  const int last = shape.ragged_dims() - 1;
+  if (last == 0) return ragged;
+  std::vector<int64_t> lengths;
+  for (int64_t b = 0; b < shape.components(); ++b) {
+    int64_t count = 1;
+    for (int dim = 0; dim < last; ++dim) count *= shape.size(b, dim);
+    lengths.insert(lengths.end(), static_cast<size_t>(count), shape.size(b, last));
+  }
+  return Ragged::from_lengths(lengths);
+}
+
+/// The shape with the lengths along its last ragged dim that `counted` tells.
+Ragged with_lengths(const RaggedShape& shape, const std::function<Ragged(const Ragged&)>& counted) {
+  const int last = shape.ragged_dims() - 1;
+  std::vector<int64_t> sizes(shape.sizes().begin(), shape.sizes().end()), lengths;
+  for (int64_t b = 0; b < shape.components(); ++b) lengths.push_back(shape.size(b, last));
+  const Ragged counts = counted(Ragged::from_lengths(lengths));
+  for (int64_t b = 0; b < shape.components(); ++b) sizes[static_cast<size_t>(b * shape.ragged_dims() + last)] = counts->size(b);
+  return Ragged(std::make_shared<const RaggedShape>(std::move(sizes), shape.ragged_dims()));
+}
+
+Ragged in_windows(const RaggedShape& shape, const Windows& windows) {
+  return with_lengths(shape, [&](const Ragged& of) { return windowed(of, windows); });
 }
 
 NestedTensor pool1d(const NestedTensor& x, int64_t kernel_size, std::optional<int64_t> stride, std::string_view padding, std::string_view kind) {
-  require_sequences(x);
   const Windows windows{.size = kernel_size, .stride = stride.value_or(kernel_size), .padding = padding};
-  const Ragged counts = windowed(x.ragged(), windows);
-  return {segment_pool1d(x.values(), x.ragged(), kernel_size, windows.stride, padding, kind), counts};
+  const Ragged counts = in_windows(*x.ragged(), windows);
+  return {segment_pool1d(x.values(), sequences(x.ragged()), kernel_size, windows.stride, padding, kind), counts};
 }
 
 /// The first or last row of each component; -1 for an empty one.
@@ -43,18 +71,26 @@ Tensor end_rows(const NestedTensor& x, bool last) {
 namespace nested {
 
 NestedTensor conv1d(const NestedTensor& input, const Tensor& weight, const Tensor& bias, int64_t stride, std::string_view padding, int64_t dilation, int64_t groups) {
-  require_sequences(input);
+  if (regular_sequences(input)) return {conv1d(input.values(), weight, bias, stride, padding, dilation, groups), input.ragged()};
   check(weight.dim() == 3, "weight has shape {} (expected [out, in / groups, kernel])", to_string(weight.sizes()));
-  const Ragged counts = windowed(input.ragged(), {.size = weight.size(2), .stride = stride, .dilation = dilation, .padding = padding});
-  return {segment_conv1d(input.values(), input.ragged(), weight, bias, stride, padding, dilation, groups), counts};
+  const Ragged counts = in_windows(*input.ragged(), {.size = weight.size(2), .stride = stride, .dilation = dilation, .padding = padding});
+  return {segment_conv1d(input.values(), sequences(input.ragged()), weight, bias, stride, padding, dilation, groups), counts};
 }
 
 NestedTensor avg_pool1d(const NestedTensor& input, int64_t kernel_size, std::optional<int64_t> stride, std::string_view padding) {
+  if (regular_sequences(input)) return {avg_pool1d(input.values(), kernel_size, stride, padding), input.ragged()};
   return pool1d(input, kernel_size, stride, padding, "mean");
 }
 
 NestedTensor max_pool1d(const NestedTensor& input, int64_t kernel_size, std::optional<int64_t> stride, std::string_view padding) {
+  if (regular_sequences(input)) return {max_pool1d(input.values(), kernel_size, stride, padding), input.ragged()};
   return pool1d(input, kernel_size, stride, padding, "max");
+}
+
+NestedTensor interpolate1d(const NestedTensor& input, double scale, std::string_view mode) {
+  if (regular_sequences(input)) return {interpolate1d(input.values(), scale, mode), input.ragged()};
+  const Ragged counts = with_lengths(*input.ragged(), [&](const Ragged& of) { return scaled(of, scale); });
+  return {segment_interpolate1d(input.values(), sequences(input.ragged()), scale, mode), counts};
 }
 
 }  // namespace nested

@@ -1,5 +1,8 @@
-// Convolution and pooling along sequences: the rows of all windows side by side, then a matrix product or a reduction.
+// Convolution, pooling and interpolation along sequences: the rows of all windows side by side, then a matrix product or a reduction.
 
+#include <algorithm>
+#include <cmath>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -43,11 +46,12 @@ Ragged equal_lengths(const Tensor& input) {
 
 Tensor packed(const Tensor& input, const Ragged& ragged) { return reshape(input, {ragged->rows(), input.size(-1)}); }
 
-Tensor unpacked(const Tensor& values, const Tensor& input, const Ragged& ragged, const Windows& windows) {
-  // A batch of none says nothing of the windows: one sequence of this length does.
+/// Values of input's sequences, which `counted` tells the lengths of, in input's shape.
+Tensor unpacked(const Tensor& values, const Tensor& input, const Ragged& ragged, const std::function<Ragged(const Ragged&)>& counted) {
+  // A batch of none says nothing of them: one sequence of this length does.
   const Ragged one = ragged->components() > 0 ? ragged : Ragged::from_lengths(std::vector<int64_t>{input.size(-2)});
   Dims sizes(input.sizes().first(input.sizes().size() - 2));
-  sizes.push_back(windowed(one, windows)->size(0));
+  sizes.push_back(counted(one)->size(0));
   sizes.push_back(values.size(-1));
   return view(values, sizes);
 }
@@ -55,7 +59,8 @@ Tensor unpacked(const Tensor& values, const Tensor& input, const Ragged& ragged,
 Tensor pool1d(const Tensor& input, int64_t kernel_size, std::optional<int64_t> stride, std::string_view padding, std::string_view kind) {
   const Ragged ragged = equal_lengths(input);
   const Windows windows{.size = kernel_size, .stride = stride.value_or(kernel_size), .padding = padding};
-  return unpacked(segment_pool1d(packed(input, ragged), ragged, kernel_size, windows.stride, padding, kind), input, ragged, windows);
+  return unpacked(segment_pool1d(packed(input, ragged), ragged, kernel_size, windows.stride, padding, kind), input, ragged,
+                  [&](const Ragged& of) { return windowed(of, windows); });
 }
 
 }  // namespace
@@ -91,10 +96,31 @@ Tensor segment_pool1d(const Tensor& values, const Ragged& ragged, int64_t kernel
   return totals / sum(unfolded(present, ragged, windows, 0.0), Ints{1});
 }
 
+Tensor segment_interpolate1d(const Tensor& values, const Ragged& ragged, double scale, std::string_view mode) {
+  check(mode == "linear" || mode == "nearest", "mode is '{}' (expected linear or nearest)", mode);
+  check(values.dim() == 2, "rows of shape {} (expected [rows, channels])", to_string(values.sizes()));
+  const Ragged counts = scaled(ragged, scale);
+  const Tensor before = empty({counts->rows()}, DType::int64), after = empty({counts->rows()}, DType::int64), share = empty({counts->rows(), 1}, DType::float64);
+  for (int64_t b = 0, row = 0; b < counts->components(); ++b) {
+    const int64_t offset = ragged->offsets()[static_cast<size_t>(b)], last = ragged->size(b) - 1;
+    for (int64_t i = 0; i < counts->size(b); ++i, ++row) {
+      const double exact = mode == "nearest" ? std::floor(static_cast<double>(i) / scale) : (static_cast<double>(i) + 0.5) / scale - 0.5;
+      const double place = std::clamp(exact, 0.0, static_cast<double>(last));
+      const auto first = static_cast<int64_t>(place);
+      before.data<int64_t>()[row] = offset + first;
+      after.data<int64_t>()[row] = offset + std::min(first + 1, last);
+      share.data<double>()[row] = place - static_cast<double>(first);
+    }
+  }
+  const Tensor rows = index_select(values, 0, before);
+  return mode == "nearest" ? rows : rows + (index_select(values, 0, after) - rows) * to(share, values.dtype());
+}
+
 Tensor conv1d(const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t stride, std::string_view padding, int64_t dilation, int64_t groups) {
   const Ragged ragged = equal_lengths(input);
   const Tensor values = segment_conv1d(packed(input, ragged), ragged, weight, bias, stride, padding, dilation, groups);
-  return unpacked(values, input, ragged, {.size = weight.size(2), .stride = stride, .dilation = dilation, .padding = padding});
+  const Windows windows{.size = weight.size(2), .stride = stride, .dilation = dilation, .padding = padding};
+  return unpacked(values, input, ragged, [&](const Ragged& of) { return windowed(of, windows); });
 }
 
 Tensor avg_pool1d(const Tensor& input, int64_t kernel_size, std::optional<int64_t> stride, std::string_view padding) {
@@ -103,6 +129,11 @@ Tensor avg_pool1d(const Tensor& input, int64_t kernel_size, std::optional<int64_
 
 Tensor max_pool1d(const Tensor& input, int64_t kernel_size, std::optional<int64_t> stride, std::string_view padding) {
   return pool1d(input, kernel_size, stride, padding, "max");
+}
+
+Tensor interpolate1d(const Tensor& input, double scale, std::string_view mode) {
+  const Ragged ragged = equal_lengths(input);
+  return unpacked(segment_interpolate1d(packed(input, ragged), ragged, scale, mode), input, ragged, [&](const Ragged& of) { return scaled(of, scale); });
 }
 
 }  // namespace deckle

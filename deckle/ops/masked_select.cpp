@@ -1,4 +1,4 @@
-// Elements chosen by masks and written by index.
+// Elements chosen by masks and indices, and written by them.
 
 #include <algorithm>
 #include <vector>
@@ -6,6 +6,7 @@
 #include "deckle/base/check.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/ops/copy.h"
+#include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
@@ -98,6 +99,25 @@ Tensor index_put(const Tensor& self, TensorList indices, const Tensor& values, b
   for (int64_t i = 0; i < kept_at.numel(); ++i) written.data<bool>()[kept_at.data<int64_t>()[i]] = true;
   const Tensor cleared = masked_fill(rows, view(written, mask_sizes), 0);
   return reshape(index_add(cleared, 0, kept_at, index_select(source, 0, kept)), self.sizes());
+}
+
+Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
+  const int64_t rank = self.dim();
+  check(rank > 0 && dim >= -rank && dim < rank, "dim {} is out of range for self of shape {} (expected {}..{})", dim, to_string(self.sizes()), -rank, rank - 1);
+  if (dim < 0) dim += rank;
+  check(index.dtype() == DType::int64 || index.dtype() == DType::int32, "index is {} (expected int64 or int32)", name(index.dtype()));
+  bool fits = index.dim() == rank && src.dim() == rank;
+  for (int64_t d = 0; fits && d < rank; ++d) fits = index.size(d) <= src.size(d) && (d == dim || index.size(d) <= self.size(d));
+  check(fits, "index {} does not fit into src {} and, but for dim {}, into self {}", to_string(index.sizes()), to_string(src.sizes()), dim, to_string(self.sizes()));
+  Tensor source = src;
+  std::vector<Tensor> places;  // of each element of index, in every dim
+  for (int64_t d = 0; d < rank; ++d) {
+    source = narrow(source, d, 0, index.size(d));
+    Dims column(static_cast<size_t>(rank), 1);
+    column[static_cast<size_t>(d)] = index.size(d);
+    places.push_back(d == dim ? index : reshape(arange(0, index.size(d), 1, DType::int64), column));
+  }
+  return index_put(self, places, source);
 }
 
 Tensor embedding_bag(const Tensor& weight, const Tensor& indices, const Tensor& per_sample_weights, std::string_view mode) {

@@ -15,7 +15,7 @@ struct OpInfo {
   std::string_view saves;
   std::string_view derivatives;
   std::string_view ragged;
-  std::string_view over[3];       // what it does over the batch, a ragged and a regular dim of nested tensors; empty: refused
+  std::string_view over[3];       // what it does over the batch, a ragged and a regular dim of nested tensors; empty: refuses them
 };
 
 /// All ops of the library, in the order of their entry files.

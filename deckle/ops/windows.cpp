@@ -1,5 +1,6 @@
 #include "deckle/ops/windows.h"
 
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -37,6 +38,17 @@ Ragged windowed(const Ragged& ragged, const Windows& windows) {
   std::vector<int64_t> counts;
   for (const int64_t length : ragged->sizes()) counts.push_back(count_of(windows, length));
   return Ragged::from_lengths(counts);
+}
+
+Ragged scaled(const Ragged& ragged, double scale) {
+  check(ragged.defined() && ragged->ragged_dims() == 1, "places lie along one ragged dim, got {}", to_string(ragged));
+  std::vector<int64_t> lengths;
+  for (const int64_t length : ragged->sizes()) {
+    const double wanted = std::floor(static_cast<double>(length) * scale);
+    check(scale > 0 && wanted < 0x1p53, "scale is {} for a sequence of length {} (expected a positive number, and a length below 2^53)", scale, length);
+    lengths.push_back(static_cast<int64_t>(wanted));
+  }
+  return Ragged::from_lengths(lengths);
 }
 
 Tensor window_rows(const Ragged& ragged, const Windows& windows) {

@@ -22,4 +22,7 @@ Ragged windowed(const Ragged& ragged, const Windows& windows);
 /// Rows of packed values in each window, window after window: int64 [windows * size], -1 for padding.
 Tensor window_rows(const Ragged& ragged, const Windows& windows);
 
+/// The lengths times scale, rounded down. Throws unless scale is positive and the lengths can be counted.
+Ragged scaled(const Ragged& ragged, double scale);
+
 }  // namespace deckle

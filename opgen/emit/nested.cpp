@@ -37,9 +37,9 @@ class Overloads {
     for (const std::set<std::string>& choice : nested_choices(entry_)) {
       nested_ = choice;
       if (entry_.nested.kind == NestedRule::Kind::cpp) {  // deckle::nested::NAME, written by hand
-        header += fmt::format("/// {}\n/// {}\n{};\n\n", entry_.doc, entry_.nested.cpp, signature(true));
+        header += fmt::format("/// {}\n{}{};\n\n", entry_.doc, over_comment(), signature(true));
         source += fmt::format("namespace nested {{\n{};\n}}\n\n", signature(false));
-        source += define(signature(false), "return " + wrapped("nested::" + entry_.name(), argument_names(entry_), ";\n"));
+        source += define(signature(false), refusals() + "return " + wrapped("nested::" + entry_.name(), argument_names(entry_), ";\n"));
         continue;
       }
       header += (entry_.doc.empty() ? "" : fmt::format("/// {}\n", entry_.doc)) + signature(true) + ";\n";
@@ -58,6 +58,32 @@ class Overloads {
 
  private:
   const std::vector<Argument>& arguments() const { return entry_.schema.arguments; }
+
+  std::string over_comment() const {
+    std::string lines;
+    for (size_t kind = 0; kind < kDimKinds.size(); ++kind) {
+      const DimRule& rule = entry_.nested.over[kind];
+      lines += fmt::format("/// {}: {}{}\n", kDimKinds[kind], rule.refused ? "no: " : "", rule.text);
+    }
+    return lines;
+  }
+
+  std::string require_rows() const { return fmt::format("nested::require_regular_dim({});\n", first()); }
+
+  /// Before the overload that is written by hand runs: what the entry refuses.
+  std::string refusals() const {
+    std::vector<std::string> reasons;
+    for (size_t kind = 0; kind < kDimKinds.size(); ++kind) {
+      if (entry_.nested.over[kind].refused) reasons.push_back(fmt::format(".{} = {}", kDimKinds[kind], quoted(entry_.nested.over[kind].text)));
+    }
+    std::string lines = entry_.nested.rows ? require_rows() : "";
+    if (reasons.empty()) return lines;
+    for (const Argument& argument : arguments()) {
+      if (!is_dim(argument)) continue;
+      lines += fmt::format("nested::{}({}, {}, {{{}}});\n", argument.name == entry_.nested.inserts ? "refuse_new_dim" : "refuse_dim", argument.name, first(), join(reasons));
+    }
+    return lines;
+  }
 
   /// A function whose errors begin with the op's name and give the shapes of its nested arguments.
   std::string define(const std::string& head, const std::string& body, const std::string& suffix = "") const {
@@ -121,7 +147,7 @@ class Overloads {
     if (broadcasts()) return choose_lead();
     std::string lines;
     for (const Argument& argument : arguments()) {
-      if (is_nested(argument) && argument.name != first()) lines += fmt::format("nested::require_same_ragged({}, {});\n", first(), argument.name);
+      if (is_nested(argument) && argument.name != first()) lines += fmt::format("nested::require_same_ragged({0}, {1}, \"{0}\", \"{1}\");\n", first(), argument.name);
     }
     return lines;
   }
@@ -130,7 +156,6 @@ class Overloads {
     if (is_nested(argument) && broadcasts()) return fmt::format("nested::beside({}, lead)", argument.name);
     if (is_nested(argument)) return argument.name + ".values()";
     if (pointwise() && argument.type.is_tensor()) return fmt::format("nested::broadcast_to_values({}, {})", argument.name, lead());
-    if (argument.name == entry_.nested.inserts) return fmt::format("nested::new_values_dim({}, {})", argument.name, first());
     if (is_dim(argument)) return argument.type.list ? fmt::format("nested::values_dims({}, {})", argument.name, first())
                                                     : fmt::format("nested::values_dim({}, {})", argument.name, first());
     return argument.name;
@@ -211,7 +236,7 @@ class Overloads {
     const Argument* const dim = dim_argument();
     std::string text = require_same();
     if (entry_.nested.kind == NestedRule::Kind::whole) return text + "return " + values_call() + ";\n";
-    if (entry_.nested.kind == NestedRule::Kind::rows) text += fmt::format("nested::require_regular_dim({});\n", first());
+    if (entry_.nested.rows) text += require_rows();
     const std::string on_the_values = wrap_results(values_call(), lead() + ".ragged()");
     if (dim == nullptr || entry_.nested.segment.empty()) return text + on_the_values;
     if (entry_.body == Entry::Body::kernel && entry_.dtypes == Dtypes::floating) text += fmt::format("nested::require_floating({0}, {1});\n", first(), quoted(first()));
@@ -239,10 +264,6 @@ bool has_overloads(const Entry& entry) {
 }
 
 }  // namespace
-
-bool is_dim(const Argument& argument) {
-  return argument.type.base == Base::integer && (argument.name.starts_with("dim") || argument.name == "start_dim" || argument.name == "end_dim");
-}
 
 std::vector<std::set<std::string>> nested_choices(const Entry& entry) {
   std::vector<std::set<std::string>> result;

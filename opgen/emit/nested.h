@@ -8,9 +8,6 @@
 
 namespace opgen {
 
-/// Whether the argument names dims.
-bool is_dim(const Argument& argument);
-
 /// The sets of arguments that are nested in an overload each; others stay dense.
 std::vector<std::set<std::string>> nested_choices(const Entry& entry);
 

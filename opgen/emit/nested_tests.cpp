@@ -22,7 +22,8 @@ class NestedSampleWriter {
   /// Empty where the sample has nothing to say: a nested argument without dims, no dim where the nested overload wants one.
   std::string write(size_t index) const {
     for (const std::string& name : nested_) {
-      if (!sample_.given(*entry_.schema.find(name)) || sample_.shape(name).empty()) return "";
+      const Argument& argument = *entry_.schema.find(name);
+      if (!sample_.given(argument) || (!argument.type.list && sample_.shape(name).empty())) return "";
     }
     std::string body = fmt::format("suite::Random random;\nsuite::NestedCase op;\nop.name = {};\n", quoted(entry_.name()));
     std::vector<std::string> operands, dims, arguments;
@@ -32,12 +33,14 @@ class NestedSampleWriter {
       const Argument& argument = entry_.schema.arguments[i];
       const std::string& text = sample_.arguments()[i];
       if (nested_.contains(argument.name)) {
-        arguments.push_back("n" + text.substr(1));
+        arguments.push_back(as_nested(text));
       } else if (!is_dim(argument)) {
         arguments.push_back(text);
       } else if (text == "std::nullopt") {
         if (!argument.type.list) return "";
-        arguments.push_back(fmt::format("suite::all_dims({}, shift)", sample_.shape(*nested_.begin()).size()));
+        const size_t rank = sample_.shape(*nested_.begin()).size();
+        arguments.push_back(fmt::format("suite::all_dims({}, shift)", rank));
+        for (size_t dim = 0; dim < rank; ++dim) dims.push_back(std::to_string(dim));
       } else {
         arguments.push_back(fmt::format("suite::shifted({}, shift)", text));
         dims.push_back(argument.type.list ? text.substr(text.find('{') + 1, text.find('}') - text.find('{') - 1) : text);
@@ -48,10 +51,14 @@ class NestedSampleWriter {
     body += lambda("dense", {"const suite::Tensors& t"}, sample_.arguments());
     body += lambda("nested", {"const suite::NestedTensors& n", "const suite::Tensors& t", "int64_t shift"}, arguments);
     const NestedRule& rule = entry_.nested;
-    const std::pair<bool, const char*> traits[] = {{entry_.body == Entry::Body::pointwise, "pointwise"}, {rule.kind == NestedRule::Kind::rows, "rows"},
-                                                   {!rule.segment.empty(), "any_dim"}, {!rule.inserts.empty(), "inserts"}};
+    const std::pair<bool, const char*> traits[] = {{entry_.body == Entry::Body::pointwise, "pointwise"}, {rule.rows, "rows"},
+                                                   {rule.kind == NestedRule::Kind::segment, "by_position"},
+                                                   {rule.kind == NestedRule::Kind::cpp, "by_hand"}, {!rule.inserts.empty(), "inserts"}};
     for (const auto& [holds, trait] : traits) {
       if (holds) body += fmt::format("op.{} = true;\n", trait);
+    }
+    for (size_t kind = 0; kind < kDimKinds.size(); ++kind) {
+      if (rule.over[kind].refused) body += fmt::format("op.refused[suite::{}] = {};\n", kDimKinds[kind], quoted(rule.over[kind].text));
     }
     if (!sample_.differentiable()) body += "op.derivatives = false;\n";
     if (takes(entry_, Base::dtype)) body += "op.dtypes = false;\n";
@@ -64,6 +71,13 @@ class NestedSampleWriter {
   }
 
  private:
+  /// t[0], TensorList{t[0], t[1]} -> n[0], NestedTensors{n[0], n[1]}
+  static std::string as_nested(std::string text) {
+    for (size_t at = 0; (at = text.find("t[", at)) != std::string::npos; ++at) text[at] = 'n';
+    if (const std::string list = "TensorList{"; text.starts_with(list)) text.replace(0, list.size(), "suite::NestedTensors{");
+    return text;
+  }
+
   /// `op.member = [](parameters) { return suite::results(deckle::op(arguments)); };` with the names of parameters that are read.
   std::string lambda(const std::string& member, std::vector<std::string> parameters, const std::vector<std::string>& arguments) const {
     const std::string call = join(arguments);
@@ -80,16 +94,19 @@ class NestedSampleWriter {
   const std::set<std::string>& nested_;
 };
 
-bool has_generated_overloads(const Entry& entry) {
-  if (entry.derived || entry.writes_argument() || takes(entry, Base::generator)) return false;
-  const NestedRule::Kind kind = entry.nested.kind;
-  if (kind == NestedRule::Kind::absent) return entry.body == Entry::Body::pointwise;
-  return kind == NestedRule::Kind::values || kind == NestedRule::Kind::rows || kind == NestedRule::Kind::rules;
+/// The samples that are components: the op's own, or, of an overload that is written by hand, those that its rule gives.
+YAML::Node component_samples(const Entry& entry) {
+  using Kind = NestedRule::Kind;
+  const Kind kind = entry.nested.kind;
+  const bool pointwise = kind == Kind::absent && entry.body == Entry::Body::pointwise;
+  const bool generated = pointwise || kind == Kind::values || kind == Kind::rows || kind == Kind::segment;
+  if (entry.derived || entry.writes_argument() || takes(entry, Base::generator)) return YAML::Node(YAML::NodeType::Undefined);
+  return generated ? entry.samples : entry.nested.samples;
 }
 
-std::string cases_of(const Entry& entry, const Library& library) {
+std::string cases_of(const Entry& entry, const YAML::Node& given, const Library& library) {
   std::string text;
-  const YAML::Node samples = entry.samples.IsScalar() ? library.sample_sets.at(entry.samples.Scalar()) : entry.samples;
+  const YAML::Node samples = given.IsScalar() ? library.sample_sets.at(given.Scalar()) : given;
   size_t index = 0;
   for (const auto& node : samples) {
     if (entry.body == Entry::Body::pointwise && index == kPointwiseSamples) break;
@@ -102,7 +119,7 @@ std::string cases_of(const Entry& entry, const Library& library) {
 
 }  // namespace
 
-void emit_nested_tests(const Library& library, const OutputOptions& options, Files& files) {
+void emit_nested_tests(const Library& library, const OutputOptions& options, Files& files, Problems& problems) {
   std::map<std::string, std::pair<std::string, std::string>> shards;  // path -> stem, cases
   for (const auto& entry : library.entries) {
     if (entry->external) continue;
@@ -110,8 +127,13 @@ void emit_nested_tests(const Library& library, const OutputOptions& options, Fil
     const int count = given == options.shards.end() ? 1 : given->second;
     const auto path = [&](int shard) { return fmt::format("tests/nested_{}_{}_test.cpp", entry->stem, shard); };
     for (int i = 0; i < count; ++i) shards[path(i)].first = entry->stem;
-    if (!has_generated_overloads(*entry) || !entry->samples.IsDefined() || entry->samples.IsNull()) continue;
-    shards[path(shard_of(entry->unique_name(), count))].second += cases_of(*entry, library);
+    const YAML::Node samples = component_samples(*entry);
+    if (!samples.IsDefined() || samples.IsNull()) continue;
+    try {
+      shards[path(shard_of(entry->unique_name(), count))].second += cases_of(*entry, samples, library);
+    } catch (const Problem& problem) {
+      problems.emplace_back(problem.what());
+    }
   }
   for (const auto& [path, shard] : shards) {
     files[path] = file_head(shard.first, library) +

@@ -64,6 +64,8 @@ std::string composite_text(const Entry& entry, const Calls& calls) {
                      forward.by_hand ? ", some of them written by hand" : "");
 }
 
+std::string dim_text(const DimRule& rule) { return (rule.refused ? "no: " : "") + rule.text; }
+
 std::string ragged_text(const Entry& entry) {
   const NestedRule& rule = entry.nested;
   if (rule.kind == NestedRule::Kind::error) return "error: " + rule.error;
@@ -71,24 +73,21 @@ std::string ragged_text(const Entry& entry) {
   if (rule.kind == NestedRule::Kind::rows) return "row by row, over the last dim, which is to be regular";
   if (rule.kind == NestedRule::Kind::whole) return "over all elements: a dense result";
   if (rule.kind == NestedRule::Kind::absent) return "no rule";
-  if (rule.kind == NestedRule::Kind::cpp) return rule.cpp;
+  if (rule.kind == NestedRule::Kind::segment) return "on values over regular dims; " + rule.segment + " over the batch and ragged dims";
   std::vector<std::string> parts;
-  if (rule.values_if) parts.push_back(to_string(rule.values_if) == "true" ? "on values" : "on values if " + to_string(rule.values_if));
-  if (!rule.segment.empty()) parts.push_back("on values over regular dims; " + rule.segment + " over the batch and ragged dims");
-  return join(parts, ";  ");
+  for (size_t kind = 0; kind < kDimKinds.size(); ++kind) parts.push_back(fmt::format("{}: {}", kDimKinds[kind], dim_text(rule.over[kind])));
+  return join(parts, "; ");
 }
 
-/// What the op does over the batch, a ragged and a regular dim: `{"by position", "yes", "yes"}`; nothing where it refuses.
+/// What the op does over the batch, a ragged and a regular dim: `{"by position", "yes", "yes"}`; nothing if it refuses nested tensors.
 std::string dims_text(const Entry& entry) {
   const NestedRule& rule = entry.nested;
-  const bool takes_dim = std::any_of(entry.schema.arguments.begin(), entry.schema.arguments.end(), is_dim);
-  std::vector<const char*> cells = {"each", "each", "each"};
+  std::vector<std::string> cells = {"each", "each", "each"};
   if (rule.kind == NestedRule::Kind::error || (rule.kind == NestedRule::Kind::absent && entry.body != Entry::Body::pointwise)) cells = {"", "", ""};
-  else if (rule.kind == NestedRule::Kind::cpp) cells = {"note", "note", "note"};
+  else if (rule.kind == NestedRule::Kind::cpp) cells = {dim_text(rule.over[0]), dim_text(rule.over[1]), dim_text(rule.over[2])};
   else if (rule.kind == NestedRule::Kind::whole) cells = {"all", "all", "all"};
   else if (rule.kind == NestedRule::Kind::rows) cells = {"each", "each", "the last"};
-  else if (!rule.segment.empty()) cells = {"by position", "yes", "yes"};
-  else if (takes_dim) cells = {"", "", "yes"};
+  else if (rule.kind == NestedRule::Kind::segment) cells = {"by position", "yes", "yes"};
   return fmt::format("{{{}, {}, {}}}", quoted(cells[0]), quoted(cells[1]), quoted(cells[2]));
 }
 

@@ -2,6 +2,7 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -21,6 +22,9 @@ struct Rule {
   Position at;
 };
 
+/// Whether the argument names dims.
+bool is_dim(const Argument& argument);
+
 /// A contribution to the tangent of the result from one input of a pointwise op: only evaluated if that has a tangent.
 struct TangentTerm {
   std::string input;
@@ -38,17 +42,27 @@ struct Kernel {
   Position at;
 };
 
-/// `nested:` as written. values: element by element, or over the dims that arguments name; rows: over the last dim, which is to be
-/// regular; whole: over all elements.
+/// Dims of nested tensors, in their order.
+inline constexpr std::array<const char*, 3> kDimKinds = {"batch", "ragged", "regular"};
+
+/// What an overload that is written by hand does over one kind of dim, or why it refuses.
+struct DimRule {
+  std::string text;
+  bool refused = false;
+};
+
+/// `nested:` as written. values: element by element; rows: over the last dim, which is to be regular; whole: over all elements;
+/// segment: over the dims that arguments name; cpp: written by hand in deckle/nested.
 struct NestedRule {
-  enum class Kind { absent, values, rows, whole, rules, cpp, error };
+  enum class Kind { absent, values, rows, whole, segment, cpp, error };
   Kind kind = Kind::absent;
-  ExprPtr values_if;      // the op works on the values if this holds; null: always
   std::string segment;    // the op that serves the batch and the ragged dims
   std::string error;      // why there is no meaning
-  std::string cpp;        // what the overload does, which is written by hand in deckle/nested
+  std::array<DimRule, 3> over;  // of `cpp`
+  YAML::Node samples{YAML::NodeType::Undefined};  // of `cpp`: calls of the dense op on one component
+  bool rows = false;      // the last dim is to be regular: of `rows`, and where `cpp` says so
   bool dense = false;     // the results are dense
-  std::string inserts;    // the argument that says where a new dim goes
+  std::string inserts;    // of `cpp`: the argument that says where a new dim goes
   std::vector<std::string> on;  // the arguments that are nested; empty: the first tensor
   std::vector<std::vector<std::string>> choices;  // of `cpp`: one overload for each set of nested arguments
   Position at;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -15,6 +16,7 @@ namespace {
 
 const std::vector<std::string> kFields = {"func",   "doc",     "pointwise", "kernel",  "native",   "composite", "derivative", "result", "check",
                                           "wrap",   "strided", "dtypes",    "variants", "nested",  "samples",   "tests"};
+constexpr std::array<const char*, 3> kDimNames = {"the batch", "a ragged dim", "a regular dim"};
 const std::vector<std::string> kBodies = {"pointwise", "kernel", "native", "composite"};
 
 std::vector<std::string> split_keys(const std::string& text) {
@@ -280,30 +282,56 @@ class EntryLoader {
           {"values", NestedRule::Kind::values}, {"rows", NestedRule::Kind::rows}, {"whole", NestedRule::Kind::whole}};
       const auto word = kWords.find(value.Scalar());
       if (word == kWords.end())
-        file_.fail(value, fmt::format("'nested' is values, rows, whole, {{segment: OP}}, {{cpp: what it does}} or {{error: reason}}, not '{}'", value.Scalar()));
+        file_.fail(value, fmt::format("'nested' is values, rows, whole, {{segment: OP}}, {{cpp: {{batch, ragged, regular}}}} or {{error: reason}}, not '{}'", value.Scalar()));
       rule.kind = word->second;
+      rule.rows = rule.kind == NestedRule::Kind::rows;
       rule.dense = rule.kind == NestedRule::Kind::whole;
       return;
     }
-    file_.check_keys(value, "'nested'", {"values", "segment", "error", "cpp", "dense", "on", "inserts"});
-    if (!value["values"] && !value["segment"] && !value["error"] && !value["cpp"]) file_.fail(value, "'nested' says nothing: give values, segment, cpp or error");
-    if (value["error"] && value.size() > 1 && !(value.size() == 2 && value["on"])) file_.fail(value["error"], "an op that refuses nested tensors has no other rule: give 'error' alone");
-    rule.kind = value["error"] ? NestedRule::Kind::error : NestedRule::Kind::rules;
-    if (value["values"]) rule.values_if = expression(value["values"], "values");
+    static const std::map<std::string, NestedRule::Kind> kKinds = {
+        {"cpp", NestedRule::Kind::cpp}, {"error", NestedRule::Kind::error}, {"segment", NestedRule::Kind::segment}, {"values", NestedRule::Kind::values}};
+    file_.check_keys(value, "'nested'", {"values", "segment", "error", "cpp", "dense", "on", "inserts", "rows", "samples"});
+    std::vector<std::string> kinds;
+    for (const auto& [word, kind] : kKinds) {
+      if (!value[word]) continue;
+      kinds.push_back(word);
+      rule.kind = kind;
+    }
+    if (kinds.empty()) file_.fail(value, "'nested' says nothing: give values, segment, cpp or error");
+    if (kinds.size() > 1) file_.fail(value[kinds[1]], fmt::format("'nested' has two rules, '{}' and '{}': keep one", kinds[0], kinds[1]));
+    const bool by_hand = rule.kind == NestedRule::Kind::cpp;
+    for (const char* word : {"dense", "inserts", "rows", "samples"}) {
+      if (value[word] && !by_hand) file_.fail(value[word], fmt::format("'{}' belongs to 'cpp'", word));
+    }
+    if (value["values"]) file_.boolean(value["values"], "values");
     if (value["segment"]) rule.segment = file_.text(value["segment"], "segment").value();
     if (value["error"]) rule.error = file_.text(value["error"], "error").value();
     if (value["inserts"]) rule.inserts = file_.text(value["inserts"], "inserts").value();
     if (value["inserts"] && !entry_->schema.find(rule.inserts)) file_.fail(value["inserts"], fmt::format("no argument is named '{}'", rule.inserts));
     if (value["on"] && !value["on"].IsSequence()) file_.fail(value["on"], "'on' is a list of tensor arguments: [input, target]");
-    if (value["cpp"]) {
-      rule.kind = NestedRule::Kind::cpp;
-      rule.cpp = file_.text(value["cpp"], "cpp").value();
-      rule.dense = value["dense"] && file_.boolean(value["dense"], "dense");
-    }
+    if (value["samples"]) check_samples_list(file_, value["samples"]);
+    if (value["samples"]) rule.samples.reset(value["samples"]);
+    if (by_hand) dims_by_hand(value["cpp"]);
+    rule.rows = value["rows"] && file_.boolean(value["rows"], "rows");
+    rule.dense = value["dense"] && file_.boolean(value["dense"], "dense");
     for (const auto& element : value["on"]) {
       if (element.IsSequence() && rule.kind == NestedRule::Kind::cpp) rule.choices.push_back(nested_arguments(element));
     }
     if (rule.choices.empty()) rule.on = nested_arguments(value["on"]);
+  }
+
+  /// `cpp: {batch: TEXT, ragged: TEXT, regular: {error: REASON}}`.
+  void dims_by_hand(const YAML::Node& value) {
+    file_.check_keys(value, "'cpp'", {kDimKinds.begin(), kDimKinds.end()});
+    for (size_t kind = 0; kind < kDimKinds.size(); ++kind) {
+      const YAML::Node given = value[kDimKinds[kind]];
+      if (given && given.IsMap()) file_.check_keys(given, fmt::format("'{}'", kDimKinds[kind]), {"error"});
+      DimRule& rule = entry_->nested.over[kind];
+      rule.refused = given && given.IsMap();
+      const YAML::Node text = rule.refused ? given["error"] : given;
+      if (!text) file_.fail(value, fmt::format("'cpp' does not say what '{}' does over {}: write a text, or {{error: reason}}", entry_->name(), kDimNames[kind]));
+      rule.text = file_.text(text, kDimKinds[kind]).value();
+    }
   }
 
   std::vector<std::string> nested_arguments(const YAML::Node& names) {

@@ -48,7 +48,7 @@ TEST(NestedScatter, AddsInTheirOwnComponent) {
   expect_components(scatter(x, source), 4, [&](int64_t b) { return scatter_add(x[b], 0, wide[b], source[b]); });
   expect_gradients([&](const NestedTensor& a, const NestedTensor& s) { return square(scatter(a, s)); }, std::tuple(x, source));
   for (const bool accumulate : {false, true}) {
-    const auto put = [&](const NestedTensor& a, const NestedTensor& s) { return index_put(a, index, s, accumulate); };
+    const auto put = [&](const NestedTensor& a, const NestedTensor& s) { return index_put(a, {index}, s, accumulate); };
     expect_components(put(x, source), 4, [&](int64_t b) {
       const Tensor want = x[b].clone();  // one after another
       for (int64_t i = 0; i < index[b].numel(); ++i) {

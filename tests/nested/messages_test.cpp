@@ -1,13 +1,20 @@
 // What is said to those who give nested tensors that do not fit: one sentence with the op, the dim, the shapes and what would
 // fit.
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "deckle/nested/generated/conv.h"
 #include "deckle/nested/generated/index.h"
 #include "deckle/nested/generated/loss.h"
+#include "deckle/nested/generated/matmul.h"
 #include "deckle/nested/generated/norm.h"
 #include "deckle/nested/generated/pointwise.h"
 #include "deckle/nested/generated/reduce.h"
 #include "deckle/nested/generated/shape.h"
 #include "deckle/nested/generated/sort.h"
 #include "deckle/nested/nested_tensor.h"
+#include "deckle/nested/padding.h"
 #include "tests/nested/support.h"
 
 namespace deckle {
@@ -48,16 +55,82 @@ TEST(NestedMessages, OfDenseOperandsThatDoNotBroadcast) {
 TEST(NestedMessages, OfDims) {
   const NestedTensor x = random_nested({5, 2, 9}, {2});
   expect_error([&] { softmax(x, 3); }, "softmax: dim 3 is out of range for shape [3, 2..9, 2] (expected -3..2)");
-  expect_error([&] { squeeze(x, 1); }, "squeeze: dim 1 is ragged in shape [3, 2..9, 2] (expected a regular dim, 2..2)");
-  expect_error([&] { squeeze(x, 0); }, "squeeze: dim 0 is the batch in shape [3, 2..9, 2]");
-  expect_error([&] { unsqueeze(x, 1); },
-               "unsqueeze: a new dim 1 would stand before the ragged dims of shape [3, 2..9, 2] (expected 2..3)");
-  expect_error([&] { topk(x, 2, 0); }, "topk: dim 0 is the batch of shape [3, 2..9, 2]");
+  expect_error([&] { squeeze(x, 1); },
+               "squeeze: component 0 of shape [3, 2..9, 2] has size 5 in the ragged dim 1 (expected 1 in every component)");
+  expect_error([&] { squeeze(x, 0); },
+               "squeeze: dim 0 is the batch of shape [3, 2..9, 2] (expected a ragged dim, 1, or a regular dim, 2): whether it "
+               "goes would depend on the number of components");
+  expect_error([&] { unsqueeze(x, 0); },
+               "unsqueeze: new dim 0 is the batch of shape [3, 2..9, 2] (expected a ragged dim, 1, or a regular dim, 2..3): a "
+               "new dim before the batch would hold batches");
+  expect_error([&] { unbind(x, 1); },
+               "unbind: dim 1 is a ragged dim of shape [3, 2..9, 2] (expected the batch, 0, or a regular dim, 2): components "
+               "differ in how many slices they have");
   expect_error(
       [&] {
         layer_norm(random_nested({5, 2}, {}));
       },
       "layer_norm: the last dim of shape [2, 2..5] is ragged (expected a regular dim after the ragged ones)");
+}
+
+TEST(NestedMessages, GiveOpDimShapesAndWhatWouldBeAccepted) {
+  const NestedTensor x = random_nested({5, 2, 9}, {2}), y = random_nested({5, 3, 9}, {2}), wide = random_nested({5, 2, 9}, {3});
+  const NestedTensor index = random_indices({1, 1, 1}, 2);
+  const std::pair<std::function<void()>, std::string> table[] = {
+      {[&] { gather(x, 2, index); },
+       "gather: ragged shapes differ: self has 3 components of lengths [5, 2, 9], index has 3 components of lengths [1, 1, 1]"},
+      {[&] {
+         stack({x, y}, 2);
+       },
+       "stack: ragged shapes differ: tensor 0 has 3 components of lengths [5, 2, 9], tensor 1 has 3 components of lengths [5, 3, "
+       "9] (component 1)"},
+      {[&] {
+         cat({x, wide}, 1);
+       },
+       "cat: tensor 1 has shape [3, 2..9, 3], tensor 0 has [3, 2..9, 2] (expected the same dims, and equal regular sizes)"},
+      {[&] {
+         cat({x, y}, 2);
+       },
+       "cat: ragged shapes differ: tensor 0 has"},
+      {[&] { transpose(x, 0, 1); },
+       "transpose: dim 0 is the batch of shape [3, 2..9, 2] (expected a ragged dim, 1, or a regular dim, 2): components of "
+       "different sizes"},
+      {[&] {
+         permute(x, {0, 1});
+       },
+       "permute: 2 dims for shape [3, 2..9, 2] (expected 3)"},
+      {[&] {
+         reshape(x, {-1, 3, 2});
+       },
+       "reshape: size 3 for the ragged dim 1 of shape [3, 2..9, 2] (it stays: -1)"},
+      {[&] { select(x, 1, 4); },
+       "select: position 4 is out of range for dim 1 of component 1, of length 2; self is [3, 2..9, 2]"},
+      {[&] { narrow(x, 1, 0, 3); },
+       "narrow: 3 positions from 0 on are more than dim 1 of component 1 has, of length 2; self is [3, 2..9, 2]"},
+      {[&] { matmul(x, x); },
+       "matmul: component 0 multiplies [5, 2] by [5, 2]: the inner dims differ; self is [3, 2..9, 2], other is [3, 2..9, 2]"},
+      {[&] {
+         matmul(x, random_tensor({2, 2, 2}));
+       },
+       "matmul: a dense operand of shape [2, 2, 2] for 3 components (expected [3, rows, cols] or [rows, cols]); self is"},
+      {[&] {
+         linear(x, random_tensor({2, 4, 2}));
+       },
+       "linear: weight has shape [2, 4, 2] (expected [3, out, 2] or [out, 2]); input is [3, 2..9, 2]"},
+      {[&] { batch_norm(x, random_tensor({3})); },
+       "batch_norm: weight has shape [3] (expected [2], the channels); self is [3, 2..9, 2]"},
+      {[&] {
+         conv1d(random_nested({5, 2}, {}), random_tensor({4, 3, 3}));
+       },
+       "conv1d: the last dim of shape [2, 2..5] is ragged (expected a regular dim after the ragged ones)"},
+      {[&] { masked_select(x, gt(y, 0)); },
+       "masked_select: ragged shapes differ: self has 3 components of lengths [5, 2, 9], mask has"},
+      {[&] { cross_entropy(x, index); },
+       "cross_entropy: ragged shapes differ: input has 3 components of lengths [5, 2, 9], target has 3 components of lengths [1, "
+       "1, 1]"},
+      {[&] { to_padded(x, {.sizes = {4}}); }, "to_padded: a component of length 9 in dim 1 does not fit the padded size 4"},
+  };
+  for (const auto& [call, says] : table) expect_error(call, says);
 }
 
 TEST(NestedMessages, OfLengthsAndOffsets) {

@@ -104,7 +104,7 @@ TEST(NestedOps, RegularDimsAreCountedAfterTheRaggedOnes) {
   expect_equal(y[1], x[1].transpose(1, 2));
   expect_equal(unsqueeze(x, -1)[0], x[0].unsqueeze(-1));
   expect_equal(softmax(x, -1)[1], softmax(x[1], -1));
-  expect_error([&] { unsqueeze(x, 1); }, "before the ragged dims");
+  expect_error([&] { unsqueeze(x, 0); }, "new dim 0 is the batch");
 }
 
 TEST(NestedOps, LongRowsOfADenseOperandRepeatWithoutBeingWrittenOut) {

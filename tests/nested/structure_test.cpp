@@ -90,7 +90,7 @@ TEST(NestedUnbind, ComponentsAndRegularSlices) {
   expect_equal(components[2].dense(), x[2]);
   expect_components(columns[1], 3, [&](int64_t b) { return x[b].select(1, 1); });
   expect_gradients([](const NestedTensor& a) { return unbind(square(a), 0); }, x);
-  expect_error([&] { unbind(x, 1); }, "dim 1 is ragged");
+  expect_error([&] { unbind(x, 1); }, "dim 1 is a ragged dim");
 }
 
 TEST(NestedCat, AlongTheBatchARaggedAndARegularDim) {
@@ -116,7 +116,7 @@ TEST(NestedStack, NewDimsAfterAndBeforeTheRaggedOne) {
   expect_components(stack({x, y}, -1), 3, [&](int64_t b) { return stack({x[b], y[b]}, -1); });
   expect_components(stack({x, y}, 1), 3, [&](int64_t b) { return stack({x[b], y[b]}, 0); });
   expect_gradients([](const NestedTensor& a, const NestedTensor& b) { return square(stack({a, b}, 1)); }, std::tuple(x, y));
-  expect_error([&] { stack({x, y}, 0); }, "a new dim before the batch");
+  expect_error([&] { stack({x, y}, 0); }, "stack: new dim 0 is the batch");
 }
 
 TEST(NestedRoll, InsideEachComponent) {

@@ -5,35 +5,41 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <set>
 
-#include "deckle/functional/transforms.h"
+#include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/shape.h"
-#include "tests/support/random.h"
+#include "tests/support/expect.h"
 
 namespace deckle::suite {
 namespace {
 
-using VectorFunction = std::function<Tensors(const Tensors&)>;
-
 struct Pattern {
   int ragged_dims;
-  std::vector<int64_t> sizes;  // [components, ragged_dims]
+  std::vector<int64_t> sizes;  // [components, ragged_dims]; none: three components of the sample's sizes
 };
 
-/// Zero-length components at the edges and inside, all empty, several lengths; the same with two ragged dims.
-const std::vector<Pattern> kPatterns = {{1, {3, 0, 5, 1}}, {1, {0, 0}}, {1, {0, 2, 4, 3}}, {2, {2, 3, 0, 2, 1, 4}}, {2, {0, 3, 2, 0}}, {2, {2, 2, 3, 1}}};
+/// Zero-length components at the edges and inside, all empty, several lengths, long enough for any sample; the same with two
+/// ragged dims.
+const std::vector<Pattern> kPatterns = {
+    {1, {3, 0, 5, 1}}, {1, {0, 0}},       {1, {0, 2, 4, 3}},       {1, {6, 4, 5}},          {1, {}}, {2, {2, 3, 0, 2, 1, 4}},
+    {2, {0, 3, 2, 0}}, {2, {2, 2, 3, 1}}, {2, {0, 4, 3, 5, 2, 6}}, {2, {4, 0, 6, 2, 5, 3}}, {2, {}}};
 
 /// An operand in one pattern: packed values, one dense tensor for all, or, of a pointwise op, one tensor per component.
 struct Packed {
   Tensor tensor;
-  bool nested = false;
+  Ragged ragged;  // of a nested one
   bool per_component = false;
 };
 
 int64_t product(Ints sizes) { return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>()); }
+
+Ragged raggedness(std::vector<int64_t> sizes, int ragged_dims) {
+  return Ragged(std::make_shared<const RaggedShape>(std::move(sizes), ragged_dims));
+}
 
 /// `rows` rows of as many samples as that takes; nothing if samples have none.
 std::optional<Tensor> packed_rows(const Operand& operand, int ragged_dims, int64_t rows) {
@@ -65,26 +71,48 @@ std::optional<Tensor> per_component(const Operand& operand, int ragged_dims, int
   return stack(rows, 0);
 }
 
+/// Element `place` of the first dims of a tensor.
+Tensor at_place(Tensor tensor, Ints place) {
+  for (const int64_t at : place) tensor = select(tensor, 0, at);
+  return tensor;
+}
+
 class Checker {
  public:
   Checker(const NestedCase& op) : op_(op) {
     for (const Operand& operand : op.operands) {
       samples_.push_back(operand.make());
+      if (operand.nested && lead_ == nullptr) lead_ = &operand;
       if (operand.nested && rank_ < 0) rank_ = samples_.back().dim();
     }
   }
 
+  /// The sample is a component: its dims from 0 on are the ragged ones.
   void check_pattern(const Pattern& pattern) {
     SCOPED_TRACE(fmt::format("{} ragged dim(s), sizes [{}]", pattern.ragged_dims, fmt::join(pattern.sizes, ", ")));
-    ragged_ = Ragged(std::make_shared<const RaggedShape>(pattern.sizes, pattern.ragged_dims));
-    if (!components_fit(pattern.ragged_dims) || !pack(pattern.ragged_dims)) return;
-    // Dims of a component from 0 on are the ragged ones.
-    if (refused(pattern.ragged_dims)) {
-      EXPECT_THROW(on_batch(leaves()), Error) << "a dim that the op does not take must be refused";
-      return;
+    if (!components_fit(pattern.ragged_dims) || !pack(pattern)) return;
+    if (refusal(pattern.ragged_dims, 1)) return expect_refusal([&] { on_batch(leaves(), 1); }, pattern.ragged_dims, 1);
+    const std::vector<Tensors> components = take_components();
+    NestedTensors got;
+    try {
+      got = on_batch(leaves(), 1);
+    } catch (const Error&) {
+      if (op_.by_hand && compared_.size() < components.size()) return;  // as the dense op refuses a component
+      throw;
     }
-    compare_shapes();
-    compare([this](const Tensors& x) { return flattened(on_batch(x)); }, [this](const Tensors& x) { return looped(x); });
+    compare_shapes(got, components);
+    compare([this](const Tensors& x) { return flattened(on_batch(x, 1)); }, [this](const Tensors& x) { return looped(x); },
+            pattern.ragged_dims, 1);
+  }
+
+  /// Over the batch: at each position of the longest sizes the op of the components that reach it.
+  void check_positions(const Pattern& pattern) {
+    if (!op_.by_position || op_.dims != std::vector<int64_t>{0}) return;
+    SCOPED_TRACE(
+        fmt::format("over the batch, {} ragged dim(s), sizes [{}]", pattern.ragged_dims, fmt::join(pattern.sizes, ", ")));
+    if (rank_ <= pattern.ragged_dims || !pack(pattern)) return;
+    compare([this](const Tensors& x) { return batch_at_positions(x); },
+            [this](const Tensors& x) { return dense_at_positions(x); }, pattern.ragged_dims, 0);
   }
 
   /// On equal lengths a nested tensor is the dense one, over every dim: the sample is the whole batch here.
@@ -95,24 +123,22 @@ class Checker {
     for (size_t i = 0; i < samples_.size(); ++i) {
       const bool nested = op_.operands[i].nested;
       if (!nested && op_.pointwise && samples_[i].defined() && samples_[i].dim() > rank_ - ragged_dims - 1) return;
-      operands_.push_back({samples_[i], nested});
+      operands_.push_back({samples_[i], Ragged()});
       if (!nested) continue;
       if (samples_[i].size(0) == 0) return;  // an empty batch has no lengths
       std::vector<int64_t> sizes;
       for (int64_t b = 0; b < samples_[i].size(0); ++b) {
         for (int dim = 1; dim <= ragged_dims; ++dim) sizes.push_back(samples_[i].size(dim));
       }
-      ragged_ = Ragged(std::make_shared<const RaggedShape>(sizes, ragged_dims));
+      operands_.back().ragged = raggedness(sizes, ragged_dims);
     }
     const auto nested = [this, ragged_dims](const Tensors& x) {
       NestedTensors n;
-      for (size_t i = 0; i < x.size(); ++i) n.push_back(operands_[i].nested ? NestedTensor(flatten(x[i], 0, ragged_dims), ragged_) : NestedTensor());
+      for (size_t i = 0; i < x.size(); ++i)
+        n.push_back(op_.operands[i].nested ? NestedTensor(flatten(x[i], 0, ragged_dims), operands_[i].ragged) : NestedTensor());
       return op_.nested(n, x, 0);
     };
-    if (refused(ragged_dims + 1)) {
-      EXPECT_THROW(nested(leaves()), Error) << "a dim that the op does not take must be refused";
-      return;
-    }
+    if (refusal(ragged_dims, 0)) return expect_refusal([&] { nested(leaves()); }, ragged_dims, 0);
     Tensors expected;
     try {
       expected = op_.dense(leaves());
@@ -122,14 +148,17 @@ class Checker {
     const NestedTensors got = nested(leaves());
     ASSERT_EQ(got.size(), expected.size());
     for (size_t i = 0; i < got.size(); ++i) {
-      if (got[i].ragged_dims() == 0) EXPECT_EQ(to_string(got[i].values().sizes()), to_string(expected[i].sizes()));
-      else EXPECT_EQ(nested::shape_string(got[i]), to_string(expected[i].sizes()));
+      if (got[i].ragged_dims() == 0)
+        EXPECT_EQ(to_string(got[i].values().sizes()), to_string(expected[i].sizes()));
+      else if (got[i].components() > 0)
+        EXPECT_EQ(nested::shape_string(got[i]), to_string(expected[i].sizes()));
     }
-    compare([&](const Tensors& x) { return flattened(nested(x)); }, [this](const Tensors& x) { return flattened(op_.dense(x)); });
+    compare([&](const Tensors& x) { return flattened_values(nested(x)); },
+            [this](const Tensors& x) { return flattened(op_.dense(x)); }, ragged_dims, 0);
   }
 
  private:
-  /// Whether nested operands have these leading dims, and the same ones.
+  /// Whether nested operands have these leading dims, and, unless the op itself says which may differ, the same ones.
   bool components_fit(int leading) const {
     const Tensor* first = nullptr;
     for (size_t i = 0; i < samples_.size(); ++i) {
@@ -137,30 +166,69 @@ class Checker {
       if (samples_[i].dim() < leading) return false;
       if (first == nullptr) first = &samples_[i];
       if (op_.pointwise && samples_[i].dim() != first->dim()) return false;
-      for (int dim = 0; dim < leading; ++dim) {
+      for (int dim = 0; dim < leading && !op_.by_hand; ++dim) {
         if (samples_[i].size(dim) != first->size(dim)) return false;
       }
     }
     return true;
   }
 
-  /// Whether the op takes regular dims only and the sample names one of its first `irregular` dims, or has no others.
-  bool refused(int irregular) const {
-    if (op_.rows) return rank_ <= irregular;
-    if (op_.any_dim) return false;
-    return std::any_of(op_.dims.begin(), op_.dims.end(), [&](int64_t dim) { return (dim < 0 ? dim + rank_ + op_.inserts : dim) < irregular; });
+  /// The kinds of the dims that the sample names; of an op without dims all.
+  std::set<Over> kinds(int ragged_dims, int64_t shift) const {
+    if (op_.dims.empty()) return {batch, ragged, regular};
+    std::set<Over> result;
+    for (const int64_t dim : op_.dims)
+      result.insert(kind_of(dim < 0 ? dim + rank_ + shift + op_.inserts : dim + shift, ragged_dims));
+    return result;
   }
 
-  bool pack(int ragged_dims) {
+  /// Why the op refuses the dims of the sample; nothing if it does not.
+  std::optional<std::string> refusal(int ragged_dims, int64_t shift) const {
+    if (op_.rows && rank_ + shift <= ragged_dims + 1) return "is ragged";
+    for (const Over kind : kinds(ragged_dims, shift)) {
+      if (!op_.refused[kind].empty() && !op_.dims.empty()) return op_.refused[kind];
+    }
+    return std::nullopt;
+  }
+
+  template <typename Body>
+  void expect_refusal(Body&& body, int ragged_dims, int64_t shift) const {
+    testing::expect_error(body, *refusal(ragged_dims, shift));
+    for (const Over kind : kinds(ragged_dims, shift)) {
+      if (!op_.refused[kind].empty()) covered(op_.name, kind);
+    }
+  }
+
+  /// The pattern's sizes for an operand; in ragged dims in which its sample differs from the first operand's, those of the next
+  /// component.
+  Ragged raggedness_of(const Tensor& sample, const Pattern& pattern) const {
+    std::vector<int64_t> sizes = pattern.sizes;
+    const auto dims = static_cast<size_t>(pattern.ragged_dims);
+    if (sizes.empty()) {
+      for (int b = 0; b < 3; ++b) sizes.insert(sizes.end(), sample.sizes().begin(), sample.sizes().begin() + pattern.ragged_dims);
+      return raggedness(sizes, pattern.ragged_dims);
+    }
+    const Tensor first = lead_->make();
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      const auto dim = static_cast<int64_t>(i % dims);
+      if (sample.size(dim) != first.size(dim)) sizes[i] = pattern.sizes[(i + dims) % sizes.size()];
+    }
+    return raggedness(sizes, pattern.ragged_dims);
+  }
+
+  bool pack(const Pattern& pattern) {
+    const int ragged_dims = pattern.ragged_dims;
+    const int64_t components = pattern.sizes.empty() ? 3 : static_cast<int64_t>(pattern.sizes.size()) / ragged_dims;
     operands_.clear();
     for (size_t i = 0; i < samples_.size(); ++i) {
       const Operand& operand = op_.operands[i];
       const bool broadcasts = op_.pointwise && !operand.nested && samples_[i].dim() > rank_ - ragged_dims;
       std::optional<Tensor> tensor = samples_[i];
-      if (operand.nested) tensor = packed_rows(operand, ragged_dims, ragged_->rows());
-      if (broadcasts) tensor = per_component(operand, ragged_dims, rank_ - ragged_dims, ragged_->components());
+      const Ragged ragged = operand.nested ? raggedness_of(samples_[i], pattern) : Ragged();
+      if (operand.nested) tensor = packed_rows(operand, ragged_dims, ragged->rows());
+      if (broadcasts) tensor = per_component(operand, ragged_dims, rank_ - ragged_dims, components);
       if (!tensor) return false;
-      operands_.push_back({*tensor, operand.nested, broadcasts});
+      operands_.push_back({*tensor, ragged, broadcasts});
     }
     return true;
   }
@@ -171,55 +239,75 @@ class Checker {
     return result;
   }
 
-  NestedTensors on_batch(const Tensors& x) const {
+  NestedTensor as_nested(const Tensors& x, size_t i) const {
+    return op_.operands[i].nested ? NestedTensor(x[i], operands_[i].ragged) : NestedTensor();
+  }
+
+  NestedTensors on_batch(const Tensors& x, int64_t shift) const {
     NestedTensors n;
-    for (size_t i = 0; i < x.size(); ++i) n.push_back(operands_[i].nested ? NestedTensor(x[i], ragged_) : NestedTensor());
-    return op_.nested(n, x, 1);
+    for (size_t i = 0; i < x.size(); ++i) n.push_back(as_nested(x, i));
+    return op_.nested(n, x, shift);
   }
 
   Tensors on_component(const Tensors& x, int64_t b) const {
     Tensors t;
     for (size_t i = 0; i < x.size(); ++i) {
-      t.push_back(operands_[i].nested ? NestedTensor(x[i], ragged_)[b] : operands_[i].per_component ? select(x[i], 0, b) : x[i]);
+      t.push_back(op_.operands[i].nested ? as_nested(x, i)[b] : operands_[i].per_component ? select(x[i], 0, b) : x[i]);
     }
     return op_.dense(t);
   }
 
-  /// Which components the dense op takes: it may refuse those without elements. What the op on the batch then gives is not compared.
-  void compare_shapes() {
-    const NestedTensors batch = on_batch(leaves());
+  const Ragged& lead_ragged() const {
+    return std::find_if(operands_.begin(), operands_.end(), [](const Packed& operand) { return operand.ragged.defined(); })
+        ->ragged;
+  }
+
+  /// The op on each component. It may refuse those without elements: what the op on the batch then gives is not compared.
+  std::vector<Tensors> take_components() {
+    std::vector<Tensors> components(static_cast<size_t>(lead_ragged()->components()));
     compared_.clear();
-    for (int64_t b = 0; b < ragged_->components(); ++b) {
-      Tensors component;
+    count_ = 0;
+    for (size_t b = 0; b < components.size(); ++b) {
       try {
-        component = on_component(leaves(), b);
+        components[b] = on_component(leaves(), static_cast<int64_t>(b));
       } catch (const Error&) {
         continue;
       }
-      compared_.push_back(b);
-      ASSERT_EQ(batch.size(), component.size());
-      for (size_t i = 0; i < batch.size(); ++i) {
-        ASSERT_EQ(batch[i].components(), ragged_->components());
-        EXPECT_EQ(to_string(batch[i][b].sizes()), to_string(component[i].sizes()));
-        EXPECT_EQ(name(batch[i].dtype()), name(component[i].dtype()));
+      compared_.push_back(static_cast<int64_t>(b));
+      count_ = std::max(count_, components[b].size());
+    }
+    return components;
+  }
+
+  void compare_shapes(const NestedTensors& got, const std::vector<Tensors>& components) const {
+    for (const int64_t b : compared_) {
+      const Tensors& component = components[static_cast<size_t>(b)];
+      ASSERT_TRUE(got.size() == component.size() || (op_.by_hand && got.size() > component.size()))
+          << got.size() << " results, " << component.size() << " of component " << b;
+      for (size_t i = 0; i < got.size(); ++i) {
+        ASSERT_EQ(got[i].components(), static_cast<int64_t>(components.size()));
+        if (i >= component.size()) {
+          EXPECT_EQ(got[i][b].numel(), 0) << "result " << i << " of component " << b;
+          continue;
+        }
+        EXPECT_EQ(to_string(got[i][b].sizes()), to_string(component[i].sizes()));
+        EXPECT_EQ(name(got[i].dtype()), name(component[i].dtype()));
       }
     }
   }
 
   Tensors looped(const Tensors& x) const {
-    std::vector<Tensors> parts;
+    std::vector<Tensors> parts(count_);
     for (const int64_t b : compared_) {
       const Tensors component = on_component(x, b);
-      parts.resize(component.size());
       for (size_t i = 0; i < component.size(); ++i) parts[i].push_back(reshape(component[i], {-1}));
     }
     return joined(parts);
   }
 
   Tensors flattened(const NestedTensors& results) const {
-    std::vector<Tensors> parts(results.size());
-    for (size_t i = 0; i < results.size(); ++i) {
-      if (compared_.empty()) parts[i].push_back(reshape(results[i].values(), {-1}));
+    std::vector<Tensors> parts(count_);
+    for (size_t i = 0; i < count_; ++i) {
       for (const int64_t b : compared_) parts[i].push_back(reshape(results[i][b], {-1}));
     }
     return joined(parts);
@@ -229,6 +317,11 @@ class Checker {
     for (const Tensor& result : results) flat.push_back(reshape(result, {-1}));
     return flat;
   }
+  static Tensors flattened_values(const NestedTensors& results) {
+    Tensors flat;
+    for (const NestedTensor& result : results) flat.push_back(reshape(result.values(), {-1}));
+    return flat;
+  }
 
   static Tensors joined(const std::vector<Tensors>& parts) {
     Tensors result;
@@ -236,70 +329,74 @@ class Checker {
     return result;
   }
 
-  /// Two functions of the operands: values, and, of the floating results, derivatives.
-  void compare(const VectorFunction& got, const VectorFunction& expected) const {
-    const Tensors x = leaves();
-    const Tensors values = expected(x);
-    if (values.empty()) return;
-    expect_near(got(x), values, 1e-11, "values");
-    if (op_.dtypes) compare_dtypes(got, expected);
-    if (op_.derivatives) compare_derivatives(got, expected);
+  /// body(place, components that reach it) for every place of the longest sizes that some component reaches.
+  template <typename Body>
+  void for_positions(Body body) const {
+    const RaggedShape& shape = *lead_ragged();
+    std::vector<int64_t> longest;
+    for (int dim = 0; dim < shape.ragged_dims(); ++dim) longest.push_back(shape.max_size(dim));
+    nested::for_rows(RaggedShape(longest, shape.ragged_dims()),
+                     [&](int64_t position, int64_t, const std::vector<int64_t>& place) {
+                       std::vector<int64_t> reaching;
+                       for (int64_t b = 0; b < shape.components(); ++b) {
+                         bool reaches = true;
+                         for (int dim = 0; dim < shape.ragged_dims(); ++dim)
+                           reaches = reaches && place[static_cast<size_t>(dim)] < shape.size(b, dim);
+                         if (reaches) reaching.push_back(b);
+                       }
+                       if (!reaching.empty()) body(position, place, reaching);
+                     });
   }
 
-  void compare_dtypes(const VectorFunction& got, const VectorFunction& expected) const {
-    const std::pair<DType, double> dtypes[] = {{DType::float32, 2e-5}, {DType::bfloat16, 6e-2}, {DType::float16, 8e-3}};
-    for (const auto& [dtype, tolerance] : dtypes) {
-      Tensors x = leaves();
-      for (Tensor& leaf : x) {
-        if (leaf.defined() && leaf.dtype() == DType::float64) leaf = to(leaf, dtype);
+  Tensors dense_at_positions(const Tensors& x) const {
+    std::vector<Tensors> parts;
+    for_positions([&](int64_t, const std::vector<int64_t>& place, const std::vector<int64_t>& reaching) {
+      Tensors rows;
+      for (const int64_t b : reaching) rows.push_back(at_place(as_nested(x, 0)[b], place));
+      const Tensors results = op_.dense({stack(rows, 0)});
+      parts.resize(results.size());
+      for (size_t i = 0; i < results.size(); ++i) {
+        const Tensor flat = reshape(results[i], {-1});  // of places among those that reach it: which components they are
+        parts[i].push_back(flat.dtype() == DType::int64 ? index_select(nested::index_tensor(reaching), 0, flat) : flat);
       }
-      expect_near(got(x), expected(x), tolerance, "in " + std::string(name(dtype)));
-    }
+    });
+    return joined(parts);
   }
 
-  /// As functions of the inputs that derivatives are taken for, with floating results only.
-  VectorFunction of_inputs(const VectorFunction& f) const {
-    return [this, f](const Tensors& inputs) {
-      Tensors x = leaves();
-      for (size_t i = 0, next = 0; i < x.size(); ++i) {
-        if (op_.operands[i].differentiable) x[i] = inputs[next++];
+  Tensors batch_at_positions(const Tensors& x) const {
+    const NestedTensors results = on_batch(x, 0);
+    std::vector<Tensors> parts(results.size());
+    for_positions([&](int64_t position, const std::vector<int64_t>& place, const std::vector<int64_t>& reaching) {
+      for (size_t i = 0; i < results.size(); ++i) {
+        if (results[i].ragged_dims() == 0) {  // one row for each position
+          int64_t rest = 1;
+          for (int64_t dim = 1; dim < x[0].dim(); ++dim) rest *= x[0].size(dim);
+          parts[i].push_back(select(reshape(results[i].values(), {-1, rest}), 0, position));
+          continue;
+        }
+        for (const int64_t b : reaching) parts[i].push_back(reshape(at_place(results[i][b], place), {-1}));
       }
-      Tensors results = f(x);
-      std::erase_if(results, [](const Tensor& result) { return !is_floating(result.dtype()); });
-      return results;
-    };
+    });
+    if (parts[0].empty()) parts.clear();
+    return joined(parts);
   }
 
-  void compare_derivatives(const VectorFunction& got, const VectorFunction& expected) const {
-    Tensors x;
-    for (size_t i = 0; i < operands_.size(); ++i) {
-      if (op_.operands[i].differentiable) x.push_back(operands_[i].tensor);
-    }
-    const VectorFunction f = of_inputs(got), g = of_inputs(expected);
-    const Tensors results = g(x);
-    if (results.empty()) return;
-    const Tensors cotangents = random_like(results), tangents = random_like(x), second = random_like(x);
-    expect_near(vjp(f, x, cotangents).second, vjp(g, x, cotangents).second, 1e-9, "reverse mode");
-    expect_near(jvp(f, x, tangents).second, jvp(g, x, tangents).second, 1e-9, "forward mode");
-    const auto gradient = [&](const VectorFunction& of) -> VectorFunction {
-      return [of, &cotangents](const Tensors& at) { return vjp(of, at, cotangents).second; };
-    };
-    expect_near(vjp(gradient(f), x, second).second, vjp(gradient(g), x, second).second, 1e-8, "reverse over reverse");
-    expect_near(jvp(gradient(f), x, tangents).second, jvp(gradient(g), x, tangents).second, 1e-8, "forward over reverse");
-  }
-
-  static Tensors random_like(const Tensors& tensors) {
-    Tensors result;
-    for (const Tensor& tensor : tensors) result.push_back(testing::random_tensor(tensor.sizes(), tensor.dtype()));
-    return result;
+  void compare(const VectorFunction& got, const VectorFunction& expected, int ragged_dims, int64_t shift) const {
+    Agreement on{leaves(), {}, op_.dtypes, op_.derivatives};
+    for (const Operand& operand : op_.operands) on.differentiable.push_back(operand.differentiable);
+    const Tensors values = expected(on.operands);
+    if (std::none_of(values.begin(), values.end(), [](const Tensor& value) { return value.numel() > 0; })) return;
+    expect_agreement(on, got, expected);
+    for (const Over kind : kinds(ragged_dims, shift)) covered(op_.name, kind);
   }
 
   const NestedCase& op_;
   Tensors samples_;
-  int64_t rank_ = -1;  // of the first nested operand's sample
-  Ragged ragged_;
+  const Operand* lead_ = nullptr;  // the first nested operand
+  int64_t rank_ = -1;              // of its sample
   std::vector<Packed> operands_;
-  std::vector<int64_t> compared_;
+  std::vector<int64_t> compared_;  // components that the dense op takes
+  size_t count_ = 0;               // the most results that it has of one
 };
 
 }  // namespace
@@ -319,7 +416,10 @@ std::vector<int64_t> all_dims(size_t rank, int64_t shift) {
 void check(const NestedCase& op) {
   SCOPED_TRACE(op.name);
   try {
-    for (const Pattern& pattern : kPatterns) Checker(op).check_pattern(pattern);
+    for (const Pattern& pattern : kPatterns) {
+      Checker(op).check_pattern(pattern);
+      Checker(op).check_positions(pattern);
+    }
     for (const int ragged_dims : {1, 2}) Checker(op).check_equal_lengths(ragged_dims);
   } catch (const Error& error) {
     ADD_FAILURE() << error.message();

@@ -1,13 +1,15 @@
 #pragma once
 
-#include "deckle/nested/nested_tensor.h"
-#include "tests/ops/suite.h"
+#include <array>
 
-/// The suite of all ops on nested tensors. A sample of an op is one component; check() makes batches of such components on several
-/// raggedness patterns and holds the op on the batch to the loop over its components: values and derivatives in all modes.
+#include "tests/ops/agreement.h"
+#include "tests/ops/nested_coverage.h"
+
+/// The suite of all ops on nested tensors. A sample of an op is one component; check() makes batches of such components on
+/// several raggedness patterns and holds the op on the batch to the loop over its components: values and derivatives in all
+/// modes. Over the batch it is held to the op on the positions that components share.
 namespace deckle::suite {
 
-using Tensors = std::vector<Tensor>;
 using NestedTensors = std::vector<NestedTensor>;
 
 struct Operand {
@@ -21,13 +23,15 @@ struct NestedCase {
   std::vector<Operand> operands;
   std::vector<int64_t> dims;  // that the sample names, of a component
   std::function<Tensors(const Tensors& t)> dense;
-  /// Dims from 0 on are moved by `shift`: 1 where the sample is a component, 0 where it is the batch. n[i] is operand i if that is
-  /// nested, else t[i].
+  /// Dims from 0 on are moved by `shift`: 1 where the sample is a component, 0 where it is the batch. n[i] is operand i if that
+  /// is nested, else t[i].
   std::function<NestedTensors(const NestedTensors& n, const Tensors& t, int64_t shift)> nested;
+  std::array<std::string, 3> refused;  // by kind of dim: the reason
   bool pointwise = false;
-  bool rows = false;      // works on the last dim, which is to be regular
-  bool any_dim = false;   // takes the batch and ragged dims too; other ops refuse them
-  bool inserts = false;   // dims are places of new ones
+  bool rows = false;         // works on the last dim, which is to be regular
+  bool by_position = false;  // over the batch: at each position the op of the components that reach it
+  bool by_hand = false;      // refuses a batch where the dense op refuses a component; may have more results, empty ones
+  bool inserts = false;      // dims are places of new ones
   bool derivatives = true;
   bool dtypes = true;
 };

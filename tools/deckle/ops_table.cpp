@@ -56,21 +56,20 @@ std::string list_ops() {
 }
 
 std::string list_nested_ops() {
-  std::string table = "| op | batch | ragged | regular | note |\n|---|---|---|---|---|\n", refused;
+  std::string table = "| op | batch | ragged | regular |\n|---|---|---|---|\n", refused;
   std::set<std::string> seen;  // overloads that say the same
   for (const OpInfo& op : op_table()) {
     if (op.name.find("_backward") != std::string_view::npos) continue;
     const auto& [batch, ragged, regular] = op.over;
     const bool takes_tensors = op.schema.substr(0, op.schema.find("->")).find("Tensor") != std::string_view::npos;
-    if (batch.empty() && ragged.empty() && regular.empty()) {
+    if (batch.empty()) {
       const std::string_view reason = op.ragged.substr(std::min(op.ragged.size(), std::string_view("error: ").size()));
       const bool internal = reason.starts_with("a derivative of") || reason.starts_with("a part of") || op.name.starts_with("segment_") || op.name.starts_with("foreach_");
       const std::string row = fmt::format("| `{}` | {} |\n", op.name, reason);
       if (takes_tensors && !internal && seen.insert(row).second) refused += row;
       continue;
     }
-    const auto cell = [](std::string_view text) { return text.empty() ? "no" : text; };
-    const std::string row = fmt::format("| `{}` | {} | {} | {} | {} |\n", op.name, cell(batch), cell(ragged), cell(regular), batch == "note" ? op.ragged : "");
+    const std::string row = fmt::format("| `{}` | {} | {} | {} |\n", op.name, batch, ragged, regular);
     if (seen.insert(row).second) table += row;
   }
   return table + "\nRefused:\n\n| op | why |\n|---|---|\n" + refused;

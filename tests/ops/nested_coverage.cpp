@@ -1,0 +1,72 @@
+#include "tests/ops/nested_coverage.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <regex>
+#include <set>
+#include <utility>
+
+#include "deckle/ops/op_table.h"
+
+namespace deckle::suite {
+namespace {
+
+std::set<std::pair<std::string, int>>& cells() {
+  static std::set<std::pair<std::string, int>> value;
+  return value;
+}
+
+std::set<std::string>& functions() {
+  static std::set<std::string> value;
+  return value;
+}
+
+constexpr const char* kKinds[] = {"the batch", "a ragged dim", "a regular dim"};
+
+/// Functions on nested tensors that stand in headers, not in entries.
+const char* const kHeaders[] = {"indexing", "interop", "padding", "pooling", "products", "structure"};
+
+void check_table() {
+  for (const OpInfo& op : op_table()) {
+    for (int over : {batch, ragged, regular}) {
+      const std::string_view rule = op.over[over];
+      const std::string name(op.name);
+      if (rule.empty() || name.find("_backward") != std::string::npos || cells().contains({name, over})) continue;
+      ADD_FAILURE() << op.position << ": no test compares '" << name << "' over " << kKinds[over] << " (" << rule
+                    << "): give its rule samples, or write a case in tests/ops/by_hand_*_test.cpp";
+    }
+  }
+}
+
+void check_headers() {
+  const std::regex declaration(R"(^(?:NestedTensor|Tensor) (\w+)\()");
+  for (const std::string header : kHeaders) {
+    std::ifstream file(std::string(NESTED_HEADERS) + "/" + header + ".h");
+    ASSERT_TRUE(file) << header;
+    std::smatch found;
+    for (std::string line; std::getline(file, line);) {
+      if (std::regex_search(line, found, declaration) && !functions().contains(found[1]))
+        ADD_FAILURE() << "deckle/nested/" << header << ".h: no test compares '" << found[1]
+                      << "': write a case in tests/ops/by_hand_*_test.cpp";
+    }
+  }
+}
+
+class EveryCell : public ::testing::Environment {
+  void TearDown() override {
+    if (GTEST_FLAG_GET(filter) != "*") return;  // part of the suite
+    check_table();
+    check_headers();
+  }
+};
+
+[[maybe_unused]] const ::testing::Environment* const kEveryCell = ::testing::AddGlobalTestEnvironment(new EveryCell);
+
+}  // namespace
+
+void covered(const std::string& op, Over over) { cells().insert({op, over}); }
+
+void covered_function(const std::string& name) { functions().insert(name); }
+
+}  // namespace deckle::suite
