@@ -19,7 +19,8 @@ namespace {
 
 /// The values of an index as int64, shared where they are that.
 Tensor indices_of(const NestedTensor& index) {
-  check(index.dtype() == DType::int64 || index.dtype() == DType::int32, "index is {} (expected int64 or int32)", name(index.dtype()));
+  check(index.dtype() == DType::int64 || index.dtype() == DType::int32, "index is {} (expected int64 or int32)",
+        name(index.dtype()));
   return to(index.values(), DType::int64);
 }
 
@@ -57,8 +58,10 @@ bool in_components(int64_t dim, const NestedTensor& x) { return dim == 1 && x.ra
 
 /// The row of x that each element of index names along `dim`, the batch or a ragged dim; in the others it stays where it is.
 Tensor rows_along(const NestedTensor& index, int64_t dim, const NestedTensor& x) {
-  check(x.ragged_dims() == index.ragged_dims(), "self has shape {}, index {} (expected equal numbers of ragged dims)", nested::ShapeOf{x}, nested::ShapeOf{index});
-  check(dim == 0 || index.components() == x.components(), "index has {} components, self has {}", index.components(), x.components());
+  check(x.ragged_dims() == index.ragged_dims(), "self has shape {}, index {} (expected equal numbers of ragged dims)",
+        nested::ShapeOf{x}, nested::ShapeOf{index});
+  check(dim == 0 || index.components() == x.components(), "index has {} components, self has {}", index.components(),
+        x.components());
   if (in_components(dim, x)) return as_rows(index, x);
   const RaggedShape& shape = *x.ragged();
   const Tensor rows = clone(indices_of(index));
@@ -67,13 +70,15 @@ Tensor rows_along(const NestedTensor& index, int64_t dim, const NestedTensor& x)
   nested::for_rows(*index.ragged(), [&](int64_t, int64_t b, const std::vector<int64_t>& place) {
     for (int64_t i = 0; i < inner; ++i, ++next) {
       std::vector<int64_t> at = place;
-      const int64_t component = dim == 0 ? *next : b, size = dim == 0 ? shape.components() : shape.size(b, static_cast<int>(dim) - 1);
-      check(*next >= 0 && *next < size, "index {} is out of range for dim {} of shape {}{} (expected 0..{})", *next, dim, nested::ShapeOf{x},
-            dim == 0 ? "" : fmt::format(", of size {} in component {}", size, b), size - 1);
+      const int64_t component = dim == 0 ? *next : b,
+                    size = dim == 0 ? shape.components() : shape.size(b, static_cast<int>(dim) - 1);
+      check(*next >= 0 && *next < size, "index {} is out of range for dim {} of shape {}{} (expected 0..{})", *next, dim,
+            nested::ShapeOf{x}, dim == 0 ? "" : fmt::format(", of size {} in component {}", size, b), size - 1);
       if (dim != 0) at[static_cast<size_t>(dim) - 1] = *next;
       for (int other = 0; other < shape.ragged_dims(); ++other) {
-        check(at[static_cast<size_t>(other)] < shape.size(component, other), "position {} of dim {} lies beyond component {} of shape {}, of size {} there",
-              at[static_cast<size_t>(other)], other + 1, component, nested::ShapeOf{x}, shape.size(component, other));
+        check(at[static_cast<size_t>(other)] < shape.size(component, other),
+              "position {} of dim {} lies beyond component {} of shape {}, of size {} there", at[static_cast<size_t>(other)],
+              other + 1, component, nested::ShapeOf{x}, shape.size(component, other));
       }
       *next = nested::row_at(shape, component, at);
     }
@@ -128,15 +133,18 @@ NestedTensor index_add(const NestedTensor& self, int64_t dim, const Tensor& inde
     return {index_add(self.values(), dim == 0 ? 0 : nested::values_dim(dim, self), index, source.values()), self.ragged()};
   }
   const std::vector<int64_t> wanted = nested::to_indices(index, "index");
-  const nested::Rows rows = dim == 0 ? nested::rows_of_components(self.ragged(), wanted) : nested::rows_at_all(self.ragged(), static_cast<int>(dim) - 1, wanted);
-  check(source.ragged() == rows.shape, "source has {} (expected those of self at index, {})", to_string(source.ragged()), to_string(rows.shape));
+  const nested::Rows rows = dim == 0 ? nested::rows_of_components(self.ragged(), wanted)
+                                     : nested::rows_at_all(self.ragged(), static_cast<int>(dim) - 1, wanted);
+  check(source.ragged() == rows.shape, "source has {} (expected those of self at index, {})", to_string(source.ragged()),
+        to_string(rows.shape));
   return {index_add(self.values(), 0, rows.index, source.values()), self.ragged()};
 }
 
-NestedTensor index_put(const NestedTensor& self, const std::vector<NestedTensor>& indices, const NestedTensor& values, bool accumulate) {
+NestedTensor index_put(const NestedTensor& self, const std::vector<NestedTensor>& indices, const NestedTensor& values,
+                       bool accumulate) {
   const auto ragged_dims = static_cast<size_t>(self.ragged_dims());
-  check(ragged_dims > 0 && indices.size() == ragged_dims, "{} indices for shape {} (expected one for each of the {} ragged dims)", indices.size(),
-        nested::ShapeOf{self}, ragged_dims);
+  check(ragged_dims > 0 && indices.size() == ragged_dims, "{} indices for shape {} (expected one for each of the {} ragged dims)",
+        indices.size(), nested::ShapeOf{self}, ragged_dims);
   std::vector<Tensor> places;
   for (const NestedTensor& index : indices) {
     check(index.values().dim() == 1 && index.ragged_dims() == 1, "index has shape {} (expected [B, K])", nested::ShapeOf{index});
@@ -150,7 +158,8 @@ NestedTensor index_put(const NestedTensor& self, const std::vector<NestedTensor>
     for (size_t dim = 0; dim < ragged_dims; ++dim) {
       const int64_t size = shape.size(b, static_cast<int>(dim));
       at[dim] = places[dim].data<int64_t>()[row];
-      check(at[dim] >= 0 && at[dim] < size, "index {} is out of range for dim {} of component {}, of size {}", at[dim], dim + 1, b, size);
+      check(at[dim] >= 0 && at[dim] < size, "index {} is out of range for dim {} of component {}, of size {}", at[dim], dim + 1,
+            b, size);
     }
     rows.push_back(nested::row_at(shape, b, at));
   });

@@ -36,14 +36,17 @@ void require_same_dims(const std::vector<NestedTensor>& tensors, int64_t joined)
   const NestedTensor& like = tensors[0];
   for (size_t i = 1; i < tensors.size(); ++i) {
     bool fits = tensors[i].ragged_dims() == like.ragged_dims() && tensors[i].dim() == like.dim();
-    for (int64_t dim = like.ragged_dims() + 1; fits && dim < like.dim(); ++dim) fits = dim == joined || tensors[i].size(dim) == like.size(dim);
-    check(fits, "tensor {} has shape {}, tensor 0 has {} (expected the same dims, and equal regular sizes{})", i, nested::ShapeOf{tensors[i]},
-          nested::ShapeOf{like}, joined > like.ragged_dims() ? fmt::format(" but for dim {}", joined) : "");
+    for (int64_t dim = like.ragged_dims() + 1; fits && dim < like.dim(); ++dim)
+      fits = dim == joined || tensors[i].size(dim) == like.size(dim);
+    check(fits, "tensor {} has shape {}, tensor 0 has {} (expected the same dims, and equal regular sizes{})", i,
+          nested::ShapeOf{tensors[i]}, nested::ShapeOf{like},
+          joined > like.ragged_dims() ? fmt::format(" but for dim {}", joined) : "");
   }
 }
 
 void require_same_ragged(const std::vector<NestedTensor>& tensors) {
-  for (size_t i = 1; i < tensors.size(); ++i) nested::require_same_ragged(tensors[0], tensors[i], "tensor 0", fmt::format("tensor {}", i));
+  for (size_t i = 1; i < tensors.size(); ++i)
+    nested::require_same_ragged(tensors[0], tensors[i], "tensor 0", fmt::format("tensor {}", i));
 }
 
 NestedTensor cat_components(const std::vector<NestedTensor>& tensors) {

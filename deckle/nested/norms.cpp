@@ -10,7 +10,8 @@ NestedTensor group_norm(const NestedTensor& self, int64_t num_groups, const Tens
   return {segment_group_norm(self.values(), self.ragged(), num_groups, weight, bias, eps), self.ragged()};
 }
 
-NestedTensor batch_norm(const NestedTensor& self, const Tensor& weight, const Tensor& bias, const Tensor& mean, const Tensor& variance, double eps) {
+NestedTensor batch_norm(const NestedTensor& self, const Tensor& weight, const Tensor& bias, const Tensor& mean,
+                        const Tensor& variance, double eps) {
   return {batch_norm(self.values(), weight, bias, mean, variance, eps), self.ragged()};
 }
 

@@ -39,7 +39,9 @@ namespace {
 
 /// Component i of the result holds the i-th largest of each position, of the positions that more than i components reach.
 std::tuple<NestedTensor, NestedTensor> topk_of_positions(const NestedTensor& self, int64_t k, bool largest) {
-  check(self.ragged_dims() == 1, "dim 0 is the batch of shape {}: the positions that several components of {} ragged dims reach are no component (expected one ragged dim, or a dim in 1..{})",
+  check(self.ragged_dims() == 1,
+        "dim 0 is the batch of shape {}: the positions that several components of {} ragged dims reach are no component "
+        "(expected one ragged dim, or a dim in 1..{})",
         nested::ShapeOf{self}, self.ragged_dims(), self.dim() - 1);
   const nested::Groups positions(self, {0});
   const Tensor rows = segment_argsort(positions.values().detach(), positions.ragged(), largest);

@@ -38,7 +38,8 @@ Rows rows_at_all(const Ragged& ragged, int ragged_dim, std::span<const int64_t> 
   return rows_at(ragged, ragged_dim, [&](int64_t b, std::vector<int64_t>& wanted) {
     const int64_t length = ragged->size(b, ragged_dim);
     for (const int64_t at : positions) {
-      check(at >= 0 && at < length, "index {} is out of range for dim {} of component {}, of length {}", at, ragged_dim + 1, b, length);
+      check(at >= 0 && at < length, "index {} is out of range for dim {} of component {}, of length {}", at, ragged_dim + 1, b,
+            length);
       wanted.push_back(at);
     }
   });

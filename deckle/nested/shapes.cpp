@@ -1,4 +1,5 @@
-// Other shapes of nested tensors: reshape, view, expand on regular dims; flatten, squeeze, unsqueeze, transpose and permute of ragged ones too.
+// Other shapes of nested tensors: reshape, view, expand on regular dims; flatten, squeeze, unsqueeze, transpose and permute of
+// ragged ones too.
 
 #include <algorithm>
 #include <numeric>
@@ -154,7 +155,8 @@ NestedTensor flatten(const NestedTensor& self, int64_t start_dim, int64_t end_di
 }
 
 NestedTensor permute(const NestedTensor& self, Ints dims) {
-  check(static_cast<int64_t>(dims.size()) == self.dim(), "{} dims for shape {} (expected {})", dims.size(), nested::ShapeOf{self}, self.dim());
+  check(static_cast<int64_t>(dims.size()) == self.dim(), "{} dims for shape {} (expected {})", dims.size(), nested::ShapeOf{self},
+        self.dim());
   std::vector<int64_t> order;
   std::vector<bool> seen(dims.size(), false);
   for (const int64_t dim : dims) {
@@ -179,8 +181,9 @@ NestedTensor squeeze(const NestedTensor& self, int64_t dim) {
   if (!self.is_ragged(dim)) return {squeeze(self.values(), nested::values_dim(dim, self)), self.ragged()};
   const int along = static_cast<int>(dim) - 1;
   for (int64_t b = 0; b < self.components(); ++b) {
-    check(self.ragged()->size(b, along) == 1, "component {} of shape {} has size {} in the ragged dim {} (expected 1 in every component)", b,
-          nested::ShapeOf{self}, self.ragged()->size(b, along), dim);
+    check(self.ragged()->size(b, along) == 1,
+          "component {} of shape {} has size {} in the ragged dim {} (expected 1 in every component)", b, nested::ShapeOf{self},
+          self.ragged()->size(b, along), dim);
   }
   return {self.values(), nested::without_ragged_dim(self.ragged(), along)};
 }

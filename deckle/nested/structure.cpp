@@ -65,13 +65,14 @@ NestedTensor narrow_positions(const NestedTensor& self, int64_t dim, const std::
   }));
 }
 
-NestedTensor slice_positions(const NestedTensor& self, int64_t dim, int64_t step, const std::function<std::pair<int64_t, int64_t>(int64_t)>& bounds) {
+NestedTensor slice_positions(const NestedTensor& self, int64_t dim, int64_t step,
+                             const std::function<std::pair<int64_t, int64_t>(int64_t)>& bounds) {
   check(step >= 1, "step is {} (expected 1 or more)", step);
   return take(self, rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
-    const int64_t length = self.ragged()->size(b, ragged_dim(dim));
-    const auto [start, end] = bounds(b);
-    append_range(positions, bound(start, length), bound(end, length), step);
-  }));
+                const int64_t length = self.ragged()->size(b, ragged_dim(dim));
+                const auto [start, end] = bounds(b);
+                append_range(positions, bound(start, length), bound(end, length), step);
+              }));
 }
 
 /// Components [first, last): views of the values, in both senses.
@@ -261,7 +262,8 @@ NestedTensor slice(const NestedTensor& self, int64_t dim, const Tensor& starts, 
   return nested::named("slice", {{"self", &self}}, [&]() -> NestedTensor {
     dim = nested::wrap_dim(dim, self);
     const std::vector<int64_t> first = per_component(self, dim, starts, "starts"), last = per_component(self, dim, ends, "ends");
-    return slice_positions(self, dim, step, [&](int64_t b) { return std::pair(first[static_cast<size_t>(b)], last[static_cast<size_t>(b)]); });
+    return slice_positions(self, dim, step,
+                           [&](int64_t b) { return std::pair(first[static_cast<size_t>(b)], last[static_cast<size_t>(b)]); });
   });
 }
 

@@ -36,7 +36,9 @@ void refuse(int64_t dim, int64_t dims, std::string_view what, const NestedTensor
     const char* reason;
   };
   const int64_t ragged_dims = x.ragged_dims();
-  const Kind kinds[] = {{"the batch", 0, 0, refused.batch}, {"a ragged dim", 1, ragged_dims, refused.ragged}, {"a regular dim", ragged_dims + 1, dims - 1, refused.regular}};
+  const Kind kinds[] = {{"the batch", 0, 0, refused.batch},
+                        {"a ragged dim", 1, ragged_dims, refused.ragged},
+                        {"a regular dim", ragged_dims + 1, dims - 1, refused.regular}};
   std::string accepted;
   for (const Kind& kind : kinds) {
     if (kind.reason != nullptr || kind.first > kind.last) continue;
@@ -45,15 +47,20 @@ void refuse(int64_t dim, int64_t dims, std::string_view what, const NestedTensor
   }
   for (const Kind& kind : kinds) {
     if (kind.reason == nullptr || dim < kind.first || dim > kind.last) continue;
-    fail("{} {} is {} of shape {} (expected {}): {}", what, dim, kind.name, ShapeOf{x}, accepted.empty() ? "a shape with more dims" : accepted, kind.reason);
+    fail("{} {} is {} of shape {} (expected {}): {}", what, dim, kind.name, ShapeOf{x},
+         accepted.empty() ? "a shape with more dims" : accepted, kind.reason);
   }
 }
 
 }  // namespace
 
-void refuse_dim(int64_t dim, const NestedTensor& x, const Refused& refused) { refuse(wrap_dim(dim, x), x.dim(), "dim", x, refused); }
+void refuse_dim(int64_t dim, const NestedTensor& x, const Refused& refused) {
+  refuse(wrap_dim(dim, x), x.dim(), "dim", x, refused);
+}
 
-void refuse_new_dim(int64_t dim, const NestedTensor& x, const Refused& refused) { refuse(wrap_new_dim(dim, x), x.dim() + 1, "new dim", x, refused); }
+void refuse_new_dim(int64_t dim, const NestedTensor& x, const Refused& refused) {
+  refuse(wrap_new_dim(dim, x), x.dim() + 1, "new dim", x, refused);
+}
 
 void refuse_new_dim(int64_t dim, const std::vector<NestedTensor>& x, const Refused& refused) {
   if (!x.empty()) refuse_new_dim(dim, x[0], refused);

@@ -8,8 +8,8 @@
 
 #include "deckle/base/check.h"
 #include "deckle/nested/generated/conv.h"
-#include "deckle/nested/pooling.h"
 #include "deckle/nested/named.h"
+#include "deckle/nested/pooling.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
 #include "deckle/ops/generated/conv.h"
@@ -51,7 +51,8 @@ Ragged in_windows(const RaggedShape& shape, const Windows& windows) {
   return with_lengths(shape, [&](const Ragged& of) { return windowed(of, windows); });
 }
 
-NestedTensor pool1d(const NestedTensor& x, int64_t kernel_size, std::optional<int64_t> stride, std::string_view padding, std::string_view kind) {
+NestedTensor pool1d(const NestedTensor& x, int64_t kernel_size, std::optional<int64_t> stride, std::string_view padding,
+                    std::string_view kind) {
   const Windows windows{.size = kernel_size, .stride = stride.value_or(kernel_size), .padding = padding};
   const Ragged counts = in_windows(*x.ragged(), windows);
   return {segment_pool1d(x.values(), sequences(x.ragged()), kernel_size, windows.stride, padding, kind), counts};
@@ -73,7 +74,8 @@ namespace nested {
 NestedTensor conv1d(const NestedTensor& input, const Tensor& weight, const Tensor& bias, int64_t stride, std::string_view padding, int64_t dilation, int64_t groups) {
   if (regular_sequences(input)) return {conv1d(input.values(), weight, bias, stride, padding, dilation, groups), input.ragged()};
   check(weight.dim() == 3, "weight has shape {} (expected [out, in / groups, kernel])", to_string(weight.sizes()));
-  const Ragged counts = in_windows(*input.ragged(), {.size = weight.size(2), .stride = stride, .dilation = dilation, .padding = padding});
+  const Ragged counts =
+      in_windows(*input.ragged(), {.size = weight.size(2), .stride = stride, .dilation = dilation, .padding = padding});
   return {segment_conv1d(input.values(), sequences(input.ragged()), weight, bias, stride, padding, dilation, groups), counts};
 }
 

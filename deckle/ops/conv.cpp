@@ -1,4 +1,5 @@
-// Convolution, pooling and interpolation along sequences: the rows of all windows side by side, then a matrix product or a reduction.
+// Convolution, pooling and interpolation along sequences: the rows of all windows side by side, then a matrix product or a
+// reduction.
 
 #include <algorithm>
 #include <cmath>
@@ -47,7 +48,8 @@ Ragged equal_lengths(const Tensor& input) {
 Tensor packed(const Tensor& input, const Ragged& ragged) { return reshape(input, {ragged->rows(), input.size(-1)}); }
 
 /// Values of input's sequences, which `counted` tells the lengths of, in input's shape.
-Tensor unpacked(const Tensor& values, const Tensor& input, const Ragged& ragged, const std::function<Ragged(const Ragged&)>& counted) {
+Tensor unpacked(const Tensor& values, const Tensor& input, const Ragged& ragged,
+                const std::function<Ragged(const Ragged&)>& counted) {
   // A batch of none says nothing of them: one sequence of this length does.
   const Ragged one = ragged->components() > 0 ? ragged : Ragged::from_lengths(std::vector<int64_t>{input.size(-2)});
   Dims sizes(input.sizes().first(input.sizes().size() - 2));
@@ -100,11 +102,13 @@ Tensor segment_interpolate1d(const Tensor& values, const Ragged& ragged, double 
   check(mode == "linear" || mode == "nearest", "mode is '{}' (expected linear or nearest)", mode);
   check(values.dim() == 2, "rows of shape {} (expected [rows, channels])", to_string(values.sizes()));
   const Ragged counts = scaled(ragged, scale);
-  const Tensor before = empty({counts->rows()}, DType::int64), after = empty({counts->rows()}, DType::int64), share = empty({counts->rows(), 1}, DType::float64);
+  const Tensor before = empty({counts->rows()}, DType::int64), after = empty({counts->rows()}, DType::int64),
+               share = empty({counts->rows(), 1}, DType::float64);
   for (int64_t b = 0, row = 0; b < counts->components(); ++b) {
     const int64_t offset = ragged->offsets()[static_cast<size_t>(b)], last = ragged->size(b) - 1;
     for (int64_t i = 0; i < counts->size(b); ++i, ++row) {
-      const double exact = mode == "nearest" ? std::floor(static_cast<double>(i) / scale) : (static_cast<double>(i) + 0.5) / scale - 0.5;
+      const double exact =
+          mode == "nearest" ? std::floor(static_cast<double>(i) / scale) : (static_cast<double>(i) + 0.5) / scale - 0.5;
       const double place = std::clamp(exact, 0.0, static_cast<double>(last));
       const auto first = static_cast<int64_t>(place);
       before.data<int64_t>()[row] = offset + first;
@@ -133,7 +137,8 @@ Tensor max_pool1d(const Tensor& input, int64_t kernel_size, std::optional<int64_
 
 Tensor interpolate1d(const Tensor& input, double scale, std::string_view mode) {
   const Ragged ragged = equal_lengths(input);
-  return unpacked(segment_interpolate1d(packed(input, ragged), ragged, scale, mode), input, ragged, [&](const Ragged& of) { return scaled(of, scale); });
+  return unpacked(segment_interpolate1d(packed(input, ragged), ragged, scale, mode), input, ragged,
+                  [&](const Ragged& of) { return scaled(of, scale); });
 }
 
 }  // namespace deckle

@@ -103,12 +103,15 @@ Tensor index_put(const Tensor& self, TensorList indices, const Tensor& values, b
 
 Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
   const int64_t rank = self.dim();
-  check(rank > 0 && dim >= -rank && dim < rank, "dim {} is out of range for self of shape {} (expected {}..{})", dim, to_string(self.sizes()), -rank, rank - 1);
+  check(rank > 0 && dim >= -rank && dim < rank, "dim {} is out of range for self of shape {} (expected {}..{})", dim,
+        to_string(self.sizes()), -rank, rank - 1);
   if (dim < 0) dim += rank;
-  check(index.dtype() == DType::int64 || index.dtype() == DType::int32, "index is {} (expected int64 or int32)", name(index.dtype()));
+  check(index.dtype() == DType::int64 || index.dtype() == DType::int32, "index is {} (expected int64 or int32)",
+        name(index.dtype()));
   bool fits = index.dim() == rank && src.dim() == rank;
   for (int64_t d = 0; fits && d < rank; ++d) fits = index.size(d) <= src.size(d) && (d == dim || index.size(d) <= self.size(d));
-  check(fits, "index {} does not fit into src {} and, but for dim {}, into self {}", to_string(index.sizes()), to_string(src.sizes()), dim, to_string(self.sizes()));
+  check(fits, "index {} does not fit into src {} and, but for dim {}, into self {}", to_string(index.sizes()),
+        to_string(src.sizes()), dim, to_string(self.sizes()));
   Tensor source = src;
   std::vector<Tensor> places;  // of each element of index, in every dim
   for (int64_t d = 0; d < rank; ++d) {

@@ -45,7 +45,8 @@ Ragged scaled(const Ragged& ragged, double scale) {
   std::vector<int64_t> lengths;
   for (const int64_t length : ragged->sizes()) {
     const double wanted = std::floor(static_cast<double>(length) * scale);
-    check(scale > 0 && wanted < 0x1p53, "scale is {} for a sequence of length {} (expected a positive number, and a length below 2^53)", scale, length);
+    check(scale > 0 && wanted < 0x1p53,
+          "scale is {} for a sequence of length {} (expected a positive number, and a length below 2^53)", scale, length);
     lengths.push_back(static_cast<int64_t>(wanted));
   }
   return Ragged::from_lengths(lengths);

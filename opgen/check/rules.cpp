@@ -103,10 +103,14 @@ void check_nested(const Entry& entry, const Library& library) {
   const std::vector<Argument>& own = entry.schema.arguments;
   const bool takes_dims = std::any_of(own.begin(), own.end(), is_dim);
   if (rule.kind == NestedRule::Kind::values && takes_dims && !entry.derived)
-    throw Problem(rule.at, fmt::format("'values' does not say what '{}' does over the batch and the ragged dims: give 'segment', or 'cpp' with a rule for each kind of dim", entry.name()));
+    throw Problem(rule.at, fmt::format("'values' does not say what '{}' does over the batch and the ragged dims: give 'segment', "
+                                       "or 'cpp' with a rule for each kind of dim",
+                                       entry.name()));
   for (const DimRule& over : rule.over) {
-    if (over.refused && !takes_dims) throw Problem(rule.at, fmt::format("'{}' takes no dim that it could refuse: say what it does", entry.name()));
-    if (over.refused && over.text.size() < 8) throw Problem(rule.at, "'error' wants the reason why a dim of this kind has no meaning here");
+    if (over.refused && !takes_dims)
+      throw Problem(rule.at, fmt::format("'{}' takes no dim that it could refuse: say what it does", entry.name()));
+    if (over.refused && over.text.size() < 8)
+      throw Problem(rule.at, "'error' wants the reason why a dim of this kind has no meaning here");
   }
   if (!rule.segment.empty()) {
     const std::vector<Argument>& arguments = library.named(rule.segment)[0]->schema.arguments;

@@ -39,7 +39,8 @@ class Overloads {
       if (entry_.nested.kind == NestedRule::Kind::cpp) {  // deckle::nested::NAME, written by hand
         header += fmt::format("/// {}\n{}{};\n\n", entry_.doc, over_comment(), signature(true));
         source += fmt::format("namespace nested {{\n{};\n}}\n\n", signature(false));
-        source += define(signature(false), refusals() + "return " + wrapped("nested::" + entry_.name(), argument_names(entry_), ";\n"));
+        source +=
+            define(signature(false), refusals() + "return " + wrapped("nested::" + entry_.name(), argument_names(entry_), ";\n"));
         continue;
       }
       header += (entry_.doc.empty() ? "" : fmt::format("/// {}\n", entry_.doc)) + signature(true) + ";\n";
@@ -74,13 +75,16 @@ class Overloads {
   std::string refusals() const {
     std::vector<std::string> reasons;
     for (size_t kind = 0; kind < kDimKinds.size(); ++kind) {
-      if (entry_.nested.over[kind].refused) reasons.push_back(fmt::format(".{} = {}", kDimKinds[kind], quoted(entry_.nested.over[kind].text)));
+      if (entry_.nested.over[kind].refused)
+        reasons.push_back(fmt::format(".{} = {}", kDimKinds[kind], quoted(entry_.nested.over[kind].text)));
     }
     std::string lines = entry_.nested.rows ? require_rows() : "";
     if (reasons.empty()) return lines;
     for (const Argument& argument : arguments()) {
       if (!is_dim(argument)) continue;
-      lines += fmt::format("nested::{}({}, {}, {{{}}});\n", argument.name == entry_.nested.inserts ? "refuse_new_dim" : "refuse_dim", argument.name, first(), join(reasons));
+      lines +=
+          fmt::format("nested::{}({}, {}, {{{}}});\n", argument.name == entry_.nested.inserts ? "refuse_new_dim" : "refuse_dim",
+                      argument.name, first(), join(reasons));
     }
     return lines;
   }
@@ -147,7 +151,8 @@ class Overloads {
     if (broadcasts()) return choose_lead();
     std::string lines;
     for (const Argument& argument : arguments()) {
-      if (is_nested(argument) && argument.name != first()) lines += fmt::format("nested::require_same_ragged({0}, {1}, \"{0}\", \"{1}\");\n", first(), argument.name);
+      if (is_nested(argument) && argument.name != first())
+        lines += fmt::format("nested::require_same_ragged({0}, {1}, \"{0}\", \"{1}\");\n", first(), argument.name);
     }
     return lines;
   }
@@ -155,7 +160,8 @@ class Overloads {
   std::string on_values(const Argument& argument) const {
     if (is_nested(argument) && broadcasts()) return fmt::format("nested::beside({}, lead)", argument.name);
     if (is_nested(argument)) return argument.name + ".values()";
-    if (pointwise() && argument.type.is_tensor()) return fmt::format("nested::broadcast_to_values({}, {})", argument.name, lead());
+    if (pointwise() && argument.type.is_tensor())
+      return fmt::format("nested::broadcast_to_values({}, {})", argument.name, lead());
     if (is_dim(argument)) return argument.type.list ? fmt::format("nested::values_dims({}, {})", argument.name, first())
                                                     : fmt::format("nested::values_dim({}, {})", argument.name, first());
     return argument.name;

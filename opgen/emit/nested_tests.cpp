@@ -51,14 +51,17 @@ class NestedSampleWriter {
     body += lambda("dense", {"const suite::Tensors& t"}, sample_.arguments());
     body += lambda("nested", {"const suite::NestedTensors& n", "const suite::Tensors& t", "int64_t shift"}, arguments);
     const NestedRule& rule = entry_.nested;
-    const std::pair<bool, const char*> traits[] = {{entry_.body == Entry::Body::pointwise, "pointwise"}, {rule.rows, "rows"},
+    const std::pair<bool, const char*> traits[] = {{entry_.body == Entry::Body::pointwise, "pointwise"},
+                                                   {rule.rows, "rows"},
                                                    {rule.kind == NestedRule::Kind::segment, "by_position"},
-                                                   {rule.kind == NestedRule::Kind::cpp, "by_hand"}, {!rule.inserts.empty(), "inserts"}};
+                                                   {rule.kind == NestedRule::Kind::cpp, "by_hand"},
+                                                   {!rule.inserts.empty(), "inserts"}};
     for (const auto& [holds, trait] : traits) {
       if (holds) body += fmt::format("op.{} = true;\n", trait);
     }
     for (size_t kind = 0; kind < kDimKinds.size(); ++kind) {
-      if (rule.over[kind].refused) body += fmt::format("op.refused[suite::{}] = {};\n", kDimKinds[kind], quoted(rule.over[kind].text));
+      if (rule.over[kind].refused)
+        body += fmt::format("op.refused[suite::{}] = {};\n", kDimKinds[kind], quoted(rule.over[kind].text));
     }
     if (!sample_.differentiable()) body += "op.derivatives = false;\n";
     if (takes(entry_, Base::dtype)) body += "op.dtypes = false;\n";

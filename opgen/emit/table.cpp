@@ -73,21 +73,26 @@ std::string ragged_text(const Entry& entry) {
   if (rule.kind == NestedRule::Kind::rows) return "row by row, over the last dim, which is to be regular";
   if (rule.kind == NestedRule::Kind::whole) return "over all elements: a dense result";
   if (rule.kind == NestedRule::Kind::absent) return "no rule";
-  if (rule.kind == NestedRule::Kind::segment) return "on values over regular dims; " + rule.segment + " over the batch and ragged dims";
+  if (rule.kind == NestedRule::Kind::segment)
+    return "on values over regular dims; " + rule.segment + " over the batch and ragged dims";
   std::vector<std::string> parts;
-  for (size_t kind = 0; kind < kDimKinds.size(); ++kind) parts.push_back(fmt::format("{}: {}", kDimKinds[kind], dim_text(rule.over[kind])));
+  for (size_t kind = 0; kind < kDimKinds.size(); ++kind)
+    parts.push_back(fmt::format("{}: {}", kDimKinds[kind], dim_text(rule.over[kind])));
   return join(parts, "; ");
 }
 
-/// What the op does over the batch, a ragged and a regular dim: `{"by position", "yes", "yes"}`; nothing if it refuses nested tensors.
+/// What the op does over the batch, a ragged and a regular dim: `{"by position", "yes", "yes"}`; nothing if it refuses nested
+/// tensors.
 std::string dims_text(const Entry& entry) {
   const NestedRule& rule = entry.nested;
   std::vector<std::string> cells = {"each", "each", "each"};
   if (rule.kind == NestedRule::Kind::error || (rule.kind == NestedRule::Kind::absent && entry.body != Entry::Body::pointwise)) cells = {"", "", ""};
-  else if (rule.kind == NestedRule::Kind::cpp) cells = {dim_text(rule.over[0]), dim_text(rule.over[1]), dim_text(rule.over[2])};
+  else if (rule.kind == NestedRule::Kind::cpp)
+    cells = {dim_text(rule.over[0]), dim_text(rule.over[1]), dim_text(rule.over[2])};
   else if (rule.kind == NestedRule::Kind::whole) cells = {"all", "all", "all"};
   else if (rule.kind == NestedRule::Kind::rows) cells = {"each", "each", "the last"};
-  else if (rule.kind == NestedRule::Kind::segment) cells = {"by position", "yes", "yes"};
+  else if (rule.kind == NestedRule::Kind::segment)
+    cells = {"by position", "yes", "yes"};
   return fmt::format("{{{}, {}, {}}}", quoted(cells[0]), quoted(cells[1]), quoted(cells[2]));
 }
 

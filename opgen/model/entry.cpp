@@ -5,7 +5,8 @@
 namespace opgen {
 
 bool is_dim(const Argument& argument) {
-  return argument.type.base == Base::integer && (argument.name.starts_with("dim") || argument.name == "start_dim" || argument.name == "end_dim");
+  return argument.type.base == Base::integer &&
+         (argument.name.starts_with("dim") || argument.name == "start_dim" || argument.name == "end_dim");
 }
 
 bool Entry::is_view() const {

@@ -282,14 +282,18 @@ class EntryLoader {
           {"values", NestedRule::Kind::values}, {"rows", NestedRule::Kind::rows}, {"whole", NestedRule::Kind::whole}};
       const auto word = kWords.find(value.Scalar());
       if (word == kWords.end())
-        file_.fail(value, fmt::format("'nested' is values, rows, whole, {{segment: OP}}, {{cpp: {{batch, ragged, regular}}}} or {{error: reason}}, not '{}'", value.Scalar()));
+        file_.fail(value, fmt::format("'nested' is values, rows, whole, {{segment: OP}}, {{cpp: {{batch, ragged, regular}}}} or "
+                                      "{{error: reason}}, not '{}'",
+                                      value.Scalar()));
       rule.kind = word->second;
       rule.rows = rule.kind == NestedRule::Kind::rows;
       rule.dense = rule.kind == NestedRule::Kind::whole;
       return;
     }
-    static const std::map<std::string, NestedRule::Kind> kKinds = {
-        {"cpp", NestedRule::Kind::cpp}, {"error", NestedRule::Kind::error}, {"segment", NestedRule::Kind::segment}, {"values", NestedRule::Kind::values}};
+    static const std::map<std::string, NestedRule::Kind> kKinds = {{"cpp", NestedRule::Kind::cpp},
+                                                                   {"error", NestedRule::Kind::error},
+                                                                   {"segment", NestedRule::Kind::segment},
+                                                                   {"values", NestedRule::Kind::values}};
     file_.check_keys(value, "'nested'", {"values", "segment", "error", "cpp", "dense", "on", "inserts", "rows", "samples"});
     std::vector<std::string> kinds;
     for (const auto& [word, kind] : kKinds) {
@@ -298,7 +302,8 @@ class EntryLoader {
       rule.kind = kind;
     }
     if (kinds.empty()) file_.fail(value, "'nested' says nothing: give values, segment, cpp or error");
-    if (kinds.size() > 1) file_.fail(value[kinds[1]], fmt::format("'nested' has two rules, '{}' and '{}': keep one", kinds[0], kinds[1]));
+    if (kinds.size() > 1)
+      file_.fail(value[kinds[1]], fmt::format("'nested' has two rules, '{}' and '{}': keep one", kinds[0], kinds[1]));
     const bool by_hand = rule.kind == NestedRule::Kind::cpp;
     for (const char* word : {"dense", "inserts", "rows", "samples"}) {
       if (value[word] && !by_hand) file_.fail(value[word], fmt::format("'{}' belongs to 'cpp'", word));
@@ -329,7 +334,9 @@ class EntryLoader {
       DimRule& rule = entry_->nested.over[kind];
       rule.refused = given && given.IsMap();
       const YAML::Node text = rule.refused ? given["error"] : given;
-      if (!text) file_.fail(value, fmt::format("'cpp' does not say what '{}' does over {}: write a text, or {{error: reason}}", entry_->name(), kDimNames[kind]));
+      if (!text)
+        file_.fail(value, fmt::format("'cpp' does not say what '{}' does over {}: write a text, or {{error: reason}}",
+                                      entry_->name(), kDimNames[kind]));
       rule.text = file_.text(text, kDimKinds[kind]).value();
     }
   }

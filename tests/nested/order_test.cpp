@@ -61,7 +61,8 @@ TEST(NestedOrder, TopkTakesWhatIsThere) {
     }
   }
   expect_gradients([](const NestedTensor& a) { return std::get<0>(topk(a * a, 2, 1)); }, random_nested({2, 0, 3}, 1, {2}));
-  expect_error([&] { topk(images, 1, 0); }, "topk: dim 0 is the batch of shape [3, 0..3, 1..4]: the positions that several components of 2 ragged dims reach");
+  expect_error([&] { topk(images, 1, 0); },
+               "topk: dim 0 is the batch of shape [3, 0..3, 1..4]: the positions that several components of 2 ragged dims reach");
   expect_error([&] { topk(images, -1, 1); }, "topk: k is -1 (expected 0 or more)");
 }
 
