@@ -72,8 +72,8 @@ Tensor rows_along(const NestedTensor& index, int64_t dim, const NestedTensor& x)
       std::vector<int64_t> at = place;
       const int64_t component = dim == 0 ? *next : b,
                     size = dim == 0 ? shape.components() : shape.size(b, static_cast<int>(dim) - 1);
-      check(*next >= 0 && *next < size, "index {} is out of range for dim {} of shape {}{} (expected 0..{})", *next, dim,
-            nested::ShapeOf{x}, dim == 0 ? "" : fmt::format(", of size {} in component {}", size, b), size - 1);
+      check(*next >= 0 && *next < size, "index {} of component {} is out of range for dim {} of shape {} (expected 0..{} there)",
+            *next, b, dim, nested::ShapeOf{x}, size - 1);
       if (dim != 0) at[static_cast<size_t>(dim) - 1] = *next;
       for (int other = 0; other < shape.ragged_dims(); ++other) {
         check(at[static_cast<size_t>(other)] < shape.size(component, other),

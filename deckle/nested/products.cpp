@@ -108,11 +108,12 @@ NestedTensor bmm(const Tensor& self, const NestedTensor& mat2) {
 
 NestedTensor linear(const NestedTensor& input, const Tensor& weight, const Tensor& bias) {
   if (weight.dim() != 3) return {linear(input.values(), weight, bias), input.ragged()};
-  check(input.ragged_dims() == 1 && input.values().dim() >= 2, "input has shape {} (expected [B, L, ..., in] for a weight per component)", nested::ShapeOf{input});
+  check(input.ragged_dims() > 0, "input has shape {} (expected ragged dims for a weight per component; bmm multiplies regular matrices)",
+        nested::ShapeOf{input});
   check(weight.size(0) == input.components() && weight.size(2) == input.values().size(-1),
         "weight has shape {} (expected [{}, out, {}] or [out, {}])", to_string(weight.sizes()), input.components(), input.values().size(-1), input.values().size(-1));
-  // The regular dims before the last one are more rows.
-  const NestedTensor rows = input.values().dim() > 2 ? flatten(input, 1, -2) : input;
+  // All dims between the batch and the last one are rows.
+  const NestedTensor rows = input.dim() > 3 ? flatten(input, 1, -2) : input;
   NestedTensor result = product(matrices_of(rows, false), matrices_of(weight, input.components(), true));
   if (bias.defined()) {
     check(bias.size(-1) == weight.size(1) && (bias.dim() == 1 || (bias.dim() == 2 && bias.size(0) == input.components())),

@@ -139,21 +139,22 @@ TEST(Products, OfRaggedRowsColumnsAndInnerDims) {
 }
 
 TEST(Linear, WeightsOfEachComponent) {
-  for (const Dims& regular : {Dims{3}, Dims{2, 3}}) {
-    for (const bool own_bias : {false, true}) {
-      for_patterns(1, [&](const Ragged& shape) {
-        const int64_t count = shape->components();
-        const NestedTensor bias = own_bias ? dense_normal({count, 4}) : dense_normal({4});
-        check(HandCase{"linear",
-                       kAll,
-                       {normal(shape, regular), dense_normal({count, 4, 3}), bias},
-                       [](const Batch& x) { return Parts{parts(linear(x[0], x[1].values(), x[2].values()))}; },
-                       [own_bias](const Batch& x) {
-                         return Parts{
-                             each(x[0], [&](int64_t b) { return linear(x[0][b], x[1][b], own_bias ? x[2][b] : x[2].values()); })};
-                       }});
-      });
-    }
+  for (const int ragged_dims : {1, 2}) {
+    for_patterns(ragged_dims, [](const Ragged& shape) {
+      const int64_t count = shape->components();
+      for (const Dims& regular : {Dims{3}, Dims{2, 3}}) {
+        for (const NestedTensor& bias : {dense_normal({4}), dense_normal({count, 4})}) {
+          check(HandCase{"linear",
+                         kAll,
+                         {normal(shape, regular), dense_normal({count, 4, 3}), bias},
+                         [](const Batch& x) { return Parts{parts(linear(x[0], x[1].values(), x[2].values()))}; },
+                         [](const Batch& x) {
+                           const auto own = [&](int64_t b) { return x[2].values().dim() == 1 ? x[2].values() : x[2][b]; };
+                           return Parts{each(x[0], [&](int64_t b) { return linear(x[0][b], x[1][b], own(b)); })};
+                         }});
+        }
+      }
+    });
   }
 }
 
