@@ -32,6 +32,7 @@
 #include "hwy/highway.h"
 
 #include "deckle/kernels/cpu/attention/arithmetic-inl.h"
+#include "deckle/kernels/cpu/attention/bias_strip-inl.h"
 #include "deckle/kernels/cpu/attention/dropout-inl.h"
 #include "deckle/kernels/cpu/attention/exp-inl.h"
 #include "deckle/kernels/cpu/attention/feature_gradients-inl.h"
@@ -76,10 +77,11 @@ HWY_NOINLINE void uncap(T* HWY_RESTRICT gradients, const T* HWY_RESTRICT tanh_ti
   }
 }
 
+/// The part of a task that lies in `block_keys`.
 template <class A, typename T = typename A::Element>
-void backward_task(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& cotangent,
-                   const RowStatistics<T>& statistics, const AttentionOperands& gradient, const QueryGradient<T>& dq_target,
-                   FeatureGradients<T>& feature_gradients, const KeyTask& task) {
+void backward_block(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& cotangent,
+                    const RowStatistics<T>& statistics, const AttentionOperands& gradient, const QueryGradient<T>& dq_target,
+                    FeatureGradients<T>& feature_gradients, BiasStrip<T>& strip, const KeyTask& task, const KeyRange& block_keys) {
   constexpr int64_t kW = kBlock<T>, kRows = kTileRows<T>;
   const int64_t D = problem.head_dim, Dv = problem.value_dim, group = problem.group();
   const Sequence sequence(problem, task.sequence);
@@ -106,79 +108,99 @@ void backward_task(const AttentionProblem& problem, const AttentionOperands& x, 
   const FeatureScratch<T> feature_scratch(scratch);
   RowTile<T> tile;
 
-  if (want_dq) {
-    for (int64_t h = task.kv_head * group; h < (task.kv_head + 1) * group; ++h) dq_target.clear(task.chunk, sequence, h);
-  }
-  for (int64_t block_key = task.begin; block_key < task.end; block_key += kKeyBlock) {
-    const KeyRange block_keys{block_key, std::min(block_key + kKeyBlock, task.end)};
-    const int64_t first_key = sequence.first_key + block_key, count = block_keys.end - block_key;
-    k.load(problem.dtype, x.k, first_key, count, 0, task.kv_head, T(1));
-    k.pair(count);
-    v.load(problem.dtype, x.v, first_key, count, 0, task.kv_head, T(1));
-    std::memset(dk, 0, static_cast<size_t>(count * k_stride) * sizeof(T));
-    std::memset(dv, 0, static_cast<size_t>(count * v_stride) * sizeof(T));
-    for (int64_t h = task.kv_head * group; h < (task.kv_head + 1) * group; ++h) {
-      const Features<T> features(problem, x, sequence, h);
-      const Dropout dropout(problem.dropout, task.sequence, h);
-      for (int64_t first = 0; first < sequence.rows; first += kRows) {
-        if (!tile.place(problem, sequence, first, block_keys)) continue;
-        const int64_t row = sequence.first_row + first;
-        statistics.load(row, tile.count, kRows, h, lse, delta);
-        q.load_seen(problem.dtype, x.q, row, tile.count, h, A::query_factor(problem.scale), lse);
-        dout.load_seen(problem.dtype, cotangent.out, row, tile.count, h, T(1), lse);
-        bool dq_started = false;
-        for (int64_t key = tile.seen.begin; key < tile.seen.end; key += kTileKeys) {
-          const int64_t end = std::min(key + kTileKeys, tile.seen.end), keys = end - key, offset = key - block_key;
-          for (int64_t block = 0; block < tile.blocks; ++block) {
-            const LaneRange<T>& range = tile.range[block];
-            const TilePlace at = tile.at(block, key, keys);
-            T* s = scores + block * kW;
-            T* dp = products + block * kW;
-            T* w = tanh_tile + block * kW;
-            if (!features.touches(at)) {
-              zero_tile(s, kRows, keys, at.lanes);
-              zero_tile(dp, kRows, keys, at.lanes);
-              continue;
-            }
-            A::template product<AOrder::rows>(keys, at.lanes, D, k.rows + offset * k.row_stride, k.row_stride, q.block(block), kW, s, kRows, {},
-                                              A::score_factor(problem.scale));
-            if (want_dz) A::template product<AOrder::rows>(keys, at.lanes, Dv, v.rows + offset * v.row_stride, v.row_stride, dout.block(block), kW, dp, kRows, {});
-            if (features.any()) features.apply(s, kRows, at, feature_scratch, w);
-            if (range.cuts(key, end)) mask_scores(s, kRows, key, keys, range);
-            if (dropout.on()) {
-              dropout.tile(at.row, at.lanes, key, keys, keep, kW);
-              drop(dp, kRows, keys, at.lanes, keep, dropout_factor);
-            }
-            gradient_step(s, dp, kRows, keys, at.lanes, lse + block * kW, delta + block * kW);
-            if (dropout.on()) drop(s, kRows, keys, at.lanes, keep, dropout_factor);
-            if (feature_gradients.any()) feature_gradients.add(task, sequence, h, at, dp, kRows, feature_scratch);
-            if (features.capped()) uncap(dp, w, kRows, keys, at.lanes);
-            if (feature_gradients.any()) feature_gradients.add_before_cap(task, sequence, h, at, dp, kRows, feature_scratch);
+  const int64_t first_key = sequence.first_key + block_keys.begin, count = block_keys.end - block_keys.begin;
+  k.load(problem.dtype, x.k, first_key, count, 0, task.kv_head, T(1));
+  k.pair(count);
+  v.load(problem.dtype, x.v, first_key, count, 0, task.kv_head, T(1));
+  std::memset(dk, 0, static_cast<size_t>(count * k_stride) * sizeof(T));
+  std::memset(dv, 0, static_cast<size_t>(count * v_stride) * sizeof(T));
+  for (int64_t h = task.kv_head * group; h < (task.kv_head + 1) * group; ++h) {
+    const Features<T> features(problem, x, sequence, h);
+    const Dropout dropout(problem.dropout, task.sequence, h);
+    for (int64_t first = 0; first < sequence.rows; first += kRows) {
+      if (!tile.place(problem, sequence, first, block_keys)) continue;
+      const int64_t row = sequence.first_row + first;
+      statistics.load(row, tile.count, kRows, h, lse, delta);
+      q.load_seen(problem.dtype, x.q, row, tile.count, h, A::query_factor(problem.scale), lse);
+      dout.load_seen(problem.dtype, cotangent.out, row, tile.count, h, T(1), lse);
+      bool dq_started = false;
+      for (int64_t key = tile.seen.begin; key < tile.seen.end; key += kTileKeys) {
+        const int64_t end = std::min(key + kTileKeys, tile.seen.end), keys = end - key, offset = key - block_keys.begin;
+        for (int64_t block = 0; block < tile.blocks; ++block) {
+          const LaneRange<T>& range = tile.range[block];
+          const TilePlace at = tile.at(block, key, keys);
+          T* s = scores + block * kW;
+          T* dp = products + block * kW;
+          T* w = tanh_tile + block * kW;
+          if (!features.touches(at)) {
+            zero_tile(s, kRows, keys, at.lanes);
+            zero_tile(dp, kRows, keys, at.lanes);
+            continue;
           }
-          const int64_t lanes = (tile.blocks - 1) * kW + tile.range[tile.blocks - 1].lanes;
-          if (want_dv) {
-            const auto* p = A::along_columns(scores, kRows, keys, lanes, p_units, kRows);
-            A::template product<AOrder::rows>(keys, Dv, tile.count, p, kRows, dout.pairs, dout.pair_stride, dv + offset * v_stride, v_stride, {true});
+          A::template product<AOrder::rows>(keys, at.lanes, D, k.rows + offset * k.row_stride, k.row_stride, q.block(block), kW, s, kRows, {},
+                                            A::score_factor(problem.scale));
+          if (want_dz) A::template product<AOrder::rows>(keys, at.lanes, Dv, v.rows + offset * v.row_stride, v.row_stride, dout.block(block), kW, dp, kRows, {});
+          if (features.any()) features.apply(s, kRows, at, feature_scratch, w, strip.bias(h, at));
+          if (range.cuts(key, end)) mask_scores(s, kRows, key, keys, range);
+          if (dropout.on()) {
+            dropout.tile(at.row, at.lanes, key, keys, keep, kW);
+            drop(dp, kRows, keys, at.lanes, keep, dropout_factor);
           }
-          if (want_dk) {
-            const auto* dy = A::along_columns(products, kRows, keys, lanes, dy_units, kRows);
-            A::template product<AOrder::rows>(keys, D, tile.count, dy, kRows, q.pairs, q.pair_stride, dk + offset * k_stride, k_stride, {true});
-          }
-          if (want_dq) {
-            const auto* dy = A::across_rows(products, kRows, keys, lanes, dy_pairs, kRows);
-            A::template product<AOrder::columns>(tile.count, D, keys, dy, kRows, k.pairs + offset / A::kFold * k.pair_stride, k.pair_stride, dq, k_stride, {dq_started});
-          }
-          dq_started = true;
+          gradient_step(s, dp, kRows, keys, at.lanes, lse + block * kW, delta + block * kW);
+          if (dropout.on()) drop(s, kRows, keys, at.lanes, keep, dropout_factor);
+          if (feature_gradients.any()) feature_gradients.add(task, sequence, h, at, dp, kRows, feature_scratch, &strip);
+          if (features.capped()) uncap(dp, w, kRows, keys, at.lanes);
+          if (feature_gradients.any()) feature_gradients.add_before_cap(task, sequence, h, at, dp, kRows, feature_scratch, &strip);
         }
-        if (want_dq) dq_target.add(task.chunk, row, tile.count, h, dq, k_stride, scale);
+        const int64_t lanes = (tile.blocks - 1) * kW + tile.range[tile.blocks - 1].lanes;
+        if (want_dv) {
+          const auto* p = A::along_columns(scores, kRows, keys, lanes, p_units, kRows);
+          A::template product<AOrder::rows>(keys, Dv, tile.count, p, kRows, dout.pairs, dout.pair_stride, dv + offset * v_stride, v_stride, {true});
+        }
+        if (want_dk) {
+          const auto* dy = A::along_columns(products, kRows, keys, lanes, dy_units, kRows);
+          A::template product<AOrder::rows>(keys, D, tile.count, dy, kRows, q.pairs, q.pair_stride, dk + offset * k_stride, k_stride, {true});
+        }
+        if (want_dq) {
+          const auto* dy = A::across_rows(products, kRows, keys, lanes, dy_pairs, kRows);
+          A::template product<AOrder::columns>(tile.count, D, keys, dy, kRows, k.pairs + offset / A::kFold * k.pair_stride, k.pair_stride, dq, k_stride, {dq_started});
+        }
+        dq_started = true;
       }
+      if (want_dq) dq_target.add(task.chunk, row, tile.count, h, dq, k_stride, scale);
     }
-    const T k_factor = A::score_factor(problem.scale);  // q brought the rest of the scale
-    if (k_factor != T(1)) {
-      for (int64_t i = 0; i < count * k_stride; ++i) dk[i] *= k_factor;
+  }
+  const T k_factor = A::score_factor(problem.scale);  // q brought the rest of the scale
+  if (k_factor != T(1)) {
+    for (int64_t i = 0; i < count * k_stride; ++i) dk[i] *= k_factor;
+  }
+  if (want_dk) store_rows(problem.dtype, gradient.k, first_key, count, task.kv_head, D, dk, k_stride);
+  if (want_dv) store_rows(problem.dtype, gradient.v, first_key, count, task.kv_head, Dv, dv, v_stride);
+}
+
+/// All tasks of a group, block of keys by block, so that what they share for a block is gathered before and given back after it.
+template <class A, typename T = typename A::Element>
+void backward_group(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& cotangent,
+                    const RowStatistics<T>& statistics, const AttentionOperands& gradient, const QueryGradient<T>& dq_target,
+                    FeatureGradients<T>& feature_gradients, const KeyTasks& tasks, const std::vector<int64_t>& group) {
+  BiasStrip<T> strip(problem, x, gradient, tasks, group);
+  const KeyTask& first_task = tasks.tasks[group.front()];
+  int64_t end = 0;
+  for (int64_t t : group) {
+    const KeyTask& task = tasks.tasks[t];
+    end = std::max(end, task.end);
+    if (gradient.q.data == nullptr) continue;
+    const Sequence sequence(problem, task.sequence);
+    for (int64_t h = task.kv_head * problem.group(); h < (task.kv_head + 1) * problem.group(); ++h) dq_target.clear(task.chunk, sequence, h);
+  }
+  for (int64_t key = first_task.begin; key < end; key += kKeyBlock) {
+    if (strip.on()) strip.start(x, key);
+    for (int64_t t : group) {
+      const KeyTask& task = tasks.tasks[t];
+      const KeyRange keys{key, std::min(key + kKeyBlock, task.end)};
+      if (!keys.empty()) backward_block<A>(problem, x, cotangent, statistics, gradient, dq_target, feature_gradients, strip, task, keys);
     }
-    if (want_dk) store_rows(problem.dtype, gradient.k, first_key, count, task.kv_head, D, dk, k_stride);
-    if (want_dv) store_rows(problem.dtype, gradient.v, first_key, count, task.kv_head, Dv, dv, v_stride);
+    if (strip.on()) feature_gradients.store_strip(first_task, strip);
   }
 }
 
@@ -205,11 +227,11 @@ void run_backward_as(const AttentionProblem& problem, const AttentionOperands& x
   const RowStatistics<T> statistics(problem, result, problem.dtype, cotangent);
   const KeyTasks tasks = key_tasks(problem, shared_bias_sums(problem, gradient));
   const QueryGradient<T> dq(problem, gradient.q, tasks);
-  FeatureGradients<T> feature_gradients(problem, gradient, tasks);
+  FeatureGradients<T> feature_gradients(problem, gradient, tasks, true);
   const auto groups = static_cast<int64_t>(tasks.groups.size());
   parallel_for(groups, task_grain(groups), [&](int64_t begin, int64_t end) {
     for (int64_t g = begin; g < end; ++g) {
-      for (int64_t t : tasks.groups[g]) backward_task<A>(problem, x, cotangent, statistics, gradient, dq, feature_gradients, tasks.tasks[t]);
+      backward_group<A>(problem, x, cotangent, statistics, gradient, dq, feature_gradients, tasks, tasks.groups[g]);
     }
   });
   dq.finish();

@@ -1,8 +1,9 @@
 // Gradients of bias, slopes, table and sinks, reduced to their true shapes while the score gradients are in cache.
 //
-// Sums have one owner each and a fixed order. Bias gradients are added up where they lie (in a shadow of T where dtype is narrower): tasks that
-// share elements, because the bias is broadcast over heads or sequences, belong to one group (chunks.h). Sums along rows go to one
-// number per (chunk, row, head), tables to one copy per task; both are added in order at the end.
+// Sums have one owner each and a fixed order. Tasks that share elements of a bias gradient, because the bias is broadcast over heads or
+// sequences, belong to one group (chunks.h); the backward adds them up in strips (bias_strip-inl.h), all else where they lie (in a shadow of
+// T where dtype is narrower). Strips end in their place in the output, or in one of several copies. Sums along rows go to one number per
+// (chunk, row, head), tables to one copy per task. Copies and parts are added in order at the end.
 
 #if defined(DECKLE_ATTENTION_FEATURE_GRADIENTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_ATTENTION_FEATURE_GRADIENTS_INL_H_
@@ -18,10 +19,12 @@
 #include <vector>
 
 #include "deckle/base/parallel.h"
+#include "deckle/kernels/cpu/attention/bias_strip-inl.h"
 #include "deckle/kernels/cpu/attention/chunks.h"
 #include "deckle/kernels/cpu/attention/features-inl.h"
 #include "deckle/kernels/cpu/attention/plane.h"
 #include "deckle/kernels/cpu/attention/row_statistics-inl.h"
+#include "deckle/kernels/cpu/attention/work_buffer.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -50,8 +53,10 @@ inline SharedSums shared_bias_sums(const AttentionProblem& problem, const Attent
 template <typename T>
 class FeatureGradients {
  public:
-  FeatureGradients(const AttentionProblem& problem, const AttentionOperands& gradient, const KeyTasks& tasks)
-      : problem_(problem), gradient_(gradient), tasks_(tasks), rows_(0), table_size_(2 * problem.table_reach + 1) {
+  /// `in_strips`: the gradient of a bias that tasks share comes by store_strip().
+  FeatureGradients(const AttentionProblem& problem, const AttentionOperands& gradient, const KeyTasks& tasks, bool in_strips = false)
+      : problem_(problem), gradient_(gradient), tasks_(tasks), in_strips_(in_strips && BiasStrip<T>::serves(problem, gradient)), rows_(0),
+        table_size_(2 * problem.table_reach + 1) {
     for (int64_t b = 0; b < problem.sequences; ++b) rows_ = std::max(rows_, problem.q_offsets[b] + problem.rows(b));
     const int64_t partials = tasks.most_chunks * rows_ * problem.heads;
     if (gradient.slopes != nullptr) slope_rows_.assign(partials, T(0));
@@ -64,18 +69,35 @@ class FeatureGradients {
 
   /// Adds a tile of dZ [keys, stride] of query head `head` to everything that enters z after the cap.
   void add(const KeyTask& task, const Sequence& sequence, int64_t head, const TilePlace& at, const T* dz, int64_t stride,
-           const FeatureScratch<T>& scratch) {
+           const FeatureScratch<T>& scratch, BiasStrip<T>* strip = nullptr) {
     if (gradient_.slopes != nullptr) add_rows<true>(dz, stride, at, sequence, slope_rows_.data() + row_index(task, sequence, head, at));
     if (gradient_.table != nullptr) {
       add_table(dz, stride, at, sequence, scratch, table_.data() + (task.index * problem_.group() + head % problem_.group()) * table_size_);
     }
-    if (!problem_.bias_before_cap) add_bias(task, sequence, head, at, dz, stride, scratch);
+    if (!problem_.bias_before_cap) add_bias(task, sequence, head, at, dz, stride, scratch, strip);
   }
 
   /// Adds a tile of dY to what enters before the cap.
   void add_before_cap(const KeyTask& task, const Sequence& sequence, int64_t head, const TilePlace& at, const T* dy, int64_t stride,
-                      const FeatureScratch<T>& scratch) {
-    if (problem_.bias_before_cap) add_bias(task, sequence, head, at, dy, stride, scratch);
+                      const FeatureScratch<T>& scratch, BiasStrip<T>* strip = nullptr) {
+    if (problem_.bias_before_cap) add_bias(task, sequence, head, at, dy, stride, scratch, strip);
+  }
+
+  /// Takes the gradient that `strip` holds for a block of keys, all that the group of `task` adds there.
+  void store_strip(const KeyTask& task, const BiasStrip<T>& strip) const {
+    const Sequence sequence(problem_, task.sequence);
+    const DType dtype = shadow_ ? dtype_of<T> : problem_.dtype;
+    strip.for_gradient_rows([&](int64_t plane, const TilePlace& at, const T* rows, int64_t stride) {
+      const PlaneView view(shadow_plane(task.copy), problem_.bias_offsets, sequence, task.kv_head * problem_.group() + plane, dtype);
+      for (int64_t r = 0; r < at.count; ++r) {
+        char* to = view.data + ((at.row + r) * view.row_stride + at.key * view.column_stride) * view.item;
+        if (view.column_stride == 1) {
+          store_row(dtype, rows + r * stride, at.keys, to);
+        } else {
+          for (int64_t j = 0; j < at.keys; ++j) store_row(dtype, rows + r * stride + j, 1, to + j * view.column_stride * view.item);
+        }
+      }
+    });
   }
 
   /// Adds up what is per row or per task, and rounds to the outputs.
@@ -104,12 +126,20 @@ class FeatureGradients {
         });
       }
     }
-    if (shadow_ != nullptr) {
+    if (shadow_) {
       for_bias_rows([&](int64_t at, int64_t count, int64_t stride) {
-        for (int64_t j = 0; j < count; ++j, at += stride) {
-          T sum = shadow_[at];
-          for (int64_t copy = 1; copy < tasks_.copies; ++copy) sum += shadow_[copy * shadow_size_ + at];
-          store_row(problem_.dtype, &sum, 1, static_cast<char*>(gradient_.bias.data) + at * item_size(problem_.dtype));
+        for (int64_t copy = 1; copy < tasks_.copies; ++copy) {
+          T* HWY_RESTRICT sum = shadow_.get() + at;
+          const T* HWY_RESTRICT part = shadow_.get() + copy * shadow_size_ + at;
+          if (stride == 1) {
+            for (int64_t j = 0; j < count; ++j) sum[j] += part[j];
+          } else {
+            for (int64_t j = 0; j < count; ++j) sum[j * stride] += part[j * stride];
+          }
+        }
+        const int64_t item = item_size(problem_.dtype), run = stride == 1 ? count : 1;
+        for (int64_t j = 0; j < count; j += run, at += stride) {
+          store_row(problem_.dtype, shadow_.get() + at, run, static_cast<char*>(gradient_.bias.data) + at * item);
         }
       });
     }
@@ -123,9 +153,11 @@ class FeatureGradients {
   }
 
   void add_bias(const KeyTask& task, const Sequence& sequence, int64_t head, const TilePlace& at, const T* values, int64_t stride,
-                const FeatureScratch<T>& scratch) {
+                const FeatureScratch<T>& scratch, BiasStrip<T>* strip) {
     if (gradient_.bias.data == nullptr) return;
-    if (by_row()) {
+    if (in_strips_) {
+      strip->add(head, at, values, stride);
+    } else if (by_row()) {
       add_rows<false>(values, stride, at, sequence, bias_rows_.data() + row_index(task, sequence, head, at));
     } else {
       add_plane(values, stride, at, PlaneView(shadow_plane(task.copy), problem_.bias_offsets, sequence, head, dtype_of<T>), scratch);
@@ -134,7 +166,7 @@ class FeatureGradients {
 
   AttentionPlane shadow_plane(int64_t copy) const {
     AttentionPlane plane = gradient_.bias;
-    if (shadow_ != nullptr) plane.data = shadow_.get() + copy * shadow_size_;
+    if (shadow_) plane.data = shadow_.get() + copy * shadow_size_;
     return plane;
   }
 
@@ -162,8 +194,9 @@ class FeatureGradients {
   }
 
   void prepare_bias() {
-    T* target = static_cast<T*>(gradient_.bias.data);
-    if (tasks_.copies > 1 || item_size(problem_.dtype) != static_cast<int64_t>(sizeof(T))) {
+    char* target = static_cast<char*>(gradient_.bias.data);
+    int64_t item = item_size(problem_.dtype);
+    if (tasks_.copies > 1 || (!in_strips_ && item != static_cast<int64_t>(sizeof(T)))) {
       std::atomic<int64_t> size{0};
       for_bias_rows([&](int64_t at, int64_t count, int64_t stride) {
         const int64_t end = at + (count - 1) * stride + 1;
@@ -171,13 +204,15 @@ class FeatureGradients {
         }
       });
       shadow_size_ = size;
-      shadow_.reset(new T[tasks_.copies * shadow_size_]);
-      target = shadow_.get();
+      shadow_.reset(tasks_.copies * shadow_size_);
+      target = reinterpret_cast<char*>(shadow_.get());
+      item = sizeof(T);
     }
     for_bias_rows([&](int64_t at, int64_t count, int64_t stride) {
       for (int64_t copy = 0; copy < tasks_.copies; ++copy) {
-        T* row = target + copy * shadow_size_ + at;
-        for (int64_t j = 0; j < count; ++j) row[j * stride] = T(0);
+        char* row = target + (copy * shadow_size_ + at) * item;
+        const int64_t run = stride == 1 ? count : 1;
+        for (int64_t j = 0; j < count; j += run) std::memset(row + j * stride * item, 0, static_cast<size_t>(run * item));
       }
     });
   }
@@ -252,9 +287,10 @@ class FeatureGradients {
   const AttentionProblem& problem_;
   const AttentionOperands& gradient_;
   const KeyTasks& tasks_;
+  bool in_strips_;
   int64_t rows_, table_size_;
   std::vector<T> slope_rows_, bias_rows_, table_;
-  std::unique_ptr<T[]> shadow_;  // [copies, shadow_size_]
+  WorkBuffer<T> shadow_;  // [copies, shadow_size_]
   int64_t shadow_size_ = 0;
 };
 

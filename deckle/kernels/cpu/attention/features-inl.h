@@ -49,9 +49,9 @@ struct FeatureScratch {
         diagonal(scratch.take<T>(kTileKeys + 2 * kBlock<T>)) {}
 };
 
-/// plane.tile[j, lane] of the place; rows past the count are 0.
+/// to[j, lane] of the place, [keys, kBlock]; rows past the count are 0.
 template <typename T>
-HWY_NOINLINE void load_plane(const PlaneView& view, const TilePlace& at, const FeatureScratch<T>& scratch) {
+HWY_NOINLINE void load_plane(const PlaneView& view, const TilePlace& at, const FeatureScratch<T>& scratch, T* to) {
   if (view.row_stride != 0 && view.column_stride != 0) {
     for (int64_t r = 0; r < at.lanes; ++r) {
       T* row = scratch.rows + r * scratch.kRowStride;
@@ -66,15 +66,15 @@ HWY_NOINLINE void load_plane(const PlaneView& view, const TilePlace& at, const F
         for (int64_t j = 0; j < at.keys; ++j) row[j] = static_cast<T>(view.get(at.row + r, at.key + j));
       }
     }
-    transpose(scratch.rows, scratch.kRowStride, at.lanes, at.keys, scratch.plane, kBlock<T>);
+    transpose(scratch.rows, scratch.kRowStride, at.lanes, at.keys, to, kBlock<T>);
     return;
   }
   for (int64_t j = 0; j < at.keys; ++j) {
     for (int64_t lane = 0; lane < at.lanes; ++lane) {
-      scratch.plane[j * kBlock<T> + lane] = lane < at.count ? static_cast<T>(view.get(at.row + lane, at.key + j)) : T(0);
+      to[j * kBlock<T> + lane] = lane < at.count ? static_cast<T>(view.get(at.row + lane, at.key + j)) : T(0);
     }
     if (view.column_stride == 0) {  // every key alike
-      for (int64_t more = 1; more < at.keys; ++more) std::copy_n(scratch.plane, at.lanes, scratch.plane + more * kBlock<T>);
+      for (int64_t more = 1; more < at.keys; ++more) std::copy_n(to, at.lanes, to + more * kBlock<T>);
       return;
     }
   }
@@ -96,10 +96,11 @@ class Features {
   T cap() const { return cap_; }
 
   /// scores q k^T become z; tanh(y / cap) goes to `tanh_tile` if there is a cap and a place for it.
-  void apply(T* scores, int64_t stride, const TilePlace& at, const FeatureScratch<T>& scratch, T* tanh_tile) const {
-    if (bias_ && problem_.bias_before_cap) add_plane(bias_, scores, stride, at, scratch);
+  /// `bias` [keys, kBlock] is the bias of the place if the caller has it.
+  void apply(T* scores, int64_t stride, const TilePlace& at, const FeatureScratch<T>& scratch, T* tanh_tile, const T* bias = nullptr) const {
+    if (bias_ && problem_.bias_before_cap) add_plane(bias_, scores, stride, at, scratch, bias);
     if (capped()) cap_scores(scores, stride, at, tanh_tile);
-    if (bias_ && !problem_.bias_before_cap) add_plane(bias_, scores, stride, at, scratch);
+    if (bias_ && !problem_.bias_before_cap) add_plane(bias_, scores, stride, at, scratch, bias);
     if (has_slope_ || table_ != nullptr) add_positional(scores, stride, at, scratch);
     if (mask_) forbid(scores, stride, at, scratch);
     if (gaps_) forbid_gaps(scores, stride, at);
@@ -137,13 +138,18 @@ class Features {
   }
 
  private:
-  static void add_plane(const PlaneView& view, T* scores, int64_t stride, const TilePlace& at, const FeatureScratch<T>& scratch) {
+  static void add_plane(const PlaneView& view, T* scores, int64_t stride, const TilePlace& at, const FeatureScratch<T>& scratch,
+                        const T* loaded = nullptr) {
     const hn::ScalableTag<T> d;
-    load_plane(view, at, scratch);
+    if (loaded == nullptr) load_plane(view, at, scratch, scratch.plane);
+    const T* HWY_RESTRICT plane = loaded != nullptr ? loaded : scratch.plane;
     for (int64_t j = 0; j < at.keys; ++j) {
       for (int64_t lane = 0; lane < at.lanes; lane += kLanes<T>) {
         T* to = scores + j * stride + lane;
-        hn::StoreU(hn::Add(hn::LoadU(d, to), hn::LoadU(d, scratch.plane + j * kBlock<T> + lane)), d, to);
+        const T* from = plane + j * kBlock<T> + lane;
+        if (loaded != nullptr) __builtin_prefetch(from + kTileKeys * kBlock<T>, 0, 2);  // the next tile, which lies behind this one
+        const auto held = hn::FirstN(d, at.count - lane);  // rows past the count may be others' in `loaded`
+        hn::StoreU(hn::Add(hn::LoadU(d, to), hn::IfThenElseZero(held, hn::LoadU(d, from))), d, to);
       }
     }
   }
@@ -181,7 +187,7 @@ class Features {
 
   void forbid(T* scores, int64_t stride, const TilePlace& at, const FeatureScratch<T>& scratch) const {
     const hn::ScalableTag<T> d;
-    load_plane(mask_, at, scratch);
+    load_plane(mask_, at, scratch, scratch.plane);
     for (int64_t j = 0; j < at.keys; ++j) {
       for (int64_t lane = 0; lane < at.lanes; lane += kLanes<T>) {
         T* to = scores + j * stride + lane;

@@ -18,6 +18,7 @@
 #include "deckle/kernels/cpu/attention/geometry.h"
 #include "deckle/kernels/cpu/attention/pack-inl.h"
 #include "deckle/kernels/cpu/attention/scratch.h"
+#include "deckle/kernels/cpu/attention/work_buffer.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -158,7 +159,7 @@ class QueryGradient {
     int64_t rows = 0;
     for (int64_t b = 0; b < problem.sequences; ++b) rows = std::max(rows, problem.q_offsets[b] + problem.rows(b));
     chunk_size_ = rows * problem.heads * problem.head_dim;
-    work_.reset(new T[most * chunk_size_]);
+    work_.reset(most * chunk_size_);
   }
 
   void clear(int64_t chunk, const Sequence& sequence, int64_t h) const {
@@ -180,7 +181,7 @@ class QueryGradient {
 
   /// Adds the chunks in order and rounds to the output.
   void finish() const {
-    if (work_ == nullptr) return;
+    if (!work_) return;
     const int64_t D = problem_.head_dim;
     for (int64_t b = 0; b < problem_.sequences; ++b) {
       const Sequence sequence(problem_, b);
@@ -201,7 +202,7 @@ class QueryGradient {
 
  private:
   T* row(int64_t chunk, int64_t packed_row, int64_t h) const {
-    if (work_ != nullptr) return work_.get() + chunk * chunk_size_ + (packed_row * problem_.heads + h) * problem_.head_dim;
+    if (work_) return work_.get() + chunk * chunk_size_ + (packed_row * problem_.heads + h) * problem_.head_dim;
     return static_cast<T*>(target_.data) + packed_row * target_.row_stride + h * target_.head_stride;
   }
 
@@ -209,7 +210,7 @@ class QueryGradient {
   const AttentionRows target_;
   const std::vector<int64_t>& chunks_;
   int64_t chunk_size_ = 0;
-  std::unique_ptr<T[]> work_;
+  WorkBuffer<T> work_;
 };
 
 }  // namespace HWY_NAMESPACE

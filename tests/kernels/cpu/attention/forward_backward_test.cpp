@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/cpu/attention/attention.h"
@@ -69,6 +72,34 @@ TEST(Attention, ForwardAndBackwardMatchTheReference) {
   }
 }
 
+TEST(Attention, SharedBiasOfSeveralBlocksOfKeysMatchesTheReference) {
+  Random random(seed() + 31);
+  for (int share = 1; share < 4; ++share) {
+    for (int64_t dim : {8, 64}) {  // the wide one adds up in several copies
+      AttentionCase c;
+      const std::vector<std::pair<int64_t, int64_t>> lengths = {{70, 530}, {0, 40}, {233, 290}, {65, 7}};  // the longest rows are not of the longest keys
+      for (auto [rows, keys] : lengths) c.add_sequence(rows, keys);
+      AttentionProblem& p = c.problem;
+      p.dtype = pick(random, std::vector<DType>{DType::float64, DType::float32, DType::bfloat16, DType::float16});
+      p.heads = 8, p.kv_heads = 4;
+      p.head_dim = p.value_dim = dim;
+      p.scale = 1 / std::sqrt(static_cast<double>(dim));
+      p.causal = chance(random, 0.5);
+      p.alignment = AttentionAlignment::bottom_right;
+      if (chance(random, 0.5)) p.window_left = 150;
+      const bool over_heads = (share & 1) != 0, over_sequences = (share & 2) != 0;
+      const int64_t plane = 233 * 530, heads = over_heads ? 1 : p.heads;
+      c.has_bias = true;
+      c.bias = {nullptr, over_sequences ? 0 : heads * plane, over_heads ? 0 : plane, 530, 1};
+      c.bias_size = plane * heads * (over_sequences ? 1 : 4);
+      c.layout();
+      SCOPED_TRACE(describe(c));
+      expect_matches_reference(c, random);
+      if (HasFailure()) return;
+    }
+  }
+}
+
 TEST(Attention, RandomCombinationsOfFeaturesMatchTheReference) {
   Random random(seed() + 9);
   const char* more = std::getenv("DECKLE_TEST_COMBINATIONS");
@@ -90,26 +121,31 @@ TEST(Attention, RandomCombinationsOfFeaturesMatchTheReference) {
 
 TEST(Attention, BitEqualForAnyNumberOfThreads) {
   Random random(seed() + 1);
-  AttentionCase c;
-  for (int64_t length : {700, 0, 33, 1100}) c.add_sequence(length, length / 2 + 300);
-  c.problem.heads = 4;
-  c.problem.kv_heads = 2;
-  c.problem.head_dim = c.problem.value_dim = 24;
-  c.problem.scale = 0.2;
-  c.problem.causal = true;
-  c.layout();
   const int before = num_threads();
-  const Operands x = c.operands(DType::float32, c.normal(random));
-  const Results cotangent = c.results(DType::float32, c.normal(random));
-  set_num_threads(1);
-  const Results one = run_forward(c, x);
-  const Operands one_gradient = run_backward(c, x, one, cotangent);
-  for (int threads : {2, 3, 8, 16}) {
-    set_num_threads(threads);
-    const Results many = run_forward(c, x);
-    EXPECT_TRUE(many.out == one.out && many.lse == one.lse) << threads;
-    const Operands gradient = run_backward(c, x, many, cotangent);
-    EXPECT_TRUE(gradient.q == one_gradient.q && gradient.k == one_gradient.k && gradient.v == one_gradient.v) << threads;
+  for (bool shared_bias : {false, true}) {
+    AttentionCase c;
+    for (int64_t length : {700, 0, 33, 1100}) c.add_sequence(length, length / 2 + 300);
+    c.problem.heads = 4;
+    c.problem.kv_heads = 2;
+    c.problem.head_dim = c.problem.value_dim = 24;
+    c.problem.scale = 0.2;
+    c.problem.causal = true;
+    c.has_bias = shared_bias;
+    c.bias = {nullptr, 0, 0, 850, 1};
+    c.bias_size = 1100 * 850;
+    c.layout();
+    const Operands x = c.operands(DType::float32, c.normal(random));
+    const Results cotangent = c.results(DType::float32, c.normal(random));
+    set_num_threads(1);
+    const Results one = run_forward(c, x);
+    const Operands one_gradient = run_backward(c, x, one, cotangent);
+    for (int threads : {2, 3, 8, 16}) {
+      set_num_threads(threads);
+      const Results many = run_forward(c, x);
+      EXPECT_TRUE(many.out == one.out && many.lse == one.lse) << threads;
+      const Operands gradient = run_backward(c, x, many, cotangent);
+      EXPECT_TRUE(gradient.q == one_gradient.q && gradient.k == one_gradient.k && gradient.v == one_gradient.v && gradient.bias == one_gradient.bias) << threads;
+    }
   }
   set_num_threads(before);
 }
