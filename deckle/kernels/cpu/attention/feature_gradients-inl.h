@@ -2,8 +2,7 @@
 //
 // Sums have one owner each and a fixed order. Tasks that share elements of a bias gradient, because the bias is broadcast over heads or
 // sequences, belong to one group (chunks.h); the backward adds them up in strips (bias_strip-inl.h), all else where they lie (in a shadow of
-// T where dtype is narrower). Strips end in their place in the output, or in one of several copies. Sums along rows go to one number per
-// (chunk, row, head), tables to one copy per task. Copies and parts are added in order at the end.
+// T where dtype is narrower). Sums along rows go to one number per (chunk, row, head), tables to one copy per task: added in order at the end.
 
 #if defined(DECKLE_ATTENTION_FEATURE_GRADIENTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_ATTENTION_FEATURE_GRADIENTS_INL_H_
