@@ -4,6 +4,7 @@
 
 #include "deckle/kernels/args/context.h"
 #include "tests/kernels/cpu/support/buffer.h"
+#include "tests/kernels/cpu/support/components.h"
 #include "tests/support/expect.h"
 
 namespace deckle::kernels::cpu {
@@ -17,16 +18,9 @@ namespace deckle {
 namespace {
 
 using testing::Buffer;
+using testing::Components;
 using testing::poisoned;
 using testing::values;
-
-struct Components {
-  std::vector<int64_t> lengths, offsets = {0};
-  explicit Components(std::vector<int64_t> sizes) : lengths(std::move(sizes)) {
-    for (const int64_t length : lengths) offsets.push_back(offsets.back() + length);
-  }
-  RaggedView view() const { return {static_cast<int64_t>(lengths.size()), 1, lengths.data(), offsets.data()}; }
-};
 
 /// body(component, index row, column, position) for every element of the index.
 template <typename Body>

@@ -7,6 +7,7 @@
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/args/context.h"
 #include "tests/kernels/cpu/support/buffer.h"
+#include "tests/kernels/cpu/support/components.h"
 
 namespace deckle::kernels::cpu {
 void segment_sum(const CpuContext&, const View& values, const RaggedView& ragged, const View& sums);
@@ -33,19 +34,11 @@ namespace deckle {
 namespace {
 
 using testing::Buffer;
+using testing::Components;
 using testing::expect_close;
 using testing::poisoned;
 using testing::random_normal;
 using testing::values;
-
-struct Batch {
-  std::vector<int64_t> lengths, offsets = {0};
-  explicit Batch(std::vector<int64_t> sizes) : lengths(std::move(sizes)) {
-    for (const int64_t length : lengths) offsets.push_back(offsets.back() + length);
-  }
-  RaggedView view() const { return {static_cast<int64_t>(lengths.size()), 1, lengths.data(), offsets.data()}; }
-  int64_t components() const { return static_cast<int64_t>(lengths.size()); }
-};
 
 const std::vector<std::vector<int64_t>> kLengths = {{3, 0, 5, 1}, {0, 0}, {}, {40, 0, 17}, {1, 9000, 3}};
 constexpr int64_t kInner[] = {1, 3, 16, 257, 600};
@@ -54,13 +47,13 @@ constexpr DType kTypes[] = {DType::float64, DType::float32, DType::bfloat16, DTy
 double tolerance(DType dtype) { return dtype == DType::float64 ? 1e-12 : dtype == DType::float32 ? 2e-6 : dtype == DType::float16 ? 2e-3 : 1.5e-2; }
 
 /// Runs `body` on every raggedness, row width and floating type.
-void for_cases(const std::function<void(const Batch&, int64_t inner, DType)>& body) {
+void for_cases(const std::function<void(const Components&, int64_t inner, DType)>& body) {
   for (const auto& lengths : kLengths) {
     for (const int64_t inner : kInner) {
       for (const DType dtype : kTypes) {
         if (lengths.size() == 3 && lengths[1] > 1000 && inner != 3) continue;  // one long component is enough
         SCOPED_TRACE(fmt::format("lengths [{}] inner {} {}", fmt::join(lengths, ", "), inner, name(dtype)));
-        body(Batch(lengths), inner, dtype);
+        body(Components(lengths), inner, dtype);
         if (::testing::Test::HasFatalFailure()) return;
       }
     }
@@ -68,7 +61,7 @@ void for_cases(const std::function<void(const Batch&, int64_t inner, DType)>& bo
 }
 
 /// Applies `column(values of one column of one component) -> new values` everywhere.
-std::vector<double> by_column(const Batch& batch, int64_t inner, const std::vector<double>& x,
+std::vector<double> by_column(const Components& batch, int64_t inner, const std::vector<double>& x,
                               const std::function<std::vector<double>(const std::vector<double>&)>& column) {
   std::vector<double> result;
   for (size_t b = 0; b < batch.lengths.size(); ++b) {
@@ -98,9 +91,9 @@ double log_sum_exp(const std::vector<double>& x) {
 }
 
 TEST(Segment, SumAndMean) {
-  for_cases([](const Batch& batch, int64_t inner, DType dtype) {
+  for_cases([](const Components& batch, int64_t inner, DType dtype) {
     const Buffer x = random_normal({batch.offsets.back(), inner}, dtype);
-    const Buffer sums = poisoned({batch.components(), inner}, dtype), means = poisoned({batch.components(), inner}, dtype);
+    const Buffer sums = poisoned({batch.count(), inner}, dtype), means = poisoned({batch.count(), inner}, dtype);
     kernels::cpu::segment_sum({}, x.view, batch.view(), sums.view);
     kernels::cpu::segment_mean({}, x.view, batch.view(), means.view);
     const std::vector<double> data = values(x.view);
@@ -114,7 +107,7 @@ TEST(Segment, SumAndMean) {
 }
 
 TEST(Segment, CumsumBothWays) {
-  for_cases([](const Batch& batch, int64_t inner, DType dtype) {
+  for_cases([](const Components& batch, int64_t inner, DType dtype) {
     const Buffer x = random_normal({batch.offsets.back(), inner}, dtype);
     for (const bool reverse : {false, true}) {
       const Buffer sums = poisoned({batch.offsets.back(), inner}, dtype);
@@ -131,14 +124,14 @@ TEST(Segment, CumsumBothWays) {
 }
 
 TEST(Segment, MaxTakeAndPut) {
-  for_cases([](const Batch& batch, int64_t inner, DType dtype) {
+  for_cases([](const Components& batch, int64_t inner, DType dtype) {
     const Buffer x = random_normal({batch.offsets.back(), inner}, dtype);
-    const Buffer largest = poisoned({batch.components(), inner}, dtype), rows = poisoned({batch.components(), inner}, DType::int64);
+    const Buffer largest = poisoned({batch.count(), inner}, dtype), rows = poisoned({batch.count(), inner}, DType::int64);
     kernels::cpu::segment_max({}, x.view, batch.view(), largest.view, rows.view);
     expect_close(largest.view, by_column(batch, inner, values(x.view), [](const auto& c) {
                    return std::vector{c.empty() ? -INFINITY : *std::max_element(c.begin(), c.end())};
                  }), 0);
-    const Buffer taken = poisoned({batch.components(), inner}, dtype);
+    const Buffer taken = poisoned({batch.count(), inner}, dtype);
     kernels::cpu::segment_take({}, x.view, rows.view, taken.view);
     std::vector<double> want = values(largest.view);
     for (double& value : want) value = value == -INFINITY ? 0 : value;
@@ -162,7 +155,7 @@ TEST(Segment, ExtremaAndTheFirstRowsThatHoldThem) {
   };
   const Extremum extrema[] = {{1, kernels::cpu::segment_max, kernels::cpu::segment_argmax, kernels::cpu::segment_amax},
                               {-1, kernels::cpu::segment_min, kernels::cpu::segment_argmin, kernels::cpu::segment_amin}};
-  for_cases([&](const Batch& batch, int64_t inner, DType dtype) {
+  for_cases([&](const Components& batch, int64_t inner, DType dtype) {
     const Buffer x = testing::random_integers({batch.offsets.back(), inner}, dtype, -9, 9);  // many equal ones
     for (const Extremum& extremum : extrema) {
       const std::vector<double> want = by_column(batch, inner, values(x.view), [&](const auto& c) {
@@ -175,8 +168,8 @@ TEST(Segment, ExtremaAndTheFirstRowsThatHoldThem) {
         for (size_t i = 1; i < c.size(); ++i) best = extremum.sign * c[i] > extremum.sign * c[best] ? i : best;
         return std::vector{c.empty() ? -1.0 : static_cast<double>(best)};
       });
-      const Buffer best = poisoned({batch.components(), inner}, dtype), alone = poisoned({batch.components(), inner}, dtype);
-      const Buffer rows = poisoned({batch.components(), inner}, DType::int64), rows_alone = poisoned({batch.components(), inner}, DType::int64);
+      const Buffer best = poisoned({batch.count(), inner}, dtype), alone = poisoned({batch.count(), inner}, dtype);
+      const Buffer rows = poisoned({batch.count(), inner}, DType::int64), rows_alone = poisoned({batch.count(), inner}, DType::int64);
       extremum.both({}, x.view, batch.view(), best.view, rows.view);
       extremum.rows({}, x.view, batch.view(), rows_alone.view);
       extremum.values({}, x.view, batch.view(), alone.view);
@@ -191,7 +184,7 @@ TEST(Segment, ExtremaAndTheFirstRowsThatHoldThem) {
 }
 
 TEST(Segment, ANanWinsTheExtrema) {
-  const Batch batch({3, 2});
+  const Components batch({3, 2});
   const Buffer x = random_normal({5, 1}, DType::float32), best = poisoned({2, 1}, DType::float32), rows = poisoned({2, 1}, DType::int64);
   x.view.ptr<float>()[1] = NAN;
   for (const auto both : {kernels::cpu::segment_max, kernels::cpu::segment_min}) {
@@ -208,9 +201,9 @@ TEST(Segment, ANanWinsTheExtrema) {
 }
 
 TEST(Segment, SpreadNormAndProducts) {
-  for_cases([](const Batch& batch, int64_t inner, DType dtype) {
+  for_cases([](const Components& batch, int64_t inner, DType dtype) {
     Buffer x = random_normal({batch.offsets.back(), inner}, dtype);
-    const Buffer spread = poisoned({batch.components(), inner}, dtype);
+    const Buffer spread = poisoned({batch.count(), inner}, dtype);
     for (const int64_t correction : {0, 1}) {
       kernels::cpu::segment_var({}, x.view, batch.view(), correction, spread.view);
       const auto variance = [&](const auto& c) {
@@ -231,7 +224,7 @@ TEST(Segment, SpreadNormAndProducts) {
     };
     expect_close(spread.view, by_column(batch, inner, values(x.view), norm), tolerance(dtype));
     for (int64_t i = 0; i < x.view.numel(); ++i) testing::store(x.view.data, dtype, i, 1 + testing::load(x.view.data, dtype, i) / 256);  // stays finite
-    const Buffer products = poisoned({batch.components(), inner}, dtype);
+    const Buffer products = poisoned({batch.count(), inner}, dtype);
     kernels::cpu::segment_prod({}, x.view, batch.view(), products.view);
     const auto product = [](const auto& c) {
       double result = 1;
@@ -243,7 +236,7 @@ TEST(Segment, SpreadNormAndProducts) {
 }
 
 TEST(Segment, IntegersAreSummedExactly) {
-  const Batch batch({3, 0, 2});
+  const Components batch({3, 0, 2});
   const Buffer x = testing::random_integers({5, 2}, DType::int64, 0, 2), sums = poisoned({3, 2}, DType::int64);
   const int64_t large = (int64_t{1} << 53) + 1;  // no double
   x.view.ptr<int64_t>()[0] = large;
@@ -261,7 +254,7 @@ TEST(Segment, IntegersAreSummedExactly) {
 }
 
 TEST(Segment, SoftmaxItsGradientAndLogSumExp) {
-  for_cases([](const Batch& batch, int64_t inner, DType dtype) {
+  for_cases([](const Components& batch, int64_t inner, DType dtype) {
     const Buffer x = random_normal({batch.offsets.back(), inner}, dtype), g = random_normal({batch.offsets.back(), inner}, dtype);
     const Buffer y = poisoned({batch.offsets.back(), inner}, dtype), gradient = poisoned({batch.offsets.back(), inner}, dtype);
     kernels::cpu::segment_softmax({}, x.view, batch.view(), y.view);
@@ -281,14 +274,14 @@ TEST(Segment, SoftmaxItsGradientAndLogSumExp) {
     for (size_t i = 0; i < ys.size(); ++i) want.push_back(ys[i] * (gs[i] - means[i]));
     expect_close(gradient.view, want, tolerance(dtype));
 
-    const Buffer lse = poisoned({batch.components(), inner}, dtype);
+    const Buffer lse = poisoned({batch.count(), inner}, dtype);
     kernels::cpu::segment_logsumexp({}, x.view, batch.view(), lse.view);
     expect_close(lse.view, by_column(batch, inner, values(x.view), [](const auto& c) { return std::vector{log_sum_exp(c)}; }), tolerance(dtype));
   });
 }
 
 TEST(Segment, SumsAreBitEqualForAnyNumberOfThreads) {
-  const Batch batch({3, 10000, 0, 700});
+  const Components batch({3, 10000, 0, 700});
   const Buffer x = random_normal({batch.offsets.back(), 37}, DType::float32);
   std::vector<unsigned char> first;
   for (const int threads : {1, 2, 3, 8, 16, 32}) {
@@ -302,7 +295,7 @@ TEST(Segment, SumsAreBitEqualForAnyNumberOfThreads) {
 }
 
 TEST(Segment, ANanStaysInItsComponent) {
-  const Batch batch({2, 2, 2});
+  const Components batch({2, 2, 2});
   const Buffer x = random_normal({6, 2}, DType::float32);
   x.view.ptr<float>()[4] = NAN;
   const Buffer y = poisoned({6, 2}, DType::float32);
