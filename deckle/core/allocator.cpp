@@ -1,7 +1,6 @@
 #include "deckle/core/allocator.h"
 
 #include <pthread.h>
-#include <sys/mman.h>
 
 #include <array>
 #include <bit>
@@ -9,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include "deckle/base/aligned_block.h"
 #include "deckle/base/check.h"
 #include "deckle/base/numbers.h"
 
@@ -16,10 +16,9 @@ namespace deckle {
 namespace {
 
 constexpr int64_t kAlignment = 64;
-constexpr int64_t kHugePage = int64_t{2} << 20;
 
-/// Large blocks begin at a huge page, so that all of them lies in huge pages: sums read it a fifth faster than at any other address.
-int64_t alignment(int64_t size) { return size >= 2 * kHugePage ? kHugePage : kAlignment; }
+/// Large blocks lie in huge pages: sums read them a fifth faster than at any other address.
+void* system_block(int64_t size) { return aligned_block(static_cast<size_t>(size), 2 * kHugePage); }
 
 /// Sizes are rounded up to one of four steps per power of two, so that at most a fifth of a block is lost.
 int64_t rounded(int64_t bytes) {
@@ -91,17 +90,16 @@ void* detail::allocate(int64_t bytes) {
       return block;
     }
   }
-  void* block = std::aligned_alloc(static_cast<size_t>(alignment(size)), static_cast<size_t>(size));
+  void* block = system_block(size);
   if (block == nullptr) {
     empty_cache();
-    block = std::aligned_alloc(static_cast<size_t>(alignment(size)), static_cast<size_t>(size));
+    block = system_block(size);
   }
   if (block == nullptr) {
     const std::lock_guard lock(cache().mutex);
     cache().stats.in_use -= size;
     fail(ErrorKind::out_of_memory, "cannot allocate {} bytes ({} in use)", with_commas(bytes), with_commas(cache().stats.in_use));
   }
-  if (size >= 2 * kHugePage) madvise(block, static_cast<size_t>(size), MADV_HUGEPAGE);
   return block;
 }
 
