@@ -8,7 +8,6 @@ Answers each line on standard input with one line of JSON, as deckle_contender d
 Batches are padded when they are loaded, outside the time measured. Gradients of buckets add up to the batch's gradient.
 """
 
-import json
 import os
 import sys
 import time
@@ -16,6 +15,8 @@ import time
 import torch
 import torch.nn.functional as F
 
+sys.path.append(os.path.join(os.path.dirname(__file__), ".."))
+from harness.serve import serve
 from safetensors import load
 
 HEADS, BUCKETS, EPSILON, ROTARY_BASE = 4, 8, 1e-5, 10_000
@@ -130,10 +131,7 @@ class Contender:
 
 def main():
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    contender = Contender()
-    for line in sys.stdin:
-        request, *arguments = line.split()
-        print(json.dumps(getattr(contender, request)(*arguments)), flush=True)
+    serve(Contender())
 
 
 if __name__ == "__main__":

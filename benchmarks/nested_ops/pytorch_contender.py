@@ -6,7 +6,6 @@ Answers each line on standard input with one line of JSON, as deckle_contender d
   check OP PASS LAYOUT    the sum of the elements of the result, or of all gradients
 """
 
-import json
 import os
 import resource
 import sys
@@ -16,7 +15,9 @@ import warnings
 import torch
 import torch.nn.functional as F
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "language_model"))
+BENCHMARKS = os.path.join(os.path.dirname(__file__), "..")
+sys.path[:0] = [os.path.join(BENCHMARKS, "language_model"), BENCHMARKS]
+from harness.serve import serve
 from safetensors import load
 
 OPS = {
@@ -187,10 +188,7 @@ def main():
     warnings.filterwarnings("ignore")
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_LIMIT, MEMORY_LIMIT))
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    contender = Contender()
-    for line in sys.stdin:
-        request, *arguments = line.split()
-        print(json.dumps(getattr(contender, request)(*arguments)), flush=True)
+    serve(Contender())
 
 
 if __name__ == "__main__":
