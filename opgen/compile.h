@@ -15,14 +15,14 @@ struct Input {
 
 struct Inputs {
   std::vector<Input> functions;
-  std::vector<Input> known;    // entries that formulas may call but that are compiled elsewhere
+  std::vector<Input> known;  // entries that formulas may call but that are compiled elsewhere
   std::vector<Input> entries;
-  std::string root;            // of the repository, where claimed kernels must exist; "": not checked
+  std::string root;  // of the repository, where claimed kernels must exist; "": not checked
 };
 
 struct CompileOptions {
   OutputOptions output;
-  bool core = false;   // these are the library's own ops: the table behind `deckle ops`, and no kernel without an op
+  bool core = false;  // these are the library's own ops: the table behind `deckle ops`, and no kernel without an op
   bool tests = false;
 };
 

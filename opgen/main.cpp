@@ -28,7 +28,10 @@ struct Arguments {
 };
 
 [[noreturn]] void usage(const std::string& message) {
-  fmt::print(stderr, "opgen: {}\nusage: opgen --functions F.yaml --entries A.yaml[=FILES]... --out DIR [--known C.yaml...] [--depfile FILE --target NAME] [--root DIR] [--tests DIR]\n", message);
+  fmt::print(stderr,
+             "opgen: {}\nusage: opgen --functions F.yaml --entries A.yaml[=FILES]... --out DIR [--known C.yaml...] [--depfile "
+             "FILE --target NAME] [--root DIR] [--tests DIR]\n",
+             message);
   std::exit(2);
 }
 
@@ -42,8 +45,10 @@ Arguments parse(int argc, char** argv) {
       if (option == "--core") arguments.core = true;
       continue;
     }
-    if (option == "--functions") arguments.functions.push_back(word);
-    else if (option == "--known") arguments.known.push_back(word);
+    if (option == "--functions")
+      arguments.functions.push_back(word);
+    else if (option == "--known")
+      arguments.known.push_back(word);
     else if (option == "--entries") {
       // The number of files follows the last '=' after the folder: a folder may hold one too.
       const size_t equals = word.find('=', word.rfind('/') == std::string::npos ? 0 : word.rfind('/'));
@@ -53,12 +58,18 @@ Arguments parse(int argc, char** argv) {
       const std::optional<int64_t> files = opgen::whole_number(word.substr(equals + 1));
       if (!files || *files < 1 || *files > 1000) usage(fmt::format("'{}': the number of files after '=' is 1 to 1000", word));
       arguments.output.shards[std::filesystem::path(path).stem().string()] = static_cast<int>(*files);
-    } else if (option == "--out") arguments.out = arguments.output.directory = word;
-    else if (option == "--depfile") arguments.depfile = word;
-    else if (option == "--target") arguments.target = word;
-    else if (option == "--root") arguments.root = word;
-    else if (option == "--tests") arguments.tests = word;
-    else usage(fmt::format("unexpected '{}'", word));
+    } else if (option == "--out")
+      arguments.out = arguments.output.directory = word;
+    else if (option == "--depfile")
+      arguments.depfile = word;
+    else if (option == "--target")
+      arguments.target = word;
+    else if (option == "--root")
+      arguments.root = word;
+    else if (option == "--tests")
+      arguments.tests = word;
+    else
+      usage(fmt::format("unexpected '{}'", word));
   }
   if (arguments.out.empty() || arguments.entries.empty()) usage("--entries and --out are needed");
   return arguments;
@@ -78,8 +89,9 @@ int run(const Arguments& arguments) {
     for (const std::string& path : paths) inputs.push_back({path, display_name(path, arguments.root)});
     return inputs;
   };
-  const opgen::Files files = opgen::compile({named(arguments.functions), named(arguments.known), named(arguments.entries), arguments.root},
-                                            {arguments.output, arguments.core, !arguments.tests.empty()}, problems, notes);
+  const opgen::Files files =
+      opgen::compile({named(arguments.functions), named(arguments.known), named(arguments.entries), arguments.root},
+                     {arguments.output, arguments.core, !arguments.tests.empty()}, problems, notes);
   if (!problems.empty()) {
     for (const std::string& problem : problems) fmt::print(stderr, "{}\n", problem);
     return 1;

@@ -26,7 +26,8 @@ int write_results(const std::string& folder) {
     return x;
   };
   const auto write = [&](const char* name, const Tensor& x) {
-    std::ofstream(folder + "/" + name, std::ios::binary).write(static_cast<const char*>(x.raw_data()), x.numel() * item_size(dtype));
+    std::ofstream(folder + "/" + name, std::ios::binary)
+        .write(static_cast<const char*>(x.raw_data()), x.numel() * item_size(dtype));
   };
   const Tensor q = read("q").requires_grad_(), k = read("k").requires_grad_(), v = read("v").requires_grad_();
   const Tensor out = attention(q, k, v, {.mask = causal ? AttentionMask(masks::causal()) : masks::full()});

@@ -68,7 +68,9 @@ double now() {
 }
 
 double float32_peak() {
-  return cpu_isa() >= CpuIsa::avx512 ? rate(kChains * 32, float32_avx512) : cpu_isa() >= CpuIsa::avx2 ? rate(kChains * 16, float32_avx2) : 0;
+  return cpu_isa() >= CpuIsa::avx512 ? rate(kChains * 32, float32_avx512)
+         : cpu_isa() >= CpuIsa::avx2 ? rate(kChains * 16, float32_avx2)
+                                     : 0;
 }
 
 double float64_peak() { return float32_peak() / 2; }

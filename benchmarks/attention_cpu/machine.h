@@ -15,5 +15,4 @@ inline bool use_cpu_time = false;
 /// Seconds by the clock chosen above.
 double now();
 
-
 }  // namespace deckle::benchmarks

@@ -49,7 +49,8 @@ struct Setting {
 
 double pairs(const Setting& s) {
   double sum = 0;
-  for (int64_t n : s.lengths) sum += s.causal ? 0.5 * static_cast<double>(n) * static_cast<double>(n) : static_cast<double>(n) * static_cast<double>(n);
+  for (int64_t n : s.lengths)
+    sum += s.causal ? 0.5 * static_cast<double>(n) * static_cast<double>(n) : static_cast<double>(n) * static_cast<double>(n);
   return sum * static_cast<double>(s.heads);
 }
 
@@ -89,11 +90,13 @@ struct Options {
 
 void report(const Options& options, const Setting& s, const char* what, double rate) {
   if (options.json) {
-    fmt::print("{{\"setting\": \"{}\", \"dtype\": \"{}\", \"D\": {}, \"causal\": {}, \"what\": \"{}\", \"gflops\": {:.2f}, \"peak\": {:.1f}}}\n", s.name,
-               name(options.dtype), s.dim, s.causal, what, rate, options.peak);
+    fmt::print(
+        "{{\"setting\": \"{}\", \"dtype\": \"{}\", \"D\": {}, \"causal\": {}, \"what\": \"{}\", \"gflops\": {:.2f}, \"peak\": "
+        "{:.1f}}}\n",
+        s.name, name(options.dtype), s.dim, s.causal, what, rate, options.peak);
   } else {
-    fmt::print("{:<16} {:<9} D={:<4} {:<7} {:<22} {:7.1f} GF/s {:5.1f} %\n", s.name, name(options.dtype), s.dim, s.causal ? "causal" : "full", what, rate,
-               100 * rate / options.peak);
+    fmt::print("{:<16} {:<9} D={:<4} {:<7} {:<22} {:7.1f} GF/s {:5.1f} %\n", s.name, name(options.dtype), s.dim,
+               s.causal ? "causal" : "full", what, rate, 100 * rate / options.peak);
   }
   std::fflush(stdout);
 }
@@ -113,7 +116,8 @@ void measure(const Setting& s, const Options& options, bool all) {
   p.scale = 1 / std::sqrt(static_cast<double>(s.dim));
   p.causal = s.causal;
   Data q(dtype, count, 1), k(dtype, count, 2), v(dtype, count, 3), out(dtype, count, 4, false), dout(dtype, count, 5);
-  Data lse(statistics, offsets.back() * s.heads, 6, false), dq(dtype, count, 7, false), dk(dtype, count, 8, false), dv(dtype, count, 9, false);
+  Data lse(statistics, offsets.back() * s.heads, 6, false), dq(dtype, count, 7, false), dk(dtype, count, 8, false),
+      dv(dtype, count, 9, false);
   const auto rows = [&](Data& d) { return AttentionRows{d.data(), s.heads * s.dim, s.dim}; };
   AttentionOperands x, gradient;
   x.q = rows(q), x.k = rows(k), x.v = rows(v);
@@ -127,13 +131,17 @@ void measure(const Setting& s, const Options& options, bool all) {
   report(options, s, "backward", 2.5 * flops / seconds(options.repeats, backward));
   if (!all) return;
 
-  Data tq(dtype, count, 10), tk(dtype, count, 11), tv(dtype, count, 12), tout(dtype, count, 13, false), tlse(statistics, offsets.back() * s.heads, 14, false);
+  Data tq(dtype, count, 10), tk(dtype, count, 11), tv(dtype, count, 12), tout(dtype, count, 13, false),
+      tlse(statistics, offsets.back() * s.heads, 14, false);
   AttentionOperands tangent;
   tangent.q = rows(tq), tangent.k = rows(tk), tangent.v = rows(tv);
   const AttentionResults moved{rows(tout), tlse.data()};
-  report(options, s, "jvp", 3 * flops / seconds(options.repeats, [&] { kernels::cpu::attention_jvp({}, p, x, tangent, result, moved); }));
-  report(options, s, "double backward",
-         8 * flops / seconds(options.repeats, [&] { kernels::cpu::attention_second({}, p, x, tangent, result, cotangent, {}, gradient, moved); }));
+  report(options, s, "jvp",
+         3 * flops / seconds(options.repeats, [&] { kernels::cpu::attention_jvp({}, p, x, tangent, result, moved); }));
+  report(options, s, "double backward", 8 * flops / seconds(options.repeats, [&] {
+                                          kernels::cpu::attention_second({}, p, x, tangent, result, cotangent, {}, gradient,
+                                                                         moved);
+                                        }));
 
   p.dropout = {.threshold = 26, .seed = 1, .offset = 2};
   report(options, s, "forward, dropout", flops / seconds(options.repeats, forward));
@@ -160,15 +168,21 @@ void measure_decoding(const Options& options, const std::string& name, const std
   p.q_offsets = q_offsets.data(), p.k_offsets = k_offsets.data();
   p.scale = 0.125;
   p.causal = true;
-  Data q(p.dtype, p.sequences * kHeads * kDim, 1), k(p.dtype, k_offsets.back() * kv_heads * kDim, 2), v(p.dtype, k_offsets.back() * kv_heads * kDim, 3);
+  Data q(p.dtype, p.sequences * kHeads * kDim, 1), k(p.dtype, k_offsets.back() * kv_heads * kDim, 2),
+      v(p.dtype, k_offsets.back() * kv_heads * kDim, 3);
   Data out(p.dtype, p.sequences * kHeads * kDim, 4, false);
-  const AttentionOperands x{.q = {q.data(), kHeads * kDim, kDim}, .k = {k.data(), kv_heads * kDim, kDim}, .v = {v.data(), kv_heads * kDim, kDim}};
-  const double time = seconds(options.repeats, [&] { kernels::cpu::attention_forward({}, p, x, {{out.data(), kHeads * kDim, kDim}, nullptr}); });
+  const AttentionOperands x{
+      .q = {q.data(), kHeads * kDim, kDim}, .k = {k.data(), kv_heads * kDim, kDim}, .v = {v.data(), kv_heads * kDim, kDim}};
+  const double time = seconds(options.repeats, [&] {
+    kernels::cpu::attention_forward({}, p, x, {{out.data(), kHeads * kDim, kDim}, nullptr});
+  });
   const double bytes = 2.0 * static_cast<double>(k_offsets.back() * kv_heads * kDim * item_size(p.dtype));
   const double tokens = static_cast<double>(p.sequences) / time;
   if (options.json) {
-    fmt::print("{{\"setting\": \"{}\", \"dtype\": \"{}\", \"what\": \"decode\", \"tokens_per_second\": {:.1f}, \"gigabytes_per_second\": {:.2f}}}\n", name,
-               deckle::name(p.dtype), tokens, bytes / time / 1e9);
+    fmt::print(
+        "{{\"setting\": \"{}\", \"dtype\": \"{}\", \"what\": \"decode\", \"tokens_per_second\": {:.1f}, "
+        "\"gigabytes_per_second\": {:.2f}}}\n",
+        name, deckle::name(p.dtype), tokens, bytes / time / 1e9);
   } else {
     fmt::print("{:<40} {:<9} {:10.0f} tokens/s {:6.1f} GB/s\n", name, deckle::name(p.dtype), tokens, bytes / time / 1e9);
   }
@@ -213,17 +227,21 @@ int main(int argc, char** argv) {
   }
   for (int64_t mean : {40, 300, 1200}) {
     for (bool causal : {false, true}) {
-      settings.push_back({fmt::format("ragged mean {}", mean), log_normal_lengths(static_cast<double>(mean), 12288), 8, 64, causal});
+      settings.push_back(
+          {fmt::format("ragged mean {}", mean), log_normal_lengths(static_cast<double>(mean), 12288), 8, 64, causal});
       settings.push_back({fmt::format("dense S={}", mean), std::vector<int64_t>(12288 / mean, mean), 8, 64, causal});
     }
   }
   for (const Setting& s : settings) {
-    if (only.empty() || (s.name + (s.causal ? " causal" : " full") + fmt::format(" D={}", s.dim)).find(only) != std::string::npos) {
+    if (only.empty() ||
+        (s.name + (s.causal ? " causal" : " full") + fmt::format(" D={}", s.dim)).find(only) != std::string::npos) {
       measure(s, options, s.name == "S=512" || s.name == "S=2048");
     }
   }
   const std::vector<std::pair<std::string, std::vector<int64_t>>> caches = {
-      {"decode one text of 8192", {8192}}, {"decode 16 texts of 1024", std::vector<int64_t>(16, 1024)}, {"decode ragged, mean 1200", log_normal_lengths(1200, 24576)}};
+      {"decode one text of 8192", {8192}},
+      {"decode 16 texts of 1024", std::vector<int64_t>(16, 1024)},
+      {"decode ragged, mean 1200", log_normal_lengths(1200, 24576)}};
   for (const auto& [name, lengths] : caches) {
     for (int64_t kv_heads : {8, 2}) {
       const std::string setting = fmt::format("{}, {} key heads", name, kv_heads);

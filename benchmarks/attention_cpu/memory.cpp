@@ -36,5 +36,6 @@ int main(int argc, char** argv) {
   const int64_t first = peak_kilobytes();
   hvp(loss, x, t);
   const int64_t second = peak_kilobytes();
-  fmt::print("{{\"tokens\": {}, \"first_order_kilobytes\": {}, \"second_order_kilobytes\": {}}}\n", tokens, first - before, second - before);
+  fmt::print("{{\"tokens\": {}, \"first_order_kilobytes\": {}, \"second_order_kilobytes\": {}}}\n", tokens, first - before,
+             second - before);
 }

@@ -1,4 +1,5 @@
-// Forward kernels that are not (or not yet) the choice for their head dim, timed beside it. The list is the record of what was tried.
+// Forward kernels that are not (or not yet) the choice for their head dim, timed beside it. The list is the record of what was
+// tried.
 #include <exception>
 #include <string>
 

@@ -1,7 +1,7 @@
 // Deckle's side of the language-model benchmark: answers each line on standard input with one line of JSON.
-//   prepare TEXT FOLDER BATCHES TOKENS SEED   draws ragged batches and a model's first weights, and writes both for all contenders
-//   load FOLDER LR                            a fresh model with those weights, a fresh AdamW
-//   steps COUNT                               trains on the next COUNT batches, in turns; seconds, tokens and the losses
+//   prepare TEXT FOLDER BATCHES TOKENS SEED   draws ragged batches and a model's first weights, and writes both for all
+//   contenders load FOLDER LR                            a fresh model with those weights, a fresh AdamW steps COUNT trains on
+//   the next COUNT batches, in turns; seconds, tokens and the losses
 #include <chrono>
 #include <iostream>
 #include <memory>
@@ -43,8 +43,8 @@ class Contender {
     }
     dk::io::save(saved, folder + "/batches.safetensors");
     dk::io::save(dk::nn::DecoderLM(kModel).state(), folder + "/weights.safetensors");
-    return fmt::format(R"({{"batches": {}, "rows": {}, "padded_rows": {}, "heads": {}, "depth": {}, "width": {}}})", saved.size() / 2, rows, padded,
-                       kModel.heads, kModel.depth, kModel.width);
+    return fmt::format(R"({{"batches": {}, "rows": {}, "padded_rows": {}, "heads": {}, "depth": {}, "width": {}}})",
+                       saved.size() / 2, rows, padded, kModel.heads, kModel.depth, kModel.width);
   }
 
   std::string load(std::istream& arguments) {

@@ -21,13 +21,18 @@ dk::Tensor first(const std::vector<X>& results) {
 
 template <typename Op>
 Case both(std::string name, Kind kind, Op op, Work work = Work::rows, bool for_many = true) {
-  return {std::move(name), kind, [op](const auto& d) { return first(op(d)); }, [op](const auto& d) { return first(op(d)); }, work, for_many};
+  return {std::move(name), kind, [op](const auto& d) { return first(op(d)); }, [op](const auto& d) { return first(op(d)); }, work,
+          for_many};
 }
 
 template <typename Nested, typename Dense>
 Case each(std::string name, Kind kind, Nested nested, Dense dense, Work work = Work::rows, bool for_many = true) {
-  return {std::move(name), kind, [nested](const auto& d) { return first(nested(d)); }, [dense](const auto& d) { return first(dense(d)); },
-          work, for_many};
+  return {std::move(name),
+          kind,
+          [nested](const auto& d) { return first(nested(d)); },
+          [dense](const auto& d) { return first(dense(d)); },
+          work,
+          for_many};
 }
 
 template <typename Nested>
@@ -86,31 +91,47 @@ std::vector<Case> make_cases() {
       both("log_softmax_ragged", segment, [](const auto& d) { return log_softmax(d.x, 1); }),
       both("cumsum_ragged", segment, [](const auto& d) { return cumsum(d.x, 1); }),
 
-      both("sort_ragged", Kind::sort, [](const auto& d) { return dk::sort(d.narrow, 1); }, Work::order),
+      both(
+          "sort_ragged", Kind::sort, [](const auto& d) { return dk::sort(d.narrow, 1); }, Work::order),
       both("topk_ragged", Kind::sort, [](const auto& d) { return dk::topk(d.narrow, 1, 1); }),
 
-      each("matmul_scores", product, [](const auto& d) { return matmul(d.x, d.y, dk::MatmulOptions{.transpose_other = true}); },
-           [](const auto& d) { return matmul(d.x, transpose(d.y, 1, 2)); }, Work::pairs, false),
-      each("matmul_contraction", product, [](const auto& d) { return matmul(d.x, d.narrow, dk::MatmulOptions{.transpose_self = true}); },
-           [](const auto& d) { return matmul(transpose(d.x, 1, 2), d.narrow); }, Work::rows, false),
+      each(
+          "matmul_scores", product, [](const auto& d) { return matmul(d.x, d.y, dk::MatmulOptions{.transpose_other = true}); },
+          [](const auto& d) { return matmul(d.x, transpose(d.y, 1, 2)); }, Work::pairs, false),
+      each(
+          "matmul_contraction", product,
+          [](const auto& d) { return matmul(d.x, d.narrow, dk::MatmulOptions{.transpose_self = true}); },
+          [](const auto& d) { return matmul(transpose(d.x, 1, 2), d.narrow); }, Work::rows, false),
       both("matmul_shared", product, [](const auto& d) { return matmul(d.x, d.weight); }),
-      each("linear_own", product, [](const auto& d) { return dk::linear(d.x, d.own); },
-           [](const auto& d) { return matmul(d.x, transpose(d.own, 1, 2)); }, Work::rows, false),
+      each(
+          "linear_own", product, [](const auto& d) { return dk::linear(d.x, d.own); },
+          [](const auto& d) { return matmul(d.x, transpose(d.own, 1, 2)); }, Work::rows, false),
       both("conv1d", product, [](const auto& d) { return conv1d(d.x, d.kernel, {}, 1, "same"); }),
       both("avg_pool1d", segment, [](const auto& d) { return avg_pool1d(d.x, 3, 1, "same"); }),
       both("max_pool1d", segment, [](const auto& d) { return max_pool1d(d.x, 3, 1, "same"); }),
 
-      both("cat_batch", structure, [](const auto& d) { return dk::cat({d.x, d.y}, 0); }),
-      both("cat_ragged", structure, [](const auto& d) { return dk::cat({d.x, d.y}, 1); }),
-      both("cat_regular", structure, [](const auto& d) { return dk::cat({d.x, d.y}, 2); }),
+      both("cat_batch", structure,
+           [](const auto& d) {
+             return dk::cat({d.x, d.y}, 0);
+           }),
+      both("cat_ragged", structure,
+           [](const auto& d) {
+             return dk::cat({d.x, d.y}, 1);
+           }),
+      both("cat_regular", structure,
+           [](const auto& d) {
+             return dk::cat({d.x, d.y}, 2);
+           }),
       both("flip_ragged", structure, [](const auto& d) { return flip(d.x, {1}); }),
       both("roll_ragged", structure, [](const auto& d) { return roll(d.x, 1, 1); }),
-      each("transpose", structure, [](const auto& d) { return transpose(d.x, 1, 2); },
-           [](const auto& d) { return contiguous(transpose(d.x, 1, 2)); }),
+      each(
+          "transpose", structure, [](const auto& d) { return transpose(d.x, 1, 2); },
+          [](const auto& d) { return contiguous(transpose(d.x, 1, 2)); }),
       both("select_ragged", structure, [](const auto& d) { return contiguous(select(d.x, 1, 0)); }),
       both("slice_ragged", structure, [](const auto& d) { return contiguous(slice(d.x, 1, 1, 1'000'000)); }),
       both("chunk_regular", structure, [](const auto& d) { return contiguous(chunk(d.x, 2, 2).front()); }),
-      both("unbind", structure, [](const auto& d) { return unbind(d.x, 0); }, Work::rows, false),
+      both(
+          "unbind", structure, [](const auto& d) { return unbind(d.x, 0); }, Work::rows, false),
       both("gather_ragged", structure, [](const auto& d) { return gather(d.x, 1, d.places); }),
       both("masked_select", structure, [](const auto& d) { return masked_select(d.x, d.keep); }),
       both("embedding", structure, [](const auto& d) { return embedding(d.table, d.ids); }),

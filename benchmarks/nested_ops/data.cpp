@@ -27,9 +27,9 @@ void adjust(std::vector<int64_t>& lengths, int64_t rows, int64_t shortest, int64
 
 template <typename X>
 Operands<X> operands(const Operands<dk::Tensor>& packed, const auto& wrap) {
-  return {wrap(packed.x),    wrap(packed.y), wrap(packed.narrow), wrap(packed.mask), wrap(packed.keep), wrap(packed.ids),
-          wrap(packed.places), packed.weight,  packed.bias,         packed.down,       packed.own,        packed.per_component,
-          packed.kernel,       packed.table};
+  return {wrap(packed.x),   wrap(packed.y),       wrap(packed.narrow), wrap(packed.mask), wrap(packed.keep),
+          wrap(packed.ids), wrap(packed.places),  packed.weight,       packed.bias,       packed.down,
+          packed.own,       packed.per_component, packed.kernel,       packed.table};
 }
 
 // Uniform positions in each of the components of these lengths, for every element of `draws`.
@@ -79,9 +79,9 @@ Data make_data(Batch batch, uint64_t seed) {
 
   const dk::Ragged ragged = dk::Ragged::from_lengths(batch.lengths);
   const dk::Ragged even = dk::Ragged::from_lengths(std::vector<int64_t>(static_cast<size_t>(components), batch.mean));
-  Data data{batch, operands<dk::NestedTensor>(packed, [&](const dk::Tensor& t) {
-              return t.defined() ? dk::NestedTensor(t, ragged) : dk::NestedTensor();
-            }),
+  Data data{batch,
+            operands<dk::NestedTensor>(
+                packed, [&](const dk::Tensor& t) { return t.defined() ? dk::NestedTensor(t, ragged) : dk::NestedTensor(); }),
             operands<dk::Tensor>(packed, [&](const dk::Tensor& t) {
               if (!t.defined()) return t;
               return dk::detach(t.dim() == 1 ? dk::view(t, {components, -1}) : dk::view(t, {components, batch.mean, t.size(1)}));

@@ -39,10 +39,13 @@ struct Operands {
 template <typename X>
 std::vector<deckle::Tensor> leaves(const Operands<X>& d) {
   const auto values = [](const auto& operand) -> const deckle::Tensor& {
-    if constexpr (requires { operand.values(); }) return operand.values();
-    else return operand;
+    if constexpr (requires { operand.values(); })
+      return operand.values();
+    else
+      return operand;
   };
-  std::vector<deckle::Tensor> result = {values(d.x), values(d.y), values(d.narrow), d.weight, d.bias, d.down, d.per_component, d.kernel, d.table};
+  std::vector<deckle::Tensor> result = {values(d.x), values(d.y),     values(d.narrow), d.weight, d.bias,
+                                        d.down,      d.per_component, d.kernel,         d.table};
   if (d.own.defined()) result.push_back(d.own);
   return result;
 }

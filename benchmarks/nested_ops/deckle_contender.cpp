@@ -30,9 +30,12 @@ const Case& find(const std::string& name) { return *std::ranges::find(cases(), n
 
 double work_of(Work work, double length) {
   switch (work) {
-    case Work::pairs: return length * length;
-    case Work::order: return length * std::log2(length + 1);
-    default: return length;
+    case Work::pairs:
+      return length * length;
+    case Work::order:
+      return length * std::log2(length + 1);
+    default:
+      return length;
   }
 }
 
@@ -91,9 +94,17 @@ class Contender {
     data_ = make_data(draw(shape, seed), seed);
     const Operands<dk::NestedTensor>& d = data_->nested;
     if (!path.empty()) {
-      dk::io::save({{"offsets", d.x.offsets()}, {"x", d.x.values()}, {"y", d.y.values()}, {"narrow", d.narrow.values()},
-                    {"ids", d.ids.values()}, {"weight", d.weight}, {"bias", d.bias}, {"down", d.down}, {"own", d.own},
-                    {"per_component", d.per_component}, {"table", d.table}},
+      dk::io::save({{"offsets", d.x.offsets()},
+                    {"x", d.x.values()},
+                    {"y", d.y.values()},
+                    {"narrow", d.narrow.values()},
+                    {"ids", d.ids.values()},
+                    {"weight", d.weight},
+                    {"bias", d.bias},
+                    {"down", d.down},
+                    {"own", d.own},
+                    {"per_component", d.per_component},
+                    {"table", d.table}},
                    path);
     }
     const auto [shortest, longest] = std::ranges::minmax(data_->batch.lengths);
@@ -105,7 +116,8 @@ class Contender {
     const Case& op = named(arguments);
     double nested = 0;
     for (const int64_t length : data_->batch.lengths) nested += work_of(op.work, static_cast<double>(length));
-    const double dense = static_cast<double>(data_->batch.lengths.size()) * work_of(op.work, static_cast<double>(data_->batch.mean));
+    const double dense =
+        static_cast<double>(data_->batch.lengths.size()) * work_of(op.work, static_cast<double>(data_->batch.mean));
     return fmt::format(R"({{"work": {}}})", nested / dense);
   }
 

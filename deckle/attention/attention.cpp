@@ -32,16 +32,18 @@ template <typename X>
 void require_ranks(const X& q, const X& k, const X& v) {
   for (const auto& [argument, x] : {std::pair("q", &q), std::pair("k", &k), std::pair("v", &v)}) {
     check(x->defined(), "attention: {} is undefined (expected 4 dims: batch, rows, heads, head dim)", argument);
-    check(x->dim() == 4, "attention: {} has shape {} (expected 4 dims: batch, rows, heads, head dim)", argument, shape_string(*x));
+    check(x->dim() == 4, "attention: {} has shape {} (expected 4 dims: batch, rows, heads, head dim)", argument,
+          shape_string(*x));
   }
 }
 
 Packed packed(const Tensor& q, const Tensor& k, const Tensor& v) {
   require_ranks(q, k, v);
-  check(q.size(0) == k.size(0) && k.size(0) == v.size(0), "attention: q, k and v have {}, {} and {} sequences (expected the same)", q.size(0), k.size(0),
-        v.size(0));
+  check(q.size(0) == k.size(0) && k.size(0) == v.size(0),
+        "attention: q, k and v have {}, {} and {} sequences (expected the same)", q.size(0), k.size(0), v.size(0));
   check(k.size(1) == v.size(1), "attention: k has {} rows per sequence, v has {} (expected the same)", k.size(1), v.size(1));
-  return {flatten(q, 0, 1), flatten(k, 0, 1), flatten(v, 0, 1), equal_lengths(q.size(0), q.size(1)), equal_lengths(k.size(0), k.size(1))};
+  return {flatten(q, 0, 1), flatten(k, 0, 1), flatten(v, 0, 1), equal_lengths(q.size(0), q.size(1)),
+          equal_lengths(k.size(0), k.size(1))};
 }
 
 Packed packed(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v) {
@@ -49,7 +51,8 @@ Packed packed(const NestedTensor& q, const NestedTensor& k, const NestedTensor& 
   for (const auto& [argument, x] : {std::pair("q", &q), std::pair("k", &k), std::pair("v", &v)}) {
     check(x->ragged_dims() == 1, "attention: {} has {} ragged dims (expected 1, the rows)", argument, x->ragged_dims());
   }
-  check(k.ragged() == v.ragged(), "attention: k has {}, v has {} (expected the same)", to_string(k.ragged()), to_string(v.ragged()));
+  check(k.ragged() == v.ragged(), "attention: k has {}, v has {} (expected the same)", to_string(k.ragged()),
+        to_string(v.ragged()));
   return {q.values(), k.values(), v.values(), q.ragged(), k.ragged()};
 }
 
@@ -59,7 +62,9 @@ std::tuple<Tensor, Tensor> packed_attention(const Packed& x, const AttentionOpti
   const auto dense = [](const Tensor& tensor) { return tensor.defined() ? contiguous(tensor) : tensor; };
   // Expanded dims of a bias stay broadcast.
   const bool readable = options.bias.defined() && options.bias.numel() > 0 && options.bias.stride(-1) <= 1;
-  const Tensor bias = options.ragged_bias.defined() ? dense(options.ragged_bias.values()) : readable ? options.bias : dense(options.bias);
+  const Tensor bias = options.ragged_bias.defined() ? dense(options.ragged_bias.values())
+                      : readable                    ? options.bias
+                                                    : dense(options.bias);
   return attention_forward(with_unit_stride(x.q), with_unit_stride(x.k), with_unit_stride(x.v), bias, dense(options.slopes),
                            dense(options.sinks), dense(options.table), plan);
 }
@@ -96,7 +101,8 @@ std::string explain_attention(const Tensor& q, const Tensor& k, const Tensor& v,
   return explain_packed(packed(q, k, v), options);
 }
 
-std::string explain_attention(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v, const AttentionOptions& options) {
+std::string explain_attention(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v,
+                              const AttentionOptions& options) {
   return explain_packed(packed(q, k, v), options);
 }
 

@@ -22,13 +22,14 @@ struct AttentionOptions {
   Tensor bias = {};                  // [B, H, M, N], any of them 1, of q's dtype; its gradient has its shape
   NestedTensor ragged_bias = {};     // [B, M_b, N_b]: one plane per sequence, for all heads; instead of `bias`
   bool bias_before_cap = false;
-  Tensor slopes = {};                // [H], ALiBi (Press et al., 2022); float32, or float64 for float64 inputs
-  Tensor table = {};                 // [H, 2 R + 1], added by distance, clamped to -R..R; dtype as slopes
-  Tensor sinks = {};                 // [H], one more logit per row that has no value; dtype as slopes
-  double soft_cap = 0;               // 0: none
-  double dropout = 0;                // of the probabilities, rounded to a multiple of 1/256
-  Generator* generator = nullptr;    // of the dropout; default: the thread's
-  std::vector<int64_t> key_lengths = {};  // k and v have spare rows (a cache, padding): only the first key_lengths[b] of sequence b are keys
+  Tensor slopes = {};              // [H], ALiBi (Press et al., 2022); float32, or float64 for float64 inputs
+  Tensor table = {};               // [H, 2 R + 1], added by distance, clamped to -R..R; dtype as slopes
+  Tensor sinks = {};               // [H], one more logit per row that has no value; dtype as slopes
+  double soft_cap = 0;             // 0: none
+  double dropout = 0;              // of the probabilities, rounded to a multiple of 1/256
+  Generator* generator = nullptr;  // of the dropout; default: the thread's
+  std::vector<int64_t> key_lengths =
+      {};  // k and v have spare rows (a cache, padding): only the first key_lengths[b] of sequence b are keys
 };
 
 /// Attention per head, fused over tiles: neither scores nor padding are ever stored.
@@ -44,11 +45,13 @@ NestedTensor attention(const NestedTensor& q, const NestedTensor& k, const Neste
 
 /// What attention(q, k, v, options) would run: the kernel of each pass, and why the others are refused.
 std::string explain_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options = {});
-std::string explain_attention(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v, const AttentionOptions& options = {});
+std::string explain_attention(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v,
+                              const AttentionOptions& options = {});
 
 /// Also returns log-sum-exp of each row's z, the sink included, natural log: [B, M, H], or nested [B, M_b, H]; float32, or
 /// float64 for float64 inputs. Differentiable as well.
-std::pair<Tensor, Tensor> attention_with_lse(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options = {});
+std::pair<Tensor, Tensor> attention_with_lse(const Tensor& q, const Tensor& k, const Tensor& v,
+                                             const AttentionOptions& options = {});
 std::pair<NestedTensor, NestedTensor> attention_with_lse(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v,
                                                          const AttentionOptions& options = {});
 

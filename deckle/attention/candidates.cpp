@@ -23,7 +23,8 @@ std::string_view asked_kernel() {
 std::string refusal(const AttentionCandidate& candidate, const AttentionRequest& request) {
   const std::string_view asked = asked_kernel();
   if (!asked.empty() && asked != candidate.name) return fmt::format("DECKLE_FORCE asks for {}", asked);
-  if (asked.empty() && candidate.only_if_asked) return fmt::format("runs only where DECKLE_FORCE=attention:{} asks for it", candidate.name);
+  if (asked.empty() && candidate.only_if_asked)
+    return fmt::format("runs only where DECKLE_FORCE=attention:{} asks for it", candidate.name);
   return candidate.why_not(request);
 }
 
@@ -40,7 +41,8 @@ std::vector<AttentionCandidate> attention_candidates() {
 
 AttentionKernel choose_attention_kernel(const AttentionRequest& request, const std::string& device) {
   std::string reasons;
-  for (const AttentionCandidate& candidate : device == "cpu" ? kernels::cpu::attention_candidates() : cuda_attention_candidates()) {
+  for (const AttentionCandidate& candidate :
+       device == "cpu" ? kernels::cpu::attention_candidates() : cuda_attention_candidates()) {
     const std::string reason = refusal(candidate, request);
     if (reason.empty()) return candidate.kernel;
     reasons += fmt::format("\n  {}: {}", candidate.name, reason);
@@ -55,16 +57,20 @@ std::string describe(const AttentionRequest& request) {
     rows[0] = std::min(rows[0], p.rows(b)), rows[1] = std::max(rows[1], p.rows(b));
     keys[0] = std::min(keys[0], p.keys(b)), keys[1] = std::max(keys[1], p.keys(b));
   }
-  std::string text = fmt::format("{} of {}, {} heads on {}, D {}, Dv {}, {} sequences", request.pass == AttentionPass::forward ? "attention" : "a derivative of attention",
+  std::string text = fmt::format("{} of {}, {} heads on {}, D {}, Dv {}, {} sequences",
+                                 request.pass == AttentionPass::forward ? "attention" : "a derivative of attention",
                                  name(p.dtype), p.heads, p.kv_heads, p.head_dim, p.value_dim, p.sequences);
   if (p.sequences > 0) text += fmt::format(" of {} rows on {} keys", range(rows[0], rows[1]), range(keys[0], keys[1]));
   if (p.k_lengths != nullptr) text += ", spare rows behind the keys";
   if (p.causal) text += ", causal";
   if (p.window_left >= 0 || p.window_right >= 0) text += fmt::format(", window {}, {}", p.window_left, p.window_right);
-  if (p.causal || p.window_left >= 0 || p.window_right >= 0) text += p.alignment == AttentionAlignment::top_left ? ", top-left" : ", bottom-right";
-  if (p.ranges.bounds != nullptr) text += fmt::format(", {} range{} of keys a row", p.ranges.count, p.ranges.count == 1 ? "" : "s");
+  if (p.causal || p.window_left >= 0 || p.window_right >= 0)
+    text += p.alignment == AttentionAlignment::top_left ? ", top-left" : ", bottom-right";
+  if (p.ranges.bounds != nullptr)
+    text += fmt::format(", {} range{} of keys a row", p.ranges.count, p.ranges.count == 1 ? "" : "s");
   if (p.mask.data != nullptr) text += ", boolean mask";
-  if (request.bias) text += fmt::format(", {}bias{}", p.bias_offsets != nullptr ? "ragged " : "", p.bias_before_cap ? " before the cap" : "");
+  if (request.bias)
+    text += fmt::format(", {}bias{}", p.bias_offsets != nullptr ? "ragged " : "", p.bias_before_cap ? " before the cap" : "");
   if (request.slopes) text += ", slopes";
   if (request.table) text += fmt::format(", table of reach {}", p.table_reach);
   if (request.sinks) text += ", sinks";
@@ -75,7 +81,8 @@ std::string describe(const AttentionRequest& request) {
 
 std::string explain(AttentionRequest request, const std::string& device) {
   std::string text = describe(request) + ", on " + device + "\n";
-  constexpr const char* kNames[kAttentionPasses] = {"forward", "backward", "forward mode", "second order", "forward over forward"};
+  constexpr const char* kNames[kAttentionPasses] = {"forward", "backward", "forward mode", "second order",
+                                                    "forward over forward"};
   for (int pass = 0; pass < kAttentionPasses; ++pass) {
     request.pass = static_cast<AttentionPass>(pass);
     const AttentionKernel chosen = choose_attention_kernel(request, device);

@@ -10,8 +10,8 @@ namespace deckle {
 /// All families of kernels, of every device, in order of preference; those of a GPU also where it is not built.
 std::vector<AttentionCandidate> attention_candidates();
 
-/// The first candidate of `device` that serves the request, or the one that DECKLE_FORCE=attention:NAME asks for. An Error if there
-/// is none, with the problem and every candidate's reason.
+/// The first candidate of `device` that serves the request, or the one that DECKLE_FORCE=attention:NAME asks for. An Error if
+/// there is none, with the problem and every candidate's reason.
 AttentionKernel choose_attention_kernel(const AttentionRequest& request, const std::string& device);
 
 /// The problem in one line.

@@ -62,8 +62,12 @@ class RowEvaluator {
     if (step(3) == 0) return clipped(0, keys_ > 0 && *at ? keys_ : 0, keys_);
     return runs(at, keys_);
   }
-  KeySpans spans(const Node::And& parts, int64_t row, int64_t head) { return both((*this)(parts.a, row, head), (*this)(parts.b, row, head)); }
-  KeySpans spans(const Node::Or& parts, int64_t row, int64_t head) { return either((*this)(parts.a, row, head), (*this)(parts.b, row, head)); }
+  KeySpans spans(const Node::And& parts, int64_t row, int64_t head) {
+    return both((*this)(parts.a, row, head), (*this)(parts.b, row, head));
+  }
+  KeySpans spans(const Node::Or& parts, int64_t row, int64_t head) {
+    return either((*this)(parts.a, row, head), (*this)(parts.b, row, head));
+  }
   KeySpans spans(const Node::Not& part, int64_t row, int64_t head) { return complement((*this)(part.a, row, head), keys_); }
 
   const Ragged &q_rows_, &k_rows_;
@@ -72,7 +76,9 @@ class RowEvaluator {
 };
 
 /// Whether ranges of `spans` spans in each row would take more memory than a byte per key.
-bool scattered(size_t spans, int64_t keys) { return spans > kMostRuns && static_cast<int64_t>(2 * sizeof(int32_t) * spans) > keys; }
+bool scattered(size_t spans, int64_t keys) {
+  return spans > kMostRuns && static_cast<int64_t>(2 * sizeof(int32_t) * spans) > keys;
+}
 
 /// The masks whose and `mask` is.
 void split(const AttentionMask& mask, std::vector<AttentionMask>& parts) {
@@ -88,7 +94,8 @@ void split(const AttentionMask& mask, std::vector<AttentionMask>& parts) {
 int64_t boolean_heads(const AttentionMask& mask, int64_t heads) {
   int64_t result = 0;
   visit_mask(mask, [&](const Node& node) {
-    if (const auto* leaf = std::get_if<Node::Boolean>(&node.is)) result = std::max(result, leaf->allowed.size(1) == 1 ? 1 : heads);
+    if (const auto* leaf = std::get_if<Node::Boolean>(&node.is))
+      result = std::max(result, leaf->allowed.size(1) == 1 ? 1 : heads);
   });
   return result;
 }
@@ -97,11 +104,13 @@ void require_fit(const AttentionMask& mask, const Ragged& q_rows, const Ragged& 
   visit_mask(mask, [&](const Node& node) {
     if (const auto* prefix = std::get_if<Node::Prefix>(&node.is)) {
       const auto given = static_cast<int64_t>(prefix->keys.size());
-      check(given == 1 || given == q_rows->components(), "attention: masks::prefix has {} numbers for {} sequences (expected one, or one each)", given,
-            q_rows->components());
+      check(given == 1 || given == q_rows->components(),
+            "attention: masks::prefix has {} numbers for {} sequences (expected one, or one each)", given, q_rows->components());
     } else if (const auto* documents = std::get_if<Node::Documents>(&node.is)) {
-      check(documents->q_ids.ragged() == q_rows, "attention: masks::documents has ids for {}, q has {}", to_string(documents->q_ids.ragged()), to_string(q_rows));
-      check(documents->k_ids.ragged() == k_rows, "attention: masks::documents has ids for {}, k has {}", to_string(documents->k_ids.ragged()), to_string(k_rows));
+      check(documents->q_ids.ragged() == q_rows, "attention: masks::documents has ids for {}, q has {}",
+            to_string(documents->q_ids.ragged()), to_string(q_rows));
+      check(documents->k_ids.ragged() == k_rows, "attention: masks::documents has ids for {}, k has {}",
+            to_string(documents->k_ids.ragged()), to_string(k_rows));
     } else if (const auto* boolean = std::get_if<Node::Boolean>(&node.is)) {
       require_plane("masks::boolean", boolean->allowed, q_rows, k_rows, heads);
     }
@@ -111,11 +120,14 @@ void require_fit(const AttentionMask& mask, const Ragged& q_rows, const Ragged& 
 int64_t tighter(int64_t a, int64_t b) { return a < 0 ? b : b < 0 ? a : std::min(a, b); }
 
 /// The and of `parts` as one bool plane.
-Tensor plane_of(const std::vector<AttentionMask>& parts, RowEvaluator& evaluate, const Ragged& q_rows, const Ragged& k_rows, int64_t heads) {
+Tensor plane_of(const std::vector<AttentionMask>& parts, RowEvaluator& evaluate, const Ragged& q_rows, const Ragged& k_rows,
+                int64_t heads) {
   if (parts.size() == 1) {
     if (const auto* leaf = std::get_if<Node::Boolean>(&parts[0].node().is)) return leaf->allowed;
   }
-  const Tensor plane = zeros_raw({q_rows->components(), heads, std::max<int64_t>(1, q_rows->max_size()), std::max<int64_t>(1, k_rows->max_size())}, DType::bool_, {});
+  const Tensor plane =
+      zeros_raw({q_rows->components(), heads, std::max<int64_t>(1, q_rows->max_size()), std::max<int64_t>(1, k_rows->max_size())},
+                DType::bool_, {});
   for (int64_t b = 0; b < q_rows->components(); ++b) {
     evaluate.enter(b);
     for (int64_t h = 0; h < heads; ++h) {
@@ -138,7 +150,8 @@ void store_ranges(const std::vector<KeySpans>& rows, CompiledMask& result) {
   result.bounds.assign(rows.size() * most * 2, 0);
   auto* to = result.bounds.data();
   for (const KeySpans& spans : rows) {
-    for (size_t n = 0; n < spans.size(); ++n) to[2 * n] = static_cast<int32_t>(spans[n].begin), to[2 * n + 1] = static_cast<int32_t>(spans[n].end);
+    for (size_t n = 0; n < spans.size(); ++n)
+      to[2 * n] = static_cast<int32_t>(spans[n].begin), to[2 * n + 1] = static_cast<int32_t>(spans[n].end);
     to += 2 * most;
   }
 }
@@ -210,8 +223,8 @@ CompiledMask compile_mask(const AttentionMask& mask, const Ragged& q_rows, const
 }
 
 void require_plane(const char* argument, const Tensor& plane, const Ragged& q_rows, const Ragged& k_rows, int64_t heads) {
-  check(plane.dim() == 4, "attention: {} has shape {} (expected 4 dims: batch, heads, rows, keys; 1 where it is broadcast)", argument,
-        to_string(plane.sizes()));
+  check(plane.dim() == 4, "attention: {} has shape {} (expected 4 dims: batch, heads, rows, keys; 1 where it is broadcast)",
+        argument, to_string(plane.sizes()));
   const int64_t full[4] = {q_rows->components(), heads, q_rows->max_size(), k_rows->max_size()};
   for (int dim = 0; dim < 4; ++dim) {
     const int64_t size = plane.size(dim);

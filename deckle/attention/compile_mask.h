@@ -16,12 +16,12 @@ struct CompiledMask {
   int64_t left = -1, right = -1;  // negative: no limit
   std::vector<int32_t> bounds;    // AttentionRanges; empty if every row sees every key that the band allows
   int range_count = 0;
-  Tensor plane;                   // bool [B, H, M, N], any of them 1; undefined if the rest is exact
+  Tensor plane;  // bool [B, H, M, N], any of them 1; undefined if the rest is exact
 };
 
-/// Bands stay formulas where the kernels can hold them; all else becomes ranges, as many as the row with most needs. A boolean mask
-/// with more than a few runs of keys in a row stays a plane with ranges around it, and so does whatever is so scattered that its ranges
-/// would be larger than a plane. Throws if the mask does not fit the sequences.
+/// Bands stay formulas where the kernels can hold them; all else becomes ranges, as many as the row with most needs. A boolean
+/// mask with more than a few runs of keys in a row stays a plane with ranges around it, and so does whatever is so scattered that
+/// its ranges would be larger than a plane. Throws if the mask does not fit the sequences.
 CompiledMask compile_mask(const AttentionMask& mask, const Ragged& q_rows, const Ragged& k_rows, int64_t heads);
 
 /// Throws unless `plane`, [B, H, M, N] with 1 where it is broadcast, covers every sequence.

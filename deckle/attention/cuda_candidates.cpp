@@ -14,15 +14,20 @@ std::string refused_by_both(const AttentionRequest& request) {
   if (request.pass != AttentionPass::forward && request.pass != AttentionPass::backward) {
     return "forward mode or second order is asked for (serves the forward and the backward)";
   }
-  if (p.dtype != DType::bfloat16 && p.dtype != DType::float16) return fmt::format("dtype is {} (serves bfloat16, float16)", name(p.dtype));
-  if (p.kv_heads < 1 || p.heads % p.kv_heads != 0) return fmt::format("{} heads on {} key heads (serves a multiple of the key heads)", p.heads, p.kv_heads);
-  if (request.bias || request.slopes || request.table || request.sinks) return "a bias, slopes, table or sinks are given (serves none of them)";
+  if (p.dtype != DType::bfloat16 && p.dtype != DType::float16)
+    return fmt::format("dtype is {} (serves bfloat16, float16)", name(p.dtype));
+  if (p.kv_heads < 1 || p.heads % p.kv_heads != 0)
+    return fmt::format("{} heads on {} key heads (serves a multiple of the key heads)", p.heads, p.kv_heads);
+  if (request.bias || request.slopes || request.table || request.sinks)
+    return "a bias, slopes, table or sinks are given (serves none of them)";
   if (p.soft_cap != 0) return fmt::format("soft cap is {} (serves 0, none)", p.soft_cap);
   if (p.dropout.threshold != 0) return "dropout is on (serves 0)";
   if (p.k_lengths != nullptr) return "k and v have spare rows (serves keys that lie one after another)";
-  if (p.ranges.bounds != nullptr || p.mask.data != nullptr) return "the mask is more than causal masks and windows of one alignment";
+  if (p.ranges.bounds != nullptr || p.mask.data != nullptr)
+    return "the mask is more than causal masks and windows of one alignment";
   for (int64_t b = 0; b < p.sequences; ++b) {
-    if (p.rows(b) > kMostRows || p.keys(b) > kMostRows) return fmt::format("sequence {} has {} rows and {} keys (serves up to {})", b, p.rows(b), p.keys(b), kMostRows);
+    if (p.rows(b) > kMostRows || p.keys(b) > kMostRows)
+      return fmt::format("sequence {} has {} rows and {} keys (serves up to {})", b, p.rows(b), p.keys(b), kMostRows);
   }
   return {};
 }

@@ -49,10 +49,17 @@ constexpr Feature kFeatures[] = {
     {"other lengths of k than of q", [](Probe& x) { x.k_offsets[1] = 300; }},
     {"no keys", [](Probe& x) { x.k_offsets[1] = 0; }},
     {"spare rows behind the keys (a cache that grows, padding)", [](Probe& x) { x.request.problem.k_lengths = &x.k_length; }},
-    {"causal, either alignment", [](Probe& x) { x.request.problem.causal = true, x.request.problem.alignment = AttentionAlignment::top_left; }},
+    {"causal, either alignment",
+     [](Probe& x) { x.request.problem.causal = true, x.request.problem.alignment = AttentionAlignment::top_left; }},
     {"window", [](Probe& x) { x.request.problem.window_left = x.request.problem.window_right = 5; }},
-    {"masks of one range a row (prefix-LM, sorted documents)", [](Probe& x) { x.request.problem.ranges = {x.bounds, 1}; }},
-    {"masks of several ranges a row (or, not)", [](Probe& x) { x.request.problem.ranges = {x.bounds, 2}; }},
+    {"masks of one range a row (prefix-LM, sorted documents)",
+     [](Probe& x) {
+       x.request.problem.ranges = {x.bounds, 1};
+     }},
+    {"masks of several ranges a row (or, not)",
+     [](Probe& x) {
+       x.request.problem.ranges = {x.bounds, 2};
+     }},
     {"boolean masks", [](Probe& x) { x.request.problem.mask.data = &x.byte; }},
     {"bias, dense or ragged, and its gradient", [](Probe& x) { x.request.bias = true; }},
     {"slopes (ALiBi) and their gradient", [](Probe& x) { x.request.slopes = true; }},

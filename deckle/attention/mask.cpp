@@ -47,7 +47,8 @@ template class Causal<Alignment::top_left>;
 template class Causal<Alignment::bottom_right>;
 
 template <Alignment kAlignment>
-Window<kAlignment>::Window(int64_t left, int64_t right) : AttentionMask(make(Node::Band{kAlignment, limit(left), limit(right)})) {}
+Window<kAlignment>::Window(int64_t left, int64_t right)
+    : AttentionMask(make(Node::Band{kAlignment, limit(left), limit(right)})) {}
 template class Window<Alignment::top_left>;
 template class Window<Alignment::bottom_right>;
 
@@ -66,8 +67,9 @@ AttentionMask documents(const NestedTensor& ids) { return documents(ids, ids); }
 AttentionMask documents(const NestedTensor& q_ids, const NestedTensor& k_ids) {
   for (const NestedTensor* ids : {&q_ids, &k_ids}) {
     check(ids->defined(), "masks::documents: the ids are undefined (expected int64 ids [sequences, rows])");
-    check(ids->ragged_dims() == 1 && ids->values().dim() == 1, "masks::documents: ids have {} dims, {} of them ragged (expected [sequences, rows], the rows ragged)",
-          ids->dim(), ids->ragged_dims());
+    check(ids->ragged_dims() == 1 && ids->values().dim() == 1,
+          "masks::documents: ids have {} dims, {} of them ragged (expected [sequences, rows], the rows ragged)", ids->dim(),
+          ids->ragged_dims());
     check(ids->dtype() == DType::int64, "masks::documents: ids are {} (expected int64)", name(ids->dtype()));
   }
   return make(Node::Documents{{copied(q_ids.values()), q_ids.ragged()}, {copied(k_ids.values()), k_ids.ragged()}});
@@ -75,9 +77,11 @@ AttentionMask documents(const NestedTensor& q_ids, const NestedTensor& k_ids) {
 
 AttentionMask boolean(const Tensor& allowed) {
   check(allowed.defined(), "masks::boolean: the mask is undefined (expected bool [batch, heads, rows, keys])");
-  check(allowed.dtype() == DType::bool_, "masks::boolean: the mask is {} (expected bool; an additive mask goes into AttentionOptions::bias)",
+  check(allowed.dtype() == DType::bool_,
+        "masks::boolean: the mask is {} (expected bool; an additive mask goes into AttentionOptions::bias)",
         name(allowed.dtype()));
-  check(allowed.dim() == 4, "masks::boolean: the mask has shape {} (expected 4 dims: batch, heads, rows, keys; 1 where it is broadcast)",
+  check(allowed.dim() == 4,
+        "masks::boolean: the mask has shape {} (expected 4 dims: batch, heads, rows, keys; 1 where it is broadcast)",
         to_string(allowed.sizes()));
   Tensor stored = allowed;
   for (int64_t dim = 0; dim < 4; ++dim) {

@@ -12,8 +12,9 @@ namespace deckle {
 
 using Alignment = AttentionAlignment;
 
-/// Which keys a query may see: one of `masks` below, or several joined by `&&`, `||` and `!` (also written and, or, not). Immutable
-/// (tensors given are copied), cheap to copy. A plan compiles it to ranges of keys per query; tiles of scores that no query sees are never computed.
+/// Which keys a query may see: one of `masks` below, or several joined by `&&`, `||` and `!` (also written and, or, not).
+/// Immutable (tensors given are copied), cheap to copy. A plan compiles it to ranges of keys per query; tiles of scores that no
+/// query sees are never computed.
 class AttentionMask {
  public:
   struct Node;
@@ -47,8 +48,8 @@ Causal<kAlignment> causal() {
   return {};
 }
 
-/// Keys from `left` before to `right` after the query's position; a negative number sets no limit on its side. Also without limits
-/// it says, as every mask with an alignment does, from where slopes and tables count the distance.
+/// Keys from `left` before to `right` after the query's position; a negative number sets no limit on its side. Also without
+/// limits it says, as every mask with an alignment does, from where slopes and tables count the distance.
 template <Alignment kAlignment>
 class Window : public AttentionMask {
  public:
@@ -74,7 +75,8 @@ AttentionMask documents(const Tensor& q_ids, const Tensor& k_ids);
 AttentionMask documents(const NestedTensor& ids);
 AttentionMask documents(const NestedTensor& q_ids, const NestedTensor& k_ids);
 
-/// Keys where the bool tensor [B, H, M, N] is true; any dim may be 1. In a ragged batch M and N reach as far as the longest sequence.
+/// Keys where the bool tensor [B, H, M, N] is true; any dim may be 1. In a ragged batch M and N reach as far as the longest
+/// sequence.
 AttentionMask boolean(const Tensor& allowed);
 
 }  // namespace masks

@@ -29,7 +29,8 @@ std::vector<Tensor> root_gradients(TensorList outputs, const std::vector<Tensor>
             outputs[i].sizes());
       gradients.push_back(given[i]);
     } else {
-      check(outputs[i].numel() == 1, "an output of shape {} needs a gradient (only a single element has the default 1)", outputs[i].sizes());
+      check(outputs[i].numel() == 1, "an output of shape {} needs a gradient (only a single element has the default 1)",
+            outputs[i].sizes());
       const NoGrad quiet;
       gradients.push_back(ones_like(outputs[i].detach()));
     }
@@ -47,18 +48,19 @@ std::vector<Tensor> grad(TensorList outputs, TensorList inputs, const GradOption
     check(captures.back().node != nullptr || options.allow_unused, "grad: input {} of shape {} does not require grad", i,
           inputs[i].sizes());
   }
-  std::vector<Tensor> results = autograd::run_backward(root_edges(outputs), root_gradients(outputs, options.grad_outputs), captures,
-                                                       options.retain_graph || options.create_graph, options.create_graph);
+  std::vector<Tensor> results =
+      autograd::run_backward(root_edges(outputs), root_gradients(outputs, options.grad_outputs), captures,
+                             options.retain_graph || options.create_graph, options.create_graph);
   for (size_t i = 0; i < results.size(); ++i) {
-    check(results[i].defined() || options.allow_unused, "grad: no output depends on input {} of shape {} (allow_unused gives an undefined tensor)", i,
-          inputs[i].sizes());
+    check(results[i].defined() || options.allow_unused,
+          "grad: no output depends on input {} of shape {} (allow_unused gives an undefined tensor)", i, inputs[i].sizes());
   }
   return results;
 }
 
 void backward(TensorList outputs, const GradOptions& options) {
-  autograd::run_backward(root_edges(outputs), root_gradients(outputs, options.grad_outputs), {}, options.retain_graph || options.create_graph,
-                         options.create_graph);
+  autograd::run_backward(root_edges(outputs), root_gradients(outputs, options.grad_outputs), {},
+                         options.retain_graph || options.create_graph, options.create_graph);
 }
 
 void autograd::HookHandle::remove() {

@@ -14,7 +14,7 @@ namespace {
 /// What the engine knows of a node during one pass.
 struct Entry {
   std::shared_ptr<Node> node;
-  std::vector<Tensor> gradients;                   // one per output, undefined until something arrives
+  std::vector<Tensor> gradients;                      // one per output, undefined until something arrives
   std::vector<std::pair<uint32_t, size_t>> captures;  // output slot -> index of the result
   int64_t dependencies = 0;
   bool leads_to_capture = false;  // some node further down is wanted
@@ -108,8 +108,8 @@ class Pass {
     if (!gradient.defined()) return;
     const OutputSpec& spec = target.node->outputs()[slot];
     if (!(gradient.sizes() == Ints(spec.sizes))) {
-      fail(ErrorKind::runtime, "a gradient of shape {} reached {}, whose result has shape {}", to_string(gradient.sizes()), target.node->name(),
-           to_string(spec.sizes));
+      fail(ErrorKind::runtime, "a gradient of shape {} reached {}, whose result has shape {}", to_string(gradient.sizes()),
+           target.node->name(), to_string(spec.sizes));
     }
     if (gradient.dtype() != spec.dtype) gradient = to(gradient, spec.dtype);
     if (target.gradients.empty()) target.gradients.resize(target.node->outputs().size());
@@ -154,7 +154,9 @@ class Pass {
   }
 
   struct EarlierFirst {
-    bool operator()(const std::pair<uint64_t, Entry*>& a, const std::pair<uint64_t, Entry*>& b) const { return a.first < b.first; }
+    bool operator()(const std::pair<uint64_t, Entry*>& a, const std::pair<uint64_t, Entry*>& b) const {
+      return a.first < b.first;
+    }
   };
 
   bool capturing_;
@@ -163,13 +165,14 @@ class Pass {
   std::vector<Tensor> results_;
   std::unordered_map<Node*, Entry> entries_;
   std::vector<Entry*> order_;
-  std::priority_queue<std::pair<uint64_t, Entry*>, std::vector<std::pair<uint64_t, Entry*>>, EarlierFirst> queue_;  // last recorded first
+  std::priority_queue<std::pair<uint64_t, Entry*>, std::vector<std::pair<uint64_t, Entry*>>, EarlierFirst>
+      queue_;  // last recorded first
 };
 
 }  // namespace
 
-std::vector<Tensor> run_backward(std::span<const Edge> roots, TensorList gradients, std::span<const Edge> captures, bool retain_graph,
-                                 bool create_graph) {
+std::vector<Tensor> run_backward(std::span<const Edge> roots, TensorList gradients, std::span<const Edge> captures,
+                                 bool retain_graph, bool create_graph) {
   Pass pass(roots, captures, retain_graph, create_graph);
   return pass.run(roots, gradients);
 }

@@ -128,7 +128,8 @@ std::vector<Tensor> primal(TensorList tensors, Level level) {
 
 Tensor make_dual(const Tensor& tensor, const Tensor& value, Level level) {
   check(is_floating(tensor.dtype()), "a tensor of dtype {} has no tangent (expected a floating dtype)", name(tensor.dtype()));
-  check(value.dtype() == tensor.dtype(), "a tangent of dtype {} for a tensor of dtype {}", name(value.dtype()), name(tensor.dtype()));
+  check(value.dtype() == tensor.dtype(), "a tangent of dtype {} for a tensor of dtype {}", name(value.dtype()),
+        name(tensor.dtype()));
   const Tensor dual = fresh_variable(tensor);
   store(dual, level, value);
   return dual;
@@ -146,7 +147,8 @@ void update_tangent(const Tensor& self, Level level, const Tensor& value) {
   }
   const ViewLayout layout(base, self);
   const Tensor* const present = find(base, level);
-  const Tensor memory = layout.memory_of(present != nullptr ? clone(*present) : zeros_raw(base.sizes(), base.dtype(), base.device()));
+  const Tensor memory =
+      layout.memory_of(present != nullptr ? clone(*present) : zeros_raw(base.sizes(), base.dtype(), base.device()));
   copy_(layout.part(memory), value);
   store(base, level, layout.whole(memory));
 }

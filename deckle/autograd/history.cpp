@@ -115,11 +115,13 @@ void check_inplace(const Tensor& self, bool recorded) {
   const Tensor& base = meta->base;
   check(!(base.is_leaf() && base.requires_grad()), "an in-place write to a view of a leaf that requires grad");
   if (!recorded && !requires_grad(base)) return;
-  check(meta->kind != ViewKind::multi_output, "an in-place write to one output of an op that returns several views; clone it first");
+  check(meta->kind != ViewKind::multi_output,
+        "an in-place write to one output of an op that returns several views; clone it first");
   check(meta->kind != ViewKind::no_grad,
         "an in-place write, with recording on, to a view that was made under NoGrad; make the view with recording on");
   check(distinct_places(base.sizes(), base.strides()),
-        "a recorded in-place write to a view of a tensor of shape {} and strides {}, of whose elements several share a place; clone that tensor first",
+        "a recorded in-place write to a view of a tensor of shape {} and strides {}, of whose elements several share a place; "
+        "clone that tensor first",
         base.sizes(), base.strides());
 }
 

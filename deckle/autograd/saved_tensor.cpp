@@ -56,11 +56,13 @@ void SavedTensor::save_output(const Tensor& output) {
 
 Tensor SavedTensor::get(const Node& owner) const {
   if (state_ == State::released) {
-    fail(ErrorKind::runtime, "backward through {} a second time: its saved values were released (keep them with retain_graph)", owner.name());
+    fail(ErrorKind::runtime, "backward through {} a second time: its saved values were released (keep them with retain_graph)",
+         owner.name());
   }
   if (!tensor_.defined()) return {};
   if (tensor_.version() != version_) {
-    fail(ErrorKind::runtime, "a tensor of shape {} saved for the backward of {} was changed in place afterwards (version {}, saved at {})",
+    fail(ErrorKind::runtime,
+         "a tensor of shape {} saved for the backward of {} was changed in place afterwards (version {}, saved at {})",
          to_string(tensor_.sizes()), owner.name(), tensor_.version(), version_);
   }
   if (state_ == State::input) return tensor_;

@@ -24,8 +24,9 @@ Tensor Tensor::grad() const { return defined() && impl()->meta != nullptr ? impl
 
 void Tensor::set_grad(const Tensor& gradient) const {
   if (gradient.defined()) {
-    check(gradient.sizes() == sizes() && gradient.dtype() == dtype(), "set_grad: a gradient of shape {} {} for a tensor of shape {} {}",
-          gradient.sizes(), name(gradient.dtype()), sizes(), name(dtype()));
+    check(gradient.sizes() == sizes() && gradient.dtype() == dtype(),
+          "set_grad: a gradient of shape {} {} for a tensor of shape {} {}", gradient.sizes(), name(gradient.dtype()), sizes(),
+          name(dtype()));
   }
   autograd::ensure_meta(*this).grad = gradient;
 }

@@ -23,7 +23,7 @@ class ViewLayout {
     Dims sizes, strides;
   };
   Geometry base_, view_;
-  int64_t offset_;    // of the view's first element from the base's
+  int64_t offset_;   // of the view's first element from the base's
   bool contiguous_;  // the base
 };
 

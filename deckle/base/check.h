@@ -21,7 +21,8 @@ template <typename... Args>
 /// Throws unless `condition` holds; the message is formatted only then.
 template <typename... Args>
 void check(bool condition, fmt::format_string<Args...> text, Args&&... args) {
-  if (!condition) [[unlikely]] throw Error(ErrorKind::value, fmt::format(text, std::forward<Args>(args)...));
+  if (!condition) [[unlikely]]
+    throw Error(ErrorKind::value, fmt::format(text, std::forward<Args>(args)...));
 }
 
 }  // namespace deckle

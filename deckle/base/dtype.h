@@ -20,7 +20,8 @@ constexpr int64_t item_size(DType dtype) {
 }
 
 constexpr std::string_view name(DType dtype) {
-  constexpr std::string_view names[kDTypeCount] = {"bool", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64"};
+  constexpr std::string_view names[kDTypeCount] = {"bool",    "uint8",    "int32",   "int64",
+                                                   "float16", "bfloat16", "float32", "float64"};
   return names[static_cast<int>(dtype)];
 }
 
@@ -35,14 +36,38 @@ struct TypeTag {
 namespace detail {
 template <typename T>
 struct DTypeOf;
-template <> struct DTypeOf<bool> { static constexpr DType value = DType::bool_; };
-template <> struct DTypeOf<uint8_t> { static constexpr DType value = DType::uint8; };
-template <> struct DTypeOf<int32_t> { static constexpr DType value = DType::int32; };
-template <> struct DTypeOf<int64_t> { static constexpr DType value = DType::int64; };
-template <> struct DTypeOf<float16> { static constexpr DType value = DType::float16; };
-template <> struct DTypeOf<bfloat16> { static constexpr DType value = DType::bfloat16; };
-template <> struct DTypeOf<float> { static constexpr DType value = DType::float32; };
-template <> struct DTypeOf<double> { static constexpr DType value = DType::float64; };
+template <>
+struct DTypeOf<bool> {
+  static constexpr DType value = DType::bool_;
+};
+template <>
+struct DTypeOf<uint8_t> {
+  static constexpr DType value = DType::uint8;
+};
+template <>
+struct DTypeOf<int32_t> {
+  static constexpr DType value = DType::int32;
+};
+template <>
+struct DTypeOf<int64_t> {
+  static constexpr DType value = DType::int64;
+};
+template <>
+struct DTypeOf<float16> {
+  static constexpr DType value = DType::float16;
+};
+template <>
+struct DTypeOf<bfloat16> {
+  static constexpr DType value = DType::bfloat16;
+};
+template <>
+struct DTypeOf<float> {
+  static constexpr DType value = DType::float32;
+};
+template <>
+struct DTypeOf<double> {
+  static constexpr DType value = DType::float64;
+};
 }  // namespace detail
 
 template <typename T>
@@ -52,14 +77,22 @@ inline constexpr DType dtype_of = detail::DTypeOf<T>::value;
 template <typename F>
 decltype(auto) visit(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::bool_: return f(TypeTag<bool>{});
-    case DType::uint8: return f(TypeTag<uint8_t>{});
-    case DType::int32: return f(TypeTag<int32_t>{});
-    case DType::int64: return f(TypeTag<int64_t>{});
-    case DType::float16: return f(TypeTag<float16>{});
-    case DType::bfloat16: return f(TypeTag<bfloat16>{});
-    case DType::float32: return f(TypeTag<float>{});
-    case DType::float64: return f(TypeTag<double>{});
+    case DType::bool_:
+      return f(TypeTag<bool>{});
+    case DType::uint8:
+      return f(TypeTag<uint8_t>{});
+    case DType::int32:
+      return f(TypeTag<int32_t>{});
+    case DType::int64:
+      return f(TypeTag<int64_t>{});
+    case DType::float16:
+      return f(TypeTag<float16>{});
+    case DType::bfloat16:
+      return f(TypeTag<bfloat16>{});
+    case DType::float32:
+      return f(TypeTag<float>{});
+    case DType::float64:
+      return f(TypeTag<double>{});
   }
   throw Error(ErrorKind::runtime, "corrupt dtype");
 }
@@ -68,11 +101,16 @@ decltype(auto) visit(DType dtype, F&& f) {
 template <typename F>
 decltype(auto) visit_floating(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::float16: return f(TypeTag<float16>{});
-    case DType::bfloat16: return f(TypeTag<bfloat16>{});
-    case DType::float32: return f(TypeTag<float>{});
-    case DType::float64: return f(TypeTag<double>{});
-    default: throw Error("expected a floating dtype, got " + std::string(name(dtype)));
+    case DType::float16:
+      return f(TypeTag<float16>{});
+    case DType::bfloat16:
+      return f(TypeTag<bfloat16>{});
+    case DType::float32:
+      return f(TypeTag<float>{});
+    case DType::float64:
+      return f(TypeTag<double>{});
+    default:
+      throw Error("expected a floating dtype, got " + std::string(name(dtype)));
   }
 }
 

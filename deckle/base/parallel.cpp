@@ -12,8 +12,8 @@
 namespace deckle {
 namespace {
 
-std::atomic<int> thread_count{0};   // 0: not decided yet
-std::atomic<bool> forked{false};    // an OpenMP pool does not survive fork: the child runs serially
+std::atomic<int> thread_count{0};  // 0: not decided yet
+std::atomic<bool> forked{false};   // an OpenMP pool does not survive fork: the child runs serially
 thread_local bool inside = false;
 
 struct InsideGuard {

@@ -84,7 +84,9 @@ class SmallVector {
     std::swap(size_, other.size_);
     std::swap(capacity_, other.capacity_);
   }
-  friend bool operator==(const SmallVector& a, const SmallVector& b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
+  friend bool operator==(const SmallVector& a, const SmallVector& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+  }
 
  private:
   T inline_[N] = {};

@@ -60,8 +60,8 @@ Dims broadcast_shapes(Ints a, Ints b) {
   for (size_t i = 0; i < rank; ++i) {  // from the last dim to the first
     const int64_t size_a = i < a.size() ? a[a.size() - 1 - i] : 1;
     const int64_t size_b = i < b.size() ? b[b.size() - 1 - i] : 1;
-    check(size_a == size_b || size_a == 1 || size_b == 1, "shapes {} and {} do not broadcast (dim -{}: {} against {})",
-          a, b, i + 1, size_a, size_b);
+    check(size_a == size_b || size_a == 1 || size_b == 1, "shapes {} and {} do not broadcast (dim -{}: {} against {})", a, b,
+          i + 1, size_a, size_b);
     result[rank - 1 - i] = size_a == 1 ? size_b : size_a;
   }
   return result;

@@ -23,7 +23,8 @@ Tensor borrow(void* data, Ints sizes, Ints strides, DType dtype, std::function<v
           "shape {} with strides {} overflows 64 bits", sizes, strides);
   }
   int64_t bytes = 0;
-  check(!__builtin_mul_overflow(elements, item_size(dtype), &bytes), "shape {} with strides {} overflows 64 bits", sizes, strides);
+  check(!__builtin_mul_overflow(elements, item_size(dtype), &bytes), "shape {} with strides {} overflows 64 bits", sizes,
+        strides);
   check(data != nullptr || bytes == 0, "no memory for shape {}", sizes);
   if (!release) release = [] {};
   return make_tensor(std::make_shared<Storage>(data, bytes, Device{}, std::move(release)), sizes, strides, 0, dtype);

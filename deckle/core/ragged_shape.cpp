@@ -61,7 +61,8 @@ Ragged Ragged::from_offsets(std::span<const int64_t> offsets) {
   check(offsets[0] == 0, "offsets must start with 0, not {}", offsets[0]);
   std::vector<int64_t> lengths(offsets.size() - 1);
   for (size_t b = 0; b < lengths.size(); ++b) {
-    check(offsets[b + 1] >= offsets[b], "offsets must not fall: offsets[{}] is {}, offsets[{}] is {}", b, offsets[b], b + 1, offsets[b + 1]);
+    check(offsets[b + 1] >= offsets[b], "offsets must not fall: offsets[{}] is {}, offsets[{}] is {}", b, offsets[b], b + 1,
+          offsets[b + 1]);
     lengths[b] = offsets[b + 1] - offsets[b];
   }
   return Ragged(std::make_shared<const RaggedShape>(std::move(lengths)));
@@ -77,8 +78,8 @@ std::string to_string(const Ragged& ragged) {
     for (int dim = 0; dim < shape.ragged_dims(); ++dim) sizes.push_back(shape.size(b, dim));
     shown.push_back(fmt::format("{}", fmt::join(sizes, "x")));
   }
-  return fmt::format("{} component{} of lengths [{}{}]", shape.components(), shape.components() == 1 ? "" : "s", fmt::join(shown, ", "),
-                     shape.components() > kShown ? ", ..." : "");
+  return fmt::format("{} component{} of lengths [{}{}]", shape.components(), shape.components() == 1 ? "" : "s",
+                     fmt::join(shown, ", "), shape.components() > kShown ? ", ..." : "");
 }
 
 }  // namespace deckle

@@ -19,8 +19,7 @@ class Scalar {
   Scalar() : Scalar(int64_t{0}) {}
   Scalar(bool value) : dtype_(DType::bool_), integer_(value) {}
   template <std::integral T>
-    requires(!std::same_as<T, bool>)
-  Scalar(T value) : dtype_(DType::int64), integer_(static_cast<int64_t>(value)) {
+  requires(!std::same_as<T, bool>) Scalar(T value) : dtype_(DType::int64), integer_(static_cast<int64_t>(value)) {
     if (!std::in_range<int64_t>(value)) throw Error("a number above 2^63 - 1 has no integer dtype here");
   }
   template <std::floating_point T>

@@ -9,14 +9,17 @@ namespace deckle {
 namespace {
 
 const TensorImpl& impl_of(const Tensor& tensor) {
-  if (!tensor.defined()) [[unlikely]] throw Error("the tensor is undefined");
+  if (!tensor.defined()) [[unlikely]]
+    throw Error("the tensor is undefined");
   return *tensor.impl();
 }
 
 template <typename To, typename From>
 To converted(From value) {
-  if constexpr (std::is_same_v<To, int64_t> && is_floating(dtype_of<From>)) return to_integer(static_cast<double>(value));
-  else return static_cast<To>(value);
+  if constexpr (std::is_same_v<To, int64_t> && is_floating(dtype_of<From>))
+    return to_integer(static_cast<double>(value));
+  else
+    return static_cast<To>(value);
 }
 
 /// All elements in row-major order.
@@ -107,8 +110,8 @@ Tensor make_tensor(std::shared_ptr<Storage> storage, Ints sizes, Ints strides, i
       }
     }
     if (first < 0 || last >= storage->bytes() / item_size(dtype)) {
-      fail("shape {} with strides {} and offset {} leaves its storage of {} elements", to_string(sizes), to_string(strides), offset,
-           storage->bytes() / item_size(dtype));
+      fail("shape {} with strides {} and offset {} leaves its storage of {} elements", to_string(sizes), to_string(strides),
+           offset, storage->bytes() / item_size(dtype));
     }
   }
   impl->storage = std::move(storage);

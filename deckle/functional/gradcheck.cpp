@@ -59,7 +59,8 @@ Jacobian numerical_jacobian(const VectorFunction& f, const std::vector<Tensor>& 
       value = original + step;
       const std::vector<Tensor> above = f(points);
       std::vector<std::vector<double>> above_values;
-      for (const Tensor& output : above) above_values.push_back(differentiable(output) ? output.to_vector() : std::vector<double>{});
+      for (const Tensor& output : above)
+        above_values.push_back(differentiable(output) ? output.to_vector() : std::vector<double>{});
       value = original - step;
       const std::vector<Tensor> below = f(points);  // may be views of the points: read before they change again
       for (size_t o = 0; o < above.size(); ++o) {
@@ -89,7 +90,8 @@ Jacobian reverse_jacobian(const VectorFunction& f, const std::vector<Tensor>& in
     for (int64_t row = 0; row < outputs[o].numel(); ++row) {
       const Tensor one_hot = zeros_raw(outputs[o].sizes(), outputs[o].dtype(), outputs[o].device());
       static_cast<double*>(one_hot.raw_data())[row] = 1;
-      const std::vector<Tensor> gradients = grad(outputs[o], points, {.grad_outputs = {one_hot}, .retain_graph = true, .allow_unused = true});
+      const std::vector<Tensor> gradients =
+          grad(outputs[o], points, {.grad_outputs = {one_hot}, .retain_graph = true, .allow_unused = true});
       for (size_t i = 0; i < points.size(); ++i) {
         if (!differentiable(points[i]) || !gradients[i].defined()) continue;
         const std::vector<double> values = gradients[i].to_vector();
@@ -133,10 +135,13 @@ void compare(const Jacobian& analytic, const Jacobian& numerical, const Gradchec
       const std::vector<double>&a = analytic[i][o], &n = numerical[i][o];
       check(a.size() == n.size(), "{}: the function's outputs changed between calls", mode);
       for (size_t at = 0; at < n.size(); ++at) {
-        check(std::isfinite(n[at]), "{}: central differences of output {} by input {} are {} at position {}: the function is not finite around the input",
-              mode, o, i, n[at], at);
+        check(
+            std::isfinite(n[at]),
+            "{}: central differences of output {} by input {} are {} at position {}: the function is not finite around the input",
+            mode, o, i, n[at], at);
         const bool close = std::abs(a[at] - n[at]) <= options.absolute + options.relative * std::abs(n[at]);
-        check(close, "{}: d output {} / d input {} at position {} is {}, central differences give {}", mode, o, i, at, a[at], n[at]);
+        check(close, "{}: d output {} / d input {} at position {} is {}, central differences give {}", mode, o, i, at, a[at],
+              n[at]);
       }
     }
   }
@@ -176,7 +181,8 @@ VectorFunction backward_of(const VectorFunction& f, const std::vector<Tensor>& i
     std::vector<Tensor> result(count);
     if (!roots.empty()) result = grad(roots, points, options);
     for (size_t i = 0; i < count; ++i) {
-      if (!result[i].defined() && differentiable(points[i])) result[i] = zeros_raw(points[i].sizes(), points[i].dtype(), points[i].device());
+      if (!result[i].defined() && differentiable(points[i]))
+        result[i] = zeros_raw(points[i].sizes(), points[i].dtype(), points[i].device());
     }
     std::erase_if(result, [](const Tensor& tensor) { return !tensor.defined(); });
     return result;
@@ -202,7 +208,8 @@ void gradgradcheck(const VectorFunction& f, const std::vector<Tensor>& inputs, c
 void forward_gradgradcheck(const VectorFunction& f, const std::vector<Tensor>& inputs, const GradcheckOptions& options) {
   std::vector<Tensor> arguments;
   const VectorFunction backward = backward_of(f, inputs, arguments);
-  compare(forward_jacobian(backward, arguments), numerical_jacobian(backward, arguments, options.step), options, "forward_gradgradcheck");
+  compare(forward_jacobian(backward, arguments), numerical_jacobian(backward, arguments, options.step), options,
+          "forward_gradgradcheck");
 }
 
 }  // namespace deckle::functional

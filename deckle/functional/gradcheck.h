@@ -10,8 +10,8 @@
 namespace deckle {
 
 struct GradcheckOptions {
-  double step = 1e-6;       // of the central differences
-  double absolute = 1e-5;   // allowed: absolute + relative * |numerical|
+  double step = 1e-6;      // of the central differences
+  double absolute = 1e-5;  // allowed: absolute + relative * |numerical|
   double relative = 1e-3;
 };
 

@@ -34,7 +34,8 @@ struct TensorTree<Tensor> {
     if (!given.defined()) return;
     check(like.defined(), "a {} of shape {} for an undefined tensor", what, given.sizes());
     check(given.sizes() == like.sizes(), "a {} of shape {} for a tensor of shape {}", what, given.sizes(), like.sizes());
-    check(given.dtype() == like.dtype(), "a {} of dtype {} for a tensor of dtype {}", what, name(given.dtype()), name(like.dtype()));
+    check(given.dtype() == like.dtype(), "a {} of dtype {} for a tensor of dtype {}", what, name(given.dtype()),
+          name(like.dtype()));
   }
 };
 
@@ -63,9 +64,8 @@ struct TensorTree<std::tuple<T...>> {
     return std::apply([&](const T&... element) { return std::tuple<T...>{TensorTree<T>::unflatten(element, next)...}; }, like);
   }
   static void check_like(const std::tuple<T...>& like, const std::tuple<T...>& given, const char* what) {
-    [&]<size_t... I>(std::index_sequence<I...>) {
-      (TensorTree<T>::check_like(std::get<I>(like), std::get<I>(given), what), ...);
-    }(std::index_sequence_for<T...>());
+    [&]<size_t... I>(std::index_sequence<I...>) { (TensorTree<T>::check_like(std::get<I>(like), std::get<I>(given), what), ...); }
+    (std::index_sequence_for<T...>());
   }
 };
 
@@ -86,7 +86,7 @@ struct TensorTree<std::pair<A, B>> {
 };
 
 template <typename T>
-  requires requires { T::fields; }
+requires requires { T::fields; }
 struct TensorTree<T> {
   static void flatten(const T& value, std::vector<Tensor>& leaves) {
     std::apply([&](auto... field) { (flatten_field(value.*field, leaves), ...); }, T::fields);

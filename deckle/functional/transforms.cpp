@@ -15,7 +15,8 @@ std::vector<Tensor> gradients(TensorList outputs, TensorList inputs, TensorList 
   std::vector<Tensor> result(inputs.size());
   if (!differentiable.empty()) result = deckle::grad(differentiable, inputs, options);
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!result[i].defined() && is_floating(inputs[i].dtype())) result[i] = zeros_raw(inputs[i].sizes(), inputs[i].dtype(), inputs[i].device());
+    if (!result[i].defined() && is_floating(inputs[i].dtype()))
+      result[i] = zeros_raw(inputs[i].sizes(), inputs[i].dtype(), inputs[i].device());
   }
   return result;
 }

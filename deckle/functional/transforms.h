@@ -34,15 +34,14 @@ std::pair<Y, X> vjp(F&& f, const X& x, const Y& cotangent) {
   const EnableGrad recording;
   const std::vector<Tensor> inputs = functional::variables(functional::to_leaves(x));
   Y y = functional::call(f, functional::from_leaves(x, inputs));
-  const std::vector<Tensor> gradients =
-      functional::gradients(functional::to_leaves(y), inputs, functional::matching_leaves(y, cotangent, "cotangent"), functional::any_requires_grad(x));
+  const std::vector<Tensor> gradients = functional::gradients(
+      functional::to_leaves(y), inputs, functional::matching_leaves(y, cotangent, "cotangent"), functional::any_requires_grad(x));
   return {std::move(y), functional::from_leaves(x, gradients)};
 }
 
 /// The gradient of a function with one result of one element, shaped like x.
 template <typename F, functional::TensorTreeLike X>
-  requires(!std::is_convertible_v<F, TensorList>)
-X grad(F&& f, const X& x) {
+requires(!std::is_convertible_v<F, TensorList>) X grad(F&& f, const X& x) {
   const EnableGrad recording;
   const std::vector<Tensor> inputs = functional::variables(functional::to_leaves(x));
   const Tensor y = functional::call(f, functional::from_leaves(x, inputs));
@@ -58,7 +57,8 @@ auto jvp(F&& f, const X& x, const X& tangent) {
   std::vector<Tensor> duals = functional::to_leaves(x);
   const std::vector<Tensor> tangents = functional::matching_leaves(x, tangent, "tangent");
   for (size_t i = 0; i < duals.size(); ++i) {
-    if (tangents[i].defined() && is_floating(duals[i].dtype())) duals[i] = autograd::make_dual(duals[i], tangents[i], scope.level());
+    if (tangents[i].defined() && is_floating(duals[i].dtype()))
+      duals[i] = autograd::make_dual(duals[i], tangents[i], scope.level());
   }
   auto y = functional::call(f, functional::from_leaves(x, duals));
   std::vector<Tensor> result;

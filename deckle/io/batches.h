@@ -25,9 +25,9 @@ struct BatchOptions {
   int64_t tokens = 8192;  // budget of symbols to predict per batch: a text counts its bytes and its end
   uint64_t seed = 0;      // of the order, which differs in every epoch
   bool shuffle = true;
-  int64_t epochs = 1;     // 0: without end
+  int64_t epochs = 1;  // 0: without end
   BatchPosition start;
-  int ahead = 2;          // batches prepared in the background
+  int ahead = 2;  // batches prepared in the background
 };
 
 /// Texts as one nested tensor [texts, length + 2] of int64 symbols: boundary, bytes, boundary.
@@ -44,7 +44,8 @@ class Batches {
   ~Batches();
   Batches(Batches&&) noexcept;
 
-  /// The next batch; nothing at the end. A text longer than the budget is a batch of its own. Rethrows what failed in the background.
+  /// The next batch; nothing at the end. A text longer than the budget is a batch of its own. Rethrows what failed in the
+  /// background.
   std::optional<TextBatch> next();
 
   class Iterator;

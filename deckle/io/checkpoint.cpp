@@ -67,7 +67,8 @@ T number(const Metadata& facts, const std::string& key, const char* what) {
   const std::string& text = found->second;
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) fail(ErrorKind::io, "the checkpoint's \"{}\" is \"{}\" (expected {})", key, text, what);
+  if (error != std::errc{} || end != text.data() + text.size())
+    fail(ErrorKind::io, "the checkpoint's \"{}\" is \"{}\" (expected {})", key, text, what);
   return value;
 }
 
@@ -94,7 +95,9 @@ bool is_checkpoint(const std::filesystem::path& path) {
 
 void Checkpoint::set(const std::string& key, int64_t value) { facts[key] = std::to_string(value); }
 void Checkpoint::set(const std::string& key, uint64_t value) { facts[key] = std::to_string(value); }
-void Checkpoint::set(const std::string& key, double value) { facts[key] = fmt::format("{}", value); }  // shortest text that reads back equal
+void Checkpoint::set(const std::string& key, double value) {
+  facts[key] = fmt::format("{}", value);
+}  // shortest text that reads back equal
 void Checkpoint::set(const std::string& key, std::string value) { facts[key] = std::move(value); }
 
 int64_t Checkpoint::integer(const std::string& key) const { return number<int64_t>(facts, key, "an integer"); }
@@ -112,7 +115,8 @@ std::filesystem::path save_checkpoint(const Checkpoint& checkpoint, const std::f
   facts[kVersionKey] = std::string(kFormatVersion);
   facts[kStepKey] = std::to_string(checkpoint.step);
   for (const auto& [name, tensor] : checkpoint.tensors) {
-    check(tensor.defined() && tensor.is_contiguous(), "cannot save \"{}\" in a checkpoint: it must be defined and contiguous", name);
+    check(tensor.defined() && tensor.is_contiguous(), "cannot save \"{}\" in a checkpoint: it must be defined and contiguous",
+          name);
   }
   facts[kHashKey] = hash_of(checkpoint.tensors, facts);
   const std::filesystem::path path = folder / fmt::format("{}{}{}", kPrefix, checkpoint.step, kSuffix);
@@ -138,7 +142,8 @@ Checkpoint load_checkpoint(const std::filesystem::path& path) {
       fail(ErrorKind::io, "a checkpoint of format version {} (expected {})", version->second, kFormatVersion);
     }
     for (const std::string& name : file.names()) checkpoint.tensors.emplace(name, file.read(name));
-    if (checkpoint.text(kHashKey) != hash_of(checkpoint.tensors, checkpoint.facts)) fail(ErrorKind::io, "the checkpoint is damaged: its contents do not match its hash");
+    if (checkpoint.text(kHashKey) != hash_of(checkpoint.tensors, checkpoint.facts))
+      fail(ErrorKind::io, "the checkpoint is damaged: its contents do not match its hash");
     checkpoint.step = checkpoint.integer(kStepKey);
     if (const std::optional<int64_t> step = step_of(path); step && *step != checkpoint.step) {
       fail(ErrorKind::io, "the checkpoint is of step {}: the file was renamed", checkpoint.step);

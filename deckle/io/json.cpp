@@ -41,7 +41,8 @@ const Json& part(const Json& object, const std::string& tensor, const char* key)
 }
 
 std::vector<uint64_t> naturals(const Json& list, const std::string& tensor, const char* key) {
-  const bool valid = list.is_array() && std::all_of(list.begin(), list.end(), [](const Json& v) { return v.is_number_unsigned(); });
+  const bool valid =
+      list.is_array() && std::all_of(list.begin(), list.end(), [](const Json& v) { return v.is_number_unsigned(); });
   if (!valid) fail(ErrorKind::io, "\"{}\" of tensor \"{}\" is no list of non-negative integers below 2^64", key, tensor);
   return list.get<std::vector<uint64_t>>();
 }
@@ -49,7 +50,8 @@ std::vector<uint64_t> naturals(const Json& list, const std::string& tensor, cons
 TensorEntry read_entry(const std::string& name, const Json& object) {
   if (!object.is_object()) fail(ErrorKind::io, "tensor \"{}\" is described by no object", name);
   for (const auto& [key, value] : object.items()) {
-    if (key != "dtype" && key != "shape" && key != "data_offsets") fail(ErrorKind::io, "tensor \"{}\" has the unknown part \"{}\"", name, key);
+    if (key != "dtype" && key != "shape" && key != "data_offsets")
+      fail(ErrorKind::io, "tensor \"{}\" has the unknown part \"{}\"", name, key);
   }
   TensorEntry entry;
   entry.name = name;
@@ -58,7 +60,8 @@ TensorEntry read_entry(const std::string& name, const Json& object) {
   entry.dtype = dtype.get<std::string>();
   entry.shape = naturals(part(object, name, "shape"), name, "shape");
   const std::vector<uint64_t> offsets = naturals(part(object, name, "data_offsets"), name, "data_offsets");
-  if (offsets.size() != 2) fail(ErrorKind::io, "\"data_offsets\" of tensor \"{}\" has {} numbers (expected 2)", name, offsets.size());
+  if (offsets.size() != 2)
+    fail(ErrorKind::io, "\"data_offsets\" of tensor \"{}\" has {} numbers (expected 2)", name, offsets.size());
   entry.begin = offsets[0];
   entry.end = offsets[1];
   return entry;

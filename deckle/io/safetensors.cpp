@@ -16,9 +16,9 @@ static_assert(std::endian::native == std::endian::little, "safetensors files are
 
 namespace {
 
-constexpr uint64_t kSizeBytes = 8;                  // the header's size, before the header
-constexpr uint64_t kMaxHeaderBytes = 100'000'000;   // the format's own limit
-constexpr uint64_t kAlignment = 8;                  // of the data, by spaces after the header
+constexpr uint64_t kSizeBytes = 8;                 // the header's size, before the header
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
+constexpr uint64_t kAlignment = 8;                 // of the data, by spaces after the header
 
 struct NamedType {
   std::string_view name;
@@ -26,9 +26,9 @@ struct NamedType {
 };
 
 // All types of the format whose elements are whole bytes, those that Deckle lacks included: their sizes are checked too.
-constexpr NamedType kFormatTypes[] = {{"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1}, {"F8_E8M0", 1}, {"I16", 2}, {"U16", 2},
-                                      {"F16", 2},  {"BF16", 2}, {"I32", 4}, {"U32", 4},     {"F32", 4},     {"C64", 8},     {"F64", 8}, {"I64", 8},
-                                      {"U64", 8}};
+constexpr NamedType kFormatTypes[] = {{"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1}, {"F8_E8M0", 1},
+                                      {"I16", 2},  {"U16", 2}, {"F16", 2}, {"BF16", 2},    {"I32", 4},     {"U32", 4},
+                                      {"F32", 4},  {"C64", 8}, {"F64", 8}, {"I64", 8},     {"U64", 8}};
 
 constexpr std::string_view kTypeNames[kDTypeCount] = {"BOOL", "U8", "I32", "I64", "F16", "BF16", "F32", "F64"};
 
@@ -42,7 +42,8 @@ std::optional<DType> dtype_named(std::string_view name) {
 
 /// The bytes that dtype and shape promise; throws when they overflow or the type is unknown.
 uint64_t promised_bytes(const TensorEntry& entry) {
-  const auto* type = std::find_if(std::begin(kFormatTypes), std::end(kFormatTypes), [&](const NamedType& t) { return t.name == entry.dtype; });
+  const auto* type =
+      std::find_if(std::begin(kFormatTypes), std::end(kFormatTypes), [&](const NamedType& t) { return t.name == entry.dtype; });
   if (type == std::end(kFormatTypes)) fail(ErrorKind::io, "tensor \"{}\" has the unknown dtype \"{}\"", entry.name, entry.dtype);
   uint64_t bytes = type->item_size;
   // A zero makes the product zero whatever comes before it.
@@ -57,13 +58,13 @@ uint64_t promised_bytes(const TensorEntry& entry) {
 
 /// Checks that the tensors, in order of their offsets, fill `data_bytes` exactly.
 void check_layout(std::vector<TensorEntry>& tensors, uint64_t data_bytes) {
-  std::sort(tensors.begin(), tensors.end(), [](const TensorEntry& a, const TensorEntry& b) {
-    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
-  });
+  std::sort(tensors.begin(), tensors.end(),
+            [](const TensorEntry& a, const TensorEntry& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
   uint64_t expected = 0;
   for (const TensorEntry& entry : tensors) {
     if (entry.end < entry.begin || entry.end > data_bytes) {
-      fail(ErrorKind::io, "the offsets [{}, {}] of tensor \"{}\" lie outside the {} bytes of data", entry.begin, entry.end, entry.name, data_bytes);
+      fail(ErrorKind::io, "the offsets [{}, {}] of tensor \"{}\" lie outside the {} bytes of data", entry.begin, entry.end,
+           entry.name, data_bytes);
     }
     const uint64_t promised = promised_bytes(entry);
     if (entry.end - entry.begin != promised) {
@@ -71,7 +72,8 @@ void check_layout(std::vector<TensorEntry>& tensors, uint64_t data_bytes) {
            fmt::join(entry.shape, ", "), promised);
     }
     if (entry.begin < expected) fail(ErrorKind::io, "tensor \"{}\" overlaps the one before it", entry.name);
-    if (entry.begin > expected) fail(ErrorKind::io, "{} bytes before tensor \"{}\" belong to no tensor", entry.begin - expected, entry.name);
+    if (entry.begin > expected)
+      fail(ErrorKind::io, "{} bytes before tensor \"{}\" belong to no tensor", entry.begin - expected, entry.name);
     expected = entry.end;
   }
   if (expected != data_bytes) fail(ErrorKind::io, "{} bytes at the end belong to no tensor", data_bytes - expected);
@@ -99,7 +101,8 @@ std::vector<std::byte> packed(const Tensor& tensor) {
 Tensor read_entry(const TensorEntry& entry, std::span<const std::byte> data) {
   const std::optional<DType> dtype = dtype_named(entry.dtype);
   if (!dtype) {
-    fail(ErrorKind::not_implemented, "tensor \"{}\" has dtype {} (Deckle reads {})", entry.name, entry.dtype, fmt::join(kTypeNames, ", "));
+    fail(ErrorKind::not_implemented, "tensor \"{}\" has dtype {} (Deckle reads {})", entry.name, entry.dtype,
+         fmt::join(kTypeNames, ", "));
   }
   const Tensor tensor = empty(Dims(entry.shape.begin(), entry.shape.end()), *dtype);
   const std::span<const std::byte> source = data.subspan(entry.begin, entry.end - entry.begin);
@@ -174,10 +177,12 @@ void save(const TensorMap& tensors, const std::filesystem::path& path, const Met
   uint64_t offset = 0;
   for (const auto& [name, tensor] : tensors) {
     check(tensor.defined(), "cannot save \"{}\": the tensor is undefined", name);
-    check(tensor.device().kind == DeviceKind::cpu, "cannot save \"{}\": it is on {} (expected cpu)", name, to_string(tensor.device()));
+    check(tensor.device().kind == DeviceKind::cpu, "cannot save \"{}\": it is on {} (expected cpu)", name,
+          to_string(tensor.device()));
     check(name != "__metadata__", "a tensor cannot be saved under the name \"__metadata__\"");
     const uint64_t bytes = static_cast<uint64_t>(tensor.numel() * item_size(tensor.dtype()));
-    header.tensors.push_back({name, std::string(format_name(tensor.dtype())), {tensor.sizes().begin(), tensor.sizes().end()}, offset, offset + bytes});
+    header.tensors.push_back(
+        {name, std::string(format_name(tensor.dtype())), {tensor.sizes().begin(), tensor.sizes().end()}, offset, offset + bytes});
     offset += bytes;
   }
   std::string text = to_json(header);

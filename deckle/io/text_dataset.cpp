@@ -26,9 +26,11 @@ TextDataset::TextDataset(TextStore store) : store_(std::make_shared<const TextSt
   std::iota(texts_.begin(), texts_.end(), 0);
 }
 
-TextDataset::TextDataset(const std::filesystem::path& path, const TextOptions& options) : TextDataset(std::span(&path, 1), options) {}
+TextDataset::TextDataset(const std::filesystem::path& path, const TextOptions& options)
+    : TextDataset(std::span(&path, 1), options) {}
 
-TextDataset::TextDataset(std::span<const std::filesystem::path> paths, const TextOptions& options) : TextDataset(read_texts(paths, options)) {}
+TextDataset::TextDataset(std::span<const std::filesystem::path> paths, const TextOptions& options)
+    : TextDataset(read_texts(paths, options)) {}
 
 TextDataset TextDataset::from_texts(std::span<const std::string> texts) {
   TextStore store;
@@ -76,8 +78,9 @@ std::pair<TextDataset, TextDataset> TextDataset::split(double share, uint64_t se
   std::vector<int64_t> training;
   std::vector<int64_t> validation;
   for (const auto& [hash, text] : hashed) (hash < limit ? validation : training).push_back(text);
-  check(!training.empty() && !validation.empty(), "{} text{} cannot be split in a training and a validation part (expected two different texts)",
-        texts_.size(), texts_.size() == 1 ? "" : "s");
+  check(!training.empty() && !validation.empty(),
+        "{} text{} cannot be split in a training and a validation part (expected two different texts)", texts_.size(),
+        texts_.size() == 1 ? "" : "s");
   return {TextDataset(store_, std::move(training)), TextDataset(store_, std::move(validation))};
 }
 

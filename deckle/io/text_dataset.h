@@ -47,7 +47,8 @@ class TextDataset {
   Batches batches(const BatchOptions& options = {}) const { return Batches(store_, texts_, options); }
 
  private:
-  TextDataset(std::shared_ptr<const TextStore> store, std::vector<int64_t> texts) : store_(std::move(store)), texts_(std::move(texts)) {}
+  TextDataset(std::shared_ptr<const TextStore> store, std::vector<int64_t> texts)
+      : store_(std::move(store)), texts_(std::move(texts)) {}
   explicit TextDataset(TextStore store);
 
   std::shared_ptr<const TextStore> store_;

@@ -105,7 +105,8 @@ std::vector<std::filesystem::path> text_files_in(const std::filesystem::path& fo
   std::error_code error;
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     const bool hidden = entry->path().filename().string().starts_with('.');
-    if (entry->is_regular_file() && !entry->is_symlink() && !hidden && !is_index_file(entry->path())) files.push_back(entry->path());
+    if (entry->is_regular_file() && !entry->is_symlink() && !hidden && !is_index_file(entry->path()))
+      files.push_back(entry->path());
   }
   if (error) fail(ErrorKind::io, "{}: cannot read the folder: {}", folder.string(), error.message());
   std::sort(files.begin(), files.end());

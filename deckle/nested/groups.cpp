@@ -73,7 +73,8 @@ void Groups::group_rows() {
     for (const int dim : kept) groups *= shape.size(b, dim);
     first[static_cast<size_t>(b) + 1] = first[static_cast<size_t>(b)] + groups;
   }
-  const int64_t count = over_[0] ? std::accumulate(largest.begin(), largest.end(), int64_t{1}, std::multiplies<>()) : first.back();
+  const int64_t count =
+      over_[0] ? std::accumulate(largest.begin(), largest.end(), int64_t{1}, std::multiplies<>()) : first.back();
 
   // The groups of a run's rows are one, or follow each other.
   const int last = shape.ragged_dims() - 1;
@@ -112,8 +113,10 @@ void Groups::fold_regular_dims() {
     for (int64_t dim = 1; dim < values_.dim(); ++dim) {
       if (over_[static_cast<size_t>(dim + x_.ragged_dims())] != over) continue;
       order.push_back(dim);
-      if (over) folded *= values_.size(dim);
-      else sizes.push_back(values_.size(dim));
+      if (over)
+        folded *= values_.size(dim);
+      else
+        sizes.push_back(values_.size(dim));
     }
   }
   if (sizes.size() == order.size()) return;
@@ -140,8 +143,10 @@ NestedTensor Groups::reduced(const Tensor& rows, bool keepdim) const {
     if (kept || keepdim) left.push_back(dim);
   }
   ragged_left = ragged_left && !over_[0];
-  if (!over_[0]) sizes.push_back(rows.size(0));
-  else if (keepdim) sizes.push_back(1);
+  if (!over_[0])
+    sizes.push_back(rows.size(0));
+  else if (keepdim)
+    sizes.push_back(1);
   for (const int dim : left) {
     if (ragged_left) break;  // they stay in the rows
     sizes.push_back(over_[static_cast<size_t>(dim) + 1] ? 1 : shape.max_size(dim));

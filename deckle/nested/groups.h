@@ -18,8 +18,8 @@ bool are_regular(Ints dims, const NestedTensor& x);
 ///   over both               all rows are one group          x [B, L, D] -> [D]
 ///   over one of two ragged  a group is a row or a column    x [B, H, W, D] -> [B, H, D]
 ///
-/// The rows stay where they are: the groups' ragged shape says where those of each lie (RaggedShape::order). Regular dims among the
-/// dims become rows of the group, brought together first. Differentiable: the values carry their history.
+/// The rows stay where they are: the groups' ragged shape says where those of each lie (RaggedShape::order). Regular dims among
+/// the dims become rows of the group, brought together first. Differentiable: the values carry their history.
 class Groups {
  public:
   /// No dims stand for all of them, as in reductions of dense tensors.

@@ -26,8 +26,8 @@ Tensor indices_of(const NestedTensor& index) {
 
 /// Positions in the components of x, as int64; their range is yet to be checked.
 Tensor positions_in(const NestedTensor& x, const NestedTensor& index) {
-  check(x.ragged_dims() == 1 && index.ragged_dims() == 1, "self has shape {}, index {} (expected one ragged dim each)", nested::ShapeOf{x},
-        nested::ShapeOf{index});
+  check(x.ragged_dims() == 1 && index.ragged_dims() == 1, "self has shape {}, index {} (expected one ragged dim each)",
+        nested::ShapeOf{x}, nested::ShapeOf{index});
   check(index.components() == x.components(), "index has {} components, self has {}", index.components(), x.components());
   return indices_of(index);
 }
@@ -176,13 +176,17 @@ NestedTensor masked_select(const NestedTensor& self, const NestedTensor& mask) {
   const auto* next = chosen.data<int64_t>();
   const auto* const end = next + chosen.numel();
   for (int64_t b = 0; b < self.components(); ++b) {
-    for (; next != end && *next < self.ragged()->offsets()[static_cast<size_t>(b) + 1] * inner; ++next) ++lengths[static_cast<size_t>(b)];
+    for (; next != end && *next < self.ragged()->offsets()[static_cast<size_t>(b) + 1] * inner; ++next)
+      ++lengths[static_cast<size_t>(b)];
   }
   return NestedTensor::from_lengths(values, lengths);
 }
 
-NestedTensor embedding_bag(const Tensor& weight, const NestedTensor& indices, const Tensor& per_sample_weights, std::string_view mode) {
-  if (per_sample_weights.defined()) fail("per_sample_weights are dense, of shape {} (expected a nested tensor like indices)", to_string(per_sample_weights.sizes()));
+NestedTensor embedding_bag(const Tensor& weight, const NestedTensor& indices, const Tensor& per_sample_weights,
+                           std::string_view mode) {
+  if (per_sample_weights.defined())
+    fail("per_sample_weights are dense, of shape {} (expected a nested tensor like indices)",
+         to_string(per_sample_weights.sizes()));
   check(mode == "sum" || mode == "mean" || mode == "max", "mode is '{}' (expected sum, mean or max)", mode);
   check(indices.values().dim() == 1, "indices have shape {} (expected [B, L])", nested::ShapeOf{indices});
   const Tensor rows = embedding(weight, indices.values());
@@ -192,7 +196,8 @@ NestedTensor embedding_bag(const Tensor& weight, const NestedTensor& indices, co
   return {masked_fill(segment_mean(rows, ragged), eq(segment_lengths(rows, ragged), 0), 0), Ragged()};
 }
 
-NestedTensor embedding_bag(const Tensor& weight, const NestedTensor& indices, const NestedTensor& per_sample_weights, std::string_view mode) {
+NestedTensor embedding_bag(const Tensor& weight, const NestedTensor& indices, const NestedTensor& per_sample_weights,
+                           std::string_view mode) {
   check(mode == "sum", "per_sample_weights need mode sum, not {}", mode);
   check(indices.values().dim() == 1, "indices have shape {} (expected [B, L])", nested::ShapeOf{indices});
   nested::require_same_ragged(indices, per_sample_weights, "indices", "per_sample_weights");

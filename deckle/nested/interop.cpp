@@ -26,11 +26,13 @@ NestedTensor from_ranges(const Tensor& values, std::span<const int64_t> starts, 
   bool packed = true;
   for (size_t b = 0; b < lengths.size(); ++b) {
     check(starts[b] >= 0 && starts[b] <= values.size(0) && lengths[b] <= values.size(0) - starts[b],
-          "component {} holds {} rows from {} on, but values of shape {} have {}", b, lengths[b], starts[b], to_string(values.sizes()), values.size(0));
+          "component {} holds {} rows from {} on, but values of shape {} have {}", b, lengths[b], starts[b],
+          to_string(values.sizes()), values.size(0));
     packed = packed && starts[b] == starts[0] + ragged->offsets()[b];
   }
   const int64_t first = starts.empty() ? 0 : starts[0];
-  if (packed) return {first == 0 && ragged->rows() == values.size(0) ? values : slice(values, 0, first, first + ragged->rows()), ragged};
+  if (packed)
+    return {first == 0 && ragged->rows() == values.size(0) ? values : slice(values, 0, first, first + ragged->rows()), ragged};
   const Tensor rows = empty({ragged->rows()}, DType::int64);
   int64_t* next = rows.data<int64_t>();
   for (size_t b = 0; b < lengths.size(); ++b) {
@@ -54,8 +56,8 @@ NestedTensor from_offset_tensor(const Tensor& values, const Tensor& offset_tenso
 }
 
 std::vector<int64_t> matrix(const Tensor& x, const Tensor& like, const char* what) {
-  check(x.dim() == 2 && x.sizes() == like.sizes(), "{} has shape {} (expected [components, dims], as sizes {})", what, to_string(x.sizes()),
-        to_string(like.sizes()));
+  check(x.dim() == 2 && x.sizes() == like.sizes(), "{} has shape {} (expected [components, dims], as sizes {})", what,
+        to_string(x.sizes()), to_string(like.sizes()));
   return to_indices(reshape(x, {x.numel()}), what);
 }
 
@@ -70,8 +72,9 @@ void require_inside(size_t b, std::span<const int64_t> sizes, std::span<const in
     overflow |= __builtin_mul_overflow(sizes[dim] - 1, strides[dim], &reach);
     overflow |= __builtin_add_overflow(end, reach, &end);
   }
-  check(!overflow && lowest >= 0 && highest < count, "component {} of sizes {}, strides {} and offset {} reads outside the buffer's {} elements", b,
-        to_string(Ints(sizes)), to_string(Ints(strides)), offset, count);
+  check(!overflow && lowest >= 0 && highest < count,
+        "component {} of sizes {}, strides {} and offset {} reads outside the buffer's {} elements", b, to_string(Ints(sizes)),
+        to_string(Ints(strides)), offset, count);
 }
 
 }  // namespace
@@ -112,11 +115,14 @@ StridedLayout to_strided(const NestedTensor& x) {
 NestedTensor from_strided(const StridedLayout& layout, int ragged_dims) {
   return nested::named("from_strided", [&]() -> NestedTensor {
     check(layout.buffer.defined() && layout.buffer.dim() == 1, "the buffer must be a vector");
-    check(layout.sizes.defined() && layout.strides.defined() && layout.offsets.defined(), "sizes, strides and offsets must be given");
-    check(layout.sizes.dim() == 2 && layout.sizes.size(1) >= 1, "sizes have shape {} (expected [components, dims])", to_string(layout.sizes.sizes()));
+    check(layout.sizes.defined() && layout.strides.defined() && layout.offsets.defined(),
+          "sizes, strides and offsets must be given");
+    check(layout.sizes.dim() == 2 && layout.sizes.size(1) >= 1, "sizes have shape {} (expected [components, dims])",
+          to_string(layout.sizes.sizes()));
     const auto components = static_cast<size_t>(layout.sizes.size(0)), dims = static_cast<size_t>(layout.sizes.size(1));
     check(ragged_dims >= 1 && static_cast<size_t>(ragged_dims) <= dims, "ragged_dims is {} (expected 1..{})", ragged_dims, dims);
-    const std::vector<int64_t> sizes = matrix(layout.sizes, layout.sizes, "sizes"), strides = matrix(layout.strides, layout.sizes, "strides"),
+    const std::vector<int64_t> sizes = matrix(layout.sizes, layout.sizes, "sizes"),
+                               strides = matrix(layout.strides, layout.sizes, "strides"),
                                offsets = to_indices(layout.offsets, "offsets");
     check(offsets.size() == components, "{} offsets for {} components", offsets.size(), components);
     auto ragged = static_cast<size_t>(ragged_dims);
@@ -137,14 +143,17 @@ NestedTensor from_strided(const StridedLayout& layout, int ragged_dims) {
     const Tensor elements = empty({numel_of(values_sizes)}, DType::int64);
     int64_t* next = elements.data<int64_t>();
     for (size_t b = 0; b < components; ++b) {
-      next = nested::write_offsets(std::span(sizes).subspan(b * dims, dims), std::span(strides).subspan(b * dims, dims), offsets[b], next);
+      next = nested::write_offsets(std::span(sizes).subspan(b * dims, dims), std::span(strides).subspan(b * dims, dims),
+                                   offsets[b], next);
     }
     return {view(index_select_or(layout.buffer, elements), values_sizes), shape};
   });
 }
 
 VarlenLayout to_varlen(const NestedTensor& x) {
-  return nested::named("to_varlen", {{"x", &x}}, [&] { return VarlenLayout{x.values(), x.offsets(DType::int32), x.ragged()->max_size()}; });
+  return nested::named("to_varlen", {{"x", &x}}, [&] {
+    return VarlenLayout{x.values(), x.offsets(DType::int32), x.ragged()->max_size()};
+  });
 }
 
 NestedTensor from_varlen(const Tensor& values, const Tensor& cu_seqlens) {
@@ -152,8 +161,9 @@ NestedTensor from_varlen(const Tensor& values, const Tensor& cu_seqlens) {
     require_rows(values);
     const std::vector<int64_t> offsets = to_indices(cu_seqlens, "cu_seqlens");
     check(!offsets.empty(), "cu_seqlens is empty (expected one more than the components)");
-    check(offsets[0] == 0 && offsets.back() == values.size(0), "cu_seqlens goes from {} to {}, but values of shape {} have rows 0..{}", offsets[0],
-          offsets.back(), to_string(values.sizes()), values.size(0));
+    check(offsets[0] == 0 && offsets.back() == values.size(0),
+          "cu_seqlens goes from {} to {}, but values of shape {} have rows 0..{}", offsets[0], offsets.back(),
+          to_string(values.sizes()), values.size(0));
     return from_offset_tensor(values, cu_seqlens, "cu_seqlens");
   });
 }

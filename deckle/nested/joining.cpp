@@ -53,7 +53,8 @@ NestedTensor cat_components(const std::vector<NestedTensor>& tensors) {
   const Tensor values = cat(all_values(tensors), 0);
   if (!tensors[0].ragged().defined()) return {values, Ragged()};
   std::vector<int64_t> sizes;
-  for (const NestedTensor& tensor : tensors) sizes.insert(sizes.end(), tensor.ragged()->sizes().begin(), tensor.ragged()->sizes().end());
+  for (const NestedTensor& tensor : tensors)
+    sizes.insert(sizes.end(), tensor.ragged()->sizes().begin(), tensor.ragged()->sizes().end());
   return {values, Ragged(std::make_shared<const RaggedShape>(std::move(sizes), tensors[0].ragged_dims()))};
 }
 
@@ -69,10 +70,12 @@ NestedTensor cat_positions(const std::vector<NestedTensor>& tensors, int ragged_
     for (int dim = 0; dim < ragged_dim; ++dim) outer *= like.size(b, dim);
     for (size_t i = 0; i < tensors.size(); ++i) {
       const RaggedShape& shape = *tensors[i].ragged();
-      check(shape.components() == like.components(), "tensor {} has {} components, tensor 0 has {}", i, shape.components(), like.components());
+      check(shape.components() == like.components(), "tensor {} has {} components, tensor 0 has {}", i, shape.components(),
+            like.components());
       for (int dim = 0; dim < like.ragged_dims(); ++dim) {
-        check(dim == ragged_dim || shape.size(b, dim) == like.size(b, dim), "component {} of tensor {} has size {} in dim {}, that of tensor 0 has {}", b,
-              i, shape.size(b, dim), dim + 1, like.size(b, dim));
+        check(dim == ragged_dim || shape.size(b, dim) == like.size(b, dim),
+              "component {} of tensor {} has size {} in dim {}, that of tensor 0 has {}", b, i, shape.size(b, dim), dim + 1,
+              like.size(b, dim));
       }
       joined += shape.size(b, ragged_dim);
     }

@@ -83,7 +83,8 @@ Tensor nll_loss(const NestedTensor& input, const NestedTensor& target, int64_t i
   return reduced_classes(losses, ne(target.values(), ignore_index), input, reduction);
 }
 
-Tensor cross_entropy(const NestedTensor& input, const NestedTensor& target, int64_t ignore_index, double label_smoothing, std::string_view reduction) {
+Tensor cross_entropy(const NestedTensor& input, const NestedTensor& target, int64_t ignore_index, double label_smoothing,
+                     std::string_view reduction) {
   nested::require_same_ragged(input, target, "input", "target");
   const Tensor losses = cross_entropy(input.values(), target.values(), ignore_index, label_smoothing, "none");
   return reduced_classes(losses, ne(target.values(), ignore_index), input, reduction);

@@ -33,10 +33,11 @@ void functional::TensorTree<NestedTensor>::check_like(const NestedTensor& like, 
 }
 
 NestedTensor::NestedTensor(Tensor values, Ragged shape) : values_(std::move(values)), shape_(std::move(shape)) {
-  check(values_.defined() && (values_.dim() >= 1 || !shape_.defined()), "a nested tensor's values need at least one dim, that of the rows");
+  check(values_.defined() && (values_.dim() >= 1 || !shape_.defined()),
+        "a nested tensor's values need at least one dim, that of the rows");
   if (shape_.defined()) {
-    check(values_.size(0) == shape_->rows(), "values of shape {} have {} rows, but {} have {}", to_string(values_.sizes()), values_.size(0),
-          to_string(shape_), shape_->rows());
+    check(values_.size(0) == shape_->rows(), "values of shape {} have {} rows, but {} have {}", to_string(values_.sizes()),
+          values_.size(0), to_string(shape_), shape_->rows());
   }
 }
 
@@ -51,8 +52,8 @@ NestedTensor NestedTensor::from_list(TensorList components) {
               std::equal(component.sizes().begin() + 1, component.sizes().end(), components[0].sizes().begin() + 1),
           "from_list: component {} has shape {}, component 0 has {}: regular dims must agree", b, to_string(component.sizes()),
           to_string(components[0].sizes()));
-    check(component.dtype() == components[0].dtype(), "from_list: component {} is {}, component 0 is {}", b, name(component.dtype()),
-          name(components[0].dtype()));
+    check(component.dtype() == components[0].dtype(), "from_list: component {} is {}, component 0 is {}", b,
+          name(component.dtype()), name(components[0].dtype()));
     lengths.push_back(component.size(0));
   }
   return {cat(components, 0), Ragged::from_lengths(lengths)};
@@ -106,7 +107,8 @@ Tensor NestedTensor::offsets(DType dtype) const {
 }
 
 Tensor NestedTensor::operator[](int64_t component) const {
-  check(component >= -components() && component < components(), "component {} is out of range for shape {}", component, nested::ShapeOf{*this});
+  check(component >= -components() && component < components(), "component {} is out of range for shape {}", component,
+        nested::ShapeOf{*this});
   if (component < 0) component += components();
   if (!shape_.defined()) return select(values_, 0, component);
   const auto at = static_cast<size_t>(component);
@@ -136,8 +138,8 @@ Tensor NestedTensor::padding_mask(int64_t length) const {
 }
 
 const Tensor& NestedTensor::dense() const {
-  check(!shape_.defined(), "dense(): shape {} has {} ragged dim{} left (use values() or to_padded())", nested::ShapeOf{*this}, ragged_dims(),
-        ragged_dims() == 1 ? "" : "s");
+  check(!shape_.defined(), "dense(): shape {} has {} ragged dim{} left (use values() or to_padded())", nested::ShapeOf{*this},
+        ragged_dims(), ragged_dims() == 1 ? "" : "s");
   return values_;
 }
 

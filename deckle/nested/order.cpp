@@ -28,8 +28,8 @@ NestedTensor flip(const NestedTensor& self, Ints dims) {
       const RaggedShape& shape = *result.ragged();
       const int along = static_cast<int>(at) - 1;
       result = nested::take(result, nested::rows_at(result.ragged(), along, [&](int64_t b, std::vector<int64_t>& positions) {
-        for (int64_t i = shape.size(b, along); i-- > 0;) positions.push_back(i);
-      }));
+                              for (int64_t i = shape.size(b, along); i-- > 0;) positions.push_back(i);
+                            }));
     }
   }
   return result;

@@ -16,14 +16,15 @@ namespace {
 
 std::vector<int64_t> padded_sizes(const NestedTensor& x, const PadOptions& options) {
   check(x.ragged_dims() > 0, "shape {} has no ragged dim to pad", nested::ShapeOf{x});
-  check(options.sizes.size() <= static_cast<size_t>(x.ragged_dims()), "{} padded sizes for the {} ragged dims of shape {}", options.sizes.size(),
-        x.ragged_dims(), nested::ShapeOf{x});
+  check(options.sizes.size() <= static_cast<size_t>(x.ragged_dims()), "{} padded sizes for the {} ragged dims of shape {}",
+        options.sizes.size(), x.ragged_dims(), nested::ShapeOf{x});
   std::vector<int64_t> result;
   for (int dim = 0; dim < x.ragged_dims(); ++dim) {
     const auto at = static_cast<size_t>(dim);
     const int64_t longest = x.ragged()->max_size(dim);
     result.push_back(at < options.sizes.size() && options.sizes[at] != 0 ? options.sizes[at] : longest);
-    check(longest <= result.back(), "a component of length {} in dim {} does not fit the padded size {}", longest, dim + 1, result.back());
+    check(longest <= result.back(), "a component of length {} in dim {} does not fit the padded size {}", longest, dim + 1,
+          result.back());
   }
   return result;
 }
@@ -59,7 +60,8 @@ Tensor to_padded(const NestedTensor& x, const PadOptions& options) {
   return nested::named("to_padded", {{"x", &x}}, [&] {
     const std::vector<int64_t> batch = batch_of(x, options);
     const Tensor rows = full({numel_of(batch)}, -1, DType::int64);
-    for_places(*x.ragged(), std::span(batch).subspan(1), options.side, [&](int64_t row, int64_t position) { rows.data<int64_t>()[position] = row; });
+    for_places(*x.ragged(), std::span(batch).subspan(1), options.side,
+               [&](int64_t row, int64_t position) { rows.data<int64_t>()[position] = row; });
     return view(index_select_or(x.values(), rows, options.value), with_rows(batch, x.values()));
   });
 }
@@ -68,7 +70,8 @@ Tensor padding_mask(const NestedTensor& x, const PadOptions& options) {
   return nested::named("padding_mask", {{"x", &x}}, [&] {
     const std::vector<int64_t> batch = batch_of(x, options);
     const Tensor mask = zeros_raw(batch, DType::bool_, x.values().device());
-    for_places(*x.ragged(), std::span(batch).subspan(1), options.side, [&](int64_t, int64_t position) { mask.data<bool>()[position] = true; });
+    for_places(*x.ragged(), std::span(batch).subspan(1), options.side,
+               [&](int64_t, int64_t position) { mask.data<bool>()[position] = true; });
     return mask;
   });
 }
@@ -76,23 +79,25 @@ Tensor padding_mask(const NestedTensor& x, const PadOptions& options) {
 NestedTensor from_padded(const Tensor& padded, const Ragged& shape, PadSide side) {
   check(shape.defined(), "from_padded: the ragged shape is undefined");
   const int ragged_dims = shape->ragged_dims();
-  check(padded.dim() > ragged_dims, "from_padded: shape {} (expected [B, {} padded dim{}, ...])", to_string(padded.sizes()), ragged_dims,
-        ragged_dims == 1 ? "" : "s");
+  check(padded.dim() > ragged_dims, "from_padded: shape {} (expected [B, {} padded dim{}, ...])", to_string(padded.sizes()),
+        ragged_dims, ragged_dims == 1 ? "" : "s");
   check(shape->components() == padded.size(0), "from_padded: {} lengths for a batch of {}", shape->components(), padded.size(0));
   for (int64_t b = 0; b < shape->components(); ++b) {
     for (int dim = 0; dim < ragged_dims; ++dim) {
-      check(shape->size(b, dim) <= padded.size(dim + 1), "from_padded: length {} of component {} is outside 0..{}", shape->size(b, dim), b, padded.size(dim + 1));
+      check(shape->size(b, dim) <= padded.size(dim + 1), "from_padded: length {} of component {} is outside 0..{}",
+            shape->size(b, dim), b, padded.size(dim + 1));
     }
   }
   std::vector<int64_t> rows(static_cast<size_t>(shape->rows()));
-  for_places(*shape, padded.sizes().subspan(1, static_cast<size_t>(ragged_dims)), side, [&](int64_t row, int64_t position) { rows[static_cast<size_t>(row)] = position; });
+  for_places(*shape, padded.sizes().subspan(1, static_cast<size_t>(ragged_dims)), side,
+             [&](int64_t row, int64_t position) { rows[static_cast<size_t>(row)] = position; });
   return {index_select_or(flatten(padded, 0, ragged_dims), nested::index_tensor(rows)), shape};
 }
 
 NestedTensor from_mask(const Tensor& padded, const Tensor& mask) {
   check(mask.dtype() == DType::bool_ && mask.dim() == 2 && padded.dim() >= 2 && mask.sizes() == padded.sizes().first(2),
-        "from_mask: mask {} {} for padded {} (expected a bool mask [B, L] for [B, L, ...])", to_string(mask.sizes()), name(mask.dtype()),
-        to_string(padded.sizes()));
+        "from_mask: mask {} {} for padded {} (expected a bool mask [B, L] for [B, L, ...])", to_string(mask.sizes()),
+        name(mask.dtype()), to_string(padded.sizes()));
   const Tensor rows = flat_nonzero(mask);
   std::vector<int64_t> lengths(static_cast<size_t>(mask.size(0)), 0);
   for (int64_t i = 0; i < rows.numel(); ++i) ++lengths[static_cast<size_t>(rows.data<int64_t>()[i] / mask.size(1))];

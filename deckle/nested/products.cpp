@@ -17,7 +17,8 @@
 namespace deckle {
 namespace {
 
-/// One matrix per component, packed. Which of rows and columns are ragged is a fact about the type: it decides that of the product.
+/// One matrix per component, packed. Which of rows and columns are ragged is a fact about the type: it decides that of the
+/// product.
 struct Matrices {
   Tensor values;
   Ragged shape;  // two ragged dims: the rows and columns of each, as they lie
@@ -49,14 +50,20 @@ Matrices matrices_of(const NestedTensor& x, bool transposed) {
   const Tensor& values = x.values();
   if (x.ragged_dims() == 2) return transposed_if({values, x.ragged(), true, true}, transposed);
   const auto count = [](int64_t size) { return [size](int64_t) { return size; }; };
-  if (x.ragged_dims() == 0) return transposed_if({values, matrix_shapes(x.components(), count(values.size(1)), count(values.size(2)))}, transposed);
-  return transposed_if({values, matrix_shapes(x.components(), [&](int64_t b) { return x.ragged()->size(b); }, count(values.size(1))), true}, transposed);
+  if (x.ragged_dims() == 0)
+    return transposed_if({values, matrix_shapes(x.components(), count(values.size(1)), count(values.size(2)))}, transposed);
+  return transposed_if({values,
+                        matrix_shapes(
+                            x.components(), [&](int64_t b) { return x.ragged()->size(b); }, count(values.size(1))),
+                        true},
+                       transposed);
 }
 
 /// A dense [B, rows, cols], or one matrix that all components share.
 Matrices matrices_of(const Tensor& x, int64_t components, bool transposed) {
-  check(x.dim() == 2 || (x.dim() == 3 && (x.size(0) == components || x.size(0) == 1)), "a dense operand of shape {} for {} components (expected [{}, rows, cols] or [rows, cols])",
-        to_string(x.sizes()), components, components);
+  check(x.dim() == 2 || (x.dim() == 3 && (x.size(0) == components || x.size(0) == 1)),
+        "a dense operand of shape {} for {} components (expected [{}, rows, cols] or [rows, cols])", to_string(x.sizes()),
+        components, components);
   const Tensor all = expand(x, {components, x.size(-2), x.size(-1)});
   return matrices_of(NestedTensor(all, Ragged()), transposed);
 }
@@ -65,9 +72,11 @@ NestedTensor product(const Matrices& a, const Matrices& b) {
   const int64_t components = a.shape->components();
   check(b.shape->components() == components, "self has {} components, other has {}", components, b.shape->components());
   for (int64_t i = 0; i < components; ++i) {
-    check(a.cols(i) == b.rows(i), "component {} multiplies [{}, {}] by [{}, {}]: the inner dims differ", i, a.rows(i), a.cols(i), b.rows(i), b.cols(i));
+    check(a.cols(i) == b.rows(i), "component {} multiplies [{}, {}] by [{}, {}]: the inner dims differ", i, a.rows(i), a.cols(i),
+          b.rows(i), b.cols(i));
   }
-  const Ragged shape = matrix_shapes(components, [&](int64_t i) { return a.rows(i); }, [&](int64_t i) { return b.cols(i); });
+  const Ragged shape = matrix_shapes(
+      components, [&](int64_t i) { return a.rows(i); }, [&](int64_t i) { return b.cols(i); });
   const Tensor values = grouped_mm(a.values, a.shape, b.values, b.shape, shape, a.transposed, b.transposed);
   if (b.ragged_cols) return {values, shape};
   // Regular sizes are those of the operands, which know them without components too.
@@ -80,7 +89,8 @@ NestedTensor product(const Matrices& a, const Matrices& b) {
 }
 
 void require_no_transpose(const NestedTensor& x, const MatmulOptions& options) {
-  check(!options.transpose_self && !options.transpose_other, "the last two dims of shape {} are regular: transpose(x, -1, -2) is free", nested::ShapeOf{x});
+  check(!options.transpose_self && !options.transpose_other,
+        "the last two dims of shape {} are regular: transpose(x, -1, -2) is free", nested::ShapeOf{x});
 }
 
 /// Whether the last two dims are regular: then the product is one on the values.
@@ -94,7 +104,9 @@ NestedTensor matmul(const NestedTensor& self, const NestedTensor& other) { retur
 NestedTensor matmul(const NestedTensor& self, const Tensor& other) { return matmul(self, other, MatmulOptions()); }
 NestedTensor matmul(const Tensor& self, const NestedTensor& other) { return matmul(self, other, MatmulOptions()); }
 
-NestedTensor bmm(const NestedTensor& self, const NestedTensor& mat2) { return product(matrices_of(self, false), matrices_of(mat2, false)); }
+NestedTensor bmm(const NestedTensor& self, const NestedTensor& mat2) {
+  return product(matrices_of(self, false), matrices_of(mat2, false));
+}
 
 NestedTensor bmm(const NestedTensor& self, const Tensor& mat2) {
   check(mat2.dim() == 3, "mat2 has shape {} (expected [{}, K, N])", to_string(mat2.sizes()), self.components());
@@ -108,16 +120,19 @@ NestedTensor bmm(const Tensor& self, const NestedTensor& mat2) {
 
 NestedTensor linear(const NestedTensor& input, const Tensor& weight, const Tensor& bias) {
   if (weight.dim() != 3) return {linear(input.values(), weight, bias), input.ragged()};
-  check(input.ragged_dims() > 0, "input has shape {} (expected ragged dims for a weight per component; bmm multiplies regular matrices)",
+  check(input.ragged_dims() > 0,
+        "input has shape {} (expected ragged dims for a weight per component; bmm multiplies regular matrices)",
         nested::ShapeOf{input});
   check(weight.size(0) == input.components() && weight.size(2) == input.values().size(-1),
-        "weight has shape {} (expected [{}, out, {}] or [out, {}])", to_string(weight.sizes()), input.components(), input.values().size(-1), input.values().size(-1));
+        "weight has shape {} (expected [{}, out, {}] or [out, {}])", to_string(weight.sizes()), input.components(),
+        input.values().size(-1), input.values().size(-1));
   // All dims between the batch and the last one are rows.
   const NestedTensor rows = input.dim() > 3 ? flatten(input, 1, -2) : input;
   NestedTensor result = product(matrices_of(rows, false), matrices_of(weight, input.components(), true));
   if (bias.defined()) {
     check(bias.size(-1) == weight.size(1) && (bias.dim() == 1 || (bias.dim() == 2 && bias.size(0) == input.components())),
-          "bias has shape {} (expected [{}] or [{}, {}])", to_string(bias.sizes()), weight.size(1), input.components(), weight.size(1));
+          "bias has shape {} (expected [{}] or [{}, {}])", to_string(bias.sizes()), weight.size(1), input.components(),
+          weight.size(1));
     result = add(result, bias.dim() == 1 ? bias : unsqueeze(bias, 1));
   }
   Dims sizes(input.values().sizes());
@@ -129,7 +144,8 @@ NestedTensor linear(const NestedTensor& input, const Tensor& weight, const Tenso
 
 NestedTensor matmul(const NestedTensor& self, const NestedTensor& other, const MatmulOptions& options) {
   return nested::named("matmul", {{"self", &self}, {"other", &other}}, [&]() -> NestedTensor {
-    if (!regular_matrices(self) || !regular_matrices(other)) return product(matrices_of(self, options.transpose_self), matrices_of(other, options.transpose_other));
+    if (!regular_matrices(self) || !regular_matrices(other))
+      return product(matrices_of(self, options.transpose_self), matrices_of(other, options.transpose_other));
     require_no_transpose(self, options);
     nested::require_same_ragged(self, other);
     return {matmul(self.values(), other.values()), self.ragged()};
@@ -138,9 +154,11 @@ NestedTensor matmul(const NestedTensor& self, const NestedTensor& other, const M
 
 NestedTensor matmul(const NestedTensor& self, const Tensor& other, const MatmulOptions& options) {
   return nested::named("matmul", {{"self", &self}}, [&]() -> NestedTensor {
-    const bool rows_of_vectors = !options.transpose_self && other.dim() <= 2 && self.values().dim() >= 2 && self.ragged_dims() > 0;
+    const bool rows_of_vectors =
+        !options.transpose_self && other.dim() <= 2 && self.values().dim() >= 2 && self.ragged_dims() > 0;
     if (rows_of_vectors) return {matmul(self.values(), options.transpose_other ? t(other) : other), self.ragged()};
-    if (!regular_matrices(self)) return product(matrices_of(self, options.transpose_self), matrices_of(other, self.components(), options.transpose_other));
+    if (!regular_matrices(self))
+      return product(matrices_of(self, options.transpose_self), matrices_of(other, self.components(), options.transpose_other));
     require_no_transpose(self, options);
     return {matmul(self.values(), nested::broadcast_to_values(other, self)), self.ragged()};
   });
@@ -148,7 +166,8 @@ NestedTensor matmul(const NestedTensor& self, const Tensor& other, const MatmulO
 
 NestedTensor matmul(const Tensor& self, const NestedTensor& other, const MatmulOptions& options) {
   return nested::named("matmul", {{"other", &other}}, [&]() -> NestedTensor {
-    if (!regular_matrices(other)) return product(matrices_of(self, other.components(), options.transpose_self), matrices_of(other, options.transpose_other));
+    if (!regular_matrices(other))
+      return product(matrices_of(self, other.components(), options.transpose_self), matrices_of(other, options.transpose_other));
     require_no_transpose(other, options);
     return {matmul(nested::broadcast_to_values(self, other), other.values()), other.ragged()};
   });

@@ -51,7 +51,8 @@ Rows rows_of_components(const Ragged& ragged, std::span<const int64_t> component
   for (const int64_t b : components) {
     check(b >= 0 && b < shape.components(), "component {} is out of range (expected 0..{})", b, shape.components() - 1);
     for (int dim = 0; dim < shape.ragged_dims(); ++dim) sizes.push_back(shape.size(b, dim));
-    for (int64_t row = shape.offsets()[static_cast<size_t>(b)]; row < shape.offsets()[static_cast<size_t>(b) + 1]; ++row) rows.push_back(row);
+    for (int64_t row = shape.offsets()[static_cast<size_t>(b)]; row < shape.offsets()[static_cast<size_t>(b) + 1]; ++row)
+      rows.push_back(row);
   }
   return {index_tensor(rows), Ragged(std::make_shared<const RaggedShape>(std::move(sizes), shape.ragged_dims()))};
 }
@@ -88,12 +89,14 @@ int64_t* write_offsets(std::span<const int64_t> sizes, std::span<const int64_t> 
     return next + 1;
   }
   if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return next;  // and none of the other sizes is walked
-  for (int64_t i = 0; i < sizes[0]; ++i) next = write_offsets(sizes.subspan(1), strides.subspan(1), offset + i * strides[0], next);
+  for (int64_t i = 0; i < sizes[0]; ++i)
+    next = write_offsets(sizes.subspan(1), strides.subspan(1), offset + i * strides[0], next);
   return next;
 }
 
 std::vector<int64_t> to_indices(const Tensor& index, const char* what) {
-  check(index.dtype() == DType::int64 || index.dtype() == DType::int32, "{} is {} (expected int64 or int32)", what, name(index.dtype()));
+  check(index.dtype() == DType::int64 || index.dtype() == DType::int32, "{} is {} (expected int64 or int32)", what,
+        name(index.dtype()));
   check(index.dim() == 1, "{} has shape {} (expected a vector)", what, to_string(index.sizes()));
   return index.to_vector<int64_t>();
 }

@@ -57,7 +57,8 @@ Ragged without_ragged_dim(const Ragged& ragged, int ragged_dim);
 /// The raggedness with one more dim of size 1 before `ragged_dim`.
 Ragged with_ragged_dim(const Ragged& ragged, int ragged_dim);
 
-/// Writes the offsets of all indices of `sizes` under `strides`, row-major, from `offset` on, to `next`; returns the place after them.
+/// Writes the offsets of all indices of `sizes` under `strides`, row-major, from `offset` on, to `next`; returns the place after
+/// them.
 int64_t* write_offsets(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t offset, int64_t* next);
 
 /// An int64 or int32 vector of indices on the host; throws naming `what`.

@@ -20,9 +20,10 @@ namespace {
 /// in a regular dim is left as it is (expand) or filled in.
 Dims values_sizes(const NestedTensor& x, Ints sizes, bool keeps_missing) {
   const auto leading = static_cast<size_t>(x.ragged_dims()) + 1;
-  check(sizes.size() >= leading, "sizes {} for shape {} (expected the batch and ragged dims, as -1, then regular ones)", to_string(sizes),
+  check(sizes.size() >= leading, "sizes {} for shape {} (expected the batch and ragged dims, as -1, then regular ones)",
+        to_string(sizes), nested::ShapeOf{x});
+  check(sizes[0] == -1 || sizes[0] == x.components(), "size {} for the batch of shape {} (it stays: -1)", sizes[0],
         nested::ShapeOf{x});
-  check(sizes[0] == -1 || sizes[0] == x.components(), "size {} for the batch of shape {} (it stays: -1)", sizes[0], nested::ShapeOf{x});
   for (size_t dim = 1; dim < leading; ++dim) {
     check(sizes[dim] == -1, "size {} for the ragged dim {} of shape {} (it stays: -1)", sizes[dim], dim, nested::ShapeOf{x});
   }
@@ -33,10 +34,11 @@ Dims values_sizes(const NestedTensor& x, Ints sizes, bool keeps_missing) {
   const auto missing = std::find(given.begin(), given.end(), -1);
   const bool fills = missing != given.end();
   if (fills) *missing = 1;
-  check(std::find(given.begin(), given.end(), -1) == given.end(), "sizes {} leave more than one regular dim open", to_string(sizes));
+  check(std::find(given.begin(), given.end(), -1) == given.end(), "sizes {} leave more than one regular dim open",
+        to_string(sizes));
   const int64_t inner = numel_of(x.values().sizes().subspan(1)), count = numel_of(given);
-  check(fills ? count > 0 && inner % count == 0 : count == inner, "regular sizes of {} do not fit the {} elements per row of shape {}",
-        to_string(sizes), inner, nested::ShapeOf{x});
+  check(fills ? count > 0 && inner % count == 0 : count == inner,
+        "regular sizes of {} do not fit the {} elements per row of shape {}", to_string(sizes), inner, nested::ShapeOf{x});
   if (fills) *std::find(result.begin(), result.end(), -1) = inner / count;
   return result;
 }
@@ -49,7 +51,8 @@ std::vector<int64_t> component_sizes(const NestedTensor& x, int64_t b) {
   return sizes;
 }
 
-/// Where `order` swaps the run of dims [0, first) with the run [first, count), and keeps the rest: (first, count). No such: (0, 0).
+/// Where `order` swaps the run of dims [0, first) with the run [first, count), and keeps the rest: (first, count). No such: (0,
+/// 0).
 std::pair<int64_t, int64_t> swapped_runs(std::span<const int64_t> order) {
   const auto rank = static_cast<int64_t>(order.size()), first = order[0];
   const auto second = static_cast<int64_t>(std::find(order.begin(), order.end(), 0) - order.begin()), count = first + second;
@@ -93,7 +96,8 @@ NestedTensor permute_components(const NestedTensor& x, std::span<const int64_t> 
   for (int64_t b = 0; b < x.components(); ++b) {
     const std::vector<int64_t> sizes = component_sizes(x, b);
     std::vector<int64_t> moved_sizes, moved_strides, strides(static_cast<size_t>(lead), 1);
-    for (int64_t dim = lead - 2; dim >= 0; --dim) strides[static_cast<size_t>(dim)] = strides[static_cast<size_t>(dim) + 1] * sizes[static_cast<size_t>(dim) + 1];
+    for (int64_t dim = lead - 2; dim >= 0; --dim)
+      strides[static_cast<size_t>(dim)] = strides[static_cast<size_t>(dim) + 1] * sizes[static_cast<size_t>(dim) + 1];
     for (int64_t dim = 0; dim < lead; ++dim) {
       const auto from = static_cast<size_t>(order[static_cast<size_t>(dim)]);
       moved_sizes.push_back(sizes[from]);
@@ -104,7 +108,8 @@ NestedTensor permute_components(const NestedTensor& x, std::span<const int64_t> 
   }
   const Ragged ragged(std::make_shared<const RaggedShape>(std::move(ragged_sizes), static_cast<int>(ragged_after)));
   Dims flat = {x.values().size(0) * inner}, sizes = {ragged->rows()};
-  for (int64_t dim = ragged_after; dim < rank; ++dim) sizes.push_back(x.values().size(order[static_cast<size_t>(dim)] - ragged_dims + 1));
+  for (int64_t dim = ragged_after; dim < rank; ++dim)
+    sizes.push_back(x.values().size(order[static_cast<size_t>(dim)] - ragged_dims + 1));
   for (int64_t dim = lead; dim < rank; ++dim) flat.push_back(x.values().size(dim - ragged_dims + 1));
   if (matrices) return {view(swap_runs(x, first, swapped), sizes), ragged};
   return {reshape(index_select_or(reshape(x.values(), flat), index), sizes), ragged};
@@ -112,27 +117,34 @@ NestedTensor permute_components(const NestedTensor& x, std::span<const int64_t> 
 
 }  // namespace
 
-NestedTensor reshape(const NestedTensor& self, Ints sizes) { return {reshape(self.values(), values_sizes(self, sizes, false)), self.ragged()}; }
+NestedTensor reshape(const NestedTensor& self, Ints sizes) {
+  return {reshape(self.values(), values_sizes(self, sizes, false)), self.ragged()};
+}
 
-NestedTensor view(const NestedTensor& self, Ints sizes) { return {view(self.values(), values_sizes(self, sizes, false)), self.ragged()}; }
+NestedTensor view(const NestedTensor& self, Ints sizes) {
+  return {view(self.values(), values_sizes(self, sizes, false)), self.ragged()};
+}
 
 NestedTensor expand(const NestedTensor& self, Ints sizes) {
   const Dims wanted = values_sizes(self, sizes, true);
   Tensor values = self.values();
   for (int64_t added = static_cast<int64_t>(wanted.size()) - values.dim(); added > 0; --added) {  // new dims come after the rows
-    check(wanted[static_cast<size_t>(added)] != -1, "size -1 of a new dim in {} for shape {} (expected its size)", to_string(sizes), nested::ShapeOf{self});
+    check(wanted[static_cast<size_t>(added)] != -1, "size -1 of a new dim in {} for shape {} (expected its size)",
+          to_string(sizes), nested::ShapeOf{self});
     values = unsqueeze(values, 1);
   }
   return {expand(values, wanted), self.ragged()};
 }
 
 NestedTensor flatten(const NestedTensor& self, int64_t start_dim, int64_t end_dim) {
-  const int64_t first = nested::wrap_dim(start_dim, self), last = nested::wrap_dim(end_dim, self), ragged_dims = self.ragged_dims();
+  const int64_t first = nested::wrap_dim(start_dim, self), last = nested::wrap_dim(end_dim, self),
+                ragged_dims = self.ragged_dims();
   check(first <= last, "start_dim {} comes after end_dim {}", start_dim, end_dim);
   if (first == last) return self;
   if (first > ragged_dims) return {flatten(self.values(), first - ragged_dims, last - ragged_dims), self.ragged()};
   if (first == 0) {
-    check(last >= ragged_dims, "dims 0..{} of shape {} leave ragged dims without their components (expected all of them, 0..{}, or more)", last,
+    check(last >= ragged_dims,
+          "dims 0..{} of shape {} leave ragged dims without their components (expected all of them, 0..{}, or more)", last,
           nested::ShapeOf{self}, ragged_dims);
     return {flatten(self.values(), 0, last - ragged_dims), Ragged()};
   }
@@ -144,8 +156,10 @@ NestedTensor flatten(const NestedTensor& self, int64_t start_dim, int64_t end_di
     int64_t merged = width;
     for (int64_t dim = 1; dim <= ragged_dims; ++dim) {
       const int64_t size = self.ragged()->size(b, static_cast<int>(dim) - 1);
-      if (dim < first || dim > merged_ragged) sizes.push_back(size);
-      else merged *= size;
+      if (dim < first || dim > merged_ragged)
+        sizes.push_back(size);
+      else
+        merged *= size;
       if (dim == merged_ragged) sizes.push_back(merged);
     }
   }
@@ -172,7 +186,8 @@ NestedTensor permute(const NestedTensor& self, Ints dims) {
   for (size_t dim = 0; dim < ragged_dims; ++dim) regular_only = regular_only && order[dim] == static_cast<int64_t>(dim);
   if (!regular_only) return permute_components(self, order);
   Dims values_order = {0};
-  for (size_t dim = ragged_dims; dim < order.size(); ++dim) values_order.push_back(order[dim] - static_cast<int64_t>(ragged_dims) + 1);
+  for (size_t dim = ragged_dims; dim < order.size(); ++dim)
+    values_order.push_back(order[dim] - static_cast<int64_t>(ragged_dims) + 1);
   return {permute(self.values(), values_order), self.ragged()};
 }
 

@@ -25,7 +25,8 @@ int ragged_dim(int64_t dim) { return static_cast<int>(dim) - 1; }
 std::vector<int64_t> per_component(const NestedTensor& x, int64_t dim, const Tensor& numbers, const char* what) {
   check(x.is_ragged(dim), "dim {} of shape {} is not ragged: give one number for all components", dim, nested::ShapeOf{x});
   std::vector<int64_t> result = nested::to_indices(numbers, what);
-  check(static_cast<int64_t>(result.size()) == x.components(), "{} has {} elements for {} components", what, result.size(), x.components());
+  check(static_cast<int64_t>(result.size()) == x.components(), "{} has {} elements for {} components", what, result.size(),
+        x.components());
   return result;
 }
 
@@ -41,7 +42,8 @@ int64_t bound(int64_t value, int64_t length) { return std::clamp<int64_t>(value 
 NestedTensor select_positions(const NestedTensor& self, int64_t dim, const std::function<int64_t(int64_t)>& index) {
   const auto position = [&](int64_t b) {
     const int64_t length = self.ragged()->size(b, ragged_dim(dim)), at = index(b);
-    check(at >= -length && at < length, "position {} is out of range for dim {} of component {}, of length {}", at, dim, b, length);
+    check(at >= -length && at < length, "position {} is out of range for dim {} of component {}, of length {}", at, dim, b,
+          length);
     return at < 0 ? at + length : at;
   };
   if (self.ragged_dims() == 1) {  // one row of each component: no raggedness to make
@@ -54,15 +56,17 @@ NestedTensor select_positions(const NestedTensor& self, int64_t dim, const std::
   return {take(self, rows).values(), nested::without_ragged_dim(rows.shape, ragged_dim(dim))};
 }
 
-NestedTensor narrow_positions(const NestedTensor& self, int64_t dim, const std::function<std::pair<int64_t, int64_t>(int64_t)>& range) {
+NestedTensor narrow_positions(const NestedTensor& self, int64_t dim,
+                              const std::function<std::pair<int64_t, int64_t>(int64_t)>& range) {
   return take(self, rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
-    const int64_t length = self.ragged()->size(b, ragged_dim(dim));
-    auto [start, count] = range(b);
-    const int64_t first = start < 0 ? start + length : start;
-    check(first >= 0 && first <= length && count >= 0 && count <= length - first, "{} positions from {} on are more than dim {} of component {} has, of length {}", count,
-          start, dim, b, length);
-    append_range(positions, first, first + count);
-  }));
+                const int64_t length = self.ragged()->size(b, ragged_dim(dim));
+                auto [start, count] = range(b);
+                const int64_t first = start < 0 ? start + length : start;
+                check(first >= 0 && first <= length && count >= 0 && count <= length - first,
+                      "{} positions from {} on are more than dim {} of component {} has, of length {}", count, start, dim, b,
+                      length);
+                append_range(positions, first, first + count);
+              }));
 }
 
 NestedTensor slice_positions(const NestedTensor& self, int64_t dim, int64_t step,
@@ -79,7 +83,8 @@ NestedTensor slice_positions(const NestedTensor& self, int64_t dim, int64_t step
 NestedTensor component_range(const NestedTensor& self, int64_t first, int64_t last) {
   if (!self.ragged().defined()) return {slice(self.values(), 0, first, last), Ragged()};
   const RaggedShape& shape = *self.ragged();
-  const auto sizes = shape.sizes().subspan(static_cast<size_t>(first * shape.ragged_dims()), static_cast<size_t>((last - first) * shape.ragged_dims()));
+  const auto sizes = shape.sizes().subspan(static_cast<size_t>(first * shape.ragged_dims()),
+                                           static_cast<size_t>((last - first) * shape.ragged_dims()));
   const auto offsets = shape.offsets();
   return {slice(self.values(), 0, offsets[static_cast<size_t>(first)], offsets[static_cast<size_t>(last)]),
           Ragged(std::make_shared<const RaggedShape>(std::vector<int64_t>(sizes.begin(), sizes.end()), shape.ragged_dims()))};
@@ -109,20 +114,21 @@ std::vector<int64_t> starts_of(Ints sizes) {
 
 std::vector<NestedTensor> split_components(const NestedTensor& self, Ints sizes) {
   const std::vector<int64_t> starts = starts_of(sizes);
-  check(starts.back() == self.components(), "split sizes {} add up to {}, but shape {} has {} components", sizes, starts.back(), nested::ShapeOf{self},
-        self.components());
+  check(starts.back() == self.components(), "split sizes {} add up to {}, but shape {} has {} components", sizes, starts.back(),
+        nested::ShapeOf{self}, self.components());
   std::vector<NestedTensor> result;
   for (size_t i = 0; i + 1 < starts.size(); ++i) result.push_back(component_range(self, starts[i], starts[i + 1]));
   return result;
 }
 
 /// Piece i of component b holds positions [start(b, i), start(b, i + 1)).
-std::vector<NestedTensor> split_positions(const NestedTensor& self, int64_t dim, int64_t pieces, const std::function<int64_t(int64_t, int64_t)>& start) {
+std::vector<NestedTensor> split_positions(const NestedTensor& self, int64_t dim, int64_t pieces,
+                                          const std::function<int64_t(int64_t, int64_t)>& start) {
   std::vector<NestedTensor> result;
   for (int64_t i = 0; i < pieces; ++i) {
     result.push_back(take(self, rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
-      append_range(positions, start(b, i), start(b, i + 1));
-    })));
+                            append_range(positions, start(b, i), start(b, i + 1));
+                          })));
   }
   return result;
 }
@@ -131,11 +137,11 @@ int64_t divided_up(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); 
 
 NestedTensor roll_positions(const NestedTensor& self, int64_t dim, const std::function<int64_t(int64_t)>& shift) {
   return take(self, rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
-    const int64_t length = self.ragged()->size(b, ragged_dim(dim));
-    const int64_t by = length == 0 ? 0 : (shift(b) % length + length) % length;
-    append_range(positions, length - by, length);
-    append_range(positions, 0, length - by);
-  }));
+                const int64_t length = self.ragged()->size(b, ragged_dim(dim));
+                const int64_t by = length == 0 ? 0 : (shift(b) % length + length) % length;
+                append_range(positions, length - by, length);
+                append_range(positions, 0, length - by);
+              }));
 }
 
 NestedTensor shift_positions(const NestedTensor& self, int64_t dim, double value, const std::function<int64_t(int64_t)>& offset) {
@@ -175,8 +181,8 @@ NestedTensor narrow(const NestedTensor& self, int64_t dim, int64_t start, int64_
   dim = nested::wrap_dim(dim, self);
   if (dim == 0) {
     const int64_t first = start < 0 ? start + self.components() : start;
-    check(first >= 0 && first <= self.components() && length >= 0 && length <= self.components() - first, "{} components from {} on are more than shape {} has", length, start,
-          nested::ShapeOf{self});
+    check(first >= 0 && first <= self.components() && length >= 0 && length <= self.components() - first,
+          "{} components from {} on are more than shape {} has", length, start, nested::ShapeOf{self});
     return component_range(self, first, first + length);
   }
   if (!self.is_ragged(dim)) return {narrow(self.values(), nested::values_dim(dim, self), start, length), self.ragged()};
@@ -190,9 +196,11 @@ std::vector<NestedTensor> split_with_sizes(const NestedTensor& self, Ints split_
   const std::vector<int64_t> starts = starts_of(split_sizes);
   for (int64_t b = 0; b < self.components(); ++b) {
     const int64_t length = self.ragged()->size(b, ragged_dim(dim));
-    check(length == starts.back(), "split sizes {} add up to {}, but component {} has length {} in dim {}", to_string(split_sizes), starts.back(), b, length, dim);
+    check(length == starts.back(), "split sizes {} add up to {}, but component {} has length {} in dim {}",
+          to_string(split_sizes), starts.back(), b, length, dim);
   }
-  return split_positions(self, dim, static_cast<int64_t>(split_sizes.size()), [&](int64_t, int64_t i) { return starts[static_cast<size_t>(i)]; });
+  return split_positions(self, dim, static_cast<int64_t>(split_sizes.size()),
+                         [&](int64_t, int64_t i) { return starts[static_cast<size_t>(i)]; });
 }
 
 std::vector<NestedTensor> split(const NestedTensor& self, int64_t split_size, int64_t dim) {
@@ -200,12 +208,14 @@ std::vector<NestedTensor> split(const NestedTensor& self, int64_t split_size, in
   check(split_size > 0, "split_size is {} (expected 1 or more)", split_size);
   if (dim == 0) {
     std::vector<int64_t> sizes;
-    for (int64_t first = 0; first < self.components(); first += split_size) sizes.push_back(std::min(split_size, self.components() - first));
+    for (int64_t first = 0; first < self.components(); first += split_size)
+      sizes.push_back(std::min(split_size, self.components() - first));
     return split_components(self, sizes);
   }
   if (!self.is_ragged(dim)) return wrapped(split(self.values(), split_size, nested::values_dim(dim, self)), self);
   const int64_t pieces = std::max<int64_t>(1, divided_up(self.ragged()->max_size(ragged_dim(dim)), split_size));
-  return split_positions(self, dim, pieces, [&](int64_t b, int64_t i) { return std::min(i * split_size, self.ragged()->size(b, ragged_dim(dim))); });
+  return split_positions(self, dim, pieces,
+                         [&](int64_t b, int64_t i) { return std::min(i * split_size, self.ragged()->size(b, ragged_dim(dim))); });
 }
 
 std::vector<NestedTensor> chunk(const NestedTensor& self, int64_t chunks, int64_t dim) {
@@ -270,8 +280,10 @@ NestedTensor slice(const NestedTensor& self, int64_t dim, const Tensor& starts, 
 NestedTensor narrow(const NestedTensor& self, int64_t dim, const Tensor& starts, const Tensor& lengths) {
   return nested::named("narrow", {{"self", &self}}, [&]() -> NestedTensor {
     dim = nested::wrap_dim(dim, self);
-    const std::vector<int64_t> first = per_component(self, dim, starts, "starts"), count = per_component(self, dim, lengths, "lengths");
-    return narrow_positions(self, dim, [&](int64_t b) { return std::pair(first[static_cast<size_t>(b)], count[static_cast<size_t>(b)]); });
+    const std::vector<int64_t> first = per_component(self, dim, starts, "starts"),
+                               count = per_component(self, dim, lengths, "lengths");
+    return narrow_positions(self, dim,
+                            [&](int64_t b) { return std::pair(first[static_cast<size_t>(b)], count[static_cast<size_t>(b)]); });
   });
 }
 

@@ -22,7 +22,8 @@ int64_t values_dim(int64_t dim, const NestedTensor& x) {
 
 int64_t wrap_new_dim(int64_t dim, const NestedTensor& x) {
   const int64_t places = x.dim() + 1;
-  check(dim >= -places && dim < places, "dim {} is out of range for a new dim of shape {} (expected {}..{})", dim, ShapeOf{x}, -places, places - 1);
+  check(dim >= -places && dim < places, "dim {} is out of range for a new dim of shape {} (expected {}..{})", dim, ShapeOf{x},
+        -places, places - 1);
   return dim < 0 ? dim + places : dim;
 }
 
@@ -84,7 +85,8 @@ void require_regular_dim(const NestedTensor& x) {
 void require_same_ragged(const Ragged& self, const Ragged& other, std::string_view first, std::string_view second) {
   if (self == other) return;
   std::string where;
-  if (self.defined() && other.defined() && self->components() == other->components() && self->ragged_dims() == other->ragged_dims()) {
+  if (self.defined() && other.defined() && self->components() == other->components() &&
+      self->ragged_dims() == other->ragged_dims()) {
     for (int64_t b = 0; b < self->components() && where.empty(); ++b) {
       for (int dim = 0; dim < self->ragged_dims(); ++dim) {
         if (self->size(b, dim) != other->size(b, dim)) where = fmt::format(" (component {})", b);
@@ -105,7 +107,9 @@ std::string shape_string(const Ragged& ragged, Ints values_sizes) {
   return text + "]";
 }
 
-std::string shape_string(const NestedTensor& x) { return x.defined() ? shape_string(x.ragged(), x.values().sizes()) : "undefined"; }
+std::string shape_string(const NestedTensor& x) {
+  return x.defined() ? shape_string(x.ragged(), x.values().sizes()) : "undefined";
+}
 
 }  // namespace nested
 

@@ -60,10 +60,12 @@ NestedTensor pool1d(const NestedTensor& x, int64_t kernel_size, std::optional<in
 
 /// The first or last row of each component; -1 for an empty one.
 Tensor end_rows(const NestedTensor& x, bool last) {
-  check(x.ragged_dims() == 1, "shape {} has {} ragged dims (expected one, whose first or last row is taken)", nested::ShapeOf{x}, x.ragged_dims());
+  check(x.ragged_dims() == 1, "shape {} has {} ragged dims (expected one, whose first or last row is taken)", nested::ShapeOf{x},
+        x.ragged_dims());
   std::vector<int64_t> rows;
   const auto offsets = x.ragged()->offsets();
-  for (size_t b = 0; b + 1 < offsets.size(); ++b) rows.push_back(offsets[b] == offsets[b + 1] ? -1 : last ? offsets[b + 1] - 1 : offsets[b]);
+  for (size_t b = 0; b + 1 < offsets.size(); ++b)
+    rows.push_back(offsets[b] == offsets[b + 1] ? -1 : last ? offsets[b + 1] - 1 : offsets[b]);
   return nested::index_tensor(rows);
 }
 
@@ -71,7 +73,8 @@ Tensor end_rows(const NestedTensor& x, bool last) {
 
 namespace nested {
 
-NestedTensor conv1d(const NestedTensor& input, const Tensor& weight, const Tensor& bias, int64_t stride, std::string_view padding, int64_t dilation, int64_t groups) {
+NestedTensor conv1d(const NestedTensor& input, const Tensor& weight, const Tensor& bias, int64_t stride, std::string_view padding,
+                    int64_t dilation, int64_t groups) {
   if (regular_sequences(input)) return {conv1d(input.values(), weight, bias, stride, padding, dilation, groups), input.ragged()};
   check(weight.dim() == 3, "weight has shape {} (expected [out, in / groups, kernel])", to_string(weight.sizes()));
   const Ragged counts =

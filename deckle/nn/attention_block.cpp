@@ -10,11 +10,12 @@ namespace {
 int64_t kv_heads_of(const SelfAttentionOptions& options) { return options.kv_heads == 0 ? options.heads : options.kv_heads; }
 
 const SelfAttentionOptions& checked(const SelfAttentionOptions& options) {
-  check(options.heads >= 1 && options.width >= 1 && options.width % options.heads == 0, "width {} is no multiple of {} heads", options.width, options.heads);
-  check((options.width / options.heads) % 2 == 0, "rotary positions need an even head size, got {} ({} / {} heads)", options.width / options.heads,
+  check(options.heads >= 1 && options.width >= 1 && options.width % options.heads == 0, "width {} is no multiple of {} heads",
         options.width, options.heads);
-  check(kv_heads_of(options) >= 1 && options.heads % kv_heads_of(options) == 0, "{} heads are no multiple of {} key and value heads", options.heads,
-        kv_heads_of(options));
+  check((options.width / options.heads) % 2 == 0, "rotary positions need an even head size, got {} ({} / {} heads)",
+        options.width / options.heads, options.width, options.heads);
+  check(kv_heads_of(options) >= 1 && options.heads % kv_heads_of(options) == 0,
+        "{} heads are no multiple of {} key and value heads", options.heads, kv_heads_of(options));
   return options;
 }
 
@@ -27,11 +28,13 @@ SelfAttention::SelfAttention(const SelfAttentionOptions& options, Generator& gen
       out({.in = options.width, .out = options.width, .scale = options.out_scale}, generator),
       head_dim_(options.width / options.heads) {}
 
-NestedTensor SelfAttention::operator()(const NestedTensor& x, const RotaryAngles& angles, KeyValueCache& cache, int64_t layer) const {
+NestedTensor SelfAttention::operator()(const NestedTensor& x, const RotaryAngles& angles, KeyValueCache& cache,
+                                       int64_t layer) const {
   const NestedTensor q = rotate(split_heads(query(x)), angles);
   cache.write(layer, rotate(split_heads(key(x)), angles), split_heads(value(x)));
   // Bottom-right aligned: the last query sees the last key, so the same mask serves a prompt and a single step.
-  return out(merge_heads(attention(q, cache.keys(layer), cache.values(layer), {.mask = masks::causal(), .key_lengths = cache.lengths()})));
+  return out(merge_heads(
+      attention(q, cache.keys(layer), cache.values(layer), {.mask = masks::causal(), .key_lengths = cache.lengths()})));
 }
 
 void SelfAttention::visit(StateVisitor& visitor) {

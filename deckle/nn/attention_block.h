@@ -28,7 +28,8 @@ class SelfAttention final : public Module {
     return out(merge_heads(attention(q, k, split_heads(value(x)), {.mask = masks::causal()})));
   }
 
-  /// As above for the last positions of a cache, by which it was extended for x; their keys and values go to the given layer of it.
+  /// As above for the last positions of a cache, by which it was extended for x; their keys and values go to the given layer of
+  /// it.
   NestedTensor operator()(const NestedTensor& x, const RotaryAngles& angles, KeyValueCache& cache, int64_t layer) const;
 
   void visit(StateVisitor& visitor) override;

@@ -22,7 +22,8 @@ int64_t hidden_of(const DecoderOptions& options) {
 
 const DecoderOptions& checked(const DecoderOptions& options) {
   check(options.vocab >= 1 && options.width >= 1 && options.depth >= 0 && options.heads >= 1,
-        "DecoderOptions: vocab {}, width {}, depth {}, heads {} (expected 1 or more, depth 0 or more)", options.vocab, options.width, options.depth, options.heads);
+        "DecoderOptions: vocab {}, width {}, depth {}, heads {} (expected 1 or more, depth 0 or more)", options.vocab,
+        options.width, options.depth, options.heads);
   check(options.width % options.heads == 0, "DecoderOptions: width {} is no multiple of {} heads", options.width, options.heads);
   return options;
 }
@@ -41,7 +42,9 @@ Tensor shifted_rows(const RaggedShape& shape, int64_t count, int64_t from) {
 
 DecoderBlock::DecoderBlock(const DecoderOptions& options, Generator& generator)
     : attention_norm(options.width),
-      attention({.width = options.width, .heads = options.heads, .kv_heads = options.kv_heads, .out_scale = branch_scale(options)}, generator),
+      attention(
+          {.width = options.width, .heads = options.heads, .kv_heads = options.kv_heads, .out_scale = branch_scale(options)},
+          generator),
       feed_forward_norm(options.width),
       feed_forward(options.width, hidden_of(options), branch_scale(options), generator) {}
 
@@ -95,7 +98,8 @@ KeyValueCache DecoderLM::make_cache() const {
 
 Tensor DecoderLM::next_logits(const NestedTensor& symbols, KeyValueCache& cache) const {
   check(symbols.ragged_dims() == 1 && symbols.dim() == 2, "next_logits needs symbols [B, ragged], got {}", to_string(symbols));
-  check(symbols.components() == cache.sequences(), "next_logits: symbols of {} sequences, the cache has {}", symbols.components(), cache.sequences());
+  check(symbols.components() == cache.sequences(), "next_logits: symbols of {} sequences, the cache has {}", symbols.components(),
+        cache.sequences());
   const RaggedShape& shape = *symbols.ragged();
   const Tensor last = empty({shape.components()}, DType::int64);
   for (int64_t b = 0; b < shape.components(); ++b) {

@@ -17,7 +17,7 @@ struct DecoderOptions {
   int64_t kv_heads = 0;  // 0: as many as heads
   int64_t hidden = 0;    // of the feed-forward blocks; 0: 8/3 of the width, up to a multiple of 32
   double rotary_base = 10'000;
-  uint64_t seed = 1;     // of the starting values
+  uint64_t seed = 1;  // of the starting values
 };
 
 /// x + attention(norm(x)), then x + feed_forward(norm(x)).
@@ -66,8 +66,8 @@ class DecoderLM final : public Module {
 
   /// A cache without sequences; `add` them to it.
   KeyValueCache make_cache() const;
-  /// Logits [B, vocab] after `symbols` [B, ragged], one or more for each of the cache's sequences, which follow what the cache has seen and
-  /// join it. Without gradients.
+  /// Logits [B, vocab] after `symbols` [B, ragged], one or more for each of the cache's sequences, which follow what the cache
+  /// has seen and join it. Without gradients.
   Tensor next_logits(const NestedTensor& symbols, KeyValueCache& cache) const;
 
   const DecoderOptions& options() const { return options_; }

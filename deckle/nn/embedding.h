@@ -9,7 +9,8 @@ namespace deckle::nn {
 /// A learned vector for each of `count` symbols.
 class Embedding final : public Module {
  public:
-  Embedding(int64_t count, int64_t width, double deviation, Generator& generator) : weight(normal_parameter({count, width}, deviation, generator)) {}
+  Embedding(int64_t count, int64_t width, double deviation, Generator& generator)
+      : weight(normal_parameter({count, width}, deviation, generator)) {}
 
   /// Symbols [...] of an integer dtype -> vectors [..., width].
   Tensor operator()(const Tensor& symbols) const { return embedding(weight, symbols); }

@@ -12,7 +12,9 @@ class SwiGLU final : public Module {
  public:
   /// `out_scale` scales the starting values of the last product.
   SwiGLU(int64_t width, int64_t hidden, double out_scale, Generator& generator)
-      : in({.in = width, .out = hidden}, generator), gate({.in = width, .out = hidden}, generator), out({.in = hidden, .out = width, .scale = out_scale}, generator) {}
+      : in({.in = width, .out = hidden}, generator),
+        gate({.in = width, .out = hidden}, generator),
+        out({.in = hidden, .out = width, .scale = out_scale}, generator) {}
 
   template <TensorLike X>
   X operator()(const X& x) const {
@@ -34,7 +36,8 @@ class SwiGLU final : public Module {
 class GeluFeedForward final : public Module {
  public:
   GeluFeedForward(int64_t width, int64_t hidden, double out_scale, Generator& generator)
-      : in({.in = width, .out = hidden, .bias = true}, generator), out({.in = hidden, .out = width, .bias = true, .scale = out_scale}, generator) {}
+      : in({.in = width, .out = hidden, .bias = true}, generator),
+        out({.in = hidden, .out = width, .bias = true, .scale = out_scale}, generator) {}
 
   template <TensorLike X>
   X operator()(const X& x) const {

@@ -33,7 +33,8 @@ int64_t sample_symbol(const Tensor& logits, const SampleOptions& options, Genera
   };
   const int64_t likeliest = std::ranges::max_element(scores) - scores.begin();
   const bool numbers = std::ranges::none_of(scores, [](double score) { return std::isnan(score); });
-  check(numbers && std::isfinite(scores[static_cast<size_t>(likeliest)]), "the logits hold NaN or infinity, or are all -infinity");
+  check(numbers && std::isfinite(scores[static_cast<size_t>(likeliest)]),
+        "the logits hold NaN or infinity, or are all -infinity");
   if (options.temperature == 0) return likeliest;
   std::vector<int64_t> kept(scores.size());
   std::iota(kept.begin(), kept.end(), 0);

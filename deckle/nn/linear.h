@@ -20,7 +20,8 @@ struct LinearOptions {
 class Linear final : public Module {
  public:
   Linear(const LinearOptions& options, Generator& generator)
-      : weight(normal_parameter({options.out, options.in}, options.scale / std::sqrt(static_cast<double>(options.in)), generator)) {
+      : weight(
+            normal_parameter({options.out, options.in}, options.scale / std::sqrt(static_cast<double>(options.in)), generator)) {
     if (options.bias) bias = constant_parameter({options.out}, 0);
   }
 

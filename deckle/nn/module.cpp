@@ -48,8 +48,9 @@ void Module::load_state(const std::map<std::string, Tensor>& state) const {
     check(found != state.end(), "load_state: the parameter \"{}\" is missing", name);
     const Tensor& given = found->second;
     check(given.defined() && given.sizes() == parameter.sizes() && given.dtype() == parameter.dtype(),
-          "load_state: the parameter \"{}\" is {} {}, the model's is {} {}", name, given.defined() ? to_string(given.sizes()) : "undefined",
-          given.defined() ? deckle::name(given.dtype()) : "", to_string(parameter.sizes()), deckle::name(parameter.dtype()));
+          "load_state: the parameter \"{}\" is {} {}, the model's is {} {}", name,
+          given.defined() ? to_string(given.sizes()) : "undefined", given.defined() ? deckle::name(given.dtype()) : "",
+          to_string(parameter.sizes()), deckle::name(parameter.dtype()));
   }
   const NoGrad no_grad;
   for (const auto& [name, parameter] : own) parameter.copy_(state.at(name));

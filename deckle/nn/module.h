@@ -60,7 +60,8 @@ class Module {
 
   /// The parameters by name, sharing memory with the module.
   std::map<std::string, Tensor> state() const;
-  /// Copies values into the parameters; names, shapes and dtypes must be exactly those of state(). On an Error nothing was copied.
+  /// Copies values into the parameters; names, shapes and dtypes must be exactly those of state(). On an Error nothing was
+  /// copied.
   void load_state(const std::map<std::string, Tensor>& state) const;
 };
 

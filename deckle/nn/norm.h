@@ -28,7 +28,8 @@ class RMSNorm final : public Module {
 /// Each row of the last dim with mean 0 and variance 1, times a learned weight, plus a learned bias. Ba et al., 2016.
 class LayerNorm final : public Module {
  public:
-  explicit LayerNorm(int64_t width, double epsilon = 1e-5) : weight(constant_parameter({width}, 1)), bias(constant_parameter({width}, 0)), epsilon_(epsilon) {}
+  explicit LayerNorm(int64_t width, double epsilon = 1e-5)
+      : weight(constant_parameter({width}, 1)), bias(constant_parameter({width}, 0)), epsilon_(epsilon) {}
 
   template <TensorLike X>
   X operator()(const X& x) const {

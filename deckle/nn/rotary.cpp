@@ -54,7 +54,8 @@ Rotary::Rotary(int64_t head_dim, double base) : head_dim_(head_dim), base_(base)
 RotaryAngles Rotary::angles(const NestedTensor& batch, DType dtype, std::span<const int64_t> first) const {
   check(batch.ragged_dims() == 1, "rotary positions need one ragged dim, got {}", batch.ragged_dims());
   const RaggedShape& shape = *batch.ragged();
-  check(first.empty() || std::ssize(first) == shape.components(), "rotary positions: {} first positions for {} components", first.size(), shape.components());
+  check(first.empty() || std::ssize(first) == shape.components(), "rotary positions: {} first positions for {} components",
+        first.size(), shape.components());
   const Tensor positions = empty({shape.rows()}, DType::int64);
   auto* position = positions.data<int64_t>();
   int64_t count = 0;

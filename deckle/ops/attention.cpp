@@ -1,5 +1,5 @@
-#include "deckle/base/check.h"
 #include "deckle/ops/generated/attention.h"
+#include "deckle/base/check.h"
 
 namespace deckle {
 

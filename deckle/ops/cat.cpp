@@ -22,8 +22,7 @@ Tensor stack(TensorList tensors, int64_t dim) {
   check(!tensors.empty(), "expected at least one tensor");
   std::vector<Tensor> rows;
   for (const Tensor& tensor : tensors) {
-    check(tensor.sizes() == tensors[0].sizes(), "shapes {} and {} differ", tensors[0].sizes(),
-          tensor.sizes());
+    check(tensor.sizes() == tensors[0].sizes(), "shapes {} and {} differ", tensors[0].sizes(), tensor.sizes());
     rows.push_back(unsqueeze(tensor, dim));
   }
   return cat(rows, dim);
@@ -46,8 +45,7 @@ Tensor roll(const Tensor& self, int64_t shift, int64_t dim) {
 }
 
 Tensor pad_end(const Tensor& self, Ints sizes) {
-  check(static_cast<int64_t>(sizes.size()) == self.dim(), "shape {} and {} differ in their number of dims",
-        self.sizes(), sizes);
+  check(static_cast<int64_t>(sizes.size()) == self.dim(), "shape {} and {} differ in their number of dims", self.sizes(), sizes);
   Tensor result = self;
   for (int64_t dim = 0; dim < self.dim(); ++dim) {
     const int64_t missing = sizes[static_cast<size_t>(dim)] - self.size(dim);

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "deckle/base/check.h"
-#include "deckle/ops/generated/conv.h"
 #include "deckle/core/tensor_impl.h"
+#include "deckle/ops/generated/conv.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/matmul.h"
 #include "deckle/ops/generated/pointwise.h"
@@ -58,7 +58,8 @@ Tensor unpacked(const Tensor& values, const Tensor& input, const Ragged& ragged,
   return view(values, sizes);
 }
 
-Tensor pool1d(const Tensor& input, int64_t kernel_size, std::optional<int64_t> stride, std::string_view padding, std::string_view kind) {
+Tensor pool1d(const Tensor& input, int64_t kernel_size, std::optional<int64_t> stride, std::string_view padding,
+              std::string_view kind) {
   const Ragged ragged = equal_lengths(input);
   const Windows windows{.size = kernel_size, .stride = stride.value_or(kernel_size), .padding = padding};
   return unpacked(segment_pool1d(packed(input, ragged), ragged, kernel_size, windows.stride, padding, kind), input, ragged,
@@ -71,8 +72,8 @@ Tensor segment_conv1d(const Tensor& values, const Ragged& ragged, const Tensor& 
                       std::string_view padding, int64_t dilation, int64_t groups) {
   check(values.dim() == 2, "rows of shape {} (expected [rows, channels])", to_string(values.sizes()));
   check(weight.dim() == 3 && groups >= 1 && weight.size(1) * groups == values.size(1) && weight.size(0) % groups == 0,
-        "weight {} for {} channels in {} groups (expected [out, {} / groups, kernel], groups dividing both)", to_string(weight.sizes()), values.size(1),
-        groups, values.size(1));
+        "weight {} for {} channels in {} groups (expected [out, {} / groups, kernel], groups dividing both)",
+        to_string(weight.sizes()), values.size(1), groups, values.size(1));
   check(!bias.defined() || (bias.dim() == 1 && bias.size(0) == weight.size(0)), "bias {} (expected [{}])",
         bias.defined() ? to_string(bias.sizes()) : "", weight.size(0));
   const Windows windows{.size = weight.size(2), .stride = stride, .dilation = dilation, .padding = padding};
@@ -85,7 +86,8 @@ Tensor segment_conv1d(const Tensor& values, const Ragged& ragged, const Tensor& 
   return bias.defined() ? result + bias : result;
 }
 
-Tensor segment_pool1d(const Tensor& values, const Ragged& ragged, int64_t kernel_size, int64_t stride, std::string_view padding, std::string_view kind) {
+Tensor segment_pool1d(const Tensor& values, const Ragged& ragged, int64_t kernel_size, int64_t stride, std::string_view padding,
+                      std::string_view kind) {
   check(kind == "mean" || kind == "max", "kind is '{}' (expected mean or max)", kind);
   const Windows windows{.size = kernel_size, .stride = stride, .padding = padding};
   if (kind == "max") return amax(unfolded(values, ragged, windows, -std::numeric_limits<double>::infinity()), Ints{1});
@@ -120,7 +122,8 @@ Tensor segment_interpolate1d(const Tensor& values, const Ragged& ragged, double 
   return mode == "nearest" ? rows : rows + (index_select(values, 0, after) - rows) * to(share, values.dtype());
 }
 
-Tensor conv1d(const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t stride, std::string_view padding, int64_t dilation, int64_t groups) {
+Tensor conv1d(const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t stride, std::string_view padding,
+              int64_t dilation, int64_t groups) {
   const Ragged ragged = equal_lengths(input);
   const Tensor values = segment_conv1d(packed(input, ragged), ragged, weight, bias, stride, padding, dilation, groups);
   const Windows windows{.size = weight.size(2), .stride = stride, .dilation = dilation, .padding = padding};

@@ -44,8 +44,8 @@ void copy_views(const Tensor& target, const Tensor& source) {
   const int missing = to.ndim - from.ndim;
   for (int dim = 0; dim < to.ndim; ++dim) {
     const bool broadcast = dim < missing || (from.sizes[dim - missing] == 1 && to.sizes[dim] != 1);
-    check(broadcast || from.sizes[dim - missing] == to.sizes[dim], "source of shape {} does not broadcast to {}",
-          source.sizes(), target.sizes());
+    check(broadcast || from.sizes[dim - missing] == to.sizes[dim], "source of shape {} does not broadcast to {}", source.sizes(),
+          target.sizes());
     expanded.strides[dim] = broadcast ? 0 : from.strides[dim - missing];
   }
   kCopy.on(target.device())(CpuContext{}, expanded, to);
@@ -60,12 +60,12 @@ bool same_elements(const Tensor& a, const Tensor& b) {
 
 void check_writable(const Tensor& target) {
   check(target.is_contiguous() || distinct_places(target.sizes(), target.strides()),
-        "the tensor to write into, of shape {} and strides {}, has several elements in one place: clone it first", target.sizes(), target.strides());
+        "the tensor to write into, of shape {} and strides {}, has several elements in one place: clone it first", target.sizes(),
+        target.strides());
 }
 
 void copy_into(const Tensor& target, const Tensor& source) {
-  check(source.dim() <= target.dim(), "source of shape {} does not broadcast to {}", source.sizes(),
-        target.sizes());
+  check(source.dim() <= target.dim(), "source of shape {} does not broadcast to {}", source.sizes(), target.sizes());
   if (target.numel() == 0 || same_elements(target, source)) return;
   copy_views(target, may_overlap(target, source) ? copied(source, source.dtype()) : source);
 }

@@ -7,7 +7,8 @@ namespace deckle::native {
 /// Whether both are the same elements in the same order.
 bool same_elements(const Tensor& a, const Tensor& b);
 
-/// Throws if two elements of `target` may lie in one place (expanded dims, overlapping windows): what to write there has no order.
+/// Throws if two elements of `target` may lie in one place (expanded dims, overlapping windows): what to write there has no
+/// order.
 void check_writable(const Tensor& target);
 
 /// Writes `source`, broadcast and converted, over `target`; both of any strides, on any overlapping memory. Below autograd.

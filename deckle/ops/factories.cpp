@@ -29,7 +29,8 @@ Tensor single(const Scalar& value, DType dtype) {
 /// How many of start, start + step, ... come before end; in unsigned arithmetic, for the distance of two int64 may be no int64.
 int64_t whole_steps(int64_t start, int64_t end, int64_t step) {
   if (step > 0 ? start >= end : start <= end) return 0;
-  const uint64_t distance = step > 0 ? static_cast<uint64_t>(end) - static_cast<uint64_t>(start) : static_cast<uint64_t>(start) - static_cast<uint64_t>(end);
+  const uint64_t distance = step > 0 ? static_cast<uint64_t>(end) - static_cast<uint64_t>(start)
+                                     : static_cast<uint64_t>(start) - static_cast<uint64_t>(end);
   const uint64_t stride = step > 0 ? static_cast<uint64_t>(step) : -static_cast<uint64_t>(step);
   const uint64_t count = (distance - 1) / stride + 1;
   check(count < uint64_t{1} << 62, "{} to {} by {} has {} elements", start, end, step, count);
@@ -56,8 +57,8 @@ Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step, std::o
   const double steps = floating ? std::ceil((end.to_double() - start.to_double()) / step.to_double()) : 0;
   check(std::isfinite(steps) && steps < 0x1p62, "{} to {} by {} is no finite range", to_string(start), to_string(end),
         to_string(step));
-  const int64_t count =
-      floating ? std::max<int64_t>(0, static_cast<int64_t>(steps)) : whole_steps(start.to_int64(), end.to_int64(), step.to_int64());
+  const int64_t count = floating ? std::max<int64_t>(0, static_cast<int64_t>(steps))
+                                 : whole_steps(start.to_int64(), end.to_int64(), step.to_int64());
   // Each element is start + i * step, rounded once; an exact int64 where all are integers.
   Tensor result = empty({count}, floating ? DType::float64 : DType::int64);
   for (int64_t i = 0; i < count; ++i) {

@@ -77,7 +77,8 @@ class Lists {
     for (size_t j = 0; j < lists_.size(); ++j) {
       check(lists_[j].size() == lists_[0].size(), "list {} has {} tensors, list 0 has {}", j, lists_[j].size(), lists_[0].size());
       check(!autograd::records(lists_[j]), "list ops are not recorded: call them under NoGrad");
-      check(autograd::tangent_levels(lists_[j]).empty(), "list ops have no forward mode, and a tensor of list {} carries a tangent", j);
+      check(autograd::tangent_levels(lists_[j]).empty(),
+            "list ops have no forward mode, and a tensor of list {} carries a tangent", j);
       for (size_t i = 0; i < lists_[j].size(); ++i) {
         const Tensor& tensor = lists_[j][i];
         const Tensor& first = lists_[0][i];

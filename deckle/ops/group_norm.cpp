@@ -17,7 +17,8 @@ namespace {
 
 void require_channels(const char* what, const Tensor& parameter, int64_t channels) {
   if (!parameter.defined()) return;
-  check(parameter.dim() == 1 && parameter.size(0) == channels, "{} has shape {} (expected [{}], the channels)", what, to_string(parameter.sizes()), channels);
+  check(parameter.dim() == 1 && parameter.size(0) == channels, "{} has shape {} (expected [{}], the channels)", what,
+        to_string(parameter.sizes()), channels);
 }
 
 Tensor scaled(const Tensor& normalised, const Tensor& weight, const Tensor& bias) {
@@ -27,7 +28,8 @@ Tensor scaled(const Tensor& normalised, const Tensor& weight, const Tensor& bias
 
 }  // namespace
 
-Tensor segment_group_norm(const Tensor& values, const Ragged& ragged, int64_t num_groups, const Tensor& weight, const Tensor& bias, double eps) {
+Tensor segment_group_norm(const Tensor& values, const Ragged& ragged, int64_t num_groups, const Tensor& weight,
+                          const Tensor& bias, double eps) {
   check(is_floating(values.dtype()), "self is {} (expected a floating dtype)", name(values.dtype()));
   check(values.dim() >= 2, "values of shape {} have no channels (expected [rows, ..., C])", to_string(values.sizes()));
   const int64_t channels = values.size(-1);
@@ -39,7 +41,9 @@ Tensor segment_group_norm(const Tensor& values, const Ragged& ragged, int64_t nu
   // Statistics [rows, 1, groups, 1] of the component that each row belongs to; an empty component divides nothing by 1.
   const Tensor count = segment_lengths(x, ragged) * static_cast<double>(positions * width);
   const Tensor divisor = maximum(count, ones_like(count));
-  const auto average = [&](const Tensor& rows) { return segment_broadcast(segment_sum(sum(rows, {1, 3}, true), ragged) / divisor, ragged); };
+  const auto average = [&](const Tensor& rows) {
+    return segment_broadcast(segment_sum(sum(rows, {1, 3}, true), ragged) / divisor, ragged);
+  };
   const Tensor centred = x - average(x);
   return to(scaled(reshape(centred * rsqrt(average(square(centred)) + eps), values.sizes()), weight, bias), values.dtype());
 }
@@ -50,7 +54,8 @@ Tensor group_norm(const Tensor& self, int64_t num_groups, const Tensor& weight, 
   return segment_group_norm(self, Ragged::from_lengths(rows), num_groups, weight, bias, eps);
 }
 
-Tensor batch_norm(const Tensor& self, const Tensor& weight, const Tensor& bias, const Tensor& mean, const Tensor& variance, double eps) {
+Tensor batch_norm(const Tensor& self, const Tensor& weight, const Tensor& bias, const Tensor& mean, const Tensor& variance,
+                  double eps) {
   check(is_floating(self.dtype()), "self is {} (expected a floating dtype)", name(self.dtype()));
   check(self.dim() >= 1, "self has no dims (expected [..., C])");
   check(mean.defined() == variance.defined(), "mean and variance are given together or not at all");

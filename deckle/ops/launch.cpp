@@ -28,7 +28,8 @@ DType working_dtype(const Pointwise& op, TensorList inputs, std::initializer_lis
   const DType dtype = same ? inputs[0].dtype() : result_type(inputs, numbers);
   if (is_floating(dtype)) return dtype;
   if (op.dtypes == Dtypes::floating) return DType::float32;
-  if (dtype == DType::bool_ && op.dtypes == Dtypes::numeric) fail("bool operands have no meaning here; convert one to a numeric dtype");
+  if (dtype == DType::bool_ && op.dtypes == Dtypes::numeric)
+    fail("bool operands have no meaning here; convert one to a numeric dtype");
   return dtype;
 }
 
@@ -64,13 +65,15 @@ Tensor pointwise(const Pointwise& op, std::initializer_list<Tensor> inputs, std:
   return result;
 }
 
-void pointwise_out(const Pointwise& op, const Tensor& out, std::initializer_list<Tensor> inputs, std::initializer_list<Scalar> numbers) {
+void pointwise_out(const Pointwise& op, const Tensor& out, std::initializer_list<Tensor> inputs,
+                   std::initializer_list<Scalar> numbers) {
   std::vector<Tensor> operands(inputs);
   require_defined(operands);
   const DType working = working_dtype(op, operands, numbers), result = op.result.value_or(working);
   const Dims sizes = broadcast_of(operands);
   check(out.sizes() == sizes, "the result has shape {}, and the tensor to write it into {}", sizes, out.sizes());
-  check(category(out.dtype()) >= category(result), "the result is {} and cannot be written into {}", name(result), name(out.dtype()));
+  check(category(out.dtype()) >= category(result), "the result is {} and cannot be written into {}", name(result),
+        name(out.dtype()));
   native::check_writable(out);
   // The kernel may find an input in the very place of the output, but not shifted against it.
   for (Tensor& operand : operands) {

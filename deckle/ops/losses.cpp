@@ -13,7 +13,8 @@ namespace deckle {
 namespace {
 
 Tensor reduced(const Tensor& errors, std::string_view reduction) {
-  check(reduction == "mean" || reduction == "sum" || reduction == "none", "reduction is '{}' (expected mean, sum or none)", reduction);
+  check(reduction == "mean" || reduction == "sum" || reduction == "none", "reduction is '{}' (expected mean, sum or none)",
+        reduction);
   return reduction == "none" ? errors : reduction == "sum" ? sum(errors) : mean(errors);
 }
 
@@ -47,13 +48,15 @@ Tensor kl_div_loss(const Tensor& input, const Tensor& target, std::string_view r
 
 Tensor nll_loss(const Tensor& input, const Tensor& target, int64_t ignore_index, std::string_view reduction) {
   check(input.dim() == 2 && target.dim() == 1 && input.size(0) == target.size(0),
-        "input has shape {} and target {} (expected log-probabilities [N, C] and targets [N])", to_string(input.sizes()), to_string(target.sizes()));
+        "input has shape {} and target {} (expected log-probabilities [N, C] and targets [N])", to_string(input.sizes()),
+        to_string(target.sizes()));
   const Tensor counts = ne(target, ignore_index);
   const Tensor picked = squeeze(gather(input, 1, unsqueeze(masked_fill(target, eq(target, ignore_index), 0), 1)), 1);
   const Tensor losses = where(counts, neg(picked), 0.0);
   if (reduction != "mean") return reduced(losses, reduction);
   const DType wide = shapes::statistics_dtype(losses.dtype());  // as in cross_entropy
-  return to(sum(to(losses, wide)) / static_cast<double>(sum(counts).item<int64_t>()), losses.dtype());  // no target: 0 / 0 is NaN, as the mean of nothing is
+  return to(sum(to(losses, wide)) / static_cast<double>(sum(counts).item<int64_t>()),
+            losses.dtype());  // no target: 0 / 0 is NaN, as the mean of nothing is
 }
 
 }  // namespace deckle

@@ -68,17 +68,18 @@ Tensor native::flat_nonzero(const Tensor& self) {
 Tensor masked_select(const Tensor& self, const Tensor& mask) {
   check(mask.dtype() == DType::bool_, "mask is {} (expected bool)", name(mask.dtype()));
   const auto leading = static_cast<size_t>(mask.dim());
-  check(mask.dim() <= self.dim() && mask.sizes() == self.sizes().first(leading), "mask {} for self {} (expected self's leading dims)",
-        to_string(mask.sizes()), to_string(self.sizes()));
+  check(mask.dim() <= self.dim() && mask.sizes() == self.sizes().first(leading),
+        "mask {} for self {} (expected self's leading dims)", to_string(mask.sizes()), to_string(self.sizes()));
   Dims sizes = {mask.numel()};
   for (size_t dim = leading; dim < self.sizes().size(); ++dim) sizes.push_back(self.sizes()[dim]);
   return index_select(reshape(self, sizes), 0, flat_nonzero(mask));
 }
 
 Tensor index_put(const Tensor& self, TensorList indices, const Tensor& values, bool accumulate) {
-  check(!indices.empty() && static_cast<int64_t>(indices.size()) <= self.dim(), "{} index tensors for self of shape {}", indices.size(),
-        to_string(self.sizes()));
-  check(values.dtype() == self.dtype(), "self is {}, values is {}: convert one of them", name(self.dtype()), name(values.dtype()));
+  check(!indices.empty() && static_cast<int64_t>(indices.size()) <= self.dim(), "{} index tensors for self of shape {}",
+        indices.size(), to_string(self.sizes()));
+  check(values.dtype() == self.dtype(), "self is {}, values is {}: convert one of them", name(self.dtype()),
+        name(values.dtype()));
   Dims shape(indices[0].sizes());
   for (const Tensor& index : indices.subspan(1)) shape = broadcast_shapes(shape, index.sizes());
   const Ints rest = self.sizes().subspan(indices.size());

@@ -10,12 +10,12 @@ struct OpInfo {
   std::string_view name;
   std::string_view schema;
   std::string_view doc;
-  std::string_view position;      // ops/reduce.yaml:41
+  std::string_view position;  // ops/reduce.yaml:41
   std::string_view kernels;
   std::string_view saves;
   std::string_view derivatives;
   std::string_view ragged;
-  std::string_view over[3];       // what it does over the batch, a ragged and a regular dim of nested tensors; empty: refuses them
+  std::string_view over[3];  // what it does over the batch, a ragged and a regular dim of nested tensors; empty: refuses them
 };
 
 /// All ops of the library, in the order of their entry files.

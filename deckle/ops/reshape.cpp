@@ -17,7 +17,8 @@ Tensor flatten(const Tensor& self, int64_t start_dim, int64_t end_dim) {
   check(first <= last, "start_dim {} comes after end_dim {}", start_dim, end_dim);
   Dims sizes;
   for (int64_t dim = 0; dim < self.dim(); ++dim) {
-    if (dim == first) sizes.push_back(numel_of(self.sizes().subspan(static_cast<size_t>(first), static_cast<size_t>(last - first + 1))));
+    if (dim == first)
+      sizes.push_back(numel_of(self.sizes().subspan(static_cast<size_t>(first), static_cast<size_t>(last - first + 1))));
     if (dim < first || dim > last) sizes.push_back(self.size(dim));
   }
   return reshape(self, sizes);

@@ -43,8 +43,8 @@ Dims shapes::packed_shape(const Tensor& rows, const Ragged& ragged) {
 namespace {
 
 void require_matrices(const char* which, const Ragged& shape) {
-  check(shape.defined() && shape->ragged_dims() == 2, "{} has {} (expected two ragged dims: rows and columns of each matrix)", which,
-        to_string(shape));
+  check(shape.defined() && shape->ragged_dims() == 2, "{} has {} (expected two ragged dims: rows and columns of each matrix)",
+        which, to_string(shape));
 }
 
 }  // namespace
@@ -53,9 +53,11 @@ Dims shapes::transposed_shape(const Tensor& self, const Ragged& shape, const Rag
   require_matrices("shape", shape);
   require_matrices("transposed", transposed);
   bool fits = shape->components() == transposed->components();
-  for (int64_t b = 0; fits && b < shape->components(); ++b) fits = shape->size(b, 0) == transposed->size(b, 1) && shape->size(b, 1) == transposed->size(b, 0);
+  for (int64_t b = 0; fits && b < shape->components(); ++b)
+    fits = shape->size(b, 0) == transposed->size(b, 1) && shape->size(b, 1) == transposed->size(b, 0);
   check(fits, "the transposes of {} are not {}", to_string(shape), to_string(transposed));
-  check(shape->rows() == 0 ? self.numel() == 0 : self.numel() % shape->rows() == 0, "{} elements are no equal runs for {}", self.numel(), to_string(shape));
+  check(shape->rows() == 0 ? self.numel() == 0 : self.numel() % shape->rows() == 0, "{} elements are no equal runs for {}",
+        self.numel(), to_string(shape));
   return {self.numel()};
 }
 
@@ -72,9 +74,11 @@ Dims shapes::grouped_shape(const Tensor& self, const Ragged& self_shape, const T
   for (int64_t b = 0; b < count; ++b) {
     const int64_t rows = self_shape->size(b, transpose_self), inner = self_shape->size(b, !transpose_self);
     const int64_t other_inner = other_shape->size(b, transpose_other), cols = other_shape->size(b, !transpose_other);
-    check(inner == other_inner, "component {} multiplies [{}, {}] by [{}, {}]: the inner dims differ", b, rows, inner, other_inner, cols);
-    check(product_shape->size(b, 0) == rows && product_shape->size(b, 1) == cols, "component {} of the product is [{}, {}] (expected [{}, {}])", b,
-          product_shape->size(b, 0), product_shape->size(b, 1), rows, cols);
+    check(inner == other_inner, "component {} multiplies [{}, {}] by [{}, {}]: the inner dims differ", b, rows, inner,
+          other_inner, cols);
+    check(product_shape->size(b, 0) == rows && product_shape->size(b, 1) == cols,
+          "component {} of the product is [{}, {}] (expected [{}, {}])", b, product_shape->size(b, 0), product_shape->size(b, 1),
+          rows, cols);
   }
   return {product_shape->rows()};
 }
@@ -97,9 +101,12 @@ Tensor native::segment_lengths(const Tensor& values, const Ragged& ragged) {
   const Tensor result = empty(sizes, shapes::statistics_dtype(values.dtype()), values.device());
   visit_floating(result.dtype(), [&]<typename T>(TypeTag<T>) {
     for (int64_t b = 0; b < ragged->components(); ++b) {
-      const auto length = static_cast<double>(ragged->offsets()[static_cast<size_t>(b) + 1] - ragged->offsets()[static_cast<size_t>(b)]);
-      if constexpr (std::is_same_v<T, double>) result.data<T>()[b] = length;
-      else result.data<T>()[b] = T(static_cast<float>(length));
+      const auto length =
+          static_cast<double>(ragged->offsets()[static_cast<size_t>(b) + 1] - ragged->offsets()[static_cast<size_t>(b)]);
+      if constexpr (std::is_same_v<T, double>)
+        result.data<T>()[b] = length;
+      else
+        result.data<T>()[b] = T(static_cast<float>(length));
     }
   });
   return result;

@@ -1,5 +1,5 @@
-// The product of the other rows of a component, for every row: what a product's derivative is made of. A division would be wrong at
-// zeros, and so would every higher derivative; a tree of products is made of differentiable ops and right everywhere.
+// The product of the other rows of a component, for every row: what a product's derivative is made of. A division would be wrong
+// at zeros, and so would every higher derivative; a tree of products is made of differentiable ops and right everywhere.
 
 #include <algorithm>
 #include <vector>
@@ -75,7 +75,8 @@ Tensor segment_others(const Tensor& values, const Ragged& ragged) {
   Tensor products = cat({values, ones(one_row, values.dtype())}, 0);
   while (std::any_of(lengths.begin(), lengths.end(), [](int64_t length) { return length > 1; })) {
     Pairs pairs = pair_up(lengths);
-    levels.push_back({index_select(products, 0, index_tensor(pairs.left)), index_select(products, 0, index_tensor(pairs.right)), index_tensor(pairs.back)});
+    levels.push_back({index_select(products, 0, index_tensor(pairs.left)), index_select(products, 0, index_tensor(pairs.right)),
+                      index_tensor(pairs.back)});
     products = mul(levels.back().left, levels.back().right);
     lengths = std::move(pairs.lengths);
   }

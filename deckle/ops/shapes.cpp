@@ -34,7 +34,9 @@ int64_t reduced_count(Ints sizes, std::optional<Ints> dim) {
   return count;
 }
 
-bool rows_are_empty(Ints sizes, std::optional<int64_t> dim) { return numel_of(sizes) == 0 && numel_of(without_dim(sizes, dim, false)) > 0; }
+bool rows_are_empty(Ints sizes, std::optional<int64_t> dim) {
+  return numel_of(sizes) == 0 && numel_of(without_dim(sizes, dim, false)) > 0;
+}
 
 Dims without_dim(Ints sizes, std::optional<int64_t> dim, bool keepdim) {
   return reduced_shape(sizes, dim ? Ints(&*dim, 1) : Ints(), keepdim);
@@ -78,8 +80,7 @@ Dims cat_shape(TensorList tensors, int64_t dim) {
     const Ints sizes = tensors[i].sizes();
     bool agree = sizes.size() == result.size();
     for (size_t d = 0; agree && d < sizes.size(); ++d) agree = d == along || sizes[d] == result[d];
-    check(agree, "tensor {} of shape {} does not match tensor 0 of shape {} outside dim {}", i, sizes,
-          tensors[0].sizes(), dim);
+    check(agree, "tensor {} of shape {} does not match tensor 0 of shape {} outside dim {}", i, sizes, tensors[0].sizes(), dim);
     result[along] += sizes[along];
   }
   return result;
@@ -109,7 +110,8 @@ int64_t cat_rows(Ints lengths) { return std::accumulate(lengths.begin(), lengths
 
 Dims inverse_permutation(Ints dims) {
   Dims result(dims.size(), 0);
-  for (size_t i = 0; i < dims.size(); ++i) result[static_cast<size_t>(dims[i] < 0 ? dims[i] + static_cast<int64_t>(dims.size()) : dims[i])] = static_cast<int64_t>(i);
+  for (size_t i = 0; i < dims.size(); ++i)
+    result[static_cast<size_t>(dims[i] < 0 ? dims[i] + static_cast<int64_t>(dims.size()) : dims[i])] = static_cast<int64_t>(i);
   return result;
 }
 

@@ -82,7 +82,7 @@ Dims transposed_shape(const Tensor& self, const Ragged& shape, const Ragged& tra
 
 /// [elements of all products] of one matrix product per component. Throws unless every shape has two ragged dims, the operands
 /// have their elements, and each product's rows, columns and inner dim agree.
-Dims grouped_shape(const Tensor& self, const Ragged& self_shape, const Tensor& other, const Ragged& other_shape, const Ragged& product_shape,
-                   bool transpose_self, bool transpose_other);
+Dims grouped_shape(const Tensor& self, const Ragged& self_shape, const Tensor& other, const Ragged& other_shape,
+                   const Ragged& product_shape, bool transpose_self, bool transpose_other);
 
 }  // namespace deckle::shapes

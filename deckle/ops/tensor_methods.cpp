@@ -27,7 +27,9 @@ Tensor Tensor::t() const { return deckle::t(*this); }
 Tensor Tensor::permute(Ints dims) const { return deckle::permute(*this, dims); }
 Tensor Tensor::expand(Ints sizes) const { return deckle::expand(*this, sizes); }
 Tensor Tensor::select(int64_t dim, int64_t index) const { return deckle::select(*this, dim, index); }
-Tensor Tensor::slice(int64_t dim, int64_t start, int64_t end, int64_t step) const { return deckle::slice(*this, dim, start, end, step); }
+Tensor Tensor::slice(int64_t dim, int64_t start, int64_t end, int64_t step) const {
+  return deckle::slice(*this, dim, start, end, step);
+}
 Tensor Tensor::squeeze(int64_t dim) const { return deckle::squeeze(*this, dim); }
 Tensor Tensor::unsqueeze(int64_t dim) const { return deckle::unsqueeze(*this, dim); }
 Tensor Tensor::flatten(int64_t start_dim, int64_t end_dim) const { return deckle::flatten(*this, start_dim, end_dim); }

@@ -115,8 +115,8 @@ std::vector<Tensor> split_with_sizes(const Tensor& self, Ints split_sizes, int64
     pieces.push_back(native::slice(self, dim, start, start + size, 1));
     start += size;
   }
-  check(start == self.size(dim), "sizes {} add up to {}, dim {} of shape {} has {}", split_sizes, start, dim,
-        self.sizes(), self.size(dim));
+  check(start == self.size(dim), "sizes {} add up to {}, dim {} of shape {} has {}", split_sizes, start, dim, self.sizes(),
+        self.size(dim));
   return pieces;
 }
 
@@ -160,8 +160,7 @@ Tensor slice_backward(const Tensor& gradient, Ints sizes, int64_t dim, int64_t s
 }
 
 Tensor as_strided(const Tensor& self, Ints sizes, Ints strides, int64_t offset) {
-  check(self.is_contiguous(), "self must be contiguous, got shape {} with strides {}", self.sizes(),
-        self.strides());
+  check(self.is_contiguous(), "self must be contiguous, got shape {} with strides {}", self.sizes(), self.strides());
   check(sizes.size() == strides.size(), "{} sizes and {} strides", sizes.size(), strides.size());
   int64_t last = offset;
   for (size_t dim = 0; dim < sizes.size(); ++dim) {
@@ -169,8 +168,7 @@ Tensor as_strided(const Tensor& self, Ints sizes, Ints strides, int64_t offset) 
     last += (sizes[dim] - 1) * strides[dim];
   }
   check(numel_of(sizes) == 0 || (offset >= 0 && last < self.numel()),
-        "sizes {} with strides {} and offset {} leave the {} elements of self", sizes, strides, offset,
-        self.numel());
+        "sizes {} with strides {} and offset {} leave the {} elements of self", sizes, strides, offset, self.numel());
   return alias(self, sizes, strides, self.offset() + offset);
 }
 

@@ -29,12 +29,12 @@ int64_t count_of(const Windows& windows, int64_t length) {
 
 Ragged windowed(const Ragged& ragged, const Windows& windows) {
   check(ragged.defined() && ragged->ragged_dims() == 1, "windows slide along one ragged dim, got {}", to_string(ragged));
-  check(windows.size >= 1 && windows.stride >= 1 && windows.dilation >= 1, "windows of size {}, stride {}, dilation {} (expected 1 or more each)",
-        windows.size, windows.stride, windows.dilation);
-  check(windows.size - 1 <= std::numeric_limits<int64_t>::max() / 4 / windows.dilation, "windows of size {} and dilation {} reach over more than 2^61 rows",
-        windows.size, windows.dilation);
-  check(windows.padding == "valid" || windows.padding == "same" || windows.padding == "causal", "padding is '{}' (expected valid, same or causal)",
-        windows.padding);
+  check(windows.size >= 1 && windows.stride >= 1 && windows.dilation >= 1,
+        "windows of size {}, stride {}, dilation {} (expected 1 or more each)", windows.size, windows.stride, windows.dilation);
+  check(windows.size - 1 <= std::numeric_limits<int64_t>::max() / 4 / windows.dilation,
+        "windows of size {} and dilation {} reach over more than 2^61 rows", windows.size, windows.dilation);
+  check(windows.padding == "valid" || windows.padding == "same" || windows.padding == "causal",
+        "padding is '{}' (expected valid, same or causal)", windows.padding);
   std::vector<int64_t> counts;
   for (const int64_t length : ragged->sizes()) counts.push_back(count_of(windows, length));
   return Ragged::from_lengths(counts);

@@ -18,8 +18,8 @@ AdamW::AdamW(std::vector<Tensor> parameters, const AdamWOptions& options)
   check_lr("AdamWOptions", options.lr);
   check(options.beta1 >= 0 && options.beta1 < 1 && options.beta2 >= 0 && options.beta2 < 1,
         "AdamWOptions: beta1 {}, beta2 {} (expected from 0 to below 1)", options.beta1, options.beta2);
-  check(options.epsilon > 0 && options.weight_decay >= 0, "AdamWOptions: epsilon {}, weight_decay {} (expected above 0, and 0 or more)", options.epsilon,
-        options.weight_decay);
+  check(options.epsilon > 0 && options.weight_decay >= 0,
+        "AdamWOptions: epsilon {}, weight_decay {} (expected above 0, and 0 or more)", options.epsilon, options.weight_decay);
 }
 
 void AdamW::set_lr(double lr) {
@@ -33,8 +33,9 @@ void AdamW::step() {
   std::map<int64_t, std::vector<size_t>> by_step;
   for (const size_t i : parameters_.with_gradient()) by_step[steps_[i] + 1].push_back(i);
   for (const auto& [step, indices] : by_step) {
-    foreach_adamw_(pick(parameters_.all(), indices), gradients_of(parameters_.all(), indices), pick(averages_, indices), pick(squares_, indices), options_.lr,
-                   options_.beta1, options_.beta2, options_.epsilon, options_.weight_decay, step);
+    foreach_adamw_(pick(parameters_.all(), indices), gradients_of(parameters_.all(), indices), pick(averages_, indices),
+                   pick(squares_, indices), options_.lr, options_.beta1, options_.beta2, options_.epsilon, options_.weight_decay,
+                   step);
     for (const size_t i : indices) steps_[i] = step;
   }
 }
@@ -49,10 +50,12 @@ State AdamW::state() const {
 }
 
 void AdamW::load_state(const State& state) {
-  check(state.size() == 1 + averages_.size() + squares_.size(), "the optimizer's state has {} tensors (expected {})", state.size(),
-        1 + averages_.size() + squares_.size());
-  const std::vector<int64_t> steps = find_state(state, "steps", zeros({static_cast<int64_t>(steps_.size())}, DType::int64)).to_vector<int64_t>();
-  for (const int64_t step : steps) check(step >= 0, "the optimizer's state \"steps\" has the count {} (expected 0 or more)", step);
+  check(state.size() == 1 + averages_.size() + squares_.size(), "the optimizer's state has {} tensors (expected {})",
+        state.size(), 1 + averages_.size() + squares_.size());
+  const std::vector<int64_t> steps =
+      find_state(state, "steps", zeros({static_cast<int64_t>(steps_.size())}, DType::int64)).to_vector<int64_t>();
+  for (const int64_t step : steps)
+    check(step >= 0, "the optimizer's state \"steps\" has the count {} (expected 0 or more)", step);
   const std::vector<Tensor> averages = find_state(state, "average", averages_);
   const std::vector<Tensor> squares = find_state(state, "square", squares_);
   copy_state(averages_, averages);

@@ -63,8 +63,8 @@ const Tensor& find_state(const State& state, const std::string& key, const Tenso
   const auto at = state.find(key);
   check(at != state.end() && at->second.defined(), "the optimizer's state has no \"{}\"", key);
   const Tensor& found = at->second;
-  check(found.sizes() == like.sizes() && found.dtype() == like.dtype(), "the optimizer's state \"{}\" is {} {} (expected {} {})", key,
-        to_string(found.sizes()), name(found.dtype()), to_string(like.sizes()), name(like.dtype()));
+  check(found.sizes() == like.sizes() && found.dtype() == like.dtype(), "the optimizer's state \"{}\" is {} {} (expected {} {})",
+        key, to_string(found.sizes()), name(found.dtype()), to_string(like.sizes()), name(like.dtype()));
   return found;
 }
 
@@ -79,6 +79,8 @@ void copy_state(const std::vector<Tensor>& to, const std::vector<Tensor>& from) 
   for (size_t i = 0; i < to.size(); ++i) to[i].copy_(from[i]);
 }
 
-void check_lr(const char* what, double lr) { check(lr >= 0 && std::isfinite(lr), "{}: lr is {} (expected a number of 0 or more)", what, lr); }
+void check_lr(const char* what, double lr) {
+  check(lr >= 0 && std::isfinite(lr), "{}: lr is {} (expected a number of 0 or more)", what, lr);
+}
 
 }  // namespace deckle::optim

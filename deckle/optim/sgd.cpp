@@ -9,10 +9,11 @@ namespace deckle::optim {
 
 SGD::SGD(std::vector<Tensor> parameters, const SGDOptions& options) : parameters_(std::move(parameters)), options_(options) {
   check_lr("SGDOptions", options.lr);
-  check(options.momentum >= 0 && options.weight_decay >= 0, "SGDOptions: momentum {}, weight_decay {} (expected 0 or more)", options.momentum,
-        options.weight_decay);
+  check(options.momentum >= 0 && options.weight_decay >= 0, "SGDOptions: momentum {}, weight_decay {} (expected 0 or more)",
+        options.momentum, options.weight_decay);
   check(options.dampening >= 0 && options.dampening <= 1, "SGDOptions: dampening {} (expected 0 to 1)", options.dampening);
-  check(!options.nesterov || (options.momentum > 0 && options.dampening == 0), "SGDOptions: nesterov needs a momentum above 0 and no dampening");
+  check(!options.nesterov || (options.momentum > 0 && options.dampening == 0),
+        "SGDOptions: nesterov needs a momentum above 0 and no dampening");
   if (options.momentum > 0) velocities_.resize(parameters_.all().size());
 }
 
@@ -25,14 +26,15 @@ void SGD::step() {
   const NoGrad no_grad;
   const std::vector<Tensor>& all = parameters_.all();
   const std::vector<size_t> indices = parameters_.with_gradient();
-  if (velocities_.empty()) return foreach_sgd_(pick(all, indices), gradients_of(all, indices), options_.lr, options_.weight_decay);
+  if (velocities_.empty())
+    return foreach_sgd_(pick(all, indices), gradients_of(all, indices), options_.lr, options_.weight_decay);
   std::vector<size_t> starting;
   std::vector<size_t> moving;
   for (const size_t i : indices) (velocities_[i].defined() ? moving : starting).push_back(i);
   for (const size_t i : starting) velocities_[i] = zeros(all[i].sizes(), all[i].dtype());
   for (const auto& [group, dampening] : {std::pair(starting, 0.0), std::pair(moving, options_.dampening)}) {
-    foreach_sgd_momentum_(pick(all, group), gradients_of(all, group), pick(velocities_, group), options_.lr, options_.momentum, options_.weight_decay, dampening,
-                          options_.nesterov);
+    foreach_sgd_momentum_(pick(all, group), gradients_of(all, group), pick(velocities_, group), options_.lr, options_.momentum,
+                          options_.weight_decay, dampening, options_.nesterov);
   }
 }
 
@@ -52,7 +54,8 @@ void SGD::load_state(const State& state) {
     velocities[i] = find_state(state, key, parameters_.all()[i]).clone();
     ++found;
   }
-  check(found == state.size(), "the optimizer's state has {} tensors, of which {} are velocities of its {} parameters", state.size(), found, velocities.size());
+  check(found == state.size(), "the optimizer's state has {} tensors, of which {} are velocities of its {} parameters",
+        state.size(), found, velocities.size());
   velocities_ = std::move(velocities);
 }
 

@@ -17,7 +17,8 @@ namespace dk = deckle;
 
 namespace {
 
-/// The shortest of three runs in seconds of processor time (one thread runs, and others may use the machine); short calls are repeated.
+/// The shortest of three runs in seconds of processor time (one thread runs, and others may use the machine); short calls are
+/// repeated.
 template <typename F>
 double seconds(F&& call) {
   double best = 1e30;
@@ -86,7 +87,8 @@ int main(int argc, char** argv) {
       {"naive", naive}, {"online", online}, {"tiled", tiled}, {"transposed", transposed}, {"blocked", blocked}};
   for (const auto& [name, version] : versions) {
     out.fill_(std::nan(""));
-    const double time = seconds([&] { version(q.data<float>(), k.data<float>(), v.data<float>(), out.data<float>(), n, d, scale); });
+    const double time =
+        seconds([&] { version(q.data<float>(), k.data<float>(), v.data<float>(), out.data<float>(), n, d, scale); });
     report(name, out, time);
   }
   dk::Tensor fused;

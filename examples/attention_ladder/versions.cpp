@@ -80,7 +80,8 @@ namespace {
 
 /// kStep keys (then kStep columns of v) at a time share each vector that is loaded: their sums stay in registers.
 template <int kStep>
-[[gnu::always_inline]] inline void transposed_by(const float* q, const float* k, const float* v, float* out, int64_t n, int64_t d, float scale) {
+[[gnu::always_inline]] inline void transposed_by(const float* q, const float* k, const float* v, float* out, int64_t n, int64_t d,
+                                                 float scale) {
   std::vector<Lanes> q_lanes(d), out_lanes(d);
   Lanes scores[kKeys];
   for (int64_t first = 0; first < n; first += kRows) {

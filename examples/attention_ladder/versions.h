@@ -19,6 +19,6 @@ void tiled(const float* q, const float* k, const float* v, float* out, int64_t n
 /// As tiled, with scores and results transposed: lane = query row, so that maximum, sum and rescaling need no sums across lanes.
 void transposed(const float* q, const float* k, const float* v, float* out, int64_t n, int64_t d, float scale);
 
-/// As transposed, with 8 keys at a time in registers: each vector of queries that is loaded serves all of them. What is left to the
-/// library: exp in vectors, two vectors of queries, packed tiles, every mask and derivative.
+/// As transposed, with 8 keys at a time in registers: each vector of queries that is loaded serves all of them. What is left to
+/// the library: exp in vectors, two vectors of queries, packed tiles, every mask and derivative.
 void blocked(const float* q, const float* k, const float* v, float* out, int64_t n, int64_t d, float scale);

@@ -21,6 +21,7 @@ int main() {
     std::fprintf(stderr, "custom_op: %s\n", error.what());
     return 1;
   }
-  std::printf("reverse, forward and second order of squash(reversed_rows(x)) agree with differences\n%s\n", dk::to_string(model(x)).c_str());
+  std::printf("reverse, forward and second order of squash(reversed_rows(x)) agree with differences\n%s\n",
+              dk::to_string(model(x)).c_str());
   return 0;
 }

@@ -14,7 +14,8 @@ constexpr int64_t kPulse = 9;  // steps of a pulse: one period of a sine
 
 void add_pulse(std::vector<float>& values, int64_t start, int64_t channel) {
   for (int64_t i = 0; i < kPulse; ++i) {
-    values[static_cast<size_t>((start + i) * kChannels + channel)] += 2.0f * static_cast<float>(std::sin(2 * M_PI * static_cast<double>(i) / (kPulse - 1)));
+    values[static_cast<size_t>((start + i) * kChannels + channel)] +=
+        2.0f * static_cast<float>(std::sin(2 * M_PI * static_cast<double>(i) / (kPulse - 1)));
   }
 }
 
@@ -47,10 +48,12 @@ void require_usable(const Dataset& all, const std::string& path) {
   require(all.size() >= 5, std::to_string(all.size()) + " series (expected 5 or more, for one in five is held out)");
   require(all.channels() >= 1, "no channels (expected 1 or more)");
   require(dk::all(dk::isfinite(all.series.values())).item<bool>(), "some values are infinite or no numbers");
-  require(all.labels.dim() == 1 && all.labels.numel() == all.size(), "labels of shape " + dk::to_string(all.labels.sizes()) + " (expected one for each series)");
+  require(all.labels.dim() == 1 && all.labels.numel() == all.size(),
+          "labels of shape " + dk::to_string(all.labels.sizes()) + " (expected one for each series)");
   require(all.labels.dtype() == dk::DType::int64, "labels are no integers");
   for (const int64_t label : all.labels.to_vector<int64_t>())
-    require(label >= 0 && label < all.size(), "label " + std::to_string(label) + " (expected 0.." + std::to_string(all.size() - 1) + ", fewer classes than series)");
+    require(label >= 0 && label < all.size(), "label " + std::to_string(label) + " (expected 0.." +
+                                                  std::to_string(all.size() - 1) + ", fewer classes than series)");
 }
 
 dk::Tensor shuffled(int64_t count, uint64_t seed) {

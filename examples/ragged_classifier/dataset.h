@@ -20,12 +20,12 @@ struct Dataset {
   }
 };
 
-/// Two pulses, each in a channel of its own, somewhere in noise. The class says which of them comes first (2 * ...) and whether the
-/// series is long (... + 1): no single step and no average shows either.
+/// Two pulses, each in a channel of its own, somewhere in noise. The class says which of them comes first (2 * ...) and whether
+/// the series is long (... + 1): no single step and no average shows either.
 Dataset generated_pulses(int64_t count, uint64_t seed);
 
-/// Throws, naming `path`, unless the set can be learned from: five series or more, for one in five is held out, finite values, one label
-/// from 0 on for each series and fewer classes than series.
+/// Throws, naming `path`, unless the set can be learned from: five series or more, for one in five is held out, finite values,
+/// one label from 0 on for each series and fewer classes than series.
 void require_usable(const Dataset& all, const std::string& path);
 
 /// Rows `series,label,channel,...` in order of time under a header line; a series is a run of rows with one name.

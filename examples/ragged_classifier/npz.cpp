@@ -49,8 +49,8 @@ std::map<std::string, std::string_view> files_of(const Reader& zip) {
   size_t at = zip.number<uint32_t>(end + 16);
   std::map<std::string, std::string_view> files;
   for (int i = 0; i < count; ++i) {
-    const auto method = zip.number<uint16_t>(at + 10), name_size = zip.number<uint16_t>(at + 28), extra_size = zip.number<uint16_t>(at + 30),
-               comment_size = zip.number<uint16_t>(at + 32);
+    const auto method = zip.number<uint16_t>(at + 10), name_size = zip.number<uint16_t>(at + 28),
+               extra_size = zip.number<uint16_t>(at + 30), comment_size = zip.number<uint16_t>(at + 32);
     const auto size = zip.number<uint32_t>(at + 24), start = zip.number<uint32_t>(at + 42);
     const std::string name(zip.part(at + 46, name_size));
     if (method != 0) zip.fail(name + " is compressed (expected numpy.savez, not savez_compressed)");
@@ -93,7 +93,8 @@ dk::Tensor array(const std::map<std::string, std::string_view>& files, const std
   if (file.size() < start + header_size) zip.fail("'" + name + "' ends early");
   const std::string header(file.substr(start, header_size));
   const std::string_view data = file.substr(start + header_size);
-  if (header.find("'fortran_order': False") == std::string::npos) zip.fail("'" + name + "' is in column order (expected row order)");
+  if (header.find("'fortran_order': False") == std::string::npos)
+    zip.fail("'" + name + "' is in column order (expected row order)");
 
   dk::Dims sizes;
   for (std::string shape = entry(header, "'shape': (", ')', zip); !shape.empty();) {
@@ -103,7 +104,8 @@ dk::Tensor array(const std::map<std::string, std::string_view>& files, const std
     if (!size.empty()) {  // (6,) is [6]
       int64_t value = 0;
       const auto [stop, error] = std::from_chars(size.data(), size.data() + size.size(), value);
-      if (error != std::errc() || stop != size.data() + size.size() || value < 0) zip.fail("'" + name + "' has a size '" + std::string(size) + "'");
+      if (error != std::errc() || stop != size.data() + size.size() || value < 0)
+        zip.fail("'" + name + "' has a size '" + std::string(size) + "'");
       sizes.push_back(value);
     }
     shape = comma == std::string::npos ? "" : shape.substr(comma + 1);
@@ -127,6 +129,8 @@ Dataset read_npz(const std::string& path) {
   const dk::Tensor values = array(files, "values", zip), labels = array(files, "labels", zip);
   if (values.dim() != 2) zip.fail("values have shape " + dk::to_string(values.sizes()) + " (expected [rows, channels])");
   const dk::NestedTensor series = dk::from_arrow({array(files, "offsets", zip), values.to(dk::DType::float32)});
-  if (series.values().size(0) != values.size(0)) zip.fail("offsets leave rows out: " + std::to_string(series.values().size(0)) + " of " + std::to_string(values.size(0)) + " are in a series");
+  if (series.values().size(0) != values.size(0))
+    zip.fail("offsets leave rows out: " + std::to_string(series.values().size(0)) + " of " + std::to_string(values.size(0)) +
+             " are in a series");
   return {series, labels};
 }

@@ -14,7 +14,8 @@ std::string double_literal(const std::string& text) {
 
 std::string default_cpp(const Argument& argument) {
   const std::string& text = *argument.default_value;
-  if (text == "None") return argument.type.base == Base::generator ? "nullptr" : argument.type.is_tensor() ? "Tensor()" : "std::nullopt";
+  if (text == "None")
+    return argument.type.base == Base::generator ? "nullptr" : argument.type.is_tensor() ? "Tensor()" : "std::nullopt";
   if (text == "True") return "true";
   if (text == "False") return "false";
   if (text[0] == '[') return list_literal("{" + text.substr(1, text.size() - 2) + "}", argument.type);
@@ -26,9 +27,7 @@ std::string default_cpp(const Argument& argument) {
 
 }  // namespace
 
-std::string wrap(const Lowered& value, int at_least) {
-  return value.precedence < at_least ? "(" + value.cpp + ")" : value.cpp;
-}
+std::string wrap(const Lowered& value, int at_least) { return value.precedence < at_least ? "(" + value.cpp + ")" : value.cpp; }
 
 std::string plain(const Lowered& value, int at_least) {
   return value.type.is(Base::scalar) ? wrap(value, 7) + ".to_double()" : wrap(value, at_least);
@@ -52,7 +51,8 @@ std::optional<std::pair<std::string, int>> convert(const Lowered& value, const T
   if (type.list && type.base == Base::none && wanted.list) return std::pair{list_literal(value.cpp, wanted), 1};
   if (type.base == wanted.base && type.list == wanted.list && type.base != Base::tuple) {
     // No dims stand for all of them wherever dims may be left out.
-    if (type.optional && !wanted.optional && type.is_list_of(Base::integer)) return std::pair{"launch::dims_or_none(" + value.cpp + ")", 2};
+    if (type.optional && !wanted.optional && type.is_list_of(Base::integer))
+      return std::pair{"launch::dims_or_none(" + value.cpp + ")", 2};
     if (type.optional && !wanted.optional && !type.is_tensor() && type.base != Base::generator) return std::nullopt;
     const bool literal = value.cpp.size() > 1 && value.cpp[0] == '{';
     return std::pair{literal ? list_literal(value.cpp, wanted) : value.cpp, type.optional != wanted.optional ? 1 : 0};
@@ -61,7 +61,8 @@ std::optional<std::pair<std::string, int>> convert(const Lowered& value, const T
     return std::pair{value.cpp, 0};
   if (type.list || type.optional) {
     // A literal of integers serves where numbers of another kind are wanted.
-    if (type.list && wanted.list && type.base == Base::integer && (wanted.base == Base::floating || wanted.base == Base::scalar) && value.cpp[0] == '{')
+    if (type.list && wanted.list && type.base == Base::integer &&
+        (wanted.base == Base::floating || wanted.base == Base::scalar) && value.cpp[0] == '{')
       return std::pair{list_literal(value.cpp, wanted), 2};
     return std::nullopt;
   }
@@ -72,12 +73,13 @@ std::optional<std::pair<std::string, int>> convert(const Lowered& value, const T
     if (type.base == Base::scalar && wanted.base == Base::floating) return std::pair{wrap(value, 8) + ".to_double()", 2};
     return std::nullopt;
   }
-  if (type.base == Base::integer && wanted.base == Base::integer) return std::pair{list_literal("{" + value.cpp + "}", wanted), 2};
+  if (type.base == Base::integer && wanted.base == Base::integer)
+    return std::pair{list_literal("{" + value.cpp + "}", wanted), 2};
   return std::nullopt;
 }
 
-Bound bind_arguments(const Schema& schema, const ExprPtr& expr, const std::vector<ExprPtr>& args, const std::vector<std::string>& keys,
-                     const std::vector<Lowered>& values) {
+Bound bind_arguments(const Schema& schema, const ExprPtr& expr, const std::vector<ExprPtr>& args,
+                     const std::vector<std::string>& keys, const std::vector<Lowered>& values) {
   Bound bound;
   std::vector<int> given(schema.arguments.size(), -1);
   for (size_t i = 0; i < args.size(); ++i) {
@@ -109,7 +111,8 @@ Bound bind_arguments(const Schema& schema, const ExprPtr& expr, const std::vecto
   }
   int last = -1;
   for (size_t j = 0; j < schema.arguments.size(); ++j) {
-    if (given[j] >= 0) last = static_cast<int>(j);
+    if (given[j] >= 0)
+      last = static_cast<int>(j);
     else if (!schema.arguments[j].default_value && !(schema.arguments[j].type.optional && schema.arguments[j].type.is_tensor())) {
       bound.mismatch = fmt::format("{} wants {} argument(s): '{}' ({}) is missing", schema.name, schema.arguments.size(),
                                    schema.arguments[j].name, schema.arguments[j].type.to_string());
@@ -125,8 +128,8 @@ Bound bind_arguments(const Schema& schema, const ExprPtr& expr, const std::vecto
     }
     const auto converted = convert(values[given[j]], argument.type);
     if (!converted) {
-      bound.mismatch = fmt::format("argument '{}' of {} wants {}, but '{}' is {}", argument.name, schema.name, argument.type.to_string(),
-                                   to_string(args[given[j]]), values[given[j]].type.to_string());
+      bound.mismatch = fmt::format("argument '{}' of {} wants {}, but '{}' is {}", argument.name, schema.name,
+                                   argument.type.to_string(), to_string(args[given[j]]), values[given[j]].type.to_string());
       bound.mismatch_at = args[given[j]]->at;
       return bound;
     }

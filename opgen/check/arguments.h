@@ -30,7 +30,7 @@ struct Bound {
 };
 
 /// `values` are those of `args`, some of them given by name (`keys`), in the call `expr`.
-Bound bind_arguments(const Schema& schema, const ExprPtr& expr, const std::vector<ExprPtr>& args, const std::vector<std::string>& keys,
-                     const std::vector<Lowered>& values);
+Bound bind_arguments(const Schema& schema, const ExprPtr& expr, const std::vector<ExprPtr>& args,
+                     const std::vector<std::string>& keys, const std::vector<Lowered>& values);
 
 }  // namespace opgen

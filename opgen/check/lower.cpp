@@ -45,11 +45,16 @@ struct Property {
 namespace {
 
 constexpr std::array kProperties = {
-    Property{"sizes", "sizes", Base::integer, true, true},      Property{"strides", "strides", Base::integer, true, false},
-    Property{"size", "size", Base::integer, false, true},       Property{"dim", "dim", Base::integer, false, true},
-    Property{"ndim", "dim", Base::integer, false, true},        Property{"numel", "numel", Base::integer, false, true},
-    Property{"dtype", "dtype", Base::dtype, false, true},       Property{"defined", "defined", Base::boolean, false, true},
-    Property{"device", "device", Base::foreign, false, true},   Property{"is_contiguous", "is_contiguous", Base::boolean, false, false},
+    Property{"sizes", "sizes", Base::integer, true, true},
+    Property{"strides", "strides", Base::integer, true, false},
+    Property{"size", "size", Base::integer, false, true},
+    Property{"dim", "dim", Base::integer, false, true},
+    Property{"ndim", "dim", Base::integer, false, true},
+    Property{"numel", "numel", Base::integer, false, true},
+    Property{"dtype", "dtype", Base::dtype, false, true},
+    Property{"defined", "defined", Base::boolean, false, true},
+    Property{"device", "device", Base::foreign, false, true},
+    Property{"is_contiguous", "is_contiguous", Base::boolean, false, false},
 };
 
 Lowered number(const ExprPtr& expr) {
@@ -61,17 +66,28 @@ Lowered number(const ExprPtr& expr) {
 
 Lowered Lowerer::lower(const ExprPtr& expr) {
   switch (expr->kind) {
-    case Kind::number: return number(expr);
-    case Kind::string: return {quoted(expr->text), type_of(Base::string)};
-    case Kind::name: return name(expr);
-    case Kind::call: return call(expr, expr->args, expr->keys);
-    case Kind::method: return method(expr);
-    case Kind::unary: return unary(expr);
-    case Kind::binary: return binary(expr);
-    case Kind::conditional: return conditional(expr, expr->args[0], expr->args[1], expr->args[2]);
-    case Kind::tuple: return tuple(expr);
-    case Kind::list: return list(expr);
-    case Kind::index: return index(expr);
+    case Kind::number:
+      return number(expr);
+    case Kind::string:
+      return {quoted(expr->text), type_of(Base::string)};
+    case Kind::name:
+      return name(expr);
+    case Kind::call:
+      return call(expr, expr->args, expr->keys);
+    case Kind::method:
+      return method(expr);
+    case Kind::unary:
+      return unary(expr);
+    case Kind::binary:
+      return binary(expr);
+    case Kind::conditional:
+      return conditional(expr, expr->args[0], expr->args[1], expr->args[2]);
+    case Kind::tuple:
+      return tuple(expr);
+    case Kind::list:
+      return list(expr);
+    case Kind::index:
+      return index(expr);
   }
   return {};
 }
@@ -180,7 +196,8 @@ std::string Lowerer::qualified(const std::string& function) const {
 
 Lowered Lowerer::call(const ExprPtr& expr, const std::vector<ExprPtr>& args, const std::vector<std::string>& keys) {
   const std::string& function = expr->text;
-  if (function == "where" && args.size() == 3 && type_without_use(args[0]).is(Base::boolean)) return conditional(expr, args[0], args[1], args[2]);
+  if (function == "where" && args.size() == 3 && type_without_use(args[0]).is(Base::boolean))
+    return conditional(expr, args[0], args[1], args[2]);
   if (function == "wants" || function == "has_t") return asked(expr, args);
   if (function == "zeros_like" && args.size() == 1 && args[0]->is(Kind::name)) {
     const auto tensor = scope_.names.find(args[0]->text);
@@ -229,13 +246,16 @@ Lowered Lowerer::call(const ExprPtr& expr, const std::vector<ExprPtr>& args, con
   if (failures.size() == 1) throw Problem(failures[0].mismatch_at, failures[0].mismatch);
   std::vector<std::string> types;
   for (const Lowered& value : values) types.push_back(value.type.to_string());
-  throw Problem(expr->at, fmt::format("no overload of {} takes ({}); the first one says: {}", function, join(types), failures[0].mismatch));
+  throw Problem(expr->at,
+                fmt::format("no overload of {} takes ({}); the first one says: {}", function, join(types), failures[0].mismatch));
 }
 
 Lowered Lowerer::asked(const ExprPtr& expr, const std::vector<ExprPtr>& args) {
   if (!scope_.functions.count(expr->text))
-    throw Problem(expr->at, expr->text == "wants" ? "wants(x) exists in reverse formulas only" : "has_t(x) exists in forward formulas only");
-  if (args.size() != 1 || !args[0]->is(Kind::name)) throw Problem(expr->at, fmt::format("{}(x) takes the name of one input", expr->text));
+    throw Problem(expr->at, expr->text == "wants" ? "wants(x) exists in reverse formulas only"
+                                                  : "has_t(x) exists in forward formulas only");
+  if (args.size() != 1 || !args[0]->is(Kind::name))
+    throw Problem(expr->at, fmt::format("{}(x) takes the name of one input", expr->text));
   const auto found = scope_.wants.find(args[0]->text);
   if (found == scope_.wants.end()) {
     std::vector<std::string> known;
@@ -248,7 +268,9 @@ Lowered Lowerer::asked(const ExprPtr& expr, const std::vector<ExprPtr>& args) {
 std::string Lowerer::lower_to(const ExprPtr& expr, const Type& wanted, const std::string& what) {
   const Lowered value = lower(expr);
   const auto converted = convert(value, wanted);
-  if (!converted) throw Problem(expr->at, fmt::format("{} must be {}, but '{}' is {}", what, wanted.to_string(), to_string(expr), value.type.to_string()));
+  if (!converted)
+    throw Problem(expr->at, fmt::format("{} must be {}, but '{}' is {}", what, wanted.to_string(), to_string(expr),
+                                        value.type.to_string()));
   return converted->first;
 }
 

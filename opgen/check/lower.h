@@ -33,8 +33,8 @@ struct Lowered {
 struct Scope {
   const Library& library;
   std::map<std::string, Binding> names;
-  std::set<std::string> shadowing;  // identifiers of the generated code around the formula that would hide functions
-  std::set<std::string> functions;  // special forms allowed here: wants, has_t
+  std::set<std::string> shadowing;           // identifiers of the generated code around the formula that would hide functions
+  std::set<std::string> functions;           // special forms allowed here: wants, has_t
   std::map<std::string, std::string> wants;  // input -> C++ of wants(input)
 
   std::map<std::string, Use> uses;

@@ -17,7 +17,8 @@ namespace {
 void check_derivative(const Entry& entry) {
   const bool composite = entry.body == Entry::Body::composite || entry.body == Entry::Body::composite_cpp;
   if (composite) {
-    if (entry.derivative_given) throw Problem(entry.derivative_at, "a composite is differentiated through the ops that it calls: leave 'derivative' out");
+    if (entry.derivative_given)
+      throw Problem(entry.derivative_at, "a composite is differentiated through the ops that it calls: leave 'derivative' out");
     return;
   }
   if (entry.non_differentiable || entry.derivative_auto) return;
@@ -34,11 +35,11 @@ void check_derivative(const Entry& entry) {
       if (entry.pointwise->is(Expr::Kind::unary) && entry.pointwise->text == "!") return;
       if (entry.pointwise->is(Expr::Kind::call) && (entry.pointwise->text.rfind("is", 0) == 0)) return;
     }
-    throw Problem(entry.at, fmt::format("'{}' has tensor inputs and no 'derivative:': write formulas, {}non_differentiable", entry.name(),
-                                        entry.body == Entry::Body::pointwise ? "auto, or " : "or "));
+    throw Problem(entry.at, fmt::format("'{}' has tensor inputs and no 'derivative:': write formulas, {}non_differentiable",
+                                        entry.name(), entry.body == Entry::Body::pointwise ? "auto, or " : "or "));
   }
-  throw Problem(entry.derivative_at, fmt::format("'{}' has no formula for {}: write one, or '{}: non_differentiable'", entry.name(),
-                                                 "'" + join(missing, "', '") + "'", missing[0]));
+  throw Problem(entry.derivative_at, fmt::format("'{}' has no formula for {}: write one, or '{}: non_differentiable'",
+                                                 entry.name(), "'" + join(missing, "', '") + "'", missing[0]));
 }
 
 void check_variants(const Entry& entry) {
@@ -46,8 +47,10 @@ void check_variants(const Entry& entry) {
   if (entry.body != Entry::Body::pointwise && entry.body != Entry::Body::kernel)
     throw Problem(entry.at, fmt::format("'{}': variants are made for pointwise and kernel ops", entry.name()));
   if (entry.schema.results.size() != 1) throw Problem(entry.at, fmt::format("'{}': variants need one result", entry.name()));
-  if (entry.inplace && (entry.schema.arguments.empty() || entry.schema.arguments[0].name != "self" || !entry.schema.arguments[0].type.is_tensor()))
-    throw Problem(entry.at, fmt::format("'{}': an in-place variant writes into 'Tensor self', which must come first", entry.name()));
+  if (entry.inplace &&
+      (entry.schema.arguments.empty() || entry.schema.arguments[0].name != "self" || !entry.schema.arguments[0].type.is_tensor()))
+    throw Problem(entry.at,
+                  fmt::format("'{}': an in-place variant writes into 'Tensor self', which must come first", entry.name()));
 }
 
 void check_pointwise_arguments(const Entry& entry) {
@@ -58,10 +61,12 @@ void check_pointwise_arguments(const Entry& entry) {
     const bool number = argument.type.is_number() || argument.type.is(Base::boolean);
     tensors += tensor;
     if (!tensor && (!number || argument.type.optional))
-      throw Problem(argument.at, fmt::format("a pointwise op takes Tensor, Scalar, int, float and bool arguments, not {}", argument.type.to_string()));
+      throw Problem(argument.at, fmt::format("a pointwise op takes Tensor, Scalar, int, float and bool arguments, not {}",
+                                             argument.type.to_string()));
   }
   if (tensors == 0) throw Problem(entry.at, "a pointwise op needs a tensor argument");
-  if (entry.schema.results.size() != 1 || !entry.schema.results[0].type.is_tensor()) throw Problem(entry.at, "a pointwise op has one result, a Tensor");
+  if (entry.schema.results.size() != 1 || !entry.schema.results[0].type.is_tensor())
+    throw Problem(entry.at, "a pointwise op has one result, a Tensor");
 }
 
 void check_kernels(const Entry& entry, const std::string& root) {
@@ -92,7 +97,8 @@ void check_samples(const Entry& entry, const Library& library) {
   if (entry.samples.IsScalar() && !library.sample_sets.count(entry.samples.Scalar())) {
     std::vector<std::string> sets;
     for (const auto& [name, ignored] : library.sample_sets) sets.push_back(name);
-    throw Problem(entry.samples_at, fmt::format("no sample set is named '{}'{}", entry.samples.Scalar(), did_you_mean(entry.samples.Scalar(), sets)));
+    throw Problem(entry.samples_at, fmt::format("no sample set is named '{}'{}", entry.samples.Scalar(),
+                                                did_you_mean(entry.samples.Scalar(), sets)));
   }
 }
 
@@ -114,15 +120,21 @@ void check_nested(const Entry& entry, const Library& library) {
   }
   if (!rule.segment.empty()) {
     const std::vector<Argument>& arguments = library.named(rule.segment)[0]->schema.arguments;
-    const bool serves = arguments.size() > 1 && arguments[0].type.is_tensor() &&
-                        std::any_of(arguments.begin(), arguments.end(), [](const Argument& argument) { return argument.type.is(Base::ragged); });
-    if (!serves) throw Problem(rule.at, fmt::format("'{}' cannot serve the ragged dim: a segment op takes values, a Tensor, first, and a Ragged", rule.segment));
+    const bool serves =
+        arguments.size() > 1 && arguments[0].type.is_tensor() &&
+        std::any_of(arguments.begin(), arguments.end(), [](const Argument& argument) { return argument.type.is(Base::ragged); });
+    if (!serves)
+      throw Problem(rule.at,
+                    fmt::format("'{}' cannot serve the ragged dim: a segment op takes values, a Tensor, first, and a Ragged",
+                                rule.segment));
   }
-  if (rule.kind == NestedRule::Kind::error && rule.error.size() < 8) throw Problem(rule.at, "'error' wants the reason why a nested tensor has no meaning here");
+  if (rule.kind == NestedRule::Kind::error && rule.error.size() < 8)
+    throw Problem(rule.at, "'error' wants the reason why a nested tensor has no meaning here");
 }
 
 void check_documentation(const Entry& entry) {
-  if (entry.doc.empty() && !entry.external) throw Problem(entry.at, fmt::format("'{}' has no 'doc:': one sentence that says what it computes", entry.name()));
+  if (entry.doc.empty() && !entry.external)
+    throw Problem(entry.at, fmt::format("'{}' has no 'doc:': one sentence that says what it computes", entry.name()));
 }
 
 /// Every kernel file below `root` is claimed by an op, or stands in ops/pending_kernels.txt with the reason. A .cpp with a
@@ -151,7 +163,9 @@ void check_orphans(const Library& library, const std::string& root, Problems& pr
   }
   std::sort(orphans.begin(), orphans.end());
   for (const std::string& orphan : orphans)
-    problems.push_back(fmt::format("deckle/kernels/{}:1:1: no op claims this kernel: write its entry, or name it in ops/pending_kernels.txt with the reason", orphan));
+    problems.push_back(fmt::format(
+        "deckle/kernels/{}:1:1: no op claims this kernel: write its entry, or name it in ops/pending_kernels.txt with the reason",
+        orphan));
 }
 
 }  // namespace
@@ -197,9 +211,15 @@ std::vector<std::string> watched_paths(const std::string& root) {
 
 void check_library(const Library& library, const std::string& root, Problems& problems) {
   for (const auto& entry : library.entries) {
-    const bool takes_tensor = std::any_of(entry->schema.arguments.begin(), entry->schema.arguments.end(), [](const Argument& a) { return a.type.is_tensor_like(); });
-    if (entry->external || !takes_tensor || entry->nested.kind != NestedRule::Kind::absent || entry->body == Entry::Body::pointwise) continue;
-    problems.emplace_back(Problem(entry->at, fmt::format("'{}' does not say what it does to nested tensors: add 'nested:', with values, a segment op, or the reason why not", entry->name())).what());
+    const bool takes_tensor = std::any_of(entry->schema.arguments.begin(), entry->schema.arguments.end(),
+                                          [](const Argument& a) { return a.type.is_tensor_like(); });
+    if (entry->external || !takes_tensor || entry->nested.kind != NestedRule::Kind::absent ||
+        entry->body == Entry::Body::pointwise)
+      continue;
+    problems.emplace_back(Problem(entry->at, fmt::format("'{}' does not say what it does to nested tensors: add 'nested:', with "
+                                                         "values, a segment op, or the reason why not",
+                                                         entry->name()))
+                              .what());
   }
   check_orphans(library, root, problems);
 }

@@ -72,7 +72,8 @@ ExprPtr mul(const ExprPtr& a, const ExprPtr& b) {
   if (is_neg(a)) return neg(mul(a->args[0], b));
   if (is_neg(b)) return neg(mul(a, b->args[0]));
   if (is_number(b)) return mul(b, a);  // numbers lead
-  if (is_number(a) && is_binary(b, "*") && is_number(b->args[0])) return mul(number(value_of(a) * value_of(b->args[0])), b->args[1]);
+  if (is_number(a) && is_binary(b, "*") && is_number(b->args[0]))
+    return mul(number(value_of(a) * value_of(b->args[0])), b->args[1]);
   if (!is_number(a) && is_binary(b, "*") && is_number(b->args[0])) return mul(b->args[0], mul(a, b->args[1]));
   if (is_binary(a, "*") && is_number(a->args[0])) return mul(a->args[0], mul(a->args[1], b));
   if (is_binary(b, "/") && is_number(b->args[0], 1)) return div(a, b->args[1]);
@@ -89,7 +90,8 @@ ExprPtr div(const ExprPtr& a, const ExprPtr& b) {
   if (is_number(b, 1)) return a;
   if (is_number(b, -1)) return neg(a);
   // A reciprocal that is not exact waits for what it divides. 1.0: in C++ formulas 1 / 3 would be 0.
-  if (is_number(a, 1) && is_number(b) && !has_exact_reciprocal(value_of(b))) return binary("/", make_expr(Kind::number, "1.0", {}), b);
+  if (is_number(a, 1) && is_number(b) && !has_exact_reciprocal(value_of(b)))
+    return binary("/", make_expr(Kind::number, "1.0", {}), b);
   if (is_number(a) && is_number(b) && value_of(b) != 0) return number(value_of(a) / value_of(b));
   if (is_neg(a)) return neg(div(a->args[0], b));
   if (is_neg(b)) return neg(div(a, b->args[0]));
@@ -114,9 +116,12 @@ ExprPtr simplify(const ExprPtr& expr) {
   std::vector<ExprPtr> args;
   for (const ExprPtr& argument : expr->args) args.push_back(simplify(argument));
   switch (expr->kind) {
-    case Kind::number: return number(value_of(expr));
-    case Kind::unary: return expr->text == "-" ? neg(args[0]) : make_expr(Kind::unary, expr->text, args, expr->at);
-    case Kind::conditional: return where(args[0], args[1], args[2]);
+    case Kind::number:
+      return number(value_of(expr));
+    case Kind::unary:
+      return expr->text == "-" ? neg(args[0]) : make_expr(Kind::unary, expr->text, args, expr->at);
+    case Kind::conditional:
+      return where(args[0], args[1], args[2]);
     case Kind::binary:
       if (expr->text == "+") return add(args[0], args[1]);
       if (expr->text == "-") return sub(args[0], args[1]);
@@ -126,7 +131,8 @@ ExprPtr simplify(const ExprPtr& expr) {
     case Kind::call:
       if (expr->text == "where" && args.size() == 3) return where(args[0], args[1], args[2]);
       break;
-    default: break;
+    default:
+      break;
   }
   if (args.empty()) return expr;
   return std::make_shared<Expr>(expr->kind, expr->text, std::move(args), expr->keys, expr->at);

@@ -19,7 +19,8 @@ bool is_constant_name(const std::string& text) { return text == "pi" || text == 
 const std::set<std::string> kComparisons = {"==", "!=", "<", "<=", ">", ">="};
 const std::set<std::string> kLogic = {"&&", "||"};
 
-ExprPtr instantiate(const ExprPtr& pattern, const ScalarFunction& function, const std::vector<ExprPtr>& args, const ExprPtr& result) {
+ExprPtr instantiate(const ExprPtr& pattern, const ScalarFunction& function, const std::vector<ExprPtr>& args,
+                    const ExprPtr& result) {
   return algebra::simplify(rewrite(pattern, [&](const ExprPtr& node) -> ExprPtr {
     if (!node->is(Kind::name)) return nullptr;
     if (node->text == "result") return result;
@@ -34,15 +35,19 @@ ExprPtr instantiate(const ExprPtr& pattern, const ScalarFunction& function, cons
 
 bool is_boolean(const ExprPtr& expr, const Library& library) {
   switch (expr->kind) {
-    case Kind::binary: return kComparisons.count(expr->text) > 0 || kLogic.count(expr->text) > 0;
-    case Kind::unary: return expr->text == "!";
+    case Kind::binary:
+      return kComparisons.count(expr->text) > 0 || kLogic.count(expr->text) > 0;
+    case Kind::unary:
+      return expr->text == "!";
     case Kind::call: {
       if (expr->text == "where") return is_boolean(expr->args[1], library);
       const auto found = library.functions.find(expr->text);
       return found != library.functions.end() && found->second.boolean;
     }
-    case Kind::conditional: return is_boolean(expr->args[1], library);
-    default: return false;
+    case Kind::conditional:
+      return is_boolean(expr->args[1], library);
+    default:
+      return false;
   }
 }
 
@@ -56,12 +61,15 @@ void check_pointwise(const ExprPtr& expr, const std::vector<std::string>& names,
   };
   for (const ExprPtr& argument : expr->args) check_pointwise(argument, names, library);
   switch (expr->kind) {
-    case Kind::number: return;
+    case Kind::number:
+      return;
     case Kind::name:
       if (std::find(names.begin(), names.end(), expr->text) == names.end() && !is_constant_name(expr->text))
         throw Problem(expr->at, fmt::format("no argument is named '{}'{}", expr->text, did_you_mean(expr->text, names)));
       return;
-    case Kind::unary: want(expr->args[0], expr->text == "!"); return;
+    case Kind::unary:
+      want(expr->args[0], expr->text == "!");
+      return;
     case Kind::binary:
       if (expr->text == "%") throw Problem(expr->at, "'%' does not exist in pointwise expressions");
       if (expr->text == "==" || expr->text == "!=") {  // two conditions may be compared
@@ -82,18 +90,24 @@ void check_pointwise(const ExprPtr& expr, const std::vector<std::string>& names,
       if (found == library.functions.end()) {
         std::vector<std::string> known = {"where"};
         for (const auto& [name, function] : library.functions) known.push_back(name);
-        const std::string hint = library.has(expr->text) ? fmt::format(" ('{}' is an op on whole tensors)", expr->text) : did_you_mean(expr->text, known);
+        const std::string hint = library.has(expr->text) ? fmt::format(" ('{}' is an op on whole tensors)", expr->text)
+                                                         : did_you_mean(expr->text, known);
         throw Problem(expr->at, fmt::format("no scalar function is named '{}'{}", expr->text, hint));
       }
       if (found->second.parameters.size() != expr->args.size())
-        throw Problem(expr->at, fmt::format("{} takes {} argument(s), not {}", expr->text, found->second.parameters.size(), expr->args.size()));
+        throw Problem(expr->at, fmt::format("{} takes {} argument(s), not {}", expr->text, found->second.parameters.size(),
+                                            expr->args.size()));
       for (size_t i = 0; i < expr->args.size(); ++i) {
         want(expr->args[i], false);
         if (!expr->keys[i].empty()) throw Problem(expr->args[i]->at, "pointwise expressions have no named arguments");
       }
       return;
     }
-    default: throw Problem(expr->at, fmt::format("'{}' has no place in a pointwise expression, which is made of operators, where and scalar functions", to_string(expr)));
+    default:
+      throw Problem(
+          expr->at,
+          fmt::format("'{}' has no place in a pointwise expression, which is made of operators, where and scalar functions",
+                      to_string(expr)));
   }
 }
 
@@ -102,8 +116,10 @@ ExprPtr differentiate(const ExprPtr& expr, const std::string& variable, const Li
   const auto d = [&](size_t i) { return differentiate(expr->args[i], variable, library); };
   if (!mentions(expr, variable)) return number(0);
   switch (expr->kind) {
-    case Kind::name: return number(1);
-    case Kind::unary: return expr->text == "-" ? neg(d(0)) : number(0);
+    case Kind::name:
+      return number(1);
+    case Kind::unary:
+      return expr->text == "-" ? neg(d(0)) : number(0);
     case Kind::binary: {
       const ExprPtr &a = expr->args[0], &b = expr->args[1];
       if (expr->text == "+") return add(d(0), d(1));
@@ -112,7 +128,8 @@ ExprPtr differentiate(const ExprPtr& expr, const std::string& variable, const Li
       if (expr->text == "/") return sub(div(d(0), b), div(mul(a, d(1)), mul(b, b)));
       return number(0);
     }
-    case Kind::conditional: return where(expr->args[0], d(1), d(2));
+    case Kind::conditional:
+      return where(expr->args[0], d(1), d(2));
     case Kind::call: {
       if (expr->text == "where") return where(expr->args[0], d(1), d(2));
       const auto found = library.functions.find(expr->text);
@@ -123,12 +140,14 @@ ExprPtr differentiate(const ExprPtr& expr, const std::string& variable, const Li
         if (is_number(inner, 0)) continue;
         if (found->second.boolean) continue;
         if (!found->second.derivatives[i])
-          throw Problem(expr->at, fmt::format("the scalar function '{}' has no derivative for '{}' in functions.yaml", expr->text, found->second.parameters[i]));
+          throw Problem(expr->at, fmt::format("the scalar function '{}' has no derivative for '{}' in functions.yaml", expr->text,
+                                              found->second.parameters[i]));
         total = add(total, mul(inner, instantiate(found->second.derivatives[i], found->second, expr->args, expr)));
       }
       return total;
     }
-    default: return number(0);
+    default:
+      return number(0);
   }
 }
 
@@ -145,9 +164,12 @@ class LimitProtector {
     std::vector<ExprPtr> factors;
     flatten(expr, factors);
     for (const ExprPtr& factor : factors) {
-      if (vanishes(factor)) vanishing.push_back(factor);
-      else if (!bounded(factor)) unbounded.push_back(factor);
-      else rest.push_back(factor);
+      if (vanishes(factor))
+        vanishing.push_back(factor);
+      else if (!bounded(factor))
+        unbounded.push_back(factor);
+      else
+        rest.push_back(factor);
     }
     std::vector<ExprPtr> dependent, independent;
     for (const ExprPtr& factor : unbounded) (depends(factor, vanishing) ? dependent : independent).push_back(factor);
@@ -211,11 +233,16 @@ class LimitProtector {
   static bool bounded(const ExprPtr& expr) {
     static const std::set<std::string> kBounded = {"sigmoid", "tanh", "erf", "sin", "cos", "sign"};
     switch (expr->kind) {
-      case Kind::number: return true;
-      case Kind::unary: return bounded(expr->args[0]);
-      case Kind::binary: return (expr->text == "+" || expr->text == "-" || expr->text == "*") && bounded(expr->args[0]) && bounded(expr->args[1]);
-      case Kind::call: return kBounded.count(expr->text) > 0;
-      default: return false;
+      case Kind::number:
+        return true;
+      case Kind::unary:
+        return bounded(expr->args[0]);
+      case Kind::binary:
+        return (expr->text == "+" || expr->text == "-" || expr->text == "*") && bounded(expr->args[0]) && bounded(expr->args[1]);
+      case Kind::call:
+        return kBounded.count(expr->text) > 0;
+      default:
+        return false;
     }
   }
 
@@ -241,9 +268,12 @@ int cost_of(const ExprPtr& expr) {
   const std::function<void(const ExprPtr&)> visit = [&](const ExprPtr& node) {
     if (node->args.empty() || !seen.insert(to_string(node)).second) return;
     for (const ExprPtr& argument : node->args) visit(argument);
-    if (node->is(Kind::call) && node->text != "where") cost += 10;
-    else if (node->is(Kind::binary) && node->text == "/") cost += 4;
-    else cost += 1;
+    if (node->is(Kind::call) && node->text != "where")
+      cost += 10;
+    else if (node->is(Kind::binary) && node->text == "/")
+      cost += 4;
+    else
+      cost += 1;
   };
   visit(expr);
   return cost;

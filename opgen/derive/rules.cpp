@@ -58,7 +58,8 @@ class PointwiseRules {
     }
     if (is_boolean(entry_.pointwise, library_) && !entry_.derivative_given) entry_.non_differentiable = true;
     if (entry_.non_differentiable || (!entry_.derivative_auto && entry_.reverse.empty())) return;
-    if (is_boolean(entry_.pointwise, library_)) throw Problem(entry_.derivative_at, "a condition has no derivative: leave 'derivative' out");
+    if (is_boolean(entry_.pointwise, library_))
+      throw Problem(entry_.derivative_at, "a condition has no derivative: leave 'derivative' out");
 
     std::vector<Gradient> gradients = entry_.derivative_auto ? automatic() : written(names);
     if (gradients.empty()) return;
@@ -110,7 +111,8 @@ class PointwiseRules {
         if (!algebra::is_number(slope, 0)) {
           // The form in the result, if it exists and costs no more: what it saves is there anyway.
           if (entry_.order == 0 && !expression_->is(Kind::name)) {
-            const ExprPtr by_result = rewrite(slope, [&](const ExprPtr& node) { return equal(node, expression_) ? name("result") : nullptr; });
+            const ExprPtr by_result =
+                rewrite(slope, [&](const ExprPtr& node) { return equal(node, expression_) ? name("result") : nullptr; });
             if (by_result != slope && cost_of(by_result) <= cost_of(slope)) slope = by_result;
           }
           gradient.expression = algebra::mul(name("grad"), slope);
@@ -138,7 +140,8 @@ class PointwiseRules {
         gradient.expression = algebra::simplify(expression);
         const ExprPtr slope = differentiate(gradient.expression, "grad", library_);
         if (mentions(slope, "grad") || algebra::is_number(slope, 0))
-          throw Problem(rule.at, fmt::format("the gradient of '{}' must be linear in grad, and '{}' is not", rule.keys[0], to_string(expression)));
+          throw Problem(rule.at, fmt::format("the gradient of '{}' must be linear in grad, and '{}' is not", rule.keys[0],
+                                             to_string(expression)));
       }
       gradients.push_back(std::move(gradient));
     }
@@ -210,14 +213,18 @@ class PointwiseRules {
     for (const Argument& other : entry_.schema.arguments) {
       if (!other.type.is_tensor() && mentions(gradient.expression, other.name)) argument(other.name, other.name, other.type);
     }
-    derived->pointwise = algebra::substitute(algebra::substitute(gradient.expression, "grad", name(incoming_name)), "result", name("output"));
+    derived->pointwise =
+        algebra::substitute(algebra::substitute(gradient.expression, "grad", name(incoming_name)), "result", name("output"));
     if (library_.has(function))
-      throw Problem(entry_.derivative_at, fmt::format("the derivative of '{}' would be the op '{}', which has an entry at {} already: write the formula by hand, e.g. {}: {}(grad, ...)",
-                                                      entry_.name(), function, library_.named(function)[0]->at.to_string(), gradient.input, function));
+      throw Problem(entry_.derivative_at,
+                    fmt::format("the derivative of '{}' would be the op '{}', which has an entry at {} already: write the "
+                                "formula by hand, e.g. {}: {}(grad, ...)",
+                                entry_.name(), function, library_.named(function)[0]->at.to_string(), gradient.input, function));
     library_.entries.push_back(derived);
     return [function, passed, at = entry_.derivative_at](const ExprPtr& incoming, const Rename& rename) {
       std::vector<ExprPtr> args;
-      for (const std::string& from : passed) args.push_back(from == "grad" ? incoming : from == "result" ? name("result") : rename(from));
+      for (const std::string& from : passed)
+        args.push_back(from == "grad" ? incoming : from == "result" ? name("result") : rename(from));
       return call(function, args, at);
     };
   }
@@ -230,7 +237,8 @@ class PointwiseRules {
     }
     const auto filled = [&](const ExprPtr& argument) {
       bool any_tensor = false;
-      for (const std::string& used : names_in(argument)) any_tensor = any_tensor || is_tensor(used) || used == "grad" || used == "result";
+      for (const std::string& used : names_in(argument))
+        any_tensor = any_tensor || is_tensor(used) || used == "grad" || used == "result";
       return any_tensor ? argument : call("full_like", {name(anchor), argument}, {});
     };
     const std::function<ExprPtr(const ExprPtr&)> visit = [&](const ExprPtr& node) -> ExprPtr {
@@ -238,8 +246,10 @@ class PointwiseRules {
       for (const ExprPtr& argument : node->args) args.push_back(visit(argument));
       // Scaling by a Scalar that is usually 1 (alpha) costs nothing when it is.
       if (node->is(Kind::binary) && node->text == "*" && args[1]->is(Kind::name) && is_scalar(args[1]->text))
-        return make_expr(Kind::conditional, "?", {make_expr(Kind::binary, "==", {args[1], algebra::number(1)}), args[0],
-                                                  make_expr(Kind::binary, "*", args)}, node->at);
+        return make_expr(
+            Kind::conditional, "?",
+            {make_expr(Kind::binary, "==", {args[1], algebra::number(1)}), args[0], make_expr(Kind::binary, "*", args)},
+            node->at);
       if (node->is(Kind::call) && args.size() > 1 && node->text != "pow") {
         for (size_t i = node->text == "where" ? 1 : 0; i < args.size(); ++i) args[i] = filled(args[i]);
       }
@@ -282,7 +292,8 @@ void expand_forward(Entry& entry) {
         if (only || reverse.keys.size() != 1) throw Problem(rule.at, "auto_element_wise wants exactly one differentiable input");
         only = &reverse;
       }
-      if (!only || entry.schema.results.size() != 1) throw Problem(rule.at, "auto_element_wise wants one differentiable input and one result");
+      if (!only || entry.schema.results.size() != 1)
+        throw Problem(rule.at, "auto_element_wise wants one differentiable input and one result");
       const std::string tangent = only->keys[0] + "_t";
       rule.formula.body = rewrite(inline_lets(only->formula), [&](const ExprPtr& node) -> ExprPtr {
         if (node->is_name("grad")) return make_expr(Kind::name, tangent, {}, node->at);

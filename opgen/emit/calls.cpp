@@ -19,13 +19,15 @@ std::set<const Entry*> called_by(const Entry& entry, const Library& library) {
 }
 
 /// Walks from `entry` along `path`; a composite met again closes a cycle, which is reported once, by its first op.
-void walk(const Entry* entry, const Calls& calls, std::vector<const Entry*>& path, std::set<const Entry*>& done, Problems& problems) {
+void walk(const Entry* entry, const Calls& calls, std::vector<const Entry*>& path, std::set<const Entry*>& done,
+          Problems& problems) {
   const auto again = std::find(path.begin(), path.end(), entry);
   if (again != path.end()) {
     std::vector<std::string> names;
     for (auto it = again; it != path.end(); ++it) names.push_back((*it)->name());
     names.push_back(entry->name());
-    problems.emplace_back(Problem(entry->body_at, fmt::format("the composite '{}' calls itself: {}", entry->name(), join(names, " -> "))).what());
+    problems.emplace_back(
+        Problem(entry->body_at, fmt::format("the composite '{}' calls itself: {}", entry->name(), join(names, " -> "))).what());
     return;
   }
   const auto found = calls.find(entry);

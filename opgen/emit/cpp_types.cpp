@@ -10,17 +10,28 @@ namespace {
 
 std::string element_type(Base base) {
   switch (base) {
-    case Base::tensor: return "Tensor";
-    case Base::integer: return "int64_t";
-    case Base::floating: return "double";
-    case Base::boolean: return "bool";
-    case Base::scalar: return "Scalar";
-    case Base::dtype: return "DType";
-    case Base::string: return "std::string_view";
-    case Base::generator: return "Generator*";
-    case Base::ragged: return "Ragged";
-    case Base::plan: return "Plan";
-    default: return "void";
+    case Base::tensor:
+      return "Tensor";
+    case Base::integer:
+      return "int64_t";
+    case Base::floating:
+      return "double";
+    case Base::boolean:
+      return "bool";
+    case Base::scalar:
+      return "Scalar";
+    case Base::dtype:
+      return "DType";
+    case Base::string:
+      return "std::string_view";
+    case Base::generator:
+      return "Generator*";
+    case Base::ragged:
+      return "Ragged";
+    case Base::plan:
+      return "Plan";
+    default:
+      return "void";
   }
 }
 
@@ -30,12 +41,16 @@ std::string parameter_type(const Type& type) {
   if (type.list) {
     std::string list;
     if (type.base == Base::tensor) return "TensorList";
-    if (type.base == Base::integer) list = type.optional ? "OptionalInts" : "Ints";
-    else if (type.base == Base::boolean || type.base == Base::scalar) list = fmt::format("const std::vector<{}>&", element_type(type.base));
-    else list = fmt::format("std::span<const {}>", element_type(type.base));
+    if (type.base == Base::integer)
+      list = type.optional ? "OptionalInts" : "Ints";
+    else if (type.base == Base::boolean || type.base == Base::scalar)
+      list = fmt::format("const std::vector<{}>&", element_type(type.base));
+    else
+      list = fmt::format("std::span<const {}>", element_type(type.base));
     return type.optional && type.base != Base::integer ? "std::optional<" + list + ">" : list;
   }
-  if (type.base == Base::tensor || type.base == Base::ragged || type.base == Base::plan) return "const " + element_type(type.base) + "&";
+  if (type.base == Base::tensor || type.base == Base::ragged || type.base == Base::plan)
+    return "const " + element_type(type.base) + "&";
   if (type.base == Base::generator) return "Generator*";
   if (type.optional) return "std::optional<" + element_type(type.base) + ">";
   if (type.base == Base::scalar) return "const Scalar&";
@@ -59,14 +74,17 @@ std::string kernel_parameter_type(const Type& type) {
 std::string owned_type(const Type& type) {
   std::string owned;
   if (type.list) {
-    if (type.base == Base::integer) owned = "Dims";
-    else owned = fmt::format("std::vector<{}>", element_type(type.base));
+    if (type.base == Base::integer)
+      owned = "Dims";
+    else
+      owned = fmt::format("std::vector<{}>", element_type(type.base));
   } else if (type.base == Base::string) {
     owned = "std::string";
   } else {
     owned = element_type(type.base);
   }
-  const bool handle = !type.list && (type.base == Base::tensor || type.base == Base::generator || type.base == Base::ragged || type.base == Base::plan);
+  const bool handle = !type.list && (type.base == Base::tensor || type.base == Base::generator || type.base == Base::ragged ||
+                                     type.base == Base::plan);
   return type.optional && !handle ? "std::optional<" + owned + ">" : owned;
 }
 
@@ -80,7 +98,8 @@ std::string return_type(const Entry& entry) {
 
 std::string default_value(const Argument& argument) {
   const std::string& text = *argument.default_value;
-  if (text == "None") return argument.type.base == Base::generator ? "nullptr" : argument.type.is_tensor() ? "{}" : "std::nullopt";
+  if (text == "None")
+    return argument.type.base == Base::generator ? "nullptr" : argument.type.is_tensor() ? "{}" : "std::nullopt";
   if (text == "True") return "true";
   if (text == "False") return "false";
   if (text[0] == '[') return "{" + text.substr(1, text.size() - 2) + "}";

@@ -51,8 +51,10 @@ std::string public_header(const Stem& stem, const Library& library) {
   std::string raw, native;
   for (const Entry* entry : stem.entries) {
     if (!entry->doc.empty()) text += "/// " + entry->doc + "\n";
-    if (!entry->writes_argument()) text += signature(*entry, Variant::functional, true) + ";\n";
-    else text += signature(*entry, Variant::inplace, true) + ";\n";
+    if (!entry->writes_argument())
+      text += signature(*entry, Variant::functional, true) + ";\n";
+    else
+      text += signature(*entry, Variant::inplace, true) + ";\n";
     if (entry->inplace) text += signature(*entry, Variant::inplace, true) + ";\n";
     if (entry->out) text += signature(*entry, Variant::out, false) + ";\n";
     text += "\n";
@@ -62,8 +64,10 @@ std::string public_header(const Stem& stem, const Library& library) {
     }
     if (entry->body == Entry::Body::native) native += native_signature(*entry, true) + ";\n";
   }
-  if (!raw.empty()) text += "/// The same below autograd: no history, no tangents.\nnamespace raw {\n" + raw + "}  // namespace raw\n\n";
-  if (!native.empty()) text += "/// Written by hand, below autograd.\nnamespace native {\n" + native + "}  // namespace native\n\n";
+  if (!raw.empty())
+    text += "/// The same below autograd: no history, no tangents.\nnamespace raw {\n" + raw + "}  // namespace raw\n\n";
+  if (!native.empty())
+    text += "/// Written by hand, below autograd.\nnamespace native {\n" + native + "}  // namespace native\n\n";
   return text + "}  // namespace deckle\n";
 }
 
@@ -83,7 +87,8 @@ std::string kernel_header(const Stem& stem, const Library& library) {
                      "#include \"deckle/kernels/args/number.h\"\n#include \"deckle/kernels/args/view.h\"\n";
   if (uses(stem.entries, Base::plan)) text += "#include \"deckle/kernels/args/attention_plan.h\"\n";
   if (!written.empty()) text += "\nnamespace deckle::kernels::cpu {\n" + written + "}  // namespace deckle::kernels::cpu\n";
-  if (!generated.empty()) text += "\nnamespace deckle::kernels::cpu::generated {\n" + generated + "}  // namespace deckle::kernels::cpu::generated\n";
+  if (!generated.empty())
+    text += "\nnamespace deckle::kernels::cpu::generated {\n" + generated + "}  // namespace deckle::kernels::cpu::generated\n";
   return text;
 }
 
@@ -104,7 +109,8 @@ std::string source_file(const Stem& stem, const std::vector<EmittedOp>& ops, con
     generators = generators || all.find("Generator") != std::string::npos;
     raggeds = raggeds || all.find("Ragged") != std::string::npos;
     limits = limits || all.find("numeric_limits") != std::string::npos;
-    body += fmt::format("// {}, from {}{}\n", op.entry->unique_name(), op.entry->at.file, op.entry->derived ? ": a derivative" : "");
+    body +=
+        fmt::format("// {}, from {}{}\n", op.entry->unique_name(), op.entry->at.file, op.entry->derived ? ": a derivative" : "");
     if (!op.source.row.empty() || !op.source.node.empty()) {
       body += "namespace {\n\n";
       if (!op.source.row.empty()) body += op.source.row + "\n";
@@ -120,7 +126,8 @@ std::string source_file(const Stem& stem, const std::vector<EmittedOp>& ops, con
   text += "#include <memory>\n\n#include \"deckle/autograd/support.h\"\n#include \"deckle/base/check.h\"\n";
   if (generators) text += "#include \"deckle/core/generator.h\"\n";
   if (raggeds) text += "#include \"deckle/core/ragged_shape.h\"\n";
-  text += "#include \"deckle/core/tensor_impl.h\"\n#include \"deckle/dispatch/kernel_row.h\"\n#include \"deckle/dispatch/view.h\"\n";
+  text +=
+      "#include \"deckle/core/tensor_impl.h\"\n#include \"deckle/dispatch/kernel_row.h\"\n#include \"deckle/dispatch/view.h\"\n";
   headers.erase(kGenerated + stem.name + ".h");
   if (kernels) headers.insert(kGenerated + "kernels_" + stem.name + ".h");
   for (const std::string& header : headers) text += "#include \"" + header + "\"\n";
@@ -130,17 +137,22 @@ std::string source_file(const Stem& stem, const std::vector<EmittedOp>& ops, con
   return text + body + "}  // namespace deckle\n";
 }
 
-std::string kernel_file(const Stem& stem, const std::string& path, const std::vector<PointwiseKernel>& kernels, const Library& library) {
+std::string kernel_file(const Stem& stem, const std::string& path, const std::vector<PointwiseKernel>& kernels,
+                        const Library& library) {
   std::string text = file_head(stem.name, library);
   if (kernels.empty()) return text;
   text += "#include \"deckle/kernels/cpu/simd/targets.h\"\n\n#undef HWY_TARGET_INCLUDE\n";
   text += fmt::format("#define HWY_TARGET_INCLUDE \"{}\"\n", path);
   text += "#include <hwy/foreach_target.h>\n#include <hwy/highway.h>\n\n";
   text += fmt::format("#include \"{}kernels_{}.h\"\n", kGenerated, stem.name);
-  text += "#include \"deckle/kernels/cpu/pointwise/driver.h\"\n#include \"deckle/kernels/cpu/simd/loop.h\"\n#include \"deckle/kernels/cpu/simd/math.h\"\n\n";
+  text +=
+      "#include \"deckle/kernels/cpu/pointwise/driver.h\"\n#include \"deckle/kernels/cpu/simd/loop.h\"\n#include "
+      "\"deckle/kernels/cpu/simd/math.h\"\n\n";
   text += "HWY_BEFORE_NAMESPACE();\nnamespace deckle::kernels::cpu::HWY_NAMESPACE {\n\n";
   for (const PointwiseKernel& kernel : kernels) text += kernel.per_target;
-  text += "}  // namespace deckle::kernels::cpu::HWY_NAMESPACE\nHWY_AFTER_NAMESPACE();\n\n#if HWY_ONCE\nnamespace deckle::kernels::cpu {\n\n";
+  text +=
+      "}  // namespace deckle::kernels::cpu::HWY_NAMESPACE\nHWY_AFTER_NAMESPACE();\n\n#if HWY_ONCE\nnamespace "
+      "deckle::kernels::cpu {\n\n";
   for (const PointwiseKernel& kernel : kernels) text += kernel.exported;
   text += "\nnamespace generated {\n\n";
   for (const PointwiseKernel& kernel : kernels) text += kernel.function + "\n";
@@ -167,7 +179,8 @@ int shard_of(const std::string& name, int count) {
 
 std::string file_head(const std::string& stem, const Library& library) {
   for (const auto& entry : library.entries) {
-    if (entry->stem == stem && !entry->external) return fmt::format("// Generated from {}; change the entries, not this file.\n", entry->at.file);
+    if (entry->stem == stem && !entry->external)
+      return fmt::format("// Generated from {}; change the entries, not this file.\n", entry->at.file);
   }
   return "// Generated from op entries; change those, not this file.\n";
 }
@@ -193,7 +206,8 @@ Files emit_library(const Library& library, const OutputOptions& options, Problem
       }
     }
     for (int shard = 0; shard < shards; ++shard) {
-      files[fmt::format("{}{}_{}.cpp", kGenerated, stem.name, shard)] = source_file(stem, sources[static_cast<size_t>(shard)], library);
+      files[fmt::format("{}{}_{}.cpp", kGenerated, stem.name, shard)] =
+          source_file(stem, sources[static_cast<size_t>(shard)], library);
       const std::string path = fmt::format("{}{}_kernels_{}.cpp", kGenerated, stem.name, shard);
       files[path] = kernel_file(stem, path, kernel_files[static_cast<size_t>(shard)], library);
     }

@@ -51,7 +51,8 @@ class Overloads {
       }
       if (reduces_everything()) {
         header += fmt::format("Tensor {0}(const NestedTensor& {1});\n", entry_.name(), first());
-        source += define(fmt::format("Tensor {0}(const NestedTensor& {1})", entry_.name(), first()), fmt::format("return {0}({1}.values());\n", entry_.name(), first()));
+        source += define(fmt::format("Tensor {0}(const NestedTensor& {1})", entry_.name(), first()),
+                         fmt::format("return {0}({1}.values());\n", entry_.name(), first()));
       }
       header += "\n";
     }
@@ -93,10 +94,11 @@ class Overloads {
   std::string define(const std::string& head, const std::string& body, const std::string& suffix = "") const {
     std::vector<std::string> operands;
     for (const Argument& argument : arguments()) {
-      if (is_nested(argument) && !argument.type.list) operands.push_back(fmt::format("{{{}, &{}}}", quoted(argument.name), argument.name));
+      if (is_nested(argument) && !argument.type.list)
+        operands.push_back(fmt::format("{{{}, &{}}}", quoted(argument.name), argument.name));
     }
-    return fmt::format("{} try {{\n{}}} catch (const std::exception& error) {{\n  nested::rethrow(error, {}, {{{}}});\n}}\n\n", head, indent(body, 2),
-                       quoted(entry_.name() + suffix), join(operands));
+    return fmt::format("{} try {{\n{}}} catch (const std::exception& error) {{\n  nested::rethrow(error, {}, {{{}}});\n}}\n\n",
+                       head, indent(body, 2), quoted(entry_.name() + suffix), join(operands));
   }
   bool pointwise() const { return combines(entry_); }
   bool is_nested(const Argument& argument) const { return nested_.contains(argument.name); }
@@ -117,7 +119,8 @@ class Overloads {
     std::vector<std::string> parts = parameters(entry_, defaults);
     for (size_t i = 0; i < parts.size(); ++i) {
       const Argument& argument = arguments()[i];
-      if (is_nested(argument)) parts[i] = (argument.type.list ? "const std::vector<NestedTensor>& " : "const NestedTensor& ") + argument.name;
+      if (is_nested(argument))
+        parts[i] = (argument.type.list ? "const std::vector<NestedTensor>& " : "const NestedTensor& ") + argument.name;
       if (optional_dims(argument)) parts[i] = (argument.type.list ? "Ints " : "int64_t ") + argument.name;
     }
     return parts;
@@ -131,7 +134,9 @@ class Overloads {
     return result;
   }
 
-  std::string signature(bool defaults) const { return wrapped(result_type() + " " + entry_.name(), parameter_list(defaults), ""); }
+  std::string signature(bool defaults) const {
+    return wrapped(result_type() + " " + entry_.name(), parameter_list(defaults), "");
+  }
   std::string inplace_signature(bool defaults) const {
     return wrapped("const NestedTensor& " + entry_.name() + "_", parameter_list(defaults), "");
   }
@@ -162,8 +167,9 @@ class Overloads {
     if (is_nested(argument)) return argument.name + ".values()";
     if (pointwise() && argument.type.is_tensor())
       return fmt::format("nested::broadcast_to_values({}, {})", argument.name, lead());
-    if (is_dim(argument)) return argument.type.list ? fmt::format("nested::values_dims({}, {})", argument.name, first())
-                                                    : fmt::format("nested::values_dim({}, {})", argument.name, first());
+    if (is_dim(argument))
+      return argument.type.list ? fmt::format("nested::values_dims({}, {})", argument.name, first())
+                                : fmt::format("nested::values_dim({}, {})", argument.name, first());
     return argument.name;
   }
 
@@ -177,8 +183,10 @@ class Overloads {
   std::string wrap_results(const std::string& call, const std::string& ragged) const {
     const std::vector<Result>& results = entry_.schema.results;
     if (results.size() == 1 && results[0].type.list) {
-      return fmt::format("std::vector<NestedTensor> results;\nfor (const Tensor& values : {}) results.emplace_back(values, {});\nreturn results;\n",
-                         call, ragged);
+      return fmt::format(
+          "std::vector<NestedTensor> results;\nfor (const Tensor& values : {}) results.emplace_back(values, {});\nreturn "
+          "results;\n",
+          call, ragged);
     }
     if (results.size() == 1) return fmt::format("return NestedTensor({}, {});\n", call, ragged);
     std::vector<std::string> names, wrapped_names;
@@ -222,7 +230,8 @@ class Overloads {
   /// called `rows` become places along the dim.
   std::string regrouped(const std::string& value, const Result& of) const {
     const std::string places = of.name == "rows" ? fmt::format("groups.positions({})", value) : value;
-    return entry_.schema.find("keepdim") ? fmt::format("groups.reduced({}, keepdim)", places) : fmt::format("groups.restored({})", places);
+    return entry_.schema.find("keepdim") ? fmt::format("groups.reduced({}, keepdim)", places)
+                                         : fmt::format("groups.restored({})", places);
   }
 
   std::string on_groups(const Argument& dim) const {
@@ -245,8 +254,10 @@ class Overloads {
     if (entry_.nested.rows) text += require_rows();
     const std::string on_the_values = wrap_results(values_call(), lead() + ".ragged()");
     if (dim == nullptr || entry_.nested.segment.empty()) return text + on_the_values;
-    if (entry_.body == Entry::Body::kernel && entry_.dtypes == Dtypes::floating) text += fmt::format("nested::require_floating({0}, {1});\n", first(), quoted(first()));
-    const std::string regular = fmt::format("nested::{}({}, {})", dim->type.list ? "are_regular" : "is_regular", dim->name, first());
+    if (entry_.body == Entry::Body::kernel && entry_.dtypes == Dtypes::floating)
+      text += fmt::format("nested::require_floating({0}, {1});\n", first(), quoted(first()));
+    const std::string regular =
+        fmt::format("nested::{}({}, {})", dim->type.list ? "are_regular" : "is_regular", dim->name, first());
     return text + fmt::format("if ({}) {{\n{}}}\n", regular, indent(on_the_values, 2)) + on_groups(*dim);
   }
 
@@ -301,14 +312,18 @@ NestedFiles emit_nested(const Library& library, const std::string& stem) {
   if (files.header.empty()) return {};
   files.header = fmt::format(
       "// Overloads for nested tensors, from ops/{0}.yaml. Made by opgen; not for editing.\n\n#pragma once\n\n"
-      "#include \"deckle/nested/nested_tensor.h\"\n#include \"deckle/ops/generated/{0}.h\"\n\nnamespace deckle {{\n\n{1}}}  // namespace deckle\n",
+      "#include \"deckle/nested/nested_tensor.h\"\n#include \"deckle/ops/generated/{0}.h\"\n\nnamespace deckle {{\n\n{1}}}  // "
+      "namespace deckle\n",
       stem, files.header);
   if (!files.source.empty()) {
     std::string lines;
     for (const std::string& include : includes) lines += fmt::format("#include \"deckle/ops/generated/{}.h\"\n", include);
     files.source = fmt::format(
-        "// Overloads for nested tensors, from ops/{0}.yaml. Made by opgen; not for editing.\n\n#include \"deckle/nested/generated/{0}.h\"\n\n"
-        "#include <exception>\n\n#include \"deckle/nested/broadcast.h\"\n#include \"deckle/nested/groups.h\"\n#include \"deckle/nested/named.h\"\n#include \"deckle/nested/support.h\"\n{1}\nnamespace deckle {{\n\n{2}}}  // namespace deckle\n",
+        "// Overloads for nested tensors, from ops/{0}.yaml. Made by opgen; not for editing.\n\n#include "
+        "\"deckle/nested/generated/{0}.h\"\n\n"
+        "#include <exception>\n\n#include \"deckle/nested/broadcast.h\"\n#include \"deckle/nested/groups.h\"\n#include "
+        "\"deckle/nested/named.h\"\n#include \"deckle/nested/support.h\"\n{1}\nnamespace deckle {{\n\n{2}}}  // namespace "
+        "deckle\n",
         stem, lines, files.source);
   }
   return files;

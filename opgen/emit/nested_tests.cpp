@@ -28,7 +28,8 @@ class NestedSampleWriter {
     std::string body = fmt::format("suite::Random random;\nsuite::NestedCase op;\nop.name = {};\n", quoted(entry_.name()));
     std::vector<std::string> operands, dims, arguments;
     for (const Sample::Tensor& tensor : sample_.tensors())
-      operands.push_back(fmt::format("{{[&] {{ return {}; }}, {}, {}}}", tensor.made, nested_.contains(tensor.argument), tensor.differentiable));
+      operands.push_back(
+          fmt::format("{{[&] {{ return {}; }}, {}, {}}}", tensor.made, nested_.contains(tensor.argument), tensor.differentiable));
     for (size_t i = 0; i < entry_.schema.arguments.size(); ++i) {
       const Argument& argument = entry_.schema.arguments[i];
       const std::string& text = sample_.arguments()[i];
@@ -82,14 +83,16 @@ class NestedSampleWriter {
   }
 
   /// `op.member = [](parameters) { return suite::results(deckle::op(arguments)); };` with the names of parameters that are read.
-  std::string lambda(const std::string& member, std::vector<std::string> parameters, const std::vector<std::string>& arguments) const {
+  std::string lambda(const std::string& member, std::vector<std::string> parameters,
+                     const std::vector<std::string>& arguments) const {
     const std::string call = join(arguments);
     for (std::string& parameter : parameters) {
       const size_t space = parameter.rfind(' ');
       const std::string name = parameter.substr(space + 1), read = name == "shift" ? name : name + "[";
       if (call.find(read) == std::string::npos) parameter.resize(space);
     }
-    return fmt::format("op.{} = []({}) {{\n  return suite::results(deckle::{}({}));\n}};\n", member, join(parameters), entry_.name(), call);
+    return fmt::format("op.{} = []({}) {{\n  return suite::results(deckle::{}({}));\n}};\n", member, join(parameters),
+                       entry_.name(), call);
   }
 
   const Entry& entry_;
@@ -114,7 +117,8 @@ std::string cases_of(const Entry& entry, const YAML::Node& given, const Library&
   for (const auto& node : samples) {
     if (entry.body == Entry::Body::pointwise && index == kPointwiseSamples) break;
     const Sample sample(entry, node);
-    for (const std::set<std::string>& nested : nested_choices(entry)) text += NestedSampleWriter(entry, sample, nested).write(index);
+    for (const std::set<std::string>& nested : nested_choices(entry))
+      text += NestedSampleWriter(entry, sample, nested).write(index);
     ++index;
   }
   return text.empty() ? text : fmt::format("// {}, from {}\n", entry.unique_name(), entry.at.file) + text;
@@ -140,9 +144,12 @@ void emit_nested_tests(const Library& library, const OutputOptions& options, Fil
   }
   for (const auto& [path, shard] : shards) {
     files[path] = file_head(shard.first, library) +
-                  fmt::format("#include \"deckle/nested/generated/{0}.h\"\n\n#include <gtest/gtest.h>\n\n#include <limits>\n\n"
-                              "#include \"deckle/ops/generated/{0}.h\"\n#include \"tests/ops/nested_suite.h\"\n\nnamespace deckle {{\nnamespace {{\n\n{1}"
-                              "}}  // namespace\n}}  // namespace deckle\n", shard.first, shard.second);
+                  fmt::format(
+                      "#include \"deckle/nested/generated/{0}.h\"\n\n#include <gtest/gtest.h>\n\n#include <limits>\n\n"
+                      "#include \"deckle/ops/generated/{0}.h\"\n#include \"tests/ops/nested_suite.h\"\n\nnamespace deckle "
+                      "{{\nnamespace {{\n\n{1}"
+                      "}}  // namespace\n}}  // namespace deckle\n",
+                      shard.first, shard.second);
   }
 }
 

@@ -14,7 +14,8 @@ namespace opgen {
 namespace {
 
 std::string with_prefix(const std::string& head, const std::string& body, const std::string& op) {
-  return head + " try {\n" + indent(body, 2) + fmt::format("}} catch (Error& error) {{\n  error.add_prefix({});\n  throw;\n}}\n\n", quoted(op));
+  return head + " try {\n" + indent(body, 2) +
+         fmt::format("}} catch (Error& error) {{\n  error.add_prefix({});\n  throw;\n}}\n\n", quoted(op));
 }
 
 std::string one_line_or_block(const std::string& head, const std::string& statement) {
@@ -61,8 +62,10 @@ class OpEmitter {
   // Below autograd.
 
   void raw() {
-    if (entry_.body == Entry::Body::pointwise) raw_pointwise();
-    else raw_kernel();
+    if (entry_.body == Entry::Body::pointwise)
+      raw_pointwise();
+    else
+      raw_kernel();
   }
 
   void raw_pointwise() {
@@ -71,11 +74,14 @@ class OpEmitter {
     source_.row = fmt::format("constexpr launch::Pointwise {}{{{{kernels::cpu::generated::{}}}, launch::Dtypes::{}{}}};\n", row,
                               entry_.unique_name(), dtypes, boolean_result() ? ", DType::bool_" : "");
     std::vector<std::string> tensors, numbers;
-    for (const Argument& argument : entry_.schema.arguments) (argument.type.is_tensor() ? tensors : numbers).push_back(argument.name);
+    for (const Argument& argument : entry_.schema.arguments)
+      (argument.type.is_tensor() ? tensors : numbers).push_back(argument.name);
     const std::string operands = "{" + join(tensors) + "}" + (numbers.empty() ? "" : ", {" + join(numbers) + "}");
-    source_.raw = one_line_or_block(raw_signature(entry_, false, false), fmt::format("return launch::pointwise({}, {});", row, operands));
+    source_.raw =
+        one_line_or_block(raw_signature(entry_, false, false), fmt::format("return launch::pointwise({}, {});", row, operands));
     if (entry_.inplace || entry_.out)
-      source_.raw += one_line_or_block(raw_signature(entry_, true, false), fmt::format("launch::pointwise_out({}, out, {});", row, operands));
+      source_.raw += one_line_or_block(raw_signature(entry_, true, false),
+                                       fmt::format("launch::pointwise_out({}, out, {});", row, operands));
   }
 
   bool boolean_result() const { return is_boolean(entry_.pointwise, library_); }
@@ -93,9 +99,12 @@ class OpEmitter {
     // Dims are counted from 0 on from here on.
     for (const Argument& argument : entry_.schema.arguments) {
       const bool given = entry_.wraps.count(argument.name) > 0;
-      const bool dim_name = argument.name.substr(0, 3) == "dim" && (argument.type.is(Base::integer) || argument.type.is_list_of(Base::integer));
+      const bool dim_name =
+          argument.name.substr(0, 3) == "dim" && (argument.type.is(Base::integer) || argument.type.is_list_of(Base::integer));
       if (!given && (!entry_.wrap_dims || !dim_name || !first || first->type.list)) continue;
-      const std::string rank = given ? lower_to(entry_.wraps.at(argument.name), type_of(Base::integer), scope, "the number of dims") : first->name + ".dim()";
+      const std::string rank = given
+                                   ? lower_to(entry_.wraps.at(argument.name), type_of(Base::integer), scope, "the number of dims")
+                                   : first->name + ".dim()";
       const std::string sizes = given ? "" : first->name + ".sizes()";
       const std::string wrapped_name = argument.name + "_wrapped";
       const std::string range = given ? rank : sizes;
@@ -112,7 +121,8 @@ class OpEmitter {
       }
     }
     if (entry_.dtypes == Dtypes::floating) {
-      for (const Argument* argument : real_inputs()) body += fmt::format("launch::require_floating({0}, {1});\n", argument->name, quoted(argument->name));
+      for (const Argument* argument : real_inputs())
+        body += fmt::format("launch::require_floating({0}, {1});\n", argument->name, quoted(argument->name));
     }
     for (const Check& check : entry_.checks) body += check_statement(check, scope);
     std::vector<std::string> tensors;
@@ -120,9 +130,12 @@ class OpEmitter {
       if (argument.type.is_tensor()) tensors.push_back(argument.name);
     }
     std::string device = "const Device device = ";
-    if (!tensors.empty()) device += "dispatch::common_device({" + join(tensors) + "});\n";
-    else if (first) device += "dispatch::common_device(" + first->name + ");\n";
-    else device += "{};\n";
+    if (!tensors.empty())
+      device += "dispatch::common_device({" + join(tensors) + "});\n";
+    else if (first)
+      device += "dispatch::common_device(" + first->name + ");\n";
+    else
+      device += "{};\n";
     body += device;
     std::vector<std::string> results;
     for (size_t i = 0; i < entry_.result_rules.size(); ++i) {
@@ -136,7 +149,8 @@ class OpEmitter {
     body += results.size() == 1 ? "return " + results[0] + ";\n" : "return {" + join(results) + "};\n";
     source_.raw = raw_signature(entry_, false, false) + " {\n" + indent(body, 2) + "}\n";
     if (entry_.out || entry_.inplace)
-      source_.raw += one_line_or_block(raw_signature(entry_, true, false), "native::copy_(out, " + entry_.name() + "(" + join(argument_names(entry_)) + "));");
+      source_.raw += one_line_or_block(raw_signature(entry_, true, false),
+                                       "native::copy_(out, " + entry_.name() + "(" + join(argument_names(entry_)) + "));");
     source_.calls.insert(scope.calls.begin(), scope.calls.end());
   }
 
@@ -168,13 +182,21 @@ class OpEmitter {
         continue;
       }
       const size_t close = says.find('}', at);
-      if (close == std::string::npos) throw Problem(check.says.at(at), "'{' in a message opens an expression, and '}' is missing");
-      const Lowered value = lower(inline_lets(parse_formula(Text(says.substr(at + 1, close - at - 1), check.says.at(at + 1)))), scope);
+      if (close == std::string::npos)
+        throw Problem(check.says.at(at), "'{' in a message opens an expression, and '}' is missing");
+      const Lowered value =
+          lower(inline_lets(parse_formula(Text(says.substr(at + 1, close - at - 1), check.says.at(at + 1)))), scope);
       format += "{}";
-      if (value.type.is(Base::dtype)) values.push_back("name(" + value.cpp + ")");
-      else if (value.type.is(Base::scalar)) values.push_back("to_string(" + value.cpp + ")");
-      else if (value.type.is_number() || value.type.is_list_of(Base::integer) || value.type.is(Base::boolean) || value.type.is(Base::string)) values.push_back(value.cpp);
-      else throw Problem(check.says.at(at + 1), fmt::format("a message shows numbers, sizes, dtypes and texts, not {}", value.type.to_string()));
+      if (value.type.is(Base::dtype))
+        values.push_back("name(" + value.cpp + ")");
+      else if (value.type.is(Base::scalar))
+        values.push_back("to_string(" + value.cpp + ")");
+      else if (value.type.is_number() || value.type.is_list_of(Base::integer) || value.type.is(Base::boolean) ||
+               value.type.is(Base::string))
+        values.push_back(value.cpp);
+      else
+        throw Problem(check.says.at(at + 1),
+                      fmt::format("a message shows numbers, sizes, dtypes and texts, not {}", value.type.to_string()));
       at = close;
     }
     std::vector<std::string> arguments = {condition, quoted(format)};
@@ -186,22 +208,29 @@ class OpEmitter {
     if (rule->is_call("like") && (rule->args.size() == 1 || rule->args.size() == 2)) {
       const Lowered like = lower(rule->args[0], scope);
       if (!like.type.is_tensor()) throw Problem(rule->args[0]->at, "like(x) wants a tensor");
-      const std::string dtype = rule->args.size() == 2 ? lower_to(rule->args[1], type_of(Base::dtype), scope, "the dtype") : like.cpp + ".dtype()";
+      const std::string dtype =
+          rule->args.size() == 2 ? lower_to(rule->args[1], type_of(Base::dtype), scope, "the dtype") : like.cpp + ".dtype()";
       return fmt::format("deckle::empty({}.sizes(), {}, device)", like.cpp, dtype);
     }
     if (rule->is_call("empty") && rule->args.size() == 2) {
       const std::string sizes = lower_to(rule->args[0], type_of(Base::integer, true), scope, "the shape");
-      return fmt::format("deckle::empty({}, {}, device)", sizes, lower_to(rule->args[1], type_of(Base::dtype), scope, "the dtype"));
+      return fmt::format("deckle::empty({}, {}, device)", sizes,
+                         lower_to(rule->args[1], type_of(Base::dtype), scope, "the dtype"));
     }
-    throw Problem(rule->at, fmt::format("an allocation rule is like(x), like(x, dtype) or empty(shape, dtype), not '{}'", to_string(rule)));
+    throw Problem(rule->at,
+                  fmt::format("an allocation rule is like(x), like(x, dtype) or empty(shape, dtype), not '{}'", to_string(rule)));
   }
 
   std::string kernel_argument(const Argument& argument, const Scope& scope) const {
     const std::string& cpp = scope.names.at(argument.name).cpp;
-    const bool strided = entry_.strided_all || std::find(entry_.strided.begin(), entry_.strided.end(), argument.name) != entry_.strided.end();
-    if (argument.type.is_tensor()) return strided ? "dispatch::view(" + cpp + ")" : "dispatch::view(launch::contiguous(" + cpp + "))";
-    if (argument.type.is_list_of(Base::tensor)) return strided ? "dispatch::views(" + cpp + ")" : "dispatch::views(launch::contiguous(" + cpp + "))";
-    if (argument.type.is(Base::scalar)) return argument.type.optional ? fmt::format("launch::to_double({})", cpp) : cpp + ".to_double()";
+    const bool strided =
+        entry_.strided_all || std::find(entry_.strided.begin(), entry_.strided.end(), argument.name) != entry_.strided.end();
+    if (argument.type.is_tensor())
+      return strided ? "dispatch::view(" + cpp + ")" : "dispatch::view(launch::contiguous(" + cpp + "))";
+    if (argument.type.is_list_of(Base::tensor))
+      return strided ? "dispatch::views(" + cpp + ")" : "dispatch::views(launch::contiguous(" + cpp + "))";
+    if (argument.type.is(Base::scalar))
+      return argument.type.optional ? fmt::format("launch::to_double({})", cpp) : cpp + ".to_double()";
     if (argument.type.is(Base::ragged)) return "dispatch::view(" + cpp + ")";
     if (argument.type.is(Base::generator)) return fmt::format("launch::reserve({}, {})", cpp, entry_.result_name(0));
     return cpp;
@@ -227,7 +256,8 @@ class OpEmitter {
       if (statement.slots.size() == 1) {
         const Slot& slot = *statement.slots[0];
         if (slot.count.empty()) {
-          body += guarded(fmt::format("sink.wants({})", slot.first), statement.hoisted, fmt::format("sink.put({}, {});", slot.first, statement.formula));
+          body += guarded(fmt::format("sink.wants({})", slot.first), statement.hoisted,
+                          fmt::format("sink.put({}, {});", slot.first, statement.formula));
         } else {
           body += guarded(fmt::format("sink.wants_any({}, {})", slot.first, slot.count), statement.hoisted,
                           fmt::format("sink.put_list({}, {});", slot.first, statement.formula));
@@ -238,17 +268,22 @@ class OpEmitter {
         for (size_t i = 0; i < statement.slots.size(); ++i) {
           const Slot& slot = *statement.slots[i];
           const bool list = !slot.count.empty();
-          const std::string wants = list ? fmt::format("sink.wants_any({}, {})", slot.first, slot.count) : fmt::format("sink.wants({})", slot.first);
+          const std::string wants =
+              list ? fmt::format("sink.wants_any({}, {})", slot.first, slot.count) : fmt::format("sink.wants({})", slot.first);
           conditions.push_back(wants);
           names.push_back(slot.argument->name + "_gradient");
           puts += fmt::format("\nif ({}) sink.{}({}, {});", wants, list ? "put_list" : "put", slot.first, names.back());
         }
-        body += guarded(join(conditions, " || "), statement.hoisted, fmt::format("auto [{}] = {};{}", join(names), statement.formula, puts));
+        body += guarded(join(conditions, " || "), statement.hoisted,
+                        fmt::format("auto [{}] = {};{}", join(names), statement.formula, puts));
       }
       reads_gradients = reads_gradients || statement.formula.find("grads") != std::string::npos;
-      for (const std::string& hoisted : statement.hoisted) reads_gradients = reads_gradients || hoisted.find("grads") != std::string::npos;
+      for (const std::string& hoisted : statement.hoisted)
+        reads_gradients = reads_gradients || hoisted.find("grads") != std::string::npos;
     }
-    text += fmt::format("  void backward(const Gradients&{}, GradientSink& sink) override {{\n", reads_gradients ? " grads" : "") + indent(body, 4) + "  }\n";
+    text +=
+        fmt::format("  void backward(const Gradients&{}, GradientSink& sink) override {{\n", reads_gradients ? " grads" : "") +
+        indent(body, 4) + "  }\n";
     if (!release.empty()) {
       release.pop_back();
       text += "  void release() override { " + release + " }\n";
@@ -293,8 +328,10 @@ class OpEmitter {
       }
       body += fmt::format("if (autograd::records({})) {{\n", inputs) + indent(record, 2) + "}\n";
     }
-    if (view) body += mark_views();
-    else body += tangents();
+    if (view)
+      body += mark_views();
+    else
+      body += tangents();
     body += return_statement();
     source_.functions += with_prefix(head, body, entry_.name());
   }
@@ -316,7 +353,9 @@ class OpEmitter {
   std::string save(const Field& field, const std::string& value) const {
     if (field.kind == Field::Kind::value) {
       const bool copies_list = field.type.rfind("std::vector", 0) == 0;
-      return fmt::format("node->{} = {};\n", field.name, copies_list ? fmt::format("{}({}.begin(), {}.end())", field.type, value, value) : owning(field.type, value));
+      return fmt::format(
+          "node->{} = {};\n", field.name,
+          copies_list ? fmt::format("{}({}.begin(), {}.end())", field.type, value, value) : owning(field.type, value));
     }
     const std::string statement = fmt::format("node->{}.save({});", field.name, value);
     if (field.only_for.empty()) return statement + "\n";
@@ -332,7 +371,8 @@ class OpEmitter {
   }
 
   std::string attach() const {
-    if (entry_.schema.results.size() == 1 && !entry_.schema.results[0].type.list) return fmt::format("autograd::attach({}, node);\n", entry_.result_name(0));
+    if (entry_.schema.results.size() == 1 && !entry_.schema.results[0].type.list)
+      return fmt::format("autograd::attach({}, node);\n", entry_.result_name(0));
     if (entry_.schema.results.size() == 1) return fmt::format("autograd::attach_all({}, node);\n", entry_.result_name(0));
     std::vector<std::string> names;
     for (size_t i = 0; i < entry_.schema.results.size(); ++i) names.push_back(entry_.result_name(i));
@@ -354,14 +394,17 @@ class OpEmitter {
   bool has_forward() const { return !entry_.forward.empty() || !entry_.tangent_terms.empty(); }
 
   /// Names x_p and x_t that `formulas` read, declared; `self_source` stands for self.
-  std::string primal_declarations(const std::map<std::string, Use>& uses, bool with_tangents, const std::string& self_source, bool inplace) const {
+  std::string primal_declarations(const std::map<std::string, Use>& uses, bool with_tangents, const std::string& self_source,
+                                  bool inplace) const {
     std::string text;
     const auto reads = [&](const std::string& name) { return uses.count(name) > 0; };
     for (const Argument* argument : entry_.tensors()) {
       const std::string source = argument->name == "self" ? self_source : argument->name;
       const char* type = argument->type.list ? "std::vector<Tensor>" : "Tensor";
-      if (reads(argument->name + "_p")) text += fmt::format("const {} {}_p = autograd::primal({}, level);\n", type, argument->name, source);
-      if (with_tangents && reads(argument->name + "_t")) text += fmt::format("const {} {}_t = autograd::tangent({}, level);\n", type, argument->name, source);
+      if (reads(argument->name + "_p"))
+        text += fmt::format("const {} {}_p = autograd::primal({}, level);\n", type, argument->name, source);
+      if (with_tangents && reads(argument->name + "_t"))
+        text += fmt::format("const {} {}_t = autograd::tangent({}, level);\n", type, argument->name, source);
     }
     for (size_t i = 0; i < entry_.schema.results.size(); ++i) {
       const std::string name = entry_.result_name(i);
@@ -377,13 +420,17 @@ class OpEmitter {
     const std::string inputs = join(differentiable_names());
     if (!has_forward()) {
       if (inputs.empty()) return "";
-      return fmt::format("if (!autograd::tangent_levels({}).empty()) fail(ErrorKind::not_implemented, \"forward mode is not defined for this op\");\n", inputs);
+      return fmt::format(
+          "if (!autograd::tangent_levels({}).empty()) fail(ErrorKind::not_implemented, \"forward mode is not defined for this "
+          "op\");\n",
+          inputs);
     }
     std::string body;
     Scope scope = forward_scope(entry_, library_);
     if (inplace) scope.wants["self"] = fmt::format("autograd::has_tangent({}, level)", self_source);
     const auto set = [&](const std::string& result, const std::string& value) {
-      return fmt::format("autograd::{}({}, level, {});\n", inplace ? "update_tangent" : "set_tangent", inplace ? "self" : result, value);
+      return fmt::format("autograd::{}({}, level, {});\n", inplace ? "update_tangent" : "set_tangent", inplace ? "self" : result,
+                         value);
     };
     if (!entry_.tangent_terms.empty()) {
       const std::string result = entry_.result_name(0);
@@ -394,11 +441,16 @@ class OpEmitter {
         scope.names.at(term.input + "_t").cpp = fmt::format("autograd::tangent({}, level)", source);
         const std::string value = lower_to(term.formula, tensor_type(true), scope, "the tangent");
         const bool first = sum.empty();
-        if (one) sum = set(result, value);
-        else sum += fmt::format("if ({}) result_tangent = {};\n", scope.wants.at(term.input), first ? value : "launch::plus(result_tangent, " + value + ")");
+        if (one)
+          sum = set(result, value);
+        else
+          sum += fmt::format("if ({}) result_tangent = {};\n", scope.wants.at(term.input),
+                             first ? value : "launch::plus(result_tangent, " + value + ")");
       }
       body = primal_declarations(scope.uses, false, self_source, inplace);
-      body += one ? sum : "Tensor result_tangent;\n" + sum + set(result, fmt::format("launch::broadcast_tangent(result_tangent, {})", inplace ? "self" : result));
+      body += one ? sum
+                  : "Tensor result_tangent;\n" + sum +
+                        set(result, fmt::format("launch::broadcast_tangent(result_tangent, {})", inplace ? "self" : result));
     } else {
       std::string statements;
       for (const Rule& rule : entry_.forward) {
@@ -419,7 +471,8 @@ class OpEmitter {
         if (name == "self") name = self_source;
       }
     }
-    return fmt::format("for (const autograd::Level level : autograd::tangent_levels({})) {{\n", join(names)) + indent(body, 2) + "}\n";
+    return fmt::format("for (const autograd::Level level : autograd::tangent_levels({})) {{\n", join(names)) + indent(body, 2) +
+           "}\n";
   }
 
   int count_tensors() const { return static_cast<int>(entry_.tensors().size()); }
@@ -431,16 +484,23 @@ class OpEmitter {
       while (entry_.result_name(index) != rule.keys[0]) ++index;
       const Type& result = entry_.schema.results[index].type;
       if (result.list) {
-        if (!lowered.type.is_list_of(Base::tensor)) throw Problem(rule.formula.body->at, fmt::format("the tangent of '{}' must be Tensor[], but the formula is {}", rule.keys[0], lowered.type.to_string()));
-        return fmt::format("const std::vector<Tensor> tangents = {0};\nfor (size_t i = 0; i < {1}.size(); ++i) autograd::set_tangent({1}[i], level, tangents[i]);\n",
-                           lowered.cpp, rule.keys[0]);
+        if (!lowered.type.is_list_of(Base::tensor))
+          throw Problem(rule.formula.body->at, fmt::format("the tangent of '{}' must be Tensor[], but the formula is {}",
+                                                           rule.keys[0], lowered.type.to_string()));
+        return fmt::format(
+            "const std::vector<Tensor> tangents = {0};\nfor (size_t i = 0; i < {1}.size(); ++i) autograd::set_tangent({1}[i], "
+            "level, tangents[i]);\n",
+            lowered.cpp, rule.keys[0]);
       }
       const bool none = lowered.type.base == Base::none;
-      if (!lowered.type.is_tensor() && !none) throw Problem(rule.formula.body->at, fmt::format("the tangent of '{}' must be Tensor, but the formula is {}", rule.keys[0], lowered.type.to_string()));
+      if (!lowered.type.is_tensor() && !none)
+        throw Problem(rule.formula.body->at, fmt::format("the tangent of '{}' must be Tensor, but the formula is {}",
+                                                         rule.keys[0], lowered.type.to_string()));
       return set(rule.keys[0], none ? "Tensor()" : lowered.cpp);
     }
     if (lowered.type.base != Base::tuple || lowered.type.elements.size() != rule.keys.size())
-      throw Problem(rule.formula.body->at, fmt::format("the formula of '{}' must give {} tangents, but it is {}", join(rule.keys), rule.keys.size(), lowered.type.to_string()));
+      throw Problem(rule.formula.body->at, fmt::format("the formula of '{}' must give {} tangents, but it is {}", join(rule.keys),
+                                                       rule.keys.size(), lowered.type.to_string()));
     std::vector<std::string> names;
     std::string text;
     for (const std::string& key : rule.keys) names.push_back(key + "_tangent");
@@ -483,7 +543,8 @@ class OpEmitter {
     const std::vector<std::string> names = differentiable_names();
     const std::string inputs = join(names);
     body += fmt::format("autograd::check_inplace(self, autograd::records({}));\n", inputs);
-    body += fmt::format("if (!autograd::active({})) {{\n  {};\n  autograd::bump_version(self);\n  return self;\n}}\n", inputs, call);
+    body +=
+        fmt::format("if (!autograd::active({})) {{\n  {};\n  autograd::bump_version(self);\n  return self;\n}}\n", inputs, call);
     std::string self_source = "self";
     std::set<std::string> original_for = plan_.original_self_for;
     for (const std::string& input : tangents_reading_self()) original_for.insert(input);
@@ -494,8 +555,9 @@ class OpEmitter {
         if (original_for.count(name)) readers.push_back(name);
       }
       const std::string copy = "clone(self)";
-      body += readers.size() == names.size() ? fmt::format("const Tensor original = {};\n", copy)
-                                             : fmt::format("const Tensor original = autograd::active({}) ? {} : self;\n", join(readers), copy);
+      body += readers.size() == names.size()
+                  ? fmt::format("const Tensor original = {};\n", copy)
+                  : fmt::format("const Tensor original = autograd::active({}) ? {} : self;\n", join(readers), copy);
       for (const Entry* clone : library_.named("clone")) source_.calls.insert(clone);
     }
     body += fmt::format("std::shared_ptr<{}> node;\nif (autograd::records({})) {{\n", node_name(), inputs);
@@ -562,9 +624,12 @@ bool has_raw(const Entry& entry) { return entry.body == Entry::Body::pointwise |
 
 std::string variant_name(const Entry& entry, Variant variant) {
   switch (variant) {
-    case Variant::functional: return entry.name();
-    case Variant::inplace: return entry.name().back() == '_' ? entry.name() : entry.name() + "_";
-    case Variant::out: return entry.name() + "_out";
+    case Variant::functional:
+      return entry.name();
+    case Variant::inplace:
+      return entry.name().back() == '_' ? entry.name() : entry.name() + "_";
+    case Variant::out:
+      return entry.name() + "_out";
   }
   return entry.name();
 }
@@ -591,9 +656,11 @@ std::string native_signature(const Entry& entry, bool with_defaults) {
 
 std::vector<std::string> kernel_parameters(const Entry& entry) {
   if (entry.body == Entry::Body::pointwise)
-    return {"const CpuContext&", "DType compute", "std::span<const View> inputs", "std::span<const Number> numbers", "const View& result"};
+    return {"const CpuContext&", "DType compute", "std::span<const View> inputs", "std::span<const Number> numbers",
+            "const View& result"};
   std::vector<std::string> parts = {"const CpuContext&"};
-  for (const Argument& argument : entry.schema.arguments) parts.push_back(kernel_parameter_type(argument.type) + " " + argument.name);
+  for (const Argument& argument : entry.schema.arguments)
+    parts.push_back(kernel_parameter_type(argument.type) + " " + argument.name);
   for (size_t i = 0; i < entry.schema.results.size(); ++i) parts.push_back("const View& " + entry.result_name(i));
   return parts;
 }

@@ -9,11 +9,11 @@ namespace opgen {
 
 /// The C++ of one op, below its head comment.
 struct OpSource {
-  std::string raw;                 // for namespace deckle::raw
-  std::string row;                 // the dispatch row, for an unnamed namespace
-  std::string node;                // the autograd node, for an unnamed namespace
-  std::string functions;           // public functions, for namespace deckle
-  std::set<const Entry*> calls;    // ops that it calls
+  std::string raw;               // for namespace deckle::raw
+  std::string row;               // the dispatch row, for an unnamed namespace
+  std::string node;              // the autograd node, for an unnamed namespace
+  std::string functions;         // public functions, for namespace deckle
+  std::set<const Entry*> calls;  // ops that it calls
 };
 
 OpSource emit_op(const Entry& entry, const Library& library);

@@ -10,8 +10,8 @@
 namespace opgen {
 namespace {
 
-const std::set<std::string> kNodeMembers = {"name", "backward", "release", "connect", "add_edge", "add_output", "edges",
-                                            "outputs", "sequence", "add_hook", "run_hooks", "grads", "sink", "grad"};
+const std::set<std::string> kNodeMembers = {"name",    "backward", "release",  "connect",   "add_edge", "add_output", "edges",
+                                            "outputs", "sequence", "add_hook", "run_hooks", "grads",    "sink",       "grad"};
 
 std::set<std::string> identifiers(const Entry& entry) {
   std::set<std::string> names = kNodeMembers;
@@ -79,7 +79,8 @@ Scope forward_scope(const Entry& entry, const Library& library) {
       scope.names[argument.name] = {argument.type, argument.name, {}, ""};
       continue;
     }
-    const std::string why = fmt::format("a forward formula reads '{0}_p' (the primal) or '{0}_t' (the tangent), not '{0}'", argument.name);
+    const std::string why =
+        fmt::format("a forward formula reads '{0}_p' (the primal) or '{0}_t' (the tangent), not '{0}'", argument.name);
     const Rule* rule = entry.reverse_rule(argument.name);
     const bool constant = rule && rule->kind == Rule::Kind::non_differentiable;  // has no tangent: its bare name is clear
     Binding whole{argument.type, argument.name, {}, constant ? "" : why};
@@ -151,7 +152,8 @@ NodePlan plan_node(const Entry& entry, const Library& library) {
 
   // Fields, in the order of arguments and results.
   std::map<std::string, std::map<std::string, std::string>> properties;
-  const auto property_field = [&](const std::string& tensor, const std::string& property, const std::string& type, const std::string& code) {
+  const auto property_field = [&](const std::string& tensor, const std::string& property, const std::string& type,
+                                  const std::string& code) {
     if (!property_fields.count(tensor + "." + property)) return;
     const std::string name = tensor + "_" + property;
     plan.fields.push_back({Field::Kind::value, name, type, code, {}});
@@ -172,14 +174,18 @@ NodePlan plan_node(const Entry& entry, const Library& library) {
         // An undefined optional tensor has no sizes.
         if (argument.type.optional) {
           for (Field& field : plan.fields) {
-            if (field.name == argument.name + "_sizes") field.save = fmt::format("{0}.defined() ? Dims({0}.sizes()) : Dims()", argument.name);
-            if (field.name == argument.name + "_dtype") field.save = fmt::format("{0}.defined() ? {0}.dtype() : DType::float32", argument.name);
-            if (field.name == argument.name + "_device") field.save = fmt::format("{0}.defined() ? {0}.device() : Device()", argument.name);
+            if (field.name == argument.name + "_sizes")
+              field.save = fmt::format("{0}.defined() ? Dims({0}.sizes()) : Dims()", argument.name);
+            if (field.name == argument.name + "_dtype")
+              field.save = fmt::format("{0}.defined() ? {0}.dtype() : DType::float32", argument.name);
+            if (field.name == argument.name + "_device")
+              field.save = fmt::format("{0}.defined() ? {0}.device() : Device()", argument.name);
           }
         }
       }
       if (whole != whole_for.end()) {
-        Field field{argument.type.list ? Field::Kind::tensors : Field::Kind::tensor, argument.name, argument.type.list ? "SavedTensors" : "SavedTensor", argument.name, whole->second};
+        Field field{argument.type.list ? Field::Kind::tensors : Field::Kind::tensor, argument.name,
+                    argument.type.list ? "SavedTensors" : "SavedTensor", argument.name, whole->second};
         size_t named = 0;
         for (const std::string& input : field.only_for) named += slot_of(input) != nullptr;
         if (named == differentiable) field.only_for.clear();
@@ -197,7 +203,8 @@ NodePlan plan_node(const Entry& entry, const Library& library) {
     const auto whole = whole_for.find(name);
     if (whole == whole_for.end()) continue;
     const bool list = entry.schema.results[i].type.list;
-    plan.fields.push_back({list ? Field::Kind::outputs : Field::Kind::output, name, list ? "SavedTensors" : "SavedTensor", name, {}});
+    plan.fields.push_back(
+        {list ? Field::Kind::outputs : Field::Kind::output, name, list ? "SavedTensors" : "SavedTensor", name, {}});
   }
   if (whole_for.count("self")) plan.original_self_for = whole_for.at("self");
 
@@ -213,9 +220,11 @@ NodePlan plan_node(const Entry& entry, const Library& library) {
     }
     Scope scope = reverse_scope(entry, library);
     for (const Slot& slot : plan.slots)
-      scope.wants[slot.argument->name] = slot.count.empty() ? fmt::format("sink.wants({})", slot.first) : fmt::format("sink.wants_any({}, {})", slot.first, slot.count);
+      scope.wants[slot.argument->name] = slot.count.empty() ? fmt::format("sink.wants({})", slot.first)
+                                                            : fmt::format("sink.wants_any({}, {})", slot.first, slot.count);
     for (auto& [name, binding] : scope.names) {
-      if (binding.type.list && binding.type.optional && binding.type.base == Base::integer) binding.cpp = "launch::optional_dims(" + name + ")";
+      if (binding.type.list && binding.type.optional && binding.type.base == Base::integer)
+        binding.cpp = "launch::optional_dims(" + name + ")";
       const bool tensor = binding.type.is_tensor_like();
       const bool gradient = name.substr(0, 4) == "grad" && !entry.schema.find(name);
       if (!tensor || gradient) continue;
@@ -226,7 +235,8 @@ NodePlan plan_node(const Entry& entry, const Library& library) {
         binding.cpp = name + ".get(*this)";
       } else {
         const bool list = binding.type.list;
-        statement.hoisted.push_back(fmt::format("const {} {} = this->{}.get(*this);", list ? "std::vector<Tensor>" : "Tensor", name, name));
+        statement.hoisted.push_back(
+            fmt::format("const {} {} = this->{}.get(*this);", list ? "std::vector<Tensor>" : "Tensor", name, name));
       }
     }
     if (entry.schema.results.size() == 1 && !list_result(entry)) {
@@ -246,11 +256,14 @@ NodePlan plan_node(const Entry& entry, const Library& library) {
       const Slot& slot = *statement.slots[0];
       const bool list = slot.argument->type.list;
       const bool none = lowered.type.base == Base::none && !lowered.type.list;
-      if (none) statement.formula = "Tensor()";
+      if (none)
+        statement.formula = "Tensor()";
       else if (lowered.type.base != Base::tensor || lowered.type.list != list)
-        throw Problem(rule.formula.body->at, fmt::format("the gradient of '{}' must be {}, but the formula is {}", rule.keys[0], list ? "Tensor[]" : "Tensor", lowered.type.to_string()));
+        throw Problem(rule.formula.body->at, fmt::format("the gradient of '{}' must be {}, but the formula is {}", rule.keys[0],
+                                                         list ? "Tensor[]" : "Tensor", lowered.type.to_string()));
     } else if (lowered.type.base != Base::tuple || lowered.type.elements.size() != rule.keys.size()) {
-      throw Problem(rule.formula.body->at, fmt::format("the formula of '{}' must give {} gradients, but it is {}", join(rule.keys), rule.keys.size(), lowered.type.to_string()));
+      throw Problem(rule.formula.body->at, fmt::format("the formula of '{}' must give {} gradients, but it is {}",
+                                                       join(rule.keys), rule.keys.size(), lowered.type.to_string()));
     }
     plan.calls.insert(scope.calls.begin(), scope.calls.end());
     plan.statements.push_back(std::move(statement));

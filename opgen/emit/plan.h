@@ -22,14 +22,14 @@ struct Field {
   Kind kind;
   std::string name;
   std::string type;
-  std::string save;                 // C++ of what is saved
-  std::set<std::string> only_for;   // inputs: kept only if one of them wants a gradient; empty: always
+  std::string save;                // C++ of what is saved
+  std::set<std::string> only_for;  // inputs: kept only if one of them wants a gradient; empty: always
 };
 
 /// A reverse formula in C++.
 struct ReverseStatement {
   const Rule* rule;
-  std::vector<const Slot*> slots;  // one per key
+  std::vector<const Slot*> slots;    // one per key
   std::vector<std::string> hoisted;  // declarations before the formula
   std::string formula;
   Type type;

@@ -65,8 +65,10 @@ class VectorWriter {
     const std::string list = "(" + join(args) + ")";
     if (node->is(Kind::unary)) return (node->text == "-" ? "Neg" : "Not") + list;
     if (node->is(Kind::binary)) {
-      static const std::map<std::string, std::string> kNames = {{"+", "Add"}, {"-", "Sub"}, {"*", "Mul"}, {"/", "Div"}, {"==", "Eq"}, {"!=", "Ne"},
-                                                                {"<", "Lt"},  {"<=", "less_equal"}, {">", "Gt"},  {">=", "greater_equal"}, {"&&", "And"}, {"||", "Or"}};
+      static const std::map<std::string, std::string> kNames = {
+          {"+", "Add"},  {"-", "Sub"}, {"*", "Mul"},         {"/", "Div"}, {"==", "Eq"},
+          {"!=", "Ne"},  {"<", "Lt"},  {"<=", "less_equal"}, {">", "Gt"},  {">=", "greater_equal"},
+          {"&&", "And"}, {"||", "Or"}};
       if (is_boolean(node->args[0], library_) && node->text == "!=") return "Xor" + list;
       if (is_boolean(node->args[0], library_) && node->text == "==") return "Not(Xor" + list + ")";
       return kNames.at(node->text) + list;
@@ -92,7 +94,8 @@ bool serves_integers(const ExprPtr& node, const Library& library) {
     const auto function = library.functions.find(node->text);
     if (function == library.functions.end() || !function->second.integer) return false;
   }
-  return std::all_of(node->args.begin(), node->args.end(), [&](const ExprPtr& argument) { return serves_integers(argument, library); });
+  return std::all_of(node->args.begin(), node->args.end(),
+                     [&](const ExprPtr& argument) { return serves_integers(argument, library); });
 }
 
 }  // namespace
@@ -101,7 +104,8 @@ PointwiseKernel emit_pointwise_kernel(const Entry& entry, const Library& library
   const ExprPtr expression = protect_limits(algebra::fold_numbers(entry.pointwise), library);
   const bool integers = entry.dtypes != Dtypes::floating;
   if (integers && !serves_integers(expression, library))
-    throw Problem(entry.body_at, fmt::format("'{}' has no int64 form, which 'dtypes: {}' wants: only whole numbers, + - *, comparisons, where and functions with 'integer: true' have one",
+    throw Problem(entry.body_at, fmt::format("'{}' has no int64 form, which 'dtypes: {}' wants: only whole numbers, + - *, "
+                                             "comparisons, where and functions with 'integer: true' have one",
                                              to_string(entry.pointwise), entry.dtypes == Dtypes::numeric ? "numeric" : "all"));
   const std::string function = entry.unique_name();
   std::vector<std::string> inputs, parameters;
@@ -121,12 +125,14 @@ PointwiseKernel emit_pointwise_kernel(const Entry& entry, const Library& library
   kernel.per_target = fmt::format("// {}:{}{}\n", entry.at.file, entry.at.line, formula.size() <= 80 ? ": " + formula : "");
   kernel.per_target += fmt::format("struct {} {{\n  template <class D, class V = hn::Vec<D>>\n", functor);
   parameters.insert(parameters.begin(), names_tag ? "D d" : "D");
-  kernel.per_target += indent(wrapped("HWY_INLINE V operator()", parameters, " const {") + "\n" + indent(body, 2) + "}\n", 2) + "};\n";
+  kernel.per_target +=
+      indent(wrapped("HWY_INLINE V operator()", parameters, " const {") + "\n" + indent(body, 2) + "}\n", 2) + "};\n";
   kernel.per_target += fmt::format("pointwise::Blocks {}_blocks() {{ return {}<{}, {}>(); }}\n\n", function,
                                    integers ? "blocks_with_integers" : "blocks", functor, inputs.size());
   kernel.exported = fmt::format("HWY_EXPORT({}_blocks);\n", function);
-  kernel.function = wrapped("void " + function, kernel_parameters(entry), " {") +
-                    fmt::format("\n  pointwise::run(DECKLE_SIMD({}_blocks)(), compute, inputs, numbers, {{&result, 1}});\n}}\n", function);
+  kernel.function =
+      wrapped("void " + function, kernel_parameters(entry), " {") +
+      fmt::format("\n  pointwise::run(DECKLE_SIMD({}_blocks)(), compute, inputs, numbers, {{&result, 1}});\n}}\n", function);
   return kernel;
 }
 

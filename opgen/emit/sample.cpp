@@ -11,7 +11,8 @@
 namespace opgen {
 
 bool takes(const Entry& entry, Base base) {
-  return std::any_of(entry.schema.arguments.begin(), entry.schema.arguments.end(), [&](const Argument& argument) { return argument.type.is(base); });
+  return std::any_of(entry.schema.arguments.begin(), entry.schema.arguments.end(),
+                     [&](const Argument& argument) { return argument.type.is(base); });
 }
 
 Sample::Sample(const Entry& entry, const YAML::Node& node) : entry_(entry), values_(entry.at.file), node_(node) {
@@ -78,12 +79,18 @@ std::string Sample::argument_text(const Argument& argument) {
     return (argument.type.base == Base::integer ? "Ints{" : "{") + join(parts) + "}";
   }
   switch (argument.type.base) {
-    case Base::dtype: return values_.dtype(node);
-    case Base::string: return quoted(node.Scalar());
-    case Base::ragged: return values_.ragged(node);
-    case Base::generator: return "&generator";
-    case Base::plan: values_.fail(node, "a Plan has no sample: say tests: {gradients: false, because: ...} and test the op by hand");
-    default: return values_.number(node, argument.type.base);
+    case Base::dtype:
+      return values_.dtype(node);
+    case Base::string:
+      return quoted(node.Scalar());
+    case Base::ragged:
+      return values_.ragged(node);
+    case Base::generator:
+      return "&generator";
+    case Base::plan:
+      values_.fail(node, "a Plan has no sample: say tests: {gradients: false, because: ...} and test the op by hand");
+    default:
+      return values_.number(node, argument.type.base);
   }
 }
 

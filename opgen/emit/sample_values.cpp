@@ -49,7 +49,9 @@ std::string SampleValues::number(const YAML::Node& node, Base base) const {
 
 std::string SampleValues::dtype(const YAML::Node& node) const {
   const std::string cpp = node.IsScalar() ? dtype_cpp(node.Scalar()) : "";
-  if (cpp.empty()) fail(node, fmt::format("no dtype is named '{}'{}", node.IsScalar() ? node.Scalar() : "", did_you_mean(node.IsScalar() ? node.Scalar() : "", dtype_names())));
+  if (cpp.empty())
+    fail(node, fmt::format("no dtype is named '{}'{}", node.IsScalar() ? node.Scalar() : "",
+                           did_you_mean(node.IsScalar() ? node.Scalar() : "", dtype_names())));
   return cpp;
 }
 
@@ -72,15 +74,19 @@ std::vector<int64_t> SampleValues::sizes(const YAML::Node& node) const {
 }
 
 std::string SampleValues::ragged(const YAML::Node& node) const {
-  if (node.IsMap() && node["sizes"] && node["sizes"].IsSequence() && node["sizes"].size() > 0) {  // [[2, 3], [0, 4]]: several ragged dims
+  if (node.IsMap() && node["sizes"] && node["sizes"].IsSequence() &&
+      node["sizes"].size() > 0) {  // [[2, 3], [0, 4]]: several ragged dims
     std::vector<int64_t> flat;
     for (const auto& component : node["sizes"]) {
-      if (!component.IsSequence() || component.size() != node["sizes"][0].size()) fail(component, "every component has as many sizes as the first");
+      if (!component.IsSequence() || component.size() != node["sizes"][0].size())
+        fail(component, "every component has as many sizes as the first");
       for (const int64_t size : sizes(component)) flat.push_back(size);
     }
-    return fmt::format("Ragged(std::make_shared<const RaggedShape>(std::vector<int64_t>{}, {}))", braces(flat), node["sizes"][0].size());
+    return fmt::format("Ragged(std::make_shared<const RaggedShape>(std::vector<int64_t>{}, {}))", braces(flat),
+                       node["sizes"][0].size());
   }
-  if (!node.IsMap() || !node["lengths"] || !node["lengths"].IsSequence()) fail(node, "a Ragged sample is {lengths: [...]} or {sizes: [[...], ...]}");
+  if (!node.IsMap() || !node["lengths"] || !node["lengths"].IsSequence())
+    fail(node, "a Ragged sample is {lengths: [...]} or {sizes: [[...], ...]}");
   return "Ragged::from_lengths(std::vector<int64_t>" + braces(sizes(node["lengths"])) + ")";
 }
 
@@ -136,14 +142,18 @@ SampleValues::Tensor SampleValues::tensor(const YAML::Node& node) const {
     collect(node["values"], values);
     return {fmt::format("random.values({}, {{{}}}, {})", sizes, join(values), type), differentiable};
   }
-  const auto bound = [&](const char* key, const char* otherwise, Base base) { return node[key] ? number(node[key], base) : otherwise; };
+  const auto bound = [&](const char* key, const char* otherwise, Base base) {
+    return node[key] ? number(node[key], base) : otherwise;
+  };
   if (!floating) {
     const std::string low = bound("low", "0", Base::integer), high = bound("high", "2", Base::integer);
-    if (*whole_number(low) >= *whole_number(high)) fail(node, fmt::format("integers are below 'high': {} leaves none from {} on", high, low));
+    if (*whole_number(low) >= *whole_number(high))
+      fail(node, fmt::format("integers are below 'high': {} leaves none from {} on", high, low));
     return {fmt::format("random.integers({}, {}, {}, {})", sizes, low, high, type), false};
   }
   if (!node["low"] && !node["high"]) return {fmt::format("random.normal({})", sizes), differentiable};
-  return {fmt::format("random.uniform({}, {}, {})", sizes, bound("low", "0", Base::floating), bound("high", "1", Base::floating)), differentiable};
+  return {fmt::format("random.uniform({}, {}, {})", sizes, bound("low", "0", Base::floating), bound("high", "1", Base::floating)),
+          differentiable};
 }
 
 }  // namespace opgen

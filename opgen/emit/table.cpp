@@ -16,19 +16,23 @@ bool composite(const Entry& entry) { return entry.body == Entry::Body::composite
 
 std::string kernels_text(const Entry& entry) {
   switch (entry.body) {
-    case Entry::Body::pointwise: return "cpu: generated    cuda: none yet";
+    case Entry::Body::pointwise:
+      return "cpu: generated    cuda: none yet";
     case Entry::Body::kernel: {
       std::string text;
       for (const char* device : {"cpu", "cuda"}) {
         const auto kernel = entry.kernels.find(device);
         if (!text.empty()) text += "    ";
         text += kernel == entry.kernels.end() ? fmt::format("{}: none yet", device)
-                                              : fmt::format("{0}: kernels/{0}/{1}.{2}", device, kernel->second.file, std::string(device) == "cuda" ? "cu" : "cpp");
+                                              : fmt::format("{0}: kernels/{0}/{1}.{2}", device, kernel->second.file,
+                                                            std::string(device) == "cuda" ? "cu" : "cpp");
       }
       return text;
     }
-    case Entry::Body::native: return "none: written in C++ over storage";
-    default: return "none: made of other ops";
+    case Entry::Body::native:
+      return "none: written in C++ over storage";
+    default:
+      return "none: made of other ops";
   }
 }
 
@@ -49,7 +53,8 @@ std::string second_order_text(const std::set<const Entry*>& called_ops, const Ca
   std::set<std::string> parts;  // overloads say the same
   for (const Entry* called : called_ops) {
     const ForwardMode forward = forward_mode_of(*called, calls);
-    if (forward.by_hand) parts.insert(called->name() + ": by hand");
+    if (forward.by_hand)
+      parts.insert(called->name() + ": by hand");
     else if (!forward.exists || called->name().find("_backward") != std::string::npos)
       parts.insert(called->name() + (forward.exists ? ": reverse, forward" : ": reverse only"));
   }
@@ -69,7 +74,8 @@ std::string dim_text(const DimRule& rule) { return (rule.refused ? "no: " : "") 
 std::string ragged_text(const Entry& entry) {
   const NestedRule& rule = entry.nested;
   if (rule.kind == NestedRule::Kind::error) return "error: " + rule.error;
-  if (rule.kind == NestedRule::Kind::values || (rule.kind == NestedRule::Kind::absent && entry.body == Entry::Body::pointwise)) return "on values";
+  if (rule.kind == NestedRule::Kind::values || (rule.kind == NestedRule::Kind::absent && entry.body == Entry::Body::pointwise))
+    return "on values";
   if (rule.kind == NestedRule::Kind::rows) return "row by row, over the last dim, which is to be regular";
   if (rule.kind == NestedRule::Kind::whole) return "over all elements: a dense result";
   if (rule.kind == NestedRule::Kind::absent) return "no rule";
@@ -86,11 +92,14 @@ std::string ragged_text(const Entry& entry) {
 std::string dims_text(const Entry& entry) {
   const NestedRule& rule = entry.nested;
   std::vector<std::string> cells = {"each", "each", "each"};
-  if (rule.kind == NestedRule::Kind::error || (rule.kind == NestedRule::Kind::absent && entry.body != Entry::Body::pointwise)) cells = {"", "", ""};
+  if (rule.kind == NestedRule::Kind::error || (rule.kind == NestedRule::Kind::absent && entry.body != Entry::Body::pointwise))
+    cells = {"", "", ""};
   else if (rule.kind == NestedRule::Kind::cpp)
     cells = {dim_text(rule.over[0]), dim_text(rule.over[1]), dim_text(rule.over[2])};
-  else if (rule.kind == NestedRule::Kind::whole) cells = {"all", "all", "all"};
-  else if (rule.kind == NestedRule::Kind::rows) cells = {"each", "each", "the last"};
+  else if (rule.kind == NestedRule::Kind::whole)
+    cells = {"all", "all", "all"};
+  else if (rule.kind == NestedRule::Kind::rows)
+    cells = {"each", "each", "the last"};
   else if (rule.kind == NestedRule::Kind::segment)
     cells = {"by position", "yes", "yes"};
   return fmt::format("{{{}, {}, {}}}", quoted(cells[0]), quoted(cells[1]), quoted(cells[2]));
@@ -113,18 +122,23 @@ void emit_table(const Library& library, Files& files, Problems& problems, std::v
         const NodePlan plan = plan_node(*entry, library);
         saves = saves_text(plan);
         const bool forward = forward_mode_of(*entry, calls).exists;
-        derivatives = fmt::format("reverse yes   forward {}   second order {}", yes_or_no(forward), second_order_text(plan.calls, calls));
-        if (!forward) notes.push_back(fmt::format("{}:{}: {} has no forward derivative", entry->at.file, entry->at.line, entry->unique_name()));
+        derivatives =
+            fmt::format("reverse yes   forward {}   second order {}", yes_or_no(forward), second_order_text(plan.calls, calls));
+        if (!forward)
+          notes.push_back(
+              fmt::format("{}:{}: {} has no forward derivative", entry->at.file, entry->at.line, entry->unique_name()));
       }
-      rows += fmt::format("    {{{}, {}, {},\n     {}, {}, {},\n     {},\n     {},\n     {}}},\n", quoted(entry->name()), quoted(entry->schema.to_string()),
-                          quoted(entry->doc), quoted(fmt::format("{}:{}", entry->at.file, entry->at.line)), quoted(kernels_text(*entry)), quoted(saves),
-                          quoted(derivatives), quoted(ragged_text(*entry)), dims_text(*entry));
+      rows += fmt::format("    {{{}, {}, {},\n     {}, {}, {},\n     {},\n     {},\n     {}}},\n", quoted(entry->name()),
+                          quoted(entry->schema.to_string()), quoted(entry->doc),
+                          quoted(fmt::format("{}:{}", entry->at.file, entry->at.line)), quoted(kernels_text(*entry)),
+                          quoted(saves), quoted(derivatives), quoted(ragged_text(*entry)), dims_text(*entry));
     } catch (const Problem& problem) {
       problems.emplace_back(problem.what());
     }
   }
   files["deckle/ops/generated/op_table.cpp"] =
-      "// Generated from the op entries; change those, not this file.\n#include \"deckle/ops/op_table.h\"\n\nnamespace deckle {\nnamespace {\n\nconstexpr OpInfo kOps[] = {\n" +
+      "// Generated from the op entries; change those, not this file.\n#include \"deckle/ops/op_table.h\"\n\nnamespace deckle "
+      "{\nnamespace {\n\nconstexpr OpInfo kOps[] = {\n" +
       rows + "};\n\n}  // namespace\n\nstd::span<const OpInfo> op_table() { return kOps; }\n\n}  // namespace deckle\n";
 }
 

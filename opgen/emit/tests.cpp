@@ -40,8 +40,10 @@ class SampleWriter {
     }
     if (entry_.is_view()) body += "op.view = true;\n";
     if (!entry_.test_strided) body += "op.strided = false;\n";
-    if (const std::string which = results_of_dtype("statistics_dtype("); !which.empty()) body += "op.statistics = {" + which + "};\n";
-    if (const std::string which = results_of_dtype(", float64)"); !which.empty()) body += "op.always_float64 = {" + which + "};\n";
+    if (const std::string which = results_of_dtype("statistics_dtype("); !which.empty())
+      body += "op.statistics = {" + which + "};\n";
+    if (const std::string which = results_of_dtype(", float64)"); !which.empty())
+      body += "op.always_float64 = {" + which + "};\n";
     if (!sample_.differentiable()) body += "op.derivatives = false;\n";
     if (takes(entry_, Base::dtype)) body += "op.dtypes = false;\n";
     if (takes(entry_, Base::generator)) body += "op.layouts = false;\n";
@@ -94,7 +96,8 @@ class SampleWriter {
     std::string body;
     if (takes(entry_, Base::generator)) body += "Generator generator(7);\n";
     const bool unused = function.find("t[") == std::string::npos;
-    const std::string head = fmt::format("op.{} = [](const std::vector<Tensor>&{}{}) ", member, unused ? "" : " t", variant == Variant::out ? ", const Tensor& out" : "");
+    const std::string head = fmt::format("op.{} = [](const std::vector<Tensor>&{}{}) ", member, unused ? "" : " t",
+                                         variant == Variant::out ? ", const Tensor& out" : "");
     if (variant == Variant::functional) {
       body += "return suite::results(" + function + ");";
     } else if (member == "call") {  // writes its argument: the case hands over a copy
@@ -142,9 +145,13 @@ void emit_tests(const Library& library, const OutputOptions& options, Files& fil
     }
   }
   for (const auto& [path, shard] : shards) {
-    std::string text = file_head(shard.stem, library) + fmt::format("#include \"deckle/ops/generated/{}.h\"\n\n#include <gtest/gtest.h>\n\n#include <limits>\n\n"
-                                                                   "#include \"deckle/core/generator.h\"\n#include \"deckle/core/ragged_shape.h\"\n#include \"tests/ops/reference.h\"\n#include \"tests/ops/suite.h\"\n\n"
-                                                                   "namespace deckle {{\nnamespace {{\n\n", shard.stem);
+    std::string text = file_head(shard.stem, library) +
+                       fmt::format(
+                           "#include \"deckle/ops/generated/{}.h\"\n\n#include <gtest/gtest.h>\n\n#include <limits>\n\n"
+                           "#include \"deckle/core/generator.h\"\n#include \"deckle/core/ragged_shape.h\"\n#include "
+                           "\"tests/ops/reference.h\"\n#include \"tests/ops/suite.h\"\n\n"
+                           "namespace deckle {{\nnamespace {{\n\n",
+                           shard.stem);
     files[path] = text + shard.text + "}  // namespace\n}  // namespace deckle\n";
   }
 }

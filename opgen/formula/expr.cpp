@@ -19,7 +19,9 @@ Expr::Expr(Kind kind, std::string text, std::vector<ExprPtr> args, std::vector<s
   }
   if (depth > kMaxDepth) throw Problem(this->at, fmt::format("the formula is nested more than {} deep", kMaxDepth));
   if (parts > kMaxParts)
-    throw Problem(this->at, fmt::format("the formula, or a derivative of it, has more than {} parts once every 'let' stands in its place", kMaxParts));
+    throw Problem(this->at,
+                  fmt::format("the formula, or a derivative of it, has more than {} parts once every 'let' stands in its place",
+                              kMaxParts));
 }
 
 ExprPtr make_expr(Kind kind, std::string text, std::vector<ExprPtr> args, const Position& at) {
@@ -29,16 +31,20 @@ ExprPtr make_expr(Kind kind, std::string text, std::vector<ExprPtr> args, const 
 
 int precedence(const Expr& expr) {
   switch (expr.kind) {
-    case Kind::conditional: return 0;
+    case Kind::conditional:
+      return 0;
     case Kind::binary:
       if (expr.text == "||") return 1;
       if (expr.text == "&&") return 2;
       if (expr.text == "+" || expr.text == "-") return 4;
       if (expr.text == "*" || expr.text == "/" || expr.text == "%") return 5;
       return 3;
-    case Kind::unary: return 6;
-    case Kind::number: return expr.text[0] == '-' ? 6 : 8;
-    default: return 8;
+    case Kind::unary:
+      return 6;
+    case Kind::number:
+      return expr.text[0] == '-' ? 6 : 8;
+    default:
+      return 8;
   }
 }
 
@@ -61,19 +67,28 @@ std::string arguments_text(const Expr& expr, size_t first) {
 std::string to_string(const ExprPtr& expr) {
   switch (expr->kind) {
     case Kind::number:
-    case Kind::name: return expr->text;
-    case Kind::string: return "'" + expr->text + "'";
-    case Kind::call: return expr->text + "(" + arguments_text(*expr, 0) + ")";
-    case Kind::method: return nested(expr->args[0], 7) + "." + expr->text + "(" + arguments_text(*expr, 1) + ")";
-    case Kind::unary: return expr->text + nested(expr->args[0], 6);
+    case Kind::name:
+      return expr->text;
+    case Kind::string:
+      return "'" + expr->text + "'";
+    case Kind::call:
+      return expr->text + "(" + arguments_text(*expr, 0) + ")";
+    case Kind::method:
+      return nested(expr->args[0], 7) + "." + expr->text + "(" + arguments_text(*expr, 1) + ")";
+    case Kind::unary:
+      return expr->text + nested(expr->args[0], 6);
     case Kind::binary: {
       const int strength = precedence(*expr);
       return nested(expr->args[0], strength) + " " + expr->text + " " + nested(expr->args[1], strength + 1);
     }
-    case Kind::conditional: return nested(expr->args[0], 1) + " ? " + to_string(expr->args[1]) + " : " + to_string(expr->args[2]);
-    case Kind::tuple: return "(" + arguments_text(*expr, 0) + ")";
-    case Kind::list: return "[" + arguments_text(*expr, 0) + "]";
-    case Kind::index: return nested(expr->args[0], 7) + "[" + to_string(expr->args[1]) + "]";
+    case Kind::conditional:
+      return nested(expr->args[0], 1) + " ? " + to_string(expr->args[1]) + " : " + to_string(expr->args[2]);
+    case Kind::tuple:
+      return "(" + arguments_text(*expr, 0) + ")";
+    case Kind::list:
+      return "[" + arguments_text(*expr, 0) + "]";
+    case Kind::index:
+      return nested(expr->args[0], 7) + "[" + to_string(expr->args[1]) + "]";
   }
   return "";
 }

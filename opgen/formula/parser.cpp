@@ -24,7 +24,9 @@ std::vector<Token> tokenize(const Text& text) {
   const std::string& source = text.value();
   std::vector<Token> tokens;
   size_t at = 0;
-  const auto alpha = [&](size_t i) { return i < source.size() && (std::isalpha(static_cast<unsigned char>(source[i])) || source[i] == '_'); };
+  const auto alpha = [&](size_t i) {
+    return i < source.size() && (std::isalpha(static_cast<unsigned char>(source[i])) || source[i] == '_');
+  };
   const auto digit = [&](size_t i) { return i < source.size() && std::isdigit(static_cast<unsigned char>(source[i])); };
   while (true) {
     while (at < source.size() && std::isspace(static_cast<unsigned char>(source[at]))) ++at;
@@ -228,8 +230,12 @@ class Parser {
     const Position at = here();
     const Token current = token();
     switch (current.kind) {
-      case Token::Kind::number: ++next_; return make_expr(Kind::number, current.text, {}, at);
-      case Token::Kind::string: ++next_; return make_expr(Kind::string, current.text, {}, at);
+      case Token::Kind::number:
+        ++next_;
+        return make_expr(Kind::number, current.text, {}, at);
+      case Token::Kind::string:
+        ++next_;
+        return make_expr(Kind::string, current.text, {}, at);
       case Token::Kind::name: {
         ++next_;
         if (!peek("(")) return make_expr(Kind::name, current.text, {}, at);
@@ -257,7 +263,8 @@ class Parser {
           return make_expr(Kind::list, "", elements, at);
         }
         fail(fmt::format("expected a value, found '{}'", current.text));
-      case Token::Kind::end: fail("expected a value");
+      case Token::Kind::end:
+        fail("expected a value");
     }
     fail("expected a value");
   }

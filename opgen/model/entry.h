@@ -56,14 +56,14 @@ struct DimRule {
 struct NestedRule {
   enum class Kind { absent, values, rows, whole, segment, cpp, error };
   Kind kind = Kind::absent;
-  std::string segment;    // the op that serves the batch and the ragged dims
-  std::string error;      // why there is no meaning
-  std::array<DimRule, 3> over;  // of `cpp`
+  std::string segment;                            // the op that serves the batch and the ragged dims
+  std::string error;                              // why there is no meaning
+  std::array<DimRule, 3> over;                    // of `cpp`
   YAML::Node samples{YAML::NodeType::Undefined};  // of `cpp`: calls of the dense op on one component
-  bool rows = false;      // the last dim is to be regular: of `rows`, and where `cpp` says so
-  bool dense = false;     // the results are dense
-  std::string inserts;    // of `cpp`: the argument that says where a new dim goes
-  std::vector<std::string> on;  // the arguments that are nested; empty: the first tensor
+  bool rows = false;                              // the last dim is to be regular: of `rows`, and where `cpp` says so
+  bool dense = false;                             // the results are dense
+  std::string inserts;                            // of `cpp`: the argument that says where a new dim goes
+  std::vector<std::string> on;                    // the arguments that are nested; empty: the first tensor
   std::vector<std::vector<std::string>> choices;  // of `cpp`: one overload for each set of nested arguments
   Position at;
 };
@@ -75,7 +75,7 @@ struct Entry {
   enum class Body { pointwise, kernel, native, composite, composite_cpp };
 
   Position at;
-  std::string stem;      // of the entry file: pointwise
+  std::string stem;  // of the entry file: pointwise
   Schema schema;
   std::string doc;
   Body body = Body::native;
@@ -85,10 +85,10 @@ struct Entry {
   std::map<std::string, Kernel> kernels;  // body kernel: by device
   std::vector<ExprPtr> result_rules;      // one per result
   std::vector<Check> checks;
-  std::map<std::string, ExprPtr> wraps;   // dim argument -> number of dims
+  std::map<std::string, ExprPtr> wraps;  // dim argument -> number of dims
   bool wrap_dims = true;
   bool strided_all = false;
-  std::vector<std::string> strided;       // inputs that the kernel takes with any strides
+  std::vector<std::string> strided;  // inputs that the kernel takes with any strides
   Dtypes dtypes = Dtypes::floating;
   bool inplace = false;
   bool out = false;
@@ -103,19 +103,19 @@ struct Entry {
   std::vector<std::string> linear_in;      // inputs that a fused derivative is linear in
 
   NestedRule nested;
-  YAML::Node samples;       // a set's name or a list; undefined for derived entries
+  YAML::Node samples;  // a set's name or a list; undefined for derived entries
   Position samples_at;
   bool test_gradients = true;
   bool test_strided = true;
 
-  bool external = false;    // known to formulas, emitted elsewhere
-  bool derived = false;     // a fused derivative: no documentation, no tests of its own
-  int order = 0;            // of differentiation, for derived entries
+  bool external = false;  // known to formulas, emitted elsewhere
+  bool derived = false;   // a fused derivative: no documentation, no tests of its own
+  int order = 0;          // of differentiation, for derived entries
 
   const std::string& name() const { return schema.name; }
   std::string unique_name() const { return schema.unique_name(); }
-  bool is_view() const;         // a result aliases an argument that is not written
-  bool writes_argument() const; // Tensor(a!) self
+  bool is_view() const;                          // a result aliases an argument that is not written
+  bool writes_argument() const;                  // Tensor(a!) self
   std::vector<const Argument*> tensors() const;  // Tensor, Tensor? and Tensor[] arguments
   /// The name under which formulas know result `index`: its own unless an argument has it; resultN serves too.
   std::string result_name(size_t index) const;

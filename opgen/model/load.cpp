@@ -14,8 +14,8 @@
 namespace opgen {
 namespace {
 
-const std::vector<std::string> kFields = {"func",   "doc",     "pointwise", "kernel",  "native",   "composite", "derivative", "result", "check",
-                                          "wrap",   "strided", "dtypes",    "variants", "nested",  "samples",   "tests"};
+const std::vector<std::string> kFields = {"func",  "doc",  "pointwise", "kernel", "native",   "composite", "derivative", "result",
+                                          "check", "wrap", "strided",   "dtypes", "variants", "nested",    "samples",    "tests"};
 constexpr std::array<const char*, 3> kDimNames = {"the batch", "a ragged dim", "a regular dim"};
 const std::vector<std::string> kBodies = {"pointwise", "kernel", "native", "composite"};
 
@@ -36,7 +36,8 @@ std::vector<std::string> split_keys(const std::string& text) {
 /// `samples: set` or a list of calls; a set is such a list too.
 void check_samples_list(const YamlFile& file, const YAML::Node& node) {
   const bool name = node.IsScalar() && !node.Scalar().empty();
-  if (!name && (!node.IsSequence() || node.size() == 0)) file.fail(node, "samples are the name of a set, or a list [{argument: value}, ...] with at least one");
+  if (!name && (!node.IsSequence() || node.size() == 0))
+    file.fail(node, "samples are the name of a set, or a list [{argument: value}, ...] with at least one");
 }
 
 class EntryLoader {
@@ -68,7 +69,8 @@ class EntryLoader {
   Formula formula(const YAML::Node& node, const std::string& field) const {
     Formula formula = parse_formula(file_.text(node, field));
     for (const auto& [name, value] : formula.lets) {
-      bool taken = entry_->schema.find(name) != nullptr || name == "grad" || name == "grads" || name == "sink" || name == "level" || name == "node";
+      bool taken = entry_->schema.find(name) != nullptr || name == "grad" || name == "grads" || name == "sink" ||
+                   name == "level" || name == "node";
       for (size_t i = 0; i < entry_->schema.results.size(); ++i) taken = taken || entry_->result_name(i) == name;
       if (taken) throw Problem(value->at, fmt::format("'let' may not define '{}', which means something already", name));
     }
@@ -82,7 +84,9 @@ class EntryLoader {
       if (node_[candidate]) found.push_back(candidate);
     }
     if (found.empty()) file_.fail(node_, fmt::format("'{}' has no body: give one of {}", entry_->name(), join(kBodies)));
-    if (found.size() > 1) file_.fail(node_[found[1]], fmt::format("'{}' has two bodies, '{}' and '{}': keep one", entry_->name(), found[0], found[1]));
+    if (found.size() > 1)
+      file_.fail(node_[found[1]],
+                 fmt::format("'{}' has two bodies, '{}' and '{}': keep one", entry_->name(), found[0], found[1]));
     const YAML::Node value = node_[found[0]];
     entry_->body_at = file_.at(value);
     if (found[0] == "pointwise") {
@@ -125,7 +129,8 @@ class EntryLoader {
     const YAML::Node value = node_["result"];
     if (!value) {
       if (entry_->body == Entry::Body::kernel)
-        file_.fail(node_, fmt::format("'{}' has a kernel, so it needs 'result:', the allocation rule, e.g. like(self)", entry_->name()));
+        file_.fail(node_,
+                   fmt::format("'{}' has a kernel, so it needs 'result:', the allocation rule, e.g. like(self)", entry_->name()));
       return;
     }
     if (entry_->body != Entry::Body::kernel) file_.fail(value, "only entries with a 'kernel' have an allocation rule");
@@ -135,7 +140,8 @@ class EntryLoader {
       entry_->result_rules.push_back(expression(value, "result"));
     }
     if (entry_->result_rules.size() != entry_->schema.results.size())
-      file_.fail(value, fmt::format("{} allocation rules for {} results", entry_->result_rules.size(), entry_->schema.results.size()));
+      file_.fail(value,
+                 fmt::format("{} allocation rules for {} results", entry_->result_rules.size(), entry_->schema.results.size()));
   }
 
   void checks() {
@@ -163,7 +169,8 @@ class EntryLoader {
     }
     if (!value.IsMap()) file_.fail(value, "'wrap' is 'none' or {dim: NUMBER OF DIMS}");
     for (const auto& pair : value) {
-      if (!entry_->schema.find(pair.first.Scalar())) file_.fail(pair.first, fmt::format("no argument is named '{}'", pair.first.Scalar()));
+      if (!entry_->schema.find(pair.first.Scalar()))
+        file_.fail(pair.first, fmt::format("no argument is named '{}'", pair.first.Scalar()));
       entry_->wraps[pair.first.Scalar()] = expression(pair.second, "wrap");
     }
   }
@@ -179,7 +186,8 @@ class EntryLoader {
     for (const auto& element : value) {
       entry_->strided.push_back(file_.text(element, "strided").value());
       const Argument* argument = entry_->schema.find(entry_->strided.back());
-      if (argument == nullptr || !argument->type.is_tensor_like()) file_.fail(element, fmt::format("no tensor argument is named '{}'", entry_->strided.back()));
+      if (argument == nullptr || !argument->type.is_tensor_like())
+        file_.fail(element, fmt::format("no tensor argument is named '{}'", entry_->strided.back()));
     }
   }
 
@@ -187,10 +195,14 @@ class EntryLoader {
     const YAML::Node value = node_["dtypes"];
     if (!value) return;
     const std::string text = file_.text(value, "dtypes").value();
-    if (text == "floating") entry_->dtypes = Dtypes::floating;
-    else if (text == "numeric") entry_->dtypes = Dtypes::numeric;
-    else if (text == "all") entry_->dtypes = Dtypes::all;
-    else file_.fail(value, fmt::format("'dtypes' is floating, numeric or all, not '{}'", text));
+    if (text == "floating")
+      entry_->dtypes = Dtypes::floating;
+    else if (text == "numeric")
+      entry_->dtypes = Dtypes::numeric;
+    else if (text == "all")
+      entry_->dtypes = Dtypes::all;
+    else
+      file_.fail(value, fmt::format("'dtypes' is floating, numeric or all, not '{}'", text));
   }
 
   void variants() {
@@ -199,9 +211,12 @@ class EntryLoader {
     if (!value.IsSequence()) file_.fail(value, "'variants' is a list: [inplace, out]");
     for (const auto& element : value) {
       const std::string variant = file_.text(element, "variants").value();
-      if (variant == "inplace") entry_->inplace = true;
-      else if (variant == "out") entry_->out = true;
-      else file_.fail(element, fmt::format("a variant is 'inplace' or 'out', not '{}'", variant));
+      if (variant == "inplace")
+        entry_->inplace = true;
+      else if (variant == "out")
+        entry_->out = true;
+      else
+        file_.fail(element, fmt::format("a variant is 'inplace' or 'out', not '{}'", variant));
     }
   }
 
@@ -210,10 +225,14 @@ class EntryLoader {
     rule.keys = split_keys(key.Scalar());
     for (std::string& name : rule.keys) name = canonical(name);
     rule.at = file_.at(key);
-    if (value.IsScalar() && value.Scalar() == "non_differentiable") rule.kind = Rule::Kind::non_differentiable;
-    else if (value.IsScalar() && value.Scalar() == "auto_linear") rule.kind = Rule::Kind::auto_linear;
-    else if (value.IsScalar() && value.Scalar() == "auto_element_wise") rule.kind = Rule::Kind::auto_element_wise;
-    else rule.formula = formula(value, "derivative");
+    if (value.IsScalar() && value.Scalar() == "non_differentiable")
+      rule.kind = Rule::Kind::non_differentiable;
+    else if (value.IsScalar() && value.Scalar() == "auto_linear")
+      rule.kind = Rule::Kind::auto_linear;
+    else if (value.IsScalar() && value.Scalar() == "auto_element_wise")
+      rule.kind = Rule::Kind::auto_element_wise;
+    else
+      rule.formula = formula(value, "derivative");
     const auto rename = [this](const ExprPtr& expr) {
       return rewrite(expr, [this](const ExprPtr& node) -> ExprPtr {
         if (!node->is(Expr::Kind::name) || canonical(node->text) == node->text) return nullptr;
@@ -241,7 +260,8 @@ class EntryLoader {
     if (value.IsScalar()) {
       if (value.Scalar() == "auto") {
         if (entry_->body != Entry::Body::pointwise)
-          file_.fail(value, "'derivative: auto' differentiates a 'pointwise' expression, and this op has none: write the formulas");
+          file_.fail(value,
+                     "'derivative: auto' differentiates a 'pointwise' expression, and this op has none: write the formulas");
         entry_->derivative_auto = true;
       } else if (value.Scalar() == "non_differentiable") {
         entry_->non_differentiable = true;
@@ -263,9 +283,11 @@ class EntryLoader {
         if (!seen.insert(key).second) file_.fail(pair.first, fmt::format("'{}' has two formulas", key));
         const bool result = std::find(results.begin(), results.end(), key) != results.end();
         if (!result && !entry_->schema.find(key))
-          file_.fail(pair.first, fmt::format("'{}' has no argument or result named '{}'{}", entry_->name(), key, did_you_mean(key, names)));
+          file_.fail(pair.first,
+                     fmt::format("'{}' has no argument or result named '{}'{}", entry_->name(), key, did_you_mean(key, names)));
         if (!result && !entry_->schema.find(key)->type.is_tensor_like())
-          file_.fail(pair.first, fmt::format("'{}' is of type {}: only tensors have derivatives", key, entry_->schema.find(key)->type.to_string()));
+          file_.fail(pair.first, fmt::format("'{}' is of type {}: only tensors have derivatives", key,
+                                             entry_->schema.find(key)->type.to_string()));
         is_result = is_result || result;
       }
       (is_result ? entry_->forward : entry_->reverse).push_back(std::move(parsed));
@@ -312,7 +334,8 @@ class EntryLoader {
     if (value["segment"]) rule.segment = file_.text(value["segment"], "segment").value();
     if (value["error"]) rule.error = file_.text(value["error"], "error").value();
     if (value["inserts"]) rule.inserts = file_.text(value["inserts"], "inserts").value();
-    if (value["inserts"] && !entry_->schema.find(rule.inserts)) file_.fail(value["inserts"], fmt::format("no argument is named '{}'", rule.inserts));
+    if (value["inserts"] && !entry_->schema.find(rule.inserts))
+      file_.fail(value["inserts"], fmt::format("no argument is named '{}'", rule.inserts));
     if (value["on"] && !value["on"].IsSequence()) file_.fail(value["on"], "'on' is a list of tensor arguments: [input, target]");
     if (value["samples"]) check_samples_list(file_, value["samples"]);
     if (value["samples"]) rule.samples.reset(value["samples"]);
@@ -345,8 +368,10 @@ class EntryLoader {
     std::vector<std::string> result;
     for (const auto& element : names) {
       const Argument* argument = element.IsScalar() ? entry_->schema.find(element.Scalar()) : nullptr;
-      const bool fits = argument != nullptr && argument->type.is_tensor_like() && (!argument->type.list || entry_->nested.kind == NestedRule::Kind::cpp);
-      if (!fits) file_.fail(element, fmt::format("no tensor argument is named '{}'", element.IsScalar() ? element.Scalar() : "[...]"));
+      const bool fits = argument != nullptr && argument->type.is_tensor_like() &&
+                        (!argument->type.list || entry_->nested.kind == NestedRule::Kind::cpp);
+      if (!fits)
+        file_.fail(element, fmt::format("no tensor argument is named '{}'", element.IsScalar() ? element.Scalar() : "[...]"));
       result.push_back(element.Scalar());
     }
     return result;
@@ -365,7 +390,8 @@ class EntryLoader {
     file_.check_keys(tests, "'tests'", {"gradients", "strided", "because"});
     entry_->test_gradients = !tests["gradients"] || file_.boolean(tests["gradients"], "gradients");
     entry_->test_strided = !tests["strided"] || file_.boolean(tests["strided"], "strided");
-    if ((!entry_->test_gradients || !entry_->test_strided) && !tests["because"]) file_.fail(tests, "tests that are left out need a reason: 'because: ...'");
+    if ((!entry_->test_gradients || !entry_->test_strided) && !tests["because"])
+      file_.fail(tests, "tests that are left out need a reason: 'because: ...'");
   }
 
   const YamlFile& file_;
@@ -396,7 +422,8 @@ ScalarFunction load_scalar(const YamlFile& file, const YAML::Node& node) {
   }
   if (node["vanishes"]) {
     if (!node["vanishes"].IsSequence()) file.fail(node["vanishes"], "'vanishes' is a list of expressions");
-    for (const auto& pattern : node["vanishes"]) function.vanishes.push_back(inline_lets(parse_formula(file.text(pattern, "vanishes"))));
+    for (const auto& pattern : node["vanishes"])
+      function.vanishes.push_back(inline_lets(parse_formula(file.text(pattern, "vanishes"))));
   }
   return function;
 }
@@ -415,7 +442,8 @@ void load_entries(const std::string& path, const std::string& name, bool externa
         entry->external = external;
         for (const Entry* other : library.named(entry->name())) {
           if (other->unique_name() == entry->unique_name())
-            throw Problem(entry->at, fmt::format("'{}' stands twice; the first is at {}", entry->unique_name(), other->at.to_string()));
+            throw Problem(entry->at,
+                          fmt::format("'{}' stands twice; the first is at {}", entry->unique_name(), other->at.to_string()));
         }
         library.entries.push_back(std::move(entry));
       } catch (const Problem& problem) {
@@ -445,14 +473,16 @@ void load_functions(const std::string& path, const std::string& name, Library& l
     };
     each("scalar", [&](const YAML::Node& node) {
       ScalarFunction function = load_scalar(file, node);
-      if (library.functions.count(function.name)) file.fail(node, fmt::format("the scalar function '{}' stands twice", function.name));
+      if (library.functions.count(function.name))
+        file.fail(node, fmt::format("the scalar function '{}' stands twice", function.name));
       library.functions[function.name] = std::move(function);
     });
     each("helpers", [&](const YAML::Node& node) {
       Helper helper{parse_schema(file.text(node, "helpers"))};
       std::vector<Helper>& overloads = library.helpers[helper.schema.name];
       for (const Helper& other : overloads) {
-        if (other.schema.to_string() == helper.schema.to_string()) file.fail(node, fmt::format("the helper '{}' stands twice", helper.schema.to_string()));
+        if (other.schema.to_string() == helper.schema.to_string())
+          file.fail(node, fmt::format("the helper '{}' stands twice", helper.schema.to_string()));
       }
       overloads.push_back(std::move(helper));
     });
@@ -461,7 +491,8 @@ void load_functions(const std::string& path, const std::string& name, Library& l
       for (const auto& pair : file.root()["samples"]) {
         if (pair.second.IsScalar()) file.fail(pair.second, "a set of samples is a list");
         check_samples_list(file, pair.second);
-        if (!library.sample_sets.emplace(pair.first.Scalar(), pair.second).second) file.fail(pair.first, fmt::format("the sample set '{}' stands twice", pair.first.Scalar()));
+        if (!library.sample_sets.emplace(pair.first.Scalar(), pair.second).second)
+          file.fail(pair.first, fmt::format("the sample set '{}' stands twice", pair.first.Scalar()));
       }
     }
   } catch (const Problem& problem) {

@@ -13,7 +13,8 @@
 namespace opgen {
 namespace {
 
-/// Where the last document began. YAML::Load drops all but the first without a word, and YAML::LoadAll hangs on some broken files.
+/// Where the last document began. YAML::Load drops all but the first without a word, and YAML::LoadAll hangs on some broken
+/// files.
 struct DocumentStart : YAML::EventHandler {
   YAML::Mark mark;
 
@@ -44,7 +45,8 @@ YamlFile::YamlFile(const std::string& path, const std::string& name) : name_(nam
     DocumentStart start;
     YAML::Parser parser(stream);
     if (parser.HandleNextDocument(start) && parser.HandleNextDocument(start))
-      throw Problem({name, start.mark.line + 1, start.mark.column + 1}, "a second YAML document begins here: leave out what separates it, '---' or a stray ','");
+      throw Problem({name, start.mark.line + 1, start.mark.column + 1},
+                    "a second YAML document begins here: leave out what separates it, '---' or a stray ','");
   } catch (const YAML::Exception& error) {
     throw Problem({name, error.mark.line + 1, error.mark.column + 1}, "not valid YAML: " + error.msg);
   }
@@ -62,7 +64,8 @@ Text YamlFile::text(const YAML::Node& node, const std::string& field) const {
 }
 
 bool YamlFile::boolean(const YAML::Node& node, const std::string& field) const {
-  if (!node.IsScalar() || (node.Scalar() != "true" && node.Scalar() != "false")) fail(node, fmt::format("'{}' is true or false", field));
+  if (!node.IsScalar() || (node.Scalar() != "true" && node.Scalar() != "false"))
+    fail(node, fmt::format("'{}' is true or false", field));
   return node.Scalar() == "true";
 }
 
@@ -75,7 +78,8 @@ void YamlFile::check_keys(const YAML::Node& map, const std::string& what, const 
     const std::string key = pair.first.Scalar();
     if (std::find(known.begin(), known.end(), key) == known.end()) {
       const std::string nearest_key = did_you_mean(key, known);
-      fail(pair.first, fmt::format("{} has no field '{}'{}", what, key, nearest_key.empty() ? " (it has " + join(known) + ")" : nearest_key));
+      fail(pair.first,
+           fmt::format("{} has no field '{}'{}", what, key, nearest_key.empty() ? " (it has " + join(known) + ")" : nearest_key));
     }
     if (!seen.insert(key).second) fail(pair.first, fmt::format("the field '{}' stands twice", key));
   }

@@ -8,20 +8,25 @@
 namespace opgen {
 namespace {
 
-constexpr std::array kKeywords = {
-    "alignas",  "alignof",  "and",      "and_eq",       "asm",       "auto",     "bitand",    "bitor",    "bool",     "break",
-    "case",     "catch",    "char",     "class",        "co_await",  "co_return", "co_yield", "compl",    "concept",  "const",
-    "consteval", "constexpr", "constinit", "const_cast", "continue", "decltype", "default",   "delete",   "do",       "double",
-    "dynamic_cast", "else", "enum",     "explicit",     "export",    "extern",   "false",     "float",    "for",      "friend",
-    "goto",     "if",       "inline",   "int",          "long",      "mutable",  "namespace", "new",      "noexcept", "not",
-    "not_eq",   "nullptr",  "operator", "or",           "or_eq",     "private",  "protected", "public",   "register", "reinterpret_cast",
-    "requires", "return",   "short",    "signed",       "sizeof",    "static",   "static_assert", "static_cast", "struct", "switch",
-    "template", "this",     "thread_local", "throw",    "true",      "try",      "typedef",   "typeid",   "typename", "union",
-    "unsigned", "using",    "virtual",  "void",         "volatile",  "wchar_t",  "while",     "xor",      "xor_eq"};
+constexpr std::array kKeywords = {"alignas",       "alignof",     "and",       "and_eq",    "asm",       "auto",
+                                  "bitand",        "bitor",       "bool",      "break",     "case",      "catch",
+                                  "char",          "class",       "co_await",  "co_return", "co_yield",  "compl",
+                                  "concept",       "const",       "consteval", "constexpr", "constinit", "const_cast",
+                                  "continue",      "decltype",    "default",   "delete",    "do",        "double",
+                                  "dynamic_cast",  "else",        "enum",      "explicit",  "export",    "extern",
+                                  "false",         "float",       "for",       "friend",    "goto",      "if",
+                                  "inline",        "int",         "long",      "mutable",   "namespace", "new",
+                                  "noexcept",      "not",         "not_eq",    "nullptr",   "operator",  "or",
+                                  "or_eq",         "private",     "protected", "public",    "register",  "reinterpret_cast",
+                                  "requires",      "return",      "short",     "signed",    "sizeof",    "static",
+                                  "static_assert", "static_cast", "struct",    "switch",    "template",  "this",
+                                  "thread_local",  "throw",       "true",      "try",       "typedef",   "typeid",
+                                  "typename",      "union",       "unsigned",  "using",     "virtual",   "void",
+                                  "volatile",      "wchar_t",     "while",     "xor",       "xor_eq"};
 
 /// Namespaces of the library, where a function of the same name cannot be.
-constexpr std::array kNamespaces = {"autograd", "dispatch", "functional", "io",     "kernels", "launch", "masks",
-                                    "native",   "nested",   "nn",         "optim",  "raw",     "shapes", "suite"};
+constexpr std::array kNamespaces = {"autograd", "dispatch", "functional", "io",    "kernels", "launch", "masks",
+                                    "native",   "nested",   "nn",         "optim", "raw",     "shapes", "suite"};
 
 template <typename Table>
 bool holds(const Table& table, std::string_view name) {
@@ -31,13 +36,15 @@ bool holds(const Table& table, std::string_view name) {
 }  // namespace
 
 std::string why_not_a_name(std::string_view name) {
-  if (name.empty() || name[0] < 'a' || name[0] > 'z') return fmt::format("'{}' is no name here: names begin with a small letter", name);
+  if (name.empty() || name[0] < 'a' || name[0] > 'z')
+    return fmt::format("'{}' is no name here: names begin with a small letter", name);
   if (holds(kKeywords, name)) return fmt::format("'{}' is a word of C++: choose another name", name);
   return "";
 }
 
 std::string why_not_an_op(std::string_view name) {
-  return holds(kNamespaces, name) ? fmt::format("'{}' is a namespace of the library: choose another name", name) : why_not_a_name(name);
+  return holds(kNamespaces, name) ? fmt::format("'{}' is a namespace of the library: choose another name", name)
+                                  : why_not_a_name(name);
 }
 
 }  // namespace opgen

@@ -16,13 +16,14 @@ struct NamedBase {
 };
 
 constexpr std::array kBases = {
-    NamedBase{"Tensor", Base::tensor},   NamedBase{"int", Base::integer},       NamedBase{"SymInt", Base::integer},
-    NamedBase{"float", Base::floating},  NamedBase{"bool", Base::boolean},      NamedBase{"Scalar", Base::scalar},
-    NamedBase{"ScalarType", Base::dtype}, NamedBase{"str", Base::string},       NamedBase{"Generator", Base::generator},
-    NamedBase{"Ragged", Base::ragged},   NamedBase{"Plan", Base::plan},
+    NamedBase{"Tensor", Base::tensor},    NamedBase{"int", Base::integer},  NamedBase{"SymInt", Base::integer},
+    NamedBase{"float", Base::floating},   NamedBase{"bool", Base::boolean}, NamedBase{"Scalar", Base::scalar},
+    NamedBase{"ScalarType", Base::dtype}, NamedBase{"str", Base::string},   NamedBase{"Generator", Base::generator},
+    NamedBase{"Ragged", Base::ragged},    NamedBase{"Plan", Base::plan},
 };
-constexpr std::array kForeign = {"Layout", "Device", "MemoryFormat", "Dimname", "Storage", "Stream", "QScheme", "DeviceIndex",
-                                 "ConstQuantizerPtr", "SymBool", "DimVector", "__torch__.torch.classes.c10d.ProcessGroup"};
+constexpr std::array kForeign = {
+    "Layout",  "Device",      "MemoryFormat",      "Dimname", "Storage",   "Stream",
+    "QScheme", "DeviceIndex", "ConstQuantizerPtr", "SymBool", "DimVector", "__torch__.torch.classes.c10d.ProcessGroup"};
 
 bool is_word(char character) { return std::isalnum(static_cast<unsigned char>(character)) || character == '_'; }
 
@@ -182,7 +183,8 @@ class Parser {
         if (offset_ > number) {
           const std::string text = source_.substr(number, offset_ - number);
           const std::optional<int64_t> length = whole_number(text);
-          if (!length || *length < 1 || *length > 1000) fail_at(number, fmt::format("the length of a list is 1 to 1000, not {}", text));
+          if (!length || *length < 1 || *length > 1000)
+            fail_at(number, fmt::format("the length of a list is 1 to 1000, not {}", text));
           type.length = static_cast<int>(*length);
         }
         expect(']', "to close the list type");
@@ -244,7 +246,8 @@ class Parser {
 }  // namespace
 
 std::string Type::to_string() const {
-  static constexpr const char* kNames[] = {"Tensor", "int", "float", "bool", "Scalar", "ScalarType", "str", "Generator", "Ragged", "Plan", "", "none", "tuple"};
+  static constexpr const char* kNames[] = {"Tensor",    "int",    "float", "bool", "Scalar", "ScalarType", "str",
+                                           "Generator", "Ragged", "Plan",  "",     "none",   "tuple"};
   if (base == Base::tuple) {
     std::vector<std::string> parts;
     for (const Type& element : elements) parts.push_back(element.to_string());
@@ -273,7 +276,8 @@ std::string alias_text(const std::optional<Alias>& alias) {
 
 std::string type_text(const Type& type, const std::optional<Alias>& alias) {
   std::string text = type.to_string();
-  if (alias) text.insert(text.find_first_of("?[") == std::string::npos ? text.size() : text.find_first_of("?["), alias_text(alias));
+  if (alias)
+    text.insert(text.find_first_of("?[") == std::string::npos ? text.size() : text.find_first_of("?["), alias_text(alias));
   return text;
 }
 
@@ -289,7 +293,8 @@ std::string Schema::to_string() const {
                     (argument.default_value ? "=" + *argument.default_value : ""));
   }
   std::vector<std::string> outs;
-  for (const Result& result : results) outs.push_back(type_text(result.type, result.alias) + (result.name.empty() ? "" : " " + result.name));
+  for (const Result& result : results)
+    outs.push_back(type_text(result.type, result.alias) + (result.name.empty() ? "" : " " + result.name));
   const std::string joined = outs.size() == 1 && results[0].name.empty() ? outs[0] : "(" + join(outs) + ")";
   return fmt::format("{}{}({}) -> {}", name, overload.empty() ? "" : "." + overload, join(parts), joined);
 }

@@ -15,16 +15,18 @@ struct Type {
   Base base = Base::none;
   bool optional = false;
   bool list = false;
-  bool optional_elements = false;   // Tensor?[]
-  int length = 0;                   // of int[2]; 0: any
-  std::string foreign_name;         // ATen types that Deckle has no counterpart for: Layout, Device...
-  std::vector<Type> elements;       // of a tuple
+  bool optional_elements = false;  // Tensor?[]
+  int length = 0;                  // of int[2]; 0: any
+  std::string foreign_name;        // ATen types that Deckle has no counterpart for: Layout, Device...
+  std::vector<Type> elements;      // of a tuple
 
   bool is(Base wanted) const { return base == wanted && !list; }
   bool is_list_of(Base wanted) const { return base == wanted && list; }
   bool is_tensor() const { return is(Base::tensor); }
   bool is_tensor_like() const { return base == Base::tensor; }
-  bool is_number() const { return !list && !optional && (base == Base::integer || base == Base::floating || base == Base::scalar); }
+  bool is_number() const {
+    return !list && !optional && (base == Base::integer || base == Base::floating || base == Base::scalar);
+  }
   std::string to_string() const;
   friend bool operator==(const Type& a, const Type& b) { return a.to_string() == b.to_string(); }
 };

@@ -35,7 +35,9 @@ Tensor naive(const Tensor& q, const Tensor& k, const Tensor& v, const Band& band
   const int64_t offset = band.alignment == Alignment::top_left ? 0 : keys - rows;
   const Tensor out = zeros_like(empty({rows, heads, v.size(2)}, DType::float64));
   const std::vector<double> qs = q.to_vector(), ks = k.to_vector(), vs = v.to_vector();
-  const auto at = [](int64_t i, int64_t h, int64_t d, int64_t hs, int64_t ds) { return static_cast<size_t>((i * hs + h) * ds + d); };
+  const auto at = [](int64_t i, int64_t h, int64_t d, int64_t hs, int64_t ds) {
+    return static_cast<size_t>((i * hs + h) * ds + d);
+  };
   for (int64_t h = 0; h < heads; ++h) {
     for (int64_t i = 0; i < rows; ++i) {
       std::vector<double> weights(static_cast<size_t>(keys), 0);
@@ -44,12 +46,14 @@ Tensor naive(const Tensor& q, const Tensor& k, const Tensor& v, const Band& band
         const int64_t distance = j - (i + offset);
         if ((band.left >= 0 && -distance > band.left) || (band.right >= 0 && distance > band.right)) continue;
         double dot = 0;
-        for (int64_t d = 0; d < q.size(2); ++d) dot += qs[at(i, h, d, heads, q.size(2))] * ks[at(j, h / group, d, k.size(1), q.size(2))];
+        for (int64_t d = 0; d < q.size(2); ++d)
+          dot += qs[at(i, h, d, heads, q.size(2))] * ks[at(j, h / group, d, k.size(1), q.size(2))];
         total += weights[static_cast<size_t>(j)] = std::exp(dot / std::sqrt(static_cast<double>(q.size(2))));
       }
       for (int64_t d = 0; d < v.size(2); ++d) {
         double value = 0;
-        for (int64_t j = 0; j < keys; ++j) value += total > 0 ? weights[static_cast<size_t>(j)] / total * vs[at(j, h / group, d, k.size(1), v.size(2))] : 0;
+        for (int64_t j = 0; j < keys; ++j)
+          value += total > 0 ? weights[static_cast<size_t>(j)] / total * vs[at(j, h / group, d, k.size(1), v.size(2))] : 0;
         out.data<double>()[at(i, h, d, heads, v.size(2))] = value;
       }
     }
@@ -94,7 +98,9 @@ TEST(Attention, GradientsMatchCentralDifferences) {
     const NestedTensor q = NestedTensor::from_lengths(random_tensor({7, 4, 3}), {4, 0, 3});
     const NestedTensor k = NestedTensor::from_lengths(random_tensor({6, 2, 3}), {2, 1, 3});
     const NestedTensor v = NestedTensor::from_lengths(random_tensor({6, 2, 2}), {2, 1, 3});
-    const auto f = [&](const NestedTensor& a, const NestedTensor& b, const NestedTensor& c) { return attention(a, b, c, {.mask = band.mask}); };
+    const auto f = [&](const NestedTensor& a, const NestedTensor& b, const NestedTensor& c) {
+      return attention(a, b, c, {.mask = band.mask});
+    };
     gradcheck(f, std::tuple(q, k, v));
   }
 }
@@ -130,7 +136,8 @@ void expect_every_derivative(F&& f, const X& x) {
 }
 
 TEST(Attention, EveryDerivativeOfQueriesKeysAndValues) {
-  for (const AttentionMask& mask : {masks::full(), AttentionMask(masks::causal()), AttentionMask(masks::window<Alignment::top_left>(1, 1))}) {
+  for (const AttentionMask& mask :
+       {masks::full(), AttentionMask(masks::causal()), AttentionMask(masks::window<Alignment::top_left>(1, 1))}) {
     const NestedTensor q = NestedTensor::from_lengths(random_tensor({4, 2, 3}), {3, 0, 1});
     const NestedTensor k = NestedTensor::from_lengths(random_tensor({4, 1, 3}), {2, 1, 1});
     const NestedTensor v = NestedTensor::from_lengths(random_tensor({4, 1, 2}), {2, 1, 1});
@@ -151,8 +158,9 @@ TEST(Attention, EveryDerivativeOfEveryParameter) {
     for (const Dims& shape : {Dims{2, 2, 3, 2}, Dims{1, 2, 1, 2}, Dims{1, 1, 3, 2}, Dims{2, 1, 3, 1}}) {
       expect_every_derivative(
           [&](const Tensor& a, const Tensor& bias, const Tensor& slope, const Tensor& sink, const Tensor& distances) {
-            return attention_with_lse(a, k, v,
-                                      {.bias = bias, .bias_before_cap = before, .slopes = slope, .table = distances, .sinks = sink, .soft_cap = 1.5});
+            return attention_with_lse(
+                a, k, v,
+                {.bias = bias, .bias_before_cap = before, .slopes = slope, .table = distances, .sinks = sink, .soft_cap = 1.5});
           },
           std::tuple(q, random_tensor(shape), slopes, sinks, table));
     }
@@ -166,14 +174,18 @@ TEST(Attention, ADenseBiasOfARaggedBatchHasNoGradientWhereNoSequenceReaches) {
     const Tensor x = random_tensor({rows->rows(), 2, 3});
     for (const Dims& shape : {Dims{sequences, 2, 4, 4}, Dims{1, 1, 6, 5}, Dims{1, 2, 1, 7}, Dims{sequences, 1, 5, 1}}) {
       const Tensor bias = random_tensor(shape);
-      const auto f = [&](const Tensor& y) { return attention(NestedTensor(x, rows), NestedTensor(x, rows), NestedTensor(x, rows), {.bias = y}).values(); };
+      const auto f = [&](const Tensor& y) {
+        return attention(NestedTensor(x, rows), NestedTensor(x, rows), NestedTensor(x, rows), {.bias = y}).values();
+      };
       const auto gradient = [&](const Tensor& y) {
         empty(y.sizes(), y.dtype(), {}).fill_(std::nan(""));  // what the gradient's memory holds before
         return vjp(f, y, x).second;
       };
       const auto [first, second] = jvp(gradient, bias, random_tensor(shape));
       const auto reached = [&](int64_t b, int64_t i, int64_t j) {
-        const auto any = [&](int64_t n) { return (shape[2] == 1 || i < lengths[static_cast<size_t>(n)]) && (shape[3] == 1 || j < lengths[static_cast<size_t>(n)]); };
+        const auto any = [&](int64_t n) {
+          return (shape[2] == 1 || i < lengths[static_cast<size_t>(n)]) && (shape[3] == 1 || j < lengths[static_cast<size_t>(n)]);
+        };
         bool found = false;
         for (int64_t n = 0; n < sequences; ++n) found |= (shape[0] == 1 || n == b) && any(n);
         return found;
@@ -183,7 +195,8 @@ TEST(Attention, ADenseBiasOfARaggedBatchHasNoGradientWhereNoSequenceReaches) {
         for (int64_t at = 0; at < result.numel(); ++at) {
           const int64_t j = at % shape[3], i = at / shape[3] % shape[2], b = at / (shape[3] * shape[2] * shape[1]);
           const double value = values[static_cast<size_t>(at)];
-          EXPECT_TRUE(reached(b, i, j) ? std::isfinite(value) : value == 0) << to_string(bias.sizes()) << " at " << at << ": " << value;
+          EXPECT_TRUE(reached(b, i, j) ? std::isfinite(value) : value == 0)
+              << to_string(bias.sizes()) << " at " << at << ": " << value;
         }
       }
     }
@@ -198,7 +211,9 @@ TEST(Attention, AnExpandedBiasIsNotCopied) {
   const Tensor out = attention(x, x, x, {.bias = expanded});
   EXPECT_LT(memory_stats().peak - before, expanded.numel() * 8);
   expect_equal(out, attention(x, x, x, {.bias = contiguous(expanded)}));
-  const auto loss = [&](const auto& shape) { return [&](const Tensor& b) { return sum(square(attention(x, x, x, {.bias = shape(b)}))); }; };
+  const auto loss = [&](const auto& shape) {
+    return [&](const Tensor& b) { return sum(square(attention(x, x, x, {.bias = shape(b)}))); };
+  };
   const Tensor of_expanded = grad(loss([](const Tensor& b) { return b.expand({2, 4, 64, 64}); }), small);
   expect_close(of_expanded, grad(loss([](const Tensor& b) { return b; }), small), 1e-12, 1e-12);
 }
@@ -207,7 +222,8 @@ TEST(Attention, AWindowWithoutLimitsSaysFromWhereDistancesCount) {
   const Tensor q = random_tensor({1, 3, 2, 4}), k = random_tensor({1, 5, 2, 4}), slopes = random_tensor({2});
   const auto with = [&](const AttentionMask& mask) { return attention(q, k, k, {.mask = mask, .slopes = slopes}); };
   Tensor bias = zeros({1, 2, 3, 5}, DType::float64);
-  for (int64_t n = 0; n < bias.numel(); ++n) bias.data<double>()[n] = -slopes.to_vector()[static_cast<size_t>(n / 15)] * static_cast<double>(std::abs(n % 5 - n / 5 % 3));
+  for (int64_t n = 0; n < bias.numel(); ++n)
+    bias.data<double>()[n] = -slopes.to_vector()[static_cast<size_t>(n / 15)] * static_cast<double>(std::abs(n % 5 - n / 5 % 3));
   expect_close(with(masks::window<Alignment::top_left>(-1, -1)), attention(q, k, k, {.bias = bias}), 1e-12, 1e-12);
   expect_equal(with(masks::window(-1, -1)), with(masks::full()));
   EXPECT_NE(with(masks::window<Alignment::top_left>(-1, -1)).to_vector(), with(masks::full()).to_vector());
@@ -216,7 +232,8 @@ TEST(Attention, AWindowWithoutLimitsSaysFromWhereDistancesCount) {
 TEST(Attention, ANanIsSeenInTheResult) {
   for (const int64_t rows : {1, 20}) {  // decode and fused
     for (const int64_t keys : {1, 5, 300}) {
-      const Tensor q = random_tensor({1, rows, 1, 8}, DType::float32), k = random_tensor({1, keys, 1, 8}, DType::float32), spoiled = k.clone();
+      const Tensor q = random_tensor({1, rows, 1, 8}, DType::float32), k = random_tensor({1, keys, 1, 8}, DType::float32),
+                   spoiled = k.clone();
       spoiled.select(1, keys / 2).fill_(std::nan(""));
       for (const auto& [out, lse] : {attention_with_lse(mul(q, std::nan("")), k, k), attention_with_lse(q, spoiled, k)}) {
         for (const double value : out.to_vector()) EXPECT_TRUE(std::isnan(value)) << rows << " rows, " << keys << " keys";
@@ -250,7 +267,8 @@ TEST(Attention, ARaggedBiasHasARaggedGradient) {
 TEST(Attention, DropoutFollowsTheFrozenContract) {
   // Keys are told apart by one-hot values. Seed 1234, offset 5678, 77 / 256, sequence 1, head 2, row 0.
   const int64_t keys = 16;
-  const Tensor q = zeros({2, 1, 3, 4}, DType::float64), k = zeros({2, keys, 3, 4}, DType::float64), v = zeros({2, keys, 3, keys}, DType::float64);
+  const Tensor q = zeros({2, 1, 3, 4}, DType::float64), k = zeros({2, keys, 3, 4}, DType::float64),
+               v = zeros({2, keys, 3, keys}, DType::float64);
   for (int64_t b = 0; b < 2; ++b) {
     for (int64_t j = 0; j < keys; ++j) v[b][j].select(1, j).fill_(1);
   }
@@ -314,7 +332,8 @@ TEST(Attention, SpareRowsBehindTheKeysHaveNoPart) {
   };
   for (const Band& band : kBands) {
     const auto [out, dq, dk, dv] = gradients(NestedTensor::from_list(keys), NestedTensor::from_list(values), {.mask = band.mask});
-    const auto [out_, dq_, dk_, dv_] = gradients(NestedTensor::from_list(key_rows), NestedTensor::from_list(value_rows), {.mask = band.mask, .key_lengths = used});
+    const auto [out_, dq_, dk_, dv_] = gradients(NestedTensor::from_list(key_rows), NestedTensor::from_list(value_rows),
+                                                 {.mask = band.mask, .key_lengths = used});
     expect_equal(out_, out);
     expect_equal(dq_, dq);
     for (int64_t b = 0; b < std::ssize(rows); ++b) {
@@ -332,7 +351,8 @@ TEST(Attention, ASequenceHasTheSameBitsAloneAndInAnyBatch) {
     // Steps of one row on caches of several lengths beside prompts: both kernels, and several chunks of keys.
     const std::vector<int64_t> rows = {1, 40, 1, 1, 3, 1}, used = {900, 40, 1, 300, 64, 0}, room = {1000, 40, 33, 300, 80, 5};
     const NestedTensor q = NestedTensor::from_lengths(random_tensor({47, 4, 16}, dtype), rows);
-    const NestedTensor k = NestedTensor::from_lengths(random_tensor({1458, 2, 16}, dtype), room), v = NestedTensor::from_lengths(random_tensor({1458, 2, 16}, dtype), room);
+    const NestedTensor k = NestedTensor::from_lengths(random_tensor({1458, 2, 16}, dtype), room),
+                       v = NestedTensor::from_lengths(random_tensor({1458, 2, 16}, dtype), room);
     const NestedTensor out = attention(q, k, v, {.mask = masks::causal(), .key_lengths = used});
     for (int64_t b = 0; b < 6; ++b) {
       const auto alone = [&](const Tensor& x, int64_t count) { return x.slice(0, 0, count).clone().unsqueeze(0); };
@@ -345,7 +365,9 @@ TEST(Attention, ASequenceHasTheSameBitsAloneAndInAnyBatch) {
 TEST(Attention, EveryDerivativeBesideSpareRows) {
   const Tensor q = random_tensor({2, 2, 2, 3}), k = random_tensor({2, 4, 1, 3}), v = random_tensor({2, 4, 1, 2});
   expect_every_derivative(
-      [&](const Tensor& a, const Tensor& b, const Tensor& c) { return attention_with_lse(a, b, c, {.mask = masks::causal(), .key_lengths = {3, 2}}); },
+      [&](const Tensor& a, const Tensor& b, const Tensor& c) {
+        return attention_with_lse(a, b, c, {.mask = masks::causal(), .key_lengths = {3, 2}});
+      },
       std::tuple(q, k, v));
 }
 

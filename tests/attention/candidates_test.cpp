@@ -33,7 +33,9 @@ struct Forced {
   ~Forced() { unsetenv("DECKLE_FORCE"); }
 };
 
-void expect_contains(const std::string& text, const std::string& part) { EXPECT_NE(text.find(part), std::string::npos) << "no \"" << part << "\" in\n" << text; }
+void expect_contains(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << "no \"" << part << "\" in\n" << text;
+}
 
 TEST(AttentionCandidates, ThePageShowsTheTableThatTheyGive) {
   const std::string page = text_of("docs/attention.md"), table = attention_feature_table();
@@ -45,7 +47,8 @@ TEST(AttentionCandidates, HopperHeadDimsAreThoseOfTheInstances) {
   std::istringstream lines(text_of("ops/instances.yaml"));
   for (std::string line; std::getline(lines, line);) {
     const auto number = [&](const std::string& key) { return std::stoll(line.substr(line.find(key + ":") + key.size() + 1)); };
-    if (line.find("family: cuda/attention, kernel: backward,") != std::string::npos) listed.emplace(number("head_dim"), number("value_dim"));
+    if (line.find("family: cuda/attention, kernel: backward,") != std::string::npos)
+      listed.emplace(number("head_dim"), number("value_dim"));
   }
   EXPECT_FALSE(listed.empty());
   EXPECT_EQ(listed, served);
@@ -54,13 +57,16 @@ TEST(AttentionCandidates, HopperHeadDimsAreThoseOfTheInstances) {
 TEST(AttentionCandidates, ThePlanChoosesAndTellsWhyNotTheOthers) {
   const Tensor x = random_tensor({1, 20, 4, 8}), row = random_tensor({1, 1, 4, 8});
   const std::string many = explain_attention(x, x, x, {.mask = masks::causal(), .slopes = random_tensor({4}), .dropout = 0.5});
-  expect_contains(many, "attention of float64, 4 heads on 4, D 8, Dv 8, 1 sequences of 20 rows on 20 keys, causal, bottom-right, slopes, dropout 128/256, on cpu");
+  expect_contains(many,
+                  "attention of float64, 4 heads on 4, D 8, Dv 8, 1 sequences of 20 rows on 20 keys, causal, bottom-right, "
+                  "slopes, dropout 128/256, on cpu");
   expect_contains(many, "  forward: fused\n    not decode: sequence 0: not 1 to 8 rows per key head");
   expect_contains(many, "not reference: runs only where DECKLE_FORCE=attention:reference asks for it");
   expect_contains(many, "not hopper: q is on cpu");
   const std::string one = explain_attention(row, x, x, {.mask = masks::causal()});
   expect_contains(one, "  forward: decode\n    not fused: comes later");
-  expect_contains(explain_attention(row, x, x, {.key_lengths = {7}}), "1 sequences of 1 rows on 7 keys, spare rows behind the keys, on cpu\n  forward: decode");
+  expect_contains(explain_attention(row, x, x, {.key_lengths = {7}}),
+                  "1 sequences of 1 rows on 7 keys, spare rows behind the keys, on cpu\n  forward: decode");
   expect_contains(one, "  backward: fused\n    not decode: a derivative is asked for");
   expect_contains(explain_attention(row, x, x, {.soft_cap = 2}), "not decode: sequence 0: a bias, slopes, table, soft cap");
 }
@@ -69,7 +75,8 @@ TEST(AttentionCandidates, ExplainingDrawsNoNumbers) {
   const Tensor x = random_tensor({1, 4, 1, 4});
   Generator used(3), fresh(3);
   explain_attention(x, x, x, {.dropout = 0.5, .generator = &used});
-  testing::expect_equal(attention(x, x, x, {.dropout = 0.5, .generator = &used}), attention(x, x, x, {.dropout = 0.5, .generator = &fresh}));
+  testing::expect_equal(attention(x, x, x, {.dropout = 0.5, .generator = &used}),
+                        attention(x, x, x, {.dropout = 0.5, .generator = &fresh}));
 }
 
 TEST(AttentionCandidates, TheReferenceRunsWhereItIsAskedFor) {
@@ -83,7 +90,9 @@ TEST(AttentionCandidates, TheReferenceRunsWhereItIsAskedFor) {
   };
   const std::vector<Tensor> fused = all();
   const Forced force("attention:reference");
-  expect_contains(explain_attention(x, x, x), "  second order: reference\n    not decode: DECKLE_FORCE asks for reference\n    not fused: DECKLE_FORCE asks for reference");
+  expect_contains(explain_attention(x, x, x),
+                  "  second order: reference\n    not decode: DECKLE_FORCE asks for reference\n    not fused: DECKLE_FORCE asks "
+                  "for reference");
   const std::vector<Tensor> reference = all();
   for (size_t i = 0; i < fused.size(); ++i) expect_close(fused[i], reference[i], 1e-12, 1e-10);
   EXPECT_NE(fused[0].to_vector(), reference[0].to_vector());  // the last bits: another kernel did run
@@ -117,7 +126,8 @@ TEST(AttentionCandidates, TheGpuRefusesWhatItsArgumentsCannotHold) {
   request.sinks = true;
   EXPECT_EQ(why_not(AttentionKernel::portable), "a bias, slopes, table or sinks are given (serves none of them)");
   request.pass = AttentionPass::jvp;
-  EXPECT_EQ(why_not(AttentionKernel::portable), "forward mode or second order is asked for (serves the forward and the backward)");
+  EXPECT_EQ(why_not(AttentionKernel::portable),
+            "forward mode or second order is asked for (serves the forward and the backward)");
 }
 
 }  // namespace

@@ -62,10 +62,12 @@ Case random_leaf(const Batch& batch) {
   };
   const bool top_left = chance(0.5);
   switch (random_integer(0, 6)) {
-    case 0: return {masks::full(), [](auto...) { return true; }, "full"};
+    case 0:
+      return {masks::full(), [](auto...) { return true; }, "full"};
     case 1:
       return {top_left ? AttentionMask(masks::causal<Alignment::top_left>()) : masks::causal(),
-              [=](int64_t b, int64_t, int64_t i, int64_t j) { return j <= position(top_left, b, i); }, top_left ? "causal_top_left" : "causal"};
+              [=](int64_t b, int64_t, int64_t i, int64_t j) { return j <= position(top_left, b, i); },
+              top_left ? "causal_top_left" : "causal"};
     case 2: {
       const int64_t left = random_integer(-1, 5), right = random_integer(-1, 5);
       return {top_left ? AttentionMask(masks::window<Alignment::top_left>(left, right)) : masks::window(left, right),
@@ -78,11 +80,13 @@ Case random_leaf(const Batch& batch) {
     case 3: {
       std::vector<int64_t> keys(batch.rows.size());
       for (int64_t& n : keys) n = random_integer(0, 6);
-      return {masks::prefix(keys), [=](int64_t b, int64_t, int64_t, int64_t j) { return j < keys[static_cast<size_t>(b)]; }, "prefix"};
+      return {masks::prefix(keys), [=](int64_t b, int64_t, int64_t, int64_t j) { return j < keys[static_cast<size_t>(b)]; },
+              "prefix"};
     }
     case 4: {
       const int64_t n = random_integer(0, 6);
-      return {masks::prefix_lm(n), [=](int64_t b, int64_t, int64_t i, int64_t j) { return j < n || j <= position(false, b, i); }, fmt::format("prefix_lm({})", n)};
+      return {masks::prefix_lm(n), [=](int64_t b, int64_t, int64_t i, int64_t j) { return j < n || j <= position(false, b, i); },
+              fmt::format("prefix_lm({})", n)};
     }
     case 5: {
       const NestedTensor q = random_ids(batch.rows), k = random_ids(batch.keys);
@@ -95,8 +99,8 @@ Case random_leaf(const Batch& batch) {
     }
     default: {
       const int64_t most_rows = batch.q()->max_size(), most_keys = batch.k()->max_size();
-      const Dims sizes{chance(0.5) ? batch.sequences() : 1, chance(0.4) ? batch.heads : 1, chance(0.7) ? most_rows + random_integer(0, 1) : 1,
-                       chance(0.8) ? most_keys + random_integer(0, 1) : 1};
+      const Dims sizes{chance(0.5) ? batch.sequences() : 1, chance(0.4) ? batch.heads : 1,
+                       chance(0.7) ? most_rows + random_integer(0, 1) : 1, chance(0.8) ? most_keys + random_integer(0, 1) : 1};
       const Tensor allowed = gt(random_tensor(sizes), chance(0.5) ? -0.8 : 0.5);
       return {masks::boolean(allowed),
               [=](int64_t b, int64_t h, int64_t i, int64_t j) {
@@ -114,9 +118,14 @@ Case random_mask(const Batch& batch, int depth) {
   if (depth == 0 || chance(0.2)) return random_leaf(batch);
   const Case a = random_mask(batch, depth - 1), b = random_mask(batch, depth - 1);
   switch (random_integer(0, 3)) {
-    case 0: return {!a.mask, [a](auto... at) { return !a.sees(at...); }, "!" + a.text};
-    case 1: return {a.mask || b.mask, [a, b](auto... at) { return a.sees(at...) || b.sees(at...); }, fmt::format("({} || {})", a.text, b.text)};
-    default: return {a.mask && b.mask, [a, b](auto... at) { return a.sees(at...) && b.sees(at...); }, fmt::format("({} && {})", a.text, b.text)};
+    case 0:
+      return {!a.mask, [a](auto... at) { return !a.sees(at...); }, "!" + a.text};
+    case 1:
+      return {a.mask || b.mask, [a, b](auto... at) { return a.sees(at...) || b.sees(at...); },
+              fmt::format("({} || {})", a.text, b.text)};
+    default:
+      return {a.mask && b.mask, [a, b](auto... at) { return a.sees(at...) && b.sees(at...); },
+              fmt::format("({} && {})", a.text, b.text)};
   }
 }
 
@@ -132,7 +141,8 @@ Batch random_batch() {
 bool compiled_sees(const CompiledMask& mask, const Batch& batch, int64_t b, int64_t h, int64_t i, int64_t j) {
   const auto at = static_cast<size_t>(b);
   const int64_t distance = j - (i + (mask.alignment == Alignment::top_left ? 0 : batch.keys[at] - batch.rows[at]));
-  if ((mask.causal && distance > 0) || (mask.left >= 0 && -distance > mask.left) || (mask.right >= 0 && distance > mask.right)) return false;
+  if ((mask.causal && distance > 0) || (mask.left >= 0 && -distance > mask.left) || (mask.right >= 0 && distance > mask.right))
+    return false;
   if (!mask.bounds.empty()) {
     bool inside = false;
     const int32_t* bounds = mask.bounds.data() + (batch.q()->offsets()[at] + i) * mask.range_count * 2;
@@ -156,7 +166,8 @@ TEST(AttentionMask, ACompiledExpressionAllowsExactlyWhatItsPartsSay) {
       for (int64_t h = 0; h < batch.heads; ++h) {
         for (int64_t i = 0; i < batch.rows[static_cast<size_t>(b)]; ++i) {
           for (int64_t j = 0; j < batch.keys[static_cast<size_t>(b)]; ++j) {
-            ASSERT_EQ(compiled_sees(compiled, batch, b, h, i, j), c.sees(b, h, i, j)) << "sequence " << b << " head " << h << " row " << i << " key " << j;
+            ASSERT_EQ(compiled_sees(compiled, batch, b, h, i, j), c.sees(b, h, i, j))
+                << "sequence " << b << " head " << h << " row " << i << " key " << j;
           }
         }
       }
@@ -213,7 +224,9 @@ std::tuple<Tensor, Tensor> dense_attention(const Batch& batch, const Case& c, co
         dead.data<bool>()[h * rows + i] = !any;
       }
     }
-    const auto by_head = [](const Tensor& x, int64_t first, int64_t count) { return transpose(slice(x, 0, first, first + count), 0, 1); };
+    const auto by_head = [](const Tensor& x, int64_t first, int64_t count) {
+      return transpose(slice(x, 0, first, first + count), 0, 1);
+    };
     const int64_t row = batch.q()->offsets()[at], key = batch.k()->offsets()[at];
     const Tensor logits = mul(matmul(by_head(q, row, rows), transpose(by_head(k, key, keys), 1, 2)), scale);
     const Tensor z = masked_fill(masked_fill(logits, logical_not(allowed), -std::numeric_limits<double>::infinity()), dead, 0.0);
@@ -232,9 +245,12 @@ TEST(AttentionMask, EveryDerivativeMatchesTheDenseReference) {
     SCOPED_TRACE(c.text);
     const int64_t rows = batch.q()->rows(), keys = batch.k()->rows();
     using Inputs = std::tuple<Tensor, Tensor, Tensor>;
-    const auto draw = [&] { return Inputs(random_tensor({rows, 2, 3}), random_tensor({keys, 2, 3}), random_tensor({keys, 2, 4})); };
+    const auto draw = [&] {
+      return Inputs(random_tensor({rows, 2, 3}), random_tensor({keys, 2, 3}), random_tensor({keys, 2, 4}));
+    };
     const auto fused = [&](const Tensor& q, const Tensor& k, const Tensor& v) {
-      const auto [out, lse] = attention_with_lse(NestedTensor(q, batch.q()), NestedTensor(k, batch.k()), NestedTensor(v, batch.k()), {.mask = c.mask});
+      const auto [out, lse] = attention_with_lse(NestedTensor(q, batch.q()), NestedTensor(k, batch.k()),
+                                                 NestedTensor(v, batch.k()), {.mask = c.mask});
       return std::tuple(out.values(), masked_fill(lse.values(), isinf(lse.values()), 0.0));
     };
     const auto dense = [&](const Tensor& q, const Tensor& k, const Tensor& v) { return dense_attention(batch, c, q, k, v); };

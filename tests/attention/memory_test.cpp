@@ -34,9 +34,14 @@ int64_t peak_of(Body&& body) {
 /// Result, gradient, tangent, Hessian-vector product, double backward and forward over forward of `length` tokens.
 void run_every_pass(int64_t length) {
   const auto draw = [&] { return random_tensor({1, length, 1, 8}, DType::float32); };
-  const Tensor x = draw(), t = draw(), slopes = random_tensor({1}, DType::float32), bias = random_tensor({1, 1, 1, length}, DType::float32);
+  const Tensor x = draw(), t = draw(), slopes = random_tensor({1}, DType::float32),
+               bias = random_tensor({1, 1, 1, length}, DType::float32);
   const NestedTensor ids = NestedTensor::from_lengths(zeros_raw({length}, DType::int64, {}), {length});
-  const AttentionOptions options{.mask = masks::causal() && (masks::documents(ids) || !masks::window(5, 5)), .bias = bias, .slopes = slopes, .soft_cap = 9, .dropout = 0.1};
+  const AttentionOptions options{.mask = masks::causal() && (masks::documents(ids) || !masks::window(5, 5)),
+                                 .bias = bias,
+                                 .slopes = slopes,
+                                 .soft_cap = 9,
+                                 .dropout = 0.1};
   const auto f = [&](const Tensor& q) { return attention(q, x, x, options); };
   hvp([&](const Tensor& q) { return sum(square(f(q))); }, x, t);
   jvp([&](const Tensor& q) { return jvp(f, q, t).second; }, x, t);

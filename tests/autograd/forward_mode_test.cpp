@@ -125,7 +125,8 @@ TEST(Functional, TransformsTakeStructsAndTuples) {
   expect_close(gradient.scale, x);
   expect_close(gradient.shift, testing::tensor_of({1, 1, 1}));
 
-  const auto [value, tangent] = jvp([](const Tensor& a, const Tensor& b) { return a * b; }, std::tuple(x, parameters.scale), std::tuple(x, x));
+  const auto [value, tangent] =
+      jvp([](const Tensor& a, const Tensor& b) { return a * b; }, std::tuple(x, parameters.scale), std::tuple(x, x));
   expect_close(tangent, x * parameters.scale + x * x);
   const auto [y, pulled] = vjp([](const Tensor& a) { return std::tuple(a * 2.0, a * a); }, x, std::tuple(x, x));
   expect_close(pulled, x * 2.0 + x * x * 2.0);

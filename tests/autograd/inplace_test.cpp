@@ -173,9 +173,15 @@ TEST(Inplace, OpsThatSaveTheirResultWorkOnViewsInEveryMode) {
 
 TEST(Inplace, ViewsOfBasesInAnyMemoryOrderWorkInEveryMode) {
   const auto layouts = {
-      +[] { return zeros({4, 3}, DType::float64); },
-      +[] { return zeros({3, 4}, DType::float64).transpose(0, 1).detach(); },
-      +[] { return zeros({9, 6}, DType::float64).slice(0, 1, 9, 2).slice(1, 0, 6, 2).detach(); },
+      +[] {
+        return zeros({4, 3}, DType::float64);
+      },
+      +[] {
+        return zeros({3, 4}, DType::float64).transpose(0, 1).detach();
+      },
+      +[] {
+        return zeros({9, 6}, DType::float64).slice(0, 1, 9, 2).slice(1, 0, 6, 2).detach();
+      },
   };
   for (const auto base_of_layout : layouts) {
     const auto f = [base_of_layout](const std::vector<Tensor>& x) {

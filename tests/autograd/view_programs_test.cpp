@@ -29,9 +29,14 @@ class Program {
     for (int step = 0; step < 7; ++step) {
       const Tensor target = views_[choose(views_.size())];
       switch (choose(4)) {
-        case 0: write(target, x[1]); break;
-        case 1: results.push_back(sum(square(target.clone()) * x[1].select(0, 1))); break;  // a copy: the view is written later
-        default: views_.push_back(view_of(target));
+        case 0:
+          write(target, x[1]);
+          break;
+        case 1:
+          results.push_back(sum(square(target.clone()) * x[1].select(0, 1)));
+          break;  // a copy: the view is written later
+        default:
+          views_.push_back(view_of(target));
       }
     }
     // At last an op that saves its result, which nothing may overwrite.
@@ -48,10 +53,16 @@ class Program {
   Tensor base(const Tensor& start) {
     Tensor memory;
     switch (choose(4)) {
-      case 0: return start * 1.0;
-      case 1: memory = zeros({3, 4}, DType::float64); break;
-      case 2: memory = zeros({4, 3}, DType::float64).transpose(0, 1).detach(); break;
-      default: memory = zeros({6, 9}, DType::float64).slice(0, 1, 6, 2).slice(1, 0, 8, 2).detach();
+      case 0:
+        return start * 1.0;
+      case 1:
+        memory = zeros({3, 4}, DType::float64);
+        break;
+      case 2:
+        memory = zeros({4, 3}, DType::float64).transpose(0, 1).detach();
+        break;
+      default:
+        memory = zeros({6, 9}, DType::float64).slice(0, 1, 6, 2).slice(1, 0, 8, 2).detach();
     }
     memory.copy_(start);
     return memory;
@@ -61,21 +72,33 @@ class Program {
     if (x.dim() == 0) return x.unsqueeze(0);
     const auto dim = static_cast<int64_t>(choose(static_cast<size_t>(x.dim())));
     switch (choose(5)) {
-      case 0: return x.select(dim, 0);
-      case 1: return x.slice(dim, 0, x.size(dim), 2);
-      case 2: return x.slice(dim, x.size(dim) > 1 ? 1 : 0, x.size(dim));
-      case 3: return x.transpose(0, dim);
-      default: return x.unsqueeze(dim);
+      case 0:
+        return x.select(dim, 0);
+      case 1:
+        return x.slice(dim, 0, x.size(dim), 2);
+      case 2:
+        return x.slice(dim, x.size(dim) > 1 ? 1 : 0, x.size(dim));
+      case 3:
+        return x.transpose(0, dim);
+      default:
+        return x.unsqueeze(dim);
     }
   }
 
   void write(const Tensor& target, const Tensor& factors) {
     const Tensor before = target.clone();
     switch (choose(4)) {
-      case 0: target.copy_(tanh(before) * factors.select(0, 1)); break;
-      case 1: target.mul_(sum(factors) * 0.1 + 1.0); break;
-      case 2: target.add_(before * factors.select(0, 0)); break;
-      default: target.copy_(exp(before) * 0.4);
+      case 0:
+        target.copy_(tanh(before) * factors.select(0, 1));
+        break;
+      case 1:
+        target.mul_(sum(factors) * 0.1 + 1.0);
+        break;
+      case 2:
+        target.add_(before * factors.select(0, 0));
+        break;
+      default:
+        target.copy_(exp(before) * 0.4);
     }
   }
 
@@ -91,7 +114,8 @@ TEST(ViewPrograms, HaveTheRightDerivativesInEveryMode) {
     const uint64_t seed = seeds();
     SCOPED_TRACE(seed);
     Program program(seed);
-    const Tensors inputs = {tanh(random_tensor({3, 4})) * 0.8, tanh(random_tensor({2})) * 0.8};  // small, as exponentials of them are cubed
+    const Tensors inputs = {tanh(random_tensor({3, 4})) * 0.8,
+                            tanh(random_tensor({2})) * 0.8};  // small, as exponentials of them are cubed
     ASSERT_NO_THROW(gradcheck(program, inputs, options));
     ASSERT_NO_THROW(forward_gradcheck(program, inputs, options));
     ASSERT_NO_THROW(gradgradcheck(program, inputs, options));

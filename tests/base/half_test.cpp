@@ -39,7 +39,8 @@ uint16_t nearest_float16(float value) {
 }
 
 TEST(Half, Float16RoundsToNearestEven) {
-  for (const float value : {1.0f + 0x1p-11f, 1.0f + 3 * 0x1p-11f, 0x1p-25f, 1.5f * 0x1p-24f, 0x1p-14f - 0x1p-26f, 65519.0f, 0.1f, 3.14159f, 1e-7f}) {
+  for (const float value :
+       {1.0f + 0x1p-11f, 1.0f + 3 * 0x1p-11f, 0x1p-25f, 1.5f * 0x1p-24f, 0x1p-14f - 0x1p-26f, 65519.0f, 0.1f, 3.14159f, 1e-7f}) {
     EXPECT_EQ(float16(value).bits, nearest_float16(value)) << value;
   }
   EXPECT_EQ(float16(65520.0f).bits, 0x7c00);

@@ -37,7 +37,8 @@ TEST_P(ParallelFor, VisitsEveryIndexOnce) {
 TEST_P(ParallelFor, CutsByGrainAlone) {
   std::vector<int64_t> ends(101, -1);
   parallel_for(1003, 10, [&](int64_t begin, int64_t end) { ends[static_cast<size_t>(begin / 10)] = end; });
-  for (int64_t chunk = 0; chunk < 101; ++chunk) EXPECT_EQ(ends[static_cast<size_t>(chunk)], std::min<int64_t>(chunk * 10 + 10, 1003));
+  for (int64_t chunk = 0; chunk < 101; ++chunk)
+    EXPECT_EQ(ends[static_cast<size_t>(chunk)], std::min<int64_t>(chunk * 10 + 10, 1003));
 }
 
 TEST_P(ParallelFor, CarriesExceptionsOut) {

@@ -14,7 +14,8 @@ TEST(Tensor, AnAliasSeesTheSameMemoryInAnotherOrder) {
   const Tensor x = random_tensor({2, 3});
   const Tensor transposed = alias(x, {3, 2}, {1, 3}, 0);
   for (int64_t i = 0; i < 2; ++i) {
-    for (int64_t j = 0; j < 3; ++j) EXPECT_EQ(transposed.to_vector()[static_cast<size_t>(j * 2 + i)], x.to_vector()[static_cast<size_t>(i * 3 + j)]);
+    for (int64_t j = 0; j < 3; ++j)
+      EXPECT_EQ(transposed.to_vector()[static_cast<size_t>(j * 2 + i)], x.to_vector()[static_cast<size_t>(i * 3 + j)]);
   }
   EXPECT_FALSE(transposed.is_contiguous());
   EXPECT_TRUE(x.is_contiguous());

@@ -31,7 +31,11 @@ TEST(CommonDevice, TwoDevicesAreAnError) {
   const auto on = [&](Device device) {
     return make_tensor(std::make_shared<Storage>(&element, 4, device, [] {}), {1}, {1}, 0, DType::float32);
   };
-  testing::expect_error([&] { dispatch::common_device({on({}), on({DeviceKind::cuda, 0})}); }, "different devices: cpu and cuda:0");
+  testing::expect_error(
+      [&] {
+        dispatch::common_device({on({}), on({DeviceKind::cuda, 0})});
+      },
+      "different devices: cpu and cuda:0");
 }
 
 }  // namespace

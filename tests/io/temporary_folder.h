@@ -25,7 +25,9 @@ class TemporaryFolder {
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
-  int64_t entries() const { return std::distance(std::filesystem::directory_iterator(path_), std::filesystem::directory_iterator()); }
+  int64_t entries() const {
+    return std::distance(std::filesystem::directory_iterator(path_), std::filesystem::directory_iterator());
+  }
 
  private:
   std::filesystem::path path_;

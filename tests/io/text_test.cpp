@@ -40,7 +40,9 @@ TEST(TextDataset, ALoopOfLinksIsAnErrorWithItsPath) {
 }
 
 TEST(TextDataset, TextsFromMemoryMustBeUtf8Too) {
-  const std::vector<std::string> texts{"fine", "a\xff" "b"};
+  const std::vector<std::string> texts{"fine",
+                                       "a\xff"
+                                       "b"};
   EXPECT_THAT(error_of([&] { TextDataset::from_texts(texts); }), HasSubstr("text 1: not valid UTF-8 (byte 0xff at 1)"));
 }
 
@@ -79,7 +81,8 @@ TEST(TextFiles, JsonLinesGiveAField) {
   const char* contents = "{\"text\": \"a\\nb\", \"id\": 1}\n\n{\"id\": 2, \"text\": \"\\u00fc\"}\n";
   EXPECT_THAT(read(contents, "x.jsonl"), ElementsAre("a\nb", "ü"));
   EXPECT_THAT(read("{\"body\": \"b\"}", "x.jsonl", {.field = "body"}), ElementsAre("b"));
-  EXPECT_THAT(error_of([&] { read("{\"text\": \"a\"}\n{\"text\": 3}", "x.jsonl"); }), HasSubstr("line 2: has no text at \"text\""));
+  EXPECT_THAT(error_of([&] { read("{\"text\": \"a\"}\n{\"text\": 3}", "x.jsonl"); }),
+              HasSubstr("line 2: has no text at \"text\""));
   EXPECT_THAT(error_of([&] { read("{\"text\": \"a\"}\n{]", "x.jsonl"); }), HasSubstr("line 2: not valid JSON"));
   EXPECT_THAT(error_of([&] { read("[1]", "x.jsonl"); }), HasSubstr("line 1: expected a JSON object"));
 }
@@ -110,15 +113,21 @@ TEST(TextFiles, AFolderStandsForItsTexts) {
 TEST(Utf8, AgreesWithTheDefinitionOnEveryCodePoint) {
   for (uint32_t c = 0; c <= 0x10FFFF; c += (c < 0x900 || (c > 0xD7F0 && c < 0xE010) || c > 0x10FF00) ? 1 : 257) {
     std::string text;
-    if (c < 0x80) text = {static_cast<char>(c)};
-    else if (c < 0x800) text = {static_cast<char>(0xC0 | c >> 6), static_cast<char>(0x80 | (c & 63))};
-    else if (c < 0x10000) text = {static_cast<char>(0xE0 | c >> 12), static_cast<char>(0x80 | (c >> 6 & 63)), static_cast<char>(0x80 | (c & 63))};
-    else text = {static_cast<char>(0xF0 | c >> 18), static_cast<char>(0x80 | (c >> 12 & 63)), static_cast<char>(0x80 | (c >> 6 & 63)), static_cast<char>(0x80 | (c & 63))};
+    if (c < 0x80)
+      text = {static_cast<char>(c)};
+    else if (c < 0x800)
+      text = {static_cast<char>(0xC0 | c >> 6), static_cast<char>(0x80 | (c & 63))};
+    else if (c < 0x10000)
+      text = {static_cast<char>(0xE0 | c >> 12), static_cast<char>(0x80 | (c >> 6 & 63)), static_cast<char>(0x80 | (c & 63))};
+    else
+      text = {static_cast<char>(0xF0 | c >> 18), static_cast<char>(0x80 | (c >> 12 & 63)),
+              static_cast<char>(0x80 | (c >> 6 & 63)), static_cast<char>(0x80 | (c & 63))};
     const bool surrogate = c >= 0xD800 && c < 0xE000;
     EXPECT_EQ(find_invalid_utf8(text), surrogate ? 0 : std::string_view::npos) << c;
     for (size_t cut = 1; cut < text.size(); ++cut) EXPECT_EQ(find_invalid_utf8("12345678" + text.substr(0, cut)), 8u) << c;
   }
-  for (const char* bad : {"\x80", "\xC0\x80", "\xC1\xBF", "\xE0\x80\x80", "\xE0\x9F\xBF", "\xF0\x80\x80\x80", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFE", "\xC3("}) {
+  for (const char* bad : {"\x80", "\xC0\x80", "\xC1\xBF", "\xE0\x80\x80", "\xE0\x9F\xBF", "\xF0\x80\x80\x80", "\xF4\x90\x80\x80",
+                          "\xF5\x80\x80\x80", "\xFE", "\xC3("}) {
     EXPECT_EQ(find_invalid_utf8(bad), 0u);
   }
 }

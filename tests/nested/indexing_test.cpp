@@ -36,8 +36,11 @@ TEST(NestedGather, RowsOfTheirOwnComponent) {
   const NestedTensor index = positions();
   expect_gradients([&](const NestedTensor& a) { return index_select(square(a), index); }, x);
   expect_gradients([&](const NestedTensor& a) { return gather(square(a), 1, unsqueeze(index, 2)); }, x);
-  expect_error([&] { index_select(random_nested({1, 1, 1, 1}, {2}), NestedTensor::from_lengths(integers({0, 3}), {1, 1, 0, 0})); },
-               "index 3 is out of range for component 1, of length 1");
+  expect_error(
+      [&] {
+        index_select(random_nested({1, 1, 1, 1}, {2}), NestedTensor::from_lengths(integers({0, 3}), {1, 1, 0, 0}));
+      },
+      "index 3 is out of range for component 1, of length 1");
 }
 
 TEST(NestedScatter, AddsInTheirOwnComponent) {
@@ -105,14 +108,14 @@ TEST(NestedEmbedding, LooksUpAndSumsBags) {
         return lengths[static_cast<size_t>(b)] == 0 ? zero : embedding_bag(weight, indices[b].unsqueeze(0), {}, mode)[0];
       });
     }
-    expect_components(embedding_bag(weight, indices, scales, "sum"), indices.components(), [&](int64_t b) {
-      return sum(embedding(weight, indices[b]) * scales[b].unsqueeze(1), Ints{0});
-    });
+    expect_components(embedding_bag(weight, indices, scales, "sum"), indices.components(),
+                      [&](int64_t b) { return sum(embedding(weight, indices[b]) * scales[b].unsqueeze(1), Ints{0}); });
   }
   const NestedTensor indices = random_indices({3, 0, 2}, 7), scales = random_nested({3, 0, 2}, {});
   for (const char* mode : {"sum", "mean", "max"})
     expect_gradients([&](const Tensor& w) { return embedding_bag(square(w), indices, Tensor(), mode); }, weight);
-  expect_gradients([&](const Tensor& w, const NestedTensor& s) { return embedding_bag(w, indices, s, "sum"); }, std::tuple(weight, scales));
+  expect_gradients([&](const Tensor& w, const NestedTensor& s) { return embedding_bag(w, indices, s, "sum"); },
+                   std::tuple(weight, scales));
 }
 
 TEST(NestedOneHot, OfRaggedClasses) {
@@ -133,7 +136,8 @@ TEST(NestedPadding, AnySideAnyValueAnyNumberOfRaggedDims) {
         for (int64_t j = 0; j < 6; ++j) {
           const bool inside = i >= top && i < top + rows && j >= first && j < first + columns;
           EXPECT_EQ(mask[b][i][j].item() != 0, inside);
-          for (int64_t c = 0; c < 2; ++c) EXPECT_EQ(padded[b][i][j][c].item(), inside ? images[b][i - top][j - first][c].item() : -7.0);
+          for (int64_t c = 0; c < 2; ++c)
+            EXPECT_EQ(padded[b][i][j][c].item(), inside ? images[b][i - top][j - first][c].item() : -7.0);
         }
       }
     }

@@ -31,7 +31,10 @@ std::map<std::string, Tensor> golden(const std::string& stem) {
     std::istringstream inside(line.substr(open + 1, close - open - 1));
     Dims sizes;
     while (std::getline(inside, size, ',')) sizes.push_back(std::stoll(size));
-    const DType type = dtype == "int32" ? DType::int32 : dtype == "int64" ? DType::int64 : dtype == "float32" ? DType::float32 : DType::float64;
+    const DType type = dtype == "int32"     ? DType::int32
+                       : dtype == "int64"   ? DType::int64
+                       : dtype == "float32" ? DType::float32
+                                            : DType::float64;
     const Tensor array = zeros_raw(sizes, DType::float64, Device());
     for (int64_t i = 0; i < array.numel(); ++i) elements >> array.data<double>()[i];
     EXPECT_FALSE(elements.fail()) << stem << ": " << line;
@@ -67,7 +70,11 @@ TEST(Interop, TorchJaggedWithHoles) {
   auto arrays = golden("torch_jagged_holes");
   const Tensor offsets = arrays["offsets"], lengths = arrays["lengths"];
   expect_golden(from_jagged({arrays["values"], offsets, lengths}), arrays);
-  expect_gradients([&](const Tensor& values) { return square(from_jagged({values, offsets, lengths}).values()); }, random_tensor({12, 2}));
+  expect_gradients(
+      [&](const Tensor& values) {
+        return square(from_jagged({values, offsets, lengths}).values());
+      },
+      random_tensor({12, 2}));
 }
 
 TEST(Interop, TorchStrided) {
@@ -80,11 +87,14 @@ TEST(Interop, TorchStrided) {
     const StridedLayout packed = to_strided(x);
     expect_golden(from_strided(packed), arrays);
     expect_same(packed.sizes, layout.sizes);
-    const auto f = [&](const Tensor& buffer) { return square(from_strided({buffer, layout.sizes, layout.strides, layout.offsets}).values()); };
+    const auto f = [&](const Tensor& buffer) {
+      return square(from_strided({buffer, layout.sizes, layout.strides, layout.offsets}).values());
+    };
     expect_gradients(f, random_tensor({10}));
   }
   auto arrays = golden("torch_strided");
-  const StridedLayout packed = to_strided(from_strided({arrays["buffer"], arrays["sizes"], arrays["strides"], arrays["offsets"]}));
+  const StridedLayout packed =
+      to_strided(from_strided({arrays["buffer"], arrays["sizes"], arrays["strides"], arrays["offsets"]}));
   expect_same(packed.buffer, arrays["buffer"]);
   expect_same(packed.offsets, arrays["offsets"]);
 }
@@ -131,20 +141,35 @@ TEST(Interop, RoundTripsOfEveryPattern) {
 TEST(Interop, SaysWhatIsWrongWithAnOffset) {
   const Tensor values = random_tensor({4, 2});
   expect_error([&] { from_varlen(values, integers({0, 5, 3, 4})); }, "from_varlen: cu_seqlens must not fall: [1] is 5, [2] is 3");
-  expect_error([&] { from_varlen(values, integers({0, 3})); }, "from_varlen: cu_seqlens goes from 0 to 3, but values of shape [4, 2] have rows 0..4");
+  expect_error(
+      [&] {
+        from_varlen(values, integers({0, 3}));
+      },
+      "from_varlen: cu_seqlens goes from 0 to 3, but values of shape [4, 2] have rows 0..4");
   expect_error([&] { from_varlen(values, integers({1, 4})); }, "cu_seqlens goes from 1 to 4");
-  expect_error([&] { from_arrow({integers({0, 5}), values}); }, "from_arrow: component 0 holds 5 rows from 0 on, but values of shape [4, 2] have 4");
+  expect_error(
+      [&] {
+        from_arrow({integers({0, 5}), values});
+      },
+      "from_arrow: component 0 holds 5 rows from 0 on, but values of shape [4, 2] have 4");
   expect_error([&] { from_arrow({integers({-1, 4}), values}); }, "from_arrow: offsets must not be negative: [0] is -1");
   expect_error([&] { from_jagged({values, integers({0, 2}), integers({1, 1})}); }, "2 offsets for 2 lengths (expected one more)");
   expect_error([&] { from_arrow({values, values}); }, "offsets is float64 (expected int64 or int32)");
-  expect_error([&] { from_strided({random_tensor({3}), integers({2}).view({1, 1}), integers({2}).view({1, 1}), integers({2})}); },
-               "from_strided: component 0 of sizes [2], strides [2] and offset 2 reads outside the buffer's 3 elements");
+  expect_error(
+      [&] {
+        from_strided({random_tensor({3}), integers({2}).view({1, 1}), integers({2}).view({1, 1}), integers({2})});
+      },
+      "from_strided: component 0 of sizes [2], strides [2] and offset 2 reads outside the buffer's 3 elements");
 }
 
 TEST(Interop, RefusesWhatOverflows) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   const Tensor values = random_tensor({4, 2}), buffer = random_tensor({12});
-  expect_error([&] { from_jagged({values, integers({1, 2, 4}), integers({kMost, 0})}); }, "component 0 holds 9223372036854775807 rows from 1 on");
+  expect_error(
+      [&] {
+        from_jagged({values, integers({1, 2, 4}), integers({kMost, 0})});
+      },
+      "component 0 holds 9223372036854775807 rows from 1 on");
   const auto strided = [&](std::initializer_list<int64_t> sizes, std::initializer_list<int64_t> strides, int64_t offset) {
     return from_strided({buffer, integers(sizes).view({1, 2}), integers(strides).view({1, 2}), integers({offset})});
   };

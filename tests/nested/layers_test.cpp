@@ -21,8 +21,10 @@ namespace {
 using namespace testing;
 
 /// Convolution of one sequence [L, in] by its definition.
-Tensor naive_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t stride, const std::string& padding, int64_t dilation, int64_t groups) {
-  const int64_t length = x.size(0), out = weight.size(0), in = weight.size(1), size = weight.size(2), reach = (size - 1) * dilation;
+Tensor naive_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t stride, const std::string& padding,
+                  int64_t dilation, int64_t groups) {
+  const int64_t length = x.size(0), out = weight.size(0), in = weight.size(1), size = weight.size(2),
+                reach = (size - 1) * dilation;
   const int64_t before = padding == "same" ? reach / 2 : padding == "causal" ? reach : 0;
   const int64_t all = padding == "valid" ? length : length + reach;
   const int64_t windows = length == 0 || all <= reach ? 0 : (all - reach - 1) / stride + 1;
@@ -35,7 +37,8 @@ Tensor naive_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, int
       for (int64_t c = 0; c < in; ++c) {
         for (int64_t k = 0; k < size; ++k) {
           const int64_t at = t * stride + k * dilation - before;
-          if (at >= 0 && at < length) sum += ws[static_cast<size_t>((o * in + c) * size + k)] * xs[static_cast<size_t>(at * x.size(1) + first + c)];
+          if (at >= 0 && at < length)
+            sum += ws[static_cast<size_t>((o * in + c) * size + k)] * xs[static_cast<size_t>(at * x.size(1) + first + c)];
         }
       }
       result.data<double>()[t * out + o] = sum;
@@ -48,12 +51,14 @@ TEST(NestedConv1d, EqualsTheDefinitionForEachComponent) {
   for (const auto& lengths : ragged_patterns()) {
     const NestedTensor x = random_nested(lengths, {4});
     for (const char* padding : {"valid", "same", "causal"}) {
-      for (const auto& [size, stride, dilation, groups] : {std::tuple(3, 1, 1, 1), std::tuple(2, 2, 1, 2), std::tuple(3, 1, 2, 4), std::tuple(4, 3, 1, 1), std::tuple(1, 1, 1, 1)}) {
+      for (const auto& [size, stride, dilation, groups] : {std::tuple(3, 1, 1, 1), std::tuple(2, 2, 1, 2), std::tuple(3, 1, 2, 4),
+                                                           std::tuple(4, 3, 1, 1), std::tuple(1, 1, 1, 1)}) {
         const Tensor weight = random_tensor({4, 4 / groups, size}), bias = groups == 2 ? Tensor() : random_tensor({4});
         expect_components(conv1d(x, weight, bias, stride, padding, dilation, groups), x.components(),
                           [&](int64_t b) { return naive_conv(x[b], weight, bias, stride, padding, dilation, groups); });
         for (int64_t b = 0; b < x.components(); ++b)
-          expect_close(conv1d(x[b], weight, bias, stride, padding, dilation, groups), naive_conv(x[b], weight, bias, stride, padding, dilation, groups), 1e-12, 1e-12);
+          expect_close(conv1d(x[b], weight, bias, stride, padding, dilation, groups),
+                       naive_conv(x[b], weight, bias, stride, padding, dilation, groups), 1e-12, 1e-12);
       }
     }
   }
@@ -74,7 +79,10 @@ TEST(NestedPooling, OneRowForEachComponent) {
       for (int64_t b = 0; b < x.components(); ++b) {
         const Tensor zero = zeros_raw({3}, DType::float64, Device());
         const bool none = x[b].size(0) == 0;
-        expect_close(got[b], none ? zero : pooling == Pooling::average ? mean(x[b], Ints{0}) : pooling == Pooling::max ? amax(x[b], Ints{0}) : x[b][pooling == Pooling::first ? 0 : -1]);
+        expect_close(got[b], none                          ? zero
+                             : pooling == Pooling::average ? mean(x[b], Ints{0})
+                             : pooling == Pooling::max     ? amax(x[b], Ints{0})
+                                                           : x[b][pooling == Pooling::first ? 0 : -1]);
       }
     }
   }
@@ -86,13 +94,15 @@ TEST(NestedPooling, WindowsAlongTheRaggedDim) {
   for (const auto& lengths : ragged_patterns()) {
     const NestedTensor x = random_nested(lengths, {3});
     for (const char* padding : {"valid", "same"}) {
-      expect_components(max_pool1d(x, 2, {}, padding), x.components(), [&](int64_t b) { return max_pool1d(x[b], 2, {}, padding); });
+      expect_components(max_pool1d(x, 2, {}, padding), x.components(),
+                        [&](int64_t b) { return max_pool1d(x[b], 2, {}, padding); });
       expect_components(avg_pool1d(x, 3, 1, padding), x.components(), [&](int64_t b) { return avg_pool1d(x[b], 3, 1, padding); });
     }
   }
   const Tensor y = random_tensor({5, 1});
   const std::vector<double> v = y.to_vector();
-  expect_close(avg_pool1d(y, 3, 2, "same").flatten(), tensor_of({(v[0] + v[1]) / 2, (v[1] + v[2] + v[3]) / 3, (v[3] + v[4]) / 2}));
+  expect_close(avg_pool1d(y, 3, 2, "same").flatten(),
+               tensor_of({(v[0] + v[1]) / 2, (v[1] + v[2] + v[3]) / 3, (v[3] + v[4]) / 2}));
   expect_close(max_pool1d(y, 2).flatten(), tensor_of({std::max(v[0], v[1]), std::max(v[2], v[3])}));
   expect_gradients([](const NestedTensor& a) { return max_pool1d(a * a, 2, 1); }, random_nested({3, 0, 1}, {2}));
   expect_gradients([](const NestedTensor& a) { return avg_pool1d(a * a, 2, 1, "same"); }, random_nested({3, 0, 1}, {2}));
@@ -145,7 +155,8 @@ TEST(NestedLosses, PerTokenPerSequencePerBatch) {
   expect_close(sequences[2], mse_loss(x[2], y[2]));
   for (const char* reduction : {"none", "token", "sequence", "sum", "mean"}) {
     expect_gradients([&](const NestedTensor& a, const NestedTensor& b) { return mse_loss(a, b, reduction); }, std::tuple(x, y));
-    expect_gradients([&](const NestedTensor& a, const NestedTensor& b) { return bce_with_logits_loss(a, sigmoid(b), reduction); }, std::tuple(x, y));
+    expect_gradients([&](const NestedTensor& a, const NestedTensor& b) { return bce_with_logits_loss(a, sigmoid(b), reduction); },
+                     std::tuple(x, y));
   }
   expect_error([&] { mse_loss(x, y, "batch"); }, "reduction is 'batch'");
   expect_error([&] { huber_loss(x, y, 0.0); }, "huber_loss: delta is 0 (expected more than 0)");

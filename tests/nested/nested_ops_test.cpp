@@ -36,7 +36,8 @@ TEST(NestedOps, DenseOperandsBroadcastAlongTheRows) {
 
 TEST(NestedOps, NestedOperandsOfFewerDimsBroadcast) {
   for (const auto& lengths : ragged_patterns()) {
-    const NestedTensor x = random_nested(lengths, {2, 3}), per_row = random_nested(lengths, {}), columns = random_nested(lengths, {3});
+    const NestedTensor x = random_nested(lengths, {2, 3}), per_row = random_nested(lengths, {}),
+                       columns = random_nested(lengths, {3});
     expect_components(x * per_row, x.components(), [&](int64_t b) { return x[b] * per_row[b].unsqueeze(1).unsqueeze(1); });
     expect_components(columns - x, x.components(), [&](int64_t b) { return columns[b].unsqueeze(1) - x[b]; });
     const NestedTensor totals = sum(x, {1}), kept = sum(x, {1}, true);
@@ -47,7 +48,7 @@ TEST(NestedOps, NestedOperandsOfFewerDimsBroadcast) {
   expect_components(images * rows, 3, [&](int64_t b) { return images[b] * rows[b].unsqueeze(1); });
   expect_gradients([](const NestedTensor& a, const NestedTensor& b) { return a * b; }, std::tuple(images, rows));
   expect_gradients([](const NestedTensor& a) { return a * sum(a, {1}); }, random_nested({2, 0, 3}, {2}));
-  expect_error([&] { images * random_nested({2, 2, 0}, {2}); }, "component 1 has size 2 in dim 1 beside 3");
+  expect_error([&] { images* random_nested({2, 2, 0}, {2}); }, "component 1 has size 2 in dim 1 beside 3");
   expect_error([&] { add_(rows, images); }, "ragged shapes differ");
 }
 
@@ -140,7 +141,9 @@ TEST(NestedOps, ARepeatedRowIsAValueOfItsOwn) {
 
 TEST(NestedOps, DifferentRaggednessIsRefused) {
   const NestedTensor x = random_nested({5, 2, 9}, {2}), y = random_nested({5, 3, 9}, {2});
-  expect_error([&] { add(x, y); }, "ragged shapes differ: self has 3 components of lengths [5, 2, 9], other has 3 components of lengths [5, 3, 9] (component 1)");
+  expect_error([&] { add(x, y); },
+               "ragged shapes differ: self has 3 components of lengths [5, 2, 9], other has 3 components of lengths [5, 3, 9] "
+               "(component 1)");
   expect_error([&] { add(x, random_tensor({2, 1, 2})); }, "does not broadcast");
   expect_error([&] { add(x, random_tensor({3, 2, 2})); }, "does not broadcast");
 }

@@ -32,7 +32,8 @@ TEST(NestedTensor, PaddingAndBackKeepsEveryRow) {
     expect_equal(NestedTensor::from_mask(padded, x.padding_mask()).values(), x.values());
     for (int64_t b = 0; b < x.components(); ++b) {
       expect_equal(padded[b].slice(0, 0, lengths[static_cast<size_t>(b)]), x[b]);
-      for (const double rest : padded[b].slice(0, lengths[static_cast<size_t>(b)], padded.size(1)).to_vector()) EXPECT_EQ(rest, -7.0);
+      for (const double rest : padded[b].slice(0, lengths[static_cast<size_t>(b)], padded.size(1)).to_vector())
+        EXPECT_EQ(rest, -7.0);
     }
   }
 }
@@ -49,7 +50,9 @@ TEST(NestedTensor, ComponentsAreViewsOfTheValues) {
 
 TEST(NestedTensor, FromListPassesGradientsToItsComponents) {
   const Tensor a = random_tensor({2, 3}), b = random_tensor({0, 3}), c = random_tensor({4, 3});
-  const auto f = [](const Tensor& p, const Tensor& q, const Tensor& r) { return square(NestedTensor::from_list({p, q, r}).values()); };
+  const auto f = [](const Tensor& p, const Tensor& q, const Tensor& r) {
+    return square(NestedTensor::from_list({p, q, r}).values());
+  };
   gradcheck(f, std::tuple(a, b, c));
   forward_gradcheck(f, std::tuple(a, b, c));
   gradgradcheck(f, std::tuple(a, b, c));
@@ -88,9 +91,13 @@ TEST(NestedTensor, LengthsAndOffsetsInBothIntegerTypes) {
     EXPECT_TRUE(NestedTensor::from_lengths(x.values(), x.lengths(dtype)).ragged() == x.ragged());
     expect_equal(NestedTensor::from_padded(x.to_padded(), x.lengths(dtype)).values(), x.values());
   }
-  expect_error([&] { NestedTensor::from_offsets(x.values(), random_tensor({4})); }, "from_offsets: offsets is float64 (expected int64 or int32)");
-  expect_error([&] { NestedTensor::from_lengths(x.values(), random_tensor({4, 1}).to(DType::int64)); },
-               "from_lengths: lengths has shape [4, 1] (expected a vector)");
+  expect_error([&] { NestedTensor::from_offsets(x.values(), random_tensor({4})); },
+               "from_offsets: offsets is float64 (expected int64 or int32)");
+  expect_error(
+      [&] {
+        NestedTensor::from_lengths(x.values(), random_tensor({4, 1}).to(DType::int64));
+      },
+      "from_lengths: lengths has shape [4, 1] (expected a vector)");
 }
 
 TEST(NestedTensor, PrintsItsRaggedness) {
@@ -103,7 +110,11 @@ TEST(NestedTensor, RefusesWhatDoesNotFit) {
   expect_error([&] { NestedTensor::from_lengths(values, {3, 4}); }, "have 8 rows, but 2 components of lengths [3, 4] have 7");
   expect_error([&] { NestedTensor::from_lengths(values, {9, -1}); }, "negative length");
   expect_error([&] { NestedTensor::from_list({random_tensor({2, 3}), random_tensor({2, 4})}); }, "regular dims must agree");
-  expect_error([&] { NestedTensor::from_padded(random_tensor({2, 3, 1}), std::vector<int64_t>{1, 4}); }, "length 4 of component 1");
+  expect_error(
+      [&] {
+        NestedTensor::from_padded(random_tensor({2, 3, 1}), std::vector<int64_t>{1, 4});
+      },
+      "length 4 of component 1");
   const NestedTensor x = NestedTensor::from_lengths(values, {3, 5});
   expect_error([&] { x.size(1); }, "ragged");
   expect_error([&] { x[2]; }, "component 2 is out of range");

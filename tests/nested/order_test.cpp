@@ -57,7 +57,8 @@ TEST(NestedOrder, TopkTakesWhatIsThere) {
   for (const int64_t dim : {1, 2}) {
     for (int64_t b = 0; b < images.components(); ++b) {
       const Tensor image = images[b];
-      expect_equal(std::get<0>(topk(images, 2, dim))[b], std::get<0>(topk(image, std::min<int64_t>(2, image.size(dim - 1)), dim - 1)));
+      expect_equal(std::get<0>(topk(images, 2, dim))[b],
+                   std::get<0>(topk(image, std::min<int64_t>(2, image.size(dim - 1)), dim - 1)));
     }
   }
   expect_gradients([](const NestedTensor& a) { return std::get<0>(topk(a * a, 2, 1)); }, random_nested({2, 0, 3}, 1, {2}));
@@ -85,7 +86,9 @@ TEST(NestedOrder, OverTheBatchPositionsAreTakenTogether) {
   EXPECT_EQ(sorted.values().to_vector(), (std::vector<double>{1, 1, 4, 2, 5, 3, 9, 6}));
   EXPECT_EQ(indices.values().to_vector<int64_t>(), (std::vector<int64_t>{1, 0, 0, 3, 1, 0, 2, 3}));
   EXPECT_EQ(sum(x, {0}).dense().to_vector(), (std::vector<double>{15, 12, 4}));
-  expect_close(softmax(x, 0)[2], exp(x[2]) / (exp(x[0].slice(0, 0, 1)) + exp(x[1].slice(0, 0, 1)) + exp(x[2]) + exp(x[3].slice(0, 0, 1))), 1e-12, 1e-12);
+  expect_close(softmax(x, 0)[2],
+               exp(x[2]) / (exp(x[0].slice(0, 0, 1)) + exp(x[1].slice(0, 0, 1)) + exp(x[2]) + exp(x[3].slice(0, 0, 1))), 1e-12,
+               1e-12);
 }
 
 }  // namespace

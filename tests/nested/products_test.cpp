@@ -49,7 +49,9 @@ TEST(NestedMatmul, ARaggedInnerDim) {
 
 TEST(NestedMatmul, BothOperandsTransposed) {
   const NestedTensor a = random_matrices({{3, 2}, {0, 4}, {2, 1}}), b = random_matrices({{5, 3}, {2, 0}, {1, 2}});
-  const auto f = [](const NestedTensor& x, const NestedTensor& y) { return matmul(x, y, {.transpose_self = true, .transpose_other = true}); };
+  const auto f = [](const NestedTensor& x, const NestedTensor& y) {
+    return matmul(x, y, {.transpose_self = true, .transpose_other = true});
+  };
   expect_components(f(a, b), 3, [&](int64_t i) { return matmul(a[i].t(), b[i].t()); });
   expect_gradients(f, std::tuple(a, b));
 }
@@ -63,13 +65,16 @@ TEST(NestedMatmul, DenseOperandsAreSharedOrPerComponent) {
     expect_components(matmul(x, each), components, [&](int64_t b) { return matmul(x[b], each[b]); });
     expect_components(matmul(x, vector), components, [&](int64_t b) { return matmul(x[b], vector); });
     const Tensor left = random_tensor({components, 2, 4}), shared_left = random_tensor({2, 4});
-    expect_components(matmul(left, x, {.transpose_other = true}), components, [&](int64_t b) { return matmul(left[b], x[b].t()); });
-    expect_components(matmul(shared_left, x, {.transpose_other = true}), components, [&](int64_t b) { return matmul(shared_left, x[b].t()); });
+    expect_components(matmul(left, x, {.transpose_other = true}), components,
+                      [&](int64_t b) { return matmul(left[b], x[b].t()); });
+    expect_components(matmul(shared_left, x, {.transpose_other = true}), components,
+                      [&](int64_t b) { return matmul(shared_left, x[b].t()); });
     expect_components(bmm(x, each), components, [&](int64_t b) { return matmul(x[b], each[b]); });
   }
   const NestedTensor x = random_nested({2, 0, 3}, {2});
   expect_gradients([](const NestedTensor& a, const Tensor& w) { return matmul(a, w); }, std::tuple(x, random_tensor({3, 2, 2})));
-  expect_gradients([](const NestedTensor& a, const Tensor& w) { return matmul(w, a, {.transpose_other = true}); }, std::tuple(x, random_tensor({3, 2})));
+  expect_gradients([](const NestedTensor& a, const Tensor& w) { return matmul(w, a, {.transpose_other = true}); },
+                   std::tuple(x, random_tensor({3, 2})));
 }
 
 TEST(NestedMatmul, RegularMatricesAreMultipliedOnTheValues) {
@@ -82,7 +87,8 @@ TEST(NestedMatmul, RegularMatricesAreMultipliedOnTheValues) {
 TEST(NestedLinear, WeightsOfTheirOwnForEachComponent) {
   for (const auto& lengths : ragged_patterns()) {
     const NestedTensor x = random_nested(lengths, {4}), wide = random_nested(lengths, {2, 4});
-    const Tensor weight = random_tensor({x.components(), 3, 4}), bias = random_tensor({x.components(), 3}), one = random_tensor({3});
+    const Tensor weight = random_tensor({x.components(), 3, 4}), bias = random_tensor({x.components(), 3}),
+                 one = random_tensor({3});
     expect_components(linear(x, weight, bias), x.components(), [&](int64_t b) { return linear(x[b], weight[b], bias[b]); });
     expect_components(linear(wide, weight, one), x.components(), [&](int64_t b) { return linear(wide[b], weight[b], one); });
   }
@@ -110,7 +116,11 @@ TEST(NestedMatmul, LargeAndManyComponentsInEveryDtype) {
 
 TEST(NestedMatmul, SaysWhatDoesNotFit) {
   const NestedTensor x = random_nested({2, 3}, {4});
-  expect_error([&] { matmul(x, random_nested({2, 3}, {4})); }, "matmul: component 0 multiplies [2, 4] by [2, 4]: the inner dims differ");
+  expect_error(
+      [&] {
+        matmul(x, random_nested({2, 3}, {4}));
+      },
+      "matmul: component 0 multiplies [2, 4] by [2, 4]: the inner dims differ");
   expect_error([&] { matmul(x, random_nested({2}, {3}), {.transpose_self = true}); }, "self has 2 components, other has 1");
   expect_error([&] { matmul(x, random_tensor({3, 4, 2})); }, "a dense operand of shape [3, 4, 2] for 2 components");
   expect_error([&] { linear(x, random_tensor({3, 2, 4})); }, "expected [2, out, 4] or [out, 4]");

@@ -56,9 +56,12 @@ std::string reduced_shape(const NestedTensor& x, const std::vector<int64_t>& dim
     const int d = static_cast<int>(dim) - 1;
     if (over(dim) && keepdim) append("1");
     if (over(dim)) continue;
-    if (!ragged) append(std::to_string(x.size(dim)));
-    else if (ragged_left && x.ragged()->min_size(d) != x.ragged()->max_size(d)) append(fmt::format("{}..{}", x.ragged()->min_size(d), x.ragged()->max_size(d)));
-    else append(std::to_string(x.ragged()->max_size(d)));
+    if (!ragged)
+      append(std::to_string(x.size(dim)));
+    else if (ragged_left && x.ragged()->min_size(d) != x.ragged()->max_size(d))
+      append(fmt::format("{}..{}", x.ragged()->min_size(d), x.ragged()->max_size(d)));
+    else
+      append(std::to_string(x.ragged()->max_size(d)));
   }
   return "[" + text + "]";
 }
@@ -89,9 +92,12 @@ void expect_reduces(Op op, Naive naive) {
       EXPECT_EQ(nested::shape_string(got), reduced_shape(x, dims, true));
       for_elements(got, [&](const Place& place, double value) {
         const double want = naive(groups[place]);
-        if (std::isnan(want)) EXPECT_TRUE(std::isnan(value));
-        else if (std::isinf(want)) EXPECT_EQ(value, want);
-        else EXPECT_NEAR(value, want, 1e-10 * std::max(1.0, std::abs(want)));
+        if (std::isnan(want))
+          EXPECT_TRUE(std::isnan(value));
+        else if (std::isinf(want))
+          EXPECT_EQ(value, want);
+        else
+          EXPECT_NEAR(value, want, 1e-10 * std::max(1.0, std::abs(want)));
       });
       const NestedTensor without = op(x, dims, false);
       EXPECT_EQ(nested::shape_string(without), reduced_shape(x, dims, false));
@@ -130,8 +136,10 @@ TEST(NestedReductions, SumsMeansAndProducts) {
 
 TEST(NestedReductions, SpreadAndNorm) {
   expect_reduces(OVER(var(x, dims, 0, keepdim)), [](const Values& x) { return squares(x) / static_cast<double>(x.size()); });
-  expect_reduces(OVER(var(x, dims, 1, keepdim)), [](const Values& x) { return x.empty() ? NAN : squares(x) / (static_cast<double>(x.size()) - 1); });
-  expect_reduces(OVER(std(x, dims, 0, keepdim)), [](const Values& x) { return std::sqrt(squares(x) / static_cast<double>(x.size())); });
+  expect_reduces(OVER(var(x, dims, 1, keepdim)),
+                 [](const Values& x) { return x.empty() ? NAN : squares(x) / (static_cast<double>(x.size()) - 1); });
+  expect_reduces(OVER(std(x, dims, 0, keepdim)),
+                 [](const Values& x) { return std::sqrt(squares(x) / static_cast<double>(x.size())); });
   expect_reduces(OVER(norm(x, dims, keepdim)), [](const Values& x) {
     double sum = 0;
     for (const double value : x) sum += value * value;
@@ -153,10 +161,12 @@ TEST(NestedReductions, Extrema) {
 }
 
 TEST(NestedReductions, Truth) {
-  expect_reduces(OVER(to(any(gt(x, 0.5), dims, keepdim), DType::float64)),
-                 [](const Values& x) { return std::any_of(x.begin(), x.end(), [](double value) { return value > 0.5; }) ? 1.0 : 0.0; });
-  expect_reduces(OVER(to(all(gt(x, -0.5), dims, keepdim), DType::float64)),
-                 [](const Values& x) { return std::all_of(x.begin(), x.end(), [](double value) { return value > -0.5; }) ? 1.0 : 0.0; });
+  expect_reduces(OVER(to(any(gt(x, 0.5), dims, keepdim), DType::float64)), [](const Values& x) {
+    return std::any_of(x.begin(), x.end(), [](double value) { return value > 0.5; }) ? 1.0 : 0.0;
+  });
+  expect_reduces(OVER(to(all(gt(x, -0.5), dims, keepdim), DType::float64)), [](const Values& x) {
+    return std::all_of(x.begin(), x.end(), [](double value) { return value > -0.5; }) ? 1.0 : 0.0;
+  });
 }
 
 #undef OVER
@@ -175,8 +185,11 @@ TEST(NestedReductions, PlacesAreCountedAlongTheDim) {
         if (value > top->second.first) top->second = {value, at};
         if (value < bottom->second.first) bottom->second = {value, at};
       });
-      const auto expect_places = [&](const std::tuple<NestedTensor, NestedTensor>& got, const NestedTensor& alone, auto& want, double nothing) {
-        for_elements(std::get<0>(got), [&](const Place& place, double value) { EXPECT_EQ(value, want.contains(place) ? want[place].first : nothing); });
+      const auto expect_places = [&](const std::tuple<NestedTensor, NestedTensor>& got, const NestedTensor& alone, auto& want,
+                                     double nothing) {
+        for_elements(std::get<0>(got), [&](const Place& place, double value) {
+          EXPECT_EQ(value, want.contains(place) ? want[place].first : nothing);
+        });
         for_elements(std::get<1>(got), [&](const Place& place, double at) {
           EXPECT_EQ(at, want.contains(place) ? static_cast<double>(want[place].second) : -1.0);
         });
@@ -191,8 +204,10 @@ TEST(NestedReductions, PlacesAreCountedAlongTheDim) {
         sums[place] += std::exp(value);
       });
       for_elements(lse, [&](const Place& place, double value) {
-        if (sums[place] == 0) EXPECT_EQ(value, -INFINITY);
-        else EXPECT_NEAR(value, std::log(sums[place]), 1e-10);
+        if (sums[place] == 0)
+          EXPECT_EQ(value, -INFINITY);
+        else
+          EXPECT_NEAR(value, std::log(sums[place]), 1e-10);
       });
     }
   }

@@ -18,25 +18,35 @@ const std::vector<std::pair<int64_t, int64_t>> kImages = {{2, 3}, {3, 1}, {0, 4}
 TEST(NestedSelect, OnePositionOfEachComponent) {
   const NestedTensor x = random_nested({3, 1, 5}, {2, 3}), images = random_matrices(kImages, {2});
   expect_components(select(x, 1, -1), 3, [&](int64_t b) { return x[b].select(0, -1); });
-  expect_components(select(x, 1, integers({2, 0, -3})), 3, [&](int64_t b) { return x[b].select(0, std::vector<int64_t>{2, 0, -3}[static_cast<size_t>(b)]); });
+  expect_components(select(x, 1, integers({2, 0, -3})), 3, [&](int64_t b) {
+    return x[b].select(0, std::vector<int64_t>{2, 0, -3}[static_cast<size_t>(b)]);
+  });
   expect_components(select(x, 3, 1), 3, [&](int64_t b) { return x[b].select(2, 1); });
   expect_components(select(images, 2, 0), 4, [&](int64_t b) { return images[b].select(1, 0); });
   expect_equal(select(x, 0, -1).dense(), x[2]);
   expect_gradients([](const NestedTensor& a) { return select(square(a), 1, -1); }, random_nested({2, 1, 3}, {2}));
-  expect_error([&] { select(random_nested({2, 0}, {1}), 1, 0); }, "select: position 0 is out of range for dim 1 of component 1, of length 0");
+  expect_error(
+      [&] {
+        select(random_nested({2, 0}, {1}), 1, 0);
+      },
+      "select: position 0 is out of range for dim 1 of component 1, of length 0");
   expect_error([&] { select(x, 1, integers({0, 0})); }, "index has 2 elements for 3 components");
 }
 
 TEST(NestedSlice, BoundsAsInPythonForEachComponent) {
   for (const auto& lengths : ragged_patterns()) {
     const NestedTensor x = random_nested(lengths, {2, 3});
-    for (const auto& [start, end, step] : {std::tuple(1, 4, 1), std::tuple(-2, 100, 1), std::tuple(0, -1, 2), std::tuple(3, 1, 1)}) {
-      expect_components(slice(x, 1, start, end, step), x.components(), [&](int64_t b) { return x[b].slice(0, start, end, step); });
-      expect_components(slice(x, 2, start, end, step), x.components(), [&](int64_t b) { return x[b].slice(1, start, end, step); });
+    for (const auto& [start, end, step] :
+         {std::tuple(1, 4, 1), std::tuple(-2, 100, 1), std::tuple(0, -1, 2), std::tuple(3, 1, 1)}) {
+      expect_components(slice(x, 1, start, end, step), x.components(),
+                        [&](int64_t b) { return x[b].slice(0, start, end, step); });
+      expect_components(slice(x, 2, start, end, step), x.components(),
+                        [&](int64_t b) { return x[b].slice(1, start, end, step); });
     }
     const NestedTensor some = slice(x, 0, 1, 100, 2);
     expect_components(some, x.components() / 2, [&](int64_t b) { return x[1 + 2 * b]; });
-    expect_components(slice(x, 0, -2, 100), std::min<int64_t>(2, x.components()), [&](int64_t b) { return x[std::max<int64_t>(0, x.components() - 2) + b]; });
+    expect_components(slice(x, 0, -2, 100), std::min<int64_t>(2, x.components()),
+                      [&](int64_t b) { return x[std::max<int64_t>(0, x.components() - 2) + b]; });
   }
   const NestedTensor images = random_matrices(kImages, {2});
   expect_components(slice(images, 2, 1, 3), 4, [&](int64_t b) { return images[b].slice(1, 1, 3); });
@@ -48,7 +58,8 @@ TEST(NestedNarrow, PositionsOfTheirOwnForEachComponent) {
   const NestedTensor x = random_nested({3, 0, 5}, {2});
   const auto f = [](const NestedTensor& a) { return narrow(a, 1, integers({1, 0, -4}), integers({2, 0, 3}, DType::int32)); };
   const std::vector<int64_t> starts = {1, 0, 1}, lengths = {2, 0, 3};
-  expect_components(f(x), 3, [&](int64_t b) { return narrow(x[b], 0, starts[static_cast<size_t>(b)], lengths[static_cast<size_t>(b)]); });
+  expect_components(f(x), 3,
+                    [&](int64_t b) { return narrow(x[b], 0, starts[static_cast<size_t>(b)], lengths[static_cast<size_t>(b)]); });
   expect_gradients([&](const NestedTensor& a) { return f(square(a)); }, x);
   expect_components(narrow(x, 2, 1, 1), 3, [&](int64_t b) { return narrow(x[b], 1, 1, 1); });
   expect_components(narrow(x, 0, 1, 2), 2, [&](int64_t b) { return x[b + 1]; });
@@ -63,7 +74,8 @@ TEST(NestedSplit, PiecesOfEveryDim) {
     ASSERT_EQ(chunks.size(), 3u);
     for (int64_t b = 0; b < x.components(); ++b) {
       const int64_t length = lengths[static_cast<size_t>(b)], size = (length + 2) / 3;
-      for (int64_t i = 0; i < 3; ++i) expect_equal(chunks[static_cast<size_t>(i)][b], x[b].slice(0, i * size, std::min(length, (i + 1) * size)));
+      for (int64_t i = 0; i < 3; ++i)
+        expect_equal(chunks[static_cast<size_t>(i)][b], x[b].slice(0, i * size, std::min(length, (i + 1) * size)));
       for (size_t i = 0; i < splits.size(); ++i) {
         const auto start = std::min<int64_t>(length, 2 * static_cast<int64_t>(i));
         expect_equal(splits[i][b], x[b].slice(0, start, start + 2));
@@ -124,7 +136,8 @@ TEST(NestedRoll, InsideEachComponent) {
     const NestedTensor x = random_nested(lengths, {2});
     for (const int64_t by : {0, 1, -2, 7}) {
       expect_components(roll(x, by, 1), x.components(), [&](int64_t b) { return roll(x[b], by, 0); });
-      expect_components(roll(x, by, 0), x.components(), [&](int64_t b) { return x[((b - by) % x.components() + x.components()) % x.components()]; });
+      expect_components(roll(x, by, 0), x.components(),
+                        [&](int64_t b) { return x[((b - by) % x.components() + x.components()) % x.components()]; });
     }
   }
   const NestedTensor x = random_nested({3, 0, 4}, {2});
@@ -170,7 +183,9 @@ TEST(NestedReshape, RegularDimsChangeTheOthersStay) {
   expect_components(view(x, {3, -1, 12}), 3, [&](int64_t b) { return x[b].reshape({x[b].size(0), 12}); });
   expect_components(flatten(x, 2), 3, [&](int64_t b) { return x[b].reshape({x[b].size(0), 12}); });
   expect_components(flatten(x, 1, 2), 3, [&](int64_t b) { return x[b].flatten(0, 1); });
-  expect_components(expand(unsqueeze(x, 2), {-1, -1, 5, -1, -1}), 3, [&](int64_t b) { return x[b].unsqueeze(1).expand({-1, 5, -1, -1}); });
+  expect_components(expand(unsqueeze(x, 2), {-1, -1, 5, -1, -1}), 3, [&](int64_t b) {
+    return x[b].unsqueeze(1).expand({-1, 5, -1, -1});
+  });
   const NestedTensor images = random_matrices(kImages, {2});
   expect_components(flatten(images, 1, 2), 4, [&](int64_t b) { return images[b].flatten(0, 1); });
   expect_components(flatten(images, 2, 3), 4, [&](int64_t b) { return images[b].flatten(1, 2); });

@@ -16,7 +16,9 @@ inline NestedTensor random_nested(std::vector<int64_t> sizes, int ragged_dims, D
   return {random_tensor(regular), ragged};
 }
 
-inline NestedTensor random_nested(const std::vector<int64_t>& lengths, const Dims& regular) { return random_nested(lengths, 1, regular); }
+inline NestedTensor random_nested(const std::vector<int64_t>& lengths, const Dims& regular) {
+  return random_nested(lengths, 1, regular);
+}
 
 /// Components of two ragged dims each, [{rows, columns}, ...].
 inline NestedTensor random_matrices(const std::vector<std::pair<int64_t, int64_t>>& sizes, const Dims& regular = {}) {
@@ -38,8 +40,10 @@ inline Tensor integers(std::initializer_list<int64_t> values, DType dtype = DTyp
   const Tensor result = zeros_raw({static_cast<int64_t>(values.size())}, dtype, Device());
   int64_t i = 0;
   for (const int64_t value : values) {
-    if (dtype == DType::int32) result.data<int32_t>()[i++] = static_cast<int32_t>(value);
-    else result.data<int64_t>()[i++] = value;
+    if (dtype == DType::int32)
+      result.data<int32_t>()[i++] = static_cast<int32_t>(value);
+    else
+      result.data<int64_t>()[i++] = value;
   }
   return result;
 }

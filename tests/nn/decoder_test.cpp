@@ -97,7 +97,8 @@ TEST(DecoderLM, GradientsOfPartsWeighedBySymbolsAddUpToThatOfTheWhole) {
     parameter.set_grad({});
   }
   for (const NestedTensor& part : parts) {
-    (model.loss(part) * (static_cast<double>(predicted_symbols(part)) / static_cast<double>(predicted_symbols(whole)))).backward();
+    (model.loss(part) * (static_cast<double>(predicted_symbols(part)) / static_cast<double>(predicted_symbols(whole))))
+        .backward();
   }
   const std::vector<Tensor> parameters = model.parameters();
   for (size_t i = 0; i < parameters.size(); ++i) expect_close(parameters[i].grad(), expected[i], 1e-6, 1e-4);

@@ -204,7 +204,11 @@ TEST(SampleSymbol, WrongArgumentsAreErrors) {
   expect_error([&] { sample_symbol(tensor_of({1}), {.temperature = -1}, generator); }, "temperature is -1");
   expect_error([&] { sample_symbol(random_tensor({2, 2}), {}, generator); }, "expected logits [vocab]");
   const double infinity = std::numeric_limits<double>::infinity();
-  expect_error([&] { sample_symbol(tensor_of({1, std::nan(""), 2}), {.top_k = 2}, generator); }, "the logits hold NaN or infinity");
+  expect_error(
+      [&] {
+        sample_symbol(tensor_of({1, std::nan(""), 2}), {.top_k = 2}, generator);
+      },
+      "the logits hold NaN or infinity");
   expect_error([&] { sample_symbol(tensor_of({1, infinity}), {}, generator); }, "the logits hold NaN or infinity");
   expect_error([&] { sample_symbol(tensor_of({-infinity, -infinity}), {}, generator); }, "or are all -infinity");
   EXPECT_EQ(sample_symbol(tensor_of({-infinity, 1, -infinity}), {}, generator), 1);

@@ -18,9 +18,10 @@ using testing::random_tensor;
 TEST(Module, NamesParametersByTheirPlace) {
   const DecoderLM model({.vocab = 11, .width = 8, .depth = 2, .heads = 2, .hidden = 12});
   std::set<std::string> names;
-  for (const NamedParameter& parameter : model.named_parameters()) EXPECT_TRUE(names.insert(parameter.name).second) << parameter.name;
-  for (const char* name : {"embedding.weight", "blocks.0.attention_norm.weight", "blocks.1.attention.query.weight", "blocks.1.feed_forward.gate.weight",
-                           "norm.weight", "head.weight"}) {
+  for (const NamedParameter& parameter : model.named_parameters())
+    EXPECT_TRUE(names.insert(parameter.name).second) << parameter.name;
+  for (const char* name : {"embedding.weight", "blocks.0.attention_norm.weight", "blocks.1.attention.query.weight",
+                           "blocks.1.feed_forward.gate.weight", "norm.weight", "head.weight"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
   EXPECT_EQ(names.size(), 3u + 2 * 9);

@@ -26,7 +26,8 @@ std::vector<double> naive(const Tensor& x, const std::vector<int64_t>& positions
       for (size_t i = 0; i < half; ++i) {
         double& a = y[(row * heads + head) * size + i];
         double& b = y[(row * heads + head) * size + i + half];
-        const double angle = static_cast<double>(positions[row]) * std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(size));
+        const double angle =
+            static_cast<double>(positions[row]) * std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(size));
         const std::complex<double> turned = std::complex<double>(a, b) * std::polar(1.0, angle);
         a = turned.real();
         b = turned.imag();

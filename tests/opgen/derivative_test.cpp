@@ -48,9 +48,12 @@ TEST(Numbers, AreFoldedAndNothingElseOfWhatIsWritten) {
 double value(const ExprPtr& expr, const std::map<std::string, double>& names) {
   const auto arg = [&](size_t i) { return value(expr->args[i], names); };
   switch (expr->kind) {
-    case Expr::Kind::number: return std::stod(expr->text);
-    case Expr::Kind::name: return names.at(expr->text);
-    case Expr::Kind::unary: return expr->text == "-" ? -arg(0) : !arg(0);
+    case Expr::Kind::number:
+      return std::stod(expr->text);
+    case Expr::Kind::name:
+      return names.at(expr->text);
+    case Expr::Kind::unary:
+      return expr->text == "-" ? -arg(0) : !arg(0);
     case Expr::Kind::binary:
       if (expr->text == "+") return arg(0) + arg(1);
       if (expr->text == "-") return arg(0) - arg(1);
@@ -68,22 +71,25 @@ double value(const ExprPtr& expr, const std::map<std::string, double>& names) {
       if (expr->text == "where") return arg(0) != 0 ? arg(1) : arg(2);
       if (expr->text == "damped") return arg(0) == 0 ? 0 : arg(0) * arg(1);
       break;
-    default: break;
+    default:
+      break;
   }
   throw std::runtime_error("no value for " + to_string(expr));
 }
 
 TEST(Derivative, EqualsDifferencesToThirdOrder) {
   const Library library = functions();
-  for (const char* text : {"x * sigmoid(x)", "tanh(x * y) / (1 + x * x)", "exp(-(x * x)) * sin(3 * x)", "where(x > 0.2, x * x * x, cos(x))",
-                           "maximum(x, 0.3) * exp(x)", "0.5 * x * (1 + tanh(0.79 * (x + 0.044 * x * x * x)))", "(x - y) / (x + 3)", "-x * -y * 2 * x"}) {
+  for (const char* text : {"x * sigmoid(x)", "tanh(x * y) / (1 + x * x)", "exp(-(x * x)) * sin(3 * x)",
+                           "where(x > 0.2, x * x * x, cos(x))", "maximum(x, 0.3) * exp(x)",
+                           "0.5 * x * (1 + tanh(0.79 * (x + 0.044 * x * x * x)))", "(x - y) / (x + 3)", "-x * -y * 2 * x"}) {
     ExprPtr f = algebra::simplify(parse(text));
     for (int order = 1; order <= 3; ++order) {
       const ExprPtr df = differentiate(f, "x", library);
       for (const double x : {-0.9, 0.1, 0.7, 1.6}) {
         const double h = 1e-5;
         const double expected = (value(f, {{"x", x + h}, {"y", 0.4}}) - value(f, {{"x", x - h}, {"y", 0.4}})) / (2 * h);
-        EXPECT_NEAR(value(df, {{"x", x}, {"y", 0.4}}), expected, 1e-6 * (1 + std::abs(expected))) << "order " << order << " of " << text << " at " << x;
+        EXPECT_NEAR(value(df, {{"x", x}, {"y", 0.4}}), expected, 1e-6 * (1 + std::abs(expected)))
+            << "order " << order << " of " << text << " at " << x;
         EXPECT_NEAR(value(protect_limits(df, library), {{"x", x}, {"y", 0.4}}), expected, 1e-6 * (1 + std::abs(expected)));
       }
       f = df;
@@ -94,7 +100,8 @@ TEST(Derivative, EqualsDifferencesToThirdOrder) {
 TEST(Derivative, HasTheRightLimits) {
   const Library library = functions();
   const double inf = std::numeric_limits<double>::infinity();
-  const ExprPtr silu = parse("x * sigmoid(x)"), first = differentiate(silu, "x", library), second = differentiate(first, "x", library);
+  const ExprPtr silu = parse("x * sigmoid(x)"), first = differentiate(silu, "x", library),
+                second = differentiate(first, "x", library);
   const auto at = [&](const ExprPtr& f, double x) { return value(protect_limits(f, library), {{"x", x}}); };
   EXPECT_EQ(at(silu, -inf), 0);
   EXPECT_EQ(at(silu, inf), inf);

@@ -18,7 +18,8 @@ const std::string kMark = "# error: ";
 
 std::vector<std::string> cases(const std::string& folder) {
   std::vector<std::string> names;
-  for (const auto& file : std::filesystem::directory_iterator(kFolder + "/" + folder)) names.push_back(file.path().stem().string());
+  for (const auto& file : std::filesystem::directory_iterator(kFolder + "/" + folder))
+    names.push_back(file.path().stem().string());
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -27,7 +28,8 @@ std::vector<std::string> cases(const std::string& folder) {
 std::vector<std::string> stated(const std::string& path, const std::string& name) {
   std::vector<std::string> expected;
   std::ifstream stream(path);
-  for (std::string line; std::getline(stream, line) && line.rfind(kMark, 0) == 0;) expected.push_back(name + ":" + line.substr(kMark.size()));
+  for (std::string line; std::getline(stream, line) && line.rfind(kMark, 0) == 0;)
+    expected.push_back(name + ":" + line.substr(kMark.size()));
   EXPECT_FALSE(expected.empty()) << "the case states no error";
   return expected;
 }
@@ -51,32 +53,40 @@ TEST_P(FunctionErrors, SayWhereWhatAndWhatWouldBeRight) {
   EXPECT_EQ(problems, stated(path, file));
 }
 
-INSTANTIATE_TEST_SUITE_P(Rules, FunctionErrors, ::testing::ValuesIn(cases("functions_errors")), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Rules, FunctionErrors, ::testing::ValuesIn(cases("functions_errors")),
+                         [](const auto& info) { return info.param; });
 
 TEST(CoreErrors, AreThoseOfTheLibraryAsAWhole) {
   const std::string root = kFolder + "/core";
   EXPECT_EQ(compile_file(root + "/ops/entries.yaml", "entries.yaml", root).problems,
-            (Problems{"entries.yaml:10:9: 'silent' does not say what it does to nested tensors: add 'nested:', with values, a segment op, or the reason why not",
-                      "deckle/kernels/cpu/reduce/orphan.cpp:1:1: no op claims this kernel: write its entry, or name it in ops/pending_kernels.txt with the reason",
-                      "deckle/kernels/cuda/reduce/orphan.cu:1:1: no op claims this kernel: write its entry, or name it in ops/pending_kernels.txt with the reason"}));
+            (Problems{"entries.yaml:10:9: 'silent' does not say what it does to nested tensors: add 'nested:', with values, a "
+                      "segment op, or the reason why not",
+                      "deckle/kernels/cpu/reduce/orphan.cpp:1:1: no op claims this kernel: write its entry, or name it in "
+                      "ops/pending_kernels.txt with the reason",
+                      "deckle/kernels/cuda/reduce/orphan.cu:1:1: no op claims this kernel: write its entry, or name it in "
+                      "ops/pending_kernels.txt with the reason"}));
 }
 
 TEST(CoreErrors, ComeAgainWhenKernelsDo) {
   const std::vector<std::string> watched = watched_paths(kFolder + "/core");
-  const auto has = [&](const std::string& path) { return std::count(watched.begin(), watched.end(), kFolder + "/core/" + path) == 1; };
+  const auto has = [&](const std::string& path) {
+    return std::count(watched.begin(), watched.end(), kFolder + "/core/" + path) == 1;
+  };
   EXPECT_TRUE(has("ops/pending_kernels.txt"));
   EXPECT_TRUE(has("deckle/kernels/cpu"));
   EXPECT_TRUE(has("deckle/kernels/cpu/reduce"));
 }
 
 TEST(Files, ThatCannotBeReadAreProblems) {
-  EXPECT_EQ(compile_file(kFolder + "/no_such_file.yaml", "no_such_file.yaml").problems, Problems{"no_such_file.yaml:1:1: the file cannot be read"});
+  EXPECT_EQ(compile_file(kFolder + "/no_such_file.yaml", "no_such_file.yaml").problems,
+            Problems{"no_such_file.yaml:1:1: the file cannot be read"});
 }
 
 TEST(Operators, AreOpsThatNeedEntries) {
   Problems problems;
   std::vector<std::string> notes;
-  compile({{{kFolder + "/functions.yaml", "functions.yaml"}}, {}, {{kFolder + "/no_operators.yaml", "no_operators.yaml"}}, ""}, {}, problems, notes);
+  compile({{{kFolder + "/functions.yaml", "functions.yaml"}}, {}, {{kFolder + "/no_operators.yaml", "no_operators.yaml"}}, ""},
+          {}, problems, notes);
   EXPECT_EQ(problems, Problems{"no_operators.yaml:5:27: '*' on tensors is the op 'mul', which has no entry"});
 }
 
@@ -85,7 +95,8 @@ TEST(BaseEntries, HaveNoProblems) {
   Problems problems, twice;
   load_entries(kFolder + "/base.yaml", "base.yaml", true, library, problems);
   for (const auto& entry : library.entries)
-    twice.push_back(fmt::format("again.yaml:{}:9: '{}' stands twice; the first is at base.yaml:{}:9", entry->at.line, entry->unique_name(), entry->at.line));
+    twice.push_back(fmt::format("again.yaml:{}:9: '{}' stands twice; the first is at base.yaml:{}:9", entry->at.line,
+                                entry->unique_name(), entry->at.line));
   EXPECT_EQ(problems, Problems());
   EXPECT_EQ(compile_file(kFolder + "/base.yaml", "again.yaml").problems, twice) << "and nothing else";
 }
@@ -106,8 +117,10 @@ std::vector<std::string> fragments(const std::string& line) {
     } else if (inside && line[i] == '\\') {
       parts.back() += line[++i];
     } else if (inside && (line[i] == '{' || line[i] == '}')) {
-      if (line[i + 1] == line[i]) parts.back() += line[i++];
-      else parts.emplace_back();
+      if (line[i + 1] == line[i])
+        parts.back() += line[i++];
+      else
+        parts.emplace_back();
     } else if (inside) {
       parts.back() += line[i];
     }
@@ -130,10 +143,14 @@ TEST(Messages, EachHasACaseThatShowsIt) {
     int number = 0;
     for (std::string line; std::getline(stream, line);) {
       ++number;
-      const bool message = line.find("Problem(") != std::string::npos || line.find("fail(") != std::string::npos || line.find("fail_at(") != std::string::npos ||
-                           line.find("mismatch = ") != std::string::npos || line.find("return fmt::format(\"'{}' is ") != std::string::npos;
-      const std::vector<std::string> parts = message && line.find("ErrorKind") == std::string::npos ? fragments(line) : std::vector<std::string>();
-      const bool found = parts.empty() || std::any_of(parts.begin(), parts.end(), [&](const std::string& part) { return shown.find(part) != std::string::npos; });
+      const bool message = line.find("Problem(") != std::string::npos || line.find("fail(") != std::string::npos ||
+                           line.find("fail_at(") != std::string::npos || line.find("mismatch = ") != std::string::npos ||
+                           line.find("return fmt::format(\"'{}' is ") != std::string::npos;
+      const std::vector<std::string> parts =
+          message && line.find("ErrorKind") == std::string::npos ? fragments(line) : std::vector<std::string>();
+      const bool found = parts.empty() || std::any_of(parts.begin(), parts.end(), [&](const std::string& part) {
+                           return shown.find(part) != std::string::npos;
+                         });
       EXPECT_TRUE(found) << file.path().filename().string() << ":" << number << ": no case shows \"" << parts[0] << "\"";
     }
   }
@@ -143,7 +160,8 @@ TEST(Mutations, AreErrorsWithPositionsOrFineButNeverCrash) {
   const uint64_t seed = std::random_device{}();
   std::mt19937_64 engine(seed);
   const auto below = [&](size_t limit) { return static_cast<size_t>(engine() % limit); };
-  const std::string path = std::string(::testing::TempDir()) + "opgen_mutation.yaml", symbols = "()[]{}:,?!->*&|<>=.'\"0x%\n \t-#~";
+  const std::string path = std::string(::testing::TempDir()) + "opgen_mutation.yaml",
+                    symbols = "()[]{}:,?!->*&|<>=.'\"0x%\n \t-#~";
   for (const char* stem : {"ops", "forms"}) {
     std::ifstream file(kFolder + "/golden/" + stem + ".yaml");
     const std::string original((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
@@ -152,12 +170,15 @@ TEST(Mutations, AreErrorsWithPositionsOrFineButNeverCrash) {
       std::string text = original;
       for (size_t changes = 1 + below(4); changes > 0; --changes) {
         const size_t at = below(text.size());
-        if (below(2) == 0) text.erase(at, 1 + below(12));
-        else text.insert(at, 1, symbols[below(symbols.size())]);
+        if (below(2) == 0)
+          text.erase(at, 1 + below(12));
+        else
+          text.insert(at, 1, symbols[below(symbols.size())]);
       }
       std::ofstream(path) << text;
       for (const std::string& problem : compile_file(path, "mutated.yaml").problems) {
-        EXPECT_NE(problem.find(".yaml:"), std::string::npos) << "seed " << seed << ", without a position: " << problem << "\n" << text;
+        EXPECT_NE(problem.find(".yaml:"), std::string::npos) << "seed " << seed << ", without a position: " << problem << "\n"
+                                                             << text;
       }
     }
   }

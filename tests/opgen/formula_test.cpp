@@ -27,9 +27,7 @@ TEST(Formula, CallsMethodsTuplesListsAndIndices) {
   EXPECT_EQ(round_trip("(a)"), "a");
 }
 
-TEST(Formula, LetIsSubstituted) {
-  EXPECT_EQ(round_trip("let a = x + 1, b = a * a in b - a"), "(x + 1) * (x + 1) - (x + 1)");
-}
+TEST(Formula, LetIsSubstituted) { EXPECT_EQ(round_trip("let a = x + 1, b = a * a in b - a"), "(x + 1) * (x + 1) - (x + 1)"); }
 
 TEST(Formula, PositionsFollowFoldedLines) {
   const std::vector<std::string> lines = {"  self: >", "    grad *", "      slf"};
@@ -56,7 +54,9 @@ TEST(Schema, TheWholeGrammarSurvivesARoundTrip) {
   }
 }
 
-TEST(Schema, SymbolicIntegersAreIntegers) { EXPECT_EQ(schema("f(Tensor self, SymInt[] size) -> Tensor"), "f(Tensor self, int[] size) -> Tensor"); }
+TEST(Schema, SymbolicIntegersAreIntegers) {
+  EXPECT_EQ(schema("f(Tensor self, SymInt[] size) -> Tensor"), "f(Tensor self, int[] size) -> Tensor");
+}
 
 }  // namespace
 }  // namespace opgen::testing

@@ -15,7 +15,8 @@ struct Outcome {
   std::vector<std::string> notes;
 };
 
-/// Compiles one entry file of this folder against base.yaml and functions.yaml; `core_root`: as the library's own, with kernels there.
+/// Compiles one entry file of this folder against base.yaml and functions.yaml; `core_root`: as the library's own, with kernels
+/// there.
 inline Outcome compile_file(const std::string& path, const std::string& name, const std::string& core_root = "") {
   Outcome outcome;
   Inputs inputs;

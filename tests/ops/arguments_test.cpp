@@ -1,4 +1,5 @@
-// Shapes and dtypes that do not fit are told before a kernel runs: an op that reads one tensor by the shape of another checks both.
+// Shapes and dtypes that do not fit are told before a kernel runs: an op that reads one tensor by the shape of another checks
+// both.
 #include <gtest/gtest.h>
 
 #include "deckle/base/error.h"
@@ -8,8 +9,8 @@
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/loss.h"
 #include "deckle/ops/generated/norm.h"
-#include "deckle/ops/generated/random.h"
 #include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/random.h"
 #include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/segment.h"
 #include "deckle/ops/generated/shape.h"
@@ -22,23 +23,32 @@ using testing::expect_error;
 
 TEST(Arguments, OfDerivativesOfRowsHaveOneShape) {
   const Tensor small = ones({2, 3}), large = ones({4, 7}), vector;
-  expect_error([&] { softmax_backward(small, large, 1); }, "softmax_backward: gradient is [2, 3], output [4, 7] (expected one shape)");
+  expect_error([&] { softmax_backward(small, large, 1); },
+               "softmax_backward: gradient is [2, 3], output [4, 7] (expected one shape)");
   expect_error([&] { log_softmax_backward(large, small, 1); }, "log_softmax_backward: gradient is [4, 7], output [2, 3]");
   expect_error([&] { rms_norm_backward(small, large, vector, 1e-5); }, "rms_norm_backward: gradient is [2, 3], self [4, 7]");
   expect_error([&] { rms_norm_backward(large, large, ones({6}), 1e-5); }, "rms_norm_backward: weight must be of shape [7]");
   expect_error([&] { layer_norm_backward(small, large, vector, 1e-5); }, "layer_norm_backward: gradient is [2, 3], self [4, 7]");
-  expect_error([&] { layer_norm_backward(large, large, ones({7, 1}), 1e-5); }, "layer_norm_backward: weight must be of shape [7]");
+  expect_error(
+      [&] {
+        layer_norm_backward(large, large, ones({7, 1}), 1e-5);
+      },
+      "layer_norm_backward: weight must be of shape [7]");
   expect_error([&] { rms_norm_direction(small, large, 1e-5); }, "rms_norm_direction: direction is [2, 3], self [4, 7]");
   expect_error([&] { layer_norm_direction(ones({}), ones({}), 1e-5); }, "layer_norm_direction: direction is [], self []");
 }
 
 TEST(Arguments, OfCrossEntropyRowsFit) {
-  const Tensor logits = ones({4, 3}), targets = zeros({4}, DType::int64), one = zeros({1}, DType::int64), each = zeros({4}, DType::float64);
+  const Tensor logits = ones({4, 3}), targets = zeros({4}, DType::int64), one = zeros({1}, DType::int64),
+               each = zeros({4}, DType::float64);
   expect_error([&] { cross_entropy_rows(logits, one, -100, 0); }, "input has shape [4, 3] and target [1]");
   expect_error([&] { cross_entropy_rows(logits, zeros({4}), -100, 0); }, "target is float32 (expected int64 or int32)");
-  expect_error([&] { cross_entropy_rows_backward(each, each, logits, one, each, -100, 0); }, "input has shape [4, 3] and target [1]");
-  expect_error([&] { cross_entropy_rows_backward(zeros({1}), each, logits, targets, each, -100, 0); }, "gradients of shape [1] and [4] and lse of [4]");
-  expect_error([&] { cross_entropy_rows_backward(each, zeros({5}), logits, targets, each, -100, 0); }, "gradients of shape [4] and [5] and lse of [4]");
+  expect_error([&] { cross_entropy_rows_backward(each, each, logits, one, each, -100, 0); },
+               "input has shape [4, 3] and target [1]");
+  expect_error([&] { cross_entropy_rows_backward(zeros({1}), each, logits, targets, each, -100, 0); },
+               "gradients of shape [1] and [4] and lse of [4]");
+  expect_error([&] { cross_entropy_rows_backward(each, zeros({5}), logits, targets, each, -100, 0); },
+               "gradients of shape [4] and [5] and lse of [4]");
   expect_error([&] { cross_entropy_rows_backward(each, each, logits, targets, one, -100, 0); }, "lse of [1]");
   expect_error([&] { cross_entropy_rows_jvp(ones({3, 4}), logits, targets, each, -100, 0); }, "tangent of shape [3, 4]");
   expect_error([&] { cross_entropy_rows_jvp(logits, logits, targets, zeros({3}), -100, 0); }, "lse of [3]");
@@ -59,10 +69,19 @@ TEST(Arguments, OfSegmentOpsFit) {
     expect_error([&] { segment_put(ones({1}), rows, 2); }, "is out of range (expected -1..1)");
   }
   expect_error([&] { segment_take(values, zeros({1})); }, "segment_take: rows are float32 (expected int64)");
-  expect_error([&] { segment_take(ones({2, 3}), zeros({1, 4}, DType::int64)); }, "segment_take: rows of shape [1, 4] for values [2, 3]");
-  expect_error([&] { segment_put(ones({2, 3}), zeros({2, 4}, DType::int64), 5); }, "segment_put: rows of shape [2, 4] for a gradient [2, 3]");
+  expect_error(
+      [&] {
+        segment_take(ones({2, 3}), zeros({1, 4}, DType::int64));
+      },
+      "segment_take: rows of shape [1, 4] for values [2, 3]");
+  expect_error(
+      [&] {
+        segment_put(ones({2, 3}), zeros({2, 4}, DType::int64), 5);
+      },
+      "segment_put: rows of shape [2, 4] for a gradient [2, 3]");
   const Ragged five = Ragged::from_lengths(std::vector<int64_t>{5});
-  expect_error([&] { segment_softmax_backward(ones({5}), ones({2}), five); }, "segment_softmax_backward: gradient is [5], output [2]");
+  expect_error([&] { segment_softmax_backward(ones({5}), ones({2}), five); },
+               "segment_softmax_backward: gradient is [5], output [2]");
 }
 
 TEST(Segments, OfHalvesHaveMeansLikeDenseOnes) {

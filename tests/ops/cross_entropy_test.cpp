@@ -32,9 +32,7 @@ Tensor composed(const Tensor& x, const Tensor& target) {
   return sum(counts * (logsumexp(x, 1) - chosen * (1 - kSmoothing) - mean(x, 1) * kSmoothing));
 }
 
-Tensor fused(const Tensor& x, const Tensor& target) {
-  return cross_entropy(x, target, kIgnored, kSmoothing, "sum");
-}
+Tensor fused(const Tensor& x, const Tensor& target) { return cross_entropy(x, target, kIgnored, kSmoothing, "sum"); }
 
 class CrossEntropy : public ::testing::Test {
  protected:

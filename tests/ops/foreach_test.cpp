@@ -38,12 +38,14 @@ TEST(Foreach, RefusesToRunWhereHistoryWouldBeLost) {
 TEST(Foreach, RefusesTensorsWithTangents) {
   const Tensor x = ones({2});
   const auto with = [&](const auto& write) {
-    return jvp([&](const Tensor& y) {
-      const NoGrad guard;
-      const Tensor z = clone(y);
-      write(z);
-      return z;
-    }, x, x);
+    return jvp(
+        [&](const Tensor& y) {
+          const NoGrad guard;
+          const Tensor z = clone(y);
+          write(z);
+          return z;
+        },
+        x, x);
   };
   EXPECT_THROW(with([](const Tensor& z) { foreach_scale_({z}, 2.0); }), Error);
   EXPECT_THROW(with([](const Tensor& z) { foreach_add_({ones({2})}, {z}, 1.0); }), Error);

@@ -29,11 +29,18 @@ Tensor vector_of(const Values& values) { return tensor(values); }
 TEST(Reductions, NameWhatIsWrong) {
   EXPECT_EQ(error_of([] { softmax(floats(), 3); }), "softmax: dim 3 is out of range for shape [2, 3] (expected -2..1)");
   EXPECT_EQ(error_of([] { sum(floats(), Ints{1, -1}); }), "sum: dim -1 is given twice in [1, -1]");
-  EXPECT_EQ(error_of([] { amax(zeros({2, 0}), Ints{1}); }), "amax: self of shape [2, 0] has no elements to choose from (expected one or more)");
-  EXPECT_EQ(error_of([] { argmax(zeros({2, 0}), 1); }), "argmax: a row of no elements has no largest or smallest one: self is [2, 0]");
+  EXPECT_EQ(error_of([] {
+              amax(zeros({2, 0}), Ints{1});
+            }),
+            "amax: self of shape [2, 0] has no elements to choose from (expected one or more)");
+  EXPECT_EQ(error_of([] {
+              argmax(zeros({2, 0}), 1);
+            }),
+            "argmax: a row of no elements has no largest or smallest one: self is [2, 0]");
   EXPECT_EQ(error_of([] { softmax(integers(), 1); }), "softmax: self is int64 (expected a floating dtype)");
   EXPECT_EQ(error_of([] { mean(integers()); }), "mean: self is int64 (expected a floating dtype)");
-  EXPECT_EQ(error_of([] { layer_norm(floats(), zeros({4})); }), "layer_norm: weight must be of shape [3], the last dim of self [2, 3]");
+  EXPECT_EQ(error_of([] { layer_norm(floats(), zeros({4})); }),
+            "layer_norm: weight must be of shape [3], the last dim of self [2, 3]");
   EXPECT_EQ(error_of([] { rms_norm(zeros({})); }), "rms_norm: self needs a last dim to normalise, got shape []");
 }
 
@@ -70,14 +77,17 @@ TEST(Reductions, OfHalvesDoNotOverflowOnTheWay) {
   EXPECT_NEAR(deckle::std(halves({300, -300, 300, -300})).item(), 346.4, 0.2);
   for (const DType dtype : {DType::float16, DType::bfloat16}) {
     const Tensor equal = to(zeros({100'000}), dtype).requires_grad_();
-    EXPECT_NEAR(sum(to(grad(amax(equal), {equal})[0], DType::float64)).item(), 1, 0.005) << name(dtype) << ": ties share the gradient";
+    EXPECT_NEAR(sum(to(grad(amax(equal), {equal})[0], DType::float64)).item(), 1, 0.005)
+        << name(dtype) << ": ties share the gradient";
     EXPECT_EQ(jvp([](const Tensor& x) { return amin(x); }, equal.detach(), ones_like(equal.detach())).second.item(), 1);
   }
 }
 
 TEST(Reductions, HaveNoSlopeWhereTheirRootIsZero) {
-  for (const auto& [f, x] : {std::pair(+[](const Tensor& t) { return norm(t); }, vector_of({0, 0, 0})),
-                             std::pair(+[](const Tensor& t) { return deckle::std(t); }, vector_of({7, 7, 7}))}) {
+  for (const auto& [f, x] : {std::pair(
+                                 +[](const Tensor& t) { return norm(t); }, vector_of({0, 0, 0})),
+                             std::pair(
+                                 +[](const Tensor& t) { return deckle::std(t); }, vector_of({7, 7, 7}))}) {
     const Tensor input = x.detach().requires_grad_();
     const Tensor slope = grad(f(input), {input}, {.create_graph = true})[0];
     EXPECT_EQ(slope.to_vector(), (Values{0, 0, 0}));
@@ -119,7 +129,11 @@ TEST(Elementwise, PromotesAsPyTorchDoes) {
   const Tensor flags = gt(integers(), 2);
   EXPECT_EQ(add(flags, flags).dtype(), DType::bool_);
   EXPECT_EQ(error_of([&] { sub(flags, flags); }), "sub: bool operands have no meaning here; convert one to a numeric dtype");
-  EXPECT_EQ(error_of([] { const Tensor x = clone(integers()); add_(x, 0.5); }), "add_: the result is float32 and cannot be written into int64");
+  EXPECT_EQ(error_of([] {
+              const Tensor x = clone(integers());
+              add_(x, 0.5);
+            }),
+            "add_: the result is float32 and cannot be written into int64");
   EXPECT_EQ(error_of([] { add(floats(), zeros({4})); }), "add: shapes [2, 3] and [4] do not broadcast (dim -1: 3 against 4)");
 }
 

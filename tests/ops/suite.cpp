@@ -151,7 +151,9 @@ void check_dtypes(const Case& op) {
   check_reference(op, exact, expected);
   const std::pair<DType, double> dtypes[] = {{DType::float32, 2e-5}, {DType::bfloat16, 6e-2}, {DType::float16, 8e-3}};
   for (const auto& [dtype, tolerance] : dtypes) {
-    const Tensors inputs = mapped(exact, [&, to = dtype](const Tensor& tensor) { return tensor.dtype() == DType::float64 ? converted(tensor, to) : tensor; });
+    const Tensors inputs = mapped(exact, [&, to = dtype](const Tensor& tensor) {
+      return tensor.dtype() == DType::float64 ? converted(tensor, to) : tensor;
+    });
     const Tensors got = call(op, inputs);
     ASSERT_EQ(got.size(), expected.size());
     const std::string in = "in " + std::string(name(dtype));
@@ -160,7 +162,8 @@ void check_dtypes(const Case& op) {
       const DType follows = std::count(op.always_float64.begin(), op.always_float64.end(), i) ? DType::float64
                             : std::count(op.statistics.begin(), op.statistics.end(), i)       ? DType::float32
                                                                                               : dtype;
-      EXPECT_EQ(name(got[i].dtype()), name(expected[i].dtype() == DType::float64 ? follows : expected[i].dtype())) << in << ": the dtype of result " << i;
+      EXPECT_EQ(name(got[i].dtype()), name(expected[i].dtype() == DType::float64 ? follows : expected[i].dtype()))
+          << in << ": the dtype of result " << i;
     }
   }
 }
@@ -220,7 +223,8 @@ struct Function {
     // Elements that are infinite stay so (the maximum of nothing): they have no differences to compare with.
     for (Tensor& result : results) {
       const std::vector<double> values = result.to_vector();
-      if (std::any_of(values.begin(), values.end(), [](double value) { return std::isinf(value); })) result = masked_fill(result, isinf(result), 0);
+      if (std::any_of(values.begin(), values.end(), [](double value) { return std::isinf(value); }))
+        result = masked_fill(result, isinf(result), 0);
     }
     return results;
   }
@@ -236,7 +240,8 @@ void expect_derivative(const std::string& what, Check&& derivative) {
 }
 
 void check_derivatives(const Case& op) {
-  const std::pair<Form, std::string> forms[] = {{Form::functional, ""}, {Form::inplace, " in place"}, {Form::inplace_on_view, " in place on a view"}};
+  const std::pair<Form, std::string> forms[] = {
+      {Form::functional, ""}, {Form::inplace, " in place"}, {Form::inplace_on_view, " in place on a view"}};
   for (const auto& [form, where] : forms) {
     if (form != Form::functional && (!op.inplace || !op.differentiable[0])) continue;
     const Function function{op, form};
@@ -253,7 +258,9 @@ void check_third_order(const Case& op) {
   const Function function{op};
   const auto slope = [&](const Tensors& inputs) {
     const Tensor y = function(inputs)[0];
-    return vjp(function, inputs, Tensors{filled(y.sizes(), y.dtype(), [](size_t i) { return 1 + 0.5 * static_cast<double>(i % 3); })}).second;
+    return vjp(function, inputs,
+               Tensors{filled(y.sizes(), y.dtype(), [](size_t i) { return 1 + 0.5 * static_cast<double>(i % 3); })})
+        .second;
   };
   expect_derivative("third order", [&] { gradgradcheck(slope, function.inputs(), {.step = 1e-5}); });
 }
@@ -273,21 +280,23 @@ void check_limits(const Case& op) {
     for (const double sign : {-1.0, 1.0}) {
       const double points[] = {100, 300, 900, 1e30, std::numeric_limits<double>::infinity()};
       const Tensor x = filled({5}, dtype, [&](size_t i) { return sign * points[i]; });
-      const std::pair<const char*, const Unary*> orders[] = {{"the value", &value}, {"the slope", &slope}, {"the curvature", &curvature}};
+      const std::pair<const char*, const Unary*> orders[] = {
+          {"the value", &value}, {"the slope", &slope}, {"the curvature", &curvature}};
       for (const auto& [what, f] : orders) {
         const std::vector<double> y = (*f)(x).to_vector();
         const double constant = y[0];
         if (!std::isfinite(constant) || std::abs(y[1] - constant) > 1e-9 || std::abs(y[2] - constant) > 1e-9) continue;
         for (const size_t far : {3, 4}) {
-          EXPECT_NEAR(y[far], constant, 1e-6) << what << " at " << sign * points[far] << " in " << name(dtype) << ", constant from " << sign * points[0] << " on";
+          EXPECT_NEAR(y[far], constant, 1e-6)
+              << what << " at " << sign * points[far] << " in " << name(dtype) << ", constant from " << sign * points[0] << " on";
         }
       }
     }
   }
 }
 
-/// Of several tensors each in turn one larger and one smaller than the sample says: an Error or a result, and never memory that is
-/// no tensor's, which the sanitizers see.
+/// Of several tensors each in turn one larger and one smaller than the sample says: an Error or a result, and never memory that
+/// is no tensor's, which the sanitizers see.
 void check_wrong_sizes(const Case& op) {
   for (size_t i = 0; i < op.tensors.size() && op.tensors.size() > 1; ++i) {
     if (!op.tensors[i].defined()) continue;
@@ -338,7 +347,8 @@ void check(const Case& op) {
   try {
     const Tensors expected = call(op, op.tensors);
     if (op.view) {
-      for (const Tensor& result : expected) EXPECT_EQ(result.storage(), op.tensors[0].storage()) << "a view shares its base's storage";
+      for (const Tensor& result : expected)
+        EXPECT_EQ(result.storage(), op.tensors[0].storage()) << "a view shares its base's storage";
     }
     check_reference(op, op.tensors, expected);
     if (op.layouts && op.strided) check_layouts(op, expected);

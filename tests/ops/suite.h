@@ -29,20 +29,20 @@ class Random {
 /// One call of one op.
 struct Case {
   std::string name;
-  std::vector<Tensor> tensors;      // all tensor arguments, lists flattened
+  std::vector<Tensor> tensors;       // all tensor arguments, lists flattened
   std::vector<bool> differentiable;  // which of them derivatives are tested for
   std::function<std::vector<Tensor>(const std::vector<Tensor>&)> call;
   std::function<double(const std::vector<double>&)> reference;  // of a pointwise op: its expression on one element of each tensor
   std::function<void(const std::vector<Tensor>&)> inplace;
   std::function<void(const std::vector<Tensor>&, const Tensor& out)> out;
-  bool writes = false;       // the op itself writes its first argument
+  bool writes = false;  // the op itself writes its first argument
   bool pointwise = false;
-  bool integers = false;     // a pointwise op with an integer form
+  bool integers = false;  // a pointwise op with an integer form
   bool view = false;
   bool derivatives = true;
-  bool dtypes = true;        // the dtype of the results follows from that of the inputs
-  bool layouts = true;       // equal inputs give equal results
-  bool strided = true;       // inputs may have any strides
+  bool dtypes = true;                  // the dtype of the results follows from that of the inputs
+  bool layouts = true;                 // equal inputs give equal results
+  bool strided = true;                 // inputs may have any strides
   std::vector<size_t> statistics;      // results whose dtype is float32 or more precise
   std::vector<size_t> always_float64;  // results whose dtype no input changes
 };

@@ -42,7 +42,8 @@ TEST(Cat, PromotesDtypes) {
 }
 
 TEST(Dropout, ChecksItsShareEvenWhereItDoesNothing) {
-  for (const double p : {-1.0, 1.5, std::nan("")}) EXPECT_NE(error_of([&] { dropout(ones({2}), p, false); }).find("(expected 0 to 1)"), std::string::npos);
+  for (const double p : {-1.0, 1.5, std::nan("")})
+    EXPECT_NE(error_of([&] { dropout(ones({2}), p, false); }).find("(expected 0 to 1)"), std::string::npos);
 }
 
 TEST(View, SharesStorageAndFillsInMinusOne) {
@@ -190,14 +191,19 @@ TEST(Copy, BroadcastsConvertsAndRefusesWhatDoesNotFit) {
 
 TEST(Writing, IsRefusedWhereElementsShareAPlace) {
   const Tensor x = zeros({9}), windows = as_strided(x, {4, 3}, {2, 1}), expanded = expand(zeros({3}), {2, 3});
-  const std::string message = "the tensor to write into, of shape [4, 3] and strides [2, 1], has several elements in one place: clone it first";
+  const std::string message =
+      "the tensor to write into, of shape [4, 3] and strides [2, 1], has several elements in one place: clone it first";
   EXPECT_EQ(error_of([&] { add_(windows, ones({4, 3})); }), "add_: " + message);
   EXPECT_EQ(error_of([&] { copy_(windows, ones({4, 3})); }), "copy_: " + message);
   EXPECT_EQ(error_of([&] { fill_(windows, 1); }), "fill_: " + message);
   EXPECT_EQ(error_of([&] { zero_(windows); }), "zero_: " + message);
   EXPECT_EQ(error_of([&] { exp_out(windows, ones({4, 3})); }), "exp_out: " + message);
   EXPECT_EQ(error_of([&] { foreach_scale_({windows}, 2); }), "foreach_scale_: " + message);
-  for (const auto& write : {+[](const Tensor& t) { add_(t, 1); }, +[](const Tensor& t) { copy_(t, ones({2, 3})); }, +[](const Tensor& t) { fill_(t, 1); }}) {
+  for (const auto& write : {+[](const Tensor& t) { add_(t, 1); },
+                            +[](const Tensor& t) {
+                              copy_(t, ones({2, 3}));
+                            },
+                            +[](const Tensor& t) { fill_(t, 1); }}) {
     EXPECT_NE(error_of([&] { write(expanded); }), "no error");
   }
   EXPECT_EQ(x.to_vector(), Values(9, 0));
@@ -205,8 +211,8 @@ TEST(Writing, IsRefusedWhereElementsShareAPlace) {
 
 TEST(Writing, ReachesEveryOtherView) {
   const Tensor x = zeros({4, 6});
-  for (const Tensor& part : {x, transpose(x, 0, 1), slice(x, 1, 0, 6, 2), select(x, 0, 1), as_strided(x, {2, 3}, {2, 5}), expand(select(x, 0, 0), {1, 6}),
-                             slice(x, 0, 2, 2), as_strided(x, {4, 3}, {3, 1})}) {
+  for (const Tensor& part : {x, transpose(x, 0, 1), slice(x, 1, 0, 6, 2), select(x, 0, 1), as_strided(x, {2, 3}, {2, 5}),
+                             expand(select(x, 0, 0), {1, 6}), slice(x, 0, 2, 2), as_strided(x, {4, 3}, {3, 1})}) {
     fill_(part, 1);
     for (const double value : part.to_vector()) EXPECT_EQ(value, 1);
     zero_(x);

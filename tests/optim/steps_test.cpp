@@ -1,7 +1,7 @@
 #include <functional>
 
-#include "deckle/optim/adamw.h"
 #include "deckle/ops/generated/factory.h"
+#include "deckle/optim/adamw.h"
 #include "deckle/optim/clip.h"
 #include "deckle/optim/sgd.h"
 #include "tests/support/expect.h"
@@ -17,7 +17,8 @@ using testing::random_tensor;
 
 /// Leaves of odd sizes: one element, none, more than a run of the list ops.
 std::vector<Tensor> random_parameters(DType dtype) {
-  std::vector<Tensor> parameters{random_tensor({3, 5}, dtype), random_tensor({}, dtype), random_tensor({0, 2}, dtype), random_tensor({20'011}, dtype)};
+  std::vector<Tensor> parameters{random_tensor({3, 5}, dtype), random_tensor({}, dtype), random_tensor({0, 2}, dtype),
+                                 random_tensor({20'011}, dtype)};
   for (const Tensor& parameter : parameters) parameter.requires_grad_();
   return parameters;
 }
@@ -43,7 +44,8 @@ struct Naive {
 };
 
 template <typename Optimizer>
-void compare(DType dtype, Optimizer optimizer, const std::vector<Tensor>& parameters, const std::function<void(Naive&, const std::vector<double>&, int)>& naive_step) {
+void compare(DType dtype, Optimizer optimizer, const std::vector<Tensor>& parameters,
+             const std::function<void(Naive&, const std::vector<double>&, int)>& naive_step) {
   std::vector<Naive> naive(parameters.begin(), parameters.end());
   for (int step = 1; step <= 12; ++step) {
     set_random_gradients(parameters);
@@ -55,7 +57,8 @@ void compare(DType dtype, Optimizer optimizer, const std::vector<Tensor>& parame
   const double tolerance = dtype == DType::float64 ? 1e-12 : 2e-5;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const std::vector<double> got = parameters[i].to_vector();
-    for (size_t j = 0; j < got.size(); ++j) ASSERT_NEAR(got[j], naive[i].values[j], tolerance) << "parameter " << i << ", element " << j;
+    for (size_t j = 0; j < got.size(); ++j)
+      ASSERT_NEAR(got[j], naive[i].values[j], tolerance) << "parameter " << i << ", element " << j;
   }
 }
 
@@ -76,9 +79,10 @@ TEST(AdamW, FollowsItsDefinition) {
 }
 
 TEST(SGD, FollowsItsDefinitionWithAndWithoutMomentum) {
-  for (const SGDOptions& o : {SGDOptions{.lr = 0.05}, SGDOptions{.lr = 0.05, .weight_decay = 0.1}, SGDOptions{.lr = 0.05, .momentum = 0.9},
-                              SGDOptions{.lr = 0.05, .momentum = 0.9, .dampening = 0.3, .weight_decay = 0.1},
-                              SGDOptions{.lr = 0.05, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true}}) {
+  for (const SGDOptions& o :
+       {SGDOptions{.lr = 0.05}, SGDOptions{.lr = 0.05, .weight_decay = 0.1}, SGDOptions{.lr = 0.05, .momentum = 0.9},
+        SGDOptions{.lr = 0.05, .momentum = 0.9, .dampening = 0.3, .weight_decay = 0.1},
+        SGDOptions{.lr = 0.05, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true}}) {
     const std::vector<Tensor> parameters = random_parameters(DType::float64);
     compare(DType::float64, SGD(parameters, o), parameters, [&](Naive& p, const std::vector<double>& gradient, int step) {
       for (size_t i = 0; i < gradient.size(); ++i) {
@@ -162,8 +166,16 @@ TEST(Optimizers, AStateThatDoesNotFitIsAnError) {
   wrong["average.0"] = random_tensor({2}, DType::float32);
   expect_error([&] { optimizer.load_state(wrong); }, "\"average.0\" is [2] float32 (expected [3, 5] float32)");
   SGD momentum(parameters, {.momentum = 0.9});
-  expect_error([&] { momentum.load_state({{"velocity.9", random_tensor({})}}); }, "of which 0 are velocities of its 4 parameters");
-  expect_error([&] { momentum.load_state({{"velocity.1", random_tensor({2}, DType::float32)}}); }, "\"velocity.1\" is [2] float32 (expected [] float32)");
+  expect_error(
+      [&] {
+        momentum.load_state({{"velocity.9", random_tensor({})}});
+      },
+      "of which 0 are velocities of its 4 parameters");
+  expect_error(
+      [&] {
+        momentum.load_state({{"velocity.1", random_tensor({2}, DType::float32)}});
+      },
+      "\"velocity.1\" is [2] float32 (expected [] float32)");
 }
 
 TEST(Optimizers, AStateThatDoesNotFitChangesNothing) {
@@ -193,7 +205,11 @@ TEST(Optimizers, AStateThatDoesNotFitChangesNothing) {
 TEST(Optimizers, WrongParametersAndOptionsAreErrors) {
   const std::vector<Tensor> parameters = random_parameters(DType::float32);
   expect_error([&] { AdamW({random_tensor({2})}); }, "no leaf that requires grad");
-  expect_error([&] { SGD({parameters[0], parameters[3], parameters[0]}); }, "parameters 0 and 2 of the optimizer are the same tensor");
+  expect_error(
+      [&] {
+        SGD({parameters[0], parameters[3], parameters[0]});
+      },
+      "parameters 0 and 2 of the optimizer are the same tensor");
   expect_error([&] { AdamW(parameters, {.lr = -1}); }, "AdamWOptions: lr is -1 (expected a number of 0 or more)");
   expect_error([&] { SGD(parameters, {.lr = NAN}); }, "SGDOptions: lr is nan");
   expect_error([&] { AdamW(parameters).set_lr(INFINITY); }, "AdamW: lr is inf");

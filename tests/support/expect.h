@@ -17,7 +17,8 @@ inline void expect_close(const Tensor& got, const Tensor& expected, double absol
   for (size_t i = 0; i < a.size(); ++i) {
     if (std::isnan(a[i]) && std::isnan(b[i])) continue;
     if (a[i] == b[i]) continue;
-    ASSERT_LE(std::abs(a[i] - b[i]), absolute + relative * std::abs(b[i])) << "at position " << i << ": " << a[i] << " against " << b[i];
+    ASSERT_LE(std::abs(a[i] - b[i]), absolute + relative * std::abs(b[i]))
+        << "at position " << i << ": " << a[i] << " against " << b[i];
   }
 }
 

@@ -45,7 +45,9 @@ inline Tensor random_tensor(Ints sizes, DType dtype = DType::float64) {
   return result;
 }
 
-inline int64_t random_integer(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random_engine()); }
+inline int64_t random_integer(int64_t low, int64_t high) {
+  return std::uniform_int_distribution<int64_t>(low, high)(random_engine());
+}
 
 /// A tensor with the given values.
 inline Tensor tensor_of(std::initializer_list<double> values, DType dtype = DType::float64) {

@@ -82,10 +82,17 @@ std::string escaped(const std::string& text) {
   std::string result;
   for (const char c : text) {
     switch (c) {
-      case '&': result += "&amp;"; break;
-      case '<': result += "&lt;"; break;
-      case '>': result += "&gt;"; break;
-      default: result += c;
+      case '&':
+        result += "&amp;";
+        break;
+      case '<':
+        result += "&lt;";
+        break;
+      case '>':
+        result += "&gt;";
+        break;
+      default:
+        result += c;
     }
   }
   return result;
@@ -124,28 +131,35 @@ std::string svg(const LossCurve& curve, const std::string& title) {
   const auto y = [&](const Point& p) { return kHeight - kBottom - frame.y(p) * (kHeight - kTop - kBottom); };
 
   std::string out = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" height=\"{1:.0f}\" font-family=\"sans-serif\" font-size=\"12\">\n"
-      "<rect width=\"100%\" height=\"100%\" fill=\"#fffdf8\"/>\n<text x=\"{2:.0f}\" y=\"22\" font-size=\"14\" fill=\"#333\">{3}</text>\n",
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
+      "font-family=\"sans-serif\" font-size=\"12\">\n"
+      "<rect width=\"100%\" height=\"100%\" fill=\"#fffdf8\"/>\n<text x=\"{2:.0f}\" y=\"22\" font-size=\"14\" "
+      "fill=\"#333\">{3}</text>\n",
       kWidth, kHeight, kLeft, escaped(title));
   for (double value = frame.low; value <= frame.high + frame.tick / 2; value += frame.tick) {
     const double at = y({0, value});
-    out += fmt::format("<line x1=\"{:.0f}\" y1=\"{:.1f}\" x2=\"{:.0f}\" y2=\"{:.1f}\" stroke=\"#ddd\"/>\n", kLeft, at, kWidth - kRight, at);
-    out += fmt::format("<text x=\"{:.0f}\" y=\"{:.1f}\" text-anchor=\"end\" fill=\"#666\">{:.{}f}</text>\n", kLeft - 8, at + 4, value, frame.tick < 0.1 ? 2 : 1);
+    out += fmt::format("<line x1=\"{:.0f}\" y1=\"{:.1f}\" x2=\"{:.0f}\" y2=\"{:.1f}\" stroke=\"#ddd\"/>\n", kLeft, at,
+                       kWidth - kRight, at);
+    out += fmt::format("<text x=\"{:.0f}\" y=\"{:.1f}\" text-anchor=\"end\" fill=\"#666\">{:.{}f}</text>\n", kLeft - 8, at + 4,
+                       value, frame.tick < 0.1 ? 2 : 1);
   }
   const double step_tick = round_tick(frame.last_step, 6);
   for (double step = 0; step <= frame.last_step; step += step_tick) {
-    out += fmt::format("<text x=\"{:.1f}\" y=\"{:.0f}\" text-anchor=\"middle\" fill=\"#666\">{}</text>\n", x({static_cast<int64_t>(step), 0}), kHeight - kBottom + 18,
-                       with_commas(static_cast<int64_t>(step)));
+    out += fmt::format("<text x=\"{:.1f}\" y=\"{:.0f}\" text-anchor=\"middle\" fill=\"#666\">{}</text>\n",
+                       x({static_cast<int64_t>(step), 0}), kHeight - kBottom + 18, with_commas(static_cast<int64_t>(step)));
   }
-  out += fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"end\" fill=\"#666\">step</text>\n", kWidth - kRight, kHeight - 6);
+  out += fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"end\" fill=\"#666\">step</text>\n", kWidth - kRight,
+                     kHeight - 6);
   if (!training.empty()) {
     out += "<polyline fill=\"none\" stroke=\"#8aa8c8\" stroke-width=\"1.5\" points=\"";
     for (const Point& point : training) out += fmt::format("{:.1f},{:.1f} ", x(point), y(point));
     out += "\"/>\n";
   }
-  for (const Point& point : curve.validation) out += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" fill=\"#b5452c\"/>\n", x(point), y(point));
+  for (const Point& point : curve.validation)
+    out += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" fill=\"#b5452c\"/>\n", x(point), y(point));
   out += fmt::format(
-      "<text x=\"{0:.0f}\" y=\"22\" text-anchor=\"end\"><tspan fill=\"#6488b0\">training</tspan> <tspan fill=\"#b5452c\">validation</tspan>"
+      "<text x=\"{0:.0f}\" y=\"22\" text-anchor=\"end\"><tspan fill=\"#6488b0\">training</tspan> <tspan "
+      "fill=\"#b5452c\">validation</tspan>"
       "<tspan fill=\"#666\"> bits per byte</tspan></text>\n</svg>\n",
       kWidth - kRight);
   return out;
@@ -174,7 +188,8 @@ std::string terminal_plot(const LossCurve& curve, int width, int height) {
     out += "|" + line + "\n";
   }
   const std::string last = with_commas(static_cast<int64_t>(frame.last_step));
-  out += fmt::format("{:>{}}+{}\n{:>{}} 0{:>{}}\n", "", kLabel, std::string(static_cast<size_t>(columns), '-'), "", kLabel, "step " + last, columns - 1);
+  out += fmt::format("{:>{}}+{}\n{:>{}} 0{:>{}}\n", "", kLabel, std::string(static_cast<size_t>(columns), '-'), "", kLabel,
+                     "step " + last, columns - 1);
   return out;
 }
 

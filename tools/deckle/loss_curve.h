@@ -14,7 +14,7 @@ struct LossCurve {
     int64_t step = 0;
     double bits = 0;
   };
-  std::vector<Point> training;    // every step
+  std::vector<Point> training;  // every step
   std::vector<Point> validation;
 
   void save(io::Checkpoint& checkpoint) const;

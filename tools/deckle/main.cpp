@@ -46,7 +46,10 @@ const CLI::Validator kMomentum = number("a number from 0 to below 1", [](double 
 const CLI::Validator kThreads = number("1 to 1024", [](double x) { return x >= 1 && x <= 1024; });
 
 void add_threads(CLI::App* command) {
-  command->add_option_function<int>("--threads", [](int count) { set_num_threads(count); }, "Threads (default: all cores)")->check(kThreads);
+  command
+      ->add_option_function<int>(
+          "--threads", [](int count) { set_num_threads(count); }, "Threads (default: all cores)")
+      ->check(kThreads);
 }
 
 void add_train(CLI::App& app, TrainCommand& command) {
@@ -54,16 +57,30 @@ void add_train(CLI::App& app, TrainCommand& command) {
   CLI::App* train = app.add_subcommand("train", "Train a decoder on the bytes of texts");
   train->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   CLI::Option* text = train->add_option("--text", options.text, "Files or folders of texts: one per line, % separated, or JSONL")
-                          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->check(kPath);
+                          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+                          ->check(kPath);
   CLI::Option* minutes = train->add_option("--minutes", options.minutes, "Train for about this long")->check(kAboveZero);
-  CLI::Option* steps = train->add_option("--steps", options.steps, "Train for exactly this many steps")->check(kAboveZero)->excludes(minutes);
-  CLI::Option* resume = train->add_option("--resume", command.resume, "Go on with the run in this folder, or from this checkpoint")
-                            ->check(kPath)->excludes(text)->excludes(minutes)->excludes(steps);
-  train->add_option("--run", command.folder.folder, "Folder for checkpoints and the curve (default: runs/NAME, or a new name beside it)")->check(kPath)->excludes(resume);
-  train->add_flag("--overwrite", command.folder.overwrite, "Start anew in a folder that holds a run: its checkpoints go")->excludes(resume);
-  const std::map<std::string, io::TextFormat> formats{
-      {"auto", io::TextFormat::automatic}, {"lines", io::TextFormat::lines}, {"percent", io::TextFormat::percent}, {"jsonl", io::TextFormat::jsonl}};
-  train->add_option("--format", options.reading.format, "auto, lines, percent or jsonl")->transform(CLI::CheckedTransformer(formats, CLI::ignore_case));
+  CLI::Option* steps =
+      train->add_option("--steps", options.steps, "Train for exactly this many steps")->check(kAboveZero)->excludes(minutes);
+  CLI::Option* resume =
+      train->add_option("--resume", command.resume, "Go on with the run in this folder, or from this checkpoint")
+          ->check(kPath)
+          ->excludes(text)
+          ->excludes(minutes)
+          ->excludes(steps);
+  train
+      ->add_option("--run", command.folder.folder,
+                   "Folder for checkpoints and the curve (default: runs/NAME, or a new name beside it)")
+      ->check(kPath)
+      ->excludes(resume);
+  train->add_flag("--overwrite", command.folder.overwrite, "Start anew in a folder that holds a run: its checkpoints go")
+      ->excludes(resume);
+  const std::map<std::string, io::TextFormat> formats{{"auto", io::TextFormat::automatic},
+                                                      {"lines", io::TextFormat::lines},
+                                                      {"percent", io::TextFormat::percent},
+                                                      {"jsonl", io::TextFormat::jsonl}};
+  train->add_option("--format", options.reading.format, "auto, lines, percent or jsonl")
+      ->transform(CLI::CheckedTransformer(formats, CLI::ignore_case));
   train->add_option("--field", options.reading.field, "JSONL field with the text");
   train->add_option("--max-length", options.reading.max_length, "Cut longer texts (bytes; 0: never)")->check(kFromZero);
   train->add_option("--validation", options.validation, "Share of the texts that is held out")->check(kPart);
@@ -98,8 +115,10 @@ void add_sample(CLI::App& app, cli::SampleRequest& request) {
   sample->add_option("--prompt", request.prompts, "The beginning; may be given several times")->allow_extra_args(false);
   sample->add_option("--length", request.length, "Bytes of a text at most")->check(kFromZero);
   sample->add_option("--texts", request.texts, "Texts of each prompt (0: as many as fit the length together)")->check(kFromZero);
-  sample->add_option("--together", request.together, "Texts made at the same time at most; decides the speed alone")->check(kAboveZero);
-  sample->add_option("--temperature", request.drawing.temperature, "Below 1: likelier bytes; 0: always the likeliest")->check(kFromZero);
+  sample->add_option("--together", request.together, "Texts made at the same time at most; decides the speed alone")
+      ->check(kAboveZero);
+  sample->add_option("--temperature", request.drawing.temperature, "Below 1: likelier bytes; 0: always the likeliest")
+      ->check(kFromZero);
   sample->add_option("--top-k", request.drawing.top_k, "Draw from the k likeliest bytes (0: all)")->check(kFromZero);
   sample->add_option("--seed", request.seed, "Seed of the first text; the second has the next, and so on")->check(kFromZero);
   sample->add_flag("--words", request.words, "Tell which share of the words occur in the training texts");
@@ -147,7 +166,9 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("train")) train(train_command);
   if (app.got_subcommand("sample")) sample(sample_request);
   if (app.got_subcommand("ops")) {
-    cli::put(stdout, ops->got_subcommand("explain") ? cli::explain_op(explained_op) : ops->got_subcommand("nested") ? cli::list_nested_ops() : cli::list_ops());
+    cli::put(stdout, ops->got_subcommand("explain")  ? cli::explain_op(explained_op)
+                     : ops->got_subcommand("nested") ? cli::list_nested_ops()
+                                                     : cli::list_ops());
   }
   cli::check_output();
   return 0;

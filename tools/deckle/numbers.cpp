@@ -33,7 +33,9 @@ std::string duration_text(double seconds) {
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
-std::string count_text(int64_t count, const std::string& noun) { return fmt::format("{} {}{}", with_commas(count), noun, count == 1 ? "" : "s"); }
+std::string count_text(int64_t count, const std::string& noun) {
+  return fmt::format("{} {}{}", with_commas(count), noun, count == 1 ? "" : "s");
+}
 
 int64_t memory_in_use() {
   int64_t pages = 0;

@@ -34,7 +34,8 @@ std::string nearest_names(std::string_view name) {
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   std::string text;
-  for (size_t i = 0; i < std::min<size_t>(3, names.size()); ++i) text += fmt::format("{}'{}'", i == 0 ? "" : ", ", names[i].second);
+  for (size_t i = 0; i < std::min<size_t>(3, names.size()); ++i)
+    text += fmt::format("{}'{}'", i == 0 ? "" : ", ", names[i].second);
   return text;
 }
 
@@ -64,7 +65,8 @@ std::string list_nested_ops() {
     const bool takes_tensors = op.schema.substr(0, op.schema.find("->")).find("Tensor") != std::string_view::npos;
     if (batch.empty()) {
       const std::string_view reason = op.ragged.substr(std::min(op.ragged.size(), std::string_view("error: ").size()));
-      const bool internal = reason.starts_with("a derivative of") || reason.starts_with("a part of") || op.name.starts_with("segment_") || op.name.starts_with("foreach_");
+      const bool internal = reason.starts_with("a derivative of") || reason.starts_with("a part of") ||
+                            op.name.starts_with("segment_") || op.name.starts_with("foreach_");
       const std::string row = fmt::format("| `{}` | {} |\n", op.name, reason);
       if (takes_tensors && !internal && seen.insert(row).second) refused += row;
       continue;
@@ -81,7 +83,8 @@ std::string explain_op(const std::string& name) {
     if (op.name != name) continue;
     text += fmt::format("{:<72}{}\n", op.schema, op.position);
     text += fmt::format("  {}\n", op.doc);
-    text += fmt::format("  kernels       {}\n  saves         {}\n  derivatives   {}\n  ragged        {}\n", op.kernels, op.saves, op.derivatives, op.ragged);
+    text += fmt::format("  kernels       {}\n  saves         {}\n  derivatives   {}\n  ragged        {}\n", op.kernels, op.saves,
+                        op.derivatives, op.ragged);
   }
   check(!text.empty(), "no op is named '{}'; the nearest are {}", name, nearest_names(name));
   return text;

@@ -8,8 +8,8 @@ namespace deckle::cli {
 
 namespace {
 
-constexpr double kPlanShare = 0.02;     // of the time, between plans
-constexpr int64_t kFirstSteps = 4;      // each plans anew: the first step is slow, and there is nothing else to go by
+constexpr double kPlanShare = 0.02;  // of the time, between plans
+constexpr int64_t kFirstSteps = 4;   // each plans anew: the first step is slow, and there is nothing else to go by
 
 }  // namespace
 

@@ -37,11 +37,11 @@ class Pace {
  private:
   void plan();
 
-  int64_t steps_ = 0;      // 0: by time
+  int64_t steps_ = 0;  // 0: by time
   double seconds_ = 0;
   int64_t done_ = 0;
   double progress_ = 0;
-  double increment_ = 0;   // of progress per step, by time
+  double increment_ = 0;  // of progress per step, by time
   double elapsed_ = 0;
   int64_t planned_step_ = 0;  // when the plan was made: steps done, and elapsed
   double planned_elapsed_ = 0;

@@ -25,11 +25,13 @@ double bits(double nats) { return nats / std::numbers::ln2; }
 std::string progress_text(const Progress& progress) {
   const double share = std::clamp(progress.share, 0.0, 1.0);
   const int filled = static_cast<int>(share * kBarWidth);
-  std::string text = fmt::format("{:3.0f} %|{}{}|  step {}  loss {:.2f} ({:.2f} bits/byte)", std::floor(share * 100), std::string(static_cast<size_t>(filled), '#'),
-                                 std::string(static_cast<size_t>(kBarWidth - filled), '-'), with_commas(progress.step), progress.loss, bits(progress.loss));
+  std::string text =
+      fmt::format("{:3.0f} %|{}{}|  step {}  loss {:.2f} ({:.2f} bits/byte)", std::floor(share * 100),
+                  std::string(static_cast<size_t>(filled), '#'), std::string(static_cast<size_t>(kBarWidth - filled), '-'),
+                  with_commas(progress.step), progress.loss, bits(progress.loss));
   if (progress.validation) text += fmt::format("  val {:.2f}", *progress.validation);
-  text += fmt::format("  {} tok/s  {}  {} left", with_commas(std::llround(progress.tokens_per_second)), bytes_text(static_cast<double>(progress.memory)),
-                      duration_text(progress.seconds_left));
+  text += fmt::format("  {} tok/s  {}  {} left", with_commas(std::llround(progress.tokens_per_second)),
+                      bytes_text(static_cast<double>(progress.memory)), duration_text(progress.seconds_left));
   return text;
 }
 
@@ -45,7 +47,8 @@ void ProgressLine::print(const Progress& progress) {
 
 void ProgressLine::show(const Progress& progress) {
   last_ = progress;
-  const bool due = terminal_ ? std::chrono::steady_clock::now() - printed_at_ >= kRedraw : progress.share >= printed_share_ + kQuietShare;
+  const bool due =
+      terminal_ ? std::chrono::steady_clock::now() - printed_at_ >= kRedraw : progress.share >= printed_share_ + kQuietShare;
   if (printed_share_ < 0 || due) print(progress);
 }
 

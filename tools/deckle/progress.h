@@ -12,7 +12,7 @@ namespace deckle::cli {
 struct Progress {
   double share = 0;  // done, 0 to 1
   int64_t step = 0;
-  double loss = 0;   // nats per predicted byte
+  double loss = 0;                   // nats per predicted byte
   std::optional<double> validation;  // bits per byte
   double tokens_per_second = 0;
   int64_t memory = 0;  // bytes

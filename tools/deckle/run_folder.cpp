@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 bool holds_something(const fs::path& folder) {
   std::error_code error;
   const bool empty = !fs::exists(folder, error) || (fs::is_directory(folder, error) && fs::is_empty(folder, error));
-  if (error && error != std::errc::no_such_file_or_directory) fail(ErrorKind::io, "{}: cannot read the folder: {}", folder.string(), error.message());
+  if (error && error != std::errc::no_such_file_or_directory)
+    fail(ErrorKind::io, "{}: cannot read the folder: {}", folder.string(), error.message());
   return !empty;
 }
 
@@ -31,7 +32,8 @@ fs::path default_folder(const fs::path& text, int number) {
 
 /// Said before hours of training, not after them.
 void check_writable(const fs::path& folder) {
-  if (::access(folder.c_str(), W_OK | X_OK) != 0) fail(ErrorKind::io, "{}: cannot write in the folder: {}", folder.string(), std::strerror(errno));
+  if (::access(folder.c_str(), W_OK | X_OK) != 0)
+    fail(ErrorKind::io, "{}: cannot write in the folder: {}", folder.string(), std::strerror(errno));
 }
 
 }  // namespace

@@ -34,13 +34,17 @@ void each_number(Options& options, Action&& action) {
   action("options.save_minutes", options.save_minutes);
 }
 
-void store(io::Checkpoint& checkpoint, const char* key, io::TextFormat value) { checkpoint.set(key, static_cast<int64_t>(value)); }
+void store(io::Checkpoint& checkpoint, const char* key, io::TextFormat value) {
+  checkpoint.set(key, static_cast<int64_t>(value));
+}
 template <typename T>
 void store(io::Checkpoint& checkpoint, const char* key, const T& value) {
   checkpoint.set(key, value);
 }
 
-void fetch(const io::Checkpoint& checkpoint, const char* key, io::TextFormat& value) { value = static_cast<io::TextFormat>(checkpoint.integer(key)); }
+void fetch(const io::Checkpoint& checkpoint, const char* key, io::TextFormat& value) {
+  value = static_cast<io::TextFormat>(checkpoint.integer(key));
+}
 void fetch(const io::Checkpoint& checkpoint, const char* key, int64_t& value) { value = checkpoint.integer(key); }
 void fetch(const io::Checkpoint& checkpoint, const char* key, uint64_t& value) { value = checkpoint.natural(key); }
 void fetch(const io::Checkpoint& checkpoint, const char* key, double& value) { value = checkpoint.real(key); }
@@ -52,14 +56,16 @@ void TrainOptions::save(io::Checkpoint& checkpoint) const {
   checkpoint.set("options.field", reading.field);
   checkpoint.set("options.texts", static_cast<int64_t>(text.size()));
   // Absolute, so that a run can be resumed from any folder.
-  for (size_t i = 0; i < text.size(); ++i) checkpoint.set(fmt::format("options.text.{}", i), std::filesystem::absolute(text[i]).lexically_normal().string());
+  for (size_t i = 0; i < text.size(); ++i)
+    checkpoint.set(fmt::format("options.text.{}", i), std::filesystem::absolute(text[i]).lexically_normal().string());
 }
 
 TrainOptions TrainOptions::load(const io::Checkpoint& checkpoint) {
   TrainOptions options;
   each_number(options, [&](const char* key, auto& value) { fetch(checkpoint, key, value); });
   options.reading.field = checkpoint.text("options.field");
-  for (int64_t i = 0; i < checkpoint.integer("options.texts"); ++i) options.text.push_back(checkpoint.text(fmt::format("options.text.{}", i)));
+  for (int64_t i = 0; i < checkpoint.integer("options.texts"); ++i)
+    options.text.push_back(checkpoint.text(fmt::format("options.text.{}", i)));
   return options;
 }
 

@@ -13,23 +13,23 @@ namespace deckle::cli {
 struct TrainOptions {
   std::vector<std::string> text;  // files or folders
   io::TextOptions reading{.max_length = 4096};
-  double validation = 0.05;       // share of the texts
+  double validation = 0.05;  // share of the texts
 
-  double minutes = 0;             // one of minutes and steps is given
+  double minutes = 0;  // one of minutes and steps is given
   int64_t steps = 0;
 
   // A small model in many small steps: in minutes on a few cores it learns more than a large one in few.
   nn::DecoderOptions model{.width = 160, .depth = 4, .heads = 5};
-  int64_t tokens = 2048;          // per batch
-  int64_t accumulate = 1;         // batches per step
+  int64_t tokens = 2048;   // per batch
+  int64_t accumulate = 1;  // batches per step
   double lr = 3e-3;
-  double warmup = 0.03;           // share of the run
-  double floor = 0.0;             // share of lr that is left at the end
+  double warmup = 0.03;  // share of the run
+  double floor = 0.0;    // share of lr that is left at the end
   double beta2 = 0.98;
   double weight_decay = 0.1;
   double clip = 1;
   uint64_t seed = 1;
-  double save_minutes = 1;        // between checkpoints
+  double save_minutes = 1;  // between checkpoints
 
   void save(io::Checkpoint& checkpoint) const;
   static TrainOptions load(const io::Checkpoint& checkpoint);

@@ -18,9 +18,9 @@ namespace deckle::cli {
 
 namespace {
 
-constexpr int64_t kValidations = 8;               // during a run
+constexpr int64_t kValidations = 8;                 // during a run
 constexpr int64_t kQuickValidationTokens = 16'384;  // each; the last one takes all texts
-constexpr uint64_t kValidationSeed = 0;           // which texts are held out, and their order, never change
+constexpr uint64_t kValidationSeed = 0;             // which texts are held out, and their order, never change
 
 class Stopwatch {
  public:
@@ -64,8 +64,8 @@ Trainer::Found Trainer::find_run(const std::filesystem::path& run_or_checkpoint)
   const std::vector<std::filesystem::path> all = io::list_checkpoints(folder.path());
   if (!all.empty() && !std::filesystem::equivalent(all.front(), loaded.path)) {
     // What the run would write would be taken for older than that.
-    fail(ErrorKind::io, "{}: {} has another checkpoint, {}: copy this one to a folder of its own to go on from it", loaded.path.string(), folder.path().string(),
-         all.front().filename().string());
+    fail(ErrorKind::io, "{}: {} has another checkpoint, {}: copy this one to a folder of its own to go on from it",
+         loaded.path.string(), folder.path().string(), all.front().filename().string());
   }
   return {std::move(folder), std::move(loaded)};
 }
@@ -95,7 +95,8 @@ Trainer::Trainer(Found found)
 
 void Trainer::restore(const io::Checkpoint& checkpoint) {
   check(!pace_.done(), "the run is complete: nothing is left to resume");
-  check(checkpoint.natural("data.fingerprint") == training_.fingerprint(), "the texts have changed since this checkpoint was written");
+  check(checkpoint.natural("data.fingerprint") == training_.fingerprint(),
+        "the texts have changed since this checkpoint was written");
   optimizer_.load_state(take_prefixed(checkpoint.tensors, "optimizer."));
   curve_ = LossCurve::load(checkpoint);
   position_ = {checkpoint.integer("data.epoch"), checkpoint.integer("data.text")};
@@ -135,12 +136,14 @@ std::filesystem::path Trainer::save() {
 
 void Trainer::describe() const {
   const io::LengthSummary lengths = training_.lengths();
-  const std::string name = options_.text.size() == 1 ? options_.text[0] : count_text(static_cast<int64_t>(options_.text.size()), "path");
+  const std::string name =
+      options_.text.size() == 1 ? options_.text[0] : count_text(static_cast<int64_t>(options_.text.size()), "path");
   say("{}: {}, {}, lengths {}..{} (median {}); padding avoided: {:.0f} %\n", name, count_text(training_.size(), "text"),
-             bytes_text(static_cast<double>(lengths.total)), with_commas(lengths.min), with_commas(lengths.max), with_commas(lengths.median),
-             100 * training_.padding_share({.tokens = options_.tokens, .seed = options_.seed}));
-  say("model: decoder, {} x {}, {} parameters; seed {}; {} ({})\n", count_text(options_.model.depth, "layer"), options_.model.width,
-             short_count(static_cast<double>(model_.parameter_count())), options_.seed, count_text(num_threads(), "thread"), deckle::name(cpu_isa()));
+      bytes_text(static_cast<double>(lengths.total)), with_commas(lengths.min), with_commas(lengths.max),
+      with_commas(lengths.median), 100 * training_.padding_share({.tokens = options_.tokens, .seed = options_.seed}));
+  say("model: decoder, {} x {}, {} parameters; seed {}; {} ({})\n", count_text(options_.model.depth, "layer"),
+      options_.model.width, short_count(static_cast<double>(model_.parameter_count())), options_.seed,
+      count_text(num_threads(), "thread"), deckle::name(cpu_isa()));
 }
 
 void Trainer::run() {
@@ -202,7 +205,8 @@ double Trainer::step() {
   const double norm = optim::clip_gradient_norm(parameters_, options_.clip);
   // Before the step, which would carry it into all parameters and then into a checkpoint.
   if (!std::isfinite(total) || !std::isfinite(norm)) {
-    fail(ErrorKind::runtime, "at step {} the loss is {} and the gradient's norm {}: try a lower --lr than {}", pace_.steps_done() + 1, total, norm, options_.lr);
+    fail(ErrorKind::runtime, "at step {} the loss is {} and the gradient's norm {}: try a lower --lr than {}",
+         pace_.steps_done() + 1, total, norm, options_.lr);
   }
   optimizer_.set_lr(optim::WarmupCosine{options_.lr, options_.warmup, options_.floor}.at(pace_.progress()));
   optimizer_.step();
@@ -253,19 +257,21 @@ void Trainer::finish(bool complete) {
     say("{} (resume: deckle train --resume {})\n", path.string(), folder);
     return;
   }
-  const double speed = static_cast<double>(totals_.tokens - tokens_at_start_) / std::max(pace_.elapsed() - elapsed_at_start_, 1e-9);
+  const double speed =
+      static_cast<double>(totals_.tokens - tokens_at_start_) / std::max(pace_.elapsed() - elapsed_at_start_, 1e-9);
   const double elapsed = pace_.elapsed();
   const double loss = validate(0);
   curve_.validation.push_back({pace_.steps_done(), bits(loss)});
   const std::filesystem::path path = save();
   write_curve();
   say("\n{}\n", terminal_plot(curve_));
-  say("{}, {} bytes predicted in {} ({} tok/s, peak memory {})\n", count_text(pace_.steps_done(), "step"), short_count(static_cast<double>(totals_.tokens)),
-             duration_text(elapsed), with_commas(std::llround(speed)), bytes_text(static_cast<double>(peak_memory())));
+  say("{}, {} bytes predicted in {} ({} tok/s, peak memory {})\n", count_text(pace_.steps_done(), "step"),
+      short_count(static_cast<double>(totals_.tokens)), duration_text(elapsed), with_commas(std::llround(speed)),
+      bytes_text(static_cast<double>(peak_memory())));
   say("validation: {:.3f} bits/byte over {}\n", bits(loss), count_text(validation_.size(), "text"));
   say("padding avoided: {:.0f} % ({} rows computed instead of {})\n",
-             100 * (1 - static_cast<double>(totals_.rows) / std::max<double>(1, static_cast<double>(totals_.padded_rows))),
-             short_count(static_cast<double>(totals_.rows)), short_count(static_cast<double>(totals_.padded_rows)));
+      100 * (1 - static_cast<double>(totals_.rows) / std::max<double>(1, static_cast<double>(totals_.padded_rows))),
+      short_count(static_cast<double>(totals_.rows)), short_count(static_cast<double>(totals_.padded_rows)));
   say("curve: {}/loss.svg\ncheckpoint: {} (sample: deckle sample {})\n", folder, path.string(), folder);
 }
 

@@ -32,19 +32,19 @@ struct AttentionPlane {
 /// Everything that attention is differentiated by. One type serves the values, their tangents and their gradients:
 /// dtype is the problem's for q, k, v and bias, the statistics dtype (below) for slopes, sinks and table.
 struct AttentionOperands {
-  AttentionRows q = {};            // [Tq, heads, head_dim]
-  AttentionRows k = {};            // [Tk, kv_heads, head_dim]
-  AttentionRows v = {};            // [Tk, kv_heads, value_dim]
-  AttentionPlane bias = {};       // added to the logits
-  void* slopes = nullptr;         // [heads], ALiBi: logit -= slope * |distance|
-  void* sinks = nullptr;          // [heads], one more logit per row, without a value
-  void* table = nullptr;          // [heads, 2 * table_reach + 1], added by clamped distance (key position - query position)
+  AttentionRows q = {};      // [Tq, heads, head_dim]
+  AttentionRows k = {};      // [Tk, kv_heads, head_dim]
+  AttentionRows v = {};      // [Tk, kv_heads, value_dim]
+  AttentionPlane bias = {};  // added to the logits
+  void* slopes = nullptr;    // [heads], ALiBi: logit -= slope * |distance|
+  void* sinks = nullptr;     // [heads], one more logit per row, without a value
+  void* table = nullptr;     // [heads, 2 * table_reach + 1], added by clamped distance (key position - query position)
 };
 
 /// What attention returns; one type serves the values, their tangents and their cotangents.
 /// lse is the natural log of the row sums, [Tq, heads] contiguous, of the statistics dtype; null where not given.
 struct AttentionResults {
-  AttentionRows out = {};         // [Tq, heads, value_dim]
+  AttentionRows out = {};  // [Tq, heads, value_dim]
   void* lse = nullptr;
 };
 
@@ -57,10 +57,10 @@ struct AttentionRanges {
 /// Dropout on the probabilities by a frozen, position-keyed Philox contract (docs/attention.md): a pure function of seed,
 /// offset, sequence, head, row and column. The probability is threshold / 256.
 struct AttentionDropout {
-  int threshold = 0;              // 0..256; keep iff random byte >= threshold
+  int threshold = 0;  // 0..256; keep iff random byte >= threshold
   uint64_t seed = 0;
   uint64_t offset = 0;
-  int64_t first_sequence = 0;     // global index of sequence 0, head 0, row 0, column 0: for sharded problems
+  int64_t first_sequence = 0;  // global index of sequence 0, head 0, row 0, column 0: for sharded problems
   int64_t first_head = 0;
   int64_t first_row = 0;
   int64_t first_column = 0;
@@ -85,13 +85,13 @@ struct AttentionProblem {
 
   AttentionAlignment alignment = AttentionAlignment::bottom_right;
   bool causal = false;
-  int64_t window_left = -1;       // keys this far before the query's position are seen; negative: no limit
+  int64_t window_left = -1;  // keys this far before the query's position are seen; negative: no limit
   int64_t window_right = -1;
-  AttentionRanges ranges;         // and-ed with the rules above
-  AttentionPlane mask;            // uint8, 0 = forbidden, and-ed as well; data null: none
+  AttentionRanges ranges;                 // and-ed with the rules above
+  AttentionPlane mask;                    // uint8, 0 = forbidden, and-ed as well; data null: none
   const int64_t* bias_offsets = nullptr;  // the bias is ragged: [sequences]
   bool bias_before_cap = false;
-  double soft_cap = 0.0;          // 0: none
+  double soft_cap = 0.0;  // 0: none
   int64_t table_reach = 0;
   AttentionDropout dropout;
 

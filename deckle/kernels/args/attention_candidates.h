@@ -27,8 +27,8 @@ struct AttentionCandidate {
   AttentionKernel kernel;
   const char* name;
   const char* device;
-  bool only_if_asked;                                // never chosen unless DECKLE_FORCE names it
-  std::string (*why_not)(const AttentionRequest&);   // empty if it serves the request; else the reason, with what it serves
+  bool only_if_asked;                               // never chosen unless DECKLE_FORCE names it
+  std::string (*why_not)(const AttentionRequest&);  // empty if it serves the request; else the reason, with what it serves
 };
 
 namespace kernels::cpu {

@@ -8,8 +8,9 @@ namespace deckle::kernels {
 /// Element type of q, k, v, out and their gradients; arithmetic is in float32.
 enum class AttentionElement : int32_t { bf16 = 0, f16 = 1 };
 
-/// A [B, L, H, D] tensor, or [sum of L, H, D] if ragged. Strides in elements; D is contiguous, the other strides are positive multiples of 8
-/// (the copy engine knows no expanded dims; those of one element may have any stride) and the address is one of 16 bytes. Null only if empty.
+/// A [B, L, H, D] tensor, or [sum of L, H, D] if ragged. Strides in elements; D is contiguous, the other strides are positive
+/// multiples of 8 (the copy engine knows no expanded dims; those of one element may have any stride) and the address is one of 16
+/// bytes. Null only if empty.
 struct AttentionTensor {
   void* data = nullptr;
   int64_t batch_stride = 0;  // unused if ragged
@@ -19,16 +20,18 @@ struct AttentionTensor {
 
 inline constexpr int32_t kUnboundedWindow = 1 << 30;
 
-/// Every query row attends one interval of keys. With c = row (+ N - M if bottom_right): [max(0, c - left), min(N, c + right + 1)).
-/// Full: both unbounded, which is any value from kUnboundedWindow on. Causal: right = 0. A row with an empty interval gets zeros and LSE = -inf.
+/// Every query row attends one interval of keys. With c = row (+ N - M if bottom_right): [max(0, c - left), min(N, c + right +
+/// 1)). Full: both unbounded, which is any value from kUnboundedWindow on. Causal: right = 0. A row with an empty interval gets
+/// zeros and LSE = -inf.
 struct AttentionMask {
   int32_t left = kUnboundedWindow;
   int32_t right = kUnboundedWindow;
   bool bottom_right = true;
 };
 
-/// Sizes. Ragged if the offsets are given: int64 [batch + 1] on the device, non-decreasing from 0; query and key lengths may differ and be zero;
-/// rows past the last offset are neither read nor written, and no sequence has more than 2^24 rows. Then query_rows and key_rows are the total rows allocated.
+/// Sizes. Ragged if the offsets are given: int64 [batch + 1] on the device, non-decreasing from 0; query and key lengths may
+/// differ and be zero; rows past the last offset are neither read nor written, and no sequence has more than 2^24 rows. Then
+/// query_rows and key_rows are the total rows allocated.
 struct AttentionSizes {
   int32_t batch = 0;
   int32_t heads = 0;
@@ -50,9 +53,11 @@ struct AttentionProblem {
   AttentionMask mask;
   float scale = 1.0f;  // scores = scale * q kᵀ; any finite value
   AttentionTensor q, k, v, out;
-  /// Log-sum-exp of each row of scores, natural log, float32: [B, H, M], or [H, query_rows] if ragged. Forward writes it unless null.
+  /// Log-sum-exp of each row of scores, natural log, float32: [B, H, M], or [H, query_rows] if ragged. Forward writes it unless
+  /// null.
   float* lse = nullptr;
-  /// Scratch of at least *_workspace_bytes, 256-byte aligned, not shared by launches that may overlap. Its contents need no preparation.
+  /// Scratch of at least *_workspace_bytes, 256-byte aligned, not shared by launches that may overlap. Its contents need no
+  /// preparation.
   void* workspace = nullptr;
   int64_t workspace_bytes = 0;
 };

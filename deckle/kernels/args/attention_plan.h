@@ -12,7 +12,7 @@ namespace deckle {
 struct AttentionPlan {
   AttentionProblem problem;
   std::array<AttentionKernel, kAttentionPasses> kernels;  // by AttentionPass
-  std::shared_ptr<const void> owner;  // of the memory that the problem points to
+  std::shared_ptr<const void> owner;                      // of the memory that the problem points to
 };
 
 /// The argument type of attention ops.

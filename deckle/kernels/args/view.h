@@ -17,7 +17,8 @@ struct View {
   int ndim = 0;
   int64_t sizes[kMaxDims] = {};
   int64_t strides[kMaxDims] = {};
-  const int64_t* table = nullptr;  // if given, dim 0 goes through it: index i is at table[i] * strides[0]. Pointwise inputs alone have one
+  const int64_t* table =
+      nullptr;  // if given, dim 0 goes through it: index i is at table[i] * strides[0]. Pointwise inputs alone have one
 
   template <typename T>
   T* ptr() const {

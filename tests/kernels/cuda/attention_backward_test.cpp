@@ -1,5 +1,5 @@
-// The attention backward, Hopper's and the portable one, against float64: every mask, dense and ragged, through out and lse, and what must not
-// happen: values of another sequence, results that differ between runs, writes outside the tensors.
+// The attention backward, Hopper's and the portable one, against float64: every mask, dense and ragged, through out and lse, and
+// what must not happen: values of another sequence, results that differ between runs, writes outside the tensors.
 #include "deckle/kernels/cuda/attention/backward.h"
 
 #include <cmath>
@@ -39,8 +39,8 @@ TEST_P(AttentionBackward, MasksWithRowsThatAttendNothing) {
   verify_backward(dense(2, 150, 420, kCausalTopLeft));
   verify_backward(dense(1, 500, 500, {100, 50, true}));
   verify_backward(dense(1, 300, 300, {0, 0, true}));
-  verify_backward(dense(2, 333, 100, {17, 3, false}));    // a window that ends before the rows
-  verify_backward(dense(1, 300, 280, {90, -20, true}));   // one before the diagonal
+  verify_backward(dense(2, 333, 100, {17, 3, false}));     // a window that ends before the rows
+  verify_backward(dense(1, 300, 280, {90, -20, true}));    // one before the diagonal
   verify_backward(dense(1, 100, 100, {-200, 300, true}));  // nobody attends
 }
 
@@ -113,7 +113,8 @@ TEST_P(AttentionBackward, SurvivesExtremeLogits) {
   AttentionCase c(o);
   c.prepare_backward(true);
   c.backward();
-  expect_backward(c, gradient_tolerance(o.element) + 1e-2);  // exponents of 1.4e4 are rounded to 2^-10, so P is good to 1e-3 or two
+  expect_backward(c,
+                  gradient_tolerance(o.element) + 1e-2);  // exponents of 1.4e4 are rounded to 2^-10, so P is good to 1e-3 or two
 }
 
 TEST_P(AttentionBackward, IsBitEqualFromRunToRun) {
@@ -192,7 +193,8 @@ TEST_P(AttentionBackwardLarge, RaggedOfMoreThanTwoToTheThirtyOneElements) {
   }
   alone.forward();
   alone.backward();
-  for (const auto& [small, large] : {std::pair{&alone.grad_q, &c.grad_q}, {&alone.grad_k, &c.grad_k}, {&alone.grad_v, &c.grad_v}}) {
+  for (const auto& [small, large] :
+       {std::pair{&alone.grad_q, &c.grad_q}, {&alone.grad_k, &c.grad_k}, {&alone.grad_v, &c.grad_v}}) {
     const CaseTensor expected = small->copy();
     take(expected, *large);
     EXPECT_EQ(different(*small, expected), 0u);
@@ -219,9 +221,7 @@ class AttentionBackwardUnordered : public AttentionTest {
   }
 };
 
-TEST_P(AttentionBackwardUnordered, MatchesForFewRows) {
-  verify(dense(1, 70, 4001));
-}
+TEST_P(AttentionBackwardUnordered, MatchesForFewRows) { verify(dense(1, 70, 4001)); }
 
 TEST_P(AttentionBackwardUnordered, Matches) {
   verify(dense(1, 128, 4096));
@@ -231,8 +231,8 @@ TEST_P(AttentionBackwardUnordered, Matches) {
   o.heads = 6;
   o.layout = Layout::padded;
   verify(o);
-  verify(dense(1, 16300, 16100, {17, 3, true}));          // rows at the start attend nothing
-  verify(dense(1, 16500, 16000, {17, 3, false}));         // rows at the end attend nothing
+  verify(dense(1, 16300, 16100, {17, 3, true}));   // rows at the start attend nothing
+  verify(dense(1, 16500, 16000, {17, 3, false}));  // rows at the end attend nothing
   o = ragged({0, 5, 130, 64, 0}, {7, 40000, 400, 64, 40000}, kCausal);
   o.heads = 4;
   verify(o);

@@ -26,10 +26,11 @@ std::string dims_of(AttentionElement element, int head_dim, int value_dim, const
 std::string describe(const CaseOptions& o) {
   std::string text = dims_of(o.element, o.head_dim, o.value_dim, " ") + ", heads " + std::to_string(o.heads) + "/" +
                      std::to_string(o.kv_heads) + (o.ragged ? ", ragged" : ", dense");
-  for (size_t i = 0; i < o.queries.size() && i < 12; ++i) text += " " + std::to_string(o.queries[i]) + "x" + std::to_string(o.keys[i]);
+  for (size_t i = 0; i < o.queries.size() && i < 12; ++i)
+    text += " " + std::to_string(o.queries[i]) + "x" + std::to_string(o.keys[i]);
   return text + ", window " + std::to_string(o.mask.left) + "," + std::to_string(o.mask.right) +
-         (o.mask.bottom_right ? " bottom right" : " top left") + ", layout " + std::to_string(static_cast<int>(o.layout)) + ", scale " +
-         std::to_string(o.scale) + (o.deterministic ? "" : ", unordered") + ", seed " + std::to_string(seed());
+         (o.mask.bottom_right ? " bottom right" : " top left") + ", layout " + std::to_string(static_cast<int>(o.layout)) +
+         ", scale " + std::to_string(o.scale) + (o.deterministic ? "" : ", unordered") + ", seed " + std::to_string(seed());
 }
 
 CaseOptions random_options(CaseOptions o, std::mt19937_64& random) {
@@ -170,7 +171,8 @@ void AttentionCase::take_gradients() {
   grad_k = make_tensor(true, options.head_dim);
   grad_v = make_tensor(true, options.value_dim);
   grad_lse = DeviceBuffer(lse.bytes());
-  fill_normal(options.element, grad_out.view, grad_out.rows, grad_out.rows_per_batch, grad_out.heads, grad_out.columns, seed() + 4, 1);
+  fill_normal(options.element, grad_out.view, grad_out.rows, grad_out.rows_per_batch, grad_out.heads, grad_out.columns,
+              seed() + 4, 1);
   fill_normal(grad_lse.as<float>(), grad_lse.bytes() / 4, seed() + 5, 1);
   arguments.deterministic = options.deterministic;
   arguments.grad_out = grad_out.view;
@@ -188,11 +190,14 @@ void AttentionCase::prepare_backward(bool given_forward) {
   reference_q = DeviceBuffer(8 * grad_q.elements());
   reference_k = DeviceBuffer(8 * grad_k.elements());
   reference_v = DeviceBuffer(8 * grad_v.elements());
-  reference_backward(arguments, reference_of(*this), {reference_q.as<double>(), reference_k.as<double>(), reference_v.as<double>()});
+  reference_backward(arguments, reference_of(*this),
+                     {reference_q.as<double>(), reference_k.as<double>(), reference_v.as<double>()});
   check(cudaDeviceSynchronize(), "reference of the backward");
 }
 
-int64_t AttentionCase::first_row(const CaseTensor& t, int sequence) const { return (is_key_side(t) ? key_starts_ : query_starts_)[sequence]; }
+int64_t AttentionCase::first_row(const CaseTensor& t, int sequence) const {
+  return (is_key_side(t) ? key_starts_ : query_starts_)[sequence];
+}
 
 int64_t AttentionCase::length(const CaseTensor& t, int sequence) const {
   return (is_key_side(t) ? options.keys : options.queries)[sequence];

@@ -30,9 +30,9 @@ struct CaseOptions {
   AttentionMask mask;
   float scale = 0;  // 0: 1 / sqrt(head_dim)
   Layout layout = Layout::rows_outer;
-  float magnitude = 1;     // of q and k
-  int64_t batch_gap = 0;   // dense: elements between batches
-  bool grad_lse = true;    // backward: there is one
+  float magnitude = 1;    // of q and k
+  int64_t batch_gap = 0;  // dense: elements between batches
+  bool grad_lse = true;   // backward: there is one
   bool deterministic = true;
 };
 
@@ -44,7 +44,8 @@ std::string describe(const CaseOptions& options);
 /// Random lengths, heads, mask and layout for the instance of `base`.
 CaseOptions random_options(CaseOptions base, std::mt19937_64& random);
 
-/// A [rows, heads, columns] tensor in memory of its own, which is all 0xffff at first: NaN in both element types, and no finite result.
+/// A [rows, heads, columns] tensor in memory of its own, which is all 0xffff at first: NaN in both element types, and no finite
+/// result.
 struct CaseTensor {
   kernels::AttentionTensor view;
   int64_t rows = 0, rows_per_batch = 0;  // of all sequences; rows behind the last sequence are not counted
@@ -69,8 +70,8 @@ class AttentionCase {
   /// Random grad_out and grad_lse, and memory for the gradients.
   void take_gradients();
 
-  /// The same, out and lse as an exact forward would round them, and the float64 gradients. If `given_forward`, these are the gradients of the
-  /// rounded out and lse, as any backward sees them, so that huge logits leave something to compare.
+  /// The same, out and lse as an exact forward would round them, and the float64 gradients. If `given_forward`, these are the
+  /// gradients of the rounded out and lse, as any backward sees them, so that huge logits leave something to compare.
   void prepare_backward(bool given_forward = false);
 
   /// Sets the rows of one sequence of a ragged tensor to a 16-bit word.
@@ -92,7 +93,9 @@ class AttentionCase {
  private:
   CaseTensor make_tensor(bool key_side, int columns) const;
   void take_workspace(int64_t bytes);
-  bool is_key_side(const CaseTensor& tensor) const { return &tensor == &k || &tensor == &v || &tensor == &grad_k || &tensor == &grad_v; }
+  bool is_key_side(const CaseTensor& tensor) const {
+    return &tensor == &k || &tensor == &v || &tensor == &grad_k || &tensor == &grad_v;
+  }
 
   std::vector<int64_t> query_starts_{0}, key_starts_{0};
   DeviceBuffer offsets_, workspace_;

@@ -11,8 +11,8 @@ namespace deckle::testing {
 using kernels::AttentionElement;
 using kernels::AttentionTensor;
 
-/// Fills a [rows, heads, dim] tensor with standard normal values times `scale`, a function of (seed, index). Batches of `rows_per_batch` rows are batch_stride
-/// apart.
+/// Fills a [rows, heads, dim] tensor with standard normal values times `scale`, a function of (seed, index). Batches of
+/// `rows_per_batch` rows are batch_stride apart.
 void fill_normal(AttentionElement element, const AttentionTensor& tensor, int64_t rows, int64_t rows_per_batch, int heads,
                  int dim, uint64_t seed, float scale);
 void fill_normal(float* data, int64_t count, uint64_t seed, float scale);

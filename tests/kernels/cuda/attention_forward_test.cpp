@@ -1,5 +1,5 @@
-// The attention forward, Hopper's and the portable one, against float64: every length, mask, layout, and what must not happen: values of another
-// sequence, results that differ between runs, writes outside the tensors.
+// The attention forward, Hopper's and the portable one, against float64: every length, mask, layout, and what must not happen:
+// values of another sequence, results that differ between runs, writes outside the tensors.
 #include <limits>
 #include <random>
 
@@ -21,7 +21,8 @@ TEST_P(AttentionForward, MatchesForEveryLength) {
 
 TEST_P(AttentionForward, MatchesForQueriesAndKeysOfDifferentLength) {
   for (const auto& [queries, keys] : {std::pair{1, 1000}, {1000, 1}, {130, 67}, {67, 130}, {300, 700}, {700, 300}, {64, 513}}) {
-    for (const AttentionMask& mask : {kFull, kCausal, kCausalTopLeft, AttentionMask{40, 25, true}, AttentionMask{40, 25, false}}) {
+    for (const AttentionMask& mask :
+         {kFull, kCausal, kCausalTopLeft, AttentionMask{40, 25, true}, AttentionMask{40, 25, false}}) {
       verify_forward(dense(2, queries, keys, mask));
     }
   }
@@ -35,8 +36,18 @@ TEST_P(AttentionForward, ServesEmptyTensorsWithoutMemory) {
 
 TEST_P(AttentionForward, ServesWindows) {
   constexpr int kMax = std::numeric_limits<int>::max();
-  for (const auto& [left, right] : {std::pair{0, 0}, {1, 0}, {128, 0}, {100, 100}, {300, 3}, {3, 300}, {-5, 20}, {20, -5}, {kMax, 0},
-                                    {9, kMax}, {kMax, kMax}, {-kMax, 5}}) {
+  for (const auto& [left, right] : {std::pair{0, 0},
+                                    {1, 0},
+                                    {128, 0},
+                                    {100, 100},
+                                    {300, 3},
+                                    {3, 300},
+                                    {-5, 20},
+                                    {20, -5},
+                                    {kMax, 0},
+                                    {9, kMax},
+                                    {kMax, kMax},
+                                    {-kMax, 5}}) {
     verify_forward(dense(1, 777, 777, {left, right, true}));
   }
 }

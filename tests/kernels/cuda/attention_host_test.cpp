@@ -1,4 +1,5 @@
-// What of the CUDA attention can be tested without a GPU: mask intervals, list bounds, workspaces, which problems are refused and why.
+// What of the CUDA attention can be tested without a GPU: mask intervals, list bounds, workspaces, which problems are refused and
+// why.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -62,7 +63,8 @@ AttentionBackward problem(int head_dim, int value_dim, AttentionElement element 
   p.sizes.head_dim = head_dim;
   p.sizes.value_dim = value_dim;
   p.sizes.query_rows = p.sizes.key_rows = 100;
-  for (AttentionTensor* t : {&p.q, &p.k, &p.v, &p.out, &a.grad_out, &a.grad_q, &a.grad_k, &a.grad_v}) *t = {memory, 100 * 4 * 256, 4 * 256, 256};
+  for (AttentionTensor* t : {&p.q, &p.k, &p.v, &p.out, &a.grad_out, &a.grad_q, &a.grad_k, &a.grad_v})
+    *t = {memory, 100 * 4 * 256, 4 * 256, 256};
   p.lse = reinterpret_cast<float*>(memory);
   return a;
 }
@@ -117,7 +119,11 @@ TEST(AttentionHost, RefusesStridesThatTheCopyEngineDoesNotKnow) {
     expect_refused([&](auto& a) { a.problem.k.batch_stride = stride; }, "the batch stride of k is " + given);
     expect_refused([&](auto& a) { a.problem.k.row_stride = stride; }, "the row stride of k is " + given);
     expect_refused([&](auto& a) { a.problem.out.head_stride = stride; }, "the head stride of out is " + given);
-    expect_refused([&](auto& a) { a.grad_out = {a.grad_out.data, stride, stride, stride}; }, "the batch stride of grad_out is " + given, false);
+    expect_refused(
+        [&](auto& a) {
+          a.grad_out = {a.grad_out.data, stride, stride, stride};
+        },
+        "the batch stride of grad_out is " + given, false);
   }
 }
 
@@ -143,7 +149,8 @@ TEST(AttentionHost, LaunchesOnlyWithAWorkspace) {
   AttentionBackward a = problem(64, 64);
   const int64_t needed = attention_backward_workspace_bytes(a);
   a.problem.workspace_bytes = needed - 1;
-  EXPECT_EQ(thrown(a), "attention_backward: a workspace of " + std::to_string(needed - 1) + " bytes was given, " + std::to_string(needed) + " are needed");
+  EXPECT_EQ(thrown(a), "attention_backward: a workspace of " + std::to_string(needed - 1) + " bytes was given, " +
+                           std::to_string(needed) + " are needed");
   a.problem.workspace_bytes = needed;
   EXPECT_EQ(thrown(a), "attention_backward: the workspace is null");
   a.problem.workspace = reinterpret_cast<void*>(0x1010);

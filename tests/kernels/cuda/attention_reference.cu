@@ -19,8 +19,9 @@ constexpr int kThreads = 128;
 
 __device__ double load(AttentionElement element, const AttentionTensor& t, int64_t batch, int64_t row, int64_t head, int column) {
   const int64_t index = batch * t.batch_stride + row * t.row_stride + head * t.head_stride + column;
-  return element == AttentionElement::bf16 ? static_cast<double>(__bfloat162float(static_cast<const __nv_bfloat16*>(t.data)[index]))
-                                           : static_cast<double>(__half2float(static_cast<const __half*>(t.data)[index]));
+  return element == AttentionElement::bf16
+             ? static_cast<double>(__bfloat162float(static_cast<const __nv_bfloat16*>(t.data)[index]))
+             : static_cast<double>(__half2float(static_cast<const __half*>(t.data)[index]));
 }
 
 // Where a sequence's rows lie: row i is at (batch, start + i).
@@ -49,7 +50,8 @@ __device__ double score(const AttentionProblem& p, const Rows& q, const Rows& k,
 }
 
 __device__ int64_t lse_at(const AttentionSizes& sizes, int64_t sequence, const Rows& q, int64_t row, int64_t head) {
-  return sizes.query_offsets != nullptr ? head * sizes.query_rows + q.start + row : (sequence * sizes.heads + head) * sizes.query_rows + row;
+  return sizes.query_offsets != nullptr ? head * sizes.query_rows + q.start + row
+                                        : (sequence * sizes.heads + head) * sizes.query_rows + row;
 }
 
 __device__ int64_t packed(const Rows& r, int64_t row, int64_t rows, int64_t heads, int64_t head, int64_t columns) {
@@ -117,7 +119,8 @@ __global__ void forward_row(AttentionProblem p, ReferenceForward result) {
   for (int part = 0; part < 2; ++part) {
     const int column = threadIdx.x + part * kThreads;
     if (column >= p.sizes.value_dim) continue;
-    result.out[packed(q, row, p.sizes.query_rows, p.sizes.heads, head, p.sizes.value_dim) + column] = sum > 0 ? out[part] / sum : 0;
+    result.out[packed(q, row, p.sizes.query_rows, p.sizes.heads, head, p.sizes.value_dim) + column] =
+        sum > 0 ? out[part] / sum : 0;
   }
   if (threadIdx.x == 0) result.lse[lse_at(p.sizes, sequence, q, row, head)] = sum > 0 ? maximum + log(sum) : -INFINITY;
 }
@@ -190,7 +193,8 @@ __global__ void backward_key(AttentionBackward a, ReferenceForward forward, doub
         const int column = threadIdx.x + part * kThreads;
         for (int64_t i = 0; i < count; ++i) {
           if (values[i].y == 0) continue;
-          if (column < p.sizes.head_dim) key_grad[part] += values[i].x * load(p.element, p.q, q.batch, q.start + first + i, head, column);
+          if (column < p.sizes.head_dim)
+            key_grad[part] += values[i].x * load(p.element, p.q, q.batch, q.start + first + i, head, column);
           if (column < p.sizes.value_dim) {
             value_grad[part] += values[i].y * load(p.element, a.grad_out, q.batch, q.start + first + i, head, column);
           }

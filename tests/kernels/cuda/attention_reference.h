@@ -1,5 +1,5 @@
-// Naive float64 attention on the GPU, the one reference of all tests here. Every (row, key) pair is tested against the mask on its own:
-// nothing here is fast, shares code with the kernels, or knows of tiles, bands or live rows.
+// Naive float64 attention on the GPU, the one reference of all tests here. Every (row, key) pair is tested against the mask on
+// its own: nothing here is fast, shares code with the kernels, or knows of tiles, bands or live rows.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -24,7 +24,8 @@ struct ReferenceBackward {
 
 void reference_forward(const kernels::AttentionProblem& problem, ReferenceForward result);
 
-/// Out and lse of the problem are not read: `forward` holds reference_forward's results. Nor is grad_out of rows that attend no key.
+/// Out and lse of the problem are not read: `forward` holds reference_forward's results. Nor is grad_out of rows that attend no
+/// key.
 void reference_backward(const kernels::AttentionBackward& arguments, ReferenceForward forward, ReferenceBackward result);
 
 /// Writes out, rounded, and lse where a forward would: into the problem's own tensors.

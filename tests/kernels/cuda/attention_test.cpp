@@ -10,7 +10,8 @@ namespace {
 
 constexpr uint16_t kPoison = 0xffff;
 
-void expect_close(const AttentionCase& c, const char* what, const CaseTensor& got, const DeviceBuffer& reference, double tolerance) {
+void expect_close(const AttentionCase& c, const char* what, const CaseTensor& got, const DeviceBuffer& reference,
+                  double tolerance) {
   if (got.elements() > 0) {
     const Difference d =
         compare(c.options.element, got.view, reference.as<double>(), got.rows, got.rows_per_batch, got.heads, got.columns);
@@ -116,8 +117,8 @@ void AttentionTest::SetUp() {
   const int found = compute_capability();
   const bool runs = GetParam().path == Path::hopper ? found == 90 : found >= 80;
   if (!runs) {
-    GTEST_SKIP() << "needs a GPU of compute capability " << (GetParam().path == Path::hopper ? "9.0" : "8.0 or newer") << ", here is "
-                 << (found == 0 ? "none" : std::to_string(found / 10) + "." + std::to_string(found % 10));
+    GTEST_SKIP() << "needs a GPU of compute capability " << (GetParam().path == Path::hopper ? "9.0" : "8.0 or newer")
+                 << ", here is " << (found == 0 ? "none" : std::to_string(found / 10) + "." + std::to_string(found % 10));
   }
 }
 

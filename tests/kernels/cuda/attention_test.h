@@ -1,4 +1,5 @@
-// What the tests of forward and backward share: the instances they run for, on Hopper and on the portable path, and the checks of results.
+// What the tests of forward and backward share: the instances they run for, on Hopper and on the portable path, and the checks of
+// results.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +30,8 @@ std::string name_of(const ::testing::TestParamInfo<Instance>& info);
 double output_tolerance(AttentionElement element);
 double gradient_tolerance(AttentionElement element);
 
-/// Runs the forward or the backward of a case and compares every result with the reference, and the memory around it with the poison.
+/// Runs the forward or the backward of a case and compares every result with the reference, and the memory around it with the
+/// poison.
 void verify_forward(const CaseOptions& options);
 void verify_backward(const CaseOptions& options);
 void expect_forward(const AttentionCase& c, double tolerance);

@@ -4,12 +4,12 @@
 #include <cmath>
 #include <filesystem>
 
-#include "tools/deckle/loss_curve.h"
-#include "tools/deckle/numbers.h"
-#include "tools/deckle/pace.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "tests/io/temporary_folder.h"
+#include "tools/deckle/loss_curve.h"
+#include "tools/deckle/numbers.h"
+#include "tools/deckle/pace.h"
 #include "tools/deckle/progress.h"
 #include "tools/deckle/run_folder.h"
 #include "tools/deckle/sampling.h"
@@ -37,8 +37,15 @@ TEST(Numbers, ReadWell) {
 }
 
 TEST(Progress, IsOneLine) {
-  const Progress progress{.share = 0.625, .step = 149, .loss = 1.94, .validation = 2.86, .tokens_per_second = 6512.3, .memory = 1'100'000'000, .seconds_left = 113};
-  EXPECT_EQ(progress_text(progress), " 62 %|###########-------|  step 149  loss 1.94 (2.80 bits/byte)  val 2.86  6,512 tok/s  1.10 GB  1:53 left");
+  const Progress progress{.share = 0.625,
+                          .step = 149,
+                          .loss = 1.94,
+                          .validation = 2.86,
+                          .tokens_per_second = 6512.3,
+                          .memory = 1'100'000'000,
+                          .seconds_left = 113};
+  EXPECT_EQ(progress_text(progress),
+            " 62 %|###########-------|  step 149  loss 1.94 (2.80 bits/byte)  val 2.86  6,512 tok/s  1.10 GB  1:53 left");
 }
 
 TEST(Pace, BySteps) {
@@ -144,7 +151,8 @@ TEST(RunFolder, IsHeldUntilItsRunEnds) {
   {
     const RunFolder run = RunFolder::create({.folder = wanted}, "x.txt");
     EXPECT_THAT(error_of([&] { RunFolder::create({.folder = wanted}, "x.txt"); }), HasSubstr("another run is using the folder"));
-    EXPECT_THAT(error_of([&] { RunFolder::create({.folder = wanted, .overwrite = true}, "x.txt"); }), HasSubstr("another run is using"));
+    EXPECT_THAT(error_of([&] { RunFolder::create({.folder = wanted, .overwrite = true}, "x.txt"); }),
+                HasSubstr("another run is using"));
     EXPECT_THAT(error_of([&] { RunFolder::open(wanted); }), HasSubstr("another run is using"));
     put_file(run.path() / "loss.svg", "a curve");
   }
@@ -152,7 +160,8 @@ TEST(RunFolder, IsHeldUntilItsRunEnds) {
   EXPECT_THAT(error_of([&] { RunFolder::create({.folder = wanted}, "x.txt"); }), HasSubstr("there is a run already"));
   EXPECT_EQ(RunFolder::create({.folder = wanted, .overwrite = true}, "x.txt").path(), wanted);
   put_file(place / "file", "");
-  EXPECT_THAT(error_of([&] { RunFolder::create({.folder = (place / "file").string()}, "x.txt"); }), HasSubstr("a file is in its place"));
+  EXPECT_THAT(error_of([&] { RunFolder::create({.folder = (place / "file").string()}, "x.txt"); }),
+              HasSubstr("a file is in its place"));
 }
 
 TEST(RunFolder, RunsAtTheSameTimeGetNamesOfTheirOwn) {
@@ -226,7 +235,8 @@ TEST(Trainer, OnlyTheNewestCheckpointOfAFolderGoesOnThere) {
   io::Checkpoint later = io::load_checkpoint(folder / "step-3.safetensors");
   later.step = 900;
   io::save_checkpoint(later, folder);
-  EXPECT_THAT(error_of([&] { Trainer(folder / "step-3.safetensors"); }), HasSubstr("has another checkpoint, step-900.safetensors: copy this one"));
+  EXPECT_THAT(error_of([&] { Trainer(folder / "step-3.safetensors"); }),
+              HasSubstr("has another checkpoint, step-900.safetensors: copy this one"));
   std::filesystem::create_directory(place / "branch");
   std::filesystem::copy_file(folder / "step-3.safetensors", place / "branch/step-3.safetensors");
   Trainer(place / "branch/step-3.safetensors").run();

@@ -1,9 +1,9 @@
 // In what the products of the forward and the backward are computed, and how their operands lie in tiles.
 //
-// A contraction runs along a row (q k^T, dout v^T) or across rows (P v, P^T dout, dS k, dS^T q). Plain<T> uses one tile for both: T times T.
-// PairDot multiplies pairs of bfloat16 neighbours along the contraction (twice the FMA rate), so it keeps each operand in the pairings
-// that its products need, scales after the product (folding the scale into q would round q again) and rounds P and dS to bfloat16 once,
-// when they become operands.
+// A contraction runs along a row (q k^T, dout v^T) or across rows (P v, P^T dout, dS k, dS^T q). Plain<T> uses one tile for both:
+// T times T. PairDot multiplies pairs of bfloat16 neighbours along the contraction (twice the FMA rate), so it keeps each operand
+// in the pairings that its products need, scales after the product (folding the scale into q would round q again) and rounds P
+// and dS to bfloat16 once, when they become operands.
 
 #if defined(DECKLE_ATTENTION_ARITHMETIC_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_ATTENTION_ARITHMETIC_INL_H_
@@ -26,21 +26,22 @@ namespace HWY_NAMESPACE {
 
 template <typename T>
 struct Plain {
-  using Element = T;  // of scores, sums and statistics
-  using Unit = T;     // of operands
+  using Element = T;                   // of scores, sums and statistics
+  using Unit = T;                      // of operands
   static constexpr int64_t kFold = 1;  // neighbours along a contraction in one unit
 
   static T query_factor(double scale) { return static_cast<T>(scale); }
   static T score_factor(double) { return T(1); }
 
   template <AOrder kOrder>
-  static void product(int64_t m, int64_t n, int64_t depth, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc, Start<T> start, T = T(1)) {
+  static void product(int64_t m, int64_t n, int64_t depth, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc,
+                      Start<T> start, T = T(1)) {
     matmul<kOrder>(m, n, depth, a, lda, b, ldb, c, ldc, start);
   }
 
   /// Rows to units along the row, and across rows: the same.
-  static void load(DType dtype, const AttentionRows& from, int64_t first, int64_t count, int64_t padded, int64_t head, int64_t n, T factor, T* rows,
-                   int64_t stride) {
+  static void load(DType dtype, const AttentionRows& from, int64_t first, int64_t count, int64_t padded, int64_t head, int64_t n,
+                   T factor, T* rows, int64_t stride) {
     load_rows(dtype, from, first, count, padded, head, n, factor, rows, stride);
   }
   static void pair_rows(const T*, int64_t, int64_t, int64_t, T*, int64_t) {}
@@ -60,13 +61,13 @@ struct PairDot {
   static float score_factor(double scale) { return static_cast<float>(scale); }
 
   template <AOrder kOrder>
-  static void product(int64_t m, int64_t n, int64_t depth, const uint32_t* a, int64_t lda, const uint32_t* b, int64_t ldb, float* c, int64_t ldc,
-                      Start<float> start, float factor = 1.0f) {
+  static void product(int64_t m, int64_t n, int64_t depth, const uint32_t* a, int64_t lda, const uint32_t* b, int64_t ldb,
+                      float* c, int64_t ldc, Start<float> start, float factor = 1.0f) {
     simd::bf16_matmul(kOrder == AOrder::columns, m, n, (depth + 1) / 2, a, lda, b, ldb, c, ldc, start.add, start.rescale, factor);
   }
 
-  static void load(DType dtype, const AttentionRows& from, int64_t first, int64_t count, int64_t padded, int64_t head, int64_t n, float, uint32_t* rows,
-                   int64_t stride) {
+  static void load(DType dtype, const AttentionRows& from, int64_t first, int64_t count, int64_t padded, int64_t head, int64_t n,
+                   float, uint32_t* rows, int64_t stride) {
     const int64_t units = (n + 1) / 2;
     for (int64_t r = 0; r < count; ++r) {
       if (n % 2 != 0) rows[r * stride + units - 1] = 0;  // the last element's missing neighbour
@@ -90,11 +91,13 @@ struct PairDot {
     }
   }
 
-  static const uint32_t* along_columns(const float* tile, int64_t stride, int64_t keys, int64_t lanes, uint32_t* to, int64_t to_stride) {
+  static const uint32_t* along_columns(const float* tile, int64_t stride, int64_t keys, int64_t lanes, uint32_t* to,
+                                       int64_t to_stride) {
     simd::bf16_pairs_along_columns(tile, stride, keys, lanes, to, to_stride);
     return to;
   }
-  static const uint32_t* across_rows(const float* tile, int64_t stride, int64_t keys, int64_t lanes, uint32_t* to, int64_t to_stride) {
+  static const uint32_t* across_rows(const float* tile, int64_t stride, int64_t keys, int64_t lanes, uint32_t* to,
+                                     int64_t to_stride) {
     simd::bf16_pairs_along_rows(tile, stride, keys, lanes, to, to_stride);
     return to;
   }
@@ -103,7 +106,9 @@ struct PairDot {
 
 /// Units of a contraction over n elements.
 template <class A>
-constexpr int64_t folded(int64_t n) { return (n + A::kFold - 1) / A::kFold; }
+constexpr int64_t folded(int64_t n) {
+  return (n + A::kFold - 1) / A::kFold;
+}
 
 /// Up to `capacity` rows of n elements: `rows` pairs along the row, `pairs` across rows (the same tile in Plain arithmetic).
 template <class A>
@@ -114,11 +119,15 @@ struct Operand {
   Unit* pairs;
 
   Operand(Scratch& scratch, int64_t capacity, int64_t n)
-      : width(n), row_stride(tile_stride<Unit>(folded<A>(n))), pair_stride(tile_stride<Unit>(n)), rows(scratch.take<Unit>(capacity * row_stride)),
+      : width(n),
+        row_stride(tile_stride<Unit>(folded<A>(n))),
+        pair_stride(tile_stride<Unit>(n)),
+        rows(scratch.take<Unit>(capacity * row_stride)),
         pairs(A::kFold == 1 ? rows : scratch.take<Unit>(folded<A>(capacity) * pair_stride)) {}
 
   /// Rows past `count` up to `padded` become 0.
-  void load(DType dtype, const AttentionRows& from, int64_t first, int64_t count, int64_t padded, int64_t head, typename A::Element factor) {
+  void load(DType dtype, const AttentionRows& from, int64_t first, int64_t count, int64_t padded, int64_t head,
+            typename A::Element factor) {
     A::load(dtype, from, first, count, padded, head, width, factor, rows, row_stride);
   }
   /// To be called after load (and changes of rows) by who uses `pairs`.

@@ -22,14 +22,16 @@ void attention_forward(const CpuContext&, const AttentionProblem& problem, const
 void attention_backward(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands,
                         const AttentionResults& result, const AttentionResults& cotangent, const AttentionOperands& gradient);
 
-/// result_tangent = jvp of (out, lse) along `tangent`, whose null parts count as zero; `result` is written as well, where it is given.
-void attention_jvp(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands, const AttentionOperands& tangent,
-                   const AttentionResults& result, const AttentionResults& result_tangent);
+/// result_tangent = jvp of (out, lse) along `tangent`, whose null parts count as zero; `result` is written as well, where it is
+/// given.
+void attention_jvp(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands,
+                   const AttentionOperands& tangent, const AttentionResults& result, const AttentionResults& result_tangent);
 
-/// Forward over forward: mixed = d2 (out, lse) along a and b, where the operands move as x + s a + t b + s t ab. Null parts count as
-/// zero.
-void attention_mixed(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands, const AttentionOperands& a,
-                     const AttentionOperands& b, const AttentionOperands& ab, const AttentionResults& mixed);
+/// Forward over forward: mixed = d2 (out, lse) along a and b, where the operands move as x + s a + t b + s t ab. Null parts count
+/// as zero.
+void attention_mixed(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands,
+                     const AttentionOperands& a, const AttentionOperands& b, const AttentionOperands& ab,
+                     const AttentionResults& mixed);
 
 /// The tangent of attention_backward: how the gradients along `cotangent` move when the operands move along `tangent` and the
 /// cotangent along `cotangent_tangent` (null: does not move). Three modes in one:
@@ -39,8 +41,9 @@ void attention_mixed(const CpuContext&, const AttentionProblem& problem, const A
 ///   reverse over forward   cotangent = that of result_tangent, cotangent_tangent = that of result; gradient_tangent goes to the
 ///                          operands (attention_backward along the former goes to the tangent).
 /// `result` is what the forward wrote; `result_tangent` (the jvp) is written where given.
-void attention_second(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands, const AttentionOperands& tangent,
-                      const AttentionResults& result, const AttentionResults& cotangent, const AttentionResults& cotangent_tangent,
-                      const AttentionOperands& gradient_tangent, const AttentionResults& result_tangent);
+void attention_second(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands,
+                      const AttentionOperands& tangent, const AttentionResults& result, const AttentionResults& cotangent,
+                      const AttentionResults& cotangent_tangent, const AttentionOperands& gradient_tangent,
+                      const AttentionResults& result_tangent);
 
 }  // namespace deckle::kernels::cpu

@@ -1,9 +1,9 @@
 // dq, dk, dv from dout, dlse.       P = exp(z - lse)   dP = dout v^T   dZ = P (dP - Delta)   Delta = rowsum(dout out) - dlse
 //
-// One fused pass, five products per score (S, dP, dV, dK, dQ): a task owns the dk and dv of a chunk of keys of one key head and walks the
-// query heads of its group and their row tiles; tasks that share a bias go through their keys together, block by block. dq is added up per
-// chunk, in a buffer nobody else writes (the output itself where there is one chunk), and the chunks are added in order: no atomics, and
-// bit-equal for any number of threads.
+// One fused pass, five products per score (S, dP, dV, dK, dQ): a task owns the dk and dv of a chunk of keys of one key head and
+// walks the query heads of its group and their row tiles; tasks that share a bias go through their keys together, block by block.
+// dq is added up per chunk, in a buffer nobody else writes (the output itself where there is one chunk), and the chunks are added
+// in order: no atomics, and bit-equal for any number of threads.
 // FLOPs: 2 (3 D + 2 Dv) per score in the products; about 18 more for exp and the element-wise part.
 // Instances: as the forward's.
 //
@@ -11,7 +11,8 @@
 //   one pass, tiles of 64 rows x 64 keys        90.7   92.4 at D = 128, 95.5 at S = 8192
 //   bfloat16 by pairs                          152.3
 //   with a broadcast bias and its gradient      68.9   45 with eight chunks of keys in place of eight copies of the bias gradient
-// GF/s of two cores of the same kind with a bias and its gradient shared by 16 heads and texts, of GF/s without, full mask, S = 2048, D = 64:
+// GF/s of two cores of the same kind with a bias and its gradient shared by 16 heads and texts, of GF/s without, full mask, S =
+// 2048, D = 64:
 //                                                            float32           bfloat16
 //   every tile taken from and added to the planes' own rows  127.8 of 186.8    179.8 of 311.2
 //   strips (bias_strip-inl.h), sums in large pages           143.8 of 176.2    214.7 of 328.8
@@ -87,7 +88,8 @@ HWY_NOINLINE void uncap(T* HWY_RESTRICT gradients, const T* HWY_RESTRICT tanh_ti
 template <class A, typename T = typename A::Element>
 void backward_block(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& cotangent,
                     const RowStatistics<T>& statistics, const AttentionOperands& gradient, const QueryGradient<T>& dq_target,
-                    FeatureGradients<T>& feature_gradients, BiasStrip<T>& strip, const KeyTask& task, const KeyRange& block_keys) {
+                    FeatureGradients<T>& feature_gradients, BiasStrip<T>& strip, const KeyTask& task,
+                    const KeyRange& block_keys) {
   constexpr int64_t kW = kBlock<T>, kRows = kTileRows<T>;
   const int64_t D = problem.head_dim, Dv = problem.value_dim, group = problem.group();
   const Sequence sequence(problem, task.sequence);
@@ -143,9 +145,11 @@ void backward_block(const AttentionProblem& problem, const AttentionOperands& x,
             zero_tile(dp, kRows, keys, at.lanes);
             continue;
           }
-          A::template product<AOrder::rows>(keys, at.lanes, D, k.rows + offset * k.row_stride, k.row_stride, q.block(block), kW, s, kRows, {},
-                                            A::score_factor(problem.scale));
-          if (want_dz) A::template product<AOrder::rows>(keys, at.lanes, Dv, v.rows + offset * v.row_stride, v.row_stride, dout.block(block), kW, dp, kRows, {});
+          A::template product<AOrder::rows>(keys, at.lanes, D, k.rows + offset * k.row_stride, k.row_stride, q.block(block), kW,
+                                            s, kRows, {}, A::score_factor(problem.scale));
+          if (want_dz)
+            A::template product<AOrder::rows>(keys, at.lanes, Dv, v.rows + offset * v.row_stride, v.row_stride, dout.block(block),
+                                              kW, dp, kRows, {});
           if (features.any()) features.apply(s, kRows, at, feature_scratch, w, strip.bias(h, at));
           if (range.cuts(key, end)) mask_scores(s, kRows, key, keys, range);
           if (dropout.on()) {
@@ -156,20 +160,24 @@ void backward_block(const AttentionProblem& problem, const AttentionOperands& x,
           if (dropout.on()) drop(s, kRows, keys, at.lanes, keep, dropout_factor);
           if (feature_gradients.any()) feature_gradients.add(task, sequence, h, at, dp, kRows, feature_scratch, &strip);
           if (features.capped()) uncap(dp, w, kRows, keys, at.lanes);
-          if (feature_gradients.any()) feature_gradients.add_before_cap(task, sequence, h, at, dp, kRows, feature_scratch, &strip);
+          if (feature_gradients.any())
+            feature_gradients.add_before_cap(task, sequence, h, at, dp, kRows, feature_scratch, &strip);
         }
         const int64_t lanes = (tile.blocks - 1) * kW + tile.range[tile.blocks - 1].lanes;
         if (want_dv) {
           const auto* p = A::along_columns(scores, kRows, keys, lanes, p_units, kRows);
-          A::template product<AOrder::rows>(keys, Dv, tile.count, p, kRows, dout.pairs, dout.pair_stride, dv + offset * v_stride, v_stride, {true});
+          A::template product<AOrder::rows>(keys, Dv, tile.count, p, kRows, dout.pairs, dout.pair_stride, dv + offset * v_stride,
+                                            v_stride, {true});
         }
         if (want_dk) {
           const auto* dy = A::along_columns(products, kRows, keys, lanes, dy_units, kRows);
-          A::template product<AOrder::rows>(keys, D, tile.count, dy, kRows, q.pairs, q.pair_stride, dk + offset * k_stride, k_stride, {true});
+          A::template product<AOrder::rows>(keys, D, tile.count, dy, kRows, q.pairs, q.pair_stride, dk + offset * k_stride,
+                                            k_stride, {true});
         }
         if (want_dq) {
           const auto* dy = A::across_rows(products, kRows, keys, lanes, dy_pairs, kRows);
-          A::template product<AOrder::columns>(tile.count, D, keys, dy, kRows, k.pairs + offset / A::kFold * k.pair_stride, k.pair_stride, dq, k_stride, {dq_started});
+          A::template product<AOrder::columns>(tile.count, D, keys, dy, kRows, k.pairs + offset / A::kFold * k.pair_stride,
+                                               k.pair_stride, dq, k_stride, {dq_started});
         }
         dq_started = true;
       }
@@ -197,14 +205,16 @@ void backward_group(const AttentionProblem& problem, const AttentionOperands& x,
     end = std::max(end, task.end);
     if (gradient.q.data == nullptr) continue;
     const Sequence sequence(problem, task.sequence);
-    for (int64_t h = task.kv_head * problem.group(); h < (task.kv_head + 1) * problem.group(); ++h) dq_target.clear(task.chunk, sequence, h);
+    for (int64_t h = task.kv_head * problem.group(); h < (task.kv_head + 1) * problem.group(); ++h)
+      dq_target.clear(task.chunk, sequence, h);
   }
   for (int64_t key = first_task.begin; key < end; key += kKeyBlock) {
     if (strip.on()) strip.start(x, key);
     for (int64_t t : group) {
       const KeyTask& task = tasks.tasks[t];
       const KeyRange keys{key, std::min(key + kKeyBlock, task.end)};
-      if (!keys.empty()) backward_block<A>(problem, x, cotangent, statistics, gradient, dq_target, feature_gradients, strip, task, keys);
+      if (!keys.empty())
+        backward_block<A>(problem, x, cotangent, statistics, gradient, dq_target, feature_gradients, strip, task, keys);
     }
     if (strip.on()) feature_gradients.store_strip(first_task, strip);
   }
@@ -212,7 +222,8 @@ void backward_group(const AttentionProblem& problem, const AttentionOperands& x,
 
 /// dsink = -sum over rows of p Delta, p = exp(sink - lse).
 template <typename T>
-void sink_gradient(const AttentionProblem& problem, const AttentionOperands& x, const RowStatistics<T>& statistics, const AttentionOperands& gradient) {
+void sink_gradient(const AttentionProblem& problem, const AttentionOperands& x, const RowStatistics<T>& statistics,
+                   const AttentionOperands& gradient) {
   parallel_for(problem.heads, 1, [&](int64_t h, int64_t) {
     const double sink = static_cast<const T*>(x.sinks)[h];
     double sum = 0;
@@ -248,7 +259,8 @@ void run_backward_as(const AttentionProblem& problem, const AttentionOperands& x
 void run_backward(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result,
                   const AttentionResults& cotangent, const AttentionOperands& gradient) {
 #if HWY_TARGET == HWY_AVX3
-  if (problem.dtype == DType::bfloat16 && cpu_isa() == CpuIsa::avx512_bf16) return run_backward_as<PairDot>(problem, x, result, cotangent, gradient);
+  if (problem.dtype == DType::bfloat16 && cpu_isa() == CpuIsa::avx512_bf16)
+    return run_backward_as<PairDot>(problem, x, result, cotangent, gradient);
 #endif
   if (problem.dtype == DType::float64) {
     run_backward_as<Plain<double>>(problem, x, result, cotangent, gradient);

@@ -26,15 +26,15 @@ struct KeyTask {
 
 /// All tasks of a key-stationary pass and who must run together.
 struct KeyTasks {
-  std::vector<KeyTask> tasks;          // by sequence, key head, chunk
+  std::vector<KeyTask> tasks;                // by sequence, key head, chunk
   std::vector<std::vector<int64_t>> groups;  // indices of tasks; one worker runs a group, in order. Heaviest first
-  std::vector<int64_t> chunks;         // per sequence
+  std::vector<int64_t> chunks;               // per sequence
   int64_t most_chunks = 1;
   int64_t copies = 1;
 };
 
-/// Which tasks add to the same sums in memory, and so must belong to one group. With several copies of the sums, whole sequences and heads
-/// are dealt to the copies; with one, each group owns a chunk of keys.
+/// Which tasks add to the same sums in memory, and so must belong to one group. With several copies of the sums, whole sequences
+/// and heads are dealt to the copies; with one, each group owns a chunk of keys.
 struct SharedSums {
   bool over_sequences = false;
   bool over_heads = false;
@@ -59,28 +59,34 @@ inline KeyTasks key_tasks(const AttentionProblem& problem, SharedSums shared = {
   for (int64_t b = 0; b < problem.sequences; ++b) {
     const int64_t rows = problem.rows(b), keys = problem.keys(b), blocks = (keys + kKeyBlock - 1) / kKeyBlock;
     const double share = total == 0 ? 0 : static_cast<double>(rows) * static_cast<double>(keys) / total;
-    const int64_t chunks = grouped && shared.copies > 1 ? 1
-                           : grouped ? std::max<int64_t>(1, (keys + shared_width - 1) / shared_width)
-                                   : std::clamp<int64_t>(static_cast<int64_t>(share * 32), 1, std::max<int64_t>(1, std::min(kMaxChunks, blocks)));
+    const int64_t chunks =
+        grouped && shared.copies > 1 ? 1
+        : grouped                    ? std::max<int64_t>(1, (keys + shared_width - 1) / shared_width)
+                  : std::clamp<int64_t>(static_cast<int64_t>(share * 32), 1, std::max<int64_t>(1, std::min(kMaxChunks, blocks)));
     result.chunks.push_back(chunks);
     result.most_chunks = std::max(result.most_chunks, chunks);
     for (int64_t g = 0; g < problem.kv_heads; ++g) {
       for (int64_t chunk = 0; chunk < chunks; ++chunk) {
         const bool whole = grouped && shared.copies > 1;
         const int64_t begin = whole ? 0 : grouped ? chunk * shared_width : std::min(keys, chunk * blocks / chunks * kKeyBlock);
-        const int64_t end = std::min(keys, whole ? keys : grouped ? begin + shared_width : (chunk + 1) * blocks / chunks * kKeyBlock);
+        const int64_t end = std::min(keys, whole     ? keys
+                                           : grouped ? begin + shared_width
+                                                     : (chunk + 1) * blocks / chunks * kKeyBlock);
         const auto index = static_cast<int64_t>(result.tasks.size());
         const int64_t merged = (shared.over_sequences ? problem.sequences : 1) * (shared.over_heads ? problem.kv_heads : 1);
-        const int64_t ordinal = (shared.over_sequences ? b * (shared.over_heads ? problem.kv_heads : 1) : 0) + (shared.over_heads ? g : 0);
+        const int64_t ordinal =
+            (shared.over_sequences ? b * (shared.over_heads ? problem.kv_heads : 1) : 0) + (shared.over_heads ? g : 0);
         const int64_t copy = ordinal * shared.copies / merged;
         result.tasks.push_back({b, g, chunk, begin, end, index, copy});
-        const auto [at, fresh] =
-            group_of.try_emplace({shared.over_sequences ? 0 : b, shared.over_heads ? 0 : g, whole ? copy : chunk}, result.groups.size());
+        const auto [at, fresh] = group_of.try_emplace(
+            {shared.over_sequences ? 0 : b, shared.over_heads ? 0 : g, whole ? copy : chunk}, result.groups.size());
         if (fresh) result.groups.emplace_back(), cost.push_back(0);
         result.groups[at->second].push_back(index);
         // Under a causal mask early keys are seen by more rows; the exact count does not matter.
-        const double seen = problem.causal ? static_cast<double>(rows) * (2.0 - static_cast<double>(begin + end) / static_cast<double>(std::max<int64_t>(keys, 1)))
-                                           : static_cast<double>(rows);
+        const double seen = problem.causal
+                                ? static_cast<double>(rows) *
+                                      (2.0 - static_cast<double>(begin + end) / static_cast<double>(std::max<int64_t>(keys, 1)))
+                                : static_cast<double>(rows);
         cost[at->second] += seen * static_cast<double>(end - begin);
       }
     }

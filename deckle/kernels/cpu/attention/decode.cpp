@@ -1,8 +1,8 @@
 // attention_forward for a few query rows on many keys: one step of decoding on a key/value cache.
 //
-// Vectors run along the head dim, and each row of K and V is read once, straight from memory, for all query rows that share its head. Keys are cut
-// into chunks that run in parallel, each for all heads; each leaves (maximum, sum, unnormalised out) per row, and the chunks are merged in order,
-// with the sink. Bound by memory: 2 item_size(dtype) (D + Dv) bytes per key and key head.
+// Vectors run along the head dim, and each row of K and V is read once, straight from memory, for all query rows that share its
+// head. Keys are cut into chunks that run in parallel, each for all heads; each leaves (maximum, sum, unnormalised out) per row,
+// and the chunks are merged in order, with the sink. Bound by memory: 2 item_size(dtype) (D + Dv) bytes per key and key head.
 //
 // Two cores of an EPYC of family 25, float32, one text of 8,192 keys, 8 heads on 8 key heads, D = 64:
 //   a key head at a time       262 tokens/s     8.8 GB/s, 256 bytes of every 2,048
@@ -67,7 +67,8 @@ void decode_task(const AttentionProblem& problem, const AttentionOperands& x, co
   const hn::ScalableTag<T> d;
   constexpr T kInfinity = std::numeric_limits<T>::infinity();
   const Sequence sequence(problem, task.sequence);
-  const int64_t D = problem.head_dim, Dv = problem.value_dim, group = problem.group(), shared = sequence.rows * group, rows = shared * problem.kv_heads;
+  const int64_t D = problem.head_dim, Dv = problem.value_dim, group = problem.group(), shared = sequence.rows * group,
+                rows = shared * problem.kv_heads;
   const int64_t q_stride = round_up_lanes<T>(D), o_stride = round_up_lanes<T>(Dv);
 
   Scratch scratch;
@@ -77,11 +78,13 @@ void decode_task(const AttentionProblem& problem, const AttentionOperands& x, co
   KeyRange seen[kDecodeRows], all{task.end, task.begin};  // by row
   for (int64_t i = 0; i < sequence.rows; ++i) {
     seen[i] = row_range(problem, sequence, i);
-    if (!seen[i].empty()) all = {std::min(all.begin, std::max(seen[i].begin, task.begin)), std::max(all.end, std::min(seen[i].end, task.end))};
+    if (!seen[i].empty())
+      all = {std::min(all.begin, std::max(seen[i].begin, task.begin)), std::max(all.end, std::min(seen[i].end, task.end))};
   }
   for (int64_t n = 0; n < rows; ++n) {
     const DecodeRow at(problem, sequence.rows, n);
-    load_rows(problem.dtype, x.q, sequence.first_row + at.row, 1, 0, at.head, D, static_cast<T>(problem.scale), q + n * q_stride, q_stride);
+    load_rows(problem.dtype, x.q, sequence.first_row + at.row, 1, 0, at.head, D, static_cast<T>(problem.scale), q + n * q_stride,
+              q_stride);
     T* state = partial + n * (o_stride + 2);
     std::fill_n(state, o_stride + 1, T(0));
     state[o_stride + 1] = -kInfinity;
@@ -97,7 +100,8 @@ void decode_task(const AttentionProblem& problem, const AttentionOperands& x, co
           const bool allowed = first + j >= seen[i].begin && first + j < seen[i].end;
           for (int64_t h = 0; h < group; ++h, ++n) {
             auto sum = hn::Zero(d);
-            for (int64_t e = 0; e < q_stride; e += kLanes<T>) sum = hn::MulAdd(hn::LoadU(d, q + n * q_stride + e), hn::LoadU(d, k + e), sum);
+            for (int64_t e = 0; e < q_stride; e += kLanes<T>)
+              sum = hn::MulAdd(hn::LoadU(d, q + n * q_stride + e), hn::LoadU(d, k + e), sum);
             scores[n * kDecodeTile + j] = allowed ? hn::GetLane(hn::SumOfLanes(d, sum)) : -kInfinity;
           }
         }
@@ -124,7 +128,8 @@ void decode_task(const AttentionProblem& problem, const AttentionOperands& x, co
     const auto add_values = [&]<int kCount>(int64_t j) HWY_ATTR {
       for (int64_t g = 0; g < problem.kv_heads; ++g) {
         const T* v[kCount];
-        for (int s = 0; s < kCount; ++s) v[s] = decode_row(problem.dtype, x.v, sequence.first_key + first + j + s, g, Dv, buffer + s * o_stride);
+        for (int s = 0; s < kCount; ++s)
+          v[s] = decode_row(problem.dtype, x.v, sequence.first_key + first + j + s, g, Dv, buffer + s * o_stride);
         for (int64_t n = g * shared; n < (g + 1) * shared; ++n) {
           const T* p = scores + n * kDecodeTile + j;
           T* state = partial + n * (o_stride + 2);
@@ -140,12 +145,14 @@ void decode_task(const AttentionProblem& problem, const AttentionOperands& x, co
           }
           for (int s = 0; s < kCount; ++s) {
             if (p[s] == T(0)) continue;  // also keys that the row may not see, whatever they hold
-            for (int64_t e = 0; e < o_stride; e += kLanes<T>) hn::StoreU(hn::MulAdd(hn::Set(d, p[s]), hn::LoadU(d, v[s] + e), hn::LoadU(d, state + e)), d, state + e);
+            for (int64_t e = 0; e < o_stride; e += kLanes<T>)
+              hn::StoreU(hn::MulAdd(hn::Set(d, p[s]), hn::LoadU(d, v[s] + e), hn::LoadU(d, state + e)), d, state + e);
           }
         }
       }
     };
-    // Where rows share a value, its sums stay in registers for several keys; where they do not, memory is the limit, and its order counts.
+    // Where rows share a value, its sums stay in registers for several keys; where they do not, memory is the limit, and its
+    // order counts.
     int64_t j = 0;
     for (; shared > 1 && j + kDecodeStep <= keys; j += kDecodeStep) add_values.template operator()<kDecodeStep>(j);
     for (; j < keys; ++j) add_values.template operator()<1>(j);
@@ -154,10 +161,12 @@ void decode_task(const AttentionProblem& problem, const AttentionOperands& x, co
 
 /// Adds up the chunks of one sequence in order, the sink first. `first` is its first task.
 template <typename T>
-void merge(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result, const DecodeTask& first, int64_t chunks, T* partials) {
+void merge(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result, const DecodeTask& first,
+           int64_t chunks, T* partials) {
   constexpr T kInfinity = std::numeric_limits<T>::infinity();
   const Sequence sequence(problem, first.sequence);
-  const int64_t Dv = problem.value_dim, o_stride = round_up_lanes<T>(Dv), rows = sequence.rows * problem.heads, size = rows * (o_stride + 2);
+  const int64_t Dv = problem.value_dim, o_stride = round_up_lanes<T>(Dv), rows = sequence.rows * problem.heads,
+                size = rows * (o_stride + 2);
   for (int64_t n = 0; n < rows; ++n) {
     const DecodeRow at(problem, sequence.rows, n);
     const T sink = x.sinks ? static_cast<const T*>(x.sinks)[at.head] : -kInfinity;
@@ -175,7 +184,8 @@ void merge(const AttentionProblem& problem, const AttentionOperands& x, const At
     for (int64_t e = 0; e < Dv; ++e) out[e] = sum == T(0) ? T(0) : out[e] / sum;
     store_rows(problem.dtype, result.out, sequence.first_row + at.row, 1, at.head, Dv, out, o_stride);
     if (result.lse != nullptr) {
-      static_cast<T*>(result.lse)[(sequence.first_row + at.row) * problem.heads + at.head] = sum == T(0) ? -kInfinity : top + std::log(sum);
+      static_cast<T*>(result.lse)[(sequence.first_row + at.row) * problem.heads + at.head] =
+          sum == T(0) ? -kInfinity : top + std::log(sum);
     }
   }
 }

@@ -40,10 +40,10 @@ HWY_INLINE void multiply(D d, V a, V b, V& low, V& high) {
 /// Where a block of flags holds those of its key j: the order in which whole vectors of calls give them.
 constexpr int64_t flag_row(int64_t j) { return (2 * (j & 1) + (j >> 3)) * 4 + (j >> 1) % 4; }
 
-/// Flags of one 16 x 16 block, non-zero where its byte is at least `threshold` (1..255): of row i and key j in flags[16 * flag_row(j) + i].
-/// The 16 calls (a, c), seven rounds each, are the lanes 4 c + a.
-HWY_NOINLINE inline void philox_block(uint32_t block_row, uint32_t block_column, uint32_t head, uint32_t sequence, uint32_t key0, uint32_t key1,
-                                      int threshold, uint8_t* HWY_RESTRICT flags) {
+/// Flags of one 16 x 16 block, non-zero where its byte is at least `threshold` (1..255): of row i and key j in flags[16 *
+/// flag_row(j) + i]. The 16 calls (a, c), seven rounds each, are the lanes 4 c + a.
+HWY_NOINLINE inline void philox_block(uint32_t block_row, uint32_t block_column, uint32_t head, uint32_t sequence, uint32_t key0,
+                                      uint32_t key1, int threshold, uint8_t* HWY_RESTRICT flags) {
 #if HWY_TARGET == HWY_SCALAR
   for (uint32_t a = 0; a < 4; ++a) {
     for (uint32_t c = 0; c < 4; ++c) {
@@ -63,7 +63,8 @@ HWY_NOINLINE inline void philox_block(uint32_t block_row, uint32_t block_column,
   for (size_t first = 0; first < 16; first += hn::Lanes(d)) {
     const auto lane = hn::Iota(d, static_cast<uint32_t>(first));
     const auto call = hn::Or(hn::ShiftLeft<2>(hn::And(lane, hn::Set(d, 3u))), hn::ShiftRight<2>(lane));
-    auto c0 = hn::Set(d, block_row), c1 = hn::Set(d, block_column), c2 = hn::Or(hn::Set(d, head << 4), call), c3 = hn::Set(d, sequence);
+    auto c0 = hn::Set(d, block_row), c1 = hn::Set(d, block_column), c2 = hn::Or(hn::Set(d, head << 4), call),
+         c3 = hn::Set(d, sequence);
 #pragma GCC unroll 7
     for (uint32_t round = 0; round < 7; ++round) {
       auto low0 = c0, high0 = c0, low1 = c2, high1 = c2;
@@ -76,7 +77,8 @@ HWY_NOINLINE inline void philox_block(uint32_t block_row, uint32_t block_column,
     }
     // Words 2 p and 2 p + 1 hold keys of parity p, even and odd rows: bytes 0 and 1 of keys below 8, bytes 2 and 3 of the others.
     const auto keep = [&](auto even_rows, auto odd_rows, int64_t parity) {
-      const auto even = hn::TableLookupBytes(hn::BitCast(bytes, even_rows), byte_major), odd = hn::TableLookupBytes(hn::BitCast(bytes, odd_rows), byte_major);
+      const auto even = hn::TableLookupBytes(hn::BitCast(bytes, even_rows), byte_major),
+                 odd = hn::TableLookupBytes(hn::BitCast(bytes, odd_rows), byte_major);
       const auto low = hn::InterleaveLower(bytes, even, odd), high = hn::InterleaveUpper(bytes, even, odd);
       uint8_t* to = flags + 16 * flag_row(parity) + 4 * first;
       hn::StoreU(hn::VecFromMask(bytes, hn::Eq(hn::Max(low, least), low)), bytes, to);
@@ -93,11 +95,15 @@ class Dropout {
  public:
   Dropout() = default;
   Dropout(const AttentionDropout& d, int64_t sequence, int64_t head)
-      : threshold_(d.threshold), sequence_(static_cast<uint32_t>(sequence + d.first_sequence)), head_(static_cast<uint32_t>(head + d.first_head)),
-        first_row_(d.first_row), first_column_(d.first_column) {
+      : threshold_(d.threshold),
+        sequence_(static_cast<uint32_t>(sequence + d.first_sequence)),
+        head_(static_cast<uint32_t>(head + d.first_head)),
+        first_row_(d.first_row),
+        first_column_(d.first_column) {
     if (threshold_ == 0) return;
-    const auto key = Philox<10>::generate({static_cast<uint32_t>(d.offset), static_cast<uint32_t>(d.offset >> 32), 0x44524F50u, 0},
-                                          static_cast<uint32_t>(d.seed), static_cast<uint32_t>(d.seed >> 32));
+    const auto key =
+        Philox<10>::generate({static_cast<uint32_t>(d.offset), static_cast<uint32_t>(d.offset >> 32), 0x44524F50u, 0},
+                             static_cast<uint32_t>(d.seed), static_cast<uint32_t>(d.seed >> 32));
     key0_ = key[0];
     key1_ = key[1];
   }
@@ -117,9 +123,12 @@ class Dropout {
     alignas(64) uint8_t flags[256];
     for (int64_t block_key = (key + first_column_) & ~int64_t{15}; block_key < key_end; block_key += 16) {
       for (int64_t block_row = (row + first_row_) & ~int64_t{15}; block_row < row_end; block_row += 16) {
-        philox_block(static_cast<uint32_t>(block_row >> 4), static_cast<uint32_t>(block_key >> 4), head_, sequence_, key0_, key1_, threshold_, flags);
-        const int64_t j_begin = std::max<int64_t>(0, key + first_column_ - block_key), j_end = std::min<int64_t>(16, key_end - block_key);
-        const int64_t i_begin = std::max<int64_t>(0, row + first_row_ - block_row), i_end = std::min<int64_t>(16, row_end - block_row);
+        philox_block(static_cast<uint32_t>(block_row >> 4), static_cast<uint32_t>(block_key >> 4), head_, sequence_, key0_, key1_,
+                     threshold_, flags);
+        const int64_t j_begin = std::max<int64_t>(0, key + first_column_ - block_key),
+                      j_end = std::min<int64_t>(16, key_end - block_key);
+        const int64_t i_begin = std::max<int64_t>(0, row + first_row_ - block_row),
+                      i_end = std::min<int64_t>(16, row_end - block_row);
         for (int64_t j = j_begin; j < j_end; ++j) {
           const uint8_t* from = flags + 16 * flag_row(j);
           uint8_t* to = keep + (block_key + j - key - first_column_) * stride + (block_row - row - first_row_);
@@ -141,7 +150,8 @@ class Dropout {
 
 /// tile[j, lane] *= keep ? factor : 0.
 template <typename T>
-HWY_NOINLINE void drop(T* HWY_RESTRICT tile, int64_t stride, int64_t keys, int64_t lanes, const uint8_t* HWY_RESTRICT keep, T factor) {
+HWY_NOINLINE void drop(T* HWY_RESTRICT tile, int64_t stride, int64_t keys, int64_t lanes, const uint8_t* HWY_RESTRICT keep,
+                       T factor) {
   const hn::ScalableTag<T> d;
   const hn::RebindToUnsigned<decltype(d)> bits;
   const hn::Rebind<uint32_t, decltype(d)> words;

@@ -52,7 +52,8 @@ HWY_INLINE V exp2_flushed(D d, V x) {
   const hn::RebindToSigned<D> di;
   constexpr bool kSingle = sizeof(T) == 4;
   constexpr int kMantissaBits = kSingle ? 23 : 52;
-  // Adding 1.5 * 2^mantissa rounds x to an integer and leaves it in the low bits: no conversion, and additions run beside the FMAs.
+  // Adding 1.5 * 2^mantissa rounds x to an integer and leaves it in the low bits: no conversion, and additions run beside the
+  // FMAs.
   const V magic = hn::Set(d, kSingle ? static_cast<T>(0x1.8p23) : static_cast<T>(0x1.8p52));
   const V shifted = hn::Add(x, magic);
   const V power = exp2_polynomial(d, hn::Sub(x, hn::Sub(shifted, magic)));

@@ -1,8 +1,9 @@
 // Gradients of bias, slopes, table and sinks, reduced to their true shapes while the score gradients are in cache.
 //
-// Sums have one owner each and a fixed order. Tasks that share elements of a bias gradient, because the bias is broadcast over heads or
-// sequences, belong to one group (chunks.h); the backward adds them up in strips (bias_strip-inl.h), all else where they lie (in a shadow of
-// T where dtype is narrower). Sums along rows go to one number per (chunk, row, head), tables to one copy per task: added in order at the end.
+// Sums have one owner each and a fixed order. Tasks that share elements of a bias gradient, because the bias is broadcast over
+// heads or sequences, belong to one group (chunks.h); the backward adds them up in strips (bias_strip-inl.h), all else where they
+// lie (in a shadow of T where dtype is narrower). Sums along rows go to one number per (chunk, row, head), tables to one copy per
+// task: added in order at the end.
 
 #if defined(DECKLE_ATTENTION_FEATURE_GRADIENTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_ATTENTION_FEATURE_GRADIENTS_INL_H_
@@ -32,8 +33,8 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Which tasks share elements of the bias gradient, and in how many copies it is added up: several where they are small beside q, since
-/// cutting the keys finely instead costs a buffer of the size of dq per chunk.
+/// Which tasks share elements of the bias gradient, and in how many copies it is added up: several where they are small beside q,
+/// since cutting the keys finely instead costs a buffer of the size of dq per chunk.
 inline SharedSums shared_bias_sums(const AttentionProblem& problem, const AttentionOperands& gradient) {
   const AttentionPlane& bias = gradient.bias;
   if (bias.data == nullptr || bias.column_stride == 0) return {};
@@ -44,8 +45,10 @@ inline SharedSums shared_bias_sums(const AttentionProblem& problem, const Attent
     most_rows = std::max(most_rows, problem.rows(b)), most_keys = std::max(most_keys, problem.keys(b));
   }
   const int64_t merged = (shared.over_sequences ? problem.sequences : 1) * (shared.over_heads ? problem.kv_heads : 1);
-  const int64_t plane = (bias.row_stride != 0 ? most_rows : 1) * most_keys * (shared.over_sequences ? 1 : problem.sequences) * (shared.over_heads ? 1 : problem.heads);
-  shared.copies = std::clamp<int64_t>(2 * rows * problem.heads * problem.head_dim / std::max<int64_t>(plane, 1), 1, std::min(kMaxChunks, std::max<int64_t>(merged, 1)));
+  const int64_t plane = (bias.row_stride != 0 ? most_rows : 1) * most_keys * (shared.over_sequences ? 1 : problem.sequences) *
+                        (shared.over_heads ? 1 : problem.heads);
+  shared.copies = std::clamp<int64_t>(2 * rows * problem.heads * problem.head_dim / std::max<int64_t>(plane, 1), 1,
+                                      std::min(kMaxChunks, std::max<int64_t>(merged, 1)));
   return shared;
 }
 
@@ -53,8 +56,13 @@ template <typename T>
 class FeatureGradients {
  public:
   /// `in_strips`: the gradient of a bias that tasks share comes by store_strip().
-  FeatureGradients(const AttentionProblem& problem, const AttentionOperands& gradient, const KeyTasks& tasks, bool in_strips = false)
-      : problem_(problem), gradient_(gradient), tasks_(tasks), in_strips_(in_strips && BiasStrip<T>::serves(problem, gradient)), rows_(0),
+  FeatureGradients(const AttentionProblem& problem, const AttentionOperands& gradient, const KeyTasks& tasks,
+                   bool in_strips = false)
+      : problem_(problem),
+        gradient_(gradient),
+        tasks_(tasks),
+        in_strips_(in_strips && BiasStrip<T>::serves(problem, gradient)),
+        rows_(0),
         table_size_(2 * problem.table_reach + 1) {
     for (int64_t b = 0; b < problem.sequences; ++b) rows_ = std::max(rows_, problem.q_offsets[b] + problem.rows(b));
     const int64_t partials = tasks.most_chunks * rows_ * problem.heads;
@@ -69,16 +77,18 @@ class FeatureGradients {
   /// Adds a tile of dZ [keys, stride] of query head `head` to everything that enters z after the cap.
   void add(const KeyTask& task, const Sequence& sequence, int64_t head, const TilePlace& at, const T* dz, int64_t stride,
            const FeatureScratch<T>& scratch, BiasStrip<T>* strip = nullptr) {
-    if (gradient_.slopes != nullptr) add_rows<true>(dz, stride, at, sequence, slope_rows_.data() + row_index(task, sequence, head, at));
+    if (gradient_.slopes != nullptr)
+      add_rows<true>(dz, stride, at, sequence, slope_rows_.data() + row_index(task, sequence, head, at));
     if (gradient_.table != nullptr) {
-      add_table(dz, stride, at, sequence, scratch, table_.data() + (task.index * problem_.group() + head % problem_.group()) * table_size_);
+      add_table(dz, stride, at, sequence, scratch,
+                table_.data() + (task.index * problem_.group() + head % problem_.group()) * table_size_);
     }
     if (!problem_.bias_before_cap) add_bias(task, sequence, head, at, dz, stride, scratch, strip);
   }
 
   /// Adds a tile of dY to what enters before the cap.
-  void add_before_cap(const KeyTask& task, const Sequence& sequence, int64_t head, const TilePlace& at, const T* dy, int64_t stride,
-                      const FeatureScratch<T>& scratch, BiasStrip<T>* strip = nullptr) {
+  void add_before_cap(const KeyTask& task, const Sequence& sequence, int64_t head, const TilePlace& at, const T* dy,
+                      int64_t stride, const FeatureScratch<T>& scratch, BiasStrip<T>* strip = nullptr) {
     if (problem_.bias_before_cap) add_bias(task, sequence, head, at, dy, stride, scratch, strip);
   }
 
@@ -87,13 +97,15 @@ class FeatureGradients {
     const Sequence sequence(problem_, task.sequence);
     const DType dtype = shadow_ ? dtype_of<T> : problem_.dtype;
     strip.for_gradient_rows([&](int64_t plane, const TilePlace& at, const T* rows, int64_t stride) {
-      const PlaneView view(shadow_plane(task.copy), problem_.bias_offsets, sequence, task.kv_head * problem_.group() + plane, dtype);
+      const PlaneView view(shadow_plane(task.copy), problem_.bias_offsets, sequence, task.kv_head * problem_.group() + plane,
+                           dtype);
       for (int64_t r = 0; r < at.count; ++r) {
         char* to = view.data + ((at.row + r) * view.row_stride + at.key * view.column_stride) * view.item;
         if (view.column_stride == 1) {
           store_row(dtype, rows + r * stride, at.keys, to);
         } else {
-          for (int64_t j = 0; j < at.keys; ++j) store_row(dtype, rows + r * stride + j, 1, to + j * view.column_stride * view.item);
+          for (int64_t j = 0; j < at.keys; ++j)
+            store_row(dtype, rows + r * stride + j, 1, to + j * view.column_stride * view.item);
         }
       }
     });
@@ -112,7 +124,8 @@ class FeatureGradients {
       std::vector<double> total(problem_.heads * table_size_, 0.0);
       for (const KeyTask& task : tasks_.tasks) {
         const T* part = table_.data() + task.index * problem_.group() * table_size_;
-        for (int64_t i = 0; i < problem_.group() * table_size_; ++i) total[task.kv_head * problem_.group() * table_size_ + i] += part[i];
+        for (int64_t i = 0; i < problem_.group() * table_size_; ++i)
+          total[task.kv_head * problem_.group() * table_size_ + i] += part[i];
       }
       for (size_t i = 0; i < total.size(); ++i) static_cast<T*>(gradient_.table)[i] = static_cast<T>(total[i]);
     }
@@ -121,7 +134,8 @@ class FeatureGradients {
         for_rows([&](int64_t b, int64_t row, int64_t chunk) {
           const Sequence sequence(problem_, b);
           const PlaneView view(shadow_plane(0), problem_.bias_offsets, sequence, h, dtype_of<T>);
-          reinterpret_cast<T*>(view.data)[(row - sequence.first_row) * view.row_stride] += bias_rows_[(chunk * rows_ + row) * problem_.heads + h];
+          reinterpret_cast<T*>(view.data)[(row - sequence.first_row) * view.row_stride] +=
+              bias_rows_[(chunk * rows_ + row) * problem_.heads + h];
         });
       }
     }
@@ -159,7 +173,8 @@ class FeatureGradients {
     } else if (by_row()) {
       add_rows<false>(values, stride, at, sequence, bias_rows_.data() + row_index(task, sequence, head, at));
     } else {
-      add_plane(values, stride, at, PlaneView(shadow_plane(task.copy), problem_.bias_offsets, sequence, head, dtype_of<T>), scratch);
+      add_plane(values, stride, at, PlaneView(shadow_plane(task.copy), problem_.bias_offsets, sequence, head, dtype_of<T>),
+                scratch);
     }
   }
 
@@ -174,7 +189,8 @@ class FeatureGradients {
   void for_bias_rows(F f) const {
     const AttentionPlane& bias = gradient_.bias;
     int64_t most_rows = 0, most_keys = 0;  // a plane shared by the sequences reaches as far as the longest
-    for (int64_t b = 0; b < problem_.sequences; ++b) most_rows = std::max(most_rows, problem_.rows(b)), most_keys = std::max(most_keys, problem_.keys(b));
+    for (int64_t b = 0; b < problem_.sequences; ++b)
+      most_rows = std::max(most_rows, problem_.rows(b)), most_keys = std::max(most_keys, problem_.keys(b));
     const bool per_sequence = problem_.bias_offsets != nullptr || bias.sequence_stride != 0;
     const int64_t heads = bias.head_stride != 0 ? problem_.heads : 1;
     for (int64_t b = 0; b < (per_sequence ? problem_.sequences : std::min<int64_t>(1, problem_.sequences)); ++b) {
@@ -186,7 +202,8 @@ class FeatureGradients {
       parallel_for(heads * plane_rows, kRowGrain, [&](int64_t begin, int64_t end) {
         for (int64_t n = begin; n < end; ++n) {
           const PlaneView view(origin, problem_.bias_offsets, sequence, n / plane_rows, DType::uint8);
-          f(view.data - static_cast<char*>(origin.data) + n % plane_rows * view.row_stride, view.column_stride != 0 ? keys : 1, view.column_stride);
+          f(view.data - static_cast<char*>(origin.data) + n % plane_rows * view.row_stride, view.column_stride != 0 ? keys : 1,
+            view.column_stride);
         }
       });
     }
@@ -247,7 +264,8 @@ class FeatureGradients {
     for (int64_t r = 0; r < at.count; ++r) sums[r * problem_.heads] += lane_sums[r];
   }
 
-  void add_table(const T* values, int64_t stride, const TilePlace& at, const Sequence& sequence, const FeatureScratch<T>& scratch, T* table) const {
+  void add_table(const T* values, int64_t stride, const TilePlace& at, const Sequence& sequence, const FeatureScratch<T>& scratch,
+                 T* table) const {
     const hn::ScalableTag<T> d;
     std::fill_n(scratch.diagonal, at.keys + at.lanes, T(0));
     for (int64_t j = 0; j < at.keys; ++j) {
@@ -257,10 +275,12 @@ class FeatureGradients {
       }
     }
     const int64_t farthest = at.key + at.keys - 1 - sequence.diagonal - at.row, reach = problem_.table_reach;
-    for (int64_t m = 0; m < at.keys + at.lanes; ++m) table[std::clamp(farthest - m, -reach, reach) + reach] += scratch.diagonal[m];
+    for (int64_t m = 0; m < at.keys + at.lanes; ++m)
+      table[std::clamp(farthest - m, -reach, reach) + reach] += scratch.diagonal[m];
   }
 
-  void add_plane(const T* values, int64_t stride, const TilePlace& at, const PlaneView& view, const FeatureScratch<T>& scratch) const {
+  void add_plane(const T* values, int64_t stride, const TilePlace& at, const PlaneView& view,
+                 const FeatureScratch<T>& scratch) const {
     const hn::ScalableTag<T> d;
     T* plane = reinterpret_cast<T*>(view.data) + at.row * view.row_stride + at.key * view.column_stride;
     if (view.row_stride == 0) {
@@ -277,7 +297,8 @@ class FeatureGradients {
       const T* from = scratch.rows + r * scratch.kRowStride;
       int64_t j = 0;
       if (view.column_stride == 1) {
-        for (; j + kLanes<T> <= at.keys; j += kLanes<T>) hn::StoreU(hn::Add(hn::LoadU(d, to + j), hn::LoadU(d, from + j)), d, to + j);
+        for (; j + kLanes<T> <= at.keys; j += kLanes<T>)
+          hn::StoreU(hn::Add(hn::LoadU(d, to + j), hn::LoadU(d, from + j)), d, to + j);
       }
       for (; j < at.keys; ++j) to[j * view.column_stride] += from[j];
     }

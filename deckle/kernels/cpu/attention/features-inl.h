@@ -1,5 +1,6 @@
-// Everything that may stand between q k^T and the softmax: soft cap, bias, ALiBi, relative-position table, masks; and its tangent.
-// Works on transposed tiles [keys, kBlock]: lane = query row. Letters as in docs/attention.md: y before the cap, z final.
+// Everything that may stand between q k^T and the softmax: soft cap, bias, ALiBi, relative-position table, masks; and its
+// tangent. Works on transposed tiles [keys, kBlock]: lane = query row. Letters as in docs/attention.md: y before the cap, z
+// final.
 
 #if defined(DECKLE_ATTENTION_FEATURES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_ATTENTION_FEATURES_INL_H_
@@ -30,7 +31,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 /// Keys of a score tile, in every pass.
 inline constexpr int64_t kTileKeys = 64;
 
-/// Where a score tile lies: rows [row, row + count) and keys [key, key + keys) of its sequence; `lanes` whole vectors hold the rows.
+/// Where a score tile lies: rows [row, row + count) and keys [key, key + keys) of its sequence; `lanes` whole vectors hold the
+/// rows.
 struct TilePlace {
   int64_t row, count, lanes, key, keys;
 };
@@ -45,7 +47,8 @@ struct FeatureScratch {
   static constexpr int64_t kRowStride = kTileKeys + 64 / static_cast<int64_t>(sizeof(T));
 
   explicit FeatureScratch(Scratch& scratch)
-      : rows(scratch.take<T>(kBlock<T> * kRowStride)), plane(scratch.take<T>(kTileKeys * kBlock<T>)),
+      : rows(scratch.take<T>(kBlock<T> * kRowStride)),
+        plane(scratch.take<T>(kTileKeys * kBlock<T>)),
         diagonal(scratch.take<T>(kTileKeys + 2 * kBlock<T>)) {}
 };
 
@@ -85,8 +88,13 @@ template <typename T>
 class Features {
  public:
   Features(const AttentionProblem& problem, const AttentionOperands& x, const Sequence& sequence, int64_t head)
-      : problem_(problem), sequence_(sequence), bias_(x.bias, problem.bias_offsets, sequence, head, problem.dtype), mask_(problem, sequence, head),
-        cap_(static_cast<T>(problem.soft_cap)), slope_(x.slopes ? static_cast<const T*>(x.slopes)[head] : T(0)), has_slope_(x.slopes != nullptr),
+      : problem_(problem),
+        sequence_(sequence),
+        bias_(x.bias, problem.bias_offsets, sequence, head, problem.dtype),
+        mask_(problem, sequence, head),
+        cap_(static_cast<T>(problem.soft_cap)),
+        slope_(x.slopes ? static_cast<const T*>(x.slopes)[head] : T(0)),
+        has_slope_(x.slopes != nullptr),
         table_(x.table ? static_cast<const T*>(x.table) + head * (2 * problem.table_reach + 1) : nullptr),
         gaps_(problem.ranges.bounds != nullptr && problem.ranges.count > 1) {}
 
@@ -97,7 +105,8 @@ class Features {
 
   /// scores q k^T become z; tanh(y / cap) goes to `tanh_tile` if there is a cap and a place for it.
   /// `bias` [keys, kBlock] is the bias of the place if the caller has it.
-  void apply(T* scores, int64_t stride, const TilePlace& at, const FeatureScratch<T>& scratch, T* tanh_tile, const T* bias = nullptr) const {
+  void apply(T* scores, int64_t stride, const TilePlace& at, const FeatureScratch<T>& scratch, T* tanh_tile,
+             const T* bias = nullptr) const {
     if (bias_ && problem_.bias_before_cap) add_plane(bias_, scores, stride, at, scratch, bias);
     if (capped()) cap_scores(scores, stride, at, tanh_tile);
     if (bias_ && !problem_.bias_before_cap) add_plane(bias_, scores, stride, at, scratch, bias);
@@ -108,8 +117,8 @@ class Features {
 
   /// These features as a tangent: the scaled tangent of q k^T becomes the tangent of z. `primal` has the cap, `tanh_tile` its
   /// tanh; the tangent of y, which second derivatives need, goes to `y_tangent` if given.
-  void tangent(const Features& primal, T* scores, int64_t stride, const TilePlace& at, const FeatureScratch<T>& scratch, const T* tanh_tile,
-               T* y_tangent) const {
+  void tangent(const Features& primal, T* scores, int64_t stride, const TilePlace& at, const FeatureScratch<T>& scratch,
+               const T* tanh_tile, T* y_tangent) const {
     const hn::ScalableTag<T> d;
     if (bias_ && problem_.bias_before_cap) add_plane(bias_, scores, stride, at, scratch);
     if (primal.capped()) {
@@ -147,8 +156,9 @@ class Features {
       for (int64_t lane = 0; lane < at.lanes; lane += kLanes<T>) {
         T* to = scores + j * stride + lane;
         const T* from = plane + j * kBlock<T> + lane;
-        if (loaded != nullptr) __builtin_prefetch(from + kTileKeys * kBlock<T>, 0, 2);  // the next tile, which lies behind this one
-        const auto held = hn::FirstN(d, at.count - lane);  // rows past the count may be others' in `loaded`
+        if (loaded != nullptr)
+          __builtin_prefetch(from + kTileKeys * kBlock<T>, 0, 2);  // the next tile, which lies behind this one
+        const auto held = hn::FirstN(d, at.count - lane);          // rows past the count may be others' in `loaded`
         hn::StoreU(hn::Add(hn::LoadU(d, to), hn::IfThenElseZero(held, hn::LoadU(d, from))), d, to);
       }
     }
@@ -169,11 +179,13 @@ class Features {
   /// Slopes and table depend on the distance alone: one value per diagonal of the tile, then shifted loads.
   void add_positional(T* scores, int64_t stride, const TilePlace& at, const FeatureScratch<T>& scratch) const {
     const hn::ScalableTag<T> d;
-    const int64_t farthest = at.key + at.keys - 1 - sequence_.diagonal - at.row;  // key position - query position, last key, first row
+    const int64_t farthest =
+        at.key + at.keys - 1 - sequence_.diagonal - at.row;  // key position - query position, last key, first row
     for (int64_t m = 0; m < at.keys + at.lanes; ++m) {
       const int64_t distance = farthest - m;
       T value = -slope_ * static_cast<T>(std::abs(distance));
-      if (table_ != nullptr) value += table_[std::clamp(distance, -problem_.table_reach, problem_.table_reach) + problem_.table_reach];
+      if (table_ != nullptr)
+        value += table_[std::clamp(distance, -problem_.table_reach, problem_.table_reach) + problem_.table_reach];
       scratch.diagonal[m] = value;
     }
     for (int64_t j = 0; j < at.keys; ++j) {

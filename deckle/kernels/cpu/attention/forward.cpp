@@ -1,9 +1,9 @@
 // out, lse = attention(q, k, v).     q [Tq, H, D]  k [Tk, Hk, D]  v [Tk, Hk, Dv]  out [Tq, H, Dv]  lse [Tq, H]
 //
-// A task is up to 16 blocks of query rows of one head; blocks are two vectors wide (32 rows in float32 with AVX-512). Scores are held
-// transposed, keys by queries: S^T = K Q^T and O^T += V^T P^T, so that every row statistic is one lane, K and V are used as they
-// lie, and only q and out are transposed, once per task.
-// Cap, bias, ALiBi, table and masks act on the score tile between the two products (features-inl.h), dropout after the softmax's sum.
+// A task is up to 16 blocks of query rows of one head; blocks are two vectors wide (32 rows in float32 with AVX-512). Scores are
+// held transposed, keys by queries: S^T = K Q^T and O^T += V^T P^T, so that every row statistic is one lane, K and V are used as
+// they lie, and only q and out are transposed, once per task. Cap, bias, ALiBi, table and masks act on the score tile between the
+// two products (features-inl.h), dropout after the softmax's sum.
 // FLOPs: 2 (D + Dv) per score, in the matrix products; about 13 more (7 of them FMAs) for mask, maximum, exp and sum.
 // Bytes: K and V once per task from memory, score tiles stay in L1, out tiles in L2.
 // Instances: float32, float64; float16 widened to float32; bfloat16 on the pair dot product, or widened.
@@ -15,14 +15,15 @@
 //   one product kernel of 8 x 2 vectors     88.8   exp by a polynomial in registers; 92.0 at D = 128
 //   bfloat16 by pairs                      140.0   same tiles, P rounded once
 //
-// At S = 128 a batch of 4,096 tokens and 8 heads does not fit the caches, and rows come from memory 256 bytes at a time. One core, GF/s:
+// At S = 128 a batch of 4,096 tokens and 8 heads does not fit the caches, and rows come from memory 256 bytes at a time. One
+// core, GF/s:
 //   rows read when they are needed          67.5   in pages of 4 kB 65
 //   asked for a few at a time (prefetch.h)  74.6   from the queries and keys of the next task and the next tile of this one
 //   and the rows of out for writing         76.7
 //   out written by the transposition        79.6   90.0 where everything is in L2
 // Rejected: asking for all next rows at once, in a burst: 2 %, within the noise; most requests are dropped. Copying the next rows in small pieces
-// between the products: 76 where a copy of the whole tile gives 81 (D = 128: 81, 83). Reading keys and values where they lie, uncopied: 81 as
-// well, though 91 for 89 where everything is in L2. Requests into L1 in place of L2: no difference.
+// between the products: 76 where a copy of the whole tile gives 81 (D = 128: 81, 83). Reading keys and values where they lie,
+// uncopied: 81 as well, though 91 for 89 where everything is in L2. Requests into L1 in place of L2: no difference.
 
 #include "deckle/kernels/cpu/simd/targets.h"
 
@@ -62,7 +63,8 @@ inline constexpr int64_t kEnoughTasks = 32;
 /// The online softmax of a block after a new tile of scores: scores become exp(z - maximum), and `rescale` is what the old sum
 /// and accumulator must be multiplied by.
 template <int kVectors, typename T>
-HWY_NOINLINE void softmax_step(T* HWY_RESTRICT scores, int64_t keys, T* HWY_RESTRICT maximum, T* HWY_RESTRICT sum, T* HWY_RESTRICT rescale) {
+HWY_NOINLINE void softmax_step(T* HWY_RESTRICT scores, int64_t keys, T* HWY_RESTRICT maximum, T* HWY_RESTRICT sum,
+                               T* HWY_RESTRICT rescale) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
   constexpr int kN = kLanes<T>;
@@ -106,20 +108,23 @@ inline constexpr int64_t kPrefetchRows = 8;
 
 /// A::product in pieces, between which `soon` asks for memory.
 template <class A, AOrder kOrder, typename T = typename A::Element, typename Unit = typename A::Unit>
-void product_with_requests(int64_t m, int64_t n, int64_t depth, const Unit* a, int64_t lda, const Unit* b, int64_t ldb, T* c, int64_t ldc, Start<T> start,
-                           T factor, RowPrefetch& soon) {
+void product_with_requests(int64_t m, int64_t n, int64_t depth, const Unit* a, int64_t lda, const Unit* b, int64_t ldb, T* c,
+                           int64_t ldc, Start<T> start, T factor, RowPrefetch& soon) {
   int64_t i = 0;
   for (; i + kPrefetchRows < m && !soon.empty(); i += kPrefetchRows) {
     soon.step();
-    A::template product<kOrder>(kPrefetchRows, n, depth, a + (kOrder == AOrder::rows ? i * lda : i), lda, b, ldb, c + i * ldc, ldc, start, factor);
+    A::template product<kOrder>(kPrefetchRows, n, depth, a + (kOrder == AOrder::rows ? i * lda : i), lda, b, ldb, c + i * ldc,
+                                ldc, start, factor);
   }
   soon.step();
-  A::template product<kOrder>(m - i, n, depth, a + (kOrder == AOrder::rows ? i * lda : i), lda, b, ldb, c + i * ldc, ldc, start, factor);
+  A::template product<kOrder>(m - i, n, depth, a + (kOrder == AOrder::rows ? i * lda : i), lda, b, ldb, c + i * ldc, ldc, start,
+                              factor);
 }
 
 /// `next` is the task that this thread does afterwards, or null.
 template <class A, typename T = typename A::Element>
-void forward_task(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result, const RowTask& task, const RowTask* next) {
+void forward_task(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result,
+                  const RowTask& task, const RowTask* next) {
   constexpr int64_t kW = kBlock<T>;
   const int64_t D = problem.head_dim, Dv = problem.value_dim;
   const Sequence sequence(problem, task.sequence);
@@ -133,12 +138,12 @@ void forward_task(const AttentionProblem& problem, const AttentionOperands& x, c
   const int64_t q_size = (folded<A>(D) + 3) * kW;
   Operand<A> q(scratch, kW, D), k(scratch, kTileKeys, D), v(scratch, kTileKeys, Dv);
   auto* q_t = scratch.take<typename A::Unit>(kForwardBlocks * q_size);  // [block][D][kW]
-  T* out_t = scratch.take<T>(kForwardBlocks * o_rows * kW);  // [block][Dv][kW]
-  T* scores = scratch.take<T>(kTileKeys * kW);            // [keys][kW]
+  T* out_t = scratch.take<T>(kForwardBlocks * o_rows * kW);             // [block][Dv][kW]
+  T* scores = scratch.take<T>(kTileKeys * kW);                          // [keys][kW]
   auto* p_units = scratch.take<typename A::Unit>(kTileKeys * kW);
   T* rescale = scratch.take<T>(kW);
   const FeatureScratch<T> feature_scratch(scratch);
-  auto* keep = scratch.take<uint8_t>(kTileKeys * kW);        // [keys][kW]
+  auto* keep = scratch.take<uint8_t>(kTileKeys * kW);  // [keys][kW]
   const Features<T> features(problem, x, sequence, task.head);
   const Dropout dropout(problem.dropout, task.sequence, task.head);
   // A sink is one more key, seen first, without a value.
@@ -167,13 +172,15 @@ void forward_task(const AttentionProblem& problem, const AttentionOperands& x, c
     v.load(problem.dtype, x.v, sequence.first_key + first_key, tile_end - first_key, 0, kv_head, T(1));
     v.pair(tile_end - first_key);
     RowPrefetch soon;
-    if (first_key == all.begin) soon.add(problem.dtype, result.out, sequence.first_row + task.first, task.count, task.head, Dv, true);
+    if (first_key == all.begin)
+      soon.add(problem.dtype, result.out, sequence.first_row + task.first, task.count, task.head, Dv, true);
     if (tile_end < all.end) {
       const int64_t count = std::min(kTileKeys, all.end - tile_end);
       soon.add(problem.dtype, x.k, sequence.first_key + tile_end, count, kv_head, D);
       soon.add(problem.dtype, x.v, sequence.first_key + tile_end, count, kv_head, Dv);
     } else if (next != nullptr) {
-      const int64_t next_row = problem.q_offsets[next->sequence], next_key = problem.k_offsets[next->sequence], next_head = next->head / problem.group();
+      const int64_t next_row = problem.q_offsets[next->sequence], next_key = problem.k_offsets[next->sequence],
+                    next_head = next->head / problem.group();
       const int64_t count = std::min(kTileKeys, problem.keys(next->sequence));
       soon.add(problem.dtype, x.q, next_row + next->first, next->count, next->head, D);
       soon.add(problem.dtype, x.k, next_key, count, next_head, D);
@@ -183,13 +190,14 @@ void forward_task(const AttentionProblem& problem, const AttentionOperands& x, c
     for (int64_t block = 0; block < blocks; ++block) {
       ForwardBlock<T>& s = state[block];
       // Pairs of keys are not cut; the mask forbids the one too many.
-      const int64_t begin = std::max(first_key, s.range.outer.begin & ~int64_t{1}), end = std::min(tile_end, s.range.outer.end), keys = end - begin;
+      const int64_t begin = std::max(first_key, s.range.outer.begin & ~int64_t{1}), end = std::min(tile_end, s.range.outer.end),
+                    keys = end - begin;
       if (begin >= end) continue;
       const TilePlace at{task.first + block * kW, std::min(kW, task.count - block * kW), s.range.lanes, begin, keys};
       if (!features.touches(at)) continue;
       T* out_block = out_t + block * o_rows * kW;
-      product_with_requests<A, AOrder::rows>(keys, at.lanes, D, k.rows + (begin - first_key) * k.row_stride, k.row_stride, q_t + block * q_size, kW, scores,
-                                             kW, {}, A::score_factor(problem.scale), soon);
+      product_with_requests<A, AOrder::rows>(keys, at.lanes, D, k.rows + (begin - first_key) * k.row_stride, k.row_stride,
+                                             q_t + block * q_size, kW, scores, kW, {}, A::score_factor(problem.scale), soon);
       if (features.any()) features.apply(scores, kW, at, feature_scratch, nullptr);
       if (s.range.cuts(begin, end)) mask_scores(scores, kW, begin, keys, s.range);
       if (s.range.lanes > kLanes<T>) {
@@ -202,8 +210,8 @@ void forward_task(const AttentionProblem& problem, const AttentionOperands& x, c
         drop(scores, kW, keys, at.lanes, keep, T(1));
       }
       const auto* p = A::across_rows(scores, kW, keys, at.lanes, p_units, kW);
-      product_with_requests<A, AOrder::columns>(Dv, at.lanes, keys, v.pairs + (begin - first_key) / A::kFold * v.pair_stride, v.pair_stride, p, kW, out_block,
-                                                kW, {s.started, rescale}, T(1), soon);
+      product_with_requests<A, AOrder::columns>(Dv, at.lanes, keys, v.pairs + (begin - first_key) / A::kFold * v.pair_stride,
+                                                v.pair_stride, p, kW, out_block, kW, {s.started, rescale}, T(1), soon);
       s.started = true;
     }
   }
@@ -214,8 +222,8 @@ void forward_task(const AttentionProblem& problem, const AttentionOperands& x, c
     // Whole blocks of the same type go straight to memory.
     const bool direct = problem.dtype == dtype_of<T> && count == kW && Dv % kTransposeGroup<T> == 0;
     T* to = direct ? reinterpret_cast<T*>(row_address(problem.dtype, result.out, sequence.first_row + first, task.head)) : rows;
-    finish_block(s.started ? out_t + block * o_rows * kW : nullptr, Dv, s.maximum, s.sum, static_cast<T>(Dropout::factor(problem.dropout)), to,
-                 direct ? result.out.row_stride : v_stride);
+    finish_block(s.started ? out_t + block * o_rows * kW : nullptr, Dv, s.maximum, s.sum,
+                 static_cast<T>(Dropout::factor(problem.dropout)), to, direct ? result.out.row_stride : v_stride);
     if (!direct) store_rows(problem.dtype, result.out, sequence.first_row + first, count, task.head, Dv, rows, v_stride);
     if (result.lse == nullptr) continue;
     T* lse = static_cast<T*>(result.lse) + (sequence.first_row + first) * problem.heads + task.head;

@@ -20,13 +20,17 @@ struct KeyRange {
 /// One sequence of a problem, with all that depends on its lengths.
 struct Sequence {
   int64_t index;
-  int64_t rows, keys;       // M, N
+  int64_t rows, keys;  // M, N
   int64_t first_row, first_key;
-  int64_t diagonal;         // query i stands at key position i + diagonal
+  int64_t diagonal;  // query i stands at key position i + diagonal
 
   Sequence(const AttentionProblem& problem, int64_t b)
-      : index(b), rows(problem.rows(b)), keys(problem.keys(b)), first_row(problem.q_offsets[b]),
-        first_key(problem.k_offsets[b]), diagonal(problem.diagonal(b)) {}
+      : index(b),
+        rows(problem.rows(b)),
+        keys(problem.keys(b)),
+        first_row(problem.q_offsets[b]),
+        first_key(problem.k_offsets[b]),
+        diagonal(problem.diagonal(b)) {}
 };
 
 /// The smallest range that holds every key that row i may see. Exact unless problem.ranges.count > 1 or a mask plane is given.

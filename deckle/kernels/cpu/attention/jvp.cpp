@@ -1,10 +1,12 @@
 // out, lse and their tangents in one pass.      tlse = sum P tz      tout = sum R P [(tz - tlse) v + tv]
 //
-// The forward's pass with twice the operands: tz = scale (tq k^T + q tk^T) + features, and a second accumulator T beside A = sum e v. T is kept
-// centred on the running tlse of what has been seen (r), so nothing large cancels at the end; when r moves by d, T -= d A.
+// The forward's pass with twice the operands: tz = scale (tq k^T + q tk^T) + features, and a second accumulator T beside A = sum
+// e v. T is kept centred on the running tlse of what has been seen (r), so nothing large cancels at the end; when r moves by d, T
+// -= d A.
 // FLOPs: 2 (3 D + 3 Dv) per score; an absent tangent drops its products. 79 GF/s where the forward has 75 to 84 (see forward.cpp).
 //
-// GF/s of one core for bfloat16, S = 512, D = 64, six products counted: all products in float32 89; logits by pairs, which round nothing, 108.
+// GF/s of one core for bfloat16, S = 512, D = 64, six products counted: all products in float32 89; logits by pairs, which round
+// nothing, 108.
 
 #include "deckle/kernels/cpu/simd/targets.h"
 
@@ -38,8 +40,8 @@ namespace HWY_NAMESPACE {
 
 /// A: the arithmetic of the logits, whose factors are inputs; what is weighed by probabilities is multiplied in its element.
 template <class A, typename T = typename A::Element>
-void jvp_task(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& t, const AttentionResults& result,
-              const AttentionResults& result_tangent, DType out_dtype, const RowTask& task) {
+void jvp_task(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& t,
+              const AttentionResults& result, const AttentionResults& result_tangent, DType out_dtype, const RowTask& task) {
   constexpr int64_t kW = kBlock<T>;
   const int64_t D = problem.head_dim, Dv = problem.value_dim;
   const Sequence sequence(problem, task.sequence);
@@ -91,14 +93,16 @@ void jvp_task(const AttentionProblem& problem, const AttentionOperands& x, const
   }
 
   for (int64_t first_key = all.begin; first_key < all.end; first_key += kTileKeys) {
-    const int64_t tile_end = std::min(first_key + kTileKeys, all.end), count = tile_end - first_key, row = sequence.first_key + first_key;
+    const int64_t tile_end = std::min(first_key + kTileKeys, all.end), count = tile_end - first_key,
+                  row = sequence.first_key + first_key;
     k.load(problem.dtype, x.k, row, count, 0, kv_head, T(1));
     load_rows(problem.dtype, x.v, row, count, 0, kv_head, Dv, T(1), v, v_stride);
     if (has_tk) tk.load(problem.dtype, t.k, row, count, 0, kv_head, T(1));
     if (has_tv) load_rows(problem.dtype, t.v, row, count, 0, kv_head, Dv, T(1), tv, v_stride);
     for (int64_t block = 0; block < blocks; ++block) {
       JvpBlock<T>& s = state[block];
-      const int64_t begin = std::max(first_key, s.range.outer.begin), end = std::min(tile_end, s.range.outer.end), keys = end - begin;
+      const int64_t begin = std::max(first_key, s.range.outer.begin), end = std::min(tile_end, s.range.outer.end),
+                    keys = end - begin;
       if (begin >= end) continue;
       const TilePlace at{task.first + block * kW, std::min(kW, task.count - block * kW), s.range.lanes, begin, keys};
       if (!features.touches(at)) continue;
@@ -106,8 +110,8 @@ void jvp_task(const AttentionProblem& problem, const AttentionOperands& x, const
       T* a = sum_a + block * o_size;
       T* b = sum_t + block * o_size;
       const auto logits = [&](const Operand<A>& keys_of, const typename A::Unit* queries, T* to, bool add) {
-        A::template product<AOrder::rows>(keys, at.lanes, D, keys_of.rows + k_at, k.row_stride, queries + block * q_size, kW, to, kW, {add},
-                                          A::score_factor(problem.scale));
+        A::template product<AOrder::rows>(keys, at.lanes, D, keys_of.rows + k_at, k.row_stride, queries + block * q_size, kW, to,
+                                          kW, {add}, A::score_factor(problem.scale));
       };
       logits(k, q, scores, false);
       if (has_tq) logits(k, tq, tangents, false);
@@ -134,7 +138,8 @@ void jvp_task(const AttentionProblem& problem, const AttentionOperands& x, const
   const T factor = static_cast<T>(Dropout::factor(problem.dropout));
   for (int64_t block = 0; block < blocks; ++block) {
     JvpBlock<T>& s = state[block];
-    const int64_t first = task.first + block * kW, count = std::min(kW, task.first + task.count - first), row = sequence.first_row + first;
+    const int64_t first = task.first + block * kW, count = std::min(kW, task.first + task.count - first),
+                  row = sequence.first_row + first;
     T lse[kW];
     std::copy_n(s.maximum, kW, lse);
     finish_block(s.started ? sum_a + block * o_size : nullptr, Dv, lse, s.sum, factor, rows, v_stride);
@@ -150,8 +155,8 @@ void jvp_task(const AttentionProblem& problem, const AttentionOperands& x, const
 }
 
 template <class A>
-void run_jvp_as(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& tangent, const AttentionResults& result,
-                const AttentionResults& result_tangent, DType out_dtype) {
+void run_jvp_as(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& tangent,
+                const AttentionResults& result, const AttentionResults& result_tangent, DType out_dtype) {
   const auto tasks = row_tasks(problem, kJvpBlocks * kBlock<typename A::Element>);
   const auto count = static_cast<int64_t>(tasks.size());
   parallel_for(count, task_grain(count), [&](int64_t begin, int64_t end) {
@@ -159,8 +164,8 @@ void run_jvp_as(const AttentionProblem& problem, const AttentionOperands& x, con
   });
 }
 
-void run_jvp(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& tangent, const AttentionResults& result,
-             const AttentionResults& result_tangent, DType out_dtype) {
+void run_jvp(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& tangent,
+             const AttentionResults& result, const AttentionResults& result_tangent, DType out_dtype) {
 #if HWY_TARGET == HWY_AVX3
   if (problem.dtype == DType::bfloat16 && cpu_isa() == CpuIsa::avx512_bf16) {
     return run_jvp_as<PairDot>(problem, x, tangent, result, result_tangent, out_dtype);
@@ -187,8 +192,8 @@ void attention_jvp_as(const AttentionProblem& problem, const AttentionOperands& 
   DECKLE_SIMD(run_jvp)(problem, operands, tangent, result, result_tangent, out_dtype);
 }
 
-void attention_jvp(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands, const AttentionOperands& tangent,
-                   const AttentionResults& result, const AttentionResults& result_tangent) {
+void attention_jvp(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands,
+                   const AttentionOperands& tangent, const AttentionResults& result, const AttentionResults& result_tangent) {
   require_served(problem);
   attention_jvp_as(problem, operands, tangent, result, result_tangent, problem.dtype);
 }

@@ -30,15 +30,15 @@ AttentionPlane plane(const View& view, const AttentionProblem& problem) {
 
 void* data(const View& view) { return view.defined ? view.data : nullptr; }
 
-AttentionOperands operands(const AttentionProblem& problem, const View& q, const View& k, const View& v, const View& bias, const View& slopes,
-                           const View& sinks, const View& table) {
+AttentionOperands operands(const AttentionProblem& problem, const View& q, const View& k, const View& v, const View& bias,
+                           const View& slopes, const View& sinks, const View& table) {
   return {rows(q), rows(k), rows(v), plane(bias, problem), data(slopes), data(sinks), data(table)};
 }
 
 AttentionResults results(const View& out, const View& lse) { return {rows(out), data(lse)}; }
 
-/// The spare rows of k and v, behind the keys of their sequence, have no part in the result, nor what a bias has for rows and keys
-/// that a sequence has not: their gradients are 0, which the passes do not write.
+/// The spare rows of k and v, behind the keys of their sequence, have no part in the result, nor what a bias has for rows and
+/// keys that a sequence has not: their gradients are 0, which the passes do not write.
 void clear_unreached(const AttentionProblem& problem, const View& k_gradient, const View& v_gradient, const View& bias_gradient) {
   const auto clear = [](const View& view, int64_t first, int64_t count) {
     const int64_t bytes = view.strides[0] * item_size(view.dtype);
@@ -49,49 +49,59 @@ void clear_unreached(const AttentionProblem& problem, const View& k_gradient, co
     const int64_t first = problem.k_offsets[b] + problem.keys(b), spare = problem.k_offsets[b + 1] - first;
     if (spare > 0 && rows(k_gradient).data != nullptr) clear(k_gradient, first, spare);
     if (spare > 0 && rows(v_gradient).data != nullptr) clear(v_gradient, first, spare);
-    bias_reached &= bias_gradient.sizes[2] <= std::max<int64_t>(problem.rows(b), 1) && bias_gradient.sizes[3] <= std::max<int64_t>(problem.keys(b), 1);
+    bias_reached &= bias_gradient.sizes[2] <= std::max<int64_t>(problem.rows(b), 1) &&
+                    bias_gradient.sizes[3] <= std::max<int64_t>(problem.keys(b), 1);
   }
   const bool dense_bias = bias_gradient.defined && bias_gradient.ndim == 4;
   if (dense_bias && !bias_reached) clear(bias_gradient, 0, bias_gradient.sizes[0]);
 }
 
-bool by_reference(const Plan& plan, AttentionPass pass) { return plan->kernels[static_cast<size_t>(pass)] == AttentionKernel::reference; }
+bool by_reference(const Plan& plan, AttentionPass pass) {
+  return plan->kernels[static_cast<size_t>(pass)] == AttentionKernel::reference;
+}
 
 }  // namespace
 
-void attention_forward(const CpuContext& context, const View& q, const View& k, const View& v, const View& bias, const View& slopes,
-                       const View& sinks, const View& table, const Plan& plan, const View& out, const View& lse) {
+void attention_forward(const CpuContext& context, const View& q, const View& k, const View& v, const View& bias,
+                       const View& slopes, const View& sinks, const View& table, const Plan& plan, const View& out,
+                       const View& lse) {
   const AttentionProblem& problem = plan->problem;
   const AttentionOperands x = operands(problem, q, k, v, bias, slopes, sinks, table);
   switch (plan->kernels[static_cast<size_t>(AttentionPass::forward)]) {
-    case AttentionKernel::reference: return reference::attention_forward(problem, x, results(out, lse));
-    case AttentionKernel::decode: return attention_decode(problem, x, results(out, lse));
-    default: return attention_forward(context, problem, x, results(out, lse));
+    case AttentionKernel::reference:
+      return reference::attention_forward(problem, x, results(out, lse));
+    case AttentionKernel::decode:
+      return attention_decode(problem, x, results(out, lse));
+    default:
+      return attention_forward(context, problem, x, results(out, lse));
   }
 }
 
-void attention_backward(const CpuContext& context, const View& out_gradient, const View& lse_gradient, const View& q, const View& k,
-                        const View& v, const View& bias, const View& slopes, const View& sinks, const View& table, const View& out,
-                        const View& lse, const Plan& plan, const std::vector<bool>&, const View& q_gradient, const View& k_gradient,
-                        const View& v_gradient, const View& bias_gradient, const View& slopes_gradient, const View& sinks_gradient,
-                        const View& table_gradient) {
+void attention_backward(const CpuContext& context, const View& out_gradient, const View& lse_gradient, const View& q,
+                        const View& k, const View& v, const View& bias, const View& slopes, const View& sinks, const View& table,
+                        const View& out, const View& lse, const Plan& plan, const std::vector<bool>&, const View& q_gradient,
+                        const View& k_gradient, const View& v_gradient, const View& bias_gradient, const View& slopes_gradient,
+                        const View& sinks_gradient, const View& table_gradient) {
   const AttentionProblem& problem = plan->problem;
   const AttentionOperands x = operands(problem, q, k, v, bias, slopes, sinks, table);
-  const AttentionOperands gradient = operands(problem, q_gradient, k_gradient, v_gradient, bias_gradient, slopes_gradient, sinks_gradient, table_gradient);
+  const AttentionOperands gradient =
+      operands(problem, q_gradient, k_gradient, v_gradient, bias_gradient, slopes_gradient, sinks_gradient, table_gradient);
   const AttentionResults cotangent = results(out_gradient, lse_gradient);
   clear_unreached(problem, k_gradient, v_gradient, bias_gradient);
   if (by_reference(plan, AttentionPass::backward)) return reference::attention_backward(problem, x, cotangent, gradient);
   attention_backward(context, problem, x, results(out, lse), cotangent, gradient);
 }
 
-void attention_jvp(const CpuContext& context, const View& q_tangent, const View& k_tangent, const View& v_tangent, const View& bias_tangent,
-                   const View& slopes_tangent, const View& sinks_tangent, const View& table_tangent, const View& q, const View& k,
-                   const View& v, const View& bias, const View& slopes, const View& sinks, const View& table, const Plan& plan,
-                   const View& out_tangent, const View& lse_tangent) {
+void attention_jvp(const CpuContext& context, const View& q_tangent, const View& k_tangent, const View& v_tangent,
+                   const View& bias_tangent, const View& slopes_tangent, const View& sinks_tangent, const View& table_tangent,
+                   const View& q, const View& k, const View& v, const View& bias, const View& slopes, const View& sinks,
+                   const View& table, const Plan& plan, const View& out_tangent, const View& lse_tangent) {
   const AttentionProblem& problem = plan->problem;
   const AttentionOperands x = operands(problem, q, k, v, bias, slopes, sinks, table);
-  const AttentionOperands tangent = operands(problem, q_tangent, k_tangent, v_tangent, bias_tangent, slopes_tangent, sinks_tangent, table_tangent);
-  if (by_reference(plan, AttentionPass::jvp)) return reference::attention_jvp(problem, x, tangent, {}, results(out_tangent, lse_tangent));
+  const AttentionOperands tangent =
+      operands(problem, q_tangent, k_tangent, v_tangent, bias_tangent, slopes_tangent, sinks_tangent, table_tangent);
+  if (by_reference(plan, AttentionPass::jvp))
+    return reference::attention_jvp(problem, x, tangent, {}, results(out_tangent, lse_tangent));
   attention_jvp(context, problem, x, tangent, {}, results(out_tangent, lse_tangent));
 }
 
@@ -99,30 +109,36 @@ void attention_second(const CpuContext& context, const View& q_tangent, const Vi
                       const View& bias_tangent, const View& slopes_tangent, const View& sinks_tangent, const View& table_tangent,
                       const View& q, const View& k, const View& v, const View& bias, const View& slopes, const View& sinks,
                       const View& table, const View& out, const View& lse, const View& out_gradient, const View& lse_gradient,
-                      const View& out_gradient_tangent, const View& lse_gradient_tangent, const Plan& plan, const std::vector<bool>& wanted,
-                      const View& q_gradient, const View& k_gradient, const View& v_gradient, const View& bias_gradient,
-                      const View& slopes_gradient, const View& sinks_gradient, const View& table_gradient, const View& out_tangent,
-                      const View& lse_tangent) {
+                      const View& out_gradient_tangent, const View& lse_gradient_tangent, const Plan& plan,
+                      const std::vector<bool>& wanted, const View& q_gradient, const View& k_gradient, const View& v_gradient,
+                      const View& bias_gradient, const View& slopes_gradient, const View& sinks_gradient,
+                      const View& table_gradient, const View& out_tangent, const View& lse_tangent) {
   const AttentionProblem& problem = plan->problem;
   const AttentionOperands x = operands(problem, q, k, v, bias, slopes, sinks, table);
-  const AttentionOperands tangent = operands(problem, q_tangent, k_tangent, v_tangent, bias_tangent, slopes_tangent, sinks_tangent, table_tangent);
-  const AttentionResults cotangent = results(out_gradient, lse_gradient), cotangent_tangent = results(out_gradient_tangent, lse_gradient_tangent);
-  const AttentionOperands gradient = operands(problem, q_gradient, k_gradient, v_gradient, bias_gradient, slopes_gradient, sinks_gradient, table_gradient);
+  const AttentionOperands tangent =
+      operands(problem, q_tangent, k_tangent, v_tangent, bias_tangent, slopes_tangent, sinks_tangent, table_tangent);
+  const AttentionResults cotangent = results(out_gradient, lse_gradient),
+                         cotangent_tangent = results(out_gradient_tangent, lse_gradient_tangent);
+  const AttentionOperands gradient =
+      operands(problem, q_gradient, k_gradient, v_gradient, bias_gradient, slopes_gradient, sinks_gradient, table_gradient);
   const AttentionResults moved = results(out_tangent, lse_tangent);
   clear_unreached(problem, k_gradient, v_gradient, bias_gradient);
   if (by_reference(plan, AttentionPass::second)) {
     reference::attention_second(problem, x, tangent, cotangent, cotangent_tangent, gradient);
     return reference::attention_jvp(problem, x, tangent, {}, moved);
   }
-  if (std::none_of(wanted.begin(), wanted.begin() + 7, [](bool want) { return want; })) return attention_jvp(context, problem, x, tangent, {}, moved);
+  if (std::none_of(wanted.begin(), wanted.begin() + 7, [](bool want) { return want; }))
+    return attention_jvp(context, problem, x, tangent, {}, moved);
   attention_second(context, problem, x, tangent, results(out, lse), cotangent, cotangent_tangent, gradient, moved);
 }
 
-void attention_mixed(const CpuContext& context, std::span<const View> first, std::span<const View> second, std::span<const View> both,
-                     std::span<const View> values, const Plan& plan, const View& out, const View& lse) {
+void attention_mixed(const CpuContext& context, std::span<const View> first, std::span<const View> second,
+                     std::span<const View> both, std::span<const View> values, const Plan& plan, const View& out,
+                     const View& lse) {
   const AttentionProblem& problem = plan->problem;
   const auto all = [&](std::span<const View> x) { return operands(problem, x[0], x[1], x[2], x[3], x[4], x[5], x[6]); };
-  if (by_reference(plan, AttentionPass::mixed)) return reference::attention_mixed(problem, all(values), all(first), all(second), all(both), results(out, lse));
+  if (by_reference(plan, AttentionPass::mixed))
+    return reference::attention_mixed(problem, all(values), all(first), all(second), all(both), results(out, lse));
   attention_mixed(context, problem, all(values), all(first), all(second), all(both), results(out, lse));
 }
 

@@ -34,7 +34,7 @@ inline constexpr int kMatmulVectors = 2;
 
 /// Vectors of one row block of queries: the lanes of the transposed score tiles.
 template <typename T>
-inline constexpr int kBlock = kMatmulVectors * kLanes<T>;
+inline constexpr int kBlock = kMatmulVectors* kLanes<T>;
 
 enum class AOrder { rows, columns };
 
@@ -77,7 +77,8 @@ HWY_INLINE void matmul_block(int64_t depth, const T* HWY_RESTRICT a, int64_t lda
 #pragma GCC unroll 4
       for (int j = 0; j < kNr; ++j) {
         const V held = hn::LoadU(d, c + i * ldc + j * kN);
-        sum[i][j] = start.rescale != nullptr ? hn::MulAdd(held, hn::LoadU(d, start.rescale + j * kN), sum[i][j]) : hn::Add(held, sum[i][j]);
+        sum[i][j] = start.rescale != nullptr ? hn::MulAdd(held, hn::LoadU(d, start.rescale + j * kN), sum[i][j])
+                                             : hn::Add(held, sum[i][j]);
       }
     }
   }

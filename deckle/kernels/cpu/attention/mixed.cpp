@@ -3,8 +3,9 @@
 //   zab = phi' yab + phi'' ya yb + ...       c = (za - lse_a)(zb - lse_b) + zab       lse_ab = sum P c
 //   out_ab = sum R P [(c - lse_ab) v + (za - lse_a) vb + (zb - lse_b) va + vab]
 //
-// Two passes of the JVP without its values give lse_a and lse_b; then one pass shaped as the JVP's, with c in place of tz, centred on
-// the running lse_ab of what has been seen. FLOPs: 2 (6 D) + 2 (9 D + 5 Dv) per score; absent tangents drop their products.
+// Two passes of the JVP without its values give lse_a and lse_b; then one pass shaped as the JVP's, with c in place of tz,
+// centred on the running lse_ab of what has been seen. FLOPs: 2 (6 D) + 2 (9 D + 5 Dv) per score; absent tangents drop their
+// products.
 
 #include "deckle/kernels/cpu/simd/targets.h"
 
@@ -45,7 +46,8 @@ struct MixedPart {
   T* v = nullptr;
 
   MixedPart(const AttentionOperands& from, Scratch& scratch, int64_t q_size, int64_t k_stride, int64_t v_stride) {
-    T* memory[3] = {scratch.take<T>(kJvpBlocks * q_size), scratch.take<T>(kTileKeys * k_stride), scratch.take<T>(kTileKeys * v_stride)};
+    T* memory[3] = {scratch.take<T>(kJvpBlocks * q_size), scratch.take<T>(kTileKeys * k_stride),
+                    scratch.take<T>(kTileKeys * v_stride)};
     if (from.q.data != nullptr) q = memory[0];
     if (from.k.data != nullptr) k = memory[1];
     if (from.v.data != nullptr) v = memory[2];
@@ -54,8 +56,8 @@ struct MixedPart {
 
 /// za and zb become za - lse_a and zb - lse_b, zab becomes c. `tanh_tile` is null without a cap.
 template <typename T>
-HWY_NOINLINE void join_tangents(T* HWY_RESTRICT za, T* HWY_RESTRICT zb, T* HWY_RESTRICT zab, const T* ya, const T* yb, const T* tanh_tile, T cap,
-                                const T* lse_a, const T* lse_b, const TilePlace& at) {
+HWY_NOINLINE void join_tangents(T* HWY_RESTRICT za, T* HWY_RESTRICT zb, T* HWY_RESTRICT zab, const T* ya, const T* yb,
+                                const T* tanh_tile, T cap, const T* lse_a, const T* lse_b, const TilePlace& at) {
   const hn::ScalableTag<T> d;
   const auto bend = hn::Set(d, tanh_tile == nullptr ? T(0) : T(-2) / cap);
   for (int64_t lane = 0; lane < at.lanes; lane += kLanes<T>) {
@@ -119,7 +121,7 @@ void mixed_task(const MixedCall<T>& c, const RowTask& task) {
   const auto& [x, a, b, ab] = parts;
   T* lse_a = scratch.take<T>(kJvpBlocks * kW);
   T* lse_b = scratch.take<T>(kJvpBlocks * kW);
-  T* sum_out = scratch.take<T>(kJvpBlocks * o_size);    // [block][Dv][kW]
+  T* sum_out = scratch.take<T>(kJvpBlocks * o_size);  // [block][Dv][kW]
   T* sum_mixed = scratch.take<T>(kJvpBlocks * o_size);
   constexpr int64_t kTile = kTileKeys * kW;
   T *scores = scratch.take<T>(kTile), *za = scratch.take<T>(kTile), *zb = scratch.take<T>(kTile), *zab = scratch.take<T>(kTile);
@@ -131,7 +133,9 @@ void mixed_task(const MixedCall<T>& c, const RowTask& task) {
   const Features<T> features(problem, c.x, sequence, task.head), a_features(problem, c.a, sequence, task.head),
       b_features(problem, c.b, sequence, task.head), ab_features(problem, c.ab, sequence, task.head);
   const Dropout dropout(problem.dropout, task.sequence, task.head);
-  const auto sink_of = [&](const AttentionOperands& from, T none) { return from.sinks ? static_cast<const T*>(from.sinks)[task.head] : none; };
+  const auto sink_of = [&](const AttentionOperands& from, T none) {
+    return from.sinks ? static_cast<const T*>(from.sinks)[task.head] : none;
+  };
   const T sink = sink_of(c.x, -kInfinity);
   const bool has_sink = sink != -kInfinity;
 
@@ -141,7 +145,8 @@ void mixed_task(const MixedCall<T>& c, const RowTask& task) {
     const int64_t first = task.first + block * kW, count = std::min(kW, task.first + task.count - first);
     for (int n = 0; n < 4; ++n) {
       if (parts[n].q == nullptr) continue;
-      load_rows(problem.dtype, operands[n]->q, sequence.first_row + first, count, kW, task.head, D, static_cast<T>(problem.scale), rows, k_stride);
+      load_rows(problem.dtype, operands[n]->q, sequence.first_row + first, count, kW, task.head, D, static_cast<T>(problem.scale),
+                rows, k_stride);
       transpose(rows, k_stride, kW, D, parts[n].q + block * q_size, kW);
     }
     s.range = LaneRange<T>(problem, sequence, first, count);
@@ -160,14 +165,16 @@ void mixed_task(const MixedCall<T>& c, const RowTask& task) {
   }
 
   for (int64_t first_key = all.begin; first_key < all.end; first_key += kTileKeys) {
-    const int64_t tile_end = std::min(first_key + kTileKeys, all.end), count = tile_end - first_key, row = sequence.first_key + first_key;
+    const int64_t tile_end = std::min(first_key + kTileKeys, all.end), count = tile_end - first_key,
+                  row = sequence.first_key + first_key;
     for (int n = 0; n < 4; ++n) {
       if (parts[n].k) load_rows(problem.dtype, operands[n]->k, row, count, 0, kv_head, D, T(1), parts[n].k, k_stride);
       if (parts[n].v) load_rows(problem.dtype, operands[n]->v, row, count, 0, kv_head, Dv, T(1), parts[n].v, v_stride);
     }
     for (int64_t block = 0; block < blocks; ++block) {
       JvpBlock<T>& s = state[block];
-      const int64_t begin = std::max(first_key, s.range.outer.begin), end = std::min(tile_end, s.range.outer.end), keys = end - begin;
+      const int64_t begin = std::max(first_key, s.range.outer.begin), end = std::min(tile_end, s.range.outer.end),
+                    keys = end - begin;
       if (begin >= end) continue;
       const TilePlace at{task.first + block * kW, std::min(kW, task.count - block * kW), s.range.lanes, begin, keys};
       if (!features.touches(at)) continue;
@@ -176,7 +183,8 @@ void mixed_task(const MixedCall<T>& c, const RowTask& task) {
         bool started = false;
         for (const auto& [k, q] : products) {
           if (k == nullptr || q == nullptr) continue;
-          matmul<AOrder::rows>(keys, at.lanes, D, k + (begin - first_key) * k_stride, k_stride, q + block * q_size, kW, to, kW, {started});
+          matmul<AOrder::rows>(keys, at.lanes, D, k + (begin - first_key) * k_stride, k_stride, q + block * q_size, kW, to, kW,
+                               {started});
           started = true;
         }
         if (!started) std::fill_n(to, keys * kW, T(0));
@@ -189,7 +197,8 @@ void mixed_task(const MixedCall<T>& c, const RowTask& task) {
       a_features.tangent(features, za, kW, at, feature_scratch, tanh_tile, ya);
       b_features.tangent(features, zb, kW, at, feature_scratch, tanh_tile, yb);
       ab_features.tangent(features, zab, kW, at, feature_scratch, tanh_tile, nullptr);
-      join_tangents(za, zb, zab, ya, yb, features.capped() ? tanh_tile : nullptr, features.cap(), lse_a + block * kW, lse_b + block * kW, at);
+      join_tangents(za, zb, zab, ya, yb, features.capped() ? tanh_tile : nullptr, features.cap(), lse_a + block * kW,
+                    lse_b + block * kW, at);
       if (s.range.cuts(begin, end)) mask_scores(scores, kW, begin, keys, s.range);
       jvp_step(scores, zab, at, s, rescale, shift);
       weigh(za, scores, at);
@@ -202,7 +211,8 @@ void mixed_task(const MixedCall<T>& c, const RowTask& task) {
       T* mixed = sum_mixed + block * o_size;
       if (s.started) recentre(out, mixed, Dv, at.lanes, rescale, shift);
       const auto values = [&](T* to, const T* v, const T* weights, bool add) {
-        if (v != nullptr) matmul<AOrder::columns>(Dv, at.lanes, keys, v + (begin - first_key) * v_stride, v_stride, weights, kW, to, kW, {add});
+        if (v != nullptr)
+          matmul<AOrder::columns>(Dv, at.lanes, keys, v + (begin - first_key) * v_stride, v_stride, weights, kW, to, kW, {add});
       };
       values(out, x.v, scores, s.started);
       values(mixed, x.v, zab, s.started);
@@ -216,7 +226,8 @@ void mixed_task(const MixedCall<T>& c, const RowTask& task) {
   const T factor = static_cast<T>(Dropout::factor(problem.dropout));
   for (int64_t block = 0; block < blocks; ++block) {
     JvpBlock<T>& s = state[block];
-    const int64_t first = task.first + block * kW, count = std::min(kW, task.first + task.count - first), row = sequence.first_row + first;
+    const int64_t first = task.first + block * kW, count = std::min(kW, task.first + task.count - first),
+                  row = sequence.first_row + first;
     finish_block(s.started ? sum_mixed + block * o_size : nullptr, Dv, s.maximum, s.sum, factor, rows, v_stride);
     if (c.mixed.out.data != nullptr) store_rows(problem.dtype, c.mixed.out, row, count, task.head, Dv, rows, v_stride);
     for (int64_t lane = 0; lane < count && c.mixed.lse != nullptr; ++lane) {
@@ -226,8 +237,8 @@ void mixed_task(const MixedCall<T>& c, const RowTask& task) {
 }
 
 template <typename T>
-void run_mixed_as(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& a, const AttentionOperands& b,
-                  const AttentionOperands& ab, const AttentionResults& mixed) {
+void run_mixed_as(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& a,
+                  const AttentionOperands& b, const AttentionOperands& ab, const AttentionResults& mixed) {
   int64_t rows = 0;
   for (int64_t s = 0; s < problem.sequences; ++s) rows = std::max(rows, problem.q_offsets[s] + problem.rows(s));
   const std::unique_ptr<T[]> statistics(new T[2 * rows * problem.heads]);
@@ -242,8 +253,8 @@ void run_mixed_as(const AttentionProblem& problem, const AttentionOperands& x, c
   });
 }
 
-void run_mixed(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& a, const AttentionOperands& b,
-               const AttentionOperands& ab, const AttentionResults& mixed) {
+void run_mixed(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& a,
+               const AttentionOperands& b, const AttentionOperands& ab, const AttentionResults& mixed) {
   if (problem.dtype == DType::float64) {
     run_mixed_as<double>(problem, x, a, b, ab, mixed);
   } else {
@@ -260,8 +271,9 @@ namespace deckle::kernels::cpu {
 
 HWY_EXPORT(run_mixed);
 
-void attention_mixed(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands, const AttentionOperands& a,
-                     const AttentionOperands& b, const AttentionOperands& ab, const AttentionResults& mixed) {
+void attention_mixed(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands,
+                     const AttentionOperands& a, const AttentionOperands& b, const AttentionOperands& ab,
+                     const AttentionResults& mixed) {
   require_served(problem);
   DECKLE_SIMD(run_mixed)(problem, operands, a, b, ab, mixed);
 }

@@ -101,7 +101,8 @@ HWY_INLINE hn::Vec<D> load_blocks(D d, const T* from, int64_t step) {
   constexpr int kBlocks = kLanes<T> / kTransposeGroup<T>;
   auto blocks = hn::LoadDup128(d, from + (kBlocks - 1) * step);
 #pragma GCC unroll 4
-  for (int b = kBlocks - 2; b >= 0; --b) blocks = hn::IfThenElse(hn::FirstN(d, (b + 1) * kTransposeGroup<T>), hn::LoadDup128(d, from + b * step), blocks);
+  for (int b = kBlocks - 2; b >= 0; --b)
+    blocks = hn::IfThenElse(hn::FirstN(d, (b + 1) * kTransposeGroup<T>), hn::LoadDup128(d, from + b * step), blocks);
   return blocks;
 }
 
@@ -110,8 +111,10 @@ template <class D, class V = hn::Vec<D>>
 HWY_INLINE void transpose_blocks(D d, const V* in, V* out) {
   if constexpr (kTransposeGroup<hn::TFromD<D>> == 4) {
     const hn::RepartitionToWide<D> pairs;
-    const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, in[0], in[1])), low23 = hn::BitCast(pairs, hn::InterleaveLower(d, in[2], in[3]));
-    const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, in[0], in[1])), high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, in[2], in[3]));
+    const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, in[0], in[1])),
+               low23 = hn::BitCast(pairs, hn::InterleaveLower(d, in[2], in[3]));
+    const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, in[0], in[1])),
+               high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, in[2], in[3]));
     out[0] = hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23));
     out[1] = hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23));
     out[2] = hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23));

@@ -7,7 +7,8 @@
 
 namespace deckle::kernels::cpu {
 
-/// A plane (bias or boolean mask) of one head of one sequence: element (i, j) at data + (i * row_stride + j * column_stride) * item.
+/// A plane (bias or boolean mask) of one head of one sequence: element (i, j) at data + (i * row_stride + j * column_stride) *
+/// item.
 struct PlaneView {
   char* data = nullptr;
   DType dtype = DType::float32;
@@ -17,8 +18,12 @@ struct PlaneView {
   PlaneView() = default;
   /// `offsets`: of a ragged plane, else null.
   PlaneView(const AttentionPlane& plane, const int64_t* offsets, const Sequence& sequence, int64_t head, DType type)
-      : data(static_cast<char*>(plane.data)), dtype(type), boolean(type == DType::bool_), item(item_size(type)),
-        row_stride(plane.row_stride), column_stride(plane.column_stride) {
+      : data(static_cast<char*>(plane.data)),
+        dtype(type),
+        boolean(type == DType::bool_),
+        item(item_size(type)),
+        row_stride(plane.row_stride),
+        column_stride(plane.column_stride) {
     if (data == nullptr) return;
     if (offsets == nullptr) {
       data += (sequence.index * plane.sequence_stride + head * plane.head_stride) * item;
@@ -38,7 +43,8 @@ struct PlaneView {
   double get(int64_t i, int64_t j) const {
     const char* at = data + (i * row_stride + j * column_stride) * item;
     if (boolean) return *reinterpret_cast<const uint8_t*>(at) != 0;
-    return visit_floating(dtype, [&](auto tag) { return static_cast<double>(*reinterpret_cast<const typename decltype(tag)::type*>(at)); });
+    return visit_floating(
+        dtype, [&](auto tag) { return static_cast<double>(*reinterpret_cast<const typename decltype(tag)::type*>(at)); });
   }
 };
 

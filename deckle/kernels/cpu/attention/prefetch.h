@@ -15,7 +15,8 @@ class RowPrefetch {
   void add(DType dtype, const AttentionRows& rows, int64_t first, int64_t count, int64_t head, int64_t n, bool write = false) {
     if (count <= 0) return;
     const int64_t item = item_size(dtype);
-    parts_[size_++] = {static_cast<const char*>(rows.data) + (first * rows.row_stride + head * rows.head_stride) * item, rows.row_stride * item, count, n * item, write};
+    parts_[size_++] = {static_cast<const char*>(rows.data) + (first * rows.row_stride + head * rows.head_stride) * item,
+                       rows.row_stride * item, count, n * item, write};
     rows_ += count;
   }
   /// To be called before the first of `steps` steps.

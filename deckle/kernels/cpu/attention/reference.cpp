@@ -1,5 +1,5 @@
-// The definition of attention and its derivatives, term by term. Letters as in docs/attention.md: x raw logit, y before the cap, z final
-// logit, P probability, R dropout factor, d* gradient, t* tangent. Slow, O(M N) memory, no tricks.
+// The definition of attention and its derivatives, term by term. Letters as in docs/attention.md: x raw logit, y before the cap,
+// z final logit, P probability, R dropout factor, d* gradient, t* tangent. Slow, O(M N) memory, no tricks.
 
 #include "deckle/kernels/cpu/attention/reference.h"
 
@@ -16,7 +16,8 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 double get(DType dtype, const void* data, int64_t i) {
-  return visit_floating(dtype, [&](auto tag) { return static_cast<double>(static_cast<const typename decltype(tag)::type*>(data)[i]); });
+  return visit_floating(dtype,
+                        [&](auto tag) { return static_cast<double>(static_cast<const typename decltype(tag)::type*>(data)[i]); });
 }
 
 void put(DType dtype, void* data, int64_t i, double value) {
@@ -39,8 +40,16 @@ struct Head {
   DType statistics;
 
   Head(const AttentionProblem& problem, int64_t sequence, int64_t head)
-      : p(problem), b(sequence), h(head), kv(head / problem.group()), M(p.rows(b)), N(p.keys(b)), q0(p.q_offsets[b]), k0(p.k_offsets[b]),
-        off(p.diagonal(b)), statistics(p.dtype == DType::float64 ? DType::float64 : DType::float32) {}
+      : p(problem),
+        b(sequence),
+        h(head),
+        kv(head / problem.group()),
+        M(p.rows(b)),
+        N(p.keys(b)),
+        q0(p.q_offsets[b]),
+        k0(p.k_offsets[b]),
+        off(p.diagonal(b)),
+        statistics(p.dtype == DType::float64 ? DType::float64 : DType::float32) {}
 
   Matrix rows(const AttentionRows& r, int64_t first, int64_t count, int64_t head, int64_t n) const {
     Matrix m(count * n, 0.0);
@@ -58,9 +67,11 @@ struct Head {
   double per_head(const void* data) const { return data ? get(statistics, data, h) : 0.0; }
 
   int64_t plane_index(const AttentionPlane& plane, const int64_t* offsets, int64_t i, int64_t j) const {
-    if (offsets == nullptr) return b * plane.sequence_stride + h * plane.head_stride + i * plane.row_stride + j * plane.column_stride;
+    if (offsets == nullptr)
+      return b * plane.sequence_stride + h * plane.head_stride + i * plane.row_stride + j * plane.column_stride;
     const int64_t columns = plane.column_stride ? N : 1, plane_rows = plane.row_stride ? M : 1;
-    return offsets[b] + (plane.head_stride ? h * plane_rows * columns : 0) + (plane.row_stride ? i * columns : 0) + (plane.column_stride ? j : 0);
+    return offsets[b] + (plane.head_stride ? h * plane_rows * columns : 0) + (plane.row_stride ? i * columns : 0) +
+           (plane.column_stride ? j : 0);
   }
   double bias(const AttentionOperands& x, int64_t i, int64_t j) const {
     return x.bias.data ? get(p.dtype, x.bias.data, plane_index(x.bias, p.bias_offsets, i, j)) : 0.0;
@@ -205,7 +216,8 @@ struct Tangent {
       for (int64_t j = 0; j < N; ++j) {
         const int64_t e = i * N + j;
         if (s.P[e] == 0.0) continue;
-        for (int64_t d = 0; d < Dv; ++d) tO[i * Dv + d] += s.R[e] * s.P[e] * ((tz[e] - tL[i]) * s.v_[j * Dv + d] + tv[j * Dv + d]);
+        for (int64_t d = 0; d < Dv; ++d)
+          tO[i * Dv + d] += s.R[e] * s.P[e] * ((tz[e] - tL[i]) * s.v_[j * Dv + d] + tv[j * Dv + d]);
       }
     }
   }
@@ -239,20 +251,23 @@ struct Gradient {
   Sum q{g.q.data, p.dtype}, k{g.k.data, p.dtype}, v{g.v.data, p.dtype}, bias{g.bias.data, p.dtype};
   Sum slopes{g.slopes, statistics}, sinks{g.sinks, statistics}, table{g.table, statistics};
 
-  /// Every element is written: those that no (row, key) uses are 0. A bias that the sequences share reaches as far as the longest of them.
+  /// Every element is written: those that no (row, key) uses are 0. A bias that the sequences share reaches as far as the longest
+  /// of them.
   void clear() {
     for (int64_t h = 0; h < p.heads; ++h) slopes.add(h, 0.0), sinks.add(h, 0.0);
     for (int64_t c = 0; c < p.heads * (2 * p.table_reach + 1); ++c) table.add(c, 0.0);
     if (g.bias.data == nullptr) return;
     const bool shared = p.bias_offsets == nullptr && g.bias.sequence_stride == 0;
     int64_t most_rows = 0, most_keys = 0;
-    for (int64_t b = 0; b < p.sequences; ++b) most_rows = std::max(most_rows, p.rows(b)), most_keys = std::max(most_keys, p.keys(b));
+    for (int64_t b = 0; b < p.sequences; ++b)
+      most_rows = std::max(most_rows, p.rows(b)), most_keys = std::max(most_keys, p.keys(b));
     for (int64_t b = 0; b < p.sequences; ++b) {
       const int64_t m = shared ? most_rows : p.rows(b), n = shared ? most_keys : p.keys(b);
       for (int64_t h = 0; h < p.heads; ++h) {
         const Head head(p, b, h);
         for (int64_t i = 0; i < (g.bias.row_stride ? m : 1); ++i) {
-          for (int64_t j = 0; j < (g.bias.column_stride ? n : 1); ++j) bias.add(head.plane_index(g.bias, p.bias_offsets, i, j), 0.0);
+          for (int64_t j = 0; j < (g.bias.column_stride ? n : 1); ++j)
+            bias.add(head.plane_index(g.bias, p.bias_offsets, i, j), 0.0);
         }
       }
     }
@@ -344,14 +359,15 @@ void attention_jvp(const AttentionProblem& problem, const AttentionOperands& ope
   }
 }
 
-void attention_mixed(const AttentionProblem& problem, const AttentionOperands& operands, const AttentionOperands& a, const AttentionOperands& b,
-                     const AttentionOperands& ab, const AttentionResults& mixed) {
+void attention_mixed(const AttentionProblem& problem, const AttentionOperands& operands, const AttentionOperands& a,
+                     const AttentionOperands& b, const AttentionOperands& ab, const AttentionResults& mixed) {
   const int64_t Dv = problem.value_dim;
   for (int64_t n = 0; n < problem.sequences; ++n) {
     for (int64_t h = 0; h < problem.heads; ++h) {
       const Primal s(problem, operands, n, h);
       const Tangent ta(s, operands, a), tb(s, operands, b), tab(s, operands, ab);
-      const Matrix first = products(ta.tq, tb.tk, s.M, s.N, problem.head_dim), second = products(tb.tq, ta.tk, s.M, s.N, problem.head_dim);
+      const Matrix first = products(ta.tq, tb.tk, s.M, s.N, problem.head_dim),
+                   second = products(tb.tq, ta.tk, s.M, s.N, problem.head_dim);
       const auto sink = [&](const AttentionOperands& t) { return operands.sinks && t.sinks ? s.per_head(t.sinks) : 0.0; };
       Matrix out(s.M * Dv), lse(s.M), c(s.N);
       for (int64_t i = 0; i < s.M; ++i) {
@@ -368,7 +384,9 @@ void attention_mixed(const AttentionProblem& problem, const AttentionOperands& o
           if (s.P[e] == 0.0) continue;
           for (int64_t d = 0; d < Dv; ++d) {
             const int64_t v = j * Dv + d;
-            out[i * Dv + d] += s.R[e] * s.P[e] * ((c[j] - lse[i]) * s.v_[v] + (ta.tz[e] - ta.tL[i]) * tb.tv[v] + (tb.tz[e] - tb.tL[i]) * ta.tv[v] + tab.tv[v]);
+            out[i * Dv + d] +=
+                s.R[e] * s.P[e] *
+                ((c[j] - lse[i]) * s.v_[v] + (ta.tz[e] - ta.tL[i]) * tb.tv[v] + (tb.tz[e] - tb.tL[i]) * ta.tv[v] + tab.tv[v]);
           }
         }
       }
@@ -429,7 +447,8 @@ bool dropout_keeps(const AttentionDropout& d, int64_t sequence, int64_t head, in
   const int64_t i = row + d.first_row, j = column + d.first_column, h = head + d.first_head, b = sequence + d.first_sequence;
   const auto a = static_cast<uint32_t>((i & 7) >> 1), c = static_cast<uint32_t>((j & 7) >> 1);
   const auto words = Philox<7>::generate({static_cast<uint32_t>(i >> 4), static_cast<uint32_t>(j >> 4),
-                                          static_cast<uint32_t>(h) << 4 | a << 2 | c, static_cast<uint32_t>(b)}, key[0], key[1]);
+                                          static_cast<uint32_t>(h) << 4 | a << 2 | c, static_cast<uint32_t>(b)},
+                                         key[0], key[1]);
   const auto byte = ((i >> 3) & 1) + 2 * ((j >> 3) & 1);
   return static_cast<int>(words[(i & 1) + 2 * (j & 1)] >> (8 * byte) & 255) >= d.threshold;
 }

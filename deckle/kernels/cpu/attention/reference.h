@@ -17,8 +17,8 @@ void attention_jvp(const AttentionProblem& problem, const AttentionOperands& ope
                    const AttentionResults& result, const AttentionResults& result_tangent);
 
 /// d2 (out, lse) along a and b.
-void attention_mixed(const AttentionProblem& problem, const AttentionOperands& operands, const AttentionOperands& a, const AttentionOperands& b,
-                     const AttentionOperands& ab, const AttentionResults& mixed);
+void attention_mixed(const AttentionProblem& problem, const AttentionOperands& operands, const AttentionOperands& a,
+                     const AttentionOperands& b, const AttentionOperands& ab, const AttentionResults& mixed);
 
 /// The tangent of attention_backward along (tangent, cotangent_tangent).
 void attention_second(const AttentionProblem& problem, const AttentionOperands& operands, const AttentionOperands& tangent,

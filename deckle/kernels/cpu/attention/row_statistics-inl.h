@@ -38,13 +38,14 @@ HWY_INLINE T dot(const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, int64_t whole
   return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
-/// lse and Delta = rowsum(dout out) - dlse of every row and head, [rows of the batch, heads]. Rows that saw nothing (lse -inf) get
-/// lse +inf, so that exp(z - lse) is 0 whatever z is, and Delta 0 whatever arrived.
+/// lse and Delta = rowsum(dout out) - dlse of every row and head, [rows of the batch, heads]. Rows that saw nothing (lse -inf)
+/// get lse +inf, so that exp(z - lse) is 0 whatever z is, and Delta 0 whatever arrived.
 template <typename T>
 class RowStatistics {
  public:
   /// `out_dtype` is result.out's; cotangent.out is of the problem's dtype.
-  RowStatistics(const AttentionProblem& problem, const AttentionResults& result, DType out_dtype, const AttentionResults& cotangent)
+  RowStatistics(const AttentionProblem& problem, const AttentionResults& result, DType out_dtype,
+                const AttentionResults& cotangent)
       : heads_(problem.heads) {
     int64_t rows = 0;
     for (int64_t b = 0; b < problem.sequences; ++b) rows = std::max(rows, problem.q_offsets[b] + problem.rows(b));
@@ -100,7 +101,8 @@ template <typename T>
 class TangentStatistics {
  public:
   TangentStatistics(const AttentionProblem& problem, const RowStatistics<T>& primal, const AttentionResults& result,
-                    const AttentionResults& result_tangent, const AttentionResults& cotangent, const AttentionResults& cotangent_tangent)
+                    const AttentionResults& result_tangent, const AttentionResults& cotangent,
+                    const AttentionResults& cotangent_tangent)
       : heads_(problem.heads), lse_(static_cast<const T*>(result_tangent.lse)) {
     int64_t rows = 0;
     for (int64_t b = 0; b < problem.sequences; ++b) rows = std::max(rows, problem.q_offsets[b] + problem.rows(b));
@@ -163,7 +165,8 @@ class QueryGradient {
   }
 
   void clear(int64_t chunk, const Sequence& sequence, int64_t h) const {
-    for (int64_t i = 0; i < sequence.rows; ++i) std::memset(row(chunk, sequence.first_row + i, h), 0, static_cast<size_t>(problem_.head_dim) * sizeof(T));
+    for (int64_t i = 0; i < sequence.rows; ++i)
+      std::memset(row(chunk, sequence.first_row + i, h), 0, static_cast<size_t>(problem_.head_dim) * sizeof(T));
   }
 
   void add(int64_t chunk, int64_t first, int64_t count, int64_t h, const T* tile, int64_t stride, T factor) const {

@@ -34,7 +34,8 @@ struct RowOperand : Operand<A> {
   using Unit = typename A::Unit;
   Unit* lanes;
 
-  RowOperand(Scratch& scratch, int64_t n) : Operand<A>(scratch, kTileRows<T>, n), lanes(scratch.take<Unit>(kTileRows<T> * (folded<A>(n) + 3))) {}
+  RowOperand(Scratch& scratch, int64_t n)
+      : Operand<A>(scratch, kTileRows<T>, n), lanes(scratch.take<Unit>(kTileRows<T> * (folded<A>(n) + 3))) {}
 
   const Unit* block(int64_t b) const { return lanes + b * (folded<A>(this->width) + 3) * kBlock<T>; }
 
@@ -48,7 +49,8 @@ struct RowOperand : Operand<A> {
     }
     this->pair(count);
     for (int64_t b = 0; b * kBlock<T> < count; ++b) {
-      block_to_lanes<A>(this->rows + b * kBlock<T> * this->row_stride, this->row_stride, this->width, lanes + b * (folded<A>(this->width) + 3) * kBlock<T>);
+      block_to_lanes<A>(this->rows + b * kBlock<T> * this->row_stride, this->row_stride, this->width,
+                        lanes + b * (folded<A>(this->width) + 3) * kBlock<T>);
     }
   }
 };

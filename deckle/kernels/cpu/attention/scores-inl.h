@@ -57,11 +57,11 @@ HWY_NOINLINE void mask_scores(T* HWY_RESTRICT scores, int64_t stride, int64_t fi
   }
 }
 
-/// Ends the softmax of a block: out = accumulator^T / sum as rows [kBlock, stride], zero for rows that saw nothing; maximum becomes
-/// the log-sum-exp. A null accumulator counts as zeros.
+/// Ends the softmax of a block: out = accumulator^T / sum as rows [kBlock, stride], zero for rows that saw nothing; maximum
+/// becomes the log-sum-exp. A null accumulator counts as zeros.
 template <typename T>
-HWY_NOINLINE void finish_block(T* HWY_RESTRICT accumulator, int64_t columns, T* HWY_RESTRICT maximum, const T* HWY_RESTRICT sum, T factor,
-                               T* HWY_RESTRICT out, int64_t stride) {
+HWY_NOINLINE void finish_block(T* HWY_RESTRICT accumulator, int64_t columns, T* HWY_RESTRICT maximum, const T* HWY_RESTRICT sum,
+                               T factor, T* HWY_RESTRICT out, int64_t stride) {
   const hn::ScalableTag<T> d;
   for (int64_t lane = 0; lane < kBlock<T>; lane += kLanes<T>) {
     const auto total = hn::LoadU(d, sum + lane);

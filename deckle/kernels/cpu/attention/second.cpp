@@ -3,9 +3,9 @@
 //   tdZ = P [(tz - tlse)(dP - Delta) + tdP - tDelta]      tdY = phi' tdZ + phi'' ty dZ
 //   tdq = scale (tdY k + dY tk)    tdk = scale (tdY^T q + dY^T tq)    tdv = (R P (tz - tlse))^T dout + (R P)^T tdout
 //
-// Two passes: the JVP (jvp.cpp) for out, tout and tlse, unrounded, hence Delta and tDelta; then one key-stationary pass shaped as the
-// backward's. FLOPs: 2 (3 D + 3 Dv) + 2 (7 D + 3 Dv) per score, 2 Dv more for each product of tdout; absent tangents
-// drop theirs. 85 GF/s where the backward has 86 (see backward.cpp).
+// Two passes: the JVP (jvp.cpp) for out, tout and tlse, unrounded, hence Delta and tDelta; then one key-stationary pass shaped as
+// the backward's. FLOPs: 2 (3 D + 3 Dv) + 2 (7 D + 3 Dv) per score, 2 Dv more for each product of tdout; absent tangents drop
+// theirs. 85 GF/s where the backward has 86 (see backward.cpp).
 
 #include "deckle/kernels/cpu/simd/targets.h"
 
@@ -45,10 +45,10 @@ namespace HWY_NAMESPACE {
 /// The tiles of one block of scores, [keys, stride] each, before and after second_step.
 template <typename T>
 struct SecondTiles {
-  T* scores;             // z, then P
-  T* tangents;           // tz, then P (tz - tlse)
-  T* products;           // R dP, then dZ
-  T* product_tangents;   // R tdP, then tdZ
+  T* scores;            // z, then P
+  T* tangents;          // tz, then P (tz - tlse)
+  T* products;          // R dP, then dZ
+  T* product_tangents;  // R tdP, then tdZ
 };
 
 /// Statistics of the rows of a block: kTileRows each.
@@ -58,7 +58,8 @@ struct SecondRows {
 };
 
 template <typename T>
-HWY_NOINLINE void second_step(const SecondTiles<T>& tiles, int64_t stride, int64_t keys, int64_t lanes, const SecondRows<T>& rows, int64_t first_lane) {
+HWY_NOINLINE void second_step(const SecondTiles<T>& tiles, int64_t stride, int64_t keys, int64_t lanes, const SecondRows<T>& rows,
+                              int64_t first_lane) {
   const hn::ScalableTag<T> d;
   for (int64_t lane = 0; lane < lanes; lane += kLanes<T>) {
     const auto lse = hn::LoadU(d, rows.lse + first_lane + lane), delta = hn::LoadU(d, rows.delta + first_lane + lane);
@@ -81,7 +82,8 @@ HWY_NOINLINE void second_step(const SecondTiles<T>& tiles, int64_t stride, int64
 
 /// tdZ becomes tdY = phi' tdZ + phi'' ty dZ, and dZ becomes dY = phi' dZ; phi' = 1 - w^2, phi'' = -(2 / cap) w phi'.
 template <typename T>
-HWY_NOINLINE void uncap_second(const SecondTiles<T>& tiles, const T* tanh_tile, const T* y_tangents, T cap, int64_t stride, int64_t keys, int64_t lanes) {
+HWY_NOINLINE void uncap_second(const SecondTiles<T>& tiles, const T* tanh_tile, const T* y_tangents, T cap, int64_t stride,
+                               int64_t keys, int64_t lanes) {
   const hn::ScalableTag<T> d;
   const auto factor = hn::Set(d, T(-2) / cap);
   for (int64_t j = 0; j < keys; ++j) {
@@ -118,7 +120,8 @@ void second_task(const SecondCall<T>& c, const KeyTask& task) {
   const int64_t k_stride = tile_stride<T>(D), v_stride = tile_stride<T>(Dv);
   const bool has_tq = c.t.q.data != nullptr, has_tk = c.t.k.data != nullptr, has_tv = c.t.v.data != nullptr;
   const bool has_tdout = c.cotangent_tangent.out.data != nullptr;
-  const bool want_tdq = c.gradient_tangent.q.data != nullptr, want_tdk = c.gradient_tangent.k.data != nullptr, want_tdv = c.gradient_tangent.v.data != nullptr;
+  const bool want_tdq = c.gradient_tangent.q.data != nullptr, want_tdk = c.gradient_tangent.k.data != nullptr,
+             want_tdv = c.gradient_tangent.v.data != nullptr;
   const T scale = static_cast<T>(problem.scale), dropout_factor = static_cast<T>(Dropout::factor(problem.dropout));
 
   Scratch scratch;
@@ -168,7 +171,8 @@ void second_task(const SecondCall<T>& c, const KeyTask& task) {
           const int64_t k_at = (key - block_key) * k_stride, v_at = (key - block_key) * v_stride;
           for (int64_t block = 0; block < tile.blocks; ++block) {
             const TilePlace at = tile.at(block, key, keys);
-            const SecondTiles<T> s{tiles.scores + block * kW, tiles.tangents + block * kW, tiles.products + block * kW, tiles.product_tangents + block * kW};
+            const SecondTiles<T> s{tiles.scores + block * kW, tiles.tangents + block * kW, tiles.products + block * kW,
+                                   tiles.product_tangents + block * kW};
             T* w = tanh_tile + block * kW;
             T* ty = y_tangents + block * kW;
             if (!features.touches(at)) {
@@ -177,11 +181,15 @@ void second_task(const SecondCall<T>& c, const KeyTask& task) {
             }
             matmul<AOrder::rows>(keys, at.lanes, D, k + k_at, k_stride, q.block(block), kW, s.scores, kRows, {});
             if (has_tq) matmul<AOrder::rows>(keys, at.lanes, D, k + k_at, k_stride, tq.block(block), kW, s.tangents, kRows, {});
-            if (has_tk) matmul<AOrder::rows>(keys, at.lanes, D, tk + k_at, k_stride, q.block(block), kW, s.tangents, kRows, {has_tq});
+            if (has_tk)
+              matmul<AOrder::rows>(keys, at.lanes, D, tk + k_at, k_stride, q.block(block), kW, s.tangents, kRows, {has_tq});
             if (!has_tq && !has_tk) zero_tile(s.tangents, kRows, keys, at.lanes);
             matmul<AOrder::rows>(keys, at.lanes, Dv, v + v_at, v_stride, dout.block(block), kW, s.products, kRows, {});
-            if (has_tdout) matmul<AOrder::rows>(keys, at.lanes, Dv, v + v_at, v_stride, tdout.block(block), kW, s.product_tangents, kRows, {});
-            if (has_tv) matmul<AOrder::rows>(keys, at.lanes, Dv, tv + v_at, v_stride, dout.block(block), kW, s.product_tangents, kRows, {has_tdout});
+            if (has_tdout)
+              matmul<AOrder::rows>(keys, at.lanes, Dv, v + v_at, v_stride, tdout.block(block), kW, s.product_tangents, kRows, {});
+            if (has_tv)
+              matmul<AOrder::rows>(keys, at.lanes, Dv, tv + v_at, v_stride, dout.block(block), kW, s.product_tangents, kRows,
+                                   {has_tdout});
             if (!has_tdout && !has_tv) zero_tile(s.product_tangents, kRows, keys, at.lanes);
             if (features.any()) features.apply(s.scores, kRows, at, feature_scratch, w);
             moves.tangent(features, s.tangents, kRows, at, feature_scratch, w, ty);
@@ -196,16 +204,26 @@ void second_task(const SecondCall<T>& c, const KeyTask& task) {
               drop(s.scores, kRows, keys, at.lanes, keep, dropout_factor);
               drop(s.tangents, kRows, keys, at.lanes, keep, dropout_factor);
             }
-            if (c.feature_tangents.any()) c.feature_tangents.add(task, sequence, h, at, s.product_tangents, kRows, feature_scratch);
+            if (c.feature_tangents.any())
+              c.feature_tangents.add(task, sequence, h, at, s.product_tangents, kRows, feature_scratch);
             if (features.capped()) uncap_second(s, w, ty, features.cap(), kRows, keys, at.lanes);
-            if (c.feature_tangents.any()) c.feature_tangents.add_before_cap(task, sequence, h, at, s.product_tangents, kRows, feature_scratch);
+            if (c.feature_tangents.any())
+              c.feature_tangents.add_before_cap(task, sequence, h, at, s.product_tangents, kRows, feature_scratch);
           }
-          if (want_tdv) matmul<AOrder::rows>(keys, Dv, tile.count, tiles.tangents, kRows, dout.rows, v_stride, tdv + v_at, v_stride, {true});
-          if (want_tdv && has_tdout) matmul<AOrder::rows>(keys, Dv, tile.count, tiles.scores, kRows, tdout.rows, v_stride, tdv + v_at, v_stride, {true});
-          if (want_tdk) matmul<AOrder::rows>(keys, D, tile.count, tiles.product_tangents, kRows, q.rows, k_stride, tdk + k_at, k_stride, {true});
-          if (want_tdk && has_tq) matmul<AOrder::rows>(keys, D, tile.count, tiles.products, kRows, tq.rows, k_stride, tdk + k_at, k_stride, {true});
-          if (want_tdq) matmul<AOrder::columns>(tile.count, D, keys, tiles.product_tangents, kRows, k + k_at, k_stride, tdq, k_stride, {started});
-          if (want_tdq && has_tk) matmul<AOrder::columns>(tile.count, D, keys, tiles.products, kRows, tk + k_at, k_stride, tdq, k_stride, {true});
+          if (want_tdv)
+            matmul<AOrder::rows>(keys, Dv, tile.count, tiles.tangents, kRows, dout.rows, v_stride, tdv + v_at, v_stride, {true});
+          if (want_tdv && has_tdout)
+            matmul<AOrder::rows>(keys, Dv, tile.count, tiles.scores, kRows, tdout.rows, v_stride, tdv + v_at, v_stride, {true});
+          if (want_tdk)
+            matmul<AOrder::rows>(keys, D, tile.count, tiles.product_tangents, kRows, q.rows, k_stride, tdk + k_at, k_stride,
+                                 {true});
+          if (want_tdk && has_tq)
+            matmul<AOrder::rows>(keys, D, tile.count, tiles.products, kRows, tq.rows, k_stride, tdk + k_at, k_stride, {true});
+          if (want_tdq)
+            matmul<AOrder::columns>(tile.count, D, keys, tiles.product_tangents, kRows, k + k_at, k_stride, tdq, k_stride,
+                                    {started});
+          if (want_tdq && has_tk)
+            matmul<AOrder::columns>(tile.count, D, keys, tiles.products, kRows, tk + k_at, k_stride, tdq, k_stride, {true});
           started = true;
         }
         if (want_tdq) c.tdq.add(task.chunk, row, tile.count, h, tdq, k_stride, scale);
@@ -228,7 +246,8 @@ void sink_tangent(const SecondCall<T>& c) {
         const int64_t row = sequence.first_row + i;
         const double p = std::exp(sink - static_cast<double>(c.statistics.lse(row, h))), delta = c.statistics.delta(row, h);
         if (p == 0) continue;
-        sum -= p * ((moved - static_cast<double>(c.tangent_statistics.lse(row, h))) * delta + static_cast<double>(c.tangent_statistics.delta(row, h)));
+        sum -= p * ((moved - static_cast<double>(c.tangent_statistics.lse(row, h))) * delta +
+                    static_cast<double>(c.tangent_statistics.delta(row, h)));
       }
     }
     static_cast<T*>(c.gradient_tangent.sinks)[h] = static_cast<T>(sum);
@@ -236,9 +255,9 @@ void sink_tangent(const SecondCall<T>& c) {
 }
 
 template <typename T>
-void run_second_as(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& tangent, const AttentionResults& result,
-                   const AttentionResults& cotangent, const AttentionResults& cotangent_tangent, const AttentionOperands& gradient_tangent,
-                   const AttentionResults& result_tangent) {
+void run_second_as(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& tangent,
+                   const AttentionResults& result, const AttentionResults& cotangent, const AttentionResults& cotangent_tangent,
+                   const AttentionOperands& gradient_tangent, const AttentionResults& result_tangent) {
   int64_t rows = 0;
   for (int64_t b = 0; b < problem.sequences; ++b) rows = std::max(rows, problem.q_offsets[b] + problem.rows(b));
   const int64_t heads = problem.heads, Dv = problem.value_dim, size = rows * heads * Dv;
@@ -253,7 +272,8 @@ void run_second_as(const AttentionProblem& problem, const AttentionOperands& x, 
       parallel_for(sequence.rows, kRowGrain, [&](int64_t begin, int64_t end) {
         for (int64_t h = 0; h < heads; ++h) {
           const int64_t row = sequence.first_row + begin;
-          store_rows(problem.dtype, result_tangent.out, row, end - begin, h, Dv, work.get() + size + (row * heads + h) * Dv, heads * Dv);
+          store_rows(problem.dtype, result_tangent.out, row, end - begin, h, Dv, work.get() + size + (row * heads + h) * Dv,
+                     heads * Dv);
         }
       });
     }
@@ -264,7 +284,8 @@ void run_second_as(const AttentionProblem& problem, const AttentionOperands& x, 
   const KeyTasks tasks = key_tasks(problem, shared_bias_sums(problem, gradient_tangent));
   const QueryGradient<T> tdq(problem, gradient_tangent.q, tasks);
   FeatureGradients<T> feature_tangents(problem, gradient_tangent, tasks);
-  const SecondCall<T> call{problem, x, tangent, cotangent, cotangent_tangent, statistics, tangent_statistics, gradient_tangent, tdq, feature_tangents};
+  const SecondCall<T> call{problem,          x,   tangent,         cotangent, cotangent_tangent, statistics, tangent_statistics,
+                           gradient_tangent, tdq, feature_tangents};
   const auto groups = static_cast<int64_t>(tasks.groups.size());
   parallel_for(groups, task_grain(groups), [&](int64_t begin, int64_t end) {
     for (int64_t g = begin; g < end; ++g) {
@@ -276,9 +297,9 @@ void run_second_as(const AttentionProblem& problem, const AttentionOperands& x, 
   if (gradient_tangent.sinks != nullptr) sink_tangent(call);
 }
 
-void run_second(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& tangent, const AttentionResults& result,
-                const AttentionResults& cotangent, const AttentionResults& cotangent_tangent, const AttentionOperands& gradient_tangent,
-                const AttentionResults& result_tangent) {
+void run_second(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& tangent,
+                const AttentionResults& result, const AttentionResults& cotangent, const AttentionResults& cotangent_tangent,
+                const AttentionOperands& gradient_tangent, const AttentionResults& result_tangent) {
   if (problem.dtype == DType::float64) {
     run_second_as<double>(problem, x, tangent, result, cotangent, cotangent_tangent, gradient_tangent, result_tangent);
   } else {
@@ -295,9 +316,10 @@ namespace deckle::kernels::cpu {
 
 HWY_EXPORT(run_second);
 
-void attention_second(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands, const AttentionOperands& tangent,
-                      const AttentionResults& result, const AttentionResults& cotangent, const AttentionResults& cotangent_tangent,
-                      const AttentionOperands& gradient_tangent, const AttentionResults& result_tangent) {
+void attention_second(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands,
+                      const AttentionOperands& tangent, const AttentionResults& result, const AttentionResults& cotangent,
+                      const AttentionResults& cotangent_tangent, const AttentionOperands& gradient_tangent,
+                      const AttentionResults& result_tangent) {
   require_served(problem);
   DECKLE_SIMD(run_second)(problem, operands, tangent, result, cotangent, cotangent_tangent, gradient_tangent, result_tangent);
 }

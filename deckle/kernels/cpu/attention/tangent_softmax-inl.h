@@ -1,4 +1,5 @@
-// The online softmax of scores that carry a first-order quantity along: the step that forward mode of first and second order share.
+// The online softmax of scores that carry a first-order quantity along: the step that forward mode of first and second order
+// share.
 
 #if defined(DECKLE_ATTENTION_TANGENT_SOFTMAX_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_ATTENTION_TANGENT_SOFTMAX_INL_H_
@@ -34,11 +35,11 @@ struct JvpBlock {
   bool started;
 };
 
-/// The online softmax of a block: scores become e = exp(z - maximum), tangents become e (tz - r) for the new r. What was accumulated
-/// before must be multiplied by `rescale`, after T lost `shift` times A.
+/// The online softmax of a block: scores become e = exp(z - maximum), tangents become e (tz - r) for the new r. What was
+/// accumulated before must be multiplied by `rescale`, after T lost `shift` times A.
 template <typename T>
-HWY_NOINLINE void jvp_step(T* HWY_RESTRICT scores, T* HWY_RESTRICT tangents, const TilePlace& at, JvpBlock<T>& state, T* HWY_RESTRICT rescale,
-                           T* HWY_RESTRICT shift) {
+HWY_NOINLINE void jvp_step(T* HWY_RESTRICT scores, T* HWY_RESTRICT tangents, const TilePlace& at, JvpBlock<T>& state,
+                           T* HWY_RESTRICT rescale, T* HWY_RESTRICT shift) {
   const hn::ScalableTag<T> d;
   const auto minus_infinity = hn::Set(d, -std::numeric_limits<T>::infinity());
   for (int64_t lane = 0; lane < at.lanes; lane += kLanes<T>) {
@@ -74,7 +75,8 @@ HWY_NOINLINE void jvp_step(T* HWY_RESTRICT scores, T* HWY_RESTRICT tangents, con
 
 /// T = rescale (T - shift A), A = rescale A; both [columns, kBlock].
 template <typename T>
-HWY_NOINLINE void recentre(T* HWY_RESTRICT a, T* HWY_RESTRICT t, int64_t columns, int64_t lanes, const T* rescale, const T* shift) {
+HWY_NOINLINE void recentre(T* HWY_RESTRICT a, T* HWY_RESTRICT t, int64_t columns, int64_t lanes, const T* rescale,
+                           const T* shift) {
   const hn::ScalableTag<T> d;
   for (int64_t lane = 0; lane < lanes; lane += kLanes<T>) {
     const auto factor = hn::LoadU(d, rescale + lane), moved = hn::LoadU(d, shift + lane);

@@ -16,8 +16,7 @@ template <typename T>
 class WorkBuffer {
  public:
   void reset(int64_t count) {
-    const size_t needed = std::max<size_t>(static_cast<size_t>(count) * sizeof(T), 1),
-                 page = needed < kHugePage ? 64 : kHugePage;
+    const size_t needed = std::max<size_t>(static_cast<size_t>(count) * sizeof(T), 1), page = needed < kHugePage ? 64 : kHugePage;
     const size_t size = (needed + page - 1) / page * page;
     memory_.reset(static_cast<T*>(aligned_block(size, kHugePage)));
     if (memory_ == nullptr) throw std::bad_alloc();

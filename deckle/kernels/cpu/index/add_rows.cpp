@@ -56,8 +56,10 @@ void add_rows_of(const View& base, const RowShape& shape, const Buckets& buckets
       const int64_t outer = target / shape.rows, row = target % shape.rows;
       const int64_t first = buckets.starts[static_cast<size_t>(row)], last = buckets.starts[static_cast<size_t>(row) + 1];
       if (!base.defined && last - first <= 1) {  // nothing to add: most rows of the gradient of a selection
-        const T* const only = last == first ? nullptr : from + (outer * count + buckets.sources[static_cast<size_t>(first)]) * shape.inner;
-        if (only != nullptr) std::copy_n(only, shape.inner, to + target * shape.inner);
+        const T* const only =
+            last == first ? nullptr : from + (outer * count + buckets.sources[static_cast<size_t>(first)]) * shape.inner;
+        if (only != nullptr)
+          std::copy_n(only, shape.inner, to + target * shape.inner);
         else if (!mostly_zero)
           std::fill_n(to + target * shape.inner, shape.inner, rounded<T>({}));
         continue;
@@ -79,7 +81,8 @@ void add_rows_of(const View& base, const RowShape& shape, const Buckets& buckets
 
 }  // namespace
 
-void add_rows(const View& base, const RowShape& shape, const View& index, const View& source, const View& result, bool skip_missing) {
+void add_rows(const View& base, const RowShape& shape, const View& index, const View& source, const View& result,
+              bool skip_missing) {
   const Buckets buckets(index, shape.rows, skip_missing);
   visit(result.dtype, [&]<typename T>(TypeTag<T>) { add_rows_of<T>(base, shape, buckets, source, result); });
 }

@@ -19,8 +19,10 @@ void index_select_or(const CpuContext&, const View& self, const View& index, dou
     const auto* from = self.ptr<const T>();
     auto* to = result.ptr<T>();
     T filler;
-    if constexpr (std::is_integral_v<T> || std::is_same_v<T, double>) filler = static_cast<T>(fill);
-    else filler = static_cast<T>(static_cast<float>(fill));
+    if constexpr (std::is_integral_v<T> || std::is_same_v<T, double>)
+      filler = static_cast<T>(fill);
+    else
+      filler = static_cast<T>(static_cast<float>(fill));
     visit_index(index, [&](const auto* indices) {
       parallel_for(index.numel(), grain_of(shape.inner * item_size(self.dtype)), [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {

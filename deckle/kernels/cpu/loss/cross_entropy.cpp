@@ -35,7 +35,8 @@ template <typename T>
 class Probability {
  public:
   explicit Probability(double lse)
-      : high_(hn::Set(d_, static_cast<T>(lse))), low_(hn::Set(d_, std::isfinite(lse) ? static_cast<T>(lse - static_cast<double>(static_cast<T>(lse))) : T(0))) {}
+      : high_(hn::Set(d_, static_cast<T>(lse))),
+        low_(hn::Set(d_, std::isfinite(lse) ? static_cast<T>(lse - static_cast<double>(static_cast<T>(lse))) : T(0))) {}
   template <class V>
   HWY_INLINE V operator()(V x) const {
     return exp(d_, hn::Sub(hn::Sub(x, high_), low_));
@@ -119,9 +120,11 @@ struct RowFunctions {
 template <typename T>
 RowFunctions<T> row_functions() {
   if constexpr (std::is_same_v<T, float>) {
-    return {DECKLE_SIMD(log_sum_exp_f32), DECKLE_SIMD(total_f32), DECKLE_SIMD(expectation_f32), DECKLE_SIMD(weighted_softmax_f32)};
+    return {DECKLE_SIMD(log_sum_exp_f32), DECKLE_SIMD(total_f32), DECKLE_SIMD(expectation_f32),
+            DECKLE_SIMD(weighted_softmax_f32)};
   } else {
-    return {DECKLE_SIMD(log_sum_exp_f64), DECKLE_SIMD(total_f64), DECKLE_SIMD(expectation_f64), DECKLE_SIMD(weighted_softmax_f64)};
+    return {DECKLE_SIMD(log_sum_exp_f64), DECKLE_SIMD(total_f64), DECKLE_SIMD(expectation_f64),
+            DECKLE_SIMD(weighted_softmax_f64)};
   }
 }
 
@@ -136,8 +139,8 @@ struct Targets {
   int64_t at(int64_t row) const {
     const int64_t target = view.dtype == DType::int64 ? view.ptr<int64_t>()[row] : view.ptr<int32_t>()[row];
     if (target != ignore_index && (target < 0 || target >= classes)) {
-      throw Error("target " + std::to_string(target) + " in row " + std::to_string(row) + " is outside 0.." + std::to_string(classes - 1) +
-                  " and is not ignore_index");
+      throw Error("target " + std::to_string(target) + " in row " + std::to_string(row) + " is outside 0.." +
+                  std::to_string(classes - 1) + " and is not ignore_index");
     }
     return target;
   }
@@ -151,8 +154,10 @@ template <typename Body>
 void for_rows(const View& input, Body body) {
   const int64_t n = input.sizes[1];
   parallel_for(input.sizes[0], std::max<int64_t>(1, kGrain / std::max<int64_t>(n, 1)), [&](int64_t begin, int64_t end) {
-    if (input.dtype == DType::float64) body(TypeTag<double>{}, begin, end, n);
-    else body(TypeTag<float>{}, begin, end, n);
+    if (input.dtype == DType::float64)
+      body(TypeTag<double>{}, begin, end, n);
+    else
+      body(TypeTag<float>{}, begin, end, n);
   });
 }
 
@@ -181,8 +186,9 @@ void cross_entropy_rows(const CpuContext&, const View& input, const View& target
   });
 }
 
-void cross_entropy_rows_backward(const CpuContext&, const View& loss_gradient, const View& lse_gradient, const View& input, const View& target,
-                                 const View& lse, int64_t ignore_index, double label_smoothing, const View& result) {
+void cross_entropy_rows_backward(const CpuContext&, const View& loss_gradient, const View& lse_gradient, const View& input,
+                                 const View& target, const View& lse, int64_t ignore_index, double label_smoothing,
+                                 const View& result) {
   const Targets targets{target, input.sizes[1], ignore_index, label_smoothing};
   for_rows(input, [&]<typename T>(TypeTag<T>, int64_t begin, int64_t end, int64_t n) {
     const RowFunctions<T> row_of = row_functions<T>();
@@ -197,7 +203,8 @@ void cross_entropy_rows_backward(const CpuContext&, const View& loss_gradient, c
         gradients.finish(row);
         continue;
       }
-      row_of.weighted_softmax(n, rows.read(row), value_at(lse, row), from_loss + from_lse, from_loss * targets.uniform(), gradient);
+      row_of.weighted_softmax(n, rows.read(row), value_at(lse, row), from_loss + from_lse, from_loss * targets.uniform(),
+                              gradient);
       if (targets.counts(chosen)) gradient[chosen] -= static_cast<T>(from_loss * (1 - label_smoothing));
       gradients.finish(row);
     }

@@ -44,7 +44,8 @@ void transpose_all(const View& self, const RaggedView& shape, const View& result
     for (int64_t i = begin; i < end; ++i) {
       const auto [b, row] = bands[static_cast<size_t>(i)];
       const int64_t rows = shape.sizes[2 * b], offset = shape.offsets[b] * block;
-      transpose_band(self.ptr<const T>() + offset, result.ptr<T>() + offset, rows, shape.sizes[2 * b + 1], block, row, std::min(row + kBand, rows));
+      transpose_band(self.ptr<const T>() + offset, result.ptr<T>() + offset, rows, shape.sizes[2 * b + 1], block, row,
+                     std::min(row + kBand, rows));
     }
   });
 }

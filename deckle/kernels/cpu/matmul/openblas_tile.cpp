@@ -60,8 +60,10 @@ void openblas_tile(const TileProduct& tile, DType dtype) {
   static std::once_flag capped;
   std::call_once(capped, cap_instruction_set);
   const SingleThread alone;
-  if (dtype == DType::float64) multiply_by<double>(cblas_dgemm, tile);
-  else multiply_by<float>(cblas_sgemm, tile);
+  if (dtype == DType::float64)
+    multiply_by<double>(cblas_dgemm, tile);
+  else
+    multiply_by<float>(cblas_sgemm, tile);
 }
 
 }  // namespace deckle::kernels::cpu::matmul

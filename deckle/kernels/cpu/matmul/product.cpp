@@ -8,7 +8,8 @@
 // to share, whole K up to 1,024, longer K in chunks of 1,024 added in ascending order. So any number of threads gives the
 // same bits. Row and chunk remainders are cut at multiples of 64: ragged batches bring a new row count at every step,
 // and this bounds the distinct shapes that oneDNN compiles (0.2 ms each) to 8 + 63 per dim. Products of many shapes
-// (multiply_each, where N, K or a stride differs) would have nothing to bound: float32 goes to OpenBLAS there, bfloat16 too, widened.
+// (multiply_each, where N, K or a stride differs) would have nothing to bound: float32 goes to OpenBLAS there, bfloat16 too,
+// widened.
 
 #include "deckle/kernels/cpu/matmul/product.h"
 
@@ -240,8 +241,10 @@ void multiply_each(std::span<const Product> products) {
     for (int64_t index = begin; index < end; ++index) {
       const Tile& tile = tiles[static_cast<size_t>(index)];
       const int64_t k = tile.product->a.cols;
-      if (k > 0) multiply_tile(*tile.product, arithmetic, chunks_of(k), 0, tile.rows, tile.cols);
-      else if (tile.rows.begin == 0 && tile.cols.begin == 0) fill_empty(*tile.product);
+      if (k > 0)
+        multiply_tile(*tile.product, arithmetic, chunks_of(k), 0, tile.rows, tile.cols);
+      else if (tile.rows.begin == 0 && tile.cols.begin == 0)
+        fill_empty(*tile.product);
     }
   });
 }

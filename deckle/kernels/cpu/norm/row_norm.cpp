@@ -102,8 +102,10 @@ void backward_row(int64_t n, const T* g, const T* x, const T* weight, double eps
   };
   const auto weighted = [&](auto part, int64_t i) HWY_ATTR {
     const auto value = part.load(g + i);
-    if constexpr (kWeighted) return hn::Mul(value, part.load(weight + i));
-    else return value;
+    if constexpr (kWeighted)
+      return hn::Mul(value, part.load(weight + i));
+    else
+      return value;
   };
   TwoSums sums{0, 0};  // of g w xh and of g w
   if constexpr (kCentred) {
@@ -129,8 +131,10 @@ void backward_row(int64_t n, const T* g, const T* x, const T* weight, double eps
 
 template <bool kCentred, typename T>
 void backward(int64_t n, const T* g, const T* x, const T* weight, double eps, T* dx, T* dw, T* dbias) {
-  if (weight) backward_row<kCentred, true>(n, g, x, weight, eps, dx, dw, dbias);
-  else backward_row<kCentred, false>(n, g, x, weight, eps, dx, dw, dbias);
+  if (weight)
+    backward_row<kCentred, true>(n, g, x, weight, eps, dx, dw, dbias);
+  else
+    backward_row<kCentred, false>(n, g, x, weight, eps, dx, dw, dbias);
 }
 
 }  // namespace
@@ -153,9 +157,9 @@ HWY_EXPORT(layer_f64);
 
 namespace {
 
-constexpr int64_t kGrain = 16384;  // elements per parallel range
-constexpr int64_t kRowsInT = 32;   // added in T before a parameter's gradient goes to double
-constexpr int64_t kMaxParts = 256; // partial sums of a parameter's gradient
+constexpr int64_t kGrain = 16384;   // elements per parallel range
+constexpr int64_t kRowsInT = 32;    // added in T before a parameter's gradient goes to double
+constexpr int64_t kMaxParts = 256;  // partial sums of a parameter's gradient
 
 /// A parameter [n], or null if it was not given.
 template <typename T>
@@ -201,17 +205,19 @@ struct ParameterGradient {
 
 /// weight_grad and bias_grad may be null.
 template <typename T>
-void run_backward(const RowNorm<T>& norm, const View& grad, const View& self, const View& weight, double eps, const View& self_grad,
-                  const View* weight_grad, const View* bias_grad) {
+void run_backward(const RowNorm<T>& norm, const View& grad, const View& self, const View& weight, double eps,
+                  const View& self_grad, const View* weight_grad, const View* bias_grad) {
   const int64_t n = row_length(self), rows = n > 0 ? self.numel() / n : 0;
   const int64_t rows_per_part = std::max({(rows + kMaxParts - 1) / kMaxParts, kGrain / std::max<int64_t>(n, 1), 2 * kRowsInT});
   const int64_t parts = (rows + rows_per_part - 1) / rows_per_part;
-  std::vector<double> weight_parts(static_cast<size_t>(weight_grad ? parts * n : 0)), bias_parts(static_cast<size_t>(bias_grad ? parts * n : 0));
+  std::vector<double> weight_parts(static_cast<size_t>(weight_grad ? parts * n : 0)),
+      bias_parts(static_cast<size_t>(bias_grad ? parts * n : 0));
   const Parameter<T> w(weight, n);
   parallel_for(rows, rows_per_part, [&](int64_t begin, int64_t end) {
     const int64_t part = begin / rows_per_part;
     const simd::RowBuffer<T> g(grad, n), x(self, n), dx(self_grad, n);
-    ParameterGradient<T> dw(weight_grad ? weight_parts.data() + part * n : nullptr, n), db(bias_grad ? bias_parts.data() + part * n : nullptr, n);
+    ParameterGradient<T> dw(weight_grad ? weight_parts.data() + part * n : nullptr, n),
+        db(bias_grad ? bias_parts.data() + part * n : nullptr, n);
     for (int64_t row = begin; row < end; ++row) {
       norm.backward(n, g.read(row), x.read(row), w.get(), eps, dx.where(row), dw.get(), db.get());
       dx.finish(row);
@@ -233,35 +239,47 @@ void run_backward(const RowNorm<T>& norm, const View& grad, const View& self, co
 }  // namespace
 
 void rms_norm(const CpuContext&, const View& self, const View& weight, double eps, const View& result) {
-  if (self.dtype == DType::float64) run_forward(DECKLE_SIMD(rms_f64)(), self, weight, View{}, eps, result);
-  else run_forward(DECKLE_SIMD(rms_f32)(), self, weight, View{}, eps, result);
+  if (self.dtype == DType::float64)
+    run_forward(DECKLE_SIMD(rms_f64)(), self, weight, View{}, eps, result);
+  else
+    run_forward(DECKLE_SIMD(rms_f32)(), self, weight, View{}, eps, result);
 }
 
-void rms_norm_backward(const CpuContext&, const View& gradient, const View& self, const View& weight, double eps, const View& self_gradient,
-                       const View& weight_gradient) {
-  if (self.dtype == DType::float64) run_backward(DECKLE_SIMD(rms_f64)(), gradient, self, weight, eps, self_gradient, &weight_gradient, nullptr);
-  else run_backward(DECKLE_SIMD(rms_f32)(), gradient, self, weight, eps, self_gradient, &weight_gradient, nullptr);
+void rms_norm_backward(const CpuContext&, const View& gradient, const View& self, const View& weight, double eps,
+                       const View& self_gradient, const View& weight_gradient) {
+  if (self.dtype == DType::float64)
+    run_backward(DECKLE_SIMD(rms_f64)(), gradient, self, weight, eps, self_gradient, &weight_gradient, nullptr);
+  else
+    run_backward(DECKLE_SIMD(rms_f32)(), gradient, self, weight, eps, self_gradient, &weight_gradient, nullptr);
 }
 
 void rms_norm_direction(const CpuContext&, const View& direction, const View& self, double eps, const View& result) {
-  if (self.dtype == DType::float64) run_backward(DECKLE_SIMD(rms_f64)(), direction, self, View{}, eps, result, nullptr, nullptr);
-  else run_backward(DECKLE_SIMD(rms_f32)(), direction, self, View{}, eps, result, nullptr, nullptr);
+  if (self.dtype == DType::float64)
+    run_backward(DECKLE_SIMD(rms_f64)(), direction, self, View{}, eps, result, nullptr, nullptr);
+  else
+    run_backward(DECKLE_SIMD(rms_f32)(), direction, self, View{}, eps, result, nullptr, nullptr);
 }
 
 void layer_norm(const CpuContext&, const View& self, const View& weight, const View& bias, double eps, const View& result) {
-  if (self.dtype == DType::float64) run_forward(DECKLE_SIMD(layer_f64)(), self, weight, bias, eps, result);
-  else run_forward(DECKLE_SIMD(layer_f32)(), self, weight, bias, eps, result);
+  if (self.dtype == DType::float64)
+    run_forward(DECKLE_SIMD(layer_f64)(), self, weight, bias, eps, result);
+  else
+    run_forward(DECKLE_SIMD(layer_f32)(), self, weight, bias, eps, result);
 }
 
-void layer_norm_backward(const CpuContext&, const View& gradient, const View& self, const View& weight, double eps, const View& self_gradient,
-                         const View& weight_gradient, const View& bias_gradient) {
-  if (self.dtype == DType::float64) run_backward(DECKLE_SIMD(layer_f64)(), gradient, self, weight, eps, self_gradient, &weight_gradient, &bias_gradient);
-  else run_backward(DECKLE_SIMD(layer_f32)(), gradient, self, weight, eps, self_gradient, &weight_gradient, &bias_gradient);
+void layer_norm_backward(const CpuContext&, const View& gradient, const View& self, const View& weight, double eps,
+                         const View& self_gradient, const View& weight_gradient, const View& bias_gradient) {
+  if (self.dtype == DType::float64)
+    run_backward(DECKLE_SIMD(layer_f64)(), gradient, self, weight, eps, self_gradient, &weight_gradient, &bias_gradient);
+  else
+    run_backward(DECKLE_SIMD(layer_f32)(), gradient, self, weight, eps, self_gradient, &weight_gradient, &bias_gradient);
 }
 
 void layer_norm_direction(const CpuContext&, const View& direction, const View& self, double eps, const View& result) {
-  if (self.dtype == DType::float64) run_backward(DECKLE_SIMD(layer_f64)(), direction, self, View{}, eps, result, nullptr, nullptr);
-  else run_backward(DECKLE_SIMD(layer_f32)(), direction, self, View{}, eps, result, nullptr, nullptr);
+  if (self.dtype == DType::float64)
+    run_backward(DECKLE_SIMD(layer_f64)(), direction, self, View{}, eps, result, nullptr, nullptr);
+  else
+    run_backward(DECKLE_SIMD(layer_f32)(), direction, self, View{}, eps, result, nullptr, nullptr);
 }
 
 }  // namespace deckle::kernels::cpu

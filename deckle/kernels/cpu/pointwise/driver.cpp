@@ -20,10 +20,10 @@
 namespace deckle::kernels::cpu::pointwise {
 namespace {
 
-constexpr int64_t kGrain = 32768;      // elements per parallel range: 10 to 50 us of work
-constexpr int64_t kBlock = 1024;       // elements per buffer: a handful of them fit in L1
-constexpr int64_t kLongRow = 256;      // from here a call per row costs less than gathering
-constexpr int64_t kTileRows = 16;      // of a tile of kBlock elements, where an operand is transposed
+constexpr int64_t kGrain = 32768;  // elements per parallel range: 10 to 50 us of work
+constexpr int64_t kBlock = 1024;   // elements per buffer: a handful of them fit in L1
+constexpr int64_t kLongRow = 256;  // from here a call per row costs less than gathering
+constexpr int64_t kTileRows = 16;  // of a tile of kBlock elements, where an operand is transposed
 constexpr int64_t kCacheLine = 64;
 
 /// Room for `count` elements of T, 64-byte aligned, kept by the thread.
@@ -279,8 +279,10 @@ void run_typed(BlockFunction<T> function, const Walk& walk, std::span<const Numb
   check(function != nullptr, "not implemented for {} inputs", name(dtype_of<T>));
   std::array<T, kMaxOperands> values{};
   for (size_t i = 0; i < numbers.size(); ++i) {
-    if constexpr (std::is_same_v<T, int64_t>) values[i] = numbers[i].integer;
-    else values[i] = static_cast<T>(numbers[i].real);
+    if constexpr (std::is_same_v<T, int64_t>)
+      values[i] = numbers[i].integer;
+    else
+      values[i] = static_cast<T>(numbers[i].real);
   }
   Run<T>{function, walk, values.data(), static_cast<int>(numbers.size())}();
 }
@@ -294,9 +296,12 @@ void run(const Blocks& blocks, DType compute, std::span<const View> inputs, std:
   if (outputs[0].numel() == 0) return;
   const Walk walk = make_walk(inputs, outputs);
   switch (simd::compute_dtype(compute)) {
-    case DType::float32: return run_typed(blocks.f32, walk, numbers);
-    case DType::float64: return run_typed(blocks.f64, walk, numbers);
-    default: return run_typed(blocks.i64, walk, numbers);
+    case DType::float32:
+      return run_typed(blocks.f32, walk, numbers);
+    case DType::float64:
+      return run_typed(blocks.f64, walk, numbers);
+    default:
+      return run_typed(blocks.i64, walk, numbers);
   }
 }
 

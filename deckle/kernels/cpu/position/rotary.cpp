@@ -30,7 +30,8 @@ void turn(const T* __restrict x, const T* __restrict cosines, const T* __restric
 
 }  // namespace
 
-void rotary(const CpuContext&, const View& self, const View& positions, const View& cosines, const View& sines, const View& result) {
+void rotary(const CpuContext&, const View& self, const View& positions, const View& cosines, const View& sines,
+            const View& result) {
   const int64_t heads = self.sizes[self.ndim - 2], size = self.sizes[self.ndim - 1], half = size / 2;
   const int64_t known = cosines.sizes[0];
   const auto* position = positions.ptr<int64_t>();
@@ -42,7 +43,8 @@ void rotary(const CpuContext&, const View& self, const View& positions, const Vi
         check(at >= 0 && at < known, "position {} is outside of the {} known ones", at, known);
         for (int64_t head = 0; head < heads; ++head) {
           const int64_t offset = (row * heads + head) * size;
-          turn<T, Compute>(self.ptr<T>() + offset, cosines.ptr<T>() + at * half, sines.ptr<T>() + at * half, result.ptr<T>() + offset, half);
+          turn<T, Compute>(self.ptr<T>() + offset, cosines.ptr<T>() + at * half, sines.ptr<T>() + at * half,
+                           result.ptr<T>() + offset, half);
         }
       }
     });

@@ -1,4 +1,5 @@
-// Uniform on [0, 1): the upper bits of a word (float64: of two), as many as the dtype has in its significand, so 1 never comes out.
+// Uniform on [0, 1): the upper bits of a word (float64: of two), as many as the dtype has in its significand, so 1 never comes
+// out.
 
 #include <span>
 

@@ -1,6 +1,7 @@
 // Where the largest or smallest element of each row is, and its value.          Reads every element once; a NaN wins
 //
-// Among equal elements the first is taken. Long rows are cut into pieces for several threads. Instances: float (float32 and the halves), double, int64_t (integers, bool).
+// Among equal elements the first is taken. Long rows are cut into pieces for several threads. Instances: float (float32 and the
+// halves), double, int64_t (integers, bool).
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -74,14 +75,14 @@ void find(const View& self, std::optional<int64_t> dim, const View* values, cons
     }
     reduce::by_rows<T>(std::array<const View*, 1>{&flat}, std::array<const View*, 0>{}, dim.value_or(0),
                        [&](int64_t first, int64_t rows, int64_t n, const auto& x, const auto&) {
-      std::vector<T> best(static_cast<size_t>(rows));
-      for (int64_t r = 0; r < rows; ++r) {
-        const int64_t at = first_best<kLargest>(n, x[0] + r * n);
-        indices.ptr<int64_t>()[first + r] = at;
-        best[static_cast<size_t>(r)] = x[0][r * n + at];
-      }
-      store(first, best);
-    });
+                         std::vector<T> best(static_cast<size_t>(rows));
+                         for (int64_t r = 0; r < rows; ++r) {
+                           const int64_t at = first_best<kLargest>(n, x[0] + r * n);
+                           indices.ptr<int64_t>()[first + r] = at;
+                           best[static_cast<size_t>(r)] = x[0][r * n + at];
+                         }
+                         store(first, best);
+                       });
   });
 }
 

@@ -45,7 +45,8 @@ constexpr int64_t tile_rows(int64_t length) { return std::clamp<int64_t>(65536 /
 /// Runs body(first, rows, length, x, y) on blocks of rows along `dim`: x[i] of inputs[i], y[o] of outputs[o], each a
 /// contiguous [rows, length] array of T; `first` is the number of the first row. All views have equal sizes.
 template <typename T, size_t kInputs, size_t kOutputs, typename Body>
-void by_rows(const std::array<const View*, kInputs>& inputs, const std::array<const View*, kOutputs>& outputs, int64_t dim, Body body) {
+void by_rows(const std::array<const View*, kInputs>& inputs, const std::array<const View*, kOutputs>& outputs, int64_t dim,
+             Body body) {
   const Layout shape(*inputs[0], dim);
   const int64_t rows = shape.rows, length = shape.length, at_least_one = std::max<int64_t>(length, 1);
   const int64_t grain = std::max<int64_t>(1, kRowGrain / at_least_one), side = tile_rows(at_least_one);

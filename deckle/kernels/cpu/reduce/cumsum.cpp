@@ -1,7 +1,7 @@
 // Running sums along one dim, from the front or from the back.                  Reads and writes every element once
 //
-// Partial sums are kept in double (int64_t for integers), so a float result is rounded once. Long rows are read twice, in pieces for
-// several threads: their sums, then the running sums from there. Instances: float, double, int64_t.
+// Partial sums are kept in double (int64_t for integers), so a float result is rounded once. Long rows are read twice, in pieces
+// for several threads: their sums, then the running sums from there. Instances: float, double, int64_t.
 #include <algorithm>
 #include <iterator>
 #include <memory>
@@ -36,7 +36,8 @@ void cumsum_pieces(const View& self, int64_t rows, int64_t length, bool reverse,
     parallel_for(rows * pieces, 1, [&](int64_t begin, int64_t end) {
       const auto x = std::make_unique_for_overwrite<T[]>(static_cast<size_t>(reduce::kPiece));
       for (int64_t item = begin; item < end; ++item) {
-        const int64_t from = item % pieces * reduce::kPiece, n = std::min(reduce::kPiece, length - from), at = item / pieces * length + from;
+        const int64_t from = item % pieces * reduce::kPiece, n = std::min(reduce::kPiece, length - from),
+                      at = item / pieces * length + from;
         simd::load_run(static_cast<const char*>(self.data) + at * item_size(self.dtype), self.dtype, 1, n, x.get());
         body(item, at, n, x.get());
       }
@@ -49,8 +50,11 @@ void cumsum_pieces(const View& self, int64_t rows, int64_t length, bool reverse,
   });
   for (int64_t row = 0; row < rows; ++row) {
     const auto first = before.begin() + row * pieces, last = first + pieces;
-    if (reverse) std::exclusive_scan(std::make_reverse_iterator(last), std::make_reverse_iterator(first), std::make_reverse_iterator(last), Sum<T>(0));
-    else std::exclusive_scan(first, last, first, Sum<T>(0));
+    if (reverse)
+      std::exclusive_scan(std::make_reverse_iterator(last), std::make_reverse_iterator(first), std::make_reverse_iterator(last),
+                          Sum<T>(0));
+    else
+      std::exclusive_scan(first, last, first, Sum<T>(0));
   }
   for_pieces([&](int64_t item, int64_t at, int64_t n, T* x) {
     cumsum_row(n, reverse, before[static_cast<size_t>(item)], x, x);
@@ -64,10 +68,12 @@ void cumsum(const CpuContext&, const View& self, int64_t dim, bool reverse, cons
   simd::visit_compute(self.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const reduce::Layout from(self, dim), to(result, dim);
-    if (from.length > reduce::kPiece && from.dense_rows() && to.dense_rows()) return cumsum_pieces<T>(self, from.rows, from.length, reverse, result);
-    reduce::by_rows<T>(std::array{&self}, std::array{&result}, dim, [&](int64_t, int64_t rows, int64_t n, const auto& x, const auto& y) {
-      for (int64_t r = 0; r < rows; ++r) cumsum_row(n, reverse, Sum<T>(0), x[0] + r * n, y[0] + r * n);
-    });
+    if (from.length > reduce::kPiece && from.dense_rows() && to.dense_rows())
+      return cumsum_pieces<T>(self, from.rows, from.length, reverse, result);
+    reduce::by_rows<T>(std::array{&self}, std::array{&result}, dim,
+                       [&](int64_t, int64_t rows, int64_t n, const auto& x, const auto& y) {
+                         for (int64_t r = 0; r < rows; ++r) cumsum_row(n, reverse, Sum<T>(0), x[0] + r * n, y[0] + r * n);
+                       });
   });
 }
 

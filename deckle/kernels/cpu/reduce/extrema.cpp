@@ -82,8 +82,9 @@ reduce::Fold<T, double> extremum() {
 template <typename Pick>
 reduce::Folds extremum_folds() {
   using I = int64_t;
-  return {{extremum<float, Pick>(), extremum<double, Pick>()},
-          {&row_extremum<I, I, Pick>, &column_extrema<I, I, Pick>, &Pick::template of_two<I>, nullptr, Pick::template nothing<I>()}};
+  return {
+      {extremum<float, Pick>(), extremum<double, Pick>()},
+      {&row_extremum<I, I, Pick>, &column_extrema<I, I, Pick>, &Pick::template of_two<I>, nullptr, Pick::template nothing<I>()}};
 }
 
 }  // namespace

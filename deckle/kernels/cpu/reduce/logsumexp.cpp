@@ -43,17 +43,20 @@ template <typename T>
 void run(void (*function)(int64_t, int64_t, const T*, double*), const View& self, int64_t dim, const View& result) {
   reduce::by_rows<T>(std::array{&self}, std::array<const View*, 0>{}, dim,
                      [&](int64_t first, int64_t rows, int64_t n, const auto& x, const auto&) {
-    std::vector<double> values(static_cast<size_t>(rows));
-    function(rows, n, x[0], values.data());
-    simd::store_run(values.data(), rows, static_cast<char*>(result.data) + first * item_size(result.dtype), result.dtype, 1);
-  });
+                       std::vector<double> values(static_cast<size_t>(rows));
+                       function(rows, n, x[0], values.data());
+                       simd::store_run(values.data(), rows, static_cast<char*>(result.data) + first * item_size(result.dtype),
+                                       result.dtype, 1);
+                     });
 }
 
 }  // namespace
 
 void logsumexp(const CpuContext&, const View& self, int64_t dim, bool, const View& result) {
-  if (self.dtype == DType::float64) run(DECKLE_SIMD(logsumexp_f64), self, dim, result);
-  else run(DECKLE_SIMD(logsumexp_f32), self, dim, result);
+  if (self.dtype == DType::float64)
+    run(DECKLE_SIMD(logsumexp_f64), self, dim, result);
+  else
+    run(DECKLE_SIMD(logsumexp_f32), self, dim, result);
 }
 
 }  // namespace deckle::kernels::cpu

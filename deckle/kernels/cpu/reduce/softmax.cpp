@@ -43,7 +43,8 @@ template <typename T>
 void softmax_backward_rows(int64_t rows, int64_t n, const T* grad, const T* y, T* x_grad) {
   const hn::ScalableTag<T> d;
   for (int64_t r = 0; r < rows; ++r, grad += n, y += n, x_grad += n) {
-    const double sum = sum_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return hn::Mul(part.load(grad + i), part.load(y + i)); });
+    const double sum =
+        sum_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return hn::Mul(part.load(grad + i), part.load(y + i)); });
     const auto mean = hn::Set(d, static_cast<T>(sum));
     map_run(d, n, [&](auto part, int64_t i) HWY_ATTR {
       part.store(hn::Mul(part.load(y + i), hn::Sub(part.load(grad + i), mean)), x_grad + i);
@@ -60,9 +61,7 @@ void log_softmax_rows(int64_t rows, int64_t n, const T* x, T* y) {
     const double sum = sum_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return exp(d, hn::Sub(part.load(x + i), maxima)); });
     // max and the logarithm apart: their sum would round away what distinguishes large entries.
     const auto log_sum = hn::Set(d, static_cast<T>(std::log(sum)));
-    map_run(d, n, [&](auto part, int64_t i) HWY_ATTR {
-      part.store(hn::Sub(hn::Sub(part.load(x + i), maxima), log_sum), y + i);
-    });
+    map_run(d, n, [&](auto part, int64_t i) HWY_ATTR { part.store(hn::Sub(hn::Sub(part.load(x + i), maxima), log_sum), y + i); });
   }
 }
 
@@ -84,10 +83,18 @@ void softmax_f32(int64_t rows, int64_t n, const float* x, float* y) { softmax_ro
 void softmax_f64(int64_t rows, int64_t n, const double* x, double* y) { softmax_rows(rows, n, x, y); }
 void log_softmax_f32(int64_t rows, int64_t n, const float* x, float* y) { log_softmax_rows(rows, n, x, y); }
 void log_softmax_f64(int64_t rows, int64_t n, const double* x, double* y) { log_softmax_rows(rows, n, x, y); }
-void softmax_backward_f32(int64_t rows, int64_t n, const float* g, const float* y, float* x) { softmax_backward_rows(rows, n, g, y, x); }
-void softmax_backward_f64(int64_t rows, int64_t n, const double* g, const double* y, double* x) { softmax_backward_rows(rows, n, g, y, x); }
-void log_softmax_backward_f32(int64_t rows, int64_t n, const float* g, const float* y, float* x) { log_softmax_backward_rows(rows, n, g, y, x); }
-void log_softmax_backward_f64(int64_t rows, int64_t n, const double* g, const double* y, double* x) { log_softmax_backward_rows(rows, n, g, y, x); }
+void softmax_backward_f32(int64_t rows, int64_t n, const float* g, const float* y, float* x) {
+  softmax_backward_rows(rows, n, g, y, x);
+}
+void softmax_backward_f64(int64_t rows, int64_t n, const double* g, const double* y, double* x) {
+  softmax_backward_rows(rows, n, g, y, x);
+}
+void log_softmax_backward_f32(int64_t rows, int64_t n, const float* g, const float* y, float* x) {
+  log_softmax_backward_rows(rows, n, g, y, x);
+}
+void log_softmax_backward_f64(int64_t rows, int64_t n, const double* g, const double* y, double* x) {
+  log_softmax_backward_rows(rows, n, g, y, x);
+}
 
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -119,30 +126,39 @@ void forward(Forward<T> function, const View& self, int64_t dim, const View& res
 
 template <typename T>
 void backward(Backward<T> function, const View& grad, const View& result, int64_t dim, const View& self_grad) {
-  reduce::by_rows<T>(std::array{&grad, &result}, std::array{&self_grad}, dim,
-                     [&](int64_t, int64_t rows, int64_t n, const auto& x, const auto& y) { function(rows, n, x[0], x[1], y[0]); });
+  reduce::by_rows<T>(
+      std::array{&grad, &result}, std::array{&self_grad}, dim,
+      [&](int64_t, int64_t rows, int64_t n, const auto& x, const auto& y) { function(rows, n, x[0], x[1], y[0]); });
 }
 
 }  // namespace
 
 void softmax(const CpuContext&, const View& self, int64_t dim, const View& result) {
-  if (self.dtype == DType::float64) forward<double>(DECKLE_SIMD(softmax_f64), self, dim, result);
-  else forward<float>(DECKLE_SIMD(softmax_f32), self, dim, result);
+  if (self.dtype == DType::float64)
+    forward<double>(DECKLE_SIMD(softmax_f64), self, dim, result);
+  else
+    forward<float>(DECKLE_SIMD(softmax_f32), self, dim, result);
 }
 
 void log_softmax(const CpuContext&, const View& self, int64_t dim, const View& result) {
-  if (self.dtype == DType::float64) forward<double>(DECKLE_SIMD(log_softmax_f64), self, dim, result);
-  else forward<float>(DECKLE_SIMD(log_softmax_f32), self, dim, result);
+  if (self.dtype == DType::float64)
+    forward<double>(DECKLE_SIMD(log_softmax_f64), self, dim, result);
+  else
+    forward<float>(DECKLE_SIMD(log_softmax_f32), self, dim, result);
 }
 
 void softmax_backward(const CpuContext&, const View& grad, const View& result, int64_t dim, const View& self_grad) {
-  if (grad.dtype == DType::float64) backward<double>(DECKLE_SIMD(softmax_backward_f64), grad, result, dim, self_grad);
-  else backward<float>(DECKLE_SIMD(softmax_backward_f32), grad, result, dim, self_grad);
+  if (grad.dtype == DType::float64)
+    backward<double>(DECKLE_SIMD(softmax_backward_f64), grad, result, dim, self_grad);
+  else
+    backward<float>(DECKLE_SIMD(softmax_backward_f32), grad, result, dim, self_grad);
 }
 
 void log_softmax_backward(const CpuContext&, const View& grad, const View& result, int64_t dim, const View& self_grad) {
-  if (grad.dtype == DType::float64) backward<double>(DECKLE_SIMD(log_softmax_backward_f64), grad, result, dim, self_grad);
-  else backward<float>(DECKLE_SIMD(log_softmax_backward_f32), grad, result, dim, self_grad);
+  if (grad.dtype == DType::float64)
+    backward<double>(DECKLE_SIMD(log_softmax_backward_f64), grad, result, dim, self_grad);
+  else
+    backward<float>(DECKLE_SIMD(log_softmax_backward_f32), grad, result, dim, self_grad);
 }
 
 }  // namespace deckle::kernels::cpu

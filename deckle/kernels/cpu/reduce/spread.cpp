@@ -1,7 +1,8 @@
 // Euclidean norm, variance and standard deviation over any dims.                Reads every element once (4 bytes, 2 to 5 FLOPs)
 //
-// Everything is summed in double, so squares of floats neither overflow nor vanish. A piece of a row, in L1, is gone through twice
-// for its variance: mean, then squares of what differs from it; pieces are joined by Chan's rule. Columns go 32 rows at a time.
+// Everything is summed in double, so squares of floats neither overflow nor vanish. A piece of a row, in L1, is gone through
+// twice for its variance: mean, then squares of what differs from it; pieces are joined by Chan's rule. Columns go 32 rows at a
+// time.
 // Instances: float (float32 and the halves), double.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/reduce/spread.cpp"
@@ -60,7 +61,8 @@ Moments joined(Moments a, Moments b) {
   if (a.count == 0) return b;
   if (b.count == 0) return a;
   const double count = a.count + b.count, difference = b.mean - a.mean;
-  return {count, a.mean + difference * (b.count / count), a.squares + b.squares + difference * difference * (a.count * b.count / count)};
+  return {count, a.mean + difference * (b.count / count),
+          a.squares + b.squares + difference * difference * (a.count * b.count / count)};
 }
 
 template <typename T>
@@ -87,7 +89,8 @@ void column_moments(int64_t rows, int64_t row_stride, int64_t columns, const T* 
           squares[c] += difference * difference;
         }
       }
-      for (int64_t c = 0; c < wide; ++c) results[first + c] = joined(results[first + c], {static_cast<double>(deep), means[c], squares[c]});
+      for (int64_t c = 0; c < wide; ++c)
+        results[first + c] = joined(results[first + c], {static_cast<double>(deep), means[c], squares[c]});
     }
   }
 }
@@ -105,13 +108,16 @@ void deviations(int64_t n, const Moments* moments, double correction, double* va
 }  // namespace
 
 reduce::RealFolds<double> norm_folds() {
-  return {{&row_squares<float>, &column_squares<float>, &plus, &roots, 0}, {&row_squares<double>, &column_squares<double>, &plus, &roots, 0}};
+  return {{&row_squares<float>, &column_squares<float>, &plus, &roots, 0},
+          {&row_squares<double>, &column_squares<double>, &plus, &roots, 0}};
 }
 reduce::RealFolds<Moments> variance_folds() {
-  return {{&row_moments<float>, &column_moments<float>, &joined, &variances, {}}, {&row_moments<double>, &column_moments<double>, &joined, &variances, {}}};
+  return {{&row_moments<float>, &column_moments<float>, &joined, &variances, {}},
+          {&row_moments<double>, &column_moments<double>, &joined, &variances, {}}};
 }
 reduce::RealFolds<Moments> deviation_folds() {
-  return {{&row_moments<float>, &column_moments<float>, &joined, &deviations, {}}, {&row_moments<double>, &column_moments<double>, &joined, &deviations, {}}};
+  return {{&row_moments<float>, &column_moments<float>, &joined, &deviations, {}},
+          {&row_moments<double>, &column_moments<double>, &joined, &deviations, {}}};
 }
 
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE
@@ -131,11 +137,13 @@ void euclidean_norm(const CpuContext&, const View& self, OptionalDims dim, bool,
 }
 
 void variance(const CpuContext&, const View& self, OptionalDims dim, int64_t correction, bool, const View& result) {
-  reduce::fold(DECKLE_SIMD(variance_folds)(), self, dim.value_or(std::span<const int64_t>()), static_cast<double>(correction), result);
+  reduce::fold(DECKLE_SIMD(variance_folds)(), self, dim.value_or(std::span<const int64_t>()), static_cast<double>(correction),
+               result);
 }
 
 void standard_deviation(const CpuContext&, const View& self, OptionalDims dim, int64_t correction, bool, const View& result) {
-  reduce::fold(DECKLE_SIMD(deviation_folds)(), self, dim.value_or(std::span<const int64_t>()), static_cast<double>(correction), result);
+  reduce::fold(DECKLE_SIMD(deviation_folds)(), self, dim.value_or(std::span<const int64_t>()), static_cast<double>(correction),
+               result);
 }
 
 }  // namespace deckle::kernels::cpu

@@ -55,7 +55,8 @@ void column_sums(int64_t rows, int64_t row_stride, int64_t columns, const T* x, 
       const T* from = x + c + i;
       for (int64_t row = 0; row < deep; ++row, from += row_stride) sum = hn::Add(sum, part.load(from));
       hn::Store(sum, d, sums);
-      for (int64_t lane = 0; lane < std::min(lanes, columns - c - i); ++lane) results[c + i + lane] += static_cast<double>(sums[lane]);
+      for (int64_t lane = 0; lane < std::min(lanes, columns - c - i); ++lane)
+        results[c + i + lane] += static_cast<double>(sums[lane]);
     });
   }
 }
@@ -100,7 +101,8 @@ void sum(const CpuContext&, const View& self, std::optional<std::span<const int6
 /// Of no elements: NaN.
 void mean(const CpuContext&, const View& self, std::optional<std::span<const int64_t>> dim, bool, const View& result) {
   const int64_t count = reduce::Layout(self, dim.value_or(std::span<const int64_t>())).length;
-  reduce::fold(DECKLE_SIMD(sum_folds)(), self, dim.value_or(std::span<const int64_t>()), 1.0 / static_cast<double>(count), result);
+  reduce::fold(DECKLE_SIMD(sum_folds)(), self, dim.value_or(std::span<const int64_t>()), 1.0 / static_cast<double>(count),
+               result);
 }
 
 }  // namespace deckle::kernels::cpu

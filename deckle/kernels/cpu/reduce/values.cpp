@@ -18,9 +18,9 @@
 namespace deckle::kernels::cpu::reduce {
 namespace {
 
-constexpr int64_t kPiece = 131072;      // elements of a row, or of a strip of columns, folded into one partial result
-constexpr int64_t kStrip = 512;         // columns: their partial results stay in L1
-constexpr int64_t kFewColumns = 16;     // below this, columns leave vectors empty: rows are gathered instead
+constexpr int64_t kPiece = 131072;   // elements of a row, or of a strip of columns, folded into one partial result
+constexpr int64_t kStrip = 512;      // columns: their partial results stay in L1
+constexpr int64_t kFewColumns = 16;  // below this, columns leave vectors empty: rows are gathered instead
 constexpr int64_t kGatheredRows = 64;
 
 int64_t pieces_of(int64_t count, int64_t piece) { return (count + piece - 1) / piece; }
@@ -50,7 +50,8 @@ struct Output {
 
 /// Combines `pieces` partial results of each of `rows` rows, [outer, pieces, width], in order.
 template <typename T, typename A>
-void combine_pieces(const Fold<T, A>& op, const std::vector<A>& partial, int64_t rows, int64_t pieces, int64_t width, const Output<T, A>& output) {
+void combine_pieces(const Fold<T, A>& op, const std::vector<A>& partial, int64_t rows, int64_t pieces, int64_t width,
+                    const Output<T, A>& output) {
   parallel_for(rows, std::max<int64_t>(1, kPiece / pieces), [&](int64_t begin, int64_t end) {
     std::vector<A> values(static_cast<size_t>(end - begin));
     for (int64_t row = begin; row < end; ++row) {
@@ -67,7 +68,8 @@ template <typename T, typename A>
 void fold_rows(const Fold<T, A>& op, const View& self, const Layout& layout, const Output<T, A>& output) {
   const int64_t length = layout.length, pieces = pieces_of(length, kPiece), longest = std::min(length, kPiece);
   std::vector<A> partial(static_cast<size_t>(pieces > 1 ? layout.rows * pieces : 0));
-  const bool runs_on = self.dtype == dtype_of<T> && (layout.reduced.count == 0 || (layout.reduced.count == 1 && layout.reduced.strides[0] == 1));
+  const bool runs_on =
+      self.dtype == dtype_of<T> && (layout.reduced.count == 0 || (layout.reduced.count == 1 && layout.reduced.strides[0] == 1));
   const int64_t tile = runs_on || pieces > 1 ? 1 : std::clamp<int64_t>(kPiece / longest, 1, kGatheredRows);
   const int64_t grain = pieces > 1 ? 1 : (std::max<int64_t>(1, kPiece / length) + tile - 1) / tile * tile;
   parallel_for(layout.rows * pieces, grain, [&](int64_t begin, int64_t end) {
@@ -85,8 +87,10 @@ void fold_rows(const Fold<T, A>& op, const View& self, const Layout& layout, con
         for (int64_t r = 0; r < rows; ++r) out[r] = op.row(n, block.get() + r * n);
       }
     }
-    if (pieces > 1) std::copy(values.begin(), values.end(), partial.begin() + begin);
-    else output.write(begin, end - begin, values.data());
+    if (pieces > 1)
+      std::copy(values.begin(), values.end(), partial.begin() + begin);
+    else
+      output.write(begin, end - begin, values.data());
   });
   if (pieces > 1) combine_pieces(op, partial, layout.rows, pieces, 1, output);
 }
@@ -134,14 +138,18 @@ void fold_typed(const Fold<T, A>& op, const View& self, std::span<const int64_t>
   const bool columns = self.dtype == dtype_of<T> && layout.kept.count > 0 && layout.kept.strides[layout.kept.count - 1] == 1 &&
                        layout.kept.sizes[layout.kept.count - 1] >= kFewColumns &&
                        (layout.reduced.count == 0 || layout.reduced.strides[layout.reduced.count - 1] != 1);
-  if (columns) fold_columns(op, self, layout, output);
-  else fold_rows(op, self, layout, output);
+  if (columns)
+    fold_columns(op, self, layout, output);
+  else
+    fold_rows(op, self, layout, output);
 }
 
 template <typename A>
 void fold_real(const RealFolds<A>& folds, const View& self, std::span<const int64_t> dims, double parameter, const View& result) {
-  if (self.dtype == DType::float64) fold_typed(folds.f64, self, dims, parameter, result);
-  else fold_typed(folds.f32, self, dims, parameter, result);
+  if (self.dtype == DType::float64)
+    fold_typed(folds.f64, self, dims, parameter, result);
+  else
+    fold_typed(folds.f32, self, dims, parameter, result);
 }
 
 }  // namespace
@@ -151,15 +159,18 @@ void scaled(int64_t n, const double* folded, double scale, double* values) {
 }
 
 void fold(const Folds& folds, const View& self, std::span<const int64_t> dims, double parameter, const View& result) {
-  if (is_floating(self.dtype)) fold_real<double>(folds, self, dims, parameter, result);
-  else fold_typed(folds.i64, self, dims, parameter, result);
+  if (is_floating(self.dtype))
+    fold_real<double>(folds, self, dims, parameter, result);
+  else
+    fold_typed(folds.i64, self, dims, parameter, result);
 }
 
 void fold(const RealFolds<double>& folds, const View& self, std::span<const int64_t> dims, double parameter, const View& result) {
   fold_real(folds, self, dims, parameter, result);
 }
 
-void fold(const RealFolds<Moments>& folds, const View& self, std::span<const int64_t> dims, double parameter, const View& result) {
+void fold(const RealFolds<Moments>& folds, const View& self, std::span<const int64_t> dims, double parameter,
+          const View& result) {
   fold_real(folds, self, dims, parameter, result);
 }
 

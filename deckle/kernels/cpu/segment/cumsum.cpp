@@ -1,4 +1,5 @@
-// Running sums over the rows of each component, column by column, forwards or backwards.               values, sums: [rows, inner]
+// Running sums over the rows of each component, column by column, forwards or backwards.               values, sums: [rows,
+// inner]
 //
 // Read 4, write 4 bytes per element, one addition in double (a running sum in float would lose what it adds). Instances: float
 // (float32 and the halves), double, int64_t (integers, bool). Work is cut by component and columns.

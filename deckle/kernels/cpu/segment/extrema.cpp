@@ -20,8 +20,10 @@ template <typename T>
 T bound(DType dtype, bool largest) {
   if (is_floating(dtype)) return largest ? std::numeric_limits<T>::infinity() : -std::numeric_limits<T>::infinity();
   return visit(dtype, [&]<typename Element>(TypeTag<Element>) -> T {
-    if constexpr (std::is_integral_v<Element>) return static_cast<T>(largest ? std::numeric_limits<Element>::max() : std::numeric_limits<Element>::lowest());
-    else return T{0};
+    if constexpr (std::is_integral_v<Element>)
+      return static_cast<T>(largest ? std::numeric_limits<Element>::max() : std::numeric_limits<Element>::lowest());
+    else
+      return T{0};
   });
 }
 
@@ -48,10 +50,13 @@ void find(const View& self, const RaggedView& ragged, T nothing, Better better, 
 }
 
 void find_largest(const View& self, const RaggedView& ragged, const View* values, const View& rows) {
-  simd::visit_compute(self.dtype, [&]<typename T>(TypeTag<T>) { find(self, ragged, bound<T>(self.dtype, false), std::greater<T>(), values, rows); });
+  simd::visit_compute(self.dtype, [&]<typename T>(TypeTag<T>) {
+    find(self, ragged, bound<T>(self.dtype, false), std::greater<T>(), values, rows);
+  });
 }
 void find_smallest(const View& self, const RaggedView& ragged, const View* values, const View& rows) {
-  simd::visit_compute(self.dtype, [&]<typename T>(TypeTag<T>) { find(self, ragged, bound<T>(self.dtype, true), std::less<T>(), values, rows); });
+  simd::visit_compute(
+      self.dtype, [&]<typename T>(TypeTag<T>) { find(self, ragged, bound<T>(self.dtype, true), std::less<T>(), values, rows); });
 }
 
 /// The extreme values alone: no places to keep, so the loop over columns is one the compiler vectorises.
@@ -117,10 +122,12 @@ void segment_argmin(const CpuContext&, const View& self, const RaggedView& ragge
 }
 
 void segment_amax(const CpuContext&, const View& self, const RaggedView& ragged, const View& result) {
-  simd::visit_compute(self.dtype, [&]<typename T>(TypeTag<T>) { fold(self, ragged, bound<T>(self.dtype, false), std::greater<T>(), result); });
+  simd::visit_compute(
+      self.dtype, [&]<typename T>(TypeTag<T>) { fold(self, ragged, bound<T>(self.dtype, false), std::greater<T>(), result); });
 }
 void segment_amin(const CpuContext&, const View& self, const RaggedView& ragged, const View& result) {
-  simd::visit_compute(self.dtype, [&]<typename T>(TypeTag<T>) { fold(self, ragged, bound<T>(self.dtype, true), std::less<T>(), result); });
+  simd::visit_compute(self.dtype,
+                      [&]<typename T>(TypeTag<T>) { fold(self, ragged, bound<T>(self.dtype, true), std::less<T>(), result); });
 }
 
 void segment_take(const CpuContext&, const View& values, const View& rows, const View& result) {

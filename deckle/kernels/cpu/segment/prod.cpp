@@ -1,4 +1,5 @@
-// Products of the rows of each component, column by column.                              values: [rows, inner], result: [B, inner]
+// Products of the rows of each component, column by column.                              values: [rows, inner], result: [B,
+// inner]
 //
 // Read 4 bytes per element, one multiplication in double (int64_t for integers), rounded once. Instances: float (float32 and the
 // halves), double, int64_t (integers, bool).

@@ -30,7 +30,8 @@ namespace {
 template <typename T>
 void exp_minus(int64_t n, const T* x, const T* shift, T* y) {
   const hn::ScalableTag<T> d;
-  map_run(d, n, [&](auto part, int64_t i) HWY_ATTR { part.store(exp(d, hn::Sub(part.load(x + i), part.load(shift + i))), y + i); });
+  map_run(d, n,
+          [&](auto part, int64_t i) HWY_ATTR { part.store(exp(d, hn::Sub(part.load(x + i), part.load(shift + i))), y + i); });
 }
 
 }  // namespace
@@ -51,8 +52,10 @@ namespace {
 
 template <typename T>
 auto exp_minus_function() {
-  if constexpr (std::is_same_v<T, float>) return DECKLE_SIMD(exp_minus_f32);
-  else return DECKLE_SIMD(exp_minus_f64);
+  if constexpr (std::is_same_v<T, float>)
+    return DECKLE_SIMD(exp_minus_f32);
+  else
+    return DECKLE_SIMD(exp_minus_f64);
 }
 
 /// The largest value of each column of rows [begin, end); NaN where a column holds one.
@@ -72,7 +75,8 @@ void column_maxima(const View& values, const RaggedView& ragged, int64_t inner, 
 
 double plus(double a, double b) { return a + b; }
 
-/// total: the sums of exp(values - shift) over rows [begin, end), column by column. `keep(row, count, exponentials)` sees each run.
+/// total: the sums of exp(values - shift) over rows [begin, end), column by column. `keep(row, count, exponentials)` sees each
+/// run.
 template <typename T, typename Keep>
 void exponential_totals(const View& values, const RaggedView& ragged, int64_t inner, int64_t begin, int64_t end, int64_t first,
                         int64_t columns, const T* shift, double* total, Keep&& keep) {
@@ -140,7 +144,8 @@ void segment_log_softmax(const CpuContext&, const View& values, const RaggedView
   });
 }
 
-void segment_softmax_backward(const CpuContext&, const View& gradient, const View& output, const RaggedView& ragged, const View& result) {
+void segment_softmax_backward(const CpuContext&, const View& gradient, const View& output, const RaggedView& ragged,
+                              const View& result) {
   const int64_t inner = segment::inner_size(gradient);
   segment::visit_real(gradient.dtype, [&]<typename T>(TypeTag<T>) {
     segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {

@@ -1,4 +1,5 @@
-// Variance, standard deviation and norm over the rows of each component, column by column.    values: [rows, inner], result: [B, inner]
+// Variance, standard deviation and norm over the rows of each component, column by column.    values: [rows, inner], result: [B,
+// inner]
 //
 // The variance takes two passes over a component's block of columns, which stays in L2 between them: the mean, then the sum of
 // squared differences. Read 4 or 8 bytes per element, two or three operations, all in double: squares of halves do not overflow.
@@ -32,10 +33,16 @@ void add_powers(int64_t count, const T* x, const double* center, double* sums) {
 
 }  // namespace
 
-void add_differences_f32(int64_t count, const float* x, const double* center, double* sums) { add_powers<1>(count, x, center, sums); }
-void add_differences_f64(int64_t count, const double* x, const double* center, double* sums) { add_powers<1>(count, x, center, sums); }
+void add_differences_f32(int64_t count, const float* x, const double* center, double* sums) {
+  add_powers<1>(count, x, center, sums);
+}
+void add_differences_f64(int64_t count, const double* x, const double* center, double* sums) {
+  add_powers<1>(count, x, center, sums);
+}
 void add_squares_f32(int64_t count, const float* x, const double* center, double* sums) { add_powers<2>(count, x, center, sums); }
-void add_squares_f64(int64_t count, const double* x, const double* center, double* sums) { add_powers<2>(count, x, center, sums); }
+void add_squares_f64(int64_t count, const double* x, const double* center, double* sums) {
+  add_powers<2>(count, x, center, sums);
+}
 
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -52,13 +59,17 @@ namespace {
 
 template <typename T>
 auto add_differences() {
-  if constexpr (std::is_same_v<T, float>) return DECKLE_SIMD(add_differences_f32);
-  else return DECKLE_SIMD(add_differences_f64);
+  if constexpr (std::is_same_v<T, float>)
+    return DECKLE_SIMD(add_differences_f32);
+  else
+    return DECKLE_SIMD(add_differences_f64);
 }
 template <typename T>
 auto add_squares() {
-  if constexpr (std::is_same_v<T, float>) return DECKLE_SIMD(add_squares_f32);
-  else return DECKLE_SIMD(add_squares_f64);
+  if constexpr (std::is_same_v<T, float>)
+    return DECKLE_SIMD(add_squares_f32);
+  else
+    return DECKLE_SIMD(add_squares_f64);
 }
 
 /// sums[c] = what `add` adds for column c over a component's rows.
@@ -108,7 +119,8 @@ void segment_var(const CpuContext&, const View& values, const RaggedView& ragged
 }
 
 void segment_std(const CpuContext&, const View& values, const RaggedView& ragged, int64_t correction, const View& result) {
-  spread(values, ragged, true, result, [=](double squares, double rows) { return std::sqrt(variance(squares, rows, correction)); });
+  spread(values, ragged, true, result,
+         [=](double squares, double rows) { return std::sqrt(variance(squares, rows, correction)); });
 }
 
 void segment_norm(const CpuContext&, const View& values, const RaggedView& ragged, const View& result) {

@@ -99,9 +99,12 @@ constexpr int64_t kPiece = 4096;  // rows of one piece of a long component
 
 template <typename T>
 auto piece_function() {
-  if constexpr (std::is_same_v<T, float>) return DECKLE_SIMD(sum_piece_f32);
-  else if constexpr (std::is_same_v<T, double>) return DECKLE_SIMD(sum_piece_f64);
-  else return DECKLE_SIMD(sum_piece_i64);
+  if constexpr (std::is_same_v<T, float>)
+    return DECKLE_SIMD(sum_piece_f32);
+  else if constexpr (std::is_same_v<T, double>)
+    return DECKLE_SIMD(sum_piece_f64);
+  else
+    return DECKLE_SIMD(sum_piece_i64);
 }
 
 /// Rounds the sums of `rows` rows, or their mean, into row b of the result.
@@ -124,7 +127,8 @@ void sum_components(const View& values, const RaggedView& ragged, bool mean, con
   std::vector<int64_t> first_piece(static_cast<size_t>(ragged.components) + 1, 0);
   for (int64_t b = 0; b < ragged.components; ++b) {
     const int64_t rows = ragged.offsets[b + 1] - ragged.offsets[b];
-    first_piece[static_cast<size_t>(b) + 1] = first_piece[static_cast<size_t>(b)] + std::max<int64_t>(1, (rows + kPiece - 1) / kPiece);
+    first_piece[static_cast<size_t>(b) + 1] =
+        first_piece[static_cast<size_t>(b)] + std::max<int64_t>(1, (rows + kPiece - 1) / kPiece);
   }
   const int64_t pieces = first_piece.back();
   const int64_t blocks = (inner + segment::kColumns - 1) / segment::kColumns;

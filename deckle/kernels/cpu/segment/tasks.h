@@ -11,7 +11,7 @@
 namespace deckle::kernels::cpu::segment {
 
 inline constexpr int64_t kColumns = 1024;  // columns of one task: rows are read in long runs, and what is kept per column fits L1
-inline constexpr int64_t kGrain = 16384;  // elements per parallel range
+inline constexpr int64_t kGrain = 16384;   // elements per parallel range
 
 /// Regular elements per row.
 inline int64_t inner_size(const View& view) {
@@ -66,14 +66,17 @@ const T* read_run(const View& view, const RaggedView& ragged, int64_t inner, int
   }
   for (int64_t k = 0; k < count; ++k) {
     const int64_t row = ragged.row(i + k);
-    if (view.dtype == dtype_of<T>) buffer[k] = view.ptr<T>()[row];
-    else read_row(view, 1, row, 0, 1, buffer + k);
+    if (view.dtype == dtype_of<T>)
+      buffer[k] = view.ptr<T>()[row];
+    else
+      read_row(view, 1, row, 0, 1, buffer + k);
   }
   return buffer;
 }
 
 template <typename T>
-void write_run(const View& view, const RaggedView& ragged, int64_t inner, int64_t i, int64_t first, int64_t count, const T* values) {
+void write_run(const View& view, const RaggedView& ragged, int64_t inner, int64_t i, int64_t first, int64_t count,
+               const T* values) {
   if (inner > 1 || ragged.order == nullptr) return write_row(view, inner, ragged.row(i), first, count, values);
   for (int64_t k = 0; k < count; ++k) write_row(view, 1, ragged.row(i + k), 0, 1, values + k);
 }
@@ -91,7 +94,9 @@ void for_runs(int64_t inner, int64_t begin, int64_t end, int64_t columns, Body b
 }
 
 /// Columns that for_runs works on side by side in a component of `rows` rows.
-inline int64_t lanes(int64_t inner, int64_t rows, int64_t columns) { return inner == 1 ? std::clamp<int64_t>(rows, 1, kColumns) : columns; }
+inline int64_t lanes(int64_t inner, int64_t rows, int64_t columns) {
+  return inner == 1 ? std::clamp<int64_t>(rows, 1, kColumns) : columns;
+}
 
 /// After for_runs over single elements: each of the `lanes` values becomes combine() of all.
 template <typename T, typename Combine>
@@ -109,8 +114,10 @@ using SumOf = std::conditional_t<std::is_same_v<T, int64_t>, int64_t, double>;
 /// f(TypeTag<float or double>{}), for kernels of floating values.
 template <typename F>
 void visit_real(DType dtype, F&& f) {
-  if (dtype == DType::float64) f(TypeTag<double>{});
-  else f(TypeTag<float>{});
+  if (dtype == DType::float64)
+    f(TypeTag<double>{});
+  else
+    f(TypeTag<float>{});
 }
 
 }  // namespace deckle::kernels::cpu::segment

@@ -17,8 +17,8 @@ DECKLE_BF16 inline __m512bh pairs(__m512i bits) { return reinterpret_cast<__m512
 
 // 8 rows x 2 vectors, as the float32 product.
 template <int kMr, int kNr, bool kColumns>
-DECKLE_BF16 inline void block(int64_t depth, const uint32_t* __restrict a, int64_t lda, const uint32_t* __restrict b, int64_t ldb, float* __restrict c,
-                              int64_t ldc, bool add, const float* __restrict rescale, float factor) {
+DECKLE_BF16 inline void block(int64_t depth, const uint32_t* __restrict a, int64_t lda, const uint32_t* __restrict b, int64_t ldb,
+                              float* __restrict c, int64_t ldc, bool add, const float* __restrict rescale, float factor) {
   __m512 sum[kMr][kNr];
 #pragma GCC unroll 16
   for (int i = 0; i < kMr; ++i) {
@@ -45,15 +45,17 @@ DECKLE_BF16 inline void block(int64_t depth, const uint32_t* __restrict a, int64
     for (int j = 0; j < kNr; ++j) {
       float* at = c + i * ldc + 16 * j;
       __m512 value = _mm512_mul_ps(sum[i][j], times);
-      if (add) value = rescale != nullptr ? _mm512_fmadd_ps(_mm512_loadu_ps(at), _mm512_loadu_ps(rescale + 16 * j), value) : _mm512_add_ps(_mm512_loadu_ps(at), value);
+      if (add)
+        value = rescale != nullptr ? _mm512_fmadd_ps(_mm512_loadu_ps(at), _mm512_loadu_ps(rescale + 16 * j), value)
+                                   : _mm512_add_ps(_mm512_loadu_ps(at), value);
       _mm512_storeu_ps(at, value);
     }
   }
 }
 
 template <int kNr, bool kColumns>
-DECKLE_BF16 void panel(int64_t m, int64_t depth, const uint32_t* a, int64_t lda, const uint32_t* b, int64_t ldb, float* c, int64_t ldc, bool add,
-                       const float* rescale, float factor) {
+DECKLE_BF16 void panel(int64_t m, int64_t depth, const uint32_t* a, int64_t lda, const uint32_t* b, int64_t ldb, float* c,
+                       int64_t ldc, bool add, const float* rescale, float factor) {
   const int64_t step = kColumns ? 1 : lda;
   int64_t i = 0;
   for (; i + 8 <= m; i += 8) block<8, kNr, kColumns>(depth, a + i * step, lda, b, ldb, c + i * ldc, ldc, add, rescale, factor);
@@ -64,8 +66,8 @@ DECKLE_BF16 void panel(int64_t m, int64_t depth, const uint32_t* a, int64_t lda,
 
 }  // namespace
 
-void bf16_matmul(bool by_columns, int64_t m, int64_t n, int64_t depth, const uint32_t* a, int64_t lda, const uint32_t* b, int64_t ldb, float* c,
-                 int64_t ldc, bool add, const float* rescale, float factor) {
+void bf16_matmul(bool by_columns, int64_t m, int64_t n, int64_t depth, const uint32_t* a, int64_t lda, const uint32_t* b,
+                 int64_t ldb, float* c, int64_t ldc, bool add, const float* rescale, float factor) {
   int64_t j = 0;
   const auto at = [&](int64_t column) { return rescale == nullptr ? nullptr : rescale + column; };
   for (; n - j > 16; j += 32) {
@@ -74,7 +76,8 @@ void bf16_matmul(bool by_columns, int64_t m, int64_t n, int64_t depth, const uin
   if (j < n) (by_columns ? panel<1, true> : panel<1, false>)(m, depth, a, lda, b + j, ldb, c + j, ldc, add, at(j), factor);
 }
 
-DECKLE_BF16 void bf16_pairs_along_columns(const float* from, int64_t from_stride, int64_t rows, int64_t columns, uint32_t* to, int64_t to_stride) {
+DECKLE_BF16 void bf16_pairs_along_columns(const float* from, int64_t from_stride, int64_t rows, int64_t columns, uint32_t* to,
+                                          int64_t to_stride) {
   for (int64_t r = 0; r < rows; ++r) {
     const float* source = from + r * from_stride;
     uint32_t* target = to + r * to_stride;
@@ -84,16 +87,19 @@ DECKLE_BF16 void bf16_pairs_along_columns(const float* from, int64_t from_stride
       _mm512_storeu_si512(target + c / 2, reinterpret_cast<__m512i>(both));
     }
     for (; c < columns; c += 16) {
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(target + c / 2), reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(_mm512_loadu_ps(source + c))));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(target + c / 2),
+                          reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(_mm512_loadu_ps(source + c))));
     }
   }
 }
 
-DECKLE_BF16 void bf16_pairs_along_rows(const float* from, int64_t from_stride, int64_t rows, int64_t columns, uint32_t* to, int64_t to_stride) {
+DECKLE_BF16 void bf16_pairs_along_rows(const float* from, int64_t from_stride, int64_t rows, int64_t columns, uint32_t* to,
+                                       int64_t to_stride) {
   for (int64_t r = 0; r < rows; r += 2) {
     for (int64_t c = 0; c < columns; c += 16) {
       const __m512 odd_row = r + 1 < rows ? _mm512_loadu_ps(from + (r + 1) * from_stride + c) : _mm512_setzero_ps();
-      const __m512i even = _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(_mm512_loadu_ps(from + r * from_stride + c))));
+      const __m512i even =
+          _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(_mm512_loadu_ps(from + r * from_stride + c))));
       const __m512i odd = _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(odd_row)));
       _mm512_storeu_si512(to + r / 2 * to_stride + c, _mm512_or_si512(even, _mm512_slli_epi32(odd, 16)));
     }
@@ -106,7 +112,8 @@ DECKLE_BF16 void bf16_pairs_along_rows(const float* from, int64_t from_stride, i
 
 namespace deckle::kernels::cpu::simd {
 
-void bf16_matmul(bool, int64_t, int64_t, int64_t, const uint32_t*, int64_t, const uint32_t*, int64_t, float*, int64_t, bool, const float*, float) {
+void bf16_matmul(bool, int64_t, int64_t, int64_t, const uint32_t*, int64_t, const uint32_t*, int64_t, float*, int64_t, bool,
+                 const float*, float) {
   fail(ErrorKind::runtime, "this machine has no bfloat16 dot product");
 }
 void bf16_pairs_along_columns(const float*, int64_t, int64_t, int64_t, uint32_t*, int64_t) {

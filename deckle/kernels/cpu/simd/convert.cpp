@@ -66,13 +66,17 @@ inline To convert(From value) {
 /// Of stored elements: bool in and out.
 template <typename S, typename T>
 inline T read(Stored<S> value) {
-  if constexpr (std::is_same_v<S, bool>) return static_cast<T>(value != 0);
-  else return convert<T>(value);
+  if constexpr (std::is_same_v<S, bool>)
+    return static_cast<T>(value != 0);
+  else
+    return convert<T>(value);
 }
 template <typename S, typename T>
 inline Stored<S> write(T value) {
-  if constexpr (std::is_same_v<S, bool>) return value != T(0);
-  else return convert<S>(value);
+  if constexpr (std::is_same_v<S, bool>)
+    return value != T(0);
+  else
+    return convert<S>(value);
 }
 
 template <typename T>

@@ -28,9 +28,12 @@ constexpr DType compute_dtype(DType dtype) {
 template <typename F>
 decltype(auto) visit_compute(DType dtype, F&& f) {
   switch (compute_dtype(dtype)) {
-    case DType::float32: return f(TypeTag<float>{});
-    case DType::float64: return f(TypeTag<double>{});
-    default: return f(TypeTag<int64_t>{});
+    case DType::float32:
+      return f(TypeTag<float>{});
+    case DType::float64:
+      return f(TypeTag<double>{});
+    default:
+      return f(TypeTag<int64_t>{});
   }
 }
 

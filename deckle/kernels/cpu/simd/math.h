@@ -13,9 +13,9 @@
 #endif
 
 #include "deckle/kernels/cpu/simd/math_basic.h"
+#include "deckle/kernels/cpu/simd/math_erf.h"
 #include "deckle/kernels/cpu/simd/math_exp.h"
 #include "deckle/kernels/cpu/simd/math_log.h"
-#include "deckle/kernels/cpu/simd/math_erf.h"
 #include "deckle/kernels/cpu/simd/math_pow.h"
 #include "deckle/kernels/cpu/simd/math_trig.h"
 

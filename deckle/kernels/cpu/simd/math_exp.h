@@ -26,7 +26,7 @@ template <class D, class V>
 HWY_INLINE V power_of_two(D d, V n) {
   const hn::RebindToUnsigned<D> du;
   const V biased = hn::Add(n, constant(d, kSingle<D> ? 0x1.8p23 + 127 : 0x1.8p52 + 1023));
-  return hn::BitCast(d, hn::ShiftLeft<kSingle<D> ? 23 : 52>(hn::BitCast(du, biased)));
+  return hn::BitCast(d, hn::ShiftLeft < kSingle<D> ? 23 : 52 > (hn::BitCast(du, biased)));
 }
 
 /// x 2^n for an integer n, |n| <= 252 (float), 2044 (double); rounds once.
@@ -34,8 +34,10 @@ template <class D, class V>
 HWY_INLINE V scale(D d, V x, V n) {
 #if HWY_TARGET == HWY_AVX3
   if constexpr (sizeof(V) == 64) {
-    if constexpr (kSingle<D>) return V{_mm512_scalef_ps(x.raw, n.raw)};
-    else return V{_mm512_scalef_pd(x.raw, n.raw)};
+    if constexpr (kSingle<D>)
+      return V{_mm512_scalef_ps(x.raw, n.raw)};
+    else
+      return V{_mm512_scalef_pd(x.raw, n.raw)};
   }
 #endif
   const V half = hn::Sub(hn::MulAdd(n, constant(d, 0.5), rounder(d)), rounder(d));

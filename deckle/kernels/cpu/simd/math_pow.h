@@ -33,7 +33,8 @@ HWY_INLINE V log_in_two(D d, V x, V& low) {
   const V cube = two_product(d, z, s, cube_low);
   const V cube_rest = hn::Add(cube_low, hn::MulAdd(z_low, s, hn::Mul(hn::Mul(constant(d, 3.0), z), s_low)));
   const V third = two_product(d, cube, constant(d, 2.0 / 3), third_low);
-  const V third_rest = hn::MulAdd(cube_rest, constant(d, 2.0 / 3), hn::MulAdd(cube, constant(d, 0x1.5555555555555p-55), third_low));
+  const V third_rest =
+      hn::MulAdd(cube_rest, constant(d, 2.0 / 3), hn::MulAdd(cube, constant(d, 0x1.5555555555555p-55), third_low));
   const V q = polynomial(d, z, 0.39999999999780789, 0.28571428671976812, 0.22222205033512900, 0.18183257650490603,
                          0.15321323879527986, 0.14727756580992162);
   const V fifth = hn::Mul(hn::Mul(z, cube), q);
@@ -75,7 +76,8 @@ HWY_INLINE V pow(D d, V x, V y) {
   const V a = hn::Abs(x);
   V result;
   if constexpr (kSingle<D>) {
-    result = in_double(d, [](auto dd, auto base, auto power) HWY_ATTR { return exp(dd, hn::Mul(power, log(dd, base))); }, a, y);
+    result = in_double(
+        d, [](auto dd, auto base, auto power) HWY_ATTR { return exp(dd, hn::Mul(power, log(dd, base))); }, a, y);
   } else {
     const auto regular = hn::And(hn::Gt(a, zero), hn::Lt(a, infinity(d)));
     result = detail::pow_positive(d, hn::IfThenElse(regular, a, one), y);

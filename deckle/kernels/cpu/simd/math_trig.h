@@ -36,8 +36,21 @@ template <class D, class V>
 HWY_INLINE V reduce_angle(D d, V x, V& quadrant) {
   if constexpr (kSingle<D>) {
     // The reduction is written twice and computed once.
-    quadrant = in_double(d, [](auto dd, auto angle) HWY_ATTR { auto q = angle; reduce_by_half_pi(dd, angle, q); return q; }, x);
-    return in_double(d, [](auto dd, auto angle) HWY_ATTR { auto q = angle; return reduce_by_half_pi(dd, angle, q); }, x);
+    quadrant = in_double(
+        d,
+        [](auto dd, auto angle) HWY_ATTR {
+          auto q = angle;
+          reduce_by_half_pi(dd, angle, q);
+          return q;
+        },
+        x);
+    return in_double(
+        d,
+        [](auto dd, auto angle) HWY_ATTR {
+          auto q = angle;
+          return reduce_by_half_pi(dd, angle, q);
+        },
+        x);
   } else {
     return reduce_by_half_pi(d, x, quadrant);
   }

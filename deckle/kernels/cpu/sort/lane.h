@@ -24,7 +24,9 @@ class LaneSorter {
     if constexpr (kPacked) {
       std::sort(items_.begin(), items_.end());
     } else {
-      std::stable_sort(items_.begin(), items_.end(), [descending](const Item& a, const Item& b) { return descending ? before(b.key, a.key) : before(a.key, b.key); });
+      std::stable_sort(items_.begin(), items_.end(), [descending](const Item& a, const Item& b) {
+        return descending ? before(b.key, a.key) : before(a.key, b.key);
+      });
     }
     for (int64_t i = 0; i < n; ++i) order[i] = place(items_[static_cast<size_t>(i)]);
   }
@@ -38,8 +40,10 @@ class LaneSorter {
   using Item = std::conditional_t<kPacked, uint64_t, Pair>;
 
   static bool before(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>) return a < b || (std::isnan(b) && !std::isnan(a));
-    else return a < b;
+    if constexpr (std::is_floating_point_v<T>)
+      return a < b || (std::isnan(b) && !std::isnan(a));
+    else
+      return a < b;
   }
 
   static Item item(T key, int64_t place, bool descending) {
@@ -54,8 +58,10 @@ class LaneSorter {
   }
 
   static int64_t place(const Item& item) {
-    if constexpr (kPacked) return static_cast<int64_t>(item & 0xffffffffu);
-    else return item.place;
+    if constexpr (kPacked)
+      return static_cast<int64_t>(item & 0xffffffffu);
+    else
+      return item.place;
   }
 
   std::vector<Item> items_;

@@ -37,7 +37,8 @@ void sort_columns(const T* x, const RaggedView& ragged, int64_t inner, int64_t b
 
 }  // namespace
 
-void segment_sort(const CpuContext&, const View& self, const RaggedView& ragged, bool descending, const View& values, const View& rows) {
+void segment_sort(const CpuContext&, const View& self, const RaggedView& ragged, bool descending, const View& values,
+                  const View& rows) {
   int64_t inner = 1;
   for (int dim = 1; dim < self.ndim; ++dim) inner *= self.sizes[dim];
   const int64_t blocks = (inner + kLanes - 1) / kLanes;
@@ -45,7 +46,8 @@ void segment_sort(const CpuContext&, const View& self, const RaggedView& ragged,
   visit(self.dtype, [&]<typename T>(TypeTag<T>) {
     parallel_for(ragged.components * blocks, 1 + kGrain / (mean * kLanes), [&](int64_t first, int64_t last) {
       for (int64_t task = first; task < last; ++task) {
-        const int64_t b = task / blocks, column = task % blocks * kLanes, begin = ragged.offsets[b], length = ragged.offsets[b + 1] - begin;
+        const int64_t b = task / blocks, column = task % blocks * kLanes, begin = ragged.offsets[b],
+                      length = ragged.offsets[b + 1] - begin;
         check(length < int64_t{1} << 32, "component {} has {} rows (expected fewer than 2^32)", b, length);
         if (length == 0) continue;
         sort_columns(self.ptr<const T>() + column, ragged, inner, begin, length, std::min(kLanes, inner - column), descending,

@@ -15,14 +15,13 @@ __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-/// `count` arrivals (plus the bytes announced with expect_bytes) complete a phase. One thread; then fence_barrier_init and a block barrier.
+/// `count` arrivals (plus the bytes announced with expect_bytes) complete a phase. One thread; then fence_barrier_init and a
+/// block barrier.
 __device__ __forceinline__ void init_barrier(Barrier& barrier, uint32_t count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&barrier)), "r"(count) : "memory");
 }
 
-__device__ __forceinline__ void fence_barrier_init() {
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
+__device__ __forceinline__ void fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
 /// Arrives and announces `bytes` that copies will deliver in this phase.
 __device__ __forceinline__ void expect_bytes(Barrier& barrier, uint32_t bytes) {
@@ -33,7 +32,8 @@ __device__ __forceinline__ void arrive(Barrier& barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&barrier)) : "memory");
 }
 
-/// Arrives in the threads where `condition` holds, without a branch: a divergent one beside in-flight wgmmas makes ptxas serialise them (C7520).
+/// Arrives in the threads where `condition` holds, without a branch: a divergent one beside in-flight wgmmas makes ptxas
+/// serialise them (C7520).
 __device__ __forceinline__ void arrive_if(Barrier& barrier, bool condition) {
   asm volatile(
       "{\n"
@@ -113,8 +113,6 @@ __device__ __forceinline__ void named_arrive(int id) {
 }
 
 /// Makes ordinary stores to shared memory visible to wgmma and the copy engine: each writing thread, before the barrier.
-__device__ __forceinline__ void fence_shared_for_async() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
+__device__ __forceinline__ void fence_shared_for_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 }  // namespace deckle::kernels::cuda::arch

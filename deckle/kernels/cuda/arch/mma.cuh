@@ -1,4 +1,5 @@
-// What the portable kernels need beyond warp.cuh: warp-wide matrix products and asynchronous copies as every GPU since sm_80 has them.
+// What the portable kernels need beyond warp.cuh: warp-wide matrix products and asynchronous copies as every GPU since sm_80 has
+// them.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +8,8 @@
 
 namespace deckle::kernels::cuda::arch {
 
-/// c[16 x 8] += a[16 x 16] b[16 x 8] of one warp. Layouts of a and c are those of wgmma's register operands; b holds rows 2l..2l+1 and
-/// 2l+8..2l+9 (l = lane % 4) of column lane / 4.
+/// c[16 x 8] += a[16 x 16] b[16 x 8] of one warp. Layouts of a and c are those of wgmma's register operands; b holds rows
+/// 2l..2l+1 and 2l+8..2l+9 (l = lane % 4) of column lane / 4.
 template <Element element>
 __device__ __forceinline__ void multiply_add(float* c, const uint32_t* a, uint32_t b0, uint32_t b1) {
   if constexpr (element == Element::bf16) {
@@ -17,9 +18,10 @@ __device__ __forceinline__ void multiply_add(float* c, const uint32_t* a, uint32
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   } else {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   }
 }
 

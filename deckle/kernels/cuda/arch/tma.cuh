@@ -38,8 +38,8 @@ __device__ __forceinline__ void store_box(const CUtensorMap& map, uint32_t share
 
 /// Loads `bytes` (a multiple of 16, 16-byte aligned on both sides) of consecutive memory.
 __device__ __forceinline__ void load_bulk(uint32_t shared, const void* global, uint32_t bytes, Barrier& barrier) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared), "l"(global),
-               "r"(bytes), "r"(shared_address(&barrier))
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared),
+               "l"(global), "r"(bytes), "r"(shared_address(&barrier))
                : "memory");
 }
 

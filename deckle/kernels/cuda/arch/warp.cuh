@@ -12,12 +12,12 @@ enum class Element { bf16, f16 };
 /// Index of this thread's warpgroup, uniform: without the shuffle every shared-memory wgmma drags two register moves along.
 __device__ __forceinline__ int warpgroup_index() { return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x >> 7), 0); }
 
-/// A value that is equal in all lanes, in a form the compiler knows to be uniform: loops that it bounds and addresses derived from it then stay
-/// in uniform registers.
+/// A value that is equal in all lanes, in a form the compiler knows to be uniform: loops that it bounds and addresses derived
+/// from it then stay in uniform registers.
 __device__ __forceinline__ int uniform(int value) { return __shfl_sync(0xffffffffu, value, 0); }
 
-/// Raises or lowers this warpgroup's registers per thread (a multiple of 8 in 24..256). All counts together stay within what the launch
-/// allocated, 65536 / threads rounded down to 8 a thread, or the raise waits for ever.
+/// Raises or lowers this warpgroup's registers per thread (a multiple of 8 in 24..256). All counts together stay within what the
+/// launch allocated, 65536 / threads rounded down to 8 a thread, or the raise waits for ever.
 template <int registers>
 __device__ __forceinline__ void grow_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));
@@ -52,7 +52,9 @@ __device__ __forceinline__ float2 unpack(uint32_t packed) {
     return {__uint_as_float(packed << 16), __uint_as_float(packed & 0xffff0000u)};
   } else {
     float2 value;
-    asm("{\n.reg .b16 l, h;\nmov.b32 {l, h}, %2;\ncvt.f32.f16 %0, l;\ncvt.f32.f16 %1, h;\n}" : "=f"(value.x), "=f"(value.y) : "r"(packed));
+    asm("{\n.reg .b16 l, h;\nmov.b32 {l, h}, %2;\ncvt.f32.f16 %0, l;\ncvt.f32.f16 %1, h;\n}"
+        : "=f"(value.x), "=f"(value.y)
+        : "r"(packed));
     return value;
   }
 }
@@ -82,7 +84,8 @@ __device__ __forceinline__ void store_matrices(uint32_t address, uint32_t a, uin
 }
 
 __device__ __forceinline__ void store_matrices_transposed(uint32_t address, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(a), "r"(b), "r"(c), "r"(d)
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(a), "r"(b), "r"(c),
+               "r"(d)
                : "memory");
 }
 

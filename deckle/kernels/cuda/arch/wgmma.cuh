@@ -1,9 +1,9 @@
 // Warpgroup matrix multiply-accumulate: d[64 x N] (+)= a[64 x 16] b[16 x N], float32 accumulators.
 //
-// Rate 4096 FLOP a clock and SM for every N >= 64; a chain has a latency of its tensor time + 55 clocks. A shared-memory A operand is read
-// again by each instruction, so N = 64 from shared memory uses the whole shared-memory bandwidth; A from registers never does.
-// Accumulator i of lane l in warp w of the warpgroup: row 16w + l/4 + 8((i/2)%2), column 8(i/4) + 2(l%4) + i%2.
-// A fragment from registers: accumulators 8s .. 8s+7 packed in pairs are exactly the operand of step s.
+// Rate 4096 FLOP a clock and SM for every N >= 64; a chain has a latency of its tensor time + 55 clocks. A shared-memory A
+// operand is read again by each instruction, so N = 64 from shared memory uses the whole shared-memory bandwidth; A from
+// registers never does. Accumulator i of lane l in warp w of the warpgroup: row 16w + l/4 + 8((i/2)%2), column 8(i/4) + 2(l%4) +
+// i%2. A fragment from registers: accumulators 8s .. 8s+7 packed in pairs are exactly the operand of step s.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@ __device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
 }
 
-/// Keeps ptxas from moving code that touches `registers` across this point: after a wait, and before a fence once other code wrote them.
+/// Keeps ptxas from moving code that touches `registers` across this point: after a wait, and before a fence once other code
+/// wrote them.
 template <int count>
 __device__ __forceinline__ void pin(float (&registers)[count]) {
 #pragma unroll
@@ -39,8 +40,8 @@ __device__ __forceinline__ void pin(uint32_t (&registers)[count]) {
 /// How the contraction dim lies in shared memory: contiguous, or as the row index (the operand is then read transposed).
 enum class Major { contraction, other };
 
-/// Instructions of width N: `shared` takes both operands as descriptors, `registers` takes A from four registers. With `overwrite` the
-/// accumulators are only written.
+/// Instructions of width N: `shared` takes both operands as descriptors, `registers` takes A from four registers. With
+/// `overwrite` the accumulators are only written.
 template <Element element, int N>
 struct Wgmma;
 

@@ -134,7 +134,8 @@ class Pass {
     if (tiles * heads >= INT32_MAX) refuse_if("more than 2^31 tiles", kName);
     arguments.tiles = static_cast<int>((rows + kernel.owned_rows - 1) / kernel.owned_rows);
     const int64_t all_heads = sizes_.ragged() ? heads : sizes_.batch * heads;
-    const int64_t walked_rows = (keys ? sizes_.query_rows * common_.group : sizes_.key_rows) / (sizes_.ragged() ? sizes_.batch : 1);
+    const int64_t walked_rows =
+        (keys ? sizes_.query_rows * common_.group : sizes_.key_rows) / (sizes_.ragged() ? sizes_.batch : 1);
     const int64_t walked_bytes = std::max<int64_t>(walked_rows * 2 * (sizes_.head_dim + sizes_.value_dim), 1);
     const int64_t chunk = std::max(kChunkBytes / walked_bytes, equal_costs(problem_) ? int64_t{1} : kUnequalChunk);
     arguments.chunk_heads = static_cast<int>(std::clamp<int64_t>(chunk, 1, all_heads));
@@ -170,7 +171,8 @@ class Pass {
     args.counters = counters;
     void* parameters[] = {&args};
     const int64_t tiles = max_tiles(sizes_, Side::queries, args.list_rows);
-    launch({row_statistics_kernel(), 256}, dim3(static_cast<unsigned>(tiles), (sizes_.heads + kStatisticsHeads - 1) / kStatisticsHeads), parameters,
+    launch({row_statistics_kernel(), 256},
+           dim3(static_cast<unsigned>(tiles), (sizes_.heads + kStatisticsHeads - 1) / kStatisticsHeads), parameters,
            Start::after_predecessor);
   }
 
@@ -209,7 +211,8 @@ class Pass {
     AttentionTensor grad_q = arguments_.grad_q;
     void* parameters[] = {&args, &type, &grad_q};
     const int64_t tiles = max_tiles(sizes_, Side::queries, unit());
-    launch({round_query_gradients_kernel(), 256}, dim3(static_cast<unsigned>(tiles), sizes_.heads), parameters, Start::after_predecessor);
+    launch({round_query_gradients_kernel(), 256}, dim3(static_cast<unsigned>(tiles), sizes_.heads), parameters,
+           Start::after_predecessor);
   }
 
   void short_gradients() const {
@@ -231,7 +234,8 @@ class Pass {
     args.grad_v = arguments_.grad_v;
     void* parameters[] = {&args};
     for (args.first_sequence = 0; args.first_sequence < sizes_.batch; args.first_sequence += kMaxGridRows) {
-      launch(kernel, dim3(sizes_.kv_heads, std::min(sizes_.batch - args.first_sequence, kMaxGridRows)), parameters, Start::beside_predecessor);
+      launch(kernel, dim3(sizes_.kv_heads, std::min(sizes_.batch - args.first_sequence, kMaxGridRows)), parameters,
+             Start::beside_predecessor);
     }
   }
 
@@ -257,7 +261,8 @@ std::string attention_backward_why_not(const AttentionBackward& arguments) {
       if (instance.element != problem.element || instance.kernels.key_gradients.function == nullptr) continue;
       served += (served.empty() ? "" : ", ") + std::to_string(instance.head_dim) + "/" + std::to_string(instance.value_dim);
     }
-    return "D = " + std::to_string(problem.sizes.head_dim) + ", Dv = " + std::to_string(problem.sizes.value_dim) + " (serves " + served + ")";
+    return "D = " + std::to_string(problem.sizes.head_dim) + ", Dv = " + std::to_string(problem.sizes.value_dim) + " (serves " +
+           served + ")";
   }
   if (std::string reason = backward_why_not(arguments); !reason.empty()) return reason;
   return device_why_not(9, 9);

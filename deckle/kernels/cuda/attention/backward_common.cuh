@@ -241,8 +241,8 @@ inline constexpr int kWorkSlots = 4;
 /// little more.
 inline constexpr int kShortWork = 6;
 
-/// Work on its way from the scheduler to everyone else in the block: they wait for `ready`; then the loader arrives on `issued` and all other
-/// readers on `done`.
+/// Work on its way from the scheduler to everyone else in the block: they wait for `ready`; then the loader arrives on `issued`
+/// and all other readers on `done`.
 struct WorkQueue {
   Work work[kWorkSlots];
   arch::Barrier ready[kWorkSlots], issued[kWorkSlots], done[kWorkSlots];

@@ -1,10 +1,10 @@
-// What the kernels that own keys have in common. A block owns N keys of one kv head and walks, for each query head of its group, the
-// tiles of M queries that attend them:
+// What the kernels that own keys have in common. A block owns N keys of one kv head and walks, for each query head of its group,
+// the tiles of M queries that attend them:
 //
 //   S^T = K Q^T      P^T = 2^(scale log2e S^T - lse2)      dP^T = V dO^T      dS^T = P^T (dP^T - delta)
 //
-// for 64 keys a warpgroup. Here are the shared memory and its barriers, the loader, the mask, these four steps, and how dK and dV leave;
-// the order in which a warpgroup issues its products is each kernel's own.
+// for 64 keys a warpgroup. Here are the shared memory and its barriers, the loader, the mask, these four steps, and how dK and dV
+// leave; the order in which a warpgroup issues its products is each kernel's own.
 #pragma once
 
 #include "deckle/kernels/cuda/attention/backward_common.cuh"
@@ -76,8 +76,8 @@ class BandMask {
   uint32_t base_, width_;
 };
 
-/// One warpgroup's view of a work: the operands in shared memory and the steps that all schedules are made of. Products are issued and
-/// committed, never waited for.
+/// One warpgroup's view of a work: the operands in shared memory and the steps that all schedules are made of. Products are
+/// issued and committed, never waited for.
 template <class Shape>
 class KeySteps {
   static constexpr Element element = Shape::element;
@@ -142,8 +142,10 @@ class KeySteps {
   }
 
   /// The same, packed, with P^T in registers.
-  __device__ __forceinline__ void score_gradients(uint32_t (&ds)[M / 4], const float (&p)[M / 2], float (&dp)[M / 2], const Position& at) {
-    score_gradients(dp, [&](int k) { return make_float4(p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3]); }, at);
+  __device__ __forceinline__ void score_gradients(uint32_t (&ds)[M / 4], const float (&p)[M / 2], float (&dp)[M / 2],
+                                                  const Position& at) {
+    score_gradients(
+        dp, [&](int k) { return make_float4(p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3]); }, at);
     tile::pack_operand<element>(ds, dp);
   }
 
@@ -151,7 +153,8 @@ class KeySteps {
     return {q_ + at.slot * static_cast<uint32_t>(sizeof(shared_.q[0]) / 16)};
   }
   __device__ __forceinline__ tile::Operand grad_at(const Position& at) const {
-    return {q_ + static_cast<uint32_t>(sizeof(shared_.q) / 16) + at.slot * static_cast<uint32_t>(sizeof(shared_.grad_out[0]) / 16)};
+    return {q_ + static_cast<uint32_t>(sizeof(shared_.q) / 16) +
+            at.slot * static_cast<uint32_t>(sizeof(shared_.grad_out[0]) / 16)};
   }
 
   /// At the top of each iteration: keeps the compiler from holding the descriptors of all steps in registers.
@@ -205,11 +208,11 @@ __device__ __forceinline__ void load_key_work(typename Shape::Shared& shared, co
   }
 }
 
-/// Starts dK and dV of a warpgroup's 64 keys on their way out, through the k and v tiles: each warp's 16 rows there were read by its own
-/// products alone. The buffers are free, and `kv_empty` may be told, after arch::wait_stores_read.
+/// Starts dK and dV of a warpgroup's 64 keys on their way out, through the k and v tiles: each warp's 16 rows there were read by
+/// its own products alone. The buffers are free, and `kv_empty` may be told, after arch::wait_stores_read.
 template <class Shape>
-__device__ __forceinline__ void store_key_gradients(typename Shape::Shared& shared, const BackwardArguments& args, const Work& work,
-                                                    uint32_t kv_slot, int warpgroup, float (&dk)[Shape::D / 2],
+__device__ __forceinline__ void store_key_gradients(typename Shape::Shared& shared, const BackwardArguments& args,
+                                                    const Work& work, uint32_t kv_slot, int warpgroup, float (&dk)[Shape::D / 2],
                                                     const float (&dv)[Shape::D / 2]) {
   constexpr int D = Shape::D, N = Shape::N;
   const int thread = threadIdx.x & 127, row = 64 * warpgroup + 16 * (thread >> 5);

@@ -4,10 +4,10 @@
 //   warpgroup 0: S^T = K Q^T, P^T          dV += P^T dO          2 products, the exponentials
 //   warpgroup 1: dP^T = V dO^T, dS^T       dK += dS^T Q          2 products
 //
-// P^T goes from one to the other in float32 through shared memory, warp to warp: their accumulators have one layout, so thread t reads
-// what thread t wrote, and the pairs of warps meet on named barriers of 64 threads. With three stages each warpgroup queues the first
-// product of its next tile before the second of this one, and its arithmetic runs under that; with two the next tile may still be on its
-// way, so the second product goes first.
+// P^T goes from one to the other in float32 through shared memory, warp to warp: their accumulators have one layout, so thread t
+// reads what thread t wrote, and the pairs of warps meet on named barriers of 64 threads. With three stages each warpgroup queues
+// the first product of its next tile before the second of this one, and its arithmetic runs under that; with two the next tile
+// may still be on its way, so the second product goes first.
 // Instances: D = 192, 256 and 192/128 (backward_config.cuh).
 //
 // clang-format off
@@ -70,8 +70,9 @@ class Exchange {
 
 /// dV or dK of the block's keys leaves through the v or k tile, which both warpgroups must have read.
 template <Element element, int columns, class Shared, class Tile>
-__device__ __forceinline__ void store_split_gradient(Shared& shared, uint32_t read_parity, const Tile& tile, const CUtensorMap& map,
-                                                     const Work& work, const float (&result)[columns / 2]) {
+__device__ __forceinline__ void store_split_gradient(Shared& shared, uint32_t read_parity, const Tile& tile,
+                                                     const CUtensorMap& map, const Work& work,
+                                                     const float (&result)[columns / 2]) {
   const int thread = threadIdx.x & 127, row = 16 * (thread >> 5);
   arch::release(shared.kv_read);
   arch::wait(shared.kv_read, read_parity);
@@ -194,7 +195,8 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients_split(const _
         // dS^T in place of dP^T, of the tile at `ring`. Packed only when the product before has read its operand.
         const auto score_gradients = [&] {
           exchange.wait_full();
-          steps.score_gradients(dp, [&](int k) { return exchange.read(k); }, ring);
+          steps.score_gradients(
+              dp, [&](int k) { return exchange.read(k); }, ring);
           exchange.arrive_empty();
           arch::release(shared.grad_empty[ring.slot]);
         };
@@ -230,7 +232,8 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients_split(const _
             arch::pin(dp);
             score_gradients();
             arch::pin(dp);
-            if constexpr (Shape::next_first) arch::wait(shared.q_full[now.slot], now.parity);  // passes: keeps the arithmetic above the next wait
+            if constexpr (Shape::next_first)
+              arch::wait(shared.q_full[now.slot], now.parity);  // passes: keeps the arithmetic above the next wait
           }
           if constexpr (!kMore || Shape::next_first) {
             arch::wgmma_wait<0>();

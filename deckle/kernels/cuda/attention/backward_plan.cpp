@@ -7,8 +7,8 @@
 namespace deckle::kernels::cuda::attention {
 namespace {
 
-// Keys from which the unordered sum outweighs its zeroing and rounding by more than 5 % (see backward.h): where every row attends all of them,
-// and in the mean of sequences otherwise.
+// Keys from which the unordered sum outweighs its zeroing and rounding by more than 5 % (see backward.h): where every row attends
+// all of them, and in the mean of sequences otherwise.
 constexpr int64_t kUnorderedKeys = 4000, kUnorderedMaskedKeys = 16000;
 
 // What the instances of the problem's element type and head dims offer together.
@@ -39,7 +39,8 @@ BackwardPlan::BackwardPlan(const AttentionBackward& arguments) : kernels(kernels
   one_pass = !arguments.deterministic && kernels.all_gradients.function != nullptr && sizes.query_rows > 0 &&
              sizes.key_rows >= (equal_costs(arguments.problem) ? kUnorderedKeys : kUnorderedMaskedKeys) * sequences;
   const int unit = kernels.key_gradients.walked_rows;
-  const int64_t statistics = int64_t{sizeof(float)} * sizes.heads * unit * std::max<int64_t>(max_tiles(sizes, Side::queries, unit), 1);
+  const int64_t statistics =
+      int64_t{sizeof(float)} * sizes.heads * unit * std::max<int64_t>(max_tiles(sizes, Side::queries, unit), 1);
   key_list = 256;
   query_list = key_list + work_list_bytes(sizes, Side::keys, kernels.key_gradients.owned_rows);
   lse2 = query_list + work_list_bytes(sizes, Side::queries, kernels.query_gradients.owned_rows);

@@ -43,8 +43,8 @@ enum class Leaves {
   apart,      // a tile of its own: q and dO of the next work arrive under the last steps of this one
 };
 
-/// Walks of at most this many tiles give q and dO back early. In longer ones the wait for them is worth its time: it keeps the blocks that
-/// walk the same keys together, and so the keys in L2.
+/// Walks of at most this many tiles give q and dO back early. In longer ones the wait for them is worth its time: it keeps the
+/// blocks that walk the same keys together, and so the keys in L2.
 inline constexpr int kShortWalk = 64;
 
 struct Nothing {};
@@ -371,7 +371,8 @@ __global__ void __launch_bounds__(Shape::threads, 1) query_gradients(const __gri
       } else {
         return shared.q[q.slot];
       }
-    }();
+    }
+    ();
     if constexpr (Shape::apart) {
       arch::wait_stores_read();
       __syncwarp();

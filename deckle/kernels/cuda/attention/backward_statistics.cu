@@ -1,7 +1,8 @@
 // row_statistics is memory bound: 4 Dv bytes read and 8 written per row, 134 MB at D = 128 and 16,384 tokens of 16 heads.
-// A block takes a tile of rows of a few heads: finding its sequence (3 us) outweighs one head's rows. For 512 sequences of mean 58: one head a
-// block 39 us; four heads, loads of four rows in flight 31; blocks by the work list instead of a search 25. Type and threads a row are branches
-// around the loop: inside it, as run-time values, they cost 3 of 40 us at D = 128 and 5 of 21 there.
+// A block takes a tile of rows of a few heads: finding its sequence (3 us) outweighs one head's rows. For 512 sequences of mean
+// 58: one head a block 39 us; four heads, loads of four rows in flight 31; blocks by the work list instead of a search 25. Type
+// and threads a row are branches around the loop: inside it, as run-time values, they cost 3 of 40 us at D = 128 and 5 of 21
+// there.
 #include "deckle/kernels/cuda/attention/backward_statistics.cuh"
 
 #include <type_traits>
@@ -23,10 +24,11 @@ __device__ __forceinline__ float dot(uint4 a, uint4 b) {
   return sum;
 }
 
-// The statistics of rows [first_row, end_row) of a sequence, first live row first, and of the heads from `first_head` on, by a block of 256.
-// A group of `lanes` threads takes a row, 8 columns a thread.
+// The statistics of rows [first_row, end_row) of a sequence, first live row first, and of the heads from `first_head` on, by a
+// block of 256. A group of `lanes` threads takes a row, 8 columns a thread.
 template <Element element, int lanes>
-__device__ __forceinline__ void rows_of_heads(const StatisticsArguments& args, const SequencePair& s, int first_row, int end_row, int first_head) {
+__device__ __forceinline__ void rows_of_heads(const StatisticsArguments& args, const SequencePair& s, int first_row, int end_row,
+                                              int first_head) {
   const BackwardArguments& common = args.common;
   const int lane = threadIdx.x % lanes;
   const int64_t batch = common.query_offsets != nullptr ? 0 : s.index;

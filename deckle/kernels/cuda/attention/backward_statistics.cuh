@@ -1,4 +1,5 @@
-// The row statistics of the backward (see backward_common.cuh), lse2 and delta = dO . O - dLSE, and the last step of the unordered mode.
+// The row statistics of the backward (see backward_common.cuh), lse2 and delta = dO . O - dLSE, and the last step of the
+// unordered mode.
 // Memory limits these kernels: one serves both element types and every head dim.
 #pragma once
 
@@ -28,8 +29,8 @@ struct StatisticsArguments {
 /// Takes StatisticsArguments: 256 threads for each tile of rows and kStatisticsHeads heads.
 const void* row_statistics_kernel();
 
-/// Takes BackwardArguments, Element and the AttentionTensor grad_q: rounds scale times the unordered sums to it, and writes zeros to rows that
-/// attend no key. 256 threads for each tile of 64 rows (of all rows) and head.
+/// Takes BackwardArguments, Element and the AttentionTensor grad_q: rounds scale times the unordered sums to it, and writes zeros
+/// to rows that attend no key. 256 threads for each tile of 64 rows (of all rows) and head.
 const void* round_query_gradients_kernel();
 
 }  // namespace deckle::kernels::cuda::attention

@@ -11,9 +11,10 @@
 // Schedule of a warpgroup, tile j: exponentials under dP(j); dV(j), dK(j); S(j+1) behind them; both warpgroups meet; dQ(j);
 // dP(j+1).
 //
-// Against the two kernels, TFLOP/s in one run, each twice (run g of benchmarks/results/attention_cuda_choices.json): S = 16k 508 to 514 / 549 to 554,
-// causal 485 / 526; S = 8k 490 / 532 to 541, causal 461 / 436 to 439; S = 4k 476 to 480 / 511; S = 2k 452 / 459 to 469; S = 512 335 / 287: zeroing and
-// rounding the sums costs more there than two products, so backward_plan.cpp decides by the number of keys. As loops without loads: 560 and 613.
+// Against the two kernels, TFLOP/s in one run, each twice (run g of benchmarks/results/attention_cuda_choices.json): S = 16k 508
+// to 514 / 549 to 554, causal 485 / 526; S = 8k 490 / 532 to 541, causal 461 / 436 to 439; S = 4k 476 to 480 / 511; S = 2k 452 /
+// 459 to 469; S = 512 335 / 287: zeroing and rounding the sums costs more there than two products, so backward_plan.cpp decides
+// by the number of keys. As loops without loads: 560 and 613.
 #pragma once
 
 #include <type_traits>

@@ -62,7 +62,8 @@ std::string problem_why_not(const AttentionProblem& problem) {
     return std::to_string(sizes.heads) + " heads are not a multiple of " + std::to_string(sizes.kv_heads) + " kv heads";
   }
   if (sizes.heads > kMaxHeads) return std::to_string(sizes.heads) + " heads (serves up to " + std::to_string(kMaxHeads) + ")";
-  if ((sizes.query_offsets == nullptr) != (sizes.key_offsets == nullptr)) return "offsets are given for one of queries and keys only";
+  if ((sizes.query_offsets == nullptr) != (sizes.key_offsets == nullptr))
+    return "offsets are given for one of queries and keys only";
   for (const int64_t rows : {sizes.query_rows, sizes.key_rows}) {
     if (rows > kMaxRows) return std::to_string(rows) + " rows (serves fewer than 2^30)";
   }
@@ -90,7 +91,8 @@ std::string backward_why_not(const AttentionBackward& arguments) {
 
 std::string workspace_why_not(const AttentionProblem& problem, int64_t bytes_needed) {
   if (problem.workspace_bytes < bytes_needed) {
-    return "a workspace of " + std::to_string(problem.workspace_bytes) + " bytes was given, " + std::to_string(bytes_needed) + " are needed";
+    return "a workspace of " + std::to_string(problem.workspace_bytes) + " bytes was given, " + std::to_string(bytes_needed) +
+           " are needed";
   }
   if (bytes_needed > 0 && (problem.workspace == nullptr || reinterpret_cast<uintptr_t>(problem.workspace) % 256 != 0)) {
     return problem.workspace == nullptr ? "the workspace is null" : "the workspace is not aligned to 256 bytes";
@@ -100,14 +102,15 @@ std::string workspace_why_not(const AttentionProblem& problem, int64_t bytes_nee
 
 std::string device_why_not(int lowest, int highest) {
   int device = 0, major = 0, minor = 0;
-  if (cudaGetDevice(&device) != cudaSuccess || cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess ||
+  if (cudaGetDevice(&device) != cudaSuccess ||
+      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess ||
       cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) != cudaSuccess) {
     cudaGetLastError();  // the next check of a launch must not find this one
     return {};
   }
   if (major >= lowest && major <= highest) return {};
-  return "the device has compute capability " + std::to_string(major) + "." + std::to_string(minor) + " (serves " + std::to_string(lowest) +
-         (lowest == highest ? ".x)" : ".0 and newer)");
+  return "the device has compute capability " + std::to_string(major) + "." + std::to_string(minor) + " (serves " +
+         std::to_string(lowest) + (lowest == highest ? ".x)" : ".0 and newer)");
 }
 
 void refuse_if(const std::string& reason, const char* who) {

@@ -1,5 +1,5 @@
-// What every attention kernel of the GPU asks of its arguments, whichever path serves them. Each check returns the reason of a refusal, naming
-// what was given and what would be served, or nothing.
+// What every attention kernel of the GPU asks of its arguments, whichever path serves them. Each check returns the reason of a
+// refusal, naming what was given and what would be served, or nothing.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,12 @@ std::string problem_why_not(const AttentionProblem& problem);
 /// The same, and lse, grad_out and the gradients: all of them are read or written.
 std::string backward_why_not(const AttentionBackward& arguments);
 
-/// Whether the workspace is there, aligned and large enough: asked at launch only, so that a problem can be checked before memory is taken.
+/// Whether the workspace is there, aligned and large enough: asked at launch only, so that a problem can be checked before memory
+/// is taken.
 std::string workspace_why_not(const AttentionProblem& problem, int64_t bytes_needed);
 
-/// Whether the current device has a major compute capability in [lowest, highest]. Where there is no device at all, nothing is refused.
+/// Whether the current device has a major compute capability in [lowest, highest]. Where there is no device at all, nothing is
+/// refused.
 std::string device_why_not(int lowest, int highest);
 
 /// Throws std::runtime_error "who: reason" unless the reason is empty.

@@ -32,7 +32,8 @@ const ForwardInstance* find(const AttentionProblem& problem) {
   const AttentionSizes& sizes = problem.sizes;
   const ForwardInstance* found = nullptr;
   for (const ForwardInstance& instance : attention::forward_instances()) {
-    if (instance.element != problem.element || instance.head_dim != sizes.head_dim || instance.value_dim != sizes.value_dim) continue;
+    if (instance.element != problem.element || instance.head_dim != sizes.head_dim || instance.value_dim != sizes.value_dim)
+      continue;
     if (instance.use == preferred_use(sizes)) return &instance;
     if (instance.use == ForwardUse::long_keys) found = &instance;
   }

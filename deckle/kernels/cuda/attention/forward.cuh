@@ -2,10 +2,11 @@
 //                                                   q [M, D], k [N, D], v [N, Dv], out [M, Dv] of each (sequence, head)
 //
 // FLOPs 2 M N (D + Dv) on the tensor cores; bytes 2 (M D + M Dv + N D + N Dv) if k and v come from memory once, so it is bound by the
-// tensor cores beyond a few hundred keys. Beside them: one exp per score (16 a clock and SM: as long as the products at D = 64, half at 128).
+// tensor cores beyond a few hundred keys. Beside them: one exp per score (16 a clock and SM: as long as the products at D = 64,
+// half at 128).
 //
-// One producer thread draws work items and streams q, k, v through shared memory by TMA; each consumer warpgroup owns 64 query rows and never
-// speaks to the others: they drift apart, and the exponentials of one hide under the products of the others.
+// One producer thread draws work items and streams q, k, v through shared memory by TMA; each consumer warpgroup owns 64 query
+// rows and never speaks to the others: they drift apart, and the exponentials of one hide under the products of the others.
 //
 // Schedules (template parameter):
 //   together = false   s = q kᵀ, softmax, out += p v, one after the other: four warpgroups fill each other's gaps (D = 64)
@@ -15,15 +16,16 @@
 // (run b of benchmarks/results/attention_cuda_choices.json; the others under docs/hopper.md, with what was rejected):
 //   D = 128   v1 2 warpgroups, 128 keys, together              624
 //             v2 3 warpgroups, 128 keys, one after the other   646
-//             v3 3 warpgroups, 80 keys, together               662   <- this file; cuDNN 604; v2 and v3 in later runs: 675/670, 663/670,
+//             v3 3 warpgroups, 80 keys, together               662   <- this file; cuDNN 604; v2 and v3 in later runs: 675/670,
+//             663/670,
 //                                                               and 668 to 675 / 679 to 699 in four readings each (e, f)
 //   D = 64    v1 3 warpgroups, 128 keys, one after the other   484
 //             v2 4 warpgroups, 96 keys, one after the other    510   <- this file; cuDNN 455
 //   D = 256   v1 2 warpgroups, 80 keys, together               642
 //   (S = 4k)  v2 2 warpgroups, 64 keys, together               665   <- this file; cuDNN 651; v1 and v2 in a later run: 681/684
 //
-// Relies on: 227 KB of shared memory and 64 Ki registers an SM; wgmma at full rate from shared memory for N > 64; named barriers of a
-// warpgroup; tensor maps that clip at a sequence's end (tile/tensor_map.h).
+// Relies on: 227 KB of shared memory and 64 Ki registers an SM; wgmma at full rate from shared memory for N > 64; named barriers
+// of a warpgroup; tensor maps that clip at a sequence's end (tile/tensor_map.h).
 #pragma once
 
 #include "deckle/kernels/cuda/attention/forward_store.cuh"
@@ -213,7 +215,8 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
 }
 
 template <class Config>
-__global__ void __launch_bounds__(Config::threads, Config::blocks) attention_forward_kernel(const __grid_constant__ ForwardArguments args) {
+__global__ void __launch_bounds__(Config::threads, Config::blocks)
+    attention_forward_kernel(const __grid_constant__ ForwardArguments args) {
   extern __shared__ __align__(1024) unsigned char memory[];
   auto& shared = *reinterpret_cast<ForwardStorage<Config>*>(memory);
   const int warpgroup = arch::warpgroup_index();

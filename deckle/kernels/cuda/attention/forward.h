@@ -16,7 +16,8 @@ std::string attention_forward_why_not(const AttentionProblem& problem);
 /// Bytes of workspace that attention_forward needs.
 int64_t attention_forward_workspace_bytes(const AttentionProblem& problem);
 
-/// Enqueues the forward pass; never synchronises. Throws std::runtime_error with attention_forward_why_not's reason or the CUDA error.
+/// Enqueues the forward pass; never synchronises. Throws std::runtime_error with attention_forward_why_not's reason or the CUDA
+/// error.
 void attention_forward(const AttentionProblem& problem, cudaStream_t stream);
 
 }  // namespace deckle::kernels::cuda

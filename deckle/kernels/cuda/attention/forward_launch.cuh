@@ -45,7 +45,8 @@ struct ForwardWorkspace {
     arrivals = work_list_bytes(problem.sizes, Side::queries, Config::rows);
     arrival_bytes = (cut * 4 * Config::warpgroups * int64_t{sizeof(int)} + 255) / 256 * 256;
     partial = arrivals + arrival_bytes;
-    bytes = partial + (plan.parts > 1 ? cut * plan.parts * Config::warpgroups * (Config::Dv / 8 + 1) * 128 * int64_t{sizeof(float4)} : 0);
+    bytes = partial +
+            (plan.parts > 1 ? cut * plan.parts * Config::warpgroups * (Config::Dv / 8 + 1) * 128 * int64_t{sizeof(float4)} : 0);
   }
   int64_t arrivals, arrival_bytes, partial, bytes;
 };
@@ -79,7 +80,8 @@ void launch_forward(const AttentionProblem& problem, cudaStream_t stream) {
                 .parts = plan.parts,
                 .partial = reinterpret_cast<float4*>(memory + workspace.partial),
                 .arrivals = reinterpret_cast<int*>(memory + workspace.arrivals)};
-  if (plan.parts > 1) check(cudaMemsetAsync(args.split.arrivals, 0, workspace.arrival_bytes, stream), "attention_forward: arrivals");
+  if (plan.parts > 1)
+    check(cudaMemsetAsync(args.split.arrivals, 0, workspace.arrival_bytes, stream), "attention_forward: arrivals");
   const int blocks = static_cast<int>(std::min<int64_t>(int64_t{multiprocessors()} * Config::blocks, plan.items));
   // Behind a work list, blocks start while it is being made and wait for it themselves.
   cudaLaunchAttribute attribute;

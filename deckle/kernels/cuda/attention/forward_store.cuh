@@ -5,23 +5,27 @@
 
 namespace deckle::kernels::cuda::attention {
 
-/// Leaves this warp's share of a cut item in memory. If it is the last to arrive, replaces it by the sum of all parts and returns true.
+/// Leaves this warp's share of a cut item in memory. If it is the last to arrive, replaces it by the sum of all parts and returns
+/// true.
 template <class Config>
 __device__ __forceinline__ bool combine_parts(const ForwardArguments& args, const ForwardItem& item, int warpgroup,
                                               float (&out)[Config::Dv / 2], RowState& state) {
   constexpr int kVectors = Config::Dv / 8;  // of four floats a thread, and one more for the row states
   const int thread = threadIdx.x % 128, parts = args.split.parts;
   const auto slot = [&](int part) {
-    return args.split.partial + ((int64_t{item.cut} * parts + part) * Config::warpgroups + warpgroup) * ((kVectors + 1) * 128) + thread;
+    return args.split.partial + ((int64_t{item.cut} * parts + part) * Config::warpgroups + warpgroup) * ((kVectors + 1) * 128) +
+           thread;
   };
   float4* mine = slot(item.part);
 #pragma unroll
-  for (int i = 0; i < kVectors; ++i) __stcg(mine + i * 128, make_float4(out[4 * i], out[4 * i + 1], out[4 * i + 2], out[4 * i + 3]));
+  for (int i = 0; i < kVectors; ++i)
+    __stcg(mine + i * 128, make_float4(out[4 * i], out[4 * i + 1], out[4 * i + 2], out[4 * i + 3]));
   __stcg(mine + kVectors * 128, make_float4(state.maximum[0], state.maximum[1], state.sum[0], state.sum[1]));
   __threadfence();
   __syncwarp();
   int arrived = 0;
-  if (thread % 32 == 0) arrived = atomicAdd(args.split.arrivals + item.cut * (4 * Config::warpgroups) + 4 * warpgroup + thread / 32, 1);
+  if (thread % 32 == 0)
+    arrived = atomicAdd(args.split.arrivals + item.cut * (4 * Config::warpgroups) + 4 * warpgroup + thread / 32, 1);
   if (arch::uniform(arrived) + 1 < parts) return false;
   __threadfence();
 
@@ -58,8 +62,9 @@ __device__ __forceinline__ bool combine_parts(const ForwardArguments& args, cons
 
 /// Writes out and lse. Out leaves through the q buffer, which is then given back.
 template <class Config>
-__device__ __forceinline__ void store_output(const ForwardArguments& args, ForwardStorage<Config>& shared, int slot, const ForwardItem& item,
-                                             int warpgroup, float (&out)[Config::Dv / 2], RowState& state) {
+__device__ __forceinline__ void store_output(const ForwardArguments& args, ForwardStorage<Config>& shared, int slot,
+                                             const ForwardItem& item, int warpgroup, float (&out)[Config::Dv / 2],
+                                             RowState& state) {
   const int thread = threadIdx.x % 128, warp = thread / 32;
   const auto& buffer = shared.q[slot];
   arch::named_sync<128>(1 + warpgroup);  // all four warps are done with q

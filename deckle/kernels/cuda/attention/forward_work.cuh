@@ -1,5 +1,5 @@
-// Who does what in the forward: the arguments of a launch, the shape of an instance, a block's work items, and the producer that draws them
-// and streams their tiles.
+// Who does what in the forward: the arguments of a launch, the shape of an instance, a block's work items, and the producer that
+// draws them and streams their tiles.
 #pragma once
 
 #include "deckle/kernels/cuda/attention/problem.cuh"
@@ -13,8 +13,9 @@ namespace deckle::kernels::cuda::attention {
 using arch::Element;
 using arch::Ring;
 
-/// The items of a last, partly filled wave are cut into parts by keys, so that every SM has a share. Each part leaves its unnormalised
-/// output, maxima and sums in memory; the warp that arrives last at its rows adds the parts up, always in the same order.
+/// The items of a last, partly filled wave are cut into parts by keys, so that every SM has a share. Each part leaves its
+/// unnormalised output, maxima and sums in memory; the warp that arrives last at its rows adds the parts up, always in the same
+/// order.
 struct ForwardSplit {
   int whole;  // items before the first that is cut
   int parts;  // 1: none is cut
@@ -28,14 +29,14 @@ struct ForwardArguments {
   WorkList work;
   int head_group;  // heads that are worked on together, so that their k and v stay in L2
   ForwardSplit split;
-  float* lse;      // null: not wanted
+  float* lse;  // null: not wanted
 };
 
 /// Tile shapes and schedule of one instance.
 ///
 /// One warpgroup means short sequences: a lone producer warp, and several blocks per SM instead of several warpgroups per block.
-template <Element element_, int D_, int Dv_, int warpgroups_, int keys_, int stages_, int query_buffers_, bool together_, int blocks_ = 1,
-          bool register_q_ = false>
+template <Element element_, int D_, int Dv_, int warpgroups_, int keys_, int stages_, int query_buffers_, bool together_,
+          int blocks_ = 1, bool register_q_ = false>
 struct ForwardConfig {
   static constexpr Element element = element_;
   static constexpr int D = D_, Dv = Dv_;
@@ -46,14 +47,15 @@ struct ForwardConfig {
   static constexpr int query_buffers = query_buffers_;  // 2: the next item's q arrives during this one
   static constexpr bool together = together_;
   static constexpr bool register_q = register_q_;  // q as the register operand of q kᵀ: it is not read again for every key tile
-  static constexpr int blocks = blocks_;  // per SM
+  static constexpr int blocks = blocks_;           // per SM
   static constexpr bool moves_registers = warpgroups > 1;
   static constexpr int threads = 128 * warpgroups + (moves_registers ? 128 : 32);
   static constexpr int producer_registers = warpgroups > 2 ? 32 : 40;
   static constexpr int consumer_registers = warpgroups == 4 ? 112 : warpgroups == 3 ? 160 : 232;
 };
 
-/// One block's share: the query rows [first_row, first_row + rows) of one (sequence, head). Written by the producer, read by consumers.
+/// One block's share: the query rows [first_row, first_row + rows) of one (sequence, head). Written by the producer, read by
+/// consumers.
 struct ForwardItem {
   int head;  // -1: no more work
   int first_row;
@@ -62,7 +64,7 @@ struct ForwardItem {
   int kv_head, key_row, key_batch;
   int tile_begin, tile_end;
   int cut, part;  // which cut item, -1: whole
-  int64_t lse;  // index of the sequence's first row
+  int64_t lse;    // index of the sequence's first row
 };
 
 template <class Config>

@@ -51,7 +51,8 @@ int64_t portable_attention_backward_workspace_bytes(const AttentionBackward& arg
 void portable_attention_backward(const AttentionBackward& arguments, cudaStream_t stream) {
   constexpr const char* kName = "portable_attention_backward";
   attention::refuse_if(portable_attention_backward_why_not(arguments), kName);
-  attention::refuse_if(attention::workspace_why_not(arguments.problem, portable_attention_backward_workspace_bytes(arguments)), kName);
+  attention::refuse_if(attention::workspace_why_not(arguments.problem, portable_attention_backward_workspace_bytes(arguments)),
+                       kName);
   if (!empty(arguments.problem.sizes)) attention::portable::backward(arguments, stream);
 }
 

@@ -2,9 +2,10 @@
 //
 // With p = 2^(c s - lse2), dp = do vᵀ and ds = p (dp - delta), delta = Σ do · out - dlse:
 //   query rows:  dq = scale ds k        key rows:  dk = scale dsᵀ q        key rows:  dv = pᵀ do
-// Each is one walk of the same kernel in one of three roles: a block owns 64 rows of one side, keeps their two operands in shared memory,
-// walks the tiles of the other side, recomputes p and ds with the owned rows as rows, and multiplies them with one of the walked operands.
-// That is 8 products of M N D where one fused kernel needs 5. Instances: bf16 and f16 x D up to 128, 256; the role is a run-time branch.
+// Each is one walk of the same kernel in one of three roles: a block owns 64 rows of one side, keeps their two operands in shared
+// memory, walks the tiles of the other side, recomputes p and ds with the owned rows as rows, and multiplies them with one of the
+// walked operands. That is 8 products of M N D where one fused kernel needs 5. Instances: bf16 and f16 x D up to 128, 256; the
+// role is a run-time branch.
 #include <cmath>
 
 #include "deckle/kernels/cuda/attention/portable_launch.cuh"
@@ -38,7 +39,8 @@ __global__ void __launch_bounds__(kThreads) statistics_kernel(BackwardArguments 
   if (index >= all) return;
   const int64_t sequence = ragged ? 0 : index / args.query_rows, row = ragged ? index : index % args.query_rows;
   const auto address = [&](const AttentionTensor& t) {
-    return static_cast<const uint32_t*>(t.data) + (sequence * (ragged ? 0 : t.batch_stride) + row * t.row_stride + head * t.head_stride) / 2;
+    return static_cast<const uint32_t*>(t.data) +
+           (sequence * (ragged ? 0 : t.batch_stride) + row * t.row_stride + head * t.head_stride) / 2;
   };
   const uint32_t *out = address(args.out), *grad = address(args.grad_out);
   float sum = 0.0f;
@@ -76,14 +78,17 @@ __global__ void __launch_bounds__(kThreads) gradient_kernel(BackwardArguments ar
 
   const int group = problem.heads / problem.kv_heads;
   const int kv_head = owns_queries ? blockIdx.y / group : blockIdx.y;
-  const int head_begin = owns_queries ? blockIdx.y : kv_head * group, head_end = owns_queries ? head_begin + 1 : head_begin + group;
+  const int head_begin = owns_queries ? blockIdx.y : kv_head * group,
+            head_end = owns_queries ? head_begin + 1 : head_begin + group;
   const uint32_t owned_scores = arch::shared_address(memory), owned_values = owned_scores + Tile<D>::bytes;
   const uint32_t walked_scores = owned_values + Tile<D>::bytes, walked_values = walked_scores + Tile<D>::bytes;
   const Interval all_keys{0, keys.length}, live = live_rows(problem.mask, queries.length, keys.length);
   const auto k_rows = [&] { return source(args.k, keys, all_keys, place.sequence, kv_head, args.head_dim, ragged); };
   const auto v_rows = [&] { return source(args.v, keys, all_keys, place.sequence, kv_head, args.value_dim, ragged); };
   const auto q_of = [&](int head) { return source(args.q, queries, live, place.sequence, head, args.head_dim, ragged); };
-  const auto grad_of = [&](int head) { return source(args.grad_out, queries, live, place.sequence, head, args.value_dim, ragged); };
+  const auto grad_of = [&](int head) {
+    return source(args.grad_out, queries, live, place.sequence, head, args.value_dim, ragged);
+  };
 
   const int warp = threadIdx.x / 32, warp_rows = 16 * warp * Tile<D>::stride;
   const int row = first_row + tile::accumulator_row(threadIdx.x);
@@ -111,8 +116,9 @@ __global__ void __launch_bounds__(kThreads) gradient_kernel(BackwardArguments ar
       if (!owns_queries) {
         const int walked = j * kRows + threadIdx.x % kRows;
         const bool is_delta = threadIdx.x >= kRows, exists = walked < queries.length;
-        statistics[is_delta][threadIdx.x % kRows] =
-            exists ? (is_delta ? args.delta : args.lse2)[lse + walked] : is_delta ? 0.0f : -kMinusInfinity;
+        statistics[is_delta][threadIdx.x % kRows] = exists     ? (is_delta ? args.delta : args.lse2)[lse + walked]
+                                                    : is_delta ? 0.0f
+                                                               : -kMinusInfinity;
       }
       arch::wait_copies();
       __syncthreads();
@@ -137,7 +143,8 @@ __global__ void __launch_bounds__(kThreads) gradient_kernel(BackwardArguments ar
   }
   const float scale = role == Role::value ? 1.0f : problem.scale;
   const AttentionTensor& to = role == Role::query ? args.grad_q : role == Role::key ? args.grad_k : args.grad_v;
-  store_rows<element, D>(source(to, owned, {0, owned.length}, place.sequence, blockIdx.y, sum_columns, ragged), first_row + 16 * warp, sum, {scale, scale});
+  store_rows<element, D>(source(to, owned, {0, owned.length}, place.sequence, blockIdx.y, sum_columns, ragged),
+                         first_row + 16 * warp, sum, {scale, scale});
 }
 
 int64_t statistics_count(const AttentionSizes& sizes) {

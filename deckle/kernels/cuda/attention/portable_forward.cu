@@ -1,8 +1,10 @@
-// out = softmax(mask(scale q kᵀ)) v by mma.sync.                 q [M, D], k [N, D], v [N, Dv], out [M, Dv] of each (sequence, head)
+// out = softmax(mask(scale q kᵀ)) v by mma.sync.                 q [M, D], k [N, D], v [N, Dv], out [M, Dv] of each (sequence,
+// head)
 //
-// A block owns 64 query rows, its four warps 16 each, and walks the key tiles from the right. k and v have one buffer each: v(j) arrives
-// under q k(j)ᵀ and the softmax, k(j-1) under p v(j). Instances: bf16 and f16 x D up to 128, 256; smaller dims run in the next bucket, whose
-// surplus columns are neither loaded nor multiplied. The softmax is that of the Hopper kernel: the accumulator layouts agree.
+// A block owns 64 query rows, its four warps 16 each, and walks the key tiles from the right. k and v have one buffer each: v(j)
+// arrives under q k(j)ᵀ and the softmax, k(j-1) under p v(j). Instances: bf16 and f16 x D up to 128, 256; smaller dims run in the
+// next bucket, whose surplus columns are neither loaded nor multiplied. The softmax is that of the Hopper kernel: the accumulator
+// layouts agree.
 #include <cmath>
 
 #include "deckle/kernels/cuda/attention/portable_launch.cuh"
@@ -81,15 +83,17 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(ForwardArguments args
       args.lse[lse + row + 8 * h] = (shift + arch::log2(sum)) * 0.6931471805599453f;
     }
   }
-  store_rows<element, D>(source(args.out, queries, all_queries, place.sequence, head, args.value_dim, ragged), first_row + 16 * warp, out, inverse);
+  store_rows<element, D>(source(args.out, queries, all_queries, place.sequence, head, args.value_dim, ragged),
+                         first_row + 16 * warp, out, inverse);
 }
 
 template <Element element, int D>
 void launch(const AttentionProblem& problem, cudaStream_t stream) {
   const AttentionSizes& sizes = problem.sizes;
-  launch_tiles(reinterpret_cast<const void*>(forward_kernel<element, D>), slots(sizes, sizes.query_rows), sizes.heads, 3 * Tile<D>::bytes,
-               ForwardArguments{device_problem(problem), problem.q, problem.k, problem.v, problem.out, sizes.head_dim, sizes.value_dim,
-                                problem.lse},
+  launch_tiles(reinterpret_cast<const void*>(forward_kernel<element, D>), slots(sizes, sizes.query_rows), sizes.heads,
+               3 * Tile<D>::bytes,
+               ForwardArguments{device_problem(problem), problem.q, problem.k, problem.v, problem.out, sizes.head_dim,
+                                sizes.value_dim, problem.lse},
                stream);
 }
 
@@ -105,7 +109,8 @@ void launch_bucket(const AttentionProblem& problem, cudaStream_t stream) {
 }  // namespace
 
 void forward(const AttentionProblem& problem, cudaStream_t stream) {
-  problem.element == AttentionElement::bf16 ? launch_bucket<Element::bf16>(problem, stream) : launch_bucket<Element::f16>(problem, stream);
+  problem.element == AttentionElement::bf16 ? launch_bucket<Element::bf16>(problem, stream)
+                                            : launch_bucket<Element::f16>(problem, stream);
 }
 
 }  // namespace deckle::kernels::cuda::attention::portable

@@ -18,8 +18,8 @@ void launch_tiles(const void* kernel, int64_t tile_slots, int heads, int shared_
   if (tile_slots == 0 || heads == 0) return;
   allow_shared_memory(kernel, shared_bytes);
   void* parameters[] = {&arguments};
-  cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(tile_slots), static_cast<unsigned>(heads)), dim3(kThreads), parameters, shared_bytes,
-                   stream);
+  cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(tile_slots), static_cast<unsigned>(heads)), dim3(kThreads), parameters,
+                   shared_bytes, stream);
   check_launch("portable attention");
 }
 

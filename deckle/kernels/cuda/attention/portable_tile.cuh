@@ -1,5 +1,5 @@
-// Tiles of the portable kernels: 64 rows in shared memory, 16 bytes of padding a row so that no eight rows of an ldmatrix share a bank,
-// and the warp-wide products on them. Blocks have four warps of 16 rows each.
+// Tiles of the portable kernels: 64 rows in shared memory, 16 bytes of padding a row so that no eight rows of an ldmatrix share a
+// bank, and the warp-wide products on them. Blocks have four warps of 16 rows each.
 #pragma once
 
 #include "deckle/kernels/cuda/arch/mma.cuh"
@@ -19,8 +19,8 @@ struct Tile {
   static constexpr int bytes = kRows * stride;
 };
 
-/// Query rows that attend a key: consecutive. The others may hold NaN in dO (a loss that reads lse puts it there), and 0 * NaN would reach every
-/// sum over rows, so the backward never loads them.
+/// Query rows that attend a key: consecutive. The others may hold NaN in dO (a loss that reads lse puts it there), and 0 * NaN
+/// would reach every sum over rows, so the backward never loads them.
 __device__ __forceinline__ Interval live_rows(const AttentionMask& mask, int queries, int keys) {
   if (keys == 0 || -mask.left > mask.right) return {0, 0};
   return {query_interval(mask, 0, queries, keys).begin, query_interval(mask, keys - 1, queries, keys).end};
@@ -34,8 +34,8 @@ struct Source {
   int columns;
 };
 
-__device__ __forceinline__ Source source(const AttentionTensor& tensor, const Sequence& sequence, Interval rows, int index, int head,
-                                         int columns, bool ragged) {
+__device__ __forceinline__ Source source(const AttentionTensor& tensor, const Sequence& sequence, Interval rows, int index,
+                                         int head, int columns, bool ragged) {
   const int64_t first = (ragged ? sequence.start * tensor.row_stride : index * tensor.batch_stride) + head * tensor.head_stride;
   return {static_cast<const char*>(tensor.data) + 2 * first, 2 * tensor.row_stride, rows, columns};
 }
@@ -109,8 +109,8 @@ __device__ __forceinline__ void store_rows(const Source& to, int first_row, cons
   }
 }
 
-/// Sequence and tile of slot `slot`. Dense: slots are (sequence, tile). Ragged: sequence s owns the slots from offsets[s] / 64 + s on, which
-/// are enough for its tiles whatever the lengths, so no list is needed; surplus slots are past the sequence's end.
+/// Sequence and tile of slot `slot`. Dense: slots are (sequence, tile). Ragged: sequence s owns the slots from offsets[s] / 64 +
+/// s on, which are enough for its tiles whatever the lengths, so no list is needed; surplus slots are past the sequence's end.
 struct Place {
   int sequence, tile;
 };

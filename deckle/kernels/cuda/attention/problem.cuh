@@ -20,8 +20,8 @@ struct Interval {
   int begin, end;  // empty if begin >= end
 };
 
-/// Keys that query row `row` of a sequence with `queries` x `keys` attends by a bounded mask. Both ends grow with the row, so the keys of rows [a, b] are
-/// [begin of a, end of b).
+/// Keys that query row `row` of a sequence with `queries` x `keys` attends by a bounded mask. Both ends grow with the row, so the
+/// keys of rows [a, b] are [begin of a, end of b).
 __host__ __device__ inline Interval key_interval(const AttentionMask& mask, int row, int queries, int keys) {
   const int center = row + (mask.bottom_right ? keys - queries : 0);
   const int begin = center - mask.left, end = center + mask.right + 1;
@@ -62,9 +62,9 @@ struct DeviceProblem {
   AttentionMask mask;
   int batch, heads, kv_heads;
   float scale;
-  float scale_log2;   // |scale| log2 e, at least 1e-30 so that it never turns -inf into NaN
-  float scale_sign;   // +1 or -1
-  int64_t lse_rows;   // rows of one head of lse: M, or all query rows if ragged
+  float scale_log2;  // |scale| log2 e, at least 1e-30 so that it never turns -inf into NaN
+  float scale_sign;  // +1 or -1
+  int64_t lse_rows;  // rows of one head of lse: M, or all query rows if ragged
 };
 
 /// First element of (sequence, head) in lse and the like.
@@ -75,7 +75,8 @@ __device__ __forceinline__ int64_t lse_index(const DeviceProblem& problem, int s
 
 DeviceProblem device_problem(const AttentionProblem& problem);
 
-/// The map of q, k, v, out or a gradient of theirs. An empty tensor may come without memory: its map is made over the workspace and never read.
+/// The map of q, k, v, out or a gradient of theirs. An empty tensor may come without memory: its map is made over the workspace
+/// and never read.
 CUtensorMap operand_map(const AttentionProblem& problem, const AttentionTensor& tensor, bool key_side, int columns, int box_rows);
 
 }  // namespace deckle::kernels::cuda::attention

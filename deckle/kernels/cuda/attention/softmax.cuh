@@ -29,12 +29,12 @@ struct RowState {
   }
 };
 
-/// How far, in powers of two, a maximum may lie below the true one before sums and outputs are rescaled: p stays below 2^8, which float32
-/// sums and the relative precision of 16-bit p do not notice. On random data almost every rescale is saved.
+/// How far, in powers of two, a maximum may lie below the true one before sums and outputs are rescaled: p stays below 2^8, which
+/// float32 sums and the relative precision of 16-bit p do not notice. On random data almost every rescale is saved.
 inline constexpr float kRescaleThreshold = 8.0f;
 
-/// Brings the reference maximum of the two rows up to date; true, for the whole warp, if earlier sums and outputs must be multiplied with
-/// `rescale`.
+/// Brings the reference maximum of the two rows up to date; true, for the whole warp, if earlier sums and outputs must be
+/// multiplied with `rescale`.
 template <int N>
 __device__ __forceinline__ bool update_maximum(const float (&scores)[N / 2], RowState& state, float (&rescale)[2], float c) {
   float maximum[2][2] = {{fmaxf(state.maximum[0], scores[0]), scores[1]}, {fmaxf(state.maximum[1], scores[2]), scores[3]}};

@@ -24,8 +24,8 @@ __device__ int bucket_of(int rows) {
 
 constexpr int kOwnTiles = 4;
 
-// Calls visit(sequence, tile, cost bucket) for every tile, each by one lane. A lane does the first tiles of its sequence; those of longer
-// sequences are shared by the warp, so that neither many short nor one long sequence takes long.
+// Calls visit(sequence, tile, cost bucket) for every tile, each by one lane. A lane does the first tiles of its sequence; those
+// of longer sequences are shared by the warp, so that neither many short nor one long sequence takes long.
 template <class Visit>
 __device__ void for_each_tile(const DeviceProblem& problem, Side side, int height, int skip_rows, Visit visit) {
   const int lane = threadIdx.x % 32;
@@ -45,7 +45,8 @@ __device__ void for_each_tile(const DeviceProblem& problem, Side side, int heigh
     for (int tile = 0; tile < min(tiles, kOwnTiles); ++tile) visit(mine, tile, bucket_of(max(0, cost(tile, queries, keys))));
     for (unsigned longer = __ballot_sync(~0u, tiles > kOwnTiles); longer != 0; longer &= longer - 1) {
       const int j = __ffs(longer) - 1;
-      const int queries_j = __shfl_sync(~0u, queries, j), keys_j = __shfl_sync(~0u, keys, j), tiles_j = __shfl_sync(~0u, tiles, j);
+      const int queries_j = __shfl_sync(~0u, queries, j), keys_j = __shfl_sync(~0u, keys, j),
+                tiles_j = __shfl_sync(~0u, tiles, j);
       for (int tile = kOwnTiles + lane; tile < tiles_j; tile += 32) {
         visit(first + j, tile, bucket_of(max(0, cost(tile, queries_j, keys_j))));
       }
@@ -70,7 +71,8 @@ struct Lists {
   WorkItem* items[2];
 };
 
-__global__ void __launch_bounds__(kThreads, 1) list_tiles(DeviceProblem problem, const __grid_constant__ Lists lists, int skip_rows) {
+__global__ void __launch_bounds__(kThreads, 1)
+    list_tiles(DeviceProblem problem, const __grid_constant__ Lists lists, int skip_rows) {
   const Side side = lists.side[blockIdx.x];
   const int height = lists.height[blockIdx.x];
   WorkListHeader* header = lists.header[blockIdx.x];
@@ -93,7 +95,9 @@ __global__ void __launch_bounds__(kThreads, 1) list_tiles(DeviceProblem problem,
   }
   __syncthreads();
   // The order within a bucket varies from run to run; no result depends on it.
-  for_each_tile(problem, side, height, skip_rows, [&](int sequence, int tile, int bucket) { items[take(begins, bucket)] = {sequence, tile}; });
+  for_each_tile(problem, side, height, skip_rows, [&](int sequence, int tile, int bucket) {
+    items[take(begins, bucket)] = {sequence, tile};
+  });
 }
 
 }  // namespace
@@ -114,7 +118,8 @@ DeviceProblem device_problem(const AttentionProblem& problem) {
   return device;
 }
 
-CUtensorMap operand_map(const AttentionProblem& problem, const AttentionTensor& tensor, bool key_side, int columns, int box_rows) {
+CUtensorMap operand_map(const AttentionProblem& problem, const AttentionTensor& tensor, bool key_side, int columns,
+                        int box_rows) {
   const AttentionSizes& sizes = problem.sizes;
   return tile::make_tensor_map({.data = tensor.data != nullptr ? tensor.data : problem.workspace,
                                 .batch_stride = tensor.batch_stride,

@@ -27,8 +27,8 @@ enum class Side : int32_t { queries, keys };
 /// The list as kernels take it. Dense problems need no list of items: they are computed from the index.
 struct WorkList {
   WorkListHeader* header;  // null: items are taken in a fixed order, block b takes b, b + blocks, ...
-  const WorkItem* items;  // null: dense
-  int32_t dense_tiles;    // tiles of one (sequence, head)
+  const WorkItem* items;   // null: dense
+  int32_t dense_tiles;     // tiles of one (sequence, head)
 };
 
 /// Bytes of the list of one side cut into tiles of `height` rows: at most rows / height + batch tiles.
@@ -50,8 +50,8 @@ struct WorkListRequest {
 /// Makes two lists of a ragged problem in one launch. Sequences of at most `skip_rows` query rows and keys are left out.
 void make_work_lists(const AttentionProblem& problem, const WorkListRequest (&requests)[2], int skip_rows, cudaStream_t stream);
 
-/// Fills the list at `memory` (256-byte aligned) on the stream. Kernels that read it may be launched with programmatic dependence: they call
-/// arch::wait_for_dependencies first. Dense problems whose tiles all cost the same get no header.
+/// Fills the list at `memory` (256-byte aligned) on the stream. Kernels that read it may be launched with programmatic
+/// dependence: they call arch::wait_for_dependencies first. Dense problems whose tiles all cost the same get no header.
 WorkList make_work_list(const AttentionProblem& problem, Side side, int height, void* memory, cudaStream_t stream);
 
 }  // namespace deckle::kernels::cuda::attention

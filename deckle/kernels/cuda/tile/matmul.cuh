@@ -1,4 +1,5 @@
-// Matrix products of one warpgroup: 64 rows, accumulators in registers. All are asynchronous: fence before, commit and wait after.
+// Matrix products of one warpgroup: 64 rows, accumulators in registers. All are asynchronous: fence before, commit and wait
+// after.
 #pragma once
 
 #include "deckle/kernels/cuda/tile/shared_tile.cuh"
@@ -82,7 +83,8 @@ __device__ __forceinline__ void multiply_shared_transposed(float (&c)[N / 2], Op
   Instruction::template shared<Major::other, Major::other, overwrite>(c, a.descriptor(0), b.descriptor(0));
 #pragma unroll
   for (int step = 1; step < K / 16; ++step) {
-    Instruction::template shared<Major::other, Major::other, false>(c, a.descriptor(row_step(step)), b.descriptor(row_step(step)));
+    Instruction::template shared<Major::other, Major::other, false>(c, a.descriptor(row_step(step)),
+                                                                    b.descriptor(row_step(step)));
   }
 }
 
@@ -108,8 +110,8 @@ __device__ __forceinline__ void store_accumulators(uint32_t address, int rows, i
   for (int block = 0; block < N / 16; ++block) {
     const uint32_t target = address + chunk_offset(rows, target_row, 16 * block + 8 * (lane >> 4));
     const float* v = c + 8 * block;
-    arch::store_matrices(target, arch::pack<element>(v[0], v[1]), arch::pack<element>(v[2], v[3]), arch::pack<element>(v[4], v[5]),
-                         arch::pack<element>(v[6], v[7]));
+    arch::store_matrices(target, arch::pack<element>(v[0], v[1]), arch::pack<element>(v[2], v[3]),
+                         arch::pack<element>(v[4], v[5]), arch::pack<element>(v[6], v[7]));
   }
 }
 

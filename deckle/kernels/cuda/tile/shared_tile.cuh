@@ -1,6 +1,7 @@
-// A tile in shared memory as the copy engine writes it and wgmma reads it: `rows` x `columns` 16-bit values in panels of 64 columns,
-// a panel row is 128 bytes, and its 16-byte chunks are permuted by the 128-byte swizzle (chunk ^= row % 8).
-// The same image serves as an operand whose contraction dim is the column (q kᵀ) or the row (p v), so nothing is ever transposed in memory.
+// A tile in shared memory as the copy engine writes it and wgmma reads it: `rows` x `columns` 16-bit values in panels of 64
+// columns, a panel row is 128 bytes, and its 16-byte chunks are permuted by the 128-byte swizzle (chunk ^= row % 8). The same
+// image serves as an operand whose contraction dim is the column (q kᵀ) or the row (p v), so nothing is ever transposed in
+// memory.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +37,8 @@ __device__ __forceinline__ uint32_t chunk_offset(int rows, int row, int column) 
 
 /// Loads all panels of a tile, rows from `row` on; one thread. The barrier is told the bytes by the caller.
 template <class Tile>
-__device__ __forceinline__ void load_tile(const Tile& tile, const CUtensorMap& map, arch::Barrier& barrier, int row, int head, int batch,
-                                          arch::CacheHint hint) {
+__device__ __forceinline__ void load_tile(const Tile& tile, const CUtensorMap& map, arch::Barrier& barrier, int row, int head,
+                                          int batch, arch::CacheHint hint) {
 #pragma unroll
   for (int panel = 0; panel < panels(Tile::columns); ++panel) {
     arch::load_box(tile.address() + panel * Tile::panel_bytes, map, barrier, panel * kPanelColumns, row, head, batch, hint);
@@ -49,12 +50,13 @@ template <int columns, class Tile>
 __device__ __forceinline__ void store_rows(const Tile& tile, int local, const CUtensorMap& map, int row, int head, int batch) {
 #pragma unroll
   for (int panel = 0; panel < panels(columns); ++panel) {
-    arch::store_box(map, tile.address() + panel * Tile::panel_bytes + local * kPanelRowBytes, panel * kPanelColumns, row, head, batch);
+    arch::store_box(map, tile.address() + panel * Tile::panel_bytes + local * kPanelRowBytes, panel * kPanelColumns, row, head,
+                    batch);
   }
 }
 
-/// A wgmma operand in shared memory: the descriptor's low word. The address lies in 16-byte units in bits 0-13, the distance between
-/// 64-column panels (read only if the contraction dim is the row) in bits 16-29.
+/// A wgmma operand in shared memory: the descriptor's low word. The address lies in 16-byte units in bits 0-13, the distance
+/// between 64-column panels (read only if the contraction dim is the row) in bits 16-29.
 struct Operand {
   uint32_t low;
 

@@ -1,7 +1,7 @@
 #include "deckle/kernels/cuda/tile/tensor_map.h"
 
-#include <cuda_runtime_api.h>
 #include <cudaTypedefs.h>
+#include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <stdexcept>
@@ -33,7 +33,8 @@ CUtensorMap make_tensor_map(const TensorMapShape& shape, int box_rows) {
   const auto at_least_one = [](int64_t n) { return static_cast<cuuint64_t>(std::max<int64_t>(n, 1)); };
   const auto stride = [](int64_t count, int64_t elements) { return static_cast<cuuint64_t>(count > 1 ? elements * kBytes : 16); };
 
-  cuuint64_t sizes[4] = {at_least_one(shape.columns), at_least_one(shape.rows), at_least_one(shape.heads), at_least_one(shape.batch)};
+  cuuint64_t sizes[4] = {at_least_one(shape.columns), at_least_one(shape.rows), at_least_one(shape.heads),
+                         at_least_one(shape.batch)};
   cuuint64_t strides[3] = {stride(shape.rows, shape.row_stride), stride(shape.heads, shape.head_stride),
                            stride(shape.batch, shape.batch_stride)};
   if (shape.ragged) {
@@ -51,8 +52,8 @@ CUtensorMap make_tensor_map(const TensorMapShape& shape, int box_rows) {
   if (result != CUDA_SUCCESS) {
     throw std::runtime_error("attention: the copy engine refuses a tensor of " + std::to_string(shape.batch) + " x " +
                              std::to_string(shape.rows) + " rows, " + std::to_string(shape.heads) + " heads, " +
-                             std::to_string(shape.columns) + " columns with strides " + std::to_string(shape.batch_stride) + ", " +
-                             std::to_string(shape.row_stride) + ", " + std::to_string(shape.head_stride) +
+                             std::to_string(shape.columns) + " columns with strides " + std::to_string(shape.batch_stride) +
+                             ", " + std::to_string(shape.row_stride) + ", " + std::to_string(shape.head_stride) +
                              " (the address must be a multiple of 16 bytes and each stride of 8 elements)");
   }
   return map;

@@ -20,10 +20,11 @@ struct TensorMapShape {
 /// A map of boxes of `box_rows` rows x 64 columns of one head. Dense coordinates: (column, row, head, batch).
 ///
 /// Ragged: the row dim is described twice with one stride. Row i of the sequence at [start, start + length) has coordinates
-/// (column, kRaggedRows - length + i, head, start + length): the address is that of row start + i, and rows at or past the end lie outside
-/// the map, so the hardware reads them as zeros and drops their stores. Rows before the start are not clipped.
+/// (column, kRaggedRows - length + i, head, start + length): the address is that of row start + i, and rows at or past the end
+/// lie outside the map, so the hardware reads them as zeros and drops their stores. Rows before the start are not clipped.
 ///
-/// Strides of dims with more than one element must be positive. Throws std::runtime_error with the failing shape if the driver refuses it.
+/// Strides of dims with more than one element must be positive. Throws std::runtime_error with the failing shape if the driver
+/// refuses it.
 CUtensorMap make_tensor_map(const TensorMapShape& shape, int box_rows);
 
 }  // namespace deckle::kernels::cuda::tile

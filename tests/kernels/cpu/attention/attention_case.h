@@ -19,7 +19,9 @@ namespace deckle::testing {
 
 using Random = std::mt19937_64;
 
-inline int64_t draw(Random& random, int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); }
+inline int64_t draw(Random& random, int64_t low, int64_t high) {
+  return std::uniform_int_distribution<int64_t>(low, high)(random);
+}
 inline bool chance(Random& random, double probability) { return std::uniform_real_distribution<double>()(random) < probability; }
 
 template <typename Choices>
@@ -38,8 +40,8 @@ inline uint64_t seed() {
   return value;
 }
 
-/// Largest error over largest value (or over the size of single terms, where these cancel) that kernels may have; docs/attention.md
-/// shows this table.
+/// Largest error over largest value (or over the size of single terms, where these cancel) that kernels may have;
+/// docs/attention.md shows this table.
 struct Tolerances {
   DType dtype;
   double result;      // out and its tangent
@@ -89,7 +91,8 @@ class Buffer {
   DType dtype() const { return dtype_; }
   void* data() const { return bytes_.empty() ? nullptr : const_cast<std::byte*>(bytes_.data()); }
   double get(int64_t i) const {
-    return visit_floating(dtype_, [&](auto tag) { return static_cast<double>(static_cast<const typename decltype(tag)::type*>(data())[i]); });
+    return visit_floating(
+        dtype_, [&](auto tag) { return static_cast<double>(static_cast<const typename decltype(tag)::type*>(data())[i]); });
   }
   void put(int64_t i, double value) {
     visit_floating(dtype_, [&](auto tag) {
@@ -234,7 +237,7 @@ struct AttentionCase {
     return copy;
   }
   Operands widen(const Operands& o) const {
-    Operands w{o.q.as(DType::float64), o.k.as(DType::float64), o.v.as(DType::float64), o.bias.as(DType::float64),
+    Operands w{o.q.as(DType::float64),      o.k.as(DType::float64),     o.v.as(DType::float64),     o.bias.as(DType::float64),
                o.slopes.as(DType::float64), o.sinks.as(DType::float64), o.table.as(DType::float64), {}};
     bind(w);
     return w;
@@ -249,14 +252,18 @@ struct AttentionCase {
 inline std::string describe(const AttentionCase& c) {
   const AttentionProblem& p = c.problem;
   std::string lengths;
-  for (int64_t b = 0; b < p.sequences; ++b) lengths += fmt::format(" {}x{}{}", p.rows(b), p.keys(b), c.spare_keys ? fmt::format("of{}", p.k_offsets[b + 1] - p.k_offsets[b]) : "");
-  return fmt::format("{} lengths{} heads {}/{} D {} Dv {} scale {:.3f} {}{} window {},{} ranges {} mask {} bias {}{} slopes {} sinks {} table {} "
-                     "cap {:.2f} dropout {}{}",
-                     name(p.dtype), lengths, p.heads, p.kv_heads, p.head_dim, p.value_dim, p.scale,
-                     p.alignment == AttentionAlignment::top_left ? "top-left" : "bottom-right", p.causal ? " causal" : "", p.window_left,
-                     p.window_right, p.ranges.bounds ? p.ranges.count : 0, p.mask.data != nullptr, c.has_bias,
-                     p.bias_before_cap ? " before cap" : "", c.has_slopes, c.has_sinks, c.has_table ? p.table_reach : -1, p.soft_cap,
-                     p.dropout.threshold, c.heads_first ? " heads first" : "");
+  for (int64_t b = 0; b < p.sequences; ++b)
+    lengths += fmt::format(" {}x{}{}", p.rows(b), p.keys(b),
+                           c.spare_keys ? fmt::format("of{}", p.k_offsets[b + 1] - p.k_offsets[b]) : "");
+  return fmt::format(
+      "{} lengths{} heads {}/{} D {} Dv {} scale {:.3f} {}{} window {},{} ranges {} mask {} bias {}{} slopes {} sinks {} table "
+      "{} "
+      "cap {:.2f} dropout {}{}",
+      name(p.dtype), lengths, p.heads, p.kv_heads, p.head_dim, p.value_dim, p.scale,
+      p.alignment == AttentionAlignment::top_left ? "top-left" : "bottom-right", p.causal ? " causal" : "", p.window_left,
+      p.window_right, p.ranges.bounds ? p.ranges.count : 0, p.mask.data != nullptr, c.has_bias,
+      p.bias_before_cap ? " before cap" : "", c.has_slopes, c.has_sinks, c.has_table ? p.table_reach : -1, p.soft_cap,
+      p.dropout.threshold, c.heads_first ? " heads first" : "");
 }
 
 /// Which features a case has, without their numbers.
@@ -264,12 +271,18 @@ inline std::string features_of(const AttentionCase& c) {
   const AttentionProblem& p = c.problem;
   std::string text(name(p.dtype));
   const auto add = [&](bool has, const char* feature) { text += has ? std::string(" ") + feature : ""; };
-  add(p.alignment == AttentionAlignment::top_left, "top-left"), add(p.causal, "causal"), add(p.window_left >= 0, "left"), add(p.window_right >= 0, "right");
-  add(p.ranges.bounds != nullptr && p.ranges.count == 1, "range"), add(p.ranges.bounds != nullptr && p.ranges.count > 1, "ranges");
-  add(p.mask.data != nullptr, "mask"), add(c.has_bias, "bias"), add(c.has_bias && p.bias_before_cap, "before"), add(p.bias_offsets != nullptr, "ragged-bias");
-  add(c.has_bias && c.bias.head_stride == 0, "heads-alike"), add(c.has_bias && c.bias.row_stride == 0, "rows-alike"), add(c.has_bias && c.bias.column_stride == 0, "keys-alike");
-  add(c.has_slopes, "slopes"), add(c.has_sinks, "sinks"), add(c.has_table, "table"), add(p.soft_cap != 0, "cap"), add(p.dropout.threshold != 0, "dropout");
-  add(p.heads != p.kv_heads, "shared-keys"), add(p.head_dim != p.value_dim, "other-value-dim"), add(c.heads_first, "heads-first"), add(c.spare_keys, "spare-keys");
+  add(p.alignment == AttentionAlignment::top_left, "top-left"), add(p.causal, "causal"), add(p.window_left >= 0, "left"),
+      add(p.window_right >= 0, "right");
+  add(p.ranges.bounds != nullptr && p.ranges.count == 1, "range"),
+      add(p.ranges.bounds != nullptr && p.ranges.count > 1, "ranges");
+  add(p.mask.data != nullptr, "mask"), add(c.has_bias, "bias"), add(c.has_bias && p.bias_before_cap, "before"),
+      add(p.bias_offsets != nullptr, "ragged-bias");
+  add(c.has_bias && c.bias.head_stride == 0, "heads-alike"), add(c.has_bias && c.bias.row_stride == 0, "rows-alike"),
+      add(c.has_bias && c.bias.column_stride == 0, "keys-alike");
+  add(c.has_slopes, "slopes"), add(c.has_sinks, "sinks"), add(c.has_table, "table"), add(p.soft_cap != 0, "cap"),
+      add(p.dropout.threshold != 0, "dropout");
+  add(p.heads != p.kv_heads, "shared-keys"), add(p.head_dim != p.value_dim, "other-value-dim"), add(c.heads_first, "heads-first"),
+      add(c.spare_keys, "spare-keys");
   return text;
 }
 
@@ -325,9 +338,11 @@ inline AttentionCase random_plain_case(Random& random, DType dtype, int64_t long
 inline void add_random_features(Random& random, AttentionCase& c) {
   AttentionProblem& p = c.problem;
   int64_t longest_rows = 0, longest_keys = 0;
-  for (int64_t b = 0; b < p.sequences; ++b) longest_rows = std::max(longest_rows, p.rows(b)), longest_keys = std::max(longest_keys, p.keys(b));
+  for (int64_t b = 0; b < p.sequences; ++b)
+    longest_rows = std::max(longest_rows, p.rows(b)), longest_keys = std::max(longest_keys, p.keys(b));
   const bool ragged_planes = chance(random, 0.4);
-  const bool plane_per_head = chance(random, 0.5), plane_per_row = chance(random, 0.7), plane_per_key = chance(random, 0.7), plane_per_sequence = chance(random, 0.5);
+  const bool plane_per_head = chance(random, 0.5), plane_per_row = chance(random, 0.7), plane_per_key = chance(random, 0.7),
+             plane_per_sequence = chance(random, 0.5);
   int64_t plane_size = 0;
   AttentionPlane plane;
   if (ragged_planes) {
@@ -337,8 +352,10 @@ inline void add_random_features(Random& random, AttentionCase& c) {
       plane_size += (plane_per_head ? p.heads : 1) * (plane_per_row ? p.rows(b) : 1) * (plane_per_key ? p.keys(b) : 1);
     }
   } else {
-    const int64_t columns = plane_per_key ? longest_keys : 1, rows = plane_per_row ? longest_rows : 1, heads = plane_per_head ? p.heads : 1;
-    plane = {nullptr, plane_per_sequence ? heads * rows * columns : 0, plane_per_head ? rows * columns : 0, plane_per_row ? columns : 0, plane_per_key};
+    const int64_t columns = plane_per_key ? longest_keys : 1, rows = plane_per_row ? longest_rows : 1,
+                  heads = plane_per_head ? p.heads : 1;
+    plane = {nullptr, plane_per_sequence ? heads * rows * columns : 0, plane_per_head ? rows * columns : 0,
+             plane_per_row ? columns : 0, plane_per_key};
     plane_size = (plane_per_sequence ? p.sequences : 1) * heads * rows * columns;
   }
   if (chance(random, 0.4)) {
@@ -348,7 +365,8 @@ inline void add_random_features(Random& random, AttentionCase& c) {
     p.bias_before_cap = chance(random, 0.5);
   }
   if (chance(random, 0.3)) {
-    const bool per_head = chance(random, 0.5), per_row = chance(random, 0.7), per_key = chance(random, 0.7), per_sequence = chance(random, 0.5);
+    const bool per_head = chance(random, 0.5), per_row = chance(random, 0.7), per_key = chance(random, 0.7),
+               per_sequence = chance(random, 0.5);
     const int64_t columns = per_key ? longest_keys : 1, rows = per_row ? longest_rows : 1, heads = per_head ? p.heads : 1;
     p.mask = {nullptr, per_sequence ? heads * rows * columns : 0, per_head ? rows * columns : 0, per_row ? columns : 0, per_key};
     c.mask.resize(static_cast<size_t>(std::max<int64_t>((per_sequence ? p.sequences : 1) * heads * rows * columns, 1)));
@@ -377,7 +395,8 @@ inline void add_random_features(Random& random, AttentionCase& c) {
       for (int64_t i = 0; i < p.rows(b); ++i) {
         int64_t at = 0;
         for (int r = 0; r < p.ranges.count; ++r) {
-          const int64_t begin = std::min(p.keys(b), at + draw(random, 0, 1 + p.keys(b) / 3)), end = std::min(p.keys(b), begin + draw(random, 0, 1 + p.keys(b) / 2));
+          const int64_t begin = std::min(p.keys(b), at + draw(random, 0, 1 + p.keys(b) / 3)),
+                        end = std::min(p.keys(b), begin + draw(random, 0, 1 + p.keys(b) / 2));
           const bool empty = begin >= end;
           c.ranges.push_back(empty ? 0 : static_cast<int32_t>(begin));
           c.ranges.push_back(empty ? 0 : static_cast<int32_t>(end));

@@ -22,7 +22,8 @@ double inner(const Buffer& a, const Buffer& b) {
 }
 double inner(const Results& a, const Results& b) { return inner(a.out, b.out) + inner(a.lse, b.lse); }
 double inner(const Operands& a, const Operands& b) {
-  return inner(a.q, b.q) + inner(a.k, b.k) + inner(a.v, b.v) + inner(a.bias, b.bias) + inner(a.slopes, b.slopes) + inner(a.sinks, b.sinks) + inner(a.table, b.table);
+  return inner(a.q, b.q) + inner(a.k, b.k) + inner(a.v, b.v) + inner(a.bias, b.bias) + inner(a.slopes, b.slopes) +
+         inner(a.sinks, b.sinks) + inner(a.table, b.table);
 }
 
 void add_scaled(Buffer& to, const Buffer& from, double factor) {
@@ -114,7 +115,8 @@ TEST(AttentionReference, AgreesWithCentralDifferencesOfItself) {
     EXPECT_LT(relative_error(mixed.out, slope(high_tangent.out, low_tangent.out, step), 1.0), 1e-6);
     EXPECT_LT(relative_error(mixed.lse, slope(high_tangent.lse, low_tangent.lse, step), 1.0), 1e-6);
 
-    Operands gradient = c.operands(DType::float64, AttentionCase::poisoned), high_gradient = gradient, low_gradient = gradient, second = gradient;
+    Operands gradient = c.operands(DType::float64, AttentionCase::poisoned), high_gradient = gradient, low_gradient = gradient,
+             second = gradient;
     c.bind(high_gradient), c.bind(low_gradient), c.bind(second);
     reference::attention_backward(c.problem, x.view, g.view, gradient.view);
     const double adjoint = inner(gradient, t);
@@ -165,7 +167,8 @@ TEST(AttentionDerivatives, TangentAndSecondOrderMatchTheReference) {
     EXPECT_LT(noted(dtype, "tangent of out", relative_error(tangent.out, expected_tangent.out, term)), value);
     EXPECT_LT(relative_error(tangent.lse, expected_tangent.lse, 1.0), 9 * statistics);
 
-    Operands a = c.operands(dtype, c.normal(random)), wide_a = wide.widen(a), both = c.operands(dtype, c.normal(random)), wide_both = wide.widen(both);
+    Operands a = c.operands(dtype, c.normal(random)), wide_a = wide.widen(a), both = c.operands(dtype, c.normal(random)),
+             wide_both = wide.widen(both);
     drop_some(random, a), copy_absence(a, wide_a);
     drop_some(random, both), copy_absence(both, wide_both);
     Results expected_mixed = expected, mixed = result;
@@ -180,7 +183,8 @@ TEST(AttentionDerivatives, TangentAndSecondOrderMatchTheReference) {
     Operands second = c.operands(dtype, AttentionCase::poisoned);
     attention_second({}, c.problem, x.view, t.view, result.view, g.view, tg.view, second.view, again.view);
     EXPECT_TRUE(again.out == tangent.out && again.lse == tangent.lse);
-    for (const auto& [got, wanted] : {std::pair(&second.q, &expected_second.q), {&second.k, &expected_second.k}, {&second.v, &expected_second.v}}) {
+    for (const auto& [got, wanted] :
+         {std::pair(&second.q, &expected_second.q), {&second.k, &expected_second.k}, {&second.v, &expected_second.v}}) {
       noted(dtype, "second order", relative_error(*got, *wanted, term));
     }
     expect_close(second, expected_second, second_order, term);
@@ -193,7 +197,8 @@ TEST(AttentionDerivatives, AreSymmetricAndAdjoint) {
   for (int i = 0; i < 40; ++i) {
     AttentionCase c = random_case(random, DType::float64, 60);
     SCOPED_TRACE(describe(c));
-    const Operands x = c.operands(DType::float64, c.normal(random)), t = c.operands(DType::float64, c.normal(random)), w = c.operands(DType::float64, c.normal(random));
+    const Operands x = c.operands(DType::float64, c.normal(random)), t = c.operands(DType::float64, c.normal(random)),
+                   w = c.operands(DType::float64, c.normal(random));
     const Results g = c.results(DType::float64, c.normal(random));
     Results result = c.results(DType::float64, AttentionCase::poisoned), tangent = result;
     c.bind(tangent);
@@ -237,8 +242,9 @@ TEST(AttentionDerivatives, BitEqualForAnyNumberOfThreads) {
     if (threads == 1) {
       first = second;
     } else {
-      EXPECT_TRUE(second.q == first.q && second.k == first.k && second.v == first.v && second.bias == first.bias && second.slopes == first.slopes &&
-                  second.table == first.table && second.sinks == first.sinks) << threads;
+      EXPECT_TRUE(second.q == first.q && second.k == first.k && second.v == first.v && second.bias == first.bias &&
+                  second.slopes == first.slopes && second.table == first.table && second.sinks == first.sinks)
+          << threads;
     }
   }
   set_num_threads(before);

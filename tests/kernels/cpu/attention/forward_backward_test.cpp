@@ -77,7 +77,8 @@ TEST(Attention, SharedBiasOfSeveralBlocksOfKeysMatchesTheReference) {
   for (int share = 1; share < 4; ++share) {
     for (int64_t dim : {8, 64}) {  // the wide one adds up in several copies
       AttentionCase c;
-      const std::vector<std::pair<int64_t, int64_t>> lengths = {{70, 530}, {0, 40}, {233, 290}, {65, 7}};  // the longest rows are not of the longest keys
+      const std::vector<std::pair<int64_t, int64_t>> lengths = {
+          {70, 530}, {0, 40}, {233, 290}, {65, 7}};  // the longest rows are not of the longest keys
       for (auto [rows, keys] : lengths) c.add_sequence(rows, keys);
       AttentionProblem& p = c.problem;
       p.dtype = pick(random, std::vector<DType>{DType::float64, DType::float32, DType::bfloat16, DType::float16});
@@ -144,7 +145,9 @@ TEST(Attention, BitEqualForAnyNumberOfThreads) {
       const Results many = run_forward(c, x);
       EXPECT_TRUE(many.out == one.out && many.lse == one.lse) << threads;
       const Operands gradient = run_backward(c, x, many, cotangent);
-      EXPECT_TRUE(gradient.q == one_gradient.q && gradient.k == one_gradient.k && gradient.v == one_gradient.v && gradient.bias == one_gradient.bias) << threads;
+      EXPECT_TRUE(gradient.q == one_gradient.q && gradient.k == one_gradient.k && gradient.v == one_gradient.v &&
+                  gradient.bias == one_gradient.bias)
+          << threads;
     }
   }
   set_num_threads(before);
@@ -167,7 +170,8 @@ TEST(Attention, PackedSequencesEqualSequencesOneByOne) {
     alone.layout();
     Results got = c.results(DType::float32, AttentionCase::poisoned);
     attention_forward({}, alone.problem, x.view, got.view);
-    for (int64_t i = c.q_offsets[b] * 32; i < c.q_offsets[b + 1] * 32; ++i) ASSERT_EQ(got.out.get(i), all.out.get(i)) << b << " " << i;
+    for (int64_t i = c.q_offsets[b] * 32; i < c.q_offsets[b + 1] * 32; ++i)
+      ASSERT_EQ(got.out.get(i), all.out.get(i)) << b << " " << i;
   }
 }
 
@@ -177,7 +181,8 @@ TEST(Attention, OneRowOnManyKeysMatchesTheReference) {
     AttentionCase c;
     const DType dtypes[] = {DType::float32, DType::float64, DType::bfloat16, DType::float16};
     c.problem.dtype = dtypes[i % 4];
-    for (int64_t b = draw(random, 1, 4); b > 0; --b) c.add_sequence(draw(random, 0, 3), draw(random, 0, 3) * draw(random, 0, 700));
+    for (int64_t b = draw(random, 1, 4); b > 0; --b)
+      c.add_sequence(draw(random, 0, 3), draw(random, 0, 3) * draw(random, 0, 700));
     c.problem.kv_heads = draw(random, 1, 3);
     c.problem.heads = c.problem.kv_heads * draw(random, 1, 4);
     c.problem.head_dim = draw(random, 1, 70), c.problem.value_dim = draw(random, 1, 70);

@@ -9,12 +9,13 @@
 #include "tests/kernels/cpu/support/threads.h"
 
 namespace deckle::kernels::cpu {
-void cross_entropy_rows(const CpuContext&, const View& input, const View& target, int64_t ignore_index, double label_smoothing, const View& loss,
-                        const View& lse);
-void cross_entropy_rows_backward(const CpuContext&, const View& loss_gradient, const View& lse_gradient, const View& input, const View& target,
-                                 const View& lse, int64_t ignore_index, double label_smoothing, const View& result);
-void cross_entropy_rows_jvp(const CpuContext&, const View& tangent, const View& input, const View& target, const View& lse, int64_t ignore_index,
-                            double label_smoothing, const View& loss, const View& lse_tangent);
+void cross_entropy_rows(const CpuContext&, const View& input, const View& target, int64_t ignore_index, double label_smoothing,
+                        const View& loss, const View& lse);
+void cross_entropy_rows_backward(const CpuContext&, const View& loss_gradient, const View& lse_gradient, const View& input,
+                                 const View& target, const View& lse, int64_t ignore_index, double label_smoothing,
+                                 const View& result);
+void cross_entropy_rows_jvp(const CpuContext&, const View& tangent, const View& input, const View& target, const View& lse,
+                            int64_t ignore_index, double label_smoothing, const View& loss, const View& lse_tangent);
 }  // namespace deckle::kernels::cpu
 
 namespace deckle {
@@ -50,7 +51,8 @@ struct Naive {
       const double log_total = std::log(total), counts = target[row] != kIgnored;
       double value = log_total, along = 0, mean = 0;
       for (int64_t j = 0; j < c.classes; ++j) {
-        const double q = (1 - c.smoothing) * (j == static_cast<int64_t>(target[row])) + c.smoothing / static_cast<double>(c.classes);
+        const double q =
+            (1 - c.smoothing) * (j == static_cast<int64_t>(target[row])) + c.smoothing / static_cast<double>(c.classes);
         const double p = logits[j] == -INFINITY ? 0 : std::exp(logits[j] - log_total);
         if (q != 0) value -= q * logits[j];
         gradient.push_back((loss_gradient[row] * counts + lse_gradient[row]) * p - loss_gradient[row] * counts * q);
@@ -72,7 +74,8 @@ TEST(CrossEntropy, EqualsTheDefinitionInEveryFloatingType) {
       const Buffer x = random_normal({c.rows, c.classes}, dtype), tangent = random_normal({c.rows, c.classes}, dtype);
       const Buffer target = random_integers({c.rows}, DType::int64, 0, c.classes);
       const Buffer loss_gradient = random_normal({c.rows}, dtype), lse_gradient = random_normal({c.rows}, DType::float64);
-      const Naive want(c, values(x.view), values(target.view), values(loss_gradient.view), values(lse_gradient.view), values(tangent.view));
+      const Naive want(c, values(x.view), values(target.view), values(loss_gradient.view), values(lse_gradient.view),
+                       values(tangent.view));
       // A sum 16 terms deep before it goes to double, exp (2) and a few operations; the reference adds one by one.
       const double tolerance = testing::rounding_bound(dtype, 16 + 2 + 6, static_cast<double>(c.classes));
 
@@ -82,13 +85,13 @@ TEST(CrossEntropy, EqualsTheDefinitionInEveryFloatingType) {
       expect_close(lse.view, want.lse, dtype == DType::float64 ? tolerance : testing::rounding_bound(DType::float32, 16 + 2));
 
       const Buffer gradient = poisoned({c.rows, c.classes}, dtype);
-      kernels::cpu::cross_entropy_rows_backward({}, loss_gradient.view, lse_gradient.view, x.view, target.view, lse.view, kIgnored, c.smoothing,
-                                                gradient.view);
+      kernels::cpu::cross_entropy_rows_backward({}, loss_gradient.view, lse_gradient.view, x.view, target.view, lse.view,
+                                                kIgnored, c.smoothing, gradient.view);
       expect_close(gradient.view, want.gradient, tolerance);
 
       const Buffer loss_tangent = poisoned({c.rows}, dtype), lse_tangent = poisoned({c.rows}, DType::float64);
-      kernels::cpu::cross_entropy_rows_jvp({}, tangent.view, x.view, target.view, lse.view, kIgnored, c.smoothing, loss_tangent.view,
-                                           lse_tangent.view);
+      kernels::cpu::cross_entropy_rows_jvp({}, tangent.view, x.view, target.view, lse.view, kIgnored, c.smoothing,
+                                           loss_tangent.view, lse_tangent.view);
       expect_close(loss_tangent.view, want.loss_tangent, tolerance);
       expect_close(lse_tangent.view, want.lse_tangent, tolerance);
     }
@@ -102,26 +105,31 @@ TEST(CrossEntropy, TheSizeOfTheLogitsCostsNoAccuracy) {
         SCOPED_TRACE(fmt::format("{} {} smoothing {}", name(dtype), base, smoothing));
         constexpr int64_t kClasses = 37;
         const Case c{1, kClasses, smoothing};
-        const Buffer x({1, kClasses}, dtype), near({1, kClasses}, dtype), target = random_integers({1}, DType::int64, 3, kClasses);
+        const Buffer x({1, kClasses}, dtype), near({1, kClasses}, dtype),
+            target = random_integers({1}, DType::int64, 3, kClasses);
         for (int64_t j = 0; j < kClasses; ++j) {  // quarters: exact beside a million
           const double offset = 0.25 * static_cast<double>(testing::engine()() % 64);
           testing::store(x.view.data, dtype, j, base + offset);
           testing::store(near.view.data, dtype, j, offset);
         }
-        const Buffer one = random_integers({1}, dtype, 1, 2), none = random_integers({1}, DType::float64, 0, 1), tangent = random_normal({1, kClasses}, dtype);
+        const Buffer one = random_integers({1}, dtype, 1, 2), none = random_integers({1}, DType::float64, 0, 1),
+                     tangent = random_normal({1, kClasses}, dtype);
         const Naive want(c, values(near.view), values(target.view), {1.0}, {0.0}, values(tangent.view));
         const Buffer loss = poisoned({1}, dtype), lse = poisoned({1}, DType::float64), gradient = poisoned({1, kClasses}, dtype);
         kernels::cpu::cross_entropy_rows({}, x.view, target.view, kIgnored, smoothing, loss.view, lse.view);
         // A float64 lse of a million is itself rounded by half an ulp of that.
-        const double tolerance = testing::rounding_bound(dtype, 16 + 2 + 6) + (dtype == DType::float64 ? std::abs(base) * 0x1p-52 : 0);
+        const double tolerance =
+            testing::rounding_bound(dtype, 16 + 2 + 6) + (dtype == DType::float64 ? std::abs(base) * 0x1p-52 : 0);
         expect_close(loss.view, want.loss, tolerance);
-        kernels::cpu::cross_entropy_rows_backward({}, one.view, none.view, x.view, target.view, lse.view, kIgnored, smoothing, gradient.view);
+        kernels::cpu::cross_entropy_rows_backward({}, one.view, none.view, x.view, target.view, lse.view, kIgnored, smoothing,
+                                                  gradient.view);
         expect_close(gradient.view, want.gradient, tolerance);
         double sum = 0;
         for (const double value : values(gradient.view)) sum += value;
         EXPECT_NEAR(sum, 0, tolerance);
         const Buffer loss_tangent = poisoned({1}, dtype), lse_tangent = poisoned({1}, DType::float64);
-        kernels::cpu::cross_entropy_rows_jvp({}, tangent.view, x.view, target.view, lse.view, kIgnored, smoothing, loss_tangent.view, lse_tangent.view);
+        kernels::cpu::cross_entropy_rows_jvp({}, tangent.view, x.view, target.view, lse.view, kIgnored, smoothing,
+                                             loss_tangent.view, lse_tangent.view);
         expect_close(loss_tangent.view, want.loss_tangent, 4 * tolerance);
       }
     }
@@ -132,9 +140,11 @@ TEST(CrossEntropy, ResultsDoNotDependOnTheNumberOfThreads) {
   const Buffer x = random_normal({700, 130}, DType::float32), target = random_integers({700}, DType::int64, 0, 130);
   const Buffer loss_gradient = random_normal({700}, DType::float32), lse_gradient = random_normal({700}, DType::float64);
   testing::expect_same_for_thread_counts([&] {
-    const Buffer loss = poisoned({700}, DType::float32), lse = poisoned({700}, DType::float64), gradient = poisoned({700, 130}, DType::float32);
+    const Buffer loss = poisoned({700}, DType::float32), lse = poisoned({700}, DType::float64),
+                 gradient = poisoned({700, 130}, DType::float32);
     kernels::cpu::cross_entropy_rows({}, x.view, target.view, kIgnored, 0.1, loss.view, lse.view);
-    kernels::cpu::cross_entropy_rows_backward({}, loss_gradient.view, lse_gradient.view, x.view, target.view, lse.view, kIgnored, 0.1, gradient.view);
+    kernels::cpu::cross_entropy_rows_backward({}, loss_gradient.view, lse_gradient.view, x.view, target.view, lse.view, kIgnored,
+                                              0.1, gradient.view);
     return testing::bytes(loss, lse, gradient);
   });
 }
@@ -143,7 +153,8 @@ TEST(CrossEntropy, AnIgnoredRowMayHoldNan) {
   const Buffer x = random_normal({2, 3}, DType::float64), target = random_integers({2}, DType::int64, 0, 1);
   target.view.ptr<int64_t>()[0] = -100;
   x.view.ptr<double>()[0] = NAN;
-  const Buffer loss = poisoned({2}, DType::float64), lse = poisoned({2}, DType::float64), gradient = poisoned({2, 3}, DType::float64);
+  const Buffer loss = poisoned({2}, DType::float64), lse = poisoned({2}, DType::float64),
+               gradient = poisoned({2, 3}, DType::float64);
   kernels::cpu::cross_entropy_rows({}, x.view, target.view, -100, 0, loss.view, lse.view);
   EXPECT_EQ(loss.view.ptr<double>()[0], 0);
   const Buffer ones = random_integers({2}, DType::float64, 1, 2), zeros = random_integers({2}, DType::float64, 0, 1);

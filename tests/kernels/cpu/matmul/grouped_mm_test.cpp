@@ -6,8 +6,9 @@
 #include "tests/kernels/cpu/support/buffer.h"
 
 namespace deckle::kernels::cpu {
-void grouped_mm(const CpuContext&, const View& self, const RaggedView& self_shape, const View& other, const RaggedView& other_shape,
-                const RaggedView& product_shape, bool transpose_self, bool transpose_other, const View& result);
+void grouped_mm(const CpuContext&, const View& self, const RaggedView& self_shape, const View& other,
+                const RaggedView& other_shape, const RaggedView& product_shape, bool transpose_self, bool transpose_other,
+                const View& result);
 }
 
 namespace deckle {
@@ -63,7 +64,8 @@ void expect_products(const Problem& problem, DType dtype) {
                   ys[static_cast<size_t>(problem.b.offsets[i] + (problem.transpose_b ? col * k + p : p * n + col))];
         }
         const double got = zs[static_cast<size_t>(problem.c.offsets[i] + row * n + col)];
-        ASSERT_NEAR(got, want, summed + rounded * std::abs(want) + (rounded > 0 ? 1e-7 : 0)) << fmt::format("component {} [{}, {}, {}] at {}, {}, {}", i, m, n, k, row, col, name(dtype));
+        ASSERT_NEAR(got, want, summed + rounded * std::abs(want) + (rounded > 0 ? 1e-7 : 0))
+            << fmt::format("component {} [{}, {}, {}] at {}, {}, {}", i, m, n, k, row, col, name(dtype));
       }
     }
   }
@@ -76,8 +78,10 @@ TEST(GroupedMm, EqualsTheNaiveProductsForAnySizes) {
     for (const bool transpose_a : {false, true}) {
       for (const bool transpose_b : {false, true}) {
         Problem problem{.transpose_a = transpose_a, .transpose_b = transpose_b};
-        for (const auto& [m, n, k] : {std::tuple(3, 4, 5), std::tuple(0, 4, 5), std::tuple(3, 0, 2), std::tuple(2, 7, 0), std::tuple(1, 1, 1),
-                                      std::tuple(67, 33, 130), std::tuple(130, 65, 64), std::tuple(5, 3, 1100)}) problem.add(m, n, k);
+        for (const auto& [m, n, k] :
+             {std::tuple(3, 4, 5), std::tuple(0, 4, 5), std::tuple(3, 0, 2), std::tuple(2, 7, 0), std::tuple(1, 1, 1),
+              std::tuple(67, 33, 130), std::tuple(130, 65, 64), std::tuple(5, 3, 1100)})
+          problem.add(m, n, k);
         expect_products(problem, dtype);
         if (::testing::Test::HasFatalFailure()) return;
       }

@@ -234,7 +234,9 @@ TEST(InstructionSet, IsCappedInBothLibraries) {
       EXPECT_NE(isa & kAvx512Bf16, kAvx512Bf16);
       EXPECT_EQ(core, "SkylakeX");
       break;
-    case CpuIsa::avx512_bf16: EXPECT_EQ(isa & kAvx512Bf16, kAvx512Bf16); break;
+    case CpuIsa::avx512_bf16:
+      EXPECT_EQ(isa & kAvx512Bf16, kAvx512Bf16);
+      break;
   }
 }
 

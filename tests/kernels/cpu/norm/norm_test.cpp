@@ -56,21 +56,24 @@ INSTANTIATE_TEST_SUITE_P(, Norms, ::testing::Values(DType::float32, DType::float
 
 TEST_P(Norms, EqualTheirDefinition) {
   const DType dtype = GetParam();
-  for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{5, 1}, {1, 7}, {3, 64}, {2, 3, 257}, {700, 96}, {9000, 5}, {0, 4}, {33}, {4, 2048}}) {
+  for (const std::vector<int64_t>& sizes :
+       {std::vector<int64_t>{5, 1}, {1, 7}, {3, 64}, {2, 3, 257}, {700, 96}, {9000, 5}, {0, 4}, {33}, {4, 2048}}) {
     const int64_t n = sizes.back();
     for (const bool parameters : {true, false}) {
       const Buffer x = testing::random_normal(sizes, dtype), g = testing::random_normal(sizes, dtype);
-      for (int64_t i = 0; i < x.view.numel(); ++i) testing::store(x.view.data, dtype, i, testing::load(x.view.data, dtype, i) + 3);
+      for (int64_t i = 0; i < x.view.numel(); ++i)
+        testing::store(x.view.data, dtype, i, testing::load(x.view.data, dtype, i) + 3);
       const Buffer weight = testing::random_normal({n}, dtype), bias = testing::random_normal({n}, dtype);
       const View w = parameters ? weight.view : View{}, b = parameters ? bias.view : View{};
       const Values ones(static_cast<size_t>(n), 1.0), zeros(static_cast<size_t>(n), 0.0);
       const int64_t rows = n > 0 ? x.view.numel() / n : 0;
       SCOPED_TRACE(::testing::Message() << ::testing::PrintToString(sizes) << (parameters ? "" : " bare"));
       for (const bool centred : {false, true}) {
-        const Naive want = naive(centred, rows, n, testing::values(x.view), testing::values(g.view), parameters ? testing::values(w) : ones,
-                                 parameters && centred ? testing::values(b) : zeros);
+        const Naive want = naive(centred, rows, n, testing::values(x.view), testing::values(g.view),
+                                 parameters ? testing::values(w) : ones, parameters && centred ? testing::values(b) : zeros);
         const DType statistics = dtype == DType::float64 ? DType::float64 : DType::float32;
-        Buffer y = testing::poisoned(sizes, dtype), dx = testing::poisoned(sizes, dtype), direction = testing::poisoned(sizes, dtype);
+        Buffer y = testing::poisoned(sizes, dtype), dx = testing::poisoned(sizes, dtype),
+               direction = testing::poisoned(sizes, dtype);
         Buffer dw = testing::poisoned({n}, statistics), db = testing::poisoned({n}, statistics);
         if (centred) {
           layer_norm(kContext, x.view, w, b, kEps, y.view);
@@ -100,7 +103,8 @@ TEST(NormThreads, ResultsDoNotDependOnTheirNumber) {
   const Buffer x = testing::random_normal({5000, 100}, DType::float32), g = testing::random_normal({5000, 100}, DType::float32);
   const Buffer weight = testing::random_normal({100}, DType::float32);
   testing::expect_same_for_thread_counts([&] {
-    Buffer dx = testing::poisoned({5000, 100}, DType::float32), dw = testing::poisoned({100}, DType::float32), db = testing::poisoned({100}, DType::float32);
+    Buffer dx = testing::poisoned({5000, 100}, DType::float32), dw = testing::poisoned({100}, DType::float32),
+           db = testing::poisoned({100}, DType::float32);
     layer_norm_backward(kContext, g.view, x.view, weight.view, kEps, dx.view, dw.view, db.view);
     return testing::bytes(dx, dw, db);
   });

@@ -72,8 +72,10 @@ void expect_right(DType compute, const View& a, const View& b, Number number, co
 }
 
 TEST(PointwiseDriver, EveryShapeStrideAndDtypeGivesWhatIndexingGives) {
-  const DType dtypes[] = {DType::bool_, DType::uint8, DType::int32, DType::int64, DType::float16, DType::bfloat16, DType::float32, DType::float64};
-  const std::vector<std::vector<int64_t>> extra = {{70000}, {3, 33000}, {300, 300}, {5000, 7}, {40, 3, 256}, {1}, {}, {0}, {4, 0, 3}, {600, 2, 5}};
+  const DType dtypes[] = {DType::bool_,   DType::uint8,    DType::int32,   DType::int64,
+                          DType::float16, DType::bfloat16, DType::float32, DType::float64};
+  const std::vector<std::vector<int64_t>> extra = {{70000}, {3, 33000}, {300, 300}, {5000, 7}, {40, 3, 256},
+                                                   {1},     {},         {0},        {4, 0, 3}, {600, 2, 5}};
   for (int round = 0; round < 400; ++round) {
     std::vector<int64_t> sizes;
     if (round < static_cast<int>(extra.size() * 6)) {
@@ -83,19 +85,24 @@ TEST(PointwiseDriver, EveryShapeStrideAndDtypeGivesWhatIndexingGives) {
       for (int64_t d = 0; d < dims; ++d) sizes.push_back(d == long_dim ? 300 : 1 + below(9));
     }
     const auto operand_sizes = [&] {
-      std::vector<int64_t> result(sizes.begin() + (sizes.empty() ? 0 : below(static_cast<int64_t>(sizes.size()) + 1) * below(2)), sizes.end());
-      for (int64_t& size : result) if (below(4) == 0) size = 1;
+      std::vector<int64_t> result(sizes.begin() + (sizes.empty() ? 0 : below(static_cast<int64_t>(sizes.size()) + 1) * below(2)),
+                                  sizes.end());
+      for (int64_t& size : result)
+        if (below(4) == 0) size = 1;
       return result;
     };
     const bool plain = below(3) == 0;  // all of one dtype and dense: the flat path
     const DType a_type = plain ? DType::float32 : dtypes[below(8)], b_type = plain ? DType::float32 : dtypes[below(8)];
-    const DType compute = is_floating(a_type) || is_floating(b_type) ? (a_type == DType::float64 || b_type == DType::float64 ? DType::float64 : DType::float32) : DType::int64;
+    const DType compute = is_floating(a_type) || is_floating(b_type)
+                              ? (a_type == DType::float64 || b_type == DType::float64 ? DType::float64 : DType::float32)
+                              : DType::int64;
     const DType result = plain ? DType::float32 : dtypes[2 + below(6)];
     Buffer a = plain ? testing::random_integers(operand_sizes(), a_type, 0, 8) : random_strided(operand_sizes(), a_type);
     Buffer b = plain ? testing::random_integers(operand_sizes(), b_type, 0, 8) : random_strided(operand_sizes(), b_type);
     Buffer sum = plain ? testing::poisoned(sizes, result) : random_strided(sizes, result);
     Buffer less = plain ? testing::poisoned(sizes, DType::float32) : random_strided(sizes, below(2) ? DType::bool_ : result);
-    SCOPED_TRACE(::testing::Message() << "round " << round << " dtypes " << name(a_type) << " " << name(b_type) << " -> " << name(result));
+    SCOPED_TRACE(::testing::Message() << "round " << round << " dtypes " << name(a_type) << " " << name(b_type) << " -> "
+                                      << name(result));
     const double number = static_cast<double>(below(5));
     expect_right(compute, a.view, b.view, {number, static_cast<int64_t>(number)}, sum.view, less.view);
     if (HasFatalFailure()) return;
@@ -142,7 +149,8 @@ TEST(PointwiseDriver, ReadsTransposedOperandsInTiles) {
       Buffer a = testing::random_integers(swapped, dtype, 0, 8);
       std::swap(a.view.sizes[last], a.view.sizes[last - 1]);
       std::swap(a.view.strides[last], a.view.strides[last - 1]);
-      Buffer b = testing::random_integers(sizes, DType::float32, 0, 8), sum = testing::poisoned(sizes, DType::float32), less = testing::poisoned(sizes, DType::bool_);
+      Buffer b = testing::random_integers(sizes, DType::float32, 0, 8), sum = testing::poisoned(sizes, DType::float32),
+             less = testing::poisoned(sizes, DType::bool_);
       expect_right(DType::float32, a.view, b.view, {2, 2}, sum.view, less.view);
       if (HasFatalFailure()) return;
     }
@@ -199,7 +207,8 @@ TEST(PointwiseDriver, SaysWhatIsWrong) {
 }
 
 TEST(PointwiseDriver, ConversionsSaturateAndRoundOnce) {
-  Buffer source({6}, DType::float64), target = testing::poisoned({6}, DType::int32), half = testing::poisoned({6}, DType::bfloat16);
+  Buffer source({6}, DType::float64), target = testing::poisoned({6}, DType::int32),
+                                      half = testing::poisoned({6}, DType::bfloat16);
   const double values[] = {1e300, -1e300, std::nan(""), 2.9, -2.9, 1 + 0x1p-8 + 0x1p-40};  // the last is above the tie: rounds up
   for (int i = 0; i < 6; ++i) testing::store(source.view.data, DType::float64, i, values[i]);
   const auto identity = [](int64_t n, const double* const* in, const uint8_t*, double* const* out) {

@@ -30,7 +30,8 @@ inline std::vector<Row> rows_of(const View& view, const std::vector<int64_t>& di
   const std::vector<double> all = testing::values(view);
   const auto reduced = [&](int d) { return dims.empty() || std::find(dims.begin(), dims.end(), d) != dims.end(); };
   int64_t rows = 1;
-  for (int d = 0; d < view.ndim; ++d) if (!reduced(d)) rows *= view.sizes[d];
+  for (int d = 0; d < view.ndim; ++d)
+    if (!reduced(d)) rows *= view.sizes[d];
   std::vector<Row> result(static_cast<size_t>(rows));
   for (int64_t i = 0; i < static_cast<int64_t>(all.size()); ++i) {
     int64_t row = 0, rest = i, scale = 1;
@@ -49,8 +50,10 @@ inline std::vector<double> along(const View& shape, int64_t dim, const std::vect
   for (int64_t i = 0; i < shape.numel(); ++i) {
     int64_t row = 0, rest = i, scale = 1, at = 0;
     for (int d = shape.ndim - 1; d >= 0; --d) {
-      if (d == dim) at = rest % shape.sizes[d];
-      else row += rest % shape.sizes[d] * scale, scale *= shape.sizes[d];
+      if (d == dim)
+        at = rest % shape.sizes[d];
+      else
+        row += rest % shape.sizes[d] * scale, scale *= shape.sizes[d];
       rest /= shape.sizes[d];
     }
     result[static_cast<size_t>(i)] = rows[static_cast<size_t>(row)][static_cast<size_t>(at)];
@@ -59,7 +62,9 @@ inline std::vector<double> along(const View& shape, int64_t dim, const std::vect
 }
 
 inline std::vector<int64_t> random_sizes() {
-  const std::vector<std::vector<int64_t>> chosen = {{70000}, {3, 50000}, {50000, 3}, {300, 300}, {2000, 17}, {5, 100, 64}, {40, 2, 700}, {1}, {}, {0}, {4, 0}, {0, 4}, {100001, 1}, {9, 8, 7, 6}, {1000, 33}};
+  const std::vector<std::vector<int64_t>> chosen = {{70000},      {3, 50000},   {50000, 3},  {300, 300},   {2000, 17},
+                                                    {5, 100, 64}, {40, 2, 700}, {1},         {},           {0},
+                                                    {4, 0},       {0, 4},       {100001, 1}, {9, 8, 7, 6}, {1000, 33}};
   if (below(2)) return chosen[static_cast<size_t>(below(static_cast<int64_t>(chosen.size())))];
   std::vector<int64_t> sizes;
   for (int64_t d = below(5); d > 0; --d) sizes.push_back(1 + below(9));
@@ -67,7 +72,8 @@ inline std::vector<int64_t> random_sizes() {
 }
 
 inline Buffer random_view(const std::vector<int64_t>& sizes, DType dtype) {
-  Buffer buffer = is_floating(dtype) ? testing::random_normal(sizes, dtype) : testing::random_integers(sizes, dtype, 0, dtype == DType::bool_ ? 2 : 9);
+  Buffer buffer = is_floating(dtype) ? testing::random_normal(sizes, dtype)
+                                     : testing::random_integers(sizes, dtype, 0, dtype == DType::bool_ ? 2 : 9);
   for (int64_t swaps = sizes.size() > 1 ? below(3) : 0; swaps > 0; --swaps) {
     const int64_t a = below(buffer.view.ndim), b = below(buffer.view.ndim);
     std::swap(buffer.view.sizes[a], buffer.view.sizes[b]);
@@ -78,11 +84,15 @@ inline Buffer random_view(const std::vector<int64_t>& sizes, DType dtype) {
 
 inline std::vector<int64_t> random_dims(int ndim) {
   std::vector<int64_t> dims;
-  for (int d = 0; d < ndim; ++d) if (below(2)) dims.push_back(d);
+  for (int d = 0; d < ndim; ++d)
+    if (below(2)) dims.push_back(d);
   return dims;
 }
 
-inline DType random_floating() { return std::array{DType::float32, DType::float32, DType::float64, DType::bfloat16, DType::float16}[static_cast<size_t>(below(5))]; }
+inline DType random_floating() {
+  return std::array{DType::float32, DType::float32, DType::float64, DType::bfloat16,
+                    DType::float16}[static_cast<size_t>(below(5))];
+}
 
 /// Once for every instruction set of the machine.
 class EveryTarget : public ::testing::TestWithParam<int64_t> {

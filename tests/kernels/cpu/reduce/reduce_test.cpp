@@ -23,7 +23,8 @@ void min(const CpuContext&, const View&, int64_t, bool, const View&, const View&
 
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(, EveryTarget, ::testing::ValuesIn(simd::usable_targets()), [](const auto& info) { return std::string(hwy::TargetName(info.param)); });
+INSTANTIATE_TEST_SUITE_P(, EveryTarget, ::testing::ValuesIn(simd::usable_targets()),
+                         [](const auto& info) { return std::string(hwy::TargetName(info.param)); });
 
 TEST_P(EveryTarget, FoldsEqualLoops) {
   struct Case {
@@ -33,15 +34,41 @@ TEST_P(EveryTarget, FoldsEqualLoops) {
     bool integers;
   };
   const Case cases[] = {
-      {"sum", sum, [](const Row& x) { double s = 0; for (double v : x) s += v; return s; }, true},
-      {"mean", mean, [](const Row& x) { double s = 0; for (double v : x) s += v; return s / static_cast<double>(x.size()); }, false},
-      {"amax", amax, [](const Row& x) { double s = -kInfinity; for (double v : x) s = std::max(s, v); return s; }, true},
-      {"amin", amin, [](const Row& x) { double s = kInfinity; for (double v : x) s = std::min(s, v); return s; }, true},
+      {"sum", sum,
+       [](const Row& x) {
+         double s = 0;
+         for (double v : x) s += v;
+         return s;
+       },
+       true},
+      {"mean", mean,
+       [](const Row& x) {
+         double s = 0;
+         for (double v : x) s += v;
+         return s / static_cast<double>(x.size());
+       },
+       false},
+      {"amax", amax,
+       [](const Row& x) {
+         double s = -kInfinity;
+         for (double v : x) s = std::max(s, v);
+         return s;
+       },
+       true},
+      {"amin", amin,
+       [](const Row& x) {
+         double s = kInfinity;
+         for (double v : x) s = std::min(s, v);
+         return s;
+       },
+       true},
   };
   for (int round = 0; round < 25; ++round) {
     for (const Case& c : cases) {
       const bool integers = c.integers && below(4) == 0;
-      const DType dtype = integers ? std::array{DType::int64, DType::int32, DType::uint8, DType::bool_}[static_cast<size_t>(below(4))] : random_floating();
+      const DType dtype = integers
+                              ? std::array{DType::int64, DType::int32, DType::uint8, DType::bool_}[static_cast<size_t>(below(4))]
+                              : random_floating();
       const Buffer x = random_view(random_sizes(), dtype);
       const std::vector<int64_t> dims = random_dims(x.view.ndim);
       const std::vector<Row> rows = rows_of(x.view, dims);
@@ -57,11 +84,20 @@ TEST_P(EveryTarget, FoldsEqualLoops) {
         if (c.name[0] == 'm') scale = std::max(1e-300, magnitude / static_cast<double>(row.size()));
       }
       Buffer result = testing::poisoned({static_cast<int64_t>(rows.size())}, integers ? DType::int64 : dtype);
-      SCOPED_TRACE(::testing::Message() << c.name << " " << name(dtype) << " sizes " << ::testing::PrintToString(std::vector<int64_t>(x.view.sizes, x.view.sizes + x.view.ndim)) << " dims " << ::testing::PrintToString(dims));
+      SCOPED_TRACE(
+          ::testing::Message() << c.name << " " << name(dtype) << " sizes "
+                               << ::testing::PrintToString(std::vector<int64_t>(x.view.sizes, x.view.sizes + x.view.ndim))
+                               << " dims " << ::testing::PrintToString(dims));
       c.kernel(kContext, x.view, dims.empty() ? Dims() : Dims(dims), false, result.view);
       // A float sum of n terms is off by a few roundings of the largest block sum, not by n of them.
-      const double tolerance = integers ? 0 : c.name[0] == 's' ? std::max(rounding(dtype), rounding(DType::float32) * (dtype != DType::float64)) : 4 * rounding(dtype) * (c.name[0] == 'a' ? 0 : 1);
-      testing::expect_close(result.view, want, tolerance, c.name[0] == 's' && is_floating(dtype) ? scale : c.name[0] == 'm' ? scale : 1e-300);
+      const double tolerance = integers ? 0
+                               : c.name[0] == 's'
+                                   ? std::max(rounding(dtype), rounding(DType::float32) * (dtype != DType::float64))
+                                   : 4 * rounding(dtype) * (c.name[0] == 'a' ? 0 : 1);
+      testing::expect_close(result.view, want, tolerance,
+                            c.name[0] == 's' && is_floating(dtype) ? scale
+                            : c.name[0] == 'm'                     ? scale
+                                                                   : 1e-300);
       if (HasFatalFailure()) return;
     }
   }
@@ -72,7 +108,8 @@ TEST_P(EveryTarget, ALongSumOfFloatsLosesAlmostNothing) {
   std::fill_n(x.view.ptr<float>(), 10'000'000, 0.1f);
   Buffer result = testing::poisoned({1}, DType::float32);
   sum(kContext, x.view, std::nullopt, false, result.view);
-  EXPECT_NEAR(result.view.ptr<float>()[0], 10'000'000 * static_cast<double>(0.1f), 0.5);  // 5e-7 of it; one after the other would lose 9 %
+  EXPECT_NEAR(result.view.ptr<float>()[0], 10'000'000 * static_cast<double>(0.1f),
+              0.5);  // 5e-7 of it; one after the other would lose 9 %
 }
 
 TEST_P(EveryTarget, ANanWinsAndInfinitiesAdd) {
@@ -97,7 +134,11 @@ TEST_P(EveryTarget, RowKernelsEqualLoops) {
     for (double v : x) e.push_back(std::exp(v - top));
     return e;
   };
-  const auto total = [](const Row& x) { double s = 0; for (double v : x) s += v; return s; };
+  const auto total = [](const Row& x) {
+    double s = 0;
+    for (double v : x) s += v;
+    return s;
+  };
   struct Case {
     const char* name;
     void (*unary)(const CpuContext&, const View&, int64_t, const View&);
@@ -105,25 +146,42 @@ TEST_P(EveryTarget, RowKernelsEqualLoops) {
     Function of;
   };
   const Case cases[] = {
-      {"softmax", softmax, nullptr, [&](const Row& x, const Row&) { Row e = exponentials(x); const double s = total(e); for (double& v : e) v /= s; return e; }},
-      {"log_softmax", log_softmax, nullptr, [&](const Row& x, const Row&) {
-         Row y = x; const double s = total(exponentials(x)), top = x.empty() ? 0 : *std::max_element(x.begin(), x.end());
+      {"softmax", softmax, nullptr,
+       [&](const Row& x, const Row&) {
+         Row e = exponentials(x);
+         const double s = total(e);
+         for (double& v : e) v /= s;
+         return e;
+       }},
+      {"log_softmax", log_softmax, nullptr,
+       [&](const Row& x, const Row&) {
+         Row y = x;
+         const double s = total(exponentials(x)), top = x.empty() ? 0 : *std::max_element(x.begin(), x.end());
          for (double& v : y) v = v - top - std::log(s);
-         return y; }},
-      {"softmax_backward", nullptr, softmax_backward, [&](const Row& g, const Row& y) {
-         double dot = 0; for (size_t i = 0; i < g.size(); ++i) dot += g[i] * y[i];
-         Row x; for (size_t i = 0; i < g.size(); ++i) x.push_back(y[i] * (g[i] - dot));
-         return x; }},
-      {"log_softmax_backward", nullptr, log_softmax_backward, [&](const Row& g, const Row& y) {
+         return y;
+       }},
+      {"softmax_backward", nullptr, softmax_backward,
+       [&](const Row& g, const Row& y) {
+         double dot = 0;
+         for (size_t i = 0; i < g.size(); ++i) dot += g[i] * y[i];
+         Row x;
+         for (size_t i = 0; i < g.size(); ++i) x.push_back(y[i] * (g[i] - dot));
+         return x;
+       }},
+      {"log_softmax_backward", nullptr, log_softmax_backward,
+       [&](const Row& g, const Row& y) {
          const double sum = total(g);
-         Row x; for (size_t i = 0; i < g.size(); ++i) x.push_back(g[i] - std::exp(y[i]) * sum);
-         return x; }},
+         Row x;
+         for (size_t i = 0; i < g.size(); ++i) x.push_back(g[i] - std::exp(y[i]) * sum);
+         return x;
+       }},
   };
   for (int round = 0; round < 12; ++round) {
     for (const Case& c : cases) {
       const DType dtype = random_floating();
       std::vector<int64_t> sizes = random_sizes();
-      const Buffer x = random_view(sizes, dtype), second = random_view(std::vector<int64_t>(x.view.sizes, x.view.sizes + x.view.ndim), dtype);
+      const Buffer x = random_view(sizes, dtype),
+                   second = random_view(std::vector<int64_t>(x.view.sizes, x.view.sizes + x.view.ndim), dtype);
       const int64_t dim = x.view.ndim > 0 ? below(x.view.ndim) : 0;
       if (!std::equal(x.view.sizes, x.view.sizes + x.view.ndim, second.view.sizes)) continue;
       const std::vector<Row> rows = rows_of(x.view, {dim}), others = rows_of(second.view, {dim});
@@ -134,10 +192,18 @@ TEST_P(EveryTarget, RowKernelsEqualLoops) {
         for (double v : want.back()) scale = std::max(scale, std::abs(v));
       }
       Buffer result = testing::poisoned(std::vector<int64_t>(x.view.sizes, x.view.sizes + x.view.ndim), dtype);
-      SCOPED_TRACE(::testing::Message() << c.name << " " << name(dtype) << " sizes " << ::testing::PrintToString(sizes) << " dim " << dim);
-      if (c.unary) c.unary(kContext, x.view, dim, result.view);
-      else c.binary(kContext, x.view, second.view, dim, result.view);
-      testing::expect_close(result.view, x.view.ndim == 0 ? want[0] : along(x.view, dim, want), (dtype == DType::float64 ? 64 : 8) * rounding(dtype), c.binary ? scale * std::sqrt(static_cast<double>(rows.empty() ? 1 : rows[0].size() + 1)) : c.name[0] == 's' ? (dtype == DType::float16 ? 6e-5 : 1e-300) : 1);  // float16: below 6e-5 it is subnormal; float64: the reference rounds as well
+      SCOPED_TRACE(::testing::Message() << c.name << " " << name(dtype) << " sizes " << ::testing::PrintToString(sizes) << " dim "
+                                        << dim);
+      if (c.unary)
+        c.unary(kContext, x.view, dim, result.view);
+      else
+        c.binary(kContext, x.view, second.view, dim, result.view);
+      testing::expect_close(result.view, x.view.ndim == 0 ? want[0] : along(x.view, dim, want),
+                            (dtype == DType::float64 ? 64 : 8) * rounding(dtype),
+                            c.binary ? scale * std::sqrt(static_cast<double>(rows.empty() ? 1 : rows[0].size() + 1))
+                            : c.name[0] == 's'
+                                ? (dtype == DType::float16 ? 6e-5 : 1e-300)
+                                : 1);  // float16: below 6e-5 it is subnormal; float64: the reference rounds as well
       if (HasFatalFailure()) return;
     }
   }
@@ -187,7 +253,8 @@ TEST_P(EveryTarget, LogsumexpCumsumAndPositionsEqualLoops) {
       largest.push_back(*std::max_element(row.begin(), row.end()));
       smallest.push_back(*std::min_element(row.begin(), row.end()));
     }
-    Buffer one = testing::poisoned({count}, dtype), all = testing::poisoned(sizes, dtype), at = testing::poisoned({count}, DType::int64);
+    Buffer one = testing::poisoned({count}, dtype), all = testing::poisoned(sizes, dtype),
+           at = testing::poisoned({count}, DType::int64);
     logsumexp(kContext, x.view, dim, false, one.view);
     testing::expect_close(one.view, log_sums, 4 * rounding(dtype));
     cumsum(kContext, x.view, dim, true, all.view);
@@ -225,10 +292,12 @@ TEST(ReduceKernels, ResultsDoNotDependOnTheNumberOfThreads) {
 
 TEST(ReduceKernels, LongRowsAreCutForThreadsAndStayWhole) {
   for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::int64}) {
-    const Buffer x = is_floating(dtype) ? testing::random_normal({2, 100'001}, dtype) : testing::random_integers({2, 100'001}, dtype, -50, 50);
+    const Buffer x =
+        is_floating(dtype) ? testing::random_normal({2, 100'001}, dtype) : testing::random_integers({2, 100'001}, dtype, -50, 50);
     if (is_floating(dtype)) testing::store(x.view.data, dtype, 70'000, std::nan(""));  // in the third piece of the first row
     const std::vector<Row> rows = rows_of(x.view, {1});
-    const Buffer whole = testing::poisoned({1}, DType::int64), each = testing::poisoned({2}, DType::int64), sums = testing::poisoned({2, 100'001}, dtype);
+    const Buffer whole = testing::poisoned({1}, DType::int64), each = testing::poisoned({2}, DType::int64),
+                 sums = testing::poisoned({2, 100'001}, dtype);
     testing::expect_same_for_thread_counts([&] {
       argmax(kContext, x.view, std::nullopt, false, whole.view);
       argmin(kContext, x.view, 1, false, each.view);
@@ -236,7 +305,8 @@ TEST(ReduceKernels, LongRowsAreCutForThreadsAndStayWhole) {
       return testing::bytes(whole, each, sums);
     });
     const auto first_of = [](const Row& row, auto best) {
-      for (size_t i = 0; i < row.size(); ++i) if (std::isnan(row[i])) return static_cast<double>(i);
+      for (size_t i = 0; i < row.size(); ++i)
+        if (std::isnan(row[i])) return static_cast<double>(i);
       return static_cast<double>(best(row.begin(), row.end()) - row.begin());
     };
     const auto smallest = [](auto begin, auto end) { return std::min_element(begin, end); };
@@ -249,7 +319,8 @@ TEST(ReduceKernels, LongRowsAreCutForThreadsAndStayWhole) {
       for (size_t i = row.size(); i-- > 1;) running[i - 1] += running[i];
       want.insert(want.end(), running.begin(), running.end());
     }
-    testing::expect_close(sums.view, want, is_floating(dtype) ? 2 * rounding(dtype) : 0, dtype == DType::float64 ? 100'001 : 1000);
+    testing::expect_close(sums.view, want, is_floating(dtype) ? 2 * rounding(dtype) : 0,
+                          dtype == DType::float64 ? 100'001 : 1000);
   }
 }
 

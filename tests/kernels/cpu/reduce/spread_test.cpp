@@ -1,4 +1,5 @@
-// Norm, variance and standard deviation against their definitions in float64: any dims, strides, dtypes, threads; extreme elements.
+// Norm, variance and standard deviation against their definitions in float64: any dims, strides, dtypes, threads; extreme
+// elements.
 #include "tests/kernels/cpu/reduce/operands.h"
 #include "tests/kernels/cpu/support/threads.h"
 
@@ -31,16 +32,19 @@ TEST_P(SpreadOnEveryTarget, EqualsTheDefinition) {
     const DType dtype = random_floating();
     const Buffer x = random_view(random_sizes(), dtype);
     const double centre = std::array{0.0, 100.0}[static_cast<size_t>(below(2))];  // a mean that is large beside the spread
-    for (int64_t i = 0; i < x.view.numel(); ++i) testing::store(x.view.data, dtype, i, testing::load(x.view.data, dtype, i) + centre);
+    for (int64_t i = 0; i < x.view.numel(); ++i)
+      testing::store(x.view.data, dtype, i, testing::load(x.view.data, dtype, i) + centre);
     const std::vector<int64_t> dims = random_dims(x.view.ndim);
     const int64_t correction = below(2);
     std::vector<double> norms, variances, deviations;
     for (const Row& row : rows_of(x.view, dims)) {
       norms.push_back(std::sqrt(squares(row, 0)));
-      variances.push_back(squares(row, mean(row)) / std::max(0.0, static_cast<double>(row.size()) - static_cast<double>(correction)));
+      variances.push_back(squares(row, mean(row)) /
+                          std::max(0.0, static_cast<double>(row.size()) - static_cast<double>(correction)));
       deviations.push_back(std::sqrt(variances.back()));
     }
-    SCOPED_TRACE(::testing::Message() << name(dtype) << " sizes " << ::testing::PrintToString(std::vector<int64_t>(x.view.sizes, x.view.sizes + x.view.ndim))
+    SCOPED_TRACE(::testing::Message() << name(dtype) << " sizes "
+                                      << ::testing::PrintToString(std::vector<int64_t>(x.view.sizes, x.view.sizes + x.view.ndim))
                                       << " dims " << ::testing::PrintToString(dims) << " correction " << correction);
     const Dims wanted = dims.empty() ? Dims() : Dims(dims);
     // Everything is double until it is stored: one rounding; among doubles the reference rounds as well, and differences of

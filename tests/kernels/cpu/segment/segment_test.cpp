@@ -26,7 +26,8 @@ void segment_var(const CpuContext&, const View& values, const RaggedView& ragged
 void segment_std(const CpuContext&, const View& values, const RaggedView& ragged, int64_t correction, const View& result);
 void segment_norm(const CpuContext&, const View& values, const RaggedView& ragged, const View& result);
 void segment_softmax(const CpuContext&, const View& values, const RaggedView& ragged, const View& result);
-void segment_softmax_backward(const CpuContext&, const View& gradient, const View& output, const RaggedView& ragged, const View& result);
+void segment_softmax_backward(const CpuContext&, const View& gradient, const View& output, const RaggedView& ragged,
+                              const View& result);
 void segment_logsumexp(const CpuContext&, const View& values, const RaggedView& ragged, const View& result);
 }  // namespace deckle::kernels::cpu
 
@@ -44,7 +45,9 @@ const std::vector<std::vector<int64_t>> kLengths = {{3, 0, 5, 1}, {0, 0}, {}, {4
 constexpr int64_t kInner[] = {1, 3, 16, 257, 600};
 constexpr DType kTypes[] = {DType::float64, DType::float32, DType::bfloat16, DType::float16};
 
-double tolerance(DType dtype) { return dtype == DType::float64 ? 1e-12 : dtype == DType::float32 ? 2e-6 : dtype == DType::float16 ? 2e-3 : 1.5e-2; }
+double tolerance(DType dtype) {
+  return dtype == DType::float64 ? 1e-12 : dtype == DType::float32 ? 2e-6 : dtype == DType::float16 ? 2e-3 : 1.5e-2;
+}
 
 /// Runs `body` on every raggedness, row width and floating type.
 void for_cases(const std::function<void(const Components&, int64_t inner, DType)>& body) {
@@ -68,7 +71,8 @@ std::vector<double> by_column(const Components& batch, int64_t inner, const std:
     std::vector<std::vector<double>> columns;
     for (int64_t c = 0; c < inner; ++c) {
       std::vector<double> in;
-      for (int64_t row = batch.offsets[b]; row < batch.offsets[b + 1]; ++row) in.push_back(x[static_cast<size_t>(row * inner + c)]);
+      for (int64_t row = batch.offsets[b]; row < batch.offsets[b + 1]; ++row)
+        in.push_back(x[static_cast<size_t>(row * inner + c)]);
       columns.push_back(column(in));
     }
     for (size_t i = 0; !columns.empty() && i < columns[0].size(); ++i) {
@@ -128,9 +132,11 @@ TEST(Segment, MaxTakeAndPut) {
     const Buffer x = random_normal({batch.offsets.back(), inner}, dtype);
     const Buffer largest = poisoned({batch.count(), inner}, dtype), rows = poisoned({batch.count(), inner}, DType::int64);
     kernels::cpu::segment_max({}, x.view, batch.view(), largest.view, rows.view);
-    expect_close(largest.view, by_column(batch, inner, values(x.view), [](const auto& c) {
-                   return std::vector{c.empty() ? -INFINITY : *std::max_element(c.begin(), c.end())};
-                 }), 0);
+    expect_close(
+        largest.view,
+        by_column(batch, inner, values(x.view),
+                  [](const auto& c) { return std::vector{c.empty() ? -INFINITY : *std::max_element(c.begin(), c.end())}; }),
+        0);
     const Buffer taken = poisoned({batch.count(), inner}, dtype);
     kernels::cpu::segment_take({}, x.view, rows.view, taken.view);
     std::vector<double> want = values(largest.view);
@@ -169,14 +175,16 @@ TEST(Segment, ExtremaAndTheFirstRowsThatHoldThem) {
         return std::vector{c.empty() ? -1.0 : static_cast<double>(best)};
       });
       const Buffer best = poisoned({batch.count(), inner}, dtype), alone = poisoned({batch.count(), inner}, dtype);
-      const Buffer rows = poisoned({batch.count(), inner}, DType::int64), rows_alone = poisoned({batch.count(), inner}, DType::int64);
+      const Buffer rows = poisoned({batch.count(), inner}, DType::int64),
+                   rows_alone = poisoned({batch.count(), inner}, DType::int64);
       extremum.both({}, x.view, batch.view(), best.view, rows.view);
       extremum.rows({}, x.view, batch.view(), rows_alone.view);
       extremum.values({}, x.view, batch.view(), alone.view);
       expect_close(best.view, want, 0);
       expect_close(alone.view, want, 0);
       std::vector<double> want_rows = places;
-      for (size_t i = 0; i < places.size(); ++i) want_rows[i] += places[i] < 0 ? 0 : static_cast<double>(batch.offsets[i / static_cast<size_t>(inner)]);
+      for (size_t i = 0; i < places.size(); ++i)
+        want_rows[i] += places[i] < 0 ? 0 : static_cast<double>(batch.offsets[i / static_cast<size_t>(inner)]);
       expect_close(rows.view, want_rows, 0);
       expect_close(rows_alone.view, want_rows, 0);
     }
@@ -185,7 +193,8 @@ TEST(Segment, ExtremaAndTheFirstRowsThatHoldThem) {
 
 TEST(Segment, ANanWinsTheExtrema) {
   const Components batch({3, 2});
-  const Buffer x = random_normal({5, 1}, DType::float32), best = poisoned({2, 1}, DType::float32), rows = poisoned({2, 1}, DType::int64);
+  const Buffer x = random_normal({5, 1}, DType::float32), best = poisoned({2, 1}, DType::float32),
+               rows = poisoned({2, 1}, DType::int64);
   x.view.ptr<float>()[1] = NAN;
   for (const auto both : {kernels::cpu::segment_max, kernels::cpu::segment_min}) {
     both({}, x.view, batch.view(), best.view, rows.view);
@@ -214,7 +223,9 @@ TEST(Segment, SpreadNormAndProducts) {
       };
       expect_close(spread.view, by_column(batch, inner, values(x.view), variance), tolerance(dtype));
       kernels::cpu::segment_std({}, x.view, batch.view(), correction, spread.view);
-      expect_close(spread.view, by_column(batch, inner, values(x.view), [&](const auto& c) { return std::vector{std::sqrt(variance(c)[0])}; }), tolerance(dtype));
+      expect_close(spread.view,
+                   by_column(batch, inner, values(x.view), [&](const auto& c) { return std::vector{std::sqrt(variance(c)[0])}; }),
+                   tolerance(dtype));
     }
     kernels::cpu::segment_norm({}, x.view, batch.view(), spread.view);
     const auto norm = [](const auto& c) {
@@ -223,7 +234,8 @@ TEST(Segment, SpreadNormAndProducts) {
       return std::vector{std::sqrt(squares)};
     };
     expect_close(spread.view, by_column(batch, inner, values(x.view), norm), tolerance(dtype));
-    for (int64_t i = 0; i < x.view.numel(); ++i) testing::store(x.view.data, dtype, i, 1 + testing::load(x.view.data, dtype, i) / 256);  // stays finite
+    for (int64_t i = 0; i < x.view.numel(); ++i)
+      testing::store(x.view.data, dtype, i, 1 + testing::load(x.view.data, dtype, i) / 256);  // stays finite
     const Buffer products = poisoned({batch.count(), inner}, dtype);
     kernels::cpu::segment_prod({}, x.view, batch.view(), products.view);
     const auto product = [](const auto& c) {
@@ -231,7 +243,8 @@ TEST(Segment, SpreadNormAndProducts) {
       for (const double value : c) result *= value;
       return std::vector{result};
     };
-    expect_close(products.view, by_column(batch, inner, values(x.view), product), dtype == DType::float64 ? 1e-11 : tolerance(dtype));
+    expect_close(products.view, by_column(batch, inner, values(x.view), product),
+                 dtype == DType::float64 ? 1e-11 : tolerance(dtype));
   });
 }
 
@@ -269,14 +282,16 @@ TEST(Segment, SoftmaxItsGradientAndLogSumExp) {
     const std::vector<double> ys = values(y.view), gs = values(g.view);
     std::vector<double> products;
     for (size_t i = 0; i < ys.size(); ++i) products.push_back(ys[i] * gs[i]);
-    const std::vector<double> means = by_column(batch, inner, products, [](const auto& c) { return std::vector<double>(c.size(), total(c)); });
+    const std::vector<double> means =
+        by_column(batch, inner, products, [](const auto& c) { return std::vector<double>(c.size(), total(c)); });
     std::vector<double> want;
     for (size_t i = 0; i < ys.size(); ++i) want.push_back(ys[i] * (gs[i] - means[i]));
     expect_close(gradient.view, want, tolerance(dtype));
 
     const Buffer lse = poisoned({batch.count(), inner}, dtype);
     kernels::cpu::segment_logsumexp({}, x.view, batch.view(), lse.view);
-    expect_close(lse.view, by_column(batch, inner, values(x.view), [](const auto& c) { return std::vector{log_sum_exp(c)}; }), tolerance(dtype));
+    expect_close(lse.view, by_column(batch, inner, values(x.view), [](const auto& c) { return std::vector{log_sum_exp(c)}; }),
+                 tolerance(dtype));
   });
 }
 

@@ -9,9 +9,10 @@
 
 #include "deckle/kernels/cpu/simd/math.h"
 
-#define DECKLE_UNARY_FUNCTIONS(F) \
-  F(exp) F(exp2) F(expm1) F(log) F(log2) F(log10) F(log1p) F(tanh) F(sigmoid) F(softplus) F(log_sigmoid) F(erf) F(erfc) F(sin) F(cos) \
-  F(sqrt) F(rsqrt) F(reciprocal) F(abs) F(sign) F(floor) F(ceil) F(round) F(trunc)
+#define DECKLE_UNARY_FUNCTIONS(F)                                                                                              \
+  F(exp)                                                                                                                       \
+  F(exp2) F(expm1) F(log) F(log2) F(log10) F(log1p) F(tanh) F(sigmoid) F(softplus) F(log_sigmoid) F(erf) F(erfc) F(sin) F(cos) \
+      F(sqrt) F(rsqrt) F(reciprocal) F(abs) F(sign) F(floor) F(ceil) F(round) F(trunc)
 #define DECKLE_BINARY_FUNCTIONS(F) F(pow) F(minimum) F(maximum)
 
 HWY_BEFORE_NAMESPACE();
@@ -28,14 +29,14 @@ namespace deckle::kernels::cpu::HWY_NAMESPACE {
   void NAME##_f64(int64_t n, const double* x, double* y) { apply_##NAME(n, x, y); }
 DECKLE_UNARY_FUNCTIONS(DECKLE_APPLY_UNARY)
 
-#define DECKLE_APPLY_BINARY(NAME)                                                                                \
-  template <typename T>                                                                                          \
-  void apply_##NAME(int64_t n, const T* a, const T* b, T* y) {                                                   \
-    const hn::ScalableTag<T> d;                                                                                  \
-    for (int64_t i = 0; i < n; i += static_cast<int64_t>(hn::Lanes(d)))                                          \
-      hn::StoreU(NAME(d, hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, y + i);                                   \
-  }                                                                                                              \
-  void NAME##_f32(int64_t n, const float* a, const float* b, float* y) { apply_##NAME(n, a, b, y); }             \
+#define DECKLE_APPLY_BINARY(NAME)                                                                    \
+  template <typename T>                                                                              \
+  void apply_##NAME(int64_t n, const T* a, const T* b, T* y) {                                       \
+    const hn::ScalableTag<T> d;                                                                      \
+    for (int64_t i = 0; i < n; i += static_cast<int64_t>(hn::Lanes(d)))                              \
+      hn::StoreU(NAME(d, hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, y + i);                       \
+  }                                                                                                  \
+  void NAME##_f32(int64_t n, const float* a, const float* b, float* y) { apply_##NAME(n, a, b, y); } \
   void NAME##_f64(int64_t n, const double* a, const double* b, double* y) { apply_##NAME(n, a, b, y); }
 DECKLE_BINARY_FUNCTIONS(DECKLE_APPLY_BINARY)
 
@@ -52,7 +53,9 @@ HWY_AFTER_NAMESPACE();
 #include <vector>
 
 namespace deckle::kernels::cpu {
-#define DECKLE_EXPORT(NAME) HWY_EXPORT(NAME##_f32); HWY_EXPORT(NAME##_f64);
+#define DECKLE_EXPORT(NAME) \
+  HWY_EXPORT(NAME##_f32);   \
+  HWY_EXPORT(NAME##_f64);
 DECKLE_UNARY_FUNCTIONS(DECKLE_EXPORT)
 DECKLE_BINARY_FUNCTIONS(DECKLE_EXPORT)
 
@@ -85,15 +88,19 @@ double ulps(T got, Wide<T> want) {
 template <typename T>
 std::vector<T> arguments(double low, double high, std::mt19937_64& random) {
   std::vector<T> x;
-  std::uniform_real_distribution<double> inside(low, high), exponent(std::numeric_limits<T>::min_exponent - 10.0, std::numeric_limits<T>::max_exponent - 0.001);
+  std::uniform_real_distribution<double> inside(low, high),
+      exponent(std::numeric_limits<T>::min_exponent - 10.0, std::numeric_limits<T>::max_exponent - 0.001);
   for (int i = 0; i < 200000; ++i) x.push_back(static_cast<T>(inside(random)));
-  for (int i = 0; i < 50000; ++i) x.push_back(static_cast<T>(inside(random) * std::exp2(-20 * std::uniform_real_distribution<>()(random))));
+  for (int i = 0; i < 50000; ++i)
+    x.push_back(static_cast<T>(inside(random) * std::exp2(-20 * std::uniform_real_distribution<>()(random))));
   for (int i = 0; i < 50000; ++i) {
     const T magnitude = static_cast<T>(std::exp2(exponent(random)));
     x.push_back(random() % 2 ? magnitude : -magnitude);
   }
-  const T infinity = std::numeric_limits<T>::infinity(), least = std::numeric_limits<T>::denorm_min(), small = std::numeric_limits<T>::min(), large = std::numeric_limits<T>::max();
-  for (T special : {T(0), infinity, least, small, small - least, large, T(1), T(0.5), T(1.5), T(2), T(2.5), std::nextafter(T(1), T(2)), std::nextafter(T(1), T(0)), T(10), T(88), T(104), T(709), T(746)}) {
+  const T infinity = std::numeric_limits<T>::infinity(), least = std::numeric_limits<T>::denorm_min(),
+          small = std::numeric_limits<T>::min(), large = std::numeric_limits<T>::max();
+  for (T special : {T(0), infinity, least, small, small - least, large, T(1), T(0.5), T(1.5), T(2), T(2.5),
+                    std::nextafter(T(1), T(2)), std::nextafter(T(1), T(0)), T(10), T(88), T(104), T(709), T(746)}) {
     x.push_back(special);
     x.push_back(-special);
   }
@@ -102,43 +109,52 @@ std::vector<T> arguments(double low, double high, std::mt19937_64& random) {
   return x;
 }
 
-template <typename W> W sigmoid_reference(W x) { return 1 / (1 + std::exp(-x)); }
-template <typename W> W softplus_reference(W x) { return std::max(x, W(0)) + std::log1p(std::exp(-std::abs(x))) + (std::isnan(x) ? x : W(0)); }
-template <typename W> W sign_reference(W x) { return x > 0 ? W(1) : x < 0 ? W(-1) : x; }
+template <typename W>
+W sigmoid_reference(W x) {
+  return 1 / (1 + std::exp(-x));
+}
+template <typename W>
+W softplus_reference(W x) {
+  return std::max(x, W(0)) + std::log1p(std::exp(-std::abs(x))) + (std::isnan(x) ? x : W(0));
+}
+template <typename W>
+W sign_reference(W x) {
+  return x > 0 ? W(1) : x < 0 ? W(-1) : x;
+}
 
 template <typename T>
 std::vector<Function<T>> functions();
 
-#define DECKLE_FUNCTIONS(T, SUFFIX)                                                                                    \
-  template <>                                                                                                          \
-  std::vector<Function<T>> functions<T>() {                                                                            \
-    using W = Wide<T>;                                                                                                 \
-    return {                                                                                                           \
-        {"exp", DECKLE_SIMD(exp_##SUFFIX), [](W x) { return std::exp(x); }, -120, 100, 1.25},                          \
-        {"exp2", DECKLE_SIMD(exp2_##SUFFIX), [](W x) { return std::exp2(x); }, -150, 130, 1.75},                       \
-        {"expm1", DECKLE_SIMD(expm1_##SUFFIX), [](W x) { return std::expm1(x); }, -20, 90, 2.75},                      \
-        {"log", DECKLE_SIMD(log_##SUFFIX), [](W x) { return std::log(x); }, 0, 4, 1.5},                                \
-        {"log2", DECKLE_SIMD(log2_##SUFFIX), [](W x) { return std::log2(x); }, 0, 4, 2.25},                            \
-        {"log10", DECKLE_SIMD(log10_##SUFFIX), [](W x) { return std::log10(x); }, 0, 4, 2.75},                         \
-        {"log1p", DECKLE_SIMD(log1p_##SUFFIX), [](W x) { return std::log1p(x); }, -1, 4, 2.25},                        \
-        {"tanh", DECKLE_SIMD(tanh_##SUFFIX), [](W x) { return std::tanh(x); }, -20, 20, 3.5},                          \
-        {"sigmoid", DECKLE_SIMD(sigmoid_##SUFFIX), [](W x) { return sigmoid_reference(x); }, -110, 100, 3.75},       \
-        {"softplus", DECKLE_SIMD(softplus_##SUFFIX), [](W x) { return softplus_reference(x); }, -110, 100, 3.5},       \
+#define DECKLE_FUNCTIONS(T, SUFFIX)                                                                                      \
+  template <>                                                                                                            \
+  std::vector<Function<T>> functions<T>() {                                                                              \
+    using W = Wide<T>;                                                                                                   \
+    return {                                                                                                             \
+        {"exp", DECKLE_SIMD(exp_##SUFFIX), [](W x) { return std::exp(x); }, -120, 100, 1.25},                            \
+        {"exp2", DECKLE_SIMD(exp2_##SUFFIX), [](W x) { return std::exp2(x); }, -150, 130, 1.75},                         \
+        {"expm1", DECKLE_SIMD(expm1_##SUFFIX), [](W x) { return std::expm1(x); }, -20, 90, 2.75},                        \
+        {"log", DECKLE_SIMD(log_##SUFFIX), [](W x) { return std::log(x); }, 0, 4, 1.5},                                  \
+        {"log2", DECKLE_SIMD(log2_##SUFFIX), [](W x) { return std::log2(x); }, 0, 4, 2.25},                              \
+        {"log10", DECKLE_SIMD(log10_##SUFFIX), [](W x) { return std::log10(x); }, 0, 4, 2.75},                           \
+        {"log1p", DECKLE_SIMD(log1p_##SUFFIX), [](W x) { return std::log1p(x); }, -1, 4, 2.25},                          \
+        {"tanh", DECKLE_SIMD(tanh_##SUFFIX), [](W x) { return std::tanh(x); }, -20, 20, 3.5},                            \
+        {"sigmoid", DECKLE_SIMD(sigmoid_##SUFFIX), [](W x) { return sigmoid_reference(x); }, -110, 100, 3.75},           \
+        {"softplus", DECKLE_SIMD(softplus_##SUFFIX), [](W x) { return softplus_reference(x); }, -110, 100, 3.5},         \
         {"log_sigmoid", DECKLE_SIMD(log_sigmoid_##SUFFIX), [](W x) { return -softplus_reference(-x); }, -110, 100, 3.5}, \
-        {"erf", DECKLE_SIMD(erf_##SUFFIX), [](W x) { return std::erf(x); }, -6, 6, 2.5},                               \
-        {"erfc", DECKLE_SIMD(erfc_##SUFFIX), [](W x) { return std::erfc(x); }, -6, 28, 6.25},                          \
-        {"sin", DECKLE_SIMD(sin_##SUFFIX), [](W x) { return std::sin(x); }, -100, 100, 2.75},                          \
-        {"cos", DECKLE_SIMD(cos_##SUFFIX), [](W x) { return std::cos(x); }, -100, 100, 2.75},                          \
-        {"sqrt", DECKLE_SIMD(sqrt_##SUFFIX), [](W x) { return std::sqrt(x); }, 0, 4, 0.5},                             \
-        {"rsqrt", DECKLE_SIMD(rsqrt_##SUFFIX), [](W x) { return 1 / std::sqrt(x); }, 0, 4, 1.5},                       \
-        {"reciprocal", DECKLE_SIMD(reciprocal_##SUFFIX), [](W x) { return 1 / x; }, 0, 4, 0.5},                        \
-        {"abs", DECKLE_SIMD(abs_##SUFFIX), [](W x) { return std::abs(x); }, -3, 3, 0},                                 \
-        {"sign", DECKLE_SIMD(sign_##SUFFIX), [](W x) { return sign_reference(x); }, -3, 3, 0},                         \
-        {"floor", DECKLE_SIMD(floor_##SUFFIX), [](W x) { return std::floor(x); }, -30, 30, 0},                         \
-        {"ceil", DECKLE_SIMD(ceil_##SUFFIX), [](W x) { return std::ceil(x); }, -30, 30, 0},                            \
-        {"round", DECKLE_SIMD(round_##SUFFIX), [](W x) { return std::nearbyint(x); }, -30, 30, 0},                     \
-        {"trunc", DECKLE_SIMD(trunc_##SUFFIX), [](W x) { return std::trunc(x); }, -30, 30, 0},                         \
-    };                                                                                                                 \
+        {"erf", DECKLE_SIMD(erf_##SUFFIX), [](W x) { return std::erf(x); }, -6, 6, 2.5},                                 \
+        {"erfc", DECKLE_SIMD(erfc_##SUFFIX), [](W x) { return std::erfc(x); }, -6, 28, 6.25},                            \
+        {"sin", DECKLE_SIMD(sin_##SUFFIX), [](W x) { return std::sin(x); }, -100, 100, 2.75},                            \
+        {"cos", DECKLE_SIMD(cos_##SUFFIX), [](W x) { return std::cos(x); }, -100, 100, 2.75},                            \
+        {"sqrt", DECKLE_SIMD(sqrt_##SUFFIX), [](W x) { return std::sqrt(x); }, 0, 4, 0.5},                               \
+        {"rsqrt", DECKLE_SIMD(rsqrt_##SUFFIX), [](W x) { return 1 / std::sqrt(x); }, 0, 4, 1.5},                         \
+        {"reciprocal", DECKLE_SIMD(reciprocal_##SUFFIX), [](W x) { return 1 / x; }, 0, 4, 0.5},                          \
+        {"abs", DECKLE_SIMD(abs_##SUFFIX), [](W x) { return std::abs(x); }, -3, 3, 0},                                   \
+        {"sign", DECKLE_SIMD(sign_##SUFFIX), [](W x) { return sign_reference(x); }, -3, 3, 0},                           \
+        {"floor", DECKLE_SIMD(floor_##SUFFIX), [](W x) { return std::floor(x); }, -30, 30, 0},                           \
+        {"ceil", DECKLE_SIMD(ceil_##SUFFIX), [](W x) { return std::ceil(x); }, -30, 30, 0},                              \
+        {"round", DECKLE_SIMD(round_##SUFFIX), [](W x) { return std::nearbyint(x); }, -30, 30, 0},                       \
+        {"trunc", DECKLE_SIMD(trunc_##SUFFIX), [](W x) { return std::trunc(x); }, -30, 30, 0},                           \
+    };                                                                                                                   \
   }
 DECKLE_FUNCTIONS(float, f32)
 DECKLE_FUNCTIONS(double, f64)
@@ -154,7 +170,9 @@ class MathTest : public testing::Test {
     }();
     return value;
   }
-  void SetUp() override { RecordProperty("seed", std::to_string(seed())), std::printf("seed %llu\n", static_cast<unsigned long long>(seed())); }
+  void SetUp() override {
+    RecordProperty("seed", std::to_string(seed())), std::printf("seed %llu\n", static_cast<unsigned long long>(seed()));
+  }
 };
 using Types = testing::Types<float, double>;
 TYPED_TEST_SUITE(MathTest, Types);
@@ -194,20 +212,42 @@ TYPED_TEST(MathTest, PowStaysWithinItsErrorAndKeepsItsLimits) {
   for (int i = 0; i < 100000; ++i) pair(1 + 1e-3 * wide(this->random) / 700, wide(this->random));
   for (int i = 0; i < 2000; ++i) pair(-base(this->random), std::round(exponent(this->random)));
   const double infinity = std::numeric_limits<double>::infinity();
-  const double specials[] = {0, -0.0, 1, -1, 0.5, -0.5, 2, -2, 3, -3, 2.5, 1e30, -1e30, infinity, -infinity, std::nan(""), std::numeric_limits<T>::denorm_min(), std::numeric_limits<T>::max(), 1 + std::numeric_limits<T>::epsilon()};
-  for (double x : specials) for (double y : specials) pair(x, y);
+  const double specials[] = {0,
+                             -0.0,
+                             1,
+                             -1,
+                             0.5,
+                             -0.5,
+                             2,
+                             -2,
+                             3,
+                             -3,
+                             2.5,
+                             1e30,
+                             -1e30,
+                             infinity,
+                             -infinity,
+                             std::nan(""),
+                             std::numeric_limits<T>::denorm_min(),
+                             std::numeric_limits<T>::max(),
+                             1 + std::numeric_limits<T>::epsilon()};
+  for (double x : specials)
+    for (double y : specials) pair(x, y);
   while (a.size() % 64 != 0) pair(1, 1);
   for (const int64_t target : simd::usable_targets()) {
     simd::force_target(target);
     std::vector<T> y(a.size(), T(-7));
-    if constexpr (sizeof(T) == 4) DECKLE_SIMD(pow_f32)(static_cast<int64_t>(a.size()), a.data(), b.data(), y.data());
-    else DECKLE_SIMD(pow_f64)(static_cast<int64_t>(a.size()), a.data(), b.data(), y.data());
+    if constexpr (sizeof(T) == 4)
+      DECKLE_SIMD(pow_f32)(static_cast<int64_t>(a.size()), a.data(), b.data(), y.data());
+    else
+      DECKLE_SIMD(pow_f64)(static_cast<int64_t>(a.size()), a.data(), b.data(), y.data());
     double worst = 0;
     for (size_t i = 0; i < a.size(); ++i) {
       const Wide<T> want = std::pow(static_cast<Wide<T>>(a[i]), static_cast<Wide<T>>(b[i]));
       const double error = ulps<T>(y[i], want);
       worst = std::max(worst, error);
-      EXPECT_LE(error, 1.5) << "pow(" << a[i] << ", " << b[i] << ") = " << y[i] << ", want " << want << " on " << hwy::TargetName(target);
+      EXPECT_LE(error, 1.5) << "pow(" << a[i] << ", " << b[i] << ") = " << y[i] << ", want " << want << " on "
+                            << hwy::TargetName(target);
       if (want == 0) {
         EXPECT_EQ(std::signbit(y[i]), std::signbit(want)) << "pow(" << a[i] << ", " << b[i] << ")";
       }

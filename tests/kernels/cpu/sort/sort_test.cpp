@@ -5,8 +5,9 @@
 
 namespace deckle::kernels::cpu {
 void sort(const CpuContext&, const View& self, int64_t dim, bool descending, const View& values, const View& indices);
-void segment_sort(const CpuContext&, const View& self, const RaggedView& ragged, bool descending, const View& values, const View& rows);
-}
+void segment_sort(const CpuContext&, const View& self, const RaggedView& ragged, bool descending, const View& values,
+                  const View& rows);
+}  // namespace deckle::kernels::cpu
 
 namespace deckle {
 namespace {
@@ -51,14 +52,16 @@ TEST(Sort, SegmentsAreSortedEachForItself) {
   for (const DType dtype : kAll) {
     for (const int64_t inner : {1, 3, 19}) {
       for (const bool descending : {false, true}) {
-        const Buffer self = random_integers({44, inner}, dtype, 0, 9), sorted = poisoned({44, inner}, dtype), rows = poisoned({44, inner}, DType::int64);
+        const Buffer self = random_integers({44, inner}, dtype, 0, 9), sorted = poisoned({44, inner}, dtype),
+                     rows = poisoned({44, inner}, DType::int64);
         if (is_floating(dtype)) testing::store(self.view.data, dtype, 5 * inner, std::nan(""));
         kernels::cpu::segment_sort({}, self.view, ragged, descending, sorted.view, rows.view);
         const std::vector<double> x = values(self.view), y = values(sorted.view), from = values(rows.view);
         for (size_t b = 0; b < lengths.size(); ++b) {
           for (int64_t c = 0; c < inner; ++c) {
             std::vector<std::pair<double, int64_t>> want;  // the naive way: pairs of key and row, stable
-            for (int64_t row = offsets[b]; row < offsets[b + 1]; ++row) want.emplace_back(x[static_cast<size_t>(row * inner + c)], row);
+            for (int64_t row = offsets[b]; row < offsets[b + 1]; ++row)
+              want.emplace_back(x[static_cast<size_t>(row * inner + c)], row);
             std::stable_sort(want.begin(), want.end(), [&](const auto& a, const auto& b) {
               const double left = descending ? b.first : a.first, right = descending ? a.first : b.first;
               return left < right || (std::isnan(right) && !std::isnan(left));

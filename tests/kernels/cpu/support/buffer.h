@@ -126,10 +126,11 @@ inline double unit_roundoff(DType dtype) {
   return dtype == DType::float64 ? 0x1p-53 : dtype == DType::float32 ? 0x1p-24 : dtype == DType::float16 ? 0x1p-11 : 0x1p-8;
 }
 
-/// How far a kernel may be from a float64 reference, relative to the largest of the terms it adds up: `steps` roundings in the type
-/// that it computes in (float for the halves), one where the result is stored, and `reference_steps` of the reference.
+/// How far a kernel may be from a float64 reference, relative to the largest of the terms it adds up: `steps` roundings in the
+/// type that it computes in (float for the halves), one where the result is stored, and `reference_steps` of the reference.
 inline double rounding_bound(DType dtype, double steps, double reference_steps = 8) {
-  return steps * unit_roundoff(dtype == DType::float64 ? dtype : DType::float32) + unit_roundoff(dtype) + reference_steps * 0x1p-53;
+  return steps * unit_roundoff(dtype == DType::float64 ? dtype : DType::float32) + unit_roundoff(dtype) +
+         reference_steps * 0x1p-53;
 }
 
 /// |got - want| <= tolerance * scale, element by element; NaN equals NaN.
