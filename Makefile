@@ -43,4 +43,4 @@ sanitize:
 
 format:
 	@tools/install_packages format
-	git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' | xargs clang-format -i
+	git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' | xargs $$(command -v clang-format-14 || command -v clang-format) -i

@@ -1,10 +1,12 @@
-# CUDA kernels: flags, and the translation units generated from ops/instances.yaml. Used by deckle/kernels/cuda, alone or within the library.
+# CUDA kernels: flags, and the translation units generated from ops/instances.yaml. Used by deckle/kernels/cuda,
+# alone or within the library.
 
 set(DECKLE_CUDA_LAUNCHER ${CMAKE_CURRENT_LIST_DIR}/checked_nvcc ${DECKLE_CCACHE})
 set(DECKLE_CUDA_HOPPER_FLAGS -std=c++20 -gencode=arch=compute_90a,code=sm_90a -Xptxas -v)
 set(DECKLE_CUDA_PORTABLE_FLAGS -std=c++20 -gencode=arch=compute_80,code=[sm_80,compute_80] -Xptxas -v)
 
-# Sets `result` to the lines of `- {key: value, ...}` in ops/instances.yaml whose family and kernel match, each as "key=value|key=value".
+# Sets `result` to the lines of `- {key: value, ...}` in ops/instances.yaml whose family and kernel match, each as
+# "key=value|key=value".
 function(deckle_read_instances result family kernel)
   set(file ${DECKLE_ROOT}/ops/instances.yaml)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})

@@ -17,6 +17,6 @@ find_library(DECKLE_OPENBLAS openblas
 find_path(DECKLE_OPENBLAS_INCLUDE cblas.h
   PATHS /usr/include/x86_64-linux-gnu/openblas-openmp /usr/include/aarch64-linux-gnu/openblas-openmp NO_DEFAULT_PATH)
 if(NOT DECKLE_OPENBLAS OR NOT DECKLE_OPENBLAS_INCLUDE)
-  message(FATAL_ERROR "OpenBLAS for OpenMP (Debian: libopenblas-openmp-dev) is not where Debian puts it: set DECKLE_OPENBLAS to the library "
-    "and DECKLE_OPENBLAS_INCLUDE to the folder of cblas.h")
+  message(FATAL_ERROR "OpenBLAS for OpenMP (Debian: libopenblas-openmp-dev) is not where Debian puts it: "
+    "set DECKLE_OPENBLAS to the library and DECKLE_OPENBLAS_INCLUDE to the folder of cblas.h")
 endif()

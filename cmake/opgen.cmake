@@ -24,8 +24,9 @@ function(deckle_opgen_shards entry_file variable)
   set(${variable} ${shards} PARENT_SCOPE)
 endfunction()
 
-# deckle_opgen(NAME ENTRIES files... [KNOWN files...] DIR dir [TABLE] [TESTS dir]): runs the generator; sets NAME_SOURCES, NAME_KERNELS,
-# NAME_HEADERS, NAME_TESTS and NAME_NESTED_TESTS, and makes the target NAME_sources that everything including a generated header depends on.
+# deckle_opgen(NAME ENTRIES files... [KNOWN files...] DIR dir [TABLE] [TESTS dir]): runs the generator; sets NAME_SOURCES,
+# NAME_KERNELS, NAME_HEADERS, NAME_TESTS and NAME_NESTED_TESTS, and makes the target NAME_sources that everything including a
+# generated header depends on.
 function(deckle_opgen name)
   cmake_parse_arguments(arg "CORE" "DIR;TESTS" "ENTRIES;KNOWN" ${ARGN})
   set(sources "")

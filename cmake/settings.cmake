@@ -22,8 +22,10 @@ set(DECKLE_GENERATED_DIR ${PROJECT_BINARY_DIR}/generated)
 add_library(deckle_settings INTERFACE)
 target_compile_features(deckle_settings INTERFACE cxx_std_20)
 target_include_directories(deckle_settings INTERFACE
-  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${DECKLE_GENERATED_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${DECKLE_GENERATED_DIR}>
+  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
 # Warnings are for the code of this repository alone: linked privately, so that they reach nobody who links the library.
 add_library(deckle_warnings INTERFACE)
-target_compile_options(deckle_warnings INTERFACE -Wall -Wextra -Wno-missing-field-initializers $<$<BOOL:${DECKLE_WERROR}>:-Werror>)
+target_compile_options(deckle_warnings INTERFACE -Wall -Wextra -Wno-missing-field-initializers
+  $<$<BOOL:${DECKLE_WERROR}>:-Werror>)

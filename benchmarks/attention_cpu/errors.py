@@ -1,4 +1,5 @@
-"""Errors of Deckle and of PyTorch against float64 on the same inputs: one JSON line per output, the ratio of their rms errors in it.
+"""Errors of Deckle and of PyTorch against float64 on the same inputs: one JSON line per output, the ratio of their rms errors in
+it.
 
 usage: errors.py PROGRAM      attention_cpu_benchmark, which computes Deckle's side
 """
@@ -12,7 +13,8 @@ import tempfile
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-CASES = [(2, 512, 4, 64, "float32", False), (2, 512, 4, 64, "float32", True), (2, 300, 4, 128, "float32", True), (2, 512, 4, 64, "bfloat16", False),
+CASES = [(2, 512, 4, 64, "float32", False), (2, 512, 4, 64, "float32", True), (2, 300, 4, 128, "float32", True),
+         (2, 512, 4, 64, "bfloat16", False),
          (2, 512, 4, 64, "bfloat16", True), (2, 300, 4, 128, "bfloat16", True)]
 NAMES = ("out", "dq", "dk", "dv")
 
@@ -42,7 +44,8 @@ def main():
             for output, reference, peer in zip(NAMES, exact, theirs):
                 ours = torch.frombuffer(bytearray((folder / output).read_bytes()), dtype=dtype).reshape(sizes).double()
                 rms = [((x - reference).square().mean().sqrt() / reference.square().mean().sqrt()).item() for x in (ours, peer)]
-                print(json.dumps({"setting": f"S={sizes[1]}", "dtype": name, "D": sizes[3], "causal": causal, "what": f"error of {output}", "deckle": rms[0],
+                print(json.dumps({"setting": f"S={sizes[1]}", "dtype": name, "D": sizes[3], "causal": causal,
+                                  "what": f"error of {output}", "deckle": rms[0],
                                   "pytorch": rms[1], "ratio": rms[0] / rms[1]}), flush=True)
 
 

@@ -3,8 +3,8 @@
 //   attention_cpu_benchmark --lengths MEAN      the lengths of the ragged batch of that mean
 //   attention_cpu_benchmark --errors FOLDER     out, dq, dk, dv of the inputs that errors.py wrote there
 // --cpu-time: one thread and its processor time in place of the wall clock.
-// FLOPs: 2 (D + Dv) per score that a row sees, times 2.5 backward, 3 for the JVP, 8 for the double backward (JVP included); decoding is
-// counted in tokens and in bytes of keys and values.
+// FLOPs: 2 (D + Dv) per score that a row sees, times 2.5 backward, 3 for the JVP, 8 for the double backward (JVP included);
+// decoding is counted in tokens and in bytes of keys and values.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

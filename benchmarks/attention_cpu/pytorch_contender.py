@@ -88,7 +88,8 @@ def ragged(options, clock):
         lengths = [int(n) for n in lengths.split(",")]
         for causal in (False, True):
             flops = 4 * HEADS * DIM * sum(n * n for n in lengths) * (0.5 if causal else 1) / 1e9
-            for way, make in (("nested", lambda: [nested_batch(lengths, causal, dtype)]), ("padded", lambda: [padded_batch(lengths, causal, dtype)]),
+            for way, make in (("nested", lambda: [nested_batch(lengths, causal, dtype)]),
+                              ("padded", lambda: [padded_batch(lengths, causal, dtype)]),
                               ("bucketed", lambda: bucketed_batches(lengths, causal, dtype))):
                 try:
                     calls = make()
@@ -96,13 +97,15 @@ def ragged(options, clock):
                         forward = seconds(lambda: [call() for call, _ in calls], options.repeats, clock)
                     outs = [(call(), operands) for call, operands in calls]
                     gradients = [torch.ones_like(out) for out, _ in outs]
-                    backward = seconds(lambda: [torch.autograd.grad(out, operands, g, retain_graph=True) for (out, operands), g in zip(outs, gradients)],
+                    backward = seconds(lambda: [torch.autograd.grad(out, operands, g, retain_graph=True)
+                                                for (out, operands), g in zip(outs, gradients)],
                                        options.repeats, clock)
                 except RuntimeError as error:
                     show(setting=f"ragged mean {mean}", way=way, causal=causal, refused=str(error).splitlines()[0])
                     continue
                 for what, rate in (("forward", flops / forward), ("backward", 2.5 * flops / backward)):
-                    show(setting=f"ragged mean {mean}", way=way, dtype=options.dtype, D=DIM, causal=causal, what=what, gflops=rate)
+                    show(setting=f"ragged mean {mean}", way=way, dtype=options.dtype, D=DIM, causal=causal, what=what,
+                         gflops=rate)
 
 
 def main():

@@ -1,11 +1,13 @@
-"""What PyTorch has beside our kernels: name -> (forward, backward, results [out, grad_q, grad_k, grad_v]) over the same tensors."""
+"""What PyTorch has beside our kernels: name -> (forward, backward, results [out, grad_q, grad_k, grad_v]) over the same
+tensors."""
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 
 def peers_dense(q, k, v, grad_out, causal, gqa, deterministic):
-    """name -> (forward, backward, results) over [B, S, H, D]; if asked for, also a backward made deterministic, without results."""
+    """name -> (forward, backward, results) over [B, S, H, D]; if asked for, also a backward made deterministic, without
+    results."""
     qt, kt, vt, gt = (t.transpose(1, 2) for t in (q, k, v, grad_out))
     qt, kt, vt = (t.detach().requires_grad_() for t in (qt, kt, vt))
     result = {}
@@ -37,7 +39,8 @@ def made_deterministic(call):
 
 
 def sequence_mask(offsets, total, block=128):
-    """FlexAttention's block mask of a packed batch, where a row attends the keys of its own sequence, and the rows rounded up to blocks."""
+    """FlexAttention's block mask of a packed batch, where a row attends the keys of its own sequence, and the rows rounded up to
+    blocks."""
     from torch.nn.attention.flex_attention import BlockMask
     rows = (total + block - 1) // block * block
     lengths = offsets.diff()
@@ -46,8 +49,10 @@ def sequence_mask(offsets, total, block=128):
     first, last = owner[::block], owner[block - 1::block]
     touches = (first[:, None] <= last[None, :]) & (first[None, :] <= last[:, None])
     whole = (first == last)[:, None] & (first == last)[None, :] & (first[:, None] == first[None, :])
-    listed = lambda m: (m.sum(-1, dtype=torch.int32)[None, None], torch.argsort(m.int(), dim=-1, descending=True, stable=True).int()[None, None])
-    return BlockMask.from_kv_blocks(*listed(touches & ~whole), *listed(whole), BLOCK_SIZE=block, mask_mod=lambda b, h, i, j: owner[i] == owner[j]), rows
+    listed = lambda m: (m.sum(-1, dtype=torch.int32)[None, None],
+                        torch.argsort(m.int(), dim=-1, descending=True, stable=True).int()[None, None])
+    return BlockMask.from_kv_blocks(*listed(touches & ~whole), *listed(whole), BLOCK_SIZE=block,
+                                    mask_mod=lambda b, h, i, j: owner[i] == owner[j]), rows
 
 
 def flex_peer(q, k, v, grad_out, offsets):

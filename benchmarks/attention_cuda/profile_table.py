@@ -4,12 +4,14 @@ import sys
 
 COLUMNS = [("ms", None), ("GHz", "SM Frequency"), ("tensor %", "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"),
            ("exp %", "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active"), ("issue %", "Issue Slots Busy"),
-           ("L2 %", "L2 Cache Throughput"), ("L2 hit %", "lts__t_sector_hit_rate.pct"), ("shared reads %", "l1tex__data_bank_reads"),
+           ("L2 %", "L2 Cache Throughput"), ("L2 hit %", "lts__t_sector_hit_rate.pct"),
+           ("shared reads %", "l1tex__data_bank_reads"),
            ("shared writes %", "l1tex__data_bank_writes"), ("DRAM %", "DRAM Throughput")]
 STALLS = ["long_scoreboard", "gmma", "barrier", "wait", "not_selected", "short_scoreboard", "math_pipe_throttle"]
 
 print("# CUDA attention: profile of each kernel\n")
-print(f"{sys.argv[1]}; Nsight Compute, one launch each with caches flushed and the clock as it was. Stalls: warps stalled per issue.\n")
+print(f"{sys.argv[1]}; Nsight Compute, one launch each with caches flushed and the clock as it was. "
+      "Stalls: warps stalled per issue.\n")
 print("| case | kernel | " + " | ".join(name for name, _ in COLUMNS) + " | stalls |")
 print("|---|---|" + "---|" * (len(COLUMNS) + 1))
 for path in sys.argv[2:]:

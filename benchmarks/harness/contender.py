@@ -11,7 +11,8 @@ class Contender:
         # Settings of the environment that slow one side down would make the comparison unfair.
         environment = {key: value for key, value in os.environ.items() if not key.startswith("OPENBLAS_")}
         environment["OMP_NUM_THREADS"] = str(threads)
-        self.process = subprocess.Popen([str(part) for part in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        self.process = subprocess.Popen([str(part) for part in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        env=environment)
 
     def ask(self, request):
         self.process.stdin.write(request + "\n")

@@ -17,7 +17,8 @@ def machine():
     family = re.search(r"cpu family\s*: (\d+)", text).group(1)
     number = re.search(r"^model\s*: (\d+)", text, re.M).group(1)
     flags = re.search(r"^flags\s*: (.*)", text, re.M).group(1).split()
-    isa = next((name for flag, name in (("avx512_bf16", "avx512-bf16"), ("avx512f", "avx512"), ("avx2", "avx2")) if flag in flags), "sse2")
+    isa = next((name for flag, name in (("avx512_bf16", "avx512-bf16"), ("avx512f", "avx512"), ("avx2", "avx2"))
+                if flag in flags), "sse2")
     memory = int(re.search(r"MemTotal:\s+(\d+)", pathlib.Path("/proc/meminfo").read_text()).group(1)) / 2**20
     return f"{model} (family {family}, model {number}), {os.cpu_count()} cores, {isa}, {memory:.0f} GiB"
 
@@ -25,7 +26,8 @@ def machine():
 def commit():
     def git(*arguments):
         return subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True, text=True).stdout.strip()
-    changed = [line for line in git("status", "--porcelain", "--untracked-files=no").splitlines() if "benchmarks/results" not in line]
+    changed = [line for line in git("status", "--porcelain", "--untracked-files=no").splitlines()
+               if "benchmarks/results" not in line]
     return (git("rev-parse", "--short=10", "HEAD") or "unknown") + ("+changes" if changed else "")
 
 
@@ -48,7 +50,8 @@ def table(rows, columns):
     cells = [columns] + [[show(row.get(column)) for column in columns] for row in rows]
     widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
     numeric = [all(isinstance(row.get(c), (int, float, type(None))) for row in rows) for c in columns]
-    lines = ["  ".join(cell.rjust(w) if right else cell.ljust(w) for cell, w, right in zip(line, widths, numeric)).rstrip() for line in cells]
+    lines = ["  ".join(cell.rjust(w) if right else cell.ljust(w) for cell, w, right in zip(line, widths, numeric)).rstrip()
+             for line in cells]
     lines.insert(1, "  ".join("-" * w for w in widths))
     return "\n".join(lines)
 

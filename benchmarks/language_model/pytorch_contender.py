@@ -90,7 +90,8 @@ class Decoder:
         attended = F.scaled_dot_product_attention(rotate(q, *angles), rotate(k, *angles), v, is_causal=True)
         x = x + F.linear(attended.transpose(1, 2).reshape(batch, length, width), p[f"{name}.attention.out.weight"])
         normed = F.rms_norm(x, (width,), p[f"{name}.feed_forward_norm.weight"], EPSILON)
-        hidden = F.linear(normed, p[f"{name}.feed_forward.in.weight"]) * F.silu(F.linear(normed, p[f"{name}.feed_forward.gate.weight"]))
+        hidden = F.linear(normed, p[f"{name}.feed_forward.in.weight"]) * F.silu(F.linear(normed,
+                                                                                         p[f"{name}.feed_forward.gate.weight"]))
         return x + F.linear(hidden, p[f"{name}.feed_forward.out.weight"])
 
     def loss_sum(self, inputs, targets):
@@ -107,7 +108,8 @@ class Contender:
     def load(self, folder, lr, mode):
         self.batches = list(read_batches(folder, mode))
         self.model = Decoder(load(f"{folder}/weights.safetensors"))
-        self.optimizer = torch.optim.AdamW(self.model.p.values(), lr=float(lr), betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01, fused=True)
+        self.optimizer = torch.optim.AdamW(self.model.p.values(), lr=float(lr), betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01,
+                                           fused=True)
         self.next = 0
         return {"torch": torch.__version__, "threads": torch.get_num_threads()}
 

@@ -2,7 +2,8 @@
 
 Answers each line on standard input with one line of JSON, as deckle_contender does:
   load PATH
-  time OP PASS LAYOUT     PASS: forward or backward, LAYOUT: jagged or strided; "lacks" with PyTorch's words where there is no such op
+  time OP PASS LAYOUT     PASS: forward or backward, LAYOUT: jagged or strided; "lacks" with PyTorch's words where there is no
+                          such op
   check OP PASS LAYOUT    the sum of the elements of the result, or of all gradients
 """
 
@@ -135,12 +136,14 @@ def first(result):
 def elements(tensor):
     """What a tensor holds, as one dense tensor."""
     if tensor.is_nested:
-        tensor = tensor.values() if tensor.layout == torch.jagged else torch.cat([component.flatten() for component in tensor.unbind()])
+        tensor = tensor.values() if tensor.layout == torch.jagged else torch.cat([component.flatten()
+                                                                                  for component in tensor.unbind()])
     return tensor.detach() if tensor.is_floating_point() else tensor.to(torch.float32)
 
 
 def gradients(result, operands):
-    """Of all operands that the result depends on, in memory: an expanded one is written out. The cotangent is the result's own value."""
+    """Of all operands that the result depends on, in memory: an expanded one is written out. The cotangent is the result's own
+    value."""
     all = torch.autograd.grad([result], operands.leaves(), [result.detach()], allow_unused=True)
     return [in_memory(gradient) for gradient in all if gradient is not None]
 

@@ -57,7 +57,8 @@ class Training(unittest.TestCase):
 
     @classmethod
     def command(cls, *arguments, **keywords):
-        return subprocess.run([DECKLE, *map(str, arguments)], capture_output=True, text=True, errors="replace", cwd=cls.folder, timeout=60, **keywords)
+        return subprocess.run([DECKLE, *map(str, arguments)], capture_output=True, text=True, errors="replace", cwd=cls.folder,
+                              timeout=60, **keywords)
 
     @classmethod
     def train(cls, *arguments, **keywords):
@@ -66,7 +67,8 @@ class Training(unittest.TestCase):
     def start(self, run, *arguments):
         """A run that saves after every step, once its first checkpoints are there."""
         command = [DECKLE, "train", "--text", self.text, "--steps", STEPS, *SMALL, "--save-minutes", 0, "--run", run, *arguments]
-        process = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=self.folder)
+        process = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                   cwd=self.folder)
         while self.step_of(run) < 5 and process.poll() is None:
             time.sleep(0.005)
         return process
@@ -99,7 +101,8 @@ class Training(unittest.TestCase):
             self.assertIn(part, result.stderr)
 
     def test_a_run_learns_and_reports(self):
-        self.assertRegex(self.output, r"texts.txt: 400 texts, [\d.]+ kB, lengths \d+\.\.\d+ \(median \d+\); padding avoided: \d+ %")
+        self.assertRegex(self.output,
+                         r"texts.txt: 400 texts, [\d.]+ kB, lengths \d+\.\.\d+ \(median \d+\); padding avoided: \d+ %")
         self.assertIn("model: decoder, 2 layers x 32", self.output)
         first = float(re.search(r"\(([\d.]+) bits/byte\)", self.output)[1])
         last = float(re.search(r"validation: ([\d.]+) bits/byte over \d+ texts", self.output)[1])
@@ -179,7 +182,8 @@ class Training(unittest.TestCase):
                     ["train", "--text", self.text, "--steps", 1, *SMALL, "--run", "no-output"])
         for command in commands:
             with open("/dev/full", "w") as full:
-                result = subprocess.run([DECKLE, *map(str, command)], stdout=full, stderr=subprocess.PIPE, text=True, cwd=self.folder, timeout=60)
+                result = subprocess.run([DECKLE, *map(str, command)], stdout=full, stderr=subprocess.PIPE, text=True,
+                                        cwd=self.folder, timeout=60)
             self.assertEqual(result.returncode, 1, command)
             if command != ["--help"]:
                 self.assertEqual(result.stderr, "deckle: cannot write the output: No space left on device\n")
@@ -201,7 +205,8 @@ class Training(unittest.TestCase):
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=30)
         older, newest = sorted(run.glob("step-*.safetensors"), key=lambda path: int(path.stem[5:]))
-        self.assert_one_line_error(self.command("train", "--resume", older), f"has another checkpoint, {newest.name}: copy this one to a folder of its own")
+        self.assert_one_line_error(self.command("train", "--resume", older),
+                                   f"has another checkpoint, {newest.name}: copy this one to a folder of its own")
         self.assertEqual({older, newest}, set(run.glob("step-*.safetensors")))
 
     def test_threads_change_nothing(self):
@@ -292,11 +297,15 @@ class Training(unittest.TestCase):
 
     def test_wrong_usage_is_one_line_and_code_2(self):
         for arguments in ([], ["trian"], ["train"], ["train", "--text", "x"], ["train", "--text", "x", "--steps", "0"],
-                          ["train", "--resume", "x", "--text", "y"], ["sample"], ["sample", ""], ["train", "--resume", ""], ["train", "--text", "", "--steps", "1"], ["train", "--text", "x", "--steps", "1", "--minutes", "1"]):
+                          ["train", "--resume", "x", "--text", "y"], ["sample"], ["sample", ""], ["train", "--resume", ""],
+                          ["train", "--text", "", "--steps", "1"], ["train", "--text", "x", "--steps", "1", "--minutes", "1"]):
             self.assert_one_line_error(self.command(*arguments), code=2)
-        for option, values in {"--warmup": ("nan", -3, 1.5), "--floor": (7,), "--save-minutes": ("nan", -1), "--hidden": (-3,), "--kv-heads": (-1,),
-                               "--weight-decay": (-1, "inf"), "--threads": (100_000, 0), "--validation": ("nan", 0, 1), "--lr": (0, "nan"),
-                               "--clip": (0,), "--width": (0,), "--depth": (-1,), "--heads": (0,), "--beta2": (1,), "--seed": (-1, "x")}.items():
+        for option, values in {"--warmup": ("nan", -3, 1.5), "--floor": (7,), "--save-minutes": ("nan", -1), "--hidden": (-3,),
+                               "--kv-heads": (-1,),
+                               "--weight-decay": (-1, "inf"), "--threads": (100_000, 0), "--validation": ("nan", 0, 1),
+                               "--lr": (0, "nan"),
+                               "--clip": (0,), "--width": (0,), "--depth": (-1,), "--heads": (0,), "--beta2": (1,),
+                               "--seed": (-1, "x")}.items():
             for value in values:
                 with self.subTest(option=option, value=value):
                     result = self.command("train", "--text", "never-read", "--steps", 1, f"{option}={value}")
@@ -313,7 +322,8 @@ class Training(unittest.TestCase):
         run.mkdir()
         for name, contents, part in (("cut", checkpoint[:-100], "belong to no tensor|lie outside|cut short"),
                                      ("flipped", checkpoint[:-50] + bytes([checkpoint[-50] ^ 1]) + checkpoint[-49:], "damaged"),
-                                     ("version", checkpoint.replace(b'"deckle.checkpoint":"2"', b'"deckle.checkpoint":"7"'), "format version 7"),
+                                     ("version", checkpoint.replace(b'"deckle.checkpoint":"2"', b'"deckle.checkpoint":"7"'),
+                                      "format version 7"),
                                      ("other", b"not a checkpoint", "not a safetensors file")):
             (run / f"{name}.safetensors").write_bytes(contents)
             result = self.command("sample", run / f"{name}.safetensors")
@@ -323,7 +333,8 @@ class Training(unittest.TestCase):
     def test_other_texts_are_refused_on_resume(self):
         text, run = self.folder / "moving.txt", self.folder / "moving"
         shutil.copy(self.text, text)
-        first = subprocess.Popen([DECKLE, "train", "--text", text, "--steps", "100000", *SMALL, "--save-minutes", "0", "--run", run],
+        first = subprocess.Popen([DECKLE, "train", "--text", text, "--steps", "100000", *SMALL, "--save-minutes", "0", "--run",
+                                  run],
                                  stdout=subprocess.DEVNULL, cwd=self.folder)
         while self.step_of(run) < 2:
             time.sleep(0.01)

@@ -23,7 +23,8 @@ def expect(condition, what, result):
 def npy(dtype, shape, code, elements):
     header = repr({"descr": dtype, "fortran_order": False, "shape": tuple(shape)})
     header += " " * (-(len(header) + 11) % 64) + "\n"
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(elements)}{code}", *elements)
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(elements)}{code}",
+                                                                                                 *elements)
 
 
 def write_npz(path, arrays, method=zipfile.ZIP_STORED):

@@ -52,9 +52,16 @@ void check_loss(const std::string& name, const Batch& operands, const NestedLoss
   }
 }
 
-#define LOSS(op, ...) \
-#op, operands, [](const NestedTensor& a, const NestedTensor& b, std::string_view reduction) { return op(a, b __VA_OPT__(, ) __VA_ARGS__, reduction); }, \
-      [](const Tensor& a, const Tensor& b, std::string_view reduction) { return op(a, b __VA_OPT__(, ) __VA_ARGS__, reduction); }
+// clang-format off
+#define LOSS(op, ...)                                                                                        \
+  #op, operands,                                                                                             \
+  [](const NestedTensor& a, const NestedTensor& b, std::string_view reduction) {                             \
+    return op(a, b __VA_OPT__(, ) __VA_ARGS__, reduction);                                                   \
+  },                                                                                                         \
+  [](const Tensor& a, const Tensor& b, std::string_view reduction) {                                         \
+    return op(a, b __VA_OPT__(, ) __VA_ARGS__, reduction);                                                   \
+  }
+// clang-format on
 
 TEST(Losses, InAllReductions) {
   for (const Dims& regular : {Dims{}, Dims{2}, Dims{2, 3}}) {

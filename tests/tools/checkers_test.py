@@ -89,6 +89,12 @@ class Layers(Checkers):
         self.assertEqual(code, 1)
         self.assertIn("form a cycle", output)
 
+    def test_a_list_over_several_lines(self):
+        self.write("deckle/core/a.h", '#include "deckle/base/a.h"\n')
+        rules = self.root / "rules.yaml"
+        rules.write_text("layers:\n  deckle/base: []\n  deckle/core: [\n    deckle/base]\npublic: []\nrestricted:\n")
+        self.assertEqual(self.run_tool("check_layers", "--rules", rules)[0], 0)
+
     def test_an_empty_tree_is_no_success(self):
         self.assertEqual(self.run_tool("check_layers")[0], 1)
 
@@ -125,7 +131,8 @@ class Tree(Checkers):
     def test_a_path_that_a_sign_names_and_nobody_has(self):
         self.write("deckle/core/a.h", "")
         self.write("tests/core/a_test.cpp", "")
-        self.write("deckle/core/README.md", "# core\n`a.h`, `a/b` in `FAMILY/NAME.cpp`, `x - y`; tests: `tests/core`, `a_*.cpp`\n")
+        self.write("deckle/core/README.md",
+                   "# core\n`a.h`, `a/b` in `FAMILY/NAME.cpp`, `x - y`; tests: `tests/core`, `a_*.cpp`\n")
         self.expect_caught("check_tree", "deckle/core/README.md: names a/b, which does not exist", "names a_*.cpp")
         self.write("deckle/core/README.md", "# core\n`a.h`, `*.h`, `core/a.h`, `FAMILY/NAME.cpp`; `x - y`; tests: `tests/core`\n")
         self.expect_clean("check_tree")
@@ -138,6 +145,33 @@ class Tree(Checkers):
         self.expect_caught("check_tree", "macro CHECK")
         self.write("deckle/core/a.h", "".join(f"#define DECKLE_{i} 1\n" for i in range(11)))
         self.expect_caught("check_tree", "define 11 macros")
+
+    def test_lines_that_are_too_long(self):
+        self.write("cmake/a.cmake", "# " + "é" * 128 + "\n")  # columns, not bytes
+        self.write("tests/opgen/errors/a.yaml", "a" * 131 + "\n")  # input as it is
+        self.expect_clean("check_tree")
+        self.write("cmake/a.cmake", "\n# " + "e" * 129 + "\n")
+        self.expect_caught("check_tree", "cmake/a.cmake:2: 131 columns, 130 are allowed")
+
+    def test_what_clang_format_would_change(self):
+        self.write(".clang-format", "BasedOnStyle: Google\n")
+        self.write("tests/a.cpp", "int  main( ) { }\n")
+        code, output = self.run_tool("check_tree")
+        if "check skipped" in output:
+            self.skipTest(output.strip().splitlines()[-1])
+        self.assertEqual((code, output.strip()), (1, "tests/a.cpp: not formatted (make format)"))
+        self.write("tests/a.cpp", "int main() {}\n")
+        self.expect_clean("check_tree")
+
+    def test_another_clang_format_is_a_counted_skip(self):
+        self.write(".clang-format", "BasedOnStyle: Google\n")
+        self.write("tests/a.cpp", "int  main( ) { }\n")
+        self.write("bin/clang-format", "#!/bin/sh\necho clang-format version 99.0\n")
+        (self.root / "bin/clang-format").chmod(0o755)
+        done = subprocess.run([sys.executable, TOOLS / "check_tree", self.root], capture_output=True, text=True,
+                              env={"PATH": str(self.root / "bin")})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("1 check skipped: the format of the sources", done.stdout)
 
 
 if __name__ == "__main__":

@@ -27,14 +27,16 @@ def write(stem, origin, arrays, components):
 def torch_files():
     version = f"PyTorch {torch.__version__.split('+')[0]}"
     jagged = torch.nested.nested_tensor(COMPONENTS, layout=torch.jagged)
-    write("torch_jagged", f"{version}, layout=torch.jagged", {"values": jagged.values(), "offsets": jagged.offsets()}, jagged.unbind())
+    write("torch_jagged", f"{version}, layout=torch.jagged", {"values": jagged.values(), "offsets": jagged.offsets()},
+          jagged.unbind())
 
     padded = torch.arange(24.0).reshape(3, 4, 2)
     holes = torch.nested.narrow(padded, 1, torch.tensor([1, 0, 2]), torch.tensor([2, 0, 1]), layout=torch.jagged)
     arrays = {"values": holes.values(), "offsets": holes.offsets(), "lengths": holes.lengths()}
     write("torch_jagged_holes", f"{version}, torch.nested.narrow of a padded batch", arrays, holes.unbind())
 
-    strided = torch.nested.nested_tensor([torch.arange(6.0).reshape(2, 3), torch.empty(0, 4), torch.arange(10.0, 14.0).reshape(4, 1)], layout=torch.strided)
+    strided = torch.nested.nested_tensor([torch.arange(6.0).reshape(2, 3), torch.empty(0, 4),
+                                          torch.arange(10.0, 14.0).reshape(4, 1)], layout=torch.strided)
     for stem, nested in (("torch_strided", strided), ("torch_strided_transposed", strided.transpose(1, 2))):
         arrays = {
             "buffer": nested.values().flatten(),

@@ -21,9 +21,10 @@
 //   asked for a few at a time (prefetch.h)  74.6   from the queries and keys of the next task and the next tile of this one
 //   and the rows of out for writing         76.7
 //   out written by the transposition        79.6   90.0 where everything is in L2
-// Rejected: asking for all next rows at once, in a burst: 2 %, within the noise; most requests are dropped. Copying the next rows in small pieces
-// between the products: 76 where a copy of the whole tile gives 81 (D = 128: 81, 83). Reading keys and values where they lie,
-// uncopied: 81 as well, though 91 for 89 where everything is in L2. Requests into L1 in place of L2: no difference.
+// Rejected: asking for all next rows at once, in a burst: 2 %, within the noise; most requests are dropped. Copying the next rows
+// in small pieces between the products: 76 where a copy of the whole tile gives 81 (D = 128: 81, 83). Reading keys and values
+// where they lie, uncopied: 81 as well, though 91 for 89 where everything is in L2. Requests into L1 in place of L2: no
+// difference.
 
 #include "deckle/kernels/cpu/simd/targets.h"
 

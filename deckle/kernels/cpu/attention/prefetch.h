@@ -7,8 +7,8 @@
 
 namespace deckle::kernels::cpu {
 
-/// Rows that will be read or written soon, asked for a few at a time between products, so that memory works while the units multiply.
-/// A burst of requests would not do: the processor drops what exceeds its queue.
+/// Rows that will be read or written soon, asked for a few at a time between products, so that memory works while the units
+/// multiply. A burst of requests would not do: the processor drops what exceeds its queue.
 class RowPrefetch {
  public:
   /// Rows [first, first + count) of one head, `n` elements each.

@@ -98,20 +98,26 @@ FITS = {
     # name: (function, lo, hi, degree, weight)
     "exp_f32": (series(lambda r: (exp(r) - 1 - r) / r**2, 0.5), -R, R, 4, lambda r: r * r / exp(r)),
     "exp_f64": (series(lambda r: (exp(r) - 1 - r) / r**2, 0.5), -R, R, 9, lambda r: r * r / exp(r)),
-    "exp2_f32": (series(lambda r: (2**r - 1) / r, LN2), -mpf(1) / 2, mpf(1) / 2, 5, lambda r: r / 2**r if r else mpf(0) + mpf(10) ** -20),
+    "exp2_f32": (series(lambda r: (2**r - 1) / r, LN2), -mpf(1) / 2, mpf(1) / 2, 5,
+                 lambda r: r / 2**r if r else mpf(0) + mpf(10) ** -20),
     "exp2_f64": (series(lambda r: (2**r - 1) / r, LN2), -mpf(1) / 2, mpf(1) / 2, 11, lambda r: r / 2**r if r else mpf(10) ** -20),
-    "log_f32": (series(lambda f: (log1p(f) - f + f * f / 2) / f**3, mpf(1) / 3), F_LO, F_HI, 7, series(lambda f: abs(f**3 / log1p(f)), mpf(10) ** -20)),
+    "log_f32": (series(lambda f: (log1p(f) - f + f * f / 2) / f**3, mpf(1) / 3), F_LO, F_HI, 7,
+                series(lambda f: abs(f**3 / log1p(f)), mpf(10) ** -20)),
     "log_f64": (series(atanh_tail, mpf(2) / 3), 0, S2, 6, lambda z: z / 2 + mpf(10) ** -12),
     "log5_f64": (series(lambda z: (atanh_tail(z) - mpf(2) / 3) / z, mpf(2) / 5), 0, S2, 5, lambda z: z * z / 2 + mpf(10) ** -12),
     "sin_f32": (series(sqrt_arg(lambda x: (sin(x) / x - 1) / x**2), -mpf(1) / 6), 0, Q * Q, 2, lambda z: z),
     "cos_f32": (series(sqrt_arg(lambda x: (cos(x) - 1 + x * x / 2) / x**4), mpf(1) / 24), 0, Q * Q, 2, lambda z: z * z),
     "sin_f64": (series(sqrt_arg(lambda x: (sin(x) / x - 1) / x**2), -mpf(1) / 6), 0, Q * Q, 5, lambda z: z),
     "cos_f64": (series(sqrt_arg(lambda x: (cos(x) - 1 + x * x / 2) / x**4), mpf(1) / 24), 0, Q * Q, 5, lambda z: z * z),
-    "erf_f32": (series(sqrt_arg(lambda x: erf(x) / x), 2 / sqrt(pi)), 0, mpf(1), 6, lambda z: sqrt(z) / erf(sqrt(z)) if z else sqrt(pi) / 2),
-    "erf_f64": (series(sqrt_arg(lambda x: erf(x) / x), 2 / sqrt(pi)), 0, mpf(1), 12, lambda z: sqrt(z) / erf(sqrt(z)) if z else sqrt(pi) / 2),
+    "erf_f32": (series(sqrt_arg(lambda x: erf(x) / x), 2 / sqrt(pi)), 0, mpf(1), 6,
+                lambda z: sqrt(z) / erf(sqrt(z)) if z else sqrt(pi) / 2),
+    "erf_f64": (series(sqrt_arg(lambda x: erf(x) / x), 2 / sqrt(pi)), 0, mpf(1), 12,
+                lambda z: sqrt(z) / erf(sqrt(z)) if z else sqrt(pi) / 2),
     "log_erfc_f32": (lambda x: log(erfc(x)), mpf(1), mpf("4.1"), 6, lambda x: erfc(x) / erf(x)),
-    "erfcx_f32": (of_t(lambda x: (1 + 2 * x) * erfcx(x)), -1, (mpf(11) - K) / (11 + K), 10, of_t(lambda x: 1 / ((1 + 2 * x) * erfcx(x)))),
-    "erfcx_f64": (of_t(lambda x: (1 + 2 * x) * erfcx(x)), -1, (mpf(28) - K) / (28 + K), 23, of_t(lambda x: 1 / ((1 + 2 * x) * erfcx(x)))),
+    "erfcx_f32": (of_t(lambda x: (1 + 2 * x) * erfcx(x)), -1, (mpf(11) - K) / (11 + K), 10,
+                  of_t(lambda x: 1 / ((1 + 2 * x) * erfcx(x)))),
+    "erfcx_f64": (of_t(lambda x: (1 + 2 * x) * erfcx(x)), -1, (mpf(28) - K) / (28 + K), 23,
+                  of_t(lambda x: 1 / ((1 + 2 * x) * erfcx(x)))),
 }
 
 if __name__ == "__main__":
@@ -120,4 +126,5 @@ if __name__ == "__main__":
         coefficients, worst = remez(f, lo, hi, degree, weight)
         single = name.endswith("f32")
         print(f"// {name}: degree {degree}, error 2^{mp.nstr(log(worst, 2), 4)}")
-        print("  " + ", ".join(mp.nstr(c, 9 if single else 17, strip_zeros=False) + ("f" if single else "") for c in coefficients))
+        print("  " + ", ".join(mp.nstr(c, 9 if single else 17, strip_zeros=False)
+                               + ("f" if single else "") for c in coefficients))

@@ -10,9 +10,11 @@
 // Instances: D = 64, 96, 128 (backward_config.cuh); larger ones are in backward_keys_split.cuh.
 //
 // clang-format off
-// Ladder. TFLOP/s of the whole backward by 10 M N D, bf16, 16,384 tokens, 2048 / D heads, unless said otherwise; attention_backward_timing
-// on one H200, 2026-11-21. Numbers joined by "to" come from one run; others vary by 5 % with the machine lent and its clock.
-//   1  a block a tile; S(j+1) issued ahead of dV(j) and dK(j):          D = 128 S = 16k 497, S = 512 306; 512 sequences of mean 58, D = 64: 45
+// Ladder. TFLOP/s of the whole backward by 10 M N D, bf16, 16,384 tokens, 2048 / D heads, unless said otherwise;
+// attention_backward_timing on one H200, 2026-11-21. Numbers joined by "to" come from one run; others vary by 5 % with the
+// machine lent and its clock.
+//   1  a block a tile; S(j+1) issued ahead of dV(j) and dK(j):          D = 128 S = 16k 497, S = 512 306;
+//                                                                       512 sequences of mean 58, D = 64: 45
 //   2  short sequences by their own kernel:                             those 512 sequences 60
 //   3  persistent blocks, k and v double buffered, a scheduler warp:    95; but work drawn two ahead may wait behind long work:
 //                                                                       causal with 4 kv heads 405 to 350
@@ -25,8 +27,9 @@
 //      128 queries, others (kept)                                       439/428
 //      three warpgroups, 64 queries, others                             426/415
 // A bounded wait with a suspend hint in place of the plain one costs 5 to 10 %: never time a build that has it.
-// Limit at D = 128: the tensor pipe is 88 % busy at 1.74 GHz when the kernel runs alone (ncu); in a stream of backwards the card's power
-// lowers the clock to 1.6 GHz. What separates it from an unordered one-pass kernel is 14 M N D executed for 10 counted.
+// Limit at D = 128: the tensor pipe is 88 % busy at 1.74 GHz when the kernel runs alone (ncu); in a stream of backwards the
+// card's power lowers the clock to 1.6 GHz. What separates it from an unordered one-pass kernel is 14 M N D executed for 10
+// counted.
 // clang-format on
 #pragma once
 

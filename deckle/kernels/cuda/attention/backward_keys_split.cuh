@@ -16,8 +16,8 @@
 //   1  each warpgroup computes S^T and P^T for itself (5 products)     395-397   377-384   371
 //   2  P^T through shared memory, the next tile's product first        400-402   408-413   431-434
 //   3  with two stages the gradient's product first                    442-446   425       434
-// 2 gained nothing at D = 256: with two stages Q(j+1) is loaded where Q(j-1) lay until dK(j-1) was done, and the products queued behind
-// S(j+1) waited with it (tensor pipe 56 %, ncu; with 3: 75 %). There 64 KB a tile come from L2, half of what it can give.
+// 2 gained nothing at D = 256: with two stages Q(j+1) is loaded where Q(j-1) lay until dK(j-1) was done, and the products queued
+// behind S(j+1) waited with it (tensor pipe 56 %, ncu; with 3: 75 %). There 64 KB a tile come from L2, half of what it can give.
 // clang-format on
 #pragma once
 

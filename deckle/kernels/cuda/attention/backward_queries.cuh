@@ -15,12 +15,13 @@
 //            3 x 64 rows, 96 keys, nothing ahead                439/428
 //            128 keys, nothing ahead                            431/425
 // Two q buffers at D = 128 leave room for two k stages and gradient first: 506 to 479 at S = 16k, 314 to 335 at S = 512; for
-// three k stages and one v stage: 518 to 487 and 322 to 322. Hence dQ leaves by a tile of its own there, and q and dO of the next work
-// are on their way before this one ends, D = 128, one run:       S = 512 332 to 359, 2k 452 to 458, 4k causal 414 to 420, 16k 510 to 508,
-// 16k causal 497 to 478, D = 96 S = 4k 409 to 417. What 16k causal loses: without that wait the blocks of a head drift apart, and K and V
-// come from memory more often (L2 hits 78 to 59 %, 1.2 to 3.3 GB read, ncu). Fewer heads at a time do not help: 470 to 483 for 2 to 16.
-// So only short walks do it: over cuDNN's, S = 16k causal 0.88 to 0.95, with 2 heads 0.88 to 0.95 (3b7c110 to ae33b76, one run each).
-// D = 256 with 48 keys: 395 to 355 (n = 48 from shared memory is bandwidth bound).
+// three k stages and one v stage: 518 to 487 and 322 to 322. Hence dQ leaves by a tile of its own there, and q and dO of the next
+// work are on their way before this one ends, D = 128, one run:       S = 512 332 to 359, 2k 452 to 458, 4k causal 414 to 420,
+// 16k 510 to 508, 16k causal 497 to 478, D = 96 S = 4k 409 to 417. What 16k causal loses: without that wait the blocks of a head
+// drift apart, and K and V come from memory more often (L2 hits 78 to 59 %, 1.2 to 3.3 GB read, ncu). Fewer heads at a time do
+// not help: 470 to 483 for 2 to 16.
+// So only short walks do it: over cuDNN's, S = 16k causal 0.88 to 0.95, with 2 heads 0.88 to 0.95 (3b7c110 to ae33b76, one run
+// each). D = 256 with 48 keys: 395 to 355 (n = 48 from shared memory is bandwidth bound).
 // clang-format on
 #pragma once
 

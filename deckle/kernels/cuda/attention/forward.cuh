@@ -1,9 +1,9 @@
 // out = softmax(mask(scale q kᵀ)) v and the log-sum-exp of each row, for one warp-specialised persistent block per SM.
 //                                                   q [M, D], k [N, D], v [N, Dv], out [M, Dv] of each (sequence, head)
 //
-// FLOPs 2 M N (D + Dv) on the tensor cores; bytes 2 (M D + M Dv + N D + N Dv) if k and v come from memory once, so it is bound by the
-// tensor cores beyond a few hundred keys. Beside them: one exp per score (16 a clock and SM: as long as the products at D = 64,
-// half at 128).
+// FLOPs 2 M N (D + Dv) on the tensor cores; bytes 2 (M D + M Dv + N D + N Dv) if k and v come from memory once, so it is bound by
+// the tensor cores beyond a few hundred keys. Beside them: one exp per score (16 a clock and SM: as long as the products at D =
+// 64, half at 128).
 //
 // One producer thread draws work items and streams q, k, v through shared memory by TMA; each consumer warpgroup owns 64 query
 // rows and never speaks to the others: they drift apart, and the exponentials of one hide under the products of the others.

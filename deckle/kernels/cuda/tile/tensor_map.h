@@ -7,7 +7,8 @@
 
 namespace deckle::kernels::cuda::tile {
 
-/// Rows of the longest sequence a ragged map serves: keeps the map's base, which lies that many rows before the tensor, within 2^40 bytes of it.
+/// Rows of the longest sequence a ragged map serves: keeps the map's base, which lies that many rows before the tensor, within
+/// 2^40 bytes of it.
 inline constexpr int64_t kRaggedRows = int64_t{1} << 24;
 
 struct TensorMapShape {

@@ -9,10 +9,12 @@
 
 #include "deckle/kernels/cpu/simd/math.h"
 
-#define DECKLE_UNARY_FUNCTIONS(F)                                                                                              \
-  F(exp)                                                                                                                       \
-  F(exp2) F(expm1) F(log) F(log2) F(log10) F(log1p) F(tanh) F(sigmoid) F(softplus) F(log_sigmoid) F(erf) F(erfc) F(sin) F(cos) \
-      F(sqrt) F(rsqrt) F(reciprocal) F(abs) F(sign) F(floor) F(ceil) F(round) F(trunc)
+// clang-format off
+#define DECKLE_UNARY_FUNCTIONS(F)                                                                    \
+  F(exp) F(exp2) F(expm1) F(log) F(log2) F(log10) F(log1p) F(tanh) F(sigmoid) F(softplus)            \
+  F(log_sigmoid) F(erf) F(erfc) F(sin) F(cos) F(sqrt) F(rsqrt) F(reciprocal) F(abs) F(sign) F(floor) \
+  F(ceil) F(round) F(trunc)
+// clang-format on
 #define DECKLE_BINARY_FUNCTIONS(F) F(pow) F(minimum) F(maximum)
 
 HWY_BEFORE_NAMESPACE();
