@@ -14,8 +14,10 @@ inline constexpr size_t kHugePage = size_t{2} << 20;
 /// as much as writing it once more.
 inline void* aligned_block(size_t size, size_t huge_from) {
   const bool huge = size >= huge_from;
-  void* const block = std::aligned_alloc(huge ? kHugePage : 64, size);
-  if (block != nullptr && huge) madvise(block, size, MADV_HUGEPAGE);  // a wish: refused, it costs time alone
+  const size_t alignment = huge ? kHugePage : 64, rest = size % alignment;
+  if (rest != 0 && __builtin_add_overflow(size, alignment - rest, &size)) return nullptr;  // aligned_alloc wants whole multiples
+  void* const block = std::aligned_alloc(alignment, size);
+  if (block != nullptr && huge) madvise(block, size, MADV_HUGEPAGE);  // best effort: failing only costs speed
   return block;
 }
 

@@ -65,7 +65,9 @@ Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step, std::o
     if (floating)
       result.data<double>()[i] = start.to_double() + static_cast<double>(i) * step.to_double();
     else
-      result.data<int64_t>()[i] = start.to_int64() + i * step.to_int64();
+      // Modulo 2^64: the product alone may leave int64 where the element does not.
+      result.data<int64_t>()[i] = static_cast<int64_t>(static_cast<uint64_t>(start.to_int64()) +
+                                                       static_cast<uint64_t>(i) * static_cast<uint64_t>(step.to_int64()));
   }
   const DType wanted = dtype.value_or(floating ? DType::float32 : DType::int64);
   return wanted == result.dtype() ? result : copied(result, wanted);
