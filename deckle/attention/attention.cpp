@@ -31,17 +31,16 @@ std::string shape_string(const NestedTensor& x) { return nested::shape_string(x)
 template <typename X>
 void require_ranks(const X& q, const X& k, const X& v) {
   for (const auto& [argument, x] : {std::pair("q", &q), std::pair("k", &k), std::pair("v", &v)}) {
-    check(x->defined(), "attention: {} is undefined (expected 4 dims: batch, rows, heads, head dim)", argument);
-    check(x->dim() == 4, "attention: {} has shape {} (expected 4 dims: batch, rows, heads, head dim)", argument,
-          shape_string(*x));
+    check(x->defined(), "{} is undefined (expected 4 dims: batch, rows, heads, head dim)", argument);
+    check(x->dim() == 4, "{} has shape {} (expected 4 dims: batch, rows, heads, head dim)", argument, shape_string(*x));
   }
 }
 
 Packed packed(const Tensor& q, const Tensor& k, const Tensor& v) {
   require_ranks(q, k, v);
-  check(q.size(0) == k.size(0) && k.size(0) == v.size(0),
-        "attention: q, k and v have {}, {} and {} sequences (expected the same)", q.size(0), k.size(0), v.size(0));
-  check(k.size(1) == v.size(1), "attention: k has {} rows per sequence, v has {} (expected the same)", k.size(1), v.size(1));
+  check(q.size(0) == k.size(0) && k.size(0) == v.size(0), "q, k and v have {}, {} and {} sequences (expected the same)",
+        q.size(0), k.size(0), v.size(0));
+  check(k.size(1) == v.size(1), "k has {} rows per sequence, v has {} (expected the same)", k.size(1), v.size(1));
   return {flatten(q, 0, 1), flatten(k, 0, 1), flatten(v, 0, 1), equal_lengths(q.size(0), q.size(1)),
           equal_lengths(k.size(0), k.size(1))};
 }
@@ -49,10 +48,9 @@ Packed packed(const Tensor& q, const Tensor& k, const Tensor& v) {
 Packed packed(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v) {
   require_ranks(q, k, v);
   for (const auto& [argument, x] : {std::pair("q", &q), std::pair("k", &k), std::pair("v", &v)}) {
-    check(x->ragged_dims() == 1, "attention: {} has {} ragged dims (expected 1, the rows)", argument, x->ragged_dims());
+    check(x->ragged_dims() == 1, "{} has {} ragged dims (expected 1, the rows)", argument, x->ragged_dims());
   }
-  check(k.ragged() == v.ragged(), "attention: k has {}, v has {} (expected the same)", to_string(k.ragged()),
-        to_string(v.ragged()));
+  check(k.ragged() == v.ragged(), "k has {}, v has {} (expected the same)", to_string(k.ragged()), to_string(v.ragged()));
   return {q.values(), k.values(), v.values(), q.ragged(), k.ragged()};
 }
 
@@ -78,32 +76,45 @@ std::string explain_packed(const Packed& x, AttentionOptions options) {
 
 }  // namespace
 
-std::pair<Tensor, Tensor> attention_with_lse(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+std::pair<Tensor, Tensor> attention_with_lse(const Tensor& q, const Tensor& k, const Tensor& v,
+                                             const AttentionOptions& options) try {
   const auto [out, lse] = packed_attention(packed(q, k, v), options);
   return {view(out, {q.size(0), q.size(1), q.size(2), v.size(3)}), view(lse, {q.size(0), q.size(1), q.size(2)})};
+} catch (...) {
+  rethrow_from("attention");
 }
 
-Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) try {
   return attention_with_lse(q, k, v, options).first;
+} catch (...) {
+  rethrow_from("attention");
 }
 
 std::pair<NestedTensor, NestedTensor> attention_with_lse(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v,
-                                                         const AttentionOptions& options) {
+                                                         const AttentionOptions& options) try {
   const auto [out, lse] = packed_attention(packed(q, k, v), options);
   return {NestedTensor(out, q.ragged()), NestedTensor(lse, q.ragged())};
+} catch (...) {
+  rethrow_from("attention");
 }
 
-NestedTensor attention(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v, const AttentionOptions& options) {
+NestedTensor attention(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v, const AttentionOptions& options) try {
   return attention_with_lse(q, k, v, options).first;
+} catch (...) {
+  rethrow_from("attention");
 }
 
-std::string explain_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+std::string explain_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) try {
   return explain_packed(packed(q, k, v), options);
+} catch (...) {
+  rethrow_from("attention");
 }
 
 std::string explain_attention(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v,
-                              const AttentionOptions& options) {
+                              const AttentionOptions& options) try {
   return explain_packed(packed(q, k, v), options);
+} catch (...) {
+  rethrow_from("attention");
 }
 
 }  // namespace deckle

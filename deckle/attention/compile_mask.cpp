@@ -105,11 +105,11 @@ void require_fit(const AttentionMask& mask, const Ragged& q_rows, const Ragged& 
     if (const auto* prefix = std::get_if<Node::Prefix>(&node.is)) {
       const auto given = static_cast<int64_t>(prefix->keys.size());
       check(given == 1 || given == q_rows->components(),
-            "attention: masks::prefix has {} numbers for {} sequences (expected one, or one each)", given, q_rows->components());
+            "masks::prefix has {} numbers for {} sequences (expected one, or one each)", given, q_rows->components());
     } else if (const auto* documents = std::get_if<Node::Documents>(&node.is)) {
-      check(documents->q_ids.ragged() == q_rows, "attention: masks::documents has ids for {}, q has {}",
+      check(documents->q_ids.ragged() == q_rows, "masks::documents has ids for {}, q has {}",
             to_string(documents->q_ids.ragged()), to_string(q_rows));
-      check(documents->k_ids.ragged() == k_rows, "attention: masks::documents has ids for {}, k has {}",
+      check(documents->k_ids.ragged() == k_rows, "masks::documents has ids for {}, k has {}",
             to_string(documents->k_ids.ragged()), to_string(k_rows));
     } else if (const auto* boolean = std::get_if<Node::Boolean>(&node.is)) {
       require_plane("masks::boolean", boolean->allowed, q_rows, k_rows, heads);
@@ -223,13 +223,13 @@ CompiledMask compile_mask(const AttentionMask& mask, const Ragged& q_rows, const
 }
 
 void require_plane(const char* argument, const Tensor& plane, const Ragged& q_rows, const Ragged& k_rows, int64_t heads) {
-  check(plane.dim() == 4, "attention: {} has shape {} (expected 4 dims: batch, heads, rows, keys; 1 where it is broadcast)",
-        argument, to_string(plane.sizes()));
+  check(plane.dim() == 4, "{} has shape {} (expected 4 dims: batch, heads, rows, keys; 1 where it is broadcast)", argument,
+        to_string(plane.sizes()));
   const int64_t full[4] = {q_rows->components(), heads, q_rows->max_size(), k_rows->max_size()};
   for (int dim = 0; dim < 4; ++dim) {
     const int64_t size = plane.size(dim);
     const bool covers = dim < 2 ? size == full[dim] : size >= full[dim];
-    check(size == 1 || covers, "attention: {} has shape {}; dim {} must be 1 or {} {}", argument, to_string(plane.sizes()), dim,
+    check(size == 1 || covers, "{} has shape {}; dim {} must be 1 or {} {}", argument, to_string(plane.sizes()), dim,
           dim < 2 ? "exactly" : "at least", full[dim]);
   }
 }

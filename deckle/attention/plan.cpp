@@ -12,9 +12,9 @@ namespace {
 
 void require_per_head(const char* argument, const Tensor& x, const AttentionProblem& problem, size_t dims) {
   if (!x.defined()) return;
-  check(x.sizes().size() == dims && x.size(0) == problem.heads, "attention: {} has shape {} (expected {} for {} heads)", argument,
+  check(x.sizes().size() == dims && x.size(0) == problem.heads, "{} has shape {} (expected {} for {} heads)", argument,
         to_string(x.sizes()), dims == 1 ? "[H]" : "[H, 2 R + 1]", problem.heads);
-  check(x.dtype() == shapes::statistics_dtype(problem.dtype), "attention: {} is {} (expected {} beside {} inputs)", argument,
+  check(x.dtype() == shapes::statistics_dtype(problem.dtype), "{} is {} (expected {} beside {} inputs)", argument,
         name(x.dtype()), name(shapes::statistics_dtype(problem.dtype)), name(problem.dtype));
 }
 
@@ -28,7 +28,7 @@ void require_devices(const Tensor& q, const Tensor& k, const Tensor& v, const At
                                                             {"table", &options.table}};
   for (const auto& [argument, x] : operands) {
     if (!x->defined()) continue;
-    check(x->device() == q.device(), "attention: {} is on {}, q on {} (expected one device)", argument, to_string(x->device()),
+    check(x->device() == q.device(), "{} is on {}, q on {} (expected one device)", argument, to_string(x->device()),
           to_string(q.device()));
   }
 }
@@ -54,12 +54,12 @@ struct Owner {
 Ragged keys_of(const Ragged& k_rows, const std::vector<int64_t>& lengths) {
   if (lengths.empty()) return k_rows;
   const int64_t sequences = k_rows->components();
-  check(std::ssize(lengths) == sequences,
-        "attention: key_lengths has {} numbers for {} sequences (expected one each, or none at all)", lengths.size(), sequences);
+  check(std::ssize(lengths) == sequences, "key_lengths has {} numbers for {} sequences (expected one each, or none at all)",
+        lengths.size(), sequences);
   for (int64_t b = 0; b < sequences; ++b) {
     const int64_t length = lengths[static_cast<size_t>(b)];
-    check(length >= 0 && length <= k_rows->size(b), "attention: key_lengths[{}] is {}, k has {} rows there (expected 0 to {})", b,
-          length, k_rows->size(b), k_rows->size(b));
+    check(length >= 0 && length <= k_rows->size(b), "key_lengths[{}] is {}, k has {} rows there (expected 0 to {})", b, length,
+          k_rows->size(b), k_rows->size(b));
   }
   return Ragged::from_lengths(lengths);
 }
@@ -68,7 +68,7 @@ void plan_mask(const AttentionOptions& options, AttentionProblem& problem, Owner
   owner.mask = compile_mask(options.mask, owner.q, owner.k, problem.heads);
   const CompiledMask& mask = owner.mask;
   check(!mask.mixed_alignments || !(options.slopes.defined() || options.table.defined()),
-        "attention: the mask has parts of both alignments, so {} has no one distance to go by; align all parts alike",
+        "the mask has parts of both alignments, so {} has no one distance to go by; align all parts alike",
         options.slopes.defined() ? "slopes" : "table");
   problem.alignment = mask.alignment;
   problem.causal = mask.causal;
@@ -79,25 +79,23 @@ void plan_mask(const AttentionOptions& options, AttentionProblem& problem, Owner
 }
 
 void plan_bias(const AttentionOptions& options, AttentionProblem& problem, Owner& owner) {
-  check(!(options.bias.defined() && options.ragged_bias.defined()),
-        "attention: both bias and ragged_bias are given (expected one of them)");
+  check(!(options.bias.defined() && options.ragged_bias.defined()), "both bias and ragged_bias are given (expected one of them)");
   if (options.bias.defined()) {
     require_plane("bias", options.bias, owner.q, owner.k, problem.heads);
-    check(options.bias.dtype() == problem.dtype, "attention: bias is {} (expected {}, as q)", name(options.bias.dtype()),
+    check(options.bias.dtype() == problem.dtype, "bias is {} (expected {}, as q)", name(options.bias.dtype()),
           name(problem.dtype));
   }
   if (options.ragged_bias.defined()) {
     const NestedTensor& bias = options.ragged_bias;
     check(bias.ragged_dims() == 2 && bias.values().dim() == 1,
-          "attention: ragged_bias has {} ragged dims and {} dims in all (expected [B, M_b, N_b], two of them ragged)",
-          bias.ragged_dims(), bias.dim());
-    check(bias.dtype() == problem.dtype, "attention: ragged_bias is {} (expected {}, as q)", name(bias.dtype()),
-          name(problem.dtype));
-    check(bias.components() == problem.sequences, "attention: ragged_bias has {} planes for {} sequences (expected one each)",
+          "ragged_bias has {} ragged dims and {} dims in all (expected [B, M_b, N_b], two of them ragged)", bias.ragged_dims(),
+          bias.dim());
+    check(bias.dtype() == problem.dtype, "ragged_bias is {} (expected {}, as q)", name(bias.dtype()), name(problem.dtype));
+    check(bias.components() == problem.sequences, "ragged_bias has {} planes for {} sequences (expected one each)",
           bias.components(), problem.sequences);
     for (int64_t b = 0; b < problem.sequences; ++b) {
       check(bias.ragged()->size(b, 0) == owner.q->size(b) && bias.ragged()->size(b, 1) == owner.k->size(b),
-            "attention: ragged_bias[{}] is {} x {} (expected the sequence's rows x keys, {} x {})", b, bias.ragged()->size(b, 0),
+            "ragged_bias[{}] is {} x {} (expected the sequence's rows x keys, {} x {})", b, bias.ragged()->size(b, 0),
             bias.ragged()->size(b, 1), owner.q->size(b), owner.k->size(b));
     }
     owner.bias = bias.ragged();
@@ -108,24 +106,23 @@ void plan_bias(const AttentionOptions& options, AttentionProblem& problem, Owner
 }  // namespace
 
 Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, const Ragged& q_rows, const Ragged& k_rows,
-                         const AttentionOptions& options) {
+                         const AttentionOptions& options) try {
   require_devices(q, k, v, options);
-  check(q.dtype() == k.dtype() && q.dtype() == v.dtype(), "attention: q, k and v are {}, {} and {} (expected one dtype)",
-        name(q.dtype()), name(k.dtype()), name(v.dtype()));
-  check(is_floating(q.dtype()), "attention: q, k and v are {} (expected float64, float32, bfloat16 or float16)", name(q.dtype()));
-  check(q.size(2) == k.size(2), "attention: q has head dim {}, k has {} (expected the same)", q.size(2), k.size(2));
-  check(k.size(1) == v.size(1), "attention: k has {} heads, v has {} (expected the same)", k.size(1), v.size(1));
+  check(q.dtype() == k.dtype() && q.dtype() == v.dtype(), "q, k and v are {}, {} and {} (expected one dtype)", name(q.dtype()),
+        name(k.dtype()), name(v.dtype()));
+  check(is_floating(q.dtype()), "q, k and v are {} (expected float64, float32, bfloat16 or float16)", name(q.dtype()));
+  check(q.size(2) == k.size(2), "q has head dim {}, k has {} (expected the same)", q.size(2), k.size(2));
+  check(k.size(1) == v.size(1), "k has {} heads, v has {} (expected the same)", k.size(1), v.size(1));
   check(q.size(1) > 0 && k.size(1) > 0 && q.size(1) % k.size(1) == 0,
-        "attention: q has {} heads, k and v have {} (expected a multiple of theirs, 1 or more)", q.size(1), k.size(1));
-  check(q_rows->components() == k_rows->components(), "attention: q has {} sequences, k and v have {} (expected the same)",
+        "q has {} heads, k and v have {} (expected a multiple of theirs, 1 or more)", q.size(1), k.size(1));
+  check(q_rows->components() == k_rows->components(), "q has {} sequences, k and v have {} (expected the same)",
         q_rows->components(), k_rows->components());
   const DType statistics = shapes::statistics_dtype(q.dtype());
-  check(!options.scale || in_range(*options.scale, statistics),
-        "attention: scale is {} (expected a finite number in the range of {})", options.scale.value_or(0), name(statistics));
+  check(!options.scale || in_range(*options.scale, statistics), "scale is {} (expected a finite number in the range of {})",
+        options.scale.value_or(0), name(statistics));
   check(options.soft_cap >= 0 && in_range(options.soft_cap, statistics),
-        "attention: soft_cap is {} (expected 0 for none, or a positive number in the range of {})", options.soft_cap,
-        name(statistics));
-  check(options.dropout >= 0 && options.dropout <= 1, "attention: dropout is {} (expected 0..1)", options.dropout);
+        "soft_cap is {} (expected 0 for none, or a positive number in the range of {})", options.soft_cap, name(statistics));
+  check(options.dropout >= 0 && options.dropout <= 1, "dropout is {} (expected 0..1)", options.dropout);
 
   auto owner = std::make_shared<Owner>();
   owner->q = q_rows;
@@ -152,8 +149,7 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
   require_per_head("sinks", options.sinks, problem, 1);
   require_per_head("table", options.table, problem, 2);
   if (options.table.defined()) {
-    check(options.table.size(1) % 2 == 1, "attention: table has {} columns (expected an odd number, 2 R + 1)",
-          options.table.size(1));
+    check(options.table.size(1) % 2 == 1, "table has {} columns (expected an odd number, 2 R + 1)", options.table.size(1));
     problem.table_reach = options.table.size(1) / 2;
   }
   if (options.dropout > 0) {
@@ -170,6 +166,8 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
     plan->kernels[static_cast<size_t>(pass)] = choose_attention_kernel(request, device_name(q.device()));
   }
   return plan;
+} catch (...) {
+  rethrow_from("attention");
 }
 
 AttentionRequest attention_request(const AttentionPlan& plan, const AttentionOptions& options) {

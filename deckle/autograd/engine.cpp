@@ -137,7 +137,7 @@ class Pass {
       try {
         node.backward(Gradients(gradients, node), sink);
       } catch (Error& error) {
-        error.add_prefix(fmt::format("backward of {}", node.name()));
+        error.set_op(fmt::format("backward of {}", node.name()));
         throw;
       }
       if (!retain_) node.release();

@@ -3,34 +3,57 @@
 #include <exception>
 #include <string>
 #include <string_view>
-#include <utility>
+#include <vector>
 
 namespace deckle {
 
 /// What went wrong; Python maps each kind to its own exception type.
 enum class ErrorKind { value, not_implemented, out_of_memory, io, runtime };
 
-/// The one exception type of the library: a kind, and a sentence that says what was given and what would be accepted.
+/// An operand of the failed call, as the message shows it.
+struct Operand {
+  std::string name;
+  std::string shape;
+  std::string values;  // of a nested tensor, the shape of its packed values: what is found wrong on them speaks of it
+};
+
+/// The one exception type of the library. The message is one sentence, put together from the fields in one place:
+/// `op: argument detail; name is shape, name is shape`. `detail` says what was given and ends with what would be accepted:
+/// `(expected ...)`.
 class Error : public std::exception {
  public:
-  Error(ErrorKind kind, std::string message) : kind_(kind), message_(std::move(message)) {}
-  explicit Error(std::string message) : Error(ErrorKind::value, std::move(message)) {}
+  Error(ErrorKind kind, std::string detail) : Error(kind, {}, std::move(detail)) {}
+  Error(ErrorKind kind, std::string argument, std::string detail);
+  explicit Error(std::string detail) : Error(ErrorKind::value, std::move(detail)) {}
 
   ErrorKind kind() const noexcept { return kind_; }
+  /// The public function that was called, or the file that was read; empty outside of both.
+  const std::string& op() const noexcept { return op_; }
+  /// The argument of `op` that the error is about; empty if it is about several.
+  const std::string& argument() const noexcept { return argument_; }
+  const std::string& detail() const noexcept { return detail_; }
+  const std::vector<Operand>& shapes() const noexcept { return shapes_; }
+
   const std::string& message() const noexcept { return message_; }
   const char* what() const noexcept override { return message_.c_str(); }
 
-  /// Puts "name: " before the message; the innermost op wins, later calls change nothing.
-  void add_prefix(std::string_view name) {
-    if (prefixed_) return;
-    prefixed_ = true;
-    message_ = std::string(name) + ": " + message_;
-  }
+  /// Every public function that the error passes on its way up calls this, so the outermost one is left: what the user called.
+  void set_op(std::string_view op);
+  /// The shapes of the operands of `op`; the message leaves out those that the detail already gives.
+  void set_shapes(std::vector<Operand> shapes);
+
+  void add_prefix(std::string_view op) { set_op(op); }
 
  private:
+  void format();
+
   ErrorKind kind_;
+  std::string op_, argument_, detail_;
+  std::vector<Operand> shapes_;
   std::string message_;
-  bool prefixed_ = false;
 };
+
+/// For the catch clause of a public function written by hand: rethrows the Error in flight as one of `op`.
+[[noreturn]] void rethrow_from(std::string_view op);
 
 }  // namespace deckle

@@ -10,11 +10,11 @@ int64_t numel_of(Ints sizes) {
   int64_t count = 1;
   bool overflow = false;
   for (const int64_t size : sizes) {
-    check(size >= 0, "negative size in shape {}", sizes);
+    check(size >= 0, "a size in shape {} is negative (expected 0 or more)", sizes);
     overflow |= __builtin_mul_overflow(count, size, &count);
   }
   if (overflow && std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return 0;
-  check(!overflow, "shape {} has more than 2^63 elements", sizes);
+  check(!overflow, "shape {} has too many elements (expected fewer than 2^63)", sizes);
   return count;
 }
 
@@ -50,7 +50,8 @@ bool distinct_places(Ints sizes, Ints strides) {
 
 int64_t wrap_dim(int64_t dim, Ints sizes) {
   const int64_t rank = std::max<int64_t>(static_cast<int64_t>(sizes.size()), 1);
-  check(dim >= -rank && dim < rank, "dim {} is out of range for shape {} (expected {}..{})", dim, sizes, -rank, rank - 1);
+  check(dim >= -rank && dim < rank, Argument{"dim"}, "{} is out of range for shape {} (expected {}..{})", dim, sizes, -rank,
+        rank - 1);
   return dim < 0 ? dim + rank : dim;
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 const TensorImpl& impl_of(const Tensor& tensor) {
   if (!tensor.defined()) [[unlikely]]
-    throw Error("the tensor is undefined");
+    fail("the tensor is undefined (expected a defined one)");
   return *tensor.impl();
 }
 
@@ -60,12 +60,12 @@ const std::shared_ptr<Storage>& Tensor::storage() const { return impl_of(*this).
 uint64_t Tensor::version() const { return impl_of(*this).storage->version(); }
 
 int64_t Tensor::size(int64_t dim) const {
-  check(this->dim() > 0, "size({}) of a tensor without dims", dim);
+  check(this->dim() > 0, Argument{"dim"}, "{} is out of range for a tensor without dims (expected a tensor with dims)", dim);
   return sizes()[static_cast<size_t>(wrap_dim(dim, sizes()))];
 }
 
 int64_t Tensor::stride(int64_t dim) const {
-  check(this->dim() > 0, "stride({}) of a tensor without dims", dim);
+  check(this->dim() > 0, Argument{"dim"}, "{} is out of range for a tensor without dims (expected a tensor with dims)", dim);
   return strides()[static_cast<size_t>(wrap_dim(dim, sizes()))];
 }
 
@@ -91,7 +91,7 @@ void Tensor::require_dtype(DType wanted) const {
 }
 
 void Tensor::check_item() const {
-  if (numel() != 1) fail("item() needs one element; the tensor has shape {}", to_string(sizes()));
+  if (numel() != 1) fail("item: the tensor has shape {} (expected one element)", to_string(sizes()));
 }
 
 std::vector<double> Tensor::to_doubles() const { return elements<double>(impl_of(*this)); }
@@ -110,8 +110,8 @@ Tensor make_tensor(std::shared_ptr<Storage> storage, Ints sizes, Ints strides, i
       }
     }
     if (first < 0 || last >= storage->bytes() / item_size(dtype)) {
-      fail("shape {} with strides {} and offset {} leaves its storage of {} elements", to_string(sizes), to_string(strides),
-           offset, storage->bytes() / item_size(dtype));
+      fail("shape {} with strides {} and offset {} leaves its storage (expected places among its {} elements)", to_string(sizes),
+           to_string(strides), offset, storage->bytes() / item_size(dtype));
     }
   }
   impl->storage = std::move(storage);
@@ -124,7 +124,8 @@ Tensor make_tensor(std::shared_ptr<Storage> storage, Ints sizes, Ints strides, i
 
 Tensor empty(Ints sizes, DType dtype, Device device) {
   int64_t bytes = 0;
-  check(!__builtin_mul_overflow(numel_of(sizes), item_size(dtype), &bytes), "shape {} has more than 2^63 bytes", sizes);
+  check(!__builtin_mul_overflow(numel_of(sizes), item_size(dtype), &bytes),
+        "shape {} has too many bytes (expected fewer than 2^63)", sizes);
   auto impl = std::make_shared<TensorImpl>();
   impl->storage = std::make_shared<Storage>(bytes, device);
   impl->numel = numel_of(sizes);

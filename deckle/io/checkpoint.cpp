@@ -149,7 +149,7 @@ Checkpoint load_checkpoint(const std::filesystem::path& path) {
       fail(ErrorKind::io, "the checkpoint is of step {}: the file was renamed", checkpoint.step);
     }
   } catch (Error& error) {
-    error.add_prefix(path.string());
+    error.set_op(path.string());
     throw;
   }
   for (const char* key : {kVersionKey, kHashKey, kStepKey}) checkpoint.facts.erase(key);
@@ -162,7 +162,7 @@ std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path&
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     if (step_of(entry->path())) found.push_back(entry->path());
   }
-  if (error) fail(ErrorKind::io, "{}: cannot read the folder: {}", folder.string(), error.message());
+  if (error) fail_in(folder, "cannot read the folder: {}", error.message());
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return *step_of(a) > *step_of(b); });
   return found;
 }
@@ -170,9 +170,9 @@ std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path&
 std::filesystem::path latest_checkpoint(const std::filesystem::path& folder) {
   std::error_code error;
   if (std::filesystem::is_regular_file(folder, error)) return folder;
-  if (!std::filesystem::is_directory(folder, error)) fail(ErrorKind::io, "{}: no such run", folder.string());
+  if (!std::filesystem::is_directory(folder, error)) fail_in(folder, "no such run");
   const std::vector<std::filesystem::path> all = list_checkpoints(folder);
-  if (all.empty()) fail(ErrorKind::io, "{}: has no checkpoint (step-N.safetensors)", folder.string());
+  if (all.empty()) fail_in(folder, "has no checkpoint (step-N.safetensors)");
   return all.front();
 }
 
@@ -181,7 +181,7 @@ void remove_checkpoints(const std::filesystem::path& folder) {
     if (!is_checkpoint(path)) continue;
     std::error_code error;
     std::filesystem::remove(path, error);
-    if (error) fail(ErrorKind::io, "{}: cannot remove: {}", path.string(), error.message());
+    if (error) fail_in(path, "cannot remove: {}", error.message());
   }
 }
 

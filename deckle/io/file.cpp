@@ -20,7 +20,7 @@ constexpr std::string_view kTemporaryMark = ".deckle-tmp-";
 
 [[noreturn]] void fail_with_errno(const std::filesystem::path& path, std::string_view action) {
   const int error = errno;
-  fail(ErrorKind::io, "{}: cannot {}: {}", path.string(), action, std::strerror(error));
+  fail_in(path, "cannot {}: {}", action, std::strerror(error));
 }
 
 class Descriptor {
@@ -56,7 +56,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
   if (descriptor.get() < 0) fail_with_errno(path, "open");
   struct stat status {};
   if (::fstat(descriptor.get(), &status) != 0) fail_with_errno(path, "read its size");
-  if (!S_ISREG(status.st_mode)) fail(ErrorKind::io, "{}: not a regular file", path.string());
+  if (!S_ISREG(status.st_mode)) fail_in(path, "not a regular file");
   size_ = static_cast<size_t>(status.st_size);
   if (size_ == 0) return;  // an empty mapping is an error to the kernel
   void* memory = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor.get(), 0);
@@ -117,7 +117,7 @@ void make_folder(const std::filesystem::path& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) return;
   const bool taken = std::filesystem::exists(path, ignored);
-  fail(ErrorKind::io, "{}: cannot create the folder: {}", path.string(), taken ? "a file is in its place" : error.message());
+  fail_in(path, "cannot create the folder: {}", taken ? "a file is in its place" : error.message());
 }
 
 std::optional<FolderLock> FolderLock::take(const std::filesystem::path& folder) {

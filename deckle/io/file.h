@@ -8,7 +8,17 @@
 #include <string_view>
 #include <utility>
 
+#include "deckle/base/check.h"
+
 namespace deckle::io {
+
+/// Throws Error(io) of the file or folder `path`.
+template <typename... Args>
+[[noreturn]] void fail_in(const std::filesystem::path& path, fmt::format_string<Args...> text, Args&&... args) {
+  Error error(ErrorKind::io, fmt::format(text, std::forward<Args>(args)...));
+  error.set_op(path.string());
+  throw error;
+}
 
 /// The bytes of a regular file, mapped read-only. The mapping keeps a file alive that is replaced meanwhile.
 class MappedFile {

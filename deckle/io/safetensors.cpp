@@ -142,7 +142,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : contents_(
     contents_->metadata = std::move(header.metadata);
     for (TensorEntry& entry : header.tensors) contents_->tensors.emplace(entry.name, std::move(entry));
   } catch (Error& error) {
-    error.add_prefix(contents_->path);
+    error.set_op(contents_->path);
     throw;
   }
 }
@@ -166,7 +166,7 @@ Tensor SafetensorsFile::read(const std::string& name) const {
     if (found == contents_->tensors.end()) fail(ErrorKind::io, "has no tensor \"{}\"", name);
     return read_entry(found->second, contents_->data);
   } catch (Error& error) {
-    error.add_prefix(contents_->path);
+    error.set_op(contents_->path);
     throw;
   }
 }

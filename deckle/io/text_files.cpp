@@ -74,7 +74,7 @@ void add_jsonl(TextStore& store, std::string_view contents, const TextOptions& o
     try {
       text = json_string_field(line, options.field);
     } catch (const Error& error) {
-      fail(ErrorKind::io, "line {}: {}", number, error.message());
+      fail(ErrorKind::io, "line {}: {}", number, error.detail());
     }
     if (!text) fail(ErrorKind::io, "line {}: has no text at \"{}\"", number, options.field);
     add_text(store, *text, options.max_length);
@@ -108,7 +108,7 @@ std::vector<std::filesystem::path> text_files_in(const std::filesystem::path& fo
     if (entry->is_regular_file() && !entry->is_symlink() && !hidden && !is_index_file(entry->path()))
       files.push_back(entry->path());
   }
-  if (error) fail(ErrorKind::io, "{}: cannot read the folder: {}", folder.string(), error.message());
+  if (error) fail_in(folder, "cannot read the folder: {}", error.message());
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -126,12 +126,11 @@ TextStore read_texts(std::span<const std::filesystem::path> paths, const TextOpt
       try {
         add_file(store, file, options);
       } catch (Error& error) {
-        // Errors of the file itself begin with its path already.
-        if (!error.message().starts_with(file.string())) error.add_prefix(file.string());
+        error.set_op(file.string());
         throw;
       }
     }
-    if (store.size() == before) fail(ErrorKind::io, "{}: holds no text", path.string());
+    if (store.size() == before) fail_in(path, "holds no text");
   }
   return store;
 }

@@ -92,8 +92,8 @@ NestedTensor from_jagged(const JaggedLayout& layout) {
   });
 }
 
-StridedLayout to_strided(const NestedTensor& x) {
-  check(x.ragged().defined(), "to_strided: shape {} has no ragged dim (its values are an ordinary tensor)", nested::ShapeOf{x});
+StridedLayout to_strided(const NestedTensor& x) try {
+  check(x.ragged().defined(), "shape {} has no ragged dim (its values are an ordinary tensor)", nested::ShapeOf{x});
   const RaggedShape& shape = *x.ragged();
   const Ints regular = x.values().sizes().subspan(1);
   const auto dims = static_cast<int64_t>(shape.ragged_dims() + regular.size());
@@ -110,6 +110,8 @@ StridedLayout to_strided(const NestedTensor& x) {
   }
   const auto table = [&](const std::vector<int64_t>& values) { return view(index_tensor(values), {shape.components(), dims}); };
   return {reshape(x.values(), {x.values().numel()}), table(sizes), table(strides), index_tensor(offsets)};
+} catch (...) {
+  rethrow_from("to_strided");
 }
 
 NestedTensor from_strided(const StridedLayout& layout, int ragged_dims) {

@@ -14,8 +14,8 @@
 namespace deckle {
 namespace {
 
-void require_one_ragged_dim(const NestedTensor& x, const char* what) {
-  check(x.ragged_dims() == 1, "{} needs one ragged dim; the shape is {}", what, nested::ShapeOf{x});
+void require_one_ragged_dim(const NestedTensor& x) {
+  check(x.ragged_dims() == 1, "shape {} has {} ragged dims (expected 1)", nested::ShapeOf{x}, x.ragged_dims());
 }
 
 }  // namespace
@@ -26,7 +26,7 @@ void functional::TensorTree<NestedTensor>::check_like(const NestedTensor& like, 
   try {
     nested::require_same_ragged(like, given);
   } catch (Error& error) {
-    error.add_prefix(what);
+    error.set_op(what);
     throw;
   }
   TensorTree<Tensor>::check_like(like.values(), given.values(), what);
@@ -41,22 +41,24 @@ NestedTensor::NestedTensor(Tensor values, Ragged shape) : values_(std::move(valu
   }
 }
 
-NestedTensor NestedTensor::from_list(TensorList components) {
-  check(!components.empty(), "from_list: an empty list has no regular dims; use from_lengths with values of no rows");
+NestedTensor NestedTensor::from_list(TensorList components) try {
+  check(!components.empty(), "an empty list has no regular dims; use from_lengths with values of no rows");
   std::vector<int64_t> lengths;
   for (size_t b = 0; b < components.size(); ++b) {
     const Tensor& component = components[b];
-    check(component.defined(), "from_list: component {} is undefined", b);
-    check(component.dim() >= 1, "from_list: component {} has no dims (expected [L, ...])", b);
+    check(component.defined(), "component {} is undefined", b);
+    check(component.dim() >= 1, "component {} has no dims (expected [L, ...])", b);
     check(component.sizes().subspan(1).size() == components[0].sizes().subspan(1).size() &&
               std::equal(component.sizes().begin() + 1, component.sizes().end(), components[0].sizes().begin() + 1),
-          "from_list: component {} has shape {}, component 0 has {}: regular dims must agree", b, to_string(component.sizes()),
+          "component {} has shape {}, component 0 has {}: regular dims must agree", b, to_string(component.sizes()),
           to_string(components[0].sizes()));
-    check(component.dtype() == components[0].dtype(), "from_list: component {} is {}, component 0 is {}", b,
-          name(component.dtype()), name(components[0].dtype()));
+    check(component.dtype() == components[0].dtype(), "component {} is {}, component 0 is {}", b, name(component.dtype()),
+          name(components[0].dtype()));
     lengths.push_back(component.size(0));
   }
   return {cat(components, 0), Ragged::from_lengths(lengths)};
+} catch (...) {
+  rethrow_from("from_list");
 }
 
 NestedTensor NestedTensor::from_lengths(Tensor values, std::span<const int64_t> lengths) {
@@ -97,13 +99,17 @@ int64_t NestedTensor::size(int64_t dim) const {
 }
 
 Tensor NestedTensor::lengths(DType dtype) const {
-  require_one_ragged_dim(*this, "lengths()");
-  return nested::named("lengths()", {{"x", this}}, [&] { return nested::index_tensor(shape_->sizes(), dtype); });
+  return nested::named("lengths", {{"x", this}}, [&] {
+    require_one_ragged_dim(*this);
+    return nested::index_tensor(shape_->sizes(), dtype);
+  });
 }
 
 Tensor NestedTensor::offsets(DType dtype) const {
-  require_one_ragged_dim(*this, "offsets()");
-  return nested::named("offsets()", {{"x", this}}, [&] { return nested::index_tensor(shape_->offsets(), dtype); });
+  return nested::named("offsets", {{"x", this}}, [&] {
+    require_one_ragged_dim(*this);
+    return nested::index_tensor(shape_->offsets(), dtype);
+  });
 }
 
 Tensor NestedTensor::operator[](int64_t component) const {
@@ -127,14 +133,18 @@ std::vector<Tensor> NestedTensor::unbind() const {
   return result;
 }
 
-Tensor NestedTensor::to_padded(const Scalar& value, int64_t length) const {
-  require_one_ragged_dim(*this, "to_padded()");
+Tensor NestedTensor::to_padded(const Scalar& value, int64_t length) const try {
+  require_one_ragged_dim(*this);
   return deckle::to_padded(*this, {.value = value.to_double(), .sizes = {length}});
+} catch (...) {
+  rethrow_from("to_padded");
 }
 
-Tensor NestedTensor::padding_mask(int64_t length) const {
-  require_one_ragged_dim(*this, "padding_mask()");
+Tensor NestedTensor::padding_mask(int64_t length) const try {
+  require_one_ragged_dim(*this);
   return deckle::padding_mask(*this, {.sizes = {length}});
+} catch (...) {
+  rethrow_from("padding_mask");
 }
 
 const Tensor& NestedTensor::dense() const {

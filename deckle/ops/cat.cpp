@@ -11,14 +11,16 @@
 
 namespace deckle {
 
-Tensor cat(TensorList tensors, int64_t dim) {
+Tensor cat(TensorList tensors, int64_t dim) try {
   std::vector<Tensor> alike;
   const DType dtype = result_type(tensors);
   for (const Tensor& tensor : tensors) alike.push_back(to(tensor, dtype));
   return concatenate(alike, dim, shapes::sizes_along(alike, dim));
+} catch (...) {
+  rethrow_from("cat");
 }
 
-Tensor stack(TensorList tensors, int64_t dim) {
+Tensor stack(TensorList tensors, int64_t dim) try {
   check(!tensors.empty(), "expected at least one tensor");
   std::vector<Tensor> rows;
   for (const Tensor& tensor : tensors) {
@@ -26,25 +28,31 @@ Tensor stack(TensorList tensors, int64_t dim) {
     rows.push_back(unsqueeze(tensor, dim));
   }
   return cat(rows, dim);
+} catch (...) {
+  rethrow_from("stack");
 }
 
-Tensor flip(const Tensor& self, Ints dims) {
+Tensor flip(const Tensor& self, Ints dims) try {
   Tensor result = self;
   for (const int64_t dim : dims) {
     const int64_t size = self.size(dim);
     result = index_select(result, dim, arange(size - 1, -1, -1));
   }
   return result;
+} catch (...) {
+  rethrow_from("flip");
 }
 
-Tensor roll(const Tensor& self, int64_t shift, int64_t dim) {
+Tensor roll(const Tensor& self, int64_t shift, int64_t dim) try {
   const int64_t size = self.size(dim);
   if (size == 0) return self;
   const int64_t start = (size - shift % size) % size;
   return cat({narrow(self, dim, start, size - start), narrow(self, dim, 0, start)}, dim);
+} catch (...) {
+  rethrow_from("roll");
 }
 
-Tensor pad_end(const Tensor& self, Ints sizes) {
+Tensor pad_end(const Tensor& self, Ints sizes) try {
   check(static_cast<int64_t>(sizes.size()) == self.dim(), "shape {} and {} differ in their number of dims", self.sizes(), sizes);
   Tensor result = self;
   for (int64_t dim = 0; dim < self.dim(); ++dim) {
@@ -56,6 +64,8 @@ Tensor pad_end(const Tensor& self, Ints sizes) {
     result = cat({result, zeros(padding, self.dtype())}, dim);
   }
   return result;
+} catch (...) {
+  rethrow_from("pad_end");
 }
 
 }  // namespace deckle

@@ -60,8 +60,8 @@ bool same_elements(const Tensor& a, const Tensor& b) {
 
 void check_writable(const Tensor& target) {
   check(target.is_contiguous() || distinct_places(target.sizes(), target.strides()),
-        "the tensor to write into, of shape {} and strides {}, has several elements in one place: clone it first", target.sizes(),
-        target.strides());
+        "the tensor to write into, of shape {} and strides {}, has several elements in one place (expected its clone)",
+        target.sizes(), target.strides());
 }
 
 void copy_into(const Tensor& target, const Tensor& source) {

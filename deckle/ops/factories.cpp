@@ -33,7 +33,7 @@ int64_t whole_steps(int64_t start, int64_t end, int64_t step) {
                                      : static_cast<uint64_t>(start) - static_cast<uint64_t>(end);
   const uint64_t stride = step > 0 ? static_cast<uint64_t>(step) : -static_cast<uint64_t>(step);
   const uint64_t count = (distance - 1) / stride + 1;
-  check(count < uint64_t{1} << 62, "{} to {} by {} has {} elements", start, end, step, count);
+  check(count < uint64_t{1} << 62, "{} to {} by {} has {} elements (expected fewer than 2^62)", start, end, step, count);
   return static_cast<int64_t>(count);
 }
 
@@ -53,9 +53,10 @@ Tensor full(Ints sizes, const Scalar& value, DType dtype) { return filled(sizes,
 
 Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step, std::optional<DType> dtype) {
   const bool floating = start.is_floating() || end.is_floating() || step.is_floating();
-  check(!step.is_zero(), "step is 0");
+  check(!step.is_zero(), Argument{"step"}, "is 0 (expected any other number)");
   const double steps = floating ? std::ceil((end.to_double() - start.to_double()) / step.to_double()) : 0;
-  check(std::isfinite(steps) && steps < 0x1p62, "{} to {} by {} is no finite range", to_string(start), to_string(end),
+  check(std::isfinite(steps) && steps < 0x1p62,
+        "{} to {} by {} is no range (expected finite numbers and fewer than 2^62 elements)", to_string(start), to_string(end),
         to_string(step));
   const int64_t count = floating ? std::max<int64_t>(0, static_cast<int64_t>(steps))
                                  : whole_steps(start.to_int64(), end.to_int64(), step.to_int64());

@@ -43,13 +43,8 @@ constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_sqrt)> kSqrt{&kerne
 class Lists {
  public:
   /// The first of `lists` gives the shapes and dtypes; the first `written` of them are written.
-  Lists(const char* op, std::initializer_list<TensorList> lists, size_t written) : written_(written), lists_(lists) {
-    try {
-      check_alike();
-    } catch (Error& error) {
-      error.add_prefix(op);
-      throw;
-    }
+  Lists(std::initializer_list<TensorList> lists, size_t written) : written_(written), lists_(lists) {
+    check_alike();
     for (const TensorList& list : lists_) {
       std::vector<Tensor> dense;
       for (const Tensor& tensor : list) dense.push_back(native::contiguous(tensor));
@@ -75,19 +70,21 @@ class Lists {
  private:
   void check_alike() const {
     for (size_t j = 0; j < lists_.size(); ++j) {
-      check(lists_[j].size() == lists_[0].size(), "list {} has {} tensors, list 0 has {}", j, lists_[j].size(), lists_[0].size());
-      check(!autograd::records(lists_[j]), "list ops are not recorded: call them under NoGrad");
+      check(lists_[j].size() == lists_[0].size(), "list {} has {} tensors, list 0 has {} (expected as many)", j, lists_[j].size(),
+            lists_[0].size());
+      check(!autograd::records(lists_[j]),
+            "a tensor requires grad, and list ops are not recorded (expected a call under NoGrad)");
       check(autograd::tangent_levels(lists_[j]).empty(),
-            "list ops have no forward mode, and a tensor of list {} carries a tangent", j);
+            "a tensor of list {} carries a tangent, and list ops have no forward mode (expected tensors without)", j);
       for (size_t i = 0; i < lists_[j].size(); ++i) {
         const Tensor& tensor = lists_[j][i];
         const Tensor& first = lists_[0][i];
-        check(tensor.defined(), "tensor {} of list {} is undefined", i, j);
+        check(tensor.defined(), "tensor {} of list {} is undefined (expected a tensor)", i, j);
         if (j < written_) native::check_writable(tensor);
-        check(is_floating(tensor.dtype()), "list ops serve floating dtypes, got {}", name(tensor.dtype()));
+        check(is_floating(tensor.dtype()), "tensor {} of list {} is {} (expected a floating dtype)", i, j, name(tensor.dtype()));
         check(tensor.sizes() == first.sizes() && tensor.dtype() == first.dtype(),
-              "tensor {} of list {} is {} {}, that of list 0 is {} {}", i, j, name(tensor.dtype()), tensor.sizes(),
-              name(first.dtype()), first.sizes());
+              "tensor {} of list {} is {} {}, that of list 0 is {} {} (expected the same)", i, j, name(tensor.dtype()),
+              tensor.sizes(), name(first.dtype()), first.sizes());
       }
     }
   }
@@ -101,65 +98,85 @@ class Lists {
 }  // namespace
 
 void foreach_adamw_(TensorList parameters, TensorList gradients, TensorList averages, TensorList squares, double lr, double beta1,
-                    double beta2, double epsilon, double weight_decay, int64_t step) {
-  check(step >= 1, "foreach_adamw_: step is {} (expected 1 or more)", step);
-  const Lists lists("foreach_adamw_", {parameters, averages, squares, gradients}, 3);
+                    double beta2, double epsilon, double weight_decay, int64_t step) try {
+  check(step >= 1, Argument{"step"}, "is {} (expected 1 or more)", step);
+  const Lists lists({parameters, averages, squares, gradients}, 3);
   kAdamw.on(lists.device())(CpuContext{}, lists[0], lists[3], lists[1], lists[2], lr, beta1, beta2, epsilon, weight_decay, step);
   lists.finish();
+} catch (...) {
+  rethrow_from("foreach_adamw_");
 }
 
-void foreach_sgd_(TensorList parameters, TensorList gradients, double lr, double weight_decay) {
-  const Lists lists("foreach_sgd_", {parameters, gradients}, 1);
+void foreach_sgd_(TensorList parameters, TensorList gradients, double lr, double weight_decay) try {
+  const Lists lists({parameters, gradients}, 1);
   kSgd.on(lists.device())(CpuContext{}, lists[0], lists[1], lr, weight_decay);
   lists.finish();
+} catch (...) {
+  rethrow_from("foreach_sgd_");
 }
 
 void foreach_sgd_momentum_(TensorList parameters, TensorList gradients, TensorList velocities, double lr, double momentum,
-                           double weight_decay, double dampening, bool nesterov) {
-  const Lists lists("foreach_sgd_momentum_", {parameters, velocities, gradients}, 2);
+                           double weight_decay, double dampening, bool nesterov) try {
+  const Lists lists({parameters, velocities, gradients}, 2);
   kSgdMomentum.on(lists.device())(CpuContext{}, lists[0], lists[2], lists[1], lr, momentum, weight_decay, dampening, nesterov);
   lists.finish();
+} catch (...) {
+  rethrow_from("foreach_sgd_momentum_");
 }
 
-void foreach_add_(TensorList self, TensorList other, double alpha) {
-  const Lists lists("foreach_add_", {self, other}, 1);
+void foreach_add_(TensorList self, TensorList other, double alpha) try {
+  const Lists lists({self, other}, 1);
   kAdd.on(lists.device())(CpuContext{}, lists[0], lists[1], alpha);
   lists.finish();
+} catch (...) {
+  rethrow_from("foreach_add_");
 }
 
-void foreach_mul_(TensorList self, TensorList other) {
-  const Lists lists("foreach_mul_", {self, other}, 1);
+void foreach_mul_(TensorList self, TensorList other) try {
+  const Lists lists({self, other}, 1);
   kMul.on(lists.device())(CpuContext{}, lists[0], lists[1]);
   lists.finish();
+} catch (...) {
+  rethrow_from("foreach_mul_");
 }
 
-void foreach_scale_(TensorList self, double factor) {
-  const Lists lists("foreach_scale_", {self}, 1);
+void foreach_scale_(TensorList self, double factor) try {
+  const Lists lists({self}, 1);
   kScale.on(lists.device())(CpuContext{}, lists[0], factor);
   lists.finish();
+} catch (...) {
+  rethrow_from("foreach_scale_");
 }
 
-void foreach_addcmul_(TensorList self, TensorList first, TensorList second, double value) {
-  const Lists lists("foreach_addcmul_", {self, first, second}, 1);
+void foreach_addcmul_(TensorList self, TensorList first, TensorList second, double value) try {
+  const Lists lists({self, first, second}, 1);
   kAddcmul.on(lists.device())(CpuContext{}, lists[0], lists[1], lists[2], value);
   lists.finish();
+} catch (...) {
+  rethrow_from("foreach_addcmul_");
 }
 
-void foreach_addcdiv_(TensorList self, TensorList numerator, TensorList denominator, double value) {
-  const Lists lists("foreach_addcdiv_", {self, numerator, denominator}, 1);
+void foreach_addcdiv_(TensorList self, TensorList numerator, TensorList denominator, double value) try {
+  const Lists lists({self, numerator, denominator}, 1);
   kAddcdiv.on(lists.device())(CpuContext{}, lists[0], lists[1], lists[2], value);
   lists.finish();
+} catch (...) {
+  rethrow_from("foreach_addcdiv_");
 }
 
-void foreach_sqrt_(TensorList self) {
-  const Lists lists("foreach_sqrt_", {self}, 1);
+void foreach_sqrt_(TensorList self) try {
+  const Lists lists({self}, 1);
   kSqrt.on(lists.device())(CpuContext{}, lists[0]);
   lists.finish();
+} catch (...) {
+  rethrow_from("foreach_sqrt_");
 }
 
-void foreach_zero_(TensorList self) {
-  const Lists lists("foreach_zero_", {self}, 1);
+void foreach_zero_(TensorList self) try {
+  const Lists lists({self}, 1);
   for (const Tensor& tensor : self) zero_(tensor);
+} catch (...) {
+  rethrow_from("foreach_zero_");
 }
 
 }  // namespace deckle

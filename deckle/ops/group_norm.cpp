@@ -29,11 +29,12 @@ Tensor scaled(const Tensor& normalised, const Tensor& weight, const Tensor& bias
 }  // namespace
 
 Tensor segment_group_norm(const Tensor& values, const Ragged& ragged, int64_t num_groups, const Tensor& weight,
-                          const Tensor& bias, double eps) {
-  check(is_floating(values.dtype()), "self is {} (expected a floating dtype)", name(values.dtype()));
+                          const Tensor& bias, double eps) try {
+  check(is_floating(values.dtype()), Argument{"self"}, "is {} (expected a floating dtype)", name(values.dtype()));
   check(values.dim() >= 2, "values of shape {} have no channels (expected [rows, ..., C])", to_string(values.sizes()));
   const int64_t channels = values.size(-1);
-  check(num_groups >= 1 && channels % num_groups == 0, "{} channels do not fall into {} equal groups", channels, num_groups);
+  check(num_groups >= 1 && channels % num_groups == 0, Argument{"num_groups"}, "is {} (expected a divisor of {}, the channels)",
+        num_groups, channels);
   require_channels("weight", weight, channels);
   require_channels("bias", bias, channels);
   const int64_t positions = numel_of(values.sizes().subspan(1).first(values.sizes().size() - 2)), width = channels / num_groups;
@@ -46,19 +47,23 @@ Tensor segment_group_norm(const Tensor& values, const Ragged& ragged, int64_t nu
   };
   const Tensor centred = x - average(x);
   return to(scaled(reshape(centred * rsqrt(average(square(centred)) + eps), values.sizes()), weight, bias), values.dtype());
+} catch (...) {
+  rethrow_from("segment_group_norm");
 }
 
-Tensor group_norm(const Tensor& self, int64_t num_groups, const Tensor& weight, const Tensor& bias, double eps) {
-  check(self.dim() >= 2, "self has shape {} (expected [N, ..., C])", to_string(self.sizes()));
+Tensor group_norm(const Tensor& self, int64_t num_groups, const Tensor& weight, const Tensor& bias, double eps) try {
+  check(self.dim() >= 2, Argument{"self"}, "has shape {} (expected [N, ..., C])", to_string(self.sizes()));
   const std::vector<int64_t> rows(static_cast<size_t>(self.size(0)), 1);
   return segment_group_norm(self, Ragged::from_lengths(rows), num_groups, weight, bias, eps);
+} catch (...) {
+  rethrow_from("group_norm");
 }
 
 Tensor batch_norm(const Tensor& self, const Tensor& weight, const Tensor& bias, const Tensor& mean, const Tensor& variance,
-                  double eps) {
-  check(is_floating(self.dtype()), "self is {} (expected a floating dtype)", name(self.dtype()));
-  check(self.dim() >= 1, "self has no dims (expected [..., C])");
-  check(mean.defined() == variance.defined(), "mean and variance are given together or not at all");
+                  double eps) try {
+  check(is_floating(self.dtype()), Argument{"self"}, "is {} (expected a floating dtype)", name(self.dtype()));
+  check(self.dim() >= 1, Argument{"self"}, "has no dims (expected [..., C])");
+  check(mean.defined() == variance.defined(), "one of mean and variance is given (expected both or none)");
   require_channels("weight", weight, self.size(-1));
   require_channels("bias", bias, self.size(-1));
   require_channels("mean", mean, self.size(-1));
@@ -67,6 +72,8 @@ Tensor batch_norm(const Tensor& self, const Tensor& weight, const Tensor& bias, 
   const Tensor centred = rows - (mean.defined() ? mean : deckle::mean(rows, Ints{0}));
   const Tensor spread = variance.defined() ? variance : deckle::mean(square(centred), Ints{0});
   return reshape(scaled(centred * rsqrt(spread + eps), weight, bias), self.sizes());
+} catch (...) {
+  rethrow_from("batch_norm");
 }
 
 }  // namespace deckle

@@ -29,7 +29,7 @@ DType working_dtype(const Pointwise& op, TensorList inputs, std::initializer_lis
   if (is_floating(dtype)) return dtype;
   if (op.dtypes == Dtypes::floating) return DType::float32;
   if (dtype == DType::bool_ && op.dtypes == Dtypes::numeric)
-    fail("bool operands have no meaning here; convert one to a numeric dtype");
+    fail("the operands are bool, which has no arithmetic (expected a numeric dtype)");
   return dtype;
 }
 
@@ -51,7 +51,7 @@ void run(const Pointwise& op, DType working, TensorList inputs, std::initializer
 }
 
 void require_defined(TensorList inputs) {
-  for (const Tensor& input : inputs) check(input.defined(), "expected a tensor, got an undefined one");
+  for (const Tensor& input : inputs) check(input.defined(), "an operand is undefined (expected a tensor)");
 }
 
 }  // namespace
@@ -71,9 +71,9 @@ void pointwise_out(const Pointwise& op, const Tensor& out, std::initializer_list
   require_defined(operands);
   const DType working = working_dtype(op, operands, numbers), result = op.result.value_or(working);
   const Dims sizes = broadcast_of(operands);
-  check(out.sizes() == sizes, "the result has shape {}, and the tensor to write it into {}", sizes, out.sizes());
-  check(category(out.dtype()) >= category(result), "the result is {} and cannot be written into {}", name(result),
-        name(out.dtype()));
+  check(out.sizes() == sizes, "the tensor to write into has shape {} (expected {}, that of the result)", out.sizes(), sizes);
+  check(category(out.dtype()) >= category(result),
+        "the result is {} and cannot be written into {} (expected a dtype that holds it)", name(result), name(out.dtype()));
   native::check_writable(out);
   // The kernel may find an input in the very place of the output, but not shifted against it.
   for (Tensor& operand : operands) {
@@ -84,7 +84,7 @@ void pointwise_out(const Pointwise& op, const Tensor& out, std::initializer_list
 
 int64_t wrap_dim(int64_t dim, int64_t rank) {
   const int64_t range = std::max<int64_t>(rank, 1);
-  check(dim >= -range && dim < range, "dim {} is out of range (expected {}..{})", dim, -range, range - 1);
+  check(dim >= -range && dim < range, Argument{"dim"}, "{} is out of range (expected {}..{})", dim, -range, range - 1);
   return dim < 0 ? dim + range : dim;
 }
 
@@ -92,7 +92,8 @@ Dims wrap_dims(Ints dims, Ints sizes) {
   Dims wrapped;
   for (const int64_t dim : dims) {
     wrapped.push_back(launch::wrap_dim(dim, sizes));
-    for (size_t i = 0; i + 1 < wrapped.size(); ++i) check(wrapped[i] != wrapped.back(), "dim {} is given twice in {}", dim, dims);
+    for (size_t i = 0; i + 1 < wrapped.size(); ++i)
+      check(wrapped[i] != wrapped.back(), "dim {} is given twice in {} (expected different dims)", dim, dims);
   }
   return wrapped;
 }
@@ -117,7 +118,7 @@ std::optional<double> to_double(const std::optional<Scalar>& scalar) {
 
 void require_floating(const Tensor& tensor, std::string_view argument) {
   if (!tensor.defined()) return;
-  check(is_floating(tensor.dtype()), "{} is {} (expected a floating dtype)", argument, name(tensor.dtype()));
+  check(is_floating(tensor.dtype()), Argument{argument}, "is {} (expected a floating dtype)", name(tensor.dtype()));
 }
 
 void require_floating(TensorList tensors, std::string_view argument) {

@@ -13,40 +13,52 @@ namespace deckle {
 namespace {
 
 Tensor reduced(const Tensor& errors, std::string_view reduction) {
-  check(reduction == "mean" || reduction == "sum" || reduction == "none", "reduction is '{}' (expected mean, sum or none)",
-        reduction);
+  check(reduction == "mean" || reduction == "sum" || reduction == "none", Argument{"reduction"},
+        "is '{}' (expected mean, sum or none)", reduction);
   return reduction == "none" ? errors : reduction == "sum" ? sum(errors) : mean(errors);
 }
 
 }  // namespace
 
-Tensor mse_loss(const Tensor& input, const Tensor& target, std::string_view reduction) {
+Tensor mse_loss(const Tensor& input, const Tensor& target, std::string_view reduction) try {
   return reduced(squared_error(input, target), reduction);
+} catch (...) {
+  rethrow_from("mse_loss");
 }
 
-Tensor l1_loss(const Tensor& input, const Tensor& target, std::string_view reduction) {
+Tensor l1_loss(const Tensor& input, const Tensor& target, std::string_view reduction) try {
   return reduced(absolute_error(input, target), reduction);
+} catch (...) {
+  rethrow_from("l1_loss");
 }
 
-Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, const Scalar& beta, std::string_view reduction) {
-  check(beta.to_double() >= 0, "beta is {} (expected 0 or more)", beta.to_double());
+Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, const Scalar& beta, std::string_view reduction) try {
+  check(beta.to_double() >= 0, Argument{"beta"}, "is {} (expected 0 or more)", beta.to_double());
   return reduced(smooth_error(input, target, beta), reduction);
+} catch (...) {
+  rethrow_from("smooth_l1_loss");
 }
 
-Tensor huber_loss(const Tensor& input, const Tensor& target, const Scalar& delta, std::string_view reduction) {
-  check(delta.to_double() > 0, "delta is {} (expected more than 0)", delta.to_double());
+Tensor huber_loss(const Tensor& input, const Tensor& target, const Scalar& delta, std::string_view reduction) try {
+  check(delta.to_double() > 0, Argument{"delta"}, "is {} (expected more than 0)", delta.to_double());
   return reduced(huber_error(input, target, delta), reduction);
+} catch (...) {
+  rethrow_from("huber_loss");
 }
 
-Tensor bce_with_logits_loss(const Tensor& input, const Tensor& target, std::string_view reduction) {
+Tensor bce_with_logits_loss(const Tensor& input, const Tensor& target, std::string_view reduction) try {
   return reduced(logistic_error(input, target), reduction);
+} catch (...) {
+  rethrow_from("bce_with_logits_loss");
 }
 
-Tensor kl_div_loss(const Tensor& input, const Tensor& target, std::string_view reduction) {
+Tensor kl_div_loss(const Tensor& input, const Tensor& target, std::string_view reduction) try {
   return reduced(divergence_error(input, target), reduction);
+} catch (...) {
+  rethrow_from("kl_div_loss");
 }
 
-Tensor nll_loss(const Tensor& input, const Tensor& target, int64_t ignore_index, std::string_view reduction) {
+Tensor nll_loss(const Tensor& input, const Tensor& target, int64_t ignore_index, std::string_view reduction) try {
   check(input.dim() == 2 && target.dim() == 1 && input.size(0) == target.size(0),
         "input has shape {} and target {} (expected log-probabilities [N, C] and targets [N])", to_string(input.sizes()),
         to_string(target.sizes()));
@@ -57,6 +69,8 @@ Tensor nll_loss(const Tensor& input, const Tensor& target, int64_t ignore_index,
   const DType wide = shapes::statistics_dtype(losses.dtype());  // as in cross_entropy
   return to(sum(to(losses, wide)) / static_cast<double>(sum(counts).item<int64_t>()),
             losses.dtype());  // no target: 0 / 0 is NaN, as the mean of nothing is
+} catch (...) {
+  rethrow_from("nll_loss");
 }
 
 }  // namespace deckle

@@ -25,7 +25,8 @@ Tensor flat_positions(const Tensor& self, TensorList indices, Ints shape) {
     const Tensor index = contiguous(expand(to(indices[dim], DType::int64), shape));
     for (int64_t i = 0; i < count; ++i) {
       const int64_t at = index.data<int64_t>()[i];
-      check(at >= -size && at < size, "index {} is out of range for dim {} of shape {}", at, dim, to_string(self.sizes()));
+      check(at >= -size && at < size, "index {} is out of range for dim {} of shape {} (expected {}..{})", at, dim,
+            to_string(self.sizes()), -size, size - 1);
       flat[i] = flat[i] * size + (at < 0 ? at + size : at);
     }
   }
@@ -65,20 +66,22 @@ Tensor native::flat_nonzero(const Tensor& self) {
   return result;
 }
 
-Tensor masked_select(const Tensor& self, const Tensor& mask) {
-  check(mask.dtype() == DType::bool_, "mask is {} (expected bool)", name(mask.dtype()));
+Tensor masked_select(const Tensor& self, const Tensor& mask) try {
+  check(mask.dtype() == DType::bool_, Argument{"mask"}, "is {} (expected bool)", name(mask.dtype()));
   const auto leading = static_cast<size_t>(mask.dim());
   check(mask.dim() <= self.dim() && mask.sizes() == self.sizes().first(leading),
         "mask {} for self {} (expected self's leading dims)", to_string(mask.sizes()), to_string(self.sizes()));
   Dims sizes = {mask.numel()};
   for (size_t dim = leading; dim < self.sizes().size(); ++dim) sizes.push_back(self.sizes()[dim]);
   return index_select(reshape(self, sizes), 0, flat_nonzero(mask));
+} catch (...) {
+  rethrow_from("masked_select");
 }
 
-Tensor index_put(const Tensor& self, TensorList indices, const Tensor& values, bool accumulate) {
+Tensor index_put(const Tensor& self, TensorList indices, const Tensor& values, bool accumulate) try {
   check(!indices.empty() && static_cast<int64_t>(indices.size()) <= self.dim(), "{} index tensors for self of shape {}",
         indices.size(), to_string(self.sizes()));
-  check(values.dtype() == self.dtype(), "self is {}, values is {}: convert one of them", name(self.dtype()),
+  check(values.dtype() == self.dtype(), "self is {}, values is {} (expected one dtype)", name(self.dtype()),
         name(values.dtype()));
   Dims shape(indices[0].sizes());
   for (const Tensor& index : indices.subspan(1)) shape = broadcast_shapes(shape, index.sizes());
@@ -100,14 +103,16 @@ Tensor index_put(const Tensor& self, TensorList indices, const Tensor& values, b
   for (int64_t i = 0; i < kept_at.numel(); ++i) written.data<bool>()[kept_at.data<int64_t>()[i]] = true;
   const Tensor cleared = masked_fill(rows, view(written, mask_sizes), 0);
   return reshape(index_add(cleared, 0, kept_at, index_select(source, 0, kept)), self.sizes());
+} catch (...) {
+  rethrow_from("index_put");
 }
 
-Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
+Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) try {
   const int64_t rank = self.dim();
-  check(rank > 0 && dim >= -rank && dim < rank, "dim {} is out of range for self of shape {} (expected {}..{})", dim,
+  check(rank > 0 && dim >= -rank && dim < rank, Argument{"dim"}, "{} is out of range for self of shape {} (expected {}..{})", dim,
         to_string(self.sizes()), -rank, rank - 1);
   if (dim < 0) dim += rank;
-  check(index.dtype() == DType::int64 || index.dtype() == DType::int32, "index is {} (expected int64 or int32)",
+  check(index.dtype() == DType::int64 || index.dtype() == DType::int32, Argument{"index"}, "is {} (expected int64 or int32)",
         name(index.dtype()));
   bool fits = index.dim() == rank && src.dim() == rank;
   for (int64_t d = 0; fits && d < rank; ++d) fits = index.size(d) <= src.size(d) && (d == dim || index.size(d) <= self.size(d));
@@ -122,16 +127,20 @@ Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tenso
     places.push_back(d == dim ? index : reshape(arange(0, index.size(d), 1, DType::int64), column));
   }
   return index_put(self, places, source);
+} catch (...) {
+  rethrow_from("scatter");
 }
 
-Tensor embedding_bag(const Tensor& weight, const Tensor& indices, const Tensor& per_sample_weights, std::string_view mode) {
-  check(indices.dim() == 2, "indices have shape {} (expected [B, L])", to_string(indices.sizes()));
-  check(mode == "sum" || mode == "mean" || mode == "max", "mode is '{}' (expected sum, mean or max)", mode);
-  check(!per_sample_weights.defined() || mode == "sum", "per_sample_weights need mode sum, not {}", mode);
+Tensor embedding_bag(const Tensor& weight, const Tensor& indices, const Tensor& per_sample_weights, std::string_view mode) try {
+  check(indices.dim() == 2, Argument{"indices"}, "has shape {} (expected [B, L])", to_string(indices.sizes()));
+  check(mode == "sum" || mode == "mean" || mode == "max", Argument{"mode"}, "is '{}' (expected sum, mean or max)", mode);
+  check(!per_sample_weights.defined() || mode == "sum", "per_sample_weights are given for mode {} (expected sum)", mode);
   const Tensor rows = embedding(weight, indices);
   if (mode == "max") return amax(rows, Ints{1});
   if (mode == "mean") return mean(rows, Ints{1});
   return sum(per_sample_weights.defined() ? rows * unsqueeze(per_sample_weights, -1) : rows, Ints{1});
+} catch (...) {
+  rethrow_from("embedding_bag");
 }
 
 }  // namespace deckle

@@ -24,7 +24,7 @@ Tensor batched(const Tensor& self, const Tensor& other) {
 
 }  // namespace
 
-Tensor matmul(const Tensor& self, const Tensor& other) {
+Tensor matmul(const Tensor& self, const Tensor& other) try {
   check(self.dim() >= 1 && other.dim() >= 1, "expected operands with dims, got shapes {} and {}", self.sizes(), other.sizes());
   const int64_t inner = other.size(other.dim() == 1 ? 0 : -2);
   check(self.size(-1) == inner, "inner dims differ: self is {}, other is {}", self.sizes(), other.sizes());
@@ -32,14 +32,18 @@ Tensor matmul(const Tensor& self, const Tensor& other) {
   if (other.dim() == 2) return self.dim() == 2 ? mm(self, other) : linear(self, t(other));
   if (self.dim() == 1) return squeeze(matmul(unsqueeze(self, 0), other), -2);
   return batched(self, other);
+} catch (...) {
+  rethrow_from("matmul");
 }
 
 Tensor linear_forward_mode(const Tensor& input, const Tensor& weight, const Tensor& input_tangent, const Tensor& weight_tangent,
-                           const Tensor& bias_tangent, bool of_input, bool of_weight) {
+                           const Tensor& bias_tangent, bool of_input, bool of_weight) try {
   // The product that takes the bias along, then the other one; without either, the bias alone, broadcast.
   if (of_input && of_weight) return linear(input_tangent, weight, bias_tangent) + linear(input, weight_tangent);
   if (of_input) return linear(input_tangent, weight, bias_tangent);
   return linear(input, weight_tangent, bias_tangent);
+} catch (...) {
+  rethrow_from("linear_forward_mode");
 }
 
 }  // namespace deckle

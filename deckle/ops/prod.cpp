@@ -6,7 +6,7 @@
 
 namespace deckle {
 
-Tensor prod(const Tensor& self, OptionalInts dim, bool keepdim) {
+Tensor prod(const Tensor& self, OptionalInts dim, bool keepdim) try {
   // The reduced dims move to the back and become one of n elements.
   const Dims result = shapes::reduced_shape(self.sizes(), dim, keepdim);
   const Ints dims = dim.value_or(Ints());
@@ -32,6 +32,8 @@ Tensor prod(const Tensor& self, OptionalInts dim, bool keepdim) {
     n -= half;
   }
   return reshape(x, result);
+} catch (...) {
+  rethrow_from("prod");
 }
 
 }  // namespace deckle

@@ -6,15 +6,17 @@
 
 namespace deckle {
 
-Tensor reshape(const Tensor& self, Ints sizes) {
+Tensor reshape(const Tensor& self, Ints sizes) try {
   const Dims wanted = resolved_sizes(self, sizes);
   return view(view_strides(self, wanted) ? self : clone(self), wanted);
+} catch (...) {
+  rethrow_from("reshape");
 }
 
-Tensor flatten(const Tensor& self, int64_t start_dim, int64_t end_dim) {
+Tensor flatten(const Tensor& self, int64_t start_dim, int64_t end_dim) try {
   if (self.dim() == 0) return reshape(self, {1});
   const int64_t first = wrap_dim(start_dim, self.sizes()), last = wrap_dim(end_dim, self.sizes());
-  check(first <= last, "start_dim {} comes after end_dim {}", start_dim, end_dim);
+  check(first <= last, "start_dim {} comes after end_dim {} (expected start_dim <= end_dim)", start_dim, end_dim);
   Dims sizes;
   for (int64_t dim = 0; dim < self.dim(); ++dim) {
     if (dim == first)
@@ -22,11 +24,15 @@ Tensor flatten(const Tensor& self, int64_t start_dim, int64_t end_dim) {
     if (dim < first || dim > last) sizes.push_back(self.size(dim));
   }
   return reshape(self, sizes);
+} catch (...) {
+  rethrow_from("flatten");
 }
 
-Tensor t(const Tensor& self) {
-  check(self.dim() <= 2, "expected at most 2 dims, got shape {}: use transpose", self.sizes());
+Tensor t(const Tensor& self) try {
+  check(self.dim() <= 2, Argument{"self"}, "has shape {} (expected at most 2 dims; transpose swaps any two)", self.sizes());
   return self.dim() < 2 ? self : transpose(self, 0, 1);
+} catch (...) {
+  rethrow_from("t");
 }
 
 }  // namespace deckle

@@ -9,7 +9,7 @@
 namespace deckle {
 
 Dims shapes::segment_values_shape(const Tensor& values, const Ragged& ragged) {
-  check(ragged.defined(), "the ragged shape is undefined");
+  check(ragged.defined(), Argument{"ragged"}, "is undefined (expected a ragged shape)");
   check(values.dim() >= 1 && values.size(0) == ragged->rows(), "values of shape {} for {}, which have {} rows", values.sizes(),
         to_string(ragged), ragged->rows());
   return Dims(values.sizes());
@@ -23,17 +23,19 @@ Dims shapes::segment_shape(const Tensor& values, const Ragged& ragged) {
 
 Dims shapes::segment_index_shape(const Tensor& values, const Ragged& ragged, const Tensor& index, const Ragged& index_ragged) {
   const Dims sizes = segment_values_shape(values, ragged), index_sizes = segment_values_shape(index, index_ragged);
-  check(ragged->components() == index_ragged->components(), "an index for {} components, values have {}",
+  check(ragged->components() == index_ragged->components(), "the index has {} components, the values have {} (expected as many)",
         index_ragged->components(), ragged->components());
-  check(ragged->order().empty() && index_ragged->order().empty(), "the rows of each component must lie one after another");
+  check(ragged->order().empty() && index_ragged->order().empty(),
+        "the rows of a component are scattered (expected one after another)");
   bool fits = sizes.size() == index_sizes.size();
   for (size_t dim = 1; fits && dim < sizes.size(); ++dim) fits = index_sizes[dim] <= sizes[dim];
-  check(fits, "index of shape {} for values {} (expected as many dims, no larger ones after dim 0)", index_sizes, sizes);
+  check(fits, Argument{"index"}, "has shape {} for values {} (expected as many dims, no larger ones after dim 0)", index_sizes,
+        sizes);
   return index_sizes;
 }
 
 Dims shapes::packed_shape(const Tensor& rows, const Ragged& ragged) {
-  check(ragged.defined(), "the ragged shape is undefined");
+  check(ragged.defined(), Argument{"ragged"}, "is undefined (expected a ragged shape)");
   check(rows.dim() >= 1 && rows.size(0) == ragged->components(), "rows of shape {} for {}", rows.sizes(), to_string(ragged));
   Dims sizes(rows.sizes());
   sizes[0] = ragged->rows();

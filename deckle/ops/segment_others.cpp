@@ -55,7 +55,7 @@ Pairs pair_up(const std::vector<int64_t>& lengths) {
 
 }  // namespace
 
-Tensor segment_others(const Tensor& values, const Ragged& ragged) {
+Tensor segment_others(const Tensor& values, const Ragged& ragged) try {
   Dims one_row = shapes::segment_values_shape(values, ragged);
   one_row[0] = 1;
   std::vector<int64_t> lengths;
@@ -87,6 +87,8 @@ Tensor segment_others(const Tensor& values, const Ragged& ragged) {
     others = index_select(cat({mul(others, level.right), mul(others, level.left)}, 0), 0, level.back);
   }
   return narrow(others, 0, 0, values.size(0));
+} catch (...) {
+  rethrow_from("segment_others");
 }
 
 }  // namespace deckle

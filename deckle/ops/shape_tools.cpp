@@ -9,19 +9,19 @@ Dims resolved_sizes(const Tensor& self, Ints sizes) {
   int64_t* unknown = nullptr;
   for (int64_t& size : wanted) {
     if (size == -1) {
-      check(unknown == nullptr, "-1 appears twice in {}", sizes);
+      check(unknown == nullptr, "-1 appears twice in {} (expected once at most)", sizes);
       unknown = &size;
       size = 1;
     } else {
-      check(size >= 0, "negative size in {}", sizes);
+      check(size >= 0, "a size in {} is negative (expected 0 or more, or -1 once)", sizes);
     }
   }
   const int64_t count = self.numel(), known = numel_of(wanted);
   if (unknown != nullptr) {
-    check(known != 0, "-1 in {} could be anything, because another size is 0", sizes);
+    check(known != 0, "-1 in {} could stand for any size, for another size is 0 (expected sizes)", sizes);
     *unknown = count / known;
   }
-  check(numel_of(wanted) == count, "shape {} has {} elements, {} does not", self.sizes(), count, sizes);
+  check(numel_of(wanted) == count, "shape {} has {} elements, {} has not (expected as many)", self.sizes(), count, sizes);
   return wanted;
 }
 

@@ -12,7 +12,7 @@ Dims reduced_shape(Ints sizes, std::optional<Ints> dim, bool keepdim) {
   for (const int64_t one : dims) {
     const auto at = static_cast<size_t>(wrap_dim(one, sizes));
     if (sizes.empty()) continue;
-    check(!reduced[at], "dim {} appears twice in {}", one, dims);
+    check(!reduced[at], "dim {} is given twice in {} (expected different dims)", one, dims);
     reduced[at] = true;
   }
   Dims result;
@@ -72,24 +72,24 @@ bool fits_except(Ints inner, Ints outer, int64_t dim) {
 }
 
 Dims cat_shape(TensorList tensors, int64_t dim) {
-  check(!tensors.empty(), "expected at least one tensor");
+  check(!tensors.empty(), "the list is empty (expected at least one tensor)");
   Dims result(tensors[0].sizes());
-  check(!result.empty(), "tensors without dims have nothing to be joined along: use stack");
+  check(!result.empty(), "the tensors have no dim to be joined along (expected dims; stack makes a new one)");
   const auto along = static_cast<size_t>(wrap_dim(dim, tensors[0].sizes()));
   for (size_t i = 1; i < tensors.size(); ++i) {
     const Ints sizes = tensors[i].sizes();
     bool agree = sizes.size() == result.size();
     for (size_t d = 0; agree && d < sizes.size(); ++d) agree = d == along || sizes[d] == result[d];
-    check(agree, "tensor {} of shape {} does not match tensor 0 of shape {} outside dim {}", i, sizes, tensors[0].sizes(), dim);
+    check(agree, "tensor {} has shape {}, tensor 0 has {} (expected the same outside dim {})", i, sizes, tensors[0].sizes(), dim);
     result[along] += sizes[along];
   }
   return result;
 }
 
 DType cat_dtype(TensorList tensors) {
-  check(!tensors.empty(), "expected at least one tensor");
+  check(!tensors.empty(), "the list is empty (expected at least one tensor)");
   for (size_t i = 1; i < tensors.size(); ++i) {
-    check(tensors[i].dtype() == tensors[0].dtype(), "tensor {} is {}, tensor 0 is {}: convert one of them", i,
+    check(tensors[i].dtype() == tensors[0].dtype(), "tensor {} is {}, tensor 0 is {} (expected one dtype)", i,
           name(tensors[i].dtype()), name(tensors[0].dtype()));
   }
   return tensors[0].dtype();
@@ -102,7 +102,7 @@ Dims sizes_along(TensorList tensors, int64_t dim) {
 }
 
 int64_t rank_of(TensorList tensors) {
-  check(!tensors.empty(), "expected at least one tensor");
+  check(!tensors.empty(), "the list is empty (expected at least one tensor)");
   return tensors[0].dim();
 }
 

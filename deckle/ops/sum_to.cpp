@@ -4,7 +4,7 @@
 
 namespace deckle {
 
-Tensor sum_to(const Tensor& self, Ints sizes) {
+Tensor sum_to(const Tensor& self, Ints sizes) try {
   if (self.sizes() == sizes) return self;
   const int64_t missing = self.dim() - static_cast<int64_t>(sizes.size());
   check(missing >= 0, "{} does not broadcast to {}", sizes, self.sizes());
@@ -15,6 +15,8 @@ Tensor sum_to(const Tensor& self, Ints sizes) {
     if (dim < missing || wanted != self.size(dim)) reduced.push_back(dim);
   }
   return reshape(sum(self, reduced, true), sizes);
+} catch (...) {
+  rethrow_from("sum_to");
 }
 
 }  // namespace deckle

@@ -16,7 +16,8 @@ namespace {
 /// Index along dim in [0, size).
 int64_t wrap_index(int64_t index, int64_t dim, Ints sizes) {
   const int64_t size = sizes[static_cast<size_t>(dim)];
-  check(index >= -size && index < size, "index {} is out of range for dim {} of shape {}", index, dim, sizes);
+  check(index >= -size && index < size, Argument{"index"}, "{} is out of range for dim {} of shape {} (expected {}..{})", index,
+        dim, sizes, -size, size - 1);
   return index < 0 ? index + size : index;
 }
 
@@ -26,7 +27,7 @@ struct Range {
   int64_t count;
 
   Range(int64_t size, int64_t start_, int64_t end, int64_t step) {
-    check(step > 0, "step is {} (expected 1 or more)", step);
+    check(step > 0, Argument{"step"}, "is {} (expected 1 or more)", step);
     start = std::clamp<int64_t>(start_ < 0 ? start_ + size : start_, 0, size);
     end = std::clamp<int64_t>(end < 0 ? end + size : end, start, size);
     count = start < end ? (end - start - 1) / step + 1 : 0;
@@ -38,7 +39,8 @@ struct Range {
 Tensor view(const Tensor& self, Ints sizes) {
   const Dims wanted = resolved_sizes(self, sizes);
   const std::optional<Dims> strides = view_strides(self, wanted);
-  check(strides.has_value(), "a tensor of shape {} and strides {} cannot be viewed as {} without a copy: use reshape",
+  check(strides.has_value(),
+        "a tensor of shape {} and strides {} cannot be viewed as {} without a copy (expected strides that fit; reshape copies)",
         self.sizes(), self.strides(), wanted);
   return alias(self, wanted, *strides, self.offset());
 }
@@ -54,12 +56,13 @@ Tensor transpose(const Tensor& self, int64_t dim0, int64_t dim1) {
 }
 
 Tensor permute(const Tensor& self, Ints dims) {
-  check(static_cast<int64_t>(dims.size()) == self.dim(), "{} dims given for shape {}", dims.size(), self.sizes());
+  check(static_cast<int64_t>(dims.size()) == self.dim(), "{} dims for shape {} (expected {})", dims.size(), self.sizes(),
+        self.dim());
   Dims sizes, strides;
   std::vector<bool> seen(dims.size(), false);
   for (const int64_t dim : dims) {
     const auto at = static_cast<size_t>(wrap_dim(dim, self.sizes()));
-    check(!seen[at], "dim {} appears twice in {}", dim, dims);
+    check(!seen[at], "dim {} is given twice in {} (expected different dims)", dim, dims);
     seen[at] = true;
     sizes.push_back(self.sizes()[at]);
     strides.push_back(self.strides()[at]);
@@ -74,7 +77,7 @@ Tensor expand(const Tensor& self, Ints sizes) {
   for (int64_t dim = 0; dim < static_cast<int64_t>(sizes.size()); ++dim) {
     int64_t& size = wanted[static_cast<size_t>(dim)];
     if (dim < missing) {
-      check(size >= 0, "-1 stands for a dim that shape {} does not have, in {}", self.sizes(), sizes);
+      check(size >= 0, "-1 stands for a dim that shape {} does not have, in {} (expected a size)", self.sizes(), sizes);
       continue;
     }
     const int64_t own = self.size(dim - missing);
@@ -86,7 +89,7 @@ Tensor expand(const Tensor& self, Ints sizes) {
 }
 
 Tensor select(const Tensor& self, int64_t dim, int64_t index) {
-  check(self.dim() > 0, "a tensor without dims has nothing to select from");
+  check(self.dim() > 0, Argument{"self"}, "has no dims (expected one to select from)");
   dim = wrap_dim(dim, self.sizes());
   index = wrap_index(index, dim, self.sizes());
   Dims sizes(self.sizes()), strides(self.strides());
@@ -96,7 +99,7 @@ Tensor select(const Tensor& self, int64_t dim, int64_t index) {
 }
 
 Tensor slice(const Tensor& self, int64_t dim, int64_t start, int64_t end, int64_t step) {
-  check(self.dim() > 0, "a tensor without dims has nothing to slice");
+  check(self.dim() > 0, Argument{"self"}, "has no dims (expected one to slice)");
   dim = wrap_dim(dim, self.sizes());
   const Range range(self.size(dim), start, end, step);
   Dims sizes(self.sizes()), strides(self.strides());
@@ -106,22 +109,23 @@ Tensor slice(const Tensor& self, int64_t dim, int64_t start, int64_t end, int64_
 }
 
 std::vector<Tensor> split_with_sizes(const Tensor& self, Ints split_sizes, int64_t dim) {
-  check(self.dim() > 0, "a tensor without dims has nothing to split");
+  check(self.dim() > 0, Argument{"self"}, "has no dims (expected one to split)");
   std::vector<Tensor> pieces;
   int64_t start = 0;
   for (const int64_t size : split_sizes) {
-    check(size >= 0, "negative size in {}", split_sizes);
-    check(size <= self.size(dim) - start, "sizes {} are more than dim {} of shape {} has", split_sizes, dim, self.sizes());
+    check(size >= 0, "a size in {} is negative (expected 0 or more)", split_sizes);
+    check(size <= self.size(dim) - start, "sizes {} add up to more than dim {} of shape {} has (expected {})", split_sizes, dim,
+          self.sizes(), self.size(dim));
     pieces.push_back(native::slice(self, dim, start, start + size, 1));
     start += size;
   }
-  check(start == self.size(dim), "sizes {} add up to {}, dim {} of shape {} has {}", split_sizes, start, dim, self.sizes(),
-        self.size(dim));
+  check(start == self.size(dim), "sizes {} add up to {} in dim {} of shape {} (expected {})", split_sizes, start, dim,
+        self.sizes(), self.size(dim));
   return pieces;
 }
 
 std::vector<Tensor> unbind(const Tensor& self, int64_t dim) {
-  check(self.dim() > 0, "a tensor without dims has nothing to unbind");
+  check(self.dim() > 0, Argument{"self"}, "has no dims (expected one to unbind)");
   std::vector<Tensor> slices;
   for (int64_t index = 0; index < self.size(dim); ++index) slices.push_back(native::select(self, dim, index));
   return slices;
@@ -139,8 +143,8 @@ Tensor squeeze(const Tensor& self, int64_t dim) {
 
 Tensor unsqueeze(const Tensor& self, int64_t dim) {
   Dims sizes(self.sizes()), strides(self.strides());
-  check(dim >= -self.dim() - 1 && dim <= self.dim(), "dim {} is out of range for a new dim of shape {} (expected {}..{})", dim,
-        sizes, -self.dim() - 1, self.dim());
+  check(dim >= -self.dim() - 1 && dim <= self.dim(), Argument{"dim"},
+        "{} is out of range for a new dim of shape {} (expected {}..{})", dim, sizes, -self.dim() - 1, self.dim());
   if (dim < 0) dim += self.dim() + 1;
   strides.insert(strides.begin() + dim, dim < self.dim() ? self.size(dim) * self.stride(dim) : 1);
   sizes.insert(sizes.begin() + dim, 1);
@@ -160,15 +164,17 @@ Tensor slice_backward(const Tensor& gradient, Ints sizes, int64_t dim, int64_t s
 }
 
 Tensor as_strided(const Tensor& self, Ints sizes, Ints strides, int64_t offset) {
-  check(self.is_contiguous(), "self must be contiguous, got shape {} with strides {}", self.sizes(), self.strides());
-  check(sizes.size() == strides.size(), "{} sizes and {} strides", sizes.size(), strides.size());
+  check(self.is_contiguous(), Argument{"self"}, "has shape {} and strides {} (expected it contiguous)", self.sizes(),
+        self.strides());
+  check(sizes.size() == strides.size(), "{} sizes and {} strides (expected as many)", sizes.size(), strides.size());
   int64_t last = offset;
   for (size_t dim = 0; dim < sizes.size(); ++dim) {
-    check(strides[dim] >= 0, "negative stride in {}", strides);
+    check(strides[dim] >= 0, "a stride in {} is negative (expected 0 or more)", strides);
     last += (sizes[dim] - 1) * strides[dim];
   }
   check(numel_of(sizes) == 0 || (offset >= 0 && last < self.numel()),
-        "sizes {} with strides {} and offset {} leave the {} elements of self", sizes, strides, offset, self.numel());
+        "sizes {} with strides {} and offset {} leave the {} elements of self (expected places in it)", sizes, strides, offset,
+        self.numel());
   return alias(self, sizes, strides, self.offset() + offset);
 }
 

@@ -28,25 +28,25 @@ int64_t count_of(const Windows& windows, int64_t length) {
 }  // namespace
 
 Ragged windowed(const Ragged& ragged, const Windows& windows) {
-  check(ragged.defined() && ragged->ragged_dims() == 1, "windows slide along one ragged dim, got {}", to_string(ragged));
+  check(ragged.defined() && ragged->ragged_dims() == 1, "the sequences have {} (expected one ragged dim)", to_string(ragged));
   check(windows.size >= 1 && windows.stride >= 1 && windows.dilation >= 1,
         "windows of size {}, stride {}, dilation {} (expected 1 or more each)", windows.size, windows.stride, windows.dilation);
   check(windows.size - 1 <= std::numeric_limits<int64_t>::max() / 4 / windows.dilation,
-        "windows of size {} and dilation {} reach over more than 2^61 rows", windows.size, windows.dilation);
-  check(windows.padding == "valid" || windows.padding == "same" || windows.padding == "causal",
-        "padding is '{}' (expected valid, same or causal)", windows.padding);
+        "windows of size {} and dilation {} are too long (expected fewer than 2^61 rows)", windows.size, windows.dilation);
+  check(windows.padding == "valid" || windows.padding == "same" || windows.padding == "causal", Argument{"padding"},
+        "is '{}' (expected valid, same or causal)", windows.padding);
   std::vector<int64_t> counts;
   for (const int64_t length : ragged->sizes()) counts.push_back(count_of(windows, length));
   return Ragged::from_lengths(counts);
 }
 
 Ragged scaled(const Ragged& ragged, double scale) {
-  check(ragged.defined() && ragged->ragged_dims() == 1, "places lie along one ragged dim, got {}", to_string(ragged));
+  check(ragged.defined() && ragged->ragged_dims() == 1, "the sequences have {} (expected one ragged dim)", to_string(ragged));
   std::vector<int64_t> lengths;
   for (const int64_t length : ragged->sizes()) {
     const double wanted = std::floor(static_cast<double>(length) * scale);
-    check(scale > 0 && wanted < 0x1p53,
-          "scale is {} for a sequence of length {} (expected a positive number, and a length below 2^53)", scale, length);
+    check(scale > 0 && wanted < 0x1p53, Argument{"scale"},
+          "is {} for a sequence of length {} (expected a positive number, and a length below 2^53)", scale, length);
     lengths.push_back(static_cast<int64_t>(wanted));
   }
   return Ragged::from_lengths(lengths);

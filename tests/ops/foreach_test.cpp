@@ -66,7 +66,8 @@ TEST(Foreach, NamesTheListsThatDoNotMatch) {
     foreach_add_({zeros({2})}, {zeros({3})});
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.message(), "foreach_add_: tensor 0 of list 1 is float32 [3], that of list 0 is float32 [2]");
+    EXPECT_EQ(error.message(),
+              "foreach_add_: tensor 0 of list 1 is float32 [3], that of list 0 is float32 [2] (expected the same)");
   }
 }
 

@@ -28,7 +28,7 @@ Tensor vector_of(const Values& values) { return tensor(values); }
 
 TEST(Reductions, NameWhatIsWrong) {
   EXPECT_EQ(error_of([] { softmax(floats(), 3); }), "softmax: dim 3 is out of range for shape [2, 3] (expected -2..1)");
-  EXPECT_EQ(error_of([] { sum(floats(), Ints{1, -1}); }), "sum: dim -1 is given twice in [1, -1]");
+  EXPECT_EQ(error_of([] { sum(floats(), Ints{1, -1}); }), "sum: dim -1 is given twice in [1, -1] (expected different dims)");
   EXPECT_EQ(error_of([] {
               amax(zeros({2, 0}), Ints{1});
             }),
@@ -128,12 +128,13 @@ TEST(Elementwise, PromotesAsPyTorchDoes) {
   EXPECT_EQ(masked_fill(integers(), gt(integers(), 2), 7).to_vector(), (Values{0, 1, 2, 7, 7, 7}));
   const Tensor flags = gt(integers(), 2);
   EXPECT_EQ(add(flags, flags).dtype(), DType::bool_);
-  EXPECT_EQ(error_of([&] { sub(flags, flags); }), "sub: bool operands have no meaning here; convert one to a numeric dtype");
+  EXPECT_EQ(error_of([&] { sub(flags, flags); }),
+            "sub: the operands are bool, which has no arithmetic (expected a numeric dtype)");
   EXPECT_EQ(error_of([] {
               const Tensor x = clone(integers());
               add_(x, 0.5);
             }),
-            "add_: the result is float32 and cannot be written into int64");
+            "add_: the result is float32 and cannot be written into int64 (expected a dtype that holds it)");
   EXPECT_EQ(error_of([] { add(floats(), zeros({4})); }), "add: shapes [2, 3] and [4] do not broadcast (dim -1: 3 against 4)");
 }
 

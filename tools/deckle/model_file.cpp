@@ -11,7 +11,7 @@ LoadedModel load_model(const std::filesystem::path& path) {
     model.load_state(take_prefixed(checkpoint.tensors, "model."));
     return {file, std::move(checkpoint), options, std::move(model)};
   } catch (Error& error) {
-    error.add_prefix(file.string());
+    error.set_op(file.string());
     throw;
   }
 }

@@ -18,8 +18,7 @@ namespace fs = std::filesystem;
 bool holds_something(const fs::path& folder) {
   std::error_code error;
   const bool empty = !fs::exists(folder, error) || (fs::is_directory(folder, error) && fs::is_empty(folder, error));
-  if (error && error != std::errc::no_such_file_or_directory)
-    fail(ErrorKind::io, "{}: cannot read the folder: {}", folder.string(), error.message());
+  if (error && error != std::errc::no_such_file_or_directory) io::fail_in(folder, "cannot read the folder: {}", error.message());
   return !empty;
 }
 
@@ -32,15 +31,14 @@ fs::path default_folder(const fs::path& text, int number) {
 
 /// Said before hours of training, not after them.
 void check_writable(const fs::path& folder) {
-  if (::access(folder.c_str(), W_OK | X_OK) != 0)
-    fail(ErrorKind::io, "{}: cannot write in the folder: {}", folder.string(), std::strerror(errno));
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) io::fail_in(folder, "cannot write in the folder: {}", std::strerror(errno));
 }
 
 }  // namespace
 
 RunFolder RunFolder::open(const fs::path& folder) {
   std::optional<io::FolderLock> lock = io::FolderLock::take(folder);
-  if (!lock) fail(ErrorKind::io, "{}: another run is using the folder", folder.string());
+  if (!lock) io::fail_in(folder, "another run is using the folder");
   check_writable(folder);
   io::remove_temporary_files(folder);  // of a run that was killed
   return {folder, std::move(*lock)};
@@ -51,7 +49,7 @@ RunFolder RunFolder::create(const FolderRequest& request, const fs::path& text) 
     io::make_folder(request.folder);
     RunFolder run = open(request.folder);
     if (holds_something(run.path()) && !request.overwrite) {
-      fail(ErrorKind::io, "{}: there is a run already (go on with it: --resume {})", request.folder, request.folder);
+      io::fail_in(request.folder, "there is a run already (go on with it: --resume {})", request.folder);
     }
     io::remove_checkpoints(run.path());
     return run;

@@ -87,7 +87,7 @@ Trainer::Trainer(Found found)
   try {
     restore(found.loaded.checkpoint);
   } catch (Error& error) {
-    error.add_prefix(found.loaded.path.string());
+    error.set_op(found.loaded.path.string());
     throw;
   }
   say("resumed from {}\n", found.loaded.path.string());

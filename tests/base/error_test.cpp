@@ -1,0 +1,72 @@
+#include "deckle/base/error.h"
+
+#include <gtest/gtest.h>
+
+#include "deckle/base/check.h"
+
+namespace deckle {
+namespace {
+
+TEST(Error, IsOneSentenceFromItsFields) {
+  Error error(ErrorKind::value, "dim", "3 is out of range for shape [4, 7] (expected -2..1)");
+  EXPECT_STREQ(error.what(), "dim 3 is out of range for shape [4, 7] (expected -2..1)");
+  error.set_op("softmax");
+  EXPECT_STREQ(error.what(), "softmax: dim 3 is out of range for shape [4, 7] (expected -2..1)");
+  EXPECT_EQ(error.op(), "softmax");
+  EXPECT_EQ(error.argument(), "dim");
+  EXPECT_EQ(error.detail(), "3 is out of range for shape [4, 7] (expected -2..1)");
+  EXPECT_EQ(error.kind(), ErrorKind::value);
+}
+
+TEST(Error, IsOfTheOutermostFunctionThatItPasses) {
+  const auto inner = [] {
+    try {
+      fail("shapes [2] and [3] do not broadcast (dim -1: 2 against 3)");
+    } catch (...) {
+      rethrow_from("squared_error");
+    }
+  };
+  try {
+    try {
+      inner();
+    } catch (...) {
+      rethrow_from("mse_loss");
+    }
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "mse_loss: shapes [2] and [3] do not broadcast (dim -1: 2 against 3)");
+  }
+}
+
+TEST(Error, GivesTheShapesThatTheDetailDoesNot) {
+  Error error("shapes [7, 3] and [7, 4] do not broadcast");
+  error.set_op("add");
+  error.set_shapes({{"self", "[2, 2..5, 3]", "[7, 3]"}, {"other", "[2, 2..5, 4]", "[9, 9]"}, {"third", "[7, 4]", ""}});
+  EXPECT_EQ(error.message(),
+            "add: shapes [7, 3] and [7, 4] do not broadcast; self is [2, 2..5, 3] with values [7, 3], other is [2, 2..5, 4]");
+  EXPECT_EQ(error.shapes().size(), 3);
+}
+
+TEST(Error, OtherExceptionsPassUnchanged) {
+  const auto call = [] {
+    try {
+      throw std::bad_alloc();
+    } catch (...) {
+      rethrow_from("add");
+    }
+  };
+  EXPECT_THROW(call(), std::bad_alloc);
+}
+
+TEST(Check, NamesTheArgument) {
+  try {
+    check(false, Argument{"p"}, "is {} (expected 0 to 1)", 2);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.argument(), "p");
+    EXPECT_EQ(error.message(), "p is 2 (expected 0 to 1)");
+  }
+}
+
+}  // namespace
+}  // namespace deckle
