@@ -421,9 +421,8 @@ class OpEmitter {
     if (!has_forward()) {
       if (inputs.empty()) return "";
       return fmt::format(
-          "if (!autograd::tangent_levels({}).empty()) fail(ErrorKind::not_implemented, \"forward mode is not defined for this "
-          "op\");\n",
-          inputs);
+          "if (!autograd::tangent_levels({}).empty()) fail(ErrorKind::not_implemented, \"{} has no forward mode\");\n", inputs,
+          entry_.name());
     }
     std::string body;
     Scope scope = forward_scope(entry_, library_);
