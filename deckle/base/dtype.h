@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <type_traits>
 
@@ -24,6 +25,8 @@ constexpr std::string_view name(DType dtype) {
                                                    "float16", "bfloat16", "float32", "float64"};
   return names[static_cast<int>(dtype)];
 }
+
+inline std::string to_string(DType dtype) { return std::string(name(dtype)); }
 
 constexpr bool is_floating(DType dtype) { return dtype >= DType::float16; }
 constexpr bool is_integral(DType dtype) { return !is_floating(dtype); }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -18,10 +19,14 @@ class Dims : public SmallVector<int64_t, 6> {
   Dims(std::span<const int64_t> values) : SmallVector(values.begin(), values.end()) {}
 };
 
-/// A read-only list of integers as an argument: from {2, 3}, a vector, Dims or a span. Never store one.
+/// A read-only list of integers as an argument: from {2, 3}, one number, a vector, Dims or a span. Never store one.
 class Ints : public std::span<const int64_t> {
  public:
   using std::span<const int64_t>::span;
+  Ints(const int64_t& value) : std::span<const int64_t>(&value, 1) {}
+  template <typename T>
+  requires(std::floating_point<T> || std::same_as<T, bool>) Ints(T)
+  = delete;  // a size is an integer
   Ints(std::span<const int64_t> values) : std::span<const int64_t>(values) {}
   Ints(std::initializer_list<int64_t> values) : std::span<const int64_t>(values.begin(), values.size()) {}
   Ints(const std::vector<int64_t>& values) : std::span<const int64_t>(values) {}
@@ -40,7 +45,10 @@ class OptionalInts : public std::optional<Ints> {
   OptionalInts(const Dims& dims) : std::optional<Ints>(Ints(dims)) {}
   OptionalInts(const std::vector<int64_t>& dims) : std::optional<Ints>(Ints(dims)) {}
   OptionalInts(std::initializer_list<int64_t> dims) : std::optional<Ints>(Ints(dims)) {}
-  OptionalInts(const int64_t& dim) : std::optional<Ints>(Ints(std::span(&dim, 1))) {}
+  OptionalInts(const int64_t& dim) : std::optional<Ints>(Ints(dim)) {}
+  template <typename T>
+  requires(std::floating_point<T> || std::same_as<T, bool>) OptionalInts(T)
+  = delete;  // a dim is an integer
 };
 
 /// "[4, 7]".

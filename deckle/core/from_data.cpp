@@ -7,10 +7,15 @@
 
 namespace deckle::detail {
 
-Tensor copy_of(const void* data, int64_t count, DType dtype) {
-  const Tensor result = empty({count}, dtype);
-  if (count > 0) std::memcpy(result.raw_data(), data, static_cast<size_t>(count * item_size(dtype)));
+Tensor copy_of(const void* data, Ints sizes, DType dtype) {
+  const Tensor result = empty(sizes, dtype);
+  if (result.numel() > 0) std::memcpy(result.raw_data(), data, static_cast<size_t>(result.numel() * item_size(dtype)));
   return result;
+}
+
+void require_length(int64_t length, int64_t expected) {
+  check(length == expected, "tensor: a row of {} values beside one of {}; for rows of different lengths see NestedTensor", length,
+        expected);
 }
 
 Tensor borrow(void* data, Ints sizes, Ints strides, DType dtype, std::function<void()> release) {

@@ -3,6 +3,7 @@
 #include <functional>
 #include <initializer_list>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "deckle/core/tensor.h"
@@ -12,7 +13,12 @@
 namespace deckle {
 
 namespace detail {
-Tensor copy_of(const void* data, int64_t count, DType dtype);
+Tensor copy_of(const void* data, Ints sizes, DType dtype);
+/// A row of a nested list must be as long as the first.
+void require_length(int64_t length, int64_t expected);
+/// bool in the memory of a std::vector, which would pack its bits.
+template <typename T>
+using Element = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
 Tensor borrow(void* data, Ints sizes, Ints strides, DType dtype, std::function<void()> release);
 }  // namespace detail
 
@@ -28,6 +34,38 @@ Tensor tensor(const std::vector<T>& values) {
 template <typename T>
 Tensor tensor(std::initializer_list<T> values) {
   return tensor(std::span<const T>(values.begin(), values.size()));
+}
+/// A tensor without dims that holds one number: tensor(3.0f).
+template <typename T>
+requires std::is_arithmetic_v<T> Tensor tensor(T value) { return detail::copy_of(&value, {}, dtype_of<T>); }
+/// A matrix by its rows, of equal lengths: tensor({{1.0f, 2.0f}, {3.0f, 4.0f}}).
+template <typename T>
+Tensor tensor(std::initializer_list<std::initializer_list<T>> rows) {
+  const Dims sizes = {static_cast<int64_t>(rows.size()), rows.size() > 0 ? static_cast<int64_t>(rows.begin()->size()) : 0};
+  std::vector<detail::Element<T>> values;
+  for (const std::initializer_list<T>& row : rows) {
+    detail::require_length(static_cast<int64_t>(row.size()), sizes[1]);
+    values.insert(values.end(), row.begin(), row.end());
+  }
+  return detail::copy_of(values.data(), sizes, dtype_of<T>);
+}
+/// Matrices of equal shapes.
+template <typename T>
+Tensor tensor(std::initializer_list<std::initializer_list<std::initializer_list<T>>> matrices) {
+  Dims sizes = {static_cast<int64_t>(matrices.size()), 0, 0};
+  if (matrices.size() > 0) {
+    sizes[1] = static_cast<int64_t>(matrices.begin()->size());
+    if (sizes[1] > 0) sizes[2] = static_cast<int64_t>(matrices.begin()->begin()->size());
+  }
+  std::vector<detail::Element<T>> values;
+  for (const std::initializer_list<std::initializer_list<T>>& rows : matrices) {
+    detail::require_length(static_cast<int64_t>(rows.size()), sizes[1]);
+    for (const std::initializer_list<T>& row : rows) {
+      detail::require_length(static_cast<int64_t>(row.size()), sizes[2]);
+      values.insert(values.end(), row.begin(), row.end());
+    }
+  }
+  return detail::copy_of(values.data(), sizes, dtype_of<T>);
 }
 
 /// A tensor of this shape on the caller's memory, which must outlive it: `release` runs when the last tensor on it is gone.

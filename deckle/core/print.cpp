@@ -1,3 +1,6 @@
+#include <cmath>
+#include <ostream>
+
 #include "deckle/base/check.h"
 #include "deckle/core/tensor.h"
 #include "deckle/core/tensor_impl.h"
@@ -10,7 +13,8 @@ constexpr int64_t kEdge = 3;  // values shown at each end of a dim
 std::string number(const Tensor& element) {
   if (element.dtype() == DType::bool_) return element.item<bool>() ? "true" : "false";
   if (is_integral(element.dtype())) return fmt::format("{}", element.item<int64_t>());
-  return fmt::format("{:.4g}", element.item());
+  const double value = element.item();
+  return std::isnan(value) ? "nan" : fmt::format("{:.4g}", value);  // whatever the sign of the NaN
 }
 
 void excerpt(const Tensor& tensor, size_t dim, int64_t offset, size_t indent, std::string& text) {
@@ -45,5 +49,9 @@ std::string to_string(const Tensor& tensor) {
   excerpt(tensor, 0, tensor.offset(), 0, text);
   return text;
 }
+
+std::ostream& operator<<(std::ostream& stream, const Tensor& tensor) { return stream << to_string(tensor); }
+std::ostream& operator<<(std::ostream& stream, DType dtype) { return stream << name(dtype); }
+std::ostream& operator<<(std::ostream& stream, Device device) { return stream << to_string(device); }
 
 }  // namespace deckle

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <initializer_list>
+#include <iosfwd>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,6 +20,8 @@
 namespace deckle {
 
 struct TensorImpl;
+class Index;
+class RowIterator;
 
 /// An n-dimensional strided array: a shared handle, so copying one copies no data. Views share their base's storage.
 /// Not thread-safe for concurrent writes; reading from several threads is fine. Gradients: see deckle/autograd.
@@ -26,6 +30,16 @@ class Tensor {
   /// The undefined tensor: "not given".
   Tensor() = default;
   explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&&) noexcept = default;
+  ~Tensor() = default;
+
+  /// `x = y` makes x another handle of y's tensor.
+  Tensor& operator=(const Tensor&) & = default;
+  Tensor& operator=(Tensor&&) & noexcept = default;
+  /// `x[0] = y`, an assignment to a view that has no name, writes y's elements (broadcast) into it, as copy_ does.
+  const Tensor& operator=(const Tensor& source) const&&;
+  const Tensor& operator=(const Scalar& value) const&&;
 
   bool defined() const { return impl_ != nullptr; }
   explicit operator bool() const { return defined(); }
@@ -79,6 +93,17 @@ class Tensor {
   void backward(const Tensor& gradient = {}, bool retain_graph = false, bool create_graph = false) const;
   /// A tensor on the same storage without history or tangents.
   Tensor detach() const;
+
+  /// Views and selections, NumPy's basic and advanced indexing: x.index({slice(1, -1), ellipsis, newaxis, mask, indices});
+  /// see deckle/ops/indexing.h. Gradients flow.
+  Tensor index(std::initializer_list<Index> indices) const;
+  /// A copy with `values` (broadcast) written, or added, where `indices` say.
+  Tensor index_put(std::initializer_list<Index> indices, const Tensor& values, bool accumulate = false) const;
+  /// The same in place.
+  const Tensor& index_put_(std::initializer_list<Index> indices, const Tensor& values, bool accumulate = false) const;
+  /// The views select(0, i), in order: `for (Tensor row : x)`.
+  RowIterator begin() const;
+  RowIterator end() const;
 
   // The curated methods, each the free function of the same name (deckle/ops/tensor_methods.cpp).
   Tensor operator[](int64_t index) const;  // select(0, index)
@@ -150,7 +175,70 @@ Tensor operator*(const Scalar& a, const Tensor& b);
 Tensor operator/(const Scalar& a, const Tensor& b);
 Tensor operator-(const Tensor& a);
 
+// In place, as add_, sub_, mul_ and div_.
+const Tensor& operator+=(const Tensor& a, const Tensor& b);
+const Tensor& operator-=(const Tensor& a, const Tensor& b);
+const Tensor& operator*=(const Tensor& a, const Tensor& b);
+const Tensor& operator/=(const Tensor& a, const Tensor& b);
+const Tensor& operator+=(const Tensor& a, const Scalar& b);
+const Tensor& operator-=(const Tensor& a, const Scalar& b);
+const Tensor& operator*=(const Tensor& a, const Scalar& b);
+const Tensor& operator/=(const Tensor& a, const Scalar& b);
+
+// Element by element; bool tensors. Two handles of one tensor: is_same.
+Tensor operator==(const Tensor& a, const Tensor& b);
+Tensor operator!=(const Tensor& a, const Tensor& b);
+Tensor operator<(const Tensor& a, const Tensor& b);
+Tensor operator<=(const Tensor& a, const Tensor& b);
+Tensor operator>(const Tensor& a, const Tensor& b);
+Tensor operator>=(const Tensor& a, const Tensor& b);
+Tensor operator==(const Tensor& a, const Scalar& b);
+Tensor operator!=(const Tensor& a, const Scalar& b);
+Tensor operator<(const Tensor& a, const Scalar& b);
+Tensor operator<=(const Tensor& a, const Scalar& b);
+Tensor operator>(const Tensor& a, const Scalar& b);
+Tensor operator>=(const Tensor& a, const Scalar& b);
+Tensor operator==(const Scalar& a, const Tensor& b);
+Tensor operator!=(const Scalar& a, const Tensor& b);
+Tensor operator<(const Scalar& a, const Tensor& b);
+Tensor operator<=(const Scalar& a, const Tensor& b);
+Tensor operator>(const Scalar& a, const Tensor& b);
+Tensor operator>=(const Scalar& a, const Tensor& b);
+
+// Logical, of bool tensors. `!x` asks whether x is undefined.
+Tensor operator&(const Tensor& a, const Tensor& b);
+Tensor operator|(const Tensor& a, const Tensor& b);
+Tensor operator^(const Tensor& a, const Tensor& b);
+Tensor operator~(const Tensor& a);
+
 /// "Tensor[4, 7] float32" and a readable excerpt of the values.
 std::string to_string(const Tensor& tensor);
+std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
+std::ostream& operator<<(std::ostream& stream, DType dtype);
+std::ostream& operator<<(std::ostream& stream, Device device);
+
+/// Walks the first dim of a tensor: `for (Tensor row : x)`.
+class RowIterator {
+ public:
+  using value_type = Tensor;
+  using difference_type = int64_t;
+  using reference = Tensor;
+  using pointer = void;
+  using iterator_category = std::input_iterator_tag;
+
+  RowIterator() = default;
+  RowIterator(Tensor tensor, int64_t row) : tensor_(std::move(tensor)), row_(row) {}
+  Tensor operator*() const { return tensor_[row_]; }
+  RowIterator& operator++() {
+    ++row_;
+    return *this;
+  }
+  RowIterator operator++(int) { return {tensor_, row_++}; }
+  friend bool operator==(const RowIterator& a, const RowIterator& b) { return a.row_ == b.row_; }
+
+ private:
+  Tensor tensor_;
+  int64_t row_ = 0;
+};
 
 }  // namespace deckle

@@ -83,6 +83,8 @@ class NestedTensor {
 
 /// "NestedTensor[512, 4..1024 (mean 118), 768] float32, 60,416 rows".
 std::string to_string(const NestedTensor& tensor);
+/// The same and an excerpt of the components.
+std::ostream& operator<<(std::ostream& stream, const NestedTensor& tensor);
 
 template <>
 struct functional::TensorTree<NestedTensor> {

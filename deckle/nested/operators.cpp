@@ -1,8 +1,17 @@
 #include "deckle/nested/operators.h"
 
+#include "deckle/base/check.h"
 #include "deckle/nested/generated/pointwise.h"
 
 namespace deckle {
+namespace {
+
+const NestedTensor& require_bool(const char* op, const NestedTensor& tensor) {
+  check(tensor.dtype() == DType::bool_, "operator{}: an operand is {} (expected bool)", op, name(tensor.dtype()));
+  return tensor;
+}
+
+}  // namespace
 
 NestedTensor operator+(const NestedTensor& a, const NestedTensor& b) { return add(a, b); }
 NestedTensor operator+(const NestedTensor& a, const Tensor& b) { return add(a, b); }
@@ -25,5 +34,60 @@ NestedTensor operator/(const Tensor& a, const NestedTensor& b) { return div(a, b
 NestedTensor operator/(const NestedTensor& a, const Scalar& b) { return div(a, b); }
 NestedTensor operator/(const Scalar& a, const NestedTensor& b) { return div(a, b); }
 NestedTensor operator-(const NestedTensor& a) { return neg(a); }
+
+const NestedTensor& operator+=(const NestedTensor& a, const NestedTensor& b) { return add_(a, b); }
+const NestedTensor& operator+=(const NestedTensor& a, const Tensor& b) { return add_(a, b); }
+const NestedTensor& operator+=(const NestedTensor& a, const Scalar& b) { return add_(a, b); }
+const NestedTensor& operator-=(const NestedTensor& a, const NestedTensor& b) { return sub_(a, b); }
+const NestedTensor& operator-=(const NestedTensor& a, const Tensor& b) { return sub_(a, b); }
+const NestedTensor& operator-=(const NestedTensor& a, const Scalar& b) { return sub_(a, b); }
+const NestedTensor& operator*=(const NestedTensor& a, const NestedTensor& b) { return mul_(a, b); }
+const NestedTensor& operator*=(const NestedTensor& a, const Tensor& b) { return mul_(a, b); }
+const NestedTensor& operator*=(const NestedTensor& a, const Scalar& b) { return mul_(a, b); }
+const NestedTensor& operator/=(const NestedTensor& a, const NestedTensor& b) { return div_(a, b); }
+const NestedTensor& operator/=(const NestedTensor& a, const Tensor& b) { return div_(a, b); }
+const NestedTensor& operator/=(const NestedTensor& a, const Scalar& b) { return div_(a, b); }
+
+NestedTensor operator==(const NestedTensor& a, const NestedTensor& b) { return eq(a, b); }
+NestedTensor operator!=(const NestedTensor& a, const NestedTensor& b) { return ne(a, b); }
+NestedTensor operator<(const NestedTensor& a, const NestedTensor& b) { return lt(a, b); }
+NestedTensor operator<=(const NestedTensor& a, const NestedTensor& b) { return le(a, b); }
+NestedTensor operator>(const NestedTensor& a, const NestedTensor& b) { return gt(a, b); }
+NestedTensor operator>=(const NestedTensor& a, const NestedTensor& b) { return ge(a, b); }
+NestedTensor operator==(const NestedTensor& a, const Tensor& b) { return eq(a, b); }
+NestedTensor operator!=(const NestedTensor& a, const Tensor& b) { return ne(a, b); }
+NestedTensor operator<(const NestedTensor& a, const Tensor& b) { return lt(a, b); }
+NestedTensor operator<=(const NestedTensor& a, const Tensor& b) { return le(a, b); }
+NestedTensor operator>(const NestedTensor& a, const Tensor& b) { return gt(a, b); }
+NestedTensor operator>=(const NestedTensor& a, const Tensor& b) { return ge(a, b); }
+NestedTensor operator==(const Tensor& a, const NestedTensor& b) { return eq(a, b); }
+NestedTensor operator!=(const Tensor& a, const NestedTensor& b) { return ne(a, b); }
+NestedTensor operator<(const Tensor& a, const NestedTensor& b) { return lt(a, b); }
+NestedTensor operator<=(const Tensor& a, const NestedTensor& b) { return le(a, b); }
+NestedTensor operator>(const Tensor& a, const NestedTensor& b) { return gt(a, b); }
+NestedTensor operator>=(const Tensor& a, const NestedTensor& b) { return ge(a, b); }
+NestedTensor operator==(const NestedTensor& a, const Scalar& b) { return eq(a, b); }
+NestedTensor operator!=(const NestedTensor& a, const Scalar& b) { return ne(a, b); }
+NestedTensor operator<(const NestedTensor& a, const Scalar& b) { return lt(a, b); }
+NestedTensor operator<=(const NestedTensor& a, const Scalar& b) { return le(a, b); }
+NestedTensor operator>(const NestedTensor& a, const Scalar& b) { return gt(a, b); }
+NestedTensor operator>=(const NestedTensor& a, const Scalar& b) { return ge(a, b); }
+NestedTensor operator==(const Scalar& a, const NestedTensor& b) { return eq(b, a); }
+NestedTensor operator!=(const Scalar& a, const NestedTensor& b) { return ne(b, a); }
+NestedTensor operator<(const Scalar& a, const NestedTensor& b) { return gt(b, a); }
+NestedTensor operator<=(const Scalar& a, const NestedTensor& b) { return ge(b, a); }
+NestedTensor operator>(const Scalar& a, const NestedTensor& b) { return lt(b, a); }
+NestedTensor operator>=(const Scalar& a, const NestedTensor& b) { return le(b, a); }
+
+NestedTensor operator&(const NestedTensor& a, const NestedTensor& b) {
+  return logical_and(require_bool("&", a), require_bool("&", b));
+}
+NestedTensor operator|(const NestedTensor& a, const NestedTensor& b) {
+  return logical_or(require_bool("|", a), require_bool("|", b));
+}
+NestedTensor operator^(const NestedTensor& a, const NestedTensor& b) {
+  return logical_xor(require_bool("^", a), require_bool("^", b));
+}
+NestedTensor operator~(const NestedTensor& a) { return logical_not(require_bool("~", a)); }
 
 }  // namespace deckle

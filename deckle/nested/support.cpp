@@ -1,5 +1,7 @@
 #include "deckle/nested/support.h"
 
+#include <ostream>
+
 #include "deckle/base/check.h"
 #include "deckle/base/numbers.h"
 
@@ -125,6 +127,20 @@ std::string to_string(const NestedTensor& x) {
   }
   for (int64_t dim = 1; dim < x.values().dim(); ++dim) text += fmt::format(", {}", x.values().size(dim));
   return text + fmt::format("] {}, {} rows", name(x.dtype()), with_commas(x.values().size(0)));
+}
+
+std::ostream& operator<<(std::ostream& stream, const NestedTensor& x) {
+  constexpr int64_t kEdge = 2;  // components shown at each end
+  stream << to_string(x);
+  if (!x.defined()) return stream;
+  for (int64_t b = 0; b < x.components(); ++b) {
+    if (b == kEdge && x.components() > 2 * kEdge) {
+      stream << "\n...";
+      b = x.components() - kEdge;
+    }
+    stream << "\n" << b << ": " << to_string(x[b]);
+  }
+  return stream;
 }
 
 }  // namespace deckle

@@ -1,5 +1,6 @@
 // The curated methods and operators of Tensor, each the free function of the same name.
 
+#include "deckle/base/check.h"
 #include "deckle/core/tensor.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/matmul.h"
@@ -8,6 +9,23 @@
 #include "deckle/ops/generated/shape.h"
 
 namespace deckle {
+namespace {
+
+const Tensor& require_bool(const char* op, const Tensor& tensor) {
+  check(tensor.dtype() == DType::bool_, "operator{}: an operand is {} (expected bool)", op, name(tensor.dtype()));
+  return tensor;
+}
+
+}  // namespace
+
+const Tensor& Tensor::operator=(const Tensor& source) const&& { return deckle::copy_(*this, source); }
+const Tensor& Tensor::operator=(const Scalar& value) const&& { return deckle::fill_(*this, value); }
+
+RowIterator Tensor::begin() const {
+  check(dim() > 0, "a tensor without dims has no rows");
+  return {*this, 0};
+}
+RowIterator Tensor::end() const { return {*this, dim() > 0 ? size(0) : 0}; }
 
 Tensor Tensor::operator[](int64_t index) const { return deckle::select(*this, 0, index); }
 Tensor Tensor::add(const Tensor& other) const { return deckle::add(*this, other); }
@@ -55,5 +73,38 @@ Tensor operator-(const Scalar& a, const Tensor& b) { return sub(a, b); }
 Tensor operator*(const Scalar& a, const Tensor& b) { return mul(a, b); }
 Tensor operator/(const Scalar& a, const Tensor& b) { return div(a, b); }
 Tensor operator-(const Tensor& a) { return neg(a); }
+
+const Tensor& operator+=(const Tensor& a, const Tensor& b) { return add_(a, b); }
+const Tensor& operator+=(const Tensor& a, const Scalar& b) { return add_(a, b); }
+const Tensor& operator-=(const Tensor& a, const Tensor& b) { return sub_(a, b); }
+const Tensor& operator-=(const Tensor& a, const Scalar& b) { return sub_(a, b); }
+const Tensor& operator*=(const Tensor& a, const Tensor& b) { return mul_(a, b); }
+const Tensor& operator*=(const Tensor& a, const Scalar& b) { return mul_(a, b); }
+const Tensor& operator/=(const Tensor& a, const Tensor& b) { return div_(a, b); }
+const Tensor& operator/=(const Tensor& a, const Scalar& b) { return div_(a, b); }
+
+Tensor operator==(const Tensor& a, const Tensor& b) { return eq(a, b); }
+Tensor operator!=(const Tensor& a, const Tensor& b) { return ne(a, b); }
+Tensor operator<(const Tensor& a, const Tensor& b) { return lt(a, b); }
+Tensor operator<=(const Tensor& a, const Tensor& b) { return le(a, b); }
+Tensor operator>(const Tensor& a, const Tensor& b) { return gt(a, b); }
+Tensor operator>=(const Tensor& a, const Tensor& b) { return ge(a, b); }
+Tensor operator==(const Tensor& a, const Scalar& b) { return eq(a, b); }
+Tensor operator!=(const Tensor& a, const Scalar& b) { return ne(a, b); }
+Tensor operator<(const Tensor& a, const Scalar& b) { return lt(a, b); }
+Tensor operator<=(const Tensor& a, const Scalar& b) { return le(a, b); }
+Tensor operator>(const Tensor& a, const Scalar& b) { return gt(a, b); }
+Tensor operator>=(const Tensor& a, const Scalar& b) { return ge(a, b); }
+Tensor operator==(const Scalar& a, const Tensor& b) { return eq(b, a); }
+Tensor operator!=(const Scalar& a, const Tensor& b) { return ne(b, a); }
+Tensor operator<(const Scalar& a, const Tensor& b) { return gt(b, a); }
+Tensor operator<=(const Scalar& a, const Tensor& b) { return ge(b, a); }
+Tensor operator>(const Scalar& a, const Tensor& b) { return lt(b, a); }
+Tensor operator>=(const Scalar& a, const Tensor& b) { return le(b, a); }
+
+Tensor operator&(const Tensor& a, const Tensor& b) { return logical_and(require_bool("&", a), require_bool("&", b)); }
+Tensor operator|(const Tensor& a, const Tensor& b) { return logical_or(require_bool("|", a), require_bool("|", b)); }
+Tensor operator^(const Tensor& a, const Tensor& b) { return logical_xor(require_bool("^", a), require_bool("^", b)); }
+Tensor operator~(const Tensor& a) { return logical_not(require_bool("~", a)); }
 
 }  // namespace deckle

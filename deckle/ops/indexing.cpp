@@ -1,0 +1,211 @@
+// x.index, x.index_put: numbers, slices and new axes make a view; what tensors say is then taken from its dims, or written there.
+
+#include "deckle/ops/indexing.h"
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "deckle/base/check.h"
+#include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/index.h"
+#include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/reduce.h"
+#include "deckle/ops/generated/shape.h"
+
+namespace deckle {
+namespace {
+
+using Indices = std::span<const Index>;
+
+/// A view and, for each of its dims, the positions that are taken from it; undefined: the whole dim.
+struct Selection {
+  Tensor view;
+  std::vector<Tensor> positions;
+};
+
+/// int64 positions of the elements of a mask that are set, one tensor for each dim.
+std::vector<Tensor> positions_of(const Tensor& mask) {
+  const std::vector<int64_t> flat = flat_nonzero(mask).to_vector<int64_t>();
+  std::vector<Tensor> positions;
+  for (int64_t dim = 0, inner = mask.numel(); dim < mask.dim(); ++dim) {
+    inner = mask.size(dim) == 0 ? 0 : inner / mask.size(dim);
+    const Tensor along = zeros({static_cast<int64_t>(flat.size())}, DType::int64);
+    for (size_t i = 0; i < flat.size(); ++i) along.data<int64_t>()[i] = flat[i] / inner % mask.size(dim);
+    positions.push_back(along);
+  }
+  return positions;
+}
+
+int64_t dims_taken(const Index& index) {
+  const Index::Value& value = index.value();
+  if (std::holds_alternative<Ellipsis>(value) || std::holds_alternative<NewAxis>(value)) return 0;
+  const Tensor* const tensor = std::get_if<Tensor>(&value);
+  return tensor != nullptr && tensor->defined() && tensor->dtype() == DType::bool_ ? tensor->dim() : 1;
+}
+
+Selection selection_of(const Tensor& self, Indices indices) {
+  int64_t taken = 0;
+  const Index* rest = nullptr;
+  for (const Index& index : indices) {
+    taken += dims_taken(index);
+    if (!std::holds_alternative<Ellipsis>(index.value())) continue;
+    check(rest == nullptr, "two ellipses in one index (expected at most one)");
+    rest = &index;
+  }
+  check(taken <= self.dim(), "{} dims are indexed of self of shape {} (expected at most {})", taken, self.sizes(), self.dim());
+  Selection selection{self, {}};
+  Tensor& view = selection.view;
+  std::vector<Tensor>& positions = selection.positions;
+  const auto dim = [&] { return static_cast<int64_t>(positions.size()); };
+  for (const Index& index : indices) {
+    const Index::Value& value = index.value();
+    if (const auto* const position = std::get_if<int64_t>(&value)) {
+      view = deckle::select(view, dim(), *position);
+    } else if (const auto* const range = std::get_if<Slice>(&value)) {
+      check(range->step > 0, "step {} of a slice (expected 1 or more; flip reverses)", range->step);
+      const int64_t size = view.size(dim());
+      const auto bound = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size); };
+      const int64_t start = bound(range->start.value_or(0)), end = bound(range->end.value_or(size));
+      view = deckle::slice(view, dim(), start, std::max(start, end), range->step);
+      positions.emplace_back();
+    } else if (std::holds_alternative<Ellipsis>(value)) {
+      positions.resize(positions.size() + static_cast<size_t>(self.dim() - taken));
+    } else if (std::holds_alternative<NewAxis>(value)) {
+      view = unsqueeze(view, dim());
+      positions.emplace_back();
+    } else {
+      const Tensor& tensor = std::get<Tensor>(value);
+      check(tensor.defined(), "an undefined tensor in an index");
+      if (tensor.dtype() != DType::bool_) {
+        check(tensor.dtype() == DType::int64 || tensor.dtype() == DType::int32, "an index is {} (expected int64, int32 or bool)",
+              name(tensor.dtype()));
+        positions.push_back(tensor);
+        continue;
+      }
+      check(tensor.dim() > 0, "a mask without dims in an index (expected at least one)");
+      for (int64_t d = 0; d < tensor.dim(); ++d)
+        check(tensor.size(d) == view.size(dim() + d), "mask of shape {} for dims {} to {} of shape {}", tensor.sizes(), dim(),
+              dim() + tensor.dim() - 1, view.sizes());
+      for (Tensor& along : positions_of(tensor)) positions.push_back(std::move(along));
+    }
+  }
+  positions.resize(static_cast<size_t>(view.dim()));
+  return selection;
+}
+
+/// The dims that tensors index in front, and how to bring the result's dims back to where they belong.
+struct Moved {
+  Tensor view;                    // indexed dims first
+  std::vector<Tensor> positions;  // one for each of them, broadcast to one shape
+  Dims shape;                     // that shape
+  int64_t place = 0;              // where its dims go in the result
+};
+
+Moved move_to_front(const Selection& selection) {
+  Moved moved;
+  Dims order;
+  int64_t first = -1, last = -1;
+  for (size_t dim = 0; dim < selection.positions.size(); ++dim) {
+    const Tensor& positions = selection.positions[dim];
+    if (!positions.defined()) continue;
+    if (first < 0) first = static_cast<int64_t>(dim);
+    last = static_cast<int64_t>(dim);
+    moved.shape = moved.positions.empty() ? Dims(positions.sizes()) : broadcast_shapes(moved.shape, positions.sizes());
+    moved.positions.push_back(positions);
+    order.push_back(static_cast<int64_t>(dim));
+  }
+  const auto count = static_cast<int64_t>(order.size());
+  for (size_t dim = 0; dim < selection.positions.size(); ++dim) {
+    if (!selection.positions[dim].defined()) order.push_back(static_cast<int64_t>(dim));
+  }
+  moved.view = permute(selection.view, order);
+  moved.place = last - first + 1 == count ? first : 0;
+  return moved;
+}
+
+/// Dims of a result whose first `count` dims go to `place`, or, inverted, back from there.
+Dims order_of(int64_t rank, int64_t count, int64_t place, bool back) {
+  Dims order(static_cast<size_t>(rank), 0);
+  for (int64_t dim = 0; dim < rank; ++dim) {
+    const int64_t to = dim < count ? place + dim : dim - count < place ? dim - count : dim;
+    if (back)
+      order[static_cast<size_t>(dim)] = to;
+    else
+      order[static_cast<size_t>(to)] = dim;
+  }
+  return order;
+}
+
+Tensor take(const Moved& moved) {
+  const auto indexed = static_cast<int64_t>(moved.positions.size());
+  Tensor flat;  // the place in the flattened leading dims
+  Dims rows = {1}, sizes(moved.shape);
+  for (int64_t dim = 0; dim < indexed; ++dim) {
+    const int64_t size = moved.view.size(dim);
+    const Tensor given = to(moved.positions[static_cast<size_t>(dim)], DType::int64);
+    if (given.numel() > 0) {
+      const int64_t low = min(given).item<int64_t>(), high = max(given).item<int64_t>();
+      check(low >= -size && high < size, "index {} is out of range for a dim of size {} (expected {}..{})",
+            low < -size ? low : high, size, -size, size - 1);
+    }
+    const Tensor position = where(given < 0, given + size, given);
+    flat = flat.defined() ? flat * size + position : position;
+    rows[0] *= size;
+  }
+  for (int64_t dim = indexed; dim < moved.view.dim(); ++dim) {
+    rows.push_back(moved.view.size(dim));
+    sizes.push_back(moved.view.size(dim));
+  }
+  const Tensor positions = reshape(expand(flat, moved.shape), numel_of(moved.shape));
+  return reshape(index_select(reshape(moved.view, rows), 0, positions), sizes);
+}
+
+bool any_positions(const Selection& selection) {
+  return std::any_of(selection.positions.begin(), selection.positions.end(), [](const Tensor& t) { return t.defined(); });
+}
+
+/// `values` as they belong to the dims of `moved`: broadcast to the result, its indexed dims first.
+Tensor values_in_front(const Moved& moved, const Tensor& values) {
+  const auto indexed = static_cast<int64_t>(moved.positions.size()), count = static_cast<int64_t>(moved.shape.size());
+  Dims front(moved.shape);
+  for (int64_t dim = indexed; dim < moved.view.dim(); ++dim) front.push_back(moved.view.size(dim));
+  const auto rank = static_cast<int64_t>(front.size());
+  const Dims order = order_of(rank, count, moved.place, false);
+  Dims sizes;
+  for (const int64_t dim : order) sizes.push_back(front[static_cast<size_t>(dim)]);
+  return permute(expand(values, sizes), order_of(rank, count, moved.place, true));
+}
+
+}  // namespace
+
+Tensor Tensor::index(std::initializer_list<Index> indices) const {
+  const Selection selection = selection_of(*this, Indices(indices.begin(), indices.size()));
+  if (!any_positions(selection)) return selection.view;
+  const Moved moved = move_to_front(selection);
+  const Tensor taken = take(moved);
+  return deckle::permute(taken, order_of(taken.dim(), static_cast<int64_t>(moved.shape.size()), moved.place, false));
+}
+
+const Tensor& Tensor::index_put_(std::initializer_list<Index> indices, const Tensor& values, bool accumulate) const {
+  const Selection selection = selection_of(*this, Indices(indices.begin(), indices.size()));
+  const Tensor source = deckle::to(values, dtype());
+  if (!any_positions(selection)) {
+    if (accumulate)
+      selection.view.add_(source);
+    else
+      selection.view.copy_(deckle::expand(source, selection.view.sizes()));
+    return *this;
+  }
+  const Moved moved = move_to_front(selection);
+  moved.view.copy_(deckle::index_put(moved.view, moved.positions, values_in_front(moved, source), accumulate));
+  return *this;
+}
+
+Tensor Tensor::index_put(std::initializer_list<Index> indices, const Tensor& values, bool accumulate) const {
+  const Tensor result = deckle::clone(*this);
+  result.index_put_(indices, values, accumulate);
+  return result;
+}
+
+}  // namespace deckle

@@ -1,0 +1,164 @@
+// Tensors written and read as NumPy and PyTorch do: literals, operators, brackets.
+
+#include "deckle/ops/indexing.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <sstream>
+
+#include "deckle/core/from_data.h"
+#include "deckle/functional/gradcheck.h"
+#include "deckle/functional/transforms.h"
+#include "deckle/nested/operators.h"
+#include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/random.h"
+#include "deckle/ops/generated/reduce.h"
+#include "deckle/ops/generated/shape.h"
+
+namespace deckle {
+namespace {
+
+using Values = std::vector<double>;
+
+/// [2, 3, 4] holding 0 .. 23.
+Tensor counted() { return reshape(arange(24).to(DType::float64), {2, 3, 4}); }
+
+TEST(Literals, GiveShapeAndDtype) {
+  EXPECT_EQ(Dims(tensor(3.0).sizes()), Dims{});
+  EXPECT_EQ(tensor(3.0).item(), 3.0);
+  const Tensor matrix = tensor({{1.0f, 2.0f}, {3.0f, 4.0f}});
+  EXPECT_TRUE(matrix.sizes() == Ints({2, 2}));
+  EXPECT_EQ(matrix.dtype(), DType::float32);
+  EXPECT_EQ(matrix.to_vector(), (Values{1, 2, 3, 4}));
+  EXPECT_TRUE(tensor({{{1, 2, 3}}, {{4, 5, 6}}}).sizes() == Ints({2, 1, 3}));
+  EXPECT_EQ(tensor({{true, false}}).to_vector(), (Values{1, 0}));
+  EXPECT_TRUE(zeros(3).sizes() == Ints({3}));
+  EXPECT_THROW(tensor({{1.0, 2.0}, {3.0}}), Error);
+}
+
+TEST(Operators, CompareElementByElement) {
+  const Tensor x = tensor({-1.0, 0.0, 2.0}), y = tensor({1.0, 0.0, 1.0});
+  EXPECT_EQ((x > 0).to_vector(), (Values{0, 0, 1}));
+  EXPECT_EQ((0 < x).to_vector(), (Values{0, 0, 1}));
+  EXPECT_EQ((1 >= x).to_vector(), (Values{1, 1, 0}));
+  EXPECT_EQ((x == y).to_vector(), (Values{0, 1, 0}));
+  EXPECT_EQ((2.0 == x).to_vector(), (Values{0, 0, 1}));
+  EXPECT_EQ((x != 0.0).to_vector(), (Values{1, 0, 1}));
+  EXPECT_EQ(((x > 0) & (y > 0)).to_vector(), (Values{0, 0, 1}));
+  EXPECT_EQ((~(x > 0) | (y > 0)).to_vector(), (Values{1, 1, 1}));
+  EXPECT_EQ(((x > 0) ^ (y > 0)).to_vector(), (Values{1, 0, 0}));
+  EXPECT_THROW(x & y, Error);
+}
+
+TEST(Operators, WriteInPlace) {
+  Tensor x = tensor({1.0, 2.0});
+  const Tensor same = x;
+  x += 1;
+  x *= tensor({2.0, 3.0});
+  x -= 1.0;
+  x /= 3;
+  EXPECT_EQ(same.to_vector(), (Values{1, 8.0 / 3}));
+}
+
+TEST(Operators, OnNestedTensors) {
+  const NestedTensor x = NestedTensor::from_lengths(tensor({-1.0, 0.0, 2.0}), {1, 2});
+  EXPECT_EQ((x > 0).values().to_vector(), (Values{0, 0, 1}));
+  EXPECT_EQ((1 > x).values().to_vector(), (Values{1, 1, 0}));
+  EXPECT_EQ((~(x == x)).values().to_vector(), (Values{0, 0, 0}));
+  x += 1;
+  EXPECT_EQ(x.values().to_vector(), (Values{0, 1, 3}));
+}
+
+TEST(Assignment, ToAnUnnamedViewWritesIt) {
+  Tensor x = zeros({2, 3});
+  x[0] = tensor({1.0f, 2.0f, 3.0f});
+  x[1][2] = 7;
+  EXPECT_EQ(x.to_vector(), (Values{1, 2, 3, 0, 0, 7}));
+  x[1] = x[0];
+  EXPECT_EQ(x.to_vector(), (Values{1, 2, 3, 1, 2, 3}));
+  Tensor y = ones({2});
+  y = x;  // another handle
+  EXPECT_TRUE(y.is_same(x));
+}
+
+TEST(Rows, AreWalked) {
+  double total = 0;
+  for (const Tensor& row : counted()) total += sum(row).item();
+  EXPECT_EQ(total, 276);
+  EXPECT_THROW(tensor(1.0).begin(), Error);
+}
+
+TEST(Index, NumbersSlicesAndAxesAreViews) {
+  const Tensor x = counted();
+  EXPECT_EQ(x.index({1, slice(1, -1), ellipsis}).to_vector(), (Values{16, 17, 18, 19}));
+  EXPECT_EQ(x.index({ellipsis, -1}).to_vector(), (Values{3, 7, 11, 15, 19, 23}));
+  EXPECT_TRUE(x.index({newaxis, 0, slice(), newaxis}).sizes() == Ints({1, 3, 1, 4}));
+  EXPECT_EQ(x.index({0, 0, slice({}, {}, 3)}).to_vector(), (Values{0, 3}));
+  EXPECT_EQ(x.index({0, slice(5, 9)}).numel(), 0);
+  EXPECT_EQ(x.index({0}).storage(), x.storage());
+}
+
+TEST(Index, TensorsChooseAsInNumPy) {
+  const Tensor x = counted();
+  const Tensor rows = tensor<int64_t>({1, 0, -1}), columns = tensor<int64_t>({3, 0, 1});
+  // x[:, rows]: the place of the tensor
+  EXPECT_TRUE(x.index({slice(), rows}).sizes() == Ints({2, 3, 4}));
+  EXPECT_EQ(x.index({slice(), rows}).index({1, 2}).to_vector(), (Values{20, 21, 22, 23}));
+  // x[:, rows, columns]: neighbours stay in place; x[rows, :, columns]: the chosen dim goes in front
+  EXPECT_EQ(x.index({slice(), rows, columns}).to_vector(), (Values{7, 0, 9, 19, 12, 21}));
+  const Tensor apart = x.index({tensor<int64_t>({1, 0, 1}), slice(), columns});
+  EXPECT_TRUE(apart.sizes() == Ints({3, 3}));
+  EXPECT_EQ(apart.to_vector(), (Values{15, 19, 23, 0, 4, 8, 13, 17, 21}));
+  EXPECT_EQ(x.index({x > 21}).to_vector(), (Values{22, 23}));
+  EXPECT_EQ(x.index({ellipsis, tensor({true, false, false, true})}).index({0, 0}).to_vector(), (Values{0, 3}));
+  EXPECT_EQ(x.index({tensor<int64_t>({{1}, {0}}), tensor<int64_t>({0, 2})}).sizes().size(), 3u);
+}
+
+TEST(Index, WritesThroughEveryKind) {
+  Tensor x = counted();
+  x.index_put_({slice(), 0, slice(1, 3)}, tensor(-1.0));
+  EXPECT_EQ(x.index({slice(), 0}).to_vector(), (Values{0, -1, -1, 3, 12, -1, -1, 15}));
+  x.index_put_({x < 0}, tensor(5.0));
+  EXPECT_EQ(min(x).item(), 0);
+  x.index_put_({slice(), tensor<int64_t>({2, 2}), 0}, tensor({10.0, 20.0}), true);
+  EXPECT_EQ(x.index({slice(), 2, 0}).to_vector(), (Values{38, 50}));
+  const Tensor y = x.index_put({0}, tensor(0.0));
+  EXPECT_EQ(sum(y[0]).item(), 0);
+  EXPECT_NE(sum(x[0]).item(), 0);
+}
+
+TEST(Index, HasGradients) {
+  const Tensor x = randn({3, 4}, DType::float64), values = randn({2, 2}, DType::float64);
+  const Tensor rows = tensor<int64_t>({2, 0});
+  const auto read = [&](const Tensor& a) { return a.index({rows, slice(1, -1)}) * a.index({newaxis, 0, slice(0, 2)}); };
+  EXPECT_NO_THROW(gradcheck(read, x));
+  EXPECT_NO_THROW(gradgradcheck([&](const Tensor& a) { return square(read(a)); }, x));
+  EXPECT_NO_THROW(gradcheck([&](const Tensor& a) { return square(a.index_put({rows, slice(0, 2)}, values)); }, x));
+  EXPECT_NO_THROW(gradcheck([&](const Tensor& v) { return square(x.index_put({rows, slice(0, 2)}, v, true)); }, values));
+}
+
+TEST(Index, RefusesWhatHasNoMeaning) {
+  const Tensor x = counted();
+  EXPECT_THROW(x.index({0, 0, 0, 0}), Error);
+  EXPECT_THROW(x.index({ellipsis, ellipsis}), Error);
+  EXPECT_THROW(x.index({slice(0, 2, -1)}), Error);
+  EXPECT_THROW(x.index({5}), Error);
+  EXPECT_THROW(x.index({tensor<int64_t>({2})}), Error);
+  EXPECT_THROW(x.index({tensor({true, false, true})}), Error);
+  EXPECT_THROW(x.index({tensor({0.5})}), Error);
+}
+
+TEST(Printing, ShowsShapeDtypeAndValues) {
+  std::ostringstream text;
+  text << tensor({1.0, -std::numeric_limits<double>::quiet_NaN()}) << "\n" << DType::bfloat16 << " " << Device{};
+  EXPECT_EQ(text.str(), "Tensor[2] float64\n[1, nan]\nbfloat16 cpu");
+  std::ostringstream nested;
+  nested << NestedTensor::from_lengths(tensor({1.0, 2.0, 3.0}), {1, 2});
+  EXPECT_EQ(nested.str(),
+            "NestedTensor[2, 1..2 (mean 2)] float64, 3 rows\n0: Tensor[1] float64\n[1]\n1: Tensor[2] float64\n[2, 3]");
+}
+
+}  // namespace
+}  // namespace deckle
