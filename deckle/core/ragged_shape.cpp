@@ -27,19 +27,6 @@ RaggedShape::RaggedShape(std::vector<int64_t> sizes, int ragged_dims, std::vecto
         order_.size(), rows());
 }
 
-std::span<const int64_t> RaggedShape::component_of_rows() const {
-  std::call_once(component_of_rows_made_, [&] {
-    component_of_rows_.resize(static_cast<size_t>(rows()));
-    for (int64_t b = 0; b < components_; ++b) {
-      for (auto i = static_cast<size_t>(offsets_[static_cast<size_t>(b)]);
-           i < static_cast<size_t>(offsets_[static_cast<size_t>(b) + 1]); ++i) {
-        component_of_rows_[order_.empty() ? i : static_cast<size_t>(order_[i])] = b;
-      }
-    }
-  });
-  return component_of_rows_;
-}
-
 int64_t RaggedShape::max_size(int ragged_dim) const {
   int64_t largest = 0;
   for (int64_t b = 0; b < components_; ++b) largest = std::max(largest, size(b, ragged_dim));

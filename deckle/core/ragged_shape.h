@@ -2,10 +2,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "deckle/core/row_map.h"
 
 namespace deckle {
 
@@ -14,8 +15,8 @@ namespace deckle {
 class RaggedShape {
  public:
   /// `sizes` is [components, ragged_dims], row-major, all >= 0. `order`: where the rows of the components lie, if not one after
-  /// another: row i, counted through the components, is row order[i] of the values. Segment ops take such shapes: groups of rows
-  /// that lie apart. Those of nested tensors have none.
+  /// another: row i, counted through the components, is row order[i] of the values. Segment ops take such shapes, whose groups of
+  /// rows are not contiguous; NestedTensor never sets an order.
   RaggedShape(std::vector<int64_t> sizes, int ragged_dims = 1, std::vector<int64_t> order = {});
 
   int64_t components() const { return components_; }
@@ -26,9 +27,9 @@ class RaggedShape {
   std::span<const int64_t> sizes() const { return sizes_; }
   std::span<const int64_t> offsets() const { return offsets_; }  // [components + 1]
   std::span<const int64_t> order() const { return order_; }      // [rows] or empty
+  int64_t offset(int64_t component) const { return offsets_[static_cast<size_t>(component)]; }
   int64_t rows() const { return offsets_.back(); }
-  /// The component of each row of the values, [rows]; computed when first asked for.
-  std::span<const int64_t> component_of_rows() const;
+  const RowMap& row_map() const { return row_map_; }
   int64_t max_size(int ragged_dim = 0) const;
   int64_t min_size(int ragged_dim = 0) const;
 
@@ -42,8 +43,7 @@ class RaggedShape {
   std::vector<int64_t> sizes_;
   std::vector<int64_t> offsets_;
   std::vector<int64_t> order_;
-  mutable std::once_flag component_of_rows_made_;
-  mutable std::vector<int64_t> component_of_rows_;
+  RowMap row_map_{*this};
 };
 
 /// An opaque, immutable, cheaply copied RaggedShape: the argument type of segment ops.

@@ -29,7 +29,7 @@ void Storage::write_out() const {
   if (!is_repeated()) return;
   constexpr int64_t kGrain = 65536;  // bytes per parallel range
   const auto& [rows, row_bytes, ragged] = deferred_->rows;
-  const int64_t* const component = ragged->component_of_rows().data();
+  const int64_t* const component = ragged->row_map().components().data();
   const auto* const from = static_cast<const char*>(rows->data());
   data_ = detail::allocate(bytes_);
   parallel_for(ragged->rows(), kGrain / row_bytes, [&, bytes = row_bytes](int64_t begin, int64_t end) {

@@ -37,7 +37,7 @@ View view_through_table(const Tensor& tensor) {
   if (!whole) return view(tensor);
   View result = geometry(tensor);
   result.data = repeated->rows->data();
-  result.table = repeated->ragged->component_of_rows().data();
+  result.table = repeated->ragged->row_map().components().data();
   return result;
 }
 

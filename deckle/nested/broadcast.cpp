@@ -67,20 +67,19 @@ Tensor repeated(const Tensor& values, const NestedTensor& other, const RaggedSha
     }
     return segment_broadcast(values, Ragged::from_lengths(runs));
   }
-  const Tensor rows = empty({lead.rows()}, DType::int64);
-  int64_t* next = rows.data<int64_t>();
-  const std::span<const int64_t> sizes = lead.sizes();
   const auto dims = static_cast<size_t>(lead.ragged_dims());
-  std::vector<int64_t> strides(dims);
+  std::vector<int64_t> first, strides(lead.sizes().size(), 0);
   for (int64_t b = 0; b < lead.components(); ++b) {
     int64_t stride = 1;
     for (size_t dim = dims; dim-- > 0;) {
-      strides[dim] = moves[dim] ? stride : 0;
-      if (moves[dim]) stride *= lead.size(b, static_cast<int>(dim));
+      if (!moves[dim]) continue;
+      strides[static_cast<size_t>(b) * dims + dim] = stride;
+      stride *= lead.size(b, static_cast<int>(dim));
     }
-    const int64_t first = other.ragged().defined() ? other.ragged()->offsets()[static_cast<size_t>(b)] : b;
-    next = write_offsets(sizes.subspan(static_cast<size_t>(b) * dims, dims), strides, first, next);
+    first.push_back(other.ragged().defined() ? other.ragged()->offset(b) : b);
   }
+  const Tensor rows = empty({lead.rows()}, DType::int64);
+  lead.row_map().affine(first, strides, rows.data<int64_t>());
   return index_select(values, 0, rows);
 }
 

@@ -1,8 +1,6 @@
 #include "deckle/nested/groups.h"
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 
 #include "deckle/base/check.h"
 #include "deckle/base/parallel.h"
@@ -13,30 +11,6 @@
 #include "deckle/ops/generated/shape.h"
 
 namespace deckle::nested {
-namespace {
-
-/// Calls body(row, component, index, length) for every run of rows along the last ragged dim, in order: `row` is its first,
-/// `index` its place in the ragged dims before.
-template <typename Body>
-void for_runs(const RaggedShape& shape, Body body) {
-  const int last = shape.ragged_dims() - 1;
-  std::vector<int64_t> index(static_cast<size_t>(last));
-  for (int64_t b = 0; b < shape.components(); ++b) {
-    const int64_t length = shape.size(b, last);
-    std::fill(index.begin(), index.end(), 0);
-    for (int64_t row = shape.offsets()[static_cast<size_t>(b)]; row < shape.offsets()[static_cast<size_t>(b) + 1];
-         row += length) {
-      body(row, b, index, length);
-      for (int dim = last - 1; dim >= 0; --dim) {
-        if (++index[static_cast<size_t>(dim)] < shape.size(b, dim)) break;
-        index[static_cast<size_t>(dim)] = 0;
-      }
-    }
-  }
-}
-
-}  // namespace
-
 bool is_regular(int64_t dim, const NestedTensor& x) { return wrap_dim(dim, x) > x.ragged_dims() || x.ragged_dims() == 0; }
 
 bool are_regular(Ints dims, const NestedTensor& x) {
@@ -51,59 +25,18 @@ Groups::Groups(const NestedTensor& x, Ints dims) : x_(x), over_(static_cast<size
     over_[at] = true;
   }
   values_ = x.values();
-  group_rows();
+  ragged_ = group_rows();
   fold_regular_dims();
 }
 
-void Groups::group_rows() {
-  const RaggedShape& shape = *x_.ragged();
-  std::vector<int> kept;  // ragged dims that number the groups
-  for (int dim = 0; dim < shape.ragged_dims(); ++dim) {
-    if (!over_[static_cast<size_t>(dim) + 1]) kept.push_back(dim);
+Ragged Groups::group_rows() const {
+  uint64_t dims = 0;
+  bool whole_components = !over_[0];
+  for (int dim = 0; dim <= x_.ragged_dims(); ++dim) {
+    if (over_[static_cast<size_t>(dim)]) dims |= uint64_t{1} << dim;
+    whole_components = whole_components && (dim == 0 || over_[static_cast<size_t>(dim)]);
   }
-  if (!over_[0] && kept.empty()) {
-    ragged_ = x_.ragged();
-    return;
-  }
-  // The first group of each component; where the batch is reduced all share theirs, which the largest sizes number.
-  std::vector<int64_t> largest, first(static_cast<size_t>(shape.components()) + 1, 0);
-  for (const int dim : kept) largest.push_back(shape.max_size(dim));
-  for (int64_t b = 0; !over_[0] && b < shape.components(); ++b) {
-    int64_t groups = 1;
-    for (const int dim : kept) groups *= shape.size(b, dim);
-    first[static_cast<size_t>(b) + 1] = first[static_cast<size_t>(b)] + groups;
-  }
-  const int64_t count =
-      over_[0] ? std::accumulate(largest.begin(), largest.end(), int64_t{1}, std::multiplies<>()) : first.back();
-
-  // The groups of a run's rows are one, or follow each other.
-  const int last = shape.ragged_dims() - 1;
-  const int64_t step = !kept.empty() && kept.back() == last ? 1 : 0;
-  const auto first_group = [&](int64_t b, const std::vector<int64_t>& index) {
-    int64_t group = 0;
-    for (size_t k = 0; k < kept.size(); ++k) {
-      group =
-          group * (over_[0] ? largest[k] : shape.size(b, kept[k])) + (kept[k] == last ? 0 : index[static_cast<size_t>(kept[k])]);
-    }
-    return first[static_cast<size_t>(b)] + group;
-  };
-  std::vector<int64_t> lengths(static_cast<size_t>(count), 0);
-  for_runs(shape, [&](int64_t, int64_t b, const std::vector<int64_t>& index, int64_t length) {
-    int64_t* const of_run = lengths.data() + first_group(b, index);
-    for (int64_t i = 0; i < length; ++i) ++of_run[i * step];
-  });
-  const bool leading = kept.empty() || kept.back() == static_cast<int>(kept.size()) - 1;
-  if (over_[0] ? kept.empty() : leading) {  // one after another as they are
-    ragged_ = Ragged::from_lengths(lengths);
-    return;
-  }
-  std::vector<int64_t> next(lengths.size(), 0), order(static_cast<size_t>(shape.rows()));
-  std::exclusive_scan(lengths.begin(), lengths.end(), next.begin(), int64_t{0});
-  for_runs(shape, [&](int64_t row, int64_t b, const std::vector<int64_t>& index, int64_t length) {
-    int64_t* const of_run = next.data() + first_group(b, index);
-    for (int64_t i = 0; i < length; ++i) order[static_cast<size_t>(of_run[i * step]++)] = row + i;
-  });
-  ragged_ = Ragged(std::make_shared<const RaggedShape>(std::move(lengths), 1, std::move(order)));
+  return whole_components ? x_.ragged() : Ragged(x_.ragged()->row_map().groups(dims));
 }
 
 void Groups::fold_regular_dims() {
@@ -125,8 +58,7 @@ void Groups::fold_regular_dims() {
   values_ = reshape(std::is_sorted(order.begin(), order.end()) ? values_ : permute(values_, order), sizes);
   std::vector<int64_t> lengths;
   for (int64_t group = 0; group < ragged_->components(); ++group) {
-    const auto at = static_cast<size_t>(group);
-    lengths.push_back((ragged_->offsets()[at + 1] - ragged_->offsets()[at]) * folded);
+    lengths.push_back((ragged_->offset(group + 1) - ragged_->offset(group)) * folded);
   }
   ragged_ = Ragged::from_lengths(lengths);
 }
@@ -166,22 +98,15 @@ NestedTensor Groups::reduced(const Tensor& rows, bool keepdim) const {
 }
 
 Tensor Groups::positions(const Tensor& rows) const {
-  const int over = static_cast<int>(std::find(over_.begin(), over_.end(), true) - over_.begin()), last = x_.ragged_dims();
-  std::vector<int64_t> place(static_cast<size_t>(x_.ragged()->rows()));
-  for_runs(*x_.ragged(), [&](int64_t row, int64_t b, const std::vector<int64_t>& index, int64_t length) {
-    int64_t* const of_run = place.data() + row;
-    if (over == last)
-      std::iota(of_run, of_run + length, int64_t{0});
-    else
-      std::fill_n(of_run, length, over == 0 ? b : index[static_cast<size_t>(over) - 1]);
-  });
+  const int over = static_cast<int>(std::find(over_.begin(), over_.end(), true) - over_.begin());
+  const RowMap& map = x_.ragged()->row_map();
+  const std::span<const int64_t> components = map.components();
   const Tensor result = empty(rows.sizes(), DType::int64);
   const int64_t* const from = rows.data<int64_t>();
   int64_t* const to = result.data<int64_t>();
   parallel_for(rows.numel(), 16384, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      to[i] = from[i] < 0 ? -1 : place[static_cast<size_t>(from[i])];
-    }
+    for (int64_t i = begin; i < end; ++i)
+      to[i] = from[i] < 0 ? -1 : over == 0 ? components[static_cast<size_t>(from[i])] : map.position(from[i], over - 1);
   });
   return result;
 }

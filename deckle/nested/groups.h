@@ -39,7 +39,7 @@ class Groups {
   Tensor positions(const Tensor& rows) const;
 
  private:
-  void group_rows();
+  Ragged group_rows() const;
   void fold_regular_dims();
 
   NestedTensor x_;

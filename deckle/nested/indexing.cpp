@@ -67,9 +67,13 @@ Tensor rows_along(const NestedTensor& index, int64_t dim, const NestedTensor& x)
   const Tensor rows = clone(indices_of(index));
   const int64_t inner = numel_of(rows.sizes().subspan(1));
   auto* next = rows.data<int64_t>();
-  nested::for_rows(*index.ragged(), [&](int64_t, int64_t b, const std::vector<int64_t>& place) {
+  const RowMap& map = index.ragged()->row_map();
+  std::vector<int64_t> place(static_cast<size_t>(shape.ragged_dims())), at;
+  for (int64_t row = 0; row < index.ragged()->rows(); ++row) {
+    const int64_t b = map.components()[static_cast<size_t>(row)];
+    for (int other = 0; other < shape.ragged_dims(); ++other) place[static_cast<size_t>(other)] = map.position(row, other);
     for (int64_t i = 0; i < inner; ++i, ++next) {
-      std::vector<int64_t> at = place;
+      at = place;
       const int64_t component = dim == 0 ? *next : b,
                     size = dim == 0 ? shape.components() : shape.size(b, static_cast<int>(dim) - 1);
       check(*next >= 0 && *next < size, "index {} of component {} is out of range for dim {} of shape {} (expected 0..{} there)",
@@ -82,7 +86,7 @@ Tensor rows_along(const NestedTensor& index, int64_t dim, const NestedTensor& x)
       }
       *next = nested::row_at(shape, component, at);
     }
-  });
+  }
   return rows;
 }
 
@@ -154,7 +158,8 @@ NestedTensor index_put(const NestedTensor& self, const std::vector<NestedTensor>
   }
   const RaggedShape& shape = *self.ragged();
   std::vector<int64_t> rows, at(ragged_dims);
-  nested::for_rows(*values.ragged(), [&](int64_t row, int64_t b, const std::vector<int64_t>&) {
+  for (int64_t row = 0; row < values.ragged()->rows(); ++row) {
+    const int64_t b = values.ragged()->row_map().components()[static_cast<size_t>(row)];
     for (size_t dim = 0; dim < ragged_dims; ++dim) {
       const int64_t size = shape.size(b, static_cast<int>(dim));
       at[dim] = places[dim].data<int64_t>()[row];
@@ -162,7 +167,7 @@ NestedTensor index_put(const NestedTensor& self, const std::vector<NestedTensor>
             b, size);
     }
     rows.push_back(nested::row_at(shape, b, at));
-  });
+  }
   return {index_put(self.values(), {nested::index_tensor(rows)}, values.values(), accumulate), self.ragged()};
 }
 

@@ -142,12 +142,9 @@ NestedTensor from_strided(const StridedLayout& layout, int ragged_dims) {
     const Ragged shape(std::make_shared<const RaggedShape>(std::move(ragged_sizes), static_cast<int>(ragged)));
     Dims values_sizes = {shape->rows()};
     for (size_t dim = ragged; dim < dims; ++dim) values_sizes.push_back(components == 0 ? 0 : sizes[dim]);
-    const Tensor elements = empty({numel_of(values_sizes)}, DType::int64);
-    int64_t* next = elements.data<int64_t>();
-    for (size_t b = 0; b < components; ++b) {
-      next = nested::write_offsets(std::span(sizes).subspan(b * dims, dims), std::span(strides).subspan(b * dims, dims),
-                                   offsets[b], next);
-    }
+    const RaggedShape all{std::vector<int64_t>(sizes), static_cast<int>(dims)};
+    const Tensor elements = empty({all.rows()}, DType::int64);
+    all.row_map().affine(offsets, strides, elements.data<int64_t>());
     return {view(index_select_or(layout.buffer, elements), values_sizes), shape};
   });
 }

@@ -64,34 +64,42 @@ NestedTensor cat_positions(const std::vector<NestedTensor>& tensors, int ragged_
   std::vector<Tensor> values = all_values(tensors);
   const DType dtype = result_type(values);
   for (Tensor& one : values) one = to(one, dtype);
-  std::vector<int64_t> rows, sizes;
-  for (int64_t b = 0; b < like.components(); ++b) {
-    int64_t outer = 1, joined = 0;
-    for (int dim = 0; dim < ragged_dim; ++dim) outer *= like.size(b, dim);
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      const RaggedShape& shape = *tensors[i].ragged();
-      check(shape.components() == like.components(), "tensor {} has {} components, tensor 0 has {}", i, shape.components(),
-            like.components());
+  std::vector<int64_t> sizes(like.sizes().begin(), like.sizes().end());
+  for (size_t i = 1; i < tensors.size(); ++i) {
+    const RaggedShape& shape = *tensors[i].ragged();
+    check(shape.components() == like.components(), "tensor {} has {} components, tensor 0 has {}", i, shape.components(),
+          like.components());
+    for (int64_t b = 0; b < like.components(); ++b) {
       for (int dim = 0; dim < like.ragged_dims(); ++dim) {
         check(dim == ragged_dim || shape.size(b, dim) == like.size(b, dim),
               "component {} of tensor {} has size {} in dim {}, that of tensor 0 has {}", b, i, shape.size(b, dim), dim + 1,
               like.size(b, dim));
       }
-      joined += shape.size(b, ragged_dim);
+      sizes[static_cast<size_t>(b * like.ragged_dims() + ragged_dim)] += shape.size(b, ragged_dim);
     }
-    for (int64_t o = 0; o < outer; ++o) {
-      int64_t before = 0;  // rows of the tensors before this one in the joined values
-      for (const NestedTensor& tensor : tensors) {
-        const int64_t first = tensor.ragged()->offsets()[static_cast<size_t>(b)];
-        const int64_t run = (tensor.ragged()->offsets()[static_cast<size_t>(b) + 1] - first) / outer;
-        for (int64_t i = 0; i < run; ++i) rows.push_back(before + first + o * run + i);
-        before += tensor.ragged()->rows();
-      }
-    }
-    for (int dim = 0; dim < like.ragged_dims(); ++dim) sizes.push_back(dim == ragged_dim ? joined : like.size(b, dim));
   }
-  return {concatenate_rows(values, nested::index_tensor(rows), row_counts(values)),
-          Ragged(std::make_shared<const RaggedShape>(std::move(sizes), like.ragged_dims()))};
+  const Ragged joined(std::make_shared<const RaggedShape>(std::move(sizes), like.ragged_dims()));
+
+  // Each tensor's rows in the result: row-major as there, from where the tensors before it end.
+  std::vector<int64_t> first(static_cast<size_t>(like.components())), strides(like.sizes().size());
+  for (int64_t b = 0; b < like.components(); ++b) {
+    first[static_cast<size_t>(b)] = joined->offset(b);
+    int64_t stride = 1;
+    for (int dim = like.ragged_dims() - 1; dim >= 0; --dim) {
+      strides[static_cast<size_t>(b * like.ragged_dims() + dim)] = stride;
+      stride *= joined->size(b, dim);
+    }
+  }
+  std::vector<int64_t> rows(static_cast<size_t>(joined->rows()));
+  int64_t source = 0;
+  for (const NestedTensor& tensor : tensors) {
+    for (const int64_t row : tensor.ragged()->row_map().affine(first, strides)) rows[static_cast<size_t>(row)] = source++;
+    for (int64_t b = 0; b < like.components(); ++b) {
+      first[static_cast<size_t>(b)] +=
+          tensor.ragged()->size(b, ragged_dim) * strides[static_cast<size_t>(b * like.ragged_dims() + ragged_dim)];
+    }
+  }
+  return {concatenate_rows(values, nested::index_tensor(rows), row_counts(values)), joined};
 }
 
 }  // namespace

@@ -29,17 +29,20 @@ std::vector<int64_t> padded_sizes(const NestedTensor& x, const PadOptions& optio
   return result;
 }
 
-/// Calls place(row, position) for every row of packed values and its position among [B, sizes..].
-template <typename Place>
-void for_places(const RaggedShape& shape, std::span<const int64_t> sizes, PadSide side, Place place) {
-  int64_t row = 0;
-  const auto walk = [&](auto& self, int64_t b, int dim, int64_t position) -> void {
-    if (dim == shape.ragged_dims()) return place(row++, position);
-    const int64_t size = sizes[static_cast<size_t>(dim)], length = shape.size(b, dim);
-    const int64_t first = side == PadSide::left ? size - length : 0;
-    for (int64_t i = 0; i < length; ++i) self(self, b, dim + 1, position * size + first + i);
-  };
-  for (int64_t b = 0; b < shape.components(); ++b) walk(walk, b, 0, b);
+/// The index of every packed row among the rows of a padded [B, sizes..].
+std::vector<int64_t> padded_rows(const RaggedShape& shape, std::span<const int64_t> sizes, PadSide side) {
+  const auto dims = static_cast<size_t>(shape.ragged_dims());
+  std::vector<int64_t> first(static_cast<size_t>(shape.components())), strides(shape.sizes().size());
+  for (size_t b = 0; b < first.size(); ++b) {
+    int64_t stride = 1;
+    for (size_t dim = dims; dim-- > 0;) {
+      if (side == PadSide::left) first[b] += (sizes[dim] - shape.sizes()[b * dims + dim]) * stride;
+      strides[b * dims + dim] = stride;
+      stride *= sizes[dim];
+    }
+    first[b] += static_cast<int64_t>(b) * stride;
+  }
+  return shape.row_map().affine(first, strides);
 }
 
 Dims with_rows(std::span<const int64_t> leading, const Tensor& values) {
@@ -60,8 +63,9 @@ Tensor to_padded(const NestedTensor& x, const PadOptions& options) {
   return nested::named("to_padded", {{"x", &x}}, [&] {
     const std::vector<int64_t> batch = batch_of(x, options);
     const Tensor rows = full({numel_of(batch)}, -1, DType::int64);
-    for_places(*x.ragged(), std::span(batch).subspan(1), options.side,
-               [&](int64_t row, int64_t position) { rows.data<int64_t>()[position] = row; });
+    int64_t row = 0;
+    for (const int64_t padded : padded_rows(*x.ragged(), std::span(batch).subspan(1), options.side))
+      rows.data<int64_t>()[padded] = row++;
     return view(index_select_or(x.values(), rows, options.value), with_rows(batch, x.values()));
   });
 }
@@ -70,8 +74,8 @@ Tensor padding_mask(const NestedTensor& x, const PadOptions& options) {
   return nested::named("padding_mask", {{"x", &x}}, [&] {
     const std::vector<int64_t> batch = batch_of(x, options);
     const Tensor mask = zeros_raw(batch, DType::bool_, x.values().device());
-    for_places(*x.ragged(), std::span(batch).subspan(1), options.side,
-               [&](int64_t, int64_t position) { mask.data<bool>()[position] = true; });
+    for (const int64_t padded : padded_rows(*x.ragged(), std::span(batch).subspan(1), options.side))
+      mask.data<bool>()[padded] = true;
     return mask;
   });
 }
@@ -88,9 +92,7 @@ NestedTensor from_padded(const Tensor& padded, const Ragged& shape, PadSide side
             padded.size(dim + 1));
     }
   }
-  std::vector<int64_t> rows(static_cast<size_t>(shape->rows()));
-  for_places(*shape, padded.sizes().subspan(1, static_cast<size_t>(ragged_dims)), side,
-             [&](int64_t row, int64_t position) { rows[static_cast<size_t>(row)] = position; });
+  const std::vector<int64_t> rows = padded_rows(*shape, padded.sizes().subspan(1, static_cast<size_t>(ragged_dims)), side);
   return {index_select_or(flatten(padded, 0, ragged_dims), nested::index_tensor(rows)), shape};
 } catch (...) {
   rethrow_from("from_padded");

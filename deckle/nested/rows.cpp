@@ -83,17 +83,6 @@ Ragged with_ragged_dim(const Ragged& ragged, int ragged_dim) {
   return Ragged(std::make_shared<const RaggedShape>(std::move(sizes), shape.ragged_dims() + 1));
 }
 
-int64_t* write_offsets(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t offset, int64_t* next) {
-  if (sizes.empty()) {
-    *next = offset;
-    return next + 1;
-  }
-  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return next;  // and none of the other sizes is walked
-  for (int64_t i = 0; i < sizes[0]; ++i)
-    next = write_offsets(sizes.subspan(1), strides.subspan(1), offset + i * strides[0], next);
-  return next;
-}
-
 std::vector<int64_t> to_indices(const Tensor& index, const char* what) {
   check(index.dtype() == DType::int64 || index.dtype() == DType::int32, "{} is {} (expected int64 or int32)", what,
         name(index.dtype()));

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <functional>
 #include <span>
 #include <vector>
@@ -8,24 +7,8 @@
 #include "deckle/nested/nested_tensor.h"
 
 /// Rows of packed values by position in their component: what the structural ops of nested tensors are made of. The index is
-/// computed once, on the host; index_select and its kin then make the op differentiable in every mode.
+/// computed on the host; index_select and its kin then make the op differentiable in every mode.
 namespace deckle::nested {
-
-/// Calls body(row, component, place) for every packed row, in order; `place` is where it lies along the component's ragged dims.
-template <typename Body>
-void for_rows(const RaggedShape& shape, Body body) {
-  std::vector<int64_t> place(static_cast<size_t>(shape.ragged_dims()));
-  for (int64_t b = 0; b < shape.components(); ++b) {
-    std::fill(place.begin(), place.end(), 0);
-    for (int64_t row = shape.offsets()[static_cast<size_t>(b)]; row < shape.offsets()[static_cast<size_t>(b) + 1]; ++row) {
-      body(row, b, place);
-      for (int dim = shape.ragged_dims() - 1; dim >= 0; --dim) {
-        if (++place[static_cast<size_t>(dim)] < shape.size(b, dim)) break;
-        place[static_cast<size_t>(dim)] = 0;
-      }
-    }
-  }
-}
 
 /// The packed row at `place` in component b, which lies inside.
 int64_t row_at(const RaggedShape& shape, int64_t b, std::span<const int64_t> place);
@@ -56,10 +39,6 @@ Ragged without_ragged_dim(const Ragged& ragged, int ragged_dim);
 
 /// The raggedness with one more dim of size 1 before `ragged_dim`.
 Ragged with_ragged_dim(const Ragged& ragged, int ragged_dim);
-
-/// Writes the offsets of all indices of `sizes` under `strides`, row-major, from `offset` on, to `next`; returns the place after
-/// them.
-int64_t* write_offsets(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t offset, int64_t* next);
 
 /// An int64 or int32 vector of indices on the host; throws naming `what`.
 std::vector<int64_t> to_indices(const Tensor& index, const char* what);

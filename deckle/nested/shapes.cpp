@@ -86,16 +86,14 @@ NestedTensor permute_components(const NestedTensor& x, std::span<const int64_t> 
   for (int64_t dim = 0; dim < rank; ++dim) {
     if (order[static_cast<size_t>(dim)] < ragged_dims) ragged_after = dim + 1;
   }
-  const auto [first, swapped] = swapped_runs(order);
+  const auto [swap_at, swapped] = swapped_runs(order);
   const bool matrices = swapped >= ragged_dims && swapped > 0;  // then the rest are regular blocks
   const int64_t block = numel_of(x.values().sizes().subspan(static_cast<size_t>(lead - ragged_dims + 1)));
   const int64_t inner = numel_of(x.values().sizes().subspan(1)) / std::max<int64_t>(block, 1);  // moving elements per row
-  const Tensor index = empty({matrices ? 0 : x.values().size(0) * inner}, DType::int64);
-  int64_t* next = index.data<int64_t>();
-  std::vector<int64_t> ragged_sizes;
+  std::vector<int64_t> ragged_sizes, first, moved_sizes, moved_strides;  // the last three are those of all dims that move
   for (int64_t b = 0; b < x.components(); ++b) {
     const std::vector<int64_t> sizes = component_sizes(x, b);
-    std::vector<int64_t> moved_sizes, moved_strides, strides(static_cast<size_t>(lead), 1);
+    std::vector<int64_t> strides(static_cast<size_t>(lead), 1);
     for (int64_t dim = lead - 2; dim >= 0; --dim)
       strides[static_cast<size_t>(dim)] = strides[static_cast<size_t>(dim) + 1] * sizes[static_cast<size_t>(dim) + 1];
     for (int64_t dim = 0; dim < lead; ++dim) {
@@ -104,14 +102,17 @@ NestedTensor permute_components(const NestedTensor& x, std::span<const int64_t> 
       moved_strides.push_back(strides[from]);
       if (dim < ragged_after) ragged_sizes.push_back(sizes[from]);
     }
-    if (!matrices) next = write_offsets(moved_sizes, moved_strides, x.ragged()->offsets()[static_cast<size_t>(b)] * inner, next);
+    first.push_back(x.ragged()->offset(b) * inner);
   }
   const Ragged ragged(std::make_shared<const RaggedShape>(std::move(ragged_sizes), static_cast<int>(ragged_after)));
   Dims flat = {x.values().size(0) * inner}, sizes = {ragged->rows()};
   for (int64_t dim = ragged_after; dim < rank; ++dim)
     sizes.push_back(x.values().size(order[static_cast<size_t>(dim)] - ragged_dims + 1));
   for (int64_t dim = lead; dim < rank; ++dim) flat.push_back(x.values().size(dim - ragged_dims + 1));
-  if (matrices) return {view(swap_runs(x, first, swapped), sizes), ragged};
+  if (matrices) return {view(swap_runs(x, swap_at, swapped), sizes), ragged};
+  const RaggedShape moved(std::move(moved_sizes), static_cast<int>(lead));
+  const Tensor index = empty({moved.rows()}, DType::int64);
+  moved.row_map().affine(first, moved_strides, index.data<int64_t>());
   return {reshape(index_select_or(reshape(x.values(), flat), index), sizes), ragged};
 }
 

@@ -26,9 +26,9 @@ TEST(RaggedShape, SeveralRaggedDimsMultiply) {
 
 TEST(RaggedShape, KnowsTheComponentOfEachRow) {
   const RaggedShape shape({2, 0, 3}), apart({2, 0, 3}, 1, {4, 1, 0, 2, 3});
-  EXPECT_EQ(std::vector<int64_t>(shape.component_of_rows().begin(), shape.component_of_rows().end()),
+  EXPECT_EQ(std::vector<int64_t>(shape.row_map().components().begin(), shape.row_map().components().end()),
             (std::vector<int64_t>{0, 0, 2, 2, 2}));
-  EXPECT_EQ(std::vector<int64_t>(apart.component_of_rows().begin(), apart.component_of_rows().end()),
+  EXPECT_EQ(std::vector<int64_t>(apart.row_map().components().begin(), apart.row_map().components().end()),
             (std::vector<int64_t>{2, 0, 2, 2, 0}));
   EXPECT_FALSE(shape == apart);
 }

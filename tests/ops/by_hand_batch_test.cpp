@@ -200,17 +200,18 @@ Dims longest_sizes(const Ragged& a) {
 NestedTensor reaching_components(const Ragged& shape, int64_t columns) {
   NestedTensor index = integers(shape, 0, 1, {columns});
   auto* next = index.values().data<int64_t>();
-  nested::for_rows(*shape, [&](int64_t, int64_t b, const std::vector<int64_t>& place) {
+  for (int64_t row = 0; row < shape->rows(); ++row) {
+    const int64_t b = shape->row_map().components()[static_cast<size_t>(row)];
     std::vector<int64_t> reaching;
     for (int64_t other = 0; other < shape->components(); ++other) {
       bool reaches = true;
       for (int dim = 0; dim < shape->ragged_dims(); ++dim)
-        reaches = reaches && place[static_cast<size_t>(dim)] < shape->size(other, dim);
+        reaches = reaches && shape->row_map().position(row, dim) < shape->size(other, dim);
       if (reaches) reaching.push_back(other);
     }
     for (int64_t i = 0; i < columns; ++i)
       *next++ = reaching[static_cast<size_t>((b + i) % static_cast<int64_t>(reaching.size()))];
-  });
+  }
   return index;
 }
 

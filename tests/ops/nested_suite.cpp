@@ -335,17 +335,20 @@ class Checker {
     const RaggedShape& shape = *lead_ragged();
     std::vector<int64_t> longest;
     for (int dim = 0; dim < shape.ragged_dims(); ++dim) longest.push_back(shape.max_size(dim));
-    nested::for_rows(RaggedShape(longest, shape.ragged_dims()),
-                     [&](int64_t position, int64_t, const std::vector<int64_t>& place) {
-                       std::vector<int64_t> reaching;
-                       for (int64_t b = 0; b < shape.components(); ++b) {
-                         bool reaches = true;
-                         for (int dim = 0; dim < shape.ragged_dims(); ++dim)
-                           reaches = reaches && place[static_cast<size_t>(dim)] < shape.size(b, dim);
-                         if (reaches) reaching.push_back(b);
-                       }
-                       if (!reaching.empty()) body(position, place, reaching);
-                     });
+    const RaggedShape padded(longest, shape.ragged_dims());
+    std::vector<int64_t> place(longest.size());
+    for (int64_t position = 0; position < padded.rows(); ++position) {
+      for (int dim = 0; dim < shape.ragged_dims(); ++dim)
+        place[static_cast<size_t>(dim)] = padded.row_map().position(position, dim);
+      std::vector<int64_t> reaching;
+      for (int64_t b = 0; b < shape.components(); ++b) {
+        bool reaches = true;
+        for (int dim = 0; dim < shape.ragged_dims(); ++dim)
+          reaches = reaches && place[static_cast<size_t>(dim)] < shape.size(b, dim);
+        if (reaches) reaching.push_back(b);
+      }
+      if (!reaching.empty()) body(position, place, reaching);
+    }
   }
 
   Tensors dense_at_positions(const Tensors& x) const {

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace deckle {
+
+class RaggedShape;
+
+/// Where the packed rows of a RaggedShape belong, and where they lie in other layouts. Each shape has one, so an index of its
+/// rows is made once, when first asked for, and shared by all tensors of that shape. Thread-safe. Host memory; copies for a
+/// device belong here too.
+class RowMap {
+ public:
+  explicit RowMap(const RaggedShape& shape) : shape_(shape) {}
+
+  /// The component of each row of the values, [rows].
+  std::span<const int64_t> components() const;
+
+  /// The position of a row along one ragged dim of its component. Not for shapes with an order.
+  int64_t position(int64_t row, int ragged_dim) const;
+
+  /// An affine index of all rows: out[row] = first[b] + sum over ragged dims d of position(row, d) * strides[b * ragged_dims +
+  /// d].
+  void affine(std::span<const int64_t> first, std::span<const int64_t> strides, int64_t* out) const;
+  std::vector<int64_t> affine(std::span<const int64_t> first, std::span<const int64_t> strides) const;
+
+  /// The rows grouped for an op over `dims` (bit 0: the batch, bit d + 1: ragged dim d): rows that differ in those dims alone are
+  /// one group. Groups are numbered row-major by what stays; where the batch is reduced, by the largest size of each dim.
+  std::shared_ptr<const RaggedShape> groups(uint64_t dims) const;
+
+ private:
+  std::shared_ptr<const RaggedShape> make_groups(uint64_t dims) const;
+
+  const RaggedShape& shape_;
+  mutable std::once_flag components_made_;
+  mutable std::vector<int64_t> components_;
+  mutable std::mutex groups_mutex_;
+  mutable std::vector<std::pair<uint64_t, std::shared_ptr<const RaggedShape>>> groups_;
+};
+
+}  // namespace deckle
