@@ -3,12 +3,14 @@
 FORTUNES := /usr/share/games/fortunes
 MINUTES ?= 5
 
-.PHONY: help build test demo bench format sanitize
+.PHONY: help build test demo bench bench-quick figures format sanitize
 
 help:
 	@echo 'make demo      train a small language model on the texts of Debian'"'"'s fortunes for $(MINUTES) minutes'
 	@echo 'make test      build everything and run all tests'
 	@echo 'make bench     measure against PyTorch on this machine (fetches it from PyPI)'
+	@echo 'make bench-quick  the same in four minutes, to see where one stands; keeps nothing'
+	@echo 'make figures   write the figures of the documentation from benchmarks/results'
 	@echo 'make sanitize  run the tests under the address, undefined-behaviour and thread sanitizers'
 	@echo 'make format    format the sources'
 
@@ -34,6 +36,15 @@ bench: build
 	cmake -DDECKLE_BUILD_BENCHMARKS=ON build/release
 	cmake --build --preset release
 	benchmarks/run
+
+bench-quick: build
+	@tools/install_packages bench demo
+	cmake -DDECKLE_BUILD_BENCHMARKS=ON build/release
+	cmake --build --preset release
+	benchmarks/run --quick
+
+figures:
+	benchmarks/figures
 
 sanitize:
 	@tools/install_packages build test sanitize

@@ -99,8 +99,13 @@ int main() {
     std::istringstream arguments(line);
     std::string request;
     arguments >> request;
-    if (request == "prepare") std::cout << contender.prepare(arguments) << std::endl;
-    if (request == "load") std::cout << contender.load(arguments) << std::endl;
-    if (request == "steps") std::cout << contender.steps(arguments) << std::endl;
+    try {
+      if (request == "prepare") std::cout << contender.prepare(arguments) << std::endl;
+      if (request == "load") std::cout << contender.load(arguments) << std::endl;
+      if (request == "steps") std::cout << contender.steps(arguments) << std::endl;
+    } catch (const std::exception& error) {  // a missing text, say
+      std::cerr << error.what() << std::endl;
+      return 1;
+    }
   }
 }

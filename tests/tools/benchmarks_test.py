@@ -1,0 +1,148 @@
+"""benchmarks/figures writes what the results say and finds figures without a source; benchmarks/run goes on after a failure; a
+result that other processes disturbed is not kept."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+from harness import report
+
+RESULT = {"machine": "A machine, 2 cores", "commit": "0123456789", "date": "2026-01-02 03:04 UTC", "command": "run",
+          "others": 0.01, "prompts": [1, 5], "length": 256,
+          "rows": [{"texts together": 1, "tokens/s": 2032, "slowest": 2014, "fastest": 2279}]}
+PAGE = "# Speed\n\n<!-- figures: sampling -->\n<!-- end of figures -->\n"
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.root = pathlib.Path(self.folder.name)
+
+    def write(self, name, text):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+
+class Figures(Folder):
+    def setUp(self):
+        super().setUp()
+        self.write("benchmarks/results/sampling.json", json.dumps(RESULT))
+        self.write("docs/performance.md", PAGE)
+        self.write("README.md", "# A library\n")
+
+    def figures(self, *arguments):
+        done = subprocess.run([sys.executable, ROOT / "benchmarks/figures", "--root", self.root, *arguments], capture_output=True,
+                              text=True)
+        return done.returncode, done.stdout + done.stderr
+
+    def expect_complaint(self, words):
+        code, output = self.figures("--check")
+        self.assertEqual(code, 1, output)
+        self.assertIn(words, output)
+
+    def test_what_is_written_has_its_source_and_passes(self):
+        self.assertEqual(self.figures()[0], 0)
+        text = (self.root / "docs/performance.md").read_text()
+        for words in ("| 1 | 2,032 | 2,014 to 2,279 |", "benchmarks/results/sampling.json", "A machine, 2 cores", "0123456789",
+                      "2026-01-02 03:04 UTC", "Other processes used 1.0 %"):
+            self.assertIn(words, text)
+        self.assertEqual(self.figures("--check"), (0, "every figure has its source\n"))
+
+    def test_a_figure_that_differs_from_its_result(self):
+        self.figures()
+        page = self.root / "docs/performance.md"
+        page.write_text(page.read_text().replace("2,032", "3,032"))
+        self.expect_complaint("docs/performance.md: not what the results say (make figures)")
+
+    def test_a_result_without_its_facts(self):
+        for key in ("machine", "commit", "date"):
+            self.write("benchmarks/results/sampling.json", json.dumps({k: v for k, v in RESULT.items() if k != key}))
+            self.expect_complaint("benchmarks/results/sampling.json: no ")
+
+    def test_a_figure_without_a_source(self):
+        self.figures()
+        for figure in ("12.5 GF/s", "840 TFLOP/s", "2.285 bits per byte", "3,000 tokens/s", "5 ms", "3 times as fast"):
+            self.write("docs/attention.md", f"# Attention\n`sampling.json`\n\n## Speed\nIt does {figure}.\n")
+            self.expect_complaint(f"docs/attention.md:5: '{figure}' has no source")
+            self.write("docs/attention.md", f"# Attention\n\n## Speed\nIt does {figure} (`benchmarks/results/sampling.json`).\n")
+            self.assertEqual(self.figures("--check")[0], 0)
+
+    def test_age(self):
+        def git(*arguments):
+            return subprocess.run(["git", "-C", self.root, "-c", "user.name=n", "-c", "user.email=e", *arguments], check=True,
+                                  capture_output=True, text=True).stdout.strip()
+        git("init", "-q")
+        self.write("deckle/nn/a.cpp", "1")
+        git("add", "."), git("commit", "-qm", "1")
+        self.write("benchmarks/results/sampling.json", json.dumps({**RESULT, "commit": git("rev-parse", "HEAD")}))
+        self.figures()
+        self.assertNotIn("Older", (self.root / "docs/performance.md").read_text())
+        self.write("deckle/nn/a.cpp", "2")
+        git("add", "."), git("commit", "-qm", "2")
+        self.assertEqual(self.figures("--check")[0], 0)  # a commit alone breaks no test
+        self.figures()
+        self.assertIn("Older than the code it measures:** 1 commit since", (self.root / "docs/performance.md").read_text())
+
+
+class Run(Folder):
+    def workloads(self, **scripts):
+        for name, script in scripts.items():
+            self.write(f"{name}/run", f"#!/bin/sh\n{script}\n").chmod(0o755)
+
+    def run_all(self, *names):
+        done = subprocess.run([sys.executable, ROOT / "benchmarks/run", "--folder", self.root, *names], capture_output=True,
+                              text=True)
+        return done.returncode, done.stdout + done.stderr
+
+    def test_a_failure_stops_nothing_and_is_told_at_the_end(self):
+        self.workloads(first="echo one", second="exit 3", third="echo three")
+        code, output = self.run_all("first", "second", "third", "missing")
+        self.assertEqual(code, 1)
+        self.assertLess(output.index("one"), output.index("three"))
+        self.assertIn("2 of 4 failed: second (exit code 3), missing (no such benchmark)", output.splitlines()[-1])
+
+    def test_all_well(self):
+        self.workloads(first="echo one")
+        self.assertEqual(self.run_all("first")[0], 0)
+
+
+class Kept(Folder):
+    def measure(self, program, own):
+        """A run of `program` for a second, as a child or as somebody else's process."""
+        code = ("import subprocess, sys, pathlib; from harness import report; report.RESULTS = pathlib.Path(sys.argv[1])\n"
+                "facts = report.facts('test')\n"
+                + ("subprocess.run([sys.executable, '-c', sys.argv[2]])\n" if own else "import time; time.sleep(2)\n")
+                + "print(report.write('kept', facts))\n")
+        other = None if own else subprocess.Popen([sys.executable, "-c", program])
+        try:
+            return subprocess.run([sys.executable, "-c", code, self.root, program], capture_output=True, text=True,
+                                  env={**os.environ, "PYTHONPATH": str(ROOT / "benchmarks")})
+        finally:
+            if other:
+                other.kill()
+                other.wait()
+
+    def test_a_disturbed_result_is_not_kept(self):
+        done = self.measure("while True: pass", own=False)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertRegex(done.stderr, r"not kept: other processes used \d+ % of the processors")
+        self.assertFalse((self.root / "kept.json").exists())
+
+    def test_own_processes_are_no_disturbance(self):
+        before = report.Processors()
+        subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < 0.7: pass"], check=True)
+        after = report.Processors()
+        self.assertGreater(after.own - before.own, 0.5)
+
+
+if __name__ == "__main__":
+    unittest.main()
