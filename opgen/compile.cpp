@@ -1,35 +1,42 @@
 #include "opgen/compile.h"
 
-#include "opgen/check/rules.h"
+#include "opgen/analyze/calls.h"
 #include "opgen/derive/rules.h"
-#include "opgen/emit/calls.h"
-#include "opgen/emit/nested_tests.h"
-#include "opgen/emit/table.h"
-#include "opgen/emit/tests.h"
+#include "opgen/emit/cpp/emit.h"
+#include "opgen/emit/nested/nested.h"
+#include "opgen/emit/table/table.h"
+#include "opgen/emit/tests/nested_tests.h"
+#include "opgen/emit/tests/tests.h"
+#include "opgen/readers/entries/load.h"
+#include "opgen/resolve/entry_rules.h"
+#include "opgen/resolve/resolve.h"
 
 namespace opgen {
 
-Files compile(const Inputs& inputs, const CompileOptions& options, Problems& problems, std::vector<std::string>& notes) {
+Program analyze(const Inputs& inputs, bool core, Problems& problems) {
   Library library;
   for (const Input& input : inputs.functions) load_functions(input.path, input.name, library, problems);
   for (const Input& input : inputs.known) load_entries(input.path, input.name, true, library, problems);
   for (const Input& input : inputs.entries) load_entries(input.path, input.name, false, library, problems);
   if (!problems.empty()) return {};
   check_entries(library, inputs.root, problems);
-  if (options.core) check_library(library, inputs.root, problems);
+  if (core) check_library(library, inputs.root, problems);
   derive_rules(library, problems);
   if (!problems.empty()) return {};
-  const size_t before = problems.size();
-  check_cycles(composite_calls(library), problems);
-  if (problems.size() > before) return {};
-  Files files = emit_library(library, options.output, problems);
-  emit_nested_files(library, files);
-  if (options.core) emit_table(library, files, problems, notes);
-  if (options.tests) {
-    emit_tests(library, options.output, files, problems);
-    if (problems.empty()) emit_nested_tests(library, options.output, files, problems);
-  }
-  return problems.empty() ? files : Files();
+  Program program = resolve(library, problems);
+  if (problems.empty()) check_cycles(program, problems);
+  return program;
+}
+
+Files compile(const Inputs& inputs, const CompileOptions& options, Problems& problems, std::vector<std::string>& notes) {
+  const Program program = analyze(inputs, options.core, problems);
+  Files files;
+  if (!problems.empty()) return files;
+  std::vector<Emitter> emitters = {{"cpp", cpp::emit}, {"nested", nested::emit}};
+  if (options.core) emitters.push_back({"table", table::emit});
+  if (options.tests) emitters.insert(emitters.end(), {{"tests", tests::emit}, {"nested tests", tests::emit_nested}});
+  for (const Emitter& emitter : emitters) emitter.emit(program, options.output, files, notes);
+  return files;
 }
 
 }  // namespace opgen

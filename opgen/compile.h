@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "opgen/emit/files.h"
+#include "opgen/emit/common/emitter.h"
 
 namespace opgen {
 
@@ -25,6 +25,9 @@ struct CompileOptions {
   bool core = false;  // these are the library's own ops: the table behind `deckle ops`, and no kernel without an op
   bool tests = false;
 };
+
+/// Entries as the typed tree that printers read. With any problem, the tree is not to be used.
+Program analyze(const Inputs& inputs, bool core, Problems& problems);
 
 /// Entries to C++. With any problem, nothing is returned; `notes` tells which derivatives do not exist.
 Files compile(const Inputs& inputs, const CompileOptions& options, Problems& problems, std::vector<std::string>& notes);

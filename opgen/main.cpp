@@ -2,9 +2,11 @@
 //
 //   opgen --functions F.yaml --entries A.yaml=3 B.yaml=1 ... [--known C.yaml ...] --out DIR [--depfile FILE --target NAME]
 //         [--root DIR] [--tests DIR]
+//   opgen dump NAME --functions F.yaml --entries A.yaml ...
 //
 // A.yaml=3: the ops of A.yaml are spread over 3 files. Known entry files may be called in formulas but are not emitted.
 // Messages name files relative to --root. Exit code 1 with every problem on stderr, one a line, and nothing written.
+// dump prints an op as printers see it, every name of its formulas resolved.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -14,15 +16,16 @@
 #include <string>
 #include <vector>
 
-#include "opgen/check/rules.h"
 #include "opgen/compile.h"
-#include "opgen/text.h"
+#include "opgen/emit/dump/dump.h"
+#include "opgen/resolve/entry_rules.h"
+#include "opgen/text/strings.h"
 
 namespace {
 
 struct Arguments {
   std::vector<std::string> functions, entries, known;
-  std::string out, depfile, target, root, tests;
+  std::string out, depfile, target, root, tests, dump;
   opgen::OutputOptions output;
   bool core = false;
 };
@@ -30,7 +33,7 @@ struct Arguments {
 [[noreturn]] void usage(const std::string& message) {
   fmt::print(stderr,
              "opgen: {}\nusage: opgen --functions F.yaml --entries A.yaml[=FILES]... --out DIR [--known C.yaml...] [--depfile "
-             "FILE --target NAME] [--root DIR] [--tests DIR]\n",
+             "FILE --target NAME] [--root DIR] [--tests DIR]\n       opgen dump NAME --functions F.yaml --entries A.yaml...\n",
              message);
   std::exit(2);
 }
@@ -38,7 +41,9 @@ struct Arguments {
 Arguments parse(int argc, char** argv) {
   Arguments arguments;
   std::string option;
-  for (int i = 1; i < argc; ++i) {
+  const bool dumps = argc > 2 && std::string_view(argv[1]) == "dump";
+  if (dumps) arguments.dump = argv[2];
+  for (int i = dumps ? 3 : 1; i < argc; ++i) {
     const std::string word = argv[i];
     if (word.rfind("--", 0) == 0) {
       option = word;
@@ -59,7 +64,7 @@ Arguments parse(int argc, char** argv) {
       if (!files || *files < 1 || *files > 1000) usage(fmt::format("'{}': the number of files after '=' is 1 to 1000", word));
       arguments.output.shards[std::filesystem::path(path).stem().string()] = static_cast<int>(*files);
     } else if (option == "--out")
-      arguments.out = arguments.output.directory = word;
+      arguments.out = word;
     else if (option == "--depfile")
       arguments.depfile = word;
     else if (option == "--target")
@@ -71,7 +76,7 @@ Arguments parse(int argc, char** argv) {
     else
       usage(fmt::format("unexpected '{}'", word));
   }
-  if (arguments.out.empty() || arguments.entries.empty()) usage("--entries and --out are needed");
+  if (arguments.entries.empty() || (arguments.out.empty() && !dumps)) usage("--entries and --out are needed");
   return arguments;
 }
 
@@ -81,21 +86,37 @@ std::string display_name(const std::string& path, const std::string& root) {
   return relative.empty() || relative.rfind("..", 0) == 0 ? path : relative;
 }
 
-int run(const Arguments& arguments) {
-  opgen::Problems problems;
-  std::vector<std::string> notes;
+opgen::Inputs inputs_of(const Arguments& arguments) {
   const auto named = [&](const std::vector<std::string>& paths) {
     std::vector<opgen::Input> inputs;
     for (const std::string& path : paths) inputs.push_back({path, display_name(path, arguments.root)});
     return inputs;
   };
+  return {named(arguments.functions), named(arguments.known), named(arguments.entries), arguments.root};
+}
+
+int report(const opgen::Problems& problems) {
+  for (const std::string& problem : problems) fmt::print(stderr, "{}\n", problem);
+  return 1;
+}
+
+int dump(const Arguments& arguments) {
+  opgen::Problems problems;
+  const opgen::Program program = opgen::analyze(inputs_of(arguments), false, problems);
+  if (!problems.empty()) return report(problems);
+  const std::vector<const opgen::Op*> found = program.named(arguments.dump);
+  for (const opgen::Op* op : found) fmt::print("{}", opgen::dump::text_of(*op));
+  if (!found.empty()) return 0;
+  fmt::print(stderr, "opgen: no op is named '{}'{}\n", arguments.dump, opgen::did_you_mean(arguments.dump, program.op_names()));
+  return 1;
+}
+
+int run(const Arguments& arguments) {
+  opgen::Problems problems;
+  std::vector<std::string> notes;
   const opgen::Files files =
-      opgen::compile({named(arguments.functions), named(arguments.known), named(arguments.entries), arguments.root},
-                     {arguments.output, arguments.core, !arguments.tests.empty()}, problems, notes);
-  if (!problems.empty()) {
-    for (const std::string& problem : problems) fmt::print(stderr, "{}\n", problem);
-    return 1;
-  }
+      opgen::compile(inputs_of(arguments), {arguments.output, arguments.core, !arguments.tests.empty()}, problems, notes);
+  if (!problems.empty()) return report(problems);
   for (const std::string& note : notes) fmt::print("{}\n", note);
   for (const auto& [path, contents] : files) opgen::write_if_changed(arguments.out + "/" + path, contents);
   if (!arguments.depfile.empty()) {
@@ -113,7 +134,8 @@ int run(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   try {
-    return run(parse(argc, argv));
+    const Arguments arguments = parse(argc, argv);
+    return arguments.dump.empty() ? run(arguments) : dump(arguments);
   } catch (const std::exception& error) {
     fmt::print(stderr, "opgen: {}\n", error.what());
     return 1;

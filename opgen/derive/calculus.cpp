@@ -7,7 +7,7 @@
 #include <set>
 
 #include "opgen/derive/algebra.h"
-#include "opgen/text.h"
+#include "opgen/text/strings.h"
 
 namespace opgen {
 namespace {
@@ -33,19 +33,19 @@ ExprPtr instantiate(const ExprPtr& pattern, const ScalarFunction& function, cons
 
 }  // namespace
 
-bool is_boolean(const ExprPtr& expr, const Library& library) {
+bool is_boolean(const ExprPtr& expr, const Functions& functions) {
   switch (expr->kind) {
     case Kind::binary:
       return kComparisons.count(expr->text) > 0 || kLogic.count(expr->text) > 0;
     case Kind::unary:
       return expr->text == "!";
     case Kind::call: {
-      if (expr->text == "where") return is_boolean(expr->args[1], library);
-      const auto found = library.functions.find(expr->text);
-      return found != library.functions.end() && found->second.boolean;
+      if (expr->text == "where") return is_boolean(expr->args[1], functions);
+      const auto found = functions.find(expr->text);
+      return found != functions.end() && found->second.boolean;
     }
     case Kind::conditional:
-      return is_boolean(expr->args[1], library);
+      return is_boolean(expr->args[1], functions);
     default:
       return false;
   }
@@ -53,7 +53,7 @@ bool is_boolean(const ExprPtr& expr, const Library& library) {
 
 void check_pointwise(const ExprPtr& expr, const std::vector<std::string>& names, const Library& library) {
   const auto want = [&](const ExprPtr& operand, bool boolean) {
-    if (is_boolean(operand, library) != boolean)
+    if (is_boolean(operand, library.functions) != boolean)
       throw Problem(operand->at, boolean ? fmt::format("'{}' is a number where a condition is wanted: compare it, e.g. '{} != 0'",
                                                        to_string(operand), to_string(operand))
                                          : fmt::format("'{}' is a condition where a number is wanted: write where({}, 1, 0)",
@@ -73,7 +73,7 @@ void check_pointwise(const ExprPtr& expr, const std::vector<std::string>& names,
     case Kind::binary:
       if (expr->text == "%") throw Problem(expr->at, "'%' does not exist in pointwise expressions");
       if (expr->text == "==" || expr->text == "!=") {  // two conditions may be compared
-        want(expr->args[1], is_boolean(expr->args[0], library));
+        want(expr->args[1], is_boolean(expr->args[0], library.functions));
         return;
       }
       for (const ExprPtr& operand : expr->args) want(operand, kLogic.count(expr->text) > 0);
@@ -83,7 +83,7 @@ void check_pointwise(const ExprPtr& expr, const std::vector<std::string>& names,
       if (expr->is(Kind::conditional) || expr->text == "where") {
         if (expr->args.size() != 3) throw Problem(expr->at, "where wants (condition, value, other value)");
         want(expr->args[0], true);
-        want(expr->args[2], is_boolean(expr->args[1], library));
+        want(expr->args[2], is_boolean(expr->args[1], library.functions));
         return;
       }
       const auto found = library.functions.find(expr->text);

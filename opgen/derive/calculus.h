@@ -7,7 +7,7 @@ namespace opgen {
 /// Checks that `expr` is a pointwise expression over `names`: only operators, where, and scalar functions of `library`;
 /// throws Problem at the first thing that is not. `boolean` expressions: comparisons and logic.
 void check_pointwise(const ExprPtr& expr, const std::vector<std::string>& names, const Library& library);
-bool is_boolean(const ExprPtr& expr, const Library& library);
+bool is_boolean(const ExprPtr& expr, const Functions& functions);
 
 /// d expr / d variable, simplified.
 ExprPtr differentiate(const ExprPtr& expr, const std::string& variable, const Library& library);

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <functional>
 
-#include "opgen/check/lower.h"
 #include "opgen/derive/algebra.h"
 #include "opgen/derive/calculus.h"
-#include "opgen/text.h"
+#include "opgen/ir/build.h"
+#include "opgen/text/strings.h"
 
 namespace opgen {
 namespace {
@@ -56,9 +56,9 @@ class PointwiseRules {
     for (const Argument& argument : entry_.schema.arguments) {
       if (argument.type.is_tensor()) tensors_.push_back(argument.name);
     }
-    if (is_boolean(entry_.pointwise, library_) && !entry_.derivative_given) entry_.non_differentiable = true;
+    if (is_boolean(entry_.pointwise, library_.functions) && !entry_.derivative_given) entry_.non_differentiable = true;
     if (entry_.non_differentiable || (!entry_.derivative_auto && entry_.reverse.empty())) return;
-    if (is_boolean(entry_.pointwise, library_))
+    if (is_boolean(entry_.pointwise, library_.functions))
       throw Problem(entry_.derivative_at, "a condition has no derivative: leave 'derivative' out");
 
     std::vector<Gradient> gradients = entry_.derivative_auto ? automatic() : written(names);
@@ -67,14 +67,14 @@ class PointwiseRules {
     for (const Gradient& gradient : gradients) {
       nonlinear += gradient.expression != nullptr && !gradient.itself;
     }
-    std::vector<Rule> rules;
-    std::vector<TangentTerm> terms;
+    std::vector<WrittenRule> rules;
+    std::vector<WrittenTangent> terms;
     for (const Gradient& gradient : gradients) {
-      Rule rule;
+      WrittenRule rule;
       rule.keys = {gradient.input};
       rule.at = entry_.derivative_at;
       if (!gradient.expression) {
-        rule.kind = Rule::Kind::non_differentiable;
+        rule.kind = WrittenRule::Kind::non_differentiable;
       } else {
         const auto formula = formula_of(gradient, nonlinear > 1);
         ExprPtr reverse = formula(name("grad"), [](const std::string& input) { return name(input); });
@@ -127,10 +127,10 @@ class PointwiseRules {
   std::vector<Gradient> written(std::vector<std::string> names) const {
     names.insert(names.end(), {"grad", "result"});
     std::vector<Gradient> gradients;
-    for (const Rule& rule : entry_.reverse) {
+    for (const WrittenRule& rule : entry_.reverse) {
       if (rule.keys.size() != 1) return {};
       Gradient gradient{rule.keys[0], nullptr, false};
-      if (rule.kind == Rule::Kind::formula) {
+      if (rule.kind == WrittenRule::Kind::formula) {
         const ExprPtr expression = inline_lets(rule.formula);
         try {
           check_pointwise(expression, names, library_);
@@ -266,8 +266,8 @@ class PointwiseRules {
 
 /// auto_linear: the op applied to tangents. auto_element_wise: the reverse formula with the tangent for grad.
 void expand_forward(Entry& entry) {
-  for (Rule& rule : entry.forward) {
-    if (rule.kind == Rule::Kind::auto_linear) {
+  for (WrittenRule& rule : entry.forward) {
+    if (rule.kind == WrittenRule::Kind::auto_linear) {
       if (rule.keys.size() != entry.schema.results.size())
         throw Problem(rule.at, fmt::format("auto_linear covers all results at once: write '{}' as the key", [&] {
                         std::vector<std::string> names;
@@ -278,17 +278,17 @@ void expand_forward(Entry& entry) {
       for (const Argument& argument : entry.schema.arguments) {
         std::string text = argument.name;
         if (argument.type.is_tensor_like()) {
-          const Rule* reverse = entry.reverse_rule(argument.name);
-          text += reverse && reverse->kind == Rule::Kind::non_differentiable ? "_p" : "_t";
+          const WrittenRule* reverse = entry.reverse_rule(argument.name);
+          text += reverse && reverse->kind == WrittenRule::Kind::non_differentiable ? "_p" : "_t";
         }
         args.push_back(make_expr(Kind::name, text, {}, rule.at));
       }
       rule.formula = {{}, make_expr(Kind::call, entry.name(), args, rule.at)};
-      rule.kind = Rule::Kind::formula;
-    } else if (rule.kind == Rule::Kind::auto_element_wise) {
-      const Rule* only = nullptr;
-      for (const Rule& reverse : entry.reverse) {
-        if (reverse.kind == Rule::Kind::non_differentiable) continue;
+      rule.kind = WrittenRule::Kind::formula;
+    } else if (rule.kind == WrittenRule::Kind::auto_element_wise) {
+      const WrittenRule* only = nullptr;
+      for (const WrittenRule& reverse : entry.reverse) {
+        if (reverse.kind == WrittenRule::Kind::non_differentiable) continue;
         if (only || reverse.keys.size() != 1) throw Problem(rule.at, "auto_element_wise wants exactly one differentiable input");
         only = &reverse;
       }
@@ -303,7 +303,7 @@ void expand_forward(Entry& entry) {
         }
         return nullptr;
       });
-      rule.kind = Rule::Kind::formula;
+      rule.kind = WrittenRule::Kind::formula;
     }
   }
 }

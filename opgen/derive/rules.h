@@ -1,6 +1,6 @@
 #pragma once
 
-#include "opgen/model/load.h"
+#include "opgen/model/entry.h"
 
 namespace opgen {
 

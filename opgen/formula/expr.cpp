@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "opgen/text.h"
+#include "opgen/text/strings.h"
 
 namespace opgen {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "opgen/source.h"
+#include "opgen/text/source.h"
 
 namespace opgen {
 

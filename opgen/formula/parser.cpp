@@ -6,7 +6,7 @@
 
 #include "opgen/formula/expr.h"
 #include "opgen/schema/identifiers.h"
-#include "opgen/text.h"
+#include "opgen/text/strings.h"
 
 namespace opgen {
 namespace {

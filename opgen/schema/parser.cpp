@@ -5,7 +5,7 @@
 #include <set>
 
 #include "opgen/schema/schema.h"
-#include "opgen/text.h"
+#include "opgen/text/strings.h"
 
 namespace opgen {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "opgen/source.h"
+#include "opgen/text/source.h"
 
 namespace opgen {
 

@@ -8,7 +8,8 @@
 #include <iterator>
 #include <random>
 
-#include "opgen/check/rules.h"
+#include "opgen/readers/entries/load.h"
+#include "opgen/resolve/entry_rules.h"
 #include "tests/opgen/support.h"
 
 namespace opgen::testing {

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "opgen/text.h"
+#include "opgen/text/strings.h"
 #include "tests/opgen/support.h"
 
 namespace opgen::testing {

@@ -1,0 +1,103 @@
+#include "opgen/analyze/node.h"
+
+#include <algorithm>
+
+namespace opgen {
+namespace {
+
+using What = Symbol::What;
+using How = Symbol::How;
+
+constexpr How kParts[] = {How::sizes, How::dtype, How::device, How::defined};
+
+class Planner {
+ public:
+  explicit Planner(const Op& op) : op_(op) {}
+
+  NodePlan plan() {
+    slots();
+    for (const Rule& rule : op_.reverse) {
+      for (const auto& [symbol, use] : uses_of(rule.formula)) {
+        parts_[symbol].insert(use.parts.begin(), use.parts.end());
+        if (use.whole > 0) whole_for_[symbol].insert(rule.of.begin(), rule.of.end());
+      }
+    }
+    for (size_t i = 0; i < op_.schema.arguments.size(); ++i) argument(i);
+    for (size_t i = 0; i < op_.schema.results.size(); ++i) result(i);
+    original_self();
+    return std::move(plan_);
+  }
+
+ private:
+  void slots() {
+    size_t fixed = 0;
+    std::vector<size_t> lists;
+    for (const size_t input : op_.differentiable()) {
+      const bool list = op_.schema.arguments[input].type.list;
+      plan_.slots.push_back({input, fixed, lists, list});
+      if (list)
+        lists.push_back(input);
+      else
+        ++fixed;
+    }
+  }
+
+  void parts(const Symbol& symbol, const Type& type) {
+    for (const How how : kParts) {
+      if (!parts_[{symbol.what, symbol.index}].count(how)) continue;
+      Symbol part = symbol;
+      part.how = how;
+      plan_.saved.push_back({Saved::Kind::value, part, type, {}});
+    }
+  }
+
+  void argument(size_t index) {
+    const Argument& argument = op_.schema.arguments[index];
+    const Symbol symbol{What::argument, index, argument.name, How::whole};
+    const auto whole = whole_for_.find({What::argument, index});
+    if (argument.type.is_tensor()) parts(symbol, argument.type);
+    if (whole != whole_for_.end()) {
+      Saved saved{argument.type.is_tensor_like() ? Saved::Kind::tensor : Saved::Kind::value, symbol, argument.type, {}};
+      if (saved.kind == Saved::Kind::tensor && whole->second.size() < plan_.slots.size()) saved.only_for = whole->second;
+      plan_.saved.push_back(std::move(saved));
+    }
+    if (const Slot* slot = plan_.slot_of(index); slot && slot->list)
+      plan_.saved.push_back({Saved::Kind::count, symbol, argument.type, {}});
+  }
+
+  void result(size_t index) {
+    const Symbol symbol{What::result, index, op_.result_name(index), How::whole};
+    parts(symbol, op_.schema.results[index].type);
+    if (whole_for_.count({What::result, index}))
+      plan_.saved.push_back({Saved::Kind::output, symbol, op_.schema.results[index].type, {}});
+  }
+
+  /// Formulas that read self as it was before it was written.
+  void original_self() {
+    const auto whole = whole_for_.find({What::argument, 0});
+    if (whole != whole_for_.end()) plan_.original_self_for = whole->second;
+    for (const TangentTerm& term : op_.tangent_terms) {
+      if (reads(*term.value, What::primal, 0)) plan_.original_self_for.insert(term.input);
+    }
+    for (const Rule& rule : op_.forward) {
+      if (!reads(rule.formula, What::primal, 0)) continue;
+      for (const Slot& slot : plan_.slots) plan_.original_self_for.insert(slot.argument);
+    }
+  }
+
+  const Op& op_;
+  NodePlan plan_;
+  std::map<SymbolKey, std::set<How>> parts_;
+  std::map<SymbolKey, std::set<size_t>> whole_for_;
+};
+
+}  // namespace
+
+const Slot* NodePlan::slot_of(size_t argument) const {
+  const auto found = std::find_if(slots.begin(), slots.end(), [&](const Slot& slot) { return slot.argument == argument; });
+  return found == slots.end() ? nullptr : &*found;
+}
+
+NodePlan plan_node(const Op& op) { return Planner(op).plan(); }
+
+}  // namespace opgen

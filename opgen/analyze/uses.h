@@ -1,0 +1,34 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "opgen/ir/op.h"
+
+namespace opgen {
+
+/// How a formula uses a symbol.
+struct Use {
+  int whole = 0;                // times the value itself is read
+  std::set<Symbol::How> parts;  // what else is read
+};
+
+using SymbolKey = std::pair<Symbol::What, size_t>;
+using Uses = std::map<SymbolKey, Use>;
+
+void visit(const Term& term, const std::function<void(const Term&)>& see);
+void visit(const Block& body, const std::function<void(const Term&)>& see);
+
+void count_uses(const Term& term, Uses& uses);
+Uses uses_of(const Block& body);
+
+bool reads(const Term& term, Symbol::What what, size_t index);
+bool reads(const Block& body, Symbol::What what, size_t index);
+
+/// The ops that a formula calls.
+void collect_calls(const Term& term, std::set<const Op*>& calls);
+void collect_calls(const Block& body, std::set<const Op*>& calls);
+
+}  // namespace opgen

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "opgen/ir/program.h"
+
+namespace opgen {
+
+/// Generated files by path below the output directory.
+using Files = std::map<std::string, std::string>;
+
+struct OutputOptions {
+  std::map<std::string, int> shards;  // how many files share the ops of an entry file, by stem; 1 where absent
+};
+
+/// One kind of output. `notes` are for the reader of the build's log.
+struct Emitter {
+  const char* name;
+  void (*emit)(const Program& program, const OutputOptions& options, Files& files, std::vector<std::string>& notes);
+};
+
+/// The ops of one entry file, and how they are spread.
+struct Stem {
+  std::string name;
+  std::string source;  // ops/pointwise.yaml
+  int shards = 1;
+  std::vector<const Op*> ops;
+};
+/// Of all ops that are not external.
+std::vector<Stem> stems_of(const Program& program, const OutputOptions& options);
+
+/// Which of `count` files an op is in: depends on its name alone, so that adding an op changes one file.
+int shard_of(const std::string& name, int count);
+
+/// `// Generated from ops/x.yaml ...` for the head of a file.
+std::string file_head(const Stem& stem);
+
+}  // namespace opgen

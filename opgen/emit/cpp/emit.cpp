@@ -1,0 +1,200 @@
+#include "opgen/emit/cpp/emit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "opgen/analyze/calls.h"
+#include "opgen/emit/cpp/inplace.h"
+#include "opgen/emit/cpp/node.h"
+#include "opgen/emit/cpp/pointwise_kernel.h"
+#include "opgen/emit/cpp/raw.h"
+#include "opgen/emit/cpp/signature.h"
+#include "opgen/emit/cpp/wrapper.h"
+#include "opgen/text/strings.h"
+
+namespace opgen::cpp {
+namespace {
+
+const std::string kGenerated = "deckle/ops/generated/";
+
+bool uses(const std::vector<const Op*>& ops, Base base) {
+  for (const Op* op : ops) {
+    for (const Argument& argument : op->schema.arguments) {
+      if (argument.type.base == base) return true;
+    }
+  }
+  return false;
+}
+
+std::string public_header(const Stem& stem) {
+  std::string text = "#pragma once\n\n" + file_head(stem) + "#include \"deckle/core/tensor.h\"\n";
+  if (uses(stem.ops, Base::ragged)) text += "#include \"deckle/core/ragged_shape.h\"\n";
+  if (uses(stem.ops, Base::plan)) text += "#include \"deckle/kernels/args/attention_plan.h\"\n";
+  text += "\nnamespace deckle {\n\n";
+  if (uses(stem.ops, Base::generator)) text += "class Generator;\n\n";
+  std::string raw, native;
+  for (const Op* op : stem.ops) {
+    if (!op->doc.empty()) text += "/// " + op->doc + "\n";
+    if (!op->writes_argument())
+      text += signature(*op, Variant::functional, true) + ";\n";
+    else
+      text += signature(*op, Variant::inplace, true) + ";\n";
+    if (op->inplace) text += signature(*op, Variant::inplace, true) + ";\n";
+    if (op->out) text += signature(*op, Variant::out, false) + ";\n";
+    text += "\n";
+    if (op->has_raw()) {
+      raw += raw_signature(*op, false, true) + ";\n";
+      if (op->inplace || op->out) raw += raw_signature(*op, true, false) + ";\n";
+    }
+    if (op->body == Op::Body::native) native += native_signature(*op, true) + ";\n";
+  }
+  if (!raw.empty())
+    text += "/// The same below autograd: no history, no tangents.\nnamespace raw {\n" + raw + "}  // namespace raw\n\n";
+  if (!native.empty())
+    text += "/// Written by hand, below autograd.\nnamespace native {\n" + native + "}  // namespace native\n\n";
+  return text + "}  // namespace deckle\n";
+}
+
+std::string kernel_header(const Stem& stem) {
+  std::string generated, written;
+  std::set<std::string> seen;
+  for (const Op* op : stem.ops) {
+    if (op->body == Op::Body::pointwise) generated += wrapped("void " + op->unique_name(), kernel_parameters(*op), "") + ";\n";
+    if (op->body == Op::Body::kernel && op->kernels.count("cpu"))
+      written += wrapped("void " + op->kernels.at("cpu").function, kernel_parameters(*op), "") + ";\n";
+  }
+  if (generated.empty() && written.empty()) return "";
+  std::string text = "#pragma once\n\n" + file_head(stem) +
+                     "#include <optional>\n#include <span>\n#include <string_view>\n\n"
+                     "#include \"deckle/base/philox.h\"\n#include \"deckle/kernels/args/context.h\"\n"
+                     "#include \"deckle/kernels/args/number.h\"\n#include \"deckle/kernels/args/view.h\"\n";
+  if (uses(stem.ops, Base::plan)) text += "#include \"deckle/kernels/args/attention_plan.h\"\n";
+  if (!written.empty()) text += "\nnamespace deckle::kernels::cpu {\n" + written + "}  // namespace deckle::kernels::cpu\n";
+  if (!generated.empty())
+    text += "\nnamespace deckle::kernels::cpu::generated {\n" + generated + "}  // namespace deckle::kernels::cpu::generated\n";
+  return text;
+}
+
+/// The C++ of one op, below its head comment.
+struct EmittedOp {
+  const Op* op;
+  RawText raw;
+  std::string node;
+  std::string functions;
+};
+
+EmittedOp emit_op(const Op& op) {
+  EmittedOp emitted{&op, {}, "", ""};
+  if (op.has_raw()) emitted.raw = print_raw(op);
+  if (op.body == Op::Body::composite) {
+    emitted.functions = print_composite(op);
+    return emitted;
+  }
+  NodePlan plan;
+  if (op.has_node()) {
+    plan = plan_node(op);
+    emitted.node = print_node(op, plan);
+  }
+  if (op.writes_argument()) {
+    emitted.functions = print_inplace(op, plan);
+  } else {
+    emitted.functions = print_functional(op, plan);
+    if (op.inplace) emitted.functions += print_inplace(op, plan);
+    if (op.out) emitted.functions += print_out(op);
+  }
+  return emitted;
+}
+
+std::string source_file(const Stem& stem, const std::vector<EmittedOp>& ops, const Program& program) {
+  std::set<std::string> headers = {kGenerated + stem.name + ".h"};
+  std::string body;
+  bool kernels = false, shapes = false, generators = false, raggeds = false, limits = false, copies = false, clones = false;
+  for (const EmittedOp& emitted : ops) {
+    const Op& op = *emitted.op;
+    for (const Op* called : calls_of(op)) headers.insert(kGenerated + called->stem + ".h");
+    const std::string all = emitted.raw.functions + emitted.raw.row + emitted.node + emitted.functions;
+    kernels = kernels || !emitted.raw.row.empty();
+    shapes = shapes || all.find("shapes::") != std::string::npos;
+    generators = generators || all.find("Generator") != std::string::npos;
+    raggeds = raggeds || all.find("Ragged") != std::string::npos;
+    limits = limits || all.find("numeric_limits") != std::string::npos;
+    copies = copies || all.find("native::copy_") != std::string::npos;
+    clones = clones || all.find("clone(self)") != std::string::npos;
+    body += fmt::format("// {}, from {}{}\n", op.unique_name(), op.at.file, op.derived ? ": a derivative" : "");
+    if (!emitted.raw.row.empty() || !emitted.node.empty()) {
+      body += "namespace {\n\n";
+      if (!emitted.raw.row.empty()) body += emitted.raw.row + "\n";
+      if (!emitted.node.empty()) body += emitted.node + "\n";
+      body += "}  // namespace\n\n";
+    }
+    if (!emitted.raw.functions.empty()) body += "namespace raw {\n" + emitted.raw.functions + "}  // namespace raw\n\n";
+    body += emitted.functions;
+  }
+  for (const auto& [needed, op] : {std::pair(copies, "copy_"), std::pair(clones, "clone")}) {
+    for (const Op* called : needed ? program.named(op) : std::vector<const Op*>())
+      headers.insert(kGenerated + called->stem + ".h");
+  }
+  std::string text = file_head(stem) + fmt::format("#include \"{}{}.h\"\n\n", kGenerated, stem.name);
+  if (limits) text += "#include <limits>\n";
+  text += "#include <memory>\n\n#include \"deckle/autograd/support.h\"\n#include \"deckle/base/check.h\"\n";
+  if (generators) text += "#include \"deckle/core/generator.h\"\n";
+  if (raggeds) text += "#include \"deckle/core/ragged_shape.h\"\n";
+  text +=
+      "#include \"deckle/core/tensor_impl.h\"\n#include \"deckle/dispatch/kernel_row.h\"\n#include \"deckle/dispatch/view.h\"\n";
+  headers.erase(kGenerated + stem.name + ".h");
+  if (kernels) headers.insert(kGenerated + "kernels_" + stem.name + ".h");
+  for (const std::string& header : headers) text += "#include \"" + header + "\"\n";
+  text += "#include \"deckle/ops/launch.h\"\n";
+  if (shapes) text += "#include \"deckle/ops/shapes.h\"\n";
+  text += "\nnamespace deckle {\n\nusing autograd::Gradients;\nusing autograd::GradientSink;\n\n";
+  return text + body + "}  // namespace deckle\n";
+}
+
+std::string kernel_file(const Stem& stem, const std::string& path, const std::vector<PointwiseKernel>& kernels) {
+  std::string text = file_head(stem);
+  if (kernels.empty()) return text;
+  text += "#include \"deckle/kernels/cpu/simd/targets.h\"\n\n#undef HWY_TARGET_INCLUDE\n";
+  text += fmt::format("#define HWY_TARGET_INCLUDE \"{}\"\n", path);
+  text += "#include <hwy/foreach_target.h>\n#include <hwy/highway.h>\n\n";
+  text += fmt::format("#include \"{}kernels_{}.h\"\n", kGenerated, stem.name);
+  text +=
+      "#include \"deckle/kernels/cpu/pointwise/driver.h\"\n#include \"deckle/kernels/cpu/simd/loop.h\"\n#include "
+      "\"deckle/kernels/cpu/simd/math.h\"\n\n";
+  text += "HWY_BEFORE_NAMESPACE();\nnamespace deckle::kernels::cpu::HWY_NAMESPACE {\n\n";
+  for (const PointwiseKernel& kernel : kernels) text += kernel.per_target;
+  text +=
+      "}  // namespace deckle::kernels::cpu::HWY_NAMESPACE\nHWY_AFTER_NAMESPACE();\n\n#if HWY_ONCE\nnamespace "
+      "deckle::kernels::cpu {\n\n";
+  for (const PointwiseKernel& kernel : kernels) text += kernel.exported;
+  text += "\nnamespace generated {\n\n";
+  for (const PointwiseKernel& kernel : kernels) text += kernel.function + "\n";
+  return text + "}  // namespace generated\n}  // namespace deckle::kernels::cpu\n#endif\n";
+}
+
+void emit_stem(const Stem& stem, const Program& program, Files& files) {
+  files[kGenerated + stem.name + ".h"] = public_header(stem);
+  const std::string kernels = kernel_header(stem);
+  if (!kernels.empty()) files[kGenerated + "kernels_" + stem.name + ".h"] = kernels;
+  std::vector<std::vector<EmittedOp>> sources(static_cast<size_t>(stem.shards));
+  std::vector<std::vector<PointwiseKernel>> kernel_files(static_cast<size_t>(stem.shards));
+  for (const Op* op : stem.ops) {
+    const size_t shard = static_cast<size_t>(shard_of(op->unique_name(), stem.shards));
+    if (op->body == Op::Body::pointwise) kernel_files[shard].push_back(emit_pointwise_kernel(*op, program.functions));
+    if (op->body != Op::Body::composite_cpp) sources[shard].push_back(emit_op(*op));
+  }
+  for (size_t shard = 0; shard < sources.size(); ++shard) {
+    files[fmt::format("{}{}_{}.cpp", kGenerated, stem.name, shard)] = source_file(stem, sources[shard], program);
+    const std::string path = fmt::format("{}{}_kernels_{}.cpp", kGenerated, stem.name, shard);
+    files[path] = kernel_file(stem, path, kernel_files[shard]);
+  }
+}
+
+}  // namespace
+
+void emit(const Program& program, const OutputOptions& options, Files& files, std::vector<std::string>&) {
+  for (const Stem& stem : stems_of(program, options)) emit_stem(stem, program, files);
+}
+
+}  // namespace opgen::cpp

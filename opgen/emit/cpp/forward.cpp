@@ -1,0 +1,145 @@
+#include "opgen/emit/cpp/forward.h"
+
+#include <fmt/format.h>
+
+#include "opgen/emit/cpp/node.h"
+#include "opgen/emit/cpp/printer.h"
+#include "opgen/text/strings.h"
+
+namespace opgen::cpp {
+namespace {
+
+using What = Symbol::What;
+
+class TangentPrinter {
+ public:
+  TangentPrinter(const Op& op, const std::string& self_source, bool inplace)
+      : op_(op), self_source_(self_source), inplace_(inplace) {}
+
+  std::string print() {
+    std::vector<std::string> inputs;
+    for (const size_t input : op_.differentiable()) inputs.push_back(source(input));
+    if (!op_.has_forward()) {
+      if (inputs.empty()) return "";
+      return fmt::format(
+          "if (!autograd::tangent_levels({}).empty()) fail(ErrorKind::not_implemented, \"{} has no forward mode\");\n",
+          join(inputs), op_.name());
+    }
+    const std::string body = op_.tangent_terms.empty() ? rules() : sum_of_terms();
+    return fmt::format("for (const autograd::Level level : autograd::tangent_levels({})) {{\n", join(inputs)) + indent(body, 2) +
+           "}\n";
+  }
+
+ private:
+  const std::vector<Argument>& arguments() const { return op_.schema.arguments; }
+  const std::string& source(size_t argument) const {
+    return inplace_ && argument == 0 ? self_source_ : arguments()[argument].name;
+  }
+  static const char* type_of_tensors(const Type& type) { return type.list ? "std::vector<Tensor>" : "Tensor"; }
+
+  Place place() const {
+    Place place;
+    place.shadowing = identifiers(op_);
+    place.shadowing.insert("level");
+    for (size_t i = 0; i < arguments().size(); ++i) {
+      const std::string& name = arguments()[i].name;
+      place.read(What::argument, i, name);
+      if (!arguments()[i].type.is_tensor_like()) continue;
+      place.read(What::primal, i, name + "_p");
+      place.read(What::tangent, i, name + "_t");
+      place.asked[i] = fmt::format("autograd::has_tangent({}, level)", source(i));
+    }
+    for (size_t i = 0; i < op_.schema.results.size(); ++i) place.read(What::result, i, op_.result_name(i) + "_p");
+    return place;
+  }
+
+  /// Names x_p and x_t that the formulas read, declared.
+  std::string declarations(const Uses& uses, bool with_tangents) const {
+    std::string text;
+    for (size_t i = 0; i < arguments().size(); ++i) {
+      if (!arguments()[i].type.is_tensor_like()) continue;
+      const std::string& name = arguments()[i].name;
+      const char* type = type_of_tensors(arguments()[i].type);
+      if (uses.count({What::primal, i}))
+        text += fmt::format("const {} {}_p = autograd::primal({}, level);\n", type, name, source(i));
+      if (with_tangents && uses.count({What::tangent, i}))
+        text += fmt::format("const {} {}_t = autograd::tangent({}, level);\n", type, name, source(i));
+    }
+    for (size_t i = 0; i < op_.schema.results.size(); ++i) {
+      const std::string name = op_.result_name(i);
+      if (uses.count({What::result, i}))
+        text += fmt::format("const {} {}_p = autograd::primal({}, level);\n", type_of_tensors(op_.schema.results[i].type), name,
+                            inplace_ ? "self" : name);
+    }
+    return text;
+  }
+
+  std::string set(const std::string& result, const std::string& value) const {
+    return fmt::format("autograd::{}({}, level, {});\n", inplace_ ? "update_tangent" : "set_tangent", inplace_ ? "self" : result,
+                       value);
+  }
+
+  std::string sum_of_terms() const {
+    const std::string result = op_.result_name(0);
+    const bool one = op_.tangent_terms.size() == 1 && op_.tensors().size() == 1;
+    Place place = this->place();
+    Uses uses;
+    std::string sum;
+    for (const TangentTerm& term : op_.tangent_terms) {
+      count_uses(*term.value, uses);
+      place.read(What::tangent, term.input, fmt::format("autograd::tangent({}, level)", source(term.input)));
+      const std::string value = Printer(place)(term.value);
+      if (one)
+        sum = set(result, value);
+      else
+        sum += fmt::format("if ({}) result_tangent = {};\n", place.asked.at(term.input),
+                           sum.empty() ? value : "launch::plus(result_tangent, " + value + ")");
+    }
+    const std::string declared = declarations(uses, false);
+    if (one) return declared + sum;
+    return declared + "Tensor result_tangent;\n" + sum +
+           set(result, fmt::format("launch::broadcast_tangent(result_tangent, {})", inplace_ ? "self" : result));
+  }
+
+  std::string rules() const {
+    Uses uses;
+    std::string statements;
+    for (const Rule& rule : op_.forward) {
+      for (const auto& [symbol, use] : uses_of(rule.formula)) uses[symbol].whole += use.whole;
+      Place place = this->place();
+      for (const std::string& declaration : Printer::declare(rule.formula.lets, place)) statements += declaration + "\n";
+      statements += statement(rule, Printer(place)(rule.formula.value));
+    }
+    return declarations(uses, true) + statements;
+  }
+
+  std::string statement(const Rule& rule, const std::string& value) const {
+    if (rule.of.size() == 1) {
+      const std::string result = op_.result_name(rule.of[0]);
+      if (!op_.schema.results[rule.of[0]].type.list) return set(result, value);
+      return fmt::format(
+          "const std::vector<Tensor> tangents = {0};\nfor (size_t i = 0; i < {1}.size(); ++i) autograd::set_tangent({1}[i], "
+          "level, tangents[i]);\n",
+          value, result);
+    }
+    std::vector<std::string> names;
+    std::string puts;
+    for (const size_t result : rule.of) {
+      names.push_back(op_.result_name(result) + "_tangent");
+      puts += set(op_.result_name(result), names.back());
+    }
+    return "const auto [" + join(names) + "] = " + value + ";\n" + puts;
+  }
+
+  const Op& op_;
+  const std::string& self_source_;
+  bool inplace_;
+};
+
+}  // namespace
+
+std::string print_tangents(const Op& op, const std::string& self_source, bool inplace) {
+  return TangentPrinter(op, self_source, inplace).print();
+}
+
+}  // namespace opgen::cpp

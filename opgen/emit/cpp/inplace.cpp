@@ -1,0 +1,66 @@
+#include "opgen/emit/cpp/inplace.h"
+
+#include <fmt/format.h>
+
+#include "opgen/emit/cpp/forward.h"
+#include "opgen/emit/cpp/node.h"
+#include "opgen/emit/cpp/signature.h"
+#include "opgen/emit/cpp/wrapper.h"
+#include "opgen/text/strings.h"
+
+namespace opgen::cpp {
+namespace {
+
+/// `const Tensor original = clone(self);`, where formulas read self as it was.
+std::string keep_original(const Op& op, const NodePlan& plan) {
+  std::vector<std::string> readers;
+  for (const size_t input : plan.original_self_for) readers.push_back(op.schema.arguments[input].name);
+  if (readers.size() == plan.slots.size()) return "const Tensor original = clone(self);\n";
+  return fmt::format("const Tensor original = autograd::active({}) ? clone(self) : self;\n", join(readers));
+}
+
+/// What the node keeps, before self is written: `original` stands for self, and self for the result.
+std::string record(const Op& op, const NodePlan& plan, const std::string& original) {
+  const std::string inputs = join(differentiable_names(op));
+  std::string text = fmt::format("node = std::make_shared<{}>();\nnode->connect({});\n", node_name(op), inputs);
+  for (const Saved& saved : plan.saved) {
+    if (saved.kind == Saved::Kind::output) continue;
+    std::string source = saved.symbol.name;
+    if (saved.kind == Saved::Kind::tensor && saved.symbol.is(Symbol::What::argument, 0)) source = original;
+    if (saved.symbol.what == Symbol::What::result) source = "self";
+    text += save_statement(op, saved, saved_value(saved, source));
+  }
+  return fmt::format("std::shared_ptr<{}> node;\nif (autograd::records({})) {{\n", node_name(op), inputs) + indent(text, 2) +
+         "}\n";
+}
+
+}  // namespace
+
+std::string print_inplace(const Op& op, const NodePlan& plan) {
+  const bool written = op.writes_argument();
+  const std::string head = signature(op, Variant::inplace, false), name = op.name() + (written ? "" : "_");
+  const std::string call =
+      (written ? call_below(op) : "raw::" + op.name() + "_out(self, " + join(op.argument_names()) + ")") + ";\n";
+  const std::string after_write = "autograd::bump_version(self);\n";
+  if (!op.has_node())
+    return with_prefix(head, "autograd::check_inplace(self, false);\n" + call + after_write + "return self;\n", name);
+  const std::string inputs = join(differentiable_names(op));
+  std::string body = fmt::format("autograd::check_inplace(self, autograd::records({}));\n", inputs);
+  body += fmt::format("if (!autograd::active({})) {{\n", inputs) + indent(call + after_write + "return self;\n", 2) + "}\n";
+  std::string original = "self";
+  if (!plan.original_self_for.empty()) {
+    original = "original";
+    body += keep_original(op, plan);
+  }
+  body += record(op, plan, original) + call + after_write;
+  std::string after = "autograd::rebase(self, node);\n";
+  for (const Saved& saved : plan.saved) {
+    if (saved.kind == Saved::Kind::output) after += fmt::format("node->{}.save_output(self);\n", field_name(saved));
+  }
+  const bool one = after.find('\n') == after.size() - 1;
+  body += one ? "if (node) " + after : "if (node) {\n" + indent(after, 2) + "}\n";
+  body += print_tangents(op, original, true);
+  return with_prefix(head, body + "return self;\n", name);
+}
+
+}  // namespace opgen::cpp

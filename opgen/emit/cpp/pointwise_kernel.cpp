@@ -1,0 +1,122 @@
+#include "opgen/emit/cpp/pointwise_kernel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include "opgen/derive/algebra.h"
+#include "opgen/derive/calculus.h"
+#include "opgen/emit/cpp/signature.h"
+#include "opgen/text/strings.h"
+
+namespace opgen::cpp {
+namespace {
+
+using Kind = Expr::Kind;
+
+/// Writes an expression as Highway calls; what occurs several times is computed once.
+class VectorWriter {
+ public:
+  VectorWriter(const Op& op, const Functions& functions) : op_(op), functions_(functions), root_(op.computed) {
+    std::map<std::string, int> uses;
+    count(root_, uses);
+    shared_ = std::move(uses);
+  }
+
+  std::string body() {
+    std::string value = write(root_);
+    if (op_.condition) value = "IfThenElse(" + value + ", Set(d, 1), Zero(d))";
+    return statements_ + "return " + value + ";\n";
+  }
+
+ private:
+  void count(const ExprPtr& node, std::map<std::string, int>& uses) {
+    if (node->args.empty()) return;
+    if (++uses[to_string(node)] > 1) return;  // its parts are shared through it
+    for (const ExprPtr& argument : node->args) count(argument, uses);
+  }
+
+  std::string write(const ExprPtr& node) {
+    if (node->args.empty()) return leaf(node);
+    const std::string key = to_string(node);
+    const auto known = names_.find(key);
+    if (known != names_.end()) return known->second;
+    const std::string value = operation(node);
+    if (shared_[key] < 2 && value.size() <= 64) return value;
+    const std::string name = fmt::format("t{}", names_.size());
+    statements_ += fmt::format("const auto {} = {};\n", name, value);
+    names_[key] = name;
+    return name;
+  }
+
+  std::string leaf(const ExprPtr& node) const {
+    if (node->is(Kind::number)) return algebra::value_of(node) == 0 ? "Zero(d)" : "Set(d, " + node->text + ")";
+    if (node->text == "inf") return "Inf(d)";
+    if (node->text == "nan") return "NaN(d)";
+    if (node->text == "pi") return "Set(d, 3.14159265358979323846)";
+    return node->text;
+  }
+
+  std::string operation(const ExprPtr& node) {
+    std::vector<std::string> args;
+    for (const ExprPtr& argument : node->args) args.push_back(write(argument));
+    const std::string list = "(" + join(args) + ")";
+    if (node->is(Kind::unary)) return (node->text == "-" ? "Neg" : "Not") + list;
+    if (node->is(Kind::binary)) {
+      static const std::map<std::string, std::string> kNames = {
+          {"+", "Add"},  {"-", "Sub"}, {"*", "Mul"},         {"/", "Div"}, {"==", "Eq"},
+          {"!=", "Ne"},  {"<", "Lt"},  {"<=", "less_equal"}, {">", "Gt"},  {">=", "greater_equal"},
+          {"&&", "And"}, {"||", "Or"}};
+      if (is_boolean(node->args[0], functions_) && node->text == "!=") return "Xor" + list;
+      if (is_boolean(node->args[0], functions_) && node->text == "==") return "Not(Xor" + list + ")";
+      return kNames.at(node->text) + list;
+    }
+    if (node->text == "where") return "IfThenElse" + list;
+    if (node->text == "damped") return "damped" + list;
+    return node->text + "(d, " + join(args) + ")";
+  }
+
+  const Op& op_;
+  const Functions& functions_;
+  ExprPtr root_;
+  std::map<std::string, int> shared_;
+  std::map<std::string, std::string> names_;
+  std::string statements_;
+};
+
+}  // namespace
+
+PointwiseKernel emit_pointwise_kernel(const Op& op, const Functions& functions) {
+  const bool integers = op.dtypes != Dtypes::floating;
+  const std::string function = op.unique_name();
+  std::vector<std::string> inputs, parameters;
+  for (const bool tensors : {true, false}) {
+    for (const Argument& argument : op.schema.arguments) {
+      if (argument.type.is_tensor() != tensors) continue;
+      inputs.push_back(argument.name);
+      const bool used = mentions(op.computed, argument.name);
+      parameters.push_back(used ? "V " + argument.name : "V");
+    }
+  }
+  PointwiseKernel kernel;
+  const std::string body = VectorWriter(op, functions).body();
+  const bool names_tag = body.find("(d)") != std::string::npos || body.find("(d,") != std::string::npos;
+  const std::string formula = to_string(op.pointwise);
+  const std::string functor = pascal_case(function) + "Formula";  // Neg and its like would hide Highway's functions
+  kernel.per_target = fmt::format("// {}:{}{}\n", op.at.file, op.at.line, formula.size() <= 80 ? ": " + formula : "");
+  kernel.per_target += fmt::format("struct {} {{\n  template <class D, class V = hn::Vec<D>>\n", functor);
+  parameters.insert(parameters.begin(), names_tag ? "D d" : "D");
+  kernel.per_target +=
+      indent(wrapped("HWY_INLINE V operator()", parameters, " const {") + "\n" + indent(body, 2) + "}\n", 2) + "};\n";
+  kernel.per_target += fmt::format("pointwise::Blocks {}_blocks() {{ return {}<{}, {}>(); }}\n\n", function,
+                                   integers ? "blocks_with_integers" : "blocks", functor, inputs.size());
+  kernel.exported = fmt::format("HWY_EXPORT({}_blocks);\n", function);
+  kernel.function =
+      wrapped("void " + function, kernel_parameters(op), " {") +
+      fmt::format("\n  pointwise::run(DECKLE_SIMD({}_blocks)(), compute, inputs, numbers, {{&result, 1}});\n}}\n", function);
+  return kernel;
+}
+
+}  // namespace opgen::cpp

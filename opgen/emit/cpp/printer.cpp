@@ -1,0 +1,186 @@
+#include "opgen/emit/cpp/printer.h"
+
+#include <fmt/format.h>
+
+#include "opgen/schema/dtypes.h"
+#include "opgen/text/strings.h"
+
+namespace opgen::cpp {
+namespace {
+
+using Kind = Term::Kind;
+
+int precedence_of(Operator operation) {
+  switch (operation) {
+    case Operator::none:
+      return 8;
+    case Operator::negate:
+    case Operator::logical_not:
+      return 6;
+    case Operator::add:
+    case Operator::subtract:
+      return 4;
+    case Operator::multiply:
+    case Operator::divide:
+    case Operator::modulo:
+      return 5;
+    case Operator::logical_and:
+      return 2;
+    case Operator::logical_or:
+      return 1;
+    default:
+      return 3;
+  }
+}
+
+}  // namespace
+
+std::string list_literal(const std::string& braces, const Type& type) {
+  if (type.base == Base::tensor) return "TensorList" + braces;
+  if (type.base == Base::integer) return "Ints" + braces;
+  return braces;
+}
+
+std::vector<std::string> Printer::declare(const std::vector<Let>& lets, Place& place) {
+  std::vector<std::string> declarations;
+  for (size_t i = 0; i < lets.size(); ++i) {
+    place.shadowing.insert(lets[i].name);
+    declarations.push_back(fmt::format("const auto {} = {};", lets[i].name, Printer(place)(lets[i].value)));
+    place.read(Symbol::What::let, i, lets[i].name);
+  }
+  return declarations;
+}
+
+std::vector<std::string> Printer::all(const std::vector<TermPtr>& terms) const {
+  std::vector<std::string> parts;
+  for (const TermPtr& term : terms) parts.push_back(print(*term).text);
+  return parts;
+}
+
+std::string Printer::within(const Term& term, int at_least) const {
+  const Printed printed = print(term);
+  return printed.precedence < at_least ? "(" + printed.text + ")" : printed.text;
+}
+
+Printed Printer::print(const Term& term) const {
+  switch (term.kind) {
+    case Kind::literal:
+      return literal(term);
+    case Kind::read:
+      return {place_.reads.at({term.symbol.what, term.symbol.index})};
+    case Kind::op:
+      return term.operation == Operator::none ? call(term) : operation(term);
+    case Kind::helper:
+      return {"shapes::" + term.helper->schema.name + "(" + join(all(term.arguments)) + ")"};
+    case Kind::zeros:
+      return {"zeros_raw(" + join(all(term.arguments)) + ")"};
+    case Kind::operation:
+      return operation(term);
+    case Kind::property:
+      return property(term);
+    case Kind::conversion:
+      return conversion(term);
+    case Kind::condition:
+      return {fmt::format("{} ? {} : {}", within(*term.arguments[0], 1), within(*term.arguments[1], 1),
+                          print(*term.arguments[2]).text),
+              0};
+    case Kind::tuple:
+      return {"std::tuple(" + join(all(term.arguments)) + ")"};
+    case Kind::list:
+      return {"{" + join(all(term.arguments)) + "}"};
+    case Kind::index:
+      if (term.arguments.size() == 1) return {fmt::format("std::get<{}>({})", term.position, print(*term.arguments[0]).text)};
+      return {fmt::format("{}[{}]", within(*term.arguments[0], 7), print(*term.arguments[1]).text)};
+    case Kind::wants:
+    case Kind::has_tangent:
+      return {place_.asked.at(term.symbol.index)};
+  }
+  return {};
+}
+
+Printed Printer::literal(const Term& term) const {
+  switch (term.type.base) {
+    case Base::string:
+      return {quoted(term.text)};
+    case Base::dtype:
+      return {dtype_cpp(term.text)};
+    case Base::none:
+      return {"std::nullopt"};
+    default:
+      if (term.text == "inf") return {"std::numeric_limits<double>::infinity()"};
+      if (term.text == "nan") return {"std::numeric_limits<double>::quiet_NaN()"};
+      if (term.text == "pi") return {"3.14159265358979323846"};
+      return {term.text, term.text[0] == '-' ? 6 : 8};
+  }
+}
+
+Printed Printer::call(const Term& term) const {
+  const std::string& name = term.op->name();
+  return {(place_.shadowing.count(name) ? "deckle::" + name : name) + "(" + join(all(term.arguments)) + ")"};
+}
+
+Printed Printer::operation(const Term& term) const {
+  const int strength = precedence_of(term.operation);
+  const std::string symbol = spelling(term.operation);
+  if (term.arguments.size() == 1) {
+    const std::string operand = within(*term.arguments[0], 6);
+    return {symbol + (operand[0] == symbol[0] ? "(" + operand + ")" : operand), strength};
+  }
+  const Term &a = *term.arguments[0], &b = *term.arguments[1];
+  if (a.type.is_list_of(Base::integer)) {
+    const auto as_ints = [&](const Term& value) {
+      return value.is(Kind::list) ? "Ints" + print(value).text : "Ints(" + print(value).text + ")";
+    };
+    const std::string same = as_ints(a) + " == " + as_ints(b);
+    return term.operation == Operator::equal ? Printed{same, 3} : Printed{"!(" + same + ")", 6};
+  }
+  // GCC wants parentheses around && inside ||.
+  const auto grouped = [&](const Term& value, int at_least) {
+    const Printed printed = print(value);
+    const bool both = term.operation == Operator::logical_or && printed.precedence == 2;
+    return both || printed.precedence < at_least ? "(" + printed.text + ")" : printed.text;
+  };
+  const int right = strength <= 2 ? strength : strength + 1;
+  return {grouped(a, strength) + " " + symbol + " " + grouped(b, right), strength};
+}
+
+Printed Printer::property(const Term& term) const {
+  const Term& object = *term.arguments[0];
+  const std::string dim = term.arguments.size() > 1 ? print(*term.arguments[1]).text : "";
+  if (object.is(Kind::read)) {
+    const auto part = place_.parts.find({{object.symbol.what, object.symbol.index}, object.symbol.how});
+    if (part != place_.parts.end()) {
+      const std::string& field = part->second;
+      if (term.property == Property::size) return {fmt::format("{0}[wrap_dim({1}, {0})]", field, dim)};
+      if (term.property == Property::dim) return {fmt::format("static_cast<int64_t>({}.size())", field)};
+      if (term.property == Property::numel) return {fmt::format("numel_of({})", field)};
+      return {field};
+    }
+  }
+  const std::string value = within(object, 7);
+  switch (term.property) {
+    case Property::length:
+      return {fmt::format("static_cast<int64_t>({}.size())", value)};
+    case Property::components:
+    case Property::rows:
+      return {fmt::format("{}->{}()", value, spelling(term.property))};
+    default:
+      return {fmt::format("{}.{}({})", value, spelling(term.property), dim)};
+  }
+}
+
+Printed Printer::conversion(const Term& term) const {
+  const Term& value = *term.arguments[0];
+  const Type &from = value.type, &to = term.type;
+  if (from.base == Base::none && !from.list) {
+    if (to.is_tensor()) return {"Tensor()"};
+    return {to.base == Base::generator ? "nullptr" : "std::nullopt"};
+  }
+  if (value.is(Kind::list)) return {list_literal(print(value).text, to)};
+  if (from.list && from.optional && !to.optional) return {"launch::dims_or_none(" + print(value).text + ")"};
+  if (!from.list && to.list) return {list_literal("{" + print(value).text + "}", to)};
+  if (from.is(Base::scalar) && to.is(Base::floating)) return {within(value, 7) + ".to_double()"};
+  return print(value);
+}
+
+}  // namespace opgen::cpp

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "opgen/analyze/uses.h"
+
+namespace opgen::cpp {
+
+/// How generated code reads symbols at one place.
+struct Place {
+  std::map<SymbolKey, std::string> reads;
+  std::map<std::pair<SymbolKey, Symbol::How>, std::string> parts;  // fields that hold only the sizes, the dtype ...
+  std::map<size_t, std::string> asked;                             // wants(x) or has_t(x), by input
+  std::set<std::string> shadowing;                                 // identifiers around it that would hide functions
+
+  void read(Symbol::What what, size_t index, std::string cpp) { reads[{what, index}] = std::move(cpp); }
+};
+
+/// An expression and how tightly it binds, as in formula/expr.h.
+struct Printed {
+  std::string text;
+  int precedence = 8;
+};
+
+/// Terms as C++ expressions: the only one that knows how these are spelled.
+class Printer {
+ public:
+  explicit Printer(const Place& place) : place_(place) {}
+
+  std::string operator()(const Term& term) const { return print(term).text; }
+  std::string operator()(const TermPtr& term) const { return print(*term).text; }
+
+  /// `const auto a = ...;`, one per let. Lets become names of `place`.
+  static std::vector<std::string> declare(const std::vector<Let>& lets, Place& place);
+
+ private:
+  Printed print(const Term& term) const;
+  Printed literal(const Term& term) const;
+  Printed operation(const Term& term) const;
+  Printed property(const Term& term) const;
+  Printed conversion(const Term& term) const;
+  Printed call(const Term& term) const;
+  std::string within(const Term& term, int at_least) const;
+  std::vector<std::string> all(const std::vector<TermPtr>& terms) const;
+
+  const Place& place_;
+};
+
+/// A list in braces as a value of its type: Ints{1, 2}.
+std::string list_literal(const std::string& braces, const Type& type);
+
+}  // namespace opgen::cpp

@@ -1,0 +1,156 @@
+#include "opgen/emit/cpp/raw.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "opgen/emit/cpp/printer.h"
+#include "opgen/emit/cpp/signature.h"
+#include "opgen/text/strings.h"
+
+namespace opgen::cpp {
+namespace {
+
+RawText pointwise(const Op& op) {
+  RawText text;
+  const std::string row = op.unique_name() + "_op";
+  const char* dtypes = op.dtypes == Dtypes::floating ? "floating" : op.dtypes == Dtypes::numeric ? "numeric" : "all";
+  text.row = fmt::format("constexpr launch::Pointwise {}{{{{kernels::cpu::generated::{}}}, launch::Dtypes::{}{}}};\n", row,
+                         op.unique_name(), dtypes, op.condition ? ", DType::bool_" : "");
+  std::vector<std::string> tensors, numbers;
+  for (const Argument& argument : op.schema.arguments) (argument.type.is_tensor() ? tensors : numbers).push_back(argument.name);
+  const std::string operands = "{" + join(tensors) + "}" + (numbers.empty() ? "" : ", {" + join(numbers) + "}");
+  text.functions =
+      one_line_or_block(raw_signature(op, false, false), fmt::format("return launch::pointwise({}, {});", row, operands));
+  if (op.inplace || op.out)
+    text.functions +=
+        one_line_or_block(raw_signature(op, true, false), fmt::format("launch::pointwise_out({}, out, {});", row, operands));
+  return text;
+}
+
+/// The raw function of a kernel: dims counted from 0, checks, results allocated, the call.
+class KernelLaunch {
+ public:
+  explicit KernelLaunch(const Op& op) : op_(op) {
+    for (size_t i = 0; i < arguments().size(); ++i) {
+      place_.read(Symbol::What::argument, i, arguments()[i].name);
+      place_.shadowing.insert(arguments()[i].name);
+      if (!first_ && arguments()[i].type.is_tensor_like()) first_ = &arguments()[i];
+    }
+  }
+
+  RawText print() {
+    RawText text;
+    const std::string row = op_.unique_name() + "_row";
+    text.row = wrapped("constexpr dispatch::KernelRow<void", kernel_parameters(op_),
+                       fmt::format("> {}{{kernels::cpu::{}}};\n", row, op_.kernels.at("cpu").function));
+    std::string body;
+    for (const Wrap& wrap : op_.wraps) body += wrapped_dim(wrap);
+    if (op_.dtypes == Dtypes::floating) {
+      for (const Argument* argument : real_inputs())
+        body += fmt::format("launch::require_floating({0}, {1});\n", argument->name, quoted(argument->name));
+    }
+    for (const Check& check : op_.checks) body += check_statement(check);
+    body += device() + allocations();
+    std::vector<std::string> values = {"CpuContext{}"}, results;
+    for (size_t i = 0; i < arguments().size(); ++i) values.push_back(kernel_argument(i));
+    for (size_t i = 0; i < op_.allocations.size(); ++i) results.push_back(op_.result_name(i));
+    for (const std::string& result : results) values.push_back("dispatch::view(" + result + ")");
+    body += wrapped(row + ".on(device)", values, ";") + "\n";
+    body += results.size() == 1 ? "return " + results[0] + ";\n" : "return {" + join(results) + "};\n";
+    text.functions = raw_signature(op_, false, false) + " {\n" + indent(body, 2) + "}\n";
+    if (op_.out || op_.inplace)
+      text.functions += one_line_or_block(raw_signature(op_, true, false),
+                                          "native::copy_(out, " + op_.name() + "(" + join(op_.argument_names()) + "));");
+    return text;
+  }
+
+ private:
+  const std::vector<Argument>& arguments() const { return op_.schema.arguments; }
+  std::string print(const TermPtr& term) const { return Printer(place_)(term); }
+
+  std::string wrapped_dim(const Wrap& wrap) {
+    const Argument& argument = arguments()[wrap.argument];
+    const std::string range = wrap.rank ? print(wrap.rank) : first_->name + ".sizes()", name = argument.name + "_wrapped";
+    if (argument.type.list && argument.type.optional)
+      return fmt::format("const Dims {0} = launch::wrap_dims({1}.value_or(Ints()), {2});\nif ({1}) {1} = {0};\n", name,
+                         argument.name, range);
+    if (argument.type.list) {
+      place_.read(Symbol::What::argument, wrap.argument, name);
+      return fmt::format("const Dims {} = launch::wrap_dims({}, {});\n", name, argument.name, range);
+    }
+    if (argument.type.optional) return fmt::format("if ({0}) {0} = launch::wrap_dim(*{0}, {1});\n", argument.name, range);
+    return fmt::format("{0} = launch::wrap_dim({0}, {1});\n", argument.name, range);
+  }
+
+  /// The inputs that a kernel of floating dtypes computes with: those that have derivatives; without any, the first tensor.
+  std::vector<const Argument*> real_inputs() const {
+    std::vector<const Argument*> inputs;
+    for (const size_t input : op_.differentiable()) inputs.push_back(&arguments()[input]);
+    if (inputs.empty() && first_ != nullptr) inputs.push_back(first_);
+    return inputs;
+  }
+
+  std::string check_statement(const Check& check) const {
+    std::string format;
+    std::vector<std::string> values;
+    for (const Check::Piece& piece : check.message) {
+      for (const char character : piece.text) format += character == '}' ? "}}" : std::string(1, character);
+      if (!piece.value) continue;
+      format += "{}";
+      const std::string value = print(piece.value);
+      values.push_back(piece.value->type.is(Base::dtype)    ? "name(" + value + ")"
+                       : piece.value->type.is(Base::scalar) ? "to_string(" + value + ")"
+                                                            : value);
+    }
+    values.insert(values.begin(), {print(check.condition), quoted(format)});
+    return wrapped("check", values, ";") + "\n";
+  }
+
+  std::string device() const {
+    std::vector<std::string> tensors;
+    for (const Argument& argument : arguments()) {
+      if (argument.type.is_tensor()) tensors.push_back(argument.name);
+    }
+    const std::string common = !tensors.empty() ? "dispatch::common_device({" + join(tensors) + "})"
+                               : first_         ? "dispatch::common_device(" + first_->name + ")"
+                                                : "{}";
+    return "const Device device = " + common + ";\n";
+  }
+
+  std::string allocations() const {
+    std::string text;
+    for (size_t i = 0; i < op_.allocations.size(); ++i) {
+      const Allocation& allocation = op_.allocations[i];
+      const std::string like = allocation.like ? print(allocation.like) : "";
+      text += fmt::format("const Tensor {} = deckle::empty({}, {}, device);\n", op_.result_name(i),
+                          allocation.like ? like + ".sizes()" : print(allocation.shape),
+                          allocation.dtype ? print(allocation.dtype) : like + ".dtype()");
+    }
+    return text;
+  }
+
+  std::string kernel_argument(size_t index) const {
+    const Argument& argument = arguments()[index];
+    const std::string cpp = place_.reads.at({Symbol::What::argument, index});
+    const bool strided = op_.strided_all || std::find(op_.strided.begin(), op_.strided.end(), argument.name) != op_.strided.end();
+    const std::string memory = strided ? cpp : "launch::contiguous(" + cpp + ")";
+    if (argument.type.is_tensor()) return "dispatch::view(" + memory + ")";
+    if (argument.type.is_list_of(Base::tensor)) return "dispatch::views(" + memory + ")";
+    if (argument.type.is(Base::scalar))
+      return argument.type.optional ? fmt::format("launch::to_double({})", cpp) : cpp + ".to_double()";
+    if (argument.type.is(Base::ragged)) return "dispatch::view(" + cpp + ")";
+    if (argument.type.is(Base::generator)) return fmt::format("launch::reserve({}, {})", cpp, op_.result_name(0));
+    return cpp;
+  }
+
+  const Op& op_;
+  Place place_;
+  const Argument* first_ = nullptr;
+};
+
+}  // namespace
+
+RawText print_raw(const Op& op) { return op.body == Op::Body::pointwise ? pointwise(op) : KernelLaunch(op).print(); }
+
+}  // namespace opgen::cpp

@@ -1,0 +1,63 @@
+#include "opgen/emit/cpp/signature.h"
+
+#include <fmt/format.h>
+
+#include "opgen/emit/cpp/types.h"
+#include "opgen/text/strings.h"
+
+namespace opgen::cpp {
+
+std::string with_prefix(const std::string& head, const std::string& body, const std::string& name) {
+  return head + " try {\n" + indent(body, 2) +
+         fmt::format("}} catch (Error& error) {{\n  error.add_prefix({});\n  throw;\n}}\n\n", quoted(name));
+}
+
+std::string one_line_or_block(const std::string& head, const std::string& statement) {
+  const std::string line = head + " { " + statement + " }\n";
+  return line.size() <= 121 ? line : head + " {\n  " + statement + "\n}\n";
+}
+
+std::string variant_name(const Op& op, Variant variant) {
+  switch (variant) {
+    case Variant::functional:
+      return op.name();
+    case Variant::inplace:
+      return op.name().back() == '_' ? op.name() : op.name() + "_";
+    case Variant::out:
+      return op.name() + "_out";
+  }
+  return op.name();
+}
+
+std::string signature(const Op& op, Variant variant, bool with_defaults) {
+  std::vector<std::string> parts = parameters(op, with_defaults);
+  std::string result = return_type(op);
+  if (variant != Variant::functional && !op.schema.results.empty()) result = "const Tensor&";
+  if (variant == Variant::out) parts.insert(parts.begin(), "const Tensor& out");
+  return wrapped(result + " " + variant_name(op, variant), parts, "");
+}
+
+std::string raw_signature(const Op& op, bool out, bool with_defaults) {
+  std::vector<std::string> parts = parameters(op, with_defaults);
+  if (!out) return wrapped(return_type(op) + " " + op.name(), parts, "");
+  parts.insert(parts.begin(), "const Tensor& out");
+  return wrapped("void " + op.name() + "_out", parts, "");
+}
+
+std::string native_signature(const Op& op, bool with_defaults) {
+  const std::string result = op.writes_argument() ? "void" : return_type(op);
+  return wrapped(result + " " + op.name(), parameters(op, with_defaults), "");
+}
+
+std::vector<std::string> kernel_parameters(const Op& op) {
+  if (op.body == Op::Body::pointwise)
+    return {"const CpuContext&", "DType compute", "std::span<const View> inputs", "std::span<const Number> numbers",
+            "const View& result"};
+  std::vector<std::string> parts = {"const CpuContext&"};
+  for (const Argument& argument : op.schema.arguments)
+    parts.push_back(kernel_parameter_type(argument.type) + " " + argument.name);
+  for (size_t i = 0; i < op.schema.results.size(); ++i) parts.push_back("const View& " + op.result_name(i));
+  return parts;
+}
+
+}  // namespace opgen::cpp

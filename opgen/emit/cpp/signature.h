@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "opgen/ir/op.h"
+
+namespace opgen::cpp {
+
+enum class Variant { functional, inplace, out };
+
+/// `Tensor silu(const Tensor& self)`.
+std::string signature(const Op& op, Variant variant, bool with_defaults);
+std::string variant_name(const Op& op, Variant variant);
+/// Below autograd: variants write into `out` and return nothing.
+std::string raw_signature(const Op& op, bool out, bool with_defaults);
+std::string native_signature(const Op& op, bool with_defaults);
+/// Parameters of the op's CPU kernel.
+std::vector<std::string> kernel_parameters(const Op& op);
+
+/// `head { statement }`, on one line if it fits.
+std::string one_line_or_block(const std::string& head, const std::string& statement);
+/// A function whose errors begin with the op's name.
+std::string with_prefix(const std::string& head, const std::string& body, const std::string& name);
+
+}  // namespace opgen::cpp

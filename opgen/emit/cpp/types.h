@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+#include "opgen/ir/op.h"
+
+namespace opgen::cpp {
+
+/// The C++ of a parameter: const Tensor&, int64_t, Ints...
+std::string parameter_type(const Type& type);
+/// The C++ of a kernel's parameter: const View&, std::span<const View>...
+std::string kernel_parameter_type(const Type& type);
+/// A type that owns its value, for fields and captures.
+std::string owned_type(const Type& type);
+/// What the function of the op returns.
+std::string return_type(const Op& op);
+/// The C++ of a default value in a schema.
+std::string default_value(const Argument& argument);
+/// `const Tensor& self, int64_t dim = -1`.
+std::vector<std::string> parameters(const Op& op, bool with_defaults);
+
+}  // namespace opgen::cpp

@@ -1,0 +1,106 @@
+#include "opgen/emit/cpp/wrapper.h"
+
+#include <fmt/format.h>
+
+#include "opgen/emit/cpp/forward.h"
+#include "opgen/emit/cpp/node.h"
+#include "opgen/emit/cpp/printer.h"
+#include "opgen/emit/cpp/signature.h"
+#include "opgen/emit/cpp/types.h"
+#include "opgen/text/strings.h"
+
+namespace opgen::cpp {
+namespace {
+
+std::vector<std::string> result_names(const Op& op) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < op.schema.results.size(); ++i) names.push_back(op.result_name(i));
+  return names;
+}
+
+std::string result_declaration(const Op& op, const std::string& call) {
+  const std::vector<std::string> names = result_names(op);
+  if (names.size() == 1) return fmt::format("{} {} = {};\n", return_type(op), names[0], call);
+  return "auto [" + join(names) + "] = " + call + ";\n";
+}
+
+std::string return_statement(const Op& op) {
+  const std::vector<std::string> names = result_names(op);
+  return names.size() == 1 ? "return " + names[0] + ";\n" : "return {" + join(names) + "};\n";
+}
+
+std::string attach(const Op& op) {
+  const std::vector<std::string> names = result_names(op);
+  if (names.size() > 1) return "autograd::attach_all({" + join(names) + "}, node);\n";
+  return fmt::format("autograd::{}({}, node);\n", op.schema.results[0].type.list ? "attach_all" : "attach", names[0]);
+}
+
+std::string record(const Op& op, const NodePlan& plan) {
+  const std::string inputs = join(differentiable_names(op));
+  std::string text = fmt::format("auto node = std::make_shared<{}>();\nnode->connect({});\n", node_name(op), inputs), outputs;
+  for (const Saved& saved : plan.saved) {
+    if (saved.kind == Saved::Kind::output)
+      outputs += fmt::format("node->{0}.{1}({0});\n", field_name(saved), saved.type.list ? "save_outputs" : "save_output");
+    else
+      text += save_statement(op, saved, saved_value(saved, saved.symbol.name));
+  }
+  return fmt::format("if (autograd::records({})) {{\n", inputs) + indent(text + attach(op) + outputs, 2) + "}\n";
+}
+
+std::string mark_views(const Op& op) {
+  std::string viewed;
+  for (const Argument& argument : op.schema.arguments) {
+    if (argument.alias && !argument.alias->written) viewed = argument.name;
+  }
+  const std::string result = op.result_name(0);
+  if (!op.schema.results[0].type.list) return fmt::format("autograd::mark_view({}, {});\n", result, viewed);
+  return fmt::format("for (const Tensor& view : {}) autograd::mark_view(view, {}, true);\n", result, viewed);
+}
+
+}  // namespace
+
+std::vector<std::string> differentiable_names(const Op& op) {
+  std::vector<std::string> names;
+  for (const size_t input : op.differentiable()) names.push_back(op.schema.arguments[input].name);
+  return names;
+}
+
+std::string call_below(const Op& op) {
+  return std::string(op.has_raw() ? "raw::" : "native::") + op.name() + "(" + join(op.argument_names()) + ")";
+}
+
+std::string print_functional(const Op& op, const NodePlan& plan) {
+  const std::string head = signature(op, Variant::functional, false), call = call_below(op);
+  const bool view = op.is_view();
+  if (!op.has_node() && !view) return with_prefix(head, (op.schema.results.empty() ? call : "return " + call) + ";\n", op.name());
+  std::string body;
+  if (!view) body += fmt::format("if (!autograd::active({})) return {};\n", join(differentiable_names(op)), call);
+  body += result_declaration(op, call);
+  if (op.has_node()) body += record(op, plan);
+  body += view ? mark_views(op) : print_tangents(op);
+  return with_prefix(head, body + return_statement(op), op.name());
+}
+
+std::string print_composite(const Op& op) {
+  Place place;
+  for (size_t i = 0; i < op.schema.arguments.size(); ++i) {
+    place.read(Symbol::What::argument, i, op.schema.arguments[i].name);
+    place.shadowing.insert(op.schema.arguments[i].name);
+  }
+  std::string body;
+  for (const std::string& declaration : Printer::declare(op.composite.lets, place)) body += declaration + "\n";
+  body += "return " + Printer(place)(op.composite.value) + ";\n";
+  return with_prefix(signature(op, Variant::functional, false), body, op.name());
+}
+
+std::string print_out(const Op& op) {
+  std::vector<std::string> tensors = {"out"};
+  for (const Argument* argument : op.tensors()) {
+    if (argument->type.is_tensor()) tensors.push_back(argument->name);
+  }
+  const std::string body = "autograd::check_out({" + join(tensors) + "});\nraw::" + op.name() + "_out(out, " +
+                           join(op.argument_names()) + ");\nautograd::bump_version(out);\nreturn out;\n";
+  return with_prefix(signature(op, Variant::out, false), body, op.name() + "_out");
+}
+
+}  // namespace opgen::cpp

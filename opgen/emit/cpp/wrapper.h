@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+
+#include "opgen/analyze/node.h"
+
+namespace opgen::cpp {
+
+/// Public functions: the op itself, and its variants. Errors begin with the op's name.
+std::string print_functional(const Op& op, const NodePlan& plan);
+std::string print_composite(const Op& op);
+std::string print_out(const Op& op);
+
+/// The call below autograd.
+std::string call_below(const Op& op);
+/// Names of the differentiable inputs.
+std::vector<std::string> differentiable_names(const Op& op);
+
+}  // namespace opgen::cpp

@@ -1,0 +1,123 @@
+#include "opgen/emit/dump/dump.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "opgen/analyze/calls.h"
+#include "opgen/analyze/node.h"
+#include "opgen/text/strings.h"
+
+namespace opgen::dump {
+namespace {
+
+using Kind = Term::Kind;
+using What = Symbol::What;
+
+std::string symbol_text(const Symbol& symbol) {
+  std::string text = symbol.name;
+  if (symbol.what == What::primal) text = symbol.name.substr(0, symbol.name.size() - 2) + ".primal";
+  if (symbol.what == What::tangent) text = symbol.name.substr(0, symbol.name.size() - 2) + ".tangent";
+  return symbol.how == Symbol::How::whole ? text : text + "." + part_name(symbol.how);
+}
+
+std::string list_of(const Term& term) {
+  std::vector<std::string> parts;
+  for (const TermPtr& argument : term.arguments) parts.push_back(text_of(*argument));
+  return "(" + join(parts) + ")";
+}
+
+std::string typed(const std::string& name, const Type& type) { return name + ": " + type.to_string(); }
+
+std::string signature_text(const Op& op) {
+  std::vector<std::string> arguments, results;
+  for (const Argument& argument : op.schema.arguments) arguments.push_back(typed(argument.name, argument.type));
+  for (size_t i = 0; i < op.schema.results.size(); ++i) results.push_back(typed(op.result_name(i), op.schema.results[i].type));
+  return fmt::format("{}({}) -> {}", op.unique_name(), join(arguments), results.empty() ? "nothing" : join(results));
+}
+
+std::string saved_text(const Op& op, const Saved& saved) {
+  std::string text = saved.kind == Saved::Kind::count ? saved.symbol.name + ".length" : symbol_text(saved.symbol);
+  if (saved.kind == Saved::Kind::tensor || saved.kind == Saved::Kind::output) text += " (whole)";
+  std::vector<std::string> inputs;
+  for (const size_t input : saved.only_for) inputs.push_back(op.schema.arguments[input].name);
+  return inputs.empty() ? text : text + " for " + join(inputs, ", ");
+}
+
+/// `  reverse  self = ...`, after a line for each let.
+std::string formula_text(const char* word, const std::vector<std::string>& names, const Block& formula) {
+  std::string text;
+  for (const Let& let : formula.lets) text += fmt::format("  {:<8} let {} = {}\n", word, let.name, text_of(*let.value));
+  return text + fmt::format("  {:<8} {} = {}\n", word, join(names), text_of(*formula.value));
+}
+
+std::vector<std::string> names_of(const std::vector<size_t>& indices, const std::function<std::string(size_t)>& name) {
+  std::vector<std::string> names;
+  for (const size_t index : indices) names.push_back(name(index));
+  return names;
+}
+
+std::string orders_text(const Op& op) {
+  const char* words[] = {"no", "yes"};
+  const bool known = op.body != Op::Body::composite_cpp;
+  if (!known) return "those of what it calls: written in C++";
+  const bool any = op.has_node() || op.is_composite();
+  return fmt::format("reverse {}, forward {}, second {}", words[any], words[any && forward_mode_of(op).exists], words[any]);
+}
+
+}  // namespace
+
+std::string text_of(const Term& term) {
+  switch (term.kind) {
+    case Kind::literal:
+      return "literal " + (term.type.is(Base::string) ? quoted(term.text) : term.text);
+    case Kind::read:
+      return fmt::format("read {} : {}", symbol_text(term.symbol), term.type.to_string());
+    case Kind::op:
+      return "call " + term.op->unique_name() + list_of(term);
+    case Kind::helper:
+      return "helper " + term.helper->schema.name + list_of(term);
+    case Kind::zeros:
+      return "zeros" + list_of(term);
+    case Kind::operation:
+      return std::string(spelling(term.operation)) + list_of(term);
+    case Kind::property:
+      return std::string("ask ") + spelling(term.property) + list_of(term);
+    case Kind::conversion:
+      return fmt::format("convert({} -> {})", text_of(*term.arguments[0]), term.type.to_string());
+    case Kind::condition:
+      return "if" + list_of(term);
+    case Kind::tuple:
+      return "tuple" + list_of(term);
+    case Kind::list:
+      return "list" + list_of(term);
+    case Kind::index:
+      return term.arguments.size() == 1 ? fmt::format("element {}({})", term.position, text_of(*term.arguments[0]))
+                                        : "element" + list_of(term);
+    case Kind::wants:
+      return "wants " + term.symbol.name;
+    case Kind::has_tangent:
+      return "has_tangent " + term.symbol.name;
+  }
+  return "";
+}
+
+std::string text_of(const Op& op) {
+  const auto argument = [&](size_t i) { return op.schema.arguments[i].name; };
+  const auto result = [&](size_t i) { return op.result_name(i); };
+  std::string text = fmt::format("{:<78} {}:{}\n", signature_text(op), op.at.file, op.at.line);
+  if (op.has_node()) {
+    std::vector<std::string> saved;
+    for (const Saved& field : plan_node(op).saved) saved.push_back(saved_text(op, field));
+    text += "  saves    " + (saved.empty() ? "nothing" : join(saved)) + "\n";
+  }
+  if (op.pointwise) text += "  computes " + to_string(op.computed) + "\n";
+  if (op.composite.value) text += formula_text("calls", {"result"}, op.composite);
+  for (const Rule& rule : op.reverse) text += formula_text("reverse", names_of(rule.of, argument), rule.formula);
+  for (const size_t constant : op.constants) text += fmt::format("  reverse  {} has none\n", argument(constant));
+  for (const Rule& rule : op.forward) text += formula_text("forward", names_of(rule.of, result), rule.formula);
+  for (const TangentTerm& term : op.tangent_terms) text += fmt::format("  forward  {} += {}\n", result(0), text_of(*term.value));
+  return text + "  orders   " + orders_text(op) + "\n";
+}
+
+}  // namespace opgen::dump

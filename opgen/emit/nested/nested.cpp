@@ -1,0 +1,338 @@
+#include "opgen/emit/nested/nested.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "opgen/emit/cpp/types.h"
+#include "opgen/text/strings.h"
+
+namespace opgen {
+namespace {
+
+std::set<std::string> listed(const Op& op) {
+  if (!op.nested.on.empty()) return {op.nested.on.begin(), op.nested.on.end()};
+  for (const Argument& argument : op.schema.arguments) {
+    if (argument.type.is_tensor()) return {argument.name};
+  }
+  return {};
+}
+
+/// Pointwise ops take nested and dense operands in every combination.
+bool combines(const Op& op) { return op.body == Op::Body::pointwise && op.nested.on.empty(); }
+
+/// The overloads of one op, one per choice of nested arguments.
+class Overloads {
+ public:
+  Overloads(const Program& program, const Op& op) : program_(program), op_(op) {}
+
+  void emit(std::string& header, std::string& source) {
+    if (op_.nested.kind == NestedRule::Kind::error) {
+      nested_ = listed(op_);
+      if (!nested_.empty()) header += fmt::format("// {}\n{} = delete;\n\n", op_.nested.error, signature(true));
+      return;
+    }
+    for (const std::set<std::string>& choice : nested_choices(op_)) {
+      nested_ = choice;
+      if (op_.nested.kind == NestedRule::Kind::cpp) {  // deckle::nested::NAME, written by hand
+        header += fmt::format("/// {}\n{}{};\n\n", op_.doc, over_comment(), signature(true));
+        source += fmt::format("namespace nested {{\n{};\n}}\n\n", signature(false));
+        source +=
+            define(signature(false), refusals() + "return " + wrapped("nested::" + op_.name(), op_.argument_names(), ";\n"));
+        continue;
+      }
+      header += (op_.doc.empty() ? "" : fmt::format("/// {}\n", op_.doc)) + signature(true) + ";\n";
+      source += define(signature(false), op_.writes_argument() ? written_body() : body());
+      if (op_.inplace && nested_.contains(op_.schema.arguments[0].name)) {
+        header += inplace_signature(true) + ";\n";
+        source += define(inplace_signature(false), inplace_body(), "_");
+      }
+      if (reduces_everything()) {
+        header += fmt::format("Tensor {0}(const NestedTensor& {1});\n", op_.name(), first());
+        source += define(fmt::format("Tensor {0}(const NestedTensor& {1})", op_.name(), first()),
+                         fmt::format("return {0}({1}.values());\n", op_.name(), first()));
+      }
+      header += "\n";
+    }
+  }
+
+ private:
+  const std::vector<Argument>& arguments() const { return op_.schema.arguments; }
+
+  std::string over_comment() const {
+    std::string lines;
+    for (size_t kind = 0; kind < kDimKinds.size(); ++kind) {
+      const DimRule& rule = op_.nested.over[kind];
+      lines += fmt::format("/// {}: {}{}\n", kDimKinds[kind], rule.refused ? "no: " : "", rule.text);
+    }
+    return lines;
+  }
+
+  std::string require_rows() const { return fmt::format("nested::require_regular_dim({});\n", first()); }
+
+  /// Before the overload that is written by hand runs: what the entry refuses.
+  std::string refusals() const {
+    std::vector<std::string> reasons;
+    for (size_t kind = 0; kind < kDimKinds.size(); ++kind) {
+      if (op_.nested.over[kind].refused)
+        reasons.push_back(fmt::format(".{} = {}", kDimKinds[kind], quoted(op_.nested.over[kind].text)));
+    }
+    std::string lines = op_.nested.rows ? require_rows() : "";
+    if (reasons.empty()) return lines;
+    for (const Argument& argument : arguments()) {
+      if (!is_dim(argument)) continue;
+      lines += fmt::format("nested::{}({}, {}, {{{}}});\n", argument.name == op_.nested.inserts ? "refuse_new_dim" : "refuse_dim",
+                           argument.name, first(), join(reasons));
+    }
+    return lines;
+  }
+
+  /// A function whose errors begin with the op's name and give the shapes of its nested arguments.
+  std::string define(const std::string& head, const std::string& body, const std::string& suffix = "") const {
+    std::vector<std::string> operands;
+    for (const Argument& argument : arguments()) {
+      if (is_nested(argument) && !argument.type.list)
+        operands.push_back(fmt::format("{{{}, &{}}}", quoted(argument.name), argument.name));
+    }
+    return fmt::format("{} try {{\n{}}} catch (const std::exception& error) {{\n  nested::rethrow(error, {}, {{{}}});\n}}\n\n",
+                       head, indent(body, 2), quoted(op_.name() + suffix), join(operands));
+  }
+  bool pointwise() const { return combines(op_); }
+  bool is_nested(const Argument& argument) const { return nested_.contains(argument.name); }
+  const std::string& first() const {
+    return std::find_if(arguments().begin(), arguments().end(), [&](const Argument& a) { return is_nested(a); })->name;
+  }
+
+  /// A reduction over `int[]? dim=None` becomes two: over all elements, and over the dims given.
+  bool optional_dims(const Argument& argument) const { return is_dim(argument) && argument.type.optional; }
+
+  /// `sum(x)`: a dense result, for it has no batch dim.
+  bool reduces_everything() const {
+    const Argument* const dim = dim_argument();
+    return dim != nullptr && optional_dims(*dim) && arguments()[1].name == dim->name && arguments()[0].name == first();
+  }
+
+  std::vector<std::string> parameter_list(bool defaults) const {
+    std::vector<std::string> parts = cpp::parameters(op_, defaults);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const Argument& argument = arguments()[i];
+      if (is_nested(argument))
+        parts[i] = (argument.type.list ? "const std::vector<NestedTensor>& " : "const NestedTensor& ") + argument.name;
+      if (optional_dims(argument)) parts[i] = (argument.type.list ? "Ints " : "int64_t ") + argument.name;
+    }
+    return parts;
+  }
+
+  std::string result_type() const {
+    std::string result = cpp::return_type(op_);
+    if (op_.nested.dense) return result;
+    if (op_.writes_argument()) return "const NestedTensor&";
+    for (size_t at = 0; (at = result.find("Tensor", at)) != std::string::npos; at += 12) result.replace(at, 6, "NestedTensor");
+    return result;
+  }
+
+  std::string signature(bool defaults) const { return wrapped(result_type() + " " + op_.name(), parameter_list(defaults), ""); }
+  std::string inplace_signature(bool defaults) const {
+    return wrapped("const NestedTensor& " + op_.name() + "_", parameter_list(defaults), "");
+  }
+
+  /// Pointwise, several nested operands may differ in their dims; so may what is written into the first.
+  bool broadcasts() const { return (pointwise() || op_.writes_argument()) && nested_.size() > 1; }
+  std::string lead() const { return broadcasts() ? "lead" : first(); }
+  std::string choose_lead() const {
+    std::vector<std::string> operands;
+    for (const Argument& argument : arguments()) {
+      if (is_nested(argument)) operands.push_back("&" + argument.name);
+    }
+    return fmt::format("const nested::Lead lead = nested::leading({{{}}});\n", join(operands));
+  }
+
+  std::string require_same() const {
+    if (broadcasts()) return choose_lead();
+    std::string lines;
+    for (const Argument& argument : arguments()) {
+      if (is_nested(argument) && argument.name != first())
+        lines += fmt::format("nested::require_same_ragged({0}, {1}, \"{0}\", \"{1}\");\n", first(), argument.name);
+    }
+    return lines;
+  }
+
+  std::string on_values(const Argument& argument) const {
+    if (is_nested(argument) && broadcasts()) return fmt::format("nested::beside({}, lead)", argument.name);
+    if (is_nested(argument)) return argument.name + ".values()";
+    if (pointwise() && argument.type.is_tensor())
+      return fmt::format("nested::broadcast_to_values({}, {})", argument.name, lead());
+    if (is_dim(argument))
+      return argument.type.list ? fmt::format("nested::values_dims({}, {})", argument.name, first())
+                                : fmt::format("nested::values_dim({}, {})", argument.name, first());
+    return argument.name;
+  }
+
+  std::vector<std::string> values_arguments() const {
+    std::vector<std::string> parts;
+    for (const Argument& argument : arguments()) parts.push_back(on_values(argument));
+    return parts;
+  }
+
+  /// `return NestedTensor(call, ragged);` for one, several or a list of results.
+  std::string wrap_results(const std::string& call, const std::string& ragged) const {
+    const std::vector<Result>& results = op_.schema.results;
+    if (results.size() == 1 && results[0].type.list) {
+      return fmt::format(
+          "std::vector<NestedTensor> results;\nfor (const Tensor& values : {}) results.emplace_back(values, {});\nreturn "
+          "results;\n",
+          call, ragged);
+    }
+    if (results.size() == 1) return fmt::format("return NestedTensor({}, {});\n", call, ragged);
+    std::vector<std::string> names, wrapped_names;
+    for (size_t i = 0; i < results.size(); ++i) {
+      names.push_back(op_.result_name(i));
+      wrapped_names.push_back(fmt::format("NestedTensor({}, {})", names.back(), ragged));
+    }
+    return fmt::format("const auto [{}] = {};\nreturn {{{}}};\n", join(names), call, join(wrapped_names));
+  }
+
+  const Argument* dim_argument() const {
+    for (const Argument& argument : arguments()) {
+      if (is_dim(argument)) return &argument;
+    }
+    return nullptr;
+  }
+
+  std::string values_call() const { return wrapped(op_.name(), values_arguments(), ""); }
+
+  const Op& segment_op() const { return *program_.named(op_.nested.segment).front(); }
+
+  /// The segment op takes the grouped values, the groups, then what it shares with this op by name.
+  std::string segment_call() const {
+    std::vector<std::string> parts;
+    bool values_given = false;
+    for (const Argument& argument : segment_op().schema.arguments) {
+      const Argument* const own = op_.schema.find(argument.name);
+      if (argument.type.base == Base::ragged) {
+        parts.push_back("groups.ragged()");
+      } else if (argument.type.is_tensor() && !values_given) {
+        parts.push_back("groups.values()");
+        values_given = true;
+      } else if (own != nullptr) {
+        parts.push_back(own->name);
+      }
+    }
+    return wrapped(op_.nested.segment, parts, "");
+  }
+
+  /// A result of the segment op as one of this op: reduced, if this op takes dims away, or in the order of the rows again. Those
+  /// called `rows` become places along the dim.
+  std::string regrouped(const std::string& value, const Result& of) const {
+    const std::string places = of.name == "rows" ? fmt::format("groups.positions({})", value) : value;
+    return op_.schema.find("keepdim") ? fmt::format("groups.reduced({}, keepdim)", places)
+                                      : fmt::format("groups.restored({})", places);
+  }
+
+  std::string on_groups(const Argument& dim) const {
+    const std::string over = dim.type.list ? dim.name : "{" + dim.name + "}";
+    std::string text = fmt::format("const nested::Groups groups({}, {});\n", first(), over);
+    const std::vector<Result>& results = segment_op().schema.results;
+    if (results.size() == 1) return text + fmt::format("return {};\n", regrouped(segment_call(), results[0]));
+    std::vector<std::string> names, parts;
+    for (const Result& result : results) {
+      names.push_back(result.name);
+      parts.push_back(regrouped(names.back(), result));
+    }
+    return text + fmt::format("const auto [{}] = {};\nreturn {{{}}};\n", join(names), segment_call(), join(parts));
+  }
+
+  std::string body() const {
+    const Argument* const dim = dim_argument();
+    std::string text = require_same();
+    if (op_.nested.kind == NestedRule::Kind::whole) return text + "return " + values_call() + ";\n";
+    if (op_.nested.rows) text += require_rows();
+    const std::string on_the_values = wrap_results(values_call(), lead() + ".ragged()");
+    if (dim == nullptr || op_.nested.segment.empty()) return text + on_the_values;
+    if (op_.body == Op::Body::kernel && op_.dtypes == Dtypes::floating)
+      text += fmt::format("nested::require_floating({0}, {1});\n", first(), quoted(first()));
+    const std::string regular =
+        fmt::format("nested::{}({}, {})", dim->type.list ? "are_regular" : "is_regular", dim->name, first());
+    return text + fmt::format("if ({}) {{\n{}}}\n", regular, indent(on_the_values, 2)) + on_groups(*dim);
+  }
+
+  std::string inplace_body() const { return writing(op_.name() + "_"); }
+  std::string written_body() const { return writing(op_.name()); }
+
+  /// A call that writes into the first argument, beside which the others must fit.
+  std::string writing(const std::string& call) const {
+    const std::string lines = broadcasts() ? fmt::format("const nested::Lead lead = {};\n", first()) : require_same();
+    return lines + wrapped(call, values_arguments(), ";\n") + "return " + first() + ";\n";
+  }
+
+  const Program& program_;
+  const Op& op_;
+  std::set<std::string> nested_;
+};
+
+bool has_overloads(const Op& op) {
+  if (op.external || op.derived || op.schema.results.empty()) return false;
+  return op.nested.kind != NestedRule::Kind::absent || op.body == Op::Body::pointwise;
+}
+
+}  // namespace
+
+std::vector<std::set<std::string>> nested_choices(const Op& op) {
+  std::vector<std::set<std::string>> result;
+  for (const auto& names : op.nested.choices) result.emplace_back(names.begin(), names.end());
+  if (!result.empty()) return result;
+  if (!combines(op)) return listed(op).empty() ? result : std::vector{listed(op)};
+  std::vector<std::string> tensors;
+  for (const Argument& argument : op.schema.arguments) {
+    if (argument.type.is_tensor()) tensors.push_back(argument.name);
+  }
+  for (unsigned mask = (1u << tensors.size()) - 1; mask > 0; --mask) {
+    std::set<std::string> choice;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (mask >> i & 1) choice.insert(tensors[i]);
+    }
+    result.push_back(choice);
+  }
+  return result;
+}
+
+namespace nested {
+
+void emit(const Program& program, const OutputOptions& options, Files& files, std::vector<std::string>&) {
+  for (const Stem& stem : stems_of(program, options)) {
+    std::string header, source;
+    std::set<std::string> includes = {stem.name};
+    for (const Op* op : stem.ops) {
+      if (!has_overloads(*op)) continue;
+      Overloads(program, *op).emit(header, source);
+      for (const Op* segment : program.named(op->nested.segment)) includes.insert(segment->stem);
+    }
+    // A stem without overloads still has its files: the build knows them by name.
+    std::string& header_file = files["deckle/nested/generated/" + stem.name + ".h"];
+    std::string& source_file = files["deckle/nested/generated/nested_" + stem.name + ".cpp"];
+    const std::string head =
+        fmt::format("// Overloads for nested tensors, from ops/{}.yaml. Made by opgen; not for editing.\n", stem.name);
+    source_file = file_head(stem);
+    header_file = "#pragma once\n\n" + source_file;
+    if (header.empty()) continue;
+    header_file =
+        head + fmt::format(
+                   "\n#pragma once\n\n#include \"deckle/nested/nested_tensor.h\"\n#include \"deckle/ops/generated/{0}.h\"\n\n"
+                   "namespace deckle {{\n\n{1}}}  // namespace deckle\n",
+                   stem.name, header);
+    if (source.empty()) continue;
+    std::string lines;
+    for (const std::string& include : includes) lines += fmt::format("#include \"deckle/ops/generated/{}.h\"\n", include);
+    source_file =
+        head +
+        fmt::format(
+            "\n#include \"deckle/nested/generated/{0}.h\"\n\n#include <exception>\n\n#include \"deckle/nested/broadcast.h\"\n"
+            "#include \"deckle/nested/groups.h\"\n#include \"deckle/nested/named.h\"\n#include \"deckle/nested/support.h\"\n{1}\n"
+            "namespace deckle {{\n\n{2}}}  // namespace deckle\n",
+            stem.name, lines, source);
+  }
+}
+
+}  // namespace nested
+}  // namespace opgen

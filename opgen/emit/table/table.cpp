@@ -1,0 +1,141 @@
+#include "opgen/emit/table/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "opgen/analyze/calls.h"
+#include "opgen/analyze/node.h"
+#include "opgen/text/strings.h"
+
+namespace opgen {
+namespace {
+
+std::string kernels_text(const Op& op) {
+  switch (op.body) {
+    case Op::Body::pointwise:
+      return "cpu: generated    cuda: none yet";
+    case Op::Body::kernel: {
+      std::string text;
+      for (const char* device : {"cpu", "cuda"}) {
+        const auto kernel = op.kernels.find(device);
+        if (!text.empty()) text += "    ";
+        text += kernel == op.kernels.end() ? fmt::format("{}: none yet", device)
+                                           : fmt::format("{0}: kernels/{0}/{1}.{2}", device, kernel->second.file,
+                                                         std::string(device) == "cuda" ? "cu" : "cpp");
+      }
+      return text;
+    }
+    case Op::Body::native:
+      return "none: written in C++ over storage";
+    default:
+      return "none: made of other ops";
+  }
+}
+
+std::string saves_text(const Op& op) {
+  std::vector<std::string> parts;
+  for (const Saved& saved : plan_node(op).saved) {
+    std::string part = saved.symbol.name;
+    if (saved.kind == Saved::Kind::count) part += "_count";
+    if (saved.symbol.how != Symbol::How::whole) part += std::string("_") + part_name(saved.symbol.how);
+    std::vector<std::string> inputs;
+    for (const size_t input : saved.only_for) inputs.push_back(op.schema.arguments[input].name);
+    if (!inputs.empty()) part += " (for " + join(inputs) + ")";
+    parts.push_back(part);
+  }
+  return parts.empty() ? "nothing" : join(parts);
+}
+
+const char* yes_or_no(bool yes) { return yes ? "yes" : "no"; }
+
+/// What the ops that the reverse formulas call have in turn: "yes (silu_backward: reverse, forward)".
+std::string second_order_text(const std::set<const Op*>& called_ops) {
+  std::set<std::string> parts;  // overloads say the same
+  for (const Op* called : called_ops) {
+    const ForwardMode forward = forward_mode_of(*called);
+    if (forward.by_hand)
+      parts.insert(called->name() + ": by hand");
+    else if (!forward.exists || called->name().find("_backward") != std::string::npos)
+      parts.insert(called->name() + (forward.exists ? ": reverse, forward" : ": reverse only"));
+  }
+  return parts.empty() ? "yes" : "yes (" + join({parts.begin(), parts.end()}) + ")";
+}
+
+/// Derivatives of a composite, through all that it calls.
+std::string composite_text(const Op& op) {
+  if (op.body == Op::Body::composite_cpp) return "those of the ops that it calls: written by hand, not known here";
+  const ForwardMode forward = forward_mode_of(op);
+  return fmt::format("reverse yes   forward {}   second order yes (through the ops that it calls{})", yes_or_no(forward.exists),
+                     forward.by_hand ? ", some of them written by hand" : "");
+}
+
+std::string dim_text(const DimRule& rule) { return (rule.refused ? "no: " : "") + rule.text; }
+
+std::string ragged_text(const Op& op) {
+  const NestedRule& rule = op.nested;
+  if (rule.kind == NestedRule::Kind::error) return "error: " + rule.error;
+  if (rule.kind == NestedRule::Kind::values || (rule.kind == NestedRule::Kind::absent && op.body == Op::Body::pointwise))
+    return "on values";
+  if (rule.kind == NestedRule::Kind::rows) return "row by row, over the last dim, which is to be regular";
+  if (rule.kind == NestedRule::Kind::whole) return "over all elements: a dense result";
+  if (rule.kind == NestedRule::Kind::absent) return "no rule";
+  if (rule.kind == NestedRule::Kind::segment)
+    return "on values over regular dims; " + rule.segment + " over the batch and ragged dims";
+  std::vector<std::string> parts;
+  for (size_t kind = 0; kind < kDimKinds.size(); ++kind)
+    parts.push_back(fmt::format("{}: {}", kDimKinds[kind], dim_text(rule.over[kind])));
+  return join(parts, "; ");
+}
+
+/// What the op does over the batch, a ragged and a regular dim: `{"by position", "yes", "yes"}`; nothing if it refuses nested
+/// tensors.
+std::string dims_text(const Op& op) {
+  const NestedRule& rule = op.nested;
+  std::vector<std::string> cells = {"each", "each", "each"};
+  if (rule.kind == NestedRule::Kind::error || (rule.kind == NestedRule::Kind::absent && op.body != Op::Body::pointwise))
+    cells = {"", "", ""};
+  else if (rule.kind == NestedRule::Kind::cpp)
+    cells = {dim_text(rule.over[0]), dim_text(rule.over[1]), dim_text(rule.over[2])};
+  else if (rule.kind == NestedRule::Kind::whole)
+    cells = {"all", "all", "all"};
+  else if (rule.kind == NestedRule::Kind::rows)
+    cells = {"each", "each", "the last"};
+  else if (rule.kind == NestedRule::Kind::segment)
+    cells = {"by position", "yes", "yes"};
+  return fmt::format("{{{}, {}, {}}}", quoted(cells[0]), quoted(cells[1]), quoted(cells[2]));
+}
+
+}  // namespace
+
+namespace table {
+
+void emit(const Program& program, const OutputOptions&, Files& files, std::vector<std::string>& notes) {
+  std::string rows;
+  for (const auto& op : program.ops) {
+    if (op->external) continue;
+    std::string saves = "nothing", derivatives;
+    if (op->is_composite()) {
+      derivatives = composite_text(*op);
+    } else if (!op->has_node()) {
+      derivatives = "none: not differentiable";
+    } else {
+      saves = saves_text(*op);
+      const bool forward = forward_mode_of(*op).exists;
+      derivatives =
+          fmt::format("reverse yes   forward {}   second order {}", yes_or_no(forward), second_order_text(reverse_calls(*op)));
+      if (!forward)
+        notes.push_back(fmt::format("{}:{}: {} has no forward derivative", op->at.file, op->at.line, op->unique_name()));
+    }
+    rows += fmt::format("    {{{}, {}, {},\n     {}, {}, {},\n     {},\n     {},\n     {}}},\n", quoted(op->name()),
+                        quoted(op->schema.to_string()), quoted(op->doc), quoted(fmt::format("{}:{}", op->at.file, op->at.line)),
+                        quoted(kernels_text(*op)), quoted(saves), quoted(derivatives), quoted(ragged_text(*op)), dims_text(*op));
+  }
+  files["deckle/ops/generated/op_table.cpp"] =
+      "// Generated from the op entries; change those, not this file.\n#include \"deckle/ops/op_table.h\"\n\nnamespace deckle "
+      "{\nnamespace {\n\nconstexpr OpInfo kOps[] = {\n" +
+      rows + "};\n\n}  // namespace\n\nstd::span<const OpInfo> op_table() { return kOps; }\n\n}  // namespace deckle\n";
+}
+
+}  // namespace table
+}  // namespace opgen

@@ -1,0 +1,33 @@
+#include "opgen/emit/tests/reference.h"
+
+#include <fmt/format.h>
+
+#include "opgen/text/strings.h"
+
+namespace opgen::tests {
+
+using Kind = Expr::Kind;
+
+std::string reference_cpp(const ExprPtr& expression) {
+  std::vector<std::string> args;
+  for (const ExprPtr& argument : expression->args) args.push_back(reference_cpp(argument));
+  switch (expression->kind) {
+    case Kind::number:
+      return expression->text.find_first_of(".eE") == std::string::npos ? expression->text + ".0" : expression->text;
+    case Kind::name:
+      if (expression->text == "inf") return "std::numeric_limits<double>::infinity()";
+      if (expression->text == "nan") return "std::numeric_limits<double>::quiet_NaN()";
+      return expression->text == "pi" ? "3.14159265358979323846" : expression->text;
+    case Kind::unary:
+      return expression->text + "(" + args[0] + ")";
+    case Kind::binary:
+      return "(" + args[0] + " " + expression->text + " " + args[1] + ")";
+    case Kind::conditional:
+      return "(" + args[0] + " ? " + args[1] + " : " + args[2] + ")";
+    default:
+      if (expression->text == "where") return "(" + args[0] + " ? " + args[1] + " : " + args[2] + ")";
+      return "suite::reference::" + expression->text + "(" + join(args) + ")";
+  }
+}
+
+}  // namespace opgen::tests

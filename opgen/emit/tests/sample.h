@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "opgen/ir/op.h"
+
+namespace opgen::tests {
+
+/// The call of suite::Random that makes a tensor: random.normal({4, 7}).
+std::string made(const SampleTensor& tensor);
+
+/// What the call is given for argument `index`; tensors are read from the vector `tensors`: t[0], TensorList{t[0], t[1]}.
+std::string argument_text(const Op& op, const Sample& sample, size_t index);
+std::vector<std::string> argument_texts(const Op& op, const Sample& sample);
+/// The same where the argument is nested: n[0].
+std::string nested_argument_text(const Op& op, const Sample& sample, size_t index);
+/// The numbers of an argument that names dims, one by one; empty if it gives none.
+std::vector<std::string> dims_of(const Op& op, const Sample& sample, size_t index);
+
+}  // namespace opgen::tests

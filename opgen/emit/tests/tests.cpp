@@ -1,0 +1,147 @@
+#include "opgen/emit/tests/tests.h"
+
+#include <fmt/format.h>
+
+#include <functional>
+
+#include "opgen/emit/cpp/signature.h"
+#include "opgen/emit/tests/reference.h"
+#include "opgen/emit/tests/sample.h"
+#include "opgen/text/strings.h"
+
+namespace opgen::tests {
+namespace {
+
+/// Writes one sample of one op as a test case.
+class SampleWriter {
+ public:
+  SampleWriter(const Op& op, const Sample& sample, size_t number)
+      : op_(op), sample_(sample), number_(number), arguments_(argument_texts(op, sample)) {}
+
+  std::string write() {
+    std::string body = "suite::Random random;\nsuite::Case op;\n";
+    body += fmt::format("op.name = {};\n", quoted(op_.unique_name()));
+    std::vector<std::string> tensors, flags;
+    for (const SampleTensor& tensor : sample_.tensors) {
+      tensors.push_back(made(tensor));
+      flags.emplace_back(tensor.differentiable ? "true" : "false");
+    }
+    if (!tensors.empty()) body += "op.tensors = {" + join(tensors) + "};\n";
+    body += "op.differentiable = {" + join(flags) + "};\n";
+    body += call("call", op_.writes_argument() ? cpp::Variant::inplace : cpp::Variant::functional);
+    if (op_.inplace && same_shape_inplace()) body += call("inplace", cpp::Variant::inplace);
+    if (op_.out) body += call("out", cpp::Variant::out);
+    if (op_.body == Op::Body::pointwise) {
+      body += "op.pointwise = true;\n" + reference();
+      if (op_.dtypes != Dtypes::floating) body += "op.integers = true;\n";
+    }
+    if (op_.is_view()) body += "op.view = true;\n";
+    if (!op_.test_strided) body += "op.strided = false;\n";
+    if (const std::string which = results_of_dtype(is_of_statistics); !which.empty())
+      body += "op.statistics = {" + which + "};\n";
+    if (const std::string which = results_of_dtype(is_float64); !which.empty()) body += "op.always_float64 = {" + which + "};\n";
+    if (!sample_.differentiable) body += "op.derivatives = false;\n";
+    if (op_.takes(Base::dtype)) body += "op.dtypes = false;\n";
+    if (op_.takes(Base::generator)) body += "op.layouts = false;\n";
+    body += "suite::check(op);\n";
+    return fmt::format("TEST({}, Sample{}) {{\n{}}}\n\n", pascal_case(op_.unique_name()), number_, indent(body, 2));
+  }
+
+ private:
+  /// In place, self keeps its shape: it must not be the one that is broadcast.
+  bool same_shape_inplace() const {
+    const std::vector<int64_t>& self = sample_.tensor_of(op_.index_of("self")).shape;
+    for (const SampleArgument& argument : sample_.arguments) {
+      if (argument.kind != SampleArgument::Kind::tensor) continue;
+      const std::vector<int64_t>& other = sample_.tensors[argument.first].shape;
+      if (other.size() > self.size()) return false;
+      for (size_t i = 1; i <= other.size(); ++i) {
+        if (other[other.size() - i] != 1 && other[other.size() - i] != self[self.size() - i]) return false;
+      }
+    }
+    // A result of another dtype than self has no place in self.
+    return op_.body != Op::Body::pointwise || !op_.condition;
+  }
+
+  /// The expression over one element of each tensor; numbers are those of the sample.
+  std::string reference() const {
+    std::string body;
+    size_t next = 0;
+    for (size_t i = 0; i < arguments_.size(); ++i) {
+      const Argument& argument = op_.schema.arguments[i];
+      const std::string value = argument.type.is_tensor() ? fmt::format("x[{}]", next++) : arguments_[i];
+      if (mentions(op_.pointwise, argument.name)) body += fmt::format("const double {} = {};\n", argument.name, value);
+    }
+    body += "return " + reference_cpp(op_.pointwise) + ";\n";
+    return "op.reference = [](const std::vector<double>& x) -> double {\n" + indent(body, 2) + "};\n";
+  }
+
+  /// Results for whose dtype `holds`, by index.
+  std::string results_of_dtype(const std::function<bool(const Term&)>& holds) const {
+    std::vector<std::string> which;
+    for (size_t i = 0; i < op_.allocations.size(); ++i) {
+      const TermPtr& dtype = op_.allocations[i].dtype;
+      if (dtype && holds(*dtype)) which.push_back(std::to_string(i));
+    }
+    return join(which);
+  }
+  static bool is_of_statistics(const Term& dtype) {
+    return dtype.is(Term::Kind::helper) && dtype.helper->schema.name == "statistics_dtype";
+  }
+  static bool is_float64(const Term& dtype) { return dtype.is(Term::Kind::literal) && dtype.text == "float64"; }
+
+  std::string call(const std::string& member, cpp::Variant variant) const {
+    std::vector<std::string> arguments = arguments_;
+    if (variant == cpp::Variant::out) arguments.insert(arguments.begin(), "out");
+    const std::string function = "deckle::" + cpp::variant_name(op_, variant) + "(" + join(arguments) + ")";
+    std::string body;
+    if (op_.takes(Base::generator)) body += "Generator generator(7);\n";
+    const bool unused = function.find("t[") == std::string::npos;
+    const std::string head = fmt::format("op.{} = [](const std::vector<Tensor>&{}{}) ", member, unused ? "" : " t",
+                                         variant == cpp::Variant::out ? ", const Tensor& out" : "");
+    if (variant == cpp::Variant::functional) {
+      body += "return suite::results(" + function + ");";
+    } else if (member == "call") {  // writes its argument: the case hands over a copy
+      body += function + ";\nreturn std::vector<Tensor>{t[0]};";
+    } else {
+      body += function + ";";
+    }
+    std::string text;
+    if (member == "call" && variant == cpp::Variant::inplace) text += "op.writes = true;\n";
+    const std::string line = head + "{ " + body + " };\n";
+    if (body.find('\n') == std::string::npos && line.size() <= 118) return text + line;
+    return text + head + "{\n" + indent(body + "\n", 2) + "};\n";
+  }
+
+  const Op& op_;
+  const Sample& sample_;
+  size_t number_;
+  std::vector<std::string> arguments_;
+};
+
+}  // namespace
+
+void emit(const Program& program, const OutputOptions& options, Files& files, std::vector<std::string>&) {
+  for (const Stem& stem : stems_of(program, options)) {
+    std::vector<std::string> shards(static_cast<size_t>(stem.shards));
+    for (const Op* op : stem.ops) {
+      if (op->derived || op->samples.empty()) continue;
+      std::string& shard = shards[static_cast<size_t>(shard_of(op->unique_name(), stem.shards))];
+      shard += fmt::format("// {}, from {}\n", op->unique_name(), op->at.file);
+      for (size_t i = 0; i < op->samples.size(); ++i) shard += SampleWriter(*op, op->samples[i], i).write();
+    }
+    for (size_t i = 0; i < shards.size(); ++i) {
+      files[fmt::format("tests/{}_{}_test.cpp", stem.name, i)] =
+          file_head(stem) +
+          fmt::format(
+              "#include \"deckle/ops/generated/{}.h\"\n\n#include <gtest/gtest.h>\n\n#include <limits>\n\n"
+              "#include \"deckle/core/generator.h\"\n#include \"deckle/core/ragged_shape.h\"\n#include "
+              "\"tests/ops/reference.h\"\n#include \"tests/ops/suite.h\"\n\n"
+              "namespace deckle {{\nnamespace {{\n\n",
+              stem.name) +
+          shards[i] + "}  // namespace\n}  // namespace deckle\n";
+    }
+  }
+}
+
+}  // namespace opgen::tests

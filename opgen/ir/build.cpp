@@ -1,0 +1,79 @@
+#include "opgen/ir/build.h"
+
+namespace opgen {
+namespace {
+
+Term made(Term::Kind kind, Type type, std::vector<TermPtr> arguments, const Position& at) {
+  Term term;
+  term.kind = kind;
+  term.type = std::move(type);
+  term.arguments = std::move(arguments);
+  term.at = at;
+  return term;
+}
+
+TermPtr shared(Term term) { return std::make_shared<const Term>(std::move(term)); }
+
+}  // namespace
+
+Type type_of(Base base, bool list) {
+  Type type;
+  type.base = base;
+  type.list = list;
+  return type;
+}
+
+Type tensor_type(bool optional) {
+  Type type = type_of(Base::tensor);
+  type.optional = optional;
+  return type;
+}
+
+Type result_type_of(const Schema& schema) {
+  if (schema.results.empty()) return type_of(Base::none);
+  if (schema.results.size() == 1) return schema.results[0].type;
+  Type type = type_of(Base::tuple);
+  for (const Result& result : schema.results) type.elements.push_back(result.type);
+  return type;
+}
+
+TermPtr literal(std::string text, Type type, const Position& at) {
+  Term term = made(Term::Kind::literal, std::move(type), {}, at);
+  term.text = std::move(text);
+  return shared(std::move(term));
+}
+
+TermPtr read(Symbol symbol, Type type, const Position& at) {
+  Term term = made(Term::Kind::read, std::move(type), {}, at);
+  term.symbol = std::move(symbol);
+  return shared(std::move(term));
+}
+
+TermPtr read_only(const Term& term, Symbol::How how) {
+  Symbol symbol = term.symbol;
+  symbol.how = how;
+  return read(std::move(symbol), term.type, term.at);
+}
+
+TermPtr convert_to(Type type, TermPtr value) {
+  const Position at = value->at;
+  return shared(made(Term::Kind::conversion, std::move(type), {std::move(value)}, at));
+}
+
+TermPtr operation(Operator operation, std::vector<TermPtr> operands, Type type, const Position& at) {
+  Term term = made(Term::Kind::operation, std::move(type), std::move(operands), at);
+  term.operation = operation;
+  return shared(std::move(term));
+}
+
+TermPtr property(Property property, std::vector<TermPtr> arguments, Type type, const Position& at) {
+  Term term = made(Term::Kind::property, std::move(type), std::move(arguments), at);
+  term.property = property;
+  return shared(std::move(term));
+}
+
+TermPtr compound(Term::Kind kind, std::vector<TermPtr> arguments, Type type, const Position& at) {
+  return shared(made(kind, std::move(type), std::move(arguments), at));
+}
+
+}  // namespace opgen

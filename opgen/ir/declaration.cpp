@@ -1,0 +1,55 @@
+#include "opgen/ir/declaration.h"
+
+#include <algorithm>
+
+namespace opgen {
+
+bool is_dim(const Argument& argument) {
+  return argument.type.base == Base::integer &&
+         (argument.name.starts_with("dim") || argument.name == "start_dim" || argument.name == "end_dim");
+}
+
+bool Declaration::is_view() const {
+  for (const Result& result : schema.results) {
+    if (result.alias && !result.alias->written) return true;
+  }
+  return false;
+}
+
+bool Declaration::writes_argument() const {
+  return std::any_of(schema.arguments.begin(), schema.arguments.end(),
+                     [](const Argument& argument) { return argument.alias && argument.alias->written; });
+}
+
+std::vector<const Argument*> Declaration::tensors() const {
+  std::vector<const Argument*> found;
+  for (const Argument& argument : schema.arguments) {
+    if (argument.type.is_tensor_like()) found.push_back(&argument);
+  }
+  return found;
+}
+
+std::string Declaration::result_name(size_t index) const {
+  const std::string& name = schema.results[index].name;
+  if (!name.empty() && !schema.find(name)) return name;
+  return schema.results.size() == 1 ? "result" : "result" + std::to_string(index);
+}
+
+std::vector<std::string> Declaration::argument_names() const {
+  std::vector<std::string> names;
+  for (const Argument& argument : schema.arguments) names.push_back(argument.name);
+  return names;
+}
+
+size_t Declaration::index_of(const std::string& argument) const {
+  size_t index = 0;
+  while (schema.arguments[index].name != argument) ++index;
+  return index;
+}
+
+bool Declaration::takes(Base base) const {
+  return std::any_of(schema.arguments.begin(), schema.arguments.end(),
+                     [&](const Argument& argument) { return argument.type.is(base); });
+}
+
+}  // namespace opgen

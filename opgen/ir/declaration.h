@@ -1,0 +1,87 @@
+#pragma once
+
+#include <array>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "opgen/formula/expr.h"
+#include "opgen/schema/schema.h"
+
+namespace opgen {
+
+struct Kernel {
+  std::string file;  // reduce/softmax
+  std::string function;
+  Position at;
+};
+
+/// Dims of nested tensors, in their order.
+inline constexpr std::array<const char*, 3> kDimKinds = {"batch", "ragged", "regular"};
+
+/// What an overload that is written by hand does over one kind of dim, or why it refuses.
+struct DimRule {
+  std::string text;
+  bool refused = false;
+};
+
+/// `nested:` as written. values: element by element; rows: over the last dim, which is to be regular; whole: over all elements;
+/// segment: over the dims that arguments name; cpp: written by hand in deckle/nested.
+struct NestedRule {
+  enum class Kind { absent, values, rows, whole, segment, cpp, error };
+  Kind kind = Kind::absent;
+  std::string segment;                            // the op that serves the batch and the ragged dims
+  std::string error;                              // why there is no meaning
+  std::array<DimRule, 3> over;                    // of `cpp`
+  bool rows = false;                              // the last dim is to be regular: of `rows`, and where `cpp` says so
+  bool dense = false;                             // the results are dense
+  std::string inserts;                            // of `cpp`: the argument that says where a new dim goes
+  std::vector<std::string> on;                    // the arguments that are nested; empty: the first tensor
+  std::vector<std::vector<std::string>> choices;  // of `cpp`: one overload for each set of nested arguments
+  Position at;
+};
+
+enum class Dtypes { floating, numeric, all };
+
+/// What an op is apart from its formulas: the part of an entry that needs no resolving.
+struct Declaration {
+  enum class Body { pointwise, kernel, native, composite, composite_cpp };
+
+  Position at;
+  std::string stem;  // of the entry file: pointwise
+  Schema schema;
+  std::string doc;
+  Body body = Body::native;
+  Position body_at;
+  std::map<std::string, Kernel> kernels;  // body kernel: by device
+  bool wrap_dims = true;
+  bool strided_all = false;
+  std::vector<std::string> strided;  // inputs that the kernel takes with any strides
+  Dtypes dtypes = Dtypes::floating;
+  bool inplace = false;
+  bool out = false;
+  bool non_differentiable = false;
+  NestedRule nested;
+  bool test_gradients = true;
+  bool test_strided = true;
+  bool external = false;  // known to formulas, emitted elsewhere
+  bool derived = false;   // a fused derivative: no documentation, no tests of its own
+  int order = 0;          // of differentiation, for derived entries
+
+  const std::string& name() const { return schema.name; }
+  std::string unique_name() const { return schema.unique_name(); }
+  bool is_view() const;          // a result aliases an argument that is not written
+  bool writes_argument() const;  // Tensor(a!) self
+  bool is_composite() const { return body == Body::composite || body == Body::composite_cpp; }
+  std::vector<const Argument*> tensors() const;  // Tensor, Tensor? and Tensor[] arguments
+  /// The name under which formulas know result `index`: its own unless an argument has it; resultN serves too.
+  std::string result_name(size_t index) const;
+  std::vector<std::string> argument_names() const;
+  size_t index_of(const std::string& argument) const;
+  bool takes(Base base) const;  // an argument of this type
+};
+
+/// Whether the argument names dims.
+bool is_dim(const Argument& argument);
+
+}  // namespace opgen

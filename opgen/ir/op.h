@@ -1,0 +1,80 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "opgen/ir/declaration.h"
+#include "opgen/ir/sample.h"
+#include "opgen/ir/term.h"
+
+namespace opgen {
+
+/// The derivative for some inputs (gradients) or some results (tangents), which are numbered as in the signature.
+struct Rule {
+  std::vector<size_t> of;
+  Block formula;
+  Position at;
+};
+
+/// What the tangent of one input adds to the tangent of the result of a pointwise op.
+struct TangentTerm {
+  size_t input = 0;
+  TermPtr value;
+};
+
+/// A refusal: text, with values put in between.
+struct Check {
+  struct Piece {
+    std::string text;
+    TermPtr value;  // null: the text
+  };
+  TermPtr condition;
+  std::vector<Piece> message;
+};
+
+/// How a kernel's result is allocated: like(tensor, dtype) or empty(shape, dtype).
+struct Allocation {
+  TermPtr like;  // or
+  TermPtr shape;
+  TermPtr dtype;  // null: that of `like`
+};
+
+/// A dim argument that arrives counted from 0.
+struct Wrap {
+  size_t argument = 0;
+  TermPtr rank;  // null: that of the first tensor
+};
+
+/// One op, resolved: what every printer reads.
+struct Op : Declaration {
+  ExprPtr pointwise;       // body pointwise: the expression as it is written, for tests and comments
+  ExprPtr computed;        // and as the kernel computes it
+  bool condition = false;  // whose value is a condition
+  Block composite;         // body composite
+  std::vector<Wrap> wraps;
+  std::vector<Check> checks;
+  std::vector<Allocation> allocations;  // one per result of a kernel
+  std::vector<Rule> reverse;            // only those with a formula
+  std::vector<size_t> constants;        // inputs that are non_differentiable
+  std::vector<Rule> forward;
+  std::vector<TangentTerm> tangent_terms;  // in place of `forward`: a sum
+  std::vector<Sample> samples;
+  std::vector<Sample> nested_samples;  // calls on components, of overloads that are written by hand
+
+  const Rule* reverse_rule(size_t argument) const;
+  bool is_constant(size_t argument) const;
+  /// Inputs with a gradient formula, in argument order.
+  std::vector<size_t> differentiable() const;
+  bool has_node() const { return !non_differentiable && !differentiable().empty(); }
+  bool has_forward() const { return !forward.empty() || !tangent_terms.empty(); }
+  bool has_raw() const { return body == Body::pointwise || body == Body::kernel; }
+};
+
+/// A host function on sizes and dtypes.
+struct Helper {
+  Schema schema;
+};
+
+}  // namespace opgen

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "opgen/ir/op.h"
+
+namespace opgen {
+
+/// A scalar function of pointwise expressions.
+struct ScalarFunction {
+  std::string name;
+  std::vector<std::string> parameters;
+  std::vector<ExprPtr> derivatives;  // per parameter; null: not differentiable
+  std::vector<ExprPtr> vanishes;
+  bool integer = false;
+  bool boolean = false;  // isnan and its like
+};
+
+using Functions = std::map<std::string, ScalarFunction>;
+
+/// All ops, in the order of the files; derivatives that were fused follow them.
+struct Program {
+  std::vector<std::unique_ptr<Op>> ops;
+  Functions functions;
+  std::map<std::string, std::vector<Helper>> helpers;
+
+  Op& add(std::unique_ptr<Op> op);
+  /// The overloads of a name.
+  std::vector<const Op*> named(const std::string& name) const;
+  bool has(const std::string& name) const { return by_name_.count(name) > 0; }
+  std::vector<std::string> op_names() const;
+
+ private:
+  std::multimap<std::string, const Op*> by_name_;
+};
+
+}  // namespace opgen

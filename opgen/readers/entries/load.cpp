@@ -1,0 +1,498 @@
+#include "opgen/readers/entries/load.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "opgen/text/strings.h"
+#include "opgen/text/yaml_file.h"
+
+namespace opgen {
+namespace {
+
+const std::vector<std::string> kFields = {"func",  "doc",  "pointwise", "kernel", "native",   "composite", "derivative", "result",
+                                          "check", "wrap", "strided",   "dtypes", "variants", "nested",    "samples",    "tests"};
+constexpr std::array<const char*, 3> kDimNames = {"the batch", "a ragged dim", "a regular dim"};
+const std::vector<std::string> kBodies = {"pointwise", "kernel", "native", "composite"};
+
+std::vector<std::string> split_keys(const std::string& text) {
+  std::vector<std::string> keys;
+  std::string key;
+  for (const char character : text + ",") {
+    if (character == ',') {
+      keys.push_back(key);
+      key.clear();
+    } else if (character != ' ' && character != '\n') {
+      key += character;
+    }
+  }
+  return keys;
+}
+
+/// `samples: set` or a list of calls; a set is such a list too.
+void check_samples_list(const YamlFile& file, const Tree& node) {
+  const bool name = node.is_scalar() && !node.scalar().empty();
+  if (!name && (!node.is_list() || node.size() == 0))
+    file.fail(node, "samples are the name of a set, or a list [{argument: value}, ...] with at least one");
+}
+
+class EntryLoader {
+ public:
+  EntryLoader(const YamlFile& file, const Tree& node) : file_(file), node_(node) {}
+
+  std::shared_ptr<Entry> load() {
+    if (!node_.is_map() || !node_["func"]) file_.fail(node_, "an entry begins with 'func: name(arguments) -> results'");
+    entry_ = std::make_shared<Entry>();
+    const Text func = file_.text(node_["func"], "func");
+    entry_->at = func.at(0);
+    entry_->schema = parse_schema(func);
+    file_.check_keys(node_, fmt::format("the entry of '{}'", entry_->name()), kFields);
+    if (node_["doc"]) entry_->doc = file_.text(node_["doc"], "doc").value();
+    body();
+    result_rules();
+    checks();
+    wraps();
+    strided();
+    dtypes();
+    variants();
+    derivative();
+    nested();
+    samples();
+    return entry_;
+  }
+
+ private:
+  Formula formula(const Tree& node, const std::string& field) const {
+    Formula formula = parse_formula(file_.text(node, field));
+    for (const auto& [name, value] : formula.lets) {
+      bool taken = entry_->schema.find(name) != nullptr || name == "grad" || name == "grads" || name == "sink" ||
+                   name == "level" || name == "node";
+      for (size_t i = 0; i < entry_->schema.results.size(); ++i) taken = taken || entry_->result_name(i) == name;
+      if (taken) throw Problem(value->at, fmt::format("'let' may not define '{}', which means something already", name));
+    }
+    return formula;
+  }
+  ExprPtr expression(const Tree& node, const std::string& field) const { return inline_lets(formula(node, field)); }
+
+  void body() {
+    std::vector<std::string> found;
+    for (const std::string& candidate : kBodies) {
+      if (node_[candidate]) found.push_back(candidate);
+    }
+    if (found.empty()) file_.fail(node_, fmt::format("'{}' has no body: give one of {}", entry_->name(), join(kBodies)));
+    if (found.size() > 1)
+      file_.fail(node_[found[1]],
+                 fmt::format("'{}' has two bodies, '{}' and '{}': keep one", entry_->name(), found[0], found[1]));
+    const Tree value = node_[found[0]];
+    entry_->body_at = value.at();
+    if (found[0] == "pointwise") {
+      entry_->body = Entry::Body::pointwise;
+      entry_->pointwise = expression(value, "pointwise");
+    } else if (found[0] == "kernel") {
+      entry_->body = Entry::Body::kernel;
+      kernels(value);
+    } else if (found[0] == "native") {
+      if (!value.is_scalar() || value.scalar() != "true") file_.fail(value, "'native' takes no value but 'true'");
+      entry_->body = Entry::Body::native;
+    } else if (value.is_scalar() && value.scalar() == "cpp") {
+      entry_->body = Entry::Body::composite_cpp;
+    } else {
+      entry_->body = Entry::Body::composite;
+      entry_->composite = formula(value, "composite");
+    }
+  }
+
+  void kernels(const Tree& value) {
+    file_.check_keys(value, "'kernel'", {"cpu", "cuda"});
+    for (const Branch& pair : value.branches()) {
+      Kernel kernel;
+      kernel.at = pair.value.at();
+      kernel.function = entry_->name();
+      if (pair.value.is_map()) {
+        file_.check_keys(pair.value, "a kernel", {"file", "function"});
+        if (!pair.value["file"]) file_.fail(pair.value, "a kernel needs 'file: family/stem'");
+        kernel.file = file_.text(pair.value["file"], "file").value();
+        if (pair.value["function"]) kernel.function = file_.text(pair.value["function"], "function").value();
+      } else {
+        kernel.file = file_.text(pair.value, "kernel").value();
+      }
+      entry_->kernels[pair.key.scalar()] = kernel;
+    }
+    if (entry_->kernels.empty()) file_.fail(value, "'kernel' names no kernel: write {cpu: family/stem}");
+  }
+
+  void result_rules() {
+    const Tree value = node_["result"];
+    if (!value) {
+      if (entry_->body == Entry::Body::kernel)
+        file_.fail(node_,
+                   fmt::format("'{}' has a kernel, so it needs 'result:', the allocation rule, e.g. like(self)", entry_->name()));
+      return;
+    }
+    if (entry_->body != Entry::Body::kernel) file_.fail(value, "only entries with a 'kernel' have an allocation rule");
+    if (value.is_list()) {
+      for (const auto& [ignored, element] : value.branches()) entry_->result_rules.push_back(expression(element, "result"));
+    } else {
+      entry_->result_rules.push_back(expression(value, "result"));
+    }
+    if (entry_->result_rules.size() != entry_->schema.results.size())
+      file_.fail(value,
+                 fmt::format("{} allocation rules for {} results", entry_->result_rules.size(), entry_->schema.results.size()));
+  }
+
+  void checks() {
+    const Tree value = node_["check"];
+    if (!value) return;
+    const auto one = [&](const Tree& node) {
+      file_.check_keys(node, "a check", {"that", "says"});
+      if (!node["that"] || !node["says"]) file_.fail(node, "a check is {that: CONDITION, says: \"message\"}");
+      entry_->checks.push_back({expression(node["that"], "that"), file_.text(node["says"], "says")});
+    };
+    if (value.is_list()) {
+      for (const auto& [ignored, element] : value.branches()) one(element);
+    } else {
+      one(value);
+    }
+  }
+
+  void wraps() {
+    const Tree value = node_["wrap"];
+    if (!value) return;
+    if (value.is_scalar()) {
+      if (value.scalar() != "none") file_.fail(value, "'wrap' is 'none' or {dim: NUMBER OF DIMS}");
+      entry_->wrap_dims = false;
+      return;
+    }
+    if (!value.is_map()) file_.fail(value, "'wrap' is 'none' or {dim: NUMBER OF DIMS}");
+    for (const Branch& pair : value.branches()) {
+      if (!entry_->schema.find(pair.key.scalar()))
+        file_.fail(pair.key, fmt::format("no argument is named '{}'", pair.key.scalar()));
+      entry_->wraps[pair.key.scalar()] = expression(pair.value, "wrap");
+    }
+  }
+
+  void strided() {
+    const Tree value = node_["strided"];
+    if (!value) return;
+    if (value.is_scalar()) {
+      entry_->strided_all = file_.boolean(value, "strided");
+      return;
+    }
+    if (!value.is_list()) file_.fail(value, "'strided' is true, false or a list of tensor arguments");
+    for (const auto& [ignored, element] : value.branches()) {
+      entry_->strided.push_back(file_.text(element, "strided").value());
+      const Argument* argument = entry_->schema.find(entry_->strided.back());
+      if (argument == nullptr || !argument->type.is_tensor_like())
+        file_.fail(element, fmt::format("no tensor argument is named '{}'", entry_->strided.back()));
+    }
+  }
+
+  void dtypes() {
+    const Tree value = node_["dtypes"];
+    if (!value) return;
+    const std::string text = file_.text(value, "dtypes").value();
+    if (text == "floating")
+      entry_->dtypes = Dtypes::floating;
+    else if (text == "numeric")
+      entry_->dtypes = Dtypes::numeric;
+    else if (text == "all")
+      entry_->dtypes = Dtypes::all;
+    else
+      file_.fail(value, fmt::format("'dtypes' is floating, numeric or all, not '{}'", text));
+  }
+
+  void variants() {
+    const Tree value = node_["variants"];
+    if (!value) return;
+    if (!value.is_list()) file_.fail(value, "'variants' is a list: [inplace, out]");
+    for (const auto& [ignored, element] : value.branches()) {
+      const std::string variant = file_.text(element, "variants").value();
+      if (variant == "inplace")
+        entry_->inplace = true;
+      else if (variant == "out")
+        entry_->out = true;
+      else
+        file_.fail(element, fmt::format("a variant is 'inplace' or 'out', not '{}'", variant));
+    }
+  }
+
+  WrittenRule rule(const Tree& key, const Tree& value) const {
+    WrittenRule rule;
+    rule.keys = split_keys(key.scalar());
+    for (std::string& name : rule.keys) name = canonical(name);
+    rule.at = key.at();
+    if (value.is_scalar() && value.scalar() == "non_differentiable")
+      rule.kind = WrittenRule::Kind::non_differentiable;
+    else if (value.is_scalar() && value.scalar() == "auto_linear")
+      rule.kind = WrittenRule::Kind::auto_linear;
+    else if (value.is_scalar() && value.scalar() == "auto_element_wise")
+      rule.kind = WrittenRule::Kind::auto_element_wise;
+    else
+      rule.formula = formula(value, "derivative");
+    const auto rename = [this](const ExprPtr& expr) {
+      return rewrite(expr, [this](const ExprPtr& node) -> ExprPtr {
+        if (!node->is(Expr::Kind::name) || canonical(node->text) == node->text) return nullptr;
+        return make_expr(Expr::Kind::name, canonical(node->text), {}, node->at);
+      });
+    };
+    for (auto& [name, let] : rule.formula.lets) let = rename(let);
+    if (rule.formula.body) rule.formula.body = rename(rule.formula.body);
+    return rule;
+  }
+
+  /// result1 -> the name of that result, if it has one.
+  std::string canonical(const std::string& name) const {
+    for (size_t i = 0; i < entry_->schema.results.size(); ++i) {
+      if (name == "result" + std::to_string(i)) return entry_->result_name(i);
+    }
+    return name;
+  }
+
+  void derivative() {
+    const Tree value = node_["derivative"];
+    if (!value) return;
+    entry_->derivative_given = true;
+    entry_->derivative_at = value.at();
+    if (value.is_scalar()) {
+      if (value.scalar() == "auto") {
+        if (entry_->body != Entry::Body::pointwise)
+          file_.fail(value,
+                     "'derivative: auto' differentiates a 'pointwise' expression, and this op has none: write the formulas");
+        entry_->derivative_auto = true;
+      } else if (value.scalar() == "non_differentiable") {
+        entry_->non_differentiable = true;
+      } else {
+        file_.fail(value, fmt::format("'derivative' is auto, non_differentiable or formulas by input, not '{}'", value.scalar()));
+      }
+      return;
+    }
+    if (!value.is_map()) file_.fail(value, "'derivative' is auto, non_differentiable or formulas by input");
+    std::vector<std::string> results, names;
+    for (size_t i = 0; i < entry_->schema.results.size(); ++i) results.push_back(entry_->result_name(i));
+    for (const Argument& argument : entry_->schema.arguments) names.push_back(argument.name);
+    names.insert(names.end(), results.begin(), results.end());
+    std::set<std::string> seen;
+    for (const Branch& pair : value.branches()) {
+      WrittenRule parsed = rule(pair.key, pair.value);
+      bool is_result = false;
+      for (const std::string& key : parsed.keys) {
+        if (!seen.insert(key).second) file_.fail(pair.key, fmt::format("'{}' has two formulas", key));
+        const bool result = std::find(results.begin(), results.end(), key) != results.end();
+        if (!result && !entry_->schema.find(key))
+          file_.fail(pair.key,
+                     fmt::format("'{}' has no argument or result named '{}'{}", entry_->name(), key, did_you_mean(key, names)));
+        if (!result && !entry_->schema.find(key)->type.is_tensor_like())
+          file_.fail(pair.key, fmt::format("'{}' is of type {}: only tensors have derivatives", key,
+                                           entry_->schema.find(key)->type.to_string()));
+        is_result = is_result || result;
+      }
+      (is_result ? entry_->forward : entry_->reverse).push_back(std::move(parsed));
+    }
+  }
+
+  void nested() {
+    const Tree value = node_["nested"];
+    if (!value) return;
+    NestedRule& rule = entry_->nested;
+    rule.at = value.at();
+    if (value.is_scalar()) {
+      static const std::map<std::string, NestedRule::Kind> kWords = {
+          {"values", NestedRule::Kind::values}, {"rows", NestedRule::Kind::rows}, {"whole", NestedRule::Kind::whole}};
+      const auto word = kWords.find(value.scalar());
+      if (word == kWords.end())
+        file_.fail(value, fmt::format("'nested' is values, rows, whole, {{segment: OP}}, {{cpp: {{batch, ragged, regular}}}} or "
+                                      "{{error: reason}}, not '{}'",
+                                      value.scalar()));
+      rule.kind = word->second;
+      rule.rows = rule.kind == NestedRule::Kind::rows;
+      rule.dense = rule.kind == NestedRule::Kind::whole;
+      return;
+    }
+    static const std::map<std::string, NestedRule::Kind> kKinds = {{"cpp", NestedRule::Kind::cpp},
+                                                                   {"error", NestedRule::Kind::error},
+                                                                   {"segment", NestedRule::Kind::segment},
+                                                                   {"values", NestedRule::Kind::values}};
+    file_.check_keys(value, "'nested'", {"values", "segment", "error", "cpp", "dense", "on", "inserts", "rows", "samples"});
+    std::vector<std::string> kinds;
+    for (const auto& [word, kind] : kKinds) {
+      if (!value[word]) continue;
+      kinds.push_back(word);
+      rule.kind = kind;
+    }
+    if (kinds.empty()) file_.fail(value, "'nested' says nothing: give values, segment, cpp or error");
+    if (kinds.size() > 1)
+      file_.fail(value[kinds[1]], fmt::format("'nested' has two rules, '{}' and '{}': keep one", kinds[0], kinds[1]));
+    const bool by_hand = rule.kind == NestedRule::Kind::cpp;
+    for (const char* word : {"dense", "inserts", "rows", "samples"}) {
+      if (value[word] && !by_hand) file_.fail(value[word], fmt::format("'{}' belongs to 'cpp'", word));
+    }
+    if (value["values"]) file_.boolean(value["values"], "values");
+    if (value["segment"]) rule.segment = file_.text(value["segment"], "segment").value();
+    if (value["error"]) rule.error = file_.text(value["error"], "error").value();
+    if (value["inserts"]) rule.inserts = file_.text(value["inserts"], "inserts").value();
+    if (value["inserts"] && !entry_->schema.find(rule.inserts))
+      file_.fail(value["inserts"], fmt::format("no argument is named '{}'", rule.inserts));
+    if (value["on"] && !value["on"].is_list()) file_.fail(value["on"], "'on' is a list of tensor arguments: [input, target]");
+    if (value["samples"]) check_samples_list(file_, value["samples"]);
+    if (value["samples"]) entry_->nested_samples = value["samples"];
+    if (by_hand) dims_by_hand(value["cpp"]);
+    rule.rows = value["rows"] && file_.boolean(value["rows"], "rows");
+    rule.dense = value["dense"] && file_.boolean(value["dense"], "dense");
+    for (const auto& [ignored, element] : value["on"].branches()) {
+      if (element.is_list() && rule.kind == NestedRule::Kind::cpp) rule.choices.push_back(nested_arguments(element));
+    }
+    if (rule.choices.empty()) rule.on = nested_arguments(value["on"]);
+  }
+
+  /// `cpp: {batch: TEXT, ragged: TEXT, regular: {error: REASON}}`.
+  void dims_by_hand(const Tree& value) {
+    file_.check_keys(value, "'cpp'", {kDimKinds.begin(), kDimKinds.end()});
+    for (size_t kind = 0; kind < kDimKinds.size(); ++kind) {
+      const Tree given = value[kDimKinds[kind]];
+      if (given && given.is_map()) file_.check_keys(given, fmt::format("'{}'", kDimKinds[kind]), {"error"});
+      DimRule& rule = entry_->nested.over[kind];
+      rule.refused = given && given.is_map();
+      const Tree text = rule.refused ? given["error"] : given;
+      if (!text)
+        file_.fail(value, fmt::format("'cpp' does not say what '{}' does over {}: write a text, or {{error: reason}}",
+                                      entry_->name(), kDimNames[kind]));
+      rule.text = file_.text(text, kDimKinds[kind]).value();
+    }
+  }
+
+  std::vector<std::string> nested_arguments(const Tree& names) {
+    std::vector<std::string> result;
+    for (const auto& [ignored, element] : names.branches()) {
+      const Argument* argument = element.is_scalar() ? entry_->schema.find(element.scalar()) : nullptr;
+      const bool fits = argument != nullptr && argument->type.is_tensor_like() &&
+                        (!argument->type.list || entry_->nested.kind == NestedRule::Kind::cpp);
+      if (!fits)
+        file_.fail(element, fmt::format("no tensor argument is named '{}'", element.is_scalar() ? element.scalar() : "[...]"));
+      result.push_back(element.scalar());
+    }
+    return result;
+  }
+
+  void samples() {
+    if (node_["samples"]) check_samples_list(file_, node_["samples"]);
+    entry_->samples = node_["samples"];
+    const Tree tests = node_["tests"];
+    if (!tests) return;
+    file_.check_keys(tests, "'tests'", {"gradients", "strided", "because"});
+    entry_->test_gradients = !tests["gradients"] || file_.boolean(tests["gradients"], "gradients");
+    entry_->test_strided = !tests["strided"] || file_.boolean(tests["strided"], "strided");
+    if ((!entry_->test_gradients || !entry_->test_strided) && !tests["because"])
+      file_.fail(tests, "tests that are left out need a reason: 'because: ...'");
+  }
+
+  const YamlFile& file_;
+  const Tree& node_;
+  std::shared_ptr<Entry> entry_;
+};
+
+ScalarFunction load_scalar(const YamlFile& file, const Tree& node) {
+  file.check_keys(node, "a scalar function", {"func", "derivative", "vanishes", "integer", "boolean"});
+  if (!node["func"]) file.fail(node, "a scalar function begins with 'func: name(x)'");
+  ScalarFunction function;
+  const ExprPtr call = inline_lets(parse_formula(file.text(node["func"], "func")));
+  if (!call->is(Expr::Kind::call)) file.fail(node["func"], "a scalar function is declared as name(x) or name(x, y)");
+  function.name = call->text;
+  for (const ExprPtr& parameter : call->args) {
+    if (!parameter->is(Expr::Kind::name)) file.fail(node["func"], "a scalar function is declared as name(x) or name(x, y)");
+    function.parameters.push_back(parameter->text);
+  }
+  function.integer = node["integer"] && file.boolean(node["integer"], "integer");
+  function.boolean = node["boolean"] && file.boolean(node["boolean"], "boolean");
+  function.derivatives.resize(function.parameters.size());
+  if (node["derivative"]) {
+    file.check_keys(node["derivative"], fmt::format("the derivative of '{}'", function.name), function.parameters);
+    for (size_t i = 0; i < function.parameters.size(); ++i) {
+      const Tree formula = node["derivative"][function.parameters[i]];
+      if (formula) function.derivatives[i] = inline_lets(parse_formula(file.text(formula, "derivative")));
+    }
+  }
+  if (node["vanishes"]) {
+    if (!node["vanishes"].is_list()) file.fail(node["vanishes"], "'vanishes' is a list of expressions");
+    for (const auto& [ignored, pattern] : node["vanishes"].branches())
+      function.vanishes.push_back(inline_lets(parse_formula(file.text(pattern, "vanishes"))));
+  }
+  return function;
+}
+
+}  // namespace
+
+void load_entries(const std::string& path, const std::string& name, bool external, Library& library, Problems& problems) {
+  try {
+    const YamlFile file(path, name);
+    if (file.root().is_null()) return;
+    if (!file.root().is_list()) file.fail(file.root(), "an entry file is a list of '- func:' entries");
+    for (const auto& [ignored, node] : file.root().branches()) {
+      try {
+        std::shared_ptr<Entry> entry = EntryLoader(file, node).load();
+        entry->stem = std::filesystem::path(path).stem().string();
+        entry->external = external;
+        for (const Entry* other : library.named(entry->name())) {
+          if (other->unique_name() == entry->unique_name())
+            throw Problem(entry->at,
+                          fmt::format("'{}' stands twice; the first is at {}", entry->unique_name(), other->at.to_string()));
+        }
+        library.entries.push_back(std::move(entry));
+      } catch (const Problem& problem) {
+        problems.emplace_back(problem.what());
+      }
+    }
+  } catch (const Problem& problem) {
+    problems.emplace_back(problem.what());
+  }
+}
+
+void load_functions(const std::string& path, const std::string& name, Library& library, Problems& problems) {
+  try {
+    const YamlFile file(path, name);
+    if (file.root().is_null()) return;
+    file.check_keys(file.root(), name, {"scalar", "helpers", "samples"});
+    const auto each = [&](const char* section, const auto& load) {
+      if (!file.root()[section]) return;
+      if (!file.root()[section].is_list()) file.fail(file.root()[section], fmt::format("'{}' is a list", section));
+      for (const auto& [ignored, node] : file.root()[section].branches()) {
+        try {
+          load(node);
+        } catch (const Problem& problem) {
+          problems.emplace_back(problem.what());
+        }
+      }
+    };
+    each("scalar", [&](const Tree& node) {
+      ScalarFunction function = load_scalar(file, node);
+      if (library.functions.count(function.name))
+        file.fail(node, fmt::format("the scalar function '{}' stands twice", function.name));
+      library.functions[function.name] = std::move(function);
+    });
+    each("helpers", [&](const Tree& node) {
+      Helper helper{parse_schema(file.text(node, "helpers"))};
+      std::vector<Helper>& overloads = library.helpers[helper.schema.name];
+      for (const Helper& other : overloads) {
+        if (other.schema.to_string() == helper.schema.to_string())
+          file.fail(node, fmt::format("the helper '{}' stands twice", helper.schema.to_string()));
+      }
+      overloads.push_back(std::move(helper));
+    });
+    if (file.root()["samples"]) {
+      if (!file.root()["samples"].is_map()) file.fail(file.root()["samples"], "'samples' is a map of named sets");
+      for (const Branch& pair : file.root()["samples"].branches()) {
+        if (pair.value.is_scalar()) file.fail(pair.value, "a set of samples is a list");
+        check_samples_list(file, pair.value);
+        if (!library.sample_sets.emplace(pair.key.scalar(), pair.value).second)
+          file.fail(pair.key, fmt::format("the sample set '{}' stands twice", pair.key.scalar()));
+      }
+    }
+  } catch (const Problem& problem) {
+    problems.emplace_back(problem.what());
+  }
+}
+
+}  // namespace opgen

@@ -1,0 +1,142 @@
+#include "opgen/resolve/convert.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "opgen/ir/build.h"
+#include "opgen/text/strings.h"
+
+namespace opgen {
+namespace {
+
+/// The default of an argument, as a term.
+TermPtr default_of(const Argument& argument, const Position& at) {
+  const Type& type = argument.type;
+  if (!argument.default_value || *argument.default_value == "None")
+    return convert_to(type, literal("none", type_of(Base::none), at));
+  const std::string& text = *argument.default_value;
+  if (text[0] == '[') {
+    std::vector<TermPtr> elements;
+    Type element = type_of(type.base == Base::scalar ? Base::floating : type.base);
+    const std::string inside = text.substr(1, text.size() - 2);
+    for (size_t at_character = 0; at_character < inside.size();) {
+      const size_t comma = std::min(inside.find(',', at_character), inside.size());
+      const size_t first = inside.find_first_not_of(' ', at_character);
+      elements.push_back(literal(inside.substr(first, comma - first), element, at));
+      at_character = comma + 1;
+    }
+    return convert_to(type, compound(Term::Kind::list, std::move(elements), type_of(element.base, true), at));
+  }
+  if (text == "True" || text == "False") {
+    const TermPtr value = literal(text == "True" ? "true" : "false", type_of(Base::boolean), at);
+    return type.is(Base::boolean) ? value : convert_to(type, value);
+  }
+  if (text[0] == '\'' || text[0] == '"') return literal(text.substr(1, text.size() - 2), type_of(Base::string), at);
+  const bool whole = text.find_first_of(".eE") == std::string::npos;
+  if (type.list) return convert_to(type, literal(text, type_of(Base::integer), at));
+  if (type.is(Base::floating) && whole) return literal(text + ".0", type_of(Base::floating), at);
+  if (type.is(Base::scalar)) return convert_to(type, literal(text, type_of(whole ? Base::integer : Base::floating), at));
+  return literal(text, type_of(type.base), at);
+}
+
+}  // namespace
+
+TermPtr plain_number(const TermPtr& value) {
+  return value->type.is(Base::scalar) ? convert_to(type_of(Base::floating), value) : value;
+}
+
+std::optional<std::pair<TermPtr, int>> convert(const TermPtr& value, const Type& wanted) {
+  const Type& type = value->type;
+  const auto converted = [&](int distance) { return std::pair{convert_to(wanted, value), distance}; };
+  if (type.base == Base::none && !type.list) return wanted.optional ? std::optional(converted(0)) : std::nullopt;
+  const bool written_out = value->is(Term::Kind::list);
+  if (type.list && type.base == Base::none && wanted.list) return converted(1);
+  if (type.base == wanted.base && type.list == wanted.list && type.base != Base::tuple) {
+    // No dims stand for all of them wherever dims may be left out.
+    if (type.optional && !wanted.optional && type.is_list_of(Base::integer)) return converted(2);
+    if (type.optional && !wanted.optional && !type.is_tensor() && type.base != Base::generator) return std::nullopt;
+    const int distance = type.optional != wanted.optional ? 1 : 0;
+    return written_out || (distance > 0 && !type.is_tensor()) ? converted(distance) : std::pair{value, distance};
+  }
+  if (type.base == Base::tuple && wanted.base == Base::tuple && type.elements.size() == wanted.elements.size())
+    return std::pair{value, 0};
+  if (type.list || type.optional) {
+    // Integers that are written out serve where numbers of another kind are wanted.
+    const bool numbers = wanted.base == Base::floating || wanted.base == Base::scalar;
+    if (type.list && wanted.list && type.base == Base::integer && numbers && written_out) return converted(2);
+    return std::nullopt;
+  }
+  const bool number = type.base == Base::integer || type.base == Base::floating;
+  if (!wanted.list) {
+    if (type.base == Base::integer && wanted.base == Base::floating) return converted(1);
+    if ((number || type.base == Base::boolean) && wanted.base == Base::scalar) return converted(1);
+    if (type.base == Base::scalar && wanted.base == Base::floating) return converted(2);
+    return std::nullopt;
+  }
+  if (type.base == Base::integer && wanted.base == Base::integer) return converted(2);
+  return std::nullopt;
+}
+
+Bound bind_arguments(const Schema& schema, const ExprPtr& expr, const std::vector<ExprPtr>& args,
+                     const std::vector<std::string>& keys, const std::vector<TermPtr>& values) {
+  Bound bound;
+  std::vector<int> given(schema.arguments.size(), -1);
+  for (size_t i = 0; i < args.size(); ++i) {
+    size_t target = i;
+    if (!keys[i].empty()) {
+      target = schema.arguments.size();
+      std::vector<std::string> names;
+      for (size_t j = 0; j < schema.arguments.size(); ++j) {
+        names.push_back(schema.arguments[j].name);
+        if (schema.arguments[j].name == keys[i]) target = j;
+      }
+      if (target == schema.arguments.size()) {
+        bound.mismatch = fmt::format("{} has no argument named '{}'{}", schema.name, keys[i], did_you_mean(keys[i], names));
+        bound.mismatch_at = args[i]->at;
+        return bound;
+      }
+    }
+    if (target >= schema.arguments.size()) {
+      bound.mismatch = fmt::format("{} takes {} argument(s), not {}", schema.name, schema.arguments.size(), args.size());
+      bound.mismatch_at = expr->at;
+      return bound;
+    }
+    if (given[target] >= 0) {
+      bound.mismatch = fmt::format("'{}' is given twice", schema.arguments[target].name);
+      bound.mismatch_at = args[i]->at;
+      return bound;
+    }
+    given[target] = static_cast<int>(i);
+  }
+  int last = -1;
+  for (size_t j = 0; j < schema.arguments.size(); ++j) {
+    if (given[j] >= 0)
+      last = static_cast<int>(j);
+    else if (!schema.arguments[j].default_value && !(schema.arguments[j].type.optional && schema.arguments[j].type.is_tensor())) {
+      bound.mismatch = fmt::format("{} wants {} argument(s): '{}' ({}) is missing", schema.name, schema.arguments.size(),
+                                   schema.arguments[j].name, schema.arguments[j].type.to_string());
+      bound.mismatch_at = expr->at;
+      return bound;
+    }
+  }
+  for (int j = 0; j <= last; ++j) {
+    const Argument& argument = schema.arguments[static_cast<size_t>(j)];
+    if (given[j] < 0) {
+      bound.arguments.push_back(default_of(argument, expr->at));
+      continue;
+    }
+    const auto converted = convert(values[given[j]], argument.type);
+    if (!converted) {
+      bound.mismatch = fmt::format("argument '{}' of {} wants {}, but '{}' is {}", argument.name, schema.name,
+                                   argument.type.to_string(), to_string(args[given[j]]), values[given[j]]->type.to_string());
+      bound.mismatch_at = args[given[j]]->at;
+      return bound;
+    }
+    bound.arguments.push_back(converted->first);
+    bound.distance += converted->second;
+  }
+  return bound;
+}
+
+}  // namespace opgen

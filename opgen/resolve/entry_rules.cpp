@@ -1,0 +1,227 @@
+#include "opgen/resolve/entry_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <set>
+
+#include "opgen/resolve/schema_rules.h"
+#include "opgen/text/strings.h"
+
+namespace opgen {
+namespace {
+
+void check_derivative(const Entry& entry) {
+  const bool composite = entry.body == Entry::Body::composite || entry.body == Entry::Body::composite_cpp;
+  if (composite) {
+    if (entry.derivative_given)
+      throw Problem(entry.derivative_at, "a composite is differentiated through the ops that it calls: leave 'derivative' out");
+    return;
+  }
+  if (entry.non_differentiable || entry.derivative_auto) return;
+  std::vector<std::string> missing;
+  for (const Argument* argument : entry.tensors()) {
+    if (!entry.reverse_rule(argument->name)) missing.push_back(argument->name);
+  }
+  if (missing.empty()) return;
+  if (!entry.derivative_given) {
+    // Conditions have none, and checks elsewhere see to it.
+    if (entry.body == Entry::Body::pointwise) {
+      static const std::set<std::string> kConditions = {"==", "!=", "<", "<=", ">", ">=", "&&", "||"};
+      if (entry.pointwise->is(Expr::Kind::binary) && kConditions.count(entry.pointwise->text)) return;
+      if (entry.pointwise->is(Expr::Kind::unary) && entry.pointwise->text == "!") return;
+      if (entry.pointwise->is(Expr::Kind::call) && (entry.pointwise->text.rfind("is", 0) == 0)) return;
+    }
+    throw Problem(entry.at, fmt::format("'{}' has tensor inputs and no 'derivative:': write formulas, {}non_differentiable",
+                                        entry.name(), entry.body == Entry::Body::pointwise ? "auto, or " : "or "));
+  }
+  throw Problem(entry.derivative_at, fmt::format("'{}' has no formula for {}: write one, or '{}: non_differentiable'",
+                                                 entry.name(), "'" + join(missing, "', '") + "'", missing[0]));
+}
+
+void check_variants(const Entry& entry) {
+  if (!entry.inplace && !entry.out) return;
+  if (entry.body != Entry::Body::pointwise && entry.body != Entry::Body::kernel)
+    throw Problem(entry.at, fmt::format("'{}': variants are made for pointwise and kernel ops", entry.name()));
+  if (entry.schema.results.size() != 1) throw Problem(entry.at, fmt::format("'{}': variants need one result", entry.name()));
+  if (entry.inplace &&
+      (entry.schema.arguments.empty() || entry.schema.arguments[0].name != "self" || !entry.schema.arguments[0].type.is_tensor()))
+    throw Problem(entry.at,
+                  fmt::format("'{}': an in-place variant writes into 'Tensor self', which must come first", entry.name()));
+}
+
+void check_pointwise_arguments(const Entry& entry) {
+  if (entry.body != Entry::Body::pointwise) return;
+  int tensors = 0;
+  for (const Argument& argument : entry.schema.arguments) {
+    const bool tensor = argument.type.is_tensor() && !argument.type.optional;
+    const bool number = argument.type.is_number() || argument.type.is(Base::boolean);
+    tensors += tensor;
+    if (!tensor && (!number || argument.type.optional))
+      throw Problem(argument.at, fmt::format("a pointwise op takes Tensor, Scalar, int, float and bool arguments, not {}",
+                                             argument.type.to_string()));
+  }
+  if (tensors == 0) throw Problem(entry.at, "a pointwise op needs a tensor argument");
+  if (entry.schema.results.size() != 1 || !entry.schema.results[0].type.is_tensor())
+    throw Problem(entry.at, "a pointwise op has one result, a Tensor");
+}
+
+void check_kernels(const Entry& entry, const std::string& root) {
+  for (const auto& [device, kernel] : entry.kernels) {
+    if (root.empty() || entry.external) continue;
+    const std::string file = fmt::format("deckle/kernels/{}/{}.{}", device, kernel.file, device == "cuda" ? "cu" : "cpp");
+    // Ops of other projects have their kernels beside their entries.
+    const std::string beside = root + "/" + kernel.file + (device == "cuda" ? ".cu" : ".cpp");
+    if (std::filesystem::exists(root + "/" + file) || std::filesystem::exists(beside)) continue;
+    std::vector<std::string> there;
+    const std::filesystem::path folder = std::filesystem::path(root) / "deckle/kernels" / device;
+    if (std::filesystem::exists(folder)) {
+      for (const auto& found : std::filesystem::recursive_directory_iterator(folder)) {
+        if (found.path().extension() == ".cpp" || found.path().extension() == ".cu")
+          there.push_back(found.path().lexically_relative(folder).replace_extension().generic_string());
+      }
+    }
+    throw Problem(kernel.at, fmt::format("the kernel file {} does not exist{}", file, did_you_mean(kernel.file, there)));
+  }
+}
+
+void check_samples(const Entry& entry, const Library& library) {
+  if (entry.external || entry.schema.results.empty()) return;  // list ops that only write have tests by hand
+  if (!entry.samples.given()) {
+    if (!entry.test_gradients) return;
+    throw Problem(entry.at, fmt::format("'{}' has no samples: name a set of functions.yaml or list argument maps", entry.name()));
+  }
+  if (entry.samples.is_scalar() && !library.sample_sets.count(entry.samples.scalar())) {
+    std::vector<std::string> sets;
+    for (const auto& [name, ignored] : library.sample_sets) sets.push_back(name);
+    throw Problem(entry.samples.at(), fmt::format("no sample set is named '{}'{}", entry.samples.scalar(),
+                                                  did_you_mean(entry.samples.scalar(), sets)));
+  }
+}
+
+void check_nested(const Entry& entry, const Library& library) {
+  const NestedRule& rule = entry.nested;
+  if (!rule.segment.empty() && !library.has(rule.segment))
+    throw Problem(rule.at, fmt::format("no op is named '{}'{}", rule.segment, did_you_mean(rule.segment, library.op_names())));
+  const std::vector<Argument>& own = entry.schema.arguments;
+  const bool takes_dims = std::any_of(own.begin(), own.end(), is_dim);
+  if (rule.kind == NestedRule::Kind::values && takes_dims && !entry.derived)
+    throw Problem(rule.at, fmt::format("'values' does not say what '{}' does over the batch and the ragged dims: give 'segment', "
+                                       "or 'cpp' with a rule for each kind of dim",
+                                       entry.name()));
+  for (const DimRule& over : rule.over) {
+    if (over.refused && !takes_dims)
+      throw Problem(rule.at, fmt::format("'{}' takes no dim that it could refuse: say what it does", entry.name()));
+    if (over.refused && over.text.size() < 8)
+      throw Problem(rule.at, "'error' wants the reason why a dim of this kind has no meaning here");
+  }
+  if (!rule.segment.empty()) {
+    const std::vector<Argument>& arguments = library.named(rule.segment)[0]->schema.arguments;
+    const bool serves =
+        arguments.size() > 1 && arguments[0].type.is_tensor() &&
+        std::any_of(arguments.begin(), arguments.end(), [](const Argument& argument) { return argument.type.is(Base::ragged); });
+    if (!serves)
+      throw Problem(rule.at,
+                    fmt::format("'{}' cannot serve the ragged dim: a segment op takes values, a Tensor, first, and a Ragged",
+                                rule.segment));
+  }
+  if (rule.kind == NestedRule::Kind::error && rule.error.size() < 8)
+    throw Problem(rule.at, "'error' wants the reason why a nested tensor has no meaning here");
+}
+
+void check_documentation(const Entry& entry) {
+  if (entry.doc.empty() && !entry.external)
+    throw Problem(entry.at, fmt::format("'{}' has no 'doc:': one sentence that says what it computes", entry.name()));
+}
+
+/// Every kernel file below `root` is claimed by an op, or stands in ops/pending_kernels.txt with the reason. A .cpp with a
+/// header of its own is a part of kernels, not one.
+void check_orphans(const Library& library, const std::string& root, Problems& problems) {
+  namespace fs = std::filesystem;
+  using namespace std::string_view_literals;
+  std::set<std::string> claimed;
+  for (const auto& entry : library.entries) {
+    for (const auto& [device, kernel] : entry->kernels) claimed.insert(device + "/" + kernel.file);
+  }
+  std::ifstream pending(root + "/ops/pending_kernels.txt");
+  for (std::string line; std::getline(pending, line);) {
+    if (!line.empty() && line[0] != '#') claimed.insert(line.substr(0, line.find(':')));
+  }
+  const fs::path kernels = fs::path(root) / "deckle/kernels";
+  std::vector<std::string> orphans;
+  for (const auto& [device, extension] : {std::pair("cpu", ".cpp"sv), std::pair("cuda", ".cu"sv)}) {
+    if (!fs::exists(kernels / device)) continue;
+    for (const auto& file : fs::recursive_directory_iterator(kernels / device)) {
+      if (file.path().extension() != extension || file.path().parent_path().filename() == "simd") continue;
+      if (extension == ".cpp" && fs::exists(fs::path(file.path()).replace_extension(".h"))) continue;
+      const std::string name = file.path().lexically_relative(kernels).generic_string();
+      if (!claimed.count(fs::path(name).replace_extension().generic_string())) orphans.push_back(name);
+    }
+  }
+  std::sort(orphans.begin(), orphans.end());
+  for (const std::string& orphan : orphans)
+    problems.push_back(fmt::format(
+        "deckle/kernels/{}:1:1: no op claims this kernel: write its entry, or name it in ops/pending_kernels.txt with the reason",
+        orphan));
+}
+
+}  // namespace
+
+void check_entries(const Library& library, const std::string& root, Problems& problems) {
+  for (const auto& entry : library.entries) {
+    const std::vector<std::function<void()>> rules = {
+        [&] { check_names(*entry); },
+        [&] { check_aliases(*entry); },
+        [&] { check_defaults(*entry); },
+        [&] { check_documentation(*entry); },
+        [&] { check_pointwise_arguments(*entry); },
+        [&] { check_derivative(*entry); },
+        [&] { check_variants(*entry); },
+        [&] { check_kernels(*entry, root); },
+        [&] { check_samples(*entry, library); },
+        [&] { check_nested(*entry, library); },
+    };
+    for (const auto& rule : rules) {
+      try {
+        rule();
+      } catch (const Problem& problem) {
+        problems.emplace_back(problem.what());
+      }
+    }
+  }
+}
+
+std::vector<std::string> watched_paths(const std::string& root) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> paths = {root + "/ops/pending_kernels.txt"};
+  const fs::path kernels = fs::path(root) / "deckle/kernels";
+  for (const char* device : {"cpu", "cuda"}) {
+    if (!fs::exists(kernels / device)) continue;
+    paths.push_back((kernels / device).generic_string());
+    for (const auto& found : fs::recursive_directory_iterator(kernels / device)) {
+      if (found.is_directory()) paths.push_back(found.path().generic_string());
+    }
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+void check_library(const Library& library, const std::string& root, Problems& problems) {
+  for (const auto& entry : library.entries) {
+    const bool takes_tensor = std::any_of(entry->schema.arguments.begin(), entry->schema.arguments.end(),
+                                          [](const Argument& a) { return a.type.is_tensor_like(); });
+    if (entry->external || !takes_tensor || entry->nested.kind != NestedRule::Kind::absent ||
+        entry->body == Entry::Body::pointwise)
+      continue;
+    problems.emplace_back(Problem(entry->at, fmt::format("'{}' does not say what it does to nested tensors: add 'nested:', with "
+                                                         "values, a segment op, or the reason why not",
+                                                         entry->name()))
+                              .what());
+  }
+  check_orphans(library, root, problems);
+}
+
+}  // namespace opgen

@@ -1,0 +1,102 @@
+#include "opgen/resolve/rules.h"
+
+#include <fmt/format.h>
+
+#include "opgen/ir/build.h"
+#include "opgen/resolve/convert.h"
+#include "opgen/resolve/resolver.h"
+#include "opgen/text/strings.h"
+
+namespace opgen {
+namespace {
+
+bool is_none(const Type& type) { return type.base == Base::none && !type.list; }
+
+/// The value of a formula for one input or result; `none` says that there is nothing.
+TermPtr as_tensor(const TermPtr& value, bool list, const std::string& what) {
+  if (is_none(value->type)) return convert_to(tensor_type(true), value);
+  if (value->type.base == Base::none && list) return convert_to(type_of(Base::tensor, true), value);
+  if (value->type.base != Base::tensor || value->type.list != list)
+    throw Problem(value->at, fmt::format("{} must be {}, but the formula is {}", what, list ? "Tensor[]" : "Tensor",
+                                         value->type.to_string()));
+  return value;
+}
+
+void require_tuple(const Type& type, const Position& at, const std::vector<std::string>& keys, const char* what) {
+  if (type.base != Base::tuple || type.elements.size() != keys.size())
+    throw Problem(
+        at, fmt::format("the formula of '{}' must give {} {}, but it is {}", join(keys), keys.size(), what, type.to_string()));
+}
+
+Rule reverse_rule(const Entry& entry, const WrittenRule& written, const Program& program, const Op& op) {
+  Rule rule;
+  rule.at = written.at;
+  for (const std::string& key : written.keys) rule.of.push_back(op.index_of(key));
+  Scope scope = reverse_scope(op, program);
+  for (const Argument* argument : op.tensors()) {
+    const WrittenRule* const its = entry.reverse_rule(argument->name);
+    if (its && its->kind != WrittenRule::Kind::non_differentiable) scope.asked[argument->name] = op.index_of(argument->name);
+  }
+  rule.formula = Resolver(scope).resolve_body(written.formula);
+  TermPtr& value = rule.formula.value;
+  if (rule.of.size() == 1)
+    value = as_tensor(value, op.schema.arguments[rule.of[0]].type.list, fmt::format("the gradient of '{}'", written.keys[0]));
+  else
+    require_tuple(value->type, value->at, written.keys, "gradients");
+  return rule;
+}
+
+size_t result_of(const Op& op, const std::string& name) {
+  size_t index = 0;
+  while (op.result_name(index) != name) ++index;
+  return index;
+}
+
+Rule forward_rule(const WrittenRule& written, const Program& program, const Op& op) {
+  Rule rule;
+  rule.at = written.at;
+  for (const std::string& key : written.keys) rule.of.push_back(result_of(op, key));
+  Scope scope = forward_scope(op, program);
+  rule.formula = Resolver(scope).resolve_body(written.formula);
+  TermPtr& value = rule.formula.value;
+  if (rule.of.size() == 1)
+    value = as_tensor(value, op.schema.results[rule.of[0]].type.list, fmt::format("the tangent of '{}'", written.keys[0]));
+  else
+    require_tuple(value->type, value->at, written.keys, "tangents");
+  return rule;
+}
+
+}  // namespace
+
+void resolve_composite(const Entry& entry, const Program& program, Op& op) {
+  if (entry.body != Entry::Body::composite) return;
+  Scope scope = argument_scope(op, program);
+  Block body = Resolver(scope).resolve_body(entry.composite);
+  const Type wanted = result_type_of(op.schema);
+  const auto converted = convert(body.value, wanted);
+  if (!converted)
+    throw Problem(entry.composite.body->at, fmt::format("the result must be {}, but '{}' is {}", wanted.to_string(),
+                                                        to_string(entry.composite.body), body.value->type.to_string()));
+  body.value = converted->first;
+  op.composite = std::move(body);
+}
+
+void resolve_derivative(const Entry& entry, const Program& program, Op& op) {
+  for (const WrittenRule& written : entry.reverse) {
+    if (written.kind != WrittenRule::Kind::non_differentiable) continue;
+    for (const std::string& key : written.keys) op.constants.push_back(op.index_of(key));
+  }
+  for (const WrittenRule& written : entry.reverse) {
+    if (written.kind == WrittenRule::Kind::formula) op.reverse.push_back(reverse_rule(entry, written, program, op));
+  }
+  for (const WrittenRule& written : entry.forward) {
+    if (written.kind == WrittenRule::Kind::formula) op.forward.push_back(forward_rule(written, program, op));
+  }
+  for (const WrittenTangent& term : entry.tangent_terms) {
+    Scope scope = forward_scope(op, program);
+    op.tangent_terms.push_back(
+        {op.index_of(term.input), Resolver(scope).resolve_to(term.formula, tensor_type(true), "the tangent")});
+  }
+}
+
+}  // namespace opgen

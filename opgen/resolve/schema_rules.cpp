@@ -1,0 +1,162 @@
+#include "opgen/resolve/schema_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <set>
+
+#include "opgen/schema/dtypes.h"
+#include "opgen/schema/identifiers.h"
+#include "opgen/text/strings.h"
+
+namespace opgen {
+namespace {
+
+/// Words of formulas, and of the functions and nodes that are generated around an argument.
+const std::set<std::string> kReserved = {"grad",     "grads",     "result",   "node",     "level",    "out",       "original",
+                                         "sink",     "wants",     "has_t",    "error",    "device",   "none",      "inf",
+                                         "nan",      "pi",        "check",    "fail",     "name",     "to_string", "numel_of",
+                                         "wrap_dim", "zeros_raw", "backward", "release",  "connect",  "add_edge",  "add_output",
+                                         "edges",    "outputs",   "sequence", "add_hook", "run_hooks"};
+
+/// What generated code appends to the name of an argument for something that belongs to it.
+constexpr const char* kSuffixes[] = {"_p", "_t", "_sizes", "_dtype", "_device", "_defined", "_count", "_wrapped"};
+
+std::string annotated(const Argument& argument) {
+  return fmt::format("{}({}{}) {}", argument.type.to_string(), argument.alias->before, argument.alias->written ? "!" : "",
+                     argument.name);
+}
+
+bool is_boolean_text(const std::string& text) { return text == "True" || text == "False"; }
+
+bool is_number_text(const std::string& text) {
+  char* end = nullptr;
+  return !text.empty() && std::isfinite(std::strtod(text.c_str(), &end)) && *end == '\0';
+}
+
+bool fits(const std::string& text, Base base) {
+  switch (base) {
+    case Base::integer:
+      return whole_number(text).has_value();
+    case Base::floating:
+      return is_number_text(text);
+    case Base::scalar:
+      return is_number_text(text) || is_boolean_text(text);
+    case Base::boolean:
+      return is_boolean_text(text);
+    case Base::dtype:
+      return !dtype_cpp(text).empty();
+    case Base::string:
+      return text.size() >= 2 && (text[0] == '\'' || text[0] == '"') && text.find(text[0], 1) == text.size() - 1;
+    default:
+      return false;
+  }
+}
+
+/// Numbers, `[1, 2]`; for lists of integers also one for all.
+bool fits_list(const std::string& text, Base base) {
+  if (text.front() != '[' || text.back() != ']') return base == Base::integer && fits(text, base);
+  if (base == Base::scalar) base = Base::floating;
+  if (base != Base::integer && base != Base::floating) return text == "[]";
+  const std::string inside = text.substr(1, text.size() - 2);
+  for (size_t at = 0; at < inside.size();) {
+    const size_t comma = std::min(inside.find(',', at), inside.size());
+    const size_t first = inside.find_first_not_of(' ', at);
+    if (first >= comma || !fits(inside.substr(first, inside.find_last_not_of(' ', comma - 1) + 1 - first), base)) return false;
+    at = comma + 1;
+  }
+  return true;
+}
+
+}  // namespace
+
+void check_names(const Entry& entry) {
+  const auto require = [](const Position& at, const std::string& why) {
+    if (!why.empty()) throw Problem(at, why);
+  };
+  require(entry.at, why_not_an_op(entry.name()));
+  for (const Argument& argument : entry.schema.arguments) {
+    require(argument.at, why_not_a_name(argument.name));
+    // Results of other ops (out of attention_forward, say) are fair names for inputs where nothing else is meant.
+    if (kReserved.count(argument.name) && argument.name != "result" && argument.name != "out")
+      throw Problem(argument.at,
+                    fmt::format("'{}' means something else in formulas or in the generated code: give the argument another name",
+                                argument.name));
+    for (const char* suffix : kSuffixes) {
+      if (argument.name.ends_with(suffix) &&
+          entry.schema.find(argument.name.substr(0, argument.name.size() - std::string_view(suffix).size())))
+        throw Problem(argument.at,
+                      fmt::format("'{}' would be something of the argument before the '{}': give the argument another name",
+                                  argument.name, suffix));
+    }
+    if (entry.body == Entry::Body::pointwise &&
+        (argument.name == "d" || (argument.name[0] == 't' && whole_number(argument.name.substr(1)))))
+      throw Problem(argument.at,
+                    fmt::format("'{}' is a name of the generated kernel: give the argument another name", argument.name));
+    if (argument.type.base == Base::foreign)
+      throw Problem(argument.at, fmt::format("the type {} has no counterpart here", argument.type.to_string()));
+  }
+  for (size_t i = 0; i < entry.schema.results.size(); ++i) {
+    require(entry.at, why_not_a_name(entry.result_name(i)));
+    if (entry.schema.find(entry.result_name(i)) && !entry.writes_argument())
+      throw Problem(entry.at, fmt::format("'{}' is both an argument and a result", entry.result_name(i)));
+    if (entry.schema.results[i].type.base == Base::foreign)
+      throw Problem(entry.at, fmt::format("the type {} has no counterpart here", entry.schema.results[i].type.to_string()));
+  }
+}
+
+void check_aliases(const Entry& entry) {
+  std::vector<const Argument*> written, viewed;
+  for (const Argument& argument : entry.schema.arguments) {
+    if (!argument.alias) continue;
+    if (!argument.type.is_tensor_like())
+      throw Problem(argument.at, fmt::format("'{}': only tensors share memory", annotated(argument)));
+    (argument.alias->written ? written : viewed).push_back(&argument);
+  }
+  const std::vector<Result>& results = entry.schema.results;
+  const bool shares = std::any_of(results.begin(), results.end(), [](const Result& result) { return result.alias.has_value(); });
+  if (written.empty() && viewed.empty() && !shares) return;
+  if (entry.body != Entry::Body::native && entry.body != Entry::Body::composite_cpp)
+    throw Problem(entry.at, fmt::format("'{}': only native ops and composites in C++ share memory with their arguments; in-place "
+                                        "variants are 'variants: [inplace]'",
+                                        entry.name()));
+  for (const Result& result : results) {
+    if (!result.alias) continue;
+    const auto same = [&](const Argument& argument) {
+      return argument.alias && argument.alias->before == result.alias->before && argument.alias->written == result.alias->written;
+    };
+    if (std::none_of(entry.schema.arguments.begin(), entry.schema.arguments.end(), same))
+      throw Problem(entry.at, fmt::format("'{}' has a result in the alias set ({}{}), and no argument in it", entry.name(),
+                                          result.alias->before, result.alias->written ? "!" : ""));
+  }
+  if (!viewed.empty() && (viewed.size() > 1 || !written.empty() || results.size() != 1 || !shares))
+    throw Problem(viewed[0]->at,
+                  fmt::format("'{}' says that the one result is a view of it: write '-> {}({})', or leave the annotation out",
+                              annotated(*viewed[0]), results.size() == 1 ? results[0].type.to_string() : "Tensor",
+                              viewed[0]->alias->before));
+  if (written.empty()) return;
+  const bool list = written[0]->type.list;
+  const bool returns_it = results.size() == 1 && results[0].alias && written.size() == 1 &&
+                          written[0] == &entry.schema.arguments[0] && written[0]->name == "self";
+  if (list ? !results.empty() : !returns_it)
+    throw Problem(written[0]->at,
+                  list ? fmt::format("'{}': an op that writes lists returns nothing, '-> ()'", annotated(*written[0]))
+                       : fmt::format("'{}': an op writes its first argument, 'Tensor(a!) self', and returns it, '-> Tensor(a!)'",
+                                     annotated(*written[0])));
+}
+
+void check_defaults(const Entry& entry) {
+  for (const Argument& argument : entry.schema.arguments) {
+    if (!argument.default_value) continue;
+    const std::string& text = *argument.default_value;
+    const Type& type = argument.type;
+    const bool good = text == "None" ? type.optional || type.base == Base::generator
+                      : type.list    ? fits_list(text, type.base)
+                                     : fits(text, type.base);
+    if (!good) throw Problem(argument.at, fmt::format("the default {} of '{}' is no {}", text, argument.name, type.to_string()));
+  }
+}
+
+}  // namespace opgen

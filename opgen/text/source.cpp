@@ -1,0 +1,59 @@
+#include "opgen/text/source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace opgen {
+
+std::string Position::to_string() const { return fmt::format("{}:{}:{}", file, line, column); }
+
+Problem::Problem(const Position& at, const std::string& message) : std::runtime_error(at.to_string() + ": " + message) {}
+
+namespace {
+
+bool is_blank(char character) { return character == ' ' || character == '\t' || character == '\n' || character == '\r'; }
+
+}  // namespace
+
+Text::Text(std::string value, const std::string& file, const std::vector<std::string>& lines, int line, int column)
+    : value_(std::move(value)), file_(file) {
+  // Quotes, block indicators and folded line ends are in the file but not in the value: skip what does not match.
+  for (const char character : value_) {
+    if (is_blank(character)) {
+      marks_.push_back({line, column});
+      continue;
+    }
+    int at_line = line, at_column = column;
+    while (at_line < static_cast<int>(lines.size())) {
+      const std::string& source = lines[at_line];
+      if (at_column >= static_cast<int>(source.size())) {
+        ++at_line;
+        at_column = 0;
+      } else if (source[at_column] == character) {
+        break;
+      } else {
+        ++at_column;
+      }
+    }
+    if (at_line < static_cast<int>(lines.size())) {
+      line = at_line;
+      column = at_column;
+    }
+    marks_.push_back({line, column});
+    ++column;
+  }
+  marks_.push_back({line, column});
+}
+
+Text::Text(std::string value, const Position& at) : value_(std::move(value)), file_(at.file) {
+  marks_.assign(value_.size() + 1, {at.line - 1, at.column - 1});
+}
+
+Position Text::at(size_t offset) const {
+  if (marks_.empty()) return {file_, 1, 1};
+  const Mark mark = marks_[std::min(offset, marks_.size() - 1)];
+  return {file_, mark.line + 1, mark.column + 1};
+}
+
+}  // namespace opgen

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace opgen {
+
+/// A place in an input file; lines and columns count from 1.
+struct Position {
+  std::string file;
+  int line = 0;
+  int column = 0;
+
+  std::string to_string() const;
+};
+
+/// Something wrong in an input file: where, what, and what would be right.
+class Problem : public std::runtime_error {
+ public:
+  Problem(const Position& at, const std::string& message);
+};
+
+/// Problems found so far; work goes on after each so that one run shows all of them.
+using Problems = std::vector<std::string>;
+
+/// A piece of text that remembers where each of its characters stands in the file it came from.
+class Text {
+ public:
+  Text() = default;
+  /// `value` as YAML read it, found again character by character in `lines` from (line, column) on, counted from 0.
+  Text(std::string value, const std::string& file, const std::vector<std::string>& lines, int line, int column);
+  /// Text that comes from no file: every character stands at `at`.
+  Text(std::string value, const Position& at);
+
+  const std::string& value() const { return value_; }
+  bool empty() const { return value_.empty(); }
+  Position at(size_t offset) const;
+
+ private:
+  struct Mark {
+    int line;
+    int column;
+  };
+  std::string value_;
+  std::string file_;
+  std::vector<Mark> marks_;  // one per character and one past the end
+};
+
+}  // namespace opgen

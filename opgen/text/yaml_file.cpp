@@ -1,0 +1,99 @@
+#include "opgen/text/yaml_file.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "opgen/text/strings.h"
+
+namespace opgen {
+namespace {
+
+/// Where the last document began. YAML::Load drops all but the first without a word, and YAML::LoadAll hangs on some broken
+/// files.
+struct DocumentStart : YAML::EventHandler {
+  YAML::Mark mark;
+
+  void OnDocumentStart(const YAML::Mark& at) override { mark = at; }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+};
+
+Tree tree_of(const YAML::Node& node, const std::string& file) {
+  const YAML::Mark mark = node.Mark();
+  const Position at{file, mark.line + 1, mark.column + 1};
+  std::vector<Branch> branches;
+  if (node.IsSequence()) {
+    for (const YAML::Node& element : node) branches.push_back({{}, tree_of(element, file)});
+    return Tree::of(Tree::Kind::sequence, "", std::move(branches), at);
+  }
+  if (node.IsMap()) {
+    for (const auto& pair : node) branches.push_back({tree_of(pair.first, file), tree_of(pair.second, file)});
+    return Tree::of(Tree::Kind::map, "", std::move(branches), at);
+  }
+  if (node.IsScalar()) return Tree::of(Tree::Kind::scalar, node.Scalar(), {}, at);
+  return Tree::of(Tree::Kind::null, "", {}, at);
+}
+
+}  // namespace
+
+YamlFile::YamlFile(const std::string& path, const std::string& name) : name_(name) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw Problem({name, 1, 1}, "the file cannot be read");
+  std::ostringstream contents;
+  contents << file.rdbuf();
+  std::istringstream stream(contents.str());
+  for (std::string line; std::getline(stream, line);) lines_.push_back(line);
+  try {
+    root_ = tree_of(YAML::Load(contents.str()), name);
+    stream.clear();
+    stream.seekg(0);
+    DocumentStart start;
+    YAML::Parser parser(stream);
+    if (parser.HandleNextDocument(start) && parser.HandleNextDocument(start))
+      throw Problem({name, start.mark.line + 1, start.mark.column + 1},
+                    "a second YAML document begins here: leave out what separates it, '---' or a stray ','");
+  } catch (const YAML::Exception& error) {
+    throw Problem({name, error.mark.line + 1, error.mark.column + 1}, "not valid YAML: " + error.msg);
+  }
+}
+
+Text YamlFile::text(const Tree& node, const std::string& field) const {
+  if (!node.is_scalar()) fail(node, fmt::format("'{}' wants one text", field));
+  return Text(node.scalar(), name_, lines_, node.at().line - 1, node.at().column - 1);
+}
+
+bool YamlFile::boolean(const Tree& node, const std::string& field) const {
+  if (!node.is_scalar() || (node.scalar() != "true" && node.scalar() != "false"))
+    fail(node, fmt::format("'{}' is true or false", field));
+  return node.scalar() == "true";
+}
+
+void YamlFile::fail(const Tree& node, const std::string& message) const { node.fail(message); }
+
+void YamlFile::check_keys(const Tree& map, const std::string& what, const std::vector<std::string>& known) const {
+  if (!map.is_map()) fail(map, fmt::format("{} wants 'key: value' pairs", what));
+  std::set<std::string> seen;
+  for (const Branch& pair : map.branches()) {
+    const std::string key = pair.key.scalar();
+    if (std::find(known.begin(), known.end(), key) == known.end()) {
+      const std::string nearest_key = did_you_mean(key, known);
+      fail(pair.key,
+           fmt::format("{} has no field '{}'{}", what, key, nearest_key.empty() ? " (it has " + join(known) + ")" : nearest_key));
+    }
+    if (!seen.insert(key).second) fail(pair.key, fmt::format("the field '{}' stands twice", key));
+  }
+}
+
+}  // namespace opgen
