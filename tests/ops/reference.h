@@ -26,12 +26,16 @@ inline double log10(double x) { return std::log10(x); }
 inline double log1p(double x) { return std::log1p(x); }
 inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 inline double softplus(double x) { return std::fmax(x, 0) + std::log1p(std::exp(-std::fabs(x))); }
+inline double logistic_loss(double x, double t) {
+  return (x > 0 ? (t == 1 ? 0 : x * (1 - t)) : (t == 0 ? 0 : -x * t)) + std::log1p(std::exp(-std::fabs(x)));
+}
 inline double log_sigmoid(double x) { return -softplus(-x); }
 inline double tanh(double x) { return std::tanh(x); }
 inline double sin(double x) { return std::sin(x); }
 inline double cos(double x) { return std::cos(x); }
 inline double erf(double x) { return std::erf(x); }
 inline double erfc(double x) { return std::erfc(x); }
+inline double normal_cdf(double x) { return 0.5 * std::erfc(x * -0.70710678118654752); }
 inline double pow(double x, double y) { return std::pow(x, y); }
 inline bool isnan(double x) { return std::isnan(x); }
 inline bool isinf(double x) { return std::isinf(x); }

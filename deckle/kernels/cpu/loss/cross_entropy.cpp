@@ -1,11 +1,12 @@
 // Cross entropy of rows of logits with smoothed integer targets, and its derivatives.            x, t: [rows, n]; targets: [rows]
 //
 //   q_j    = (1 - smoothing) [j = target] + smoothing / n
-//   lse    = log sum_j exp x_j                 loss = lse - sum_j q_j x_j, 0 where the target is ignored
+//   lse    = max x + log sum_j exp(x_j - max x)  loss = lse - sum_j q_j x_j, 0 where the target is ignored
 //   dx_j   = (dloss m + dlse) p_j - dloss m q_j, p_j = exp(x_j - lse), m = 0 where ignored, else 1
-//   tlse   = sum_j p_j t_j                     tloss = m (tlse - sum_j q_j t_j)
-// lse is kept in double and taken off in two steps, its value as T and the rest: logits of any size give the p_j of a softmax,
-// and the sums of q_j x_j are taken relative to it.
+//   tlse   = sum_j p_j t_j                       tloss = m (tlse - sum_j q_j t_j)
+// lse stays in its two parts, and everything is taken relative to the maximum: logits of any size give the loss and the p_j of a
+// softmax. The sum leaves out the maxima, each of them 1, so that log1p of the rest keeps the loss of a certain row; in its
+// gradient p - 1 of the target is expm1, and in its derivative the tangents are relative to the target's.
 // Bytes: read 4 (backward: and write 4) per element; about 12 FLOPs. A row passes memory once. Instances: float (float32 and
 // the halves, which pass a buffer of one row), double. Sums are double (simd/rows.h).
 #undef HWY_TARGET_INCLUDE
@@ -23,8 +24,21 @@
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/args/view.h"
-#include "deckle/kernels/cpu/simd/log_sum_exp.h"
+#include "deckle/kernels/cpu/simd/math_exp.h"
 #include "deckle/kernels/cpu/simd/row_buffer.h"
+#include "deckle/kernels/cpu/simd/rows.h"
+
+#ifndef DECKLE_KERNELS_CPU_LOSS_CROSS_ENTROPY_ONCE
+#define DECKLE_KERNELS_CPU_LOSS_CROSS_ENTROPY_ONCE
+namespace deckle::kernels::cpu {
+
+/// log sum_j exp x_j = shift + log_sum; shift is the largest x_j, or 0 if that is infinite.
+struct LogSumExp {
+  double shift, log_sum;
+};
+
+}  // namespace deckle::kernels::cpu
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu::HWY_NAMESPACE {
@@ -34,9 +48,8 @@ namespace {
 template <typename T>
 class Probability {
  public:
-  explicit Probability(double lse)
-      : high_(hn::Set(d_, static_cast<T>(lse))),
-        low_(hn::Set(d_, std::isfinite(lse) ? static_cast<T>(lse - static_cast<double>(static_cast<T>(lse))) : T(0))) {}
+  explicit Probability(LogSumExp lse)
+      : high_(hn::Set(d_, static_cast<T>(lse.shift))), low_(hn::Set(d_, static_cast<T>(lse.log_sum))) {}
   template <class V>
   HWY_INLINE V operator()(V x) const {
     return exp(d_, hn::Sub(hn::Sub(x, high_), low_));
@@ -47,6 +60,21 @@ class Probability {
   hn::Vec<hn::ScalableTag<T>> high_, low_;
 };
 
+template <typename T>
+LogSumExp log_sum_exp_parts(int64_t n, const T* x) {
+  const hn::ScalableTag<T> d;
+  const T max = max_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return part.load(x + i); });
+  const T shift = std::isinf(max) ? T(0) : max;  // inf - inf is NaN
+  const auto shifts = hn::Set(d, shift), zero = hn::Zero(d), one = hn::Set(d, T(1));
+  const TwoSums sums = sum_run_two(d, n, [&](auto part, int64_t i, auto& rest, auto& maxima) HWY_ATTR {
+    const auto value = part.load(x + i);
+    const auto largest = hn::Eq(value, shifts);
+    rest = hn::IfThenElse(largest, zero, exp(d, hn::Sub(value, shifts)));
+    maxima = hn::IfThenElse(largest, one, zero);
+  });
+  return {static_cast<double>(shift), std::log1p(sums.first + (sums.second - 1))};
+}
+
 /// sum_j (x_j - shift)
 template <typename T>
 double total(int64_t n, const T* x, T shift) {
@@ -55,17 +83,19 @@ double total(int64_t n, const T* x, T shift) {
   return sum_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return hn::Sub(part.load(x + i), shifts); });
 }
 
-/// sum_j exp(x_j - lse) t_j
+/// sum_j exp(x_j - lse) (t_j - shift)
 template <typename T>
-double expectation(int64_t n, const T* x, double lse, const T* t) {
+double expectation(int64_t n, const T* x, LogSumExp lse, const T* t, T shift) {
   const hn::ScalableTag<T> d;
   const Probability<T> p(lse);
-  return sum_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return hn::Mul(p(part.load(x + i)), part.load(t + i)); });
+  const auto shifts = hn::Set(d, shift);
+  return sum_run(d, n,
+                 [&](auto part, int64_t i) HWY_ATTR { return hn::Mul(p(part.load(x + i)), hn::Sub(part.load(t + i), shifts)); });
 }
 
 /// y_j = weight exp(x_j - lse) - constant
 template <typename T>
-void weighted_softmax(int64_t n, const T* x, double lse, double weight, double constant, T* y) {
+void weighted_softmax(int64_t n, const T* x, LogSumExp lse, double weight, double constant, T* y) {
   const hn::ScalableTag<T> d;
   const Probability<T> p(lse);
   const auto weights = hn::Set(d, static_cast<T>(weight)), constants = hn::Set(d, static_cast<T>(constant));
@@ -74,16 +104,20 @@ void weighted_softmax(int64_t n, const T* x, double lse, double weight, double c
 
 }  // namespace
 
-double log_sum_exp_f32(int64_t n, const float* x) { return log_sum_exp(n, x); }
-double log_sum_exp_f64(int64_t n, const double* x) { return log_sum_exp(n, x); }
+LogSumExp log_sum_exp_f32(int64_t n, const float* x) { return log_sum_exp_parts(n, x); }
+LogSumExp log_sum_exp_f64(int64_t n, const double* x) { return log_sum_exp_parts(n, x); }
 double total_f32(int64_t n, const float* x, float shift) { return total(n, x, shift); }
 double total_f64(int64_t n, const double* x, double shift) { return total(n, x, shift); }
-double expectation_f32(int64_t n, const float* x, double lse, const float* t) { return expectation(n, x, lse, t); }
-double expectation_f64(int64_t n, const double* x, double lse, const double* t) { return expectation(n, x, lse, t); }
-void weighted_softmax_f32(int64_t n, const float* x, double lse, double weight, double constant, float* y) {
+double expectation_f32(int64_t n, const float* x, LogSumExp lse, const float* t, float shift) {
+  return expectation(n, x, lse, t, shift);
+}
+double expectation_f64(int64_t n, const double* x, LogSumExp lse, const double* t, double shift) {
+  return expectation(n, x, lse, t, shift);
+}
+void weighted_softmax_f32(int64_t n, const float* x, LogSumExp lse, double weight, double constant, float* y) {
   weighted_softmax(n, x, lse, weight, constant, y);
 }
-void weighted_softmax_f64(int64_t n, const double* x, double lse, double weight, double constant, double* y) {
+void weighted_softmax_f64(int64_t n, const double* x, LogSumExp lse, double weight, double constant, double* y) {
   weighted_softmax(n, x, lse, weight, constant, y);
 }
 
@@ -111,10 +145,10 @@ using simd::value_at;
 /// The row functions of one compute type.
 template <typename T>
 struct RowFunctions {
-  double (*log_sum_exp)(int64_t, const T*);
+  LogSumExp (*log_sum_exp)(int64_t, const T*);
   double (*total)(int64_t, const T*, T);
-  double (*expectation)(int64_t, const T*, double, const T*);
-  void (*weighted_softmax)(int64_t, const T*, double, double, double, T*);
+  double (*expectation)(int64_t, const T*, LogSumExp, const T*, T);
+  void (*weighted_softmax)(int64_t, const T*, LogSumExp, double, double, T*);
 };
 
 template <typename T>
@@ -139,14 +173,16 @@ struct Targets {
   int64_t at(int64_t row) const {
     const int64_t target = view.dtype == DType::int64 ? view.ptr<int64_t>()[row] : view.ptr<int32_t>()[row];
     if (target != ignore_index && (target < 0 || target >= classes)) {
-      throw Error("target " + std::to_string(target) + " in row " + std::to_string(row) + " is outside 0.." +
-                  std::to_string(classes - 1) + " and is not ignore_index");
+      throw Error("target " + std::to_string(target) + " in row " + std::to_string(row) + " is no class (expected 0.." +
+                  std::to_string(classes - 1) + " or ignore_index)");
     }
     return target;
   }
   bool counts(int64_t target) const { return target != ignore_index; }
   double uniform() const { return smoothing / static_cast<double>(classes); }
 };
+
+LogSumExp parts_of(const View& lse, int64_t row) { return {lse.ptr<double>()[2 * row], lse.ptr<double>()[2 * row + 1]}; }
 
 constexpr int64_t kGrain = 16384;  // elements per parallel range
 
@@ -172,16 +208,15 @@ void cross_entropy_rows(const CpuContext&, const View& input, const View& target
     for (int64_t row = begin; row < end; ++row) {
       const T* const x = rows.read(row);
       const int64_t chosen = targets.at(row);
-      const double sum = row_of.log_sum_exp(n, x);
-      const T shift = std::isfinite(sum) ? static_cast<T>(sum) : T(0);
-      const auto relative = [&](double value) { return value - static_cast<double>(shift); };
+      const LogSumExp sum = row_of.log_sum_exp(n, x);
       double value = 0;
       if (targets.counts(chosen)) {
-        value = relative(sum) - (1 - label_smoothing) * relative(static_cast<double>(x[chosen]));
-        if (label_smoothing > 0) value -= targets.uniform() * row_of.total(n, x, shift);
+        value = sum.log_sum - (1 - label_smoothing) * (static_cast<double>(x[chosen]) - sum.shift);
+        if (label_smoothing > 0) value -= targets.uniform() * row_of.total(n, x, static_cast<T>(sum.shift));
       }
       set_value(loss, row, value);
-      lse.ptr<double>()[row] = sum;
+      lse.ptr<double>()[2 * row] = sum.shift;
+      lse.ptr<double>()[2 * row + 1] = sum.log_sum;
     }
   });
 }
@@ -203,9 +238,14 @@ void cross_entropy_rows_backward(const CpuContext&, const View& loss_gradient, c
         gradients.finish(row);
         continue;
       }
-      row_of.weighted_softmax(n, rows.read(row), value_at(lse, row), from_loss + from_lse, from_loss * targets.uniform(),
-                              gradient);
-      if (targets.counts(chosen)) gradient[chosen] -= static_cast<T>(from_loss * (1 - label_smoothing));
+      const T* const x = rows.read(row);
+      const LogSumExp sum = parts_of(lse, row);
+      const double at_target = targets.counts(chosen) ? static_cast<double>(x[chosen]) - sum.shift - sum.log_sum : 0;
+      row_of.weighted_softmax(n, x, sum, from_loss + from_lse, from_loss * targets.uniform(), gradient);
+      if (targets.counts(chosen)) {
+        const double smoothed = label_smoothing - targets.uniform();
+        gradient[chosen] = static_cast<T>(from_loss * (std::expm1(at_target) + smoothed) + from_lse * std::exp(at_target));
+      }
       gradients.finish(row);
     }
   });
@@ -220,14 +260,15 @@ void cross_entropy_rows_jvp(const CpuContext&, const View& tangent, const View& 
     for (int64_t row = begin; row < end; ++row) {
       const T* const t = tangents.read(row);
       const int64_t chosen = targets.at(row);
-      const double mean = row_of.expectation(n, rows.read(row), value_at(lse, row), t);
+      const T shift = targets.counts(chosen) ? t[chosen] : T(0);
+      const double relative = row_of.expectation(n, rows.read(row), parts_of(lse, row), t, shift);
       double value = 0;
       if (targets.counts(chosen)) {
-        value = mean - (1 - label_smoothing) * static_cast<double>(t[chosen]);
-        if (label_smoothing > 0) value -= targets.uniform() * row_of.total(n, t, T(0));
+        value = relative;
+        if (label_smoothing > 0) value -= targets.uniform() * row_of.total(n, t, shift);
       }
       set_value(loss, row, value);
-      set_value(lse_tangent, row, mean);
+      set_value(lse_tangent, row, relative + static_cast<double>(shift));
     }
   });
 }

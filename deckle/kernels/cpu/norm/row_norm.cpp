@@ -43,16 +43,22 @@ namespace deckle::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
 struct Statistics {
-  double mean, scale;  // xh = scale (x - mean)
+  double mean, scale;  // xh = scale (unit x - mean)
+  double unit = 1;     // a power of two
 };
 
-/// The definition, element by element in double.
+/// The definition, element by element in double, in a unit in which the largest element is between 2 and 4.
 template <bool kCentred, typename T>
 Statistics wide_statistics(int64_t n, const T* x, double eps) {
-  double mean = 0, squares = 0;
-  for (int64_t i = 0; kCentred && i < n; ++i) mean += static_cast<double>(x[i]) / static_cast<double>(n);
-  for (int64_t i = 0; i < n; ++i) squares += (static_cast<double>(x[i]) - mean) * (static_cast<double>(x[i]) - mean);
-  return {mean, 1 / std::sqrt(squares / static_cast<double>(n) + eps)};
+  double largest = 0, mean = 0, squares = 0;
+  for (int64_t i = 0; i < n; ++i) largest = std::max(largest, std::abs(static_cast<double>(x[i])));
+  const double unit = std::isfinite(largest) ? std::ldexp(1.0, 1 - std::ilogb(largest)) : 1;
+  for (int64_t i = 0; kCentred && i < n; ++i) mean += unit * static_cast<double>(x[i]) / static_cast<double>(n);
+  for (int64_t i = 0; i < n; ++i) {
+    const double centred = unit * static_cast<double>(x[i]) - mean;
+    squares += centred * centred;
+  }
+  return {mean, 1 / std::sqrt(squares / static_cast<double>(n) + unit * unit * eps), unit};
 }
 
 template <bool kCentred, typename T>
@@ -67,7 +73,7 @@ Statistics statistics(int64_t n, const T* x, double eps) {
     const auto centred = kCentred ? hn::Sub(part.load(x + i), means) : part.load(x + i);
     return hn::Mul(centred, centred);
   });
-  if (!std::isfinite(squares)) return wide_statistics<kCentred>(n, x, eps);  // beyond 1e19 squares are no floats
+  if (!std::isfinite(squares)) return wide_statistics<kCentred>(n, x, eps);  // from 1e19 on squares overflow in float
   // The mean as it was subtracted, rounded to T: what it misses is squared in the variance.
   const double missed = kCentred ? mean - static_cast<double>(static_cast<T>(mean)) : 0.0;
   double variance = squares / static_cast<double>(n) - missed * missed;
@@ -79,11 +85,16 @@ template <bool kCentred, typename T>
 void forward(int64_t n, const T* x, const T* weight, const T* bias, double eps, T* y) {
   const hn::ScalableTag<T> d;
   const Statistics s = statistics<kCentred>(n, x, eps);
-  const auto means = hn::Set(d, static_cast<T>(s.mean)), scales = hn::Set(d, static_cast<T>(s.scale));
+  const auto means = hn::Set(d, static_cast<T>(s.mean)), scales = hn::Set(d, static_cast<T>(s.scale)),
+             units = hn::Set(d, static_cast<T>(s.unit));
+  const auto in_units = [&](auto value) HWY_ATTR {  // exact before the mean is taken off
+    if constexpr (kCentred)
+      return hn::MulSub(value, units, means);
+    else
+      return hn::Mul(value, units);
+  };
   map_run(d, n, [&](auto part, int64_t i) HWY_ATTR {
-    auto value = part.load(x + i);
-    if constexpr (kCentred) value = hn::Sub(value, means);
-    value = hn::Mul(value, scales);
+    auto value = hn::Mul(in_units(part.load(x + i)), scales);
     if (weight) value = hn::Mul(value, part.load(weight + i));
     if (bias) value = hn::Add(value, part.load(bias + i));
     part.store(value, y + i);
@@ -94,11 +105,14 @@ template <bool kCentred, bool kWeighted, typename T>
 void backward_row(int64_t n, const T* g, const T* x, const T* weight, double eps, T* dx, T* dw, T* dbias) {
   const hn::ScalableTag<T> d;
   const Statistics s = statistics<kCentred>(n, x, eps);
-  const auto means = hn::Set(d, static_cast<T>(s.mean)), scales = hn::Set(d, static_cast<T>(s.scale));
+  const auto means = hn::Set(d, static_cast<T>(s.mean)), scales = hn::Set(d, static_cast<T>(s.scale)),
+             units = hn::Set(d, static_cast<T>(s.unit));
   const auto normal = [&](auto part, int64_t i) HWY_ATTR {
-    auto value = part.load(x + i);
-    if constexpr (kCentred) value = hn::Sub(value, means);
-    return hn::Mul(value, scales);
+    const auto value = part.load(x + i);
+    if constexpr (kCentred)
+      return hn::Mul(hn::MulSub(value, units, means), scales);
+    else
+      return hn::Mul(hn::Mul(value, units), scales);
   };
   const auto weighted = [&](auto part, int64_t i) HWY_ATTR {
     const auto value = part.load(g + i);
@@ -123,7 +137,7 @@ void backward_row(int64_t n, const T* g, const T* x, const T* weight, double eps
     auto rest = hn::NegMulAdd(xh, alongs, weighted(part, i));
     if constexpr (kCentred) rest = hn::Sub(rest, offsets);
     const auto gradient = part.load(g + i);
-    part.store(hn::Mul(rest, scales), dx + i);
+    part.store(hn::Mul(hn::Mul(rest, scales), units), dx + i);
     if (dw) part.store(hn::MulAdd(gradient, xh, part.load(dw + i)), dw + i);
     if (dbias) part.store(hn::Add(gradient, part.load(dbias + i)), dbias + i);
   });

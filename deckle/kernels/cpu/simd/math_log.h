@@ -123,6 +123,19 @@ HWY_INLINE V log_sigmoid(D d, V x) {
   return hn::Sub(at_most(hn::Zero(d), x), log1p(d, exp(d, hn::Neg(hn::Abs(x)))));
 }
 
+/// softplus(x) - x t, as log(1 + exp(-|x|)) + x (1 - t) for positive x and - x t for others: nothing cancels where t is near
+/// sigmoid(x). An infinite x with the t that it is certain of is a loss of 0.
+template <class D, class V>
+HWY_INLINE V logistic_loss(D d, V x, V t) {
+  const V one = hn::Set(d, 1);
+  const auto positive = hn::Gt(x, hn::Zero(d));
+  const V wrong = hn::IfThenElse(positive, hn::Sub(one, t), t);  // the share of the less likely class
+  const V linear =
+      hn::IfThenElse(hn::Eq(wrong, hn::Zero(d)), hn::Zero(d), hn::Mul(hn::IfThenElse(positive, x, hn::Neg(x)), wrong));
+  const V rest = log1p(d, exp(d, hn::Neg(hn::Abs(x))));  // NaN with x
+  return hn::Add(linear, rest);
+}
+
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -1,0 +1,159 @@
+#include "tests/ops/accuracy.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <random>
+
+#include "deckle/core/tensor_impl.h"
+#include "deckle/functional/transforms.h"
+
+namespace deckle::suite {
+namespace {
+
+using Tensors = std::vector<Tensor>;
+
+/// Errors of values and of slopes in units of the last place of the result, or of `floor` where the result is smaller.
+struct Bounds {
+  double value = 8, slope = 16;
+  double value_floor = 0, slope_floor = 0;
+};
+
+/// Only what overflows or is no number where the true result is one.
+constexpr double kAny = 0x1p24;
+constexpr double kUnchecked = std::numeric_limits<double>::infinity();
+/// Below this a product with a factor that is nearly denormal has lost digits.
+constexpr double kTiny = 1e-30;
+
+const std::map<std::string, Bounds> kBounds = {
+    // Slopes from the result, r (1 - r) and the like: exact to a unit of 1, not of themselves, where the function saturates.
+    {"sigmoid", {.slope_floor = 1}},
+    {"tanh", {.slope_floor = 1}},
+    {"expm1", {.slope_floor = 1}},
+    {"elu", {.slope_floor = 1}},
+    // Slopes that cross zero.
+    {"silu", {.value_floor = kTiny, .slope_floor = 1}},
+    {"gelu", {.value_floor = kTiny, .slope_floor = 1}},
+    // exp takes a rounded argument of up to 90.
+    {"gelu_tanh", {.value = 256, .slope = 64, .value_floor = kTiny, .slope_floor = 1}},
+    {"erf", {.slope = 128}},
+    {"erfc", {.slope = 128}},
+    // Differences of a function and an input cross zero.
+    {"logistic_error", {.value = 512, .slope_floor = 1}},
+    {"divergence_error", {.value = 512, .slope = 512}},
+    // The product of a huge self and a nearly denormal silu(gate).
+    {"swiglu", {.value = kAny, .slope = kAny}},
+    // y pow(x, y - 1): y - 1 is rounded, and pow overflows where y is tiny.
+    {"pow_Tensor_Tensor", {.slope = kUnchecked}},
+    // a / (b * b) overflows where b * b does.
+    {"div_Tensor", {.slope = kUnchecked}},
+    {"div_ScalarTensor", {.slope = kUnchecked}},
+};
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity(), kMost = std::numeric_limits<float>::max(),
+                kLeast = std::numeric_limits<float>::min(), kDenormal = std::numeric_limits<float>::denorm_min();
+
+/// Both signs of zero, of numbers of every magnitude and of those at which formulas change.
+std::vector<float> special_values() {
+  std::vector<float> values = {0,     kDenormal, kLeast / 2, kLeast,  1e-30F, 1e-20F, 1e-10F,   1e-5F, 1e-3F, 0.1F,
+                               0.25F, 0.5F,      0.75F,      1,       1.5F,   2,      3,        4.5F,  7,     9.5F,
+                               12,    17,        30,         88.5F,   103,    300,    1e4F,     1e7F,  3e10F, 1e15F,
+                               1e20F, 1e30F,     1e38F,      1.8e38F, 3e38F,  kMost,  kInfinity};
+  const size_t count = values.size();
+  for (size_t i = 0; i < count; ++i) values.push_back(-values[i]);
+  values.push_back(std::numeric_limits<float>::quiet_NaN());
+  return values;
+}
+
+/// Float32 inputs, one dim each: every special value and others of all magnitudes; of several tensors all pairs of special
+/// values, and random choices of them.
+Tensors inputs_of(size_t tensors) {
+  const std::vector<float> special = special_values();
+  std::vector<std::vector<float>> columns(tensors);
+  std::mt19937_64 engine(20260807);
+  const auto add = [&](auto value_of) {
+    for (size_t i = 0; i < tensors; ++i) columns[i].push_back(value_of(i));
+  };
+  if (tensors == 1) {
+    for (const float value : special) columns[0].push_back(value);
+  } else {
+    for (const float a : special) {
+      for (const float b : special) add([&](size_t i) { return i == 0 ? a : i == 1 ? b : special[engine() % special.size()]; });
+    }
+  }
+  std::uniform_real_distribution<float> near(-20, 20), exponent(-140, 127);
+  for (int i = 0; i < 2000; ++i) add([&](size_t) { return near(engine); });
+  for (int i = 0; i < 1000; ++i) add([&](size_t) { return std::ldexp(near(engine) / 20, static_cast<int>(exponent(engine))); });
+  Tensors result;
+  for (const std::vector<float>& column : columns) {
+    result.push_back(empty({static_cast<int64_t>(column.size())}, DType::float32));
+    std::copy(column.begin(), column.end(), result.back().data<float>());
+  }
+  return result;
+}
+
+Tensors in_double(const Tensors& tensors) {
+  Tensors result;
+  for (const Tensor& tensor : tensors) {
+    result.push_back(empty(tensor.sizes(), DType::float64));
+    const std::vector<double> values = tensor.to_vector();
+    std::copy(values.begin(), values.end(), result.back().data<double>());
+  }
+  return result;
+}
+
+/// |got - expected| in units of the last place of a float of the size of `expected`, or of `floor` if that is larger.
+double error_of(double got, double expected, double floor) {
+  if (std::isnan(expected) || std::isnan(got)) return std::isnan(expected) == std::isnan(got) ? 0 : 1e30;
+  const auto rounded = static_cast<float>(expected);
+  if (std::isinf(rounded)) return got == rounded || std::abs(got) > 0.999 * kMost ? 0 : 1e30;
+  if (std::isinf(got)) return std::abs(expected) > 0.999 * kMost ? 0 : 1e30;
+  int exponent = 0;
+  std::frexp(std::max({std::abs(expected), floor, static_cast<double>(kLeast)}), &exponent);
+  return std::abs(got - expected) / std::ldexp(1.0, exponent - 24);
+}
+
+void compare(const std::string& what, const Tensor& got, const Tensor& expected, const Tensors& at, double bound, double floor) {
+  const std::vector<double> a = got.to_vector(), b = expected.to_vector();
+  ASSERT_EQ(a.size(), b.size()) << what;
+  double worst = 0;
+  size_t where = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double error = error_of(a[i], b[i], floor);
+    if (error > worst) worst = error, where = i;
+  }
+  if (worst <= bound) return;
+  std::string place;
+  for (const Tensor& tensor : at) place += fmt::format("{}{}", place.empty() ? "" : ", ", tensor.to_vector()[where]);
+  ADD_FAILURE() << fmt::format("{} at {}: {} in float32, {} in float64: {:.3g} units of the last place (expected {})", what,
+                               place, a[where], b[where], worst, bound);
+}
+
+}  // namespace
+
+void check_accuracy(const Case& op) {
+  const auto found = kBounds.find(op.name);
+  const Bounds bounds = found == kBounds.end() ? Bounds{} : found->second;
+  const Tensors single = inputs_of(op.tensors.size()), wide = in_double(single);
+  const auto value = [&](const Tensors& inputs) { return op.call(inputs)[0]; };
+  const Tensor got = value(single), expected = value(wide);
+  if (!is_floating(got.dtype())) return;
+  compare(op.name, got, expected, single, bounds.value, bounds.value_floor);
+  if (!op.derivatives) return;
+  const auto slopes = [&](const Tensors& inputs) {
+    const Tensor y = value(inputs), ones = empty(y.sizes(), y.dtype());
+    ones.fill_(1.0);
+    return vjp([&](const Tensors& points) { return value(points); }, inputs, ones).second;
+  };
+  const Tensors steep = slopes(single), exact = slopes(wide);
+  for (size_t i = 0; i < steep.size(); ++i) {
+    if (!op.differentiable[i]) continue;
+    compare(fmt::format("slope of {} in tensor {}", op.name, i), steep[i], exact[i], single, bounds.slope, bounds.slope_floor);
+  }
+}
+
+}  // namespace deckle::suite
