@@ -7,8 +7,8 @@ Device common_device(TensorList tensors) {
   for (const Tensor& tensor : tensors) {
     if (!tensor.defined()) continue;
     if (first == nullptr) first = &tensor;
-    check(tensor.device() == first->device(), "tensors on different devices: {} and {}", to_string(first->device()),
-          to_string(tensor.device()));
+    check(tensor.device() == first->device(), "tensors on different devices: {} and {} (expected one)",
+          to_string(first->device()), to_string(tensor.device()));
   }
   return first != nullptr ? first->device() : Device{};
 }

@@ -9,7 +9,7 @@ namespace {
 View geometry(const Tensor& tensor) {
   View result;
   const Ints sizes = tensor.sizes(), strides = tensor.strides();
-  check(sizes.size() <= kMaxDims, "a tensor of {} dims (at most {} are supported)", sizes.size(), kMaxDims);
+  check(sizes.size() <= kMaxDims, "a tensor of {} dims (expected {} at most)", sizes.size(), kMaxDims);
   result.dtype = tensor.dtype();
   result.defined = true;
   result.ndim = static_cast<int>(sizes.size());
@@ -49,7 +49,7 @@ std::vector<View> views(TensorList tensors) {
 }
 
 RaggedView view(const Ragged& ragged) {
-  check(ragged.defined(), "a ragged shape is needed, none was given");
+  check(ragged.defined(), Argument{"ragged"}, "is undefined (expected a ragged shape)");
   return {ragged->components(), ragged->ragged_dims(), ragged->sizes().data(), ragged->offsets().data(),
           ragged->order().empty() ? nullptr : ragged->order().data()};
 }

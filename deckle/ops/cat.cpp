@@ -21,10 +21,11 @@ Tensor cat(TensorList tensors, int64_t dim) try {
 }
 
 Tensor stack(TensorList tensors, int64_t dim) try {
-  check(!tensors.empty(), "expected at least one tensor");
+  check(!tensors.empty(), "the list is empty (expected at least one tensor)");
   std::vector<Tensor> rows;
   for (const Tensor& tensor : tensors) {
-    check(tensor.sizes() == tensors[0].sizes(), "shapes {} and {} differ", tensors[0].sizes(), tensor.sizes());
+    check(tensor.sizes() == tensors[0].sizes(), "shapes {} and {} differ (expected one shape)", tensors[0].sizes(),
+          tensor.sizes());
     rows.push_back(unsqueeze(tensor, dim));
   }
   return cat(rows, dim);
@@ -53,11 +54,12 @@ Tensor roll(const Tensor& self, int64_t shift, int64_t dim) try {
 }
 
 Tensor pad_end(const Tensor& self, Ints sizes) try {
-  check(static_cast<int64_t>(sizes.size()) == self.dim(), "shape {} and {} differ in their number of dims", self.sizes(), sizes);
+  check(static_cast<int64_t>(sizes.size()) == self.dim(), "sizes {} for shape {} (expected one for each dim)", sizes,
+        self.sizes());
   Tensor result = self;
   for (int64_t dim = 0; dim < self.dim(); ++dim) {
     const int64_t missing = sizes[static_cast<size_t>(dim)] - self.size(dim);
-    check(missing >= 0, "shape {} does not fit into {}", self.sizes(), sizes);
+    check(missing >= 0, "shape {} does not fit into {} (expected no smaller sizes)", self.sizes(), sizes);
     if (missing == 0) continue;
     Dims padding(result.sizes());
     padding[static_cast<size_t>(dim)] = missing;

@@ -76,7 +76,7 @@ Selection selection_of(const Tensor& self, Indices indices) {
       positions.emplace_back();
     } else {
       const Tensor& tensor = std::get<Tensor>(value);
-      check(tensor.defined(), "an undefined tensor in an index");
+      check(tensor.defined(), "a tensor in an index is undefined (expected int64, int32 or bool)");
       if (tensor.dtype() != DType::bool_) {
         check(tensor.dtype() == DType::int64 || tensor.dtype() == DType::int32, "an index is {} (expected int64, int32 or bool)",
               name(tensor.dtype()));
@@ -85,8 +85,8 @@ Selection selection_of(const Tensor& self, Indices indices) {
       }
       check(tensor.dim() > 0, "a mask without dims in an index (expected at least one)");
       for (int64_t d = 0; d < tensor.dim(); ++d)
-        check(tensor.size(d) == view.size(dim() + d), "mask of shape {} for dims {} to {} of shape {}", tensor.sizes(), dim(),
-              dim() + tensor.dim() - 1, view.sizes());
+        check(tensor.size(d) == view.size(dim() + d), "mask of shape {} for dims {} to {} of shape {} (expected their sizes)",
+              tensor.sizes(), dim(), dim() + tensor.dim() - 1, view.sizes());
       for (Tensor& along : positions_of(tensor)) positions.push_back(std::move(along));
     }
   }

@@ -79,8 +79,8 @@ Tensor masked_select(const Tensor& self, const Tensor& mask) try {
 }
 
 Tensor index_put(const Tensor& self, TensorList indices, const Tensor& values, bool accumulate) try {
-  check(!indices.empty() && static_cast<int64_t>(indices.size()) <= self.dim(), "{} index tensors for self of shape {}",
-        indices.size(), to_string(self.sizes()));
+  check(!indices.empty() && static_cast<int64_t>(indices.size()) <= self.dim(),
+        "{} index tensors for self of shape {} (expected 1..{})", indices.size(), to_string(self.sizes()), self.dim());
   check(values.dtype() == self.dtype(), "self is {}, values is {} (expected one dtype)", name(self.dtype()),
         name(values.dtype()));
   Dims shape(indices[0].sizes());
@@ -116,8 +116,8 @@ Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tenso
         name(index.dtype()));
   bool fits = index.dim() == rank && src.dim() == rank;
   for (int64_t d = 0; fits && d < rank; ++d) fits = index.size(d) <= src.size(d) && (d == dim || index.size(d) <= self.size(d));
-  check(fits, "index {} does not fit into src {} and, but for dim {}, into self {}", to_string(index.sizes()),
-        to_string(src.sizes()), dim, to_string(self.sizes()));
+  check(fits, "index has shape {}, src {} and self {} (expected index to fit into both, but for dim {} of self)",
+        to_string(index.sizes()), to_string(src.sizes()), to_string(self.sizes()), dim);
   Tensor source = src;
   std::vector<Tensor> places;  // of each element of index, in every dim
   for (int64_t d = 0; d < rank; ++d) {

@@ -25,9 +25,10 @@ Tensor batched(const Tensor& self, const Tensor& other) {
 }  // namespace
 
 Tensor matmul(const Tensor& self, const Tensor& other) try {
-  check(self.dim() >= 1 && other.dim() >= 1, "expected operands with dims, got shapes {} and {}", self.sizes(), other.sizes());
+  check(self.dim() >= 1 && other.dim() >= 1, "self has shape {} and other {} (expected one dim or more each)", self.sizes(),
+        other.sizes());
   const int64_t inner = other.size(other.dim() == 1 ? 0 : -2);
-  check(self.size(-1) == inner, "inner dims differ: self is {}, other is {}", self.sizes(), other.sizes());
+  check(self.size(-1) == inner, "inner dims differ: self is {}, other is {} (expected the same)", self.sizes(), other.sizes());
   if (other.dim() == 1) return squeeze(linear(self, unsqueeze(other, 0)), -1);
   if (other.dim() == 2) return self.dim() == 2 ? mm(self, other) : linear(self, t(other));
   if (self.dim() == 1) return squeeze(matmul(unsqueeze(self, 0), other), -2);

@@ -10,7 +10,7 @@ namespace deckle {
 
 Dims shapes::segment_values_shape(const Tensor& values, const Ragged& ragged) {
   check(ragged.defined(), Argument{"ragged"}, "is undefined (expected a ragged shape)");
-  check(values.dim() >= 1 && values.size(0) == ragged->rows(), "values of shape {} for {}, which have {} rows", values.sizes(),
+  check(values.dim() >= 1 && values.size(0) == ragged->rows(), "values of shape {} for {} (expected {} rows)", values.sizes(),
         to_string(ragged), ragged->rows());
   return Dims(values.sizes());
 }
@@ -36,7 +36,8 @@ Dims shapes::segment_index_shape(const Tensor& values, const Ragged& ragged, con
 
 Dims shapes::packed_shape(const Tensor& rows, const Ragged& ragged) {
   check(ragged.defined(), Argument{"ragged"}, "is undefined (expected a ragged shape)");
-  check(rows.dim() >= 1 && rows.size(0) == ragged->components(), "rows of shape {} for {}", rows.sizes(), to_string(ragged));
+  check(rows.dim() >= 1 && rows.size(0) == ragged->components(), "rows of shape {} for {} (expected one each)", rows.sizes(),
+        to_string(ragged));
   Dims sizes(rows.sizes());
   sizes[0] = ragged->rows();
   return sizes;
@@ -57,9 +58,9 @@ Dims shapes::transposed_shape(const Tensor& self, const Ragged& shape, const Rag
   bool fits = shape->components() == transposed->components();
   for (int64_t b = 0; fits && b < shape->components(); ++b)
     fits = shape->size(b, 0) == transposed->size(b, 1) && shape->size(b, 1) == transposed->size(b, 0);
-  check(fits, "the transposes of {} are not {}", to_string(shape), to_string(transposed));
-  check(shape->rows() == 0 ? self.numel() == 0 : self.numel() % shape->rows() == 0, "{} elements are no equal runs for {}",
-        self.numel(), to_string(shape));
+  check(fits, "the transposes of {} are not {} (expected the same matrices)", to_string(shape), to_string(transposed));
+  check(shape->rows() == 0 ? self.numel() == 0 : self.numel() % shape->rows() == 0,
+        "{} elements for {} (expected as many for each element of a matrix)", self.numel(), to_string(shape));
   return {self.numel()};
 }
 
@@ -68,16 +69,18 @@ Dims shapes::grouped_shape(const Tensor& self, const Ragged& self_shape, const T
   require_matrices("self_shape", self_shape);
   require_matrices("other_shape", other_shape);
   require_matrices("product_shape", product_shape);
-  check(self.numel() == self_shape->rows() && other.numel() == other_shape->rows(), "operands of shapes {} and {} for {} and {}",
-        to_string(self.sizes()), to_string(other.sizes()), to_string(self_shape), to_string(other_shape));
+  check(self.numel() == self_shape->rows() && other.numel() == other_shape->rows(),
+        "operands of shapes {} and {} for {} and {} (expected as many elements)", to_string(self.sizes()),
+        to_string(other.sizes()), to_string(self_shape), to_string(other_shape));
   const int64_t count = product_shape->components();
-  check(self_shape->components() == count && other_shape->components() == count, "self has {}, other has {}, their product {}",
-        to_string(self_shape), to_string(other_shape), to_string(product_shape));
+  check(self_shape->components() == count && other_shape->components() == count,
+        "self has {}, other has {}, their product {} (expected as many components)", to_string(self_shape),
+        to_string(other_shape), to_string(product_shape));
   for (int64_t b = 0; b < count; ++b) {
     const int64_t rows = self_shape->size(b, transpose_self), inner = self_shape->size(b, !transpose_self);
     const int64_t other_inner = other_shape->size(b, transpose_other), cols = other_shape->size(b, !transpose_other);
-    check(inner == other_inner, "component {} multiplies [{}, {}] by [{}, {}]: the inner dims differ", b, rows, inner,
-          other_inner, cols);
+    check(inner == other_inner, "component {} multiplies [{}, {}] by [{}, {}]: the inner dims differ (expected the same)", b,
+          rows, inner, other_inner, cols);
     check(product_shape->size(b, 0) == rows && product_shape->size(b, 1) == cols,
           "component {} of the product is [{}, {}] (expected [{}, {}])", b, product_shape->size(b, 0), product_shape->size(b, 1),
           rows, cols);

@@ -36,12 +36,12 @@ TEST(Reductions, NameWhatIsWrong) {
   EXPECT_EQ(error_of([] {
               argmax(zeros({2, 0}), 1);
             }),
-            "argmax: a row of no elements has no largest or smallest one: self is [2, 0]");
+            "argmax: self is [2, 0], and a row of no elements has no largest one (expected one or more)");
   EXPECT_EQ(error_of([] { softmax(integers(), 1); }), "softmax: self is int64 (expected a floating dtype)");
   EXPECT_EQ(error_of([] { mean(integers()); }), "mean: self is int64 (expected a floating dtype)");
   EXPECT_EQ(error_of([] { layer_norm(floats(), zeros({4})); }),
-            "layer_norm: weight must be of shape [3], the last dim of self [2, 3]");
-  EXPECT_EQ(error_of([] { rms_norm(zeros({})); }), "rms_norm: self needs a last dim to normalise, got shape []");
+            "layer_norm: weight has shape [4] (expected [3], the last dim of self [2, 3])");
+  EXPECT_EQ(error_of([] { rms_norm(zeros({})); }), "rms_norm: self has shape [] (expected a last dim to normalise)");
 }
 
 TEST(Reductions, OfIntegersAndBoolAddUpToInt64) {

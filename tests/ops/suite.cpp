@@ -11,6 +11,7 @@
 #include "deckle/functional/transforms.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/shape.h"
+#include "tests/ops/accuracy.h"
 #include "tests/support/random.h"
 
 namespace deckle::suite {
@@ -295,21 +296,53 @@ void check_limits(const Case& op) {
   }
 }
 
-/// Of several tensors each in turn one larger and one smaller than the sample says: an Error or a result, and never memory that
-/// is no tensor's, which the sanitizers see.
-void check_wrong_sizes(const Case& op) {
+/// What a message may give in place of "(expected ...)": why the operands do not go together.
+constexpr const char* kReasons[] = {"do not broadcast", "does not broadcast"};
+
+/// The message of an error in a call of `op`: `op: ` once and first, then what was given, and what would be accepted or why not.
+void expect_form(const Case& op, const Error& error) {
+  const std::string& message = error.message();
+  // The case of an overload is called as op_Overload.
+  const bool named =
+      op.name == error.op() || (op.name.starts_with(error.op() + "_") && std::isupper(op.name[error.op().size() + 1]));
+  EXPECT_TRUE(named && message.starts_with(error.op() + ": "))
+      << "the message does not begin with " << op.name << ": " << message;
+  EXPECT_EQ(error.detail().find(error.op() + ": "), std::string::npos) << message;
+  const bool reason = std::any_of(std::begin(kReasons), std::end(kReasons),
+                                  [&](const char* text) { return error.detail().find(text) != std::string::npos; });
+  EXPECT_TRUE(reason || (error.detail().find("(expected ") != std::string::npos && error.detail().ends_with(")")))
+      << "the message does not say what is expected: " << message;
+}
+
+/// Of several tensors each in turn one larger and one smaller than the sample says, and of other dtypes: a result, or an Error in
+/// the one form, and never memory that is no tensor's, which the sanitizers see.
+void check_wrong_arguments(const Case& op) {
+  const auto attempt = [&](size_t i, const Tensor& wrong) {
+    Tensors tensors = op.tensors;
+    tensors[i] = wrong;
+    try {
+      call(op, tensors);
+    } catch (const Error& error) {
+      expect_form(op, error);
+    }
+  };
+  for (size_t i = 0; i < op.tensors.size(); ++i) {
+    if (!op.tensors[i].defined()) continue;
+    for (const DType dtype : {DType::bool_, DType::int64, DType::float32}) {
+      if (dtype != op.tensors[i].dtype()) attempt(i, filled(op.tensors[i].sizes(), dtype, [](size_t) { return 0; }));
+    }
+    Dims more(op.tensors[i].sizes());
+    more.insert(more.begin(), 2);
+    attempt(i, filled(more, op.tensors[i].dtype(), [](size_t) { return 0; }));
+    if (op.tensors[i].dim() > 0) attempt(i, filled({}, op.tensors[i].dtype(), [](size_t) { return 0; }));
+  }
   for (size_t i = 0; i < op.tensors.size() && op.tensors.size() > 1; ++i) {
     if (!op.tensors[i].defined()) continue;
     for (int64_t dim = 0; dim < op.tensors[i].dim(); ++dim) {
       for (const int64_t change : {-1, 1}) {
         Dims sizes(op.tensors[i].sizes());
         if ((sizes[static_cast<size_t>(dim)] += change) < 0) continue;
-        Tensors tensors = op.tensors;
-        tensors[i] = filled(sizes, tensors[i].dtype(), [](size_t) { return 1; });
-        try {
-          call(op, tensors);
-        } catch (const Error&) {
-        }
+        attempt(i, filled(sizes, op.tensors[i].dtype(), [](size_t) { return 1; }));
       }
     }
   }
@@ -353,11 +386,12 @@ void check(const Case& op) {
     check_reference(op, op.tensors, expected);
     if (op.layouts && op.strided) check_layouts(op, expected);
     check_variants(op, expected);
-    check_wrong_sizes(op);
+    check_wrong_arguments(op);
     if (op.dtypes && op.layouts) check_dtypes(op);
     bool all_floating = !op.tensors.empty();
     for (const Tensor& tensor : op.tensors) all_floating = all_floating && tensor.defined() && tensor.dtype() == DType::float64;
     if (op.pointwise && all_floating) check_integers(op);
+    if (op.pointwise && all_floating) check_accuracy(op);
     if (op.derivatives) check_derivatives(op);
     if (op.derivatives && op.pointwise) check_third_order(op);
     if (op.pointwise && all_floating && op.derivatives && op.tensors.size() == 1) check_limits(op);

@@ -174,5 +174,20 @@ class Tree(Checkers):
         self.assertIn("1 check skipped: the format of the sources", done.stdout)
 
 
+class Messages(Checkers):
+    def test_texts_say_what_is_expected_and_leave_the_name_to_the_caller(self):
+        self.write("deckle/ops/a.cpp", 'check(p >= f("x)"), "p is {} "\n  "(expected 0 to 1)", p);\n')
+        self.write("deckle/ops/c.cpp", 'fail("shapes do not broadcast");\n')
+        self.write("ops/a.yaml", '- {that: a, says: "a is {a}\n    (expected 1)"}\n')
+        self.expect_clean("check_messages")
+        self.write("deckle/ops/b.cpp", '\ncheck(p > 0, "p is {}", p);\n')
+        self.expect_caught("check_messages", 'deckle/ops/b.cpp:2: the text "p is {}" does not end with (expected ...)')
+        self.write("deckle/ops/b.cpp", 'fail("dropout: p is {} (expected 0 to 1)", p);\n')
+        self.expect_caught("check_messages", "begins with a name of its own")
+        self.write("deckle/ops/b.cpp", "")
+        self.write("ops/a.yaml", '- {that: a, says: "a is {a}"}\n')
+        self.expect_caught("check_messages", "ops/a.yaml:1")
+
+
 if __name__ == "__main__":
     unittest.main()

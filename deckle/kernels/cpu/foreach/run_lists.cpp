@@ -52,7 +52,7 @@ void run_halves(const ListStep& step, std::span<const std::span<const View>> lis
 }  // namespace
 
 void run_lists(const ListStep& step, std::span<const std::span<const View>> lists, const double* numbers) {
-  check(!lists.empty() && lists.size() <= static_cast<size_t>(kMaxLists), "a list op takes 1 to {} lists, got {}", kMaxLists,
+  check(!lists.empty() && lists.size() <= static_cast<size_t>(kMaxLists), "{1} lists (expected 1 to {0})", kMaxLists,
         lists.size());
   const std::vector<Run> runs = runs_of(lists[0]);
   parallel_for(static_cast<int64_t>(runs.size()), 1, [&](int64_t begin, int64_t end) {
@@ -72,7 +72,7 @@ void run_lists(const ListStep& step, std::span<const std::span<const View>> list
           run_halves<bfloat16>(step, lists, run, numbers);
           break;
         default:
-          fail("list ops serve floating dtypes, got {}", name(lists[0][run.tensor].dtype));
+          fail("a list holds {} tensors (expected a floating dtype)", name(lists[0][run.tensor].dtype));
       }
     }
   });

@@ -18,7 +18,7 @@ void concatenate_rows(const CpuContext&, std::span<const View> tensors, const Vi
   std::vector<int64_t> starts = {0};
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].sizes[0] != lengths[i])
-      fail("lengths[{}] is {}, tensor {} has {} rows", i, lengths[i], i, tensors[i].sizes[0]);
+      fail("lengths[{}] is {}, tensor {} has {} rows (expected the same)", i, lengths[i], i, tensors[i].sizes[0]);
     starts.push_back(starts.back() + lengths[i]);
   }
   const int64_t row_bytes = RowShape(result, 0).inner * item_size(result.dtype);

@@ -32,7 +32,7 @@ template <typename F>
 decltype(auto) visit_index(const View& index, F&& f) {
   if (index.dtype == DType::int64) return f(index.ptr<const int64_t>());
   if (index.dtype == DType::int32) return f(index.ptr<const int32_t>());
-  fail("indices must be int64 or int32, got {}", name(index.dtype));
+  fail("indices are {} (expected int64 or int32)", name(index.dtype));
 }
 
 }  // namespace deckle::kernels::cpu::indexing

@@ -276,7 +276,7 @@ struct Run {
 
 template <typename T>
 void run_typed(BlockFunction<T> function, const Walk& walk, std::span<const Number> numbers) {
-  check(function != nullptr, "not implemented for {} inputs", name(dtype_of<T>));
+  check(function != nullptr, "the operands are {} (expected floating ones)", name(dtype_of<T>));
   std::array<T, kMaxOperands> values{};
   for (size_t i = 0; i < numbers.size(); ++i) {
     if constexpr (std::is_same_v<T, int64_t>)
@@ -292,7 +292,7 @@ void run_typed(BlockFunction<T> function, const Walk& walk, std::span<const Numb
 void run(const Blocks& blocks, DType compute, std::span<const View> inputs, std::span<const Number> numbers,
          std::span<const View> outputs) {
   check(inputs.size() + numbers.size() + outputs.size() <= static_cast<size_t>(kMaxOperands) && !outputs.empty(),
-        "a pointwise op takes at most {} operands, got {}", kMaxOperands, inputs.size() + numbers.size() + outputs.size());
+        "{1} operands (expected {0} at most)", kMaxOperands, inputs.size() + numbers.size() + outputs.size());
   if (outputs[0].numel() == 0) return;
   const Walk walk = make_walk(inputs, outputs);
   switch (simd::compute_dtype(compute)) {

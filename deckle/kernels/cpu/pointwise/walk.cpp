@@ -25,7 +25,7 @@ Walk make_walk(std::span<const View> inputs, std::span<const View> outputs) {
   };
   for (int o = 0; o < walk.count; ++o) {
     const View& view = view_of(o);
-    check(view.ndim <= shape.ndim, "an operand has {} dims, the result only {}", view.ndim, shape.ndim);
+    check(view.ndim <= shape.ndim, "an operand has {} dims, the result {} (expected no fewer)", view.ndim, shape.ndim);
     walk.operands[o] = {static_cast<char*>(view.data), view.dtype, item_size(view.dtype)};
   }
   // The dim of the result that an operand's table belongs to; of one row its place is known.
@@ -54,7 +54,7 @@ Walk make_walk(std::span<const View> inputs, std::span<const View> outputs) {
     for (int o = 0; o < walk.count; ++o) {
       walk.operands[o].strides[walk.dims] = strides[o];
       if (!goes_through_table(o, d)) continue;
-      check(walk.dims > 0, "the innermost dim of an operand goes through a table");
+      check(walk.dims > 0, "the innermost dim of an operand goes through a table (expected an outer one)");
       walk.operands[o].table = view_of(o).table;
       walk.operands[o].table_dim = walk.dims;
     }

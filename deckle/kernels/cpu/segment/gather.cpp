@@ -34,7 +34,8 @@ std::vector<int64_t> columns_of(const View& index, const View& values) {
 /// The row of the values at `position` of component b.
 int64_t row_at(const RaggedView& ragged, int64_t b, int64_t position) {
   const int64_t length = ragged.offsets[b + 1] - ragged.offsets[b];
-  check(position >= 0 && position < length, "index {} is out of range for component {}, of length {}", position, b, length);
+  check(position >= 0 && position < length, "index {} is out of range for component {} (expected 0..{})", position, b,
+        length - 1);
   return ragged.offsets[b] + position;
 }
 
