@@ -3,7 +3,7 @@
 FORTUNES := /usr/share/games/fortunes
 MINUTES ?= 5
 
-.PHONY: help build test demo bench bench-quick figures format sanitize
+.PHONY: help build test demo bench bench-quick figures format sanitize fuzz
 
 help:
 	@echo 'make demo      train a small language model on the texts of Debian'"'"'s fortunes for $(MINUTES) minutes'
@@ -12,6 +12,7 @@ help:
 	@echo 'make bench-quick  the same in four minutes, to see where one stands; keeps nothing'
 	@echo 'make figures   write the figures of the documentation from benchmarks/results'
 	@echo 'make sanitize  run the tests under the address, undefined-behaviour and thread sanitizers'
+	@echo 'make fuzz      run the fuzz targets of tests/fuzz, a minute each'
 	@echo 'make format    format the sources'
 
 build:
@@ -51,6 +52,12 @@ sanitize:
 	for kind in asan ubsan tsan; do \
 	  cmake --preset $$kind && cmake --build --preset $$kind && ctest --preset $$kind || exit 1; \
 	done
+
+fuzz:
+	@tools/install_packages build test sanitize
+	cmake --preset dev
+	cmake --build --preset dev --target fuzzers
+	tests/fuzz/run build/dev
 
 format:
 	@tools/install_packages format

@@ -70,16 +70,18 @@ std::string to_string(const ExprPtr& expr) {
     case Kind::name:
       return expr->text;
     case Kind::string:
-      return "'" + expr->text + "'";
+      return expr->text.find('\'') == std::string::npos ? "'" + expr->text + "'" : '"' + expr->text + '"';
     case Kind::call:
       return expr->text + "(" + arguments_text(*expr, 0) + ")";
-    case Kind::method:
-      return nested(expr->args[0], 7) + "." + expr->text + "(" + arguments_text(*expr, 1) + ")";
+    case Kind::method:  // "2.neg()" would be a bad number
+      return nested(expr->args[0], expr->args[0]->is(Kind::number) ? 9 : 7) + "." + expr->text + "(" + arguments_text(*expr, 1) +
+             ")";
     case Kind::unary:
       return expr->text + nested(expr->args[0], 6);
     case Kind::binary: {
       const int strength = precedence(*expr);
-      return nested(expr->args[0], strength) + " " + expr->text + " " + nested(expr->args[1], strength + 1);
+      const bool comparison = strength == 3;  // these do not chain
+      return nested(expr->args[0], comparison ? 4 : strength) + " " + expr->text + " " + nested(expr->args[1], strength + 1);
     }
     case Kind::conditional:
       return nested(expr->args[0], 1) + " ? " + to_string(expr->args[1]) + " : " + to_string(expr->args[2]);

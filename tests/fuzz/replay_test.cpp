@@ -1,0 +1,37 @@
+// What the fuzzer kept, once more: every input of tests/fuzz/corpus/TARGET is read or refused within a second.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "tests/fuzz/targets.h"
+
+namespace deckle::fuzz {
+namespace {
+
+class Replay : public ::testing::TestWithParam<Target> {};
+
+TEST_P(Replay, EndsInOrder) {
+  int inputs = 0;
+  for (const auto& file : std::filesystem::directory_iterator(std::string(FUZZ_CORPUS) + "/" + GetParam().name)) {
+    std::ifstream stream(file.path(), std::ios::binary);
+    const std::string input{std::istreambuf_iterator<char>(stream), {}};
+    const auto start = std::chrono::steady_clock::now();
+    try {
+      GetParam().run(input);
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << file.path() << ": " << error.what();
+    }
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    EXPECT_LT(took.count(), 1.0) << file.path();
+    ++inputs;
+  }
+  EXPECT_GT(inputs, 0) << "the corpus is empty";
+}
+
+INSTANTIATE_TEST_SUITE_P(Corpus, Replay, ::testing::ValuesIn(kTargets), [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace deckle::fuzz

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <array>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+/// Readers of what others wrote, each as a function of any bytes. It returns if the input was read or refused in an orderly way;
+/// whatever else happens (another exception, a crash, more than a second) is a bug. Broken: something read is not as promised.
+namespace deckle::fuzz {
+
+struct Broken : std::logic_error {
+  using std::logic_error::logic_error;
+};
+inline void require(bool holds, const std::string& what) {
+  if (!holds) throw Broken(what);
+}
+
+void opgen_schema(std::string_view input);
+void opgen_formula(std::string_view input);
+void opgen_entries(std::string_view input);
+void safetensors(std::string_view input);
+void checkpoint(std::string_view input);
+void text(std::string_view input);
+void jsonl(std::string_view input);
+void utf8(std::string_view input);
+void mask(std::string_view input);
+void ragged(std::string_view input);
+
+struct Target {
+  const char* name;
+  void (*run)(std::string_view input);
+};
+inline constexpr std::array kTargets = {Target{"opgen_schema", opgen_schema},
+                                        Target{"opgen_formula", opgen_formula},
+                                        Target{"opgen_entries", opgen_entries},
+                                        Target{"safetensors", safetensors},
+                                        Target{"checkpoint", checkpoint},
+                                        Target{"text", text},
+                                        Target{"jsonl", jsonl},
+                                        Target{"utf8", utf8},
+                                        Target{"mask", mask},
+                                        Target{"ragged", ragged}};
+
+}  // namespace deckle::fuzz
