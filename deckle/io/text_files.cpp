@@ -40,11 +40,12 @@ void add_text(TextStore& store, std::string_view text, int64_t max_length) {
   if (text.find_first_not_of(kWhiteSpace) == std::string_view::npos) return;
   while (max_length > 0 && static_cast<int64_t>(text.size()) > max_length) {
     size_t cut = utf8_cut(text, static_cast<size_t>(max_length));
-    if (cut == 0) cut = static_cast<size_t>(max_length);  // a limit below one character
+    // A character longer than the limit is a piece of its own.
+    for (size_t limit = static_cast<size_t>(max_length) + 1; cut == 0; ++limit) cut = utf8_cut(text, limit);
     store.add(text.substr(0, cut));
     text.remove_prefix(cut);
   }
-  store.add(text);
+  if (!text.empty()) store.add(text);
 }
 
 void add_percent(TextStore& store, std::string_view contents, int64_t max_length) {

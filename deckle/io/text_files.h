@@ -16,7 +16,7 @@ enum class TextFormat { automatic, lines, percent, jsonl };
 struct TextOptions {
   TextFormat format = TextFormat::automatic;
   std::string field = "text";  // of a JSONL object
-  int64_t max_length = 0;      // bytes; longer texts are cut into pieces at characters' ends. 0: no limit
+  int64_t max_length = 0;      // bytes; longer texts are cut between characters, which stay whole. 0: no limit
 };
 
 /// Texts one after another in one buffer.

@@ -90,6 +90,7 @@ TEST(TextFiles, JsonLinesGiveAField) {
 TEST(TextFiles, LongTextsAreCutBetweenCharacters) {
   EXPECT_THAT(read("abcdefgh", "x", {.max_length = 3}), ElementsAre("abc", "def", "gh"));
   EXPECT_THAT(read("aüüa", "x", {.max_length = 4}), ElementsAre("aü", "üa"));
+  EXPECT_THAT(read("aüü", "x", {.max_length = 1}), ElementsAre("a", "ü", "ü"));
 }
 
 TEST(TextFiles, BadInputIsNamedWithItsLine) {
