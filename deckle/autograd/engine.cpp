@@ -1,5 +1,7 @@
 #include "deckle/autograd/engine.h"
 
+#include <fmt/format.h>
+
 #include <queue>
 #include <unordered_map>
 

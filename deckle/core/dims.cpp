@@ -1,5 +1,7 @@
 #include "deckle/core/dims.h"
 
+#include <fmt/format.h>
+
 #include "deckle/base/check.h"
 
 namespace deckle {
@@ -69,3 +71,7 @@ Dims broadcast_shapes(Ints a, Ints b) {
 }
 
 }  // namespace deckle
+
+fmt::format_context::iterator fmt::formatter<deckle::Ints>::format(deckle::Ints values, format_context& context) const {
+  return format_to(context.out(), "{}", deckle::to_string(values));
+}

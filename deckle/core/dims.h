@@ -1,5 +1,7 @@
 #pragma once
 
+#include <fmt/core.h>
+
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
@@ -71,3 +73,13 @@ int64_t wrap_dim(int64_t dim, Ints sizes);
 Dims broadcast_shapes(Ints a, Ints b);
 
 }  // namespace deckle
+
+/// As to_string.
+template <>
+struct fmt::formatter<deckle::Ints> {
+  constexpr auto parse(format_parse_context& context) { return context.begin(); }
+  format_context::iterator format(deckle::Ints values, format_context& context) const;
+};
+
+template <>
+struct fmt::formatter<deckle::Dims> : formatter<deckle::Ints> {};

@@ -1,5 +1,7 @@
 #include "deckle/core/ragged_shape.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "deckle/base/check.h"

@@ -1,5 +1,7 @@
 #include "deckle/core/scalar.h"
 
+#include <fmt/format.h>
+
 #include "deckle/base/check.h"
 
 namespace deckle {

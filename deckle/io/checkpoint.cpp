@@ -1,5 +1,7 @@
 #include "deckle/io/checkpoint.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstring>

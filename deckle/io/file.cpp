@@ -1,5 +1,7 @@
 #include "deckle/io/file.h"
 
+#include <fmt/format.h>
+
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>

@@ -1,5 +1,7 @@
 #include "deckle/io/safetensors.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>

@@ -1,5 +1,7 @@
 // Nested tensors put together: cat along any dim, stack along new ones.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <vector>
 

@@ -1,5 +1,7 @@
 #include "deckle/nested/support.h"
 
+#include <fmt/format.h>
+
 #include <ostream>
 
 #include "deckle/base/check.h"

@@ -1,5 +1,7 @@
 #include "deckle/optim/parameter_list.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <unordered_map>
 

@@ -1,5 +1,7 @@
 #include "tests/ops/by_hand.h"
 
+#include <fmt/format.h>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,7 @@
 #include "tests/ops/nested_suite.h"
 
+#include <fmt/format.h>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,7 @@
 #include "tools/deckle/run_folder.h"
 
+#include <fmt/format.h>
+
 #include <unistd.h>
 
 #include <cerrno>

@@ -1,5 +1,7 @@
 #include "tools/deckle/sampling.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <chrono>

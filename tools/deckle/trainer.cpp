@@ -1,5 +1,7 @@
 #include "tools/deckle/trainer.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <cmath>
 
