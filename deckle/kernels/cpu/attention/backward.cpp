@@ -24,14 +24,15 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <type_traits>
 
-#include "deckle/base/cpu_cap.h"
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/cpu/attention/attention.h"
 #include "deckle/kernels/cpu/attention/chunks.h"
 #include "deckle/kernels/cpu/attention/geometry.h"
 #include "deckle/kernels/cpu/attention/require.h"
 #include "deckle/kernels/cpu/attention/scratch.h"
+#include "deckle/kernels/cpu/simd/amx.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/attention/backward.cpp"
@@ -39,11 +40,13 @@
 #include "hwy/highway.h"
 
 #include "deckle/kernels/cpu/attention/arithmetic-inl.h"
+#include "deckle/kernels/cpu/attention/backward_tiles-inl.h"
 #include "deckle/kernels/cpu/attention/bias_strip-inl.h"
 #include "deckle/kernels/cpu/attention/dropout-inl.h"
 #include "deckle/kernels/cpu/attention/exp-inl.h"
 #include "deckle/kernels/cpu/attention/feature_gradients-inl.h"
 #include "deckle/kernels/cpu/attention/features-inl.h"
+#include "deckle/kernels/cpu/attention/gradient_step-inl.h"
 #include "deckle/kernels/cpu/attention/matmul-inl.h"
 #include "deckle/kernels/cpu/attention/pack-inl.h"
 #include "deckle/kernels/cpu/attention/row_statistics-inl.h"
@@ -53,36 +56,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu {
 namespace HWY_NAMESPACE {
-
-/// scores become P, products (dP) become dZ.
-template <typename T>
-HWY_NOINLINE void gradient_step(T* HWY_RESTRICT scores, T* HWY_RESTRICT products, int64_t stride, int64_t keys, int64_t lanes,
-                                const T* HWY_RESTRICT lse, const T* HWY_RESTRICT delta) {
-  const hn::ScalableTag<T> d;
-  for (int64_t lane = 0; lane < lanes; lane += kLanes<T>) {
-    const auto reference = hn::LoadU(d, lse + lane), shift = hn::LoadU(d, delta + lane);
-    T* at = scores + lane;
-    T* product = products + lane;
-    for (int64_t j = 0; j < keys; ++j, at += stride, product += stride) {
-      const auto p = exp_minus(d, hn::LoadU(d, at), reference);
-      hn::StoreU(p, d, at);
-      hn::StoreU(hn::Mul(p, hn::Sub(hn::LoadU(d, product), shift)), d, product);
-    }
-  }
-}
-
-/// dZ becomes dY = dZ (1 - tanh^2).
-template <typename T>
-HWY_NOINLINE void uncap(T* HWY_RESTRICT gradients, const T* HWY_RESTRICT tanh_tile, int64_t stride, int64_t keys, int64_t lanes) {
-  const hn::ScalableTag<T> d;
-  for (int64_t j = 0; j < keys; ++j) {
-    for (int64_t lane = 0; lane < lanes; lane += kLanes<T>) {
-      const auto w = hn::LoadU(d, tanh_tile + j * stride + lane);
-      T* to = gradients + j * stride + lane;
-      hn::StoreU(hn::Mul(hn::LoadU(d, to), hn::NegMulAdd(w, w, hn::Set(d, T(1)))), d, to);
-    }
-  }
-}
 
 /// The part of a task that lies in `block_keys`.
 template <class A, typename T = typename A::Element>
@@ -192,6 +165,13 @@ void backward_block(const AttentionProblem& problem, const AttentionOperands& x,
   if (want_dv) store_rows(problem.dtype, gradient.v, first_key, count, task.kv_head, Dv, dv, v_stride);
 }
 
+#if HWY_TARGET == HWY_AVX3
+/// Names the arithmetic of AMX tiles.
+struct OnTiles {
+  using Element = float;
+};
+#endif
+
 /// All tasks of a group, block of keys by block, so that what they share for a block is gathered before and given back after it.
 template <class A, typename T = typename A::Element>
 void backward_group(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& cotangent,
@@ -213,7 +193,13 @@ void backward_group(const AttentionProblem& problem, const AttentionOperands& x,
     for (int64_t t : group) {
       const KeyTask& task = tasks.tasks[t];
       const KeyRange keys{key, std::min(key + kKeyBlock, task.end)};
-      if (!keys.empty())
+      if (keys.empty()) continue;
+#if HWY_TARGET == HWY_AVX3
+      if constexpr (std::is_same_v<A, OnTiles>) {
+        backward_block_on_tiles(problem, x, cotangent, statistics, gradient, dq_target, feature_gradients, strip, task, keys);
+        continue;
+      } else
+#endif
         backward_block<A>(problem, x, cotangent, statistics, gradient, dq_target, feature_gradients, strip, task, keys);
     }
     if (strip.on()) feature_gradients.store_strip(first_task, strip);
@@ -259,8 +245,11 @@ void run_backward_as(const AttentionProblem& problem, const AttentionOperands& x
 void run_backward(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result,
                   const AttentionResults& cotangent, const AttentionOperands& gradient) {
 #if HWY_TARGET == HWY_AVX3
-  if (problem.dtype == DType::bfloat16 && cpu_isa() == CpuIsa::avx512_bf16)
-    return run_backward_as<PairDot>(problem, x, result, cotangent, gradient);
+  if (problem.dtype == DType::bfloat16) {
+    const Bf16Arithmetic products = simd::bf16_products();
+    if (products == Bf16Arithmetic::tiles) return run_backward_as<OnTiles>(problem, x, result, cotangent, gradient);
+    if (products == Bf16Arithmetic::pair_dot) return run_backward_as<PairDot>(problem, x, result, cotangent, gradient);
+  }
 #endif
   if (problem.dtype == DType::float64) {
     run_backward_as<Plain<double>>(problem, x, result, cotangent, gradient);

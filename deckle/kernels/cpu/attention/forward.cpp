@@ -6,7 +6,8 @@
 // two products (features-inl.h), dropout after the softmax's sum.
 // FLOPs: 2 (D + Dv) per score, in the matrix products; about 13 more (7 of them FMAs) for mask, maximum, exp and sum.
 // Bytes: K and V once per task from memory, score tiles stay in L1, out tiles in L2.
-// Instances: float32, float64; float16 widened to float32; bfloat16 on the pair dot product, or widened.
+// Instances: float32, float64; float16 widened to float32; bfloat16 on AMX tiles (forward_tiles-inl.h), on the pair dot
+// product, or widened: what is fast on the processor (base/cpu_cap.h).
 //
 // GF/s of one core of an EPYC of family 25 (AVX-512; FMA peak 116, pair dot 233), processor time, full mask, S = 512, D = 64:
 //   definition, one query at a time          6.7   examples/attention_ladder: naive
@@ -31,7 +32,6 @@
 #include <cmath>
 #include <limits>
 
-#include "deckle/base/cpu_cap.h"
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/cpu/attention/attention.h"
 #include "deckle/kernels/cpu/attention/decode.h"
@@ -39,6 +39,7 @@
 #include "deckle/kernels/cpu/attention/prefetch.h"
 #include "deckle/kernels/cpu/attention/require.h"
 #include "deckle/kernels/cpu/attention/scratch.h"
+#include "deckle/kernels/cpu/simd/amx.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/attention/forward.cpp"
@@ -49,6 +50,7 @@
 #include "deckle/kernels/cpu/attention/dropout-inl.h"
 #include "deckle/kernels/cpu/attention/exp-inl.h"
 #include "deckle/kernels/cpu/attention/features-inl.h"
+#include "deckle/kernels/cpu/attention/forward_tiles-inl.h"
 #include "deckle/kernels/cpu/attention/matmul-inl.h"
 #include "deckle/kernels/cpu/attention/pack-inl.h"
 #include "deckle/kernels/cpu/attention/scores-inl.h"
@@ -172,21 +174,7 @@ void forward_task(const AttentionProblem& problem, const AttentionOperands& x, c
     k.load(problem.dtype, x.k, sequence.first_key + first_key, tile_end - first_key, 0, kv_head, T(1));
     v.load(problem.dtype, x.v, sequence.first_key + first_key, tile_end - first_key, 0, kv_head, T(1));
     v.pair(tile_end - first_key);
-    RowPrefetch soon;
-    if (first_key == all.begin)
-      soon.add(problem.dtype, result.out, sequence.first_row + task.first, task.count, task.head, Dv, true);
-    if (tile_end < all.end) {
-      const int64_t count = std::min(kTileKeys, all.end - tile_end);
-      soon.add(problem.dtype, x.k, sequence.first_key + tile_end, count, kv_head, D);
-      soon.add(problem.dtype, x.v, sequence.first_key + tile_end, count, kv_head, Dv);
-    } else if (next != nullptr) {
-      const int64_t next_row = problem.q_offsets[next->sequence], next_key = problem.k_offsets[next->sequence],
-                    next_head = next->head / problem.group();
-      const int64_t count = std::min(kTileKeys, problem.keys(next->sequence));
-      soon.add(problem.dtype, x.q, next_row + next->first, next->count, next->head, D);
-      soon.add(problem.dtype, x.k, next_key, count, next_head, D);
-      soon.add(problem.dtype, x.v, next_key, count, next_head, Dv);
-    }
+    RowPrefetch soon = next_rows(problem, x, result, task, next, all, first_key, kTileKeys);
     soon.spread(blocks * ((tile_end - first_key + kPrefetchRows - 1) / kPrefetchRows + (Dv + kPrefetchRows - 1) / kPrefetchRows));
     for (int64_t block = 0; block < blocks; ++block) {
       ForwardBlock<T>& s = state[block];
@@ -232,21 +220,38 @@ void forward_task(const AttentionProblem& problem, const AttentionOperands& x, c
   }
 }
 
-template <class A>
-void run_forward_as(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result) {
-  constexpr int64_t kMostRows = kForwardBlocks * kBlock<typename A::Element>;
-  auto tasks = row_tasks(problem, kMostRows);
-  if (static_cast<int64_t>(tasks.size()) < kEnoughTasks) tasks = row_tasks(problem, kMostRows / 2);
+/// run(task, next) of all tasks of up to `most_rows` rows; next: the task that the thread does afterwards, or null.
+template <typename Run>
+void run_forward_tasks(const AttentionProblem& problem, const AttentionOperands& x, int64_t most_rows, Run run) {
+  auto tasks = row_tasks(problem, most_rows);
+  if (static_cast<int64_t>(tasks.size()) < kEnoughTasks) tasks = row_tasks(problem, most_rows / 2);
   std::erase_if(tasks, [&](const RowTask& task) { return *decode_why_not(problem, x, task.sequence) == '\0'; });
   const auto count = static_cast<int64_t>(tasks.size());
   parallel_for(count, task_grain(count), [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) forward_task<A>(problem, x, result, tasks[t], t + 1 < end ? &tasks[t + 1] : nullptr);
+    for (int64_t t = begin; t < end; ++t) run(tasks[t], t + 1 < end ? &tasks[t + 1] : nullptr);
   });
 }
 
+template <class A>
+void run_forward_as(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result) {
+  run_forward_tasks(problem, x, kForwardBlocks * kBlock<typename A::Element>,
+                    [&](const RowTask& task, const RowTask* next) { forward_task<A>(problem, x, result, task, next); });
+}
+
+#if HWY_TARGET == HWY_AVX3
+void run_forward_on_tiles(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result) {
+  run_forward_tasks(problem, x, kForwardTileBlocks * simd::kTileQueries,
+                    [&](const RowTask& task, const RowTask* next) { forward_task_on_tiles(problem, x, result, task, next); });
+}
+#endif
+
 void run_forward(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result) {
 #if HWY_TARGET == HWY_AVX3
-  if (problem.dtype == DType::bfloat16 && cpu_isa() == CpuIsa::avx512_bf16) return run_forward_as<PairDot>(problem, x, result);
+  if (problem.dtype == DType::bfloat16) {
+    const Bf16Arithmetic products = simd::bf16_products();
+    if (products == Bf16Arithmetic::tiles) return run_forward_on_tiles(problem, x, result);
+    if (products == Bf16Arithmetic::pair_dot) return run_forward_as<PairDot>(problem, x, result);
+  }
 #endif
   if (problem.dtype == DType::float64) {
     run_forward_as<Plain<double>>(problem, x, result);

@@ -168,7 +168,7 @@ void run_jvp_as(const AttentionProblem& problem, const AttentionOperands& x, con
 void run_jvp(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& tangent,
              const AttentionResults& result, const AttentionResults& result_tangent, DType out_dtype) {
 #if HWY_TARGET == HWY_AVX3
-  if (problem.dtype == DType::bfloat16 && cpu_isa() == CpuIsa::avx512_bf16) {
+  if (problem.dtype == DType::bfloat16 && bf16_arithmetic() == Bf16Arithmetic::pair_dot) {
     return run_jvp_as<PairDot>(problem, x, tangent, result, result_tangent, out_dtype);
   }
 #endif

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "deckle/kernels/args/attention.h"
+#include "deckle/kernels/cpu/attention/geometry.h"
 
 namespace deckle::kernels::cpu {
 
@@ -49,5 +50,31 @@ class RowPrefetch {
   int size_ = 0, at_ = 0;
   int64_t rows_ = 0, rows_per_step_ = 0;
 };
+
+/// What the forward will want while keys [first_key, first_key + tile_keys) of `all` are its tile: the next tile's keys and
+/// values, or at the end the first rows of the task that follows; at the start the rows of out.
+inline RowPrefetch next_rows(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result,
+                             const RowTask& task, const RowTask* next, const KeyRange& all, int64_t first_key,
+                             int64_t tile_keys) {
+  const Sequence sequence(problem, task.sequence);
+  const int64_t D = problem.head_dim, Dv = problem.value_dim, tile_end = first_key + tile_keys;
+  const int64_t kv_head = task.head / problem.group();
+  RowPrefetch soon;
+  if (first_key == all.begin)
+    soon.add(problem.dtype, result.out, sequence.first_row + task.first, task.count, task.head, Dv, true);
+  if (tile_end < all.end) {
+    const int64_t count = std::min(tile_keys, all.end - tile_end);
+    soon.add(problem.dtype, x.k, sequence.first_key + tile_end, count, kv_head, D);
+    soon.add(problem.dtype, x.v, sequence.first_key + tile_end, count, kv_head, Dv);
+  } else if (next != nullptr) {
+    const int64_t next_row = problem.q_offsets[next->sequence], next_key = problem.k_offsets[next->sequence],
+                  next_head = next->head / problem.group();
+    const int64_t count = std::min(tile_keys, problem.keys(next->sequence));
+    soon.add(problem.dtype, x.q, next_row + next->first, next->count, next->head, D);
+    soon.add(problem.dtype, x.k, next_key, count, next_head, D);
+    soon.add(problem.dtype, x.v, next_key, count, next_head, Dv);
+  }
+  return soon;
+}
 
 }  // namespace deckle::kernels::cpu

@@ -55,17 +55,18 @@ struct RowOperand : Operand<A> {
   }
 };
 
-/// Which rows, and which keys of a key block they see.
-template <typename T>
+/// Which rows, up to kBlocks blocks of them, and which keys of a key block they see; their first key is a multiple of kKeyStep
+/// from that of the key block.
+template <typename T, int kBlocks = 2, int64_t kKeyStep = 2>
 struct RowTile {
   int64_t first = 0, count = 0, blocks = 0;
   KeyRange seen;
-  LaneRange<T> range[2];
+  LaneRange<T> range[kBlocks];
 
   /// False if no row sees a key of `keys`.
   bool place(const AttentionProblem& problem, const Sequence& sequence, int64_t row, const KeyRange& keys) {
     first = row;
-    count = std::min(kTileRows<T>, sequence.rows - row);
+    count = std::min<int64_t>(kBlocks * kBlock<T>, sequence.rows - row);
     blocks = (count + kBlock<T> - 1) / kBlock<T>;
     seen = {keys.end, keys.begin};
     for (int64_t b = 0; b < blocks; ++b) {
@@ -75,7 +76,7 @@ struct RowTile {
       seen.begin = std::max(keys.begin, std::min(seen.begin, outer.begin));
       seen.end = std::min(keys.end, std::max(seen.end, outer.end));
     }
-    seen.begin -= (seen.begin - keys.begin) & 1;  // pairs of keys are not cut; the mask forbids the one too many
+    seen.begin -= (seen.begin - keys.begin) % kKeyStep;  // steps of keys are not cut; the mask forbids those too many
     return !seen.empty();
   }
 

@@ -40,6 +40,9 @@ dnnl::engine make_engine() {
       dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_vnni);
       break;
     case CpuIsa::avx512_bf16:
+    case CpuIsa::amx_bf16:
+      // Without the tiles that oneDNN would ask for itself where the table or DECKLE_CPU says so.
+      if (bf16_arithmetic() != Bf16Arithmetic::tiles) dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
       break;
   }
   return dnnl::engine(dnnl::engine::kind::cpu, 0);
@@ -145,7 +148,7 @@ struct ThreadState {
 
 }  // namespace
 
-bool onednn_has_bfloat16() { return cpu_isa() == CpuIsa::avx512_bf16; }
+bool onednn_has_bfloat16() { return bf16_arithmetic() != Bf16Arithmetic::widened; }
 
 void onednn_tile(const TileProduct& tile, DType operands, DType result) {
   const SingleThread alone;

@@ -11,6 +11,7 @@
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/cpu/attention/attention.h"
 #include "deckle/kernels/cpu/attention/reference.h"
+#include "deckle/kernels/cpu/simd/amx.h"
 #include "deckle/kernels/cpu/simd/targets.h"
 #include "tests/kernels/cpu/attention/attention_case.h"
 
@@ -120,6 +121,107 @@ TEST(Attention, RandomCombinationsOfFeaturesMatchTheReference) {
     expect_matches_reference(c, random);
     if (HasFailure()) return;
   }
+}
+
+/// Tiles in software for as long as it lives.
+struct ModelledTiles {
+  ModelledTiles() { simd::model_tiles(true); }
+  ~ModelledTiles() { simd::model_tiles(false); }
+};
+
+/// Whether this machine's vectors can go with tiles.
+bool has_vectors_of_tiles() { return cpu_isa() >= CpuIsa::avx512_bf16; }
+
+TEST(AttentionOnTiles, MatchesTheReference) {
+  if (!has_vectors_of_tiles()) GTEST_SKIP() << "no AVX512-BF16";
+  const ModelledTiles model;
+  Random random(seed() + 40);
+  for (int i = 0; i < 24; ++i) {
+    const AttentionCase c = random_plain_case(random, DType::bfloat16, i % 4 == 0 ? 300 : 60);
+    SCOPED_TRACE(describe(c));
+    expect_matches_reference(c, random);
+    if (HasFailure()) return;
+  }
+  for (int64_t dim : {64, 128, 96}) {  // whole tiles, several tiles of keys and rows
+    AttentionCase c;
+    c.add_sequence(300, 530);
+    c.problem.dtype = DType::bfloat16;
+    c.problem.heads = 2, c.problem.kv_heads = 1;
+    c.problem.head_dim = c.problem.value_dim = dim;
+    c.problem.scale = 1 / std::sqrt(static_cast<double>(dim));
+    c.problem.causal = dim == 64;
+    c.layout();
+    SCOPED_TRACE(describe(c));
+    expect_matches_reference(c, random);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(AttentionOnTiles, CombinationsOfFeaturesMatchTheReference) {
+  if (!has_vectors_of_tiles()) GTEST_SKIP() << "no AVX512-BF16";
+  const ModelledTiles model;
+  Random random(seed() + 41);
+  const char* more = std::getenv("DECKLE_TEST_COMBINATIONS");
+  const int count = more ? std::atoi(more) : 60;
+  DistinctCases cases;
+  for (int i = 0; i < count; ++i) {
+    AttentionCase c = cases.next([&] {
+      AttentionCase drawn = random_plain_case(random, DType::bfloat16, longest_of(i));
+      add_random_features(random, drawn);
+      return drawn;
+    });
+    c.layout();
+    SCOPED_TRACE(fmt::format("combination {}: {}", i, describe(c)));
+    expect_matches_reference(c, random);
+    if (HasFailure()) return;
+  }
+}
+
+/// The scores of row i rise from key to key by more than the softmax lets its reference lag behind.
+TEST(AttentionOnTiles, RisingScoresRescaleWhatWasAddedUp) {
+  if (!has_vectors_of_tiles()) GTEST_SKIP() << "no AVX512-BF16";
+  const ModelledTiles model;
+  AttentionCase c;
+  c.add_sequence(40, 700);
+  c.problem.dtype = DType::bfloat16;
+  c.problem.heads = c.problem.kv_heads = 1;
+  c.problem.head_dim = c.problem.value_dim = 32;
+  c.problem.scale = 1;
+  c.layout();
+  Random random(seed() + 42);
+  Operands x = c.operands(DType::bfloat16, c.normal(random));
+  for (int64_t i = 0; i < 40 * 32; ++i) x.q.put(i, i % 32 == 0 ? 1.0 : 0.0);
+  for (int64_t j = 0; j < 700; ++j) x.k.put(j * 32, static_cast<double>(j / 10));
+  const AttentionCase wide = c.wide();
+  Results expected = wide.results(DType::float64, AttentionCase::poisoned);
+  const Operands wide_x = wide.widen(x);
+  reference::attention_forward(wide.problem, wide_x.view, expected.view);
+  const Results got = run_forward(c, x);
+  EXPECT_LT(relative_error(got.out, expected.out), 1.5e-2);
+  EXPECT_LT(relative_error(got.lse, expected.lse), 1e-6);
+}
+
+/// What the processor's tiles compute and what the model does: the same bits, forward and backward.
+TEST(AttentionOnTiles, TheModelRoundsAsTheHardware) {
+  if (bf16_arithmetic() != Bf16Arithmetic::tiles) GTEST_SKIP() << "bfloat16 is not on tiles here: " << name(bf16_arithmetic());
+  Random random(seed() + 43);
+  AttentionCase c;
+  c.add_sequence(100, 260);
+  c.problem.dtype = DType::bfloat16;
+  c.problem.heads = c.problem.kv_heads = 2;
+  c.problem.head_dim = 64, c.problem.value_dim = 40;
+  c.problem.scale = 0.125;
+  c.problem.causal = true;
+  c.layout();
+  const Operands x = c.operands(DType::bfloat16, c.normal(random));
+  const Results cotangent = c.results(DType::bfloat16, c.normal(random));
+  const Results hardware = run_forward(c, x);
+  const Operands hardware_gradient = run_backward(c, x, hardware, cotangent);
+  const ModelledTiles model;
+  const Results modelled = run_forward(c, x);
+  const Operands gradient = run_backward(c, x, modelled, cotangent);
+  EXPECT_TRUE(modelled.out == hardware.out && modelled.lse == hardware.lse);
+  EXPECT_TRUE(gradient.q == hardware_gradient.q && gradient.k == hardware_gradient.k && gradient.v == hardware_gradient.v);
 }
 
 TEST(Attention, BitEqualForAnyNumberOfThreads) {

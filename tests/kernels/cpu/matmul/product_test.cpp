@@ -235,6 +235,7 @@ TEST(InstructionSet, IsCappedInBothLibraries) {
       EXPECT_EQ(core, "SkylakeX");
       break;
     case CpuIsa::avx512_bf16:
+    case CpuIsa::amx_bf16:
       EXPECT_EQ(isa & kAvx512Bf16, kAvx512Bf16);
       break;
   }

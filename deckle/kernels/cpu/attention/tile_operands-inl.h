@@ -1,0 +1,78 @@
+// Operands of the tile products (simd/amx.h): rows of bfloat16 in scratch, padded with zeros to whole tiles.
+
+#if defined(DECKLE_ATTENTION_TILE_OPERANDS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef DECKLE_ATTENTION_TILE_OPERANDS_INL_H_
+#undef DECKLE_ATTENTION_TILE_OPERANDS_INL_H_
+#else
+#define DECKLE_ATTENTION_TILE_OPERANDS_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "deckle/kernels/cpu/attention/pack-inl.h"
+#include "deckle/kernels/cpu/attention/scratch.h"
+#include "deckle/kernels/cpu/simd/amx.h"
+#include "deckle/kernels/cpu/simd/amx_scores.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace deckle::kernels::cpu {
+namespace HWY_NAMESPACE {
+
+#if HWY_TARGET == HWY_AVX3
+
+/// Units of a contraction over n elements, in whole tiles.
+constexpr int64_t tile_units(int64_t n) { return simd::round_up_tiles((n + 1) / 2); }
+
+/// Stride in units or floats of rows of n: an odd number of cache lines, so that the rows of a tile spread over the sets.
+constexpr int64_t odd_lines(int64_t n) { return ((n + 15) / 16 | 1) * 16; }
+
+/// Up to `capacity` rows of n bfloat16, and what products want of them besides.
+struct TileOperand {
+  int64_t width, units, stride;  // units: of a row, with its zeros
+  uint32_t* rows;                // [capacity, stride]: contracted along the row, on the left
+
+  TileOperand(Scratch& scratch, int64_t capacity, int64_t n)
+      : width(n), units(tile_units(n)), stride(odd_lines(units)), rows(scratch.take<uint32_t>(capacity * stride)) {}
+
+  /// Rows past `count` up to `padded` become 0.
+  void load(const AttentionRows& from, int64_t first, int64_t count, int64_t padded, int64_t head) {
+    const hn::ScalableTag<float> d;  // only moves bits
+    const int64_t bytes = 2 * width;
+    for (int64_t r = 0; r < count; ++r) {
+      auto* to = reinterpret_cast<char*>(rows + r * stride);
+      const char* source = row_address(DType::bfloat16, from, first + r, head);
+      if (bytes == 4 * units) {
+        for (int64_t at = 0; at < bytes; at += 64)
+          hn::StoreU(hn::LoadU(d, reinterpret_cast<const float*>(source + at)), d, reinterpret_cast<float*>(to + at));
+      } else {
+        std::memcpy(to, source, static_cast<size_t>(bytes));
+        std::memset(to + bytes, 0, static_cast<size_t>(4 * units - bytes));
+      }
+    }
+    for (int64_t r = count; r < padded; ++r) clear(r);
+  }
+  void clear(int64_t row) { std::memset(rows + row * stride, 0, static_cast<size_t>(units) * 4); }
+
+  /// Rows [first, first + 32) to [units, 32]: contracted along the row, on the right.
+  void to_lanes(int64_t first, uint32_t* to, int64_t to_stride) const {
+    transpose(reinterpret_cast<const float*>(rows + first * stride), stride, simd::kTileQueries, units,
+              reinterpret_cast<float*>(to), to_stride);
+  }
+
+  /// Rows [0, count), a multiple of 32, to [2 units, stride]: contracted over the rows, on the left. `units_by_row`
+  /// [units, count] is scratch.
+  void to_key_pairs(int64_t count, uint32_t* units_by_row, uint32_t* to, int64_t to_stride) const {
+    transpose(reinterpret_cast<const float*>(rows), stride, count, units, reinterpret_cast<float*>(units_by_row), count);
+    simd::tile_key_pairs(units_by_row, count, units, count, to, to_stride);
+  }
+};
+
+#endif
+
+}  // namespace HWY_NAMESPACE
+}  // namespace deckle::kernels::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,191 @@
+#include "deckle/kernels/cpu/simd/amx.h"
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+
+#include "deckle/base/check.h"
+
+namespace deckle::kernels::cpu::simd {
+namespace {
+
+std::atomic<bool> modelled{false};
+
+/// The registers of one thread of the model.
+struct ModelRegisters {
+  alignas(64) uint32_t words[8][kTile][kTile];
+};
+
+ModelRegisters& registers() {
+  thread_local ModelRegisters mine;
+  return mine;
+}
+
+float bfloat16_part(uint32_t pair, int odd) {
+  const uint32_t bits = odd != 0 ? pair & 0xffff0000u : pair << 16;
+  float value;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+
+/// Denormal numbers count as 0, on both sides of every operation.
+float flushed(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x; }
+
+/// The instructions in plain C++.
+struct ModelTiles {
+  template <int kRegister>
+  static void zero() {
+    std::memset(registers().words[kRegister], 0, sizeof(registers().words[kRegister]));
+  }
+  template <int kRegister>
+  static void load(const void* from, int64_t stride) {
+    for (int64_t r = 0; r < kTile; ++r)
+      std::memcpy(registers().words[kRegister][r], static_cast<const char*>(from) + r * stride, sizeof(uint32_t) * kTile);
+  }
+  template <int kRegister>
+  static void store(void* to, int64_t stride) {
+    for (int64_t r = 0; r < kTile; ++r)
+      std::memcpy(static_cast<char*>(to) + r * stride, registers().words[kRegister][r], sizeof(uint32_t) * kTile);
+  }
+  /// Even and odd elements of the pairs are summed apart, by fused multiply-adds in ascending order; then both are added up, and
+  /// their sum is added to C.
+  template <int kC, int kA, int kB>
+  static void dot() {
+    auto& words = registers().words;
+    for (int64_t m = 0; m < kTile; ++m) {
+      float sums[2][kTile] = {};
+      for (int64_t k = 0; k < kTile; ++k) {
+        for (int odd = 0; odd < 2; ++odd) {
+          const float a = flushed(bfloat16_part(words[kA][m][k], odd));
+          for (int64_t n = 0; n < kTile; ++n)
+            sums[odd][n] = flushed(std::fma(a, flushed(bfloat16_part(words[kB][k][n], odd)), sums[odd][n]));
+        }
+      }
+      for (int64_t n = 0; n < kTile; ++n) {
+        float c;
+        std::memcpy(&c, &words[kC][m][n], 4);
+        c = flushed(flushed(c) + flushed(sums[0][n] + sums[1][n]));
+        std::memcpy(&words[kC][m][n], &c, 4);
+      }
+    }
+  }
+};
+
+#if defined(__x86_64__)
+/// The instructions themselves; GCC's intrinsics want register numbers as literals.
+struct HardwareTiles {
+  template <int kRegister>
+  static void zero() {
+    asm volatile("tilezero %%tmm%c0" ::"n"(kRegister));
+  }
+  template <int kRegister>
+  static void load(const void* from, int64_t stride) {
+    asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(stride), "n"(kRegister) : "memory");
+  }
+  template <int kRegister>
+  static void store(void* to, int64_t stride) {
+    asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(to), "r"(stride), "n"(kRegister) : "memory");
+  }
+  template <int kC, int kA, int kB>
+  static void dot() {
+    asm volatile("tdpbf16ps %%tmm%c0, %%tmm%c1, %%tmm%c2" ::"n"(kB), "n"(kA), "n"(kC));
+  }
+};
+
+/// All eight registers as 16 rows of 64 bytes.
+struct alignas(64) Layout {
+  uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  uint16_t row_bytes[16] = {};
+  uint8_t rows[16] = {};
+};
+
+void configure() {
+  Layout layout;
+  for (int t = 0; t < 8; ++t) layout.row_bytes[t] = 64, layout.rows[t] = kTile;
+  asm volatile("ldtilecfg %0" ::"m"(layout));  // GCC's intrinsic reads 8 bytes of it, as the compiler sees it
+}
+void release() { asm volatile("tilerelease"); }
+#endif
+
+/// C[16 kRows, 16 kColumns] of registers 0 to 3; 4 and 5 hold A, 6 and 7 B.
+template <class Tiles, int kRows, int kColumns>
+inline void block(int64_t depth, const uint32_t* a, int64_t lda, const uint32_t* b, int64_t ldb, float* c, int64_t ldc,
+                  bool add) {
+  const int64_t a_bytes = 4 * lda, b_bytes = 4 * ldb, c_bytes = 4 * ldc;
+  if (add) {
+    Tiles::template load<0>(c, c_bytes);
+    if constexpr (kColumns > 1) Tiles::template load<1>(c + kTile, c_bytes);
+    if constexpr (kRows > 1) Tiles::template load<2>(c + kTile * ldc, c_bytes);
+    if constexpr (kRows > 1 && kColumns > 1) Tiles::template load<3>(c + kTile * ldc + kTile, c_bytes);
+  } else {
+    Tiles::template zero<0>();
+    if constexpr (kColumns > 1) Tiles::template zero<1>();
+    if constexpr (kRows > 1) Tiles::template zero<2>();
+    if constexpr (kRows > 1 && kColumns > 1) Tiles::template zero<3>();
+  }
+  for (int64_t k = 0; k < depth; k += kTile, a += kTile, b += kTile * ldb) {
+    Tiles::template load<4>(a, a_bytes);
+    Tiles::template load<6>(b, b_bytes);
+    Tiles::template dot<0, 4, 6>();
+    if constexpr (kColumns > 1) {
+      Tiles::template load<7>(b + kTile, b_bytes);
+      Tiles::template dot<1, 4, 7>();
+    }
+    if constexpr (kRows > 1) {
+      Tiles::template load<5>(a + kTile * lda, a_bytes);
+      Tiles::template dot<2, 5, 6>();
+      if constexpr (kColumns > 1) Tiles::template dot<3, 5, 7>();
+    }
+  }
+  Tiles::template store<0>(c, c_bytes);
+  if constexpr (kColumns > 1) Tiles::template store<1>(c + kTile, c_bytes);
+  if constexpr (kRows > 1) Tiles::template store<2>(c + kTile * ldc, c_bytes);
+  if constexpr (kRows > 1 && kColumns > 1) Tiles::template store<3>(c + kTile * ldc + kTile, c_bytes);
+}
+
+template <class Tiles, int kColumns>
+void panel(int64_t m, int64_t depth, const uint32_t* a, int64_t lda, const uint32_t* b, int64_t ldb, float* c, int64_t ldc,
+           bool add) {
+  int64_t i = 0;
+  for (; i + kTile < m; i += 2 * kTile) block<Tiles, 2, kColumns>(depth, a + i * lda, lda, b, ldb, c + i * ldc, ldc, add);
+  if (i < m) block<Tiles, 1, kColumns>(depth, a + i * lda, lda, b, ldb, c + i * ldc, ldc, add);
+}
+
+template <class Tiles>
+void multiply(int64_t m, int64_t n, int64_t depth, const uint32_t* a, int64_t lda, const uint32_t* b, int64_t ldb, float* c,
+              int64_t ldc, bool add) {
+  int64_t j = 0;
+  for (; j + kTile < n; j += 2 * kTile) panel<Tiles, 2>(m, depth, a, lda, b + j, ldb, c + j, ldc, add);
+  if (j < n) panel<Tiles, 1>(m, depth, a, lda, b + j, ldb, c + j, ldc, add);
+}
+
+}  // namespace
+
+TileScope::TileScope() {
+  if (modelled.load(std::memory_order_relaxed)) return;
+#if defined(__x86_64__)
+  configure();
+#endif
+}
+
+TileScope::~TileScope() {
+#if defined(__x86_64__)
+  if (!modelled.load(std::memory_order_relaxed)) release();
+#endif
+}
+
+Bf16Arithmetic bf16_products() { return modelled.load(std::memory_order_relaxed) ? Bf16Arithmetic::tiles : bf16_arithmetic(); }
+
+void tile_matmul(int64_t m, int64_t n, int64_t depth, const uint32_t* a, int64_t lda, const uint32_t* b, int64_t ldb, float* c,
+                 int64_t ldc, bool add) {
+  if (modelled.load(std::memory_order_relaxed)) return multiply<ModelTiles>(m, n, depth, a, lda, b, ldb, c, ldc, add);
+#if defined(__x86_64__)
+  multiply<HardwareTiles>(m, n, depth, a, lda, b, ldb, c, ldc, add);
+#else
+  fail(ErrorKind::runtime, "this machine has no AMX tiles");
+#endif
+}
+
+void model_tiles(bool on) { modelled.store(on); }
+
+}  // namespace deckle::kernels::cpu::simd

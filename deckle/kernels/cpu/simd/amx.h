@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+
+#include "deckle/base/cpu_cap.h"
+
+// Matrix products on AMX tiles: 16 rows of 64 bytes, bfloat16 in pairs as in bf16_dot.h, sums in float32. One TDPBF16PS
+// multiplies 16 x 32 by 32 x 16 in 16 cycles, eight times the rate of float32 FMAs.
+
+namespace deckle::kernels::cpu::simd {
+
+/// Rows and columns of a tile, and units (pairs) of its depth: operands are padded to multiples of it.
+inline constexpr int64_t kTile = 16;
+
+constexpr int64_t round_up_tiles(int64_t n) { return (n + kTile - 1) / kTile * kTile; }
+
+/// C[m, n] = (add ? C : 0) + A[m, depth] . B[depth, n] in float32, depth counted in pairs; m, n and depth are rounded up to whole
+/// tiles, which the operands must have room for, with zeros along depth in both. Sums run over depth in ascending order, 32
+/// elements at a time (even and odd ones apart, rounded once each), whatever m and n are. Call only while a TileScope of this
+/// thread lives.
+void tile_matmul(int64_t m, int64_t n, int64_t depth, const uint32_t* a, int64_t lda, const uint32_t* b, int64_t ldb, float* c,
+                 int64_t ldc, bool add);
+
+/// Sets the tile registers of the calling thread up and releases them: other libraries of the process configure them too. Create
+/// one only where bf16_products() says tiles.
+class TileScope {
+ public:
+  TileScope();
+  ~TileScope();
+  TileScope(const TileScope&) = delete;
+  TileScope& operator=(const TileScope&) = delete;
+};
+
+/// bf16_arithmetic(), or tiles where these are modelled.
+Bf16Arithmetic bf16_products();
+
+/// For tests, on any machine: products of tiles by a model in software that rounds as the hardware does, bit for bit.
+void model_tiles(bool on);
+
+}  // namespace deckle::kernels::cpu::simd

@@ -1,0 +1,244 @@
+#include "deckle/kernels/cpu/simd/amx_scores.h"
+
+#include "deckle/base/check.h"
+
+#if defined(__x86_64__)
+// GCC 12 takes the deliberately undefined operand of unmasked intrinsics for a mistake.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wignored-attributes"
+#include <immintrin.h>
+
+// Functions carry their instruction set: the file is compiled for any machine, and called where the machine has it.
+#define DECKLE_SCORES __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")))
+#define DECKLE_SCORES_INLINE DECKLE_SCORES inline __attribute__((always_inline))
+
+namespace deckle::kernels::cpu::simd {
+namespace {
+
+/// 2^(score * factor - reference). The polynomial on [0, 1) is exactly 1 at 0 and within 1e-7; VSCALEF floors t, and gives
+/// exactly 0 for -inf.
+DECKLE_SCORES_INLINE __m512 exp2_of(__m512 score, __m512 factor, __m512 reference) {
+  const __m512 t = _mm512_fmsub_ps(score, factor, reference);
+  const __m512 f = _mm512_reduce_ps(t, 0x09);  // t - floor(t); no exception
+  __m512 p = _mm512_set1_ps(0.0018671300495043397f);
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.009017030708491802f));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.05579991266131401f));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.24016444385051727f));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.6931512951850891f));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.0f));
+  return _mm512_scalef_ps(p, t);
+}
+
+DECKLE_SCORES_INLINE __m512i key_pair_order() {
+  return _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2,
+                          17, 1, 16, 0);
+}
+
+/// Both rounded to bfloat16: `low` in elements 0 to 15, `high` in 16 to 31.
+DECKLE_SCORES_INLINE __m512i rounded(__m512 low, __m512 high) {
+  return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
+}
+
+/// Pairs (low[i], high[i]) of bfloat16.
+DECKLE_SCORES_INLINE __m512i paired(__m512 low, __m512 high, __m512i order) {
+  return _mm512_permutexvar_epi16(order, rounded(low, high));
+}
+
+template <int kVectors>
+DECKLE_SCORES bool softmax(const float* __restrict scores, int64_t keys, float factor, float* __restrict reference,
+                           float* __restrict sum, uint32_t* __restrict pairs, float* __restrict rescale) {
+  const __m512 times = _mm512_set1_ps(factor), minus_infinity = _mm512_set1_ps(-__builtin_inff());
+  const __m512i order = key_pair_order();
+  bool moved = false;
+#pragma GCC unroll 2
+  for (int v = 0; v < kVectors; ++v) {
+    const float* at = scores + 16 * v;
+    __m512 m0 = _mm512_loadu_ps(at), m1 = _mm512_loadu_ps(at + 32), m2 = _mm512_loadu_ps(at + 64), m3 = _mm512_loadu_ps(at + 96);
+    for (int64_t j = 4; j < keys; j += 4) {
+      m0 = _mm512_max_ps(m0, _mm512_loadu_ps(at + 32 * j));
+      m1 = _mm512_max_ps(m1, _mm512_loadu_ps(at + 32 * j + 32));
+      m2 = _mm512_max_ps(m2, _mm512_loadu_ps(at + 32 * j + 64));
+      m3 = _mm512_max_ps(m3, _mm512_loadu_ps(at + 32 * j + 96));
+    }
+    const __m512 top = _mm512_max_ps(_mm512_max_ps(m0, m1), _mm512_max_ps(m2, m3)), old = _mm512_loadu_ps(reference + 16 * v);
+    const __m512 excess = _mm512_mul_ps(_mm512_sub_ps(top, old), times);
+    if (_mm512_cmp_ps_mask(excess, _mm512_set1_ps(8.0f), _CMP_GT_OQ) != 0) moved = true;
+  }
+  if (moved) {
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) {
+      __m512 top = _mm512_loadu_ps(scores + 16 * v);
+      for (int64_t j = 1; j < keys; ++j) top = _mm512_max_ps(top, _mm512_loadu_ps(scores + 32 * j + 16 * v));
+      const __m512 old = _mm512_loadu_ps(reference + 16 * v), now = _mm512_max_ps(top, old);
+      const __mmask16 seen = _mm512_cmp_ps_mask(now, minus_infinity, _CMP_NEQ_UQ);
+      const __m512 by = _mm512_mask_blend_ps(seen, _mm512_set1_ps(1.0f), exp2_of(old, times, _mm512_mul_ps(now, times)));
+      _mm512_storeu_ps(reference + 16 * v, now);
+      _mm512_storeu_ps(sum + 16 * v, _mm512_mul_ps(_mm512_loadu_ps(sum + 16 * v), by));
+      _mm512_storeu_ps(rescale + 16 * v, by);
+    }
+  }
+#pragma GCC unroll 2
+  for (int v = 0; v < kVectors; ++v) {
+    const __m512 held = _mm512_loadu_ps(reference + 16 * v);
+    // A row that has seen no key yet has the reference -inf; 0 serves, for -inf - (-inf) would be NaN.
+    const __m512 shift = _mm512_maskz_mul_ps(_mm512_cmp_ps_mask(held, minus_infinity, _CMP_NEQ_UQ), held, times);
+    __m512 total0 = _mm512_setzero_ps(), total1 = total0;  // of these keys: short chains of additions round less
+    for (int64_t group = 0; group < keys; group += kKeyGroup) {
+      const float* at = scores + 32 * group + 16 * v;
+      uint32_t* to = pairs + 16 * group + 16 * v;
+#pragma GCC unroll 4
+      for (int i = 0; i < 16; ++i) {
+        const __m512 a = exp2_of(_mm512_loadu_ps(at + 32 * i), times, shift),
+                     b = exp2_of(_mm512_loadu_ps(at + 32 * (i + 16)), times, shift);
+        total0 = _mm512_add_ps(total0, a);
+        total1 = _mm512_add_ps(total1, b);
+        _mm512_storeu_si512(to + 32 * i, paired(a, b, order));
+      }
+    }
+    _mm512_storeu_ps(sum + 16 * v, _mm512_add_ps(_mm512_loadu_ps(sum + 16 * v), _mm512_add_ps(total0, total1)));
+  }
+  return moved;
+}
+
+/// One group of 32 keys of the gradient: f(row, p0, p1, dz0, dz1) gives both vectors of both.
+template <typename F>
+DECKLE_SCORES_INLINE void gradient_group(uint32_t* p_units, uint32_t* dz_units, int64_t unit_stride, uint32_t* dz_pairs,
+                                         int64_t pair_stride, __m512i order, F f) {
+  for (int i = 0; i < 16; ++i) {
+    __m512 low[4], high[4];
+    f(i, low);
+    f(i + 16, high);
+    _mm512_storeu_si512(p_units + i * unit_stride, rounded(low[0], low[1]));
+    _mm512_storeu_si512(p_units + (i + 16) * unit_stride, rounded(high[0], high[1]));
+    _mm512_storeu_si512(dz_units + i * unit_stride, rounded(low[2], low[3]));
+    _mm512_storeu_si512(dz_units + (i + 16) * unit_stride, rounded(high[2], high[3]));
+    _mm512_storeu_si512(dz_pairs + i * pair_stride, paired(low[2], high[2], order));
+    _mm512_storeu_si512(dz_pairs + i * pair_stride + 16, paired(low[3], high[3], order));
+  }
+}
+
+/// Rows of `scores` and `products` to p and dz.
+struct FromScores {
+  const float *scores, *products;
+  __m512 factor, lse[2], delta[2];
+  DECKLE_SCORES_INLINE void operator()(int row, __m512* to) const {
+    to[0] = exp2_of(_mm512_loadu_ps(scores + 32 * row), factor, lse[0]);
+    to[1] = exp2_of(_mm512_loadu_ps(scores + 32 * row + 16), factor, lse[1]);
+    to[2] = _mm512_mul_ps(to[0], _mm512_sub_ps(_mm512_loadu_ps(products + 32 * row), delta[0]));
+    to[3] = _mm512_mul_ps(to[1], _mm512_sub_ps(_mm512_loadu_ps(products + 32 * row + 16), delta[1]));
+  }
+};
+
+struct AsTheyAre {
+  const float *p, *dz;
+  DECKLE_SCORES_INLINE void operator()(int row, __m512* to) const {
+    to[0] = _mm512_loadu_ps(p + 32 * row);
+    to[1] = _mm512_loadu_ps(p + 32 * row + 16);
+    to[2] = _mm512_loadu_ps(dz + 32 * row);
+    to[3] = _mm512_loadu_ps(dz + 32 * row + 16);
+  }
+};
+
+}  // namespace
+
+bool tile_softmax(const float* scores, int64_t keys, int64_t columns, float factor, float* reference, float* sum, uint32_t* pairs,
+                  float* rescale) {
+  return columns > 16 ? softmax<2>(scores, keys, factor, reference, sum, pairs, rescale)
+                      : softmax<1>(scores, keys, factor, reference, sum, pairs, rescale);
+}
+
+DECKLE_SCORES void tile_rescale(float* rows, int64_t count, int64_t columns, const float* factors) {
+  const __m512 low = _mm512_loadu_ps(factors), high = columns > 16 ? _mm512_loadu_ps(factors + 16) : low;
+  for (int64_t r = 0; r < count; ++r, rows += kTileQueries) {
+    _mm512_storeu_ps(rows, _mm512_mul_ps(_mm512_loadu_ps(rows), low));
+    if (columns > 16) _mm512_storeu_ps(rows + 16, _mm512_mul_ps(_mm512_loadu_ps(rows + 16), high));
+  }
+}
+
+DECKLE_SCORES void tile_drop(uint32_t* pairs, int64_t keys, const uint8_t* keep) {
+  const auto flags = [](const uint8_t* at) __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq"))) {
+    return _mm_cmpneq_epi8_mask(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)), _mm_setzero_si128());
+  };
+  const __m512i low_half = _mm512_set1_epi32(0xffff);
+  for (int64_t group = 0; group < keys; group += kKeyGroup) {
+    for (int64_t i = 0; i < 16; ++i) {
+      for (int64_t column = 0; column < kTileQueries; column += 16) {
+        uint32_t* at = pairs + (group / 2 + i) * kTileQueries + column;
+        const __m512i value = _mm512_loadu_si512(at);
+        const __m512i low = _mm512_maskz_and_epi32(flags(keep + (group + i) * kTileQueries + column), value, low_half),
+                      high = _mm512_maskz_andnot_epi32(flags(keep + (group + i + 16) * kTileQueries + column), low_half, value);
+        _mm512_storeu_si512(at, _mm512_or_si512(low, high));
+      }
+    }
+  }
+}
+
+DECKLE_SCORES void tile_gradient(const float* scores, const float* products, int64_t keys, float factor, const float* lse2,
+                                 const float* delta, uint32_t* p_units, uint32_t* dz_units, int64_t unit_stride,
+                                 uint32_t* dz_pairs, int64_t pair_stride) {
+  FromScores rows{scores,
+                  products,
+                  _mm512_set1_ps(factor),
+                  {_mm512_loadu_ps(lse2), _mm512_loadu_ps(lse2 + 16)},
+                  {_mm512_loadu_ps(delta), _mm512_loadu_ps(delta + 16)}};
+  for (int64_t group = 0; group < keys; group += kKeyGroup) {
+    gradient_group(p_units + group * unit_stride, dz_units + group * unit_stride, unit_stride, dz_pairs + group / 2 * pair_stride,
+                   pair_stride, key_pair_order(), rows);
+    rows.scores += kKeyGroup * kTileQueries;
+    rows.products += kKeyGroup * kTileQueries;
+  }
+}
+
+DECKLE_SCORES void tile_gradient_units(const float* p, const float* dz, int64_t keys, uint32_t* p_units, uint32_t* dz_units,
+                                       int64_t unit_stride, uint32_t* dz_pairs, int64_t pair_stride) {
+  for (int64_t group = 0; group < keys; group += kKeyGroup) {
+    gradient_group(p_units + group * unit_stride, dz_units + group * unit_stride, unit_stride, dz_pairs + group / 2 * pair_stride,
+                   pair_stride, key_pair_order(), AsTheyAre{p + group * kTileQueries, dz + group * kTileQueries});
+  }
+}
+
+DECKLE_SCORES void tile_key_pairs(const uint32_t* units, int64_t unit_stride, int64_t count, int64_t keys, uint32_t* to,
+                                  int64_t to_stride) {
+  constexpr __mmask32 kOdd = 0xaaaaaaaa;
+  for (int64_t c = 0; c < count; ++c, units += unit_stride, to += 2 * to_stride) {
+    for (int64_t group = 0; group < keys; group += kKeyGroup) {
+      const __m512i low = _mm512_loadu_si512(units + group), high = _mm512_loadu_si512(units + group + 16);
+      _mm512_storeu_si512(to + group / 2, _mm512_mask_blend_epi16(kOdd, low, _mm512_slli_epi32(high, 16)));
+      _mm512_storeu_si512(to + to_stride + group / 2, _mm512_mask_blend_epi16(kOdd, _mm512_srli_epi32(low, 16), high));
+    }
+  }
+}
+
+DECKLE_SCORES void tile_row_pairs(const uint32_t* from, int64_t from_stride, int64_t rows, int64_t columns, uint32_t* to,
+                                  int64_t to_stride) {
+  for (int64_t r = 0; r < rows; r += 2, from += 2 * from_stride, to += to_stride) {
+    for (int64_t c = 0; c < columns; c += 16) {
+      const __m512i even = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + c / 2))),
+                    odd = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + from_stride + c / 2)));
+      _mm512_storeu_si512(to + c, _mm512_or_si512(even, _mm512_slli_epi32(odd, 16)));
+    }
+  }
+}
+
+}  // namespace deckle::kernels::cpu::simd
+
+#else  // no such instructions: bf16_products() never says tiles
+
+namespace deckle::kernels::cpu::simd {
+namespace {
+[[noreturn]] void none() { fail(ErrorKind::runtime, "this machine has no AMX tiles"); }
+}  // namespace
+
+bool tile_softmax(const float*, int64_t, int64_t, float, float*, float*, uint32_t*, float*) { none(); }
+void tile_rescale(float*, int64_t, int64_t, const float*) { none(); }
+void tile_drop(uint32_t*, int64_t, const uint8_t*) { none(); }
+void tile_gradient(const float*, const float*, int64_t, float, const float*, const float*, uint32_t*, uint32_t*, int64_t,
+                   uint32_t*, int64_t) {
+  none();
+}
+void tile_gradient_units(const float*, const float*, int64_t, uint32_t*, uint32_t*, int64_t, uint32_t*, int64_t) { none(); }
+void tile_key_pairs(const uint32_t*, int64_t, int64_t, int64_t, uint32_t*, int64_t) { none(); }
+void tile_row_pairs(const uint32_t*, int64_t, int64_t, int64_t, uint32_t*, int64_t) { none(); }
+
+}  // namespace deckle::kernels::cpu::simd
+#endif
