@@ -9,6 +9,7 @@
 
 #include "deckle/base/parallel.h"
 #include "tools/deckle/interrupt.h"
+#include "tools/deckle/machine.h"
 #include "tools/deckle/ops_table.h"
 #include "tools/deckle/output.h"
 #include "tools/deckle/sampling.h"
@@ -135,6 +136,11 @@ CLI::App* add_ops(CLI::App& app) {
   return ops;
 }
 
+void add_machine(CLI::App& app) {
+  CLI::App* machine = app.add_subcommand("machine", "Measure this machine and tell what its products are computed in");
+  add_threads(machine);
+}
+
 void train(TrainCommand& command) {
   cli::install_interrupts();
   cli::ignore_write_signals();
@@ -155,6 +161,7 @@ int run(int argc, char** argv) {
   add_train(app, train_command);
   add_sample(app, sample_request);
   CLI::App* ops = add_ops(app);
+  add_machine(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {
@@ -165,6 +172,7 @@ int run(int argc, char** argv) {
   }
   if (app.got_subcommand("train")) train(train_command);
   if (app.got_subcommand("sample")) sample(sample_request);
+  if (app.got_subcommand("machine")) cli::put(stdout, cli::describe_machine(cli::measure_machine()));
   if (app.got_subcommand("ops")) {
     cli::put(stdout, ops->got_subcommand("explain")  ? cli::explain_op(explained_op)
                      : ops->got_subcommand("nested") ? cli::list_nested_ops()

@@ -1,0 +1,82 @@
+#include "deckle/kernels/cpu/simd/peaks.h"
+
+#include "deckle/base/cpu_cap.h"
+#include "deckle/kernels/cpu/simd/amx.h"
+
+#if defined(__x86_64__)
+// GCC 12 takes the deliberately undefined operand of unmasked intrinsics for a mistake.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#include <immintrin.h>
+
+namespace deckle::kernels::cpu::simd {
+namespace {
+
+/// Sums in flight: more than latency times units.
+constexpr int kChains = 12;
+
+template <typename Vector>
+[[gnu::always_inline]] inline void keep(Vector& value) {
+  asm volatile("" : "+v"(value));
+}
+
+__attribute__((target("avx2,fma"), optimize("O2"))) void fma_avx2(int64_t steps) {
+  __m256 sums[kChains] = {}, x = _mm256_set1_ps(0.5f);
+  for (int64_t i = 0; i < steps; ++i) {
+#pragma GCC unroll 12
+    for (auto& sum : sums) sum = _mm256_fmadd_ps(sum, x, x), keep(sum);
+  }
+}
+
+__attribute__((target("avx512f"), optimize("O2"))) void fma_avx512(int64_t steps) {
+  __m512 sums[kChains] = {}, x = _mm512_set1_ps(0.5f);
+  for (int64_t i = 0; i < steps; ++i) {
+#pragma GCC unroll 12
+    for (auto& sum : sums) sum = _mm512_fmadd_ps(sum, x, x), keep(sum);
+  }
+}
+
+__attribute__((target("avx512f,avx512bf16"), optimize("O2"))) void pair_dot(int64_t steps) {
+  __m512 sums[kChains] = {};
+  __m512bh x{};
+  for (int64_t i = 0; i < steps; ++i) {
+#pragma GCC unroll 12
+    for (auto& sum : sums) sum = _mm512_dpbf16_ps(sum, x, x), keep(sum);
+  }
+}
+
+void tile_products(int64_t steps) {
+  alignas(64) static constexpr uint32_t kZeros[kTile * kTile] = {};
+  alignas(64) float sums[2 * kTile * 2 * kTile];
+  const TileScope tiles;
+  tile_matmul(2 * kTile, 2 * kTile, steps * kTile, kZeros, 0, kZeros, 0, sums, 2 * kTile, false);
+  keep(sums[0]);
+}
+
+}  // namespace
+
+PeakLoop float32_peak_loop() {
+  return cpu_isa() >= CpuIsa::avx512 ? PeakLoop{kChains * 32, fma_avx512}
+         : cpu_isa() >= CpuIsa::avx2 ? PeakLoop{kChains * 16, fma_avx2}
+                                     : PeakLoop{0, nullptr};
+}
+
+PeakLoop pair_dot_peak_loop() {
+  return cpu_isa() >= CpuIsa::avx512_bf16 ? PeakLoop{kChains * 64, pair_dot} : PeakLoop{0, nullptr};
+}
+
+/// The tile product of blocks of 2 x 2 tiles with its operands in the first cache, whose loads run beside the products.
+PeakLoop tiles_peak_loop() {
+  if (cpu_isa() < CpuIsa::amx_bf16 || !amx_granted()) return {0, nullptr};
+  return {4.0 * 2 * kTile * kTile * 2 * kTile, tile_products};
+}
+
+}  // namespace deckle::kernels::cpu::simd
+
+#else
+
+namespace deckle::kernels::cpu::simd {
+PeakLoop float32_peak_loop() { return {0, nullptr}; }
+PeakLoop pair_dot_peak_loop() { return {0, nullptr}; }
+PeakLoop tiles_peak_loop() { return {0, nullptr}; }
+}  // namespace deckle::kernels::cpu::simd
+#endif

@@ -1,0 +1,109 @@
+#include "tools/deckle/machine.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <memory>
+
+#include "deckle/base/aligned_block.h"
+#include "deckle/base/cpu_cap.h"
+#include "deckle/base/parallel.h"
+#include "deckle/kernels/cpu/simd/peaks.h"
+
+namespace deckle::cli {
+namespace {
+
+using kernels::cpu::simd::PeakLoop;
+
+template <typename F>
+double seconds(F&& call) {
+  const auto start = std::chrono::steady_clock::now();
+  call();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// The best of several runs of about 10 ms on all threads.
+double peak(const PeakLoop& loop) {
+  if (loop.run == nullptr) return 0;
+  int64_t steps = 1000;
+  while (seconds([&] { loop.run(steps); }) < 0.01) steps *= 2;
+  double best = 0;
+  for (int repeat = 0; repeat < 15; ++repeat) {
+    const double time = seconds([&] { parallel_for(num_threads(), 1, [&](int64_t, int64_t) { loop.run(steps); }); });
+    best = std::max(best, loop.flops * static_cast<double>(steps) * num_threads() / time / 1e9);
+  }
+  return best;
+}
+
+/// Copies far more than the caches hold.
+double copy_rate() {
+  constexpr size_t kBytes = size_t{256} << 20;
+  constexpr int64_t kPieces = 256;
+  const std::unique_ptr<void, void (*)(void*)> from(aligned_block(kBytes, kHugePage), std::free),
+      to(aligned_block(kBytes, kHugePage), std::free);
+  if (from == nullptr || to == nullptr) return 0;
+  const auto piece = [&](void* memory, int64_t n) {
+    return static_cast<char*>(memory) + static_cast<size_t>(n) * (kBytes / kPieces);
+  };
+  parallel_for(kPieces, 1, [&](int64_t n, int64_t) { std::memset(piece(from.get(), n), 1, kBytes / kPieces); });
+  double best = 0;
+  for (int repeat = 0; repeat < 4; ++repeat) {
+    const double time = seconds([&] {
+      parallel_for(kPieces, 1,
+                   [&](int64_t n, int64_t) { std::memcpy(piece(to.get(), n), piece(from.get(), n), kBytes / kPieces); });
+    });
+    best = std::max(best, 2 * static_cast<double>(kBytes) / time / 1e9);
+  }
+  return best;
+}
+
+std::string rate_line(const char* what, double rate, double float32) {
+  if (rate == 0) return fmt::format("  {:<22} not here\n", what);
+  return fmt::format("  {:<22} {:8.1f} GF/s   {:5.2f} x float32\n", what, rate, rate / float32);
+}
+
+std::string cache(int name) {
+  const long bytes = sysconf(name);
+  return bytes <= 0 ? "?" : bytes % (1 << 20) == 0 ? fmt::format("{} MB", bytes >> 20) : fmt::format("{} kB", bytes >> 10);
+}
+
+}  // namespace
+
+MachineRates measure_machine() {
+  return {peak(kernels::cpu::simd::float32_peak_loop()), peak(kernels::cpu::simd::pair_dot_peak_loop()),
+          peak(kernels::cpu::simd::tiles_peak_loop()), copy_rate()};
+}
+
+std::string describe_machine(const MachineRates& rates) {
+  const CpuFacts& facts = cpu_facts();
+  const CpuFamily family = cpu_family(facts);
+  const Bf16Arithmetic chosen = bf16_arithmetic();
+  std::string text =
+      fmt::format("{} family {} model {}: {}; {}{}; {}; caches {}, {}, {}\n", facts.vendor, facts.family, facts.model,
+                  family.name, name(facts.isa), cpu_isa() != facts.isa ? fmt::format(" (DECKLE_CPU: {})", name(cpu_isa())) : "",
+                  num_threads() == 1 ? "1 thread" : fmt::format("{} threads", num_threads()), cache(_SC_LEVEL1_DCACHE_SIZE),
+                  cache(_SC_LEVEL2_CACHE_SIZE), cache(_SC_LEVEL3_CACHE_SIZE));
+  text += rate_line("float32 FMA", rates.float32, rates.float32);
+  text += rate_line("bfloat16 pair dot", rates.pair_dot, rates.float32);
+  text += rate_line("bfloat16 AMX tiles", rates.tiles, rates.float32);
+  text += fmt::format("  {:<22} {:8.1f} GB/s   read and written\n", "copy", rates.copy);
+  if (facts.isa == CpuIsa::amx_bf16 && !amx_granted()) text += "the system refuses the use of AMX tiles\n";
+  text += fmt::format("bfloat16 is multiplied in: {}\n", name(chosen));
+
+  // What is fastest here, by a margin that no noise makes.
+  const double rate_of[] = {rates.float32, rates.pair_dot, rates.tiles};
+  const double chosen_rate = rate_of[static_cast<int>(chosen)];
+  const auto best = static_cast<int>(std::max_element(std::begin(rate_of), std::end(rate_of)) - std::begin(rate_of));
+  if (rate_of[best] > 1.3 * chosen_rate) {
+    text += fmt::format("the table is wrong here: {} is {:.1f} times as fast\n", name(static_cast<Bf16Arithmetic>(best)),
+                        rate_of[best] / chosen_rate);
+  } else {
+    text += "the measurement agrees with the table\n";
+  }
+  return text;
+}
+
+}  // namespace deckle::cli
