@@ -67,6 +67,12 @@ std::tuple<Tensor, Tensor> packed_attention(const Packed& x, const AttentionOpti
                            dense(options.sinks), dense(options.table), plan);
 }
 
+/// The mask and lengths alone: no dropout is drawn.
+Plan plan_packed(const Packed& x, AttentionOptions options) {
+  options.dropout = 0;
+  return make_attention_plan(x.q, x.k, x.v, x.q_rows, x.k_rows, options);
+}
+
 std::string explain_packed(const Packed& x, AttentionOptions options) {
   Generator unused(0);  // explaining draws no numbers from the caller's
   options.generator = &unused;
@@ -75,6 +81,18 @@ std::string explain_packed(const Packed& x, AttentionOptions options) {
 }
 
 }  // namespace
+
+Plan attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) try {
+  return plan_packed(packed(q, k, v), options);
+} catch (...) {
+  rethrow_from("attention_plan");
+}
+
+Plan attention_plan(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v, const AttentionOptions& options) try {
+  return plan_packed(packed(q, k, v), options);
+} catch (...) {
+  rethrow_from("attention_plan");
+}
 
 std::pair<Tensor, Tensor> attention_with_lse(const Tensor& q, const Tensor& k, const Tensor& v,
                                              const AttentionOptions& options) try {

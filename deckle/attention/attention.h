@@ -8,6 +8,7 @@
 #include "deckle/attention/mask.h"
 #include "deckle/core/generator.h"
 #include "deckle/core/tensor.h"
+#include "deckle/kernels/args/attention_plan.h"
 #include "deckle/nested/nested_tensor.h"
 
 namespace deckle {
@@ -29,8 +30,15 @@ struct AttentionOptions {
   double dropout = 0;              // of the probabilities, rounded to a multiple of 1/256
   Generator* generator = nullptr;  // of the dropout; default: the thread's
   std::vector<int64_t> key_lengths =
-      {};  // k and v have spare rows (a cache, padding): only the first key_lengths[b] of sequence b are keys
+      {};          // k and v have spare rows (a cache, padding): only the first key_lengths[b] of sequence b are keys
+  Plan plan = {};  // of attention_plan(): in place of mask and key_lengths
 };
+
+/// The mask and the lengths of a batch, made ready once for all layers that attend alike: attention(q, k, v, {.plan = plan}) does
+/// not compile the mask again. Of `options`, mask and key_lengths count; calls bring the others. Serves operands with as many
+/// heads and the same rows and keys as q, k and v.
+Plan attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options = {});
+Plan attention_plan(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v, const AttentionOptions& options = {});
 
 /// Attention per head, fused over tiles: neither scores nor padding are ever stored.
 ///   q [B, M, H, D], k [B, N, Hk, D], v [B, N, Hk, Dv] -> [B, M, H, Dv]; H is a multiple of Hk (query head h reads key head

@@ -32,6 +32,8 @@ std::string range(int64_t low, int64_t high) { return low == high ? fmt::format(
 
 }  // namespace
 
+bool attention_kernel_is_forced() { return !asked_kernel().empty(); }
+
 std::vector<AttentionCandidate> attention_candidates() {
   const auto cpu = kernels::cpu::attention_candidates(), cuda = cuda_attention_candidates();
   std::vector<AttentionCandidate> all(cpu.begin(), cpu.end());

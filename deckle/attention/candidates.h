@@ -14,6 +14,9 @@ std::vector<AttentionCandidate> attention_candidates();
 /// there is none, with the problem and every candidate's reason.
 AttentionKernel choose_attention_kernel(const AttentionRequest& request, const std::string& device);
 
+/// Whether DECKLE_FORCE=attention:NAME asks for one.
+bool attention_kernel_is_forced();
+
 /// The problem in one line.
 std::string describe(const AttentionRequest& request);
 

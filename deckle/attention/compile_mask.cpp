@@ -1,5 +1,6 @@
 #include "deckle/attention/compile_mask.h"
 
+#include <atomic>
 #include <map>
 #include <optional>
 #include <unordered_map>
@@ -14,6 +15,8 @@ namespace deckle {
 namespace {
 
 using Node = AttentionMask::Node;
+
+std::atomic<int64_t> mask_count{0};
 
 /// Runs of keys in a row of a boolean mask that become ranges; with more, the mask is read where scores are computed.
 constexpr size_t kMostRuns = 4;
@@ -158,7 +161,10 @@ void store_ranges(const std::vector<KeySpans>& rows, CompiledMask& result) {
 
 }  // namespace
 
+int64_t compiled_masks() { return mask_count.load(std::memory_order_relaxed); }
+
 CompiledMask compile_mask(const AttentionMask& mask, const Ragged& q_rows, const Ragged& k_rows, int64_t heads) {
+  mask_count.fetch_add(1, std::memory_order_relaxed);
   require_fit(mask, q_rows, k_rows, heads);
   CompiledMask result;
   std::optional<Alignment> alignment;

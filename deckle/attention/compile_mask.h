@@ -24,6 +24,9 @@ struct CompiledMask {
 /// its ranges would be larger than a plane. Throws if the mask does not fit the sequences.
 CompiledMask compile_mask(const AttentionMask& mask, const Ragged& q_rows, const Ragged& k_rows, int64_t heads);
 
+/// Masks compiled by this process so far: how often plans could not be kept.
+int64_t compiled_masks();
+
 /// Throws unless `plane`, [B, H, M, N] with 1 where it is broadcast, covers every sequence.
 void require_plane(const char* argument, const Tensor& plane, const Ragged& q_rows, const Ragged& k_rows, int64_t heads);
 

@@ -1,5 +1,6 @@
 #include "deckle/attention/plan.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "deckle/attention/candidates.h"
@@ -48,7 +49,17 @@ struct Owner {
   Ragged q, k, k_rows;
   CompiledMask mask;
   Ragged bias;
+  std::vector<uint8_t> decoded;
+  Plan kept;  // whose mask and lengths these are, where the caller gave a plan
 };
+
+const Owner& owner_of(const AttentionPlan& plan) { return *static_cast<const Owner*>(plan.owner.get()); }
+
+/// A plan with a mask and lengths of its own, behind however many that took theirs from it.
+Plan origin(Plan plan) {
+  while (plan != nullptr && owner_of(*plan).kept != nullptr) plan = owner_of(*plan).kept;
+  return plan;
+}
 
 /// How many of each sequence's rows of k and v are keys.
 Ragged keys_of(const Ragged& k_rows, const std::vector<int64_t>& lengths) {
@@ -65,8 +76,8 @@ Ragged keys_of(const Ragged& k_rows, const std::vector<int64_t>& lengths) {
 }
 
 void plan_mask(const AttentionOptions& options, AttentionProblem& problem, Owner& owner) {
-  owner.mask = compile_mask(options.mask, owner.q, owner.k, problem.heads);
-  const CompiledMask& mask = owner.mask;
+  if (owner.kept == nullptr) owner.mask = compile_mask(options.mask, owner.q, owner.k, problem.heads);
+  const CompiledMask& mask = owner.kept != nullptr ? owner_of(*owner.kept).mask : owner.mask;
   check(!mask.mixed_alignments || !(options.slopes.defined() || options.table.defined()),
         "the mask has parts of both alignments, so {} has no one distance to go by; align all parts alike",
         options.slopes.defined() ? "slopes" : "table");
@@ -126,7 +137,16 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
 
   auto owner = std::make_shared<Owner>();
   owner->q = q_rows;
-  owner->k = keys_of(k_rows, options.key_lengths);
+  owner->kept = origin(options.plan);
+  if (owner->kept != nullptr) {
+    const AttentionPlan& kept = *owner->kept;
+    check(q_rows == owner_of(kept).q && k_rows == owner_of(kept).k_rows && q.size(1) == kept.problem.heads,
+          "plan is of {} heads, rows {} and keys {}; q has {} heads, rows {} and keys {} (expected the plan of this batch)",
+          kept.problem.heads, to_string(owner_of(kept).q), to_string(owner_of(kept).k_rows), q.size(1), to_string(q_rows),
+          to_string(k_rows));
+    check(options.key_lengths.empty(), "key_lengths are given beside plan, which has its own (expected one of them)");
+  }
+  owner->k = owner->kept != nullptr ? owner_of(*owner->kept).k : keys_of(k_rows, options.key_lengths);
   owner->k_rows = k_rows;
   auto plan = std::make_shared<AttentionPlan>();
   AttentionProblem& problem = plan->problem;
@@ -138,7 +158,8 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
   problem.value_dim = v.size(2);
   problem.q_offsets = q_rows->offsets().data();
   problem.k_offsets = k_rows->offsets().data();
-  if (!options.key_lengths.empty()) problem.k_lengths = owner->k->sizes().data();
+  if (!options.key_lengths.empty() || (owner->kept != nullptr && owner->kept->problem.k_lengths != nullptr))
+    problem.k_lengths = owner->k->sizes().data();
   problem.scale = options.scale.value_or(problem.head_dim > 0 ? 1.0 / std::sqrt(static_cast<double>(problem.head_dim)) : 1.0);
   problem.bias_before_cap = options.bias_before_cap;
   problem.soft_cap = options.soft_cap;
@@ -159,8 +180,13 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
     problem.dropout.seed = stream.seed;
     problem.dropout.offset = stream.offset;
   }
-  plan->owner = std::move(owner);
   AttentionRequest request = attention_request(*plan, options);
+  if (q.device().kind == DeviceKind::cpu && !attention_kernel_is_forced()) {
+    owner->decoded = kernels::cpu::decoded_sequences(request);
+    const bool any = std::find(owner->decoded.begin(), owner->decoded.end(), 1) != owner->decoded.end();
+    if (any) problem.decoded = owner->decoded.data();
+  }
+  plan->owner = std::move(owner);
   for (int pass = 0; pass < kAttentionPasses; ++pass) {
     request.pass = static_cast<AttentionPass>(pass);
     plan->kernels[static_cast<size_t>(pass)] = choose_attention_kernel(request, device_name(q.device()));

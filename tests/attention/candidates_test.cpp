@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "deckle/attention/attention.h"
+#include "deckle/attention/compile_mask.h"
 #include "deckle/attention/cuda_candidates.h"
 #include "deckle/functional/transforms.h"
 #include "deckle/ops/generated/pointwise.h"
@@ -69,6 +70,52 @@ TEST(AttentionCandidates, ThePlanChoosesAndTellsWhyNotTheOthers) {
                   "1 sequences of 1 rows on 7 keys, spare rows behind the keys, on cpu\n  forward: decode");
   expect_contains(one, "  backward: fused\n    not decode: a derivative is asked for");
   expect_contains(explain_attention(row, x, x, {.soft_cap = 2}), "not decode: sequence 0: a bias, slopes, table, soft cap");
+}
+
+TEST(AttentionPlan, LayersOfAModelCompileTheirMaskOnce) {
+  const std::vector<Tensor> rows = {random_tensor({9, 2, 4}), random_tensor({5, 2, 4})};
+  const NestedTensor x = NestedTensor::from_list(rows);
+  const AttentionMask mask = masks::causal() && masks::prefix(4);
+  Tensor bias = random_tensor({2, 2, 9, 9});
+  const NestedTensor expected = attention(x, x, x, {.mask = mask, .bias = bias, .soft_cap = 2});
+  const int64_t before = compiled_masks();
+  const Plan plan = attention_plan(x, x, x, {.mask = mask});
+  NestedTensor y = x;
+  for (int layer = 0; layer < 12; ++layer) y = attention(y, y, y, {.plan = plan});
+  testing::expect_equal(attention(x, x, x, {.bias = bias, .soft_cap = 2, .plan = plan}).values(), expected.values());
+  EXPECT_EQ(compiled_masks() - before, 1);
+}
+
+TEST(AttentionPlan, KeepsKeyLengthsAndDrawsDropoutAnew) {
+  const Tensor q = random_tensor({2, 3, 2, 4}), k = random_tensor({2, 6, 2, 4});
+  const Plan plan = attention_plan(q, k, k, {.mask = masks::causal(), .key_lengths = {4, 6}});
+  testing::expect_equal(attention(q, k, k, {.plan = plan}), attention(q, k, k, {.mask = masks::causal(), .key_lengths = {4, 6}}));
+  Generator generator(1);
+  const auto dropped = [&] { return attention(q, k, k, {.dropout = 0.5, .generator = &generator, .plan = plan}).to_vector(); };
+  const auto first = dropped();
+  EXPECT_NE(first, dropped());
+}
+
+TEST(AttentionPlan, OfAnotherBatchIsRefused) {
+  const Tensor x = random_tensor({2, 5, 2, 4}), longer = random_tensor({2, 6, 2, 4}), heads = random_tensor({2, 5, 4, 4});
+  const Plan plan = attention_plan(x, x, x, {.mask = masks::causal()});
+  expect_error([&] { attention(longer, longer, longer, {.plan = plan}); }, "(expected the plan of this batch)");
+  expect_error([&] { attention(heads, heads, heads, {.plan = plan}); }, "plan is of 2 heads");
+  expect_error([&] { attention(x, x, x, {.key_lengths = {5, 5}, .plan = plan}); }, "key_lengths are given beside plan");
+}
+
+/// A batch of which some sequences are decoded and some are not.
+TEST(AttentionPlan, PartitionsTheSequencesOnce) {
+  const std::vector<Tensor> queries = {random_tensor({1, 2, 8}), random_tensor({30, 2, 8}), random_tensor({2, 2, 8})},
+                            keys = {random_tensor({40, 2, 8}), random_tensor({30, 2, 8}), random_tensor({7, 2, 8})};
+  const NestedTensor q = NestedTensor::from_list(queries), k = NestedTensor::from_list(keys);
+  const Plan plan = attention_plan(q, k, k, {.mask = masks::causal()});
+  ASSERT_NE(plan->problem.decoded, nullptr);
+  EXPECT_EQ(std::vector<int>(plan->problem.decoded, plan->problem.decoded + 3), (std::vector<int>{1, 0, 1}));
+  const NestedTensor both = attention(q, k, k, {.plan = plan});
+  const Forced force("attention:fused");
+  EXPECT_EQ(attention_plan(q, k, k, {.mask = masks::causal()})->problem.decoded, nullptr);
+  expect_close(attention(q, k, k, {.mask = masks::causal()}).values(), both.values(), 1e-12, 1e-10);
 }
 
 TEST(AttentionCandidates, ExplainingDrawsNoNumbers) {

@@ -94,6 +94,8 @@ struct AttentionProblem {
   double soft_cap = 0.0;  // 0: none
   int64_t table_reach = 0;
   AttentionDropout dropout;
+  /// [sequences], set by the plan: the forward of those that are not 0 is left to the CPU's decoding kernel. Null: none is.
+  const uint8_t* decoded = nullptr;
 
   int64_t group() const { return kv_heads == 0 ? 1 : heads / kv_heads; }
   int64_t rows(int64_t b) const { return q_lengths ? q_lengths[b] : q_offsets[b + 1] - q_offsets[b]; }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "deckle/kernels/args/attention.h"
 
@@ -32,6 +33,9 @@ struct AttentionCandidate {
 };
 
 namespace kernels::cpu {
+/// Which sequences of a forward the decoding kernel serves, for AttentionProblem::decoded.
+std::vector<uint8_t> decoded_sequences(const AttentionRequest& request);
+
 /// Defined beside the kernels. In order of preference.
 std::span<const AttentionCandidate> attention_candidates();
 }  // namespace kernels::cpu

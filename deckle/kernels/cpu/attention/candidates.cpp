@@ -13,17 +13,24 @@
 namespace deckle::kernels::cpu {
 namespace {
 
+/// Empty if the decoding kernel serves sequence b, else the reason.
+const char* decode_why_not(const AttentionRequest& request, int64_t b) {
+  const AttentionProblem& p = request.problem;
+  if (p.rows(b) < 1 || p.rows(b) * p.group() > kDecodeRows)
+    return "not 1 to 8 rows per key head (serves a few rows on many keys)";
+  if (request.bias || request.slopes || request.table || p.soft_cap != 0 || p.mask.data != nullptr || p.ranges.count > 1 ||
+      p.dropout.threshold != 0) {
+    return "a bias, slopes, table, soft cap, dropout, or a mask of several ranges (serves causal masks, windows, one range a "
+           "row, and sinks)";
+  }
+  return "";
+}
+
 std::string decode_refuses(const AttentionRequest& request) {
   if (std::string reason = attention_fused_why_not(request.problem); !reason.empty()) return reason;
   if (request.pass != AttentionPass::forward) return "a derivative is asked for (serves the forward)";
-  AttentionOperands given;  // only whether there are any counts
-  static char some;
-  if (request.bias) given.bias.data = &some;
-  if (request.slopes) given.slopes = &some;
-  if (request.table) given.table = &some;
   for (int64_t b = 0; b < request.problem.sequences; ++b) {
-    if (const char* reason = decode_why_not(request.problem, given, b); *reason != '\0')
-      return fmt::format("sequence {}: {}", b, reason);
+    if (const char* reason = decode_why_not(request, b); *reason != '\0') return fmt::format("sequence {}: {}", b, reason);
   }
   return {};
 }
@@ -31,6 +38,12 @@ std::string decode_refuses(const AttentionRequest& request) {
 std::string fused_refuses(const AttentionRequest& request) { return attention_fused_why_not(request.problem); }
 
 }  // namespace
+
+std::vector<uint8_t> decoded_sequences(const AttentionRequest& request) {
+  std::vector<uint8_t> decoded(static_cast<size_t>(request.problem.sequences));
+  for (int64_t b = 0; b < request.problem.sequences; ++b) decoded[static_cast<size_t>(b)] = *decode_why_not(request, b) == '\0';
+  return decoded;
+}
 
 std::string attention_fused_why_not(const AttentionProblem& p) {
   if (!is_floating(p.dtype)) return fmt::format("dtype is {} (serves float64, float32, bfloat16, float16)", name(p.dtype));

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "deckle/base/parallel.h"
+#include "deckle/kernels/cpu/attention/geometry.h"
 #include "deckle/kernels/cpu/attention/scratch.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -196,7 +197,7 @@ void run_decode_as(const AttentionProblem& problem, const AttentionOperands& x, 
   std::vector<int64_t> firsts;  // the first task of each sequence
   int64_t size = 0;
   for (int64_t b = 0; b < problem.sequences; ++b) {
-    if (*decode_why_not(problem, x, b) != '\0') continue;
+    if (problem.decoded[b] == 0) continue;
     const int64_t keys = problem.keys(b), partial = problem.rows(b) * problem.heads * (round_up_lanes<T>(problem.value_dim) + 2);
     firsts.push_back(static_cast<int64_t>(tasks.size()));
     for (int64_t begin = 0; begin == 0 || begin < keys; begin += kDecodeChunk, size += partial) {

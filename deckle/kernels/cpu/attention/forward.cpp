@@ -222,10 +222,10 @@ void forward_task(const AttentionProblem& problem, const AttentionOperands& x, c
 
 /// run(task, next) of all tasks of up to `most_rows` rows; next: the task that the thread does afterwards, or null.
 template <typename Run>
-void run_forward_tasks(const AttentionProblem& problem, const AttentionOperands& x, int64_t most_rows, Run run) {
+void run_forward_tasks(const AttentionProblem& problem, int64_t most_rows, Run run) {
   auto tasks = row_tasks(problem, most_rows);
   if (static_cast<int64_t>(tasks.size()) < kEnoughTasks) tasks = row_tasks(problem, most_rows / 2);
-  std::erase_if(tasks, [&](const RowTask& task) { return *decode_why_not(problem, x, task.sequence) == '\0'; });
+  if (problem.decoded != nullptr) std::erase_if(tasks, [&](const RowTask& task) { return problem.decoded[task.sequence] != 0; });
   const auto count = static_cast<int64_t>(tasks.size());
   parallel_for(count, task_grain(count), [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) run(tasks[t], t + 1 < end ? &tasks[t + 1] : nullptr);
@@ -234,13 +234,13 @@ void run_forward_tasks(const AttentionProblem& problem, const AttentionOperands&
 
 template <class A>
 void run_forward_as(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result) {
-  run_forward_tasks(problem, x, kForwardBlocks * kBlock<typename A::Element>,
+  run_forward_tasks(problem, kForwardBlocks * kBlock<typename A::Element>,
                     [&](const RowTask& task, const RowTask* next) { forward_task<A>(problem, x, result, task, next); });
 }
 
 #if HWY_TARGET == HWY_AVX3
 void run_forward_on_tiles(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result) {
-  run_forward_tasks(problem, x, kForwardTileBlocks * simd::kTileQueries,
+  run_forward_tasks(problem, kForwardTileBlocks * simd::kTileQueries,
                     [&](const RowTask& task, const RowTask* next) { forward_task_on_tiles(problem, x, result, task, next); });
 }
 #endif
@@ -272,7 +272,7 @@ HWY_EXPORT(run_forward);
 void attention_forward(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands,
                        const AttentionResults& result) {
   require_served(problem);
-  attention_decode(problem, operands, result);
+  if (problem.decoded != nullptr) attention_decode(problem, operands, result);
   DECKLE_SIMD(run_forward)(problem, operands, result);
 }
 

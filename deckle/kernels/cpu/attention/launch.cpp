@@ -8,7 +8,6 @@
 #include "deckle/kernels/args/attention_plan.h"
 #include "deckle/kernels/args/view.h"
 #include "deckle/kernels/cpu/attention/attention.h"
-#include "deckle/kernels/cpu/attention/decode.h"
 #include "deckle/kernels/cpu/attention/reference.h"
 
 namespace deckle::kernels::cpu {
@@ -67,14 +66,8 @@ void attention_forward(const CpuContext& context, const View& q, const View& k, 
                        const View& lse) {
   const AttentionProblem& problem = plan->problem;
   const AttentionOperands x = operands(problem, q, k, v, bias, slopes, sinks, table);
-  switch (plan->kernels[static_cast<size_t>(AttentionPass::forward)]) {
-    case AttentionKernel::reference:
-      return reference::attention_forward(problem, x, results(out, lse));
-    case AttentionKernel::decode:
-      return attention_decode(problem, x, results(out, lse));
-    default:
-      return attention_forward(context, problem, x, results(out, lse));
-  }
+  if (by_reference(plan, AttentionPass::forward)) return reference::attention_forward(problem, x, results(out, lse));
+  attention_forward(context, problem, x, results(out, lse));
 }
 
 void attention_backward(const CpuContext& context, const View& out_gradient, const View& lse_gradient, const View& q,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "deckle/base/parallel.h"
+#include "deckle/kernels/args/attention_candidates.h"
 #include "deckle/kernels/cpu/attention/attention.h"
 #include "deckle/kernels/cpu/attention/reference.h"
 #include "deckle/kernels/cpu/simd/amx.h"
@@ -296,6 +297,8 @@ TEST(Attention, OneRowOnManyKeysMatchesTheReference) {
     c.has_sinks = chance(random, 0.4);
     c.heads_first = chance(random, 0.5);
     c.layout();
+    const std::vector<uint8_t> decoded = decoded_sequences({c.problem});
+    c.problem.decoded = decoded.data();
     SCOPED_TRACE(describe(c));
     expect_matches_reference(c, random);
     if (HasFailure()) return;
