@@ -1,69 +1,62 @@
-// Rates of the CPU attention kernels as shares of the machine's peak measured in the same run.
-//   attention_cpu_benchmark [--dtype float32|bfloat16|...] [--only SUBSTRING] [--repeats N] [--json] [--cpu-time]
-//   attention_cpu_benchmark --lengths MEAN      the lengths of the ragged batch of that mean
-//   attention_cpu_benchmark --errors FOLDER     out, dq, dk, dv of the inputs that errors.py wrote there
+// Rates of CPU attention through the public API, results allocated by each call.
+//   attention_cpu_benchmark [--cpu-time] [--turn SECONDS]     answers lines on standard input with one line of JSON each:
+//     peak DTYPE                                              GF/s of the unit that products of the dtype run on
+//     rate DTYPE HEADS DIM CAUSAL WHAT LENGTHS                GF/s of one turn; LENGTHS: COUNT*LENGTH, or ragged:MEAN
+//     decode DTYPE KV_HEADS LENGTHS                           one step of decoding: tokens and bytes of keys and values a second
+//   attention_cpu_benchmark --lengths MEAN                    the lengths of the ragged batch of that mean
+//   attention_cpu_benchmark --errors FOLDER                   out, dq, dk, dv of the inputs that errors.py wrote there
+// WHAT: forward, backward, jvp, second (the double backward), each also as NAME_dropout and NAME_bias where it has these.
 // --cpu-time: one thread and its processor time in place of the wall clock.
-// FLOPs: 2 (D + Dv) per score that a row sees, times 2.5 backward, 3 for the JVP, 8 for the double backward (JVP included);
-// decoding is counted in tokens and in bytes of keys and values.
+// FLOPs: 2 (D + Dv) per score that a row sees, times 2.5 backward, 4 for the JVP with its primal, 8 for the double backward.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <ctime>
+#include <functional>
+#include <iostream>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "benchmarks/attention_cpu/errors.h"
-#include "benchmarks/attention_cpu/machine.h"
+#include "deckle/attention/attention.h"
+#include "deckle/autograd/backward.h"
+#include "deckle/base/check.h"
+#include "deckle/base/cpu_cap.h"
 #include "deckle/base/parallel.h"
 #include "deckle/core/tensor_impl.h"
-#include "deckle/kernels/cpu/attention/attention.h"
+#include "deckle/functional/transforms.h"
+#include "deckle/kernels/cpu/simd/peaks.h"
 
 namespace {
 
 using namespace deckle;
 
-/// Numbers in memory as tensors have it.
-struct Data {
-  Tensor tensor;
+bool use_cpu_time = false;
+double turn_seconds = 0.15;
 
-  Data(DType dtype, int64_t count, uint32_t seed, bool random = true) : tensor(empty({count}, dtype)) {
-    std::minstd_rand generator(seed);
-    std::uniform_real_distribution<float> uniform(-1.7f, 1.7f);  // variance about 1
-    visit_floating(dtype, [&]<typename T>(TypeTag<T>) {
-      for (int64_t i = 0; i < count; ++i) tensor.data<T>()[i] = static_cast<T>(random ? uniform(generator) : 0.0f);
-    });
-  }
-  void* data() { return tensor.raw_data(); }
-};
-
-struct Setting {
-  std::string name;
-  std::vector<int64_t> lengths;
-  int64_t heads, dim;
-  bool causal;
-};
-
-double pairs(const Setting& s) {
-  double sum = 0;
-  for (int64_t n : s.lengths)
-    sum += s.causal ? 0.5 * static_cast<double>(n) * static_cast<double>(n) : static_cast<double>(n) * static_cast<double>(n);
-  return sum * static_cast<double>(s.heads);
+double now() {
+  if (!use_cpu_time) return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// Median seconds of `repeats` calls after one to warm up.
-template <typename F>
-double seconds(int repeats, F&& call) {
+/// Median seconds of the calls of one turn, three or more, after one to warm up.
+double seconds(const std::function<void()>& call) {
   call();
   std::vector<double> times;
   double total = 0;
-  while (static_cast<int>(times.size()) < repeats || (total < 0.2 && times.size() < 200)) {
-    const double start = benchmarks::now();
+  while (times.size() < 3 || (total < turn_seconds && times.size() < 200)) {
+    const double start = now();
     call();
-    times.push_back(benchmarks::now() - start);
+    times.push_back(now() - start);
     total += times.back();
   }
   std::nth_element(times.begin(), times.begin() + static_cast<int64_t>(times.size() / 2), times.end());
@@ -81,171 +74,175 @@ std::vector<int64_t> log_normal_lengths(double mean, int64_t tokens) {
   return result;
 }
 
-struct Options {
-  DType dtype = DType::float32;
-  double peak = 0;
-  int repeats = 5;
-  bool json = false;
+std::vector<int64_t> parse_lengths(const std::string& text) {
+  if (text.starts_with("ragged:")) return log_normal_lengths(std::stod(text.substr(7)), 12288);
+  const size_t star = text.find('*');
+  return std::vector<int64_t>(std::stoull(text.substr(0, star)), std::stoll(text.substr(star + 1)));
+}
+
+/// The largest value is 1.7, the variance about 1.
+Tensor random_tensor(std::vector<int64_t> sizes, DType dtype, uint32_t seed) {
+  Tensor x = empty(sizes, dtype);
+  std::minstd_rand generator(seed);
+  std::uniform_real_distribution<float> uniform(-1.7f, 1.7f);
+  visit_floating(dtype, [&]<typename T>(TypeTag<T>) {
+    for (int64_t i = 0; i < x.numel(); ++i) x.data<T>()[i] = static_cast<T>(uniform(generator));
+  });
+  return x;
+}
+
+DType parse_dtype(const std::string& text) {
+  for (DType candidate : {DType::float16, DType::bfloat16, DType::float32, DType::float64}) {
+    if (name(candidate) == text) return candidate;
+  }
+  fail("dtype is '{}' (expected float16, bfloat16, float32 or float64)", text);
+}
+
+/// One batch and all that is measured on it. Batches of equal lengths are dense tensors, others nested ones.
+class Batch {
+ public:
+  Batch(DType dtype, int64_t heads, int64_t dim, bool causal, std::vector<int64_t> lengths)
+      : lengths_(std::move(lengths)), dim_(dim) {
+    const int64_t longest = *std::max_element(lengths_.begin(), lengths_.end());
+    int64_t tokens = 0;
+    for (int64_t n : lengths_) {
+      tokens += n;
+      pairs_ += static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(heads) * (causal ? 0.5 : 1);
+    }
+    dense_ = std::all_of(lengths_.begin(), lengths_.end(), [&](int64_t n) { return n == lengths_[0]; });
+    const std::vector<int64_t> sizes =
+        dense_ ? std::vector<int64_t>{std::ssize(lengths_), longest, heads, dim} : std::vector<int64_t>{tokens, heads, dim};
+    for (uint32_t i = 0; i < 3; ++i) {
+      x_.push_back(random_tensor(sizes, dtype, 1 + i));
+      tangents_.push_back(random_tensor(sizes, dtype, 11 + i));
+    }
+    gradient_ = random_tensor(sizes, dtype, 5);
+    bias_ = random_tensor({1, 1, longest, longest}, dtype, 15);
+    if (causal) options_.mask = masks::causal();
+  }
+
+  double rate(const std::string& what) {
+    AttentionOptions options = options_;
+    std::vector<Tensor> x = x_;
+    const bool biased = what.ends_with("_bias");
+    if (what.ends_with("_dropout")) options.dropout = 26.0 / 256;
+    if (biased) options.bias = bias_.detach();
+    const std::string pass = what.substr(0, what.find('_'));
+    const auto record = [&] {
+      for (Tensor& each : x) each = each.detach().requires_grad_();
+      if (biased) options.bias.requires_grad_();
+    };
+    std::vector<Tensor> inputs;
+    const double flops = 4.0 * pairs_ * static_cast<double>(dim_) / 1e9;
+    if (pass == "forward") return flops / seconds([&] { run(x, options); });
+    if (pass == "backward") {
+      record();
+      inputs = x;
+      if (biased) inputs.push_back(options.bias);
+      const Tensor out = run(x, options);
+      return 2.5 * flops / seconds([&] { grad({out}, inputs, {.grad_outputs = {gradient_}, .retain_graph = true}); });
+    }
+    if (pass == "jvp") {
+      return 4 * flops / seconds([&] {
+               jvp([&](const std::vector<Tensor>& y) { return std::vector<Tensor>{run(y, options)}; }, x, tangents_);
+             });
+    }
+    check(pass == "second", "nothing is called '{}'", what);
+    record();
+    Tensor gradient = gradient_.detach().requires_grad_();
+    inputs = x;
+    inputs.push_back(gradient);
+    const std::vector<Tensor> gradients = grad({run(x, options)}, x, {.grad_outputs = {gradient}, .create_graph = true});
+    return 8 * flops / seconds([&] { grad(gradients, inputs, {.grad_outputs = tangents_, .retain_graph = true}); });
+  }
+
+ private:
+  Tensor run(const std::vector<Tensor>& x, const AttentionOptions& options) const {
+    if (dense_) return attention(x[0], x[1], x[2], options);
+    const auto nested = [&](const Tensor& values) { return NestedTensor::from_lengths(values, lengths_); };
+    return attention(nested(x[0]), nested(x[1]), nested(x[2]), options).values();
+  }
+
+  std::vector<int64_t> lengths_;
+  int64_t dim_;
+  bool dense_;
+  double pairs_ = 0;
+  std::vector<Tensor> x_, tangents_;
+  Tensor gradient_, bias_;
+  AttentionOptions options_;
 };
 
-void report(const Options& options, const Setting& s, const char* what, double rate) {
-  if (options.json) {
-    fmt::print(
-        "{{\"setting\": \"{}\", \"dtype\": \"{}\", \"D\": {}, \"causal\": {}, \"what\": \"{}\", \"gflops\": {:.2f}, \"peak\": "
-        "{:.1f}}}\n",
-        s.name, name(options.dtype), s.dim, s.causal, what, rate, options.peak);
-  } else {
-    fmt::print("{:<16} {:<9} D={:<4} {:<7} {:<22} {:7.1f} GF/s {:5.1f} %\n", s.name, name(options.dtype), s.dim,
-               s.causal ? "causal" : "full", what, rate, 100 * rate / options.peak);
-  }
-  std::fflush(stdout);
-}
-
-/// `all` adds the derivatives beyond the backward, and features.
-void measure(const Setting& s, const Options& options, bool all) {
-  const DType dtype = options.dtype, statistics = dtype == DType::float64 ? DType::float64 : DType::float32;
-  std::vector<int64_t> offsets{0};
-  for (int64_t n : s.lengths) offsets.push_back(offsets.back() + n);
-  const int64_t count = offsets.back() * s.heads * s.dim;
-  AttentionProblem p;
-  p.dtype = dtype;
-  p.sequences = static_cast<int64_t>(s.lengths.size());
-  p.heads = p.kv_heads = s.heads;
-  p.head_dim = p.value_dim = s.dim;
-  p.q_offsets = p.k_offsets = offsets.data();
-  p.scale = 1 / std::sqrt(static_cast<double>(s.dim));
-  p.causal = s.causal;
-  Data q(dtype, count, 1), k(dtype, count, 2), v(dtype, count, 3), out(dtype, count, 4, false), dout(dtype, count, 5);
-  Data lse(statistics, offsets.back() * s.heads, 6, false), dq(dtype, count, 7, false), dk(dtype, count, 8, false),
-      dv(dtype, count, 9, false);
-  const auto rows = [&](Data& d) { return AttentionRows{d.data(), s.heads * s.dim, s.dim}; };
-  AttentionOperands x, gradient;
-  x.q = rows(q), x.k = rows(k), x.v = rows(v);
-  gradient.q = rows(dq), gradient.k = rows(dk), gradient.v = rows(dv);
-  const AttentionResults result{rows(out), lse.data()}, cotangent{rows(dout), nullptr};
-
-  const double flops = 4.0 * pairs(s) * static_cast<double>(s.dim) / 1e9;
-  const auto forward = [&] { kernels::cpu::attention_forward({}, p, x, result); };
-  const auto backward = [&] { kernels::cpu::attention_backward({}, p, x, result, cotangent, gradient); };
-  report(options, s, "forward", flops / seconds(options.repeats, forward));
-  report(options, s, "backward", 2.5 * flops / seconds(options.repeats, backward));
-  if (!all) return;
-
-  Data tq(dtype, count, 10), tk(dtype, count, 11), tv(dtype, count, 12), tout(dtype, count, 13, false),
-      tlse(statistics, offsets.back() * s.heads, 14, false);
-  AttentionOperands tangent;
-  tangent.q = rows(tq), tangent.k = rows(tk), tangent.v = rows(tv);
-  const AttentionResults moved{rows(tout), tlse.data()};
-  report(options, s, "jvp",
-         3 * flops / seconds(options.repeats, [&] { kernels::cpu::attention_jvp({}, p, x, tangent, result, moved); }));
-  report(options, s, "double backward", 8 * flops / seconds(options.repeats, [&] {
-                                          kernels::cpu::attention_second({}, p, x, tangent, result, cotangent, {}, gradient,
-                                                                         moved);
-                                        }));
-
-  p.dropout = {.threshold = 26, .seed = 1, .offset = 2};
-  report(options, s, "forward, dropout", flops / seconds(options.repeats, forward));
-  report(options, s, "backward, dropout", 2.5 * flops / seconds(options.repeats, backward));
-  p.dropout = {};
-  const int64_t longest = *std::max_element(s.lengths.begin(), s.lengths.end());
-  Data bias(dtype, longest * longest, 15), dbias(dtype, longest * longest, 16, false);
-  x.bias = {bias.data(), 0, 0, longest, 1};
-  gradient.bias = {dbias.data(), 0, 0, longest, 1};
-  report(options, s, "forward, bias", flops / seconds(options.repeats, forward));
-  report(options, s, "backward, bias + dbias", 2.5 * flops / seconds(options.repeats, backward));
-}
-
 /// One step of decoding: a query row of each sequence against its keys, 8 heads on `kv_heads` of width 64.
-void measure_decoding(const Options& options, const std::string& name, const std::vector<int64_t>& lengths, int64_t kv_heads) {
+std::string decode(DType dtype, int64_t kv_heads, const std::vector<int64_t>& lengths) {
   constexpr int64_t kHeads = 8, kDim = 64;
-  std::vector<int64_t> q_offsets{0}, k_offsets{0};
-  for (int64_t n : lengths) q_offsets.push_back(q_offsets.back() + 1), k_offsets.push_back(k_offsets.back() + n);
-  AttentionProblem p;
-  p.dtype = options.dtype;
-  p.sequences = static_cast<int64_t>(lengths.size());
-  p.heads = kHeads, p.kv_heads = kv_heads;
-  p.head_dim = p.value_dim = kDim;
-  p.q_offsets = q_offsets.data(), p.k_offsets = k_offsets.data();
-  p.scale = 0.125;
-  p.causal = true;
-  Data q(p.dtype, p.sequences * kHeads * kDim, 1), k(p.dtype, k_offsets.back() * kv_heads * kDim, 2),
-      v(p.dtype, k_offsets.back() * kv_heads * kDim, 3);
-  Data out(p.dtype, p.sequences * kHeads * kDim, 4, false);
-  const AttentionOperands x{
-      .q = {q.data(), kHeads * kDim, kDim}, .k = {k.data(), kv_heads * kDim, kDim}, .v = {v.data(), kv_heads * kDim, kDim}};
-  const double time = seconds(options.repeats, [&] {
-    kernels::cpu::attention_forward({}, p, x, {{out.data(), kHeads * kDim, kDim}, nullptr});
-  });
-  const double bytes = 2.0 * static_cast<double>(k_offsets.back() * kv_heads * kDim * item_size(p.dtype));
-  const double tokens = static_cast<double>(p.sequences) / time;
-  if (options.json) {
-    fmt::print(
-        "{{\"setting\": \"{}\", \"dtype\": \"{}\", \"what\": \"decode\", \"tokens_per_second\": {:.1f}, "
-        "\"gigabytes_per_second\": {:.2f}}}\n",
-        name, deckle::name(p.dtype), tokens, bytes / time / 1e9);
-  } else {
-    fmt::print("{:<40} {:<9} {:10.0f} tokens/s {:6.1f} GB/s\n", name, deckle::name(p.dtype), tokens, bytes / time / 1e9);
+  int64_t keys = 0;
+  for (int64_t n : lengths) keys += n;
+  const auto sequences = std::ssize(lengths);
+  const NestedTensor q = NestedTensor::from_lengths(random_tensor({sequences, kHeads, kDim}, dtype, 1),
+                                                    std::vector<int64_t>(lengths.size(), 1)),
+                     k = NestedTensor::from_lengths(random_tensor({keys, kv_heads, kDim}, dtype, 2), lengths),
+                     v = NestedTensor::from_lengths(random_tensor({keys, kv_heads, kDim}, dtype, 3), lengths);
+  const double time = seconds([&] { attention(q, k, v, {.mask = masks::causal()}); });
+  const double bytes = 2.0 * static_cast<double>(keys * kv_heads * kDim * item_size(dtype));
+  return fmt::format("{{\"tokens_per_second\": {:.1f}, \"gigabytes_per_second\": {:.2f}}}", static_cast<double>(sequences) / time,
+                     bytes / time / 1e9);
+}
+
+/// GF/s of all threads on the unit that products of the dtype run on.
+double peak(DType dtype) {
+  using namespace kernels::cpu::simd;
+  const Bf16Arithmetic products = dtype == DType::bfloat16 ? bf16_arithmetic() : Bf16Arithmetic::widened;
+  const PeakLoop loop = products == Bf16Arithmetic::tiles      ? tiles_peak_loop()
+                        : products == Bf16Arithmetic::pair_dot ? pair_dot_peak_loop()
+                                                               : float32_peak_loop();
+  if (loop.run == nullptr) return 0;
+  constexpr double kFlops = 2e9;  // of a thread and a run
+  const auto steps = static_cast<int64_t>(kFlops / loop.flops);
+  double best = 0;
+  for (int repeat = 0; repeat < 12; ++repeat) {
+    const double start = now();
+    parallel_for(num_threads(), 1, [&](int64_t, int64_t) { loop.run(steps); });
+    best = std::max(best, loop.flops * static_cast<double>(steps) * num_threads() / (now() - start) / 1e9);
   }
-  std::fflush(stdout);
+  return dtype == DType::float64 ? best / 2 : best;
+}
+
+std::string answer(const std::string& line) {
+  static std::string kept_setting;
+  static std::unique_ptr<Batch> batch;  // turns on one batch follow each other
+  std::istringstream words(line);
+  std::string request, dtype, what, lengths;
+  int64_t heads = 0, dim = 0;
+  bool causal = false;
+  words >> request >> dtype;
+  if (request == "peak") return fmt::format("{{\"gflops\": {:.1f}}}", peak(parse_dtype(dtype)));
+  if (request == "decode") {
+    words >> heads >> lengths;
+    return decode(parse_dtype(dtype), heads, parse_lengths(lengths));
+  }
+  words >> heads >> dim >> causal >> what >> lengths;
+  check(request == "rate" && words, "cannot read '{}'", line);
+  const std::string setting = fmt::format("{} {} {} {} {}", dtype, heads, dim, causal, lengths);
+  if (setting != kept_setting) batch = std::make_unique<Batch>(parse_dtype(dtype), heads, dim, causal, parse_lengths(lengths));
+  kept_setting = setting;
+  return fmt::format("{{\"gflops\": {:.2f}}}", batch->rate(what));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string only, dtype_name = "float32";
-  Options options;
   for (int i = 1; i < argc; ++i) {
-    if (!std::strcmp(argv[i], "--only") && i + 1 < argc) only = argv[++i];
-    if (!std::strcmp(argv[i], "--dtype") && i + 1 < argc) dtype_name = argv[++i];
-    if (!std::strcmp(argv[i], "--repeats") && i + 1 < argc) options.repeats = std::atoi(argv[++i]);
-    if (!std::strcmp(argv[i], "--json")) options.json = true;
     if (!std::strcmp(argv[i], "--errors") && i + 1 < argc) return benchmarks::write_results(argv[i + 1]);
     if (!std::strcmp(argv[i], "--lengths") && i + 1 < argc) {
       fmt::print("{}\n", fmt::join(log_normal_lengths(std::atof(argv[i + 1]), 12288), " "));
       return 0;
     }
-    if (!std::strcmp(argv[i], "--cpu-time")) benchmarks::use_cpu_time = true, set_num_threads(1);
+    if (!std::strcmp(argv[i], "--turn") && i + 1 < argc) turn_seconds = std::atof(argv[++i]);
+    if (!std::strcmp(argv[i], "--cpu-time")) use_cpu_time = true, set_num_threads(1);
   }
-  for (DType candidate : {DType::float16, DType::bfloat16, DType::float32, DType::float64}) {
-    if (name(candidate) == dtype_name) options.dtype = candidate;
+  for (std::string line; std::getline(std::cin, line);) {
+    fmt::print("{}\n", answer(line));
+    std::fflush(stdout);
   }
-  const double single = benchmarks::float32_peak(), dot = benchmarks::bfloat16_peak();
-  options.peak = options.dtype == DType::float64 ? single / 2 : options.dtype == DType::bfloat16 && dot > 0 ? dot : single;
-  if (!options.json) fmt::print("{} threads; FMA peak {:.1f} GF/s float32, bf16 dot peak {:.1f}\n", num_threads(), single, dot);
-
-  std::vector<Setting> settings;
-  for (int64_t dim : {64, 128}) {
-    for (bool causal : {false, true}) {
-      for (int64_t length : {128, 512, 2048, 8192}) {
-        const int64_t sequences = std::max<int64_t>(1, 4096 / length), heads = length == 8192 ? 2 : 8;
-        settings.push_back({fmt::format("S={}", length), std::vector<int64_t>(sequences, length), heads, dim, causal});
-      }
-    }
-  }
-  for (int64_t length : {40, 128}) {  // in cache: what the kernel itself costs
-    for (bool causal : {false, true}) settings.push_back({fmt::format("one S={}", length), {length}, 1, 64, causal});
-  }
-  for (int64_t mean : {40, 300, 1200}) {
-    for (bool causal : {false, true}) {
-      settings.push_back(
-          {fmt::format("ragged mean {}", mean), log_normal_lengths(static_cast<double>(mean), 12288), 8, 64, causal});
-      settings.push_back({fmt::format("dense S={}", mean), std::vector<int64_t>(12288 / mean, mean), 8, 64, causal});
-    }
-  }
-  for (const Setting& s : settings) {
-    if (only.empty() ||
-        (s.name + (s.causal ? " causal" : " full") + fmt::format(" D={}", s.dim)).find(only) != std::string::npos) {
-      measure(s, options, s.name == "S=512" || s.name == "S=2048");
-    }
-  }
-  const std::vector<std::pair<std::string, std::vector<int64_t>>> caches = {
-      {"decode one text of 8192", {8192}},
-      {"decode 16 texts of 1024", std::vector<int64_t>(16, 1024)},
-      {"decode ragged, mean 1200", log_normal_lengths(1200, 24576)}};
-  for (const auto& [name, lengths] : caches) {
-    for (int64_t kv_heads : {8, 2}) {
-      const std::string setting = fmt::format("{}, {} key heads", name, kv_heads);
-      if (setting.find(only) != std::string::npos) measure_decoding(options, setting, lengths, kv_heads);
-    }
-  }
+  return 0;
 }
