@@ -67,20 +67,26 @@ A row_extremum(int64_t n, const T* x) {
 }
 
 template <typename T, typename A, typename Pick>
-void column_extrema(int64_t rows, int64_t row_stride, int64_t columns, const T* x, A* results) {
-  for (int64_t r = 0; r < rows; ++r, x += row_stride) {
-    for (int64_t c = 0; c < columns; ++c) results[c] = Pick::template of_two<A>(results[c], static_cast<A>(x[c]));
+void column_extrema(const reduce::Rows<T>& rows, int64_t columns, A* results) {
+  const hn::ScalableTag<T> d;
+  const auto pick = [d](auto a, auto b) HWY_ATTR { return Pick()(d, a, b); };
+  T best[reduce::kMostColumns];
+  for (int64_t r = 0; r < rows.count; r += reduce::kDeep) {
+    fold_columns(d, rows.part(r, std::min(reduce::kDeep, rows.count - r)), columns, Pick::template nothing<T>(), pick, best);
+    for (int64_t c = 0; c < columns; ++c) results[c] = Pick::template of_two<A>(results[c], static_cast<A>(best[c]));
   }
 }
 
+void as_they_are(int64_t n, const double* folded, double, double* values) { std::copy_n(folded, n, values); }
+
 template <typename T, typename Pick>
 reduce::Fold<T, double> extremum() {
-  return {&row_extremum<T, double, Pick>, &column_extrema<T, double, Pick>, &Pick::template of_two<double>, &reduce::scaled,
+  return {&row_extremum<T, double, Pick>, &column_extrema<T, double, Pick>, &Pick::template of_two<double>, &as_they_are,
           Pick::template nothing<double>()};
 }
 
 template <typename Pick>
-reduce::Folds extremum_folds() {
+reduce::Folds<double> extremum_folds() {
   using I = int64_t;
   return {
       {extremum<float, Pick>(), extremum<double, Pick>()},
@@ -89,8 +95,7 @@ reduce::Folds extremum_folds() {
 
 }  // namespace
 
-reduce::Folds largest_folds() { return extremum_folds<Largest>(); }
-reduce::Folds smallest_folds() { return extremum_folds<Smallest>(); }
+reduce::Folds<double> extrema_folds(bool largest) { return largest ? extremum_folds<Largest>() : extremum_folds<Smallest>(); }
 
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -98,15 +103,17 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace deckle::kernels::cpu {
 
-HWY_EXPORT(largest_folds);
-HWY_EXPORT(smallest_folds);
+HWY_EXPORT(extrema_folds);
+
+reduce::Folds<double> reduce::maxima() { return DECKLE_SIMD(extrema_folds)(true); }
+reduce::Folds<double> reduce::minima() { return DECKLE_SIMD(extrema_folds)(false); }
 
 void amax(const CpuContext&, const View& self, std::optional<std::span<const int64_t>> dim, bool, const View& result) {
-  reduce::fold(DECKLE_SIMD(largest_folds)(), self, dim.value_or(std::span<const int64_t>()), 1.0, result);
+  reduce::fold(reduce::maxima(), self, dim.value_or(std::span<const int64_t>()), 1.0, result);
 }
 
 void amin(const CpuContext&, const View& self, std::optional<std::span<const int64_t>> dim, bool, const View& result) {
-  reduce::fold(DECKLE_SIMD(smallest_folds)(), self, dim.value_or(std::span<const int64_t>()), 1.0, result);
+  reduce::fold(reduce::minima(), self, dim.value_or(std::span<const int64_t>()), 1.0, result);
 }
 
 }  // namespace deckle::kernels::cpu

@@ -12,6 +12,7 @@
 
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/reduce/by_rows.h"
+#include "deckle/kernels/cpu/reduce/softmax.h"
 #include "deckle/kernels/cpu/simd/log_sum_exp.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -25,8 +26,7 @@ void logsumexp_rows(int64_t rows, int64_t n, const T* x, double* y) {
 
 }  // namespace
 
-void logsumexp_f32(int64_t rows, int64_t n, const float* x, double* y) { logsumexp_rows(rows, n, x, y); }
-void logsumexp_f64(int64_t rows, int64_t n, const double* x, double* y) { logsumexp_rows(rows, n, x, y); }
+RealTable<reduce::LogSumExpRows> logsumexp_table() { return {{&logsumexp_rows<float>}, {&logsumexp_rows<double>}}; }
 
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -34,29 +34,20 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace deckle::kernels::cpu {
 
-HWY_EXPORT(logsumexp_f32);
-HWY_EXPORT(logsumexp_f64);
+HWY_EXPORT(logsumexp_table);
 
-namespace {
-
-template <typename T>
-void run(void (*function)(int64_t, int64_t, const T*, double*), const View& self, int64_t dim, const View& result) {
-  reduce::by_rows<T>(std::array{&self}, std::array<const View*, 0>{}, dim,
-                     [&](int64_t first, int64_t rows, int64_t n, const auto& x, const auto&) {
-                       std::vector<double> values(static_cast<size_t>(rows));
-                       function(rows, n, x[0], values.data());
-                       simd::store_run(values.data(), rows, static_cast<char*>(result.data) + first * item_size(result.dtype),
-                                       result.dtype, 1);
-                     });
-}
-
-}  // namespace
+RealTable<reduce::LogSumExpRows> reduce::logsumexp_rows() { return DECKLE_SIMD(logsumexp_table)(); }
 
 void logsumexp(const CpuContext&, const View& self, int64_t dim, bool, const View& result) {
-  if (self.dtype == DType::float64)
-    run(DECKLE_SIMD(logsumexp_f64), self, dim, result);
-  else
-    run(DECKLE_SIMD(logsumexp_f32), self, dim, result);
+  reduce::logsumexp_rows().visit(self.dtype, [&]<typename T>(TypeTag<T>, const auto& functions) {
+    reduce::by_rows<T>(std::array{&self}, std::array<const View*, 0>{}, dim,
+                       [&](int64_t first, int64_t rows, int64_t n, const auto& x, const auto&) {
+                         std::vector<double> values(static_cast<size_t>(rows));
+                         functions.logsumexp(rows, n, x[0], values.data());
+                         simd::store_run(values.data(), rows, static_cast<char*>(result.data) + first * item_size(result.dtype),
+                                         result.dtype, 1);
+                       });
+  });
 }
 
 }  // namespace deckle::kernels::cpu

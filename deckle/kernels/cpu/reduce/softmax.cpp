@@ -17,6 +17,7 @@
 
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/reduce/by_rows.h"
+#include "deckle/kernels/cpu/reduce/softmax.h"
 #include "deckle/kernels/cpu/simd/math_exp.h"
 #include "deckle/kernels/cpu/simd/rows.h"
 
@@ -77,24 +78,22 @@ void log_softmax_backward_rows(int64_t rows, int64_t n, const T* grad, const T* 
   }
 }
 
+template <typename T>
+void exponentials(int64_t n, const T* x, const T* shift, T* y, double* totals) {
+  const hn::ScalableTag<T> d;
+  map_run(d, n,
+          [&](auto part, int64_t i) HWY_ATTR { part.store(exp(d, hn::Sub(part.load(x + i), part.load(shift + i))), y + i); });
+  for (int64_t i = 0; totals != nullptr && i < n; ++i) totals[i] += static_cast<double>(y[i]);
+}
+
+template <typename T>
+reduce::SoftmaxRows<T> functions() {
+  return {&softmax_rows<T>, &log_softmax_rows<T>, &softmax_backward_rows<T>, &log_softmax_backward_rows<T>, &exponentials<T>};
+}
+
 }  // namespace
 
-void softmax_f32(int64_t rows, int64_t n, const float* x, float* y) { softmax_rows(rows, n, x, y); }
-void softmax_f64(int64_t rows, int64_t n, const double* x, double* y) { softmax_rows(rows, n, x, y); }
-void log_softmax_f32(int64_t rows, int64_t n, const float* x, float* y) { log_softmax_rows(rows, n, x, y); }
-void log_softmax_f64(int64_t rows, int64_t n, const double* x, double* y) { log_softmax_rows(rows, n, x, y); }
-void softmax_backward_f32(int64_t rows, int64_t n, const float* g, const float* y, float* x) {
-  softmax_backward_rows(rows, n, g, y, x);
-}
-void softmax_backward_f64(int64_t rows, int64_t n, const double* g, const double* y, double* x) {
-  softmax_backward_rows(rows, n, g, y, x);
-}
-void log_softmax_backward_f32(int64_t rows, int64_t n, const float* g, const float* y, float* x) {
-  log_softmax_backward_rows(rows, n, g, y, x);
-}
-void log_softmax_backward_f64(int64_t rows, int64_t n, const double* g, const double* y, double* x) {
-  log_softmax_backward_rows(rows, n, g, y, x);
-}
+RealTable<reduce::SoftmaxRows> softmax_table() { return {functions<float>(), functions<double>()}; }
 
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -102,30 +101,21 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace deckle::kernels::cpu {
 
-HWY_EXPORT(softmax_f32);
-HWY_EXPORT(softmax_f64);
-HWY_EXPORT(log_softmax_f32);
-HWY_EXPORT(log_softmax_f64);
-HWY_EXPORT(softmax_backward_f32);
-HWY_EXPORT(softmax_backward_f64);
-HWY_EXPORT(log_softmax_backward_f32);
-HWY_EXPORT(log_softmax_backward_f64);
+HWY_EXPORT(softmax_table);
+
+RealTable<reduce::SoftmaxRows> reduce::softmax_rows() { return DECKLE_SIMD(softmax_table)(); }
 
 namespace {
 
 template <typename T>
-using Forward = void (*)(int64_t rows, int64_t n, const T* x, T* y);
-template <typename T>
-using Backward = void (*)(int64_t rows, int64_t n, const T* grad, const T* y, T* x_grad);
-
-template <typename T>
-void forward(Forward<T> function, const View& self, int64_t dim, const View& result) {
+void forward(void (*function)(int64_t rows, int64_t n, const T* x, T* y), const View& self, int64_t dim, const View& result) {
   reduce::by_rows<T>(std::array{&self}, std::array{&result}, dim,
                      [&](int64_t, int64_t rows, int64_t n, const auto& x, const auto& y) { function(rows, n, x[0], y[0]); });
 }
 
 template <typename T>
-void backward(Backward<T> function, const View& grad, const View& result, int64_t dim, const View& self_grad) {
+void backward(void (*function)(int64_t rows, int64_t n, const T* grad, const T* y, T* x_grad), const View& grad,
+              const View& result, int64_t dim, const View& self_grad) {
   reduce::by_rows<T>(
       std::array{&grad, &result}, std::array{&self_grad}, dim,
       [&](int64_t, int64_t rows, int64_t n, const auto& x, const auto& y) { function(rows, n, x[0], x[1], y[0]); });
@@ -134,31 +124,21 @@ void backward(Backward<T> function, const View& grad, const View& result, int64_
 }  // namespace
 
 void softmax(const CpuContext&, const View& self, int64_t dim, const View& result) {
-  if (self.dtype == DType::float64)
-    forward<double>(DECKLE_SIMD(softmax_f64), self, dim, result);
-  else
-    forward<float>(DECKLE_SIMD(softmax_f32), self, dim, result);
+  reduce::softmax_rows().visit(self.dtype, [&](auto, const auto& rows) { forward(rows.softmax, self, dim, result); });
 }
 
 void log_softmax(const CpuContext&, const View& self, int64_t dim, const View& result) {
-  if (self.dtype == DType::float64)
-    forward<double>(DECKLE_SIMD(log_softmax_f64), self, dim, result);
-  else
-    forward<float>(DECKLE_SIMD(log_softmax_f32), self, dim, result);
+  reduce::softmax_rows().visit(self.dtype, [&](auto, const auto& rows) { forward(rows.log_softmax, self, dim, result); });
 }
 
 void softmax_backward(const CpuContext&, const View& grad, const View& result, int64_t dim, const View& self_grad) {
-  if (grad.dtype == DType::float64)
-    backward<double>(DECKLE_SIMD(softmax_backward_f64), grad, result, dim, self_grad);
-  else
-    backward<float>(DECKLE_SIMD(softmax_backward_f32), grad, result, dim, self_grad);
+  reduce::softmax_rows().visit(grad.dtype,
+                               [&](auto, const auto& rows) { backward(rows.softmax_backward, grad, result, dim, self_grad); });
 }
 
 void log_softmax_backward(const CpuContext&, const View& grad, const View& result, int64_t dim, const View& self_grad) {
-  if (grad.dtype == DType::float64)
-    backward<double>(DECKLE_SIMD(log_softmax_backward_f64), grad, result, dim, self_grad);
-  else
-    backward<float>(DECKLE_SIMD(log_softmax_backward_f32), grad, result, dim, self_grad);
+  reduce::softmax_rows().visit(
+      grad.dtype, [&](auto, const auto& rows) { backward(rows.log_softmax_backward, grad, result, dim, self_grad); });
 }
 
 }  // namespace deckle::kernels::cpu

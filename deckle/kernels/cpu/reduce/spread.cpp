@@ -17,6 +17,7 @@
 
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/reduce/values.h"
+#include "deckle/kernels/cpu/simd/rows.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu::HWY_NAMESPACE {
@@ -44,10 +45,10 @@ double row_squares(int64_t n, const T* x) {
 }
 
 template <typename T>
-void column_squares(int64_t rows, int64_t row_stride, int64_t columns, const T* x, double* results) {
-  for (int64_t r = 0; r < rows; ++r, x += row_stride) {
-    for (int64_t c = 0; c < columns; ++c) results[c] += static_cast<double>(x[c]) * static_cast<double>(x[c]);
-  }
+void column_squares(const reduce::Rows<T>& rows, int64_t columns, double* results) {
+  each_row(rows, 0, [&](const T* row) HWY_ATTR {
+    for (int64_t c = 0; c < columns; ++c) results[c] += static_cast<double>(row[c]) * static_cast<double>(row[c]);
+  });
 }
 
 double plus(double a, double b) { return a + b; }
@@ -72,25 +73,25 @@ Moments row_moments(int64_t n, const T* x) {
 }
 
 template <typename T>
-void column_moments(int64_t rows, int64_t row_stride, int64_t columns, const T* x, Moments* results) {
-  constexpr int64_t kRows = 32, kColumns = 64;
-  for (int64_t r = 0; r < rows; r += kRows, x += kRows * row_stride) {
-    const int64_t deep = std::min(kRows, rows - r);
+void column_moments(const reduce::Rows<T>& all, int64_t columns, Moments* results) {
+  constexpr int64_t kColumns = 64;
+  for (int64_t r = 0; r < all.count; r += reduce::kDeep) {
+    const reduce::Rows<T> rows = all.part(r, std::min(reduce::kDeep, all.count - r));
+    const auto deep = static_cast<double>(rows.count);
     for (int64_t first = 0; first < columns; first += kColumns) {
       const int64_t wide = std::min(kColumns, columns - first);
       double means[kColumns] = {}, squares[kColumns] = {};
-      for (int64_t i = 0; i < deep; ++i) {
-        for (int64_t c = 0; c < wide; ++c) means[c] += static_cast<double>(x[i * row_stride + first + c]);
-      }
-      for (int64_t c = 0; c < wide; ++c) means[c] /= static_cast<double>(deep);
-      for (int64_t i = 0; i < deep; ++i) {
+      each_row(rows, first, [&](const T* row) HWY_ATTR {
+        for (int64_t c = 0; c < wide; ++c) means[c] += static_cast<double>(row[c]);
+      });
+      for (int64_t c = 0; c < wide; ++c) means[c] /= deep;
+      each_row(rows, first, [&](const T* row) HWY_ATTR {
         for (int64_t c = 0; c < wide; ++c) {
-          const double difference = static_cast<double>(x[i * row_stride + first + c]) - means[c];
+          const double difference = static_cast<double>(row[c]) - means[c];
           squares[c] += difference * difference;
         }
-      }
-      for (int64_t c = 0; c < wide; ++c)
-        results[first + c] = joined(results[first + c], {static_cast<double>(deep), means[c], squares[c]});
+      });
+      for (int64_t c = 0; c < wide; ++c) results[first + c] = joined(results[first + c], {deep, means[c], squares[c]});
     }
   }
 }
@@ -100,24 +101,20 @@ void variances(int64_t n, const Moments* moments, double correction, double* val
   for (int64_t i = 0; i < n; ++i) values[i] = moments[i].squares / std::max(moments[i].count - correction, 0.0);
 }
 
-void deviations(int64_t n, const Moments* moments, double correction, double* values) {
+void standard_deviations(int64_t n, const Moments* moments, double correction, double* values) {
   variances(n, moments, correction, values);
   for (int64_t i = 0; i < n; ++i) values[i] = std::sqrt(values[i]);
 }
 
 }  // namespace
 
-reduce::RealFolds<double> norm_folds() {
-  return {{&row_squares<float>, &column_squares<float>, &plus, &roots, 0},
-          {&row_squares<double>, &column_squares<double>, &plus, &roots, 0}};
-}
-reduce::RealFolds<Moments> variance_folds() {
-  return {{&row_moments<float>, &column_moments<float>, &joined, &variances, {}},
-          {&row_moments<double>, &column_moments<double>, &joined, &variances, {}}};
-}
-reduce::RealFolds<Moments> deviation_folds() {
-  return {{&row_moments<float>, &column_moments<float>, &joined, &deviations, {}},
-          {&row_moments<double>, &column_moments<double>, &joined, &deviations, {}}};
+reduce::SpreadFolds spread_folds() {
+  return {{{&row_squares<float>, &column_squares<float>, &plus, &roots, 0},
+           {&row_squares<double>, &column_squares<double>, &plus, &roots, 0}},
+          {{&row_moments<float>, &column_moments<float>, &joined, &variances, {}},
+           {&row_moments<double>, &column_moments<double>, &joined, &variances, {}}},
+          {{&row_moments<float>, &column_moments<float>, &joined, &standard_deviations, {}},
+           {&row_moments<double>, &column_moments<double>, &joined, &standard_deviations, {}}}};
 }
 
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE
@@ -126,23 +123,24 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace deckle::kernels::cpu {
 
-HWY_EXPORT(norm_folds);
-HWY_EXPORT(variance_folds);
-HWY_EXPORT(deviation_folds);
+HWY_EXPORT(spread_folds);
+
+reduce::RealFolds<double> reduce::norms() { return DECKLE_SIMD(spread_folds)().norm; }
+reduce::RealFolds<reduce::Moments> reduce::variances() { return DECKLE_SIMD(spread_folds)().variance; }
+reduce::RealFolds<reduce::Moments> reduce::standard_deviations() { return DECKLE_SIMD(spread_folds)().standard_deviation; }
 
 using OptionalDims = std::optional<std::span<const int64_t>>;
 
 void euclidean_norm(const CpuContext&, const View& self, OptionalDims dim, bool, const View& result) {
-  reduce::fold(DECKLE_SIMD(norm_folds)(), self, dim.value_or(std::span<const int64_t>()), 0, result);
+  reduce::fold(reduce::norms(), self, dim.value_or(std::span<const int64_t>()), 0, result);
 }
 
 void variance(const CpuContext&, const View& self, OptionalDims dim, int64_t correction, bool, const View& result) {
-  reduce::fold(DECKLE_SIMD(variance_folds)(), self, dim.value_or(std::span<const int64_t>()), static_cast<double>(correction),
-               result);
+  reduce::fold(reduce::variances(), self, dim.value_or(std::span<const int64_t>()), static_cast<double>(correction), result);
 }
 
 void standard_deviation(const CpuContext&, const View& self, OptionalDims dim, int64_t correction, bool, const View& result) {
-  reduce::fold(DECKLE_SIMD(deviation_folds)(), self, dim.value_or(std::span<const int64_t>()), static_cast<double>(correction),
+  reduce::fold(reduce::standard_deviations(), self, dim.value_or(std::span<const int64_t>()), static_cast<double>(correction),
                result);
 }
 

@@ -1,7 +1,7 @@
 // sum and mean over any dims.                                                   Reads every element once (4 bytes, 1 FLOP)
 //
-// Memory-bound: the floor is bytes / bandwidth. Sums are formed as simd/rows.h says (blocks in vectors, blocks added in
-// double with their errors), columns in vectors over 32 rows, then in double. Instances: float, double, int64_t.
+// Memory-bound: the floor is bytes / bandwidth. Sums are formed as simd/rows.h says: blocks of a run, or of kDeep rows of
+// columns, in vectors of T; the blocks in double, with their rounding errors carried. Instances: float, double, int64_t.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/reduce/sum.cpp"
 #include "deckle/kernels/cpu/simd/targets.h"
@@ -21,43 +21,29 @@ namespace deckle::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
 template <typename T>
-double row_sum(int64_t n, const T* x) {
+CompensatedSum row_sum(int64_t n, const T* x) {
   const hn::ScalableTag<T> d;
-  return sum_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return part.load(x + i); });
+  return {sum_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return part.load(x + i); }), 0};
 }
 
 template <typename T>
-void column_sums(int64_t rows, int64_t row_stride, int64_t columns, const T* x, double* results) {
-  constexpr int64_t kRows = 32;  // added in T before the sum goes to double
+void column_sums(const reduce::Rows<T>& rows, int64_t columns, CompensatedSum* results) {
+  constexpr int64_t kBlocks = 8;  // of kDeep rows, added in double before their sum joins the others with its rounding error
   const hn::ScalableTag<T> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  HWY_ALIGN T sums[4 * hn::MaxLanes(d)];
-  for (int64_t r = 0; r < rows; r += kRows, x += kRows * row_stride) {
-    const int64_t deep = std::min(kRows, rows - r);
-    int64_t c = 0;
-    for (; c + 4 * lanes <= columns; c += 4 * lanes) {
-      auto sum0 = hn::Zero(d), sum1 = hn::Zero(d), sum2 = hn::Zero(d), sum3 = hn::Zero(d);
-      const T* from = x + c;
-      for (int64_t i = 0; i < deep; ++i, from += row_stride) {
-        sum0 = hn::Add(sum0, hn::LoadU(d, from));
-        sum1 = hn::Add(sum1, hn::LoadU(d, from + lanes));
-        sum2 = hn::Add(sum2, hn::LoadU(d, from + 2 * lanes));
-        sum3 = hn::Add(sum3, hn::LoadU(d, from + 3 * lanes));
+  const auto add = [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); };
+  T sums[reduce::kMostColumns];
+  double wide[reduce::kMostColumns];
+  for (int64_t begin = 0; begin < rows.count; begin += kBlocks * reduce::kDeep) {
+    const int64_t end = std::min(begin + kBlocks * reduce::kDeep, rows.count);
+    for (int64_t r = begin; r < end; r += reduce::kDeep) {
+      fold_columns(d, rows.part(r, std::min(reduce::kDeep, end - r)), columns, T{0}, add, sums);
+      if (r == begin) {
+        for (int64_t c = 0; c < columns; ++c) wide[c] = static_cast<double>(sums[c]);
+      } else {
+        for (int64_t c = 0; c < columns; ++c) wide[c] += static_cast<double>(sums[c]);
       }
-      hn::Store(sum0, d, sums);
-      hn::Store(sum1, d, sums + lanes);
-      hn::Store(sum2, d, sums + 2 * lanes);
-      hn::Store(sum3, d, sums + 3 * lanes);
-      for (int64_t i = 0; i < 4 * lanes; ++i) results[c + i] += static_cast<double>(sums[i]);
     }
-    map_run(d, columns - c, [&](auto part, int64_t i) HWY_ATTR {
-      auto sum = hn::Zero(d);
-      const T* from = x + c + i;
-      for (int64_t row = 0; row < deep; ++row, from += row_stride) sum = hn::Add(sum, part.load(from));
-      hn::Store(sum, d, sums);
-      for (int64_t lane = 0; lane < std::min(lanes, columns - c - i); ++lane)
-        results[c + i + lane] += static_cast<double>(sums[lane]);
-    });
+    add_compensated(columns, wide, results);
   }
 }
 
@@ -67,23 +53,33 @@ int64_t integer_row_sum(int64_t n, const int64_t* x) {
   return sum;
 }
 
-void integer_column_sums(int64_t rows, int64_t row_stride, int64_t columns, const int64_t* x, int64_t* results) {
-  for (int64_t r = 0; r < rows; ++r, x += row_stride) {
-    for (int64_t c = 0; c < columns; ++c) results[c] += x[c];
-  }
+void integer_column_sums(const reduce::Rows<int64_t>& rows, int64_t columns, int64_t* results) {
+  each_row(rows, 0, [&](const int64_t* row) HWY_ATTR {
+    for (int64_t c = 0; c < columns; ++c) results[c] += row[c];
+  });
 }
 
-template <typename A>
-A add(A a, A b) {
-  return a + b;
+CompensatedSum joined_sums(CompensatedSum a, CompensatedSum b) {
+  a.add(b);
+  return a;
+}
+
+int64_t plus_integers(int64_t a, int64_t b) { return a + b; }
+
+void divided_sums(int64_t n, const CompensatedSum* folded, double divisor, double* values) {
+  if (divisor == 1) {
+    for (int64_t i = 0; i < n; ++i) values[i] = folded[i].total();
+  } else {
+    for (int64_t i = 0; i < n; ++i) values[i] = folded[i].total() / divisor;
+  }
 }
 
 }  // namespace
 
-reduce::Folds sum_folds() {
-  return {{{&row_sum<float>, &column_sums<float>, &add<double>, &reduce::scaled, 0},
-           {&row_sum<double>, &column_sums<double>, &add<double>, &reduce::scaled, 0}},
-          {&integer_row_sum, &integer_column_sums, &add<int64_t>, nullptr, 0}};
+reduce::Folds<CompensatedSum> sum_folds() {
+  return {{{&row_sum<float>, &column_sums<float>, &joined_sums, &divided_sums, {}},
+           {&row_sum<double>, &column_sums<double>, &joined_sums, &divided_sums, {}}},
+          {&integer_row_sum, &integer_column_sums, &plus_integers, nullptr, 0}};
 }
 
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE
@@ -94,15 +90,16 @@ namespace deckle::kernels::cpu {
 
 HWY_EXPORT(sum_folds);
 
+reduce::Folds<CompensatedSum> reduce::sums() { return DECKLE_SIMD(sum_folds)(); }
+
 void sum(const CpuContext&, const View& self, std::optional<std::span<const int64_t>> dim, bool, const View& result) {
-  reduce::fold(DECKLE_SIMD(sum_folds)(), self, dim.value_or(std::span<const int64_t>()), 1.0, result);
+  reduce::fold(reduce::sums(), self, dim.value_or(std::span<const int64_t>()), 1.0, result);
 }
 
 /// Of no elements: NaN.
 void mean(const CpuContext&, const View& self, std::optional<std::span<const int64_t>> dim, bool, const View& result) {
   const int64_t count = reduce::Layout(self, dim.value_or(std::span<const int64_t>())).length;
-  reduce::fold(DECKLE_SIMD(sum_folds)(), self, dim.value_or(std::span<const int64_t>()), 1.0 / static_cast<double>(count),
-               result);
+  reduce::fold(reduce::sums(), self, dim.value_or(std::span<const int64_t>()), static_cast<double>(count), result);
 }
 
 }  // namespace deckle::kernels::cpu

@@ -117,7 +117,7 @@ void fold_columns(const Fold<T, A>& op, const View& self, const Layout& layout, 
       const int64_t last = std::min((piece + 1) * rows_per_piece, layout.length);
       for (int64_t row = piece * rows_per_piece; row < last;) {
         const int64_t rows = std::min(run - row % run, last - row);
-        op.columns(rows, run_stride, width, base + layout.reduced.offset(row), values);
+        op.columns({base + layout.reduced.offset(row), run_stride, rows}, width, values);
         row += rows;
       }
       if (pieces == 1) output.write(index * columns + strip, width, own);
@@ -154,24 +154,22 @@ void fold_real(const RealFolds<A>& folds, const View& self, std::span<const int6
 
 }  // namespace
 
-void scaled(int64_t n, const double* folded, double scale, double* values) {
-  for (int64_t i = 0; i < n; ++i) values[i] = folded[i] * scale;
-}
-
-void fold(const Folds& folds, const View& self, std::span<const int64_t> dims, double parameter, const View& result) {
+template <typename A>
+void fold(const Folds<A>& folds, const View& self, std::span<const int64_t> dims, double parameter, const View& result) {
   if (is_floating(self.dtype))
-    fold_real<double>(folds, self, dims, parameter, result);
+    fold_real<A>(folds, self, dims, parameter, result);
   else
     fold_typed(folds.i64, self, dims, parameter, result);
 }
 
-void fold(const RealFolds<double>& folds, const View& self, std::span<const int64_t> dims, double parameter, const View& result) {
+template <typename A>
+void fold(const RealFolds<A>& folds, const View& self, std::span<const int64_t> dims, double parameter, const View& result) {
   fold_real(folds, self, dims, parameter, result);
 }
 
-void fold(const RealFolds<Moments>& folds, const View& self, std::span<const int64_t> dims, double parameter,
-          const View& result) {
-  fold_real(folds, self, dims, parameter, result);
-}
+template void fold(const Folds<CompensatedSum>&, const View&, std::span<const int64_t>, double, const View&);
+template void fold(const Folds<double>&, const View&, std::span<const int64_t>, double, const View&);
+template void fold(const RealFolds<double>&, const View&, std::span<const int64_t>, double, const View&);
+template void fold(const RealFolds<Moments>&, const View&, std::span<const int64_t>, double, const View&);
 
 }  // namespace deckle::kernels::cpu::reduce

@@ -2,18 +2,38 @@
 
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "deckle/kernels/args/view.h"
+#include "deckle/kernels/cpu/simd/compensated_sum.h"
 
 namespace deckle::kernels::cpu::reduce {
 
-/// How an associative reduction folds many elements into one: T is the type of the elements, A that of the partial results
-/// (double or Moments for floating elements, int64_t for integers).
+/// Rows of which columns are folded: row r is at first + r * stride, or first + order[r] * stride.
+template <typename T>
+struct Rows {
+  const T* first;
+  int64_t stride;
+  int64_t count;
+  const int64_t* order = nullptr;
+
+  Rows part(int64_t begin, int64_t size) const {
+    if (order != nullptr) return {first, stride, size, order + begin};
+    return {first + begin * stride, stride, size};
+  }
+};
+
+inline constexpr int64_t kDeep = 32;           // rows of columns folded in T, before the partial result joins the others
+inline constexpr int64_t kMostColumns = 1024;  // that Fold::columns takes
+
+/// How an associative reduction folds many elements into one: the primitives on rows that dense and ragged reductions share. T is
+/// the type of the elements, A that of the partial results (CompensatedSum, double or Moments for floating elements, int64_t for
+/// integers).
 template <typename T, typename A>
 struct Fold {
   A (*row)(int64_t n, const T* x);  // of one contiguous run
-  /// results[c] = combine(results[c], column c) over `rows` rows of `columns` elements, row_stride apart.
-  void (*columns)(int64_t rows, int64_t row_stride, int64_t columns, const T* x, A* results);
+  /// results[c] = combine(results[c], column c of all rows).
+  void (*columns)(const Rows<T>& rows, int64_t columns, A* results);
   A (*combine)(A, A);
   /// Turns n folded rows into values, which are then rounded to the result's dtype; integers stay as they are.
   void (*finish)(int64_t n, const A* folded, double parameter, double* values);
@@ -29,19 +49,41 @@ template <typename A>
 struct RealFolds {
   Fold<float, A> f32;
   Fold<double, A> f64;
+
+  template <typename T>
+  const Fold<T, A>& of() const {
+    if constexpr (std::is_same_v<T, double>)
+      return f64;
+    else
+      return f32;
+  }
 };
 
-struct Folds : RealFolds<double> {
+template <typename A>
+struct Folds : RealFolds<A> {
   Fold<int64_t, int64_t> i64;
 };
 
-/// A `finish` for sums and extrema: the folded value times the parameter.
-void scaled(int64_t n, const double* folded, double scale, double* values);
+/// What spread.cpp exports.
+struct SpreadFolds {
+  RealFolds<double> norm;
+  RealFolds<Moments> variance;
+  RealFolds<Moments> standard_deviation;
+};
+
+// The tables of the reductions, for the strongest allowed instruction set.
+Folds<CompensatedSum> sums();  // parameter: a divisor
+Folds<double> maxima();
+Folds<double> minima();
+RealFolds<double> norms();
+RealFolds<Moments> variances();  // parameter: the correction
+RealFolds<Moments> standard_deviations();
 
 /// Reduces `dims` (none: all) of `self`, of any strides and dtype (RealFolds: floating). `result` is contiguous, one element per
 /// row; `parameter` goes to `finish`. Work is cut by shape: results do not depend on threads.
-void fold(const Folds& folds, const View& self, std::span<const int64_t> dims, double parameter, const View& result);
-void fold(const RealFolds<double>& folds, const View& self, std::span<const int64_t> dims, double parameter, const View& result);
-void fold(const RealFolds<Moments>& folds, const View& self, std::span<const int64_t> dims, double parameter, const View& result);
+template <typename A>
+void fold(const Folds<A>& folds, const View& self, std::span<const int64_t> dims, double parameter, const View& result);
+template <typename A>
+void fold(const RealFolds<A>& folds, const View& self, std::span<const int64_t> dims, double parameter, const View& result);
 
 }  // namespace deckle::kernels::cpu::reduce

@@ -11,6 +11,7 @@
 #include "deckle/base/check.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/segment/tasks.h"
+#include "deckle/kernels/cpu/segment/values.h"
 
 namespace deckle::kernels::cpu {
 namespace {
@@ -59,22 +60,11 @@ void find_smallest(const View& self, const RaggedView& ragged, const View* value
       self.dtype, [&]<typename T>(TypeTag<T>) { find(self, ragged, bound<T>(self.dtype, true), std::less<T>(), values, rows); });
 }
 
-/// The extreme values alone: no places to keep, so the loop over columns is one the compiler vectorises.
-template <typename T, typename Better>
-void fold(const View& self, const RaggedView& ragged, T nothing, Better better, const View& result) {
-  const int64_t inner = segment::inner_size(self);
-  const auto pick = [&](T a, T b) { return better(b, a) || b != b ? b : a; };
-  segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
-    T best[segment::kColumns], buffer[segment::kColumns];
-    const int64_t lanes = segment::lanes(inner, ragged.offsets[b + 1] - ragged.offsets[b], columns);
-    std::fill_n(best, lanes, nothing);
-    segment::for_runs(inner, ragged.offsets[b], ragged.offsets[b + 1], columns, [&](int64_t row, int64_t count) {
-      const T* const x = segment::read_run(self, ragged, inner, row, first, count, buffer);
-      for (int64_t c = 0; c < count; ++c) best[c] = pick(best[c], x[c]);
-    });
-    segment::fold(inner, lanes, best, pick);
-    segment::write_row(result, inner, b, first, columns, best);
-  });
+/// The extreme values alone, by the primitives of dense tensors. An empty component has the extreme value of its dtype.
+void fold_extrema(reduce::Folds<double> folds, bool largest, const View& self, const RaggedView& ragged, const View& result) {
+  folds.i64.nothing = bound<int64_t>(self.dtype, !largest);
+  segment::fold(
+      folds, self, ragged, [](int64_t) { return 0.0; }, result);
 }
 
 /// body(TypeTag, i, place) for each element i of `rows`: the place, among `count` rows of as many columns, of row rows[i] in i's
@@ -122,12 +112,10 @@ void segment_argmin(const CpuContext&, const View& self, const RaggedView& ragge
 }
 
 void segment_amax(const CpuContext&, const View& self, const RaggedView& ragged, const View& result) {
-  simd::visit_compute(
-      self.dtype, [&]<typename T>(TypeTag<T>) { fold(self, ragged, bound<T>(self.dtype, false), std::greater<T>(), result); });
+  fold_extrema(reduce::maxima(), true, self, ragged, result);
 }
 void segment_amin(const CpuContext&, const View& self, const RaggedView& ragged, const View& result) {
-  simd::visit_compute(self.dtype,
-                      [&]<typename T>(TypeTag<T>) { fold(self, ragged, bound<T>(self.dtype, true), std::less<T>(), result); });
+  fold_extrema(reduce::minima(), false, self, ragged, result);
 }
 
 void segment_take(const CpuContext&, const View& values, const View& rows, const View& result) {

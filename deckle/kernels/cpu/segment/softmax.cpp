@@ -4,73 +4,34 @@
 //   segment_log_softmax        x - max - log sum exp(x - max)          three passes, exp once
 //   segment_logsumexp          max + log sum exp(x - max)              two passes
 //   segment_softmax_backward   y (g - sum g y)                         two passes
-// A block of kColumns columns of an average component stays in L2 between the passes. Sums run in double. Instances: float
-// (float32 and the halves), double; exp is vectorised for every instruction set (simd/math_exp.h).
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "deckle/kernels/cpu/segment/softmax.cpp"
-#include "deckle/kernels/cpu/simd/targets.h"
-
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+// A block of kColumns columns of an average component stays in L2 between the passes. Sums run in double. A component of one
+// column is a row of dense softmax (reduce/softmax.h). Instances: float (float32 and the halves), double.
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "deckle/kernels/args/context.h"
+#include "deckle/kernels/cpu/reduce/softmax.h"
 #include "deckle/kernels/cpu/segment/tasks.h"
-#include "deckle/kernels/cpu/simd/math_exp.h"
-#include "deckle/kernels/cpu/simd/rows.h"
+#include "deckle/kernels/cpu/segment/values.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace deckle::kernels::cpu::HWY_NAMESPACE {
-namespace {
-
-/// y = exp(x - shift), element by element; y may be x.
-template <typename T>
-void exp_minus(int64_t n, const T* x, const T* shift, T* y) {
-  const hn::ScalableTag<T> d;
-  map_run(d, n,
-          [&](auto part, int64_t i) HWY_ATTR { part.store(exp(d, hn::Sub(part.load(x + i), part.load(shift + i))), y + i); });
-}
-
-}  // namespace
-
-void exp_minus_f32(int64_t n, const float* x, const float* shift, float* y) { exp_minus(n, x, shift, y); }
-void exp_minus_f64(int64_t n, const double* x, const double* shift, double* y) { exp_minus(n, x, shift, y); }
-
-}  // namespace deckle::kernels::cpu::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace deckle::kernels::cpu {
-
-HWY_EXPORT(exp_minus_f32);
-HWY_EXPORT(exp_minus_f64);
-
 namespace {
 
+/// Whether a component of `values` is one contiguous run of T, as a row of a dense tensor is.
 template <typename T>
-auto exp_minus_function() {
-  if constexpr (std::is_same_v<T, float>)
-    return DECKLE_SIMD(exp_minus_f32);
-  else
-    return DECKLE_SIMD(exp_minus_f64);
+bool is_run(const View& values, const RaggedView& ragged, int64_t inner) {
+  return inner == 1 && ragged.order == nullptr && values.dtype == dtype_of<T>;
 }
 
-/// The largest value of each column of rows [begin, end); NaN where a column holds one.
+/// The largest value of each column of rows [begin, end), for each lane; NaN where a column holds one.
 template <typename T>
 void column_maxima(const View& values, const RaggedView& ragged, int64_t inner, int64_t begin, int64_t end, int64_t first,
                    int64_t columns, T* largest) {
-  T buffer[segment::kColumns];
-  const auto larger = [](T a, T b) { return b > a || std::isnan(b) ? b : a; };
-  const int64_t lanes = segment::lanes(inner, end - begin, columns);
-  std::fill_n(largest, lanes, -std::numeric_limits<T>::infinity());
-  segment::for_runs(inner, begin, end, columns, [&](int64_t row, int64_t count) {
-    const T* const x = segment::read_run(values, ragged, inner, row, first, count, buffer);
-    for (int64_t c = 0; c < count; ++c) largest[c] = larger(largest[c], x[c]);
-  });
-  segment::fold(inner, lanes, largest, larger);
+  double maxima[segment::kColumns];
+  segment::fold_rows(reduce::maxima().of<T>(), values, ragged, inner, begin, end, first, columns, maxima);
+  for (int64_t c = 0; c < segment::lanes(inner, end - begin, columns); ++c)
+    largest[c] = static_cast<T>(maxima[inner == 1 ? 0 : c]);
 }
 
 double plus(double a, double b) { return a + b; }
@@ -80,13 +41,12 @@ double plus(double a, double b) { return a + b; }
 template <typename T, typename Keep>
 void exponential_totals(const View& values, const RaggedView& ragged, int64_t inner, int64_t begin, int64_t end, int64_t first,
                         int64_t columns, const T* shift, double* total, Keep&& keep) {
-  const auto exp_minus = exp_minus_function<T>();
+  const auto exponentials = reduce::softmax_rows().of<T>().exponentials;
   T buffer[segment::kColumns], exponential[segment::kColumns];
   const int64_t lanes = segment::lanes(inner, end - begin, columns);
   std::fill_n(total, lanes, 0.0);
   segment::for_runs(inner, begin, end, columns, [&](int64_t row, int64_t count) {
-    exp_minus(count, segment::read_run(values, ragged, inner, row, first, count, buffer), shift, exponential);
-    for (int64_t c = 0; c < count; ++c) total[c] += static_cast<double>(exponential[c]);
+    exponentials(count, segment::read_run(values, ragged, inner, row, first, count, buffer), shift, exponential, total);
     keep(row, count, exponential);
   });
   segment::fold(inner, lanes, total, plus);
@@ -99,10 +59,12 @@ constexpr auto kKeepNothing = [](int64_t, int64_t, const auto*) {};
 void segment_softmax(const CpuContext&, const View& values, const RaggedView& ragged, const View& result) {
   const int64_t inner = segment::inner_size(values);
   segment::visit_real(values.dtype, [&]<typename T>(TypeTag<T>) {
-    const auto exp_minus = exp_minus_function<T>();
+    const auto functions = reduce::softmax_rows().of<T>();
     const bool keeps = result.dtype == dtype_of<T>;  // halves would be rounded twice: their exponentials are found again
     segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
       const int64_t begin = ragged.offsets[b], end = ragged.offsets[b + 1];
+      if (is_run<T>(values, ragged, inner) && keeps)
+        return functions.softmax(1, end - begin, values.ptr<T>() + begin, result.ptr<T>() + begin);
       T largest[segment::kColumns], buffer[segment::kColumns], exponential[segment::kColumns];
       double total[segment::kColumns];
       column_maxima(values, ragged, inner, begin, end, first, columns, largest);
@@ -116,7 +78,8 @@ void segment_softmax(const CpuContext&, const View& values, const RaggedView& ra
         if (keeps)
           e = segment::read_run(result, ragged, inner, row, first, count, buffer);
         else
-          exp_minus(count, segment::read_run(values, ragged, inner, row, first, count, buffer), largest, exponential);
+          functions.exponentials(count, segment::read_run(values, ragged, inner, row, first, count, buffer), largest, exponential,
+                                 nullptr);
         for (int64_t c = 0; c < count; ++c) exponential[c] = static_cast<T>(static_cast<double>(e[c]) * total[c]);
         segment::write_run(result, ragged, inner, row, first, count, exponential);
       });
@@ -127,8 +90,11 @@ void segment_softmax(const CpuContext&, const View& values, const RaggedView& ra
 void segment_log_softmax(const CpuContext&, const View& values, const RaggedView& ragged, const View& result) {
   const int64_t inner = segment::inner_size(values);
   segment::visit_real(values.dtype, [&]<typename T>(TypeTag<T>) {
+    const bool runs = is_run<T>(values, ragged, inner) && result.dtype == dtype_of<T>;
+    const auto log_softmax = reduce::softmax_rows().of<T>().log_softmax;
     segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
       const int64_t begin = ragged.offsets[b], end = ragged.offsets[b + 1];
+      if (runs) return log_softmax(1, end - begin, values.ptr<T>() + begin, result.ptr<T>() + begin);
       T largest[segment::kColumns], buffer[segment::kColumns], exponential[segment::kColumns];
       double total[segment::kColumns];
       column_maxima(values, ragged, inner, begin, end, first, columns, largest);
@@ -148,8 +114,11 @@ void segment_softmax_backward(const CpuContext&, const View& gradient, const Vie
                               const View& result) {
   const int64_t inner = segment::inner_size(gradient);
   segment::visit_real(gradient.dtype, [&]<typename T>(TypeTag<T>) {
+    const bool runs = is_run<T>(gradient, ragged, inner) && is_run<T>(output, ragged, inner) && result.dtype == dtype_of<T>;
+    const auto backward = reduce::softmax_rows().of<T>().softmax_backward;
     segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
       const int64_t begin = ragged.offsets[b], end = ragged.offsets[b + 1];
+      if (runs) return backward(1, end - begin, gradient.ptr<T>() + begin, output.ptr<T>() + begin, result.ptr<T>() + begin);
       T gradients[segment::kColumns], outputs[segment::kColumns], values[segment::kColumns];
       double total[segment::kColumns];
       const int64_t lanes = segment::lanes(inner, end - begin, columns);
@@ -189,4 +158,3 @@ void segment_logsumexp(const CpuContext&, const View& values, const RaggedView& 
 }
 
 }  // namespace deckle::kernels::cpu
-#endif

@@ -50,18 +50,22 @@ void write_row(const View& view, int64_t inner, int64_t row, int64_t first, int6
   simd::store_run(values, count, static_cast<char*>(view.data) + (row * inner + first) * item_size(view.dtype), view.dtype, 1);
 }
 
+/// Asks for the row that comes some rows after row i, where rows lie apart: the hardware does not see it coming.
+inline void prefetch_row(const View& view, const RaggedView& ragged, int64_t inner, int64_t i, int64_t first, int64_t count) {
+  constexpr int64_t kAhead = 4096, kLine = 64;  // bytes
+  const int64_t row_bytes = count * item_size(view.dtype), later = i + 1 + kAhead / row_bytes;
+  if (later >= ragged.rows()) return;
+  const auto* const from = static_cast<const char*>(view.data) + (ragged.row(later) * inner + first) * item_size(view.dtype);
+  for (int64_t byte = 0; byte < std::min(row_bytes, kAhead / 4); byte += kLine) __builtin_prefetch(from + byte);
+}
+
 /// Elements [first, first + count) of row i of the components, or, where a row is a single element (inner = 1), of `count` rows
 /// from i on, as T: in place, or in `buffer`.
 template <typename T>
 const T* read_run(const View& view, const RaggedView& ragged, int64_t inner, int64_t i, int64_t first, int64_t count, T* buffer) {
   if (ragged.order == nullptr) return read_row(view, inner, i, first, count, buffer);
   if (inner > 1) {
-    constexpr int64_t kAhead = 4096, kLine = 64;  // bytes: the hardware does not see the next rows coming
-    const int64_t row_bytes = count * item_size(view.dtype), later = i + 1 + kAhead / row_bytes;
-    if (later < ragged.rows()) {
-      const auto* const from = static_cast<const char*>(view.data) + (ragged.row(later) * inner + first) * item_size(view.dtype);
-      for (int64_t byte = 0; byte < std::min(row_bytes, kAhead / 4); byte += kLine) __builtin_prefetch(from + byte);
-    }
+    prefetch_row(view, ragged, inner, i, first, count);
     return read_row(view, inner, ragged.row(i), first, count, buffer);
   }
   for (int64_t k = 0; k < count; ++k) {

@@ -1,8 +1,8 @@
 // Contiguous runs of float or double: accurate sums, maxima, maps, with their tails.
 //
 // A sum is built from blocks of 64 vectors, each summed in four accumulators, so 16 additions deep, and the blocks are added
-// in double with their rounding errors carried: more accurate than pairwise, at the speed of the plain loop. The cut depends
-// on n alone.
+// in double with their rounding errors carried: more accurate than pairwise, at the speed of the plain loop. Sums of columns are
+// built the same way from blocks of at most kDeep rows. The cut depends on sizes alone.
 #if defined(DECKLE_KERNELS_CPU_SIMD_ROWS_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_KERNELS_CPU_SIMD_ROWS_H
 #undef DECKLE_KERNELS_CPU_SIMD_ROWS_H
@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "deckle/kernels/cpu/simd/compensated_sum.h"
 #include "deckle/kernels/cpu/simd/math_basic.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -50,23 +51,11 @@ HWY_INLINE void map_run(D d, int64_t n, Body body) {
   if (i < n) body(TailPart<D>{d, static_cast<size_t>(n - i)}, i);
 }
 
-/// A sum of doubles that carries its rounding error (Neumaier's form of Kahan's).
-struct ExactSum {
-  double sum = 0, error = 0;
-  HWY_INLINE void add(double value) {
-    const double next = sum + value;
-    const double lost = std::abs(sum) >= std::abs(value) ? (sum - next) + value : (value - next) + sum;
-    if (lost == lost) error += lost;  // an infinite sum loses NaN
-    sum = next;
-  }
-  HWY_INLINE double total() const { return sum + error; }
-};
-
 /// Sum of body(part, i) over n elements; what body gives beyond the end does not count.
 template <class D, class Body>
 HWY_INLINE double sum_run(D d, int64_t n, Body body) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), block = 64 * lanes;
-  ExactSum total;
+  CompensatedSum total;
   for (int64_t begin = 0; begin < n; begin += block) {
     const int64_t end = std::min(begin + block, n);
     auto sum0 = hn::Zero(d), sum1 = hn::Zero(d), sum2 = hn::Zero(d), sum3 = hn::Zero(d);
@@ -91,6 +80,63 @@ HWY_INLINE double sum_run(D d, int64_t n, Body body) {
   return total.total();
 }
 
+/// totals[c] += values[c].
+HWY_INLINE void add_compensated(int64_t n, const double* values, CompensatedSum* totals) {
+  const hn::ScalableTag<double> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    hn::Vec<decltype(d)> sum, error;
+    hn::LoadInterleaved2(d, &totals[i].sum, sum, error);
+    const auto value = hn::LoadU(d, values + i), next = hn::Add(sum, value), added = hn::Sub(next, sum);
+    const auto lost = hn::Add(hn::Sub(sum, hn::Sub(next, added)), hn::Sub(value, added));  // Knuth's two-sum: exact
+    error = hn::Add(error, hn::IfThenElseZero(hn::Eq(lost, lost), lost));                  // an infinite sum loses NaN
+    hn::StoreInterleaved2(next, error, d, &totals[i].sum);
+  }
+  for (; i < n; ++i) totals[i].add(values[i]);
+}
+
+/// body(pointer to column `column`) for every row of reduce::Rows, in order.
+template <class Rows, class Body>
+HWY_INLINE void each_row(const Rows& rows, int64_t column, Body body) {
+  const auto* from = rows.first + column;
+  if (rows.order == nullptr) {
+    for (int64_t r = 0; r < rows.count; ++r, from += rows.stride) body(from);
+  } else {
+    for (int64_t r = 0; r < rows.count; ++r) body(from + rows.order[r] * rows.stride);
+  }
+}
+
+/// result[c] = combine() of column c over all rows, from `nothing` on.
+template <class D, class Rows, class Combine, typename T = hn::TFromD<D>>
+HWY_INLINE void fold_columns(D d, const Rows& rows, int64_t columns, T nothing, Combine combine, T* result) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto start = hn::Set(d, nothing);
+  int64_t c = 0;
+  for (; c + 4 * lanes <= columns; c += 4 * lanes) {
+    auto fold0 = start, fold1 = start, fold2 = start, fold3 = start;
+    each_row(rows, c, [&](const T* from) HWY_ATTR {
+      fold0 = combine(fold0, hn::LoadU(d, from));
+      fold1 = combine(fold1, hn::LoadU(d, from + lanes));
+      fold2 = combine(fold2, hn::LoadU(d, from + 2 * lanes));
+      fold3 = combine(fold3, hn::LoadU(d, from + 3 * lanes));
+    });
+    hn::StoreU(fold0, d, result + c);
+    hn::StoreU(fold1, d, result + c + lanes);
+    hn::StoreU(fold2, d, result + c + 2 * lanes);
+    hn::StoreU(fold3, d, result + c + 3 * lanes);
+  }
+  map_run(d, columns - c, [&](auto part, int64_t i) HWY_ATTR {
+    auto even = start, odd = start;  // of rows: two chains of additions
+    each_row(rows, c + i, [&](const T* from) HWY_ATTR {
+      const auto fold = combine(even, part.load(from));
+      even = odd;
+      odd = fold;
+    });
+    part.store(combine(even, odd), result + c + i);
+  });
+}
+
 struct TwoSums {
   double first, second;
 };
@@ -99,7 +145,7 @@ struct TwoSums {
 template <class D, class Body>
 HWY_INLINE TwoSums sum_run_two(D d, int64_t n, Body body) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), block = 32 * lanes;
-  ExactSum totals[2];
+  CompensatedSum totals[2];
   for (int64_t begin = 0; begin < n; begin += block) {
     const int64_t end = std::min(begin + block, n);
     auto sum0 = hn::Zero(d), sum1 = hn::Zero(d), other0 = hn::Zero(d), other1 = hn::Zero(d);

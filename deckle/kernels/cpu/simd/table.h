@@ -1,0 +1,34 @@
+#pragma once
+
+#include <type_traits>
+
+#include "deckle/base/dtype.h"
+
+namespace deckle::kernels::cpu {
+
+/// What a SIMD file exports: one struct of function pointers for float elements and one for double. A file has one HWY_EXPORT, of
+/// a function that returns its table for the instruction set it was compiled for.
+template <template <typename> class Functions>
+struct RealTable {
+  Functions<float> f32;
+  Functions<double> f64;
+
+  template <typename T>
+  const Functions<T>& of() const {
+    if constexpr (std::is_same_v<T, double>)
+      return f64;
+    else
+      return f32;
+  }
+
+  /// body(TypeTag<T>{}, of<T>()) for elements of `dtype`: float64 in double, the other floating ones in float.
+  template <typename Body>
+  void visit(DType dtype, Body&& body) const {
+    if (dtype == DType::float64)
+      body(TypeTag<double>{}, f64);
+    else
+      body(TypeTag<float>{}, f32);
+  }
+};
+
+}  // namespace deckle::kernels::cpu

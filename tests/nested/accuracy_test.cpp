@@ -1,0 +1,87 @@
+// Sums of 10^7 terms of alternating sign: dense, ragged and batch reductions form them alike, so one bound holds for all.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <random>
+
+#include "deckle/base/half.h"
+#include "deckle/core/from_data.h"
+#include "deckle/core/tensor_impl.h"
+#include "deckle/nested/generated/reduce.h"
+#include "deckle/ops/generated/index.h"
+#include "deckle/ops/generated/reduce.h"
+#include "deckle/ops/generated/shape.h"
+
+namespace deckle {
+namespace {
+
+constexpr int64_t kTerms = 10'000'000;
+constexpr int64_t kColumns = 2;  // the first has the terms, the second their negatives
+
+struct Terms {
+  Tensor values;         // [kTerms, kColumns]
+  double sum = 0;        // of the first column
+  double magnitude = 0;  // the sum of absolute values
+};
+
+/// Terms 1 + u, -u with u in [0, 1): half of what they add up to cancels.
+template <typename T>
+Terms alternating() {
+  std::mt19937 engine(7);
+  std::uniform_real_distribution<T> uniform(0, 1);
+  Terms terms{empty({kTerms, kColumns}, dtype_of<T>)};
+  long double sum = 0, magnitude = 0;
+  for (int64_t i = 0; i < kTerms; ++i) {
+    const T value = i % 2 == 0 ? 1 + uniform(engine) : -uniform(engine);
+    terms.values.data<T>()[2 * i] = value;
+    terms.values.data<T>()[2 * i + 1] = -value;
+    sum += static_cast<long double>(value);
+    magnitude += std::abs(static_cast<long double>(value));
+  }
+  terms.sum = static_cast<double>(sum);
+  terms.magnitude = static_cast<double>(magnitude);
+  return terms;
+}
+
+template <typename T>
+void check_sums(const char* what, const Terms& terms, const Tensor& sums) {
+  // A running sum in T has an error of thousands of roundings of the magnitude; blocks of a few terms, added with their rounding
+  // errors carried, stay below one, and the result is rounded once.
+  const double bound = std::numeric_limits<T>::epsilon() * (0.01 * terms.magnitude + std::abs(terms.sum));
+  const Tensor wide = contiguous(sums).to(DType::float64);
+  ASSERT_EQ(wide.numel() % kColumns, 0) << what;
+  for (int64_t c = 0; c < kColumns; ++c)
+    EXPECT_NEAR(wide.data<double>()[c], c == 0 ? terms.sum : -terms.sum, bound) << what << ", column " << c;
+}
+
+template <typename T>
+class SumsOfManyTerms : public ::testing::Test {};
+using Types = ::testing::Types<float, double>;
+TYPED_TEST_SUITE(SumsOfManyTerms, Types);
+
+TYPED_TEST(SumsOfManyTerms, AreAccurateDenseRaggedAndOverTheBatch) {
+  using T = TypeParam;
+  const Terms terms = alternating<T>();
+  const Tensor& x = terms.values;
+  check_sums<T>("dense columns", terms, sum(x, {0}));
+  check_sums<T>("dense rows", terms, sum(contiguous(transpose(x, 0, 1)), {1}));
+  check_sums<T>("several dense dims", terms, sum(view(x, {100, kTerms / 1000, 10, kColumns}), {0, 2, 1}));
+  check_sums<T>("ragged", terms, sum(NestedTensor::from_lengths(x, {0, kTerms, 0}), {1}).values().slice(0, 1, 2));
+  const Tensor first = contiguous(select(x, 1, 0)), second = contiguous(select(x, 1, 1));
+  check_sums<T>("ragged, one column", terms,
+                cat({sum(NestedTensor::from_lengths(first, {kTerms}), {1}).values(),
+                     sum(NestedTensor::from_lengths(second, {kTerms}), {1}).values()},
+                    0));
+  const Ragged ones = Ragged::from_lengths(std::vector<int64_t>(kTerms, 1));
+  check_sums<T>("over the batch", terms, sum(NestedTensor(x, ones), {0}).values());
+  const Ragged columns(std::make_shared<const RaggedShape>(std::vector<int64_t>{kTerms, kColumns}, 2));
+  check_sums<T>("over the first of two ragged dims", terms,
+                sum(NestedTensor(view(x, {kTerms * kColumns}), columns), {1}).values());
+  check_sums<T>("over the batch and a ragged dim", terms,
+                sum(NestedTensor::from_lengths(x, std::vector<int64_t>(1000, kTerms / 1000)), {0, 1}).values());
+}
+
+}  // namespace
+}  // namespace deckle
