@@ -13,6 +13,12 @@ inline constexpr int kMaxLists = 4;
 template <typename T>
 using RunStep = void (*)(int64_t count, T* const* operands, const double* numbers);
 
+/// What steps.cpp exports.
+template <typename T>
+struct Steps {
+  RunStep<T> adamw, sgd_momentum, sgd, add, mul, scale, addcmul, addcdiv, square_root;
+};
+
 /// One list op: its step in both precisions, and how many operands it writes.
 struct ListStep {
   RunStep<float> f32;

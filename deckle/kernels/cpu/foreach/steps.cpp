@@ -7,6 +7,9 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "deckle/kernels/cpu/foreach/run_lists.h"
+#include "deckle/kernels/cpu/simd/table.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu::lists::HWY_NAMESPACE {
 
@@ -122,24 +125,12 @@ void square_root(int64_t count, T* const* operands, const double*) {
   over<T>(count, [&](auto d, int64_t i) HWY_ATTR { hn::StoreU(hn::Sqrt(hn::LoadU(d, operands[0] + i)), d, operands[0] + i); });
 }
 
-void adamw_f32(int64_t n, float* const* x, const double* p) { adamw(n, x, p); }
-void adamw_f64(int64_t n, double* const* x, const double* p) { adamw(n, x, p); }
-void sgd_momentum_f32(int64_t n, float* const* x, const double* p) { sgd_momentum(n, x, p); }
-void sgd_momentum_f64(int64_t n, double* const* x, const double* p) { sgd_momentum(n, x, p); }
-void sgd_f32(int64_t n, float* const* x, const double* p) { sgd(n, x, p); }
-void sgd_f64(int64_t n, double* const* x, const double* p) { sgd(n, x, p); }
-void add_f32(int64_t n, float* const* x, const double* p) { add(n, x, p); }
-void add_f64(int64_t n, double* const* x, const double* p) { add(n, x, p); }
-void mul_f32(int64_t n, float* const* x, const double* p) { mul(n, x, p); }
-void mul_f64(int64_t n, double* const* x, const double* p) { mul(n, x, p); }
-void scale_f32(int64_t n, float* const* x, const double* p) { scale(n, x, p); }
-void scale_f64(int64_t n, double* const* x, const double* p) { scale(n, x, p); }
-void addcmul_f32(int64_t n, float* const* x, const double* p) { addcmul(n, x, p); }
-void addcmul_f64(int64_t n, double* const* x, const double* p) { addcmul(n, x, p); }
-void addcdiv_f32(int64_t n, float* const* x, const double* p) { addcdiv(n, x, p); }
-void addcdiv_f64(int64_t n, double* const* x, const double* p) { addcdiv(n, x, p); }
-void sqrt_f32(int64_t n, float* const* x, const double* p) { square_root(n, x, p); }
-void sqrt_f64(int64_t n, double* const* x, const double* p) { square_root(n, x, p); }
+template <typename T>
+Steps<T> steps() {
+  return {&adamw<T>, &sgd_momentum<T>, &sgd<T>, &add<T>, &mul<T>, &scale<T>, &addcmul<T>, &addcdiv<T>, &square_root<T>};
+}
+
+RealTable<Steps> step_table() { return {steps<float>(), steps<double>()}; }
 
 }  // namespace deckle::kernels::cpu::lists::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -149,30 +140,19 @@ HWY_AFTER_NAMESPACE();
 #include <cmath>
 
 #include "deckle/kernels/args/context.h"
-#include "deckle/kernels/cpu/foreach/run_lists.h"
 
 namespace deckle::kernels::cpu {
 namespace lists {
 namespace {
 
-HWY_EXPORT(adamw_f32);
-HWY_EXPORT(adamw_f64);
-HWY_EXPORT(sgd_momentum_f32);
-HWY_EXPORT(sgd_momentum_f64);
-HWY_EXPORT(sgd_f32);
-HWY_EXPORT(sgd_f64);
-HWY_EXPORT(add_f32);
-HWY_EXPORT(add_f64);
-HWY_EXPORT(mul_f32);
-HWY_EXPORT(mul_f64);
-HWY_EXPORT(scale_f32);
-HWY_EXPORT(scale_f64);
-HWY_EXPORT(addcmul_f32);
-HWY_EXPORT(addcmul_f64);
-HWY_EXPORT(addcdiv_f32);
-HWY_EXPORT(addcdiv_f64);
-HWY_EXPORT(sqrt_f32);
-HWY_EXPORT(sqrt_f64);
+HWY_EXPORT(step_table);
+
+/// The list op of the steps that `member(table)` picks, in both precisions.
+template <typename Member>
+ListStep step_of(Member member, int written) {
+  const RealTable<Steps> table = DECKLE_SIMD(step_table)();
+  return {member(table.f32), member(table.f64), written};
+}
 
 using List = std::span<const View>;
 
@@ -188,7 +168,7 @@ void foreach_adamw(const CpuContext&, List parameters, List gradients, List aver
   const std::array numbers = {lr / (1 - std::pow(beta1, t)),        beta1, beta2, epsilon, 1 - lr * weight_decay,
                               1 / std::sqrt(1 - std::pow(beta2, t))};
   const std::array lists = {parameters, averages, squares, gradients};
-  run_lists({DECKLE_SIMD(adamw_f32), DECKLE_SIMD(adamw_f64), 3}, lists, numbers.data());
+  run_lists(step_of([](const auto& steps) { return steps.adamw; }, 3), lists, numbers.data());
 }
 
 /// velocity = momentum velocity + (1 - dampening) (gradient + weight_decay parameter); parameter -= lr velocity (Nesterov: lr
@@ -197,43 +177,43 @@ void foreach_sgd_momentum(const CpuContext&, List parameters, List gradients, Li
                           double weight_decay, double dampening, bool nesterov) {
   const std::array numbers = {lr, momentum, weight_decay, 1 - dampening, nesterov ? 1.0 : 0.0};
   const std::array lists = {parameters, velocities, gradients};
-  run_lists({DECKLE_SIMD(sgd_momentum_f32), DECKLE_SIMD(sgd_momentum_f64), 2}, lists, numbers.data());
+  run_lists(step_of([](const auto& steps) { return steps.sgd_momentum; }, 2), lists, numbers.data());
 }
 
 void foreach_sgd(const CpuContext&, List parameters, List gradients, double lr, double weight_decay) {
   const std::array numbers = {lr, weight_decay};
   const std::array lists = {parameters, gradients};
-  run_lists({DECKLE_SIMD(sgd_f32), DECKLE_SIMD(sgd_f64), 1}, lists, numbers.data());
+  run_lists(step_of([](const auto& steps) { return steps.sgd; }, 1), lists, numbers.data());
 }
 
 void foreach_add(const CpuContext&, List self, List other, double alpha) {
   const std::array lists = {self, other};
-  run_lists({DECKLE_SIMD(add_f32), DECKLE_SIMD(add_f64), 1}, lists, &alpha);
+  run_lists(step_of([](const auto& steps) { return steps.add; }, 1), lists, &alpha);
 }
 
 void foreach_mul(const CpuContext&, List self, List other) {
   const std::array lists = {self, other};
-  run_lists({DECKLE_SIMD(mul_f32), DECKLE_SIMD(mul_f64), 1}, lists, nullptr);
+  run_lists(step_of([](const auto& steps) { return steps.mul; }, 1), lists, nullptr);
 }
 
 void foreach_scale(const CpuContext&, List self, double factor) {
   const std::array lists = {self};
-  run_lists({DECKLE_SIMD(scale_f32), DECKLE_SIMD(scale_f64), 1}, lists, &factor);
+  run_lists(step_of([](const auto& steps) { return steps.scale; }, 1), lists, &factor);
 }
 
 void foreach_addcmul(const CpuContext&, List self, List first, List second, double value) {
   const std::array lists = {self, first, second};
-  run_lists({DECKLE_SIMD(addcmul_f32), DECKLE_SIMD(addcmul_f64), 1}, lists, &value);
+  run_lists(step_of([](const auto& steps) { return steps.addcmul; }, 1), lists, &value);
 }
 
 void foreach_addcdiv(const CpuContext&, List self, List numerator, List denominator, double value) {
   const std::array lists = {self, numerator, denominator};
-  run_lists({DECKLE_SIMD(addcdiv_f32), DECKLE_SIMD(addcdiv_f64), 1}, lists, &value);
+  run_lists(step_of([](const auto& steps) { return steps.addcdiv; }, 1), lists, &value);
 }
 
 void foreach_sqrt(const CpuContext&, List self) {
   const std::array lists = {self};
-  run_lists({DECKLE_SIMD(sqrt_f32), DECKLE_SIMD(sqrt_f64), 1}, lists, nullptr);
+  run_lists(step_of([](const auto& steps) { return steps.square_root; }, 1), lists, nullptr);
 }
 
 }  // namespace deckle::kernels::cpu
