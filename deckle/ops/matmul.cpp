@@ -9,17 +9,14 @@ namespace {
 
 Tensor batched(const Tensor& self, const Tensor& other) {
   const Ints left = self.sizes(), right = other.sizes();
-  const int64_t m = self.size(-2), k = self.size(-1), n = other.size(-1);
   const Dims batch = broadcast_shapes(left.first(left.size() - 2), right.first(right.size() - 2));
-  const auto with_matrix = [](Dims sizes, int64_t rows, int64_t cols) {
-    sizes.push_back(rows);
-    sizes.push_back(cols);
-    return sizes;
+  const auto over_batch = [&](const Tensor& x) {  // broadcast by strides of 0: nothing is written out
+    Dims sizes = batch;
+    sizes.push_back(x.size(-2));
+    sizes.push_back(x.size(-1));
+    return Ints(sizes) == x.sizes() ? x : expand(x, sizes);
   };
-  const int64_t items = numel_of(batch);
-  const Tensor a = reshape(expand(self, with_matrix(batch, m, k)), {items, m, k});
-  const Tensor b = reshape(expand(other, with_matrix(batch, k, n)), {items, k, n});
-  return reshape(bmm(a, b), with_matrix(batch, m, n));
+  return bmm(over_batch(self), over_batch(other));
 }
 
 }  // namespace

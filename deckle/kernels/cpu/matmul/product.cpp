@@ -145,8 +145,13 @@ void multiply_tile(const Product& product, const Arithmetic& arithmetic, const s
   const DType dtype = product.a.dtype;
   const int64_t m = product.a.rows, n = product.b.cols;
   Matrix a = product.a, b = product.b;
-  a.data = static_cast<const char*>(a.data) + item * product.a_batch_stride * item_size(dtype);
-  b.data = static_cast<const char*>(b.data) + item * product.b_batch_stride * item_size(dtype);
+  int64_t a_offset = 0, b_offset = 0, index = item;
+  for (size_t dim = product.batch.size(); dim-- > 0; index /= product.batch[dim].size) {
+    a_offset += index % product.batch[dim].size * product.batch[dim].a_stride;
+    b_offset += index % product.batch[dim].size * product.batch[dim].b_stride;
+  }
+  a.data = static_cast<const char*>(a.data) + a_offset * item_size(dtype);
+  b.data = static_cast<const char*>(b.data) + b_offset * item_size(dtype);
   void* c = static_cast<char*>(product.c) + ((item * m + rows.begin) * n + cols.begin) * item_size(dtype);
 
   TileProduct tile;
@@ -173,7 +178,7 @@ void multiply_tile(const Product& product, const Arithmetic& arithmetic, const s
 
 // K = 0: the empty sum, plus the bias.
 void fill_empty(const Product& product) {
-  const int64_t rows = product.batch * product.a.rows, cols = product.b.cols;
+  const int64_t rows = product.items() * product.a.rows, cols = product.b.cols;
   visit_floating(product.a.dtype, [&]<typename T>(TypeTag<T>) {
     const auto* bias = static_cast<const T*>(product.bias);
     auto* c = static_cast<T*>(product.c);
@@ -191,18 +196,18 @@ bool same_but_rows(const Product& a, const Product& b) {
 }  // namespace
 
 void multiply(const Product& product) {
-  const int64_t m = product.a.rows, n = product.b.cols, k = product.a.cols;
-  if (product.batch == 0 || m == 0 || n == 0) return;
+  const int64_t m = product.a.rows, n = product.b.cols, k = product.a.cols, batch = product.items();
+  if (batch == 0 || m == 0 || n == 0) return;
   if (k == 0) return fill_empty(product);
 
   const Arithmetic arithmetic = Arithmetic::of(product.a.dtype);
-  const TileShape shape = tile_shape(m, n, k, product.batch);
+  const TileShape shape = tile_shape(m, n, k, batch);
   const std::vector<Piece> rows = cut(m, shape.rows);
   const std::vector<Piece> cols = cut(n, shape.cols);
   const std::vector<Piece> chunks = chunks_of(k);
 
   const auto row_count = static_cast<int64_t>(rows.size()), col_count = static_cast<int64_t>(cols.size());
-  const int64_t tiles = product.batch * row_count * col_count;
+  const int64_t tiles = batch * row_count * col_count;
   const double flops = 2.0 * static_cast<double>(std::min(m, shape.rows) * std::min(n, shape.cols)) * static_cast<double>(k);
   const auto grain = static_cast<int64_t>(std::max(1.0, kMinRangeFlops / flops));
   parallel_for(tiles, grain, [&](int64_t begin, int64_t end) {

@@ -8,17 +8,28 @@
 
 namespace deckle::kernels::cpu::matmul {
 
-/// c[i] = a[i] * b[i] (+ bias) for i in [0, batch). a: [M, K], b: [K, N], any strides; c: dense [batch, M, N] of the same
-/// dtype; bias: [N], any stride, or nullptr data. Bit-equal for any number of threads. c overlaps none of the inputs.
+/// A batch dim of a product; a stride of 0 broadcasts that operand.
+struct BatchDim {
+  int64_t size = 1;
+  int64_t a_stride = 0;
+  int64_t b_stride = 0;
+};
+
+/// c[i] = a[i] * b[i] (+ bias) for every index i of the batch dims. a: [M, K], b: [K, N], any strides; c: dense [batch.., M, N]
+/// of the same dtype; bias: [N], any stride, or nullptr data. Bit-equal for any number of threads. c overlaps none of the inputs.
 struct Product {
   Matrix a;
   Matrix b;
-  int64_t batch = 1;
-  int64_t a_batch_stride = 0;
-  int64_t b_batch_stride = 0;
+  std::span<const BatchDim> batch = {};
   const void* bias = nullptr;
   int64_t bias_stride = 1;
   void* c = nullptr;
+
+  int64_t items() const {
+    int64_t count = 1;
+    for (const BatchDim& dim : batch) count *= dim.size;
+    return count;
+  }
 };
 
 void multiply(const Product& product);
