@@ -1,6 +1,7 @@
 #include "deckle/nn/decoder.h"
 
 #include <cmath>
+#include <cstring>
 
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
@@ -8,6 +9,7 @@
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/loss.h"
+#include "deckle/ops/generated/shape.h"
 
 namespace deckle::nn {
 
@@ -28,14 +30,20 @@ const DecoderOptions& checked(const DecoderOptions& options) {
   return options;
 }
 
-/// Indices of the rows of all components but their first (`from` = 1) or last (`from` = 0) row.
-Tensor shifted_rows(const RaggedShape& shape, int64_t count, int64_t from) {
-  const Tensor rows = empty({count}, DType::int64);
-  auto* row = rows.data<int64_t>();
+/// The tokens of every component but its first (`from` = 1) or last (`from` = 0), packed.
+Tensor shifted(const NestedTensor& tokens, int64_t count, int64_t from) {
+  const RaggedShape& shape = *tokens.ragged();
+  const Tensor values = contiguous(tokens.values()), result = empty({count}, values.dtype());
+  const int64_t bytes = item_size(values.dtype());
+  const auto* const source = static_cast<const char*>(values.raw_data());
+  auto* to = static_cast<char*>(result.raw_data());
   for (int64_t b = 0; b < shape.components(); ++b) {
-    for (int64_t i = 0; i + 1 < shape.size(b); ++i) *row++ = shape.offsets()[static_cast<size_t>(b)] + i + from;
+    if (shape.size(b) < 2) continue;
+    const int64_t length = (shape.size(b) - 1) * bytes;
+    std::memcpy(to, source + (shape.offset(b) + from) * bytes, static_cast<size_t>(length));
+    to += length;
   }
-  return rows;
+  return result;
 }
 
 }  // namespace
@@ -86,9 +94,8 @@ Tensor DecoderLM::loss(const NestedTensor& symbols) const {
   const RaggedShape& shape = *symbols.ragged();
   std::vector<int64_t> lengths(shape.sizes().begin(), shape.sizes().end());
   for (int64_t& length : lengths) length = std::max<int64_t>(length - 1, 0);
-  const Tensor inputs = index_select(symbols.values(), 0, shifted_rows(shape, count, 0));
-  const Tensor targets = index_select(symbols.values(), 0, shifted_rows(shape, count, 1));
-  return cross_entropy((*this)(NestedTensor(inputs, Ragged::from_lengths(lengths))).values(), targets);
+  const NestedTensor inputs(shifted(symbols, count, 0), Ragged::from_lengths(lengths));
+  return cross_entropy((*this)(inputs).values(), shifted(symbols, count, 1));
 }
 
 KeyValueCache DecoderLM::make_cache() const {

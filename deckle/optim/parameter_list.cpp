@@ -48,8 +48,7 @@ std::vector<Tensor> pick(const std::vector<Tensor>& list, const std::vector<size
 
 std::vector<Tensor> gradients_of(const std::vector<Tensor>& parameters, const std::vector<size_t>& indices) {
   std::vector<Tensor> gradients;
-  // The list ops walk parameter and gradient side by side, so both must be packed.
-  for (const size_t i : indices) gradients.push_back(contiguous(parameters[i].grad()));
+  for (const size_t i : indices) gradients.push_back(parameters[i].grad());
   return gradients;
 }
 
