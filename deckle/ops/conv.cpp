@@ -1,16 +1,11 @@
-// Convolution, pooling and interpolation along sequences: the rows of all windows side by side, then a matrix product or a
-// reduction.
+// Convolution, pooling and interpolation along sequences. Pooling and interpolation have kernels; a convolution is one matrix
+// product of its windows, which a kernel lays side by side.
 
-#include <algorithm>
-#include <cmath>
 #include <functional>
-#include <limits>
 #include <vector>
 
 #include "deckle/base/check.h"
-#include "deckle/core/tensor_impl.h"
 #include "deckle/ops/generated/conv.h"
-#include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/matmul.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
@@ -19,13 +14,6 @@
 
 namespace deckle {
 namespace {
-
-/// values [rows, ...] as [windows, size, ...].
-Tensor unfolded(const Tensor& values, const Ragged& ragged, const Windows& windows, double fill) {
-  Dims sizes = {windowed(ragged, windows)->rows(), windows.size};
-  for (const int64_t size : values.sizes().subspan(1)) sizes.push_back(size);
-  return view(index_select_or(values, window_rows(ragged, windows), fill), sizes);
-}
 
 /// rows [windows, size, in], weight [out, 1, size]: every output channel sees one input channel of its own.
 Tensor depthwise(const Tensor& rows, const Tensor& weight) { return sum(rows * t(squeeze(weight, 1)), Ints{1}); }
@@ -77,7 +65,7 @@ Tensor segment_conv1d(const Tensor& values, const Ragged& ragged, const Tensor& 
   check(!bias.defined() || (bias.dim() == 1 && bias.size(0) == weight.size(0)), "bias {} (expected [{}])",
         bias.defined() ? to_string(bias.sizes()) : "", weight.size(0));
   const Windows windows{.size = weight.size(2), .stride = stride, .dilation = dilation, .padding = padding};
-  const Tensor rows = unfolded(values, ragged, windows, 0.0);
+  const Tensor rows = segment_unfold(values, ragged, windowed(ragged, windows), windows.size, stride, dilation, lead(windows));
   if (groups == 1) {
     const int64_t inputs = windows.size * values.size(1);
     return linear(view(rows, {rows.size(0), inputs}), reshape(permute(weight, {0, 2, 1}), {weight.size(0), inputs}), bias);
@@ -92,14 +80,9 @@ Tensor segment_pool1d(const Tensor& values, const Ragged& ragged, int64_t kernel
                       std::string_view kind) try {
   check(kind == "mean" || kind == "max", "kind is '{}' (expected mean or max)", kind);
   const Windows windows{.size = kernel_size, .stride = stride, .padding = padding};
-  if (kind == "max") return amax(unfolded(values, ragged, windows, -std::numeric_limits<double>::infinity()), Ints{1});
-  const Tensor totals = sum(unfolded(values, ragged, windows, 0.0), Ints{1});
-  if (padding == "valid") return totals / static_cast<double>(kernel_size);
-  Dims ones(values.sizes().size(), 1);
-  ones[0] = values.size(0);
-  const Tensor present = zeros_raw(ones, values.dtype(), values.device());
-  present.fill_(1.0);
-  return totals / sum(unfolded(present, ragged, windows, 0.0), Ints{1});
+  const Ragged counts = windowed(ragged, windows);
+  if (kind == "mean") return segment_avg_pool1d(values, ragged, counts, kernel_size, stride, lead(windows));
+  return std::get<0>(segment_max_pool1d(values, ragged, counts, kernel_size, stride, lead(windows)));
 } catch (...) {
   rethrow_from("segment_pool1d");
 }
@@ -107,23 +90,7 @@ Tensor segment_pool1d(const Tensor& values, const Ragged& ragged, int64_t kernel
 Tensor segment_interpolate1d(const Tensor& values, const Ragged& ragged, double scale, std::string_view mode) try {
   check(mode == "linear" || mode == "nearest", "mode is '{}' (expected linear or nearest)", mode);
   check(values.dim() == 2, "rows of shape {} (expected [rows, channels])", to_string(values.sizes()));
-  const Ragged counts = scaled(ragged, scale);
-  const Tensor before = empty({counts->rows()}, DType::int64), after = empty({counts->rows()}, DType::int64),
-               share = empty({counts->rows(), 1}, DType::float64);
-  for (int64_t b = 0, row = 0; b < counts->components(); ++b) {
-    const int64_t offset = ragged->offsets()[static_cast<size_t>(b)], last = ragged->size(b) - 1;
-    for (int64_t i = 0; i < counts->size(b); ++i, ++row) {
-      const double exact =
-          mode == "nearest" ? std::floor(static_cast<double>(i) / scale) : (static_cast<double>(i) + 0.5) / scale - 0.5;
-      const double place = std::clamp(exact, 0.0, static_cast<double>(last));
-      const auto first = static_cast<int64_t>(place);
-      before.data<int64_t>()[row] = offset + first;
-      after.data<int64_t>()[row] = offset + std::min(first + 1, last);
-      share.data<double>()[row] = place - static_cast<double>(first);
-    }
-  }
-  const Tensor rows = index_select(values, 0, before);
-  return mode == "nearest" ? rows : rows + (index_select(values, 0, after) - rows) * to(share, values.dtype());
+  return segment_resample(values, ragged, scaled(ragged, scale), scale, mode == "nearest");
 } catch (...) {
   rethrow_from("segment_interpolate1d");
 }

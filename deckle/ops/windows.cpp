@@ -5,20 +5,12 @@
 #include <vector>
 
 #include "deckle/base/check.h"
-#include "deckle/core/tensor_impl.h"
 
 namespace deckle {
 namespace {
 
 /// Rows that a window reaches beyond its first.
 int64_t reach(const Windows& windows) { return (windows.size - 1) * windows.dilation; }
-
-/// Where the first window starts, relative to the sequence: 0 or before it.
-int64_t first_start(const Windows& windows) {
-  if (windows.padding == "same") return -(reach(windows) / 2);
-  if (windows.padding == "causal") return -reach(windows);
-  return 0;
-}
 
 int64_t count_of(const Windows& windows, int64_t length) {
   const int64_t starts = windows.padding == "valid" ? length - reach(windows) : length;
@@ -52,21 +44,8 @@ Ragged scaled(const Ragged& ragged, double scale) {
   return Ragged::from_lengths(lengths);
 }
 
-Tensor window_rows(const Ragged& ragged, const Windows& windows) {
-  const Ragged counts = windowed(ragged, windows);
-  const Tensor rows = empty({numel_of({counts->rows(), windows.size})}, DType::int64);
-  auto* next = rows.data<int64_t>();
-  for (int64_t b = 0; b < counts->components(); ++b) {
-    const int64_t length = ragged->size(b), offset = ragged->offsets()[static_cast<size_t>(b)];
-    for (int64_t window = 0; window < counts->size(b); ++window) {
-      const int64_t start = first_start(windows) + window * windows.stride;
-      for (int64_t tap = 0; tap < windows.size; ++tap) {
-        const int64_t at = start + tap * windows.dilation;
-        *next++ = at >= 0 && at < length ? offset + at : -1;
-      }
-    }
-  }
-  return rows;
+int64_t lead(const Windows& windows) {
+  return windows.padding == "same" ? reach(windows) / 2 : windows.padding == "causal" ? reach(windows) : 0;
 }
 
 }  // namespace deckle

@@ -3,7 +3,6 @@
 #include <string_view>
 
 #include "deckle/core/ragged_shape.h"
-#include "deckle/core/tensor.h"
 
 namespace deckle {
 
@@ -19,8 +18,8 @@ struct Windows {
 /// The number of windows of each sequence. Throws for sizes below 1 and unknown paddings.
 Ragged windowed(const Ragged& ragged, const Windows& windows);
 
-/// Rows of packed values in each window, window after window: int64 [windows * size], -1 for padding.
-Tensor window_rows(const Ragged& ragged, const Windows& windows);
+/// How many rows before its sequence the first window begins: window w begins at row w stride - lead.
+int64_t lead(const Windows& windows);
 
 /// The lengths times scale, rounded down. Throws unless scale is positive and the lengths can be counted.
 Ragged scaled(const Ragged& ragged, double scale);

@@ -1,0 +1,92 @@
+// Sequences read at evenly spread places, and the transpose.                        values: [rows, inner], result: [places,
+// inner]
+//
+//   linear    place i at p = (i + 1/2) / scale - 1/2, within the sequence, between the rows floor(p) and floor(p) + 1
+//   nearest   row floor(i / scale)
+// Memory-bound: two rows read for one written. The transpose adds the places of a sequence in order, in float or double.
+// Instances: float (float32 and the halves), double.
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "deckle/base/check.h"
+#include "deckle/kernels/args/context.h"
+#include "deckle/kernels/cpu/segment/tasks.h"
+
+namespace deckle::kernels::cpu {
+namespace {
+
+constexpr int64_t kMostSums = 1 << 17;  // of a block of columns, unless the sequence is long:
+constexpr int64_t kFewestColumns = 16;  // then whole cache lines all the same
+
+struct Place {
+  int64_t before, after;  // rows of the sequence
+  double share;           // of the row after
+
+  Place(int64_t i, double scale, bool nearest, int64_t length) {
+    const auto index = static_cast<double>(i), last = static_cast<double>(length - 1);
+    const double exact = std::clamp(nearest ? std::floor(index / scale) : (index + 0.5) / scale - 0.5, 0.0, last);
+    before = static_cast<int64_t>(exact);
+    after = std::min(before + 1, length - 1);
+    share = exact - static_cast<double>(before);
+  }
+};
+
+}  // namespace
+
+void segment_resample(const CpuContext&, const View& values, const RaggedView& ragged, const RaggedView& resampled, double scale,
+                      bool nearest, const View& result) {
+  const int64_t inner = segment::inner_size(values);
+  segment::visit_real(values.dtype, [&]<typename T>(TypeTag<T>) {
+    segment::for_components(resampled, inner, [&](int64_t b, int64_t first, int64_t columns) {
+      const int64_t begin = ragged.offsets[b], length = ragged.offsets[b + 1] - begin;
+      check(length > 0 || resampled.offsets[b] == resampled.offsets[b + 1],
+            "sequence {} is empty (expected none of its rows in the result)", b);
+      T row[segment::kColumns], next[segment::kColumns], between[segment::kColumns];
+      for (int64_t at = resampled.offsets[b]; at < resampled.offsets[b + 1]; ++at) {
+        const Place place(at - resampled.offsets[b], scale, nearest, length);
+        const T* const x = segment::read_row(values, inner, begin + place.before, first, columns, row);
+        if (place.share == 0) {
+          segment::write_row(result, inner, at, first, columns, x);
+          continue;
+        }
+        const T* const y = segment::read_row(values, inner, begin + place.after, first, columns, next);
+        const T share = static_cast<T>(place.share);
+        for (int64_t c = 0; c < columns; ++c) between[c] = x[c] + (y[c] - x[c]) * share;
+        segment::write_row(result, inner, at, first, columns, between);
+      }
+    });
+  });
+}
+
+void segment_resample_backward(const CpuContext&, const View& gradient, const RaggedView& resampled, const RaggedView& ragged,
+                               double scale, bool nearest, const View& result) {
+  const int64_t inner = segment::inner_size(gradient);
+  segment::visit_real(gradient.dtype, [&]<typename T>(TypeTag<T>) {
+    segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
+      const int64_t begin = ragged.offsets[b], length = ragged.offsets[b + 1] - begin;
+      if (length == 0) return;
+      const int64_t step = std::clamp(kMostSums / length, kFewestColumns, segment::kColumns);
+      std::vector<T> sums;
+      T buffer[segment::kColumns];
+      for (int64_t column = first; column < first + columns; column += step) {
+        const int64_t count = std::min(step, first + columns - column);
+        sums.assign(static_cast<size_t>(length * count), T{0});
+        for (int64_t at = resampled.offsets[b]; at < resampled.offsets[b + 1]; ++at) {
+          const Place place(at - resampled.offsets[b], scale, nearest, length);
+          const T* const g = segment::read_row(gradient, inner, at, column, count, buffer);
+          const T share = static_cast<T>(place.share);
+          T* const before = sums.data() + place.before * count;
+          T* const after = sums.data() + place.after * count;
+          for (int64_t c = 0; c < count; ++c) before[c] += g[c] * (1 - share);
+          for (int64_t c = 0; share != 0 && c < count; ++c) after[c] += g[c] * share;
+        }
+        for (int64_t row = 0; row < length; ++row)
+          segment::write_row(result, inner, begin + row, column, count, sums.data() + row * count);
+      }
+    });
+  });
+}
+
+}  // namespace deckle::kernels::cpu
