@@ -19,7 +19,7 @@ bool single(const Ragged& shape, int dim) {
   return !shape.defined() || dim >= shape->ragged_dims() || (shape->min_size(dim) == 1 && shape->max_size(dim) == 1);
 }
 
-/// Throws unless `other` can be repeated along some dims of `lead` to have all of its rows.
+/// Throws unless `other` broadcasts to the rows of `lead`.
 void require_fitting(const NestedTensor& other, const Lead& lead) {
   const bool same_components = lead.ragged().defined() && other.components() == lead.ragged()->components();
   if (!same_components && other.ragged_dims() < lead.ragged_dims()) {
@@ -39,7 +39,7 @@ void require_fitting(const NestedTensor& other, const Lead& lead) {
   }
 }
 
-/// Regular dims of size 1 that stand for ragged dims of `lead` taken away.
+/// The values without regular dims of size 1 that were kept in place of ragged dims of `lead`.
 Tensor without_kept_dims(const NestedTensor& other, const Lead& lead) {
   Tensor values = other.values();
   const int64_t extra = values.dim() - lead.values_dims();
@@ -52,12 +52,12 @@ Tensor without_kept_dims(const NestedTensor& other, const Lead& lead) {
   return values;
 }
 
-/// The rows of `values`, those of `other`, for every row of `lead`.
+/// The rows of `values`, which are those of `other`, broadcast to the rows of `lead`.
 Tensor repeated(const Tensor& values, const NestedTensor& other, const RaggedShape& lead) {
-  std::vector<bool> moves;  // by ragged dim of lead: whether other's row changes along it
+  std::vector<bool> moves;  // by ragged dim of lead: false where other is broadcast
   for (int dim = 0; dim < lead.ragged_dims(); ++dim) moves.push_back(!single(other.ragged(), dim));
   const auto first_repeated = std::find(moves.begin(), moves.end(), false);
-  if (std::find(first_repeated, moves.end(), true) == moves.end()) {  // only inner dims are repeated: rows become runs
+  if (std::find(first_repeated, moves.end(), true) == moves.end()) {  // broadcast along inner dims alone: each row becomes a run
     const auto outer = static_cast<int>(first_repeated - moves.begin());
     std::vector<int64_t> runs;
     for (int64_t b = 0; b < lead.components(); ++b) {

@@ -8,13 +8,12 @@
 #include "deckle/nested/nested_tensor.h"
 #include "deckle/nested/support.h"
 
-/// How nested operands of different numbers of dims stand beside each other: the batch and ragged dims correspond, from the left;
-/// regular dims broadcast as those of dense tensors do, from the right. A ragged dim that an operand lacks, or in which it has
-/// size 1 throughout (as after a reduction with keepdim), is repeated.
+/// Broadcasting of nested operands: the batch and ragged dims are aligned from the left, regular dims from the right as those of
+/// dense tensors. An operand is broadcast along a ragged dim that it lacks, or in which every component has size 1 (as after a
+/// reduction with keepdim).
 namespace deckle::nested {
 
-/// What operands are brought to: a raggedness, and regular dims that may still broadcast. That of an operand, if it needs no
-/// repeating.
+/// The common ragged shape after broadcasting, and the regular dims of the operand of highest rank, which may still broadcast.
 class Lead {
  public:
   Lead(const NestedTensor& operand) : Lead(operand, operand.ragged()) {}
@@ -31,15 +30,14 @@ class Lead {
   Dims values_sizes_;
 };
 
-/// The raggedness that the operands have together, and the regular dims of the one that has most, of those with the most ragged
-/// dims.
+/// The common shape of the operands; regular dims are those of the operand with the most ragged dims and the highest rank.
 Lead leading(std::initializer_list<const NestedTensor*> operands);
 
-/// The values of `other` as they must look beside those of `lead`, with gradients summed back. Throws naming both shapes.
+/// The values of `other` broadcast to the rows of `lead`; gradients are summed back. Throws naming both shapes.
 Tensor beside(const NestedTensor& other, const Lead& lead);
 
 /// The same for a dense operand: one of regular dims ([D], scalars) as it is; one of as many dims as `lead`, [B, 1, .., D] with
-/// size 1 in the ragged dims, repeated along each component's rows.
+/// size 1 in the ragged dims, broadcast along the rows of each component.
 Tensor broadcast_to_values(const Tensor& other, const Lead& lead);
 
 }  // namespace deckle::nested

@@ -10,22 +10,22 @@ namespace deckle::nested {
 bool is_regular(int64_t dim, const NestedTensor& x);
 bool are_regular(Ints dims, const NestedTensor& x);
 
-/// The rows of a nested tensor in groups: what an op over some of its dims, the batch or a ragged one among them, works on. Rows
-/// whose places differ in those dims alone are one group, so the op becomes a segment op:
+/// The rows of a nested tensor grouped for an op over some dims, the batch or a ragged one among them: rows whose positions
+/// differ in those dims alone are one group, so the op becomes a segment op:
 ///
 ///   over the ragged dim     a group is a component          x [B, L, D] -> [B, D]
 ///   over the batch          a group is a position           x [B, L, D] -> [longest, D], of the components that reach so far
 ///   over both               all rows are one group          x [B, L, D] -> [D]
 ///   over one of two ragged  a group is a row or a column    x [B, H, W, D] -> [B, H, D]
 ///
-/// The rows stay where they are: the groups' ragged shape says where those of each lie (RaggedShape::order). Regular dims among
-/// the dims become rows of the group, brought together first. Differentiable: the values carry their history.
+/// The rows stay where they are: the order of the groups' ragged shape says which belong to a group (RaggedShape::order). Regular
+/// dims among the dims are folded into the rows first. Differentiable: the values carry their history.
 class Groups {
  public:
-  /// No dims stand for all of them, as in reductions of dense tensors.
+  /// No dims mean all of them, as in reductions of dense tensors.
   Groups(const NestedTensor& x, Ints dims);
 
-  /// Values, and which of their rows group 0 has, group 1, ...; in the order of the batch and of positions.
+  /// Values, and the rows of each group; groups are in row-major order of the dims that stay.
   const Tensor& values() const { return values_; }
   const Ragged& ragged() const { return ragged_; }
 
@@ -35,7 +35,7 @@ class Groups {
   /// Values like values(), as those of x. Not for regular dims.
   NestedTensor restored(const Tensor& values) const { return {values, x_.ragged()}; }
 
-  /// Rows of values() -> their places along the one dim that the op is over; -1 stays.
+  /// Rows of values() -> their positions along the one dim that the op is over; -1 stays.
   Tensor positions(const Tensor& rows) const;
 
  private:

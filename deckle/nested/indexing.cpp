@@ -17,14 +17,14 @@
 namespace deckle {
 namespace {
 
-/// The values of an index as int64, shared where they are that.
+/// The values of an index as int64; shared if they are int64 already.
 Tensor indices_of(const NestedTensor& index) {
   check(index.dtype() == DType::int64 || index.dtype() == DType::int32, "index is {} (expected int64 or int32)",
         name(index.dtype()));
   return to(index.values(), DType::int64);
 }
 
-/// Positions in the components of x, as int64; their range is yet to be checked.
+/// Positions in the components of x, as int64; bounds are not checked.
 Tensor positions_in(const NestedTensor& x, const NestedTensor& index) {
   check(x.ragged_dims() == 1 && index.ragged_dims() == 1, "self has shape {}, index {} (expected one ragged dim each)",
         nested::ShapeOf{x}, nested::ShapeOf{index});
@@ -53,7 +53,7 @@ Tensor row_vector(const NestedTensor& index, const NestedTensor& x) {
   return rows;
 }
 
-/// Whether an index along `dim` names positions in the components as they are packed.
+/// Whether an index along `dim` names positions in components with one ragged dim.
 bool in_components(int64_t dim, const NestedTensor& x) { return dim == 1 && x.ragged_dims() == 1; }
 
 /// The row of x that each element of index names along `dim`, the batch or a ragged dim; in the others it stays where it is.
@@ -110,7 +110,7 @@ NestedTensor scatter_add(const NestedTensor& self, int64_t dim, const NestedTens
   dim = nested::wrap_dim(dim, self);
   nested::require_same_ragged(index, src, "index", "src");
   if (in_components(dim, self)) {
-    Tensor source = src.values();  // its part beside index
+    Tensor source = src.values();  // cropped to the columns of index
     check(source.dim() == index.values().dim(), "src has shape {}, index {} (expected as many dims)", nested::ShapeOf{src},
           nested::ShapeOf{index});
     for (int64_t d = 1; d < source.dim(); ++d)

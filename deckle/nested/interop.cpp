@@ -19,7 +19,7 @@ using nested::to_indices;
 
 void require_rows(const Tensor& values) { check(values.defined() && values.dim() >= 1, "values need a dim of rows"); }
 
-/// Component b is rows [starts[b], starts[b] + lengths[b]): a view if they follow one another without holes.
+/// Component b is rows [starts[b], starts[b] + lengths[b]): a view if the components are contiguous.
 NestedTensor from_ranges(const Tensor& values, std::span<const int64_t> starts, std::span<const int64_t> lengths) {
   require_rows(values);
   const Ragged ragged = Ragged::from_lengths(lengths);

@@ -5,19 +5,19 @@
 #include "deckle/nested/nested_tensor.h"
 
 /// Ragged data as other libraries lay it out: plain tensors in, plain tensors out. Values are shared where the layout allows it
-/// and picked by index otherwise; both are differentiable.
+/// and gathered otherwise; both are differentiable.
 namespace deckle {
 
 /// PyTorch's torch.jagged: component b is values[offsets[b] .. offsets[b] + lengths[b]); without lengths, up to offsets[b + 1].
 struct JaggedLayout {
   Tensor values;   // [rows, regular dims]
   Tensor offsets;  // [B + 1], int64 or int32
-  Tensor lengths;  // [B], or undefined: no holes
+  Tensor lengths;  // [B], or undefined: no gaps
 };
 
-/// One ragged dim, no holes; offsets of the given dtype.
+/// One ragged dim, no gaps; offsets of the given dtype.
 JaggedLayout to_jagged(const NestedTensor& x, DType offsets = DType::int64);
-/// Any offsets and lengths inside the values: components may leave holes, overlap and stand in any order.
+/// Any offsets and lengths inside the values: components may leave gaps, overlap and come in any order.
 NestedTensor from_jagged(const JaggedLayout& layout);
 
 /// PyTorch's torch.strided: element (i, j, ..) of component b is buffer[offsets[b] + i * strides[b, 0] + j * strides[b, 1] + ..].

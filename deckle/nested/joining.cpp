@@ -1,4 +1,4 @@
-// Nested tensors put together: cat along any dim, stack along new ones.
+// cat of nested tensors along any dim, stack along new ones.
 
 #include <fmt/format.h>
 

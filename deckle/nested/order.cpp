@@ -1,4 +1,4 @@
-// flip and topk of nested tensors: which rows go where; what happens along regular dims is the dense op's business.
+// flip and topk of nested tensors over the batch and ragged dims; over regular dims they are the dense op on the values.
 
 #include <algorithm>
 #include <numeric>
@@ -45,8 +45,8 @@ std::tuple<NestedTensor, NestedTensor> topk_of_positions(const NestedTensor& sel
         nested::ShapeOf{self}, self.ragged_dims(), self.dim() - 1);
   const nested::Groups positions(self, {0});
   const Tensor rows = segment_argsort(positions.values().detach(), positions.ragged(), largest);
-  const RaggedShape& reached = *positions.ragged();  // by how many components; never rising
-  const auto order = reached.order();                // where the rows of each position lie; empty: one after another
+  const RaggedShape& reached = *positions.ragged();  // by how many components; non-increasing
+  const auto order = reached.order();                // empty: the rows of a position are contiguous
   std::vector<int64_t> index, lengths;
   for (int64_t i = 0; i < std::min(k, self.components()); ++i) {
     int64_t length = 0;
@@ -71,7 +71,7 @@ std::tuple<NestedTensor, NestedTensor> topk(const NestedTensor& self, int64_t k,
   const int64_t at = nested::wrap_dim(dim, self);
   check(k >= 0, "k is {} (expected 0 or more)", k);
   if (at == 0) return topk_of_positions(self, k, largest);
-  // Sorted to know the rows; the values are then taken where they stand, so that a gradient goes straight back there.
+  // An argsort gives the rows, which are then gathered, so that the gradient is a scatter and not that of a sort.
   const nested::Groups groups(self, {at});
   const Tensor rows = segment_argsort(groups.values().detach(), groups.ragged(), largest);
   const int along = static_cast<int>(at) - 1;

@@ -4,11 +4,11 @@
 
 #include "deckle/nested/nested_tensor.h"
 
-/// Nested tensors as dense ones with padding, and back. All differentiable: what is padding gets no gradient.
+/// Nested tensors as dense ones with padding, and back. All differentiable: padding gets no gradient.
 namespace deckle {
 
-/// Where components lie in their padded room.
-enum class PadSide { right, left };  // the side that is padded
+/// The side that is padded.
+enum class PadSide { right, left };
 
 struct PadOptions {
   PadSide side = PadSide::right;
@@ -19,10 +19,10 @@ struct PadOptions {
 /// [B, padded sizes.., regular dims]; every component padded along each ragged dim.
 Tensor to_padded(const NestedTensor& x, const PadOptions& options);
 
-/// bool [B, padded sizes..]: true where a component is.
+/// bool [B, padded sizes..]: true for elements of components, false for padding.
 Tensor padding_mask(const NestedTensor& x, const PadOptions& options);
 
-/// The components, of the sizes that `shape` says, out of padded [B, sizes.., regular dims].
+/// The components of padded [B, sizes.., regular dims], whose sizes are `shape`.
 NestedTensor from_padded(const Tensor& padded, const Ragged& shape, PadSide side = PadSide::right);
 
 /// The rows of padded [B, L, ...] where the bool mask [B, L] is set, in order; anywhere in each row of the mask.

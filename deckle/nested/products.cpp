@@ -17,11 +17,11 @@
 namespace deckle {
 namespace {
 
-/// One matrix per component, packed. Which of rows and columns are ragged is a fact about the type: it decides that of the
-/// product.
+/// One matrix per component, packed. Whether rows and columns are ragged follows from the operand's dims, not from its lengths,
+/// and decides the dims of the product.
 struct Matrices {
   Tensor values;
-  Ragged shape;  // two ragged dims: the rows and columns of each, as they lie
+  Ragged shape;  // two ragged dims: rows and columns of each, before `transposed`
   bool ragged_rows = false;
   bool ragged_cols = false;
   bool transposed = false;
@@ -79,7 +79,7 @@ NestedTensor product(const Matrices& a, const Matrices& b) {
       components, [&](int64_t i) { return a.rows(i); }, [&](int64_t i) { return b.cols(i); });
   const Tensor values = grouped_mm(a.values, a.shape, b.values, b.shape, shape, a.transposed, b.transposed);
   if (b.ragged_cols) return {values, shape};
-  // Regular sizes are those of the operands, which know them without components too.
+  // Regular sizes come from the operands: they are known for an empty batch as well.
   const int64_t cols = b.values.size(b.transposed ? -2 : -1);
   if (!a.ragged_rows) return {view(values, {components, a.values.size(a.transposed ? -1 : -2), cols}), Ragged()};
   std::vector<int64_t> lengths;

@@ -4,7 +4,7 @@
 
 namespace deckle {
 
-/// Transposed operands are read as they lie: nothing is copied.
+/// Transposed operands are read in place, without a copy.
 struct MatmulOptions {
   bool transpose_self = false;
   bool transpose_other = false;

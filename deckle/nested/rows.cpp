@@ -8,9 +8,9 @@
 
 namespace deckle::nested {
 
-int64_t row_at(const RaggedShape& shape, int64_t b, std::span<const int64_t> place) {
+int64_t row_at(const RaggedShape& shape, int64_t b, std::span<const int64_t> position) {
   int64_t row = 0;
-  for (int dim = 0; dim < shape.ragged_dims(); ++dim) row = row * shape.size(b, dim) + place[static_cast<size_t>(dim)];
+  for (int dim = 0; dim < shape.ragged_dims(); ++dim) row = row * shape.size(b, dim) + position[static_cast<size_t>(dim)];
   return shape.offsets()[static_cast<size_t>(b)] + row;
 }
 

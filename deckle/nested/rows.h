@@ -10,16 +10,16 @@
 /// computed on the host; index_select and its kin then make the op differentiable in every mode.
 namespace deckle::nested {
 
-/// The packed row at `place` in component b, which lies inside.
-int64_t row_at(const RaggedShape& shape, int64_t b, std::span<const int64_t> place);
+/// The packed row at `position`, one index per ragged dim, of component b; not checked.
+int64_t row_at(const RaggedShape& shape, int64_t b, std::span<const int64_t> position);
 
-/// Rows of packed values (-1: none, to be filled) and the raggedness that they have together.
+/// Rows of packed values (-1: padding) and their ragged shape.
 struct Rows {
   Tensor index;  // int64
   Ragged shape;
 };
 
-/// Appends the wanted positions of component b along one ragged dim; -1 for a place to be filled.
+/// Appends the wanted positions of component b along one ragged dim; -1 for padding.
 using Positions = std::function<void(int64_t b, std::vector<int64_t>& positions)>;
 
 /// All rows at the wanted positions along `ragged_dim` (0 is the first), every position of the other ragged dims.
@@ -34,10 +34,10 @@ Rows rows_of_components(const Ragged& ragged, std::span<const int64_t> component
 /// x with those rows.
 NestedTensor take(const NestedTensor& x, const Rows& rows);
 
-/// The raggedness without one of its dims, whose size is 1 everywhere; undefined if it was the only one.
+/// The ragged shape without one of its dims, whose size is 1 everywhere; undefined if it was the only one.
 Ragged without_ragged_dim(const Ragged& ragged, int ragged_dim);
 
-/// The raggedness with one more dim of size 1 before `ragged_dim`.
+/// The ragged shape with one more dim of size 1 before `ragged_dim`.
 Ragged with_ragged_dim(const Ragged& ragged, int ragged_dim);
 
 /// An int64 or int32 vector of indices on the host; throws naming `what`.

@@ -16,8 +16,8 @@
 namespace deckle::nested {
 namespace {
 
-/// The sizes of the values for `sizes` of x, whose batch and ragged entries say that they stay; `stays` tells whether -1
-/// in a regular dim is left as it is (expand) or filled in.
+/// The sizes of the values for `sizes` of x, whose batch and ragged entries must be -1. `keeps_missing`: a -1 in a regular dim is
+/// kept (expand) instead of inferred.
 Dims values_sizes(const NestedTensor& x, Ints sizes, bool keeps_missing) {
   const auto leading = static_cast<size_t>(x.ragged_dims()) + 1;
   check(sizes.size() >= leading, "sizes {} for shape {} (expected the batch and ragged dims, as -1, then regular ones)",
@@ -51,8 +51,7 @@ std::vector<int64_t> component_sizes(const NestedTensor& x, int64_t b) {
   return sizes;
 }
 
-/// Where `order` swaps the run of dims [0, first) with the run [first, count), and keeps the rest: (first, count). No such: (0,
-/// 0).
+/// (first, count) if `order` swaps the dims [0, first) with [first, count) and keeps the rest, else (0, 0).
 std::pair<int64_t, int64_t> swapped_runs(std::span<const int64_t> order) {
   const auto rank = static_cast<int64_t>(order.size()), first = order[0];
   const auto second = static_cast<int64_t>(std::find(order.begin(), order.end(), 0) - order.begin()), count = first + second;
@@ -90,7 +89,7 @@ NestedTensor permute_components(const NestedTensor& x, std::span<const int64_t> 
   const bool matrices = swapped >= ragged_dims && swapped > 0;  // then the rest are regular blocks
   const int64_t block = numel_of(x.values().sizes().subspan(static_cast<size_t>(lead - ragged_dims + 1)));
   const int64_t inner = numel_of(x.values().sizes().subspan(1)) / std::max<int64_t>(block, 1);  // moving elements per row
-  std::vector<int64_t> ragged_sizes, first, moved_sizes, moved_strides;  // the last three are those of all dims that move
+  std::vector<int64_t> ragged_sizes, first, moved_sizes, moved_strides;
   for (int64_t b = 0; b < x.components(); ++b) {
     const std::vector<int64_t> sizes = component_sizes(x, b);
     std::vector<int64_t> strides(static_cast<size_t>(lead), 1);

@@ -46,7 +46,7 @@ NestedTensor select_positions(const NestedTensor& self, int64_t dim, const std::
           length);
     return at < 0 ? at + length : at;
   };
-  if (self.ragged_dims() == 1) {  // one row of each component: no raggedness to make
+  if (self.ragged_dims() == 1) {  // one row of each component: dense
     std::vector<int64_t> rows(self.ragged()->offsets().begin(), self.ragged()->offsets().end() - 1);
     for (int64_t b = 0; b < self.components(); ++b) rows[static_cast<size_t>(b)] += position(b);
     return {index_select_or(self.values(), nested::index_tensor(rows)), Ragged()};
@@ -79,7 +79,7 @@ NestedTensor slice_positions(const NestedTensor& self, int64_t dim, int64_t step
               }));
 }
 
-/// Components [first, last): views of the values, in both senses.
+/// Components [first, last): a view of the values.
 NestedTensor component_range(const NestedTensor& self, int64_t first, int64_t last) {
   if (!self.ragged().defined()) return {slice(self.values(), 0, first, last), Ragged()};
   const RaggedShape& shape = *self.ragged();

@@ -2,7 +2,7 @@
 
 #include "deckle/nested/nested_tensor.h"
 
-/// Structural ops that take something of their own for each component. Those with one argument for all are overloads of the
+/// Structural ops with an argument per component. Those with one argument for all are overloads of the
 /// dense ops, in generated/.
 namespace deckle {
 
@@ -18,7 +18,7 @@ NestedTensor narrow(const NestedTensor& self, int64_t dim, const Tensor& starts,
 /// Each component rolled along a ragged dim by its own shifts[b].
 NestedTensor roll(const NestedTensor& self, const Tensor& shifts, int64_t dim = 1);
 
-/// Each component moved on by `offset` positions along a ragged dim; what leaves is lost, what comes in is `value`.
+/// Each component shifted by `offset` positions along a ragged dim; positions shifted in are filled with `value`.
 NestedTensor shift(const NestedTensor& self, int64_t offset, int64_t dim = 1, double value = 0.0);
 NestedTensor shift(const NestedTensor& self, const Tensor& offsets, int64_t dim = 1, double value = 0.0);
 

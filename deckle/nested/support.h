@@ -38,7 +38,7 @@ Dims values_dims(Ints dims, const NestedTensor& x);
 /// Throws, naming the argument, unless x is floating.
 void require_floating(const NestedTensor& x, std::string_view argument);
 
-/// Throws unless x has a regular dim, for ops over the last dim: over a ragged one they would take several components for a row.
+/// Throws unless x has a regular dim, for ops over the last dim: over a ragged one a row would span components.
 void require_regular_dim(const NestedTensor& x);
 
 /// Throws unless both are equal; the message gives both under their names, and the first component that differs.

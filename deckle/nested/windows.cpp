@@ -23,7 +23,7 @@ namespace {
 /// Whether windows slide along a regular dim, [.., L, channels]: then the op is one on the values.
 bool regular_sequences(const NestedTensor& x) { return x.values().dim() > 2 || x.ragged_dims() == 0; }
 
-/// The sequences along the last ragged dim: one for each place in the ragged dims before it.
+/// The sequences along the last ragged dim: one for each index of the ragged dims before it.
 Ragged sequences(const Ragged& ragged) {
   const RaggedShape& shape = *ragged;
   const int last = shape.ragged_dims() - 1;
@@ -37,7 +37,7 @@ Ragged sequences(const Ragged& ragged) {
   return Ragged::from_lengths(lengths);
 }
 
-/// The shape with the lengths along its last ragged dim that `counted` tells.
+/// The shape with counted(lengths) along its last ragged dim.
 Ragged with_lengths(const RaggedShape& shape, const std::function<Ragged(const Ragged&)>& counted) {
   const int last = shape.ragged_dims() - 1;
   std::vector<int64_t> sizes(shape.sizes().begin(), shape.sizes().end()), lengths;

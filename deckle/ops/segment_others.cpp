@@ -25,7 +25,7 @@ Tensor index_tensor(const std::vector<int64_t>& values) {
 /// the partner of those that have none.
 struct Pairs {
   std::vector<int64_t> left, right;  // rows of the level below
-  std::vector<int64_t> back;         // for each of those: its pair, counted on by the number of pairs if it was the right one
+  std::vector<int64_t> back;         // for each of those: its pair; right children are offset by the number of pairs
   std::vector<int64_t> lengths;      // pairs of each component
 };
 

@@ -7,7 +7,7 @@ namespace deckle::optim {
 struct SGDOptions {
   double lr = 1e-2;
   double momentum = 0;
-  double dampening = 0;     // what is left out of a gradient that joins a velocity; the first starts it whole
+  double dampening = 0;     // fraction of the gradient withheld from momentum, but not from its first value
   double weight_decay = 0;  // added to the gradient
   bool nesterov = false;
 };
