@@ -22,7 +22,7 @@ struct BatchPosition {
 };
 
 struct BatchOptions {
-  int64_t tokens = 8192;  // budget of symbols to predict per batch: a text counts its bytes and its end
+  int64_t tokens = 8192;  // budget of tokens to predict per batch: a text counts its bytes and its end
   uint64_t seed = 0;      // of the order, which differs in every epoch
   bool shuffle = true;
   int64_t epochs = 1;  // 0: without end
@@ -30,7 +30,7 @@ struct BatchOptions {
   int ahead = 2;  // batches prepared in the background
 };
 
-/// Texts as one nested tensor [texts, length + 2] of int64 symbols: boundary, bytes, boundary.
+/// Texts as one nested tensor [texts, length + 2] of int64 tokens: boundary, bytes, boundary.
 struct TextBatch {
   NestedTensor tokens;
   BatchPosition next;  // where the following batch starts

@@ -81,21 +81,21 @@ void DecoderLM::visit(StateVisitor& visitor) {
   visitor.child("head", head);
 }
 
-int64_t predicted_symbols(const NestedTensor& symbols) {
-  check(symbols.ragged_dims() == 1 && symbols.values().dim() == 1, "expected symbols [B, ragged], got {}", to_string(symbols));
+int64_t predicted_tokens(const NestedTensor& tokens) {
+  check(tokens.ragged_dims() == 1 && tokens.values().dim() == 1, "expected tokens [B, ragged], got {}", to_string(tokens));
   int64_t count = 0;
-  for (const int64_t length : symbols.ragged()->sizes()) count += std::max<int64_t>(length - 1, 0);
+  for (const int64_t length : tokens.ragged()->sizes()) count += std::max<int64_t>(length - 1, 0);
   return count;
 }
 
-Tensor DecoderLM::loss(const NestedTensor& symbols) const {
-  const int64_t count = predicted_symbols(symbols);
-  check(count > 0, "the loss needs a component of two symbols or more");
-  const RaggedShape& shape = *symbols.ragged();
+Tensor DecoderLM::loss(const NestedTensor& tokens) const {
+  const int64_t count = predicted_tokens(tokens);
+  check(count > 0, "the loss needs a component of two tokens or more");
+  const RaggedShape& shape = *tokens.ragged();
   std::vector<int64_t> lengths(shape.sizes().begin(), shape.sizes().end());
   for (int64_t& length : lengths) length = std::max<int64_t>(length - 1, 0);
-  const NestedTensor inputs(shifted(symbols, count, 0), Ragged::from_lengths(lengths));
-  return cross_entropy((*this)(inputs).values(), shifted(symbols, count, 1));
+  const NestedTensor inputs(shifted(tokens, count, 0), Ragged::from_lengths(lengths));
+  return cross_entropy((*this)(inputs).values(), shifted(tokens, count, 1));
 }
 
 KeyValueCache DecoderLM::make_cache() const {
@@ -103,19 +103,19 @@ KeyValueCache DecoderLM::make_cache() const {
   return {std::ssize(blocks), kv_heads, options_.width / options_.heads, dtype()};
 }
 
-Tensor DecoderLM::next_logits(const NestedTensor& symbols, KeyValueCache& cache) const {
-  check(symbols.ragged_dims() == 1 && symbols.dim() == 2, "next_logits needs symbols [B, ragged], got {}", to_string(symbols));
-  check(symbols.components() == cache.sequences(), "next_logits: symbols of {} sequences, the cache has {}", symbols.components(),
+Tensor DecoderLM::next_logits(const NestedTensor& tokens, KeyValueCache& cache) const {
+  check(tokens.ragged_dims() == 1 && tokens.dim() == 2, "next_logits needs tokens [B, ragged], got {}", to_string(tokens));
+  check(tokens.components() == cache.sequences(), "next_logits: tokens of {} sequences, the cache has {}", tokens.components(),
         cache.sequences());
-  const RaggedShape& shape = *symbols.ragged();
+  const RaggedShape& shape = *tokens.ragged();
   const Tensor last = empty({shape.components()}, DType::int64);
   for (int64_t b = 0; b < shape.components(); ++b) {
-    check(shape.size(b) > 0, "next_logits needs a symbol or more of each sequence, got none of sequence {}", b);
+    check(shape.size(b) > 0, "next_logits needs a token or more of each sequence, got none of sequence {}", b);
     last.data<int64_t>()[b] = shape.offsets()[static_cast<size_t>(b) + 1] - 1;
   }
   const NoGrad no_grad;
-  NestedTensor x = embedding(symbols);
-  const RotaryAngles angles = rotary_.angles(symbols, dtype(), cache.lengths());
+  NestedTensor x = embedding(tokens);
+  const RotaryAngles angles = rotary_.angles(tokens, dtype(), cache.lengths());
   cache.extend(shape.sizes());
   for (int64_t i = 0; i < std::ssize(blocks); ++i) x = blocks[static_cast<size_t>(i)](x, angles, cache, i);
   return head(norm(index_select(x.values(), 0, last)));

@@ -47,28 +47,28 @@ class DecoderBlock final : public Module {
   }
 };
 
-/// A decoder-only transformer over symbols: embedding, blocks, norm, logits. Called on [B, L] integers, ragged or not, it
-/// gives logits [B, L, vocab] of the symbol after each.
+/// A decoder-only transformer over tokens: embedding, blocks, norm, logits. Called on [B, L] integers, ragged or not, it
+/// gives logits [B, L, vocab] of the token after each.
 class DecoderLM final : public Module {
  public:
   explicit DecoderLM(const DecoderOptions& options = {});
 
   template <TensorLike X>
-  X operator()(const X& symbols) const {
-    const RotaryAngles angles = rotary_.angles(symbols, dtype());
-    X x = embedding(symbols);
+  X operator()(const X& tokens) const {
+    const RotaryAngles angles = rotary_.angles(tokens, dtype());
+    X x = embedding(tokens);
     for (const DecoderBlock& block : blocks) x = block(x, angles);
     return head(norm(x));
   }
 
-  /// Mean cross entropy, in nats, of every symbol but each component's first, given those before it.
-  Tensor loss(const NestedTensor& symbols) const;
+  /// Mean cross entropy, in nats, of every token but each component's first, given those before it.
+  Tensor loss(const NestedTensor& tokens) const;
 
   /// A cache without sequences; `add` them to it.
   KeyValueCache make_cache() const;
-  /// Logits [B, vocab] after `symbols` [B, ragged], one or more for each of the cache's sequences, which follow what the cache
+  /// Logits [B, vocab] after `tokens` [B, ragged], one or more for each of the cache's sequences, which follow what the cache
   /// has seen and join it. Without gradients.
-  Tensor next_logits(const NestedTensor& symbols, KeyValueCache& cache) const;
+  Tensor next_logits(const NestedTensor& tokens, KeyValueCache& cache) const;
 
   const DecoderOptions& options() const { return options_; }
   DType dtype() const { return embedding.weight.dtype(); }
@@ -86,7 +86,7 @@ class DecoderLM final : public Module {
   Rotary rotary_;
 };
 
-/// Number of symbols that DecoderLM::loss is a mean over.
-int64_t predicted_symbols(const NestedTensor& symbols);
+/// Number of tokens that DecoderLM::loss is a mean over.
+int64_t predicted_tokens(const NestedTensor& tokens);
 
 }  // namespace deckle::nn

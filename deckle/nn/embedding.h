@@ -6,15 +6,15 @@
 
 namespace deckle::nn {
 
-/// A learned vector for each of `count` symbols.
+/// A learned vector for each of `count` tokens.
 class Embedding final : public Module {
  public:
   Embedding(int64_t count, int64_t width, double deviation, Generator& generator)
       : weight(normal_parameter({count, width}, deviation, generator)) {}
 
-  /// Symbols [...] of an integer dtype -> vectors [..., width].
-  Tensor operator()(const Tensor& symbols) const { return embedding(weight, symbols); }
-  NestedTensor operator()(const NestedTensor& symbols) const { return {embedding(weight, symbols.values()), symbols.ragged()}; }
+  /// Tokens [...] of an integer dtype -> vectors [..., width].
+  Tensor operator()(const Tensor& tokens) const { return embedding(weight, tokens); }
+  NestedTensor operator()(const NestedTensor& tokens) const { return {embedding(weight, tokens.values()), tokens.ragged()}; }
 
   void visit(StateVisitor& visitor) override { visitor.parameter("weight", weight); }
 

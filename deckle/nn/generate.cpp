@@ -22,12 +22,12 @@ double uniform(Generator& generator) {
 
 }  // namespace
 
-int64_t sample_symbol(const Tensor& logits, const SampleOptions& options, Generator& generator) {
+int64_t sample_token(const Tensor& logits, const SampleOptions& options, Generator& generator) {
   check(logits.dim() == 1 && logits.numel() > 0, "expected logits [vocab], got shape {}", to_string(logits.sizes()));
   check(options.temperature >= 0, "the temperature is {} (expected 0 or more)", options.temperature);
   check(options.top_k >= 0, "top_k is {} (expected 0 or more)", options.top_k);
   const std::vector<double> scores = logits.to_vector();
-  // Ties go to the smaller symbol.
+  // Ties go to the smaller token.
   const auto before = [&](int64_t a, int64_t b) {
     return std::pair(-scores[static_cast<size_t>(a)], a) < std::pair(-scores[static_cast<size_t>(b)], b);
   };
@@ -45,8 +45,8 @@ int64_t sample_symbol(const Tensor& logits, const SampleOptions& options, Genera
   }
   double total = 0;
   std::vector<double> sums;
-  for (const int64_t symbol : kept) {
-    total += std::exp((scores[static_cast<size_t>(symbol)] - scores[static_cast<size_t>(likeliest)]) / options.temperature);
+  for (const int64_t token : kept) {
+    total += std::exp((scores[static_cast<size_t>(token)] - scores[static_cast<size_t>(likeliest)]) / options.temperature);
     sums.push_back(total);
   }
   const auto found = std::ranges::upper_bound(sums, uniform(generator) * total);
@@ -57,9 +57,9 @@ SequenceSampler::SequenceSampler(const DecoderLM& model, const SampleOptions& op
     : model_(model), options_(options), cache_(model.make_cache()) {}
 
 SequenceSampler::Sequence SequenceSampler::started(std::span<const int64_t> prompt, uint64_t seed) const {
-  check(!prompt.empty(), "a prompt needs at least one symbol");
-  for (const int64_t symbol : prompt) {
-    check(symbol >= 0 && symbol < model_.options().vocab, "the prompt has the symbol {}, the vocabulary {} symbols", symbol,
+  check(!prompt.empty(), "a prompt needs at least one token");
+  for (const int64_t token : prompt) {
+    check(token >= 0 && token < model_.options().vocab, "the prompt has the token {}, the vocabulary {} tokens", token,
           model_.options().vocab);
   }
   return {Generator(seed), {prompt.begin(), prompt.end()}};
@@ -87,16 +87,16 @@ std::vector<int64_t> SequenceSampler::next() {
   std::vector<int64_t> lengths;
   for (const Sequence& sequence : sequences_) lengths.push_back(std::ssize(sequence.pending));
   const Ragged rows = Ragged::from_lengths(lengths);
-  const Tensor symbols = empty({rows->rows()}, DType::int64);
+  const Tensor tokens = empty({rows->rows()}, DType::int64);
   for (int64_t b = 0; b < size(); ++b) {
     std::ranges::copy(sequences_[static_cast<size_t>(b)].pending,
-                      symbols.data<int64_t>() + rows->offsets()[static_cast<size_t>(b)]);
+                      tokens.data<int64_t>() + rows->offsets()[static_cast<size_t>(b)]);
   }
-  const Tensor logits = model_.next_logits({symbols, rows}, cache_);
+  const Tensor logits = model_.next_logits({tokens, rows}, cache_);
   std::vector<int64_t> result;
   for (int64_t b = 0; b < size(); ++b) {
     Sequence& sequence = sequences_[static_cast<size_t>(b)];
-    result.push_back(sample_symbol(select(logits, 0, b), options_, sequence.generator));
+    result.push_back(sample_token(select(logits, 0, b), options_, sequence.generator));
     sequence.pending = {result.back()};
   }
   return result;

@@ -8,14 +8,14 @@
 namespace deckle::nn {
 
 struct SampleOptions {
-  double temperature = 1;  // 0: always the likeliest symbol
-  int64_t top_k = 0;       // only the k likeliest symbols; 0: all
+  double temperature = 1;  // 0: always the likeliest token
+  int64_t top_k = 0;       // only the k likeliest tokens; 0: all
 };
 
-/// One symbol drawn from logits [vocab].
-int64_t sample_symbol(const Tensor& logits, const SampleOptions& options, Generator& generator);
+/// One token drawn from logits [vocab].
+int64_t sample_token(const Tensor& logits, const SampleOptions& options, Generator& generator);
 
-/// Continues sequences together, symbol by symbol; each costs one row, as keys and values are kept. A sequence sees only itself
+/// Continues sequences together, token by token; each costs one row, as keys and values are kept. A sequence sees only itself
 /// and draws from a generator of its own, so it goes on as it would alone (matrix products may round differently beside other
 /// rows).
 class SequenceSampler {
@@ -23,7 +23,7 @@ class SequenceSampler {
   /// The model must outlive the sampler.
   explicit SequenceSampler(const DecoderLM& model, const SampleOptions& options = {});
 
-  /// A sequence joins, behind the others. `prompt` has at least one symbol; `seed` is that of the drawing.
+  /// A sequence joins, behind the others. `prompt` has at least one token; `seed` is that of the drawing.
   void add(std::span<const int64_t> prompt, uint64_t seed);
   /// Another sequence takes the place of one, and its memory.
   void replace(int64_t sequence, std::span<const int64_t> prompt, uint64_t seed);
@@ -31,13 +31,13 @@ class SequenceSampler {
   void remove(int64_t sequence);
   int64_t size() const { return static_cast<int64_t>(sequences_.size()); }
 
-  /// The next symbol of each sequence, which becomes part of it.
+  /// The next token of each sequence, which becomes part of it.
   std::vector<int64_t> next();
 
  private:
   struct Sequence {
     Generator generator;
-    std::vector<int64_t> pending;  // symbols that the cache has not seen
+    std::vector<int64_t> pending;  // tokens that the cache has not seen
   };
   Sequence started(std::span<const int64_t> prompt, uint64_t seed) const;
 

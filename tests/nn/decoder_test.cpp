@@ -14,7 +14,7 @@ using testing::expect_error;
 
 constexpr DecoderOptions kSmall{.vocab = 13, .width = 16, .depth = 2, .heads = 4, .kv_heads = 2, .hidden = 20, .seed = 3};
 
-NestedTensor random_symbols(const std::vector<int64_t>& lengths, int64_t vocab = kSmall.vocab) {
+NestedTensor random_tokens(const std::vector<int64_t>& lengths, int64_t vocab = kSmall.vocab) {
   int64_t rows = 0;
   for (const int64_t length : lengths) rows += length;
   const Tensor values = empty({rows}, DType::int64);
@@ -24,7 +24,7 @@ NestedTensor random_symbols(const std::vector<int64_t>& lengths, int64_t vocab =
 
 TEST(DecoderLM, EveryComponentIsOnItsOwn) {
   const DecoderLM model(kSmall);
-  const NestedTensor batch = random_symbols({5, 0, 1, 9});
+  const NestedTensor batch = random_tokens({5, 0, 1, 9});
   const NestedTensor logits = model(batch);
   EXPECT_TRUE(logits.ragged() == batch.ragged());
   for (const int64_t b : {0, 2, 3}) {
@@ -33,9 +33,9 @@ TEST(DecoderLM, EveryComponentIsOnItsOwn) {
   }
 }
 
-TEST(DecoderLM, LaterSymbolsChangeNothingBefore) {
+TEST(DecoderLM, LaterTokensChangeNothingBefore) {
   const DecoderLM model(kSmall);
-  const NestedTensor batch = random_symbols({8});
+  const NestedTensor batch = random_tokens({8});
   const Tensor before = model(batch).values();
   batch.values().data<int64_t>()[5] = (batch.values().data<int64_t>()[5] + 1) % kSmall.vocab;
   const Tensor after = model(batch).values();
@@ -43,20 +43,20 @@ TEST(DecoderLM, LaterSymbolsChangeNothingBefore) {
   EXPECT_NE(slice(after, 0, 5, 8).to_vector(), slice(before, 0, 5, 8).to_vector());
 }
 
-TEST(DecoderLM, LossIsTheMeanOverPredictedSymbols) {
+TEST(DecoderLM, LossIsTheMeanOverPredictedTokens) {
   const DecoderLM model(kSmall);
-  const NestedTensor batch = random_symbols({4, 1, 0, 7, 2});
-  EXPECT_EQ(predicted_symbols(batch), 3 + 0 + 0 + 6 + 1);
+  const NestedTensor batch = random_tokens({4, 1, 0, 7, 2});
+  EXPECT_EQ(predicted_tokens(batch), 3 + 0 + 0 + 6 + 1);
   double sum = 0;
   const Tensor logits = model(batch).values();
   const std::vector<double> scores = logits.to_vector();
-  const auto* symbols = batch.values().data<int64_t>();
+  const auto* tokens = batch.values().data<int64_t>();
   const auto offsets = batch.ragged()->offsets();
   for (size_t b = 0; b + 1 < offsets.size(); ++b) {
     for (int64_t i = offsets[b]; i + 1 < offsets[b + 1]; ++i) {
       double total = 0;
       for (int64_t v = 0; v < kSmall.vocab; ++v) total += std::exp(scores[static_cast<size_t>(i * kSmall.vocab + v)]);
-      sum += std::log(total) - scores[static_cast<size_t>(i * kSmall.vocab + symbols[i + 1])];
+      sum += std::log(total) - scores[static_cast<size_t>(i * kSmall.vocab + tokens[i + 1])];
     }
   }
   EXPECT_NEAR(model.loss(batch).item(), sum / 10, 1e-5);
@@ -64,7 +64,7 @@ TEST(DecoderLM, LossIsTheMeanOverPredictedSymbols) {
 
 TEST(DecoderLM, TheGradientPredictsTheChangeOfTheLoss) {
   const DecoderLM model(kSmall);
-  const NestedTensor batch = random_symbols({9, 3, 14, 2});
+  const NestedTensor batch = random_tokens({9, 3, 14, 2});
   const Tensor loss = model.loss(batch);
   loss.backward();
   double square = 0;
@@ -85,9 +85,9 @@ TEST(DecoderLM, TheGradientPredictsTheChangeOfTheLoss) {
   EXPECT_NEAR((up - down) / (2 * step * square), 1, 0.02);
 }
 
-TEST(DecoderLM, GradientsOfPartsWeighedBySymbolsAddUpToThatOfTheWhole) {
+TEST(DecoderLM, GradientsOfPartsWeighedByTokensAddUpToThatOfTheWhole) {
   const DecoderLM model(kSmall);
-  const NestedTensor whole = random_symbols({9, 3, 14, 2, 6});
+  const NestedTensor whole = random_tokens({9, 3, 14, 2, 6});
   const NestedTensor parts[] = {NestedTensor::from_lengths(whole.values().slice(0, 0, 12), {9, 3}),
                                 NestedTensor::from_lengths(whole.values().slice(0, 12, 34), {14, 2, 6})};
   model.loss(whole).backward();
@@ -97,8 +97,7 @@ TEST(DecoderLM, GradientsOfPartsWeighedBySymbolsAddUpToThatOfTheWhole) {
     parameter.set_grad({});
   }
   for (const NestedTensor& part : parts) {
-    (model.loss(part) * (static_cast<double>(predicted_symbols(part)) / static_cast<double>(predicted_symbols(whole))))
-        .backward();
+    (model.loss(part) * (static_cast<double>(predicted_tokens(part)) / static_cast<double>(predicted_tokens(whole)))).backward();
   }
   const std::vector<Tensor> parameters = model.parameters();
   for (size_t i = 0; i < parameters.size(); ++i) expect_close(parameters[i].grad(), expected[i], 1e-6, 1e-4);
@@ -113,7 +112,7 @@ TEST(DecoderLM, TheSeedDecidesTheStart) {
 
 TEST(DecoderLM, AFreshModelKnowsNothingInParticular) {
   const DecoderLM model({.vocab = 256, .width = 64, .depth = 3, .heads = 2});
-  const double loss = model.loss(random_symbols({60, 40, 100}, 256)).item();
+  const double loss = model.loss(random_tokens({60, 40, 100}, 256)).item();
   EXPECT_NEAR(loss, std::log(256.0), 0.5);
 }
 
@@ -122,8 +121,8 @@ TEST(DecoderLM, WrongOptionsAndInputAreErrors) {
   expect_error([] { DecoderLM({.width = 12, .heads = 4}); }, "even head size, got 3");
   expect_error([] { DecoderLM({.width = 32, .heads = 4, .kv_heads = 3}); }, "no multiple of 3 key and value heads");
   const DecoderLM model(kSmall);
-  expect_error([&] { model.loss(random_symbols({1, 0, 1})); }, "a component of two symbols");
-  expect_error([&] { model.loss(random_symbols({4}, 300)); }, "");
+  expect_error([&] { model.loss(random_tokens({1, 0, 1})); }, "a component of two tokens");
+  expect_error([&] { model.loss(random_tokens({4}, 300)); }, "");
 }
 
 }  // namespace

@@ -25,19 +25,19 @@ DecoderLM exact_model(const DecoderOptions& options) {
   return model;
 }
 
-std::vector<int64_t> random_symbols(int64_t count, int64_t vocab) {
-  std::vector<int64_t> symbols(static_cast<size_t>(count));
-  for (int64_t& symbol : symbols) symbol = testing::random_integer(0, vocab - 1);
-  return symbols;
+std::vector<int64_t> random_tokens(int64_t count, int64_t vocab) {
+  std::vector<int64_t> tokens(static_cast<size_t>(count));
+  for (int64_t& token : tokens) token = testing::random_integer(0, vocab - 1);
+  return tokens;
 }
 
-Tensor symbol_tensor(const std::vector<int64_t>& symbols) {
-  const Tensor result = empty({std::ssize(symbols)}, DType::int64);
-  std::ranges::copy(symbols, result.data<int64_t>());
+Tensor token_tensor(const std::vector<int64_t>& tokens) {
+  const Tensor result = empty({std::ssize(tokens)}, DType::int64);
+  std::ranges::copy(tokens, result.data<int64_t>());
   return result;
 }
 
-/// Symbols of several sequences that come and go; the cache must give what the whole sequences do.
+/// Tokens of several sequences that come and go; the cache must give what the whole sequences do.
 TEST(KeyValueCache, GivesTheLogitsOfTheWholeSequences) {
   constexpr int64_t kVocab = 17;
   const DecoderLM model = exact_model({.vocab = kVocab, .width = 16, .depth = 3, .heads = 4, .kv_heads = 2});
@@ -59,15 +59,15 @@ TEST(KeyValueCache, GivesTheLogitsOfTheWholeSequences) {
     std::vector<Tensor> fresh;
     for (std::vector<int64_t>& sequence : seen) {
       const int64_t most = testing::random_integer(0, 5) == 0 ? 70 : 2;  // a prompt, or a step
-      const std::vector<int64_t> more = random_symbols(testing::random_integer(1, most), kVocab);
+      const std::vector<int64_t> more = random_tokens(testing::random_integer(1, most), kVocab);
       sequence.insert(sequence.end(), more.begin(), more.end());
-      fresh.push_back(symbol_tensor(more));
+      fresh.push_back(token_tensor(more));
     }
     const Tensor logits = model.next_logits(NestedTensor::from_list(fresh), cache);
     ASSERT_EQ(logits.size(0), std::ssize(seen));
     for (size_t b = 0; b < seen.size(); ++b) {
       EXPECT_EQ(cache.lengths()[b], std::ssize(seen[b]));
-      const Tensor whole = model(symbol_tensor(seen[b]).unsqueeze(0));
+      const Tensor whole = model(token_tensor(seen[b]).unsqueeze(0));
       expect_close(logits[static_cast<int64_t>(b)], whole[0][-1], 1e-11, 1e-11);
     }
   }
@@ -114,12 +114,12 @@ TEST(KeyValueCache, WrongArgumentsAreErrors) {
   cache.add();
   expect_error([&] { cache.remove(1); }, "1 sequences, none numbered 1");
   expect_error([&] { cache.extend(std::vector<int64_t>{1, 1}); }, "the cache has 1 sequences, 2 numbers");
-  const auto symbols = [](std::initializer_list<int64_t> lengths) {
+  const auto tokens = [](std::initializer_list<int64_t> lengths) {
     return NestedTensor::from_lengths(
-        symbol_tensor(std::vector<int64_t>(static_cast<size_t>(std::reduce(lengths.begin(), lengths.end())))), lengths);
+        token_tensor(std::vector<int64_t>(static_cast<size_t>(std::reduce(lengths.begin(), lengths.end())))), lengths);
   };
-  expect_error([&] { model.next_logits(symbols({2, 1}), cache); }, "symbols of 2 sequences, the cache has 1");
-  expect_error([&] { model.next_logits(symbols({0}), cache); }, "got none of sequence 0");
+  expect_error([&] { model.next_logits(tokens({2, 1}), cache); }, "tokens of 2 sequences, the cache has 1");
+  expect_error([&] { model.next_logits(tokens({0}), cache); }, "got none of sequence 0");
   EXPECT_EQ(cache.lengths()[0], 0);
   cache.extend(std::vector<int64_t>{2});
   const NestedTensor rows = NestedTensor::from_lengths(random_tensor({2, 1, 8}), {2});
@@ -134,8 +134,8 @@ TEST(SequenceSampler, AgreesWithRecomputingEverything) {
   sampler.add(prompt, 5);
   std::vector<int64_t> sequence = prompt;
   for (int step = 0; step < 300; ++step) {
-    const Tensor symbols = symbol_tensor(sequence).unsqueeze(0);
-    const int64_t expected = sample_symbol(model(symbols)[0][-1], {.temperature = 0.7, .top_k = 5}, again);
+    const Tensor tokens = token_tensor(sequence).unsqueeze(0);
+    const int64_t expected = sample_token(model(tokens)[0][-1], {.temperature = 0.7, .top_k = 5}, again);
     const int64_t got = sampler.next()[0];
     ASSERT_EQ(got, expected) << "at step " << step;
     sequence.push_back(got);
@@ -153,7 +153,7 @@ TEST(SequenceSampler, EachSequenceGoesOnAsItWouldAlone) {
   SequenceSampler together(model);
   std::vector<std::unique_ptr<SequenceSampler>> each;
   uint64_t seed = 0;
-  const auto prompt = [&] { return random_symbols(testing::random_integer(1, 60), kVocab); };
+  const auto prompt = [&] { return random_tokens(testing::random_integer(1, 60), kVocab); };
   for (int step = 0; step < 80; ++step) {
     if (const std::vector<int64_t> first = prompt(); step % 7 == 0) {
       together.add(first, ++seed);
@@ -175,16 +175,16 @@ TEST(SequenceSampler, EachSequenceGoesOnAsItWouldAlone) {
   EXPECT_TRUE(together.next().empty());
 }
 
-TEST(SampleSymbol, TemperatureZeroAndTopOneTakeTheLikeliest) {
+TEST(SampleToken, TemperatureZeroAndTopOneTakeTheLikeliest) {
   Generator generator(1);
   const Tensor logits = tensor_of({0.5, 3, -1, 3, 2});
   for (int i = 0; i < 20; ++i) {
-    EXPECT_EQ(sample_symbol(logits, {.temperature = 0}, generator), 1);
-    EXPECT_EQ(sample_symbol(logits, {.top_k = 1}, generator), 1);
+    EXPECT_EQ(sample_token(logits, {.temperature = 0}, generator), 1);
+    EXPECT_EQ(sample_token(logits, {.top_k = 1}, generator), 1);
   }
 }
 
-TEST(SampleSymbol, FrequenciesFollowTheSoftmax) {
+TEST(SampleToken, FrequenciesFollowTheSoftmax) {
   Generator generator(testing::seed());
   const Tensor logits = tensor_of({0, 1, 2, -3});
   constexpr int kDraws = 40'000;
@@ -193,29 +193,29 @@ TEST(SampleSymbol, FrequenciesFollowTheSoftmax) {
   for (const double v : {0.0, 1.0, 2.0}) total += std::exp(v / temperature);
   std::vector<int> counts(4);
   for (int i = 0; i < kDraws; ++i)
-    ++counts[static_cast<size_t>(sample_symbol(logits, {.temperature = temperature, .top_k = 3}, generator))];
+    ++counts[static_cast<size_t>(sample_token(logits, {.temperature = temperature, .top_k = 3}, generator))];
   EXPECT_EQ(counts[3], 0);
   for (int i = 0; i < 3; ++i)
     EXPECT_NEAR(counts[static_cast<size_t>(i)] / double{kDraws}, std::exp(i / temperature) / total, 0.015);
 }
 
-TEST(SampleSymbol, WrongArgumentsAreErrors) {
+TEST(SampleToken, WrongArgumentsAreErrors) {
   Generator generator(1);
-  expect_error([&] { sample_symbol(tensor_of({1}), {.temperature = -1}, generator); }, "temperature is -1");
-  expect_error([&] { sample_symbol(random_tensor({2, 2}), {}, generator); }, "expected logits [vocab]");
+  expect_error([&] { sample_token(tensor_of({1}), {.temperature = -1}, generator); }, "temperature is -1");
+  expect_error([&] { sample_token(random_tensor({2, 2}), {}, generator); }, "expected logits [vocab]");
   const double infinity = std::numeric_limits<double>::infinity();
   expect_error(
       [&] {
-        sample_symbol(tensor_of({1, std::nan(""), 2}), {.top_k = 2}, generator);
+        sample_token(tensor_of({1, std::nan(""), 2}), {.top_k = 2}, generator);
       },
       "the logits hold NaN or infinity");
-  expect_error([&] { sample_symbol(tensor_of({1, infinity}), {}, generator); }, "the logits hold NaN or infinity");
-  expect_error([&] { sample_symbol(tensor_of({-infinity, -infinity}), {}, generator); }, "or are all -infinity");
-  EXPECT_EQ(sample_symbol(tensor_of({-infinity, 1, -infinity}), {}, generator), 1);
+  expect_error([&] { sample_token(tensor_of({1, infinity}), {}, generator); }, "the logits hold NaN or infinity");
+  expect_error([&] { sample_token(tensor_of({-infinity, -infinity}), {}, generator); }, "or are all -infinity");
+  EXPECT_EQ(sample_token(tensor_of({-infinity, 1, -infinity}), {}, generator), 1);
   const DecoderLM model({.vocab = 9, .width = 8, .depth = 1, .heads = 1});
   SequenceSampler sampler(model);
-  expect_error([&] { sampler.add(std::vector<int64_t>{}, 1); }, "at least one symbol");
-  expect_error([&] { sampler.add(std::vector<int64_t>{9}, 1); }, "the vocabulary 9 symbols");
+  expect_error([&] { sampler.add(std::vector<int64_t>{}, 1); }, "at least one token");
+  expect_error([&] { sampler.add(std::vector<int64_t>{9}, 1); }, "the vocabulary 9 tokens");
   expect_error([&] { sampler.replace(0, std::vector<int64_t>{3}, 1); }, "none numbered 0");
   EXPECT_EQ(sampler.size(), 0);
 }

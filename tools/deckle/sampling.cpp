@@ -62,14 +62,14 @@ class Sampling {
         begin([&](const std::vector<int64_t>& prompt, uint64_t seed) { sampler_.add(prompt, seed); });
       }
       print();
-      if (printing()) make_symbols();
+      if (printing()) make_tokens();
     }
     if (begun_) put(stdout, "\n");
   }
 
   /// All that was printed, with a newline after each text; the prompts not counted.
   const std::string& printed() const { return printed_; }
-  /// Symbols that were drawn.
+  /// Tokens that were drawn.
   int64_t tokens() const { return tokens_; }
 
  private:
@@ -83,19 +83,19 @@ class Sampling {
   void begin(Join&& join) {
     const size_t number = texts_.size();
     texts_.push_back({.prompt = prompts_[number % prompts_.size()]});
-    std::vector<int64_t> symbols{io::kTextBoundary};
-    for (const char byte : texts_.back().prompt) symbols.push_back(static_cast<unsigned char>(byte));
-    join(symbols, request_.seed + number);
+    std::vector<int64_t> tokens{io::kTextBoundary};
+    for (const char byte : texts_.back().prompt) tokens.push_back(static_cast<unsigned char>(byte));
+    join(tokens, request_.seed + number);
   }
 
   /// One of each text that is being made; the next text takes the place of one that is complete.
-  void make_symbols() {
-    const std::vector<int64_t> symbols = sampler_.next();
-    tokens_ += std::ssize(symbols);
-    for (size_t place = symbols.size(); place-- > 0;) {
+  void make_tokens() {
+    const std::vector<int64_t> tokens = sampler_.next();
+    tokens_ += std::ssize(tokens);
+    for (size_t place = tokens.size(); place-- > 0;) {
       Text& text = texts_[places_[place]];
-      const bool ends = symbols[place] == io::kTextBoundary;
-      if (!ends && std::ssize(text.bytes) < request_.length) text.bytes += static_cast<char>(symbols[place]);
+      const bool ends = tokens[place] == io::kTextBoundary;
+      if (!ends && std::ssize(text.bytes) < request_.length) text.bytes += static_cast<char>(tokens[place]);
       text.complete = ends || std::ssize(text.bytes) >= request_.length;
       if (!text.complete) continue;
       if (more_wanted()) {

@@ -195,11 +195,11 @@ std::vector<NestedTensor> Trainer::next_batches() {
 double Trainer::step() {
   const std::vector<NestedTensor> batches = next_batches();
   int64_t tokens = 0;
-  for (const NestedTensor& batch : batches) tokens += nn::predicted_symbols(batch);
+  for (const NestedTensor& batch : batches) tokens += nn::predicted_tokens(batch);
   double total = 0;
   for (const NestedTensor& batch : batches) {
     // Every token weighs the same, however the batches share them.
-    const double share = static_cast<double>(nn::predicted_symbols(batch)) / static_cast<double>(tokens);
+    const double share = static_cast<double>(nn::predicted_tokens(batch)) / static_cast<double>(tokens);
     const Tensor loss = model_.loss(batch) * share;
     loss.backward();
     total += loss.item();
@@ -225,7 +225,7 @@ double Trainer::validate(int64_t tokens) const {
   while (tokens == 0 || seen < tokens) {
     const std::optional<io::TextBatch> batch = batches.next();
     if (!batch) break;
-    const int64_t count = nn::predicted_symbols(batch->tokens);
+    const int64_t count = nn::predicted_tokens(batch->tokens);
     sum += model_.loss(batch->tokens).item() * static_cast<double>(count);
     seen += count;
   }
