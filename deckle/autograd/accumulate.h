@@ -14,6 +14,7 @@ class AccumulateGrad final : public Node {
   AccumulateGrad(std::shared_ptr<Meta> meta, const Tensor& leaf);
 
   std::string_view name() const override { return "accumulate_grad"; }
+  bool wants_zeros() const override { return true; }
   void backward(const Gradients& gradients, GradientSink& sink) override;
 
  private:

@@ -35,7 +35,8 @@ class HookHandle {
 using autograd::GradOptions;
 using autograd::HookHandle;
 
-/// d sum_i <grad_outputs_i, outputs_i> / d inputs, one tensor per input; nothing is accumulated in leaves.
+/// d sum_i <grad_outputs_i, outputs_i> / d inputs, one tensor per input; nothing is accumulated in leaves. An input that the
+/// outputs were computed from has a gradient, if only zeros (that of floor); one that they were not is `unused`.
 std::vector<Tensor> grad(TensorList outputs, TensorList inputs, const GradOptions& options = {});
 
 /// Adds the gradients of `outputs` to the grad() of every leaf.

@@ -5,10 +5,12 @@
 
 namespace deckle::autograd {
 
-CopySlices::CopySlices(Edge history, const Tensor& base, const Tensor& view, std::shared_ptr<Node> write)
-    : layout_(base, view), write_(std::move(write)) {
+CopySlices::CopySlices(Edge history, const Tensor& base, const Tensor& view, std::shared_ptr<Node> write, size_t self_slot)
+    : layout_(base, view), write_(std::move(write)), self_slot_(self_slot) {
   add_edge(std::move(history));
-  for (size_t slot = 1; slot < write_->edges().size(); ++slot) add_edge(write_->edges()[slot]);
+  for (size_t slot = 0; slot < write_->edges().size(); ++slot) {
+    if (slot != self_slot_) add_edge(write_->edges()[slot]);
+  }
   add_output(base);
 }
 
@@ -20,21 +22,22 @@ void CopySlices::backward(const Gradients& gradients, GradientSink& sink) {
   const Tensor memory = layout_.memory_of(clone(gradients[0]));
   const Tensor part = layout_.part(memory);
 
-  std::vector<bool> wanted(write_->edges().size());
-  for (size_t slot = 0; slot < wanted.size(); ++slot) wanted[slot] = sink.wants(slot);
+  std::vector<bool> wanted;
+  for (size_t slot = 0, next = 1; slot < write_->edges().size(); ++slot) {
+    wanted.push_back(sink.wants(slot == self_slot_ ? 0 : next++));
+  }
   GradientSink inner(std::move(wanted));
   const std::vector<Tensor> incoming = {clone(part)};
   write_->backward(Gradients(incoming, *write_), inner);
 
   if (sink.wants(0)) {
-    if (inner.values()[0].defined()) {
-      copy_(part, inner.values()[0]);
-    } else {
-      zero_(part);
-    }
+    const bool passes = self_slot_ < inner.values().size() && inner.values()[self_slot_].defined();
+    passes ? copy_(part, inner.values()[self_slot_]) : zero_(part);
     sink.put(0, layout_.whole(memory));
   }
-  for (size_t slot = 1; slot < inner.values().size(); ++slot) sink.put(slot, inner.values()[slot]);
+  for (size_t slot = 0, next = 1; slot < inner.values().size(); ++slot) {
+    if (slot != self_slot_) sink.put(next++, inner.values()[slot]);
+  }
 }
 
 }  // namespace deckle::autograd

@@ -9,8 +9,9 @@ namespace deckle::autograd {
 /// node, that of the rest on to the base's earlier history.
 class CopySlices final : public Node {
  public:
-  /// `history` is where the base came from; `write` the node of the in-place op, whose first input is the view.
-  CopySlices(Edge history, const Tensor& base, const Tensor& view, std::shared_ptr<Node> write);
+  /// `history` is where the base came from; `write` the node of the in-place op, whose input `self_slot` is the view (kNoSlot:
+  /// none is).
+  CopySlices(Edge history, const Tensor& base, const Tensor& view, std::shared_ptr<Node> write, size_t self_slot);
   ~CopySlices() override;
 
   std::string_view name() const override { return write_ ? write_->name() : "copy_slices"; }
@@ -20,6 +21,7 @@ class CopySlices final : public Node {
  private:
   ViewLayout layout_;
   std::shared_ptr<Node> write_;
+  size_t self_slot_;  // of write_; its other inputs are this node's from slot 1 on, in their order
 };
 
 }  // namespace deckle::autograd

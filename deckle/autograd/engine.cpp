@@ -9,6 +9,7 @@
 #include "deckle/autograd/history.h"
 #include "deckle/autograd/public_ops.h"
 #include "deckle/base/check.h"
+#include "deckle/core/tensor_impl.h"
 
 namespace deckle::autograd {
 namespace {
@@ -29,12 +30,18 @@ struct Entry {
 class Pass {
  public:
   Pass(std::span<const Edge> roots, std::span<const Edge> captures, bool retain_graph, bool create_graph)
-      : capturing_(!captures.empty()), retain_(retain_graph), create_(create_graph), results_(captures.size()) {
+      : capturing_(!captures.empty()),
+        retain_(retain_graph),
+        create_(create_graph),
+        results_(captures.size()),
+        reached_(captures.size()) {
     for (size_t i = 0; i < captures.size(); ++i) {
       if (captures[i].node != nullptr) entry(captures[i].node).captures.emplace_back(captures[i].slot, i);
     }
     for (const Edge& root : roots) {
-      if (root.node != nullptr) discover(root.node);
+      if (root.node == nullptr) continue;
+      reach(root);
+      discover(root.node);
     }
     count_dependencies();
   }
@@ -54,6 +61,11 @@ class Pass {
       next.finished = true;
       execute(next);
     }
+    for (const auto& [node, candidate] : entries_) {
+      for (const auto& [slot, result] : candidate.captures) {
+        if (reached_[result] && !results_[result].defined()) results_[result] = zeros_of(*node, slot);
+      }
+    }
     return std::move(results_);
   }
 
@@ -62,6 +74,18 @@ class Pass {
     Entry& found = entries_[node.get()];
     if (found.node == nullptr) found.node = node;
     return found;
+  }
+
+  static Tensor zeros_of(const Node& node, uint32_t slot) {
+    const OutputSpec& spec = node.outputs()[slot];
+    return zeros_raw(spec.sizes, spec.dtype, spec.device);
+  }
+
+  /// Something depends on this output of a node: a gradient that is captured there exists, if only as zeros.
+  void reach(const Edge& edge) {
+    for (const auto& [slot, result] : entry(edge.node).captures) {
+      if (slot == edge.slot) reached_[result] = true;
+    }
   }
 
   /// Depth first without recursion; on the way up, tells each node whether something below is captured.
@@ -79,8 +103,10 @@ class Pass {
       auto& [current, next_edge] = stack.back();
       const std::vector<Edge>& edges = current->node->edges();
       if (next_edge < edges.size()) {
-        const std::shared_ptr<Node>& child = edges[next_edge++].node;
-        if (child != nullptr) enter(child);
+        const Edge& edge = edges[next_edge++];
+        if (edge.node == nullptr) continue;
+        if (capturing_) reach(edge);
+        enter(edge.node);
         continue;
       }
       for (const Edge& edge : edges) {
@@ -123,6 +149,7 @@ class Pass {
     Node& node = *current.node;
     std::vector<Tensor> gradients = std::move(current.gradients);
     bool any = false;
+    if (gradients.empty() && !capturing_ && node.wants_zeros()) gradients = {zeros_of(node, 0)};
     if (!gradients.empty()) {
       node.run_hooks(gradients);
       if (!capturing_) node.keep_retained(gradients);
@@ -165,6 +192,7 @@ class Pass {
   bool retain_;
   bool create_;
   std::vector<Tensor> results_;
+  std::vector<bool> reached_;  // by result
   std::unordered_map<Node*, Entry> entries_;
   std::vector<Entry*> order_;
   std::priority_queue<std::pair<uint64_t, Entry*>, std::vector<std::pair<uint64_t, Entry*>>, EarlierFirst>

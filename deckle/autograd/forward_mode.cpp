@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <utility>
 
 #include "deckle/autograd/history.h"
 #include "deckle/autograd/public_ops.h"
@@ -14,10 +15,7 @@
 namespace deckle::autograd {
 namespace {
 
-struct OpenLevel {
-  Level level;
-  std::vector<std::weak_ptr<Tangents>> carriers;
-};
+using detail::OpenLevel;
 
 std::atomic<Level> next_level{1};
 thread_local std::vector<OpenLevel> open;
@@ -56,6 +54,12 @@ void store(const Tensor& tensor, Level level, const Tensor& value) {
   }
 }
 
+void erase(const Tensor& tensor, Level level) {
+  std::erase_if(tensor.impl()->tangents->values, [&](const auto& entry) { return entry.first == level; });
+}
+
+Tensor in_dtype(const Tensor& value, DType dtype) { return value.dtype() == dtype ? value : to(value, dtype); }
+
 }  // namespace
 
 LevelScope::LevelScope() : level_(next_level.fetch_add(1)) { open.push_back({level_, {}}); }
@@ -69,6 +73,9 @@ LevelScope::~LevelScope() {
     }
   }
 }
+
+NoLevels::NoLevels() : hidden_(std::exchange(open, {})) {}
+NoLevels::~NoLevels() { open = std::move(hidden_); }
 
 int open_levels() { return static_cast<int>(open.size()); }
 
@@ -136,21 +143,28 @@ Tensor make_dual(const Tensor& tensor, const Tensor& value, Level level) {
 }
 
 void set_tangent(const Tensor& result, Level level, const Tensor& value) {
-  if (value.defined() && is_floating(result.dtype())) store(result, level, value);
+  if (value.defined() && is_floating(result.dtype())) store(result, level, in_dtype(value, result.dtype()));
 }
 
 void update_tangent(const Tensor& self, Level level, const Tensor& value) {
+  if (!is_floating(self.dtype())) return;
   const Tensor& base = base_of(self);
+  const Tensor* const present = find(base, level);
+  if (present == nullptr && !value.defined()) return;
   if (base.is_same(self)) {
-    store(self, level, value);
+    value.defined() ? store(self, level, in_dtype(value, self.dtype())) : erase(self, level);
     return;
   }
   const ViewLayout layout(base, self);
-  const Tensor* const present = find(base, level);
   const Tensor memory =
       layout.memory_of(present != nullptr ? clone(*present) : zeros_raw(base.sizes(), base.dtype(), base.device()));
-  copy_(layout.part(memory), value);
+  const Tensor part = layout.part(memory);
+  value.defined() ? copy_(part, value) : zero_(part);
   store(base, level, layout.whole(memory));
+}
+
+void drop_tangents(const Tensor& self) {
+  for (const Level level : tangent_levels(self)) update_tangent(self, level, {});
 }
 
 void leave_base(const Tensor& view) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "deckle/autograd/level.h"
@@ -8,6 +9,15 @@
 /// Forward mode: a tensor may carry one tangent per open level. An op handles its levels in ascending order; at each one
 /// it works on primals and tangents that see only lower levels, so levels nest with each other and with reverse mode.
 namespace deckle::autograd {
+
+struct Tangents;
+
+namespace detail {
+struct OpenLevel {
+  Level level;
+  std::vector<std::weak_ptr<Tangents>> carriers;
+};
+}  // namespace detail
 
 /// Opens a level for a scope on this thread; at its end all tangents of the level are dropped, wherever they are.
 class LevelScope {
@@ -20,6 +30,18 @@ class LevelScope {
 
  private:
   Level level_;
+};
+
+/// No level is open on this thread inside the scope, and no tangent seen.
+class NoLevels {
+ public:
+  NoLevels();
+  ~NoLevels();
+  NoLevels(const NoLevels&) = delete;
+  NoLevels& operator=(const NoLevels&) = delete;
+
+ private:
+  std::vector<detail::OpenLevel> hidden_;
 };
 
 /// Number of levels open on this thread.
@@ -39,11 +61,15 @@ bool has_tangent(const Tensor& tensor, Level level);
 Tensor tangent(const Tensor& tensor, Level level);
 std::vector<Tensor> tangent(TensorList tensors, Level level);
 
-/// Gives a fresh (non-view) result its tangent; an undefined one is ignored.
+/// Gives a fresh (non-view) result its tangent, in the result's dtype; an undefined one stands for zeros.
 void set_tangent(const Tensor& result, Level level, const Tensor& tangent);
 
-/// After an in-place write: the tangent of `self`, and of its base if it is a view, becomes `tangent`.
+/// After an in-place write: the tangent of `self`, and of its base if it is a view, becomes `tangent`, in self's dtype; an
+/// undefined one stands for zeros.
 void update_tangent(const Tensor& self, Level level, const Tensor& tangent);
+
+/// After an in-place write of constants: every tangent of `self` becomes zero.
+void drop_tangents(const Tensor& self);
 
 /// Makes a view without history, about to become a leaf, a variable of its own: it keeps its tangents, and later writes to
 /// its base are nothing to it.

@@ -1,14 +1,23 @@
 #include "deckle/autograd/history.h"
 
+#include <algorithm>
+
 #include "deckle/autograd/accumulate.h"
 #include "deckle/autograd/copy_slices.h"
 #include "deckle/autograd/forward_mode.h"
+#include "deckle/autograd/public_ops.h"
 #include "deckle/autograd/view_layout.h"
 #include "deckle/base/check.h"
 #include "deckle/core/tensor_impl.h"
 
 namespace deckle::autograd {
 namespace {
+
+/// A write of constants: the earlier value, if it has a slot, takes part and its gradient is zero.
+struct OverwriteBackward final : Node {
+  std::string_view name() const override { return "an in-place write"; }
+  void backward(const Gradients&, GradientSink&) override {}
+};
 
 Meta* meta_of(const Tensor& tensor) { return tensor.defined() ? tensor.impl()->meta.get() : nullptr; }
 
@@ -127,17 +136,33 @@ void check_inplace(const Tensor& self, bool recorded) {
 
 void bump_version(const Tensor& self) { self.storage()->bump_version(); }
 
-void rebase(const Tensor& self, const std::shared_ptr<Node>& node) {
-  const uint32_t slot = node->add_output(self);
+void rebase(const Tensor& self, const std::shared_ptr<Node>& node, size_t self_slot) {
+  if (!is_floating(self.dtype())) return;
   const Tensor base = base_of(self);
+  const bool whole = base.is_same(self);
+  if (node == nullptr) {
+    if (!grad_enabled() || !requires_grad(base)) return;
+    const auto constant = std::make_shared<OverwriteBackward>();
+    if (whole) constant->connect(self);
+    rebase(self, constant, whole ? 0 : kNoSlot);
+    return;
+  }
+  const uint32_t slot = node->add_output(self);
   ensure_meta(base).requires_grad = false;
-  if (base.is_same(self)) {
+  if (whole) {
     set_origin(self, node, slot);
   } else {
     // The view's own node is derived from the base's on the next look: its version is stale by now.
-    set_origin(base, std::make_shared<CopySlices>(gradient_edge(base), base, self, node), 0);
+    set_origin(base, std::make_shared<CopySlices>(gradient_edge(base), base, self, node, self_slot), 0);
   }
 }
+
+bool shares_memory(const Tensor& self, std::initializer_list<Tensor> operands) {
+  return std::any_of(operands.begin(), operands.end(),
+                     [&](const Tensor& operand) { return operand.defined() && operand.storage() == self.storage(); });
+}
+
+Tensor apart_from(const Tensor& self, const Tensor& operand) { return shares_memory(self, {operand}) ? clone(operand) : operand; }
 
 void check_out(TensorList tensors) {
   for (const Tensor& tensor : tensors) {

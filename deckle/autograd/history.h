@@ -1,5 +1,7 @@
 #pragma once
 
+#include <initializer_list>
+#include <limits>
 #include <memory>
 
 #include "deckle/autograd/grad_mode.h"
@@ -44,8 +46,18 @@ void check_inplace(const Tensor& self, bool recorded);
 /// After an in-place write: saved tensors of this storage become stale.
 void bump_version(const Tensor& self);
 
-/// After an in-place write that `node` recorded: `self`, and the base if it is a view, now come from `node`.
-void rebase(const Tensor& self, const std::shared_ptr<Node>& node);
+/// Of a node that has no input slot for the tensor that its op writes.
+inline constexpr size_t kNoSlot = std::numeric_limits<size_t>::max();
+
+/// After an in-place write that `node` recorded: `self`, and the base if it is a view, now come from `node`, whose input
+/// `self_slot` is the earlier value. Without a node, while recording, what was written is a constant: nothing of the written
+/// part's gradient reaches its earlier history.
+void rebase(const Tensor& self, const std::shared_ptr<Node>& node, size_t self_slot = 0);
+
+/// Whether an in-place write to `self` would change one of `operands`, or make what was saved of it stale.
+bool shares_memory(const Tensor& self, std::initializer_list<Tensor> operands);
+/// An operand of a write to `self` as it is before: a copy where both lie in one storage.
+Tensor apart_from(const Tensor& self, const Tensor& operand);
 
 /// Throws if an argument of an out= variant requires grad or carries a tangent.
 void check_out(TensorList tensors);

@@ -97,9 +97,16 @@ bool GradientSink::wants_any(size_t first, size_t count) const {
 }
 
 void GradientSink::put_list(size_t first, const std::vector<Tensor>& gradients) {
+  check(first + gradients.size() <= wanted_.size(), "{} gradients for a list of at most {} tensors", gradients.size(),
+        wanted_.size() - first);
   for (size_t i = 0; i < gradients.size(); ++i) {
     if (wanted_[first + i]) values_[first + i] = gradients[i];
   }
+}
+
+void GradientSink::put_list(size_t first, size_t count, const std::vector<Tensor>& gradients) {
+  check(gradients.size() == count, "{} gradients for a list of {} tensors", gradients.size(), count);
+  put_list(first, gradients);
 }
 
 }  // namespace deckle::autograd

@@ -51,10 +51,13 @@ class Node : public std::enable_shared_from_this<Node> {
   virtual void backward(const Gradients& gradients, GradientSink& sink) = 0;
   /// Drops what was saved; a later backward through this node is an error.
   virtual void release() {}
+  /// Whether the node runs on zeros where the pass reaches it and no gradient does: where a gradient is kept, zeros are.
+  virtual bool wants_zeros() const { return !retained_.empty() && outputs_.size() == 1; }
 
   /// Appends the edges of all inputs: Tensors (undefined ones take a slot too) and TensorLists, in order.
   template <typename... Inputs>
   void connect(const Inputs&... inputs) {
+    edges_.reserve((slots(inputs) + ...));
     (connect_input(inputs), ...);
   }
   void add_edge(Edge edge) { edges_.push_back(std::move(edge)); }
@@ -76,6 +79,8 @@ class Node : public std::enable_shared_from_this<Node> {
   uint64_t sequence_;
 
  private:
+  static size_t slots(const Tensor&) { return 1; }
+  static size_t slots(TensorList inputs) { return inputs.size(); }
   void connect_input(const Tensor& input);
   void connect_input(TensorList inputs);
 
@@ -109,8 +114,10 @@ class GradientSink {
   bool wants(size_t slot) const { return wanted_[slot]; }
   bool wants_any(size_t first, size_t count) const;
   void put(size_t slot, Tensor gradient) { values_[slot] = std::move(gradient); }
-  /// Gradients of a tensor list whose first slot is `first`.
+  /// Gradients of a tensor list whose first slot is `first`; throws if they are more than the slots, or not `count` where the
+  /// length of the list is given.
   void put_list(size_t first, const std::vector<Tensor>& gradients);
+  void put_list(size_t first, size_t count, const std::vector<Tensor>& gradients);
   std::vector<Tensor>& values() { return values_; }
 
  private:

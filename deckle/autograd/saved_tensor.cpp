@@ -1,57 +1,118 @@
 #include "deckle/autograd/saved_tensor.h"
 
+#include <fmt/format.h>
+
 #include "deckle/autograd/forward_mode.h"
 #include "deckle/autograd/history.h"
+#include "deckle/autograd/saved_tensor_hooks.h"
 #include "deckle/base/check.h"
 #include "deckle/core/tensor_impl.h"
 
 namespace deckle::autograd {
 namespace {
 
-/// A handle on the elements and tangents of `tensor` with another history. Of a view it keeps the base, where the tangents
-/// are, without the base's history: that may come to lead back to whoever keeps this handle, which would be a cycle.
-Tensor with_origin(const Tensor& tensor, Edge origin) {
+/// A handle on the elements and tangents of `tensor` without its history. Of a view it keeps the base, where the tangents are,
+/// without the base's history either: that may come to lead back to whoever keeps this handle, which would be a cycle.
+Tensor bare(const Tensor& tensor) {
   auto impl = std::make_shared<TensorImpl>(*tensor.impl());
-  const Tensor& base = base_of(tensor);
-  const bool view = !base.is_same(tensor);
   impl->meta = nullptr;
-  if (view || origin.node != nullptr) {
+  const Tensor& base = base_of(tensor);
+  if (!base.is_same(tensor)) {
+    auto elements = std::make_shared<TensorImpl>(*base.impl());
+    elements->meta = nullptr;
     impl->meta = std::make_shared<Meta>();
-    impl->meta->node = std::move(origin.node);
-    impl->meta->slot = origin.slot;
-  }
-  if (view) {
-    auto bare = std::make_shared<TensorImpl>(*base.impl());
-    bare->meta = nullptr;
-    impl->meta->base = Tensor(std::move(bare));
+    impl->meta->base = Tensor(std::move(elements));
   }
   return Tensor(std::move(impl));
 }
 
-/// A handle that later in-place writes to `tensor` do not rebase. A leaf that requires grad keeps its identity.
-Tensor snapshot(const Tensor& tensor) {
-  Edge edge = origin(tensor);
-  const bool leaf = edge.node == nullptr && requires_grad(tensor);
-  return leaf ? Tensor(std::make_shared<TensorImpl>(*tensor.impl())) : with_origin(tensor, std::move(edge));
+/// The same elements and tangents as output `slot` of `node`.
+Tensor with_history(const Tensor& tensor, std::shared_ptr<Node> node, uint32_t slot) {
+  auto impl = std::make_shared<TensorImpl>(*tensor.impl());
+  auto meta = std::make_shared<Meta>();
+  if (impl->meta != nullptr) meta->base = impl->meta->base;
+  meta->node = std::move(node);
+  meta->slot = slot;
+  impl->meta = std::move(meta);
+  return Tensor(std::move(impl));
+}
+
+/// Whether the hooks of this thread are to pack what is saved.
+bool packs() { return saved_tensor_functions() != nullptr && open_levels() == 0; }
+
+[[noreturn]] void fail_changed(Ints sizes, const Node& owner, uint64_t version, uint64_t saved) {
+  fail(ErrorKind::runtime,
+       "a tensor of shape {} saved for the backward of {} was changed in place afterwards (version {}, saved at {})",
+       to_string(sizes), owner.name(), version, saved);
 }
 
 }  // namespace
 
+struct SavedTensor::Packed {
+  std::shared_ptr<const SavedTensorFunctions> functions;
+  std::any value;
+  std::weak_ptr<Storage> storage;  // of what was packed: as long as `unpack` returns it, writes to it count
+  Dims sizes;
+  DType dtype;
+  Device device;
+
+  explicit Packed(const Tensor& tensor)
+      : functions(saved_tensor_functions()),
+        storage(tensor.storage()),
+        sizes(tensor.sizes()),
+        dtype(tensor.dtype()),
+        device(tensor.device()) {
+    const NoGrad quiet;
+    const NoSavedTensorHooks plain;
+    value = functions->pack(tensor.detach());
+  }
+};
+
+SavedTensor::~SavedTensor() { release_deferred(std::move(origin_)); }
+
 void SavedTensor::save(const Tensor& input) {
   state_ = State::input;
   if (!input.defined()) return;
-  tensor_ = snapshot(input);
   version_ = input.version();
+  Edge edge = origin(input);
+  if (edge.node == nullptr && requires_grad(input)) leaf_ = input.impl()->meta;
+  origin_ = std::move(edge.node);
+  slot_ = edge.slot;
+  packs() ? void(packed_ = std::make_shared<const Packed>(input)) : void(tensor_ = bare(input));
 }
 
 void SavedTensor::save_output(const Tensor& output) {
   state_ = State::output;
   slot_ = output.impl()->meta != nullptr ? output.impl()->meta->slot : 0;
+  version_ = output.version();
+  if (packs()) {
+    packed_ = std::make_shared<const Packed>(output);
+    return;
+  }
   // Tangents are set after this call: share the place where they will appear.
   std::shared_ptr<Tangents>& tangents = base_of(output).impl()->tangents;
   if (tangents == nullptr && open_levels() > 0) tangents = std::make_shared<Tangents>();
-  tensor_ = with_origin(output, {});
-  version_ = output.version();
+  tensor_ = bare(output);
+}
+
+Tensor SavedTensor::unpacked(const Node& owner) const {
+  Tensor value;
+  {
+    const NoGrad quiet;
+    const NoSavedTensorHooks plain;
+    value = packed_->functions->unpack(packed_->value);
+  }
+  check(
+      value.defined() && value.sizes() == packed_->sizes && value.dtype() == packed_->dtype && value.device() == packed_->device,
+      "unpack of SavedTensorHooks returned {} for a {} tensor of shape {} on {} saved for the backward of {}",
+      value.defined()
+          ? fmt::format("a {} tensor of shape {} on {}", name(value.dtype()), to_string(value.sizes()), to_string(value.device()))
+          : "an undefined tensor",
+      name(packed_->dtype), packed_->sizes, to_string(packed_->device), owner.name());
+  if (value.storage() == packed_->storage.lock() && value.version() != version_) {
+    fail_changed(packed_->sizes, owner, value.version(), version_);
+  }
+  return value.detach();
 }
 
 Tensor SavedTensor::get(const Node& owner) const {
@@ -59,19 +120,25 @@ Tensor SavedTensor::get(const Node& owner) const {
     fail(ErrorKind::runtime, "backward through {} a second time: its saved values were released (keep them with retain_graph)",
          owner.name());
   }
-  if (!tensor_.defined()) return {};
-  if (tensor_.version() != version_) {
-    fail(ErrorKind::runtime,
-         "a tensor of shape {} saved for the backward of {} was changed in place afterwards (version {}, saved at {})",
-         to_string(tensor_.sizes()), owner.name(), tensor_.version(), version_);
-  }
-  if (state_ == State::input) return tensor_;
-  if (!is_floating(tensor_.dtype())) return tensor_;
-  return with_origin(tensor_, {const_cast<Node&>(owner).shared_from_this(), slot_});
+  const bool packed = packed_ != nullptr;
+  if (!packed && !tensor_.defined()) return {};
+  if (!packed && tensor_.version() != version_) fail_changed(tensor_.sizes(), owner, tensor_.version(), version_);
+  const Tensor value = packed ? unpacked(owner) : tensor_;
+  if (!grad_enabled() || !is_floating(value.dtype())) return value;
+  if (state_ == State::output) return with_history(value, const_cast<Node&>(owner).shared_from_this(), slot_);
+  if (origin_ != nullptr) return with_history(value, origin_, slot_);
+  if (leaf_ == nullptr) return value;
+  auto impl = std::make_shared<TensorImpl>(*value.impl());
+  impl->meta = leaf_;
+  return Tensor(std::move(impl));
 }
 
 void SavedTensor::reset() {
   tensor_ = {};
+  packed_ = nullptr;
+  leaf_ = nullptr;
+  release_deferred(std::move(origin_));
+  origin_ = nullptr;
   state_ = State::released;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "deckle/core/tensor.h"
@@ -8,22 +9,35 @@
 namespace deckle::autograd {
 
 class Node;
+struct Meta;
 
-/// A tensor kept for the backward pass, with its history and every live tangent. Reading it after an in-place write to
-/// its storage, or after release, is an Error that names the op.
+/// A tensor kept for the backward pass, with its history and every live tangent, or what a SavedTensorHooks guard packed it
+/// into. Reading it after an in-place write to its storage, or after release, is an Error that names the op.
 class SavedTensor {
  public:
+  SavedTensor() = default;
+  SavedTensor(SavedTensor&&) noexcept = default;
+  SavedTensor& operator=(SavedTensor&&) = delete;
+  ~SavedTensor();
+
   /// Keeps an input (may be undefined).
   void save(const Tensor& input);
   /// Keeps an output of the node that owns this; call it after attach. The node is not referenced, so there is no cycle.
   void save_output(const Tensor& output);
+  /// What was kept; with its history while recording.
   Tensor get(const Node& owner) const;
   void reset();
 
  private:
   enum class State : uint8_t { empty, input, output, released };
+  struct Packed;
 
-  Tensor tensor_;
+  Tensor unpacked(const Node& owner) const;
+
+  Tensor tensor_;                         // elements and tangents, no history; undefined if packed
+  std::shared_ptr<const Packed> packed_;  // shared, as its type is not known here
+  std::shared_ptr<Node> origin_;          // of an input: with slot_, its history
+  std::shared_ptr<Meta> leaf_;            // of an input that is a leaf and requires grad: its identity
   uint64_t version_ = 0;
   uint32_t slot_ = 0;
   State state_ = State::empty;

@@ -1,6 +1,7 @@
 #pragma once
 
 // Everything that generated wrappers use of autograd.
+#include "deckle/autograd/call_check.h"
 #include "deckle/autograd/forward_mode.h"
 #include "deckle/autograd/history.h"
 #include "deckle/autograd/saved_tensor.h"

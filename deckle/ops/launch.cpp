@@ -21,11 +21,22 @@ Dims broadcast_of(TensorList inputs) {
   return sizes;
 }
 
+bool is_condition(const Pointwise& op, size_t input) { return (op.conditions >> input & 1) != 0; }
+
+/// The operands without the conditions.
+std::vector<Tensor> values_of(const Pointwise& op, TensorList inputs) {
+  std::vector<Tensor> values;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!is_condition(op, i)) values.push_back(inputs[i]);
+  }
+  return values;
+}
+
 /// The dtype that an op on these operands works in.
 DType working_dtype(const Pointwise& op, TensorList inputs, std::initializer_list<Scalar> numbers) {
-  bool same = numbers.size() == 0;
+  bool same = numbers.size() == 0 && op.conditions == 0;
   for (const Tensor& input : inputs) same = same && input.dtype() == inputs[0].dtype();
-  const DType dtype = same ? inputs[0].dtype() : result_type(inputs, numbers);
+  const DType dtype = same ? inputs[0].dtype() : result_type(values_of(op, inputs), numbers);
   if (is_floating(dtype)) return dtype;
   if (op.dtypes == Dtypes::floating) return DType::float32;
   if (dtype == DType::bool_ && op.dtypes == Dtypes::numeric)
@@ -45,8 +56,14 @@ void run(const Pointwise& op, DType working, TensorList inputs, std::initializer
   for (const Scalar& number : numbers) values.push_back({number.to_double(), compute == DType::int64 ? number.to_int64() : 0});
   std::vector<View> views;
   views.reserve(inputs.size());
-  for (const Tensor& input : inputs)
+  std::vector<Tensor> operands(inputs.begin(), inputs.end());
+  for (size_t i = 0; i < operands.size(); ++i) {
+    Tensor& input = operands[i];
+    // Kernels read inputs in the dtype that they compute in: there a tiny condition could become zero.
+    if (is_condition(op, i) && input.dtype() != DType::bool_ && input.dtype() != compute)
+      input = native::copied(input, DType::bool_);
     views.push_back(out.is_contiguous() ? dispatch::view_through_table(input) : dispatch::view(input));
+  }
   op.kernels.on(dispatch::common_device(inputs))(CpuContext{}, compute, views, values, dispatch::view(out));
 }
 

@@ -28,7 +28,8 @@ enum class Dtypes : uint8_t { floating, numeric, all };
 struct Pointwise {
   dispatch::KernelRow<PointwiseKernel> kernels;
   Dtypes dtypes = Dtypes::floating;
-  std::optional<DType> result = std::nullopt;  // of conditions: bool
+  std::optional<DType> result = std::nullopt;  // of comparisons: bool
+  uint32_t conditions = 0;  // bit i: input i only chooses between values; its dtype says nothing about the result's
 };
 
 /// Broadcasts, promotes, allocates and computes.

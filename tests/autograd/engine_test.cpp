@@ -239,5 +239,15 @@ TEST(Engine, DistinctLeavesDoNotShareGradientMemory) {
   }
 }
 
+TEST(GradientSink, AListOfTheWrongLengthIsAnError) {
+  autograd::GradientSink sink({true, true, true});
+  const Tensor one = tensor_of({1});
+  expect_error([&] { sink.put_list(1, {one, one, one}); }, "3 gradients");
+  expect_error([&] { sink.put_list(0, 2, {one, one, one}); }, "3 gradients for a list of 2 tensors");
+  expect_error([&] { sink.put_list(0, 2, {one}); }, "1 gradients for a list of 2 tensors");
+  sink.put_list(1, 2, {one, one});
+  EXPECT_TRUE(sink.values()[2].defined());
+}
+
 }  // namespace
 }  // namespace deckle

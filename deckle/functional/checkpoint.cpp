@@ -1,0 +1,117 @@
+#include "deckle/functional/checkpoint.h"
+
+#include <mutex>
+
+#include "deckle/autograd/forward_mode.h"
+#include "deckle/autograd/grad_mode.h"
+#include "deckle/base/check.h"
+#include "deckle/core/generator.h"
+
+namespace deckle::functional {
+namespace {
+
+/// The calling thread's generator as it was, again for a scope.
+class GeneratorState {
+ public:
+  GeneratorState(uint64_t seed, uint64_t offset) : seed_(default_generator().seed()), offset_(default_generator().offset()) {
+    default_generator().set_state(seed, offset);
+  }
+  ~GeneratorState() { default_generator().set_state(seed_, offset_); }
+  GeneratorState(const GeneratorState&) = delete;
+  GeneratorState& operator=(const GeneratorState&) = delete;
+
+ private:
+  uint64_t seed_, offset_;
+};
+
+}  // namespace
+
+/// One call: how to make it again, and the values of the last time until each was asked for.
+class Recomputation::Frame {
+ public:
+  Frame(std::vector<Tensor> inputs, std::function<void(const std::vector<Tensor>&)> run)
+      : run_(std::move(run)), seed_(default_generator().seed()), offset_(default_generator().offset()) {
+    for (const Tensor& input : inputs) {
+      if (!input.defined()) {
+        inputs_.push_back({});
+        continue;
+      }
+      inputs_.push_back({input.detach(), input.requires_grad(), input.version()});
+    }
+  }
+
+  size_t count() { return saved_++; }
+
+  Tensor value(size_t index) {
+    const std::lock_guard lock(mutex_);
+    if (values_.empty()) compute();
+    const Tensor result = values_[index];
+    if (!asked_[index]) ++asked_for_;
+    asked_[index] = true;
+    if (asked_for_ == saved_) values_.clear();
+    return result;
+  }
+
+ private:
+  struct Input {
+    Tensor tensor;
+    bool requires_grad = false;
+    uint64_t version = 0;
+  };
+
+  void compute() {
+    std::vector<Tensor> inputs;
+    for (const Input& input : inputs_) {
+      inputs.push_back(input.tensor.defined() ? input.tensor.detach() : input.tensor);
+      if (!input.tensor.defined()) continue;
+      if (input.tensor.version() != input.version) {
+        fail(ErrorKind::runtime, "checkpoint: an input of shape {} was changed in place before the backward (version {}, was {})",
+             to_string(input.tensor.sizes()), input.tensor.version(), input.version);
+      }
+      if (input.requires_grad) inputs.back().requires_grad_();
+    }
+    std::vector<Tensor> values;
+    {
+      const EnableGrad recording;
+      const autograd::NoLevels primal;
+      const GeneratorState same_numbers(seed_, offset_);
+      const SavedTensorHooks collect(
+          [&values](const Tensor& tensor) {
+            values.push_back(tensor);
+            return std::any(tensor);
+          },
+          [](const std::any& kept) { return std::any_cast<Tensor>(kept); });
+      run_(inputs);
+    }
+    if (values.size() != saved_) {
+      fail(ErrorKind::runtime,
+           "checkpoint: the function saved {} tensors when it was called and {} when it was called again; it must do the same "
+           "each time",
+           saved_, values.size());
+    }
+    values_ = std::move(values);
+    asked_.assign(saved_, false);
+    asked_for_ = 0;
+  }
+
+  std::vector<Input> inputs_;
+  std::function<void(const std::vector<Tensor>&)> run_;
+  uint64_t seed_, offset_;
+  size_t saved_ = 0;
+  std::vector<Tensor> values_;
+  std::vector<bool> asked_;
+  size_t asked_for_ = 0;
+  std::mutex mutex_;  // a backward may run on any thread
+};
+
+Recomputation::Recomputation(std::vector<Tensor> inputs, std::function<void(const std::vector<Tensor>&)> run) {
+  if (!grad_enabled()) return;
+  const auto frame = std::make_shared<Frame>(std::move(inputs), std::move(run));
+  hooks_ =
+      std::make_unique<SavedTensorHooks>([frame](const Tensor&) { return std::any(frame->count()); },
+                                         [frame](const std::any& index) { return frame->value(std::any_cast<size_t>(index)); });
+}
+
+Recomputation::~Recomputation() = default;
+
+}  // namespace deckle::functional
