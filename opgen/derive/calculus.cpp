@@ -33,6 +33,17 @@ ExprPtr instantiate(const ExprPtr& pattern, const ScalarFunction& function, cons
 
 }  // namespace
 
+bool only_condition(const ExprPtr& expr, const std::string& input) {
+  bool compared = false;
+  const ExprPtr rest = rewrite(expr, [&](const ExprPtr& node) -> ExprPtr {
+    const bool condition = node->is(Kind::binary) && node->text == "!=" && node->args[0]->is_name(input) &&
+                           node->args[1]->is(Kind::number) && node->args[1]->text == "0";
+    compared = compared || condition;
+    return condition ? make_expr(Kind::number, "0", {}, node->at) : nullptr;
+  });
+  return compared && !mentions(rest, input);
+}
+
 bool is_boolean(const ExprPtr& expr, const Functions& functions) {
   switch (expr->kind) {
     case Kind::binary:

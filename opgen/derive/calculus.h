@@ -9,6 +9,9 @@ namespace opgen {
 void check_pointwise(const ExprPtr& expr, const std::vector<std::string>& names, const Library& library);
 bool is_boolean(const ExprPtr& expr, const Functions& functions);
 
+/// Whether the expression reads `input` only to compare it with 0, as the condition of a choice.
+bool only_condition(const ExprPtr& expr, const std::string& input);
+
 /// d expr / d variable, simplified.
 ExprPtr differentiate(const ExprPtr& expr, const std::string& variable, const Library& library);
 

@@ -73,8 +73,10 @@ class PointwiseRules {
       WrittenRule rule;
       rule.keys = {gradient.input};
       rule.at = entry_.derivative_at;
-      if (!gradient.expression) {
+      if (!gradient.expression && only_condition(entry_.pointwise, gradient.input)) {
         rule.kind = WrittenRule::Kind::non_differentiable;
+      } else if (!gradient.expression) {  // a slope of zero: the input takes part, and what it gets is zeros
+        rule.formula.body = make_expr(Kind::name, "none", {}, rule.at);
       } else {
         const auto formula = formula_of(gradient, nonlinear > 1);
         ExprPtr reverse = formula(name("grad"), [](const std::string& input) { return name(input); });
@@ -86,6 +88,9 @@ class PointwiseRules {
         terms.push_back({gradient.input, at_position(tangent, rule.at)});
       }
       rules.push_back(std::move(rule));
+    }
+    if (terms.empty() && !tensors_.empty()) {
+      terms.push_back({tensors_[0], make_expr(Kind::name, "none", {}, entry_.derivative_at)});
     }
     entry_.reverse = std::move(rules);
     if (entry_.forward.empty()) entry_.tangent_terms = std::move(terms);
@@ -284,6 +289,7 @@ void expand_forward(Entry& entry) {
         args.push_back(make_expr(Kind::name, text, {}, rule.at));
       }
       rule.formula = {{}, make_expr(Kind::call, entry.name(), args, rule.at)};
+      entry.linear = true;
       rule.kind = WrittenRule::Kind::formula;
     } else if (rule.kind == WrittenRule::Kind::auto_element_wise) {
       const WrittenRule* only = nullptr;
@@ -303,6 +309,7 @@ void expand_forward(Entry& entry) {
         }
         return nullptr;
       });
+      entry.element_wise = true;
       rule.kind = WrittenRule::Kind::formula;
     }
   }

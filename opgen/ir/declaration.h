@@ -62,6 +62,8 @@ struct Declaration {
   bool out = false;
   bool non_differentiable = false;
   NestedRule nested;
+  bool linear = false;        // claimed: the forward rule is auto_linear; tests hold the op to it
+  bool element_wise = false;  // auto_element_wise
   bool test_gradients = true;
   bool test_strided = true;
   bool external = false;  // known to formulas, emitted elsewhere

@@ -12,6 +12,7 @@
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/shape.h"
 #include "tests/ops/accuracy.h"
+#include "tests/ops/semantic_suite.h"
 #include "tests/support/random.h"
 
 namespace deckle::suite {
@@ -395,6 +396,7 @@ void check(const Case& op) {
     if (op.derivatives) check_derivatives(op);
     if (op.derivatives && op.pointwise) check_third_order(op);
     if (op.pointwise && all_floating && op.derivatives && op.tensors.size() == 1) check_limits(op);
+    check_semantics(op);
   } catch (const Error& error) {
     ADD_FAILURE() << error.message();
   }

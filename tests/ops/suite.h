@@ -39,6 +39,8 @@ struct Case {
   bool pointwise = false;
   bool integers = false;  // a pointwise op with an integer form
   bool view = false;
+  bool linear = false;        // claimed by the entry: auto_linear
+  bool element_wise = false;  // auto_element_wise
   bool derivatives = true;
   bool dtypes = true;                  // the dtype of the results follows from that of the inputs
   bool layouts = true;                 // equal inputs give equal results

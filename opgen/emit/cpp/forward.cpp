@@ -19,6 +19,7 @@ class TangentPrinter {
   std::string print() {
     std::vector<std::string> inputs;
     for (const size_t input : op_.differentiable()) inputs.push_back(source(input));
+    if (inplace_ && op_.has_node() && op_.is_constant(0)) inputs.insert(inputs.begin(), self_source_);
     if (!op_.has_forward()) {
       if (inputs.empty()) return "";
       return fmt::format(

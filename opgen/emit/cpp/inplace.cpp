@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "opgen/analyze/uses.h"
 #include "opgen/emit/cpp/forward.h"
 #include "opgen/emit/cpp/node.h"
 #include "opgen/emit/cpp/signature.h"
@@ -17,6 +20,32 @@ std::string keep_original(const Op& op, const NodePlan& plan) {
   for (const size_t input : plan.original_self_for) readers.push_back(op.schema.arguments[input].name);
   if (readers.size() == plan.slots.size()) return "const Tensor original = clone(self);\n";
   return fmt::format("const Tensor original = autograd::active({}) ? clone(self) : self;\n", join(readers));
+}
+
+/// Whether the node or a tangent reads the elements of this argument.
+bool reads_elements(const Op& op, const NodePlan& plan, size_t argument) {
+  const auto read_by = [argument](const auto& formula) {
+    return reads(formula, Symbol::What::primal, argument) || reads(formula, Symbol::What::argument, argument);
+  };
+  for (const Saved& saved : plan.saved) {
+    if (saved.kind == Saved::Kind::tensor && saved.symbol.is(Symbol::What::argument, argument)) return true;
+  }
+  return std::any_of(op.forward.begin(), op.forward.end(), [&](const Rule& rule) { return read_by(rule.formula); }) ||
+         std::any_of(op.tangent_terms.begin(), op.tangent_terms.end(),
+                     [&](const TangentTerm& term) { return read_by(*term.value); });
+}
+
+/// Operands that share memory with self are copied before it is written: formulas read them afterwards.
+std::string apart_from_self(const Op& op, const NodePlan& plan, const std::string& name) {
+  std::vector<std::string> others, values;
+  for (size_t i = 0; i < op.schema.arguments.size(); ++i) {
+    const Argument& argument = op.schema.arguments[i];
+    const bool other = i > 0 && argument.type.is_tensor() && reads_elements(op, plan, i);
+    if (other) others.push_back(argument.name);
+    values.push_back(other ? fmt::format("autograd::apart_from(self, {})", argument.name) : argument.name);
+  }
+  if (others.empty()) return "";
+  return fmt::format("if (autograd::shares_memory(self, {{{}}})) return {}({});\n", join(others), name, join(values));
 }
 
 /// What the node keeps, before self is written: `original` stands for self, and self for the result.
@@ -42,23 +71,31 @@ std::string print_inplace(const Op& op, const NodePlan& plan) {
   const std::string call =
       (written ? call_below(op) : "raw::" + op.name() + "_out(self, " + join(op.argument_names()) + ")") + ";\n";
   const std::string after_write = "autograd::bump_version(self);\n";
-  if (!op.has_node())
-    return with_prefix(head, "autograd::check_inplace(self, false);\n" + call + after_write + "return self;\n", name);
+  if (!op.has_node()) {
+    return with_prefix(head,
+                       "autograd::check_inplace(self, false);\n" + call + after_write +
+                           "autograd::rebase(self, nullptr);\nautograd::drop_tangents(self);\nreturn self;\n",
+                       name);
+  }
   const std::string inputs = join(differentiable_names(op));
+  const bool reads_self = plan.slot_of(0) != nullptr;  // else the earlier value is a constant that the write ends
   std::string body = fmt::format("autograd::check_inplace(self, autograd::records({}));\n", inputs);
-  body += fmt::format("if (!autograd::active({})) {{\n", inputs) + indent(call + after_write + "return self;\n", 2) + "}\n";
+  body += fmt::format("if (!autograd::active({}{})) {{\n", reads_self ? "" : "self, ", inputs) +
+          indent(call + after_write + "return self;\n", 2) + "}\n";
+  body += apart_from_self(op, plan, name);
   std::string original = "self";
   if (!plan.original_self_for.empty()) {
     original = "original";
     body += keep_original(op, plan);
   }
   body += record(op, plan, original) + call + after_write;
-  std::string after = "autograd::rebase(self, node);\n";
+  body += fmt::format("autograd::rebase(self, node{});\n", reads_self ? "" : ", autograd::kNoSlot");
+  std::string after;
   for (const Saved& saved : plan.saved) {
     if (saved.kind == Saved::Kind::output) after += fmt::format("node->{}.save_output(self);\n", field_name(saved));
   }
   const bool one = after.find('\n') == after.size() - 1;
-  body += one ? "if (node) " + after : "if (node) {\n" + indent(after, 2) + "}\n";
+  if (!after.empty()) body += one ? "if (node) " + after : "if (node) {\n" + indent(after, 2) + "}\n";
   body += print_tangents(op, original, true);
   return with_prefix(head, body + "return self;\n", name);
 }

@@ -77,9 +77,9 @@ class NodePrinter {
       body += statement(rule);
     }
     if (single_gradient() && reads_first) body = "const Tensor grad = grads[0];\n" + body;
-    text +=
-        fmt::format("  void backward(const Gradients&{}, GradientSink& sink) override {{\n", reads_gradients ? " grads" : "") +
-        indent(body, 4) + "  }\n";
+    text += fmt::format("  void backward(const Gradients&{}, GradientSink&{}) override {{\n", reads_gradients ? " grads" : "",
+                        body.empty() ? "" : " sink") +
+            indent(body, 4) + "  }\n";
     if (!release.empty()) {
       release.pop_back();
       text += "  void release() override { " + release + " }\n";
@@ -100,7 +100,9 @@ class NodePrinter {
     return fmt::format("sink.wants_any({}, {}_count)", first_slot(slot), op_.schema.arguments[slot.argument].name);
   }
   std::string put(const Slot& slot, const std::string& value) const {
-    return fmt::format("sink.{}({}, {});", slot.list ? "put_list" : "put", first_slot(slot), value);
+    if (slot.list)
+      return fmt::format("sink.put_list({}, {}_count, {});", first_slot(slot), op_.schema.arguments[slot.argument].name, value);
+    return fmt::format("sink.put({}, {});", first_slot(slot), value);
   }
 
   /// How a formula in backward() reads its symbols; what is read several times is declared first.
@@ -138,14 +140,26 @@ class NodePrinter {
     return place;
   }
 
+  /// A formula is linear in the gradients that it reads: where none of them arrived there is nothing to compute.
+  std::string arrived(const Rule& rule) const {
+    const Uses uses = uses_of(rule.formula);
+    std::vector<std::string> defined;
+    for (size_t i = 0; i < op_.schema.results.size(); ++i) {
+      if (uses.count({What::gradient, i})) defined.push_back(fmt::format("grads.defined({})", i));
+    }
+    if (defined.empty() || defined.size() == op_.schema.results.size() || uses.count({What::gradients, 0})) return "";
+    return defined.size() == 1 ? " && " + defined[0] : " && (" + join(defined, " || ") + ")";
+  }
+
   std::string statement(const Rule& rule) const {
     std::vector<std::string> hoisted;
     Place place = place_of(rule, hoisted);
     for (std::string& declaration : Printer::declare(rule.formula.lets, place)) hoisted.push_back(std::move(declaration));
     const std::string formula = Printer(place)(rule.formula.value);
+    if (formula == "Tensor()") return "";  // zero: nothing travels
     if (rule.of.size() == 1) {
       const Slot& slot = *plan_.slot_of(rule.of[0]);
-      return guarded(wants(slot), hoisted, put(slot, formula));
+      return guarded(wants(slot) + arrived(rule), hoisted, put(slot, formula));
     }
     std::vector<std::string> conditions, names;
     std::string puts;
@@ -155,7 +169,9 @@ class NodePrinter {
       names.push_back(op_.schema.arguments[input].name + "_gradient");
       puts += fmt::format("\nif ({}) {}", conditions.back(), put(slot, names.back()));
     }
-    return guarded(join(conditions, " || "), hoisted, fmt::format("auto [{}] = {};{}", join(names), formula, puts));
+    const std::string here = arrived(rule), any = join(conditions, " || ");
+    return guarded(here.empty() ? any : "(" + any + ")" + here, hoisted,
+                   fmt::format("auto [{}] = {};{}", join(names), formula, puts));
   }
 
   const Op& op_;

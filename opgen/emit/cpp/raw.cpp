@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "opgen/derive/calculus.h"
 #include "opgen/emit/cpp/printer.h"
 #include "opgen/emit/cpp/signature.h"
 #include "opgen/text/strings.h"
@@ -11,12 +12,23 @@
 namespace opgen::cpp {
 namespace {
 
+/// The inputs that only choose between values, as the bits of a mask.
+std::string conditions(const Op& op) {
+  unsigned bits = 0, next = 0;
+  for (const Argument& argument : op.schema.arguments) {
+    if (!argument.type.is_tensor()) continue;
+    if (only_condition(op.pointwise, argument.name)) bits |= 1U << next;
+    ++next;
+  }
+  return bits == 0 ? "" : fmt::format(", std::nullopt, {}", bits);
+}
+
 RawText pointwise(const Op& op) {
   RawText text;
   const std::string row = op.unique_name() + "_op";
   const char* dtypes = op.dtypes == Dtypes::floating ? "floating" : op.dtypes == Dtypes::numeric ? "numeric" : "all";
   text.row = fmt::format("constexpr launch::Pointwise {}{{{{kernels::cpu::generated::{}}}, launch::Dtypes::{}{}}};\n", row,
-                         op.unique_name(), dtypes, op.condition ? ", DType::bool_" : "");
+                         op.unique_name(), dtypes, op.condition ? ", DType::bool_" : conditions(op));
   std::vector<std::string> tensors, numbers;
   for (const Argument& argument : op.schema.arguments) (argument.type.is_tensor() ? tensors : numbers).push_back(argument.name);
   const std::string operands = "{" + join(tensors) + "}" + (numbers.empty() ? "" : ", {" + join(numbers) + "}");

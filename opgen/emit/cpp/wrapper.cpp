@@ -70,10 +70,15 @@ std::string call_below(const Op& op) {
 }
 
 std::string print_functional(const Op& op, const NodePlan& plan) {
-  const std::string head = signature(op, Variant::functional, false), call = call_below(op);
+  const std::string head = signature(op, Variant::functional, false);
   const bool view = op.is_view();
-  if (!op.has_node() && !view) return with_prefix(head, (op.schema.results.empty() ? call : "return " + call) + ";\n", op.name());
-  std::string body;
+  std::vector<std::string> tensors;
+  for (const Argument* argument : op.tensors()) tensors.push_back(argument->name);
+  const bool checked = !tensors.empty() && !op.schema.results.empty();
+  const std::string call = checked ? fmt::format("call_check.{}({})", view ? "view" : "fresh", call_below(op)) : call_below(op);
+  std::string body = checked ? "const autograd::CallCheck call_check(" + join(tensors) + ");\n" : "";
+  if (!op.has_node() && !view)
+    return with_prefix(head, body + (op.schema.results.empty() ? call : "return " + call) + ";\n", op.name());
   if (!view) body += fmt::format("if (!autograd::active({})) return {};\n", join(differentiable_names(op)), call);
   body += result_declaration(op, call);
   if (op.has_node()) body += record(op, plan);
@@ -95,8 +100,8 @@ std::string print_composite(const Op& op) {
 
 std::string print_out(const Op& op) {
   std::vector<std::string> tensors = {"out"};
-  for (const Argument* argument : op.tensors()) {
-    if (argument->type.is_tensor()) tensors.push_back(argument->name);
+  if (op.has_node()) {
+    for (const size_t input : op.differentiable()) tensors.push_back(op.schema.arguments[input].name);
   }
   const std::string body = "autograd::check_out({" + join(tensors) + "});\nraw::" + op.name() + "_out(out, " +
                            join(op.argument_names()) + ");\nautograd::bump_version(out);\nreturn out;\n";

@@ -36,6 +36,8 @@ class SampleWriter {
       if (op_.dtypes != Dtypes::floating) body += "op.integers = true;\n";
     }
     if (op_.is_view()) body += "op.view = true;\n";
+    if (op_.linear && sample_.differentiable) body += "op.linear = true;\n";
+    if (op_.element_wise && sample_.differentiable) body += "op.element_wise = true;\n";
     if (!op_.test_strided) body += "op.strided = false;\n";
     if (const std::string which = results_of_dtype(is_of_statistics); !which.empty())
       body += "op.statistics = {" + which + "};\n";

@@ -1,0 +1,159 @@
+#include "tests/ops/semantic_cells.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <set>
+
+#include "deckle/ops/op_table.h"
+
+namespace deckle::suite {
+namespace {
+
+struct Exemption {
+  std::string_view op;  // its unique name
+  Cell cell;
+  std::string_view reason;
+};
+
+constexpr std::string_view kOneDtype = "refuses operands of two dtypes";
+
+constexpr Exemption kExemptions[] = {{"detach", Cell::aliasing,
+                                      "shows its input's elements and is a constant: that is what it is for"},
+                                     {"detach", Cell::constant_inputs, "the same"},
+                                     {"rotary", Cell::constant_inputs,
+                                      "its cosines and sines are tables of the positions, which have no derivative"},
+                                     "at exponent 0 the mixed derivative 1 / x is dropped by the scalar function's rule"},
+                    {"bmm", Cell::mixed_dtypes, kOneDtype}, {"concatenate", Cell::mixed_dtypes, kOneDtype},
+                    {"concatenate_rows", Cell::mixed_dtypes, kOneDtype}, {"grouped_mm", Cell::mixed_dtypes, kOneDtype},
+                    {"index_add", Cell::mixed_dtypes, kOneDtype}, {"index_put", Cell::mixed_dtypes, kOneDtype},
+                    {"linear", Cell::mixed_dtypes, kOneDtype}, {"linear_weight_backward", Cell::mixed_dtypes, kOneDtype},
+                    {"matmul", Cell::mixed_dtypes, kOneDtype}, {"mm", Cell::mixed_dtypes, kOneDtype},
+                    {"rotary", Cell::mixed_dtypes, kOneDtype}, {"scatter", Cell::mixed_dtypes, kOneDtype},
+                    {"scatter_add", Cell::mixed_dtypes, kOneDtype}, {"segment_conv1d", Cell::mixed_dtypes, kOneDtype},
+                    {"segment_scatter_add", Cell::mixed_dtypes, kOneDtype},
+};
+
+struct Unsampled {
+  std::string_view op, reason;
+};
+
+/// Ops without samples. Those that the generator derives (their entry is another op's) are run by the orders of that op.
+constexpr Unsampled kUnsampled[] = {
+    {"attention_forward", "takes a plan, which no sample can write; tests/attention"},
+    {"attention_backward", "takes a plan; tests/attention"},
+    {"attention_jvp", "takes a plan; tests/attention"},
+    {"attention_second", "takes a plan; tests/attention"},
+    {"attention_mixed", "takes a plan; tests/attention"},
+    {"third_order_of_attention", "only throws: the order is not there"},
+    {"third_orders_of_attention", "only throws: the order is not there"},
+    {"cross_entropy_rows_backward", "a derivative of cross_entropy_rows, run by its orders"},
+    {"cross_entropy_rows_jvp", "a derivative of cross_entropy_rows, run by its orders"},
+    {"cross_entropy_rows_curvature", "a derivative of cross_entropy_rows, run by its orders"},
+};
+
+struct Record {
+  size_t compared = 0;
+  std::string refusal;  // the last one
+};
+
+std::map<std::string, std::map<Cell, Record>>& records() {
+  static std::map<std::string, std::map<Cell, Record>> all;
+  return all;
+}
+
+std::set<const Exemption*>& used() {
+  static std::set<const Exemption*> all;
+  return all;
+}
+
+/// "mul.Tensor(Tensor self, ..." -> "mul_Tensor".
+std::string unique_name(const OpInfo& op) {
+  std::string name(op.schema.substr(0, op.schema.find('(')));
+  std::replace(name.begin(), name.end(), '.', '_');
+  return name;
+}
+
+/// Ops of the library that no sample ran.
+std::string without_cells() {
+  std::set<std::string_view> entries;
+  std::string missing;
+  for (const OpInfo& op : op_table()) {
+    const std::string name = unique_name(op);
+    const bool first = entries.insert(op.position).second;
+    const bool named =
+        std::any_of(std::begin(kUnsampled), std::end(kUnsampled), [&](const Unsampled& u) { return u.op == name; });
+    if (records().count(name) == 0 && first && !named) missing += "  " + name + "\n";
+    EXPECT_FALSE(named && records().count(name) > 0) << name << " has samples, and the table says that it has none";
+  }
+  return missing;
+}
+
+/// At the end of a program that ran all its tests: which cells were compared, and that no cell was lost on the way.
+class Summary final : public ::testing::Environment {
+ public:
+  void TearDown() override {
+    if (records().empty()) return;
+    std::map<Cell, std::pair<size_t, size_t>> totals;  // ops, comparisons
+    std::string missing, table = "op,cell,comparisons,refusal\n";
+    for (const auto& [op, cells] : records()) {
+      for (const auto& [cell, record] : cells) {
+        table += fmt::format("{},{},{},\"{}\"\n", op, cell_name(cell), record.compared, record.refusal);
+        if (record.compared > 0) {
+          totals[cell].first += 1;
+          totals[cell].second += record.compared;
+        } else {
+          missing += fmt::format("  {}: {}: {}\n", op, cell_name(cell), record.refusal);
+        }
+      }
+    }
+    std::cout << "semantic cells (ops, samples):";
+    for (const auto& [cell, counts] : totals)
+      std::cout << fmt::format(" {} {}/{};", cell_name(cell), counts.first, counts.second);
+    std::cout << fmt::format(" {} ops; {} exempt cells\n", records().size(), std::size(kExemptions));
+    if (const char* const path = std::getenv("DECKLE_SEMANTIC_CELLS")) std::ofstream(path) << table;
+    const auto* const tests = ::testing::UnitTest::GetInstance();
+    if (tests->test_to_run_count() != tests->total_test_count()) return;
+    EXPECT_EQ(without_cells(), "") << "ops without a sample that are not in the table of those";
+    EXPECT_EQ(missing, "") << "refused on every sample, and not in the table of exemptions";
+    for (const Exemption& exemption : kExemptions) {
+      EXPECT_TRUE(used().count(&exemption) > 0)
+          << exemption.op << " is exempt from " << cell_name(exemption.cell) << ", and nothing asked for it";
+    }
+  }
+};
+
+const auto* const summary = ::testing::AddGlobalTestEnvironment(new Summary);
+
+}  // namespace
+
+std::string_view cell_name(Cell cell) {
+  constexpr std::string_view names[] = {"identity",        "aliasing",    "modes",           "special_points",
+                                        "each_output",     "each_input",  "constant_inputs", "aliased_inputs",
+                                        "mixed_dtypes",    "inplace",     "inplace_view",    "inplace_self",
+                                        "inplace_overlap", "out_refuses", "linear",          "element_wise"};
+  static_assert(std::size(names) == kCells);
+  return names[static_cast<size_t>(cell)];
+}
+
+void compared(const Case& op, Cell cell) { ++records()[op.name][cell].compared; }
+
+void refused_by_op(const Case& op, Cell cell, const std::string& message) {
+  if (!exempt(op, cell)) records()[op.name][cell].refusal = message;
+}
+
+bool exempt(const Case& op, Cell cell) {
+  for (const Exemption& exemption : kExemptions) {
+    if (exemption.op != op.name || exemption.cell != cell) continue;
+    used().insert(&exemption);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace deckle::suite
