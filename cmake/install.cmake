@@ -6,18 +6,21 @@ install(TARGETS deckle deckle_settings EXPORT deckle_targets)
 if(TARGET deckle_cli)  # finds the library beside it, wherever both are put
   set_target_properties(deckle_cli PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 endif()
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/deckle DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h"
-  PATTERN kernels/cpu EXCLUDE PATTERN kernels/cuda EXCLUDE)
+set(header_list ${PROJECT_SOURCE_DIR}/tools/public_headers.txt)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header_list})
+file(STRINGS ${header_list} headers REGEX "^deckle/")
+foreach(header ${headers})
+  get_filename_component(folder ${header} DIRECTORY)
+  install(FILES ${PROJECT_SOURCE_DIR}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${folder})
+endforeach()
 install(DIRECTORY ${DECKLE_GENERATED_DIR}/deckle DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
-# What deckle_add_ops needs: the generator, the entries that formulas may call, and the headers of pointwise kernels.
+# What deckle_add_ops needs: the generator, the entries that formulas may call; the headers are in the list too.
 if(TARGET opgen)
   install(TARGETS opgen DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/deckle)
 else()
   install(PROGRAMS ${DECKLE_OPGEN} DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/deckle RENAME opgen)
 endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/ops DESTINATION ${CMAKE_INSTALL_DATADIR}/deckle FILES_MATCHING PATTERN "*.yaml")
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/deckle/kernels/cpu/simd ${PROJECT_SOURCE_DIR}/deckle/kernels/cpu/pointwise
-  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/deckle/kernels/cpu FILES_MATCHING PATTERN "*.h")
 install(FILES ${CMAKE_CURRENT_LIST_DIR}/opgen.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/deckle)
 install(EXPORT deckle_targets NAMESPACE deckle:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/deckle)
 

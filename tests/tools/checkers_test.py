@@ -59,6 +59,7 @@ class Layers(Checkers):
         self.expect_caught("check_layers", "deckle/ops may not include deckle/deckle.h")
 
     def test_modules_above_see_public_headers_alone(self):
+        self.write("deckle/nested/nested_tensor.h", "")
         self.write("deckle/nn/a.h", '#include "deckle/nested/nested_tensor.h"\n')
         self.expect_clean("check_layers")
         self.write("deckle/nn/b.h", '#include "deckle/dispatch/view.h"\n')
@@ -88,6 +89,27 @@ class Layers(Checkers):
         code, output = self.run_tool("check_layers", "--rules", rules)
         self.assertEqual(code, 1)
         self.assertIn("form a cycle", output)
+
+    def write_headers(self, public, with_them, **files):
+        for name, text in {"deckle/deckle.h": '#include "deckle/core/a.h"\n', **files}.items():
+            self.write(name, text)
+        self.write("rules.yaml", "layers:\n  deckle/deckle.h: [deckle/core]\n  deckle/core: []\n  deckle/ops: [deckle/core]\n"
+                   "  deckle/ops/generated: [deckle/core]\npublic: []\nrestricted:\n")
+        self.write("public_headers.txt", "\n".join(["[public]", "deckle/deckle.h", *public, "[with them]", *with_them, ""]))
+        return self.run_tool("check_layers", "--rules", self.root / "rules.yaml")
+
+    def test_the_list_of_installed_headers(self):
+        a, b = {"deckle/core/a.h": '#include "deckle/core/b.h"\n'}, {"deckle/core/b.h": ""}
+        made = {"deckle/ops/generated/x.cpp": ""}
+        self.assertEqual(self.write_headers(["deckle/core/a.h"], ["deckle/core/b.h"], **a, **b, **made)[0], 0)
+        for public, with_them, words in (
+                (["deckle/core/a.h"], [], "deckle/core/a.h includes deckle/core/b.h, which is not listed"),
+                (["deckle/core/a.h"], ["deckle/core/b.h", "deckle/core/gone.h"], "deckle/core/gone.h does not exist"),
+                (["deckle/core/a.h", "deckle/core/b.h", "deckle/core/c.h"], [], "c.h is public, but deckle/deckle.h does not"),
+                (["deckle/core/a.h", "deckle/core/b.h"], ["deckle/core/c.h"], "c.h is installed, and nothing needs it there")):
+            code, output = self.write_headers(public, with_them, **a, **b, **made, **{"deckle/core/c.h": ""})
+            self.assertEqual(code, 1)
+            self.assertIn(words, output)
 
     def test_a_list_over_several_lines(self):
         self.write("deckle/core/a.h", '#include "deckle/base/a.h"\n')
