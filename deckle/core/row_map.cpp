@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "deckle/base/check.h"
 #include "deckle/base/parallel.h"
 #include "deckle/core/ragged_shape.h"
 
@@ -74,7 +75,7 @@ std::shared_ptr<const RaggedShape> RowMap::make_groups(uint64_t dims) const {
     for (int dim = ragged_dims - 1; dim >= 0; --dim) {
       if ((dims >> (dim + 1) & 1) != 0) continue;
       stride[dim] = count;
-      count *= size(dim);
+      check(!__builtin_mul_overflow(count, size(dim), &count), "the positions are more than 2^63 (expected sizes to group by)");
     }
     return count;
   };
@@ -85,7 +86,8 @@ std::shared_ptr<const RaggedShape> RowMap::make_groups(uint64_t dims) const {
       number(stride, [&](int dim) { return largest[static_cast<size_t>(dim)]; });
     } else {
       first[static_cast<size_t>(b)] = count;
-      count += number(stride, [&](int dim) { return shape_.size(b, dim); });
+      check(!__builtin_add_overflow(count, number(stride, [&](int dim) { return shape_.size(b, dim); }), &count),
+            "the positions are more than 2^63 (expected sizes to group by)");
     }
   }
   if (over_batch) {
@@ -94,7 +96,12 @@ std::shared_ptr<const RaggedShape> RowMap::make_groups(uint64_t dims) const {
   }
 
   const std::vector<int64_t> group = affine(first, strides);
-  std::vector<int64_t> lengths(static_cast<size_t>(count), 0);
+  std::vector<int64_t> lengths;
+  try {
+    lengths.resize(static_cast<size_t>(count), 0);
+  } catch (const std::exception&) {  // bad_alloc or length_error
+    fail(ErrorKind::out_of_memory, "no memory for the lengths of {} groups of rows", count);
+  }
   for (const int64_t each : group) ++lengths[static_cast<size_t>(each)];
   if (std::is_sorted(group.begin(), group.end())) return std::make_shared<const RaggedShape>(std::move(lengths));
   std::vector<int64_t> next(lengths.size(), 0), order(group.size());

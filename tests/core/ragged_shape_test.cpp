@@ -1,5 +1,9 @@
 #include "deckle/core/ragged_shape.h"
 
+#include <limits>
+#include <utility>
+#include <vector>
+
 #include "tests/support/expect.h"
 
 namespace deckle {
@@ -31,6 +35,37 @@ TEST(RaggedShape, KnowsTheComponentOfEachRow) {
   EXPECT_EQ(std::vector<int64_t>(apart.row_map().components().begin(), apart.row_map().components().end()),
             (std::vector<int64_t>{2, 0, 2, 2, 0}));
   EXPECT_FALSE(shape == apart);
+}
+
+TEST(RowMap, KnowsThePositionOfEachRowAndAnyAffineIndexOfThem) {
+  const RaggedShape images({2, 3, 0, 7, 4, 1}, 2);  // 2 x 3, 0 x 7 and 4 x 1
+  std::vector<std::pair<int64_t, int64_t>> positions;
+  for (int64_t row = 0; row < images.rows(); ++row)
+    positions.emplace_back(images.row_map().position(row, 0), images.row_map().position(row, 1));
+  EXPECT_EQ(positions, (std::vector<std::pair<int64_t, int64_t>>{
+                           {0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1}, {1, 2}, {0, 0}, {1, 0}, {2, 0}, {3, 0}}));
+  const std::vector<int64_t> first = {100, 200, 300}, strides = {10, 1, 0, 0, -1, 5};
+  EXPECT_EQ(images.row_map().affine(first, strides), (std::vector<int64_t>{100, 101, 102, 110, 111, 112, 300, 299, 298, 297}));
+}
+
+TEST(RowMap, GroupsRowsThatDifferInSomeDimsAlone) {
+  const RaggedShape batch({2, 0, 3});
+  const auto over_batch = batch.row_map().groups(1);  // by position
+  EXPECT_EQ(std::vector<int64_t>(over_batch->sizes().begin(), over_batch->sizes().end()), (std::vector<int64_t>{2, 2, 1}));
+  EXPECT_EQ(std::vector<int64_t>(over_batch->order().begin(), over_batch->order().end()), (std::vector<int64_t>{0, 2, 1, 3, 4}));
+  EXPECT_EQ(batch.row_map().groups(1), over_batch) << "made once";
+  const RaggedShape images({2, 3}, 2);
+  const auto rows = images.row_map().groups(0b100), columns = images.row_map().groups(0b010);
+  EXPECT_EQ(std::vector<int64_t>(rows->sizes().begin(), rows->sizes().end()), (std::vector<int64_t>{3, 3}));
+  EXPECT_TRUE(rows->order().empty());
+  EXPECT_EQ(std::vector<int64_t>(columns->order().begin(), columns->order().end()), (std::vector<int64_t>{0, 3, 1, 4, 2, 5}));
+}
+
+TEST(RowMap, RefusesMorePositionsThanThereIsMemoryFor) {
+  constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
+  const RaggedShape no_rows({kLargest - 1, 0}, 2), two({kLargest - 1, 0, 0, kLargest - 1}, 2);
+  expect_error([&] { no_rows.row_map().groups(0b100); }, "no memory");
+  expect_error([&] { two.row_map().groups(0b001); }, "more than 2^63");
 }
 
 TEST(RaggedShape, EqualityIsByContent) {
