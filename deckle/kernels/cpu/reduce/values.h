@@ -17,6 +17,7 @@ struct Rows {
   int64_t count;
   const int64_t* order = nullptr;
 
+  const T* at(int64_t r) const { return first + (order == nullptr ? r : order[r]) * stride; }
   Rows part(int64_t begin, int64_t size) const {
     if (order != nullptr) return {first, stride, size, order + begin};
     return {first + begin * stride, stride, size};

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/reduce/softmax.h"
@@ -18,41 +19,52 @@
 namespace deckle::kernels::cpu {
 namespace {
 
-/// Whether a component of `values` is one contiguous run of T, as a row of a dense tensor is.
+/// A component of one column as a contiguous row of T: in place, or in memory of its own.
 template <typename T>
-bool is_run(const View& values, const RaggedView& ragged, int64_t inner) {
-  return inner == 1 && ragged.order == nullptr && values.dtype == dtype_of<T>;
-}
+class Run {
+ public:
+  Run(const View& view, const RaggedView& ragged, int64_t begin, int64_t end)
+      : view_(view), ragged_(ragged), begin_(begin), count_(end - begin) {
+    if (ragged.order != nullptr || view.dtype != dtype_of<T>) memory_ = std::make_unique_for_overwrite<T[]>(size());
+  }
+  T* at() const { return memory_ ? memory_.get() : view_.ptr<T>() + begin_; }
+  const T* filled() const { return segment::read_run(view_, ragged_, 1, begin_, 0, count_, memory_.get()); }
+  void finish() const {
+    if (memory_) segment::write_run(view_, ragged_, 1, begin_, 0, count_, memory_.get());
+  }
 
-/// The largest value of each column of rows [begin, end), for each lane; NaN where a column holds one.
+ private:
+  size_t size() const { return static_cast<size_t>(count_); }
+
+  const View& view_;
+  const RaggedView& ragged_;
+  int64_t begin_, count_;
+  std::unique_ptr<T[]> memory_;
+};
+
+/// The largest value of each column of rows [begin, end); NaN where a column holds one.
 template <typename T>
 void column_maxima(const View& values, const RaggedView& ragged, int64_t inner, int64_t begin, int64_t end, int64_t first,
                    int64_t columns, T* largest) {
   double maxima[segment::kColumns];
   segment::fold_rows(reduce::maxima().of<T>(), values, ragged, inner, begin, end, first, columns, maxima);
-  for (int64_t c = 0; c < segment::lanes(inner, end - begin, columns); ++c)
-    largest[c] = static_cast<T>(maxima[inner == 1 ? 0 : c]);
+  for (int64_t c = 0; c < columns; ++c) largest[c] = static_cast<T>(maxima[c]);
 }
 
-double plus(double a, double b) { return a + b; }
-
-/// total: the sums of exp(values - shift) over rows [begin, end), column by column. `keep(row, count, exponentials)` sees each
-/// run.
+/// total: the sums of exp(values - shift) over rows [begin, end), column by column. `keep(row, exponentials)` sees each row.
 template <typename T, typename Keep>
 void exponential_totals(const View& values, const RaggedView& ragged, int64_t inner, int64_t begin, int64_t end, int64_t first,
                         int64_t columns, const T* shift, double* total, Keep&& keep) {
   const auto exponentials = reduce::softmax_rows().of<T>().exponentials;
   T buffer[segment::kColumns], exponential[segment::kColumns];
-  const int64_t lanes = segment::lanes(inner, end - begin, columns);
-  std::fill_n(total, lanes, 0.0);
-  segment::for_runs(inner, begin, end, columns, [&](int64_t row, int64_t count) {
-    exponentials(count, segment::read_run(values, ragged, inner, row, first, count, buffer), shift, exponential, total);
-    keep(row, count, exponential);
-  });
-  segment::fold(inner, lanes, total, plus);
+  std::fill_n(total, columns, 0.0);
+  for (int64_t row = begin; row < end; ++row) {
+    exponentials(columns, segment::read_run(values, ragged, inner, row, first, columns, buffer), shift, exponential, total);
+    keep(row, exponential);
+  }
 }
 
-constexpr auto kKeepNothing = [](int64_t, int64_t, const auto*) {};
+constexpr auto kKeepNothing = [](int64_t, const auto*) {};
 
 }  // namespace
 
@@ -63,26 +75,28 @@ void segment_softmax(const CpuContext&, const View& values, const RaggedView& ra
     const bool keeps = result.dtype == dtype_of<T>;  // halves would be rounded twice: their exponentials are found again
     segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
       const int64_t begin = ragged.offsets[b], end = ragged.offsets[b + 1];
-      if (is_run<T>(values, ragged, inner) && keeps)
-        return functions.softmax(1, end - begin, values.ptr<T>() + begin, result.ptr<T>() + begin);
+      if (inner == 1) {
+        const Run<T> x(values, ragged, begin, end), y(result, ragged, begin, end);
+        functions.softmax(1, end - begin, x.filled(), y.at());
+        return y.finish();
+      }
       T largest[segment::kColumns], buffer[segment::kColumns], exponential[segment::kColumns];
       double total[segment::kColumns];
       column_maxima(values, ragged, inner, begin, end, first, columns, largest);
-      exponential_totals(values, ragged, inner, begin, end, first, columns, largest, total,
-                         [&](int64_t row, int64_t count, const T* run) {
-                           if (keeps) segment::write_run(result, ragged, inner, row, first, count, run);
-                         });
-      for (int64_t c = 0; c < segment::lanes(inner, end - begin, columns); ++c) total[c] = 1 / total[c];
-      segment::for_runs(inner, begin, end, columns, [&](int64_t row, int64_t count) {
+      exponential_totals(values, ragged, inner, begin, end, first, columns, largest, total, [&](int64_t row, const T* e) {
+        if (keeps) segment::write_run(result, ragged, inner, row, first, columns, e);
+      });
+      for (int64_t c = 0; c < columns; ++c) total[c] = 1 / total[c];
+      for (int64_t row = begin; row < end; ++row) {
         const T* e = exponential;
         if (keeps)
-          e = segment::read_run(result, ragged, inner, row, first, count, buffer);
+          e = segment::read_run(result, ragged, inner, row, first, columns, buffer);
         else
-          functions.exponentials(count, segment::read_run(values, ragged, inner, row, first, count, buffer), largest, exponential,
-                                 nullptr);
-        for (int64_t c = 0; c < count; ++c) exponential[c] = static_cast<T>(static_cast<double>(e[c]) * total[c]);
-        segment::write_run(result, ragged, inner, row, first, count, exponential);
-      });
+          functions.exponentials(columns, segment::read_run(values, ragged, inner, row, first, columns, buffer), largest,
+                                 exponential, nullptr);
+        for (int64_t c = 0; c < columns; ++c) exponential[c] = static_cast<T>(static_cast<double>(e[c]) * total[c]);
+        segment::write_run(result, ragged, inner, row, first, columns, exponential);
+      }
     });
   });
 }
@@ -90,22 +104,25 @@ void segment_softmax(const CpuContext&, const View& values, const RaggedView& ra
 void segment_log_softmax(const CpuContext&, const View& values, const RaggedView& ragged, const View& result) {
   const int64_t inner = segment::inner_size(values);
   segment::visit_real(values.dtype, [&]<typename T>(TypeTag<T>) {
-    const bool runs = is_run<T>(values, ragged, inner) && result.dtype == dtype_of<T>;
     const auto log_softmax = reduce::softmax_rows().of<T>().log_softmax;
     segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
       const int64_t begin = ragged.offsets[b], end = ragged.offsets[b + 1];
-      if (runs) return log_softmax(1, end - begin, values.ptr<T>() + begin, result.ptr<T>() + begin);
-      T largest[segment::kColumns], buffer[segment::kColumns], exponential[segment::kColumns];
+      if (inner == 1) {
+        const Run<T> x(values, ragged, begin, end), y(result, ragged, begin, end);
+        log_softmax(1, end - begin, x.filled(), y.at());
+        return y.finish();
+      }
+      T largest[segment::kColumns], buffer[segment::kColumns], rounded[segment::kColumns];
       double total[segment::kColumns];
       column_maxima(values, ragged, inner, begin, end, first, columns, largest);
       exponential_totals(values, ragged, inner, begin, end, first, columns, largest, total, kKeepNothing);
-      for (int64_t c = 0; c < segment::lanes(inner, end - begin, columns); ++c) total[c] = std::log(total[c]);
-      segment::for_runs(inner, begin, end, columns, [&](int64_t row, int64_t count) {
-        const T* const x = segment::read_run(values, ragged, inner, row, first, count, buffer);
-        for (int64_t c = 0; c < count; ++c)
-          exponential[c] = static_cast<T>(static_cast<double>(x[c]) - static_cast<double>(largest[c]) - total[c]);
-        segment::write_run(result, ragged, inner, row, first, count, exponential);
-      });
+      for (int64_t c = 0; c < columns; ++c) total[c] = std::log(total[c]);
+      for (int64_t row = begin; row < end; ++row) {
+        const T* const x = segment::read_run(values, ragged, inner, row, first, columns, buffer);
+        for (int64_t c = 0; c < columns; ++c)
+          rounded[c] = static_cast<T>(static_cast<double>(x[c]) - static_cast<double>(largest[c]) - total[c]);
+        segment::write_run(result, ragged, inner, row, first, columns, rounded);
+      }
     });
   });
 }
@@ -114,28 +131,29 @@ void segment_softmax_backward(const CpuContext&, const View& gradient, const Vie
                               const View& result) {
   const int64_t inner = segment::inner_size(gradient);
   segment::visit_real(gradient.dtype, [&]<typename T>(TypeTag<T>) {
-    const bool runs = is_run<T>(gradient, ragged, inner) && is_run<T>(output, ragged, inner) && result.dtype == dtype_of<T>;
     const auto backward = reduce::softmax_rows().of<T>().softmax_backward;
     segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
       const int64_t begin = ragged.offsets[b], end = ragged.offsets[b + 1];
-      if (runs) return backward(1, end - begin, gradient.ptr<T>() + begin, output.ptr<T>() + begin, result.ptr<T>() + begin);
+      if (inner == 1) {
+        const Run<T> g(gradient, ragged, begin, end), y(output, ragged, begin, end), x(result, ragged, begin, end);
+        backward(1, end - begin, g.filled(), y.filled(), x.at());
+        return x.finish();
+      }
       T gradients[segment::kColumns], outputs[segment::kColumns], values[segment::kColumns];
       double total[segment::kColumns];
-      const int64_t lanes = segment::lanes(inner, end - begin, columns);
-      std::fill_n(total, lanes, 0.0);
-      segment::for_runs(inner, begin, end, columns, [&](int64_t row, int64_t count) {
-        const T* const g = segment::read_run(gradient, ragged, inner, row, first, count, gradients);
-        const T* const y = segment::read_run(output, ragged, inner, row, first, count, outputs);
-        for (int64_t c = 0; c < count; ++c) total[c] += static_cast<double>(g[c]) * static_cast<double>(y[c]);
-      });
-      segment::fold(inner, lanes, total, plus);
-      segment::for_runs(inner, begin, end, columns, [&](int64_t row, int64_t count) {
-        const T* const g = segment::read_run(gradient, ragged, inner, row, first, count, gradients);
-        const T* const y = segment::read_run(output, ragged, inner, row, first, count, outputs);
-        for (int64_t c = 0; c < count; ++c)
+      std::fill_n(total, columns, 0.0);
+      for (int64_t row = begin; row < end; ++row) {
+        const T* const g = segment::read_run(gradient, ragged, inner, row, first, columns, gradients);
+        const T* const y = segment::read_run(output, ragged, inner, row, first, columns, outputs);
+        for (int64_t c = 0; c < columns; ++c) total[c] += static_cast<double>(g[c]) * static_cast<double>(y[c]);
+      }
+      for (int64_t row = begin; row < end; ++row) {
+        const T* const g = segment::read_run(gradient, ragged, inner, row, first, columns, gradients);
+        const T* const y = segment::read_run(output, ragged, inner, row, first, columns, outputs);
+        for (int64_t c = 0; c < columns; ++c)
           values[c] = static_cast<T>(static_cast<double>(y[c]) * (static_cast<double>(g[c]) - total[c]));
-        segment::write_run(result, ragged, inner, row, first, count, values);
-      });
+        segment::write_run(result, ragged, inner, row, first, columns, values);
+      }
     });
   });
 }
@@ -143,16 +161,20 @@ void segment_softmax_backward(const CpuContext&, const View& gradient, const Vie
 void segment_logsumexp(const CpuContext&, const View& values, const RaggedView& ragged, const View& result) {
   const int64_t inner = segment::inner_size(values);
   segment::visit_real(values.dtype, [&]<typename T>(TypeTag<T>) {
+    const auto logsumexp = reduce::logsumexp_rows().of<T>().logsumexp;
     segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
       const int64_t begin = ragged.offsets[b], end = ragged.offsets[b + 1];
-      T largest[segment::kColumns], shift[segment::kColumns], exponential[segment::kColumns];
       double total[segment::kColumns];
+      if (inner == 1) {
+        logsumexp(1, end - begin, Run<T>(values, ragged, begin, end).filled(), total);
+        return segment::write_row(result, inner, b, first, columns, total);
+      }
+      T largest[segment::kColumns], shift[segment::kColumns];
       column_maxima(values, ragged, inner, begin, end, first, columns, largest);
-      for (int64_t c = 0; c < segment::lanes(inner, end - begin, columns); ++c)
-        shift[c] = std::isinf(largest[c]) ? T{0} : largest[c];  // inf - inf is NaN
+      for (int64_t c = 0; c < columns; ++c) shift[c] = std::isinf(largest[c]) ? T{0} : largest[c];  // inf - inf is NaN
       exponential_totals(values, ragged, inner, begin, end, first, columns, shift, total, kKeepNothing);
-      for (int64_t c = 0; c < columns; ++c) exponential[c] = static_cast<T>(static_cast<double>(shift[c]) + std::log(total[c]));
-      segment::write_row(result, inner, b, first, columns, exponential);
+      for (int64_t c = 0; c < columns; ++c) total[c] = static_cast<double>(shift[c]) + std::log(total[c]);
+      segment::write_row(result, inner, b, first, columns, total);
     });
   });
 }

@@ -85,32 +85,6 @@ void write_run(const View& view, const RaggedView& ragged, int64_t inner, int64_
   for (int64_t k = 0; k < count; ++k) write_row(view, 1, ragged.row(i + k), 0, 1, values + k);
 }
 
-/// Calls body(row, count) for the rows [begin, end) of a component, `columns` elements each; where a row is a single element
-/// (inner = 1), for runs of up to kColumns rows, so that loops over `count` stay long. What the body kept per column is then
-/// still to be folded over the columns: see fold().
-template <typename Body>
-void for_runs(int64_t inner, int64_t begin, int64_t end, int64_t columns, Body body) {
-  if (inner == 1) {
-    for (int64_t row = begin; row < end; row += kColumns) body(row, std::min(kColumns, end - row));
-  } else {
-    for (int64_t row = begin; row < end; ++row) body(row, columns);
-  }
-}
-
-/// Columns that for_runs works on side by side in a component of `rows` rows.
-inline int64_t lanes(int64_t inner, int64_t rows, int64_t columns) {
-  return inner == 1 ? std::clamp<int64_t>(rows, 1, kColumns) : columns;
-}
-
-/// After for_runs over single elements: each of the `lanes` values becomes combine() of all.
-template <typename T, typename Combine>
-void fold(int64_t inner, int64_t lanes, T* values, Combine combine) {
-  if (inner != 1) return;
-  T all = values[0];
-  for (int64_t c = 1; c < lanes; ++c) all = combine(all, values[c]);
-  std::fill_n(values, lanes, all);
-}
-
 /// The type in which elements of T are summed.
 template <typename T>
 using SumOf = std::conditional_t<std::is_same_v<T, int64_t>, int64_t, double>;

@@ -91,8 +91,8 @@ void fold_rows(const Fold<T, A>& op, const View& values, const RaggedView& ragge
   }
   T buffer[kDeep * kBuffered];
   if (inner == 1) {
-    for (int64_t row = begin; row < end; row += kColumns) {
-      const int64_t count = std::min(kColumns, end - row);
+    for (int64_t row = begin; row < end; row += kDeep * kBuffered) {
+      const int64_t count = std::min(kDeep * kBuffered, end - row);
       results[0] = op.combine(results[0], op.row(count, read_run(values, ragged, 1, row, 0, count, buffer)));
     }
     return;

@@ -83,7 +83,7 @@ TEST(SegmentGather, APositionOutsideItsComponentIsAnError) {
     const auto gather = [&] {
       kernels::cpu::segment_gather({}, x.view, rows.view(), index.view, index_rows.view(), result.view);
     };
-    testing::expect_error(gather, fmt::format("index {} is out of range for component 0, of length 2", outside));
+    testing::expect_error(gather, fmt::format("index {} is out of range for component 0 (expected 0..1)", outside));
   }
 }
 
