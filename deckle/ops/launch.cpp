@@ -1,5 +1,8 @@
 #include "deckle/ops/launch.h"
 
+#include <algorithm>
+
+#include "deckle/autograd/forward_mode.h"
 #include "deckle/autograd/node.h"
 #include "deckle/base/check.h"
 #include "deckle/core/tensor_impl.h"
@@ -140,6 +143,14 @@ void require_floating(const Tensor& tensor, std::string_view argument) {
 
 void require_floating(TensorList tensors, std::string_view argument) {
   for (const Tensor& tensor : tensors) require_floating(tensor, argument);
+}
+
+bool has_tangent(TensorList tensors, autograd::Level level) {
+  return std::any_of(tensors.begin(), tensors.end(), [&](const Tensor& tensor) { return autograd::has_tangent(tensor, level); });
+}
+
+void require_length(size_t length, size_t expected, std::string_view argument) {
+  check(length == expected, Argument{argument}, "has {} elements (expected {})", length, expected);
 }
 
 PhiloxStream reserve(Generator* generator, const Tensor& result) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "deckle/autograd/level.h"
 #include "deckle/core/generator.h"
 #include "deckle/core/tensor.h"
 #include "deckle/dispatch/kernel_row.h"
@@ -70,6 +71,12 @@ Tensor plus(const Tensor& a, const Tensor& b);
 
 /// A tangent in the shape and dtype of `result`, which broadcasting and promotion may have changed.
 Tensor broadcast_tangent(const Tensor& tangent, const Tensor& result);
+
+/// Whether any of them has a tangent.
+bool has_tangent(TensorList tensors, autograd::Level level);
+
+/// Throws, naming the argument, unless a list has as many elements as its type says.
+void require_length(size_t length, size_t expected, std::string_view argument);
 
 /// The gradients of all outputs of a node.
 std::vector<Tensor> all_gradients(const autograd::Gradients& grads);

@@ -48,7 +48,7 @@ std::set<const Op*> calls_of(const Op& op) {
   };
   collect_calls(op.composite, calls);
   for (const Rule& rule : op.forward) collect_calls(rule.formula, calls);
-  for (const TangentTerm& term : op.tangent_terms) add(term.value);
+  for (const TangentTerm& term : op.tangent_terms) collect_calls(term.formula, calls);
   for (const Wrap& wrap : op.wraps) add(wrap.rank);
   for (const Check& check : op.checks) {
     add(check.condition);
@@ -80,6 +80,7 @@ ForwardMode forward_mode_of(const Op& op) {
     }
     return all;
   }
+  if (op.limit.order > 0) return {false, false};
   if (!op.has_node()) return {};  // a constant: nothing is missing
   return {op.has_forward() || op.is_view(), false};
 }

@@ -61,7 +61,7 @@ class Planner {
       if (saved.kind == Saved::Kind::tensor && whole->second.size() < plan_.slots.size()) saved.only_for = whole->second;
       plan_.saved.push_back(std::move(saved));
     }
-    if (const Slot* slot = plan_.slot_of(index); slot && slot->list)
+    if (const Slot* slot = plan_.slot_of(index); slot && slot->list && op_.limit.order == 0)
       plan_.saved.push_back({Saved::Kind::count, symbol, argument.type, {}});
   }
 
@@ -77,7 +77,7 @@ class Planner {
     const auto whole = whole_for_.find({What::argument, 0});
     if (whole != whole_for_.end()) plan_.original_self_for = whole->second;
     for (const TangentTerm& term : op_.tangent_terms) {
-      if (reads(*term.value, What::primal, 0)) plan_.original_self_for.insert(term.input);
+      if (reads(term.formula, What::primal, 0)) plan_.original_self_for.insert(term.input);
     }
     for (const Rule& rule : op_.forward) {
       if (!reads(rule.formula, What::primal, 0)) continue;

@@ -10,9 +10,15 @@ namespace opgen::algebra {
 
 using Kind = Expr::Kind;
 
+namespace {
+
+constexpr double kExact = 9007199254740992;  // whole numbers up to it are doubles
+
+}  // namespace
+
 ExprPtr number(double value) {
   std::string text = fmt::format("{}", value);
-  if (value == std::floor(value) && std::abs(value) < 1e15) text = fmt::format("{}", static_cast<long long>(value));
+  if (value == std::floor(value) && std::abs(value) < kExact) text = fmt::format("{}", static_cast<long long>(value));
   return make_expr(Kind::number, text, {});
 }
 
@@ -27,6 +33,27 @@ namespace {
 bool is_neg(const ExprPtr& expr) { return expr->is(Kind::unary) && expr->text == "-"; }
 ExprPtr binary(const char* symbol, const ExprPtr& a, const ExprPtr& b) { return make_expr(Kind::binary, symbol, {a, b}); }
 bool is_binary(const ExprPtr& expr, std::string_view symbol) { return expr->is(Kind::binary) && expr->text == symbol; }
+
+bool is_whole(const ExprPtr& number) { return number->text.find_first_of(".eE") == std::string::npos; }
+/// A whole number that is no double stays as it is written.
+bool is_beyond_double(const ExprPtr& number) { return is_whole(number) && std::abs(value_of(number)) >= kExact; }
+
+/// The number that `a symbol b` is; null if they are none, or if computing it here would round whole numbers.
+ExprPtr fold(std::string_view symbol, const ExprPtr& a, const ExprPtr& b) {
+  if (!is_number(a) || !is_number(b) || is_beyond_double(a) || is_beyond_double(b)) return nullptr;
+  const double x = value_of(a), y = value_of(b);
+  const double result = symbol == "+" ? x + y : symbol == "-" ? x - y : x * y;
+  return is_whole(a) && is_whole(b) && std::abs(result) >= kExact ? nullptr : number(result);
+}
+
+ExprPtr normal(const ExprPtr& literal) { return is_beyond_double(literal) ? literal : number(value_of(literal)); }
+
+ExprPtr negative(const ExprPtr& literal) {
+  if (!is_beyond_double(literal)) return number(-value_of(literal));
+  const bool minus = literal->text[0] == '-';
+  return make_expr(Kind::number, minus ? literal->text.substr(1) : "-" + literal->text, {}, literal->at);
+}
+
 bool is_where(const ExprPtr& expr) { return expr->is_call("where"); }
 
 /// Multiplying by 1 / value is dividing by value.
@@ -38,7 +65,7 @@ bool has_exact_reciprocal(double value) {
 }  // namespace
 
 ExprPtr add(const ExprPtr& a, const ExprPtr& b) {
-  if (is_number(a) && is_number(b)) return number(value_of(a) + value_of(b));
+  if (ExprPtr folded = fold("+", a, b)) return folded;
   if (is_number(a, 0)) return b;
   if (is_number(b, 0)) return a;
   if (is_neg(b)) return sub(a, b->args[0]);
@@ -55,7 +82,7 @@ ExprPtr add(const ExprPtr& a, const ExprPtr& b) {
 }
 
 ExprPtr sub(const ExprPtr& a, const ExprPtr& b) {
-  if (is_number(a) && is_number(b)) return number(value_of(a) - value_of(b));
+  if (ExprPtr folded = fold("-", a, b)) return folded;
   if (is_number(a, 0)) return neg(b);
   if (is_number(b, 0)) return a;
   if (is_neg(b)) return add(a, b->args[0]);
@@ -63,7 +90,7 @@ ExprPtr sub(const ExprPtr& a, const ExprPtr& b) {
 }
 
 ExprPtr mul(const ExprPtr& a, const ExprPtr& b) {
-  if (is_number(a) && is_number(b)) return number(value_of(a) * value_of(b));
+  if (ExprPtr folded = fold("*", a, b)) return folded;
   if (is_number(a, 0) || is_number(b, 0)) return number(0);
   if (is_number(a, 1)) return b;
   if (is_number(b, 1)) return a;
@@ -100,7 +127,7 @@ ExprPtr div(const ExprPtr& a, const ExprPtr& b) {
 }
 
 ExprPtr neg(const ExprPtr& a) {
-  if (is_number(a)) return number(-value_of(a));
+  if (is_number(a)) return negative(a);
   if (is_neg(a)) return a->args[0];
   if (is_binary(a, "-")) return binary("-", a->args[1], a->args[0]);
   if (is_binary(a, "*") && is_number(a->args[0])) return mul(number(-value_of(a->args[0])), a->args[1]);
@@ -117,7 +144,7 @@ ExprPtr simplify(const ExprPtr& expr) {
   for (const ExprPtr& argument : expr->args) args.push_back(simplify(argument));
   switch (expr->kind) {
     case Kind::number:
-      return number(value_of(expr));
+      return normal(expr);
     case Kind::unary:
       return expr->text == "-" ? neg(args[0]) : make_expr(Kind::unary, expr->text, args, expr->at);
     case Kind::conditional:
@@ -141,17 +168,14 @@ ExprPtr simplify(const ExprPtr& expr) {
 ExprPtr fold_numbers(const ExprPtr& expr) {
   std::vector<ExprPtr> args;
   for (const ExprPtr& argument : expr->args) args.push_back(fold_numbers(argument));
-  if (expr->is(Kind::number)) return number(value_of(expr));
+  if (expr->is(Kind::number)) return normal(expr);
   if (args.empty()) return expr;
-  const bool numbers = std::all_of(args.begin(), args.end(), [](const ExprPtr& argument) { return is_number(argument); });
-  if (expr->is(Kind::unary) && numbers && expr->text == "-") return number(-value_of(args[0]));
-  if (expr->is(Kind::binary) && numbers) {
-    const double a = value_of(args[0]), b = value_of(args[1]);
-    if (expr->text == "+") return number(a + b);
-    if (expr->text == "-") return number(a - b);
-    if (expr->text == "*") return number(a * b);
-    if (expr->text == "/" && b != 0) return number(a / b);
+  if (expr->is(Kind::unary) && expr->text == "-" && is_number(args[0])) return negative(args[0]);
+  if (expr->is(Kind::binary) && (expr->text == "+" || expr->text == "-" || expr->text == "*")) {
+    if (ExprPtr folded = fold(expr->text, args[0], args[1])) return folded;
   }
+  if (expr->is(Kind::binary) && expr->text == "/" && is_number(args[0]) && is_number(args[1]) && value_of(args[1]) != 0)
+    return number(value_of(args[0]) / value_of(args[1]));
   if (expr->is(Kind::conditional)) return make_expr(Kind::call, "where", std::move(args), expr->at);
   return std::make_shared<Expr>(Expr{expr->kind, expr->text, std::move(args), expr->keys, expr->at});
 }

@@ -136,7 +136,7 @@ ExprPtr differentiate(const ExprPtr& expr, const std::string& variable, const Li
       if (expr->text == "+") return add(d(0), d(1));
       if (expr->text == "-") return sub(d(0), d(1));
       if (expr->text == "*") return equal(a, b) ? mul(number(2), mul(d(0), a)) : add(mul(d(0), b), mul(a, d(1)));
-      if (expr->text == "/") return sub(div(d(0), b), div(mul(a, d(1)), mul(b, b)));
+      if (expr->text == "/") return sub(div(d(0), b), mul(div(div(a, b), b), d(1)));  // b * b may underflow
       return number(0);
     }
     case Kind::conditional:

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 
 #include "opgen/derive/algebra.h"
 #include "opgen/derive/calculus.h"
@@ -102,6 +103,11 @@ class PointwiseRules {
   bool is_scalar(const std::string& input) const {
     const Argument* argument = entry_.schema.find(input);
     return argument && argument->type.is(Base::scalar);
+  }
+
+  bool is_bool(const std::string& input) const {
+    const Argument* argument = entry_.schema.find(input);
+    return argument && argument->type.is(Base::boolean);
   }
 
   std::vector<Gradient> automatic() const {
@@ -234,19 +240,46 @@ class PointwiseRules {
     };
   }
 
+  bool has_tensor(const ExprPtr& expression) const {
+    const std::vector<std::string> names = names_in(expression);
+    return std::any_of(names.begin(), names.end(),
+                       [&](const std::string& used) { return is_tensor(used) || used == "grad" || used == "result"; });
+  }
+
+  using Fill = std::function<ExprPtr(const ExprPtr&)>;
+
+  /// A choice by ops. Ops compare a tensor with what stands on the right, and know no && and no !: these become choices too.
+  ExprPtr choice(const ExprPtr& condition, const ExprPtr& yes, const ExprPtr& no, const Fill& filled) const {
+    const auto is = [&](const char* symbol) { return condition->is(Kind::binary) && condition->text == symbol; };
+    if (!has_tensor(condition)) return make_expr(Kind::conditional, "?", {condition, filled(yes), filled(no)}, condition->at);
+    const auto of = [&](size_t i) { return condition->args[i]; };
+    if (condition->is(Kind::unary)) return choice(of(0), no, yes, filled);
+    if (is("&&")) return choice(of(0), choice(of(1), yes, no, filled), no, filled);
+    if (is("||")) return choice(of(0), yes, choice(of(1), yes, no, filled), filled);
+    const bool conditions = condition->is(Kind::binary) && is_boolean(of(0), library_.functions);
+    if (conditions && is("==")) return choice(of(0), choice(of(1), yes, no, filled), choice(of(1), no, yes, filled), filled);
+    if (conditions) return choice(of(0), choice(of(1), no, yes, filled), choice(of(1), yes, no, filled), filled);
+    ExprPtr asked = condition;
+    if (condition->is(Kind::binary) && !has_tensor(of(0))) {
+      static const std::map<std::string, std::string> kMirrored = {{"<", ">"},   {"<=", ">="}, {">", "<"},
+                                                                   {">=", "<="}, {"==", "=="}, {"!=", "!="}};
+      asked = make_expr(Kind::binary, kMirrored.at(condition->text), {of(1), of(0)}, condition->at);
+    }
+    return call("where", {asked, filled(yes), filled(no)}, condition->at);
+  }
+
   /// The expression as calls of ops: numbers become tensors where an op takes only tensors.
   ExprPtr composed(const ExprPtr& expression) const {
     std::string anchor;
     for (const std::string& candidate : names_in(expression)) {
       if (anchor.empty() && (is_tensor(candidate) || candidate == "grad" || candidate == "result")) anchor = candidate;
     }
-    const auto filled = [&](const ExprPtr& argument) {
-      bool any_tensor = false;
-      for (const std::string& used : names_in(argument))
-        any_tensor = any_tensor || is_tensor(used) || used == "grad" || used == "result";
-      return any_tensor ? argument : call("full_like", {name(anchor), argument}, {});
+    const Fill filled = [&](const ExprPtr& argument) {
+      return has_tensor(argument) ? argument : call("full_like", {name(anchor), argument}, {});
     };
     const std::function<ExprPtr(const ExprPtr&)> visit = [&](const ExprPtr& node) -> ExprPtr {
+      if (node->is(Kind::name) && is_bool(node->text))  // a number in expressions, none in formulas
+        return make_expr(Kind::conditional, "?", {node, algebra::number(1), algebra::number(0)}, node->at);
       std::vector<ExprPtr> args;
       for (const ExprPtr& argument : node->args) args.push_back(visit(argument));
       // Scaling by a Scalar that is usually 1 (alpha) costs nothing when it is.
@@ -255,8 +288,12 @@ class PointwiseRules {
             Kind::conditional, "?",
             {make_expr(Kind::binary, "==", {args[1], algebra::number(1)}), args[0], make_expr(Kind::binary, "*", args)},
             node->at);
+      // Between plain numbers, formulas divide integers as C++ does; expressions do not.
+      if (node->is(Kind::binary) && node->text == "/" && !has_tensor(args[0]) && !has_tensor(args[1]))
+        args[0] = make_expr(Kind::binary, "*", {args[0], make_expr(Kind::number, "1.0", {})});
+      if (node->is_call("where")) return choice(args[0], args[1], args[2], filled);
       if (node->is(Kind::call) && args.size() > 1 && node->text != "pow") {
-        for (size_t i = node->text == "where" ? 1 : 0; i < args.size(); ++i) args[i] = filled(args[i]);
+        for (ExprPtr& argument : args) argument = filled(argument);
       }
       return node->args.empty() ? node : std::make_shared<Expr>(node->kind, node->text, std::move(args), node->keys, node->at);
     };

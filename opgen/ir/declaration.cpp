@@ -5,8 +5,10 @@
 namespace opgen {
 
 bool is_dim(const Argument& argument) {
-  return argument.type.base == Base::integer &&
-         (argument.name.starts_with("dim") || argument.name == "start_dim" || argument.name == "end_dim");
+  const std::string& name = argument.name;
+  if (argument.type.base != Base::integer) return false;
+  if (name == "dims" || name == "start_dim" || name == "end_dim") return true;
+  return name.starts_with("dim") && name.find_first_not_of("0123456789", 3) == std::string::npos;
 }
 
 bool Declaration::is_view() const {

@@ -41,6 +41,12 @@ struct NestedRule {
   Position at;
 };
 
+/// `derivative: {order: 2, of: attention}`: the op is part of a derivative of this order, and has none itself.
+struct OrderLimit {
+  int order = 0;   // 0: no limit
+  std::string of;  // the op whose derivatives end here
+};
+
 enum class Dtypes { floating, numeric, all };
 
 /// What an op is apart from its formulas: the part of an entry that needs no resolving.
@@ -61,6 +67,7 @@ struct Declaration {
   bool inplace = false;
   bool out = false;
   bool non_differentiable = false;
+  OrderLimit limit;  // beyond it derivatives are errors
   NestedRule nested;
   bool linear = false;        // claimed: the forward rule is auto_linear; tests hold the op to it
   bool element_wise = false;  // auto_element_wise
@@ -83,7 +90,7 @@ struct Declaration {
   bool takes(Base base) const;  // an argument of this type
 };
 
-/// Whether the argument names dims.
+/// Whether the argument names dims: dim, dim0, dim1 ..., dims, start_dim, end_dim.
 bool is_dim(const Argument& argument);
 
 }  // namespace opgen

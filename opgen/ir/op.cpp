@@ -15,10 +15,18 @@ const Rule* Op::reverse_rule(size_t argument) const {
 
 bool Op::is_constant(size_t argument) const { return std::find(constants.begin(), constants.end(), argument) != constants.end(); }
 
+bool Op::is_constant_result(size_t result) const {
+  if (std::find(constant_results.begin(), constant_results.end(), result) != constant_results.end()) return true;
+  if (!schema.results[result].type.is_tensor_like()) return true;
+  const TermPtr dtype = result < allocations.size() ? allocations[result].dtype : nullptr;
+  return dtype && dtype->is(Term::Kind::literal) && dtype->text.find("float") == std::string::npos;
+}
+
 std::vector<size_t> Op::differentiable() const {
   std::vector<size_t> inputs;
   for (size_t i = 0; i < schema.arguments.size(); ++i) {
-    if (schema.arguments[i].type.is_tensor_like() && reverse_rule(i)) inputs.push_back(i);
+    const bool ends = limit.order > 0 && !is_constant(i);
+    if (schema.arguments[i].type.is_tensor_like() && (ends || reverse_rule(i))) inputs.push_back(i);
   }
   return inputs;
 }

@@ -21,7 +21,7 @@ struct Rule {
 /// What the tangent of one input adds to the tangent of the result of a pointwise op.
 struct TangentTerm {
   size_t input = 0;
-  TermPtr value;
+  Block formula;
 };
 
 /// A refusal: text, with values put in between.
@@ -59,13 +59,15 @@ struct Op : Declaration {
   std::vector<Rule> reverse;            // only those with a formula
   std::vector<size_t> constants;        // inputs that are non_differentiable
   std::vector<Rule> forward;
+  std::vector<size_t> constant_results;    // results that are non_differentiable: indices and the like
   std::vector<TangentTerm> tangent_terms;  // in place of `forward`: a sum
   std::vector<Sample> samples;
   std::vector<Sample> nested_samples;  // calls on components, of overloads that are written by hand
 
   const Rule* reverse_rule(size_t argument) const;
   bool is_constant(size_t argument) const;
-  /// Inputs with a gradient formula, in argument order.
+  bool is_constant_result(size_t result) const;
+  /// Inputs with a gradient formula, or beyond the limit of orders with an error in its place, in argument order.
   std::vector<size_t> differentiable() const;
   bool has_node() const { return !non_differentiable && !differentiable().empty(); }
   bool has_forward() const { return !forward.empty() || !tangent_terms.empty(); }

@@ -9,6 +9,27 @@ namespace opgen {
 
 using Kind = Expr::Kind;
 
+namespace {
+
+bool is_plain_number(const Type& type) { return type.is(Base::integer) || type.is(Base::floating); }
+
+/// Where overloads differ in the kind of a number, a literal says which it is.
+void say_types(const std::vector<const Op*>& overloads, const Op& chosen, std::vector<TermPtr>& arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const Type& type = chosen.schema.arguments[i].type;
+    if (!arguments[i]->is(Term::Kind::literal) || !is_plain_number(type)) continue;
+    for (const Op* other : overloads) {
+      if (i >= other->schema.arguments.size()) continue;
+      const Type& alternative = other->schema.arguments[i].type;
+      if (!is_plain_number(alternative) || alternative.base == type.base) continue;
+      arguments[i] = convert_to(type, arguments[i]);
+      break;
+    }
+  }
+}
+
+}  // namespace
+
 TermPtr Resolver::call(const ExprPtr& expr, const std::vector<ExprPtr>& args, const std::vector<std::string>& keys,
                        TermPtr first) {
   const std::string& function = expr->text;
@@ -71,6 +92,7 @@ TermPtr Resolver::call_op(const std::string& function, const ExprPtr& expr, cons
   term.type = result_type_of(best_op ? best_op->schema : best_helper->schema);
   term.arguments = std::move(best.arguments);
   term.at = expr->at;
+  if (best_op) say_types(scope_.program.named(function), *best_op, term.arguments);
   return std::make_shared<const Term>(std::move(term));
 }
 

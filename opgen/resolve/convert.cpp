@@ -51,6 +51,8 @@ std::optional<std::pair<TermPtr, int>> convert(const TermPtr& value, const Type&
   const auto converted = [&](int distance) { return std::pair{convert_to(wanted, value), distance}; };
   if (type.base == Base::none && !type.list) return wanted.optional ? std::optional(converted(0)) : std::nullopt;
   const bool written_out = value->is(Term::Kind::list);
+  if (written_out && wanted.list && wanted.length > 0 && value->arguments.size() != static_cast<size_t>(wanted.length))
+    return std::nullopt;
   if (type.list && type.base == Base::none && wanted.list) return converted(1);
   if (type.base == wanted.base && type.list == wanted.list && type.base != Base::tuple) {
     // No dims stand for all of them wherever dims may be left out.

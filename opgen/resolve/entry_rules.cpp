@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <set>
 
 #include "opgen/resolve/schema_rules.h"
@@ -21,7 +22,7 @@ void check_derivative(const Entry& entry) {
       throw Problem(entry.derivative_at, "a composite is differentiated through the ops that it calls: leave 'derivative' out");
     return;
   }
-  if (entry.non_differentiable || entry.derivative_auto) return;
+  if (entry.non_differentiable || entry.derivative_auto || entry.limit.order > 0) return;
   std::vector<std::string> missing;
   for (const Argument* argument : entry.tensors()) {
     if (!entry.reverse_rule(argument->name)) missing.push_back(argument->name);
@@ -70,6 +71,9 @@ void check_pointwise_arguments(const Entry& entry) {
 }
 
 void check_kernels(const Entry& entry, const std::string& root) {
+  if (!entry.kernels.empty() && !entry.kernels.count("cpu"))
+    throw Problem(entry.body_at,
+                  fmt::format("'{}' has no kernel for the cpu, where its tests run: add 'cpu: family/stem'", entry.name()));
   for (const auto& [device, kernel] : entry.kernels) {
     if (root.empty() || entry.external) continue;
     const std::string file = fmt::format("deckle/kernels/{}/{}.{}", device, kernel.file, device == "cuda" ? "cu" : "cpp");
@@ -168,6 +172,37 @@ void check_orphans(const Library& library, const std::string& root, Problems& pr
         orphan));
 }
 
+/// The C++ types of the arguments, as far as overloads are told apart by them.
+std::string overload_key(const Entry& entry) {
+  std::string key = entry.name() + "(";
+  for (const Argument& argument : entry.schema.arguments) {
+    Type type = argument.type;
+    type.length = 0;
+    type.optional = type.optional && !type.is_tensor() && type.base != Base::generator;
+    key += type.to_string() + ", ";
+  }
+  return key;
+}
+
+/// Ops that would be one function, or share the name of a class, in the generated code.
+void check_distinct(const Library& library, Problems& problems) {
+  std::map<std::string, const Entry*> functions, classes;
+  for (const auto& entry : library.entries) {
+    const Entry* const same_function = functions.emplace(overload_key(*entry), entry.get()).first->second;
+    const Entry* const same_class = classes.emplace(pascal_case(entry->unique_name()), entry.get()).first->second;
+    const Entry* const other = same_function != entry.get() ? same_function : same_class;
+    if (other == entry.get() || entry->external) continue;
+    const std::string first = fmt::format("'{}' at {}", other->unique_name(), other->at.to_string());
+    const Problem problem =
+        other == same_function
+            ? Problem(entry->at, fmt::format("'{}' takes the same arguments in C++ as {}: give one of them another name",
+                                             entry->unique_name(), first))
+            : Problem(entry->at, fmt::format("'{}' and {} would have one name in the generated code: rename one",
+                                             entry->unique_name(), first));
+    problems.emplace_back(problem.what());
+  }
+}
+
 }  // namespace
 
 void check_entries(const Library& library, const std::string& root, Problems& problems) {
@@ -192,6 +227,7 @@ void check_entries(const Library& library, const std::string& root, Problems& pr
       }
     }
   }
+  check_distinct(library, problems);
 }
 
 std::vector<std::string> watched_paths(const std::string& root) {

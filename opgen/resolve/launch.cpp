@@ -47,7 +47,7 @@ std::vector<Wrap> wraps_of(const Entry& entry, Scope& scope) {
       wraps.push_back({i, Resolver(scope).resolve_to(given->second, type_of(Base::integer), "the number of dims")});
       continue;
     }
-    const bool names_dim = arguments[i].name.substr(0, 3) == "dim" && arguments[i].type.base == Base::integer;
+    const bool names_dim = is_dim(arguments[i]) && arguments[i].name.starts_with("dim");
     if (entry.wrap_dims && names_dim && first != arguments.end() && !first->type.list) wraps.push_back({i, nullptr});
   }
   return wraps;

@@ -14,15 +14,84 @@
 namespace opgen {
 namespace {
 
-/// Words of formulas, and of the functions and nodes that are generated around an argument.
-const std::set<std::string> kReserved = {"grad",     "grads",     "result",   "node",     "level",    "out",       "original",
-                                         "sink",     "wants",     "has_t",    "error",    "device",   "none",      "inf",
-                                         "nan",      "pi",        "check",    "fail",     "name",     "to_string", "numel_of",
-                                         "wrap_dim", "zeros_raw", "backward", "release",  "connect",  "add_edge",  "add_output",
-                                         "edges",    "outputs",   "sequence", "add_hook", "run_hooks"};
+/// Words of formulas, and of the functions and nodes that are generated around a name.
+const std::set<std::string> kReserved = {
+    "grad",     "grads",     "result",  "result_tangent", "node",       "level",        "out",      "original",
+    "sink",     "wants",     "has_t",   "error",          "device",     "none",         "inf",      "nan",
+    "pi",       "check",     "fail",    "name",           "to_string",  "numel_of",     "wrap_dim", "zeros_raw",
+    "backward", "release",   "connect", "add_edge",       "add_output", "edges",        "outputs",  "sequence",
+    "add_hook", "run_hooks", "retain",  "tangents",       "view",       "keep_retained"};
+/// Functions of the generated kernels.
+const std::set<std::string> kKernelFunctions = {"d", "damped", "less_equal", "greater_equal"};
 
-/// What generated code appends to the name of an argument for something that belongs to it.
+/// What generated code appends to the name of an argument or a result for something that belongs to it.
 constexpr const char* kSuffixes[] = {"_p", "_t", "_sizes", "_dtype", "_device", "_defined", "_count", "_wrapped"};
+
+bool is_word_of_formulas(const std::string& name) {
+  // Results of other ops (out of attention_forward, say) are fair names where nothing else is meant.
+  return kReserved.count(name) && name != "result" && name != "out";
+}
+
+/// The name of this op before a suffix of generated code; "" if there is none.
+std::string belongs_to(const std::string& name, const Entry& entry) {
+  std::vector<std::string> names = entry.argument_names();
+  for (size_t i = 0; i < entry.schema.results.size(); ++i) names.push_back(entry.result_name(i));
+  for (const std::string& other : names) {
+    for (const char* suffix : kSuffixes) {
+      if (name == other + suffix) return other;
+    }
+  }
+  return "";
+}
+
+void check_name(const std::string& name, const Position& at, const Entry& entry) {
+  if (const std::string why = why_not_a_name(name); !why.empty()) throw Problem(at, why);
+  if (is_word_of_formulas(name))
+    throw Problem(at, fmt::format("'{}' means something else in formulas or in the generated code: give it another name", name));
+  if (const std::string other = belongs_to(name, entry); !other.empty())
+    throw Problem(at, fmt::format("'{}' would be something of '{}' in the generated code: give it another name", name, other));
+}
+
+/// `grad_out` and `grad1` are the gradients of results.
+void check_no_gradient(const std::string& name, const Position& at, const Entry& entry) {
+  const std::vector<Result>& results = entry.schema.results;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if ((!results[i].name.empty() && name == "grad_" + results[i].name) ||
+        (results.size() > 1 && name == fmt::format("grad{}", i)))
+      throw Problem(at, fmt::format("'{}' is the gradient of the result '{}' in formulas: give it another name", name,
+                                    entry.result_name(i)));
+  }
+}
+
+void check_lets(const Formula& formula, const Entry& entry) {
+  for (const auto& [name, value] : formula.lets) {
+    check_name(name, value->at, entry);
+    check_no_gradient(name, value->at, entry);
+  }
+}
+
+bool calls(const ExprPtr& expr, const std::string& function) {
+  return expr->is_call(function) ||
+         std::any_of(expr->args.begin(), expr->args.end(), [&](const ExprPtr& argument) { return calls(argument, function); });
+}
+
+/// Kernels name their parameters as the arguments, beside the scalar functions.
+void check_kernel_name(const Argument& argument, const Entry& entry) {
+  const std::string& name = argument.name;
+  if (kKernelFunctions.count(name) || (name[0] == 't' && whole_number(name.substr(1))))
+    throw Problem(argument.at, fmt::format("'{}' is a name of the generated kernel: give the argument another name", name));
+  if (calls(entry.pointwise, name))
+    throw Problem(argument.at,
+                  fmt::format("'{}' is also a function that the expression calls: give the argument another name", name));
+}
+
+void check_type(const Type& type, const Position& at) {
+  if (type.base == Base::foreign) throw Problem(at, fmt::format("the type {} has no counterpart here", type.to_string()));
+  if (type.is_list_of(Base::string))
+    throw Problem(at, "lists of texts do not exist: give a text for each, or an int that counts");
+  if (type.list && type.optional && type.base != Base::integer)
+    throw Problem(at, fmt::format("'{}' is no type here: an empty list says that there is nothing", type.to_string()));
+}
 
 std::string annotated(const Argument& argument) {
   return fmt::format("{}({}{}) {}", argument.type.to_string(), argument.alias->before, argument.alias->written ? "!" : "",
@@ -73,37 +142,25 @@ bool fits_list(const std::string& text, Base base) {
 }  // namespace
 
 void check_names(const Entry& entry) {
-  const auto require = [](const Position& at, const std::string& why) {
-    if (!why.empty()) throw Problem(at, why);
-  };
-  require(entry.at, why_not_an_op(entry.name()));
+  if (const std::string why = why_not_an_op(entry.name()); !why.empty()) throw Problem(entry.at, why);
   for (const Argument& argument : entry.schema.arguments) {
-    require(argument.at, why_not_a_name(argument.name));
-    // Results of other ops (out of attention_forward, say) are fair names for inputs where nothing else is meant.
-    if (kReserved.count(argument.name) && argument.name != "result" && argument.name != "out")
-      throw Problem(argument.at,
-                    fmt::format("'{}' means something else in formulas or in the generated code: give the argument another name",
-                                argument.name));
-    for (const char* suffix : kSuffixes) {
-      if (argument.name.ends_with(suffix) &&
-          entry.schema.find(argument.name.substr(0, argument.name.size() - std::string_view(suffix).size())))
-        throw Problem(argument.at,
-                      fmt::format("'{}' would be something of the argument before the '{}': give the argument another name",
-                                  argument.name, suffix));
-    }
-    if (entry.body == Entry::Body::pointwise &&
-        (argument.name == "d" || (argument.name[0] == 't' && whole_number(argument.name.substr(1)))))
-      throw Problem(argument.at,
-                    fmt::format("'{}' is a name of the generated kernel: give the argument another name", argument.name));
-    if (argument.type.base == Base::foreign)
-      throw Problem(argument.at, fmt::format("the type {} has no counterpart here", argument.type.to_string()));
+    check_name(argument.name, argument.at, entry);
+    check_no_gradient(argument.name, argument.at, entry);
+    if (entry.out && argument.name == "out")
+      throw Problem(argument.at, "'out' is where the variant writes: give the argument another name, or no variant 'out'");
+    if (entry.body == Entry::Body::pointwise) check_kernel_name(argument, entry);
+    check_type(argument.type, argument.at);
   }
   for (size_t i = 0; i < entry.schema.results.size(); ++i) {
-    require(entry.at, why_not_a_name(entry.result_name(i)));
-    if (entry.schema.find(entry.result_name(i)) && !entry.writes_argument())
-      throw Problem(entry.at, fmt::format("'{}' is both an argument and a result", entry.result_name(i)));
-    if (entry.schema.results[i].type.base == Base::foreign)
-      throw Problem(entry.at, fmt::format("the type {} has no counterpart here", entry.schema.results[i].type.to_string()));
+    const std::string name = entry.result_name(i);
+    check_name(name, entry.at, entry);
+    if (entry.schema.find(name) && !entry.writes_argument())
+      throw Problem(entry.at, fmt::format("'{}' is both an argument and a result", name));
+    check_type(entry.schema.results[i].type, entry.at);
+  }
+  if (entry.body == Entry::Body::composite) check_lets(entry.composite, entry);
+  for (const auto* rules : {&entry.reverse, &entry.forward}) {
+    for (const WrittenRule& rule : *rules) check_lets(rule.formula, entry);
   }
 }
 

@@ -66,8 +66,9 @@ std::optional<int64_t> whole_number(std::string_view text) {
 std::string pascal_case(std::string_view name) {
   std::string result;
   bool upper = true;
-  for (const char character : name) {
-    if (character == '_') {
+  for (size_t i = 0; i < name.size(); ++i) {
+    const char character = name[i];
+    if (character == '_' && (i + 1 == name.size() || std::islower(static_cast<unsigned char>(name[i + 1])))) {
       upper = true;
     } else {
       result += upper ? static_cast<char>(std::toupper(static_cast<unsigned char>(character))) : character;

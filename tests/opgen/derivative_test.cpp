@@ -31,7 +31,7 @@ TEST(Derivative, IsSimplified) {
   EXPECT_EQ(slope("exp(-x)"), "-exp(-x)");
   EXPECT_EQ(slope("x * sigmoid(x)"), "sigmoid(x) + x * (sigmoid(x) * (1 - sigmoid(x)))");
   EXPECT_EQ(slope("where(x > 0, x, 0)"), "where(x > 0, 1, 0)");
-  EXPECT_EQ(slope("y / x"), "-(y / (x * x))");
+  EXPECT_EQ(slope("y / x"), "-(y / x / x)") << "x * x may underflow";
   EXPECT_EQ(slope("2 * x + x"), "3");
   EXPECT_EQ(slope("x / 4"), "0.25");
   EXPECT_EQ(slope("x / 3"), "1.0 / 3") << "a gradient is divided by 3, not multiplied by a rounded third";

@@ -6,31 +6,47 @@
 #include <fstream>
 #include <sstream>
 
+#include "opgen/emit/dump/dump.h"
 #include "opgen/text/strings.h"
 #include "tests/opgen/support.h"
 
 namespace opgen::testing {
 namespace {
 
+void expect_contents(const std::string& name, const std::string& contents) {
+  const std::string golden = kFolder + "/golden/expected/" + name + ".txt";
+  if (std::getenv("OPGEN_UPDATE")) write_if_changed(golden, contents);
+  std::ifstream file(golden);
+  ASSERT_TRUE(file) << golden << " does not exist";
+  std::ostringstream expected;
+  expected << file.rdbuf();
+  EXPECT_TRUE(contents == expected.str()) << golden << " differs; OPGEN_UPDATE=1 rewrites it";
+}
+
+/// Every printer's output for one entry file, and the tree as text.
 void expect_golden(const std::string& stem) {
-  const Outcome outcome = compile_file(kFolder + "/golden/" + stem + ".yaml", stem + ".yaml");
+  const std::string path = kFolder + "/golden/" + stem + ".yaml";
+  const Outcome outcome = compile_file(path, stem + ".yaml");
   ASSERT_EQ(outcome.problems, Problems());
-  for (const auto& [path, contents] : outcome.files) {
-    if (path.find("nested") != std::string::npos) continue;
-    std::string flat = path.substr(path.rfind('/') + 1);
-    const std::string golden = kFolder + "/golden/expected/" + flat + ".txt";
-    if (std::getenv("OPGEN_UPDATE")) write_if_changed(golden, contents);
-    std::ifstream file(golden);
-    ASSERT_TRUE(file) << golden << " does not exist";
-    std::ostringstream expected;
-    expected << file.rdbuf();
-    EXPECT_EQ(contents, expected.str()) << golden;
+  for (const auto& [file, contents] : outcome.files) {
+    const std::string flat = file.substr(file.rfind('/') + 1);
+    const bool nested_header = file == "deckle/nested/generated/" + stem + ".h";
+    expect_contents((nested_header ? "nested_" : "") + flat, contents);
   }
+  std::string tree;
+  Problems problems;
+  const Program program = analyze(inputs_of(path, stem + ".yaml"), false, problems);
+  for (const auto& op : program.ops) {
+    if (!op->external) tree += dump::text_of(*op) + "\n";
+  }
+  expect_contents(stem + ".dump", tree);
 }
 
 TEST(Golden, PointwiseOpsWithTheirFusedDerivatives) { expect_golden("forms"); }
 
 TEST(Golden, KernelsViewsListsTuplesAndComposites) { expect_golden("ops"); }
+
+TEST(Golden, CornersOfTheLanguage) { expect_golden("corners"); }
 
 TEST(Output, IsWrittenOnlyWhenItChanged) {
   const std::string path = std::string(::testing::TempDir()) + "opgen_output/file.txt";

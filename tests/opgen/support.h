@@ -17,13 +17,18 @@ struct Outcome {
 
 /// Compiles one entry file of this folder against base.yaml and functions.yaml; `core_root`: as the library's own, with kernels
 /// there.
-inline Outcome compile_file(const std::string& path, const std::string& name, const std::string& core_root = "") {
-  Outcome outcome;
+inline Inputs inputs_of(const std::string& path, const std::string& name, const std::string& core_root = "") {
   Inputs inputs;
   inputs.functions = {{kFolder + "/functions.yaml", "functions.yaml"}};
   inputs.known = {{kFolder + "/base.yaml", "base.yaml"}};
   inputs.entries = {{path, name}};
   inputs.root = core_root.empty() ? kFolder + "/../.." : core_root;
+  return inputs;
+}
+
+inline Outcome compile_file(const std::string& path, const std::string& name, const std::string& core_root = "") {
+  Outcome outcome;
+  const Inputs inputs = inputs_of(path, name, core_root);
   CompileOptions options;
   options.core = !core_root.empty();
   options.tests = true;

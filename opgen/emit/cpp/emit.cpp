@@ -34,22 +34,22 @@ std::string public_header(const Stem& stem) {
   if (uses(stem.ops, Base::plan)) text += "#include \"deckle/kernels/args/attention_plan.h\"\n";
   text += "\nnamespace deckle {\n\n";
   if (uses(stem.ops, Base::generator)) text += "class Generator;\n\n";
-  std::string raw, native;
+  std::string raw, native, detail;
   for (const Op* op : stem.ops) {
-    if (!op->doc.empty()) text += "/// " + op->doc + "\n";
-    if (!op->writes_argument())
-      text += signature(*op, Variant::functional, true) + ";\n";
-    else
-      text += signature(*op, Variant::inplace, true) + ";\n";
-    if (op->inplace) text += signature(*op, Variant::inplace, true) + ";\n";
-    if (op->out) text += signature(*op, Variant::out, false) + ";\n";
-    text += "\n";
+    std::string& functions = op->derived ? detail : text;
+    if (!op->doc.empty()) functions += "/// " + op->doc + "\n";
+    functions += signature(*op, op->writes_argument() ? Variant::inplace : Variant::functional, true) + ";\n";
+    if (op->inplace) functions += signature(*op, Variant::inplace, true) + ";\n";
+    if (op->out) functions += signature(*op, Variant::out, false) + ";\n";
+    functions += "\n";
     if (op->has_raw()) {
       raw += raw_signature(*op, false, true) + ";\n";
       if (op->inplace || op->out) raw += raw_signature(*op, true, false) + ";\n";
     }
     if (op->body == Op::Body::native) native += native_signature(*op, true) + ";\n";
   }
+  if (!detail.empty())
+    text += "// Derivatives of these ops, fused.\nnamespace detail {\n\n" + detail + "}  // namespace detail\n\n";
   if (!raw.empty())
     text += "/// The same below autograd: no history, no tangents.\nnamespace raw {\n" + raw + "}  // namespace raw\n\n";
   if (!native.empty())
@@ -130,7 +130,7 @@ std::string source_file(const Stem& stem, const std::vector<EmittedOp>& ops, con
       body += "}  // namespace\n\n";
     }
     if (!emitted.raw.functions.empty()) body += "namespace raw {\n" + emitted.raw.functions + "}  // namespace raw\n\n";
-    body += emitted.functions;
+    body += op.derived ? "namespace detail {\n\n" + emitted.functions + "}  // namespace detail\n\n" : emitted.functions;
   }
   for (const auto& [needed, op] : {std::pair(copies, "copy_"), std::pair(clones, "clone")}) {
     for (const Op* called : needed ? program.named(op) : std::vector<const Op*>())

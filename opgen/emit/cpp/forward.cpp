@@ -48,7 +48,7 @@ class TangentPrinter {
       if (!arguments()[i].type.is_tensor_like()) continue;
       place.read(What::primal, i, name + "_p");
       place.read(What::tangent, i, name + "_t");
-      place.asked[i] = fmt::format("autograd::has_tangent({}, level)", source(i));
+      place.asked[i] = fmt::format("{}::has_tangent({}, level)", arguments()[i].type.list ? "launch" : "autograd", source(i));
     }
     for (size_t i = 0; i < op_.schema.results.size(); ++i) place.read(What::result, i, op_.result_name(i) + "_p");
     return place;
@@ -87,19 +87,28 @@ class TangentPrinter {
     Uses uses;
     std::string sum;
     for (const TangentTerm& term : op_.tangent_terms) {
-      count_uses(*term.value, uses);
-      place.read(What::tangent, term.input, fmt::format("autograd::tangent({}, level)", source(term.input)));
-      const std::string value = Printer(place)(term.value);
-      if (one)
-        sum = set(result, value);
-      else
-        sum += fmt::format("if ({}) result_tangent = {};\n", place.asked.at(term.input),
-                           sum.empty() ? value : "launch::plus(result_tangent, " + value + ")");
+      for (const auto& [symbol, use] : uses_of(term.formula)) uses[symbol].whole += use.whole;
+      const std::string statement = addend(term, place, one, sum.empty());
+      sum += one ? statement : fmt::format("if ({}) {}", place.asked.at(term.input), statement);
     }
     const std::string declared = declarations(uses, false);
     if (one) return declared + sum;
     return declared + "Tensor result_tangent;\n" + sum +
            set(result, fmt::format("launch::broadcast_tangent(result_tangent, {})", inplace_ ? "self" : result));
+  }
+
+  /// What one input adds to the tangent, the result of the op or a sum; in a block if that declares something.
+  std::string addend(const TangentTerm& term, Place place, bool one, bool first) const {
+    const std::string read = fmt::format("autograd::tangent({}, level)", source(term.input));
+    const bool several = uses_of(term.formula)[{What::tangent, term.input}].whole > 1;
+    place.read(What::tangent, term.input, several ? arguments()[term.input].name + "_t" : read);
+    std::string declared = several ? fmt::format("const Tensor {}_t = {};\n", arguments()[term.input].name, read) : "";
+    for (const std::string& declaration : Printer::declare(term.formula.lets, place)) declared += declaration + "\n";
+    const std::string value = Printer(place)(term.formula.value);
+    if (one) return declared + set(op_.result_name(0), value);
+    const std::string sum = first ? value : "launch::plus(result_tangent, " + value + ")";
+    const std::string statement = declared + fmt::format("result_tangent = {};\n", sum);
+    return declared.empty() ? statement : "{\n" + indent(statement, 2) + "}\n";
   }
 
   std::string rules() const {
@@ -108,13 +117,17 @@ class TangentPrinter {
     for (const Rule& rule : op_.forward) {
       for (const auto& [symbol, use] : uses_of(rule.formula)) uses[symbol].whole += use.whole;
       Place place = this->place();
-      for (const std::string& declaration : Printer::declare(rule.formula.lets, place)) statements += declaration + "\n";
-      statements += statement(rule, Printer(place)(rule.formula.value));
+      std::string text;
+      for (const std::string& declaration : Printer::declare(rule.formula.lets, place)) text += declaration + "\n";
+      text += statement(rule, Printer(place)(rule.formula.value), place.shadowing);
+      // Formulas may give the same name to different things.
+      const bool block = !rule.formula.lets.empty() && op_.forward.size() > 1;
+      statements += block ? "{\n" + indent(text, 2) + "}\n" : text;
     }
     return declarations(uses, true) + statements;
   }
 
-  std::string statement(const Rule& rule, const std::string& value) const {
+  std::string statement(const Rule& rule, const std::string& value, const std::set<std::string>& taken) const {
     if (rule.of.size() == 1) {
       const std::string result = op_.result_name(rule.of[0]);
       if (!op_.schema.results[rule.of[0]].type.list) return set(result, value);
@@ -126,7 +139,7 @@ class TangentPrinter {
     std::vector<std::string> names;
     std::string puts;
     for (const size_t result : rule.of) {
-      names.push_back(op_.result_name(result) + "_tangent");
+      names.push_back(fresh(op_.result_name(result) + "_tangent", taken));
       puts += set(op_.result_name(result), names.back());
     }
     return "const auto [" + join(names) + "] = " + value + ";\n" + puts;

@@ -32,7 +32,7 @@ bool reads_elements(const Op& op, const NodePlan& plan, size_t argument) {
   }
   return std::any_of(op.forward.begin(), op.forward.end(), [&](const Rule& rule) { return read_by(rule.formula); }) ||
          std::any_of(op.tangent_terms.begin(), op.tangent_terms.end(),
-                     [&](const TangentTerm& term) { return read_by(*term.value); });
+                     [&](const TangentTerm& term) { return read_by(term.formula); });
 }
 
 /// Operands that share memory with self are copied before it is written: formulas read them afterwards.
@@ -73,13 +73,13 @@ std::string print_inplace(const Op& op, const NodePlan& plan) {
   const std::string after_write = "autograd::bump_version(self);\n";
   if (!op.has_node()) {
     return with_prefix(head,
-                       "autograd::check_inplace(self, false);\n" + call + after_write +
+                       require_lengths(op) + "autograd::check_inplace(self, false);\n" + call + after_write +
                            "autograd::rebase(self, nullptr);\nautograd::drop_tangents(self);\nreturn self;\n",
                        name);
   }
   const std::string inputs = join(differentiable_names(op));
   const bool reads_self = plan.slot_of(0) != nullptr;  // else the earlier value is a constant that the write ends
-  std::string body = fmt::format("autograd::check_inplace(self, autograd::records({}));\n", inputs);
+  std::string body = require_lengths(op) + fmt::format("autograd::check_inplace(self, autograd::records({}));\n", inputs);
   body += fmt::format("if (!autograd::active({}{})) {{\n", reads_self ? "" : "self, ", inputs) +
           indent(call + after_write + "return self;\n", 2) + "}\n";
   body += apart_from_self(op, plan, name);

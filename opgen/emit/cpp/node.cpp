@@ -42,6 +42,8 @@ std::string field_type(const Saved& saved) {
   return "";
 }
 
+const char* ordinal(int order) { return order == 1 ? "first" : order == 2 ? "second" : "third"; }
+
 bool list_result(const Op& op) { return op.schema.results.size() == 1 && op.schema.results[0].type.list; }
 
 /// Statements that put a formula's result somewhere, on one line or, if that is too long, as a block.
@@ -76,9 +78,12 @@ class NodePrinter {
       }
       body += statement(rule);
     }
+    if (op_.limit.order > 0)
+      body = fmt::format("fail(ErrorKind::not_implemented, \"{} has derivatives up to the {} order\");\n", op_.limit.of,
+                         ordinal(op_.limit.order));
     if (single_gradient() && reads_first) body = "const Tensor grad = grads[0];\n" + body;
     text += fmt::format("  void backward(const Gradients&{}, GradientSink&{}) override {{\n", reads_gradients ? " grads" : "",
-                        body.empty() ? "" : " sink") +
+                        body.empty() || op_.limit.order > 0 ? "" : " sink") +
             indent(body, 4) + "  }\n";
     if (!release.empty()) {
       release.pop_back();
@@ -151,12 +156,16 @@ class NodePrinter {
     return defined.size() == 1 ? " && " + defined[0] : " && (" + join(defined, " || ") + ")";
   }
 
+  static bool is_nothing(const Term& value) {
+    return value.is(Term::Kind::conversion) && value.arguments[0]->type.base == Base::none && !value.arguments[0]->type.list;
+  }
+
   std::string statement(const Rule& rule) const {
     std::vector<std::string> hoisted;
     Place place = place_of(rule, hoisted);
     for (std::string& declaration : Printer::declare(rule.formula.lets, place)) hoisted.push_back(std::move(declaration));
     const std::string formula = Printer(place)(rule.formula.value);
-    if (formula == "Tensor()") return "";  // zero: nothing travels
+    if (is_nothing(*rule.formula.value)) return "";  // zero: nothing travels
     if (rule.of.size() == 1) {
       const Slot& slot = *plan_.slot_of(rule.of[0]);
       return guarded(wants(slot) + arrived(rule), hoisted, put(slot, formula));
@@ -166,7 +175,7 @@ class NodePrinter {
     for (const size_t input : rule.of) {
       const Slot& slot = *plan_.slot_of(input);
       conditions.push_back(wants(slot));
-      names.push_back(op_.schema.arguments[input].name + "_gradient");
+      names.push_back(fresh(op_.schema.arguments[input].name + "_gradient", place.shadowing));
       puts += fmt::format("\nif ({}) {}", conditions.back(), put(slot, names.back()));
     }
     const std::string here = arrived(rule), any = join(conditions, " || ");
@@ -224,6 +233,12 @@ std::string save_statement(const Op& op, const Saved& saved, const std::string& 
 }
 
 std::string print_node(const Op& op, const NodePlan& plan) { return NodePrinter(op, plan).print(); }
+
+std::string fresh(const std::string& name, const std::set<std::string>& taken) {
+  std::string free = name;
+  for (int i = 2; taken.count(free) > 0; ++i) free = name + std::to_string(i);
+  return free;
+}
 
 std::set<std::string> identifiers(const Op& op) {
   std::set<std::string> names = kNodeMembers;

@@ -18,6 +18,9 @@ std::string saved_value(const Saved& saved, const std::string& source);
 /// The node: what it keeps, and its backward().
 std::string print_node(const Op& op, const NodePlan& plan);
 
+/// `name`, with a number behind it if `taken` has it already.
+std::string fresh(const std::string& name, const std::set<std::string>& taken);
+
 /// Identifiers of arguments, results and of what surrounds formulas: functions of these names are hidden.
 std::set<std::string> identifiers(const Op& op);
 

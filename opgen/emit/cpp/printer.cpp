@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "opgen/schema/dtypes.h"
 #include "opgen/text/strings.h"
 
@@ -116,7 +118,8 @@ Printed Printer::literal(const Term& term) const {
 
 Printed Printer::call(const Term& term) const {
   const std::string& name = term.op->name();
-  return {(place_.shadowing.count(name) ? "deckle::" + name : name) + "(" + join(all(term.arguments)) + ")"};
+  const char* where = term.op->derived ? "detail::" : place_.shadowing.count(name) ? "deckle::" : "";
+  return {where + name + "(" + join(all(term.arguments)) + ")"};
 }
 
 Printed Printer::operation(const Term& term) const {
@@ -174,11 +177,19 @@ Printed Printer::conversion(const Term& term) const {
   const Type &from = value.type, &to = term.type;
   if (from.base == Base::none && !from.list) {
     if (to.is_tensor()) return {"Tensor()"};
+    if (to.is_list_of(Base::tensor)) return {"{}"};
     return {to.base == Base::generator ? "nullptr" : "std::nullopt"};
   }
   if (value.is(Kind::list)) return {list_literal(print(value).text, to)};
   if (from.list && from.optional && !to.optional) return {"launch::dims_or_none(" + print(value).text + ")"};
-  if (!from.list && to.list) return {list_literal("{" + print(value).text + "}", to)};
+  if (!from.list && to.list) {  // one for all
+    const std::vector<std::string> all(static_cast<size_t>(std::max(1, to.length)), print(value).text);
+    return {list_literal("{" + join(all) + "}", to)};
+  }
+  if (value.is(Kind::literal) && from.is(Base::integer) && to.is(Base::integer) && !to.optional)
+    return {"int64_t{" + value.text + "}"};
+  if (value.is(Kind::literal) && from.is(Base::integer) && to.is(Base::floating))
+    return {value.text + ".0", value.text[0] == '-' ? 6 : 8};
   if (from.is(Base::scalar) && to.is(Base::floating)) return {within(value, 7) + ".to_double()"};
   return print(value);
 }

@@ -43,7 +43,7 @@ std::string parameter_type(const Type& type) {
     if (type.base == Base::tensor) return "TensorList";
     if (type.base == Base::integer)
       list = type.optional ? "OptionalInts" : "Ints";
-    else if (type.base == Base::boolean || type.base == Base::scalar)
+    else if (type.base == Base::boolean || type.base == Base::scalar || type.base == Base::floating)
       list = fmt::format("const std::vector<{}>&", element_type(type.base));
     else
       list = fmt::format("std::span<const {}>", element_type(type.base));
@@ -105,7 +105,11 @@ std::string default_value(const Argument& argument) {
   if (text[0] == '[') return "{" + text.substr(1, text.size() - 2) + "}";
   if (text[0] == '\'' || text[0] == '"') return quoted(text.substr(1, text.size() - 2));
   if (argument.type.is(Base::dtype)) return dtype_cpp(text);
-  if (argument.type.is_list_of(Base::integer)) return "{" + text + "}";
+  if (argument.type.is_list_of(Base::integer)) {  // int[2] stride=1: one for all
+    std::string all = text;
+    for (int i = 1; i < argument.type.length; ++i) all += ", " + text;
+    return "{" + all + "}";
+  }
   return text;
 }
 

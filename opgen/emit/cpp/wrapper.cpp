@@ -65,6 +65,17 @@ std::vector<std::string> differentiable_names(const Op& op) {
   return names;
 }
 
+std::string require_lengths(const Op& op) {
+  std::string text;
+  for (const Argument& argument : op.schema.arguments) {
+    if (!argument.type.list || argument.type.length == 0) continue;
+    const bool optional = argument.type.optional;
+    text += fmt::format("{}launch::require_length({}{}size(), {}, {});\n", optional ? "if (" + argument.name + ") " : "",
+                        argument.name, optional ? "->" : ".", argument.type.length, quoted(argument.name));
+  }
+  return text;
+}
+
 std::string call_below(const Op& op) {
   return std::string(op.has_raw() ? "raw::" : "native::") + op.name() + "(" + join(op.argument_names()) + ")";
 }
@@ -76,7 +87,7 @@ std::string print_functional(const Op& op, const NodePlan& plan) {
   for (const Argument* argument : op.tensors()) tensors.push_back(argument->name);
   const bool checked = !tensors.empty() && !op.schema.results.empty();
   const std::string call = checked ? fmt::format("call_check.{}({})", view ? "view" : "fresh", call_below(op)) : call_below(op);
-  std::string body = checked ? "const autograd::CallCheck call_check(" + join(tensors) + ");\n" : "";
+  std::string body = require_lengths(op) + (checked ? "const autograd::CallCheck call_check(" + join(tensors) + ");\n" : "");
   if (!op.has_node() && !view)
     return with_prefix(head, body + (op.schema.results.empty() ? call : "return " + call) + ";\n", op.name());
   if (!view) body += fmt::format("if (!autograd::active({})) return {};\n", join(differentiable_names(op)), call);
@@ -92,7 +103,7 @@ std::string print_composite(const Op& op) {
     place.read(Symbol::What::argument, i, op.schema.arguments[i].name);
     place.shadowing.insert(op.schema.arguments[i].name);
   }
-  std::string body;
+  std::string body = require_lengths(op);
   for (const std::string& declaration : Printer::declare(op.composite.lets, place)) body += declaration + "\n";
   body += "return " + Printer(place)(op.composite.value) + ";\n";
   return with_prefix(signature(op, Variant::functional, false), body, op.name());
@@ -103,8 +114,8 @@ std::string print_out(const Op& op) {
   if (op.has_node()) {
     for (const size_t input : op.differentiable()) tensors.push_back(op.schema.arguments[input].name);
   }
-  const std::string body = "autograd::check_out({" + join(tensors) + "});\nraw::" + op.name() + "_out(out, " +
-                           join(op.argument_names()) + ");\nautograd::bump_version(out);\nreturn out;\n";
+  const std::string body = require_lengths(op) + "autograd::check_out({" + join(tensors) + "});\nraw::" + op.name() +
+                           "_out(out, " + join(op.argument_names()) + ");\nautograd::bump_version(out);\nreturn out;\n";
   return with_prefix(signature(op, Variant::out, false), body, op.name() + "_out");
 }
 

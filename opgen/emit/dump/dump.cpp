@@ -61,6 +61,7 @@ std::string orders_text(const Op& op) {
   const char* words[] = {"no", "yes"};
   const bool known = op.body != Op::Body::composite_cpp;
   if (!known) return "those of what it calls: written in C++";
+  if (op.limit.order > 0) return fmt::format("none: those of {} end at order {}", op.limit.of, op.limit.order);
   const bool any = op.has_node() || op.is_composite();
   return fmt::format("reverse {}, forward {}, second {}", words[any], words[any && forward_mode_of(op).exists], words[any]);
 }
@@ -116,7 +117,7 @@ std::string text_of(const Op& op) {
   for (const Rule& rule : op.reverse) text += formula_text("reverse", names_of(rule.of, argument), rule.formula);
   for (const size_t constant : op.constants) text += fmt::format("  reverse  {} has none\n", argument(constant));
   for (const Rule& rule : op.forward) text += formula_text("forward", names_of(rule.of, result), rule.formula);
-  for (const TangentTerm& term : op.tangent_terms) text += fmt::format("  forward  {} += {}\n", result(0), text_of(*term.value));
+  for (const TangentTerm& term : op.tangent_terms) text += formula_text("forward", {result(0) + " (sum)"}, term.formula);
   return text + "  orders   " + orders_text(op) + "\n";
 }
 

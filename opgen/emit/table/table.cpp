@@ -53,6 +53,10 @@ const char* yes_or_no(bool yes) { return yes ? "yes" : "no"; }
 std::string second_order_text(const std::set<const Op*>& called_ops) {
   std::set<std::string> parts;  // overloads say the same
   for (const Op* called : called_ops) {
+    if (called->limit.order > 0) {
+      parts.insert(called->name() + ": none");
+      continue;
+    }
     const ForwardMode forward = forward_mode_of(*called);
     if (forward.by_hand)
       parts.insert(called->name() + ": by hand");
@@ -117,6 +121,8 @@ void emit(const Program& program, const OutputOptions&, Files& files, std::vecto
     std::string saves = "nothing", derivatives;
     if (op->is_composite()) {
       derivatives = composite_text(*op);
+    } else if (op->limit.order > 0) {
+      derivatives = fmt::format("none: those of {} end at order {}", op->limit.of, op->limit.order);
     } else if (!op->has_node()) {
       derivatives = "none: not differentiable";
     } else {

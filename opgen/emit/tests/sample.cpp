@@ -22,6 +22,13 @@ std::vector<std::string> number_texts(const std::vector<std::string>& numbers) {
   return texts;
 }
 
+/// A literal of the argument's own type, which overloads are told apart by.
+std::string typed_number(const std::string& number, const Argument& argument) {
+  if (argument.type.list || number.find_first_not_of("-0123456789") != std::string::npos) return number;
+  if (argument.type.is(Base::floating)) return number + ".0";
+  return argument.type.is(Base::integer) && !is_dim(argument) ? "int64_t{" + number + "}" : number;
+}
+
 std::string braces(const std::vector<int64_t>& values) {
   std::vector<std::string> parts;
   for (const int64_t value : values) parts.push_back(std::to_string(value));
@@ -69,13 +76,14 @@ std::string argument_text(const Op& op, const Sample& sample, size_t index) {
       return argument.type.is_tensor() ? "Tensor()" : "std::nullopt";
     case Kind::standard: {
       const std::string text = cpp::default_value(argument);
-      return text[0] == '{' ? cpp::parameter_type(argument.type) + text : text;
+      if (text[0] != '{') return typed_number(text, argument);
+      return (argument.type.base == Base::integer ? cpp::parameter_type(argument.type) : cpp::owned_type(argument.type)) + text;
     }
     case Kind::tensor:
     case Kind::tensors:
       return tensors_text(given, "t", "TensorList");
     case Kind::number:
-      return number_text(given.values[0]);
+      return typed_number(number_text(given.values[0]), argument);
     case Kind::numbers:
       return (argument.type.base == Base::integer ? "Ints{" : "{") + join(number_texts(given.values)) + "}";
     case Kind::dtype:

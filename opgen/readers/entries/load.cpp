@@ -275,6 +275,7 @@ class EntryLoader {
     for (size_t i = 0; i < entry_->schema.results.size(); ++i) results.push_back(entry_->result_name(i));
     for (const Argument& argument : entry_->schema.arguments) names.push_back(argument.name);
     names.insert(names.end(), results.begin(), results.end());
+    if (value["order"]) return order_limit(value);
     std::set<std::string> seen;
     for (const Branch& pair : value.branches()) {
       WrittenRule parsed = rule(pair.key, pair.value);
@@ -292,6 +293,15 @@ class EntryLoader {
       }
       (is_result ? entry_->forward : entry_->reverse).push_back(std::move(parsed));
     }
+  }
+
+  /// `derivative: {order: 2, of: attention}`.
+  void order_limit(const Tree& value) {
+    file_.check_keys(value, "'derivative' with an order", {"order", "of"});
+    const std::optional<int64_t> order = whole_number(value["order"].scalar());
+    if (!order || *order < 1 || *order > 3) file_.fail(value["order"], "'order' is the last one that exists: 1, 2 or 3");
+    entry_->limit.order = static_cast<int>(*order);
+    entry_->limit.of = value["of"] ? file_.text(value["of"], "of").value() : entry_->name();
   }
 
   void nested() {

@@ -1,0 +1,147 @@
+#include "opgen/derive/common.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "opgen/ir/build.h"
+#include "opgen/ir/op.h"
+
+namespace opgen {
+namespace {
+
+using Kind = Term::Kind;
+
+/// A term and all that equal it. Numbered so that parts come before what they are parts of.
+struct Unique {
+  TermPtr term;
+  std::vector<size_t> parts;
+  int places = 0;       // parts of other terms, or lets or values, that it is
+  bool always = false;  // whether it is evaluated in any case
+};
+
+class Sharing {
+ public:
+  Sharing(const Block& formula, const std::set<std::string>& taken) : formula_(formula), taken_(taken) {}
+
+  Block share() {
+    for (const Let& let : formula_.lets) {
+      roots_.push_back(number(let.value));
+      taken_.insert(let.name);
+    }
+    roots_.push_back(number(formula_.value));
+    for (const size_t root : roots_) {
+      ++uniques_[root].places;
+      mark(root);
+    }
+    for (size_t i = 0; i < roots_.size(); ++i) emit(i);
+    return std::move(result_);
+  }
+
+ private:
+  std::string key_of(const Term& term, const std::vector<size_t>& parts) const {
+    std::string key =
+        fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(term.kind), term.text, term.type.to_string(),
+                    static_cast<const void*>(term.op), static_cast<const void*>(term.helper), static_cast<int>(term.operation),
+                    static_cast<int>(term.property), term.position, static_cast<int>(term.symbol.what), term.symbol.index,
+                    static_cast<int>(term.symbol.how), term.arguments.size());
+    for (const size_t part : parts) key += fmt::format(",{}", part);
+    return key;
+  }
+
+  size_t number(const TermPtr& term) {
+    std::vector<size_t> parts;
+    for (const TermPtr& argument : term->arguments) parts.push_back(number(argument));
+    const auto [found, fresh] = numbers_.emplace(key_of(*term, parts), uniques_.size());
+    if (!fresh) return found->second;
+    for (const size_t part : parts) ++uniques_[part].places;
+    uniques_.push_back({term, std::move(parts), 0, false});
+    return found->second;
+  }
+
+  /// Only one branch of a condition is evaluated, and what follows && and || perhaps not.
+  void mark(size_t id) {
+    if (uniques_[id].always) return;
+    uniques_[id].always = true;
+    const Term& term = *uniques_[id].term;
+    const bool shortcut = term.operation == Operator::logical_and || term.operation == Operator::logical_or;
+    const bool first_only = term.is(Kind::condition) || (term.is(Kind::operation) && shortcut);
+    const std::vector<size_t> parts = uniques_[id].parts;
+    for (size_t i = 0; i < (first_only ? 1 : parts.size()); ++i) mark(parts[i]);
+  }
+
+  bool is_shared(size_t id) const {
+    const Unique& unique = uniques_[id];
+    const Term& term = *unique.term;
+    return unique.places > 1 && unique.always && term.is(Kind::op) && (term.type.is_tensor() || term.type.base == Base::tuple) &&
+           !term.op->takes(Base::generator) && !term.op->writes_argument() && term.op->name() != "clone";
+  }
+
+  std::string free_name() {
+    std::string name = "common";
+    for (int i = 2; !taken_.insert(name).second; ++i) name = fmt::format("common{}", i);
+    return name;
+  }
+
+  void add_let(size_t id, const std::string& name, TermPtr value) {
+    lets_[id] = result_.lets.size();
+    result_.lets.push_back({name, std::move(value)});
+  }
+
+  TermPtr read_let(size_t index, const Term& of) const {
+    return read({Symbol::What::let, index, result_.lets[index].name, Symbol::How::whole}, of.type, of.at);
+  }
+
+  /// The term over lets; what it shares is declared first. `itself`: it is what a let is about to name.
+  TermPtr rebuilt(size_t id, bool itself) {
+    if (const auto let = lets_.find(id); let != lets_.end()) return read_let(let->second, *uniques_[id].term);
+    if (!itself && is_shared(id)) {
+      TermPtr value = rebuilt(id, true);
+      add_let(id, free_name(), std::move(value));
+      return read_let(lets_.at(id), *uniques_[id].term);
+    }
+    const TermPtr term = uniques_[id].term;
+    if (term->reads(Symbol::What::let)) {
+      Symbol symbol = term->symbol;
+      symbol.index = renumbered_[symbol.index];
+      return read(symbol, term->type, term->at);
+    }
+    if (term->arguments.empty()) return term;
+    auto copy = std::make_shared<Term>(*term);
+    for (size_t i = 0; i < copy->arguments.size(); ++i) {
+      // What is not always evaluated may read lets, and declares none.
+      copy->arguments[i] = rebuilt(uniques_[id].parts[i], false);
+    }
+    return copy;
+  }
+
+  void emit(size_t i) {
+    const bool last = i + 1 == roots_.size();
+    const bool declared = lets_.count(roots_[i]) > 0;
+    TermPtr term = rebuilt(roots_[i], true);
+    if (last) {
+      result_.value = std::move(term);
+      return;
+    }
+    renumbered_.push_back(result_.lets.size());
+    if (declared)
+      result_.lets.push_back({formula_.lets[i].name, std::move(term)});
+    else
+      add_let(roots_[i], formula_.lets[i].name, std::move(term));
+  }
+
+  const Block& formula_;
+  std::set<std::string> taken_;
+  std::map<std::string, size_t> numbers_;
+  std::vector<Unique> uniques_;
+  std::vector<size_t> roots_;
+  std::map<size_t, size_t> lets_;   // unique -> its let in the result
+  std::vector<size_t> renumbered_;  // let of the formula -> of the result
+  Block result_;
+};
+
+}  // namespace
+
+Block share_common_calls(const Block& formula, const std::set<std::string>& taken) { return Sharing(formula, taken).share(); }
+
+}  // namespace opgen
