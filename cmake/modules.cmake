@@ -2,12 +2,17 @@
 
 set(DECKLE_MODULES "" CACHE INTERNAL "")
 
-# deckle_module(NAME): every .cpp of deckle/NAME.
+# deckle_module(NAME): every .cpp of deckle/NAME. All modules share one set of precompiled headers.
 function(deckle_module name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/deckle/${name}/*.cpp)
   if(sources)
     add_library(deckle_${name} OBJECT ${sources})
     target_link_libraries(deckle_${name} PRIVATE deckle_warnings PUBLIC deckle_settings fmt::fmt OpenMP::OpenMP_CXX)
+    if(TARGET deckle_base AND DECKLE_PRECOMPILED_HEADERS AND NOT name STREQUAL base)
+      target_precompile_headers(deckle_${name} REUSE_FROM deckle_base)
+    else()
+      deckle_precompile_headers(deckle_${name})
+    endif()
     set(DECKLE_MODULES ${DECKLE_MODULES} deckle_${name} CACHE INTERNAL "")
   endif()
 endfunction()
@@ -20,6 +25,10 @@ function(deckle_kernels_module name)
   target_include_directories(deckle_kernels_${name} PRIVATE
     ${DECKLE_HWY_INCLUDE} ${DECKLE_DNNL_INCLUDE} ${DECKLE_OPENBLAS_INCLUDE})
   target_link_libraries(deckle_kernels_${name} PRIVATE deckle_warnings PUBLIC deckle_settings fmt::fmt OpenMP::OpenMP_CXX)
+  deckle_precompile_headers(deckle_kernels_${name})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")  # clang 16 crashes when it optimises these bfloat16 vectors
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/deckle/kernels/${name}/simd/bf16_dot.cpp PROPERTIES COMPILE_OPTIONS -O0)
+  endif()
   set(DECKLE_MODULES ${DECKLE_MODULES} deckle_kernels_${name} CACHE INTERNAL "")
 endfunction()
 

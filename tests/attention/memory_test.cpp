@@ -10,6 +10,7 @@
 #include "deckle/ops/generated/reduce.h"
 #include "tests/support/expect.h"
 #include "tests/support/random.h"
+#include "tests/support/sanitizers.h"
 
 namespace deckle {
 namespace {
@@ -49,6 +50,7 @@ void run_every_pass(int64_t length) {
 }
 
 TEST(AttentionMemory, IsLinearInTheLength) {
+  if (testing::kSanitized) GTEST_SKIP() << "the sanitizer's memory would be measured";
   const int64_t base = peak_of([] { run_every_pass(64); });
   const int64_t at_1k = peak_of([] { run_every_pass(1024); }) - base, at_4k = peak_of([] { run_every_pass(4096); }) - base;
   std::cout << "beyond " << base << " kB: " << at_1k << " kB at 1,024 tokens, " << at_4k << " kB at 4,096\n";
@@ -58,6 +60,7 @@ TEST(AttentionMemory, IsLinearInTheLength) {
 }
 
 TEST(AttentionMemory, TheMeasureSeesASquareArray) {
+  if (testing::kSanitized) GTEST_SKIP() << "the sanitizer's memory would be measured";
   const int64_t base = peak_of([] {});
   EXPECT_GT(peak_of([] { random_tensor({8192, 8192 / 4}, DType::float32); }) - base, 60000);
 }

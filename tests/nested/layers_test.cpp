@@ -55,7 +55,9 @@ TEST(NestedConv1d, EqualsTheDefinitionForEachComponent) {
                                                            std::tuple(4, 3, 1, 1), std::tuple(1, 1, 1, 1)}) {
         const Tensor weight = random_tensor({4, 4 / groups, size}), bias = groups == 2 ? Tensor() : random_tensor({4});
         expect_components(conv1d(x, weight, bias, stride, padding, dilation, groups), x.components(),
-                          [&](int64_t b) { return naive_conv(x[b], weight, bias, stride, padding, dilation, groups); });
+                          [&, stride = stride, dilation = dilation, groups = groups](int64_t b) {
+                            return naive_conv(x[b], weight, bias, stride, padding, dilation, groups);
+                          });
         for (int64_t b = 0; b < x.components(); ++b)
           expect_close(conv1d(x[b], weight, bias, stride, padding, dilation, groups),
                        naive_conv(x[b], weight, bias, stride, padding, dilation, groups), 1e-12, 1e-12);

@@ -39,9 +39,9 @@ TEST(NestedSlice, BoundsAsInPythonForEachComponent) {
     for (const auto& [start, end, step] :
          {std::tuple(1, 4, 1), std::tuple(-2, 100, 1), std::tuple(0, -1, 2), std::tuple(3, 1, 1)}) {
       expect_components(slice(x, 1, start, end, step), x.components(),
-                        [&](int64_t b) { return x[b].slice(0, start, end, step); });
+                        [&, start = start, end = end, step = step](int64_t b) { return x[b].slice(0, start, end, step); });
       expect_components(slice(x, 2, start, end, step), x.components(),
-                        [&](int64_t b) { return x[b].slice(1, start, end, step); });
+                        [&, start = start, end = end, step = step](int64_t b) { return x[b].slice(1, start, end, step); });
     }
     const NestedTensor some = slice(x, 0, 1, 100, 2);
     expect_components(some, x.components() / 2, [&](int64_t b) { return x[1 + 2 * b]; });

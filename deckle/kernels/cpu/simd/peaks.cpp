@@ -14,16 +14,17 @@ namespace {
 /// Sums in flight: more than latency times units.
 constexpr int kChains = 12;
 
-template <typename Vector>
-[[gnu::always_inline]] inline void keep(Vector& value) {
-  asm volatile("" : "+v"(value));
-}
+// A macro, for a function would need the instruction set of each of its callers.
+#define DECKLE_KEEP(value) asm volatile("" : "+v"(value))
 
 __attribute__((target("avx2,fma"), optimize("O2"))) void fma_avx2(int64_t steps) {
   __m256 sums[kChains] = {}, x = _mm256_set1_ps(0.5f);
   for (int64_t i = 0; i < steps; ++i) {
 #pragma GCC unroll 12
-    for (auto& sum : sums) sum = _mm256_fmadd_ps(sum, x, x), keep(sum);
+    for (auto& sum : sums) {
+      sum = _mm256_fmadd_ps(sum, x, x);
+      DECKLE_KEEP(sum);
+    }
   }
 }
 
@@ -31,7 +32,10 @@ __attribute__((target("avx512f"), optimize("O2"))) void fma_avx512(int64_t steps
   __m512 sums[kChains] = {}, x = _mm512_set1_ps(0.5f);
   for (int64_t i = 0; i < steps; ++i) {
 #pragma GCC unroll 12
-    for (auto& sum : sums) sum = _mm512_fmadd_ps(sum, x, x), keep(sum);
+    for (auto& sum : sums) {
+      sum = _mm512_fmadd_ps(sum, x, x);
+      DECKLE_KEEP(sum);
+    }
   }
 }
 
@@ -40,7 +44,10 @@ __attribute__((target("avx512f,avx512bf16"), optimize("O2"))) void pair_dot(int6
   __m512bh x{};
   for (int64_t i = 0; i < steps; ++i) {
 #pragma GCC unroll 12
-    for (auto& sum : sums) sum = _mm512_dpbf16_ps(sum, x, x), keep(sum);
+    for (auto& sum : sums) {
+      sum = _mm512_dpbf16_ps(sum, x, x);
+      DECKLE_KEEP(sum);
+    }
   }
 }
 
@@ -49,7 +56,7 @@ void tile_products(int64_t steps) {
   alignas(64) float sums[2 * kTile * 2 * kTile];
   const TileScope tiles;
   tile_matmul(2 * kTile, 2 * kTile, steps * kTile, kZeros, 0, kZeros, 0, sums, 2 * kTile, false);
-  keep(sums[0]);
+  DECKLE_KEEP(sums[0]);
 }
 
 }  // namespace
