@@ -206,8 +206,6 @@ def main():
             race(case, "forward", flops, calls)
         if not args.no_backward and not args.portable:
             calls = {"deckle": ours.backward} | {n: p[1] for n, p in peers.items()}
-            if ours.has_unordered:
-                calls["deckle unordered"] = ours.backward_unordered
             race(case, "backward", 2.5 * flops, calls)
         json.dump({"machine": machine, "dtype": args.dtype, "rows": rows}, open(args.json, "w"), indent=1)
 

@@ -9,7 +9,7 @@
 namespace {
 
 using deckle::kernels::AttentionBackward;
-using deckle::kernels::AttentionProblem;
+using deckle::kernels::CudaAttentionProblem;
 
 // Null, or the message of an exception; it is valid until the thread's next call.
 template <class Call>
@@ -28,11 +28,11 @@ const char* guarded(Call call) {
 
 extern "C" {
 
-int64_t deckle_attention_forward_workspace(const AttentionProblem* problem) {
+int64_t deckle_attention_forward_workspace(const CudaAttentionProblem* problem) {
   return deckle::kernels::cuda::attention_forward_workspace_bytes(*problem);
 }
 
-const char* deckle_attention_forward(const AttentionProblem* problem, void* stream) {
+const char* deckle_attention_forward(const CudaAttentionProblem* problem, void* stream) {
   return guarded([&] { deckle::kernels::cuda::attention_forward(*problem, static_cast<cudaStream_t>(stream)); });
 }
 
@@ -44,7 +44,7 @@ const char* deckle_attention_backward(const AttentionBackward* arguments, void* 
   return guarded([&] { deckle::kernels::cuda::attention_backward(*arguments, static_cast<cudaStream_t>(stream)); });
 }
 
-const char* deckle_portable_forward(const AttentionProblem* problem, void* stream) {
+const char* deckle_portable_forward(const CudaAttentionProblem* problem, void* stream) {
   return guarded([&] { deckle::kernels::cuda::portable_attention_forward(*problem, static_cast<cudaStream_t>(stream)); });
 }
 
@@ -53,5 +53,5 @@ const char* deckle_portable_backward(const AttentionBackward* arguments, void* s
 }
 
 /// Sizes of the structs, so that the Python mirror can refuse to run when it has drifted.
-int64_t deckle_attention_struct_bytes(int which) { return which == 0 ? sizeof(AttentionProblem) : sizeof(AttentionBackward); }
+int64_t deckle_attention_struct_bytes(int which) { return which == 0 ? sizeof(CudaAttentionProblem) : sizeof(AttentionBackward); }
 }

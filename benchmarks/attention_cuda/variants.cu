@@ -42,7 +42,7 @@ const char* deckle_variant_name(int i) { return kVariants[i].name; }
 int deckle_variant_head_dim(int i) { return kVariants[i].instance.head_dim; }
 int deckle_variant_value_dim(int i) { return kVariants[i].instance.value_dim; }
 
-const char* deckle_variant_forward(int i, const deckle::kernels::AttentionProblem* problem, void* stream) {
+const char* deckle_variant_forward(int i, const deckle::kernels::CudaAttentionProblem* problem, void* stream) {
   static thread_local std::string message;
   try {
     kVariants[i].instance.launch(*problem, static_cast<cudaStream_t>(stream));

@@ -30,8 +30,8 @@ struct AttentionMask {
 };
 
 /// Sizes. Ragged if the offsets are given: int64 [batch + 1] on the device, non-decreasing from 0; query and key lengths may
-/// differ and be zero; rows past the last offset are neither read nor written, and no sequence has more than 2^24 rows. Then
-/// query_rows and key_rows are the total rows allocated.
+/// differ and be zero; rows past the last offset are neither read nor written. Then query_rows and key_rows are the total rows
+/// allocated, and offsets beyond them count as these.
 struct AttentionSizes {
   int32_t batch = 0;
   int32_t heads = 0;
@@ -47,7 +47,7 @@ struct AttentionSizes {
 };
 
 /// What forward and backward have in common.
-struct AttentionProblem {
+struct CudaAttentionProblem {
   AttentionElement element = AttentionElement::bf16;
   AttentionSizes sizes;
   AttentionMask mask;
@@ -63,12 +63,10 @@ struct AttentionProblem {
 };
 
 struct AttentionBackward {
-  AttentionProblem problem;  // out and lse as forward wrote them
+  CudaAttentionProblem problem;  // out and lse as forward wrote them
   AttentionTensor grad_out;
   const float* grad_lse = nullptr;  // laid out as lse; null: zero
   AttentionTensor grad_q, grad_k, grad_v;
-  /// Bit-equal from run to run. False allows an unordered sum for grad_q.
-  bool deterministic = true;
 };
 
 }  // namespace deckle::kernels

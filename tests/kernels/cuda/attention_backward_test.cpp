@@ -6,6 +6,8 @@
 #include <limits>
 #include <random>
 
+#include "deckle/kernels/cuda/attention/forward.h"
+#include "deckle/kernels/cuda/attention/portable.h"
 #include "tests/kernels/cuda/attention_test.h"
 #include "tests/kernels/cuda/seed.h"
 
@@ -117,18 +119,96 @@ TEST_P(AttentionBackward, SurvivesExtremeLogits) {
                   gradient_tolerance(o.element) + 1e-2);  // exponents of 1.4e4 are rounded to 2^-10, so P is good to 1e-3 or two
 }
 
-TEST_P(AttentionBackward, IsBitEqualFromRunToRun) {
-  CaseOptions o = ragged({500, 130, 0, 700, 64}, {400, 257, 30, 700, 128}, kCausal);
-  o.heads = 4;
-  AttentionCase c(o);
-  c.prepare_backward();
+// Scores so low that a key which does not exist, whose score would be 0, had an infinite probability.
+TEST_P(AttentionBackward, LeavesOutKeysThatDoNotExist) {
+  const bool bf16 = GetParam().element == AttentionElement::bf16;
+  AttentionCase c(dense(1, 128, 4001));
+  c.overwrite(c.q, 0, bf16 ? 0x4080 : 0x3c00);  // 4 and -4, 1 and -2
+  c.overwrite(c.k, 0, bf16 ? 0xc080 : 0xc000);
+  c.prepare_backward(true);
   c.backward();
-  const CaseTensor first[] = {c.grad_q.copy(), c.grad_k.copy(), c.grad_v.copy()};
-  for (int i = 0; i < 20; ++i) {
+  expect_backward(c, gradient_tolerance(c.options.element) + 1e-2);
+}
+
+// Blocks that own keys of one head add to dQ in turn.
+TEST_P(AttentionBackward, AddsUpManyKeyTiles) {
+  CaseOptions o = dense(1, 1100, 2100);
+  o.heads = o.kv_heads = 17;
+  verify_backward(o);
+  o = dense(2, 900, 1300, kCausal);
+  o.heads = 6;
+  verify_backward(o);
+  verify_backward(dense(1, 300, 5000, {17, 3, false}));
+  verify_backward(dense(1, 2500, 2400, {300, 90, true}));
+}
+
+// Few key heads: their query heads are divided among blocks.
+TEST_P(AttentionBackward, DividesTheQueryHeadsOfAKeyHead) {
+  CaseOptions o = dense(1, 700, 700, kCausal);
+  o.heads = 32;
+  o.kv_heads = 1;
+  verify_backward(o);
+  o = ragged({200, 0, 130}, {220, 15, 131});
+  o.heads = 24;
+  o.kv_heads = 2;
+  o.layout = Layout::padded;
+  verify_backward(o);
+}
+
+// What lies on the device is not to be trusted: nothing outside the tensors and the workspace is written, whatever it says.
+TEST_P(AttentionBackward, StaysWithinItsMemoryWhateverTheOffsetsSay) {
+  for (const std::vector<int64_t>& offsets :
+       {std::vector<int64_t>{0, 100000, 100000}, {0, 100, 100000000000}, {-70, 90, 50}, {0, 130, 0}}) {
+    AttentionCase c(ragged({100, 30}, {100, 30}));
+    c.take_gradients();
+    c.replace_offsets(offsets, offsets);
+    c.forward();
     c.backward();
-    ASSERT_EQ(different(first[0], c.grad_q), 0u) << i;
-    ASSERT_EQ(different(first[1], c.grad_k), 0u) << i;
-    ASSERT_EQ(different(first[2], c.grad_v), 0u) << i;
+  }
+}
+
+TEST_P(AttentionBackward, IgnoresErrorsOfOthers) {
+  const bool hopper = GetParam().path == Path::hopper;
+  for (const CaseOptions& o : {dense(1, 64, 64), ragged({64, 3}, {64, 3})}) {
+    AttentionCase c(o);
+    c.take_gradients();
+    const auto fail = [] {
+      void* memory = nullptr;
+      EXPECT_NE(cudaMalloc(&memory, size_t{1} << 60), cudaSuccess);
+    };
+    c.forward();  // takes the workspace
+    fail();
+    EXPECT_NO_THROW(hopper ? kernels::cuda::attention_forward(c.problem, nullptr)
+                           : kernels::cuda::portable_attention_forward(c.problem, nullptr));
+    EXPECT_EQ(cudaGetLastError(), cudaErrorMemoryAllocation) << "it is left to whoever asks for it";
+    c.backward();
+    fail();
+    EXPECT_NO_THROW(hopper ? kernels::cuda::attention_backward(c.arguments, nullptr)
+                           : kernels::cuda::portable_attention_backward(c.arguments, nullptr));
+    EXPECT_EQ(cudaGetLastError(), cudaErrorMemoryAllocation);
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  }
+}
+
+TEST_P(AttentionBackward, IsBitEqualFromRunToRun) {
+  CaseOptions options[] = {ragged({500, 130, 0, 700, 64}, {400, 257, 30, 700, 128}, kCausal), dense(2, 1500, 1500, kCausal),
+                           dense(1, 900, 1700)};
+  options[0].heads = 4;
+  options[1].heads = options[1].kv_heads = 12;
+  options[2].heads = 16;
+  options[2].kv_heads = 1;
+  for (const CaseOptions& o : options) {
+    AttentionCase c(o);
+    c.take_gradients();
+    c.forward();
+    c.backward();
+    const CaseTensor first[] = {c.grad_q.copy(), c.grad_k.copy(), c.grad_v.copy()};
+    for (int i = 0; i < 20; ++i) {
+      c.backward();
+      ASSERT_EQ(different(first[0], c.grad_q), 0u) << i;
+      ASSERT_EQ(different(first[1], c.grad_k), 0u) << i;
+      ASSERT_EQ(different(first[2], c.grad_v), 0u) << i;
+    }
   }
 }
 
@@ -204,42 +284,6 @@ TEST_P(AttentionBackwardLarge, RaggedOfMoreThanTwoToTheThirtyOneElements) {
 const Instance kLarge[] = {{Path::hopper, AttentionElement::bf16, 128, 128}, {Path::portable, AttentionElement::bf16, 128, 128}};
 INSTANTIATE_TEST_SUITE_P(Hopper, AttentionBackwardLarge, ::testing::Values(kLarge[0]), name_of);
 INSTANTIATE_TEST_SUITE_P(Portable, AttentionBackwardLarge, ::testing::Values(kLarge[1]), name_of);
-
-class AttentionBackwardUnordered : public AttentionTest {
- protected:
-  // Few rows and as many keys as the mode is taken from: its kernel owns keys and walks rows, so rows are where its edges are.
-  void verify(CaseOptions o) {
-    o.deterministic = false;
-    {
-      AttentionCase c(o);
-      c.prepare_backward();
-      const int64_t bytes = kernels::cuda::attention_backward_workspace_bytes(c.arguments);
-      c.arguments.deterministic = true;
-      EXPECT_GT(bytes, kernels::cuda::attention_backward_workspace_bytes(c.arguments)) << "the mode is not taken";
-    }
-    verify_backward(o);
-  }
-};
-
-TEST_P(AttentionBackwardUnordered, MatchesForFewRows) { verify(dense(1, 70, 4001)); }
-
-TEST_P(AttentionBackwardUnordered, Matches) {
-  verify(dense(1, 128, 4096));
-  verify(dense(2, 300, 5000));
-  verify(dense(2, 203, 16001, kCausal));
-  CaseOptions o = dense(1, 70, 16100, kCausal);
-  o.heads = 6;
-  o.layout = Layout::padded;
-  verify(o);
-  verify(dense(1, 16300, 16100, {17, 3, true}));   // rows at the start attend nothing
-  verify(dense(1, 16500, 16000, {17, 3, false}));  // rows at the end attend nothing
-  o = ragged({0, 5, 130, 64, 0}, {7, 40000, 400, 64, 40000}, kCausal);
-  o.heads = 4;
-  verify(o);
-}
-
-const Instance kUnordered[] = {{Path::hopper, AttentionElement::bf16, 128, 128}, {Path::hopper, AttentionElement::f16, 128, 128}};
-INSTANTIATE_TEST_SUITE_P(Hopper, AttentionBackwardUnordered, ::testing::ValuesIn(kUnordered), name_of);
 
 }  // namespace
 }  // namespace deckle::testing

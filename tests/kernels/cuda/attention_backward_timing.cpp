@@ -34,7 +34,7 @@ struct Timing {
   std::string name;
   int D, Dv, heads, kv_heads;
   std::vector<int> lengths;
-  bool ragged, causal, deterministic = true;
+  bool ragged, causal;
 };
 
 std::vector<int> lognormal(int count, double m, int max) {
@@ -57,7 +57,6 @@ void time_case(const Timing& t, double seconds) {
   const int64_t rows = offsets.back();
   AttentionBackward a;
   auto& p = a.problem;
-  a.deterministic = t.deterministic;
   p.sizes = {batch,   t.heads, t.kv_heads, t.D, t.Dv, t.ragged ? rows : t.lengths[0], t.ragged ? rows : t.lengths[0],
              nullptr, nullptr};
   p.mask = {kUnboundedWindow, t.causal ? 0 : kUnboundedWindow, true};
@@ -134,18 +133,18 @@ int main(int argc, char** argv) {
       dense("D128 S16k", 128, 128, 16384, false),
       dense("D128 S16k causal", 128, 128, 16384, true),
       dense("D128 S2k", 128, 128, 2048, false),
+      dense("D128 S1k", 128, 128, 1024, false),
       dense("D128 S512", 128, 128, 512, false),
       dense("D128 S4k causal", 128, 128, 4096, true),
       dense("D64 S16k", 64, 64, 16384, false),
+      dense("D64 S2k causal", 64, 64, 2048, true),
       dense("D64 S16k causal", 64, 64, 16384, true),
       dense("D256 S4k", 256, 256, 4096, false),
       dense("D96 S4k", 96, 96, 4096, false),
       dense("D192 S4k", 192, 192, 4096, false),
       dense("D192/128 S4k", 192, 128, 4096, false),
       {"D128 S4k causal, 4 kv heads", 128, 128, 16, 4, std::vector<int>(4, 4096), false, true},
-      {"D128 S16k, unordered", 128, 128, 16, 16, {16384}, false, false, false},
-      {"D128 S16k causal, unordered", 128, 128, 16, 16, {16384}, false, true, false},
-      {"D128 S2k, unordered", 128, 128, 16, 16, std::vector<int>(8, 2048), false, false, false},
+      {"MQA 32/1, one of 4096", 128, 128, 32, 1, {4096}, true, false},
       {"ragged 64, D128 H16", 128, 128, 16, 16, lognormal(64, 800, 8192), true, false},
       {"ragged 512, D64 H12", 64, 64, 12, 12, lognormal(512, 40, 512), true, false},
   };

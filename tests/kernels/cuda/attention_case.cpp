@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 #include "deckle/kernels/cuda/attention/backward.h"
 #include "deckle/kernels/cuda/attention/forward.h"
@@ -12,7 +13,8 @@
 namespace deckle::testing {
 namespace {
 
-constexpr uint16_t kNan = 0x7fff;  // not that of the poison, so that poison still means untouched
+constexpr int64_t kGuard = 1 << 16;  // bytes behind the workspace that nobody may write
+constexpr uint16_t kNan = 0x7fff;    // not that of the poison, so that poison still means untouched
 
 ReferenceForward reference_of(const AttentionCase& c) { return {c.reference_out.as<double>(), c.reference_lse.as<double>()}; }
 
@@ -30,7 +32,7 @@ std::string describe(const CaseOptions& o) {
     text += " " + std::to_string(o.queries[i]) + "x" + std::to_string(o.keys[i]);
   return text + ", window " + std::to_string(o.mask.left) + "," + std::to_string(o.mask.right) +
          (o.mask.bottom_right ? " bottom right" : " top left") + ", layout " + std::to_string(static_cast<int>(o.layout)) +
-         ", scale " + std::to_string(o.scale) + (o.deterministic ? "" : ", unordered") + ", seed " + std::to_string(seed());
+         ", scale " + std::to_string(o.scale) + ", seed " + std::to_string(seed());
 }
 
 CaseOptions random_options(CaseOptions o, std::mt19937_64& random) {
@@ -128,10 +130,21 @@ CaseTensor AttentionCase::make_tensor(bool key_side, int columns) const {
 }
 
 void AttentionCase::take_workspace(int64_t bytes) {
-  if (workspace_.bytes() < bytes) workspace_ = DeviceBuffer(bytes);
+  workspace_ = DeviceBuffer(bytes + kGuard);
   workspace_.poison();
   problem.workspace = workspace_.as<void>();
-  problem.workspace_bytes = workspace_.bytes();
+  problem.workspace_bytes = bytes;
+}
+
+void AttentionCase::check_guard() const {
+  const auto* words = workspace_.as<uint16_t>() + problem.workspace_bytes / 2;
+  if (count_words(words, kGuard / 2, 0xffff) != kGuard / 2) throw std::runtime_error("written behind the workspace");
+}
+
+void AttentionCase::replace_offsets(const std::vector<int64_t>& queries, const std::vector<int64_t>& keys) {
+  std::vector<int64_t> both = queries;
+  both.insert(both.end(), keys.begin(), keys.end());
+  offsets_.upload(both);
 }
 
 void AttentionCase::forward() {
@@ -144,6 +157,7 @@ void AttentionCase::forward() {
     kernels::cuda::portable_attention_forward(problem, nullptr);
   }
   check(cudaDeviceSynchronize(), "forward");
+  if (options.path == Path::hopper) check_guard();
 }
 
 void AttentionCase::backward() {
@@ -156,6 +170,7 @@ void AttentionCase::backward() {
     kernels::cuda::portable_attention_backward(arguments, nullptr);
   }
   check(cudaDeviceSynchronize(), "backward");
+  check_guard();
 }
 
 void AttentionCase::reference() {
@@ -174,7 +189,6 @@ void AttentionCase::take_gradients() {
   fill_normal(options.element, grad_out.view, grad_out.rows, grad_out.rows_per_batch, grad_out.heads, grad_out.columns,
               seed() + 4, 1);
   fill_normal(grad_lse.as<float>(), grad_lse.bytes() / 4, seed() + 5, 1);
-  arguments.deterministic = options.deterministic;
   arguments.grad_out = grad_out.view;
   arguments.grad_lse = options.grad_lse ? grad_lse.as<float>() : nullptr;
   arguments.grad_q = grad_q.view;

@@ -33,7 +33,6 @@ struct CaseOptions {
   float magnitude = 1;    // of q and k
   int64_t batch_gap = 0;  // dense: elements between batches
   bool grad_lse = true;   // backward: there is one
-  bool deterministic = true;
 };
 
 /// "bf16_192_128", or "bf16_128" where both dims are one, with `between` for the underscore.
@@ -77,6 +76,9 @@ class AttentionCase {
   /// Sets the rows of one sequence of a ragged tensor to a 16-bit word.
   void overwrite(const CaseTensor& tensor, int sequence, uint16_t word) const;
 
+  /// Other offsets than those of the sequences, as many.
+  void replace_offsets(const std::vector<int64_t>& queries, const std::vector<int64_t>& keys);
+
   /// NaN in grad_out of the rows that attend no key: a loss that reads lse puts it there.
   void poison_dead_rows() const;
 
@@ -85,7 +87,7 @@ class AttentionCase {
 
   CaseOptions options;
   kernels::AttentionBackward arguments;
-  kernels::AttentionProblem& problem = arguments.problem;
+  kernels::CudaAttentionProblem& problem = arguments.problem;
   CaseTensor q, k, v, out, grad_out, grad_q, grad_k, grad_v;
   DeviceBuffer lse, grad_lse;
   DeviceBuffer reference_out, reference_lse, reference_q, reference_k, reference_v;
@@ -93,6 +95,7 @@ class AttentionCase {
  private:
   CaseTensor make_tensor(bool key_side, int columns) const;
   void take_workspace(int64_t bytes);
+  void check_guard() const;
   bool is_key_side(const CaseTensor& tensor) const {
     return &tensor == &k || &tensor == &v || &tensor == &grad_k || &tensor == &grad_v;
   }

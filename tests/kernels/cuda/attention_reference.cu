@@ -11,9 +11,9 @@ namespace {
 using kernels::AttentionBackward;
 using kernels::AttentionElement;
 using kernels::AttentionMask;
-using kernels::AttentionProblem;
 using kernels::AttentionSizes;
 using kernels::AttentionTensor;
+using kernels::CudaAttentionProblem;
 
 constexpr int kThreads = 128;
 
@@ -40,7 +40,7 @@ __device__ bool attends(const AttentionMask& mask, int64_t row, int64_t key, int
   return key >= center - mask.left && key <= center + mask.right;
 }
 
-__device__ double score(const AttentionProblem& p, const Rows& q, const Rows& k, int64_t row, int64_t key, int64_t head) {
+__device__ double score(const CudaAttentionProblem& p, const Rows& q, const Rows& k, int64_t row, int64_t key, int64_t head) {
   const int64_t kv_head = head / (p.sizes.heads / p.sizes.kv_heads);
   double sum = 0;
   for (int d = 0; d < p.sizes.head_dim; ++d) {
@@ -85,7 +85,7 @@ __device__ double block_reduce(double x, bool maximum) {
 }
 
 // A block is one (row, head).
-__global__ void forward_row(AttentionProblem p, ReferenceForward result) {
+__global__ void forward_row(CudaAttentionProblem p, ReferenceForward result) {
   int64_t sequence, row;
   const int64_t head = blockIdx.y;
   if (!locate(p.sizes, true, blockIdx.x, sequence, row)) return;
@@ -128,7 +128,7 @@ __global__ void forward_row(AttentionProblem p, ReferenceForward result) {
 // p(dp - delta + grad_lse) of one (row, key), and p.
 __device__ double2 score_gradient(const AttentionBackward& a, const ReferenceForward& forward, int64_t sequence, const Rows& q,
                                   const Rows& k, int64_t row, int64_t key, int64_t head) {
-  const AttentionProblem& p = a.problem;
+  const CudaAttentionProblem& p = a.problem;
   const int64_t at = lse_at(p.sizes, sequence, q, row, head), kv_head = head / (p.sizes.heads / p.sizes.kv_heads);
   const double weight = exp(score(p, q, k, row, key, head) - forward.lse[at]);
   const double* out = forward.out + packed(q, row, p.sizes.query_rows, p.sizes.heads, head, p.sizes.value_dim);
@@ -142,7 +142,7 @@ __device__ double2 score_gradient(const AttentionBackward& a, const ReferenceFor
 }
 
 __global__ void backward_query(AttentionBackward a, ReferenceForward forward, double* grad_q) {
-  const AttentionProblem& p = a.problem;
+  const CudaAttentionProblem& p = a.problem;
   int64_t sequence, row;
   const int64_t head = blockIdx.y;
   if (!locate(p.sizes, true, blockIdx.x, sequence, row)) return;
@@ -174,7 +174,7 @@ __global__ void backward_query(AttentionBackward a, ReferenceForward forward, do
 
 // A block is one (key, kv head).
 __global__ void backward_key(AttentionBackward a, ReferenceForward forward, double* grad_k, double* grad_v) {
-  const AttentionProblem& p = a.problem;
+  const CudaAttentionProblem& p = a.problem;
   int64_t sequence, key;
   const int64_t kv_head = blockIdx.y;
   if (!locate(p.sizes, false, blockIdx.x, sequence, key)) return;
@@ -215,7 +215,7 @@ __global__ void backward_key(AttentionBackward a, ReferenceForward forward, doub
 }
 
 // A block is one (row, head).
-__global__ void store_row(AttentionProblem p, ReferenceForward forward) {
+__global__ void store_row(CudaAttentionProblem p, ReferenceForward forward) {
   int64_t sequence, row;
   const int64_t head = blockIdx.y;
   if (!locate(p.sizes, true, blockIdx.x, sequence, row)) return;
@@ -233,7 +233,7 @@ __global__ void store_row(AttentionProblem p, ReferenceForward forward) {
   if (threadIdx.x == 0) p.lse[at] = static_cast<float>(forward.lse[at]);
 }
 
-__global__ void load_row(AttentionProblem p, ReferenceForward forward) {
+__global__ void load_row(CudaAttentionProblem p, ReferenceForward forward) {
   int64_t sequence, row;
   const int64_t head = blockIdx.y;
   if (!locate(p.sizes, true, blockIdx.x, sequence, row)) return;
@@ -253,7 +253,7 @@ unsigned items(const AttentionSizes& sizes, bool queries) {
 
 }  // namespace
 
-void reference_forward(const AttentionProblem& problem, ReferenceForward result) {
+void reference_forward(const CudaAttentionProblem& problem, ReferenceForward result) {
   const dim3 grid(items(problem.sizes, true), problem.sizes.heads);
   if (grid.x > 0) forward_row<<<grid, kThreads>>>(problem, result);
 }
@@ -265,12 +265,12 @@ void reference_backward(const AttentionBackward& arguments, ReferenceForward for
   if (key_grid.x > 0) backward_key<<<key_grid, kThreads>>>(arguments, forward, result.grad_k, result.grad_v);
 }
 
-void store_forward(const AttentionProblem& problem, ReferenceForward forward) {
+void store_forward(const CudaAttentionProblem& problem, ReferenceForward forward) {
   const dim3 grid(items(problem.sizes, true), problem.sizes.heads);
   if (grid.x > 0) store_row<<<grid, kThreads>>>(problem, forward);
 }
 
-void load_forward(const AttentionProblem& problem, ReferenceForward forward) {
+void load_forward(const CudaAttentionProblem& problem, ReferenceForward forward) {
   const dim3 grid(items(problem.sizes, true), problem.sizes.heads);
   if (grid.x > 0) load_row<<<grid, kThreads>>>(problem, forward);
 }

@@ -22,16 +22,16 @@ struct ReferenceBackward {
   double* grad_v;
 };
 
-void reference_forward(const kernels::AttentionProblem& problem, ReferenceForward result);
+void reference_forward(const kernels::CudaAttentionProblem& problem, ReferenceForward result);
 
 /// Out and lse of the problem are not read: `forward` holds reference_forward's results. Nor is grad_out of rows that attend no
 /// key.
 void reference_backward(const kernels::AttentionBackward& arguments, ReferenceForward forward, ReferenceBackward result);
 
 /// Writes out, rounded, and lse where a forward would: into the problem's own tensors.
-void store_forward(const kernels::AttentionProblem& problem, ReferenceForward forward);
+void store_forward(const kernels::CudaAttentionProblem& problem, ReferenceForward forward);
 
 /// The other way round: reads the problem's rounded out and lse.
-void load_forward(const kernels::AttentionProblem& problem, ReferenceForward forward);
+void load_forward(const kernels::CudaAttentionProblem& problem, ReferenceForward forward);
 
 }  // namespace deckle::testing

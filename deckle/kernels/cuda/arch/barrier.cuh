@@ -115,4 +115,19 @@ __device__ __forceinline__ void named_arrive(int id) {
 /// Makes ordinary stores to shared memory visible to wgmma and the copy engine: each writing thread, before the barrier.
 __device__ __forceinline__ void fence_shared_for_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
+/// The same for global memory, and between what the copy engine itself has written and will write.
+__device__ __forceinline__ void fence_global_for_async() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
+
+/// A counter in global memory by which blocks hand something on: the store of one makes all that it did before visible to the
+/// load of another that reads it.
+__device__ __forceinline__ int load_acquire(const int* counter) {
+  int value;
+  asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(value) : "l"(counter) : "memory");
+  return value;
+}
+
+__device__ __forceinline__ void store_release(int* counter, int value) {
+  asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(counter), "r"(value) : "memory");
+}
+
 }  // namespace deckle::kernels::cuda::arch

@@ -43,7 +43,12 @@ __device__ __forceinline__ void load_bulk(uint32_t shared, const void* global, u
                : "memory");
 }
 
-/// Adds `bytes` of float32 in shared memory to global memory, unordered.
+/// Stores `bytes` (a multiple of 16, 16-byte aligned on both sides) of shared memory.
+__device__ __forceinline__ void store_bulk(void* global, uint32_t shared, uint32_t bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global), "r"(shared), "r"(bytes) : "memory");
+}
+
+/// Adds `bytes` of float32 in shared memory to global memory; copies in flight together are added in any order.
 __device__ __forceinline__ void reduce_add_bulk(float* global, uint32_t shared, uint32_t bytes) {
   asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(global), "r"(shared), "r"(bytes)
                : "memory");

@@ -28,6 +28,12 @@ __device__ __forceinline__ void shrink_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));
 }
 
+/// Keeps the compiler from hoisting what is computed from `value`: it would hold every descriptor in registers.
+__device__ __forceinline__ void forget(uint32_t& value) { asm volatile("" : "+r"(value)); }
+
+/// Makes the compiler read memory again instead of holding it in registers.
+__device__ __forceinline__ void forget_memory() { asm volatile("" ::: "memory"); }
+
 /// Two floats rounded to nearest even, `low` in the lower half.
 template <Element element>
 __device__ __forceinline__ uint32_t pack(float low, float high) {
@@ -75,6 +81,19 @@ __device__ __forceinline__ float log2(float x) {
   float y;
   asm("lg2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
+}
+
+/// Transposes a 4 x 4 matrix whose row `lane` (0..3) these four neighbouring lanes hold.
+__device__ __forceinline__ void transpose_quad(uint32_t (&w)[4], int lane) {
+  const auto trade = [&](uint32_t& a, uint32_t& b, int bit) {  // the lane without `bit` gives b for the other's a
+    const bool upper = lane & bit;
+    const uint32_t other = __shfl_xor_sync(0xffffffffu, upper ? a : b, bit);
+    (upper ? a : b) = other;
+  };
+  trade(w[0], w[1], 1);
+  trade(w[2], w[3], 1);
+  trade(w[0], w[2], 2);
+  trade(w[1], w[3], 2);
 }
 
 /// Four 8x8 blocks to shared memory: lanes 8m..8m+7 hold the row addresses of block m.

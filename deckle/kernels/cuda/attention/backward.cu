@@ -1,11 +1,15 @@
 // Host side of the attention backward: three launches (five if ragged), no synchronisation.
 //   list_tiles       ragged: the tiles of both sides, longest first
-//   short_gradients  ragged: all of dQ, dK, dV of sequences that have one tile of scores
 //   row_statistics   lse2 and delta = dO . O - dLSE
+// then, at head dims 64 and 128,
+//   all_gradients    dK, dV, and dQ as float32 sums in a fixed order: key tiles walk queries, 5 products
+//   round_query_gradients (and round_key_gradients, where the q heads of a kv head are divided among blocks)
+// or, at others, without sums between blocks,
 //   key_gradients    dK, dV: key tiles walk queries      4 products
 //   query_gradients  dQ: query tiles walk keys           3 products
-// Two kernels instead of one recompute S and dP (14 instead of 10 M N D) and need no sum between blocks: results are bit-equal
-// from run to run, without an accumulator in memory.
+// and last
+//   short_gradients  ragged: all of dQ, dK, dV of sequences that have one tile of scores
+// All of it is bit-equal from run to run.
 #include "deckle/kernels/cuda/attention/backward.h"
 
 #include <algorithm>
@@ -36,13 +40,17 @@ constexpr int64_t kChunkBytes = 24 << 20;
 constexpr int64_t kUnequalChunk = 16;
 
 // The live rows of a dense batch end here; the key kernel's maps of q and dO end there too.
-int64_t live_end(const AttentionProblem& problem) {
+int64_t live_end(const CudaAttentionProblem& problem) {
   const AttentionSizes& sizes = problem.sizes;
   const AttentionMask& mask = problem.mask;
   if (mask.left >= kUnboundedWindow) return sizes.query_rows;
   const int64_t offset = mask.bottom_right ? sizes.key_rows - sizes.query_rows : 0;
   return std::clamp<int64_t>(sizes.key_rows + mask.left - offset, 0, sizes.query_rows);
 }
+
+// Queries, dO and float32 dQ of the heads that all_gradients works on together. The fewer heads, the longer the blocks of one
+// wait for each other at the start; measured in backward_all.cuh.
+constexpr int64_t kOrderedChunkBytes = 32 << 20;
 
 /// One backward: the arguments that its launches share, and the launches in their order.
 class Pass {
@@ -53,11 +61,12 @@ class Pass {
     common_.key_offsets = sizes_.key_offsets;
     common_.lse2 = memory<float>(plan_.lse2);
     common_.delta_from_lse2 = (plan_.delta - plan_.lse2) / int64_t{sizeof(float)};
-    common_.statistics_rows = max_tiles(sizes_, Side::queries, unit()) * unit();
-    common_.statistics_unit = unit();
+    common_.statistics_rows = max_tiles(sizes_, Side::queries, plan_.unit) * plan_.unit;
+    common_.statistics_unit = plan_.unit;
     common_.batch = sizes_.batch;
     common_.heads = sizes_.heads;
     common_.group = sizes_.heads / sizes_.kv_heads;
+    common_.parts = 1;
     common_.query_rows = static_cast<int>(sizes_.query_rows);
     common_.key_rows = static_cast<int>(sizes_.key_rows);
     common_.left = mask.left;
@@ -69,20 +78,23 @@ class Pass {
   }
 
   void run() {
+    const BackwardKernels& kernels = plan_.kernels;
+    const BackwardKernel& keys = plan_.one_pass ? kernels.all_gradients : kernels.key_gradients;
     if (sizes_.ragged()) {
       make_work_lists(problem_,
-                      {{Side::keys, plan_.kernels.key_gradients.owned_rows, memory<void>(plan_.key_list)},
-                       {Side::queries, plan_.kernels.query_gradients.owned_rows, memory<void>(plan_.query_list)}},
+                      {{Side::keys, keys.owned_rows, memory<void>(plan_.key_list), plan_.one_pass},
+                       {Side::queries, kernels.query_gradients.owned_rows, memory<void>(plan_.query_list)}},
                       common_.skip_short ? kShortRows : -1, stream_);
     }
     if (plan_.one_pass) {
-      common_.sums = memory<float>(plan_.sums);
-      check(cudaMemsetAsync(common_.sums, 0, plan_.bytes - plan_.sums, stream_), kName);
+      common_.query_sums = memory<float>(plan_.query_sums);
+      common_.turns = memory<int>(plan_.turns);
     }
     row_statistics();
-    key_gradients(plan_.one_pass ? plan_.kernels.all_gradients : plan_.kernels.key_gradients);
+    key_gradients(keys);
     if (plan_.one_pass) {
       round_query_gradients();
+      if (plan_.parts > 1) round_key_gradients();
     } else {
       query_gradients();
     }
@@ -96,9 +108,6 @@ class Pass {
   T* memory(int64_t offset) const {
     return reinterpret_cast<T*>(static_cast<char*>(problem_.workspace) + offset);
   }
-
-  // Rows of a tile of statistics.
-  int unit() const { return plan_.kernels.key_gradients.walked_rows; }
 
   CUtensorMap map(const AttentionTensor& tensor, Side side, int columns, int box_rows) const {
     return operand_map(problem_, tensor, side == Side::keys, columns, box_rows);
@@ -128,16 +137,22 @@ class Pass {
   // Persistent blocks, one a multiprocessor, draw the tiles of one side.
   void launch_tiles(const BackwardKernel& kernel, BackwardArguments& arguments, Side side, Start start) const {
     const bool keys = side == Side::keys;
-    const int64_t rows = keys ? sizes_.key_rows : sizes_.query_rows, heads = keys ? sizes_.kv_heads : sizes_.heads;
+    const int64_t rows = keys ? sizes_.key_rows : sizes_.query_rows, heads = keys ? sizes_.heads / arguments.group : sizes_.heads;
     const int64_t tiles = max_tiles(sizes_, side, kernel.owned_rows);
     if (rows == 0 || tiles * heads == 0) return;
-    if (tiles * heads >= INT32_MAX) refuse_if("more than 2^31 tiles", kName);
     arguments.tiles = static_cast<int>((rows + kernel.owned_rows - 1) / kernel.owned_rows);
     const int64_t all_heads = sizes_.ragged() ? heads : sizes_.batch * heads;
     const int64_t walked_rows =
-        (keys ? sizes_.query_rows * common_.group : sizes_.key_rows) / (sizes_.ragged() ? sizes_.batch : 1);
+        (keys ? sizes_.query_rows * arguments.group : sizes_.key_rows) / (sizes_.ragged() ? sizes_.batch : 1);
     const int64_t walked_bytes = std::max<int64_t>(walked_rows * 2 * (sizes_.head_dim + sizes_.value_dim), 1);
-    const int64_t chunk = std::max(kChunkBytes / walked_bytes, equal_costs(problem_) ? int64_t{1} : kUnequalChunk);
+    const bool equal = equal_costs(problem_);
+    int64_t chunk = std::max(kChunkBytes / walked_bytes, equal ? int64_t{1} : kUnequalChunk);
+    if (keys && plan_.one_pass) {
+      arguments.shrinking = !sizes_.ragged() && !equal && problem_.mask.left >= kUnboundedWindow;
+      const int64_t head_bytes =
+          std::max<int64_t>(sizes_.query_rows / (sizes_.ragged() ? sizes_.batch : 1) * sizes_.head_dim * 8, 1);
+      chunk = std::max<int64_t>(kOrderedChunkBytes / head_bytes, 2);
+    }
     arguments.chunk_heads = static_cast<int>(std::clamp<int64_t>(chunk, 1, all_heads));
     void* parameters[] = {&arguments};
     launch(kernel, dim3(static_cast<unsigned>(std::min<int64_t>(multiprocessors(), tiles * heads))), parameters, start);
@@ -167,7 +182,7 @@ class Pass {
     args.value_dim = sizes_.value_dim;
     args.lse2 = memory<float>(plan_.lse2);
     args.delta = memory<float>(plan_.delta);
-    args.list_rows = sizes_.ragged() ? plan_.kernels.query_gradients.owned_rows : unit();
+    args.list_rows = sizes_.ragged() ? plan_.kernels.query_gradients.owned_rows : plan_.unit;
     args.counters = counters;
     void* parameters[] = {&args};
     const int64_t tiles = max_tiles(sizes_, Side::queries, args.list_rows);
@@ -180,7 +195,7 @@ class Pass {
     BackwardArguments args = common_;
     args.next = memory<int>(0);
     use_list(args, plan_.key_list);
-    AttentionProblem live = problem_;
+    CudaAttentionProblem live = problem_;
     if (!sizes_.ragged()) live.sizes.query_rows = live_end(problem_);
     args.q = operand_map(live, problem_.q, false, sizes_.head_dim, kernel.walked_rows);
     args.grad_out = operand_map(live, arguments_.grad_out, false, sizes_.value_dim, kernel.walked_rows);
@@ -188,6 +203,12 @@ class Pass {
     args.v = map(problem_.v, Side::keys, sizes_.value_dim, kernel.owned_rows);
     args.grad_k = map(arguments_.grad_k, Side::keys, sizes_.head_dim, 16);
     args.grad_v = map(arguments_.grad_v, Side::keys, sizes_.value_dim, 16);
+    args.grad_k_rows = arguments_.grad_k;
+    args.grad_v_rows = arguments_.grad_v;
+    args.parts = plan_.parts;
+    args.group /= plan_.parts;
+    args.key_sums = memory<float>(plan_.key_sums);
+    args.key_sums_rows = plan_.key_sums_rows;
     launch_tiles(kernel, args, Side::keys, Start::beside_predecessor);
   }
 
@@ -204,14 +225,29 @@ class Pass {
     launch_tiles(kernel, args, Side::queries, sizes_.key_rows > 0 ? Start::beside_predecessor : Start::after_predecessor);
   }
 
-  // What the unordered mode has summed up.
+  // What all_gradients has summed up.
   void round_query_gradients() const {
     BackwardArguments args = common_;
     Element type = element();
     AttentionTensor grad_q = arguments_.grad_q;
     void* parameters[] = {&args, &type, &grad_q};
-    const int64_t tiles = max_tiles(sizes_, Side::queries, unit());
-    launch({round_query_gradients_kernel(), 256}, dim3(static_cast<unsigned>(tiles), sizes_.heads), parameters,
+    const int64_t tiles = max_tiles(sizes_, Side::queries, plan_.unit);
+    launch({round_query_gradients_kernel(sizes_.head_dim), 256}, dim3(static_cast<unsigned>(tiles * sizes_.heads)), parameters,
+           Start::beside_predecessor);
+  }
+
+  void round_key_gradients() const {
+    BackwardArguments args = common_;
+    args.grad_k_rows = arguments_.grad_k;
+    args.grad_v_rows = arguments_.grad_v;
+    args.parts = plan_.parts;
+    args.key_sums = memory<float>(plan_.key_sums);
+    args.key_sums_rows = plan_.key_sums_rows;
+    Element type = element();
+    int columns = sizes_.head_dim;
+    void* parameters[] = {&args, &type, &columns};
+    const int64_t pieces = args.key_sums_rows * sizes_.head_dim / 4;
+    launch({round_key_gradients_kernel(), 256}, dim3(static_cast<unsigned>((pieces + 255) / 256), sizes_.kv_heads, 2), parameters,
            Start::after_predecessor);
   }
 
@@ -242,7 +278,7 @@ class Pass {
   Element element() const { return problem_.element == AttentionElement::bf16 ? Element::bf16 : Element::f16; }
 
   const AttentionBackward& arguments_;
-  const AttentionProblem& problem_ = arguments_.problem;
+  const CudaAttentionProblem& problem_ = arguments_.problem;
   const AttentionSizes& sizes_ = problem_.sizes;
   const BackwardPlan plan_{arguments_};
   const cudaStream_t stream_;
@@ -254,7 +290,7 @@ class Pass {
 int64_t attention_backward_workspace_bytes(const AttentionBackward& arguments) { return BackwardPlan(arguments).bytes; }
 
 std::string attention_backward_why_not(const AttentionBackward& arguments) {
-  const AttentionProblem& problem = arguments.problem;
+  const CudaAttentionProblem& problem = arguments.problem;
   if (!BackwardPlan(arguments).served()) {
     std::string served;
     for (const BackwardInstance& instance : backward_instances()) {
@@ -265,6 +301,10 @@ std::string attention_backward_why_not(const AttentionBackward& arguments) {
            served + ")";
   }
   if (std::string reason = backward_why_not(arguments); !reason.empty()) return reason;
+  // No tile has fewer rows than a short one, and every tile has its head.
+  const AttentionSizes& sizes = problem.sizes;
+  if (std::max(max_tiles(sizes, Side::queries, kShortRows), max_tiles(sizes, Side::keys, kShortRows)) * sizes.heads >= INT32_MAX)
+    return "more than 2^31 tiles of " + std::to_string(kShortRows) + " rows and a head";
   return device_why_not(9, 9);
 }
 

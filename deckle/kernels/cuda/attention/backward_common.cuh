@@ -56,17 +56,23 @@ struct BackwardArguments {
   const int64_t* key_offsets;
   const float* lse2;
   int64_t delta_from_lse2;  // elements
-  float* sums;              // all_gradients: float32 dQ
+  float* query_sums;        // all_gradients: float32 dQ, in the order of its accumulators
+  int* turns;               // all_gradients: of each tile of query_sums and warpgroup, how many key tiles have been added
+  float* key_sums;  // all_gradients, if there are parts: float32 dK [kv heads, parts, key rows of all sequences, D], then dV
+  int64_t key_sums_rows;
   int64_t statistics_rows;  // padded rows of one head
   int statistics_unit;
-  int batch, heads, group;   // heads of q; q heads of one kv head
-  int query_rows, key_rows;  // dense: of each sequence
-  int left, right;           // of AttentionMask
+  AttentionTensor grad_k_rows, grad_v_rows;  // all_gradients
+  int batch, heads, group;                   // heads of q; q heads of one kv head, or of one part of them
+  int parts;                                 // all_gradients: into which the q heads of a kv head are divided among blocks
+  int query_rows, key_rows;                  // dense: of each sequence
+  int left, right;                           // of AttentionMask
   int bottom_right;
   const WorkListHeader* list;  // ragged: the tiles, longest first; null: dense
   const WorkItem* items;
   int tiles;        // dense: of one sequence
   int chunk_heads;  // heads that run together, so that what they share stays in L2
+  int shrinking;    // see write_work
   int* next;        // the next item that a block draws beyond its first
   int skip_short;   // short sequences are served by short_gradients
   float scale, scale_log2;
@@ -86,10 +92,12 @@ __device__ __forceinline__ void write_sequence(SequencePair& s, int index, const
   int queries = args.query_rows, keys = args.key_rows;
   int64_t query_start = 0, key_start = 0;
   if (args.query_offsets != nullptr) {
-    query_start = args.query_offsets[index];
-    key_start = args.key_offsets[index];
-    queries = static_cast<int>(args.query_offsets[index + 1] - query_start);
-    keys = static_cast<int>(args.key_offsets[index + 1] - key_start);
+    const RowSpan query_span = row_span(args.query_offsets, index, args.query_rows);
+    const RowSpan key_span = row_span(args.key_offsets, index, args.key_rows);
+    query_start = query_span.start;
+    key_start = key_span.start;
+    queries = static_cast<int>(query_span.end - query_start);
+    keys = static_cast<int>(key_span.end - key_start);
   }
   s.index = index;
   s.query_start = query_start;
@@ -147,9 +155,10 @@ struct Coordinates {
   int row, batch;
 };
 
-__device__ __forceinline__ Coordinates coordinates(bool ragged, int index, int64_t start, int first, int rows, int row) {
+/// Ragged: of a tensor of `all` rows.
+__device__ __forceinline__ Coordinates coordinates(bool ragged, int index, int64_t start, int first, int rows, int row, int all) {
   if (!ragged) return {first + row, index};
-  return {static_cast<int>(tile::kRaggedRows) - rows + row, static_cast<int>(start) + first + rows};
+  return {max(all, 1) - rows + row, static_cast<int>(start) + first + rows};
 }
 
 /// Tiles of the other side, in units of its tile height: queries count from the first live row, keys from key 0.
@@ -186,20 +195,30 @@ __device__ __forceinline__ int work_count(const BackwardArguments& args, int hea
   return (args.list == nullptr ? args.batch * args.tiles : args.list->count) * heads;
 }
 
-/// Makes the compiler read memory again instead of holding it in registers.
-__device__ __forceinline__ void forget_memory() { asm volatile("" ::: "memory"); }
-
 /// Writes item `index` to `work`. Chunks of heads one after the other; within a chunk the longest tiles of all its heads first.
-/// `work` is in shared memory and not kept in registers: the scheduler has 24.
+/// Where walks get shorter tile by tile (`shrinking`), that is done with the first half of the tiles, then, with chunks of twice
+/// as many heads, with half of what is left, and so on: short tiles of one head would wait for each other. `work` is in shared
+/// memory and not kept in registers: the scheduler has 24.
 template <bool of_keys, int owned_rows, int walked_rows>
 __device__ __forceinline__ void write_work(Work& work, const BackwardArguments& args, int heads, int index) {
   const bool dense = args.list == nullptr;
-  const int tiles = dense ? args.tiles : args.list->count;
-  const int chunk = index / (tiles * args.chunk_heads);
-  const int within = index - chunk * (tiles * args.chunk_heads);
-  const int in_chunk = min(args.chunk_heads, (dense ? args.batch * heads : heads) - chunk * args.chunk_heads);
-  int tile = within / in_chunk;
-  int head = chunk * args.chunk_heads + within % in_chunk;
+  const int all_heads = dense ? args.batch * heads : heads;
+  int tiles = dense ? args.tiles : args.list->count, first_tile = 0, chunk_heads = args.chunk_heads;
+  if (of_keys && args.shrinking) {
+    for (int left = tiles;;) {
+      tiles = (left + 1) / 2;
+      if (index < tiles * all_heads) break;
+      index -= tiles * all_heads;
+      left -= tiles;
+      first_tile += tiles;
+      chunk_heads = min(2 * chunk_heads, all_heads);
+    }
+  }
+  const int chunk = index / (tiles * chunk_heads);
+  const int within = index - chunk * (tiles * chunk_heads);
+  const int in_chunk = min(chunk_heads, all_heads - chunk * chunk_heads);
+  int tile = first_tile + within / in_chunk;
+  int head = chunk * chunk_heads + within % in_chunk;
   int sequence;
   if (dense) {
     if (!of_keys) tile = tiles - 1 - tile;  // causal: the last rows have most keys, the first keys most rows
@@ -214,23 +233,24 @@ __device__ __forceinline__ void write_work(Work& work, const BackwardArguments& 
   work.head = head;
   SequencePair& s = work.sequence;
   write_sequence(s, sequence, args);
-  forget_memory();
+  arch::forget_memory();
   if constexpr (of_keys) {
     work.walk = walk_of_keys(s, work.tile * owned_rows, owned_rows, walked_rows);
-    forget_memory();
-    work.keys = coordinates(!dense, s.index, s.key_start, 0, s.key_rows, work.tile * owned_rows);
-    forget_memory();
-    work.queries = coordinates(!dense, s.index, s.query_start, s.live_first, s.live_rows, work.walk.first * walked_rows);
-    forget_memory();
+    arch::forget_memory();
+    work.keys = coordinates(!dense, s.index, s.key_start, 0, s.key_rows, work.tile * owned_rows, args.key_rows);
+    arch::forget_memory();
+    work.queries =
+        coordinates(!dense, s.index, s.query_start, s.live_first, s.live_rows, work.walk.first * walked_rows, args.query_rows);
+    arch::forget_memory();
     work.statistics =
         int64_t{work.head} * args.group * args.statistics_rows + statistics_start(s, args) + work.walk.first * walked_rows;
   } else {
     work.walk = walk_of_queries(s, work.tile * owned_rows, owned_rows, walked_rows);
-    forget_memory();
-    work.queries = coordinates(!dense, s.index, s.query_start, 0, s.query_rows, work.tile * owned_rows);
-    forget_memory();
-    work.keys = coordinates(!dense, s.index, s.key_start, 0, s.key_rows, work.walk.first * walked_rows);
-    forget_memory();
+    arch::forget_memory();
+    work.queries = coordinates(!dense, s.index, s.query_start, 0, s.query_rows, work.tile * owned_rows, args.query_rows);
+    arch::forget_memory();
+    work.keys = coordinates(!dense, s.index, s.key_start, 0, s.key_rows, work.walk.first * walked_rows, args.key_rows);
+    arch::forget_memory();
     work.statistics = int64_t{work.head} * args.statistics_rows + statistics_start(s, args);
   }
 }
@@ -258,9 +278,13 @@ __device__ __forceinline__ void init_queue(WorkQueue& queue, int readers) {
 }
 
 /// The scheduler, one thread: draws tiles of `heads` heads until none is left. Its own warp, because the loader has 24 registers.
-template <bool of_keys, int owned_rows, int walked_rows>
+///
+/// `in_turn`: also the first tile comes from the counter, so that whatever has been drawn is held by a block that runs. A block
+/// that waits for blocks with smaller tiles then never waits in vain.
+template <bool of_keys, int owned_rows, int walked_rows, bool in_turn = false>
 __device__ __forceinline__ void schedule(WorkQueue& queue, const BackwardArguments& args, int heads) {
-  int index = blockIdx.x;
+  const auto draw = [&]() -> int { return (in_turn ? 0 : gridDim.x) + atomicAdd(args.next, 1); };
+  int index = in_turn ? draw() : blockIdx.x;
   for (Ring<kWorkSlots> ring;; ring.advance()) {
     Work& work = queue.work[ring.slot];
     arch::wait(queue.issued[ring.slot], ring.parity ^ 1);
@@ -274,7 +298,7 @@ __device__ __forceinline__ void schedule(WorkQueue& queue, const BackwardArgumen
     arch::arrive(queue.ready[ring.slot]);
     // Drawing before long work is issued would leave the work drawn waiting behind it.
     if (work.walk.count * args.group > kShortWork) arch::wait(queue.issued[ring.slot], ring.parity);
-    index = gridDim.x + atomicAdd(args.next, 1);
+    index = draw();
   }
 }
 
@@ -286,8 +310,5 @@ struct Registers {
 constexpr Registers registers_of(int consumers, bool many) {
   return consumers == 3 ? Registers{32, 160} : many ? Registers{24, 240} : Registers{40, 232};
 }
-
-/// Keeps the compiler from hoisting what is computed from `value`: it would hold every descriptor in registers.
-__device__ __forceinline__ void forget(uint32_t& value) { asm volatile("" : "+r"(value)); }
 
 }  // namespace deckle::kernels::cuda::attention

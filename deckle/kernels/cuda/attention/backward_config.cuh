@@ -2,12 +2,12 @@
 // backward_queries.cuh), and what their kernels look like to the host.
 #pragma once
 
+#include "deckle/kernels/cuda/attention/backward_all.cuh"
 #include "deckle/kernels/cuda/attention/backward_kernels.h"
 #include "deckle/kernels/cuda/attention/backward_keys.cuh"
 #include "deckle/kernels/cuda/attention/backward_keys_split.cuh"
 #include "deckle/kernels/cuda/attention/backward_queries.cuh"
 #include "deckle/kernels/cuda/attention/backward_short.cuh"
-#include "deckle/kernels/cuda/attention/backward_unordered.cuh"
 
 namespace deckle::kernels::cuda::attention {
 
@@ -57,12 +57,15 @@ struct BackwardShortChoice;
 template <Element element>
 struct BackwardShortChoice<element, 64, 64> : ShortGradients<element, 64, 3> {};
 
-/// All gradients in one pass, in no fixed order.
+/// All gradients in one pass: D, queries, order.
 template <Element element, int D, int Dv>
-struct BackwardUnorderedChoice;
+struct BackwardAllChoice;
 
 template <Element element>
-struct BackwardUnorderedChoice<element, 128, 128> : AllGradients<element> {};
+struct BackwardAllChoice<element, 64, 64> : AllGradients<element, 64, 128, Order::late> {};
+
+template <Element element>
+struct BackwardAllChoice<element, 128, 128> : AllGradients<element, 128, 80, Order::meeting> {};
 
 template <class Shape, class Arguments>
 BackwardKernel describe(void (*kernel)(Arguments), int owned_rows, int walked_rows) {
@@ -90,8 +93,8 @@ BackwardKernels backward_short_kernels() {
 }
 
 template <Element element, int D, int Dv>
-BackwardKernels backward_unordered_kernels() {
-  using Shape = BackwardUnorderedChoice<element, D, Dv>;
+BackwardKernels backward_all_kernels() {
+  using Shape = BackwardAllChoice<element, D, Dv>;
   return {.all_gradients = describe<Shape>(&all_gradients<Shape>, Shape::N, Shape::M)};
 }
 

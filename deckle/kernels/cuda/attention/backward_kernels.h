@@ -28,7 +28,7 @@ struct BackwardInstance {
   BackwardKernels kernels;
 };
 
-/// Generated from ops/instances.yaml: `backward` (the two deterministic kernels), `backward_short`, `backward_unordered`.
+/// Generated from ops/instances.yaml: `backward` (the two deterministic kernels), `backward_short`, `backward_all`.
 std::span<const BackwardInstance> backward_instances();
 
 }  // namespace deckle::kernels::cuda::attention

@@ -7,6 +7,8 @@
 // leave; the order in which a warpgroup issues its products is each kernel's own.
 #pragma once
 
+#include <climits>
+
 #include "deckle/kernels/cuda/attention/backward_common.cuh"
 #include "deckle/kernels/cuda/tile/matmul.cuh"
 
@@ -21,6 +23,7 @@ struct KeyTiles {
   tile::SharedTile<M, Dv> grad_out[stages];
   alignas(16) float lse2[stages][M];
   alignas(16) float delta[stages][M];
+  int first_query[stages];  // row of the sequence, with the q tile
   WorkQueue queue;
   arch::Barrier kv_full[kv_buffers], kv_empty[kv_buffers];
   arch::Barrier q_full[stages], q_empty[stages];        // q tile and lse2
@@ -42,38 +45,38 @@ struct KeyTiles {
   }
 };
 
-/// Zeroes P^T outside the band, tile by tile of a walk that is repeated for each head of the group. For the 64 keys from `key`
-/// on.
+/// Zeroes P^T outside the band and of keys that do not exist. For the 64 keys from row `row` of the work's tile of N on. Holds
+/// next to nothing in registers: what a tile that needs it takes is read again from shared memory.
+template <int N, int M>
 class BandMask {
  public:
-  __device__ __forceinline__ BandMask(const SequencePair& s, const Walk& walk, int key, int M, int thread)
-      : query_(s.live_first + walk.first * M),
-        end_(query_ + walk.count * M),
-        span_(walk.count * M),
-        unmasked_first_(key + 63 - s.band.high),
-        unmasked_last_(key - s.band.low - (M - 1)),
-        base_(tile::accumulator_column(thread) + s.band.high - key - tile::accumulator_row(thread)),
-        width_(static_cast<uint32_t>(s.band.high) - static_cast<uint32_t>(s.band.low)) {}
+  __device__ __forceinline__ BandMask(const Work& work, int row) : work_(work), row_(row) {
+    const SequencePair& s = work.sequence;
+    const int key = work.tile * N + row;
+    unmasked_first_ = key + 64 > s.key_rows ? INT_MAX : key + 63 - s.band.high;
+    unmasked_last_ = key - s.band.low - (M - 1);
+  }
 
-  template <int M>
-  __device__ __forceinline__ void apply(float (&p)[M / 2]) {
-    if (query_ < unmasked_first_ || query_ > unmasked_last_) {
-      // query - (key - high) of accumulator 0; inside the band it lies in [0, width].
-      const uint32_t distance = query_ + base_;
+  /// `query`: row of the sequence of the tile's first query.
+  __device__ __forceinline__ void apply(float (&p)[M / 2], int query) const {
+    if (query >= unmasked_first_ && query <= unmasked_last_) return;
+    const SequencePair& s = work_.sequence;
+    const int thread = threadIdx.x & 127, key = work_.tile * N + row_ + tile::accumulator_row(thread);
+    const auto width = static_cast<uint32_t>(s.band.high) - static_cast<uint32_t>(s.band.low) + 1;
+    const uint32_t widths[2] = {key < s.key_rows ? width : 0, key + 8 < s.key_rows ? width : 0};
+    // query - (key - high) of accumulator 0; inside the band it lies in [0, width).
+    const uint32_t distance = query + tile::accumulator_column(thread) + s.band.high - key;
 #pragma unroll
-      for (int i = 0; i < M / 2; ++i) {
-        const uint32_t column = 8 * (i / 4) + i % 2, row = 8 * ((i / 2) % 2);
-        p[i] = distance + column - row <= width_ ? p[i] : 0.0f;
-      }
+    for (int i = 0; i < M / 2; ++i) {
+      const uint32_t column = 8 * (i / 4) + i % 2, half = (i / 2) % 2;
+      p[i] = distance + column - 8 * half < widths[half] ? p[i] : 0.0f;
     }
-    query_ += M;
-    if (query_ == end_) query_ -= span_;
   }
 
  private:
-  int query_, end_, span_;
+  const Work& work_;
+  int row_;
   int unmasked_first_, unmasked_last_;
-  uint32_t base_, width_;
 };
 
 /// One warpgroup's view of a work: the operands in shared memory and the steps that all schedules are made of. Products are
@@ -94,7 +97,7 @@ class KeySteps {
         q_(tile::operand(shared.q[0].address(), M).low),
         k_(tile::operand(shared.k[0].address(), N, row).low + kv_slot * (sizeof(shared.k[0]) / 16)),
         v_(D == Dv ? 0 : tile::operand(shared.v[0].address(), N, row).low + kv_slot * (sizeof(shared.v[0]) / 16)),
-        mask_(work.sequence, work.walk, work.tile * N + row, M, threadIdx.x & 127) {}
+        mask_(work, row) {}
 
   __device__ __forceinline__ void issue_scores(float (&score)[M / 2], const Position& at) {
     arch::wait(shared_.q_full[at.slot], at.parity);
@@ -123,7 +126,7 @@ class KeySteps {
       s[4 * k + 2] = arch::exp2(fmaf(s[4 * k + 2], scale_log2_, -lse2.x));
       s[4 * k + 3] = arch::exp2(fmaf(s[4 * k + 3], scale_log2_, -lse2.y));
     }
-    mask_.template apply<M>(s);
+    mask_.apply(s, shared_.first_query[at.slot]);
   }
 
   /// dS^T in place of dP^T. `p(k)` gives P^T of accumulators 4k .. 4k+3.
@@ -141,11 +144,23 @@ class KeySteps {
     }
   }
 
-  /// The same, packed, with P^T in registers.
-  __device__ __forceinline__ void score_gradients(uint32_t (&ds)[M / 4], const float (&p)[M / 2], float (&dp)[M / 2],
-                                                  const Position& at) {
+  /// The same with P^T in registers, both packed.
+  __device__ __forceinline__ void score_gradients(uint32_t (&ds)[M / 4], uint32_t (&packed)[M / 4], const float (&p)[M / 2],
+                                                  float (&dp)[M / 2], const Position& at) {
     score_gradients(
         dp, [&](int k) { return make_float4(p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3]); }, at);
+    tile::pack_operand<element>(ds, dp);
+    tile::pack_operand<element>(packed, p);
+  }
+
+  /// The same with P^T packed.
+  __device__ __forceinline__ void score_gradients(uint32_t (&ds)[M / 4], const uint32_t (&p)[M / 4], float (&dp)[M / 2],
+                                                  const Position& at) {
+    const auto unpack = [&](int k) {
+      const float2 upper = arch::unpack<element>(p[2 * k]), lower = arch::unpack<element>(p[2 * k + 1]);
+      return make_float4(upper.x, upper.y, lower.x, lower.y);
+    };
+    score_gradients(dp, unpack, at);
     tile::pack_operand<element>(ds, dp);
   }
 
@@ -159,8 +174,8 @@ class KeySteps {
 
   /// At the top of each iteration: keeps the compiler from holding the descriptors of all steps in registers.
   __device__ __forceinline__ void forget_operands() {
-    forget(k_);
-    forget(q_);
+    arch::forget(k_);
+    arch::forget(q_);
   }
 
  private:
@@ -168,10 +183,10 @@ class KeySteps {
   float scale_log2_;
   uint32_t statistics_;  // lse2 of this thread's first column; delta lies behind all of lse2
   uint32_t q_, k_, v_;   // operands of buffer 0; of this work's buffer
-  BandMask mask_;
+  BandMask<N, M> mask_;
 };
 
-/// The loader, one thread: for each work its keys and then its queries, as buffers become free.
+/// The loader, one thread: for each work its keys and then its queries, last tile first, as buffers become free.
 template <class Shape>
 __device__ __forceinline__ void load_key_work(typename Shape::Shared& shared, const BackwardArguments& args) {
   constexpr int M = Shape::M;
@@ -182,17 +197,21 @@ __device__ __forceinline__ void load_key_work(typename Shape::Shared& shared, co
     arch::wait(shared.queue.ready[slot.slot], slot.parity);
     const Work& work = shared.queue.work[slot.slot];
     if (work.tile < 0) return;
+    const int kv_head = work.head / args.parts;
     arch::wait(shared.kv_empty[kv.slot], kv.parity ^ 1);
     arch::expect_bytes(shared.kv_full[kv.slot], sizeof(shared.k[0]) + sizeof(shared.v[0]));
-    tile::load_tile(shared.k[kv.slot], args.k, shared.kv_full[kv.slot], work.keys.row, work.head, work.keys.batch,
+    tile::load_tile(shared.k[kv.slot], args.k, shared.kv_full[kv.slot], work.keys.row, kv_head, work.keys.batch,
                     arch::CacheHint::evict_first);
-    tile::load_tile(shared.v[kv.slot], args.v, shared.kv_full[kv.slot], work.keys.row, work.head, work.keys.batch,
+    tile::load_tile(shared.v[kv.slot], args.v, shared.kv_full[kv.slot], work.keys.row, kv_head, work.keys.batch,
                     arch::CacheHint::evict_first);
     for (int g = 0; g < args.group; ++g) {
       const int head = work.head * args.group + g, batch = work.queries.batch, first = work.queries.row;
-      const float* lse2 = args.lse2 + work.statistics + g * args.statistics_rows;
-      for (int row = first; row < first + work.walk.count * M; row += M, lse2 += M, ring.advance()) {
+      const int last = (work.walk.count - 1) * M;
+      const float* lse2 = args.lse2 + work.statistics + g * args.statistics_rows + last;
+#pragma unroll 1
+      for (int row = first + last; row >= first; row -= M, lse2 -= M, ring.advance()) {
         arch::wait(shared.q_empty[ring.slot], ring.parity ^ 1);
+        shared.first_query[ring.slot] = row - first + work.sequence.live_first + work.walk.first * M;
         arch::expect_bytes(shared.q_full[ring.slot], sizeof(shared.q[0]) + M * 4);
         tile::load_tile(shared.q[ring.slot], args.q, shared.q_full[ring.slot], row, head, batch, arch::CacheHint::evict_last);
         arch::load_bulk(arch::shared_address(shared.lse2[ring.slot]), lse2, M * 4, shared.q_full[ring.slot]);

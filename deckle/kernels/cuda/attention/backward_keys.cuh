@@ -127,8 +127,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients(const __grid_
           arch::wgmma_wait<0>();
           arch::pin(dp);
           uint32_t ds[M / 4];
-          steps.score_gradients(ds, score, dp, ring);
-          tile::pack_operand<element>(p, score);
+          steps.score_gradients(ds, p, score, dp, ring);
           arch::pin(dv);
           arch::pin(dk);
           arch::pin(p);
@@ -162,7 +161,9 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients(const __grid_
           steps.forget_operands();
           Ring<stages> next = ring;
           next.advance();
-          steps.score_gradients(ds, score, dp, ring);
+          steps.score_gradients(
+              dp, [&](int k) { return make_float4(score[4 * k], score[4 * k + 1], score[4 * k + 2], score[4 * k + 3]); }, ring);
+          tile::pack_operand<element>(ds, dp);
           arch::pin(dv);
           arch::pin(dk);
           arch::pin(p);

@@ -7,12 +7,31 @@
 namespace deckle::kernels::cuda::attention {
 namespace {
 
-// Keys from which the unordered sum outweighs its zeroing and rounding by more than 5 % (see backward.h): where every row attends
-// all of them, and in the mean of sequences otherwise.
-constexpr int64_t kUnorderedKeys = 4000, kUnorderedMaskedKeys = 16000;
+// Keys in the mean of sequences from which one pass with its sums outweighs two without.
+constexpr int64_t kOnePassKeys = 768;
+
+// Multiprocessors that the parts are made for: those of an H200, whatever the device, so that results do not depend on it.
+constexpr int64_t kMultiprocessors = 132;
+
+// The least division of `group` heads with which `tiles` equal pieces of work keep nearly all multiprocessors busy to the end.
+int parts_of(int64_t tiles, int group) {
+  int best = 1;
+  double best_share = 0;
+  for (int parts = 1; parts <= group; ++parts) {
+    if (group % parts != 0) continue;
+    const int64_t work = tiles * parts, rounds = (work + kMultiprocessors - 1) / kMultiprocessors;
+    const double share = static_cast<double>(work) / static_cast<double>(rounds * kMultiprocessors);
+    if (share > best_share + 0.05) {
+      best_share = share;
+      best = parts;
+    }
+    if (rounds > 2) break;
+  }
+  return best;
+}
 
 // What the instances of the problem's element type and head dims offer together.
-BackwardKernels kernels_of(const AttentionProblem& problem) {
+BackwardKernels kernels_of(const CudaAttentionProblem& problem) {
   BackwardKernels found;
   const auto take = [](BackwardKernel& to, const BackwardKernel& from) {
     if (from.function != nullptr) to = from;
@@ -36,17 +55,24 @@ BackwardPlan::BackwardPlan(const AttentionBackward& arguments) : kernels(kernels
   if (!served()) return;
   const AttentionSizes& sizes = arguments.problem.sizes;
   const int64_t sequences = sizes.ragged() ? std::max(sizes.batch, 1) : 1;
-  one_pass = !arguments.deterministic && kernels.all_gradients.function != nullptr && sizes.query_rows > 0 &&
-             sizes.key_rows >= (equal_costs(arguments.problem) ? kUnorderedKeys : kUnorderedMaskedKeys) * sequences;
-  const int unit = kernels.key_gradients.walked_rows;
+  one_pass = kernels.all_gradients.function != nullptr && sizes.query_rows > 0 && sizes.key_rows > 0 &&
+             sizes.key_rows >= kOnePassKeys * sequences;
+  unit = one_pass ? kernels.all_gradients.walked_rows : kernels.key_gradients.walked_rows;
   const int64_t statistics =
       int64_t{sizeof(float)} * sizes.heads * unit * std::max<int64_t>(max_tiles(sizes, Side::queries, unit), 1);
   key_list = 256;
   query_list = key_list + work_list_bytes(sizes, Side::keys, kernels.key_gradients.owned_rows);
   lse2 = query_list + work_list_bytes(sizes, Side::queries, kernels.query_gradients.owned_rows);
   delta = lse2 + statistics;
-  sums = (delta + statistics + 255) / 256 * 256;
-  bytes = sums + (one_pass ? statistics * sizes.head_dim : 0);
+  turns = delta + statistics;
+  query_sums = key_sums = bytes = (turns + (one_pass ? 2 * statistics / unit : 0) + 255) / 256 * 256;
+  if (!one_pass) return;
+  key_sums = bytes = query_sums + statistics * sizes.head_dim;
+  const int64_t tiles = max_tiles(sizes, Side::keys, kernels.all_gradients.owned_rows);
+  parts = parts_of(tiles * sizes.kv_heads, sizes.heads / sizes.kv_heads);
+  if (parts == 1) return;
+  key_sums_rows = sizes.key_rows * (sizes.ragged() ? 1 : sizes.batch);
+  bytes += 2 * int64_t{sizeof(float)} * sizes.kv_heads * parts * key_sums_rows * sizes.head_dim;
 }
 
 }  // namespace deckle::kernels::cuda::attention

@@ -15,9 +15,12 @@ struct BackwardPlan {
   bool served() const { return kernels.key_gradients.function != nullptr; }
 
   BackwardKernels kernels;
-  bool one_pass = false;  // all gradients by one kernel, dQ in no fixed order
+  bool one_pass = false;  // all gradients by one kernel
+  int parts = 1;          // one pass: into which the q heads of a kv head are divided among blocks
+  int unit = 0;           // rows of a tile of statistics
+  int64_t key_sums_rows = 0;
   // Parts of the workspace, in bytes from its start, where both work counters lie.
-  int64_t key_list = 0, query_list = 0, lse2 = 0, delta = 0, sums = 0, bytes = 0;
+  int64_t key_list = 0, query_list = 0, lse2 = 0, delta = 0, turns = 0, query_sums = 0, key_sums = 0, bytes = 0;
 };
 
 }  // namespace deckle::kernels::cuda::attention

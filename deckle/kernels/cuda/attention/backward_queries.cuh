@@ -309,8 +309,8 @@ __global__ void __launch_bounds__(Shape::threads, 1) query_gradients(const __gri
       const auto iterate = [&](auto more) {
         constexpr bool kMore = decltype(more)::value, kScoresFirst = Shape::ahead == Ahead::scores_first;
         uint32_t ds[N / 4];
-        forget(k_operand);
-        forget(q_operand);
+        arch::forget(k_operand);
+        arch::forget(q_operand);
         score_gradients(ds);
         arch::pin(dq);
         arch::pin(ds);

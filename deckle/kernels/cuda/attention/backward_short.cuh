@@ -61,8 +61,8 @@ __device__ __forceinline__ void short_sequence(const ShortArguments& args) {
   if (!is_short(s)) return;
   const int kv_head = blockIdx.x;
   const int thread = threadIdx.x;
-  const Coordinates queries = coordinates(true, s.index, s.query_start, s.live_first, s.live_rows, 0);
-  const Coordinates keys = coordinates(true, s.index, s.key_start, 0, s.key_rows, 0);
+  const Coordinates queries = coordinates(true, s.index, s.query_start, s.live_first, s.live_rows, 0, common.query_rows);
+  const Coordinates keys = coordinates(true, s.index, s.key_start, 0, s.key_rows, 0, common.key_rows);
   const auto load_query_side = [&](int head) {
     tile::load_tile(shared.q, common.q, shared.loaded, queries.row, head, queries.batch, arch::CacheHint::evict_first);
     tile::load_tile(shared.grad_out, common.grad_out, shared.loaded, queries.row, head, queries.batch,

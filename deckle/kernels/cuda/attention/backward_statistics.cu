@@ -99,6 +99,14 @@ __global__ void __launch_bounds__(256, 3) row_statistics(const __grid_constant__
     if (first_row >= s.live_rows) return;
   }
   if (first_row >= end_row) return;
+  if (common.turns != nullptr) {  // of the tiles that begin among these rows
+    const int first_tile = (first_row + unit - 1) / unit, count = (end_row - 1) / unit + 1 - first_tile;
+    for (int i = threadIdx.x; i < 2 * count * min(kStatisticsHeads, common.heads - kStatisticsHeads * (int)blockIdx.y);
+         i += 256) {
+      const int64_t at = (kStatisticsHeads * blockIdx.y + i / (2 * count)) * common.statistics_rows + statistics_start(s, common);
+      common.turns[(at / unit + first_tile) * 2 + i % (2 * count)] = 0;
+    }
+  }
 
   const int head = blockIdx.y * kStatisticsHeads;
   const auto take = [&](auto lanes) {
@@ -117,48 +125,115 @@ __global__ void __launch_bounds__(256, 3) row_statistics(const __grid_constant__
   }
 }
 
-// Rounds scale * sums to grad_q; rows that attend no key get zeros. A block a tile of M rows (of all rows) of one head.
-__global__ void __launch_bounds__(256)
-    round_query_gradients(const __grid_constant__ BackwardArguments args, Element element, AttentionTensor grad_q) {
-  constexpr int D = 128, M = 64;
+// Rounds scale * query_sums to grad_q; rows that attend no key get zeros. A block a tile of M live rows of one head, and as many
+// of the rows that are not live. Starts where blocks of all_gradients run out of work, and takes each tile as soon as it is
+// complete.
+template <int D>
+__device__ __forceinline__ void round_tile(const BackwardArguments& args, Element element, const AttentionTensor& grad_q) {
+  constexpr int kMostRows = 128, kPitch = D / 2 + 4;  // words: neighbouring rows in other banks
+  __shared__ __align__(16) uint32_t packed[kMostRows][kPitch];
+  const int M = args.statistics_unit;
   SequencePair s;
   int tile;
-  if (args.query_offsets == nullptr) {
+  int64_t head;
+  if (args.query_offsets == nullptr) {  // as all_gradients does: one head of one sequence after the other
     const int tiles = (args.query_rows + M - 1) / M;
     tile = blockIdx.x % tiles;
-    s = sequence_at(blockIdx.x / tiles, args);
+    head = blockIdx.x / tiles % args.heads;
+    s = sequence_at(blockIdx.x / tiles / args.heads, args);
   } else {
-    const int index = sequence_of_block(args.query_offsets, args.batch, M, blockIdx.x);
-    tile = static_cast<int>(blockIdx.x - first_block(args.query_offsets, index, M));
+    const int block = blockIdx.x / args.heads;
+    head = blockIdx.x % args.heads;
+    const int index = sequence_of_block(args.query_offsets, args.batch, M, block);
+    tile = static_cast<int>(block - first_block(args.query_offsets, index, M));
     s = sequence_at(index, args);
+    if (args.skip_short && is_short(s)) return;
   }
-  const int64_t head = blockIdx.y;
-  const float* sums = args.sums + (head * args.statistics_rows + statistics_start(s, args)) * D;
-  for (int i = threadIdx.x; i < M * (D / 8); i += 256) {
-    const int row = tile * M + i / (D / 8), chunk = i % (D / 8);
-    if (row >= s.query_rows) break;
-    const int live = row - s.live_first;
-    uint4 result = {0, 0, 0, 0};
-    if (live >= 0 && live < s.live_rows) {
-      // Columns 8 chunk.. of a row are held by four threads in turn, two accumulators each.
-      const int r = live % M, thread = 32 * (r / 16) + 4 * (r % 8), upper = 2 * ((r / 8) % 2);
-      const float* from = sums + int64_t{live / M} * (M * D) + ((chunk / 8) * 8 + chunk % 8) * 512 + thread * 4 + upper;
-      const auto pair = [&](int lane) {
-        const float2 v = *reinterpret_cast<const float2*>(from + 4 * lane);
-        return arch::pack(element, v.x * args.scale, v.y * args.scale);
-      };
-      result = {pair(0), pair(1), pair(2), pair(3)};
+  const auto row_of = [&](int row) {
+    return reinterpret_cast<uint4*>(static_cast<uint16_t*>(grad_q.data) +
+                                    (args.query_offsets == nullptr ? s.index : 0) * grad_q.batch_stride +
+                                    (s.query_start + row) * grad_q.row_stride + head * grad_q.head_stride);
+  };
+  const int live = min(M, s.live_rows - tile * M), dead = min(M, s.query_rows - s.live_rows - tile * M);
+  for (int i = threadIdx.x; i < dead * (D / 8); i += 256) {
+    const int row = tile * M + i / (D / 8);
+    row_of(row < s.live_first ? row : row + s.live_rows)[i % (D / 8)] = make_uint4(0, 0, 0, 0);
+  }
+  if (live <= 0) return;
+  const int64_t sums_row = head * args.statistics_rows + statistics_start(s, args) + int64_t{tile} * M;
+  if (threadIdx.x < 2) {
+    constexpr int kKeys = 128;  // of a tile of all_gradients
+    const int all = walk_of_queries(s, s.live_first + tile * M, M, kKeys).count;
+    while (arch::load_acquire(args.turns + sums_row / M * 2 + threadIdx.x) < all) __nanosleep(500);
+  }
+  __syncthreads();
+  // Quad i of thread t of warpgroup w: dQ^T of columns d, d + 8 and queries q, q + 1. Threads 4 apart hold neighbouring columns:
+  // they trade, so that each has pairs of columns of one query.
+  const auto* sums = reinterpret_cast<const float4*>(args.query_sums + sums_row * D);
+  const int queries = D == 128 ? M : M / 2;
+#pragma unroll 4
+  for (int i = threadIdx.x; i < M * (D / 4); i += 256) {
+    const float4 v = __ldcg(sums + i);
+    const int thread = i % 128, block = i / 128 % (queries / 8), warpgroup = i / (16 * queries), lane = thread % 32;
+    const int d = (D == 128 ? 64 * warpgroup : 0) + 16 * (thread / 32) + lane / 4;
+    const int q = (D == 128 ? 0 : queries * warpgroup) + 8 * block + 2 * (lane % 4);
+    const bool odd = d % 2 != 0;
+    const float near = __shfl_xor_sync(~0u, odd ? v.x : v.y, 4), far = __shfl_xor_sync(~0u, odd ? v.z : v.w, 4);
+    const auto put = [&](int column, float a, float b) {
+      packed[q + odd][column / 2] = arch::pack(element, a * args.scale, b * args.scale);
+    };
+    if (odd) {
+      put(d - 1, near, v.y);
+      put(d + 7, far, v.w);
+    } else {
+      put(d, v.x, near);
+      put(d + 8, v.z, far);
     }
-    const int64_t offset = (args.query_offsets == nullptr ? s.index : 0) * grad_q.batch_stride +
-                           (s.query_start + row) * grad_q.row_stride + head * grad_q.head_stride + chunk * 8;
-    *reinterpret_cast<uint4*>(static_cast<uint16_t*>(grad_q.data) + offset) = result;
   }
+  __syncthreads();
+  for (int i = threadIdx.x; i < live * (D / 8); i += 256) {
+    const int row = i / (D / 8), chunk = i % (D / 8);
+    row_of(s.live_first + tile * M + row)[chunk] = *reinterpret_cast<const uint4*>(&packed[row][4 * chunk]);
+  }
+}
+
+template <int D>
+__global__ void __launch_bounds__(256)
+    round_query_gradients(const __grid_constant__ BackwardArguments args, Element element, AttentionTensor grad_q) {
+  round_tile<D>(args, element, grad_q);
+  finish_after_predecessor();
+}
+
+// Adds up what the parts of a kv head have left, in their order.
+__global__ void __launch_bounds__(256)
+    round_key_gradients(const __grid_constant__ BackwardArguments args, Element element, int columns) {
+  const bool of_values = blockIdx.z == 1, ragged = args.key_offsets != nullptr;
+  const int64_t piece = int64_t{blockIdx.x} * 256 + threadIdx.x, row = piece / (columns / 4);
+  if (row >= (ragged ? min(args.key_offsets[args.batch], args.key_sums_rows) : args.key_sums_rows)) return;
+  const int column = 4 * static_cast<int>(piece % (columns / 4)), kv_heads = args.heads / args.group, head = blockIdx.y;
+  const int64_t part = args.key_sums_rows * columns;
+  const float* from = args.key_sums + ((of_values ? kv_heads : 0) + head) * int64_t{args.parts} * part + row * columns + column;
+  float4 sum = {0, 0, 0, 0};
+  for (int i = 0; i < args.parts; ++i) {
+    const float4 v = *reinterpret_cast<const float4*>(from + i * part);
+    sum = {sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w};
+  }
+  const float scale = of_values ? 1.0f : args.scale;
+  const AttentionTensor& to = of_values ? args.grad_v_rows : args.grad_k_rows;
+  const int64_t batch = ragged ? 0 : row / args.key_rows;
+  *reinterpret_cast<uint2*>(static_cast<uint16_t*>(to.data) + batch * to.batch_stride +
+                            (row - batch * args.key_rows) * to.row_stride + head * to.head_stride + column) = {
+      arch::pack(element, scale * sum.x, scale * sum.y), arch::pack(element, scale * sum.z, scale * sum.w)};
 }
 
 }  // namespace
 
 const void* row_statistics_kernel() { return reinterpret_cast<const void*>(&row_statistics); }
 
-const void* round_query_gradients_kernel() { return reinterpret_cast<const void*>(&round_query_gradients); }
+const void* round_query_gradients_kernel(int head_dim) {
+  return reinterpret_cast<const void*>(head_dim == 64 ? &round_query_gradients<64> : &round_query_gradients<128>);
+}
+
+const void* round_key_gradients_kernel() { return reinterpret_cast<const void*>(&round_key_gradients); }
 
 }  // namespace deckle::kernels::cuda::attention

@@ -1,5 +1,5 @@
-// The row statistics of the backward (see backward_common.cuh), lse2 and delta = dO . O - dLSE, and the last step of the
-// unordered mode.
+// The row statistics of the backward (see backward_common.cuh), lse2 and delta = dO . O - dLSE, and the last step of
+// all_gradients.
 // Memory limits these kernels: one serves both element types and every head dim.
 #pragma once
 
@@ -29,8 +29,12 @@ struct StatisticsArguments {
 /// Takes StatisticsArguments: 256 threads for each tile of rows and kStatisticsHeads heads.
 const void* row_statistics_kernel();
 
-/// Takes BackwardArguments, Element and the AttentionTensor grad_q: rounds scale times the unordered sums to it, and writes zeros
-/// to rows that attend no key. 256 threads for each tile of 64 rows (of all rows) and head.
-const void* round_query_gradients_kernel();
+/// Takes BackwardArguments, Element and the AttentionTensor grad_q: rounds scale times the sums of all_gradients to it, and
+/// writes zeros to rows that attend no key. 256 threads for each tile of rows and head.
+const void* round_query_gradients_kernel(int head_dim);
+
+/// Takes BackwardArguments, Element and the head dim: adds up what the parts of each kv head have left in key_sums. 256 threads
+/// for 1,024 elements of a kv head; grids of (pieces, kv heads, dK and dV).
+const void* round_key_gradients_kernel();
 
 }  // namespace deckle::kernels::cuda::attention

@@ -51,7 +51,7 @@ std::string first_bad_tensor(const AttentionSizes& sizes, std::initializer_list<
 
 }  // namespace
 
-std::string problem_why_not(const AttentionProblem& problem) {
+std::string problem_why_not(const CudaAttentionProblem& problem) {
   const AttentionSizes& sizes = problem.sizes;
   const std::pair<const char*, int64_t> counts[] = {
       {"batch", sizes.batch}, {"heads", sizes.heads}, {"query_rows", sizes.query_rows}, {"key_rows", sizes.key_rows}};
@@ -89,7 +89,7 @@ std::string backward_why_not(const AttentionBackward& arguments) {
   return {};
 }
 
-std::string workspace_why_not(const AttentionProblem& problem, int64_t bytes_needed) {
+std::string workspace_why_not(const CudaAttentionProblem& problem, int64_t bytes_needed) {
   if (problem.workspace_bytes < bytes_needed) {
     return "a workspace of " + std::to_string(problem.workspace_bytes) + " bytes was given, " + std::to_string(bytes_needed) +
            " are needed";
@@ -111,6 +111,21 @@ std::string device_why_not(int lowest, int highest) {
   if (major >= lowest && major <= highest) return {};
   return "the device has compute capability " + std::to_string(major) + "." + std::to_string(minor) + " (serves " +
          std::to_string(lowest) + (lowest == highest ? ".x)" : ".0 and newer)");
+}
+
+std::string shared_memory_why_not(int bytes, int available) {
+  if (bytes <= available) return {};
+  return "a block takes " + std::to_string(bytes) + " bytes of shared memory (the device has " + std::to_string(available) + ")";
+}
+
+std::string shared_memory_why_not(int bytes) {
+  int device = 0, available = 0;
+  if (cudaGetDevice(&device) != cudaSuccess ||
+      cudaDeviceGetAttribute(&available, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) != cudaSuccess) {
+    cudaGetLastError();  // this one is ours
+    return {};
+  }
+  return shared_memory_why_not(bytes, available);
 }
 
 void refuse_if(const std::string& reason, const char* who) {

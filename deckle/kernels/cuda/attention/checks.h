@@ -10,18 +10,22 @@
 namespace deckle::kernels::cuda::attention {
 
 /// Sizes, offsets, and the tensors q, k, v and out.
-std::string problem_why_not(const AttentionProblem& problem);
+std::string problem_why_not(const CudaAttentionProblem& problem);
 
 /// The same, and lse, grad_out and the gradients: all of them are read or written.
 std::string backward_why_not(const AttentionBackward& arguments);
 
 /// Whether the workspace is there, aligned and large enough: asked at launch only, so that a problem can be checked before memory
 /// is taken.
-std::string workspace_why_not(const AttentionProblem& problem, int64_t bytes_needed);
+std::string workspace_why_not(const CudaAttentionProblem& problem, int64_t bytes_needed);
 
 /// Whether the current device has a major compute capability in [lowest, highest]. Where there is no device at all, nothing is
 /// refused.
 std::string device_why_not(int lowest, int highest);
+
+/// Empty if a block of the current device may have so many bytes of shared memory, or there is no device.
+std::string shared_memory_why_not(int bytes);
+std::string shared_memory_why_not(int bytes, int available);
 
 /// Throws std::runtime_error "who: reason" unless the reason is empty.
 void refuse_if(const std::string& reason, const char* who);

@@ -28,7 +28,7 @@ ForwardUse preferred_use(const AttentionSizes& sizes) {
 }
 
 // The preferred kernel, or the one for many keys, which every served head dim has.
-const ForwardInstance* find(const AttentionProblem& problem) {
+const ForwardInstance* find(const CudaAttentionProblem& problem) {
   const AttentionSizes& sizes = problem.sizes;
   const ForwardInstance* found = nullptr;
   for (const ForwardInstance& instance : attention::forward_instances()) {
@@ -42,7 +42,7 @@ const ForwardInstance* find(const AttentionProblem& problem) {
 
 }  // namespace
 
-std::string attention_forward_why_not(const AttentionProblem& problem) {
+std::string attention_forward_why_not(const CudaAttentionProblem& problem) {
   const AttentionSizes& sizes = problem.sizes;
   if (find(problem) == nullptr) {
     std::string served;
@@ -56,12 +56,12 @@ std::string attention_forward_why_not(const AttentionProblem& problem) {
   return attention::device_why_not(9, 9);
 }
 
-int64_t attention_forward_workspace_bytes(const AttentionProblem& problem) {
+int64_t attention_forward_workspace_bytes(const CudaAttentionProblem& problem) {
   const ForwardInstance* instance = find(problem);
   return instance == nullptr ? 0 : instance->workspace_bytes(problem);
 }
 
-void attention_forward(const AttentionProblem& problem, cudaStream_t stream) {
+void attention_forward(const CudaAttentionProblem& problem, cudaStream_t stream) {
   constexpr const char* kName = "attention_forward";
   attention::refuse_if(attention_forward_why_not(problem), kName);
   attention::refuse_if(attention::workspace_why_not(problem, attention_forward_workspace_bytes(problem)), kName);

@@ -106,9 +106,9 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
 
     const auto skip = [&] {  // a tile of other warpgroups
       arch::wait(shared.k_full[kv.slot], kv.parity);
-      arch::release_tile(shared.k_empty[kv.slot]);
+      arch::release(shared.k_empty[kv.slot]);
       arch::wait(shared.v_full[kv.slot], kv.parity);
-      arch::release_tile(shared.v_empty[kv.slot]);
+      arch::release(shared.v_empty[kv.slot]);
       kv.advance();
     };
     const auto edge = [&](int j) { return j < range.inner_begin || j >= range.inner_end; };

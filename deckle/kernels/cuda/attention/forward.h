@@ -11,13 +11,13 @@
 namespace deckle::kernels::cuda {
 
 /// Empty if the kernels serve the problem; otherwise the reason, naming what was given and what would be served.
-std::string attention_forward_why_not(const AttentionProblem& problem);
+std::string attention_forward_why_not(const CudaAttentionProblem& problem);
 
 /// Bytes of workspace that attention_forward needs.
-int64_t attention_forward_workspace_bytes(const AttentionProblem& problem);
+int64_t attention_forward_workspace_bytes(const CudaAttentionProblem& problem);
 
 /// Enqueues the forward pass; never synchronises. Throws std::runtime_error with attention_forward_why_not's reason or the CUDA
 /// error.
-void attention_forward(const AttentionProblem& problem, cudaStream_t stream);
+void attention_forward(const CudaAttentionProblem& problem, cudaStream_t stream);
 
 }  // namespace deckle::kernels::cuda

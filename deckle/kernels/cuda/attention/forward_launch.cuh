@@ -18,7 +18,7 @@ struct ForwardPlan {
 };
 
 template <class Config>
-ForwardPlan plan_forward(const AttentionProblem& problem) {
+ForwardPlan plan_forward(const CudaAttentionProblem& problem) {
   const AttentionSizes& sizes = problem.sizes;
   const int64_t items = max_tiles(sizes, Side::queries, Config::rows) * sizes.heads;
   ForwardPlan plan{items, items, 1};
@@ -40,7 +40,7 @@ ForwardPlan plan_forward(const AttentionProblem& problem) {
 /// Workspace: the list, the arrivals of cut items, their partial results.
 template <class Config>
 struct ForwardWorkspace {
-  explicit ForwardWorkspace(const AttentionProblem& problem, const ForwardPlan& plan) {
+  explicit ForwardWorkspace(const CudaAttentionProblem& problem, const ForwardPlan& plan) {
     const int64_t cut = plan.items - plan.whole;
     arrivals = work_list_bytes(problem.sizes, Side::queries, Config::rows);
     arrival_bytes = (cut * 4 * Config::warpgroups * int64_t{sizeof(int)} + 255) / 256 * 256;
@@ -52,12 +52,12 @@ struct ForwardWorkspace {
 };
 
 template <class Config>
-int64_t forward_instance_workspace(const AttentionProblem& problem) {
+int64_t forward_instance_workspace(const CudaAttentionProblem& problem) {
   return ForwardWorkspace<Config>(problem, plan_forward<Config>(problem)).bytes;
 }
 
 template <class Config>
-void launch_forward(const AttentionProblem& problem, cudaStream_t stream) {
+void launch_forward(const CudaAttentionProblem& problem, cudaStream_t stream) {
   const AttentionSizes& sizes = problem.sizes;
   const ForwardPlan plan = plan_forward<Config>(problem);
   if (plan.items == 0) return;
@@ -94,8 +94,7 @@ void launch_forward(const AttentionProblem& problem, cudaStream_t stream) {
   config.stream = stream;
   config.attrs = &attribute;
   config.numAttrs = sizes.ragged() ? 1 : 0;
-  cudaLaunchKernelEx(&config, attention_forward_kernel<Config>, args);
-  check_launch("attention_forward");
+  check(cudaLaunchKernelEx(&config, attention_forward_kernel<Config>, args), "attention_forward");
 }
 
 template <class Config>

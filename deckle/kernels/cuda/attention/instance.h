@@ -17,8 +17,8 @@ struct ForwardInstance {
   AttentionElement element;
   int32_t head_dim, value_dim;
   ForwardUse use;
-  void (*launch)(const AttentionProblem&, cudaStream_t);
-  int64_t (*workspace_bytes)(const AttentionProblem&);
+  void (*launch)(const CudaAttentionProblem&, cudaStream_t);
+  int64_t (*workspace_bytes)(const CudaAttentionProblem&);
 };
 
 }  // namespace deckle::kernels::cuda::attention

@@ -28,7 +28,11 @@ void check(cudaError_t error, const char* what) {
 }
 
 int multiprocessors() {
-  int count = 0;
+  int devices = 0, count = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
+    cudaGetLastError();  // this one is ours
+    return 132;
+  }
   check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, current_device()), "attention: multiprocessor count");
   return count;
 }
@@ -42,8 +46,6 @@ void allow_shared_memory(const void* kernel, int bytes) {
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), "attention: shared memory");
   done.insert(key);
 }
-
-void check_launch(const char* what) { check(cudaGetLastError(), what); }
 
 int heads_together(const AttentionSizes& sizes, bool equal_costs, int64_t row_bytes) {
   if (equal_costs) return 1;

@@ -8,9 +8,11 @@
 namespace deckle::kernels::cuda {
 namespace attention::portable {
 
-void forward(const AttentionProblem& problem, cudaStream_t stream);
+void forward(const CudaAttentionProblem& problem, cudaStream_t stream);
 void backward(const AttentionBackward& arguments, cudaStream_t stream);
 int64_t backward_bytes(const AttentionSizes& sizes);
+int forward_shared_bytes(const AttentionSizes& sizes);
+int backward_shared_bytes(const AttentionSizes& sizes);
 
 }  // namespace attention::portable
 
@@ -29,17 +31,21 @@ bool empty(const AttentionSizes& sizes) { return sizes.batch == 0 || sizes.heads
 
 }  // namespace
 
-std::string portable_attention_forward_why_not(const AttentionProblem& problem) {
+std::string portable_attention_forward_why_not(const CudaAttentionProblem& problem) {
   const std::string reason = attention::problem_why_not(problem);
-  return reason.empty() ? head_dims_why_not(problem.sizes) : reason;
+  if (!reason.empty()) return reason;
+  if (std::string reason = head_dims_why_not(problem.sizes); !reason.empty()) return reason;
+  return attention::shared_memory_why_not(attention::portable::forward_shared_bytes(problem.sizes));
 }
 
 std::string portable_attention_backward_why_not(const AttentionBackward& arguments) {
   const std::string reason = attention::backward_why_not(arguments);
-  return reason.empty() ? head_dims_why_not(arguments.problem.sizes) : reason;
+  if (!reason.empty()) return reason;
+  if (std::string reason = head_dims_why_not(arguments.problem.sizes); !reason.empty()) return reason;
+  return attention::shared_memory_why_not(attention::portable::backward_shared_bytes(arguments.problem.sizes));
 }
 
-void portable_attention_forward(const AttentionProblem& problem, cudaStream_t stream) {
+void portable_attention_forward(const CudaAttentionProblem& problem, cudaStream_t stream) {
   attention::refuse_if(portable_attention_forward_why_not(problem), "portable_attention_forward");
   if (!empty(problem.sizes)) attention::portable::forward(problem, stream);
 }

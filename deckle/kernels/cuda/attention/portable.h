@@ -11,11 +11,11 @@
 namespace deckle::kernels::cuda {
 
 /// Empty if the portable kernels serve the problem on the current device, or there is none; otherwise the reason.
-std::string portable_attention_forward_why_not(const AttentionProblem& problem);
+std::string portable_attention_forward_why_not(const CudaAttentionProblem& problem);
 std::string portable_attention_backward_why_not(const AttentionBackward& arguments);
 
 /// Needs no workspace.
-void portable_attention_forward(const AttentionProblem& problem, cudaStream_t stream);
+void portable_attention_forward(const CudaAttentionProblem& problem, cudaStream_t stream);
 
 int64_t portable_attention_backward_workspace_bytes(const AttentionBackward& arguments);
 

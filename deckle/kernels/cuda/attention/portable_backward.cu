@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kThreads) statistics_kernel(BackwardArguments 
   const bool ragged = problem.queries.offsets != nullptr;
   const int lane = threadIdx.x % 32, head = blockIdx.y;
   const int64_t index = int64_t{blockIdx.x} * (kThreads / 32) + threadIdx.x / 32;
-  const int64_t all = ragged ? problem.queries.offsets[problem.batch] : args.query_rows * problem.batch;
+  const int64_t all = ragged ? min(problem.queries.offsets[problem.batch], args.query_rows) : args.query_rows * problem.batch;
   if (index >= all) return;
   const int64_t sequence = ragged ? 0 : index / args.query_rows, row = ragged ? index : index % args.query_rows;
   const auto address = [&](const AttentionTensor& t) {
@@ -161,8 +161,7 @@ void launch(const BackwardArguments& args, const AttentionSizes& sizes, cudaStre
     const int64_t tiles = slots(sizes, owns_queries ? sizes.query_rows : sizes.key_rows);
     if (tiles == 0) continue;
     const dim3 grid(static_cast<unsigned>(tiles), owns_queries ? sizes.heads : sizes.kv_heads);
-    gradient_kernel<element, D><<<grid, kThreads, kBytes, stream>>>(args, role);
-    check_launch("portable attention backward");
+    launch_kernel("portable attention backward", gradient_kernel<element, D>, grid, kThreads, kBytes, stream, args, role);
   }
 }
 
@@ -171,8 +170,7 @@ void launch_bucket(const BackwardArguments& args, const AttentionSizes& sizes, c
   const int64_t rows = sizes.query_rows * (sizes.ragged() ? 1 : int64_t{sizes.batch});
   if (rows > 0) {
     const dim3 grid(static_cast<unsigned>((rows + kThreads / 32 - 1) / (kThreads / 32)), sizes.heads);
-    statistics_kernel<<<grid, kThreads, 0, stream>>>(args, element);
-    check_launch("portable attention backward");
+    launch_kernel("portable attention backward", statistics_kernel, grid, kThreads, 0, stream, args, element);
   }
   if (std::max(sizes.head_dim, sizes.value_dim) <= 128) {
     launch<element, 128>(args, sizes, stream);
@@ -183,10 +181,15 @@ void launch_bucket(const BackwardArguments& args, const AttentionSizes& sizes, c
 
 }  // namespace
 
+int backward_shared_bytes(const AttentionSizes& sizes) {
+  constexpr int kStatistics = 2 * kRows * int{sizeof(float)};
+  return kStatistics + 4 * (std::max(sizes.head_dim, sizes.value_dim) <= 128 ? Tile<128>::bytes : Tile<256>::bytes);
+}
+
 int64_t backward_bytes(const AttentionSizes& sizes) { return 2 * 4 * statistics_count(sizes); }
 
 void backward(const AttentionBackward& arguments, cudaStream_t stream) {
-  const AttentionProblem& problem = arguments.problem;
+  const CudaAttentionProblem& problem = arguments.problem;
   const AttentionSizes& sizes = problem.sizes;
   BackwardArguments args{};
   args.problem = device_problem(problem);

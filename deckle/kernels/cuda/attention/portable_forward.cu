@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(ForwardArguments args
 }
 
 template <Element element, int D>
-void launch(const AttentionProblem& problem, cudaStream_t stream) {
+void launch(const CudaAttentionProblem& problem, cudaStream_t stream) {
   const AttentionSizes& sizes = problem.sizes;
   launch_tiles(reinterpret_cast<const void*>(forward_kernel<element, D>), slots(sizes, sizes.query_rows), sizes.heads,
                3 * Tile<D>::bytes,
@@ -98,7 +98,7 @@ void launch(const AttentionProblem& problem, cudaStream_t stream) {
 }
 
 template <Element element>
-void launch_bucket(const AttentionProblem& problem, cudaStream_t stream) {
+void launch_bucket(const CudaAttentionProblem& problem, cudaStream_t stream) {
   if (std::max(problem.sizes.head_dim, problem.sizes.value_dim) <= 128) {
     launch<element, 128>(problem, stream);
   } else {
@@ -108,7 +108,11 @@ void launch_bucket(const AttentionProblem& problem, cudaStream_t stream) {
 
 }  // namespace
 
-void forward(const AttentionProblem& problem, cudaStream_t stream) {
+int forward_shared_bytes(const AttentionSizes& sizes) {
+  return 3 * (std::max(sizes.head_dim, sizes.value_dim) <= 128 ? Tile<128>::bytes : Tile<256>::bytes);
+}
+
+void forward(const CudaAttentionProblem& problem, cudaStream_t stream) {
   problem.element == AttentionElement::bf16 ? launch_bucket<Element::bf16>(problem, stream)
                                             : launch_bucket<Element::f16>(problem, stream);
 }

@@ -40,16 +40,21 @@ __device__ __forceinline__ Source source(const AttentionTensor& tensor, const Se
   return {static_cast<const char*>(tensor.data) + 2 * first, 2 * tensor.row_stride, rows, columns};
 }
 
-/// Copies rows [first, first + 64) asynchronously; leaves columns that the tensor does not have as they are.
+/// Copies rows [first, first + 64) asynchronously, zeros for rows and columns that the tensor does not have. No branch: the
+/// copies of a thread are one batch.
 template <int D>
 __device__ __forceinline__ void load_tile(uint32_t shared, const Source& from, int first) {
-#pragma unroll 4
-  for (int i = threadIdx.x; i < kRows * (D / 8); i += kThreads) {
-    const int row = i / (D / 8), chunk = i % (D / 8);
-    if (8 * chunk >= from.columns) continue;
-    const bool valid = first + row >= from.rows.begin && first + row < from.rows.end;
-    const char* address = valid ? from.base + (first + row) * from.row_bytes + 16 * chunk : from.base;
-    arch::copy_async(shared + row * Tile<D>::stride + 16 * chunk, address, valid);
+  constexpr int kChunks = D / 8, kStep = kThreads / kChunks;  // a thread keeps its column
+  static_assert(kThreads % kChunks == 0 && kRows % kStep == 0);
+  const int chunk = threadIdx.x % kChunks, thread_row = threadIdx.x / kChunks;
+  const bool has_column = 8 * chunk < from.columns;
+  const char* column = from.base + (has_column ? 16 * chunk : 0);
+  const uint32_t target = shared + thread_row * Tile<D>::stride + 16 * chunk;
+#pragma unroll
+  for (int i = 0; i < kRows / kStep; ++i) {
+    const int row = first + thread_row + i * kStep;
+    const bool valid = has_column && row >= from.rows.begin && row < from.rows.end;
+    arch::copy_async(target + i * kStep * Tile<D>::stride, valid ? column + row * from.row_bytes : from.base, valid);
   }
 }
 
@@ -117,7 +122,7 @@ struct Place {
 
 __device__ __forceinline__ Place place_of(const Sequences& sequences, int batch, int slot) {
   if (sequences.offsets == nullptr) {
-    const int tiles = (sequences.dense_length + kRows - 1) / kRows;
+    const int tiles = (sequences.rows + kRows - 1) / kRows;
     return {slot / tiles, slot % tiles};
   }
   int low = 0, high = batch - 1;  // the last s with offsets[s] / 64 + s <= slot

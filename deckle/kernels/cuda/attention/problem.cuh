@@ -43,16 +43,29 @@ struct Sequence {
   int64_t start;  // first row in the packed tensor; 0 if dense
 };
 
+/// Rows [start, end) of a ragged batch.
+struct RowSpan {
+  int64_t start, end;
+};
+
+/// Those of sequence `index`. Offsets come from the device and are not to be trusted: whatever they say, the span lies within the
+/// `rows` there are.
+__device__ __forceinline__ RowSpan row_span(const int64_t* offsets, int index, int rows) {
+  const auto within = [&](int64_t row, int64_t first) { return row < first ? first : row > rows ? int64_t{rows} : row; };
+  const int64_t start = within(offsets[index], 0);
+  return {start, within(offsets[index + 1], start)};
+}
+
 /// The sequences of one side (queries or keys).
 struct Sequences {
   const int64_t* offsets;  // null: dense
-  int dense_length;
+  int rows;                // of each sequence; ragged: of all
 
   __device__ __forceinline__ Sequence operator[](int index) const {
-    if (offsets == nullptr) return {0, index, dense_length, 0};
-    const int64_t start = offsets[index], end = offsets[index + 1];
-    const int length = static_cast<int>(end - start);
-    return {static_cast<int>(tile::kRaggedRows) - length, static_cast<int>(end), length, start};
+    if (offsets == nullptr) return {0, index, rows, 0};
+    const RowSpan span = row_span(offsets, index, rows);
+    const int length = static_cast<int>(span.end - span.start);
+    return {(rows > 0 ? rows : 1) - length, static_cast<int>(span.end), length, span.start};
   }
 };
 
@@ -73,10 +86,11 @@ __device__ __forceinline__ int64_t lse_index(const DeviceProblem& problem, int s
   return plane * problem.lse_rows + start;
 }
 
-DeviceProblem device_problem(const AttentionProblem& problem);
+DeviceProblem device_problem(const CudaAttentionProblem& problem);
 
 /// The map of q, k, v, out or a gradient of theirs. An empty tensor may come without memory: its map is made over the workspace
 /// and never read.
-CUtensorMap operand_map(const AttentionProblem& problem, const AttentionTensor& tensor, bool key_side, int columns, int box_rows);
+CUtensorMap operand_map(const CudaAttentionProblem& problem, const AttentionTensor& tensor, bool key_side, int columns,
+                        int box_rows);
 
 }  // namespace deckle::kernels::cuda::attention

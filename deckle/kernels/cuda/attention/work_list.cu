@@ -54,6 +54,18 @@ __device__ void for_each_tile(const DeviceProblem& problem, Side side, int heigh
   }
 }
 
+// Calls visit(sequence, tiles, cost bucket of its longest tile) for every sequence, each by one lane.
+template <class Visit>
+__device__ void for_each_sequence(const DeviceProblem& problem, Side side, int height, int skip_rows, Visit visit) {
+  for (int i = threadIdx.x; i < problem.batch; i += kThreads) {
+    const int queries = problem.queries[i].length, keys = problem.keys[i].length;
+    const int rows = side == Side::queries ? queries : keys, other = side == Side::queries ? keys : queries;
+    if (rows == 0 || (queries <= skip_rows && keys <= skip_rows)) continue;
+    const int64_t window = int64_t{problem.mask.left} + problem.mask.right + height;
+    visit(i, (rows + height - 1) / height, bucket_of(static_cast<int>(max(int64_t{0}, min(int64_t{other}, window)))));
+  }
+}
+
 // counter += 1 for each calling lane; returns the lane's own old value. One atomic per distinct counter and warp.
 __device__ int take(int* counters, int bucket) {
   const unsigned peers = __match_any_sync(__activemask(), bucket);
@@ -69,6 +81,8 @@ struct Lists {
   int height[2];
   WorkListHeader* header[2];
   WorkItem* items[2];
+  int capacity[2];
+  bool together[2];
 };
 
 __global__ void __launch_bounds__(kThreads, 1)
@@ -82,7 +96,13 @@ __global__ void __launch_bounds__(kThreads, 1)
   arch::launch_dependents();
   if (threadIdx.x < kBuckets) counts[threadIdx.x] = 0;
   __syncthreads();
-  for_each_tile(problem, side, height, skip_rows, [&](int, int, int bucket) { take(counts, bucket); });
+  const bool together = lists.together[blockIdx.x];
+  const int capacity = lists.capacity[blockIdx.x];  // enough, unless offsets decrease
+  if (together) {
+    for_each_sequence(problem, side, height, skip_rows, [&](int, int tiles, int bucket) { atomicAdd(&counts[bucket], tiles); });
+  } else {
+    for_each_tile(problem, side, height, skip_rows, [&](int, int, int bucket) { take(counts, bucket); });
+  }
   __syncthreads();
   if (threadIdx.x < kBuckets) {  // tiles of costlier buckets come first
     int before = 0;
@@ -90,19 +110,27 @@ __global__ void __launch_bounds__(kThreads, 1)
     begins[threadIdx.x] = before;
     if (threadIdx.x == 0) {
       header->next = 0;
-      header->count = before + counts[0];
+      header->count = min(before + counts[0], capacity);
     }
   }
   __syncthreads();
+  if (together) {
+    for_each_sequence(problem, side, height, skip_rows, [&](int sequence, int tiles, int bucket) {
+      const int first = atomicAdd(&begins[bucket], tiles);
+      for (int tile = 0; tile < min(tiles, capacity - first); ++tile) items[first + tile] = {sequence, tile};
+    });
+    return;
+  }
   // The order within a bucket varies from run to run; no result depends on it.
   for_each_tile(problem, side, height, skip_rows, [&](int sequence, int tile, int bucket) {
-    items[take(begins, bucket)] = {sequence, tile};
+    const int place = take(begins, bucket);
+    if (place < capacity) items[place] = {sequence, tile};
   });
 }
 
 }  // namespace
 
-DeviceProblem device_problem(const AttentionProblem& problem) {
+DeviceProblem device_problem(const CudaAttentionProblem& problem) {
   const AttentionSizes& sizes = problem.sizes;
   DeviceProblem device{};
   device.queries = {sizes.query_offsets, static_cast<int>(sizes.query_rows)};
@@ -118,7 +146,7 @@ DeviceProblem device_problem(const AttentionProblem& problem) {
   return device;
 }
 
-CUtensorMap operand_map(const AttentionProblem& problem, const AttentionTensor& tensor, bool key_side, int columns,
+CUtensorMap operand_map(const CudaAttentionProblem& problem, const AttentionTensor& tensor, bool key_side, int columns,
                         int box_rows) {
   const AttentionSizes& sizes = problem.sizes;
   return tile::make_tensor_map({.data = tensor.data != nullptr ? tensor.data : problem.workspace,
@@ -143,12 +171,13 @@ int64_t work_list_bytes(const AttentionSizes& sizes, Side side, int height) {
   return (int64_t{sizeof(WorkListHeader)} + items + 255) / 256 * 256;
 }
 
-bool equal_costs(const AttentionProblem& problem) {
+bool equal_costs(const CudaAttentionProblem& problem) {
   const int64_t rows = problem.sizes.query_rows + problem.sizes.key_rows;
   return !problem.sizes.ragged() && problem.mask.left >= rows && problem.mask.right >= rows;
 }
 
-void make_work_lists(const AttentionProblem& problem, const WorkListRequest (&requests)[2], int skip_rows, cudaStream_t stream) {
+void make_work_lists(const CudaAttentionProblem& problem, const WorkListRequest (&requests)[2], int skip_rows,
+                     cudaStream_t stream) {
   Lists lists{};
   for (int i = 0; i < 2; ++i) {
     auto* header = static_cast<WorkListHeader*>(requests[i].memory);
@@ -156,12 +185,13 @@ void make_work_lists(const AttentionProblem& problem, const WorkListRequest (&re
     lists.height[i] = requests[i].height;
     lists.header[i] = header;
     lists.items[i] = reinterpret_cast<WorkItem*>(header + 1);
+    lists.capacity[i] = static_cast<int>(max_tiles(problem.sizes, requests[i].side, requests[i].height));
+    lists.together[i] = requests[i].together;
   }
-  list_tiles<<<2, kThreads, 0, stream>>>(device_problem(problem), lists, skip_rows);
-  check_launch("attention: work lists");
+  launch_kernel("attention: work lists", list_tiles, 2, kThreads, 0, stream, device_problem(problem), lists, skip_rows);
 }
 
-WorkList make_work_list(const AttentionProblem& problem, Side side, int height, void* memory, cudaStream_t stream) {
+WorkList make_work_list(const CudaAttentionProblem& problem, Side side, int height, void* memory, cudaStream_t stream) {
   auto* header = static_cast<WorkListHeader*>(memory);
   if (!problem.sizes.ragged()) {
     const int64_t rows = side == Side::queries ? problem.sizes.query_rows : problem.sizes.key_rows;
@@ -173,8 +203,9 @@ WorkList make_work_list(const AttentionProblem& problem, Side side, int height, 
     return {header, nullptr, static_cast<int32_t>((rows + height - 1) / height)};
   }
   auto* items = reinterpret_cast<WorkItem*>(header + 1);
-  list_tiles<<<1, kThreads, 0, stream>>>(device_problem(problem), Lists{{side}, {height}, {header}, {items}}, -1);
-  check_launch("attention: work list");
+  const auto capacity = static_cast<int>(max_tiles(problem.sizes, side, height));
+  launch_kernel("attention: work list", list_tiles, 1, kThreads, 0, stream, device_problem(problem),
+                Lists{{side}, {height}, {header}, {items}, {capacity}}, -1);
   return {header, items, 0};
 }
 

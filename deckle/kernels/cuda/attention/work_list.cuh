@@ -38,20 +38,22 @@ int64_t work_list_bytes(const AttentionSizes& sizes, Side side, int height);
 int64_t max_tiles(const AttentionSizes& sizes, Side side, int height);
 
 /// Whether all tiles of a dense problem cost the same: nothing is masked.
-bool equal_costs(const AttentionProblem& problem);
+bool equal_costs(const CudaAttentionProblem& problem);
 
 /// One list to be made: `memory` is 256-byte aligned.
 struct WorkListRequest {
   Side side;
   int height;
   void* memory;
+  bool together = false;  // the tiles of a sequence follow each other, in order; sequences by their longest tile
 };
 
 /// Makes two lists of a ragged problem in one launch. Sequences of at most `skip_rows` query rows and keys are left out.
-void make_work_lists(const AttentionProblem& problem, const WorkListRequest (&requests)[2], int skip_rows, cudaStream_t stream);
+void make_work_lists(const CudaAttentionProblem& problem, const WorkListRequest (&requests)[2], int skip_rows,
+                     cudaStream_t stream);
 
 /// Fills the list at `memory` (256-byte aligned) on the stream. Kernels that read it may be launched with programmatic
 /// dependence: they call arch::wait_for_dependencies first. Dense problems whose tiles all cost the same get no header.
-WorkList make_work_list(const AttentionProblem& problem, Side side, int height, void* memory, cudaStream_t stream);
+WorkList make_work_list(const CudaAttentionProblem& problem, Side side, int height, void* memory, cudaStream_t stream);
 
 }  // namespace deckle::kernels::cuda::attention

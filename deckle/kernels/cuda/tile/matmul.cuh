@@ -88,6 +88,18 @@ __device__ __forceinline__ void multiply_shared_transposed(float (&c)[N / 2], Op
   }
 }
 
+/// c[64 x N] (+)= a[K x 64]ᵀ b[N x K]ᵀ; both in shared memory, b in a tile of rows_b rows.
+template <Element element, int N, int K, int rows_b, bool overwrite>
+__device__ __forceinline__ void multiply_both_transposed(float (&c)[N / 2], Operand a, Operand b) {
+  using Instruction = arch::Wgmma<element, N>;
+  Instruction::template shared<Major::other, Major::contraction, overwrite>(c, a.descriptor(0), b.descriptor(0));
+#pragma unroll
+  for (int step = 1; step < K / 16; ++step) {
+    Instruction::template shared<Major::other, Major::contraction, false>(c, a.descriptor(row_step(step)),
+                                                                          b.descriptor(column_step(step, rows_b)));
+  }
+}
+
 /// Packs accumulators into the A operand of a following product: the layouts agree, nothing moves.
 template <Element element, int count>
 __device__ __forceinline__ void pack_operand(uint32_t (&a)[count / 2], const float (&c)[count]) {

@@ -15,7 +15,11 @@ PFN_cuTensorMapEncodeTiled_v12000 encode_function() {
   static const auto function = [] {
     void* pointer = nullptr;
     cudaDriverEntryPointQueryResult status{};
+#if CUDART_VERSION >= 12050
     cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &pointer, 12000, cudaEnableDefault, &status);
+#else
+    cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &pointer, cudaEnableDefault, &status);
+#endif
     if (pointer == nullptr || status != cudaDriverEntryPointSuccess) {
       throw std::runtime_error("attention: the driver has no cuTensorMapEncodeTiled (CUDA 12 or newer is needed)");
     }
@@ -38,8 +42,7 @@ CUtensorMap make_tensor_map(const TensorMapShape& shape, int box_rows) {
   cuuint64_t strides[3] = {stride(shape.rows, shape.row_stride), stride(shape.heads, shape.head_stride),
                            stride(shape.batch, shape.batch_stride)};
   if (shape.ragged) {
-    base -= kRaggedRows * static_cast<int64_t>(strides[0]);
-    sizes[1] = kRaggedRows;
+    base -= sizes[1] * strides[0];
     sizes[3] = at_least_one(shape.rows + 1);
     strides[2] = strides[0];
   }

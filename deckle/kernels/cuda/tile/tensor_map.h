@@ -7,10 +7,6 @@
 
 namespace deckle::kernels::cuda::tile {
 
-/// Rows of the longest sequence a ragged map serves: keeps the map's base, which lies that many rows before the tensor, within
-/// 2^40 bytes of it.
-inline constexpr int64_t kRaggedRows = int64_t{1} << 24;
-
 struct TensorMapShape {
   void* data;
   int64_t batch_stride, row_stride, head_stride;  // elements
@@ -20,9 +16,10 @@ struct TensorMapShape {
 
 /// A map of boxes of `box_rows` rows x 64 columns of one head. Dense coordinates: (column, row, head, batch).
 ///
-/// Ragged: the row dim is described twice with one stride. Row i of the sequence at [start, start + length) has coordinates
-/// (column, kRaggedRows - length + i, head, start + length): the address is that of row start + i, and rows at or past the end
-/// lie outside the map, so the hardware reads them as zeros and drops their stores. Rows before the start are not clipped.
+/// Ragged: the row dim is described twice with one stride, each time with all `rows` (at least one). Row i of the sequence at
+/// [start, start + length) has coordinates (column, rows - length + i, head, start + length): the address is that of row start +
+/// i, and rows at or past the end lie outside the map, so the hardware reads them as zeros and drops their stores. Rows before
+/// the start are not clipped. The map's base lies as far before the tensor as the tensor is long.
 ///
 /// Strides of dims with more than one element must be positive. Throws std::runtime_error with the failing shape if the driver
 /// refuses it.

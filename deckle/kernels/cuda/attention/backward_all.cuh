@@ -1,0 +1,365 @@
+// dQ, dK and dV of attention in one pass: five products a tile, and a sum for dQ in a fixed order, so results are bit-equal from
+// run to run.
+//
+// A block owns N keys of one kv head and walks the query tiles that attend them, as key_gradients does, but computes dQ^T = K^T
+// dS besides: dS^T of both warpgroups goes through shared memory, and each multiplies it with its share (D = 128: of the columns
+// of K; D = 64: of the queries). The float32 tile then goes to a staging buffer, from where one thread adds it to global memory
+// by the copy engine.
+//
+// The order. A counter for each query tile and warpgroup says how many key tiles have been added; key tile n waits until all
+// before it that attend the query tile are in (the first stores instead of adding, so nothing is zeroed before). Blocks draw
+// their key tiles in ascending order from one counter, so a block only ever waits for one that runs; and walk the query tiles
+// from the last to the first, because whatever the mask, key tile n - 1 then comes to a query tile no later than key tile n does.
+// Blocks of one head trail each other by the time an addition takes, about 2 us; they hardly ever wait but at the start.
+//
+// Sums: [head, tile of M live rows][warpgroup][i][thread] float4, accumulators 4i..4i+3 of the thread; indexed as the row
+// statistics are. Rounded by round_query_gradients afterwards.
+//
+// Schedules of a warpgroup, tile j; "|" is a wait for all that stands before it, unless it says for what:
+//   meeting  dP(j) over exp(j) | dS(j) stored, dV(j); both warpgroups meet; dQ(j), dK(j) | dV, dQ: dQ(j) staged under dK(j) |
+//   S(j+1) | late     dQ(j-1) over exp(j) | dQ(j-1) staged; dP(j) | dS(j) stored, dV(j), dK(j), S(j+1) | and dS(j) of the other
+//   warpgroup
+// "late" lets the warpgroups drift apart by most of a tile, so that exponentials of one run under products of the other; it wins
+// at D = 64, where exponentials take long. "meeting" has fewer registers in use at once: with P rounded as soon as it is computed
+// (dS takes the rounded one, too) tiles of 80 queries fit, whose products from shared memory read a tenth less than those of 64.
+//
+// Ladder, TFLOP/s by 10 M N D of the whole backward, D = 128, S = 16k full / causal, each line from one run on an H200 (they
+// differ by 5 %):
+//   two kernels, 7 products                                        523 / 500
+//   64 queries: S(j+1) behind dK(j) | dP(j+1), in no order          555 / 550
+//     the same in order                                            553 / 541
+//   64 queries: S(j), dP(j) at the top of the tile                 557 / 545
+//   80 queries: the same                                           560 / 547
+//   80 queries: meeting                                            573 / 558
+//   64 queries: late 527 / 528, with S(j+1) after dV(j), dK(j) 514 / 521; 80 queries: 540 / 537
+// and, in another run, on a slower machine (two kernels 507 / 487), by how many heads run at once: 16: 556 / 520, 8: 573 / 526,
+// 6: 576 / 544,
+//   4: 579 / 536, 2: 581 / 532, 1: 575 / 515. Sixteen heads and their sums do not fit L2: 8.5 GB read and 4.9 GB written against
+//   0.6 and 0.4 with two heads (ncu), and at the power limit those cost clock.
+// D = 64, 128 queries, S = 16k: two kernels 434 / 426; late 526 with two heads at once, at the top of the tile 512.
+#pragma once
+
+#include <type_traits>
+
+#include "deckle/kernels/cuda/attention/backward_key_tiles.cuh"
+
+namespace deckle::kernels::cuda::attention {
+
+enum class Order { meeting, late };
+
+template <Element element_, int D_, int queries_, Order order_>
+struct AllGradients {
+  static constexpr Element element = element_;
+  static constexpr int D = D_, Dv = D_, M = queries_, N = 128;
+  static constexpr Order order = order_;
+  static constexpr int warpgroups = 2;
+  static constexpr int stages =
+      2;  // so that the slot of a tile also tells which buffer of dS is its own, and the staging buffer's phase
+  static constexpr int kv_buffers = 1;
+  static constexpr int threads = 384;
+  static_assert(D == 64 || D == 128);
+  static constexpr int dq_queries = D == 128 ? M : M / 2;  // of a warpgroup's tile of dQ^T, which has 64 of the D columns
+  static constexpr int sum_bytes = 64 * dq_queries * 4;
+
+  struct Shared : KeyTiles<N, M, D, D, stages, kv_buffers> {
+    tile::SharedTile<M, N> ds[2];
+    alignas(128) float4 staged[warpgroups][dq_queries / 8][128];
+    arch::Barrier staged_full[warpgroups], staged_empty[warpgroups];
+    arch::Barrier ds_full[2];  // Order::late
+  };
+  static constexpr int shared_bytes = sizeof(Shared);
+  static_assert(shared_bytes <= kMaxSharedBytes);
+};
+
+/// dS^T, packed, to a tile of queries x keys, transposed on the way: warpgroup w fills the panel of its 64 keys.
+template <class Tile>
+__device__ __forceinline__ void store_score_gradients(const Tile& tile, int warpgroup, int thread,
+                                                      const uint32_t (&ds)[Tile::rows / 4]) {
+  const int key = 16 * (thread >> 5) + 8 * ((thread >> 3) & 1), query = 8 * ((thread >> 4) & 1) + (thread & 7);
+  const uint32_t address =
+      tile.address() + warpgroup * Tile::panel_bytes + query * tile::kPanelRowBytes + (((key / 8) ^ (query & 7)) << 4);
+#pragma unroll
+  for (int block = 0; block < Tile::rows / 16; ++block) {
+    arch::store_matrices_transposed(address + block * (16 * tile::kPanelRowBytes), ds[4 * block], ds[4 * block + 1],
+                                    ds[4 * block + 2], ds[4 * block + 3]);
+  }
+}
+
+/// Adds the staged tiles of one warpgroup to the sums when it is their turn; one thread.
+template <class Shape>
+__device__ __forceinline__ void add_in_turn(typename Shape::Shared& shared, const BackwardArguments& args, int warpgroup) {
+  constexpr int M = Shape::M;
+  Ring<kWorkSlots> slot;
+  uint32_t parity = 0;
+  for (;; slot.advance()) {
+    arch::wait(shared.queue.ready[slot.slot], slot.parity);
+    const Work& work = shared.queue.work[slot.slot];
+    if (work.tile < 0) break;
+    for (int g = 0; g < args.group; ++g) {
+#pragma unroll 1
+      for (int t = work.walk.count - 1; t >= 0; --t, parity ^= 1) {
+        arch::forget_memory();  // reads the work again: there are 24 registers
+        const int query = (work.walk.first + t) * M,
+                  tile = static_cast<int>((work.statistics + g * args.statistics_rows) / M) + t;
+        const int before = work.tile - max(0, work.sequence.live_first + query + work.sequence.band.low) / Shape::N;
+        float* sums = args.query_sums + int64_t{tile} * (M * Shape::D) + warpgroup * (Shape::sum_bytes / 4);
+        int* turn = args.turns + 2 * tile + warpgroup;
+        const uint32_t from = arch::shared_address(shared.staged[warpgroup]);
+        arch::wait(shared.staged_full[warpgroup], parity);
+        if (before == 0) {
+          arch::store_bulk(sums, from, Shape::sum_bytes);
+        } else {
+          while (arch::load_acquire(turn) != before) {
+          }
+          arch::fence_global_for_async();
+          arch::reduce_add_bulk(sums, from, Shape::sum_bytes);
+        }
+        arch::commit_stores();
+        arch::wait_stores_read();
+        arch::arrive(shared.staged_empty[warpgroup]);
+        arch::wait_stores();
+        arch::fence_global_for_async();
+        arch::store_release(turn, before + 1);
+      }
+    }
+    arch::arrive(shared.queue.done[slot.slot]);
+  }
+  arch::wait_stores();
+}
+
+/// Rounds scale * c[64 x D] of a warpgroup and stores row i of it to to + i * stride, `rows` of them at most. The four lanes that
+/// share a row trade their pairs of columns, so that each stores 16 bytes.
+template <Element element, int D>
+__device__ __forceinline__ void store_rows_directly(uint16_t* to, int64_t stride, int rows, float scale, int thread,
+                                                    const float (&c)[D / 2]) {
+  const int lane = thread & 3, row = tile::accumulator_row(thread);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const bool exists = row + 8 * half < rows;
+    uint16_t* address = to + (row + 8 * half) * stride + 8 * lane;
+#pragma unroll
+    for (int block = 0; block < D / 32; ++block) {
+      uint32_t w[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float* pair = c + 4 * (4 * block + i) + 2 * half;
+        w[i] = arch::pack<element>(scale * pair[0], scale * pair[1]);
+      }
+      arch::transpose_quad(w, lane);
+      if (exists) *reinterpret_cast<uint4*>(address + 32 * block) = make_uint4(w[0], w[1], w[2], w[3]);
+    }
+  }
+}
+
+/// The same in float32, as it is.
+template <int D>
+__device__ __forceinline__ void store_rows_directly(float* to, int rows, int thread, const float (&c)[D / 2]) {
+  const int row = tile::accumulator_row(thread);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    float* address = to + (row + 8 * half) * D + tile::accumulator_column(thread);
+    if (row + 8 * half >= rows) continue;
+#pragma unroll
+    for (int block = 0; block < D / 8; ++block)
+      *reinterpret_cast<float2*>(address + 8 * block) = make_float2(c[4 * block + 2 * half], c[4 * block + 2 * half + 1]);
+  }
+}
+
+/// dK and dV of a warpgroup's 64 keys to their tensors, or to the sums of this part.
+template <class Shape>
+__device__ __forceinline__ void store_key_results(const BackwardArguments& args, const Work& work, int warpgroup,
+                                                  const float (&dk)[Shape::D / 2], const float (&dv)[Shape::D / 2]) {
+  constexpr int D = Shape::D;
+  const int thread = threadIdx.x & 127, first = work.tile * Shape::N + 64 * warpgroup, rows = work.sequence.key_rows - first;
+  const bool ragged = args.key_offsets != nullptr;
+  const int64_t row = ragged ? work.sequence.key_start + first : first, batch = ragged ? 0 : work.sequence.index;
+  if (args.parts == 1) {
+    const auto at = [&](const AttentionTensor& t) {
+      return static_cast<uint16_t*>(t.data) + batch * t.batch_stride + row * t.row_stride + work.head * t.head_stride;
+    };
+    store_rows_directly<Shape::element, D>(at(args.grad_v_rows), args.grad_v_rows.row_stride, rows, 1.0f, thread, dv);
+    store_rows_directly<Shape::element, D>(at(args.grad_k_rows), args.grad_k_rows.row_stride, rows, args.scale, thread, dk);
+  } else {
+    float* sums = args.key_sums + (work.head * args.key_sums_rows + batch * args.key_rows + row) * D;
+    store_rows_directly<D>(sums, rows, thread, dk);
+    store_rows_directly<D>(sums + args.heads / args.group * args.key_sums_rows * D, rows, thread, dv);
+  }
+}
+
+template <class Shape>
+__global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_constant__ BackwardArguments args) {
+  constexpr int M = Shape::M, N = Shape::N, D = Shape::D, stages = Shape::stages, kDq = Shape::dq_queries;
+  constexpr Element element = Shape::element;
+  auto& shared = block_shared<typename Shape::Shared>();
+  arch::wait_for_dependencies();
+  arch::launch_dependents();
+
+  constexpr int kFirst = Shape::warpgroups * 128;
+  if (threadIdx.x == 0) {
+    shared.init_barriers(4 * Shape::warpgroups, 2);  // two adders
+    for (int i = 0; i < Shape::warpgroups; ++i) {
+      arch::init_barrier(shared.ds_full[i], 4 * Shape::warpgroups);
+      arch::init_barrier(shared.staged_full[i], 4);
+      arch::init_barrier(shared.staged_empty[i], 1);
+    }
+    arch::fence_barrier_init();
+  }
+  __syncthreads();
+
+  const int warpgroup = arch::warpgroup_index();
+  if (warpgroup == Shape::warpgroups) {
+    arch::shrink_registers<24>();
+    if (threadIdx.x == kFirst) load_key_work<Shape>(shared, args);
+    if (threadIdx.x == kFirst + 32) schedule<true, N, M, true>(shared.queue, args, args.heads / args.group);
+    if (threadIdx.x == kFirst + 64) add_in_turn<Shape>(shared, args, 0);
+    if (threadIdx.x == kFirst + 96) add_in_turn<Shape>(shared, args, 1);
+    return;
+  }
+  arch::grow_registers<240>();
+  const int thread = threadIdx.x & 127;
+
+  Ring<kWorkSlots> slot;
+  Ring<Shape::kv_buffers> kv;
+  Ring<stages> ring;  // of the newest tile in use
+  for (;; slot.advance(), kv.advance()) {
+    arch::wait(shared.queue.ready[slot.slot], slot.parity);
+    const Work& work = shared.queue.work[slot.slot];
+    if (work.tile < 0) break;
+    arch::wait(shared.kv_full[kv.slot], kv.parity);
+    int remaining = work.walk.count * args.group;
+    KeySteps<Shape> steps(shared, args, work, kv.slot, 64 * warpgroup);
+    // dQ^T: the columns of k, all its rows, and the rows of dS that are this warpgroup's share.
+    const uint32_t k_operand =
+        tile::operand(shared.k[0].address() + (D == 128 ? warpgroup * (N * tile::kPanelRowBytes) : 0), N).low;
+    const uint32_t ds_operand = tile::operand(shared.ds[0].address(), M, D == 128 ? 0 : warpgroup * kDq).low;
+    constexpr uint32_t ds_step = sizeof(shared.ds[0]) / 16;
+    float dk[D / 2], dv[D / 2];
+#pragma unroll
+    for (int i = 0; i < D / 2; ++i) dk[i] = dv[i] = 0.0f;
+
+    if (remaining > 0) {
+      float score[M / 2], dp[M / 2], dq[kDq / 2];
+      uint32_t p[M / 4], ds[M / 4];
+      const auto issue_dq = [&](const Ring<stages>& at) {
+        if constexpr (Shape::order == Order::late) {
+          arch::wait(shared.ds_full[at.slot], at.parity);
+          arch::wgmma_fence();
+        } else {
+          arch::named_sync<256>(1);
+        }
+        tile::multiply_both_transposed<element, kDq, N, M, true>(dq, {k_operand}, {ds_operand + at.slot * ds_step});
+        arch::wgmma_commit();
+      };
+      const auto stage_dq = [&](const Ring<stages>& at) {
+        arch::pin(dq);
+        arch::wait(shared.staged_empty[warpgroup], at.slot ^ 1);
+#pragma unroll
+        for (int i = 0; i < kDq / 8; ++i)
+          shared.staged[warpgroup][i][thread] = make_float4(dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]);
+        arch::fence_shared_for_async();
+        arch::release(shared.staged_full[warpgroup]);
+      };
+      const auto store_ds = [&] {
+        store_score_gradients(shared.ds[ring.slot], warpgroup, thread, ds);
+        arch::pin(dv);
+        arch::pin(dk);
+        arch::pin(p);
+        arch::pin(ds);
+        arch::fence_shared_for_async();
+      };
+      steps.issue_scores(score, ring);
+      arch::wgmma_wait<0>();
+      arch::pin(score);
+      if constexpr (Shape::order == Order::meeting) {
+        const auto iterate = [&](auto more) {
+          constexpr bool kMore = decltype(more)::value;
+          steps.forget_operands();
+          Ring<stages> next = ring;
+          next.advance();
+          steps.issue_dp(dp, ring);
+          steps.probabilities(score, ring);
+          tile::pack_operand<element>(p, score);
+          arch::pin(p);
+          arch::wait(shared.grad_full[ring.slot], ring.parity);  // passes: keeps the exponentials above the next wait
+          arch::wgmma_wait<0>();
+          arch::pin(dp);
+          steps.score_gradients(ds, p, dp, ring);
+          store_ds();
+          arch::wgmma_fence();
+          tile::multiply<element, D, M, false>(dv, p, steps.grad_at(ring));
+          arch::wgmma_commit();
+          issue_dq(ring);
+          tile::multiply<element, D, M, false>(dk, ds, steps.q_at(ring));
+          arch::wgmma_commit();
+          arch::wgmma_wait<1>();
+          arch::pin(dv);
+          arch::pin(p);
+          arch::release(shared.grad_empty[ring.slot]);
+          stage_dq(ring);
+          arch::wgmma_wait<0>();
+          arch::pin(dk);
+          arch::pin(ds);
+          if constexpr (kMore) steps.issue_scores(score, next);
+          arch::release(shared.q_empty[ring.slot]);
+          if constexpr (kMore) {
+            arch::wgmma_wait<0>();
+            arch::pin(score);
+          }
+          ring = next;
+        };
+#pragma unroll 1
+        for (; remaining > 1; --remaining) iterate(std::true_type{});
+        iterate(std::false_type{});
+      } else {
+        Ring<stages> before;  // of the tile whose dQ is under way
+        const auto iterate = [&](auto more) {
+          constexpr bool kMore = decltype(more)::value;
+          arch::wait(shared.grad_full[ring.slot], ring.parity);  // passes: keeps the exponentials above the next wait
+          arch::wgmma_wait<0>();
+          arch::pin(dp);
+          steps.score_gradients(ds, p, score, dp, ring);
+          store_ds();
+          arch::release(shared.ds_full[ring.slot]);
+          arch::wgmma_fence();
+          tile::multiply<element, D, M, false>(dv, p, steps.grad_at(ring));
+          tile::multiply<element, D, M, false>(dk, ds, steps.q_at(ring));
+          arch::wgmma_commit();
+          before = ring;
+          ring.advance();
+          if constexpr (kMore) steps.issue_scores(score, ring);
+          arch::wgmma_wait<0>();
+          arch::pin(dv);
+          arch::pin(dk);
+          arch::pin(p);
+          arch::pin(ds);
+          if constexpr (kMore) arch::pin(score);
+          arch::release(shared.grad_empty[before.slot]);
+          arch::release(shared.q_empty[before.slot]);
+          issue_dq(before);
+          if constexpr (kMore) {
+            steps.probabilities(score, ring);
+            arch::pin(score);
+            arch::wait(shared.q_full[ring.slot], ring.parity);  // passes, as above
+          }
+          arch::wgmma_wait<0>();
+          stage_dq(before);
+          if constexpr (kMore) steps.issue_dp(dp, ring);
+        };
+        steps.issue_dp(dp, ring);
+        steps.probabilities(score, ring);
+        arch::pin(score);
+#pragma unroll 1
+        for (; remaining > 1; --remaining) {
+          steps.forget_operands();
+          iterate(std::true_type{});
+        }
+        iterate(std::false_type{});
+      }
+    }
+    arch::release(shared.kv_empty[kv.slot]);
+    store_key_results<Shape>(args, work, warpgroup, dk, dv);
+    arch::release(shared.queue.done[slot.slot]);
+  }
+}
+
+}  // namespace deckle::kernels::cuda::attention
