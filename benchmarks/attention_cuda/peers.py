@@ -26,6 +26,28 @@ def peers_dense(q, k, v, grad_out, causal, gqa, deterministic):
             continue
         if deterministic and name == "FlashAttention-2":  # cuDNN's stays as it is, and its dQ differs from run to run
             result[f"{name}, deterministic"] = (None, lambda backward=backward: made_deterministic(backward), None)
+    return result | flash_attention_4("flash_attn_func", q, k, v, grad_out, causal=causal)
+
+
+def flash_attention_4(function, q, k, v, grad_out, **options):
+    """Where its package is installed; its backward also as it runs deterministically."""
+    try:
+        import flash_attn.cute as package
+    except ImportError:
+        return {}
+    result = {}
+    q, k, v = (t.detach().requires_grad_() for t in (q, k, v))
+    for name, deterministic in (("FlashAttention-4", False), ("FlashAttention-4, deterministic", True)):
+        try:
+            call = lambda deterministic=deterministic: getattr(package, function)(q, k, v, deterministic=deterministic, **options)[0]
+            out = call()
+            def forward():
+                with torch.no_grad():
+                    return call()
+            backward = lambda out=out: torch.autograd.grad(out, (q, k, v), grad_out, retain_graph=True)
+            result[name] = (None if deterministic else forward, backward, [t.detach() for t in (out, *backward())])
+        except Exception as e:
+            print(f"  {name}: refuses ({str(e).splitlines()[0][:120]})")
     return result
 
 
@@ -70,7 +92,7 @@ def flex_peer(q, k, v, grad_out, offsets):
     return forward, backward, [t.detach()[0].transpose(0, 1)[:total] for t in (out, *backward())]
 
 
-def peers_ragged(q, k, v, grad_out, offsets, lengths):
+def peers_ragged(q, k, v, grad_out, offsets, lengths, flex):
     result = {}
     cu, longest = offsets.int(), int(lengths.max())
     qg, kg, vg = (t.detach().requires_grad_() for t in (q, k, v))
@@ -84,6 +106,10 @@ def peers_ragged(q, k, v, grad_out, offsets, lengths):
         result["varlen_attn"] = (forward, backward, [t.detach() for t in (out, *backward())])
     except Exception as e:
         print(f"  varlen_attn: refuses ({str(e).splitlines()[0][:120]})")
+    result |= flash_attention_4("flash_attn_varlen_func", q, k, v, grad_out, cu_seqlens_q=cu, cu_seqlens_k=cu, max_seqlen_q=longest,
+                                max_seqlen_k=longest)
+    if not flex:
+        return result
     try:
         result["FlexAttention"] = flex_peer(q, k, v, grad_out, offsets)
     except Exception as e:
