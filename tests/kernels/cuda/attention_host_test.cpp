@@ -180,7 +180,8 @@ TEST(AttentionHost, AsksForAWorkspaceThatHoldsTheStatisticsAndSums) {
 }
 
 TEST(AttentionHost, AsksForAWorkspaceWithoutADevice) {
-  AttentionBackward a = problem(4096, 4096);
+  AttentionBackward a = problem(128, 128);
+  a.problem.sizes.query_rows = a.problem.sizes.key_rows = 4096;
   EXPECT_GT(attention_forward_workspace_bytes(a.problem), 0);
   EXPECT_GT(attention_backward_workspace_bytes(a), 0);
 }
