@@ -1,6 +1,7 @@
 """Times the CUDA attention kernels beside PyTorch's, in one process on the same tensors, stream and events.
 
-python3 bench.py --library libdeckle_attention_bench.so --json out.json [--only "D128 S16k|D64"] [--variants] [--portable] [--seconds 0.4]
+python3 bench.py --library libdeckle_attention_bench.so --json out.json [--only "D128 S16k|D64"] [--variants] [--portable]
+[--seconds 0.4]
 """
 import argparse
 import importlib.metadata
@@ -39,7 +40,8 @@ class Clock:
 
     def run(self):
         while NVML and not self.stop.wait(0.004):
-            self.samples.append((pynvml.nvmlDeviceGetClockInfo(NVML, pynvml.NVML_CLOCK_SM), pynvml.nvmlDeviceGetPowerUsage(NVML) / 1000))
+            self.samples.append((pynvml.nvmlDeviceGetClockInfo(NVML, pynvml.NVML_CLOCK_SM),
+                                 pynvml.nvmlDeviceGetPowerUsage(NVML) / 1000))
 
     def __exit__(self, *_):
         self.stop.set()
@@ -47,9 +49,9 @@ class Clock:
 
 
 def measure(calls, seconds):
-    """Median milliseconds of each call, and the mean SM clock and power meanwhile. The contenders take turns in random order; each turn is
-    steady work of which the first 80 ms, when clock and power still show the one before, are not timed. The L2 is flushed before every
-    call; very short calls also wait behind a sleeping kernel, so that host time is nobody's."""
+    """Median milliseconds of each call, and the mean SM clock and power meanwhile. The contenders take turns in random order;
+    each turn is steady work of which the first 80 ms, when clock and power still show the one before, are not timed. The L2 is
+    flushed before every call; very short calls also wait behind a sleeping kernel, so that host time is nobody's."""
     flush = torch.empty(128 << 20, dtype=torch.uint8, device="cuda")
     once = []
     for call in calls:
@@ -148,7 +150,8 @@ def main():
     parser.add_argument("--json", default="attention_cuda.json")
     parser.add_argument("--only", default="")
     parser.add_argument("--variants", action="store_true")
-    parser.add_argument("--twice", action="store_true", help="every contender twice in each race: what differs between equal ones is noise")
+    parser.add_argument("--twice", action="store_true",
+                        help="every contender twice in each race: what differs between equal ones is noise")
     parser.add_argument("--portable", action="store_true", help="time the mma.sync kernels alone")
     parser.add_argument("--no-forward", action="store_true")
     parser.add_argument("--no-backward", action="store_true")
@@ -162,12 +165,14 @@ def main():
     started = time.time()
     dtype = torch.bfloat16 if args.dtype == "bf16" else torch.float16
     library = Library(os.path.abspath(args.library))
-    driver = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], capture_output=True, text=True).stdout.strip()
+    driver = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], capture_output=True,
+                            text=True).stdout.strip()
     try:
         flash = f", FlashAttention-4 {importlib.metadata.version('flash-attn-4')}"
     except importlib.metadata.PackageNotFoundError:
         flash = ""
-    machine = f"{driver}, PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}{flash}, commit {os.environ.get('DECKLE_COMMIT', '?')}, {time.strftime('%Y-%m-%d %H:%M')}"
+    machine = (f"{driver}, PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}{flash}, "
+               f"commit {os.environ.get('DECKLE_COMMIT', '?')}, {time.strftime('%Y-%m-%d %H:%M')}")
     print(machine)
     rows = []
 
@@ -184,7 +189,8 @@ def main():
             except Exception as e:
                 print(f"  {name} {direction}: {str(e).splitlines()[0][:120]}")
         for name, (ms, mhz, watts) in zip(running, measure(list(running.values()), args.seconds)):
-            row = {"case": case, "contender": name, "direction": direction, "ms": ms, "tflops": flops / ms * 1e-9, "mhz": mhz, "watts": watts}
+            row = {"case": case, "contender": name, "direction": direction, "ms": ms, "tflops": flops / ms * 1e-9, "mhz": mhz,
+                   "watts": watts}
             rows.append(row)
             print(f"  {name:44s} {direction:8s} {ms:9.4f} ms {row['tflops']:7.1f} TFLOP/s  {mhz} MHz {watts} W", flush=True)
 
@@ -219,7 +225,8 @@ def main():
         new = lambda h, w: torch.randn(batch, s, h, w, dtype=dtype, device="cuda")
         q, k, v, grad_out = new(heads, d), new(kv_heads, d), new(kv_heads, dv), new(heads, dv)
         ours = Attention(library, q, k, v, causal=causal, grad_out=None if args.no_backward else grad_out)
-        peers = {} if args.no_peers or args.portable else peers_dense(q, k, v, grad_out, causal, heads != kv_heads, name == "D128 S4k causal")
+        peers = {} if args.no_peers or args.portable else peers_dense(q, k, v, grad_out, causal, heads != kv_heads,
+                                                                      name == "D128 S4k causal")
 
         errors = lambda: errors_of(ours, peers, lambda t: t[-1], q, k, v, grad_out, causal)
         flops = 2 * s * s * (d + dv) * batch * heads / (2 if causal else 1)
@@ -236,7 +243,8 @@ def main():
         new = lambda: torch.randn(total, heads, d, dtype=dtype, device="cuda")
         q, k, v, grad_out = new(), new(), new(), new()
         ours = Attention(library, q, k, v, offsets=offsets, grad_out=None if args.no_backward else grad_out)
-        peers = {} if args.no_peers or args.portable else peers_ragged(q, k, v, grad_out, offsets, lengths, not args.no_flex)
+        peers = {} if args.no_peers or args.portable else peers_ragged(q, k, v, grad_out, offsets, lengths,
+                                                                                not args.no_flex)
 
         longest_one = int(lengths.argmax())
         part = slice(int(offsets[longest_one]), int(offsets[longest_one + 1]))

@@ -12,12 +12,14 @@ class Mask(c.Structure):
 
 
 class Sizes(c.Structure):
-    _fields_ = [("batch", c.c_int32), ("heads", c.c_int32), ("kv_heads", c.c_int32), ("head_dim", c.c_int32), ("value_dim", c.c_int32),
+    _fields_ = [("batch", c.c_int32), ("heads", c.c_int32), ("kv_heads", c.c_int32), ("head_dim", c.c_int32),
+                ("value_dim", c.c_int32),
                 ("query_rows", c.c_int64), ("key_rows", c.c_int64), ("query_offsets", c.c_void_p), ("key_offsets", c.c_void_p)]
 
 
 class Problem(c.Structure):
-    _fields_ = [("element", c.c_int32), ("sizes", Sizes), ("mask", Mask), ("scale", c.c_float), ("q", Tensor), ("k", Tensor), ("v", Tensor),
+    _fields_ = [("element", c.c_int32), ("sizes", Sizes), ("mask", Mask), ("scale", c.c_float), ("q", Tensor), ("k", Tensor),
+                ("v", Tensor),
                 ("out", Tensor), ("lse", c.c_void_p), ("workspace", c.c_void_p), ("workspace_bytes", c.c_int64)]
 
 
@@ -48,7 +50,9 @@ class Library:
         assert lib.deckle_attention_struct_bytes(0) == c.sizeof(Problem), "library.py has drifted from attention_cuda.h"
         assert lib.deckle_attention_struct_bytes(1) == c.sizeof(Backward), "library.py has drifted from attention_cuda.h"
         self.lib = lib
-        self.variants = [(i, lib.deckle_variant_name(i).decode(), (lib.deckle_variant_head_dim(i), lib.deckle_variant_value_dim(i))) for i in range(lib.deckle_variant_count())]
+        self.variants = [(i, lib.deckle_variant_name(i).decode(),
+                          (lib.deckle_variant_head_dim(i), lib.deckle_variant_value_dim(i)))
+                         for i in range(lib.deckle_variant_count())]
 
 
 class Attention:
@@ -64,14 +68,16 @@ class Attention:
         self.lse = torch.empty((heads, rows(q)) if ragged else (q.shape[0], heads, rows(q)), dtype=torch.float32, device=q.device)
         p = Problem()
         p.element = 0 if q.dtype == torch.bfloat16 else 1
-        p.sizes = Sizes(offsets.numel() - 1 if ragged else q.shape[0], heads, k.shape[-2], q.shape[-1], v.shape[-1], rows(q), rows(k),
+        p.sizes = Sizes(offsets.numel() - 1 if ragged else q.shape[0], heads, k.shape[-2], q.shape[-1], v.shape[-1], rows(q),
+                        rows(k),
                         offsets.data_ptr() if ragged else None, offsets.data_ptr() if ragged else None)
         left, right = window if window else (UNBOUNDED, 0 if causal else UNBOUNDED)
         p.mask = Mask(left, right, True)
         p.scale = q.shape[-1] ** -0.5
         p.q, p.k, p.v, p.out = tensor(q), tensor(k), tensor(v), tensor(self.out)
         p.lse = self.lse.data_ptr()
-        self.workspace = torch.empty(max(256, self.lib.deckle_attention_forward_workspace(c.byref(p)), 64 << 20), dtype=torch.uint8,
+        self.workspace = torch.empty(max(256, self.lib.deckle_attention_forward_workspace(c.byref(p)), 64 << 20),
+                                     dtype=torch.uint8,
                                      device=q.device)
         p.workspace, p.workspace_bytes = self.workspace.data_ptr(), self.workspace.numel()
         self.problem = p
@@ -80,7 +86,8 @@ class Attention:
             self.arguments = Backward(p, tensor(grad_out), None, *[tensor(g) for g in self.grads])
             bytes_needed = max(16 * self.lse.numel(), self.lib.deckle_attention_backward_workspace(c.byref(self.arguments)))
             self.backward_workspace = torch.empty(bytes_needed, dtype=torch.uint8, device=q.device)
-            self.arguments.problem.workspace, self.arguments.problem.workspace_bytes = self.backward_workspace.data_ptr(), bytes_needed
+            workspace = self.arguments.problem
+            workspace.workspace, workspace.workspace_bytes = self.backward_workspace.data_ptr(), bytes_needed
 
     @staticmethod
     def _check(message):
@@ -95,10 +102,12 @@ class Attention:
         self._check(self.lib.deckle_variant_forward(index, c.byref(self.problem), stream))
 
     def backward(self):
-        self._check(self.lib.deckle_attention_backward(c.byref(self.arguments), c.c_void_p(torch.cuda.current_stream().cuda_stream)))
+        self._check(self.lib.deckle_attention_backward(c.byref(self.arguments),
+                                                       c.c_void_p(torch.cuda.current_stream().cuda_stream)))
 
     def portable_forward(self):
         self._check(self.lib.deckle_portable_forward(c.byref(self.problem), c.c_void_p(torch.cuda.current_stream().cuda_stream)))
 
     def portable_backward(self):
-        self._check(self.lib.deckle_portable_backward(c.byref(self.arguments), c.c_void_p(torch.cuda.current_stream().cuda_stream)))
+        self._check(self.lib.deckle_portable_backward(c.byref(self.arguments),
+                                                      c.c_void_p(torch.cuda.current_stream().cuda_stream)))

@@ -39,11 +39,12 @@ def flash_attention_4(function, q, k, v, grad_out, **options):
     q, k, v = (t.detach().requires_grad_() for t in (q, k, v))
     for name, deterministic in (("FlashAttention-4", False), ("FlashAttention-4, deterministic", True)):
         try:
-            call = lambda deterministic=deterministic: getattr(package, function)(q, k, v, deterministic=deterministic, **options)[0]
-            out = call()
-            def forward():
+            def call(deterministic=deterministic):
+                return getattr(package, function)(q, k, v, deterministic=deterministic, **options)[0]
+            def forward(call=call):
                 with torch.no_grad():
                     return call()
+            out = call()
             backward = lambda out=out: torch.autograd.grad(out, (q, k, v), grad_out, retain_graph=True)
             result[name] = (None if deterministic else forward, backward, [t.detach() for t in (out, *backward())])
         except Exception as e:
@@ -106,8 +107,8 @@ def peers_ragged(q, k, v, grad_out, offsets, lengths, flex):
         result["varlen_attn"] = (forward, backward, [t.detach() for t in (out, *backward())])
     except Exception as e:
         print(f"  varlen_attn: refuses ({str(e).splitlines()[0][:120]})")
-    result |= flash_attention_4("flash_attn_varlen_func", q, k, v, grad_out, cu_seqlens_q=cu, cu_seqlens_k=cu, max_seqlen_q=longest,
-                                max_seqlen_k=longest)
+    result |= flash_attention_4("flash_attn_varlen_func", q, k, v, grad_out, cu_seqlens_q=cu, cu_seqlens_k=cu,
+                                max_seqlen_q=longest, max_seqlen_k=longest)
     if not flex:
         return result
     try:

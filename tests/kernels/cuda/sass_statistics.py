@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Counts the instructions of each kernel in cubins, without a disassembler: sass_statistics.py [--gate] FILE.cubin|FILE.o|FILE.a...
+"""Counts the instructions of each kernel in cubins, without a disassembler: sass_statistics.py [--gate]
+FILE.cubin|FILE.o|FILE.a...
 
 An instruction is 16 bytes; its low nine bits tell the operation. The codes below were found by calibration against cuobjdump.
-With --gate, exits 1 if a kernel uses local memory (a spill), if one that multiplies matrices does so without HGMMA or also by HMMA,
-if there is no such kernel, or if there are more than 160 kernels in all, the portable ones included.
+With --gate, exits 1 if a kernel uses local memory (a spill), if one that multiplies matrices does so without HGMMA or also by
+HMMA, if there is no such kernel, or if there are more than 160 kernels in all, the portable ones included.
 """
 import collections
 import re
@@ -11,7 +12,8 @@ import struct
 import sys
 
 NAMES = {0x1F0: "HGMMA", 0x03C: "HMMA", 0x108: "MUFU", 0x023: "FFMA", 0x021: "FADD", 0x020: "FMUL", 0x009: "FMNMX", 0x03E: "F2FP",
-         0x0CA: "R2UR", 0x082: "UMOV", 0x183: "LDL", 0x187: "STL", 0x1B4: "UTMALDG", 0x1B5: "UTMASTG", 0x11D: "BAR", 0x012: "LOP3", 0x016: "PRMT", 0x025: "IMAD.WIDE",
+         0x0CA: "R2UR", 0x082: "UMOV", 0x183: "LDL", 0x187: "STL", 0x1B4: "UTMALDG", 0x1B5: "UTMASTG", 0x11D: "BAR",
+         0x012: "LOP3", 0x016: "PRMT", 0x025: "IMAD.WIDE",
          0x024: "IMAD", 0x010: "IADD3", 0x00C: "ISETP", 0x008: "FSEL", 0x007: "SEL", 0x189: "SHFL", 0x147: "BRA"}
 
 MOST_KERNELS = 160
@@ -60,7 +62,8 @@ def main():
                 if not name.startswith(".text.") or kind != 1:
                     continue
                 kernels += 1
-                counts = collections.Counter(NAMES.get(code[0] & 0x1FF, hex(code[0] & 0x1FF)) for code in struct.iter_unpack("<QQ", text))
+                counts = collections.Counter(NAMES.get(code[0] & 0x1FF, hex(code[0] & 0x1FF))
+                                             for code in struct.iter_unpack("<QQ", text))
                 multiplying += bool(MULTIPLIES.search(name))
                 refused += [f"{name[6:]}: {fault}" for fault in faults(name, counts)]
                 known = {k: v for k, v in counts.most_common() if not k.startswith("0x")}

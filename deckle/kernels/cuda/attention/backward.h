@@ -9,8 +9,8 @@
 
 namespace deckle::kernels::cuda {
 
-/// Bytes of workspace that attention_backward needs; a function of the sizes alone. At head dims 64 and 128, from 768 keys in the mean of
-/// sequences on, it holds dQ in float32: 4 bytes an element.
+/// Bytes of workspace that attention_backward needs; a function of the sizes alone. At head dims 64 and 128, from 768 keys in the
+/// mean of sequences on, it holds dQ in float32: 4 bytes an element.
 int64_t attention_backward_workspace_bytes(const AttentionBackward& arguments);
 
 /// Empty if attention_backward serves the problem, or else the reason why not.
