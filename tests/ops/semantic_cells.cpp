@@ -23,20 +23,25 @@ struct Exemption {
 
 constexpr std::string_view kOneDtype = "refuses operands of two dtypes";
 
-constexpr Exemption kExemptions[] = {{"detach", Cell::aliasing,
-                                      "shows its input's elements and is a constant: that is what it is for"},
-                                     {"detach", Cell::constant_inputs, "the same"},
-                                     {"rotary", Cell::constant_inputs,
-                                      "its cosines and sines are tables of the positions, which have no derivative"},
-                                     "at exponent 0 the mixed derivative 1 / x is dropped by the scalar function's rule"},
-                    {"bmm", Cell::mixed_dtypes, kOneDtype}, {"concatenate", Cell::mixed_dtypes, kOneDtype},
-                    {"concatenate_rows", Cell::mixed_dtypes, kOneDtype}, {"grouped_mm", Cell::mixed_dtypes, kOneDtype},
-                    {"index_add", Cell::mixed_dtypes, kOneDtype}, {"index_put", Cell::mixed_dtypes, kOneDtype},
-                    {"linear", Cell::mixed_dtypes, kOneDtype}, {"linear_weight_backward", Cell::mixed_dtypes, kOneDtype},
-                    {"matmul", Cell::mixed_dtypes, kOneDtype}, {"mm", Cell::mixed_dtypes, kOneDtype},
-                    {"rotary", Cell::mixed_dtypes, kOneDtype}, {"scatter", Cell::mixed_dtypes, kOneDtype},
-                    {"scatter_add", Cell::mixed_dtypes, kOneDtype}, {"segment_conv1d", Cell::mixed_dtypes, kOneDtype},
-                    {"segment_scatter_add", Cell::mixed_dtypes, kOneDtype},
+constexpr Exemption kExemptions[] = {
+    {"detach", Cell::aliasing, "shows its input's elements and is a constant: that is what it is for"},
+    {"detach", Cell::constant_inputs, "the same"},
+    {"rotary", Cell::constant_inputs, "its cosines and sines are tables of the positions, which have no derivative"},
+    {"bmm", Cell::mixed_dtypes, kOneDtype},
+    {"concatenate", Cell::mixed_dtypes, kOneDtype},
+    {"concatenate_rows", Cell::mixed_dtypes, kOneDtype},
+    {"grouped_mm", Cell::mixed_dtypes, kOneDtype},
+    {"index_add", Cell::mixed_dtypes, kOneDtype},
+    {"index_put", Cell::mixed_dtypes, kOneDtype},
+    {"linear", Cell::mixed_dtypes, kOneDtype},
+    {"linear_weight_backward", Cell::mixed_dtypes, kOneDtype},
+    {"matmul", Cell::mixed_dtypes, kOneDtype},
+    {"mm", Cell::mixed_dtypes, kOneDtype},
+    {"rotary", Cell::mixed_dtypes, kOneDtype},
+    {"scatter", Cell::mixed_dtypes, kOneDtype},
+    {"scatter_add", Cell::mixed_dtypes, kOneDtype},
+    {"segment_conv1d", Cell::mixed_dtypes, kOneDtype},
+    {"segment_scatter_add", Cell::mixed_dtypes, kOneDtype},
 };
 
 struct Unsampled {
