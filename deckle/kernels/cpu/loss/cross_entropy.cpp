@@ -27,6 +27,7 @@
 #include "deckle/kernels/cpu/simd/math_exp.h"
 #include "deckle/kernels/cpu/simd/row_buffer.h"
 #include "deckle/kernels/cpu/simd/rows.h"
+#include "deckle/kernels/cpu/simd/table.h"
 
 #ifndef DECKLE_KERNELS_CPU_LOSS_CROSS_ENTROPY_ONCE
 #define DECKLE_KERNELS_CPU_LOSS_CROSS_ENTROPY_ONCE
@@ -35,6 +36,15 @@ namespace deckle::kernels::cpu {
 /// log sum_j exp x_j = shift + log_sum; shift is the largest x_j, or 0 if that is infinite.
 struct LogSumExp {
   double shift, log_sum;
+};
+
+/// The arithmetic of one row.
+template <typename T>
+struct EntropyRows {
+  LogSumExp (*log_sum_exp)(int64_t n, const T* x);
+  double (*total)(int64_t n, const T* x, T shift);
+  double (*expectation)(int64_t n, const T* x, LogSumExp lse, const T* t, T shift);
+  void (*weighted_softmax)(int64_t n, const T* x, LogSumExp lse, double weight, double constant, T* y);
 };
 
 }  // namespace deckle::kernels::cpu
@@ -104,21 +114,9 @@ void weighted_softmax(int64_t n, const T* x, LogSumExp lse, double weight, doubl
 
 }  // namespace
 
-LogSumExp log_sum_exp_f32(int64_t n, const float* x) { return log_sum_exp_parts(n, x); }
-LogSumExp log_sum_exp_f64(int64_t n, const double* x) { return log_sum_exp_parts(n, x); }
-double total_f32(int64_t n, const float* x, float shift) { return total(n, x, shift); }
-double total_f64(int64_t n, const double* x, double shift) { return total(n, x, shift); }
-double expectation_f32(int64_t n, const float* x, LogSumExp lse, const float* t, float shift) {
-  return expectation(n, x, lse, t, shift);
-}
-double expectation_f64(int64_t n, const double* x, LogSumExp lse, const double* t, double shift) {
-  return expectation(n, x, lse, t, shift);
-}
-void weighted_softmax_f32(int64_t n, const float* x, LogSumExp lse, double weight, double constant, float* y) {
-  weighted_softmax(n, x, lse, weight, constant, y);
-}
-void weighted_softmax_f64(int64_t n, const double* x, LogSumExp lse, double weight, double constant, double* y) {
-  weighted_softmax(n, x, lse, weight, constant, y);
+RealTable<EntropyRows> entropy_table() {
+  return {{&log_sum_exp_parts<float>, &total<float>, &expectation<float>, &weighted_softmax<float>},
+          {&log_sum_exp_parts<double>, &total<double>, &expectation<double>, &weighted_softmax<double>}};
 }
 
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE
@@ -127,40 +125,13 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace deckle::kernels::cpu {
 
-HWY_EXPORT(log_sum_exp_f32);
-HWY_EXPORT(log_sum_exp_f64);
-HWY_EXPORT(total_f32);
-HWY_EXPORT(total_f64);
-HWY_EXPORT(expectation_f32);
-HWY_EXPORT(expectation_f64);
-HWY_EXPORT(weighted_softmax_f32);
-HWY_EXPORT(weighted_softmax_f64);
+HWY_EXPORT(entropy_table);
 
 namespace {
 
 using simd::RowBuffer;
 using simd::set_value;
 using simd::value_at;
-
-/// The row functions of one compute type.
-template <typename T>
-struct RowFunctions {
-  LogSumExp (*log_sum_exp)(int64_t, const T*);
-  double (*total)(int64_t, const T*, T);
-  double (*expectation)(int64_t, const T*, LogSumExp, const T*, T);
-  void (*weighted_softmax)(int64_t, const T*, LogSumExp, double, double, T*);
-};
-
-template <typename T>
-RowFunctions<T> row_functions() {
-  if constexpr (std::is_same_v<T, float>) {
-    return {DECKLE_SIMD(log_sum_exp_f32), DECKLE_SIMD(total_f32), DECKLE_SIMD(expectation_f32),
-            DECKLE_SIMD(weighted_softmax_f32)};
-  } else {
-    return {DECKLE_SIMD(log_sum_exp_f64), DECKLE_SIMD(total_f64), DECKLE_SIMD(expectation_f64),
-            DECKLE_SIMD(weighted_softmax_f64)};
-  }
-}
 
 /// The targets of all rows, with what smoothing makes of them.
 struct Targets {
@@ -190,10 +161,7 @@ template <typename Body>
 void for_rows(const View& input, Body body) {
   const int64_t n = input.sizes[1];
   parallel_for(input.sizes[0], std::max<int64_t>(1, kGrain / std::max<int64_t>(n, 1)), [&](int64_t begin, int64_t end) {
-    if (input.dtype == DType::float64)
-      body(TypeTag<double>{}, begin, end, n);
-    else
-      body(TypeTag<float>{}, begin, end, n);
+    DECKLE_SIMD(entropy_table)().visit(input.dtype, [&](auto type, const auto& row_of) { body(type, row_of, begin, end, n); });
   });
 }
 
@@ -202,8 +170,7 @@ void for_rows(const View& input, Body body) {
 void cross_entropy_rows(const CpuContext&, const View& input, const View& target, int64_t ignore_index, double label_smoothing,
                         const View& loss, const View& lse) {
   const Targets targets{target, input.sizes[1], ignore_index, label_smoothing};
-  for_rows(input, [&]<typename T>(TypeTag<T>, int64_t begin, int64_t end, int64_t n) {
-    const RowFunctions<T> row_of = row_functions<T>();
+  for_rows(input, [&]<typename T>(TypeTag<T>, const EntropyRows<T>& row_of, int64_t begin, int64_t end, int64_t n) {
     const RowBuffer<T> rows(input, n);
     for (int64_t row = begin; row < end; ++row) {
       const T* const x = rows.read(row);
@@ -225,8 +192,7 @@ void cross_entropy_rows_backward(const CpuContext&, const View& loss_gradient, c
                                  const View& target, const View& lse, int64_t ignore_index, double label_smoothing,
                                  const View& result) {
   const Targets targets{target, input.sizes[1], ignore_index, label_smoothing};
-  for_rows(input, [&]<typename T>(TypeTag<T>, int64_t begin, int64_t end, int64_t n) {
-    const RowFunctions<T> row_of = row_functions<T>();
+  for_rows(input, [&]<typename T>(TypeTag<T>, const EntropyRows<T>& row_of, int64_t begin, int64_t end, int64_t n) {
     const RowBuffer<T> rows(input, n), gradients(result, n);
     for (int64_t row = begin; row < end; ++row) {
       const int64_t chosen = targets.at(row);
@@ -254,8 +220,7 @@ void cross_entropy_rows_backward(const CpuContext&, const View& loss_gradient, c
 void cross_entropy_rows_jvp(const CpuContext&, const View& tangent, const View& input, const View& target, const View& lse,
                             int64_t ignore_index, double label_smoothing, const View& loss, const View& lse_tangent) {
   const Targets targets{target, input.sizes[1], ignore_index, label_smoothing};
-  for_rows(input, [&]<typename T>(TypeTag<T>, int64_t begin, int64_t end, int64_t n) {
-    const RowFunctions<T> row_of = row_functions<T>();
+  for_rows(input, [&]<typename T>(TypeTag<T>, const EntropyRows<T>& row_of, int64_t begin, int64_t end, int64_t n) {
     const RowBuffer<T> rows(input, n), tangents(tangent, n);
     for (int64_t row = begin; row < end; ++row) {
       const T* const t = tangents.read(row);

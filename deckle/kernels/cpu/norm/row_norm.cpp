@@ -23,6 +23,7 @@
 #include "deckle/kernels/args/view.h"
 #include "deckle/kernels/cpu/simd/row_buffer.h"
 #include "deckle/kernels/cpu/simd/rows.h"
+#include "deckle/kernels/cpu/simd/table.h"
 
 #ifndef DECKLE_KERNELS_CPU_NORM_ROW_NORM_ONCE
 #define DECKLE_KERNELS_CPU_NORM_ROW_NORM_ONCE
@@ -153,10 +154,12 @@ void backward(int64_t n, const T* g, const T* x, const T* weight, double eps, T*
 
 }  // namespace
 
-RowNorm<float> rms_f32() { return {&forward<false, float>, &backward<false, float>}; }
-RowNorm<double> rms_f64() { return {&forward<false, double>, &backward<false, double>}; }
-RowNorm<float> layer_f32() { return {&forward<true, float>, &backward<true, float>}; }
-RowNorm<double> layer_f64() { return {&forward<true, double>, &backward<true, double>}; }
+RealTable<RowNorm> rms_table() {
+  return {{&forward<false, float>, &backward<false, float>}, {&forward<false, double>, &backward<false, double>}};
+}
+RealTable<RowNorm> layer_table() {
+  return {{&forward<true, float>, &backward<true, float>}, {&forward<true, double>, &backward<true, double>}};
+}
 
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -164,10 +167,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace deckle::kernels::cpu {
 
-HWY_EXPORT(rms_f32);
-HWY_EXPORT(rms_f64);
-HWY_EXPORT(layer_f32);
-HWY_EXPORT(layer_f64);
+HWY_EXPORT(rms_table);
+HWY_EXPORT(layer_table);
 
 namespace {
 
@@ -253,47 +254,41 @@ void run_backward(const RowNorm<T>& norm, const View& grad, const View& self, co
 }  // namespace
 
 void rms_norm(const CpuContext&, const View& self, const View& weight, double eps, const View& result) {
-  if (self.dtype == DType::float64)
-    run_forward(DECKLE_SIMD(rms_f64)(), self, weight, View{}, eps, result);
-  else
-    run_forward(DECKLE_SIMD(rms_f32)(), self, weight, View{}, eps, result);
+  DECKLE_SIMD(rms_table)
+  ().visit(self.dtype, [&](auto, const auto& norm) { run_forward(norm, self, weight, View{}, eps, result); });
 }
 
 void rms_norm_backward(const CpuContext&, const View& gradient, const View& self, const View& weight, double eps,
                        const View& self_gradient, const View& weight_gradient) {
-  if (self.dtype == DType::float64)
-    run_backward(DECKLE_SIMD(rms_f64)(), gradient, self, weight, eps, self_gradient, &weight_gradient, nullptr);
-  else
-    run_backward(DECKLE_SIMD(rms_f32)(), gradient, self, weight, eps, self_gradient, &weight_gradient, nullptr);
+  DECKLE_SIMD(rms_table)
+  ().visit(self.dtype, [&](auto, const auto& norm) {
+    run_backward(norm, gradient, self, weight, eps, self_gradient, &weight_gradient, nullptr);
+  });
 }
 
 void rms_norm_direction(const CpuContext&, const View& direction, const View& self, double eps, const View& result) {
-  if (self.dtype == DType::float64)
-    run_backward(DECKLE_SIMD(rms_f64)(), direction, self, View{}, eps, result, nullptr, nullptr);
-  else
-    run_backward(DECKLE_SIMD(rms_f32)(), direction, self, View{}, eps, result, nullptr, nullptr);
+  DECKLE_SIMD(rms_table)
+  ().visit(self.dtype,
+           [&](auto, const auto& norm) { run_backward(norm, direction, self, View{}, eps, result, nullptr, nullptr); });
 }
 
 void layer_norm(const CpuContext&, const View& self, const View& weight, const View& bias, double eps, const View& result) {
-  if (self.dtype == DType::float64)
-    run_forward(DECKLE_SIMD(layer_f64)(), self, weight, bias, eps, result);
-  else
-    run_forward(DECKLE_SIMD(layer_f32)(), self, weight, bias, eps, result);
+  DECKLE_SIMD(layer_table)
+  ().visit(self.dtype, [&](auto, const auto& norm) { run_forward(norm, self, weight, bias, eps, result); });
 }
 
 void layer_norm_backward(const CpuContext&, const View& gradient, const View& self, const View& weight, double eps,
                          const View& self_gradient, const View& weight_gradient, const View& bias_gradient) {
-  if (self.dtype == DType::float64)
-    run_backward(DECKLE_SIMD(layer_f64)(), gradient, self, weight, eps, self_gradient, &weight_gradient, &bias_gradient);
-  else
-    run_backward(DECKLE_SIMD(layer_f32)(), gradient, self, weight, eps, self_gradient, &weight_gradient, &bias_gradient);
+  DECKLE_SIMD(layer_table)
+  ().visit(self.dtype, [&](auto, const auto& norm) {
+    run_backward(norm, gradient, self, weight, eps, self_gradient, &weight_gradient, &bias_gradient);
+  });
 }
 
 void layer_norm_direction(const CpuContext&, const View& direction, const View& self, double eps, const View& result) {
-  if (self.dtype == DType::float64)
-    run_backward(DECKLE_SIMD(layer_f64)(), direction, self, View{}, eps, result, nullptr, nullptr);
-  else
-    run_backward(DECKLE_SIMD(layer_f32)(), direction, self, View{}, eps, result, nullptr, nullptr);
+  DECKLE_SIMD(layer_table)
+  ().visit(self.dtype,
+           [&](auto, const auto& norm) { run_backward(norm, direction, self, View{}, eps, result, nullptr, nullptr); });
 }
 
 }  // namespace deckle::kernels::cpu

@@ -17,7 +17,6 @@
 
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/reduce/values.h"
-#include "deckle/kernels/cpu/simd/rows.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu::HWY_NAMESPACE {
@@ -46,9 +45,10 @@ double row_squares(int64_t n, const T* x) {
 
 template <typename T>
 void column_squares(const reduce::Rows<T>& rows, int64_t columns, double* results) {
-  each_row(rows, 0, [&](const T* row) HWY_ATTR {
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const T* const row = rows.at(r);
     for (int64_t c = 0; c < columns; ++c) results[c] += static_cast<double>(row[c]) * static_cast<double>(row[c]);
-  });
+  }
 }
 
 double plus(double a, double b) { return a + b; }
@@ -70,6 +70,17 @@ template <typename T>
 Moments row_moments(int64_t n, const T* x) {
   const double mean = sum_of(n, x, [](double value) HWY_ATTR { return value; }) / static_cast<double>(n);
   return {static_cast<double>(n), mean, sum_of(n, x, [mean](double value) HWY_ATTR { return (value - mean) * (value - mean); })};
+}
+
+/// body(column `column` of each row). Two loops: with one, the loops over columns are not vectorised.
+template <typename T, typename Body>
+HWY_INLINE void each_row(const reduce::Rows<T>& rows, int64_t column, Body body) {
+  const T* from = rows.first + column;
+  if (rows.order == nullptr) {
+    for (int64_t r = 0; r < rows.count; ++r, from += rows.stride) body(from);
+  } else {
+    for (int64_t r = 0; r < rows.count; ++r) body(from + rows.order[r] * rows.stride);
+  }
 }
 
 template <typename T>

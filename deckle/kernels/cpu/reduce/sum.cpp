@@ -54,9 +54,10 @@ int64_t integer_row_sum(int64_t n, const int64_t* x) {
 }
 
 void integer_column_sums(const reduce::Rows<int64_t>& rows, int64_t columns, int64_t* results) {
-  each_row(rows, 0, [&](const int64_t* row) HWY_ATTR {
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const int64_t* const row = rows.at(r);
     for (int64_t c = 0; c < columns; ++c) results[c] += row[c];
-  });
+  }
 }
 
 CompensatedSum joined_sums(CompensatedSum a, CompensatedSum b) {

@@ -73,24 +73,27 @@ void fold_rows(const Fold<T, A>& op, const View& self, const Layout& layout, con
   const int64_t tile = runs_on || pieces > 1 ? 1 : std::clamp<int64_t>(kPiece / longest, 1, kGatheredRows);
   const int64_t grain = pieces > 1 ? 1 : (std::max<int64_t>(1, kPiece / length) + tile - 1) / tile * tile;
   parallel_for(layout.rows * pieces, grain, [&](int64_t begin, int64_t end) {
-    std::vector<A> values(static_cast<size_t>(end - begin));
+    A own[kStrip];
+    int64_t kept = 0;  // rows in `own`
     std::unique_ptr<T[]> block;
     if (!runs_on) block = std::make_unique_for_overwrite<T[]>(static_cast<size_t>(tile * longest));
     for (int64_t item = begin; item < end; item += tile) {
       const int64_t row = item / pieces, from = item % pieces * kPiece, n = std::min(kPiece, length - from);
       const int64_t rows = std::min(tile, end - item);
-      A* const out = values.data() + (item - begin);
+      A* const out = pieces > 1 ? partial.data() + item : own + kept;
       if (runs_on) {
         *out = op.row(n, self.ptr<T>() + layout.kept.offset(row) + from);
       } else {
         gather_rows(self, layout, row, rows, from, n, block.get());
         for (int64_t r = 0; r < rows; ++r) out[r] = op.row(n, block.get() + r * n);
       }
+      if (pieces > 1) continue;
+      kept += rows;
+      if (kept + tile > kStrip || item + rows == end) {
+        output.write(item + rows - kept, kept, own);
+        kept = 0;
+      }
     }
-    if (pieces > 1)
-      std::copy(values.begin(), values.end(), partial.begin() + begin);
-    else
-      output.write(begin, end - begin, values.data());
   });
   if (pieces > 1) combine_pieces(op, partial, layout.rows, pieces, 1, output);
 }

@@ -96,18 +96,7 @@ HWY_INLINE void add_compensated(int64_t n, const double* values, CompensatedSum*
   for (; i < n; ++i) totals[i].add(values[i]);
 }
 
-/// body(pointer to column `column`) for every row of reduce::Rows, in order.
-template <class Rows, class Body>
-HWY_INLINE void each_row(const Rows& rows, int64_t column, Body body) {
-  const auto* from = rows.first + column;
-  if (rows.order == nullptr) {
-    for (int64_t r = 0; r < rows.count; ++r, from += rows.stride) body(from);
-  } else {
-    for (int64_t r = 0; r < rows.count; ++r) body(from + rows.order[r] * rows.stride);
-  }
-}
-
-/// result[c] = combine() of column c over all rows, from `nothing` on.
+/// result[c] = combine() of column c over all rows (reduce::Rows), from `nothing` on.
 template <class D, class Rows, class Combine, typename T = hn::TFromD<D>>
 HWY_INLINE void fold_columns(D d, const Rows& rows, int64_t columns, T nothing, Combine combine, T* result) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -115,12 +104,13 @@ HWY_INLINE void fold_columns(D d, const Rows& rows, int64_t columns, T nothing, 
   int64_t c = 0;
   for (; c + 4 * lanes <= columns; c += 4 * lanes) {
     auto fold0 = start, fold1 = start, fold2 = start, fold3 = start;
-    each_row(rows, c, [&](const T* from) HWY_ATTR {
+    for (int64_t r = 0; r < rows.count; ++r) {
+      const T* const from = rows.at(r) + c;
       fold0 = combine(fold0, hn::LoadU(d, from));
       fold1 = combine(fold1, hn::LoadU(d, from + lanes));
       fold2 = combine(fold2, hn::LoadU(d, from + 2 * lanes));
       fold3 = combine(fold3, hn::LoadU(d, from + 3 * lanes));
-    });
+    }
     hn::StoreU(fold0, d, result + c);
     hn::StoreU(fold1, d, result + c + lanes);
     hn::StoreU(fold2, d, result + c + 2 * lanes);
@@ -128,11 +118,12 @@ HWY_INLINE void fold_columns(D d, const Rows& rows, int64_t columns, T nothing, 
   }
   map_run(d, columns - c, [&](auto part, int64_t i) HWY_ATTR {
     auto even = start, odd = start;  // of rows: two chains of additions
-    each_row(rows, c + i, [&](const T* from) HWY_ATTR {
-      const auto fold = combine(even, part.load(from));
-      even = odd;
-      odd = fold;
-    });
+    int64_t r = 0;
+    for (; r + 2 <= rows.count; r += 2) {
+      even = combine(even, part.load(rows.at(r) + c + i));
+      odd = combine(odd, part.load(rows.at(r + 1) + c + i));
+    }
+    if (r < rows.count) even = combine(even, part.load(rows.at(r) + c + i));
     part.store(combine(even, odd), result + c + i);
   });
 }
