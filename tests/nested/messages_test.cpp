@@ -156,10 +156,11 @@ TEST(NestedMessages, OfLengthsAndOffsets) {
 
 TEST(NestedMessages, FoundOnTheValuesGiveTheShapesOfTheComponentsToo) {
   const NestedTensor x = random_nested({5, 2}, {3}), y = random_nested({5, 2}, {4});
-  const std::string differ =
-      "shapes [7, 3] and [7, 4] do not broadcast (dim -1: 3 against 4); self is [2, 2..5, 3] with values [7, 3], ";
-  EXPECT_EQ(error_of([&] { add(x, y); }), "add: " + differ + "other is [2, 2..5, 4] with values [7, 4]");
-  EXPECT_EQ(error_of([&] { mse_loss(x, y); }), "mse_loss: " + differ + "target is [2, 2..5, 4] with values [7, 4]");
+  const std::string differ = "shapes [7, 3] and [7, 4] do not broadcast (dim -1: 3 against 4); ";
+  EXPECT_EQ(error_of([&] { add(x, y); }),
+            "add: " + differ + "self is [2, 2..5, 3] with values [7, 3], other is [2, 2..5, 4] with values [7, 4]");
+  EXPECT_EQ(error_of([&] { mse_loss(x, y); }),
+            "mse_loss: " + differ + "input is [2, 2..5, 3] with values [7, 3], target is [2, 2..5, 4] with values [7, 4]");
   EXPECT_EQ(
       error_of([&] { select(x, 2, 3); }),
       "select: index 3 is out of range for dim 1 of shape [7, 3] (expected -3..2); self is [2, 2..5, 3] with values [7, 3]");
