@@ -28,8 +28,8 @@ TFLOP/s of useful work, in brackets milliseconds and the mean SM clock while it 
 the clock. Peers: cuDNN through PyTorch's scaled_dot_product_attention for dense, PyTorch's varlen_attn for ragged batches,
 FlexAttention there with a block mask, FlashAttention-4 where its package is installed. Our backward is always bit-equal from run
 to run. Peers run as PyTorch does by default, which is not deterministic; for D128 S4k causal FlashAttention-2 is also listed as
-it runs under `use_deterministic_algorithms`. Under it, cuDNN runs as before, and its dQ still differs from run to run. The portable
-kernels were timed by themselves, so at a higher clock.
+it runs under `use_deterministic_algorithms`. Under it, cuDNN runs as before, and its dQ still differs from run to run. The
+portable kernels were timed by themselves, so at a higher clock.
 """)
 columns = ["FlashAttention-4", "FlashAttention-4, deterministic", "FlashAttention-2", "FlashAttention-2, deterministic",
            "FlexAttention", "deckle portable"]

@@ -106,6 +106,11 @@ TEST_P(AttentionBackward, Scales) {
 TEST_P(AttentionBackward, MatchesForRandomProblems) {
   std::mt19937_64 random(seed() + 17);
   for (int i = 0; i < 12; ++i) verify_backward(random_options(base(), random));
+  for (int i = 0; i < 8; ++i) {  // many keys
+    CaseOptions o = random_options(base(), random);
+    for (int& keys : o.keys) keys = 3 * keys + 500;
+    verify_backward(o);
+  }
 }
 
 TEST_P(AttentionBackward, SurvivesExtremeLogits) {
@@ -140,15 +145,21 @@ TEST_P(AttentionBackward, AddsUpManyKeyTiles) {
   verify_backward(o);
   verify_backward(dense(1, 300, 5000, {17, 3, false}));
   verify_backward(dense(1, 2500, 2400, {300, 90, true}));
+  verify_backward(ragged({900, 0, 1300, 700, 40}, {1000, 30, 1400, 2800, 1}));
+  o = ragged({0, 5, 130, 64, 0, 1200}, {7, 5000, 400, 64, 4000, 1300}, kCausal);
+  o.heads = 4;
+  verify_backward(o);
 }
+
+TEST_P(AttentionBackward, AddsUpFewRows) { verify_backward(dense(1, 70, 800)); }
 
 // Few key heads: their query heads are divided among blocks.
 TEST_P(AttentionBackward, DividesTheQueryHeadsOfAKeyHead) {
-  CaseOptions o = dense(1, 700, 700, kCausal);
+  CaseOptions o = dense(1, 700, 900, kCausal);
   o.heads = 32;
   o.kv_heads = 1;
   verify_backward(o);
-  o = ragged({200, 0, 130}, {220, 15, 131});
+  o = ragged({200, 0, 130}, {1220, 15, 1131});
   o.heads = 24;
   o.kv_heads = 2;
   o.layout = Layout::padded;
@@ -192,7 +203,7 @@ TEST_P(AttentionBackward, IgnoresErrorsOfOthers) {
 
 TEST_P(AttentionBackward, IsBitEqualFromRunToRun) {
   CaseOptions options[] = {ragged({500, 130, 0, 700, 64}, {400, 257, 30, 700, 128}, kCausal), dense(2, 1500, 1500, kCausal),
-                           dense(1, 900, 1700)};
+                           dense(1, 900, 1700), ragged({900, 1300, 0, 700, 64}, {1400, 2570, 30, 700, 1280})};
   options[0].heads = 4;
   options[1].heads = options[1].kv_heads = 12;
   options[2].heads = 16;
@@ -214,24 +225,27 @@ TEST_P(AttentionBackward, IsBitEqualFromRunToRun) {
 
 TEST_P(AttentionBackward, KeepsNonFiniteValuesWithinTheirSequence) {
   const uint16_t infinity = GetParam().element == AttentionElement::bf16 ? 0x7f80 : 0x7c00;
-  const std::vector<int> lengths{30, 60, 77, 23, 200};  // the poisoned one is the third; its neighbours may be short
-  for (const uint16_t word : {uint16_t{0x7fff}, infinity}) {
-    for (const AttentionMask& mask : {kFull, kCausal}) {
-      AttentionCase c(ragged(lengths, lengths, mask));
-      c.prepare_backward();
-      c.backward();
-      const CaseTensor clean[] = {c.grad_q.copy(), c.grad_k.copy(), c.grad_v.copy()};
-      for (CaseTensor* t : {&c.q, &c.k, &c.v, &c.out, &c.grad_out}) c.overwrite(*t, 2, word);
-      for (int head = 0; head < c.options.heads; ++head) {
-        for (const DeviceBuffer* t : {&c.lse, &c.grad_lse}) {
-          check(cudaMemset(t->as<float>() + head * c.problem.sizes.query_rows + 90, 0xff, 77 * 4));
+  // The poisoned one is the third; its neighbours may be short, or all long.
+  for (const std::vector<int>& lengths : {std::vector<int>{30, 60, 77, 23, 200}, {800, 913, 777, 823, 1000}}) {
+    for (const uint16_t word : {uint16_t{0x7fff}, infinity}) {
+      for (const AttentionMask& mask : {kFull, kCausal}) {
+        AttentionCase c(ragged(lengths, lengths, mask));
+        c.prepare_backward();
+        c.backward();
+        const CaseTensor clean[] = {c.grad_q.copy(), c.grad_k.copy(), c.grad_v.copy()};
+        for (CaseTensor* t : {&c.q, &c.k, &c.v, &c.out, &c.grad_out}) c.overwrite(*t, 2, word);
+        for (int head = 0; head < c.options.heads; ++head) {
+          for (const DeviceBuffer* t : {&c.lse, &c.grad_lse}) {
+            float* row = t->as<float>() + head * c.problem.sizes.query_rows + lengths[0] + lengths[1];
+            check(cudaMemset(row, 0xff, 4 * lengths[2]));
+          }
         }
+        c.backward();
+        EXPECT_EQ(different_outside(c, c.grad_q, clean[0], 2), 0u);
+        EXPECT_EQ(different_outside(c, c.grad_k, clean[1], 2), 0u);
+        EXPECT_EQ(different_outside(c, c.grad_v, clean[2], 2), 0u);
+        EXPECT_GT(different(c.grad_q, clean[0]), 0u);
       }
-      c.backward();
-      EXPECT_EQ(different_outside(c, c.grad_q, clean[0], 2), 0u);
-      EXPECT_EQ(different_outside(c, c.grad_k, clean[1], 2), 0u);
-      EXPECT_EQ(different_outside(c, c.grad_v, clean[2], 2), 0u);
-      EXPECT_GT(different(c.grad_q, clean[0]), 0u);
     }
   }
 }
