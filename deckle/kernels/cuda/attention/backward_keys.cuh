@@ -28,7 +28,7 @@
 //      three warpgroups, 64 queries, others                             426/415
 // A bounded wait with a suspend hint in place of the plain one costs 5 to 10 %: never time a build that has it.
 // Limit at D = 128: the tensor pipe is 88 % busy at 1.74 GHz when the kernel runs alone (ncu); in a stream of backwards the
-// card's power lowers the clock to 1.6 GHz. What separates it from an unordered one-pass kernel is 14 M N D executed for 10
+// card's power lowers the clock to 1.6 GHz. What separates it from a one-pass kernel is 14 M N D executed for 10
 // counted.
 // clang-format on
 #pragma once
