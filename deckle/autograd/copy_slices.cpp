@@ -16,7 +16,11 @@ CopySlices::CopySlices(Edge history, const Tensor& base, const Tensor& view, std
 
 CopySlices::~CopySlices() { release_deferred(std::move(write_)); }
 
-void CopySlices::release() { write_->release(); }
+void CopySlices::release() {
+  // A recorded backward may lead to the write itself, through the result that it saved: it runs after this node (nodes run in
+  // the reverse order of their recording) and then lets go of what it saved.
+  if (write_.use_count() == 1) write_->release();
+}
 
 void CopySlices::backward(const Gradients& gradients, GradientSink& sink) {
   const Tensor memory = layout_.memory_of(clone(gradients[0]));

@@ -68,6 +68,20 @@ TEST(InplaceHistory, AConstantOperandDropsTheEarlierHistory) {
   expect_equal(grad(sum(c), {r})[0], tensor_of({0, 0, 3}));
 }
 
+TEST(InplaceHistory, AWriteToAViewThatSavesItsResultHasASecondOrder) {
+  const Tensor x = random_tensor({2, 3}).requires_grad_(), u = random_tensor({2, 3});
+  const auto f = [](const Tensor& v) {
+    const Tensor y = v * 1.0;
+    exp_(y.select(0, 1));
+    return sum(y * y);
+  };
+  const Tensor first = grad(f(x), {x}, {.create_graph = true})[0];
+  const Tensor second = grad(sum(first * u), {x})[0];  // of x^2 and exp(x)^2
+  const Tensor expected = (u * 2.0).detach();
+  expected.select(0, 1).mul_(exp(x.detach().select(0, 1) * 2.0) * 2.0);
+  testing::expect_close(second, expected);
+}
+
 TEST(InplaceHistory, AnIntegerTensorTakesNoHistory) {
   const Tensor x = random_tensor({2}).requires_grad_();
   const Tensor n = to(tensor_of({1, 2}), DType::int64);
