@@ -20,6 +20,7 @@ thread_local std::vector<std::shared_ptr<Node>>* waiting = nullptr;
 
 void release_deferred(std::shared_ptr<Node> pointer) noexcept {
   if (pointer == nullptr) return;
+  if (pointer.use_count() > 1) return;  // others keep it: letting go of this handle destroys nothing
   if (waiting != nullptr) {
     try {
       waiting->push_back(std::move(pointer));

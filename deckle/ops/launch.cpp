@@ -39,7 +39,9 @@ std::vector<Tensor> values_of(const Pointwise& op, TensorList inputs) {
 DType working_dtype(const Pointwise& op, TensorList inputs, std::initializer_list<Scalar> numbers) {
   bool same = numbers.size() == 0 && op.conditions == 0;
   for (const Tensor& input : inputs) same = same && input.dtype() == inputs[0].dtype();
-  const DType dtype = same ? inputs[0].dtype() : result_type(values_of(op, inputs), numbers);
+  const DType dtype = same                 ? inputs[0].dtype()
+                      : op.conditions == 0 ? result_type(inputs, numbers)
+                                           : result_type(values_of(op, inputs), numbers);
   if (is_floating(dtype)) return dtype;
   if (op.dtypes == Dtypes::floating) return DType::float32;
   if (dtype == DType::bool_ && op.dtypes == Dtypes::numeric)
@@ -59,13 +61,18 @@ void run(const Pointwise& op, DType working, TensorList inputs, std::initializer
   for (const Scalar& number : numbers) values.push_back({number.to_double(), compute == DType::int64 ? number.to_int64() : 0});
   std::vector<View> views;
   views.reserve(inputs.size());
-  std::vector<Tensor> operands(inputs.begin(), inputs.end());
-  for (size_t i = 0; i < operands.size(); ++i) {
-    Tensor& input = operands[i];
-    // Kernels read inputs in the dtype that they compute in: there a tiny condition could become zero.
-    if (is_condition(op, i) && input.dtype() != DType::bool_ && input.dtype() != compute)
-      input = native::copied(input, DType::bool_);
+  const auto add_view = [&](const Tensor& input) {
     views.push_back(out.is_contiguous() ? dispatch::view_through_table(input) : dispatch::view(input));
+  };
+  std::vector<Tensor> converted;  // alive until the kernel has run
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    // Kernels read inputs in the dtype that they compute in: there a tiny condition could become zero.
+    if (is_condition(op, i) && inputs[i].dtype() != DType::bool_ && inputs[i].dtype() != compute) {
+      converted.push_back(native::copied(inputs[i], DType::bool_));
+      add_view(converted.back());
+    } else {
+      add_view(inputs[i]);
+    }
   }
   op.kernels.on(dispatch::common_device(inputs))(CpuContext{}, compute, views, values, dispatch::view(out));
 }
