@@ -31,7 +31,7 @@ struct AttentionMask {
 
 /// Sizes. Ragged if the offsets are given: int64 [batch + 1] on the device, non-decreasing from 0; query and key lengths may
 /// differ and be zero; rows past the last offset are neither read nor written. Then query_rows and key_rows are the total rows
-/// allocated, and offsets beyond them count as these.
+/// allocated, and offsets beyond them count as these. Where offsets decrease, nothing is computed.
 struct AttentionSizes {
   int32_t batch = 0;
   int32_t heads = 0;

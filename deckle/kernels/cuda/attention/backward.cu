@@ -49,8 +49,8 @@ int64_t live_end(const CudaAttentionProblem& problem) {
 }
 
 // Queries, dO and float32 dQ of the heads that all_gradients works on together. The fewer heads, the longer the blocks of one
-// wait for each other at the start; measured in backward_all.cuh.
-constexpr int64_t kOrderedChunkBytes = 32 << 20;
+// wait for each other at the start, or wherever their walks differ in length; measured in backward_all.cuh.
+constexpr int64_t kOrderedEqualBytes = 20 << 20, kOrderedChunkBytes = 32 << 20;
 
 /// One backward: the arguments that its launches share, and the launches in their order.
 class Pass {
@@ -151,7 +151,7 @@ class Pass {
       arguments.shrinking = !sizes_.ragged() && !equal && problem_.mask.left >= kUnboundedWindow;
       const int64_t head_bytes =
           std::max<int64_t>(sizes_.query_rows / (sizes_.ragged() ? sizes_.batch : 1) * sizes_.head_dim * 8, 1);
-      chunk = std::max<int64_t>(kOrderedChunkBytes / head_bytes, 2);
+      chunk = std::max<int64_t>((equal ? kOrderedEqualBytes : kOrderedChunkBytes) / head_bytes, 2);
     }
     arguments.chunk_heads = static_cast<int>(std::clamp<int64_t>(chunk, 1, all_heads));
     void* parameters[] = {&arguments};
@@ -228,6 +228,7 @@ class Pass {
   // What all_gradients has summed up.
   void round_query_gradients() const {
     BackwardArguments args = common_;
+    use_list(args, plan_.key_list);
     Element type = element();
     AttentionTensor grad_q = arguments_.grad_q;
     void* parameters[] = {&args, &type, &grad_q};

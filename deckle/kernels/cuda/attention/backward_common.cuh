@@ -36,9 +36,10 @@ __device__ __forceinline__ Shared& block_shared() {
 }
 
 /// The main kernels are launched with programmatic dependence, so that the blocks of one start where those of the one before run
-/// out of work: row_statistics, key_gradients, query_gradients, short_gradients. Only key_gradients reads what the kernel before
-/// it writes, and lets its successor start after it has waited for that. The others call this at their end, in one block: a
-/// kernel has then ended only when its predecessor has.
+/// out of work: row_statistics, key_gradients, query_gradients, short_gradients, or row_statistics, all_gradients,
+/// round_query_gradients. The second of each waits for all that the first writes, and only then lets its successor start: what
+/// the first wrote may be read by all. round_query_gradients waits for each tile of the second by its counters. All but the
+/// second call this at their end, in one block: a kernel has then ended only when its predecessor has.
 __device__ __forceinline__ void finish_after_predecessor() {
   if (blockIdx.x == 0 && blockIdx.y == 0) arch::wait_for_dependencies();
 }

@@ -147,7 +147,7 @@ __device__ __forceinline__ void round_tile(const BackwardArguments& args, Elemen
     const int index = sequence_of_block(args.query_offsets, args.batch, M, block);
     tile = static_cast<int>(block - first_block(args.query_offsets, index, M));
     s = sequence_at(index, args);
-    if (args.skip_short && is_short(s)) return;
+    if (tile < 0 || !args.list->valid || (args.skip_short && is_short(s))) return;
   }
   const auto row_of = [&](int row) {
     return reinterpret_cast<uint4*>(static_cast<uint16_t*>(grad_q.data) +

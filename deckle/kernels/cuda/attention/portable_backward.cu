@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kThreads) gradient_kernel(BackwardArguments ar
   const Sequence queries = problem.queries[place.sequence], keys = problem.keys[place.sequence];
   const Sequence owned = owns_queries ? queries : keys;
   const int first_row = place.tile * kRows;
-  if (first_row >= owned.length) return;
+  if (first_row < 0 || first_row >= owned.length) return;
   const auto interval = [&](int row) {
     return owns_queries ? key_interval(problem.mask, row, queries.length, keys.length)
                         : query_interval(problem.mask, row, queries.length, keys.length);

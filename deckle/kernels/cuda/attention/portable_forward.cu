@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(ForwardArguments args
   const Place place = place_of(problem.queries, problem.batch, gridDim.x - 1 - blockIdx.x);
   const Sequence queries = problem.queries[place.sequence], keys = problem.keys[place.sequence];
   const int first_row = place.tile * kRows, head = blockIdx.y, kv_head = head / (problem.heads / problem.kv_heads);
-  if (first_row >= queries.length) return;
+  if (first_row < 0 || first_row >= queries.length) return;
   const int last_row = min(first_row + kRows, queries.length) - 1;
   const int begin = key_interval(problem.mask, first_row, queries.length, keys.length).begin;
   const int end = key_interval(problem.mask, last_row, queries.length, keys.length).end;

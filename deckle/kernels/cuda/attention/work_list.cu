@@ -96,6 +96,15 @@ __global__ void __launch_bounds__(kThreads, 1)
   arch::launch_dependents();
   if (threadIdx.x < kBuckets) counts[threadIdx.x] = 0;
   __syncthreads();
+  bool decreases = false;
+  for (int i = threadIdx.x; i < problem.batch; i += kThreads) {
+    decreases |= problem.queries.offsets[i + 1] < problem.queries.offsets[i];
+    decreases |= problem.keys.offsets[i + 1] < problem.keys.offsets[i];
+  }
+  if (__syncthreads_or(decreases)) {  // sequences would share rows, and blocks of one wait for those of another
+    if (threadIdx.x == 0) header->next = header->count = header->valid = 0;
+    return;
+  }
   const bool together = lists.together[blockIdx.x];
   const int capacity = lists.capacity[blockIdx.x];  // enough, unless offsets decrease
   if (together) {
@@ -110,6 +119,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     begins[threadIdx.x] = before;
     if (threadIdx.x == 0) {
       header->next = 0;
+      header->valid = 1;
       header->count = min(before + counts[0], capacity);
     }
   }

@@ -19,7 +19,8 @@ struct WorkItem {
 struct WorkListHeader {
   int32_t next;   // drawn by persistent blocks beyond the first wave
   int32_t count;  // items
-  int32_t unused[62];
+  int32_t valid;  // ragged: no offset is below the one before; if one is, there are no items
+  int32_t unused[61];
 };
 
 enum class Side : int32_t { queries, keys };
