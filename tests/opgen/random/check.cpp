@@ -9,6 +9,7 @@
 #include "deckle/functional/transforms.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/shape.h"
+#include "tests/opgen/random/trees.h"
 
 namespace deckle::random_entries {
 namespace {
@@ -253,6 +254,28 @@ class Check {
   Tensors x_, u_, v_, w_;
 };
 
+/// In place with self as the other operand too: as an entry that has one argument less.
+void check_with_itself(const Case& compiled, const Entry& entry, const Entries& others, Engine& engine) {
+  for (size_t k = 1; k < entry.arguments.size(); ++k) {
+    const Argument& argument = entry.arguments[k];
+    if (argument.kind != Argument::Kind::tensor || argument.sizes != entry.arguments[0].sizes) continue;
+    Entry one = entry;
+    one.arguments.erase(one.arguments.begin() + static_cast<std::ptrdiff_t>(k));
+    const auto renamed = [&](ExprPtr& tree) { tree = replace(tree, name(argument.name), name("self")); };
+    for (auto& [let, tree] : one.lets) renamed(tree);
+    for (ExprPtr& body : one.bodies) renamed(body);
+    const std::vector<Array> point = draw_point(engine, one, others);
+    if (point.empty()) continue;
+    const Function inplace = [&](const Tensors& x) {
+      Tensors tensors = x;
+      tensors[0] = mul(x[0], 1.0);
+      tensors.insert(tensors.begin() + static_cast<std::ptrdiff_t>(k), tensors[0]);
+      return Tensors{compiled.inplace(tensors)[0]};
+    };
+    Check(one, others, point, engine).derivatives(inplace, "in place with self as " + argument.name + ", ", false);
+  }
+}
+
 }  // namespace
 
 std::string check_case(const Case& compiled, const Entry& entry, const Entries& others, Engine& engine) {
@@ -281,6 +304,16 @@ std::string check_case(const Case& compiled, const Entry& entry, const Entries& 
           return Tensors{base};
         };
         check.derivatives(on_view, "in place on a view, ", false);
+        if (round == 1) check_with_itself(compiled, entry, others, engine);
+      }
+      if (round == 1) {
+        const Function strided = [&](const Tensors& x) {
+          Tensors tensors;
+          for (const Tensor& each : x)
+            tensors.push_back(each.dim() < 2 ? each : transpose(contiguous(transpose(each, 0, 1)), 0, 1));
+          return function(tensors);
+        };
+        check.derivatives(strided, "of columns, ", false);
       }
       if (compiled.out != nullptr) {
         const Function out = [&](const Tensors& x) {
