@@ -183,8 +183,8 @@ void ragged(std::string_view input) {
       const auto components = shape->row_map().components();
       require(static_cast<int64_t>(components.size()) == total && std::is_sorted(components.begin(), components.end()),
               "rows and their components");
-      double box = 1;  // positions that an op over the batch has
-      for (int d = 0; d < shape->ragged_dims(); ++d) box *= static_cast<double>(shape->max_size(d));
+      double box = 1;  // groups that an op may have, also of no rows
+      for (int d = 0; d < shape->ragged_dims(); ++d) box *= static_cast<double>(std::max<int64_t>(shape->max_size(d), 1));
       if (box < 10000) check_groups(*shape, bytes_of_dims);
     }
     if (nested.defined()) {
