@@ -624,16 +624,22 @@ class Drawer {
   }
 };
 
-/// What is wrong with a program; "" if nothing is, none if it does not run.
+/// What is wrong with a program; "" if nothing is, none if its steps do not fit together.
 std::optional<std::string> verdict(const Program& program) {
+  Run run(program.inputs);
   try {
-    Run run(program.inputs);
     for (const Step& step : program.steps) run.add(step);
-    run.compare_gradients();
   } catch (const Wrong& wrong) {
     return wrong.what();
   } catch (const std::exception&) {
     return {};
+  }
+  try {
+    run.compare_gradients();
+  } catch (const Wrong& wrong) {
+    return wrong.what();
+  } catch (const std::exception& error) {
+    return fmt::format("the backward pass throws: {}", error.what());
   }
   return "";
 }
