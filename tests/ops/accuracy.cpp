@@ -44,9 +44,12 @@ const std::map<std::string, Bounds> kBounds = {
     {"erfc", {.slope = 128}},
     // Differences of a function and an input cross zero.
     {"logistic_error", {.value = 512, .slope_floor = 1}},
-    {"divergence_error", {.value = 512, .slope = 512}},
-    // The product of a huge self and a nearly denormal silu(gate).
-    {"swiglu", {.value = kAny, .slope = kAny}},
+    {"divergence_error", {.value = 512, .slope = kAny}},
+    // An infinite or huge self times a silu(gate) that has underflowed.
+    {"swiglu", {.value = kUnchecked, .slope = kUnchecked}},
+    // -r^3 / 2, of which r^3 overflows first; the same by pow(x, -1.5).
+    {"rsqrt", {.slope = kUnchecked}},
+    {"pow_Tensor_Scalar", {.slope = kUnchecked}},
     // y pow(x, y - 1): y - 1 is rounded, and pow overflows where y is tiny.
     {"pow_Tensor_Tensor", {.slope = kUnchecked}},
     // a / (b * b) overflows where b * b does.

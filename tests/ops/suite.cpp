@@ -303,9 +303,9 @@ constexpr const char* kReasons[] = {"do not broadcast", "does not broadcast"};
 /// The message of an error in a call of `op`: `op: ` once and first, then what was given, and what would be accepted or why not.
 void expect_form(const Case& op, const Error& error) {
   const std::string& message = error.message();
-  // The case of an overload is called as op_Overload.
-  const bool named =
-      op.name == error.op() || (op.name.starts_with(error.op() + "_") && std::isupper(op.name[error.op().size() + 1]));
+  // The case of an overload is called op_Overload, or op_dim.
+  const bool named = op.name == error.op() || (op.name.starts_with(error.op() + "_") &&
+                                               (std::isupper(op.name[error.op().size() + 1]) || op.name.ends_with("_dim")));
   EXPECT_TRUE(named && message.starts_with(error.op() + ": "))
       << "the message does not begin with " << op.name << ": " << message;
   EXPECT_EQ(error.detail().find(error.op() + ": "), std::string::npos) << message;
