@@ -1,7 +1,13 @@
 #include <fmt/format.h>
 
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
 #include <string>
@@ -224,6 +230,36 @@ TEST(AttentionOnTiles, TheModelRoundsAsTheHardware) {
   EXPECT_TRUE(modelled.out == hardware.out && modelled.lse == hardware.lse);
   EXPECT_TRUE(gradient.q == hardware_gradient.q && gradient.k == hardware_gradient.k && gradient.v == hardware_gradient.v);
 }
+
+#if defined(__x86_64__) && defined(__linux__)
+/// From here on the system refuses this process what amx_granted() asks for.
+void refuse_tiles() {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_arch_prctl, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[0])),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x1023, 0, 1),  // ARCH_REQ_XCOMP_PERM
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter{std::size(program), program};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) std::exit(2);
+}
+
+/// In a process of its own, where nothing has been decided yet.
+TEST(AttentionOnTiles, WhereTheSystemRefusesThemTheNextArithmeticServes) {
+  ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  const auto run_refused = [] {
+    refuse_tiles();
+    if (syscall(SYS_arch_prctl, 0x1023, 18) != -1 || errno != EPERM) std::exit(3);
+    if (amx_granted() || bf16_arithmetic() == Bf16Arithmetic::tiles) std::exit(4);
+    Random random(1);
+    expect_matches_reference(random_plain_case(random, DType::bfloat16, 60), random);
+    std::exit(HasFailure() ? 5 : 0);
+  };
+  EXPECT_EXIT(run_refused(), ::testing::ExitedWithCode(0), "");
+}
+#endif
 
 TEST(Attention, BitEqualForAnyNumberOfThreads) {
   Random random(seed() + 1);
