@@ -1,5 +1,7 @@
 #include "deckle/base/cpu_cap.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -10,7 +12,6 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 #endif
 
 namespace deckle {
@@ -135,6 +136,11 @@ bool amx_granted() {
 #else
   return false;
 #endif
+}
+
+int64_t cache_bytes(int level) {
+  constexpr int kLevels[] = {_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE};
+  return std::max<int64_t>(sysconf(kLevels[level - 1]), 0);
 }
 
 Bf16Arithmetic bf16_arithmetic() {

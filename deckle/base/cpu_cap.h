@@ -50,4 +50,7 @@ bool amx_granted();
 /// What this process computes products of bfloat16 in; asks for tiles where they are the choice.
 Bf16Arithmetic bf16_arithmetic();
 
+/// Bytes of the data cache of a level, 1 to 3, of one core, as the system tells; 0 where it does not.
+int64_t cache_bytes(int level);
+
 }  // namespace deckle

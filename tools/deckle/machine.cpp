@@ -1,7 +1,6 @@
 #include "tools/deckle/machine.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -65,9 +64,9 @@ std::string rate_line(const char* what, double rate, double float32) {
   return fmt::format("  {:<22} {:8.1f} GF/s   {:5.2f} x float32\n", what, rate, rate / float32);
 }
 
-std::string cache(int name) {
-  const long bytes = sysconf(name);
-  return bytes <= 0 ? "?" : bytes % (1 << 20) == 0 ? fmt::format("{} MB", bytes >> 20) : fmt::format("{} kB", bytes >> 10);
+std::string cache(int level) {
+  const int64_t bytes = cache_bytes(level);
+  return bytes == 0 ? "?" : bytes % (1 << 20) == 0 ? fmt::format("{} MB", bytes >> 20) : fmt::format("{} kB", bytes >> 10);
 }
 
 }  // namespace

@@ -1,15 +1,21 @@
 // The forward of bfloat16 on AMX tiles: the scheme of forward.cpp with other operands.
 //
-// A block is 32 query rows, a tile of keys 128 (forward.cpp: 64), so that sums over keys go through the tile registers half as
-// often. Per block and tile of keys: scores S^T = K Q^T by tile products; softmax by vectors, which writes P rounded and paired;
-// O^T += V^T P^T. The reference of the softmax moves only where a score exceeds it by 2^8: sums and out are rescaled about once
-// per block, not once per tile of keys. The scale is applied inside the exponential unless features, a sink or a negative scale
-// come between.
+// A block is 32 query rows, a tile of keys 256 (forward.cpp: 64) where the second cache has a megabyte, else 128: sums over keys
+// go through the tile registers less often. Per block and tile of keys: scores S^T = K Q^T by tile products; softmax by vectors,
+// which writes P rounded and paired; O^T += V^T P^T. The reference of the softmax moves only where a score exceeds it by 2^8:
+// sums and out are rescaled about once per block, not once per tile of keys. The scale is applied inside the exponential unless
+// features, a sink or a negative scale come between.
 //
 // GF/s on an Emerald Rapids (family 6, model 207), full mask, D = 64, S = 2048, two cores (float32 FMA peak 341, one TDPBF16PS in
 // 16 cycles: 5,900), and on 16:
-//   the pair dot product (arithmetic-inl.h)          131
-//   tiles, the softmax's reference lagging           591    4,165
+//   the pair dot product (arithmetic-inl.h)                             131
+//   tiles, 128 keys at a time, the softmax's reference lagging          591    4,165
+// One core in a quiet minute, at S = 512, S = 2048, and at S = 2048 with D = 128:
+//   64 keys at a time                                                   302    324    435
+//   128                                                                 328    365    490
+//   256                                                                 347    388    535
+// Rejected, at 128 keys, so that stores are not read back at once: the scores of the next block before the softmax of this one
+// (320, 351, 487), and out one block late as well (313, 345, 498).
 
 #if defined(DECKLE_ATTENTION_FORWARD_TILES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_ATTENTION_FORWARD_TILES_INL_H_
@@ -39,8 +45,13 @@ namespace HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_AVX3
 
-inline constexpr int64_t kForwardTileKeys = 128;
 inline constexpr int64_t kForwardTileBlocks = 16;
+
+/// Keys of a tile: what is kept of them should stay in the second cache beside sixteen blocks of queries.
+inline int64_t forward_tile_keys() {
+  static const int64_t keys = cache_bytes(2) >= int64_t{1} << 20 ? 256 : 128;
+  return keys;
+}
 
 /// Running state of one block of rows.
 struct ForwardTileBlock {
@@ -68,22 +79,22 @@ inline void forward_task_on_tiles(const AttentionProblem& problem, const Attenti
   const Sequence sequence(problem, task.sequence);
   const int64_t kv_head = task.head / problem.group();
   const int64_t blocks = (task.count + kW - 1) / kW;
-  constexpr int64_t kMostPairs = kForwardTileKeys / 2;
+  const int64_t most_keys = forward_tile_keys(), most_pairs = most_keys / 2;
 
   Scratch scratch;
   auto* state = scratch.take<ForwardTileBlock>(kForwardTileBlocks);
-  TileOperand q(scratch, kW, D), k(scratch, kForwardTileKeys, D), v(scratch, kForwardTileKeys, Dv);
+  TileOperand q(scratch, kW, D), k(scratch, most_keys, D), v(scratch, most_keys, Dv);
   const int64_t out_rows = 2 * v.units;
   auto* q_lanes = scratch.take<uint32_t>(kForwardTileBlocks * q.units * kW);
-  auto* v_units = scratch.take<uint32_t>(v.units * kForwardTileKeys);
-  auto* v_pairs = scratch.take<uint32_t>(out_rows * odd_lines(kMostPairs));
+  auto* v_units = scratch.take<uint32_t>(v.units * most_keys);
+  auto* v_pairs = scratch.take<uint32_t>(out_rows * odd_lines(most_pairs));
   float* out = scratch.take<float>(kForwardTileBlocks * out_rows * kW);
-  float* scores = scratch.take<float>(kForwardTileKeys * kW);
-  auto* pairs = scratch.take<uint32_t>(kMostPairs * kW);
+  float* scores = scratch.take<float>(most_keys * kW);
+  auto* pairs = scratch.take<uint32_t>(most_pairs * kW);
   float* rescale = scratch.take<float>(kW);
   float* rows = scratch.take<float>(kW * tile_stride<float>(Dv));
   const FeatureScratch<float> feature_scratch(scratch);
-  auto* keep = scratch.take<uint8_t>(kForwardTileKeys * kW);
+  auto* keep = scratch.take<uint8_t>(most_keys * kW);
   const Features<float> features(problem, x, sequence, task.head);
   const Dropout dropout(problem.dropout, task.sequence, task.head);
   // A sink is one more key, seen first, without a value.
@@ -104,18 +115,18 @@ inline void forward_task_on_tiles(const AttentionProblem& problem, const Attenti
     std::fill_n(s.sum, kW, sink == -kInfinity ? 0.0f : 1.0f);
     s.started = false;
     if (s.range.outer.empty()) continue;
-    all.begin = std::min(all.begin, s.range.outer.begin / kForwardTileKeys * kForwardTileKeys);
+    all.begin = std::min(all.begin, s.range.outer.begin / most_keys * most_keys);
     all.end = std::max(all.end, s.range.outer.end);
   }
 
   const simd::TileScope tiles;
-  for (int64_t first_key = all.begin; first_key < all.end; first_key += kForwardTileKeys) {
-    const int64_t tile_end = std::min(first_key + kForwardTileKeys, all.end),
-                  tile_keys = simd::round_up_keys(tile_end - first_key), pair_stride = odd_lines(tile_keys / 2);
+  for (int64_t first_key = all.begin; first_key < all.end; first_key += most_keys) {
+    const int64_t tile_end = std::min(first_key + most_keys, all.end), tile_keys = simd::round_up_keys(tile_end - first_key),
+                  pair_stride = odd_lines(tile_keys / 2);
     k.load(x.k, sequence.first_key + first_key, tile_end - first_key, tile_keys, kv_head);
     v.load(x.v, sequence.first_key + first_key, tile_end - first_key, tile_keys, kv_head);
     v.to_key_pairs(tile_keys, v_units, v_pairs, pair_stride);
-    RowPrefetch soon = next_rows(problem, x, result, task, next, all, first_key, kForwardTileKeys);
+    RowPrefetch soon = next_rows(problem, x, result, task, next, all, first_key, most_keys);
     soon.spread(2 * blocks);
     for (int64_t block = 0; block < blocks; ++block) {
       ForwardTileBlock& s = state[block];
@@ -132,6 +143,7 @@ inline void forward_task_on_tiles(const AttentionProblem& problem, const Attenti
       if (!raw) scale_scores(scores, keys * kW, scale);
       if (features.any()) apply_features(features, scores, kW, at, feature_scratch);
       if (s.range.cuts(begin, begin + keys)) mask_scores(scores, kW, begin, keys, s.range);
+      for (int64_t r = 0; r < out_rows * kW; r += 16) __builtin_prefetch(out_block + r, 1, 3);  // while the softmax computes
       const bool moved = simd::tile_softmax(scores, keys, at.lanes, factor, s.reference, s.sum, pairs, rescale);
       if (moved && s.started) simd::tile_rescale(out_block, out_rows, at.lanes, rescale);
       soon.step();
