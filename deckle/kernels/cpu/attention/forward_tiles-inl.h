@@ -10,12 +10,14 @@
 // 16 cycles: 5,900), and on 16:
 //   the pair dot product (arithmetic-inl.h)                             131
 //   tiles, 128 keys at a time, the softmax's reference lagging          591    4,165
-// One core in a quiet minute, at S = 512, S = 2048, and at S = 2048 with D = 128:
+// One core, quiet minutes of two runs, at S = 512, S = 2048, and at S = 2048 with D = 128:
 //   64 keys at a time                                                   302    324    435
 //   128                                                                 328    365    490
 //   256                                                                 347    388    535
-// Rejected, at 128 keys, so that stores are not read back at once: the scores of the next block before the softmax of this one
-// (320, 351, 487), and out one block late as well (313, 345, 498).
+//   256, second run                                                     345    372    496
+// Rejected. At 128 keys, so that stores are not read back at once: the scores of the next block before the softmax of this one
+// (320, 351, 487), and out one block late as well (313, 345, 498). Second run: out asked for while the softmax computes (303,
+// 356, 476); two blocks for each reading of keys and values (301, 360, 503).
 
 #if defined(DECKLE_ATTENTION_FORWARD_TILES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_ATTENTION_FORWARD_TILES_INL_H_
@@ -143,7 +145,6 @@ inline void forward_task_on_tiles(const AttentionProblem& problem, const Attenti
       if (!raw) scale_scores(scores, keys * kW, scale);
       if (features.any()) apply_features(features, scores, kW, at, feature_scratch);
       if (s.range.cuts(begin, begin + keys)) mask_scores(scores, kW, begin, keys, s.range);
-      for (int64_t r = 0; r < out_rows * kW; r += 16) __builtin_prefetch(out_block + r, 1, 3);  // while the softmax computes
       const bool moved = simd::tile_softmax(scores, keys, at.lanes, factor, s.reference, s.sum, pairs, rescale);
       if (moved && s.started) simd::tile_rescale(out_block, out_rows, at.lanes, rescale);
       soon.step();

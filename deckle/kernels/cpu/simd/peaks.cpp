@@ -14,6 +14,9 @@ namespace {
 /// Sums in flight: more than latency times units.
 constexpr int kChains = 12;
 
+/// Units along which tiles are multiplied before their sums are stored: so many that stores do not count.
+constexpr int64_t kPeakDepth = 1024;
+
 // A macro, for a function would need the instruction set of each of its callers.
 #define DECKLE_KEEP(value) asm volatile("" : "+v"(value))
 
@@ -52,11 +55,10 @@ __attribute__((target("avx512f,avx512bf16"), optimize("O2"))) void pair_dot(int6
 }
 
 void tile_products(int64_t steps) {
-  alignas(64) static constexpr uint32_t kZeros[kTile * kTile] = {};
+  alignas(64) static constexpr uint32_t kZeros[kPeakDepth] = {};  // every row of both operands
   alignas(64) float sums[2 * kTile * 2 * kTile];
   const TileScope tiles;
-  tile_matmul(2 * kTile, 2 * kTile, steps * kTile, kZeros, 0, kZeros, 0, sums, 2 * kTile, false);
-  DECKLE_KEEP(sums[0]);
+  for (int64_t i = 0; i < steps; ++i) tile_matmul(2 * kTile, 2 * kTile, kPeakDepth, kZeros, 0, kZeros, 0, sums, 2 * kTile, false);
 }
 
 }  // namespace
@@ -73,8 +75,8 @@ PeakLoop pair_dot_peak_loop() {
 
 /// The tile product of blocks of 2 x 2 tiles with its operands in the first cache, whose loads run beside the products.
 PeakLoop tiles_peak_loop() {
-  if (cpu_isa() < CpuIsa::amx_bf16 || !amx_granted()) return {0, nullptr};
-  return {4.0 * 2 * kTile * kTile * 2 * kTile, tile_products};
+  if (bf16_products() != Bf16Arithmetic::tiles) return {0, nullptr};
+  return {2.0 * (2 * kTile) * (2 * kTile) * (2 * kPeakDepth), tile_products};
 }
 
 }  // namespace deckle::kernels::cpu::simd
