@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
@@ -27,8 +28,6 @@ constexpr Exemption kExemptions[] = {
     {"detach", Cell::aliasing, "shows its input's elements and is a constant: that is what it is for"},
     {"detach", Cell::constant_inputs, "the same"},
     {"rotary", Cell::constant_inputs, "its cosines and sines are tables of the positions, which have no derivative"},
-    {"pow_Tensor_Tensor", Cell::special_points,
-     "a negative base has no slope in the exponent: NaN taken first, but 1 / x after that in the base"},
     {"bmm", Cell::mixed_dtypes, kOneDtype},
     {"concatenate", Cell::mixed_dtypes, kOneDtype},
     {"concatenate_rows", Cell::mixed_dtypes, kOneDtype},
@@ -152,6 +151,12 @@ void compared(const Case& op, Cell cell) { ++records()[op.name][cell].compared; 
 
 void refused_by_op(const Case& op, Cell cell, const std::string& message) {
   if (!exempt(op, cell)) records()[op.name][cell].refusal = message;
+}
+
+bool outside_domain(const Case& op, const std::vector<double>& point) {
+  // A negative base has no slope in the exponent, as its powers exist at isolated exponents only; at 0 and infinity the mixed
+  // derivative x^(y - 1) (1 + y log x) is a limit of zeros times infinities, which the orders meet in different products.
+  return op.name == "pow_Tensor_Tensor" && !(point[0] > 0 && std::isfinite(point[0]));
 }
 
 bool exempt(const Case& op, Cell cell) {

@@ -241,15 +241,18 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kPoints[] = {0, 1, -1, 2, -2, 3, 0.5, -0.5, 0.75, kInfinity, -kInfinity};
 
 /// Element by element; says at which point the first difference is.
-void expect_points(const Tensors& points, const Tensor& got, const Tensor& expected, const std::string& what) {
+void expect_points(const Case& op, const Tensors& points, const Tensor& got, const Tensor& expected, const std::string& what) {
   ASSERT_TRUE(got.defined() && expected.defined()) << what;
   const std::vector<double> a = got.to_vector(), b = expected.to_vector();
   ASSERT_EQ(a.size(), b.size()) << what;
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
     if (std::abs(a[i] - b[i]) <= 1e-9 * std::max(1.0, std::abs(b[i]))) continue;
+    std::vector<double> point;
+    for (const Tensor& values : points) point.push_back(values.to_vector()[i]);
+    if (outside_domain(op, point)) continue;
     std::string at;
-    for (const Tensor& point : points) at += fmt::format(" {}", point.to_vector()[i]);
+    for (const double value : point) at += fmt::format(" {}", value);
     FAIL() << what << ": " << a[i] << " and " << b[i] << " at" << at;
   }
 }
@@ -283,7 +286,7 @@ void check_pointwise_points(const Case& op) {
   const Tensors reverse = gradient(points);
   for (size_t k = 0; k < points.size(); ++k) {
     const Tensors along = only(ones, k);
-    expect_points(points, jvp(f, points, along).second[0], reverse[k],
+    expect_points(op, points, jvp(f, points, along).second[0], reverse[k],
                   where_at(fmt::format("forward and reverse mode, input {}", k)));
     const auto slope = [&](const Tensors& p) { return jvp(f, p, along).second; };
     const Tensors rr = vjp(gradient, points, along).second, rf = vjp(slope, points, c).second,
@@ -291,9 +294,9 @@ void check_pointwise_points(const Case& op) {
     for (size_t l = 0; l < points.size(); ++l) {
       const std::string inputs = fmt::format(", inputs {} and {}", k, l);
       const Tensor ff = jvp(slope, points, only(ones, l)).second[0];
-      expect_points(points, fr[l], rr[l], where_at("forward over reverse and reverse over reverse" + inputs));
-      expect_points(points, rf[l], rr[l], where_at("reverse over forward and reverse over reverse" + inputs));
-      expect_points(points, ff, rr[l], where_at("forward over forward and reverse over reverse" + inputs));
+      expect_points(op, points, fr[l], rr[l], where_at("forward over reverse and reverse over reverse" + inputs));
+      expect_points(op, points, rf[l], rr[l], where_at("reverse over forward and reverse over reverse" + inputs));
+      expect_points(op, points, ff, rr[l], where_at("forward over forward and reverse over reverse" + inputs));
     }
   }
   compared(op, Cell::special_points);
