@@ -360,6 +360,13 @@ void derive_rules(Library& library, Problems& problems) {
     try {
       if (entry->body == Entry::Body::pointwise) PointwiseRules(entry, library).derive();
       expand_forward(*entry);
+    } catch (const TooLarge&) {
+      const Problem problem(
+          entry->derivative_at,
+          fmt::format("derivatives of this op grow beyond {} parts or {} levels: write its formulas by hand, or "
+                      "make it of several ops",
+                      Expr::kMaxParts, Expr::kMaxDepth));
+      if (problems.empty() || problems.back() != problem.what()) problems.emplace_back(problem.what());
     } catch (const Problem& problem) {
       problems.emplace_back(problem.what());
     }

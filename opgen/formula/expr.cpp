@@ -17,11 +17,11 @@ Expr::Expr(Kind kind, std::string text, std::vector<ExprPtr> args, std::vector<s
     depth = std::max(depth, argument->depth + 1);
     parts += argument->parts;
   }
-  if (depth > kMaxDepth) throw Problem(this->at, fmt::format("the formula is nested more than {} deep", kMaxDepth));
+  if (depth > kMaxDepth) throw TooLarge(this->at, fmt::format("the formula is nested more than {} deep", kMaxDepth));
   if (parts > kMaxParts)
-    throw Problem(this->at,
-                  fmt::format("the formula, or a derivative of it, has more than {} parts once every 'let' stands in its place",
-                              kMaxParts));
+    throw TooLarge(this->at,
+                   fmt::format("the formula, or a derivative of it, has more than {} parts once every 'let' stands in its place",
+                               kMaxParts));
 }
 
 ExprPtr make_expr(Kind kind, std::string text, std::vector<ExprPtr> args, const Position& at) {

@@ -10,6 +10,11 @@
 
 namespace opgen {
 
+/// A formula that grew too deep or too large, perhaps by being differentiated.
+class TooLarge : public Problem {
+  using Problem::Problem;
+};
+
 struct Expr;
 using ExprPtr = std::shared_ptr<const Expr>;
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -404,6 +405,16 @@ class EntryLoader {
   std::shared_ptr<Entry> entry_;
 };
 
+/// A pattern of functions.yaml, without its positions: errors belong to the expression in which it is used.
+ExprPtr pattern_of(const Text& text) {
+  const std::function<ExprPtr(const ExprPtr&)> unplaced = [&](const ExprPtr& node) -> ExprPtr {
+    std::vector<ExprPtr> args;
+    for (const ExprPtr& argument : node->args) args.push_back(unplaced(argument));
+    return std::make_shared<Expr>(node->kind, node->text, std::move(args), node->keys, Position{});
+  };
+  return unplaced(inline_lets(parse_formula(text)));
+}
+
 ScalarFunction load_scalar(const YamlFile& file, const Tree& node) {
   file.check_keys(node, "a scalar function", {"func", "derivative", "vanishes", "integer", "boolean"});
   if (!node["func"]) file.fail(node, "a scalar function begins with 'func: name(x)'");
@@ -422,13 +433,13 @@ ScalarFunction load_scalar(const YamlFile& file, const Tree& node) {
     file.check_keys(node["derivative"], fmt::format("the derivative of '{}'", function.name), function.parameters);
     for (size_t i = 0; i < function.parameters.size(); ++i) {
       const Tree formula = node["derivative"][function.parameters[i]];
-      if (formula) function.derivatives[i] = inline_lets(parse_formula(file.text(formula, "derivative")));
+      if (formula) function.derivatives[i] = pattern_of(file.text(formula, "derivative"));
     }
   }
   if (node["vanishes"]) {
     if (!node["vanishes"].is_list()) file.fail(node["vanishes"], "'vanishes' is a list of expressions");
     for (const auto& [ignored, pattern] : node["vanishes"].branches())
-      function.vanishes.push_back(inline_lets(parse_formula(file.text(pattern, "vanishes"))));
+      function.vanishes.push_back(pattern_of(file.text(pattern, "vanishes")));
   }
   return function;
 }
