@@ -333,12 +333,36 @@ std::vector<Array> draw_point(Engine& engine, const Entry& entry, const Entries&
   return {};
 }
 
+namespace {
+
+/// Whether the results change with every tensor: formulas that turn out to be 0 are refused.
+bool moves_with_all(Engine& engine, const Entry& entry, const Entries& others) {
+  const std::vector<Array> point = draw_point(engine, entry, others);
+  for (size_t input = 0; input < point.size(); ++input) {
+    std::vector<Array> moved = point;
+    for (size_t i = 0; i < moved.size(); ++i) {
+      for (Jet& element : moved[i].elements) element.part[1] = i == input ? 1 : 0;
+    }
+    Sight sight;
+    bool changes = false;
+    for (const Array& result : evaluate(entry, others, moved, sight)) {
+      for (const Jet& element : result.elements) changes = changes || std::abs(element.part[1]) > 1e-12L;
+    }
+    if (!changes) return false;
+  }
+  return !point.empty();
+}
+
+}  // namespace
+
 Entry draw_entry(Engine& engine, Entry::Kind kind, const std::string& name, const Entries& earlier) {
   for (int attempt = 0; attempt < 5000; ++attempt) {
     Entry entry;
     entry.kind = kind;
     entry.name = name;
     if (!Drawer(engine, entry, earlier).draw()) continue;
+    const bool formulas = kind == Entry::Kind::written || kind == Entry::Kind::kernel;
+    if (formulas && !moves_with_all(engine, entry, earlier)) continue;
     if (!draw_point(engine, entry, earlier).empty() && !draw_point(engine, entry, earlier).empty()) return entry;
   }
   throw std::runtime_error("no entry could be drawn");

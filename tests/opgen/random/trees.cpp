@@ -40,12 +40,14 @@ ExprPtr with_parts(const ExprPtr& node, std::vector<ExprPtr> parts) {
   return std::make_shared<Expr>(node->kind, node->text, std::move(parts), node->keys, node->at);
 }
 
+/// Certainly: scalar functions are called with tensors, where formulas are those of ops.
 bool is_tensor(const ExprPtr& tree, const ExprPtr& some_tensor) {
-  // Only whether it is a number written out matters here.
-  if (tree->is(Kind::number)) return false;
-  if (tree->is(Kind::unary)) return is_tensor(tree->args[0], some_tensor);
-  if (tree->is(Kind::binary)) return is_tensor(tree->args[0], some_tensor) || is_tensor(tree->args[1], some_tensor);
-  return !(tree->is(Kind::name) && tree->text == "pi");
+  if (tree->is(Kind::call) || opgen::equal(tree, some_tensor)) return true;
+  if (tree->is(Kind::index) || tree->is(Kind::method)) return false;
+  for (const ExprPtr& part : tree->args) {
+    if (is_tensor(part, some_tensor)) return true;
+  }
+  return false;
 }
 
 ExprPtr times(const ExprPtr& a, const ExprPtr& b) {
@@ -87,9 +89,10 @@ ExprPtr slope(const ExprPtr& tree, const ExprPtr& leaf, const ExprPtr& some_tens
   const auto part = [&](size_t i) { return tree->args[i]; };
   const auto inner = [&](size_t i) { return slope(tree->args[i], leaf, some_tensor); };
   const auto both = [&](const ExprPtr& condition, ExprPtr yes, ExprPtr no) {
+    if (!yes && !no) return ExprPtr();
     if (!yes) yes = number(0);
     if (!no) no = number(0);
-    if (!is_tensor(yes, some_tensor) && !is_tensor(no, some_tensor)) yes = plus(times(number(0), some_tensor), yes);
+    if (!is_tensor(yes, some_tensor)) yes = plus(times(number(0), some_tensor), yes);
     return call("where", {condition, yes, no});
   };
   switch (tree->kind) {
@@ -106,6 +109,7 @@ ExprPtr slope(const ExprPtr& tree, const ExprPtr& leaf, const ExprPtr& some_tens
     }
     case Kind::conditional: {
       const ExprPtr yes = inner(1), no = inner(2);
+      if (!yes && !no) return nullptr;
       const ExprPtr zero = binary("*", number(0), some_tensor);
       const auto whole = [&](const ExprPtr& value) { return !value ? zero : plus(zero, value); };
       return conditional(part(0), whole(yes), whole(no));
