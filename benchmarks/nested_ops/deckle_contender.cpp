@@ -3,12 +3,13 @@
 //   load SHAPE SEED [PATH]    draws a batch (log_normal, tiny or huge) and its operands; writes what the peer needs to PATH
 //   work OP                   what the op does on nested operands / on dense ones: 1, or the ratio of pairs or of n log n
 //   time OP PASS LAYOUT       seconds of one call; PASS: forward or backward, LAYOUT: nested or dense; "lacks" where there is no
-//   derivative check OP PASS             the sums of the elements of the result, or of all gradients, and of their absolute
-//   values
+//                             derivative
+//   check OP PASS PATH        writes the result, or the gradients by the names of the operands, to PATH
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <iostream>
+#include <map>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -46,16 +47,21 @@ double seconds_of(const Call& call) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// The gradients of all operands that the result depends on, in memory: an expanded one is written out. The cotangent is the
-/// result's own value.
+/// What leaves() lists.
+constexpr const char* kLeafNames[] = {"x", "y", "narrow", "weight", "bias", "down", "per_component", "kernel", "table", "own"};
+
+/// The gradients of all operands that the result depends on, by name, in memory: an expanded one is written out. The cotangent is
+/// the result's own value.
 template <typename X>
-std::vector<dk::Tensor> gradients(const dk::Tensor& result, const Operands<X>& operands) {
-  std::vector<dk::Tensor> all;
+std::map<std::string, dk::Tensor> gradients(const dk::Tensor& result, const Operands<X>& operands) {
+  std::map<std::string, dk::Tensor> all;
+  size_t leaf = 0;
   for (const dk::Tensor& gradient :
        dk::grad({result}, leaves(operands), {.grad_outputs = {result.detach()}, .allow_unused = true})) {
+    const char* name = kLeafNames[leaf++];
     if (!gradient.defined()) continue;
-    all.push_back(dk::contiguous(gradient));
-    all.back().raw_data();
+    all[name] = dk::contiguous(gradient);
+    all[name].raw_data();
   }
   return all;
 }
@@ -130,16 +136,19 @@ class Contender {
 
   std::string check(std::istream& arguments) const {
     const Case& op = named(arguments);
-    std::string pass;
-    arguments >> pass;
+    std::string pass, path;
+    arguments >> pass >> path;
     const dk::Tensor result = op.nested(data_->nested);
-    double sum = 0, magnitude = 0;
-    for (const dk::Tensor& each : pass == "forward" ? std::vector{result.detach()} : gradients(result, data_->nested)) {
-      const dk::Tensor values = dk::is_floating(each.dtype()) ? each : dk::to(each, dk::DType::float32);
-      sum += dk::sum(values).item();
-      magnitude += dk::sum(dk::abs(values)).item();
+    std::map<std::string, dk::Tensor> all;
+    if (pass == "forward")
+      all["result"] = dk::contiguous(result.detach());
+    else
+      all = gradients(result, data_->nested);
+    for (auto& [name, values] : all) {
+      if (!dk::is_floating(values.dtype())) values = dk::to(values, dk::DType::float32);
     }
-    return fmt::format(R"({{"sum": {}, "magnitude": {}}})", sum, magnitude);
+    dk::io::save(all, path);
+    return "{}";
   }
 
  private:

@@ -4,7 +4,8 @@ Answers each line on standard input with one line of JSON, as deckle_contender d
   load PATH
   time OP PASS LAYOUT     PASS: forward or backward, LAYOUT: jagged or strided; "lacks" with PyTorch's words where there is no
                           such op
-  check OP PASS LAYOUT    the sum of the elements of the result, or of all gradients
+  check OP PASS LAYOUT PATH   the largest difference of an element of the result, or of a gradient, from those in PATH, which
+                          deckle_contender wrote: over the largest element; and where
 """
 
 import os
@@ -91,6 +92,8 @@ OPS = {
 }
 
 
+CHANNELS_FIRST = {"group_norm", "batch_norm", "conv1d", "avg_pool1d", "max_pool1d"}  # PyTorch has the rows last there
+
 # Some ops pad and then index with int64; beyond this they are told that there is no memory, instead of being killed.
 MEMORY_LIMIT = 17 * 2**30
 
@@ -141,11 +144,14 @@ def elements(tensor):
     return tensor.detach() if tensor.is_floating_point() else tensor.to(torch.float32)
 
 
+LEAVES = ("x", "y", "narrow", "weight", "bias", "down", "own", "per_component", "table")
+
+
 def gradients(result, operands):
-    """Of all operands that the result depends on, in memory: an expanded one is written out. The cotangent is the result's own
-    value."""
+    """Of all operands that the result depends on, by name, in memory: an expanded one is written out. The cotangent is the
+    result's own value."""
     all = torch.autograd.grad([result], operands.leaves(), [result.detach()], allow_unused=True)
-    return [in_memory(gradient) for gradient in all if gradient is not None]
+    return {name: in_memory(gradient) for name, gradient in zip(LEAVES, all) if gradient is not None}
 
 
 def in_memory(tensor):
@@ -177,14 +183,29 @@ class Contender:
         except REFUSALS as error:
             return refusal(error)
 
-    def check(self, op, direction, layout):
+    def check(self, op, direction, layout, path):
         operands = self.operands[layout]
         try:
             result = first(OPS[op](operands))
-            results = [elements(each) for each in (gradients(result, operands) if direction == "backward" else [result.detach()])]
+            if op in CHANNELS_FIRST:
+                result = result.transpose(1, 2)
+            results = gradients(result, operands) if direction == "backward" else {"result": result.detach()}
+            results = {name: elements(each).flatten().double() for name, each in results.items()}
         except REFUSALS as error:  # a result that cannot be read
             return refusal(error)
-        return {"sum": sum(each.sum().item() for each in results)}
+        expected = {name: torch.from_numpy(value).flatten().double() for name, value in load(path).items()}
+        largest, where = 0.0, ""
+        for name in expected.keys() | results.keys():
+            ours, theirs = expected.get(name), results.get(name)
+            if ours is None or theirs is None or ours.numel() != theirs.numel():
+                return {"largest": None, "where": f"{name} has another size, or is there on one side alone"}
+            if ours.numel() == 0:
+                continue
+            same = (ours == theirs) | (ours.isnan() & theirs.isnan())
+            difference = torch.where(same, 0.0, (ours - theirs).abs()).max().item() / max(ours.abs().max().item(), 1e-30)
+            if not difference <= largest:
+                largest, where = difference, name
+        return {"largest": largest, "where": where}
 
 
 def main():
