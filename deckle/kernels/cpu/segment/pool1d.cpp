@@ -86,7 +86,8 @@ void segment_max_pool1d(const CpuContext&, const View& values, const RaggedView&
           const T* const x = segment::read_row(values, inner, begin + row, first, columns, buffer);
           const auto tap = static_cast<Tap>(row - window.begin);
           for (int64_t c = 0; c < columns; ++c) {
-            const bool better = x[c] > best[c] || (x[c] != x[c] && best[c] == best[c]);  // the first NaN wins
+            // The first NaN wins. No short circuits: the loop is to become vectors.
+            const bool better = (x[c] > best[c]) | ((x[c] != x[c]) & (best[c] == best[c]));
             taps[c] = better ? tap : taps[c];
             best[c] = better ? x[c] : best[c];
           }
