@@ -170,7 +170,7 @@ TEST(NestedMessages, FoundOnTheValuesGiveTheShapesOfTheComponentsToo) {
 TEST(NestedMessages, OfMemoryThatThereIsNot) {
   const NestedTensor x = random_nested({int64_t{1} << 60, 0}, 2, {});
   EXPECT_EQ(error_of([&] { sum(x, {2}); }),
-            "sum: the host memory does not hold a list of all rows or groups; self is [1, 1152921504606846976, 0]");
+            "sum: no memory for the lengths of 1152921504606846976 groups of rows; self is [1, 1152921504606846976, 0]");
 }
 
 }  // namespace

@@ -115,8 +115,9 @@ class KernelLaunch {
                        : piece.value->type.is(Base::scalar) ? "to_string(" + value + ")"
                                                             : value);
     }
-    values.insert(values.begin(), {print(check.condition), quoted(format)});
-    return wrapped("check", values, ";") + "\n";
+    // Not check(): what the message shows may not exist where the condition holds, as the sizes of a tensor that is not given.
+    values.insert(values.begin(), quoted(format));
+    return wrapped("if (!(" + print(check.condition) + ")) fail", values, ";") + "\n";
   }
 
   std::string device() const {
