@@ -111,7 +111,11 @@ TEST(Rotary, WrongSizesAreErrors) {
   expect_error([&] { rotate(random_tensor({1, 5, 2, 6}), rotary.angles(x, DType::float64)); }, "(expected [positions, D / 2])");
   const NestedTensor ragged = NestedTensor::from_lengths(random_tensor({4, 1, 4}), {1, 3});
   expect_error([&] { rotary.angles(ragged, DType::float64, std::vector<int64_t>{1}); }, "1 first positions for 2 components");
-  expect_error([&] { rotate(random_tensor({1, 4, 2, 4}), rotary.angles(x, DType::float64)); }, "(expected int64, one for each row)");
+  expect_error(
+      [&] {
+        rotate(random_tensor({1, 4, 2, 4}), rotary.angles(x, DType::float64));
+      },
+      "(expected int64, one for each row)");
 }
 
 }  // namespace
