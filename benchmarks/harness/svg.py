@@ -3,7 +3,7 @@
 from xml.sax.saxutils import escape
 
 OURS, PEER, LIMIT, TEXT, FAINT = "#1f6feb", "#9aa4af", "#d1242f", "#24292f", "#57606a"
-ROW, GAP, LABEL, BAR, VALUE, FONT = 15, 8, 150, 360, 62, 12
+ROW, GAP, LABEL, BAR, VALUE, FONT = 15, 8, 200, 330, 62, 12
 
 
 def text(x, y, words, anchor="start", color=TEXT, size=FONT, weight="normal"):
