@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <variant>
 
 #include "deckle/attention/candidates.h"
 #include "deckle/attention/compile_mask.h"
+#include "deckle/attention/mask_node.h"
 #include "deckle/base/check.h"
 #include "deckle/ops/shapes.h"
 
@@ -144,6 +146,8 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
           "plan is of {} heads, rows {} and keys {}; q has {} heads, rows {} and keys {} (expected the plan of this batch)",
           kept.problem.heads, to_string(owner_of(kept).q), to_string(owner_of(kept).k_rows), q.size(1), to_string(q_rows),
           to_string(k_rows));
+    check(std::holds_alternative<AttentionMask::Node::Full>(options.mask.node().is),
+          "a mask is given beside plan, which has its own (expected one of them)");
     check(options.key_lengths.empty(), "key_lengths are given beside plan, which has its own (expected one of them)");
   }
   owner->k = owner->kept != nullptr ? owner_of(*owner->kept).k : keys_of(k_rows, options.key_lengths);

@@ -41,14 +41,18 @@ class Recomputation::Frame {
   }
 
   size_t count() { return saved_++; }
+  void finish() { finished_ = true; }
 
   Tensor value(size_t index) {
     const std::lock_guard lock(mutex_);
     if (values_.empty()) compute();
     const Tensor result = values_[index];
+    check(result.version() == versions_[index],
+          "checkpoint: a tensor of shape {} that the function saved was changed in place afterwards (version {}, saved at {})",
+          to_string(result.sizes()), result.version(), versions_[index]);
     if (!asked_[index]) ++asked_for_;
     asked_[index] = true;
-    if (asked_for_ == saved_) values_.clear();
+    if (asked_for_ == saved_ || !finished_) values_.clear();
     return result;
   }
 
@@ -71,26 +75,28 @@ class Recomputation::Frame {
       if (input.requires_grad) inputs.back().requires_grad_();
     }
     std::vector<Tensor> values;
+    versions_.clear();
     {
       const EnableGrad recording;
       const autograd::NoLevels primal;
       const GeneratorState same_numbers(seed_, offset_);
       const SavedTensorHooks collect(
-          [&values](const Tensor& tensor) {
+          [this, &values](const Tensor& tensor) {
             values.push_back(tensor);
+            versions_.push_back(tensor.version());
             return std::any(tensor);
           },
           [](const std::any& kept) { return std::any_cast<Tensor>(kept); });
       run_(inputs);
     }
-    if (values.size() != saved_) {
+    if (finished_ ? values.size() != saved_ : values.size() < saved_) {
       fail(ErrorKind::runtime,
            "checkpoint: the function saved {} tensors when it was called and {} when it was called again; it must do the same "
            "each time",
            saved_, values.size());
     }
     values_ = std::move(values);
-    asked_.assign(saved_, false);
+    asked_.assign(values_.size(), false);
     asked_for_ = 0;
   }
 
@@ -98,7 +104,9 @@ class Recomputation::Frame {
   std::function<void(const std::vector<Tensor>&)> run_;
   uint64_t seed_, offset_;
   size_t saved_ = 0;
+  bool finished_ = false;  // whether the first call has returned: until then the backward may be one inside it
   std::vector<Tensor> values_;
+  std::vector<uint64_t> versions_;  // of values_, when they were saved
   std::vector<bool> asked_;
   size_t asked_for_ = 0;
   std::mutex mutex_;  // a backward may run on any thread
@@ -106,12 +114,15 @@ class Recomputation::Frame {
 
 Recomputation::Recomputation(std::vector<Tensor> inputs, std::function<void(const std::vector<Tensor>&)> run) {
   if (!grad_enabled()) return;
-  const auto frame = std::make_shared<Frame>(std::move(inputs), std::move(run));
+  frame_ = std::make_shared<Frame>(std::move(inputs), std::move(run));
+  const auto frame = frame_;
   hooks_ =
       std::make_unique<SavedTensorHooks>([frame](const Tensor&) { return std::any(frame->count()); },
                                          [frame](const std::any& index) { return frame->value(std::any_cast<size_t>(index)); });
 }
 
-Recomputation::~Recomputation() = default;
+Recomputation::~Recomputation() {
+  if (frame_) frame_->finish();
+}
 
 }  // namespace deckle::functional

@@ -22,6 +22,7 @@ class Recomputation {
 
  private:
   class Frame;
+  std::shared_ptr<Frame> frame_;
   std::unique_ptr<SavedTensorHooks> hooks_;  // none if nothing is recorded
 };
 
@@ -37,8 +38,9 @@ X detached(const X& x) {
 
 /// f(x), or f(x...) of a tuple, with a graph that keeps only x: what the ops inside would have saved for their backward is
 /// computed again when it is asked for (activation checkpointing). All derivatives are those of f(x), of any order, also by
-/// parameters that f captures. f must do the same each time; random ops may draw from the thread's default generator. An
-/// Error if x was written in place before the backward. In forward mode nothing is dropped.
+/// parameters that f captures. f must do the same each time; random ops may draw from the thread's default generator. Nothing
+/// that f reads may be written before the backward: an Error says so of x and of what f saves, but nobody sees a write to
+/// another tensor that f captures. In forward mode nothing is dropped.
 template <typename F, functional::TensorTreeLike X>
 auto checkpoint(F f, const X& x) {
   const functional::Recomputation scope(functional::to_leaves(x),

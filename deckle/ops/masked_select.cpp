@@ -33,22 +33,12 @@ Tensor flat_positions(const Tensor& self, TensorList indices, Ints shape) {
   return positions;
 }
 
-/// Rows of [count, ...] that no later one overwrites: their position, and where in `positions` they stand.
-std::pair<Tensor, Tensor> last_writes(const Tensor& positions, int64_t rows) {
+/// For each of `rows` rows which of `positions` writes it last, or -1.
+std::vector<int64_t> last_writes(const Tensor& positions, int64_t rows) {
   const auto* const at = positions.data<int64_t>();
-  std::vector<int64_t> last(static_cast<size_t>(rows), -1), kept_at, kept;
+  std::vector<int64_t> last(static_cast<size_t>(rows), -1);
   for (int64_t i = 0; i < positions.numel(); ++i) last[static_cast<size_t>(at[i])] = i;
-  for (int64_t row = 0; row < rows; ++row) {
-    if (last[static_cast<size_t>(row)] < 0) continue;
-    kept_at.push_back(row);
-    kept.push_back(last[static_cast<size_t>(row)]);
-  }
-  const auto tensor = [&](const std::vector<int64_t>& values) {
-    const Tensor result = zeros_raw({static_cast<int64_t>(values.size())}, DType::int64, positions.device());
-    std::copy(values.begin(), values.end(), result.data<int64_t>());
-    return result;
-  };
-  return {tensor(kept_at), tensor(kept)};
+  return last;
 }
 
 }  // namespace
@@ -96,13 +86,17 @@ Tensor index_put(const Tensor& self, TensorList indices, const Tensor& values, b
   const Tensor positions = flat_positions(self, indices, shape);
   const Tensor rows = reshape(self, rows_sizes), source = reshape(expand(values, value_sizes), source_sizes);
   if (accumulate) return reshape(index_add(rows, 0, positions, source), self.sizes());
-  const auto [kept_at, kept] = last_writes(positions, rows_sizes[0]);
+  if (positions.numel() == 0) return clone(self);
+  const std::vector<int64_t> last = last_writes(positions, rows_sizes[0]);
+  const Tensor written = zeros_raw({rows_sizes[0]}, DType::bool_, self.device());
+  const Tensor from = zeros_raw({rows_sizes[0]}, DType::int64, self.device());  // rows that nothing writes read row 0, unused
+  for (size_t row = 0; row < last.size(); ++row) {
+    written.data<bool>()[row] = last[row] >= 0;
+    from.data<int64_t>()[row] = std::max<int64_t>(0, last[row]);
+  }
   Dims mask_sizes(rows_sizes.size(), 1);
   mask_sizes[0] = rows_sizes[0];
-  const Tensor written = zeros_raw({rows_sizes[0]}, DType::bool_, self.device());
-  for (int64_t i = 0; i < kept_at.numel(); ++i) written.data<bool>()[kept_at.data<int64_t>()[i]] = true;
-  const Tensor cleared = masked_fill(rows, view(written, mask_sizes), 0);
-  return reshape(index_add(cleared, 0, kept_at, index_select(source, 0, kept)), self.sizes());
+  return reshape(where(view(written, mask_sizes), index_select(source, 0, from), rows), self.sizes());
 } catch (...) {
   rethrow_from("index_put");
 }

@@ -43,6 +43,7 @@ ExprPtr fold(std::string_view symbol, const ExprPtr& a, const ExprPtr& b) {
   if (!is_number(a) || !is_number(b) || is_beyond_double(a) || is_beyond_double(b)) return nullptr;
   const double x = value_of(a), y = value_of(b);
   const double result = symbol == "+" ? x + y : symbol == "-" ? x - y : x * y;
+  if (!std::isfinite(result)) return nullptr;  // C++ has no literal for it
   return is_whole(a) && is_whole(b) && std::abs(result) >= kExact ? nullptr : number(result);
 }
 
@@ -174,7 +175,8 @@ ExprPtr fold_numbers(const ExprPtr& expr) {
   if (expr->is(Kind::binary) && (expr->text == "+" || expr->text == "-" || expr->text == "*")) {
     if (ExprPtr folded = fold(expr->text, args[0], args[1])) return folded;
   }
-  if (expr->is(Kind::binary) && expr->text == "/" && is_number(args[0]) && is_number(args[1]) && value_of(args[1]) != 0)
+  if (expr->is(Kind::binary) && expr->text == "/" && is_number(args[0]) && is_number(args[1]) && value_of(args[1]) != 0 &&
+      std::isfinite(value_of(args[0]) / value_of(args[1])))
     return number(value_of(args[0]) / value_of(args[1]));
   if (expr->is(Kind::conditional)) return make_expr(Kind::call, "where", std::move(args), expr->at);
   return std::make_shared<Expr>(Expr{expr->kind, expr->text, std::move(args), expr->keys, expr->at});

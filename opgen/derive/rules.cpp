@@ -150,7 +150,8 @@ class PointwiseRules {
         }
         gradient.expression = algebra::simplify(expression);
         const ExprPtr slope = differentiate(gradient.expression, "grad", library_);
-        if (mentions(slope, "grad") || algebra::is_number(slope, 0))
+        const ExprPtr without = algebra::simplify(algebra::substitute(gradient.expression, "grad", algebra::number(0)));
+        if (mentions(slope, "grad") || algebra::is_number(slope, 0) || !algebra::is_number(without, 0))
           throw Problem(rule.at, fmt::format("the gradient of '{}' must be linear in grad, and '{}' is not", rule.keys[0],
                                              to_string(expression)));
       }

@@ -102,6 +102,7 @@ TEST(AttentionPlan, OfAnotherBatchIsRefused) {
   expect_error([&] { attention(longer, longer, longer, {.plan = plan}); }, "(expected the plan of this batch)");
   expect_error([&] { attention(heads, heads, heads, {.plan = plan}); }, "plan is of 2 heads");
   expect_error([&] { attention(x, x, x, {.key_lengths = {5, 5}, .plan = plan}); }, "key_lengths are given beside plan");
+  expect_error([&] { attention(x, x, x, {.mask = masks::causal(), .plan = plan}); }, "a mask is given beside plan");
 }
 
 /// A batch of which some sequences are decoded and some are not.

@@ -101,6 +101,24 @@ TEST(Checkpoint, SaysWhatItsFunctionMustNotDo) {
   const Tensor z = checkpoint([&](const Tensor& a, const Tensor& b) { return a * b; }, std::tuple(written, x));
   written.add_(x.detach());
   expect_error([&] { grad(sum(z), {x}); }, "changed in place");
+  const auto overwrites = [](const Tensor& v) {
+    const Tensor saved = exp(v), squared = saved * saved;
+    saved.fill_(7);
+    return sum(squared);
+  };
+  expect_error([&] { grad(overwrites(x), {x}); }, "changed in place");
+  expect_error([&] { grad(checkpoint(overwrites, x), {x}); }, "changed in place");
+}
+
+TEST(Checkpoint, OfAFunctionThatTakesAGradient) {
+  const Tensor x = random_tensor({3}).requires_grad_();
+  const auto slope = [](const Tensor& v) {
+    const Tensor z = exp(v) * v;
+    return grad(sum(z), {v}, {.create_graph = true})[0];
+  };
+  const Tensor plain = grad(sum(slope(x * 1.0)), {x})[0];
+  const Tensor again = grad(sum(checkpoint(slope, x * 1.0)), {x})[0];
+  EXPECT_EQ(again.to_vector(), plain.to_vector());
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 #include <sstream>
 
@@ -50,6 +51,16 @@ TEST(Operators, CompareElementByElement) {
   EXPECT_EQ((~(x > 0) | (y > 0)).to_vector(), (Values{1, 1, 1}));
   EXPECT_EQ(((x > 0) ^ (y > 0)).to_vector(), (Values{1, 0, 0}));
   EXPECT_THROW(x & y, Error);
+}
+
+TEST(Operators, NoNumberEqualsNaN) {
+  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16}) {
+    const Tensor x = full({37}, std::numeric_limits<double>::quiet_NaN(), dtype), y = ones({37}, dtype);
+    for (const Tensor& unequal : {x != x, x != y, y != x, x != 1.0, where(x, y, zeros({37}, dtype)) == 1.0})
+      EXPECT_EQ(sum(unequal).item(), 37) << dtype;
+    EXPECT_EQ(sum(x == x).item(), 0) << dtype;
+    EXPECT_TRUE(any(x).item<bool>()) << dtype;
+  }
 }
 
 TEST(Operators, WriteInPlace) {
@@ -127,6 +138,17 @@ TEST(Index, WritesThroughEveryKind) {
   const Tensor y = x.index_put({0}, tensor(0.0));
   EXPECT_EQ(sum(y[0]).item(), 0);
   EXPECT_NE(sum(x[0]).item(), 0);
+}
+
+TEST(Index, WritesWhatItIsGiven) {
+  Tensor flags = zeros({4}, DType::bool_);
+  flags.index_put_({tensor<int64_t>({0, 2})}, tensor(true));
+  EXPECT_EQ(flags.to_vector(), (Values{1, 0, 1, 0}));
+  Tensor x = ones({2});
+  x.index_put_({tensor<int64_t>({1})}, tensor(-0.0f));
+  EXPECT_TRUE(std::signbit(x[1].item()));
+  x.index_put_({x > 5}, tensor(1.0f));  // nowhere
+  EXPECT_EQ(x.to_vector(), (Values{1, -0.0}));
 }
 
 TEST(Index, HasGradients) {

@@ -106,6 +106,7 @@ std::pair<Entry, std::string> shrink(Entry entry, std::string wrong, uint64_t se
 TEST(RandomEntries, AgreeWithTheInterpreterAndWithDifferences) {
   const char* const more = std::getenv("DECKLE_TEST_ENTRIES");
   const int wanted = more != nullptr ? std::atoi(more) : 10;
+  ASSERT_GT(wanted, 0) << "DECKLE_TEST_ENTRIES is no number of entries";
   Engine engine(testing::seed());
   int shrunk = 0;
   for (int done = 0; done < wanted; done += kPerBatch) {

@@ -54,9 +54,9 @@ TEST_P(SpreadOnEveryTarget, EqualsTheDefinition) {
     euclidean_norm(kContext, x.view, wanted, false, result.view);
     testing::expect_close(result.view, norms, tolerance, 1e-300);
     variance(kContext, x.view, wanted, correction, false, result.view);
-    testing::expect_close(result.view, variances, tolerance, dtype == DType::float16 ? 6e-5 : 1e-3);
+    testing::expect_close(result.view, variances, tolerance, dtype == DType::float16 ? 0x1.1p-14 : 1e-3);
     standard_deviation(kContext, x.view, wanted, correction, false, result.view);
-    testing::expect_close(result.view, deviations, tolerance, dtype == DType::float16 ? 6e-5 : 1e-3);
+    testing::expect_close(result.view, deviations, tolerance, dtype == DType::float16 ? 0x1.1p-14 : 1e-3);
     if (HasFatalFailure()) return;
   }
 }
