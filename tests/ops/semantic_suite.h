@@ -7,7 +7,7 @@
 
 /// What every op promises about history, tangents, aliasing and dtypes, beside the values that suite.h holds it to: checked for
 /// each sample of each op. Every property is a cell of a table, op by cell; a program that runs all its tests fails at its end
-/// if a cell that applies to an op was compared on none of its samples and is not exempt.
+/// if every sample of an op refused a cell that is not exempt.
 namespace deckle::suite {
 
 enum class Cell {
