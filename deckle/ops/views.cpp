@@ -179,6 +179,8 @@ Tensor as_strided(const Tensor& self, Ints sizes, Ints strides, int64_t offset) 
 }
 
 Tensor as_strided_backward(const Tensor& gradient, Ints self_sizes, Ints strides, int64_t offset) {
+  check(strides.size() == gradient.sizes().size(), "{} strides for a gradient of shape {} (expected one for each dim)",
+        strides.size(), gradient.sizes());
   if (distinct_places(gradient.sizes(), strides)) {
     const Tensor result = zeros_raw(self_sizes, gradient.dtype(), gradient.device());
     copy_into(native::as_strided(result, gradient.sizes(), strides, offset), gradient);

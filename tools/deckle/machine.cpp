@@ -83,8 +83,7 @@ std::string describe_machine(const MachineRates& rates) {
   std::string text =
       fmt::format("{} family {} model {}: {}; {}{}; {}; caches {}, {}, {}\n", facts.vendor, facts.family, facts.model,
                   family.name, name(facts.isa), cpu_isa() != facts.isa ? fmt::format(" (DECKLE_CPU: {})", name(cpu_isa())) : "",
-                  num_threads() == 1 ? "1 thread" : fmt::format("{} threads", num_threads()), cache(_SC_LEVEL1_DCACHE_SIZE),
-                  cache(_SC_LEVEL2_CACHE_SIZE), cache(_SC_LEVEL3_CACHE_SIZE));
+                  num_threads() == 1 ? "1 thread" : fmt::format("{} threads", num_threads()), cache(1), cache(2), cache(3));
   text += rate_line("float32 FMA", rates.float32, rates.float32);
   text += rate_line("bfloat16 pair dot", rates.pair_dot, rates.float32);
   text += rate_line("bfloat16 AMX tiles", rates.tiles, rates.float32);

@@ -38,7 +38,7 @@ std::string sample_of(const Argument& argument) {
   return argument.kind == AKind::tensors ? fmt::format("[{}]", fmt::join(parts, ", ")) : parts.at(0);
 }
 
-std::string quoted(const std::string& formula) { return '"' + formula + '"'; }
+std::string in_quotes(const std::string& formula) { return '"' + formula + '"'; }
 
 std::string with_lets(const Lets& lets, const std::string& body) {
   if (lets.empty()) return body;
@@ -124,13 +124,13 @@ class Formulas {
         parts.push_back(coin() && inputs[i]->kind == AKind::tensor ? fmt::format("wants({}) ? {} : none", keys[i], texts[i])
                                                                    : texts[i]);
       }
-      lines += fmt::format("    {}: {}\n", fmt::join(keys, ", "), quoted(fmt::format("({})", fmt::join(parts, ", "))));
+      lines += fmt::format("    {}: {}\n", fmt::join(keys, ", "), in_quotes(fmt::format("({})", fmt::join(parts, ", "))));
       return false;
     }
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (inputs[i]->kind == AKind::tensor && coin())
         texts[i] = fmt::format("let change_{0} = {1} in change_{0}", inputs[i]->name, texts[i]);
-      lines += fmt::format("    {}: {}\n", inputs[i]->name, quoted(texts[i]));
+      lines += fmt::format("    {}: {}\n", inputs[i]->name, in_quotes(texts[i]));
     }
     return inputs.size() == 1 && entry_.bodies.size() == 1 && inputs[0]->kind == AKind::tensor && !fused_ && !entry_.pointwise();
   }
@@ -148,12 +148,13 @@ class Formulas {
     std::vector<std::string> texts;
     for (size_t result = 0; result < entry_.bodies.size(); ++result) texts.push_back(tangent(result));
     if (texts.size() > 1 && coin()) {
-      lines += fmt::format("    {}: {}\n", fmt::join(entry_.results, ", "), quoted(fmt::format("({})", fmt::join(texts, ", "))));
+      lines +=
+          fmt::format("    {}: {}\n", fmt::join(entry_.results, ", "), in_quotes(fmt::format("({})", fmt::join(texts, ", "))));
       return;
     }
     for (size_t result = 0; result < texts.size(); ++result) {
       if (coin()) texts[result] = fmt::format("let moved_{0} = {1} in moved_{0} * 1", entry_.results[result], texts[result]);
-      lines += fmt::format("    {}: {}\n", entry_.results[result], quoted(texts[result]));
+      lines += fmt::format("    {}: {}\n", entry_.results[result], in_quotes(texts[result]));
     }
   }
 
@@ -237,12 +238,12 @@ std::string yaml_of(const Entry& entry) {
   std::string text = fmt::format("- func: {}({}) -> {}\n  doc: Drawn.\n", entry.name, fmt::join(parameters, ", "),
                                  results.size() == 1 ? "Tensor" : fmt::format("({})", fmt::join(results, ", ")));
   if (entry.pointwise()) {
-    text += fmt::format("  pointwise: {}\n", quoted(with_lets(entry.lets, to_string(entry.bodies[0]))));
+    text += fmt::format("  pointwise: {}\n", in_quotes(with_lets(entry.lets, to_string(entry.bodies[0]))));
   } else if (entry.kind == Entry::Kind::composite) {
     std::vector<std::string> bodies;
     for (const ExprPtr& body : entry.bodies) bodies.push_back(to_string(body));
     const std::string whole = bodies.size() == 1 ? bodies[0] : fmt::format("({})", fmt::join(bodies, ", "));
-    text += fmt::format("  composite: {}\n", quoted(with_lets(entry.lets, whole)));
+    text += fmt::format("  composite: {}\n", in_quotes(with_lets(entry.lets, whole)));
   } else {
     std::vector<std::string> rules(entry.results.size(), "like(self)");
     text += fmt::format("  kernel: {{cpu: drawn}}\n  result: {}\n",

@@ -3,7 +3,6 @@
 // Reads and writes every byte of the result once.
 
 #include <algorithm>
-#include <cstring>
 
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/args/context.h"
@@ -31,7 +30,7 @@ void index_select_or(const CpuContext&, const View& self, const View& index, dou
             std::fill_n(to + i * shape.inner, shape.inner, filler);
           } else {
             check_index(row, shape.rows);
-            std::memcpy(to + i * shape.inner, from + row * shape.inner, static_cast<size_t>(shape.inner) * sizeof(T));
+            std::copy_n(from + row * shape.inner, shape.inner, to + i * shape.inner);
           }
         }
       });
