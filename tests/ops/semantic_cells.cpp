@@ -27,7 +27,6 @@ constexpr std::string_view kOneDtype = "refuses operands of two dtypes";
 constexpr Exemption kExemptions[] = {
     {"detach", Cell::aliasing, "shows its input's elements and is a constant: that is what it is for"},
     {"detach", Cell::constant_inputs, "the same"},
-    {"rotary", Cell::constant_inputs, "its cosines and sines are tables of the positions, which have no derivative"},
     {"bmm", Cell::mixed_dtypes, kOneDtype},
     {"concatenate", Cell::mixed_dtypes, kOneDtype},
     {"concatenate_rows", Cell::mixed_dtypes, kOneDtype},
