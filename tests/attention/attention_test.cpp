@@ -243,6 +243,29 @@ TEST(Attention, ANanIsSeenInTheResult) {
   }
 }
 
+TEST(Attention, ANanIsSeenInTangentsAndSecondDerivatives) {
+  const Tensor q = random_tensor({1, 20, 1, 8}), k = random_tensor({1, 70, 1, 8}), along = random_tensor({1, 20, 1, 8});
+  for (const DType dtype : {DType::float64, DType::float32}) {
+    const Tensor keys = to(k, dtype), spoiled = mul(to(q, dtype), std::nan("")), direction = to(along, dtype);
+    for (const double cap : {0.0, 5.0}) {
+      const auto f = [&](const Tensor& x) {
+        return cap > 0 ? attention(x, keys, keys, {.soft_cap = cap}) : attention(x, keys, keys);
+      };
+      const auto gradient = [&](const Tensor& x) { return grad([&](const Tensor& y) { return sum(square(f(y))); }, x); };
+      const auto second = [&](const Tensor& x) {
+        return grad([&](const Tensor& y) { return sum(mul(gradient(y), direction)); }, x);
+      };
+      const std::pair<const char*, Tensor> orders[] = {{"the tangent", jvp(f, spoiled, direction).second},
+                                                       {"the gradient", gradient(spoiled)},
+                                                       {"the tangent of the gradient", jvp(gradient, spoiled, direction).second},
+                                                       {"the gradient of the gradient", second(spoiled)}};
+      for (const auto& [what, values] : orders) {
+        for (const double value : values.to_vector()) EXPECT_TRUE(std::isnan(value)) << what << " in " << name(dtype);
+      }
+    }
+  }
+}
+
 TEST(Attention, ThirdOrderIsAnErrorThatNamesTheOp) {
   const Tensor q = random_tensor({1, 2, 1, 3});
   const auto f = [&](const Tensor& x) { return sum(attention(x, x, x)); };

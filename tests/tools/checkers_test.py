@@ -175,6 +175,13 @@ class Tree(Checkers):
         self.write("cmake/a.cmake", "\n# " + "e" * 129 + "\n")
         self.expect_caught("check_tree", "cmake/a.cmake:2: 131 columns, 130 are allowed")
 
+    def test_kernels_compare_by_not_equal(self):
+        self.write("deckle/kernels/cpu/simd/README.md", "# simd\n")
+        self.write("deckle/kernels/cpu/simd/a.h", "auto a = not_equal(x, y);\n")
+        self.expect_clean("check_tree")
+        self.write("deckle/kernels/cpu/simd/a.h", "\nauto a = hn::Ne(x, y);\n")
+        self.expect_caught("check_tree", "deckle/kernels/cpu/simd/a.h:2: Ne is false for NaN on AVX")
+
     def test_what_clang_format_would_change(self):
         self.write(".clang-format", "BasedOnStyle: Google\n")
         self.write("tests/a.cpp", "int  main( ) { }\n")

@@ -65,13 +65,12 @@ class VectorWriter {
     const std::string list = "(" + join(args) + ")";
     if (node->is(Kind::unary)) return (node->text == "-" ? "Neg" : "Not") + list;
     if (node->is(Kind::binary)) {
-      static const std::map<std::string, std::string> kNames = {{"+", "Add"},         {"-", "Sub"}, {"*", "Mul"},
-                                                                {"/", "Div"},         {"==", "Eq"}, {"<", "Lt"},
-                                                                {"<=", "less_equal"}, {">", "Gt"},  {">=", "greater_equal"},
-                                                                {"&&", "And"},        {"||", "Or"}};
+      static const std::map<std::string, std::string> kNames = {{"+", "Add"},         {"-", "Sub"},  {"*", "Mul"},
+                                                                {"/", "Div"},         {"==", "Eq"},  {"<", "Lt"},
+                                                                {"<=", "less_equal"}, {">", "Gt"},   {">=", "greater_equal"},
+                                                                {"!=", "not_equal"},  {"&&", "And"}, {"||", "Or"}};
       if (is_boolean(node->args[0], functions_) && node->text == "!=") return "Xor" + list;
       if (is_boolean(node->args[0], functions_) && node->text == "==") return "Not(Xor" + list + ")";
-      if (node->text == "!=") return "Not(Eq" + list + ")";  // Ne is false for NaN where vectors are wide
       return kNames.at(node->text) + list;
     }
     if (node->text == "where") return "IfThenElse" + list;

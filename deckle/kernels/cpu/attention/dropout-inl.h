@@ -18,6 +18,7 @@
 #include "deckle/base/philox.h"
 #include "deckle/kernels/args/attention.h"
 #include "deckle/kernels/cpu/attention/matmul-inl.h"
+#include "deckle/kernels/cpu/simd/not_equal.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -167,7 +168,7 @@ HWY_NOINLINE void drop(T* HWY_RESTRICT tile, int64_t stride, int64_t keys, int64
         wide = flags;
       }
       T* at = tile + j * stride + lane;
-      hn::StoreU(hn::IfThenElseZero(hn::RebindMask(d, hn::Ne(wide, hn::Zero(bits))), hn::Mul(hn::LoadU(d, at), times)), d, at);
+      hn::StoreU(hn::IfThenElseZero(hn::RebindMask(d, not_equal(wide, hn::Zero(bits))), hn::Mul(hn::LoadU(d, at), times)), d, at);
     }
   }
 }

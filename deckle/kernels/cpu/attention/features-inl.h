@@ -19,6 +19,7 @@
 #include "deckle/kernels/cpu/attention/plane.h"
 #include "deckle/kernels/cpu/attention/scores-inl.h"
 #include "deckle/kernels/cpu/attention/scratch.h"
+#include "deckle/kernels/cpu/simd/not_equal.h"
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 
@@ -203,7 +204,7 @@ class Features {
     for (int64_t j = 0; j < at.keys; ++j) {
       for (int64_t lane = 0; lane < at.lanes; lane += kLanes<T>) {
         T* to = scores + j * stride + lane;
-        const auto seen = hn::Ne(hn::LoadU(d, scratch.plane + j * kBlock<T> + lane), hn::Zero(d));
+        const auto seen = not_equal(hn::LoadU(d, scratch.plane + j * kBlock<T> + lane), hn::Zero(d));
         hn::StoreU(hn::IfThenElse(seen, hn::LoadU(d, to), hn::Set(d, -std::numeric_limits<T>::infinity())), d, to);
       }
     }

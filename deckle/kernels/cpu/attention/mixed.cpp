@@ -33,6 +33,7 @@
 #include "deckle/kernels/cpu/attention/pack-inl.h"
 #include "deckle/kernels/cpu/attention/scores-inl.h"
 #include "deckle/kernels/cpu/attention/tangent_softmax-inl.h"
+#include "deckle/kernels/cpu/simd/not_equal.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu {
@@ -86,7 +87,7 @@ HWY_NOINLINE void weigh(T* HWY_RESTRICT tile, const T* HWY_RESTRICT e, const Til
     for (int64_t lane = 0; lane < at.lanes; lane += kLanes<T>) {
       const auto weight = hn::LoadU(d, e + j * kBlock<T> + lane);
       T* to = tile + j * kBlock<T> + lane;
-      hn::StoreU(hn::IfThenElseZero(hn::Ne(weight, hn::Zero(d)), hn::Mul(weight, hn::LoadU(d, to))), d, to);
+      hn::StoreU(hn::IfThenElseZero(not_equal(weight, hn::Zero(d)), hn::Mul(weight, hn::LoadU(d, to))), d, to);
     }
   }
 }

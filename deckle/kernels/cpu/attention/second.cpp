@@ -37,6 +37,7 @@
 #include "deckle/kernels/cpu/attention/row_statistics-inl.h"
 #include "deckle/kernels/cpu/attention/row_tile-inl.h"
 #include "deckle/kernels/cpu/attention/scores-inl.h"
+#include "deckle/kernels/cpu/simd/not_equal.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu {
@@ -68,7 +69,7 @@ HWY_NOINLINE void second_step(const SecondTiles<T>& tiles, int64_t stride, int64
     for (int64_t j = 0; j < keys; ++j) {
       const int64_t at = j * stride + lane;
       const auto p = exp_minus(d, hn::LoadU(d, tiles.scores + at), lse);
-      const auto seen = hn::Ne(p, hn::Zero(d));
+      const auto seen = not_equal(p, hn::Zero(d));
       const auto centred = hn::IfThenElseZero(seen, hn::Sub(hn::LoadU(d, tiles.tangents + at), lse_tangent));
       const auto slack = hn::Sub(hn::LoadU(d, tiles.products + at), delta);
       const auto bracket = hn::MulAdd(centred, slack, hn::Sub(hn::LoadU(d, tiles.product_tangents + at), delta_tangent));
@@ -91,7 +92,8 @@ HWY_NOINLINE void uncap_second(const SecondTiles<T>& tiles, const T* tanh_tile, 
       const int64_t at = j * stride + lane;
       const auto w = hn::LoadU(d, tanh_tile + at), first = hn::NegMulAdd(w, w, hn::Set(d, T(1)));
       const auto dy = hn::Mul(first, hn::LoadU(d, tiles.products + at));
-      const auto bend = hn::Mul(hn::Mul(factor, w), hn::IfThenElseZero(hn::Ne(dy, hn::Zero(d)), hn::LoadU(d, y_tangents + at)));
+      const auto bend =
+          hn::Mul(hn::Mul(factor, w), hn::IfThenElseZero(not_equal(dy, hn::Zero(d)), hn::LoadU(d, y_tangents + at)));
       hn::StoreU(dy, d, tiles.products + at);
       hn::StoreU(hn::MulAdd(first, hn::LoadU(d, tiles.product_tangents + at), hn::Mul(bend, dy)), d, tiles.product_tangents + at);
     }

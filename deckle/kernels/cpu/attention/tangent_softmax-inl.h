@@ -14,6 +14,7 @@
 #include "deckle/kernels/cpu/attention/exp-inl.h"
 #include "deckle/kernels/cpu/attention/features-inl.h"
 #include "deckle/kernels/cpu/attention/scores-inl.h"
+#include "deckle/kernels/cpu/simd/not_equal.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -54,7 +55,7 @@ HWY_NOINLINE void jvp_step(T* HWY_RESTRICT scores, T* HWY_RESTRICT tangents, con
       hn::StoreU(e, d, scores + j * kBlock<T> + lane);
       sum = hn::Add(sum, e);
       const auto centred = hn::Sub(hn::LoadU(d, tangents + j * kBlock<T> + lane), r);
-      moment = hn::Add(moment, hn::IfThenElseZero(hn::Ne(e, hn::Zero(d)), hn::Mul(e, centred)));
+      moment = hn::Add(moment, hn::IfThenElseZero(not_equal(e, hn::Zero(d)), hn::Mul(e, centred)));
     }
     sum = hn::MulAdd(factor, hn::LoadU(d, state.sum + lane), sum);
     // What was seen before contributes nothing to the moment, by the definition of r.
@@ -63,7 +64,7 @@ HWY_NOINLINE void jvp_step(T* HWY_RESTRICT scores, T* HWY_RESTRICT tangents, con
     for (int64_t j = 0; j < at.keys; ++j) {
       const auto e = hn::LoadU(d, scores + j * kBlock<T> + lane);
       T* to = tangents + j * kBlock<T> + lane;
-      hn::StoreU(hn::IfThenElseZero(hn::Ne(e, hn::Zero(d)), hn::Mul(e, hn::Sub(hn::LoadU(d, to), now))), d, to);
+      hn::StoreU(hn::IfThenElseZero(not_equal(e, hn::Zero(d)), hn::Mul(e, hn::Sub(hn::LoadU(d, to), now))), d, to);
     }
     hn::StoreU(top, d, state.maximum + lane);
     hn::StoreU(sum, d, state.sum + lane);

@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "deckle/kernels/cpu/simd/blocks.h"
+#include "deckle/kernels/cpu/simd/not_equal.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu::HWY_NAMESPACE {

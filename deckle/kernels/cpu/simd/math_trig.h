@@ -13,6 +13,7 @@
 #include <cmath>
 
 #include "deckle/kernels/cpu/simd/math_exp.h"
+#include "deckle/kernels/cpu/simd/not_equal.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu::HWY_NAMESPACE {
@@ -97,7 +98,7 @@ HWY_INLINE V far_lanes(D d, V x, V result, F function) {
 template <class D, class V>
 HWY_INLINE V sin_of_quadrant(D d, V r, V quadrant) {
   const V half_turns = hn::Floor(hn::Mul(quadrant, constant(d, 0.5)));
-  const auto odd = hn::Ne(hn::Add(half_turns, half_turns), quadrant);
+  const auto odd = not_equal(hn::Add(half_turns, half_turns), quadrant);
   const V value = hn::IfThenElse(odd, cos_reduced(d, r), sin_reduced(d, r));
   return hn::IfThenElse(hn::Eq(half_turns, hn::Set(d, 1)), hn::Neg(value), value);
 }

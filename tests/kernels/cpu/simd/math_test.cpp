@@ -8,6 +8,7 @@
 #include <hwy/highway.h>
 
 #include "deckle/kernels/cpu/simd/math.h"
+#include "deckle/kernels/cpu/simd/not_equal.h"
 
 // clang-format off
 #define DECKLE_UNARY_FUNCTIONS(F)                                                                    \
@@ -42,6 +43,13 @@ DECKLE_UNARY_FUNCTIONS(DECKLE_APPLY_UNARY)
   void NAME##_f64(int64_t n, const double* a, const double* b, double* y) { apply_##NAME(n, a, b, y); }
 DECKLE_BINARY_FUNCTIONS(DECKLE_APPLY_BINARY)
 
+/// 1 where a and b are unequal, 0 elsewhere.
+template <class D, class V>
+V unequal(D d, V a, V b) {
+  return hn::IfThenElseZero(not_equal(a, b), hn::Set(d, 1));
+}
+DECKLE_APPLY_BINARY(unequal)
+
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -60,6 +68,7 @@ namespace deckle::kernels::cpu {
   HWY_EXPORT(NAME##_f64);
 DECKLE_UNARY_FUNCTIONS(DECKLE_EXPORT)
 DECKLE_BINARY_FUNCTIONS(DECKLE_EXPORT)
+DECKLE_EXPORT(unequal)
 
 namespace {
 
@@ -256,6 +265,26 @@ TYPED_TEST(MathTest, PowStaysWithinItsErrorAndKeepsItsLimits) {
       }
     }
     std::printf("%-8s pow %.2f ulp\n", hwy::TargetName(target), worst);
+  }
+}
+
+TYPED_TEST(MathTest, NaNIsUnequalToEverything) {
+  using T = TypeParam;
+  const T values[] = {0, -T(0), 1, std::numeric_limits<T>::infinity(), std::numeric_limits<T>::quiet_NaN()};
+  std::vector<T> a, b;
+  for (const T x : values) {
+    for (const T y : values) a.push_back(x), b.push_back(y);
+  }
+  while (a.size() % 64 != 0) a.push_back(1), b.push_back(1);
+  std::vector<T> got(a.size());
+  for (const int64_t target : simd::usable_targets()) {
+    simd::force_target(target);
+    if constexpr (sizeof(T) == 4)
+      DECKLE_SIMD(unequal_f32)(static_cast<int64_t>(a.size()), a.data(), b.data(), got.data());
+    else
+      DECKLE_SIMD(unequal_f64)(static_cast<int64_t>(a.size()), a.data(), b.data(), got.data());
+    for (size_t i = 0; i < a.size(); ++i)
+      EXPECT_EQ(got[i], a[i] != b[i] ? 1 : 0) << a[i] << " != " << b[i] << " on " << hwy::TargetName(target);
   }
 }
 
