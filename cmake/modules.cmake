@@ -27,7 +27,8 @@ function(deckle_kernels_module name)
   target_link_libraries(deckle_kernels_${name} PRIVATE deckle_warnings PUBLIC deckle_settings fmt::fmt OpenMP::OpenMP_CXX)
   deckle_precompile_headers(deckle_kernels_${name})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")  # clang 16 crashes when it optimises these bfloat16 vectors
-    set_source_files_properties(${PROJECT_SOURCE_DIR}/deckle/kernels/${name}/simd/bf16_dot.cpp PROPERTIES COMPILE_OPTIONS -O0)
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/deckle/kernels/${name}/simd/bf16_dot.cpp PROPERTIES
+      COMPILE_OPTIONS -O0 SKIP_PRECOMPILE_HEADERS ON)
   endif()
   set(DECKLE_MODULES ${DECKLE_MODULES} deckle_kernels_${name} CACHE INTERNAL "")
 endfunction()

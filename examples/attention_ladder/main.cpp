@@ -85,11 +85,11 @@ int main(int argc, char** argv) {
   fmt::print("one head, N = {}, D = {}, one thread\n", n, d);
   const std::pair<const char*, Attention> versions[] = {
       {"naive", naive}, {"online", online}, {"tiled", tiled}, {"transposed", transposed}, {"blocked", blocked}};
-  for (const auto& [name, version] : versions) {
+  for (const auto& version : versions) {
     out.fill_(std::nan(""));
     const double time =
-        seconds([&] { version(q.data<float>(), k.data<float>(), v.data<float>(), out.data<float>(), n, d, scale); });
-    report(name, out, time);
+        seconds([&] { version.second(q.data<float>(), k.data<float>(), v.data<float>(), out.data<float>(), n, d, scale); });
+    report(version.first, out, time);
   }
   dk::Tensor fused;
   const double time = seconds([&] { fused = dk::attention(q, k, v); });
