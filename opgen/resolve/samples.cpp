@@ -46,7 +46,7 @@ class SampleResolver {
 
   void add_tensor(size_t index, const Tree& node) {
     SampleTensor tensor = sample_values::tensor(node);
-    tensor.differentiable = tensor.differentiable && !op_.is_constant(index);
+    tensor.differentiable = tensor.differentiable && !op_.non_differentiable && !op_.is_constant(index);
     tensor.argument = index;
     sample_.tensors.push_back(std::move(tensor));
   }

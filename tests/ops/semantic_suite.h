@@ -26,7 +26,8 @@ enum class Cell {
   inplace_overlap,  // with an overlapping view of the same base as another operand
   out_refuses,      // out= where a derivative is wanted
   linear,           // auto_linear: f(a x + b y) = a f(x) + b f(y)
-  element_wise,     // auto_element_wise: each element of the result depends on one element of the input
+  element_wise,  // auto_element_wise, and pointwise ops of one tensor: each element of the result depends on one element of the
+                 // input
 };
 inline constexpr size_t kCells = 16;
 

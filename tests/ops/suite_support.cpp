@@ -1,0 +1,79 @@
+#include "tests/ops/suite_support.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "deckle/core/tensor_impl.h"
+#include "deckle/ops/generated/shape.h"
+#include "tests/support/random.h"
+
+namespace deckle::suite {
+
+Tensor converted(const Tensor& tensor, DType dtype) {
+  const std::vector<double> values = tensor.to_vector();
+  return of_values(tensor.sizes(), dtype, [&](size_t i) { return values[i]; });
+}
+
+Tensors mapped(const Tensors& tensors, const std::function<Tensor(const Tensor&)>& f) {
+  Tensors result;
+  for (const Tensor& tensor : tensors) result.push_back(tensor.defined() ? f(tensor) : tensor);
+  return result;
+}
+
+Tensors called(const Case& op, const Tensors& tensors) {
+  return op.call(op.writes ? mapped(tensors, [](const Tensor& tensor) { return clone(tensor); }) : tensors);
+}
+
+void expect_values(const Tensor& got, const Tensor& expected, double tolerance, const std::string& what) {
+  ASSERT_TRUE(got.defined() && expected.defined()) << what;
+  ASSERT_EQ(to_string(got.sizes()), to_string(expected.sizes())) << what;
+  const std::vector<double> a = got.to_vector(), b = expected.to_vector();
+  double scale = 1;
+  for (const double value : b) {
+    if (std::isfinite(value)) scale = std::max(scale, std::abs(value));
+  }
+  const double bound = is_floating(expected.dtype()) ? tolerance * scale : 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if ((std::isnan(a[i]) && std::isnan(b[i])) || a[i] == b[i]) continue;
+    ASSERT_LE(std::abs(a[i] - b[i]), bound) << what << ": element " << i << " is " << a[i] << ", expected " << b[i];
+  }
+}
+
+void expect_near(const Tensor& got, const Tensor& expected, double tolerance, const std::string& what) {
+  expect_values(got, expected, tolerance, what);
+  EXPECT_EQ(name(got.dtype()), name(expected.dtype())) << what;
+}
+
+void expect_near(const Tensors& got, const Tensors& expected, double tolerance, const std::string& what) {
+  ASSERT_EQ(got.size(), expected.size()) << what;
+  for (size_t i = 0; i < got.size(); ++i) expect_near(got[i], expected[i], tolerance, what);
+}
+
+Random::Random() {
+  const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+  const std::string name = std::string(test->test_suite_name()) + test->name();
+  engine_.seed(testing::seed() ^ std::hash<std::string>()(name));
+}
+
+Tensor Random::normal(Ints sizes) {
+  std::normal_distribution<double> distribution;
+  return of_values(sizes, DType::float64, [&](size_t) { return distribution(engine_); });
+}
+
+Tensor Random::uniform(Ints sizes, double low, double high) {
+  std::uniform_real_distribution<double> distribution(low, high);
+  return of_values(sizes, DType::float64, [&](size_t) { return distribution(engine_); });
+}
+
+Tensor Random::integers(Ints sizes, int64_t low, int64_t high, DType dtype) {
+  std::uniform_int_distribution<int64_t> distribution(low, high - 1);
+  return of_values(sizes, dtype, [&](size_t) { return static_cast<double>(distribution(engine_)); });
+}
+
+Tensor Random::values(Ints sizes, const std::vector<double>& values, DType dtype) {
+  return of_values(sizes, dtype, [&](size_t i) { return values[i]; });
+}
+
+}  // namespace deckle::suite

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/ops/suite.h"
+#include "tests/ops/values.h"
+
+/// What the parts of the suite share.
+namespace deckle::suite {
+
+using Tensors = std::vector<Tensor>;
+
+Tensor converted(const Tensor& tensor, DType dtype);
+Tensors mapped(const Tensors& tensors, const std::function<Tensor(const Tensor&)>& f);
+/// The call; an op that writes its arguments gets copies of them, which carry history and tangents.
+Tensors called(const Case& op, const Tensors& tensors);
+
+/// |got - expected| <= tolerance max(1, max |expected|), element by element, whatever the dtypes are.
+void expect_values(const Tensor& got, const Tensor& expected, double tolerance, const std::string& what);
+
+// Parts of check(), in files of their own.
+void check_derivatives(const Case& op);
+void check_third_order(const Case& op);
+void check_limits(const Case& op);
+void check_wrong_arguments(const Case& op);
+
+}  // namespace deckle::suite
