@@ -15,9 +15,11 @@ namespace opgen {
 
 Program analyze(const Inputs& inputs, bool core, Problems& problems) {
   Library library;
+  std::vector<EntryInput> files;
+  for (const Input& input : inputs.known) files.push_back({input.path, input.name, true});
+  for (const Input& input : inputs.entries) files.push_back({input.path, input.name, false});
+  load_entries(files, library, problems);
   for (const Input& input : inputs.functions) load_functions(input.path, input.name, library, problems);
-  for (const Input& input : inputs.known) load_entries(input.path, input.name, true, library, problems);
-  for (const Input& input : inputs.entries) load_entries(input.path, input.name, false, library, problems);
   if (!problems.empty()) return {};
   check_entries(library, inputs.root, problems);
   if (core) check_library(library, inputs.root, problems);

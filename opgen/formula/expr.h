@@ -30,6 +30,7 @@ struct Expr {
     name,         // text
     call,         // text(args)
     method,       // args[0].text(args[1..])
+    member,       // args[0].text
     unary,        // text is - or !
     binary,       // text is the operator
     conditional,  // args[0] ? args[1] : args[2]

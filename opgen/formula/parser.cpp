@@ -192,7 +192,10 @@ class Parser {
         if (token().kind != Token::Kind::name) fail("expected a method name after '.'");
         const std::string name = token().text;
         ++next_;
-        if (!peek("(")) fail(fmt::format("expected '(' after '.{}': properties are written as calls", name));
+        if (!peek("(")) {
+          value = make_expr(Kind::member, name, {value}, name_at);
+          continue;
+        }
         std::vector<ExprPtr> args = {value};
         std::vector<std::string> keys = {""};
         arguments(args, keys);

@@ -23,6 +23,8 @@ using Functions = std::map<std::string, ScalarFunction>;
 
 /// All ops, in the order of the files; derivatives that were fused follow them.
 struct Program {
+  DeclaredTypes types;
+  std::vector<std::shared_ptr<const EnumType>> enums;
   std::vector<std::unique_ptr<Op>> ops;
   Functions functions;
   std::map<std::string, std::vector<Helper>> helpers;

@@ -21,11 +21,11 @@ struct SampleTensor {
 
 /// What a call is given for one argument.
 struct SampleArgument {
-  enum class Kind { absent, standard, tensor, tensors, number, numbers, dtype, text, ragged, generator };
+  enum class Kind { absent, standard, tensor, tensors, number, numbers, dtype, text, enumerator, ragged, generator };
   Kind kind = Kind::absent;         // absent: none; standard: the default of the signature
   bool given = false;               // by the sample, not left out
   size_t first = 0, count = 0;      // of tensor and tensors: places in Sample::tensors
-  std::vector<std::string> values;  // of number, numbers, dtype, text
+  std::vector<std::string> values;  // of number, numbers, dtype, text, enumerator
   std::vector<int64_t> sizes;       // of ragged, component by component
   size_t ragged_dims = 0;           // sizes of each component; 0: one, the lengths
 };

@@ -56,6 +56,8 @@ struct Entry : Declaration {
 
 /// Everything that was read: ops by name in the order of the files, functions and sample sets.
 struct Library {
+  DeclaredTypes types;
+  std::vector<std::shared_ptr<const EnumType>> enums;  // in the order of the files
   std::vector<std::shared_ptr<Entry>> entries;
   Functions functions;
   std::map<std::string, std::vector<Helper>> helpers;

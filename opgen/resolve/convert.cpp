@@ -10,6 +10,12 @@
 namespace opgen {
 namespace {
 
+/// The type without its '?'.
+Type one_of(Type type) {
+  type.optional = false;
+  return type;
+}
+
 /// The default of an argument, as a term.
 TermPtr default_of(const Argument& argument, const Position& at) {
   const Type& type = argument.type;
@@ -37,10 +43,18 @@ TermPtr default_of(const Argument& argument, const Position& at) {
   if (type.list) return convert_to(type, literal(text, type_of(Base::integer), at));
   if (type.is(Base::floating) && whole) return literal(text + ".0", type_of(Base::floating), at);
   if (type.is(Base::scalar)) return convert_to(type, literal(text, type_of(whole ? Base::integer : Base::floating), at));
+  if (type.base == Base::enumeration) return literal(text, one_of(type), at);
   return literal(text, type_of(type.base), at);
 }
 
 }  // namespace
+
+const std::string& enum_value(const EnumType& type, const std::string& value, const Position& at) {
+  if (type.has(value)) return value;
+  const std::string hint = did_you_mean(value, type.values);
+  throw Problem(
+      at, fmt::format("'{}' has no value '{}'{}", type.name, value, hint.empty() ? " (it has " + join(type.values) + ")" : hint));
+}
 
 TermPtr plain_number(const TermPtr& value) {
   return value->type.is(Base::scalar) ? convert_to(type_of(Base::floating), value) : value;
@@ -54,7 +68,8 @@ std::optional<std::pair<TermPtr, int>> convert(const TermPtr& value, const Type&
   if (written_out && wanted.list && wanted.length > 0 && value->arguments.size() != static_cast<size_t>(wanted.length))
     return std::nullopt;
   if (type.list && type.base == Base::none && wanted.list) return converted(1);
-  if (type.base == wanted.base && type.list == wanted.list && type.base != Base::tuple) {
+  if (type.base == wanted.base && type.list == wanted.list && type.base != Base::tuple &&
+      type.enumeration == wanted.enumeration) {
     // No dims stand for all of them wherever dims may be left out.
     if (type.optional && !wanted.optional && type.is_list_of(Base::integer)) return converted(2);
     if (type.optional && !wanted.optional && !type.is_tensor() && type.base != Base::generator) return std::nullopt;
@@ -133,6 +148,8 @@ Bound bind_arguments(const Schema& schema, const ExprPtr& expr, const std::vecto
       bound.mismatch = fmt::format("argument '{}' of {} wants {}, but '{}' is {}", argument.name, schema.name,
                                    argument.type.to_string(), to_string(args[given[j]]), values[given[j]]->type.to_string());
       bound.mismatch_at = args[given[j]]->at;
+      if (argument.type.is(Base::enumeration))
+        bound.mismatch += fmt::format(" (write {}.{})", argument.type.enumeration->name, argument.type.enumeration->values[0]);
       return bound;
     }
     bound.arguments.push_back(converted->first);

@@ -13,6 +13,9 @@ namespace opgen {
 /// `value` as one of type `wanted`, and how far the types are apart; nullopt if they do not fit.
 std::optional<std::pair<TermPtr, int>> convert(const TermPtr& value, const Type& wanted);
 
+/// `value`, which is one of the enum's; throws Problem with those that there are.
+const std::string& enum_value(const EnumType& type, const std::string& value, const Position& at);
+
 /// A number as operand of arithmetic on numbers: a Scalar becomes a float.
 TermPtr plain_number(const TermPtr& value);
 

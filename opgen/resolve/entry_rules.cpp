@@ -184,6 +184,18 @@ std::string overload_key(const Entry& entry) {
   return key;
 }
 
+/// Types that generated code has under the name of one of an entry file.
+void check_type_names(const Library& library, Problems& problems) {
+  for (const auto& entry : library.entries) {
+    const auto type = library.types.find(pascal_case(entry->unique_name()) + "Backward");
+    if (type == library.types.end() || (entry->external && type->second.external())) continue;
+    problems.emplace_back(Problem(type->second.declared_at(),
+                                  fmt::format("'{}' is what the generated code has for the op '{}' at {}: choose another name",
+                                              type->first, entry->unique_name(), entry->at.to_string()))
+                              .what());
+  }
+}
+
 /// Ops that would be one function, or share the name of a class, in the generated code.
 void check_distinct(const Library& library, Problems& problems) {
   std::map<std::string, const Entry*> functions, classes;
@@ -228,6 +240,7 @@ void check_entries(const Library& library, const std::string& root, Problems& pr
     }
   }
   check_distinct(library, problems);
+  check_type_names(library, problems);
 }
 
 std::vector<std::string> watched_paths(const std::string& root) {

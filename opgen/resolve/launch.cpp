@@ -55,7 +55,7 @@ std::vector<Wrap> wraps_of(const Entry& entry, Scope& scope) {
 
 bool can_be_shown(const Type& type) {
   return type.is(Base::dtype) || type.is(Base::scalar) || type.is_number() || type.is_list_of(Base::integer) ||
-         type.is(Base::boolean) || type.is(Base::string);
+         type.is(Base::boolean) || type.is(Base::string) || (type.is(Base::enumeration) && !type.optional);
 }
 
 /// "text with {expression}".

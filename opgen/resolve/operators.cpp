@@ -114,7 +114,7 @@ TermPtr Resolver::comparison(const ExprPtr& expr, Operator op, const TermPtr& a,
   if (a->type.is_number() && b->type.is_number())
     return operation(op, {plain_number(a), plain_number(b)}, type_of(Base::boolean), expr->at);
   const bool equality = op == Operator::equal || op == Operator::not_equal;
-  if (!equality || a->type.base != b->type.base || a->type.list != b->type.list)
+  if (!equality || a->type.base != b->type.base || a->type.list != b->type.list || a->type.enumeration != b->type.enumeration)
     throw mismatch(expr, "two values of one type", a, b);
   return operation(op, {a, b}, type_of(Base::boolean), expr->at);
 }

@@ -31,6 +31,8 @@ bool attempt(const Entry& entry, Problems& problems, const Step& step) {
 
 Program resolve(const Library& library, Problems& problems) {
   Program program;
+  program.types = library.types;
+  program.enums = library.enums;
   program.functions = library.functions;
   program.helpers = library.helpers;
   std::vector<Op*> ops;

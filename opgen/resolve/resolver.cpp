@@ -57,6 +57,8 @@ TermPtr Resolver::resolve(const ExprPtr& expr) {
       return call(expr, expr->args, expr->keys);
     case Kind::method:
       return method(expr);
+    case Kind::member:
+      return member(expr);
     case Kind::unary:
       return unary(expr);
     case Kind::binary:
@@ -100,6 +102,7 @@ const Meaning& Resolver::meaning(const ExprPtr& expr) const {
   for (const auto& [name, ignored] : scope_.names) known.push_back(name);
   std::vector<std::string> all = known;
   for (const std::string& op : scope_.program.op_names()) all.push_back(op);
+  for (const auto& [type, ignored] : scope_.program.types) all.push_back(type);
   std::string hint = did_you_mean(expr->text, all);
   if (hint.empty()) hint = " (in scope: " + join(known) + ")";
   throw Problem(expr->at, fmt::format("no argument, result or function named '{}'{}", expr->text, hint));
@@ -149,6 +152,15 @@ TermPtr Resolver::method(const ExprPtr& expr) {
   }
   const bool whole = expr->args[0]->is(Kind::name) && scope_.names.count(expr->args[0]->text);
   return call(expr, expr->args, expr->keys, whole ? name(expr->args[0]) : object);
+}
+
+TermPtr Resolver::member(const ExprPtr& expr) {
+  const ExprPtr& object = expr->args[0];
+  const auto declared = object->is(Kind::name) ? scope_.program.types.find(object->text) : scope_.program.types.end();
+  if (declared != scope_.program.types.end() && declared->second.is(Base::enumeration))
+    return literal(enum_value(*declared->second.enumeration, expr->text, expr->at), declared->second, expr->at);
+  resolve(object);
+  throw Problem(expr->at, fmt::format("expected '(' after '.{}': properties are written as calls", expr->text));
 }
 
 TermPtr Resolver::asked_property(const ExprPtr& expr, const TermPtr& object) {

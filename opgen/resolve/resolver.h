@@ -25,6 +25,8 @@ class Resolver {
   /// The object of a method: an argument that may not be read as a whole may still be asked for its sizes.
   TermPtr object_of(const ExprPtr& expr);
   TermPtr method(const ExprPtr& expr);
+  /// A value of an enum, `Padding.same`.
+  TermPtr member(const ExprPtr& expr);
   TermPtr asked_property(const ExprPtr& expr, const TermPtr& object);
 
   /// `first`: the first of `args`, if it is resolved already.

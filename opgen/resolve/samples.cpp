@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "opgen/resolve/convert.h"
 #include "opgen/resolve/sample_values.h"
 #include "opgen/text/strings.h"
 
@@ -110,6 +111,10 @@ class SampleResolver {
       case Base::string:
         result.kind = Kind::text;
         result.values = {node.scalar()};
+        break;
+      case Base::enumeration:
+        result.kind = Kind::enumerator;
+        result.values = {enum_value(*argument.type.enumeration, node.scalar(), node.at())};
         break;
       case Base::ragged:
         result = sample_values::ragged(node);

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "opgen/resolve/convert.h"
 #include "opgen/schema/dtypes.h"
 #include "opgen/schema/identifiers.h"
 #include "opgen/text/strings.h"
@@ -89,6 +90,8 @@ void check_type(const Type& type, const Position& at) {
   if (type.base == Base::foreign) throw Problem(at, fmt::format("the type {} has no counterpart here", type.to_string()));
   if (type.is_list_of(Base::string))
     throw Problem(at, "lists of texts do not exist: give a text for each, or an int that counts");
+  if (type.list && type.base == Base::enumeration)
+    throw Problem(at, fmt::format("lists of {} do not exist: give each value an argument of its own", type.enumeration->name));
   if (type.list && type.optional && type.base != Base::integer)
     throw Problem(at, fmt::format("'{}' is no type here: an empty list says that there is nothing", type.to_string()));
 }
@@ -209,6 +212,10 @@ void check_defaults(const Entry& entry) {
     if (!argument.default_value) continue;
     const std::string& text = *argument.default_value;
     const Type& type = argument.type;
+    if (type.is(Base::enumeration) && text != "None") {
+      enum_value(*type.enumeration, text, argument.at);
+      continue;
+    }
     const bool good = text == "None" ? type.optional || type.base == Base::generator
                       : type.list    ? fits_list(text, type.base)
                                      : fits(text, type.base);

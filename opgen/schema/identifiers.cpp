@@ -28,6 +28,74 @@ constexpr std::array kKeywords = {"alignas",       "alignof",     "and",       "
 constexpr std::array kNamespaces = {"autograd", "dispatch", "functional", "io",    "kernels", "launch", "masks",
                                     "native",   "nested",   "nn",         "optim", "raw",     "shapes", "suite"};
 
+/// Classes of the library's headers.
+constexpr std::array kClasses = {"Alignment",
+                                 "Argument",
+                                 "ArrowList",
+                                 "AttentionAlignment",
+                                 "AttentionCandidate",
+                                 "AttentionDropout",
+                                 "AttentionKernel",
+                                 "AttentionMask",
+                                 "AttentionOperands",
+                                 "AttentionOptions",
+                                 "AttentionPass",
+                                 "AttentionPlan",
+                                 "AttentionPlane",
+                                 "AttentionProblem",
+                                 "AttentionRanges",
+                                 "AttentionRequest",
+                                 "AttentionResults",
+                                 "AttentionRows",
+                                 "CpuContext",
+                                 "DType",
+                                 "Device",
+                                 "DeviceKind",
+                                 "Dims",
+                                 "Ellipsis",
+                                 "EnableGrad",
+                                 "Error",
+                                 "ErrorKind",
+                                 "Generator",
+                                 "GradMode",
+                                 "GradcheckOptions",
+                                 "Index",
+                                 "Ints",
+                                 "JaggedLayout",
+                                 "MatmulOptions",
+                                 "MemoryStats",
+                                 "NestedTensor",
+                                 "NewAxis",
+                                 "NoGrad",
+                                 "Number",
+                                 "OpInfo",
+                                 "Operand",
+                                 "OptionalInts",
+                                 "PadOptions",
+                                 "PadSide",
+                                 "Philox",
+                                 "PhiloxStream",
+                                 "Plan",
+                                 "Pooling",
+                                 "Ragged",
+                                 "RaggedShape",
+                                 "RaggedView",
+                                 "RepeatedRows",
+                                 "RowIterator",
+                                 "RowMap",
+                                 "SavedTensorHooks",
+                                 "Scalar",
+                                 "Slice",
+                                 "SmallVector",
+                                 "Storage",
+                                 "StridedLayout",
+                                 "Tensor",
+                                 "TensorImpl",
+                                 "TensorList",
+                                 "TypeTag",
+                                 "VarlenLayout",
+                                 "View"};
+
 template <typename Table>
 bool holds(const Table& table, std::string_view name) {
   return std::find(table.begin(), table.end(), name) != table.end();
@@ -45,6 +113,13 @@ std::string why_not_a_name(std::string_view name) {
 std::string why_not_an_op(std::string_view name) {
   return holds(kNamespaces, name) ? fmt::format("'{}' is a namespace of the library: choose another name", name)
                                   : why_not_a_name(name);
+}
+
+std::string why_not_a_type(std::string_view name) {
+  const auto letter_or_digit = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); };
+  if (name.empty() || name[0] < 'A' || name[0] > 'Z' || !std::all_of(name.begin(), name.end(), letter_or_digit))
+    return fmt::format("'{}' is no name of a type: those are a capital letter, then letters and digits", name);
+  return holds(kClasses, name) ? fmt::format("'{}' is a class of the library: choose another name", name) : "";
 }
 
 }  // namespace opgen

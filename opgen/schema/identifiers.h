@@ -11,4 +11,7 @@ std::string why_not_a_name(std::string_view name);
 /// The same for the name of an op.
 std::string why_not_an_op(std::string_view name);
 
+/// The same for the name of a type that an entry file declares.
+std::string why_not_a_type(std::string_view name);
+
 }  // namespace opgen

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <set>
@@ -29,7 +30,7 @@ bool is_word(char character) { return std::isalnum(static_cast<unsigned char>(ch
 
 class Parser {
  public:
-  explicit Parser(const Text& text) : text_(text), source_(text.value()) {}
+  Parser(const Text& text, const DeclaredTypes& declared) : text_(text), source_(text.value()), declared_(declared) {}
 
   Schema schema() {
     Schema schema;
@@ -162,9 +163,13 @@ class Parser {
         known = true;
       }
     }
+    if (const auto declared = declared_.find(name); declared != declared_.end()) {
+      type = declared->second;
+      known = true;
+    }
     if (!known) {
-      std::vector<std::string> names;
-      for (const NamedBase& candidate : kBases) names.emplace_back(candidate.name);
+      std::vector<std::string> names = built_in_types();
+      for (const auto& [declared, ignored] : declared_) names.push_back(declared);
       fail_at(start, fmt::format("no type is named '{}'{}", name, did_you_mean(name, names)));
     }
     if (take_adjacent('(')) alias = alias_annotation();
@@ -240,6 +245,7 @@ class Parser {
 
   const Text& text_;
   const std::string& source_;
+  const DeclaredTypes& declared_;
   size_t offset_ = 0;
 };
 
@@ -247,18 +253,22 @@ class Parser {
 
 std::string Type::to_string() const {
   static constexpr const char* kNames[] = {"Tensor",    "int",    "float", "bool", "Scalar", "ScalarType", "str",
-                                           "Generator", "Ragged", "Plan",  "",     "none",   "tuple"};
+                                           "Generator", "Ragged", "Plan",  "",     "",       "none",       "tuple"};
   if (base == Base::tuple) {
     std::vector<std::string> parts;
     for (const Type& element : elements) parts.push_back(element.to_string());
     return "(" + join(parts) + ")";
   }
-  std::string result = base == Base::foreign ? foreign_name : kNames[static_cast<int>(base)];
+  std::string result = base == Base::foreign       ? foreign_name
+                       : base == Base::enumeration ? enumeration->name
+                                                   : kNames[static_cast<int>(base)];
   if (optional_elements) result += "?";
   if (list) result += length > 0 ? fmt::format("[{}]", length) : "[]";
   if (optional) result += "?";
   return result;
 }
+
+bool EnumType::has(const std::string& value) const { return std::find(values.begin(), values.end(), value) != values.end(); }
 
 const Argument* Schema::find(const std::string& argument) const {
   for (const Argument& candidate : arguments) {
@@ -299,6 +309,12 @@ std::string Schema::to_string() const {
   return fmt::format("{}{}({}) -> {}", name, overload.empty() ? "" : "." + overload, join(parts), joined);
 }
 
-Schema parse_schema(const Text& text) { return Parser(text).schema(); }
+std::vector<std::string> built_in_types() {
+  std::vector<std::string> names;
+  for (const NamedBase& type : kBases) names.emplace_back(type.name);
+  return names;
+}
+
+Schema parse_schema(const Text& text, const DeclaredTypes& declared) { return Parser(text, declared).schema(); }
 
 }  // namespace opgen

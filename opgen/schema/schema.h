@@ -1,5 +1,7 @@
 #pragma once
 
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,7 +10,34 @@
 
 namespace opgen {
 
-enum class Base { tensor, integer, floating, boolean, scalar, dtype, string, generator, ragged, plan, foreign, none, tuple };
+enum class Base {
+  tensor,
+  integer,
+  floating,
+  boolean,
+  scalar,
+  dtype,
+  string,
+  generator,
+  ragged,
+  plan,
+  enumeration,
+  foreign,
+  none,
+  tuple
+};
+
+/// `- enum: Reduction` of an entry file: a type of a few named values.
+struct EnumType {
+  std::string name;
+  std::vector<std::string> values;
+  std::string doc;
+  Position at;
+  std::string stem;  // of the entry file
+  bool external = false;
+
+  bool has(const std::string& value) const;
+};
 
 /// The type of an argument, a result or an expression.
 struct Type {
@@ -19,7 +48,10 @@ struct Type {
   int length = 0;                  // of int[2]; 0: any
   std::string foreign_name;        // ATen types that Deckle has no counterpart for: Layout, Device...
   std::vector<Type> elements;      // of a tuple
+  std::shared_ptr<const EnumType> enumeration;
 
+  const Position& declared_at() const { return enumeration->at; }  // of a type that an entry file declares
+  bool external() const { return enumeration->external; }
   bool is(Base wanted) const { return base == wanted && !list; }
   bool is_list_of(Base wanted) const { return base == wanted && list; }
   bool is_tensor() const { return is(Base::tensor); }
@@ -66,7 +98,13 @@ struct Schema {
   std::string to_string() const;
 };
 
+/// Types that entry files declare, by name.
+using DeclaredTypes = std::map<std::string, Type>;
+
 /// Parses a schema in the ATen dialect; throws Problem.
-Schema parse_schema(const Text& text);
+Schema parse_schema(const Text& text, const DeclaredTypes& declared = {});
+
+/// Names of types that need no declaration: Tensor, int ...
+std::vector<std::string> built_in_types();
 
 }  // namespace opgen

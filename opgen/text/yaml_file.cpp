@@ -30,21 +30,44 @@ struct DocumentStart : YAML::EventHandler {
   void OnMapEnd() override {}
 };
 
-Tree tree_of(const YAML::Node& node, const std::string& file) {
-  const YAML::Mark mark = node.Mark();
-  const Position at{file, mark.line + 1, mark.column + 1};
-  std::vector<Branch> branches;
-  if (node.IsSequence()) {
-    for (const YAML::Node& element : node) branches.push_back({{}, tree_of(element, file)});
-    return Tree::of(Tree::Kind::sequence, "", std::move(branches), at);
+/// The nodes of a file as a tree, with everything that an *alias stands for written out: what ten lines of aliases of aliases may
+/// grow to has no bound but this one.
+class TreeMaker {
+ public:
+  explicit TreeMaker(const std::string& file) : file_(file) {}
+
+  Tree make(const YAML::Node& node, int depth = 0) {
+    const YAML::Mark mark = node.Mark();
+    const Position at{file_, mark.line + 1, mark.column + 1};
+    if (depth > kMaxDepth)
+      throw Problem(at, fmt::format("the file is nested more than {} deep, or an alias stands within what it names", kMaxDepth));
+    if (++values_ > kMaxValues)
+      throw Problem(at, fmt::format("the file has more than {} values once every *alias is written out: leave the aliases out, "
+                                    "or make two files of it",
+                                    kMaxValues));
+    std::vector<Branch> branches;
+    if (node.IsSequence()) {
+      for (const YAML::Node& element : node) branches.push_back({{}, make(element, depth + 1)});
+      return Tree::of(Tree::Kind::sequence, "", std::move(branches), at);
+    }
+    if (node.IsMap()) {
+      for (const auto& pair : node) {
+        Tree key = make(pair.first, depth + 1);
+        branches.push_back({std::move(key), make(pair.second, depth + 1)});
+      }
+      return Tree::of(Tree::Kind::map, "", std::move(branches), at);
+    }
+    if (node.IsScalar()) return Tree::of(Tree::Kind::scalar, node.Scalar(), {}, at);
+    return Tree::of(Tree::Kind::null, "", {}, at);
   }
-  if (node.IsMap()) {
-    for (const auto& pair : node) branches.push_back({tree_of(pair.first, file), tree_of(pair.second, file)});
-    return Tree::of(Tree::Kind::map, "", std::move(branches), at);
-  }
-  if (node.IsScalar()) return Tree::of(Tree::Kind::scalar, node.Scalar(), {}, at);
-  return Tree::of(Tree::Kind::null, "", {}, at);
-}
+
+ private:
+  static constexpr int kMaxDepth = 100;
+  static constexpr int kMaxValues = 100000;  // the largest file of ops has some thousand
+
+  const std::string& file_;
+  int values_ = 0;
+};
 
 }  // namespace
 
@@ -56,7 +79,7 @@ YamlFile::YamlFile(const std::string& path, const std::string& name) : name_(nam
   std::istringstream stream(contents.str());
   for (std::string line; std::getline(stream, line);) lines_.push_back(line);
   try {
-    root_ = tree_of(YAML::Load(contents.str()), name);
+    root_ = TreeMaker(name).make(YAML::Load(contents.str()));
     stream.clear();
     stream.seekg(0);
     DocumentStart start;

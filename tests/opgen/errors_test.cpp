@@ -94,7 +94,7 @@ TEST(Operators, AreOpsThatNeedEntries) {
 TEST(BaseEntries, HaveNoProblems) {
   Library library;
   Problems problems, twice;
-  load_entries(kFolder + "/base.yaml", "base.yaml", true, library, problems);
+  load_entries({{kFolder + "/base.yaml", "base.yaml", true}}, library, problems);
   for (const auto& entry : library.entries)
     twice.push_back(fmt::format("again.yaml:{}:9: '{}' stands twice; the first is at base.yaml:{}:9", entry->at.line,
                                 entry->unique_name(), entry->at.line));

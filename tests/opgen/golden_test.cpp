@@ -31,7 +31,8 @@ void expect_golden(const std::string& stem) {
   for (const auto& [file, contents] : outcome.files) {
     const std::string flat = file.substr(file.rfind('/') + 1);
     const bool nested_header = file == "deckle/nested/generated/" + stem + ".h";
-    expect_contents((nested_header ? "nested_" : "") + flat, contents);
+    const bool types_header = file == "deckle/kernels/args/generated/" + stem + ".h";
+    expect_contents((nested_header ? "nested_" : types_header ? "types_of_" : "") + flat, contents);
   }
   std::string tree;
   Problems problems;
@@ -47,6 +48,8 @@ TEST(Golden, PointwiseOpsWithTheirFusedDerivatives) { expect_golden("forms"); }
 TEST(Golden, KernelsViewsListsTuplesAndComposites) { expect_golden("ops"); }
 
 TEST(Golden, CornersOfTheLanguage) { expect_golden("corners"); }
+
+TEST(Golden, TypesThatEntriesDeclare) { expect_golden("types"); }
 
 TEST(Output, IsWrittenOnlyWhenItChanged) {
   const std::string path = std::string(::testing::TempDir()) + "opgen_output/file.txt";

@@ -6,15 +6,18 @@ namespace opgen {
 
 std::vector<Stem> stems_of(const Program& program, const OutputOptions& options) {
   std::vector<Stem> stems;
+  const auto stem_of = [&](const std::string& name, const std::string& source) -> Stem& {
+    const auto found = std::find_if(stems.begin(), stems.end(), [&](const Stem& stem) { return stem.name == name; });
+    if (found != stems.end()) return *found;
+    const auto given = options.shards.find(name);
+    const int shards = given == options.shards.end() ? 1 : std::max(1, given->second);
+    return stems.emplace_back(Stem{name, source, shards, {}, {}});
+  };
   for (const auto& op : program.ops) {
-    if (op->external) continue;
-    auto found = std::find_if(stems.begin(), stems.end(), [&](const Stem& stem) { return stem.name == op->stem; });
-    if (found == stems.end()) {
-      const auto given = options.shards.find(op->stem);
-      const int shards = given == options.shards.end() ? 1 : std::max(1, given->second);
-      found = stems.insert(stems.end(), Stem{op->stem, op->at.file, shards, {}});
-    }
-    found->ops.push_back(op.get());
+    if (!op->external) stem_of(op->stem, op->at.file).ops.push_back(op.get());
+  }
+  for (const auto& type : program.enums) {
+    if (!type->external) stem_of(type->stem, type->at.file).enums.push_back(type.get());
   }
   return stems;
 }

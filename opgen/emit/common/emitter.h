@@ -28,8 +28,9 @@ struct Stem {
   std::string source;  // ops/pointwise.yaml
   int shards = 1;
   std::vector<const Op*> ops;
+  std::vector<const EnumType*> enums;  // that it declares
 };
-/// Of all ops that are not external.
+/// Of all ops and types that are not external.
 std::vector<Stem> stems_of(const Program& program, const OutputOptions& options);
 
 /// Which of `count` files an op is in: depends on its name alone, so that adding an op changes one file.

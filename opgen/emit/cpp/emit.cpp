@@ -6,6 +6,7 @@
 #include <set>
 
 #include "opgen/analyze/calls.h"
+#include "opgen/emit/cpp/declared.h"
 #include "opgen/emit/cpp/inplace.h"
 #include "opgen/emit/cpp/node.h"
 #include "opgen/emit/cpp/pointwise_kernel.h"
@@ -32,7 +33,7 @@ std::string public_header(const Stem& stem) {
   std::string text = "#pragma once\n\n" + file_head(stem) + "#include \"deckle/core/tensor.h\"\n";
   if (uses(stem.ops, Base::ragged)) text += "#include \"deckle/core/ragged_shape.h\"\n";
   if (uses(stem.ops, Base::plan)) text += "#include \"deckle/kernels/args/attention_plan.h\"\n";
-  text += "\nnamespace deckle {\n\n";
+  text += type_includes(stem) + "\nnamespace deckle {\n\n";
   if (uses(stem.ops, Base::generator)) text += "class Generator;\n\n";
   std::string raw, native, detail;
   for (const Op* op : stem.ops) {
@@ -71,6 +72,7 @@ std::string kernel_header(const Stem& stem) {
                      "#include \"deckle/base/philox.h\"\n#include \"deckle/kernels/args/context.h\"\n"
                      "#include \"deckle/kernels/args/number.h\"\n#include \"deckle/kernels/args/view.h\"\n";
   if (uses(stem.ops, Base::plan)) text += "#include \"deckle/kernels/args/attention_plan.h\"\n";
+  text += type_includes(stem);
   if (!written.empty()) text += "\nnamespace deckle::kernels::cpu {\n" + written + "}  // namespace deckle::kernels::cpu\n";
   if (!generated.empty())
     text += "\nnamespace deckle::kernels::cpu::generated {\n" + generated + "}  // namespace deckle::kernels::cpu::generated\n";
@@ -175,6 +177,7 @@ std::string kernel_file(const Stem& stem, const std::string& path, const std::ve
 
 void emit_stem(const Stem& stem, const Program& program, Files& files) {
   files[kGenerated + stem.name + ".h"] = public_header(stem);
+  if (const std::string types = types_header(stem); !types.empty()) files[types_path(stem.name)] = types;
   const std::string kernels = kernel_header(stem);
   if (!kernels.empty()) files[kGenerated + "kernels_" + stem.name + ".h"] = kernels;
   std::vector<std::vector<EmittedOp>> sources(static_cast<size_t>(stem.shards));

@@ -106,6 +106,8 @@ Printed Printer::literal(const Term& term) const {
       return {quoted(term.text)};
     case Base::dtype:
       return {dtype_cpp(term.text)};
+    case Base::enumeration:
+      return {term.type.enumeration->name + "::" + term.text};
     case Base::none:
       return {"std::nullopt"};
     default:

@@ -111,9 +111,10 @@ class KernelLaunch {
       if (!piece.value) continue;
       format += "{}";
       const std::string value = print(piece.value);
-      values.push_back(piece.value->type.is(Base::dtype)    ? "name(" + value + ")"
-                       : piece.value->type.is(Base::scalar) ? "to_string(" + value + ")"
-                                                            : value);
+      values.push_back(piece.value->type.is(Base::dtype) ? "name(" + value + ")"
+                       : piece.value->type.is(Base::scalar) || piece.value->type.is(Base::enumeration)
+                           ? "to_string(" + value + ")"
+                           : value);
     }
     // Not check(): what the message shows may not exist where the condition holds, as the sizes of a tensor that is not given.
     values.insert(values.begin(), quoted(format));

@@ -8,8 +8,8 @@
 namespace opgen::cpp {
 namespace {
 
-std::string element_type(Base base) {
-  switch (base) {
+std::string element_type(const Type& type) {
+  switch (type.base) {
     case Base::tensor:
       return "Tensor";
     case Base::integer:
@@ -30,6 +30,8 @@ std::string element_type(Base base) {
       return "Ragged";
     case Base::plan:
       return "Plan";
+    case Base::enumeration:
+      return type.enumeration->name;
     default:
       return "void";
   }
@@ -44,17 +46,17 @@ std::string parameter_type(const Type& type) {
     if (type.base == Base::integer)
       list = type.optional ? "OptionalInts" : "Ints";
     else if (type.base == Base::boolean || type.base == Base::scalar || type.base == Base::floating)
-      list = fmt::format("const std::vector<{}>&", element_type(type.base));
+      list = fmt::format("const std::vector<{}>&", element_type(type));
     else
-      list = fmt::format("std::span<const {}>", element_type(type.base));
+      list = fmt::format("std::span<const {}>", element_type(type));
     return type.optional && type.base != Base::integer ? "std::optional<" + list + ">" : list;
   }
   if (type.base == Base::tensor || type.base == Base::ragged || type.base == Base::plan)
-    return "const " + element_type(type.base) + "&";
+    return "const " + element_type(type) + "&";
   if (type.base == Base::generator) return "Generator*";
-  if (type.optional) return "std::optional<" + element_type(type.base) + ">";
+  if (type.optional) return "std::optional<" + element_type(type) + ">";
   if (type.base == Base::scalar) return "const Scalar&";
-  return element_type(type.base);
+  return element_type(type);
 }
 
 std::string kernel_parameter_type(const Type& type) {
@@ -77,11 +79,11 @@ std::string owned_type(const Type& type) {
     if (type.base == Base::integer)
       owned = "Dims";
     else
-      owned = fmt::format("std::vector<{}>", element_type(type.base));
+      owned = fmt::format("std::vector<{}>", element_type(type));
   } else if (type.base == Base::string) {
     owned = "std::string";
   } else {
-    owned = element_type(type.base);
+    owned = element_type(type);
   }
   const bool handle = !type.list && (type.base == Base::tensor || type.base == Base::generator || type.base == Base::ragged ||
                                      type.base == Base::plan);
@@ -105,6 +107,7 @@ std::string default_value(const Argument& argument) {
   if (text[0] == '[') return "{" + text.substr(1, text.size() - 2) + "}";
   if (text[0] == '\'' || text[0] == '"') return quoted(text.substr(1, text.size() - 2));
   if (argument.type.is(Base::dtype)) return dtype_cpp(text);
+  if (argument.type.is(Base::enumeration)) return argument.type.enumeration->name + "::" + text;
   if (argument.type.is_list_of(Base::integer)) {  // int[2] stride=1: one for all
     std::string all = text;
     for (int i = 1; i < argument.type.length; ++i) all += ", " + text;

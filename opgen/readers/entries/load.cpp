@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "opgen/readers/entries/types.h"
 #include "opgen/text/strings.h"
 #include "opgen/text/yaml_file.h"
 
@@ -43,14 +44,14 @@ void check_samples_list(const YamlFile& file, const Tree& node) {
 
 class EntryLoader {
  public:
-  EntryLoader(const YamlFile& file, const Tree& node) : file_(file), node_(node) {}
+  EntryLoader(const YamlFile& file, const Tree& node, const DeclaredTypes& types) : file_(file), node_(node), types_(types) {}
 
   std::shared_ptr<Entry> load() {
     if (!node_.is_map() || !node_["func"]) file_.fail(node_, "an entry begins with 'func: name(arguments) -> results'");
     entry_ = std::make_shared<Entry>();
     const Text func = file_.text(node_["func"], "func");
     entry_->at = func.at(0);
-    entry_->schema = parse_schema(func);
+    entry_->schema = parse_schema(func, types_);
     file_.check_keys(node_, fmt::format("the entry of '{}'", entry_->name()), kFields);
     if (node_["doc"]) entry_->doc = file_.text(node_["doc"], "doc").value();
     body();
@@ -402,6 +403,7 @@ class EntryLoader {
 
   const YamlFile& file_;
   const Tree& node_;
+  const DeclaredTypes& types_;
   std::shared_ptr<Entry> entry_;
 };
 
@@ -446,29 +448,56 @@ ScalarFunction load_scalar(const YamlFile& file, const Tree& node) {
 
 }  // namespace
 
-void load_entries(const std::string& path, const std::string& name, bool external, Library& library, Problems& problems) {
-  try {
-    const YamlFile file(path, name);
-    if (file.root().is_null()) return;
-    if (!file.root().is_list()) file.fail(file.root(), "an entry file is a list of '- func:' entries");
-    for (const auto& [ignored, node] : file.root().branches()) {
+namespace {
+
+/// One entry file, whose items are read in two passes.
+struct EntryFile {
+  YamlFile yaml;
+  std::string stem;
+  bool external;
+
+  /// Calls `load` for every item that declares a type, or for every other; problems of an item do not touch the next.
+  template <typename Load>
+  void each(bool types, Problems& problems, const Load& load) const {
+    for (const auto& [ignored, node] : yaml.root().branches()) {
+      if (declares_type(node) != types) continue;
       try {
-        std::shared_ptr<Entry> entry = EntryLoader(file, node).load();
-        entry->stem = std::filesystem::path(path).stem().string();
-        entry->external = external;
-        for (const Entry* other : library.named(entry->name())) {
-          if (other->unique_name() == entry->unique_name())
-            throw Problem(entry->at,
-                          fmt::format("'{}' stands twice; the first is at {}", entry->unique_name(), other->at.to_string()));
-        }
-        library.entries.push_back(std::move(entry));
+        load(node);
       } catch (const Problem& problem) {
         problems.emplace_back(problem.what());
       }
     }
-  } catch (const Problem& problem) {
-    problems.emplace_back(problem.what());
   }
+};
+
+void load_entry(const EntryFile& file, const Tree& node, Library& library) {
+  std::shared_ptr<Entry> entry = EntryLoader(file.yaml, node, library.types).load();
+  entry->stem = file.stem;
+  entry->external = file.external;
+  for (const Entry* other : library.named(entry->name())) {
+    if (other->unique_name() == entry->unique_name())
+      throw Problem(entry->at, fmt::format("'{}' stands twice; the first is at {}", entry->unique_name(), other->at.to_string()));
+  }
+  library.entries.push_back(std::move(entry));
+}
+
+}  // namespace
+
+void load_entries(const std::vector<EntryInput>& inputs, Library& library, Problems& problems) {
+  std::vector<EntryFile> files;
+  for (const EntryInput& input : inputs) {
+    try {
+      YamlFile yaml(input.path, input.name);
+      if (yaml.root().is_null()) continue;
+      if (!yaml.root().is_list()) yaml.fail(yaml.root(), "an entry file is a list of '- func:' entries");
+      files.push_back({std::move(yaml), std::filesystem::path(input.path).stem().string(), input.external});
+    } catch (const Problem& problem) {
+      problems.emplace_back(problem.what());
+    }
+  }
+  for (const EntryFile& file : files)
+    file.each(true, problems, [&](const Tree& node) { load_type(file.yaml, node, file.stem, file.external, library); });
+  for (const EntryFile& file : files) file.each(false, problems, [&](const Tree& node) { load_entry(file, node, library); });
 }
 
 void load_functions(const std::string& path, const std::string& name, Library& library, Problems& problems) {
@@ -494,7 +523,7 @@ void load_functions(const std::string& path, const std::string& name, Library& l
       library.functions[function.name] = std::move(function);
     });
     each("helpers", [&](const Tree& node) {
-      Helper helper{parse_schema(file.text(node, "helpers"))};
+      Helper helper{parse_schema(file.text(node, "helpers"), library.types)};
       std::vector<Helper>& overloads = library.helpers[helper.schema.name];
       for (const Helper& other : overloads) {
         if (other.schema.to_string() == helper.schema.to_string())

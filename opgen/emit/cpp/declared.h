@@ -1,0 +1,18 @@
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "opgen/emit/common/emitter.h"
+
+namespace opgen::cpp {
+
+/// The header of the types that an entry file declares, for ops and kernels alike: deckle/kernels/args/generated/<stem>.h.
+std::string types_path(const std::string& stem);
+/// Its text; "" if the file declares none.
+std::string types_header(const Stem& stem);
+
+/// `#include` lines for the types in the signatures of `stem`'s ops, and for those that it declares.
+std::string type_includes(const Stem& stem);
+
+}  // namespace opgen::cpp

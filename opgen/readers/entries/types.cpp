@@ -1,0 +1,63 @@
+#include "opgen/readers/entries/types.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "opgen/schema/identifiers.h"
+#include "opgen/text/strings.h"
+
+namespace opgen {
+namespace {
+
+/// The name of a new type.
+std::string type_name(const YamlFile& file, const Tree& node, const std::string& field, const Library& library) {
+  const std::string name = file.text(node, field).value();
+  const std::vector<std::string> built_in = built_in_types();
+  if (std::find(built_in.begin(), built_in.end(), name) != built_in.end())
+    file.fail(node, fmt::format("'{}' is a type already: choose another name", name));
+  if (const std::string why = why_not_a_type(name); !why.empty()) file.fail(node, why);
+  if (const auto other = library.types.find(name); other != library.types.end())
+    file.fail(node, fmt::format("the type '{}' stands twice; the first is at {}", name, other->second.declared_at().to_string()));
+  return name;
+}
+
+std::string doc_of(const YamlFile& file, const Tree& node, const std::string& name, bool external) {
+  if (node["doc"]) return file.text(node["doc"], "doc").value();
+  if (!external) file.fail(node, fmt::format("the type '{}' has no 'doc:': one sentence that says what it is", name));
+  return "";
+}
+
+void load_enum(const YamlFile& file, const Tree& node, const std::string& stem, bool external, Library& library) {
+  file.check_keys(node, "an enum", {"enum", "doc", "values"});
+  auto declared = std::make_shared<EnumType>();
+  declared->name = type_name(file, node["enum"], "enum", library);
+  declared->at = node["enum"].at();
+  declared->doc = doc_of(file, node, declared->name, external);
+  declared->stem = stem;
+  declared->external = external;
+  if (!node["values"].is_list() || node["values"].size() == 0)
+    file.fail(node["values"] ? node["values"] : node,
+              fmt::format("'{}' wants its values: 'values: [first, second]'", declared->name));
+  for (const Branch& branch : node["values"].branches()) {
+    const std::string value = file.text(branch.value, "values").value();
+    if (const std::string why = why_not_a_name(value); !why.empty()) file.fail(branch.value, why);
+    if (declared->has(value)) file.fail(branch.value, fmt::format("'{}' has the value '{}' twice", declared->name, value));
+    declared->values.push_back(value);
+  }
+  Type type;
+  type.base = Base::enumeration;
+  type.enumeration = declared;
+  library.types.emplace(declared->name, type);
+  library.enums.push_back(std::move(declared));
+}
+
+}  // namespace
+
+bool declares_type(const Tree& node) { return node.is_map() && node["enum"]; }
+
+void load_type(const YamlFile& file, const Tree& node, const std::string& stem, bool external, Library& library) {
+  load_enum(file, node, stem, external, library);
+}
+
+}  // namespace opgen
