@@ -2,7 +2,8 @@
 
 #include <cmath>
 
-/// The scalar functions of ops/functions.yaml in plain double arithmetic, for generated references of pointwise ops.
+/// The scalar functions of ops/functions.yaml in plain double arithmetic, for generated references of pointwise ops and
+/// the kernels of drawn entries.
 namespace deckle::suite::reference {
 
 inline double abs(double x) { return std::fabs(x); }

@@ -156,7 +156,7 @@ std::map<std::string, std::string> failures_of(const std::vector<Entry>& entries
   }
   write(path / "drawn.yaml", yaml);
   write(path / "drawn.cpp",
-        "#include \"tests/opgen/random/scalar_functions.h\"\n\n#include \"deckle/ops/generated/kernels_drawn.h\"\n\n"
+        "#include \"tests/ops/reference.h\"\n\n#include \"deckle/ops/generated/kernels_drawn.h\"\n\n"
         "namespace deckle::kernels::cpu {\n\n" +
             kernels + "}  // namespace deckle::kernels::cpu\n");
   write(path / "entries.cpp",

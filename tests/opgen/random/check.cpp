@@ -7,7 +7,9 @@
 #include "deckle/autograd/public_ops.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/functional/transforms.h"
+#include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
 #include "tests/opgen/random/trees.h"
 
@@ -296,12 +298,13 @@ std::string check_case(const Case& compiled, const Entry& entry, const Entries& 
           return Tensors{compiled.inplace(tensors)[0]};
         };
         check.derivatives(inplace, "in place, ", false);
+        // The middle of a base of three columns; of the sum of all what the others put in is taken away again.
         const Function on_view = [&](const Tensors& x) {
           Tensors tensors = x;
-          const Tensor base = mul(x[0], 1.0);
-          tensors[0] = view(base, base.sizes());
+          const Tensor base = stack({x[0], x[0], mul(x[0], 2.0)}, -1);
+          tensors[0] = select(base, -1, 1);
           (void)compiled.inplace(tensors);
-          return Tensors{base};
+          return Tensors{sub(sum(base, -1), mul(x[0], 3.0))};
         };
         check.derivatives(on_view, "in place on a view, ", false);
         if (round == 1) check_with_itself(compiled, entry, others, engine);

@@ -205,7 +205,7 @@ std::string cpp(const ExprPtr& tree) {
       return fmt::format("({} ? {} : {})", args[0], args[1], args[2]);
     case Expr::Kind::call:
       if (tree->text == "where") return fmt::format("({} ? {} : {})", args[0], args[1], args[2]);
-      return fmt::format("scalar_{}({})", tree->text, fmt::join(args, ", "));
+      return fmt::format("suite::reference::{}({})", tree->text, fmt::join(args, ", "));
     default:
       throw std::runtime_error("no C++ for " + to_string(tree));
   }
