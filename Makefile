@@ -49,9 +49,7 @@ figures:
 
 sanitize:
 	@tools/install_packages build test sanitize
-	failed=; for kind in asan tsan; do \
-	  cmake --preset $$kind && cmake --build --preset $$kind && ctest --preset $$kind || failed="$$failed $$kind"; \
-	done; [ -z "$$failed" ] || { echo "sanitize: failed:$$failed"; exit 1; }
+	tools/sanitize
 
 fuzz:
 	@tools/install_packages build test sanitize

@@ -9,6 +9,7 @@
 #include "deckle/ops/generated/shape.h"
 #include "tests/support/expect.h"
 #include "tests/support/random.h"
+#include "tests/support/sanitizers.h"
 
 namespace deckle {
 namespace {
@@ -94,11 +95,11 @@ TEST(Engine, NothingIsRecordedUnderNoGrad) {
 TEST(Engine, AChainOfAMillionNodesRunsAndIsDestroyed) {
   const Tensor a = tensor_of({1.0}).requires_grad_();
   Tensor x = a;
-  for (int i = 0; i < 1'000'000; ++i) x = neg(x);
+  for (int i = 0; i < testing::repetitions(1'000'000); ++i) x = neg(x);
   sum(x).backward();
   EXPECT_DOUBLE_EQ(a.grad().item(), 1.0);
   Tensor y = a;
-  for (int i = 0; i < 1'000'000; ++i) y = neg(y);
+  for (int i = 0; i < testing::repetitions(1'000'000); ++i) y = neg(y);
   y = Tensor();  // destroyed without having run
   SUCCEED();
 }
@@ -124,7 +125,7 @@ TEST(Engine, AMillionViewsOfViewsCostNoMoreThanTheirNumber) {
   const Tensor a = tensor_of({1, 2}).requires_grad_();
   const Tensor base = a * 1.0;
   Tensor x = base;
-  for (int i = 0; i < 500'000; ++i) x = x.unsqueeze(0).squeeze(0);
+  for (int i = 0; i < testing::repetitions(500'000); ++i) x = x.unsqueeze(0).squeeze(0);
   x.mul_(tensor_of({3, 5}));
   sum(base).backward();
   expect_equal(a.grad(), tensor_of({3, 5}));

@@ -8,6 +8,7 @@
 #include "deckle/ops/generated/shape.h"
 #include "tests/support/expect.h"
 #include "tests/support/random.h"
+#include "tests/support/sanitizers.h"
 
 namespace deckle {
 namespace {
@@ -104,7 +105,7 @@ TEST(SavedTensorHooks, PackedGraphsOfAnyDepthAreFreed) {
   Tensor x = random_tensor({1}).requires_grad_();
   const SavedTensorHooks hooks([](const Tensor& tensor) { return std::any(tensor.clone()); },
                                [](const std::any& kept) { return std::any_cast<Tensor>(kept); });
-  for (int i = 0; i < 200000; ++i) x = square(x);
+  for (int i = 0; i < testing::repetitions(200'000); ++i) x = square(x);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "deckle/ops/generated/shape.h"
 #include "tests/support/expect.h"
 #include "tests/support/random.h"
+#include "tests/support/sanitizers.h"
 
 namespace deckle {
 namespace {
@@ -110,7 +111,7 @@ class Program {
 TEST(ViewPrograms, HaveTheRightDerivativesInEveryMode) {
   std::mt19937_64 seeds(testing::seed());
   const GradcheckOptions options{.absolute = 1e-3, .relative = 5e-3};
-  for (int round = 0; round < 100; ++round) {
+  for (int round = 0; round < testing::repetitions(100); ++round) {
     const uint64_t seed = seeds();
     SCOPED_TRACE(seed);
     Program program(seed);

@@ -1,5 +1,7 @@
-"""tools/check_layers and tools/check_tree catch what they are there to catch, and let the rest pass."""
+"""The tools in tools/ catch what they are there to catch, and let the rest pass."""
 
+import importlib.machinery
+import importlib.util
 import pathlib
 import subprocess
 import sys
@@ -216,6 +218,23 @@ class Messages(Checkers):
         self.write("deckle/ops/b.cpp", "")
         self.write("ops/a.yaml", '- {that: a, says: "a is {a}"}\n')
         self.expect_caught("check_messages", "ops/a.yaml:1")
+
+
+class Sanitize(Checkers):
+    def test_what_failed_and_what_did_not_run_is_named_and_counted(self):
+        self.write("CTestTestfile.cmake", 'add_test(good "true")\nadd_test(bad "false")\nadd_test(absent "/no/such/program")\n'
+                   'add_test(avx512 "true")\nset_tests_properties(avx512 PROPERTIES DISABLED ON)\n'
+                   'add_test(skips "printf" "[  SKIPPED ] Memory.Peak (0 ms)\\n[  SKIPPED ] 1 test, listed below:\\n")\n')
+        subprocess.run(["ctest", "--output-junit", self.root / "junit.xml"], cwd=self.root, capture_output=True)
+        loader = importlib.machinery.SourceFileLoader("sanitize", str(TOOLS / "sanitize"))
+        module = importlib.util.module_from_spec(importlib.util.spec_from_loader("sanitize", loader))
+        sys.dont_write_bytecode = True
+        loader.exec_module(module)
+        log = (self.root / "Testing/Temporary/LastTest.log").read_text()
+        lines, passed = module.summary("tsan", self.root / "junit.xml", log, 120)
+        self.assertFalse(passed)
+        self.assertEqual(lines, ["tsan (threads): 4 tests ran, 2 failed, 2 minutes with the build", "  2 failed: bad, absent",
+                                 "  1 not run: avx512", "  1 skipped within a test: Memory.Peak"])
 
 
 if __name__ == "__main__":

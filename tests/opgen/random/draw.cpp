@@ -45,9 +45,9 @@ class Drawer {
                          [&](const ExprPtr& body) { return holds(inlined(entry_, body), leaf); });
     });
     if (!all_read) return false;
-    for (const auto& [let, tree] : entry_.lets) {
-      const bool read =
-          std::any_of(entry_.bodies.begin(), entry_.bodies.end(), [&](const ExprPtr& body) { return holds(body, name(let)); });
+    for (const auto& let : entry_.lets) {
+      const bool read = std::any_of(entry_.bodies.begin(), entry_.bodies.end(),
+                                    [&](const ExprPtr& body) { return holds(body, name(let.first)); });
       if (!read) return false;
     }
     if (entry_.kind == Entry::Kind::written || entry_.kind == Entry::Kind::kernel) {

@@ -112,7 +112,9 @@ TEST(RandomEntries, AgreeWithTheInterpreterAndWithDifferences) {
   for (int done = 0; done < wanted; done += kPerBatch) {
     const std::vector<Entry> batch = draw_batch(engine, std::min(kPerBatch, wanted - done));
     const uint64_t seed = engine();
-    for (const auto& [name, wrong] : failures_of(batch, seed)) {
+    for (const auto& failure : failures_of(batch, seed)) {
+      const auto& name = failure.first;
+      const auto& wrong = failure.second;
       const auto found = std::find_if(batch.begin(), batch.end(), [&](const Entry& entry) { return entry.name == name; });
       if (found == batch.end()) {
         ADD_FAILURE() << wrong;
