@@ -224,7 +224,8 @@ class Sanitize(Checkers):
     def test_what_failed_and_what_did_not_run_is_named_and_counted(self):
         self.write("CTestTestfile.cmake", 'add_test(good "true")\nadd_test(bad "false")\nadd_test(absent "/no/such/program")\n'
                    'add_test(avx512 "true")\nset_tests_properties(avx512 PROPERTIES DISABLED ON)\n'
-                   'add_test(skips "printf" "[  SKIPPED ] Memory.Peak (0 ms)\\n[  SKIPPED ] 1 test, listed below:\\n")\n')
+                   'add_test(skips "printf" "[  SKIPPED ] Memory.Peak (0 ms)\\n[  SKIPPED ] 1 test, listed below:\\n'
+                   'test_disk (__main__.Training.test_disk) ... skipped \'why\'\\n")\n')
         subprocess.run(["ctest", "--output-junit", self.root / "junit.xml"], cwd=self.root, capture_output=True)
         loader = importlib.machinery.SourceFileLoader("sanitize", str(TOOLS / "sanitize"))
         module = importlib.util.module_from_spec(importlib.util.spec_from_loader("sanitize", loader))
@@ -234,7 +235,7 @@ class Sanitize(Checkers):
         lines, passed = module.summary("tsan", self.root / "junit.xml", log, 120)
         self.assertFalse(passed)
         self.assertEqual(lines, ["tsan (threads): 4 tests ran, 2 failed, 2 minutes with the build", "  2 failed: bad, absent",
-                                 "  1 not run: avx512", "  1 skipped within a test: Memory.Peak"])
+                                 "  1 not run: avx512", "  2 skipped within a test: test_disk, Memory.Peak"])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 // The pointwise walk against naive indexing in float64: random shapes, broadcasts, permutations, slices and dtypes.
 #include "deckle/kernels/cpu/pointwise/driver.h"
 
+#include <atomic>
+
 #include "deckle/base/error.h"
 #include "deckle/base/parallel.h"
 #include "tests/kernels/cpu/support/buffer.h"
@@ -11,8 +13,8 @@ namespace {
 
 using testing::Buffer;
 
-/// first = a * b + number, second = a < b; notes how often it was called.
-int64_t calls = 0;
+/// first = a * b + number, second = a < b; counts its calls, which come from several threads.
+std::atomic<int64_t> calls{0};
 template <typename T>
 void multiply_add_and_compare(int64_t n, const T* const* in, const uint8_t* is_scalar, T* const* out) {
   ++calls;
