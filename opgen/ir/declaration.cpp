@@ -43,6 +43,12 @@ std::vector<std::string> Declaration::argument_names() const {
   return names;
 }
 
+size_t Declaration::positional() const {
+  size_t count = 0;
+  while (count < schema.arguments.size() && !schema.arguments[count].keyword_only) ++count;
+  return count;
+}
+
 size_t Declaration::index_of(const std::string& argument) const {
   size_t index = 0;
   while (schema.arguments[index].name != argument) ++index;

@@ -86,6 +86,9 @@ struct Declaration {
   /// The name under which formulas know result `index`: its own unless an argument has it; resultN serves too.
   std::string result_name(size_t index) const;
   std::vector<std::string> argument_names() const;
+  /// How many arguments stand before the '*'; those after it are options.
+  size_t positional() const;
+  bool has_options() const { return positional() < schema.arguments.size(); }
   size_t index_of(const std::string& argument) const;
   bool takes(Base base) const;  // an argument of this type
 };

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "opgen/resolve/schema_rules.h"
+#include "opgen/schema/identifiers.h"
 #include "opgen/text/strings.h"
 
 namespace opgen {
@@ -184,15 +185,25 @@ std::string overload_key(const Entry& entry) {
   return key;
 }
 
-/// Types that generated code has under the name of one of an entry file.
+/// Types of entry files, and of the library, that generated code would have twice.
 void check_type_names(const Library& library, Problems& problems) {
   for (const auto& entry : library.entries) {
-    const auto type = library.types.find(pascal_case(entry->unique_name()) + "Backward");
-    if (type == library.types.end() || (entry->external && type->second.external())) continue;
-    problems.emplace_back(Problem(type->second.declared_at(),
-                                  fmt::format("'{}' is what the generated code has for the op '{}' at {}: choose another name",
-                                              type->first, entry->unique_name(), entry->at.to_string()))
-                              .what());
+    const std::string options = pascal_case(entry->unique_name()) + "Options";
+    if (entry->has_options() && !entry->external && !why_not_a_type(options).empty())
+      problems.emplace_back(
+          Problem(entry->at, fmt::format("the arguments after the '*' would be the struct '{}', which is a class of "
+                                         "the library: leave out the '*', or rename the op",
+                                         options))
+              .what());
+    for (const std::string& name : {pascal_case(entry->unique_name()) + "Backward", options}) {
+      const auto type = library.types.find(name);
+      if (type == library.types.end() || (entry->external && type->second.external())) continue;
+      if (name == options && !entry->has_options()) continue;
+      problems.emplace_back(Problem(type->second.declared_at(),
+                                    fmt::format("'{}' is what the generated code has for the op '{}' at {}: choose another name",
+                                                name, entry->unique_name(), entry->at.to_string()))
+                                .what());
+    }
   }
 }
 
@@ -220,15 +231,11 @@ void check_distinct(const Library& library, Problems& problems) {
 void check_entries(const Library& library, const std::string& root, Problems& problems) {
   for (const auto& entry : library.entries) {
     const std::vector<std::function<void()>> rules = {
-        [&] { check_names(*entry); },
-        [&] { check_aliases(*entry); },
-        [&] { check_defaults(*entry); },
-        [&] { check_documentation(*entry); },
-        [&] { check_pointwise_arguments(*entry); },
-        [&] { check_derivative(*entry); },
-        [&] { check_variants(*entry); },
-        [&] { check_kernels(*entry, root); },
-        [&] { check_samples(*entry, library); },
+        [&] { check_names(*entry); },           [&] { check_aliases(*entry); },
+        [&] { check_defaults(*entry); },        [&] { check_options(*entry); },
+        [&] { check_documentation(*entry); },   [&] { check_pointwise_arguments(*entry); },
+        [&] { check_derivative(*entry); },      [&] { check_variants(*entry); },
+        [&] { check_kernels(*entry, root); },   [&] { check_samples(*entry, library); },
         [&] { check_nested(*entry, library); },
     };
     for (const auto& rule : rules) {

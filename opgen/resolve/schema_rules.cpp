@@ -207,6 +207,23 @@ void check_aliases(const Entry& entry) {
                                      annotated(*written[0])));
 }
 
+void check_options(const Entry& entry) {
+  for (const Argument& argument : entry.schema.arguments) {
+    if (entry.has_options() && argument.name == "options")
+      throw Problem(argument.at, "'options' is the name that the arguments after the '*' have together: give it another name");
+    if (!argument.keyword_only) continue;
+    const Type& type = argument.type;
+    if (type.list || type.is_tensor() || type.is(Base::ragged) || type.is(Base::plan))
+      throw Problem(argument.at,
+                    fmt::format("an argument after the '*' is a number, a bool, a text, a dtype, an enum or a Generator: "
+                                "{} '{}' stands before it",
+                                type.to_string(), argument.name));
+    if (!argument.default_value)
+      throw Problem(argument.at, fmt::format("an argument after the '*' has a default: '{0}' stands before it, or is '{0}=VALUE'",
+                                             argument.name));
+  }
+}
+
 void check_defaults(const Entry& entry) {
   for (const Argument& argument : entry.schema.arguments) {
     if (!argument.default_value) continue;

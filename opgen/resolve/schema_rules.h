@@ -12,6 +12,9 @@ void check_names(const Entry& entry);
 /// Alias annotations describe what the generated code can keep: views of one tensor, or an op that writes its first argument.
 void check_aliases(const Entry& entry);
 
+/// Keyword-only arguments can be fields of a struct with defaults.
+void check_options(const Entry& entry);
+
 /// Default values are of their arguments' types.
 void check_defaults(const Entry& entry);
 

@@ -9,6 +9,7 @@
 #include "opgen/emit/cpp/declared.h"
 #include "opgen/emit/cpp/inplace.h"
 #include "opgen/emit/cpp/node.h"
+#include "opgen/emit/cpp/options.h"
 #include "opgen/emit/cpp/pointwise_kernel.h"
 #include "opgen/emit/cpp/raw.h"
 #include "opgen/emit/cpp/signature.h"
@@ -38,6 +39,7 @@ std::string public_header(const Stem& stem) {
   std::string raw, native, detail;
   for (const Op* op : stem.ops) {
     std::string& functions = op->derived ? detail : text;
+    functions += print_options(*op);
     if (!op->doc.empty()) functions += "/// " + op->doc + "\n";
     functions += signature(*op, op->writes_argument() ? Variant::inplace : Variant::functional, true) + ";\n";
     if (op->inplace) functions += signature(*op, Variant::inplace, true) + ";\n";

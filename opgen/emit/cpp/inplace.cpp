@@ -7,6 +7,7 @@
 #include "opgen/analyze/uses.h"
 #include "opgen/emit/cpp/forward.h"
 #include "opgen/emit/cpp/node.h"
+#include "opgen/emit/cpp/options.h"
 #include "opgen/emit/cpp/signature.h"
 #include "opgen/emit/cpp/wrapper.h"
 #include "opgen/text/strings.h"
@@ -45,7 +46,8 @@ std::string apart_from_self(const Op& op, const NodePlan& plan, const std::strin
     values.push_back(other ? fmt::format("autograd::apart_from(self, {})", argument.name) : argument.name);
   }
   if (others.empty()) return "";
-  return fmt::format("if (autograd::shares_memory(self, {{{}}})) return {}({});\n", join(others), name, join(values));
+  return fmt::format("if (autograd::shares_memory(self, {{{}}})) return {}({});\n", join(others), name,
+                     join(passed_on(op, values)));
 }
 
 /// What the node keeps, before self is written: `original` stands for self, and self for the result.
@@ -73,13 +75,14 @@ std::string print_inplace(const Op& op, const NodePlan& plan) {
   const std::string after_write = "autograd::bump_version(self);\n";
   if (!op.has_node()) {
     return with_prefix(head,
-                       require_lengths(op) + "autograd::check_inplace(self, false);\n" + call + after_write +
+                       unpack_options(op) + require_lengths(op) + "autograd::check_inplace(self, false);\n" + call + after_write +
                            "autograd::rebase(self, nullptr);\nautograd::drop_tangents(self);\nreturn self;\n",
                        name);
   }
   const std::string inputs = join(differentiable_names(op));
   const bool reads_self = plan.slot_of(0) != nullptr;  // else the earlier value is a constant that the write ends
-  std::string body = require_lengths(op) + fmt::format("autograd::check_inplace(self, autograd::records({}));\n", inputs);
+  std::string body =
+      unpack_options(op) + require_lengths(op) + fmt::format("autograd::check_inplace(self, autograd::records({}));\n", inputs);
   body += fmt::format("if (!autograd::active({}{})) {{\n", reads_self ? "" : "self, ", inputs) +
           indent(call + after_write + "return self;\n", 2) + "}\n";
   body += apart_from_self(op, plan, name);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "opgen/emit/cpp/options.h"
 #include "opgen/schema/dtypes.h"
 #include "opgen/text/strings.h"
 
@@ -121,7 +122,13 @@ Printed Printer::literal(const Term& term) const {
 Printed Printer::call(const Term& term) const {
   const std::string& name = term.op->name();
   const char* where = term.op->derived ? "detail::" : place_.shadowing.count(name) ? "deckle::" : "";
-  return {where + name + "(" + join(all(term.arguments)) + ")"};
+  std::vector<std::string> texts = all(term.arguments);
+  for (size_t i = term.op->positional(); i < texts.size(); ++i) {  // braces narrow nothing
+    const Term& value = *term.arguments[i];
+    if (value.is(Kind::conversion) && value.type.is(Base::floating) && !value.arguments[0]->is(Kind::literal))
+      texts[i] = "static_cast<double>(" + texts[i] + ")";
+  }
+  return {where + name + "(" + join(public_arguments(*term.op, texts)) + ")"};
 }
 
 Printed Printer::operation(const Term& term) const {

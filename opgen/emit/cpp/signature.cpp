@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "opgen/emit/cpp/options.h"
 #include "opgen/emit/cpp/types.h"
 #include "opgen/text/strings.h"
 
@@ -30,7 +31,7 @@ std::string variant_name(const Op& op, Variant variant) {
 }
 
 std::string signature(const Op& op, Variant variant, bool with_defaults) {
-  std::vector<std::string> parts = parameters(op, with_defaults);
+  std::vector<std::string> parts = public_parameters(op, with_defaults);
   std::string result = return_type(op);
   if (variant != Variant::functional && !op.schema.results.empty()) result = "const Tensor&";
   if (variant == Variant::out) parts.insert(parts.begin(), "const Tensor& out");

@@ -4,6 +4,7 @@
 
 #include "opgen/emit/cpp/forward.h"
 #include "opgen/emit/cpp/node.h"
+#include "opgen/emit/cpp/options.h"
 #include "opgen/emit/cpp/printer.h"
 #include "opgen/emit/cpp/signature.h"
 #include "opgen/emit/cpp/types.h"
@@ -87,7 +88,8 @@ std::string print_functional(const Op& op, const NodePlan& plan) {
   for (const Argument* argument : op.tensors()) tensors.push_back(argument->name);
   const bool checked = !tensors.empty() && !op.schema.results.empty();
   const std::string call = checked ? fmt::format("call_check.{}({})", view ? "view" : "fresh", call_below(op)) : call_below(op);
-  std::string body = require_lengths(op) + (checked ? "const autograd::CallCheck call_check(" + join(tensors) + ");\n" : "");
+  std::string body = unpack_options(op) + require_lengths(op) +
+                     (checked ? "const autograd::CallCheck call_check(" + join(tensors) + ");\n" : "");
   if (!op.has_node() && !view)
     return with_prefix(head, body + (op.schema.results.empty() ? call : "return " + call) + ";\n", op.name());
   if (!view) body += fmt::format("if (!autograd::active({})) return {};\n", join(differentiable_names(op)), call);
@@ -103,7 +105,7 @@ std::string print_composite(const Op& op) {
     place.read(Symbol::What::argument, i, op.schema.arguments[i].name);
     place.shadowing.insert(op.schema.arguments[i].name);
   }
-  std::string body = require_lengths(op);
+  std::string body = unpack_options(op) + require_lengths(op);
   for (const std::string& declaration : Printer::declare(op.composite.lets, place)) body += declaration + "\n";
   body += "return " + Printer(place)(op.composite.value) + ";\n";
   return with_prefix(signature(op, Variant::functional, false), body, op.name());
@@ -114,8 +116,9 @@ std::string print_out(const Op& op) {
   if (op.has_node()) {
     for (const size_t input : op.differentiable()) tensors.push_back(op.schema.arguments[input].name);
   }
-  const std::string body = require_lengths(op) + "autograd::check_out({" + join(tensors) + "});\nraw::" + op.name() +
-                           "_out(out, " + join(op.argument_names()) + ");\nautograd::bump_version(out);\nreturn out;\n";
+  const std::string body = unpack_options(op) + require_lengths(op) + "autograd::check_out({" + join(tensors) +
+                           "});\nraw::" + op.name() + "_out(out, " + join(op.argument_names()) +
+                           ");\nautograd::bump_version(out);\nreturn out;\n";
   return with_prefix(signature(op, Variant::out, false), body, op.name() + "_out");
 }
 

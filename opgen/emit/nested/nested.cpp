@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "opgen/emit/cpp/options.h"
 #include "opgen/emit/cpp/types.h"
 #include "opgen/text/strings.h"
 
@@ -37,9 +38,10 @@ class Overloads {
       nested_ = choice;
       if (op_.nested.kind == NestedRule::Kind::cpp) {  // deckle::nested::NAME, written by hand
         header += fmt::format("/// {}\n{}{};\n\n", op_.doc, over_comment(), signature(true));
-        source += fmt::format("namespace nested {{\n{};\n}}\n\n", signature(false));
-        source +=
-            define(signature(false), refusals() + "return " + wrapped("nested::" + op_.name(), op_.argument_names(), ";\n"));
+        source += fmt::format("namespace nested {{\n{};\n}}\n\n",
+                              wrapped(result_type() + " " + op_.name(), beside_nested(cpp::parameters(op_, false)), ""));
+        source += define(signature(false), cpp::unpack_options(op_) + refusals() + "return " +
+                                               wrapped("nested::" + op_.name(), op_.argument_names(), ";\n"));
         continue;
       }
       header += (op_.doc.empty() ? "" : fmt::format("/// {}\n", op_.doc)) + signature(true) + ";\n";
@@ -113,9 +115,9 @@ class Overloads {
     return dim != nullptr && optional_dims(*dim) && arguments()[1].name == dim->name && arguments()[0].name == first();
   }
 
-  std::vector<std::string> parameter_list(bool defaults) const {
-    std::vector<std::string> parts = cpp::parameters(op_, defaults);
-    for (size_t i = 0; i < parts.size(); ++i) {
+  /// Parameters with nested tensors in their places.
+  std::vector<std::string> beside_nested(std::vector<std::string> parts) const {
+    for (size_t i = 0; i < op_.positional(); ++i) {
       const Argument& argument = arguments()[i];
       if (is_nested(argument))
         parts[i] = (argument.type.list ? "const std::vector<NestedTensor>& " : "const NestedTensor& ") + argument.name;
@@ -132,6 +134,7 @@ class Overloads {
     return result;
   }
 
+  std::vector<std::string> parameter_list(bool defaults) const { return beside_nested(cpp::public_parameters(op_, defaults)); }
   std::string signature(bool defaults) const { return wrapped(result_type() + " " + op_.name(), parameter_list(defaults), ""); }
   std::string inplace_signature(bool defaults) const {
     return wrapped("const NestedTensor& " + op_.name() + "_", parameter_list(defaults), "");
@@ -200,7 +203,7 @@ class Overloads {
     return nullptr;
   }
 
-  std::string values_call() const { return wrapped(op_.name(), values_arguments(), ""); }
+  std::string values_call() const { return wrapped(op_.name(), cpp::passed_on(op_, values_arguments()), ""); }
 
   const Op& segment_op() const { return *program_.named(op_.nested.segment).front(); }
 
@@ -230,9 +233,16 @@ class Overloads {
                                       : fmt::format("groups.restored({})", places);
   }
 
+  bool groups_read_options() const {
+    return std::any_of(arguments().begin(), arguments().end(), [&](const Argument& argument) {
+      return argument.keyword_only && (argument.name == "keepdim" || segment_op().schema.find(argument.name) != nullptr);
+    });
+  }
+
   std::string on_groups(const Argument& dim) const {
     const std::string over = dim.type.list ? dim.name : "{" + dim.name + "}";
-    std::string text = fmt::format("const nested::Groups groups({}, {});\n", first(), over);
+    std::string text = (groups_read_options() ? cpp::unpack_options(op_) : "") +
+                       fmt::format("const nested::Groups groups({}, {});\n", first(), over);
     const std::vector<Result>& results = segment_op().schema.results;
     if (results.size() == 1) return text + fmt::format("return {};\n", regrouped(segment_call(), results[0]));
     std::vector<std::string> names, parts;
@@ -263,7 +273,7 @@ class Overloads {
   /// A call that writes into the first argument, beside which the others must fit.
   std::string writing(const std::string& call) const {
     const std::string lines = broadcasts() ? fmt::format("const nested::Lead lead = {};\n", first()) : require_same();
-    return lines + wrapped(call, values_arguments(), ";\n") + "return " + first() + ";\n";
+    return lines + wrapped(call, cpp::passed_on(op_, values_arguments()), ";\n") + "return " + first() + ";\n";
   }
 
   const Program& program_;

@@ -49,8 +49,9 @@ class NestedSampleWriter {
     }
     body += "op.operands = {" + join(operands, ",\n               ") + "};\n";
     if (!dims.empty()) body += "op.dims = {" + join(dims) + "};\n";
-    body += lambda("dense", {"const suite::Tensors& t"}, argument_texts(op_, sample_));
-    body += lambda("nested", {"const suite::NestedTensors& n", "const suite::Tensors& t", "int64_t shift"}, arguments);
+    body += lambda("dense", {"const suite::Tensors& t"}, public_texts(op_, sample_, argument_texts(op_, sample_)));
+    body += lambda("nested", {"const suite::NestedTensors& n", "const suite::Tensors& t", "int64_t shift"},
+                   public_texts(op_, sample_, arguments));
     const NestedRule& rule = op_.nested;
     const std::pair<bool, const char*> traits[] = {{op_.body == Op::Body::pointwise, "pointwise"},
                                                    {rule.rows, "rows"},

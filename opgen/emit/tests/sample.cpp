@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "opgen/emit/cpp/options.h"
 #include "opgen/emit/cpp/types.h"
 #include "opgen/schema/dtypes.h"
 #include "opgen/text/strings.h"
@@ -104,6 +105,14 @@ std::vector<std::string> argument_texts(const Op& op, const Sample& sample) {
   std::vector<std::string> texts;
   for (size_t i = 0; i < sample.arguments.size(); ++i) texts.push_back(argument_text(op, sample, i));
   return texts;
+}
+
+std::vector<std::string> public_texts(const Op& op, const Sample& sample, std::vector<std::string> texts) {
+  for (size_t i = op.positional(); i < texts.size(); ++i) {
+    const SampleArgument::Kind kind = sample.arguments[i].kind;
+    if (kind == SampleArgument::Kind::standard || kind == SampleArgument::Kind::absent) texts[i].clear();
+  }
+  return cpp::public_arguments(op, texts);
 }
 
 std::string nested_argument_text(const Op&, const Sample& sample, size_t index) {

@@ -13,6 +13,9 @@ std::string made(const SampleTensor& tensor);
 /// What the call is given for argument `index`; tensors are read from the vector `tensors`: t[0], TensorList{t[0], t[1]}.
 std::string argument_text(const Op& op, const Sample& sample, size_t index);
 std::vector<std::string> argument_texts(const Op& op, const Sample& sample);
+/// Arguments of the public function, from one text for each argument of the op: what the sample does not give of the options is
+/// left out.
+std::vector<std::string> public_texts(const Op& op, const Sample& sample, std::vector<std::string> texts);
 /// The same where the argument is nested: n[0].
 std::string nested_argument_text(const Op& op, const Sample& sample, size_t index);
 /// The numbers of an argument that names dims, one by one; empty if it gives none.

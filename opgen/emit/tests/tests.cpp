@@ -93,7 +93,7 @@ class SampleWriter {
   static bool is_float64(const Term& dtype) { return dtype.is(Term::Kind::literal) && dtype.text == "float64"; }
 
   std::string call(const std::string& member, cpp::Variant variant) const {
-    std::vector<std::string> arguments = arguments_;
+    std::vector<std::string> arguments = public_texts(op_, sample_, arguments_);
     if (variant == cpp::Variant::out) arguments.insert(arguments.begin(), "out");
     const std::string function = "deckle::" + cpp::variant_name(op_, variant) + "(" + join(arguments) + ")";
     std::string body;
