@@ -10,8 +10,8 @@ namespace deckle {
 /// at key position i (top_left) or i + N - M (bottom_right).
 enum class AttentionAlignment : uint8_t { top_left, bottom_right };
 
-/// Rows of heads: element d of head h of packed row t is data[t * row_stride + h * head_stride + d]. A null pointer says:
-/// this input has no tangent, or this gradient is not wanted.
+/// Rows of heads: element d of head h of packed row t is data[t * row_stride + h * head_stride + d]. A null pointer means that
+/// this input has no tangent, or that this gradient is not wanted.
 struct AttentionRows {
   void* data = nullptr;
   int64_t row_stride = 0;
@@ -85,7 +85,7 @@ struct AttentionProblem {
 
   AttentionAlignment alignment = AttentionAlignment::bottom_right;
   bool causal = false;
-  int64_t window_left = -1;  // keys this far before the query's position are seen; negative: no limit
+  int64_t window_left = -1;  // keys visible before the query's position; negative: no limit
   int64_t window_right = -1;
   AttentionRanges ranges;                 // and-ed with the rules above
   AttentionPlane mask;                    // uint8, 0 = forbidden, and-ed as well; data null: none
@@ -94,7 +94,7 @@ struct AttentionProblem {
   double soft_cap = 0.0;  // 0: none
   int64_t table_reach = 0;
   AttentionDropout dropout;
-  /// [sequences], set by the plan: the forward of those that are not 0 is left to the CPU's decoding kernel. Null: none is.
+  /// [sequences], set by the plan: sequences with a nonzero entry run their forward in the CPU's decoding kernel. Null: none.
   const uint8_t* decoded = nullptr;
 
   int64_t group() const { return kv_heads == 0 ? 1 : heads / kv_heads; }

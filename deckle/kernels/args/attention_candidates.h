@@ -9,14 +9,14 @@
 
 namespace deckle {
 
-/// What may be asked of attention: its result, and each way to differentiate it.
+/// The passes of attention: forward, and each way to differentiate it.
 enum class AttentionPass : uint8_t { forward, backward, jvp, second, mixed };
 inline constexpr int kAttentionPasses = 5;
 
 /// Families of kernels.
 enum class AttentionKernel : uint8_t { decode, fused, reference, hopper, portable };
 
-/// A problem, the pass, and which operands there are besides q, k and v.
+/// A problem, the pass, and which optional operands are given besides q, k and v.
 struct AttentionRequest {
   AttentionProblem problem;
   AttentionPass pass = AttentionPass::forward;
@@ -29,14 +29,14 @@ struct AttentionCandidate {
   const char* name;
   const char* device;
   bool only_if_asked;                               // never chosen unless DECKLE_FORCE names it
-  std::string (*why_not)(const AttentionRequest&);  // empty if it serves the request; else the reason, with what it serves
+  std::string (*why_not)(const AttentionRequest&);  // empty if it supports the request; else the reason and what it does support
 };
 
 namespace kernels::cpu {
-/// Which sequences of a forward the decoding kernel serves, for AttentionProblem::decoded.
+/// Which sequences of a forward run in the decoding kernel, for AttentionProblem::decoded.
 std::vector<uint8_t> decoded_sequences(const AttentionRequest& request);
 
-/// Defined beside the kernels. In order of preference.
+/// Defined next to the kernels, in order of preference.
 std::span<const AttentionCandidate> attention_candidates();
 }  // namespace kernels::cpu
 

@@ -4,7 +4,7 @@
 
 namespace deckle {
 
-/// A Scalar argument as a kernel sees it, in both readings.
+/// A Scalar argument as kernels receive it, as a double and as an integer.
 struct Number {
   double real = 0;
   int64_t integer = 0;

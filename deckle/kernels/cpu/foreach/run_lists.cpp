@@ -11,7 +11,7 @@ namespace deckle::kernels::cpu::lists {
 namespace {
 
 constexpr int64_t kRun = 1 << 14;
-constexpr int64_t kHalvesAtOnce = 1024;  // widened through L1
+constexpr int64_t kHalvesAtOnce = 1024;  // widened at a time, in L1
 
 struct Run {
   size_t tensor;

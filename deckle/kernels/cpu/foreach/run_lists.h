@@ -26,8 +26,8 @@ struct ListStep {
   int written;
 };
 
-/// lists[j][i] is operand j of tensor i: contiguous, of one shape and dtype for all j. With threads; the cut depends on sizes
-/// alone.
+/// lists[j][i] is operand j of tensor i: contiguous, of one shape and dtype for all j. Multi-threaded; the partition depends on
+/// sizes alone.
 void run_lists(const ListStep& step, std::span<const std::span<const View>> lists, const double* numbers);
 
 }  // namespace deckle::kernels::cpu::lists

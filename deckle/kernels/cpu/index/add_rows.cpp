@@ -15,7 +15,7 @@
 namespace deckle::kernels::cpu::indexing {
 namespace {
 
-constexpr int64_t kColumns = 1024;  // of one row at a time: 8 KiB of sums stay in L1
+constexpr int64_t kColumns = 1024;  // accumulated at a time: 8 KiB of sums stay in L1
 
 // sources[starts[r] .. starts[r + 1]) are the i with index[i] = r, ascending.
 struct Buckets {
@@ -46,7 +46,7 @@ void add_rows_of(const View& base, const RowShape& shape, const Buckets& buckets
   const auto* start_values = base.ptr<const T>();
   auto* to = result.ptr<T>();
   const auto count = static_cast<int64_t>(buckets.sources.size());
-  // Where most rows stay zero they are set at once: so large a memset does not read what it overwrites.
+  // If most rows stay zero, clear everything with one memset: at that size it does not read the lines it overwrites.
   const bool mostly_zero = !base.defined && 4 * count < shape.rows;
   if (mostly_zero && to != nullptr) std::memset(result.data, 0, static_cast<size_t>(result.numel()) * sizeof(T));
   const int64_t bytes_per_row = shape.inner * item_size(source.dtype) * (1 + count / std::max<int64_t>(shape.rows, 1));

@@ -1,7 +1,7 @@
 // target = source, converted, both of any strides.                         Reads and writes every element once.
 //
-// Equal dims are merged first. What remains is cut by the target's memory; if the source's dense dim is another one (a
-// transpose), the two dims are walked in blocks of 64 x 64, so that every cache line that is fetched is used whole.
+// Dims are merged first where both allow. Work is partitioned by the target's memory; if the source's dense dim is another one (a
+// transpose), both dims are traversed in blocks of 64 x 64, so that every cache line is fully used.
 
 #include <algorithm>
 #include <array>
@@ -27,7 +27,7 @@ struct Dim {
   int64_t size, source, target;
 };
 
-// The dims of both views, in descending order of the target's stride, merged where both run on.
+// The dims of both views, in descending order of the target's stride, merged where both are contiguous.
 struct Walk {
   std::array<Dim, kMaxDims> dims{};
   int count = 0;
@@ -53,7 +53,7 @@ struct Walk {
 
   Dim& last() { return dims[static_cast<size_t>(count - 1)]; }
 
-  /// Takes dim `i` out, for a loop of its own.
+  /// Removes dim `i`, which gets a loop of its own.
   Dim take(int i) {
     const Dim taken = dims[static_cast<size_t>(i)];
     std::copy(dims.begin() + i + 1, dims.begin() + count, dims.begin() + i);

@@ -1,6 +1,6 @@
 // result[.., i, ..] = self[.., index[.., i, ..], ..] along dim; result has the sizes of index.
 //
-// Lanes (all dims but `dim`) are taken 64 at a time, so that neighbours in memory are read together whatever the dim.
+// Lanes (all dims but `dim`) are processed 64 at a time, so that neighbours in memory are read together whatever the dim.
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-// result[i, :] = self[index[i], :], or `fill` where index[i] is -1; and the transpose, which adds rows up.
+// result[i, :] = self[index[i], :], or `fill` where index[i] is -1; and its transpose, which sums rows.
 //
 // Reads and writes every byte of the result once.
 

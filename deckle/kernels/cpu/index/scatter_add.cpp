@@ -1,7 +1,7 @@
 // result = self, plus src[.., i, ..] at [.., index[.., i, ..], ..] along dim
 //
 // A lane (all dims but `dim`) belongs to one thread, which adds in float64 (integers: int64) in ascending order: bit-equal for
-// any number of threads. Lanes are taken up to 64 at a time, so that neighbours in memory are read together.
+// any number of threads. Up to 64 lanes are processed at a time, so that neighbours in memory are read together.
 
 #include <algorithm>
 #include <vector>
@@ -31,7 +31,7 @@ void scatter_add_of(const View& self, int64_t dim, const View& index, const View
   const auto* added = src.ptr<const T>();
   auto* to = result.ptr<T>();
 
-  // Lanes that index does not reach keep self's values.
+  // Lanes beyond the extent of index keep self's values.
   const bool covers = index.numel() > 0 && reached.count() * rows == self.numel();
   if (!covers) std::copy_n(from, self.numel(), to);
   if (index.numel() == 0) return;

@@ -5,7 +5,7 @@
 
 namespace deckle::kernels::cpu::indexing {
 
-/// The type in which elements of T are added up.
+/// The accumulator type for elements of T.
 template <typename T>
 using SumOf = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
 

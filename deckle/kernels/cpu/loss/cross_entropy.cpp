@@ -4,11 +4,11 @@
 //   lse    = max x + log sum_j exp(x_j - max x)  loss = lse - sum_j q_j x_j, 0 where the target is ignored
 //   dx_j   = (dloss m + dlse) p_j - dloss m q_j, p_j = exp(x_j - lse), m = 0 where ignored, else 1
 //   tlse   = sum_j p_j t_j                       tloss = m (tlse - sum_j q_j t_j)
-// lse stays in its two parts, and everything is taken relative to the maximum: logits of any size give the loss and the p_j of a
-// softmax. The sum leaves out the maxima, each of them 1, so that log1p of the rest keeps the loss of a certain row; in its
-// gradient p - 1 of the target is expm1, and in its derivative the tangents are relative to the target's.
-// Bytes: read 4 (backward: and write 4) per element; about 12 FLOPs. A row passes memory once. Instances: float (float32 and
-// the halves, which pass a buffer of one row), double. Sums are double (simd/rows.h).
+// lse is kept as maximum and logarithm, and everything is computed relative to the maximum, so logits of any magnitude are exact.
+// The sum leaves out the maxima, each of which is 1: log1p of the rest keeps the loss accurate for a confident row; in its
+// gradient p - 1 of the target is expm1, and in its tangent the tangents are relative to the target's. Bytes: read 4 (backward:
+// and write 4) per element; about 12 FLOPs. Each row is read from memory once. Instances: float (float32, and the halves through
+// a buffer of one row), double. Sums are double (simd/rows.h).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/loss/cross_entropy.cpp"
 #include "deckle/kernels/cpu/simd/targets.h"
@@ -133,7 +133,7 @@ using simd::RowBuffer;
 using simd::set_value;
 using simd::value_at;
 
-/// The targets of all rows, with what smoothing makes of them.
+/// The targets of all rows, with label smoothing applied.
 struct Targets {
   const View& view;
   int64_t classes;

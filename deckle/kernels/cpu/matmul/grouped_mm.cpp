@@ -1,7 +1,7 @@
-// C_b = op(A_b) op(B_b) for every component b; op transposes or not. Matrices lie one after another in packed values: component
-// b of an operand is [sizes[b, 0], sizes[b, 1]] row-major from element offsets[b] on.
+// C_b = op(A_b) op(B_b) for every component b; op transposes or not. Matrices are stored consecutively in packed values:
+// component b of an operand is [sizes[b, 0], sizes[b, 1]] row-major from element offsets[b] on.
 //
-// FLOPs: the sum of 2 M_b N_b K_b. One launch: the tiles of all products are shared out together, transposes are strides.
+// FLOPs: the sum of 2 M_b N_b K_b. One launch: the tiles of all products are scheduled together; transposes are strides.
 
 #include <vector>
 

@@ -14,7 +14,7 @@
 namespace deckle::kernels::cpu {
 namespace {
 
-constexpr int64_t kBand = 64;  // rows of a task, so that a long component is shared out
+constexpr int64_t kBand = 64;  // rows of a task, so that a long component is split across threads
 
 struct Band {
   int64_t component, row;

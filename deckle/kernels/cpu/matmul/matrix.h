@@ -21,7 +21,7 @@ struct Matrix {
   }
 };
 
-/// A matrix that the tile engines take as it is: rows are `leading` apart and dense, or, transposed, columns are.
+/// A matrix in BLAS layout, with leading dimension `leading`: row-major, or column-major if transposed.
 struct Operand {
   const void* data = nullptr;
   int64_t leading = 0;

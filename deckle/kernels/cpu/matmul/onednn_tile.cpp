@@ -1,8 +1,8 @@
 // One matrix product tile by a single-threaded oneDNN matmul primitive.            c[m, n] = a[m, k] b[k, n]
 //
-// A primitive is compiled for one shape (about 0.2 ms), so each thread keeps those it has made. They are made with a user
-// scratchpad: a primitive with oneDNN's own scratchpad gives wrong results when two threads run it. Neither the shape of the
-// primitive nor its blocking may depend on the number of threads, so both making and running happen under SingleThread.
+// A primitive is compiled for one shape (about 0.2 ms), so each thread caches its own. They are created with a user scratchpad: a
+// primitive with oneDNN's own scratchpad gives wrong results when two threads run it. Neither the shape of the primitive nor its
+// blocking may depend on the number of threads, so both creation and execution happen under SingleThread.
 
 #include "deckle/kernels/cpu/matmul/onednn_tile.h"
 
@@ -21,7 +21,7 @@ namespace {
 
 using dnnl::memory;
 
-// Beyond this a thread forgets all its primitives: they hold about 20 KB of code each.
+// Capacity of a thread's cache, which is cleared when full: a primitive holds about 20 KB of code.
 constexpr size_t kMaxPrimitives = 2048;
 
 [[noreturn]] void fail_onednn(const char* what, const dnnl::error& error) {
@@ -41,7 +41,7 @@ dnnl::engine make_engine() {
       break;
     case CpuIsa::avx512_bf16:
     case CpuIsa::amx_bf16:
-      // Without the tiles that oneDNN would ask for itself where the table or DECKLE_CPU says so.
+      // Keeps oneDNN from using AMX tiles where the table or DECKLE_CPU rules them out.
       if (bf16_arithmetic() != Bf16Arithmetic::tiles) dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
       break;
   }

@@ -13,8 +13,8 @@
 #include "deckle/base/cpu_cap.h"
 #include "deckle/kernels/cpu/matmul/single_thread.h"
 
-// OpenBLAS chooses its kernels when it is loaded. These two exported functions let it choose again; a build for one core
-// type only has neither.
+// OpenBLAS selects its kernels when it is loaded. These two exported functions make it select again; a build for a single core
+// type lacks both.
 extern "C" {
 __attribute__((weak)) void gotoblas_dynamic_init();
 __attribute__((weak)) void gotoblas_dynamic_quit();

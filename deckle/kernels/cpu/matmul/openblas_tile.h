@@ -5,7 +5,7 @@
 namespace deckle::kernels::cpu::matmul {
 
 /// One float32 or float64 tile on the calling thread by OpenBLAS. Deterministic: depends on the arguments and the instruction
-/// set alone. Unlike oneDNN it compiles nothing, so every tile may have a shape of its own.
+/// set alone. Unlike oneDNN it compiles nothing per shape, so many distinct tile shapes cost nothing.
 void openblas_tile(const TileProduct& tile, DType dtype);
 
 }  // namespace deckle::kernels::cpu::matmul

@@ -4,11 +4,11 @@
 // bfloat16 without its instructions (widened to float32 by tile, then oneDNN: a tile of 512 x 1,024 widens
 // 1.5 M elements for 1.07 GFLOP).
 //
-// What is cut how is decided by M, N, K and batch alone: tiles of up to 512 x 1,024, smaller ones where there would be too few
-// to share, whole K up to 1,024, longer K in chunks of 1,024 added in ascending order. So any number of threads gives the
-// same bits. Row and chunk remainders are cut at multiples of 64: ragged batches bring a new row count at every step,
+// The partition is a function of M, N, K and batch alone: tiles of up to 512 x 1,024, smaller ones where there would be too few
+// for all threads, whole K up to 1,024, longer K in chunks of 1,024 summed in ascending order. So results are bit-equal for any
+// number of threads. Row and chunk remainders are cut at multiples of 64: ragged batches bring a new row count at every step,
 // and this bounds the distinct shapes that oneDNN compiles (0.2 ms each) to 8 + 63 per dim. Products of many shapes
-// (multiply_each, where N, K or a stride differs) would have nothing to bound: float32 goes to OpenBLAS there, bfloat16 too,
+// (multiply_each, where N, K or a stride differs) have no such bound: there float32 goes to OpenBLAS, and bfloat16 too,
 // widened.
 
 #include "deckle/kernels/cpu/matmul/product.h"
@@ -28,7 +28,7 @@ namespace {
 
 constexpr int64_t kMaxTileRows = 512;
 constexpr int64_t kMaxTileCols = 1024;
-constexpr int64_t kMinTileSide = 128;  // smaller tiles pack their operands too often
+constexpr int64_t kMinTileSide = 128;  // smaller tiles repack their operands too often
 constexpr int64_t kChunk = 1024;       // of K
 constexpr int64_t kWantedTiles = 16;
 constexpr double kMinTileFlops = 4e6;   // 40 us: well above what starting a tile on a thread costs
@@ -73,7 +73,7 @@ TileShape tile_shape(int64_t m, int64_t n, int64_t k, int64_t batch) {
   }
 }
 
-// How a dtype is multiplied: what the engines see of the operands, and in what they add up.
+// How a dtype is multiplied: the operand types of the engines and their accumulator type.
 struct Arithmetic {
   DType operands;
   DType sums;

@@ -34,7 +34,7 @@ struct Product {
 
 void multiply(const Product& product);
 
-/// Many products of one dtype and any shapes, cut into tiles and shared out together. Each has batch 1 and no bias.
+/// Many products of one dtype and any shapes, partitioned into tiles and scheduled together. Each has batch 1 and no bias.
 void multiply_each(std::span<const Product> products);
 
 /// Dims `row` and `col` of a view as a matrix.

@@ -8,7 +8,7 @@
 
 namespace deckle::kernels::cpu::matmul {
 
-/// A buffer that grows and is kept: one per thread and purpose. Contents are lost when it grows.
+/// A buffer that grows and is reused: one per thread and purpose. Contents are lost when it grows.
 class Scratch {
  public:
   /// At least `bytes` bytes, aligned to 64, uninitialised.

@@ -4,8 +4,8 @@
 
 namespace deckle::kernels::cpu::matmul {
 
-/// While it lives, libraries that read OpenMP's thread count on this thread work alone: oneDNN and OpenBLAS cut their work
-/// by that count, so anything else would make results depend on it.
+/// While it lives, libraries that read OpenMP's thread count on this thread run single-threaded: oneDNN and OpenBLAS partition
+/// their work by that count, so results would depend on it.
 class SingleThread {
  public:
   SingleThread() : before_(omp_get_max_threads()) {

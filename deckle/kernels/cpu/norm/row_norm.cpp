@@ -4,9 +4,9 @@
 //   layer: xh = r (x - mean x), r = 1 / sqrt(mean (x - mean x)^2 + eps) y = xh w + bias
 //   J v = r (v - [mean v] - xh mean(v xh)), the Jacobian of xh, which is symmetric; [.]: layer only
 //   backward: dx = J (g w), dw = sum over rows of g xh, dbias = sum over rows of g
-// Bytes: forward reads 4 and writes 4 per element (float), backward reads 8 and writes 4; about 10 and 20 FLOPs. A row passes
-// L1 three or four times and memory once. Instances: float (float32 and the halves, which pass a buffer of one row), double.
-// Gradients of the parameters: 32 rows at a time in T, then in double, one partial sum per 64 or more rows, combined in order.
+// Bytes: forward reads 4 and writes 4 per element (float), backward reads 8 and writes 4; about 10 and 20 FLOPs. A row is read
+// three or four times from L1, once from memory. Instances: float (float32, and the halves through a buffer), double. Parameter
+// gradients: 32 rows at a time in T, then in double, one partial sum per 64 or more rows, combined in order.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/norm/row_norm.cpp"
 #include "deckle/kernels/cpu/simd/targets.h"
@@ -48,7 +48,7 @@ struct Statistics {
   double unit = 1;     // a power of two
 };
 
-/// The definition, element by element in double, in a unit in which the largest element is between 2 and 4.
+/// The definition, element by element in double, scaled so that the largest element is between 2 and 4.
 template <bool kCentred, typename T>
 Statistics wide_statistics(int64_t n, const T* x, double eps) {
   double largest = 0, mean = 0, squares = 0;
@@ -75,7 +75,7 @@ Statistics statistics(int64_t n, const T* x, double eps) {
     return hn::Mul(centred, centred);
   });
   if (!std::isfinite(squares)) return wide_statistics<kCentred>(n, x, eps);  // from 1e19 on squares overflow in float
-  // The mean as it was subtracted, rounded to T: what it misses is squared in the variance.
+  // The mean as subtracted, rounded to T: the square of its rounding error is part of the sum and is removed.
   const double missed = kCentred ? mean - static_cast<double>(static_cast<T>(mean)) : 0.0;
   double variance = squares / static_cast<double>(n) - missed * missed;
   if (variance < 0) variance = 0;  // a constant row

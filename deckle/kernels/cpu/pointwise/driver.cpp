@@ -1,11 +1,11 @@
-// The walk of every pointwise op: any strides, broadcasts and dtypes on one side, contiguous blocks of one type on the other.
+// Iteration of every pointwise op: operands of any strides, broadcasts and dtypes become contiguous blocks of one type.
 //
 // Dims are ordered by the output's strides and merged where all operands allow. Then, with L the innermost size:
 //   flat    every operand is contiguous or one number: the block function runs straight over memory
 //   rows    L >= 256: one call per row; an operand with inner stride 1 is passed directly, with stride 0 as a number
-//   blocks  short rows: about a thousand elements at a time, whatever is not contiguous is gathered into buffers in L1; an
+//   blocks  short rows: about a thousand elements at a time, operands that are not contiguous are gathered into buffers in L1; an
 //           operand that repeats with a short period (a bias) is gathered once
-// An operand of another dtype or inner stride passes through a buffer, converted; a transposed one in tiles.
+// An operand of another dtype or inner stride is converted through a buffer; a transposed one in tiles.
 #include "deckle/kernels/cpu/pointwise/driver.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr int64_t kGrain = 32768;  // elements per parallel range: 10 to 50 us of work
 constexpr int64_t kBlock = 1024;   // elements per buffer: a handful of them fit in L1
-constexpr int64_t kLongRow = 256;  // from here a call per row costs less than gathering
+constexpr int64_t kLongRow = 256;  // from this length on a call per row costs less than gathering
 constexpr int64_t kTileRows = 16;  // of a tile of kBlock elements, where an operand is transposed
 constexpr int64_t kCacheLine = 64;
 
@@ -40,7 +40,7 @@ T* scratch(int64_t count) {
   return reinterpret_cast<T*>((address + kCacheLine - 1) / kCacheLine * kCacheLine);
 }
 
-/// A run of one block function over one walk. `numbers` follow the tensor inputs.
+/// One block function applied over one walk. `numbers` follow the tensor inputs.
 template <typename T>
 struct Run {
   BlockFunction<T> function;
@@ -92,7 +92,7 @@ struct Run {
   }
 
   /// Rows [begin, end) (indices over dims 1 and up), columns [column, column_end) of each. With crossed inputs, tiles of
-  /// 16 rows and 64 columns: what is fetched in cache lines across the rows is used by all of them.
+  /// 16 rows and 64 columns: every cache line fetched across the rows is used by all of them.
   void rows(int64_t begin, int64_t end, int64_t column, int64_t column_end) const {
     Pointers p = start();
     bool direct[kMaxOperands];
@@ -169,7 +169,7 @@ struct Run {
       simd::load_run(address(operand, offset), walk.operands[operand].dtype, stride, run, buffer + done);
     });
   }
-  /// Of an operand that is one number per row: the numbers together first, then each as often as a row is long.
+  /// For an operand with one number per row: gathers the numbers, then repeats each along its row.
   void gather_repeated(int operand, int64_t begin, int64_t n, T* buffer) const {
     const int64_t length = walk.sizes[0], first = begin / length, rows = (begin + n - 1) / length - first + 1;
     T numbers[kBlock];
@@ -233,7 +233,7 @@ struct Run {
     }
   }
 
-  /// The number of elements after which an operand repeats itself.
+  /// The period of an operand, in elements.
   int64_t period(int operand) const {
     int64_t elements = 1, period = 1;
     for (int d = 0; d < walk.dims; ++d) {

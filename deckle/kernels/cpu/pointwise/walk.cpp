@@ -30,7 +30,7 @@ Walk make_walk(std::span<const View> inputs, std::span<const View> outputs) {
   }
   // The dim of the result that an operand's table belongs to; of one row its place is known.
   const auto goes_through_table = [&](int o, int d) { return view_of(o).table != nullptr && d == shape.ndim - view_of(o).ndim; };
-  // Innermost first: the dim in which the first output moves least.
+  // Innermost first: by ascending stride of the first output.
   int order[kMaxDims];
   int dims = 0;
   for (int d = shape.ndim - 1; d >= 0; --d) {

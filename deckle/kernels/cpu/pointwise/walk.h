@@ -50,7 +50,7 @@ struct Walk {
   }
 };
 
-/// Where in the walk an iteration stands: the coordinates of one element, and each operand's offset there.
+/// The position of an iteration: the coordinates of one element, and each operand's offset there.
 class Position {
  public:
   /// The element `index` of the dims from `first_dim` on.
@@ -66,7 +66,7 @@ class Position {
     for (int d = first_; d < walk_.dims; ++d) elements += walk_.operands[operand].offset(d, at_[d]);
     return elements;
   }
-  /// Moves `steps` elements on along the first dim (at most to its end), carrying into the next.
+  /// Advances by `steps` elements along the first dim (at most to its end), carrying into the next.
   void advance(int64_t steps) {
     at_[first_] += steps;
     for (int d = first_; d + 1 < walk_.dims && at_[d] == walk_.sizes[d]; ++d) {
@@ -81,8 +81,8 @@ class Position {
   int64_t at_[kMaxDims] = {};
 };
 
-/// Broadcasts the inputs to outputs[0], orders the dims by its strides, drops those of size 1 and merges those that run on
-/// for every operand. At least one dim remains.
+/// Broadcasts the inputs to outputs[0], orders the dims by its strides, drops those of size 1 and merges adjacent ones that are
+/// contiguous for every operand. At least one dim remains.
 Walk make_walk(std::span<const View> inputs, std::span<const View> outputs);
 
 }  // namespace deckle::kernels::cpu::pointwise

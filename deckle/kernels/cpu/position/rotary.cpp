@@ -1,10 +1,10 @@
-// Rotary positions (Su et al., "RoFormer", 2021).      self, result: [R, H, D]; positions: [R]; cosines, sines: [P, D / 2]
+// Rotary position embedding (Su et al., 2021).      self, result: [R, H, D]; positions: [R]; cosines, sines: [P, D / 2]
 //
 //   result[i]         = self[i] c[i] - self[i + D/2] s[i]
 //   result[i + D/2]   = self[i] s[i] + self[i + D/2] c[i]      with c, s of the row's position
 //
 // Bytes: reads and writes self once; 3 FLOPs an element. Memory-bound, so a plain loop that the compiler vectorises will do.
-// Instances: float32, float64; float16 and bfloat16 turn in float32.
+// Instances: float32, float64; float16 and bfloat16 are rotated in float32.
 
 #include <algorithm>
 
@@ -16,7 +16,7 @@
 namespace deckle::kernels::cpu {
 namespace {
 
-constexpr int64_t kElementsPerTask = 1 << 15;  // 128 KiB of float32: long enough to pay for a task
+constexpr int64_t kElementsPerTask = 1 << 15;  // 128 KiB of float32: enough work to amortise a task
 
 template <typename T, typename Compute>
 void turn(const T* __restrict x, const T* __restrict cosines, const T* __restrict sines, T* __restrict y, int64_t half) {

@@ -1,4 +1,4 @@
-// result[i] = 1 with probability self[i], else 0. A word of 32 bits decides, so probabilities count by steps of 2^-32.
+// result[i] = 1 with probability self[i], else 0. One 32-bit word decides, so probabilities have a resolution of 2^-32.
 
 #include "deckle/base/check.h"
 #include "deckle/kernels/args/context.h"

@@ -1,5 +1,5 @@
-// Uniform on [0, 1): the upper bits of a word (float64: of two), as many as the dtype has in its significand, so 1 never comes
-// out.
+// Uniform on [0, 1): the upper bits of a word (float64: of two), as many as the dtype's significand holds, so that 1 is never
+// drawn.
 
 #include <span>
 

@@ -1,4 +1,4 @@
-// Standard normal, by Box and Muller's transform of two neighbouring uniform numbers in float64:
+// Standard normal, by the Box-Muller transform of two adjacent uniform numbers in float64:
 //   r = sqrt(-2 ln u), (r cos 2 pi v, r sin 2 pi v), u in (0, 1] by steps of 2^-32, so |x| <= 6.67; for float64 results u and v
 // take two words each, by steps of 2^-53, so |x| <= 8.58.
 // Scalar on purpose: it initialises parameters once, and the same bits come out on every instruction set.

@@ -8,7 +8,7 @@
 
 namespace deckle::kernels::cpu::random {
 
-inline constexpr int64_t kWordsAtOnce = 2048;  // 8 KiB: stays in L1 with what is made of it
+inline constexpr int64_t kWordsAtOnce = 2048;  // 8 KiB: stays in L1 together with the results
 
 /// words[4 i + j] = word j of block first + i, for `blocks` blocks.
 void philox_words(const PhiloxStream& stream, uint64_t first, int64_t blocks, uint32_t* words);
@@ -18,8 +18,8 @@ inline double uniform_of_two(const uint32_t* words) {
   return (static_cast<double>(words[0] >> 5) * 0x1p26 + static_cast<double>(words[1] >> 6)) * 0x1p-53;
 }
 
-/// Calls `body(begin, end, words)` with threads on ranges that cover [0, count); words[i - begin] is the word of element i.
-/// Ranges begin at multiples of 2,048.
+/// Calls `body(begin, end, words)` in parallel on ranges that cover [0, count); words[i - begin] is the word of element i. Ranges
+/// begin at multiples of 2,048.
 template <typename Body>
 void for_each_word(const PhiloxStream& stream, int64_t count, Body&& body) {
   constexpr int64_t kPieces = 8;  // per range: 16,384 elements

@@ -1,7 +1,7 @@
-// Where the largest or smallest element of each row is, and its value.          Reads every element once; a NaN wins
+// argmax and argmin of each row, and the extreme value.          Reads every element once; a NaN wins
 //
-// Among equal elements the first is taken. Long rows are cut into pieces for several threads. Instances: float (float32 and the
-// halves), double, int64_t (integers, bool).
+// Ties go to the first element. Long rows are split across threads. Instances: float (float32 and the halves), double, int64_t
+// (integers, bool).
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -28,7 +28,7 @@ int64_t first_best(int64_t n, const T* x) {
   return best;
 }
 
-/// The places in rows that are longer than a piece: of the pieces' best ones the first best.
+/// The positions in rows that are longer than a piece: the first of the best among the pieces' results.
 template <bool kLargest, typename T>
 void find_in_pieces(const View& self, const reduce::Layout& layout, std::vector<T>& best, int64_t* indices) {
   const int64_t pieces = (layout.length + reduce::kPiece - 1) / reduce::kPiece;

@@ -11,8 +11,8 @@
 
 namespace deckle::kernels::cpu::reduce {
 
-/// Rows as contiguous arrays [rows, length] of T: straight in memory where they lie so, else in a block of their own that is
-/// filled and emptied tile by tile.
+/// Rows as contiguous arrays [rows, length] of T: in place if they are contiguous, else copied through a buffer tile by
+/// tile.
 template <typename T>
 struct RowBlock {
   const View& view;
@@ -37,9 +37,9 @@ struct RowBlock {
 
 inline constexpr int64_t kRowGrain = 16384;  // elements per parallel range
 
-inline constexpr int64_t kPiece = 32768;  // elements: rows that are longer may be cut into pieces for several threads
+inline constexpr int64_t kPiece = 32768;  // elements: longer rows may be split across threads
 
-/// Rows gathered together: where memory runs across them, at least a cache line's worth, and few enough for L2.
+/// Rows gathered at a time: if memory is dense across them, at least a cache line's worth, and few enough for L2.
 constexpr int64_t tile_rows(int64_t length) { return std::clamp<int64_t>(65536 / length, 16, 64); }
 
 /// Runs body(first, rows, length, x, y) on blocks of rows along `dim`: x[i] of inputs[i], y[o] of outputs[o], each a

@@ -1,7 +1,7 @@
 // Running sums along one dim, from the front or from the back.                  Reads and writes every element once
 //
-// Partial sums are kept in double (int64_t for integers), so a float result is rounded once. Long rows are read twice, in pieces
-// for several threads: their sums, then the running sums from there. Instances: float, double, int64_t.
+// Partial sums are kept in double (int64_t for integers), so a float result is rounded once. Long rows are split across threads
+// and read twice: first the sum of each piece, then the running sums. Instances: float, double, int64_t.
 #include <algorithm>
 #include <iterator>
 #include <memory>
@@ -17,7 +17,7 @@ namespace {
 template <typename T>
 using Sum = std::conditional_t<std::is_same_v<T, int64_t>, int64_t, double>;
 
-/// Running sums that go on from `sum`.
+/// Running sums that start from `sum`.
 template <typename T>
 void cumsum_row(int64_t n, bool reverse, Sum<T> sum, const T* x, T* y) {
   if (reverse) {
@@ -27,11 +27,11 @@ void cumsum_row(int64_t n, bool reverse, Sum<T> sum, const T* x, T* y) {
   }
 }
 
-/// Rows of `length` elements one after another in memory, cut into pieces.
+/// Contiguous rows of `length` elements, split into pieces.
 template <typename T>
 void cumsum_pieces(const View& self, int64_t rows, int64_t length, bool reverse, const View& result) {
   const int64_t pieces = (length + reduce::kPiece - 1) / reduce::kPiece;
-  std::vector<Sum<T>> before(static_cast<size_t>(rows * pieces));  // first the sum of each piece, then of those before it
+  std::vector<Sum<T>> before(static_cast<size_t>(rows * pieces));  // the sum of each piece, then the exclusive prefix sum
   const auto for_pieces = [&](auto body) {
     parallel_for(rows * pieces, 1, [&](int64_t begin, int64_t end) {
       const auto x = std::make_unique_for_overwrite<T[]>(static_cast<size_t>(reduce::kPiece));

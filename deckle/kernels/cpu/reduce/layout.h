@@ -8,8 +8,8 @@
 
 namespace deckle::kernels::cpu::reduce {
 
-/// One operand's dims in two groups: kept ones, in order, and reduced ones; neighbours that run on are merged. A row is
-/// the elements of one index of the kept dims.
+/// One operand's dims in two groups: kept ones, in order, and reduced ones; adjacent ones that are contiguous are merged. A row
+/// is the elements of one index of the kept dims.
 struct Layout {
   struct Dims {
     int count = 0;
@@ -28,12 +28,12 @@ struct Layout {
   Layout(const View& view, std::span<const int64_t> dims);
   Layout(const View& view, int64_t dim) : Layout(view, std::span<const int64_t>(&dim, view.ndim > 0 ? 1 : 0)) {}
 
-  /// Rows lie one after the other, each contiguous.
+  /// The whole operand is contiguous, row after row.
   bool dense_rows() const;
 };
 
 /// Copies elements [from, from + count) of rows [row, row + rows) to or from a block of T with `count` elements per row,
-/// converting. Where a kept dim is the dense one, whole cache lines of neighbouring rows move together.
+/// converting. If a kept dim is the dense one, whole cache lines of neighbouring rows are moved together.
 template <typename T>
 void gather_rows(const View& view, const Layout& layout, int64_t row, int64_t rows, int64_t from, int64_t count, T* block);
 template <typename T>

@@ -4,8 +4,8 @@
 //   softmax_backward       y (g - sum g y)
 //   log_softmax            y = x - max - log sum exp(x - max)
 //   log_softmax_backward   g - exp(y) sum g
-// A row passes L1 two or three times and memory once. Instances: float (float32 and the halves), double. Rows along any dim:
-// by_rows gathers those that are not contiguous. A row of -inf alone gives NaN, as 0 / 0 must.
+// A row is read from L1 two or three times and from memory once. Instances: float (float32 and the halves), double. Rows along
+// any dim: by_rows gathers those that are not contiguous. A row of only -inf gives NaN (0 / 0).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/reduce/softmax.cpp"
 #include "deckle/kernels/cpu/simd/targets.h"
@@ -60,7 +60,7 @@ void log_softmax_rows(int64_t rows, int64_t n, const T* x, T* y) {
     const T max = max_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return part.load(x + i); });
     const auto maxima = hn::Set(d, max);
     const double sum = sum_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return exp(d, hn::Sub(part.load(x + i), maxima)); });
-    // max and the logarithm apart: their sum would round away what distinguishes large entries.
+    // max and the logarithm are subtracted one by one: their rounded sum would lose the differences between large entries.
     const auto log_sum = hn::Set(d, static_cast<T>(std::log(sum)));
     map_run(d, n, [&](auto part, int64_t i) HWY_ATTR { part.store(hn::Sub(hn::Sub(part.load(x + i), maxima), log_sum), y + i); });
   }

@@ -6,14 +6,14 @@
 
 namespace deckle::kernels::cpu::reduce {
 
-/// Softmax and its kin on `rows` contiguous rows of n elements: the primitives that dense and ragged softmax share.
+/// Softmax and related functions on `rows` contiguous rows of n elements: the primitives shared by dense and ragged softmax.
 template <typename T>
 struct SoftmaxRows {
   void (*softmax)(int64_t rows, int64_t n, const T* x, T* y);
   void (*log_softmax)(int64_t rows, int64_t n, const T* x, T* y);
   void (*softmax_backward)(int64_t rows, int64_t n, const T* grad, const T* y, T* x_grad);
   void (*log_softmax_backward)(int64_t rows, int64_t n, const T* grad, const T* y, T* x_grad);
-  /// Columns side by side: y = exp(x - shift), totals += y (unless null).
+  /// Column by column: y = exp(x - shift), totals += y (unless null).
   void (*exponentials)(int64_t n, const T* x, const T* shift, T* y, double* totals);
 };
 
