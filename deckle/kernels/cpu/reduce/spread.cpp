@@ -1,9 +1,9 @@
 // Euclidean norm, variance and standard deviation over any dims.                Reads every element once (4 bytes, 2 to 5 FLOPs)
 //
-// Everything is summed in double, so squares of floats neither overflow nor vanish. A piece of a row, in L1, is gone through
-// twice for its variance: mean, then squares of what differs from it; pieces are joined by Chan's rule. Columns go 32 rows at a
-// time.
-// Instances: float (float32 and the halves), double.
+// Everything is summed in double, so squares of floats neither overflow nor underflow. The variance of a
+// piece of a row, held in L1, takes two passes: mean, then squared deviations; pieces are combined by
+// Chan's formula. Columns are processed 32 rows at a time. Instances: float (float32 and the halves),
+// double.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/reduce/spread.cpp"
 #include "deckle/kernels/cpu/simd/targets.h"
@@ -24,7 +24,7 @@ namespace {
 
 using reduce::Moments;
 
-/// Sum of term(x[i]); sixteen side by side, which compilers turn into vectors.
+/// Sum of term(x[i]) in sixteen independent accumulators, which compilers vectorise.
 template <typename T, typename Term>
 HWY_INLINE double sum_of(int64_t n, const T* x, Term term) {
   double sums[16] = {};
@@ -57,7 +57,7 @@ void roots(int64_t n, const double* squares, double, double* values) {
   for (int64_t i = 0; i < n; ++i) values[i] = std::sqrt(squares[i]);
 }
 
-/// Of two sets of elements together.
+/// Merges the moments of two sets of elements.
 Moments joined(Moments a, Moments b) {
   if (a.count == 0) return b;
   if (b.count == 0) return a;
@@ -72,7 +72,7 @@ Moments row_moments(int64_t n, const T* x) {
   return {static_cast<double>(n), mean, sum_of(n, x, [mean](double value) HWY_ATTR { return (value - mean) * (value - mean); })};
 }
 
-/// body(column `column` of each row). Two loops: with one, the loops over columns are not vectorised.
+/// body(column `column` of each row). Two loops: fused into one, the loops over columns are not vectorised.
 template <typename T, typename Body>
 HWY_INLINE void each_row(const reduce::Rows<T>& rows, int64_t column, Body body) {
   const T* from = rows.first + column;
@@ -107,7 +107,7 @@ void column_moments(const reduce::Rows<T>& all, int64_t columns, Moments* result
   }
 }
 
-/// NaN where no element is left after the correction and all are equal, as of none.
+/// NaN if the correction leaves no degrees of freedom and all elements are equal, or there are none.
 void variances(int64_t n, const Moments* moments, double correction, double* values) {
   for (int64_t i = 0; i < n; ++i) values[i] = moments[i].squares / std::max(moments[i].count - correction, 0.0);
 }

@@ -1,7 +1,7 @@
 // sum and mean over any dims.                                                   Reads every element once (4 bytes, 1 FLOP)
 //
-// Memory-bound: the floor is bytes / bandwidth. Sums are formed as simd/rows.h says: blocks of a run, or of kDeep rows of
-// columns, in vectors of T; the blocks in double, with their rounding errors carried. Instances: float, double, int64_t.
+// Memory-bound: the limit is bytes / bandwidth. Summation follows simd/rows.h: blocks of a run, or of kDeep rows of columns, in
+// vectors of T; blocks are added in compensated double. Instances: float, double, int64_t.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/reduce/sum.cpp"
 #include "deckle/kernels/cpu/simd/targets.h"
@@ -28,7 +28,7 @@ CompensatedSum row_sum(int64_t n, const T* x) {
 
 template <typename T>
 void column_sums(const reduce::Rows<T>& rows, int64_t columns, CompensatedSum* results) {
-  constexpr int64_t kBlocks = 8;  // of kDeep rows, added in double before their sum joins the others with its rounding error
+  constexpr int64_t kBlocks = 8;  // of kDeep rows, added in double before their sum enters the compensated total
   const hn::ScalableTag<T> d;
   const auto add = [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); };
   T sums[reduce::kMostColumns];

@@ -1,10 +1,10 @@
-// The walk of reductions to one value per row.
-//
-// Two ways through memory, by what is contiguous:
-//   rows      the reduced elements of a row run on (or are gathered): row() on pieces of up to 32,768 elements
-//   columns   a kept dim runs on: strips of 512 columns, columns() on pieces of rows
-// Both cut long reductions into pieces whose partial results are combined in order, so that few long rows still use all
-// threads and the result is the same for any number of them.
+// Iteration of reductions to one value per row.
+// Two access patterns, by what is
+// contiguous:
+//   rows      the reduced elements of a row are contiguous (or are gathered): row() on pieces of up to 32,768 elements
+//   columns   a kept dim is contiguous: strips of 512 columns, columns() on pieces of rows Both split long reductions into pieces
+// whose partial results are combined in order, so that a few long rows still use all threads and the result does not depend on
+// how many there are.
 #include "deckle/kernels/cpu/reduce/values.h"
 
 #include <algorithm>
@@ -20,12 +20,12 @@ namespace {
 
 constexpr int64_t kPiece = 131072;   // elements of a row, or of a strip of columns, folded into one partial result
 constexpr int64_t kStrip = 512;      // columns: their partial results stay in L1
-constexpr int64_t kFewColumns = 16;  // below this, columns leave vectors empty: rows are gathered instead
+constexpr int64_t kFewColumns = 16;  // with fewer columns most vector lanes would be idle: rows are gathered instead
 constexpr int64_t kGatheredRows = 64;
 
 int64_t pieces_of(int64_t count, int64_t piece) { return (count + piece - 1) / piece; }
 
-/// Folded rows on their way into the result.
+/// Folded rows, finished and written to the result in batches.
 template <typename T, typename A>
 struct Output {
   const Fold<T, A>& op;

@@ -9,7 +9,7 @@
 
 namespace deckle::kernels::cpu::reduce {
 
-/// Rows of which columns are folded: row r is at first + r * stride, or first + order[r] * stride.
+/// The rows whose columns are folded: row r is at first + r * stride, or first + order[r] * stride.
 template <typename T>
 struct Rows {
   const T* first;
@@ -24,11 +24,11 @@ struct Rows {
   }
 };
 
-inline constexpr int64_t kDeep = 32;           // rows of columns folded in T, before the partial result joins the others
+inline constexpr int64_t kDeep = 32;           // rows of columns folded in T before they enter the accumulator
 inline constexpr int64_t kMostColumns = 1024;  // that Fold::columns takes
 
-/// How an associative reduction folds many elements into one: the primitives on rows that dense and ragged reductions share. T is
-/// the type of the elements, A that of the partial results (CompensatedSum, double or Moments for floating elements, int64_t for
+/// An associative reduction of many elements to one: the row primitives shared by dense and ragged reductions. T is the type
+/// of the elements, A that of the partial results (CompensatedSum, double or Moments for floating elements, int64_t for
 /// integers).
 template <typename T, typename A>
 struct Fold {
@@ -41,7 +41,7 @@ struct Fold {
   A nothing;  // the result of no elements
 };
 
-/// Of a set of elements: how many, their mean, and the sum of squares of what differs from it.
+/// Count, mean and sum of squared deviations of a set of elements.
 struct Moments {
   double count = 0, mean = 0, squares = 0;
 };
@@ -65,7 +65,7 @@ struct Folds : RealFolds<A> {
   Fold<int64_t, int64_t> i64;
 };
 
-/// What spread.cpp exports.
+/// Exported by spread.cpp.
 struct SpreadFolds {
   RealFolds<double> norm;
   RealFolds<Moments> variance;
@@ -81,7 +81,7 @@ RealFolds<Moments> variances();  // parameter: the correction
 RealFolds<Moments> standard_deviations();
 
 /// Reduces `dims` (none: all) of `self`, of any strides and dtype (RealFolds: floating). `result` is contiguous, one element per
-/// row; `parameter` goes to `finish`. Work is cut by shape: results do not depend on threads.
+/// row; `parameter` goes to `finish`. Work is partitioned by shape: results do not depend on threads.
 template <typename A>
 void fold(const Folds<A>& folds, const View& self, std::span<const int64_t> dims, double parameter, const View& result);
 template <typename A>

@@ -1,8 +1,8 @@
 // Running sums over the rows of each component, column by column, forwards or backwards.               values, sums: [rows,
 // inner]
 //
-// Read 4, write 4 bytes per element, one addition in double (a running sum in float would lose what it adds). Instances: float
-// (float32 and the halves), double, int64_t (integers, bool). Work is cut by component and columns.
+// Read 4, write 4 bytes per element, one addition in double (a running sum in float would absorb small terms). Instances: float
+// (float32 and the halves), double, int64_t (integers, bool). Work is partitioned by component and columns.
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
-// The largest and smallest value of each column of each component and where they stand; taking and putting values there.
+// The largest and smallest value of each column of each component, their rows, and gather and scatter of values there.
 //
-// The extrema read 4 bytes per element; segment_take and segment_put touch one element per column of a component. The first of
-// equal values counts; a NaN wins. Instances: float (float32 and the halves), double, int64_t (integers, bool).
+// The extrema read 4 bytes per element; segment_take and segment_put touch one element per column of a component. Ties go to the
+// first; NaN wins. Instances: float (float32 and the halves), double, int64_t (integers, bool).
 
 #include <algorithm>
 #include <cstring>
@@ -16,7 +16,7 @@
 namespace deckle::kernels::cpu {
 namespace {
 
-/// The largest or the smallest value that elements of `dtype` may have, as T.
+/// The largest or the smallest value representable in `dtype`, as T.
 template <typename T>
 T bound(DType dtype, bool largest) {
   if (is_floating(dtype)) return largest ? std::numeric_limits<T>::infinity() : -std::numeric_limits<T>::infinity();
@@ -60,15 +60,15 @@ void find_smallest(const View& self, const RaggedView& ragged, const View* value
       self.dtype, [&]<typename T>(TypeTag<T>) { find(self, ragged, bound<T>(self.dtype, true), std::less<T>(), values, rows); });
 }
 
-/// The extreme values alone, by the primitives of dense tensors. An empty component has the extreme value of its dtype.
+/// The extreme values alone, by the primitives of dense tensors. An empty component gives the limit of its dtype.
 void fold_extrema(reduce::Folds<double> folds, bool largest, const View& self, const RaggedView& ragged, const View& result) {
   folds.i64.nothing = bound<int64_t>(self.dtype, !largest);
   segment::fold(
       folds, self, ragged, [](int64_t) { return 0.0; }, result);
 }
 
-/// body(TypeTag, i, place) for each element i of `rows`: the place, among `count` rows of as many columns, of row rows[i] in i's
-/// column; -1 for no row. T stands for any type of the dtype's size.
+/// body(TypeTag, i, place) for each element i of `rows`: place is the position, among `count` rows of as many columns, of row
+/// rows[i] in i's column; -1 for no row. T is any type of the dtype's size.
 template <typename Body>
 void for_places(DType dtype, const View& rows, int64_t count, Body body) {
   const int64_t inner = segment::inner_size(rows);

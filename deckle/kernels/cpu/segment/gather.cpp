@@ -1,9 +1,9 @@
-// Elements by their position in their own component, column by column, and the transpose, which adds up.
+// Gather by position within the own component, column by column, and its transpose, scatter-add.
 //
 //   segment_gather       result[i, c] = values[index[i, c], c]          index: [index rows, columns], positions in the component
 //   segment_scatter_add  values, plus source[i, c] at [index[i, c], c]  that row i belongs to; its columns are some of values'
 // Read 8 + 4, write 4 bytes per element. A block of columns of an average component stays in L2. A column of a component belongs
-// to one thread, which adds in order in double (integers: int64). Instances: gather by element size, scatter_add by dtype.
+// to one thread, which accumulates in order in double (integers: int64). Instances: gather by element size, scatter_add by dtype.
 
 #include <algorithm>
 #include <vector>
@@ -15,10 +15,10 @@
 namespace deckle::kernels::cpu {
 namespace {
 
-constexpr int64_t kMostSums = 1 << 17;  // of a block, 1 MiB, unless the component is long:
-constexpr int64_t kFewestColumns = 16;  // then whole cache lines all the same
+constexpr int64_t kMostSums = 1 << 17;  // of a block, 1 MiB, unless the component is long
+constexpr int64_t kFewestColumns = 16;  // still whole cache lines for long components
 
-/// Where each column of `index` stands in a row of `values`, whose dims are as many and no smaller.
+/// The offset of each column of `index` in a row of `values`, which has the same number of dims, none of them smaller.
 std::vector<int64_t> columns_of(const View& index, const View& values) {
   std::vector<int64_t> columns = {0};
   for (int dim = 1; dim < index.ndim; ++dim) {
@@ -109,7 +109,7 @@ void segment_scatter_add(const CpuContext&, const View& values, const RaggedView
   const auto inner = static_cast<int64_t>(columns.size());
   visit(values.dtype, [&]<typename T>(TypeTag<T>) {
     if (inner != segment::inner_size(values))
-      std::copy_n(values.ptr<const T>(), values.numel(), result.ptr<T>());  // columns without index
+      std::copy_n(values.ptr<const T>(), values.numel(), result.ptr<T>());  // columns outside of index keep their values
     using Sum = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
     struct Block {
       int64_t component, first, count;

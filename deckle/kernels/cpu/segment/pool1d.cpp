@@ -1,7 +1,7 @@
 // The mean and the largest value of the rows in each window of a sequence.         values: [rows, inner], result: [W, inner]
 //
 // Window w of a sequence is its rows [w stride - lead, w stride - lead + size); a mean counts those that exist. Read 4 size /
-// stride, write 4 bytes per element; memory-bound, since neighbouring windows meet in the cache. The backward pass of the mean
+// stride, write 4 bytes per element; memory-bound, since neighbouring windows share cache lines. The backward pass of the mean
 // visits rows, each of which is summed by one thread. Instances: float (float32 and the halves), double.
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace deckle::kernels::cpu {
 namespace {
 
-/// The rows of its sequence that a window has.
+/// The rows of its sequence inside a window.
 struct Window {
   int64_t begin, end;
 
@@ -55,7 +55,7 @@ void segment_avg_pool1d_backward(const CpuContext&, const View& gradient, const 
       T sums[segment::kColumns], buffer[segment::kColumns];
       for (int64_t row = 0; row < length; ++row) {
         std::fill_n(sums, columns, T{0});
-        const int64_t before = row + lead - size + 1;  // where the first window that has the row begins, or later
+        const int64_t before = row + lead - size + 1;  // a lower bound of the start of the first window that contains the row
         for (int64_t w = before <= 0 ? 0 : (before + stride - 1) / stride; w < count && w * stride <= row + lead; ++w) {
           const Window window(w, size, stride, lead, length);
           const T share = T{1} / static_cast<T>(window.end - window.begin);
@@ -86,7 +86,7 @@ void segment_max_pool1d(const CpuContext&, const View& values, const RaggedView&
           const T* const x = segment::read_row(values, inner, begin + row, first, columns, buffer);
           const auto tap = static_cast<Tap>(row - window.begin);
           for (int64_t c = 0; c < columns; ++c) {
-            // The first NaN wins. No short circuits: the loop is to become vectors.
+            // The first NaN wins. No short-circuit operators, so that the loop vectorises.
             const bool better = (x[c] > best[c]) | ((x[c] != x[c]) & (best[c] == best[c]));
             taps[c] = better ? tap : taps[c];
             best[c] = better ? x[c] : best[c];

@@ -1,5 +1,5 @@
-// Sequences read at evenly spread places, and the transpose.                        values: [rows, inner], result: [places,
-// inner]
+// Sequences resampled at evenly spaced positions, and the transpose.                        values: [rows, inner], result:
+// [places, inner]
 //
 //   linear    place i at p = (i + 1/2) / scale - 1/2, within the sequence, between the rows floor(p) and floor(p) + 1
 //   nearest   row floor(i / scale)
@@ -17,12 +17,12 @@
 namespace deckle::kernels::cpu {
 namespace {
 
-constexpr int64_t kMostSums = 1 << 17;  // of a block of columns, unless the sequence is long:
-constexpr int64_t kFewestColumns = 16;  // then whole cache lines all the same
+constexpr int64_t kMostSums = 1 << 17;  // of a block of columns, unless the sequence is long
+constexpr int64_t kFewestColumns = 16;  // still whole cache lines for long sequences
 
 struct Place {
   int64_t before, after;  // rows of the sequence
-  double share;           // of the row after
+  double share;           // weight of the row after
 
   Place(int64_t i, double scale, bool nearest, int64_t length) {
     const auto index = static_cast<double>(i), last = static_cast<double>(length - 1);

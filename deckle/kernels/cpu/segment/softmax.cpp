@@ -19,7 +19,7 @@
 namespace deckle::kernels::cpu {
 namespace {
 
-/// A component of one column as a contiguous row of T: in place, or in memory of its own.
+/// A component of one column as a contiguous row of T: in place, or in a buffer.
 template <typename T>
 class Run {
  public:
@@ -72,7 +72,7 @@ void segment_softmax(const CpuContext&, const View& values, const RaggedView& ra
   const int64_t inner = segment::inner_size(values);
   segment::visit_real(values.dtype, [&]<typename T>(TypeTag<T>) {
     const auto functions = reduce::softmax_rows().of<T>();
-    const bool keeps = result.dtype == dtype_of<T>;  // halves would be rounded twice: their exponentials are found again
+    const bool keeps = result.dtype == dtype_of<T>;  // halves would be rounded twice: their exponentials are recomputed
     segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
       const int64_t begin = ragged.offsets[b], end = ragged.offsets[b + 1];
       if (inner == 1) {

@@ -10,7 +10,7 @@
 
 namespace deckle::kernels::cpu::segment {
 
-inline constexpr int64_t kColumns = 1024;  // columns of one task: rows are read in long runs, and what is kept per column fits L1
+inline constexpr int64_t kColumns = 1024;  // columns of one task: rows are read in long runs, and per-column state fits L1
 inline constexpr int64_t kGrain = 16384;   // elements per parallel range
 
 /// Regular elements per row.
@@ -21,7 +21,7 @@ inline int64_t inner_size(const View& view) {
 }
 
 /// Calls body(component, first_column, columns) for every component and block of columns: many small components share a
-/// parallel range, a wide one is cut by columns. The cut depends on the shape alone.
+/// parallel range, a wide one is cut by columns. The partition depends on the shape alone.
 template <typename Body>
 void for_components(const RaggedView& ragged, int64_t inner, Body body) {
   if (inner == 0) return;
@@ -50,7 +50,7 @@ void write_row(const View& view, int64_t inner, int64_t row, int64_t first, int6
   simd::store_run(values, count, static_cast<char*>(view.data) + (row * inner + first) * item_size(view.dtype), view.dtype, 1);
 }
 
-/// Asks for the row that comes some rows after row i, where rows lie apart: the hardware does not see it coming.
+/// Prefetches a row some rows after row i if rows are not contiguous: the hardware prefetcher cannot predict them.
 inline void prefetch_row(const View& view, const RaggedView& ragged, int64_t inner, int64_t i, int64_t first, int64_t count) {
   constexpr int64_t kAhead = 4096, kLine = 64;  // bytes
   const int64_t row_bytes = count * item_size(view.dtype), later = i + 1 + kAhead / row_bytes;

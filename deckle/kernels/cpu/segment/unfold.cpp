@@ -1,5 +1,5 @@
-// The rows of each window of a sequence side by side, and the transpose.           values: [rows, inner], result: [W, size,
-// inner]
+// The rows of each window of a sequence side by side (im2col), and the transpose.           values: [rows, inner], result: [W,
+// size, inner]
 //
 //   segment_unfold  result[w, t] = values[w stride - lead + t dilation], 0 outside of the sequence
 //   segment_fold    result[row] = the sum of values[w, t] over all (w, t) with w stride - lead + t dilation = row
@@ -21,7 +21,7 @@ void segment_unfold(const CpuContext&, const View& values, const RaggedView& rag
     const int64_t begin = ragged.offsets[b], length = ragged.offsets[b + 1] - begin;
     for (int64_t w = 0; w < windows.offsets[b + 1] - windows.offsets[b]; ++w) {
       char* to = static_cast<char*>(result.data) + ((windows.offsets[b] + w) * size * inner + first) * item;
-      for (int64_t at = first; at < first + columns;) {  // by runs of one row
+      for (int64_t at = first; at < first + columns;) {  // one run of a row at a time
         const int64_t tap = at / inner, row = w * stride - lead + tap * dilation;
         const int64_t count = std::min((tap + 1) * inner, first + columns) - at;
         const auto bytes = static_cast<size_t>(count * item);
@@ -47,7 +47,7 @@ void segment_fold(const CpuContext&, const View& values, const RaggedView& windo
       for (int64_t row = begin; row < ragged.offsets[b + 1]; ++row) {
         std::fill_n(sums, columns, T{0});
         for (int64_t tap = 0; tap < size; ++tap) {
-          const int64_t start = row - begin + lead - tap * dilation;  // of the window that has the row there, times stride
+          const int64_t start = row - begin + lead - tap * dilation;  // of the window with the row at this tap, times stride
           if (start < 0) break;
           if (start % stride != 0 || start / stride >= count) continue;
           const int64_t place = (first_window + start / stride) * size + tap;

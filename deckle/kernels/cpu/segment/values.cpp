@@ -1,8 +1,8 @@
-// The walk of reductions to one value per component and column.                       values: [rows, inner], result: [B, inner]
+// Iteration of reductions to one value per component and column.                       values: [rows, inner], result: [B, inner]
 //
 // The arithmetic is that of dense reductions (reduce/values.h): a component of one column is a run, otherwise kDeep rows at a
-// time are folded column by column. Work is cut by component and columns; a long component is also cut into pieces of kPiece
-// rows, whose partial results are combined in order. Rows that do not lie together (RaggedView::order) are read where they are.
+// time are folded column by column. Work is partitioned by component and columns; a long component is also split into pieces of
+// kPiece rows, whose partial results are combined in order. Rows that are not contiguous (RaggedView::order) are read in place.
 #include "deckle/kernels/cpu/segment/values.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ static_assert(kColumns <= reduce::kMostColumns);
 constexpr int64_t kPiece = 4096;    // rows
 constexpr int64_t kBuffered = 256;  // columns converted at a time: kDeep rows of them stay in L1
 
-/// Folded columns of component b on their way into the result.
+/// Finishes folded columns of component b and writes them to the result.
 template <typename T, typename A>
 void finish(const Fold<T, A>& op, const A* folded, double parameter, const View& result, int64_t inner, int64_t b, int64_t first,
             int64_t columns) {

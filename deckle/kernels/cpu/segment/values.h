@@ -6,10 +6,10 @@
 
 namespace deckle::kernels::cpu::segment {
 
-/// What a reduction's `finish` is given for a component of so many rows.
+/// The parameter of a reduction's `finish` for a component of so many rows.
 using Parameter = std::function<double(int64_t rows)>;
 
-/// As reduce::fold, of the rows of each component: `result` is [components, inner].
+/// reduce::fold of the rows of each component: `result` is [components, inner].
 template <typename A>
 void fold(const reduce::Folds<A>& folds, const View& values, const RaggedView& ragged, const Parameter& parameter,
           const View& result);

@@ -11,7 +11,7 @@ namespace {
 
 std::atomic<bool> modelled{false};
 
-/// The registers of one thread of the model.
+/// The tile registers of one thread of the software model.
 struct ModelRegisters {
   alignas(64) uint32_t words[8][kTile][kTile];
 };
@@ -47,8 +47,8 @@ struct ModelTiles {
     for (int64_t r = 0; r < kTile; ++r)
       std::memcpy(static_cast<char*>(to) + r * stride, registers().words[kRegister][r], sizeof(uint32_t) * kTile);
   }
-  /// Even and odd elements of the pairs are summed apart, by fused multiply-adds in ascending order; then both are added up, and
-  /// their sum is added to C.
+  /// Even and odd elements of the pairs are summed separately by fused multiply-adds in ascending order; the total of both is
+  /// then added to C.
   template <int kC, int kA, int kB>
   static void dot() {
     auto& words = registers().words;
@@ -72,7 +72,7 @@ struct ModelTiles {
 };
 
 #if defined(__x86_64__)
-/// The instructions themselves; GCC's intrinsics want register numbers as literals.
+/// The instructions themselves; GCC's intrinsics require register numbers as literals.
 struct HardwareTiles {
   template <int kRegister>
   static void zero() {

@@ -21,8 +21,8 @@ constexpr int64_t round_up_tiles(int64_t n) { return (n + kTile - 1) / kTile * k
 void tile_matmul(int64_t m, int64_t n, int64_t depth, const uint32_t* a, int64_t lda, const uint32_t* b, int64_t ldb, float* c,
                  int64_t ldc, bool add);
 
-/// Sets the tile registers of the calling thread up and releases them: other libraries of the process configure them too. Create
-/// one only where bf16_products() says tiles.
+/// Configures the tile registers of the calling thread and releases them: other libraries of the process configure them too.
+/// Create one only if bf16_products() says tiles.
 class TileScope {
  public:
   TileScope();
@@ -31,10 +31,10 @@ class TileScope {
   TileScope& operator=(const TileScope&) = delete;
 };
 
-/// bf16_arithmetic(), or tiles where these are modelled.
+/// bf16_arithmetic(), or tiles if they are emulated.
 Bf16Arithmetic bf16_products();
 
-/// For tests, on any machine: products of tiles by a model in software that rounds as the hardware does, bit for bit.
+/// For tests, on any machine: tile products by a software model that matches the hardware bit for bit.
 void model_tiles(bool on);
 
 }  // namespace deckle::kernels::cpu::simd

@@ -3,12 +3,12 @@
 #include "deckle/base/check.h"
 
 #if defined(__x86_64__)
-// GCC 12 takes the deliberately undefined operand of unmasked intrinsics for a mistake.
+// GCC 12 warns about the deliberately undefined operand of unmasked intrinsics.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wignored-attributes"
 #include <immintrin.h>
 
-// Functions carry their instruction set: the file is compiled for any machine, and called where the machine has it.
+// Functions have a target attribute: the file compiles for any machine, and they are called only where supported.
 #define DECKLE_SCORES __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")))
 #define DECKLE_SCORES_INLINE DECKLE_SCORES inline __attribute__((always_inline))
 
@@ -80,7 +80,7 @@ DECKLE_SCORES bool softmax(const float* __restrict scores, int64_t keys, float f
 #pragma GCC unroll 2
   for (int v = 0; v < kVectors; ++v) {
     const __m512 held = _mm512_loadu_ps(reference + 16 * v);
-    // A row that has seen no key yet has the reference -inf; 0 serves, for -inf - (-inf) would be NaN.
+    // A row without a visible key so far has the reference -inf; use 0, as -inf - (-inf) is NaN.
     const __m512 shift = _mm512_maskz_mul_ps(_mm512_cmp_ps_mask(held, minus_infinity, _CMP_NEQ_UQ), held, times);
     __m512 total0 = _mm512_setzero_ps(), total1 = total0;  // of these keys: short chains of additions round less
     for (int64_t group = 0; group < keys; group += kKeyGroup) {
@@ -222,7 +222,7 @@ DECKLE_SCORES void tile_row_pairs(const uint32_t* from, int64_t from_stride, int
 
 }  // namespace deckle::kernels::cpu::simd
 
-#else  // no such instructions: bf16_products() never says tiles
+#else  // not supported by the target: bf16_products() never says tiles
 
 namespace deckle::kernels::cpu::simd {
 namespace {

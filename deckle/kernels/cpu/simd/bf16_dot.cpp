@@ -3,11 +3,11 @@
 #include "deckle/base/check.h"
 
 #if defined(__x86_64__)
-// GCC 12 takes the deliberately undefined operand of unmasked intrinsics for a mistake.
+// GCC 12 warns about the deliberately undefined operand of unmasked intrinsics.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>
 
-// Functions carry their instruction set: the file is compiled for any machine, and called where the machine has it.
+// Functions have a target attribute: the file compiles for any machine, and they are called only where supported.
 #define DECKLE_BF16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")))
 
 namespace deckle::kernels::cpu::simd {
@@ -108,7 +108,7 @@ DECKLE_BF16 void bf16_pairs_along_rows(const float* from, int64_t from_stride, i
 
 }  // namespace deckle::kernels::cpu::simd
 
-#else  // no such instruction: cpu_isa() never says avx512_bf16
+#else  // not supported by the target: cpu_isa() never says avx512_bf16
 
 namespace deckle::kernels::cpu::simd {
 

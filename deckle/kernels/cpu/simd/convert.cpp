@@ -23,7 +23,7 @@
 namespace deckle::kernels::cpu::simd {
 namespace {
 
-/// bool elements are read and written as bytes: what lies in memory may be any byte.
+/// bool elements are read and written as bytes, which may have any value in memory.
 template <typename S>
 using Stored = std::conditional_t<std::is_same_v<S, bool>, uint8_t, S>;
 
@@ -35,7 +35,7 @@ inline I saturate(F value) {
   return value < kEnd ? static_cast<I>(value) : std::numeric_limits<I>::max();
 }
 
-/// Rounds to float so that a second rounding to a half is as if it had been one: inexact results get an odd significand.
+/// Rounds to odd: a second rounding, to a half, then gives the correctly rounded result.
 inline float round_to_odd(double value) {
   const float nearest = static_cast<float>(value);
   const double back = static_cast<double>(nearest);
@@ -63,7 +63,7 @@ inline To convert(From value) {
   }
 }
 
-/// Of stored elements: bool in and out.
+/// Converts stored elements, bool as bytes.
 template <typename S, typename T>
 inline T read(Stored<S> value) {
   if constexpr (std::is_same_v<S, bool>)

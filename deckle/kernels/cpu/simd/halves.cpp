@@ -14,7 +14,7 @@ namespace deckle::kernels::cpu::simd::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Without F16C Highway emulates, with other roundings than IEEE 754's: one by one, then. Stronger targets have lower bits.
+// Without F16C Highway emulates with non-IEEE rounding: scalar code instead. Stronger targets have lower bits.
 constexpr bool kHasFloat16 = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2;
 
 void widen_bfloat16(const uint16_t* from, float* to, int64_t count) {

@@ -2,8 +2,8 @@
 //   template <class D, class V> V operator()(D d, V input0, V input1, ...) const
 // and blocks<F, N>(), its N-input block functions for float and double (blocks_with_integers: and int64).
 //
-// A number is spread over one vector beforehand and read again at every step, so there is one loop for all mixtures of
-// arrays and numbers. The tail goes through padded copies: no lane beyond n is read or written.
+// A number is broadcast to one vector beforehand and reloaded at every step, so one loop serves all mixtures of arrays and
+// numbers. The tail goes through padded copies: no lane beyond n is read or written.
 //
 // Included once per instruction set, after <hwy/highway.h>.
 #if defined(DECKLE_KERNELS_CPU_SIMD_LOOP_H) == defined(HWY_TARGET_TOGGLE)
@@ -27,7 +27,7 @@ HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu::HWY_NAMESPACE {
 namespace hn = ::hwy::HWY_NAMESPACE;
 
-/// a * b where a falls to zero faster than b grows: 0 where a is 0, even if b is infinite.
+/// a * b with 0 * inf = 0, for an a that vanishes faster than b grows.
 template <class V>
 HWY_INLINE V damped(V a, V b) {
   const hn::DFromV<V> d;

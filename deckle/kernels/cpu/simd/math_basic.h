@@ -1,4 +1,4 @@
-// Exact functions (sign, rounding, minimum, ...), and the tools that the others are made of.
+// Exact functions (sign, rounding, minimum, ...), and the building blocks of the others.
 #if defined(DECKLE_KERNELS_CPU_SIMD_MATH_BASIC_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_KERNELS_CPU_SIMD_MATH_BASIC_H
 #undef DECKLE_KERNELS_CPU_SIMD_MATH_BASIC_H
@@ -34,8 +34,8 @@ HWY_INLINE hn::Vec<D> not_a_number(D d) {
   return hn::Set(d, std::numeric_limits<hn::TFromD<D>>::quiet_NaN());
 }
 
-/// min(limit, x) and max(limit, x) that let a NaN in x through. x86 returns the second operand if one is NaN, Arm the NaN;
-/// only Highway's one-lane target must be told.
+/// min(limit, x) and max(limit, x) that propagate a NaN in x. x86 returns the second operand if one is NaN, Arm the NaN; only
+/// Highway's scalar target needs a special case.
 template <class V>
 HWY_INLINE V at_most(V limit, V x) {
 #if HWY_TARGET == HWY_SCALAR
@@ -152,7 +152,7 @@ HWY_INLINE V ceil(D, V x) {
   return hn::Ceil(x);
 }
 #endif
-/// Halves to even.
+/// Ties to even.
 template <class D, class V>
 HWY_INLINE V round(D, V x) {
   return hn::Round(x);
@@ -162,7 +162,7 @@ HWY_INLINE V trunc(D, V x) {
   return hn::Trunc(x);
 }
 
-/// A NaN in either operand wins.
+/// Propagates a NaN in either operand.
 template <class D, class V>
 HWY_INLINE V minimum(D, V x, V y) {
   if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {

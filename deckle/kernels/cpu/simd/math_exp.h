@@ -15,7 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu::HWY_NAMESPACE {
 namespace detail {
 
-/// Adding this to a number below 2^22 (2^51) rounds it to an integer, which then stands in the low bits.
+/// Adding this to a number below 2^22 (2^51) rounds it to an integer in the low bits of the result.
 template <class D>
 HWY_INLINE hn::Vec<D> rounder(D d) {
   return constant(d, kSingle<D> ? 0x1.8p23 : 0x1.8p52);

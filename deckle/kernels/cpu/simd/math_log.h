@@ -28,7 +28,7 @@ HWY_INLINE V split_exponent(D d, V x, V& k) {
   const V lift = constant(d, kSingle<D> ? 0x1p24 : 0x1p54);
   const auto bits = hn::BitCast(du, hn::IfThenElse(subnormal, hn::Mul(x, lift), x));
   const auto shifted = hn::Add(bits, hn::Set(du, kOne - kSqrtHalf));
-  // The exponent field becomes a floating-point number by standing in the low bits of 2^23 (2^52).
+  // Converts the exponent field to floating point by placing it in the low bits of 2^23 (2^52).
   const V high = constant(d, kSingle<D> ? 0x1p23 : 0x1p52);
   const V field = hn::BitCast(d, hn::Or(hn::ShiftRight<kBits>(shifted), hn::BitCast(du, high)));
   const V bias = constant(d, kSingle<D> ? 0x1p23 + 127 : 0x1p52 + 1023);
@@ -53,7 +53,7 @@ HWY_INLINE V log_tail(D d, V f) {
   }
 }
 
-/// Puts the limits in: log(0) = -inf, log(x < 0) = NaN, log(inf) = inf, log(NaN) = NaN.
+/// Handles the special cases: log(0) = -inf, log(x < 0) = NaN, log(inf) = inf, log(NaN) = NaN.
 template <class D, class V>
 HWY_INLINE V log_limits(D d, V x, V result) {
   const V zero = hn::Zero(d);
@@ -124,12 +124,12 @@ HWY_INLINE V log_sigmoid(D d, V x) {
 }
 
 /// softplus(x) - x t, as log(1 + exp(-|x|)) + x (1 - t) for positive x and - x t for others: nothing cancels where t is near
-/// sigmoid(x). An infinite x with the t that it is certain of is a loss of 0.
+/// sigmoid(x). An infinite x that agrees with t has loss 0.
 template <class D, class V>
 HWY_INLINE V logistic_loss(D d, V x, V t) {
   const V one = hn::Set(d, 1);
   const auto positive = hn::Gt(x, hn::Zero(d));
-  const V wrong = hn::IfThenElse(positive, hn::Sub(one, t), t);  // the share of the less likely class
+  const V wrong = hn::IfThenElse(positive, hn::Sub(one, t), t);  // target of the less likely class
   const V linear =
       hn::IfThenElse(hn::Eq(wrong, hn::Zero(d)), hn::Zero(d), hn::Mul(hn::IfThenElse(positive, x, hn::Neg(x)), wrong));
   const V rest = log1p(d, exp(d, hn::Neg(hn::Abs(x))));  // NaN with x

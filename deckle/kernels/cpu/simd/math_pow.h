@@ -20,7 +20,7 @@ HWY_INLINE V log_in_two(D d, V x, V& low) {
   const V m = split_exponent(d, x, k);
   const V one = hn::Set(d, 1);
   const V f = hn::Sub(m, one);  // exact
-  // s = f / (2 + f) and what the rounded quotient misses.
+  // s = f / (2 + f) and its rounding error.
   V denominator_low;
   const V denominator = two_sum(m, one, denominator_low);
   const V s = hn::Div(f, denominator);
@@ -55,7 +55,7 @@ template <class D, class V>
 HWY_INLINE V pow_positive(D d, V x, V y) {
   V log_low, product_low;
   const V log_high = log_in_two(d, x, log_low);
-  // Beyond +-2^900 the result is 0, 1 or infinite whatever the low parts say; there their arithmetic could overflow.
+  // Beyond +-2^900 the result is 0, 1 or infinite regardless of the low parts, whose arithmetic could overflow there.
   const V y_bounded = at_least(constant(d, -0x1p900), at_most(constant(d, 0x1p900), y));
   const V product = two_product(d, y_bounded, log_high, product_low);
   const V low = hn::MulAdd(y_bounded, log_low, product_low);
@@ -68,7 +68,7 @@ HWY_INLINE V pow_positive(D d, V x, V y) {
 template <class D, class V>
 HWY_INLINE V pow(D d, V x, V y) {
   const V zero = hn::Zero(d), one = hn::Set(d, 1), half = constant(d, 0.5);
-  // The exponents that formulas are full of, and their derivatives'.
+  // Exponents frequent in formulas and their derivatives.
   if (hn::AllTrue(d, hn::Eq(y, one))) return x;
   if (hn::AllTrue(d, hn::Eq(y, constant(d, 2.0)))) return hn::Mul(x, x);
   if (hn::AllTrue(d, hn::Eq(y, constant(d, 3.0)))) return hn::Mul(hn::Mul(x, x), x);
@@ -86,7 +86,7 @@ HWY_INLINE V pow(D d, V x, V y) {
     result = hn::IfThenElse(hn::Eq(a, zero), from_zero, result);
     result = hn::IfThenElse(hn::Eq(a, infinity(d)), from_infinity, result);
   }
-  // Negative x: only integer exponents; odd ones keep the sign. Numbers too big to be odd are even.
+  // Negative x: only integer exponents; odd ones keep the sign. Values beyond 2^24 (2^53) are even.
   const auto integer = hn::Eq(hn::Floor(y), y);
   const auto odd = hn::AndNot(hn::Eq(hn::Floor(hn::Mul(y, half)), hn::Mul(y, half)), integer);
   result = hn::IfThenElse(odd, hn::CopySign(result, x), result);

@@ -1,8 +1,8 @@
 // sin and cos.
 //
 // x = n pi/2 + r, the quadrant n mod 4 chooses polynomial and sign. pi/2 is split into parts of 33, 33 and 53 bits, so that
-// n times a part is exact up to 2^20; float reduces in double. Larger arguments, which no training loop sees, go to the C
-// library lane by lane.
+// n times a part is exact up to 2^20; float reduces in double. Larger arguments, rare in training, go to the C library lane by
+// lane.
 #if defined(DECKLE_KERNELS_CPU_SIMD_MATH_TRIG_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_KERNELS_CPU_SIMD_MATH_TRIG_H
 #undef DECKLE_KERNELS_CPU_SIMD_MATH_TRIG_H
@@ -36,7 +36,7 @@ HWY_INLINE V reduce_by_half_pi(D d, V x, V& quadrant) {
 template <class D, class V>
 HWY_INLINE V reduce_angle(D d, V x, V& quadrant) {
   if constexpr (kSingle<D>) {
-    // The reduction is written twice and computed once.
+    // Written twice, but the compiler computes it once.
     quadrant = in_double(
         d,
         [](auto dd, auto angle) HWY_ATTR {

@@ -1,5 +1,5 @@
 // x != y as IEEE has it: true wherever either is NaN. Highway's Ne is false there on AVX and AVX-512 (an ordered comparison) and
-// true on SSE2; tools/check_tree lets nothing else call it.
+// true on SSE2; tools/check_tree forbids other calls of Ne.
 #if defined(DECKLE_KERNELS_CPU_SIMD_NOT_EQUAL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_KERNELS_CPU_SIMD_NOT_EQUAL_H
 #undef DECKLE_KERNELS_CPU_SIMD_NOT_EQUAL_H

@@ -4,17 +4,17 @@
 #include "deckle/kernels/cpu/simd/amx.h"
 
 #if defined(__x86_64__)
-// GCC 12 takes the deliberately undefined operand of unmasked intrinsics for a mistake.
+// GCC 12 warns about the deliberately undefined operand of unmasked intrinsics.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>
 
 namespace deckle::kernels::cpu::simd {
 namespace {
 
-/// Sums in flight: more than latency times units.
+/// Independent accumulators: more than latency times units.
 constexpr int kChains = 12;
 
-/// Units along which tiles are multiplied before their sums are stored: so many that stores do not count.
+/// Depth of a tile product before its sums are stored: large enough to make stores negligible.
 constexpr int64_t kPeakDepth = 1024;
 
 // A macro, for a function would need the instruction set of each of its callers.

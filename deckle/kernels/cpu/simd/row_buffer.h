@@ -7,7 +7,7 @@
 
 namespace deckle::kernels::cpu::simd {
 
-/// Contiguous elements of a dtype, as a View is when it is contiguous.
+/// Contiguous elements of a dtype.
 template <typename V>
 concept TypedMemory = requires(const V& v) {
   { v.data } -> std::convertible_to<void*>;

@@ -1,8 +1,8 @@
 // Contiguous runs of float or double: accurate sums, maxima, maps, with their tails.
 //
-// A sum is built from blocks of 64 vectors, each summed in four accumulators, so 16 additions deep, and the blocks are added
-// in double with their rounding errors carried: more accurate than pairwise, at the speed of the plain loop. Sums of columns are
-// built the same way from blocks of at most kDeep rows. The cut depends on sizes alone.
+// A sum is built from blocks of 64 vectors, each summed in four accumulators, so 16 additions deep, and the blocks are added in
+// compensated double: more accurate than pairwise, at the speed of the plain loop. Sums of columns are built the same way from
+// blocks of at most kDeep rows. The partition depends on sizes alone.
 #if defined(DECKLE_KERNELS_CPU_SIMD_ROWS_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_KERNELS_CPU_SIMD_ROWS_H
 #undef DECKLE_KERNELS_CPU_SIMD_ROWS_H
@@ -42,7 +42,7 @@ struct TailPart {
   }
 };
 
-/// body(part, i) for i = 0, lanes, 2 lanes, ...: what a pointwise loop over n elements is.
+/// body(part, i) for i = 0, lanes, 2 lanes, ...: a pointwise loop over n elements.
 template <class D, class Body>
 HWY_INLINE void map_run(D d, int64_t n, Body body) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -51,7 +51,7 @@ HWY_INLINE void map_run(D d, int64_t n, Body body) {
   if (i < n) body(TailPart<D>{d, static_cast<size_t>(n - i)}, i);
 }
 
-/// Sum of body(part, i) over n elements; what body gives beyond the end does not count.
+/// Sum of body(part, i) over n elements; lanes beyond the end are ignored.
 template <class D, class Body>
 HWY_INLINE double sum_run(D d, int64_t n, Body body) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), block = 64 * lanes;
@@ -90,7 +90,7 @@ HWY_INLINE void add_compensated(int64_t n, const double* values, CompensatedSum*
     hn::LoadInterleaved2(d, &totals[i].sum, sum, error);
     const auto value = hn::LoadU(d, values + i), next = hn::Add(sum, value), added = hn::Sub(next, sum);
     const auto lost = hn::Add(hn::Sub(sum, hn::Sub(next, added)), hn::Sub(value, added));  // Knuth's two-sum: exact
-    error = hn::Add(error, hn::IfThenElseZero(hn::Eq(lost, lost), lost));                  // an infinite sum loses NaN
+    error = hn::Add(error, hn::IfThenElseZero(hn::Eq(lost, lost), lost));                  // NaN if the sum is infinite: dropped
     hn::StoreInterleaved2(next, error, d, &totals[i].sum);
   }
   for (; i < n; ++i) totals[i].add(values[i]);
@@ -117,7 +117,7 @@ HWY_INLINE void fold_columns(D d, const Rows& rows, int64_t columns, T nothing, 
     hn::StoreU(fold3, d, result + c + 3 * lanes);
   }
   map_run(d, columns - c, [&](auto part, int64_t i) HWY_ATTR {
-    auto even = start, odd = start;  // of rows: two chains of additions
+    auto even = start, odd = start;  // rows: two independent chains of additions
     int64_t r = 0;
     for (; r + 2 <= rows.count; r += 2) {
       even = combine(even, part.load(rows.at(r) + c + i));
@@ -132,7 +132,7 @@ struct TwoSums {
   double first, second;
 };
 
-/// Two sums in one pass: body(part, i, first, second) sets the two terms; what it gives beyond the end does not count.
+/// Two sums in one pass: body(part, i, first, second) sets the two terms; lanes beyond the end are ignored.
 template <class D, class Body>
 HWY_INLINE TwoSums sum_run_two(D d, int64_t n, Body body) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), block = 32 * lanes;

@@ -6,8 +6,8 @@
 
 namespace deckle::kernels::cpu {
 
-/// What a SIMD file exports: one struct of function pointers for float elements and one for double. A file has one HWY_EXPORT, of
-/// a function that returns its table for the instruction set it was compiled for.
+/// The dispatch table of a SIMD file: one struct of function pointers for float elements and one for double. A file has one
+/// HWY_EXPORT, of a function that returns its table for the instruction set it was compiled for.
 template <template <typename> class Functions>
 struct RealTable {
   Functions<float> f32;

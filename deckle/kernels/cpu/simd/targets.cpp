@@ -34,7 +34,7 @@ std::vector<int64_t> usable_targets() {
   hwy::SetSupportedTargetsForTest(0);
   std::vector<int64_t> targets;
   for (int64_t left = hwy::SupportedTargets() & allowed_targets(); left != 0; left &= left - 1) targets.push_back(left & -left);
-  std::reverse(targets.begin(), targets.end());  // Highway gives stronger targets lower bits
+  std::reverse(targets.begin(), targets.end());  // in Highway stronger targets have lower bits
   return targets;
 }
 

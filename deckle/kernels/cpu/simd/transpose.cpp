@@ -1,4 +1,4 @@
-// Transposes of matrices of any element. Of 4 bytes, which are most: blocks of 4 x 4 in registers, two interleavings each.
+// Transposes of matrices of any element type. For 4-byte elements, the common case, blocks of 4 x 4 in registers.
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/simd/transpose.cpp"
@@ -16,7 +16,7 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr int64_t kWide = 16;  // columns whose rows are read before the next ones
+constexpr int64_t kWide = 16;  // columns processed per pass over the rows
 
 template <typename T>
 void transpose_any(const T* from, int64_t from_stride, int64_t rows, int64_t cols, T* to, int64_t to_stride) {

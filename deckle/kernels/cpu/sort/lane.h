@@ -9,14 +9,14 @@
 
 namespace deckle::kernels::cpu {
 
-/// Sorts one lane at a time, stable; NaN counts as larger than everything. float lanes become integers that hold the key above
-/// the place: one comparison decides, and the plain sort of different numbers is stable. Others sort pairs of key and place.
+/// Sorts one lane at a time, stable; NaN counts as larger than everything. float lanes become integers with the key in the high
+/// and the position in the low bits: keys are distinct, so an unstable sort is stable. Others sort pairs of key and position.
 template <typename T>
 class LaneSorter {
  public:
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, int64_t>);
 
-  /// order[i] is the place of the element that comes i-th among x[0], x[stride], ... n < 2^32.
+  /// order[i] is the position of the i-th element in sorted order of x[0], x[stride], ... n < 2^32.
   template <typename Element>
   void sort(const Element* x, int64_t stride, int64_t n, bool descending, int64_t* order) {
     items_.resize(static_cast<size_t>(n));
@@ -48,7 +48,7 @@ class LaneSorter {
 
   static Item item(T key, int64_t place, bool descending) {
     if constexpr (kPacked) {
-      // Order-preserving bits: negative numbers turned over, the others above them; one zero, one NaN above infinity.
+      // Order-preserving bits: negative numbers inverted, the others above them; one zero, one NaN above infinity.
       const auto bits = std::bit_cast<uint32_t>(key == 0 ? 0.0f : key);
       const uint32_t rank = std::isnan(key) ? ~0u : bits >> 31 ? ~bits : bits | 0x80000000u;
       return static_cast<uint64_t>(descending ? ~rank : rank) << 32 | static_cast<uint32_t>(place);
@@ -67,7 +67,7 @@ class LaneSorter {
   std::vector<Item> items_;
 };
 
-/// The type whose lanes hold the order of elements of T.
+/// The key type for sorting elements of T.
 template <typename T>
 using SortKey = std::conditional_t<std::is_integral_v<T>, int64_t, std::conditional_t<std::is_same_v<T, double>, double, float>>;
 

@@ -1,6 +1,6 @@
 // The rows of each component sorted column by column, stable, and the row that each value came from.    values: [rows, inner]
 //
-// O(L log L) comparisons per column of a component of length L. Eight columns at a time are laid out as lanes, so that every
+// O(L log L) comparisons per column of a component of length L. Eight columns at a time are transposed into lanes, so that every
 // cache line is read once. Keys are float32 for halves, int64 for all integers: three instances.
 
 #include "deckle/base/check.h"
@@ -12,7 +12,7 @@
 namespace deckle::kernels::cpu {
 namespace {
 
-constexpr int64_t kLanes = 8;      // columns laid out together: half a cache line of float32
+constexpr int64_t kLanes = 8;      // columns per task: half a cache line of float32
 constexpr int64_t kGrain = 16384;  // elements per parallel range
 
 template <typename T>
