@@ -1,9 +1,9 @@
-// In what the products of the forward and the backward are computed, and how their operands lie in tiles.
+// The arithmetic of the products of the forward and the backward, and the tile layout of their operands.
 //
 // A contraction runs along a row (q k^T, dout v^T) or across rows (P v, P^T dout, dS k, dS^T q). Plain<T> uses one tile for both:
-// T times T. PairDot multiplies pairs of bfloat16 neighbours along the contraction (twice the FMA rate), so it keeps each operand
-// in the pairings that its products need, scales after the product (folding the scale into q would round q again) and rounds P
-// and dS to bfloat16 once, when they become operands.
+// T times T. PairDot multiplies pairs of bfloat16 elements adjacent along the contraction (twice the FMA rate), so it stores each
+// operand in the pairings that its products need, scales after the product (folding the scale into q would round q again) and
+// rounds P and dS to bfloat16 once, when they become operands.
 
 #if defined(DECKLE_ATTENTION_ARITHMETIC_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_ATTENTION_ARITHMETIC_INL_H_
@@ -28,7 +28,7 @@ template <typename T>
 struct Plain {
   using Element = T;                   // of scores, sums and statistics
   using Unit = T;                      // of operands
-  static constexpr int64_t kFold = 1;  // neighbours along a contraction in one unit
+  static constexpr int64_t kFold = 1;  // elements along the contraction in one unit
 
   static T query_factor(double scale) { return static_cast<T>(scale); }
   static T score_factor(double) { return T(1); }
@@ -70,7 +70,7 @@ struct PairDot {
                    float, uint32_t* rows, int64_t stride) {
     const int64_t units = (n + 1) / 2;
     for (int64_t r = 0; r < count; ++r) {
-      if (n % 2 != 0) rows[r * stride + units - 1] = 0;  // the last element's missing neighbour
+      if (n % 2 != 0) rows[r * stride + units - 1] = 0;  // padding of an odd length
       std::memcpy(rows + r * stride, row_address(dtype, from, first + r, head), static_cast<size_t>(n) * 2);
     }
     for (int64_t r = count; r < padded; ++r) std::memset(rows + r * stride, 0, static_cast<size_t>(units) * 4);
@@ -130,7 +130,7 @@ struct Operand {
             typename A::Element factor) {
     A::load(dtype, from, first, count, padded, head, width, factor, rows, row_stride);
   }
-  /// To be called after load (and changes of rows) by who uses `pairs`.
+  /// Call after load (and changes of rows) if `pairs` is used.
   void pair(int64_t count) { A::pair_rows(rows, row_stride, count, width, pairs, pair_stride); }
 };
 

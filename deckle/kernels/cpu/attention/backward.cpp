@@ -1,9 +1,9 @@
 // dq, dk, dv from dout, dlse.       P = exp(z - lse)   dP = dout v^T   dZ = P (dP - Delta)   Delta = rowsum(dout out) - dlse
 //
 // One fused pass, five products per score (S, dP, dV, dK, dQ): a task owns the dk and dv of a chunk of keys of one key head and
-// walks the query heads of its group and their row tiles; tasks that share a bias go through their keys together, block by block.
-// dq is added up per chunk, in a buffer nobody else writes (the output itself where there is one chunk), and the chunks are added
-// in order: no atomics, and bit-equal for any number of threads.
+// walks the query heads of its group and their row tiles; tasks that share a bias traverse their keys together, block by block.
+// dq is accumulated per chunk, in a private buffer (the output itself if there is one chunk), and the chunks are added in order:
+// no atomics, and bit-equal for any number of threads.
 // FLOPs: 2 (3 D + 2 Dv) per score in the products; about 18 more for exp and the element-wise part.
 // Instances: as the forward's.
 //
@@ -14,9 +14,9 @@
 // GF/s of two cores of the same kind with a bias and its gradient shared by 16 heads and texts, of GF/s without, full mask, S =
 // 2048, D = 64:
 //                                                            float32           bfloat16
-//   every tile taken from and added to the planes' own rows  127.8 of 186.8    179.8 of 311.2
+//   every tile read from and added to the planes' rows       127.8 of 186.8    179.8 of 311.2
 //   strips (bias_strip-inl.h), sums in large pages           143.8 of 176.2    214.7 of 328.8
-//   the next tile asked for, rows that see nothing left out  175.8 of 189.5    277.8 of 327.9
+//   next tile prefetched, rows without visible keys skipped  175.8 of 189.5    277.8 of 327.9
 // Rejected: two passes without a dq buffer (rows, then columns): seven products in place of five.
 
 #include "deckle/kernels/cpu/simd/targets.h"
@@ -157,7 +157,7 @@ void backward_block(const AttentionProblem& problem, const AttentionOperands& x,
       if (want_dq) dq_target.add(task.chunk, row, tile.count, h, dq, k_stride, scale);
     }
   }
-  const T k_factor = A::score_factor(problem.scale);  // q brought the rest of the scale
+  const T k_factor = A::score_factor(problem.scale);  // q carries the rest of the scale
   if (k_factor != T(1)) {
     for (int64_t i = 0; i < count * k_stride; ++i) dk[i] *= k_factor;
   }
@@ -166,13 +166,13 @@ void backward_block(const AttentionProblem& problem, const AttentionOperands& x,
 }
 
 #if HWY_TARGET == HWY_AVX3
-/// Names the arithmetic of AMX tiles.
+/// Tag of the arithmetic on AMX tiles.
 struct OnTiles {
   using Element = float;
 };
 #endif
 
-/// All tasks of a group, block of keys by block, so that what they share for a block is gathered before and given back after it.
+/// All tasks of a group, one block of keys at a time: what they share for a block is loaded before and stored after it.
 template <class A, typename T = typename A::Element>
 void backward_group(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& cotangent,
                     const RowStatistics<T>& statistics, const AttentionOperands& gradient, const QueryGradient<T>& dq_target,

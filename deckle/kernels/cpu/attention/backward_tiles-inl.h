@@ -1,7 +1,7 @@
 // The backward of bfloat16 on AMX tiles: the pass of backward.cpp with other operands.
 //
-// Tiles are 128 rows by 64 keys. Per block of 32 rows: S^T = K Q^T and dP^T = V dO^T, then P and dZ by vectors, rounded once and
-// laid out for what follows: neighbouring rows in a pair for dV += P dO and dK += dZ Q, keys i and i + 16 in a pair for dQ^T +=
+// Tiles are 128 rows by 64 keys. Per block of 32 rows: S^T = K Q^T and dP^T = V dO^T, then P and dZ in vectors, rounded once and
+// laid out for the next products: adjacent rows in a pair for dV += P dO and dK += dZ Q, keys i and i + 16 in a pair for dQ^T +=
 // K^T dZ.
 //
 // GF/s, machine and setting of forward_tiles-inl.h, five products counted, two cores and 16:
@@ -43,7 +43,7 @@ namespace HWY_NAMESPACE {
 
 inline constexpr int kTileRowBlocks = 4;
 
-/// One operand of a row tile: rows, [block][units][32] and pairs of neighbouring rows.
+/// One operand of a row tile: rows, [block][units][32] and pairs of adjacent rows.
 struct TileRowOperand : TileOperand {
   uint32_t* lanes;
   uint32_t* pairs;
@@ -55,7 +55,7 @@ struct TileRowOperand : TileOperand {
         pairs(scratch.take<uint32_t>(kTileRowBlocks * simd::kTileQueries / 2 * odd_lines(2 * units))),
         pair_stride(odd_lines(2 * units)) {}
 
-  /// Rows that saw nothing (lse +inf) become 0: whatever they hold must not reach a product, for 0 * NaN is NaN.
+  /// Rows without visible keys (lse +inf) become 0: their contents must not reach a product, as 0 * NaN is NaN.
   void load_seen(const AttentionRows& from, int64_t first, int64_t count, int64_t head, const float* lse) {
     const int64_t padded = simd::round_up_keys(count);
     load(from, first, count, padded, head);

@@ -1,5 +1,5 @@
-// The bias and its gradient for one block of keys of every row, as the score tiles want them, while all heads and sequences that
-// share the plane pass over it: transposed once, added up where it lies in one piece, and put in the plane's own order at the
+// The bias and its gradient for one block of keys of every row, in the layout of the score tiles, while all heads and
+// sequences that share the plane use it: transposed once, accumulated contiguously, and stored in the plane's own order at the
 // end.
 
 #if defined(DECKLE_ATTENTION_BIAS_STRIP_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -49,7 +49,7 @@ class BiasStrip {
     if (shares(problem, x.bias, gradient.bias)) bias_.reset(planes_ * plane_size_);
   }
 
-  /// Whether the gradient has planes of rows and keys that several heads or sequences share.
+  /// Whether several heads or sequences share the planes of the gradient.
   static bool serves(const AttentionProblem& problem, const AttentionOperands& gradient) {
     const AttentionPlane& bias = gradient.bias;
     const bool over_sequences = problem.bias_offsets == nullptr && bias.sequence_stride == 0;
@@ -59,7 +59,7 @@ class BiasStrip {
 
   bool on() const { return planes_ != 0; }
 
-  /// Turns to the block of keys that begins at `key`: loads its bias and clears its gradient.
+  /// Starts the block of keys that begins at `key`: loads its bias and clears its gradient.
   void start(const AttentionOperands& x, int64_t key) {
     first_ = key, count_ = std::min(kKeyBlock, keys_ - key);
     find_rows();
@@ -78,17 +78,17 @@ class BiasStrip {
     }
   }
 
-  /// Bias of a place, [keys, kBlock]; null if it is not kept here.
+  /// The bias of a tile, [keys, kBlock]; null if it is not in the strip.
   const T* bias(int64_t head, const TilePlace& at) const { return bias_ ? tile(bias_.get(), head % planes_, at) : nullptr; }
 
-  /// Adds a tile [keys, stride] to the gradient. Rows past the place's count may hold anything: they are others' here.
+  /// Adds a tile [keys, stride] to the gradient. Rows past the tile's count are ignored: they belong to other tiles.
   void add(int64_t head, const TilePlace& at, const T* values, int64_t stride) {
     const hn::ScalableTag<T> d;
     T* HWY_RESTRICT to = tile(gradient_.get(), head % planes_, at);
     for (int64_t j = 0; j < at.keys; ++j) {
       for (int64_t lane = 0; lane < at.lanes; lane += kLanes<T>) {
         T* sum = to + j * kBlock<T> + lane;
-        __builtin_prefetch(sum + kTileKeys * kBlock<T>, 1, 2);  // the next tile lies behind this one
+        __builtin_prefetch(sum + kTileKeys * kBlock<T>, 1, 2);  // the next tile follows in memory
         const auto held = hn::FirstN(d, at.count - lane);
         hn::StoreU(hn::Add(hn::LoadU(d, sum), hn::IfThenElseZero(held, hn::LoadU(d, values + j * stride + lane))), d, sum);
       }
@@ -121,7 +121,7 @@ class BiasStrip {
     return strip + plane * plane_size_ + (at.row / kBlock<T> * kKeyBlock + at.key - first_) * kBlock<T>;
   }
 
-  /// The rows, in whole row tiles, that see some key of the block: the others are neither loaded nor stored.
+  /// The rows, in whole row tiles, with a visible key in the block: the others are neither loaded nor stored.
   void find_rows() {
     begin_row_ = rows_, end_row_ = 0;
     for (int64_t b : sequences_) {
@@ -146,11 +146,11 @@ class BiasStrip {
   }
 
   const AttentionProblem& problem_;
-  const KeyTask* task_ = nullptr;  // one of the group: all see the same planes
+  const KeyTask* task_ = nullptr;  // one of the group: all use the same planes
   int64_t planes_ = 0, rows_ = 0, keys_ = 0, plane_size_ = 0;
   std::vector<int64_t> sequences_;
   int64_t first_ = 0, count_ = 0;        // the block of keys
-  int64_t begin_row_ = 0, end_row_ = 0;  // the rows that see it
+  int64_t begin_row_ = 0, end_row_ = 0;  // the rows with a visible key in it
   WorkBuffer<T> bias_, gradient_;        // [planes, row blocks, kKeyBlock, kBlock]
 };
 

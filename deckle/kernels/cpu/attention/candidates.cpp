@@ -1,4 +1,4 @@
-// What each kernel of the CPU refuses, and why.
+// What each CPU kernel does not support, and why.
 
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@
 namespace deckle::kernels::cpu {
 namespace {
 
-/// Empty if the decoding kernel serves sequence b, else the reason.
+/// Empty if the decoding kernel supports sequence b, else the reason.
 const char* decode_why_not(const AttentionRequest& request, int64_t b) {
   const AttentionProblem& p = request.problem;
   if (p.rows(b) < 1 || p.rows(b) * p.group() > kDecodeRows)

@@ -11,10 +11,10 @@
 
 namespace deckle::kernels::cpu {
 
-/// Keys that the key-stationary passes load at a time; chunks are cut at multiples of it.
+/// Keys that the key-stationary passes load at a time; chunk boundaries are multiples of it.
 inline constexpr int64_t kKeyBlock = 256;
 
-/// Chunks of keys per sequence at most: each costs a buffer of the size of dq.
+/// Maximal number of chunks of keys per sequence: each costs a buffer of the size of dq.
 inline constexpr int64_t kMaxChunks = 8;
 
 /// Keys [begin, end) of one key head of one sequence: a task of the key-stationary passes.
@@ -24,7 +24,7 @@ struct KeyTask {
   int64_t copy = 0;  // which copy of shared sums it adds to
 };
 
-/// All tasks of a key-stationary pass and who must run together.
+/// All tasks of a key-stationary pass and which of them run together.
 struct KeyTasks {
   std::vector<KeyTask> tasks;                // by sequence, key head, chunk
   std::vector<std::vector<int64_t>> groups;  // indices of tasks; one worker runs a group, in order. Heaviest first
@@ -34,15 +34,15 @@ struct KeyTasks {
 };
 
 /// Which tasks add to the same sums in memory, and so must belong to one group. With several copies of the sums, whole sequences
-/// and heads are dealt to the copies; with one, each group owns a chunk of keys.
+/// and heads are distributed over the copies; with one, each group owns a chunk of keys.
 struct SharedSums {
   bool over_sequences = false;
   bool over_heads = false;
   int64_t copies = 1;
 };
 
-/// Cuts a problem so that about 32 tasks or more exist where the lengths allow it; a function of the problem alone. Every
-/// (sequence, key head) has at least one task, which may be empty. With shared sums, chunk c covers the same keys everywhere.
+/// Partitions a problem into about 32 tasks or more where the lengths allow it; a function of the problem alone. Every (sequence,
+/// key head) has at least one task, which may be empty. With shared sums, chunk c covers the same keys everywhere.
 inline KeyTasks key_tasks(const AttentionProblem& problem, SharedSums shared = {}) {
   KeyTasks result;
   result.copies = shared.copies;
@@ -82,7 +82,7 @@ inline KeyTasks key_tasks(const AttentionProblem& problem, SharedSums shared = {
             {shared.over_sequences ? 0 : b, shared.over_heads ? 0 : g, whole ? copy : chunk}, result.groups.size());
         if (fresh) result.groups.emplace_back(), cost.push_back(0);
         result.groups[at->second].push_back(index);
-        // Under a causal mask early keys are seen by more rows; the exact count does not matter.
+        // Under a causal mask early keys are visible to more rows; the exact count does not matter.
         const double seen = problem.causal
                                 ? static_cast<double>(rows) *
                                       (2.0 - static_cast<double>(begin + end) / static_cast<double>(std::max<int64_t>(keys, 1)))

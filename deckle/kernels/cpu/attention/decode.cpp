@@ -1,8 +1,8 @@
 // attention_forward for a few query rows on many keys: one step of decoding on a key/value cache.
 //
 // Vectors run along the head dim, and each row of K and V is read once, straight from memory, for all query rows that share its
-// head. Keys are cut into chunks that run in parallel, each for all heads; each leaves (maximum, sum, unnormalised out) per row,
-// and the chunks are merged in order, with the sink. Bound by memory: 2 item_size(dtype) (D + Dv) bytes per key and key head.
+// head. Keys are split into chunks that run in parallel, each for all heads; each yields (maximum, sum, unnormalised out) per
+// row, merged in order, with the sink. Bound by memory: 2 item_size(dtype) (D + Dv) bytes per key and key head.
 //
 // Two cores of an EPYC of family 25, float32, one text of 8,192 keys, 8 heads on 8 key heads, D = 64:
 //   a key head at a time       262 tokens/s     8.8 GB/s, 256 bytes of every 2,048
@@ -38,7 +38,7 @@ namespace deckle::kernels::cpu {
 namespace HWY_NAMESPACE {
 
 inline constexpr int64_t kDecodeChunk = 256;  // keys of a task
-inline constexpr int64_t kDecodeTile = 64;    // keys between two looks at the maximum
+inline constexpr int64_t kDecodeTile = 64;    // keys between two updates of the maximum
 inline constexpr int64_t kDecodeStep = 4;     // keys whose values are added at a time
 
 /// Keys [begin, end) of one sequence, for all heads; the partial results of its rows start at `partial`.
@@ -53,7 +53,7 @@ struct DecodeRow {
       : row(n / problem.group() % rows), head(n / (rows * problem.group()) * problem.group() + n % problem.group()) {}
 };
 
-/// Row j of a tile as T: memory itself where the type is the same and vectors may not overrun it, else converted.
+/// Row j of a tile as T: in place if the type matches and whole vectors fit, else converted.
 template <typename T>
 HWY_INLINE const T* decode_row(DType dtype, const AttentionRows& rows, int64_t row, int64_t head, int64_t n, T* buffer) {
   const char* source = row_address(dtype, rows, row, head);
@@ -92,7 +92,7 @@ void decode_task(const AttentionProblem& problem, const AttentionOperands& x, co
   }
   for (int64_t first = all.begin; first < all.end; first += kDecodeTile) {
     const int64_t keys = std::min(kDecodeTile, all.end - first), whole = round_up_lanes<T>(keys);
-    // All heads of a key before the next key: memory is read in the order in which it lies.
+    // All heads of a key before the next key: memory is read sequentially.
     for (int64_t j = 0; j < keys; ++j) {
       for (int64_t g = 0; g < problem.kv_heads; ++g) {
         const T* k = decode_row(problem.dtype, x.k, sequence.first_key + first + j, g, D, buffer);
@@ -145,15 +145,15 @@ void decode_task(const AttentionProblem& problem, const AttentionOperands& x, co
             continue;
           }
           for (int s = 0; s < kCount; ++s) {
-            if (p[s] == T(0)) continue;  // also keys that the row may not see, whatever they hold
+            if (p[s] == T(0)) continue;  // masked keys too, whatever their values
             for (int64_t e = 0; e < o_stride; e += kLanes<T>)
               hn::StoreU(hn::MulAdd(hn::Set(d, p[s]), hn::LoadU(d, v[s] + e), hn::LoadU(d, state + e)), d, state + e);
           }
         }
       }
     };
-    // Where rows share a value, its sums stay in registers for several keys; where they do not, memory is the limit, and its
-    // order counts.
+    // If rows share a value, its sums stay in registers for several keys; if not, memory bandwidth is the limit, and access order
+    // matters.
     int64_t j = 0;
     for (; shared > 1 && j + kDecodeStep <= keys; j += kDecodeStep) add_values.template operator()<kDecodeStep>(j);
     for (; j < keys; ++j) add_values.template operator()<1>(j);
@@ -174,7 +174,7 @@ void merge(const AttentionProblem& problem, const AttentionOperands& x, const At
     T top = sink;
     for (int64_t c = 0; c < chunks; ++c) top = std::max(top, partials[c * size + n * (o_stride + 2) + o_stride + 1]);
     const T base = top == -kInfinity ? T(0) : top;
-    T* out = partials + n * (o_stride + 2);  // chunk 0 becomes the result
+    T* out = partials + n * (o_stride + 2);  // chunk 0 accumulates the result
     T sum = std::exp(sink - base);
     for (int64_t c = 0; c < chunks; ++c) {
       const T* part = partials + c * size + n * (o_stride + 2);

@@ -1,8 +1,8 @@
 // Which probabilities survive: the frozen, position-keyed Philox contract of docs/attention.md, a 16 x 16 block at a time.
 //
 // Rate of the forward with dropout over that without, S = 512, D = 64 (machine of forward.cpp):      float32   bfloat16
-//   Philox by vectors, its bytes picked and compared one by one                                        0.81      0.69
-//   bytes put in order, compared and applied by vectors                                                0.94      0.88
+//   Philox in vectors, its bytes extracted and compared one by one                                        0.81      0.69
+//   bytes permuted, compared and applied in vectors                                                0.94      0.88
 
 #if defined(DECKLE_ATTENTION_DROPOUT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_ATTENTION_DROPOUT_INL_H_
@@ -38,7 +38,7 @@ HWY_INLINE void multiply(D d, V a, V b, V& low, V& high) {
 }
 #endif
 
-/// Where a block of flags holds those of its key j: the order in which whole vectors of calls give them.
+/// The row of a block of flags that belongs to key j: the order in which whole vectors of calls yield them.
 constexpr int64_t flag_row(int64_t j) { return (2 * (j & 1) + (j >> 3)) * 4 + (j >> 1) % 4; }
 
 /// Flags of one 16 x 16 block, non-zero where its byte is at least `threshold` (1..255): of row i and key j in flags[16 *
@@ -111,7 +111,7 @@ class Dropout {
 
   bool on() const { return threshold_ != 0; }
 
-  /// What survivors are multiplied by; 0 if nothing survives.
+  /// The scale of kept elements; 0 if none is kept.
   static double factor(const AttentionDropout& d) { return d.threshold == 256 ? 0.0 : 256.0 / (256 - d.threshold); }
 
   /// keep[j * stride + i] != 0 iff (row + i, key + j) survives, for `rows` rows and `keys` keys.

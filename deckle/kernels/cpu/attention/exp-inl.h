@@ -52,7 +52,7 @@ HWY_INLINE V exp2_flushed(D d, V x) {
   const hn::RebindToSigned<D> di;
   constexpr bool kSingle = sizeof(T) == 4;
   constexpr int kMantissaBits = kSingle ? 23 : 52;
-  // Adding 1.5 * 2^mantissa rounds x to an integer and leaves it in the low bits: no conversion, and additions run beside the
+  // Adding 1.5 * 2^mantissa rounds x to an integer and leaves it in the low bits: no conversion, and additions overlap with the
   // FMAs.
   const V magic = hn::Set(d, kSingle ? static_cast<T>(0x1.8p23) : static_cast<T>(0x1.8p52));
   const V shifted = hn::Add(x, magic);
@@ -61,8 +61,8 @@ HWY_INLINE V exp2_flushed(D d, V x) {
   return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, kSingle ? static_cast<T>(-126) : static_cast<T>(-1022))), scaled);
 }
 
-/// exp(z - reference). Subtracting before scaling costs an addition, which runs beside the FMAs, and keeps the error of a large
-/// reference out: |reference| 2^-24 in float32.
+/// exp(z - reference). Subtracting before scaling costs an addition, which overlaps with the FMAs, and avoids the error of a
+/// large reference: |reference| 2^-24 in float32.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V exp_minus(D d, V z, V reference) {
   return exp2_flushed(d, hn::Mul(hn::Sub(z, reference), hn::Set(d, static_cast<hn::TFromD<D>>(kLog2E))));

@@ -1,8 +1,8 @@
-// Gradients of bias, slopes, table and sinks, reduced to their true shapes while the score gradients are in cache.
+// Gradients of bias, slopes, table and sinks, reduced to their broadcast shapes while the score gradients are in cache.
 //
 // Sums have one owner each and a fixed order. Tasks that share elements of a bias gradient, because the bias is broadcast over
-// heads or sequences, belong to one group (chunks.h); the backward adds them up in strips (bias_strip-inl.h), all else where they
-// lie (in a shadow of T where dtype is narrower). Sums along rows go to one number per (chunk, row, head), tables to one copy per
+// heads or sequences, belong to one group (chunks.h); the backward accumulates them in strips (bias_strip-inl.h), the other
+// passes in place (in a copy of T if dtype is narrower). Row sums go to one number per (chunk, row, head), tables to one copy per
 // task: added in order at the end.
 
 #if defined(DECKLE_ATTENTION_FEATURE_GRADIENTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -33,8 +33,8 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Which tasks share elements of the bias gradient, and in how many copies it is added up: several where they are small beside q,
-/// since cutting the keys finely instead costs a buffer of the size of dq per chunk.
+/// Which tasks share elements of the bias gradient, and in how many copies it is accumulated: several if they are small relative
+/// to q, since splitting the keys finely instead costs a buffer of the size of dq per chunk.
 inline SharedSums shared_bias_sums(const AttentionProblem& problem, const AttentionOperands& gradient) {
   const AttentionPlane& bias = gradient.bias;
   if (bias.data == nullptr || bias.column_stride == 0) return {};
@@ -74,7 +74,7 @@ class FeatureGradients {
 
   bool any() const { return gradient_.bias.data != nullptr || gradient_.slopes != nullptr || gradient_.table != nullptr; }
 
-  /// Adds a tile of dZ [keys, stride] of query head `head` to everything that enters z after the cap.
+  /// Adds a tile of dZ [keys, stride] of query head `head` to the gradients of everything added after the cap.
   void add(const KeyTask& task, const Sequence& sequence, int64_t head, const TilePlace& at, const T* dz, int64_t stride,
            const FeatureScratch<T>& scratch, BiasStrip<T>* strip = nullptr) {
     if (gradient_.slopes != nullptr)
@@ -86,13 +86,13 @@ class FeatureGradients {
     if (!problem_.bias_before_cap) add_bias(task, sequence, head, at, dz, stride, scratch, strip);
   }
 
-  /// Adds a tile of dY to what enters before the cap.
+  /// Adds a tile of dY to the gradients of what is added before the cap.
   void add_before_cap(const KeyTask& task, const Sequence& sequence, int64_t head, const TilePlace& at, const T* dy,
                       int64_t stride, const FeatureScratch<T>& scratch, BiasStrip<T>* strip = nullptr) {
     if (problem_.bias_before_cap) add_bias(task, sequence, head, at, dy, stride, scratch, strip);
   }
 
-  /// Takes the gradient that `strip` holds for a block of keys, all that the group of `task` adds there.
+  /// Stores the gradient that the group of `task` accumulated in `strip` for a block of keys.
   void store_strip(const KeyTask& task, const BiasStrip<T>& strip) const {
     const Sequence sequence(problem_, task.sequence);
     const DType dtype = shadow_ ? dtype_of<T> : problem_.dtype;
@@ -111,7 +111,7 @@ class FeatureGradients {
     });
   }
 
-  /// Adds up what is per row or per task, and rounds to the outputs.
+  /// Reduces per-row and per-task sums and rounds to the outputs.
   void finish() {
     if (gradient_.slopes != nullptr) {
       parallel_for(problem_.heads, 1, [&](int64_t h, int64_t) {
@@ -188,7 +188,7 @@ class FeatureGradients {
   template <typename F>
   void for_bias_rows(F f) const {
     const AttentionPlane& bias = gradient_.bias;
-    int64_t most_rows = 0, most_keys = 0;  // a plane shared by the sequences reaches as far as the longest
+    int64_t most_rows = 0, most_keys = 0;  // a plane shared by the sequences is as large as the longest
     for (int64_t b = 0; b < problem_.sequences; ++b)
       most_rows = std::max(most_rows, problem_.rows(b)), most_keys = std::max(most_keys, problem_.keys(b));
     const bool per_sequence = problem_.bias_offsets != nullptr || bias.sequence_stride != 0;
@@ -197,7 +197,7 @@ class FeatureGradients {
       const Sequence sequence(problem_, b);
       const int64_t rows = per_sequence ? sequence.rows : most_rows, keys = per_sequence ? sequence.keys : most_keys;
       AttentionPlane origin = bias;
-      origin.data = &origin;  // PlaneView only adds to it, and only differences count
+      origin.data = &origin;  // a dummy base address: only offsets from it are used
       const int64_t plane_rows = PlaneView(origin, problem_.bias_offsets, sequence, 0, DType::uint8).row_stride != 0 ? rows : 1;
       parallel_for(heads * plane_rows, kRowGrain, [&](int64_t begin, int64_t end) {
         for (int64_t n = begin; n < end; ++n) {

@@ -1,4 +1,4 @@
-// Everything that may stand between q k^T and the softmax: soft cap, bias, ALiBi, relative-position table, masks; and its
+// Everything that may come between q k^T and the softmax: soft cap, bias, ALiBi, relative-position table, masks; and its
 // tangent. Works on transposed tiles [keys, kBlock]: lane = query row. Letters as in docs/attention.md: y before the cap, z
 // final.
 
@@ -32,8 +32,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 /// Keys of a score tile, in every pass.
 inline constexpr int64_t kTileKeys = 64;
 
-/// Where a score tile lies: rows [row, row + count) and keys [key, key + keys) of its sequence; `lanes` whole vectors hold the
-/// rows.
+/// The position of a score tile: rows [row, row + count) and keys [key, key + keys) of its sequence; `lanes` is the row count in
+/// whole vectors.
 struct TilePlace {
   int64_t row, count, lanes, key, keys;
 };
@@ -53,7 +53,7 @@ struct FeatureScratch {
         diagonal(scratch.take<T>(kTileKeys + 2 * kBlock<T>)) {}
 };
 
-/// to[j, lane] of the place, [keys, kBlock]; rows past the count are 0.
+/// Loads the plane at the tile to to[j, lane], [keys, kBlock]; rows past the count are 0.
 template <typename T>
 HWY_NOINLINE void load_plane(const PlaneView& view, const TilePlace& at, const FeatureScratch<T>& scratch, T* to) {
   if (view.row_stride != 0 && view.column_stride != 0) {
@@ -77,7 +77,7 @@ HWY_NOINLINE void load_plane(const PlaneView& view, const TilePlace& at, const F
     for (int64_t lane = 0; lane < at.lanes; ++lane) {
       to[j * kBlock<T> + lane] = lane < at.count ? static_cast<T>(view.get(at.row + lane, at.key + j)) : T(0);
     }
-    if (view.column_stride == 0) {  // every key alike
+    if (view.column_stride == 0) {  // the same for every key
       for (int64_t more = 1; more < at.keys; ++more) std::copy_n(to, at.lanes, to + more * kBlock<T>);
       return;
     }
@@ -99,13 +99,13 @@ class Features {
         table_(x.table ? static_cast<const T*>(x.table) + head * (2 * problem.table_reach + 1) : nullptr),
         gaps_(problem.ranges.bounds != nullptr && problem.ranges.count > 1) {}
 
-  /// Whether apply() has anything to do besides the ranges that LaneRange knows.
+  /// Whether apply() does anything besides the ranges of LaneRange.
   bool any() const { return bias_ || mask_ || cap_ != T(0) || has_slope_ || table_ != nullptr || gaps_; }
   bool capped() const { return cap_ != T(0); }
   T cap() const { return cap_; }
 
-  /// scores q k^T become z; tanh(y / cap) goes to `tanh_tile` if there is a cap and a place for it.
-  /// `bias` [keys, kBlock] is the bias of the place if the caller has it.
+  /// Turns scores q k^T into z; stores tanh(y / cap) in `tanh_tile` if there is a cap and the tile is given. `bias` [keys,
+  /// kBlock] is the bias of the tile if the caller has it.
   void apply(T* scores, int64_t stride, const TilePlace& at, const FeatureScratch<T>& scratch, T* tanh_tile,
              const T* bias = nullptr) const {
     if (bias_ && problem_.bias_before_cap) add_plane(bias_, scores, stride, at, scratch, bias);
@@ -135,7 +135,7 @@ class Features {
     if (has_slope_ || table_ != nullptr) add_positional(scores, stride, at, scratch);
   }
 
-  /// Whether some row of the place may see some key of it; only ranges with gaps can say no.
+  /// Whether some row of the tile may see some of its keys; only ranges with gaps can rule it out.
   bool touches(const TilePlace& at) const {
     if (!gaps_) return true;
     for (int64_t r = 0; r < at.count; ++r) {
@@ -157,9 +157,8 @@ class Features {
       for (int64_t lane = 0; lane < at.lanes; lane += kLanes<T>) {
         T* to = scores + j * stride + lane;
         const T* from = plane + j * kBlock<T> + lane;
-        if (loaded != nullptr)
-          __builtin_prefetch(from + kTileKeys * kBlock<T>, 0, 2);  // the next tile, which lies behind this one
-        const auto held = hn::FirstN(d, at.count - lane);          // rows past the count may be others' in `loaded`
+        if (loaded != nullptr) __builtin_prefetch(from + kTileKeys * kBlock<T>, 0, 2);  // the next tile, which follows in memory
+        const auto held = hn::FirstN(d, at.count - lane);  // later rows of `loaded` belong to other tiles
         hn::StoreU(hn::Add(hn::LoadU(d, to), hn::IfThenElseZero(held, hn::LoadU(d, from))), d, to);
       }
     }

@@ -1,9 +1,9 @@
 // out, lse = attention(q, k, v).     q [Tq, H, D]  k [Tk, Hk, D]  v [Tk, Hk, Dv]  out [Tq, H, Dv]  lse [Tq, H]
 //
 // A task is up to 16 blocks of query rows of one head; blocks are two vectors wide (32 rows in float32 with AVX-512). Scores are
-// held transposed, keys by queries: S^T = K Q^T and O^T += V^T P^T, so that every row statistic is one lane, K and V are used as
-// they lie, and only q and out are transposed, once per task. Cap, bias, ALiBi, table and masks act on the score tile between the
-// two products (features-inl.h), dropout after the softmax's sum.
+// held transposed, keys by queries: S^T = K Q^T and O^T += V^T P^T, so that every row statistic is one lane, K and V are used in
+// their own layout, and only q and out are transposed, once per task. Cap, bias, ALiBi, table and masks act on the score tile
+// between the two products (features-inl.h), dropout after the sum of the softmax.
 // FLOPs: 2 (D + Dv) per score, in the matrix products; about 13 more (7 of them FMAs) for mask, maximum, exp and sum.
 // Bytes: K and V once per task from memory, score tiles stay in L1, out tiles in L2.
 // Instances: float32, float64; float16 widened to float32; bfloat16 on AMX tiles (forward_tiles-inl.h), on the pair dot
@@ -19,12 +19,12 @@
 // At S = 128 a batch of 4,096 tokens and 8 heads does not fit the caches, and rows come from memory 256 bytes at a time. One
 // core, GF/s:
 //   rows read when they are needed          67.5   in pages of 4 kB 65
-//   asked for a few at a time (prefetch.h)  74.6   from the queries and keys of the next task and the next tile of this one
+//   prefetched a few at a time (prefetch.h) 74.6   the queries and keys of the next task and the next tile of this one
 //   and the rows of out for writing         76.7
 //   out written by the transposition        79.6   90.0 where everything is in L2
-// Rejected: asking for all next rows at once, in a burst: 2 %, within the noise; most requests are dropped. Copying the next rows
-// in small pieces between the products: 76 where a copy of the whole tile gives 81 (D = 128: 81, 83). Reading keys and values
-// where they lie, uncopied: 81 as well, though 91 for 89 where everything is in L2. Requests into L1 in place of L2: no
+// Rejected: prefetching all next rows at once, in a burst: 2 %, within the noise; most requests are dropped. Copying the next
+// rows in small pieces between the products: 76 where a copy of the whole tile gives 81 (D = 128: 81, 83). Reading keys and
+// values in place, uncopied: 81 as well, though 91 for 89 where everything is in L2. Prefetching into L1 instead of L2: no
 // difference.
 
 #include "deckle/kernels/cpu/simd/targets.h"
@@ -78,7 +78,7 @@ HWY_NOINLINE void softmax_step(T* HWY_RESTRICT scores, int64_t keys, T* HWY_REST
     for (int v = 0; v < kVectors; ++v) top[v] = hn::Max(top[v], hn::LoadU(d, scores + j * kBlock<T> + v * kN));
   }
   for (int v = 0; v < kVectors; ++v) {
-    // A row that has seen no key yet has maximum -inf; 0 serves as its reference, for -inf - (-inf) would be NaN.
+    // A row without a visible key so far has maximum -inf; its reference is 0, as -inf - (-inf) is NaN.
     reference[v] = hn::IfThenZeroElse(hn::Eq(top[v], hn::Set(d, -kInfinity)), top[v]);
     const V factor = exp_minus(d, hn::LoadU(d, maximum + v * kN), reference[v]);
     hn::StoreU(factor, d, rescale + v * kN);
@@ -106,10 +106,10 @@ struct ForwardBlock {
   bool started;
 };
 
-/// Rows of a product between two requests for memory.
+/// Rows of a product between two prefetches.
 inline constexpr int64_t kPrefetchRows = 8;
 
-/// A::product in pieces, between which `soon` asks for memory.
+/// A::product in pieces, with `soon` prefetching between them.
 template <class A, AOrder kOrder, typename T = typename A::Element, typename Unit = typename A::Unit>
 void product_with_requests(int64_t m, int64_t n, int64_t depth, const Unit* a, int64_t lda, const Unit* b, int64_t ldb, T* c,
                            int64_t ldc, Start<T> start, T factor, RowPrefetch& soon) {
@@ -124,7 +124,7 @@ void product_with_requests(int64_t m, int64_t n, int64_t depth, const Unit* a, i
                               factor);
 }
 
-/// `next` is the task that this thread does afterwards, or null.
+/// `next` is the next task of this thread, or null.
 template <class A, typename T = typename A::Element>
 void forward_task(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result,
                   const RowTask& task, const RowTask* next) {
@@ -164,7 +164,7 @@ void forward_task(const AttentionProblem& problem, const AttentionOperands& x, c
     std::fill_n(s.sum, kW, first_sum);
     s.started = false;
     if (s.range.outer.empty()) continue;
-    // Tiles start at multiples of their size: how keys are cut does not depend on which rows share a task.
+    // Tiles start at multiples of their size: the split of the keys does not depend on which rows share a task.
     all.begin = std::min(all.begin, s.range.outer.begin / kTileKeys * kTileKeys);
     all.end = std::max(all.end, s.range.outer.end);
   }
@@ -178,7 +178,7 @@ void forward_task(const AttentionProblem& problem, const AttentionOperands& x, c
     soon.spread(blocks * ((tile_end - first_key + kPrefetchRows - 1) / kPrefetchRows + (Dv + kPrefetchRows - 1) / kPrefetchRows));
     for (int64_t block = 0; block < blocks; ++block) {
       ForwardBlock<T>& s = state[block];
-      // Pairs of keys are not cut; the mask forbids the one too many.
+      // Pairs of keys are not split; the mask removes the extra key.
       const int64_t begin = std::max(first_key, s.range.outer.begin & ~int64_t{1}), end = std::min(tile_end, s.range.outer.end),
                     keys = end - begin;
       if (begin >= end) continue;
@@ -208,7 +208,7 @@ void forward_task(const AttentionProblem& problem, const AttentionOperands& x, c
   for (int64_t block = 0; block < blocks; ++block) {
     ForwardBlock<T>& s = state[block];
     const int64_t first = task.first + block * kW, count = std::min(kW, task.first + task.count - first);
-    // Whole blocks of the same type go straight to memory.
+    // Whole blocks of the same type are stored straight to memory.
     const bool direct = problem.dtype == dtype_of<T> && count == kW && Dv % kTransposeGroup<T> == 0;
     T* to = direct ? reinterpret_cast<T*>(row_address(problem.dtype, result.out, sequence.first_row + first, task.head)) : rows;
     finish_block(s.started ? out_t + block * o_rows * kW : nullptr, Dv, s.maximum, s.sum,
@@ -220,7 +220,7 @@ void forward_task(const AttentionProblem& problem, const AttentionOperands& x, c
   }
 }
 
-/// run(task, next) of all tasks of up to `most_rows` rows; next: the task that the thread does afterwards, or null.
+/// run(task, next) for all tasks of up to `most_rows` rows; next: the next task of the same thread, or null.
 template <typename Run>
 void run_forward_tasks(const AttentionProblem& problem, int64_t most_rows, Run run) {
   auto tasks = row_tasks(problem, most_rows);

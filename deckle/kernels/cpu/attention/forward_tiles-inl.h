@@ -1,22 +1,22 @@
 // The forward of bfloat16 on AMX tiles: the scheme of forward.cpp with other operands.
 //
-// A block is 32 query rows, a tile of keys 256 (forward.cpp: 64) where the second cache has a megabyte, else 128: sums over keys
-// go through the tile registers less often. Per block and tile of keys: scores S^T = K Q^T by tile products; softmax by vectors,
-// which writes P rounded and paired; O^T += V^T P^T. The reference of the softmax moves only where a score exceeds it by 2^8:
-// sums and out are rescaled about once per block, not once per tile of keys. The scale is applied inside the exponential unless
-// features, a sink or a negative scale come between.
+// A block is 32 query rows, a tile of keys 256 (forward.cpp: 64) if L2 has a megabyte, else 128: sums over keys go through the
+// tile registers less often. Per block and tile of keys: scores S^T = K Q^T by tile products; softmax in vectors, which writes P
+// rounded and paired; O^T += V^T P^T. The reference of the softmax moves only where a score exceeds it by 2^8: sums and out are
+// rescaled about once per block, not once per tile of keys. The scale is applied inside the exponential unless features, a sink
+// or a negative scale come between.
 //
 // GF/s on an Emerald Rapids (family 6, model 207), full mask, D = 64, S = 2048, two cores (float32 FMA peak 341, one TDPBF16PS in
 // 16 cycles: 5,900), and on 16:
 //   the pair dot product (arithmetic-inl.h)                             131
-//   tiles, 128 keys at a time, the softmax's reference lagging          591    4,165
+//   tiles, 128 keys at a time, lazily updated softmax reference         591    4,165
 // One core, quiet minutes of two runs, at S = 512, S = 2048, and at S = 2048 with D = 128:
 //   64 keys at a time                                                   302    324    435
 //   128                                                                 328    365    490
 //   256                                                                 347    388    535
 //   256, second run                                                     345    372    496
 // Rejected. At 128 keys, so that stores are not read back at once: the scores of the next block before the softmax of this one
-// (320, 351, 487), and out one block late as well (313, 345, 498). Second run: out asked for while the softmax computes (303,
+// (320, 351, 487), and out one block late as well (313, 345, 498). Second run: out prefetched while the softmax computes (303,
 // 356, 476); two blocks for each reading of keys and values (301, 360, 503).
 
 #if defined(DECKLE_ATTENTION_FORWARD_TILES_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -49,7 +49,7 @@ namespace HWY_NAMESPACE {
 
 inline constexpr int64_t kForwardTileBlocks = 16;
 
-/// Keys of a tile: what is kept of them should stay in the second cache beside sixteen blocks of queries.
+/// Keys of a tile: their operands should fit L2 together with sixteen blocks of queries.
 inline int64_t forward_tile_keys() {
   static const int64_t keys = cache_bytes(2) >= int64_t{1} << 20 ? 256 : 128;
   return keys;
@@ -132,7 +132,7 @@ inline void forward_task_on_tiles(const AttentionProblem& problem, const Attenti
     soon.spread(2 * blocks);
     for (int64_t block = 0; block < blocks; ++block) {
       ForwardTileBlock& s = state[block];
-      // Groups of keys are not cut; the mask forbids those too many.
+      // Groups of keys are not split; the mask removes the extra keys.
       const int64_t begin = std::max(first_key, s.range.outer.begin / simd::kKeyGroup * simd::kKeyGroup),
                     end = std::min(tile_end, s.range.outer.end), keys = simd::round_up_keys(end - begin);
       if (begin >= end) continue;

@@ -17,12 +17,12 @@ struct KeyRange {
   bool empty() const { return begin >= end; }
 };
 
-/// One sequence of a problem, with all that depends on its lengths.
+/// One sequence of a problem and everything that depends on its lengths.
 struct Sequence {
   int64_t index;
   int64_t rows, keys;  // M, N
   int64_t first_row, first_key;
-  int64_t diagonal;  // query i stands at key position i + diagonal
+  int64_t diagonal;  // query i is at key position i + diagonal
 
   Sequence(const AttentionProblem& problem, int64_t b)
       : index(b),
@@ -55,8 +55,8 @@ inline KeyRange row_range(const AttentionProblem& problem, const Sequence& seque
   return range;
 }
 
-/// The ranges of a block of rows that share score tiles, as the comparisons of the mask need them: keys in `inner` are seen by
-/// every row, keys outside `outer` by none.
+/// The ranges of a block of rows that share score tiles, as the comparisons of the mask need them: keys in `inner` are visible to
+/// every row, keys outside `outer` to none.
 struct BlockRange {
   KeyRange outer;
   KeyRange inner;
@@ -86,7 +86,7 @@ BlockRange block_range(const AttentionProblem& problem, const Sequence& sequence
   return block;
 }
 
-/// Tasks that one worker takes at a time: several where there are many.
+/// Tasks that a worker takes at a time: several if there are many.
 inline int64_t task_grain(int64_t tasks) { return std::clamp<int64_t>(tasks / 64, 1, 8); }
 
 /// Rows [first, first + count) of one head of one sequence: a task of the row passes.
@@ -95,7 +95,7 @@ struct RowTask {
   int64_t cost;  // about the number of score elements
 };
 
-/// All row tasks, heaviest first: the list depends on the problem alone, so results cannot depend on who runs what.
+/// All row tasks, heaviest first: the list depends on the problem alone, so results cannot depend on the schedule.
 inline std::vector<RowTask> row_tasks(const AttentionProblem& problem, int64_t tile) {
   std::vector<RowTask> tasks;
   for (int64_t b = 0; b < problem.sequences; ++b) {

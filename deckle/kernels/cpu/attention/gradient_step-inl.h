@@ -1,4 +1,4 @@
-// What happens to a tile of scores in the backward.
+// The elementwise steps on a tile of scores in the backward.
 
 #if defined(DECKLE_ATTENTION_GRADIENT_STEP_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_ATTENTION_GRADIENT_STEP_INL_H_

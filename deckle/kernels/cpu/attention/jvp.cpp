@@ -1,13 +1,13 @@
 // out, lse and their tangents in one pass.      tlse = sum P tz      tout = sum R P [(tz - tlse) v + tv]
 //
 // The forward's pass with twice the operands: tz = scale (tq k^T + q tk^T) + features, and a second accumulator T beside A = sum
-// e v. T is kept centred on the running tlse of what has been seen (r), so nothing large cancels at the end; when r moves by d, T
-// -= d A.
+// e v. T is kept centred on the running tlse of the keys so far (r), so nothing large cancels at the end; when r moves by d, T -=
+// d A.
 // FLOPs: 2 (3 D + 3 Dv) per score; an absent tangent drops its products. 79 GF/s where the forward has 75 to 84 (see
 // forward.cpp).
 //
-// GF/s of one core for bfloat16, S = 512, D = 64, six products counted: all products in float32 89; logits by pairs, which round
-// nothing, 108.
+// GF/s of one core for bfloat16, S = 512, D = 64, six products counted: all products in float32 89; logits by pairs, without
+// extra rounding, 108.
 
 #include "deckle/kernels/cpu/simd/targets.h"
 
@@ -39,7 +39,7 @@ HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu {
 namespace HWY_NAMESPACE {
 
-/// A: the arithmetic of the logits, whose factors are inputs; what is weighed by probabilities is multiplied in its element.
+/// A: the arithmetic of the logits, whose factors are inputs; products with probabilities use its element type.
 template <class A, typename T = typename A::Element>
 void jvp_task(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& t,
               const AttentionResults& result, const AttentionResults& result_tangent, DType out_dtype, const RowTask& task) {

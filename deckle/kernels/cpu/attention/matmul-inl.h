@@ -1,11 +1,11 @@
 // The one matrix product of all attention kernels:   C[m, W] = start + A[m, depth] · B[depth, W],   W = kNr vectors.
 //
 // A is read one element at a time and broadcast, by rows (A[i, k] = a[i * lda + k]) or by columns (a[k * lda + i]); B and C are
-// read and written in whole vectors. So q, k, v, dO, P and dS all serve as A or B as they lie in their tiles, and the
-// only transpositions are of q and dO, once per row tile.
+// read and written in whole vectors. So q, k, v, dO, P and dS all serve as A or B in the layout of their tiles, and only q and dO
+// are transposed, once per row tile.
 //
 // Every C element is one chain of fused multiply-adds over k in ascending order, whatever the block it falls in: results do not
-// depend on how rows are cut.
+// depend on how rows are partitioned.
 
 #if defined(DECKLE_ATTENTION_MATMUL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_ATTENTION_MATMUL_INL_H_
@@ -38,7 +38,7 @@ inline constexpr int kBlock = kMatmulVectors* kLanes<T>;
 
 enum class AOrder { rows, columns };
 
-/// What C holds before the product: nothing, a sum to add to, or a sum that is first multiplied lane by lane.
+/// The initial value of C: zero, a sum to add to, or a sum that is first scaled lane by lane.
 template <typename T>
 struct Start {
   bool add = false;
@@ -70,7 +70,7 @@ HWY_INLINE void matmul_block(int64_t depth, const T* HWY_RESTRICT a, int64_t lda
     a += kOrder == AOrder::rows ? 1 : lda;
     b += ldb;
   }
-  // What C held comes last: a sum over tiles of sums over a tile rounds less than one long chain.
+  // The old C is added last: a sum of per-tile sums rounds less than one long chain.
   if (start.add) {
 #pragma GCC unroll 16
     for (int i = 0; i < kMr; ++i) {

@@ -4,7 +4,7 @@
 //   out_ab = sum R P [(c - lse_ab) v + (za - lse_a) vb + (zb - lse_b) va + vab]
 //
 // Two passes of the JVP without its values give lse_a and lse_b; then one pass shaped as the JVP's, with c in place of tz,
-// centred on the running lse_ab of what has been seen. FLOPs: 2 (6 D) + 2 (9 D + 5 Dv) per score; absent tangents drop their
+// centred on the running lse_ab of the keys so far. FLOPs: 2 (6 D) + 2 (9 D + 5 Dv) per score; absent tangents drop their
 // products.
 
 #include "deckle/kernels/cpu/simd/targets.h"
@@ -39,7 +39,7 @@ HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu {
 namespace HWY_NAMESPACE {
 
-/// The operands that a task holds of x, a, b or ab; null where there are none.
+/// The operands of a task for x, a, b or ab; null if absent.
 template <typename T>
 struct MixedPart {
   T* q = nullptr;  // [block][D][kBlock], scaled
@@ -79,7 +79,7 @@ HWY_NOINLINE void join_tangents(T* HWY_RESTRICT za, T* HWY_RESTRICT zb, T* HWY_R
   }
 }
 
-/// tile *= e, 0 where e is.
+/// tile *= e, and 0 where e is 0.
 template <typename T>
 HWY_NOINLINE void weigh(T* HWY_RESTRICT tile, const T* HWY_RESTRICT e, const TilePlace& at) {
   const hn::ScalableTag<T> d;
@@ -92,7 +92,7 @@ HWY_NOINLINE void weigh(T* HWY_RESTRICT tile, const T* HWY_RESTRICT e, const Til
   }
 }
 
-/// What a call computes: fixed for all its tasks.
+/// The arguments of a call, fixed for all its tasks.
 template <typename T>
 struct MixedCall {
   const AttentionProblem& problem;

@@ -1,4 +1,4 @@
-// Between rows in memory (any of the four floating types, any strides) and tiles in scratch (T = float or double, dense).
+// Copies between rows in memory (any floating type, any strides) and dense tiles in scratch (T = float or double).
 
 #if defined(DECKLE_ATTENTION_PACK_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_ATTENTION_PACK_INL_H_
@@ -28,7 +28,7 @@ constexpr int64_t round_up_lanes(int64_t n) {
   return (n + kLanes<T> - 1) / kLanes<T> * kLanes<T>;
 }
 
-/// Leading dim of a tile with n columns: whole vectors, and an odd number of cache lines so that columns spread over the sets.
+/// Leading dim of a tile with n columns: whole vectors, and an odd number of cache lines to avoid set conflicts between columns.
 template <typename T>
 constexpr int64_t tile_stride(int64_t n) {
   constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));
@@ -90,7 +90,7 @@ void store_rows(DType dtype, const AttentionRows& rows, int64_t first, int64_t c
   for (int64_t r = 0; r < count; ++r) store_row(dtype, tile + r * stride, n, row_address(dtype, rows, first + r, head));
 }
 
-/// Elements of the squares that transpose() takes; one where there are no vectors.
+/// Side of the square blocks of transpose(); one without vectors.
 template <typename T>
 inline constexpr int kTransposeGroup = HWY_TARGET == HWY_SCALAR ? 1 : 16 / static_cast<int>(sizeof(T));
 

@@ -8,8 +8,8 @@
 
 namespace deckle::kernels::cpu {
 
-/// Rows that will be read or written soon, asked for a few at a time between products, so that memory works while the units
-/// multiply. A burst of requests would not do: the processor drops what exceeds its queue.
+/// Rows that will be read or written soon, prefetched a few at a time between products, so that memory access overlaps with
+/// arithmetic. A burst would not work: the processor drops requests that exceed its queue.
 class RowPrefetch {
  public:
   /// Rows [first, first + count) of one head, `n` elements each.
@@ -20,7 +20,7 @@ class RowPrefetch {
                        rows.row_stride * item, count, n * item, write};
     rows_ += count;
   }
-  /// To be called before the first of `steps` steps.
+  /// Call before the first of `steps` steps.
   void spread(int64_t steps) { rows_per_step_ = (rows_ + steps - 1) / std::max<int64_t>(steps, 1); }
   bool empty() const { return rows_ == 0; }
 
@@ -51,8 +51,8 @@ class RowPrefetch {
   int64_t rows_ = 0, rows_per_step_ = 0;
 };
 
-/// What the forward will want while keys [first_key, first_key + tile_keys) of `all` are its tile: the next tile's keys and
-/// values, or at the end the first rows of the task that follows; at the start the rows of out.
+/// What the forward prefetches while keys [first_key, first_key + tile_keys) of `all` are its tile: the keys and values of the
+/// next tile, or at the end the first rows of the next task; at the start the rows of out.
 inline RowPrefetch next_rows(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result,
                              const RowTask& task, const RowTask* next, const KeyRange& all, int64_t first_key,
                              int64_t tile_keys) {

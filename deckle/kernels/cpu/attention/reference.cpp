@@ -80,7 +80,7 @@ struct Head {
     const int64_t distance = std::clamp<int64_t>(j - i - off, -p.table_reach, p.table_reach);
     return h * (2 * p.table_reach + 1) + distance + p.table_reach;
   }
-  /// What slopes and table add to z: linear in them, so also their tangent.
+  /// The contribution of slopes and table to z: linear in them, so also their tangent.
   double positional(const AttentionOperands& x, int64_t i, int64_t j) const {
     double sum = 0.0;
     if (x.slopes) sum -= per_head(x.slopes) * static_cast<double>(std::abs(i + off - j));
@@ -251,8 +251,8 @@ struct Gradient {
   Sum q{g.q.data, p.dtype}, k{g.k.data, p.dtype}, v{g.v.data, p.dtype}, bias{g.bias.data, p.dtype};
   Sum slopes{g.slopes, statistics}, sinks{g.sinks, statistics}, table{g.table, statistics};
 
-  /// Every element is written: those that no (row, key) uses are 0. A bias that the sequences share reaches as far as the longest
-  /// of them.
+  /// Every element is written: those that no (row, key) uses are 0. A bias shared by the sequences is as large as the longest of
+  /// them.
   void clear() {
     for (int64_t h = 0; h < p.heads; ++h) slopes.add(h, 0.0), sinks.add(h, 0.0);
     for (int64_t c = 0; c < p.heads * (2 * p.table_reach + 1); ++c) table.add(c, 0.0);

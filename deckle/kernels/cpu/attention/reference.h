@@ -2,8 +2,8 @@
 
 #include "deckle/kernels/args/attention.h"
 
-// Attention by its definition, in float64, one dense [M, N] array per quantity: what every other kernel is compared with.
-// Same arguments as attention.h; results are rounded to the problem's dtype once, at the end.
+// Attention by its definition, in float64, one dense [M, N] array per quantity: the reference for every other kernel. Same
+// arguments as attention.h; results are rounded to the problem's dtype once, at the end.
 
 namespace deckle::kernels::cpu::reference {
 

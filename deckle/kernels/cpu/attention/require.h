@@ -4,7 +4,7 @@
 
 namespace deckle::kernels::cpu {
 
-/// Masks compare positions as int32 lanes; the margin keeps position + tile from overflowing.
+/// Masks compare positions in int32 lanes; the margin keeps position + tile from overflowing.
 inline constexpr int64_t kMaxAttentionLength = (int64_t{1} << 31) - (int64_t{1} << 16);
 
 /// Throws Error with attention_fused_why_not's reason if there is one.

@@ -1,4 +1,4 @@
-// What the backward passes know of each query row before they start, and where they add up dq.
+// The per-row statistics that the backward passes start from, and the accumulation of dq.
 
 #if defined(DECKLE_ATTENTION_ROW_STATISTICS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_ATTENTION_ROW_STATISTICS_INL_H_
@@ -27,7 +27,7 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Rows that one step of the row-wise passes over memory takes.
+/// Rows per step of the row-wise passes over memory.
 inline constexpr int64_t kRowGrain = 64;
 
 template <typename T>
@@ -38,8 +38,8 @@ HWY_INLINE T dot(const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, int64_t whole
   return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
-/// lse and Delta = rowsum(dout out) - dlse of every row and head, [rows of the batch, heads]. Rows that saw nothing (lse -inf)
-/// get lse +inf, so that exp(z - lse) is 0 whatever z is, and Delta 0 whatever arrived.
+/// lse and Delta = rowsum(dout out) - dlse of every row and head, [rows of the batch, heads]. Rows without visible keys (lse
+/// -inf) get lse +inf, so that exp(z - lse) is 0 for any z, and Delta 0 for any cotangent.
 template <typename T>
 class RowStatistics {
  public:
@@ -76,11 +76,11 @@ class RowStatistics {
     });
   }
 
-  /// lse (+inf where the row saw nothing) and Delta of one row and head.
+  /// lse (+inf for a row without visible keys) and Delta of one row and head.
   T lse(int64_t row, int64_t h) const { return values_[row * heads_ + h]; }
   T delta(int64_t row, int64_t h) const { return delta_[row * heads_ + h]; }
 
-  /// lse and Delta of rows [row, row + count) of head h; the rest up to `padded` as for rows that saw nothing.
+  /// lse and Delta of rows [row, row + count) of head h; the rest up to `padded` as for rows without visible keys.
   void load(int64_t row, int64_t count, int64_t padded, int64_t h, T* lse, T* delta) const {
     for (int64_t r = 0; r < padded; ++r) {
       const int64_t at = (row + r) * heads_ + h;
@@ -95,8 +95,8 @@ class RowStatistics {
   T* delta_;
 };
 
-/// The tangents of lse and Delta: tDelta = rowsum(tdout out + dout tout) - tdlse. All 0 for rows that saw nothing. `result` and
-/// `result_tangent` are of T.
+/// The tangents of lse and Delta: tDelta = rowsum(tdout out + dout tout) - tdlse. All 0 for rows without visible keys. `result`
+/// and `result_tangent` are of T.
 template <typename T>
 class TangentStatistics {
  public:
@@ -149,7 +149,7 @@ class TangentStatistics {
   std::unique_ptr<T[]> delta_;
 };
 
-/// dq while it is added up: the output itself if there is one chunk everywhere and no rounding, else one buffer per chunk.
+/// The accumulator of dq: the output itself if there is one chunk everywhere and no rounding, else one buffer per chunk.
 template <typename T>
 class QueryGradient {
  public:

@@ -1,4 +1,4 @@
-// A tile of query rows as the key-stationary passes want it: what lies on the row side of every product, in both orders.
+// A tile of query rows for the key-stationary passes: the row-side operands of every product, in both layouts.
 
 #if defined(DECKLE_ATTENTION_ROW_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_ATTENTION_ROW_TILE_INL_H_
@@ -27,7 +27,7 @@ namespace HWY_NAMESPACE {
 template <typename T>
 inline constexpr int64_t kTileRows = 2 * kBlock<T>;
 
-/// One operand of a row tile, in both orders: Operand's, and [block][units of the row][kBlock].
+/// One operand of a row tile, in both layouts: Operand's, and [block][units of the row][kBlock].
 template <class A>
 struct RowOperand : Operand<A> {
   using T = typename A::Element;
@@ -39,7 +39,7 @@ struct RowOperand : Operand<A> {
 
   const Unit* block(int64_t b) const { return lanes + b * (folded<A>(this->width) + 3) * kBlock<T>; }
 
-  /// Rows that saw nothing (lse +inf) become 0: whatever they hold must not reach a product, for 0 * NaN is NaN.
+  /// Rows without visible keys (lse +inf) become 0: their contents must not reach a product, as 0 * NaN is NaN.
   void load_seen(DType dtype, const AttentionRows& from, int64_t first, int64_t count, int64_t head, T factor, const T* lse) {
     this->load(dtype, from, first, count, kTileRows<T>, head, factor);
     for (int64_t r = 0; r < count; ++r) {
@@ -76,7 +76,7 @@ struct RowTile {
       seen.begin = std::max(keys.begin, std::min(seen.begin, outer.begin));
       seen.end = std::min(keys.end, std::max(seen.end, outer.end));
     }
-    seen.begin -= (seen.begin - keys.begin) % kKeyStep;  // steps of keys are not cut; the mask forbids those too many
+    seen.begin -= (seen.begin - keys.begin) % kKeyStep;  // steps of keys are not split; the mask removes the extra keys
     return !seen.empty();
   }
 

@@ -1,4 +1,4 @@
-// What happens to a tile of transposed scores [keys, kBlock] between the two matrix products.
+// Masking and softmax of a tile of transposed scores [keys, kBlock] between the two matrix products.
 
 #if defined(DECKLE_ATTENTION_SCORES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_ATTENTION_SCORES_INL_H_
@@ -57,7 +57,7 @@ HWY_NOINLINE void mask_scores(T* HWY_RESTRICT scores, int64_t stride, int64_t fi
   }
 }
 
-/// Ends the softmax of a block: out = accumulator^T / sum as rows [kBlock, stride], zero for rows that saw nothing; maximum
+/// Ends the softmax of a block: out = accumulator^T / sum as rows [kBlock, stride], zero for rows without visible keys; maximum
 /// becomes the log-sum-exp. A null accumulator counts as zeros.
 template <typename T>
 HWY_NOINLINE void finish_block(T* HWY_RESTRICT accumulator, int64_t columns, T* HWY_RESTRICT maximum, const T* HWY_RESTRICT sum,
@@ -68,12 +68,12 @@ HWY_NOINLINE void finish_block(T* HWY_RESTRICT accumulator, int64_t columns, T* 
     const auto dead = hn::Eq(total, hn::Zero(d));
     const auto inverse = hn::IfThenZeroElse(dead, hn::Div(hn::Set(d, factor), total));
     const auto lse = hn::Add(hn::LoadU(d, maximum + lane), hn::Log(d, hn::IfThenElse(dead, hn::Set(d, T(1)), total)));
-    const auto visible = hn::IfThenElse(hn::IsNaN(total), total, lse);  // hn::Log makes a number of NaN
+    const auto visible = hn::IfThenElse(hn::IsNaN(total), total, lse);  // hn::Log does not propagate NaN
     hn::StoreU(hn::IfThenElse(dead, hn::Set(d, -std::numeric_limits<T>::infinity()), visible), d, maximum + lane);
     if (accumulator == nullptr) continue;
     for (int64_t c = 0; c < columns; ++c) {
       T* at = accumulator + c * kBlock<T> + lane;
-      // Selected, not multiplied: a row that saw nothing may share tiles with rows whose values are not finite.
+      // Selected, not multiplied by 0: a row without visible keys may share tiles with rows whose values are not finite.
       hn::StoreU(hn::IfThenZeroElse(dead, hn::Mul(hn::LoadU(d, at), inverse)), d, at);
     }
   }

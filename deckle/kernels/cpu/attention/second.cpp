@@ -100,7 +100,7 @@ HWY_NOINLINE void uncap_second(const SecondTiles<T>& tiles, const T* tanh_tile, 
   }
 }
 
-/// What a call computes: fixed for all its tasks.
+/// The arguments of a call, fixed for all its tasks.
 template <typename T>
 struct SecondCall {
   const AttentionProblem& problem;

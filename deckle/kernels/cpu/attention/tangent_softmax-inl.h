@@ -1,5 +1,5 @@
-// The online softmax of scores that carry a first-order quantity along: the step that forward mode of first and second order
-// share.
+// The online softmax of scores with a first-order tangent: the step shared by first- and second-order forward
+// mode.
 
 #if defined(DECKLE_ATTENTION_TANGENT_SOFTMAX_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_ATTENTION_TANGENT_SOFTMAX_INL_H_
@@ -31,13 +31,13 @@ template <typename T>
 struct JvpBlock {
   T maximum[kBlock<T>];
   T sum[kBlock<T>];
-  T reference[kBlock<T>];  // r: sum e tz / sum e of what has been seen
+  T reference[kBlock<T>];  // r: sum e tz / sum e of the keys so far
   LaneRange<T> range;
   bool started;
 };
 
-/// The online softmax of a block: scores become e = exp(z - maximum), tangents become e (tz - r) for the new r. What was
-/// accumulated before must be multiplied by `rescale`, after T lost `shift` times A.
+/// The online softmax of a block: scores become e = exp(z - maximum), tangents become e (tz - r) for the new r. Earlier
+/// accumulators must be updated: T -= `shift` A, then both are multiplied by `rescale`.
 template <typename T>
 HWY_NOINLINE void jvp_step(T* HWY_RESTRICT scores, T* HWY_RESTRICT tangents, const TilePlace& at, JvpBlock<T>& state,
                            T* HWY_RESTRICT rescale, T* HWY_RESTRICT shift) {
@@ -58,7 +58,7 @@ HWY_NOINLINE void jvp_step(T* HWY_RESTRICT scores, T* HWY_RESTRICT tangents, con
       moment = hn::Add(moment, hn::IfThenElseZero(not_equal(e, hn::Zero(d)), hn::Mul(e, centred)));
     }
     sum = hn::MulAdd(factor, hn::LoadU(d, state.sum + lane), sum);
-    // What was seen before contributes nothing to the moment, by the definition of r.
+    // Earlier keys contribute nothing to the moment, by the definition of r.
     const auto moved = hn::IfThenElseZero(hn::Gt(sum, hn::Zero(d)), hn::Div(moment, sum));
     const auto now = hn::Add(r, moved);
     for (int64_t j = 0; j < at.keys; ++j) {

@@ -25,10 +25,10 @@ namespace HWY_NAMESPACE {
 /// Units of a contraction over n elements, in whole tiles.
 constexpr int64_t tile_units(int64_t n) { return simd::round_up_tiles((n + 1) / 2); }
 
-/// Stride in units or floats of rows of n: an odd number of cache lines, so that the rows of a tile spread over the sets.
+/// Stride in units or floats of rows of n: an odd number of cache lines, to avoid set conflicts between the rows of a tile.
 constexpr int64_t odd_lines(int64_t n) { return ((n + 15) / 16 | 1) * 16; }
 
-/// Up to `capacity` rows of n bfloat16, and what products want of them besides.
+/// Up to `capacity` rows of n bfloat16, and the other layouts that products need.
 struct TileOperand {
   int64_t width, units, stride;  // units: of a row, with its zeros
   uint32_t* rows;                // [capacity, stride]: contracted along the row, on the left

@@ -11,7 +11,7 @@
 
 namespace deckle::kernels::cpu {
 
-/// Memory of one call for sums of many megabytes, of unspecified contents, in huge pages from the first one on.
+/// Workspace of one call for sums of many megabytes, uninitialised, in huge pages if at least one is filled.
 template <typename T>
 class WorkBuffer {
  public:

@@ -1,10 +1,10 @@
 // Iteration of reductions to one value per row.
-// Two access patterns, by what is
-// contiguous:
+//
+// Two access patterns, by what is contiguous:
 //   rows      the reduced elements of a row are contiguous (or are gathered): row() on pieces of up to 32,768 elements
-//   columns   a kept dim is contiguous: strips of 512 columns, columns() on pieces of rows Both split long reductions into pieces
-// whose partial results are combined in order, so that a few long rows still use all threads and the result does not depend on
-// how many there are.
+//   columns   a kept dim is contiguous: strips of 512 columns, columns() on pieces of rows
+// Both split long reductions into pieces whose partial results are combined in order, so that few long rows still use all
+// threads and the result is the same for any number of them.
 #include "deckle/kernels/cpu/reduce/values.h"
 
 #include <algorithm>
