@@ -22,7 +22,7 @@ using testing::expect_equal;
 using testing::expect_error;
 using testing::random_tensor;
 
-/// A band of keys around the query's position: a mask, and the numbers that it was made of.
+/// A band of keys around the query's position: a mask and its parameters.
 struct Band {
   AttentionMask mask;
   Alignment alignment = Alignment::bottom_right;
@@ -178,7 +178,7 @@ TEST(Attention, ADenseBiasOfARaggedBatchHasNoGradientWhereNoSequenceReaches) {
         return attention(NestedTensor(x, rows), NestedTensor(x, rows), NestedTensor(x, rows), {.bias = y}).values();
       };
       const auto gradient = [&](const Tensor& y) {
-        empty(y.sizes(), y.dtype(), {}).fill_(std::nan(""));  // what the gradient's memory holds before
+        empty(y.sizes(), y.dtype(), {}).fill_(std::nan(""));  // poisons the memory of the gradient
         return vjp(f, y, x).second;
       };
       const auto [first, second] = jvp(gradient, bias, random_tensor(shape));

@@ -1,4 +1,4 @@
-// Every argument of attention that may be wrong, one row each: the message names it and says what would be accepted.
+// Every invalid argument of attention, one row each: the message names it and says what would be accepted.
 
 #include <cmath>
 #include <functional>
@@ -37,7 +37,7 @@ NestedTensor planes(std::vector<int64_t> sizes, DType dtype = DType::float64) {
   for (size_t b = 0; b < sizes.size(); b += 2) numel += sizes[b] * sizes[b + 1];
   return {random_tensor({numel}, dtype), Ragged(std::make_shared<const RaggedShape>(std::move(sizes), 2))};
 }
-/// A tensor on a device that this process has no memory of: what is refused is not read.
+/// A tensor on a device without memory in this process: refused inputs are not read.
 Tensor elsewhere(Ints sizes) {
   return make_tensor(std::make_shared<Storage>(nullptr, int64_t{1} << 20, Device{DeviceKind::cuda, 0}, [] {}), sizes,
                      x(sizes).strides(), 0, DType::float64);
@@ -248,7 +248,7 @@ TEST(AttentionBadInput, NothingIsLeftBehind) {
   EXPECT_EQ(generator.offset(), 0u);
 }
 
-// What looks odd and has a meaning is served.
+// Unusual but valid arguments are accepted.
 
 TEST(AttentionOddInput, AScaleOfZeroIsTheMeanOfTheValues) {
   const Tensor q = x({1, 2, 1, 3}), v = x({1, 5, 1, 4});

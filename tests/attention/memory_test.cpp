@@ -1,4 +1,4 @@
-// Attention and its derivatives take memory linear in the length: an [M, N] array anywhere would be seen.
+// The memory of attention and its derivatives is linear in the length: any [M, N] array would be detected.
 
 #include <sys/resource.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-// What an in-place write leaves of the earlier value where the op does not read it.
+// The history of an in-place write whose op does not read the old value.
 
 #include "deckle/autograd/backward.h"
 #include "deckle/autograd/history.h"

@@ -1,4 +1,4 @@
-// Operands of an in-place write that are, or show, what is written; operands of other dtypes.
+// Operands of an in-place write that alias the written tensor; operands of other dtypes.
 
 #include "deckle/functional/transforms.h"
 #include "deckle/ops/generated/pointwise.h"

@@ -1,4 +1,4 @@
-// Random programs of views and in-place writes on one tensor, held to central differences in every mode.
+// Random programs of views and in-place writes on one tensor, compared with central differences in every mode.
 
 #include <random>
 

@@ -67,7 +67,7 @@ TEST(Allocator, AChildOfForkAllocatesWhateverOtherThreadsDid) {
   for (int i = 0; i < 200; ++i) {
     const pid_t child = fork();
     if (child == 0) {
-      alarm(20);  // ends a child that waits for a lock which nobody holds
+      alarm(20);  // ends a child that deadlocks
       detail::deallocate(detail::allocate(100), 100);
       _exit(0);
     }

@@ -20,7 +20,7 @@ import unittest
 DECKLE = None
 SMALL = "--width 32 --depth 2 --heads 2 --tokens 400 --validation 0.2".split()
 STEPS = 30
-# Facts of a checkpoint that tell about time, or about when to save, not about what was computed.
+# Metadata of a checkpoint about time or saving, which does not determine the result.
 TIMES = ("pace.elapsed", "pace.planned_elapsed", "options.save_minutes", "deckle.hash")
 
 

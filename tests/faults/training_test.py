@@ -1,4 +1,4 @@
-"""A training run is killed at random moments, and its disk is full at every write: it always goes on, bit for bit.
+"""A training run is killed at random moments, or its disk is full at any write: it always resumes bit-exactly.
 
 usage: training_test.py DECKLE FAILING_WRITES_LIBRARY      DECKLE_KILLS: how many kills (default 5; a long run takes
 100, and then fails every write instead of every fourth)
@@ -22,7 +22,7 @@ SMALL = "--width 32 --depth 2 --heads 2 --tokens 400 --validation 0.2 --save-min
 STEPS, SHORT = 60, 2
 KILLS = int(os.environ.get("DECKLE_KILLS", "5"))
 SEED = int(os.environ.get("DECKLE_TEST_SEED") or random.SystemRandom().randrange(10**6))
-TIMES = ("pace.elapsed", "pace.planned_elapsed", "options.save_minutes", "deckle.hash")  # what tells about time
+TIMES = ("pace.elapsed", "pace.planned_elapsed", "options.save_minutes", "deckle.hash")  # depend on time
 
 
 def read_checkpoint(path):
@@ -69,7 +69,7 @@ class Faults(unittest.TestCase):
         return sorted(int(re.search(r"step-(\d+)\.safetensors$", path.name)[1]) for path in run.glob("step-*.safetensors"))
 
     def assert_goes_on(self, run, steps, why):
-        """The run ends as if nothing had happened; without a checkpoint it says so and can be started anew."""
+        """The run completes as if uninterrupted; without a checkpoint it says so and can be restarted."""
         if not self.saved(run):
             done = self.resume(run)
             self.assertEqual(done.returncode, 1, why + done.stderr)
@@ -88,12 +88,12 @@ class Faults(unittest.TestCase):
     def test_killed_at_random_moments(self):
         moments = random.Random(SEED)
         midway, number = 0, 0
-        while midway < KILLS:  # what was killed before its first checkpoint, or had ended, is checked but does not count
+        while midway < KILLS:  # runs killed before the first checkpoint or after the end are checked but not counted
             number += 1
             self.assertLess(number, 20 * KILLS, "hardly a run was killed between two checkpoints")
             run = self.folder / f"killed-{number}"
             command, killed = self.arguments(run, STEPS), []
-            for _ in range(moments.randint(1, 3)):  # what resumes is killed too
+            for _ in range(moments.randint(1, 3)):  # the resumed run is killed too
                 process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self.folder)
                 killed.append(moments.uniform(0, self.duration))
                 time.sleep(killed[-1])

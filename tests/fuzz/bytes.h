@@ -5,7 +5,7 @@
 
 namespace deckle::fuzz {
 
-/// Reads decisions off an input; zeros when it is used up.
+/// Reads decisions from an input; zeros at its end.
 class Bytes {
  public:
   explicit Bytes(std::string_view input) : rest_(input) {}

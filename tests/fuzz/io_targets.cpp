@@ -102,7 +102,7 @@ void checkpoint(std::string_view input) {
     }
     (void)io::latest_checkpoint(run);
     io::remove_checkpoints(run);
-    for (const fs::path& path : io::list_checkpoints(run)) {  // what only has such a name stays
+    for (const fs::path& path : io::list_checkpoints(run)) {  // foreign files with such names stay
       try {
         (void)io::load_checkpoint(path);
       } catch (const Error&) {
@@ -131,7 +131,7 @@ void text(std::string_view input) {
     for (int64_t i = 0; i < store.size(); ++i) {
       require(store.offsets[static_cast<size_t>(i)] < store.offsets[static_cast<size_t>(i) + 1], "an empty text");
       require(io::find_invalid_utf8(store[i]) == std::string_view::npos, "a text that is not UTF-8");
-      // A character of four bytes is not cut.
+      // A character of four bytes is not split.
       require(options.max_length == 0 || static_cast<int64_t>(store[i].size()) <= std::max<int64_t>(options.max_length, 4),
               "a text is longer than the limit");
     }

@@ -1,4 +1,4 @@
-// What the fuzzer kept, once more: every input of tests/fuzz/corpus/TARGET is read or refused within a second.
+// Replays the corpus: every input of tests/fuzz/corpus/TARGET is read or refused within a second.
 #include <gtest/gtest.h>
 
 #include <chrono>

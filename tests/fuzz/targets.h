@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-/// Readers of what others wrote, each as a function of any bytes. It returns if the input was read or refused in an orderly way;
-/// whatever else happens (another exception, a crash, more than a second) is a bug. Broken: something read is not as promised.
+/// Parsers of untrusted input, each as a function of arbitrary bytes. It returns if the input was read or refused with an Error;
+/// anything else (another exception, a crash, more than a second) is a bug. Broken: a parsed value violates its contract.
 namespace deckle::fuzz {
 
 struct Broken : std::logic_error {

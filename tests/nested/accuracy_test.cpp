@@ -1,4 +1,4 @@
-// Sums of 10^7 terms of alternating sign: dense, ragged and batch reductions form them alike, so one bound holds for all.
+// Sums of 10^7 terms of alternating sign: dense, ragged and batch reductions share one algorithm, so one bound holds for all.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Nested operands of different dims beside each other: dims that one lacks, or has with size 1 throughout, are repeated.
+// Broadcasting of nested operands: dims that one lacks, or has with size 1 throughout, are expanded.
 #include "deckle/nested/generated/index.h"
 #include "deckle/nested/generated/pointwise.h"
 #include "deckle/nested/generated/reduce.h"

@@ -1,4 +1,4 @@
-// Numbers that overflow, batches so long that 16 bits cannot count them, NaN: nothing of it may pass for a result.
+// Overflow, batches with more rows than 16 bits can count, NaN: none of them may give a plausible wrong result.
 #include <limits>
 
 #include "deckle/functional/transforms.h"

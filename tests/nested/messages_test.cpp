@@ -1,5 +1,5 @@
-// What is said to those who give nested tensors that do not fit: one sentence with the op, the dim, the shapes and what would
-// fit.
+// Errors about incompatible nested tensors: one sentence with the op, the dim, the shapes and what is
+// expected.
 #include <functional>
 #include <string>
 #include <utility>

@@ -1,5 +1,5 @@
-// Programs of ops on nested tensors that nobody wrote, held to the same programs on one component after another with dense ops:
-// every value, and the gradients of all inputs. A failure prints the seed and a shorter program that still fails.
+// Random programs of ops on nested tensors, compared with the same programs on one component at a time with dense ops: every
+// value, and the gradients of all inputs. A failure prints the seed and a shorter program that still fails.
 // DECKLE_TEST_PROGRAMS=20000 draws more than a thousand.
 #include <fmt/format.h>
 
@@ -685,7 +685,7 @@ TEST(RandomPrograms, OnNestedTensorsAreTheLoopOverTheirComponents) {
   std::string refused;
   for (const auto& [op, times] : refused_ops) refused += fmt::format(" {} {} of {}", op, times, times + taken_ops[op]);
   fmt::print("{} steps; refused:{}\n", draws - refusals, refused);
-  // The drawer knows what has a meaning: were ops refused, little would be compared.
+  // The generator draws valid ops: if many were refused, little would be compared.
   EXPECT_LT(refusals, draws / 4) << "too much is refused";
 }
 

@@ -1,4 +1,4 @@
-// Reductions of nested tensors over every set of dims, against a plain walk over all elements.
+// Reductions of nested tensors over every set of dims, against a plain loop over all elements.
 #include <fmt/ranges.h>
 
 #include <algorithm>

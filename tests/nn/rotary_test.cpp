@@ -17,7 +17,7 @@ using testing::expect_close;
 using testing::expect_error;
 using testing::random_tensor;
 
-/// x [rows, heads, D] turned pair by pair as complex numbers.
+/// x [rows, heads, D] rotated pair by pair as complex numbers.
 std::vector<double> naive(const Tensor& x, const std::vector<int64_t>& positions, double base) {
   std::vector<double> y = x.to_vector();
   const auto heads = static_cast<size_t>(x.size(1)), size = static_cast<size_t>(x.size(2)), half = size / 2;
@@ -99,7 +99,7 @@ TEST(Rotary, TheGradientTurnsBack) {
   x.requires_grad_();
   const RotaryAngles angles = rotary.angles(x, DType::float64, 3);
   const Tensor y = rotate(x, angles);
-  // A turn is orthogonal: half the squared norm's gradient is x itself.
+  // A rotation is orthogonal: the gradient of half the squared norm is x itself.
   sum(square(y)).backward();
   expect_close(x.grad(), mul(x.detach(), 2), 1e-12, 1e-12);
 }

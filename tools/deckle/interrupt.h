@@ -2,11 +2,11 @@
 
 namespace deckle::cli {
 
-/// From now on the first Ctrl-C (or SIGTERM, or a terminal that closes) only sets a flag, and the second ends the process at
-/// once with code 130; what is being written then is a temporary file.
+/// Installs the signal handlers: the first Ctrl-C (or SIGTERM, or SIGHUP) only sets a flag, the second ends the process at once
+/// with code 130; a file being written at that moment is a temporary one.
 void install_interrupts();
 
-/// Files that grow past a limit and pipes without a reader become errors of the write instead of signals that kill.
+/// Ignores SIGXFSZ and SIGPIPE: the write returns an error instead.
 void ignore_write_signals();
 
 /// Whether the flag is set.

@@ -91,7 +91,7 @@ std::string describe_machine(const MachineRates& rates) {
   if (facts.isa == CpuIsa::amx_bf16 && !amx_granted()) text += "the system refuses the use of AMX tiles\n";
   text += fmt::format("bfloat16 is multiplied in: {}\n", name(chosen));
 
-  // What is fastest here, by a margin that no noise makes.
+  // The fastest arithmetic here, by a margin above the noise.
   const double rate_of[] = {rates.float32, rates.pair_dot, rates.tiles};
   const double chosen_rate = rate_of[static_cast<int>(chosen)];
   const auto best = static_cast<int>(std::max_element(std::begin(rate_of), std::end(rate_of)) - std::begin(rate_of));

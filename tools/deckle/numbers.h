@@ -19,7 +19,7 @@ std::string duration_text(double seconds);
 /// "1 text", "15,218 texts".
 std::string count_text(int64_t count, const std::string& noun);
 
-/// Bytes of memory that the process has now, and had at most.
+/// Resident set size of the process, current and peak, in bytes.
 int64_t memory_in_use();
 int64_t peak_memory();
 

@@ -58,7 +58,7 @@ std::string list_ops() {
 
 std::string list_nested_ops() {
   std::string table = "| op | batch | ragged | regular |\n|---|---|---|---|\n", refused;
-  std::set<std::string> seen;  // overloads that say the same
+  std::set<std::string> seen;  // lines of overloads already printed
   for (const OpInfo& op : op_table()) {
     if (op.name.find("_backward") != std::string_view::npos) continue;
     const auto& [batch, ragged, regular] = op.over;

@@ -7,7 +7,7 @@
 
 namespace deckle::cli {
 
-/// Prints at once. A failure throws nothing, since a run has something to save first: output_lost() tells of it.
+/// Prints and flushes. A failure does not throw, since a run must save first: output_lost() reports it.
 void put(std::FILE* stream, std::string_view text);
 
 template <typename... T>
@@ -15,7 +15,7 @@ void say(fmt::format_string<T...> format, T&&... values) {
   put(stdout, fmt::format(format, std::forward<T>(values)...));
 }
 
-/// Whether something that was printed did not arrive: a full disk, a closed pipe.
+/// Whether a write to stdout failed: a full disk, a closed pipe.
 bool output_lost();
 
 /// An Error(io) with the reason if output was lost.

@@ -9,7 +9,7 @@ namespace deckle::cli {
 namespace {
 
 constexpr double kPlanShare = 0.02;  // of the time, between plans
-constexpr int64_t kFirstSteps = 4;   // each plans anew: the first step is slow, and there is nothing else to go by
+constexpr int64_t kFirstSteps = 4;   // each replans: the first step is slow and the only measurement
 
 }  // namespace
 
@@ -44,7 +44,7 @@ void Pace::step_done(double seconds) {
   if (done_ > planned_step_ && (done_ <= kFirstSteps || elapsed_ - planned_elapsed_ >= kPlanShare * seconds_)) plan();
 }
 
-/// Spreads what is left of the progress over the steps that fit into the time left at the speed since the last plan.
+/// Distributes the remaining progress over the steps that fit the remaining time at the speed since the last plan.
 void Pace::plan() {
   const double step_seconds = (elapsed_ - planned_elapsed_) / static_cast<double>(done_ - planned_step_);
   const double left = seconds_ - elapsed_;

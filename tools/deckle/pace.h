@@ -6,9 +6,9 @@
 
 namespace deckle::cli {
 
-/// How far a run is, 0 to 1; the learning rate depends on nothing else. By steps it is exact. By time, every step adds a
-/// planned amount: the plan is made anew now and then from the measured speed, and is part of the checkpoint, so that a
-/// resumed run repeats the steps up to the next plan bit for bit.
+/// Progress of a run, 0 to 1, the only input of the learning rate schedule. By steps it is exact. By time, every step adds a
+/// planned amount: the plan is updated now and then from the measured speed and is part of the checkpoint, so that a resumed run
+/// repeats the steps up to the next plan bit for bit.
 class Pace {
  public:
   /// Ends after `steps` steps.
@@ -19,16 +19,16 @@ class Pace {
   double progress() const { return progress_; }
   bool done() const { return progress_ >= 1; }
   int64_t steps_done() const { return done_; }
-  /// Estimated running time that is left.
+  /// Estimated remaining time.
   double seconds_left() const;
   double elapsed() const { return elapsed_; }
 
   /// A step that took `seconds` has ended.
   void step_done(double seconds);
-  /// The run went on for `seconds` without a step (validation, checkpoints).
+  /// Adds `seconds` spent outside of steps (validation, checkpoints).
   void pause(double seconds) {
     elapsed_ += seconds;
-    planned_elapsed_ += seconds;  // it says nothing about the speed of steps
+    planned_elapsed_ += seconds;  // not part of the time per step
   }
 
   void save(io::Checkpoint& checkpoint) const;

@@ -22,7 +22,7 @@ struct Progress {
 /// " 62 %|############------|  step 149  loss 1.94 (2.80 bits/byte)  val 2.86  6,512 tok/s  1.1 GB  1:53 left"
 std::string progress_text(const Progress& progress);
 
-/// Shows progress: on a terminal one line that is rewritten, elsewhere a line now and then.
+/// Shows progress: on a terminal one line that is overwritten, elsewhere a line now and then.
 class ProgressLine {
  public:
   explicit ProgressLine(std::FILE* stream);
@@ -30,7 +30,7 @@ class ProgressLine {
   void show(const Progress& progress);
   /// Prints `text` on a line of its own, above the progress line.
   void note(const std::string& text);
-  /// Leaves the last state on screen and ends the line.
+  /// Prints the last state and a newline.
   void finish();
 
  private:

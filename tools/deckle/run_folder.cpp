@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The errors of the file system then name the folder.
+/// Runs `body`; file system errors then name the folder.
 bool holds_something(const fs::path& folder) {
   std::error_code error;
   const bool empty = !fs::exists(folder, error) || (fs::is_directory(folder, error) && fs::is_empty(folder, error));
@@ -31,7 +31,7 @@ fs::path default_folder(const fs::path& text, int number) {
   return fs::path("runs") / (number == 1 ? name : fmt::format("{}-{}", name, number));
 }
 
-/// Said before hours of training, not after them.
+/// Fails now instead of after hours of training.
 void check_writable(const fs::path& folder) {
   if (::access(folder.c_str(), W_OK | X_OK) != 0) io::fail_in(folder, "cannot write in the folder: {}", std::strerror(errno));
 }
@@ -60,7 +60,7 @@ RunFolder RunFolder::create(const FolderRequest& request, const fs::path& text) 
     const fs::path folder = default_folder(text, number);
     if (holds_something(folder)) continue;
     io::make_folder(folder);
-    // Another run may have been faster: to the lock, or even to its end.
+    // Another run may have taken the lock first, or even finished.
     std::optional<io::FolderLock> lock = io::FolderLock::take(folder);
     if (!lock || holds_something(folder)) continue;
     check_writable(folder);

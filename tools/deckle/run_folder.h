@@ -7,19 +7,19 @@
 
 namespace deckle::cli {
 
-/// Where a new run is to go.
+/// The destination of a new run.
 struct FolderRequest {
-  std::string folder;      // empty: runs/NAME after the texts, or a new name beside it
-  bool overwrite = false;  // the folder may hold a run, whose checkpoints go
+  std::string folder;      // empty: runs/NAME after the texts, or a new name if that exists
+  bool overwrite = false;  // delete the checkpoints of an earlier run in the folder
 };
 
-/// The folder that a run writes to. No other run gets it until this one ends.
+/// The folder that a run writes to, locked until the run ends.
 class RunFolder {
  public:
-  /// Of a new run on texts at `text`: created where it is missing, and without checkpoints. An Error(io) if the folder that was
-  /// asked for is in use, or holds something that may not be overwritten.
+  /// The folder of a new run on texts at `text`: created if missing, and without checkpoints. An Error(io) if the requested
+  /// folder is in use, or holds something that may not be overwritten.
   static RunFolder create(const FolderRequest& request, const std::filesystem::path& text);
-  /// That exists. An Error(io) if it is in use or cannot be written.
+  /// An existing folder. An Error(io) if it is in use or not writable.
   static RunFolder open(const std::filesystem::path& folder);
 
   const std::filesystem::path& path() const { return path_; }

@@ -44,7 +44,7 @@ struct Text {
   bool complete = false;
 };
 
-/// Makes texts several at a time and prints them one after another: each byte once it is there and the texts before it are
+/// Generates several texts at a time and prints them in order: each byte as soon as it is generated and the texts before it are
 /// complete.
 class Sampling {
  public:
@@ -67,7 +67,7 @@ class Sampling {
     if (begun_) put(stdout, "\n");
   }
 
-  /// All that was printed, with a newline after each text; the prompts not counted.
+  /// Everything printed, with a newline after each text, without the prompts.
   const std::string& printed() const { return printed_; }
   /// Tokens that were drawn.
   int64_t tokens() const { return tokens_; }
@@ -78,7 +78,7 @@ class Sampling {
     return !interrupted() && shown_ < wanted_ && (request_.texts > 0 || shown_ == 0 || std::ssize(printed_) < request_.length);
   }
 
-  /// Hands the next text's prompt and seed to the sampler.
+  /// Starts the next text: its prompt and seed go to the sampler.
   template <typename Join>
   void begin(Join&& join) {
     const size_t number = texts_.size();
@@ -88,7 +88,7 @@ class Sampling {
     join(tokens, request_.seed + number);
   }
 
-  /// One of each text that is being made; the next text takes the place of one that is complete.
+  /// One token for each active text; a completed text is replaced by the next.
   void make_tokens() {
     const std::vector<int64_t> tokens = sampler_.next();
     tokens_ += std::ssize(tokens);
@@ -115,7 +115,7 @@ class Sampling {
       const Text& text = texts_[static_cast<size_t>(shown_)];
       if (!begun_) {
         put(stdout, (shown_ > 0 ? "%\n" : "") + text.prompt);
-        // Where all texts share the length, one without a byte still takes up some of it, so that printing ends.
+        // If all texts share the length, an empty text still counts as one byte, so that the loop terminates.
         limit_ = request_.length - (request_.texts == 0 ? std::ssize(printed_) : 0);
         shown_bytes_ = 0;
         begun_ = true;

@@ -6,7 +6,7 @@ namespace deckle::cli {
 
 namespace {
 
-/// Calls `action(key, field)` on every number of the options: the one list that saving and loading share.
+/// Calls `action(key, field)` on every numeric option: one list shared by saving and loading.
 template <typename Options, typename Action>
 void each_number(Options& options, Action&& action) {
   action("options.format", options.reading.format);

@@ -9,7 +9,7 @@
 
 namespace deckle::cli {
 
-/// Everything that decides what a training run computes. Checkpoints keep it, so `--resume` needs nothing else.
+/// Everything that determines the result of a training run. Stored in checkpoints, so that `--resume` needs nothing else.
 struct TrainOptions {
   std::vector<std::string> text;  // files or folders
   io::TextOptions reading{.max_length = 4096};
@@ -18,7 +18,7 @@ struct TrainOptions {
   double minutes = 0;  // one of minutes and steps is given
   int64_t steps = 0;
 
-  // A small model in many small steps: in minutes on a few cores it learns more than a large one in few.
+  // A small model with many small steps: within minutes on a few cores it learns more than a large one.
   nn::DecoderOptions model{.width = 160, .depth = 4, .heads = 5};
   int64_t tokens = 2048;   // per batch
   int64_t accumulate = 1;  // batches per step

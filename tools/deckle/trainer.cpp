@@ -22,7 +22,7 @@ namespace {
 
 constexpr int64_t kValidations = 8;                 // during a run
 constexpr int64_t kQuickValidationTokens = 16'384;  // each; the last one takes all texts
-constexpr uint64_t kValidationSeed = 0;             // which texts are held out, and their order, never change
+constexpr uint64_t kValidationSeed = 0;             // fixed: the held-out texts and their order never change
 
 class Stopwatch {
  public:
@@ -54,7 +54,7 @@ Trainer::Trainer(const TrainOptions& options, const FolderRequest& folder)
   describe();
   std::tie(training_, validation_) = training_.split(options.validation, kValidationSeed);
   manual_seed(options.seed);
-  // Last, so that whatever is wrong with the options is told before anything is written.
+  // Last, so that invalid options are reported before anything is written.
   folder_ = RunFolder::create(folder, options.text[0]);
 }
 
@@ -65,7 +65,7 @@ Trainer::Found Trainer::find_run(const std::filesystem::path& run_or_checkpoint)
   LoadedModel loaded = load_model(run_or_checkpoint);
   const std::vector<std::filesystem::path> all = io::list_checkpoints(folder.path());
   if (!all.empty() && !std::filesystem::equivalent(all.front(), loaded.path)) {
-    // What the run would write would be taken for older than that.
+    // Checkpoints of this run would look older than that one.
     fail(ErrorKind::io, "{}: {} has another checkpoint, {}: copy this one to a folder of its own to go on from it",
          loaded.path.string(), folder.path().string(), all.front().filename().string());
   }
@@ -198,14 +198,14 @@ double Trainer::step() {
   for (const NestedTensor& batch : batches) tokens += nn::predicted_tokens(batch);
   double total = 0;
   for (const NestedTensor& batch : batches) {
-    // Every token weighs the same, however the batches share them.
+    // Every token has the same weight, however tokens are distributed over batches.
     const double share = static_cast<double>(nn::predicted_tokens(batch)) / static_cast<double>(tokens);
     const Tensor loss = model_.loss(batch) * share;
     loss.backward();
     total += loss.item();
   }
   const double norm = optim::clip_gradient_norm(parameters_, options_.clip);
-  // Before the step, which would carry it into all parameters and then into a checkpoint.
+  // Checked before the step, which would propagate it to all parameters and into a checkpoint.
   if (!std::isfinite(total) || !std::isfinite(norm)) {
     fail(ErrorKind::runtime, "at step {} the loss is {} and the gradient's norm {}: try a lower --lr than {}",
          pace_.steps_done() + 1, total, norm, options_.lr);
@@ -233,7 +233,7 @@ double Trainer::validate(int64_t tokens) const {
 }
 
 void Trainer::validate_if_due() {
-  // Due when progress has entered another of kValidations equal parts; the end has its own, complete one.
+  // Due when progress enters the next of kValidations equal parts; the end has its own, complete one.
   const auto part = static_cast<int64_t>(pace_.progress() * kValidations);
   if (part == validated_part_ || pace_.done()) return;
   validated_part_ = part;

@@ -15,23 +15,23 @@
 
 namespace deckle::cli {
 
-/// One training run of a decoder on texts: from its options, or from where a checkpoint left it. Between two checkpoints it
-/// computes the same bits whether or not it was interrupted.
+/// One training run of a decoder on texts, from its options or from a checkpoint. An interrupted and resumed run is bit-equal to
+/// an uninterrupted one.
 class Trainer {
  public:
   /// A new run.
   Trainer(const TrainOptions& options, const FolderRequest& folder);
-  /// The run in a folder, from its newest checkpoint; or from a checkpoint file, if it is the newest beside it.
+  /// Resumes the run in a folder from its newest checkpoint, or from a checkpoint file if it is the newest in its folder.
   explicit Trainer(const std::filesystem::path& run_or_checkpoint);
 
-  /// Trains to the end, to the first Ctrl-C, or until its output is lost; saves, and prints as it goes.
+  /// Trains to the end, to the first Ctrl-C, or until writing to stdout fails; saves checkpoints and prints progress.
   void run();
 
  private:
   struct Totals {
     int64_t tokens = 0;       // predicted
     int64_t rows = 0;         // of batches
-    int64_t padded_rows = 0;  // what they would be if padded
+    int64_t padded_rows = 0;  // rows of the same batches if padded
   };
 
   struct Found {

@@ -42,8 +42,8 @@ inline uint64_t seed() {
   return value;
 }
 
-/// Largest error over largest value (or over the size of single terms, where these cancel) that kernels may have;
-/// docs/attention.md shows this table.
+/// Largest permitted error relative to the largest value (or to single terms, where these cancel); docs/attention.md shows this
+/// table.
 struct Tolerances {
   DType dtype;
   double result;      // out and its tangent
@@ -193,7 +193,7 @@ struct AttentionCase {
     o.k = make(dtype, total_keys() * p.kv_heads * p.head_dim);
     o.v = make(dtype, total_keys() * p.kv_heads * p.value_dim);
     if (has_bias) o.bias = make(dtype, bias_size);
-    if (has_slopes) {  // small, or the logits are hundreds and lse's own rounding drowns everything
+    if (has_slopes) {  // small: with logits of hundreds the rounding of lse would dominate
       o.slopes = make(statistics, p.heads);
       for (int64_t h = 0; h < p.heads; ++h) o.slopes.put(h, 0.1 * o.slopes.get(h));
     }

@@ -130,13 +130,13 @@ TEST(Attention, RandomCombinationsOfFeaturesMatchTheReference) {
   }
 }
 
-/// Tiles in software for as long as it lives.
+/// Emulates AMX tiles in software for its lifetime.
 struct ModelledTiles {
   ModelledTiles() { simd::model_tiles(true); }
   ~ModelledTiles() { simd::model_tiles(false); }
 };
 
-/// Whether this machine's vectors can go with tiles.
+/// Whether this machine has the vector instructions that the tile kernels need.
 bool has_vectors_of_tiles() { return cpu_isa() >= CpuIsa::avx512_bf16; }
 
 TEST(AttentionOnTiles, MatchesTheReference) {
@@ -184,7 +184,7 @@ TEST(AttentionOnTiles, CombinationsOfFeaturesMatchTheReference) {
   }
 }
 
-/// The scores of row i rise from key to key by more than the softmax lets its reference lag behind.
+/// The scores of row i rise from key to key by more than the lag allowed for the softmax reference.
 TEST(AttentionOnTiles, RisingScoresRescaleWhatWasAddedUp) {
   if (!has_vectors_of_tiles()) GTEST_SKIP() << "no AVX512-BF16";
   const ModelledTiles model;
@@ -208,7 +208,7 @@ TEST(AttentionOnTiles, RisingScoresRescaleWhatWasAddedUp) {
   EXPECT_LT(relative_error(got.lse, expected.lse), 1e-6);
 }
 
-/// What the processor's tiles compute and what the model does: the same bits, forward and backward.
+/// Hardware tiles and the software model are bit-equal, forward and backward.
 TEST(AttentionOnTiles, TheModelRoundsAsTheHardware) {
   if (bf16_arithmetic() != Bf16Arithmetic::tiles) GTEST_SKIP() << "bfloat16 is not on tiles here: " << name(bf16_arithmetic());
   Random random(seed() + 43);
@@ -232,7 +232,7 @@ TEST(AttentionOnTiles, TheModelRoundsAsTheHardware) {
 }
 
 #if defined(__x86_64__) && defined(__linux__)
-/// From here on the system refuses this process what amx_granted() asks for.
+/// From here on the system denies this process the permission that amx_granted() asks for.
 void refuse_tiles() {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -246,7 +246,7 @@ void refuse_tiles() {
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) std::exit(2);
 }
 
-/// In a process of its own, where nothing has been decided yet.
+/// In a process of its own, before the arithmetic has been chosen.
 TEST(AttentionOnTiles, WhereTheSystemRefusesThemTheNextArithmeticServes) {
   ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
   const auto run_refused = [] {

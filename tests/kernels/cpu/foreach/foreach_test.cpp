@@ -36,7 +36,7 @@ using testing::values;
 
 constexpr DType kFloating[] = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
 
-/// AdamW is a dozen operations on an element; products before they cancel may be some times the result.
+/// AdamW is a dozen operations on an element; products that cancel may be several times the result.
 double tolerance(DType dtype) { return testing::rounding_bound(dtype, 4 * 12, 4 * 12); }
 
 // Tensors of awkward sizes, among them none, one element, and several runs.

@@ -24,7 +24,7 @@ struct Naive {
   Values y, dx, dw, db;
 };
 
-/// Everything of one norm, by its definition.
+/// A norm and its derivatives by definition.
 Naive naive(bool centred, int64_t rows, int64_t n, const Values& x, const Values& g, const Values& w, const Values& b) {
   const size_t width = static_cast<size_t>(n);
   Naive r{Values(x.size()), Values(x.size()), Values(width, 0.0), Values(width, 0.0)};

@@ -1,4 +1,4 @@
-// The pointwise walk against naive indexing in float64: random shapes, broadcasts, permutations, slices and dtypes.
+// The pointwise driver against naive indexing in float64: random shapes, broadcasts, permutations, slices and dtypes.
 #include "deckle/kernels/cpu/pointwise/driver.h"
 
 #include <atomic>

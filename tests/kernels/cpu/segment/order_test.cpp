@@ -1,4 +1,4 @@
-// Components whose rows lie apart (RaggedView::order) give the bits that they give when their rows are brought together.
+// Components with non-contiguous rows (RaggedView::order) give the same bits as their contiguous copies.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

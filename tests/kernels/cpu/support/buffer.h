@@ -93,7 +93,7 @@ inline std::vector<double> values(const View& view) {
   return result;
 }
 
-/// Every byte of the memory, so that bit-equality can be asked for.
+/// Every byte of the memory, for bit-equality.
 inline std::vector<unsigned char> bytes(const Buffer& buffer) {
   const auto* start = reinterpret_cast<const unsigned char*>(buffer.memory.data());
   return {start, start + buffer.view.numel() * item_size(buffer.view.dtype)};
@@ -114,14 +114,14 @@ inline Buffer random_integers(std::vector<int64_t> sizes, DType dtype, int64_t l
   return buffer;
 }
 
-/// Results start as NaN (integers: 0x7f bytes), so that an element that a kernel forgot shows.
+/// Results start as NaN (integers: 0x7f bytes), to detect elements that a kernel did not write.
 inline Buffer poisoned(std::vector<int64_t> sizes, DType dtype) {
   Buffer buffer(std::move(sizes), dtype);
   std::memset(buffer.memory.data(), is_floating(dtype) ? 0xff : 0x7f, buffer.memory.size() * sizeof(std::max_align_t));
   return buffer;
 }
 
-/// What one rounding to `dtype` costs at most, relative to the value: half a unit of its last place.
+/// Unit roundoff of `dtype`: half a unit of the last place.
 inline double unit_roundoff(DType dtype) {
   return dtype == DType::float64 ? 0x1p-53 : dtype == DType::float32 ? 0x1p-24 : dtype == DType::float16 ? 0x1p-11 : 0x1p-8;
 }
