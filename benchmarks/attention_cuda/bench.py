@@ -194,7 +194,7 @@ def main():
             rows.append(row)
             print(f"  {name:44s} {direction:8s} {ms:9.4f} ms {row['tflops']:7.1f} TFLOP/s  {mhz} MHz {watts} W", flush=True)
 
-    def run(case, ours, peers, flops, errors, dims):
+    def run(case, ours, peers, flops, errors, dims, planned=None):
         ours.forward()
         if not args.no_backward:
             ours.backward()
@@ -206,12 +206,14 @@ def main():
             race(case, "forward", flops, {"deckle portable": ours.portable_forward})
             race(case, "backward", 2.5 * flops, {"deckle portable": ours.portable_backward})
         if not args.no_forward and not args.portable:
-            calls = {"deckle": ours.forward} | {n: p[0] for n, p in peers.items() if p[0] is not None}
+            calls = {"deckle": ours.forward} | ({"deckle, planned": planned.forward} if planned else {})
+            calls |= {n: p[0] for n, p in peers.items() if p[0] is not None}
             if args.variants:
                 calls |= {name: (lambda index=index: ours.variant(index)) for index, name, dim in library.variants if dim == dims}
             race(case, "forward", flops, calls)
         if not args.no_backward and not args.portable:
-            calls = {"deckle": ours.backward} | {n: p[1] for n, p in peers.items()}
+            calls = {"deckle": ours.backward} | ({"deckle, planned": planned.backward} if planned else {})
+            calls |= {n: p[1] for n, p in peers.items()}
             race(case, "backward", 2.5 * flops, calls)
         json.dump({"machine": machine, "dtype": args.dtype, "rows": rows}, open(args.json, "w"), indent=1)
 
@@ -242,14 +244,18 @@ def main():
         print(f"{name}: {total} tokens, longest {int(lengths.max())}")
         new = lambda: torch.randn(total, heads, d, dtype=dtype, device="cuda")
         q, k, v, grad_out = new(), new(), new(), new()
-        ours = Attention(library, q, k, v, offsets=offsets, grad_out=None if args.no_backward else grad_out)
+        make = lambda planned: Attention(library, q, k, v, offsets=offsets, grad_out=None if args.no_backward else grad_out,
+                                         planned=planned)
+        ours, planned = make(False), make(True)
+        if not args.no_backward:
+            planned.forward()
         peers = {} if args.no_peers or args.portable else peers_ragged(q, k, v, grad_out, offsets, lengths,
                                                                                 not args.no_flex)
 
         longest_one = int(lengths.argmax())
         part = slice(int(offsets[longest_one]), int(offsets[longest_one + 1]))
         errors = lambda: errors_of(ours, peers, lambda t: t[part], q, k, v, grad_out, False)
-        run(name, ours, peers, 4 * d * heads * int((lengths * lengths).sum()), errors, (d, d))
+        run(name, ours, peers, 4 * d * heads * int((lengths * lengths).sum()), errors, (d, d), planned)
 
 
 if __name__ == "__main__":

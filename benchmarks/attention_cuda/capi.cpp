@@ -4,6 +4,7 @@
 
 #include "deckle/kernels/cuda/attention/backward.h"
 #include "deckle/kernels/cuda/attention/forward.h"
+#include "deckle/kernels/cuda/attention/plan.h"
 #include "deckle/kernels/cuda/attention/portable.h"
 
 namespace {
@@ -42,6 +43,14 @@ int64_t deckle_attention_backward_workspace(const AttentionBackward* arguments) 
 
 const char* deckle_attention_backward(const AttentionBackward* arguments, void* stream) {
   return guarded([&] { deckle::kernels::cuda::attention_backward(*arguments, static_cast<cudaStream_t>(stream)); });
+}
+
+int64_t deckle_attention_plan_bytes(const CudaAttentionProblem* problem) {
+  return deckle::kernels::cuda::attention_plan_bytes(*problem);
+}
+
+const char* deckle_attention_make_plan(const CudaAttentionProblem* problem, void* memory, void* stream) {
+  return guarded([&] { deckle::kernels::cuda::attention_make_plan(*problem, memory, static_cast<cudaStream_t>(stream)); });
 }
 
 const char* deckle_portable_forward(const CudaAttentionProblem* problem, void* stream) {

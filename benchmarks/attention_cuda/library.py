@@ -18,9 +18,9 @@ class Sizes(c.Structure):
 
 
 class Problem(c.Structure):
-    _fields_ = [("element", c.c_int32), ("sizes", Sizes), ("mask", Mask), ("scale", c.c_float), ("q", Tensor), ("k", Tensor),
-                ("v", Tensor),
-                ("out", Tensor), ("lse", c.c_void_p), ("workspace", c.c_void_p), ("workspace_bytes", c.c_int64)]
+    _fields_ = [("device", c.c_int32), ("element", c.c_int32), ("sizes", Sizes), ("mask", Mask), ("scale", c.c_float),
+                ("q", Tensor), ("k", Tensor), ("v", Tensor), ("out", Tensor), ("lse", c.c_void_p), ("workspace", c.c_void_p), ("workspace_bytes", c.c_int64),
+                ("plan", c.c_void_p)]
 
 
 class Backward(c.Structure):
@@ -44,6 +44,8 @@ class Library:
             getattr(lib, f"deckle_attention_{name}").restype = c.c_char_p
             getattr(lib, f"deckle_portable_{name}").restype = c.c_char_p
             getattr(lib, f"deckle_attention_{name}_workspace").restype = c.c_int64
+        lib.deckle_attention_plan_bytes.restype = c.c_int64
+        lib.deckle_attention_make_plan.restype = c.c_char_p
         lib.deckle_attention_struct_bytes.restype = c.c_int64
         lib.deckle_variant_name.restype = c.c_char_p
         lib.deckle_variant_forward.restype = c.c_char_p
@@ -56,17 +58,19 @@ class Library:
 
 
 class Attention:
-    """One problem: forward() and backward() enqueue on torch's current stream and write out, lse, grad_q, grad_k, grad_v."""
+    """One problem: forward() and backward() enqueue on torch's current stream and write out, lse, grad_q, grad_k, grad_v. With
+    `planned`, the offsets of a ragged one are decoded here, once."""
 
-    def __init__(self, library, q, k, v, causal=False, offsets=None, grad_out=None, window=None):
+    def __init__(self, library, q, k, v, causal=False, offsets=None, grad_out=None, window=None, planned=False):
         self.lib = library.lib
         ragged = offsets is not None
         rows = lambda t: t.shape[0] if ragged else t.shape[1]
         self.keep = (q, k, v, offsets, grad_out)
         self.out = torch.empty(*q.shape[:-1], v.shape[-1], dtype=q.dtype, device=q.device)
         heads = q.shape[-2]
-        self.lse = torch.empty((heads, rows(q)) if ragged else (q.shape[0], heads, rows(q)), dtype=torch.float32, device=q.device)
+        self.lse = torch.empty(q.shape[:-1], dtype=torch.float32, device=q.device)
         p = Problem()
+        p.device = q.device.index
         p.element = 0 if q.dtype == torch.bfloat16 else 1
         p.sizes = Sizes(offsets.numel() - 1 if ragged else q.shape[0], heads, k.shape[-2], q.shape[-1], v.shape[-1], rows(q),
                         rows(k),
@@ -76,6 +80,12 @@ class Attention:
         p.scale = q.shape[-1] ** -0.5
         p.q, p.k, p.v, p.out = tensor(q), tensor(k), tensor(v), tensor(self.out)
         p.lse = self.lse.data_ptr()
+        if planned:
+            bytes_needed = self.lib.deckle_attention_plan_bytes(c.byref(p))
+            self.plan = torch.empty(max(256, bytes_needed), dtype=torch.uint8, device=q.device)
+            stream = c.c_void_p(torch.cuda.current_stream().cuda_stream)
+            self._check(self.lib.deckle_attention_make_plan(c.byref(p), c.c_void_p(self.plan.data_ptr()), stream))
+            p.plan = self.plan.data_ptr()
         self.workspace = torch.empty(max(256, self.lib.deckle_attention_forward_workspace(c.byref(p)), 64 << 20),
                                      dtype=torch.uint8,
                                      device=q.device)

@@ -48,18 +48,22 @@ struct AttentionSizes {
 
 /// What forward and backward have in common.
 struct CudaAttentionProblem {
+  int32_t device = -1;  // on which everything lies, the stream too; -1: the current one
   AttentionElement element = AttentionElement::bf16;
   AttentionSizes sizes;
   AttentionMask mask;
   float scale = 1.0f;  // scores = scale * q kᵀ; any finite value
   AttentionTensor q, k, v, out;
-  /// Log-sum-exp of each row of scores, natural log, float32: [B, H, M], or [H, query_rows] if ragged. Forward writes it unless
-  /// null.
+  /// Log-sum-exp of each row of scores, natural log, float32, contiguous: [B, M, H], or [query_rows, H] if ragged. Forward writes
+  /// it unless null.
   float* lse = nullptr;
   /// Scratch of at least *_workspace_bytes, 256-byte aligned, not shared by launches that may overlap. Its contents need no
   /// preparation.
   void* workspace = nullptr;
   int64_t workspace_bytes = 0;
+  /// Ragged: what attention_make_plan wrote for the same sizes, offsets, mask and element type, so that all layers and passes
+  /// share one. Null: each launch decodes the offsets again.
+  const void* plan = nullptr;
 };
 
 struct AttentionBackward {

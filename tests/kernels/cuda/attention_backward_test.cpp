@@ -151,6 +151,104 @@ TEST_P(AttentionBackward, AddsUpManyKeyTiles) {
   verify_backward(o);
 }
 
+// Enough heads that some are worked on from the first query tile on, and others from the last.
+TEST_P(AttentionBackward, AddsUpInEitherOrderUnderACausalMask) {
+  if (GetParam().head_dim > 128) GTEST_SKIP() << "no kernel of five products";
+  CaseOptions o = dense(4, 1000, 1100, kCausal);
+  o.heads = o.kv_heads = 48;
+  verify_backward(o);
+  o = ragged({900, 0, 1300, 700, 40, 1500}, {1000, 30, 1400, 2800, 1, 1100}, kCausal);
+  o.heads = 12;
+  o.kv_heads = 3;
+  o.planned = true;
+  verify_backward(o);
+}
+
+// P takes part in dS with more bits than it has as an operand: dQ and dK are as close as dV.
+TEST_P(AttentionBackward, RoundsNothingButOperandsAndResults) {
+  CaseOptions o = dense(1, 1024, 1024);
+  o.grad_lse = false;
+  AttentionCase c(o);
+  c.prepare_backward();
+  c.backward();
+  expect_backward(c, o.element == AttentionElement::bf16 ? 2.65e-3 : 3.3e-4);
+}
+
+TEST_P(AttentionBackward, SharesAPlanWithOtherLaunches) {
+  if (GetParam().path != Path::hopper) GTEST_SKIP() << "the portable kernels have none";
+  for (const std::vector<int>& lengths : {std::vector<int>{30, 0, 200, 64, 500, 128, 129}, {900, 1300, 20, 1000}}) {
+    AttentionCase c(ragged(lengths, lengths, kCausal));
+    c.take_gradients();
+    c.forward();
+    const CaseTensor out = c.out.copy();
+    c.backward();
+    const CaseTensor grads[] = {c.grad_q.copy(), c.grad_k.copy(), c.grad_v.copy()};
+    c.options.planned = true;
+    for (int i = 0; i < 3; ++i) {
+      c.forward();
+      EXPECT_EQ(different(c.out, out), 0u);
+      c.backward();
+      EXPECT_EQ(different(c.grad_q, grads[0]), 0u);
+      EXPECT_EQ(different(c.grad_k, grads[1]), 0u);
+      EXPECT_EQ(different(c.grad_v, grads[2]), 0u);
+    }
+  }
+}
+
+// What is refused is refused before anything is queued.
+TEST_P(AttentionBackward, QueuesNothingThatItRefuses) {
+  if (GetParam().path != Path::hopper) GTEST_SKIP() << "the portable kernels have no tensor maps";
+  AttentionCase c(ragged({200, 30}, {200, 30}));
+  c.take_gradients();
+  c.forward();
+  c.backward();  // takes the workspace
+  std::vector<uint16_t> poison(c.problem.workspace_bytes / 2, 0xffff), found(poison.size());
+  check(cudaMemset(c.problem.workspace, 0xff, 2 * poison.size()));
+  for (auto* t : {&c.arguments.grad_k, &c.problem.q}) {
+    const auto before = *t;
+    t->row_stride = int64_t{1} << 41;  // the copy engine ends at 2^40 bytes
+    EXPECT_THROW(kernels::cuda::attention_backward(c.arguments, nullptr), std::runtime_error);
+    if (t == &c.problem.q) {
+      EXPECT_THROW(kernels::cuda::attention_forward(c.problem, nullptr), std::runtime_error);
+    }
+    *t = before;
+  }
+  check(cudaMemcpy(found.data(), c.problem.workspace, 2 * found.size(), cudaMemcpyDeviceToHost));
+  EXPECT_EQ(found, poison);
+}
+
+// The problem names its device, whatever the current one is.
+TEST_P(AttentionBackward, RunsOnTheDeviceOfTheProblem) {
+  int devices = 0, current = 0;
+  check(cudaGetDeviceCount(&devices));
+  check(cudaGetDevice(&current));
+  if (devices < 2) GTEST_SKIP() << "needs two devices";
+  CaseOptions o = ragged({200, 30}, {200, 130});
+  AttentionCase c(o);
+  c.prepare_backward();
+  c.backward();  // takes the workspace
+  for (CaseTensor* t : {&c.grad_q, &c.grad_k, &c.grad_v}) t->memory.poison();
+  check(cudaDeviceSynchronize());
+  c.problem.device = current;
+  const bool hopper = GetParam().path == Path::hopper;
+  const auto run = [&](cudaStream_t stream) {
+    hopper ? kernels::cuda::attention_backward(c.arguments, stream)
+           : kernels::cuda::portable_attention_backward(c.arguments, stream);
+  };
+  cudaStream_t other = nullptr;
+  check(cudaSetDevice(1 - current));
+  check(cudaStreamCreate(&other));
+  EXPECT_THROW(run(other), std::runtime_error);
+  run(nullptr);
+  int after = -1;
+  check(cudaGetDevice(&after));
+  check(cudaStreamDestroy(other));
+  check(cudaSetDevice(current));
+  check(cudaDeviceSynchronize());
+  EXPECT_EQ(after, 1 - current);
+  expect_backward(c, gradient_tolerance(o.element));
+}
+
 TEST_P(AttentionBackward, AddsUpFewRows) { verify_backward(dense(1, 70, 800)); }
 
 // Few key heads: their query heads are divided among blocks.
@@ -208,8 +306,10 @@ TEST_P(AttentionBackward, IgnoresErrorsOfOthers) {
 }
 
 TEST_P(AttentionBackward, IsBitEqualFromRunToRun) {
+  CaseOptions rising = dense(2, 1100, 1100, kCausal);
+  rising.heads = rising.kv_heads = 64;
   CaseOptions options[] = {ragged({500, 130, 0, 700, 64}, {400, 257, 30, 700, 128}, kCausal), dense(2, 1500, 1500, kCausal),
-                           dense(1, 900, 1700), ragged({900, 1300, 0, 700, 64}, {1400, 2570, 30, 700, 1280})};
+                           dense(1, 900, 1700), ragged({900, 1300, 0, 700, 64}, {1400, 2570, 30, 700, 1280}), rising};
   options[0].heads = 4;
   options[1].heads = options[1].kv_heads = 12;
   options[2].heads = 16;
@@ -240,11 +340,9 @@ TEST_P(AttentionBackward, KeepsNonFiniteValuesWithinTheirSequence) {
         c.backward();
         const CaseTensor clean[] = {c.grad_q.copy(), c.grad_k.copy(), c.grad_v.copy()};
         for (CaseTensor* t : {&c.q, &c.k, &c.v, &c.out, &c.grad_out}) c.overwrite(*t, 2, word);
-        for (int head = 0; head < c.options.heads; ++head) {
-          for (const DeviceBuffer* t : {&c.lse, &c.grad_lse}) {
-            float* row = t->as<float>() + head * c.problem.sizes.query_rows + lengths[0] + lengths[1];
-            check(cudaMemset(row, 0xff, 4 * lengths[2]));
-          }
+        for (const DeviceBuffer* t : {&c.lse, &c.grad_lse}) {
+          const int64_t heads = c.options.heads;
+          check(cudaMemset(t->as<float>() + heads * (lengths[0] + lengths[1]), 0xff, 4 * heads * lengths[2]));
         }
         c.backward();
         EXPECT_EQ(different_outside(c, c.grad_q, clean[0], 2), 0u);
@@ -287,10 +385,8 @@ TEST_P(AttentionBackwardLarge, RaggedOfMoreThanTwoToTheThirtyOneElements) {
   take(alone.k, c.k);
   take(alone.v, c.v);
   take(alone.grad_out, c.grad_out);
-  for (int head = 0; head < o.heads; ++head) {
-    const int64_t to = head * alone.problem.sizes.query_rows, from = head * c.problem.sizes.query_rows + c.first_row(c.q, 1);
-    check(cudaMemcpy(alone.grad_lse.as<float>() + to, c.grad_lse.as<float>() + from, 400 * 4, cudaMemcpyDeviceToDevice));
-  }
+  check(cudaMemcpy(alone.grad_lse.as<float>(), c.grad_lse.as<float>() + c.first_row(c.q, 1) * o.heads, 400 * 4 * o.heads,
+                   cudaMemcpyDeviceToDevice));
   alone.forward();
   alone.backward();
   for (const auto& [small, large] :

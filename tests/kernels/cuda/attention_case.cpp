@@ -6,6 +6,7 @@
 
 #include "deckle/kernels/cuda/attention/backward.h"
 #include "deckle/kernels/cuda/attention/forward.h"
+#include "deckle/kernels/cuda/attention/plan.h"
 #include "deckle/kernels/cuda/attention/portable.h"
 #include "tests/kernels/cuda/attention_reference.h"
 #include "tests/kernels/cuda/seed.h"
@@ -27,7 +28,7 @@ std::string dims_of(AttentionElement element, int head_dim, int value_dim, const
 
 std::string describe(const CaseOptions& o) {
   std::string text = dims_of(o.element, o.head_dim, o.value_dim, " ") + ", heads " + std::to_string(o.heads) + "/" +
-                     std::to_string(o.kv_heads) + (o.ragged ? ", ragged" : ", dense");
+                     std::to_string(o.kv_heads) + (o.ragged ? (o.planned ? ", ragged, planned" : ", ragged") : ", dense");
   for (size_t i = 0; i < o.queries.size() && i < 12; ++i)
     text += " " + std::to_string(o.queries[i]) + "x" + std::to_string(o.keys[i]);
   return text + ", window " + std::to_string(o.mask.left) + "," + std::to_string(o.mask.right) +
@@ -42,6 +43,7 @@ CaseOptions random_options(CaseOptions o, std::mt19937_64& random) {
   o.heads = o.kv_heads * (1 + below(3));
   o.grad_lse = below(2) == 1;
   o.layout = static_cast<Layout>(below(3));
+  o.planned = o.ragged && below(2) == 1;
   o.mask.bottom_right = below(2) == 1;
   if (below(2) == 1) o.mask.left = below(300);
   if (below(2) == 1) o.mask.right = below(200) - 50;
@@ -147,7 +149,15 @@ void AttentionCase::replace_offsets(const std::vector<int64_t>& queries, const s
   offsets_.upload(both);
 }
 
+void AttentionCase::make_plan() {
+  if (!options.planned || options.path != Path::hopper || problem.plan != nullptr) return;
+  plan_ = DeviceBuffer(kernels::cuda::attention_plan_bytes(problem));
+  kernels::cuda::attention_make_plan(problem, plan_.as<void>(), nullptr);
+  problem.plan = plan_.as<void>();
+}
+
 void AttentionCase::forward() {
+  make_plan();
   out.memory.poison();
   lse.poison();
   if (options.path == Path::hopper) {
@@ -161,6 +171,7 @@ void AttentionCase::forward() {
 }
 
 void AttentionCase::backward() {
+  make_plan();
   for (CaseTensor* t : {&grad_q, &grad_k, &grad_v}) t->memory.poison();
   if (options.path == Path::hopper) {
     take_workspace(kernels::cuda::attention_backward_workspace_bytes(arguments));

@@ -33,6 +33,7 @@ struct CaseOptions {
   float magnitude = 1;    // of q and k
   int64_t batch_gap = 0;  // dense: elements between batches
   bool grad_lse = true;   // backward: there is one
+  bool planned = false;   // ragged: the launches share a plan
 };
 
 /// "bf16_192_128", or "bf16_128" where both dims are one, with `between` for the underscore.
@@ -96,12 +97,13 @@ class AttentionCase {
   CaseTensor make_tensor(bool key_side, int columns) const;
   void take_workspace(int64_t bytes);
   void check_guard() const;
+  void make_plan();
   bool is_key_side(const CaseTensor& tensor) const {
     return &tensor == &k || &tensor == &v || &tensor == &grad_k || &tensor == &grad_v;
   }
 
   std::vector<int64_t> query_starts_{0}, key_starts_{0};
-  DeviceBuffer offsets_, workspace_;
+  DeviceBuffer offsets_, workspace_, plan_;
 };
 
 }  // namespace deckle::testing

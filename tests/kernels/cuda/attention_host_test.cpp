@@ -5,10 +5,14 @@
 #include <functional>
 #include <limits>
 #include <random>
+#include <string>
+#include <vector>
 
 #include "deckle/kernels/cuda/attention/backward.h"
 #include "deckle/kernels/cuda/attention/checks.h"
 #include "deckle/kernels/cuda/attention/forward.h"
+#include "deckle/kernels/cuda/attention/forward_lists.h"
+#include "deckle/kernels/cuda/attention/plan.h"
 #include "deckle/kernels/cuda/attention/portable.h"
 #include "deckle/kernels/cuda/attention/work_list.cuh"
 #include "tests/kernels/cuda/seed.h"
@@ -177,6 +181,40 @@ TEST(AttentionHost, AsksForAWorkspaceThatHoldsTheStatisticsAndSums) {
   a.problem.sizes.key_rows = 16384;  // dQ is summed up in float32
   EXPECT_GE(attention_backward_workspace_bytes(a), 4 * rows * 128);
   EXPECT_LE(attention_backward_workspace_bytes(a), 2 * 4 * rows * 128);
+}
+
+// Whatever the mean length, each sequence goes to the kernel for its own.
+TEST(AttentionHost, ListsEachSequenceForOneKernelOfTheForward) {
+  const int64_t offsets = 0;
+  for (const int head_dim : {64, 96, 128, 256}) {
+    CudaAttentionProblem p = problem(head_dim, head_dim).problem;
+    p.sizes.query_offsets = p.sizes.key_offsets = &offsets;  // never read on the host
+    for (const int64_t rows : {100, 1000000}) {
+      p.sizes.query_rows = p.sizes.key_rows = rows;
+      const std::vector<ForwardList> lists = forward_lists(p);
+      ASSERT_EQ(lists.size(), head_dim == 256 ? 1u : 2u);
+      for (const int queries : {0, 1, 64, 128, 129, 100000}) {
+        int taken_by = 0;
+        for (const ForwardList& list : lists)
+          taken_by += queries >= list.filter.least_queries && queries <= list.filter.most_queries;
+        EXPECT_EQ(taken_by, 1) << queries;
+      }
+      EXPECT_EQ(lists.back().instance->use == ForwardUse::short_sequences, head_dim != 256);
+      EXPECT_EQ(lists.back().offset % 256, 0);
+    }
+    EXPECT_EQ(attention_plan_bytes(p) % 256, 0);
+    EXPECT_GT(attention_plan_bytes(p), attention_forward_workspace_bytes(p));
+    p.plan = &p;
+    EXPECT_EQ(attention_forward_workspace_bytes(p), 256);
+  }
+  EXPECT_EQ(attention_plan_bytes(problem(128, 128).problem), 0);
+}
+
+TEST(AttentionHost, RefusesDevicesThatAreNotThere) {
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) GTEST_SKIP() << "needs a GPU";
+  const std::string there = devices == 1 ? " (there is 1)" : " (there are " + std::to_string(devices) + ")";
+  expect_refused([](auto& a) { a.problem.device = 99; }, "device 99" + there);
 }
 
 TEST(AttentionHost, AsksForAWorkspaceWithoutADevice) {

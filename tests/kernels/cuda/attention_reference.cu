@@ -50,8 +50,7 @@ __device__ double score(const CudaAttentionProblem& p, const Rows& q, const Rows
 }
 
 __device__ int64_t lse_at(const AttentionSizes& sizes, int64_t sequence, const Rows& q, int64_t row, int64_t head) {
-  return sizes.query_offsets != nullptr ? head * sizes.query_rows + q.start + row
-                                        : (sequence * sizes.heads + head) * sizes.query_rows + row;
+  return ((sizes.query_offsets != nullptr ? q.start : sequence * sizes.query_rows) + row) * sizes.heads + head;
 }
 
 __device__ int64_t packed(const Rows& r, int64_t row, int64_t rows, int64_t heads, int64_t head, int64_t columns) {

@@ -10,7 +10,7 @@
 
 namespace deckle::testing {
 
-/// Results in float64, contiguous: [B, M, H, D] (or [rows, H, D] if ragged) for tensors, [B, H, M] (or [H, rows]) for lse.
+/// Results in float64, contiguous: [B, M, H, D] (or [rows, H, D] if ragged) for tensors, [B, M, H] (or [rows, H]) for lse.
 struct ReferenceForward {
   double* out;
   double* lse;

@@ -14,12 +14,16 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "deckle/kernels/cuda/attention/backward_plan.h"
 #include "deckle/kernels/cuda/attention/backward_short.cuh"
 #include "deckle/kernels/cuda/attention/backward_statistics.cuh"
 #include "deckle/kernels/cuda/attention/checks.h"
+#include "deckle/kernels/cuda/attention/forward_lists.h"
 #include "deckle/kernels/cuda/attention/problem.cuh"
 
 namespace deckle::kernels::cuda {
@@ -52,7 +56,11 @@ int64_t live_end(const CudaAttentionProblem& problem) {
 // wait for each other at the start, or wherever their walks differ in length; measured in backward_all.cuh.
 constexpr int64_t kOrderedEqualBytes = 20 << 20, kOrderedChunkBytes = 32 << 20;
 
-/// One backward: the arguments that its launches share, and the launches in their order.
+// Where heads rise, the long walks come last. So that not all multiprocessors but one wait for the last of them, the heads of the
+// last rounds of blocks do not rise. For the blocks of an H200, whatever the device, so that results do not depend on it.
+constexpr int64_t kLastRounds = 3, kBlocks = 132;
+
+/// One backward: its launches, prepared one after the other with all that may be refused, and then queued.
 class Pass {
  public:
   Pass(const AttentionBackward& arguments, cudaStream_t stream) : arguments_(arguments), stream_(stream) {
@@ -75,23 +83,12 @@ class Pass {
     common_.scale = problem_.scale;
     common_.scale_log2 = problem_.scale * 1.4426950408889634f;
     common_.skip_short = sizes_.ragged() && plan_.kernels.short_gradients.function != nullptr;
-  }
-
-  void run() {
-    const BackwardKernels& kernels = plan_.kernels;
-    const BackwardKernel& keys = plan_.one_pass ? kernels.all_gradients : kernels.key_gradients;
-    if (sizes_.ragged()) {
-      make_work_lists(problem_,
-                      {{Side::keys, keys.owned_rows, memory<void>(plan_.key_list), plan_.one_pass},
-                       {Side::queries, kernels.query_gradients.owned_rows, memory<void>(plan_.query_list)}},
-                      common_.skip_short ? kShortRows : -1, stream_);
-    }
     if (plan_.one_pass) {
       common_.query_sums = memory<float>(plan_.query_sums);
       common_.turns = memory<int>(plan_.turns);
     }
     row_statistics();
-    key_gradients(keys);
+    key_gradients(plan_.owner_of_keys());
     if (plan_.one_pass) {
       round_query_gradients();
       if (plan_.parts > 1) round_key_gradients();
@@ -99,6 +96,17 @@ class Pass {
       query_gradients();
     }
     if (common_.skip_short) short_gradients();
+  }
+
+  void run() const {
+    if (sizes_.ragged() && problem_.plan == nullptr) {
+      make_work_lists(problem_, plan_.requests(memory<void>(plan_.lists)), stream_);
+    }
+    if (sizes_.query_rows == 0) {
+      // Nobody else sets the counters to zero from which the blocks of the next two kernels draw.
+      check(cudaMemsetAsync(memory<int>(0), 0, 2 * sizeof(int), stream_), kName);
+    }
+    for (const auto& launch : launches_) launch();
   }
 
  private:
@@ -115,53 +123,69 @@ class Pass {
 
   void use_list(BackwardArguments& to, int64_t list) const {
     if (!sizes_.ragged()) return;
-    to.list = memory<const WorkListHeader>(list);
+    const void* lists = problem_.plan != nullptr ? static_cast<const char*>(problem_.plan) + forward_lists_bytes(problem_)
+                                                 : memory<const char>(plan_.lists);
+    to.list = reinterpret_cast<const WorkListHeader*>(static_cast<const char*>(lists) + list);
     to.items = reinterpret_cast<const WorkItem*>(to.list + 1);
   }
 
-  void launch(const BackwardKernel& kernel, dim3 grid, void** parameters, Start start) const {
+  template <class... Parameters>
+  void add(const BackwardKernel& kernel, dim3 grid, Start start, const Parameters&... parameters) {
     if (kernel.shared_bytes > 0) allow_shared_memory(kernel.function, kernel.shared_bytes);
-    cudaLaunchAttribute attribute{};
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config{};
-    config.gridDim = grid;
-    config.blockDim = dim3(kernel.threads);
-    config.dynamicSmemBytes = kernel.shared_bytes;
-    config.stream = stream_;
-    config.attrs = &attribute;
-    config.numAttrs = start == Start::beside_predecessor ? 1 : 0;
-    check(cudaLaunchKernelExC(&config, kernel.function, parameters), kName);
+    launches_.push_back([=, stream = stream_, values = std::tuple(parameters...)]() mutable {
+      cudaLaunchAttribute attribute{};
+      attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+      attribute.val.programmaticStreamSerializationAllowed = 1;
+      cudaLaunchConfig_t config{};
+      config.gridDim = grid;
+      config.blockDim = dim3(kernel.threads);
+      config.dynamicSmemBytes = kernel.shared_bytes;
+      config.stream = stream;
+      config.attrs = &attribute;
+      config.numAttrs = start == Start::beside_predecessor ? 1 : 0;
+      std::apply(
+          [&](auto&... value) {
+            void* pointers[] = {&value...};
+            check(cudaLaunchKernelExC(&config, kernel.function, pointers), kName);
+          },
+          values);
+    });
   }
 
   // Persistent blocks, one a multiprocessor, draw the tiles of one side.
-  void launch_tiles(const BackwardKernel& kernel, BackwardArguments& arguments, Side side, Start start) const {
+  void add_tiles(const BackwardKernel& kernel, BackwardArguments& arguments, Side side, Start start) {
     const bool keys = side == Side::keys;
     const int64_t rows = keys ? sizes_.key_rows : sizes_.query_rows, heads = keys ? sizes_.heads / arguments.group : sizes_.heads;
     const int64_t tiles = max_tiles(sizes_, side, kernel.owned_rows);
     if (rows == 0 || tiles * heads == 0) return;
     arguments.tiles = static_cast<int>((rows + kernel.owned_rows - 1) / kernel.owned_rows);
     const int64_t all_heads = sizes_.ragged() ? heads : sizes_.batch * heads;
-    const int64_t walked_rows =
-        (keys ? sizes_.query_rows * arguments.group : sizes_.key_rows) / (sizes_.ragged() ? sizes_.batch : 1);
-    const int64_t walked_bytes = std::max<int64_t>(walked_rows * 2 * (sizes_.head_dim + sizes_.value_dim), 1);
     const bool equal = equal_costs(problem_);
-    int64_t chunk = std::max(kChunkBytes / walked_bytes, equal ? int64_t{1} : kUnequalChunk);
+    int64_t chunk;
     if (keys && plan_.one_pass) {
       arguments.shrinking = !sizes_.ragged() && !equal && problem_.mask.left >= kUnboundedWindow;
       const int64_t head_bytes =
           std::max<int64_t>(sizes_.query_rows / (sizes_.ragged() ? sizes_.batch : 1) * sizes_.head_dim * 8, 1);
       chunk = std::max<int64_t>((equal ? kOrderedEqualBytes : kOrderedChunkBytes) / head_bytes, 2);
+      chunk = std::min(chunk, all_heads);
+      if (plan_.rises) {
+        const int64_t last = (kLastRounds * kBlocks + arguments.tiles - 1) / arguments.tiles;
+        arguments.rising_heads =
+            static_cast<int>(sizes_.ragged() ? all_heads : std::max<int64_t>(all_heads - last, 0) / chunk * chunk);
+      }
+    } else {
+      const int64_t walked_rows =
+          (keys ? sizes_.query_rows * arguments.group : sizes_.key_rows) / (sizes_.ragged() ? sizes_.batch : 1);
+      const int64_t walked_bytes = std::max<int64_t>(walked_rows * 2 * (sizes_.head_dim + sizes_.value_dim), 1);
+      chunk = std::max(kChunkBytes / walked_bytes, equal ? int64_t{1} : kUnequalChunk);
     }
     arguments.chunk_heads = static_cast<int>(std::clamp<int64_t>(chunk, 1, all_heads));
-    void* parameters[] = {&arguments};
-    launch(kernel, dim3(static_cast<unsigned>(std::min<int64_t>(multiprocessors(), tiles * heads))), parameters, start);
+    add(kernel, dim3(static_cast<unsigned>(std::min<int64_t>(multiprocessors(), tiles * heads))), start, arguments);
   }
 
   // Also sets the counters to zero from which the blocks of the next two kernels draw.
-  void row_statistics() const {
-    int* counters = memory<int>(0);
-    if (sizes_.query_rows == 0) return check(cudaMemsetAsync(counters, 0, 2 * sizeof(int), stream_), kName);
+  void row_statistics() {
+    if (sizes_.query_rows == 0) return;
     StatisticsArguments args{};
     args.common = common_;
     use_list(args.common, plan_.query_list);
@@ -177,21 +201,18 @@ class Pass {
     strides(args.grad_out_strides, arguments_.grad_out);
     args.lse = problem_.lse;
     args.grad_lse = arguments_.grad_lse;
-    args.lse_head_stride = sizes_.query_rows;
-    args.lse_batch_stride = sizes_.query_rows * sizes_.heads;
     args.value_dim = sizes_.value_dim;
     args.lse2 = memory<float>(plan_.lse2);
     args.delta = memory<float>(plan_.delta);
     args.list_rows = sizes_.ragged() ? plan_.kernels.query_gradients.owned_rows : plan_.unit;
-    args.counters = counters;
-    void* parameters[] = {&args};
+    args.counters = memory<int>(0);
     const int64_t tiles = max_tiles(sizes_, Side::queries, args.list_rows);
-    launch({row_statistics_kernel(), 256},
-           dim3(static_cast<unsigned>(tiles), (sizes_.heads + kStatisticsHeads - 1) / kStatisticsHeads), parameters,
-           Start::after_predecessor);
+    add({row_statistics_kernel(), 256},
+        dim3(static_cast<unsigned>(tiles), (sizes_.heads + kStatisticsHeads - 1) / kStatisticsHeads), Start::after_predecessor,
+        args);
   }
 
-  void key_gradients(const BackwardKernel& kernel) const {
+  void key_gradients(const BackwardKernel& kernel) {
     BackwardArguments args = common_;
     args.next = memory<int>(0);
     use_list(args, plan_.key_list);
@@ -209,10 +230,10 @@ class Pass {
     args.group /= plan_.parts;
     args.key_sums = memory<float>(plan_.key_sums);
     args.key_sums_rows = plan_.key_sums_rows;
-    launch_tiles(kernel, args, Side::keys, Start::beside_predecessor);
+    add_tiles(kernel, args, Side::keys, Start::beside_predecessor);
   }
 
-  void query_gradients() const {
+  void query_gradients() {
     const BackwardKernel& kernel = plan_.kernels.query_gradients;
     BackwardArguments args = common_;
     args.next = memory<int>(sizeof(int));
@@ -222,57 +243,50 @@ class Pass {
     args.k = map(problem_.k, Side::keys, sizes_.head_dim, kernel.walked_rows);
     args.v = map(problem_.v, Side::keys, sizes_.value_dim, kernel.walked_rows);
     args.grad_q = map(arguments_.grad_q, Side::queries, sizes_.head_dim, 16);
-    launch_tiles(kernel, args, Side::queries, sizes_.key_rows > 0 ? Start::beside_predecessor : Start::after_predecessor);
+    add_tiles(kernel, args, Side::queries, sizes_.key_rows > 0 ? Start::beside_predecessor : Start::after_predecessor);
   }
 
   // What all_gradients has summed up.
-  void round_query_gradients() const {
+  void round_query_gradients() {
     BackwardArguments args = common_;
     use_list(args, plan_.key_list);
-    Element type = element();
-    AttentionTensor grad_q = arguments_.grad_q;
-    void* parameters[] = {&args, &type, &grad_q};
     const int64_t tiles = max_tiles(sizes_, Side::queries, plan_.unit);
-    launch({round_query_gradients_kernel(sizes_.head_dim), 256}, dim3(static_cast<unsigned>(tiles * sizes_.heads)), parameters,
-           Start::beside_predecessor);
+    add({round_query_gradients_kernel(sizes_.head_dim), 256}, dim3(static_cast<unsigned>(tiles * sizes_.heads)),
+        Start::beside_predecessor, args, element(), arguments_.grad_q);
   }
 
-  void round_key_gradients() const {
+  void round_key_gradients() {
     BackwardArguments args = common_;
     args.grad_k_rows = arguments_.grad_k;
     args.grad_v_rows = arguments_.grad_v;
     args.parts = plan_.parts;
     args.key_sums = memory<float>(plan_.key_sums);
     args.key_sums_rows = plan_.key_sums_rows;
-    Element type = element();
-    int columns = sizes_.head_dim;
-    void* parameters[] = {&args, &type, &columns};
     const int64_t pieces = args.key_sums_rows * sizes_.head_dim / 4;
-    launch({round_key_gradients_kernel(), 256}, dim3(static_cast<unsigned>((pieces + 255) / 256), sizes_.kv_heads, 2), parameters,
-           Start::after_predecessor);
+    add({round_key_gradients_kernel(), 256}, dim3(static_cast<unsigned>((pieces + 255) / 256), sizes_.kv_heads, 2),
+        Start::after_predecessor, args, element(), int{sizes_.head_dim});
   }
 
-  void short_gradients() const {
+  void short_gradients() {
     const BackwardKernel& kernel = plan_.kernels.short_gradients;
+    const int rows = kernel.owned_rows;
     ShortArguments args{};
     args.common = common_;
-    args.common.q = map(problem_.q, Side::queries, sizes_.head_dim, kShortRows);
-    args.common.grad_out = map(arguments_.grad_out, Side::queries, sizes_.value_dim, kShortRows);
-    args.common.k = map(problem_.k, Side::keys, sizes_.head_dim, kShortRows);
-    args.common.v = map(problem_.v, Side::keys, sizes_.value_dim, kShortRows);
+    args.common.q = map(problem_.q, Side::queries, sizes_.head_dim, rows);
+    args.common.grad_out = map(arguments_.grad_out, Side::queries, sizes_.value_dim, rows);
+    args.common.k = map(problem_.k, Side::keys, sizes_.head_dim, rows);
+    args.common.v = map(problem_.v, Side::keys, sizes_.value_dim, rows);
     args.common.grad_q = map(arguments_.grad_q, Side::queries, sizes_.head_dim, 16);
     args.common.grad_k = map(arguments_.grad_k, Side::keys, sizes_.head_dim, 16);
     args.common.grad_v = map(arguments_.grad_v, Side::keys, sizes_.value_dim, 16);
     args.lse = problem_.lse;
     args.grad_lse = arguments_.grad_lse;
-    args.lse_head_stride = sizes_.query_rows;
     args.grad_q = arguments_.grad_q;
     args.grad_k = arguments_.grad_k;
     args.grad_v = arguments_.grad_v;
-    void* parameters[] = {&args};
     for (args.first_sequence = 0; args.first_sequence < sizes_.batch; args.first_sequence += kMaxGridRows) {
-      launch(kernel, dim3(sizes_.kv_heads, std::min(sizes_.batch - args.first_sequence, kMaxGridRows)), parameters,
-             Start::beside_predecessor);
+      add(kernel, dim3(sizes_.kv_heads, std::min(sizes_.batch - args.first_sequence, kMaxGridRows)), Start::beside_predecessor,
+          args);
     }
   }
 
@@ -281,18 +295,19 @@ class Pass {
   const AttentionBackward& arguments_;
   const CudaAttentionProblem& problem_ = arguments_.problem;
   const AttentionSizes& sizes_ = problem_.sizes;
-  const BackwardPlan plan_{arguments_};
+  const BackwardPlan plan_{problem_};
   const cudaStream_t stream_;
   BackwardArguments common_{};
+  std::vector<std::function<void()>> launches_;
 };
 
 }  // namespace
 
-int64_t attention_backward_workspace_bytes(const AttentionBackward& arguments) { return BackwardPlan(arguments).bytes; }
+int64_t attention_backward_workspace_bytes(const AttentionBackward& arguments) { return BackwardPlan(arguments.problem).bytes; }
 
 std::string attention_backward_why_not(const AttentionBackward& arguments) {
   const CudaAttentionProblem& problem = arguments.problem;
-  if (!BackwardPlan(arguments).served()) {
+  if (!BackwardPlan(problem).served()) {
     std::string served;
     for (const BackwardInstance& instance : backward_instances()) {
       if (instance.element != problem.element || instance.kernels.key_gradients.function == nullptr) continue;
@@ -306,12 +321,14 @@ std::string attention_backward_why_not(const AttentionBackward& arguments) {
   const AttentionSizes& sizes = problem.sizes;
   if (std::max(max_tiles(sizes, Side::queries, kShortRows), max_tiles(sizes, Side::keys, kShortRows)) * sizes.heads >= INT32_MAX)
     return "more than 2^31 tiles of " + std::to_string(kShortRows) + " rows and a head";
-  return device_why_not(9, 9);
+  return device_why_not(problem.device, 9, 9);
 }
 
 void attention_backward(const AttentionBackward& arguments, cudaStream_t stream) {
   refuse_if(attention_backward_why_not(arguments), kName);
   refuse_if(workspace_why_not(arguments.problem, attention_backward_workspace_bytes(arguments)), kName);
+  const OnDevice device(arguments.problem.device);
+  refuse_if(stream_why_not(stream), kName);
   if (arguments.problem.sizes.batch > 0 && arguments.problem.sizes.heads > 0) Pass(arguments, stream).run();
 }
 

@@ -6,11 +6,14 @@
 // of K; D = 64: of the queries). The float32 tile then goes to a staging buffer, from where one thread adds it to global memory
 // by the copy engine.
 //
-// The order. A counter for each query tile and warpgroup says how many key tiles have been added; key tile n waits until all
+// The order. A counter for each query tile and warpgroup says how many key tiles have been added; a key tile waits until all
 // before it that attend the query tile are in (the first stores instead of adding, so nothing is zeroed before). Blocks draw
-// their key tiles in ascending order from one counter, so a block only ever waits for one that runs; and walk the query tiles
-// from the last to the first, because whatever the mask, key tile n - 1 then comes to a query tile no later than key tile n does.
-// Blocks of one head trail each other by the time an addition takes, about 2 us; they hardly ever wait but at the start.
+// their key tiles from one counter in the order in which these add, so a block only ever waits for one that runs or has ended.
+// There are two orders. Ascending key tiles walk the query tiles from the last to the first: whatever the mask, key tile n - 1
+// then comes to a query tile no later than key tile n does. Where all start at the last query tile (full and causal masks),
+// blocks of one head that start together trail each other by the time an addition takes, about 2 us. Descending key tiles walk
+// from the first to the last ("rise"): under a causal mask each starts at its own first query tile, where the one after it has
+// already been, and nobody waits; but the longest walks come last, so the last heads of a launch do not rise. See write_work.
 //
 // Sums: [head, tile of M live rows][warpgroup][i][thread] float4, accumulators 4i..4i+3 of the thread; indexed as the row
 // statistics are. Rounded by round_query_gradients afterwards.
@@ -20,8 +23,9 @@
 //   S(j+1) | late     dQ(j-1) over exp(j) | dQ(j-1) staged; dP(j) | dS(j) stored, dV(j), dK(j), S(j+1) | and dS(j) of the other
 //   warpgroup
 // "late" lets the warpgroups drift apart by most of a tile, so that exponentials of one run under products of the other; it wins
-// at D = 64, where exponentials take long. "meeting" has fewer registers in use at once: with P rounded as soon as it is computed
-// (dS takes the rounded one, too) tiles of 80 queries fit, whose products from shared memory read a tenth less than those of 64.
+// at D = 64, where exponentials take long. "meeting" has fewer registers in use at once, which hardly matters now: tiles of 80
+// queries fit if P is rounded as soon as it is computed, and read a tenth less from shared memory; but with P in float32 those of
+// 64 are as fast, waste less of a sequence's end and of a diagonal, and leave room for the next work's keys.
 //
 // Ladder, TFLOP/s by 10 M N D of the whole backward, D = 128, S = 16k full / causal, each line from one run on an H200 (they
 // differ by 5 %):
@@ -36,6 +40,14 @@
 // 6: 576 / 544,
 //   4: 579 / 536, 2: 581 / 532, 1: 575 / 515. Sixteen heads and their sums do not fit L2: 8.5 GB read and 4.9 GB written against
 //   0.6 and 0.4 with two heads (ncu), and at the power limit those cost clock.
+// and by attention_backward_timing on another day, D = 128, two cards (the first line of each is what ends above):
+//                                                   S16k  S16k causal  S2k  S4k causal
+//   80 queries, P rounded to 16 bits, never rising   566      547      505     462
+//     rising, P waits as float16 times 2^15          566      561      501     470
+//     64 queries, P in float32                       563      558      511     484
+//     the same with two staging buffers              561      555      504     480
+//   80 queries, P rounded to 16 bits, never rising   592      565      526     486
+//     64 queries, P in float32, rising, the next work's keys loaded during the last tiles 582, 578, 525, 504
 // D = 64, 128 queries, S = 16k: two kernels 434 / 426; late 526 with two heads at once, at the top of the tile 512.
 #pragma once
 
@@ -53,15 +65,15 @@ struct AllGradients {
   static constexpr int D = D_, Dv = D_, M = queries_, N = 128;
   static constexpr Order order = order_;
   static constexpr int warpgroups = 2;
-  static constexpr int stages =
-      2;  // so that the slot of a tile also tells which buffer of dS is its own, and the staging buffer's phase
-  static constexpr int kv_buffers = 1;
+  // So that the slot of a tile also tells which buffer of dS is its own, and the phase of the staging buffer.
+  static constexpr int stages = 2;
+  static constexpr int k_buffers = 2, v_buffers = 1;  // v is not needed after the last dP
   static constexpr int threads = 384;
   static_assert(D == 64 || D == 128);
   static constexpr int dq_queries = D == 128 ? M : M / 2;  // of a warpgroup's tile of dQ^T, which has 64 of the D columns
   static constexpr int sum_bytes = 64 * dq_queries * 4;
 
-  struct Shared : KeyTiles<N, M, D, D, stages, kv_buffers> {
+  struct Shared : KeyTiles<N, M, D, D, stages, k_buffers, v_buffers> {
     tile::SharedTile<M, N> ds[2];
     alignas(128) float4 staged[warpgroups][dq_queries / 8][128];
     arch::Barrier staged_full[warpgroups], staged_empty[warpgroups];
@@ -85,6 +97,15 @@ __device__ __forceinline__ void store_score_gradients(const Tile& tile, int warp
   }
 }
 
+/// How many key tiles add to the query tile from live row `query` on before the work's does.
+template <class Shape>
+__device__ __forceinline__ int turn_of(const Work& work, int query) {
+  const SequencePair& s = work.sequence;
+  if (!work.rises) return work.tile - max(0, s.live_first + query + s.band.low) / Shape::N;
+  const int last_row = s.live_first + min(query + Shape::M, s.live_rows) - 1;
+  return min(s.key_rows - 1, last_row + s.band.high) / Shape::N - work.tile;
+}
+
 /// Adds the staged tiles of one warpgroup to the sums when it is their turn; one thread.
 template <class Shape>
 __device__ __forceinline__ void add_in_turn(typename Shape::Shared& shared, const BackwardArguments& args, int warpgroup) {
@@ -97,11 +118,11 @@ __device__ __forceinline__ void add_in_turn(typename Shape::Shared& shared, cons
     if (work.tile < 0) break;
     for (int g = 0; g < args.group; ++g) {
 #pragma unroll 1
-      for (int t = work.walk.count - 1; t >= 0; --t, parity ^= 1) {
+      for (int i = 0; i < work.walk.count; ++i, parity ^= 1) {
         arch::forget_memory();  // reads the work again: there are 24 registers
-        const int query = (work.walk.first + t) * M,
-                  tile = static_cast<int>((work.statistics + g * args.statistics_rows) / M) + t;
-        const int before = work.tile - max(0, work.sequence.live_first + query + work.sequence.band.low) / Shape::N;
+        const int t = work.rises ? i : work.walk.count - 1 - i;
+        const int tile = static_cast<int>((work.statistics + g * args.statistics_rows) / M) + t;
+        const int before = turn_of<Shape>(work, (work.walk.first + t) * M);
         float* sums = args.query_sums + int64_t{tile} * (M * Shape::D) + warpgroup * (Shape::sum_bytes / 4);
         int* turn = args.turns + 2 * tile + warpgroup;
         const uint32_t from = arch::shared_address(shared.staged[warpgroup]);
@@ -219,18 +240,19 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
   const int thread = threadIdx.x & 127;
 
   Ring<kWorkSlots> slot;
-  Ring<Shape::kv_buffers> kv;
+  Ring<Shape::k_buffers> k;
+  Ring<Shape::v_buffers> v;
   Ring<stages> ring;  // of the newest tile in use
-  for (;; slot.advance(), kv.advance()) {
+  for (;; slot.advance(), k.advance(), v.advance()) {
     arch::wait(shared.queue.ready[slot.slot], slot.parity);
     const Work& work = shared.queue.work[slot.slot];
     if (work.tile < 0) break;
-    arch::wait(shared.kv_full[kv.slot], kv.parity);
+    arch::wait(shared.k_full[k.slot], k.parity);
     int remaining = work.walk.count * args.group;
-    KeySteps<Shape> steps(shared, args, work, kv.slot, 64 * warpgroup);
+    KeySteps<Shape> steps(shared, args, work, k.slot, 0, 64 * warpgroup);
     // dQ^T: the columns of k, all its rows, and the rows of dS that are this warpgroup's share.
     const uint32_t k_operand =
-        tile::operand(shared.k[0].address() + (D == 128 ? warpgroup * (N * tile::kPanelRowBytes) : 0), N).low;
+        tile::operand(shared.k[k.slot].address() + (D == 128 ? warpgroup * (N * tile::kPanelRowBytes) : 0), N).low;
     const uint32_t ds_operand = tile::operand(shared.ds[0].address(), M, D == 128 ? 0 : warpgroup * kDq).low;
     constexpr uint32_t ds_step = sizeof(shared.ds[0]) / 16;
     float dk[D / 2], dv[D / 2];
@@ -270,6 +292,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
       steps.issue_scores(score, ring);
       arch::wgmma_wait<0>();
       arch::pin(score);
+      arch::wait(shared.v_full[0], v.parity);
       if constexpr (Shape::order == Order::meeting) {
         const auto iterate = [&](auto more) {
           constexpr bool kMore = decltype(more)::value;
@@ -278,12 +301,12 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
           next.advance();
           steps.issue_dp(dp, ring);
           steps.probabilities(score, ring);
-          tile::pack_operand<element>(p, score);
-          arch::pin(p);
+          arch::pin(score);
           arch::wait(shared.grad_full[ring.slot], ring.parity);  // passes: keeps the exponentials above the next wait
           arch::wgmma_wait<0>();
           arch::pin(dp);
-          steps.score_gradients(ds, p, dp, ring);
+          if constexpr (!kMore) arch::release_tile(shared.v_empty[0]);
+          steps.score_gradients(ds, p, score, dp, ring);
           store_ds();
           arch::wgmma_fence();
           tile::multiply<element, D, M, false>(dv, p, steps.grad_at(ring));
@@ -317,6 +340,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
           arch::wait(shared.grad_full[ring.slot], ring.parity);  // passes: keeps the exponentials above the next wait
           arch::wgmma_wait<0>();
           arch::pin(dp);
+          if constexpr (!kMore) arch::release_tile(shared.v_empty[0]);
           steps.score_gradients(ds, p, score, dp, ring);
           store_ds();
           arch::release(shared.ds_full[ring.slot]);
@@ -355,8 +379,11 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
         }
         iterate(std::false_type{});
       }
+    } else {
+      arch::wait(shared.v_full[0], v.parity);
+      arch::release(shared.v_empty[0]);
     }
-    arch::release(shared.kv_empty[kv.slot]);
+    arch::release(shared.k_empty[k.slot]);
     store_key_results<Shape>(args, work, warpgroup, dk, dv);
     arch::release(shared.queue.done[slot.slot]);
   }

@@ -71,11 +71,12 @@ struct BackwardArguments {
   int bottom_right;
   const WorkListHeader* list;  // ragged: the tiles, longest first; null: dense
   const WorkItem* items;
-  int tiles;        // dense: of one sequence
-  int chunk_heads;  // heads that run together, so that what they share stays in L2
-  int shrinking;    // see write_work
-  int* next;        // the next item that a block draws beyond its first
-  int skip_short;   // short sequences are served by short_gradients
+  int tiles;         // dense: of one sequence
+  int chunk_heads;   // heads that run together, so that what they share stays in L2
+  int shrinking;     // see write_work
+  int rising_heads;  // all_gradients: the first so many heads rise, see write_work
+  int* next;         // the next item that a block draws beyond its first
+  int skip_short;    // short sequences are served by short_gradients
   float scale, scale_log2;
 };
 
@@ -187,6 +188,7 @@ struct Work {
   SequencePair sequence;
   int tile;  // -1: no more work
   int head;
+  int rises;  // all_gradients: from the first query tile to the last
   Walk walk;
   Coordinates queries, keys;  // of the first row owned or walked
   int64_t statistics;         // index of the first walked row's statistics, first head of the group
@@ -198,14 +200,24 @@ __device__ __forceinline__ int work_count(const BackwardArguments& args, int hea
 
 /// Writes item `index` to `work`. Chunks of heads one after the other; within a chunk the longest tiles of all its heads first.
 /// Where walks get shorter tile by tile (`shrinking`), that is done with the first half of the tiles, then, with chunks of twice
-/// as many heads, with half of what is left, and so on: short tiles of one head would wait for each other. `work` is in shared
-/// memory and not kept in registers: the scheduler has 24.
+/// as many heads, with half of what is left, and so on: short tiles of one head would wait for each other. Heads that rise come
+/// before all others, the last key tile first. `work` is in shared memory and not kept in registers: the scheduler has 24.
 template <bool of_keys, int owned_rows, int walked_rows>
 __device__ __forceinline__ void write_work(Work& work, const BackwardArguments& args, int heads, int index) {
   const bool dense = args.list == nullptr;
-  const int all_heads = dense ? args.batch * heads : heads;
+  int all_heads = dense ? args.batch * heads : heads, first_head = 0;
   int tiles = dense ? args.tiles : args.list->count, first_tile = 0, chunk_heads = args.chunk_heads;
-  if (of_keys && args.shrinking) {
+  bool rises = false;
+  if constexpr (of_keys) {
+    rises = index < args.rising_heads * tiles;
+    if (!rises) {
+      index -= args.rising_heads * tiles;
+      first_head = args.rising_heads;
+    }
+    all_heads = rises ? args.rising_heads : all_heads - args.rising_heads;
+    work.rises = rises;
+  }
+  if (of_keys && args.shrinking && !rises) {
     for (int left = tiles;;) {
       tiles = (left + 1) / 2;
       if (index < tiles * all_heads) break;
@@ -219,10 +231,10 @@ __device__ __forceinline__ void write_work(Work& work, const BackwardArguments& 
   const int within = index - chunk * (tiles * chunk_heads);
   const int in_chunk = min(chunk_heads, all_heads - chunk * chunk_heads);
   int tile = first_tile + within / in_chunk;
-  int head = chunk * chunk_heads + within % in_chunk;
+  int head = first_head + chunk * chunk_heads + within % in_chunk;
   int sequence;
   if (dense) {
-    if (!of_keys) tile = tiles - 1 - tile;  // causal: the last rows have most keys, the first keys most rows
+    if (!of_keys || rises) tile = tiles - 1 - tile;  // causal: the last rows have most keys, the first keys most rows
     sequence = head / heads;
     head %= heads;
   } else {

@@ -65,7 +65,7 @@ template <Element element>
 struct BackwardAllChoice<element, 64, 64> : AllGradients<element, 64, 128, Order::late> {};
 
 template <Element element>
-struct BackwardAllChoice<element, 128, 128> : AllGradients<element, 128, 80, Order::meeting> {};
+struct BackwardAllChoice<element, 128, 128> : AllGradients<element, 128, 64, Order::meeting> {};
 
 template <class Shape, class Arguments>
 BackwardKernel describe(void (*kernel)(Arguments), int owned_rows, int walked_rows) {

@@ -15,26 +15,30 @@
 namespace deckle::kernels::cuda::attention {
 
 /// The shared memory of a block, and who waits for what.
-template <int N, int M, int D, int Dv, int stages, int kv_buffers>
+template <int N, int M, int D, int Dv, int stages, int k_buffers, int v_buffers>
 struct KeyTiles {
-  tile::SharedTile<N, D> k[kv_buffers];
-  tile::SharedTile<N, Dv> v[kv_buffers];
+  tile::SharedTile<N, D> k[k_buffers];
+  tile::SharedTile<N, Dv> v[v_buffers];
   tile::SharedTile<M, D> q[stages];
   tile::SharedTile<M, Dv> grad_out[stages];
   alignas(16) float lse2[stages][M];
   alignas(16) float delta[stages][M];
   int first_query[stages];  // row of the sequence, with the q tile
   WorkQueue queue;
-  arch::Barrier kv_full[kv_buffers], kv_empty[kv_buffers];
+  arch::Barrier k_full[k_buffers], k_empty[k_buffers], v_full[v_buffers], v_empty[v_buffers];
   arch::Barrier q_full[stages], q_empty[stages];        // q tile and lse2
   arch::Barrier grad_full[stages], grad_empty[stages];  // dO tile and delta
 
   /// One thread. `warps` consume; `others` read the work queue besides, not counting the loader.
   __device__ __forceinline__ void init_barriers(int warps, int others) {
     init_queue(queue, warps + others);
-    for (int i = 0; i < kv_buffers; ++i) {
-      arch::init_barrier(kv_full[i], 1);
-      arch::init_barrier(kv_empty[i], warps);
+    for (int i = 0; i < k_buffers; ++i) {
+      arch::init_barrier(k_full[i], 1);
+      arch::init_barrier(k_empty[i], warps);
+    }
+    for (int i = 0; i < v_buffers; ++i) {
+      arch::init_barrier(v_full[i], 1);
+      arch::init_barrier(v_empty[i], warps);
     }
     for (int i = 0; i < stages; ++i) {
       arch::init_barrier(q_full[i], 1);
@@ -86,17 +90,19 @@ class KeySteps {
   static constexpr Element element = Shape::element;
   static constexpr int M = Shape::M, N = Shape::N, D = Shape::D, Dv = Shape::Dv;
   using Shared = typename Shape::Shared;
+  static constexpr bool kOneAddress = D == Dv && Shape::k_buffers == Shape::v_buffers;
   using Position = Ring<Shape::stages>;
 
  public:
   /// `row`: the warpgroup's first key within the tile.
-  __device__ __forceinline__ KeySteps(Shared& shared, const BackwardArguments& args, const Work& work, uint32_t kv_slot, int row)
+  __device__ __forceinline__ KeySteps(Shared& shared, const BackwardArguments& args, const Work& work, uint32_t k_slot,
+                                      uint32_t v_slot, int row)
       : shared_(shared),
         scale_log2_(args.scale_log2),
         statistics_(arch::shared_address(shared.lse2[0]) + 4 * tile::accumulator_column(threadIdx.x & 127)),
         q_(tile::operand(shared.q[0].address(), M).low),
-        k_(tile::operand(shared.k[0].address(), N, row).low + kv_slot * (sizeof(shared.k[0]) / 16)),
-        v_(D == Dv ? 0 : tile::operand(shared.v[0].address(), N, row).low + kv_slot * (sizeof(shared.v[0]) / 16)),
+        k_(tile::operand(shared.k[0].address(), N, row).low + k_slot * (sizeof(shared.k[0]) / 16)),
+        v_(kOneAddress ? 0 : tile::operand(shared.v[0].address(), N, row).low + v_slot * (sizeof(shared.v[0]) / 16)),
         mask_(work, row) {}
 
   __device__ __forceinline__ void issue_scores(float (&score)[M / 2], const Position& at) {
@@ -107,8 +113,8 @@ class KeySteps {
   }
 
   __device__ __forceinline__ void issue_dp(float (&dp)[M / 2], const Position& at) {
-    // One register for both where k and v have the same shape.
-    const uint32_t v = D == Dv ? k_ + static_cast<uint32_t>(sizeof(shared_.k) / 16) : v_;
+    // One register for both where k and v have the same shape and as many buffers.
+    const uint32_t v = kOneAddress ? k_ + static_cast<uint32_t>(sizeof(shared_.k) / 16) : v_;
     arch::wait(shared_.grad_full[at.slot], at.parity);
     arch::wgmma_fence();
     tile::multiply_transposed<element, M, Dv, N, M, true>(dp, {v}, grad_at(at));
@@ -153,17 +159,6 @@ class KeySteps {
     tile::pack_operand<element>(packed, p);
   }
 
-  /// The same with P^T packed.
-  __device__ __forceinline__ void score_gradients(uint32_t (&ds)[M / 4], const uint32_t (&p)[M / 4], float (&dp)[M / 2],
-                                                  const Position& at) {
-    const auto unpack = [&](int k) {
-      const float2 upper = arch::unpack<element>(p[2 * k]), lower = arch::unpack<element>(p[2 * k + 1]);
-      return make_float4(upper.x, upper.y, lower.x, lower.y);
-    };
-    score_gradients(dp, unpack, at);
-    tile::pack_operand<element>(ds, dp);
-  }
-
   __device__ __forceinline__ tile::Operand q_at(const Position& at) const {
     return {q_ + at.slot * static_cast<uint32_t>(sizeof(shared_.q[0]) / 16)};
   }
@@ -186,32 +181,53 @@ class KeySteps {
   BandMask<N, M> mask_;
 };
 
-/// The loader, one thread: for each work its keys and then its queries, last tile first, as buffers become free.
+/// The buffer of k or v that the work in a slot of the queue uses: they take turns alike.
+template <int buffers>
+__device__ __forceinline__ Ring<buffers> buffer_of_work(uint32_t work_slot) {
+  static_assert(kWorkSlots == 4 && (buffers == 1 || buffers == 2));
+  if constexpr (buffers == 1) return {0, work_slot & 1};
+  return {work_slot & 1, work_slot >> 1};
+}
+
+/// The loader, one thread: for each work its keys and its queries as buffers become free, from the last query tile to the first,
+/// unless the work rises.
 template <class Shape>
 __device__ __forceinline__ void load_key_work(typename Shape::Shared& shared, const BackwardArguments& args) {
   constexpr int M = Shape::M;
+  // The first queries arrive while the work before still uses the only buffer of v.
+  constexpr bool kLateValues = Shape::v_buffers < Shape::k_buffers;
   Ring<kWorkSlots> slot;
-  Ring<Shape::kv_buffers> kv;
   Ring<Shape::stages> ring;
-  for (;; slot.advance(), kv.advance()) {
+  for (;; slot.advance()) {
     arch::wait(shared.queue.ready[slot.slot], slot.parity);
     const Work& work = shared.queue.work[slot.slot];
     if (work.tile < 0) return;
-    const int kv_head = work.head / args.parts;
-    arch::wait(shared.kv_empty[kv.slot], kv.parity ^ 1);
-    arch::expect_bytes(shared.kv_full[kv.slot], sizeof(shared.k[0]) + sizeof(shared.v[0]));
-    tile::load_tile(shared.k[kv.slot], args.k, shared.kv_full[kv.slot], work.keys.row, kv_head, work.keys.batch,
+    const auto load_values = [&] {
+      const auto v = buffer_of_work<Shape::v_buffers>(slot.slot);
+      arch::wait(shared.v_empty[v.slot], v.parity ^ 1);
+      arch::expect_bytes(shared.v_full[v.slot], sizeof(shared.v[0]));
+      tile::load_tile(shared.v[v.slot], args.v, shared.v_full[v.slot], work.keys.row, work.head / args.parts, work.keys.batch,
+                      arch::CacheHint::evict_first);
+    };
+    const auto k = buffer_of_work<Shape::k_buffers>(slot.slot);
+    arch::wait(shared.k_empty[k.slot], k.parity ^ 1);
+    arch::expect_bytes(shared.k_full[k.slot], sizeof(shared.k[0]));
+    tile::load_tile(shared.k[k.slot], args.k, shared.k_full[k.slot], work.keys.row, work.head / args.parts, work.keys.batch,
                     arch::CacheHint::evict_first);
-    tile::load_tile(shared.v[kv.slot], args.v, shared.kv_full[kv.slot], work.keys.row, kv_head, work.keys.batch,
-                    arch::CacheHint::evict_first);
+    if (!kLateValues || work.walk.count == 0) load_values();
+    // The next work is drawn while the last tiles are under way.
+    constexpr int kLastTiles = 3;
+    if (work.walk.count == 0) arch::arrive(shared.queue.issued[slot.slot]);
     for (int g = 0; g < args.group; ++g) {
-      const int head = work.head * args.group + g, batch = work.queries.batch, first = work.queries.row;
-      const int last = (work.walk.count - 1) * M;
-      const float* lse2 = args.lse2 + work.statistics + g * args.statistics_rows + last;
+      const int head = work.head * args.group + g, batch = work.queries.batch;
+      const int walked = work.rises ? 0 : (work.walk.count - 1) * M;
+      int row = work.queries.row + walked;
+      const float* lse2 = args.lse2 + work.statistics + g * args.statistics_rows + walked;
 #pragma unroll 1
-      for (int row = first + last; row >= first; row -= M, lse2 -= M, ring.advance()) {
+      for (int left = work.walk.count; left > 0; --left, ring.advance()) {
         arch::wait(shared.q_empty[ring.slot], ring.parity ^ 1);
-        shared.first_query[ring.slot] = row - first + work.sequence.live_first + work.walk.first * M;
+        arch::forget_memory();  // reads the work again: there are 24 registers
+        shared.first_query[ring.slot] = row - work.queries.row + work.sequence.live_first + work.walk.first * M;
         arch::expect_bytes(shared.q_full[ring.slot], sizeof(shared.q[0]) + M * 4);
         tile::load_tile(shared.q[ring.slot], args.q, shared.q_full[ring.slot], row, head, batch, arch::CacheHint::evict_last);
         arch::load_bulk(arch::shared_address(shared.lse2[ring.slot]), lse2, M * 4, shared.q_full[ring.slot]);
@@ -221,14 +237,19 @@ __device__ __forceinline__ void load_key_work(typename Shape::Shared& shared, co
                         arch::CacheHint::evict_last);
         arch::load_bulk(arch::shared_address(shared.delta[ring.slot]), lse2 + args.delta_from_lse2, M * 4,
                         shared.grad_full[ring.slot]);
+        arch::forget_memory();
+        const int step = work.rises ? M : -M;
+        row += step;
+        lse2 += step;
+        if (kLateValues && g == 0 && left == work.walk.count) load_values();
+        if (g + 1 == args.group && left == min(kLastTiles, work.walk.count)) arch::arrive(shared.queue.issued[slot.slot]);
       }
     }
-    arch::arrive(shared.queue.issued[slot.slot]);
   }
 }
 
 /// Starts dK and dV of a warpgroup's 64 keys on their way out, through the k and v tiles: each warp's 16 rows there were read by
-/// its own products alone. The buffers are free, and `kv_empty` may be told, after arch::wait_stores_read.
+/// its own products alone. The buffers are free, and `k_empty` and `v_empty` may be told, after arch::wait_stores_read.
 template <class Shape>
 __device__ __forceinline__ void store_key_gradients(typename Shape::Shared& shared, const BackwardArguments& args,
                                                     const Work& work, uint32_t kv_slot, int warpgroup, float (&dk)[Shape::D / 2],

@@ -54,14 +54,14 @@ struct KeyGradients {
   static constexpr Overlap overlap = overlap_;
   static constexpr int N = 64 * warpgroups;
   static constexpr int stages = stages_;
-  static constexpr int kv_buffers = kv_buffers_;
+  static constexpr int k_buffers = kv_buffers_, v_buffers = kv_buffers_;
   static constexpr int threads = 128 * (warpgroups + 1);
   static constexpr Registers registers = registers_of(warpgroups, D > 96 || M > 96);
 
-  using Shared = KeyTiles<N, M, D, D, stages, kv_buffers>;
+  using Shared = KeyTiles<N, M, D, D, stages, k_buffers, v_buffers>;
   static constexpr int shared_bytes = sizeof(Shared);
   static_assert(shared_bytes <= kMaxSharedBytes);
-  static_assert(kv_buffers > 1, "the buffer of one work is released during the next");
+  static_assert(k_buffers > 1, "the buffer of one work is released during the next");
 };
 
 template <class Shape>
@@ -89,22 +89,24 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients(const __grid_
   const bool first_lane = threadIdx.x % 32 == 0;
 
   Ring<kWorkSlots> slot;
-  Ring<Shape::kv_buffers> kv;
+  Ring<Shape::k_buffers> kv;
   Ring<stages> ring;  // of the newest tile in use
   uint32_t leaving = 0;
   bool any_leaving = false;  // the results of the work before are on their way out of buffer `leaving`
   const auto release_leaving = [&] {
     arch::wait_stores_read();
-    arch::arrive_if(shared.kv_empty[leaving], any_leaving && first_lane);
+    arch::arrive_if(shared.k_empty[leaving], any_leaving && first_lane);
+    arch::arrive_if(shared.v_empty[leaving], any_leaving && first_lane);
     any_leaving = false;
   };
   for (;; slot.advance(), kv.advance()) {
     arch::wait(shared.queue.ready[slot.slot], slot.parity);
     const Work& work = shared.queue.work[slot.slot];
     if (work.tile < 0) break;
-    arch::wait(shared.kv_full[kv.slot], kv.parity);
+    arch::wait(shared.k_full[kv.slot], kv.parity);
+    arch::wait(shared.v_full[kv.slot], kv.parity);
     int remaining = work.walk.count * args.group;
-    KeySteps<Shape> steps(shared, args, work, kv.slot, 64 * warpgroup);
+    KeySteps<Shape> steps(shared, args, work, kv.slot, kv.slot, 64 * warpgroup);
     float dk[D / 2], dv[D / 2];
 #pragma unroll
     for (int i = 0; i < D / 2; ++i) dk[i] = dv[i] = 0.0f;

@@ -34,12 +34,12 @@ struct KeyGradientsSplit {
   static constexpr int M = 64, N = 64;
   static constexpr int warpgroups = 2;
   static constexpr int stages = stages_;
-  static constexpr int kv_buffers = kv_buffers_;
+  static constexpr int k_buffers = kv_buffers_, v_buffers = kv_buffers_;
   static constexpr bool next_first = stages > 2;
   static constexpr int threads = 384;
   static constexpr Registers registers = registers_of(2, true);
 
-  struct Shared : KeyTiles<N, M, D, Dv, stages, kv_buffers> {
+  struct Shared : KeyTiles<N, M, D, Dv, stages, k_buffers, v_buffers> {
     float4 p[M / 8][128];   // accumulators 4k .. 4k+3 of P^T of each thread
     arch::Barrier kv_read;  // by the products of both warpgroups
   };
@@ -113,16 +113,17 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients_split(const _
   Exchange exchange(shared.p);
   if (warpgroup == 1) exchange.arrive_empty();
   Ring<kWorkSlots> slot;
-  Ring<Shape::kv_buffers> kv;
+  Ring<Shape::k_buffers> kv;
   uint32_t read_parity = 0;
   Ring<stages> ring;  // of the tile whose result product is issued next
   for (;; slot.advance(), kv.advance(), read_parity ^= 1) {
     arch::wait(shared.queue.ready[slot.slot], slot.parity);
     const Work& work = shared.queue.work[slot.slot];
     if (work.tile < 0) break;
-    arch::wait(shared.kv_full[kv.slot], kv.parity);
+    arch::wait(shared.k_full[kv.slot], kv.parity);
+    arch::wait(shared.v_full[kv.slot], kv.parity);
     int remaining = work.walk.count * args.group;
-    KeySteps<Shape> steps(shared, args, work, kv.slot, 0);
+    KeySteps<Shape> steps(shared, args, work, kv.slot, kv.slot, 0);
 
     if (warpgroup == 0) {
       float dv[Dv / 2], score[M / 2];
@@ -250,7 +251,8 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients_split(const _
       for (int i = 0; i < D / 2; ++i) dk[i] *= args.scale;
       store_split_gradient<element, D>(shared, read_parity, shared.k[kv.slot], args.grad_k, work, dk);
     }
-    arch::release(shared.kv_empty[kv.slot]);
+    arch::release(shared.k_empty[kv.slot]);
+    arch::release(shared.v_empty[kv.slot]);
     arch::release(shared.queue.done[slot.slot]);
   }
   if (warpgroup == 0) exchange.wait_empty();  // every arrival is met

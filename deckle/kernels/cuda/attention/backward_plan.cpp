@@ -8,7 +8,7 @@ namespace deckle::kernels::cuda::attention {
 namespace {
 
 // Keys in the mean of sequences from which one pass with its sums outweighs two without.
-constexpr int64_t kOnePassKeys = 768;
+constexpr int64_t kOnePassKeys = 512;
 
 // Multiprocessors that the parts are made for: those of an H200, whatever the device, so that results do not depend on it.
 constexpr int64_t kMultiprocessors = 132;
@@ -51,18 +51,24 @@ BackwardKernels kernels_of(const CudaAttentionProblem& problem) {
 
 }  // namespace
 
-BackwardPlan::BackwardPlan(const AttentionBackward& arguments) : kernels(kernels_of(arguments.problem)) {
+BackwardPlan::BackwardPlan(const CudaAttentionProblem& problem) : kernels(kernels_of(problem)) {
   if (!served()) return;
-  const AttentionSizes& sizes = arguments.problem.sizes;
+  const AttentionSizes& sizes = problem.sizes;
+  ragged = sizes.ragged();
   const int64_t sequences = sizes.ragged() ? std::max(sizes.batch, 1) : 1;
   one_pass = kernels.all_gradients.function != nullptr && sizes.query_rows > 0 && sizes.key_rows > 0 &&
              sizes.key_rows >= kOnePassKeys * sequences;
+  const AttentionMask mask = bounded(problem.mask);
+  rises = one_pass && mask.right < kUnboundedWindow && mask.left >= kUnboundedWindow;
   unit = one_pass ? kernels.all_gradients.walked_rows : kernels.key_gradients.walked_rows;
   const int64_t statistics =
       int64_t{sizeof(float)} * sizes.heads * unit * std::max<int64_t>(max_tiles(sizes, Side::queries, unit), 1);
-  key_list = 256;
-  query_list = key_list + work_list_bytes(sizes, Side::keys, kernels.key_gradients.owned_rows);
-  lse2 = query_list + work_list_bytes(sizes, Side::queries, kernels.query_gradients.owned_rows);
+  if (ragged) {
+    query_list = work_list_bytes(sizes, Side::keys, owner_of_keys().owned_rows);
+    query_list_bytes = work_list_bytes(sizes, Side::queries, kernels.query_gradients.owned_rows);
+  }
+  lists = 256;
+  lse2 = lists + (problem.plan == nullptr ? lists_bytes() : 0);
   delta = lse2 + statistics;
   turns = delta + statistics;
   query_sums = key_sums = bytes = (turns + (one_pass ? 2 * statistics / unit : 0) + 255) / 256 * 256;
@@ -73,6 +79,14 @@ BackwardPlan::BackwardPlan(const AttentionBackward& arguments) : kernels(kernels
   if (parts == 1) return;
   key_sums_rows = sizes.key_rows * (sizes.ragged() ? 1 : sizes.batch);
   bytes += 2 * int64_t{sizeof(float)} * sizes.kv_heads * parts * key_sums_rows * sizes.head_dim;
+}
+
+std::array<WorkListRequest, 2> BackwardPlan::requests(void* memory) const {
+  auto* bytes = static_cast<char*>(memory);
+  SequenceFilter filter;
+  if (kernels.short_gradients.function != nullptr) filter.skip_rows = kernels.short_gradients.owned_rows;
+  return {WorkListRequest{Side::keys, owner_of_keys().owned_rows, bytes + key_list, filter, one_pass, rises},
+          WorkListRequest{Side::queries, kernels.query_gradients.owned_rows, bytes + query_list, filter}};
 }
 
 }  // namespace deckle::kernels::cuda::attention

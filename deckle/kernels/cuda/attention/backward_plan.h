@@ -1,26 +1,39 @@
 // What of a backward is decided before anything runs: which kernels, and where their workspace lies.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "deckle/kernels/args/attention_cuda.h"
 #include "deckle/kernels/cuda/attention/backward_kernels.h"
+#include "deckle/kernels/cuda/attention/work_list.cuh"
 
 namespace deckle::kernels::cuda::attention {
 
 struct BackwardPlan {
-  explicit BackwardPlan(const AttentionBackward& arguments);
+  explicit BackwardPlan(const CudaAttentionProblem& problem);
 
   /// Whether there are kernels for the element type and head dims; if not, nothing else here is set.
   bool served() const { return kernels.key_gradients.function != nullptr; }
 
+  /// The kernel whose blocks own keys.
+  const BackwardKernel& owner_of_keys() const { return one_pass ? kernels.all_gradients : kernels.key_gradients; }
+
+  /// Bytes of both work lists, keys and queries, and what fills them at `memory`.
+  int64_t lists_bytes() const { return query_list + query_list_bytes; }
+  std::array<WorkListRequest, 2> requests(void* memory) const;
+
   BackwardKernels kernels;
+  bool ragged = false;
   bool one_pass = false;  // all gradients by one kernel
+  bool rises = false;     // one pass: keys attend to the last query, but not from the first; see write_work
   int parts = 1;          // one pass: into which the q heads of a kv head are divided among blocks
   int unit = 0;           // rows of a tile of statistics
   int64_t key_sums_rows = 0;
-  // Parts of the workspace, in bytes from its start, where both work counters lie.
-  int64_t key_list = 0, query_list = 0, lse2 = 0, delta = 0, turns = 0, query_sums = 0, key_sums = 0, bytes = 0;
+  // In bytes from the start of the lists.
+  int64_t key_list = 0, query_list = 0, query_list_bytes = 0;
+  // Parts of the workspace, in bytes from its start, where both work counters lie. The lists are there unless a plan was given.
+  int64_t lists = 0, lse2 = 0, delta = 0, turns = 0, query_sums = 0, key_sums = 0, bytes = 0;
 };
 
 }  // namespace deckle::kernels::cuda::attention

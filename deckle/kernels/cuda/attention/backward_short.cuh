@@ -36,8 +36,7 @@ struct ShortGradients {
 struct ShortArguments {
   BackwardArguments common;  // maps: boxes of 64 rows to load, of 16 rows to store
   const float* lse;
-  const float* grad_lse;  // null: zero
-  int64_t lse_head_stride;
+  const float* grad_lse;                   // null: zero
   AttentionTensor grad_q, grad_k, grad_v;  // for rows without a partner, which are written apart
   int first_sequence;
 };
@@ -118,7 +117,7 @@ __device__ __forceinline__ void short_sequence(const ShortArguments& args) {
     for (int half = 0; half < 2; ++half) {
       const int r = row + 8 * half, query = s.live_first + r;
       const bool exists = r < s.live_rows;
-      const int64_t index = head * args.lse_head_stride + s.query_start + query;
+      const int64_t index = (s.query_start + query) * common.heads + head;
       lse2[half] = exists ? args.lse[index] * 1.4426950408889634f : INFINITY;
       grad_lse[half] = exists && args.grad_lse != nullptr ? args.grad_lse[index] : 0.0f;
       low[half] = column - max(0, query + s.band.low);

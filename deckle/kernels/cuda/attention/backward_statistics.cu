@@ -56,7 +56,7 @@ __device__ __forceinline__ void rows_of_heads(const StatisticsArguments& args, c
         grad_out[i] = *reinterpret_cast<const uint4*>(static_cast<const uint16_t*>(args.grad_out) + b);
       }
       if (lane == 0) {
-        const int64_t index = batch * args.lse_batch_stride + head * args.lse_head_stride + token_of(row);
+        const int64_t index = (batch * common.query_rows + token_of(row)) * common.heads + head;
         lse[i] = args.lse[index];
         if (args.grad_lse != nullptr) grad_lse[i] = args.grad_lse[index];
       }

@@ -18,7 +18,6 @@ struct StatisticsArguments {
   int64_t out_strides[3], grad_out_strides[3];  // batch, row, head
   const float* lse;
   const float* grad_lse;  // null: zero
-  int64_t lse_head_stride, lse_batch_stride;
   int value_dim;
   float* lse2;
   float* delta;

@@ -94,18 +94,30 @@ std::string workspace_why_not(const CudaAttentionProblem& problem, int64_t bytes
     return "a workspace of " + std::to_string(problem.workspace_bytes) + " bytes was given, " + std::to_string(bytes_needed) +
            " are needed";
   }
-  if (bytes_needed > 0 && (problem.workspace == nullptr || reinterpret_cast<uintptr_t>(problem.workspace) % 256 != 0)) {
-    return problem.workspace == nullptr ? "the workspace is null" : "the workspace is not aligned to 256 bytes";
+  if (bytes_needed > 0) {
+    if (std::string reason = memory_why_not("workspace", problem.workspace); !reason.empty()) return reason;
   }
-  return {};
+  return problem.plan != nullptr ? memory_why_not("plan", problem.plan) : std::string();
 }
 
-std::string device_why_not(int lowest, int highest) {
-  int device = 0, major = 0, minor = 0;
-  if (cudaGetDevice(&device) != cudaSuccess ||
-      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess ||
+std::string memory_why_not(const char* name, const void* memory) {
+  if (memory == nullptr) return "the " + std::string(name) + " is null";
+  return reinterpret_cast<uintptr_t>(memory) % 256 != 0 ? "the " + std::string(name) + " is not aligned to 256 bytes"
+                                                        : std::string();
+}
+
+std::string device_why_not(int device, int lowest, int highest) {
+  int devices = 0, major = 0, minor = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || (device < 0 && cudaGetDevice(&device) != cudaSuccess)) {
+    cudaGetLastError();  // this one is ours
+    return {};
+  }
+  if (device >= devices) {
+    return "device " + std::to_string(device) + " (there " + (devices == 1 ? "is 1)" : "are " + std::to_string(devices) + ")");
+  }
+  if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess ||
       cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) != cudaSuccess) {
-    cudaGetLastError();  // the next check of a launch must not find this one
+    cudaGetLastError();
     return {};
   }
   if (major >= lowest && major <= highest) return {};
@@ -118,14 +130,29 @@ std::string shared_memory_why_not(int bytes, int available) {
   return "a block takes " + std::to_string(bytes) + " bytes of shared memory (the device has " + std::to_string(available) + ")";
 }
 
-std::string shared_memory_why_not(int bytes) {
-  int device = 0, available = 0;
-  if (cudaGetDevice(&device) != cudaSuccess ||
+std::string shared_memory_of_device_why_not(int bytes, int device) {
+  int available = 0;
+  if ((device < 0 && cudaGetDevice(&device) != cudaSuccess) ||
       cudaDeviceGetAttribute(&available, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) != cudaSuccess) {
     cudaGetLastError();  // this one is ours
     return {};
   }
   return shared_memory_why_not(bytes, available);
+}
+
+std::string stream_why_not(cudaStream_t stream) {
+#if CUDART_VERSION >= 12080
+  int device = 0, of_stream = 0;
+  if (stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread) return {};  // those of the current device
+  if (cudaGetDevice(&device) != cudaSuccess || cudaStreamGetDevice(stream, &of_stream) != cudaSuccess) {
+    cudaGetLastError();  // this one is ours; a launch will say what is wrong with the stream
+    return {};
+  }
+  if (device != of_stream) {
+    return "the stream is one of device " + std::to_string(of_stream) + ", the problem lies on device " + std::to_string(device);
+  }
+#endif
+  return {};
 }
 
 void refuse_if(const std::string& reason, const char* who) {

@@ -2,6 +2,8 @@
 // refusal, naming what was given and what would be served, or nothing.
 #pragma once
 
+#include <cuda_runtime_api.h>
+
 #include <cstdint>
 #include <string>
 
@@ -19,13 +21,19 @@ std::string backward_why_not(const AttentionBackward& arguments);
 /// is taken.
 std::string workspace_why_not(const CudaAttentionProblem& problem, int64_t bytes_needed);
 
-/// Whether the current device has a major compute capability in [lowest, highest]. Where there is no device at all, nothing is
-/// refused.
-std::string device_why_not(int lowest, int highest);
+/// Empty if `memory` is there and aligned to 256 bytes.
+std::string memory_why_not(const char* name, const void* memory);
 
-/// Empty if a block of the current device may have so many bytes of shared memory, or there is no device.
-std::string shared_memory_why_not(int bytes);
+/// Whether the device (-1: the current one) exists and has a major compute capability in [lowest, highest]. Where there is no
+/// device at all, nothing is refused.
+std::string device_why_not(int device, int lowest, int highest);
+
+/// Empty if a block of the device (-1: the current one) may have so many bytes of shared memory, or there is no device.
+std::string shared_memory_of_device_why_not(int bytes, int device);
 std::string shared_memory_why_not(int bytes, int available);
+
+/// Empty if the stream is one of the current device.
+std::string stream_why_not(cudaStream_t stream);
 
 /// Throws std::runtime_error "who: reason" unless the reason is empty.
 void refuse_if(const std::string& reason, const char* who);

@@ -1,50 +1,58 @@
 #include "deckle/kernels/cuda/attention/forward.h"
 
-#include <span>
+#include <vector>
 
 #include "deckle/kernels/cuda/attention/checks.h"
+#include "deckle/kernels/cuda/attention/forward_lists.h"
 #include "deckle/kernels/cuda/attention/instance.h"
+#include "deckle/kernels/cuda/attention/launch.h"
 
 namespace deckle::kernels::cuda {
-namespace attention {
-
-/// Generated from ops/instances.yaml.
-std::span<const ForwardInstance> forward_instances();
-
-}  // namespace attention
-
 namespace {
 
 using attention::ForwardInstance;
+using attention::ForwardList;
 using attention::ForwardUse;
+using attention::ListStart;
 
-// Up to this mean query length the kernel for short sequences is the faster one, up to so many keys the one for medium lengths.
-constexpr int64_t kShortLength = 128;
+// Up to so many keys the kernel for medium lengths is the faster one.
 constexpr int64_t kMediumKeys = 2048;
 
-ForwardUse preferred_use(const AttentionSizes& sizes) {
-  if (sizes.ragged()) return sizes.query_rows <= kShortLength * sizes.batch ? ForwardUse::short_sequences : ForwardUse::long_keys;
-  return sizes.key_rows <= kMediumKeys ? ForwardUse::medium_keys : ForwardUse::long_keys;
+// One for each list of a plan.
+constexpr int64_t kCounterBytes = 256;
+
+const ForwardInstance* dense_instance(const CudaAttentionProblem& problem) {
+  if (problem.sizes.key_rows <= kMediumKeys) {
+    if (const ForwardInstance* found = attention::find_forward(problem, ForwardUse::medium_keys); found != nullptr) return found;
+  }
+  return attention::find_forward(problem, ForwardUse::long_keys);
 }
 
-// The preferred kernel, or the one for many keys, which every served head dim has.
-const ForwardInstance* find(const CudaAttentionProblem& problem) {
-  const AttentionSizes& sizes = problem.sizes;
-  const ForwardInstance* found = nullptr;
-  for (const ForwardInstance& instance : attention::forward_instances()) {
-    if (instance.element != problem.element || instance.head_dim != sizes.head_dim || instance.value_dim != sizes.value_dim)
-      continue;
-    if (instance.use == preferred_use(sizes)) return &instance;
-    if (instance.use == ForwardUse::long_keys) found = &instance;
+// Long sequences first: the blocks of short ones fill up the multiprocessors that those leave.
+void launch_lists(const CudaAttentionProblem& problem, cudaStream_t stream) {
+  const bool shared = problem.plan != nullptr;
+  auto* counters = static_cast<int32_t*>(problem.workspace);
+  const std::vector<ForwardList> lists = attention::forward_lists(problem);
+  std::vector<decltype(lists[0].instance->prepare_list(problem))> launches;
+  for (const ForwardList& list : lists) launches.push_back(list.instance->prepare_list(problem));
+  const char* memory = static_cast<const char*>(shared ? problem.plan : problem.workspace);
+  if (shared) {
+    attention::check(cudaMemsetAsync(counters, 0, kCounterBytes, stream), "attention_forward: work counters");
+  } else {
+    attention::make_work_lists(problem, attention::forward_requests(problem, problem.workspace), stream);
   }
-  return found;
+  ListStart start = shared ? ListStart::after_predecessor : ListStart::beside_list;
+  for (size_t i = 0; i < lists.size(); ++i) {
+    launches[i](attention::ragged_work(memory + lists[i].offset, shared ? counters + i : nullptr), start, stream);
+    start = ListStart::beside_other_list;
+  }
 }
 
 }  // namespace
 
 std::string attention_forward_why_not(const CudaAttentionProblem& problem) {
   const AttentionSizes& sizes = problem.sizes;
-  if (find(problem) == nullptr) {
+  if (attention::find_forward(problem, ForwardUse::long_keys) == nullptr) {
     std::string served;
     for (const ForwardInstance& instance : attention::forward_instances()) {
       if (instance.element != problem.element || instance.use != ForwardUse::long_keys) continue;
@@ -53,19 +61,25 @@ std::string attention_forward_why_not(const CudaAttentionProblem& problem) {
     return "D = " + std::to_string(sizes.head_dim) + ", Dv = " + std::to_string(sizes.value_dim) + " (serves " + served + ")";
   }
   if (std::string reason = attention::problem_why_not(problem); !reason.empty()) return reason;
-  return attention::device_why_not(9, 9);
+  return attention::device_why_not(problem.device, 9, 9);
 }
 
 int64_t attention_forward_workspace_bytes(const CudaAttentionProblem& problem) {
-  const ForwardInstance* instance = find(problem);
-  return instance == nullptr ? 0 : instance->workspace_bytes(problem);
+  if (attention::find_forward(problem, ForwardUse::long_keys) == nullptr) return 0;
+  if (problem.sizes.ragged()) return problem.plan != nullptr ? kCounterBytes : attention::forward_lists_bytes(problem);
+  const attention::OnDevice device(problem.device);
+  return dense_instance(problem)->workspace_bytes(problem);
 }
 
 void attention_forward(const CudaAttentionProblem& problem, cudaStream_t stream) {
   constexpr const char* kName = "attention_forward";
   attention::refuse_if(attention_forward_why_not(problem), kName);
   attention::refuse_if(attention::workspace_why_not(problem, attention_forward_workspace_bytes(problem)), kName);
-  find(problem)->launch(problem, stream);
+  const attention::OnDevice device(problem.device);
+  attention::refuse_if(attention::stream_why_not(stream), kName);
+  const AttentionSizes& sizes = problem.sizes;
+  if (!sizes.ragged()) return dense_instance(problem)->launch(problem, stream);
+  if (sizes.heads > 0 && sizes.batch > 0) launch_lists(problem, stream);
 }
 
 }  // namespace deckle::kernels::cuda

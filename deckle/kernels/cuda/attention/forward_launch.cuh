@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <stdexcept>
 #include <string>
 
@@ -37,12 +38,12 @@ ForwardPlan plan_forward(const CudaAttentionProblem& problem) {
   return plan;
 }
 
-/// Workspace: the list, the arrivals of cut items, their partial results.
+/// Workspace of a dense problem: the counter, the arrivals of cut items, their partial results.
 template <class Config>
 struct ForwardWorkspace {
-  explicit ForwardWorkspace(const CudaAttentionProblem& problem, const ForwardPlan& plan) {
+  explicit ForwardWorkspace(const ForwardPlan& plan) {
     const int64_t cut = plan.items - plan.whole;
-    arrivals = work_list_bytes(problem.sizes, Side::queries, Config::rows);
+    arrivals = sizeof(WorkListHeader);
     arrival_bytes = (cut * 4 * Config::warpgroups * int64_t{sizeof(int)} + 255) / 256 * 256;
     partial = arrivals + arrival_bytes;
     bytes = partial +
@@ -52,29 +53,49 @@ struct ForwardWorkspace {
 };
 
 template <class Config>
-int64_t forward_instance_workspace(const CudaAttentionProblem& problem) {
-  return ForwardWorkspace<Config>(problem, plan_forward<Config>(problem)).bytes;
+int64_t forward_workspace_bytes(const CudaAttentionProblem& problem) {
+  return ForwardWorkspace<Config>(plan_forward<Config>(problem)).bytes;
 }
 
 template <class Config>
-void launch_forward(const CudaAttentionProblem& problem, cudaStream_t stream) {
-  const AttentionSizes& sizes = problem.sizes;
-  const ForwardPlan plan = plan_forward<Config>(problem);
-  if (plan.items == 0) return;
+ForwardArguments forward_arguments(const CudaAttentionProblem& problem) {
   constexpr int kSharedBytes = sizeof(ForwardStorage<Config>);
   static_assert(kSharedBytes <= kMaxSharedBytes);
   allow_shared_memory(reinterpret_cast<const void*>(attention_forward_kernel<Config>), kSharedBytes);
-
-  ForwardArguments args;
+  ForwardArguments args{};
   args.q = operand_map(problem, problem.q, false, Config::D, Config::rows);
   args.k = operand_map(problem, problem.k, true, Config::D, Config::keys);
   args.v = operand_map(problem, problem.v, true, Config::Dv, Config::keys);
   args.out = operand_map(problem, problem.out, false, Config::Dv, 16);
   args.problem = device_problem(problem);
-  args.work = make_work_list(problem, Side::queries, Config::rows, problem.workspace, stream);
-  args.head_group = heads_together(sizes, args.work.header == nullptr, int64_t{2} * (Config::D + Config::Dv));
+  args.head_group = heads_together(problem.sizes, equal_costs(problem), int64_t{2} * (Config::D + Config::Dv));
   args.lse = problem.lse;
-  const ForwardWorkspace<Config> workspace(problem, plan);
+  args.split.parts = 1;
+  return args;
+}
+
+template <class Config>
+void launch_forward_kernel(const ForwardArguments& args, int64_t items, bool beside_predecessor, cudaStream_t stream) {
+  cudaLaunchAttribute attribute;
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = static_cast<unsigned>(std::min<int64_t>(int64_t{multiprocessors()} * Config::blocks, items));
+  config.blockDim = Config::threads;
+  config.dynamicSmemBytes = sizeof(ForwardStorage<Config>);
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = beside_predecessor ? 1 : 0;
+  check(cudaLaunchKernelEx(&config, attention_forward_kernel<Config>, args), "attention_forward");
+}
+
+template <class Config>
+void launch_forward(const CudaAttentionProblem& problem, cudaStream_t stream) {
+  const ForwardPlan plan = plan_forward<Config>(problem);
+  if (plan.items == 0) return;
+  ForwardArguments args = forward_arguments<Config>(problem);
+  args.work = dense_work(problem, Side::queries, Config::rows, problem.workspace, stream);
+  const ForwardWorkspace<Config> workspace(plan);
   auto* memory = static_cast<char*>(problem.workspace);
   args.split = {.whole = plan.parts > 1 ? static_cast<int>(plan.whole) : 0,
                 .parts = plan.parts,
@@ -82,24 +103,29 @@ void launch_forward(const CudaAttentionProblem& problem, cudaStream_t stream) {
                 .arrivals = reinterpret_cast<int*>(memory + workspace.arrivals)};
   if (plan.parts > 1)
     check(cudaMemsetAsync(args.split.arrivals, 0, workspace.arrival_bytes, stream), "attention_forward: arrivals");
-  const int blocks = static_cast<int>(std::min<int64_t>(int64_t{multiprocessors()} * Config::blocks, plan.items));
-  // Behind a work list, blocks start while it is being made and wait for it themselves.
-  cudaLaunchAttribute attribute;
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = blocks;
-  config.blockDim = Config::threads;
-  config.dynamicSmemBytes = kSharedBytes;
-  config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = sizes.ragged() ? 1 : 0;
-  check(cudaLaunchKernelEx(&config, attention_forward_kernel<Config>, args), "attention_forward");
+  launch_forward_kernel<Config>(args, plan.items, false, stream);
+}
+
+template <class Config>
+std::function<void(const WorkList&, ListStart, cudaStream_t)> prepare_forward_list(const CudaAttentionProblem& problem) {
+  const int64_t items = max_tiles(problem.sizes, Side::queries, Config::rows) * problem.sizes.heads;
+  return [args = forward_arguments<Config>(problem), items](const WorkList& work, ListStart start, cudaStream_t stream) mutable {
+    args.work = work;
+    args.beside_other_list = start == ListStart::beside_other_list;
+    launch_forward_kernel<Config>(args, items, start != ListStart::after_predecessor, stream);
+  };
 }
 
 template <class Config>
 ForwardInstance forward_instance(AttentionElement element, ForwardUse use) {
-  return {element, Config::D, Config::Dv, use, launch_forward<Config>, forward_instance_workspace<Config>};
+  return {element,
+          Config::D,
+          Config::Dv,
+          use,
+          Config::rows,
+          launch_forward<Config>,
+          forward_workspace_bytes<Config>,
+          prepare_forward_list<Config>};
 }
 
 }  // namespace deckle::kernels::cuda::attention

@@ -80,7 +80,7 @@ __device__ __forceinline__ void store_output(const ForwardArguments& args, Forwa
     const int row = item.first_row + 64 * warpgroup + tile::accumulator_row(thread) + 8 * h;
     if (args.lse != nullptr && thread % 4 == 0 && row < item.queries) {
       const float shift = state.maximum[h] == kMinusInfinity ? 0.0f : state.maximum[h] * args.problem.scale_log2;
-      args.lse[item.lse + row] = (shift + arch::log2(sum)) * 0.6931471805599453f;
+      args.lse[item.lse + int64_t{row} * args.problem.heads] = (shift + arch::log2(sum)) * 0.6931471805599453f;
     }
   }
   scale_rows(out, inverse);

@@ -29,7 +29,8 @@ struct ForwardArguments {
   WorkList work;
   int head_group;  // heads that are worked on together, so that their k and v stay in L2
   ForwardSplit split;
-  float* lse;  // null: not wanted
+  int beside_other_list;  // ListStart
+  float* lse;             // null: not wanted
 };
 
 /// Tile shapes and schedule of one instance.
@@ -142,22 +143,42 @@ template <class Config>
 __device__ __forceinline__ void produce(const ForwardArguments& args, ForwardStorage<Config>& shared) {
   using arch::CacheHint;
   using Storage = ForwardStorage<Config>;
+  // Items of short sequences take hardly longer than finding the next one, a chain of an atomic and two loads: that is done
+  // ahead.
+  constexpr bool kDecodesAhead = Config::warpgroups == 1;
   const DeviceProblem& problem = args.problem;
-  arch::wait_for_dependencies();  // the work list
-  int total = (args.work.items != nullptr ? args.work.header->count : args.work.dense_tiles * problem.batch) * problem.heads;
+  if (!args.beside_other_list) arch::wait_for_dependencies();  // the work list
+  arch::launch_dependents();
+  const WorkList& work = args.work;
+  int total = (work.items != nullptr ? work.header->count : work.dense_tiles * problem.batch) * problem.heads;
   total = args.split.whole + (total - args.split.whole) * args.split.parts;
+  const auto draw = [&](int index) {
+    return static_cast<int>(gridDim.x) + (work.next == nullptr ? index : atomicAdd(work.next, 1));
+  };
   Ring<Config::query_buffers> q;
   Ring<Config::stages> kv;
-  for (int index = blockIdx.x;;) {
+  int index = blockIdx.x, next = 0;
+  ForwardItem ahead;
+  if constexpr (kDecodesAhead) {
+    if (index < total) {
+      next = draw(index);
+      decode_item<Config>(args, index, ahead);
+    }
+  }
+  for (;;) {
     arch::wait(shared.q_empty[q.slot], q.parity ^ 1);
     ForwardItem& slot = shared.items[q.slot];
     if (index >= total) {
       slot.head = -1;
       arch::arrive(shared.q_full[q.slot]);
-      return;
+      break;
     }
-    decode_item<Config>(args, index, slot);
-    const int next = args.work.header != nullptr ? atomicAdd(&args.work.header->next, 1) + gridDim.x : index + gridDim.x;
+    if constexpr (kDecodesAhead) {
+      slot = ahead;
+    } else {
+      decode_item<Config>(args, index, slot);
+      next = draw(index);
+    }
     arch::expect_bytes(shared.q_full[q.slot], Storage::QTile::bytes);
     tile::load_tile(shared.q[q.slot], args.q, shared.q_full[q.slot], slot.row, slot.head, slot.batch, CacheHint::evict_first);
     q.advance();
@@ -172,7 +193,14 @@ __device__ __forceinline__ void produce(const ForwardArguments& args, ForwardSto
       kv.advance();
     }
     index = next;
+    if constexpr (kDecodesAhead) {
+      if (index < total) {
+        next = draw(index);
+        decode_item<Config>(args, index, ahead);
+      }
+    }
   }
+  if (args.beside_other_list && blockIdx.x == 0) arch::wait_for_dependencies();
 }
 
 }  // namespace deckle::kernels::cuda::attention

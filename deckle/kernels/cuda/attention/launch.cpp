@@ -27,6 +27,22 @@ void check(cudaError_t error, const char* what) {
   if (error != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
 }
 
+OnDevice::OnDevice(int device) {
+  int devices = 0;
+  if (device < 0 || cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
+    if (device >= 0) cudaGetLastError();  // this one is ours
+    return;
+  }
+  const int current = current_device();
+  if (current == device) return;
+  check(cudaSetDevice(device), "attention: the problem's device");
+  before_ = current;
+}
+
+OnDevice::~OnDevice() {
+  if (before_ >= 0) cudaSetDevice(before_);
+}
+
 int multiprocessors() {
   int devices = 0, count = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {

@@ -15,6 +15,18 @@ namespace deckle::kernels::cuda::attention {
 /// Dynamic shared memory a block may have on Hopper.
 inline constexpr int kMaxSharedBytes = 232448;
 
+/// Makes a device the current one while it lives; -1: the current one stays.
+class OnDevice {
+ public:
+  explicit OnDevice(int device);
+  ~OnDevice();
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+ private:
+  int before_ = -1;
+};
+
 /// Throws std::runtime_error "what: the runtime's message" unless the call succeeded.
 void check(cudaError_t error, const char* what);
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "deckle/kernels/cuda/attention/checks.h"
+#include "deckle/kernels/cuda/attention/launch.h"
 
 namespace deckle::kernels::cuda {
 namespace attention::portable {
@@ -24,7 +25,12 @@ std::string head_dims_why_not(const AttentionSizes& sizes) {
       return std::string(name) + " = " + std::to_string(dim) + " (serves multiples of 16 up to 256)";
     }
   }
-  return attention::device_why_not(8, INT_MAX);
+  return {};
+}
+
+std::string device_why_not(const CudaAttentionProblem& problem, int shared_bytes) {
+  if (std::string reason = attention::device_why_not(problem.device, 8, INT_MAX); !reason.empty()) return reason;
+  return attention::shared_memory_of_device_why_not(shared_bytes, problem.device);
 }
 
 bool empty(const AttentionSizes& sizes) { return sizes.batch == 0 || sizes.heads == 0; }
@@ -35,18 +41,21 @@ std::string portable_attention_forward_why_not(const CudaAttentionProblem& probl
   const std::string reason = attention::problem_why_not(problem);
   if (!reason.empty()) return reason;
   if (std::string reason = head_dims_why_not(problem.sizes); !reason.empty()) return reason;
-  return attention::shared_memory_why_not(attention::portable::forward_shared_bytes(problem.sizes));
+  return device_why_not(problem, attention::portable::forward_shared_bytes(problem.sizes));
 }
 
 std::string portable_attention_backward_why_not(const AttentionBackward& arguments) {
   const std::string reason = attention::backward_why_not(arguments);
   if (!reason.empty()) return reason;
   if (std::string reason = head_dims_why_not(arguments.problem.sizes); !reason.empty()) return reason;
-  return attention::shared_memory_why_not(attention::portable::backward_shared_bytes(arguments.problem.sizes));
+  return device_why_not(arguments.problem, attention::portable::backward_shared_bytes(arguments.problem.sizes));
 }
 
 void portable_attention_forward(const CudaAttentionProblem& problem, cudaStream_t stream) {
-  attention::refuse_if(portable_attention_forward_why_not(problem), "portable_attention_forward");
+  constexpr const char* kName = "portable_attention_forward";
+  attention::refuse_if(portable_attention_forward_why_not(problem), kName);
+  const attention::OnDevice device(problem.device);
+  attention::refuse_if(attention::stream_why_not(stream), kName);
   if (!empty(problem.sizes)) attention::portable::forward(problem, stream);
 }
 
@@ -59,6 +68,8 @@ void portable_attention_backward(const AttentionBackward& arguments, cudaStream_
   attention::refuse_if(portable_attention_backward_why_not(arguments), kName);
   attention::refuse_if(attention::workspace_why_not(arguments.problem, portable_attention_backward_workspace_bytes(arguments)),
                        kName);
+  const attention::OnDevice device(arguments.problem.device);
+  attention::refuse_if(attention::stream_why_not(stream), kName);
   if (!empty(arguments.problem.sizes)) attention::portable::backward(arguments, stream);
 }
 

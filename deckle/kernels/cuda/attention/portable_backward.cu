@@ -29,6 +29,12 @@ struct BackwardArguments {
   int64_t query_rows;  // of all sequences, dense: of one
 };
 
+// Row `start` of (sequence, head) in lse2 and delta, whose rows of one head lie side by side.
+__device__ __forceinline__ int64_t statistics_index(const BackwardArguments& args, int sequence, int64_t start, int head) {
+  const int64_t plane = args.problem.queries.offsets == nullptr ? int64_t{sequence} * args.problem.heads + head : head;
+  return plane * args.query_rows + start;
+}
+
 // One warp a row: lse2 and delta.
 __global__ void __launch_bounds__(kThreads) statistics_kernel(BackwardArguments args, Element element) {
   const DeviceProblem& problem = args.problem;
@@ -51,11 +57,11 @@ __global__ void __launch_bounds__(kThreads) statistics_kernel(BackwardArguments 
 #pragma unroll
   for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
   if (lane != 0) return;
-  const int64_t at = lse_index(problem, static_cast<int>(sequence), row, head);
-  const float lse = args.lse[at];
+  const int64_t given = index * problem.heads + head, at = statistics_index(args, static_cast<int>(sequence), row, head);
+  const float lse = args.lse[given];
   const bool dead = lse == kMinusInfinity;  // out and dO of such a row do not count, whatever they hold
   args.lse2[at] = dead ? -kMinusInfinity : lse * 1.4426950408889634f;
-  args.delta[at] = dead ? 0.0f : sum - (args.grad_lse != nullptr ? args.grad_lse[at] : 0.0f);
+  args.delta[at] = dead ? 0.0f : sum - (args.grad_lse != nullptr ? args.grad_lse[given] : 0.0f);
 }
 
 template <Element element, int D>
@@ -97,7 +103,7 @@ __global__ void __launch_bounds__(kThreads) gradient_kernel(BackwardArguments ar
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const bool exists = owns_queries && row + 8 * h < queries.length;
-    const int64_t at = exists ? lse_index(problem, place.sequence, queries.start, head_begin) + row + 8 * h : 0;
+    const int64_t at = exists ? statistics_index(args, place.sequence, queries.start, head_begin) + row + 8 * h : 0;
     own_lse2[h] = exists ? args.lse2[at] : -kMinusInfinity;
     own_delta[h] = exists ? args.delta[at] : 0.0f;
   }
@@ -107,7 +113,7 @@ __global__ void __launch_bounds__(kThreads) gradient_kernel(BackwardArguments ar
   float sum[D / 2] = {};
   const int sum_columns = role == Role::value ? args.value_dim : args.head_dim;
   for (int head = head_begin; head < head_end; ++head) {
-    const int64_t lse = lse_index(problem, place.sequence, queries.start, head);
+    const int64_t first = statistics_index(args, place.sequence, queries.start, head);
     for (int j = tile_begin; j < tile_end; ++j) {
       __syncthreads();  // nobody reads the walked tiles any more
       load_tile<D>(walked_scores, owns_queries ? k_rows() : q_of(head), j * kRows);
@@ -116,7 +122,7 @@ __global__ void __launch_bounds__(kThreads) gradient_kernel(BackwardArguments ar
       if (!owns_queries) {
         const int walked = j * kRows + threadIdx.x % kRows;
         const bool is_delta = threadIdx.x >= kRows, exists = walked < queries.length;
-        statistics[is_delta][threadIdx.x % kRows] = exists     ? (is_delta ? args.delta : args.lse2)[lse + walked]
+        statistics[is_delta][threadIdx.x % kRows] = exists     ? (is_delta ? args.delta : args.lse2)[first + walked]
                                                     : is_delta ? 0.0f
                                                                : -kMinusInfinity;
       }

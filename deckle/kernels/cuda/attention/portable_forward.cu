@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(ForwardArguments args
     inverse[h] = sum > 0.0f || sum != sum ? 1.0f / sum : 0.0f;
     if (args.lse != nullptr && threadIdx.x % 4 == 0 && row + 8 * h < queries.length) {
       const float shift = state.maximum[h] == kMinusInfinity ? 0.0f : state.maximum[h] * problem.scale_log2;
-      args.lse[lse + row + 8 * h] = (shift + arch::log2(sum)) * 0.6931471805599453f;
+      args.lse[lse + int64_t{row + 8 * h} * problem.heads] = (shift + arch::log2(sum)) * 0.6931471805599453f;
     }
   }
   store_rows<element, D>(source(args.out, queries, all_queries, place.sequence, head, args.value_dim, ragged),

@@ -77,13 +77,12 @@ struct DeviceProblem {
   float scale;
   float scale_log2;  // |scale| log2 e, at least 1e-30 so that it never turns -inf into NaN
   float scale_sign;  // +1 or -1
-  int64_t lse_rows;  // rows of one head of lse: M, or all query rows if ragged
 };
 
-/// First element of (sequence, head) in lse and the like.
+/// Element of lse of row 0 of (sequence, head), which starts at packed row `start` if ragged; the next row is `heads` further.
 __device__ __forceinline__ int64_t lse_index(const DeviceProblem& problem, int sequence, int64_t start, int head) {
-  const int64_t plane = problem.queries.offsets == nullptr ? int64_t{sequence} * problem.heads + head : head;
-  return plane * problem.lse_rows + start;
+  const int64_t row = problem.queries.offsets == nullptr ? int64_t{sequence} * problem.queries.rows : start;
+  return row * problem.heads + head;
 }
 
 DeviceProblem device_problem(const CudaAttentionProblem& problem);

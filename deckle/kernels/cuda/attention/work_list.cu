@@ -22,12 +22,17 @@ __device__ int bucket_of(int rows) {
   return min(kBuckets - 1, 16 + 4 * (exponent - 4) + ((cost >> (exponent - 2)) & 3));
 }
 
+__device__ bool left_out(const SequenceFilter& filter, int queries, int keys) {
+  return (queries <= filter.skip_rows && keys <= filter.skip_rows) || queries < filter.least_queries ||
+         queries > filter.most_queries;
+}
+
 constexpr int kOwnTiles = 4;
 
 // Calls visit(sequence, tile, cost bucket) for every tile, each by one lane. A lane does the first tiles of its sequence; those
 // of longer sequences are shared by the warp, so that neither many short nor one long sequence takes long.
 template <class Visit>
-__device__ void for_each_tile(const DeviceProblem& problem, Side side, int height, int skip_rows, Visit visit) {
+__device__ void for_each_tile(const DeviceProblem& problem, Side side, int height, const SequenceFilter& filter, Visit visit) {
   const int lane = threadIdx.x % 32;
   const auto cost = [&](int tile, int queries, int keys) {
     const int rows = side == Side::queries ? queries : keys;
@@ -40,8 +45,7 @@ __device__ void for_each_tile(const DeviceProblem& problem, Side side, int heigh
     const int mine = first + lane;
     const int queries = mine < problem.batch ? problem.queries[mine].length : 0;
     const int keys = mine < problem.batch ? problem.keys[mine].length : 0;
-    const bool skip = queries <= skip_rows && keys <= skip_rows;
-    const int tiles = skip ? 0 : ((side == Side::queries ? queries : keys) + height - 1) / height;
+    const int tiles = left_out(filter, queries, keys) ? 0 : ((side == Side::queries ? queries : keys) + height - 1) / height;
     for (int tile = 0; tile < min(tiles, kOwnTiles); ++tile) visit(mine, tile, bucket_of(max(0, cost(tile, queries, keys))));
     for (unsigned longer = __ballot_sync(~0u, tiles > kOwnTiles); longer != 0; longer &= longer - 1) {
       const int j = __ffs(longer) - 1;
@@ -56,11 +60,12 @@ __device__ void for_each_tile(const DeviceProblem& problem, Side side, int heigh
 
 // Calls visit(sequence, tiles, cost bucket of its longest tile) for every sequence, each by one lane.
 template <class Visit>
-__device__ void for_each_sequence(const DeviceProblem& problem, Side side, int height, int skip_rows, Visit visit) {
+__device__ void for_each_sequence(const DeviceProblem& problem, Side side, int height, const SequenceFilter& filter,
+                                  Visit visit) {
   for (int i = threadIdx.x; i < problem.batch; i += kThreads) {
     const int queries = problem.queries[i].length, keys = problem.keys[i].length;
     const int rows = side == Side::queries ? queries : keys, other = side == Side::queries ? keys : queries;
-    if (rows == 0 || (queries <= skip_rows && keys <= skip_rows)) continue;
+    if (rows == 0 || left_out(filter, queries, keys)) continue;
     const int64_t window = int64_t{problem.mask.left} + problem.mask.right + height;
     visit(i, (rows + height - 1) / height, bucket_of(static_cast<int>(max(int64_t{0}, min(int64_t{other}, window)))));
   }
@@ -77,20 +82,16 @@ __device__ int take(int* counters, int bucket) {
 
 // One block a list.
 struct Lists {
-  Side side[2];
-  int height[2];
-  WorkListHeader* header[2];
-  WorkItem* items[2];
-  int capacity[2];
-  bool together[2];
+  WorkListRequest request[kMostLists];
+  int capacity[kMostLists];
 };
 
-__global__ void __launch_bounds__(kThreads, 1)
-    list_tiles(DeviceProblem problem, const __grid_constant__ Lists lists, int skip_rows) {
-  const Side side = lists.side[blockIdx.x];
-  const int height = lists.height[blockIdx.x];
-  WorkListHeader* header = lists.header[blockIdx.x];
-  WorkItem* items = lists.items[blockIdx.x];
+__global__ void __launch_bounds__(kThreads, 1) list_tiles(DeviceProblem problem, const __grid_constant__ Lists lists) {
+  const WorkListRequest& request = lists.request[blockIdx.x];
+  const Side side = request.side;
+  const int height = request.height;
+  auto* header = static_cast<WorkListHeader*>(request.memory);
+  auto* items = reinterpret_cast<WorkItem*>(header + 1);
   __shared__ int counts[kBuckets];
   __shared__ int begins[kBuckets];
   arch::launch_dependents();
@@ -105,12 +106,13 @@ __global__ void __launch_bounds__(kThreads, 1)
     if (threadIdx.x == 0) header->next = header->count = header->valid = 0;
     return;
   }
-  const bool together = lists.together[blockIdx.x];
+  const bool together = request.together;
   const int capacity = lists.capacity[blockIdx.x];  // enough, unless offsets decrease
   if (together) {
-    for_each_sequence(problem, side, height, skip_rows, [&](int, int tiles, int bucket) { atomicAdd(&counts[bucket], tiles); });
+    for_each_sequence(problem, side, height, request.filter,
+                      [&](int, int tiles, int bucket) { atomicAdd(&counts[bucket], tiles); });
   } else {
-    for_each_tile(problem, side, height, skip_rows, [&](int, int, int bucket) { take(counts, bucket); });
+    for_each_tile(problem, side, height, request.filter, [&](int, int, int bucket) { take(counts, bucket); });
   }
   __syncthreads();
   if (threadIdx.x < kBuckets) {  // tiles of costlier buckets come first
@@ -125,14 +127,15 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
   __syncthreads();
   if (together) {
-    for_each_sequence(problem, side, height, skip_rows, [&](int sequence, int tiles, int bucket) {
+    for_each_sequence(problem, side, height, request.filter, [&](int sequence, int tiles, int bucket) {
       const int first = atomicAdd(&begins[bucket], tiles);
-      for (int tile = 0; tile < min(tiles, capacity - first); ++tile) items[first + tile] = {sequence, tile};
+      for (int i = 0; i < min(tiles, capacity - first); ++i)
+        items[first + i] = {sequence, request.last_first ? tiles - 1 - i : i};
     });
     return;
   }
   // The order within a bucket varies from run to run; no result depends on it.
-  for_each_tile(problem, side, height, skip_rows, [&](int sequence, int tile, int bucket) {
+  for_each_tile(problem, side, height, request.filter, [&](int sequence, int tile, int bucket) {
     const int place = take(begins, bucket);
     if (place < capacity) items[place] = {sequence, tile};
   });
@@ -152,14 +155,14 @@ DeviceProblem device_problem(const CudaAttentionProblem& problem) {
   device.scale = problem.scale;
   device.scale_log2 = std::max(std::fabs(problem.scale) * 1.4426950408889634f, 1e-30f);
   device.scale_sign = problem.scale < 0 ? -1.0f : 1.0f;
-  device.lse_rows = sizes.query_rows;
   return device;
 }
 
 CUtensorMap operand_map(const CudaAttentionProblem& problem, const AttentionTensor& tensor, bool key_side, int columns,
                         int box_rows) {
   const AttentionSizes& sizes = problem.sizes;
-  return tile::make_tensor_map({.data = tensor.data != nullptr ? tensor.data : problem.workspace,
+  const void* any = problem.workspace != nullptr ? problem.workspace : problem.plan;
+  return tile::make_tensor_map({.data = tensor.data != nullptr ? tensor.data : const_cast<void*>(any),
                                 .batch_stride = tensor.batch_stride,
                                 .row_stride = tensor.row_stride,
                                 .head_stride = tensor.head_stride,
@@ -186,37 +189,27 @@ bool equal_costs(const CudaAttentionProblem& problem) {
   return !problem.sizes.ragged() && problem.mask.left >= rows && problem.mask.right >= rows;
 }
 
-void make_work_lists(const CudaAttentionProblem& problem, const WorkListRequest (&requests)[2], int skip_rows,
-                     cudaStream_t stream) {
+void make_work_lists(const CudaAttentionProblem& problem, std::span<const WorkListRequest> requests, cudaStream_t stream) {
   Lists lists{};
-  for (int i = 0; i < 2; ++i) {
-    auto* header = static_cast<WorkListHeader*>(requests[i].memory);
-    lists.side[i] = requests[i].side;
-    lists.height[i] = requests[i].height;
-    lists.header[i] = header;
-    lists.items[i] = reinterpret_cast<WorkItem*>(header + 1);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    lists.request[i] = requests[i];
     lists.capacity[i] = static_cast<int>(max_tiles(problem.sizes, requests[i].side, requests[i].height));
-    lists.together[i] = requests[i].together;
   }
-  launch_kernel("attention: work lists", list_tiles, 2, kThreads, 0, stream, device_problem(problem), lists, skip_rows);
+  launch_kernel("attention: work lists", list_tiles, static_cast<unsigned>(requests.size()), kThreads, 0, stream,
+                device_problem(problem), lists);
 }
 
-WorkList make_work_list(const CudaAttentionProblem& problem, Side side, int height, void* memory, cudaStream_t stream) {
-  auto* header = static_cast<WorkListHeader*>(memory);
-  if (!problem.sizes.ragged()) {
-    const int64_t rows = side == Side::queries ? problem.sizes.query_rows : problem.sizes.key_rows;
-    if (equal_costs(problem)) {
-      header = nullptr;
-    } else {
-      check(cudaMemsetAsync(header, 0, sizeof(WorkListHeader), stream), "attention: work counter");
-    }
-    return {header, nullptr, static_cast<int32_t>((rows + height - 1) / height)};
-  }
-  auto* items = reinterpret_cast<WorkItem*>(header + 1);
-  const auto capacity = static_cast<int>(max_tiles(problem.sizes, side, height));
-  launch_kernel("attention: work list", list_tiles, 1, kThreads, 0, stream, device_problem(problem),
-                Lists{{side}, {height}, {header}, {items}, {capacity}}, -1);
-  return {header, items, 0};
+WorkList ragged_work(const void* memory, int32_t* next) {
+  auto* header = static_cast<WorkListHeader*>(const_cast<void*>(memory));
+  return {header, reinterpret_cast<const WorkItem*>(header + 1), 0, next != nullptr ? next : &header->next};
+}
+
+WorkList dense_work(const CudaAttentionProblem& problem, Side side, int height, void* memory, cudaStream_t stream) {
+  const int64_t rows = side == Side::queries ? problem.sizes.query_rows : problem.sizes.key_rows;
+  const auto tiles = static_cast<int32_t>((rows + height - 1) / height);
+  if (equal_costs(problem)) return {nullptr, nullptr, tiles, nullptr};
+  check(cudaMemsetAsync(memory, 0, sizeof(WorkListHeader), stream), "attention: work counter");
+  return {nullptr, nullptr, tiles, &static_cast<WorkListHeader*>(memory)->next};
 }
 
 }  // namespace deckle::kernels::cuda::attention

@@ -3,7 +3,9 @@
 
 #include <cuda_runtime_api.h>
 
+#include <climits>
 #include <cstdint>
+#include <span>
 
 #include "deckle/kernels/cuda/attention/problem.cuh"
 
@@ -27,9 +29,10 @@ enum class Side : int32_t { queries, keys };
 
 /// The list as kernels take it. Dense problems need no list of items: they are computed from the index.
 struct WorkList {
-  WorkListHeader* header;  // null: items are taken in a fixed order, block b takes b, b + blocks, ...
-  const WorkItem* items;   // null: dense
-  int32_t dense_tiles;     // tiles of one (sequence, head)
+  const WorkListHeader* header;  // null: dense
+  const WorkItem* items;         // null: dense
+  int32_t dense_tiles;           // tiles of one (sequence, head)
+  int32_t* next;                 // from which blocks draw; null: in order, block b takes b, b + blocks, ...
 };
 
 /// Bytes of the list of one side cut into tiles of `height` rows: at most rows / height + batch tiles.
@@ -41,20 +44,33 @@ int64_t max_tiles(const AttentionSizes& sizes, Side side, int height);
 /// Whether all tiles of a dense problem cost the same: nothing is masked.
 bool equal_costs(const CudaAttentionProblem& problem);
 
+/// Which sequences a list holds.
+struct SequenceFilter {
+  int skip_rows = -1;  // not those of at most so many query rows and keys
+  int least_queries = 0, most_queries = INT_MAX;
+};
+
 /// One list to be made: `memory` is 256-byte aligned.
 struct WorkListRequest {
   Side side;
   int height;
   void* memory;
-  bool together = false;  // the tiles of a sequence follow each other, in order; sequences by their longest tile
+  SequenceFilter filter;
+  bool together = false;    // the tiles of a sequence follow each other, in order; sequences by their longest tile
+  bool last_first = false;  // the order of those is from the last to the first
 };
 
-/// Makes two lists of a ragged problem in one launch. Sequences of at most `skip_rows` query rows and keys are left out.
-void make_work_lists(const CudaAttentionProblem& problem, const WorkListRequest (&requests)[2], int skip_rows,
-                     cudaStream_t stream);
+inline constexpr int kMostLists = 4;
 
-/// Fills the list at `memory` (256-byte aligned) on the stream. Kernels that read it may be launched with programmatic
-/// dependence: they call arch::wait_for_dependencies first. Dense problems whose tiles all cost the same get no header.
-WorkList make_work_list(const CudaAttentionProblem& problem, Side side, int height, void* memory, cudaStream_t stream);
+/// Makes up to kMostLists lists of a ragged problem in one launch. Kernels that read them may be launched with programmatic
+/// dependence: they call arch::wait_for_dependencies first.
+void make_work_lists(const CudaAttentionProblem& problem, std::span<const WorkListRequest> requests, cudaStream_t stream);
+
+/// The list at `memory` as kernels take it. Where others may read it at the same time, a counter set to zero comes with it.
+WorkList ragged_work(const void* memory, int32_t* next);
+
+/// How the tiles of a dense problem are drawn. Where all cost the same there is no counter; else it lies at `memory` (256-byte
+/// aligned) and is set to zero on the stream.
+WorkList dense_work(const CudaAttentionProblem& problem, Side side, int height, void* memory, cudaStream_t stream);
 
 }  // namespace deckle::kernels::cuda::attention
