@@ -1,7 +1,7 @@
 // Deckle's side of the language-model benchmark: answers each line on standard input with one line of JSON.
-//   prepare TEXT FOLDER BATCHES TOKENS SEED   draws ragged batches and a model's first weights, and writes both for all
-//   contenders load FOLDER LR                            a fresh model with those weights, a fresh AdamW steps COUNT trains on
-//   the next COUNT batches, in turns; seconds, tokens and the losses
+//   prepare TEXT FOLDER BATCHES TOKENS SEED   writes ragged batches and initial weights for all contenders
+//   load FOLDER LR                            a fresh model with those weights, and a fresh AdamW
+//   steps COUNT                               trains on the next COUNT batches; prints seconds, tokens and losses
 #include <chrono>
 #include <iostream>
 #include <memory>

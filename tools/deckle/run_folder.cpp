@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Runs `body`; file system errors then name the folder.
+/// Whether `folder` exists and is not empty; file system errors name the folder.
 bool holds_something(const fs::path& folder) {
   std::error_code error;
   const bool empty = !fs::exists(folder, error) || (fs::is_directory(folder, error) && fs::is_empty(folder, error));

@@ -115,7 +115,7 @@ class Sampling {
       const Text& text = texts_[static_cast<size_t>(shown_)];
       if (!begun_) {
         put(stdout, (shown_ > 0 ? "%\n" : "") + text.prompt);
-        // If all texts share the length, an empty text still counts as one byte, so that the loop terminates.
+        // If all texts share the length, their newlines count too, so that empty texts cannot go on forever.
         limit_ = request_.length - (request_.texts == 0 ? std::ssize(printed_) : 0);
         shown_bytes_ = 0;
         begun_ = true;
