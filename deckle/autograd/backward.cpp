@@ -1,5 +1,6 @@
 #include "deckle/autograd/backward.h"
 
+#include <new>
 #include <utility>
 
 #include "deckle/autograd/engine.h"
@@ -40,7 +41,7 @@ std::vector<Tensor> root_gradients(TensorList outputs, const std::vector<Tensor>
 
 }  // namespace
 
-std::vector<Tensor> grad(TensorList outputs, TensorList inputs, const GradOptions& options) {
+std::vector<Tensor> grad(TensorList outputs, TensorList inputs, const GradOptions& options) try {
   check(!inputs.empty(), "grad: no inputs");
   std::vector<autograd::Edge> captures;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -56,11 +57,15 @@ std::vector<Tensor> grad(TensorList outputs, TensorList inputs, const GradOption
           "grad: no output depends on input {} of shape {} (allow_unused gives an undefined tensor)", i, inputs[i].sizes());
   }
   return results;
+} catch (const std::bad_alloc&) {
+  rethrow_from("grad");
 }
 
-void backward(TensorList outputs, const GradOptions& options) {
+void backward(TensorList outputs, const GradOptions& options) try {
   autograd::run_backward(root_edges(outputs), root_gradients(outputs, options.grad_outputs), {},
                          options.retain_graph || options.create_graph, options.create_graph);
+} catch (const std::bad_alloc&) {
+  rethrow_from("backward");
 }
 
 void autograd::HookHandle::remove() {

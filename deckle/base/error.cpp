@@ -1,5 +1,6 @@
 #include "deckle/base/error.h"
 
+#include <new>
 #include <utility>
 
 namespace deckle {
@@ -40,6 +41,10 @@ void rethrow_from(std::string_view op) {
   } catch (Error& error) {
     error.set_op(op);
     throw;
+  } catch (const std::bad_alloc&) {
+    Error error(ErrorKind::out_of_memory, "the host has no memory left for the call");
+    error.set_op(op);
+    throw error;
   }
 }
 

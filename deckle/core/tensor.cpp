@@ -94,8 +94,12 @@ void Tensor::check_item() const {
   if (numel() != 1) fail("item: the tensor has shape {} (expected one element)", to_string(sizes()));
 }
 
-std::vector<double> Tensor::to_doubles() const { return elements<double>(impl_of(*this)); }
-std::vector<int64_t> Tensor::to_integers() const { return elements<int64_t>(impl_of(*this)); }
+std::vector<double> Tensor::to_doubles() const try { return elements<double>(impl_of(*this)); } catch (const std::bad_alloc&) {
+  rethrow_from("to_vector");
+}
+std::vector<int64_t> Tensor::to_integers() const try { return elements<int64_t>(impl_of(*this)); } catch (const std::bad_alloc&) {
+  rethrow_from("to_vector");
+}
 
 Tensor make_tensor(std::shared_ptr<Storage> storage, Ints sizes, Ints strides, int64_t offset, DType dtype) {
   auto impl = std::make_shared<TensorImpl>();

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <new>
 
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
@@ -88,7 +89,7 @@ int64_t predicted_tokens(const NestedTensor& tokens) {
   return count;
 }
 
-Tensor DecoderLM::loss(const NestedTensor& tokens) const {
+Tensor DecoderLM::loss(const NestedTensor& tokens) const try {
   const int64_t count = predicted_tokens(tokens);
   check(count > 0, "the loss needs a component of two tokens or more");
   const RaggedShape& shape = *tokens.ragged();
@@ -96,6 +97,8 @@ Tensor DecoderLM::loss(const NestedTensor& tokens) const {
   for (int64_t& length : lengths) length = std::max<int64_t>(length - 1, 0);
   const NestedTensor inputs(shifted(tokens, count, 0), Ragged::from_lengths(lengths));
   return cross_entropy((*this)(inputs).values(), shifted(tokens, count, 1));
+} catch (const std::bad_alloc&) {
+  rethrow_from("DecoderLM::loss");
 }
 
 KeyValueCache DecoderLM::make_cache() const {

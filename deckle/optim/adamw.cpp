@@ -1,6 +1,7 @@
 #include "deckle/optim/adamw.h"
 
 #include <algorithm>
+#include <new>
 
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
@@ -27,7 +28,7 @@ void AdamW::set_lr(double lr) {
   options_.lr = lr;
 }
 
-void AdamW::step() {
+void AdamW::step() try {
   const NoGrad no_grad;
   // One call for all parameters of one count: for all of them, unless some had no gradient at times.
   std::map<int64_t, std::vector<size_t>> by_step;
@@ -38,6 +39,8 @@ void AdamW::step() {
                    step);
     for (const size_t i : indices) steps_[i] = step;
   }
+} catch (const std::bad_alloc&) {
+  rethrow_from("AdamW");
 }
 
 State AdamW::state() const {

@@ -1,5 +1,7 @@
 #include "deckle/optim/sgd.h"
 
+#include <new>
+
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
 #include "deckle/ops/generated/factory.h"
@@ -22,7 +24,7 @@ void SGD::set_lr(double lr) {
   options_.lr = lr;
 }
 
-void SGD::step() {
+void SGD::step() try {
   const NoGrad no_grad;
   const std::vector<Tensor>& all = parameters_.all();
   const std::vector<size_t> indices = parameters_.with_gradient();
@@ -36,6 +38,8 @@ void SGD::step() {
     foreach_sgd_momentum_(pick(all, group), gradients_of(all, group), pick(velocities_, group), options_.lr, options_.momentum,
                           options_.weight_decay, dampening, options_.nesterov);
   }
+} catch (const std::bad_alloc&) {
+  rethrow_from("SGD");
 }
 
 State SGD::state() const {
