@@ -19,7 +19,8 @@ class Sizes(c.Structure):
 
 class Problem(c.Structure):
     _fields_ = [("device", c.c_int32), ("element", c.c_int32), ("sizes", Sizes), ("mask", Mask), ("scale", c.c_float),
-                ("q", Tensor), ("k", Tensor), ("v", Tensor), ("out", Tensor), ("lse", c.c_void_p), ("workspace", c.c_void_p), ("workspace_bytes", c.c_int64),
+                ("q", Tensor), ("k", Tensor), ("v", Tensor), ("out", Tensor), ("lse", c.c_void_p), ("workspace", c.c_void_p),
+                ("workspace_bytes", c.c_int64),
                 ("plan", c.c_void_p)]
 
 
