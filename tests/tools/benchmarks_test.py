@@ -116,7 +116,7 @@ class Run(Folder):
 
 
 class Kept(Folder):
-    def measure(self, program, own):
+    def measure(self, program, own, **environment):
         """A run of `program` for a second, as a child or as somebody else's process."""
         code = ("import subprocess, sys, pathlib; from harness import report; report.RESULTS = pathlib.Path(sys.argv[1])\n"
                 "facts = report.facts('test')\n"
@@ -125,7 +125,7 @@ class Kept(Folder):
         other = None if own else subprocess.Popen([sys.executable, "-c", program])
         try:
             return subprocess.run([sys.executable, "-c", code, self.root, program], capture_output=True, text=True,
-                                  env={**os.environ, "PYTHONPATH": str(ROOT / "benchmarks")})
+                                  env={**os.environ, "PYTHONPATH": str(ROOT / "benchmarks"), **environment})
         finally:
             if other:
                 other.kill()
@@ -135,6 +135,11 @@ class Kept(Folder):
         done = self.measure("while True: pass", own=False)
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertRegex(done.stderr, r"not kept: other processes used \d+ % of the processors")
+        self.assertFalse((self.root / "kept.json").exists())
+
+    def test_a_quick_run_keeps_nothing_and_does_not_fail(self):
+        done = self.measure("while True: pass", own=False, DECKLE_BENCH_DISCARD="1")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertFalse((self.root / "kept.json").exists())
 
     def test_own_processes_are_no_disturbance(self):
