@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "deckle/autograd/level.h"
+#include "deckle/core/row_operand.h"
 #include "deckle/core/tensor.h"
 
 /// Forward mode: a tensor may carry one tangent per open level. An op handles its levels in ascending order; at each one
@@ -54,12 +55,16 @@ Tensor make_dual(const Tensor& tensor, const Tensor& tangent, Level level);
 /// `tensor` as seen below `level`: the same variable without tangents of `level` and above.
 Tensor primal(const Tensor& tensor, Level level);
 std::vector<Tensor> primal(TensorList tensors, Level level);
+inline RepeatedRows primal(const RowOperand& operand, Level level) { return {primal(operand.values(), level), operand.ragged()}; }
 
 bool has_tangent(const Tensor& tensor, Level level);
 
 /// The tangent at `level`; zeros if there is none, undefined for an undefined tensor. A view's comes from its base's.
 Tensor tangent(const Tensor& tensor, Level level);
 std::vector<Tensor> tangent(TensorList tensors, Level level);
+inline RepeatedRows tangent(const RowOperand& operand, Level level) {
+  return {tangent(operand.values(), level), operand.ragged()};
+}
 
 /// Gives a fresh (non-view) result its tangent, in the result's dtype; an undefined one stands for zeros.
 void set_tangent(const Tensor& result, Level level, const Tensor& tangent);

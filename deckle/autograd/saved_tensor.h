@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "deckle/core/row_operand.h"
 #include "deckle/core/tensor.h"
 
 namespace deckle::autograd {
@@ -55,9 +56,25 @@ class SavedTensors {
   std::vector<SavedTensor> tensors_;
 };
 
+/// A SavedTensor and how its rows repeat.
+class SavedRows {
+ public:
+  void save(const RowOperand& input) {
+    values_.save(input.values());
+    ragged_ = input.ragged();
+  }
+  RepeatedRows get(const Node& owner) const { return {values_.get(owner), ragged_}; }
+  void reset() { values_.reset(); }
+
+ private:
+  SavedTensor values_;
+  Ragged ragged_;
+};
+
 }  // namespace deckle::autograd
 
 namespace deckle {
+using autograd::SavedRows;
 using autograd::SavedTensor;
 using autograd::SavedTensors;
 }  // namespace deckle

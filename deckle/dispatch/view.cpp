@@ -3,13 +3,13 @@
 #include "deckle/base/check.h"
 
 namespace deckle::dispatch {
-namespace {
 
-/// All but the memory.
-View geometry(const Tensor& tensor) {
+View view(const Tensor& tensor) {
+  if (!tensor.defined()) return {};
   View result;
   const Ints sizes = tensor.sizes(), strides = tensor.strides();
   check(sizes.size() <= kMaxDims, "a tensor of {} dims (expected {} at most)", sizes.size(), kMaxDims);
+  result.data = tensor.raw_data();
   result.dtype = tensor.dtype();
   result.defined = true;
   result.ndim = static_cast<int>(sizes.size());
@@ -20,25 +20,9 @@ View geometry(const Tensor& tensor) {
   return result;
 }
 
-}  // namespace
-
-View view(const Tensor& tensor) {
-  if (!tensor.defined()) return {};
-  View result = geometry(tensor);
-  result.data = tensor.raw_data();
-  return result;
-}
-
-View view_through_table(const Tensor& tensor) {
-  const RepeatedRows* const repeated = tensor.defined() ? tensor.storage()->repeated() : nullptr;
-  const bool whole = repeated != nullptr && tensor.is_contiguous() &&
-                     tensor.numel() * item_size(tensor.dtype()) == tensor.storage()->bytes() &&
-                     tensor.size(0) == repeated->ragged->rows() && tensor.size(0) > 1;
-  if (!whole) return view(tensor);
-  View result = geometry(tensor);
-  result.data = repeated->rows->data();
-  result.table = repeated->ragged->row_map().components().data();
-  return result;
+void repeat_rows(View& view, const Ragged& ragged) {
+  view.sizes[0] = ragged->rows();
+  view.table = ragged->row_map().components().data();
 }
 
 std::vector<View> views(TensorList tensors) {

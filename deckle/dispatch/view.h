@@ -13,8 +13,8 @@ View view(const Tensor& tensor);
 
 std::vector<View> views(TensorList tensors);
 
-/// As view(), but rows that repeat are not written out: dim 0 goes through a table (View::table). For kernels that read it.
-View view_through_table(const Tensor& tensor);
+/// Makes `view` one of rows that repeat: dim 0 goes through a table (View::table). For kernels that read it.
+void repeat_rows(View& view, const Ragged& ragged);
 
 /// What a kernel sees of a defined Ragged; valid as long as that lives.
 RaggedView view(const Ragged& ragged);

@@ -8,8 +8,8 @@
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
 #include "deckle/ops/generated/index.h"
-#include "deckle/ops/generated/segment.h"
 #include "deckle/ops/generated/shape.h"
+#include "deckle/ops/launch.h"
 
 namespace deckle::nested {
 namespace {
@@ -52,8 +52,9 @@ Tensor without_kept_dims(const NestedTensor& other, const Lead& lead) {
   return values;
 }
 
-/// The rows of `values`, which are those of `other`, broadcast to the rows of `lead`.
-Tensor repeated(const Tensor& values, const NestedTensor& other, const RaggedShape& lead) {
+/// The rows of `values`, which are those of `other`, broadcast to the rows of `lead`: as they are where each is for a run of
+/// rows, else written out.
+RepeatedRows repeated(const Tensor& values, const NestedTensor& other, const RaggedShape& lead) {
   std::vector<bool> moves;  // by ragged dim of lead: false where other is broadcast
   for (int dim = 0; dim < lead.ragged_dims(); ++dim) moves.push_back(!single(other.ragged(), dim));
   const auto first_repeated = std::find(moves.begin(), moves.end(), false);
@@ -65,7 +66,7 @@ Tensor repeated(const Tensor& values, const NestedTensor& other, const RaggedSha
       for (int dim = 0; dim < lead.ragged_dims(); ++dim) (dim < outer ? rows : run) *= lead.size(b, dim);
       runs.insert(runs.end(), static_cast<size_t>(rows), run);
     }
-    return segment_broadcast(values, Ragged::from_lengths(runs));
+    return launch::repeated(values, Ragged::from_lengths(runs));
   }
   const auto dims = static_cast<size_t>(lead.ragged_dims());
   std::vector<int64_t> first, strides(lead.sizes().size(), 0);
@@ -110,18 +111,18 @@ Lead leading(std::initializer_list<const NestedTensor*> operands) {
   return {*most, together == most->ragged() ? most->ragged() : together};
 }
 
-Tensor beside(const NestedTensor& other, const Lead& lead) {
-  Tensor values = other.values();
-  if (values.dim() == 0) return values;  // one number
+RepeatedRows beside(const NestedTensor& other, const Lead& lead) {
+  RepeatedRows rows = other.values();
+  if (rows.values.dim() == 0) return rows;  // one number
   if (!(other.ragged() == lead.ragged())) {
     require_fitting(other, lead);
-    values = repeated(without_kept_dims(other, lead), other, *lead.ragged());
+    rows = repeated(without_kept_dims(other, lead), other, *lead.ragged());
   }
-  for (int64_t missing = lead.values_dims() - values.dim(); missing > 0; --missing) values = unsqueeze(values, 1);
-  return values;
+  for (int64_t missing = lead.values_dims() - rows.values.dim(); missing > 0; --missing) rows.values = unsqueeze(rows.values, 1);
+  return rows;
 }
 
-Tensor broadcast_to_values(const Tensor& other, const Lead& lead) {
+RepeatedRows beside(const Tensor& other, const Lead& lead) {
   if (!lead.ragged().defined()) return other;
   if (other.dim() < lead.dim()) {
     if (other.dim() < lead.values_dims()) return other;
@@ -139,7 +140,8 @@ Tensor broadcast_to_values(const Tensor& other, const Lead& lead) {
   }
   Tensor rows = other;
   for (int dim = 0; dim < lead.ragged_dims(); ++dim) rows = squeeze(rows, 1);
-  return rows.size(0) == 1 && components != 1 ? rows : segment_broadcast(rows, lead.ragged());
+  if (rows.size(0) == 1 && components != 1) return rows;
+  return launch::repeated(rows, lead.ragged());
 }
 
 }  // namespace deckle::nested

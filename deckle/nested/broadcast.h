@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "deckle/core/dims.h"
+#include "deckle/core/row_operand.h"
 #include "deckle/nested/nested_tensor.h"
 #include "deckle/nested/support.h"
 
@@ -33,11 +34,11 @@ class Lead {
 /// The common shape of the operands; regular dims are those of the operand with the most ragged dims and the highest rank.
 Lead leading(std::initializer_list<const NestedTensor*> operands);
 
-/// The values of `other` broadcast to the rows of `lead`; gradients are summed back. Throws naming both shapes.
-Tensor beside(const NestedTensor& other, const Lead& lead);
+/// The values of `other` beside the rows of `lead`, repeated where it is broadcast. Throws naming both shapes.
+RepeatedRows beside(const NestedTensor& other, const Lead& lead);
 
-/// The same for a dense operand: one of regular dims ([D], scalars) as it is; one of as many dims as `lead`, [B, 1, .., D] with
-/// size 1 in the ragged dims, broadcast along the rows of each component.
-Tensor broadcast_to_values(const Tensor& other, const Lead& lead);
+/// The same of a dense operand: one of regular dims ([D], scalars) as it is; one of as many dims as `lead`, [B, 1, .., D] with
+/// size 1 in the ragged dims, repeated along the rows of each component.
+RepeatedRows beside(const Tensor& other, const Lead& lead);
 
 }  // namespace deckle::nested

@@ -10,6 +10,7 @@
 #include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/segment.h"
 #include "deckle/ops/generated/shape.h"
+#include "deckle/ops/launch.h"
 #include "deckle/ops/shapes.h"
 
 namespace deckle {
@@ -39,14 +40,13 @@ Tensor segment_group_norm(const Tensor& values, const Ragged& ragged, int64_t nu
   require_channels("bias", bias, channels);
   const int64_t positions = numel_of(values.sizes().subspan(1).first(values.sizes().size() - 2)), width = channels / num_groups;
   const Tensor x = reshape(to(values, shapes::statistics_dtype(values.dtype())), {values.size(0), positions, num_groups, width});
-  // Statistics [rows, 1, groups, 1] of the component that each row belongs to; an empty component divides nothing by 1.
+  // Statistics [components, 1, groups, 1]; an empty component divides nothing by 1.
   const Tensor count = segment_lengths(x, ragged) * static_cast<double>(positions * width);
   const Tensor divisor = maximum(count, ones_like(count));
-  const auto average = [&](const Tensor& rows) {
-    return segment_broadcast(segment_sum(sum(rows, {1, 3}, true), ragged) / divisor, ragged);
-  };
-  const Tensor centred = x - average(x);
-  return to(scaled(reshape(centred * rsqrt(average(square(centred)) + eps), values.sizes()), weight, bias), values.dtype());
+  const auto average = [&](const Tensor& rows) { return segment_sum(sum(rows, {1, 3}, true), ragged) / divisor; };
+  const Tensor centred = detail::sub(x, launch::repeated(average(x), ragged));
+  const RepeatedRows scale = launch::repeated(rsqrt(average(square(centred)) + eps), ragged);
+  return to(scaled(reshape(detail::mul(centred, scale), values.sizes()), weight, bias), values.dtype());
 } catch (...) {
   rethrow_from("segment_group_norm");
 }

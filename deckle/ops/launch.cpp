@@ -9,16 +9,20 @@
 #include "deckle/dispatch/view.h"
 #include "deckle/ops/copy.h"
 #include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/segment.h"
 #include "deckle/ops/generated/shape.h"
 #include "deckle/ops/promotion.h"
+#include "deckle/ops/shapes.h"
 
 namespace deckle::launch {
 namespace {
 
-Dims broadcast_of(TensorList inputs) {
-  Dims sizes(inputs[0].sizes());
-  for (const Tensor& input : inputs.subspan(1)) {
-    if (input.sizes() == sizes) continue;
+using Operands = std::span<const RowOperand>;
+
+Dims broadcast_of(Operands inputs) {
+  Dims sizes = inputs[0].sizes();
+  for (const RowOperand& input : inputs.subspan(1)) {
+    if (!input.repeats() && input.values().sizes() == sizes) continue;
     sizes = broadcast_shapes(sizes, input.sizes());
   }
   return sizes;
@@ -27,21 +31,19 @@ Dims broadcast_of(TensorList inputs) {
 bool is_condition(const Pointwise& op, size_t input) { return (op.conditions >> input & 1) != 0; }
 
 /// The operands without the conditions.
-std::vector<Tensor> values_of(const Pointwise& op, TensorList inputs) {
+std::vector<Tensor> values_of(const Pointwise& op, Operands inputs) {
   std::vector<Tensor> values;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!is_condition(op, i)) values.push_back(inputs[i]);
+    if (!is_condition(op, i)) values.push_back(inputs[i].values());
   }
   return values;
 }
 
 /// The dtype that an op on these operands works in.
-DType working_dtype(const Pointwise& op, TensorList inputs, std::initializer_list<Scalar> numbers) {
+DType working_dtype(const Pointwise& op, Operands inputs, std::initializer_list<Scalar> numbers) {
   bool same = numbers.size() == 0 && op.conditions == 0;
-  for (const Tensor& input : inputs) same = same && input.dtype() == inputs[0].dtype();
-  const DType dtype = same                 ? inputs[0].dtype()
-                      : op.conditions == 0 ? result_type(inputs, numbers)
-                                           : result_type(values_of(op, inputs), numbers);
+  for (const RowOperand& input : inputs) same = same && input.dtype() == inputs[0].dtype();
+  const DType dtype = same ? inputs[0].dtype() : result_type(values_of(op, inputs), numbers);
   if (is_floating(dtype)) return dtype;
   if (op.dtypes == Dtypes::floating) return DType::float32;
   if (dtype == DType::bool_ && op.dtypes == Dtypes::numeric)
@@ -54,47 +56,63 @@ DType compute_dtype(DType working) {
   return working == DType::float64 ? DType::float64 : DType::float32;
 }
 
-void run(const Pointwise& op, DType working, TensorList inputs, std::initializer_list<Scalar> numbers, const Tensor& out) {
+Device device_of(Operands inputs) {
+  for (const RowOperand& input : inputs.subspan(1)) {
+    if (!(input.device() == inputs[0].device())) return dispatch::common_device({inputs[0].values(), input.values()});
+  }
+  return inputs[0].device();
+}
+
+/// Whether a kernel that writes `out` can read the rows where they are: they are the rows of `out`, and its outermost dim.
+bool reads_through_table(const RowOperand& input, const Tensor& out) {
+  return input.repeats() && out.is_contiguous() && input.values().dim() == out.dim() && out.dim() > 1 && out.size(0) > 1 &&
+         out.size(0) == input.repeated_by()->rows() && out.numel() > out.size(0);
+}
+
+Tensor repeated_below(const RowOperand& input) {
+  return input.repeats() ? raw::segment_broadcast(input.values(), input.repeated_by()) : input.values();
+}
+
+void run(const Pointwise& op, DType working, Operands inputs, std::initializer_list<Scalar> numbers, const Tensor& out) {
   std::vector<Number> values;
   values.reserve(numbers.size());
   const DType compute = compute_dtype(working);
   for (const Scalar& number : numbers) values.push_back({number.to_double(), compute == DType::int64 ? number.to_int64() : 0});
   std::vector<View> views;
   views.reserve(inputs.size());
-  const auto add_view = [&](const Tensor& input) {
-    views.push_back(out.is_contiguous() ? dispatch::view_through_table(input) : dispatch::view(input));
-  };
-  std::vector<Tensor> converted;  // alive until the kernel has run
+  std::vector<Tensor> made;  // alive until the kernel has run
+  const auto keep = [&](Tensor tensor) -> const Tensor& { return made.emplace_back(std::move(tensor)); };
   for (size_t i = 0; i < inputs.size(); ++i) {
+    const bool through_table = reads_through_table(inputs[i], out);
+    const Tensor* tensor = &inputs[i].values();
+    if (inputs[i].repeats() && !through_table) tensor = &keep(repeated_below(inputs[i]));
     // Kernels read inputs in the dtype that they compute in: there a tiny condition could become zero.
-    if (is_condition(op, i) && inputs[i].dtype() != DType::bool_ && inputs[i].dtype() != compute) {
-      converted.push_back(native::copied(inputs[i], DType::bool_));
-      add_view(converted.back());
-    } else {
-      add_view(inputs[i]);
-    }
+    if (is_condition(op, i) && tensor->dtype() != DType::bool_ && tensor->dtype() != compute)
+      tensor = &keep(native::copied(*tensor, DType::bool_));
+    views.push_back(dispatch::view(*tensor));
+    if (through_table) dispatch::repeat_rows(views.back(), inputs[i].repeated_by());
   }
-  op.kernels.on(dispatch::common_device(inputs))(CpuContext{}, compute, views, values, dispatch::view(out));
+  op.kernels.on(device_of(inputs))(CpuContext{}, compute, views, values, dispatch::view(out));
 }
 
-void require_defined(TensorList inputs) {
-  for (const Tensor& input : inputs) check(input.defined(), "an operand is undefined (expected a tensor)");
+void require_defined(Operands inputs) {
+  for (const RowOperand& input : inputs) check(input.values().defined(), "an operand is undefined (expected a tensor)");
 }
 
 }  // namespace
 
-Tensor pointwise(const Pointwise& op, std::initializer_list<Tensor> inputs, std::initializer_list<Scalar> numbers) {
-  const TensorList operands(inputs);
+Tensor pointwise(const Pointwise& op, std::initializer_list<RowOperand> inputs, std::initializer_list<Scalar> numbers) {
+  const Operands operands(inputs.begin(), inputs.size());
   require_defined(operands);
   const DType working = working_dtype(op, operands, numbers);
-  const Tensor result = empty(broadcast_of(operands), op.result.value_or(working), dispatch::common_device(operands));
+  const Tensor result = empty(broadcast_of(operands), op.result.value_or(working), device_of(operands));
   run(op, working, operands, numbers, result);
   return result;
 }
 
-void pointwise_out(const Pointwise& op, const Tensor& out, std::initializer_list<Tensor> inputs,
+void pointwise_out(const Pointwise& op, const Tensor& out, std::initializer_list<RowOperand> inputs,
                    std::initializer_list<Scalar> numbers) {
-  std::vector<Tensor> operands(inputs);
+  const Operands operands(inputs.begin(), inputs.size());
   require_defined(operands);
   const DType working = working_dtype(op, operands, numbers), result = op.result.value_or(working);
   const Dims sizes = broadcast_of(operands);
@@ -103,10 +121,25 @@ void pointwise_out(const Pointwise& op, const Tensor& out, std::initializer_list
         "the result is {} and cannot be written into {} (expected a dtype that holds it)", name(result), name(out.dtype()));
   native::check_writable(out);
   // The kernel may find an input in the very place of the output, but not shifted against it.
-  for (Tensor& operand : operands) {
-    if (operand.storage() == out.storage() && !native::same_elements(operand, out)) operand = native::clone(operand);
+  std::vector<Tensor> apart;
+  apart.reserve(operands.size());
+  for (const RowOperand& operand : operands) {
+    const bool shifted = operand.values().storage() == out.storage() && !native::same_elements(operand, out);
+    apart.push_back(operand.repeats() ? repeated_below(operand) : shifted ? native::clone(operand) : operand.values());
   }
-  run(op, working, operands, numbers, out);
+  const std::vector<RowOperand> moved(apart.begin(), apart.end());
+  run(op, working, moved, numbers, out);
+}
+
+RepeatedRows repeated(const Tensor& rows, const Ragged& ragged) {
+  constexpr int64_t kShortRow = 64;  // bytes
+  const Dims sizes = shapes::packed_shape(rows, ragged);
+  const int64_t row = numel_of(Ints(sizes).subspan(1)) * item_size(rows.dtype());
+  return row < kShortRow || sizes[0] <= 1 ? RepeatedRows(segment_broadcast(rows, ragged)) : RepeatedRows(rows, ragged);
+}
+
+Tensor written_out(const RowOperand& operand) {
+  return operand.repeats() ? segment_broadcast(operand.values(), operand.repeated_by()) : operand.values();
 }
 
 int64_t wrap_dim(int64_t dim, int64_t rank) {
@@ -176,6 +209,8 @@ Tensor broadcast_tangent(const Tensor& tangent, const Tensor& result) {
   return shaped.dtype() == result.dtype() ? shaped : shaped.to(result.dtype());
 }
 
+Tensor plus(const Tensor& a, const RepeatedRows& b) { return a.defined() ? detail::add(a, b) : written_out(b); }
+
 std::vector<Tensor> all_gradients(const autograd::Gradients& grads) {
   std::vector<Tensor> result;
   for (size_t i = 0; i < grads.size(); ++i) result.push_back(grads[i]);
@@ -183,3 +218,12 @@ std::vector<Tensor> all_gradients(const autograd::Gradients& grads) {
 }
 
 }  // namespace deckle::launch
+
+namespace deckle {
+
+Tensor sum_to(const Tensor& gradient, const OperandSizes& operand) {
+  if (!operand.ragged.defined()) return sum_to(gradient, Ints(operand.sizes));
+  return sum_to(segment_sum(gradient, operand.ragged), Ints(operand.sizes));
+}
+
+}  // namespace deckle

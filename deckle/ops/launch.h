@@ -8,6 +8,7 @@
 
 #include "deckle/autograd/level.h"
 #include "deckle/core/generator.h"
+#include "deckle/core/row_operand.h"
 #include "deckle/core/tensor.h"
 #include "deckle/dispatch/kernel_row.h"
 #include "deckle/kernels/args/number.h"
@@ -33,12 +34,21 @@ struct Pointwise {
   uint32_t conditions = 0;  // bit i: input i only chooses between values; its dtype says nothing about the result's
 };
 
-/// Broadcasts, promotes, allocates and computes.
-Tensor pointwise(const Pointwise& op, std::initializer_list<Tensor> inputs, std::initializer_list<Scalar> numbers = {});
+/// Broadcasts, promotes, allocates and computes. Rows that repeat are read where they are.
+Tensor pointwise(const Pointwise& op, std::initializer_list<RowOperand> inputs, std::initializer_list<Scalar> numbers = {});
 
 /// Into `out`, which has the broadcast shape and a dtype of the result's category. It may be one of the inputs.
-void pointwise_out(const Pointwise& op, const Tensor& out, std::initializer_list<Tensor> inputs,
+void pointwise_out(const Pointwise& op, const Tensor& out, std::initializer_list<RowOperand> inputs,
                    std::initializer_list<Scalar> numbers = {});
+
+/// Row b of [components, ...] for every row of component b, differentiable: as repeated rows for a pointwise op to read, but
+/// written out where they are shorter than 64 bytes, which are read faster so.
+RepeatedRows repeated(const Tensor& rows, const Ragged& ragged);
+
+/// The rows written out, differentiable: for ops that read a tensor.
+inline const Tensor& written_out(const Tensor& tensor) { return tensor; }
+Tensor written_out(const RowOperand& operand);
+inline Tensor written_out(const RepeatedRows& rows) { return written_out(RowOperand(rows)); }
 
 /// `dim` counted from 0 for a tensor of these sizes, or of `rank` dims; throws if it is out of range.
 using deckle::wrap_dim;
@@ -68,6 +78,7 @@ PhiloxStream reserve(Generator* generator, const Tensor& result);
 
 /// Sum of tangents; an undefined one is zero.
 Tensor plus(const Tensor& a, const Tensor& b);
+Tensor plus(const Tensor& a, const RepeatedRows& b);
 
 /// A tangent in the shape and dtype of `result`, which broadcasting and promotion may have changed.
 Tensor broadcast_tangent(const Tensor& tangent, const Tensor& result);
@@ -82,3 +93,10 @@ void require_length(size_t length, size_t expected, std::string_view argument);
 std::vector<Tensor> all_gradients(const autograd::Gradients& grads);
 
 }  // namespace deckle::launch
+
+namespace deckle {
+
+/// A gradient summed to the operand that it is of: by component, if its rows repeat, and to its sizes.
+Tensor sum_to(const Tensor& gradient, const OperandSizes& operand);
+
+}  // namespace deckle

@@ -113,18 +113,6 @@ Dims shapes::grouped_shape(const Tensor& self, const Ragged& self_shape, const T
   return {product_shape->rows()};
 }
 
-Tensor native::segment_broadcast(const Tensor& rows, const Ragged& ragged) {
-  constexpr int64_t kShortRow = 64;  // bytes; shorter ones are read faster written out than one by one
-  const Dims sizes = shapes::packed_shape(rows, ragged);
-  const int64_t row_bytes = numel_of(sizes) == 0 ? 0 : numel_of(Ints(sizes).subspan(1)) * item_size(rows.dtype());
-  if (row_bytes == 0) return empty(sizes, rows.dtype(), rows.device());
-  // A copy, small beside the result: what becomes of `rows` must not show in it.
-  const Tensor own = native::copied(rows, rows.dtype());
-  auto storage = std::make_shared<Storage>(RepeatedRows{own.storage(), row_bytes, ragged}, rows.device());
-  if (row_bytes < kShortRow) storage->data();
-  return make_tensor(std::move(storage), sizes, contiguous_strides(sizes), 0, rows.dtype());
-}
-
 Tensor native::segment_lengths(const Tensor& values, const Ragged& ragged) {
   Dims sizes(values.sizes().size(), 1);
   sizes[0] = ragged->components();

@@ -24,6 +24,8 @@ class Planner {
     }
     for (size_t i = 0; i < op_.schema.arguments.size(); ++i) argument(i);
     for (size_t i = 0; i < op_.schema.results.size(); ++i) result(i);
+    for (Saved& saved : plan_.saved)
+      saved.rows = op_.takes_rows() && saved.symbol.what == What::argument && saved.type.is_tensor();
     original_self();
     return std::move(plan_);
   }

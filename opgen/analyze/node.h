@@ -27,6 +27,7 @@ struct Saved {
   Symbol symbol;
   Type type;                  // of the argument or result
   std::set<size_t> only_for;  // inputs: kept only if one of them wants a gradient; empty: always
+  bool rows = false;          // of an input whose rows may repeat
 };
 
 /// What the node of an op keeps, and what writing in place destroys.

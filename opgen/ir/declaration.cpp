@@ -18,6 +18,8 @@ bool Declaration::is_view() const {
   return false;
 }
 
+bool Declaration::takes_rows() const { return body == Body::pointwise && tensors().size() > 1; }
+
 bool Declaration::writes_argument() const {
   return std::any_of(schema.arguments.begin(), schema.arguments.end(),
                      [](const Argument& argument) { return argument.alias && argument.alias->written; });

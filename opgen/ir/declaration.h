@@ -82,6 +82,7 @@ struct Declaration {
   bool is_view() const;          // a result aliases an argument that is not written
   bool writes_argument() const;  // Tensor(a!) self
   bool is_composite() const { return body == Body::composite || body == Body::composite_cpp; }
+  bool takes_rows() const;                       // pointwise, of several tensors: it reads rows that repeat where they are
   std::vector<const Argument*> tensors() const;  // Tensor, Tensor? and Tensor[] arguments
   /// The name under which formulas know result `index`: its own unless an argument has it; resultN serves too.
   std::string result_name(size_t index) const;

@@ -1,5 +1,3 @@
-#include <thread>
-
 #include "deckle/nested/generated/index.h"
 #include "deckle/nested/generated/matmul.h"
 #include "deckle/nested/generated/norm.h"
@@ -120,23 +118,6 @@ TEST(NestedOps, LongRowsOfADenseOperandRepeatWithoutBeingWrittenOut) {
   expect_gradients([](const NestedTensor& a, const Tensor& r) { return exp(mul(a, r)); }, std::tuple(x, mul(rows, 0.1)));
   expect_gradients([](const NestedTensor& a) { return mul(a, sum(a, {1}, true)); }, x);
   expect_gradients([](const NestedTensor& a) { return sum(square(a), {0}); }, x);
-}
-
-TEST(NestedOps, ARepeatedRowIsAValueOfItsOwn) {
-  const Ragged ragged = Ragged::from_lengths(std::vector<int64_t>{2, 0, 1});
-  const Tensor rows = random_tensor({3, 32}), before = clone(rows);
-  const Tensor repeated = segment_broadcast(rows, ragged), written = segment_broadcast(rows, ragged);
-  rows.fill_(7);
-  written.zero_();
-  expect_equal(add(repeated, 1), add(segment_broadcast(before, ragged).contiguous(), 1));
-  for (const int64_t row : {0, 1, 2}) expect_equal(repeated[row], before[row == 2 ? 2 : 0]);
-  expect_equal(add(written, 0), zeros({3, 32}, DType::float64));
-  std::vector<Tensor> seen(8);
-  const Tensor shared = segment_broadcast(before, ragged);
-  std::vector<std::thread> readers;
-  for (Tensor& each : seen) readers.emplace_back([&] { each = clone(shared); });
-  for (std::thread& reader : readers) reader.join();
-  for (const Tensor& each : seen) expect_equal(each, repeated);
 }
 
 TEST(NestedOps, DifferentRaggednessIsRefused) {

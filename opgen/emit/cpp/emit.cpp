@@ -32,19 +32,24 @@ bool uses(const std::vector<const Op*>& ops, Base base) {
 
 std::string public_header(const Stem& stem) {
   std::string text = "#pragma once\n\n" + file_head(stem) + "#include \"deckle/core/tensor.h\"\n";
+  if (std::any_of(stem.ops.begin(), stem.ops.end(), [](const Op* op) { return op->takes_rows(); }))
+    text += "#include \"deckle/core/row_operand.h\"\n";
   if (uses(stem.ops, Base::ragged)) text += "#include \"deckle/core/ragged_shape.h\"\n";
   if (uses(stem.ops, Base::plan)) text += "#include \"deckle/kernels/args/attention_plan.h\"\n";
   text += type_includes(stem) + "\nnamespace deckle {\n\n";
   if (uses(stem.ops, Base::generator)) text += "class Generator;\n\n";
-  std::string raw, native, detail;
+  std::string raw, native, detail, rows;
   for (const Op* op : stem.ops) {
     std::string& functions = op->derived ? detail : text;
-    functions += print_options(*op);
-    if (!op->doc.empty()) functions += "/// " + op->doc + "\n";
-    functions += signature(*op, op->writes_argument() ? Variant::inplace : Variant::functional, true) + ";\n";
-    if (op->inplace) functions += signature(*op, Variant::inplace, true) + ";\n";
-    if (op->out) functions += signature(*op, Variant::out, false) + ";\n";
-    functions += "\n";
+    if (op->takes_rows()) rows += row_signature(*op, true) + ";\n";
+    if (!op->takes_rows() || !op->derived) {
+      functions += print_options(*op);
+      if (!op->doc.empty()) functions += "/// " + op->doc + "\n";
+      functions += signature(*op, op->writes_argument() ? Variant::inplace : Variant::functional, true) + ";\n";
+      if (op->inplace) functions += signature(*op, Variant::inplace, true) + ";\n";
+      if (op->out) functions += signature(*op, Variant::out, false) + ";\n";
+      functions += "\n";
+    }
     if (op->has_raw()) {
       raw += raw_signature(*op, false, true) + ";\n";
       if (op->inplace || op->out) raw += raw_signature(*op, true, false) + ";\n";
@@ -53,6 +58,9 @@ std::string public_header(const Stem& stem) {
   }
   if (!detail.empty())
     text += "// Derivatives of these ops, fused.\nnamespace detail {\n\n" + detail + "}  // namespace detail\n\n";
+  if (!rows.empty())
+    text += "// Pointwise ops and their derivatives, fused, on tensors and on rows that repeat.\nnamespace detail {\n\n" + rows +
+            "\n}  // namespace detail\n\n";
   if (!raw.empty())
     text += "/// The same below autograd: no history, no tangents.\nnamespace raw {\n" + raw + "}  // namespace raw\n\n";
   if (!native.empty())
@@ -87,10 +95,11 @@ struct EmittedOp {
   RawText raw;
   std::string node;
   std::string functions;
+  std::string on_rows;  // in namespace detail
 };
 
 EmittedOp emit_op(const Op& op) {
-  EmittedOp emitted{&op, {}, "", ""};
+  EmittedOp emitted{&op, {}, "", "", ""};
   if (op.has_raw()) emitted.raw = print_raw(op);
   if (op.body == Op::Body::composite) {
     emitted.functions = print_composite(op);
@@ -104,7 +113,8 @@ EmittedOp emit_op(const Op& op) {
   if (op.writes_argument()) {
     emitted.functions = print_inplace(op, plan);
   } else {
-    emitted.functions = print_functional(op, plan);
+    (op.takes_rows() ? emitted.on_rows : emitted.functions) = print_functional(op, plan);
+    if (op.takes_rows() && !op.derived) emitted.functions = print_on_tensors(op);
     if (op.inplace) emitted.functions += print_inplace(op, plan);
     if (op.out) emitted.functions += print_out(op);
   }
@@ -118,7 +128,7 @@ std::string source_file(const Stem& stem, const std::vector<EmittedOp>& ops, con
   for (const EmittedOp& emitted : ops) {
     const Op& op = *emitted.op;
     for (const Op* called : calls_of(op)) headers.insert(kGenerated + called->stem + ".h");
-    const std::string all = emitted.raw.functions + emitted.raw.row + emitted.node + emitted.functions;
+    const std::string all = emitted.raw.functions + emitted.raw.row + emitted.node + emitted.functions + emitted.on_rows;
     kernels = kernels || !emitted.raw.row.empty();
     shapes = shapes || all.find("shapes::") != std::string::npos;
     generators = generators || all.find("Generator") != std::string::npos;
@@ -134,7 +144,9 @@ std::string source_file(const Stem& stem, const std::vector<EmittedOp>& ops, con
       body += "}  // namespace\n\n";
     }
     if (!emitted.raw.functions.empty()) body += "namespace raw {\n" + emitted.raw.functions + "}  // namespace raw\n\n";
-    body += op.derived ? "namespace detail {\n\n" + emitted.functions + "}  // namespace detail\n\n" : emitted.functions;
+    if (!emitted.on_rows.empty()) body += "namespace detail {\n\n" + emitted.on_rows + "}  // namespace detail\n\n";
+    if (!emitted.functions.empty())
+      body += op.derived ? "namespace detail {\n\n" + emitted.functions + "}  // namespace detail\n\n" : emitted.functions;
   }
   for (const auto& [needed, op] : {std::pair(copies, "copy_"), std::pair(clones, "clone")}) {
     for (const Op* called : needed ? program.named(op) : std::vector<const Op*>())

@@ -36,7 +36,9 @@ class TangentPrinter {
   const std::string& source(size_t argument) const {
     return inplace_ && argument == 0 ? self_source_ : arguments()[argument].name;
   }
-  static const char* type_of_tensors(const Type& type) { return type.list ? "std::vector<Tensor>" : "Tensor"; }
+  const char* type_of_input(const Type& type) const {
+    return type.list ? "std::vector<Tensor>" : op_.takes_rows() ? "auto" : "Tensor";
+  }
 
   Place place() const {
     Place place;
@@ -48,6 +50,7 @@ class TangentPrinter {
       if (!arguments()[i].type.is_tensor_like()) continue;
       place.read(What::primal, i, name + "_p");
       place.read(What::tangent, i, name + "_t");
+      if (op_.takes_rows()) place.repeated.insert({{What::argument, i}, {What::primal, i}, {What::tangent, i}});
       place.asked[i] = fmt::format("{}::has_tangent({}, level)", arguments()[i].type.list ? "launch" : "autograd", source(i));
     }
     for (size_t i = 0; i < op_.schema.results.size(); ++i) place.read(What::result, i, op_.result_name(i) + "_p");
@@ -60,7 +63,7 @@ class TangentPrinter {
     for (size_t i = 0; i < arguments().size(); ++i) {
       if (!arguments()[i].type.is_tensor_like()) continue;
       const std::string& name = arguments()[i].name;
-      const char* type = type_of_tensors(arguments()[i].type);
+      const char* type = type_of_input(arguments()[i].type);
       if (uses.count({What::primal, i}))
         text += fmt::format("const {} {}_p = autograd::primal({}, level);\n", type, name, source(i));
       if (with_tangents && uses.count({What::tangent, i}))
@@ -69,8 +72,8 @@ class TangentPrinter {
     for (size_t i = 0; i < op_.schema.results.size(); ++i) {
       const std::string name = op_.result_name(i);
       if (uses.count({What::result, i}))
-        text += fmt::format("const {} {}_p = autograd::primal({}, level);\n", type_of_tensors(op_.schema.results[i].type), name,
-                            inplace_ ? "self" : name);
+        text += fmt::format("const {} {}_p = autograd::primal({}, level);\n",
+                            op_.schema.results[i].type.list ? "std::vector<Tensor>" : "Tensor", name, inplace_ ? "self" : name);
     }
     return text;
   }
@@ -102,9 +105,12 @@ class TangentPrinter {
     const std::string read = fmt::format("autograd::tangent({}, level)", source(term.input));
     const bool several = uses_of(term.formula)[{What::tangent, term.input}].whole > 1;
     place.read(What::tangent, term.input, several ? arguments()[term.input].name + "_t" : read);
-    std::string declared = several ? fmt::format("const Tensor {}_t = {};\n", arguments()[term.input].name, read) : "";
+    std::string declared = several ? fmt::format("const {} {}_t = {};\n", type_of_input(arguments()[term.input].type),
+                                                 arguments()[term.input].name, read)
+                                   : "";
     for (const std::string& declaration : Printer::declare(term.formula.lets, place)) declared += declaration + "\n";
-    const std::string value = Printer(place)(term.formula.value);
+    const Printer printer(place);
+    const std::string value = first ? printer(term.formula.value) : printer.operand(*term.formula.value);
     if (one) return declared + set(op_.result_name(0), value);
     const std::string sum = first ? value : "launch::plus(result_tangent, " + value + ")";
     const std::string statement = declared + fmt::format("result_tangent = {};\n", sum);

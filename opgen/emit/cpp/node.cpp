@@ -21,7 +21,7 @@ std::string field_type(const Saved& saved) {
   switch (saved.kind) {
     case Saved::Kind::tensor:
     case Saved::Kind::output:
-      return saved.type.list ? "SavedTensors" : "SavedTensor";
+      return saved.rows ? "SavedRows" : saved.type.list ? "SavedTensors" : "SavedTensor";
     case Saved::Kind::count:
       return "size_t";
     case Saved::Kind::value:
@@ -31,7 +31,7 @@ std::string field_type(const Saved& saved) {
     case How::whole:
       return owned_type(saved.type);
     case How::sizes:
-      return "Dims";
+      return saved.rows ? "OperandSizes" : "Dims";
     case How::dtype:
       return "DType";
     case How::device:
@@ -129,6 +129,7 @@ class NodePrinter {
         place.parts[{key, saved.symbol.how}] = field_name(saved);
         continue;
       }
+      if (saved.rows) place.repeated.insert(key);
       const auto use = uses.find(key);
       if (use == uses.end() || use->second.whole == 0) continue;
       const bool optional_dims = saved.type.is_list_of(Base::integer) && saved.type.optional;
@@ -138,8 +139,11 @@ class NodePrinter {
         place.reads[key] = name + ".get(*this)";
       } else {
         place.reads[key] = name;
-        hoisted.push_back(
-            fmt::format("const {} {} = this->{}.get(*this);", saved.type.list ? "std::vector<Tensor>" : "Tensor", name, name));
+        hoisted.push_back(fmt::format("const {} {} = this->{}.get(*this);",
+                                      saved.rows        ? "RepeatedRows"
+                                      : saved.type.list ? "std::vector<Tensor>"
+                                                        : "Tensor",
+                                      name, name));
       }
     }
     return place;
@@ -207,6 +211,7 @@ std::string saved_value(const Saved& saved, const std::string& source) {
     if (type == "std::optional<Dims>") return fmt::format("{0} ? std::optional<Dims>(Dims(*{0})) : std::nullopt", source);
     return source;
   }
+  if (saved.rows && saved.symbol.how == How::sizes) return "OperandSizes(" + source + ")";
   const std::string part = fmt::format("{}.{}()", source, part_name(saved.symbol.how));
   const bool may_be_missing = saved.symbol.what == What::argument && saved.type.optional;
   switch (saved.symbol.how) {

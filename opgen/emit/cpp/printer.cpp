@@ -48,7 +48,9 @@ std::vector<std::string> Printer::declare(const std::vector<Let>& lets, Place& p
   std::vector<std::string> declarations;
   for (size_t i = 0; i < lets.size(); ++i) {
     place.shadowing.insert(lets[i].name);
-    declarations.push_back(fmt::format("const auto {} = {};", lets[i].name, Printer(place)(lets[i].value)));
+    const Printer printer(place);
+    declarations.push_back(fmt::format("const auto {} = {};", lets[i].name, printer.operand(*lets[i].value)));
+    if (printer.repeats(*lets[i].value)) place.repeated.insert({Symbol::What::let, i});
     place.read(Symbol::What::let, i, lets[i].name);
   }
   return declarations;
@@ -65,14 +67,27 @@ std::string Printer::within(const Term& term, int at_least) const {
   return printed.precedence < at_least ? "(" + printed.text + ")" : printed.text;
 }
 
+/// Whether the value may be rows that repeat.
+bool Printer::repeats(const Term& term) const {
+  if (term.is(Kind::read)) return place_.repeated.count({term.symbol.what, term.symbol.index}) > 0;
+  return term.is(Kind::op) && term.op->name() == "segment_broadcast";
+}
+
+std::string Printer::operand(const Term& term) const {
+  if (!repeats(term)) return print(term).text;
+  if (term.is(Kind::read)) return place_.reads.at({term.symbol.what, term.symbol.index});
+  return "launch::repeated(" + join(all(term.arguments)) + ")";
+}
+
 Printed Printer::print(const Term& term) const {
   switch (term.kind) {
     case Kind::literal:
       return literal(term);
     case Kind::read:
+      if (repeats(term)) return {"launch::written_out(" + operand(term) + ")"};
       return {place_.reads.at({term.symbol.what, term.symbol.index})};
     case Kind::op:
-      return term.operation == Operator::none ? call(term) : operation(term);
+      return term.operation == Operator::none || on_rows(term) ? call(term) : operation(term);
     case Kind::helper:
       return {"shapes::" + term.helper->schema.name + "(" + join(all(term.arguments)) + ")"};
     case Kind::zeros:
@@ -119,8 +134,24 @@ Printed Printer::literal(const Term& term) const {
   }
 }
 
+/// Whether a call reads rows that repeat where they are: an op of several tensors, none of them a number here.
+bool Printer::on_rows(const Term& term) const {
+  bool any = false;
+  for (size_t i = 0; i < term.arguments.size(); ++i) {
+    if (!term.op->schema.arguments[i].type.is_tensor()) continue;
+    if (!term.arguments[i]->type.is_tensor()) return false;
+    any = any || repeats(*term.arguments[i]);
+  }
+  return any && term.op->takes_rows();
+}
+
 Printed Printer::call(const Term& term) const {
   const std::string& name = term.op->name();
+  if (on_rows(term)) {
+    std::vector<std::string> parts;
+    for (const TermPtr& argument : term.arguments) parts.push_back(operand(*argument));
+    return {"detail::" + name + "(" + join(parts) + ")"};
+  }
   const char* where = term.op->derived ? "detail::" : place_.shadowing.count(name) ? "deckle::" : "";
   std::vector<std::string> texts = all(term.arguments);
   for (size_t i = term.op->positional(); i < texts.size(); ++i) {  // braces narrow nothing
@@ -158,6 +189,7 @@ Printed Printer::operation(const Term& term) const {
 
 Printed Printer::property(const Term& term) const {
   const Term& object = *term.arguments[0];
+  const bool of_rows = repeats(object) && (term.property == Property::dtype || term.property == Property::device);
   const std::string dim = term.arguments.size() > 1 ? print(*term.arguments[1]).text : "";
   if (object.is(Kind::read)) {
     const auto part = place_.parts.find({{object.symbol.what, object.symbol.index}, object.symbol.how});
@@ -169,7 +201,7 @@ Printed Printer::property(const Term& term) const {
       return {field};
     }
   }
-  const std::string value = within(object, 7);
+  const std::string value = of_rows ? operand(object) : within(object, 7);
   switch (term.property) {
     case Property::length:
       return {fmt::format("static_cast<int64_t>({}.size())", value)};

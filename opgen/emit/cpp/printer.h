@@ -15,6 +15,7 @@ struct Place {
   std::map<SymbolKey, std::string> reads;
   std::map<std::pair<SymbolKey, Symbol::How>, std::string> parts;  // fields that hold only the sizes, the dtype ...
   std::map<size_t, std::string> asked;                             // wants(x) or has_t(x), by input
+  std::set<SymbolKey> repeated;                                    // whose rows may repeat: read as RepeatedRows
   std::set<std::string> shadowing;                                 // identifiers around it that would hide functions
 
   void read(Symbol::What what, size_t index, std::string cpp) { reads[{what, index}] = std::move(cpp); }
@@ -33,11 +34,15 @@ class Printer {
 
   std::string operator()(const Term& term) const { return print(term).text; }
   std::string operator()(const TermPtr& term) const { return print(*term).text; }
+  /// As an operand of what takes rows that repeat.
+  std::string operand(const Term& term) const;
 
   /// `const auto a = ...;`, one per let. Lets become names of `place`.
   static std::vector<std::string> declare(const std::vector<Let>& lets, Place& place);
 
  private:
+  bool repeats(const Term& term) const;
+  bool on_rows(const Term& term) const;
   Printed print(const Term& term) const;
   Printed literal(const Term& term) const;
   Printed operation(const Term& term) const;

@@ -38,7 +38,12 @@ std::string signature(const Op& op, Variant variant, bool with_defaults) {
   return wrapped(result + " " + variant_name(op, variant), parts, "");
 }
 
+std::string row_signature(const Op& op, bool with_defaults) {
+  return wrapped(return_type(op) + " " + op.name(), row_parameters(op, with_defaults), "");
+}
+
 std::string raw_signature(const Op& op, bool out, bool with_defaults) {
+  if (!out && op.takes_rows()) return row_signature(op, with_defaults);
   std::vector<std::string> parts = parameters(op, with_defaults);
   if (!out) return wrapped(return_type(op) + " " + op.name(), parts, "");
   parts.insert(parts.begin(), "const Tensor& out");

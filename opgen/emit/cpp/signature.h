@@ -12,6 +12,8 @@ enum class Variant { functional, inplace, out };
 /// `Tensor silu(const Tensor& self)`.
 std::string signature(const Op& op, Variant variant, bool with_defaults);
 std::string variant_name(const Op& op, Variant variant);
+/// `Tensor mul(const RowOperand& self, const RowOperand& other)`.
+std::string row_signature(const Op& op, bool with_defaults);
 /// Below autograd: variants write into `out` and return nothing.
 std::string raw_signature(const Op& op, bool out, bool with_defaults);
 std::string native_signature(const Op& op, bool with_defaults);

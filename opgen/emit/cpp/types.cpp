@@ -134,4 +134,13 @@ std::vector<std::string> parameters(const Op& op, bool with_defaults) {
   return parts;
 }
 
+std::vector<std::string> row_parameters(const Op& op, bool with_defaults) {
+  std::vector<std::string> parts = parameters(op, with_defaults);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Argument& argument = op.schema.arguments[i];
+    if (argument.type.is_tensor()) parts[i] = "const RowOperand& " + argument.name;
+  }
+  return parts;
+}
+
 }  // namespace opgen::cpp

@@ -18,5 +18,7 @@ std::string return_type(const Op& op);
 std::string default_value(const Argument& argument);
 /// `const Tensor& self, int64_t dim = -1`.
 std::vector<std::string> parameters(const Op& op, bool with_defaults);
+/// The same of an op that reads rows where they are: `const RowOperand& self, const Scalar& alpha`.
+std::vector<std::string> row_parameters(const Op& op, bool with_defaults);
 
 }  // namespace opgen::cpp

@@ -82,13 +82,13 @@ std::string call_below(const Op& op) {
 }
 
 std::string print_functional(const Op& op, const NodePlan& plan) {
-  const std::string head = signature(op, Variant::functional, false);
+  const std::string head = op.takes_rows() ? row_signature(op, false) : signature(op, Variant::functional, false);
   const bool view = op.is_view();
   std::vector<std::string> tensors;
   for (const Argument* argument : op.tensors()) tensors.push_back(argument->name);
   const bool checked = !tensors.empty() && !op.schema.results.empty();
   const std::string call = checked ? fmt::format("call_check.{}({})", view ? "view" : "fresh", call_below(op)) : call_below(op);
-  std::string body = unpack_options(op) + require_lengths(op) +
+  std::string body = (op.takes_rows() ? "" : unpack_options(op)) + require_lengths(op) +
                      (checked ? "const autograd::CallCheck call_check(" + join(tensors) + ");\n" : "");
   if (!op.has_node() && !view)
     return with_prefix(head, body + (op.schema.results.empty() ? call : "return " + call) + ";\n", op.name());
@@ -97,6 +97,11 @@ std::string print_functional(const Op& op, const NodePlan& plan) {
   if (op.has_node()) body += record(op, plan);
   body += view ? mark_views(op) : print_tangents(op);
   return with_prefix(head, body + return_statement(op), op.name());
+}
+
+std::string print_on_tensors(const Op& op) {
+  const std::string call = "return detail::" + op.name() + "(" + join(op.argument_names()) + ");";
+  return one_line_or_block(signature(op, Variant::functional, false), unpack_options(op) + call) + "\n";
 }
 
 std::string print_composite(const Op& op) {

@@ -7,6 +7,8 @@
 namespace opgen::cpp {
 
 /// Public functions: the op itself, and its variants. Errors begin with the op's name.
+/// Of an op that takes rows: its public function, which takes tensors.
+std::string print_on_tensors(const Op& op);
 std::string print_functional(const Op& op, const NodePlan& plan);
 std::string print_composite(const Op& op);
 std::string print_out(const Op& op);

@@ -161,20 +161,23 @@ class Overloads {
     return lines;
   }
 
-  std::string on_values(const Argument& argument) const {
-    if (is_nested(argument) && broadcasts()) return fmt::format("nested::beside({}, lead)", argument.name);
+  /// `on_rows`: for an op that reads rows that repeat where they are; others read them written out.
+  std::string on_values(const Argument& argument, bool on_rows) const {
+    const bool beside = is_nested(argument) ? broadcasts() : pointwise() && argument.type.is_tensor();
+    if (beside) {
+      const std::string rows = fmt::format("nested::beside({}, {})", argument.name, lead());
+      return on_rows ? rows : "launch::written_out(" + rows + ")";
+    }
     if (is_nested(argument)) return argument.name + ".values()";
-    if (pointwise() && argument.type.is_tensor())
-      return fmt::format("nested::broadcast_to_values({}, {})", argument.name, lead());
     if (is_dim(argument))
       return argument.type.list ? fmt::format("nested::values_dims({}, {})", argument.name, first())
                                 : fmt::format("nested::values_dim({}, {})", argument.name, first());
     return argument.name;
   }
 
-  std::vector<std::string> values_arguments() const {
+  std::vector<std::string> values_arguments(bool on_rows) const {
     std::vector<std::string> parts;
-    for (const Argument& argument : arguments()) parts.push_back(on_values(argument));
+    for (const Argument& argument : arguments()) parts.push_back(on_values(argument, on_rows));
     return parts;
   }
 
@@ -203,7 +206,10 @@ class Overloads {
     return nullptr;
   }
 
-  std::string values_call() const { return wrapped(op_.name(), cpp::passed_on(op_, values_arguments()), ""); }
+  std::string values_call() const {
+    if (pointwise() && op_.takes_rows()) return wrapped("detail::" + op_.name(), values_arguments(true), "");
+    return wrapped(op_.name(), cpp::passed_on(op_, values_arguments(false)), "");
+  }
 
   const Op& segment_op() const { return *program_.named(op_.nested.segment).front(); }
 
@@ -273,7 +279,7 @@ class Overloads {
   /// A call that writes into the first argument, beside which the others must fit.
   std::string writing(const std::string& call) const {
     const std::string lines = broadcasts() ? fmt::format("const nested::Lead lead = {};\n", first()) : require_same();
-    return lines + wrapped(call, cpp::passed_on(op_, values_arguments()), ";\n") + "return " + first() + ";\n";
+    return lines + wrapped(call, cpp::passed_on(op_, values_arguments(false)), ";\n") + "return " + first() + ";\n";
   }
 
   const Program& program_;
@@ -338,7 +344,8 @@ void emit(const Program& program, const OutputOptions& options, Files& files, st
         head +
         fmt::format(
             "\n#include \"deckle/nested/generated/{0}.h\"\n\n#include <exception>\n\n#include \"deckle/nested/broadcast.h\"\n"
-            "#include \"deckle/nested/groups.h\"\n#include \"deckle/nested/named.h\"\n#include \"deckle/nested/support.h\"\n{1}\n"
+            "#include \"deckle/nested/groups.h\"\n#include \"deckle/nested/named.h\"\n#include "
+            "\"deckle/nested/support.h\"\n{1}#include \"deckle/ops/launch.h\"\n\n"
             "namespace deckle {{\n\n{2}}}  // namespace deckle\n",
             stem.name, lines, source);
   }
