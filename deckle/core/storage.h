@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "deckle/core/device.h"
+#include "deckle/base/device.h"
 
 namespace deckle {
 

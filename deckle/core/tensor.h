@@ -11,8 +11,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "deckle/base/device.h"
 #include "deckle/base/dtype.h"
-#include "deckle/core/device.h"
 #include "deckle/core/dims.h"
 #include "deckle/core/scalar.h"
 #include "deckle/core/storage.h"

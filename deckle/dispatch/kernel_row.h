@@ -1,7 +1,7 @@
 #pragma once
 
 #include "deckle/base/check.h"
-#include "deckle/core/device.h"
+#include "deckle/base/device.h"
 #include "deckle/core/tensor.h"
 #include "deckle/kernels/args/context.h"
 
@@ -9,17 +9,16 @@ namespace deckle::dispatch {
 
 /// The kernels of one op, one slot per device, constant-initialised by generated code. A null slot means that the op's
 /// entry claims no kernel there; a claimed kernel that is missing does not link.
-template <typename Cpu, typename Cuda = void*>
+template <typename Kernel>
 struct KernelRow {
-  Cpu* cpu = nullptr;
-  Cuda* cuda = nullptr;
+  Kernel* cpu = nullptr;
+  Kernel* cuda = nullptr;
 
-  /// The CPU kernel, or an Error that names the device.
-  Cpu& on(Device device) const {
-    if (device.kind != DeviceKind::cpu || cpu == nullptr) {
-      fail(ErrorKind::not_implemented, "no kernel for {}", to_string(device));
-    }
-    return *cpu;
+  /// The kernel of that device, or an Error that names it.
+  Kernel& on(Device device) const {
+    Kernel* const kernel = device.kind == DeviceKind::cpu ? cpu : cuda;
+    if (kernel == nullptr) fail(ErrorKind::not_implemented, "no kernel for {}", to_string(device));
+    return *kernel;
   }
 };
 

@@ -6,7 +6,7 @@
 #include "deckle/dispatch/view.h"
 
 namespace deckle::kernels::cpu {
-void copy(const CpuContext&, const View& source, const View& target);
+void copy(const Context&, const View& source, const View& target);
 }
 
 namespace deckle::native {
@@ -14,7 +14,7 @@ namespace {
 
 // Every op that moves elements without computing goes through this one row; it has no entry because its result is an
 // argument of any strides, which no allocation rule gives.
-constexpr dispatch::KernelRow<void(const CpuContext&, const View&, const View&)> kCopy{&kernels::cpu::copy};
+constexpr dispatch::KernelRow<void(const Context&, const View&, const View&)> kCopy{&kernels::cpu::copy};
 
 struct Extent {
   int64_t first, last;  // bytes in the storage
@@ -48,7 +48,7 @@ void copy_views(const Tensor& target, const Tensor& source) {
           target.sizes());
     expanded.strides[dim] = broadcast ? 0 : from.strides[dim - missing];
   }
-  kCopy.on(target.device())(CpuContext{}, expanded, to);
+  kCopy.on(target.device())(Context{target.device()}, expanded, to);
 }
 
 }  // namespace

@@ -14,17 +14,17 @@ namespace deckle {
 
 namespace kernels::cpu {
 using List = std::span<const View>;
-void foreach_adamw(const CpuContext&, List parameters, List gradients, List averages, List squares, double lr, double beta1,
+void foreach_adamw(const Context&, List parameters, List gradients, List averages, List squares, double lr, double beta1,
                    double beta2, double epsilon, double weight_decay, int64_t step);
-void foreach_sgd_momentum(const CpuContext&, List parameters, List gradients, List velocities, double lr, double momentum,
+void foreach_sgd_momentum(const Context&, List parameters, List gradients, List velocities, double lr, double momentum,
                           double weight_decay, double dampening, bool nesterov);
-void foreach_sgd(const CpuContext&, List parameters, List gradients, double lr, double weight_decay);
-void foreach_add(const CpuContext&, List self, List other, double alpha);
-void foreach_mul(const CpuContext&, List self, List other);
-void foreach_scale(const CpuContext&, List self, double factor);
-void foreach_addcmul(const CpuContext&, List self, List first, List second, double value);
-void foreach_addcdiv(const CpuContext&, List self, List numerator, List denominator, double value);
-void foreach_sqrt(const CpuContext&, List self);
+void foreach_sgd(const Context&, List parameters, List gradients, double lr, double weight_decay);
+void foreach_add(const Context&, List self, List other, double alpha);
+void foreach_mul(const Context&, List self, List other);
+void foreach_scale(const Context&, List self, double factor);
+void foreach_addcmul(const Context&, List self, List first, List second, double value);
+void foreach_addcdiv(const Context&, List self, List numerator, List denominator, double value);
+void foreach_sqrt(const Context&, List self);
 }  // namespace kernels::cpu
 
 namespace {
@@ -101,7 +101,8 @@ void foreach_adamw_(TensorList parameters, TensorList gradients, TensorList aver
                     double beta2, double epsilon, double weight_decay, int64_t step) try {
   check(step >= 1, Argument{"step"}, "is {} (expected 1 or more)", step);
   const Lists lists({parameters, averages, squares, gradients}, 3);
-  kAdamw.on(lists.device())(CpuContext{}, lists[0], lists[3], lists[1], lists[2], lr, beta1, beta2, epsilon, weight_decay, step);
+  kAdamw.on(lists.device())(Context{lists.device()}, lists[0], lists[3], lists[1], lists[2], lr, beta1, beta2, epsilon,
+                            weight_decay, step);
   lists.finish();
 } catch (...) {
   rethrow_from("foreach_adamw_");
@@ -109,7 +110,7 @@ void foreach_adamw_(TensorList parameters, TensorList gradients, TensorList aver
 
 void foreach_sgd_(TensorList parameters, TensorList gradients, double lr, double weight_decay) try {
   const Lists lists({parameters, gradients}, 1);
-  kSgd.on(lists.device())(CpuContext{}, lists[0], lists[1], lr, weight_decay);
+  kSgd.on(lists.device())(Context{lists.device()}, lists[0], lists[1], lr, weight_decay);
   lists.finish();
 } catch (...) {
   rethrow_from("foreach_sgd_");
@@ -118,7 +119,8 @@ void foreach_sgd_(TensorList parameters, TensorList gradients, double lr, double
 void foreach_sgd_momentum_(TensorList parameters, TensorList gradients, TensorList velocities, double lr, double momentum,
                            double weight_decay, double dampening, bool nesterov) try {
   const Lists lists({parameters, velocities, gradients}, 2);
-  kSgdMomentum.on(lists.device())(CpuContext{}, lists[0], lists[2], lists[1], lr, momentum, weight_decay, dampening, nesterov);
+  kSgdMomentum.on(lists.device())(Context{lists.device()}, lists[0], lists[2], lists[1], lr, momentum, weight_decay, dampening,
+                                  nesterov);
   lists.finish();
 } catch (...) {
   rethrow_from("foreach_sgd_momentum_");
@@ -126,7 +128,7 @@ void foreach_sgd_momentum_(TensorList parameters, TensorList gradients, TensorLi
 
 void foreach_add_(TensorList self, TensorList other, double alpha) try {
   const Lists lists({self, other}, 1);
-  kAdd.on(lists.device())(CpuContext{}, lists[0], lists[1], alpha);
+  kAdd.on(lists.device())(Context{lists.device()}, lists[0], lists[1], alpha);
   lists.finish();
 } catch (...) {
   rethrow_from("foreach_add_");
@@ -134,7 +136,7 @@ void foreach_add_(TensorList self, TensorList other, double alpha) try {
 
 void foreach_mul_(TensorList self, TensorList other) try {
   const Lists lists({self, other}, 1);
-  kMul.on(lists.device())(CpuContext{}, lists[0], lists[1]);
+  kMul.on(lists.device())(Context{lists.device()}, lists[0], lists[1]);
   lists.finish();
 } catch (...) {
   rethrow_from("foreach_mul_");
@@ -142,7 +144,7 @@ void foreach_mul_(TensorList self, TensorList other) try {
 
 void foreach_scale_(TensorList self, double factor) try {
   const Lists lists({self}, 1);
-  kScale.on(lists.device())(CpuContext{}, lists[0], factor);
+  kScale.on(lists.device())(Context{lists.device()}, lists[0], factor);
   lists.finish();
 } catch (...) {
   rethrow_from("foreach_scale_");
@@ -150,7 +152,7 @@ void foreach_scale_(TensorList self, double factor) try {
 
 void foreach_addcmul_(TensorList self, TensorList first, TensorList second, double value) try {
   const Lists lists({self, first, second}, 1);
-  kAddcmul.on(lists.device())(CpuContext{}, lists[0], lists[1], lists[2], value);
+  kAddcmul.on(lists.device())(Context{lists.device()}, lists[0], lists[1], lists[2], value);
   lists.finish();
 } catch (...) {
   rethrow_from("foreach_addcmul_");
@@ -158,7 +160,7 @@ void foreach_addcmul_(TensorList self, TensorList first, TensorList second, doub
 
 void foreach_addcdiv_(TensorList self, TensorList numerator, TensorList denominator, double value) try {
   const Lists lists({self, numerator, denominator}, 1);
-  kAddcdiv.on(lists.device())(CpuContext{}, lists[0], lists[1], lists[2], value);
+  kAddcdiv.on(lists.device())(Context{lists.device()}, lists[0], lists[1], lists[2], value);
   lists.finish();
 } catch (...) {
   rethrow_from("foreach_addcdiv_");
@@ -166,7 +168,7 @@ void foreach_addcdiv_(TensorList self, TensorList numerator, TensorList denomina
 
 void foreach_sqrt_(TensorList self) try {
   const Lists lists({self}, 1);
-  kSqrt.on(lists.device())(CpuContext{}, lists[0]);
+  kSqrt.on(lists.device())(Context{lists.device()}, lists[0]);
   lists.finish();
 } catch (...) {
   rethrow_from("foreach_sqrt_");

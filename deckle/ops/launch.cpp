@@ -92,7 +92,8 @@ void run(const Pointwise& op, DType working, Operands inputs, std::initializer_l
     views.push_back(dispatch::view(*tensor));
     if (through_table) dispatch::repeat_rows(views.back(), inputs[i].repeated_by());
   }
-  op.kernels.on(device_of(inputs))(CpuContext{}, compute, views, values, dispatch::view(out));
+  const Device device = device_of(inputs);
+  op.kernels.on(device)(Context{device}, compute, views, values, dispatch::view(out));
 }
 
 void require_defined(Operands inputs) {

@@ -21,7 +21,7 @@ class Gradients;
 /// What generated code does around a kernel, once for all ops.
 namespace deckle::launch {
 
-using PointwiseKernel = void(const CpuContext&, DType compute, std::span<const View> inputs, std::span<const Number> numbers,
+using PointwiseKernel = void(const Context&, DType compute, std::span<const View> inputs, std::span<const Number> numbers,
                              const View& result);
 
 /// What a pointwise op computes on: floating (integers become float32), numeric (and int64), all (and bool).

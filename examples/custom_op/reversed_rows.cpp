@@ -6,7 +6,7 @@
 
 namespace deckle::kernels::cpu {
 
-void reversed_rows(const CpuContext&, const View& self, const View& result) {
+void reversed_rows(const Context&, const View& self, const View& result) {
   const int64_t rows = self.sizes[0], bytes = self.sizes[1] * item_size(self.dtype);
   for (int64_t row = 0; row < rows; ++row) {
     std::memcpy(result.ptr<char>() + row * bytes, self.ptr<char>() + (rows - 1 - row) * bytes, static_cast<size_t>(bytes));

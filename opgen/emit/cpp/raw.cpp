@@ -64,7 +64,7 @@ class KernelLaunch {
     }
     for (const Check& check : op_.checks) body += check_statement(check);
     body += device() + allocations();
-    std::vector<std::string> values = {"CpuContext{}"}, results;
+    std::vector<std::string> values = {"Context{device}"}, results;
     for (size_t i = 0; i < arguments().size(); ++i) values.push_back(kernel_argument(i));
     for (size_t i = 0; i < op_.allocations.size(); ++i) results.push_back(op_.result_name(i));
     for (const std::string& result : results) values.push_back("dispatch::view(" + result + ")");

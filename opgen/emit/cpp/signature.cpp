@@ -57,9 +57,9 @@ std::string native_signature(const Op& op, bool with_defaults) {
 
 std::vector<std::string> kernel_parameters(const Op& op) {
   if (op.body == Op::Body::pointwise)
-    return {"const CpuContext&", "DType compute", "std::span<const View> inputs", "std::span<const Number> numbers",
+    return {"const Context&", "DType compute", "std::span<const View> inputs", "std::span<const Number> numbers",
             "const View& result"};
-  std::vector<std::string> parts = {"const CpuContext&"};
+  std::vector<std::string> parts = {"const Context&"};
   for (const Argument& argument : op.schema.arguments)
     parts.push_back(kernel_parameter_type(argument.type) + " " + argument.name);
   for (size_t i = 0; i < op.schema.results.size(); ++i) parts.push_back("const View& " + op.result_name(i));

@@ -261,7 +261,7 @@ std::string yaml_of(const Entry& entry) {
 
 std::string kernel_of(const Entry& entry) {
   if (entry.kind != Entry::Kind::kernel) return "";
-  std::vector<std::string> parameters = {"const CpuContext&"};
+  std::vector<std::string> parameters = {"const Context&"};
   std::string readers;
   for (const Argument& argument : entry.arguments) {
     const std::string& n = argument.name;

@@ -15,9 +15,9 @@
 #include <cstdint>
 #include <cstring>
 
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/attention/matmul-inl.h"
 #include "deckle/kernels/cpu/attention/pack-inl.h"
-#include "deckle/kernels/cpu/attention/scratch.h"
 #include "deckle/kernels/cpu/simd/bf16_dot.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -14,22 +14,22 @@ namespace deckle::kernels::cpu {
 std::string attention_fused_why_not(const AttentionProblem& problem);
 
 /// result = attention(operands). A row without allowed keys (and without a finite sink) gives out 0 and lse -inf.
-void attention_forward(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands,
+void attention_forward(const Context&, const AttentionProblem& problem, const AttentionOperands& operands,
                        const AttentionResults& result);
 
 /// gradient = vjp of (out, lse) along `cotangent`; parts of `gradient` that are null are not computed, a null cotangent.lse
 /// is zero. `result` is the forward's output. Gradients are overwritten; they alias no input.
-void attention_backward(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands,
+void attention_backward(const Context&, const AttentionProblem& problem, const AttentionOperands& operands,
                         const AttentionResults& result, const AttentionResults& cotangent, const AttentionOperands& gradient);
 
 /// result_tangent = jvp of (out, lse) along `tangent`, whose null parts count as zero; `result` is written as well, where it is
 /// given.
-void attention_jvp(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands,
+void attention_jvp(const Context&, const AttentionProblem& problem, const AttentionOperands& operands,
                    const AttentionOperands& tangent, const AttentionResults& result, const AttentionResults& result_tangent);
 
 /// Forward over forward: mixed = d2 (out, lse) along a and b, where the operands move as x + s a + t b + s t ab. Null parts count
 /// as zero.
-void attention_mixed(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands,
+void attention_mixed(const Context&, const AttentionProblem& problem, const AttentionOperands& operands,
                      const AttentionOperands& a, const AttentionOperands& b, const AttentionOperands& ab,
                      const AttentionResults& mixed);
 
@@ -41,7 +41,7 @@ void attention_mixed(const CpuContext&, const AttentionProblem& problem, const A
 ///   reverse over forward   cotangent = that of result_tangent, cotangent_tangent = that of result; gradient_tangent goes to the
 ///                          operands (attention_backward along the former goes to the tangent).
 /// `result` is what the forward wrote; `result_tangent` (the jvp) is written where given.
-void attention_second(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands,
+void attention_second(const Context&, const AttentionProblem& problem, const AttentionOperands& operands,
                       const AttentionOperands& tangent, const AttentionResults& result, const AttentionResults& cotangent,
                       const AttentionResults& cotangent_tangent, const AttentionOperands& gradient_tangent,
                       const AttentionResults& result_tangent);

@@ -27,11 +27,11 @@
 #include <type_traits>
 
 #include "deckle/base/parallel.h"
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/attention/attention.h"
 #include "deckle/kernels/cpu/attention/chunks.h"
 #include "deckle/kernels/cpu/attention/geometry.h"
 #include "deckle/kernels/cpu/attention/require.h"
-#include "deckle/kernels/cpu/attention/scratch.h"
 #include "deckle/kernels/cpu/simd/amx.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -267,7 +267,7 @@ namespace deckle::kernels::cpu {
 
 HWY_EXPORT(run_backward);
 
-void attention_backward(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands,
+void attention_backward(const Context&, const AttentionProblem& problem, const AttentionOperands& operands,
                         const AttentionResults& result, const AttentionResults& cotangent, const AttentionOperands& gradient) {
   require_served(problem);
   DECKLE_SIMD(run_backward)(problem, operands, result, cotangent, gradient);

@@ -20,6 +20,7 @@
 #include <cstring>
 #include <limits>
 
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/attention/bias_strip-inl.h"
 #include "deckle/kernels/cpu/attention/chunks.h"
 #include "deckle/kernels/cpu/attention/dropout-inl.h"
@@ -32,7 +33,6 @@
 #include "deckle/kernels/cpu/attention/row_statistics-inl.h"
 #include "deckle/kernels/cpu/attention/row_tile-inl.h"
 #include "deckle/kernels/cpu/attention/scores-inl.h"
-#include "deckle/kernels/cpu/attention/scratch.h"
 #include "deckle/kernels/cpu/attention/tile_operands-inl.h"
 
 HWY_BEFORE_NAMESPACE();

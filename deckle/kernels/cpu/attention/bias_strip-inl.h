@@ -14,13 +14,12 @@
 #include <cstring>
 #include <vector>
 
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/attention/chunks.h"
 #include "deckle/kernels/cpu/attention/features-inl.h"
 #include "deckle/kernels/cpu/attention/geometry.h"
 #include "deckle/kernels/cpu/attention/plane.h"
 #include "deckle/kernels/cpu/attention/row_tile-inl.h"
-#include "deckle/kernels/cpu/attention/scratch.h"
-#include "deckle/kernels/cpu/attention/work_buffer.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -45,8 +44,8 @@ class BiasStrip {
     task_ = &tasks.tasks[group.front()];
     planes_ = gradient.bias.head_stride != 0 ? problem.group() : 1;
     plane_size_ = (rows_ + kBlock<T> - 1) / kBlock<T> * kKeyBlock * kBlock<T>;
-    gradient_.reset(planes_ * plane_size_);
-    if (shares(problem, x.bias, gradient.bias)) bias_.reset(planes_ * plane_size_);
+    gradient_ = memory_.take<T>(planes_ * plane_size_);
+    if (shares(problem, x.bias, gradient.bias)) bias_ = memory_.take<T>(planes_ * plane_size_);
   }
 
   /// Whether several heads or sequences share the planes of the gradient.
@@ -65,7 +64,7 @@ class BiasStrip {
     find_rows();
     for (int64_t plane = 0; plane < planes_; ++plane) {
       for_tiles([&](const TilePlace& at) {
-        std::memset(tile(gradient_.get(), plane, at), 0, static_cast<size_t>(at.keys * kBlock<T>) * sizeof(T));
+        std::memset(tile(gradient_, plane, at), 0, static_cast<size_t>(at.keys * kBlock<T>) * sizeof(T));
       });
     }
     if (!bias_) return;
@@ -74,17 +73,17 @@ class BiasStrip {
     const Sequence sequence(problem_, task_->sequence);
     for (int64_t plane = 0; plane < planes_; ++plane) {
       const PlaneView view(x.bias, problem_.bias_offsets, sequence, task_->kv_head * problem_.group() + plane, problem_.dtype);
-      for_tiles([&](const TilePlace& at) { load_plane(view, at, feature_scratch, tile(bias_.get(), plane, at)); });
+      for_tiles([&](const TilePlace& at) { load_plane(view, at, feature_scratch, tile(bias_, plane, at)); });
     }
   }
 
   /// The bias of a tile, [keys, kBlock]; null if it is not in the strip.
-  const T* bias(int64_t head, const TilePlace& at) const { return bias_ ? tile(bias_.get(), head % planes_, at) : nullptr; }
+  const T* bias(int64_t head, const TilePlace& at) const { return bias_ ? tile(bias_, head % planes_, at) : nullptr; }
 
   /// Adds a tile [keys, stride] to the gradient. Rows past the tile's count are ignored: they belong to other tiles.
   void add(int64_t head, const TilePlace& at, const T* values, int64_t stride) {
     const hn::ScalableTag<T> d;
-    T* HWY_RESTRICT to = tile(gradient_.get(), head % planes_, at);
+    T* HWY_RESTRICT to = tile(gradient_, head % planes_, at);
     for (int64_t j = 0; j < at.keys; ++j) {
       for (int64_t lane = 0; lane < at.lanes; lane += kLanes<T>) {
         T* sum = to + j * kBlock<T> + lane;
@@ -102,8 +101,7 @@ class BiasStrip {
     const FeatureScratch<T> feature_scratch(scratch);
     for (int64_t plane = 0; plane < planes_; ++plane) {
       for_tiles([&](const TilePlace& at) {
-        transpose(tile(gradient_.get(), plane, at), kBlock<T>, at.keys, at.lanes, feature_scratch.rows,
-                  feature_scratch.kRowStride);
+        transpose(tile(gradient_, plane, at), kBlock<T>, at.keys, at.lanes, feature_scratch.rows, feature_scratch.kRowStride);
         f(plane, at, feature_scratch.rows, feature_scratch.kRowStride);
       });
     }
@@ -151,7 +149,8 @@ class BiasStrip {
   std::vector<int64_t> sequences_;
   int64_t first_ = 0, count_ = 0;        // the block of keys
   int64_t begin_row_ = 0, end_row_ = 0;  // the rows with a visible key in it
-  WorkBuffer<T> bias_, gradient_;        // [planes, row blocks, kKeyBlock, kBlock]
+  Scratch memory_;
+  T *bias_ = nullptr, *gradient_ = nullptr;  // [planes, row blocks, kKeyBlock, kBlock]
 };
 
 }  // namespace HWY_NAMESPACE

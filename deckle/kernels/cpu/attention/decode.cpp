@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "deckle/base/parallel.h"
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/attention/geometry.h"
-#include "deckle/kernels/cpu/attention/scratch.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/attention/decode.cpp"

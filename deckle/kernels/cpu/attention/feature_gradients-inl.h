@@ -19,12 +19,12 @@
 #include <vector>
 
 #include "deckle/base/parallel.h"
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/attention/bias_strip-inl.h"
 #include "deckle/kernels/cpu/attention/chunks.h"
 #include "deckle/kernels/cpu/attention/features-inl.h"
 #include "deckle/kernels/cpu/attention/plane.h"
 #include "deckle/kernels/cpu/attention/row_statistics-inl.h"
-#include "deckle/kernels/cpu/attention/work_buffer.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -142,8 +142,8 @@ class FeatureGradients {
     if (shadow_) {
       for_bias_rows([&](int64_t at, int64_t count, int64_t stride) {
         for (int64_t copy = 1; copy < tasks_.copies; ++copy) {
-          T* HWY_RESTRICT sum = shadow_.get() + at;
-          const T* HWY_RESTRICT part = shadow_.get() + copy * shadow_size_ + at;
+          T* HWY_RESTRICT sum = shadow_ + at;
+          const T* HWY_RESTRICT part = shadow_ + copy * shadow_size_ + at;
           if (stride == 1) {
             for (int64_t j = 0; j < count; ++j) sum[j] += part[j];
           } else {
@@ -152,7 +152,7 @@ class FeatureGradients {
         }
         const int64_t item = item_size(problem_.dtype), run = stride == 1 ? count : 1;
         for (int64_t j = 0; j < count; j += run, at += stride) {
-          store_row(problem_.dtype, shadow_.get() + at, run, static_cast<char*>(gradient_.bias.data) + at * item);
+          store_row(problem_.dtype, shadow_ + at, run, static_cast<char*>(gradient_.bias.data) + at * item);
         }
       });
     }
@@ -180,7 +180,7 @@ class FeatureGradients {
 
   AttentionPlane shadow_plane(int64_t copy) const {
     AttentionPlane plane = gradient_.bias;
-    if (shadow_) plane.data = shadow_.get() + copy * shadow_size_;
+    if (shadow_) plane.data = shadow_ + copy * shadow_size_;
     return plane;
   }
 
@@ -220,8 +220,8 @@ class FeatureGradients {
         }
       });
       shadow_size_ = size;
-      shadow_.reset(tasks_.copies * shadow_size_);
-      target = reinterpret_cast<char*>(shadow_.get());
+      shadow_ = memory_.take<T>(tasks_.copies * shadow_size_);
+      target = reinterpret_cast<char*>(shadow_);
       item = sizeof(T);
     }
     for_bias_rows([&](int64_t at, int64_t count, int64_t stride) {
@@ -310,7 +310,8 @@ class FeatureGradients {
   bool in_strips_;
   int64_t rows_, table_size_;
   std::vector<T> slope_rows_, bias_rows_, table_;
-  WorkBuffer<T> shadow_;  // [copies, shadow_size_]
+  Scratch memory_;
+  T* shadow_ = nullptr;  // [copies, shadow_size_]
   int64_t shadow_size_ = 0;
 };
 

@@ -14,11 +14,11 @@
 #include <cstdlib>
 #include <limits>
 
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/attention/geometry.h"
 #include "deckle/kernels/cpu/attention/pack-inl.h"
 #include "deckle/kernels/cpu/attention/plane.h"
 #include "deckle/kernels/cpu/attention/scores-inl.h"
-#include "deckle/kernels/cpu/attention/scratch.h"
 #include "deckle/kernels/cpu/simd/not_equal.h"
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"

@@ -33,12 +33,12 @@
 #include <limits>
 
 #include "deckle/base/parallel.h"
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/attention/attention.h"
 #include "deckle/kernels/cpu/attention/decode.h"
 #include "deckle/kernels/cpu/attention/geometry.h"
 #include "deckle/kernels/cpu/attention/prefetch.h"
 #include "deckle/kernels/cpu/attention/require.h"
-#include "deckle/kernels/cpu/attention/scratch.h"
 #include "deckle/kernels/cpu/simd/amx.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -269,7 +269,7 @@ namespace deckle::kernels::cpu {
 
 HWY_EXPORT(run_forward);
 
-void attention_forward(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands,
+void attention_forward(const Context&, const AttentionProblem& problem, const AttentionOperands& operands,
                        const AttentionResults& result) {
   require_served(problem);
   if (problem.decoded != nullptr) attention_decode(problem, operands, result);

@@ -30,6 +30,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/attention/dropout-inl.h"
 #include "deckle/kernels/cpu/attention/exp-inl.h"
 #include "deckle/kernels/cpu/attention/features-inl.h"
@@ -38,7 +39,6 @@
 #include "deckle/kernels/cpu/attention/pack-inl.h"
 #include "deckle/kernels/cpu/attention/prefetch.h"
 #include "deckle/kernels/cpu/attention/scores-inl.h"
-#include "deckle/kernels/cpu/attention/scratch.h"
 #include "deckle/kernels/cpu/attention/tile_operands-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -16,11 +16,11 @@
 
 #include "deckle/base/cpu_cap.h"
 #include "deckle/base/parallel.h"
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/attention/attention.h"
 #include "deckle/kernels/cpu/attention/geometry.h"
 #include "deckle/kernels/cpu/attention/jvp.h"
 #include "deckle/kernels/cpu/attention/require.h"
-#include "deckle/kernels/cpu/attention/scratch.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/attention/jvp.cpp"
@@ -193,7 +193,7 @@ void attention_jvp_as(const AttentionProblem& problem, const AttentionOperands& 
   DECKLE_SIMD(run_jvp)(problem, operands, tangent, result, result_tangent, out_dtype);
 }
 
-void attention_jvp(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands,
+void attention_jvp(const Context&, const AttentionProblem& problem, const AttentionOperands& operands,
                    const AttentionOperands& tangent, const AttentionResults& result, const AttentionResults& result_tangent) {
   require_served(problem);
   attention_jvp_as(problem, operands, tangent, result, result_tangent, problem.dtype);

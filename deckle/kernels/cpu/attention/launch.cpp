@@ -61,17 +61,16 @@ bool by_reference(const Plan& plan, AttentionPass pass) {
 
 }  // namespace
 
-void attention_forward(const CpuContext& context, const View& q, const View& k, const View& v, const View& bias,
-                       const View& slopes, const View& sinks, const View& table, const Plan& plan, const View& out,
-                       const View& lse) {
+void attention_forward(const Context& context, const View& q, const View& k, const View& v, const View& bias, const View& slopes,
+                       const View& sinks, const View& table, const Plan& plan, const View& out, const View& lse) {
   const AttentionProblem& problem = plan->problem;
   const AttentionOperands x = operands(problem, q, k, v, bias, slopes, sinks, table);
   if (by_reference(plan, AttentionPass::forward)) return reference::attention_forward(problem, x, results(out, lse));
   attention_forward(context, problem, x, results(out, lse));
 }
 
-void attention_backward(const CpuContext& context, const View& out_gradient, const View& lse_gradient, const View& q,
-                        const View& k, const View& v, const View& bias, const View& slopes, const View& sinks, const View& table,
+void attention_backward(const Context& context, const View& out_gradient, const View& lse_gradient, const View& q, const View& k,
+                        const View& v, const View& bias, const View& slopes, const View& sinks, const View& table,
                         const View& out, const View& lse, const Plan& plan, const std::vector<bool>&, const View& q_gradient,
                         const View& k_gradient, const View& v_gradient, const View& bias_gradient, const View& slopes_gradient,
                         const View& sinks_gradient, const View& table_gradient) {
@@ -85,7 +84,7 @@ void attention_backward(const CpuContext& context, const View& out_gradient, con
   attention_backward(context, problem, x, results(out, lse), cotangent, gradient);
 }
 
-void attention_jvp(const CpuContext& context, const View& q_tangent, const View& k_tangent, const View& v_tangent,
+void attention_jvp(const Context& context, const View& q_tangent, const View& k_tangent, const View& v_tangent,
                    const View& bias_tangent, const View& slopes_tangent, const View& sinks_tangent, const View& table_tangent,
                    const View& q, const View& k, const View& v, const View& bias, const View& slopes, const View& sinks,
                    const View& table, const Plan& plan, const View& out_tangent, const View& lse_tangent) {
@@ -98,7 +97,7 @@ void attention_jvp(const CpuContext& context, const View& q_tangent, const View&
   attention_jvp(context, problem, x, tangent, {}, results(out_tangent, lse_tangent));
 }
 
-void attention_second(const CpuContext& context, const View& q_tangent, const View& k_tangent, const View& v_tangent,
+void attention_second(const Context& context, const View& q_tangent, const View& k_tangent, const View& v_tangent,
                       const View& bias_tangent, const View& slopes_tangent, const View& sinks_tangent, const View& table_tangent,
                       const View& q, const View& k, const View& v, const View& bias, const View& slopes, const View& sinks,
                       const View& table, const View& out, const View& lse, const View& out_gradient, const View& lse_gradient,
@@ -125,7 +124,7 @@ void attention_second(const CpuContext& context, const View& q_tangent, const Vi
   attention_second(context, problem, x, tangent, results(out, lse), cotangent, cotangent_tangent, gradient, moved);
 }
 
-void attention_mixed(const CpuContext& context, std::span<const View> first, std::span<const View> second,
+void attention_mixed(const Context& context, std::span<const View> first, std::span<const View> second,
                      std::span<const View> both, std::span<const View> values, const Plan& plan, const View& out,
                      const View& lse) {
   const AttentionProblem& problem = plan->problem;

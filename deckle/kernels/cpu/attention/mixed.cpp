@@ -16,11 +16,11 @@
 #include <utility>
 
 #include "deckle/base/parallel.h"
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/attention/attention.h"
 #include "deckle/kernels/cpu/attention/geometry.h"
 #include "deckle/kernels/cpu/attention/jvp.h"
 #include "deckle/kernels/cpu/attention/require.h"
-#include "deckle/kernels/cpu/attention/scratch.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/attention/mixed.cpp"
@@ -272,7 +272,7 @@ namespace deckle::kernels::cpu {
 
 HWY_EXPORT(run_mixed);
 
-void attention_mixed(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands,
+void attention_mixed(const Context&, const AttentionProblem& problem, const AttentionOperands& operands,
                      const AttentionOperands& a, const AttentionOperands& b, const AttentionOperands& ab,
                      const AttentionResults& mixed) {
   require_served(problem);

@@ -14,11 +14,10 @@
 #include <vector>
 
 #include "deckle/base/parallel.h"
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/attention/chunks.h"
 #include "deckle/kernels/cpu/attention/geometry.h"
 #include "deckle/kernels/cpu/attention/pack-inl.h"
-#include "deckle/kernels/cpu/attention/scratch.h"
-#include "deckle/kernels/cpu/attention/work_buffer.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -161,7 +160,7 @@ class QueryGradient {
     int64_t rows = 0;
     for (int64_t b = 0; b < problem.sequences; ++b) rows = std::max(rows, problem.q_offsets[b] + problem.rows(b));
     chunk_size_ = rows * problem.heads * problem.head_dim;
-    work_.reset(most * chunk_size_);
+    work_ = memory_.take<T>(most * chunk_size_);
   }
 
   void clear(int64_t chunk, const Sequence& sequence, int64_t h) const {
@@ -205,7 +204,7 @@ class QueryGradient {
 
  private:
   T* row(int64_t chunk, int64_t packed_row, int64_t h) const {
-    if (work_) return work_.get() + chunk * chunk_size_ + (packed_row * problem_.heads + h) * problem_.head_dim;
+    if (work_) return work_ + chunk * chunk_size_ + (packed_row * problem_.heads + h) * problem_.head_dim;
     return static_cast<T*>(target_.data) + packed_row * target_.row_stride + h * target_.head_stride;
   }
 
@@ -213,7 +212,8 @@ class QueryGradient {
   const AttentionRows target_;
   const std::vector<int64_t>& chunks_;
   int64_t chunk_size_ = 0;
-  WorkBuffer<T> work_;
+  Scratch memory_;
+  T* work_ = nullptr;
 };
 
 }  // namespace HWY_NAMESPACE

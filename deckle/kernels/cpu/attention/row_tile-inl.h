@@ -12,12 +12,12 @@
 #include <cstring>
 #include <limits>
 
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/attention/arithmetic-inl.h"
 #include "deckle/kernels/cpu/attention/features-inl.h"
 #include "deckle/kernels/cpu/attention/geometry.h"
 #include "deckle/kernels/cpu/attention/pack-inl.h"
 #include "deckle/kernels/cpu/attention/scores-inl.h"
-#include "deckle/kernels/cpu/attention/scratch.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu {

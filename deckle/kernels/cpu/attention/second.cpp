@@ -16,12 +16,12 @@
 #include <memory>
 
 #include "deckle/base/parallel.h"
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/attention/attention.h"
 #include "deckle/kernels/cpu/attention/chunks.h"
 #include "deckle/kernels/cpu/attention/geometry.h"
 #include "deckle/kernels/cpu/attention/jvp.h"
 #include "deckle/kernels/cpu/attention/require.h"
-#include "deckle/kernels/cpu/attention/scratch.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/attention/second.cpp"
@@ -318,7 +318,7 @@ namespace deckle::kernels::cpu {
 
 HWY_EXPORT(run_second);
 
-void attention_second(const CpuContext&, const AttentionProblem& problem, const AttentionOperands& operands,
+void attention_second(const Context&, const AttentionProblem& problem, const AttentionOperands& operands,
                       const AttentionOperands& tangent, const AttentionResults& result, const AttentionResults& cotangent,
                       const AttentionResults& cotangent_tangent, const AttentionOperands& gradient_tangent,
                       const AttentionResults& result_tangent) {

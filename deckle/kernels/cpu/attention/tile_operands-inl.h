@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/attention/pack-inl.h"
-#include "deckle/kernels/cpu/attention/scratch.h"
 #include "deckle/kernels/cpu/simd/amx.h"
 #include "deckle/kernels/cpu/simd/amx_scores.h"
 

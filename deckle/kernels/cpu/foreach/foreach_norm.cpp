@@ -33,7 +33,7 @@ double sum_of_squares(const T* values, int64_t count) {
 
 }  // namespace
 
-void foreach_norm(const CpuContext&, std::span<const View> self, const View& result) {
+void foreach_norm(const Context&, std::span<const View> self, const View& result) {
   struct Run {
     size_t tensor;
     int64_t begin;

@@ -162,7 +162,7 @@ using List = std::span<const View>;
 using namespace lists;
 
 /// parameters *= 1 - lr weight_decay, then minus lr (average / (1 - beta1^step)) / (sqrt(square / (1 - beta2^step)) + epsilon).
-void foreach_adamw(const CpuContext&, List parameters, List gradients, List averages, List squares, double lr, double beta1,
+void foreach_adamw(const Context&, List parameters, List gradients, List averages, List squares, double lr, double beta1,
                    double beta2, double epsilon, double weight_decay, int64_t step) {
   const double t = static_cast<double>(step);
   const std::array numbers = {lr / (1 - std::pow(beta1, t)),        beta1, beta2, epsilon, 1 - lr * weight_decay,
@@ -173,45 +173,45 @@ void foreach_adamw(const CpuContext&, List parameters, List gradients, List aver
 
 /// velocity = momentum velocity + (1 - dampening) (gradient + weight_decay parameter); parameter -= lr velocity (Nesterov: lr
 /// (gradient + momentum velocity)).
-void foreach_sgd_momentum(const CpuContext&, List parameters, List gradients, List velocities, double lr, double momentum,
+void foreach_sgd_momentum(const Context&, List parameters, List gradients, List velocities, double lr, double momentum,
                           double weight_decay, double dampening, bool nesterov) {
   const std::array numbers = {lr, momentum, weight_decay, 1 - dampening, nesterov ? 1.0 : 0.0};
   const std::array lists = {parameters, velocities, gradients};
   run_lists(step_of([](const auto& steps) { return steps.sgd_momentum; }, 2), lists, numbers.data());
 }
 
-void foreach_sgd(const CpuContext&, List parameters, List gradients, double lr, double weight_decay) {
+void foreach_sgd(const Context&, List parameters, List gradients, double lr, double weight_decay) {
   const std::array numbers = {lr, weight_decay};
   const std::array lists = {parameters, gradients};
   run_lists(step_of([](const auto& steps) { return steps.sgd; }, 1), lists, numbers.data());
 }
 
-void foreach_add(const CpuContext&, List self, List other, double alpha) {
+void foreach_add(const Context&, List self, List other, double alpha) {
   const std::array lists = {self, other};
   run_lists(step_of([](const auto& steps) { return steps.add; }, 1), lists, &alpha);
 }
 
-void foreach_mul(const CpuContext&, List self, List other) {
+void foreach_mul(const Context&, List self, List other) {
   const std::array lists = {self, other};
   run_lists(step_of([](const auto& steps) { return steps.mul; }, 1), lists, nullptr);
 }
 
-void foreach_scale(const CpuContext&, List self, double factor) {
+void foreach_scale(const Context&, List self, double factor) {
   const std::array lists = {self};
   run_lists(step_of([](const auto& steps) { return steps.scale; }, 1), lists, &factor);
 }
 
-void foreach_addcmul(const CpuContext&, List self, List first, List second, double value) {
+void foreach_addcmul(const Context&, List self, List first, List second, double value) {
   const std::array lists = {self, first, second};
   run_lists(step_of([](const auto& steps) { return steps.addcmul; }, 1), lists, &value);
 }
 
-void foreach_addcdiv(const CpuContext&, List self, List numerator, List denominator, double value) {
+void foreach_addcdiv(const Context&, List self, List numerator, List denominator, double value) {
   const std::array lists = {self, numerator, denominator};
   run_lists(step_of([](const auto& steps) { return steps.addcdiv; }, 1), lists, &value);
 }
 
-void foreach_sqrt(const CpuContext&, List self) {
+void foreach_sqrt(const Context&, List self) {
   const std::array lists = {self};
   run_lists(step_of([](const auto& steps) { return steps.square_root; }, 1), lists, nullptr);
 }

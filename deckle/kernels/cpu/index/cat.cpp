@@ -12,7 +12,7 @@ namespace deckle::kernels::cpu {
 
 using namespace indexing;
 
-void cat(const CpuContext&, std::span<const View> tensors, int64_t dim, std::span<const int64_t>, const View& result) {
+void cat(const Context&, std::span<const View> tensors, int64_t dim, std::span<const int64_t>, const View& result) {
   constexpr int64_t kPiece = 1 << 17;  // largest memcpy, in bytes, so that one long tensor is split across threads too
   const RowShape whole(result, dim);
   const int64_t item = item_size(result.dtype);

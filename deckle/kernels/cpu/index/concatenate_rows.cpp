@@ -13,7 +13,7 @@ namespace deckle::kernels::cpu {
 
 using namespace indexing;
 
-void concatenate_rows(const CpuContext&, std::span<const View> tensors, const View& index, std::span<const int64_t> lengths,
+void concatenate_rows(const Context&, std::span<const View> tensors, const View& index, std::span<const int64_t> lengths,
                       const View& result) {
   std::vector<int64_t> starts = {0};
   for (size_t i = 0; i < tensors.size(); ++i) {

@@ -231,7 +231,7 @@ void convert(Walk walk, const View& source, const View& target) {
 
 /// Sizes are equal (an expanded source has strides 0). Source and target share no memory. Floating to integer truncates; to
 /// bool: "is not zero"; to halves: through float32, to nearest even.
-void copy(const CpuContext&, const View& source, const View& target) {
+void copy(const Context&, const View& source, const View& target) {
   if (target.numel() == 0) return;
   const Walk walk(source, target);
   if (source.dtype == target.dtype)

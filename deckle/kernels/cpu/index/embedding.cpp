@@ -7,7 +7,7 @@ namespace deckle::kernels::cpu {
 
 using namespace indexing;
 
-void embedding(const CpuContext&, const View& weight, const View& indices, const View& result) {
+void embedding(const Context&, const View& weight, const View& indices, const View& result) {
   take_rows(weight, RowShape(weight, 0), indices, result);
 }
 

@@ -7,7 +7,7 @@ namespace deckle::kernels::cpu {
 
 using namespace indexing;
 
-void embedding_backward(const CpuContext&, const View& grad, const View& indices, int64_t rows, const View& result) {
+void embedding_backward(const Context&, const View& grad, const View& indices, int64_t rows, const View& result) {
   add_rows(View{}, RowShape(1, rows, result.sizes[1]), indices, grad, result);
 }
 

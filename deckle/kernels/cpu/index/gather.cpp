@@ -44,7 +44,7 @@ void gather_of(const View& self, int64_t dim, const View& index, const View& res
 
 }  // namespace
 
-void gather(const CpuContext&, const View& self, int64_t dim, const View& index, const View& result) {
+void gather(const Context&, const View& self, int64_t dim, const View& index, const View& result) {
   if (index.numel() == 0) return;
   switch (item_size(self.dtype)) {
     case 1:

@@ -7,7 +7,7 @@ namespace deckle::kernels::cpu {
 
 using namespace indexing;
 
-void index_add(const CpuContext&, const View& self, int64_t dim, const View& index, const View& source, const View& result) {
+void index_add(const Context&, const View& self, int64_t dim, const View& index, const View& source, const View& result) {
   add_rows(self, RowShape(self, dim), index, source, result);
 }
 

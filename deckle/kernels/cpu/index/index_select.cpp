@@ -7,7 +7,7 @@ namespace deckle::kernels::cpu {
 
 using namespace indexing;
 
-void index_select(const CpuContext&, const View& self, int64_t dim, const View& index, const View& result) {
+void index_select(const Context&, const View& self, int64_t dim, const View& index, const View& result) {
   take_rows(self, RowShape(self, dim), index, result);
 }
 

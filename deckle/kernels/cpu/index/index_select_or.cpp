@@ -12,7 +12,7 @@ namespace deckle::kernels::cpu {
 
 using namespace indexing;
 
-void index_select_or(const CpuContext&, const View& self, const View& index, double fill, const View& result) {
+void index_select_or(const Context&, const View& self, const View& index, double fill, const View& result) {
   const RowShape shape(self, 0);
   visit(self.dtype, [&]<typename T>(TypeTag<T>) {
     const auto* from = self.ptr<const T>();
@@ -38,7 +38,7 @@ void index_select_or(const CpuContext&, const View& self, const View& index, dou
   });
 }
 
-void index_add_or(const CpuContext&, const View& source, const View& index, int64_t rows, const View& result) {
+void index_add_or(const Context&, const View& source, const View& index, int64_t rows, const View& result) {
   add_rows(View{}, RowShape(1, rows, RowShape(source, 0).inner), index, source, result, true);
 }
 

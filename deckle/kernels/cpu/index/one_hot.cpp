@@ -10,7 +10,7 @@ namespace deckle::kernels::cpu {
 
 using namespace indexing;
 
-void one_hot(const CpuContext&, const View& self, int64_t classes, const View& result) {
+void one_hot(const Context&, const View& self, int64_t classes, const View& result) {
   auto* to = result.ptr<int64_t>();
   visit_index(self, [&](const auto* indices) {
     parallel_for(self.numel(), grain_of(8 * classes), [&](int64_t begin, int64_t end) {

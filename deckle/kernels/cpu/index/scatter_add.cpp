@@ -75,7 +75,7 @@ void scatter_add_of(const View& self, int64_t dim, const View& index, const View
 }  // namespace
 
 // self and result are contiguous and of equal sizes, so they share offsets.
-void scatter_add(const CpuContext&, const View& self, int64_t dim, const View& index, const View& src, const View& result) {
+void scatter_add(const Context&, const View& self, int64_t dim, const View& index, const View& src, const View& result) {
   if (self.numel() == 0) return;
   visit(result.dtype, [&]<typename T>(TypeTag<T>) { scatter_add_of<T>(self, dim, index, src, result); });
 }

@@ -167,7 +167,7 @@ void for_rows(const View& input, Body body) {
 
 }  // namespace
 
-void cross_entropy_rows(const CpuContext&, const View& input, const View& target, int64_t ignore_index, double label_smoothing,
+void cross_entropy_rows(const Context&, const View& input, const View& target, int64_t ignore_index, double label_smoothing,
                         const View& loss, const View& lse) {
   const Targets targets{target, input.sizes[1], ignore_index, label_smoothing};
   for_rows(input, [&]<typename T>(TypeTag<T>, const EntropyRows<T>& row_of, int64_t begin, int64_t end, int64_t n) {
@@ -188,7 +188,7 @@ void cross_entropy_rows(const CpuContext&, const View& input, const View& target
   });
 }
 
-void cross_entropy_rows_backward(const CpuContext&, const View& loss_gradient, const View& lse_gradient, const View& input,
+void cross_entropy_rows_backward(const Context&, const View& loss_gradient, const View& lse_gradient, const View& input,
                                  const View& target, const View& lse, int64_t ignore_index, double label_smoothing,
                                  const View& result) {
   const Targets targets{target, input.sizes[1], ignore_index, label_smoothing};
@@ -217,7 +217,7 @@ void cross_entropy_rows_backward(const CpuContext&, const View& loss_gradient, c
   });
 }
 
-void cross_entropy_rows_jvp(const CpuContext&, const View& tangent, const View& input, const View& target, const View& lse,
+void cross_entropy_rows_jvp(const Context&, const View& tangent, const View& input, const View& target, const View& lse,
                             int64_t ignore_index, double label_smoothing, const View& loss, const View& lse_tangent) {
   const Targets targets{target, input.sizes[1], ignore_index, label_smoothing};
   for_rows(input, [&]<typename T>(TypeTag<T>, const EntropyRows<T>& row_of, int64_t begin, int64_t end, int64_t n) {

@@ -7,7 +7,7 @@ namespace deckle::kernels::cpu {
 
 using namespace matmul;
 
-void bmm(const CpuContext&, const View& self, const View& mat2, const View& result) {
+void bmm(const Context&, const View& self, const View& mat2, const View& result) {
   const int row = self.ndim - 2, col = self.ndim - 1;
   BatchDim batch[kMaxDims];
   for (int dim = 0; dim < row; ++dim) batch[dim] = {self.sizes[dim], self.strides[dim], mat2.strides[dim]};

@@ -21,9 +21,8 @@ Matrix component(const View& values, const RaggedView& shape, int64_t b, bool tr
 
 }  // namespace
 
-void grouped_mm(const CpuContext&, const View& self, const RaggedView& self_shape, const View& other,
-                const RaggedView& other_shape, const RaggedView& product_shape, bool transpose_self, bool transpose_other,
-                const View& result) {
+void grouped_mm(const Context&, const View& self, const RaggedView& self_shape, const View& other, const RaggedView& other_shape,
+                const RaggedView& product_shape, bool transpose_self, bool transpose_other, const View& result) {
   std::vector<Product> products(static_cast<size_t>(product_shape.components));
   for (int64_t b = 0; b < product_shape.components; ++b) {
     Product& product = products[static_cast<size_t>(b)];

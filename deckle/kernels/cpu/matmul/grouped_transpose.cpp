@@ -52,7 +52,7 @@ void transpose_all(const View& self, const RaggedView& shape, const View& result
 
 }  // namespace
 
-void grouped_transpose(const CpuContext&, const View& self, const RaggedView& shape, const RaggedView&, const View& result) {
+void grouped_transpose(const Context&, const View& self, const RaggedView& shape, const RaggedView&, const View& result) {
   if (self.numel() == 0) return;
   switch (item_size(self.dtype)) {
     case 1:

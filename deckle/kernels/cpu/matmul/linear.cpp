@@ -8,7 +8,7 @@ namespace deckle::kernels::cpu {
 
 using namespace matmul;
 
-void linear(const CpuContext&, const View& input, const View& weight, const View& bias, const View& result) {
+void linear(const Context&, const View& input, const View& weight, const View& bias, const View& result) {
   multiply({.a = rows_of(input),
             .b = matrix_of(weight, 1, 0),
             .bias = bias.data,

@@ -7,7 +7,7 @@ namespace deckle::kernels::cpu {
 
 using namespace matmul;
 
-void mm(const CpuContext&, const View& self, const View& mat2, const View& result) {
+void mm(const Context&, const View& self, const View& mat2, const View& result) {
   multiply({.a = matrix_of(self, 0, 1), .b = matrix_of(mat2, 0, 1), .c = result.data});
 }
 

@@ -13,7 +13,7 @@
 
 #include "deckle/base/cpu_cap.h"
 #include "deckle/base/error.h"
-#include "deckle/kernels/cpu/matmul/scratch.h"
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/matmul/single_thread.h"
 
 namespace deckle::kernels::cpu::matmul {
@@ -107,10 +107,12 @@ class TilePrimitive {
     if (key.biased) add(DNNL_ARG_BIAS, bias);
   }
 
-  void run(const TileProduct& tile, Scratch& scratch, const dnnl::stream& stream) {
+  void run(const TileProduct& tile, const dnnl::stream& stream) {
+    Scratch scratch;
     // oneDNN writes through none of the inputs.
     const std::array<void*, 5> addresses = {const_cast<void*>(tile.a.data), const_cast<void*>(tile.b.data), tile.c,
-                                            scratch.bytes(scratch_bytes_), const_cast<void*>(tile.bias)};
+                                            scratch.take<std::byte>(static_cast<int64_t>(scratch_bytes_)),
+                                            const_cast<void*>(tile.bias)};
     for (int i = 0; i < count_; ++i) dnnl_memory_set_data_handle(arguments_[i].memory, addresses[i]);
     const dnnl_status_t status = dnnl_primitive_execute(primitive_.get(), stream.get(), count_, arguments_.data());
     if (status != dnnl_success) throw Error(ErrorKind::runtime, "oneDNN could not run a matrix product");
@@ -132,7 +134,6 @@ class TilePrimitive {
 
 struct ThreadState {
   dnnl::stream stream{engine()};
-  Scratch scratch;
   std::unordered_map<Key, TilePrimitive, KeyHash> primitives;
 
   TilePrimitive& primitive(const Key& key) {
@@ -165,7 +166,7 @@ void onednn_tile(const TileProduct& tile, DType operands, DType result) {
                 tile.b.transposed,
                 tile.bias != nullptr,
                 tile.accumulate};
-  state.primitive(key).run(tile, state.scratch, state.stream);
+  state.primitive(key).run(tile, state.stream);
 }
 
 }  // namespace deckle::kernels::cpu::matmul

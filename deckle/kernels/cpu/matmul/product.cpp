@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "deckle/base/parallel.h"
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/matmul/onednn_tile.h"
 #include "deckle/kernels/cpu/matmul/openblas_tile.h"
 #include "deckle/kernels/cpu/matmul/pack.h"
-#include "deckle/kernels/cpu/matmul/scratch.h"
 #include "deckle/kernels/cpu/simd/halves.h"
 
 namespace deckle::kernels::cpu::matmul {
@@ -87,10 +87,6 @@ struct Arithmetic {
   }
 };
 
-struct ThreadScratch {
-  Scratch a, b, c, bias;
-};
-
 Operand operand(const Matrix& matrix, const Arithmetic& arithmetic, Scratch& scratch) {
   if (matrix.dtype == arithmetic.operands) {
     if (matrix.col_stride == 1 && (matrix.row_stride >= matrix.cols || matrix.rows == 1)) {
@@ -101,7 +97,7 @@ Operand operand(const Matrix& matrix, const Arithmetic& arithmetic, Scratch& scr
     }
   }
   const int64_t bytes = matrix.rows * matrix.cols * item_size(arithmetic.operands);
-  return pack(matrix, arithmetic.keep_halves, scratch.bytes(static_cast<size_t>(bytes)));
+  return pack(matrix, arithmetic.keep_halves, scratch.take<std::byte>(bytes));
 }
 
 template <typename T, typename Sum>
@@ -110,7 +106,7 @@ const Sum* dense_bias(const Product& product, const Piece& cols, Scratch& scratc
   if constexpr (std::is_same_v<T, Sum>) {
     if (product.bias_stride == 1) return bias;
   }
-  Sum* dense = scratch.array<Sum>(cols.size);
+  Sum* dense = scratch.take<Sum>(cols.size);
   for (int64_t i = 0; i < cols.size; ++i) dense[i] = static_cast<Sum>(bias[i * product.bias_stride]);
   return dense;
 }
@@ -141,7 +137,7 @@ void narrow_tile(const float* sums, int64_t rows, int64_t cols, DType dtype, voi
 
 void multiply_tile(const Product& product, const Arithmetic& arithmetic, const std::vector<Piece>& chunks, int64_t item,
                    const Piece& rows, const Piece& cols) {
-  thread_local ThreadScratch scratch;
+  Scratch scratch;
   const DType dtype = product.a.dtype;
   const int64_t m = product.a.rows, n = product.b.cols;
   Matrix a = product.a, b = product.b;
@@ -157,15 +153,16 @@ void multiply_tile(const Product& product, const Arithmetic& arithmetic, const s
   TileProduct tile;
   tile.m = rows.size;
   tile.n = cols.size;
-  tile.bias = tile_bias(product, cols, scratch.bias);
+  tile.bias = tile_bias(product, cols, scratch);
   // oneDNN rounds a bfloat16 result itself if there is nothing left to add to it.
   const bool direct = dtype == arithmetic.sums || (dtype == arithmetic.operands && chunks.size() == 1);
-  tile.c = direct ? c : scratch.c.array<float>(rows.size * cols.size);
+  tile.c = direct ? c : scratch.take<float>(rows.size * cols.size);
   tile.c_leading = direct ? n : cols.size;
   for (const Piece& chunk : chunks) {
+    Scratch packed;
     tile.k = chunk.size;
-    tile.a = operand(a.block(rows.begin, rows.size, chunk.begin, chunk.size), arithmetic, scratch.a);
-    tile.b = operand(b.block(chunk.begin, chunk.size, cols.begin, cols.size), arithmetic, scratch.b);
+    tile.a = operand(a.block(rows.begin, rows.size, chunk.begin, chunk.size), arithmetic, packed);
+    tile.b = operand(b.block(chunk.begin, chunk.size, cols.begin, cols.size), arithmetic, packed);
     if (arithmetic.compiled)
       onednn_tile(tile, arithmetic.operands, direct ? dtype : arithmetic.sums);
     else

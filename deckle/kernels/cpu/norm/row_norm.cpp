@@ -253,12 +253,12 @@ void run_backward(const RowNorm<T>& norm, const View& grad, const View& self, co
 
 }  // namespace
 
-void rms_norm(const CpuContext&, const View& self, const View& weight, double eps, const View& result) {
+void rms_norm(const Context&, const View& self, const View& weight, double eps, const View& result) {
   DECKLE_SIMD(rms_table)
   ().visit(self.dtype, [&](auto, const auto& norm) { run_forward(norm, self, weight, View{}, eps, result); });
 }
 
-void rms_norm_backward(const CpuContext&, const View& gradient, const View& self, const View& weight, double eps,
+void rms_norm_backward(const Context&, const View& gradient, const View& self, const View& weight, double eps,
                        const View& self_gradient, const View& weight_gradient) {
   DECKLE_SIMD(rms_table)
   ().visit(self.dtype, [&](auto, const auto& norm) {
@@ -266,18 +266,18 @@ void rms_norm_backward(const CpuContext&, const View& gradient, const View& self
   });
 }
 
-void rms_norm_direction(const CpuContext&, const View& direction, const View& self, double eps, const View& result) {
+void rms_norm_direction(const Context&, const View& direction, const View& self, double eps, const View& result) {
   DECKLE_SIMD(rms_table)
   ().visit(self.dtype,
            [&](auto, const auto& norm) { run_backward(norm, direction, self, View{}, eps, result, nullptr, nullptr); });
 }
 
-void layer_norm(const CpuContext&, const View& self, const View& weight, const View& bias, double eps, const View& result) {
+void layer_norm(const Context&, const View& self, const View& weight, const View& bias, double eps, const View& result) {
   DECKLE_SIMD(layer_table)
   ().visit(self.dtype, [&](auto, const auto& norm) { run_forward(norm, self, weight, bias, eps, result); });
 }
 
-void layer_norm_backward(const CpuContext&, const View& gradient, const View& self, const View& weight, double eps,
+void layer_norm_backward(const Context&, const View& gradient, const View& self, const View& weight, double eps,
                          const View& self_gradient, const View& weight_gradient, const View& bias_gradient) {
   DECKLE_SIMD(layer_table)
   ().visit(self.dtype, [&](auto, const auto& norm) {
@@ -285,7 +285,7 @@ void layer_norm_backward(const CpuContext&, const View& gradient, const View& se
   });
 }
 
-void layer_norm_direction(const CpuContext&, const View& direction, const View& self, double eps, const View& result) {
+void layer_norm_direction(const Context&, const View& direction, const View& self, double eps, const View& result) {
   DECKLE_SIMD(layer_table)
   ().visit(self.dtype,
            [&](auto, const auto& norm) { run_backward(norm, direction, self, View{}, eps, result, nullptr, nullptr); });

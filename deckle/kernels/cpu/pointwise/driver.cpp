@@ -10,10 +10,10 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
 
 #include "deckle/base/check.h"
 #include "deckle/base/parallel.h"
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/pointwise/walk.h"
 #include "deckle/kernels/cpu/simd/convert.h"
 
@@ -24,21 +24,6 @@ constexpr int64_t kGrain = 32768;  // elements per parallel range: 10 to 50 us o
 constexpr int64_t kBlock = 1024;   // elements per buffer: a handful of them fit in L1
 constexpr int64_t kLongRow = 256;  // from this length on a call per row costs less than gathering
 constexpr int64_t kTileRows = 16;  // of a tile of kBlock elements, where an operand is transposed
-constexpr int64_t kCacheLine = 64;
-
-/// Room for `count` elements of T, 64-byte aligned, kept by the thread.
-template <typename T>
-T* scratch(int64_t count) {
-  thread_local std::unique_ptr<std::byte[]> memory;
-  thread_local int64_t capacity = 0;
-  const int64_t bytes = count * static_cast<int64_t>(sizeof(T)) + kCacheLine;
-  if (capacity < bytes) {
-    memory = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(bytes));
-    capacity = bytes;
-  }
-  const auto address = reinterpret_cast<uintptr_t>(memory.get());
-  return reinterpret_cast<T*>((address + kCacheLine - 1) / kCacheLine * kCacheLine);
-}
 
 /// One block function applied over one walk. `numbers` follow the tensor inputs.
 template <typename T>
@@ -104,7 +89,8 @@ struct Run {
       buffered = buffered || !(direct[o] || number);
       if (o < walk.inputs) p.is_scalar[o] = number;
     }
-    T* const buffers = scratch<T>(walk.count * kBlock);
+    Scratch scratch;
+    T* const buffers = scratch.take<T>(walk.count * kBlock);
     const bool tiles = any_crossed();
     const int64_t step = tiles ? kBlock / kTileRows : buffered ? kBlock : column_end - column;
     Position row(walk, begin, 1);
@@ -197,7 +183,8 @@ struct Run {
     Pointers p = start();
     enum class Way : uint8_t { number, direct, once, gather };
     Way ways[kMaxOperands];
-    T* const buffers = scratch<T>(walk.count * kBlock);
+    Scratch scratch;
+    T* const buffers = scratch.take<T>(walk.count * kBlock);
     for (int o = 0; o < walk.count; ++o) {
       T* const buffer = buffers + o * kBlock;
       const bool input = o < walk.inputs;

@@ -30,8 +30,7 @@ void turn(const T* __restrict x, const T* __restrict cosines, const T* __restric
 
 }  // namespace
 
-void rotary(const CpuContext&, const View& self, const View& positions, const View& cosines, const View& sines,
-            const View& result) {
+void rotary(const Context&, const View& self, const View& positions, const View& cosines, const View& sines, const View& result) {
   const int64_t heads = self.sizes[self.ndim - 2], size = self.sizes[self.ndim - 1], half = size / 2;
   const int64_t known = cosines.sizes[0];
   const auto* position = positions.ptr<int64_t>();

@@ -9,7 +9,7 @@ namespace deckle::kernels::cpu {
 
 using namespace random;
 
-void bernoulli(const CpuContext&, const View& self, PhiloxStream stream, const View& result) {
+void bernoulli(const Context&, const View& self, PhiloxStream stream, const View& result) {
   visit_floating(self.dtype, [&]<typename T>(TypeTag<T>) {
     const T* probability = self.ptr<T>();
     T* to = result.ptr<T>();

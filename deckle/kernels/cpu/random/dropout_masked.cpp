@@ -18,7 +18,7 @@ using ComputeOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 }  // namespace
 
-void dropout_masked(const CpuContext&, const View& self, double p, PhiloxStream stream, const View& out, const View& mask) {
+void dropout_masked(const Context&, const View& self, double p, PhiloxStream stream, const View& out, const View& mask) {
   const auto threshold = static_cast<uint64_t>(std::ldexp(p, 32));  // p = 1 drops every word
   visit_floating(self.dtype, [&]<typename T>(TypeTag<T>) {
     const auto scale = static_cast<ComputeOf<T>>(1.0 / (1.0 - p));

@@ -24,7 +24,7 @@ T uniform(uint32_t word) {
 
 }  // namespace
 
-void rand(const CpuContext&, std::span<const int64_t>, DType, PhiloxStream stream, const View& result) {
+void rand(const Context&, std::span<const int64_t>, DType, PhiloxStream stream, const View& result) {
   visit_floating(result.dtype, [&]<typename T>(TypeTag<T>) {
     T* to = result.ptr<T>();
     if constexpr (std::is_same_v<T, double>) {

@@ -11,7 +11,7 @@ namespace deckle::kernels::cpu {
 
 using namespace random;
 
-void randint(const CpuContext&, int64_t low, int64_t high, std::span<const int64_t>, PhiloxStream stream, const View& result) {
+void randint(const Context&, int64_t low, int64_t high, std::span<const int64_t>, PhiloxStream stream, const View& result) {
   const auto range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
   auto* to = result.ptr<int64_t>();
   for_each_word(stream, result.numel(), [&](int64_t begin, int64_t end, const uint32_t* words) {

@@ -15,7 +15,7 @@ namespace deckle::kernels::cpu {
 
 using namespace random;
 
-void randn(const CpuContext&, std::span<const int64_t>, DType, PhiloxStream stream, const View& result) {
+void randn(const Context&, std::span<const int64_t>, DType, PhiloxStream stream, const View& result) {
   visit_floating(result.dtype, [&]<typename T>(TypeTag<T>) {
     T* to = result.ptr<T>();
     const auto rounded = [](double value) {

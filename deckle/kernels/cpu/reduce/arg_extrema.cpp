@@ -88,16 +88,16 @@ void find(const View& self, std::optional<int64_t> dim, const View* values, cons
 
 }  // namespace
 
-void argmax(const CpuContext&, const View& self, std::optional<int64_t> dim, bool, const View& result) {
+void argmax(const Context&, const View& self, std::optional<int64_t> dim, bool, const View& result) {
   find<true>(self, dim, nullptr, result);
 }
-void argmin(const CpuContext&, const View& self, std::optional<int64_t> dim, bool, const View& result) {
+void argmin(const Context&, const View& self, std::optional<int64_t> dim, bool, const View& result) {
   find<false>(self, dim, nullptr, result);
 }
-void max(const CpuContext&, const View& self, int64_t dim, bool, const View& values, const View& indices) {
+void max(const Context&, const View& self, int64_t dim, bool, const View& values, const View& indices) {
   find<true>(self, dim, &values, indices);
 }
-void min(const CpuContext&, const View& self, int64_t dim, bool, const View& values, const View& indices) {
+void min(const Context&, const View& self, int64_t dim, bool, const View& values, const View& indices) {
   find<false>(self, dim, &values, indices);
 }
 

@@ -64,7 +64,7 @@ void cumsum_pieces(const View& self, int64_t rows, int64_t length, bool reverse,
 
 }  // namespace
 
-void cumsum(const CpuContext&, const View& self, int64_t dim, bool reverse, const View& result) {
+void cumsum(const Context&, const View& self, int64_t dim, bool reverse, const View& result) {
   simd::visit_compute(self.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const reduce::Layout from(self, dim), to(result, dim);

@@ -108,11 +108,11 @@ HWY_EXPORT(extrema_folds);
 reduce::Folds<double> reduce::maxima() { return DECKLE_SIMD(extrema_folds)(true); }
 reduce::Folds<double> reduce::minima() { return DECKLE_SIMD(extrema_folds)(false); }
 
-void amax(const CpuContext&, const View& self, std::optional<std::span<const int64_t>> dim, bool, const View& result) {
+void amax(const Context&, const View& self, std::optional<std::span<const int64_t>> dim, bool, const View& result) {
   reduce::fold(reduce::maxima(), self, dim.value_or(std::span<const int64_t>()), 1.0, result);
 }
 
-void amin(const CpuContext&, const View& self, std::optional<std::span<const int64_t>> dim, bool, const View& result) {
+void amin(const Context&, const View& self, std::optional<std::span<const int64_t>> dim, bool, const View& result) {
   reduce::fold(reduce::minima(), self, dim.value_or(std::span<const int64_t>()), 1.0, result);
 }
 

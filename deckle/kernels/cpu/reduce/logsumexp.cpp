@@ -38,7 +38,7 @@ HWY_EXPORT(logsumexp_table);
 
 RealTable<reduce::LogSumExpRows> reduce::logsumexp_rows() { return DECKLE_SIMD(logsumexp_table)(); }
 
-void logsumexp(const CpuContext&, const View& self, int64_t dim, bool, const View& result) {
+void logsumexp(const Context&, const View& self, int64_t dim, bool, const View& result) {
   reduce::logsumexp_rows().visit(self.dtype, [&]<typename T>(TypeTag<T>, const auto& functions) {
     reduce::by_rows<T>(std::array{&self}, std::array<const View*, 0>{}, dim,
                        [&](int64_t first, int64_t rows, int64_t n, const auto& x, const auto&) {

@@ -123,20 +123,20 @@ void backward(void (*function)(int64_t rows, int64_t n, const T* grad, const T* 
 
 }  // namespace
 
-void softmax(const CpuContext&, const View& self, int64_t dim, const View& result) {
+void softmax(const Context&, const View& self, int64_t dim, const View& result) {
   reduce::softmax_rows().visit(self.dtype, [&](auto, const auto& rows) { forward(rows.softmax, self, dim, result); });
 }
 
-void log_softmax(const CpuContext&, const View& self, int64_t dim, const View& result) {
+void log_softmax(const Context&, const View& self, int64_t dim, const View& result) {
   reduce::softmax_rows().visit(self.dtype, [&](auto, const auto& rows) { forward(rows.log_softmax, self, dim, result); });
 }
 
-void softmax_backward(const CpuContext&, const View& grad, const View& result, int64_t dim, const View& self_grad) {
+void softmax_backward(const Context&, const View& grad, const View& result, int64_t dim, const View& self_grad) {
   reduce::softmax_rows().visit(grad.dtype,
                                [&](auto, const auto& rows) { backward(rows.softmax_backward, grad, result, dim, self_grad); });
 }
 
-void log_softmax_backward(const CpuContext&, const View& grad, const View& result, int64_t dim, const View& self_grad) {
+void log_softmax_backward(const Context&, const View& grad, const View& result, int64_t dim, const View& self_grad) {
   reduce::softmax_rows().visit(
       grad.dtype, [&](auto, const auto& rows) { backward(rows.log_softmax_backward, grad, result, dim, self_grad); });
 }

@@ -142,15 +142,15 @@ reduce::RealFolds<reduce::Moments> reduce::standard_deviations() { return DECKLE
 
 using OptionalDims = std::optional<std::span<const int64_t>>;
 
-void euclidean_norm(const CpuContext&, const View& self, OptionalDims dim, bool, const View& result) {
+void euclidean_norm(const Context&, const View& self, OptionalDims dim, bool, const View& result) {
   reduce::fold(reduce::norms(), self, dim.value_or(std::span<const int64_t>()), 0, result);
 }
 
-void variance(const CpuContext&, const View& self, OptionalDims dim, int64_t correction, bool, const View& result) {
+void variance(const Context&, const View& self, OptionalDims dim, int64_t correction, bool, const View& result) {
   reduce::fold(reduce::variances(), self, dim.value_or(std::span<const int64_t>()), static_cast<double>(correction), result);
 }
 
-void standard_deviation(const CpuContext&, const View& self, OptionalDims dim, int64_t correction, bool, const View& result) {
+void standard_deviation(const Context&, const View& self, OptionalDims dim, int64_t correction, bool, const View& result) {
   reduce::fold(reduce::standard_deviations(), self, dim.value_or(std::span<const int64_t>()), static_cast<double>(correction),
                result);
 }

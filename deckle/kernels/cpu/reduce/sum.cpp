@@ -93,12 +93,12 @@ HWY_EXPORT(sum_folds);
 
 reduce::Folds<CompensatedSum> reduce::sums() { return DECKLE_SIMD(sum_folds)(); }
 
-void sum(const CpuContext&, const View& self, std::optional<std::span<const int64_t>> dim, bool, const View& result) {
+void sum(const Context&, const View& self, std::optional<std::span<const int64_t>> dim, bool, const View& result) {
   reduce::fold(reduce::sums(), self, dim.value_or(std::span<const int64_t>()), 1.0, result);
 }
 
 /// Of no elements: NaN.
-void mean(const CpuContext&, const View& self, std::optional<std::span<const int64_t>> dim, bool, const View& result) {
+void mean(const Context&, const View& self, std::optional<std::span<const int64_t>> dim, bool, const View& result) {
   const int64_t count = reduce::Layout(self, dim.value_or(std::span<const int64_t>())).length;
   reduce::fold(reduce::sums(), self, dim.value_or(std::span<const int64_t>()), static_cast<double>(count), result);
 }

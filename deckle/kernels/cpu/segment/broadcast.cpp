@@ -11,7 +11,7 @@
 
 namespace deckle::kernels::cpu {
 
-void segment_broadcast(const CpuContext&, const View& rows, const RaggedView& ragged, const View& repeated) {
+void segment_broadcast(const Context&, const View& rows, const RaggedView& ragged, const View& repeated) {
   constexpr int64_t kGrain = 65536;  // bytes per parallel range
   if (repeated.numel() == 0) return;
   const int64_t bytes = repeated.numel() / ragged.rows() * item_size(repeated.dtype);

@@ -11,7 +11,7 @@
 
 namespace deckle::kernels::cpu {
 
-void segment_cumsum(const CpuContext&, const View& values, const RaggedView& ragged, bool reverse, const View& sums) {
+void segment_cumsum(const Context&, const View& values, const RaggedView& ragged, bool reverse, const View& sums) {
   const int64_t inner = segment::inner_size(values);
   simd::visit_compute(values.dtype, [&]<typename T>(TypeTag<T>) {
     using Sum = segment::SumOf<T>;

@@ -98,33 +98,33 @@ void for_places(DType dtype, const View& rows, int64_t count, Body body) {
 
 }  // namespace
 
-void segment_max(const CpuContext&, const View& self, const RaggedView& ragged, const View& values, const View& rows) {
+void segment_max(const Context&, const View& self, const RaggedView& ragged, const View& values, const View& rows) {
   find_largest(self, ragged, &values, rows);
 }
-void segment_min(const CpuContext&, const View& self, const RaggedView& ragged, const View& values, const View& rows) {
+void segment_min(const Context&, const View& self, const RaggedView& ragged, const View& values, const View& rows) {
   find_smallest(self, ragged, &values, rows);
 }
-void segment_argmax(const CpuContext&, const View& self, const RaggedView& ragged, const View& rows) {
+void segment_argmax(const Context&, const View& self, const RaggedView& ragged, const View& rows) {
   find_largest(self, ragged, nullptr, rows);
 }
-void segment_argmin(const CpuContext&, const View& self, const RaggedView& ragged, const View& rows) {
+void segment_argmin(const Context&, const View& self, const RaggedView& ragged, const View& rows) {
   find_smallest(self, ragged, nullptr, rows);
 }
 
-void segment_amax(const CpuContext&, const View& self, const RaggedView& ragged, const View& result) {
+void segment_amax(const Context&, const View& self, const RaggedView& ragged, const View& result) {
   fold_extrema(reduce::maxima(), true, self, ragged, result);
 }
-void segment_amin(const CpuContext&, const View& self, const RaggedView& ragged, const View& result) {
+void segment_amin(const Context&, const View& self, const RaggedView& ragged, const View& result) {
   fold_extrema(reduce::minima(), false, self, ragged, result);
 }
 
-void segment_take(const CpuContext&, const View& values, const View& rows, const View& result) {
+void segment_take(const Context&, const View& values, const View& rows, const View& result) {
   for_places(values.dtype, rows, values.sizes[0], [&]<typename T>(TypeTag<T>, int64_t i, int64_t place) {
     result.ptr<T>()[i] = place < 0 ? T{0} : values.ptr<T>()[place];
   });
 }
 
-void segment_put(const CpuContext&, const View& gradient, const View& rows, int64_t count_of_rows, const View& result) {
+void segment_put(const Context&, const View& gradient, const View& rows, int64_t count_of_rows, const View& result) {
   const int64_t bytes = result.numel() * item_size(result.dtype);
   parallel_for(bytes, 8 * segment::kGrain, [&](int64_t begin, int64_t end) {
     std::memset(static_cast<char*>(result.data) + begin, 0, static_cast<size_t>(end - begin));

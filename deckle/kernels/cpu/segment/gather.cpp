@@ -88,7 +88,7 @@ void scatter_block(const View& values, const RaggedView& ragged, const View& ind
 
 }  // namespace
 
-void segment_gather(const CpuContext&, const View& values, const RaggedView& ragged, const View& index,
+void segment_gather(const Context&, const View& values, const RaggedView& ragged, const View& index,
                     const RaggedView& index_ragged, const View& result) {
   if (index.numel() == 0) return;
   switch (item_size(values.dtype)) {
@@ -103,7 +103,7 @@ void segment_gather(const CpuContext&, const View& values, const RaggedView& rag
   }
 }
 
-void segment_scatter_add(const CpuContext&, const View& values, const RaggedView& ragged, const View& index,
+void segment_scatter_add(const Context&, const View& values, const RaggedView& ragged, const View& index,
                          const RaggedView& index_ragged, const View& source, const View& result) {
   const std::vector<int64_t> columns = columns_of(index, values);
   const auto inner = static_cast<int64_t>(columns.size());

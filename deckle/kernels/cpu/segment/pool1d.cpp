@@ -26,7 +26,7 @@ struct Window {
 
 }  // namespace
 
-void segment_avg_pool1d(const CpuContext&, const View& values, const RaggedView& ragged, const RaggedView& windows, int64_t size,
+void segment_avg_pool1d(const Context&, const View& values, const RaggedView& ragged, const RaggedView& windows, int64_t size,
                         int64_t stride, int64_t lead, const View& result) {
   const int64_t inner = segment::inner_size(values);
   segment::visit_real(values.dtype, [&]<typename T>(TypeTag<T>) {
@@ -45,7 +45,7 @@ void segment_avg_pool1d(const CpuContext&, const View& values, const RaggedView&
   });
 }
 
-void segment_avg_pool1d_backward(const CpuContext&, const View& gradient, const RaggedView& windows, const RaggedView& ragged,
+void segment_avg_pool1d_backward(const Context&, const View& gradient, const RaggedView& windows, const RaggedView& ragged,
                                  int64_t size, int64_t stride, int64_t lead, const View& result) {
   const int64_t inner = segment::inner_size(gradient);
   segment::visit_real(gradient.dtype, [&]<typename T>(TypeTag<T>) {
@@ -68,7 +68,7 @@ void segment_avg_pool1d_backward(const CpuContext&, const View& gradient, const 
   });
 }
 
-void segment_max_pool1d(const CpuContext&, const View& values, const RaggedView& ragged, const RaggedView& windows, int64_t size,
+void segment_max_pool1d(const Context&, const View& values, const RaggedView& ragged, const RaggedView& windows, int64_t size,
                         int64_t stride, int64_t lead, const View& result, const View& positions) {
   const int64_t inner = segment::inner_size(values);
   segment::visit_real(values.dtype, [&]<typename T>(TypeTag<T>) {

@@ -40,7 +40,7 @@ reduce::Fold<T, A> product() {
 
 }  // namespace
 
-void segment_prod(const CpuContext&, const View& values, const RaggedView& ragged, const View& result) {
+void segment_prod(const Context&, const View& values, const RaggedView& ragged, const View& result) {
   const reduce::Folds<double> products{
       {product<float, double>(), product<double, double>()},
       {&row_product<int64_t, int64_t>, &column_products<int64_t, int64_t>, &times<int64_t>, nullptr, 1}};

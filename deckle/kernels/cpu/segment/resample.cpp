@@ -35,7 +35,7 @@ struct Place {
 
 }  // namespace
 
-void segment_resample(const CpuContext&, const View& values, const RaggedView& ragged, const RaggedView& resampled, double scale,
+void segment_resample(const Context&, const View& values, const RaggedView& ragged, const RaggedView& resampled, double scale,
                       bool nearest, const View& result) {
   const int64_t inner = segment::inner_size(values);
   segment::visit_real(values.dtype, [&]<typename T>(TypeTag<T>) {
@@ -60,7 +60,7 @@ void segment_resample(const CpuContext&, const View& values, const RaggedView& r
   });
 }
 
-void segment_resample_backward(const CpuContext&, const View& gradient, const RaggedView& resampled, const RaggedView& ragged,
+void segment_resample_backward(const Context&, const View& gradient, const RaggedView& resampled, const RaggedView& ragged,
                                double scale, bool nearest, const View& result) {
   const int64_t inner = segment::inner_size(gradient);
   segment::visit_real(gradient.dtype, [&]<typename T>(TypeTag<T>) {

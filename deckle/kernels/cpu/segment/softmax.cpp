@@ -68,7 +68,7 @@ constexpr auto kKeepNothing = [](int64_t, const auto*) {};
 
 }  // namespace
 
-void segment_softmax(const CpuContext&, const View& values, const RaggedView& ragged, const View& result) {
+void segment_softmax(const Context&, const View& values, const RaggedView& ragged, const View& result) {
   const int64_t inner = segment::inner_size(values);
   segment::visit_real(values.dtype, [&]<typename T>(TypeTag<T>) {
     const auto functions = reduce::softmax_rows().of<T>();
@@ -101,7 +101,7 @@ void segment_softmax(const CpuContext&, const View& values, const RaggedView& ra
   });
 }
 
-void segment_log_softmax(const CpuContext&, const View& values, const RaggedView& ragged, const View& result) {
+void segment_log_softmax(const Context&, const View& values, const RaggedView& ragged, const View& result) {
   const int64_t inner = segment::inner_size(values);
   segment::visit_real(values.dtype, [&]<typename T>(TypeTag<T>) {
     const auto log_softmax = reduce::softmax_rows().of<T>().log_softmax;
@@ -127,7 +127,7 @@ void segment_log_softmax(const CpuContext&, const View& values, const RaggedView
   });
 }
 
-void segment_softmax_backward(const CpuContext&, const View& gradient, const View& output, const RaggedView& ragged,
+void segment_softmax_backward(const Context&, const View& gradient, const View& output, const RaggedView& ragged,
                               const View& result) {
   const int64_t inner = segment::inner_size(gradient);
   segment::visit_real(gradient.dtype, [&]<typename T>(TypeTag<T>) {
@@ -158,7 +158,7 @@ void segment_softmax_backward(const CpuContext&, const View& gradient, const Vie
   });
 }
 
-void segment_logsumexp(const CpuContext&, const View& values, const RaggedView& ragged, const View& result) {
+void segment_logsumexp(const Context&, const View& values, const RaggedView& ragged, const View& result) {
   const int64_t inner = segment::inner_size(values);
   segment::visit_real(values.dtype, [&]<typename T>(TypeTag<T>) {
     const auto logsumexp = reduce::logsumexp_rows().of<T>().logsumexp;

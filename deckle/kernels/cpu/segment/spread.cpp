@@ -8,17 +8,17 @@
 
 namespace deckle::kernels::cpu {
 
-void segment_var(const CpuContext&, const View& values, const RaggedView& ragged, int64_t correction, const View& result) {
+void segment_var(const Context&, const View& values, const RaggedView& ragged, int64_t correction, const View& result) {
   segment::fold(
       reduce::variances(), values, ragged, [=](int64_t) { return static_cast<double>(correction); }, result);
 }
 
-void segment_std(const CpuContext&, const View& values, const RaggedView& ragged, int64_t correction, const View& result) {
+void segment_std(const Context&, const View& values, const RaggedView& ragged, int64_t correction, const View& result) {
   segment::fold(
       reduce::standard_deviations(), values, ragged, [=](int64_t) { return static_cast<double>(correction); }, result);
 }
 
-void segment_norm(const CpuContext&, const View& values, const RaggedView& ragged, const View& result) {
+void segment_norm(const Context&, const View& values, const RaggedView& ragged, const View& result) {
   segment::fold(
       reduce::norms(), values, ragged, [](int64_t) { return 0.0; }, result);
 }

@@ -8,12 +8,12 @@
 
 namespace deckle::kernels::cpu {
 
-void segment_sum(const CpuContext&, const View& values, const RaggedView& ragged, const View& result) {
+void segment_sum(const Context&, const View& values, const RaggedView& ragged, const View& result) {
   segment::fold(
       reduce::sums(), values, ragged, [](int64_t) { return 1.0; }, result);
 }
 
-void segment_mean(const CpuContext&, const View& values, const RaggedView& ragged, const View& means) {
+void segment_mean(const Context&, const View& values, const RaggedView& ragged, const View& means) {
   segment::fold(
       reduce::sums(), values, ragged, [](int64_t rows) { return static_cast<double>(rows); }, means);
 }

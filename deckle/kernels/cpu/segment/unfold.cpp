@@ -14,7 +14,7 @@
 
 namespace deckle::kernels::cpu {
 
-void segment_unfold(const CpuContext&, const View& values, const RaggedView& ragged, const RaggedView& windows, int64_t size,
+void segment_unfold(const Context&, const View& values, const RaggedView& ragged, const RaggedView& windows, int64_t size,
                     int64_t stride, int64_t dilation, int64_t lead, const View& result) {
   const int64_t inner = segment::inner_size(values), item = item_size(values.dtype);
   segment::for_components(windows, size * inner, [&](int64_t b, int64_t first, int64_t columns) {
@@ -36,7 +36,7 @@ void segment_unfold(const CpuContext&, const View& values, const RaggedView& rag
   });
 }
 
-void segment_fold(const CpuContext&, const View& values, const RaggedView& windows, const RaggedView& ragged, int64_t stride,
+void segment_fold(const Context&, const View& values, const RaggedView& windows, const RaggedView& ragged, int64_t stride,
                   int64_t dilation, int64_t lead, const View& result) {
   const int64_t size = values.sizes[1], inner = segment::inner_size(result);
   segment::visit_real(values.dtype, [&]<typename T>(TypeTag<T>) {

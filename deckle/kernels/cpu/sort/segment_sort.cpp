@@ -37,7 +37,7 @@ void sort_columns(const T* x, const RaggedView& ragged, int64_t inner, int64_t b
 
 }  // namespace
 
-void segment_sort(const CpuContext&, const View& self, const RaggedView& ragged, bool descending, const View& values,
+void segment_sort(const Context&, const View& self, const RaggedView& ragged, bool descending, const View& values,
                   const View& rows) {
   int64_t inner = 1;
   for (int dim = 1; dim < self.ndim; ++dim) inner *= self.sizes[dim];

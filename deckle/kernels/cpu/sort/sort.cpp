@@ -10,7 +10,7 @@
 
 namespace deckle::kernels::cpu {
 
-void sort(const CpuContext&, const View& self, int64_t dim, bool descending, const View& values, const View& indices) {
+void sort(const Context&, const View& self, int64_t dim, bool descending, const View& values, const View& indices) {
   int64_t outer = 1, length = 1, inner = 1;
   for (int i = 0; i < self.ndim; ++i) (i < dim ? outer : i == dim ? length : inner) *= self.sizes[i];
   check(length < int64_t{1} << 32, "dim {} has {} elements (expected fewer than 2^32)", dim, length);

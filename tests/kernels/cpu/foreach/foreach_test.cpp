@@ -10,18 +10,18 @@
 
 namespace deckle::kernels::cpu {
 using List = std::span<const View>;
-void foreach_adamw(const CpuContext&, List parameters, List gradients, List averages, List squares, double lr, double beta1,
+void foreach_adamw(const Context&, List parameters, List gradients, List averages, List squares, double lr, double beta1,
                    double beta2, double epsilon, double weight_decay, int64_t step);
-void foreach_sgd_momentum(const CpuContext&, List parameters, List gradients, List velocities, double lr, double momentum,
+void foreach_sgd_momentum(const Context&, List parameters, List gradients, List velocities, double lr, double momentum,
                           double weight_decay, double dampening, bool nesterov);
-void foreach_sgd(const CpuContext&, List parameters, List gradients, double lr, double weight_decay);
-void foreach_add(const CpuContext&, List self, List other, double alpha);
-void foreach_mul(const CpuContext&, List self, List other);
-void foreach_scale(const CpuContext&, List self, double factor);
-void foreach_addcmul(const CpuContext&, List self, List first, List second, double value);
-void foreach_addcdiv(const CpuContext&, List self, List numerator, List denominator, double value);
-void foreach_sqrt(const CpuContext&, List self);
-void foreach_norm(const CpuContext&, List self, const View& result);
+void foreach_sgd(const Context&, List parameters, List gradients, double lr, double weight_decay);
+void foreach_add(const Context&, List self, List other, double alpha);
+void foreach_mul(const Context&, List self, List other);
+void foreach_scale(const Context&, List self, double factor);
+void foreach_addcmul(const Context&, List self, List first, List second, double value);
+void foreach_addcdiv(const Context&, List self, List numerator, List denominator, double value);
+void foreach_sqrt(const Context&, List self);
+void foreach_norm(const Context&, List self, const View& result);
 }  // namespace deckle::kernels::cpu
 
 namespace deckle {

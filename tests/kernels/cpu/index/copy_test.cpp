@@ -6,7 +6,7 @@
 #include "tests/kernels/cpu/support/threads.h"
 
 namespace deckle::kernels::cpu {
-void copy(const CpuContext&, const View& source, const View& target);
+void copy(const Context&, const View& source, const View& target);
 }
 
 namespace deckle {

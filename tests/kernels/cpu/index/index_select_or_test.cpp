@@ -6,8 +6,8 @@
 #include "tests/kernels/cpu/support/buffer.h"
 
 namespace deckle::kernels::cpu {
-void index_select_or(const CpuContext&, const View& self, const View& index, double fill, const View& result);
-void index_add_or(const CpuContext&, const View& source, const View& index, int64_t rows, const View& result);
+void index_select_or(const Context&, const View& self, const View& index, double fill, const View& result);
+void index_add_or(const Context&, const View& source, const View& index, int64_t rows, const View& result);
 }  // namespace deckle::kernels::cpu
 
 namespace deckle {

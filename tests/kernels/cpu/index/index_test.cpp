@@ -10,14 +10,14 @@
 #include "tests/kernels/cpu/support/threads.h"
 
 namespace deckle::kernels::cpu {
-void embedding(const CpuContext&, const View& weight, const View& indices, const View& result);
-void embedding_backward(const CpuContext&, const View& grad, const View& indices, int64_t rows, const View& result);
-void index_select(const CpuContext&, const View& self, int64_t dim, const View& index, const View& result);
-void index_add(const CpuContext&, const View& self, int64_t dim, const View& index, const View& source, const View& result);
-void gather(const CpuContext&, const View& self, int64_t dim, const View& index, const View& result);
-void scatter_add(const CpuContext&, const View& self, int64_t dim, const View& index, const View& src, const View& result);
-void one_hot(const CpuContext&, const View& self, int64_t classes, const View& result);
-void cat(const CpuContext&, std::span<const View> tensors, int64_t dim, std::span<const int64_t> lengths, const View& result);
+void embedding(const Context&, const View& weight, const View& indices, const View& result);
+void embedding_backward(const Context&, const View& grad, const View& indices, int64_t rows, const View& result);
+void index_select(const Context&, const View& self, int64_t dim, const View& index, const View& result);
+void index_add(const Context&, const View& self, int64_t dim, const View& index, const View& source, const View& result);
+void gather(const Context&, const View& self, int64_t dim, const View& index, const View& result);
+void scatter_add(const Context&, const View& self, int64_t dim, const View& index, const View& src, const View& result);
+void one_hot(const Context&, const View& self, int64_t classes, const View& result);
+void cat(const Context&, std::span<const View> tensors, int64_t dim, std::span<const int64_t> lengths, const View& result);
 }  // namespace deckle::kernels::cpu
 
 namespace deckle {

@@ -9,12 +9,12 @@
 #include "tests/kernels/cpu/support/threads.h"
 
 namespace deckle::kernels::cpu {
-void cross_entropy_rows(const CpuContext&, const View& input, const View& target, int64_t ignore_index, double label_smoothing,
+void cross_entropy_rows(const Context&, const View& input, const View& target, int64_t ignore_index, double label_smoothing,
                         const View& loss, const View& lse);
-void cross_entropy_rows_backward(const CpuContext&, const View& loss_gradient, const View& lse_gradient, const View& input,
+void cross_entropy_rows_backward(const Context&, const View& loss_gradient, const View& lse_gradient, const View& input,
                                  const View& target, const View& lse, int64_t ignore_index, double label_smoothing,
                                  const View& result);
-void cross_entropy_rows_jvp(const CpuContext&, const View& tangent, const View& input, const View& target, const View& lse,
+void cross_entropy_rows_jvp(const Context&, const View& tangent, const View& input, const View& target, const View& lse,
                             int64_t ignore_index, double label_smoothing, const View& loss, const View& lse_tangent);
 }  // namespace deckle::kernels::cpu
 

@@ -6,9 +6,8 @@
 #include "tests/kernels/cpu/support/buffer.h"
 
 namespace deckle::kernels::cpu {
-void grouped_mm(const CpuContext&, const View& self, const RaggedView& self_shape, const View& other,
-                const RaggedView& other_shape, const RaggedView& product_shape, bool transpose_self, bool transpose_other,
-                const View& result);
+void grouped_mm(const Context&, const View& self, const RaggedView& self_shape, const View& other, const RaggedView& other_shape,
+                const RaggedView& product_shape, bool transpose_self, bool transpose_other, const View& result);
 }
 
 namespace deckle {

@@ -19,10 +19,10 @@ char* openblas_get_corename();
 }
 
 namespace deckle::kernels::cpu {
-void mm(const CpuContext&, const View& self, const View& mat2, const View& result);
-void bmm(const CpuContext&, const View& self, const View& mat2, const View& result);
-void linear(const CpuContext&, const View& input, const View& weight, const View& bias, const View& result);
-void linear_weight_backward(const CpuContext&, const View& grad, const View& input, const View& result);
+void mm(const Context&, const View& self, const View& mat2, const View& result);
+void bmm(const Context&, const View& self, const View& mat2, const View& result);
+void linear(const Context&, const View& input, const View& weight, const View& bias, const View& result);
+void linear_weight_backward(const Context&, const View& grad, const View& input, const View& result);
 }  // namespace deckle::kernels::cpu
 
 namespace deckle {

@@ -5,19 +5,19 @@
 
 namespace deckle::kernels::cpu {
 
-void rms_norm(const CpuContext&, const View&, const View&, double, const View&);
-void rms_norm_backward(const CpuContext&, const View&, const View&, const View&, double, const View&, const View&);
-void rms_norm_direction(const CpuContext&, const View&, const View&, double, const View&);
-void layer_norm(const CpuContext&, const View&, const View&, const View&, double, const View&);
-void layer_norm_backward(const CpuContext&, const View&, const View&, const View&, double, const View&, const View&, const View&);
-void layer_norm_direction(const CpuContext&, const View&, const View&, double, const View&);
+void rms_norm(const Context&, const View&, const View&, double, const View&);
+void rms_norm_backward(const Context&, const View&, const View&, const View&, double, const View&, const View&);
+void rms_norm_direction(const Context&, const View&, const View&, double, const View&);
+void layer_norm(const Context&, const View&, const View&, const View&, double, const View&);
+void layer_norm_backward(const Context&, const View&, const View&, const View&, double, const View&, const View&, const View&);
+void layer_norm_direction(const Context&, const View&, const View&, double, const View&);
 
 namespace {
 
 using testing::Buffer;
 using Values = std::vector<double>;
 
-const CpuContext kContext;
+const Context kContext;
 constexpr double kEps = 1e-3;
 
 struct Naive {

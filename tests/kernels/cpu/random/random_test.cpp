@@ -10,11 +10,11 @@
 #include "tests/kernels/cpu/support/threads.h"
 
 namespace deckle::kernels::cpu {
-void rand(const CpuContext&, std::span<const int64_t>, DType, PhiloxStream stream, const View& result);
-void randn(const CpuContext&, std::span<const int64_t>, DType, PhiloxStream stream, const View& result);
-void randint(const CpuContext&, int64_t low, int64_t high, std::span<const int64_t>, PhiloxStream stream, const View& result);
-void bernoulli(const CpuContext&, const View& self, PhiloxStream stream, const View& result);
-void dropout_masked(const CpuContext&, const View& self, double p, PhiloxStream stream, const View& out, const View& mask);
+void rand(const Context&, std::span<const int64_t>, DType, PhiloxStream stream, const View& result);
+void randn(const Context&, std::span<const int64_t>, DType, PhiloxStream stream, const View& result);
+void randint(const Context&, int64_t low, int64_t high, std::span<const int64_t>, PhiloxStream stream, const View& result);
+void bernoulli(const Context&, const View& self, PhiloxStream stream, const View& result);
+void dropout_masked(const Context&, const View& self, double p, PhiloxStream stream, const View& out, const View& mask);
 }  // namespace deckle::kernels::cpu
 
 namespace deckle {

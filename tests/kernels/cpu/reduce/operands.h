@@ -17,7 +17,7 @@ using testing::Buffer;
 using Dims = std::optional<std::span<const int64_t>>;
 using Row = std::vector<double>;
 
-inline const CpuContext kContext;
+inline const Context kContext;
 inline const double kInfinity = std::numeric_limits<double>::infinity();
 
 inline int64_t below(int64_t end) { return std::uniform_int_distribution<int64_t>(0, end - 1)(testing::engine()); }

@@ -6,20 +6,20 @@
 
 namespace deckle::kernels::cpu {
 
-void sum(const CpuContext&, const View&, Dims, bool, const View&);
-void mean(const CpuContext&, const View&, Dims, bool, const View&);
-void amax(const CpuContext&, const View&, Dims, bool, const View&);
-void amin(const CpuContext&, const View&, Dims, bool, const View&);
-void softmax(const CpuContext&, const View&, int64_t, const View&);
-void log_softmax(const CpuContext&, const View&, int64_t, const View&);
-void softmax_backward(const CpuContext&, const View&, const View&, int64_t, const View&);
-void log_softmax_backward(const CpuContext&, const View&, const View&, int64_t, const View&);
-void logsumexp(const CpuContext&, const View&, int64_t, bool, const View&);
-void cumsum(const CpuContext&, const View&, int64_t, bool, const View&);
-void argmax(const CpuContext&, const View&, std::optional<int64_t>, bool, const View&);
-void argmin(const CpuContext&, const View&, std::optional<int64_t>, bool, const View&);
-void max(const CpuContext&, const View&, int64_t, bool, const View&, const View&);
-void min(const CpuContext&, const View&, int64_t, bool, const View&, const View&);
+void sum(const Context&, const View&, Dims, bool, const View&);
+void mean(const Context&, const View&, Dims, bool, const View&);
+void amax(const Context&, const View&, Dims, bool, const View&);
+void amin(const Context&, const View&, Dims, bool, const View&);
+void softmax(const Context&, const View&, int64_t, const View&);
+void log_softmax(const Context&, const View&, int64_t, const View&);
+void softmax_backward(const Context&, const View&, const View&, int64_t, const View&);
+void log_softmax_backward(const Context&, const View&, const View&, int64_t, const View&);
+void logsumexp(const Context&, const View&, int64_t, bool, const View&);
+void cumsum(const Context&, const View&, int64_t, bool, const View&);
+void argmax(const Context&, const View&, std::optional<int64_t>, bool, const View&);
+void argmin(const Context&, const View&, std::optional<int64_t>, bool, const View&);
+void max(const Context&, const View&, int64_t, bool, const View&, const View&);
+void min(const Context&, const View&, int64_t, bool, const View&, const View&);
 
 namespace {
 
@@ -29,7 +29,7 @@ INSTANTIATE_TEST_SUITE_P(, EveryTarget, ::testing::ValuesIn(simd::usable_targets
 TEST_P(EveryTarget, FoldsEqualLoops) {
   struct Case {
     const char* name;
-    void (*kernel)(const CpuContext&, const View&, Dims, bool, const View&);
+    void (*kernel)(const Context&, const View&, Dims, bool, const View&);
     std::function<double(const Row&)> of;
     bool integers;
   };
@@ -141,8 +141,8 @@ TEST_P(EveryTarget, RowKernelsEqualLoops) {
   };
   struct Case {
     const char* name;
-    void (*unary)(const CpuContext&, const View&, int64_t, const View&);
-    void (*binary)(const CpuContext&, const View&, const View&, int64_t, const View&);
+    void (*unary)(const Context&, const View&, int64_t, const View&);
+    void (*binary)(const Context&, const View&, const View&, int64_t, const View&);
     Function of;
   };
   const Case cases[] = {

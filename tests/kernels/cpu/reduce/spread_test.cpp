@@ -5,9 +5,9 @@
 
 namespace deckle::kernels::cpu {
 
-void euclidean_norm(const CpuContext&, const View&, Dims, bool, const View&);
-void variance(const CpuContext&, const View&, Dims, int64_t, bool, const View&);
-void standard_deviation(const CpuContext&, const View&, Dims, int64_t, bool, const View&);
+void euclidean_norm(const Context&, const View&, Dims, bool, const View&);
+void variance(const Context&, const View&, Dims, int64_t, bool, const View&);
+void standard_deviation(const Context&, const View&, Dims, int64_t, bool, const View&);
 
 namespace {
 

@@ -8,9 +8,9 @@
 #include "tests/support/expect.h"
 
 namespace deckle::kernels::cpu {
-void segment_gather(const CpuContext&, const View& values, const RaggedView& ragged, const View& index,
+void segment_gather(const Context&, const View& values, const RaggedView& ragged, const View& index,
                     const RaggedView& index_ragged, const View& result);
-void segment_scatter_add(const CpuContext&, const View& values, const RaggedView& ragged, const View& index,
+void segment_scatter_add(const Context&, const View& values, const RaggedView& ragged, const View& index,
                          const RaggedView& index_ragged, const View& source, const View& result);
 }  // namespace deckle::kernels::cpu
 

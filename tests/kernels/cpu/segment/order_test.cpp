@@ -10,20 +10,20 @@
 #include "tests/kernels/cpu/support/buffer.h"
 
 namespace deckle::kernels::cpu {
-void segment_sum(const CpuContext&, const View& values, const RaggedView& ragged, const View& sums);
-void segment_mean(const CpuContext&, const View& values, const RaggedView& ragged, const View& means);
-void segment_cumsum(const CpuContext&, const View& values, const RaggedView& ragged, bool reverse, const View& sums);
-void segment_max(const CpuContext&, const View& values, const RaggedView& ragged, const View& largest, const View& rows);
-void segment_amin(const CpuContext&, const View& values, const RaggedView& ragged, const View& smallest);
-void segment_prod(const CpuContext&, const View& values, const RaggedView& ragged, const View& result);
-void segment_var(const CpuContext&, const View& values, const RaggedView& ragged, int64_t correction, const View& result);
-void segment_norm(const CpuContext&, const View& values, const RaggedView& ragged, const View& result);
-void segment_softmax(const CpuContext&, const View& values, const RaggedView& ragged, const View& result);
-void segment_softmax_backward(const CpuContext&, const View& gradient, const View& output, const RaggedView& ragged,
+void segment_sum(const Context&, const View& values, const RaggedView& ragged, const View& sums);
+void segment_mean(const Context&, const View& values, const RaggedView& ragged, const View& means);
+void segment_cumsum(const Context&, const View& values, const RaggedView& ragged, bool reverse, const View& sums);
+void segment_max(const Context&, const View& values, const RaggedView& ragged, const View& largest, const View& rows);
+void segment_amin(const Context&, const View& values, const RaggedView& ragged, const View& smallest);
+void segment_prod(const Context&, const View& values, const RaggedView& ragged, const View& result);
+void segment_var(const Context&, const View& values, const RaggedView& ragged, int64_t correction, const View& result);
+void segment_norm(const Context&, const View& values, const RaggedView& ragged, const View& result);
+void segment_softmax(const Context&, const View& values, const RaggedView& ragged, const View& result);
+void segment_softmax_backward(const Context&, const View& gradient, const View& output, const RaggedView& ragged,
                               const View& result);
-void segment_log_softmax(const CpuContext&, const View& values, const RaggedView& ragged, const View& result);
-void segment_logsumexp(const CpuContext&, const View& values, const RaggedView& ragged, const View& result);
-void segment_sort(const CpuContext&, const View& self, const RaggedView& ragged, bool descending, const View& values,
+void segment_log_softmax(const Context&, const View& values, const RaggedView& ragged, const View& result);
+void segment_logsumexp(const Context&, const View& values, const RaggedView& ragged, const View& result);
+void segment_sort(const Context&, const View& self, const RaggedView& ragged, bool descending, const View& values,
                   const View& rows);
 }  // namespace deckle::kernels::cpu
 

@@ -10,25 +10,25 @@
 #include "tests/kernels/cpu/support/components.h"
 
 namespace deckle::kernels::cpu {
-void segment_sum(const CpuContext&, const View& values, const RaggedView& ragged, const View& sums);
-void segment_mean(const CpuContext&, const View& values, const RaggedView& ragged, const View& means);
-void segment_cumsum(const CpuContext&, const View& values, const RaggedView& ragged, bool reverse, const View& sums);
-void segment_max(const CpuContext&, const View& values, const RaggedView& ragged, const View& largest, const View& rows);
-void segment_take(const CpuContext&, const View& values, const View& rows, const View& result);
-void segment_put(const CpuContext&, const View& gradient, const View& rows, int64_t count, const View& result);
-void segment_min(const CpuContext&, const View& values, const RaggedView& ragged, const View& smallest, const View& rows);
-void segment_argmax(const CpuContext&, const View& values, const RaggedView& ragged, const View& rows);
-void segment_argmin(const CpuContext&, const View& values, const RaggedView& ragged, const View& rows);
-void segment_amax(const CpuContext&, const View& values, const RaggedView& ragged, const View& largest);
-void segment_amin(const CpuContext&, const View& values, const RaggedView& ragged, const View& smallest);
-void segment_prod(const CpuContext&, const View& values, const RaggedView& ragged, const View& result);
-void segment_var(const CpuContext&, const View& values, const RaggedView& ragged, int64_t correction, const View& result);
-void segment_std(const CpuContext&, const View& values, const RaggedView& ragged, int64_t correction, const View& result);
-void segment_norm(const CpuContext&, const View& values, const RaggedView& ragged, const View& result);
-void segment_softmax(const CpuContext&, const View& values, const RaggedView& ragged, const View& result);
-void segment_softmax_backward(const CpuContext&, const View& gradient, const View& output, const RaggedView& ragged,
+void segment_sum(const Context&, const View& values, const RaggedView& ragged, const View& sums);
+void segment_mean(const Context&, const View& values, const RaggedView& ragged, const View& means);
+void segment_cumsum(const Context&, const View& values, const RaggedView& ragged, bool reverse, const View& sums);
+void segment_max(const Context&, const View& values, const RaggedView& ragged, const View& largest, const View& rows);
+void segment_take(const Context&, const View& values, const View& rows, const View& result);
+void segment_put(const Context&, const View& gradient, const View& rows, int64_t count, const View& result);
+void segment_min(const Context&, const View& values, const RaggedView& ragged, const View& smallest, const View& rows);
+void segment_argmax(const Context&, const View& values, const RaggedView& ragged, const View& rows);
+void segment_argmin(const Context&, const View& values, const RaggedView& ragged, const View& rows);
+void segment_amax(const Context&, const View& values, const RaggedView& ragged, const View& largest);
+void segment_amin(const Context&, const View& values, const RaggedView& ragged, const View& smallest);
+void segment_prod(const Context&, const View& values, const RaggedView& ragged, const View& result);
+void segment_var(const Context&, const View& values, const RaggedView& ragged, int64_t correction, const View& result);
+void segment_std(const Context&, const View& values, const RaggedView& ragged, int64_t correction, const View& result);
+void segment_norm(const Context&, const View& values, const RaggedView& ragged, const View& result);
+void segment_softmax(const Context&, const View& values, const RaggedView& ragged, const View& result);
+void segment_softmax_backward(const Context&, const View& gradient, const View& output, const RaggedView& ragged,
                               const View& result);
-void segment_logsumexp(const CpuContext&, const View& values, const RaggedView& ragged, const View& result);
+void segment_logsumexp(const Context&, const View& values, const RaggedView& ragged, const View& result);
 }  // namespace deckle::kernels::cpu
 
 namespace deckle {
@@ -152,8 +152,8 @@ TEST(Segment, MaxTakeAndPut) {
 }
 
 TEST(Segment, ExtremaAndTheFirstRowsThatHoldThem) {
-  using Kernel = void (*)(const CpuContext&, const View&, const RaggedView&, const View&, const View&);
-  using RowKernel = void (*)(const CpuContext&, const View&, const RaggedView&, const View&);
+  using Kernel = void (*)(const Context&, const View&, const RaggedView&, const View&, const View&);
+  using RowKernel = void (*)(const Context&, const View&, const RaggedView&, const View&);
   struct Extremum {
     double sign;
     Kernel both;

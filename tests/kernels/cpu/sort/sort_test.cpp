@@ -4,8 +4,8 @@
 #include "tests/kernels/cpu/support/buffer.h"
 
 namespace deckle::kernels::cpu {
-void sort(const CpuContext&, const View& self, int64_t dim, bool descending, const View& values, const View& indices);
-void segment_sort(const CpuContext&, const View& self, const RaggedView& ragged, bool descending, const View& values,
+void sort(const Context&, const View& self, int64_t dim, bool descending, const View& values, const View& indices);
+void segment_sort(const Context&, const View& self, const RaggedView& ragged, bool descending, const View& values,
                   const View& rows);
 }  // namespace deckle::kernels::cpu
 
