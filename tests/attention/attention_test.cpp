@@ -243,6 +243,36 @@ TEST(Attention, ANanIsSeenInTheResult) {
   }
 }
 
+TEST(Attention, TheGradientOfABiasThatIsOneNumberAlongARowHasNoRoundingOfTheOutput) {
+  const int64_t rows = 255, keys = 256, heads = 3, dim = 64;
+  const auto drawn = [](Ints sizes) { return to(to(random_tensor(sizes), DType::bfloat16), DType::float64); };
+  const Tensor q = drawn({2, rows, heads, dim}), k = drawn({2, keys, heads, dim}), v = drawn({2, keys, heads, dim}),
+               dout = drawn({2, rows, heads, dim}), sinks = drawn({heads});
+  const auto gradient = [&](Ints shape, bool with_sinks, DType dtype) {
+    const auto in = [&](const Tensor& x) { return to(x, dtype); };
+    const auto f = [&](const Tensor& bias) {
+      const DType statistics = dtype == DType::float64 ? dtype : DType::float32;
+      return attention(in(q), in(k), in(v), {.bias = bias, .sinks = with_sinks ? to(sinks, statistics) : Tensor()});
+    };
+    return to(vjp(f, in(zeros(shape, DType::float64)), in(dout)).second, DType::float64);
+  };
+  for (const Dims& shape : {Dims{1, 1, 1, 1}, Dims{1, heads, 1, 1}, Dims{1, 1, rows, 1}, Dims{2, heads, rows, 1}}) {
+    for (const DType dtype : {DType::bfloat16, DType::float16, DType::float32}) {
+      // A number added to all logits of a row changes nothing.
+      for (const double value : gradient(shape, false, dtype).to_vector()) EXPECT_EQ(value, 0) << name(dtype);
+    }
+  }
+  // Beside a sink it does: by the sum over the rows of p Delta, p the sink's share. Delta = <dout, out> carries the rounding of
+  // out and of the P that out was summed with, each at most 2^-9 of sum_j P |v_j|; the result its own.
+  const auto [out, lse] = attention_with_lse(q, k, v, {.sinks = sinks});
+  const Tensor share = exp(sub(sinks, lse)), sizes = attention(q, k, abs(v), {.sinks = sinks});
+  const double delta_error = 2 * 0x1p-9 * sum(mul(share, sum(mul(abs(dout), sizes), {-1}))).item<double>();
+  const double exact = gradient({1, 1, 1, 1}, true, DType::float64).item<double>();
+  const double got = gradient({1, 1, 1, 1}, true, DType::bfloat16).item<double>();
+  EXPECT_LE(std::abs(got - exact), delta_error + 0x1p-9 * std::abs(exact));
+  EXPECT_NEAR(exact, sum(mul(share, sum(mul(dout, out), {-1}))).item<double>(), 1e-9);
+}
+
 TEST(Attention, ANanIsSeenInTangentsAndSecondDerivatives) {
   const Tensor q = random_tensor({1, 20, 1, 8}), k = random_tensor({1, 70, 1, 8}), along = random_tensor({1, 20, 1, 8});
   for (const DType dtype : {DType::float64, DType::float32}) {

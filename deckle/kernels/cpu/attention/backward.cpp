@@ -231,6 +231,7 @@ void run_backward_as(const AttentionProblem& problem, const AttentionOperands& x
   const KeyTasks tasks = key_tasks(problem, shared_bias_sums(problem, gradient));
   const QueryGradient<T> dq(problem, gradient.q, tasks);
   FeatureGradients<T> feature_gradients(problem, gradient, tasks, true);
+  feature_gradients.take_row_sums(x, statistics, cotangent);
   const auto groups = static_cast<int64_t>(tasks.groups.size());
   parallel_for(groups, task_grain(groups), [&](int64_t begin, int64_t end) {
     for (int64_t g = begin; g < end; ++g) {

@@ -3,7 +3,9 @@
 // Sums have one owner each and a fixed order. Tasks that share elements of a bias gradient, because the bias is broadcast over
 // heads or sequences, belong to one group (chunks.h); the backward accumulates them in strips (bias_strip-inl.h), the other
 // passes in place (in a copy of T if dtype is narrower). Row sums go to one number per (chunk, row, head), tables to one copy per
-// task: added in order at the end.
+// task: added in order at the end. The backward needs no sum for a bias with one number per row of keys: P sums to 1 there, so
+// the sum of dZ follows from the row's statistics, without Delta's rounding error from out (M of them would add up, where the
+// truth is 0).
 
 #if defined(DECKLE_ATTENTION_FEATURE_GRADIENTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_ATTENTION_FEATURE_GRADIENTS_INL_H_
@@ -14,7 +16,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -70,6 +74,25 @@ class FeatureGradients {
     if (by_row()) bias_rows_.assign(partials, T(0));
     if (gradient.table != nullptr) table_.assign(tasks.tasks.size() * problem.group() * table_size_, T(0));
     if (gradient.bias.data != nullptr) prepare_bias();
+  }
+
+  /// Takes the sums of dZ along rows of keys from the statistics: sum P (dP - Delta) = p Delta + dlse, p = exp(sink - lse).
+  void take_row_sums(const AttentionOperands& x, const RowStatistics<T>& statistics, const AttentionResults& cotangent) {
+    if (!by_row() || (problem_.bias_before_cap && problem_.soft_cap != 0)) return;
+    row_sums_known_ = true;
+    const T* const sinks = static_cast<const T*>(x.sinks);
+    const T* const dlse = static_cast<const T*>(cotangent.lse);
+    for_rows([&](int64_t, int64_t row, int64_t chunk) {
+      if (chunk != 0) return;
+      for (int64_t h = 0; h < problem_.heads; ++h) {
+        const int64_t at = row * problem_.heads + h;
+        const T lse = statistics.lse(row, h), delta = statistics.delta(row, h);
+        if (lse == std::numeric_limits<T>::infinity()) continue;  // saw nothing
+        const T of_nothing = (lse - lse) + (delta - delta);       // NaN shows
+        const T of_sink = sinks != nullptr ? std::exp(sinks[h] - lse) * delta : T(0);
+        bias_rows_[at] = of_nothing + of_sink + (dlse != nullptr ? dlse[at] : T(0));
+      }
+    });
   }
 
   bool any() const { return gradient_.bias.data != nullptr || gradient_.slopes != nullptr || gradient_.table != nullptr; }
@@ -171,6 +194,7 @@ class FeatureGradients {
     if (in_strips_) {
       strip->add(head, at, values, stride);
     } else if (by_row()) {
+      if (row_sums_known_) return;
       add_rows<false>(values, stride, at, sequence, bias_rows_.data() + row_index(task, sequence, head, at));
     } else {
       add_plane(values, stride, at, PlaneView(shadow_plane(task.copy), problem_.bias_offsets, sequence, head, dtype_of<T>),
@@ -308,6 +332,7 @@ class FeatureGradients {
   const AttentionOperands& gradient_;
   const KeyTasks& tasks_;
   bool in_strips_;
+  bool row_sums_known_ = false;  // bias_rows_ are what take_row_sums() says
   int64_t rows_, table_size_;
   std::vector<T> slope_rows_, bias_rows_, table_;
   Scratch memory_;
