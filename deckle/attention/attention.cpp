@@ -1,8 +1,10 @@
 #include "deckle/attention/attention.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "deckle/attention/candidates.h"
+#include "deckle/attention/mask_node.h"
 #include "deckle/attention/plan.h"
 #include "deckle/base/check.h"
 #include "deckle/nested/support.h"
@@ -36,8 +38,26 @@ void require_ranks(const X& q, const X& k, const X& v) {
   }
 }
 
-Packed packed(const Tensor& q, const Tensor& k, const Tensor& v) {
+/// A bias or boolean mask of a ragged batch may be larger than its longest sequences, as one made for a capacity is; dense
+/// operands have one M and one N, and what is larger than these was made for others.
+void require_exact_planes(const Tensor& q, const Tensor& k, const AttentionOptions& options) {
+  const auto require = [&](const char* argument, const Tensor& plane) {
+    for (const int dim : {2, 3}) {
+      if (!plane.defined() || plane.dim() != 4) continue;  // what else is wrong is said where planes are read
+      const int64_t full = dim == 2 ? q.size(1) : k.size(1);
+      check(plane.size(dim) <= std::max<int64_t>(full, 1), "{} has shape {}; dim {} must be 1 or {}", argument,
+            to_string(plane.sizes()), dim, full);
+    }
+  };
+  require("bias", options.bias);
+  visit_mask(options.mask, [&](const AttentionMask::Node& node) {
+    if (const auto* boolean = std::get_if<AttentionMask::Node::Boolean>(&node.is)) require("masks::boolean", boolean->allowed);
+  });
+}
+
+Packed packed(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
   require_ranks(q, k, v);
+  require_exact_planes(q, k, options);
   check(q.size(0) == k.size(0) && k.size(0) == v.size(0), "q, k and v have {}, {} and {} sequences (expected the same)",
         q.size(0), k.size(0), v.size(0));
   check(k.size(1) == v.size(1), "k has {} rows per sequence, v has {} (expected the same)", k.size(1), v.size(1));
@@ -45,7 +65,7 @@ Packed packed(const Tensor& q, const Tensor& k, const Tensor& v) {
           equal_lengths(k.size(0), k.size(1))};
 }
 
-Packed packed(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v) {
+Packed packed(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v, const AttentionOptions&) {
   require_ranks(q, k, v);
   for (const auto& [argument, x] : {std::pair("q", &q), std::pair("k", &k), std::pair("v", &v)}) {
     check(x->ragged_dims() == 1, "{} has {} ragged dims (expected 1, the rows)", argument, x->ragged_dims());
@@ -83,20 +103,20 @@ std::string explain_packed(const Packed& x, AttentionOptions options) {
 }  // namespace
 
 Plan attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) try {
-  return plan_packed(packed(q, k, v), options);
+  return plan_packed(packed(q, k, v, options), options);
 } catch (...) {
   rethrow_from("attention_plan");
 }
 
 Plan attention_plan(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v, const AttentionOptions& options) try {
-  return plan_packed(packed(q, k, v), options);
+  return plan_packed(packed(q, k, v, options), options);
 } catch (...) {
   rethrow_from("attention_plan");
 }
 
 std::pair<Tensor, Tensor> attention_with_lse(const Tensor& q, const Tensor& k, const Tensor& v,
                                              const AttentionOptions& options) try {
-  const auto [out, lse] = packed_attention(packed(q, k, v), options);
+  const auto [out, lse] = packed_attention(packed(q, k, v, options), options);
   return {view(out, {q.size(0), q.size(1), q.size(2), v.size(3)}), view(lse, {q.size(0), q.size(1), q.size(2)})};
 } catch (...) {
   rethrow_from("attention");
@@ -110,7 +130,7 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
 
 std::pair<NestedTensor, NestedTensor> attention_with_lse(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v,
                                                          const AttentionOptions& options) try {
-  const auto [out, lse] = packed_attention(packed(q, k, v), options);
+  const auto [out, lse] = packed_attention(packed(q, k, v, options), options);
   return {NestedTensor(out, q.ragged()), NestedTensor(lse, q.ragged())};
 } catch (...) {
   rethrow_from("attention");
@@ -123,14 +143,14 @@ NestedTensor attention(const NestedTensor& q, const NestedTensor& k, const Neste
 }
 
 std::string explain_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) try {
-  return explain_packed(packed(q, k, v), options);
+  return explain_packed(packed(q, k, v, options), options);
 } catch (...) {
   rethrow_from("attention");
 }
 
 std::string explain_attention(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v,
                               const AttentionOptions& options) try {
-  return explain_packed(packed(q, k, v), options);
+  return explain_packed(packed(q, k, v, options), options);
 } catch (...) {
   rethrow_from("attention");
 }

@@ -31,6 +31,7 @@ using testing::random_tensor;
 struct Batch {
   std::vector<int64_t> rows, keys;
   int64_t heads;
+  bool dense = false;  // planes are exactly as large as the sequences
 
   int64_t sequences() const { return static_cast<int64_t>(rows.size()); }
   Ragged q() const { return Ragged::from_lengths(rows); }
@@ -98,9 +99,10 @@ Case random_leaf(const Batch& batch) {
               "documents"};
     }
     default: {
-      const int64_t most_rows = batch.q()->max_size(), most_keys = batch.k()->max_size();
+      const int64_t most_rows = batch.q()->max_size(), most_keys = batch.k()->max_size(), more = batch.dense ? 0 : 1;
       const Dims sizes{chance(0.5) ? batch.sequences() : 1, chance(0.4) ? batch.heads : 1,
-                       chance(0.7) ? most_rows + random_integer(0, 1) : 1, chance(0.8) ? most_keys + random_integer(0, 1) : 1};
+                       chance(0.7) ? most_rows + random_integer(0, more) : 1,
+                       chance(0.8) ? most_keys + random_integer(0, more) : 1};
       const Tensor allowed = gt(random_tensor(sizes), chance(0.5) ? -0.8 : 0.5);
       return {masks::boolean(allowed),
               [=](int64_t b, int64_t h, int64_t i, int64_t j) {
@@ -321,7 +323,7 @@ TEST(AttentionMask, ScatteredRangesTakeNoMoreThanAPlane) {
 
 TEST(AttentionMask, DenseEqualsRaggedOfEqualLengths) {
   for (int n = 0; n < 20; ++n) {
-    const Batch batch{{5, 5}, {7, 7}, 2};
+    const Batch batch{{5, 5}, {7, 7}, 2, true};
     const Case c = random_mask(batch, 2);
     const Tensor q = random_tensor({2, 5, 2, 3}), k = random_tensor({2, 7, 2, 3});
     const NestedTensor packed = attention(NestedTensor(flatten(q, 0, 1), batch.q()), NestedTensor(flatten(k, 0, 1), batch.k()),
