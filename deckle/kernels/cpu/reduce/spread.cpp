@@ -1,8 +1,8 @@
 // Euclidean norm, variance and standard deviation over any dims.                Reads every element once (4 bytes, 2 to 5 FLOPs)
 //
-// Everything is summed in double, so squares of floats neither overflow nor underflow. The variance of a
-// piece of a row, held in L1, takes two passes: mean, then squared deviations; pieces are combined by
-// Chan's formula. Columns are processed 32 rows at a time. Instances: float (float32 and the halves),
+// Everything is summed in double, so squares of floats neither overflow nor underflow; where squares of doubles do, the piece is
+// summed again in three scales. The variance of a piece of a row, held in L1, takes two passes: mean, then squared deviations;
+// pieces are combined by Chan's formula. Columns are processed 32 rows at a time. Instances: float (float32 and the halves),
 // double.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/reduce/spread.cpp"
@@ -23,6 +23,7 @@ namespace deckle::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
 using reduce::Moments;
+using reduce::Squares;
 
 /// Sum of term(x[i]) in sixteen independent accumulators, which compilers vectorise.
 template <typename T, typename Term>
@@ -38,23 +39,53 @@ HWY_INLINE double sum_of(int64_t n, const T* x, Term term) {
   return total;
 }
 
-template <typename T>
-double row_squares(int64_t n, const T* x) {
-  return sum_of(n, x, [](double value) HWY_ATTR { return value * value; });
+// Squares of doubles from 2^-511 to 2^486 are summed as they are, 2^26 of them without overflow.
+constexpr double kTiny = 0x1p-511, kHuge = 0x1p486, kTinyScale = 0x1p537, kHugeScale = 0x1p-538;
+
+Squares squares_of(double value) {
+  const double size = std::abs(value);
+  if (size < kTiny) return {(size * kTinyScale) * (size * kTinyScale), 0, 0};
+  if (size > kHuge) return {0, 0, (size * kHugeScale) * (size * kHugeScale)};
+  return {0, value * value, 0};  // and NaN
+}
+
+Squares plus(Squares a, Squares b) { return {a.tiny + b.tiny, a.usual + b.usual, a.huge + b.huge}; }
+
+/// The squares of n elements, of which the plain sum is `sum`: that, unless some have vanished or overflowed.
+template <typename T, typename At>
+Squares checked_squares(double sum, int64_t n, const At& at) {
+  // Squares of floats are doubles of usual size. A sum this large has lost nothing with what vanished below 2^-1022.
+  if (sizeof(T) == 4 || (sum > 0x1p-900 && sum < 0x1p1000) || sum != sum) return {0, sum, 0};
+  Squares exact;
+  for (int64_t i = 0; i < n; ++i) exact = plus(exact, squares_of(static_cast<double>(at(i))));
+  return exact;
 }
 
 template <typename T>
-void column_squares(const reduce::Rows<T>& rows, int64_t columns, double* results) {
+Squares row_squares(int64_t n, const T* x) {
+  const double sum = sum_of(n, x, [](double value) HWY_ATTR { return value * value; });
+  return checked_squares<T>(sum, n, [x](int64_t i) { return x[i]; });
+}
+
+template <typename T>
+void column_squares(const reduce::Rows<T>& rows, int64_t columns, Squares* results) {
+  double sums[reduce::kMostColumns] = {};
   for (int64_t r = 0; r < rows.count; ++r) {
     const T* const row = rows.at(r);
-    for (int64_t c = 0; c < columns; ++c) results[c] += static_cast<double>(row[c]) * static_cast<double>(row[c]);
+    for (int64_t c = 0; c < columns; ++c) sums[c] += static_cast<double>(row[c]) * static_cast<double>(row[c]);
   }
+  for (int64_t c = 0; c < columns; ++c)
+    results[c] = plus(results[c], checked_squares<T>(sums[c], rows.count, [&](int64_t r) { return rows.at(r)[c]; }));
 }
 
-double plus(double a, double b) { return a + b; }
-
-void roots(int64_t n, const double* squares, double, double* values) {
-  for (int64_t i = 0; i < n; ++i) values[i] = std::sqrt(squares[i]);
+void roots(int64_t n, const Squares* squares, double, double* values) {
+  for (int64_t i = 0; i < n; ++i) {
+    const Squares& s = squares[i];
+    if (s.huge > 0)
+      values[i] = std::sqrt(s.huge + (s.usual * kHugeScale) * kHugeScale) / kHugeScale;
+    else
+      values[i] = s.tiny > 0 ? std::hypot(std::sqrt(s.tiny) / kTinyScale, std::sqrt(s.usual)) : std::sqrt(s.usual);
+  }
 }
 
 /// Merges the moments of two sets of elements.
@@ -120,8 +151,8 @@ void standard_deviations(int64_t n, const Moments* moments, double correction, d
 }  // namespace
 
 reduce::SpreadFolds spread_folds() {
-  return {{{&row_squares<float>, &column_squares<float>, &plus, &roots, 0},
-           {&row_squares<double>, &column_squares<double>, &plus, &roots, 0}},
+  return {{{&row_squares<float>, &column_squares<float>, &plus, &roots, {}},
+           {&row_squares<double>, &column_squares<double>, &plus, &roots, {}}},
           {{&row_moments<float>, &column_moments<float>, &joined, &variances, {}},
            {&row_moments<double>, &column_moments<double>, &joined, &variances, {}}},
           {{&row_moments<float>, &column_moments<float>, &joined, &standard_deviations, {}},
@@ -136,7 +167,7 @@ namespace deckle::kernels::cpu {
 
 HWY_EXPORT(spread_folds);
 
-reduce::RealFolds<double> reduce::norms() { return DECKLE_SIMD(spread_folds)().norm; }
+reduce::RealFolds<reduce::Squares> reduce::norms() { return DECKLE_SIMD(spread_folds)().norm; }
 reduce::RealFolds<reduce::Moments> reduce::variances() { return DECKLE_SIMD(spread_folds)().variance; }
 reduce::RealFolds<reduce::Moments> reduce::standard_deviations() { return DECKLE_SIMD(spread_folds)().standard_deviation; }
 

@@ -172,7 +172,7 @@ void fold(const RealFolds<A>& folds, const View& self, std::span<const int64_t> 
 
 template void fold(const Folds<CompensatedSum>&, const View&, std::span<const int64_t>, double, const View&);
 template void fold(const Folds<double>&, const View&, std::span<const int64_t>, double, const View&);
-template void fold(const RealFolds<double>&, const View&, std::span<const int64_t>, double, const View&);
+template void fold(const RealFolds<Squares>&, const View&, std::span<const int64_t>, double, const View&);
 template void fold(const RealFolds<Moments>&, const View&, std::span<const int64_t>, double, const View&);
 
 }  // namespace deckle::kernels::cpu::reduce

@@ -28,7 +28,7 @@ inline constexpr int64_t kDeep = 32;           // rows of columns folded in T be
 inline constexpr int64_t kMostColumns = 1024;  // that Fold::columns takes
 
 /// An associative reduction of many elements to one: the row primitives shared by dense and ragged reductions. T is the type
-/// of the elements, A that of the partial results (CompensatedSum, double or Moments for floating elements, int64_t for
+/// of the elements, A that of the partial results (CompensatedSum, double, Squares or Moments for floating elements, int64_t for
 /// integers).
 template <typename T, typename A>
 struct Fold {
@@ -44,6 +44,12 @@ struct Fold {
 /// Count, mean and sum of squared deviations of a set of elements.
 struct Moments {
   double count = 0, mean = 0, squares = 0;
+};
+
+/// Sums of squares, so that none overflows or vanishes (Blue, 1978): of elements as they are, of tiny ones times kTinyScale and
+/// of huge ones times kHugeScale.
+struct Squares {
+  double tiny = 0, usual = 0, huge = 0;
 };
 
 template <typename A>
@@ -67,7 +73,7 @@ struct Folds : RealFolds<A> {
 
 /// Exported by spread.cpp.
 struct SpreadFolds {
-  RealFolds<double> norm;
+  RealFolds<Squares> norm;
   RealFolds<Moments> variance;
   RealFolds<Moments> standard_deviation;
 };
@@ -76,7 +82,7 @@ struct SpreadFolds {
 Folds<CompensatedSum> sums();  // parameter: a divisor
 Folds<double> maxima();
 Folds<double> minima();
-RealFolds<double> norms();
+RealFolds<Squares> norms();
 RealFolds<Moments> variances();  // parameter: the correction
 RealFolds<Moments> standard_deviations();
 

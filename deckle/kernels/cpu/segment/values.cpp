@@ -135,7 +135,7 @@ void fold(const reduce::RealFolds<A>& folds, const View& values, const RaggedVie
 
 template void fold(const reduce::Folds<CompensatedSum>&, const View&, const RaggedView&, const Parameter&, const View&);
 template void fold(const reduce::Folds<double>&, const View&, const RaggedView&, const Parameter&, const View&);
-template void fold(const reduce::RealFolds<double>&, const View&, const RaggedView&, const Parameter&, const View&);
+template void fold(const reduce::RealFolds<reduce::Squares>&, const View&, const RaggedView&, const Parameter&, const View&);
 template void fold(const reduce::RealFolds<reduce::Moments>&, const View&, const RaggedView&, const Parameter&, const View&);
 template void fold_rows(const Fold<float, double>&, const View&, const RaggedView&, int64_t, int64_t, int64_t, int64_t, int64_t,
                         double*);

@@ -77,6 +77,38 @@ TEST(Spread, SquaresBeyondTheDtypeAreNoMatter) {
   }
 }
 
+TEST_P(SpreadOnEveryTarget, NormsOfDoublesOfAllMagnitudes) {
+  const double infinity = std::numeric_limits<double>::infinity(), nan = std::nan("");
+  const std::vector<std::pair<Row, double>> rows = {
+      {{3e-200, 4e-200}, 5e-200},
+      {{3e200, 4e200}, 5e200},
+      {{3e-320, 4e-320}, 5e-320},
+      {{1e-200, 1}, 1},
+      {{1e200, 1e-200, 1}, 1e200},
+      {{1e308, 1e308}, 1e308 * std::sqrt(2.0)},
+      {{0, 0}, 0},
+      {{1e-200, infinity}, infinity},
+      {{nan, 1e200, 1e-200}, nan},
+      {{3e-160, 4e-160}, 5e-160},
+      {{1e-160, 2e-155}, 2e-155 * std::sqrt(1 + 0.25e-10)},
+  };
+  for (const auto& [values, norm] : rows) {
+    const auto n = static_cast<int64_t>(values.size());
+    for (const int64_t copies : {1, 100}) {  // rows of which the elements run on, and columns
+      const Buffer x({n, copies}, DType::float64), result = testing::poisoned({copies}, DType::float64);
+      for (int64_t i = 0; i < n * copies; ++i) x.view.ptr<double>()[i] = values[static_cast<size_t>(i / copies)];
+      const int64_t dim = 0;
+      euclidean_norm(kContext, x.view, std::span(&dim, 1), false, result.view);
+      for (int64_t c = 0; c < copies; ++c) {
+        const double got = result.view.ptr<double>()[c];
+        EXPECT_TRUE(got == norm || (std::isnan(got) && std::isnan(norm)) ||
+                    std::abs(got / norm - 1) < (norm < 1e-300 ? 1e-3 : 1e-14))
+            << got << " in place of " << norm;
+      }
+    }
+  }
+}
+
 TEST(Spread, OfNothingIsNan) {
   const Buffer none({2, 0}, DType::float64), one({2, 1}, DType::float64), result = testing::poisoned({2}, DType::float64);
   std::fill_n(one.view.ptr<double>(), 2, 3.0);
