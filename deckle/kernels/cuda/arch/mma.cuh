@@ -30,6 +30,11 @@ __device__ __forceinline__ void copy_async(uint32_t shared, const void* global, 
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(valid ? 16 : 0) : "memory");
 }
 
+/// The same for 4 bytes.
+__device__ __forceinline__ void copy_word_async(uint32_t shared, const void* global, bool valid) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared), "l"(global), "r"(valid ? 4 : 0) : "memory");
+}
+
 __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
 /// Waits for this thread's copies; a block barrier makes those of the others visible.

@@ -53,8 +53,10 @@ int64_t live_end(const CudaAttentionProblem& problem) {
 }
 
 // Queries, dO and float32 dQ of the heads that all_gradients works on together. The fewer heads, the longer the blocks of one
-// wait for each other at the start, or wherever their walks differ in length; measured in backward_all.cuh.
-constexpr int64_t kOrderedEqualBytes = 20 << 20, kOrderedChunkBytes = 32 << 20;
+// wait for each other at the start, or wherever their walks differ in length; beyond L2, S = 4k causal fell from 500 TFLOP/s with
+// 4 to 6 heads to 480, 435 and 389 with 12, 16 and 24. Of a ragged batch, whose longest sequences are unknown here, so many
+// heads: 501, 503, 508, 506 and 506 with 24, 16, 8, 6 and 4 on 64 sequences of mean 1,212.
+constexpr int64_t kOrderedEqualBytes = 20 << 20, kOrderedChunkBytes = 24 << 20, kOrderedRaggedHeads = 8;
 
 // Where heads rise, the long walks come last. So that not all multiprocessors but one wait for the last of them, the heads of the
 // last rounds of blocks do not rise. For the blocks of an H200, whatever the device, so that results do not depend on it.
@@ -164,9 +166,9 @@ class Pass {
     int64_t chunk;
     if (keys && plan_.one_pass) {
       arguments.shrinking = !sizes_.ragged() && !equal && problem_.mask.left >= kUnboundedWindow;
-      const int64_t head_bytes =
-          std::max<int64_t>(sizes_.query_rows / (sizes_.ragged() ? sizes_.batch : 1) * sizes_.head_dim * 8, 1);
-      chunk = std::max<int64_t>((equal ? kOrderedEqualBytes : kOrderedChunkBytes) / head_bytes, 2);
+      const int64_t head_bytes = std::max<int64_t>(sizes_.query_rows * sizes_.head_dim * 8, 1);
+      chunk = sizes_.ragged() ? kOrderedRaggedHeads
+                              : std::max<int64_t>((equal ? kOrderedEqualBytes : kOrderedChunkBytes) / head_bytes, 2);
       chunk = std::min(chunk, all_heads);
       if (plan_.rises) {
         const int64_t last = (kLastRounds * kBlocks + arguments.tiles - 1) / arguments.tiles;

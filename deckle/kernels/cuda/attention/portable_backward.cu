@@ -2,10 +2,12 @@
 //
 // With p = 2^(c s - lse2), dp = do vᵀ and ds = p (dp - delta), delta = Σ do · out - dlse:
 //   query rows:  dq = scale ds k        key rows:  dk = scale dsᵀ q        key rows:  dv = pᵀ do
-// Each is one walk of the same kernel in one of three roles: a block owns 64 rows of one side, keeps their two operands in shared
-// memory, walks the tiles of the other side, recomputes p and ds with the owned rows as rows, and multiplies them with one of the
-// walked operands. That is 8 products of M N D where one fused kernel needs 5. Instances: bf16 and f16 x D up to 128, 256; the
-// role is a run-time branch.
+// Each is one walk of the same kernel in one of three roles: a block owns 128 rows (64 at D = 256) of one side, keeps their two
+// operands in shared memory, walks tiles of 32 rows (64 for dv) of the other side in two stages (one), recomputes p and ds with
+// the owned rows as rows, and multiplies them with one of the walked operands. That is 8 products of M N D where one fused kernel
+// needs 5, but 32 rows a warp halve what is read from shared memory for each of them. Instances: bf16 and f16 x D up to 64, 128,
+// 256 x role.
+#include <algorithm>
 #include <cmath>
 
 #include "deckle/kernels/cuda/attention/portable_launch.cuh"
@@ -64,30 +66,40 @@ __global__ void __launch_bounds__(kThreads) statistics_kernel(BackwardArguments 
   args.delta[at] = dead ? 0.0f : sum - (args.grad_lse != nullptr ? args.grad_lse[given] : 0.0f);
 }
 
-template <Element element, int D>
-__global__ void __launch_bounds__(kThreads) gradient_kernel(BackwardArguments args, Role role) {
-  extern __shared__ __align__(16) unsigned char memory[];
-  __shared__ float statistics[2][kRows];  // lse2, delta of the walked query rows
+// Rows of a walked tile. dv needs one product with the owned rows, the others two.
+template <class W>
+__host__ __device__ constexpr int walked_rows(Role role) {
+  return role == Role::value && W::D <= 128 ? 64 : 32;
+}
+
+template <class W>
+constexpr int shared_bytes(Role role) {
+  const int owned = role == Role::value ? W::rows : 2 * W::rows, walked = W::stages * 2 * walked_rows<W>(role);
+  return (owned + walked) * W::row_bytes + walked * int{sizeof(float)};
+}
+
+template <Element element, class W, Role role>
+__global__ void __launch_bounds__(kThreads) gradient_kernel(BackwardArguments args) {
+  constexpr int D = W::D, kWalked = walked_rows<W>(role), kTileBytes = kWalked * W::row_bytes, kStageBytes = 2 * kTileBytes;
+  constexpr bool owns_queries = role == Role::query;
+  extern __shared__ __align__(1024) unsigned char memory[];
   const DeviceProblem& problem = args.problem;
-  const bool ragged = problem.queries.offsets != nullptr, owns_queries = role == Role::query;
-  const Place place = place_of(owns_queries ? problem.queries : problem.keys, problem.batch, gridDim.x - 1 - blockIdx.x);
+  const bool ragged = problem.queries.offsets != nullptr;
+  const Place place = place_of<W::rows>(owns_queries ? problem.queries : problem.keys, problem.batch, gridDim.x - 1 - blockIdx.x);
   const Sequence queries = problem.queries[place.sequence], keys = problem.keys[place.sequence];
   const Sequence owned = owns_queries ? queries : keys;
-  const int first_row = place.tile * kRows;
+  const int first_row = place.tile * W::rows;
   if (first_row < 0 || first_row >= owned.length) return;
   const auto interval = [&](int row) {
     return owns_queries ? key_interval(problem.mask, row, queries.length, keys.length)
                         : query_interval(problem.mask, row, queries.length, keys.length);
   };
-  const int begin = interval(first_row).begin, end = interval(min(first_row + kRows, owned.length) - 1).end;
-  const int tile_begin = begin / kRows, tile_end = end > begin ? (end + kRows - 1) / kRows : begin / kRows;
+  const int begin = interval(first_row).begin, end = interval(min(first_row + W::rows, owned.length) - 1).end;
+  const int tile_begin = begin / kWalked, tiles = end > begin ? (end + kWalked - 1) / kWalked - tile_begin : 0;
 
   const int group = problem.heads / problem.kv_heads;
   const int kv_head = owns_queries ? blockIdx.y / group : blockIdx.y;
-  const int head_begin = owns_queries ? blockIdx.y : kv_head * group,
-            head_end = owns_queries ? head_begin + 1 : head_begin + group;
-  const uint32_t owned_scores = arch::shared_address(memory), owned_values = owned_scores + Tile<D>::bytes;
-  const uint32_t walked_scores = owned_values + Tile<D>::bytes, walked_values = walked_scores + Tile<D>::bytes;
+  const int head_begin = owns_queries ? blockIdx.y : kv_head * group, heads = owns_queries ? 1 : group;
   const Interval all_keys{0, keys.length}, live = live_rows(problem.mask, queries.length, keys.length);
   const auto k_rows = [&] { return source(args.k, keys, all_keys, place.sequence, kv_head, args.head_dim, ragged); };
   const auto v_rows = [&] { return source(args.v, keys, all_keys, place.sequence, kv_head, args.value_dim, ragged); };
@@ -96,100 +108,131 @@ __global__ void __launch_bounds__(kThreads) gradient_kernel(BackwardArguments ar
     return source(args.grad_out, queries, live, place.sequence, head, args.value_dim, ragged);
   };
 
-  const int warp = threadIdx.x / 32, warp_rows = 16 * warp * Tile<D>::stride;
-  const int row = first_row + tile::accumulator_row(threadIdx.x);
-  const Interval rows[2] = {interval(row), interval(row + 8)};
-  float own_lse2[2], own_delta[2];  // as query rows
+  // Shared memory: the owned tiles, the stages of both walked tiles, and of lse2 and delta of walked query rows.
+  const uint32_t owned_scores = arch::shared_address(memory), owned_values = owned_scores + W::rows * W::row_bytes;
+  const uint32_t walked = role == Role::value ? owned_values : owned_values + W::rows * W::row_bytes,
+                 statistics = walked + W::stages * kStageBytes;
+  const int warp_row = 16 * W::blocks * (threadIdx.x / 32);
+  // Tiles within these walked rows hold no edge of the warp's rows.
+  const Interval inner{interval(first_row + warp_row + 16 * W::blocks - 1).begin, interval(first_row + warp_row).end};
+  float own_lse2[W::blocks][2], own_delta[W::blocks][2];  // as query rows
 #pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const bool exists = owns_queries && row + 8 * h < queries.length;
-    const int64_t at = exists ? statistics_index(args, place.sequence, queries.start, head_begin) + row + 8 * h : 0;
-    own_lse2[h] = exists ? args.lse2[at] : -kMinusInfinity;
-    own_delta[h] = exists ? args.delta[at] : 0.0f;
+  for (int i = 0; i < W::blocks; ++i) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int row = first_row + owned_row<W>(i) + 8 * h;
+      const bool exists = owns_queries && row < queries.length;
+      const int64_t at = exists ? statistics_index(args, place.sequence, queries.start, head_begin) + row : 0;
+      own_lse2[i][h] = exists ? args.lse2[at] : -kMinusInfinity;
+      own_delta[i][h] = exists ? args.delta[at] : 0.0f;
+    }
   }
 
-  load_tile<D>(owned_scores, owns_queries ? q_of(head_begin) : k_rows(), first_row);
-  load_tile<D>(owned_values, owns_queries ? grad_of(head_begin) : v_rows(), first_row);
-  float sum[D / 2] = {};
-  const int sum_columns = role == Role::value ? args.value_dim : args.head_dim;
-  for (int head = head_begin; head < head_end; ++head) {
-    const int64_t first = statistics_index(args, place.sequence, queries.start, head);
-    for (int j = tile_begin; j < tile_end; ++j) {
-      __syncthreads();  // nobody reads the walked tiles any more
-      load_tile<D>(walked_scores, owns_queries ? k_rows() : q_of(head), j * kRows);
-      load_tile<D>(walked_values, owns_queries ? v_rows() : grad_of(head), j * kRows);
-      arch::commit_copies();
-      if (!owns_queries) {
-        const int walked = j * kRows + threadIdx.x % kRows;
-        const bool is_delta = threadIdx.x >= kRows, exists = walked < queries.length;
-        statistics[is_delta][threadIdx.x % kRows] = exists     ? (is_delta ? args.delta : args.lse2)[first + walked]
-                                                    : is_delta ? 0.0f
-                                                               : -kMinusInfinity;
-      }
-      arch::wait_copies();
-      __syncthreads();
+  load_tile<W, W::rows>(owned_scores, owns_queries ? q_of(head_begin) : k_rows(), first_row);
+  if constexpr (role != Role::value)
+    load_tile<W, W::rows>(owned_values, owns_queries ? grad_of(head_begin) : v_rows(), first_row);
+  const auto load_walked = [&](int step) {
+    const int head = head_begin + step / tiles, first = (tile_begin + step % tiles) * kWalked, stage = step % W::stages;
+    load_tile<W, kWalked>(walked + stage * kStageBytes, owns_queries ? k_rows() : q_of(head), first);
+    load_tile<W, kWalked>(walked + stage * kStageBytes + kTileBytes, owns_queries ? v_rows() : grad_of(head), first);
+    if (!owns_queries && threadIdx.x < 2 * kWalked) {
+      const int row = first + threadIdx.x % kWalked;
+      const bool exists = row < queries.length;  // of the others P is masked
+      const float* from = threadIdx.x < kWalked ? args.lse2 : args.delta;
+      arch::copy_word_async(statistics + 4 * (stage * 2 * kWalked + threadIdx.x),
+                            from + (exists ? statistics_index(args, place.sequence, queries.start, head) + row : 0), exists);
+    }
+  };
+  const auto statistic = [&](int stage, int which, int column) {
+    return reinterpret_cast<const float*>(memory + (statistics - owned_scores))[(stage * 2 + which) * kWalked + column];
+  };
 
-      float p[32] = {}, ds[32] = {};
-      uint32_t a[16];
-      multiply_transposed<element, D>(p, owned_scores + warp_rows, walked_scores, args.head_dim);
-      mask_scores<64>(p, rows, j * kRows, threadIdx.x);
-      if (role != Role::value) multiply_transposed<element, D>(ds, owned_values + warp_rows, walked_values, args.value_dim);
-      const float c = problem.scale_log2 * problem.scale_sign;
+  float sum[W::blocks][D / 2] = {};
+  const int sum_columns = role == Role::value ? args.value_dim : args.head_dim, steps = tiles * heads;
+  if (steps > 0) load_walked(0);
+  arch::commit_copies();
+  for (int step = 0; step < steps; ++step) {
+    const int j = tile_begin + step % tiles, stage = step % W::stages;
+    const uint32_t scores_tile = walked + stage * kStageBytes, values_tile = scores_tile + kTileBytes;
+    arch::wait_copies();
+    __syncthreads();  // the tiles are here; nobody reads what the next copies overwrite
+    if (W::stages == 2 && step + 1 < steps) load_walked(step + 1);
+    arch::commit_copies();
+
+    float p[W::blocks][kWalked / 2] = {}, ds[W::blocks][kWalked / 2] = {};
+    uint32_t a[W::blocks][kWalked / 4];
+    multiply_transposed<element, W, kWalked>(p, owned_scores + warp_row * W::row_bytes, scores_tile, args.head_dim);
+    if constexpr (role != Role::value) {
+      multiply_transposed<element, W, kWalked>(ds, owned_values + warp_row * W::row_bytes, values_tile, args.value_dim);
+    }
+    const float c = problem.scale_log2 * problem.scale_sign;
+    const bool edge = j * kWalked < inner.begin || (j + 1) * kWalked > inner.end;
 #pragma unroll
-      for (int i = 0; i < 32; ++i) {
-        const int h = (i >> 1) & 1, column = 8 * (i >> 2) + (i & 1) + tile::accumulator_column(threadIdx.x);
-        const float lse2 = owns_queries ? own_lse2[h] : statistics[0][column];
-        const float delta = owns_queries ? own_delta[h] : statistics[1][column];
-        const float weight = p[i] == kMinusInfinity ? 0.0f : arch::exp2(fmaf(p[i], c, -lse2));
-        p[i] = role == Role::value ? weight : weight * (ds[i] - delta);
+    for (int block = 0; block < W::blocks; ++block) {
+      if (edge) {
+        const int row = first_row + owned_row<W>(block);
+        const Interval rows[2] = {interval(row), interval(row + 8)};
+        mask_scores<kWalked>(p[block], rows, j * kWalked, threadIdx.x);
       }
-      tile::pack_operand<element>(a, p);
-      multiply<element, D>(sum, a, role == Role::value ? walked_values : walked_scores, sum_columns);
+#pragma unroll
+      for (int i = 0; i < kWalked / 2; ++i) {
+        const int h = (i >> 1) & 1, column = 8 * (i >> 2) + (i & 1) + tile::accumulator_column(threadIdx.x);
+        const float lse2 = owns_queries ? own_lse2[block][h] : statistic(stage, 0, column);
+        const float delta = owns_queries ? own_delta[block][h] : statistic(stage, 1, column);
+        const float weight = p[block][i] == kMinusInfinity ? 0.0f : arch::exp2(fmaf(p[block][i], c, -lse2));
+        p[block][i] = role == Role::value ? weight : weight * (ds[block][i] - delta);
+      }
+      tile::pack_operand<element>(a[block], p[block]);
+    }
+    multiply<element, W, kWalked>(sum, a, role == Role::value ? values_tile : scores_tile, sum_columns);
+    if (W::stages == 1) {
+      __syncthreads();
+      if (step + 1 < steps) load_walked(step + 1);
+      arch::commit_copies();
     }
   }
   const float scale = role == Role::value ? 1.0f : problem.scale;
   const AttentionTensor& to = role == Role::query ? args.grad_q : role == Role::key ? args.grad_k : args.grad_v;
-  store_rows<element, D>(source(to, owned, {0, owned.length}, place.sequence, blockIdx.y, sum_columns, ragged),
-                         first_row + 16 * warp, sum, {scale, scale});
+  const Source target = source(to, owned, {0, owned.length}, place.sequence, blockIdx.y, sum_columns, ragged);
+#pragma unroll
+  for (int i = 0; i < W::blocks; ++i) store_rows<element, D>(target, first_row + owned_row<W>(i), sum[i], {scale, scale});
 }
 
 int64_t statistics_count(const AttentionSizes& sizes) {
   return sizes.heads * sizes.query_rows * (sizes.ragged() ? 1 : int64_t{sizes.batch});
 }
 
-template <Element element, int D>
-void launch(const BackwardArguments& args, const AttentionSizes& sizes, cudaStream_t stream) {
-  const auto kernel = reinterpret_cast<const void*>(gradient_kernel<element, D>);
-  constexpr int kBytes = 4 * Tile<D>::bytes;
-  allow_shared_memory(kernel, kBytes);
-  for (const Role role : {Role::query, Role::key, Role::value}) {
-    const bool owns_queries = role == Role::query;
-    const int64_t tiles = slots(sizes, owns_queries ? sizes.query_rows : sizes.key_rows);
-    if (tiles == 0) continue;
-    const dim3 grid(static_cast<unsigned>(tiles), owns_queries ? sizes.heads : sizes.kv_heads);
-    launch_kernel("portable attention backward", gradient_kernel<element, D>, grid, kThreads, kBytes, stream, args, role);
-  }
+template <Element element, class W, Role role>
+void launch_role(const BackwardArguments& args, int64_t tiles, int heads, cudaStream_t stream) {
+  if (tiles == 0) return;
+  constexpr auto kernel = gradient_kernel<element, W, role>;
+  allow_shared_memory(reinterpret_cast<const void*>(kernel), shared_bytes<W>(role));
+  launch_kernel("portable attention backward", kernel, dim3(static_cast<unsigned>(tiles), heads), kThreads, shared_bytes<W>(role),
+                stream, args);
 }
 
 template <Element element>
-void launch_bucket(const BackwardArguments& args, const AttentionSizes& sizes, cudaStream_t stream) {
+void launch(const BackwardArguments& args, const AttentionSizes& sizes, cudaStream_t stream) {
   const int64_t rows = sizes.query_rows * (sizes.ragged() ? 1 : int64_t{sizes.batch});
-  if (rows > 0) {
-    const dim3 grid(static_cast<unsigned>((rows + kThreads / 32 - 1) / (kThreads / 32)), sizes.heads);
-    launch_kernel("portable attention backward", statistics_kernel, grid, kThreads, 0, stream, args, element);
-  }
-  if (std::max(sizes.head_dim, sizes.value_dim) <= 128) {
-    launch<element, 128>(args, sizes, stream);
-  } else {
-    launch<element, 256>(args, sizes, stream);
-  }
+  with_width(sizes, [&](auto width) {
+    using W = decltype(width);
+    if (rows > 0) {
+      const dim3 grid(static_cast<unsigned>((rows + kThreads / 32 - 1) / (kThreads / 32)), sizes.heads);
+      launch_kernel("portable attention backward", statistics_kernel, grid, kThreads, 0, stream, args, element);
+    }
+    launch_role<element, W, Role::query>(args, slots<W::rows>(sizes, sizes.query_rows), sizes.heads, stream);
+    launch_role<element, W, Role::key>(args, slots<W::rows>(sizes, sizes.key_rows), sizes.kv_heads, stream);
+    launch_role<element, W, Role::value>(args, slots<W::rows>(sizes, sizes.key_rows), sizes.kv_heads, stream);
+  });
 }
 
 }  // namespace
 
 int backward_shared_bytes(const AttentionSizes& sizes) {
-  constexpr int kStatistics = 2 * kRows * int{sizeof(float)};
-  return kStatistics + 4 * (std::max(sizes.head_dim, sizes.value_dim) <= 128 ? Tile<128>::bytes : Tile<256>::bytes);
+  return with_width(sizes, [](auto width) {
+    using W = decltype(width);
+    return std::max(shared_bytes<W>(Role::query), shared_bytes<W>(Role::value));
+  });
 }
 
 int64_t backward_bytes(const AttentionSizes& sizes) { return 2 * 4 * statistics_count(sizes); }
@@ -214,8 +257,8 @@ void backward(const AttentionBackward& arguments, cudaStream_t stream) {
   args.lse2 = static_cast<float*>(problem.workspace);
   args.delta = args.lse2 + statistics_count(sizes);
   args.query_rows = sizes.query_rows;
-  problem.element == AttentionElement::bf16 ? launch_bucket<Element::bf16>(args, sizes, stream)
-                                            : launch_bucket<Element::f16>(args, sizes, stream);
+  problem.element == AttentionElement::bf16 ? launch<Element::bf16>(args, sizes, stream)
+                                            : launch<Element::f16>(args, sizes, stream);
 }
 
 }  // namespace deckle::kernels::cuda::attention::portable

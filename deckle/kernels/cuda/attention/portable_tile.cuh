@@ -1,5 +1,6 @@
-// Tiles of the portable kernels: 64 rows in shared memory, 16 bytes of padding a row so that no eight rows of an ldmatrix share a
-// bank, and the warp-wide products on them. Blocks have four warps of 16 rows each.
+// Tiles of the portable kernels, and the warp-wide products on them. A tile lies in shared memory row by row, D columns a row,
+// its 16-byte chunks permuted (chunk ^= row % 8) so that no eight rows of an ldmatrix share a bank. Blocks have four warps; a
+// warp owns 32 rows (16 where D = 256), so that whatever it reads of the other side serves two products.
 #pragma once
 
 #include "deckle/kernels/cuda/arch/mma.cuh"
@@ -9,14 +10,16 @@ namespace deckle::kernels::cuda::attention::portable {
 
 using arch::Element;
 
-inline constexpr int kRows = 64;
 inline constexpr int kThreads = 128;
 
-/// 64 rows of up to D columns.
-template <int D>
-struct Tile {
-  static constexpr int stride = 2 * D + 16;  // bytes
-  static constexpr int bytes = kRows * stride;
+/// What the kernels of one width of columns have in common. D is 64, 128 or 256.
+template <int D_>
+struct Width {
+  static constexpr int D = D_;
+  static constexpr int blocks = D == 256 ? 1 : 2;  // of 16 rows that a warp owns
+  static constexpr int rows = 64 * blocks;         // that a block owns
+  static constexpr int stages = D == 256 ? 1 : 2;  // of walked tiles: D = 256 shall fit the 99 KB of small devices, too
+  static constexpr int row_bytes = 2 * D;
 };
 
 /// Query rows that attend a key: consecutive. The others may hold NaN in dO (a loss that reads lse puts it there), and 0 * NaN
@@ -40,71 +43,91 @@ __device__ __forceinline__ Source source(const AttentionTensor& tensor, const Se
   return {static_cast<const char*>(tensor.data) + 2 * first, 2 * tensor.row_stride, rows, columns};
 }
 
-/// Copies rows [first, first + 64) asynchronously, zeros for rows and columns that the tensor does not have. No branch: the
+/// Copies rows [first, first + rows) asynchronously, zeros for rows and columns that the tensor does not have. No branch: the
 /// copies of a thread are one batch.
-template <int D>
+template <class W, int rows>
 __device__ __forceinline__ void load_tile(uint32_t shared, const Source& from, int first) {
-  constexpr int kChunks = D / 8, kStep = kThreads / kChunks;  // a thread keeps its column
-  static_assert(kThreads % kChunks == 0 && kRows % kStep == 0);
+  constexpr int kChunks = W::D / 8, kStep = kThreads / kChunks;  // a thread keeps its column
+  static_assert(kThreads % kChunks == 0 && rows % kStep == 0);
   const int chunk = threadIdx.x % kChunks, thread_row = threadIdx.x / kChunks;
   const bool has_column = 8 * chunk < from.columns;
   const char* column = from.base + (has_column ? 16 * chunk : 0);
-  const uint32_t target = shared + thread_row * Tile<D>::stride + 16 * chunk;
 #pragma unroll
-  for (int i = 0; i < kRows / kStep; ++i) {
-    const int row = first + thread_row + i * kStep;
+  for (int i = 0; i < rows / kStep; ++i) {
+    const int local = thread_row + i * kStep, row = first + local;
     const bool valid = has_column && row >= from.rows.begin && row < from.rows.end;
-    arch::copy_async(target + i * kStep * Tile<D>::stride, valid ? column + row * from.row_bytes : from.base, valid);
+    arch::copy_async(shared + local * W::row_bytes + ((chunk ^ (local & 7)) << 4),
+                     valid ? column + row * from.row_bytes : from.base, valid);
   }
 }
 
-/// c[16 x 64] += a[16 x K] b[64 x K]ᵀ of one warp; a at its first row, columns beyond `columns` are left out.
-template <Element element, int D>
-__device__ __forceinline__ void multiply_transposed(float (&c)[32], uint32_t a, uint32_t b, int columns) {
+/// Where this lane reads row `row` of 16 and chunk `chunk` of 2 of a tile's first 16 x 16 block; the block 16 columns to the
+/// right is at ^ 32, the one 16 rows below at + 16 rows. Rows of a tile begin at multiples of row_bytes.
+template <class W>
+__device__ __forceinline__ uint32_t lane_address(uint32_t tile, int row, int chunk) {
+  return tile + row * W::row_bytes + ((chunk ^ (row & 7)) << 4);
+}
+
+/// c[16 blocks x N] += a b[N x columns]ᵀ of one warp; a at its first row.
+template <Element element, class W, int N>
+__device__ __forceinline__ void multiply_transposed(float (&c)[W::blocks][N / 2], uint32_t a, uint32_t b, int columns) {
   const int lane = threadIdx.x % 32;
-  const uint32_t a_lane = a + (lane & 15) * Tile<D>::stride + (lane >> 4) * 16;
-  const uint32_t b_lane = b + ((lane & 7) + 8 * (lane >> 4)) * Tile<D>::stride + ((lane >> 3) & 1) * 16;
-#pragma unroll 2
-  for (int step = 0; step < columns / 16; ++step) {
-    uint32_t rows[4];
-    arch::load_matrices(rows, a_lane + 32 * step);
+  const uint32_t a_lane = lane_address<W>(a, lane & 15, lane >> 4);
+  const uint32_t b_lane = lane_address<W>(b, (lane & 7) + 8 * (lane >> 4), (lane >> 3) & 1);
 #pragma unroll
-    for (int block = 0; block < 4; ++block) {
+  for (int step = 0; step < W::D / 16; ++step) {
+    if (16 * step >= columns) break;
+    uint32_t rows[W::blocks][4];
+#pragma unroll
+    for (int i = 0; i < W::blocks; ++i) arch::load_matrices(rows[i], (a_lane + i * 16 * W::row_bytes) ^ (32 * step));
+#pragma unroll
+    for (int block = 0; block < N / 16; ++block) {
       uint32_t m[4];
-      arch::load_matrices(m, b_lane + block * 16 * Tile<D>::stride + 32 * step);
-      arch::multiply_add<element>(c + 8 * block, rows, m[0], m[1]);
-      arch::multiply_add<element>(c + 8 * block + 4, rows, m[2], m[3]);
+      arch::load_matrices(m, (b_lane + block * 16 * W::row_bytes) ^ (32 * step));
+#pragma unroll
+      for (int i = 0; i < W::blocks; ++i) {
+        arch::multiply_add<element>(c[i] + 8 * block, rows[i], m[0], m[1]);
+        arch::multiply_add<element>(c[i] + 8 * block + 4, rows[i], m[2], m[3]);
+      }
     }
   }
 }
 
-/// c[16 x D] += a[16 x 64] b[64 x D] of one warp; a in registers.
-template <Element element, int D>
-__device__ __forceinline__ void multiply(float (&c)[D / 2], const uint32_t (&a)[16], uint32_t b, int columns) {
+/// c[16 blocks x D] += a[16 blocks x N] b[N x D] of one warp; a in registers.
+template <Element element, class W, int N>
+__device__ __forceinline__ void multiply(float (&c)[W::blocks][W::D / 2], const uint32_t (&a)[W::blocks][N / 4], uint32_t b,
+                                         int columns) {
   const int lane = threadIdx.x % 32;
-  const uint32_t b_lane = b + (lane & 15) * Tile<D>::stride + (lane >> 4) * 16;
+  const uint32_t b_lane = lane_address<W>(b, lane & 15, lane >> 4);
 #pragma unroll
-  for (int block = 0; block < D / 16; ++block) {
+  for (int block = 0; block < W::D / 16; ++block) {
     if (16 * block >= columns) break;
 #pragma unroll
-    for (int step = 0; step < 4; ++step) {
+    for (int step = 0; step < N / 16; ++step) {
       uint32_t m[4];
-      arch::load_matrices_transposed(m, b_lane + step * 16 * Tile<D>::stride + 32 * block);
-      arch::multiply_add<element>(c + 8 * block, a + 4 * step, m[0], m[1]);
-      arch::multiply_add<element>(c + 8 * block + 4, a + 4 * step, m[2], m[3]);
+      arch::load_matrices_transposed(m, (b_lane + step * 16 * W::row_bytes) ^ (32 * block));
+#pragma unroll
+      for (int i = 0; i < W::blocks; ++i) {
+        arch::multiply_add<element>(c[i] + 8 * block, a[i] + 4 * step, m[0], m[1]);
+        arch::multiply_add<element>(c[i] + 8 * block + 4, a[i] + 4 * step, m[2], m[3]);
+      }
     }
   }
 }
 
-/// Writes c[16 x D] of one warp, rows 8 apart times `factor`, to rows `first_row`.. of the tensor.
+/// Row of a block's tile that accumulator 0 of block `i` of this thread belongs to; accumulators 2 and 3 are 8 rows below.
+template <class W>
+__device__ __forceinline__ int owned_row(int i) {
+  return 16 * W::blocks * (threadIdx.x / 32) + 16 * i + (threadIdx.x % 32 >> 2);
+}
+
+/// Writes one block of 16 rows, rows 8 apart times `factor`; `row` is the thread's first.
 template <Element element, int D>
-__device__ __forceinline__ void store_rows(const Source& to, int first_row, const float (&c)[D / 2], const float (&factor)[2]) {
-  const int lane = threadIdx.x % 32;
+__device__ __forceinline__ void store_rows(const Source& to, int row, const float (&c)[D / 2], const float (&factor)[2]) {
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    const int row = first_row + (lane >> 2) + 8 * h;
-    if (row >= to.rows.end) continue;
-    char* address = const_cast<char*>(to.base) + row * to.row_bytes + 4 * (lane & 3);
+    if (row + 8 * h >= to.rows.end) continue;
+    char* address = const_cast<char*>(to.base) + (row + 8 * h) * to.row_bytes + 4 * (threadIdx.x & 3);
 #pragma unroll
     for (int block = 0; block < D / 8; ++block) {
       if (8 * block >= to.columns) break;
@@ -114,31 +137,43 @@ __device__ __forceinline__ void store_rows(const Source& to, int first_row, cons
   }
 }
 
-/// Sequence and tile of slot `slot`. Dense: slots are (sequence, tile). Ragged: sequence s owns the slots from offsets[s] / 64 +
-/// s on, which are enough for its tiles whatever the lengths, so no list is needed; surplus slots are past the sequence's end.
+/// Sequence and tile of slot `slot`. Dense: slots are (sequence, tile). Ragged: sequence s owns the slots from offsets[s] /
+/// height
+/// + s on, which are enough for its tiles whatever the lengths, so no list is needed; surplus slots are past the sequence's end.
 struct Place {
   int sequence, tile;
 };
 
+template <int height>
 __device__ __forceinline__ Place place_of(const Sequences& sequences, int batch, int slot) {
   if (sequences.offsets == nullptr) {
-    const int tiles = (sequences.rows + kRows - 1) / kRows;
+    const int tiles = (sequences.rows + height - 1) / height;
     return {slot / tiles, slot % tiles};
   }
-  int low = 0, high = batch - 1;  // the last s with offsets[s] / 64 + s <= slot
+  int low = 0, high = batch - 1;  // the last s with offsets[s] / height + s <= slot
   while (low < high) {
     const int middle = (low + high + 1) / 2;
-    if (sequences.offsets[middle] / kRows + middle <= slot) {
+    if (sequences.offsets[middle] / height + middle <= slot) {
       low = middle;
     } else {
       high = middle - 1;
     }
   }
-  return {low, slot - static_cast<int>(sequences.offsets[low] / kRows) - low};
+  return {low, slot - static_cast<int>(sequences.offsets[low] / height) - low};
 }
 
-inline int64_t slots(const AttentionSizes& sizes, int64_t rows) {
-  return sizes.ragged() ? rows / kRows + sizes.batch : (rows + kRows - 1) / kRows * sizes.batch;
+template <int height>
+int64_t slots(const AttentionSizes& sizes, int64_t rows) {
+  return sizes.ragged() ? rows / height + sizes.batch : (rows + height - 1) / height * sizes.batch;
+}
+
+/// call(Width<...>) for the narrowest width that holds both head dims.
+template <class Call>
+auto with_width(const AttentionSizes& sizes, Call call) {
+  const int dim = sizes.head_dim > sizes.value_dim ? sizes.head_dim : sizes.value_dim;
+  if (dim <= 64) return call(Width<64>{});
+  if (dim <= 128) return call(Width<128>{});
+  return call(Width<256>{});
 }
 
 }  // namespace deckle::kernels::cuda::attention::portable
