@@ -3,10 +3,13 @@
 //   opgen --functions F.yaml --entries A.yaml=3 B.yaml=1 ... [--known C.yaml ...] --out DIR [--depfile FILE --target NAME]
 //         [--root DIR] [--tests DIR]
 //   opgen dump NAME --functions F.yaml --entries A.yaml ...
+//   opgen check --functions native_functions.yaml --derivatives derivatives.yaml [--json | --summary]
+//   opgen convert --functions native_functions.yaml --derivatives derivatives.yaml --layer LAYER.yaml
 //
 // A.yaml=3: the ops of A.yaml are spread over 3 files. Known entry files may be called in formulas but are not emitted.
 // Messages name files relative to --root. Exit code 1 with every problem on stderr, one a line, and nothing written.
 // dump prints an op as printers see it, every name of its formulas resolved.
+// check and convert read PyTorch's two files: docs/from_aten.md.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -18,6 +21,7 @@
 
 #include "opgen/compile.h"
 #include "opgen/emit/dump/dump.h"
+#include "opgen/readers/aten/command.h"
 #include "opgen/resolve/entry_rules.h"
 #include "opgen/text/strings.h"
 
@@ -134,6 +138,10 @@ int run(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   try {
+    if (argc > 1 && std::string_view(argv[1]) == "check")
+      return opgen::aten::check_command(std::vector<std::string>(argv + 2, argv + argc));
+    if (argc > 1 && std::string_view(argv[1]) == "convert")
+      return opgen::aten::convert_command(std::vector<std::string>(argv + 2, argv + argc));
     const Arguments arguments = parse(argc, argv);
     return arguments.dump.empty() ? run(arguments) : dump(arguments);
   } catch (const std::exception& error) {

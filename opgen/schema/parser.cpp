@@ -23,8 +23,9 @@ constexpr std::array kBases = {
     NamedBase{"Ragged", Base::ragged},    NamedBase{"Plan", Base::plan},
 };
 constexpr std::array kForeign = {
-    "Layout",  "Device",      "MemoryFormat",      "Dimname", "Storage",   "Stream",
-    "QScheme", "DeviceIndex", "ConstQuantizerPtr", "SymBool", "DimVector", "__torch__.torch.classes.c10d.ProcessGroup"};
+    "Layout",    "Device",        "MemoryFormat",   "Dimname",           "Storage",
+    "Stream",    "QScheme",       "DeviceIndex",    "ConstQuantizerPtr", "SymBool",
+    "DimVector", "TensorOptions", "TensorGeometry", "TensorSizes",       "__torch__.torch.classes.c10d.ProcessGroup"};
 
 bool is_word(char character) { return std::isalnum(static_cast<unsigned char>(character)) || character == '_'; }
 
@@ -125,6 +126,7 @@ class Parser {
     while (offset_ < source_.size()) {
       const char character = source_[offset_];
       if (quote) {
+        if (character == '\\') ++offset_;
         if (character == quote) quote = 0;
       } else if (character == '\'' || character == '"') {
         quote = character;

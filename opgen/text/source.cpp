@@ -8,9 +8,13 @@ namespace opgen {
 
 std::string Position::to_string() const { return fmt::format("{}:{}:{}", file, line, column); }
 
-Problem::Problem(const Position& at, const std::string& message) : std::runtime_error(at.to_string() + ": " + message) {}
+Problem::Problem(const Position& at, const std::string& message)
+    : std::runtime_error(at.to_string() + ": " + message), at_(at), message_(message) {}
 
 namespace {
+
+/// How far a character of a value may stand behind the one before: further, it was written as an escape.
+constexpr int kMaxGap = 1000;
 
 bool is_blank(char character) { return character == ' ' || character == '\t' || character == '\n' || character == '\r'; }
 
@@ -25,18 +29,20 @@ Text::Text(std::string value, const std::string& file, const std::vector<std::st
       continue;
     }
     int at_line = line, at_column = column;
-    while (at_line < static_cast<int>(lines.size())) {
+    bool found = false;
+    for (int gap = 0; gap < kMaxGap && at_line < static_cast<int>(lines.size()); ++gap) {
       const std::string& source = lines[at_line];
       if (at_column >= static_cast<int>(source.size())) {
         ++at_line;
         at_column = 0;
       } else if (source[at_column] == character) {
+        found = true;
         break;
       } else {
         ++at_column;
       }
     }
-    if (at_line < static_cast<int>(lines.size())) {
+    if (found) {
       line = at_line;
       column = at_column;
     }

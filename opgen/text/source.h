@@ -21,6 +21,13 @@ struct Position {
 class Problem : public std::runtime_error {
  public:
   Problem(const Position& at, const std::string& message);
+
+  const Position& at() const { return at_; }
+  const std::string& message() const { return message_; }
+
+ private:
+  Position at_;
+  std::string message_;
 };
 
 /// Problems found so far; work goes on after each so that one run shows all of them.

@@ -1,0 +1,280 @@
+#include "opgen/readers/aten/formula.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "opgen/readers/aten/lexer.h"
+#include "opgen/readers/aten/names.h"
+
+namespace opgen::aten {
+namespace {
+
+using Kind = Expr::Kind;
+
+struct Level {
+  std::string_view symbol;
+  const char* call;  // the op that it is, where our formulas have no such operator
+};
+
+/// Binary operators from the weakest on, as C++ ranks them.
+const std::vector<std::vector<Level>>& levels() {
+  static const std::vector<std::vector<Level>> all = {
+      {{"||", nullptr}},
+      {{"&&", nullptr}},
+      {{"|", "bitwise_or"}},
+      {{"^", "bitwise_xor"}},
+      {{"&", "bitwise_and"}},
+      {{"==", nullptr}, {"!=", nullptr}},
+      {{"<", nullptr}, {"<=", nullptr}, {">", nullptr}, {">=", nullptr}},
+      {{"<<", "bitwise_left_shift"}},
+      {{"+", nullptr}, {"-", nullptr}},
+      {{"*", nullptr}, {"/", nullptr}, {"%", nullptr}},
+  };
+  return all;
+}
+
+class Parser {
+ public:
+  explicit Parser(const Text& text) : text_(text), tokens_(tokenize(text)) {}
+
+  ExprPtr formula() {
+    ExprPtr value = expression();
+    if (token().kind == Token::Kind::end) return value;
+    if (peek(";")) fail("a formula is one expression, without ';'");
+    if (peek("=") || peek("++") || peek("--")) fail("a formula assigns nothing");
+    fail(fmt::format("unexpected '{}'", token().text));
+  }
+
+ private:
+  const Token& token() const { return tokens_[next_]; }
+  Position here() const { return text_.at(token().offset); }
+  [[noreturn]] void fail(const std::string& message) const {
+    throw Problem(here(), token().kind == Token::Kind::end ? message + " (the formula ends here)" : message);
+  }
+  bool peek(std::string_view symbol) const { return token().is(symbol); }
+  bool take(std::string_view symbol) {
+    if (!peek(symbol)) return false;
+    ++next_;
+    return true;
+  }
+  void expect(std::string_view symbol, const std::string& why) {
+    if (!take(symbol)) fail(fmt::format("expected '{}' {}", symbol, why));
+  }
+
+  /// Counts the calls of expression() and unary() that are open: the parser's own recursion.
+  struct Depth {
+    explicit Depth(Parser& parser) : open(parser.open_) {
+      if (++open > 2 * Expr::kMaxDepth) parser.fail(fmt::format("the formula is nested more than {} deep", Expr::kMaxDepth));
+    }
+    ~Depth() { --open; }
+    int& open;
+  };
+
+  ExprPtr expression() {
+    const Depth depth(*this);
+    ExprPtr condition = binary(0);
+    const Position at = here();
+    if (!take("?")) return condition;
+    ExprPtr yes = expression();
+    expect(":", "between the two values of '? :'");
+    ExprPtr no = expression();
+    return make_expr(Kind::conditional, "?", {condition, yes, no}, at);
+  }
+
+  ExprPtr binary(size_t level) {
+    if (level == levels().size()) return unary();
+    ExprPtr left = binary(level + 1);
+    while (true) {
+      const Level* found = nullptr;
+      for (const Level& candidate : levels()[level]) {
+        if (peek(candidate.symbol)) found = &candidate;
+      }
+      if (!found) return left;
+      const Position at = here();
+      ++next_;
+      ExprPtr right = binary(level + 1);
+      left = found->call ? make_expr(Kind::call, found->call, {left, right}, at)
+                         : make_expr(Kind::binary, std::string(found->symbol), {left, right}, at);
+    }
+  }
+
+  ExprPtr unary() {
+    const Depth depth(*this);
+    const Position at = here();
+    if (take("+")) return unary();
+    if (take("*")) return make_expr(Kind::method, "value", {unary()}, at);
+    if (take("~")) return make_expr(Kind::call, "bitwise_not", {unary()}, at);
+    if (!peek("-") && !peek("!")) return postfix();
+    const std::string symbol = token().text;
+    ++next_;
+    ExprPtr operand = unary();
+    if (symbol == "-" && operand->is(Kind::number) && operand->text[0] != '-')
+      return make_expr(Kind::number, "-" + operand->text, {}, at);
+    return make_expr(Kind::unary, symbol, {operand}, at);
+  }
+
+  ExprPtr postfix() {
+    ExprPtr value = primary();
+    while (true) {
+      if (take(".") || take("->")) {
+        const Position at = here();
+        if (token().kind != Token::Kind::name) fail("expected a method name after '.' or '->'");
+        std::string name = without_symint(token().text);
+        if (name.rfind("sym_", 0) == 0) name.erase(0, 4);
+        ++next_;
+        if (peek("<")) template_arguments();
+        if (!peek("(")) fail(fmt::format("expected '(' after '.{}': fields of structs cannot be read", name));
+        std::vector<ExprPtr> args = {value};
+        sequence(args, "(", ")");
+        value = make_expr(Kind::method, name, std::move(args), at);
+      } else if (peek("[")) {
+        const Position at = here();
+        ++next_;
+        ExprPtr index = expression();
+        expect("]", "to close the index");
+        value = make_expr(Kind::index, "", {value, index}, at);
+      } else {
+        return value;
+      }
+    }
+  }
+
+  /// `open a, b close` behind what `args` holds already.
+  void sequence(std::vector<ExprPtr>& args, std::string_view open, std::string_view close) {
+    expect(open, "to begin a list");
+    if (take(close)) return;
+    do {
+      args.push_back(expression());
+    } while (take(","));
+    expect(close, "or ',' after an argument");
+  }
+
+  /// `<int64_t, std::vector<Tensor>>`: the arguments that are separated by commas of this level.
+  std::vector<std::string> template_arguments() {
+    std::vector<std::string> arguments = {""};
+    int depth = 0;
+    do {
+      const Token& word = token();
+      const bool part = word.kind == Token::Kind::name || word.kind == Token::Kind::number || word.is("<") || word.is(">") ||
+                        word.is(",") || word.is("&") || word.is("*");
+      if (!part) fail("expected types, and '>' to close the template's arguments");
+      ++next_;
+      if (word.is("<") && depth++ == 0) continue;
+      if (word.is(">") && --depth == 0) return arguments;
+      if (word.is(",") && depth == 1)
+        arguments.emplace_back();
+      else
+        arguments.back() += word.text;
+    } while (true);
+  }
+
+  ExprPtr primary() {
+    const Position at = here();
+    const Token current = token();
+    switch (current.kind) {
+      case Token::Kind::number:
+        ++next_;
+        if (!std::isfinite(std::strtod(current.text.c_str(), nullptr)))
+          throw Problem(at, fmt::format("the number {} is too large", current.text));
+        return make_expr(Kind::number, current.text, {}, at);
+      case Token::Kind::string:
+        ++next_;
+        return make_expr(Kind::string, current.text, {}, at);
+      case Token::Kind::name:
+        ++next_;
+        return named(one_word(without_namespaces(current.text)), at);
+      case Token::Kind::symbol:
+        if (take("(")) {
+          ExprPtr value = expression();
+          expect(")", "to close the parenthesis");
+          return value;
+        }
+        if (peek("{")) return braces(at);
+        if (peek("[")) return lambda(at);
+        break;
+      case Token::Kind::end:
+        fail("expected a value");
+    }
+    fail(fmt::format("expected a value, found '{}'", current.text));
+  }
+
+  ExprPtr named(std::string name, const Position& at) {
+    std::vector<std::string> types;
+    if (peek("<") && is_template(name)) types = template_arguments();
+    if (peek("(") || (peek("{") && (!types.empty() || is_holder(name)))) {
+      std::vector<ExprPtr> args;
+      const bool list = peek("{");
+      sequence(args, list ? "{" : "(", list ? "}" : ")");
+      return made(name, types, std::move(args), list, at);
+    }
+    const auto constant = cpp_constants().find(name);
+    return make_expr(Kind::name, constant == cpp_constants().end() ? name : constant->second, {}, at);
+  }
+
+  /// A call, or a value of a type that is written like one.
+  ExprPtr made(const std::string& name, const std::vector<std::string>& types, std::vector<ExprPtr> args, bool list,
+               const Position& at) {
+    if (name == "get" && args.size() == 1 && types.size() == 1)
+      return make_expr(Kind::index, "", {args[0], make_expr(Kind::number, types[0], {}, at)}, at);
+    if (name == "static_cast" && args.size() == 1 && types.size() == 1)
+      return make_expr(Kind::call, one_word(without_namespaces(types[0])), std::move(args), at);
+    if (name == "make_tuple") return make_expr(Kind::tuple, "", std::move(args), at);
+    if (name == "tuple") {
+      while (args.size() < types.size()) args.push_back(make_expr(Kind::name, "none", {}, at));
+      return make_expr(Kind::tuple, "", std::move(args), at);
+    }
+    if (name == "Tensor" && args.empty()) return make_expr(Kind::name, "none", {}, at);
+    if (is_holder(name)) {
+      if (list) return make_expr(Kind::list, "", std::move(args), at);
+      if (args.size() == 1 && name == "vector") args.push_back(make_expr(Kind::name, "none", {}, at));
+      if (args.size() == 1) return args[0];
+      if (args.size() == 2) return make_expr(Kind::call, "repeated", std::move(args), at);
+      if (args.empty() && name == "optional") return make_expr(Kind::name, "none", {}, at);
+      if (args.empty()) return make_expr(Kind::list, "", {}, at);
+    }
+    return make_expr(Kind::call, without_symint(name), std::move(args), at);
+  }
+
+  /// `{a, b}`; `{{a, b}}`, an array in the braces of a struct, is the same.
+  ExprPtr braces(const Position& at) {
+    const Depth depth(*this);
+    std::vector<ExprPtr> elements;
+    sequence(elements, "{", "}");
+    if (elements.size() == 1 && elements[0]->is(Kind::list)) return elements[0];
+    return make_expr(Kind::list, "", std::move(elements), at);
+  }
+
+  /// `[capture](parameters) { body }`, skipped as balanced brackets.
+  ExprPtr lambda(const Position& at) {
+    std::string closing;
+    while (true) {
+      if (token().kind == Token::Kind::end) fail("a lambda is not closed");
+      const std::string& word = token().text;
+      const bool symbol = token().kind == Token::Kind::symbol;
+      ++next_;
+      if (!symbol) continue;
+      if (word == "[" || word == "(" || word == "{") {
+        closing += word == "[" ? ']' : word == "(" ? ')' : '}';
+      } else if (!closing.empty() && word[0] == closing.back() && word.size() == 1) {
+        closing.pop_back();
+        if (closing.empty() && word == "}") return make_expr(Kind::call, kLambda, {}, at);
+      } else if (word == "]" || word == ")" || word == "}") {
+        --next_;
+        fail(fmt::format("'{}' closes nothing in this lambda", word));
+      }
+    }
+  }
+
+  const Text& text_;
+  std::vector<Token> tokens_;
+  size_t next_ = 0;
+  int open_ = 0;
+};
+
+}  // namespace
+
+ExprPtr parse_cpp_formula(const Text& text) { return Parser(text).formula(); }
+
+}  // namespace opgen::aten
