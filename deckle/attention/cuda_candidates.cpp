@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include "deckle/kernels/args/attention_cuda.h"
 
 namespace deckle {
 namespace {
@@ -35,11 +35,13 @@ std::string refused_by_both(const AttentionRequest& request) {
 std::string hopper_refuses(const AttentionRequest& request) {
   if (std::string reason = refused_by_both(request); !reason.empty()) return reason;
   const AttentionProblem& p = request.problem;
-  const auto served = hopper_head_dims();
-  if (std::find(served.begin(), served.end(), std::pair(p.head_dim, p.value_dim)) != served.end()) return {};
   std::string list;
-  for (const auto& [head_dim, value_dim] : served) list += fmt::format("{}{}/{}", list.empty() ? "" : ", ", head_dim, value_dim);
-  return fmt::format("head dims are {}/{} (serves {})", p.head_dim, p.value_dim, list);
+  for (const auto& [head_dim, value_dim] : hopper_head_dims()) {
+    if (kernels::compiled_dims_serve(head_dim, value_dim, p.head_dim, p.value_dim)) return {};
+    list += fmt::format("{}{}/{}", list.empty() ? "" : ", ", head_dim, value_dim);
+  }
+  return fmt::format("head dims are {}/{} (serves multiples of 8 up to {} with as many panels of 64 columns)", p.head_dim,
+                     p.value_dim, list);
 }
 
 std::string portable_refuses(const AttentionRequest& request) {

@@ -166,7 +166,12 @@ TEST(AttentionCandidates, TheGpuRefusesWhatItsArgumentsCannotHold) {
     }
     return std::string("no such candidate");
   };
-  EXPECT_EQ(why_not(AttentionKernel::hopper), "head dims are 80/80 (serves 64/64, 96/96, 128/128, 192/128, 192/192, 256/256)");
+  EXPECT_EQ(why_not(AttentionKernel::hopper), "");
+  p.value_dim = 48;
+  EXPECT_EQ(
+      why_not(AttentionKernel::hopper),
+      "head dims are 80/48 (serves multiples of 8 up to 64/64, 96/96, 128/128, 192/128, 192/192, 256/256 with as many panels "
+      "of 64 columns)");
   EXPECT_EQ(why_not(AttentionKernel::portable), "");
   const int64_t length = 1;
   p.k_lengths = &length;

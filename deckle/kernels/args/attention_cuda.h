@@ -46,6 +46,15 @@ struct AttentionSizes {
   bool ragged() const { return query_offsets != nullptr; }
 };
 
+/// Whether the Hopper kernels compiled for one pair of head dims serve another, smaller one: multiples of 8 that take as many
+/// panels of 64 columns. The copy engine fills the columns that a tensor does not have with zeros, and stores none of them.
+constexpr bool compiled_dims_serve(int64_t compiled_head, int64_t compiled_value, int64_t head, int64_t value) {
+  const auto serves = [](int64_t compiled, int64_t dim) {
+    return dim > 0 && dim % 8 == 0 && dim <= compiled && (dim + 63) / 64 == (compiled + 63) / 64;
+  };
+  return serves(compiled_head, head) && serves(compiled_value, value);
+}
+
 /// What forward and backward have in common.
 struct CudaAttentionProblem {
   int32_t device = -1;  // on which everything lies, the stream too; -1: the current one

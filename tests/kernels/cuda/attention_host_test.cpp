@@ -73,7 +73,7 @@ AttentionBackward problem(int head_dim, int value_dim, AttentionElement element 
   return a;
 }
 
-TEST(AttentionHost, ServesTheHeadDimsOfTheInstances) {
+TEST(AttentionHost, ServesTheHeadDimsOfTheInstancesAndSmallerOnes) {
   for (const AttentionElement element : {AttentionElement::bf16, AttentionElement::f16}) {
     for (const auto& [d, dv] : {std::pair{64, 64}, {96, 96}, {128, 128}, {192, 128}, {192, 192}, {256, 256}}) {
       const AttentionBackward a = problem(d, dv, element);
@@ -81,10 +81,20 @@ TEST(AttentionHost, ServesTheHeadDimsOfTheInstances) {
       EXPECT_EQ(attention_backward_why_not(a), "");
     }
   }
-  const AttentionBackward other = problem(80, 80);
-  const char* reason = "D = 80, Dv = 80 (serves 64/64, 96/96, 128/128, 192/128, 192/192, 256/256)";
-  EXPECT_EQ(attention_forward_why_not(other.problem), reason);
-  EXPECT_EQ(attention_backward_why_not(other), reason);
+  // Smaller ones run in the next, if they have as many panels of 64 columns.
+  for (const auto& [d, dv] : {std::pair{8, 8}, {40, 64}, {80, 80}, {104, 128}, {72, 120}, {136, 96}, {200, 256}}) {
+    const AttentionBackward a = problem(d, dv);
+    EXPECT_EQ(attention_forward_why_not(a.problem), "") << d << "/" << dv;
+    EXPECT_EQ(attention_backward_why_not(a), "") << d << "/" << dv;
+  }
+  for (const auto& [d, dv] : {std::pair{128, 64}, {84, 84}, {264, 264}, {0, 0}}) {
+    const AttentionBackward other = problem(d, dv);
+    const std::string reason = "D = " + std::to_string(d) + ", Dv = " + std::to_string(dv) +
+                               " (serves multiples of 8 up to 64/64, 96/96, 128/128, 192/128, 192/192, 256/256 with as many "
+                               "panels of 64 columns)";
+    EXPECT_EQ(attention_forward_why_not(other.problem), reason);
+    EXPECT_EQ(attention_backward_why_not(other), reason);
+  }
 }
 
 // What all paths refuse, they refuse in the same words.

@@ -53,6 +53,9 @@ std::vector<Instance> hopper_instances() {
     for (const auto& [d, dv] : {std::pair{128, 128}, {64, 64}, {256, 256}, {96, 96}, {192, 192}, {192, 128}}) {
       all.push_back({Path::hopper, element, d, dv});
     }
+    for (const auto& [d, dv] : {std::pair{40, 56}, {80, 80}, {104, 120}, {136, 96}, {200, 232}}) {  // in a larger kernel
+      all.push_back({Path::hopper, element, d, dv});
+    }
   }
   return all;
 }

@@ -82,6 +82,8 @@ class Pass {
     common_.left = mask.left;
     common_.right = mask.right;
     common_.bottom_right = mask.bottom_right;
+    common_.head_dim = sizes_.head_dim;
+    common_.value_dim = sizes_.value_dim;
     common_.scale = problem_.scale;
     common_.scale_log2 = problem_.scale * 1.4426950408889634f;
     common_.skip_short = sizes_.ragged() && plan_.kernels.short_gradients.function != nullptr;
@@ -253,7 +255,7 @@ class Pass {
     BackwardArguments args = common_;
     use_list(args, plan_.key_list);
     const int64_t tiles = max_tiles(sizes_, Side::queries, plan_.unit);
-    add({round_query_gradients_kernel(sizes_.head_dim), 256}, dim3(static_cast<unsigned>(tiles * sizes_.heads)),
+    add({round_query_gradients_kernel(plan_.head_dim), 256}, dim3(static_cast<unsigned>(tiles * sizes_.heads)),
         Start::beside_predecessor, args, element(), arguments_.grad_q);
   }
 
@@ -264,9 +266,9 @@ class Pass {
     args.parts = plan_.parts;
     args.key_sums = memory<float>(plan_.key_sums);
     args.key_sums_rows = plan_.key_sums_rows;
-    const int64_t pieces = args.key_sums_rows * sizes_.head_dim / 4;
+    const int64_t pieces = args.key_sums_rows * plan_.head_dim / 4;
     add({round_key_gradients_kernel(), 256}, dim3(static_cast<unsigned>((pieces + 255) / 256), sizes_.kv_heads, 2),
-        Start::after_predecessor, args, element(), int{sizes_.head_dim});
+        Start::after_predecessor, args, element(), plan_.head_dim);
   }
 
   void short_gradients() {
@@ -315,8 +317,8 @@ std::string attention_backward_why_not(const AttentionBackward& arguments) {
       if (instance.element != problem.element || instance.kernels.key_gradients.function == nullptr) continue;
       served += (served.empty() ? "" : ", ") + std::to_string(instance.head_dim) + "/" + std::to_string(instance.value_dim);
     }
-    return "D = " + std::to_string(problem.sizes.head_dim) + ", Dv = " + std::to_string(problem.sizes.value_dim) + " (serves " +
-           served + ")";
+    return "D = " + std::to_string(problem.sizes.head_dim) + ", Dv = " + std::to_string(problem.sizes.value_dim) +
+           " (serves multiples of 8 up to " + served + " with as many panels of 64 columns)";
   }
   if (std::string reason = backward_why_not(arguments); !reason.empty()) return reason;
   // No tile has fewer rows than a short one, and every tile has its head.

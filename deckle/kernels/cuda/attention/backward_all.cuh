@@ -148,10 +148,10 @@ __device__ __forceinline__ void add_in_turn(typename Shape::Shared& shared, cons
   arch::wait_stores();
 }
 
-/// Rounds scale * c[64 x D] of a warpgroup and stores row i of it to to + i * stride, `rows` of them at most. The four lanes that
-/// share a row trade their pairs of columns, so that each stores 16 bytes.
+/// Rounds scale * c[64 x D] of a warpgroup and stores row i of it to to + i * stride, `rows` of them and `columns` at most. The
+/// four lanes that share a row trade their pairs of columns, so that each stores 16 bytes.
 template <Element element, int D>
-__device__ __forceinline__ void store_rows_directly(uint16_t* to, int64_t stride, int rows, float scale, int thread,
+__device__ __forceinline__ void store_rows_directly(uint16_t* to, int64_t stride, int rows, int columns, float scale, int thread,
                                                     const float (&c)[D / 2]) {
   const int lane = thread & 3, row = tile::accumulator_row(thread);
 #pragma unroll
@@ -167,7 +167,8 @@ __device__ __forceinline__ void store_rows_directly(uint16_t* to, int64_t stride
         w[i] = arch::pack<element>(scale * pair[0], scale * pair[1]);
       }
       arch::transpose_quad(w, lane);
-      if (exists) *reinterpret_cast<uint4*>(address + 32 * block) = make_uint4(w[0], w[1], w[2], w[3]);
+      if (exists && 32 * block + 8 * lane < columns)
+        *reinterpret_cast<uint4*>(address + 32 * block) = make_uint4(w[0], w[1], w[2], w[3]);
     }
   }
 }
@@ -198,8 +199,10 @@ __device__ __forceinline__ void store_key_results(const BackwardArguments& args,
     const auto at = [&](const AttentionTensor& t) {
       return static_cast<uint16_t*>(t.data) + batch * t.batch_stride + row * t.row_stride + work.head * t.head_stride;
     };
-    store_rows_directly<Shape::element, D>(at(args.grad_v_rows), args.grad_v_rows.row_stride, rows, 1.0f, thread, dv);
-    store_rows_directly<Shape::element, D>(at(args.grad_k_rows), args.grad_k_rows.row_stride, rows, args.scale, thread, dk);
+    store_rows_directly<Shape::element, D>(at(args.grad_v_rows), args.grad_v_rows.row_stride, rows, args.value_dim, 1.0f, thread,
+                                           dv);
+    store_rows_directly<Shape::element, D>(at(args.grad_k_rows), args.grad_k_rows.row_stride, rows, args.head_dim, args.scale,
+                                           thread, dk);
   } else {
     float* sums = args.key_sums + (work.head * args.key_sums_rows + batch * args.key_rows + row) * D;
     store_rows_directly<D>(sums, rows, thread, dk);

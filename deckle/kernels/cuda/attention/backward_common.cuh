@@ -66,6 +66,7 @@ struct BackwardArguments {
   AttentionTensor grad_k_rows, grad_v_rows;  // all_gradients
   int batch, heads, group;                   // heads of q; q heads of one kv head, or of one part of them
   int parts;                                 // all_gradients: into which the q heads of a kv head are divided among blocks
+  int head_dim, value_dim;                   // of the tensors; those of the kernel may be larger
   int query_rows, key_rows;                  // dense: of each sequence
   int left, right;                           // of AttentionMask
   int bottom_right;

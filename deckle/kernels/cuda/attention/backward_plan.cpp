@@ -1,6 +1,7 @@
 #include "deckle/kernels/cuda/attention/backward_plan.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "deckle/kernels/cuda/attention/work_list.cuh"
 
@@ -30,28 +31,35 @@ int parts_of(int64_t tiles, int group) {
   return best;
 }
 
-// What the instances of the problem's element type and head dims offer together.
-BackwardKernels kernels_of(const CudaAttentionProblem& problem) {
-  BackwardKernels found;
-  const auto take = [](BackwardKernel& to, const BackwardKernel& from) {
-    if (from.function != nullptr) to = from;
-  };
+// The instances of the problem's element type and of the smallest head dims that serve its own.
+std::vector<BackwardInstance> instances_for(const CudaAttentionProblem& problem) {
+  std::vector<BackwardInstance> found;
   for (const BackwardInstance& instance : backward_instances()) {
-    if (instance.element != problem.element || instance.head_dim != problem.sizes.head_dim ||
-        instance.value_dim != problem.sizes.value_dim) {
+    if (instance.element != problem.element ||
+        !compiled_dims_serve(instance.head_dim, instance.value_dim, problem.sizes.head_dim, problem.sizes.value_dim)) {
       continue;
     }
-    take(found.key_gradients, instance.kernels.key_gradients);
-    take(found.query_gradients, instance.kernels.query_gradients);
-    take(found.short_gradients, instance.kernels.short_gradients);
-    take(found.all_gradients, instance.kernels.all_gradients);
+    const int dims = instance.head_dim + instance.value_dim;
+    if (!found.empty() && dims > found[0].head_dim + found[0].value_dim) continue;
+    if (!found.empty() && dims < found[0].head_dim + found[0].value_dim) found.clear();
+    found.push_back(instance);
   }
   return found;
 }
 
 }  // namespace
 
-BackwardPlan::BackwardPlan(const CudaAttentionProblem& problem) : kernels(kernels_of(problem)) {
+BackwardPlan::BackwardPlan(const CudaAttentionProblem& problem) {
+  const auto take = [](BackwardKernel& to, const BackwardKernel& from) {
+    if (from.function != nullptr) to = from;
+  };
+  for (const BackwardInstance& instance : instances_for(problem)) {
+    take(kernels.key_gradients, instance.kernels.key_gradients);
+    take(kernels.query_gradients, instance.kernels.query_gradients);
+    take(kernels.short_gradients, instance.kernels.short_gradients);
+    take(kernels.all_gradients, instance.kernels.all_gradients);
+    head_dim = instance.head_dim;
+  }
   if (!served()) return;
   const AttentionSizes& sizes = problem.sizes;
   ragged = sizes.ragged();
@@ -73,12 +81,12 @@ BackwardPlan::BackwardPlan(const CudaAttentionProblem& problem) : kernels(kernel
   turns = delta + statistics;
   query_sums = key_sums = bytes = (turns + (one_pass ? 2 * statistics / unit : 0) + 255) / 256 * 256;
   if (!one_pass) return;
-  key_sums = bytes = query_sums + statistics * sizes.head_dim;
+  key_sums = bytes = query_sums + statistics * head_dim;
   const int64_t tiles = max_tiles(sizes, Side::keys, kernels.all_gradients.owned_rows);
   parts = parts_of(tiles * sizes.kv_heads, sizes.heads / sizes.kv_heads);
   if (parts == 1) return;
   key_sums_rows = sizes.key_rows * (sizes.ragged() ? 1 : sizes.batch);
-  bytes += 2 * int64_t{sizeof(float)} * sizes.kv_heads * parts * key_sums_rows * sizes.head_dim;
+  bytes += 2 * int64_t{sizeof(float)} * sizes.kv_heads * parts * key_sums_rows * head_dim;
 }
 
 std::array<WorkListRequest, 2> BackwardPlan::requests(void* memory) const {

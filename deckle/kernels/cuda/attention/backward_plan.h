@@ -24,6 +24,7 @@ struct BackwardPlan {
   std::array<WorkListRequest, 2> requests(void* memory) const;
 
   BackwardKernels kernels;
+  int head_dim = 0;  // of the kernels, which may be larger than the problem's
   bool ragged = false;
   bool one_pass = false;  // all gradients by one kernel
   bool rises = false;     // one pass: keys attend to the last query, but not from the first; see write_work

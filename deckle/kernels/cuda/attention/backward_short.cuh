@@ -41,11 +41,11 @@ struct ShortArguments {
   int first_sequence;
 };
 
-/// Zeroes `rows` rows of D columns from `first` on; a whole block.
-template <int D>
-__device__ __forceinline__ void write_zeros(const AttentionTensor& tensor, int64_t first, int rows, int head) {
-  for (int i = threadIdx.x; i < rows * (D / 8); i += blockDim.x) {
-    const int64_t offset = (first + i / (D / 8)) * tensor.row_stride + head * tensor.head_stride + i % (D / 8) * 8;
+/// Zeroes `rows` rows from `first` on; a whole block.
+__device__ __forceinline__ void write_zeros(const AttentionTensor& tensor, int64_t first, int rows, int head, int columns) {
+  const int chunks = columns / 8;
+  for (int i = threadIdx.x; i < rows * chunks; i += blockDim.x) {
+    const int64_t offset = (first + i / chunks) * tensor.row_stride + head * tensor.head_stride + i % chunks * 8;
     *reinterpret_cast<uint4*>(static_cast<uint16_t*>(tensor.data) + offset) = make_uint4(0, 0, 0, 0);
   }
 }
@@ -68,12 +68,13 @@ __device__ __forceinline__ void short_sequence(const ShortArguments& args) {
                     arch::CacheHint::evict_first);
   };
   for (int head = kv_head * common.group; head < (kv_head + 1) * common.group; ++head) {
-    write_zeros<D>(args.grad_q, s.query_start, min(s.live_first, s.query_rows), head);
-    write_zeros<D>(args.grad_q, s.query_start + s.live_first + s.live_rows, s.query_rows - s.live_first - s.live_rows, head);
+    write_zeros(args.grad_q, s.query_start, min(s.live_first, s.query_rows), head, common.head_dim);
+    write_zeros(args.grad_q, s.query_start + s.live_first + s.live_rows, s.query_rows - s.live_first - s.live_rows, head,
+                common.head_dim);
   }
   if (s.live_rows == 0) {  // a copy that lies outside its map altogether faults
-    write_zeros<D>(args.grad_k, s.key_start, s.key_rows, kv_head);
-    write_zeros<D>(args.grad_v, s.key_start, s.key_rows, kv_head);
+    write_zeros(args.grad_k, s.key_start, s.key_rows, kv_head, common.head_dim);
+    write_zeros(args.grad_v, s.key_start, s.key_rows, kv_head, common.value_dim);
     return;
   }
   if (thread == 0) {

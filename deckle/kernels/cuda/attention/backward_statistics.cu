@@ -157,6 +157,7 @@ __device__ __forceinline__ void round_tile(const BackwardArguments& args, Elemen
   const int live = min(M, s.live_rows - tile * M), dead = min(M, s.query_rows - s.live_rows - tile * M);
   for (int i = threadIdx.x; i < dead * (D / 8); i += 256) {
     const int row = tile * M + i / (D / 8);
+    if (i % (D / 8) * 8 >= args.head_dim) continue;
     row_of(row < s.live_first ? row : row + s.live_rows)[i % (D / 8)] = make_uint4(0, 0, 0, 0);
   }
   if (live <= 0) return;
@@ -193,7 +194,8 @@ __device__ __forceinline__ void round_tile(const BackwardArguments& args, Elemen
   __syncthreads();
   for (int i = threadIdx.x; i < live * (D / 8); i += 256) {
     const int row = i / (D / 8), chunk = i % (D / 8);
-    row_of(s.live_first + tile * M + row)[chunk] = *reinterpret_cast<const uint4*>(&packed[row][4 * chunk]);
+    if (chunk * 8 < args.head_dim)
+      row_of(s.live_first + tile * M + row)[chunk] = *reinterpret_cast<const uint4*>(&packed[row][4 * chunk]);
   }
 }
 
@@ -211,6 +213,7 @@ __global__ void __launch_bounds__(256)
   const int64_t piece = int64_t{blockIdx.x} * 256 + threadIdx.x, row = piece / (columns / 4);
   if (row >= (ragged ? min(args.key_offsets[args.batch], args.key_sums_rows) : args.key_sums_rows)) return;
   const int column = 4 * static_cast<int>(piece % (columns / 4)), kv_heads = args.heads / args.group, head = blockIdx.y;
+  if (column >= (of_values ? args.value_dim : args.head_dim)) return;
   const int64_t part = args.key_sums_rows * columns;
   const float* from = args.key_sums + ((of_values ? kv_heads : 0) + head) * int64_t{args.parts} * part + row * columns + column;
   float4 sum = {0, 0, 0, 0};

@@ -58,7 +58,8 @@ std::string attention_forward_why_not(const CudaAttentionProblem& problem) {
       if (instance.element != problem.element || instance.use != ForwardUse::long_keys) continue;
       served += (served.empty() ? "" : ", ") + std::to_string(instance.head_dim) + "/" + std::to_string(instance.value_dim);
     }
-    return "D = " + std::to_string(sizes.head_dim) + ", Dv = " + std::to_string(sizes.value_dim) + " (serves " + served + ")";
+    return "D = " + std::to_string(sizes.head_dim) + ", Dv = " + std::to_string(sizes.value_dim) +
+           " (serves multiples of 8 up to " + served + " with as many panels of 64 columns)";
   }
   if (std::string reason = attention::problem_why_not(problem); !reason.empty()) return reason;
   return attention::device_why_not(problem.device, 9, 9);

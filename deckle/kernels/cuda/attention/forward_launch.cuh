@@ -63,10 +63,10 @@ ForwardArguments forward_arguments(const CudaAttentionProblem& problem) {
   static_assert(kSharedBytes <= kMaxSharedBytes);
   allow_shared_memory(reinterpret_cast<const void*>(attention_forward_kernel<Config>), kSharedBytes);
   ForwardArguments args{};
-  args.q = operand_map(problem, problem.q, false, Config::D, Config::rows);
-  args.k = operand_map(problem, problem.k, true, Config::D, Config::keys);
-  args.v = operand_map(problem, problem.v, true, Config::Dv, Config::keys);
-  args.out = operand_map(problem, problem.out, false, Config::Dv, 16);
+  args.q = operand_map(problem, problem.q, false, problem.sizes.head_dim, Config::rows);
+  args.k = operand_map(problem, problem.k, true, problem.sizes.head_dim, Config::keys);
+  args.v = operand_map(problem, problem.v, true, problem.sizes.value_dim, Config::keys);
+  args.out = operand_map(problem, problem.out, false, problem.sizes.value_dim, 16);
   args.problem = device_problem(problem);
   args.head_group = heads_together(problem.sizes, equal_costs(problem), int64_t{2} * (Config::D + Config::Dv));
   args.lse = problem.lse;

@@ -13,7 +13,7 @@ namespace deckle::kernels::cuda::attention {
 /// Generated from ops/instances.yaml.
 std::span<const ForwardInstance> forward_instances();
 
-/// Null if there is none.
+/// The kernel of the smallest head dims that serve the problem's, for this use; null if there is none.
 const ForwardInstance* find_forward(const CudaAttentionProblem& problem, ForwardUse use);
 
 /// The sequences that one kernel takes, and where their list lies from the start of all lists on.
