@@ -305,7 +305,8 @@ class Training(unittest.TestCase):
                                "--kv-heads": (-1,),
                                "--weight-decay": (-1, "inf"), "--threads": (100_000, 0), "--validation": ("nan", 0, 1),
                                "--lr": (0, "nan"),
-                               "--clip": (0,), "--width": (0,), "--depth": (-1,), "--heads": (0,), "--beta2": (1,),
+                               "--clip": (0,), "--width": (0,), "--depth": (-1, 100_000_000), "--heads": (0,), "--beta2": (1,),
+                               "--format": ("xml",), "--accumulate": (4_000_000_000, 1.5), "--tokens": (10**20,),
                                "--seed": (-1, "x")}.items():
             for value in values:
                 with self.subTest(option=option, value=value):
@@ -315,7 +316,11 @@ class Training(unittest.TestCase):
             with self.subTest(option=option):
                 self.assert_one_line_error(self.command("sample", "never-read", f"{option}={value}"), option, str(value), code=2)
         self.assertEqual(self.command("--help").returncode, 0)
-        self.assertEqual(self.command("train", "--help").returncode, 0)
+        result = self.command("train", "--text", "never-read", "--steps", 10**20)
+        self.assert_one_line_error(result, "--steps", "expected a whole number from 1 to", code=2)
+        result = self.command("train", "--help")
+        self.assertEqual(result.returncode, 0)
+        self.assertRegex(result.stdout, r"--format TEXT +auto, lines, percent or jsonl\n")
 
     def test_damaged_and_foreign_checkpoints_are_refused(self):
         checkpoint = (self.whole / f"step-{STEPS}.safetensors").read_bytes()

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cmath>
 #include <iostream>
 #include <new>
@@ -36,15 +37,41 @@ CLI::Validator number(const char* expected, bool (*fits)(double)) {
         const bool fine = CLI::detail::lexical_cast(text, value) && std::isfinite(value) && fits(value);
         return fine ? std::string() : fmt::format("{} (expected {})", text, expected);
       },
-      "NUMBER");
+      "");  // no name: help shows the type alone
 }
-const CLI::Validator kPath([](std::string& text) { return text.empty() ? "the path is empty" : ""; }, "PATH");
+
+/// A whole number from `least` to `most`.
+CLI::Validator whole(int64_t least, int64_t most) {
+  return CLI::Validator(
+      [=](std::string& text) {
+        int64_t value = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        const bool fine = error == std::errc() && end == text.data() + text.size() && value >= least && value <= most;
+        return fine ? std::string() : fmt::format("{} (expected a whole number from {} to {})", text, least, most);
+      },
+      "");
+}
+
+/// Replaces the name of a format of texts by its number.
+std::string parse_format(std::string& text) {
+  const std::map<std::string, io::TextFormat> formats{{"auto", io::TextFormat::automatic},
+                                                      {"lines", io::TextFormat::lines},
+                                                      {"percent", io::TextFormat::percent},
+                                                      {"jsonl", io::TextFormat::jsonl}};
+  const auto found = formats.find(text);
+  if (found == formats.end()) return text + " (expected auto, lines, percent or jsonl)";
+  text = std::to_string(static_cast<int>(found->second));
+  return "";
+}
+
+const CLI::Validator kPath([](std::string& text) { return text.empty() ? "the path is empty" : ""; }, "");
 const CLI::Validator kAboveZero = number("a number above 0", [](double x) { return x > 0; });
 const CLI::Validator kFromZero = number("a number from 0", [](double x) { return x >= 0; });
 const CLI::Validator kShare = number("a share, 0 to 1", [](double x) { return x >= 0 && x <= 1; });
 const CLI::Validator kPart = number("a share above 0 and below 1", [](double x) { return x > 0 && x < 1; });
 const CLI::Validator kMomentum = number("a number from 0 to below 1", [](double x) { return x >= 0 && x < 1; });
-const CLI::Validator kThreads = number("1 to 1024", [](double x) { return x >= 1 && x <= 1024; });
+const CLI::Validator kThreads = whole(1, 1024);
+constexpr int64_t kMany = 1'000'000'000'000;  // of steps, bytes, texts: beyond every run
 
 void add_threads(CLI::App* command) {
   command
@@ -62,7 +89,7 @@ void add_train(CLI::App& app, TrainCommand& command) {
                           ->check(kPath);
   CLI::Option* minutes = train->add_option("--minutes", options.minutes, "Train for about this long")->check(kAboveZero);
   CLI::Option* steps =
-      train->add_option("--steps", options.steps, "Train for exactly this many steps")->check(kAboveZero)->excludes(minutes);
+      train->add_option("--steps", options.steps, "Train for exactly this many steps")->check(whole(1, kMany))->excludes(minutes);
   CLI::Option* resume =
       train->add_option("--resume", command.resume, "Go on with the run in this folder, or from this checkpoint")
           ->check(kPath)
@@ -76,29 +103,27 @@ void add_train(CLI::App& app, TrainCommand& command) {
       ->excludes(resume);
   train->add_flag("--overwrite", command.folder.overwrite, "Start anew in a folder that holds a run: its checkpoints go")
       ->excludes(resume);
-  const std::map<std::string, io::TextFormat> formats{{"auto", io::TextFormat::automatic},
-                                                      {"lines", io::TextFormat::lines},
-                                                      {"percent", io::TextFormat::percent},
-                                                      {"jsonl", io::TextFormat::jsonl}};
   train->add_option("--format", options.reading.format, "auto, lines, percent or jsonl")
-      ->transform(CLI::CheckedTransformer(formats, CLI::ignore_case));
+      ->type_name("TEXT")
+      ->transform(CLI::Validator(parse_format, ""));
   train->add_option("--field", options.reading.field, "JSONL field with the text");
-  train->add_option("--max-length", options.reading.max_length, "Cut longer texts (bytes; 0: never)")->check(kFromZero);
+  train->add_option("--max-length", options.reading.max_length, "Cut longer texts (bytes; 0: never)")->check(whole(0, kMany));
   train->add_option("--validation", options.validation, "Share of the texts that is held out")->check(kPart);
-  train->add_option("--width", options.model.width, "Width of the model")->check(kAboveZero);
-  train->add_option("--depth", options.model.depth, "Number of layers")->check(kAboveZero);
-  train->add_option("--heads", options.model.heads, "Attention heads")->check(kAboveZero);
-  train->add_option("--kv-heads", options.model.kv_heads, "Key and value heads (0: as many as heads)")->check(kFromZero);
-  train->add_option("--hidden", options.model.hidden, "Width of the feed-forward blocks (0: 8/3 of the width)")->check(kFromZero);
-  train->add_option("--tokens", options.tokens, "Bytes to predict per batch")->check(kAboveZero);
-  train->add_option("--accumulate", options.accumulate, "Batches per step")->check(kAboveZero);
+  train->add_option("--width", options.model.width, "Width of the model")->check(whole(1, 65'536));
+  train->add_option("--depth", options.model.depth, "Number of layers")->check(whole(1, 1'000));
+  train->add_option("--heads", options.model.heads, "Attention heads")->check(whole(1, 1'024));
+  train->add_option("--kv-heads", options.model.kv_heads, "Key and value heads (0: as many as heads)")->check(whole(0, 1'024));
+  train->add_option("--hidden", options.model.hidden, "Width of the feed-forward blocks (0: 8/3 of the width)")
+      ->check(whole(0, 1'000'000));
+  train->add_option("--tokens", options.tokens, "Bytes to predict per batch")->check(whole(1, 1'000'000'000));
+  train->add_option("--accumulate", options.accumulate, "Batches per step")->check(whole(1, 10'000));
   train->add_option("--lr", options.lr, "Peak learning rate")->check(kAboveZero);
   train->add_option("--warmup", options.warmup, "Share of the run in which the learning rate rises")->check(kShare);
   train->add_option("--floor", options.floor, "Share of the learning rate that is left at the end")->check(kShare);
   train->add_option("--beta2", options.beta2, "AdamW's second momentum")->check(kMomentum);
   train->add_option("--weight-decay", options.weight_decay, "AdamW's weight decay")->check(kFromZero);
   train->add_option("--clip", options.clip, "Largest norm of the gradient")->check(kAboveZero);
-  train->add_option("--seed", options.seed, "Seed of the starting values and of the order of texts")->check(kFromZero);
+  train->add_option("--seed", options.seed, "Seed of the starting values and of the order of texts")->check(whole(0, INT64_MAX));
   train->add_option("--save-minutes", options.save_minutes, "Time between checkpoints")->check(kFromZero);
   add_threads(train);
   train->callback([=, &options] {
@@ -114,14 +139,16 @@ void add_sample(CLI::App& app, cli::SampleRequest& request) {
   CLI::App* sample = app.add_subcommand("sample", "Continue prompts with a trained model");
   sample->add_option("run,--run", request.run, "A run's folder, or a checkpoint")->required()->check(kPath);
   sample->add_option("--prompt", request.prompts, "The beginning; may be given several times")->allow_extra_args(false);
-  sample->add_option("--length", request.length, "Bytes of a text at most")->check(kFromZero);
-  sample->add_option("--texts", request.texts, "Texts of each prompt (0: as many as fit the length together)")->check(kFromZero);
+  sample->add_option("--length", request.length, "Bytes of a text at most")->check(whole(0, kMany));
+  sample->add_option("--texts", request.texts, "Texts of each prompt (0: as many as fit the length together)")
+      ->check(whole(0, kMany));
   sample->add_option("--together", request.together, "Texts made at the same time at most; decides the speed alone")
-      ->check(kAboveZero);
+      ->check(whole(1, 65'536));
   sample->add_option("--temperature", request.drawing.temperature, "Below 1: likelier bytes; 0: always the likeliest")
       ->check(kFromZero);
-  sample->add_option("--top-k", request.drawing.top_k, "Draw from the k likeliest bytes (0: all)")->check(kFromZero);
-  sample->add_option("--seed", request.seed, "Seed of the first text; the second has the next, and so on")->check(kFromZero);
+  sample->add_option("--top-k", request.drawing.top_k, "Draw from the k likeliest bytes (0: all)")->check(whole(0, kMany));
+  sample->add_option("--seed", request.seed, "Seed of the first text; the second has the next, and so on")
+      ->check(whole(0, INT64_MAX));
   sample->add_flag("--words", request.words, "Tell which share of the words occur in the training texts");
   sample->add_flag("--speed", request.speed, "Tell how many tokens a second were made");
   add_threads(sample);
