@@ -14,21 +14,11 @@
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/shape.h"
+#include "tests/ops/nested_patterns.h"
 #include "tests/support/expect.h"
 
 namespace deckle::suite {
 namespace {
-
-struct Pattern {
-  int ragged_dims;
-  std::vector<int64_t> sizes;  // [components, ragged_dims]; none: three components of the sample's sizes
-};
-
-/// Zero-length components at the edges and inside, all empty, several lengths, long enough for any sample; the same with two
-/// ragged dims.
-const std::vector<Pattern> kPatterns = {
-    {1, {3, 0, 5, 1}}, {1, {0, 0}},       {1, {0, 2, 4, 3}},       {1, {6, 4, 5}},          {1, {}}, {2, {2, 3, 0, 2, 1, 4}},
-    {2, {0, 3, 2, 0}}, {2, {2, 2, 3, 1}}, {2, {0, 4, 3, 5, 2, 6}}, {2, {4, 0, 6, 2, 5, 3}}, {2, {}}};
 
 /// An operand in one pattern: packed values, one dense tensor for all, or, of a pointwise op, one tensor per component.
 struct Packed {
@@ -36,48 +26,6 @@ struct Packed {
   Ragged ragged;  // of a nested one
   bool per_component = false;
 };
-
-int64_t product(Ints sizes) { return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>()); }
-
-Ragged raggedness(std::vector<int64_t> sizes, int ragged_dims) {
-  return Ragged(std::make_shared<const RaggedShape>(std::move(sizes), ragged_dims));
-}
-
-/// `rows` rows of as many samples as that takes; nothing if samples have none.
-std::optional<Tensor> packed_rows(const Operand& operand, int ragged_dims, int64_t rows) {
-  Tensors samples;
-  for (int64_t got = 0; got < rows || samples.empty();) {
-    const Tensor sample = operand.make();
-    const int64_t more = product(sample.sizes().subspan(0, static_cast<size_t>(ragged_dims)));
-    if (more == 0 && rows > 0) return std::nullopt;
-    Dims sizes = {more};
-    for (int64_t dim = ragged_dims; dim < sample.dim(); ++dim) sizes.push_back(sample.size(dim));
-    samples.push_back(reshape(sample, sizes));
-    got += more;
-  }
-  return contiguous(narrow(cat(samples, 0), 0, 0, rows));
-}
-
-/// [B, 1 for each ragged dim, the sample's last dims]: what broadcasts along the rows of a component.
-std::optional<Tensor> per_component(const Operand& operand, int ragged_dims, int64_t regular_dims, int64_t components) {
-  Tensors rows;
-  for (int64_t b = 0; b < components; ++b) {
-    Tensor row = operand.make();
-    while (row.dim() > regular_dims) {
-      if (row.size(0) == 0) return std::nullopt;
-      row = select(row, 0, 0);
-    }
-    for (int dim = 0; dim < ragged_dims; ++dim) row = unsqueeze(row, 0);
-    rows.push_back(row);
-  }
-  return stack(rows, 0);
-}
-
-/// Element `place` of the first dims of a tensor.
-Tensor at_place(Tensor tensor, Ints place) {
-  for (const int64_t at : place) tensor = select(tensor, 0, at);
-  return tensor;
-}
 
 class Checker {
  public:
@@ -325,37 +273,9 @@ class Checker {
     return flat;
   }
 
-  static Tensors joined(const std::vector<Tensors>& parts) {
-    Tensors result;
-    for (const Tensors& part : parts) result.push_back(cat(part, 0));
-    return result;
-  }
-
-  /// body(place, components that reach it) for every place of the longest sizes that some component reaches.
-  template <typename Body>
-  void for_positions(Body body) const {
-    const RaggedShape& shape = *lead_ragged();
-    std::vector<int64_t> longest;
-    for (int dim = 0; dim < shape.ragged_dims(); ++dim) longest.push_back(shape.max_size(dim));
-    const RaggedShape padded(longest, shape.ragged_dims());
-    std::vector<int64_t> place(longest.size());
-    for (int64_t position = 0; position < padded.rows(); ++position) {
-      for (int dim = 0; dim < shape.ragged_dims(); ++dim)
-        place[static_cast<size_t>(dim)] = padded.row_map().position(position, dim);
-      std::vector<int64_t> reaching;
-      for (int64_t b = 0; b < shape.components(); ++b) {
-        bool reaches = true;
-        for (int dim = 0; dim < shape.ragged_dims(); ++dim)
-          reaches = reaches && place[static_cast<size_t>(dim)] < shape.size(b, dim);
-        if (reaches) reaching.push_back(b);
-      }
-      if (!reaching.empty()) body(position, place, reaching);
-    }
-  }
-
   Tensors dense_at_positions(const Tensors& x) const {
     std::vector<Tensors> parts;
-    for_positions([&](int64_t, const std::vector<int64_t>& place, const std::vector<int64_t>& reaching) {
+    for_positions(*lead_ragged(), [&](int64_t, const std::vector<int64_t>& place, const std::vector<int64_t>& reaching) {
       Tensors rows;
       for (const int64_t b : reaching) rows.push_back(at_place(as_nested(x, 0)[b], place));
       const Tensors results = op_.dense({stack(rows, 0)});
@@ -371,7 +291,7 @@ class Checker {
   Tensors batch_at_positions(const Tensors& x) const {
     const NestedTensors results = on_batch(x, 0);
     std::vector<Tensors> parts(results.size());
-    for_positions([&](int64_t position, const std::vector<int64_t>& place, const std::vector<int64_t>& reaching) {
+    for_positions(*lead_ragged(), [&](int64_t position, const std::vector<int64_t>& place, const std::vector<int64_t>& reaching) {
       for (size_t i = 0; i < results.size(); ++i) {
         if (results[i].ragged_dims() == 0) {  // one row for each position
           int64_t rest = 1;
@@ -421,7 +341,7 @@ std::vector<int64_t> all_dims(size_t rank, int64_t shift) {
 void check(const NestedCase& op) {
   SCOPED_TRACE(op.name);
   try {
-    for (const Pattern& pattern : kPatterns) {
+    for (const Pattern& pattern : patterns()) {
       Checker(op).check_pattern(pattern);
       Checker(op).check_positions(pattern);
     }
