@@ -6,6 +6,7 @@
 #include "deckle/core/tensor_impl.h"
 #include "deckle/ops/copy.h"
 #include "deckle/ops/generated/factory.h"
+#include "deckle/ops/promotion.h"
 
 namespace deckle::native {
 namespace {
@@ -17,7 +18,7 @@ Tensor single(const Scalar& value, DType dtype) {
     if constexpr (std::is_same_v<T, bool>)
       *element = !value.is_zero();
     else if constexpr (std::is_integral_v<T>)
-      *element = static_cast<T>(value.to_int64());
+      *element = static_cast<T>(integer_of(value, dtype));
     else if constexpr (std::is_same_v<T, double>)
       *element = value.to_double();
     else
@@ -71,6 +72,10 @@ Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step, std::o
                                                        static_cast<uint64_t>(i) * static_cast<uint64_t>(step.to_int64()));
   }
   const DType wanted = dtype.value_or(floating ? DType::float32 : DType::int64);
+  for (const int64_t i : {int64_t{0}, count - 1}) {  // the outermost
+    if (count == 0 || !is_integral(wanted)) continue;
+    integer_of(floating ? Scalar(result.data<double>()[i]) : Scalar(result.data<int64_t>()[i]), wanted);
+  }
   return wanted == result.dtype() ? result : copied(result, wanted);
 }
 

@@ -32,6 +32,7 @@ Tensor scaled(const Tensor& normalised, const Tensor& weight, const Tensor& bias
 Tensor segment_group_norm(const Tensor& values, const Ragged& ragged, int64_t num_groups, const Tensor& weight,
                           const Tensor& bias, double eps) try {
   check(is_floating(values.dtype()), Argument{"self"}, "is {} (expected a floating dtype)", name(values.dtype()));
+  check(eps >= 0, Argument{"eps"}, "is {} (expected 0 or more)", eps);
   check(values.dim() >= 2, "values of shape {} have no channels (expected [rows, ..., C])", to_string(values.sizes()));
   const int64_t channels = values.size(-1);
   check(num_groups >= 1 && channels % num_groups == 0, Argument{"num_groups"}, "is {} (expected a divisor of {}, the channels)",
@@ -63,6 +64,7 @@ Tensor batch_norm(const Tensor& self, const Tensor& weight, const Tensor& bias, 
                   double eps) try {
   check(is_floating(self.dtype()), Argument{"self"}, "is {} (expected a floating dtype)", name(self.dtype()));
   check(self.dim() >= 1, Argument{"self"}, "has no dims (expected [..., C])");
+  check(eps >= 0, Argument{"eps"}, "is {} (expected 0 or more)", eps);
   check(mean.defined() == variance.defined(), "one of mean and variance is given (expected both or none)");
   require_channels("weight", weight, self.size(-1));
   require_channels("bias", bias, self.size(-1));

@@ -12,6 +12,7 @@
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
+#include "deckle/ops/promotion.h"
 
 namespace deckle {
 namespace {
@@ -191,6 +192,8 @@ Tensor Tensor::index(std::initializer_list<Index> indices) const try {
 
 const Tensor& Tensor::index_put_(std::initializer_list<Index> indices, const Tensor& values, bool accumulate) const try {
   const Selection selection = selection_of(*this, Indices(indices.begin(), indices.size()));
+  check(category(dtype()) >= category(values.dtype()), Argument{"values"},
+        "is {} and cannot be written into {} (expected a dtype that holds it)", name(values.dtype()), name(dtype()));
   const Tensor source = deckle::to(values, dtype());
   if (!any_positions(selection)) {
     if (accumulate)

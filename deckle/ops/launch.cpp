@@ -77,7 +77,10 @@ void run(const Pointwise& op, DType working, Operands inputs, std::initializer_l
   std::vector<Number> values;
   values.reserve(numbers.size());
   const DType compute = compute_dtype(working);
-  for (const Scalar& number : numbers) values.push_back({number.to_double(), compute == DType::int64 ? number.to_int64() : 0});
+  // A result of the operands' dtype holds numbers as they do; comparisons, of another dtype, take any.
+  const DType of_numbers = op.result ? DType::int64 : working;
+  for (const Scalar& number : numbers)
+    values.push_back({number.to_double(), compute == DType::int64 ? integer_of(number, of_numbers) : 0});
   std::vector<View> views;
   views.reserve(inputs.size());
   std::vector<Tensor> made;  // alive until the kernel has run

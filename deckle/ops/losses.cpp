@@ -12,6 +12,12 @@
 namespace deckle {
 namespace {
 
+/// A target that broadcasts would compare every element with every other: [N, 1] with [N] has N * N errors.
+void require_same_shape(const Tensor& input, const Tensor& target) {
+  check(target.sizes() == input.sizes(), Argument{"target"}, "has shape {} (expected input's, {})", to_string(target.sizes()),
+        to_string(input.sizes()));
+}
+
 Tensor reduced(const Tensor& errors, std::string_view reduction) {
   check(reduction == "mean" || reduction == "sum" || reduction == "none", Argument{"reduction"},
         "is '{}' (expected mean, sum or none)", reduction);
@@ -21,12 +27,14 @@ Tensor reduced(const Tensor& errors, std::string_view reduction) {
 }  // namespace
 
 Tensor mse_loss(const Tensor& input, const Tensor& target, std::string_view reduction) try {
+  require_same_shape(input, target);
   return reduced(squared_error(input, target), reduction);
 } catch (...) {
   rethrow_from("mse_loss");
 }
 
 Tensor l1_loss(const Tensor& input, const Tensor& target, std::string_view reduction) try {
+  require_same_shape(input, target);
   return reduced(absolute_error(input, target), reduction);
 } catch (...) {
   rethrow_from("l1_loss");
@@ -34,6 +42,7 @@ Tensor l1_loss(const Tensor& input, const Tensor& target, std::string_view reduc
 
 Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, const Scalar& beta, std::string_view reduction) try {
   check(beta.to_double() >= 0, Argument{"beta"}, "is {} (expected 0 or more)", beta.to_double());
+  require_same_shape(input, target);
   return reduced(smooth_error(input, target, beta), reduction);
 } catch (...) {
   rethrow_from("smooth_l1_loss");
@@ -41,18 +50,21 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, const Scalar& b
 
 Tensor huber_loss(const Tensor& input, const Tensor& target, const Scalar& delta, std::string_view reduction) try {
   check(delta.to_double() > 0, Argument{"delta"}, "is {} (expected more than 0)", delta.to_double());
+  require_same_shape(input, target);
   return reduced(huber_error(input, target, delta), reduction);
 } catch (...) {
   rethrow_from("huber_loss");
 }
 
 Tensor bce_with_logits_loss(const Tensor& input, const Tensor& target, std::string_view reduction) try {
+  require_same_shape(input, target);
   return reduced(logistic_error(input, target), reduction);
 } catch (...) {
   rethrow_from("bce_with_logits_loss");
 }
 
 Tensor kl_div_loss(const Tensor& input, const Tensor& target, std::string_view reduction) try {
+  require_same_shape(input, target);
   return reduced(divergence_error(input, target), reduction);
 } catch (...) {
   rethrow_from("kl_div_loss");

@@ -1,7 +1,11 @@
 #include "deckle/ops/promotion.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
+#include <utility>
+
+#include "deckle/base/check.h"
 
 namespace deckle {
 namespace {
@@ -35,6 +39,18 @@ DType result_type(TensorList tensors, std::initializer_list<Scalar> numbers) {
   }
   for (const Scalar& number : numbers) join(plain, number.is_floating() ? DType::float32 : number.dtype());
   return combine(combine(with_dims, without_dims), plain).value_or(DType::float32);
+}
+
+int64_t integer_of(const Scalar& number, DType dtype) {
+  constexpr double kLimit = 0x1p63;
+  const double real = number.to_double();
+  const bool fits = number.is_floating() ? real >= -kLimit && real < kLimit : true;
+  const int64_t integer = fits ? number.to_int64() : 0;
+  const bool narrow = dtype == DType::int32;
+  check(fits && (!narrow || std::in_range<int32_t>(integer)), "{} has no {} (expected {} to {})", to_string(number), name(dtype),
+        narrow ? std::numeric_limits<int32_t>::min() : std::numeric_limits<int64_t>::min(),
+        narrow ? std::numeric_limits<int32_t>::max() : std::numeric_limits<int64_t>::max());
+  return integer;
 }
 
 }  // namespace deckle

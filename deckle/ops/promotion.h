@@ -14,4 +14,7 @@ DType promote_types(DType a, DType b);
 /// with dims decide, then tensors without dims, then plain numbers (float32 for a floating, int64 for an integer number).
 DType result_type(TensorList tensors, std::initializer_list<Scalar> numbers = {});
 
+/// The number truncated towards zero as an element of the integer dtype; an error if that has no such value.
+int64_t integer_of(const Scalar& number, DType dtype);
+
 }  // namespace deckle

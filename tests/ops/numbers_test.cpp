@@ -1,15 +1,18 @@
 // Numbers at which formulas change or lose their digits: each against its value in exact arithmetic.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
 #include "deckle/functional/transforms.h"
+#include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/loss.h"
 #include "deckle/ops/generated/norm.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
+#include "deckle/ops/indexing.h"
 #include "tests/support/expect.h"
 #include "tests/support/random.h"
 
@@ -31,6 +34,40 @@ std::vector<Tensors> hessian_products(const std::function<Tensor(const Tensors&)
     return sum(g[0] * directions[0]) + sum(g[1] * directions[1]);
   };
   return {jvp(gradient, inputs, directions).second, grad(along, inputs), grad(slope, inputs)};
+}
+
+TEST(Numbers, BeyondAnIntegerDtypeAreRefused) {
+  const int64_t beyond = int64_t{1} << 40, low = -beyond, most = std::numeric_limits<int32_t>::max();
+  const Tensor x = tensor_of({1, 2}).to(DType::int32), mask = tensor_of({1, 0}).to(DType::bool_);
+  const std::string range = "(expected -2147483648 to 2147483647)";
+  const std::pair<std::function<void()>, std::string> calls[] = {
+      {[&] { x + beyond; }, "add: 1099511627776 has no int32 "},
+      {[&] { beyond - x; }, "sub: 1099511627776 has no int32 "},
+      {[&] { x* low; }, "mul: -1099511627776 has no int32 "},
+      {[&] { clamp(x, 0, beyond); }, "clamp: 1099511627776 has no int32 "},
+      {[&] { clamp_min(x, most + 1); }, "clamp_min: 2147483648 has no int32 "},
+      {[&] { where(mask, x, beyond); }, "where: 1099511627776 has no int32 "},
+      {[&] { masked_fill(x, mask, beyond); }, "masked_fill: 1099511627776 has no int32 "},
+      {[&] { x.fill_(beyond); }, "fill_: 1099511627776 has no int32 "},
+      {[&] { x += beyond; }, "add_: 1099511627776 has no int32 "},
+      {[&] { full({2}, beyond, DType::int32); }, "full: 1099511627776 has no int32 "},
+      {[&] { full_like(x, 3e9); }, "full_like: 3000000000 has no int32 "},
+      {[&] { x.fill_(std::nan("")); }, "fill_: nan has no int32 "},
+      {[&] { arange(most, most + 3, 2, DType::int32); }, "arange: 2147483649 has no int32 "},
+  };
+  for (const auto& [call, message] : calls) testing::expect_error(call, message + range);
+  const Tensor wide = tensor_of({1, 2}).to(DType::int64);
+  testing::expect_error([&] { wide.fill_(std::nan("")); }, "fill_: nan has no int64 (expected -9223372036854775808 to ");
+  testing::expect_error([&] { wide.fill_(0x1p63); }, "fill_: 9.223372036854776e+18 has no int64");
+  testing::expect_error([&] { wide.index_put_({mask}, tensor_of({std::nan("")})); },
+                        "index_put_: values is float64 and cannot be written into int64");
+  EXPECT_EQ(x.to_vector(), (std::vector<double>{1, 2}));
+  EXPECT_EQ((x + (most - 2)).to_vector(), (std::vector<double>{most - 1.0, 1.0 * most}));
+  EXPECT_EQ((x < beyond).to_vector(), (std::vector<double>{1, 1}));  // comparisons take any integer
+  EXPECT_EQ((x == beyond + 1).to_vector(), (std::vector<double>{0, 0}));
+  EXPECT_EQ((wide + beyond).to_vector(), (std::vector<double>{1.0 + 0x1p40, 2 + 0x1p40}));
+  x.fill_(2.75);
+  EXPECT_EQ(x.to_vector(), (std::vector<double>{2, 2}));
 }
 
 TEST(Pow, HasOneHessianInEveryMode) {
@@ -120,6 +157,28 @@ TEST(Norms, OfTheLargestNumbers) {
     for (const bool centred : {true, false})
       testing::expect_close(slope(x, 1e-5, centred) * large, slope(y, 0, centred), 1e-5, 1e-5);
   }
+}
+
+TEST(Norms, RefuseAnEpsThatIsNegativeOrNoNumber) {
+  const Tensor x = testing::random_tensor({4, 6}), none;
+  for (const double eps : {-1e-5, std::nan("")}) {
+    const std::string message = fmt::format(": eps is {} (expected 0 or more)", eps);
+    testing::expect_error([&] { layer_norm(x, none, none, eps); }, "layer_norm" + message);
+    testing::expect_error([&] { rms_norm(x, none, eps); }, "rms_norm" + message);
+    testing::expect_error([&] { group_norm(x, 2, none, none, eps); }, "group_norm" + message);
+    testing::expect_error([&] { batch_norm(x, none, none, none, none, eps); }, "batch_norm" + message);
+  }
+}
+
+TEST(Losses, RefuseATargetThatWouldBroadcast) {
+  const Tensor x = testing::random_tensor({3, 1}), target = tensor_of({0, 0.5, 1});
+  const std::string message = "_loss: target has shape [3] (expected input's, [3, 1])";
+  testing::expect_error([&] { bce_with_logits_loss(x, target); }, "bce_with_logits" + message);
+  testing::expect_error([&] { mse_loss(x, target); }, "mse" + message);
+  testing::expect_error([&] { l1_loss(x, target); }, "l1" + message);
+  testing::expect_error([&] { smooth_l1_loss(x, target); }, "smooth_l1" + message);
+  testing::expect_error([&] { huber_loss(x, target); }, "huber" + message);
+  testing::expect_error([&] { kl_div_loss(x, target); }, "kl_div" + message);
 }
 
 }  // namespace
