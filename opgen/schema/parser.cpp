@@ -126,7 +126,7 @@ class Parser {
     while (offset_ < source_.size()) {
       const char character = source_[offset_];
       if (quote) {
-        if (character == '\\') ++offset_;
+        if (character == '\\' && offset_ + 1 < source_.size()) ++offset_;
         if (character == quote) quote = 0;
       } else if (character == '\'' || character == '"') {
         quote = character;

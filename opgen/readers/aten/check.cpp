@@ -92,7 +92,7 @@ class Checker {
       if (function.schema.results.size() > 1) scope["result" + std::to_string(i)] = type;
     }
     if (function.schema.results.size() == 1) scope["result"] = function.schema.results[0].type;
-    const bool foreach = function.schema.name.rfind("_foreach_", 0) == 0;
+    const bool foreach = is_foreach(function);
     if (foreach && function.schema.results.empty()) scope["result"] = function.schema.arguments[0].type;
     Type integer, boolean;
     integer.base = Base::integer;
@@ -207,7 +207,7 @@ class Checker {
     const auto wanted = [&](size_t index) {
       return rule.reverse ? function.schema.arguments[index].type : function.schema.results[index].type;
     };
-    const bool foreach = function.schema.name.rfind("_foreach_", 0) == 0;
+    const bool foreach = is_foreach(function);
     const auto serves = [&](const Type& type, Type as) {
       if (foreach && as.list) as = element_of(as);
       return (is_none(type) && as.is_tensor_like()) || distance(type, as) >= 0;
@@ -270,6 +270,12 @@ Checked check(const File& functions, const File& derivatives, Problems& problems
   counts.record_entries = checked.records.entries;
   counts.records = static_cast<int>(checked.records.all.size());
   counts.served = static_cast<int>(checked.served.size());
+  for (const auto& function : checked.functions.all) {
+    if (checked.served.count(function.get()) > 0 || function->kind == Function::Kind::out) continue;
+    if (!function->is_composite()) ++counts.unserved;
+    if (is_foreach(*function) && checked.families.reference.count(function.get()) == 0)
+      checked.lists_alone.push_back(function.get());
+  }
   counts.formulas += checked.records.formulas;
   counts.trees += checked.records.trees;
   return checked;

@@ -42,7 +42,8 @@ struct CheckedRecord {
 
 struct Counts {
   int schema_entries = 0, schemas = 0, families = 0, foreach = 0;
-  int record_entries = 0, records = 0, served = 0;  // functions that a record serves, in any variant
+  int record_entries = 0, records = 0;
+  int served = 0, unserved = 0;  // functions that a record serves, in any variant; others with kernels of their own
   int formulas = 0, trees = 0, typed_formulas = 0;
   int calls = 0, typed_calls = 0, schema_calls = 0;
 };
@@ -55,6 +56,7 @@ struct Checked {
   std::unordered_map<const Function*, Served> served;
   std::vector<CheckedRecord> entries;
   std::vector<NotTyped> not_typed;
+  std::vector<const Function*> lists_alone;  // foreach functions without a record and without an op for one element
   Counts counts;
 };
 

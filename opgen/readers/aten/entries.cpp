@@ -38,6 +38,21 @@ std::string flow(const Tree& tree) {
   return tree.scalar().find_first_of(":{}[],#'\" ") == std::string::npos ? tree.scalar() : quoted(tree.scalar());
 }
 
+/// A line of YAML that ends in a quoted text, broken at blanks into lines of at most 120 columns: a quoted text reads as one
+/// line.
+std::string folded(const std::string& line) {
+  constexpr size_t kColumns = 120;
+  std::string text;
+  size_t start = 0;
+  while (line.size() - start > kColumns) {
+    const size_t blank = line.rfind(' ', start + kColumns);
+    if (blank == std::string::npos || blank <= start) break;
+    text += line.substr(start, blank - start) + "\n       ";  // and the blank
+    start = blank;
+  }
+  return text + line.substr(start) + "\n";
+}
+
 class Layer {
  public:
   Layer(const Checked& checked, const YamlFile& file, const std::string& from) : checked_(checked), from_(from) {
@@ -94,6 +109,9 @@ class Layer {
   std::string entry(const Chosen& one) const {
     const Record& record = *one.record->record;
     Schema schema = record.schema;
+    // Overloads are told apart by their arguments; one alone needs no name.
+    const auto same_name = [&](const Chosen& other) { return other.record->record->schema.name == schema.name; };
+    if (std::count_if(chosen_.begin(), chosen_.end(), same_name) == 1) schema.overload.clear();
     schema.name = prefix_ + schema.name;
     for (Argument& argument : schema.arguments) argument.alias.reset();
     for (Result& result : schema.results) result.alias.reset();
@@ -127,7 +145,7 @@ class Layer {
       const ExprPtr sizes = make_expr(Kind::method, "sizes", {input}, rule.rule->at);
       tree = make_expr(Kind::call, "sum_to", {tree, sizes}, rule.rule->at);
     }
-    return fmt::format("    {}: {}\n", keys, quoted(to_string(tree)));
+    return folded(fmt::format("    {}: {}", keys, quoted(to_string(tree))));
   }
 
   /// Calls of chosen ops by the place of the call: which overload it is was found when the formula was typed.

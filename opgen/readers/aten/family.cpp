@@ -5,8 +5,6 @@
 namespace opgen::aten {
 namespace {
 
-bool is_foreach(const Function& function) { return function.schema.name.rfind("_foreach_", 0) == 0; }
-
 std::string base_name(const Function& function) {
   std::string name = function.schema.name;
   if (function.kind == Function::Kind::in_place && name.back() == '_') name.pop_back();
@@ -73,6 +71,8 @@ const Function* element_of(const Function& list, const Functions& functions) {
 }
 
 }  // namespace
+
+bool is_foreach(const Function& function) { return function.schema.name.rfind("_foreach_", 0) == 0; }
 
 std::vector<const Function*> Family::all() const {
   std::vector<const Function*> members;

@@ -8,6 +8,9 @@
 
 namespace opgen::aten {
 
+/// A function on lists: _foreach_add.
+bool is_foreach(const Function& function);
+
 /// One operation in all its variants. One record serves the functional and the in-place one; `out` is never differentiable.
 struct Family {
   std::vector<const Function*> functional, in_place, out, mutable_args;

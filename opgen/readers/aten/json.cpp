@@ -143,6 +143,7 @@ std::string json_of(const Checked& checked, const Problems& problems) {
   count("record_entries", c.record_entries);
   count("records", c.records);
   count("served", c.served);
+  count("unserved", c.unserved);
   count("formulas", c.formulas);
   count("trees", c.trees);
   count("typed_formulas", c.typed_formulas);
@@ -154,7 +155,7 @@ std::string json_of(const Checked& checked, const Problems& problems) {
   json.close(']').key("not_typed").open('[');
   for (const NotTyped& one : checked.not_typed)
     json.open('{').text("at", one.at.to_string()).text("formula", one.formula).text("reason", one.reason).close('}');
-  json.close(']').list("problems", problems).close('}');
+  json.close(']').list("lists_alone", checked.lists_alone).list("problems", problems).close('}');
   return json.take() + "\n";
 }
 

@@ -67,7 +67,10 @@ std::string summary(const Checked& checked) {
   auto out = std::back_inserter(text);
   fmt::format_to(out, "schemas   {} of {} read, in {} families; {} of them on lists, element by element\n", c.schemas,
                  c.schema_entries, c.families, c.foreach);
-  fmt::format_to(out, "records   {} of {} read; they serve {} functions\n", c.records, c.record_entries, c.served);
+  if (!checked.lists_alone.empty())
+    fmt::format_to(out, "          on lists, without an op for an element: {}\n", names(checked.lists_alone));
+  fmt::format_to(out, "records   {} of {} read; they serve {} functions; {} with kernels of their own have none\n", c.records,
+                 c.record_entries, c.served, c.unserved);
   fmt::format_to(out, "formulas  {} of {} are trees ({:.1f} %), {} typed without a gap\n", c.trees, c.formulas,
                  percent(c.trees, c.formulas), c.typed_formulas);
   fmt::format_to(out, "calls     {} of {} typed ({:.1f} %), {} of functions of the file\n", c.typed_calls, c.calls,
