@@ -102,57 +102,44 @@ std::string explain_packed(const Packed& x, AttentionOptions options) {
 
 }  // namespace
 
-Plan attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) try {
-  return plan_packed(packed(q, k, v, options), options);
-} catch (...) {
-  rethrow_from("attention_plan");
+Plan attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+  return named("attention_plan", [&] { return plan_packed(packed(q, k, v, options), options); });
 }
 
-Plan attention_plan(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v, const AttentionOptions& options) try {
-  return plan_packed(packed(q, k, v, options), options);
-} catch (...) {
-  rethrow_from("attention_plan");
+Plan attention_plan(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v, const AttentionOptions& options) {
+  return named("attention_plan", [&] { return plan_packed(packed(q, k, v, options), options); });
 }
 
-std::pair<Tensor, Tensor> attention_with_lse(const Tensor& q, const Tensor& k, const Tensor& v,
-                                             const AttentionOptions& options) try {
-  const auto [out, lse] = packed_attention(packed(q, k, v, options), options);
-  return {view(out, {q.size(0), q.size(1), q.size(2), v.size(3)}), view(lse, {q.size(0), q.size(1), q.size(2)})};
-} catch (...) {
-  rethrow_from("attention");
+std::pair<Tensor, Tensor> attention_with_lse(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+  return named("attention_with_lse", [&]() -> std::pair<Tensor, Tensor> {
+    const auto [out, lse] = packed_attention(packed(q, k, v, options), options);
+    return {view(out, {q.size(0), q.size(1), q.size(2), v.size(3)}), view(lse, {q.size(0), q.size(1), q.size(2)})};
+  });
 }
 
-Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) try {
-  return attention_with_lse(q, k, v, options).first;
-} catch (...) {
-  rethrow_from("attention");
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+  return named("attention", [&] { return attention_with_lse(q, k, v, options).first; });
 }
 
 std::pair<NestedTensor, NestedTensor> attention_with_lse(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v,
-                                                         const AttentionOptions& options) try {
-  const auto [out, lse] = packed_attention(packed(q, k, v, options), options);
-  return {NestedTensor(out, q.ragged()), NestedTensor(lse, q.ragged())};
-} catch (...) {
-  rethrow_from("attention");
+                                                         const AttentionOptions& options) {
+  return named("attention_with_lse", [&]() -> std::pair<NestedTensor, NestedTensor> {
+    const auto [out, lse] = packed_attention(packed(q, k, v, options), options);
+    return {NestedTensor(out, q.ragged()), NestedTensor(lse, q.ragged())};
+  });
 }
 
-NestedTensor attention(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v, const AttentionOptions& options) try {
-  return attention_with_lse(q, k, v, options).first;
-} catch (...) {
-  rethrow_from("attention");
+NestedTensor attention(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v, const AttentionOptions& options) {
+  return named("attention", [&] { return attention_with_lse(q, k, v, options).first; });
 }
 
-std::string explain_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) try {
-  return explain_packed(packed(q, k, v, options), options);
-} catch (...) {
-  rethrow_from("attention");
+std::string explain_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+  return named("explain_attention", [&] { return explain_packed(packed(q, k, v, options), options); });
 }
 
 std::string explain_attention(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v,
-                              const AttentionOptions& options) try {
-  return explain_packed(packed(q, k, v, options), options);
-} catch (...) {
-  rethrow_from("attention");
+                              const AttentionOptions& options) {
+  return named("explain_attention", [&] { return explain_packed(packed(q, k, v, options), options); });
 }
 
 }  // namespace deckle

@@ -119,7 +119,7 @@ void plan_bias(const AttentionOptions& options, AttentionProblem& problem, Owner
 }  // namespace
 
 Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, const Ragged& q_rows, const Ragged& k_rows,
-                         const AttentionOptions& options) try {
+                         const AttentionOptions& options) {
   require_devices(q, k, v, options);
   check(q.dtype() == k.dtype() && q.dtype() == v.dtype(), "q, k and v are {}, {} and {} (expected one dtype)", name(q.dtype()),
         name(k.dtype()), name(v.dtype()));
@@ -196,8 +196,6 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
     plan->kernels[static_cast<size_t>(pass)] = choose_attention_kernel(request, device_name(q.device()));
   }
   return plan;
-} catch (...) {
-  rethrow_from("attention");
 }
 
 AttentionRequest attention_request(const AttentionPlan& plan, const AttentionOptions& options) {

@@ -31,6 +31,14 @@ class CallCheck {
     return results;
   }
 
+  /// The results of a composite: its input, views and new tensors, which the ops that it is made of answer for.
+  template <typename Results>
+  Results of_others(Results results) const {
+    if (!inputs_.empty()) [[unlikely]]
+      unchanged();
+    return results;
+  }
+
   /// The results of an op whose results are views.
   template <typename Results>
   Results view(Results results) const {

@@ -1,38 +1,78 @@
 #include "deckle/base/error.h"
 
+#include <mutex>
 #include <new>
 #include <utility>
 
 namespace deckle {
 
+namespace {
+
+/// An error may be shared between threads, which may ask for its message at once.
+std::mutex& message_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+}  // namespace
+
 Error::Error(ErrorKind kind, std::string argument, std::string detail)
-    : kind_(kind), argument_(std::move(argument)), detail_(std::move(detail)) {
-  format();
+    : kind_(kind), argument_(std::move(argument)), detail_(std::move(detail)) {}
+
+// The message is put together anew: another thread may be at that of `other`.
+Error::Error(const Error& other)
+    : std::exception(other),
+      kind_(other.kind_),
+      op_(other.op_),
+      argument_(other.argument_),
+      detail_(other.detail_),
+      shapes_(other.shapes_) {}
+
+Error& Error::operator=(const Error& other) {
+  kind_ = other.kind_;
+  op_ = other.op_;
+  argument_ = other.argument_;
+  detail_ = other.detail_;
+  shapes_ = other.shapes_;
+  message_.clear();
+  return *this;
 }
 
 void Error::set_op(std::string_view op) {
   op_ = op;
-  format();
+  message_.clear();
 }
 
 void Error::set_shapes(std::vector<Operand> shapes) {
   shapes_ = std::move(shapes);
-  format();
+  message_.clear();
 }
 
-void Error::format() {
+const char* Error::what() const noexcept {
+  try {
+    return message().c_str();
+  } catch (...) {
+    return detail_.c_str();  // no memory for more
+  }
+}
+
+const std::string& Error::message() const {
+  const std::lock_guard lock(message_mutex());
+  if (!message_.empty()) return message_;
   const auto gives = [&](const std::string& shape) { return detail_.find(shape) != std::string::npos; };
-  message_.clear();
-  if (!op_.empty()) message_ += op_ + ": ";
-  if (!argument_.empty()) message_ += argument_ + " ";
-  message_ += detail_;
+  std::string message;
+  if (!op_.empty()) message += op_ + ": ";
+  if (!argument_.empty()) message += argument_ + " ";
+  message += detail_;
   const char* separator = "; ";
   for (const Operand& operand : shapes_) {
     if (gives(operand.shape)) continue;
-    message_ += separator + operand.name + " is " + operand.shape;
-    if (!operand.values.empty() && gives(operand.values)) message_ += " with values " + operand.values;
+    message += separator + operand.name + " is " + operand.shape;
+    if (!operand.values.empty() && gives(operand.values)) message += " with values " + operand.values;
     separator = ", ";
   }
+  message_ = std::move(message);
+  return message_;
 }
 
 void rethrow_from(std::string_view op) {

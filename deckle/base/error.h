@@ -25,6 +25,8 @@ class Error : public std::exception {
   Error(ErrorKind kind, std::string detail) : Error(kind, {}, std::move(detail)) {}
   Error(ErrorKind kind, std::string argument, std::string detail);
   explicit Error(std::string detail) : Error(ErrorKind::value, std::move(detail)) {}
+  Error(const Error& other);
+  Error& operator=(const Error& other);
 
   ErrorKind kind() const noexcept { return kind_; }
   /// The public function that was called, or the file that was read; empty outside of both.
@@ -34,26 +36,31 @@ class Error : public std::exception {
   const std::string& detail() const noexcept { return detail_; }
   const std::vector<Operand>& shapes() const noexcept { return shapes_; }
 
-  const std::string& message() const noexcept { return message_; }
-  const char* what() const noexcept override { return message_.c_str(); }
+  /// The sentence, put together when it is first asked for.
+  const std::string& message() const;
+  const char* what() const noexcept override;
 
   /// Every public function that the error passes on its way up calls this, so the outermost one is left: what the user called.
   void set_op(std::string_view op);
   /// The shapes of the operands of `op`; the message leaves out those that the detail already gives.
   void set_shapes(std::vector<Operand> shapes);
 
-  void add_prefix(std::string_view op) { set_op(op); }
-
  private:
-  void format();
-
   ErrorKind kind_;
   std::string op_, argument_, detail_;
   std::vector<Operand> shapes_;
-  std::string message_;
+  mutable std::string message_;  // empty: not asked for since the fields changed
 };
 
-/// For the catch clause of a public function written by hand: rethrows the Error in flight as one of `op`.
-[[noreturn]] void rethrow_from(std::string_view op);
+/// The catch clause of every generated public function: rethrows the Error in flight as one of `op`.
+[[noreturn, gnu::cold]] void rethrow_from(std::string_view op);
+
+/// body(), whose errors are told as those of `op`: for public functions that no entry declares.
+template <typename Body>
+decltype(auto) named(std::string_view op, Body&& body) try {
+  return body();
+} catch (...) {
+  rethrow_from(op);
+}
 
 }  // namespace deckle

@@ -92,26 +92,26 @@ NestedTensor from_jagged(const JaggedLayout& layout) {
   });
 }
 
-StridedLayout to_strided(const NestedTensor& x) try {
-  check(x.ragged().defined(), "shape {} has no ragged dim (its values are an ordinary tensor)", nested::ShapeOf{x});
-  const RaggedShape& shape = *x.ragged();
-  const Ints regular = x.values().sizes().subspan(1);
-  const auto dims = static_cast<int64_t>(shape.ragged_dims() + regular.size());
-  const int64_t inner = numel_of(regular);
-  std::vector<int64_t> sizes, strides, offsets;
-  for (int64_t b = 0; b < shape.components(); ++b) {
-    std::vector<int64_t> own;
-    for (int dim = 0; dim < shape.ragged_dims(); ++dim) own.push_back(shape.size(b, dim));
-    own.insert(own.end(), regular.begin(), regular.end());
-    sizes.insert(sizes.end(), own.begin(), own.end());
-    const Dims row_major = contiguous_strides(own);
-    strides.insert(strides.end(), row_major.begin(), row_major.end());
-    offsets.push_back(shape.offsets()[static_cast<size_t>(b)] * inner);
-  }
-  const auto table = [&](const std::vector<int64_t>& values) { return view(index_tensor(values), {shape.components(), dims}); };
-  return {reshape(x.values(), {x.values().numel()}), table(sizes), table(strides), index_tensor(offsets)};
-} catch (...) {
-  rethrow_from("to_strided");
+StridedLayout to_strided(const NestedTensor& x) {
+  return nested::named("to_strided", [&]() -> StridedLayout {
+    check(x.ragged().defined(), "shape {} has no ragged dim (its values are an ordinary tensor)", nested::ShapeOf{x});
+    const RaggedShape& shape = *x.ragged();
+    const Ints regular = x.values().sizes().subspan(1);
+    const auto dims = static_cast<int64_t>(shape.ragged_dims() + regular.size());
+    const int64_t inner = numel_of(regular);
+    std::vector<int64_t> sizes, strides, offsets;
+    for (int64_t b = 0; b < shape.components(); ++b) {
+      std::vector<int64_t> own;
+      for (int dim = 0; dim < shape.ragged_dims(); ++dim) own.push_back(shape.size(b, dim));
+      own.insert(own.end(), regular.begin(), regular.end());
+      sizes.insert(sizes.end(), own.begin(), own.end());
+      const Dims row_major = contiguous_strides(own);
+      strides.insert(strides.end(), row_major.begin(), row_major.end());
+      offsets.push_back(shape.offsets()[static_cast<size_t>(b)] * inner);
+    }
+    const auto table = [&](const std::vector<int64_t>& values) { return view(index_tensor(values), {shape.components(), dims}); };
+    return {reshape(x.values(), {x.values().numel()}), table(sizes), table(strides), index_tensor(offsets)};
+  });
 }
 
 NestedTensor from_strided(const StridedLayout& layout, int ragged_dims) {

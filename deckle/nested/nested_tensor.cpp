@@ -41,24 +41,24 @@ NestedTensor::NestedTensor(Tensor values, Ragged shape) : values_(std::move(valu
   }
 }
 
-NestedTensor NestedTensor::from_list(TensorList components) try {
-  check(!components.empty(), "an empty list has no regular dims; use from_lengths with values of no rows");
-  std::vector<int64_t> lengths;
-  for (size_t b = 0; b < components.size(); ++b) {
-    const Tensor& component = components[b];
-    check(component.defined(), "component {} is undefined", b);
-    check(component.dim() >= 1, "component {} has no dims (expected [L, ...])", b);
-    check(component.sizes().subspan(1).size() == components[0].sizes().subspan(1).size() &&
-              std::equal(component.sizes().begin() + 1, component.sizes().end(), components[0].sizes().begin() + 1),
-          "component {} has shape {}, component 0 has {}: regular dims must agree", b, to_string(component.sizes()),
-          to_string(components[0].sizes()));
-    check(component.dtype() == components[0].dtype(), "component {} is {}, component 0 is {}", b, name(component.dtype()),
-          name(components[0].dtype()));
-    lengths.push_back(component.size(0));
-  }
-  return {cat(components, 0), Ragged::from_lengths(lengths)};
-} catch (...) {
-  rethrow_from("from_list");
+NestedTensor NestedTensor::from_list(TensorList components) {
+  return nested::named("from_list", [&]() -> NestedTensor {
+    check(!components.empty(), "an empty list has no regular dims; use from_lengths with values of no rows");
+    std::vector<int64_t> lengths;
+    for (size_t b = 0; b < components.size(); ++b) {
+      const Tensor& component = components[b];
+      check(component.defined(), "component {} is undefined", b);
+      check(component.dim() >= 1, "component {} has no dims (expected [L, ...])", b);
+      check(component.sizes().subspan(1).size() == components[0].sizes().subspan(1).size() &&
+                std::equal(component.sizes().begin() + 1, component.sizes().end(), components[0].sizes().begin() + 1),
+            "component {} has shape {}, component 0 has {}: regular dims must agree", b, to_string(component.sizes()),
+            to_string(components[0].sizes()));
+      check(component.dtype() == components[0].dtype(), "component {} is {}, component 0 is {}", b, name(component.dtype()),
+            name(components[0].dtype()));
+      lengths.push_back(component.size(0));
+    }
+    return {cat(components, 0), Ragged::from_lengths(lengths)};
+  });
 }
 
 NestedTensor NestedTensor::from_lengths(Tensor values, std::span<const int64_t> lengths) {
@@ -133,18 +133,18 @@ std::vector<Tensor> NestedTensor::unbind() const {
   return result;
 }
 
-Tensor NestedTensor::to_padded(const Scalar& value, int64_t length) const try {
-  require_one_ragged_dim(*this);
-  return deckle::to_padded(*this, {.value = value.to_double(), .sizes = {length}});
-} catch (...) {
-  rethrow_from("to_padded");
+Tensor NestedTensor::to_padded(const Scalar& value, int64_t length) const {
+  return nested::named("to_padded", [&]() -> Tensor {
+    require_one_ragged_dim(*this);
+    return deckle::to_padded(*this, {.value = value.to_double(), .sizes = {length}});
+  });
 }
 
-Tensor NestedTensor::padding_mask(int64_t length) const try {
-  require_one_ragged_dim(*this);
-  return deckle::padding_mask(*this, {.sizes = {length}});
-} catch (...) {
-  rethrow_from("padding_mask");
+Tensor NestedTensor::padding_mask(int64_t length) const {
+  return nested::named("padding_mask", [&]() -> Tensor {
+    require_one_ragged_dim(*this);
+    return deckle::padding_mask(*this, {.sizes = {length}});
+  });
 }
 
 const Tensor& NestedTensor::dense() const {

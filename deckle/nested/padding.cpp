@@ -80,34 +80,34 @@ Tensor padding_mask(const NestedTensor& x, const PadOptions& options) {
   });
 }
 
-NestedTensor from_padded(const Tensor& padded, const Ragged& shape, PadSide side) try {
-  check(shape.defined(), "the ragged shape is undefined");
-  const int ragged_dims = shape->ragged_dims();
-  check(padded.dim() > ragged_dims, "shape {} (expected [B, {} padded dim{}, ...])", to_string(padded.sizes()), ragged_dims,
-        ragged_dims == 1 ? "" : "s");
-  check(shape->components() == padded.size(0), "{} lengths for a batch of {}", shape->components(), padded.size(0));
-  for (int64_t b = 0; b < shape->components(); ++b) {
-    for (int dim = 0; dim < ragged_dims; ++dim) {
-      check(shape->size(b, dim) <= padded.size(dim + 1), "length {} of component {} is outside 0..{}", shape->size(b, dim), b,
-            padded.size(dim + 1));
+NestedTensor from_padded(const Tensor& padded, const Ragged& shape, PadSide side) {
+  return nested::named("from_padded", [&]() -> NestedTensor {
+    check(shape.defined(), "the ragged shape is undefined");
+    const int ragged_dims = shape->ragged_dims();
+    check(padded.dim() > ragged_dims, "shape {} (expected [B, {} padded dim{}, ...])", to_string(padded.sizes()), ragged_dims,
+          ragged_dims == 1 ? "" : "s");
+    check(shape->components() == padded.size(0), "{} lengths for a batch of {}", shape->components(), padded.size(0));
+    for (int64_t b = 0; b < shape->components(); ++b) {
+      for (int dim = 0; dim < ragged_dims; ++dim) {
+        check(shape->size(b, dim) <= padded.size(dim + 1), "length {} of component {} is outside 0..{}", shape->size(b, dim), b,
+              padded.size(dim + 1));
+      }
     }
-  }
-  const std::vector<int64_t> rows = padded_rows(*shape, padded.sizes().subspan(1, static_cast<size_t>(ragged_dims)), side);
-  return {index_select_or(flatten(padded, 0, ragged_dims), nested::index_tensor(rows)), shape};
-} catch (...) {
-  rethrow_from("from_padded");
+    const std::vector<int64_t> rows = padded_rows(*shape, padded.sizes().subspan(1, static_cast<size_t>(ragged_dims)), side);
+    return {index_select_or(flatten(padded, 0, ragged_dims), nested::index_tensor(rows)), shape};
+  });
 }
 
-NestedTensor from_mask(const Tensor& padded, const Tensor& mask) try {
-  check(mask.dtype() == DType::bool_ && mask.dim() == 2 && padded.dim() >= 2 && mask.sizes() == padded.sizes().first(2),
-        "mask {} {} for padded {} (expected a bool mask [B, L] for [B, L, ...])", to_string(mask.sizes()), name(mask.dtype()),
-        to_string(padded.sizes()));
-  const Tensor rows = flat_nonzero(mask);
-  std::vector<int64_t> lengths(static_cast<size_t>(mask.size(0)), 0);
-  for (int64_t i = 0; i < rows.numel(); ++i) ++lengths[static_cast<size_t>(rows.data<int64_t>()[i] / mask.size(1))];
-  return NestedTensor::from_lengths(index_select_or(flatten(padded, 0, 1), rows), lengths);
-} catch (...) {
-  rethrow_from("from_mask");
+NestedTensor from_mask(const Tensor& padded, const Tensor& mask) {
+  return nested::named("from_mask", [&]() -> NestedTensor {
+    check(mask.dtype() == DType::bool_ && mask.dim() == 2 && padded.dim() >= 2 && mask.sizes() == padded.sizes().first(2),
+          "mask {} {} for padded {} (expected a bool mask [B, L] for [B, L, ...])", to_string(mask.sizes()), name(mask.dtype()),
+          to_string(padded.sizes()));
+    const Tensor rows = flat_nonzero(mask);
+    std::vector<int64_t> lengths(static_cast<size_t>(mask.size(0)), 0);
+    for (int64_t i = 0; i < rows.numel(); ++i) ++lengths[static_cast<size_t>(rows.data<int64_t>()[i] / mask.size(1))];
+    return NestedTensor::from_lengths(index_select_or(flatten(padded, 0, 1), rows), lengths);
+  });
 }
 
 }  // namespace deckle

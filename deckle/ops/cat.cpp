@@ -11,16 +11,14 @@
 
 namespace deckle {
 
-Tensor cat(TensorList tensors, int64_t dim) try {
+Tensor composite::cat(TensorList tensors, int64_t dim) {
   std::vector<Tensor> alike;
   const DType dtype = result_type(tensors);
   for (const Tensor& tensor : tensors) alike.push_back(to(tensor, dtype));
   return concatenate(alike, dim, shapes::sizes_along(alike, dim));
-} catch (...) {
-  rethrow_from("cat");
 }
 
-Tensor stack(TensorList tensors, int64_t dim) try {
+Tensor composite::stack(TensorList tensors, int64_t dim) {
   check(!tensors.empty(), "the list is empty (expected at least one tensor)");
   std::vector<Tensor> rows;
   for (const Tensor& tensor : tensors) {
@@ -28,32 +26,19 @@ Tensor stack(TensorList tensors, int64_t dim) try {
           tensor.sizes());
     rows.push_back(unsqueeze(tensor, dim));
   }
-  return cat(rows, dim);
-} catch (...) {
-  rethrow_from("stack");
+  return deckle::cat(rows, dim);
 }
 
-Tensor flip(const Tensor& self, Ints dims) try {
+Tensor composite::flip(const Tensor& self, Ints dims) {
   Tensor result = self;
   for (const int64_t dim : dims) {
     const int64_t size = self.size(dim);
     result = index_select(result, dim, arange(size - 1, -1, -1));
   }
   return result;
-} catch (...) {
-  rethrow_from("flip");
 }
 
-Tensor roll(const Tensor& self, int64_t shift, int64_t dim) try {
-  const int64_t size = self.size(dim);
-  if (size == 0) return self;
-  const int64_t start = (size - shift % size) % size;
-  return cat({narrow(self, dim, start, size - start), narrow(self, dim, 0, start)}, dim);
-} catch (...) {
-  rethrow_from("roll");
-}
-
-Tensor pad_end(const Tensor& self, Ints sizes) try {
+Tensor composite::pad_end(const Tensor& self, Ints sizes) {
   check(static_cast<int64_t>(sizes.size()) == self.dim(), "sizes {} for shape {} (expected one for each dim)", sizes,
         self.sizes());
   Tensor result = self;
@@ -63,11 +48,9 @@ Tensor pad_end(const Tensor& self, Ints sizes) try {
     if (missing == 0) continue;
     Dims padding(result.sizes());
     padding[static_cast<size_t>(dim)] = missing;
-    result = cat({result, zeros(padding, self.dtype())}, dim);
+    result = deckle::cat({result, zeros(padding, self.dtype())}, dim);
   }
   return result;
-} catch (...) {
-  rethrow_from("pad_end");
 }
 
 }  // namespace deckle

@@ -56,8 +56,8 @@ Tensor pool1d(const Tensor& input, int64_t kernel_size, std::optional<int64_t> s
 
 }  // namespace
 
-Tensor segment_conv1d(const Tensor& values, const Ragged& ragged, const Tensor& weight, const Tensor& bias, int64_t stride,
-                      std::string_view padding, int64_t dilation, int64_t groups) try {
+Tensor composite::segment_conv1d(const Tensor& values, const Ragged& ragged, const Tensor& weight, const Tensor& bias,
+                                 int64_t stride, std::string_view padding, int64_t dilation, int64_t groups) {
   check(values.dim() == 2, "rows of shape {} (expected [rows, channels])", to_string(values.sizes()));
   check(weight.dim() == 3 && groups >= 1 && weight.size(1) * groups == values.size(1) && weight.size(0) % groups == 0,
         "weight {} for {} channels in {} groups (expected [out, {} / groups, kernel], groups dividing both)",
@@ -72,57 +72,43 @@ Tensor segment_conv1d(const Tensor& values, const Ragged& ragged, const Tensor& 
   }
   const Tensor result = weight.size(1) == 1 && weight.size(0) == groups ? depthwise(rows, weight) : grouped(rows, weight, groups);
   return bias.defined() ? result + bias : result;
-} catch (...) {
-  rethrow_from("segment_conv1d");
 }
 
-Tensor segment_pool1d(const Tensor& values, const Ragged& ragged, int64_t kernel_size, int64_t stride, std::string_view padding,
-                      std::string_view kind) try {
+Tensor composite::segment_pool1d(const Tensor& values, const Ragged& ragged, int64_t kernel_size, int64_t stride,
+                                 std::string_view padding, std::string_view kind) {
   check(kind == "mean" || kind == "max", "kind is '{}' (expected mean or max)", kind);
   const Windows windows{.size = kernel_size, .stride = stride, .padding = padding};
   const Ragged counts = windowed(ragged, windows);
   if (kind == "mean") return segment_avg_pool1d(values, ragged, counts, kernel_size, stride, lead(windows));
   return std::get<0>(segment_max_pool1d(values, ragged, counts, kernel_size, stride, lead(windows)));
-} catch (...) {
-  rethrow_from("segment_pool1d");
 }
 
-Tensor segment_interpolate1d(const Tensor& values, const Ragged& ragged, double scale, std::string_view mode) try {
+Tensor composite::segment_interpolate1d(const Tensor& values, const Ragged& ragged, double scale, std::string_view mode) {
   check(mode == "linear" || mode == "nearest", "mode is '{}' (expected linear or nearest)", mode);
   check(values.dim() == 2, "rows of shape {} (expected [rows, channels])", to_string(values.sizes()));
   return segment_resample(values, ragged, scaled(ragged, scale), scale, mode == "nearest");
-} catch (...) {
-  rethrow_from("segment_interpolate1d");
 }
 
-Tensor conv1d(const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t stride, std::string_view padding,
-              int64_t dilation, int64_t groups) try {
+Tensor composite::conv1d(const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t stride, std::string_view padding,
+                         int64_t dilation, int64_t groups) {
   const Ragged ragged = equal_lengths(input);
-  const Tensor values = segment_conv1d(packed(input, ragged), ragged, weight, bias, stride, padding, dilation, groups);
+  const Tensor values = deckle::segment_conv1d(packed(input, ragged), ragged, weight, bias, stride, padding, dilation, groups);
   const Windows windows{.size = weight.size(2), .stride = stride, .dilation = dilation, .padding = padding};
   return unpacked(values, input, ragged, [&](const Ragged& of) { return windowed(of, windows); });
-} catch (...) {
-  rethrow_from("conv1d");
 }
 
-Tensor avg_pool1d(const Tensor& input, int64_t kernel_size, std::optional<int64_t> stride, std::string_view padding) try {
+Tensor composite::avg_pool1d(const Tensor& input, int64_t kernel_size, std::optional<int64_t> stride, std::string_view padding) {
   return pool1d(input, kernel_size, stride, padding, "mean");
-} catch (...) {
-  rethrow_from("avg_pool1d");
 }
 
-Tensor max_pool1d(const Tensor& input, int64_t kernel_size, std::optional<int64_t> stride, std::string_view padding) try {
+Tensor composite::max_pool1d(const Tensor& input, int64_t kernel_size, std::optional<int64_t> stride, std::string_view padding) {
   return pool1d(input, kernel_size, stride, padding, "max");
-} catch (...) {
-  rethrow_from("max_pool1d");
 }
 
-Tensor interpolate1d(const Tensor& input, double scale, std::string_view mode) try {
+Tensor composite::interpolate1d(const Tensor& input, double scale, std::string_view mode) {
   const Ragged ragged = equal_lengths(input);
-  return unpacked(segment_interpolate1d(packed(input, ragged), ragged, scale, mode), input, ragged,
+  return unpacked(deckle::segment_interpolate1d(packed(input, ragged), ragged, scale, mode), input, ragged,
                   [&](const Ragged& of) { return scaled(of, scale); });
-} catch (...) {
-  rethrow_from("interpolate1d");
 }
 
 }  // namespace deckle

@@ -18,14 +18,6 @@ void copy_(const Tensor& self, const Tensor& source) {
 
 }  // namespace native
 
-Tensor to(const Tensor& self, DType dtype) try { return self.dtype() == dtype ? self : convert(self, dtype); } catch (...) {
-  rethrow_from("to");
-}
-
-Tensor contiguous(const Tensor& self) try { return self.is_contiguous() ? self : clone(self); } catch (...) {
-  rethrow_from("contiguous");
-}
-
-Tensor detach(const Tensor& self) { return self.detach(); }
+Tensor composite::detach(const Tensor& self) { return self.detach(); }
 
 }  // namespace deckle

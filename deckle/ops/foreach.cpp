@@ -97,88 +97,68 @@ class Lists {
 
 }  // namespace
 
-void foreach_adamw_(TensorList parameters, TensorList gradients, TensorList averages, TensorList squares, double lr, double beta1,
-                    double beta2, double epsilon, double weight_decay, int64_t step) try {
+void composite::foreach_adamw_(TensorList parameters, TensorList gradients, TensorList averages, TensorList squares, double lr,
+                               double beta1, double beta2, double epsilon, double weight_decay, int64_t step) {
   check(step >= 1, Argument{"step"}, "is {} (expected 1 or more)", step);
   const Lists lists({parameters, averages, squares, gradients}, 3);
   kAdamw.on(lists.device())(Context{lists.device()}, lists[0], lists[3], lists[1], lists[2], lr, beta1, beta2, epsilon,
                             weight_decay, step);
   lists.finish();
-} catch (...) {
-  rethrow_from("foreach_adamw_");
 }
 
-void foreach_sgd_(TensorList parameters, TensorList gradients, double lr, double weight_decay) try {
+void composite::foreach_sgd_(TensorList parameters, TensorList gradients, double lr, double weight_decay) {
   const Lists lists({parameters, gradients}, 1);
   kSgd.on(lists.device())(Context{lists.device()}, lists[0], lists[1], lr, weight_decay);
   lists.finish();
-} catch (...) {
-  rethrow_from("foreach_sgd_");
 }
 
-void foreach_sgd_momentum_(TensorList parameters, TensorList gradients, TensorList velocities, double lr, double momentum,
-                           double weight_decay, double dampening, bool nesterov) try {
+void composite::foreach_sgd_momentum_(TensorList parameters, TensorList gradients, TensorList velocities, double lr,
+                                      double momentum, double weight_decay, double dampening, bool nesterov) {
   const Lists lists({parameters, velocities, gradients}, 2);
   kSgdMomentum.on(lists.device())(Context{lists.device()}, lists[0], lists[2], lists[1], lr, momentum, weight_decay, dampening,
                                   nesterov);
   lists.finish();
-} catch (...) {
-  rethrow_from("foreach_sgd_momentum_");
 }
 
-void foreach_add_(TensorList self, TensorList other, double alpha) try {
+void composite::foreach_add_(TensorList self, TensorList other, double alpha) {
   const Lists lists({self, other}, 1);
   kAdd.on(lists.device())(Context{lists.device()}, lists[0], lists[1], alpha);
   lists.finish();
-} catch (...) {
-  rethrow_from("foreach_add_");
 }
 
-void foreach_mul_(TensorList self, TensorList other) try {
+void composite::foreach_mul_(TensorList self, TensorList other) {
   const Lists lists({self, other}, 1);
   kMul.on(lists.device())(Context{lists.device()}, lists[0], lists[1]);
   lists.finish();
-} catch (...) {
-  rethrow_from("foreach_mul_");
 }
 
-void foreach_scale_(TensorList self, double factor) try {
+void composite::foreach_scale_(TensorList self, double factor) {
   const Lists lists({self}, 1);
   kScale.on(lists.device())(Context{lists.device()}, lists[0], factor);
   lists.finish();
-} catch (...) {
-  rethrow_from("foreach_scale_");
 }
 
-void foreach_addcmul_(TensorList self, TensorList first, TensorList second, double value) try {
+void composite::foreach_addcmul_(TensorList self, TensorList first, TensorList second, double value) {
   const Lists lists({self, first, second}, 1);
   kAddcmul.on(lists.device())(Context{lists.device()}, lists[0], lists[1], lists[2], value);
   lists.finish();
-} catch (...) {
-  rethrow_from("foreach_addcmul_");
 }
 
-void foreach_addcdiv_(TensorList self, TensorList numerator, TensorList denominator, double value) try {
+void composite::foreach_addcdiv_(TensorList self, TensorList numerator, TensorList denominator, double value) {
   const Lists lists({self, numerator, denominator}, 1);
   kAddcdiv.on(lists.device())(Context{lists.device()}, lists[0], lists[1], lists[2], value);
   lists.finish();
-} catch (...) {
-  rethrow_from("foreach_addcdiv_");
 }
 
-void foreach_sqrt_(TensorList self) try {
+void composite::foreach_sqrt_(TensorList self) {
   const Lists lists({self}, 1);
   kSqrt.on(lists.device())(Context{lists.device()}, lists[0]);
   lists.finish();
-} catch (...) {
-  rethrow_from("foreach_sqrt_");
 }
 
-void foreach_zero_(TensorList self) try {
+void composite::foreach_zero_(TensorList self) {
   const Lists lists({self}, 1);
   for (const Tensor& tensor : self) zero_(tensor);
-} catch (...) {
-  rethrow_from("foreach_zero_");
 }
 
 }  // namespace deckle

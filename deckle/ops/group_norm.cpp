@@ -29,8 +29,8 @@ Tensor scaled(const Tensor& normalised, const Tensor& weight, const Tensor& bias
 
 }  // namespace
 
-Tensor segment_group_norm(const Tensor& values, const Ragged& ragged, int64_t num_groups, const Tensor& weight,
-                          const Tensor& bias, double eps) try {
+Tensor composite::segment_group_norm(const Tensor& values, const Ragged& ragged, int64_t num_groups, const Tensor& weight,
+                                     const Tensor& bias, double eps) {
   check(is_floating(values.dtype()), Argument{"self"}, "is {} (expected a floating dtype)", name(values.dtype()));
   check(eps >= 0, Argument{"eps"}, "is {} (expected 0 or more)", eps);
   check(values.dim() >= 2, "values of shape {} have no channels (expected [rows, ..., C])", to_string(values.sizes()));
@@ -48,34 +48,6 @@ Tensor segment_group_norm(const Tensor& values, const Ragged& ragged, int64_t nu
   const Tensor centred = detail::sub(x, launch::repeated(average(x), ragged));
   const RepeatedRows scale = launch::repeated(rsqrt(average(square(centred)) + eps), ragged);
   return to(scaled(reshape(detail::mul(centred, scale), values.sizes()), weight, bias), values.dtype());
-} catch (...) {
-  rethrow_from("segment_group_norm");
-}
-
-Tensor group_norm(const Tensor& self, int64_t num_groups, const Tensor& weight, const Tensor& bias, double eps) try {
-  check(self.dim() >= 2, Argument{"self"}, "has shape {} (expected [N, ..., C])", to_string(self.sizes()));
-  const std::vector<int64_t> rows(static_cast<size_t>(self.size(0)), 1);
-  return segment_group_norm(self, Ragged::from_lengths(rows), num_groups, weight, bias, eps);
-} catch (...) {
-  rethrow_from("group_norm");
-}
-
-Tensor batch_norm(const Tensor& self, const Tensor& weight, const Tensor& bias, const Tensor& mean, const Tensor& variance,
-                  double eps) try {
-  check(is_floating(self.dtype()), Argument{"self"}, "is {} (expected a floating dtype)", name(self.dtype()));
-  check(self.dim() >= 1, Argument{"self"}, "has no dims (expected [..., C])");
-  check(eps >= 0, Argument{"eps"}, "is {} (expected 0 or more)", eps);
-  check(mean.defined() == variance.defined(), "one of mean and variance is given (expected both or none)");
-  require_channels("weight", weight, self.size(-1));
-  require_channels("bias", bias, self.size(-1));
-  require_channels("mean", mean, self.size(-1));
-  require_channels("variance", variance, self.size(-1));
-  const Tensor rows = reshape(self, {self.numel() / std::max<int64_t>(self.size(-1), 1), self.size(-1)});
-  const Tensor centred = rows - (mean.defined() ? mean : deckle::mean(rows, Ints{0}));
-  const Tensor spread = variance.defined() ? variance : deckle::mean(square(centred), Ints{0});
-  return reshape(scaled(centred * rsqrt(spread + eps), weight, bias), self.sizes());
-} catch (...) {
-  rethrow_from("batch_norm");
 }
 
 }  // namespace deckle

@@ -180,41 +180,41 @@ Tensor values_in_front(const Moved& moved, const Tensor& values) {
 
 }  // namespace
 
-Tensor Tensor::index(std::initializer_list<Index> indices) const try {
-  const Selection selection = selection_of(*this, Indices(indices.begin(), indices.size()));
-  if (!any_positions(selection)) return selection.view;
-  const Moved moved = move_to_front(selection);
-  const Tensor taken = take(moved);
-  return deckle::permute(taken, order_of(taken.dim(), static_cast<int64_t>(moved.shape.size()), moved.place, false));
-} catch (...) {
-  rethrow_from("index");
+Tensor Tensor::index(std::initializer_list<Index> indices) const {
+  return named("index", [&]() -> Tensor {
+    const Selection selection = selection_of(*this, Indices(indices.begin(), indices.size()));
+    if (!any_positions(selection)) return selection.view;
+    const Moved moved = move_to_front(selection);
+    const Tensor taken = take(moved);
+    return deckle::permute(taken, order_of(taken.dim(), static_cast<int64_t>(moved.shape.size()), moved.place, false));
+  });
 }
 
-const Tensor& Tensor::index_put_(std::initializer_list<Index> indices, const Tensor& values, bool accumulate) const try {
-  const Selection selection = selection_of(*this, Indices(indices.begin(), indices.size()));
-  check(category(dtype()) >= category(values.dtype()), Argument{"values"},
-        "is {} and cannot be written into {} (expected a dtype that holds it)", name(values.dtype()), name(dtype()));
-  const Tensor source = deckle::to(values, dtype());
-  if (!any_positions(selection)) {
-    if (accumulate)
-      selection.view.add_(source);
-    else
-      selection.view.copy_(deckle::expand(source, selection.view.sizes()));
+const Tensor& Tensor::index_put_(std::initializer_list<Index> indices, const Tensor& values, bool accumulate) const {
+  return named("index_put_", [&]() -> const Tensor& {
+    const Selection selection = selection_of(*this, Indices(indices.begin(), indices.size()));
+    check(category(dtype()) >= category(values.dtype()), Argument{"values"},
+          "is {} and cannot be written into {} (expected a dtype that holds it)", name(values.dtype()), name(dtype()));
+    const Tensor source = deckle::to(values, dtype());
+    if (!any_positions(selection)) {
+      if (accumulate)
+        selection.view.add_(source);
+      else
+        selection.view.copy_(deckle::expand(source, selection.view.sizes()));
+      return *this;
+    }
+    const Moved moved = move_to_front(selection);
+    moved.view.copy_(deckle::index_put(moved.view, moved.positions, values_in_front(moved, source), accumulate));
     return *this;
-  }
-  const Moved moved = move_to_front(selection);
-  moved.view.copy_(deckle::index_put(moved.view, moved.positions, values_in_front(moved, source), accumulate));
-  return *this;
-} catch (...) {
-  rethrow_from("index_put_");
+  });
 }
 
-Tensor Tensor::index_put(std::initializer_list<Index> indices, const Tensor& values, bool accumulate) const try {
-  const Tensor result = deckle::clone(*this);
-  result.index_put_(indices, values, accumulate);
-  return result;
-} catch (...) {
-  rethrow_from("index_put");
+Tensor Tensor::index_put(std::initializer_list<Index> indices, const Tensor& values, bool accumulate) const {
+  return named("index_put", [&]() -> Tensor {
+    const Tensor result = deckle::clone(*this);
+    result.index_put_(indices, values, accumulate);
+    return result;
+  });
 }
 
 }  // namespace deckle

@@ -6,7 +6,7 @@
 
 namespace deckle {
 
-Tensor prod(const Tensor& self, OptionalInts dim, bool keepdim) try {
+Tensor composite::prod(const Tensor& self, OptionalInts dim, bool keepdim) {
   // The reduced dims move to the back and become one of n elements.
   const Dims result = shapes::reduced_shape(self.sizes(), dim, keepdim);
   const Ints dims = dim.value_or(Ints());
@@ -28,12 +28,10 @@ Tensor prod(const Tensor& self, OptionalInts dim, bool keepdim) try {
   while (n > 1) {  // halves times each other; an odd one stays
     const int64_t half = n / 2;
     Tensor product = mul(slice(x, -1, 0, half), slice(x, -1, half, 2 * half));
-    x = n % 2 == 0 ? product : cat({product, slice(x, -1, 2 * half, n)}, -1);
+    x = n % 2 == 0 ? product : deckle::cat({product, slice(x, -1, 2 * half, n)}, -1);
     n -= half;
   }
   return reshape(x, result);
-} catch (...) {
-  rethrow_from("prod");
 }
 
 }  // namespace deckle

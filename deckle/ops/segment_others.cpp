@@ -55,7 +55,7 @@ Pairs pair_up(const std::vector<int64_t>& lengths) {
 
 }  // namespace
 
-Tensor segment_others(const Tensor& values, const Ragged& ragged) try {
+Tensor composite::segment_others(const Tensor& values, const Ragged& ragged) {
   Dims one_row = shapes::segment_values_shape(values, ragged);
   one_row[0] = 1;
   std::vector<int64_t> lengths;
@@ -65,14 +65,14 @@ Tensor segment_others(const Tensor& values, const Ragged& ragged) try {
   if (const auto order = ragged->order(); !order.empty()) {  // the rows brought together, and back
     std::vector<int64_t> rows(order.begin(), order.end()), places(order.size());
     for (size_t i = 0; i < rows.size(); ++i) places[static_cast<size_t>(rows[i])] = static_cast<int64_t>(i);
-    return index_select(segment_others(index_select(values, 0, index_tensor(rows)), Ragged::from_lengths(lengths)), 0,
+    return index_select(deckle::segment_others(index_select(values, 0, index_tensor(rows)), Ragged::from_lengths(lengths)), 0,
                         index_tensor(places));
   }
   struct Level {
     Tensor left, right, back;
   };
   std::vector<Level> levels;
-  Tensor products = cat({values, ones(one_row, values.dtype())}, 0);
+  Tensor products = deckle::cat({values, ones(one_row, values.dtype())}, 0);
   while (std::any_of(lengths.begin(), lengths.end(), [](int64_t length) { return length > 1; })) {
     Pairs pairs = pair_up(lengths);
     levels.push_back({index_select(products, 0, index_tensor(pairs.left)), index_select(products, 0, index_tensor(pairs.right)),
@@ -84,11 +84,9 @@ Tensor segment_others(const Tensor& values, const Ragged& ragged) try {
   Tensor others = ones_like(products);
   for (; !levels.empty(); levels.pop_back()) {
     const Level& level = levels.back();
-    others = index_select(cat({mul(others, level.right), mul(others, level.left)}, 0), 0, level.back);
+    others = index_select(deckle::cat({mul(others, level.right), mul(others, level.left)}, 0), 0, level.back);
   }
   return narrow(others, 0, 0, values.size(0));
-} catch (...) {
-  rethrow_from("segment_others");
 }
 
 }  // namespace deckle

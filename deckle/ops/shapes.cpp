@@ -1,8 +1,11 @@
 #include "deckle/ops/shapes.h"
 
+#include <algorithm>
 #include <numeric>
+#include <vector>
 
 #include "deckle/base/check.h"
+#include "deckle/ops/shape_tools.h"
 
 namespace deckle::shapes {
 
@@ -51,6 +54,47 @@ Dims concat(Ints a, Ints b) {
   for (const int64_t value : b) result.push_back(value);
   return result;
 }
+
+Dims leading(Ints sizes, int64_t count) {
+  return Dims(sizes.first(std::min(sizes.size(), static_cast<size_t>(std::max<int64_t>(count, 0)))));
+}
+
+Dims without_leading(Ints sizes, int64_t count) { return Dims(sizes.subspan(leading(sizes, count).size())); }
+
+Dims resolved_shape(const Tensor& self, Ints sizes) { return resolved_sizes(self, sizes); }
+
+bool can_view(const Tensor& self, Ints sizes) { return view_strides(self, sizes).has_value(); }
+
+Dims flattened_shape(Ints sizes, int64_t start_dim, int64_t end_dim) {
+  if (sizes.empty()) return {1};
+  const int64_t first = wrap_dim(start_dim, sizes), last = wrap_dim(end_dim, sizes);
+  check(first <= last, "start_dim {} comes after end_dim {} (expected start_dim <= end_dim)", start_dim, end_dim);
+  Dims result = leading(sizes, first);
+  result.push_back(numel_of(sizes.subspan(static_cast<size_t>(first), static_cast<size_t>(last - first + 1))));
+  for (const int64_t size : without_leading(sizes, last + 1)) result.push_back(size);
+  return result;
+}
+
+Dims dims_to_sum(Ints sizes, Ints target) {
+  const auto rank = static_cast<int64_t>(sizes.size()), missing = rank - static_cast<int64_t>(target.size());
+  check(missing >= 0, "{} does not broadcast to {}", target, sizes);
+  Dims dims;
+  for (int64_t dim = 0; dim < rank; ++dim) {
+    const int64_t size = sizes[static_cast<size_t>(dim)];
+    const int64_t wanted = dim < missing ? 1 : target[static_cast<size_t>(dim - missing)];
+    check(wanted == size || wanted == 1, "{} does not broadcast to {}", target, sizes);
+    if (dim < missing || wanted != size) dims.push_back(dim);
+  }
+  return dims;
+}
+
+Dims piece_sizes(int64_t size, int64_t piece) {
+  Dims sizes;
+  for (int64_t start = 0; start < size || start == 0; start += piece) sizes.push_back(std::min(piece, size - start));
+  return sizes;
+}
+
+Ragged single_rows(int64_t rows) { return Ragged::from_lengths(std::vector<int64_t>(static_cast<size_t>(rows), 1)); }
 
 Dims wanted_sizes(const Tensor& tensor, bool wanted) { return wanted && tensor.defined() ? Dims(tensor.sizes()) : Dims{0}; }
 

@@ -62,6 +62,28 @@ int64_t cat_rows(Ints lengths);
 /// permute(permute(x, dims), inverse_permutation(dims)) is x.
 Dims inverse_permutation(Ints dims);
 
+/// The first `count` of sizes (all, if there are no more), and those after them.
+Dims leading(Ints sizes, int64_t count);
+Dims without_leading(Ints sizes, int64_t count);
+
+/// `sizes` with -1, at most once, replaced by what makes the number of elements that of `self`; throws if nothing does.
+Dims resolved_shape(const Tensor& self, Ints sizes);
+
+/// Whether `self` has the shape `sizes` (as many elements) without a copy.
+bool can_view(const Tensor& self, Ints sizes);
+
+/// `sizes` with the dims from start_dim to end_dim as one; of no dims at all: [1].
+Dims flattened_shape(Ints sizes, int64_t start_dim, int64_t end_dim);
+
+/// The dims of `sizes` over which a sum, its dims kept, leads to `target` up to leading dims of size 1; throws if none does.
+Dims dims_to_sum(Ints sizes, Ints target);
+
+/// Of the pieces of a dim: each `piece`, the last what remains; at least one.
+Dims piece_sizes(int64_t size, int64_t piece);
+
+/// Components of one row each.
+Ragged single_rows(int64_t rows);
+
 /// Of a gradient: the tensor's sizes if it is wanted and the tensor was given, else [0].
 Dims wanted_sizes(const Tensor& tensor, bool wanted);
 

@@ -10,12 +10,6 @@
 namespace opgen {
 namespace {
 
-std::set<const Op*> called_by_composite(const Op& op) {
-  std::set<const Op*> calls;
-  collect_calls(op.composite, calls);
-  return calls;
-}
-
 /// Walks from `op` along `path`; a composite met again closes a cycle, which is reported once, by its first op.
 void walk(const Op* op, std::vector<const Op*>& path, std::set<const Op*>& done, Problems& problems) {
   const auto again = std::find(path.begin(), path.end(), op);
@@ -27,13 +21,19 @@ void walk(const Op* op, std::vector<const Op*>& path, std::set<const Op*>& done,
         Problem(op->body_at, fmt::format("the composite '{}' calls itself: {}", op->name(), join(names, " -> "))).what());
     return;
   }
-  if (op->body != Op::Body::composite || !done.insert(op).second) return;
+  if (!op->is_composite() || !done.insert(op).second) return;
   path.push_back(op);
-  for (const Op* called : called_by_composite(*op)) walk(called, path, done, problems);
+  for (const Op* called : parts_of(*op)) walk(called, path, done, problems);
   path.pop_back();
 }
 
 }  // namespace
+
+std::set<const Op*> parts_of(const Op& op) {
+  std::set<const Op*> parts(op.calls.begin(), op.calls.end());
+  collect_calls(op.composite, parts);
+  return parts;
+}
 
 std::set<const Op*> reverse_calls(const Op& op) {
   std::set<const Op*> calls;
@@ -64,25 +64,62 @@ void check_cycles(const Program& program, Problems& problems) {
   std::vector<const Op*> path, composites;
   std::set<const Op*> done;
   for (const auto& op : program.ops) {
-    if (op->body == Op::Body::composite) composites.push_back(op.get());
+    if (op->is_composite()) composites.push_back(op.get());
   }
   std::sort(composites.begin(), composites.end(), [](const Op* a, const Op* b) { return a->unique_name() < b->unique_name(); });
   for (const Op* op : composites) walk(op, path, done, problems);
 }
 
-ForwardMode forward_mode_of(const Op& op) {
-  if (op.body == Op::Body::composite_cpp) return {true, true};
-  if (op.body == Op::Body::composite) {
-    ForwardMode all;
-    for (const Op* called : called_by_composite(op)) {
-      const ForwardMode one = forward_mode_of(*called);
-      all = {all.exists && one.exists, all.by_hand || one.by_hand};
-    }
-    return all;
+namespace {
+
+/// As collect_calls, but for elements of results that have no derivative: places and the like.
+void collect_differentiable(const Term& term, std::set<const Op*>& calls) {
+  const bool constant = term.is(Term::Kind::index) && term.arguments.size() == 1 && term.arguments[0]->is(Term::Kind::op) &&
+                        term.arguments[0]->op->is_constant_result(term.position);
+  if (constant) return;
+  if (term.is(Term::Kind::op)) calls.insert(term.op);
+  for (const TermPtr& part : term.arguments) collect_differentiable(*part, calls);
+}
+
+/// Whether gradients that this op computed have gradients in turn.
+bool ends_derivatives(const Op& op) {
+  if (op.limit.order > 0) return true;
+  if (!op.is_composite()) return false;
+  const std::set<const Op*> parts = parts_of(op);
+  return std::any_of(parts.begin(), parts.end(), [](const Op* part) { return ends_derivatives(*part); });
+}
+
+}  // namespace
+
+std::set<const Op*> made_of(const Op& op) {
+  std::set<const Op*> calls(op.calls.begin(), op.calls.end()), parts;
+  for (const Let& let : op.composite.lets) collect_differentiable(*let.value, calls);
+  if (op.composite.value) collect_differentiable(*op.composite.value, calls);
+  for (const Op* called : calls) {
+    if (derivatives_of(*called).exist || called->limit.order > 0) parts.insert(called);
   }
-  if (op.limit.order > 0) return {false, false};
-  if (!op.has_node()) return {};  // a constant: nothing is missing
-  return {op.has_forward() || op.is_view(), false};
+  return parts;
+}
+
+Derivatives derivatives_of(const Op& op) {
+  Derivatives result;
+  if (op.is_composite()) {
+    for (const Op* part : made_of(op)) {
+      const Derivatives one = derivatives_of(*part);
+      result.exist = result.exist || one.exist;
+      result.no_forward.insert(one.no_forward.begin(), one.no_forward.end());
+      result.no_second.insert(one.no_second.begin(), one.no_second.end());
+    }
+    return result;
+  }
+  if (!op.has_node()) return result;
+  result.exist = op.limit.order == 0;
+  if (!result.exist || (!op.has_forward() && !op.is_view())) result.no_forward.insert(op.name());
+  if (!result.exist) result.no_second.insert(op.name());
+  for (const Op* called : reverse_calls(op)) {
+    if (ends_derivatives(*called)) result.no_second.insert(op.name());
+  }
+  return result;
 }
 
 }  // namespace opgen

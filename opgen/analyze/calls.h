@@ -1,24 +1,30 @@
 #pragma once
 
 #include <set>
+#include <string>
 
 #include "opgen/ir/program.h"
 
 namespace opgen {
 
-/// What the op's formulas and checks call; of a composite in C++ nothing is known.
+/// What the op's formulas and checks call.
 std::set<const Op*> calls_of(const Op& op);
+/// What a composite is made of: the calls of its formula, or those that the entry of one in C++ names.
+std::set<const Op*> parts_of(const Op& op);
 /// What its gradient formulas call.
 std::set<const Op*> reverse_calls(const Op& op);
 
 /// No composite may reach itself.
 void check_cycles(const Program& program, Problems& problems);
 
-/// What is known of forward mode through all composites; reverse formulas every op has, or it would have been refused.
-struct ForwardMode {
-  bool exists = true;
-  bool by_hand = false;  // as far as composites in C++ have it
+/// Which derivatives an op has, a composite through all that it is made of.
+struct Derivatives {
+  bool exist = false;                // in reverse mode; without, the results are constants
+  std::set<std::string> no_forward;  // the ops, itself or those that it is made of, that have no forward mode
+  std::set<std::string> no_second;   // and those whose gradients have none in turn
 };
-ForwardMode forward_mode_of(const Op& op);
+Derivatives derivatives_of(const Op& op);
+/// The differentiable ops among the parts of a composite.
+std::set<const Op*> made_of(const Op& op);
 
 }  // namespace opgen

@@ -160,6 +160,13 @@ class PointwiseRules {
     return gradients;
   }
 
+  /// A name for an argument of a derivative, which takes those of this op too.
+  std::string free_name(const std::string& wanted) const {
+    std::string free = wanted;
+    for (int i = 2; entry_.schema.find(free); ++i) free = wanted + std::to_string(i);
+    return free;
+  }
+
   using Rename = std::function<ExprPtr(const std::string&)>;
   using FormulaOf = std::function<ExprPtr(const ExprPtr& gradient, const Rename& rename)>;
 
@@ -191,7 +198,8 @@ class PointwiseRules {
   FormulaOf fused(const Gradient& gradient, bool name_input) {
     const std::string base = entry_.derived ? entry_.name() : lower_case(entry_.unique_name());
     const std::string function = base + "_backward" + (name_input ? "_" + gradient.input : "");
-    const std::string incoming_name = entry_.order == 0 ? "grad_output" : "grad_grad";
+    const std::string incoming_name = free_name(entry_.order == 0 ? "grad_output" : "grad_grad");
+    const std::string output_name = free_name("output");
     auto derived = std::make_shared<Entry>();
     derived->at = entry_.at;
     derived->stem = entry_.stem;
@@ -221,12 +229,12 @@ class PointwiseRules {
     for (const std::string& tensor : tensors_) {
       if (mentions(gradient.expression, tensor)) argument(tensor, tensor, tensor_type());
     }
-    if (mentions(gradient.expression, "result")) argument("output", "result", tensor_type());
+    if (mentions(gradient.expression, "result")) argument(output_name, "result", tensor_type());
     for (const Argument& other : entry_.schema.arguments) {
       if (!other.type.is_tensor() && mentions(gradient.expression, other.name)) argument(other.name, other.name, other.type);
     }
     derived->pointwise =
-        algebra::substitute(algebra::substitute(gradient.expression, "grad", name(incoming_name)), "result", name("output"));
+        algebra::substitute(algebra::substitute(gradient.expression, "grad", name(incoming_name)), "result", name(output_name));
     if (library_.has(function))
       throw Problem(entry_.derivative_at,
                     fmt::format("the derivative of '{}' would be the op '{}', which has an entry at {} already: write the "

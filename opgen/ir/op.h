@@ -30,6 +30,7 @@ struct Check {
     std::string text;
     TermPtr value;  // null: the text
   };
+  std::string of;  // the argument that the message goes on from; empty: it is about several
   TermPtr condition;
   std::vector<Piece> message;
 };
@@ -49,12 +50,13 @@ struct Wrap {
 
 /// One op, resolved: what every printer reads.
 struct Op : Declaration {
-  ExprPtr pointwise;       // body pointwise: the expression as it is written, for tests and comments
-  ExprPtr computed;        // and as the kernel computes it
-  bool condition = false;  // whose value is a condition
-  Block composite;         // body composite
+  ExprPtr pointwise;             // body pointwise: the expression as it is written, for tests and comments
+  ExprPtr computed;              // and as the kernel computes it
+  bool condition = false;        // whose value is a condition
+  Block composite;               // body composite
+  std::vector<const Op*> calls;  // body composite_cpp: what it is made of
   std::vector<Wrap> wraps;
-  std::vector<Check> checks;
+  std::vector<Check> checks;            // of kernels and composites
   std::vector<Allocation> allocations;  // one per result of a kernel
   std::vector<Rule> reverse;            // only those with a formula
   std::vector<size_t> constants;        // inputs that are non_differentiable

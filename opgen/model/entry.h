@@ -28,6 +28,7 @@ struct WrittenTangent {
 };
 
 struct WrittenCheck {
+  std::string of;  // the argument that the message goes on from; empty: it is about several
   ExprPtr condition;
   Text says;
 };
@@ -36,6 +37,7 @@ struct WrittenCheck {
 struct Entry : Declaration {
   ExprPtr pointwise;                  // body pointwise
   Formula composite;                  // body composite
+  std::vector<Text> calls;            // body composite_cpp: the ops that it is made of
   std::vector<ExprPtr> result_rules;  // one per result of a kernel
   std::vector<WrittenCheck> checks;
   std::map<std::string, ExprPtr> wraps;  // dim argument -> number of dims

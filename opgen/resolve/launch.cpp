@@ -102,13 +102,14 @@ Allocation allocation_of(const ExprPtr& rule, Scope& scope) {
 
 void resolve_launch(const Entry& entry, const Program& program, const Library& library, Op& op) {
   if (entry.body == Entry::Body::pointwise) resolve_pointwise(entry, library, op);
-  if (entry.body != Entry::Body::kernel) return;
+  if (entry.body != Entry::Body::kernel && entry.body != Entry::Body::composite) return;
   Scope scope = argument_scope(op, program);
-  op.wraps = wraps_of(entry, scope);
   for (const WrittenCheck& check : entry.checks) {
     const TermPtr condition = Resolver(scope).resolve_to(check.condition, type_of(Base::boolean), "a check");
-    op.checks.push_back({condition, message_of(check.says, scope)});
+    op.checks.push_back({check.of, condition, message_of(check.says, scope)});
   }
+  if (entry.body != Entry::Body::kernel) return;
+  op.wraps = wraps_of(entry, scope);
   for (const ExprPtr& rule : entry.result_rules) op.allocations.push_back(allocation_of(rule, scope));
 }
 

@@ -126,6 +126,13 @@ void require_tensor_results(const Entry& entry, const Op& op) {
 }  // namespace
 
 void resolve_composite(const Entry& entry, const Program& program, Op& op) {
+  for (const Text& name : entry.calls) {
+    const std::vector<const Op*> called = program.named(name.value());
+    if (called.empty())
+      throw Problem(name.at(0),
+                    fmt::format("no op is named '{}'{}", name.value(), did_you_mean(name.value(), program.op_names())));
+    op.calls.insert(op.calls.end(), called.begin(), called.end());
+  }
   if (entry.body != Entry::Body::composite) return;
   Scope scope = argument_scope(op, program);
   Block body = Resolver(scope).resolve_body(entry.composite);

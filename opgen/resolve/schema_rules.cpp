@@ -15,13 +15,11 @@
 namespace opgen {
 namespace {
 
-/// Words of formulas, and of the functions and nodes that are generated around a name.
-const std::set<std::string> kReserved = {
-    "grad",     "grads",     "result",  "result_tangent", "node",       "level",        "out",      "original",
-    "sink",     "wants",     "has_t",   "error",          "device",     "none",         "inf",      "nan",
-    "pi",       "check",     "fail",    "name",           "to_string",  "numel_of",     "wrap_dim", "zeros_raw",
-    "backward", "release",   "connect", "add_edge",       "add_output", "edges",        "outputs",  "sequence",
-    "add_hook", "run_hooks", "retain",  "tangents",       "view",       "keep_retained"};
+/// Words of formulas and of the functions that are generated around a name, beside the members of nodes.
+const std::set<std::string> kReserved = {"result", "result_tangent", "node",      "level",    "out",      "original",  "wants",
+                                         "has_t",  "error",          "device",    "none",     "inf",      "nan",       "pi",
+                                         "check",  "fail",           "to_string", "numel_of", "wrap_dim", "zeros_raw", "tangents",
+                                         "view",   "call_check"};
 /// Functions of the generated kernels.
 const std::set<std::string> kKernelFunctions = {"d", "damped", "less_equal", "greater_equal"};
 
@@ -30,7 +28,7 @@ constexpr const char* kSuffixes[] = {"_p", "_t", "_sizes", "_dtype", "_device", 
 
 bool is_word_of_formulas(const std::string& name) {
   // Results of other ops (out of attention_forward, say) are fair names where nothing else is meant.
-  return kReserved.count(name) && name != "result" && name != "out";
+  return node_members().count(name) || (kReserved.count(name) && name != "result" && name != "out");
 }
 
 /// The name of this op before a suffix of generated code; "" if there is none.

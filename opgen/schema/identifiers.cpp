@@ -25,8 +25,8 @@ constexpr std::array kKeywords = {"alignas",       "alignof",     "and",       "
                                   "volatile",      "wchar_t",     "while",     "xor",       "xor_eq"};
 
 /// Namespaces of the library, where a function of the same name cannot be.
-constexpr std::array kNamespaces = {"autograd", "dispatch", "functional", "io",    "kernels", "launch", "masks",
-                                    "native",   "nested",   "nn",         "optim", "raw",     "shapes", "suite"};
+constexpr std::array kNamespaces = {"autograd", "composite", "dispatch", "functional", "io",  "kernels", "launch", "masks",
+                                    "native",   "nested",    "nn",       "optim",      "raw", "shapes",  "suite"};
 
 /// Classes of the library's headers.
 constexpr std::array kClasses = {"Alignment",
@@ -102,6 +102,14 @@ bool holds(const Table& table, std::string_view name) {
 }
 
 }  // namespace
+
+const std::set<std::string>& node_members() {
+  static const std::set<std::string> kMembers = {"name",           "backward", "release",       "connect",     "add_edge",
+                                                 "add_output",     "edges",    "outputs",       "sequence",    "add_hook",
+                                                 "run_hooks",      "retain",   "keep_retained", "wants_zeros", "shared_from_this",
+                                                 "weak_from_this", "grads",    "sink",          "grad"};
+  return kMembers;
+}
 
 std::string why_not_a_name(std::string_view name) {
   if (name.empty() || name[0] < 'a' || name[0] > 'z')

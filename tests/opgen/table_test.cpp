@@ -1,4 +1,4 @@
-// The table behind `deckle ops`: derivatives are looked for through composites, as far as these are formulas.
+// The table behind `deckle ops`: derivatives are looked for through composites, those in C++ too.
 #include <gtest/gtest.h>
 
 #include "tests/opgen/support.h"
@@ -17,12 +17,15 @@ TEST(Table, LooksThroughComposites) {
   const auto says = [&](const std::string& op, const std::string& derivatives) {
     return of(op).find("\"" + derivatives + "\"") != std::string::npos;
   };
-  EXPECT_TRUE(says("one_way", "reverse yes   forward no   second order yes")) << of("one_way");
-  EXPECT_TRUE(says("inner", "reverse yes   forward no   second order yes (through the ops that it calls)")) << of("inner");
-  EXPECT_TRUE(says("through", "reverse yes   forward no   second order yes (through the ops that it calls)")) << of("through");
-  EXPECT_TRUE(says("by_hand", "those of the ops that it calls: written by hand, not known here")) << of("by_hand");
-  EXPECT_TRUE(says("both_ways", "reverse yes   forward yes   second order yes (by_hand: by hand, one_way: reverse only)"))
-      << of("both_ways");
+  EXPECT_TRUE(says("one_way", "reverse yes   forward no (one_way)   second order yes")) << of("one_way");
+  EXPECT_TRUE(says("inner", "reverse yes   forward no (one_way)   second order yes   (made of exp, one_way)")) << of("inner");
+  EXPECT_TRUE(says("through", "reverse yes   forward no (one_way)   second order yes   (made of add, inner)")) << of("through");
+  EXPECT_TRUE(says("by_hand", "reverse yes   forward yes   second order no (last)   (made of exp, last)")) << of("by_hand");
+  EXPECT_TRUE(says("both_ways", "reverse yes   forward yes   second order yes (one_way: reverse only)")) << of("both_ways");
+  EXPECT_TRUE(says("last", "reverse yes   forward yes   second order no (last)")) << of("last");
+  EXPECT_TRUE(says("ends", "none: those of last end at order 1")) << of("ends");
+  EXPECT_TRUE(says("constant", "none: not differentiable")) << of("constant");
+  EXPECT_TRUE(says("place", "none: not differentiable")) << of("place");
   EXPECT_EQ(outcome.notes, std::vector<std::string>{"table.yaml:2: one_way has no forward derivative"});
 }
 

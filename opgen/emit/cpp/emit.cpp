@@ -38,7 +38,7 @@ std::string public_header(const Stem& stem) {
   if (uses(stem.ops, Base::plan)) text += "#include \"deckle/kernels/args/attention_plan.h\"\n";
   text += type_includes(stem) + "\nnamespace deckle {\n\n";
   if (uses(stem.ops, Base::generator)) text += "class Generator;\n\n";
-  std::string raw, native, detail, rows;
+  std::string raw, native, composite, detail, rows;
   for (const Op* op : stem.ops) {
     std::string& functions = op->derived ? detail : text;
     if (op->takes_rows()) rows += row_signature(*op, true) + ";\n";
@@ -54,6 +54,7 @@ std::string public_header(const Stem& stem) {
       raw += raw_signature(*op, false, true) + ";\n";
       if (op->inplace || op->out) raw += raw_signature(*op, true, false) + ";\n";
     }
+    if (op->body == Op::Body::composite_cpp) composite += composite_signature(*op) + ";\n";
     if (op->body == Op::Body::native) native += native_signature(*op, true) + ";\n";
   }
   if (!detail.empty())
@@ -65,6 +66,8 @@ std::string public_header(const Stem& stem) {
     text += "/// The same below autograd: no history, no tangents.\nnamespace raw {\n" + raw + "}  // namespace raw\n\n";
   if (!native.empty())
     text += "/// Written by hand, below autograd.\nnamespace native {\n" + native + "}  // namespace native\n\n";
+  if (!composite.empty())
+    text += "/// Written by hand, of public ops.\nnamespace composite {\n" + composite + "}  // namespace composite\n\n";
   return text + "}  // namespace deckle\n";
 }
 
@@ -101,8 +104,8 @@ struct EmittedOp {
 EmittedOp emit_op(const Op& op) {
   EmittedOp emitted{&op, {}, "", "", ""};
   if (op.has_raw()) emitted.raw = print_raw(op);
-  if (op.body == Op::Body::composite) {
-    emitted.functions = print_composite(op);
+  if (op.is_composite()) {
+    emitted.functions = op.body == Op::Body::composite ? print_composite(op) : print_composite_cpp(op);
     return emitted;
   }
   NodePlan plan;
@@ -199,7 +202,7 @@ void emit_stem(const Stem& stem, const Program& program, Files& files) {
   for (const Op* op : stem.ops) {
     const size_t shard = static_cast<size_t>(shard_of(op->unique_name(), stem.shards));
     if (op->body == Op::Body::pointwise) kernel_files[shard].push_back(emit_pointwise_kernel(*op, program.functions));
-    if (op->body != Op::Body::composite_cpp) sources[shard].push_back(emit_op(*op));
+    sources[shard].push_back(emit_op(*op));
   }
   for (size_t shard = 0; shard < sources.size(); ++shard) {
     files[fmt::format("{}{}_{}.cpp", kGenerated, stem.name, shard)] = source_file(stem, sources[shard], program);

@@ -74,10 +74,10 @@ std::string print_inplace(const Op& op, const NodePlan& plan) {
       (written ? call_below(op) : "raw::" + op.name() + "_out(self, " + join(op.argument_names()) + ")") + ";\n";
   const std::string after_write = "autograd::bump_version(self);\n";
   if (!op.has_node()) {
-    return with_prefix(head,
-                       unpack_options(op) + require_lengths(op) + "autograd::check_inplace(self, false);\n" + call + after_write +
-                           "autograd::rebase(self, nullptr);\nautograd::drop_tangents(self);\nreturn self;\n",
-                       name);
+    return naming_itself(head,
+                         unpack_options(op) + require_lengths(op) + "autograd::check_inplace(self, false);\n" + call +
+                             after_write + "autograd::rebase(self, nullptr);\nautograd::drop_tangents(self);\nreturn self;\n",
+                         name);
   }
   const std::string inputs = join(differentiable_names(op));
   const bool reads_self = plan.slot_of(0) != nullptr;  // else the earlier value is a constant that the write ends
@@ -100,7 +100,7 @@ std::string print_inplace(const Op& op, const NodePlan& plan) {
   const bool one = after.find('\n') == after.size() - 1;
   if (!after.empty()) body += one ? "if (node) " + after : "if (node) {\n" + indent(after, 2) + "}\n";
   body += print_tangents(op, original, true);
-  return with_prefix(head, body + "return self;\n", name);
+  return naming_itself(head, body + "return self;\n", name);
 }
 
 }  // namespace opgen::cpp

@@ -6,6 +6,7 @@
 
 #include "opgen/emit/cpp/printer.h"
 #include "opgen/emit/cpp/types.h"
+#include "opgen/schema/identifiers.h"
 #include "opgen/text/strings.h"
 
 namespace opgen::cpp {
@@ -13,9 +14,6 @@ namespace {
 
 using What = Symbol::What;
 using How = Symbol::How;
-
-const std::set<std::string> kNodeMembers = {"name",    "backward", "release",  "connect",   "add_edge", "add_output", "edges",
-                                            "outputs", "sequence", "add_hook", "run_hooks", "grads",    "sink",       "grad"};
 
 std::string field_type(const Saved& saved) {
   switch (saved.kind) {
@@ -246,7 +244,7 @@ std::string fresh(const std::string& name, const std::set<std::string>& taken) {
 }
 
 std::set<std::string> identifiers(const Op& op) {
-  std::set<std::string> names = kNodeMembers;
+  std::set<std::string> names = node_members();
   for (const Argument& argument : op.schema.arguments) names.insert(argument.name);
   for (size_t i = 0; i < op.schema.results.size(); ++i) names.insert(op.result_name(i));
   return names;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "opgen/derive/calculus.h"
+#include "opgen/emit/cpp/checks.h"
 #include "opgen/emit/cpp/printer.h"
 #include "opgen/emit/cpp/signature.h"
 #include "opgen/text/strings.h"
@@ -62,8 +63,7 @@ class KernelLaunch {
       for (const Argument* argument : real_inputs())
         body += fmt::format("launch::require_floating({0}, {1});\n", argument->name, quoted(argument->name));
     }
-    for (const Check& check : op_.checks) body += check_statement(check);
-    body += device() + allocations();
+    body += print_checks(op_, place_) + device() + allocations();
     std::vector<std::string> values = {"Context{device}"}, results;
     for (size_t i = 0; i < arguments().size(); ++i) values.push_back(kernel_argument(i));
     for (size_t i = 0; i < op_.allocations.size(); ++i) results.push_back(op_.result_name(i));
@@ -101,24 +101,6 @@ class KernelLaunch {
     for (const size_t input : op_.differentiable()) inputs.push_back(&arguments()[input]);
     if (inputs.empty() && first_ != nullptr) inputs.push_back(first_);
     return inputs;
-  }
-
-  std::string check_statement(const Check& check) const {
-    std::string format;
-    std::vector<std::string> values;
-    for (const Check::Piece& piece : check.message) {
-      for (const char character : piece.text) format += character == '}' ? "}}" : std::string(1, character);
-      if (!piece.value) continue;
-      format += "{}";
-      const std::string value = print(piece.value);
-      values.push_back(piece.value->type.is(Base::dtype) ? "name(" + value + ")"
-                       : piece.value->type.is(Base::scalar) || piece.value->type.is(Base::enumeration)
-                           ? "to_string(" + value + ")"
-                           : value);
-    }
-    // Not check(): what the message shows may not exist where the condition holds, as the sizes of a tensor that is not given.
-    values.insert(values.begin(), quoted(format));
-    return wrapped("if (!(" + print(check.condition) + ")) fail", values, ";") + "\n";
   }
 
   std::string device() const {

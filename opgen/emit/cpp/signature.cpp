@@ -8,9 +8,8 @@
 
 namespace opgen::cpp {
 
-std::string with_prefix(const std::string& head, const std::string& body, const std::string& name) {
-  return head + " try {\n" + indent(body, 2) +
-         fmt::format("}} catch (Error& error) {{\n  error.add_prefix({});\n  throw;\n}}\n\n", quoted(name));
+std::string naming_itself(const std::string& head, const std::string& body, const std::string& name) {
+  return head + " try {\n" + indent(body, 2) + fmt::format("}} catch (...) {{\n  rethrow_from({});\n}}\n\n", quoted(name));
 }
 
 std::string one_line_or_block(const std::string& head, const std::string& statement) {
@@ -54,6 +53,8 @@ std::string native_signature(const Op& op, bool with_defaults) {
   const std::string result = op.writes_argument() ? "void" : return_type(op);
   return wrapped(result + " " + op.name(), parameters(op, with_defaults), "");
 }
+
+std::string composite_signature(const Op& op) { return wrapped(return_type(op) + " " + op.name(), parameters(op, false), ""); }
 
 std::vector<std::string> kernel_parameters(const Op& op) {
   if (op.body == Op::Body::pointwise)

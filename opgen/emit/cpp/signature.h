@@ -17,12 +17,14 @@ std::string row_signature(const Op& op, bool with_defaults);
 /// Below autograd: variants write into `out` and return nothing.
 std::string raw_signature(const Op& op, bool out, bool with_defaults);
 std::string native_signature(const Op& op, bool with_defaults);
+/// The body of a composite in C++.
+std::string composite_signature(const Op& op);
 /// Parameters of the op's CPU kernel.
 std::vector<std::string> kernel_parameters(const Op& op);
 
 /// `head { statement }`, on one line if it fits.
 std::string one_line_or_block(const std::string& head, const std::string& statement);
-/// A function whose errors begin with the op's name.
-std::string with_prefix(const std::string& head, const std::string& body, const std::string& name);
+/// A public function: its errors are those of `name`, whatever it called.
+std::string naming_itself(const std::string& head, const std::string& body, const std::string& name);
 
 }  // namespace opgen::cpp

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "opgen/emit/cpp/checks.h"
 #include "opgen/emit/cpp/forward.h"
 #include "opgen/emit/cpp/node.h"
 #include "opgen/emit/cpp/options.h"
@@ -91,12 +92,24 @@ std::string print_functional(const Op& op, const NodePlan& plan) {
   std::string body = (op.takes_rows() ? "" : unpack_options(op)) + require_lengths(op) +
                      (checked ? "const autograd::CallCheck call_check(" + join(tensors) + ");\n" : "");
   if (!op.has_node() && !view)
-    return with_prefix(head, body + (op.schema.results.empty() ? call : "return " + call) + ";\n", op.name());
+    return naming_itself(head, body + (op.schema.results.empty() ? call : "return " + call) + ";\n", op.name());
   if (!view) body += fmt::format("if (!autograd::active({})) return {};\n", join(differentiable_names(op)), call);
   body += result_declaration(op, call);
   if (op.has_node()) body += record(op, plan);
   body += view ? mark_views(op) : print_tangents(op);
-  return with_prefix(head, body + return_statement(op), op.name());
+  return naming_itself(head, body + return_statement(op), op.name());
+}
+
+std::string print_composite_cpp(const Op& op) {
+  const std::string call = "composite::" + op.name() + "(" + join(op.argument_names()) + ")";
+  std::vector<std::string> tensors;
+  for (const Argument* argument : op.tensors()) tensors.push_back(argument->name);
+  std::string body = unpack_options(op) + require_lengths(op);
+  if (op.schema.results.empty() || op.writes_argument() || tensors.empty())
+    body += (op.schema.results.empty() ? "" : "return ") + call + ";\n";
+  else
+    body += "const autograd::CallCheck call_check(" + join(tensors) + ");\nreturn call_check.of_others(" + call + ");\n";
+  return naming_itself(signature(op, Variant::functional, false), body, op.name());
 }
 
 std::string print_on_tensors(const Op& op) {
@@ -110,10 +123,10 @@ std::string print_composite(const Op& op) {
     place.read(Symbol::What::argument, i, op.schema.arguments[i].name);
     place.shadowing.insert(op.schema.arguments[i].name);
   }
-  std::string body = unpack_options(op) + require_lengths(op);
+  std::string body = unpack_options(op) + require_lengths(op) + print_checks(op, place);
   for (const std::string& declaration : Printer::declare(op.composite.lets, place)) body += declaration + "\n";
   body += "return " + Printer(place)(op.composite.value) + ";\n";
-  return with_prefix(signature(op, Variant::functional, false), body, op.name());
+  return naming_itself(signature(op, Variant::functional, false), body, op.name());
 }
 
 std::string print_out(const Op& op) {
@@ -124,7 +137,7 @@ std::string print_out(const Op& op) {
   const std::string body = unpack_options(op) + require_lengths(op) + "autograd::check_out({" + join(tensors) +
                            "});\nraw::" + op.name() + "_out(out, " + join(op.argument_names()) +
                            ");\nautograd::bump_version(out);\nreturn out;\n";
-  return with_prefix(signature(op, Variant::out, false), body, op.name() + "_out");
+  return naming_itself(signature(op, Variant::out, false), body, op.name() + "_out");
 }
 
 }  // namespace opgen::cpp

@@ -11,6 +11,8 @@ namespace opgen::cpp {
 std::string print_on_tensors(const Op& op);
 std::string print_functional(const Op& op, const NodePlan& plan);
 std::string print_composite(const Op& op);
+/// Its body is written by hand, in namespace composite.
+std::string print_composite_cpp(const Op& op);
 std::string print_out(const Op& op);
 
 /// Statements that hold lists to the lengths of their types: int[2].

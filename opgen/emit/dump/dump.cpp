@@ -58,12 +58,11 @@ std::vector<std::string> names_of(const std::vector<size_t>& indices, const std:
 }
 
 std::string orders_text(const Op& op) {
-  const char* words[] = {"no", "yes"};
-  const bool known = op.body != Op::Body::composite_cpp;
-  if (!known) return "those of what it calls: written in C++";
   if (op.limit.order > 0) return fmt::format("none: those of {} end at order {}", op.limit.of, op.limit.order);
-  const bool any = op.has_node() || op.is_composite();
-  return fmt::format("reverse {}, forward {}, second {}", words[any], words[any && forward_mode_of(op).exists], words[any]);
+  const Derivatives derivatives = derivatives_of(op);
+  const auto word = [&](const std::set<std::string>& missing) { return derivatives.exist && missing.empty() ? "yes" : "no"; };
+  return fmt::format("reverse {}, forward {}, second {}", derivatives.exist ? "yes" : "no", word(derivatives.no_forward),
+                     word(derivatives.no_second));
 }
 
 }  // namespace

@@ -47,31 +47,32 @@ std::string saves_text(const Op& op) {
   return parts.empty() ? "nothing" : join(parts);
 }
 
-const char* yes_or_no(bool yes) { return yes ? "yes" : "no"; }
-
-/// What the ops that the reverse formulas call have in turn: "yes (silu_backward: reverse, forward)".
-std::string second_order_text(const std::set<const Op*>& called_ops) {
-  std::set<std::string> parts;  // overloads say the same
-  for (const Op* called : called_ops) {
-    if (called->limit.order > 0) {
-      parts.insert(called->name() + ": none");
-      continue;
-    }
-    const ForwardMode forward = forward_mode_of(*called);
-    if (forward.by_hand)
-      parts.insert(called->name() + ": by hand");
-    else if (!forward.exists || called->name().find("_backward") != std::string::npos)
-      parts.insert(called->name() + (forward.exists ? ": reverse, forward" : ": reverse only"));
-  }
-  return parts.empty() ? "yes" : "yes (" + join({parts.begin(), parts.end()}) + ")";
+/// "yes", or "no (one_way)": which ops stand in the way.
+std::string unless(const std::set<std::string>& missing) {
+  return missing.empty() ? "yes" : "no (" + join({missing.begin(), missing.end()}) + ")";
 }
 
-/// Derivatives of a composite, through all that it calls.
-std::string composite_text(const Op& op) {
-  if (op.body == Op::Body::composite_cpp) return "those of the ops that it calls: written by hand, not known here";
-  const ForwardMode forward = forward_mode_of(op);
-  return fmt::format("reverse yes   forward {}   second order yes (through the ops that it calls{})", yes_or_no(forward.exists),
-                     forward.by_hand ? ", some of them written by hand" : "");
+/// What the ops that the reverse formulas call have in turn: " (silu_backward: reverse, forward)".
+std::string backward_text(const Op& op) {
+  std::set<std::string> parts;  // overloads say the same
+  for (const Op* called : reverse_calls(op)) {
+    const bool forward = derivatives_of(*called).no_forward.empty();
+    if (!forward || called->name().find("_backward") != std::string::npos)
+      parts.insert(called->name() + (forward ? ": reverse, forward" : ": reverse only"));
+  }
+  return parts.empty() ? "" : " (" + join({parts.begin(), parts.end()}) + ")";
+}
+
+std::string derivatives_text(const Op& op) {
+  if (op.limit.order > 0) return fmt::format("none: those of {} end at order {}", op.limit.of, op.limit.order);
+  const Derivatives derivatives = derivatives_of(op);
+  if (!derivatives.exist) return "none: not differentiable";
+  std::string text =
+      fmt::format("reverse yes   forward {}   second order {}", unless(derivatives.no_forward), unless(derivatives.no_second));
+  if (!op.is_composite()) return derivatives.no_second.empty() ? text + backward_text(op) : text;
+  std::set<std::string> parts;
+  for (const Op* part : made_of(op)) parts.insert(part->name());
+  return text + "   (made of " + join({parts.begin(), parts.end()}) + ")";
 }
 
 std::string dim_text(const DimRule& rule) { return (rule.refused ? "no: " : "") + rule.text; }
@@ -118,24 +119,13 @@ void emit(const Program& program, const OutputOptions&, Files& files, std::vecto
   std::string rows;
   for (const auto& op : program.ops) {
     if (op->external) continue;
-    std::string saves = "nothing", derivatives;
-    if (op->is_composite()) {
-      derivatives = composite_text(*op);
-    } else if (op->limit.order > 0) {
-      derivatives = fmt::format("none: those of {} end at order {}", op->limit.of, op->limit.order);
-    } else if (!op->has_node()) {
-      derivatives = "none: not differentiable";
-    } else {
-      saves = saves_text(*op);
-      const bool forward = forward_mode_of(*op).exists;
-      derivatives =
-          fmt::format("reverse yes   forward {}   second order {}", yes_or_no(forward), second_order_text(reverse_calls(*op)));
-      if (!forward)
-        notes.push_back(fmt::format("{}:{}: {} has no forward derivative", op->at.file, op->at.line, op->unique_name()));
-    }
+    if (op->has_node() && op->limit.order == 0 && !derivatives_of(*op).no_forward.empty())
+      notes.push_back(fmt::format("{}:{}: {} has no forward derivative", op->at.file, op->at.line, op->unique_name()));
+    const std::string saves = op->has_node() && op->limit.order == 0 ? saves_text(*op) : "nothing";
     rows += fmt::format("    {{{}, {}, {},\n     {}, {}, {},\n     {},\n     {},\n     {}}},\n", quoted(op->name()),
                         quoted(op->schema.to_string()), quoted(op->doc), quoted(fmt::format("{}:{}", op->at.file, op->at.line)),
-                        quoted(kernels_text(*op)), quoted(saves), quoted(derivatives), quoted(ragged_text(*op)), dims_text(*op));
+                        quoted(kernels_text(*op)), quoted(saves), quoted(derivatives_text(*op)), quoted(ragged_text(*op)),
+                        dims_text(*op));
   }
   files["deckle/ops/generated/op_table.cpp"] =
       "// Generated from the op entries; change those, not this file.\n#include \"deckle/ops/op_table.h\"\n\nnamespace deckle "

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <functional>
+#include <map>
+#include <set>
 
+#include "opgen/analyze/calls.h"
 #include "opgen/emit/cpp/signature.h"
 #include "opgen/emit/tests/reference.h"
 #include "opgen/emit/tests/sample.h"
@@ -18,7 +21,13 @@ class SampleWriter {
   SampleWriter(const Op& op, const Sample& sample, size_t number)
       : op_(op), sample_(sample), number_(number), arguments_(argument_texts(op, sample)) {}
 
-  std::string write() {
+  std::string write() const {
+    return fmt::format("TEST({}, Sample{}) {{\n{}}}\n\n", pascal_case(op_.unique_name()), number_,
+                       indent(statements() + "suite::check(op);\n", 2));
+  }
+
+  /// What makes the case `op`.
+  std::string statements() const {
     std::string body = "suite::Random random;\nsuite::Case op;\n";
     body += fmt::format("op.name = {};\n", quoted(op_.unique_name()));
     std::vector<std::string> tensors, flags;
@@ -45,8 +54,7 @@ class SampleWriter {
     if (!sample_.differentiable) body += "op.derivatives = false;\n";
     if (op_.takes(Base::dtype)) body += "op.dtypes = false;\n";
     if (op_.takes(Base::generator)) body += "op.layouts = false;\n";
-    body += "suite::check(op);\n";
-    return fmt::format("TEST({}, Sample{}) {{\n{}}}\n\n", pascal_case(op_.unique_name()), number_, indent(body, 2));
+    return body;
   }
 
  private:
@@ -121,6 +129,31 @@ class SampleWriter {
   std::vector<std::string> arguments_;
 };
 
+/// The ops that a call of this one records.
+std::set<std::string> recorded_by(const Op& op) {
+  if (!op.is_composite()) return {op.name()};
+  std::set<std::string> names;
+  for (const Op* part : made_of(op)) names.merge(recorded_by(*part));
+  return names;
+}
+
+/// A composite in C++ calls what its entry names, as its samples show.
+std::string made_of_test(const Op& op) {
+  std::map<std::string, std::set<std::string>> calls;
+  for (const Op* called : op.calls) calls[called->name()].merge(recorded_by(*called));
+  std::vector<std::string> entries;
+  for (const auto& [call, recorded] : calls) {
+    std::vector<std::string> names;
+    for (const std::string& name : recorded) names.push_back(quoted(name));
+    entries.push_back(fmt::format("{{{}, {{{}}}}}", quoted(call), join(names)));
+  }
+  std::string body = wrapped("suite::MadeOf made", {"suite::Calls{" + join(entries) + "}"}, ";\n");
+  for (size_t i = 0; i < op.samples.size(); ++i)
+    body += "{\n" + indent(SampleWriter(op, op.samples[i], i).statements() + "made.record(op);\n", 2) + "}\n";
+  return fmt::format("TEST({}, IsMadeOfWhatItsEntryNames) {{\n{}}}\n\n", pascal_case(op.unique_name()),
+                     indent(body + "made.check();\n", 2));
+}
+
 }  // namespace
 
 void emit(const Program& program, const OutputOptions& options, Files& files, std::vector<std::string>&) {
@@ -131,16 +164,18 @@ void emit(const Program& program, const OutputOptions& options, Files& files, st
       std::string& shard = shards[static_cast<size_t>(shard_of(op->unique_name(), stem.shards))];
       shard += fmt::format("// {}, from {}\n", op->unique_name(), op->at.file);
       for (size_t i = 0; i < op->samples.size(); ++i) shard += SampleWriter(*op, op->samples[i], i).write();
+      if (op->body == Op::Body::composite_cpp && !op->schema.results.empty()) shard += made_of_test(*op);
     }
     for (size_t i = 0; i < shards.size(); ++i) {
+      const bool made_of = shards[i].find("suite::MadeOf") != std::string::npos;
       files[fmt::format("tests/{}_{}_test.cpp", stem.name, i)] =
           file_head(stem) +
           fmt::format(
               "#include \"deckle/ops/generated/{}.h\"\n\n#include <gtest/gtest.h>\n\n#include <limits>\n\n"
-              "#include \"deckle/core/generator.h\"\n#include \"deckle/core/ragged_shape.h\"\n#include "
+              "#include \"deckle/core/generator.h\"\n#include \"deckle/core/ragged_shape.h\"\n{}#include "
               "\"tests/ops/reference.h\"\n#include \"tests/ops/suite.h\"\n\n"
               "namespace deckle {{\nnamespace {{\n\n",
-              stem.name) +
+              stem.name, made_of ? "#include \"tests/ops/made_of.h\"\n" : "") +
           shards[i] + "}  // namespace\n}  // namespace deckle\n";
     }
   }

@@ -100,12 +100,23 @@ class EntryLoader {
     } else if (found[0] == "native") {
       if (!value.is_scalar() || value.scalar() != "true") file_.fail(value, "'native' takes no value but 'true'");
       entry_->body = Entry::Body::native;
+    } else if (value.is_map()) {
+      composite_cpp(value);
     } else if (value.is_scalar() && value.scalar() == "cpp") {
-      entry_->body = Entry::Body::composite_cpp;
+      file_.fail(value, "a composite in C++ says which ops it is made of: write {cpp: true, calls: [op, ...]}");
     } else {
       entry_->body = Entry::Body::composite;
       entry_->composite = formula(value, "composite");
     }
+  }
+
+  /// `composite: {cpp: true, calls: [linear, bmm]}`.
+  void composite_cpp(const Tree& value) {
+    file_.check_keys(value, "'composite'", {"cpp", "calls"});
+    if (!value["cpp"] || value["cpp"].scalar() != "true" || !value["calls"] || !value["calls"].is_list())
+      file_.fail(value, "a composite in C++ says which ops it is made of: write {cpp: true, calls: [op, ...]}");
+    entry_->body = Entry::Body::composite_cpp;
+    for (const auto& [ignored, element] : value["calls"].branches()) entry_->calls.push_back(file_.text(element, "calls"));
   }
 
   void kernels(const Tree& value) {
@@ -149,10 +160,17 @@ class EntryLoader {
   void checks() {
     const Tree value = node_["check"];
     if (!value) return;
+    if (entry_->body != Entry::Body::kernel && entry_->body != Entry::Body::composite)
+      file_.fail(value,
+                 fmt::format("'{}' has no place for checks: kernels and composites that are formulas have one", entry_->name()));
     const auto one = [&](const Tree& node) {
-      file_.check_keys(node, "a check", {"that", "says"});
+      file_.check_keys(node, "a check", {"of", "that", "says"});
       if (!node["that"] || !node["says"]) file_.fail(node, "a check is {that: CONDITION, says: \"message\"}");
-      entry_->checks.push_back({expression(node["that"], "that"), file_.text(node["says"], "says")});
+      entry_->checks.push_back({"", expression(node["that"], "that"), file_.text(node["says"], "says")});
+      if (!node["of"]) return;
+      entry_->checks.back().of = file_.text(node["of"], "of").value();
+      if (!entry_->schema.find(entry_->checks.back().of))
+        file_.fail(node["of"], fmt::format("no argument is named '{}'", entry_->checks.back().of));
     };
     if (value.is_list()) {
       for (const auto& [ignored, element] : value.branches()) one(element);

@@ -1,4 +1,4 @@
-// Elements chosen by masks and indices, and written by them.
+// Elements written by indices, and where a mask is set.
 
 #include <algorithm>
 #include <vector>
@@ -9,7 +9,6 @@
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/pointwise.h"
-#include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
 
 namespace deckle {
@@ -56,19 +55,7 @@ Tensor native::flat_nonzero(const Tensor& self) {
   return result;
 }
 
-Tensor masked_select(const Tensor& self, const Tensor& mask) try {
-  check(mask.dtype() == DType::bool_, Argument{"mask"}, "is {} (expected bool)", name(mask.dtype()));
-  const auto leading = static_cast<size_t>(mask.dim());
-  check(mask.dim() <= self.dim() && mask.sizes() == self.sizes().first(leading),
-        "mask {} for self {} (expected self's leading dims)", to_string(mask.sizes()), to_string(self.sizes()));
-  Dims sizes = {mask.numel()};
-  for (size_t dim = leading; dim < self.sizes().size(); ++dim) sizes.push_back(self.sizes()[dim]);
-  return index_select(reshape(self, sizes), 0, flat_nonzero(mask));
-} catch (...) {
-  rethrow_from("masked_select");
-}
-
-Tensor index_put(const Tensor& self, TensorList indices, const Tensor& values, bool accumulate) try {
+Tensor composite::index_put(const Tensor& self, TensorList indices, const Tensor& values, bool accumulate) {
   check(!indices.empty() && static_cast<int64_t>(indices.size()) <= self.dim(),
         "{} index tensors for self of shape {} (expected 1..{})", indices.size(), to_string(self.sizes()), self.dim());
   check(values.dtype() == self.dtype(), "self is {}, values is {} (expected one dtype)", name(self.dtype()),
@@ -97,11 +84,9 @@ Tensor index_put(const Tensor& self, TensorList indices, const Tensor& values, b
   Dims mask_sizes(rows_sizes.size(), 1);
   mask_sizes[0] = rows_sizes[0];
   return reshape(where(view(written, mask_sizes), index_select(source, 0, from), rows), self.sizes());
-} catch (...) {
-  rethrow_from("index_put");
 }
 
-Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) try {
+Tensor composite::scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
   const int64_t rank = self.dim();
   check(rank > 0 && dim >= -rank && dim < rank, Argument{"dim"}, "{} is out of range for self of shape {} (expected {}..{})", dim,
         to_string(self.sizes()), -rank, rank - 1);
@@ -120,21 +105,7 @@ Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tenso
     column[static_cast<size_t>(d)] = index.size(d);
     places.push_back(d == dim ? index : reshape(arange(0, index.size(d), 1, DType::int64), column));
   }
-  return index_put(self, places, source);
-} catch (...) {
-  rethrow_from("scatter");
-}
-
-Tensor embedding_bag(const Tensor& weight, const Tensor& indices, const Tensor& per_sample_weights, std::string_view mode) try {
-  check(indices.dim() == 2, Argument{"indices"}, "has shape {} (expected [B, L])", to_string(indices.sizes()));
-  check(mode == "sum" || mode == "mean" || mode == "max", Argument{"mode"}, "is '{}' (expected sum, mean or max)", mode);
-  check(!per_sample_weights.defined() || mode == "sum", "per_sample_weights are given for mode {} (expected sum)", mode);
-  const Tensor rows = embedding(weight, indices);
-  if (mode == "max") return amax(rows, Ints{1});
-  if (mode == "mean") return mean(rows, Ints{1});
-  return sum(per_sample_weights.defined() ? rows * unsqueeze(per_sample_weights, -1) : rows, Ints{1});
-} catch (...) {
-  rethrow_from("embedding_bag");
+  return deckle::index_put(self, places, source);
 }
 
 }  // namespace deckle
