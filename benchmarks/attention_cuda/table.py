@@ -29,10 +29,11 @@ the clock. Peers: cuDNN through PyTorch's scaled_dot_product_attention for dense
 FlexAttention there with a block mask, FlashAttention-4 where its package is installed. Our backward is always bit-equal from run
 to run. Peers run as PyTorch does by default, which is not deterministic; for D128 S4k causal FlashAttention-2 is also listed as
 it runs under `use_deterministic_algorithms`. Under it, cuDNN runs as before, and its dQ still differs from run to run. The
-portable kernels were timed by themselves, so at a higher clock. "planned": the offsets of a ragged batch were decoded once, outside.
+portable kernels were timed by themselves, so at a higher clock. "planned": the offsets of a ragged batch were decoded once,
+outside.
 """)
-columns = ["deckle, planned", "FlashAttention-4", "FlashAttention-4, deterministic", "FlashAttention-2", "FlashAttention-2, deterministic",
-           "FlexAttention", "deckle portable"]
+columns = ["deckle, planned", "FlashAttention-4", "FlashAttention-4, deterministic", "FlashAttention-2",
+           "FlashAttention-2, deterministic", "FlexAttention", "deckle portable"]
 columns = [c for c in columns if any(c in row for directions in cells.values() for row in directions.values())]
 print("| case | direction | needed / aim | deckle | peer | ratio | "
       + " | ".join(c.replace("deckle ", "") for c in columns) + " |")

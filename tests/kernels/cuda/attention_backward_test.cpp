@@ -159,9 +159,11 @@ TEST_P(AttentionBackward, AddsUpInEitherOrderUnderACausalMask) {
   verify_backward(o);
   o = ragged({900, 0, 1300, 700, 40, 1500}, {1000, 30, 1400, 2800, 1, 1100}, kCausal);
   o.heads = 12;
-  o.kv_heads = 3;
   o.planned = true;
-  verify_backward(o);
+  for (const int kv_heads : {3, 12}) {
+    o.kv_heads = kv_heads;
+    verify_backward(o);
+  }
 }
 
 // P takes part in dS with more bits than it has as an operand: dQ and dK are as close as dV.

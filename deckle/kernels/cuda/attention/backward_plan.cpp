@@ -67,7 +67,7 @@ BackwardPlan::BackwardPlan(const CudaAttentionProblem& problem) {
   one_pass = kernels.all_gradients.function != nullptr && sizes.query_rows > 0 && sizes.key_rows > 0 &&
              sizes.key_rows >= kOnePassKeys * sequences;
   const AttentionMask mask = bounded(problem.mask);
-  rises = one_pass && mask.right < kUnboundedWindow && mask.left >= kUnboundedWindow;
+  rises = one_pass && sizes.heads == sizes.kv_heads && mask.right < kUnboundedWindow && mask.left >= kUnboundedWindow;
   unit = one_pass ? kernels.all_gradients.walked_rows : kernels.key_gradients.walked_rows;
   const int64_t statistics =
       int64_t{sizeof(float)} * sizes.heads * unit * std::max<int64_t>(max_tiles(sizes, Side::queries, unit), 1);

@@ -27,7 +27,7 @@ struct BackwardPlan {
   int head_dim = 0;  // of the kernels, which may be larger than the problem's
   bool ragged = false;
   bool one_pass = false;  // all gradients by one kernel
-  bool rises = false;     // one pass: keys attend to the last query, but not from the first; see write_work
+  bool rises = false;     // one pass, no groups: keys attend to the last query, but not from the first; see write_work
   int parts = 1;          // one pass: into which the q heads of a kv head are divided among blocks
   int unit = 0;           // rows of a tile of statistics
   int64_t key_sums_rows = 0;
