@@ -32,6 +32,7 @@
 #include "deckle/kernels/cuda/attention/forward_work.cuh"
 #include "deckle/kernels/cuda/attention/softmax.cuh"
 #include "deckle/kernels/cuda/tile/matmul.cuh"
+#include "deckle/kernels/cuda/tile/product.cuh"
 
 namespace deckle::kernels::cuda::attention {
 
@@ -88,14 +89,18 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
     if constexpr (Config::register_q) {
       tile::load_operand<D>(q_registers, shared.q[q.slot].address(), Config::rows, 64 * warpgroup, threadIdx.x);
     }
-    const auto multiply_q = [&](float(&scores)[N / 2]) {
-      const tile::Operand k_rows = tile::operand(shared.k[kv.slot].address(), N);
-      if constexpr (Config::register_q) {
-        arch::pin(q_registers);
-        tile::multiply_transposed<element, N, D, N, true>(scores, q_registers, k_rows);
-      } else {
-        tile::multiply_transposed<element, N, D, Config::rows, N, true>(scores, q_rows, k_rows);
-      }
+    const auto issue_scores = [&](float(&scores)[N / 2]) {
+      arch::wait(shared.k_full[kv.slot], kv.parity);
+      const auto multiply = [&] {
+        const tile::Operand k_rows = tile::operand(shared.k[kv.slot].address(), N);
+        if constexpr (Config::register_q) {
+          tile::settle(q_registers);
+          tile::multiply_transposed<element, N, D, N, true>(scores, q_registers, k_rows);
+        } else {
+          tile::multiply_transposed<element, N, D, Config::rows, N, true>(scores, q_rows, k_rows);
+        }
+      };
+      return tile::issue(multiply, scores);
     };
     const TileRange range = tile_range<Config>(problem, item, warpgroup);
     float out[Dv / 2];
@@ -103,6 +108,12 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
     for (int i = 0; i < Dv / 2; ++i) out[i] = 0.0f;
     RowState state;
     state.reset();
+    const auto issue_out = [&](uint32_t(&p)[N / 4], const Ring<Config::stages>& v) {
+      arch::wait(shared.v_full[v.slot], v.parity);
+      tile::settle(out, p);
+      const auto multiply = [&] { tile::multiply<element, Dv, N, false>(out, p, tile::operand(shared.v[v.slot].address(), N)); };
+      return tile::issue(multiply, out, p);
+    };
 
     const auto skip = [&] {  // a tile of other warpgroups
       arch::wait(shared.k_full[kv.slot], kv.parity);
@@ -122,12 +133,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
       for (; j >= range.begin; --j) {
         float scores[N / 2], rescale[2];
         uint32_t p[N / 4];
-        arch::wait(shared.k_full[kv.slot], kv.parity);
-        arch::wgmma_fence();
-        multiply_q(scores);
-        arch::wgmma_commit();
-        arch::wgmma_wait<0>();
-        arch::pin(scores);
+        issue_scores(scores).wait();
         arch::release_tile(shared.k_empty[kv.slot]);
 
         if (edge(j)) mask_tile<Config>(problem, item, warpgroup, j, scores);
@@ -135,15 +141,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
         exponentiate<N>(scores, state, c);
         tile::pack_operand<element>(p, scores);
 
-        arch::wait(shared.v_full[kv.slot], kv.parity);
-        arch::pin(out);
-        arch::pin(p);
-        arch::wgmma_fence();
-        tile::multiply<element, Dv, N, false>(out, p, tile::operand(shared.v[kv.slot].address(), N));
-        arch::wgmma_commit();
-        arch::wgmma_wait<0>();
-        arch::pin(out);
-        arch::pin(p);
+        issue_out(p, kv).wait();
         arch::release_tile(shared.v_empty[kv.slot]);
         kv.advance();
       }
@@ -151,12 +149,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
       uint32_t p[N / 4];
       {
         float scores[N / 2], rescale[2];
-        arch::wait(shared.k_full[kv.slot], kv.parity);
-        arch::wgmma_fence();
-        multiply_q(scores);
-        arch::wgmma_commit();
-        arch::wgmma_wait<0>();
-        arch::pin(scores);
+        issue_scores(scores).wait();
         arch::release_tile(shared.k_empty[kv.slot]);
         if (edge(j)) mask_tile<Config>(problem, item, warpgroup, j, scores);
         update_maximum<N>(scores, state, rescale, c);
@@ -168,42 +161,24 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
 #pragma unroll 1
       for (--j; j >= range.begin; --j) {
         float scores[N / 2], rescale[2];
-        arch::wait(shared.k_full[kv.slot], kv.parity);
-        arch::pin(out);
-        arch::pin(p);
-        arch::wgmma_fence();
-        multiply_q(scores);
-        arch::wgmma_commit();
-        arch::wait(shared.v_full[v.slot], v.parity);
-        arch::wgmma_fence();  // the wait is a loop; without a fence behind it ptxas adds one
-        tile::multiply<element, Dv, N, false>(out, p, tile::operand(shared.v[v.slot].address(), N));
-        arch::wgmma_commit();
-        arch::wgmma_wait<1>();
-        arch::pin(scores);
+        tile::settle(out, p);
+        const auto scores_under_way = issue_scores(scores);
+        const auto out_under_way = issue_out(p, v);
+        scores_under_way.template wait<1>();
         arch::release_tile(shared.k_empty[kv.slot]);
 
         if (edge(j)) mask_tile<Config>(problem, item, warpgroup, j, scores);
         const bool rescales = update_maximum<N>(scores, state, rescale, c);
         exponentiate<N>(scores, state, c);
 
-        arch::wgmma_wait<0>();
-        arch::pin(out);
-        arch::pin(p);
+        out_under_way.wait();
         arch::release_tile(shared.v_empty[v.slot]);
         if (rescales) scale_rows(out, rescale);
         tile::pack_operand<element>(p, scores);
         v = kv;
         kv.advance();
       }
-      arch::wait(shared.v_full[v.slot], v.parity);
-      arch::pin(out);
-      arch::pin(p);
-      arch::wgmma_fence();
-      tile::multiply<element, Dv, N, false>(out, p, tile::operand(shared.v[v.slot].address(), N));
-      arch::wgmma_commit();
-      arch::wgmma_wait<0>();
-      arch::pin(out);
-      arch::pin(p);
+      issue_out(p, v).wait();
       arch::release_tile(shared.v_empty[v.slot]);
     }
 #pragma unroll 1
