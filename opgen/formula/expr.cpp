@@ -77,7 +77,7 @@ std::string to_string(const ExprPtr& expr) {
       return nested(expr->args[0], expr->args[0]->is(Kind::number) ? 9 : 7) + "." + expr->text + "(" + arguments_text(*expr, 1) +
              ")";
     case Kind::member:
-      return nested(expr->args[0], 7) + "." + expr->text;
+      return nested(expr->args[0], expr->args[0]->is(Kind::number) ? 9 : 7) + "." + expr->text;
     case Kind::unary:
       return expr->text + nested(expr->args[0], 6);
     case Kind::binary: {

@@ -140,7 +140,14 @@ std::vector<Sample> all(const Tree& given, const Library& library, const Op& op)
   std::vector<Sample> samples;
   if (!given.given()) return samples;
   const Tree list = given.is_scalar() ? library.sample_sets.at(given.scalar()) : given;
-  for (const Branch& node : list.branches()) samples.push_back(SampleResolver(op, node.value).resolve());
+  for (const Branch& node : list.branches()) {
+    try {
+      samples.push_back(SampleResolver(op, node.value).resolve());
+    } catch (const Problem& problem) {
+      if (!given.is_scalar()) throw;
+      given.fail(fmt::format("the sample set '{}' does not fit: {}", given.scalar(), problem.message()));
+    }
+  }
   return samples;
 }
 

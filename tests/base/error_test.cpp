@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <new>
+#include <stdexcept>
+
 #include "deckle/base/check.h"
 
 namespace deckle {
@@ -47,15 +50,28 @@ TEST(Error, GivesTheShapesThatTheDetailDoesNot) {
   EXPECT_EQ(error.shapes().size(), 3);
 }
 
-TEST(Error, OtherExceptionsPassUnchanged) {
-  const auto call = [] {
+TEST(Error, OfMemoryIsAnErrorOfTheCall) {
+  try {
     try {
       throw std::bad_alloc();
     } catch (...) {
       rethrow_from("add");
     }
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::out_of_memory);
+    EXPECT_EQ(error.op(), "add");
+  }
+}
+
+TEST(Error, OtherExceptionsPassUnchanged) {
+  const auto call = [] {
+    try {
+      throw std::runtime_error("another");
+    } catch (...) {
+      rethrow_from("add");
+    }
   };
-  EXPECT_THROW(call(), std::bad_alloc);
+  EXPECT_THROW(call(), std::runtime_error);
 }
 
 TEST(Check, NamesTheArgument) {

@@ -116,7 +116,7 @@ void add_train(CLI::App& app, TrainCommand& command) {
   train->add_option("--hidden", options.model.hidden, "Width of the feed-forward blocks (0: 8/3 of the width)")
       ->check(whole(0, 1'000'000));
   train->add_option("--tokens", options.tokens, "Bytes to predict per batch")->check(whole(1, 1'000'000'000));
-  train->add_option("--accumulate", options.accumulate, "Batches per step")->check(whole(1, 10'000));
+  train->add_option("--accumulate", options.accumulate, "Batches per step")->check(whole(1, 1'000'000));
   train->add_option("--lr", options.lr, "Peak learning rate")->check(kAboveZero);
   train->add_option("--warmup", options.warmup, "Share of the run in which the learning rate rises")->check(kShare);
   train->add_option("--floor", options.floor, "Share of the learning rate that is left at the end")->check(kShare);

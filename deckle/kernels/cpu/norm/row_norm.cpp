@@ -53,7 +53,8 @@ template <bool kCentred, typename T>
 Statistics wide_statistics(int64_t n, const T* x, double eps) {
   double largest = 0, mean = 0, squares = 0;
   for (int64_t i = 0; i < n; ++i) largest = std::max(largest, std::abs(static_cast<double>(x[i])));
-  const double unit = std::isfinite(largest) ? std::ldexp(1.0, 1 - std::ilogb(largest)) : 1;
+  // No element but NaN leaves 0.
+  const double unit = largest > 0 && std::isfinite(largest) ? std::ldexp(1.0, 1 - std::ilogb(largest)) : 1;
   for (int64_t i = 0; kCentred && i < n; ++i) mean += unit * static_cast<double>(x[i]) / static_cast<double>(n);
   for (int64_t i = 0; i < n; ++i) {
     const double centred = unit * static_cast<double>(x[i]) - mean;

@@ -162,6 +162,7 @@ void store_strided(const T* from, int64_t count, void* to, DType dtype, int64_t 
 template <typename T>
 void load(ReadDense<T> (*reader)(DType), const void* from, DType dtype, int64_t stride, int64_t count, T* to) {
   if (stride != 1) return load_strided(from, dtype, stride, count, to);
+  if (count == 0) return;  // a tensor without elements has no address
   if (dtype == dtype_of<T>) {
     std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
   } else if (std::is_same_v<T, float> && dtype == DType::bfloat16) {
@@ -176,6 +177,7 @@ void load(ReadDense<T> (*reader)(DType), const void* from, DType dtype, int64_t 
 template <typename T>
 void store(WriteDense<T> (*writer)(DType), const T* from, int64_t count, void* to, DType dtype, int64_t stride) {
   if (stride != 1) return store_strided(from, count, to, dtype, stride);
+  if (count == 0) return;
   if (dtype == dtype_of<T>) {
     std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
   } else if (std::is_same_v<T, float> && dtype == DType::bfloat16) {
