@@ -14,10 +14,10 @@ AttentionMask make(Kind kind) {
   return AttentionMask(std::make_shared<const Node>(Node{std::move(kind)}));
 }
 
-/// A limit beyond any sequence is none, and then whoever adds to it cannot overflow.
+/// A limit beyond any sequence means none; clamped, so that additions to it cannot overflow.
 int64_t limit(int64_t keys) { return keys >> 32 == 0 ? keys : -1; }
 
-/// Dense and nobody else's: a mask does not change, neither between calls nor between a call and its backward.
+/// A dense private copy: a mask must not change between calls, nor between a call and its backward.
 Tensor copied(const Tensor& x) { return contiguous(x.clone()); }
 
 NestedTensor ragged_ids(const Tensor& ids) {

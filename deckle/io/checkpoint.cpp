@@ -84,7 +84,7 @@ std::optional<int64_t> step_of(const std::filesystem::path& path) {
   return step;
 }
 
-/// Whether the file is a checkpoint, of whatever version, and not somebody's file of the same name. Reads the header alone.
+/// Whether the file is a checkpoint, of whatever version, and not an unrelated file of the same name. Reads the header alone.
 bool is_checkpoint(const std::filesystem::path& path) {
   try {
     return SafetensorsFile(path).metadata().contains(kVersionKey);

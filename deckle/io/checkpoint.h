@@ -9,7 +9,7 @@
 
 namespace deckle::io {
 
-/// Everything that a run needs to go on: tensors by name, and facts (numbers, settings) as text.
+/// Everything needed to resume a run: tensors by name, and metadata (numbers, settings) as text.
 struct Checkpoint {
   int64_t step = 0;
   TensorMap tensors;

@@ -53,7 +53,7 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
-  // Not to wait for somebody to write into a pipe, which is refused anyway.
+  // Do not block on a pipe without a writer; pipes are refused anyway.
   const Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (descriptor.get() < 0) fail_with_errno(path, "open");
   struct stat status {};

@@ -63,10 +63,10 @@ void write_file(const std::filesystem::path& path, std::string_view contents);
 void make_folder(const std::filesystem::path& path);
 
 /// A folder held against other locks of it, of this process or others, until the end of the scope or of the process, however
-/// that comes. Nothing is written, and a folder that the file system cannot lock counts as held by nobody.
+/// that comes. Nothing is written, and a folder that the file system cannot lock counts as unlocked.
 class FolderLock {
  public:
-  /// Nothing if somebody holds the folder.
+  /// Empty if the folder is locked.
   static std::optional<FolderLock> take(const std::filesystem::path& folder);
   ~FolderLock();
   FolderLock(FolderLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}

@@ -121,7 +121,7 @@ TextStore read_texts(std::span<const std::filesystem::path> paths, const TextOpt
   TextStore store;
   for (const std::filesystem::path& path : paths) {
     const int64_t before = store.size();
-    std::error_code ignored;  // what is wrong with the path is told when it is opened
+    std::error_code ignored;  // errors of the path are reported when it is opened
     const bool folder = std::filesystem::is_directory(path, ignored);
     for (const std::filesystem::path& file : folder ? text_files_in(path) : std::vector{path}) {
       try {

@@ -62,7 +62,7 @@ Tensor composite::segment_others(const Tensor& values, const Ragged& ragged) {
   for (int64_t b = 0; b < ragged->components(); ++b) {
     lengths.push_back(ragged->offsets()[static_cast<size_t>(b) + 1] - ragged->offsets()[static_cast<size_t>(b)]);
   }
-  if (const auto order = ragged->order(); !order.empty()) {  // the rows brought together, and back
+  if (const auto order = ragged->order(); !order.empty()) {  // gathers contiguous rows, and scatters back
     std::vector<int64_t> rows(order.begin(), order.end()), places(order.size());
     for (size_t i = 0; i < rows.size(); ++i) places[static_cast<size_t>(rows[i])] = static_cast<int64_t>(i);
     return index_select(deckle::segment_others(index_select(values, 0, index_tensor(rows)), Ragged::from_lengths(lengths)), 0,

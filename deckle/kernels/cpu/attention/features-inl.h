@@ -53,7 +53,7 @@ struct FeatureScratch {
         diagonal(scratch.take<T>(kTileKeys + 2 * kBlock<T>)) {}
 };
 
-/// Loads the plane at the tile to to[j, lane], [keys, kBlock]; rows past the count are 0.
+/// Loads the plane at the tile into to[j, lane], [keys, kBlock]; rows past the count are 0.
 template <typename T>
 HWY_NOINLINE void load_plane(const PlaneView& view, const TilePlace& at, const FeatureScratch<T>& scratch, T* to) {
   if (view.row_stride != 0 && view.column_stride != 0) {
