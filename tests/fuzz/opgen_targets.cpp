@@ -5,6 +5,7 @@
 
 #include "opgen/compile.h"
 #include "opgen/formula/expr.h"
+#include "opgen/readers/aten/report.h"
 #include "opgen/schema/schema.h"
 #include "tests/fuzz/targets.h"
 
@@ -46,6 +47,22 @@ void opgen_entries(std::string_view input) {
   for (const std::string& problem : problems)
     require(problem.rfind("input.yaml:", 0) == 0, "a problem without a place: " + problem);
   require(problems.empty() || files.empty(), "files in spite of problems");
+}
+
+/// A file of derivatives in PyTorch's dialect.
+void opgen_aten(std::string_view input) {
+  static const std::string path =
+      (std::filesystem::temp_directory_path() / ("fuzz_aten_" + std::to_string(getpid()) + ".yaml")).string();
+  std::ofstream(path, std::ios::binary).write(input.data(), static_cast<std::streamsize>(input.size()));
+  opgen::Problems problems;
+  const opgen::aten::Checked checked =
+      opgen::aten::check({FUZZ_ATEN_FUNCTIONS, "functions.yaml"}, {path, "input.yaml"}, problems);
+  for (const std::string& problem : problems)
+    require(problem.rfind("input.yaml:", 0) == 0, "a problem without a place: " + problem);
+  for (const opgen::aten::NotTyped& one : checked.not_typed)
+    require(one.at.file == "input.yaml" && one.at.line > 0, "not typed without a place: " + one.reason);
+  opgen::aten::text_of(checked, true);
+  opgen::aten::json_of(checked, problems);
 }
 
 }  // namespace deckle::fuzz

@@ -19,6 +19,7 @@ inline void require(bool holds, const std::string& what) {
 void opgen_schema(std::string_view input);
 void opgen_formula(std::string_view input);
 void opgen_entries(std::string_view input);
+void opgen_aten(std::string_view input);
 void safetensors(std::string_view input);
 void checkpoint(std::string_view input);
 void text(std::string_view input);
@@ -34,6 +35,7 @@ struct Target {
 inline constexpr std::array kTargets = {Target{"opgen_schema", opgen_schema},
                                         Target{"opgen_formula", opgen_formula},
                                         Target{"opgen_entries", opgen_entries},
+                                        Target{"opgen_aten", opgen_aten},
                                         Target{"safetensors", safetensors},
                                         Target{"checkpoint", checkpoint},
                                         Target{"text", text},
