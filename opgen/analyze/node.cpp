@@ -55,7 +55,7 @@ class Planner {
 
   void argument(size_t index) {
     const Argument& argument = op_.schema.arguments[index];
-    const Symbol symbol{What::argument, index, argument.name, How::whole};
+    const Symbol symbol{What::argument, index, argument.name, How::whole, argument.path};
     const auto whole = whole_for_.find({What::argument, index});
     if (argument.type.is_tensor()) parts(symbol, argument.type);
     if (whole != whole_for_.end()) {
@@ -68,7 +68,7 @@ class Planner {
   }
 
   void result(size_t index) {
-    const Symbol symbol{What::result, index, op_.result_name(index), How::whole};
+    const Symbol symbol{What::result, index, op_.result_name(index), How::whole, op_.schema.results[index].path};
     parts(symbol, op_.schema.results[index].type);
     if (whole_for_.count({What::result, index}))
       plan_.saved.push_back({Saved::Kind::output, symbol, op_.schema.results[index].type, {}});

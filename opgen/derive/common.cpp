@@ -73,7 +73,8 @@ class Sharing {
   bool is_shared(size_t id) const {
     const Unique& unique = uniques_[id];
     const Term& term = *unique.term;
-    return unique.places > 1 && unique.always && term.is(Kind::op) && (term.type.is_tensor() || term.type.base == Base::tuple) &&
+    return unique.places > 1 && unique.always && term.is(Kind::op) &&
+           (term.type.is_tensor() || term.type.base == Base::tuple || term.type.base == Base::record) &&
            !term.op->takes(Base::generator) && !term.op->writes_argument() && term.op->name() != "clone";
   }
 

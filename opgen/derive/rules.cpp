@@ -72,7 +72,7 @@ class PointwiseRules {
     std::vector<WrittenTangent> terms;
     for (const Gradient& gradient : gradients) {
       WrittenRule rule;
-      rule.keys = {gradient.input};
+      rule.keys = rule.written = {gradient.input};
       rule.at = entry_.derivative_at;
       if (!gradient.expression && only_condition(entry_.pointwise, gradient.input)) {
         rule.kind = WrittenRule::Kind::non_differentiable;
@@ -212,7 +212,7 @@ class PointwiseRules {
     derived->dtypes = Dtypes::floating;
     derived->nested.kind = NestedRule::Kind::values;
     derived->schema.name = function;
-    derived->schema.results = {Result{tensor_type(), "", std::nullopt}};
+    derived->schema.results = {Result{tensor_type(), "", std::nullopt, ""}};
     derived->linear_in = entry_.linear_in;
     derived->linear_in.insert(derived->linear_in.begin(), incoming_name);
     derived->doc = fmt::format("The gradient of {} for {}.", entry_.name(), gradient.input);
@@ -326,9 +326,12 @@ void expand_forward(Entry& entry) {
                         return join(names);
                       }()));
       std::vector<ExprPtr> args;
-      for (const Argument& argument : entry.schema.arguments) {
-        std::string text = argument.name;
-        if (argument.type.is_tensor_like()) {
+      for (const Parameter& parameter : entry.schema.parameters()) {
+        const Argument& argument = entry.schema.arguments[parameter.first];
+        std::string text = parameter.name;
+        if (parameter.is_record()) {
+          text += "_t";
+        } else if (argument.type.is_tensor_like()) {
           const WrittenRule* reverse = entry.reverse_rule(argument.name);
           text += reverse && reverse->kind == WrittenRule::Kind::non_differentiable ? "_p" : "_t";
         }

@@ -30,10 +30,11 @@ Type tensor_type(bool optional) {
 }
 
 Type result_type_of(const Schema& schema) {
-  if (schema.results.empty()) return type_of(Base::none);
-  if (schema.results.size() == 1) return schema.results[0].type;
+  const std::vector<Parameter> outcomes = schema.outcomes();
+  if (outcomes.empty()) return type_of(Base::none);
+  if (outcomes.size() == 1) return outcomes[0].type;
   Type type = type_of(Base::tuple);
-  for (const Result& result : schema.results) type.elements.push_back(result.type);
+  for (const Parameter& outcome : outcomes) type.elements.push_back(outcome.type);
   return type;
 }
 
@@ -69,6 +70,13 @@ TermPtr operation(Operator operation, std::vector<TermPtr> operands, Type type, 
 TermPtr property(Property property, std::vector<TermPtr> arguments, Type type, const Position& at) {
   Term term = made(Term::Kind::property, std::move(type), std::move(arguments), at);
   term.property = property;
+  return shared(std::move(term));
+}
+
+TermPtr element(TermPtr of, size_t position, Type type, const Position& at) {
+  if (of->is(Term::Kind::record)) return of->arguments[position];
+  Term term = made(Term::Kind::index, std::move(type), {std::move(of)}, at);
+  term.position = position;
   return shared(std::move(term));
 }
 

@@ -20,6 +20,8 @@ TermPtr read_only(const Term& term, Symbol::How how);
 TermPtr convert_to(Type type, TermPtr value);
 TermPtr operation(Operator operation, std::vector<TermPtr> operands, Type type, const Position& at);
 TermPtr property(Property property, std::vector<TermPtr> arguments, Type type, const Position& at);
+/// Element `position` of a tuple or a record.
+TermPtr element(TermPtr of, size_t position, Type type, const Position& at);
 TermPtr compound(Term::Kind kind, std::vector<TermPtr> arguments, Type type, const Position& at);
 
 }  // namespace opgen

@@ -41,7 +41,7 @@ std::string Declaration::result_name(size_t index) const {
 
 std::vector<std::string> Declaration::argument_names() const {
   std::vector<std::string> names;
-  for (const Argument& argument : schema.arguments) names.push_back(argument.name);
+  for (const Parameter& parameter : schema.parameters()) names.push_back(parameter.name);
   return names;
 }
 

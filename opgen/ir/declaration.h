@@ -86,7 +86,7 @@ struct Declaration {
   std::vector<const Argument*> tensors() const;  // Tensor, Tensor? and Tensor[] arguments
   /// The name under which formulas know result `index`: its own unless an argument has it; resultN serves too.
   std::string result_name(size_t index) const;
-  std::vector<std::string> argument_names() const;
+  std::vector<std::string> argument_names() const;  // as they are written, records whole
   /// How many arguments stand before the '*'; those after it are options.
   size_t positional() const;
   bool has_options() const { return positional() < schema.arguments.size(); }

@@ -11,9 +11,19 @@
 
 namespace opgen {
 
+/// What one value of a formula is for: an input or result, or a record of such.
+struct Target {
+  std::string name;
+  Type type;
+  std::vector<std::optional<size_t>> slots;  // one, or one for each field; nullopt: no tensor
+
+  bool is_record() const { return type.base == Base::record; }
+};
+
 /// The derivative for some inputs (gradients) or some results (tangents), which are numbered as in the signature.
 struct Rule {
-  std::vector<size_t> of;
+  std::vector<size_t> of;       // the fields of records one by one
+  std::vector<Target> targets;  // and as the formula gives them: one value, or a tuple
   Block formula;
   Position at;
 };
@@ -35,11 +45,12 @@ struct Check {
   std::vector<Piece> message;
 };
 
-/// How a kernel's result is allocated: like(tensor, dtype) or empty(shape, dtype).
+/// How a kernel's result is allocated: like(tensor, dtype), like(tensor, wanted) or empty(shape, dtype).
 struct Allocation {
   TermPtr like;  // or
   TermPtr shape;
-  TermPtr dtype;  // null: that of `like`
+  TermPtr dtype;   // null: that of `like`
+  TermPtr wanted;  // beside `like`: a condition without which the result has no elements; null: none
 };
 
 /// A dim argument that arrives counted from 0.

@@ -25,6 +25,7 @@ using Functions = std::map<std::string, ScalarFunction>;
 struct Program {
   DeclaredTypes types;
   std::vector<std::shared_ptr<const EnumType>> enums;
+  std::vector<std::shared_ptr<const RecordType>> records;
   std::vector<std::unique_ptr<Op>> ops;
   Functions functions;
   std::map<std::string, std::vector<Helper>> helpers;

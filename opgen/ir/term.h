@@ -28,8 +28,9 @@ struct Symbol {
 
   What what = What::argument;
   size_t index = 0;
-  std::string name;  // as formulas write it
+  std::string name;  // as generated code has it
   How how = How::whole;
+  std::string path = {};  // as formulas write it, where that differs: x.q
 
   bool is(What wanted, size_t at) const { return what == wanted && index == at; }
   bool same_thing(const Symbol& other) const { return what == other.what && index == other.index; }
@@ -87,7 +88,8 @@ struct Term {
     condition,   // (condition, value, other value), of which one is evaluated
     tuple,
     list,
-    index,        // (list, number), or element `position` of a tuple
+    record,       // of its fields
+    index,        // (list, number), or element `position` of a tuple or record
     wants,        // whether the gradient of the input `symbol` is wanted
     has_tangent,  // whether the input `symbol` has a tangent
   };

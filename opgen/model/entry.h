@@ -15,7 +15,8 @@ namespace opgen {
 /// What `derivative:` says about some inputs, or, in forward mode, about some results.
 struct WrittenRule {
   enum class Kind { formula, non_differentiable, auto_linear, auto_element_wise };
-  std::vector<std::string> keys;
+  std::vector<std::string> keys;     // inputs or results, the fields of records one by one
+  std::vector<std::string> written;  // and as they are written
   Kind kind = Kind::formula;
   Formula formula;
   Position at;
@@ -60,6 +61,7 @@ struct Entry : Declaration {
 struct Library {
   DeclaredTypes types;
   std::vector<std::shared_ptr<const EnumType>> enums;  // in the order of the files
+  std::vector<std::shared_ptr<const RecordType>> records;
   std::vector<std::shared_ptr<Entry>> entries;
   Functions functions;
   std::map<std::string, std::vector<Helper>> helpers;

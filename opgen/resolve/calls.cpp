@@ -15,12 +15,14 @@ bool is_plain_number(const Type& type) { return type.is(Base::integer) || type.i
 
 /// Where overloads differ in the kind of a number, a literal says which it is.
 void say_types(const std::vector<const Op*>& overloads, const Op& chosen, std::vector<TermPtr>& arguments) {
+  const std::vector<Parameter> chosen_parameters = chosen.schema.parameters();
   for (size_t i = 0; i < arguments.size(); ++i) {
-    const Type& type = chosen.schema.arguments[i].type;
+    const Type& type = chosen_parameters[i].type;
     if (!arguments[i]->is(Term::Kind::literal) || !is_plain_number(type)) continue;
     for (const Op* other : overloads) {
-      if (i >= other->schema.arguments.size()) continue;
-      const Type& alternative = other->schema.arguments[i].type;
+      const std::vector<Parameter> parameters = other->schema.parameters();
+      if (i >= parameters.size()) continue;
+      const Type& alternative = parameters[i].type;
       if (!is_plain_number(alternative) || alternative.base == type.base) continue;
       arguments[i] = convert_to(type, arguments[i]);
       break;
@@ -97,9 +99,9 @@ TermPtr Resolver::call_op(const std::string& function, const ExprPtr& expr, cons
 }
 
 TermPtr Resolver::zeros_like(const ExprPtr& expr, const ExprPtr& tensor) {
-  const auto found = tensor->is(Kind::name) ? scope_.names.find(tensor->text) : scope_.names.end();
-  if (found == scope_.names.end() || !found->second.type.is_tensor()) return nullptr;
-  const TermPtr whole = read(found->second.symbol, found->second.type, tensor->at);
+  const Meaning* const found = known(tensor);
+  if (found == nullptr || !found->type.is_tensor()) return nullptr;
+  const TermPtr whole = read(found->symbol, found->type, tensor->at);
   const auto part = [&](Property asked, Symbol::How how, Type type) {
     return property(asked, {read_only(*whole, how)}, std::move(type), tensor->at);
   };
@@ -114,20 +116,39 @@ TermPtr Resolver::wanted_or_given(const ExprPtr& expr, const std::vector<ExprPtr
   if (scope_.asks != expr->text)
     throw Problem(expr->at, expr->text == "wants" ? "wants(x) exists in reverse formulas only"
                                                   : "has_t(x) exists in forward formulas only");
-  if (args.size() != 1 || !args[0]->is(Kind::name))
+  if (args.size() != 1 || (!args[0]->is(Kind::name) && !args[0]->is(Kind::member)))
     throw Problem(expr->at, fmt::format("{}(x) takes the name of one input", expr->text));
-  const auto found = scope_.asked.find(args[0]->text);
+  const Meaning* const record = known(args[0]);
+  if (record != nullptr && !record->fields.empty()) return asked_of_record(expr, *record);
+  const auto found = scope_.asked.find(to_string(args[0]));
   if (found == scope_.asked.end()) {
     std::vector<std::string> known;
     for (const auto& [name, ignored] : scope_.asked) known.push_back(name);
-    throw Problem(args[0]->at, fmt::format("no tensor input is named '{}'{}", args[0]->text, did_you_mean(args[0]->text, known)));
+    const std::string text = to_string(args[0]);
+    throw Problem(args[0]->at, fmt::format("no tensor input is named '{}'{}", text, did_you_mean(text, known)));
   }
+  return asked(expr, found->second, found->first);
+}
+
+TermPtr Resolver::asked(const ExprPtr& expr, size_t input, const std::string& path) const {
   Term term;
   term.kind = expr->text == "wants" ? Term::Kind::wants : Term::Kind::has_tangent;
-  term.symbol = {Symbol::What::argument, found->second, found->first, Symbol::How::whole};
+  term.symbol = {Symbol::What::argument, input, path, Symbol::How::whole};
   term.type = type_of(Base::boolean);
   term.at = expr->at;
   return std::make_shared<const Term>(std::move(term));
+}
+
+TermPtr Resolver::asked_of_record(const ExprPtr& expr, const Meaning& record) const {
+  if (record.fields[0].symbol.what != Symbol::What::argument)
+    throw Problem(expr->at, fmt::format("{}(x) takes the name of one input", expr->text));
+  std::vector<TermPtr> answers;
+  for (const Meaning& field : record.fields) {
+    const auto found = scope_.asked.find(field.symbol.path);
+    answers.push_back(found == scope_.asked.end() ? literal("false", type_of(Base::boolean), expr->at)
+                                                  : asked(expr, found->second, found->first));
+  }
+  return compound(Term::Kind::list, std::move(answers), type_of(Base::boolean, true), expr->at);
 }
 
 }  // namespace opgen

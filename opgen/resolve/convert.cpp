@@ -47,6 +47,12 @@ TermPtr default_of(const Argument& argument, const Position& at) {
   return literal(text, type_of(type.base), at);
 }
 
+bool may_be_left_out(const Schema& schema, const Parameter& parameter) {
+  if (parameter.is_record()) return false;
+  const Argument& argument = schema.arguments[parameter.first];
+  return argument.default_value || (argument.type.optional && argument.type.is_tensor());
+}
+
 }  // namespace
 
 const std::string& enum_value(const EnumType& type, const std::string& value, const Position& at) {
@@ -69,14 +75,16 @@ std::optional<std::pair<TermPtr, int>> convert(const TermPtr& value, const Type&
     return std::nullopt;
   if (type.list && type.base == Base::none && wanted.list) return converted(1);
   if (type.base == wanted.base && type.list == wanted.list && type.base != Base::tuple &&
-      type.enumeration == wanted.enumeration) {
+      type.enumeration == wanted.enumeration && type.record == wanted.record) {
     // No dims stand for all of them wherever dims may be left out.
     if (type.optional && !wanted.optional && type.is_list_of(Base::integer)) return converted(2);
     if (type.optional && !wanted.optional && !type.is_tensor() && type.base != Base::generator) return std::nullopt;
     const int distance = type.optional != wanted.optional ? 1 : 0;
     return written_out || (distance > 0 && !type.is_tensor()) ? converted(distance) : std::pair{value, distance};
   }
-  if (type.base == Base::tuple && wanted.base == Base::tuple && type.elements.size() == wanted.elements.size())
+  const auto same_record = [](const Type& a, const Type& b) { return a.record == b.record; };
+  if (type.base == Base::tuple && wanted.base == Base::tuple && type.elements.size() == wanted.elements.size() &&
+      std::equal(type.elements.begin(), type.elements.end(), wanted.elements.begin(), same_record))
     return std::pair{value, 0};
   if (type.list || type.optional) {
     // Integers that are written out serve where numbers of another kind are wanted.
@@ -98,49 +106,50 @@ std::optional<std::pair<TermPtr, int>> convert(const TermPtr& value, const Type&
 Bound bind_arguments(const Schema& schema, const ExprPtr& expr, const std::vector<ExprPtr>& args,
                      const std::vector<std::string>& keys, const std::vector<TermPtr>& values) {
   Bound bound;
-  std::vector<int> given(schema.arguments.size(), -1);
+  const std::vector<Parameter> parameters = schema.parameters();
+  std::vector<int> given(parameters.size(), -1);
   for (size_t i = 0; i < args.size(); ++i) {
     size_t target = i;
     if (!keys[i].empty()) {
-      target = schema.arguments.size();
+      target = parameters.size();
       std::vector<std::string> names;
-      for (size_t j = 0; j < schema.arguments.size(); ++j) {
-        names.push_back(schema.arguments[j].name);
-        if (schema.arguments[j].name == keys[i]) target = j;
+      for (size_t j = 0; j < parameters.size(); ++j) {
+        names.push_back(parameters[j].name);
+        if (parameters[j].name == keys[i]) target = j;
       }
-      if (target == schema.arguments.size()) {
+      if (target == parameters.size()) {
         bound.mismatch = fmt::format("{} has no argument named '{}'{}", schema.name, keys[i], did_you_mean(keys[i], names));
         bound.mismatch_at = args[i]->at;
         return bound;
       }
     }
-    if (target >= schema.arguments.size()) {
-      bound.mismatch = fmt::format("{} takes {} argument(s), not {}", schema.name, schema.arguments.size(), args.size());
+    if (target >= parameters.size()) {
+      bound.mismatch = fmt::format("{} takes {} argument(s), not {}", schema.name, parameters.size(), args.size());
       bound.mismatch_at = expr->at;
       return bound;
     }
     if (given[target] >= 0) {
-      bound.mismatch = fmt::format("'{}' is given twice", schema.arguments[target].name);
+      bound.mismatch = fmt::format("'{}' is given twice", parameters[target].name);
       bound.mismatch_at = args[i]->at;
       return bound;
     }
     given[target] = static_cast<int>(i);
   }
   int last = -1;
-  for (size_t j = 0; j < schema.arguments.size(); ++j) {
+  for (size_t j = 0; j < parameters.size(); ++j) {
     if (given[j] >= 0)
       last = static_cast<int>(j);
-    else if (!schema.arguments[j].default_value && !(schema.arguments[j].type.optional && schema.arguments[j].type.is_tensor())) {
-      bound.mismatch = fmt::format("{} wants {} argument(s): '{}' ({}) is missing", schema.name, schema.arguments.size(),
-                                   schema.arguments[j].name, schema.arguments[j].type.to_string());
+    else if (!may_be_left_out(schema, parameters[j])) {
+      bound.mismatch = fmt::format("{} wants {} argument(s): '{}' ({}) is missing", schema.name, parameters.size(),
+                                   parameters[j].name, parameters[j].type.to_string());
       bound.mismatch_at = expr->at;
       return bound;
     }
   }
   for (int j = 0; j <= last; ++j) {
-    const Argument& argument = schema.arguments[static_cast<size_t>(j)];
+    const Parameter& argument = parameters[static_cast<size_t>(j)];
     if (given[j] < 0) {
-      bound.arguments.push_back(default_of(argument, expr->at));
+      bound.arguments.push_back(default_of(schema.arguments[argument.first], expr->at));
       continue;
     }
     const auto converted = convert(values[given[j]], argument.type);

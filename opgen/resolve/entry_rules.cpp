@@ -26,7 +26,7 @@ void check_derivative(const Entry& entry) {
   if (entry.non_differentiable || entry.derivative_auto || entry.limit.order > 0) return;
   std::vector<std::string> missing;
   for (const Argument* argument : entry.tensors()) {
-    if (!entry.reverse_rule(argument->name)) missing.push_back(argument->name);
+    if (!entry.reverse_rule(argument->name)) missing.push_back(argument->label());
   }
   if (missing.empty()) return;
   if (!entry.derivative_given) {
@@ -48,6 +48,9 @@ void check_variants(const Entry& entry) {
   if (!entry.inplace && !entry.out) return;
   if (entry.body != Entry::Body::pointwise && entry.body != Entry::Body::kernel)
     throw Problem(entry.at, fmt::format("'{}': variants are made for pointwise and kernel ops", entry.name()));
+  if (!entry.schema.groups.empty())
+    throw Problem(entry.schema.groups[0].at, fmt::format("'{}': variants write into tensors, and the op takes the record '{}'",
+                                                         entry.name(), entry.schema.groups[0].name));
   if (entry.schema.results.size() != 1) throw Problem(entry.at, fmt::format("'{}': variants need one result", entry.name()));
   if (entry.inplace &&
       (entry.schema.arguments.empty() || entry.schema.arguments[0].name != "self" || !entry.schema.arguments[0].type.is_tensor()))
@@ -57,6 +60,10 @@ void check_variants(const Entry& entry) {
 
 void check_pointwise_arguments(const Entry& entry) {
   if (entry.body != Entry::Body::pointwise) return;
+  if (!entry.schema.groups.empty())
+    throw Problem(entry.schema.groups[0].at,
+                  fmt::format("a pointwise op takes Tensor, Scalar, int, float and bool arguments, not {}",
+                              entry.schema.groups[0].type.to_string()));
   int tensors = 0;
   for (const Argument& argument : entry.schema.arguments) {
     const bool tensor = argument.type.is_tensor() && !argument.type.optional;
@@ -117,6 +124,15 @@ void check_nested(const Entry& entry, const Library& library) {
     throw Problem(rule.at, fmt::format("'values' does not say what '{}' does over the batch and the ragged dims: give 'segment', "
                                        "or 'cpp' with a rule for each kind of dim",
                                        entry.name()));
+  const bool overloads = rule.kind != NestedRule::Kind::error && rule.kind != NestedRule::Kind::absent;
+  if (overloads && !entry.schema.result_groups.empty())
+    throw Problem(rule.at, fmt::format("the result '{}' is a record, which holds no nested tensors: say {{error: reason}}",
+                                       entry.schema.result_groups[0].name));
+  const std::vector<const Argument*> tensors = entry.tensors();
+  if (overloads && rule.on.empty() && rule.choices.empty() && !tensors.empty() && !tensors[0]->path.empty())
+    throw Problem(rule.at,
+                  fmt::format("'{}' is a field of a record, which holds no nested tensors: name another argument with 'on'",
+                              tensors[0]->path));
   for (const DimRule& over : rule.over) {
     if (over.refused && !takes_dims)
       throw Problem(rule.at, fmt::format("'{}' takes no dim that it could refuse: say what it does", entry.name()));
@@ -176,10 +192,10 @@ void check_orphans(const Library& library, const std::string& root, Problems& pr
 /// The C++ types of the arguments, as far as overloads are told apart by them.
 std::string overload_key(const Entry& entry) {
   std::string key = entry.name() + "(";
-  for (const Argument& argument : entry.schema.arguments) {
+  for (const Parameter& argument : entry.schema.parameters()) {
     Type type = argument.type;
     type.length = 0;
-    type.optional = type.optional && !type.is_tensor() && type.base != Base::generator;
+    type.optional = type.optional && !type.is_tensor() && type.base != Base::generator && type.base != Base::record;
     key += type.to_string() + ", ";
   }
   return key;

@@ -88,14 +88,18 @@ Allocation allocation_of(const ExprPtr& rule, Scope& scope) {
   if (rule->is_call("like") && (rule->args.size() == 1 || rule->args.size() == 2)) {
     const TermPtr like = resolver.resolve(rule->args[0]);
     if (!like->type.is_tensor()) throw Problem(rule->args[0]->at, "like(x) wants a tensor");
-    return {like, nullptr, rule->args.size() == 2 ? dtype() : nullptr};
+    if (rule->args.size() == 1) return {like, nullptr, nullptr, nullptr};
+    const TermPtr second = resolver.resolve(rule->args[1]);
+    if (second->type.is(Base::boolean)) return {like, nullptr, nullptr, second};
+    return {like, nullptr, dtype(), nullptr};
   }
   if (rule->is_call("empty") && rule->args.size() == 2) {
     const TermPtr shape = resolver.resolve_to(rule->args[0], type_of(Base::integer, true), "the shape");
-    return {nullptr, shape, dtype()};
+    return {nullptr, shape, dtype(), nullptr};
   }
   throw Problem(rule->at,
-                fmt::format("an allocation rule is like(x), like(x, dtype) or empty(shape, dtype), not '{}'", to_string(rule)));
+                fmt::format("an allocation rule is like(x), like(x, dtype), like(x, wanted) or empty(shape, dtype), not '{}'",
+                            to_string(rule)));
 }
 
 }  // namespace

@@ -182,7 +182,7 @@ TermPtr Resolver::index_of_gradients(const ExprPtr& expr) {
   if (!i || *i < 0 || *i >= static_cast<int64_t>(count))
     throw Problem(position->at, fmt::format("'grads' is indexed by a number from 0 to {}", count - 1));
   const Meaning& gradient = scope_.names.at(fmt::format("grad{}", *i));
-  return read(gradient.symbol, gradient.type, expr->at);
+  return value_of(gradient, expr->at);
 }
 
 TermPtr Resolver::index(const ExprPtr& expr) {

@@ -33,6 +33,7 @@ Program resolve(const Library& library, Problems& problems) {
   Program program;
   program.types = library.types;
   program.enums = library.enums;
+  program.records = library.records;
   program.functions = library.functions;
   program.helpers = library.helpers;
   std::vector<Op*> ops;

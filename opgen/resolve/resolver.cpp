@@ -38,6 +38,18 @@ constexpr std::array kProperties = {
     TensorProperty{"is_contiguous", Property::is_contiguous, Base::boolean, false, {}},
 };
 
+/// Which field of a record `x.q` is.
+size_t field_of(const RecordType& record, const ExprPtr& expr) {
+  std::vector<std::string> names;
+  for (const Argument& field : record.fields) names.push_back(field.name);
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == expr->text) return i;
+  }
+  const std::string hint = did_you_mean(expr->text, names);
+  throw Problem(expr->at, fmt::format("{} has no field '{}'{}", record.name, expr->text,
+                                      hint.empty() ? " (it has " + join(names) + ")" : hint));
+}
+
 TermPtr number(const ExprPtr& expr) {
   const bool whole = expr->text.find_first_of(".eE") == std::string::npos;
   return literal(expr->text, type_of(whole ? Base::integer : Base::floating), expr->at);
@@ -88,7 +100,7 @@ Block Resolver::resolve_body(const Formula& formula) {
   Block body;
   for (const auto& [name, expression] : formula.lets) {
     const TermPtr value = resolve(expression);
-    scope_.names[name] = {value->type, {Symbol::What::let, body.lets.size(), name, Symbol::How::whole}, ""};
+    scope_.names[name] = {value->type, {Symbol::What::let, body.lets.size(), name, Symbol::How::whole}, "", {}};
     body.lets.push_back({name, value});
   }
   body.value = resolve(formula.body);
@@ -116,17 +128,32 @@ TermPtr Resolver::name(const ExprPtr& expr) {
     if (text == "inf" || text == "nan" || text == "pi") return literal(text, type_of(Base::floating), expr->at);
     if (!dtype_cpp(text).empty()) return literal(text, type_of(Base::dtype), expr->at);
   }
-  const Meaning& found = meaning(expr);
-  if (!found.refuse.empty()) throw Problem(expr->at, found.refuse);
-  return read(found.symbol, found.type, expr->at);
+  return value_of(meaning(expr), expr->at);
+}
+
+const Meaning* Resolver::known(const ExprPtr& expr) const {
+  if (expr->is(Kind::name)) {
+    const auto found = scope_.names.find(expr->text);
+    return found == scope_.names.end() ? nullptr : &found->second;
+  }
+  if (!expr->is(Kind::member)) return nullptr;
+  const Meaning* const record = known(expr->args[0]);
+  if (record == nullptr || record->type.base != Base::record || record->fields.empty()) return nullptr;
+  return &record->fields[field_of(*record->type.record, expr)];
+}
+
+TermPtr Resolver::value_of(const Meaning& meaning, const Position& at) const {
+  if (!meaning.refuse.empty()) throw Problem(at, meaning.refuse);
+  if (meaning.fields.empty()) return read(meaning.symbol, meaning.type, at);
+  std::vector<TermPtr> fields;
+  for (const Meaning& field : meaning.fields) fields.push_back(value_of(field, at));
+  return compound(Term::Kind::record, std::move(fields), meaning.type, at);
 }
 
 TermPtr Resolver::object_of(const ExprPtr& expr) {
-  if (expr->is(Kind::name)) {
-    const auto found = scope_.names.find(expr->text);
-    if (found != scope_.names.end() && found->second.symbol.what == Symbol::What::argument)
-      return read(found->second.symbol, found->second.type, expr->at);
-  }
+  const Meaning* const found = known(expr);
+  if (found != nullptr && found->fields.empty() && found->symbol.what == Symbol::What::argument)
+    return read(found->symbol, found->type, expr->at);
   return resolve(expr);
 }
 
@@ -150,8 +177,8 @@ TermPtr Resolver::method(const ExprPtr& expr) {
     if (expr->text == "rows") return simple(Property::rows, type_of(Base::integer));
     if (expr->text == "defined") return simple(Property::defined, type_of(Base::boolean));
   }
-  const bool whole = expr->args[0]->is(Kind::name) && scope_.names.count(expr->args[0]->text);
-  return call(expr, expr->args, expr->keys, whole ? name(expr->args[0]) : object);
+  const Meaning* const whole = known(expr->args[0]);
+  return call(expr, expr->args, expr->keys, whole ? value_of(*whole, expr->args[0]->at) : object);
 }
 
 TermPtr Resolver::member(const ExprPtr& expr) {
@@ -159,7 +186,12 @@ TermPtr Resolver::member(const ExprPtr& expr) {
   const auto declared = object->is(Kind::name) ? scope_.program.types.find(object->text) : scope_.program.types.end();
   if (declared != scope_.program.types.end() && declared->second.is(Base::enumeration))
     return literal(enum_value(*declared->second.enumeration, expr->text, expr->at), declared->second, expr->at);
-  resolve(object);
+  if (const Meaning* const field = known(expr)) return value_of(*field, expr->at);
+  const TermPtr record = resolve(object);
+  if (record->type.base == Base::record) {
+    const size_t position = field_of(*record->type.record, expr);
+    return element(record, position, record->type.record->fields[position].type, expr->at);
+  }
   throw Problem(expr->at, fmt::format("expected '(' after '.{}': properties are written as calls", expr->text));
 }
 

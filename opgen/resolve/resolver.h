@@ -21,11 +21,14 @@ class Resolver {
 
  private:
   const Meaning& meaning(const ExprPtr& expr) const;
+  /// What a name or a field of a record, `x.q`, stands for; null if the expression is neither.
+  const Meaning* known(const ExprPtr& expr) const;
+  TermPtr value_of(const Meaning& meaning, const Position& at) const;
   TermPtr name(const ExprPtr& expr);
   /// The object of a method: an argument that may not be read as a whole may still be asked for its sizes.
   TermPtr object_of(const ExprPtr& expr);
   TermPtr method(const ExprPtr& expr);
-  /// A value of an enum, `Padding.same`.
+  /// A value of an enum, `Padding.same`, or a field of a record, `x.q`.
   TermPtr member(const ExprPtr& expr);
   TermPtr asked_property(const ExprPtr& expr, const TermPtr& object);
 
@@ -37,6 +40,9 @@ class Resolver {
   TermPtr call_op(const std::string& function, const ExprPtr& expr, const std::vector<ExprPtr>& args,
                   const std::vector<std::string>& keys, const std::vector<TermPtr>& values);
   TermPtr zeros_like(const ExprPtr& expr, const ExprPtr& tensor);
+  TermPtr asked(const ExprPtr& expr, size_t input, const std::string& path) const;
+  /// A bool for each field.
+  TermPtr asked_of_record(const ExprPtr& expr, const Meaning& record) const;
   TermPtr wanted_or_given(const ExprPtr& expr, const std::vector<ExprPtr>& args);
 
   TermPtr unary(const ExprPtr& expr);

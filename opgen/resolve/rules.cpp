@@ -26,15 +26,74 @@ TermPtr as_tensor(const TermPtr& value, bool list, const std::string& what) {
   return value;
 }
 
-void require_tuple(const Type& type, const Position& at, const std::vector<std::string>& keys, const char* what) {
-  if (type.base != Base::tuple || type.elements.size() != keys.size())
-    throw Problem(
-        at, fmt::format("the formula of '{}' must give {} {}, but it is {}", join(keys), keys.size(), what, type.to_string()));
+bool gives(const Type& type, const Target& target) {
+  if (target.is_record()) return type.base == Base::record && type.record == target.type.record;
+  return type.base != Base::record;
+}
+
+/// A record's tensors one by one: a formula may give them as a tuple.
+std::vector<Target> fields_of(const Target& record) {
+  std::vector<Target> fields;
+  for (size_t i = 0; i < record.slots.size(); ++i) {
+    const Argument& field = record.type.record->fields[i];
+    if (record.slots[i]) fields.push_back({record.name + "." + field.name, field.type, {record.slots[i]}});
+  }
+  return fields;
+}
+
+/// The value of a formula for `targets`: one of the type of the first, or a tuple.
+void require_values(TermPtr& value, std::vector<Target>& targets, const char* what, const char* whats) {
+  const Type& type = value->type;
+  if (targets.size() == 1 && targets[0].is_record() && type.base != Base::record) targets = fields_of(targets[0]);
+  if (targets.size() == 1 && !targets[0].is_record()) {
+    value = as_tensor(value, targets[0].type.list, fmt::format("the {} of '{}'", what, targets[0].name));
+    return;
+  }
+  std::vector<std::string> names;
+  for (const Target& target : targets) names.push_back(target.name);
+  if (targets.size() > 1 && (type.base != Base::tuple || type.elements.size() != targets.size()))
+    throw Problem(value->at, fmt::format("the formula of '{}' must give {} {}, but it is {}", join(names), names.size(), whats,
+                                         type.to_string()));
+  for (size_t i = 0; i < targets.size(); ++i) {
+    const Type& given = targets.size() > 1 ? type.elements[i] : type;
+    if (!gives(given, targets[i]))
+      throw Problem(value->at, fmt::format("the {} of '{}' must be {}, but the formula gives {}", whats, names[i],
+                                           targets[i].type.to_string(), given.to_string()));
+  }
+}
+
+/// What the keys of a rule stand for; `slot_of` numbers the names of tensors.
+template <typename Slots>
+std::vector<Target> targets_of(const WrittenRule& written, const std::vector<Parameter>& whole, const Slots& slots,
+                               const std::function<size_t(const std::string&)>& slot_of) {
+  std::vector<Target> targets;
+  size_t next = 0;
+  for (const std::string& key : written.written) {
+    const auto record =
+        std::find_if(whole.begin(), whole.end(), [&](const Parameter& p) { return p.is_record() && p.name == key; });
+    if (record == whole.end()) {
+      const size_t index = slot_of(written.keys[next++]);
+      targets.push_back({key, slots[index].type, {index}});
+      continue;
+    }
+    Target target{key, record->type, {}};
+    for (size_t i = record->first; i < record->first + record->count; ++i) {
+      const bool tensor = slots[i].type.is_tensor();
+      target.slots.push_back(tensor ? std::optional(i) : std::nullopt);
+      next += tensor;
+    }
+    target.type.optional = false;
+    targets.push_back(std::move(target));
+  }
+  return targets;
 }
 
 /// Names that formulas of the op may read or that stand around them: lets that are made have others.
 std::set<std::string> names_of(const Op& op) {
   std::set<std::string> names = {"grad", "grads", "level", "sink"};
+  for (const auto* groups : {&op.schema.groups, &op.schema.result_groups}) {
+    for (const Group& group : *groups) names.insert(group.name);
+  }
   for (const Argument& argument : op.schema.arguments) {
     for (const char* suffix : {"", "_p", "_t"}) names.insert(argument.name + suffix);
   }
@@ -55,17 +114,15 @@ Rule reverse_rule(const Entry& entry, const WrittenRule& written, const Program&
   Rule rule;
   rule.at = written.at;
   for (const std::string& key : written.keys) rule.of.push_back(op.index_of(key));
+  rule.targets = targets_of(written, op.schema.parameters(), op.schema.arguments,
+                            [&](const std::string& name) { return op.index_of(name); });
   Scope scope = reverse_scope(op, program);
   for (const Argument* argument : op.tensors()) {
     const WrittenRule* const its = entry.reverse_rule(argument->name);
-    if (its && its->kind != WrittenRule::Kind::non_differentiable) scope.asked[argument->name] = op.index_of(argument->name);
+    if (its && its->kind != WrittenRule::Kind::non_differentiable) scope.asked[argument->label()] = op.index_of(argument->name);
   }
   rule.formula = share_common_calls(Resolver(scope).resolve_body(written.formula), names_of(op));
-  TermPtr& value = rule.formula.value;
-  if (rule.of.size() == 1)
-    value = as_tensor(value, op.schema.arguments[rule.of[0]].type.list, fmt::format("the gradient of '{}'", written.keys[0]));
-  else
-    require_tuple(value->type, value->at, written.keys, "gradients");
+  require_values(rule.formula.value, rule.targets, "gradient", "gradients");
   return rule;
 }
 
@@ -79,13 +136,11 @@ Rule forward_rule(const WrittenRule& written, const Program& program, const Op& 
   Rule rule;
   rule.at = written.at;
   for (const std::string& key : written.keys) rule.of.push_back(result_of(op, key));
+  rule.targets =
+      targets_of(written, op.schema.outcomes(), op.schema.results, [&](const std::string& name) { return result_of(op, name); });
   Scope scope = forward_scope(op, program);
   rule.formula = share_common_calls(Resolver(scope).resolve_body(written.formula), names_of(op));
-  TermPtr& value = rule.formula.value;
-  if (rule.of.size() == 1)
-    value = as_tensor(value, op.schema.results[rule.of[0]].type.list, fmt::format("the tangent of '{}'", written.keys[0]));
-  else
-    require_tuple(value->type, value->at, written.keys, "tangents");
+  require_values(rule.formula.value, rule.targets, "tangent", "tangents");
   return rule;
 }
 
@@ -95,14 +150,15 @@ void require_all_results(const Entry& entry, const Op& op) {
   if (!op.has_node() || op.limit.order > 0 || op.schema.results.size() < 2) return;
   for (size_t i = 0; i < op.schema.results.size(); ++i) {
     if (op.is_constant_result(i)) continue;
-    const std::string name = op.result_name(i);
+    const std::string& path = op.schema.results[i].path;
+    const std::string name = path.empty() ? op.result_name(i) : path;
     const bool read =
         std::any_of(op.reverse.begin(), op.reverse.end(), [&](const Rule& rule) { return reads_gradient(rule.formula, i); });
     if (!read)
       throw Problem(entry.derivative_at,
                     fmt::format("no formula of '{0}' reads the gradient of its result '{1}': use grad{2}, or "
                                 "say '{1}: non_differentiable'",
-                                op.name(), name, i));
+                                op.name(), name, op.schema.result_groups.empty() ? std::to_string(i) : "_" + name));
     const bool given = std::any_of(op.forward.begin(), op.forward.end(), [&](const Rule& rule) {
       return std::find(rule.of.begin(), rule.of.end(), i) != rule.of.end();
     });

@@ -31,7 +31,29 @@ class SampleResolver {
       const std::string& key = pair.key.scalar();
       if (std::find(names.begin(), names.end(), key) == names.end())
         pair.key.fail(fmt::format("'{}' has no argument named '{}'{}", op_.name(), key, did_you_mean(key, names)));
+      if (const Group* const record = op_.schema.find_group(key)) check_fields(pair.value, *record);
     }
+  }
+
+  void check_fields(const Tree& node, const Group& record) const {
+    const std::string& type = record.type.record->name;
+    if (!node.is_map()) node.fail(fmt::format("the sample of a record is {{field: value}}: '{}' is {}", record.name, type));
+    std::vector<std::string> names;
+    for (const Argument& field : record.type.record->fields) names.push_back(field.name);
+    for (const Branch& pair : node.branches()) {
+      const std::string& key = pair.key.scalar();
+      if (std::find(names.begin(), names.end(), key) == names.end())
+        pair.key.fail(fmt::format("{} has no field '{}'{}", type, key, did_you_mean(key, names)));
+    }
+  }
+
+  /// What the sample says of an argument, or of a field of a record.
+  Tree given(size_t index) const {
+    for (const Group& record : op_.schema.groups) {
+      if (index >= record.first && index < record.first + record.count())
+        return node_[record.name][record.type.record->fields[index - record.first].name];
+    }
+    return node_[op_.schema.arguments[index].name];
   }
 
   bool differentiable() const {
@@ -60,7 +82,7 @@ class SampleResolver {
     else if (argument.default_value && *argument.default_value != "None")
       result.kind = Kind::standard;
     else if (!argument.type.optional)
-      node_.fail(fmt::format("the sample gives no '{}'", argument.name));
+      node_.fail(fmt::format("the sample gives no '{}'", argument.label()));
     return result;
   }
 
@@ -85,7 +107,7 @@ class SampleResolver {
   SampleArgument argument(size_t index) {
     using Kind = SampleArgument::Kind;
     const Argument& argument = op_.schema.arguments[index];
-    const Tree node = node_[argument.name];
+    const Tree node = given(index);
     if (!node.given()) return left_out(argument);
     SampleArgument result = value(index, argument, node);
     result.given = true;

@@ -144,6 +144,8 @@ bool fits_list(const std::string& text, Base base) {
 
 void check_names(const Entry& entry) {
   if (const std::string why = why_not_an_op(entry.name()); !why.empty()) throw Problem(entry.at, why);
+  for (const Group& group : entry.schema.groups) check_name(group.name, group.at, entry);
+  for (const Group& group : entry.schema.result_groups) check_name(group.name, group.at, entry);
   for (const Argument& argument : entry.schema.arguments) {
     check_name(argument.name, argument.at, entry);
     check_no_gradient(argument.name, argument.at, entry);

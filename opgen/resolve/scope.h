@@ -12,7 +12,8 @@ namespace opgen {
 struct Meaning {
   Type type;
   Symbol symbol;
-  std::string refuse;  // not "": reading the name as a whole is an error with this text
+  std::string refuse;           // not "": reading the name as a whole is an error with this text
+  std::vector<Meaning> fields;  // of a record
 };
 
 /// The names that a formula may use.
@@ -20,7 +21,7 @@ struct Scope {
   const Program& program;
   std::map<std::string, Meaning> names;
   std::string asks;                     // the special form that is allowed: wants, has_t
-  std::map<std::string, size_t> asked;  // and the inputs that it takes
+  std::map<std::string, size_t> asked;  // and the inputs that it takes, fields of records as x.q
 };
 
 /// Of a reverse formula: arguments, results, the gradients that arrive, wants(x).

@@ -47,6 +47,22 @@ class Parser {
     return schema;
   }
 
+  std::vector<Argument> fields() {
+    std::vector<Argument> fields;
+    do {
+      skip_blanks();
+      const size_t start = offset_;
+      Argument field = one_argument(false);
+      for (const Argument& other : fields) {
+        if (other.name == field.name) fail_at(start, fmt::format("two fields are named '{}'", field.name));
+      }
+      fields.push_back(std::move(field));
+    } while (take(','));
+    skip_blanks();
+    if (offset_ < source_.size()) fail(fmt::format("unexpected '{}' after the fields", source_.substr(offset_)));
+    return fields;
+  }
+
  private:
   [[noreturn]] void fail(const std::string& message) const { fail_at(offset_, message); }
   [[noreturn]] void fail_at(size_t offset, const std::string& message) const {
@@ -97,6 +113,19 @@ class Parser {
       } else {
         Argument argument = one_argument(keyword_only);
         if (!names.insert(argument.name).second) fail_at(start, fmt::format("two arguments are named '{}'", argument.name));
+        if (argument.type.base == Base::record) {
+          require_whole(argument.type, argument.alias.has_value(), start);
+          if (argument.default_value || keyword_only)
+            fail_at(start, fmt::format("the record '{}' stands before the '*' and has no default: its fields may have some",
+                                       argument.name));
+          for (const Argument& field : fields_of(schema, argument)) {
+            if (!names.insert(field.name).second)
+              fail_at(start, fmt::format("two arguments are named '{}' in the generated code", field.name));
+          }
+          if (take(')')) return;
+          expect(',', "or ')' after an argument");
+          continue;
+        }
         if (defaults && !keyword_only && !argument.default_value)
           fail_at(start, fmt::format("argument '{}' needs a default, because one before it has one", argument.name));
         defaults = defaults || argument.default_value.has_value();
@@ -105,6 +134,31 @@ class Parser {
       if (take(')')) return;
       expect(',', "or ')' after an argument");
     }
+  }
+
+  void require_whole(const Type& type, bool alias, size_t at) const {
+    if (type.list)
+      fail_at(at, fmt::format("lists of {} do not exist: give each record an argument of its own", type.record->name));
+    if (alias) fail_at(at, fmt::format("a record shares no memory: write '{}' without an alias set", type.record->name));
+  }
+
+  /// The fields of a record as arguments.
+  std::vector<Argument> fields_of(Schema& schema, const Argument& record) const {
+    schema.groups.push_back({record.name, record.type, schema.arguments.size(), record.at});
+    std::vector<Argument> fields;
+    for (Argument field : record.type.record->fields) {
+      if (record.type.optional && !field.type.is_tensor())
+        throw Problem(record.at,
+                      fmt::format("schema: '{}' is no type: a record that may be missing has tensors alone, and '{}' is {}",
+                                  record.type.to_string(), field.name, field.type.to_string()));
+      field.type.optional = field.type.optional || record.type.optional;
+      field.path = record.name + "." + field.name;
+      field.name = record.name + "_" + field.name;
+      field.at = record.at;
+      fields.push_back(field);
+    }
+    schema.arguments.insert(schema.arguments.end(), fields.begin(), fields.end());
+    return fields;
   }
 
   Argument one_argument(bool keyword_only) {
@@ -230,19 +284,34 @@ class Parser {
     if (take('(')) {
       if (take(')')) return;
       while (true) {
-        schema.results.push_back(one_result());
+        one_result(schema);
         if (take(')')) return;
         expect(',', "or ')' after a result");
       }
     }
-    schema.results.push_back(one_result());
+    one_result(schema);
   }
-  Result one_result() {
+  void one_result(Schema& schema) {
+    skip_blanks();
+    const size_t start = offset_;
     Result result;
     result.type = type(result.alias);
     skip_blanks();
     if (offset_ < source_.size() && is_word(source_[offset_])) result.name = word("a result name");
-    return result;
+    if (result.type.base != Base::record) {
+      schema.results.push_back(std::move(result));
+      return;
+    }
+    require_whole(result.type, result.alias.has_value(), start);
+    if (result.name.empty() || result.type.optional)
+      fail_at(start, fmt::format("a result that is a record is always there and has a name: '{} y'", result.type.record->name));
+    schema.result_groups.push_back({result.name, result.type, schema.results.size(), text_.at(start)});
+    for (const Argument& field : result.type.record->fields) {
+      if (!field.type.is_tensor())
+        fail_at(start, fmt::format("a result is made of tensors, and the field '{}' of {} is {}", field.name,
+                                   result.type.record->name, field.type.to_string()));
+      schema.results.push_back({field.type, result.name + "_" + field.name, std::nullopt, result.name + "." + field.name});
+    }
   }
 
   const Text& text_;
@@ -254,8 +323,8 @@ class Parser {
 }  // namespace
 
 std::string Type::to_string() const {
-  static constexpr const char* kNames[] = {"Tensor",    "int",    "float", "bool", "Scalar", "ScalarType", "str",
-                                           "Generator", "Ragged", "Plan",  "",     "",       "none",       "tuple"};
+  static constexpr const char* kNames[] = {"Tensor", "int",  "float", "bool", "Scalar", "ScalarType", "str",  "Generator",
+                                           "Ragged", "Plan", "",      "",     "",       "none",       "tuple"};
   if (base == Base::tuple) {
     std::vector<std::string> parts;
     for (const Type& element : elements) parts.push_back(element.to_string());
@@ -263,6 +332,7 @@ std::string Type::to_string() const {
   }
   std::string result = base == Base::foreign       ? foreign_name
                        : base == Base::enumeration ? enumeration->name
+                       : base == Base::record      ? record->name
                                                    : kNames[static_cast<int>(base)];
   if (optional_elements) result += "?";
   if (list) result += length > 0 ? fmt::format("[{}]", length) : "[]";
@@ -271,6 +341,37 @@ std::string Type::to_string() const {
 }
 
 bool EnumType::has(const std::string& value) const { return std::find(values.begin(), values.end(), value) != values.end(); }
+
+const Position& Type::declared_at() const { return record ? record->at : enumeration->at; }
+
+bool Type::external() const { return record ? record->external : enumeration->external; }
+
+const Group* Schema::find_group(const std::string& record) const {
+  const auto found = std::find_if(groups.begin(), groups.end(), [&](const Group& group) { return group.name == record; });
+  return found == groups.end() ? nullptr : &*found;
+}
+
+namespace {
+
+template <typename Slots>
+std::vector<Parameter> whole(const Slots& slots, const std::vector<Group>& groups) {
+  std::vector<Parameter> result;
+  for (size_t i = 0; i < slots.size();) {
+    const auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& candidate) { return candidate.first == i; });
+    if (group == groups.end())
+      result.push_back({slots[i].name, slots[i].type, i, 1});
+    else
+      result.push_back({group->name, group->type, i, group->count()});
+    i += result.back().count;
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<Parameter> Schema::parameters() const { return whole(arguments, groups); }
+
+std::vector<Parameter> Schema::outcomes() const { return whole(results, result_groups); }
 
 const Argument* Schema::find(const std::string& argument) const {
   for (const Argument& candidate : arguments) {
@@ -298,15 +399,21 @@ std::string type_text(const Type& type, const std::optional<Alias>& alias) {
 std::string Schema::to_string() const {
   std::vector<std::string> parts;
   bool keyword_only = false;
-  for (const Argument& argument : arguments) {
+  for (const Parameter& parameter : parameters()) {
+    const Argument& argument = arguments[parameter.first];
+    if (parameter.is_record()) {
+      parts.push_back(parameter.type.to_string() + " " + parameter.name);
+      continue;
+    }
     if (argument.keyword_only && !keyword_only) parts.emplace_back("*");
     keyword_only = argument.keyword_only;
     parts.push_back(type_text(argument.type, argument.alias) + " " + argument.name +
                     (argument.default_value ? "=" + *argument.default_value : ""));
   }
   std::vector<std::string> outs;
-  for (const Result& result : results)
-    outs.push_back(type_text(result.type, result.alias) + (result.name.empty() ? "" : " " + result.name));
+  for (const Parameter& outcome : outcomes())
+    outs.push_back(type_text(outcome.type, outcome.is_record() ? std::nullopt : results[outcome.first].alias) +
+                   (outcome.name.empty() ? "" : " " + outcome.name));
   const std::string joined = outs.size() == 1 && results[0].name.empty() ? outs[0] : "(" + join(outs) + ")";
   return fmt::format("{}{}({}) -> {}", name, overload.empty() ? "" : "." + overload, join(parts), joined);
 }
@@ -316,6 +423,8 @@ std::vector<std::string> built_in_types() {
   for (const NamedBase& type : kBases) names.emplace_back(type.name);
   return names;
 }
+
+std::vector<Argument> parse_fields(const Text& text, const DeclaredTypes& declared) { return Parser(text, declared).fields(); }
 
 Schema parse_schema(const Text& text, const DeclaredTypes& declared) { return Parser(text, declared).schema(); }
 

@@ -11,13 +11,16 @@ std::vector<Stem> stems_of(const Program& program, const OutputOptions& options)
     if (found != stems.end()) return *found;
     const auto given = options.shards.find(name);
     const int shards = given == options.shards.end() ? 1 : std::max(1, given->second);
-    return stems.emplace_back(Stem{name, source, shards, {}, {}});
+    return stems.emplace_back(Stem{name, source, shards, {}, {}, {}});
   };
   for (const auto& op : program.ops) {
     if (!op->external) stem_of(op->stem, op->at.file).ops.push_back(op.get());
   }
   for (const auto& type : program.enums) {
     if (!type->external) stem_of(type->stem, type->at.file).enums.push_back(type.get());
+  }
+  for (const auto& type : program.records) {
+    if (!type->external) stem_of(type->stem, type->at.file).records.push_back(type.get());
   }
   return stems;
 }

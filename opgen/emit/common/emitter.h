@@ -29,6 +29,7 @@ struct Stem {
   int shards = 1;
   std::vector<const Op*> ops;
   std::vector<const EnumType*> enums;  // that it declares
+  std::vector<const RecordType*> records;
 };
 /// Of all ops and types that are not external.
 std::vector<Stem> stems_of(const Program& program, const OutputOptions& options);

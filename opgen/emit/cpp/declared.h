@@ -12,7 +12,7 @@ std::string types_path(const std::string& stem);
 /// Its text; "" if the file declares none.
 std::string types_header(const Stem& stem);
 
-/// `#include` lines for the types in the signatures of `stem`'s ops, and for those that it declares.
-std::string type_includes(const Stem& stem);
+/// `#include` lines for the types in the signatures of `stem`'s ops, or of their kernels, and for those that it declares.
+std::string type_includes(const Stem& stem, bool kernels);
 
 }  // namespace opgen::cpp

@@ -12,6 +12,7 @@
 #include "opgen/emit/cpp/options.h"
 #include "opgen/emit/cpp/pointwise_kernel.h"
 #include "opgen/emit/cpp/raw.h"
+#include "opgen/emit/cpp/records.h"
 #include "opgen/emit/cpp/signature.h"
 #include "opgen/emit/cpp/wrapper.h"
 #include "opgen/text/strings.h"
@@ -36,8 +37,9 @@ std::string public_header(const Stem& stem) {
     text += "#include \"deckle/core/row_operand.h\"\n";
   if (uses(stem.ops, Base::ragged)) text += "#include \"deckle/core/ragged_shape.h\"\n";
   if (uses(stem.ops, Base::plan)) text += "#include \"deckle/kernels/args/attention_plan.h\"\n";
-  text += type_includes(stem) + "\nnamespace deckle {\n\n";
+  text += type_includes(stem, false) + "\nnamespace deckle {\n\n";
   if (uses(stem.ops, Base::generator)) text += "class Generator;\n\n";
+  for (const RecordType* record : stem.records) text += print_record(*record);
   std::string raw, native, composite, detail, rows;
   for (const Op* op : stem.ops) {
     std::string& functions = op->derived ? detail : text;
@@ -85,7 +87,7 @@ std::string kernel_header(const Stem& stem) {
                      "#include \"deckle/base/philox.h\"\n#include \"deckle/kernels/args/context.h\"\n"
                      "#include \"deckle/kernels/args/number.h\"\n#include \"deckle/kernels/args/view.h\"\n";
   if (uses(stem.ops, Base::plan)) text += "#include \"deckle/kernels/args/attention_plan.h\"\n";
-  text += type_includes(stem);
+  text += type_includes(stem, true);
   if (!written.empty()) text += "\nnamespace deckle::kernels::cpu {\n" + written + "}  // namespace deckle::kernels::cpu\n";
   if (!generated.empty())
     text += "\nnamespace deckle::kernels::cpu::generated {\n" + generated + "}  // namespace deckle::kernels::cpu::generated\n";

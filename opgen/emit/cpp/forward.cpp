@@ -4,6 +4,7 @@
 
 #include "opgen/emit/cpp/node.h"
 #include "opgen/emit/cpp/printer.h"
+#include "opgen/emit/cpp/records.h"
 #include "opgen/text/strings.h"
 
 namespace opgen::cpp {
@@ -134,7 +135,7 @@ class TangentPrinter {
   }
 
   std::string statement(const Rule& rule, const std::string& value, const std::set<std::string>& taken) const {
-    if (rule.of.size() == 1) {
+    if (rule.targets.size() == 1 && !rule.targets[0].is_record()) {
       const std::string result = op_.result_name(rule.of[0]);
       if (!op_.schema.results[rule.of[0]].type.list) return set(result, value);
       return fmt::format(
@@ -142,13 +143,11 @@ class TangentPrinter {
           "level, tangents[i]);\n",
           value, result);
     }
-    std::vector<std::string> names;
-    std::string puts;
-    for (const size_t result : rule.of) {
-      names.push_back(fresh(op_.result_name(result) + "_tangent", taken));
-      puts += set(op_.result_name(result), names.back());
-    }
-    return "const auto [" + join(names) + "] = " + value + ";\n" + puts;
+    const Parts parts = take_apart(
+        rule.targets, value, [&](size_t result) { return fresh(op_.result_name(result) + "_tangent", taken); }, "const auto");
+    std::string puts = "\n";
+    for (const auto& [result, name] : parts.names) puts += set(op_.result_name(result), name);
+    return parts.statements + puts;
   }
 
   const Op& op_;

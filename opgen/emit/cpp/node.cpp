@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "opgen/emit/cpp/printer.h"
+#include "opgen/emit/cpp/records.h"
 #include "opgen/emit/cpp/types.h"
 #include "opgen/schema/identifiers.h"
 #include "opgen/text/strings.h"
@@ -168,21 +169,22 @@ class NodePrinter {
     for (std::string& declaration : Printer::declare(rule.formula.lets, place)) hoisted.push_back(std::move(declaration));
     const std::string formula = Printer(place)(rule.formula.value);
     if (is_nothing(*rule.formula.value)) return "";  // zero: nothing travels
-    if (rule.of.size() == 1) {
+    if (rule.targets.size() == 1 && !rule.targets[0].is_record()) {
       const Slot& slot = *plan_.slot_of(rule.of[0]);
       return guarded(wants(slot) + arrived(rule), hoisted, put(slot, formula));
     }
-    std::vector<std::string> conditions, names;
+    const Parts parts = take_apart(
+        rule.targets, formula,
+        [&](size_t input) { return fresh(op_.schema.arguments[input].name + "_gradient", place.shadowing); }, "auto");
+    std::vector<std::string> conditions;
     std::string puts;
-    for (const size_t input : rule.of) {
+    for (const auto& [input, name] : parts.names) {
       const Slot& slot = *plan_.slot_of(input);
       conditions.push_back(wants(slot));
-      names.push_back(fresh(op_.schema.arguments[input].name + "_gradient", place.shadowing));
-      puts += fmt::format("\nif ({}) {}", conditions.back(), put(slot, names.back()));
+      puts += fmt::format("\nif ({}) {}", conditions.back(), put(slot, name));
     }
     const std::string here = arrived(rule), any = join(conditions, " || ");
-    return guarded(here.empty() ? any : "(" + any + ")" + here, hoisted,
-                   fmt::format("auto [{}] = {};{}", join(names), formula, puts));
+    return guarded(here.empty() ? any : "(" + any + ")" + here, hoisted, parts.statements + puts);
   }
 
   const Op& op_;
@@ -246,6 +248,9 @@ std::string fresh(const std::string& name, const std::set<std::string>& taken) {
 std::set<std::string> identifiers(const Op& op) {
   std::set<std::string> names = node_members();
   for (const Argument& argument : op.schema.arguments) names.insert(argument.name);
+  for (const auto* groups : {&op.schema.groups, &op.schema.result_groups}) {
+    for (const Group& group : *groups) names.insert(group.name);
+  }
   for (size_t i = 0; i < op.schema.results.size(); ++i) names.insert(op.result_name(i));
   return names;
 }

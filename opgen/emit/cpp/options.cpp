@@ -6,6 +6,16 @@
 #include "opgen/text/strings.h"
 
 namespace opgen::cpp {
+namespace {
+
+/// How many parameters stand before the options.
+size_t parameters_before(const Op& op) {
+  size_t count = 0;
+  for (const Parameter& parameter : op.schema.parameters()) count += parameter.first < op.positional();
+  return count;
+}
+
+}  // namespace
 
 std::string options_name(const Op& op) { return pascal_case(op.unique_name()) + "Options"; }
 
@@ -22,35 +32,38 @@ std::string print_options(const Op& op) {
 std::vector<std::string> public_parameters(const Op& op, bool with_defaults) {
   if (!op.has_options()) return parameters(op, with_defaults);
   std::vector<std::string> parts = parameters(op, with_defaults);
-  parts.resize(op.positional());
+  parts.resize(parameters_before(op));
   parts.push_back("const " + options_name(op) + "& options" + (with_defaults ? " = {}" : ""));
   return parts;
 }
 
 std::string unpack_options(const Op& op) {
   if (!op.has_options()) return "";
-  std::vector<std::string> names = op.argument_names();
-  names.erase(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(op.positional()));
+  std::vector<std::string> names;
+  for (size_t i = op.positional(); i < op.schema.arguments.size(); ++i) names.push_back(op.schema.arguments[i].name);
   return "const auto& [" + join(names) + "] = options;\n";
 }
 
 std::vector<std::string> public_arguments(const Op& op, const std::vector<std::string>& texts) {
+  const std::vector<Parameter> parameters = op.schema.parameters();
   std::vector<std::string> parts, options;
   for (size_t i = 0; i < texts.size(); ++i) {
-    if (i < op.positional())
+    if (parameters[i].first < op.positional())
       parts.push_back(texts[i]);
     else if (!texts[i].empty())
-      options.push_back(fmt::format(".{} = {}", op.schema.arguments[i].name, texts[i]));
+      options.push_back(fmt::format(".{} = {}", parameters[i].name, texts[i]));
   }
   if (!options.empty()) parts.push_back("{" + join(options) + "}");
   return parts;
 }
 
-std::vector<std::string> passed_on(const Op& op, std::vector<std::string> texts) {
-  if (!op.has_options()) return texts;
-  texts.resize(op.positional());
-  texts.emplace_back("options");
-  return texts;
+std::vector<std::string> passed_on(const Op& op, const std::vector<std::string>& texts) {
+  std::vector<std::string> parts;
+  for (const Parameter& parameter : op.schema.parameters()) {
+    if (parameter.first < op.positional()) parts.push_back(parameter.is_record() ? parameter.name : texts[parameter.first]);
+  }
+  if (op.has_options()) parts.emplace_back("options");
+  return parts;
 }
 
 }  // namespace opgen::cpp

@@ -17,10 +17,10 @@ std::string print_options(const Op& op);
 std::vector<std::string> public_parameters(const Op& op, bool with_defaults);
 /// `const auto& [stride, padding] = options;`: the first statement of a public function, whose arguments then stand alone.
 std::string unpack_options(const Op& op);
-/// The arguments of a call of the public function, from one text for each argument up to the last that is given; "" leaves an
+/// The arguments of a call of the public function, from one text for each parameter up to the last that is given; "" leaves an
 /// option to its default.
 std::vector<std::string> public_arguments(const Op& op, const std::vector<std::string>& texts);
-/// The same where the options are those of the function around it.
-std::vector<std::string> passed_on(const Op& op, std::vector<std::string> texts);
+/// The same from one text for each argument, where records and options are those of the function around it.
+std::vector<std::string> passed_on(const Op& op, const std::vector<std::string>& texts);
 
 }  // namespace opgen::cpp

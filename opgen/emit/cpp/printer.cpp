@@ -106,7 +106,11 @@ Printed Printer::print(const Term& term) const {
       return {"std::tuple(" + join(all(term.arguments)) + ")"};
     case Kind::list:
       return {"{" + join(all(term.arguments)) + "}"};
+    case Kind::record:
+      return record(term);
     case Kind::index:
+      if (term.arguments.size() == 1 && term.arguments[0]->type.base == Base::record)
+        return {within(*term.arguments[0], 7) + "." + term.arguments[0]->type.record->fields[term.position].name};
       if (term.arguments.size() == 1) return {fmt::format("std::get<{}>({})", term.position, print(*term.arguments[0]).text)};
       return {fmt::format("{}[{}]", within(*term.arguments[0], 7), print(*term.arguments[1]).text)};
     case Kind::wants:
@@ -154,12 +158,25 @@ Printed Printer::call(const Term& term) const {
   }
   const char* where = term.op->derived ? "detail::" : place_.shadowing.count(name) ? "deckle::" : "";
   std::vector<std::string> texts = all(term.arguments);
-  for (size_t i = term.op->positional(); i < texts.size(); ++i) {  // braces narrow nothing
+  for (size_t i = 0; i < texts.size() && term.op->has_options(); ++i) {  // braces narrow nothing
     const Term& value = *term.arguments[i];
     if (value.is(Kind::conversion) && value.type.is(Base::floating) && !value.arguments[0]->is(Kind::literal))
       texts[i] = "static_cast<double>(" + texts[i] + ")";
   }
   return {where + name + "(" + join(public_arguments(*term.op, texts)) + ")"};
+}
+
+Printed Printer::record(const Term& term) const {
+  if (const TermPtr& first = term.arguments[0]; first->reads(Symbol::What::argument)) {
+    const auto named = place_.records.find(first->symbol.index);
+    bool all_of_it = named != place_.records.end();
+    for (size_t i = 0; i < term.arguments.size(); ++i)
+      all_of_it = all_of_it && term.arguments[i]->reads(Symbol::What::argument) &&
+                  term.arguments[i]->symbol.index == first->symbol.index + i &&
+                  term.arguments[i]->symbol.how == Symbol::How::whole;
+    if (all_of_it) return {named->second};
+  }
+  return {term.type.record->name + "{" + join(all(term.arguments)) + "}"};
 }
 
 Printed Printer::operation(const Term& term) const {
@@ -218,6 +235,7 @@ Printed Printer::conversion(const Term& term) const {
   const Type &from = value.type, &to = term.type;
   if (from.base == Base::none && !from.list) {
     if (to.is_tensor()) return {"Tensor()"};
+    if (to.base == Base::record) return {to.record->name + "{}"};
     if (to.is_list_of(Base::tensor)) return {"{}"};
     return {to.base == Base::generator ? "nullptr" : "std::nullopt"};
   }

@@ -16,6 +16,7 @@ struct Place {
   std::map<std::pair<SymbolKey, Symbol::How>, std::string> parts;  // fields that hold only the sizes, the dtype ...
   std::map<size_t, std::string> asked;                             // wants(x) or has_t(x), by input
   std::set<SymbolKey> repeated;                                    // whose rows may repeat: read as RepeatedRows
+  std::map<size_t, std::string> records;                           // arguments that are records, by their first field
   std::set<std::string> shadowing;                                 // identifiers around it that would hide functions
 
   void read(Symbol::What what, size_t index, std::string cpp) { reads[{what, index}] = std::move(cpp); }
@@ -37,6 +38,9 @@ class Printer {
   /// As an operand of what takes rows that repeat.
   std::string operand(const Term& term) const;
 
+  /// In front of '?'.
+  std::string condition(const Term& term) const { return within(term, 1); }
+
   /// `const auto a = ...;`, one per let. Lets become names of `place`.
   static std::vector<std::string> declare(const std::vector<Let>& lets, Place& place);
 
@@ -49,6 +53,7 @@ class Printer {
   Printed property(const Term& term) const;
   Printed conversion(const Term& term) const;
   Printed call(const Term& term) const;
+  Printed record(const Term& term) const;
   std::string within(const Term& term, int at_least) const;
   std::vector<std::string> all(const std::vector<TermPtr>& terms) const;
 

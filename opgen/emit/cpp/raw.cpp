@@ -7,6 +7,7 @@
 #include "opgen/derive/calculus.h"
 #include "opgen/emit/cpp/checks.h"
 #include "opgen/emit/cpp/printer.h"
+#include "opgen/emit/cpp/records.h"
 #include "opgen/emit/cpp/signature.h"
 #include "opgen/text/strings.h"
 
@@ -57,19 +58,20 @@ class KernelLaunch {
     const std::string row = op_.unique_name() + "_row";
     text.row = wrapped("constexpr dispatch::KernelRow<void", kernel_parameters(op_),
                        fmt::format("> {}{{kernels::cpu::{}}};\n", row, op_.kernels.at("cpu").function));
-    std::string body;
+    std::string body = unpack_records(op_);
     for (const Wrap& wrap : op_.wraps) body += wrapped_dim(wrap);
     if (op_.dtypes == Dtypes::floating) {
       for (const Argument* argument : real_inputs())
-        body += fmt::format("launch::require_floating({0}, {1});\n", argument->name, quoted(argument->name));
+        body += fmt::format("launch::require_floating({}, {});\n", argument->name, quoted(argument->label()));
     }
     body += print_checks(op_, place_) + device() + allocations();
-    std::vector<std::string> values = {"Context{device}"}, results;
-    for (size_t i = 0; i < arguments().size(); ++i) values.push_back(kernel_argument(i));
-    for (size_t i = 0; i < op_.allocations.size(); ++i) results.push_back(op_.result_name(i));
-    for (const std::string& result : results) values.push_back("dispatch::view(" + result + ")");
+    std::vector<std::string> values = {"Context{device}"};
+    for (const Parameter& parameter : op_.schema.parameters())
+      values.push_back(in_view(parameter, [&](size_t i) { return kernel_argument(i); }));
+    for (const Parameter& outcome : op_.schema.outcomes())
+      values.push_back(in_view(outcome, [&](size_t i) { return "dispatch::view(" + op_.result_name(i) + ")"; }));
     body += wrapped(row + ".on(device)", values, ";") + "\n";
-    body += results.size() == 1 ? "return " + results[0] + ";\n" : "return {" + join(results) + "};\n";
+    body += "return " + result_value(op_) + ";\n";
     text.functions = raw_signature(op_, false, false) + " {\n" + indent(body, 2) + "}\n";
     if (op_.out || op_.inplace)
       text.functions += one_line_or_block(raw_signature(op_, true, false),
@@ -80,6 +82,15 @@ class KernelLaunch {
  private:
   const std::vector<Argument>& arguments() const { return op_.schema.arguments; }
   std::string print(const TermPtr& term) const { return Printer(place_)(term); }
+
+  /// What a kernel gets for a parameter: one value, or a struct of the fields of a record.
+  template <typename Value>
+  static std::string in_view(const Parameter& parameter, const Value& value) {
+    if (!parameter.is_record()) return value(parameter.first);
+    std::vector<std::string> fields;
+    for (size_t i = 0; i < parameter.count; ++i) fields.push_back(value(parameter.first + i));
+    return view_name(*parameter.type.record) + "{" + join(fields) + "}";
+  }
 
   std::string wrapped_dim(const Wrap& wrap) {
     const Argument& argument = arguments()[wrap.argument];
@@ -119,6 +130,13 @@ class KernelLaunch {
     for (size_t i = 0; i < op_.allocations.size(); ++i) {
       const Allocation& allocation = op_.allocations[i];
       const std::string like = allocation.like ? print(allocation.like) : "";
+      if (allocation.wanted) {
+        text += fmt::format(
+            "const Tensor {0} = {1} ? deckle::empty({2}.sizes(), {2}.dtype(), device) : deckle::empty({{0}}, DType::float32, "
+            "device);\n",
+            op_.result_name(i), Printer(place_).condition(*allocation.wanted), like);
+        continue;
+      }
       text += fmt::format("const Tensor {} = deckle::empty({}, {}, device);\n", op_.result_name(i),
                           allocation.like ? like + ".sizes()" : print(allocation.shape),
                           allocation.dtype ? print(allocation.dtype) : like + ".dtype()");

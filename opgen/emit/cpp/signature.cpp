@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "opgen/emit/cpp/options.h"
+#include "opgen/emit/cpp/records.h"
 #include "opgen/emit/cpp/types.h"
 #include "opgen/text/strings.h"
 
@@ -61,9 +62,13 @@ std::vector<std::string> kernel_parameters(const Op& op) {
     return {"const Context&", "DType compute", "std::span<const View> inputs", "std::span<const Number> numbers",
             "const View& result"};
   std::vector<std::string> parts = {"const Context&"};
-  for (const Argument& argument : op.schema.arguments)
-    parts.push_back(kernel_parameter_type(argument.type) + " " + argument.name);
-  for (size_t i = 0; i < op.schema.results.size(); ++i) parts.push_back("const View& " + op.result_name(i));
+  for (const Parameter& parameter : op.schema.parameters())
+    parts.push_back(
+        (parameter.is_record() ? "const " + view_name(*parameter.type.record) + "&" : kernel_parameter_type(parameter.type)) +
+        " " + parameter.name);
+  for (const Parameter& outcome : op.schema.outcomes())
+    parts.push_back(outcome.is_record() ? "const " + view_name(*outcome.type.record) + "& " + outcome.name
+                                        : "const View& " + op.result_name(outcome.first));
   return parts;
 }
 

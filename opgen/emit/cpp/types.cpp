@@ -32,6 +32,8 @@ std::string element_type(const Type& type) {
       return "Plan";
     case Base::enumeration:
       return type.enumeration->name;
+    case Base::record:
+      return type.record->name;
     default:
       return "void";
   }
@@ -51,7 +53,7 @@ std::string parameter_type(const Type& type) {
       list = fmt::format("std::span<const {}>", element_type(type));
     return type.optional && type.base != Base::integer ? "std::optional<" + list + ">" : list;
   }
-  if (type.base == Base::tensor || type.base == Base::ragged || type.base == Base::plan)
+  if (type.base == Base::tensor || type.base == Base::ragged || type.base == Base::plan || type.base == Base::record)
     return "const " + element_type(type) + "&";
   if (type.base == Base::generator) return "Generator*";
   if (type.optional) return "std::optional<" + element_type(type) + ">";
@@ -73,6 +75,11 @@ std::string kernel_parameter_type(const Type& type) {
   return parameter_type(type);
 }
 
+std::string kernel_field_type(const Type& type) {
+  if (type.is_tensor()) return "View";
+  return kernel_parameter_type(type);
+}
+
 std::string owned_type(const Type& type) {
   std::string owned;
   if (type.list) {
@@ -86,7 +93,7 @@ std::string owned_type(const Type& type) {
     owned = element_type(type);
   }
   const bool handle = !type.list && (type.base == Base::tensor || type.base == Base::generator || type.base == Base::ragged ||
-                                     type.base == Base::plan);
+                                     type.base == Base::plan || type.base == Base::record);
   return type.optional && !handle ? "std::optional<" + owned + ">" : owned;
 }
 
@@ -94,7 +101,7 @@ std::string return_type(const Op& op) {
   if (op.schema.results.empty()) return "void";
   if (op.writes_argument() && op.schema.results.size() == 1) return "const Tensor&";
   std::vector<std::string> types;
-  for (const Result& result : op.schema.results) types.push_back(owned_type(result.type));
+  for (const Parameter& outcome : op.schema.outcomes()) types.push_back(owned_type(outcome.type));
   return types.size() == 1 ? types[0] : "std::tuple<" + join(types) + ">";
 }
 
@@ -119,15 +126,17 @@ std::string default_value(const Argument& argument) {
 std::vector<std::string> parameters(const Op& op, bool with_defaults) {
   std::vector<std::string> parts;
   // C++ knows no keyword-only arguments: a default counts only if all later arguments have one too.
-  size_t first_default = op.schema.arguments.size();
+  const std::vector<Parameter> all = op.schema.parameters();
+  size_t first_default = all.size();
   while (first_default > 0) {
-    const Argument& argument = op.schema.arguments[first_default - 1];
-    if (!argument.default_value && !(argument.type.is_tensor() && argument.type.optional)) break;
+    const Parameter& parameter = all[first_default - 1];
+    const Argument& argument = op.schema.arguments[parameter.first];
+    if (parameter.is_record() || (!argument.default_value && !(argument.type.is_tensor() && argument.type.optional))) break;
     --first_default;
   }
-  for (size_t i = 0; i < op.schema.arguments.size(); ++i) {
-    const Argument& argument = op.schema.arguments[i];
-    std::string part = parameter_type(argument.type) + " " + argument.name;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Argument& argument = op.schema.arguments[all[i].first];
+    std::string part = parameter_type(all[i].type) + " " + all[i].name;
     if (with_defaults && i >= first_default) part += " = " + (argument.default_value ? default_value(argument) : "{}");
     parts.push_back(part);
   }

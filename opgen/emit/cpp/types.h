@@ -10,13 +10,15 @@ namespace opgen::cpp {
 std::string parameter_type(const Type& type);
 /// The C++ of a kernel's parameter: const View&, std::span<const View>...
 std::string kernel_parameter_type(const Type& type);
+/// The same of a field of a struct, which owns no text and refers to nothing.
+std::string kernel_field_type(const Type& type);
 /// A type that owns its value, for fields and captures.
 std::string owned_type(const Type& type);
 /// What the function of the op returns.
 std::string return_type(const Op& op);
 /// The C++ of a default value in a schema.
 std::string default_value(const Argument& argument);
-/// `const Tensor& self, int64_t dim = -1`.
+/// `const Tensor& self, const AttentionInputs& x, int64_t dim = -1`.
 std::vector<std::string> parameters(const Op& op, bool with_defaults);
 /// The same of an op that reads rows where they are: `const RowOperand& self, const Scalar& alpha`.
 std::vector<std::string> row_parameters(const Op& op, bool with_defaults);

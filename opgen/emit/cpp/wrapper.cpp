@@ -7,6 +7,7 @@
 #include "opgen/emit/cpp/node.h"
 #include "opgen/emit/cpp/options.h"
 #include "opgen/emit/cpp/printer.h"
+#include "opgen/emit/cpp/records.h"
 #include "opgen/emit/cpp/signature.h"
 #include "opgen/emit/cpp/types.h"
 #include "opgen/text/strings.h"
@@ -21,13 +22,17 @@ std::vector<std::string> result_names(const Op& op) {
 }
 
 std::string result_declaration(const Op& op, const std::string& call) {
-  const std::vector<std::string> names = result_names(op);
-  if (names.size() == 1) return fmt::format("{} {} = {};\n", return_type(op), names[0], call);
-  return "auto [" + join(names) + "] = " + call + ";\n";
+  std::vector<std::string> names;
+  for (const Parameter& outcome : op.schema.outcomes())
+    names.push_back(outcome.is_record() ? outcome.name : op.result_name(outcome.first));
+  if (names.size() == 1) return fmt::format("{} {} = {};\n", return_type(op), names[0], call) + unpack_results(op);
+  return "auto [" + join(names) + "] = " + call + ";\n" + unpack_results(op);
 }
 
 std::string return_statement(const Op& op) {
-  const std::vector<std::string> names = result_names(op);
+  std::vector<std::string> names;
+  for (const Parameter& outcome : op.schema.outcomes())
+    names.push_back(outcome.is_record() ? outcome.name : op.result_name(outcome.first));
   return names.size() == 1 ? "return " + names[0] + ";\n" : "return {" + join(names) + "};\n";
 }
 
@@ -89,12 +94,18 @@ std::string print_functional(const Op& op, const NodePlan& plan) {
   for (const Argument* argument : op.tensors()) tensors.push_back(argument->name);
   const bool checked = !tensors.empty() && !op.schema.results.empty();
   const std::string call = checked ? fmt::format("call_check.{}({})", view ? "view" : "fresh", call_below(op)) : call_below(op);
-  std::string body = (op.takes_rows() ? "" : unpack_options(op)) + require_lengths(op) +
+  std::string body = unpack_records(op) + (op.takes_rows() ? "" : unpack_options(op)) + require_lengths(op) +
                      (checked ? "const autograd::CallCheck call_check(" + join(tensors) + ");\n" : "");
-  if (!op.has_node() && !view)
+  if (!op.has_node() && !view && op.schema.result_groups.empty())
     return naming_itself(head, body + (op.schema.results.empty() ? call : "return " + call) + ";\n", op.name());
-  if (!view) body += fmt::format("if (!autograd::active({})) return {};\n", join(differentiable_names(op)), call);
-  body += result_declaration(op, call);
+  if (!op.schema.result_groups.empty()) {
+    body += result_declaration(op, call_below(op)) + fmt::format("call_check.fresh(std::tie({}));\n", join(result_names(op)));
+    if (!op.has_node()) return naming_itself(head, body + return_statement(op), op.name());
+    body += fmt::format("if (!autograd::active({})) {}", join(differentiable_names(op)), return_statement(op));
+  } else {
+    if (!view) body += fmt::format("if (!autograd::active({})) return {};\n", join(differentiable_names(op)), call);
+    body += result_declaration(op, call);
+  }
   if (op.has_node()) body += record(op, plan);
   body += view ? mark_views(op) : print_tangents(op);
   return naming_itself(head, body + return_statement(op), op.name());
@@ -108,7 +119,8 @@ std::string print_composite_cpp(const Op& op) {
   if (op.schema.results.empty() || op.writes_argument() || tensors.empty())
     body += (op.schema.results.empty() ? "" : "return ") + call + ";\n";
   else
-    body += "const autograd::CallCheck call_check(" + join(tensors) + ");\nreturn call_check.of_others(" + call + ");\n";
+    body += unpack_records(op) + "const autograd::CallCheck call_check(" + join(tensors) + ");\nreturn call_check.of_others(" +
+            call + ");\n";
   return naming_itself(signature(op, Variant::functional, false), body, op.name());
 }
 
@@ -120,8 +132,12 @@ std::string print_on_tensors(const Op& op) {
 std::string print_composite(const Op& op) {
   Place place;
   for (size_t i = 0; i < op.schema.arguments.size(); ++i) {
-    place.read(Symbol::What::argument, i, op.schema.arguments[i].name);
+    place.read(Symbol::What::argument, i, op.schema.arguments[i].label());
     place.shadowing.insert(op.schema.arguments[i].name);
+  }
+  for (const Group& group : op.schema.groups) {
+    place.records[group.first] = group.name;
+    place.shadowing.insert(group.name);
   }
   std::string body = unpack_options(op) + require_lengths(op) + print_checks(op, place);
   for (const std::string& declaration : Printer::declare(op.composite.lets, place)) body += declaration + "\n";

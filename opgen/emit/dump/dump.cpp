@@ -15,9 +15,10 @@ using Kind = Term::Kind;
 using What = Symbol::What;
 
 std::string symbol_text(const Symbol& symbol) {
-  std::string text = symbol.name;
-  if (symbol.what == What::primal) text = symbol.name.substr(0, symbol.name.size() - 2) + ".primal";
-  if (symbol.what == What::tangent) text = symbol.name.substr(0, symbol.name.size() - 2) + ".tangent";
+  const bool forward = symbol.what == What::primal || symbol.what == What::tangent;
+  std::string text = !symbol.path.empty() ? symbol.path : forward ? symbol.name.substr(0, symbol.name.size() - 2) : symbol.name;
+  if (symbol.what == What::primal) text += ".primal";
+  if (symbol.what == What::tangent) text += ".tangent";
   return symbol.how == Symbol::How::whole ? text : text + "." + part_name(symbol.how);
 }
 
@@ -31,8 +32,9 @@ std::string typed(const std::string& name, const Type& type) { return name + ": 
 
 std::string signature_text(const Op& op) {
   std::vector<std::string> arguments, results;
-  for (const Argument& argument : op.schema.arguments) arguments.push_back(typed(argument.name, argument.type));
-  for (size_t i = 0; i < op.schema.results.size(); ++i) results.push_back(typed(op.result_name(i), op.schema.results[i].type));
+  for (const Parameter& parameter : op.schema.parameters()) arguments.push_back(typed(parameter.name, parameter.type));
+  for (const Parameter& outcome : op.schema.outcomes())
+    results.push_back(typed(outcome.is_record() ? outcome.name : op.result_name(outcome.first), outcome.type));
   return fmt::format("{}({}) -> {}", op.unique_name(), join(arguments), results.empty() ? "nothing" : join(results));
 }
 
@@ -40,7 +42,7 @@ std::string saved_text(const Op& op, const Saved& saved) {
   std::string text = saved.kind == Saved::Kind::count ? saved.symbol.name + ".length" : symbol_text(saved.symbol);
   if (saved.kind == Saved::Kind::tensor || saved.kind == Saved::Kind::output) text += " (whole)";
   std::vector<std::string> inputs;
-  for (const size_t input : saved.only_for) inputs.push_back(op.schema.arguments[input].name);
+  for (const size_t input : saved.only_for) inputs.push_back(op.schema.arguments[input].label());
   return inputs.empty() ? text : text + " for " + join(inputs, ", ");
 }
 
@@ -51,9 +53,9 @@ std::string formula_text(const char* word, const std::vector<std::string>& names
   return text + fmt::format("  {:<8} {} = {}\n", word, join(names), text_of(*formula.value));
 }
 
-std::vector<std::string> names_of(const std::vector<size_t>& indices, const std::function<std::string(size_t)>& name) {
+std::vector<std::string> names_of(const Rule& rule) {
   std::vector<std::string> names;
-  for (const size_t index : indices) names.push_back(name(index));
+  for (const Target& target : rule.targets) names.push_back(target.name);
   return names;
 }
 
@@ -92,7 +94,12 @@ std::string text_of(const Term& term) {
       return "tuple" + list_of(term);
     case Kind::list:
       return "list" + list_of(term);
+    case Kind::record:
+      return "record " + term.type.record->name + list_of(term);
     case Kind::index:
+      if (term.arguments.size() == 1 && term.arguments[0]->type.base == Base::record)
+        return fmt::format("field {}({})", term.arguments[0]->type.record->fields[term.position].name,
+                           text_of(*term.arguments[0]));
       return term.arguments.size() == 1 ? fmt::format("element {}({})", term.position, text_of(*term.arguments[0]))
                                         : "element" + list_of(term);
     case Kind::wants:
@@ -104,7 +111,7 @@ std::string text_of(const Term& term) {
 }
 
 std::string text_of(const Op& op) {
-  const auto argument = [&](size_t i) { return op.schema.arguments[i].name; };
+  const auto argument = [&](size_t i) { return op.schema.arguments[i].label(); };
   const auto result = [&](size_t i) { return op.result_name(i); };
   std::string text = fmt::format("{:<78} {}:{}\n", signature_text(op), op.at.file, op.at.line);
   if (op.has_node()) {
@@ -114,9 +121,9 @@ std::string text_of(const Op& op) {
   }
   if (op.pointwise) text += "  computes " + to_string(op.computed) + "\n";
   if (op.composite.value) text += formula_text("calls", {"result"}, op.composite);
-  for (const Rule& rule : op.reverse) text += formula_text("reverse", names_of(rule.of, argument), rule.formula);
+  for (const Rule& rule : op.reverse) text += formula_text("reverse", names_of(rule), rule.formula);
   for (const size_t constant : op.constants) text += fmt::format("  reverse  {} has none\n", argument(constant));
-  for (const Rule& rule : op.forward) text += formula_text("forward", names_of(rule.of, result), rule.formula);
+  for (const Rule& rule : op.forward) text += formula_text("forward", names_of(rule), rule.formula);
   for (const TangentTerm& term : op.tangent_terms) text += formula_text("forward", {result(0) + " (sum)"}, term.formula);
   return text + "  orders   " + orders_text(op) + "\n";
 }

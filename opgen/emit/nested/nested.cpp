@@ -12,10 +12,11 @@
 namespace opgen {
 namespace {
 
+/// Records hold no nested tensors.
 std::set<std::string> listed(const Op& op) {
   if (!op.nested.on.empty()) return {op.nested.on.begin(), op.nested.on.end()};
   for (const Argument& argument : op.schema.arguments) {
-    if (argument.type.is_tensor()) return {argument.name};
+    if (argument.type.is_tensor()) return argument.path.empty() ? std::set{argument.name} : std::set<std::string>();
   }
   return {};
 }
@@ -117,8 +118,9 @@ class Overloads {
 
   /// Parameters with nested tensors in their places.
   std::vector<std::string> beside_nested(std::vector<std::string> parts) const {
-    for (size_t i = 0; i < op_.positional(); ++i) {
-      const Argument& argument = arguments()[i];
+    const std::vector<Parameter> parameters = op_.schema.parameters();
+    for (size_t i = 0; i < parameters.size() && parameters[i].first < op_.positional(); ++i) {
+      const Argument& argument = arguments()[parameters[i].first];
       if (is_nested(argument))
         parts[i] = (argument.type.list ? "const std::vector<NestedTensor>& " : "const NestedTensor& ") + argument.name;
       if (optional_dims(argument)) parts[i] = (argument.type.list ? "Ints " : "int64_t ") + argument.name;

@@ -36,11 +36,11 @@ std::string kernels_text(const Op& op) {
 std::string saves_text(const Op& op) {
   std::vector<std::string> parts;
   for (const Saved& saved : plan_node(op).saved) {
-    std::string part = saved.symbol.name;
+    std::string part = saved.symbol.path.empty() ? saved.symbol.name : saved.symbol.path;
     if (saved.kind == Saved::Kind::count) part += "_count";
     if (saved.symbol.how != Symbol::How::whole) part += std::string("_") + part_name(saved.symbol.how);
     std::vector<std::string> inputs;
-    for (const size_t input : saved.only_for) inputs.push_back(op.schema.arguments[input].name);
+    for (const size_t input : saved.only_for) inputs.push_back(op.schema.arguments[input].label());
     if (!inputs.empty()) part += " (for " + join(inputs) + ")";
     parts.push_back(part);
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "opgen/emit/cpp/options.h"
+#include "opgen/emit/cpp/records.h"
 #include "opgen/emit/cpp/types.h"
 #include "opgen/schema/dtypes.h"
 #include "opgen/text/strings.h"
@@ -112,7 +113,13 @@ std::vector<std::string> public_texts(const Op& op, const Sample& sample, std::v
     const SampleArgument::Kind kind = sample.arguments[i].kind;
     if (kind == SampleArgument::Kind::standard || kind == SampleArgument::Kind::absent) texts[i].clear();
   }
-  return cpp::public_arguments(op, texts);
+  for (const Group& record : op.schema.groups) {
+    for (size_t i = record.first; i < record.first + record.count(); ++i) {
+      const SampleArgument::Kind kind = sample.arguments[i].kind;
+      if (kind == SampleArgument::Kind::standard || kind == SampleArgument::Kind::absent) texts[i].clear();
+    }
+  }
+  return cpp::public_arguments(op, cpp::whole(op, texts));
 }
 
 std::string nested_argument_text(const Op&, const Sample& sample, size_t index) {

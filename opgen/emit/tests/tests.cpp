@@ -7,6 +7,7 @@
 #include <set>
 
 #include "opgen/analyze/calls.h"
+#include "opgen/emit/cpp/records.h"
 #include "opgen/emit/cpp/signature.h"
 #include "opgen/emit/tests/reference.h"
 #include "opgen/emit/tests/sample.h"
@@ -100,6 +101,16 @@ class SampleWriter {
   }
   static bool is_float64(const Term& dtype) { return dtype.is(Term::Kind::literal) && dtype.text == "float64"; }
 
+  /// All tensors of records and of what stands beside them.
+  std::string results_of_records(const std::string& function) const {
+    std::vector<std::string> names, tensors;
+    for (const Parameter& outcome : op_.schema.outcomes())
+      names.push_back(outcome.is_record() ? outcome.name : op_.result_name(outcome.first));
+    for (size_t i = 0; i < op_.schema.results.size(); ++i) tensors.push_back(op_.result_name(i));
+    return (names.size() == 1 ? "const auto " + names[0] : "const auto [" + join(names) + "]") + " = " + function + ";\n" +
+           cpp::unpack_results(op_) + "return std::vector<Tensor>{" + join(tensors) + "};";
+  }
+
   std::string call(const std::string& member, cpp::Variant variant) const {
     std::vector<std::string> arguments = public_texts(op_, sample_, arguments_);
     if (variant == cpp::Variant::out) arguments.insert(arguments.begin(), "out");
@@ -110,7 +121,7 @@ class SampleWriter {
     const std::string head = fmt::format("op.{} = [](const std::vector<Tensor>&{}{}) ", member, unused ? "" : " t",
                                          variant == cpp::Variant::out ? ", const Tensor& out" : "");
     if (variant == cpp::Variant::functional) {
-      body += "return suite::results(" + function + ");";
+      body += op_.schema.result_groups.empty() ? "return suite::results(" + function + ");" : results_of_records(function);
     } else if (member == "call") {  // writes its argument: the case hands over a copy
       body += function + ";\nreturn std::vector<Tensor>{t[0]};";
     } else {

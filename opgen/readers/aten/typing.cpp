@@ -53,6 +53,8 @@ class Typer {
         return call(*expr);
       case Kind::method:
         return method(*expr);
+      case Kind::member:
+        return untyped(expr->at, "this dialect has no records, so no field '" + expr->text + "'");
       case Kind::unary:
         return unary(*expr);
       case Kind::binary:

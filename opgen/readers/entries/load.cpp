@@ -71,8 +71,8 @@ class EntryLoader {
   Formula formula(const Tree& node, const std::string& field) const {
     Formula formula = parse_formula(file_.text(node, field));
     for (const auto& [name, value] : formula.lets) {
-      bool taken = entry_->schema.find(name) != nullptr || name == "grad" || name == "grads" || name == "sink" ||
-                   name == "level" || name == "node";
+      bool taken = entry_->schema.find(name) != nullptr || entry_->schema.find_group(name) != nullptr || name == "grad" ||
+                   name == "grads" || name == "sink" || name == "level" || name == "node";
       for (size_t i = 0; i < entry_->schema.results.size(); ++i) taken = taken || entry_->result_name(i) == name;
       if (taken) throw Problem(value->at, fmt::format("'let' may not define '{}', which means something already", name));
     }
@@ -147,14 +147,42 @@ class EntryLoader {
       return;
     }
     if (entry_->body != Entry::Body::kernel) file_.fail(value, "only entries with a 'kernel' have an allocation rule");
-    if (value.is_list()) {
-      for (const auto& [ignored, element] : value.branches()) entry_->result_rules.push_back(expression(element, "result"));
-    } else {
-      entry_->result_rules.push_back(expression(value, "result"));
+    const std::vector<Parameter> outcomes = entry_->schema.outcomes();
+    const size_t given = value.is_list() ? value.size() : 1;
+    if (given != outcomes.size()) file_.fail(value, fmt::format("{} allocation rules for {} results", given, outcomes.size()));
+    for (size_t i = 0; i < given; ++i) result_rule(value.is_list() ? value.element(i) : value, outcomes[i]);
+  }
+
+  /// Of a record: {field: rule}, or like(x) and like(x, wanted) of another of the same type, field by field.
+  void result_rule(const Tree& value, const Parameter& outcome) {
+    if (!outcome.is_record()) return entry_->result_rules.push_back(expression(value, "result"));
+    const std::vector<Argument>& fields = outcome.type.record->fields;
+    if (value.is_map()) {
+      std::vector<std::string> names;
+      for (const Argument& field : fields) names.push_back(field.name);
+      file_.check_keys(value, fmt::format("the result '{}'", outcome.name), names);
+      for (const std::string& name : names) {
+        if (!value[name]) file_.fail(value, fmt::format("no allocation rule for '{}' of '{}'", name, outcome.name));
+        entry_->result_rules.push_back(expression(value[name], "result"));
+      }
+      return;
     }
-    if (entry_->result_rules.size() != entry_->schema.results.size())
+    const ExprPtr rule = expression(value, "result");
+    const bool like = rule->is_call("like") && !rule->args.empty() && rule->args.size() < 3;
+    const Group* const of =
+        like && rule->args[0]->is(Expr::Kind::name) ? entry_->schema.find_group(rule->args[0]->text) : nullptr;
+    if (of == nullptr || !(of->type.record == outcome.type.record))
       file_.fail(value,
-                 fmt::format("{} allocation rules for {} results", entry_->result_rules.size(), entry_->schema.results.size()));
+                 fmt::format("the allocation rule of a record is {{{}: RULE, ...}}, or like(x) or like(x, wanted) of another {}",
+                             fields[0].name, outcome.type.to_string()));
+    for (size_t i = 0; i < fields.size(); ++i) {
+      std::vector<ExprPtr> args = {make_expr(Expr::Kind::member, fields[i].name, {rule->args[0]}, rule->args[0]->at)};
+      if (rule->args.size() == 2)
+        args.push_back(make_expr(Expr::Kind::index, "",
+                                 {rule->args[1], make_expr(Expr::Kind::number, std::to_string(i), {}, rule->args[1]->at)},
+                                 rule->args[1]->at));
+      entry_->result_rules.push_back(make_expr(Expr::Kind::call, "like", std::move(args), rule->at));
+    }
   }
 
   void checks() {
@@ -204,10 +232,13 @@ class EntryLoader {
     }
     if (!value.is_list()) file_.fail(value, "'strided' is true, false or a list of tensor arguments");
     for (const auto& [ignored, element] : value.branches()) {
-      entry_->strided.push_back(file_.text(element, "strided").value());
-      const Argument* argument = entry_->schema.find(entry_->strided.back());
-      if (argument == nullptr || !argument->type.is_tensor_like())
-        file_.fail(element, fmt::format("no tensor argument is named '{}'", entry_->strided.back()));
+      const std::string name = file_.text(element, "strided").value();
+      for (const std::string& slot : slots_of(name)) {
+        entry_->strided.push_back(slot);
+        const Argument* argument = entry_->schema.find(slot);
+        if (argument == nullptr || !argument->type.is_tensor_like())
+          file_.fail(element, fmt::format("no tensor argument is named '{}'", name));
+      }
     }
   }
 
@@ -242,8 +273,11 @@ class EntryLoader {
 
   WrittenRule rule(const Tree& key, const Tree& value) const {
     WrittenRule rule;
-    rule.keys = split_keys(key.scalar());
-    for (std::string& name : rule.keys) name = canonical(name);
+    for (const std::string& name : split_keys(key.scalar())) {
+      rule.written.push_back(canonical(name));
+      const std::vector<std::string> slots = slots_of(rule.written.back());
+      rule.keys.insert(rule.keys.end(), slots.begin(), slots.end());
+    }
     rule.at = key.at();
     if (value.is_scalar() && value.scalar() == "non_differentiable")
       rule.kind = WrittenRule::Kind::non_differentiable;
@@ -262,6 +296,22 @@ class EntryLoader {
     for (auto& [name, let] : rule.formula.lets) let = rename(let);
     if (rule.formula.body) rule.formula.body = rename(rule.formula.body);
     return rule;
+  }
+
+  /// The tensors that a key stands for: x is all of a record, x.q one of its fields. A name that is unknown stands for itself.
+  std::vector<std::string> slots_of(const std::string& name) const {
+    const Schema& schema = entry_->schema;
+    std::vector<std::string> slots;
+    const auto add = [&](const auto& all, const std::vector<Group>& groups) {
+      for (const Group& group : groups) {
+        for (size_t i = group.first; i < group.first + group.count(); ++i) {
+          if (all[i].path == name || (group.name == name && all[i].type.is_tensor())) slots.push_back(all[i].name);
+        }
+      }
+    };
+    add(schema.arguments, schema.groups);
+    add(schema.results, schema.result_groups);
+    return slots.empty() ? std::vector{name} : slots;
   }
 
   /// result1 -> the name of that result, if it has one.
@@ -293,7 +343,7 @@ class EntryLoader {
     if (!value.is_map()) file_.fail(value, "'derivative' is auto, non_differentiable or formulas by input");
     std::vector<std::string> results, names;
     for (size_t i = 0; i < entry_->schema.results.size(); ++i) results.push_back(entry_->result_name(i));
-    for (const Argument& argument : entry_->schema.arguments) names.push_back(argument.name);
+    for (const Parameter& parameter : entry_->schema.parameters()) names.push_back(parameter.name);
     names.insert(names.end(), results.begin(), results.end());
     if (value["order"]) return order_limit(value);
     std::set<std::string> seen;
@@ -398,7 +448,7 @@ class EntryLoader {
     std::vector<std::string> result;
     for (const auto& [ignored, element] : names.branches()) {
       const Argument* argument = element.is_scalar() ? entry_->schema.find(element.scalar()) : nullptr;
-      const bool fits = argument != nullptr && argument->type.is_tensor_like() &&
+      const bool fits = argument != nullptr && argument->path.empty() && argument->type.is_tensor_like() &&
                         (!argument->type.list || entry_->nested.kind == NestedRule::Kind::cpp);
       if (!fits)
         file_.fail(element, fmt::format("no tensor argument is named '{}'", element.is_scalar() ? element.scalar() : "[...]"));
@@ -468,17 +518,17 @@ ScalarFunction load_scalar(const YamlFile& file, const Tree& node) {
 
 namespace {
 
-/// One entry file, whose items are read in two passes.
+/// One entry file, whose items are read by kind.
 struct EntryFile {
   YamlFile yaml;
   std::string stem;
   bool external;
 
-  /// Calls `load` for every item that declares a type, or for every other; problems of an item do not touch the next.
+  /// Calls `load` for every item of the kind; problems of an item do not touch the next.
   template <typename Load>
-  void each(bool types, Problems& problems, const Load& load) const {
+  void each(Item kind, Problems& problems, const Load& load) const {
     for (const auto& [ignored, node] : yaml.root().branches()) {
-      if (declares_type(node) != types) continue;
+      if (item_of(node) != kind) continue;
       try {
         load(node);
       } catch (const Problem& problem) {
@@ -513,9 +563,11 @@ void load_entries(const std::vector<EntryInput>& inputs, Library& library, Probl
       problems.emplace_back(problem.what());
     }
   }
-  for (const EntryFile& file : files)
-    file.each(true, problems, [&](const Tree& node) { load_type(file.yaml, node, file.stem, file.external, library); });
-  for (const EntryFile& file : files) file.each(false, problems, [&](const Tree& node) { load_entry(file, node, library); });
+  for (const Item kind : {Item::enumeration, Item::record}) {
+    for (const EntryFile& file : files)
+      file.each(kind, problems, [&](const Tree& node) { load_type(file.yaml, node, file.stem, file.external, library); });
+  }
+  for (const EntryFile& file : files) file.each(Item::op, problems, [&](const Tree& node) { load_entry(file, node, library); });
 }
 
 void load_functions(const std::string& path, const std::string& name, Library& library, Problems& problems) {

@@ -52,12 +52,45 @@ void load_enum(const YamlFile& file, const Tree& node, const std::string& stem, 
   library.enums.push_back(std::move(declared));
 }
 
+void check_field(const std::string& record, const Argument& field) {
+  const Type& type = field.type;
+  if (const std::string why = why_not_a_name(field.name); !why.empty()) throw Problem(field.at, why);
+  const bool plain = type.is_tensor() || type.is_number() || type.is(Base::integer) || type.is(Base::floating) ||
+                     type.is(Base::boolean) || type.is(Base::dtype) || type.is(Base::enumeration);
+  if (!plain || field.alias)
+    throw Problem(field.at, fmt::format("a field is a Tensor, a number, a bool, a dtype or an enum, and '{}' of {} is {}",
+                                        field.name, record, type.to_string()));
+}
+
+void load_record(const YamlFile& file, const Tree& node, const std::string& stem, bool external, Library& library) {
+  file.check_keys(node, "a record", {"record", "doc", "fields"});
+  auto declared = std::make_shared<RecordType>();
+  declared->name = type_name(file, node["record"], "record", library);
+  declared->at = node["record"].at();
+  declared->doc = doc_of(file, node, declared->name, external);
+  declared->stem = stem;
+  declared->external = external;
+  if (!node["fields"])
+    file.fail(node, fmt::format("'{}' wants its fields: 'fields: Tensor first, Tensor? second, float third=1'", declared->name));
+  declared->fields = parse_fields(file.text(node["fields"], "fields"), library.types);
+  for (const Argument& field : declared->fields) check_field(declared->name, field);
+  if (declared->fields.size() < 2)
+    file.fail(node["fields"], fmt::format("'{}' has one field: an argument of that type says the same", declared->name));
+  Type type;
+  type.base = Base::record;
+  type.record = declared;
+  library.types.emplace(declared->name, type);
+  library.records.push_back(std::move(declared));
+}
+
 }  // namespace
 
-bool declares_type(const Tree& node) { return node.is_map() && node["enum"]; }
+Item item_of(const Tree& node) {
+  return node.is_map() && node["enum"] ? Item::enumeration : node.is_map() && node["record"] ? Item::record : Item::op;
+}
 
 void load_type(const YamlFile& file, const Tree& node, const std::string& stem, bool external, Library& library) {
-  load_enum(file, node, stem, external, library);
+  (item_of(node) == Item::enumeration ? load_enum : load_record)(file, node, stem, external, library);
 }
 
 }  // namespace opgen

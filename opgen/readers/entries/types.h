@@ -5,10 +5,12 @@
 
 namespace opgen {
 
-/// Whether an item of an entry file declares a type instead of an op.
-bool declares_type(const Tree& node);
+/// What an item of an entry file is.
+enum class Item { enumeration, record, op };
+Item item_of(const Tree& node);
 
-/// Reads `- enum: Name` into the types of `library`. Throws Problem.
+/// Reads `- enum: Name` or `- record: Name`, whose fields may be enums that are known already, into the types of `library`.
+/// Throws Problem.
 void load_type(const YamlFile& file, const Tree& node, const std::string& stem, bool external, Library& library);
 
 }  // namespace opgen
