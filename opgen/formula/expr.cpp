@@ -62,6 +62,9 @@ std::string arguments_text(const Expr& expr, size_t first) {
   return join(parts);
 }
 
+/// What a method or member belongs to: "2.neg()" would be a bad number.
+std::string owner(const ExprPtr& expr) { return nested(expr, expr->is(Expr::Kind::number) ? 9 : 7); }
+
 }  // namespace
 
 std::string to_string(const ExprPtr& expr) {
@@ -73,11 +76,10 @@ std::string to_string(const ExprPtr& expr) {
       return expr->text.find('\'') == std::string::npos ? "'" + expr->text + "'" : '"' + expr->text + '"';
     case Kind::call:
       return expr->text + "(" + arguments_text(*expr, 0) + ")";
-    case Kind::method:  // "2.neg()" would be a bad number
-      return nested(expr->args[0], expr->args[0]->is(Kind::number) ? 9 : 7) + "." + expr->text + "(" + arguments_text(*expr, 1) +
-             ")";
+    case Kind::method:
+      return owner(expr->args[0]) + "." + expr->text + "(" + arguments_text(*expr, 1) + ")";
     case Kind::member:
-      return nested(expr->args[0], expr->args[0]->is(Kind::number) ? 9 : 7) + "." + expr->text;
+      return owner(expr->args[0]) + "." + expr->text;
     case Kind::unary:
       return expr->text + nested(expr->args[0], 6);
     case Kind::binary: {
