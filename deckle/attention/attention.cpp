@@ -74,8 +74,8 @@ Packed packed(const NestedTensor& q, const NestedTensor& k, const NestedTensor& 
   return {q.values(), k.values(), v.values(), q.ragged(), k.ragged()};
 }
 
-/// (out [Tq, H, Dv], lse [Tq, H]).
-std::tuple<Tensor, Tensor> packed_attention(const Packed& x, const AttentionOptions& options) {
+/// out [Tq, H, Dv], lse [Tq, H].
+AttentionOutputs packed_attention(const Packed& x, const AttentionOptions& options) {
   const Plan plan = make_attention_plan(x.q, x.k, x.v, x.q_rows, x.k_rows, options);
   const auto dense = [](const Tensor& tensor) { return tensor.defined() ? contiguous(tensor) : tensor; };
   // Expanded dims of a bias stay broadcast.
@@ -83,8 +83,14 @@ std::tuple<Tensor, Tensor> packed_attention(const Packed& x, const AttentionOpti
   const Tensor bias = options.ragged_bias.defined() ? dense(options.ragged_bias.values())
                       : readable                    ? options.bias
                                                     : dense(options.bias);
-  return attention_forward(with_unit_stride(x.q), with_unit_stride(x.k), with_unit_stride(x.v), bias, dense(options.slopes),
-                           dense(options.sinks), dense(options.table), plan);
+  return attention_forward({.q = with_unit_stride(x.q),
+                            .k = with_unit_stride(x.k),
+                            .v = with_unit_stride(x.v),
+                            .bias = bias,
+                            .slopes = dense(options.slopes),
+                            .sinks = dense(options.sinks),
+                            .table = dense(options.table)},
+                           plan);
 }
 
 /// The mask and lengths alone: no dropout is drawn.

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <span>
 #include <vector>
 
 #include "deckle/kernels/args/attention_plan.h"
+#include "deckle/kernels/args/generated/attention.h"
 #include "deckle/kernels/args/view.h"
 #include "deckle/kernels/cpu/attention/attention.h"
 #include "deckle/kernels/cpu/attention/reference.h"
@@ -29,16 +29,16 @@ AttentionPlane plane(const View& view, const AttentionProblem& problem) {
 
 void* data(const View& view) { return view.defined ? view.data : nullptr; }
 
-AttentionOperands operands(const AttentionProblem& problem, const View& q, const View& k, const View& v, const View& bias,
-                           const View& slopes, const View& sinks, const View& table) {
-  return {rows(q), rows(k), rows(v), plane(bias, problem), data(slopes), data(sinks), data(table)};
+AttentionOperands operands(const AttentionProblem& problem, const AttentionInputsView& x) {
+  return {rows(x.q), rows(x.k), rows(x.v), plane(x.bias, problem), data(x.slopes), data(x.sinks), data(x.table)};
 }
 
-AttentionResults results(const View& out, const View& lse) { return {rows(out), data(lse)}; }
+AttentionResults results(const AttentionOutputsView& y) { return {rows(y.out), data(y.lse)}; }
 
 /// The spare rows of k and v, behind the keys of their sequence, have no part in the result, nor what a bias has for rows and
 /// keys that a sequence has not: their gradients are 0, which the passes do not write.
-void clear_unreached(const AttentionProblem& problem, const View& k_gradient, const View& v_gradient, const View& bias_gradient) {
+void clear_unreached(const AttentionProblem& problem, const AttentionInputsView& gradient) {
+  const View& bias = gradient.bias;
   const auto clear = [](const View& view, int64_t first, int64_t count) {
     const int64_t bytes = view.strides[0] * item_size(view.dtype);
     if (view.data != nullptr) std::memset(static_cast<char*>(view.data) + first * bytes, 0, static_cast<size_t>(count * bytes));
@@ -46,13 +46,13 @@ void clear_unreached(const AttentionProblem& problem, const View& k_gradient, co
   bool bias_reached = problem.sequences > 0;
   for (int64_t b = 0; b < problem.sequences; ++b) {
     const int64_t first = problem.k_offsets[b] + problem.keys(b), spare = problem.k_offsets[b + 1] - first;
-    if (spare > 0 && rows(k_gradient).data != nullptr) clear(k_gradient, first, spare);
-    if (spare > 0 && rows(v_gradient).data != nullptr) clear(v_gradient, first, spare);
-    bias_reached &= bias_gradient.sizes[2] <= std::max<int64_t>(problem.rows(b), 1) &&
-                    bias_gradient.sizes[3] <= std::max<int64_t>(problem.keys(b), 1);
+    if (spare > 0 && rows(gradient.k).data != nullptr) clear(gradient.k, first, spare);
+    if (spare > 0 && rows(gradient.v).data != nullptr) clear(gradient.v, first, spare);
+    bias_reached &=
+        bias.sizes[2] <= std::max<int64_t>(problem.rows(b), 1) && bias.sizes[3] <= std::max<int64_t>(problem.keys(b), 1);
   }
-  const bool dense_bias = bias_gradient.defined && bias_gradient.ndim == 4;
-  if (dense_bias && !bias_reached) clear(bias_gradient, 0, bias_gradient.sizes[0]);
+  const bool dense_bias = bias.defined && bias.ndim == 4;
+  if (dense_bias && !bias_reached) clear(bias, 0, bias.sizes[0]);
 }
 
 bool by_reference(const Plan& plan, AttentionPass pass) {
@@ -61,77 +61,58 @@ bool by_reference(const Plan& plan, AttentionPass pass) {
 
 }  // namespace
 
-void attention_forward(const Context& context, const View& q, const View& k, const View& v, const View& bias, const View& slopes,
-                       const View& sinks, const View& table, const Plan& plan, const View& out, const View& lse) {
+void attention_forward(const Context& context, const AttentionInputsView& x, const Plan& plan, const AttentionOutputsView& y) {
   const AttentionProblem& problem = plan->problem;
-  const AttentionOperands x = operands(problem, q, k, v, bias, slopes, sinks, table);
-  if (by_reference(plan, AttentionPass::forward)) return reference::attention_forward(problem, x, results(out, lse));
-  attention_forward(context, problem, x, results(out, lse));
+  if (by_reference(plan, AttentionPass::forward)) return reference::attention_forward(problem, operands(problem, x), results(y));
+  attention_forward(context, problem, operands(problem, x), results(y));
 }
 
-void attention_backward(const Context& context, const View& out_gradient, const View& lse_gradient, const View& q, const View& k,
-                        const View& v, const View& bias, const View& slopes, const View& sinks, const View& table,
-                        const View& out, const View& lse, const Plan& plan, const std::vector<bool>&, const View& q_gradient,
-                        const View& k_gradient, const View& v_gradient, const View& bias_gradient, const View& slopes_gradient,
-                        const View& sinks_gradient, const View& table_gradient) {
+void attention_backward(const Context& context, const AttentionOutputsView& y_gradient, const AttentionInputsView& x,
+                        const AttentionOutputsView& y, const Plan& plan, const std::vector<bool>&,
+                        const AttentionInputsView& x_gradient) {
   const AttentionProblem& problem = plan->problem;
-  const AttentionOperands x = operands(problem, q, k, v, bias, slopes, sinks, table);
-  const AttentionOperands gradient =
-      operands(problem, q_gradient, k_gradient, v_gradient, bias_gradient, slopes_gradient, sinks_gradient, table_gradient);
-  const AttentionResults cotangent = results(out_gradient, lse_gradient);
-  clear_unreached(problem, k_gradient, v_gradient, bias_gradient);
-  if (by_reference(plan, AttentionPass::backward)) return reference::attention_backward(problem, x, cotangent, gradient);
-  attention_backward(context, problem, x, results(out, lse), cotangent, gradient);
+  const AttentionOperands operand = operands(problem, x), gradient = operands(problem, x_gradient);
+  clear_unreached(problem, x_gradient);
+  if (by_reference(plan, AttentionPass::backward))
+    return reference::attention_backward(problem, operand, results(y_gradient), gradient);
+  attention_backward(context, problem, operand, results(y), results(y_gradient), gradient);
 }
 
-void attention_jvp(const Context& context, const View& q_tangent, const View& k_tangent, const View& v_tangent,
-                   const View& bias_tangent, const View& slopes_tangent, const View& sinks_tangent, const View& table_tangent,
-                   const View& q, const View& k, const View& v, const View& bias, const View& slopes, const View& sinks,
-                   const View& table, const Plan& plan, const View& out_tangent, const View& lse_tangent) {
+void attention_jvp(const Context& context, const AttentionInputsView& x_tangent, const AttentionInputsView& x, const Plan& plan,
+                   const AttentionOutputsView& y_tangent) {
   const AttentionProblem& problem = plan->problem;
-  const AttentionOperands x = operands(problem, q, k, v, bias, slopes, sinks, table);
-  const AttentionOperands tangent =
-      operands(problem, q_tangent, k_tangent, v_tangent, bias_tangent, slopes_tangent, sinks_tangent, table_tangent);
-  if (by_reference(plan, AttentionPass::jvp))
-    return reference::attention_jvp(problem, x, tangent, {}, results(out_tangent, lse_tangent));
-  attention_jvp(context, problem, x, tangent, {}, results(out_tangent, lse_tangent));
+  const AttentionOperands operand = operands(problem, x), tangent = operands(problem, x_tangent);
+  if (by_reference(plan, AttentionPass::jvp)) return reference::attention_jvp(problem, operand, tangent, {}, results(y_tangent));
+  attention_jvp(context, problem, operand, tangent, {}, results(y_tangent));
 }
 
-void attention_second(const Context& context, const View& q_tangent, const View& k_tangent, const View& v_tangent,
-                      const View& bias_tangent, const View& slopes_tangent, const View& sinks_tangent, const View& table_tangent,
-                      const View& q, const View& k, const View& v, const View& bias, const View& slopes, const View& sinks,
-                      const View& table, const View& out, const View& lse, const View& out_gradient, const View& lse_gradient,
-                      const View& out_gradient_tangent, const View& lse_gradient_tangent, const Plan& plan,
-                      const std::vector<bool>& wanted, const View& q_gradient, const View& k_gradient, const View& v_gradient,
-                      const View& bias_gradient, const View& slopes_gradient, const View& sinks_gradient,
-                      const View& table_gradient, const View& out_tangent, const View& lse_tangent) {
+void attention_second(const Context& context, const AttentionInputsView& x_tangent, const AttentionInputsView& x,
+                      const AttentionOutputsView& y, const AttentionOutputsView& y_gradient,
+                      const AttentionOutputsView& y_gradient_tangent, const Plan& plan, const std::vector<bool>& x_wanted,
+                      const std::vector<bool>&, const AttentionInputsView& x_gradient, const AttentionOutputsView& y_tangent) {
   const AttentionProblem& problem = plan->problem;
-  const AttentionOperands x = operands(problem, q, k, v, bias, slopes, sinks, table);
-  const AttentionOperands tangent =
-      operands(problem, q_tangent, k_tangent, v_tangent, bias_tangent, slopes_tangent, sinks_tangent, table_tangent);
-  const AttentionResults cotangent = results(out_gradient, lse_gradient),
-                         cotangent_tangent = results(out_gradient_tangent, lse_gradient_tangent);
-  const AttentionOperands gradient =
-      operands(problem, q_gradient, k_gradient, v_gradient, bias_gradient, slopes_gradient, sinks_gradient, table_gradient);
-  const AttentionResults moved = results(out_tangent, lse_tangent);
-  clear_unreached(problem, k_gradient, v_gradient, bias_gradient);
+  const AttentionOperands operand = operands(problem, x), tangent = operands(problem, x_tangent),
+                          gradient = operands(problem, x_gradient);
+  const AttentionResults cotangent = results(y_gradient), cotangent_tangent = results(y_gradient_tangent),
+                         moved = results(y_tangent);
+  clear_unreached(problem, x_gradient);
   if (by_reference(plan, AttentionPass::second)) {
-    reference::attention_second(problem, x, tangent, cotangent, cotangent_tangent, gradient);
-    return reference::attention_jvp(problem, x, tangent, {}, moved);
+    reference::attention_second(problem, operand, tangent, cotangent, cotangent_tangent, gradient);
+    return reference::attention_jvp(problem, operand, tangent, {}, moved);
   }
-  if (std::none_of(wanted.begin(), wanted.begin() + 7, [](bool want) { return want; }))
-    return attention_jvp(context, problem, x, tangent, {}, moved);
-  attention_second(context, problem, x, tangent, results(out, lse), cotangent, cotangent_tangent, gradient, moved);
+  if (std::none_of(x_wanted.begin(), x_wanted.end(), [](bool want) { return want; }))
+    return attention_jvp(context, problem, operand, tangent, {}, moved);
+  attention_second(context, problem, operand, tangent, results(y), cotangent, cotangent_tangent, gradient, moved);
 }
 
-void attention_mixed(const Context& context, std::span<const View> first, std::span<const View> second,
-                     std::span<const View> both, std::span<const View> values, const Plan& plan, const View& out,
-                     const View& lse) {
+void attention_mixed(const Context& context, const AttentionInputsView& first, const AttentionInputsView& second,
+                     const AttentionInputsView& both, const AttentionInputsView& x, const Plan& plan,
+                     const AttentionOutputsView& y_mixed) {
   const AttentionProblem& problem = plan->problem;
-  const auto all = [&](std::span<const View> x) { return operands(problem, x[0], x[1], x[2], x[3], x[4], x[5], x[6]); };
+  const auto of = [&](const AttentionInputsView& view) { return operands(problem, view); };
   if (by_reference(plan, AttentionPass::mixed))
-    return reference::attention_mixed(problem, all(values), all(first), all(second), all(both), results(out, lse));
-  attention_mixed(context, problem, all(values), all(first), all(second), all(both), results(out, lse));
+    return reference::attention_mixed(problem, of(x), of(first), of(second), of(both), results(y_mixed));
+  attention_mixed(context, problem, of(x), of(first), of(second), of(both), results(y_mixed));
 }
 
 }  // namespace deckle::kernels::cpu
