@@ -1,30 +1,15 @@
-// Convolution, pooling and interpolation along sequences. Pooling and interpolation have kernels; a convolution is one matrix
-// product of its windows, which a kernel lays side by side.
+// Convolution, pooling and interpolation along sequences: dense ones are packed ones of equal lengths.
 
 #include <functional>
 #include <vector>
 
 #include "deckle/base/check.h"
 #include "deckle/ops/generated/conv.h"
-#include "deckle/ops/generated/matmul.h"
-#include "deckle/ops/generated/pointwise.h"
-#include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
 #include "deckle/ops/windows.h"
 
 namespace deckle {
 namespace {
-
-/// rows [windows, size, in], weight [out, 1, size]: every output channel sees one input channel of its own.
-Tensor depthwise(const Tensor& rows, const Tensor& weight) { return sum(rows * t(squeeze(weight, 1)), Ints{1}); }
-
-/// rows [windows, size, in], weight [out, in / groups, size] -> [windows, out]
-Tensor grouped(const Tensor& rows, const Tensor& weight, int64_t groups) {
-  const int64_t count = rows.size(0), size = rows.size(1), in = rows.size(2) / groups, out = weight.size(0) / groups;
-  const Tensor inputs = reshape(permute(view(rows, {count, size, groups, in}), {2, 0, 1, 3}), {groups, count, size * in});
-  const Tensor weights = reshape(permute(reshape(weight, {groups, out, in, size}), {0, 3, 2, 1}), {groups, size * in, out});
-  return reshape(permute(bmm(inputs, weights), {1, 0, 2}), {count, groups * out});
-}
 
 /// The sequences of a dense [..., L, C].
 Ragged equal_lengths(const Tensor& input) {
@@ -65,13 +50,7 @@ Tensor composite::segment_conv1d(const Tensor& values, const Ragged& ragged, con
   check(!bias.defined() || (bias.dim() == 1 && bias.size(0) == weight.size(0)), "bias {} (expected [{}])",
         bias.defined() ? to_string(bias.sizes()) : "", weight.size(0));
   const Windows windows{.size = weight.size(2), .stride = stride, .dilation = dilation, .padding = padding};
-  const Tensor rows = segment_unfold(values, ragged, windowed(ragged, windows), windows.size, stride, dilation, lead(windows));
-  if (groups == 1) {
-    const int64_t inputs = windows.size * values.size(1);
-    return linear(view(rows, {rows.size(0), inputs}), reshape(permute(weight, {0, 2, 1}), {weight.size(0), inputs}), bias);
-  }
-  const Tensor result = weight.size(1) == 1 && weight.size(0) == groups ? depthwise(rows, weight) : grouped(rows, weight, groups);
-  return bias.defined() ? result + bias : result;
+  return segment_convolution(values, ragged, windowed(ragged, windows), weight, bias, stride, dilation, lead(windows), groups);
 }
 
 Tensor composite::segment_pool1d(const Tensor& values, const Ragged& ragged, int64_t kernel_size, int64_t stride,

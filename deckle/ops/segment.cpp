@@ -53,21 +53,6 @@ Dims shapes::moved_shape(const Tensor& values, const Ragged& from, const Ragged&
   return sizes;
 }
 
-Dims shapes::unfolded_shape(const Tensor& values, const Ragged& ragged, const Ragged& windows, int64_t size) {
-  const Dims moved = moved_shape(values, ragged, windows);
-  Dims sizes = {moved[0], size};
-  for (size_t dim = 1; dim < moved.size(); ++dim) sizes.push_back(moved[dim]);
-  return sizes;
-}
-
-Dims shapes::folded_shape(const Tensor& values, const Ragged& windows, const Ragged& ragged) {
-  const Dims moved = moved_shape(values, windows, ragged);
-  check(moved.size() >= 2, "windows of shape {} (expected [windows, size, ...])", values.sizes());
-  Dims sizes = {moved[0]};
-  for (size_t dim = 2; dim < moved.size(); ++dim) sizes.push_back(moved[dim]);
-  return sizes;
-}
-
 namespace {
 
 void require_matrices(const char* which, const Ragged& shape) {

@@ -99,10 +99,6 @@ Dims segment_values_shape(const Tensor& values, const Ragged& ragged);
 /// Of the rows of `to`, one sequence for each of `from`: `values` are those of `from`.
 Dims moved_shape(const Tensor& values, const Ragged& from, const Ragged& to);
 
-/// [windows, size, ...] of values [rows, ...], and back.
-Dims unfolded_shape(const Tensor& values, const Ragged& ragged, const Ragged& windows, int64_t size);
-Dims folded_shape(const Tensor& values, const Ragged& windows, const Ragged& ragged);
-
 /// Of packed values with the regular dims of rows [components, ...].
 Dims packed_shape(const Tensor& rows, const Ragged& ragged);
 

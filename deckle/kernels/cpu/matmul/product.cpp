@@ -139,16 +139,16 @@ void multiply_tile(const Product& product, const Arithmetic& arithmetic, const s
                    const Piece& rows, const Piece& cols) {
   Scratch scratch;
   const DType dtype = product.a.dtype;
-  const int64_t m = product.a.rows, n = product.b.cols;
+  const int64_t m = product.a.rows, leading = product.leading();
   Matrix a = product.a, b = product.b;
   int64_t a_offset = 0, b_offset = 0, index = item;
   for (size_t dim = product.batch.size(); dim-- > 0; index /= product.batch[dim].size) {
     a_offset += index % product.batch[dim].size * product.batch[dim].a_stride;
     b_offset += index % product.batch[dim].size * product.batch[dim].b_stride;
   }
-  a.data = static_cast<const char*>(a.data) + a_offset * item_size(dtype);
+  if (a.data != nullptr) a.data = static_cast<const char*>(a.data) + a_offset * item_size(dtype);
   b.data = static_cast<const char*>(b.data) + b_offset * item_size(dtype);
-  void* c = static_cast<char*>(product.c) + ((item * m + rows.begin) * n + cols.begin) * item_size(dtype);
+  void* c = static_cast<char*>(product.c) + ((item * m + rows.begin) * leading + cols.begin) * item_size(dtype);
 
   TileProduct tile;
   tile.m = rows.size;
@@ -157,11 +157,13 @@ void multiply_tile(const Product& product, const Arithmetic& arithmetic, const s
   // oneDNN rounds a bfloat16 result itself if there is nothing left to add to it.
   const bool direct = dtype == arithmetic.sums || (dtype == arithmetic.operands && chunks.size() == 1);
   tile.c = direct ? c : scratch.take<float>(rows.size * cols.size);
-  tile.c_leading = direct ? n : cols.size;
+  tile.c_leading = direct ? leading : cols.size;
   for (const Piece& chunk : chunks) {
     Scratch packed;
     tile.k = chunk.size;
-    tile.a = operand(a.block(rows.begin, rows.size, chunk.begin, chunk.size), arithmetic, packed);
+    const Matrix block = product.a_blocks != nullptr ? (*product.a_blocks)(rows.begin, rows.size, chunk.begin, chunk.size, packed)
+                                                     : a.block(rows.begin, rows.size, chunk.begin, chunk.size);
+    tile.a = operand(block, arithmetic, packed);
     tile.b = operand(b.block(chunk.begin, chunk.size, cols.begin, cols.size), arithmetic, packed);
     if (arithmetic.compiled)
       onednn_tile(tile, arithmetic.operands, direct ? dtype : arithmetic.sums);
@@ -170,7 +172,7 @@ void multiply_tile(const Product& product, const Arithmetic& arithmetic, const s
     tile.accumulate = true;
     tile.bias = nullptr;
   }
-  if (!direct) narrow_tile(static_cast<const float*>(tile.c), rows.size, cols.size, dtype, c, n);
+  if (!direct) narrow_tile(static_cast<const float*>(tile.c), rows.size, cols.size, dtype, c, leading);
 }
 
 // K = 0: the empty sum, plus the bias.
@@ -179,11 +181,16 @@ void fill_empty(const Product& product) {
   visit_floating(product.a.dtype, [&]<typename T>(TypeTag<T>) {
     const auto* bias = static_cast<const T*>(product.bias);
     auto* c = static_cast<T*>(product.c);
-    for (int64_t i = 0; i < rows * cols; ++i) c[i] = bias ? bias[i % cols * product.bias_stride] : T(0.0f);
+    for (int64_t row = 0; row < rows; ++row) {
+      for (int64_t col = 0; col < cols; ++col)
+        c[row * product.leading() + col] = bias ? bias[col * product.bias_stride] : T(0.0f);
+    }
   });
 }
 
-std::vector<Piece> chunks_of(int64_t k) { return k <= kChunk ? std::vector<Piece>{{0, k}} : cut(k, kChunk); }
+std::vector<Piece> chunks_of(int64_t k, int64_t chunk = kChunk) {
+  return k <= chunk ? std::vector<Piece>{{0, k}} : cut(k, chunk);
+}
 
 bool same_but_rows(const Product& a, const Product& b) {
   const auto strides = [](const Matrix& matrix) { return std::pair(matrix.row_stride, matrix.col_stride); };
@@ -201,7 +208,7 @@ void multiply(const Product& product) {
   const TileShape shape = tile_shape(m, n, k, batch);
   const std::vector<Piece> rows = cut(m, shape.rows);
   const std::vector<Piece> cols = cut(n, shape.cols);
-  const std::vector<Piece> chunks = chunks_of(k);
+  const std::vector<Piece> chunks = chunks_of(k, product.chunk != 0 ? product.chunk : kChunk);
 
   const auto row_count = static_cast<int64_t>(rows.size()), col_count = static_cast<int64_t>(cols.size());
   const int64_t tiles = batch * row_count * col_count;

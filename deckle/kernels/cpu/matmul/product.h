@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/args/view.h"
 #include "deckle/kernels/cpu/matmul/matrix.h"
 
@@ -15,16 +17,24 @@ struct BatchDim {
   int64_t b_stride = 0;
 };
 
+/// Block [row, row + rows) x [col, col + cols) of a matrix that is not in memory as a whole; it may be made in `scratch`.
+using Blocks = std::function<Matrix(int64_t row, int64_t rows, int64_t col, int64_t cols, Scratch& scratch)>;
+
 /// c[i] = a[i] * b[i] (+ bias) for every index i of the batch dims. a: [M, K], b: [K, N], any strides; c: dense [batch.., M, N]
-/// of the same dtype; bias: [N], any stride, or nullptr data. Bit-equal for any number of threads. c overlaps none of the inputs.
+/// of the same dtype, or rows `c_leading` apart; bias: [N], any stride, or nullptr data. Bit-equal for any number of threads. c
+/// overlaps none of the inputs.
 struct Product {
-  Matrix a;
+  Matrix a;  // without data, `a_blocks` gives its blocks
   Matrix b;
   std::span<const BatchDim> batch = {};
   const void* bias = nullptr;
   int64_t bias_stride = 1;
   void* c = nullptr;
+  int64_t c_leading = 0;             // 0: N
+  const Blocks* a_blocks = nullptr;  // called from several threads
+  int64_t chunk = 0;                 // columns of a that one step takes; 0: the usual
 
+  int64_t leading() const { return c_leading != 0 ? c_leading : b.cols; }
   int64_t items() const {
     int64_t count = 1;
     for (const BatchDim& dim : batch) count *= dim.size;
