@@ -70,11 +70,18 @@ template <typename T, typename A, typename Pick>
 void column_extrema(const reduce::Rows<T>& rows, int64_t columns, A* results) {
   const hn::ScalableTag<T> d;
   const auto pick = [d](auto a, auto b) HWY_ATTR { return Pick()(d, a, b); };
-  T best[reduce::kMostColumns];
+  if (rows.count == 0) return;
+  T best[reduce::kMostColumns], next[reduce::kMostColumns];
   for (int64_t r = 0; r < rows.count; r += reduce::kDeep) {
-    fold_columns(d, rows.part(r, std::min(reduce::kDeep, rows.count - r)), columns, Pick::template nothing<T>(), pick, best);
-    for (int64_t c = 0; c < columns; ++c) results[c] = Pick::template of_two<A>(results[c], static_cast<A>(best[c]));
+    const auto part = rows.part(r, std::min(reduce::kDeep, rows.count - r));
+    T* const to = r == 0 ? best : next;
+    fold_columns(d, part, columns, Pick::template nothing<T>(), pick,
+                 [to](auto lanes, int64_t c, auto value) HWY_ATTR { lanes.store(value, to + c); });
+    if (r == 0) continue;
+    map_run(d, columns,
+            [&](auto lanes, int64_t c) HWY_ATTR { lanes.store(pick(lanes.load(best + c), lanes.load(next + c)), best + c); });
   }
+  for (int64_t c = 0; c < columns; ++c) results[c] = Pick::template of_two<A>(results[c], static_cast<A>(best[c]));
 }
 
 void as_they_are(int64_t n, const double* folded, double, double* values) { std::copy_n(folded, n, values); }

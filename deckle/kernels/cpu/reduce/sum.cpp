@@ -26,24 +26,69 @@ CompensatedSum row_sum(int64_t n, const T* x) {
   return {sum_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return part.load(x + i); }), 0};
 }
 
+/// wide = value, or += it.
+template <class V>
+HWY_INLINE void add_wide(hn::ScalableTag<double> d, V value, bool on, double* wide) {
+  hn::StoreU(on ? hn::Add(hn::LoadU(d, wide), value) : value, d, wide);
+}
+template <class D, class V>
+HWY_INLINE void take_sums(FullPart<D> part, V value, bool on, double* wide) {
+  const hn::ScalableTag<double> d;
+  if constexpr (std::is_same_v<hn::TFromD<D>, double>) {
+    add_wide(d, value, on, wide);
+  } else {
+    const hn::Rebind<float, decltype(d)> narrow;
+    HWY_ALIGN float lanes[hn::MaxLanes(part.d)];
+    hn::Store(value, part.d, lanes);
+    for (size_t i = 0; i < hn::Lanes(part.d); i += hn::Lanes(d))
+      add_wide(d, hn::PromoteTo(d, hn::LoadU(narrow, lanes + i)), on, wide + i);
+  }
+}
+template <class D, class V>
+HWY_INLINE void take_sums(TailPart<D> part, V value, bool on, double* wide) {
+  HWY_ALIGN hn::TFromD<D> lanes[hn::MaxLanes(part.d)];
+  hn::Store(value, part.d, lanes);
+  for (size_t i = 0; i < part.count; ++i) wide[i] = (on ? wide[i] : 0) + static_cast<double>(lanes[i]);
+}
+
+/// Whether nothing was added yet: sums of the first rows then need no exact addition, which takes as long as their 30 rows.
+HWY_INLINE bool all_nothing(int64_t n, const CompensatedSum* totals) {
+  const hn::ScalableTag<double> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto any = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes)
+    any = hn::Or(any, hn::Or(hn::LoadU(d, &totals[i].sum), hn::LoadU(d, &totals[i].sum + lanes)));
+  bool nothing = hn::AllTrue(d, hn::Eq(any, hn::Zero(d)));
+  for (; i < n; ++i) nothing = nothing && totals[i].sum == 0 && totals[i].error == 0;
+  return nothing;
+}
+
+/// totals[c] = values[c].
+HWY_INLINE void take_compensated(int64_t n, const double* values, CompensatedSum* totals) {
+  const hn::ScalableTag<double> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreInterleaved2(hn::LoadU(d, values + i), hn::Zero(d), d, &totals[i].sum);
+  for (; i < n; ++i) totals[i] = {values[i], 0};
+}
+
 template <typename T>
 void column_sums(const reduce::Rows<T>& rows, int64_t columns, CompensatedSum* results) {
-  constexpr int64_t kBlocks = 8;  // of kDeep rows, added in double before their sum enters the compensated total
+  constexpr int64_t kBlocks = 8;  // of kDeep rows, added in double before their sum joins the others with its rounding error
   const hn::ScalableTag<T> d;
   const auto add = [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); };
-  T sums[reduce::kMostColumns];
   double wide[reduce::kMostColumns];
   for (int64_t begin = 0; begin < rows.count; begin += kBlocks * reduce::kDeep) {
     const int64_t end = std::min(begin + kBlocks * reduce::kDeep, rows.count);
     for (int64_t r = begin; r < end; r += reduce::kDeep) {
-      fold_columns(d, rows.part(r, std::min(reduce::kDeep, end - r)), columns, T{0}, add, sums);
-      if (r == begin) {
-        for (int64_t c = 0; c < columns; ++c) wide[c] = static_cast<double>(sums[c]);
-      } else {
-        for (int64_t c = 0; c < columns; ++c) wide[c] += static_cast<double>(sums[c]);
-      }
+      fold_columns(d, rows.part(r, std::min(reduce::kDeep, end - r)), columns, T{0}, add,
+                   [&](auto part, int64_t c, auto value) HWY_ATTR { take_sums(part, value, r > begin, wide + c); });
     }
-    add_compensated(columns, wide, results);
+    if (begin == 0 && all_nothing(columns, results))
+      take_compensated(columns, wide, results);
+    else
+      add_compensated(columns, wide, results);
   }
 }
 

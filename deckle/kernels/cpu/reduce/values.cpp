@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "deckle/base/parallel.h"
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/reduce/layout.h"
 #include "deckle/kernels/cpu/simd/convert.h"
 
@@ -50,15 +51,20 @@ struct Output {
 
 /// Combines `pieces` partial results of each of `rows` rows, [outer, pieces, width], in order.
 template <typename T, typename A>
-void combine_pieces(const Fold<T, A>& op, const std::vector<A>& partial, int64_t rows, int64_t pieces, int64_t width,
+void combine_pieces(const Fold<T, A>& op, const A* partial, int64_t rows, int64_t pieces, int64_t width,
                     const Output<T, A>& output) {
   parallel_for(rows, std::max<int64_t>(1, kPiece / pieces), [&](int64_t begin, int64_t end) {
     std::vector<A> values(static_cast<size_t>(end - begin));
-    for (int64_t row = begin; row < end; ++row) {
-      const A* const parts = partial.data() + row / width * pieces * width + row % width;
-      A value = parts[0];
-      for (int64_t p = 1; p < pieces; ++p) value = op.combine(value, parts[p * width]);
-      values[static_cast<size_t>(row - begin)] = value;
+    for (int64_t row = begin; row < end;) {  // by runs of one index, piece after piece, as they lie
+      const int64_t run = std::min(width - row % width, end - row);
+      const A* parts = partial + row / width * pieces * width + row % width;
+      A* const into = values.data() + (row - begin);
+      std::copy_n(parts, run, into);
+      for (int64_t p = 1; p < pieces; ++p) {
+        parts += width;
+        for (int64_t i = 0; i < run; ++i) into[i] = op.combine(into[i], parts[i]);
+      }
+      row += run;
     }
     output.write(begin, end - begin, values.data());
   });
@@ -67,7 +73,8 @@ void combine_pieces(const Fold<T, A>& op, const std::vector<A>& partial, int64_t
 template <typename T, typename A>
 void fold_rows(const Fold<T, A>& op, const View& self, const Layout& layout, const Output<T, A>& output) {
   const int64_t length = layout.length, pieces = pieces_of(length, kPiece), longest = std::min(length, kPiece);
-  std::vector<A> partial(static_cast<size_t>(pieces > 1 ? layout.rows * pieces : 0));
+  Scratch scratch;
+  A* const partial = pieces > 1 ? scratch.take<A>(layout.rows * pieces) : nullptr;
   const bool runs_on =
       self.dtype == dtype_of<T> && (layout.reduced.count == 0 || (layout.reduced.count == 1 && layout.reduced.strides[0] == 1));
   const int64_t tile = runs_on || pieces > 1 ? 1 : std::clamp<int64_t>(kPiece / longest, 1, kGatheredRows);
@@ -80,7 +87,7 @@ void fold_rows(const Fold<T, A>& op, const View& self, const Layout& layout, con
     for (int64_t item = begin; item < end; item += tile) {
       const int64_t row = item / pieces, from = item % pieces * kPiece, n = std::min(kPiece, length - from);
       const int64_t rows = std::min(tile, end - item);
-      A* const out = pieces > 1 ? partial.data() + item : own + kept;
+      A* const out = pieces > 1 ? partial + item : own + kept;
       if (runs_on) {
         *out = op.row(n, self.ptr<T>() + layout.kept.offset(row) + from);
       } else {
@@ -105,7 +112,8 @@ void fold_columns(const Fold<T, A>& op, const View& self, const Layout& layout, 
   const int64_t outer = layout.rows / columns, strips = pieces_of(columns, kStrip);
   const int64_t rows_per_piece = kPiece / std::min(columns, kStrip);
   const int64_t pieces = pieces_of(layout.length, rows_per_piece);
-  std::vector<A> partial(static_cast<size_t>(pieces > 1 ? layout.rows * pieces : 0));
+  Scratch scratch;
+  A* const partial = pieces > 1 ? scratch.take<A>(layout.rows * pieces) : nullptr;
   const int64_t run = layout.reduced.count > 0 ? layout.reduced.sizes[layout.reduced.count - 1] : 1;
   const int64_t run_stride = layout.reduced.count > 0 ? layout.reduced.strides[layout.reduced.count - 1] : 0;
   const int64_t grain = std::max<int64_t>(1, kPiece / (std::min(columns, kStrip) * std::min(layout.length, rows_per_piece)));
@@ -114,7 +122,7 @@ void fold_columns(const Fold<T, A>& op, const View& self, const Layout& layout, 
     for (int64_t item = begin; item < end; ++item) {
       const int64_t strip = item % strips * kStrip, width = std::min(kStrip, columns - strip);
       const int64_t piece = item / strips % pieces, index = item / strips / pieces;
-      A* const values = pieces > 1 ? partial.data() + (index * pieces + piece) * columns + strip : own;
+      A* const values = pieces > 1 ? partial + (index * pieces + piece) * columns + strip : own;
       std::fill(values, values + width, op.nothing);
       const T* const base = self.ptr<T>() + layout.kept.offset(index * columns) + strip;
       const int64_t last = std::min((piece + 1) * rows_per_piece, layout.length);

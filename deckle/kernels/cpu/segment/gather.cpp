@@ -31,13 +31,23 @@ std::vector<int64_t> columns_of(const View& index, const View& values) {
   return columns;
 }
 
-/// The row of the values at `position` of component b.
-int64_t row_at(const RaggedView& ragged, int64_t b, int64_t position) {
-  const int64_t length = ragged.offsets[b + 1] - ragged.offsets[b];
-  check(position >= 0 && position < length, "index {} is out of range for component {} (expected 0..{})", position, b,
-        length - 1);
-  return ragged.offsets[b] + position;
+/// Of its own, so that the loops keep the position in a register.
+[[noreturn, gnu::noinline, gnu::cold]] void fail_position(int64_t position, int64_t b, int64_t length) {
+  fail("index {} is out of range for component {} (expected 0..{})", position, b, length - 1);
 }
+
+/// Rows of one component.
+struct Component {
+  int64_t number, begin, length;
+
+  Component(const RaggedView& ragged, int64_t b)
+      : number(b), begin(ragged.offsets[b]), length(ragged.offsets[b + 1] - ragged.offsets[b]) {}
+  int64_t checked(int64_t position) const {
+    if (static_cast<uint64_t>(position) >= static_cast<uint64_t>(length)) [[unlikely]]
+      fail_position(position, number, length);
+    return position;
+  }
+};
 
 template <typename T>
 void gather(const View& values, const RaggedView& ragged, const View& index, const RaggedView& index_ragged, const View& result) {
@@ -45,11 +55,13 @@ void gather(const View& values, const RaggedView& ragged, const View& index, con
   const int64_t inner = static_cast<int64_t>(columns.size()), values_inner = segment::inner_size(values);
   const auto* const from = values.ptr<const T>();
   segment::for_components(index_ragged, inner, [&](int64_t b, int64_t first, int64_t count) {
+    const Component component(ragged, b);
     for (int64_t row = index_ragged.offsets[b]; row < index_ragged.offsets[b + 1]; ++row) {
       const auto* const positions = index.ptr<const int64_t>() + row * inner + first;
       const int64_t* const column = columns.data() + first;
       T* const to = result.ptr<T>() + row * inner + first;
-      for (int64_t c = 0; c < count; ++c) to[c] = from[row_at(ragged, b, positions[c]) * values_inner + column[c]];
+      for (int64_t c = 0; c < count; ++c)
+        to[c] = from[(component.begin + component.checked(positions[c])) * values_inner + column[c]];
     }
   });
 }
@@ -59,10 +71,12 @@ template <typename T, typename Sum>
 void scatter_block(const View& values, const RaggedView& ragged, const View& index, const RaggedView& index_ragged,
                    const View& source, const std::vector<int64_t>& columns, int64_t b, int64_t first, int64_t count,
                    std::vector<Sum>& sums, const View& result) {
-  const int64_t begin = ragged.offsets[b], rows = ragged.offsets[b + 1] - begin;
+  const Component component(ragged, b);
+  const int64_t begin = component.begin, rows = component.length;
   const int64_t inner = static_cast<int64_t>(columns.size()), values_inner = segment::inner_size(values);
   const int64_t* const column = columns.data() + first;
   sums.resize(static_cast<size_t>(rows * count));
+  Sum* const sum_at = sums.data();
   for (int64_t row = 0; row < rows; ++row) {
     const T* const from = values.ptr<const T>() + (begin + row) * values_inner;
     for (int64_t c = 0; c < count; ++c) sums[static_cast<size_t>(row * count + c)] = static_cast<Sum>(from[column[c]]);
@@ -71,7 +85,7 @@ void scatter_block(const View& values, const RaggedView& ragged, const View& ind
     const auto* const positions = index.ptr<const int64_t>() + row * inner + first;
     const T* const added = source.ptr<const T>() + row * inner + first;
     for (int64_t c = 0; c < count; ++c) {
-      sums[static_cast<size_t>((row_at(ragged, b, positions[c]) - begin) * count + c)] += static_cast<Sum>(added[c]);
+      sum_at[component.checked(positions[c]) * count + c] += static_cast<Sum>(added[c]);
     }
   }
   for (int64_t row = 0; row < rows; ++row) {

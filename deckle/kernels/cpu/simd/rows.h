@@ -2,7 +2,7 @@
 //
 // A sum is built from blocks of 64 vectors, each summed in four accumulators, so 16 additions deep, and the blocks are added in
 // compensated double: more accurate than pairwise, at the speed of the plain loop. Sums of columns are built the same way from
-// blocks of at most kDeep rows. The partition depends on sizes alone.
+// blocks of at most kDeep rows, also 16 additions deep. The partition depends on sizes alone.
 #if defined(DECKLE_KERNELS_CPU_SIMD_ROWS_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_KERNELS_CPU_SIMD_ROWS_H
 #undef DECKLE_KERNELS_CPU_SIMD_ROWS_H
@@ -96,25 +96,39 @@ HWY_INLINE void add_compensated(int64_t n, const double* values, CompensatedSum*
   for (; i < n; ++i) totals[i].add(values[i]);
 }
 
-/// result[c] = combine() of column c over all rows (reduce::Rows), from `nothing` on.
-template <class D, class Rows, class Combine, typename T = hn::TFromD<D>>
-HWY_INLINE void fold_columns(D d, const Rows& rows, int64_t columns, T nothing, Combine combine, T* result) {
+/// combine() of each column over all rows (reduce::Rows), from `nothing` on: take(part, c, those of a vector of columns from c
+/// on).
+template <class D, class Rows, class Combine, class Take, typename T = hn::TFromD<D>>
+HWY_INLINE void fold_columns(D d, const Rows& rows, int64_t columns, T nothing, Combine combine, Take take) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto start = hn::Set(d, nothing);
   int64_t c = 0;
+  // Even rows and odd ones apart: twice as many chains as loads in flight, and half as deep.
   for (; c + 4 * lanes <= columns; c += 4 * lanes) {
-    auto fold0 = start, fold1 = start, fold2 = start, fold3 = start;
-    for (int64_t r = 0; r < rows.count; ++r) {
-      const T* const from = rows.at(r) + c;
-      fold0 = combine(fold0, hn::LoadU(d, from));
-      fold1 = combine(fold1, hn::LoadU(d, from + lanes));
-      fold2 = combine(fold2, hn::LoadU(d, from + 2 * lanes));
-      fold3 = combine(fold3, hn::LoadU(d, from + 3 * lanes));
+    auto even0 = start, even1 = start, even2 = start, even3 = start, odd0 = start, odd1 = start, odd2 = start, odd3 = start;
+    int64_t r = 0;
+    for (; r + 2 <= rows.count; r += 2) {
+      const T *const even = rows.at(r) + c, *const odd = rows.at(r + 1) + c;
+      even0 = combine(even0, hn::LoadU(d, even));
+      even1 = combine(even1, hn::LoadU(d, even + lanes));
+      even2 = combine(even2, hn::LoadU(d, even + 2 * lanes));
+      even3 = combine(even3, hn::LoadU(d, even + 3 * lanes));
+      odd0 = combine(odd0, hn::LoadU(d, odd));
+      odd1 = combine(odd1, hn::LoadU(d, odd + lanes));
+      odd2 = combine(odd2, hn::LoadU(d, odd + 2 * lanes));
+      odd3 = combine(odd3, hn::LoadU(d, odd + 3 * lanes));
     }
-    hn::StoreU(fold0, d, result + c);
-    hn::StoreU(fold1, d, result + c + lanes);
-    hn::StoreU(fold2, d, result + c + 2 * lanes);
-    hn::StoreU(fold3, d, result + c + 3 * lanes);
+    if (r < rows.count) {
+      const T* const even = rows.at(r) + c;
+      even0 = combine(even0, hn::LoadU(d, even));
+      even1 = combine(even1, hn::LoadU(d, even + lanes));
+      even2 = combine(even2, hn::LoadU(d, even + 2 * lanes));
+      even3 = combine(even3, hn::LoadU(d, even + 3 * lanes));
+    }
+    take(FullPart<D>{d}, c, combine(even0, odd0));
+    take(FullPart<D>{d}, c + lanes, combine(even1, odd1));
+    take(FullPart<D>{d}, c + 2 * lanes, combine(even2, odd2));
+    take(FullPart<D>{d}, c + 3 * lanes, combine(even3, odd3));
   }
   map_run(d, columns - c, [&](auto part, int64_t i) HWY_ATTR {
     auto even = start, odd = start;  // rows: two independent chains of additions
@@ -124,7 +138,7 @@ HWY_INLINE void fold_columns(D d, const Rows& rows, int64_t columns, T nothing, 
       odd = combine(odd, part.load(rows.at(r + 1) + c + i));
     }
     if (r < rows.count) even = combine(even, part.load(rows.at(r) + c + i));
-    part.store(combine(even, odd), result + c + i);
+    take(part, c + i, combine(even, odd));
   });
 }
 
