@@ -10,27 +10,10 @@
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/shape.h"
+#include "deckle/ops/positions.h"
 
 namespace deckle {
 namespace {
-
-/// Positions in the flattened leading dims that the indices, broadcast to `shape`, name.
-Tensor flat_positions(const Tensor& self, TensorList indices, Ints shape) {
-  const int64_t count = numel_of(shape);
-  const Tensor positions = zeros_raw({count}, DType::int64, self.device());
-  auto* const flat = positions.data<int64_t>();
-  for (size_t dim = 0; dim < indices.size(); ++dim) {
-    const int64_t size = self.size(static_cast<int64_t>(dim));
-    const Tensor index = contiguous(expand(to(indices[dim], DType::int64), shape));
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t at = index.data<int64_t>()[i];
-      check(at >= -size && at < size, "index {} is out of range for dim {} of shape {} (expected {}..{})", at, dim,
-            to_string(self.sizes()), -size, size - 1);
-      flat[i] = flat[i] * size + (at < 0 ? at + size : at);
-    }
-  }
-  return positions;
-}
 
 /// For each of `rows` rows which of `positions` writes it last, or -1.
 std::vector<int64_t> last_writes(const Tensor& positions, int64_t rows) {
@@ -41,6 +24,27 @@ std::vector<int64_t> last_writes(const Tensor& positions, int64_t rows) {
 }
 
 }  // namespace
+
+Tensor flat_positions(const Tensor& self, TensorList indices, Ints shape) {
+  const int64_t count = numel_of(shape);
+  const Tensor positions = zeros_raw({count}, DType::int64, self.device());
+  auto* const flat = positions.data<int64_t>();
+  for (size_t dim = 0; dim < indices.size(); ++dim) {
+    const int64_t size = self.size(static_cast<int64_t>(dim));
+    const Tensor index = contiguous(expand(to(indices[dim], DType::int64), shape));
+    const auto* const given = index.data<int64_t>();
+    int64_t wrong = -1;  // the first that is out of range
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t at = given[i] < 0 ? given[i] + size : given[i];
+      if (static_cast<uint64_t>(at) >= static_cast<uint64_t>(size)) [[unlikely]]
+        wrong = wrong < 0 ? i : wrong;
+      flat[i] = flat[i] * size + at;
+    }
+    if (wrong >= 0)
+      fail("index {} is out of range for dim {} of shape {} (expected {}..{})", given[wrong], dim, self.sizes(), -size, size - 1);
+  }
+  return positions;
+}
 
 Tensor native::flat_nonzero(const Tensor& self) {
   const Tensor dense = native::contiguous(self);

@@ -12,6 +12,7 @@
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
+#include "deckle/ops/positions.h"
 #include "deckle/ops/promotion.h"
 
 namespace deckle {
@@ -101,6 +102,7 @@ struct Moved {
   std::vector<Tensor> positions;  // one for each of them, broadcast to one shape
   Dims shape;                     // that shape
   int64_t place = 0;              // where its dims go in the result
+  Dims back;                      // the dims of `view` in the order of the selection
 };
 
 Moved move_to_front(const Selection& selection) {
@@ -121,6 +123,8 @@ Moved move_to_front(const Selection& selection) {
     if (!selection.positions[dim].defined()) order.push_back(static_cast<int64_t>(dim));
   }
   moved.view = permute(selection.view, order);
+  moved.back.resize(order.size());
+  for (size_t dim = 0; dim < order.size(); ++dim) moved.back[static_cast<size_t>(order[dim])] = static_cast<int64_t>(dim);
   moved.place = last - first + 1 == count ? first : 0;
   return moved;
 }
@@ -140,26 +144,13 @@ Dims order_of(int64_t rank, int64_t count, int64_t place, bool back) {
 
 Tensor take(const Moved& moved) {
   const auto indexed = static_cast<int64_t>(moved.positions.size());
-  Tensor flat;  // the place in the flattened leading dims
   Dims rows = {1}, sizes(moved.shape);
-  for (int64_t dim = 0; dim < indexed; ++dim) {
-    const int64_t size = moved.view.size(dim);
-    const Tensor given = to(moved.positions[static_cast<size_t>(dim)], DType::int64);
-    if (given.numel() > 0) {
-      const int64_t low = min(given).item<int64_t>(), high = max(given).item<int64_t>();
-      check(low >= -size && high < size, "index {} is out of range for a dim of size {} (expected {}..{})",
-            low < -size ? low : high, size, -size, size - 1);
-    }
-    const Tensor position = where(given < 0, given + size, given);
-    flat = flat.defined() ? flat * size + position : position;
-    rows[0] *= size;
-  }
+  for (int64_t dim = 0; dim < indexed; ++dim) rows[0] *= moved.view.size(dim);
   for (int64_t dim = indexed; dim < moved.view.dim(); ++dim) {
     rows.push_back(moved.view.size(dim));
     sizes.push_back(moved.view.size(dim));
   }
-  const Tensor positions = reshape(expand(flat, moved.shape), numel_of(moved.shape));
-  return reshape(index_select(reshape(moved.view, rows), 0, positions), sizes);
+  return reshape(index_select(reshape(moved.view, rows), 0, flat_positions(moved.view, moved.positions, moved.shape)), sizes);
 }
 
 bool any_positions(const Selection& selection) {
@@ -178,6 +169,13 @@ Tensor values_in_front(const Moved& moved, const Tensor& values) {
   return permute(expand(values, sizes), order_of(rank, count, moved.place, true));
 }
 
+/// `values` in the dtype of what they are written into.
+Tensor held(const Tensor& values, const Tensor& into) {
+  check(category(into.dtype()) >= category(values.dtype()), Argument{"values"},
+        "is {} and cannot be written into {} (expected a dtype that holds it)", name(values.dtype()), name(into.dtype()));
+  return to(values, into.dtype());
+}
+
 }  // namespace
 
 Tensor Tensor::index(std::initializer_list<Index> indices) const {
@@ -193,9 +191,7 @@ Tensor Tensor::index(std::initializer_list<Index> indices) const {
 const Tensor& Tensor::index_put_(std::initializer_list<Index> indices, const Tensor& values, bool accumulate) const {
   return named("index_put_", [&]() -> const Tensor& {
     const Selection selection = selection_of(*this, Indices(indices.begin(), indices.size()));
-    check(category(dtype()) >= category(values.dtype()), Argument{"values"},
-          "is {} and cannot be written into {} (expected a dtype that holds it)", name(values.dtype()), name(dtype()));
-    const Tensor source = deckle::to(values, dtype());
+    const Tensor source = held(values, *this);
     if (!any_positions(selection)) {
       if (accumulate)
         selection.view.add_(source);
@@ -211,6 +207,13 @@ const Tensor& Tensor::index_put_(std::initializer_list<Index> indices, const Ten
 
 Tensor Tensor::index_put(std::initializer_list<Index> indices, const Tensor& values, bool accumulate) const {
   return named("index_put", [&]() -> Tensor {
+    const Selection selection = selection_of(*this, Indices(indices.begin(), indices.size()));
+    if (any_positions(selection) && selection.view.numel() == numel()) {  // nothing is left out: what is written is the copy
+      const Moved moved = move_to_front(selection);
+      const Tensor source = values_in_front(moved, held(values, *this));
+      const Tensor result = deckle::index_put(moved.view, moved.positions, source, accumulate);
+      return deckle::reshape(deckle::permute(result, moved.back), sizes());
+    }
     const Tensor result = deckle::clone(*this);
     result.index_put_(indices, values, accumulate);
     return result;

@@ -8,6 +8,7 @@
 #include <limits>
 #include <sstream>
 
+#include "deckle/core/allocator.h"
 #include "deckle/core/from_data.h"
 #include "deckle/functional/gradcheck.h"
 #include "deckle/functional/transforms.h"
@@ -17,6 +18,7 @@
 #include "deckle/ops/generated/random.h"
 #include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
+#include "tests/support/expect.h"
 
 namespace deckle {
 namespace {
@@ -180,6 +182,25 @@ TEST(Printing, ShowsShapeDtypeAndValues) {
   nested << NestedTensor::from_lengths(tensor({1.0, 2.0, 3.0}), {1, 2});
   EXPECT_EQ(nested.str(),
             "NestedTensor[2, 1..2 (mean 2)] float64, 3 rows\n0: Tensor[1] float64\n[1]\n1: Tensor[2] float64\n[2, 3]");
+}
+
+TEST(Indexing, APutCopiesOnce) {
+  const Tensor x = zeros({1000, 1000}), values = tensor(1.0);
+  const int64_t before = memory_stats().in_use;
+  reset_peak_memory();
+  const Tensor y = x.index_put({tensor<int64_t>({3, -1, 3})}, values, true);
+  EXPECT_LT(memory_stats().peak - before, x.numel() * item_size(x.dtype()) * 3 / 2);
+  EXPECT_EQ(y[3][0].item(), 2.0);
+  EXPECT_EQ(y[999][7].item(), 1.0);
+  EXPECT_EQ(x.sum().item(), 0.0);
+  const Tensor crossed = x.index_put({slice(), tensor<int64_t>({5})}, values, true);  // whose indexed dim is not the first
+  EXPECT_EQ(crossed.select(1, 5).sum().item(), 1000.0);
+  EXPECT_EQ(crossed.sum().item(), 1000.0);
+}
+
+TEST(Indexing, OutOfRangeSaysWhere) {
+  testing::expect_error([] { zeros({4, 5}).index({slice(), tensor<int64_t>({0, 5})}); }, "index 5 is out of range");
+  testing::expect_error([] { zeros({4, 5}).index({tensor<int64_t>({-5})}); }, "index -5 is out of range");
 }
 
 }  // namespace
