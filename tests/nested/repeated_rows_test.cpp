@@ -53,6 +53,22 @@ TEST(RepeatedRows, HaveTheBitsOfRowsWrittenOut) {
   }
 }
 
+TEST(RepeatedRows, MayHaveAnyStrides) {
+  for (const int64_t inner : {int64_t{8}, int64_t{300}}) {  // read in blocks, and row by row
+    const Tensor x = positive({9, inner});
+    for (const Tensor& rows : {expand(positive({4, 1}), {4, inner}), transpose(positive({inner, 4}), 0, 1)}) {
+      const Tensor whole = segment_broadcast(rows, shape());
+      for (const auto& [name, op] : binary_ops()) {
+        SCOPED_TRACE(name);
+        expect_close(op(x, RepeatedRows(rows, shape())), op(x, whole), 1e-12);
+      }
+    }
+  }
+  const NestedTensor x(positive({9, 20}), shape());
+  const Tensor other = positive({4, 1, 1});
+  expect_equal(mul(x, expand(other, {4, 1, 20})).values(), mul(x, other).values());
+}
+
 TEST(RepeatedRows, HaveDerivativesInEveryMode) {
   const Tensor x = positive({9, 8}), rows = positive({4, 8});
   for (const auto& [name, op] : binary_ops()) {

@@ -68,7 +68,8 @@ struct Run {
   /// Whether an input runs along dim 1 instead of dim 0: a transposed one.
   bool crossed(int operand) const {
     const int64_t* const strides = walk.operands[operand].strides;
-    return operand < walk.inputs && walk.dims > 1 && strides[0] != 0 && strides[0] != 1 && strides[1] == 1;
+    return operand < walk.inputs && walk.dims > 1 && strides[0] != 0 && strides[0] != 1 && strides[1] == 1 &&
+           !walk.operands[operand].goes_through_table(1);
   }
   bool any_crossed() const {
     bool any = false;
@@ -150,7 +151,8 @@ struct Run {
   }
 
   void gather(int operand, int64_t begin, int64_t n, T* buffer) const {
-    if (walk.operands[operand].strides[0] == 0 && walk.dims > 1) return gather_repeated(operand, begin, n, buffer);
+    const Operand& o = walk.operands[operand];
+    if (o.strides[0] == 0 && walk.dims > 1 && !o.goes_through_table(1)) return gather_repeated(operand, begin, n, buffer);
     visit_runs(operand, begin, n, [&](int64_t offset, int64_t stride, int64_t done, int64_t run) {
       simd::load_run(address(operand, offset), walk.operands[operand].dtype, stride, run, buffer + done);
     });

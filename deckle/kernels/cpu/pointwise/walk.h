@@ -18,9 +18,9 @@ struct Operand {
   const int64_t* table = nullptr;  // walk dim table_dim, not the innermost, goes through it (View::table)
   int table_dim = 0;
 
-  int64_t offset(int dim, int64_t index) const {
-    return (table != nullptr && dim == table_dim ? table[index] : index) * strides[dim];
-  }
+  /// Whether steps along this dim are not all of one length.
+  bool goes_through_table(int dim) const { return table != nullptr && dim == table_dim; }
+  int64_t offset(int dim, int64_t index) const { return (goes_through_table(dim) ? table[index] : index) * strides[dim]; }
 };
 
 /// The common shape of all operands, innermost dim first, and the operands in it: inputs, then outputs.
