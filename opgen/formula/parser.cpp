@@ -240,6 +240,9 @@ class Parser {
         ++next_;
         return make_expr(Kind::string, current.text, {}, at);
       case Token::Kind::name: {
+        // As a name it would be read as a binding where it is printed first.
+        if (current.text == "let" || current.text == "in")
+          fail(fmt::format("'{}' is a word of formulas, 'let a = b in c', and names nothing", current.text));
         ++next_;
         if (!peek("(")) return make_expr(Kind::name, current.text, {}, at);
         std::vector<ExprPtr> args;
