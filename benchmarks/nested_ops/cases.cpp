@@ -106,9 +106,9 @@ std::vector<Case> make_cases() {
       each(
           "linear_own", product, [](const auto& d) { return dk::linear(d.x, d.own); },
           [](const auto& d) { return matmul(d.x, transpose(d.own, 1, 2)); }, Work::rows, false),
-      both("conv1d", product, [](const auto& d) { return conv1d(d.x, d.kernel, {}, 1, "same"); }),
-      both("avg_pool1d", segment, [](const auto& d) { return avg_pool1d(d.x, 3, 1, "same"); }),
-      both("max_pool1d", segment, [](const auto& d) { return max_pool1d(d.x, 3, 1, "same"); }),
+      both("conv1d", product, [](const auto& d) { return conv1d(d.x, d.kernel, {}, {.padding = dk::Padding::same}); }),
+      both("avg_pool1d", segment, [](const auto& d) { return avg_pool1d(d.x, 3, {.stride = 1, .padding = dk::Padding::same}); }),
+      both("max_pool1d", segment, [](const auto& d) { return max_pool1d(d.x, 3, {.stride = 1, .padding = dk::Padding::same}); }),
 
       both("cat_batch", structure,
            [](const auto& d) {

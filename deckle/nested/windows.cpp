@@ -51,11 +51,10 @@ Ragged in_windows(const RaggedShape& shape, const Windows& windows) {
   return with_lengths(shape, [&](const Ragged& of) { return windowed(of, windows); });
 }
 
-NestedTensor pool1d(const NestedTensor& x, int64_t kernel_size, std::optional<int64_t> stride, std::string_view padding,
-                    std::string_view kind) {
+NestedTensor pool1d(const NestedTensor& x, int64_t kernel_size, std::optional<int64_t> stride, Padding padding, bool maximum) {
   const Windows windows{.size = kernel_size, .stride = stride.value_or(kernel_size), .padding = padding};
   const Ragged counts = in_windows(*x.ragged(), windows);
-  return {segment_pool1d(x.values(), sequences(x.ragged()), kernel_size, windows.stride, padding, kind), counts};
+  return {segment_pool1d(x.values(), sequences(x.ragged()), kernel_size, windows.stride, padding, maximum), counts};
 }
 
 /// The first or last row of each component; -1 for an empty one.
@@ -73,26 +72,30 @@ Tensor end_rows(const NestedTensor& x, bool last) {
 
 namespace nested {
 
-NestedTensor conv1d(const NestedTensor& input, const Tensor& weight, const Tensor& bias, int64_t stride, std::string_view padding,
+NestedTensor conv1d(const NestedTensor& input, const Tensor& weight, const Tensor& bias, int64_t stride, Padding padding,
                     int64_t dilation, int64_t groups) {
-  if (regular_sequences(input)) return {conv1d(input.values(), weight, bias, stride, padding, dilation, groups), input.ragged()};
+  if (regular_sequences(input))
+    return {conv1d(input.values(), weight, bias, {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups}),
+            input.ragged()};
   check(weight.dim() == 3, "weight has shape {} (expected [out, in / groups, kernel])", to_string(weight.sizes()));
   const Ragged counts =
       in_windows(*input.ragged(), {.size = weight.size(2), .stride = stride, .dilation = dilation, .padding = padding});
   return {segment_conv1d(input.values(), sequences(input.ragged()), weight, bias, stride, padding, dilation, groups), counts};
 }
 
-NestedTensor avg_pool1d(const NestedTensor& input, int64_t kernel_size, std::optional<int64_t> stride, std::string_view padding) {
-  if (regular_sequences(input)) return {avg_pool1d(input.values(), kernel_size, stride, padding), input.ragged()};
-  return pool1d(input, kernel_size, stride, padding, "mean");
+NestedTensor avg_pool1d(const NestedTensor& input, int64_t kernel_size, std::optional<int64_t> stride, Padding padding) {
+  if (regular_sequences(input))
+    return {avg_pool1d(input.values(), kernel_size, {.stride = stride, .padding = padding}), input.ragged()};
+  return pool1d(input, kernel_size, stride, padding, false);
 }
 
-NestedTensor max_pool1d(const NestedTensor& input, int64_t kernel_size, std::optional<int64_t> stride, std::string_view padding) {
-  if (regular_sequences(input)) return {max_pool1d(input.values(), kernel_size, stride, padding), input.ragged()};
-  return pool1d(input, kernel_size, stride, padding, "max");
+NestedTensor max_pool1d(const NestedTensor& input, int64_t kernel_size, std::optional<int64_t> stride, Padding padding) {
+  if (regular_sequences(input))
+    return {max_pool1d(input.values(), kernel_size, {.stride = stride, .padding = padding}), input.ragged()};
+  return pool1d(input, kernel_size, stride, padding, true);
 }
 
-NestedTensor interpolate1d(const NestedTensor& input, double scale, std::string_view mode) {
+NestedTensor interpolate1d(const NestedTensor& input, double scale, Interpolation mode) {
   if (regular_sequences(input)) return {interpolate1d(input.values(), scale, mode), input.ragged()};
   const Ragged counts = with_lengths(*input.ragged(), [&](const Ragged& of) { return scaled(of, scale); });
   return {segment_interpolate1d(input.values(), sequences(input.ragged()), scale, mode), counts};

@@ -31,18 +31,17 @@ Tensor unpacked(const Tensor& values, const Tensor& input, const Ragged& ragged,
   return view(values, sizes);
 }
 
-Tensor pool1d(const Tensor& input, int64_t kernel_size, std::optional<int64_t> stride, std::string_view padding,
-              std::string_view kind) {
+Tensor pool1d(const Tensor& input, int64_t kernel_size, std::optional<int64_t> stride, Padding padding, bool maximum) {
   const Ragged ragged = equal_lengths(input);
   const Windows windows{.size = kernel_size, .stride = stride.value_or(kernel_size), .padding = padding};
-  return unpacked(segment_pool1d(packed(input, ragged), ragged, kernel_size, windows.stride, padding, kind), input, ragged,
+  return unpacked(segment_pool1d(packed(input, ragged), ragged, kernel_size, windows.stride, padding, maximum), input, ragged,
                   [&](const Ragged& of) { return windowed(of, windows); });
 }
 
 }  // namespace
 
 Tensor composite::segment_conv1d(const Tensor& values, const Ragged& ragged, const Tensor& weight, const Tensor& bias,
-                                 int64_t stride, std::string_view padding, int64_t dilation, int64_t groups) {
+                                 int64_t stride, Padding padding, int64_t dilation, int64_t groups) {
   check(values.dim() == 2, "rows of shape {} (expected [rows, channels])", to_string(values.sizes()));
   check(weight.dim() == 3 && groups >= 1 && weight.size(1) * groups == values.size(1) && weight.size(0) % groups == 0,
         "weight {} for {} channels in {} groups (expected [out, {} / groups, kernel], groups dividing both)",
@@ -53,22 +52,20 @@ Tensor composite::segment_conv1d(const Tensor& values, const Ragged& ragged, con
   return segment_convolution(values, ragged, windowed(ragged, windows), weight, bias, stride, dilation, lead(windows), groups);
 }
 
-Tensor composite::segment_pool1d(const Tensor& values, const Ragged& ragged, int64_t kernel_size, int64_t stride,
-                                 std::string_view padding, std::string_view kind) {
-  check(kind == "mean" || kind == "max", "kind is '{}' (expected mean or max)", kind);
+Tensor composite::segment_pool1d(const Tensor& values, const Ragged& ragged, int64_t kernel_size, int64_t stride, Padding padding,
+                                 bool maximum) {
   const Windows windows{.size = kernel_size, .stride = stride, .padding = padding};
   const Ragged counts = windowed(ragged, windows);
-  if (kind == "mean") return segment_avg_pool1d(values, ragged, counts, kernel_size, stride, lead(windows));
+  if (!maximum) return segment_avg_pool1d(values, ragged, counts, kernel_size, stride, lead(windows));
   return std::get<0>(segment_max_pool1d(values, ragged, counts, kernel_size, stride, lead(windows)));
 }
 
-Tensor composite::segment_interpolate1d(const Tensor& values, const Ragged& ragged, double scale, std::string_view mode) {
-  check(mode == "linear" || mode == "nearest", "mode is '{}' (expected linear or nearest)", mode);
+Tensor composite::segment_interpolate1d(const Tensor& values, const Ragged& ragged, double scale, Interpolation mode) {
   check(values.dim() == 2, "rows of shape {} (expected [rows, channels])", to_string(values.sizes()));
-  return segment_resample(values, ragged, scaled(ragged, scale), scale, mode == "nearest");
+  return segment_resample(values, ragged, scaled(ragged, scale), scale, mode == Interpolation::nearest);
 }
 
-Tensor composite::conv1d(const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t stride, std::string_view padding,
+Tensor composite::conv1d(const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t stride, Padding padding,
                          int64_t dilation, int64_t groups) {
   const Ragged ragged = equal_lengths(input);
   const Tensor values = deckle::segment_conv1d(packed(input, ragged), ragged, weight, bias, stride, padding, dilation, groups);
@@ -76,15 +73,15 @@ Tensor composite::conv1d(const Tensor& input, const Tensor& weight, const Tensor
   return unpacked(values, input, ragged, [&](const Ragged& of) { return windowed(of, windows); });
 }
 
-Tensor composite::avg_pool1d(const Tensor& input, int64_t kernel_size, std::optional<int64_t> stride, std::string_view padding) {
-  return pool1d(input, kernel_size, stride, padding, "mean");
+Tensor composite::avg_pool1d(const Tensor& input, int64_t kernel_size, std::optional<int64_t> stride, Padding padding) {
+  return pool1d(input, kernel_size, stride, padding, false);
 }
 
-Tensor composite::max_pool1d(const Tensor& input, int64_t kernel_size, std::optional<int64_t> stride, std::string_view padding) {
-  return pool1d(input, kernel_size, stride, padding, "max");
+Tensor composite::max_pool1d(const Tensor& input, int64_t kernel_size, std::optional<int64_t> stride, Padding padding) {
+  return pool1d(input, kernel_size, stride, padding, true);
 }
 
-Tensor composite::interpolate1d(const Tensor& input, double scale, std::string_view mode) {
+Tensor composite::interpolate1d(const Tensor& input, double scale, Interpolation mode) {
   const Ragged ragged = equal_lengths(input);
   return unpacked(deckle::segment_interpolate1d(packed(input, ragged), ragged, scale, mode), input, ragged,
                   [&](const Ragged& of) { return scaled(of, scale); });

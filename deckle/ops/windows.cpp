@@ -13,7 +13,7 @@ namespace {
 int64_t reach(const Windows& windows) { return (windows.size - 1) * windows.dilation; }
 
 int64_t count_of(const Windows& windows, int64_t length) {
-  const int64_t starts = windows.padding == "valid" ? length - reach(windows) : length;
+  const int64_t starts = windows.padding == Padding::valid ? length - reach(windows) : length;
   return starts <= 0 ? 0 : (starts - 1) / windows.stride + 1;
 }
 
@@ -25,8 +25,6 @@ Ragged windowed(const Ragged& ragged, const Windows& windows) {
         "windows of size {}, stride {}, dilation {} (expected 1 or more each)", windows.size, windows.stride, windows.dilation);
   check(windows.size - 1 <= std::numeric_limits<int64_t>::max() / 4 / windows.dilation,
         "windows of size {} and dilation {} are too long (expected fewer than 2^61 rows)", windows.size, windows.dilation);
-  check(windows.padding == "valid" || windows.padding == "same" || windows.padding == "causal", Argument{"padding"},
-        "is '{}' (expected valid, same or causal)", windows.padding);
   std::vector<int64_t> counts;
   for (const int64_t length : ragged->sizes()) counts.push_back(count_of(windows, length));
   return Ragged::from_lengths(counts);
@@ -45,7 +43,7 @@ Ragged scaled(const Ragged& ragged, double scale) {
 }
 
 int64_t lead(const Windows& windows) {
-  return windows.padding == "same" ? reach(windows) / 2 : windows.padding == "causal" ? reach(windows) : 0;
+  return windows.padding == Padding::same ? reach(windows) / 2 : windows.padding == Padding::causal ? reach(windows) : 0;
 }
 
 }  // namespace deckle

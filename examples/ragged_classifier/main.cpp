@@ -26,7 +26,7 @@ class Classifier final : public dk::nn::Module {
 
   /// [series, time, channels] -> logits [series, classes]
   dk::Tensor operator()(const dk::NestedTensor& x) const {
-    const dk::NestedTensor seen = dk::silu(dk::conv1d(x, kernel_, kernel_bias_, 1, "same"));
+    const dk::NestedTensor seen = dk::silu(dk::conv1d(x, kernel_, kernel_bias_, {.padding = dk::Padding::same}));
     const dk::NestedTensor before = dk::cumsum(seen, 1) * 0.05;
     const dk::NestedTensor steps = dk::silu(mix_(dk::cat({seen, before}, -1)));
     return head_(dk::cat({dk::pool(steps, dk::Pooling::max).dense(), dk::pool(steps, dk::Pooling::last).dense()}, -1));

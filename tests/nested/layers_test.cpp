@@ -21,12 +21,12 @@ namespace {
 using namespace testing;
 
 /// Convolution of one sequence [L, in] by its definition.
-Tensor naive_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t stride, const std::string& padding,
-                  int64_t dilation, int64_t groups) {
+Tensor naive_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t stride, Padding padding, int64_t dilation,
+                  int64_t groups) {
   const int64_t length = x.size(0), out = weight.size(0), in = weight.size(1), size = weight.size(2),
                 reach = (size - 1) * dilation;
-  const int64_t before = padding == "same" ? reach / 2 : padding == "causal" ? reach : 0;
-  const int64_t all = padding == "valid" ? length : length + reach;
+  const int64_t before = padding == Padding::same ? reach / 2 : padding == Padding::causal ? reach : 0;
+  const int64_t all = padding == Padding::valid ? length : length + reach;
   const int64_t windows = length == 0 || all <= reach ? 0 : (all - reach - 1) / stride + 1;
   const Tensor result = zeros_raw({windows, out}, DType::float64, Device());
   const std::vector<double> xs = x.to_vector(), ws = weight.to_vector();
@@ -50,27 +50,28 @@ Tensor naive_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, int
 TEST(NestedConv1d, EqualsTheDefinitionForEachComponent) {
   for (const auto& lengths : ragged_patterns()) {
     const NestedTensor x = random_nested(lengths, {4});
-    for (const char* padding : {"valid", "same", "causal"}) {
+    for (const Padding padding : {Padding::valid, Padding::same, Padding::causal}) {
       for (const auto& [size, stride, dilation, groups] : {std::tuple(3, 1, 1, 1), std::tuple(2, 2, 1, 2), std::tuple(3, 1, 2, 4),
                                                            std::tuple(4, 3, 1, 1), std::tuple(1, 1, 1, 1)}) {
         const Tensor weight = random_tensor({4, 4 / groups, size}), bias = groups == 2 ? Tensor() : random_tensor({4});
-        expect_components(conv1d(x, weight, bias, stride, padding, dilation, groups), x.components(),
-                          [&, stride = stride, dilation = dilation, groups = groups](int64_t b) {
+        expect_components(conv1d(x, weight, bias, {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups}),
+                          x.components(), [&, stride = stride, dilation = dilation, groups = groups](int64_t b) {
                             return naive_conv(x[b], weight, bias, stride, padding, dilation, groups);
                           });
         for (int64_t b = 0; b < x.components(); ++b)
-          expect_close(conv1d(x[b], weight, bias, stride, padding, dilation, groups),
+          expect_close(conv1d(x[b], weight, bias, {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups}),
                        naive_conv(x[b], weight, bias, stride, padding, dilation, groups), 1e-12, 1e-12);
       }
     }
   }
   const NestedTensor x = random_nested({3, 0, 5, 1}, {2});
   for (const int64_t groups : {1, 2}) {
-    const auto f = [&](const NestedTensor& a, const Tensor& w, const Tensor& b) { return conv1d(a, w, b, 1, "same", 1, groups); };
+    const auto f = [&](const NestedTensor& a, const Tensor& w, const Tensor& b) {
+      return conv1d(a, w, b, {.padding = Padding::same, .groups = groups});
+    };
     expect_gradients(f, std::tuple(x, random_tensor({2, 2 / groups, 3}), random_tensor({2})));
   }
   expect_error([&] { conv1d(x, random_tensor({3, 3, 2})); }, "weight [3, 3, 2] for 2 channels in 1 groups");
-  expect_error([&] { conv1d(x, random_tensor({3, 2, 2}), {}, 1, "full"); }, "padding is 'full' (expected valid, same or causal)");
 }
 
 TEST(NestedPooling, OneRowForEachComponent) {
@@ -95,19 +96,21 @@ TEST(NestedPooling, OneRowForEachComponent) {
 TEST(NestedPooling, WindowsAlongTheRaggedDim) {
   for (const auto& lengths : ragged_patterns()) {
     const NestedTensor x = random_nested(lengths, {3});
-    for (const char* padding : {"valid", "same"}) {
-      expect_components(max_pool1d(x, 2, {}, padding), x.components(),
-                        [&](int64_t b) { return max_pool1d(x[b], 2, {}, padding); });
-      expect_components(avg_pool1d(x, 3, 1, padding), x.components(), [&](int64_t b) { return avg_pool1d(x[b], 3, 1, padding); });
+    for (const Padding padding : {Padding::valid, Padding::same}) {
+      expect_components(max_pool1d(x, 2, {.padding = padding}), x.components(),
+                        [&](int64_t b) { return max_pool1d(x[b], 2, {.padding = padding}); });
+      expect_components(avg_pool1d(x, 3, {.stride = 1, .padding = padding}), x.components(),
+                        [&](int64_t b) { return avg_pool1d(x[b], 3, {.stride = 1, .padding = padding}); });
     }
   }
   const Tensor y = random_tensor({5, 1});
   const std::vector<double> v = y.to_vector();
-  expect_close(avg_pool1d(y, 3, 2, "same").flatten(),
+  expect_close(avg_pool1d(y, 3, {.stride = 2, .padding = Padding::same}).flatten(),
                tensor_of({(v[0] + v[1]) / 2, (v[1] + v[2] + v[3]) / 3, (v[3] + v[4]) / 2}));
   expect_close(max_pool1d(y, 2).flatten(), tensor_of({std::max(v[0], v[1]), std::max(v[2], v[3])}));
-  expect_gradients([](const NestedTensor& a) { return max_pool1d(a * a, 2, 1); }, random_nested({3, 0, 1}, {2}));
-  expect_gradients([](const NestedTensor& a) { return avg_pool1d(a * a, 2, 1, "same"); }, random_nested({3, 0, 1}, {2}));
+  expect_gradients([](const NestedTensor& a) { return max_pool1d(a * a, 2, {.stride = 1}); }, random_nested({3, 0, 1}, {2}));
+  expect_gradients([](const NestedTensor& a) { return avg_pool1d(a * a, 2, {.stride = 1, .padding = Padding::same}); },
+                   random_nested({3, 0, 1}, {2}));
 }
 
 TEST(NestedNorms, GroupsOfChannelsOfEachComponent) {
@@ -149,18 +152,18 @@ TEST(NestedLosses, PerTokenPerSequencePerBatch) {
   const std::vector<int64_t> lengths = {3, 0, 4};
   const NestedTensor x = random_nested(lengths, {2}), y = random_nested(lengths, {2});
   expect_close(mse_loss(x, y), mean(square(x.values() - y.values())));
-  expect_close(mse_loss(x, y, "sum"), sum(square(x.values() - y.values())));
-  expect_close(mse_loss(x, y, "token"), mean(square(x.values() - y.values()), Ints{1}));
-  const Tensor sequences = mse_loss(x, y, "sequence");
+  expect_close(mse_loss(x, y, Reduction::sum), sum(square(x.values() - y.values())));
+  expect_close(mse_loss(x, y, Reduction::token), mean(square(x.values() - y.values()), Ints{1}));
+  const Tensor sequences = mse_loss(x, y, Reduction::sequence);
   expect_close(sequences[0], mse_loss(x[0], y[0]));
   EXPECT_EQ(sequences[1].item(), 0.0);
   expect_close(sequences[2], mse_loss(x[2], y[2]));
-  for (const char* reduction : {"none", "token", "sequence", "sum", "mean"}) {
+  for (const Reduction reduction : {Reduction::none, Reduction::token, Reduction::sequence, Reduction::sum, Reduction::mean}) {
     expect_gradients([&](const NestedTensor& a, const NestedTensor& b) { return mse_loss(a, b, reduction); }, std::tuple(x, y));
     expect_gradients([&](const NestedTensor& a, const NestedTensor& b) { return bce_with_logits_loss(a, sigmoid(b), reduction); },
                      std::tuple(x, y));
   }
-  expect_error([&] { mse_loss(x, y, "batch"); }, "reduction is 'batch'");
+  expect_error([&] { mse_loss(x.values(), y.values(), Reduction::token); }, "reduction is 'token' (expected mean, sum or none)");
   expect_error([&] { huber_loss(x, y, 0.0); }, "huber_loss: delta is 0 (expected more than 0)");
   expect_error([&] { huber_loss(x.values(), y.values(), std::nan("")); }, "delta is nan (expected more than 0)");
   expect_error([&] { smooth_l1_loss(x, y, -1.0); }, "smooth_l1_loss: beta is -1 (expected 0 or more)");
@@ -171,14 +174,18 @@ TEST(NestedLosses, OfClassesCountWhatIsNotIgnored) {
   const std::vector<int64_t> lengths = {3, 0, 4};
   const NestedTensor logits = random_nested(lengths, {5}), classes = random_indices(lengths, 5);
   classes.values().data<int64_t>()[1] = -100;
-  const Tensor losses = cross_entropy(logits.values(), classes.values(), -100, 0.0, "none");
+  const Tensor losses = cross_entropy(logits.values(), classes.values(), {.reduction = Reduction::none});
   expect_close(cross_entropy(logits, classes), sum(losses) / 6.0);
-  expect_close(cross_entropy(logits, classes, -100, 0.0, "token"), losses);
-  const Tensor sequences = cross_entropy(logits, classes, -100, 0.0, "sequence");
+  expect_close(cross_entropy(logits, classes, {.reduction = Reduction::token}), losses);
+  const Tensor sequences = cross_entropy(logits, classes, {.reduction = Reduction::sequence});
   expect_close(sequences[0], (losses[0] + losses[2]) / 2.0);
   EXPECT_EQ(sequences[1].item(), 0.0);
-  expect_close(nll_loss(log_softmax(logits, -1), classes, -100, "sequence"), sequences);
-  expect_gradients([&](const NestedTensor& a) { return cross_entropy(a, classes, -100, 0.1, "sequence"); }, logits);
+  expect_close(nll_loss(log_softmax(logits, -1), classes, {.reduction = Reduction::sequence}), sequences);
+  expect_gradients(
+      [&](const NestedTensor& a) {
+        return cross_entropy(a, classes, {.label_smoothing = 0.1, .reduction = Reduction::sequence});
+      },
+      logits);
 }
 
 TEST(Losses, EqualTheirDefinitions) {
@@ -198,7 +205,7 @@ TEST(Losses, EqualTheirDefinitions) {
     return -ps[i] * std::log(q) - (1 - ps[i]) * std::log(1 - q);
   });
   expect_mean(kl_div_loss(x, p), [&](size_t i) { return ps[i] * (std::log(ps[i]) - xs[i]); });
-  EXPECT_EQ(kl_div_loss(tensor_of({-1.0, -2.0}), tensor_of({0.0, 0.0}), "sum").item(), 0.0);
+  EXPECT_EQ(kl_div_loss(tensor_of({-1.0, -2.0}), tensor_of({0.0, 0.0}), Reduction::sum).item(), 0.0);
 }
 
 }  // namespace

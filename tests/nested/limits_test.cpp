@@ -52,10 +52,11 @@ TEST(NestedLimits, RangesThatOverflowAreRefused) {
   expect_error([&] { split_with_sizes(x, {kMost, kMost, 4}, 2); }, "add up to more than dim 1 of shape [5, 2] has");
   expect_error(
       [&] {
-        conv1d(x, random_tensor({1, 2, 3}), {}, 1, "valid", kMost);
+        conv1d(x, random_tensor({1, 2, 3}), {}, {.dilation = kMost});
       },
       "conv1d: windows of size 3 and dilation 9223372036854775807 are too long (expected fewer than 2^61 rows)");
-  expect_error([&] { max_pool1d(x, kMost, 1, "same"); }, "max_pool1d: windows of size 9223372036854775807");
+  expect_error([&] { max_pool1d(x, kMost, {.stride = 1, .padding = Padding::same}); },
+               "max_pool1d: windows of size 9223372036854775807");
   expect_error([&] { x.to_padded(0.0, kMost / 2); }, "to_padded: ");
 }
 
@@ -89,11 +90,11 @@ TEST(NestedLimits, LossesOfMoreTokensThanFloat16Counts) {
   const NestedTensor input(full({kTokens, 2}, 0.5, DType::float16), ragged), target(zeros({kTokens, 2}, DType::float16), ragged);
   const NestedTensor classes(zeros({kTokens}, DType::int64), ragged);
   const double log_two = std::log(2.0), step = 0.5 / 1024;
-  for (const char* reduction : {"mean", "sequence"}) {
+  for (const Reduction reduction : {Reduction::mean, Reduction::sequence}) {
     expect_close(l1_loss(input, target, reduction).reshape({1}), tensor_of({0.5}, DType::float16), 0, 0);
-    const Tensor loss = cross_entropy(input, classes, -100, 0.0, reduction);
+    const Tensor loss = cross_entropy(input, classes, {.reduction = reduction});
     EXPECT_EQ(loss.dtype(), DType::float16);
-    EXPECT_NEAR(loss.to_vector()[0], log_two, step) << reduction;
+    EXPECT_NEAR(loss.to_vector()[0], log_two, step) << to_string(reduction);
   }
   EXPECT_NEAR(cross_entropy(input.values(), classes.values()).item(), log_two, step);
   EXPECT_NEAR(nll_loss(input.values(), classes.values()).item(), -0.5, 0);

@@ -18,8 +18,8 @@
 namespace deckle::suite {
 namespace {
 
-using NestedLoss = std::function<Tensor(const NestedTensor&, const NestedTensor&, std::string_view)>;
-using DenseLoss = std::function<Tensor(const Tensor&, const Tensor&, std::string_view)>;
+using NestedLoss = std::function<Tensor(const NestedTensor&, const NestedTensor&, Reduction)>;
+using DenseLoss = std::function<Tensor(const Tensor&, const Tensor&, Reduction)>;
 
 /// The mean of a row over its regular dims, [rows].
 Tensor per_token(const Tensor& losses) {
@@ -31,22 +31,22 @@ Tensor per_token(const Tensor& losses) {
 void check_loss(const std::string& name, const Batch& operands, const NestedLoss& nested, const DenseLoss& dense,
                 const NestedTensor* classes = nullptr) {
   const auto target = [classes](const Batch& x) { return classes ? *classes : x[1]; };
-  for (const std::string reduction : {"none", "token", "sequence", "sum", "mean"}) {
-    SCOPED_TRACE(reduction);
+  for (const Reduction reduction : {Reduction::none, Reduction::token, Reduction::sequence, Reduction::sum, Reduction::mean}) {
+    SCOPED_TRACE(to_string(reduction));
     check(HandCase{name, kAll, operands, [&](const Batch& x) { return Parts{{nested(x[0], target(x), reduction)}}; },
                    [&](const Batch& x) {
                      Tensors all, sequences;
                      for (int64_t b = 0; b < x[0].components(); ++b) {
-                       all.push_back(dense(x[0][b], target(x)[b], "none"));
+                       all.push_back(dense(x[0][b], target(x)[b], Reduction::none));
                        const Tensor tokens = per_token(all.back());
                        Tensor count = full({}, static_cast<double>(tokens.numel()), DType::float64);
                        if (classes) count = to(sum(to(ne((*classes)[b], -100), DType::int64)), DType::float64);
                        sequences.push_back(sum(tokens) / to(clamp_min(count, 1.0), tokens.dtype()));
                      }
                      const Tensor losses = cat(all, 0);
-                     if (reduction == "none") return Parts{{losses}};
-                     if (reduction == "token") return Parts{{per_token(losses)}};
-                     if (reduction == "sequence") return Parts{{stack(sequences, 0)}};
+                     if (reduction == Reduction::none) return Parts{{losses}};
+                     if (reduction == Reduction::token) return Parts{{per_token(losses)}};
+                     if (reduction == Reduction::sequence) return Parts{{stack(sequences, 0)}};
                      return Parts{{dense(x[0].values(), target(x).values(), reduction)}};
                    }});
   }
@@ -55,11 +55,19 @@ void check_loss(const std::string& name, const Batch& operands, const NestedLoss
 // clang-format off
 #define LOSS(op, ...)                                                                                        \
   #op, operands,                                                                                             \
-  [](const NestedTensor& a, const NestedTensor& b, std::string_view reduction) {                             \
+  [](const NestedTensor& a, const NestedTensor& b, Reduction reduction) {                                    \
     return op(a, b __VA_OPT__(, ) __VA_ARGS__, reduction);                                                   \
   },                                                                                                         \
-  [](const Tensor& a, const Tensor& b, std::string_view reduction) {                                         \
+  [](const Tensor& a, const Tensor& b, Reduction reduction) {                                                \
     return op(a, b __VA_OPT__(, ) __VA_ARGS__, reduction);                                                   \
+  }
+#define LOSS_OF_CLASSES(op, ...)                                                                             \
+  #op, operands,                                                                                             \
+  [](const NestedTensor& a, const NestedTensor& b, Reduction reduction) {                                    \
+    return op(a, b, {__VA_ARGS__, .reduction = reduction});                                                  \
+  },                                                                                                         \
+  [](const Tensor& a, const Tensor& b, Reduction reduction) {                                                \
+    return op(a, b, {__VA_ARGS__, .reduction = reduction});                                                  \
   }
 // clang-format on
 
@@ -85,8 +93,8 @@ TEST(Losses, OfClassesCountWhatIsNotIgnored) {
     const NestedTensor classes = integers(shape, 0, 4);
     if (shape->rows() > 2) classes.values().data<int64_t>()[1] = -100;
     const Batch operands = {normal(shape, {4})};
-    check_loss(LOSS(cross_entropy, -100, 0.1), &classes);
-    check_loss(LOSS(nll_loss, -100), &classes);
+    check_loss(LOSS_OF_CLASSES(cross_entropy, .label_smoothing = 0.1), &classes);
+    check_loss(LOSS_OF_CLASSES(nll_loss, .ignore_index = -100), &classes);
   });
 }
 

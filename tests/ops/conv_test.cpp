@@ -17,7 +17,7 @@ using namespace testing;
 struct Shape {
   std::vector<int64_t> lengths;
   int64_t in, out, size, stride, dilation, groups;
-  std::string_view padding;
+  Padding padding;
 };
 
 struct Expected {
@@ -60,12 +60,12 @@ void expect_near(const Tensor& got, const std::vector<double>& expected, double 
 
 const std::vector<Shape>& shapes() {
   static const std::vector<Shape> all = {
-      {{7, 0, 1, 30, 2}, 3, 5, 3, 1, 1, 1, "same"},    {{40, 3, 17}, 2, 4, 3, 2, 1, 1, "same"},
-      {{40, 3, 17}, 4, 3, 4, 3, 2, 1, "causal"},       {{9, 25}, 3, 2, 3, 1, 2, 4, "valid"},
-      {{9, 25, 1}, 1, 1, 3, 1, 1, 6, "same"},          {{9, 25, 1}, 1, 1, 4, 3, 2, 6, "causal"},
-      {{9, 25, 1}, 1, 2, 3, 2, 1, 5, "same"},          {{700, 3}, 260, 20, 3, 1, 1, 1, "same"},
-      {{300, 290, 10}, 24, 300, 5, 1, 1, 1, "causal"}, {{5000}, 1, 1, 3, 1, 1, 3, "same"},
-      {{6, 2, 5}, 2, 2, 2, 5, 1, 1, "valid"},          {{20, 9}, 4, 4, 1, 1, 1, 1, "valid"},
+      {{7, 0, 1, 30, 2}, 3, 5, 3, 1, 1, 1, Padding::same},    {{40, 3, 17}, 2, 4, 3, 2, 1, 1, Padding::same},
+      {{40, 3, 17}, 4, 3, 4, 3, 2, 1, Padding::causal},       {{9, 25}, 3, 2, 3, 1, 2, 4, Padding::valid},
+      {{9, 25, 1}, 1, 1, 3, 1, 1, 6, Padding::same},          {{9, 25, 1}, 1, 1, 4, 3, 2, 6, Padding::causal},
+      {{9, 25, 1}, 1, 2, 3, 2, 1, 5, Padding::same},          {{700, 3}, 260, 20, 3, 1, 1, 1, Padding::same},
+      {{300, 290, 10}, 24, 300, 5, 1, 1, 1, Padding::causal}, {{5000}, 1, 1, 3, 1, 1, 3, Padding::same},
+      {{6, 2, 5}, 2, 2, 2, 5, 1, 1, Padding::valid},          {{20, 9}, 4, 4, 1, 1, 1, 1, Padding::valid},
   };
   return all;
 }
@@ -98,7 +98,7 @@ TEST(Convolution, KeepsNoMatrixOfWindows) {
   const Tensor input = random_tensor({1, 20'000, 64}, DType::float32), weight = random_tensor({64, 64, 9}, DType::float32);
   const int64_t bytes = input.numel() * 4, before = memory_stats().in_use;
   reset_peak_memory();
-  const Tensor result = conv1d(input, weight, {}, 1, "same");
+  const Tensor result = conv1d(input, weight, {}, {.padding = Padding::same});
   EXPECT_LT(memory_stats().peak - before, bytes * 3 / 2) << "the windows would be nine times the input";
 }
 

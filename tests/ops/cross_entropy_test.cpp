@@ -32,7 +32,9 @@ Tensor composed(const Tensor& x, const Tensor& target) {
   return sum(counts * (logsumexp(x, 1) - chosen * (1 - kSmoothing) - mean(x, 1) * kSmoothing));
 }
 
-Tensor fused(const Tensor& x, const Tensor& target) { return cross_entropy(x, target, kIgnored, kSmoothing, "sum"); }
+Tensor fused(const Tensor& x, const Tensor& target) {
+  return cross_entropy(x, target, {.ignore_index = kIgnored, .label_smoothing = kSmoothing, .reduction = Reduction::sum});
+}
 
 class CrossEntropy : public ::testing::Test {
  protected:

@@ -118,9 +118,9 @@ TEST(LogisticLoss, KeepsItsDigitsWhereItIsCertain) {
 TEST(LogisticLoss, OfInfiniteLogits) {
   const Tensor x = tensor_of({kInfinity, kInfinity, kInfinity, -kInfinity, -kInfinity, -kInfinity});
   const Tensor t = tensor_of({0, 0.5, 1, 0, 0.5, 1});
-  EXPECT_EQ(bce_with_logits_loss(x, t, "none").to_vector(),
+  EXPECT_EQ(bce_with_logits_loss(x, t, Reduction::none).to_vector(),
             (std::vector<double>{kInfinity, kInfinity, 0, 0, kInfinity, kInfinity}));
-  const Tensor slope = grad([&](const Tensor& a) { return bce_with_logits_loss(a, t, "sum"); }, x);
+  const Tensor slope = grad([&](const Tensor& a) { return bce_with_logits_loss(a, t, Reduction::sum); }, x);
   EXPECT_EQ(slope.to_vector(), (std::vector<double>{1, 0.5, 0, 0, -0.5, -1}));
 }
 
