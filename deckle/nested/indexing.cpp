@@ -187,23 +187,21 @@ NestedTensor masked_select(const NestedTensor& self, const NestedTensor& mask) {
   return NestedTensor::from_lengths(values, lengths);
 }
 
-NestedTensor embedding_bag(const Tensor& weight, const NestedTensor& indices, const Tensor& per_sample_weights,
-                           std::string_view mode) {
+NestedTensor embedding_bag(const Tensor& weight, const NestedTensor& indices, const Tensor& per_sample_weights, BagMode mode) {
   if (per_sample_weights.defined())
     fail("per_sample_weights are dense, of shape {} (expected a nested tensor like indices)",
          to_string(per_sample_weights.sizes()));
-  check(mode == "sum" || mode == "mean" || mode == "max", "mode is '{}' (expected sum, mean or max)", mode);
   check(indices.values().dim() == 1, "indices have shape {} (expected [B, L])", nested::ShapeOf{indices});
   const Tensor rows = embedding(weight, indices.values());
   const Ragged& ragged = indices.ragged();
-  if (mode == "max") return {segment_take(rows, std::get<1>(segment_max(rows, ragged))), Ragged()};
-  if (mode == "sum") return {segment_sum(rows, ragged), Ragged()};
+  if (mode == BagMode::max) return {segment_take(rows, std::get<1>(segment_max(rows, ragged))), Ragged()};
+  if (mode == BagMode::sum) return {segment_sum(rows, ragged), Ragged()};
   return {masked_fill(segment_mean(rows, ragged), eq(segment_lengths(rows, ragged), 0), 0), Ragged()};
 }
 
 NestedTensor embedding_bag(const Tensor& weight, const NestedTensor& indices, const NestedTensor& per_sample_weights,
-                           std::string_view mode) {
-  check(mode == "sum", "per_sample_weights need mode sum, not {}", mode);
+                           BagMode mode) {
+  check(mode == BagMode::sum, "per_sample_weights need mode sum, not {}", to_string(mode));
   check(indices.values().dim() == 1, "indices have shape {} (expected [B, L])", nested::ShapeOf{indices});
   nested::require_same_ragged(indices, per_sample_weights, "indices", "per_sample_weights");
   const Tensor rows = embedding(weight, indices.values()) * unsqueeze(per_sample_weights.values(), -1);

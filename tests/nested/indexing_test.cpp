@@ -102,19 +102,19 @@ TEST(NestedEmbedding, LooksUpAndSumsBags) {
   for (const auto& lengths : ragged_patterns()) {
     const NestedTensor indices = random_indices(lengths, 7), scales = random_nested(lengths, {});
     expect_components(embedding(weight, indices), indices.components(), [&](int64_t b) { return embedding(weight, indices[b]); });
-    for (const char* mode : {"sum", "mean", "max"}) {
+    for (const BagMode mode : {BagMode::sum, BagMode::mean, BagMode::max}) {
       expect_components(embedding_bag(weight, indices, Tensor(), mode), indices.components(), [&](int64_t b) {
         const Tensor zero = zeros_raw({3}, DType::float64, Device());
         return lengths[static_cast<size_t>(b)] == 0 ? zero : embedding_bag(weight, indices[b].unsqueeze(0), {}, mode)[0];
       });
     }
-    expect_components(embedding_bag(weight, indices, scales, "sum"), indices.components(),
+    expect_components(embedding_bag(weight, indices, scales, BagMode::sum), indices.components(),
                       [&](int64_t b) { return sum(embedding(weight, indices[b]) * scales[b].unsqueeze(1), Ints{0}); });
   }
   const NestedTensor indices = random_indices({3, 0, 2}, 7), scales = random_nested({3, 0, 2}, {});
-  for (const char* mode : {"sum", "mean", "max"})
+  for (const BagMode mode : {BagMode::sum, BagMode::mean, BagMode::max})
     expect_gradients([&](const Tensor& w) { return embedding_bag(square(w), indices, Tensor(), mode); }, weight);
-  expect_gradients([&](const Tensor& w, const NestedTensor& s) { return embedding_bag(w, indices, s, "sum"); },
+  expect_gradients([&](const Tensor& w, const NestedTensor& s) { return embedding_bag(w, indices, s, BagMode::sum); },
                    std::tuple(weight, scales));
 }
 

@@ -105,7 +105,7 @@ TEST(Masks, KeepElementsAsOneRaggedDim) {
 TEST(Bags, OfRaggedIndices) {
   for_patterns(1, [](const Ragged& shape) {
     const NestedTensor bags = integers(shape, 0, 7);
-    for (const std::string mode : {"sum", "mean", "max"}) {
+    for (const BagMode mode : {BagMode::sum, BagMode::mean, BagMode::max}) {
       check(HandCase{"embedding_bag",
                      kAll,
                      {dense_normal({7, 3})},
@@ -121,10 +121,11 @@ TEST(Bags, OfRaggedIndices) {
     check(HandCase{"embedding_bag",
                    kAll,
                    {dense_normal({7, 3}), normal(shape)},
-                   [=](const Batch& x) { return Parts{parts(embedding_bag(x[0].values(), bags, x[1], "sum"))}; },
+                   [=](const Batch& x) { return Parts{parts(embedding_bag(x[0].values(), bags, x[1], BagMode::sum))}; },
                    [=](const Batch& x) {
                      return Parts{each(bags, [&](int64_t b) {
-                       return select(embedding_bag(x[0].values(), unsqueeze(bags[b], 0), unsqueeze(x[1][b], 0), "sum"), 0, 0);
+                       return select(embedding_bag(x[0].values(), unsqueeze(bags[b], 0), unsqueeze(x[1][b], 0), BagMode::sum), 0,
+                                     0);
                      })};
                    }});
   });
