@@ -21,8 +21,10 @@ int64_t limit(int64_t keys) { return keys >> 32 == 0 ? keys : -1; }
 Tensor copied(const Tensor& x) { return contiguous(x.clone()); }
 
 NestedTensor ragged_ids(const Tensor& ids) {
-  check(ids.defined(), "masks::documents: the ids are undefined (expected int64 ids [sequences, rows])");
-  check(ids.dim() == 2, "masks::documents: ids have shape {} (expected [sequences, rows])", to_string(ids.sizes()));
+  named("masks::documents", [&] {
+    check(ids.defined(), "the ids are undefined (expected int64 ids [sequences, rows])");
+    check(ids.dim() == 2, "ids have shape {} (expected [sequences, rows])", ids.sizes());
+  });
   return NestedTensor::from_lengths(flatten(ids, 0, 1), std::vector<int64_t>(static_cast<size_t>(ids.size(0)), ids.size(1)));
 }
 
@@ -54,7 +56,9 @@ template class Window<Alignment::bottom_right>;
 
 AttentionMask prefix(int64_t keys) { return prefix(std::span(&keys, 1)); }
 AttentionMask prefix(std::span<const int64_t> keys) {
-  for (const int64_t count : keys) check(count >= 0, "masks::prefix: a prefix of {} keys (expected 0 or more)", count);
+  named("masks::prefix", [&] {
+    for (const int64_t count : keys) check(count >= 0, "a prefix of {} keys (expected 0 or more)", count);
+  });
   return make(Node::Prefix{{keys.begin(), keys.end()}});
 }
 
@@ -65,24 +69,25 @@ AttentionMask documents(const Tensor& ids) { return documents(ids, ids); }
 AttentionMask documents(const Tensor& q_ids, const Tensor& k_ids) { return documents(ragged_ids(q_ids), ragged_ids(k_ids)); }
 AttentionMask documents(const NestedTensor& ids) { return documents(ids, ids); }
 AttentionMask documents(const NestedTensor& q_ids, const NestedTensor& k_ids) {
-  for (const NestedTensor* ids : {&q_ids, &k_ids}) {
-    check(ids->defined(), "masks::documents: the ids are undefined (expected int64 ids [sequences, rows])");
-    check(ids->ragged_dims() == 1 && ids->values().dim() == 1,
-          "masks::documents: ids have {} dims, {} of them ragged (expected [sequences, rows], the rows ragged)", ids->dim(),
-          ids->ragged_dims());
-    check(ids->dtype() == DType::int64, "masks::documents: ids are {} (expected int64)", name(ids->dtype()));
-  }
+  named("masks::documents", [&] {
+    for (const NestedTensor* ids : {&q_ids, &k_ids}) {
+      check(ids->defined(), "the ids are undefined (expected int64 ids [sequences, rows])");
+      check(ids->ragged_dims() == 1 && ids->values().dim() == 1,
+            "ids have {} dims, {} of them ragged (expected [sequences, rows], the rows ragged)", ids->dim(), ids->ragged_dims());
+      check(ids->dtype() == DType::int64, "ids are {} (expected int64)", name(ids->dtype()));
+    }
+  });
   return make(Node::Documents{{copied(q_ids.values()), q_ids.ragged()}, {copied(k_ids.values()), k_ids.ragged()}});
 }
 
 AttentionMask boolean(const Tensor& allowed) {
-  check(allowed.defined(), "masks::boolean: the mask is undefined (expected bool [batch, heads, rows, keys])");
-  check(allowed.dtype() == DType::bool_,
-        "masks::boolean: the mask is {} (expected bool; an additive mask goes into AttentionOptions::bias)",
-        name(allowed.dtype()));
-  check(allowed.dim() == 4,
-        "masks::boolean: the mask has shape {} (expected 4 dims: batch, heads, rows, keys; 1 where it is broadcast)",
-        to_string(allowed.sizes()));
+  named("masks::boolean", [&] {
+    check(allowed.defined(), "the mask is undefined (expected bool [batch, heads, rows, keys])");
+    check(allowed.dtype() == DType::bool_, "the mask is {} (expected bool; an additive mask goes into AttentionOptions::bias)",
+          name(allowed.dtype()));
+    check(allowed.dim() == 4, "the mask has shape {} (expected 4 dims: batch, heads, rows, keys; 1 where it is broadcast)",
+          to_string(allowed.sizes()));
+  });
   Tensor stored = allowed;
   for (int64_t dim = 0; dim < 4; ++dim) {
     if (stored.stride(dim) == 0 && stored.size(dim) > 1) stored = stored.slice(dim, 0, 1);  // broadcast, not copied many times

@@ -16,22 +16,24 @@ std::vector<autograd::Edge> root_edges(TensorList outputs) {
   std::vector<autograd::Edge> roots;
   for (const Tensor& output : outputs) {
     roots.push_back(autograd::gradient_edge(output));
-    check(roots.back().node != nullptr, "an output of shape {} does not require grad and has no history", output.sizes());
+    check(roots.back().node != nullptr, "an output of shape {} does not require grad and has no history (expected one that does)",
+          output.sizes());
   }
   return roots;
 }
 
 std::vector<Tensor> root_gradients(TensorList outputs, const std::vector<Tensor>& given) {
-  check(given.empty() || given.size() == outputs.size(), "{} grad_outputs for {} outputs", given.size(), outputs.size());
+  check(given.empty() || given.size() == outputs.size(), "{} grad_outputs for {} outputs (expected one for each, or none)",
+        given.size(), outputs.size());
   std::vector<Tensor> gradients;
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (i < given.size() && given[i].defined()) {
-      check(given[i].sizes() == outputs[i].sizes(), "a gradient of shape {} for an output of shape {}", given[i].sizes(),
-            outputs[i].sizes());
+      check(given[i].sizes() == outputs[i].sizes(), "a gradient of shape {} for an output of shape {} (expected its shape)",
+            given[i].sizes(), outputs[i].sizes());
       gradients.push_back(given[i]);
     } else {
-      check(outputs[i].numel() == 1, "an output of shape {} needs a gradient (only a single element has the default 1)",
-            outputs[i].sizes());
+      check(outputs[i].numel() == 1,
+            "an output of shape {} needs a gradient (expected one; only a single element has the default 1)", outputs[i].sizes());
       const NoGrad quiet;
       gradients.push_back(ones_like(outputs[i].detach()));
     }
@@ -42,28 +44,42 @@ std::vector<Tensor> root_gradients(TensorList outputs, const std::vector<Tensor>
 }  // namespace
 
 std::vector<Tensor> grad(TensorList outputs, TensorList inputs, const GradOptions& options) try {
-  check(!inputs.empty(), "grad: no inputs");
-  std::vector<autograd::Edge> captures;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    captures.push_back(autograd::gradient_edge(inputs[i]));
-    check(captures.back().node != nullptr || options.allow_unused, "grad: input {} of shape {} does not require grad", i,
-          inputs[i].sizes());
-  }
-  std::vector<Tensor> results =
-      autograd::run_backward(root_edges(outputs), root_gradients(outputs, options.grad_outputs), captures,
-                             options.retain_graph || options.create_graph, options.create_graph);
-  for (size_t i = 0; i < results.size(); ++i) {
-    check(results[i].defined() || options.allow_unused,
-          "grad: no output depends on input {} of shape {} (allow_unused gives an undefined tensor)", i, inputs[i].sizes());
-  }
+  std::vector<autograd::Edge> captures, roots;
+  std::vector<Tensor> gradients;
+  named("grad", [&] {
+    check(!inputs.empty(), "no inputs (expected one or more)");
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      captures.push_back(autograd::gradient_edge(inputs[i]));
+      check(captures.back().node != nullptr || options.allow_unused,
+            "input {} of shape {} does not require grad (expected one that does, or allow_unused)", i, inputs[i].sizes());
+    }
+    roots = root_edges(outputs);
+    gradients = root_gradients(outputs, options.grad_outputs);
+  });
+  // Errors of nodes say themselves whose backward they are.
+  std::vector<Tensor> results = autograd::run_backward(std::move(roots), std::move(gradients), captures,
+                                                       options.retain_graph || options.create_graph, options.create_graph);
+  named("grad", [&] {
+    for (size_t i = 0; i < results.size(); ++i) {
+      check(results[i].defined() || options.allow_unused,
+            "no output depends on input {} of shape {} (expected one that does; allow_unused gives an undefined tensor)", i,
+            inputs[i].sizes());
+    }
+  });
   return results;
 } catch (const std::bad_alloc&) {
   rethrow_from("grad");
 }
 
 void backward(TensorList outputs, const GradOptions& options) try {
-  autograd::run_backward(root_edges(outputs), root_gradients(outputs, options.grad_outputs), {},
-                         options.retain_graph || options.create_graph, options.create_graph);
+  std::vector<autograd::Edge> roots;
+  std::vector<Tensor> gradients;
+  named("backward", [&] {
+    roots = root_edges(outputs);
+    gradients = root_gradients(outputs, options.grad_outputs);
+  });
+  autograd::run_backward(std::move(roots), std::move(gradients), {}, options.retain_graph || options.create_graph,
+                         options.create_graph);
 } catch (const std::bad_alloc&) {
   rethrow_from("backward");
 }
@@ -74,8 +90,10 @@ void autograd::HookHandle::remove() {
 
 HookHandle register_hook(const Tensor& tensor, autograd::GradientHook hook) {
   const autograd::Edge edge = autograd::gradient_edge(tensor);
-  check(edge.node != nullptr, "register_hook: the tensor does not require grad");
-  check(hook != nullptr, "register_hook: the hook is an empty function");
+  named("register_hook", [&] {
+    check(edge.node != nullptr, "the tensor does not require grad (expected one that does)");
+    check(hook != nullptr, "the hook is an empty function (expected one that can be called)");
+  });
   const autograd::Hook entry{edge.slot, std::make_shared<autograd::GradientHook>(std::move(hook))};
   if (tensor.is_leaf()) {
     autograd::Meta& meta = *tensor.impl()->meta;

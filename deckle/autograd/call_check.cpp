@@ -42,10 +42,11 @@ void CallCheck::remember(TensorList inputs) {
 void CallCheck::unchanged() const {
   for (const Input& input : inputs_) {
     if (input.tensor.storage() != input.storage) {
-      fail(ErrorKind::runtime, "an input of shape {} has other memory after the call", input.tensor.sizes());
+      fail(ErrorKind::runtime, "an input of shape {} has other memory after the call (expected the same)", input.tensor.sizes());
     }
     if (input.tensor.version() != input.version) {
-      fail(ErrorKind::runtime, "an input of shape {} was written by an op that writes none", input.tensor.sizes());
+      fail(ErrorKind::runtime, "an input of shape {} was written by an op that writes none (expected its values unchanged)",
+           input.tensor.sizes());
     }
   }
 }
@@ -54,7 +55,8 @@ void CallCheck::lies_apart(const Tensor& result) const {
   if (!result.defined()) return;
   for (const Input& input : inputs_) {
     if (result.storage() == input.storage) {
-      fail(ErrorKind::runtime, "a result of shape {} lies in the memory of an input and is no view", result.sizes());
+      fail(ErrorKind::runtime, "a result of shape {} lies in the memory of an input and is no view (expected memory of its own)",
+           result.sizes());
     }
   }
 }
@@ -62,7 +64,8 @@ void CallCheck::lies_apart(const Tensor& result) const {
 void CallCheck::lies_in_input(const Tensor& result) const {
   const bool found =
       std::any_of(inputs_.begin(), inputs_.end(), [&](const Input& input) { return result.storage() == input.storage; });
-  if (!found) fail(ErrorKind::runtime, "a view of shape {} lies in memory of its own", result.sizes());
+  if (!found)
+    fail(ErrorKind::runtime, "a view of shape {} lies in memory of its own (expected that of an input)", result.sizes());
 }
 
 }  // namespace deckle::autograd

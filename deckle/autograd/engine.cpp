@@ -136,8 +136,8 @@ class Pass {
     if (!gradient.defined()) return;
     const OutputSpec& spec = target.node->outputs()[slot];
     if (!(gradient.sizes() == Ints(spec.sizes))) {
-      fail(ErrorKind::runtime, "a gradient of shape {} reached {}, whose result has shape {}", to_string(gradient.sizes()),
-           target.node->name(), to_string(spec.sizes));
+      fail(ErrorKind::runtime, "a gradient of shape {} reached {}, whose result has shape {} (expected the same)",
+           to_string(gradient.sizes()), target.node->name(), to_string(spec.sizes));
     }
     if (gradient.dtype() != spec.dtype) gradient = to(gradient, spec.dtype);
     if (target.gradients.empty()) target.gradients.resize(target.node->outputs().size());

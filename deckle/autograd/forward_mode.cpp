@@ -38,7 +38,8 @@ const Tensor* find(const Tensor& tensor, Level level) {
 }
 
 void store(const Tensor& tensor, Level level, const Tensor& value) {
-  check(value.sizes() == tensor.sizes(), "a tangent of shape {} for a tensor of shape {}", value.sizes(), tensor.sizes());
+  check(value.sizes() == tensor.sizes(), "a tangent of shape {} for a tensor of shape {} (expected the same)", value.sizes(),
+        tensor.sizes());
   std::shared_ptr<Tangents>& tangents = tensor.impl()->tangents;
   if (tangents == nullptr) tangents = std::make_shared<Tangents>();
   for (auto& [at, present] : tangents->values) {
@@ -135,8 +136,8 @@ std::vector<Tensor> primal(TensorList tensors, Level level) {
 
 Tensor make_dual(const Tensor& tensor, const Tensor& value, Level level) {
   check(is_floating(tensor.dtype()), "a tensor of dtype {} has no tangent (expected a floating dtype)", name(tensor.dtype()));
-  check(value.dtype() == tensor.dtype(), "a tangent of dtype {} for a tensor of dtype {}", name(value.dtype()),
-        name(tensor.dtype()));
+  check(value.dtype() == tensor.dtype(), "a tangent of dtype {} for a tensor of dtype {} (expected the same)",
+        name(value.dtype()), name(tensor.dtype()));
   const Tensor dual = fresh_variable(tensor);
   store(dual, level, value);
   return dual;

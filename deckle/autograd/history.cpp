@@ -44,7 +44,7 @@ void refresh_view(const Tensor& view) {
 }  // namespace
 
 Meta& ensure_meta(const Tensor& tensor) {
-  check(tensor.defined(), "the tensor is undefined");
+  check(tensor.defined(), "the tensor is undefined (expected a defined one)");
   std::shared_ptr<Meta>& meta = tensor.impl()->meta;
   if (meta == nullptr) meta = std::make_shared<Meta>();
   return *meta;
@@ -103,7 +103,8 @@ void attach_all(TensorList results, const std::shared_ptr<Node>& node) {
 }
 
 void mark_view(const Tensor& result, const Tensor& self, bool multi_output) {
-  check(result.storage() == self.storage() && result.dtype() == self.dtype(), "a view must lie in the memory of what it shows");
+  check(result.storage() == self.storage() && result.dtype() == self.dtype(),
+        "the result has other memory or another dtype than self (expected a view of it)");
   const Meta* const shown = meta_of(self);
   const bool of_view = shown != nullptr && shown->base.defined();
   Meta& meta = ensure_meta(result);
@@ -119,18 +120,20 @@ void check_inplace(const Tensor& self, bool recorded) {
   if (!grad_enabled()) return;
   const Meta* const meta = meta_of(self);
   if (meta == nullptr) return;
-  check(!(meta->requires_grad && origin(self).node == nullptr), "an in-place write to a leaf that requires grad");
+  check(!(meta->requires_grad && origin(self).node == nullptr),
+        "an in-place write to a leaf that requires grad (expected a result, or a call under NoGrad)");
   if (!meta->base.defined()) return;
   const Tensor& base = meta->base;
-  check(!(base.is_leaf() && base.requires_grad()), "an in-place write to a view of a leaf that requires grad");
+  check(!(base.is_leaf() && base.requires_grad()),
+        "an in-place write to a view of a leaf that requires grad (expected a view of a result, or a call under NoGrad)");
   if (!recorded && !requires_grad(base)) return;
   check(meta->kind != ViewKind::multi_output,
-        "an in-place write to one output of an op that returns several views; clone it first");
+        "an in-place write to one output of an op that returns several views (expected a clone of it)");
   check(meta->kind != ViewKind::no_grad,
-        "an in-place write, with recording on, to a view that was made under NoGrad; make the view with recording on");
+        "an in-place write, with recording on, to a view that was made under NoGrad (expected one made with recording on)");
   check(distinct_places(base.sizes(), base.strides()),
-        "a recorded in-place write to a view of a tensor of shape {} and strides {}, of whose elements several share a place; "
-        "clone that tensor first",
+        "a recorded in-place write to a view of a tensor of shape {} and strides {}, of whose elements several share a place "
+        "(expected a view of its clone)",
         base.sizes(), base.strides());
 }
 
@@ -166,8 +169,10 @@ Tensor apart_from(const Tensor& self, const Tensor& operand) { return shares_mem
 
 void check_out(TensorList tensors) {
   for (const Tensor& tensor : tensors) {
-    check(!(grad_enabled() && requires_grad(tensor)), "an out= variant is not differentiable, and an argument requires grad");
-    check(tangent_levels(tensor).empty(), "an out= variant is not differentiable, and an argument carries a tangent");
+    check(!(grad_enabled() && requires_grad(tensor)),
+          "an argument requires grad, and an out= variant records nothing (expected a call under NoGrad)");
+    check(tangent_levels(tensor).empty(),
+          "an argument carries a tangent, and an out= variant has no forward mode (expected arguments without)");
   }
 }
 

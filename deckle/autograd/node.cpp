@@ -69,8 +69,8 @@ void Node::run_hooks(std::vector<Tensor>& gradients) const {
     Tensor replaced = hook(gradient);
     if (!replaced.defined()) continue;
     check(replaced.sizes() == gradient.sizes() && replaced.dtype() == gradient.dtype() && replaced.device() == gradient.device(),
-          "a gradient hook of {} returned a {} tensor of shape {} on {} for a {} gradient of shape {} on {}", name(),
-          deckle::name(replaced.dtype()), replaced.sizes(), to_string(replaced.device()), deckle::name(gradient.dtype()),
+          "a gradient hook of {} returned a {} tensor of shape {} on {} for a {} gradient of shape {} on {} (expected the same)",
+          name(), deckle::name(replaced.dtype()), replaced.sizes(), to_string(replaced.device()), deckle::name(gradient.dtype()),
           gradient.sizes(), to_string(gradient.device()));
     gradient = std::move(replaced);
   }
@@ -98,15 +98,15 @@ bool GradientSink::wants_any(size_t first, size_t count) const {
 }
 
 void GradientSink::put_list(size_t first, const std::vector<Tensor>& gradients) {
-  check(first + gradients.size() <= wanted_.size(), "{} gradients for a list of at most {} tensors", gradients.size(),
-        wanted_.size() - first);
+  check(first + gradients.size() <= wanted_.size(), "{} gradients for a list of at most {} tensors (expected no more)",
+        gradients.size(), wanted_.size() - first);
   for (size_t i = 0; i < gradients.size(); ++i) {
     if (wanted_[first + i]) values_[first + i] = gradients[i];
   }
 }
 
 void GradientSink::put_list(size_t first, size_t count, const std::vector<Tensor>& gradients) {
-  check(gradients.size() == count, "{} gradients for a list of {} tensors", gradients.size(), count);
+  check(gradients.size() == count, "{} gradients for a list of {} tensors (expected as many)", gradients.size(), count);
   put_list(first, gradients);
 }
 

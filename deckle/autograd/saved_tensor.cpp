@@ -104,7 +104,8 @@ Tensor SavedTensor::unpacked(const Node& owner) const {
   }
   check(
       value.defined() && value.sizes() == packed_->sizes && value.dtype() == packed_->dtype && value.device() == packed_->device,
-      "unpack of SavedTensorHooks returned {} for a {} tensor of shape {} on {} saved for the backward of {}",
+      "unpack of SavedTensorHooks returned {} for a {} tensor of shape {} on {} saved for the backward of {} (expected such a "
+      "one)",
       value.defined()
           ? fmt::format("a {} tensor of shape {} on {}", name(value.dtype()), to_string(value.sizes()), to_string(value.device()))
           : "an undefined tensor",

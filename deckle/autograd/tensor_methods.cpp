@@ -13,21 +13,25 @@ bool Tensor::requires_grad() const { return autograd::requires_grad(*this); }
 bool Tensor::is_leaf() const { return autograd::origin(*this).node == nullptr; }
 
 const Tensor& Tensor::requires_grad_(bool value) const {
-  check(!value || is_floating(dtype()), "requires_grad_: dtype {} has no gradient (expected a floating dtype)", name(dtype()));
-  check(value || is_leaf(), "requires_grad_(false) on a result with history; use detach()");
-  if (value && is_leaf()) autograd::leave_base(*this);
-  autograd::ensure_meta(*this).requires_grad = value;
-  return *this;
+  return named("requires_grad_", [&]() -> const Tensor& {
+    check(!value || is_floating(dtype()), "dtype {} has no gradient (expected a floating dtype)", name(dtype()));
+    check(value || is_leaf(),
+          "the tensor is a result with history, which cannot stop to require grad (expected a leaf, or detach())");
+    if (value && is_leaf()) autograd::leave_base(*this);
+    autograd::ensure_meta(*this).requires_grad = value;
+    return *this;
+  });
 }
 
 Tensor Tensor::grad() const { return defined() && impl()->meta != nullptr ? impl()->meta->grad : Tensor{}; }
 
 void Tensor::set_grad(const Tensor& gradient) const {
-  if (gradient.defined()) {
+  named("set_grad", [&] {
+    if (!gradient.defined()) return;
     check(gradient.sizes() == sizes() && gradient.dtype() == dtype(),
-          "set_grad: a gradient of shape {} {} for a tensor of shape {} {}", gradient.sizes(), name(gradient.dtype()), sizes(),
-          name(dtype()));
-  }
+          "a gradient of shape {} {} for a tensor of shape {} {} (expected the same)", gradient.sizes(), name(gradient.dtype()),
+          sizes(), name(dtype()));
+  });
   autograd::ensure_meta(*this).grad = gradient;
 }
 
@@ -38,7 +42,7 @@ void Tensor::backward(const Tensor& gradient, bool retain_graph, bool create_gra
 }
 
 Tensor Tensor::detach() const {
-  check(defined(), "the tensor is undefined");
+  check(defined(), "the tensor is undefined (expected a defined one)");
   auto copy = std::make_shared<TensorImpl>(*impl());
   copy->meta = nullptr;
   copy->tangents = nullptr;

@@ -14,7 +14,7 @@ ViewLayout::ViewLayout(const Tensor& base, const Tensor& view)
 Tensor ViewLayout::memory_of(const Tensor& values) const {
   if (contiguous_) return contiguous(values);
   check(distinct_places(base_.sizes, base_.strides),
-        "a view of a tensor of shape {} and strides {}, of whose elements several share a place: clone that tensor first",
+        "a view of a tensor of shape {} and strides {}, of whose elements several share a place (expected a view of its clone)",
         base_.sizes, base_.strides);
   int64_t last = 0;
   for (size_t dim = 0; dim < base_.sizes.size(); ++dim) last += (base_.sizes[dim] - 1) * base_.strides[dim];

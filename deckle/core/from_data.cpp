@@ -14,23 +14,26 @@ Tensor copy_of(const void* data, Ints sizes, DType dtype) {
 }
 
 void require_length(int64_t length, int64_t expected) {
-  check(length == expected, "tensor: a row of {} values beside one of {}; for rows of different lengths see NestedTensor", length,
-        expected);
+  named("tensor", [&] {
+    check(length == expected,
+          "a row of {} values beside one of {} (expected as many; NestedTensor takes rows of different lengths)", length,
+          expected);
+  });
 }
 
 Tensor borrow(void* data, Ints sizes, Ints strides, DType dtype, std::function<void()> release) {
-  check(sizes.size() == strides.size(), "shape {} has other dims than strides {}", sizes, strides);
+  check(sizes.size() == strides.size(), "shape {} has other dims than strides {} (expected as many)", sizes, strides);
   int64_t elements = numel_of(sizes) == 0 ? 0 : 1;  // up to the last one
   for (size_t dim = 0; dim < sizes.size() && elements > 0; ++dim) {
     int64_t extent = 0;
-    check(strides[dim] >= 0, "strides {} must not be negative", strides);
+    check(strides[dim] >= 0, "strides {} must not be negative (expected 0 or more)", strides);
     check(!__builtin_mul_overflow(sizes[dim] - 1, strides[dim], &extent) && !__builtin_add_overflow(elements, extent, &elements),
           "shape {} with strides {} overflows 64 bits", sizes, strides);
   }
   int64_t bytes = 0;
   check(!__builtin_mul_overflow(elements, item_size(dtype), &bytes), "shape {} with strides {} overflows 64 bits", sizes,
         strides);
-  check(data != nullptr || bytes == 0, "no memory for shape {}", sizes);
+  check(data != nullptr || bytes == 0, "no memory for shape {} (expected a pointer to its elements)", sizes);
   if (!release) release = [] {};
   return make_tensor(std::make_shared<Storage>(data, bytes, Device{}, std::move(release)), sizes, strides, 0, dtype);
 }

@@ -10,23 +10,23 @@ namespace deckle {
 
 RaggedShape::RaggedShape(std::vector<int64_t> sizes, int ragged_dims, std::vector<int64_t> order)
     : ragged_dims_(ragged_dims), sizes_(std::move(sizes)), order_(std::move(order)) {
-  check(ragged_dims >= 1, "a ragged shape needs at least one ragged dim, got {}", ragged_dims);
-  check(sizes_.size() % static_cast<size_t>(ragged_dims) == 0, "{} sizes are no whole number of components with {} ragged dims",
-        sizes_.size(), ragged_dims);
+  check(ragged_dims >= 1, "{} ragged dims (expected one or more)", ragged_dims);
+  check(sizes_.size() % static_cast<size_t>(ragged_dims) == 0,
+        "{} sizes are no whole number of components with {} ragged dims (expected a multiple)", sizes_.size(), ragged_dims);
   components_ = static_cast<int64_t>(sizes_.size()) / ragged_dims;
   offsets_.resize(static_cast<size_t>(components_) + 1, 0);
   for (int64_t b = 0; b < components_; ++b) {
     int64_t rows = 1;
     bool overflow = false;
     for (int dim = 0; dim < ragged_dims; ++dim) {
-      check(size(b, dim) >= 0, "component {} has the negative length {}", b, size(b, dim));
+      check(size(b, dim) >= 0, "component {} has the negative length {} (expected 0 or more)", b, size(b, dim));
       overflow |= __builtin_mul_overflow(rows, size(b, dim), &rows);
     }
     overflow |= __builtin_add_overflow(offsets_[static_cast<size_t>(b)], rows, &offsets_[static_cast<size_t>(b) + 1]);
-    check(!overflow, "the components have more than 2^63 rows in all");
+    check(!overflow, "the components have more than 2^63 rows in all (expected fewer)");
   }
-  check(order_.empty() || static_cast<int64_t>(order_.size()) == rows(), "an order of {} rows for the {} of the components",
-        order_.size(), rows());
+  check(order_.empty() || static_cast<int64_t>(order_.size()) == rows(),
+        "an order of {} rows for the {} of the components (expected as many)", order_.size(), rows());
 }
 
 int64_t RaggedShape::max_size(int ragged_dim) const {
@@ -47,11 +47,11 @@ Ragged Ragged::from_lengths(std::span<const int64_t> lengths) {
 
 Ragged Ragged::from_offsets(std::span<const int64_t> offsets) {
   check(!offsets.empty(), "offsets are empty (expected one more than the components, from 0 on)");
-  check(offsets[0] == 0, "offsets must start with 0, not {}", offsets[0]);
+  check(offsets[0] == 0, "offsets must start with 0, not {} (expected 0)", offsets[0]);
   std::vector<int64_t> lengths(offsets.size() - 1);
   for (size_t b = 0; b < lengths.size(); ++b) {
-    check(offsets[b + 1] >= offsets[b], "offsets must not fall: offsets[{}] is {}, offsets[{}] is {}", b, offsets[b], b + 1,
-          offsets[b + 1]);
+    check(offsets[b + 1] >= offsets[b], "offsets must not fall: offsets[{}] is {}, offsets[{}] is {} (expected as much or more)",
+          b, offsets[b], b + 1, offsets[b + 1]);
     lengths[b] = offsets[b + 1] - offsets[b];
   }
   return Ragged(std::make_shared<const RaggedShape>(std::move(lengths)));

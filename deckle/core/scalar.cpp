@@ -8,7 +8,7 @@ namespace deckle {
 
 int64_t to_integer(double value) {
   constexpr double kLimit = 0x1p63;
-  if (!(value >= -kLimit && value < kLimit)) fail("{} is no 64-bit integer", value);
+  if (!(value >= -kLimit && value < kLimit)) fail("{} is no 64-bit integer (expected -2^63 to 2^63 - 1)", value);
   return static_cast<int64_t>(value);
 }
 

@@ -6,7 +6,8 @@
 namespace deckle {
 
 Storage::Storage(int64_t bytes, Device device) : data_(nullptr), bytes_(bytes), device_(device) {
-  if (device.kind != DeviceKind::cpu) fail(ErrorKind::not_implemented, "this build has no memory on {}", to_string(device));
+  if (device.kind != DeviceKind::cpu)
+    fail(ErrorKind::not_implemented, "this build has no memory on {} (expected cpu)", to_string(device));
   data_ = detail::allocate(bytes);
 }
 

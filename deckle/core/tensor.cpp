@@ -87,11 +87,11 @@ void* Tensor::raw_data() const {
 }
 
 void Tensor::require_dtype(DType wanted) const {
-  check(dtype() == wanted, "the tensor is {}, not {}", name(dtype()), name(wanted));
+  check(dtype() == wanted, "the tensor is {} (expected {})", name(dtype()), name(wanted));
 }
 
 void Tensor::check_item() const {
-  if (numel() != 1) fail("item: the tensor has shape {} (expected one element)", to_string(sizes()));
+  if (numel() != 1) named("item", [&] { fail("the tensor has shape {} (expected one element)", to_string(sizes())); });
 }
 
 std::vector<double> Tensor::to_doubles() const try { return elements<double>(impl_of(*this)); } catch (const std::bad_alloc&) {

@@ -48,7 +48,7 @@ class Recomputation::Frame {
     if (values_.empty()) compute();
     const Tensor result = values_[index];
     check(result.version() == versions_[index],
-          "checkpoint: a tensor of shape {} that the function saved was changed in place afterwards (version {}, saved at {})",
+          "a tensor of shape {} that a checkpointed function saved was changed in place afterwards (version {}, saved at {})",
           to_string(result.sizes()), result.version(), versions_[index]);
     if (!asked_[index]) ++asked_for_;
     asked_[index] = true;
@@ -69,7 +69,8 @@ class Recomputation::Frame {
       inputs.push_back(input.tensor.defined() ? input.tensor.detach() : input.tensor);
       if (!input.tensor.defined()) continue;
       if (input.tensor.version() != input.version) {
-        fail(ErrorKind::runtime, "checkpoint: an input of shape {} was changed in place before the backward (version {}, was {})",
+        fail(ErrorKind::runtime,
+             "an input of shape {} of a checkpointed function was changed in place before the backward (version {}, was {})",
              to_string(input.tensor.sizes()), input.tensor.version(), input.version);
       }
       if (input.requires_grad) inputs.back().requires_grad_();
@@ -91,8 +92,8 @@ class Recomputation::Frame {
     }
     if (finished_ ? values.size() != saved_ : values.size() < saved_) {
       fail(ErrorKind::runtime,
-           "checkpoint: the function saved {} tensors when it was called and {} when it was called again; it must do the same "
-           "each time",
+           "the checkpointed function saved {} tensors when it was called and {} when it was called again (expected the same "
+           "each time)",
            saved_, values.size());
     }
     values_ = std::move(values);

@@ -22,7 +22,7 @@ std::vector<Tensor> contiguous_copies(const std::vector<Tensor>& inputs) {
   std::vector<Tensor> copies;
   for (const Tensor& input : inputs) {
     if (differentiable(input)) {
-      check(input.dtype() == DType::float64, "gradcheck needs float64 inputs, got {}", name(input.dtype()));
+      check(input.dtype() == DType::float64, "an input is {} (expected float64)", name(input.dtype()));
       const Tensor copy = empty(input.sizes(), input.dtype(), input.device());
       const std::vector<double> values = input.to_vector();
       std::copy(values.begin(), values.end(), static_cast<double*>(copy.raw_data()));

@@ -32,10 +32,11 @@ struct TensorTree<Tensor> {
   static Tensor unflatten(const Tensor&, const Tensor*& next) { return *next++; }
   static void check_like(const Tensor& like, const Tensor& given, const char* what) {
     if (!given.defined()) return;
-    check(like.defined(), "a {} of shape {} for an undefined tensor", what, given.sizes());
-    check(given.sizes() == like.sizes(), "a {} of shape {} for a tensor of shape {}", what, given.sizes(), like.sizes());
-    check(given.dtype() == like.dtype(), "a {} of dtype {} for a tensor of dtype {}", what, name(given.dtype()),
-          name(like.dtype()));
+    check(like.defined(), "a {} of shape {} for an undefined tensor (expected an undefined one)", what, given.sizes());
+    check(given.sizes() == like.sizes(), "a {} of shape {} for a tensor of shape {} (expected the same)", what, given.sizes(),
+          like.sizes());
+    check(given.dtype() == like.dtype(), "a {} of dtype {} for a tensor of dtype {} (expected the same)", what,
+          name(given.dtype()), name(like.dtype()));
   }
 };
 
@@ -50,7 +51,7 @@ struct TensorTree<std::vector<T>> {
     return result;
   }
   static void check_like(const std::vector<T>& like, const std::vector<T>& given, const char* what) {
-    check(given.size() == like.size(), "{} {}s for {} tensors", given.size(), what, like.size());
+    check(given.size() == like.size(), "{} {}s for {} tensors (expected as many)", given.size(), what, like.size());
     for (size_t i = 0; i < like.size(); ++i) TensorTree<T>::check_like(like[i], given[i], what);
   }
 };

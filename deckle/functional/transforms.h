@@ -45,8 +45,10 @@ requires(!std::is_convertible_v<F, TensorList>) X grad(F&& f, const X& x) {
   const EnableGrad recording;
   const std::vector<Tensor> inputs = functional::variables(functional::to_leaves(x));
   const Tensor y = functional::call(f, functional::from_leaves(x, inputs));
-  check(y.defined() && y.numel() == 1, "grad: the function must return one element, not {}",
-        y.defined() ? "a tensor of shape " + to_string(y.sizes()) : "an undefined tensor");
+  named("grad", [&] {
+    check(y.defined() && y.numel() == 1, "the function returned {} (expected a tensor of one element)",
+          y.defined() ? "a tensor of shape " + to_string(y.sizes()) : "an undefined tensor");
+  });
   return functional::from_leaves(x, functional::gradients({y}, inputs, {}, functional::any_requires_grad(x)));
 }
 

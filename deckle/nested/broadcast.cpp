@@ -23,7 +23,7 @@ bool single(const Ragged& shape, int dim) {
 void require_fitting(const NestedTensor& other, const Lead& lead) {
   const bool same_components = lead.ragged().defined() && other.components() == lead.ragged()->components();
   if (!same_components && other.ragged_dims() < lead.ragged_dims()) {
-    fail("{} components beside {} of shape {}", other.components(), lead.ragged()->components(), lead.shape());
+    fail("{} components beside {} of shape {} (expected as many)", other.components(), lead.ragged()->components(), lead.shape());
   }
   if (!same_components || other.ragged_dims() > lead.ragged_dims()) {
     require_same_ragged(lead.ragged(), other.ragged());
@@ -34,7 +34,8 @@ void require_fitting(const NestedTensor& other, const Lead& lead) {
       const int64_t size = other.ragged()->size(b, dim), expected = lead.ragged()->size(b, dim);
       if (size == expected) continue;
       if (other.ragged_dims() == lead.ragged_dims()) require_same_ragged(lead.ragged(), other.ragged());
-      fail("component {} has size {} in dim {} beside {} in shape {}", b, size, dim + 1, expected, lead.shape());
+      fail("component {} has size {} in dim {} beside {} in shape {} (expected the same, or 1)", b, size, dim + 1, expected,
+           lead.shape());
     }
   }
 }

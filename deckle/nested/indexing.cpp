@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "deckle/base/check.h"
+#include "deckle/base/range.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/nested/generated/index.h"
 #include "deckle/nested/named.h"
@@ -28,7 +29,8 @@ Tensor indices_of(const NestedTensor& index) {
 Tensor positions_in(const NestedTensor& x, const NestedTensor& index) {
   check(x.ragged_dims() == 1 && index.ragged_dims() == 1, "self has shape {}, index {} (expected one ragged dim each)",
         nested::ShapeOf{x}, nested::ShapeOf{index});
-  check(index.components() == x.components(), "index has {} components, self has {}", index.components(), x.components());
+  check(index.components() == x.components(), "index has {} components, self has {} (expected as many)", index.components(),
+        x.components());
   return indices_of(index);
 }
 
@@ -40,7 +42,8 @@ Tensor as_rows(const NestedTensor& index, const NestedTensor& x) {
   for (int64_t b = 0; b < x.components(); ++b) {
     const int64_t length = x.ragged()->size(b), offset = x.ragged()->offsets()[static_cast<size_t>(b)];
     for (int64_t i = 0; i < index.ragged()->size(b) * inner; ++i, ++next) {
-      check(*next >= 0 && *next < length, "index {} is out of range for component {}, of length {}", *next, b, length);
+      check(*next >= 0 && *next < length, "index {} is out of range for component {}, of length {} (expected {})", *next, b,
+            length, Range{0, length - 1});
       *next += offset;
     }
   }
@@ -60,8 +63,8 @@ bool in_components(int64_t dim, const NestedTensor& x) { return dim == 1 && x.ra
 Tensor rows_along(const NestedTensor& index, int64_t dim, const NestedTensor& x) {
   check(x.ragged_dims() == index.ragged_dims(), "self has shape {}, index {} (expected equal numbers of ragged dims)",
         nested::ShapeOf{x}, nested::ShapeOf{index});
-  check(dim == 0 || index.components() == x.components(), "index has {} components, self has {}", index.components(),
-        x.components());
+  check(dim == 0 || index.components() == x.components(), "index has {} components, self has {} (expected as many)",
+        index.components(), x.components());
   if (in_components(dim, x)) return as_rows(index, x);
   const RaggedShape& shape = *x.ragged();
   const Tensor rows = clone(indices_of(index));
@@ -76,13 +79,13 @@ Tensor rows_along(const NestedTensor& index, int64_t dim, const NestedTensor& x)
       at = place;
       const int64_t component = dim == 0 ? *next : b,
                     size = dim == 0 ? shape.components() : shape.size(b, static_cast<int>(dim) - 1);
-      check(*next >= 0 && *next < size, "index {} of component {} is out of range for dim {} of shape {} (expected 0..{} there)",
-            *next, b, dim, nested::ShapeOf{x}, size - 1);
+      check(*next >= 0 && *next < size, "index {} of component {} is out of range for dim {} of shape {} (expected {} there)",
+            *next, b, dim, nested::ShapeOf{x}, Range{0, size - 1});
       if (dim != 0) at[static_cast<size_t>(dim) - 1] = *next;
       for (int other = 0; other < shape.ragged_dims(); ++other) {
         check(at[static_cast<size_t>(other)] < shape.size(component, other),
-              "position {} of dim {} lies beyond component {} of shape {}, of size {} there", at[static_cast<size_t>(other)],
-              other + 1, component, nested::ShapeOf{x}, shape.size(component, other));
+              "position {} of dim {} lies beyond component {} of shape {}, of size {} there (expected one below it)",
+              at[static_cast<size_t>(other)], other + 1, component, nested::ShapeOf{x}, shape.size(component, other));
       }
       *next = nested::row_at(shape, component, at);
     }
@@ -152,7 +155,8 @@ NestedTensor index_put(const NestedTensor& self, const std::vector<NestedTensor>
   std::vector<Tensor> places;
   for (const NestedTensor& index : indices) {
     check(index.values().dim() == 1 && index.ragged_dims() == 1, "index has shape {} (expected [B, K])", nested::ShapeOf{index});
-    check(index.components() == self.components(), "index has {} components, self has {}", index.components(), self.components());
+    check(index.components() == self.components(), "index has {} components, self has {} (expected as many)", index.components(),
+          self.components());
     nested::require_same_ragged(index, values, "index", "values");
     places.push_back(contiguous(indices_of(index)));
   }
@@ -163,8 +167,8 @@ NestedTensor index_put(const NestedTensor& self, const std::vector<NestedTensor>
     for (size_t dim = 0; dim < ragged_dims; ++dim) {
       const int64_t size = shape.size(b, static_cast<int>(dim));
       at[dim] = places[dim].data<int64_t>()[row];
-      check(at[dim] >= 0 && at[dim] < size, "index {} is out of range for dim {} of component {}, of size {}", at[dim], dim + 1,
-            b, size);
+      check(at[dim] >= 0 && at[dim] < size, "index {} is out of range for dim {} of component {}, of size {} (expected {})",
+            at[dim], dim + 1, b, size, Range{0, size - 1});
     }
     rows.push_back(nested::row_at(shape, b, at));
   }
@@ -201,7 +205,7 @@ NestedTensor embedding_bag(const Tensor& weight, const NestedTensor& indices, co
 
 NestedTensor embedding_bag(const Tensor& weight, const NestedTensor& indices, const NestedTensor& per_sample_weights,
                            BagMode mode) {
-  check(mode == BagMode::sum, "per_sample_weights need mode sum, not {}", to_string(mode));
+  check(mode == BagMode::sum, "per_sample_weights are given for mode {} (expected sum)", to_string(mode));
   check(indices.values().dim() == 1, "indices have shape {} (expected [B, L])", nested::ShapeOf{indices});
   nested::require_same_ragged(indices, per_sample_weights, "indices", "per_sample_weights");
   const Tensor rows = embedding(weight, indices.values()) * unsqueeze(per_sample_weights.values(), -1);

@@ -17,7 +17,9 @@ namespace {
 using nested::index_tensor;
 using nested::to_indices;
 
-void require_rows(const Tensor& values) { check(values.defined() && values.dim() >= 1, "values need a dim of rows"); }
+void require_rows(const Tensor& values) {
+  check(values.defined() && values.dim() >= 1, "values have no dims (expected one of rows)");
+}
 
 /// Component b is rows [starts[b], starts[b] + lengths[b]): a view if the components are contiguous.
 NestedTensor from_ranges(const Tensor& values, std::span<const int64_t> starts, std::span<const int64_t> lengths) {
@@ -26,8 +28,8 @@ NestedTensor from_ranges(const Tensor& values, std::span<const int64_t> starts, 
   bool packed = true;
   for (size_t b = 0; b < lengths.size(); ++b) {
     check(starts[b] >= 0 && starts[b] <= values.size(0) && lengths[b] <= values.size(0) - starts[b],
-          "component {} holds {} rows from {} on, but values of shape {} have {}", b, lengths[b], starts[b],
-          to_string(values.sizes()), values.size(0));
+          "component {} holds {} rows from {} on, but values of shape {} have {} (expected rows within them)", b, lengths[b],
+          starts[b], to_string(values.sizes()), values.size(0));
     packed = packed && starts[b] == starts[0] + ragged->offsets()[b];
   }
   const int64_t first = starts.empty() ? 0 : starts[0];
@@ -46,10 +48,11 @@ NestedTensor from_ranges(const Tensor& values, std::span<const int64_t> starts, 
 NestedTensor from_offset_tensor(const Tensor& values, const Tensor& offset_tensor, const char* what) {
   const std::vector<int64_t> offsets = to_indices(offset_tensor, what);
   check(!offsets.empty(), "{} is empty (expected one more than the components)", what);
-  check(offsets[0] >= 0, "{} must not be negative: [0] is {}", what, offsets[0]);
+  check(offsets[0] >= 0, "{} must not be negative: [0] is {} (expected 0 or more)", what, offsets[0]);
   std::vector<int64_t> lengths;
   for (size_t b = 0; b + 1 < offsets.size(); ++b) {
-    check(offsets[b + 1] >= offsets[b], "{} must not fall: [{}] is {}, [{}] is {}", what, b, offsets[b], b + 1, offsets[b + 1]);
+    check(offsets[b + 1] >= offsets[b], "{} must not fall: [{}] is {}, [{}] is {} (expected as much or more)", what, b,
+          offsets[b], b + 1, offsets[b + 1]);
     lengths.push_back(offsets[b + 1] - offsets[b]);
   }
   return from_ranges(values, std::span(offsets).first(lengths.size()), lengths);
@@ -73,8 +76,8 @@ void require_inside(size_t b, std::span<const int64_t> sizes, std::span<const in
     overflow |= __builtin_add_overflow(end, reach, &end);
   }
   check(!overflow && lowest >= 0 && highest < count,
-        "component {} of sizes {}, strides {} and offset {} reads outside the buffer's {} elements", b, to_string(Ints(sizes)),
-        to_string(Ints(strides)), offset, count);
+        "component {} of sizes {}, strides {} and offset {} reads outside the buffer's {} elements (expected places within)", b,
+        to_string(Ints(sizes)), to_string(Ints(strides)), offset, count);
 }
 
 }  // namespace
@@ -94,7 +97,8 @@ NestedTensor from_jagged(const JaggedLayout& layout) {
 
 StridedLayout to_strided(const NestedTensor& x) {
   return nested::named("to_strided", [&]() -> StridedLayout {
-    check(x.ragged().defined(), "shape {} has no ragged dim (its values are an ordinary tensor)", nested::ShapeOf{x});
+    check(x.ragged().defined(), "shape {} has no ragged dim, its values are an ordinary tensor (expected a ragged dim)",
+          nested::ShapeOf{x});
     const RaggedShape& shape = *x.ragged();
     const Ints regular = x.values().sizes().subspan(1);
     const auto dims = static_cast<int64_t>(shape.ragged_dims() + regular.size());
@@ -116,9 +120,9 @@ StridedLayout to_strided(const NestedTensor& x) {
 
 NestedTensor from_strided(const StridedLayout& layout, int ragged_dims) {
   return nested::named("from_strided", [&]() -> NestedTensor {
-    check(layout.buffer.defined() && layout.buffer.dim() == 1, "the buffer must be a vector");
+    check(layout.buffer.defined() && layout.buffer.dim() == 1, "the buffer has several dims (expected a vector)");
     check(layout.sizes.defined() && layout.strides.defined() && layout.offsets.defined(),
-          "sizes, strides and offsets must be given");
+          "sizes, strides or offsets are undefined (expected all three)");
     check(layout.sizes.dim() == 2 && layout.sizes.size(1) >= 1, "sizes have shape {} (expected [components, dims])",
           to_string(layout.sizes.sizes()));
     const auto components = static_cast<size_t>(layout.sizes.size(0)), dims = static_cast<size_t>(layout.sizes.size(1));
@@ -126,7 +130,7 @@ NestedTensor from_strided(const StridedLayout& layout, int ragged_dims) {
     const std::vector<int64_t> sizes = matrix(layout.sizes, layout.sizes, "sizes"),
                                strides = matrix(layout.strides, layout.sizes, "strides"),
                                offsets = to_indices(layout.offsets, "offsets");
-    check(offsets.size() == components, "{} offsets for {} components", offsets.size(), components);
+    check(offsets.size() == components, "{} offsets for {} components (expected as many)", offsets.size(), components);
     auto ragged = static_cast<size_t>(ragged_dims);
     for (size_t b = 1; b < components; ++b) {
       for (size_t dim = ragged; dim < dims; ++dim) {
@@ -161,7 +165,7 @@ NestedTensor from_varlen(const Tensor& values, const Tensor& cu_seqlens) {
     const std::vector<int64_t> offsets = to_indices(cu_seqlens, "cu_seqlens");
     check(!offsets.empty(), "cu_seqlens is empty (expected one more than the components)");
     check(offsets[0] == 0 && offsets.back() == values.size(0),
-          "cu_seqlens goes from {} to {}, but values of shape {} have rows 0..{}", offsets[0], offsets.back(),
+          "cu_seqlens goes from {} to {}, but values of shape {} have rows 0..{} (expected these)", offsets[0], offsets.back(),
           to_string(values.sizes()), values.size(0));
     return from_offset_tensor(values, cu_seqlens, "cu_seqlens");
   });

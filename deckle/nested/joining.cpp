@@ -29,7 +29,7 @@ Dims row_counts(const std::vector<Tensor>& values) {
 }
 
 const NestedTensor& first_of(const std::vector<NestedTensor>& tensors) {
-  check(!tensors.empty(), "expected at least one tensor");
+  check(!tensors.empty(), "the list is empty (expected at least one tensor)");
   return tensors[0];
 }
 
@@ -69,13 +69,13 @@ NestedTensor cat_positions(const std::vector<NestedTensor>& tensors, int ragged_
   std::vector<int64_t> sizes(like.sizes().begin(), like.sizes().end());
   for (size_t i = 1; i < tensors.size(); ++i) {
     const RaggedShape& shape = *tensors[i].ragged();
-    check(shape.components() == like.components(), "tensor {} has {} components, tensor 0 has {}", i, shape.components(),
-          like.components());
+    check(shape.components() == like.components(), "tensor {} has {} components, tensor 0 has {} (expected as many)", i,
+          shape.components(), like.components());
     for (int64_t b = 0; b < like.components(); ++b) {
       for (int dim = 0; dim < like.ragged_dims(); ++dim) {
         check(dim == ragged_dim || shape.size(b, dim) == like.size(b, dim),
-              "component {} of tensor {} has size {} in dim {}, that of tensor 0 has {}", b, i, shape.size(b, dim), dim + 1,
-              like.size(b, dim));
+              "component {} of tensor {} has size {} in dim {}, that of tensor 0 has {} (expected the same)", b, i,
+              shape.size(b, dim), dim + 1, like.size(b, dim));
       }
       sizes[static_cast<size_t>(b * like.ragged_dims() + ragged_dim)] += shape.size(b, ragged_dim);
     }

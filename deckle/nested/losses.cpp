@@ -14,7 +14,7 @@ namespace deckle::nested {
 namespace {
 
 void require_sequences(const NestedTensor& x) {
-  check(x.ragged().defined(), "shape {} has no ragged dim, so no sequences", nested::ShapeOf{x});
+  check(x.ragged().defined(), "shape {} has no ragged dim, so no sequences (expected one)", nested::ShapeOf{x});
 }
 
 Tensor reduced(const NestedTensor& errors, Reduction reduction) {

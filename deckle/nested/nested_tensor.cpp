@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "deckle/base/check.h"
+#include "deckle/base/range.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/nested/named.h"
 #include "deckle/nested/padding.h"
@@ -22,7 +23,7 @@ void require_one_ragged_dim(const NestedTensor& x) {
 
 void functional::TensorTree<NestedTensor>::check_like(const NestedTensor& like, const NestedTensor& given, const char* what) {
   if (!given.defined()) return;
-  check(like.defined(), "a {} for an undefined nested tensor", what);
+  check(like.defined(), "a {} for an undefined nested tensor (expected an undefined one)", what);
   try {
     nested::require_same_ragged(like, given);
   } catch (Error& error) {
@@ -34,27 +35,27 @@ void functional::TensorTree<NestedTensor>::check_like(const NestedTensor& like, 
 
 NestedTensor::NestedTensor(Tensor values, Ragged shape) : values_(std::move(values)), shape_(std::move(shape)) {
   check(values_.defined() && (values_.dim() >= 1 || !shape_.defined()),
-        "a nested tensor's values need at least one dim, that of the rows");
+        "values without dims (expected at least one, that of the rows)");
   if (shape_.defined()) {
-    check(values_.size(0) == shape_->rows(), "values of shape {} have {} rows, but {} have {}", to_string(values_.sizes()),
-          values_.size(0), to_string(shape_), shape_->rows());
+    check(values_.size(0) == shape_->rows(), "values of shape {} have {} rows, but {} have {} (expected as many)",
+          to_string(values_.sizes()), values_.size(0), to_string(shape_), shape_->rows());
   }
 }
 
 NestedTensor NestedTensor::from_list(TensorList components) {
   return nested::named("from_list", [&]() -> NestedTensor {
-    check(!components.empty(), "an empty list has no regular dims; use from_lengths with values of no rows");
+    check(!components.empty(), "an empty list has no regular dims (expected a component; from_lengths takes values of no rows)");
     std::vector<int64_t> lengths;
     for (size_t b = 0; b < components.size(); ++b) {
       const Tensor& component = components[b];
-      check(component.defined(), "component {} is undefined", b);
+      check(component.defined(), "component {} is undefined (expected a defined one)", b);
       check(component.dim() >= 1, "component {} has no dims (expected [L, ...])", b);
       check(component.sizes().subspan(1).size() == components[0].sizes().subspan(1).size() &&
                 std::equal(component.sizes().begin() + 1, component.sizes().end(), components[0].sizes().begin() + 1),
-            "component {} has shape {}, component 0 has {}: regular dims must agree", b, to_string(component.sizes()),
+            "component {} has shape {}, component 0 has {} (expected the same regular dims)", b, to_string(component.sizes()),
             to_string(components[0].sizes()));
-      check(component.dtype() == components[0].dtype(), "component {} is {}, component 0 is {}", b, name(component.dtype()),
-            name(components[0].dtype()));
+      check(component.dtype() == components[0].dtype(), "component {} is {}, component 0 is {} (expected one dtype)", b,
+            name(component.dtype()), name(components[0].dtype()));
       lengths.push_back(component.size(0));
     }
     return {cat(components, 0), Ragged::from_lengths(lengths)};
@@ -93,8 +94,11 @@ bool NestedTensor::is_ragged(int64_t dim) const {
 }
 
 int64_t NestedTensor::size(int64_t dim) const {
-  dim = nested::wrap_dim(dim, *this);
-  check(!is_ragged(dim), "size({}): the dim is ragged in shape {} (use lengths())", dim, nested::ShapeOf{*this});
+  named("size", [&] {
+    dim = nested::wrap_dim(dim, *this);
+    check(!is_ragged(dim), Argument{"dim"}, "{} is ragged in shape {} (expected another, or lengths())", dim,
+          nested::ShapeOf{*this});
+  });
   return dim == 0 ? components() : values_.size(dim - ragged_dims());
 }
 
@@ -113,8 +117,10 @@ Tensor NestedTensor::offsets(DType dtype) const {
 }
 
 Tensor NestedTensor::operator[](int64_t component) const {
-  check(component >= -components() && component < components(), "component {} is out of range for shape {}", component,
-        nested::ShapeOf{*this});
+  named("operator[]", [&] {
+    check(component >= -components() && component < components(), "component {} is out of range for shape {} (expected {})",
+          component, nested::ShapeOf{*this}, Range{-components(), components() - 1});
+  });
   if (component < 0) component += components();
   if (!shape_.defined()) return select(values_, 0, component);
   const auto at = static_cast<size_t>(component);
@@ -148,8 +154,10 @@ Tensor NestedTensor::padding_mask(int64_t length) const {
 }
 
 const Tensor& NestedTensor::dense() const {
-  check(!shape_.defined(), "dense(): shape {} has {} ragged dim{} left (use values() or to_padded())", nested::ShapeOf{*this},
-        ragged_dims(), ragged_dims() == 1 ? "" : "s");
+  named("dense", [&] {
+    check(!shape_.defined(), "shape {} has {} ragged dim{} left (expected none; see values() and to_padded())",
+          nested::ShapeOf{*this}, ragged_dims(), ragged_dims() == 1 ? "" : "s");
+  });
   return values_;
 }
 

@@ -1,18 +1,9 @@
 #include "deckle/nested/operators.h"
 
-#include "deckle/base/check.h"
 #include "deckle/nested/generated/pointwise.h"
+#include "deckle/ops/promotion.h"
 
 namespace deckle {
-namespace {
-
-const NestedTensor& require_bool(const char* op, const NestedTensor& tensor) {
-  check(tensor.dtype() == DType::bool_, "operator{}: an operand is {} (expected bool)", op, name(tensor.dtype()));
-  return tensor;
-}
-
-}  // namespace
-
 NestedTensor operator+(const NestedTensor& a, const NestedTensor& b) { return add(a, b); }
 NestedTensor operator+(const NestedTensor& a, const Tensor& b) { return add(a, b); }
 NestedTensor operator+(const Tensor& a, const NestedTensor& b) { return add(a, b); }
@@ -80,14 +71,20 @@ NestedTensor operator>(const Scalar& a, const NestedTensor& b) { return lt(b, a)
 NestedTensor operator>=(const Scalar& a, const NestedTensor& b) { return le(b, a); }
 
 NestedTensor operator&(const NestedTensor& a, const NestedTensor& b) {
-  return logical_and(require_bool("&", a), require_bool("&", b));
+  require_bool("operator&", {a.dtype(), b.dtype()});
+  return logical_and(a, b);
 }
 NestedTensor operator|(const NestedTensor& a, const NestedTensor& b) {
-  return logical_or(require_bool("|", a), require_bool("|", b));
+  require_bool("operator|", {a.dtype(), b.dtype()});
+  return logical_or(a, b);
 }
 NestedTensor operator^(const NestedTensor& a, const NestedTensor& b) {
-  return logical_xor(require_bool("^", a), require_bool("^", b));
+  require_bool("operator^", {a.dtype(), b.dtype()});
+  return logical_xor(a, b);
 }
-NestedTensor operator~(const NestedTensor& a) { return logical_not(require_bool("~", a)); }
+NestedTensor operator~(const NestedTensor& a) {
+  require_bool("operator~", {a.dtype()});
+  return logical_not(a);
+}
 
 }  // namespace deckle

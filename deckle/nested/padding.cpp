@@ -15,15 +15,17 @@ namespace deckle {
 namespace {
 
 std::vector<int64_t> padded_sizes(const NestedTensor& x, const PadOptions& options) {
-  check(x.ragged_dims() > 0, "shape {} has no ragged dim to pad", nested::ShapeOf{x});
-  check(options.sizes.size() <= static_cast<size_t>(x.ragged_dims()), "{} padded sizes for the {} ragged dims of shape {}",
-        options.sizes.size(), x.ragged_dims(), nested::ShapeOf{x});
+  check(x.ragged_dims() > 0, "shape {} has no ragged dim to pad (expected one)", nested::ShapeOf{x});
+  check(options.sizes.size() <= static_cast<size_t>(x.ragged_dims()),
+        "{} padded sizes for the {} ragged dims of shape {} (expected one each, or none)", options.sizes.size(), x.ragged_dims(),
+        nested::ShapeOf{x});
   std::vector<int64_t> result;
   for (int dim = 0; dim < x.ragged_dims(); ++dim) {
     const auto at = static_cast<size_t>(dim);
     const int64_t longest = x.ragged()->max_size(dim);
     result.push_back(at < options.sizes.size() && options.sizes[at] != 0 ? options.sizes[at] : longest);
-    check(longest <= result.back(), "a component of length {} in dim {} does not fit the padded size {}", longest, dim + 1,
+    check(longest <= result.back(),
+          "a component of length {} in dim {} does not fit the padded size {} (expected no longer ones)", longest, dim + 1,
           result.back());
   }
   return result;
@@ -82,15 +84,16 @@ Tensor padding_mask(const NestedTensor& x, const PadOptions& options) {
 
 NestedTensor from_padded(const Tensor& padded, const Ragged& shape, PadSide side) {
   return nested::named("from_padded", [&]() -> NestedTensor {
-    check(shape.defined(), "the ragged shape is undefined");
+    check(shape.defined(), "the ragged shape is undefined (expected a defined one)");
     const int ragged_dims = shape->ragged_dims();
     check(padded.dim() > ragged_dims, "shape {} (expected [B, {} padded dim{}, ...])", to_string(padded.sizes()), ragged_dims,
           ragged_dims == 1 ? "" : "s");
-    check(shape->components() == padded.size(0), "{} lengths for a batch of {}", shape->components(), padded.size(0));
+    check(shape->components() == padded.size(0), "{} lengths for a batch of {} (expected as many)", shape->components(),
+          padded.size(0));
     for (int64_t b = 0; b < shape->components(); ++b) {
       for (int dim = 0; dim < ragged_dims; ++dim) {
-        check(shape->size(b, dim) <= padded.size(dim + 1), "length {} of component {} is outside 0..{}", shape->size(b, dim), b,
-              padded.size(dim + 1));
+        check(shape->size(b, dim) <= padded.size(dim + 1), "length {} of component {} is too long (expected 0..{})",
+              shape->size(b, dim), b, padded.size(dim + 1));
       }
     }
     const std::vector<int64_t> rows = padded_rows(*shape, padded.sizes().subspan(1, static_cast<size_t>(ragged_dims)), side);

@@ -71,10 +71,11 @@ Matrices matrices_of(const Tensor& x, int64_t components, bool transposed) {
 
 NestedTensor product(const Matrices& a, const Matrices& b) {
   const int64_t components = a.shape->components();
-  check(b.shape->components() == components, "self has {} components, other has {}", components, b.shape->components());
+  check(b.shape->components() == components, "self has {} components, other has {} (expected as many)", components,
+        b.shape->components());
   for (int64_t i = 0; i < components; ++i) {
-    check(a.cols(i) == b.rows(i), "component {} multiplies [{}, {}] by [{}, {}]: the inner dims differ", i, a.rows(i), a.cols(i),
-          b.rows(i), b.cols(i));
+    check(a.cols(i) == b.rows(i), "component {} multiplies [{}, {}] by [{}, {}] (expected equal inner dims)", i, a.rows(i),
+          a.cols(i), b.rows(i), b.cols(i));
   }
   const Ragged shape = matrix_shapes(
       components, [&](int64_t i) { return a.rows(i); }, [&](int64_t i) { return b.cols(i); });
@@ -91,7 +92,7 @@ NestedTensor product(const Matrices& a, const Matrices& b) {
 
 void require_no_transpose(const NestedTensor& x, const MatmulOptions& options) {
   check(!options.transpose_self && !options.transpose_other,
-        "the last two dims of shape {} are regular: transpose(x, -1, -2) is free", nested::ShapeOf{x});
+        "the last two dims of shape {} are regular (expected ragged ones; transpose(x, -1, -2) is free)", nested::ShapeOf{x});
 }
 
 /// Whether the last two dims are regular: then the product is one on the values.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "deckle/base/check.h"
+#include "deckle/base/range.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/ops/generated/index.h"
 
@@ -38,8 +39,8 @@ Rows rows_at_all(const Ragged& ragged, int ragged_dim, std::span<const int64_t> 
   return rows_at(ragged, ragged_dim, [&](int64_t b, std::vector<int64_t>& wanted) {
     const int64_t length = ragged->size(b, ragged_dim);
     for (const int64_t at : positions) {
-      check(at >= 0 && at < length, "index {} is out of range for dim {} of component {}, of length {}", at, ragged_dim + 1, b,
-            length);
+      check(at >= 0 && at < length, "index {} is out of range for dim {} of component {}, of length {} (expected {})", at,
+            ragged_dim + 1, b, length, Range{0, length - 1});
       wanted.push_back(at);
     }
   });
@@ -49,7 +50,7 @@ Rows rows_of_components(const Ragged& ragged, std::span<const int64_t> component
   const RaggedShape& shape = *ragged;
   std::vector<int64_t> rows, sizes;
   for (const int64_t b : components) {
-    check(b >= 0 && b < shape.components(), "component {} is out of range (expected 0..{})", b, shape.components() - 1);
+    check(b >= 0 && b < shape.components(), "component {} is out of range (expected {})", b, Range{0, shape.components() - 1});
     for (int dim = 0; dim < shape.ragged_dims(); ++dim) sizes.push_back(shape.size(b, dim));
     for (int64_t row = shape.offsets()[static_cast<size_t>(b)]; row < shape.offsets()[static_cast<size_t>(b) + 1]; ++row)
       rows.push_back(row);
@@ -99,7 +100,7 @@ Tensor index_tensor(std::span<const int64_t> values, DType dtype) {
   }
   auto* next = result.data<int32_t>();
   for (const int64_t value : values) {
-    check(value == static_cast<int32_t>(value), "the value {} does not fit int32", value);
+    check(value == static_cast<int32_t>(value), "the value {} does not fit int32 (expected int64)", value);
     *next++ = static_cast<int32_t>(value);
   }
   return result;

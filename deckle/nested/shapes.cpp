@@ -22,10 +22,11 @@ Dims values_sizes(const NestedTensor& x, Ints sizes, bool keeps_missing) {
   const auto leading = static_cast<size_t>(x.ragged_dims()) + 1;
   check(sizes.size() >= leading, "sizes {} for shape {} (expected the batch and ragged dims, as -1, then regular ones)",
         to_string(sizes), nested::ShapeOf{x});
-  check(sizes[0] == -1 || sizes[0] == x.components(), "size {} for the batch of shape {} (it stays: -1)", sizes[0],
+  check(sizes[0] == -1 || sizes[0] == x.components(), "size {} for the batch of shape {}, which stays (expected -1)", sizes[0],
         nested::ShapeOf{x});
   for (size_t dim = 1; dim < leading; ++dim) {
-    check(sizes[dim] == -1, "size {} for the ragged dim {} of shape {} (it stays: -1)", sizes[dim], dim, nested::ShapeOf{x});
+    check(sizes[dim] == -1, "size {} for the ragged dim {} of shape {}, which stays (expected -1)", sizes[dim], dim,
+          nested::ShapeOf{x});
   }
   Dims result = {x.values().size(0)};
   for (const int64_t size : sizes.subspan(leading)) result.push_back(size);
@@ -34,11 +35,12 @@ Dims values_sizes(const NestedTensor& x, Ints sizes, bool keeps_missing) {
   const auto missing = std::find(given.begin(), given.end(), -1);
   const bool fills = missing != given.end();
   if (fills) *missing = 1;
-  check(std::find(given.begin(), given.end(), -1) == given.end(), "sizes {} leave more than one regular dim open",
-        to_string(sizes));
+  check(std::find(given.begin(), given.end(), -1) == given.end(),
+        "sizes {} leave more than one regular dim open (expected at most one -1 among them)", to_string(sizes));
   const int64_t inner = numel_of(x.values().sizes().subspan(1)), count = numel_of(given);
   check(fills ? count > 0 && inner % count == 0 : count == inner,
-        "regular sizes of {} do not fit the {} elements per row of shape {}", to_string(sizes), inner, nested::ShapeOf{x});
+        "regular sizes of {} do not fit the {} elements per row of shape {} (expected as many)", to_string(sizes), inner,
+        nested::ShapeOf{x});
   if (fills) *std::find(result.begin(), result.end(), -1) = inner / count;
   return result;
 }
@@ -139,7 +141,7 @@ NestedTensor expand(const NestedTensor& self, Ints sizes) {
 NestedTensor flatten(const NestedTensor& self, int64_t start_dim, int64_t end_dim) {
   const int64_t first = nested::wrap_dim(start_dim, self), last = nested::wrap_dim(end_dim, self),
                 ragged_dims = self.ragged_dims();
-  check(first <= last, "start_dim {} comes after end_dim {}", start_dim, end_dim);
+  check(first <= last, "start_dim {} comes after end_dim {} (expected start_dim <= end_dim)", start_dim, end_dim);
   if (first == last) return self;
   if (first > ragged_dims) return {flatten(self.values(), first - ragged_dims, last - ragged_dims), self.ragged()};
   if (first == 0) {
@@ -175,11 +177,11 @@ NestedTensor permute(const NestedTensor& self, Ints dims) {
   std::vector<bool> seen(dims.size(), false);
   for (const int64_t dim : dims) {
     const int64_t wrapped = nested::wrap_dim(dim, self);
-    check(!seen[static_cast<size_t>(wrapped)], "dim {} appears twice in {}", dim, to_string(dims));
+    check(!seen[static_cast<size_t>(wrapped)], "dim {} is given twice in {} (expected different dims)", dim, to_string(dims));
     seen[static_cast<size_t>(wrapped)] = true;
     order.push_back(wrapped - 1);
   }
-  check(dims.empty() || order[0] == -1, "dims {} move the batch, which stays first", to_string(dims));
+  check(dims.empty() || order[0] == -1, "dims {} move the batch, which stays first (expected 0 first)", to_string(dims));
   order.erase(order.begin());
   const auto ragged_dims = static_cast<size_t>(self.ragged_dims());
   bool regular_only = true;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "deckle/base/check.h"
+#include "deckle/base/range.h"
 #include "deckle/nested/generated/index.h"
 #include "deckle/nested/generated/shape.h"
 #include "deckle/nested/named.h"
@@ -23,10 +24,10 @@ int ragged_dim(int64_t dim) { return static_cast<int>(dim) - 1; }
 
 /// One number per component for a ragged dim; throws for other dims and sizes.
 std::vector<int64_t> per_component(const NestedTensor& x, int64_t dim, const Tensor& numbers, const char* what) {
-  check(x.is_ragged(dim), "dim {} of shape {} is not ragged: give one number for all components", dim, nested::ShapeOf{x});
+  check(x.is_ragged(dim), "dim {} of shape {} is not ragged (expected one number for all components)", dim, nested::ShapeOf{x});
   std::vector<int64_t> result = nested::to_indices(numbers, what);
-  check(static_cast<int64_t>(result.size()) == x.components(), "{} has {} elements for {} components", what, result.size(),
-        x.components());
+  check(static_cast<int64_t>(result.size()) == x.components(), "{} has {} elements for {} components (expected as many)", what,
+        result.size(), x.components());
   return result;
 }
 
@@ -42,8 +43,8 @@ int64_t bound(int64_t value, int64_t length) { return std::clamp<int64_t>(value 
 NestedTensor select_positions(const NestedTensor& self, int64_t dim, const std::function<int64_t(int64_t)>& index) {
   const auto position = [&](int64_t b) {
     const int64_t length = self.ragged()->size(b, ragged_dim(dim)), at = index(b);
-    check(at >= -length && at < length, "position {} is out of range for dim {} of component {}, of length {}", at, dim, b,
-          length);
+    check(at >= -length && at < length, "position {} is out of range for dim {} of component {}, of length {} (expected {})", at,
+          dim, b, length, Range{-length, length - 1});
     return at < 0 ? at + length : at;
   };
   if (self.ragged_dims() == 1) {  // one row of each component: dense
@@ -63,8 +64,8 @@ NestedTensor narrow_positions(const NestedTensor& self, int64_t dim,
                 auto [start, count] = range(b);
                 const int64_t first = start < 0 ? start + length : start;
                 check(first >= 0 && first <= length && count >= 0 && count <= length - first,
-                      "{} positions from {} on are more than dim {} of component {} has, of length {}", count, start, dim, b,
-                      length);
+                      "{} positions from {} on are more than dim {} of component {} has, of length {} (expected no more)", count,
+                      start, dim, b, length);
                 append_range(positions, first, first + count);
               }));
 }
@@ -105,8 +106,9 @@ std::vector<NestedTensor> wrapped(const std::vector<Tensor>& pieces, const Neste
 std::vector<int64_t> starts_of(Ints sizes) {
   std::vector<int64_t> starts = {0};
   for (const int64_t size : sizes) {
-    check(size >= 0, "split size {} is negative in {}", size, sizes);
-    check(size <= std::numeric_limits<int64_t>::max() - starts.back(), "split sizes {} add up to more than 2^63", sizes);
+    check(size >= 0, "split size {} is negative in {} (expected 0 or more)", size, sizes);
+    check(size <= std::numeric_limits<int64_t>::max() - starts.back(), "split sizes {} add up to more than 2^63 (expected less)",
+          sizes);
     starts.push_back(starts.back() + size);
   }
   return starts;
@@ -114,8 +116,8 @@ std::vector<int64_t> starts_of(Ints sizes) {
 
 std::vector<NestedTensor> split_components(const NestedTensor& self, Ints sizes) {
   const std::vector<int64_t> starts = starts_of(sizes);
-  check(starts.back() == self.components(), "split sizes {} add up to {}, but shape {} has {} components", sizes, starts.back(),
-        nested::ShapeOf{self}, self.components());
+  check(starts.back() == self.components(), "split sizes {} add up to {}, but shape {} has {} components (expected their number)",
+        sizes, starts.back(), nested::ShapeOf{self}, self.components());
   std::vector<NestedTensor> result;
   for (size_t i = 0; i + 1 < starts.size(); ++i) result.push_back(component_range(self, starts[i], starts[i + 1]));
   return result;
@@ -182,7 +184,7 @@ NestedTensor narrow(const NestedTensor& self, int64_t dim, int64_t start, int64_
   if (dim == 0) {
     const int64_t first = start < 0 ? start + self.components() : start;
     check(first >= 0 && first <= self.components() && length >= 0 && length <= self.components() - first,
-          "{} components from {} on are more than shape {} has", length, start, nested::ShapeOf{self});
+          "{} components from {} on are more than shape {} has (expected no more)", length, start, nested::ShapeOf{self});
     return component_range(self, first, first + length);
   }
   if (!self.is_ragged(dim)) return {narrow(self.values(), nested::values_dim(dim, self), start, length), self.ragged()};
@@ -196,7 +198,7 @@ std::vector<NestedTensor> split_with_sizes(const NestedTensor& self, Ints split_
   const std::vector<int64_t> starts = starts_of(split_sizes);
   for (int64_t b = 0; b < self.components(); ++b) {
     const int64_t length = self.ragged()->size(b, ragged_dim(dim));
-    check(length == starts.back(), "split sizes {} add up to {}, but component {} has length {} in dim {}",
+    check(length == starts.back(), "split sizes {} add up to {}, but component {} has length {} in dim {} (expected that length)",
           to_string(split_sizes), starts.back(), b, length, dim);
   }
   return split_positions(self, dim, static_cast<int64_t>(split_sizes.size()),
@@ -298,7 +300,8 @@ NestedTensor roll(const NestedTensor& self, const Tensor& shifts, int64_t dim) {
 NestedTensor shift(const NestedTensor& self, int64_t offset, int64_t dim, double value) {
   return nested::named("shift", {{"self", &self}}, [&]() -> NestedTensor {
     dim = nested::wrap_dim(dim, self);
-    check(self.is_ragged(dim), "dim {} of shape {} is not ragged: pad and narrow the values", dim, nested::ShapeOf{self});
+    check(self.is_ragged(dim), "dim {} of shape {} is not ragged (expected a ragged dim; of others pad and narrow the values)",
+          dim, nested::ShapeOf{self});
     return shift_positions(self, dim, value, [&](int64_t) { return offset; });
   });
 }

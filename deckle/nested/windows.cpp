@@ -105,7 +105,7 @@ NestedTensor interpolate1d(const NestedTensor& input, double scale, Interpolatio
 
 NestedTensor pool(const NestedTensor& x, Pooling pooling) {
   return nested::named("pool", {{"x", &x}}, [&]() -> NestedTensor {
-    check(x.ragged_dims() > 0, "shape {} has no ragged dim to pool over", nested::ShapeOf{x});
+    check(x.ragged_dims() > 0, "shape {} has no ragged dim to pool over (expected one)", nested::ShapeOf{x});
     switch (pooling) {
       case Pooling::average:
         return {masked_fill(segment_mean(x.values(), x.ragged()), eq(segment_lengths(x.values(), x.ragged()), 0), 0), Ragged()};
@@ -115,7 +115,7 @@ NestedTensor pool(const NestedTensor& x, Pooling pooling) {
       case Pooling::last:
         return {index_select_or(x.values(), end_rows(x, pooling == Pooling::last)), Ragged()};
     }
-    fail("unknown pooling");
+    fail("pooling {} is unknown (expected average, max, first or last)", static_cast<int>(pooling));
   });
 }
 

@@ -10,12 +10,13 @@ namespace {
 int64_t kv_heads_of(const SelfAttentionOptions& options) { return options.kv_heads == 0 ? options.heads : options.kv_heads; }
 
 const SelfAttentionOptions& checked(const SelfAttentionOptions& options) {
-  check(options.heads >= 1 && options.width >= 1 && options.width % options.heads == 0, "width {} is no multiple of {} heads",
+  check(options.heads >= 1 && options.width >= 1 && options.width % options.heads == 0,
+        "width {} is no multiple of {} heads (expected one)", options.width, options.heads);
+  check((options.width / options.heads) % 2 == 0,
+        "the head size is {}, {} / {} heads (expected an even one, for rotary positions)", options.width / options.heads,
         options.width, options.heads);
-  check((options.width / options.heads) % 2 == 0, "rotary positions need an even head size, got {} ({} / {} heads)",
-        options.width / options.heads, options.width, options.heads);
   check(kv_heads_of(options) >= 1 && options.heads % kv_heads_of(options) == 0,
-        "{} heads are no multiple of {} key and value heads", options.heads, kv_heads_of(options));
+        "{} heads are no multiple of {} key and value heads (expected one)", options.heads, kv_heads_of(options));
   return options;
 }
 

@@ -40,7 +40,8 @@ void KeyValueCache::add() {
 }
 
 void KeyValueCache::clear(int64_t sequence) {
-  check(sequence >= 0 && sequence < sequences(), "the cache has {} sequences, none numbered {}", sequences(), sequence);
+  check(sequence >= 0 && sequence < sequences(), "the cache has {} sequences, none numbered {} (expected one of them)",
+        sequences(), sequence);
   lengths_[static_cast<size_t>(sequence)] = 0;
 }
 
@@ -52,8 +53,8 @@ void KeyValueCache::remove(int64_t sequence) {
 }
 
 void KeyValueCache::extend(std::span<const int64_t> more) {
-  check(std::ssize(more) == sequences(), "the cache has {} sequences, {} numbers of new positions are given", sequences(),
-        more.size());
+  check(std::ssize(more) == sequences(), "the cache has {} sequences, {} numbers of new positions are given (expected as many)",
+        sequences(), more.size());
   const std::vector<int64_t> before = lengths_;
   bool fits = true;
   for (size_t b = 0; b < more.size(); ++b) {
@@ -85,13 +86,13 @@ void KeyValueCache::write(int64_t layer, const NestedTensor& keys, const NestedT
                                      std::pair(&values, &layers_[static_cast<size_t>(layer)].values)}) {
     check(from->ragged_dims() == 1 && from->components() == sequences() && from->dim() == 4 && from->size(2) == kv_heads_ &&
               from->size(3) == head_dim_ && from->dtype() == memory->dtype(),
-          "the cache takes {} [{}, ragged, {}, {}], got {}", name(memory->dtype()), sequences(), kv_heads_, head_dim_,
-          to_string(*from));
+          "rows of {} (expected {} [{}, ragged, {}, {}], as the cache has them)", to_string(*from), name(memory->dtype()),
+          sequences(), kv_heads_, head_dim_);
     const Tensor rows = contiguous(from->values());
     for (int64_t b = 0; b < sequences(); ++b) {
       const auto at = static_cast<size_t>(b);
       const int64_t count = from->ragged()->size(b);
-      check(count <= lengths_[at], "{} rows for sequence {}, which has {} positions", count, b, lengths_[at]);
+      check(count <= lengths_[at], "{} rows for sequence {}, which has {} positions (expected as many)", count, b, lengths_[at]);
       copy_rows(rows, from->ragged()->offsets()[at], *memory, starts_[at] + lengths_[at] - count, count);
     }
   }

@@ -27,7 +27,7 @@ const DecoderOptions& checked(const DecoderOptions& options) {
   check(options.vocab >= 1 && options.width >= 1 && options.depth >= 0 && options.heads >= 1,
         "DecoderOptions: vocab {}, width {}, depth {}, heads {} (expected 1 or more, depth 0 or more)", options.vocab,
         options.width, options.depth, options.heads);
-  check(options.width % options.heads == 0, "DecoderOptions: width {} is no multiple of {} heads", options.width, options.heads);
+  check(options.width % options.heads == 0, "width {} is no multiple of {} heads (expected one)", options.width, options.heads);
   return options;
 }
 
@@ -83,7 +83,8 @@ void DecoderLM::visit(StateVisitor& visitor) {
 }
 
 int64_t predicted_tokens(const NestedTensor& tokens) {
-  check(tokens.ragged_dims() == 1 && tokens.values().dim() == 1, "expected tokens [B, ragged], got {}", to_string(tokens));
+  check(tokens.ragged_dims() == 1 && tokens.values().dim() == 1, "tokens have shape {} (expected [B, ragged])",
+        to_string(tokens));
   int64_t count = 0;
   for (const int64_t length : tokens.ragged()->sizes()) count += std::max<int64_t>(length - 1, 0);
   return count;
@@ -91,7 +92,7 @@ int64_t predicted_tokens(const NestedTensor& tokens) {
 
 Tensor DecoderLM::loss(const NestedTensor& tokens) const try {
   const int64_t count = predicted_tokens(tokens);
-  check(count > 0, "the loss needs a component of two tokens or more");
+  check(count > 0, "no component has two tokens (expected one that has, for the loss)");
   const RaggedShape& shape = *tokens.ragged();
   std::vector<int64_t> lengths(shape.sizes().begin(), shape.sizes().end());
   for (int64_t& length : lengths) length = std::max<int64_t>(length - 1, 0);
@@ -107,13 +108,13 @@ KeyValueCache DecoderLM::make_cache() const {
 }
 
 Tensor DecoderLM::next_logits(const NestedTensor& tokens, KeyValueCache& cache) const {
-  check(tokens.ragged_dims() == 1 && tokens.dim() == 2, "next_logits needs tokens [B, ragged], got {}", to_string(tokens));
-  check(tokens.components() == cache.sequences(), "next_logits: tokens of {} sequences, the cache has {}", tokens.components(),
-        cache.sequences());
+  check(tokens.ragged_dims() == 1 && tokens.dim() == 2, "tokens have shape {} (expected [B, ragged])", to_string(tokens));
+  check(tokens.components() == cache.sequences(), "tokens of {} sequences, the cache has {} (expected as many)",
+        tokens.components(), cache.sequences());
   const RaggedShape& shape = *tokens.ragged();
   const Tensor last = empty({shape.components()}, DType::int64);
   for (int64_t b = 0; b < shape.components(); ++b) {
-    check(shape.size(b) > 0, "next_logits needs a token or more of each sequence, got none of sequence {}", b);
+    check(shape.size(b) > 0, "no token of sequence {} (expected one or more of each)", b);
     last.data<int64_t>()[b] = shape.offsets()[static_cast<size_t>(b) + 1] - 1;
   }
   const NoGrad no_grad;

@@ -23,7 +23,7 @@ double uniform(Generator& generator) {
 }  // namespace
 
 int64_t sample_token(const Tensor& logits, const SampleOptions& options, Generator& generator) {
-  check(logits.dim() == 1 && logits.numel() > 0, "expected logits [vocab], got shape {}", to_string(logits.sizes()));
+  check(logits.dim() == 1 && logits.numel() > 0, "logits have shape {} (expected [vocab])", to_string(logits.sizes()));
   check(options.temperature >= 0, "the temperature is {} (expected 0 or more)", options.temperature);
   check(options.top_k >= 0, "top_k is {} (expected 0 or more)", options.top_k);
   const std::vector<double> scores = logits.to_vector();
@@ -34,7 +34,7 @@ int64_t sample_token(const Tensor& logits, const SampleOptions& options, Generat
   const int64_t likeliest = std::ranges::max_element(scores) - scores.begin();
   const bool numbers = std::ranges::none_of(scores, [](double score) { return std::isnan(score); });
   check(numbers && std::isfinite(scores[static_cast<size_t>(likeliest)]),
-        "the logits hold NaN or infinity, or are all -infinity");
+        "the logits hold NaN or infinity, or are all -infinity (expected finite ones)");
   if (options.temperature == 0) return likeliest;
   std::vector<int64_t> kept(scores.size());
   std::iota(kept.begin(), kept.end(), 0);
@@ -57,10 +57,10 @@ SequenceSampler::SequenceSampler(const DecoderLM& model, const SampleOptions& op
     : model_(model), options_(options), cache_(model.make_cache()) {}
 
 SequenceSampler::Sequence SequenceSampler::started(std::span<const int64_t> prompt, uint64_t seed) const {
-  check(!prompt.empty(), "a prompt needs at least one token");
+  check(!prompt.empty(), "the prompt is empty (expected at least one token)");
   for (const int64_t token : prompt) {
-    check(token >= 0 && token < model_.options().vocab, "the prompt has the token {}, the vocabulary {} tokens", token,
-          model_.options().vocab);
+    check(token >= 0 && token < model_.options().vocab,
+          "the prompt has the token {}, the vocabulary {} tokens (expected tokens of it)", token, model_.options().vocab);
   }
   return {Generator(seed), {prompt.begin(), prompt.end()}};
 }

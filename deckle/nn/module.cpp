@@ -35,23 +35,33 @@ int64_t Module::parameter_count() const {
 std::map<std::string, Tensor> Module::state() const {
   std::map<std::string, Tensor> state;
   for (const NamedParameter& parameter : named_parameters()) {
-    check(state.emplace(parameter.name, parameter.tensor.detach()).second, "two parameters are named \"{}\"", parameter.name);
+    check(state.emplace(parameter.name, parameter.tensor.detach()).second,
+          "two parameters are named \"{}\" (expected names that differ)", parameter.name);
   }
   return state;
 }
 
-void Module::load_state(const std::map<std::string, Tensor>& state) const {
-  const std::map<std::string, Tensor> own = this->state();
-  for (const auto& [name, tensor] : state) check(own.contains(name), "load_state: the model has no parameter \"{}\"", name);
+namespace {
+
+void require_same(const std::map<std::string, Tensor>& state, const std::map<std::string, Tensor>& own) {
+  for (const auto& entry : state)
+    check(own.contains(entry.first), "the model has no parameter \"{}\" (expected its parameters alone)", entry.first);
   for (const auto& [name, parameter] : own) {
     const auto found = state.find(name);
-    check(found != state.end(), "load_state: the parameter \"{}\" is missing", name);
+    check(found != state.end(), "the parameter \"{}\" is missing (expected all of the model)", name);
     const Tensor& given = found->second;
     check(given.defined() && given.sizes() == parameter.sizes() && given.dtype() == parameter.dtype(),
-          "load_state: the parameter \"{}\" is {} {}, the model's is {} {}", name,
+          "the parameter \"{}\" is {} {}, the model's is {} {} (expected the same)", name,
           given.defined() ? to_string(given.sizes()) : "undefined", given.defined() ? deckle::name(given.dtype()) : "",
           to_string(parameter.sizes()), deckle::name(parameter.dtype()));
   }
+}
+
+}  // namespace
+
+void Module::load_state(const std::map<std::string, Tensor>& state) const {
+  const std::map<std::string, Tensor> own = this->state();
+  named("load_state", [&] { require_same(state, own); });
   const NoGrad no_grad;
   for (const auto& [name, parameter] : own) parameter.copy_(state.at(name));
 }

@@ -48,13 +48,13 @@ struct Rotary::Tables {
 };
 
 Rotary::Rotary(int64_t head_dim, double base) : head_dim_(head_dim), base_(base), tables_(std::make_shared<Tables>()) {
-  check(head_dim >= 2 && head_dim % 2 == 0, "rotary positions need an even head size, got {}", head_dim);
+  check(head_dim >= 2 && head_dim % 2 == 0, "the head size is {} (expected an even one)", head_dim);
 }
 
 RotaryAngles Rotary::angles(const NestedTensor& batch, DType dtype, std::span<const int64_t> first) const {
-  check(batch.ragged_dims() == 1, "rotary positions need one ragged dim, got {}", batch.ragged_dims());
+  check(batch.ragged_dims() == 1, "{} ragged dims (expected one)", batch.ragged_dims());
   const RaggedShape& shape = *batch.ragged();
-  check(first.empty() || std::ssize(first) == shape.components(), "rotary positions: {} first positions for {} components",
+  check(first.empty() || std::ssize(first) == shape.components(), "{} first positions for {} components (expected as many)",
         first.size(), shape.components());
   const Tensor positions = empty({shape.rows()}, DType::int64);
   auto* position = positions.data<int64_t>();
@@ -69,7 +69,7 @@ RotaryAngles Rotary::angles(const NestedTensor& batch, DType dtype, std::span<co
 }
 
 RotaryAngles Rotary::angles(const Tensor& batch, DType dtype, int64_t first) const {
-  check(batch.dim() >= 2, "rotary positions need a batch [B, L, ...], got shape {}", to_string(batch.sizes()));
+  check(batch.dim() >= 2, "shape {} (expected a batch [B, L, ...])", to_string(batch.sizes()));
   const Tensor positions = empty({batch.size(0), batch.size(1)}, DType::int64);
   for (int64_t b = 0; b < batch.size(0); ++b) {
     auto* row = positions.data<int64_t>() + b * batch.size(1);

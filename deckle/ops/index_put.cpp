@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "deckle/base/check.h"
+#include "deckle/base/range.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/ops/copy.h"
 #include "deckle/ops/generated/factory.h"
@@ -41,7 +42,8 @@ Tensor flat_positions(const Tensor& self, TensorList indices, Ints shape) {
       flat[i] = flat[i] * size + at;
     }
     if (wrong >= 0)
-      fail("index {} is out of range for dim {} of shape {} (expected {}..{})", given[wrong], dim, self.sizes(), -size, size - 1);
+      fail("index {} is out of range for dim {} of shape {} (expected {})", given[wrong], dim, self.sizes(),
+           Range{-size, size - 1});
   }
   return positions;
 }
@@ -92,8 +94,8 @@ Tensor composite::index_put(const Tensor& self, TensorList indices, const Tensor
 
 Tensor composite::scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
   const int64_t rank = self.dim();
-  check(rank > 0 && dim >= -rank && dim < rank, Argument{"dim"}, "{} is out of range for self of shape {} (expected {}..{})", dim,
-        to_string(self.sizes()), -rank, rank - 1);
+  check(rank > 0 && dim >= -rank && dim < rank, Argument{"dim"}, "{} is out of range for self of shape {} (expected {})", dim,
+        self.sizes(), Range{-rank, rank - 1});
   if (dim < 0) dim += rank;
   check(index.dtype() == DType::int64 || index.dtype() == DType::int32, Argument{"index"}, "is {} (expected int64 or int32)",
         name(index.dtype()));

@@ -7,17 +7,9 @@
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
+#include "deckle/ops/promotion.h"
 
 namespace deckle {
-namespace {
-
-const Tensor& require_bool(const char* op, const Tensor& tensor) {
-  check(tensor.dtype() == DType::bool_, "operator{}: an operand is {} (expected bool)", op, name(tensor.dtype()));
-  return tensor;
-}
-
-}  // namespace
-
 const Tensor& Tensor::operator=(const Tensor& source) const&& { return deckle::copy_(*this, source); }
 const Tensor& Tensor::operator=(const Scalar& value) const&& { return deckle::fill_(*this, value); }
 
@@ -102,9 +94,21 @@ Tensor operator<=(const Scalar& a, const Tensor& b) { return ge(b, a); }
 Tensor operator>(const Scalar& a, const Tensor& b) { return lt(b, a); }
 Tensor operator>=(const Scalar& a, const Tensor& b) { return le(b, a); }
 
-Tensor operator&(const Tensor& a, const Tensor& b) { return logical_and(require_bool("&", a), require_bool("&", b)); }
-Tensor operator|(const Tensor& a, const Tensor& b) { return logical_or(require_bool("|", a), require_bool("|", b)); }
-Tensor operator^(const Tensor& a, const Tensor& b) { return logical_xor(require_bool("^", a), require_bool("^", b)); }
-Tensor operator~(const Tensor& a) { return logical_not(require_bool("~", a)); }
+Tensor operator&(const Tensor& a, const Tensor& b) {
+  require_bool("operator&", {a.dtype(), b.dtype()});
+  return logical_and(a, b);
+}
+Tensor operator|(const Tensor& a, const Tensor& b) {
+  require_bool("operator|", {a.dtype(), b.dtype()});
+  return logical_or(a, b);
+}
+Tensor operator^(const Tensor& a, const Tensor& b) {
+  require_bool("operator^", {a.dtype(), b.dtype()});
+  return logical_xor(a, b);
+}
+Tensor operator~(const Tensor& a) {
+  require_bool("operator~", {a.dtype()});
+  return logical_not(a);
+}
 
 }  // namespace deckle

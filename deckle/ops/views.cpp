@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "deckle/base/check.h"
+#include "deckle/base/range.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/ops/copy.h"
 #include "deckle/ops/generated/factory.h"
@@ -16,8 +17,8 @@ namespace {
 /// Index along dim in [0, size).
 int64_t wrap_index(int64_t index, int64_t dim, Ints sizes) {
   const int64_t size = sizes[static_cast<size_t>(dim)];
-  check(index >= -size && index < size, Argument{"index"}, "{} is out of range for dim {} of shape {} (expected {}..{})", index,
-        dim, sizes, -size, size - 1);
+  check(index >= -size && index < size, Argument{"index"}, "{} is out of range for dim {} of shape {} (expected {})", index, dim,
+        sizes, Range{-size, size - 1});
   return index < 0 ? index + size : index;
 }
 

@@ -33,7 +33,7 @@ double gradient_norm(TensorList parameters) {
 }
 
 double clip_gradient_norm(TensorList parameters, double max_norm) {
-  check(max_norm > 0, "clip_gradient_norm: max_norm is {} (expected more than 0)", max_norm);
+  named("clip_gradient_norm", [&] { check(max_norm > 0, Argument{"max_norm"}, "is {} (expected more than 0)", max_norm); });
   const NoGrad no_grad;
   const std::vector<Tensor> gradients = gradients_of(parameters);
   const double norm = norm_of(gradients);

@@ -16,9 +16,11 @@ ParameterList::ParameterList(std::vector<Tensor> parameters) : parameters_(std::
   std::unordered_map<const void*, size_t> places;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     check(parameters_[i].defined() && parameters_[i].is_leaf() && parameters_[i].requires_grad(),
-          "parameter {} of the optimizer is no leaf that requires grad", i);
+          "parameter {} of the optimizer is no leaf that requires grad (expected one)", i);
     const auto [place, first] = places.emplace(parameters_[i].impl(), i);
-    check(first, "parameters {} and {} of the optimizer are the same tensor: it would be stepped twice", place->second, i);
+    check(first,
+          "parameters {} and {} of the optimizer are the same tensor, which would be stepped twice (expected different ones)",
+          place->second, i);
   }
 }
 
@@ -62,7 +64,8 @@ void put_state(State& state, const std::string& name, const std::vector<Tensor>&
 
 const Tensor& find_state(const State& state, const std::string& key, const Tensor& like) {
   const auto at = state.find(key);
-  check(at != state.end() && at->second.defined(), "the optimizer's state has no \"{}\"", key);
+  check(at != state.end() && at->second.defined(), "the optimizer's state has no \"{}\" (expected the state that save wrote)",
+        key);
   const Tensor& found = at->second;
   check(found.sizes() == like.sizes() && found.dtype() == like.dtype(), "the optimizer's state \"{}\" is {} {} (expected {} {})",
         key, to_string(found.sizes()), name(found.dtype()), to_string(like.sizes()), name(like.dtype()));

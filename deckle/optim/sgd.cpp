@@ -15,7 +15,7 @@ SGD::SGD(std::vector<Tensor> parameters, const SGDOptions& options) : parameters
         options.momentum, options.weight_decay);
   check(options.dampening >= 0 && options.dampening <= 1, "SGDOptions: dampening {} (expected 0 to 1)", options.dampening);
   check(!options.nesterov || (options.momentum > 0 && options.dampening == 0),
-        "SGDOptions: nesterov needs a momentum above 0 and no dampening");
+        "nesterov without momentum or with dampening (expected a momentum above 0 and no dampening)");
   if (options.momentum > 0) velocities_.resize(parameters_.all().size());
 }
 
@@ -58,7 +58,8 @@ void SGD::load_state(const State& state) {
     velocities[i] = find_state(state, key, parameters_.all()[i]).clone();
     ++found;
   }
-  check(found == state.size(), "the optimizer's state has {} tensors, of which {} are velocities of its {} parameters",
+  check(found == state.size(),
+        "the optimizer's state has {} tensors, of which {} are velocities of its {} parameters (expected all of them)",
         state.size(), found, velocities.size());
   velocities_ = std::move(velocities);
 }

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "deckle/base/check.h"
+#include "deckle/base/range.h"
 
 namespace deckle {
 namespace {
@@ -72,6 +73,37 @@ TEST(Error, OtherExceptionsPassUnchanged) {
     }
   };
   EXPECT_THROW(call(), std::runtime_error);
+}
+
+TEST(Error, CopiesSayTheSameAndGoTheirOwnWays) {
+  Error error("shapes differ");
+  EXPECT_EQ(error.message(), "shapes differ");
+  Error copy = error;
+  copy.set_op("add");
+  EXPECT_EQ(copy.message(), "add: shapes differ");
+  EXPECT_EQ(error.message(), "shapes differ");
+  error = copy;
+  EXPECT_STREQ(error.what(), "add: shapes differ");
+}
+
+TEST(Error, NamedFunctionsReturnWhatTheirBodiesDo) {
+  const int number = 3;
+  EXPECT_EQ(&named("f", [&]() -> const int& { return number; }), &number);
+  try {
+    named("f", [] { fail("no"); });
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "f: no");
+  }
+}
+
+TEST(Check, ARangeOfNothingIsNone) {
+  try {
+    check(false, "index 0 is out of range (expected {} or {})", Range{0, -1}, Range{-2, 1});
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "index 0 is out of range (expected none or -2..1)");
+  }
 }
 
 TEST(Check, NamesTheArgument) {

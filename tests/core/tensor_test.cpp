@@ -32,7 +32,7 @@ TEST(Tensor, AnAliasOutsideItsStorageIsRefused) {
 TEST(Tensor, ItemAndDataCheckWhatTheyAreAskedFor) {
   const Tensor x = random_tensor({2});
   expect_error([&] { x.item(); }, "item: the tensor has shape");
-  expect_error([&] { x.data<float>(); }, "float64, not float32");
+  expect_error([&] { x.data<float>(); }, "float64 (expected float32)");
   expect_error([] { Tensor().sizes(); }, "undefined");
 }
 

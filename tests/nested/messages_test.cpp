@@ -102,13 +102,15 @@ TEST(NestedMessages, GiveOpDimShapesAndWhatWouldBeAccepted) {
       {[&] {
          reshape(x, {-1, 3, 2});
        },
-       "reshape: size 3 for the ragged dim 1 of shape [3, 2..9, 2] (it stays: -1)"},
+       "reshape: size 3 for the ragged dim 1 of shape [3, 2..9, 2], which stays (expected -1)"},
       {[&] { select(x, 1, 4); },
-       "select: position 4 is out of range for dim 1 of component 1, of length 2; self is [3, 2..9, 2]"},
+       "select: position 4 is out of range for dim 1 of component 1, of length 2 (expected -2..1); self is [3, 2..9, 2]"},
       {[&] { narrow(x, 1, 0, 3); },
-       "narrow: 3 positions from 0 on are more than dim 1 of component 1 has, of length 2; self is [3, 2..9, 2]"},
+       "narrow: 3 positions from 0 on are more than dim 1 of component 1 has, of length 2 (expected no more); self is [3, 2..9, "
+       "2]"},
       {[&] { matmul(x, x); },
-       "matmul: component 0 multiplies [5, 2] by [5, 2]: the inner dims differ; self is [3, 2..9, 2], other is [3, 2..9, 2]"},
+       "matmul: component 0 multiplies [5, 2] by [5, 2] (expected equal inner dims); self is [3, 2..9, 2], other is [3, 2..9, "
+       "2]"},
       {[&] {
          matmul(x, random_tensor({2, 2, 2}));
        },

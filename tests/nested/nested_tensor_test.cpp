@@ -109,7 +109,11 @@ TEST(NestedTensor, RefusesWhatDoesNotFit) {
   const Tensor values = random_tensor({8, 2});
   expect_error([&] { NestedTensor::from_lengths(values, {3, 4}); }, "have 8 rows, but 2 components of lengths [3, 4] have 7");
   expect_error([&] { NestedTensor::from_lengths(values, {9, -1}); }, "negative length");
-  expect_error([&] { NestedTensor::from_list({random_tensor({2, 3}), random_tensor({2, 4})}); }, "regular dims must agree");
+  expect_error(
+      [&] {
+        NestedTensor::from_list({random_tensor({2, 3}), random_tensor({2, 4})});
+      },
+      "component 1 has shape [2, 4], component 0 has [2, 3] (expected the same regular dims)");
   expect_error(
       [&] {
         NestedTensor::from_padded(random_tensor({2, 3, 1}), std::vector<int64_t>{1, 4});

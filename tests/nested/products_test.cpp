@@ -120,7 +120,7 @@ TEST(NestedMatmul, SaysWhatDoesNotFit) {
       [&] {
         matmul(x, random_nested({2, 3}, {4}));
       },
-      "matmul: component 0 multiplies [2, 4] by [2, 4]: the inner dims differ");
+      "matmul: component 0 multiplies [2, 4] by [2, 4] (expected equal inner dims)");
   expect_error([&] { matmul(x, random_nested({2}, {3}), {.transpose_self = true}); }, "self has 2 components, other has 1");
   expect_error([&] { matmul(x, random_tensor({3, 4, 2})); }, "a dense operand of shape [3, 4, 2] for 2 components");
   expect_error([&] { linear(x, random_tensor({3, 2, 4})); }, "expected [2, out, 4] or [out, 4]");

@@ -119,11 +119,11 @@ TEST(KeyValueCache, WrongArgumentsAreErrors) {
         token_tensor(std::vector<int64_t>(static_cast<size_t>(std::reduce(lengths.begin(), lengths.end())))), lengths);
   };
   expect_error([&] { model.next_logits(tokens({2, 1}), cache); }, "tokens of 2 sequences, the cache has 1");
-  expect_error([&] { model.next_logits(tokens({0}), cache); }, "got none of sequence 0");
+  expect_error([&] { model.next_logits(tokens({0}), cache); }, "no token of sequence 0");
   EXPECT_EQ(cache.lengths()[0], 0);
   cache.extend(std::vector<int64_t>{2});
   const NestedTensor rows = NestedTensor::from_lengths(random_tensor({2, 1, 8}), {2});
-  expect_error([&] { cache.write(0, rows, rows); }, "the cache takes float32 [1, ragged, 1, 8], got");
+  expect_error([&] { cache.write(0, rows, rows); }, "(expected float32 [1, ragged, 1, 8], as the cache has them)");
 }
 
 TEST(SequenceSampler, AgreesWithRecomputingEverything) {
@@ -202,7 +202,7 @@ TEST(SampleToken, FrequenciesFollowTheSoftmax) {
 TEST(SampleToken, WrongArgumentsAreErrors) {
   Generator generator(1);
   expect_error([&] { sample_token(tensor_of({1}), {.temperature = -1}, generator); }, "temperature is -1");
-  expect_error([&] { sample_token(random_tensor({2, 2}), {}, generator); }, "expected logits [vocab]");
+  expect_error([&] { sample_token(random_tensor({2, 2}), {}, generator); }, "(expected [vocab])");
   const double infinity = std::numeric_limits<double>::infinity();
   expect_error(
       [&] {

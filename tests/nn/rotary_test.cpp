@@ -105,7 +105,7 @@ TEST(Rotary, TheGradientTurnsBack) {
 }
 
 TEST(Rotary, WrongSizesAreErrors) {
-  expect_error([] { Rotary(5); }, "even head size, got 5");
+  expect_error([] { Rotary(5); }, "the head size is 5");
   const Rotary rotary(4);
   const Tensor x = random_tensor({1, 5, 2, 4});
   expect_error([&] { rotate(random_tensor({1, 5, 2, 6}), rotary.angles(x, DType::float64)); }, "(expected [positions, D / 2])");

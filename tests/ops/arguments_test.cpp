@@ -28,13 +28,13 @@ TEST(Arguments, OfDerivativesOfRowsHaveOneShape) {
   expect_error([&] { log_softmax_backward(large, small, 1); }, "log_softmax_backward: gradient is [4, 7], output [2, 3]");
   expect_error([&] { rms_norm_backward(small, large, vector, 1e-5); }, "rms_norm_backward: gradient is [2, 3], self [4, 7]");
   expect_error([&] { rms_norm_backward(large, large, ones({6}), 1e-5); },
-               "rms_norm_backward: weight has another shape (expected [7]");
+               "rms_norm_backward: weight has shape [6] (expected [7]");
   expect_error([&] { layer_norm_backward(small, large, vector, 1e-5); }, "layer_norm_backward: gradient is [2, 3], self [4, 7]");
   expect_error(
       [&] {
         layer_norm_backward(large, large, ones({7, 1}), 1e-5);
       },
-      "layer_norm_backward: weight has another shape (expected [7]");
+      "layer_norm_backward: weight has shape [7, 1] (expected [7]");
   expect_error([&] { rms_norm_direction(small, large, 1e-5); }, "rms_norm_direction: direction is [2, 3], self [4, 7]");
   expect_error([&] { layer_norm_direction(ones({}), ones({}), 1e-5); }, "layer_norm_direction: direction is [], self []");
 }

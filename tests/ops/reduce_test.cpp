@@ -40,7 +40,7 @@ TEST(Reductions, NameWhatIsWrong) {
   EXPECT_EQ(error_of([] { softmax(integers(), 1); }), "softmax: self is int64 (expected a floating dtype)");
   EXPECT_EQ(error_of([] { mean(integers()); }), "mean: self is int64 (expected a floating dtype)");
   EXPECT_EQ(error_of([] { layer_norm(floats(), zeros({4})); }),
-            "layer_norm: weight has another shape (expected [3], the last dim of self [2, 3])");
+            "layer_norm: weight has shape [4] (expected [3], the last dim of self [2, 3])");
   EXPECT_EQ(error_of([] { rms_norm(zeros({})); }), "rms_norm: self has shape [] (expected a last dim to normalise)");
 }
 

@@ -216,7 +216,7 @@ TEST(Optimizers, WrongParametersAndOptionsAreErrors) {
   expect_error([&] { SGD(parameters).set_lr(-0.5); }, "SGD: lr is -0.5");
   expect_error([&] { SGD(parameters, {.momentum = 0.9, .dampening = 2}); }, "dampening 2");
   expect_error([&] { AdamW(parameters, {.beta1 = 1}); }, "beta1 1");
-  expect_error([&] { SGD(parameters, {.nesterov = true}); }, "nesterov needs a momentum");
+  expect_error([&] { SGD(parameters, {.nesterov = true}); }, "nesterov without momentum");
 }
 
 TEST(Clip, ScalesTheGradientsAsOneVector) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "deckle/base/check.h"
+#include "deckle/base/range.h"
 #include "deckle/kernels/args/view.h"
 
 namespace deckle::kernels::cpu::indexing {
@@ -24,7 +25,7 @@ inline int64_t grain_of(int64_t bytes) { return 1 + (int64_t{64} << 10) / (bytes
 
 inline void check_index(int64_t index, int64_t size) {
   if (index < 0 || index >= size) [[unlikely]]
-    fail("index {} is out of range (expected 0..{})", index, size - 1);
+    fail("index {} is out of range (expected {})", index, Range{0, size - 1});
 }
 
 /// Calls `f` with a pointer type of the integer dtype of an index view: int64 or int32.

@@ -10,6 +10,7 @@
 
 #include "deckle/base/check.h"
 #include "deckle/base/parallel.h"
+#include "deckle/base/range.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/args/view.h"
 
@@ -39,7 +40,7 @@ void rotary(const Context&, const View& self, const View& positions, const View&
     parallel_for(positions.numel(), kElementsPerTask / std::max<int64_t>(heads * size, 1), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         const int64_t at = position[row];
-        check(at >= 0 && at < known, "position {} is out of range (expected 0..{})", at, known - 1);
+        check(at >= 0 && at < known, "position {} is out of range (expected {})", at, Range{0, known - 1});
         for (int64_t head = 0; head < heads; ++head) {
           const int64_t offset = (row * heads + head) * size;
           turn<T, Compute>(self.ptr<T>() + offset, cosines.ptr<T>() + at * half, sines.ptr<T>() + at * half,

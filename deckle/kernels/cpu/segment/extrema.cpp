@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "deckle/base/check.h"
+#include "deckle/base/range.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/segment/tasks.h"
 #include "deckle/kernels/cpu/segment/values.h"
@@ -78,7 +79,7 @@ void for_places(DType dtype, const View& rows, int64_t count, Body body) {
       for (int64_t row = begin; row < end; ++row) {
         for (int64_t c = 0; c < inner; ++c) {
           const int64_t i = row * inner + c;
-          check(where[i] >= -1 && where[i] < count, "row {} is out of range (expected -1..{})", where[i], count - 1);
+          check(where[i] >= -1 && where[i] < count, "row {} is out of range (expected {})", where[i], Range{-1, count - 1});
           body(type, i, where[i] < 0 ? -1 : where[i] * inner + c);
         }
       }

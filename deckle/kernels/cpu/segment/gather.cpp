@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "deckle/base/check.h"
+#include "deckle/base/range.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/segment/tasks.h"
 
@@ -33,7 +34,7 @@ std::vector<int64_t> columns_of(const View& index, const View& values) {
 
 /// Of its own, so that the loops keep the position in a register.
 [[noreturn, gnu::noinline, gnu::cold]] void fail_position(int64_t position, int64_t b, int64_t length) {
-  fail("index {} is out of range for component {} (expected 0..{})", position, b, length - 1);
+  fail("index {} is out of range for component {} (expected {})", position, b, Range{0, length - 1});
 }
 
 /// Rows of one component.
