@@ -33,6 +33,12 @@ ExprPtr instantiate(const ExprPtr& pattern, const ScalarFunction& function, cons
 
 }  // namespace
 
+ExprPtr meaning_of(const ExprPtr& call, const Functions& functions) {
+  const auto found = call->is(Kind::call) ? functions.find(call->text) : functions.end();
+  if (found == functions.end() || !found->second.means) return nullptr;
+  return instantiate(found->second.means, found->second, call->args, call);
+}
+
 bool only_condition(const ExprPtr& expr, const std::string& input) {
   bool compared = false;
   const ExprPtr rest = rewrite(expr, [&](const ExprPtr& node) -> ExprPtr {
@@ -153,7 +159,12 @@ ExprPtr differentiate(const ExprPtr& expr, const std::string& variable, const Li
         if (!found->second.derivatives[i])
           throw Problem(expr->at, fmt::format("the scalar function '{}' has no derivative for '{}' in functions.yaml", expr->text,
                                               found->second.parameters[i]));
-        total = add(total, mul(inner, instantiate(found->second.derivatives[i], found->second, expr->args, expr)));
+        ExprPtr slope = instantiate(found->second.derivatives[i], found->second, expr->args, expr);
+        // Of pow(x, 3) nothing but 3 pow(x, 2) is to be left.
+        if (slope->is(Kind::call) && slope->args.size() > 1 && is_number(slope->args[1])) {
+          if (const ExprPtr meaning = meaning_of(slope, library.functions)) slope = meaning;
+        }
+        total = add(total, mul(inner, slope));
       }
       return total;
     }

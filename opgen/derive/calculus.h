@@ -19,6 +19,9 @@ ExprPtr differentiate(const ExprPtr& expr, const std::string& variable, const Li
 /// which is 0 where the first is 0.
 ExprPtr protect_limits(const ExprPtr& expr, const Library& library);
 
+/// A call of a scalar function that `means` another expression, written so; null for any other.
+ExprPtr meaning_of(const ExprPtr& call, const Functions& functions);
+
 /// Rough cost per element, shared subexpressions counted once: arithmetic 1, division 4, functions 10.
 int cost_of(const ExprPtr& expr);
 

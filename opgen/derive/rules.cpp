@@ -287,6 +287,7 @@ class PointwiseRules {
       return has_tensor(argument) ? argument : call("full_like", {name(anchor), argument}, {});
     };
     const std::function<ExprPtr(const ExprPtr&)> visit = [&](const ExprPtr& node) -> ExprPtr {
+      if (const ExprPtr meaning = meaning_of(node, library_.functions)) return visit(meaning);
       if (node->is(Kind::name) && is_bool(node->text))  // a number in expressions, none in formulas
         return make_expr(Kind::conditional, "?", {node, algebra::number(1), algebra::number(0)}, node->at);
       std::vector<ExprPtr> args;
@@ -301,7 +302,7 @@ class PointwiseRules {
       if (node->is(Kind::binary) && node->text == "/" && !has_tensor(args[0]) && !has_tensor(args[1]))
         args[0] = make_expr(Kind::binary, "*", {args[0], make_expr(Kind::number, "1.0", {})});
       if (node->is_call("where")) return choice(args[0], args[1], args[2], filled);
-      if (node->is(Kind::call) && args.size() > 1 && node->text != "pow") {
+      if (node->is(Kind::call) && node->text != "pow") {
         for (ExprPtr& argument : args) argument = filled(argument);
       }
       return node->args.empty() ? node : std::make_shared<Expr>(node->kind, node->text, std::move(args), node->keys, node->at);

@@ -15,6 +15,7 @@ struct ScalarFunction {
   std::vector<std::string> parameters;
   std::vector<ExprPtr> derivatives;  // per parameter; null: not differentiable
   std::vector<ExprPtr> vanishes;
+  ExprPtr means;  // what it is but for limits, in other functions; null: only itself
   bool integer = false;
   bool boolean = false;  // isnan and its like
 };

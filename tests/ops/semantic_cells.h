@@ -15,9 +15,6 @@ void compared(const Case& op, Cell cell);
 /// Notes that the op itself refuses what the cell asks of this sample.
 void refused_by_op(const Case& op, Cell cell, const std::string& message);
 
-/// Whether the op has no derivative at this point, one value per differentiable input, so that modes need not agree there.
-bool outside_domain(const Case& op, const std::vector<double>& point);
-
 /// Whether the table of exemptions names the op and the cell; notes that it was asked.
 bool exempt(const Case& op, Cell cell);
 

@@ -27,7 +27,6 @@ void expect_points(const Case& op, const Tensors& points, const Tensor& got, con
     if (std::abs(a[i] - b[i]) <= 1e-9 * std::max(1.0, std::abs(b[i]))) continue;
     std::vector<double> point;
     for (const Tensor& values : points) point.push_back(values.to_vector()[i]);
-    if (outside_domain(op, point)) continue;
     std::string at;
     for (const double value : point) at += fmt::format(" {}", value);
     FAIL() << what << ": " << a[i] << " and " << b[i] << " at" << at;

@@ -486,7 +486,7 @@ ExprPtr pattern_of(const Text& text) {
 }
 
 ScalarFunction load_scalar(const YamlFile& file, const Tree& node) {
-  file.check_keys(node, "a scalar function", {"func", "derivative", "vanishes", "integer", "boolean"});
+  file.check_keys(node, "a scalar function", {"func", "derivative", "vanishes", "integer", "boolean", "means"});
   if (!node["func"]) file.fail(node, "a scalar function begins with 'func: name(x)'");
   ScalarFunction function;
   const ExprPtr call = inline_lets(parse_formula(file.text(node["func"], "func")));
@@ -506,6 +506,7 @@ ScalarFunction load_scalar(const YamlFile& file, const Tree& node) {
       if (formula) function.derivatives[i] = pattern_of(file.text(formula, "derivative"));
     }
   }
+  if (node["means"]) function.means = pattern_of(file.text(node["means"], "means"));
   if (node["vanishes"]) {
     if (!node["vanishes"].is_list()) file.fail(node["vanishes"], "'vanishes' is a list of expressions");
     for (const auto& [ignored, pattern] : node["vanishes"].branches())

@@ -98,6 +98,56 @@ HWY_INLINE V pow(D d, V x, V y) {
   return hn::IfThenElse(always_one, one, result);
 }
 
+// The derivatives of pow, with their limits at x = 0 and x = inf; ops/functions.yaml has the conventions. r is pow(x, y).
+
+template <class D, class V>
+HWY_INLINE V pow_x(D d, V x, V y) {
+  const auto nowhere = hn::And(hn::Eq(x, hn::Zero(d)), hn::Eq(y, hn::Zero(d)));
+  return hn::IfThenZeroElse(nowhere, hn::Mul(y, pow(d, x, hn::Sub(y, hn::Set(d, 1)))));
+}
+
+template <class D, class V>
+HWY_INLINE V pow_xx(D d, V x, V y) {
+  const V zero = hn::Zero(d), one = hn::Set(d, 1);
+  const auto straight = hn::And(hn::Eq(x, zero), hn::Or(hn::Eq(y, zero), hn::Eq(y, one)));
+  return hn::IfThenZeroElse(straight, hn::Mul(hn::Mul(y, hn::Sub(y, one)), pow(d, x, hn::Sub(y, constant(d, 2.0)))));
+}
+
+namespace detail {
+
+/// Where x^y is 0 for all exponents near y, whatever the logarithm of x: at 0 for y > 0 (and y = 0, where one says so), at
+/// infinity for y < 0.
+template <class D, class V>
+HWY_INLINE hn::Mask<D> power_is_zero(D d, V x, V y) {
+  const V zero = hn::Zero(d);
+  return hn::Or(hn::And(hn::Eq(x, zero), hn::Or(hn::Gt(y, zero), hn::Eq(y, zero))),
+                hn::And(hn::Eq(x, infinity(d)), hn::Lt(y, zero)));
+}
+
+}  // namespace detail
+
+template <class D, class V>
+HWY_INLINE V pow_y(D d, V x, V y, V r) {
+  return hn::IfThenZeroElse(detail::power_is_zero(d, x, y), hn::Mul(r, log(d, x)));
+}
+
+template <class D, class V>
+HWY_INLINE V pow_yy(D d, V x, V y, V r) {
+  const V logarithm = log(d, x);
+  return hn::IfThenZeroElse(detail::power_is_zero(d, x, y), hn::Mul(hn::Mul(r, logarithm), logarithm));
+}
+
+// x^(y - 1) (1 + y log x): at x = 0 it falls to -inf for 0 < y < 1; from y = 1 on the value is 0 there and has no logarithm.
+template <class D, class V>
+HWY_INLINE V pow_xy(D d, V x, V y) {
+  const V zero = hn::Zero(d), one = hn::Set(d, 1);
+  const auto at_zero = hn::Eq(x, zero);
+  const auto flat = hn::Or(hn::And(at_zero, hn::Eq(y, zero)), hn::And(hn::Eq(x, infinity(d)), hn::Lt(y, one)));
+  const auto no_logarithm = hn::And(at_zero, hn::Or(hn::Gt(y, one), hn::Eq(y, one)));
+  const V factor = hn::IfThenElse(no_logarithm, one, hn::MulAdd(y, log(d, x), one));
+  return hn::IfThenZeroElse(flat, hn::Mul(pow(d, x, hn::Sub(y, one)), factor));
+}
+
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
