@@ -1,6 +1,7 @@
 #include "opgen/compile.h"
 
 #include "opgen/analyze/calls.h"
+#include "opgen/analyze/claims.h"
 #include "opgen/derive/rules.h"
 #include "opgen/emit/cpp/emit.h"
 #include "opgen/emit/nested/nested.h"
@@ -27,6 +28,7 @@ Program analyze(const Inputs& inputs, bool core, Problems& problems) {
   if (!problems.empty()) return {};
   Program program = resolve(library, problems);
   if (problems.empty()) check_cycles(program, problems);
+  if (problems.empty()) check_claims(program, problems);
   return program;
 }
 
