@@ -102,6 +102,16 @@ void attach_all(TensorList results, const std::shared_ptr<Node>& node) {
   for (const Tensor& result : results) attach(result, node);
 }
 
+void attach_all(TensorList results, const std::shared_ptr<Node>& node, std::initializer_list<TensorList> inputs) {
+  for (size_t i = 0; i < results.size(); ++i)
+    requires_grad_at(i, inputs) ? attach(results[i], node) : void(node->add_output(results[i]));
+}
+
+bool requires_grad_at(size_t i, std::initializer_list<TensorList> lists) {
+  return std::any_of(lists.begin(), lists.end(),
+                     [i](const TensorList& list) { return i < list.size() && requires_grad(list[i]); });
+}
+
 void mark_view(const Tensor& result, const Tensor& self, bool multi_output) {
   check(result.storage() == self.storage() && result.dtype() == self.dtype(),
         "the result has other memory or another dtype than self (expected a view of it)");

@@ -31,6 +31,10 @@ Edge gradient_edge(const Tensor& tensor);
 /// Makes `result` the next output of `node`. Results of an integral dtype take a slot but get no history.
 void attach(const Tensor& result, const std::shared_ptr<Node>& node);
 void attach_all(TensorList results, const std::shared_ptr<Node>& node);
+/// The same, where result i depends on element i of each of `inputs` alone: it has history if one of them does.
+void attach_all(TensorList results, const std::shared_ptr<Node>& node, std::initializer_list<TensorList> inputs);
+/// Whether element `i` of some list requires a gradient.
+bool requires_grad_at(size_t i, std::initializer_list<TensorList> lists);
 
 /// Records that `result` shows elements of `self`, in whose memory it lies; `multi_output`: as one of several results.
 void mark_view(const Tensor& result, const Tensor& self, bool multi_output = false);

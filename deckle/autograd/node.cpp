@@ -86,8 +86,12 @@ void Node::keep_retained(const std::vector<Tensor>& gradients) const {
 
 Tensor Gradients::operator[](size_t slot) const {
   if (defined(slot)) return values_[slot];
-  const OutputSpec& spec = node_.outputs()[slot];
-  return zeros_raw(spec.sizes, spec.dtype, spec.device);
+  if (zeros_.empty()) zeros_.resize(node_.outputs().size());
+  if (!zeros_[slot].defined()) {
+    const OutputSpec& spec = node_.outputs()[slot];
+    zeros_[slot] = zeros_raw(spec.sizes, spec.dtype, spec.device);
+  }
+  return zeros_[slot];
 }
 
 bool GradientSink::wants_any(size_t first, size_t count) const {

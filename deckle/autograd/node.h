@@ -96,13 +96,14 @@ class Gradients {
   Gradients(const std::vector<Tensor>& values, const Node& node) : values_(values), node_(node) {}
 
   bool defined(size_t slot) const { return slot < values_.size() && values_[slot].defined(); }
-  /// The gradient of output `slot`; zeros where none arrived.
+  /// The gradient of output `slot`; zeros where none arrived, made when they are asked for, once.
   Tensor operator[](size_t slot) const;
   size_t size() const { return node_.outputs().size(); }
 
  private:
   const std::vector<Tensor>& values_;
   const Node& node_;
+  mutable std::vector<Tensor> zeros_;  // by slot
 };
 
 /// Takes the gradients of a node's inputs.

@@ -153,6 +153,20 @@ void SavedTensors::save_outputs(TensorList outputs) {
   for (size_t i = 0; i < outputs.size(); ++i) tensors_[i].save_output(outputs[i]);
 }
 
+void SavedTensors::save(TensorList inputs, std::initializer_list<TensorList> readers) {
+  tensors_.resize(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (requires_grad_at(i, readers)) tensors_[i].save(inputs[i]);
+  }
+}
+
+void SavedTensors::save_outputs(TensorList outputs, std::initializer_list<TensorList> readers) {
+  tensors_.resize(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (requires_grad_at(i, readers)) tensors_[i].save_output(outputs[i]);
+  }
+}
+
 std::vector<Tensor> SavedTensors::get(const Node& owner) const {
   std::vector<Tensor> result;
   result.reserve(tensors_.size());

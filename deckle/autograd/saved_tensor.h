@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <vector>
 
@@ -49,7 +50,11 @@ class SavedTensors {
  public:
   void save(TensorList inputs);
   void save_outputs(TensorList outputs);
+  /// The same of those elements alone that some list of `readers` wants: whose element of that number requires a gradient.
+  void save(TensorList inputs, std::initializer_list<TensorList> readers);
+  void save_outputs(TensorList outputs, std::initializer_list<TensorList> readers);
   std::vector<Tensor> get(const Node& owner) const;
+  Tensor get(size_t element, const Node& owner) const { return tensors_[element].get(owner); }
   void reset();
 
  private:

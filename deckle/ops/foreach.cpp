@@ -1,5 +1,8 @@
 // List ops: checks, contiguity and version counters around the kernels, which want contiguous lists of equal shapes and dtypes.
+// Steps of optimizers are not recorded. The others write their first list in place; where history or tangents are concerned, by
+// the op of one tensor for each element. The functional ones are below autograd and write copies.
 
+#include <algorithm>
 #include <vector>
 
 #include "deckle/autograd/support.h"
@@ -9,6 +12,7 @@
 #include "deckle/ops/copy.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/foreach.h"
+#include "deckle/ops/generated/pointwise.h"
 
 namespace deckle {
 
@@ -39,12 +43,37 @@ constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_addcmul)> kAddcmul{
 constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_addcdiv)> kAddcdiv{&kernels::cpu::foreach_addcdiv};
 constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_sqrt)> kSqrt{&kernels::cpu::foreach_sqrt};
 
-// The lists of one call as a kernel wants them.
+void check_alike(const std::vector<TensorList>& lists, size_t written) {
+  for (size_t j = 0; j < lists.size(); ++j) {
+    check(lists[j].size() == lists[0].size(), "list {} has {} tensors, list 0 has {} (expected as many)", j, lists[j].size(),
+          lists[0].size());
+    for (size_t i = 0; i < lists[j].size(); ++i) {
+      const Tensor& tensor = lists[j][i];
+      const Tensor& first = lists[0][i];
+      check(tensor.defined(), "tensor {} of list {} is undefined (expected a tensor)", i, j);
+      if (j < written) native::check_writable(tensor);
+      check(is_floating(tensor.dtype()), "tensor {} of list {} is {} (expected a floating dtype)", i, j, name(tensor.dtype()));
+      check(tensor.sizes() == first.sizes() && tensor.dtype() == first.dtype(),
+            "tensor {} of list {} is {} {}, that of list 0 is {} {} (expected the same)", i, j, name(tensor.dtype()),
+            tensor.sizes(), name(first.dtype()), first.sizes());
+    }
+  }
+}
+
+void refuse_recording(const std::vector<TensorList>& lists) {
+  for (size_t j = 0; j < lists.size(); ++j) {
+    check(!autograd::records(lists[j]), "a tensor requires grad, and this step is not recorded (expected a call under NoGrad)");
+    check(autograd::tangent_levels(lists[j]).empty(),
+          "a tensor of list {} carries a tangent, and this step has no forward mode (expected tensors without)", j);
+  }
+}
+
+/// The lists of one call as a kernel wants them.
 class Lists {
  public:
   /// The first of `lists` gives the shapes and dtypes; the first `written` of them are written.
   Lists(std::initializer_list<TensorList> lists, size_t written) : written_(written), lists_(lists) {
-    check_alike();
+    check_alike(lists_, written_);
     for (const TensorList& list : lists_) {
       std::vector<Tensor> dense;
       for (const Tensor& tensor : list) dense.push_back(native::contiguous(tensor));
@@ -68,38 +97,45 @@ class Lists {
   }
 
  private:
-  void check_alike() const {
-    for (size_t j = 0; j < lists_.size(); ++j) {
-      check(lists_[j].size() == lists_[0].size(), "list {} has {} tensors, list 0 has {} (expected as many)", j, lists_[j].size(),
-            lists_[0].size());
-      check(!autograd::records(lists_[j]),
-            "a tensor requires grad, and list ops are not recorded (expected a call under NoGrad)");
-      check(autograd::tangent_levels(lists_[j]).empty(),
-            "a tensor of list {} carries a tangent, and list ops have no forward mode (expected tensors without)", j);
-      for (size_t i = 0; i < lists_[j].size(); ++i) {
-        const Tensor& tensor = lists_[j][i];
-        const Tensor& first = lists_[0][i];
-        check(tensor.defined(), "tensor {} of list {} is undefined (expected a tensor)", i, j);
-        if (j < written_) native::check_writable(tensor);
-        check(is_floating(tensor.dtype()), "tensor {} of list {} is {} (expected a floating dtype)", i, j, name(tensor.dtype()));
-        check(tensor.sizes() == first.sizes() && tensor.dtype() == first.dtype(),
-              "tensor {} of list {} is {} {}, that of list 0 is {} {} (expected the same)", i, j, name(tensor.dtype()),
-              tensor.sizes(), name(first.dtype()), first.sizes());
-      }
-    }
-  }
-
   size_t written_;
   std::vector<TensorList> lists_;
   std::vector<std::vector<Tensor>> dense_;
   std::vector<std::vector<View>> views_;
 };
 
+/// Writes the first of `lists`: all elements at once by `below`, or, where something is recorded, each by `one`.
+template <typename Below, typename One>
+void write(std::initializer_list<TensorList> lists, const Below& below, const One& one) {
+  const std::vector<TensorList> all(lists);
+  const TensorList self = all[0];
+  if (std::none_of(all.begin(), all.end(), [](const TensorList& list) { return autograd::active(list); })) {
+    const Lists dense(lists, 1);
+    below(dense);
+    return dense.finish();
+  }
+  check_alike(all, 1);
+  for (const Tensor& tensor : self) autograd::check_inplace(tensor, true);  // before any is written
+  for (size_t i = 0; i < self.size(); ++i) one(i);
+}
+
+/// `below` on a copy of the first list.
+template <typename Below>
+std::vector<Tensor> written_copy(TensorList self, std::initializer_list<TensorList> others, const Below& below) {
+  std::vector<TensorList> lists = {self};
+  lists.insert(lists.end(), others.begin(), others.end());
+  check_alike(lists, 0);
+  std::vector<Tensor> result;
+  for (const Tensor& tensor : self) result.push_back(native::copied(tensor, tensor.dtype()));
+  below(result);
+  return result;
+}
+
 }  // namespace
 
 void composite::foreach_adamw_(TensorList parameters, TensorList gradients, TensorList averages, TensorList squares, double lr,
                                double beta1, double beta2, double epsilon, double weight_decay, int64_t step) {
   check(step >= 1, Argument{"step"}, "is {} (expected 1 or more)", step);
+  refuse_recording({parameters, averages, squares, gradients});
   const Lists lists({parameters, averages, squares, gradients}, 3);
   kAdamw.on(lists.device())(Context{lists.device()}, lists[0], lists[3], lists[1], lists[2], lr, beta1, beta2, epsilon,
                             weight_decay, step);
@@ -107,6 +143,7 @@ void composite::foreach_adamw_(TensorList parameters, TensorList gradients, Tens
 }
 
 void composite::foreach_sgd_(TensorList parameters, TensorList gradients, double lr, double weight_decay) {
+  refuse_recording({parameters, gradients});
   const Lists lists({parameters, gradients}, 1);
   kSgd.on(lists.device())(Context{lists.device()}, lists[0], lists[1], lr, weight_decay);
   lists.finish();
@@ -114,6 +151,7 @@ void composite::foreach_sgd_(TensorList parameters, TensorList gradients, double
 
 void composite::foreach_sgd_momentum_(TensorList parameters, TensorList gradients, TensorList velocities, double lr,
                                       double momentum, double weight_decay, double dampening, bool nesterov) {
+  refuse_recording({parameters, velocities, gradients});
   const Lists lists({parameters, velocities, gradients}, 2);
   kSgdMomentum.on(lists.device())(Context{lists.device()}, lists[0], lists[2], lists[1], lr, momentum, weight_decay, dampening,
                                   nesterov);
@@ -121,44 +159,93 @@ void composite::foreach_sgd_momentum_(TensorList parameters, TensorList gradient
 }
 
 void composite::foreach_add_(TensorList self, TensorList other, double alpha) {
-  const Lists lists({self, other}, 1);
-  kAdd.on(lists.device())(Context{lists.device()}, lists[0], lists[1], alpha);
-  lists.finish();
+  write(
+      {self, other}, [&](const Lists& lists) { kAdd.on(lists.device())(Context{lists.device()}, lists[0], lists[1], alpha); },
+      [&](size_t i) { add_(self[i], alpha == 1 ? other[i] : other[i] * alpha); });
 }
 
 void composite::foreach_mul_(TensorList self, TensorList other) {
-  const Lists lists({self, other}, 1);
-  kMul.on(lists.device())(Context{lists.device()}, lists[0], lists[1]);
-  lists.finish();
+  write(
+      {self, other}, [&](const Lists& lists) { kMul.on(lists.device())(Context{lists.device()}, lists[0], lists[1]); },
+      [&](size_t i) { mul_(self[i], other[i]); });
 }
 
 void composite::foreach_scale_(TensorList self, double factor) {
-  const Lists lists({self}, 1);
-  kScale.on(lists.device())(Context{lists.device()}, lists[0], factor);
-  lists.finish();
+  write(
+      {self}, [&](const Lists& lists) { kScale.on(lists.device())(Context{lists.device()}, lists[0], factor); },
+      [&](size_t i) { mul_(self[i], factor); });
 }
 
 void composite::foreach_addcmul_(TensorList self, TensorList first, TensorList second, double value) {
-  const Lists lists({self, first, second}, 1);
-  kAddcmul.on(lists.device())(Context{lists.device()}, lists[0], lists[1], lists[2], value);
-  lists.finish();
+  write(
+      {self, first, second},
+      [&](const Lists& lists) { kAddcmul.on(lists.device())(Context{lists.device()}, lists[0], lists[1], lists[2], value); },
+      [&](size_t i) { add_(self[i], first[i] * second[i] * value); });
 }
 
 void composite::foreach_addcdiv_(TensorList self, TensorList numerator, TensorList denominator, double value) {
-  const Lists lists({self, numerator, denominator}, 1);
-  kAddcdiv.on(lists.device())(Context{lists.device()}, lists[0], lists[1], lists[2], value);
-  lists.finish();
+  write(
+      {self, numerator, denominator},
+      [&](const Lists& lists) { kAddcdiv.on(lists.device())(Context{lists.device()}, lists[0], lists[1], lists[2], value); },
+      [&](size_t i) { add_(self[i], numerator[i] / denominator[i] * value); });
 }
 
 void composite::foreach_sqrt_(TensorList self) {
-  const Lists lists({self}, 1);
-  kSqrt.on(lists.device())(Context{lists.device()}, lists[0]);
-  lists.finish();
+  write(
+      {self}, [&](const Lists& lists) { kSqrt.on(lists.device())(Context{lists.device()}, lists[0]); },
+      [&](size_t i) { sqrt_(self[i]); });
 }
 
 void composite::foreach_zero_(TensorList self) {
-  const Lists lists({self}, 1);
+  check_alike({self}, 1);
+  for (const Tensor& tensor : self) autograd::check_inplace(tensor, false);  // before any is written
   for (const Tensor& tensor : self) zero_(tensor);
 }
+
+namespace native {
+
+std::vector<Tensor> foreach_add(TensorList self, TensorList other, double alpha) {
+  return written_copy(self, {other}, [&](TensorList result) {
+    const Lists lists({result, other}, 1);
+    kAdd.on(lists.device())(Context{lists.device()}, lists[0], lists[1], alpha);
+  });
+}
+
+std::vector<Tensor> foreach_mul(TensorList self, TensorList other) {
+  return written_copy(self, {other}, [&](TensorList result) {
+    const Lists lists({result, other}, 1);
+    kMul.on(lists.device())(Context{lists.device()}, lists[0], lists[1]);
+  });
+}
+
+std::vector<Tensor> foreach_scale(TensorList self, double factor) {
+  return written_copy(self, {}, [&](TensorList result) {
+    const Lists lists({result}, 1);
+    kScale.on(lists.device())(Context{lists.device()}, lists[0], factor);
+  });
+}
+
+std::vector<Tensor> foreach_addcmul(TensorList self, TensorList first, TensorList second, double value) {
+  return written_copy(self, {first, second}, [&](TensorList result) {
+    const Lists lists({result, first, second}, 1);
+    kAddcmul.on(lists.device())(Context{lists.device()}, lists[0], lists[1], lists[2], value);
+  });
+}
+
+std::vector<Tensor> foreach_addcdiv(TensorList self, TensorList numerator, TensorList denominator, double value) {
+  return written_copy(self, {numerator, denominator}, [&](TensorList result) {
+    const Lists lists({result, numerator, denominator}, 1);
+    kAddcdiv.on(lists.device())(Context{lists.device()}, lists[0], lists[1], lists[2], value);
+  });
+}
+
+std::vector<Tensor> foreach_sqrt(TensorList self) {
+  return written_copy(self, {}, [&](TensorList result) {
+    const Lists lists({result}, 1);
+    kSqrt.on(lists.device())(Context{lists.device()}, lists[0]);
+  });
+}
+
+}  // namespace native
 
 }  // namespace deckle

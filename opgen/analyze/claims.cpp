@@ -43,7 +43,7 @@ Degree degree_of(const ExprPtr& expr, const std::vector<std::string>& names) {
 std::string value_read(const Op& op, const Block& formula) {
   for (const auto& [symbol, use] : uses_of(formula)) {
     const auto [what, index] = symbol;
-    if (use.whole == 0) continue;
+    if (use.whole == 0 && use.elements == 0) continue;
     if (what == Symbol::What::result) return op.result_name(index);
     if (what == Symbol::What::argument && op.schema.arguments[index].type.is_tensor_like() && !op.is_constant(index))
       return op.schema.arguments[index].name;

@@ -17,9 +17,19 @@ class Planner {
   NodePlan plan() {
     slots();
     for (const Rule& rule : op_.reverse) {
+      if (rule.when) {
+        for (const auto& [symbol, use] : uses_of({{}, rule.when})) {
+          parts_[symbol].insert(use.parts.begin(), use.parts.end());
+          if (use.whole > 0) whole_for_[symbol].insert(rule.of.begin(), rule.of.end());
+        }
+      }
       for (const auto& [symbol, use] : uses_of(rule.formula)) {
         parts_[symbol].insert(use.parts.begin(), use.parts.end());
-        if (use.whole > 0) whole_for_[symbol].insert(rule.of.begin(), rule.of.end());
+        if (use.whole > 0) {
+          whole_for_[symbol].insert(rule.of.begin(), rule.of.end());
+          when_[symbol].push_back(rule.when);
+        }
+        if (use.elements > 0) elements_for_[symbol].insert(rule.of.begin(), rule.of.end());
       }
     }
     for (size_t i = 0; i < op_.schema.arguments.size(); ++i) argument(i);
@@ -61,7 +71,10 @@ class Planner {
     if (whole != whole_for_.end()) {
       Saved saved{argument.type.is_tensor_like() ? Saved::Kind::tensor : Saved::Kind::value, symbol, argument.type, {}};
       if (saved.kind == Saved::Kind::tensor && whole->second.size() < plan_.slots.size()) saved.only_for = whole->second;
+      if (saved.kind == Saved::Kind::tensor) saved.only_when = conditions_of({What::argument, index});
       plan_.saved.push_back(std::move(saved));
+    } else if (const auto elements = elements_for_.find({What::argument, index}); elements != elements_for_.end()) {
+      plan_.saved.push_back({Saved::Kind::tensor, symbol, argument.type, elements->second, true});
     }
     if (const Slot* slot = plan_.slot_of(index); slot && slot->list && op_.limit.order == 0)
       plan_.saved.push_back({Saved::Kind::count, symbol, argument.type, {}});
@@ -71,7 +84,18 @@ class Planner {
     const Symbol symbol{What::result, index, op_.result_name(index), How::whole, op_.schema.results[index].path};
     parts(symbol, op_.schema.results[index].type);
     if (whole_for_.count({What::result, index}))
-      plan_.saved.push_back({Saved::Kind::output, symbol, op_.schema.results[index].type, {}});
+      plan_.saved.push_back(
+          {Saved::Kind::output, symbol, op_.schema.results[index].type, {}, false, conditions_of({What::result, index})});
+    else if (const auto elements = elements_for_.find({What::result, index}); elements != elements_for_.end())
+      plan_.saved.push_back({Saved::Kind::output, symbol, op_.schema.results[index].type, elements->second, true});
+  }
+
+  /// Those of all rules that read it; none if one of them always holds.
+  std::vector<TermPtr> conditions_of(const SymbolKey& symbol) const {
+    const auto found = when_.find(symbol);
+    const bool always = found == when_.end() ||
+                        std::any_of(found->second.begin(), found->second.end(), [](const TermPtr& when) { return !when; });
+    return always ? std::vector<TermPtr>() : found->second;
   }
 
   /// Formulas that read self as it was before it was written.
@@ -90,7 +114,8 @@ class Planner {
   const Op& op_;
   NodePlan plan_;
   std::map<SymbolKey, std::set<How>> parts_;
-  std::map<SymbolKey, std::set<size_t>> whole_for_;
+  std::map<SymbolKey, std::set<size_t>> whole_for_, elements_for_;
+  std::map<SymbolKey, std::vector<TermPtr>> when_;  // of the rules that read it as a whole
 };
 
 }  // namespace

@@ -25,9 +25,11 @@ struct Saved {
   };
   Kind kind;
   Symbol symbol;
-  Type type;                  // of the argument or result
-  std::set<size_t> only_for;  // inputs: kept only if one of them wants a gradient; empty: always
-  bool rows = false;          // of an input whose rows may repeat
+  Type type;                            // of the argument or result
+  std::set<size_t> only_for;            // inputs: kept only if one of them wants a gradient; empty: always
+  bool by_element = false;              // of a list: element by element, for the same element of those inputs
+  std::vector<TermPtr> only_when = {};  // kept only if one of these holds; empty: always
+  bool rows = false;                    // of an input whose rows may repeat
 };
 
 /// What the node of an op keeps, and what writing in place destroys.

@@ -1,5 +1,7 @@
 #include "opgen/analyze/uses.h"
 
+#include <algorithm>
+
 namespace opgen {
 
 void visit(const Term& term, const std::function<void(const Term&)>& see) {
@@ -18,6 +20,8 @@ void count_uses(const Term& term, Uses& uses) {
     Use& use = uses[{part.symbol.what, part.symbol.index}];
     if (part.symbol.how == Symbol::How::whole)
       ++use.whole;
+    else if (part.symbol.how == Symbol::How::element)
+      ++use.elements;
     else
       use.parts.insert(part.symbol.how);
   });
@@ -41,6 +45,18 @@ bool reads(const Block& body, Symbol::What what, size_t index) {
     if (reads(*let.value, what, index)) return true;
   }
   return reads(*body.value, what, index);
+}
+
+bool reads_in_any_case(const Block& body, Symbol::What what, size_t index) {
+  const std::function<bool(const Term&)> read = [&](const Term& term) {
+    if (term.is(Term::Kind::read)) return term.symbol.is(what, index);
+    const bool shortcut = term.operation == Operator::logical_and || term.operation == Operator::logical_or;
+    if (term.is(Term::Kind::condition))  // or in both branches
+      return read(*term.arguments[0]) || (read(*term.arguments[1]) && read(*term.arguments[2]));
+    if (term.is(Term::Kind::operation) && shortcut) return read(*term.arguments[0]);
+    return std::any_of(term.arguments.begin(), term.arguments.end(), [&](const TermPtr& part) { return read(*part); });
+  };
+  return read(*body.value) || std::any_of(body.lets.begin(), body.lets.end(), [&](const Let& let) { return read(*let.value); });
 }
 
 void collect_calls(const Term& term, std::set<const Op*>& calls) {

@@ -12,6 +12,7 @@ namespace opgen {
 /// How a formula uses a symbol.
 struct Use {
   int whole = 0;                // times the value itself is read
+  int elements = 0;             // times one element of a list is, in a formula for each
   std::set<Symbol::How> parts;  // what else is read
 };
 
@@ -26,6 +27,9 @@ Uses uses_of(const Block& body);
 
 bool reads(const Term& term, Symbol::What what, size_t index);
 bool reads(const Block& body, Symbol::What what, size_t index);
+
+/// Whether a formula reads the symbol whatever its conditions turn out to be.
+bool reads_in_any_case(const Block& body, Symbol::What what, size_t index);
 
 /// The ops that a formula calls.
 void collect_calls(const Term& term, std::set<const Op*>& calls);

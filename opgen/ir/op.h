@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,6 +27,9 @@ struct Rule {
   std::vector<Target> targets;  // and as the formula gives them: one value, or a tuple
   Block formula;
   Position at;
+  bool each = false;  // the formula is for one element of a list, number i
+  TermPtr when;  // the rule holds only where this does, known at the call; null: always. At most one of those for an input does
+  std::map<std::string, Block> on;  // the formula on other devices than the cpu
 };
 
 /// What the tangent of one input adds to the tangent of the result of a pointwise op.
@@ -61,19 +65,23 @@ struct Wrap {
 
 /// One op, resolved: what every printer reads.
 struct Op : Declaration {
-  ExprPtr pointwise;             // body pointwise: the expression as it is written, for tests and comments
-  ExprPtr computed;              // and as the kernel computes it
-  bool condition = false;        // whose value is a condition
-  Block composite;               // body composite
-  std::vector<const Op*> calls;  // body composite_cpp: what it is made of
+  ExprPtr pointwise;                          // body pointwise: the expression as it is written, for tests and comments
+  ExprPtr computed;                           // and as the kernel computes it
+  bool condition = false;                     // whose value is a condition
+  Block composite;                            // body composite
+  std::map<std::string, Block> composite_on;  // and on other devices than the cpu
+  std::vector<const Op*> calls;               // body composite_cpp: what it is made of
   std::vector<Wrap> wraps;
   std::vector<Check> checks;            // of kernels and composites
   std::vector<Allocation> allocations;  // one per result of a kernel
   std::vector<Rule> reverse;            // only those with a formula
   std::vector<size_t> constants;        // inputs that are non_differentiable
   std::vector<Rule> forward;
-  std::vector<size_t> constant_results;    // results that are non_differentiable: indices and the like
-  std::vector<TangentTerm> tangent_terms;  // in place of `forward`: a sum
+  std::vector<size_t> constant_results;         // results that are non_differentiable: indices and the like
+  std::map<size_t, TermPtr> differentiable_if;  // results that are only where this holds
+  std::vector<size_t> cheap;                    // results that cost little to compute again
+  std::vector<size_t> recomputed;               // of these, those that the node does
+  std::vector<TangentTerm> tangent_terms;       // in place of `forward`: a sum
   std::vector<Sample> samples;
   std::vector<Sample> nested_samples;  // calls on components, of overloads that are written by hand
 

@@ -16,7 +16,7 @@ const char* spelling(Property property) {
 }
 
 const char* part_name(Symbol::How how) {
-  static constexpr std::array kNames = {"whole", "sizes", "dtype", "device", "defined"};
+  static constexpr std::array kNames = {"whole", "sizes", "dtype", "device", "defined", "element"};
   return kNames[static_cast<size_t>(how)];
 }
 

@@ -23,8 +23,10 @@ struct Symbol {
     primal,     // of argument `index`, in forward mode
     tangent,    // of argument `index`
     let,        // number `index` of the formula
+    element,    // the number of the list element that the formula is for
+    shared,     // call number `index` that several formulas make, in a node
   };
-  enum class How { whole, sizes, dtype, device, defined };
+  enum class How { whole, sizes, dtype, device, defined, element };  // element: the one of that number, of a list
 
   What what = What::argument;
   size_t index = 0;

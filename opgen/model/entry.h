@@ -17,8 +17,11 @@ struct WrittenRule {
   enum class Kind { formula, non_differentiable, auto_linear, auto_element_wise };
   std::vector<std::string> keys;     // inputs or results, the fields of records one by one
   std::vector<std::string> written;  // and as they are written
+  bool each = false;                 // `x[i]`: a formula for each element of a list
   Kind kind = Kind::formula;
   Formula formula;
+  ExprPtr when;                            // the rule holds only where this does, which the call decides; null: always
+  std::map<std::string, Formula> devices;  // formulas of other devices than the cpu
   Position at;
 };
 
@@ -36,10 +39,11 @@ struct WrittenCheck {
 
 /// One op: an entry of ops/*.yaml, or one derived from such an entry (a fused derivative).
 struct Entry : Declaration {
-  ExprPtr pointwise;                  // body pointwise
-  Formula composite;                  // body composite
-  std::vector<Text> calls;            // body composite_cpp: the ops that it is made of
-  std::vector<ExprPtr> result_rules;  // one per result of a kernel
+  ExprPtr pointwise;                            // body pointwise
+  Formula composite;                            // body composite
+  std::map<std::string, Formula> composite_on;  // and of other devices than the cpu
+  std::vector<ExprPtr> result_rules;            // one per result of a kernel
+  std::vector<Text> calls;                      // body composite_cpp: the ops that it is made of
   std::vector<WrittenCheck> checks;
   std::map<std::string, ExprPtr> wraps;  // dim argument -> number of dims
 
@@ -49,6 +53,7 @@ struct Entry : Declaration {
   std::vector<WrittenRule> reverse;
   std::vector<WrittenRule> forward;
   std::vector<WrittenTangent> tangent_terms;  // instead of `forward`, for derived rules
+  std::vector<std::string> recompute;         // results that are cheap to compute again
   std::vector<std::string> linear_in;         // inputs that a fused derivative is linear in
 
   Tree samples;         // a set's name or a list; absent for derived entries

@@ -208,6 +208,11 @@ TermPtr Resolver::index(const ExprPtr& expr) {
   Type type = object->type;
   type.list = false;
   type.length = 0;
+  if (position->reads(Symbol::What::element) && object->is(Term::Kind::read) && type.base == Base::tensor) {
+    Symbol symbol = object->symbol;
+    symbol.how = Symbol::How::element;
+    return read(symbol, type, expr->at);
+  }
   return compound(Term::Kind::index, {object, position}, type, expr->at);
 }
 

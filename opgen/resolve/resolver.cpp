@@ -202,8 +202,9 @@ TermPtr Resolver::asked_property(const ExprPtr& expr, const TermPtr& object) {
     const bool wants_dim = candidate.property == Property::size;
     if (expr->args.size() - 1 != (wants_dim ? 1u : 0u))
       throw Problem(expr->at, wants_dim ? "size(dim) takes one dim" : fmt::format("{}() takes no arguments", candidate.name));
-    std::vector<TermPtr> arguments = {object->is(Term::Kind::read) && candidate.how ? read_only(*object, *candidate.how)
-                                                                                    : object};
+    std::vector<TermPtr> arguments = {object->is(Term::Kind::read) && object->symbol.how == Symbol::How::whole && candidate.how
+                                          ? read_only(*object, *candidate.how)
+                                          : object};
     if (wants_dim) arguments.push_back(resolve_to(expr->args[1], type_of(Base::integer), "the dim"));
     return property(candidate.property, std::move(arguments), type_of(candidate.base, candidate.list), expr->at);
   }

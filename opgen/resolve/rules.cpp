@@ -110,19 +110,50 @@ bool reads_gradient(const Block& formula, size_t result) {
          std::any_of(formula.lets.begin(), formula.lets.end(), [&](const Let& let) { return visit(*let.value); });
 }
 
+/// The condition of a case: of what the call knows.
+TermPtr condition_of(const ExprPtr& when, const Program& program, const Op& op) {
+  if (!when) return nullptr;
+  Scope scope = argument_scope(op, program);
+  TermPtr condition = Resolver(scope).resolve_to(when, type_of(Base::boolean), "the condition of a case");
+  const std::function<void(const Term&)> check = [&](const Term& term) {
+    if (term.is(Term::Kind::read) && term.type.is_tensor_like() && term.symbol.how == Symbol::How::whole)
+      throw Problem(term.at, fmt::format("'when' is decided at the call, from numbers, sizes and dtypes, and the values of '{}' "
+                                         "are not among these: write 'c ? a : b'",
+                                         term.symbol.name));
+    for (const TermPtr& part : term.arguments) check(*part);
+  };
+  check(*condition);
+  return condition;
+}
+
 Rule reverse_rule(const Entry& entry, const WrittenRule& written, const Program& program, const Op& op) {
   Rule rule;
   rule.at = written.at;
   for (const std::string& key : written.keys) rule.of.push_back(op.index_of(key));
-  rule.targets = targets_of(written, op.schema.parameters(), op.schema.arguments,
-                            [&](const std::string& name) { return op.index_of(name); });
+  std::vector<Target> whole = targets_of(written, op.schema.parameters(), op.schema.arguments,
+                                         [&](const std::string& name) { return op.index_of(name); });
+  rule.each = written.each;
+  if (rule.each) {
+    whole[0].name += "[i]";
+    whole[0].type.list = false;
+  }
   Scope scope = reverse_scope(op, program);
+  if (rule.each) scope.define_element();
   for (const Argument* argument : op.tensors()) {
     const WrittenRule* const its = entry.reverse_rule(argument->name);
     if (its && its->kind != WrittenRule::Kind::non_differentiable) scope.asked[argument->label()] = op.index_of(argument->name);
   }
-  rule.formula = share_common_calls(Resolver(scope).resolve_body(written.formula), names_of(op));
-  require_values(rule.formula.value, rule.targets, "gradient", "gradients");
+  rule.when = condition_of(written.when, program, op);
+  const auto resolved = [&](const Formula& formula) {
+    Scope own = scope;
+    Block block = share_common_calls(Resolver(own).resolve_body(formula), names_of(op));
+    std::vector<Target> targets = whole;
+    require_values(block.value, targets, "gradient", "gradients");
+    rule.targets = std::move(targets);
+    return block;
+  };
+  for (const auto& [device, formula] : written.devices) rule.on[device] = resolved(formula);
+  rule.formula = resolved(written.formula);
   return rule;
 }
 
@@ -136,11 +167,26 @@ Rule forward_rule(const WrittenRule& written, const Program& program, const Op& 
   Rule rule;
   rule.at = written.at;
   for (const std::string& key : written.keys) rule.of.push_back(result_of(op, key));
-  rule.targets =
+  std::vector<Target> whole =
       targets_of(written, op.schema.outcomes(), op.schema.results, [&](const std::string& name) { return result_of(op, name); });
+  rule.each = written.each;
+  if (rule.each) {
+    whole[0].name += "[i]";
+    whole[0].type.list = false;
+  }
   Scope scope = forward_scope(op, program);
-  rule.formula = share_common_calls(Resolver(scope).resolve_body(written.formula), names_of(op));
-  require_values(rule.formula.value, rule.targets, "tangent", "tangents");
+  if (rule.each) scope.define_element();
+  rule.when = condition_of(written.when, program, op);
+  const auto resolved = [&](const Formula& formula) {
+    Scope own = scope;
+    Block block = share_common_calls(Resolver(own).resolve_body(formula), names_of(op));
+    std::vector<Target> targets = whole;
+    require_values(block.value, targets, "tangent", "tangents");
+    rule.targets = std::move(targets);
+    return block;
+  };
+  for (const auto& [device, formula] : written.devices) rule.on[device] = resolved(formula);
+  rule.formula = resolved(written.formula);
   return rule;
 }
 
@@ -191,15 +237,51 @@ void resolve_composite(const Entry& entry, const Program& program, Op& op) {
   }
   if (entry.body != Entry::Body::composite) return;
   Scope scope = argument_scope(op, program);
-  Block body = Resolver(scope).resolve_body(entry.composite);
   const Type wanted = result_type_of(op.schema);
-  const auto converted = convert(body.value, wanted);
-  if (!converted)
-    throw Problem(entry.composite.body->at, fmt::format("the result must be {}, but '{}' is {}", wanted.to_string(),
-                                                        to_string(entry.composite.body), body.value->type.to_string()));
-  body.value = converted->first;
-  op.composite = std::move(body);
+  const auto resolved = [&](const Formula& formula) {
+    Scope own = scope;
+    Block body = Resolver(own).resolve_body(formula);
+    const auto converted = convert(body.value, wanted);
+    if (!converted)
+      throw Problem(formula.body->at, fmt::format("the result must be {}, but '{}' is {}", wanted.to_string(),
+                                                  to_string(formula.body), body.value->type.to_string()));
+    body.value = converted->first;
+    return body;
+  };
+  op.composite = resolved(entry.composite);
+  for (const auto& [device, formula] : entry.composite_on) op.composite_on[device] = resolved(formula);
 }
+
+namespace {
+
+/// Results that have history only where a case with a formula holds.
+void resolve_differentiability(const Entry& entry, const Program& program, Op& op) {
+  std::map<std::string, ExprPtr> holds;
+  std::set<std::string> sometimes;
+  for (const WrittenRule& written : entry.forward) {
+    for (const std::string& key : written.keys) {
+      if (!written.when) continue;
+      if (written.kind == WrittenRule::Kind::non_differentiable) {
+        sometimes.insert(key);
+      } else {
+        ExprPtr& all = holds[key];
+        all = all ? make_expr(Expr::Kind::binary, "||", {all, written.when}, written.at) : written.when;
+      }
+    }
+  }
+  for (const std::string& key : sometimes) {
+    if (op.inplace || op.writes_argument())
+      throw Problem(entry.derivative_at,
+                    fmt::format("'{}' is written in place, where it cannot lose its history: no case of it may "
+                                "be non_differentiable",
+                                key));
+    if (!holds.count(key))
+      throw Problem(entry.derivative_at, fmt::format("no case of '{0}' has a formula: write '{0}: non_differentiable'", key));
+    op.differentiable_if[result_of(op, key)] = condition_of(holds.at(key), program, op);
+  }
+}
+
+}  // namespace
 
 void resolve_derivative(const Entry& entry, const Program& program, Op& op) {
   for (const WrittenRule& written : entry.reverse) {
@@ -211,9 +293,11 @@ void resolve_derivative(const Entry& entry, const Program& program, Op& op) {
   }
   for (const WrittenRule& written : entry.forward) {
     if (written.kind == WrittenRule::Kind::formula) op.forward.push_back(forward_rule(written, program, op));
-    if (written.kind != WrittenRule::Kind::non_differentiable) continue;
+    if (written.kind != WrittenRule::Kind::non_differentiable || written.when) continue;
     for (const std::string& key : written.keys) op.constant_results.push_back(result_of(op, key));
   }
+  resolve_differentiability(entry, program, op);
+  for (const std::string& result : entry.recompute) op.cheap.push_back(result_of(op, result));
   for (const WrittenTangent& term : entry.tangent_terms) {
     Scope scope = forward_scope(op, program);
     const TermPtr tangent = Resolver(scope).resolve_to(term.formula, tensor_type(true), "the tangent");

@@ -81,6 +81,8 @@ void define_record_forward(Scope& scope, const Op& op, const Parameter& record) 
 
 }  // namespace
 
+void Scope::define_element() { define(*this, "i", type_of(Base::integer), What::element, 0); }
+
 Scope reverse_scope(const Op& op, const Program& program) {
   Scope scope{program, {}, "wants", {}};
   define_arguments(scope, op);

@@ -22,6 +22,9 @@ struct Scope {
   std::map<std::string, Meaning> names;
   std::string asks;                     // the special form that is allowed: wants, has_t
   std::map<std::string, size_t> asked;  // and the inputs that it takes, fields of records as x.q
+
+  /// Of a formula for each element of a list: its number is i.
+  void define_element();
 };
 
 /// Of a reverse formula: arguments, results, the gradients that arrive, wants(x).

@@ -68,7 +68,9 @@ std::string pascal_case(std::string_view name) {
   bool upper = true;
   for (size_t i = 0; i < name.size(); ++i) {
     const char character = name[i];
-    if (character == '_' && (i + 1 == name.size() || std::islower(static_cast<unsigned char>(name[i + 1])))) {
+    if (character == '_' && i + 1 == name.size()) {
+      result += "InPlace";
+    } else if (character == '_' && std::islower(static_cast<unsigned char>(name[i + 1]))) {
       upper = true;
     } else {
       result += upper ? static_cast<char>(std::toupper(static_cast<unsigned char>(character))) : character;

@@ -51,6 +51,10 @@ TEST(Golden, CornersOfTheLanguage) { expect_golden("corners"); }
 
 TEST(Golden, TypesThatEntriesDeclare) { expect_golden("types"); }
 
+TEST(Golden, FormulasForEachElementOfAList) { expect_golden("lists"); }
+
+TEST(Golden, FormulasByCaseAndDeviceAndWhatTheyShare) { expect_golden("cases"); }
+
 TEST(Output, IsWrittenOnlyWhenItChanged) {
   const std::string path = std::string(::testing::TempDir()) + "opgen_output/file.txt";
   EXPECT_TRUE(write_if_changed(path, "one"));

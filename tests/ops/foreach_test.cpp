@@ -1,12 +1,22 @@
 #include <gtest/gtest.h>
 
+#include <any>
+#include <functional>
+
+#include "deckle/autograd/backward.h"
 #include "deckle/autograd/grad_mode.h"
+#include "deckle/autograd/saved_tensor_hooks.h"
 #include "deckle/base/error.h"
 #include "deckle/functional/transforms.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/foreach.h"
+#include "deckle/ops/generated/index.h"
+#include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/random.h"
+#include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
+#include "tests/support/expect.h"
+#include "tests/support/random.h"
 
 namespace deckle {
 namespace {
@@ -35,7 +45,7 @@ TEST(Foreach, RefusesToRunWhereHistoryWouldBeLost) {
   EXPECT_NO_THROW(foreach_scale_({x}, 2.0));
 }
 
-TEST(Foreach, RefusesTensorsWithTangents) {
+TEST(Foreach, StepsRefuseTensorsWithTangents) {
   const Tensor x = ones({2});
   const auto with = [&](const auto& write) {
     return jvp(
@@ -47,18 +57,117 @@ TEST(Foreach, RefusesTensorsWithTangents) {
         },
         x, x);
   };
-  EXPECT_THROW(with([](const Tensor& z) { foreach_scale_({z}, 2.0); }), Error);
-  EXPECT_THROW(with([](const Tensor& z) { foreach_add_({ones({2})}, {z}, 1.0); }), Error);
-  EXPECT_THROW(with([](const Tensor& z) { foreach_zero_({z}); }), Error);
+  EXPECT_THROW(with([](const Tensor& z) { foreach_sgd_({z}, {ones({2})}, 1.0); }), Error);
+  EXPECT_THROW(with([](const Tensor& z) { foreach_sgd_({ones({2})}, {z}, 1.0); }), Error);
 }
 
-TEST(Foreach, ZeroKeepsTheRulesOfTheOthers) {
-  const Tensor x = ones({2}), counts = ones({2}, DType::int64);
-  foreach_zero_({x});
-  EXPECT_EQ(x.to_vector(), (std::vector<double>{0, 0}));
-  EXPECT_THROW(foreach_zero_({counts}), Error);
+using Tensors = std::vector<Tensor>;
+
+/// What two functions of the same tensors say: values, gradients, tangents, and both of gradients.
+void expect_alike(const std::function<Tensors(const Tensors&)>& got, const std::function<Tensors(const Tensors&)>& expected,
+                  const Tensors& x) {
+  const auto near = [](const Tensors& a, const Tensors& b) {
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i) testing::expect_close(a[i], b[i]);
+  };
+  const auto like = [](const Tensors& tensors) {
+    Tensors result;
+    for (const Tensor& tensor : tensors) result.push_back(testing::random_tensor(tensor.sizes()));
+    return result;
+  };
+  const Tensors c = like(expected(x)), t = like(x);
+  const auto gradient = [&](const auto& f) { return [&f, &c](const Tensors& at) { return vjp(f, at, c).second; }; };
+  near(got(x), expected(x));
+  near(vjp(got, x, c).second, vjp(expected, x, c).second);
+  near(jvp(got, x, t).second, jvp(expected, x, t).second);
+  near(vjp(gradient(got), x, t).second, vjp(gradient(expected), x, t).second);
+  near(jvp(gradient(got), x, t).second, jvp(gradient(expected), x, t).second);
+}
+
+/// Written in place on tensors with history: `write` on lists, `one` on each.
+void expect_recorded(const std::function<void(const Tensors&, const Tensors&)>& write,
+                     const std::function<Tensor(const Tensor&, const Tensor&)>& one) {
+  const auto lists = [&](const Tensors& x) {
+    const Tensors self = {clone(x[0]), clone(x[1])};
+    write(self, {x[2], x[3]});
+    return self;
+  };
+  const auto each = [&](const Tensors& x) { return Tensors{one(x[0], x[2]), one(x[1], x[3])}; };
+  const auto positive = [](Ints sizes) { return abs(testing::random_tensor(sizes)) + 0.5; };
+  expect_alike(lists, each, {positive({3}), positive({2, 2}), positive({3}), positive({2, 2})});
+}
+
+TEST(Foreach, WhatIsWrittenInPlaceIsRecordedElementByElement) {
+  expect_recorded([](const Tensors& x, const Tensors& y) { foreach_add_(x, y, 0.5); },
+                  [](const Tensor& x, const Tensor& y) { return x + y * 0.5; });
+  expect_recorded([](const Tensors& x, const Tensors& y) { foreach_mul_(x, y); },
+                  [](const Tensor& x, const Tensor& y) { return x * y; });
+  expect_recorded([](const Tensors& x, const Tensors&) { foreach_scale_(x, 3); },
+                  [](const Tensor& x, const Tensor&) { return x * 3; });
+  expect_recorded([](const Tensors& x, const Tensors& y) { foreach_addcmul_(x, y, y, 0.5); },
+                  [](const Tensor& x, const Tensor& y) { return x + y * y * 0.5; });
+  expect_recorded(
+      [](const Tensors& x, const Tensors& y) {
+        foreach_addcdiv_(x, y, {ones({3}, DType::float64), y[1]}, 0.5);
+      },
+      [](const Tensor& x, const Tensor& y) { return y.dim() == 1 ? x + y * 0.5 : x + y / y * 0.5; });
+  expect_recorded([](const Tensors& x, const Tensors&) { foreach_sqrt_(x); },
+                  [](const Tensor& x, const Tensor&) { return sqrt(x); });
+  expect_recorded([](const Tensors& x, const Tensors&) { foreach_zero_(x); },
+                  [](const Tensor& x, const Tensor&) { return x * 0; });
+}
+
+TEST(Foreach, RefusesBeforeAnyIsWritten) {
+  const Tensor x = ones({2}), leaf = ones({2});
+  leaf.requires_grad_();
+  EXPECT_THROW(foreach_scale_({x, leaf}, 2.0), Error);
+  EXPECT_THROW(foreach_zero_({x, leaf}), Error);
+  EXPECT_EQ(x.to_vector(), (std::vector<double>{1, 1}));
+}
+
+TEST(Foreach, NormHasDerivativesAndIsZeroWhereTheNormIs) {
+  const auto lists = [](const Tensors& x) { return Tensors{foreach_norm(x)}; };
+  const auto each = [](const Tensors& x) { return Tensors{stack({norm(x[0]), norm(x[1])}, 0)}; };
+  expect_alike(lists, each, {testing::random_tensor({3, 2}), testing::random_tensor({4})});
+  expect_alike(lists, each, {zeros({3, 2}, DType::float64), testing::random_tensor({4})});
+  const Tensor x = zeros({2});
   x.requires_grad_();
-  EXPECT_THROW(foreach_zero_({x * 1.0}), Error);
+  EXPECT_TRUE(foreach_norm({x}).requires_grad());
+}
+
+/// Counts what is packed and unpacked.
+struct Counted {
+  int packed = 0;
+  int unpacked = 0;
+  SavedTensorHooks hooks{[this](const Tensor& tensor) {
+                           ++packed;
+                           return std::any(tensor);
+                         },
+                         [this](const std::any& value) {
+                           ++unpacked;
+                           return std::any_cast<Tensor>(value);
+                         }};
+};
+
+TEST(Foreach, KeepsAndComputesOnlyWhatItsElementsWant) {
+  const Tensor x = ones({2}), y = ones({2});
+  x.requires_grad_();
+  const Tensors self = {x, ones({3}), ones({2})}, other = {ones({2}), ones({3}), y};
+  Tensors result;
+  {
+    const Counted counted;
+    result = foreach_mul(self, other);
+    EXPECT_EQ(counted.packed, 1) << "other[0], for the gradient of self[0]";
+  }
+  EXPECT_TRUE(result[0].requires_grad());
+  EXPECT_FALSE(result[1].requires_grad()) << "nothing that it depends on requires a gradient";
+  y.requires_grad_();
+  const Counted counted;
+  result = foreach_mul(self, other);
+  EXPECT_EQ(counted.packed, 2);
+  result[2].backward(ones({2}));
+  EXPECT_EQ(y.grad().to_vector(), (std::vector<double>{1, 1}));
+  EXPECT_EQ(counted.unpacked, 1) << "no gradient arrived at the first element";
 }
 
 TEST(Foreach, NamesTheListsThatDoNotMatch) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "opgen/emit/cpp/node.h"
 #include "opgen/emit/cpp/printer.h"
 #include "opgen/emit/cpp/records.h"
@@ -50,12 +52,55 @@ class TangentPrinter {
       place.read(What::argument, i, name);
       if (!arguments()[i].type.is_tensor_like()) continue;
       place.read(What::primal, i, name + "_p");
-      place.read(What::tangent, i, name + "_t");
+      place.read(What::tangent, i, only_in_a_branch(i) ? fmt::format("autograd::tangent({}, level)", source(i)) : name + "_t");
       if (op_.takes_rows()) place.repeated.insert({{What::argument, i}, {What::primal, i}, {What::tangent, i}});
       place.asked[i] = fmt::format("{}::has_tangent({}, level)", arguments()[i].type.list ? "launch" : "autograd", source(i));
     }
     for (size_t i = 0; i < op_.schema.results.size(); ++i) place.read(What::result, i, op_.result_name(i) + "_p");
+    place.read(What::element, 0, "static_cast<int64_t>(i)");
     return place;
+  }
+
+  /// How a formula for each element reads elements, each declared; the condition under which it is evaluated: one of the
+  /// elements whose tangent it reads has one.
+  std::string elements(const Rule& rule, Place& place, std::string& condition) const {
+    std::string declared;
+    std::vector<std::string> given;
+    place.shadowing.insert("i");
+    for (const auto& [symbol, use] : uses_of(rule.formula)) {
+      const auto [what, index] = symbol;
+      const bool tangent = what == What::tangent;
+      if (tangent && use.whole > 0) given.push_back("true");
+      if (use.elements == 0) continue;
+      const std::string list = what == What::result ? op_.result_name(index) : source(index);
+      const std::string name = fresh(list + (tangent ? "_t_i" : what == What::argument ? "_i" : "_p_i"), place.shadowing);
+      place.shadowing.insert(name);
+      place.parts[{symbol, Symbol::How::element}] = name;
+      if (what == What::argument)
+        declared += fmt::format("const Tensor& {} = {}[i];\n", name, list);
+      else
+        declared += fmt::format("const Tensor {} = autograd::{}({}[i], level);\n", name, tangent ? "tangent" : "primal", list);
+      if (tangent) given.push_back(fmt::format("autograd::has_tangent({}[i], level)", list));
+    }
+    condition = std::find(given.begin(), given.end(), "true") != given.end() ? "" : join(given, " || ");
+    return declared;
+  }
+
+  std::string for_each_element(const Rule& rule) const {
+    Place place = this->place();
+    std::string condition, text = elements(rule, place, condition);
+    for (const std::string& declaration : Printer::declare(rule.formula.lets, place)) text += declaration + "\n";
+    const std::string result = op_.result_name(rule.of[0]);
+    text += fmt::format("autograd::set_tangent({}[i], level, {});\n", result, Printer(place)(rule.formula.value));
+    const bool several = condition.find(" || ") != std::string::npos;
+    if (!condition.empty()) text = fmt::format("if (!{}) continue;\n", several ? "(" + condition + ")" : condition) + text;
+    return fmt::format("for (size_t i = 0; i < {}.size(); ++i) {{\n", result) + indent(text, 2) + "}\n";
+  }
+
+  /// A tangent that perhaps no formula reads: where there is none, its zeros are made only there.
+  bool only_in_a_branch(size_t input) const {
+    return std::none_of(op_.forward.begin(), op_.forward.end(),
+                        [&](const Rule& rule) { return reads_in_any_case(rule.formula, What::tangent, input); });
   }
 
   /// Names x_p and x_t that the formulas read, declared.
@@ -67,7 +112,7 @@ class TangentPrinter {
       const char* type = type_of_input(arguments()[i].type);
       if (uses.count({What::primal, i}))
         text += fmt::format("const {} {}_p = autograd::primal({}, level);\n", type, name, source(i));
-      if (with_tangents && uses.count({What::tangent, i}))
+      if (with_tangents && uses.count({What::tangent, i}) && !only_in_a_branch(i))
         text += fmt::format("const {} {}_t = autograd::tangent({}, level);\n", type, name, source(i));
     }
     for (size_t i = 0; i < op_.schema.results.size(); ++i) {
@@ -122,14 +167,21 @@ class TangentPrinter {
     Uses uses;
     std::string statements;
     for (const Rule& rule : op_.forward) {
-      for (const auto& [symbol, use] : uses_of(rule.formula)) uses[symbol].whole += use.whole;
+      for (const auto& [symbol, use] : uses_of(rule.formula)) {
+        if (use.whole > 0 || !use.parts.empty()) uses[symbol].whole += use.whole;
+      }
+      if (rule.each) {
+        statements += for_each_element(rule);
+        continue;
+      }
       Place place = this->place();
       std::string text;
       for (const std::string& declaration : Printer::declare(rule.formula.lets, place)) text += declaration + "\n";
       text += statement(rule, Printer(place)(rule.formula.value), place.shadowing);
       // Formulas may give the same name to different things.
       const bool block = !rule.formula.lets.empty() && op_.forward.size() > 1;
-      statements += block ? "{\n" + indent(text, 2) + "}\n" : text;
+      const std::string holds = rule.when ? "if (" + condition_at_call(op_, rule.when) + ") " : "";
+      statements += block || !holds.empty() ? holds + "{\n" + indent(text, 2) + "}\n" : text;
     }
     return declarations(uses, true) + statements;
   }

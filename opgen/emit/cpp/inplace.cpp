@@ -8,6 +8,7 @@
 #include "opgen/emit/cpp/forward.h"
 #include "opgen/emit/cpp/node.h"
 #include "opgen/emit/cpp/options.h"
+#include "opgen/emit/cpp/saved.h"
 #include "opgen/emit/cpp/signature.h"
 #include "opgen/emit/cpp/wrapper.h"
 #include "opgen/text/strings.h"

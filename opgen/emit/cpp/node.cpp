@@ -4,8 +4,10 @@
 
 #include <algorithm>
 
+#include "opgen/analyze/shared.h"
 #include "opgen/emit/cpp/printer.h"
 #include "opgen/emit/cpp/records.h"
+#include "opgen/emit/cpp/saved.h"
 #include "opgen/emit/cpp/types.h"
 #include "opgen/schema/identifiers.h"
 #include "opgen/text/strings.h"
@@ -15,31 +17,6 @@ namespace {
 
 using What = Symbol::What;
 using How = Symbol::How;
-
-std::string field_type(const Saved& saved) {
-  switch (saved.kind) {
-    case Saved::Kind::tensor:
-    case Saved::Kind::output:
-      return saved.rows ? "SavedRows" : saved.type.list ? "SavedTensors" : "SavedTensor";
-    case Saved::Kind::count:
-      return "size_t";
-    case Saved::Kind::value:
-      break;
-  }
-  switch (saved.symbol.how) {
-    case How::whole:
-      return owned_type(saved.type);
-    case How::sizes:
-      return saved.rows ? "OperandSizes" : "Dims";
-    case How::dtype:
-      return "DType";
-    case How::device:
-      return "Device";
-    case How::defined:
-      return "bool";
-  }
-  return "";
-}
 
 const char* ordinal(int order) { return order == 1 ? "first" : order == 2 ? "second" : "third"; }
 
@@ -56,7 +33,7 @@ std::string guarded(const std::string& condition, const std::vector<std::string>
 
 class NodePrinter {
  public:
-  NodePrinter(const Op& op, const NodePlan& plan) : op_(op), plan_(plan) {}
+  NodePrinter(const Op& op, const NodePlan& plan) : op_(op), plan_(plan), rules_(share_between_rules(op)) {}
 
   std::string print() {
     std::string text = fmt::format("struct {} final : autograd::Node {{\n", node_name(op_)), release;
@@ -68,6 +45,7 @@ class NodePrinter {
     text += fmt::format("  std::string_view name() const override {{ return {}; }}\n", quoted(op_.name()));
     bool reads_gradients = false, reads_first = false;
     std::string body;
+    for (const SharedCall& call : rules_.shared) body += shared(call);
     for (const Rule& rule : op_.reverse) {
       for (const auto& [symbol, use] : uses_of(rule.formula)) {
         const bool gradient = symbol.first == What::gradient || symbol.first == What::gradients;
@@ -75,8 +53,8 @@ class NodePrinter {
         const bool only_asked = use.whole == 0 && use.parts == std::set{How::defined};
         reads_first = reads_first || (symbol.first == What::gradient && !only_asked);
       }
-      body += statement(rule);
     }
+    for (size_t i = 0; i < rules_.rules.size(); ++i) body += statement(i);
     if (op_.limit.order > 0)
       body = fmt::format("fail(ErrorKind::not_implemented, \"{} has derivatives up to the {} order\");\n", op_.limit.of,
                          ordinal(op_.limit.order));
@@ -103,14 +81,20 @@ class NodePrinter {
     if (!slot.list) return fmt::format("sink.wants({})", first_slot(slot));
     return fmt::format("sink.wants_any({}, {}_count)", first_slot(slot), op_.schema.arguments[slot.argument].name);
   }
-  std::string put(const Slot& slot, const std::string& value) const {
+  /// The slot of element i.
+  std::string element_slot(const Slot& slot) const {
+    const std::string first = first_slot(slot);
+    return first == "0" ? "i" : first + " + i";
+  }
+  std::string put(const Slot& slot, const std::string& value, bool each = false) const {
+    if (each) return fmt::format("sink.put({}, {});", element_slot(slot), value);
     if (slot.list)
       return fmt::format("sink.put_list({}, {}_count, {});", first_slot(slot), op_.schema.arguments[slot.argument].name, value);
     return fmt::format("sink.put({}, {});", first_slot(slot), value);
   }
 
   /// How a formula in backward() reads its symbols; what is read several times is declared first.
-  Place place_of(const Rule& rule, std::vector<std::string>& hoisted) const {
+  Place place_of(const Block& formula, bool each, std::vector<std::string>& hoisted) const {
     Place place;
     place.shadowing = identifiers(op_);
     for (const Slot& slot : plan_.slots) place.asked[slot.argument] = wants(slot);
@@ -119,7 +103,16 @@ class NodePrinter {
       place.parts[{{What::gradient, i}, How::defined}] = fmt::format("grads.defined({})", i);
     }
     place.read(What::gradients, 0, "launch::all_gradients(grads)");
-    const Uses uses = uses_of(rule.formula);
+    for (size_t i = 0; i < rules_.shared.size(); ++i) {
+      place.shadowing.insert(rules_.shared[i].name);
+      place.read(What::shared, i, rules_.shared[i].name);
+    }
+    if (each) {
+      place.shadowing.insert("i");
+      place.read(What::element, 0, "static_cast<int64_t>(i)");
+      place.parts[{{What::gradients, 0}, How::element}] = "grads[i]";
+    }
+    const Uses uses = uses_of(formula);
     for (const Saved& saved : plan_.saved) {
       if (saved.kind == Saved::Kind::count) continue;
       const SymbolKey key{saved.symbol.what, saved.symbol.index};
@@ -130,6 +123,8 @@ class NodePrinter {
       }
       if (saved.rows) place.repeated.insert(key);
       const auto use = uses.find(key);
+      if (use != uses.end() && use->second.elements > 0)
+        place.parts[{key, How::element}] = element(name, use->second, place, hoisted);
       if (use == uses.end() || use->second.whole == 0) continue;
       const bool optional_dims = saved.type.is_list_of(Base::integer) && saved.type.optional;
       if (saved.kind == Saved::Kind::value) {
@@ -148,6 +143,16 @@ class NodePrinter {
     return place;
   }
 
+  /// How element i of a list is read.
+  static std::string element(const std::string& list, const Use& use, Place& place, std::vector<std::string>& hoisted) {
+    const std::string read = fmt::format("{}.get(i, *this)", list);
+    if (use.elements == 1) return read;
+    const std::string name = fresh(list + "_i", place.shadowing);
+    place.shadowing.insert(name);
+    hoisted.push_back(fmt::format("const Tensor {} = this->{};", name, read));
+    return name;
+  }
+
   /// A formula is linear in the gradients that it reads: where none of them arrived there is nothing to compute.
   std::string arrived(const Rule& rule) const {
     const Uses uses = uses_of(rule.formula);
@@ -163,79 +168,78 @@ class NodePrinter {
     return value.is(Term::Kind::conversion) && value.arguments[0]->type.base == Base::none && !value.arguments[0]->type.list;
   }
 
-  std::string statement(const Rule& rule) const {
+  /// The condition of a case, over what the node keeps.
+  std::string holds(const Rule& rule) const {
+    if (!rule.when) return "";
     std::vector<std::string> hoisted;
-    Place place = place_of(rule, hoisted);
+    const Place place = place_of({{}, rule.when}, false, hoisted);
+    const std::string condition = Printer(place)(rule.when);
+    return rule.when->operation == Operator::logical_or ? " && (" + condition + ")" : " && " + condition;
+  }
+
+  /// When a formula is evaluated.
+  std::string evaluated(const Rule& rule) const {
+    std::vector<std::string> conditions;
+    for (const size_t input : rule.of) conditions.push_back(wants(*plan_.slot_of(input)));
+    const std::string any = join(conditions, " || "), here = arrived(rule) + holds(rule);
+    return here.empty() || conditions.size() == 1 ? any + here : "(" + any + ")" + here;
+  }
+
+  /// `Tensor shared; if (...) shared = ...;`
+  std::string shared(const SharedCall& call) const {
+    std::vector<std::string> conditions, hoisted;
+    for (const size_t rule : call.rules) {
+      const std::string condition = evaluated(op_.reverse[rule]);
+      const bool both = condition.find("&&") != std::string::npos;
+      conditions.push_back(both ? "(" + condition + ")" : condition);
+    }
+    const Block formula{{}, call.value};
+    const Place place = place_of(formula, false, hoisted);
+    std::vector<std::string> types;
+    for (const Type& element : call.value->type.elements) types.push_back(element.list ? "std::vector<Tensor>" : "Tensor");
+    const std::string type = types.empty() ? "Tensor" : "std::tuple<" + join(types) + ">";
+    return fmt::format("{} {};\n", type, call.name) +
+           guarded(join(conditions, " || "), hoisted, fmt::format("{} = {};", call.name, Printer(place)(call.value)));
+  }
+
+  std::string statement(size_t index) const {
+    const Rule& rule = rules_.rules[index];
+    std::vector<std::string> hoisted;
+    Place place = place_of(rule.formula, rule.each, hoisted);
     for (std::string& declaration : Printer::declare(rule.formula.lets, place)) hoisted.push_back(std::move(declaration));
     const std::string formula = Printer(place)(rule.formula.value);
     if (is_nothing(*rule.formula.value)) return "";  // zero: nothing travels
+    if (rule.each) {
+      const Slot& slot = *plan_.slot_of(rule.of[0]);
+      const bool here = uses_of(rule.formula).count({What::gradients, 0}) > 0;
+      const std::string wanted =
+          fmt::format("sink.wants({}){}", element_slot(slot), here ? " && grads.defined(i)" : arrived(op_.reverse[index]));
+      return fmt::format("for (size_t i = 0; i < {}_count; ++i) {{\n", op_.schema.arguments[slot.argument].name) +
+             indent(guarded(wanted, hoisted, put(slot, formula, true)), 2) + "}\n";
+    }
     if (rule.targets.size() == 1 && !rule.targets[0].is_record()) {
       const Slot& slot = *plan_.slot_of(rule.of[0]);
-      return guarded(wants(slot) + arrived(rule), hoisted, put(slot, formula));
+      return guarded(evaluated(op_.reverse[index]), hoisted, put(slot, formula));
     }
     const Parts parts = take_apart(
         rule.targets, formula,
         [&](size_t input) { return fresh(op_.schema.arguments[input].name + "_gradient", place.shadowing); }, "auto");
-    std::vector<std::string> conditions;
     std::string puts;
     for (const auto& [input, name] : parts.names) {
       const Slot& slot = *plan_.slot_of(input);
-      conditions.push_back(wants(slot));
-      puts += fmt::format("\nif ({}) {}", conditions.back(), put(slot, name));
+      puts += fmt::format("\nif ({}) {}", wants(slot), put(slot, name));
     }
-    const std::string here = arrived(rule), any = join(conditions, " || ");
-    return guarded(here.empty() ? any : "(" + any + ")" + here, hoisted, parts.statements + puts);
+    return guarded(evaluated(op_.reverse[index]), hoisted, parts.statements + puts);
   }
 
   const Op& op_;
   const NodePlan& plan_;
+  const NodeRules rules_;
 };
 
 }  // namespace
 
 std::string node_name(const Op& op) { return pascal_case(op.unique_name()) + "Backward"; }
-
-std::string field_name(const Saved& saved) {
-  if (saved.kind == Saved::Kind::count) return saved.symbol.name + "_count";
-  if (saved.symbol.how == How::whole) return saved.symbol.name;
-  return saved.symbol.name + "_" + part_name(saved.symbol.how);
-}
-
-std::string saved_value(const Saved& saved, const std::string& source) {
-  if (saved.kind == Saved::Kind::count) return source + ".size()";
-  if (saved.kind != Saved::Kind::value) return source;
-  const std::string type = field_type(saved);
-  if (saved.symbol.how == How::whole) {
-    if (type.starts_with("std::vector")) return fmt::format("{}({}.begin(), {}.end())", type, source, source);
-    if (type == "Dims") return "Dims(" + source + ")";
-    if (type == "std::optional<Dims>") return fmt::format("{0} ? std::optional<Dims>(Dims(*{0})) : std::nullopt", source);
-    return source;
-  }
-  if (saved.rows && saved.symbol.how == How::sizes) return "OperandSizes(" + source + ")";
-  const std::string part = fmt::format("{}.{}()", source, part_name(saved.symbol.how));
-  const bool may_be_missing = saved.symbol.what == What::argument && saved.type.optional;
-  switch (saved.symbol.how) {
-    case How::sizes:  // an undefined tensor has no sizes
-      return may_be_missing ? fmt::format("{}.defined() ? Dims({}) : Dims()", source, part) : "Dims(" + part + ")";
-    case How::dtype:
-      return may_be_missing ? fmt::format("{}.defined() ? {} : DType::float32", source, part) : part;
-    case How::device:
-      return may_be_missing ? fmt::format("{}.defined() ? {} : Device()", source, part) : part;
-    default:
-      return part;
-  }
-}
-
-std::string save_statement(const Op& op, const Saved& saved, const std::string& value) {
-  if (saved.kind == Saved::Kind::value || saved.kind == Saved::Kind::count)
-    return fmt::format("node->{} = {};\n", field_name(saved), value);
-  const std::string statement = fmt::format("node->{}.save({});", field_name(saved), value);
-  if (saved.only_for.empty()) return statement + "\n";
-  std::vector<std::string> conditions;
-  for (const size_t input : saved.only_for)
-    conditions.push_back(fmt::format("autograd::requires_grad({})", op.schema.arguments[input].name));
-  return "if (" + join(conditions, " || ") + ") " + statement + "\n";
-}
 
 std::string print_node(const Op& op, const NodePlan& plan) { return NodePrinter(op, plan).print(); }
 

@@ -8,13 +8,6 @@ namespace opgen::cpp {
 
 std::string node_name(const Op& op);
 
-/// A field of the node.
-std::string field_name(const Saved& saved);
-/// `node->self.save(self);` with `value` for what is saved.
-std::string save_statement(const Op& op, const Saved& saved, const std::string& value);
-/// What is saved, where the argument or result is called `source`.
-std::string saved_value(const Saved& saved, const std::string& source);
-
 /// The node: what it keeps, and its backward().
 std::string print_node(const Op& op, const NodePlan& plan);
 

@@ -36,12 +36,27 @@ int precedence_of(Operator operation) {
   }
 }
 
+/// `grads[2]` of a result that is a list: the others are not made.
+bool one_gradient(const Term& term) {
+  return term.is(Kind::index) && term.arguments.size() == 2 && term.arguments[0]->reads(Symbol::What::gradients) &&
+         term.arguments[1]->is(Kind::literal);
+}
+
 }  // namespace
 
 std::string list_literal(const std::string& braces, const Type& type) {
   if (type.base == Base::tensor) return "TensorList" + braces;
   if (type.base == Base::integer) return "Ints" + braces;
   return braces;
+}
+
+std::string condition_at_call(const Op& op, const TermPtr& condition) {
+  Place place;
+  for (size_t i = 0; i < op.schema.arguments.size(); ++i) {
+    place.read(Symbol::What::argument, i, op.schema.arguments[i].name);
+    place.shadowing.insert(op.schema.arguments[i].name);
+  }
+  return Printer(place)(condition);
 }
 
 std::vector<std::string> Printer::declare(const std::vector<Let>& lets, Place& place) {
@@ -84,6 +99,8 @@ Printed Printer::print(const Term& term) const {
     case Kind::literal:
       return literal(term);
     case Kind::read:
+      if (term.symbol.how == Symbol::How::element)
+        return {place_.parts.at({{term.symbol.what, term.symbol.index}, term.symbol.how})};
       if (repeats(term)) return {"launch::written_out(" + operand(term) + ")"};
       return {place_.reads.at({term.symbol.what, term.symbol.index})};
     case Kind::op:
@@ -111,6 +128,7 @@ Printed Printer::print(const Term& term) const {
     case Kind::index:
       if (term.arguments.size() == 1 && term.arguments[0]->type.base == Base::record)
         return {within(*term.arguments[0], 7) + "." + term.arguments[0]->type.record->fields[term.position].name};
+      if (one_gradient(term)) return {fmt::format("grads[{}]", term.arguments[1]->text)};
       if (term.arguments.size() == 1) return {fmt::format("std::get<{}>({})", term.position, print(*term.arguments[0]).text)};
       return {fmt::format("{}[{}]", within(*term.arguments[0], 7), print(*term.arguments[1]).text)};
     case Kind::wants:
@@ -210,7 +228,7 @@ Printed Printer::property(const Term& term) const {
   const std::string dim = term.arguments.size() > 1 ? print(*term.arguments[1]).text : "";
   if (object.is(Kind::read)) {
     const auto part = place_.parts.find({{object.symbol.what, object.symbol.index}, object.symbol.how});
-    if (part != place_.parts.end()) {
+    if (part != place_.parts.end() && object.symbol.how != Symbol::How::element) {
       const std::string& field = part->second;
       if (term.property == Property::size) return {fmt::format("{0}[wrap_dim({1}, {0})]", field, dim)};
       if (term.property == Property::dim) return {fmt::format("static_cast<int64_t>({}.size())", field)};
@@ -218,6 +236,8 @@ Printed Printer::property(const Term& term) const {
       return {field};
     }
   }
+  if (one_gradient(object) && term.property == Property::defined)
+    return {fmt::format("grads.defined({})", object.arguments[1]->text)};
   const std::string value = of_rows ? operand(object) : within(object, 7);
   switch (term.property) {
     case Property::length:

@@ -14,6 +14,7 @@ namespace opgen::cpp {
 struct Place {
   std::map<SymbolKey, std::string> reads;
   std::map<std::pair<SymbolKey, Symbol::How>, std::string> parts;  // fields that hold only the sizes, the dtype ...
+                                                                   // and elements of lists
   std::map<size_t, std::string> asked;                             // wants(x) or has_t(x), by input
   std::set<SymbolKey> repeated;                                    // whose rows may repeat: read as RepeatedRows
   std::map<size_t, std::string> records;                           // arguments that are records, by their first field
@@ -59,6 +60,9 @@ class Printer {
 
   const Place& place_;
 };
+
+/// A condition on what a call knows, where arguments and results have their own names.
+std::string condition_at_call(const Op& op, const TermPtr& condition);
 
 /// A list in braces as a value of its type: Ints{1, 2}.
 std::string list_literal(const std::string& braces, const Type& type);

@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "opgen/emit/cpp/checks.h"
 #include "opgen/emit/cpp/forward.h"
 #include "opgen/emit/cpp/node.h"
 #include "opgen/emit/cpp/options.h"
 #include "opgen/emit/cpp/printer.h"
 #include "opgen/emit/cpp/records.h"
+#include "opgen/emit/cpp/saved.h"
 #include "opgen/emit/cpp/signature.h"
 #include "opgen/emit/cpp/types.h"
 #include "opgen/text/strings.h"
@@ -38,7 +41,27 @@ std::string return_statement(const Op& op) {
 
 std::string attach(const Op& op) {
   const std::vector<std::string> names = result_names(op);
-  if (names.size() > 1) return "autograd::attach_all({" + join(names) + "}, node);\n";
+  if (names.size() > 1 && op.constant_results.empty() && op.differentiable_if.empty())
+    return "autograd::attach_all({" + join(names) + "}, node);\n";
+  if (names.size() > 1) {  // each by itself: some are constants, or are where a condition does not hold
+    std::string text;
+    for (size_t i = 0; i < names.size(); ++i) {
+      const char* all = op.schema.results[i].type.list ? "_all" : "";
+      const auto when = op.differentiable_if.find(i);
+      const bool constant = std::find(op.constant_results.begin(), op.constant_results.end(), i) != op.constant_results.end();
+      if (constant)
+        text += fmt::format("node->add_output({});\n", names[i]);
+      else if (when == op.differentiable_if.end())
+        text += fmt::format("autograd::attach{}({}, node);\n", all, names[i]);
+      else
+        text += fmt::format("if ({}) autograd::attach{}({}, node); else node->add_output({});\n",
+                            condition_at_call(op, when->second), all, names[i], names[i]);
+    }
+    return text;
+  }
+  const bool each = std::all_of(op.reverse.begin(), op.reverse.end(), [](const Rule& rule) { return rule.each; });
+  if (op.schema.results[0].type.list && each)
+    return fmt::format("autograd::attach_all({}, node, {{{}}});\n", names[0], join(differentiable_names(op)));
   return fmt::format("autograd::{}({}, node);\n", op.schema.results[0].type.list ? "attach_all" : "attach", names[0]);
 }
 
@@ -46,12 +69,20 @@ std::string record(const Op& op, const NodePlan& plan) {
   const std::string inputs = join(differentiable_names(op));
   std::string text = fmt::format("auto node = std::make_shared<{}>();\nnode->connect({});\n", node_name(op), inputs), outputs;
   for (const Saved& saved : plan.saved) {
-    if (saved.kind == Saved::Kind::output)
-      outputs += fmt::format("node->{0}.{1}({0});\n", field_name(saved), saved.type.list ? "save_outputs" : "save_output");
-    else
+    if (saved.kind == Saved::Kind::output) {
+      const std::string holds = case_holds(op, saved);
+      outputs += fmt::format("{3}node->{0}.{1}({0}{2});\n", field_name(saved), saved.type.list ? "save_outputs" : "save_output",
+                             readers_of(op, saved), holds.empty() ? "" : "if (" + holds + ") ");
+    } else
       text += save_statement(op, saved, saved_value(saved, saved.symbol.name));
   }
-  return fmt::format("if (autograd::records({})) {{\n", inputs) + indent(text + attach(op) + outputs, 2) + "}\n";
+  std::string condition = fmt::format("autograd::records({})", inputs);
+  if (op.schema.results.size() == 1 && op.differentiable_if.count(0)) {
+    const TermPtr& when = op.differentiable_if.at(0);
+    const std::string holds = condition_at_call(op, when);
+    condition += " && " + (when->operation == Operator::logical_or ? "(" + holds + ")" : holds);
+  }
+  return "if (" + condition + ") {\n" + indent(text + attach(op) + outputs, 2) + "}\n";
 }
 
 std::string mark_views(const Op& op) {

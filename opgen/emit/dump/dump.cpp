@@ -6,6 +6,7 @@
 
 #include "opgen/analyze/calls.h"
 #include "opgen/analyze/node.h"
+#include "opgen/analyze/shared.h"
 #include "opgen/text/strings.h"
 
 namespace opgen::dump {
@@ -40,17 +41,25 @@ std::string signature_text(const Op& op) {
 
 std::string saved_text(const Op& op, const Saved& saved) {
   std::string text = saved.kind == Saved::Kind::count ? saved.symbol.name + ".length" : symbol_text(saved.symbol);
-  if (saved.kind == Saved::Kind::tensor || saved.kind == Saved::Kind::output) text += " (whole)";
+  if (saved.kind == Saved::Kind::tensor || saved.kind == Saved::Kind::output)
+    text += saved.by_element ? " (by element)" : " (whole)";
   std::vector<std::string> inputs;
   for (const size_t input : saved.only_for) inputs.push_back(op.schema.arguments[input].label());
   return inputs.empty() ? text : text + " for " + join(inputs, ", ");
 }
 
 /// `  reverse  self = ...`, after a line for each let.
-std::string formula_text(const char* word, const std::vector<std::string>& names, const Block& formula) {
+std::string formula_text(const char* word, std::vector<std::string> names, const Block& formula, const Rule& rule = {}) {
+  if (rule.when) names.back() += " where " + text_of(*rule.when);
   std::string text;
   for (const Let& let : formula.lets) text += fmt::format("  {:<8} let {} = {}\n", word, let.name, text_of(*let.value));
   return text + fmt::format("  {:<8} {} = {}\n", word, join(names), text_of(*formula.value));
+}
+
+std::vector<std::string> names_of(const std::vector<size_t>& indices, const std::function<std::string(size_t)>& name) {
+  std::vector<std::string> names;
+  for (const size_t index : indices) names.push_back(name(index));
+  return names;
 }
 
 std::vector<std::string> names_of(const Rule& rule) {
@@ -116,14 +125,33 @@ std::string text_of(const Op& op) {
   std::string text = fmt::format("{:<78} {}:{}\n", signature_text(op), op.at.file, op.at.line);
   if (op.has_node()) {
     std::vector<std::string> saved;
-    for (const Saved& field : plan_node(op).saved) saved.push_back(saved_text(op, field));
+    const NodePlan plan = plan_node(op);
+    for (const Saved& field : plan.saved) saved.push_back(saved_text(op, field));
     text += "  saves    " + (saved.empty() ? "nothing" : join(saved)) + "\n";
+    const std::vector<size_t> copied(plan.original_self_for.begin(), plan.original_self_for.end());
+    if ((op.inplace || op.writes_argument()) && !copied.empty())
+      text += "  in place copies self for " + join(names_of(copied, argument)) + "\n";
   }
   if (op.pointwise) text += "  computes " + to_string(op.computed) + "\n";
   if (op.composite.value) text += formula_text("calls", {"result"}, op.composite);
-  for (const Rule& rule : op.reverse) text += formula_text("reverse", names_of(rule), rule.formula);
+  for (const auto& [device, formula] : op.composite_on)
+    text += formula_text("calls", {"result"}, formula) + fmt::format("  {:<8} on {}\n", "", device);
+  if (!op.recomputed.empty()) text += "  computes " + join(names_of(op.recomputed, result)) + " again\n";
+  const NodeRules rules = share_between_rules(op);
+  for (const SharedCall& call : rules.shared) text += formula_text("reverse", {call.name}, {{}, call.value});
+  for (const Rule& rule : rules.rules) text += formula_text("reverse", names_of(rule), rule.formula, rule);
+  for (const Rule& rule : op.reverse) {
+    for (const auto& [device, formula] : rule.on)
+      text += formula_text("reverse", names_of(rule), formula, rule) + fmt::format("  {:<8} on {}\n", "", device);
+  }
   for (const size_t constant : op.constants) text += fmt::format("  reverse  {} has none\n", argument(constant));
-  for (const Rule& rule : op.forward) text += formula_text("forward", names_of(rule), rule.formula);
+  for (const Rule& rule : op.forward) text += formula_text("forward", names_of(rule), rule.formula, rule);
+  for (const auto& [index, when] : op.differentiable_if)
+    text += fmt::format("  forward  {} has history where {}\n", result(index), text_of(*when));
+  for (const Rule& rule : op.forward) {
+    for (const auto& [device, formula] : rule.on)
+      text += formula_text("forward", names_of(rule), formula, rule) + fmt::format("  {:<8} on {}\n", "", device);
+  }
   for (const TangentTerm& term : op.tangent_terms) text += formula_text("forward", {result(0) + " (sum)"}, term.formula);
   return text + "  orders   " + orders_text(op) + "\n";
 }

@@ -33,6 +33,20 @@ std::string kernels_text(const Op& op) {
   }
 }
 
+/// What writing in place must copy first: "a copy of self (for other)".
+std::string copied_text(const Op& op) {
+  if (!op.inplace && !op.writes_argument()) return "";
+  std::vector<std::string> inputs;
+  for (const size_t input : plan_node(op).original_self_for) inputs.push_back(op.schema.arguments[input].name);
+  return inputs.empty() ? "" : "a copy of self (for " + join(inputs) + ")";
+}
+
+std::string recomputed_text(const Op& op) {
+  std::vector<std::string> results;
+  for (const size_t result : op.recomputed) results.push_back(op.result_name(result));
+  return join(results);
+}
+
 std::string saves_text(const Op& op) {
   std::vector<std::string> parts;
   for (const Saved& saved : plan_node(op).saved) {
@@ -44,7 +58,9 @@ std::string saves_text(const Op& op) {
     if (!inputs.empty()) part += " (for " + join(inputs) + ")";
     parts.push_back(part);
   }
-  return parts.empty() ? "nothing" : join(parts);
+  const std::string copied = copied_text(op);
+  return (parts.empty() ? "nothing" : join(parts)) + (copied.empty() ? "" : "; in place also " + copied) +
+         (op.recomputed.empty() ? "" : "; computes " + recomputed_text(op) + " again");
 }
 
 /// "yes", or "no (one_way)": which ops stand in the way.

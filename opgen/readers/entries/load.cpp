@@ -16,8 +16,9 @@
 namespace opgen {
 namespace {
 
-const std::vector<std::string> kFields = {"func",  "doc",  "pointwise", "kernel", "native",   "composite", "derivative", "result",
-                                          "check", "wrap", "strided",   "dtypes", "variants", "nested",    "samples",    "tests"};
+const std::vector<std::string> kFields = {"func",       "doc",    "pointwise", "kernel", "native",   "composite",
+                                          "derivative", "result", "check",     "wrap",   "strided",  "dtypes",
+                                          "variants",   "nested", "samples",   "tests",  "recompute"};
 constexpr std::array<const char*, 3> kDimNames = {"the batch", "a ragged dim", "a regular dim"};
 const std::vector<std::string> kBodies = {"pointwise", "kernel", "native", "composite"};
 
@@ -62,6 +63,7 @@ class EntryLoader {
     dtypes();
     variants();
     derivative();
+    recompute();
     nested();
     samples();
     return entry_;
@@ -100,13 +102,13 @@ class EntryLoader {
     } else if (found[0] == "native") {
       if (!value.is_scalar() || value.scalar() != "true") file_.fail(value, "'native' takes no value but 'true'");
       entry_->body = Entry::Body::native;
-    } else if (value.is_map()) {
+    } else if (value.is_map() && !value["cpu"] && !value["cuda"]) {
       composite_cpp(value);
     } else if (value.is_scalar() && value.scalar() == "cpp") {
       file_.fail(value, "a composite in C++ says which ops it is made of: write {cpp: true, calls: [op, ...]}");
     } else {
       entry_->body = Entry::Body::composite;
-      entry_->composite = formula(value, "composite");
+      entry_->composite = value.is_map() ? by_device(value, "'composite'", entry_->composite_on) : formula(value, "composite");
     }
   }
 
@@ -271,15 +273,70 @@ class EntryLoader {
     }
   }
 
+  /// The rules of one key: one, or one for each case.
+  std::vector<WrittenRule> rules(const Tree& key, const Tree& value) const {
+    if (!value.is_list()) return {rule(key, value)};
+    std::vector<WrittenRule> cases;
+    ExprPtr others;  // holds where no case before does
+    const auto both = [](const ExprPtr& a, const ExprPtr& b) {
+      return a ? make_expr(Expr::Kind::binary, "&&", {a, b}, b->at) : b;
+    };
+    for (size_t i = 0; i < value.size(); ++i) {
+      const Tree& element = value.element(i);
+      const bool last = i + 1 == value.size();
+      if (element.is_map()) file_.check_keys(element, "a case", {"when", "is", "otherwise"});
+      if (!element.is_map() || (last ? !element["otherwise"] || element.size() != 1 : !element["when"] || !element["is"]))
+        file_.fail(element, last ? "the last case is {otherwise: FORMULA}" : "a case is {when: CONDITION, is: FORMULA}");
+      cases.push_back(rule(key, last ? element["otherwise"] : element["is"]));
+      if (cases.back().each) file_.fail(key, "a formula for each element has no cases: write it with 'c ? a : b'");
+      if (last) {
+        cases.back().when = others;
+      } else {
+        const ExprPtr when = renamed(expression(element["when"], "when"));
+        cases.back().when = both(others, when);
+        others = both(others, make_expr(Expr::Kind::unary, "!", {when}, when->at));
+      }
+    }
+    return cases;
+  }
+
+  ExprPtr renamed(const ExprPtr& expr) const {
+    return rewrite(expr, [this](const ExprPtr& node) -> ExprPtr {
+      if (!node->is(Expr::Kind::name) || canonical(node->text) == node->text) return nullptr;
+      return make_expr(Expr::Kind::name, canonical(node->text), {}, node->at);
+    });
+  }
+
+  Formula renamed(Formula formula) const {
+    for (auto& [name, let] : formula.lets) let = renamed(let);
+    if (formula.body) formula.body = renamed(formula.body);
+    return formula;
+  }
+
+  /// `{cpu: FORMULA, cuda: FORMULA}`: the cpu's, and the others by device.
+  Formula by_device(const Tree& value, const std::string& what, std::map<std::string, Formula>& others) const {
+    file_.check_keys(value, what + " by device", {"cpu", "cuda"});
+    if (!value["cpu"])
+      file_.fail(value, fmt::format("{} has no formula for the cpu, where its tests run: add 'cpu: FORMULA'", what));
+    for (const Branch& pair : value.branches()) {
+      if (pair.key.scalar() != "cpu") others[pair.key.scalar()] = renamed(formula(pair.value, what));
+    }
+    return formula(value["cpu"], what);
+  }
+
   WrittenRule rule(const Tree& key, const Tree& value) const {
     WrittenRule rule;
-    for (const std::string& name : split_keys(key.scalar())) {
+    std::vector<std::string> names = split_keys(key.scalar());
+    each_element(key, names, rule);
+    for (const std::string& name : names) {
       rule.written.push_back(canonical(name));
       const std::vector<std::string> slots = slots_of(rule.written.back());
       rule.keys.insert(rule.keys.end(), slots.begin(), slots.end());
     }
     rule.at = key.at();
-    if (value.is_scalar() && value.scalar() == "non_differentiable")
+    if (value.is_map())
+      rule.formula = by_device(value, fmt::format("'{}'", key.scalar()), rule.devices);
+    else if (value.is_scalar() && value.scalar() == "non_differentiable")
       rule.kind = WrittenRule::Kind::non_differentiable;
     else if (value.is_scalar() && value.scalar() == "auto_linear")
       rule.kind = WrittenRule::Kind::auto_linear;
@@ -287,14 +344,12 @@ class EntryLoader {
       rule.kind = WrittenRule::Kind::auto_element_wise;
     else
       rule.formula = formula(value, "derivative");
-    const auto rename = [this](const ExprPtr& expr) {
-      return rewrite(expr, [this](const ExprPtr& node) -> ExprPtr {
-        if (!node->is(Expr::Kind::name) || canonical(node->text) == node->text) return nullptr;
-        return make_expr(Expr::Kind::name, canonical(node->text), {}, node->at);
-      });
-    };
-    for (auto& [name, let] : rule.formula.lets) let = rename(let);
-    if (rule.formula.body) rule.formula.body = rename(rule.formula.body);
+    for (const auto& [name, let] : rule.formula.lets) {
+      if (rule.each && name == "i") throw Problem(let->at, "'let' may not define 'i', the number of the element");
+    }
+    if (rule.each && rule.kind != WrittenRule::Kind::formula)
+      file_.fail(value, fmt::format("'{}' is said of the whole list: leave '[i]' out", value.scalar()));
+    rule.formula = renamed(std::move(rule.formula));
     return rule;
   }
 
@@ -314,12 +369,31 @@ class EntryLoader {
     return slots.empty() ? std::vector{name} : slots;
   }
 
+  /// The key `x[i]`: a formula for each element of a list.
+  void each_element(const Tree& key, std::vector<std::string>& names, WrittenRule& rule) const {
+    for (std::string& name : names) {
+      if (!name.ends_with("[i]")) continue;
+      rule.each = true;
+      name.resize(name.size() - 3);
+    }
+    if (!rule.each) return;
+    if (names.size() > 1) file_.fail(key, fmt::format("a formula for each element is that of one list: '{}[i]'", names[0]));
+    if (entry_->schema.find("i"))
+      file_.fail(key, "in a formula for each element 'i' is its number: give the argument of this name another one");
+  }
+
   /// result1 -> the name of that result, if it has one.
   std::string canonical(const std::string& name) const {
     for (size_t i = 0; i < entry_->schema.results.size(); ++i) {
       if (name == "result" + std::to_string(i)) return entry_->result_name(i);
     }
     return name;
+  }
+
+  size_t result_index(const std::string& name) const {
+    size_t index = 0;
+    while (entry_->result_name(index) != name) ++index;
+    return index;
   }
 
   void derivative() {
@@ -348,7 +422,8 @@ class EntryLoader {
     if (value["order"]) return order_limit(value);
     std::set<std::string> seen;
     for (const Branch& pair : value.branches()) {
-      WrittenRule parsed = rule(pair.key, pair.value);
+      std::vector<WrittenRule> cases = rules(pair.key, pair.value);
+      const WrittenRule& parsed = cases[0];
       bool is_result = false;
       for (const std::string& key : parsed.keys) {
         if (!seen.insert(key).second) file_.fail(pair.key, fmt::format("'{}' has two formulas", key));
@@ -359,9 +434,18 @@ class EntryLoader {
         if (!result && !entry_->schema.find(key)->type.is_tensor_like())
           file_.fail(pair.key, fmt::format("'{}' is of type {}: only tensors have derivatives", key,
                                            entry_->schema.find(key)->type.to_string()));
+        const bool list = result ? entry_->schema.results[result_index(key)].type.list : entry_->schema.find(key)->type.list;
+        if (parsed.each && !list) file_.fail(pair.key, fmt::format("'{}' is no list: write its formula without '[i]'", key));
         is_result = is_result || result;
       }
-      (is_result ? entry_->forward : entry_->reverse).push_back(std::move(parsed));
+      for (WrittenRule& parsed_case : cases) {
+        const bool formula = parsed_case.kind == WrittenRule::Kind::formula;
+        const bool constant = is_result && parsed_case.kind == WrittenRule::Kind::non_differentiable;
+        if (cases.size() > 1 && !formula && !constant)
+          file_.fail(pair.value, is_result ? "a case is a formula or non_differentiable"
+                                           : "a case is a formula; 'none' where there is no gradient");
+        (is_result ? entry_->forward : entry_->reverse).push_back(std::move(parsed_case));
+      }
     }
   }
 
@@ -372,6 +456,27 @@ class EntryLoader {
     if (!order || *order < 1 || *order > 3) file_.fail(value["order"], "'order' is the last one that exists: 1, 2 or 3");
     entry_->limit.order = static_cast<int>(*order);
     entry_->limit.of = value["of"] ? file_.text(value["of"], "of").value() : entry_->name();
+  }
+
+  /// `recompute: result`, or a list of results.
+  void recompute() {
+    const Tree value = node_["recompute"];
+    if (!value) return;
+    const auto one = [&](const Tree& name) {
+      std::vector<std::string> results;
+      for (size_t i = 0; i < entry_->schema.results.size(); ++i) results.push_back(entry_->result_name(i));
+      entry_->recompute.push_back(canonical(file_.text(name, "recompute").value()));
+      if (std::find(results.begin(), results.end(), entry_->recompute.back()) == results.end())
+        file_.fail(name, fmt::format("'{}' has no result named '{}'{}", entry_->name(), entry_->recompute.back(),
+                                     did_you_mean(entry_->recompute.back(), results)));
+    };
+    if (entry_->takes(Base::generator)) file_.fail(value, "what is drawn at random cannot be computed again: it is saved");
+    if (entry_->writes_argument()) file_.fail(value, "what is written cannot be computed again: it is saved");
+    if (value.is_list()) {
+      for (const auto& [ignored, element] : value.branches()) one(element);
+    } else {
+      one(value);
+    }
   }
 
   void nested() {

@@ -100,17 +100,26 @@ HWY_INLINE V pow(D d, V x, V y) {
 
 // The derivatives of pow, with their limits at x = 0 and x = inf; ops/functions.yaml has the conventions. r is pow(x, y).
 
+namespace detail {
+
+/// factor x^exponent: 0 where the factor is, even where the power is infinite. NaN stays.
+template <class D, class V>
+HWY_INLINE V times_power(D d, V x, V factor, V exponent) {
+  const V zero = hn::Zero(d), one = hn::Set(d, 1);
+  const V nothing = hn::Div(factor, hn::IfThenElse(hn::Eq(x, zero), one, x));
+  return hn::IfThenElse(hn::Eq(factor, zero), nothing, hn::Mul(factor, pow(d, x, exponent)));
+}
+
+}  // namespace detail
+
 template <class D, class V>
 HWY_INLINE V pow_x(D d, V x, V y) {
-  const auto nowhere = hn::And(hn::Eq(x, hn::Zero(d)), hn::Eq(y, hn::Zero(d)));
-  return hn::IfThenZeroElse(nowhere, hn::Mul(y, pow(d, x, hn::Sub(y, hn::Set(d, 1)))));
+  return detail::times_power(d, x, y, hn::Sub(y, hn::Set(d, 1)));
 }
 
 template <class D, class V>
 HWY_INLINE V pow_xx(D d, V x, V y) {
-  const V zero = hn::Zero(d), one = hn::Set(d, 1);
-  const auto straight = hn::And(hn::Eq(x, zero), hn::Or(hn::Eq(y, zero), hn::Eq(y, one)));
-  return hn::IfThenZeroElse(straight, hn::Mul(hn::Mul(y, hn::Sub(y, one)), pow(d, x, hn::Sub(y, constant(d, 2.0)))));
+  return detail::times_power(d, x, hn::Mul(y, hn::Sub(y, hn::Set(d, 1))), hn::Sub(y, constant(d, 2.0)));
 }
 
 namespace detail {

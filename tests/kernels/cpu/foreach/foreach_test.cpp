@@ -22,6 +22,7 @@ void foreach_addcmul(const Context&, List self, List first, List second, double 
 void foreach_addcdiv(const Context&, List self, List numerator, List denominator, double value);
 void foreach_sqrt(const Context&, List self);
 void foreach_norm(const Context&, List self, const View& result);
+void foreach_dot(const Context&, List self, List other, const View& result);
 }  // namespace deckle::kernels::cpu
 
 namespace deckle {
@@ -140,6 +141,22 @@ TEST_P(EveryDType, NormOfEachTensorIsBitEqualForAnyNumberOfThreads) {
   testing::expect_same_for_thread_counts([&] {
     const Buffer result = poisoned({static_cast<int64_t>(want.size())}, DType::float64);
     foreach_norm({}, x.views, result.view);
+    expect_close(result.view, want, 1e-12);
+    return testing::bytes(result);
+  });
+}
+
+TEST_P(EveryDType, DotOfEachPairIsBitEqualForAnyNumberOfThreads) {
+  const ListOf x(GetParam(), false), y(GetParam(), true);
+  std::vector<double> want;
+  for (size_t i = 0; i < x.before.size(); ++i) {
+    double sum = 0;
+    for (size_t k = 0; k < x.before[i].size(); ++k) sum += x.before[i][k] * y.before[i][k];
+    want.push_back(sum);
+  }
+  testing::expect_same_for_thread_counts([&] {
+    const Buffer result = poisoned({static_cast<int64_t>(want.size())}, DType::float64);
+    foreach_dot({}, x.views, y.views, result.view);
     expect_close(result.view, want, 1e-12);
     return testing::bytes(result);
   });

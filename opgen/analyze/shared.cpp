@@ -1,0 +1,204 @@
+#include "opgen/analyze/shared.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "opgen/analyze/uses.h"
+#include "opgen/ir/build.h"
+
+namespace opgen {
+namespace {
+
+using Kind = Term::Kind;
+
+/// A term, with lets written out, and all that equal it. Parts have smaller numbers than what they are parts of.
+struct Unique {
+  TermPtr term;  // without its own arguments: these are `parts`
+  std::vector<size_t> parts;
+  std::set<size_t> wholes;    // of which it is a part
+  std::set<size_t> rules;     // in which it is evaluated in any case
+  bool root = false;          // the value of a formula or of a let
+  std::optional<size_t> let;  // its place among what is shared
+};
+
+class Between {
+ public:
+  explicit Between(const Op& op) : op_(op) {}
+
+  NodeRules share() {
+    for (const Argument& argument : op_.schema.arguments) taken_.insert(argument.name);
+    for (size_t i = 0; i < op_.schema.results.size(); ++i) taken_.insert(op_.result_name(i));
+    for (size_t rule = 0; rule < op_.reverse.size(); ++rule) read_rule(rule);
+    choose();
+    for (size_t id = 0; id < uniques_.size(); ++id) {
+      if (!chosen_.count(id)) continue;
+      TermPtr value = rebuilt(id, uniques_[id].rules);
+      uniques_[id].let = result_.shared.size();
+      result_.shared.push_back({free_name(), std::move(value), uniques_[id].rules});
+    }
+    for (size_t rule = 0; rule < op_.reverse.size(); ++rule) result_.rules.push_back(rewritten(rule));
+    return std::move(result_);
+  }
+
+ private:
+  void read_rule(size_t rule) {
+    const Block& formula = op_.reverse[rule].formula;
+    lets_.emplace_back();
+    if (op_.reverse[rule].each) return;
+    std::vector<size_t> roots;
+    for (const Let& let : formula.lets) {
+      taken_.insert(let.name);
+      roots.push_back(number(*let.value, lets_[rule]));
+      lets_[rule].push_back(roots.back());
+    }
+    roots.push_back(number(*formula.value, lets_[rule]));
+    for (const size_t root : roots) {
+      uniques_[root].root = true;
+      mark(root, rule);
+    }
+  }
+
+  std::string key_of(const Term& term, const std::vector<size_t>& parts) const {
+    std::string key = fmt::format("{} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(term.kind), term.text,
+                                  term.type.to_string(), static_cast<const void*>(term.op), static_cast<const void*>(term.helper),
+                                  static_cast<int>(term.operation), static_cast<int>(term.property), term.position,
+                                  static_cast<int>(term.symbol.what), term.symbol.index, static_cast<int>(term.symbol.how));
+    for (const size_t part : parts) key += fmt::format(",{}", part);
+    return key;
+  }
+
+  size_t number(const Term& term, const std::vector<size_t>& lets) {
+    if (term.reads(Symbol::What::let)) return lets[term.symbol.index];
+    std::vector<size_t> parts;
+    for (const TermPtr& argument : term.arguments) parts.push_back(number(*argument, lets));
+    const auto [found, fresh] = numbers_.emplace(key_of(term, parts), uniques_.size());
+    if (!fresh) return found->second;
+    for (const size_t part : parts) uniques_[part].wholes.insert(uniques_.size());
+    uniques_.push_back({std::make_shared<const Term>(term), std::move(parts), {}, {}, false, {}});
+    return found->second;
+  }
+
+  /// Only one branch of a condition is evaluated, and what follows && and || perhaps not.
+  void mark(size_t id, size_t rule) {
+    if (!uniques_[id].rules.insert(rule).second) return;
+    const Term& term = *uniques_[id].term;
+    const bool shortcut = term.operation == Operator::logical_and || term.operation == Operator::logical_or;
+    const bool first_only = term.is(Kind::condition) || (term.is(Kind::operation) && shortcut);
+    const std::vector<size_t> parts = uniques_[id].parts;
+    for (size_t i = 0; i < (first_only ? 1 : parts.size()); ++i) mark(parts[i], rule);
+  }
+
+  bool can_be_shared(const Unique& unique) const {
+    const Term& term = *unique.term;
+    return unique.rules.size() > 1 && term.is(Kind::op) && (term.type.is_tensor() || term.type.base == Base::tuple) &&
+           !term.op->takes(Base::generator) && !term.op->writes_argument() && term.op->name() != "clone" &&
+           term.op->name() != "segment_broadcast";  // its rows are read where they are, not written out
+  }
+
+  /// What stands alone somewhere, or in two places; what is a part of one shared call is computed there.
+  void choose() {
+    for (size_t id = uniques_.size(); id-- > 0;) {
+      const Unique& unique = uniques_[id];
+      const bool alone = unique.root || std::any_of(unique.wholes.begin(), unique.wholes.end(),
+                                                    [&](size_t whole) { return !chosen_.count(whole) && !inner_.count(whole); });
+      const size_t places = unique.wholes.size();
+      if (can_be_shared(unique) && (alone || places > 1))
+        chosen_.insert(id);
+      else if (!alone && places == 1)
+        inner_.insert(id);
+    }
+  }
+
+  std::string free_name() {
+    std::string name = "shared";
+    for (int i = 2; !taken_.insert(name).second; ++i) name = fmt::format("shared{}", i);
+    return name;
+  }
+
+  TermPtr read_shared(size_t id) const {
+    const size_t index = *uniques_[id].let;
+    const Term& term = *uniques_[id].term;
+    return read({Symbol::What::shared, index, result_.shared[index].name, Symbol::How::whole}, term.type, term.at);
+  }
+
+  /// The term, which these rules evaluate, over what is shared and computed for each of them; lets written out.
+  TermPtr rebuilt(size_t id, const std::set<size_t>& rules) const {
+    const Unique& unique = uniques_[id];
+    if (unique.let && std::includes(unique.rules.begin(), unique.rules.end(), rules.begin(), rules.end())) return read_shared(id);
+    if (unique.parts.empty()) return unique.term;
+    auto copy = std::make_shared<Term>(*unique.term);
+    for (size_t i = 0; i < unique.parts.size(); ++i) copy->arguments[i] = rebuilt(unique.parts[i], rules);
+    return copy;
+  }
+
+  /// The same term of a rule, which keeps its lets.
+  TermPtr over_lets(const TermPtr& term, size_t rule) {
+    const size_t id = number(*term, lets_[rule]);
+    if (uniques_[id].let && uniques_[id].rules.count(rule)) return read_shared(id);  // else it is only in a branch
+    if (term->arguments.empty()) return term;
+    auto copy = std::make_shared<Term>(*term);
+    for (TermPtr& argument : copy->arguments) argument = over_lets(argument, rule);
+    return copy;
+  }
+
+  Rule rewritten(size_t index) {
+    Rule rule = op_.reverse[index];
+    if (result_.shared.empty() || rule.each) return rule;
+    for (Let& let : rule.formula.lets) let.value = over_lets(let.value, index);
+    rule.formula.value = over_lets(rule.formula.value, index);
+    drop_unused(rule.formula);
+    return rule;
+  }
+
+  static void drop_unused(Block& formula) {
+    std::set<size_t> used;
+    const auto see = [&](const Term& part) {
+      if (part.reads(Symbol::What::let)) used.insert(part.symbol.index);
+    };
+    visit(*formula.value, see);
+    for (size_t i = formula.lets.size(); i-- > 0;) {
+      if (used.count(i)) visit(*formula.lets[i].value, see);
+    }
+    std::vector<size_t> place(formula.lets.size());
+    std::vector<Let> kept;
+    for (size_t i = 0; i < formula.lets.size(); ++i) {
+      place[i] = kept.size();
+      if (used.count(i)) kept.push_back(formula.lets[i]);
+    }
+    for (Let& let : kept) let.value = renumbered(let.value, place);
+    formula.value = renumbered(formula.value, place);
+    formula.lets = std::move(kept);
+  }
+
+  static TermPtr renumbered(const TermPtr& term, const std::vector<size_t>& place) {
+    if (term->reads(Symbol::What::let)) {
+      Symbol symbol = term->symbol;
+      symbol.index = place[symbol.index];
+      return read(symbol, term->type, term->at);
+    }
+    if (term->arguments.empty()) return term;
+    auto copy = std::make_shared<Term>(*term);
+    for (TermPtr& argument : copy->arguments) argument = renumbered(argument, place);
+    return copy;
+  }
+
+  const Op& op_;
+  std::set<std::string> taken_ = {"grad", "grads", "sink"};
+  std::map<std::string, size_t> numbers_;
+  std::vector<Unique> uniques_;
+  std::vector<std::vector<size_t>> lets_;  // by rule, what each let is
+  std::set<size_t> chosen_, inner_;        // shared; a part of one shared call and nothing else
+  NodeRules result_;
+};
+
+}  // namespace
+
+NodeRules share_between_rules(const Op& op) {
+  if (op.reverse.size() < 2) return {{}, op.reverse};
+  return Between(op).share();
+}
+
+}  // namespace opgen
