@@ -65,7 +65,7 @@ std::tuple<NestedTensor, NestedTensor> topk_of_positions(const NestedTensor& sel
 
 std::tuple<NestedTensor, NestedTensor> topk(const NestedTensor& self, int64_t k, int64_t dim, bool largest) {
   if (nested::is_regular(dim, self)) {
-    const auto [values, indices] = topk(self.values(), k, nested::values_dim(dim, self), largest);
+    const auto [values, indices] = topk(self.values(), k, nested::values_dim(dim, self), {.largest = largest});
     return {NestedTensor(values, self.ragged()), NestedTensor(indices, self.ragged())};
   }
   const int64_t at = nested::wrap_dim(dim, self);

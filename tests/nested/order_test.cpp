@@ -45,9 +45,9 @@ TEST(NestedOrder, TopkTakesWhatIsThere) {
   for (const auto& lengths : ragged_patterns()) {
     const NestedTensor x = random_nested(lengths, 1, {2});
     for (const bool largest : {true, false}) {
-      const auto [values, indices] = topk(x, 3, 1, largest);
+      const auto [values, indices] = topk(x, 3, 1, {.largest = largest});
       for (int64_t b = 0; b < x.components(); ++b) {
-        const auto [want, places] = topk(x[b], std::min<int64_t>(3, x[b].size(0)), 0, largest);
+        const auto [want, places] = topk(x[b], std::min<int64_t>(3, x[b].size(0)), 0, {.largest = largest});
         expect_equal(values[b], want);
         expect_equal(indices[b], places);
       }

@@ -278,7 +278,7 @@ TEST(OverTheBatch, TopkOfThePositions) {
                            column.push_back(select(x[0][b], 0, at));
                            from.push_back(b);
                          }
-                         const auto [sorted, order] = sort(stack(column, 0), 0, true);
+                         const auto [sorted, order] = sort(stack(column, 0), 0, {.descending = true});
                          for (size_t i = 0; i < std::min(rows.size(), column.size()); ++i) {
                            rows[i].push_back(select(sorted, 0, static_cast<int64_t>(i)));
                            places[i].push_back(
