@@ -82,8 +82,10 @@ void SavedTensor::save(const Tensor& input) {
 }
 
 void SavedTensor::save_output(const Tensor& output) {
-  state_ = State::output;
-  slot_ = output.impl()->meta != nullptr ? output.impl()->meta->slot : 0;
+  // A result that was not attached is a constant: as output 0 of its node it would take that one's second derivatives.
+  const bool attached = output.impl()->meta != nullptr;
+  state_ = attached ? State::output : State::input;
+  slot_ = attached ? output.impl()->meta->slot : 0;
   version_ = output.version();
   if (packs()) {
     packed_ = std::make_shared<const Packed>(output);

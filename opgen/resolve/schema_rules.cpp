@@ -205,6 +205,10 @@ void check_aliases(const Entry& entry) {
                   list ? fmt::format("'{}': an op that writes lists returns nothing, '-> ()'", annotated(*written[0]))
                        : fmt::format("'{}': an op writes its first argument, 'Tensor(a!) self', and returns it, '-> Tensor(a!)'",
                                      annotated(*written[0])));
+  if (entry.body == Entry::Body::native && !entry.non_differentiable && !entry.schema.groups.empty())
+    throw Problem(entry.schema.groups[0].at,
+                  fmt::format("'{}' writes 'self' and has derivatives: give the fields of '{}' one by one", entry.name(),
+                              entry.schema.groups[0].name));
 }
 
 void check_options(const Entry& entry) {

@@ -127,7 +127,7 @@ std::string print_functional(const Op& op, const NodePlan& plan) {
   const std::string call = checked ? fmt::format("call_check.{}({})", view ? "view" : "fresh", call_below(op)) : call_below(op);
   std::string body = unpack_records(op) + (op.takes_rows() ? "" : unpack_options(op)) + require_lengths(op) +
                      (checked ? "const autograd::CallCheck call_check(" + join(tensors) + ");\n" : "");
-  if (!op.has_node() && !view && op.schema.result_groups.empty())
+  if (!op.has_node() && !view && (!checked || op.schema.result_groups.empty()))
     return naming_itself(head, body + (op.schema.results.empty() ? call : "return " + call) + ";\n", op.name());
   if (!op.schema.result_groups.empty()) {
     body += result_declaration(op, call_below(op)) + fmt::format("call_check.fresh(std::tie({}));\n", join(result_names(op)));
