@@ -59,6 +59,12 @@ bool reads_in_any_case(const Block& body, Symbol::What what, size_t index) {
   return read(*body.value) || std::any_of(body.lets.begin(), body.lets.end(), [&](const Let& let) { return read(*let.value); });
 }
 
+bool reads_own_gradient(const Block& body) {
+  const Uses uses = uses_of(body);
+  const auto gradients = uses.find({Symbol::What::gradients, 0});
+  return gradients != uses.end() && gradients->second.whole == 0;
+}
+
 void collect_calls(const Term& term, std::set<const Op*>& calls) {
   visit(term, [&](const Term& part) {
     if (part.is(Term::Kind::op)) calls.insert(part.op);

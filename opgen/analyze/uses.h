@@ -31,6 +31,9 @@ bool reads(const Block& body, Symbol::What what, size_t index);
 /// Whether a formula reads the symbol whatever its conditions turn out to be.
 bool reads_in_any_case(const Block& body, Symbol::What what, size_t index);
 
+/// Of a formula for each element of a list: whether it reads the gradient of the same element of the result, and no other.
+bool reads_own_gradient(const Block& body);
+
 /// The ops that a formula calls.
 void collect_calls(const Term& term, std::set<const Op*>& calls);
 void collect_calls(const Block& body, std::set<const Op*>& calls);

@@ -211,7 +211,7 @@ class NodePrinter {
     if (is_nothing(*rule.formula.value)) return "";  // zero: nothing travels
     if (rule.each) {
       const Slot& slot = *plan_.slot_of(rule.of[0]);
-      const bool here = uses_of(rule.formula).count({What::gradients, 0}) > 0;
+      const bool here = reads_own_gradient(rule.formula);  // where others are read too, zeros stand for what did not arrive
       const std::string wanted =
           fmt::format("sink.wants({}){}", element_slot(slot), here ? " && grads.defined(i)" : arrived(op_.reverse[index]));
       return fmt::format("for (size_t i = 0; i < {}_count; ++i) {{\n", op_.schema.arguments[slot.argument].name) +

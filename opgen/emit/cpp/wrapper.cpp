@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "opgen/analyze/uses.h"
 #include "opgen/emit/cpp/checks.h"
 #include "opgen/emit/cpp/forward.h"
 #include "opgen/emit/cpp/node.h"
@@ -59,7 +60,9 @@ std::string attach(const Op& op) {
     }
     return text;
   }
-  const bool each = std::all_of(op.reverse.begin(), op.reverse.end(), [](const Rule& rule) { return rule.each; });
+  const bool each = !op.reverse.empty() && std::all_of(op.reverse.begin(), op.reverse.end(), [](const Rule& rule) {
+    return rule.each && reads_own_gradient(rule.formula);
+  });
   if (op.schema.results[0].type.list && each)
     return fmt::format("autograd::attach_all({}, node, {{{}}});\n", names[0], join(differentiable_names(op)));
   return fmt::format("autograd::{}({}, node);\n", op.schema.results[0].type.list ? "attach_all" : "attach", names[0]);
