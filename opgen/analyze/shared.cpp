@@ -93,7 +93,8 @@ class Between {
 
   bool can_be_shared(const Unique& unique) const {
     const Term& term = *unique.term;
-    return unique.rules.size() > 1 && term.is(Kind::op) && (term.type.is_tensor() || term.type.base == Base::tuple) &&
+    return unique.rules.size() > 1 && term.is(Kind::op) &&
+           (term.type.is_tensor() || term.type.base == Base::tuple || term.type.base == Base::record) &&
            !term.op->takes(Base::generator) && !term.op->writes_argument() && term.op->name() != "clone" &&
            term.op->name() != "segment_broadcast";  // its rows are read where they are, not written out
   }

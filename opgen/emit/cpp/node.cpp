@@ -146,7 +146,7 @@ class NodePrinter {
   /// How element i of a list is read.
   static std::string element(const std::string& list, const Use& use, Place& place, std::vector<std::string>& hoisted) {
     const std::string read = fmt::format("{}.get(i, *this)", list);
-    if (use.elements == 1) return read;
+    if (use.elements == 1) return use.whole > 1 ? "this->" + read : read;  // the list by its name is what was read whole
     const std::string name = fresh(list + "_i", place.shadowing);
     place.shadowing.insert(name);
     hoisted.push_back(fmt::format("const Tensor {} = this->{};", name, read));
@@ -196,8 +196,8 @@ class NodePrinter {
     const Block formula{{}, call.value};
     const Place place = place_of(formula, false, hoisted);
     std::vector<std::string> types;
-    for (const Type& element : call.value->type.elements) types.push_back(element.list ? "std::vector<Tensor>" : "Tensor");
-    const std::string type = types.empty() ? "Tensor" : "std::tuple<" + join(types) + ">";
+    for (const Type& element : call.value->type.elements) types.push_back(owned_type(element));
+    const std::string type = types.empty() ? owned_type(call.value->type) : "std::tuple<" + join(types) + ">";
     return fmt::format("{} {};\n", type, call.name) +
            guarded(join(conditions, " || "), hoisted, fmt::format("{} = {};", call.name, Printer(place)(call.value)));
   }
