@@ -153,7 +153,7 @@ TEST(NestedMessages, OfLengthsAndOffsets) {
       [&] {
         NestedTensor::from_padded(random_tensor({2, 3, 1}), std::vector<int64_t>{1, 4});
       },
-      "length 4 of component 1 is outside 0..3");
+      "length 4 of component 1 is too long (expected 0..3)");
 }
 
 TEST(NestedMessages, FoundOnTheValuesGiveTheShapesOfTheComponentsToo) {
