@@ -1,8 +1,11 @@
 // List ops: checks, contiguity and version counters around the kernels, which want contiguous lists of equal shapes and dtypes.
 // Steps of optimizers are not recorded. The others write their first list in place; where history or tangents are concerned, by
-// the op of one tensor for each element. The functional ones are below autograd and write copies.
+// the op of one tensor for each element. Kernels go through the elements in any order, several at once: where one writes what
+// another reads or writes, they go one by one, in order. The functional ones are below autograd and write copies.
 
 #include <algorithm>
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "deckle/autograd/support.h"
@@ -68,12 +71,41 @@ void refuse_recording(const std::vector<TensorList>& lists) {
   }
 }
 
+/// Whether an element of the first `written` lists may lie in the memory of another element, or of its own in another layout.
+bool entangled(const std::vector<TensorList>& lists, size_t written) {
+  struct Extent {
+    uintptr_t begin, end;
+    bool written;
+  };
+  std::vector<Extent> extents;
+  for (size_t i = 0; i < lists[0].size(); ++i) {
+    for (size_t j = 0; j < lists.size(); ++j) {
+      const Tensor& tensor = lists[j][i];
+      const bool again = std::any_of(lists.begin(), lists.begin() + static_cast<int64_t>(j), [&](const TensorList& list) {
+        return list[i].raw_data() == tensor.raw_data() && list[i].strides() == tensor.strides();
+      });
+      if (again || tensor.numel() == 0) continue;
+      int64_t last = 0;
+      for (int64_t dim = 0; dim < tensor.dim(); ++dim) last += (tensor.size(dim) - 1) * tensor.stride(dim);
+      const auto begin = reinterpret_cast<uintptr_t>(tensor.raw_data());
+      extents.push_back({begin, begin + static_cast<uintptr_t>((last + 1) * item_size(tensor.dtype())), j < written});
+    }
+  }
+  std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
+  uintptr_t any_end = 0, written_end = 0;
+  for (const Extent& extent : extents) {
+    if (extent.begin < (extent.written ? any_end : written_end)) return true;
+    any_end = std::max(any_end, extent.end);
+    if (extent.written) written_end = std::max(written_end, extent.end);
+  }
+  return false;
+}
+
 /// The lists of one call as a kernel wants them.
 class Lists {
  public:
-  /// The first of `lists` gives the shapes and dtypes; the first `written` of them are written.
-  Lists(std::initializer_list<TensorList> lists, size_t written) : written_(written), lists_(lists) {
-    check_alike(lists_, written_);
+  /// `lists` are alike; the first `written` of them are written.
+  Lists(std::vector<TensorList> lists, size_t written) : written_(written), lists_(std::move(lists)) {
     for (const TensorList& list : lists_) {
       std::vector<Tensor> dense;
       for (const Tensor& tensor : list) dense.push_back(native::contiguous(tensor));
@@ -108,14 +140,35 @@ template <typename Below, typename One>
 void write(std::initializer_list<TensorList> lists, const Below& below, const One& one) {
   const std::vector<TensorList> all(lists);
   const TensorList self = all[0];
-  if (std::none_of(all.begin(), all.end(), [](const TensorList& list) { return autograd::active(list); })) {
-    const Lists dense(lists, 1);
+  const bool recorded = std::any_of(all.begin(), all.end(), [](const TensorList& list) { return autograd::active(list); });
+  check_alike(all, 1);
+  if (!recorded && !entangled(all, 1)) {
+    const Lists dense(all, 1);
     below(dense);
     return dense.finish();
   }
-  check_alike(all, 1);
-  for (const Tensor& tensor : self) autograd::check_inplace(tensor, true);  // before any is written
+  if (recorded) {
+    for (const Tensor& tensor : self) autograd::check_inplace(tensor, true);  // before any is written
+  }
   for (size_t i = 0; i < self.size(); ++i) one(i);
+}
+
+/// A step that writes the first `written` of `lists`.
+template <typename Below>
+void take_step(const std::vector<TensorList>& lists, size_t written, const Below& below) {
+  refuse_recording(lists);
+  check_alike(lists, written);
+  const auto run = [&](const std::vector<TensorList>& some) {
+    const Lists dense(some, written);
+    below(dense);
+    dense.finish();
+  };
+  if (!entangled(lists, written)) return run(lists);
+  for (size_t i = 0; i < lists[0].size(); ++i) {
+    std::vector<TensorList> one;
+    for (const TensorList& list : lists) one.emplace_back(list[i]);
+    run(one);
+  }
 }
 
 /// `below` on a copy of the first list.
@@ -135,27 +188,23 @@ std::vector<Tensor> written_copy(TensorList self, std::initializer_list<TensorLi
 void composite::foreach_adamw_(TensorList parameters, TensorList gradients, TensorList averages, TensorList squares, double lr,
                                double beta1, double beta2, double epsilon, double weight_decay, int64_t step) {
   check(step >= 1, Argument{"step"}, "is {} (expected 1 or more)", step);
-  refuse_recording({parameters, averages, squares, gradients});
-  const Lists lists({parameters, averages, squares, gradients}, 3);
-  kAdamw.on(lists.device())(Context{lists.device()}, lists[0], lists[3], lists[1], lists[2], lr, beta1, beta2, epsilon,
-                            weight_decay, step);
-  lists.finish();
+  take_step({parameters, averages, squares, gradients}, 3, [&](const Lists& lists) {
+    kAdamw.on(lists.device())(Context{lists.device()}, lists[0], lists[3], lists[1], lists[2], lr, beta1, beta2, epsilon,
+                              weight_decay, step);
+  });
 }
 
 void composite::foreach_sgd_(TensorList parameters, TensorList gradients, double lr, double weight_decay) {
-  refuse_recording({parameters, gradients});
-  const Lists lists({parameters, gradients}, 1);
-  kSgd.on(lists.device())(Context{lists.device()}, lists[0], lists[1], lr, weight_decay);
-  lists.finish();
+  take_step({parameters, gradients}, 1,
+            [&](const Lists& lists) { kSgd.on(lists.device())(Context{lists.device()}, lists[0], lists[1], lr, weight_decay); });
 }
 
 void composite::foreach_sgd_momentum_(TensorList parameters, TensorList gradients, TensorList velocities, double lr,
                                       double momentum, double weight_decay, double dampening, bool nesterov) {
-  refuse_recording({parameters, velocities, gradients});
-  const Lists lists({parameters, velocities, gradients}, 2);
-  kSgdMomentum.on(lists.device())(Context{lists.device()}, lists[0], lists[2], lists[1], lr, momentum, weight_decay, dampening,
-                                  nesterov);
-  lists.finish();
+  take_step({parameters, velocities, gradients}, 2, [&](const Lists& lists) {
+    kSgdMomentum.on(lists.device())(Context{lists.device()}, lists[0], lists[2], lists[1], lr, momentum, weight_decay, dampening,
+                                    nesterov);
+  });
 }
 
 void composite::foreach_add_(TensorList self, TensorList other, double alpha) {

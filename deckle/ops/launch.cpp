@@ -186,7 +186,10 @@ void require_floating(const Tensor& tensor, std::string_view argument) {
 }
 
 void require_floating(TensorList tensors, std::string_view argument) {
-  for (const Tensor& tensor : tensors) require_floating(tensor, argument);
+  for (const Tensor& tensor : tensors) {
+    check(tensor.defined(), Argument{argument}, "has an undefined tensor (expected defined ones)");
+    require_floating(tensor, argument);
+  }
 }
 
 bool has_tangent(TensorList tensors, autograd::Level level) {

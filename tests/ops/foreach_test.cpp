@@ -117,6 +117,28 @@ TEST(Foreach, WhatIsWrittenInPlaceIsRecordedElementByElement) {
                   [](const Tensor& x, const Tensor&) { return x * 0; });
 }
 
+TEST(Foreach, ElementsThatShareMemoryGoOneByOne) {
+  for (int run = 0; run < 200; ++run) {
+    const Tensor x = ones({3}) * 3, factor = ones({3}) * 2;
+    foreach_mul_({x, x}, {factor, x});
+    ASSERT_EQ(x.to_vector(), std::vector<double>(3, 36));
+    foreach_sgd_({x, x}, {factor, x}, 1.0);
+    ASSERT_EQ(x.to_vector(), std::vector<double>(3, 0));
+    const Tensor base = ones({3, 2}), turned = transpose(base, 0, 1), step = ones({2, 3});
+    foreach_add_({turned, turned}, {step, turned});
+    ASSERT_EQ(base.to_vector(), std::vector<double>(6, 4));
+    const Tensor row = view(arange(6, DType::float32), {6}) + 1;
+    foreach_mul_({slice(row, 0, 0, 5)}, {slice(row, 0, 1, 6)});
+    ASSERT_EQ(row.to_vector(), (std::vector<double>{2, 6, 12, 20, 30, 6}));
+  }
+}
+
+TEST(Foreach, RefusesUndefinedTensors) {
+  const Tensor x = ones({2});
+  EXPECT_THROW(foreach_norm({x, Tensor()}), Error);
+  EXPECT_THROW(foreach_dot({x, Tensor()}, {x, Tensor()}), Error);
+}
+
 TEST(Foreach, RefusesBeforeAnyIsWritten) {
   const Tensor x = ones({2}), leaf = ones({2});
   leaf.requires_grad_();
