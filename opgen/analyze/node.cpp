@@ -18,11 +18,17 @@ class Planner {
     slots();
     for (const Rule& rule : op_.reverse) {
       if (rule.when) {
+        sizes_read(*rule.when);
         for (const auto& [symbol, use] : uses_of({{}, rule.when})) {
           parts_[symbol].insert(use.parts.begin(), use.parts.end());
           if (use.whole > 0) whole_for_[symbol].insert(rule.of.begin(), rule.of.end());
         }
       }
+      for (const Let& let : rule.formula.lets) {
+        sizes_read(*let.value);
+        if (const Symbol* operand = sizes_of(*let.value)) summed_to_.insert({operand->what, operand->index});
+      }
+      sizes_read(*rule.formula.value);
       for (const auto& [symbol, use] : uses_of(rule.formula)) {
         parts_[symbol].insert(use.parts.begin(), use.parts.end());
         if (use.whole > 0) {
@@ -54,12 +60,29 @@ class Planner {
     }
   }
 
+  /// Where rows may repeat the sizes that a gradient is summed to are not those that anything else reads.
+  void sizes_read(const Term& term) {
+    const Symbol* operand = is_sum_to(term) ? sizes_of(*term.arguments[1]) : nullptr;
+    if (operand != nullptr) {
+      summed_to_.insert({operand->what, operand->index});
+      sizes_read(*term.arguments[0]);
+      return;
+    }
+    if (term.is(Term::Kind::read) && term.symbol.how == How::sizes) measured_.insert({term.symbol.what, term.symbol.index});
+    for (const TermPtr& part : term.arguments) sizes_read(*part);
+  }
+
   void parts(const Symbol& symbol, const Type& type) {
+    const SymbolKey key{symbol.what, symbol.index};
     for (const How how : kParts) {
-      if (!parts_[{symbol.what, symbol.index}].count(how)) continue;
+      if (!parts_[key].count(how)) continue;
       Symbol part = symbol;
       part.how = how;
+      const bool of_rows = how == How::sizes && op_.takes_rows() && symbol.what == What::argument;
+      if (!of_rows || summed_to_.count(key)) plan_.saved.push_back({Saved::Kind::value, part, type, {}});
+      if (!of_rows || !measured_.count(key)) continue;
       plan_.saved.push_back({Saved::Kind::value, part, type, {}});
+      plan_.saved.back().repeated_sizes = true;
     }
   }
 
@@ -114,6 +137,7 @@ class Planner {
   const Op& op_;
   NodePlan plan_;
   std::map<SymbolKey, std::set<How>> parts_;
+  std::set<SymbolKey> summed_to_, measured_;  // whose sizes are the second argument of sum_to, and are read elsewhere
   std::map<SymbolKey, std::set<size_t>> whole_for_, elements_for_;
   std::map<SymbolKey, std::vector<TermPtr>> when_;  // of the rules that read it as a whole
 };

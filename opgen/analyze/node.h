@@ -30,6 +30,7 @@ struct Saved {
   bool by_element = false;              // of a list: element by element, for the same element of those inputs
   std::vector<TermPtr> only_when = {};  // kept only if one of these holds; empty: always
   bool rows = false;                    // of an input whose rows may repeat
+  bool repeated_sizes = false;          // of its sizes: with the rows as often as they repeat, not what gradients are summed to
 };
 
 /// What the node of an op keeps, and what writing in place destroys.

@@ -65,6 +65,14 @@ bool reads_own_gradient(const Block& body) {
   return gradients != uses.end() && gradients->second.whole == 0;
 }
 
+const Symbol* sizes_of(const Term& term) {
+  const bool of_a_symbol = term.is(Term::Kind::property) && term.property == Property::sizes &&
+                           term.arguments[0]->is(Term::Kind::read) && term.arguments[0]->symbol.how == Symbol::How::sizes;
+  return of_a_symbol ? &term.arguments[0]->symbol : nullptr;
+}
+
+bool is_sum_to(const Term& term) { return term.is(Term::Kind::op) && term.op->name() == "sum_to"; }
+
 void collect_calls(const Term& term, std::set<const Op*>& calls) {
   visit(term, [&](const Term& part) {
     if (part.is(Term::Kind::op)) calls.insert(part.op);

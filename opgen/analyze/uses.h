@@ -34,6 +34,12 @@ bool reads_in_any_case(const Block& body, Symbol::What what, size_t index);
 /// Of a formula for each element of a list: whether it reads the gradient of the same element of the result, and no other.
 bool reads_own_gradient(const Block& body);
 
+/// The symbol whose sizes these are; null if they are something else.
+const Symbol* sizes_of(const Term& term);
+
+/// Whether it sums a gradient to sizes.
+bool is_sum_to(const Term& term);
+
 /// The ops that a formula calls.
 void collect_calls(const Term& term, std::set<const Op*>& calls);
 void collect_calls(const Block& body, std::set<const Op*>& calls);

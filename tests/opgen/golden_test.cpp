@@ -55,6 +55,8 @@ TEST(Golden, FormulasForEachElementOfAList) { expect_golden("lists"); }
 
 TEST(Golden, FormulasByCaseAndDeviceAndWhatTheyShare) { expect_golden("cases"); }
 
+TEST(Golden, SizesOfRowsThatRepeat) { expect_golden("sizes"); }
+
 TEST(Output, IsWrittenOnlyWhenItChanged) {
   const std::string path = std::string(::testing::TempDir()) + "opgen_output/file.txt";
   EXPECT_TRUE(write_if_changed(path, "one"));

@@ -53,7 +53,10 @@ class TangentPrinter {
       if (!arguments()[i].type.is_tensor_like()) continue;
       place.read(What::primal, i, name + "_p");
       place.read(What::tangent, i, only_in_a_branch(i) ? fmt::format("autograd::tangent({}, level)", source(i)) : name + "_t");
-      if (op_.takes_rows()) place.repeated.insert({{What::argument, i}, {What::primal, i}, {What::tangent, i}});
+      if (op_.takes_rows()) {
+        place.repeated.insert({{What::argument, i}, {What::primal, i}, {What::tangent, i}});
+        place.parts[{{What::argument, i}, Symbol::How::sizes}] = name + ".sizes()";
+      }
       place.asked[i] = fmt::format("{}::has_tangent({}, level)", arguments()[i].type.list ? "launch" : "autograd", source(i));
     }
     for (size_t i = 0; i < op_.schema.results.size(); ++i) place.read(What::result, i, op_.result_name(i) + "_p");

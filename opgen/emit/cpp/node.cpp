@@ -117,6 +117,10 @@ class NodePrinter {
       if (saved.kind == Saved::Kind::count) continue;
       const SymbolKey key{saved.symbol.what, saved.symbol.index};
       const std::string& name = saved.symbol.name;
+      if (saved.symbol.how == How::sizes && saved.rows && !saved.repeated_sizes) {
+        place.operand_sizes[key] = field_name(saved);
+        continue;
+      }
       if (saved.symbol.how != How::whole) {
         place.parts[{key, saved.symbol.how}] = field_name(saved);
         continue;

@@ -55,6 +55,8 @@ std::string condition_at_call(const Op& op, const TermPtr& condition) {
   for (size_t i = 0; i < op.schema.arguments.size(); ++i) {
     place.read(Symbol::What::argument, i, op.schema.arguments[i].name);
     place.shadowing.insert(op.schema.arguments[i].name);
+    if (op.takes_rows())
+      place.parts[{{Symbol::What::argument, i}, Symbol::How::sizes}] = op.schema.arguments[i].name + ".sizes()";
   }
   return Printer(place)(condition);
 }
@@ -66,6 +68,8 @@ std::vector<std::string> Printer::declare(const std::vector<Let>& lets, Place& p
     const Printer printer(place);
     declarations.push_back(fmt::format("const auto {} = {};", lets[i].name, printer.operand(*lets[i].value)));
     if (printer.repeats(*lets[i].value)) place.repeated.insert({Symbol::What::let, i});
+    const std::string summed_to = printer.operand_sizes(*lets[i].value);
+    if (!summed_to.empty()) place.operand_sizes[{Symbol::What::let, i}] = summed_to;
     place.read(Symbol::What::let, i, lets[i].name);
   }
   return declarations;
@@ -167,6 +171,14 @@ bool Printer::on_rows(const Term& term) const {
   return any && term.op->takes_rows();
 }
 
+/// The field that a gradient is summed to, if these are the sizes of an operand.
+std::string Printer::operand_sizes(const Term& sizes) const {
+  const Symbol* const symbol = sizes.is(Kind::read) ? &sizes.symbol : sizes_of(sizes);
+  if (symbol == nullptr) return "";
+  const auto field = place_.operand_sizes.find({symbol->what, symbol->index});
+  return field == place_.operand_sizes.end() ? "" : field->second;
+}
+
 Printed Printer::call(const Term& term) const {
   const std::string& name = term.op->name();
   if (on_rows(term)) {
@@ -175,6 +187,10 @@ Printed Printer::call(const Term& term) const {
     return {"detail::" + name + "(" + join(parts) + ")"};
   }
   const char* where = term.op->derived ? "detail::" : place_.shadowing.count(name) ? "deckle::" : "";
+  if (is_sum_to(term)) {
+    const std::string field = operand_sizes(*term.arguments[1]);
+    if (!field.empty()) return {fmt::format("{}{}({}, {})", where, name, print(*term.arguments[0]).text, field)};
+  }
   std::vector<std::string> texts = all(term.arguments);
   for (size_t i = 0; i < texts.size() && term.op->has_options(); ++i) {  // braces narrow nothing
     const Term& value = *term.arguments[i];

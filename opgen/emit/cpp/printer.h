@@ -15,6 +15,7 @@ struct Place {
   std::map<SymbolKey, std::string> reads;
   std::map<std::pair<SymbolKey, Symbol::How>, std::string> parts;  // fields that hold only the sizes, the dtype ...
                                                                    // and elements of lists
+  std::map<SymbolKey, std::string> operand_sizes;                  // fields that sum_to reads
   std::map<size_t, std::string> asked;                             // wants(x) or has_t(x), by input
   std::set<SymbolKey> repeated;                                    // whose rows may repeat: read as RepeatedRows
   std::map<size_t, std::string> records;                           // arguments that are records, by their first field
@@ -48,6 +49,7 @@ class Printer {
  private:
   bool repeats(const Term& term) const;
   bool on_rows(const Term& term) const;
+  std::string operand_sizes(const Term& sizes) const;
   Printed print(const Term& term) const;
   Printed literal(const Term& term) const;
   Printed operation(const Term& term) const;

@@ -24,7 +24,7 @@ std::string field_type(const Saved& saved) {
     case How::whole:
       return owned_type(saved.type);
     case How::sizes:
-      return saved.rows ? "OperandSizes" : "Dims";
+      return saved.rows && !saved.repeated_sizes ? "OperandSizes" : "Dims";
     case How::dtype:
       return "DType";
     case How::device:
@@ -40,6 +40,7 @@ std::string field_type(const Saved& saved) {
 std::string field_name(const Saved& saved) {
   if (saved.kind == Saved::Kind::count) return saved.symbol.name + "_count";
   if (saved.symbol.how == How::whole) return saved.symbol.name;
+  if (saved.repeated_sizes) return saved.symbol.name + "_repeated_sizes";
   return saved.symbol.name + "_" + part_name(saved.symbol.how);
 }
 
@@ -53,7 +54,7 @@ std::string saved_value(const Saved& saved, const std::string& source) {
     if (type == "std::optional<Dims>") return fmt::format("{0} ? std::optional<Dims>(Dims(*{0})) : std::nullopt", source);
     return source;
   }
-  if (saved.rows && saved.symbol.how == How::sizes) return "OperandSizes(" + source + ")";
+  if (type == "OperandSizes") return "OperandSizes(" + source + ")";
   const std::string part = fmt::format("{}.{}()", source, part_name(saved.symbol.how));
   const bool may_be_missing = saved.symbol.what == Symbol::What::argument && saved.type.optional;
   switch (saved.symbol.how) {
