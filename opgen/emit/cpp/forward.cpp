@@ -194,8 +194,9 @@ class TangentPrinter {
       const std::string result = op_.result_name(rule.of[0]);
       if (!op_.schema.results[rule.of[0]].type.list) return set(result, value);
       return fmt::format(
-          "const std::vector<Tensor> tangents = {0};\nfor (size_t i = 0; i < {1}.size(); ++i) autograd::set_tangent({1}[i], "
-          "level, tangents[i]);\n",
+          "const std::vector<Tensor> tangents = {0};\n"
+          "launch::require_length(tangents.size(), {1}.size(), \"the list of tangents\");\n"
+          "for (size_t i = 0; i < {1}.size(); ++i) autograd::set_tangent({1}[i], level, tangents[i]);\n",
           value, result);
     }
     const Parts parts = take_apart(

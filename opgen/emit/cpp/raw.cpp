@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "opgen/derive/calculus.h"
 #include "opgen/emit/cpp/checks.h"
@@ -125,8 +126,40 @@ class KernelLaunch {
     return "const Device device = " + common + ";\n";
   }
 
-  std::string allocations() const {
+  const Argument* optional_like(const Allocation& allocation) const {
+    if (!allocation.like->reads(Symbol::What::argument)) return nullptr;
+    const Argument& argument = arguments()[allocation.like->symbol.index];
+    return argument.type.optional ? &argument : nullptr;
+  }
+
+  /// What was not given is not wanted either.
+  std::string wanted(const Allocation& allocation) const {
+    const Argument* const optional = optional_like(allocation);
+    if (optional == nullptr) return Printer(place_).condition(*allocation.wanted);
+    const bool any = allocation.wanted->operation == Operator::logical_or;
+    const std::string condition = Printer(place_).condition(*allocation.wanted);
+    return fmt::format("{} && {}.defined()", any ? "(" + condition + ")" : condition, print(allocation.like));
+  }
+
+  /// Lists that say of each field whether it is wanted have one element for each.
+  std::string wanted_lengths() const {
+    std::map<size_t, size_t> lengths;
+    for (const Allocation& allocation : op_.allocations) {
+      if (!allocation.wanted || !allocation.wanted->is(Term::Kind::index) || allocation.wanted->arguments.size() < 2) continue;
+      const Term &list = *allocation.wanted->arguments[0], &number = *allocation.wanted->arguments[1];
+      if (!list.reads(Symbol::What::argument) || !number.is(Term::Kind::literal)) continue;
+      size_t& length = lengths[list.symbol.index];
+      length = std::max(length, static_cast<size_t>(std::stoul(number.text)) + 1);
+    }
     std::string text;
+    for (const auto& [index, length] : lengths)
+      text += fmt::format("launch::require_length({}.size(), {}, {});\n", arguments()[index].name, length,
+                          quoted(arguments()[index].label()));
+    return text;
+  }
+
+  std::string allocations() const {
+    std::string text = wanted_lengths();
     for (size_t i = 0; i < op_.allocations.size(); ++i) {
       const Allocation& allocation = op_.allocations[i];
       const std::string like = allocation.like ? print(allocation.like) : "";
@@ -134,7 +167,7 @@ class KernelLaunch {
         text += fmt::format(
             "const Tensor {0} = {1} ? deckle::empty({2}.sizes(), {2}.dtype(), device) : deckle::empty({{0}}, DType::float32, "
             "device);\n",
-            op_.result_name(i), Printer(place_).condition(*allocation.wanted), like);
+            op_.result_name(i), wanted(allocation), like);
         continue;
       }
       text += fmt::format("const Tensor {} = deckle::empty({}, {}, device);\n", op_.result_name(i),

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "opgen/analyze/uses.h"
 #include "opgen/emit/cpp/checks.h"
@@ -88,6 +89,42 @@ std::string record(const Op& op, const NodePlan& plan) {
   return "if (" + condition + ") {\n" + indent(text + attach(op) + outputs, 2) + "}\n";
 }
 
+/// As in the signature, results last.
+std::vector<std::string> lists_in_order(const Op& op, const std::set<std::string>& lists) {
+  std::vector<std::string> ordered;
+  for (const Argument& argument : op.schema.arguments) {
+    if (lists.count(argument.name)) ordered.push_back(argument.name);
+  }
+  for (const std::string& result : result_names(op)) {
+    if (lists.count(result)) ordered.push_back(result);
+  }
+  return ordered;
+}
+
+/// Formulas for element i read element i of every list that they name, result among them: these are of one length.
+std::string require_one_length(const Op& op) {
+  std::set<std::string> lists;
+  for (const std::vector<Rule>* rules : {&op.reverse, &op.forward}) {
+    for (const Rule& rule : *rules) {
+      if (!rule.each) continue;
+      const bool backward = rules == &op.reverse;
+      for (const size_t of : rule.of) lists.insert(backward ? op.schema.arguments[of].name : op.result_name(of));
+      for (const auto& [symbol, use] : uses_of(rule.formula)) {
+        if (use.elements == 0) continue;
+        const bool argument = symbol.first == Symbol::What::argument || symbol.first == Symbol::What::primal ||
+                              symbol.first == Symbol::What::tangent;
+        lists.insert(argument ? op.schema.arguments[symbol.second].name : op.result_name(0));
+      }
+    }
+  }
+  std::string text, first;
+  for (const std::string& list : lists_in_order(op, lists)) {
+    if (!first.empty()) text += fmt::format("launch::require_length({0}.size(), {1}.size(), {2});\n", list, first, quoted(list));
+    if (first.empty()) first = list;
+  }
+  return text;
+}
+
 std::string mark_views(const Op& op) {
   std::string viewed;
   for (const Argument& argument : op.schema.arguments) {
@@ -140,7 +177,7 @@ std::string print_functional(const Op& op, const NodePlan& plan) {
     if (!view) body += fmt::format("if (!autograd::active({})) return {};\n", join(differentiable_names(op)), call);
     body += result_declaration(op, call);
   }
-  if (op.has_node()) body += record(op, plan);
+  if (op.has_node()) body += require_one_length(op) + record(op, plan);
   body += view ? mark_views(op) : print_tangents(op);
   return naming_itself(head, body + return_statement(op), op.name());
 }
