@@ -2,8 +2,13 @@
 // sequence and across, every residue of a stride, groups, one channel a group, widths that need several tiles.
 
 #include "deckle/ops/generated/conv.h"
+
+#include <limits>
+
 #include "deckle/core/allocator.h"
 #include "deckle/core/ragged_shape.h"
+#include "deckle/functional/transforms.h"
+#include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/shape.h"
 #include "deckle/ops/windows.h"
 #include "tests/support/expect.h"
@@ -100,6 +105,30 @@ TEST(Convolution, KeepsNoMatrixOfWindows) {
   reset_peak_memory();
   const Tensor result = conv1d(input, weight, {}, {.padding = Padding::same});
   EXPECT_LT(memory_stats().peak - before, bytes * 3 / 2) << "the windows would be nine times the input";
+}
+
+TEST(Convolution, ForwardModeMultipliesNoZeroTangents) {
+  const Ragged ragged = Ragged::from_lengths(std::vector<int64_t>{4, 2});
+  const double infinity = std::numeric_limits<double>::infinity();
+  const Tensor infinite = full({6, 2}, infinity), kernels = full({3, 2, 1}, infinity), gradients = full({6, 3}, infinity);
+  const Tensor x = ones({6, 2}), w = ones({3, 2, 1}), g = ones({6, 3});
+  const auto tangent = [](const auto& f, const Tensor& at) { return jvp(f, at, ones(at.sizes())).second; };
+  const auto convolved = [&](const Tensor& a, const Tensor& b, const Tensor& bias) {
+    return segment_convolution(a, ragged, ragged, b, bias, 1, 1, 0, 1);
+  };
+  expect_equal(tangent([&](const Tensor& bias) { return convolved(infinite, w, bias); }, zeros({3})), ones({6, 3}));
+  expect_equal(tangent([&](const Tensor& a) { return convolved(a, w, {}); }, infinite), full({6, 3}, 2));
+  expect_equal(tangent([&](const Tensor& b) { return convolved(x, b, {}); }, kernels), full({6, 3}, 2));
+  const auto transposed = [&](const Tensor& a, const Tensor& b) {
+    return segment_convolution_transpose(a, ragged, ragged, b, 1, 1, 0, 1);
+  };
+  expect_equal(tangent([&](const Tensor& a) { return transposed(a, w); }, gradients), full({6, 2}, 3));
+  expect_equal(tangent([&](const Tensor& b) { return transposed(g, b); }, kernels), full({6, 2}, 3));
+  const auto of_weight = [&](const Tensor& a, const Tensor& b) {
+    return segment_convolution_weight(a, ragged, b, ragged, 1, 1, 1, 0, 1);
+  };
+  expect_equal(tangent([&](const Tensor& a) { return of_weight(a, g); }, infinite), full({3, 2, 1}, 6));
+  expect_equal(tangent([&](const Tensor& b) { return of_weight(x, b); }, gradients), full({3, 2, 1}, 6));
 }
 
 }  // namespace

@@ -1,8 +1,12 @@
 // Batches of matmul: broadcast by strides, whatever the order of their dims in memory.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "deckle/core/allocator.h"
 #include "deckle/core/generator.h"
+#include "deckle/functional/transforms.h"
+#include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/matmul.h"
 #include "deckle/ops/generated/random.h"
 #include "deckle/ops/generated/shape.h"
@@ -38,6 +42,20 @@ TEST(Matmul, WritesNoBroadcastBatchOut) {
   const int64_t before = memory_stats().in_use;
   const Tensor product = matmul(a, b);
   EXPECT_LT(memory_stats().peak - before, 4 * product.numel() * 8);
+}
+
+TEST(Linear, ForwardModeMultipliesNoZeroTangents) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const Tensor infinite = full({2, 4}, infinity), weight = ones({3, 4}), bias = zeros({3});
+  const auto tangent = [](const auto& f, const Tensor& x) { return jvp(f, x, ones(x.sizes())).second; };
+  testing::expect_equal(tangent([&](const Tensor& b) { return linear(infinite, weight, b); }, bias), ones({2, 3}));
+  testing::expect_equal(tangent([&](const Tensor& x) { return linear(x, weight, bias); }, infinite), full({2, 3}, 4));
+  testing::expect_equal(tangent(
+                            [&](const Tensor& w) {
+                              return linear(ones({2, 4}), w, bias);
+                            },
+                            full({3, 4}, infinity)),
+                        full({2, 3}, 4));
 }
 
 }  // namespace
