@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <any>
+#include <cmath>
 #include <functional>
 
 #include "deckle/autograd/backward.h"
@@ -155,6 +156,18 @@ TEST(Foreach, NormHasDerivativesAndIsZeroWhereTheNormIs) {
   const Tensor x = zeros({2});
   x.requires_grad_();
   EXPECT_TRUE(foreach_norm({x}).requires_grad());
+}
+
+TEST(Foreach, GradientsOfSmallNormsInFloat16DoNotOverflow) {
+  const Tensor x = to(full({4}, std::ldexp(1.0, -18)), DType::float16).requires_grad_();
+  sum(foreach_norm({x})).backward();  // 1 / norm is 2^17, more than float16 has
+  EXPECT_EQ(x.grad().dtype(), DType::float16);
+  EXPECT_EQ(x.grad().to_vector(), std::vector<double>(4, 0.5));
+  const Tensor a = to(full({2}, 0.25), DType::float16).requires_grad_(),
+               b = to(full({2}, 0.125), DType::float16).requires_grad_();
+  sum(foreach_dot({a}, {b}) * 131'072.0).backward();
+  EXPECT_EQ(a.grad().to_vector(), std::vector<double>(2, 16'384));
+  EXPECT_EQ(b.grad().to_vector(), std::vector<double>(2, 32'768));
 }
 
 /// Counts what is packed and unpacked.
