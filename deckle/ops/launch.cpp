@@ -230,7 +230,11 @@ namespace deckle {
 
 Tensor sum_to(const Tensor& gradient, const OperandSizes& operand) {
   if (!operand.ragged.defined()) return sum_to(gradient, Ints(operand.sizes));
-  return sum_to(segment_sum(gradient, operand.ragged), Ints(operand.sizes));
+  if (gradient.dim() == static_cast<int64_t>(operand.sizes.size()))
+    return sum_to(segment_sum(gradient, operand.ragged), Ints(operand.sizes));
+  Dims rows = operand.sizes;  // more dims: those before the rows go first
+  rows[0] = operand.ragged->rows();
+  return sum_to(segment_sum(sum_to(gradient, Ints(rows)), operand.ragged), Ints(operand.sizes));
 }
 
 }  // namespace deckle

@@ -85,6 +85,14 @@ TEST(RepeatedRows, HaveDerivativesInEveryMode) {
   expect_gradients(gated, std::tuple(x, rows));
 }
 
+TEST(RepeatedRows, GetTheirGradientWhereTheResultHasMoreDims) {
+  const Tensor rows = positive({4, 8}), gradient = positive({2, 9, 8});
+  const OperandSizes sizes{RowOperand(RepeatedRows(rows, shape()))};
+  expect_close(sum_to(gradient, sizes), segment_sum(sum(gradient, {0}), shape()), 1e-12);
+  const OperandSizes narrow{RowOperand(RepeatedRows(positive({4, 1}), shape()))};
+  expect_close(sum_to(gradient, narrow), sum(segment_sum(sum(gradient, {0}), shape()), {1}, true), 1e-12);
+}
+
 TEST(RepeatedRows, ThirdDerivativesAreThoseOfRowsWrittenOut) {
   const Tensor x = positive({9, 8}), rows = positive({4, 8});
   const auto third = [&](bool written) {
