@@ -34,16 +34,10 @@ Tensor flat_positions(const Tensor& self, TensorList indices, Ints shape) {
     const int64_t size = self.size(static_cast<int64_t>(dim));
     const Tensor index = contiguous(expand(to(indices[dim], DType::int64), shape));
     const auto* const given = index.data<int64_t>();
-    int64_t wrong = -1;  // the first that is out of range
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t at = given[i] < 0 ? given[i] + size : given[i];
-      if (static_cast<uint64_t>(at) >= static_cast<uint64_t>(size)) [[unlikely]]
-        wrong = wrong < 0 ? i : wrong;
-      flat[i] = flat[i] * size + at;
-    }
-    if (wrong >= 0)
-      fail("index {} is out of range for dim {} of shape {} (expected {})", given[wrong], dim, self.sizes(),
-           Range{-size, size - 1});
+    const auto* const wrong = std::find_if(given, given + count, [&](int64_t at) { return at < -size || at >= size; });
+    if (wrong != given + count)
+      fail("index {} is out of range for dim {} of shape {} (expected {})", *wrong, dim, self.sizes(), Range{-size, size - 1});
+    for (int64_t i = 0; i < count; ++i) flat[i] = flat[i] * size + (given[i] < 0 ? given[i] + size : given[i]);
   }
   return positions;
 }

@@ -201,6 +201,17 @@ TEST(Indexing, APutCopiesOnce) {
 TEST(Indexing, OutOfRangeSaysWhere) {
   testing::expect_error([] { zeros({4, 5}).index({slice(), tensor<int64_t>({0, 5})}); }, "index 5 is out of range");
   testing::expect_error([] { zeros({4, 5}).index({tensor<int64_t>({-5})}); }, "index -5 is out of range");
+  constexpr int64_t most = std::numeric_limits<int64_t>::max();
+  testing::expect_error(
+      [] {
+        zeros({4, 5}).index_put_({tensor<int64_t>({1}), tensor<int64_t>({most})}, tensor(1.0f));
+      },
+      "index 9223372036854775807 is out of range for dim 1");
+  testing::expect_error(
+      [] {
+        zeros({4, 5}).index_put_({tensor<int64_t>({1}), tensor<int64_t>({-most - 1})}, tensor(1.0f));
+      },
+      "index -9223372036854775808 is out of range for dim 1");
 }
 
 }  // namespace
