@@ -37,7 +37,7 @@ struct Case {
 
 constexpr Case kCases[] = {{1, 1, 0.0}, {7, 3, 0.0}, {5, 4, 0.1}, {33, 257, 0.2}, {3, 5000, 1.0}, {0, 9, 0.0}};
 
-/// Everything by the definitions, in double.
+/// Everything by the definitions; sums in long double, since those of large logits cancel.
 struct Naive {
   std::vector<double> loss, lse, gradient, loss_tangent, lse_tangent;
 
@@ -46,12 +46,13 @@ struct Naive {
     for (int64_t r = 0; r < c.rows; ++r) {
       const auto row = static_cast<size_t>(r);
       const double* const logits = x.data() + r * c.classes;
-      double total = 0;
-      for (int64_t j = 0; j < c.classes; ++j) total += std::exp(logits[j]);
-      const double log_total = std::log(total), counts = target[row] != kIgnored;
-      double value = log_total, along = 0, mean = 0;
+      long double total = 0;
+      for (int64_t j = 0; j < c.classes; ++j) total += std::exp(static_cast<long double>(logits[j]));
+      const long double log_total = std::log(total);
+      const double counts = target[row] != kIgnored;
+      long double value = log_total, along = 0, mean = 0;
       for (int64_t j = 0; j < c.classes; ++j) {
-        const double q =
+        const long double q =
             (1 - c.smoothing) * (j == static_cast<int64_t>(target[row])) + c.smoothing / static_cast<double>(c.classes);
         const double p = logits[j] == -INFINITY ? 0 : std::exp(logits[j] - log_total);
         if (q != 0) value -= q * logits[j];
