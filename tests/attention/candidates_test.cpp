@@ -9,8 +9,10 @@
 #include "deckle/attention/compile_mask.h"
 #include "deckle/attention/cuda_candidates.h"
 #include "deckle/functional/transforms.h"
+#include "deckle/ops/generated/attention.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
+#include "deckle/ops/generated/shape.h"
 #include "tests/support/expect.h"
 #include "tests/support/random.h"
 
@@ -181,6 +183,18 @@ TEST(AttentionCandidates, TheGpuRefusesWhatItsArgumentsCannotHold) {
   request.pass = AttentionPass::jvp;
   EXPECT_EQ(why_not(AttentionKernel::portable),
             "forward mode or second order is asked for (serves the forward and the backward)");
+}
+
+/// Below the entry point: one bool says of each operand whether its gradient is wanted, and what was not given has none.
+TEST(AttentionPlan, WantsGradientsOfWhatWasGiven) {
+  const Tensor x = random_tensor({1, 4, 2, 8}), packed = view(x, {4, 2, 8});
+  const Plan plan = attention_plan(x, x, x);
+  const AttentionInputs inputs{packed, packed, packed};
+  const AttentionOutputs y = attention_forward(inputs, plan);
+  expect_error([&] { attention_backward(y, inputs, y, plan, {true}); }, "wanted has 1 elements (expected 7)");
+  const AttentionInputs gradient = attention_backward(y, inputs, y, plan, std::vector<bool>(7, true));
+  EXPECT_EQ(gradient.q.numel(), packed.numel());
+  EXPECT_EQ(gradient.bias.numel(), 0);
 }
 
 }  // namespace

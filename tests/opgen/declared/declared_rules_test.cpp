@@ -12,6 +12,7 @@
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
+#include "deckle/ops/generated/segment.h"
 #include "deckle/ops/generated/shape.h"
 #include "tests/support/expect.h"
 #include "tests/support/random.h"
@@ -45,6 +46,16 @@ Tensor exponential_of_product(const Tensor& self, const Tensor& other) {
   const Tensor product = raw::mul(self, other);
   return raw::mul(raw::exp(product), product);
 }
+
+std::vector<Tensor> pairwise(TensorList self, TensorList) {
+  std::vector<Tensor> copies;
+  for (const Tensor& tensor : self) copies.push_back(raw::mul(tensor, 1.0));
+  return copies;
+}
+
+std::vector<Tensor> but_last(TensorList self) { return native::pairwise(self.first(self.size() - 1), {}); }
+
+std::vector<Tensor> short_of_tangents(TensorList self) { return native::pairwise(self, {}); }
 
 }  // namespace native
 
@@ -147,6 +158,22 @@ TEST(DeclaredRules, WhatIsCheapIsComputedAgain) {
   const Saved saved;
   pow(base, y);
   EXPECT_EQ(saved.count(), 2);
+}
+
+TEST(DeclaredRules, ReadTheSizesOfRowsThatRepeatAsTheOpSeesThem) {
+  const Ragged ragged = Ragged::from_lengths(std::vector<int64_t>{3, 0, 5, 1});
+  const Tensor x = leaf({9, 8}), rows = leaf({4, 8}), ones_like = ones({9, 8}, DType::float64);
+  detail::averaged_product(x, RepeatedRows(rows, ragged)).backward(ones_like);
+  testing::expect_close(x.grad(), segment_broadcast(rows.detach(), ragged) / 72);
+  testing::expect_close(rows.grad(), segment_sum(x.detach(), ragged) / 9);
+}
+
+TEST(DeclaredRules, OfListsWantThemOfOneLength) {
+  const Tensor x = leaf({2});
+  EXPECT_EQ(testing::error_of([&] { pairwise({x, x}, {x}); }), "pairwise: other has 1 elements (expected 2)");
+  EXPECT_EQ(pairwise({x, x}, {x, x}).size(), 2U);
+  const auto tangents = [](const Tensors& at) { return short_of_tangents(at); };
+  testing::expect_error([&] { jvp(tangents, Tensors{x, x}, Tensors{x, x}); }, "has 1 elements (expected 2)");
 }
 
 }  // namespace
