@@ -8,11 +8,10 @@
 
 #include "opgen/analyze/uses.h"
 #include "opgen/ir/build.h"
+#include "opgen/ir/equal.h"
 
 namespace opgen {
 namespace {
-
-using Kind = Term::Kind;
 
 /// A term, with lets written out, and all that equal it. Parts have smaller numbers than what they are parts of.
 struct Unique {
@@ -61,42 +60,26 @@ class Between {
     }
   }
 
-  std::string key_of(const Term& term, const std::vector<size_t>& parts) const {
-    std::string key = fmt::format("{} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(term.kind), term.text,
-                                  term.type.to_string(), static_cast<const void*>(term.op), static_cast<const void*>(term.helper),
-                                  static_cast<int>(term.operation), static_cast<int>(term.property), term.position,
-                                  static_cast<int>(term.symbol.what), term.symbol.index, static_cast<int>(term.symbol.how));
-    for (const size_t part : parts) key += fmt::format(",{}", part);
-    return key;
-  }
-
   size_t number(const Term& term, const std::vector<size_t>& lets) {
     if (term.reads(Symbol::What::let)) return lets[term.symbol.index];
     std::vector<size_t> parts;
     for (const TermPtr& argument : term.arguments) parts.push_back(number(*argument, lets));
-    const auto [found, fresh] = numbers_.emplace(key_of(term, parts), uniques_.size());
+    const auto [found, fresh] = numbers_.emplace(equality_key(term, parts), uniques_.size());
     if (!fresh) return found->second;
     for (const size_t part : parts) uniques_[part].wholes.insert(uniques_.size());
     uniques_.push_back({std::make_shared<const Term>(term), std::move(parts), {}, {}, false, {}});
     return found->second;
   }
 
-  /// Only one branch of a condition is evaluated, and what follows && and || perhaps not.
   void mark(size_t id, size_t rule) {
     if (!uniques_[id].rules.insert(rule).second) return;
-    const Term& term = *uniques_[id].term;
-    const bool shortcut = term.operation == Operator::logical_and || term.operation == Operator::logical_or;
-    const bool first_only = term.is(Kind::condition) || (term.is(Kind::operation) && shortcut);
-    const std::vector<size_t> parts = uniques_[id].parts;
-    for (size_t i = 0; i < (first_only ? 1 : parts.size()); ++i) mark(parts[i], rule);
+    const size_t always = always_evaluated(*uniques_[id].term);
+    for (size_t i = 0; i < always; ++i) mark(uniques_[id].parts[i], rule);
   }
 
   bool can_be_shared(const Unique& unique) const {
-    const Term& term = *unique.term;
-    return unique.rules.size() > 1 && term.is(Kind::op) &&
-           (term.type.is_tensor() || term.type.base == Base::tuple || term.type.base == Base::record) &&
-           !term.op->takes(Base::generator) && !term.op->writes_argument() && term.op->name() != "clone" &&
-           term.op->name() != "segment_broadcast";  // its rows are read where they are, not written out
+    return unique.rules.size() > 1 && may_be_shared(*unique.term) &&
+           unique.term->op->name() != "segment_broadcast";  // its rows are read where they are, not written out
   }
 
   /// What stands alone somewhere, or in two places; what is a part of one shared call is computed there.

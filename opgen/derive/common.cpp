@@ -5,12 +5,11 @@
 #include <map>
 
 #include "opgen/ir/build.h"
+#include "opgen/ir/equal.h"
 #include "opgen/ir/op.h"
 
 namespace opgen {
 namespace {
-
-using Kind = Term::Kind;
 
 /// A term and all that equal it. Numbered so that parts come before what they are parts of.
 struct Unique {
@@ -39,43 +38,26 @@ class Sharing {
   }
 
  private:
-  std::string key_of(const Term& term, const std::vector<size_t>& parts) const {
-    std::string key =
-        fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(term.kind), term.text, term.type.to_string(),
-                    static_cast<const void*>(term.op), static_cast<const void*>(term.helper), static_cast<int>(term.operation),
-                    static_cast<int>(term.property), term.position, static_cast<int>(term.symbol.what), term.symbol.index,
-                    static_cast<int>(term.symbol.how), term.arguments.size());
-    for (const size_t part : parts) key += fmt::format(",{}", part);
-    return key;
-  }
-
   size_t number(const TermPtr& term) {
     std::vector<size_t> parts;
     for (const TermPtr& argument : term->arguments) parts.push_back(number(argument));
-    const auto [found, fresh] = numbers_.emplace(key_of(*term, parts), uniques_.size());
+    const auto [found, fresh] = numbers_.emplace(equality_key(*term, parts), uniques_.size());
     if (!fresh) return found->second;
     for (const size_t part : parts) ++uniques_[part].places;
     uniques_.push_back({term, std::move(parts), 0, false});
     return found->second;
   }
 
-  /// Only one branch of a condition is evaluated, and what follows && and || perhaps not.
   void mark(size_t id) {
     if (uniques_[id].always) return;
     uniques_[id].always = true;
-    const Term& term = *uniques_[id].term;
-    const bool shortcut = term.operation == Operator::logical_and || term.operation == Operator::logical_or;
-    const bool first_only = term.is(Kind::condition) || (term.is(Kind::operation) && shortcut);
-    const std::vector<size_t> parts = uniques_[id].parts;
-    for (size_t i = 0; i < (first_only ? 1 : parts.size()); ++i) mark(parts[i]);
+    const size_t always = always_evaluated(*uniques_[id].term);
+    for (size_t i = 0; i < always; ++i) mark(uniques_[id].parts[i]);
   }
 
   bool is_shared(size_t id) const {
     const Unique& unique = uniques_[id];
-    const Term& term = *unique.term;
-    return unique.places > 1 && unique.always && term.is(Kind::op) &&
-           (term.type.is_tensor() || term.type.base == Base::tuple || term.type.base == Base::record) &&
-           !term.op->takes(Base::generator) && !term.op->writes_argument() && term.op->name() != "clone";
+    return unique.places > 1 && unique.always && may_be_shared(*unique.term);
   }
 
   std::string free_name() {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "opgen/formula/expr.h"
+#include "opgen/formula/tokens.h"
 #include "opgen/schema/identifiers.h"
 #include "opgen/text/strings.h"
 
@@ -12,13 +13,6 @@ namespace opgen {
 namespace {
 
 using Kind = Expr::Kind;
-
-struct Token {
-  enum class Kind { end, number, string, name, symbol };
-  Kind kind = Kind::end;
-  std::string text;
-  size_t offset = 0;
-};
 
 std::vector<Token> tokenize(const Text& text) {
   const std::string& source = text.value();
@@ -81,9 +75,9 @@ std::vector<Token> tokenize(const Text& text) {
   }
 }
 
-class Parser {
+class Parser : TokenReader {
  public:
-  explicit Parser(const Text& text) : text_(text), tokens_(tokenize(text)) {}
+  explicit Parser(const Text& text) : TokenReader(text, tokenize(text)) {}
 
   Formula formula() {
     Formula formula;
@@ -109,33 +103,10 @@ class Parser {
   }
 
  private:
-  const Token& token() const { return tokens_[next_]; }
-  Position here() const { return text_.at(token().offset); }
-  [[noreturn]] void fail(const std::string& message) const {
-    throw Problem(here(), token().kind == Token::Kind::end ? message + " (the formula ends here)" : message);
-  }
-  bool peek(std::string_view symbol) const { return token().kind == Token::Kind::symbol && token().text == symbol; }
   bool peek_name(std::string_view name) const { return token().kind == Token::Kind::name && token().text == name; }
-  bool take(std::string_view symbol) {
-    if (!peek(symbol)) return false;
-    ++next_;
-    return true;
-  }
-  void expect(std::string_view symbol, const std::string& why) {
-    if (!take(symbol)) fail(fmt::format("expected '{}' {}", symbol, why));
-  }
-
-  /// Counts the calls of expression() and unary() that are open: the parser's own recursion.
-  struct Level {
-    explicit Level(Parser& parser) : open(parser.open_) {
-      if (++open > 2 * Expr::kMaxDepth) parser.fail(fmt::format("the formula is nested more than {} deep", Expr::kMaxDepth));
-    }
-    ~Level() { --open; }
-    int& open;
-  };
 
   ExprPtr expression() {
-    const Level level(*this);
+    const Depth depth(*this);
     ExprPtr condition = binary(0);
     if (!peek("?")) return condition;
     const Position at = here();
@@ -170,7 +141,7 @@ class Parser {
   }
 
   ExprPtr unary() {
-    const Level level(*this);
+    const Depth depth(*this);
     if (peek("-") || peek("!")) {
       const Position at = here();
       const std::string symbol = token().text;
@@ -216,7 +187,7 @@ class Parser {
     bool named = false;
     do {
       std::string key;
-      if (token().kind == Token::Kind::name && tokens_[next_ + 1].kind == Token::Kind::symbol && tokens_[next_ + 1].text == "=") {
+      if (token().kind == Token::Kind::name && tokens_[next_ + 1].is("=")) {
         key = token().text;
         next_ += 2;
         named = true;
@@ -274,11 +245,6 @@ class Parser {
     }
     fail("expected a value");
   }
-
-  const Text& text_;
-  std::vector<Token> tokens_;
-  size_t next_ = 0;
-  int open_ = 0;
 };
 
 }  // namespace

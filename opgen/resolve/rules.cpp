@@ -126,34 +126,41 @@ TermPtr condition_of(const ExprPtr& when, const Program& program, const Op& op) 
   return condition;
 }
 
-Rule reverse_rule(const Entry& entry, const WrittenRule& written, const Program& program, const Op& op) {
+/// A rule whose keys stand for `whole`, with formulas that may read `scope`; `value` and `values` say what they give.
+Rule rule_of(const WrittenRule& written, std::vector<Target> whole, Scope scope, const Program& program, const Op& op,
+             const char* value, const char* values) {
   Rule rule;
   rule.at = written.at;
-  for (const std::string& key : written.keys) rule.of.push_back(op.index_of(key));
-  std::vector<Target> whole = targets_of(written, op.schema.parameters(), op.schema.arguments,
-                                         [&](const std::string& name) { return op.index_of(name); });
   rule.each = written.each;
   if (rule.each) {
     whole[0].name += "[i]";
     whole[0].type.list = false;
-  }
-  Scope scope = reverse_scope(op, program);
-  if (rule.each) scope.define_element();
-  for (const Argument* argument : op.tensors()) {
-    const WrittenRule* const its = entry.reverse_rule(argument->name);
-    if (its && its->kind != WrittenRule::Kind::non_differentiable) scope.asked[argument->label()] = op.index_of(argument->name);
+    scope.define_element();
   }
   rule.when = condition_of(written.when, program, op);
   const auto resolved = [&](const Formula& formula) {
     Scope own = scope;
     Block block = share_common_calls(Resolver(own).resolve_body(formula), names_of(op));
     std::vector<Target> targets = whole;
-    require_values(block.value, targets, "gradient", "gradients");
+    require_values(block.value, targets, value, values);
     rule.targets = std::move(targets);
     return block;
   };
   for (const auto& [device, formula] : written.devices) rule.on[device] = resolved(formula);
   rule.formula = resolved(written.formula);
+  return rule;
+}
+
+Rule reverse_rule(const Entry& entry, const WrittenRule& written, const Program& program, const Op& op) {
+  const auto index_of = [&](const std::string& name) { return op.index_of(name); };
+  std::vector<Target> whole = targets_of(written, op.schema.parameters(), op.schema.arguments, index_of);
+  Scope scope = reverse_scope(op, program);
+  for (const Argument* argument : op.tensors()) {
+    const WrittenRule* const its = entry.reverse_rule(argument->name);
+    if (its && its->kind != WrittenRule::Kind::non_differentiable) scope.asked[argument->label()] = op.index_of(argument->name);
+  }
+  Rule rule = rule_of(written, std::move(whole), std::move(scope), program, op, "gradient", "gradients");
+  for (const std::string& key : written.keys) rule.of.push_back(index_of(key));
   return rule;
 }
 
@@ -164,29 +171,10 @@ size_t result_of(const Op& op, const std::string& name) {
 }
 
 Rule forward_rule(const WrittenRule& written, const Program& program, const Op& op) {
-  Rule rule;
-  rule.at = written.at;
-  for (const std::string& key : written.keys) rule.of.push_back(result_of(op, key));
-  std::vector<Target> whole =
-      targets_of(written, op.schema.outcomes(), op.schema.results, [&](const std::string& name) { return result_of(op, name); });
-  rule.each = written.each;
-  if (rule.each) {
-    whole[0].name += "[i]";
-    whole[0].type.list = false;
-  }
-  Scope scope = forward_scope(op, program);
-  if (rule.each) scope.define_element();
-  rule.when = condition_of(written.when, program, op);
-  const auto resolved = [&](const Formula& formula) {
-    Scope own = scope;
-    Block block = share_common_calls(Resolver(own).resolve_body(formula), names_of(op));
-    std::vector<Target> targets = whole;
-    require_values(block.value, targets, "tangent", "tangents");
-    rule.targets = std::move(targets);
-    return block;
-  };
-  for (const auto& [device, formula] : written.devices) rule.on[device] = resolved(formula);
-  rule.formula = resolved(written.formula);
+  const auto index_of = [&](const std::string& name) { return result_of(op, name); };
+  std::vector<Target> whole = targets_of(written, op.schema.outcomes(), op.schema.results, index_of);
+  Rule rule = rule_of(written, std::move(whole), forward_scope(op, program), program, op, "tangent", "tangents");
+  for (const std::string& key : written.keys) rule.of.push_back(index_of(key));
   return rule;
 }
 

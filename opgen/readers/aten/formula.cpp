@@ -35,9 +35,9 @@ const std::vector<std::vector<Level>>& levels() {
   return all;
 }
 
-class Parser {
+class Parser : TokenReader {
  public:
-  explicit Parser(const Text& text) : text_(text), tokens_(tokenize(text)) {}
+  explicit Parser(const Text& text) : TokenReader(text, tokenize(text)) {}
 
   ExprPtr formula() {
     ExprPtr value = expression();
@@ -48,30 +48,6 @@ class Parser {
   }
 
  private:
-  const Token& token() const { return tokens_[next_]; }
-  Position here() const { return text_.at(token().offset); }
-  [[noreturn]] void fail(const std::string& message) const {
-    throw Problem(here(), token().kind == Token::Kind::end ? message + " (the formula ends here)" : message);
-  }
-  bool peek(std::string_view symbol) const { return token().is(symbol); }
-  bool take(std::string_view symbol) {
-    if (!peek(symbol)) return false;
-    ++next_;
-    return true;
-  }
-  void expect(std::string_view symbol, const std::string& why) {
-    if (!take(symbol)) fail(fmt::format("expected '{}' {}", symbol, why));
-  }
-
-  /// Counts the calls of expression() and unary() that are open: the parser's own recursion.
-  struct Depth {
-    explicit Depth(Parser& parser) : open(parser.open_) {
-      if (++open > 2 * Expr::kMaxDepth) parser.fail(fmt::format("the formula is nested more than {} deep", Expr::kMaxDepth));
-    }
-    ~Depth() { --open; }
-    int& open;
-  };
-
   ExprPtr expression() {
     const Depth depth(*this);
     ExprPtr condition = binary(0);
@@ -266,11 +242,6 @@ class Parser {
       }
     }
   }
-
-  const Text& text_;
-  std::vector<Token> tokens_;
-  size_t next_ = 0;
-  int open_ = 0;
 };
 
 }  // namespace

@@ -28,14 +28,22 @@ std::string doc_of(const YamlFile& file, const Tree& node, const std::string& na
   return "";
 }
 
-void load_enum(const YamlFile& file, const Tree& node, const std::string& stem, bool external, Library& library) {
-  file.check_keys(node, "an enum", {"enum", "doc", "values"});
-  auto declared = std::make_shared<EnumType>();
-  declared->name = type_name(file, node["enum"], "enum", library);
-  declared->at = node["enum"].at();
+/// An enum or a record (`field`) with what both have.
+template <typename Declared>
+std::shared_ptr<Declared> declared_type(const YamlFile& file, const Tree& node, const std::string& field, const std::string& stem,
+                                        bool external, const Library& library) {
+  auto declared = std::make_shared<Declared>();
+  declared->name = type_name(file, node[field], field, library);
+  declared->at = node[field].at();
   declared->doc = doc_of(file, node, declared->name, external);
   declared->stem = stem;
   declared->external = external;
+  return declared;
+}
+
+void load_enum(const YamlFile& file, const Tree& node, const std::string& stem, bool external, Library& library) {
+  file.check_keys(node, "an enum", {"enum", "doc", "values"});
+  auto declared = declared_type<EnumType>(file, node, "enum", stem, external, library);
   if (!node["values"].is_list() || node["values"].size() == 0)
     file.fail(node["values"] ? node["values"] : node,
               fmt::format("'{}' wants its values: 'values: [first, second]'", declared->name));
@@ -64,12 +72,7 @@ void check_field(const std::string& record, const Argument& field) {
 
 void load_record(const YamlFile& file, const Tree& node, const std::string& stem, bool external, Library& library) {
   file.check_keys(node, "a record", {"record", "doc", "fields"});
-  auto declared = std::make_shared<RecordType>();
-  declared->name = type_name(file, node["record"], "record", library);
-  declared->at = node["record"].at();
-  declared->doc = doc_of(file, node, declared->name, external);
-  declared->stem = stem;
-  declared->external = external;
+  auto declared = declared_type<RecordType>(file, node, "record", stem, external, library);
   if (!node["fields"])
     file.fail(node, fmt::format("'{}' wants its fields: 'fields: Tensor first, Tensor? second, float third=1'", declared->name));
   declared->fields = parse_fields(file.text(node["fields"], "fields"), library.types);
