@@ -42,28 +42,38 @@ void store(const Sum<T>* sums, int64_t count, T* to) {
   for (int64_t c = 0; c < count; ++c) to[c] = T(sums[c]);
 }
 
+/// Writes each row of `result`: row o of component b of `rows` is what sum(filter, sums, b, o) leaves in `sums`, channel by
+/// channel.
+template <typename T, class F>
+void sum_taps(const Source& rows, const View& weight, const View& result, const F& sum) {
+  const int64_t channels = weight.sizes[0];
+  Scratch scratch;
+  const Sum<T>* const filter = filters<T>(weight, scratch);
+  parallel_for(result.sizes[0], std::max<int64_t>(1, kGrain / channels), [&](int64_t begin, int64_t end) {
+    Scratch own;
+    auto* const sums = own.take<Sum<T>>(channels);
+    for_rows(rows, begin, end - begin, [&](int64_t i, int64_t b, int64_t o) {
+      sum(filter, sums, b, o);
+      store(sums, channels, result.ptr<T>() + (begin + i) * channels);
+    });
+  });
+}
+
 }  // namespace
 
 void depthwise(const Source& source, const Taps& taps, const View& weight, const View& bias, const View& result) {
   const int64_t channels = weight.sizes[0];
   if (result.numel() == 0) return;
   visit_floating(result.dtype, [&]<typename T>(TypeTag<T>) {
-    Scratch scratch;
-    const Sum<T>* const filter = filters<T>(weight, scratch);
-    parallel_for(result.sizes[0], std::max<int64_t>(1, kGrain / channels), [&](int64_t begin, int64_t end) {
-      Scratch own;
-      auto* const sums = own.take<Sum<T>>(channels);
-      for_rows(source, begin, end - begin, [&](int64_t i, int64_t b, int64_t o) {
-        const int64_t length = source.from[b + 1] - source.from[b];
-        for (int64_t c = 0; c < channels; ++c) sums[c] = bias.defined ? wide(bias.ptr<const T>()[c]) : Sum<T>(0);
-        for (int64_t t = 0; t < taps.count(); ++t) {
-          const int64_t row = o * taps.step + taps.offsets[static_cast<size_t>(t)];
-          if (row < 0 || row >= length) continue;
-          add_product(reinterpret_cast<const T*>(source.data) + (source.from[b] + row) * channels, filter + t * channels,
-                      channels, sums);
-        }
-        store(sums, channels, result.ptr<T>() + (begin + i) * channels);
-      });
+    sum_taps<T>(source, weight, result, [&](const Sum<T>* filter, Sum<T>* sums, int64_t b, int64_t o) {
+      const int64_t length = source.from[b + 1] - source.from[b];
+      for (int64_t c = 0; c < channels; ++c) sums[c] = bias.defined ? wide(bias.ptr<const T>()[c]) : Sum<T>(0);
+      for (int64_t t = 0; t < taps.count(); ++t) {
+        const int64_t row = o * taps.step + taps.offsets[static_cast<size_t>(t)];
+        if (row < 0 || row >= length) continue;
+        add_product(reinterpret_cast<const T*>(source.data) + (source.from[b] + row) * channels, filter + t * channels, channels,
+                    sums);
+      }
     });
   });
 }
@@ -75,21 +85,14 @@ void depthwise_transpose(const View& gradient, const RaggedView& windows, const 
   const Source rows{
       nullptr, result.dtype, channels, windows.offsets, {ragged.offsets, static_cast<size_t>(ragged.components) + 1}};
   visit_floating(result.dtype, [&]<typename T>(TypeTag<T>) {
-    Scratch scratch;
-    const Sum<T>* const filter = filters<T>(weight, scratch);
-    parallel_for(result.sizes[0], std::max<int64_t>(1, kGrain / channels), [&](int64_t begin, int64_t end) {
-      Scratch own;
-      auto* const sums = own.take<Sum<T>>(channels);
-      for_rows(rows, begin, end - begin, [&](int64_t i, int64_t b, int64_t o) {
-        const int64_t count = windows.offsets[b + 1] - windows.offsets[b];
-        std::fill_n(sums, channels, Sum<T>(0));
-        for (int64_t t = 0; t < taps.count(); ++t) {
-          const int64_t start = o - taps.offsets[static_cast<size_t>(t)], window = start / taps.step;
-          if (start < 0 || start % taps.step != 0 || window >= count) continue;
-          add_product(gradient.ptr<const T>() + (windows.offsets[b] + window) * channels, filter + t * channels, channels, sums);
-        }
-        store(sums, channels, result.ptr<T>() + (begin + i) * channels);
-      });
+    sum_taps<T>(rows, weight, result, [&](const Sum<T>* filter, Sum<T>* sums, int64_t b, int64_t o) {
+      const int64_t count = windows.offsets[b + 1] - windows.offsets[b];
+      std::fill_n(sums, channels, Sum<T>(0));
+      for (int64_t t = 0; t < taps.count(); ++t) {
+        const int64_t start = o - taps.offsets[static_cast<size_t>(t)], window = start / taps.step;
+        if (start < 0 || start % taps.step != 0 || window >= count) continue;
+        add_product(gradient.ptr<const T>() + (windows.offsets[b] + window) * channels, filter + t * channels, channels, sums);
+      }
     });
   });
 }
