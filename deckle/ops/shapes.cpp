@@ -96,8 +96,6 @@ Dims piece_sizes(int64_t size, int64_t piece) {
 
 Ragged single_rows(int64_t rows) { return Ragged::from_lengths(std::vector<int64_t>(static_cast<size_t>(rows), 1)); }
 
-Dims wanted_sizes(const Tensor& tensor, bool wanted) { return wanted && tensor.defined() ? Dims(tensor.sizes()) : Dims{0}; }
-
 DType statistics_dtype(DType dtype) { return dtype == DType::float64 ? DType::float64 : DType::float32; }
 
 Dims with_last(Ints sizes, int64_t size) { return with_size(sizes, static_cast<int64_t>(sizes.size()) - 1, size); }

@@ -84,9 +84,6 @@ Dims piece_sizes(int64_t size, int64_t piece);
 /// Components of one row each.
 Ragged single_rows(int64_t rows);
 
-/// Of a gradient: the tensor's sizes if it is wanted and the tensor was given, else [0].
-Dims wanted_sizes(const Tensor& tensor, bool wanted);
-
 /// Of a reduction over the rows of each component: [components, ...]. Throws unless values has the ragged shape's rows.
 Dims segment_shape(const Tensor& values, const Ragged& ragged);
 
