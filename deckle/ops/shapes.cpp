@@ -1,6 +1,7 @@
 #include "deckle/ops/shapes.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -24,6 +25,21 @@ Dims reduced_shape(Ints sizes, std::optional<Ints> dim, bool keepdim) {
     if (reduced[at] && keepdim) result.push_back(1);
   }
   return result;
+}
+
+double largest(DType dtype) {
+  switch (dtype) {
+    case DType::float64:
+      return std::numeric_limits<double>::max();
+    case DType::float32:
+      return std::numeric_limits<float>::max();
+    case DType::bfloat16:
+      return 0x1.FEp127;
+    case DType::float16:
+      return 65504;
+    default:
+      fail("a {} has no infinities (expected a floating dtype)", name(dtype));
+  }
 }
 
 int64_t reduced_numel(Ints sizes, std::optional<Ints> dim) { return numel_of(reduced_shape(sizes, dim, false)); }

@@ -26,6 +26,8 @@ Dims without_dim(Ints sizes, std::optional<int64_t> dim, bool keepdim);
 DType sum_dtype(DType dtype);
 
 inline bool floating(DType dtype) { return is_floating(dtype); }
+/// The largest finite number of a floating dtype.
+double largest(DType dtype);
 
 /// NumPy's broadcasting rules.
 Dims broadcast_shape(Ints a, Ints b);

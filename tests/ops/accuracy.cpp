@@ -30,12 +30,17 @@ struct Bounds {
   bool (*left_out)(const Point& at) = nullptr;
   /// In place of slope_floor: what the slope in a tensor crosses zero against.
   double (*slope_floor_at)(const Point& at, size_t tensor) = nullptr;
+  /// In place of value_floor: what the value crosses zero against.
+  double (*value_floor_at)(const Point& at) = nullptr;
 };
 
 /// Only what overflows or is no number where the true result is one.
 constexpr double kAny = 0x1p24;
 /// Below this a product with a factor that is nearly denormal has lost digits.
 constexpr double kTiny = 1e-30;
+
+/// Of a positive number: whether float32 has it with fewer digits than others or not at all.
+bool outside(double value) { return (value > 0 && value < kLeast) || (value > kMost && std::isfinite(value)); }
 
 const std::map<std::string, Bounds> kBounds = {
     // Slopes from the result, r (1 - r) and the like: exact to a unit of 1, not of themselves, where the function saturates.
@@ -58,6 +63,21 @@ const std::map<std::string, Bounds> kBounds = {
      {.value_floor = kTiny,
       .left_out = [](const Point& at) { return at[1] < -85 || std::abs(at[1]) < 4 * kLeast; },
       .slope_floor_at = [](const Point& at, size_t tensor) { return tensor == 0 ? kTiny : std::abs(at[0]) + kTiny; }}},
+    // Denormal slopes far out, of which the denominator has left float32, and distances that are denormal or beyond float32.
+    {"atan", {.slope_floor = kTiny}},
+    {"atan2", {.slope_floor = kTiny, .left_out = [](const Point& at) { return outside(std::hypot(at[0], at[1])); }}},
+    {"hypot", {.left_out = [](const Point& at) { return outside(std::hypot(at[0], at[1])); }}},
+    // Sums of two terms that cross zero, and whose difference is beyond float32.
+    {"lerp_Tensor",
+     {.left_out = [](const Point& at) { return outside(std::abs(at[1] - at[0]) + 1); },
+      .value_floor_at =
+          [](const Point& at) {
+            const double step = std::abs(at[1] - at[0]);
+            return at[2] < 0.5 ? std::abs(at[0]) + std::abs(at[2]) * step : std::abs(at[1]) + std::abs(1 - at[2]) * step;
+          }}},
+    {"lerp_Scalar",
+     {.left_out = [](const Point& at) { return outside(std::abs(at[1] - at[0]) + 1); },
+      .value_floor_at = [](const Point& at) { return std::abs(at[0]) + std::abs(at[1]); }}},
     // y pow(x, y - 1), where pow overflows first. An exponent near y - 1 is off by 2^-24, and |log x| is up to 103 times that.
     {"pow_Tensor_Scalar", {.slope_floor = kTiny, .left_out = [](const Point& at) { return std::abs(at[0]) < 1e-25; }}},
     // Of a negative x the power hangs on y - 1 being an even or odd integer, which a tiny or huge y rounds to or away.
@@ -153,7 +173,7 @@ void compare(const std::string& what, const Tensor& got, const Tensor& expected,
     const Point point = point_of(columns, i);
     if (bounds.left_out != nullptr && bounds.left_out(point)) continue;
     ++compared;
-    const double floor = tensor < 0                         ? bounds.value_floor
+    const double floor = tensor < 0 ? (bounds.value_floor_at != nullptr ? bounds.value_floor_at(point) : bounds.value_floor)
                          : bounds.slope_floor_at != nullptr ? bounds.slope_floor_at(point, static_cast<size_t>(tensor))
                                                             : bounds.slope_floor;
     const double error = error_of(a[i], b[i], floor);

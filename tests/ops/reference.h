@@ -34,6 +34,16 @@ inline double log_sigmoid(double x) { return -softplus(-x); }
 inline double tanh(double x) { return std::tanh(x); }
 inline double sin(double x) { return std::sin(x); }
 inline double cos(double x) { return std::cos(x); }
+inline double tan(double x) { return std::tan(x); }
+inline double atan(double x) { return std::atan(x); }
+inline double atan2(double y, double x) { return std::atan2(y, x); }
+inline double hypot(double x, double y) { return std::hypot(x, y); }
+inline double fmod(double x, double y) { return std::fmod(x, y); }
+inline double remainder(double x, double y) {
+  const double r = std::fmod(x, y);
+  return r != 0 && (r < 0) != (y < 0) ? r + y : std::copysign(r, r != 0 ? r : y);
+}
+inline double floor_divide(double x, double y) { return y == 0 ? x / y : std::round((x - remainder(x, y)) / y); }
 inline double erf(double x) { return std::erf(x); }
 inline double erfc(double x) { return std::erfc(x); }
 inline double normal_cdf(double x) { return 0.5 * std::erfc(x * -0.70710678118654752); }

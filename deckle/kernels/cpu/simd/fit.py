@@ -93,6 +93,7 @@ def sqrt_arg(g):
 
 
 Q = pi / 4
+T2 = (SQRT2 - 1) ** 2  # tan(pi/8)^2
 R = LN2 / 2 * mpf("1.0005")
 FITS = {
     # name: (function, lo, hi, degree, weight)
@@ -109,6 +110,8 @@ FITS = {
     "cos_f32": (series(sqrt_arg(lambda x: (cos(x) - 1 + x * x / 2) / x**4), mpf(1) / 24), 0, Q * Q, 2, lambda z: z * z),
     "sin_f64": (series(sqrt_arg(lambda x: (sin(x) / x - 1) / x**2), -mpf(1) / 6), 0, Q * Q, 5, lambda z: z),
     "cos_f64": (series(sqrt_arg(lambda x: (cos(x) - 1 + x * x / 2) / x**4), mpf(1) / 24), 0, Q * Q, 5, lambda z: z * z),
+    "atan_f32": (series(sqrt_arg(lambda x: (atan(x) / x - 1) / x**2), -mpf(1) / 3), 0, T2, 5, lambda z: z),
+    "atan_f64": (series(sqrt_arg(lambda x: (atan(x) / x - 1) / x**2), -mpf(1) / 3), 0, T2, 11, lambda z: z),
     "erf_f32": (series(sqrt_arg(lambda x: erf(x) / x), 2 / sqrt(pi)), 0, mpf(1), 6,
                 lambda z: sqrt(z) / erf(sqrt(z)) if z else sqrt(pi) / 2),
     "erf_f64": (series(sqrt_arg(lambda x: erf(x) / x), 2 / sqrt(pi)), 0, mpf(1), 12,

@@ -12,11 +12,13 @@
 #define DECKLE_KERNELS_CPU_SIMD_MATH_H
 #endif
 
+#include "deckle/kernels/cpu/simd/math_atan.h"
 #include "deckle/kernels/cpu/simd/math_basic.h"
 #include "deckle/kernels/cpu/simd/math_erf.h"
 #include "deckle/kernels/cpu/simd/math_exp.h"
 #include "deckle/kernels/cpu/simd/math_log.h"
 #include "deckle/kernels/cpu/simd/math_pow.h"
+#include "deckle/kernels/cpu/simd/math_quotient.h"
 #include "deckle/kernels/cpu/simd/math_trig.h"
 
 #endif

@@ -133,33 +133,43 @@ HWY_INLINE V sign(D d, V x) {
   return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), one, hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Neg(one), x));
 }
 
-#if HWY_TARGET == HWY_SCALAR  // Highway's own lose the sign of zero there
+/// To whole numbers; integers are.
 template <class D, class V>
-HWY_INLINE V floor(D d, V x) {
-  return hn::Set(d, std::floor(hn::GetLane(x)));
-}
-template <class D, class V>
-HWY_INLINE V ceil(D d, V x) {
-  return hn::Set(d, std::ceil(hn::GetLane(x)));
-}
+HWY_INLINE V floor([[maybe_unused]] D d, V x) {
+  if constexpr (!hwy::IsFloat<hn::TFromD<D>>()) return x;
+#if HWY_TARGET == HWY_SCALAR  // Highway's own loses the sign of zero there
+  else
+    return hn::Set(d, std::floor(hn::GetLane(x)));
 #else
-template <class D, class V>
-HWY_INLINE V floor(D, V x) {
-  return hn::Floor(x);
-}
-template <class D, class V>
-HWY_INLINE V ceil(D, V x) {
-  return hn::Ceil(x);
-}
+  else
+    return hn::Floor(x);
 #endif
+}
+template <class D, class V>
+HWY_INLINE V ceil([[maybe_unused]] D d, V x) {
+  if constexpr (!hwy::IsFloat<hn::TFromD<D>>()) return x;
+#if HWY_TARGET == HWY_SCALAR
+  else
+    return hn::Set(d, std::ceil(hn::GetLane(x)));
+#else
+  else
+    return hn::Ceil(x);
+#endif
+}
 /// Ties to even.
 template <class D, class V>
 HWY_INLINE V round(D, V x) {
-  return hn::Round(x);
+  if constexpr (!hwy::IsFloat<hn::TFromD<D>>())
+    return x;
+  else
+    return hn::Round(x);
 }
 template <class D, class V>
 HWY_INLINE V trunc(D, V x) {
-  return hn::Trunc(x);
+  if constexpr (!hwy::IsFloat<hn::TFromD<D>>())
+    return x;
+  else
+    return hn::Trunc(x);
 }
 
 /// Propagates a NaN in either operand.

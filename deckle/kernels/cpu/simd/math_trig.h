@@ -1,4 +1,4 @@
-// sin and cos.
+// sin, cos and tan.
 //
 // x = n pi/2 + r, the quadrant n mod 4 chooses polynomial and sign. pi/2 is split into parts of 33, 33 and 53 bits, so that
 // n times a part is exact up to 2^20; float reduces in double. Larger arguments, rare in training, go to the C library lane by
@@ -122,6 +122,18 @@ HWY_INLINE V cos(D d, V x) {
   const V wrapped = hn::IfThenElse(hn::Eq(next, constant(d, 4.0)), hn::Zero(d), next);
   const V result = detail::sin_of_quadrant(d, r, wrapped);
   return detail::far_lanes(d, x, result, [](hn::TFromD<D> lane) { return std::cos(lane); });
+}
+
+template <class D, class V>
+HWY_INLINE V tan(D d, V x) {
+  V quadrant;
+  const V r = detail::reduce_angle(d, x, quadrant);
+  const V sine = detail::sin_reduced(d, r), cosine = detail::cos_reduced(d, r);
+  const V half_turns = hn::Floor(hn::Mul(quadrant, constant(d, 0.5)));
+  const auto odd = not_equal(hn::Add(half_turns, half_turns), quadrant);
+  const V result = hn::Div(hn::IfThenElse(odd, hn::Neg(cosine), sine), hn::IfThenElse(odd, sine, cosine));
+  const V signed_zero = hn::IfThenElse(hn::Eq(x, hn::Zero(d)), x, result);
+  return detail::far_lanes(d, x, signed_zero, [](hn::TFromD<D> lane) { return std::tan(lane); });
 }
 
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE

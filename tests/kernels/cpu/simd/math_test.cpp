@@ -13,8 +13,8 @@
 // clang-format off
 #define DECKLE_UNARY_FUNCTIONS(F)                                                                    \
   F(exp) F(exp2) F(expm1) F(log) F(log2) F(log10) F(log1p) F(tanh) F(sigmoid) F(softplus)            \
-  F(log_sigmoid) F(erf) F(erfc) F(normal_cdf) F(sin) F(cos) F(sqrt) F(rsqrt) F(reciprocal) F(abs) F(sign) F(floor) \
-  F(ceil) F(round) F(trunc)
+  F(log_sigmoid) F(erf) F(erfc) F(normal_cdf) F(sin) F(cos) F(tan) F(atan) F(sqrt) F(rsqrt) F(reciprocal)          \
+  F(abs) F(sign) F(floor) F(ceil) F(round) F(trunc)
 // clang-format on
 #define DECKLE_BINARY_FUNCTIONS(F) F(pow) F(minimum) F(maximum)
 
@@ -157,6 +157,8 @@ std::vector<Function<T>> functions();
         {"normal_cdf", DECKLE_SIMD(normal_cdf_##SUFFIX), [](W x) { return std::erfc(-x / std::sqrt(W(2))) / 2; }, -39, 9, 6.25}, \
         {"sin", DECKLE_SIMD(sin_##SUFFIX), [](W x) { return std::sin(x); }, -100, 100, 2.75},                                    \
         {"cos", DECKLE_SIMD(cos_##SUFFIX), [](W x) { return std::cos(x); }, -100, 100, 2.75},                                    \
+        {"tan", DECKLE_SIMD(tan_##SUFFIX), [](W x) { return std::tan(x); }, -100, 100, 4.0},                                     \
+        {"atan", DECKLE_SIMD(atan_##SUFFIX), [](W x) { return std::atan(x); }, -8, 8, 2.5},                                      \
         {"sqrt", DECKLE_SIMD(sqrt_##SUFFIX), [](W x) { return std::sqrt(x); }, 0, 4, 0.5},                                       \
         {"rsqrt", DECKLE_SIMD(rsqrt_##SUFFIX), [](W x) { return 1 / std::sqrt(x); }, 0, 4, 1.5},                                 \
         {"reciprocal", DECKLE_SIMD(reciprocal_##SUFFIX), [](W x) { return 1 / x; }, 0, 4, 0.5},                                  \

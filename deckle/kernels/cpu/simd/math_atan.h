@@ -1,0 +1,88 @@
+// atan and atan2.
+//
+// Both are the angle of a point of the first quadrant, atan(a / b), mirrored: t = min / max is in [0, 1]; above tan(pi/8) it
+// becomes (t - 1) / (t + 1), which leaves an odd polynomial on |t| <= 0.4143. float computes in double.
+#if defined(DECKLE_KERNELS_CPU_SIMD_MATH_ATAN_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef DECKLE_KERNELS_CPU_SIMD_MATH_ATAN_H
+#undef DECKLE_KERNELS_CPU_SIMD_MATH_ATAN_H
+#else
+#define DECKLE_KERNELS_CPU_SIMD_MATH_ATAN_H
+#endif
+
+#include "deckle/kernels/cpu/simd/math_basic.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace deckle::kernels::cpu::HWY_NAMESPACE {
+namespace detail {
+
+/// Doubles: atan(a / b) in [0, pi/2] for a, b >= 0; 0 / 0 counts as 0 and inf / inf as 1, as atan2 wants. For results that are
+/// rounded to float, `single` chooses the shorter polynomial.
+template <bool single, class D, class V>
+HWY_INLINE V first_quadrant_angle(D d, V a, V b) {
+  const auto steep = hn::Gt(a, b);
+  const V small = hn::IfThenElse(steep, b, a), large = hn::IfThenElse(steep, a, b);
+  const V ratio = hn::IfThenElse(hn::Eq(small, large), hn::IfThenElse(hn::Eq(large, hn::Zero(d)), large, hn::Set(d, 1)),
+                                 hn::Div(small, large));
+  const auto shifted = hn::Gt(ratio, constant(d, 0.41421356237309503));
+  const V one = hn::Set(d, 1);
+  const V u = hn::IfThenElse(shifted, hn::Div(hn::Sub(ratio, one), hn::Add(ratio, one)), ratio);
+  const V z = hn::Mul(u, u);
+  V p;
+  if constexpr (single) {  // relative error 2^-35
+    p = polynomial(d, z, -0.333333325, 0.199999052, -0.142820421, 0.110450936, -0.0847840641, 0.0474827556);
+  } else {  // 2^-64
+    p = polynomial(d, z, -0.33333333333333328, 0.19999999999997694, -0.14285714285391080, 0.11111111088369445,
+                   -0.090909081514521234, 0.076922829154130523, -0.066662290751292023, 0.058770445243033933,
+                   -0.052185508812665095, 0.045041459355563129, -0.033488364591325546, 0.015209299686509577);
+  }
+  const V angle = hn::MulAdd(hn::Mul(z, u), p, u);
+  const V turned = hn::IfThenElse(steep, hn::Neg(angle), angle);
+  const V eighth = constant(d, 0.78539816339744828), eighth_low = constant(d, 3.0616169978683830e-17);
+  const V base = hn::IfThenElse(shifted, eighth, hn::IfThenElse(steep, hn::Add(eighth, eighth), hn::Zero(d)));
+  const V low = hn::IfThenElse(shifted, eighth_low, hn::IfThenElse(steep, hn::Add(eighth_low, eighth_low), hn::Zero(d)));
+  return hn::Add(base, hn::Add(turned, low));
+}
+
+template <bool single, class D, class V>
+HWY_INLINE V atan2_double(D d, V y, V x) {
+  const V angle = first_quadrant_angle<single>(d, hn::Abs(y), hn::Abs(x));
+  const V pi = constant(d, 3.1415926535897931), pi_low = constant(d, 1.2246467991473532e-16);
+  const V mirrored = hn::Add(hn::Sub(pi, angle), pi_low);
+  const V half = hn::IfThenElse(hn::Lt(hn::CopySign(hn::Set(d, 1), x), hn::Zero(d)), mirrored, angle);  // -0 is left of 0
+  const auto unordered = hn::Or(hn::IsNaN(x), hn::IsNaN(y));
+  return hn::IfThenElse(unordered, hn::Add(x, y), hn::CopySign(half, y));
+}
+
+template <bool single, class D, class V>
+HWY_INLINE V atan_double(D d, V x) {
+  const V angle = first_quadrant_angle<single>(d, hn::Abs(x), hn::Set(d, 1));
+  return hn::IfThenElse(hn::IsNaN(x), x, hn::CopySign(angle, x));
+}
+
+}  // namespace detail
+
+template <class D, class V>
+HWY_INLINE V atan(D d, V x) {
+  if constexpr (kSingle<D>) {
+    return in_double(
+        d, [](auto dd, auto v) HWY_ATTR { return detail::atan_double<true>(dd, v); }, x);
+  } else {
+    return detail::atan_double<false>(d, x);
+  }
+}
+
+/// The angle of the point (x, y) in [-pi, pi].
+template <class D, class V>
+HWY_INLINE V atan2(D d, V y, V x) {
+  if constexpr (kSingle<D>) {
+    return in_double(
+        d, [](auto dd, auto b, auto a) HWY_ATTR { return detail::atan2_double<true>(dd, b, a); }, y, x);
+  } else {
+    return detail::atan2_double<false>(d, y, x);
+  }
+}
+
+}  // namespace deckle::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
