@@ -48,36 +48,52 @@ HWY_INLINE hn::Mask<hn::DFromV<V>> greater_equal(V a, V b) {
   return less_equal(b, a);
 }
 
+/// The formula on `count` elements, a multiple of the lanes.
+template <typename T>
+using VectorLoop = void (*)(size_t count, const T* const* from, const size_t* moves, T* output);
+
 template <class F, typename T, size_t... I>
-void block_loop(int64_t n, const T* const* inputs, const uint8_t* is_scalar, T* output, std::index_sequence<I...>) {
-  constexpr size_t kInputs = sizeof...(I);
+HWY_INLINE void vectors(size_t count, const T* const* from, const size_t* moves, T* output, std::index_sequence<I...>) {
+  const hn::ScalableTag<T> d;
+  const size_t lanes = hn::Lanes(d);
+  const T* const start[] = {from[I]...};  // in registers: what `output` points to might else be these
+  const size_t move[] = {moves[I]...};
+  const F f;
+  for (size_t i = 0; i < count; i += lanes) hn::StoreU(f(d, hn::LoadU(d, start[I] + (i & move[I]))...), d, output + i);
+}
+template <class F, size_t N, typename T>
+void vector_loop(size_t count, const T* const* from, const size_t* moves, T* output) {
+  vectors<F>(count, from, moves, output, std::make_index_sequence<N>());
+}
+
+/// What all formulas of N inputs share and is compiled once for them: numbers spread over a vector, and the tail.
+template <size_t N, typename T>
+HWY_NOINLINE void block_loop(VectorLoop<T> formula, int64_t n, const T* const* inputs, const uint8_t* is_scalar, T* output) {
   const hn::ScalableTag<T> d;
   constexpr size_t kMaxLanes = hn::MaxLanes(d);
-  const size_t lanes = hn::Lanes(d), count = static_cast<size_t>(n);
-  HWY_ALIGN T spread[kInputs][kMaxLanes];
-  const T* from[kInputs];
-  size_t moves[kInputs];  // all ones: the pointer moves with the loop; 0: it stays
-  for (size_t k = 0; k < kInputs; ++k) {
+  const size_t lanes = hn::Lanes(d), count = static_cast<size_t>(n), tail_size = count % lanes, whole = count - tail_size;
+  HWY_ALIGN T spread[N][kMaxLanes];
+  const T* from[N];
+  size_t moves[N];  // all ones: the pointer moves with the loop; 0: it stays
+  for (size_t k = 0; k < N; ++k) {
     if (is_scalar[k]) hn::Store(hn::Set(d, *inputs[k]), d, spread[k]);
     from[k] = is_scalar[k] ? spread[k] : inputs[k];
     moves[k] = is_scalar[k] ? 0 : ~size_t{0};
   }
-  const F f;
-  size_t i = 0;
-  for (; i + lanes <= count; i += lanes) hn::StoreU(f(d, hn::LoadU(d, from[I] + (i & moves[I]))...), d, output + i);
-  if (i == count) return;
-  HWY_ALIGN T tail[kInputs + 1][kMaxLanes] = {};
-  for (size_t k = 0; k < kInputs; ++k) {
-    const size_t valid = is_scalar[k] ? lanes : count - i;
-    std::memcpy(tail[k], from[k] + (i & moves[k]), valid * sizeof(T));
+  formula(whole, from, moves, output);
+  if (tail_size == 0) return;
+  HWY_ALIGN T tail[N + 1][kMaxLanes] = {};
+  for (size_t k = 0; k < N; ++k) {
+    std::memcpy(tail[k], from[k] + (whole & moves[k]), (is_scalar[k] ? lanes : tail_size) * sizeof(T));
+    from[k] = tail[k];
   }
-  hn::Store(f(d, hn::Load(d, tail[I])...), d, tail[kInputs]);
-  std::memcpy(output + i, tail[kInputs], (count - i) * sizeof(T));
+  formula(lanes, from, moves, tail[N]);
+  std::memcpy(output + whole, tail[N], tail_size * sizeof(T));
 }
 
 template <class F, size_t N, typename T>
 void block(int64_t n, const T* const* inputs, const uint8_t* is_scalar, T* const* outputs) {
-  block_loop<F>(n, inputs, is_scalar, outputs[0], std::make_index_sequence<N>());
+  block_loop<N>(vector_loop<F, N, T>, n, inputs, is_scalar, outputs[0]);
 }
 
 template <class F, size_t N>
