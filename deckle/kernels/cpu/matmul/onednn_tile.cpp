@@ -3,17 +3,24 @@
 // A primitive is compiled for one shape (about 0.2 ms), so each thread caches its own. They are created with a user scratchpad: a
 // primitive with oneDNN's own scratchpad gives wrong results when two threads run it. Neither the shape of the primitive nor its
 // blocking may depend on the number of threads, so both creation and execution happen under SingleThread.
+//
+// The float32 code that oneDNN 2.6 compiles for strided operands ("gemm:jit") uses the stack pointer as a pointer into a buffer
+// of the heap: the frame of a signal's handler would be written over whatever lies before that buffer. Signals wait while it
+// runs.
 
 #include "deckle/kernels/cpu/matmul/onednn_tile.h"
 
 #include <array>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "deckle/base/cpu_cap.h"
 #include "deckle/base/error.h"
 #include "deckle/base/scratch.h"
+#include "deckle/kernels/cpu/matmul/blocked_signals.h"
 #include "deckle/kernels/cpu/matmul/single_thread.h"
 
 namespace deckle::kernels::cpu::matmul {
@@ -100,6 +107,7 @@ class TilePrimitive {
     const dnnl::matmul::primitive_desc plan(description, attributes, engine());
     primitive_ = dnnl::matmul(plan);
     scratch_bytes_ = plan.scratchpad_desc().get_size();
+    keeps_stack_ = key.operands != DType::float32 || std::string_view(plan.impl_info_str()).starts_with("brg");
     add(DNNL_ARG_SRC, a);
     add(DNNL_ARG_WEIGHTS, b);
     add(DNNL_ARG_DST, c);
@@ -114,6 +122,8 @@ class TilePrimitive {
                                             scratch.take<std::byte>(static_cast<int64_t>(scratch_bytes_)),
                                             const_cast<void*>(tile.bias)};
     for (int i = 0; i < count_; ++i) dnnl_memory_set_data_handle(arguments_[i].memory, addresses[i]);
+    std::optional<BlockedSignals> blocked;
+    if (!keeps_stack_) blocked.emplace();
     const dnnl_status_t status = dnnl_primitive_execute(primitive_.get(), stream.get(), count_, arguments_.data());
     if (status != dnnl_success) throw Error(ErrorKind::runtime, "oneDNN could not run a matrix product");
   }
@@ -130,6 +140,7 @@ class TilePrimitive {
   std::array<dnnl_exec_arg_t, 5> arguments_{};
   int count_ = 0;
   size_t scratch_bytes_ = 0;
+  bool keeps_stack_ = true;
 };
 
 struct ThreadState {
