@@ -2,6 +2,7 @@
 
 #include "opgen/analyze/calls.h"
 #include "opgen/analyze/claims.h"
+#include "opgen/analyze/derivatives.h"
 #include "opgen/analyze/recompute.h"
 #include "opgen/derive/rules.h"
 #include "opgen/emit/cpp/emit.h"
@@ -30,6 +31,7 @@ Program analyze(const Inputs& inputs, bool core, Problems& problems) {
   Program program = resolve(library, problems);
   if (problems.empty()) check_cycles(program, problems);
   if (problems.empty()) check_claims(program, problems);
+  if (problems.empty()) check_derivatives(program, problems);
   if (problems.empty()) choose_recomputed(program);
   return program;
 }

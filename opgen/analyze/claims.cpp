@@ -3,41 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
+#include "opgen/analyze/degree.h"
 #include "opgen/analyze/uses.h"
 
 namespace opgen {
 namespace {
-
-/// How an expression depends on some names, as far as its structure shows.
-enum class Degree { zero, constant, linear, other };
-
-Degree degree_of(const ExprPtr& expr, const std::vector<std::string>& names) {
-  const auto of = [&](size_t i) { return degree_of(expr->args[i], names); };
-  const auto sum = [](Degree a, Degree b) {
-    if (a == Degree::zero || a == b) return b;
-    return b == Degree::zero ? a : Degree::other;
-  };
-  switch (expr->kind) {
-    case Expr::Kind::number:
-      return expr->text.find_first_not_of("0.") == std::string::npos ? Degree::zero : Degree::constant;
-    case Expr::Kind::name:
-      return std::find(names.begin(), names.end(), expr->text) != names.end() ? Degree::linear : Degree::constant;
-    case Expr::Kind::unary:
-      return of(0);
-    case Expr::Kind::binary:
-      if (expr->text == "+" || expr->text == "-") return sum(of(0), of(1));
-      if (expr->text == "*" && of(0) <= Degree::constant) return std::max(of(0), of(1));
-      if ((expr->text == "*" || expr->text == "/") && of(1) <= Degree::constant) return std::max(of(0), of(1));
-      break;
-    default:
-      if (expr->args.size() == 3 && (expr->is_call("where") || expr->is(Expr::Kind::conditional)) && of(0) <= Degree::constant)
-        return sum(of(1), of(2));
-      break;
-  }
-  const bool plain = std::none_of(names.begin(), names.end(), [&](const std::string& name) { return mentions(expr, name); });
-  return plain ? Degree::constant : Degree::other;
-}
 
 /// The value, of an input that has a derivative or of a result, on which a formula depends; "" if there is none.
 std::string value_read(const Op& op, const Block& formula) {
@@ -52,9 +24,10 @@ std::string value_read(const Op& op, const Block& formula) {
 }
 
 void check_linear(const Op& op) {
-  std::vector<std::string> inputs;
-  for (const size_t input : op.differentiable()) inputs.push_back(op.schema.arguments[input].name);
-  if (op.pointwise && degree_of(op.pointwise, inputs) > Degree::linear)
+  std::set<std::string> inputs;
+  for (const size_t input : op.differentiable()) inputs.insert(op.schema.arguments[input].name);
+  const auto of_name = [&](const std::string& name) { return inputs.count(name) ? Degree::linear : Degree::constant; };
+  if (op.pointwise && degree_of(op.pointwise, of_name) > Degree::linear)
     throw Problem(op.forward[0].at, fmt::format("'{}' is said to be linear, but {} is not: write the formula of its tangent",
                                                 op.name(), to_string(op.pointwise)));
   for (const Rule& rule : op.reverse) {
@@ -64,6 +37,32 @@ void check_linear(const Op& op) {
                   fmt::format("'{}' is said to be linear, but the gradient of '{}' depends on the values of '{}': write the "
                               "formula of its tangent",
                               op.name(), op.schema.arguments[rule.of[0]].name, read));
+  }
+}
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// `linear:` and `metadata:`, which no formula may contradict.
+void check_said(const Op& op) {
+  for (const Rule& rule : op.reverse) {
+    const Argument& input = op.schema.arguments[rule.of[0]];
+    if (contains(op.metadata, input.name))
+      throw Problem(rule.at, fmt::format("'{}' is said to read only sizes and dtype of '{}', which has a gradient: leave one of "
+                                         "the two out",
+                                         op.name(), input.label()));
+    if (!contains(op.linear_in, input.name)) continue;
+    for (const auto& [symbol, use] : uses_of(rule.formula)) {
+      if (use.whole == 0 && use.elements == 0) continue;
+      const auto [what, index] = symbol;
+      const bool linear = what == Symbol::What::argument && contains(op.linear_in, op.schema.arguments[index].name);
+      if (!linear && what != Symbol::What::result) continue;
+      throw Problem(rule.at,
+                    fmt::format("'{0}' is said to be linear in '{1}', but the gradient of '{1}' depends on the values of '{2}': "
+                                "leave it out of 'linear'",
+                                op.name(), input.label(), linear ? op.schema.arguments[index].label() : op.result_name(index)));
+    }
   }
 }
 
@@ -93,10 +92,11 @@ void check_element_wise(const Op& op) {
 
 void check_claims(const Program& program, Problems& problems) {
   for (const auto& op : program.ops) {
-    if (op->external || op->forward.empty()) continue;
+    if (op->external) continue;
     try {
-      if (op->linear) check_linear(*op);
-      if (op->element_wise) check_element_wise(*op);
+      if (!op->derived) check_said(*op);
+      if (op->linear && !op->forward.empty()) check_linear(*op);
+      if (op->element_wise && !op->forward.empty()) check_element_wise(*op);
     } catch (const Problem& problem) {
       problems.emplace_back(problem.what());
     }

@@ -54,7 +54,6 @@ struct Entry : Declaration {
   std::vector<WrittenRule> forward;
   std::vector<WrittenTangent> tangent_terms;  // instead of `forward`, for derived rules
   std::vector<std::string> recompute;         // results that are cheap to compute again
-  std::vector<std::string> linear_in;         // inputs that a fused derivative is linear in
 
   Tree samples;         // a set's name or a list; absent for derived entries
   Tree nested_samples;  // the same, of `nested: {cpp: ...}`

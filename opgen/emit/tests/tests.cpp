@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <set>
@@ -25,6 +26,20 @@ class SampleWriter {
   std::string write() const {
     return fmt::format("TEST({}, Sample{}) {{\n{}}}\n\n", pascal_case(op_.unique_name()), number_,
                        indent(statements() + "suite::check(op);\n", 2));
+  }
+
+  /// The op is linear in the inputs of which its entry says so, together, the others held. "" if one of them holds integers.
+  std::string write_linear() const {
+    std::vector<std::string> flags;
+    for (const SampleTensor& tensor : sample_.tensors) {
+      const std::string& input = op_.schema.arguments[tensor.argument].name;
+      const bool linear = std::find(op_.linear_in.begin(), op_.linear_in.end(), input) != op_.linear_in.end();
+      if (linear && !tensor.differentiable) return "";
+      flags.emplace_back(linear ? "true" : "false");
+    }
+    const std::string body = statements() + "op.differentiable = {" + join(flags) + "};\nsuite::check_linear(op);\n";
+    return fmt::format("TEST({}, Sample{}IsLinearAsItsEntrySays) {{\n{}}}\n\n", pascal_case(op_.unique_name()), number_,
+                       indent(body, 2));
   }
 
   /// What makes the case `op`.
@@ -174,19 +189,25 @@ void emit(const Program& program, const OutputOptions& options, Files& files, st
       if (op->derived || op->samples.empty()) continue;
       std::string& shard = shards[static_cast<size_t>(shard_of(op->unique_name(), stem.shards))];
       shard += fmt::format("// {}, from {}\n", op->unique_name(), op->at.file);
-      for (size_t i = 0; i < op->samples.size(); ++i) shard += SampleWriter(*op, op->samples[i], i).write();
+      for (size_t i = 0; i < op->samples.size(); ++i) {
+        const SampleWriter writer(*op, op->samples[i], i);
+        shard += writer.write();
+        if (!op->linear_in.empty()) shard += writer.write_linear();
+      }
       if (op->body == Op::Body::composite_cpp && !op->schema.results.empty()) shard += made_of_test(*op);
     }
     for (size_t i = 0; i < shards.size(); ++i) {
       const bool made_of = shards[i].find("suite::MadeOf") != std::string::npos;
+      const bool linear = shards[i].find("suite::check_linear") != std::string::npos;
       files[fmt::format("tests/{}_{}_test.cpp", stem.name, i)] =
           file_head(stem) +
           fmt::format(
               "#include \"deckle/ops/generated/{}.h\"\n\n#include <gtest/gtest.h>\n\n#include <limits>\n\n"
               "#include \"deckle/core/generator.h\"\n#include \"deckle/core/ragged_shape.h\"\n{}#include "
-              "\"tests/ops/reference.h\"\n#include \"tests/ops/suite.h\"\n\n"
+              "\"tests/ops/reference.h\"\n{}#include \"tests/ops/suite.h\"\n\n"
               "namespace deckle {{\nnamespace {{\n\n",
-              stem.name, made_of ? "#include \"tests/ops/made_of.h\"\n" : "") +
+              stem.name, made_of ? "#include \"tests/ops/made_of.h\"\n" : "",
+              linear ? "#include \"tests/ops/semantic_checks.h\"\n" : "") +
           shards[i] + "}  // namespace\n}  // namespace deckle\n";
     }
   }

@@ -16,9 +16,9 @@
 namespace opgen {
 namespace {
 
-const std::vector<std::string> kFields = {"func",       "doc",    "pointwise", "kernel", "native",   "composite",
-                                          "derivative", "result", "check",     "wrap",   "strided",  "dtypes",
-                                          "variants",   "nested", "samples",   "tests",  "recompute"};
+const std::vector<std::string> kFields = {"func",    "doc",   "pointwise", "kernel",  "native",  "composite", "derivative",
+                                          "result",  "check", "wrap",      "strided", "dtypes",  "variants",  "nested",
+                                          "samples", "tests", "recompute", "linear",  "metadata"};
 constexpr std::array<const char*, 3> kDimNames = {"the batch", "a ragged dim", "a regular dim"};
 const std::vector<std::string> kBodies = {"pointwise", "kernel", "native", "composite"};
 
@@ -60,6 +60,8 @@ class EntryLoader {
     checks();
     wraps();
     strided();
+    inputs_said("linear", entry_->linear_in);
+    inputs_said("metadata", entry_->metadata);
     dtypes();
     variants();
     derivative();
@@ -233,15 +235,28 @@ class EntryLoader {
       return;
     }
     if (!value.is_list()) file_.fail(value, "'strided' is true, false or a list of tensor arguments");
-    for (const auto& [ignored, element] : value.branches()) {
-      const std::string name = file_.text(element, "strided").value();
-      for (const std::string& slot : slots_of(name)) {
-        entry_->strided.push_back(slot);
-        const Argument* argument = entry_->schema.find(slot);
-        if (argument == nullptr || !argument->type.is_tensor_like())
-          file_.fail(element, fmt::format("no tensor argument is named '{}'", name));
-      }
+    for (const auto& [ignored, element] : value.branches()) tensors_named(element, "strided", entry_->strided);
+  }
+
+  void tensors_named(const Tree& node, const std::string& field, std::vector<std::string>& inputs) {
+    const std::string name = file_.text(node, field).value();
+    for (const std::string& slot : slots_of(name)) {
+      inputs.push_back(slot);
+      const Argument* argument = entry_->schema.find(slot);
+      if (argument == nullptr || !argument->type.is_tensor_like())
+        file_.fail(node, fmt::format("no tensor argument is named '{}'", name));
     }
+  }
+
+  /// `linear: x` and `metadata: [x, y]`: what the body does not show.
+  void inputs_said(const std::string& field, std::vector<std::string>& inputs) {
+    const Tree value = node_[field];
+    if (!value) return;
+    if (entry_->body == Entry::Body::pointwise || entry_->body == Entry::Body::composite)
+      file_.fail(value, fmt::format("'{}' is said of kernels, native ops and composites in C++: of '{}' the formula tells", field,
+                                    entry_->name()));
+    if (!value.is_list()) return tensors_named(value, field, inputs);
+    for (const auto& [ignored, element] : value.branches()) tensors_named(element, field, inputs);
   }
 
   void dtypes() {

@@ -174,6 +174,13 @@ class Formulas {
       }
       sum = sum ? binary("+", sum, term) : term;
     }
+    for (const Argument& argument : entry_.arguments) {  // as if it might be given
+      if (result > 0 || argument.kind != AKind::optional_tensor || !argument.sizes.empty()) continue;
+      const ExprPtr zero = binary("*", number(0), name(entry_.results[result]));
+      const ExprPtr term = conditional(call("has_t", {name(argument.name)}),
+                                       binary("*", name(argument.name + "_t"), name(argument.name + "_p")), zero);
+      sum = sum ? binary("+", sum, term) : term;
+    }
     return to_string(sum ? sum : binary("*", number(0), name("self_p")));
   }
 

@@ -1,0 +1,190 @@
+#include "opgen/analyze/derivatives.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "opgen/analyze/linearity.h"
+#include "opgen/analyze/uses.h"
+
+namespace opgen {
+namespace {
+
+using Kind = Term::Kind;
+using What = Symbol::What;
+
+/// What tells gradients and tangents apart in messages.
+struct Words {
+  const char* value;
+  const char* variables;
+  const char* example;
+};
+constexpr Words kGradient = {"gradient", "grad", "a formula multiplies grad with a slope, and 'none' is no gradient"};
+constexpr Words kTangent = {"tangent", "tangents", "a formula multiplies x_t with a slope, and 'none' is no tangent"};
+
+Dependence variable(const Symbol& symbol) {
+  const bool is = symbol.what == What::gradient || symbol.what == What::gradients || symbol.what == What::tangent;
+  return is ? Dependence{Degree::linear, true} : Dependence{};
+}
+
+void require_linear(const Dependence& value, const std::string& of, const Block& formula, const Words& words) {
+  if (value.degree == Degree::constant)
+    throw Problem(formula.value->at, fmt::format("the {} of '{}' must be linear in {}, and is constant: {}", words.value, of,
+                                                 words.variables, words.example));
+  if (value.degree == Degree::other)
+    throw Problem(value.why->at(),
+                  fmt::format("the {} of '{}' must be linear in {}: {}", words.value, of, words.variables, value.why->message()));
+}
+
+/// One op, of which formulas are written or derived.
+class OpDerivatives {
+ public:
+  OpDerivatives(const Op& op, Linearity& linearity) : op_(op), linearity_(linearity) {}
+
+  void check() {
+    for (const Rule& rule : op_.reverse) {
+      check_rule(rule, kGradient);
+      if (op_.takes_rows()) check_shape(rule);
+    }
+    for (const Rule& rule : op_.forward) check_rule(rule, kTangent);
+    if (!op_.forward.empty()) check_inputs();
+  }
+
+ private:
+  void check_rule(const Rule& rule, const Words& words) {
+    const Dependence value = check_formula(rule, rule.formula, words);
+    for (const auto& [device, formula] : rule.on) check_formula(rule, formula, words);
+    if (&words == &kTangent) return;
+    for (size_t i = 0; i < rule.of.size(); ++i) {
+      const Term& all = *rule.formula.value;
+      const bool one_by_one = all.is(Kind::tuple) && all.arguments.size() == rule.of.size();
+      const Term& its = one_by_one ? *all.arguments[i] : all;
+      if (part_for(value, rule, i).degree == Degree::linear || reads_gradient(its, rule.formula))
+        with_gradient_.insert(rule.of[i]);
+    }
+  }
+
+  /// Even if it multiplies that with 0.
+  static bool reads_gradient(const Term& term, const Block& formula) {
+    const bool values = term.symbol.how == Symbol::How::whole || term.symbol.how == Symbol::How::element;
+    if (term.reads(What::gradient) || term.reads(What::gradients)) return values;
+    if (term.reads(What::let)) return reads_gradient(*formula.lets[term.symbol.index].value, formula);
+    return std::any_of(term.arguments.begin(), term.arguments.end(),
+                       [&](const TermPtr& part) { return reads_gradient(*part, formula); });
+  }
+
+  /// What a formula gives for input or result number `i` of the rule; records stand in it whole.
+  static const Dependence& part_for(const Dependence& value, const Rule& rule, size_t i) {
+    for (size_t t = 0; t < rule.targets.size(); ++t) {
+      const Target& target = rule.targets[t];
+      const Dependence& part = rule.targets.size() > 1 ? value.part(t) : value;
+      for (size_t field = 0; field < target.slots.size(); ++field) {
+        if (target.slots[field] == rule.of[i]) return target.is_record() ? part.part(field) : part;
+      }
+    }
+    return value;
+  }
+
+  Dependence check_formula(const Rule& rule, const Block& formula, const Words& words) {
+    Dependence value = linearity_.of(formula, variable);
+    for (size_t i = 0; i < rule.of.size(); ++i) {
+      const std::string name = &words == &kGradient ? op_.schema.arguments[rule.of[i]].label() : result_label(rule.of[i]);
+      require_linear(part_for(value, rule, i), name, formula, words);
+    }
+    return value;
+  }
+
+  std::string result_label(size_t result) const {
+    const std::string& path = op_.schema.results[result].path;
+    return path.empty() ? op_.result_name(result) : path;
+  }
+
+  /// Both modes differentiate the same inputs.
+  void check_inputs() const {
+    for (size_t i = 0; i < op_.schema.arguments.size(); ++i) {
+      const Argument& argument = op_.schema.arguments[i];
+      if (!argument.type.is_tensor_like() || op_.limit.order > 0) continue;
+      const bool moves = std::any_of(op_.forward.begin(), op_.forward.end(),
+                                     [&](const Rule& rule) { return reads(rule.formula, What::tangent, i); });
+      const bool gradient = with_gradient_.count(i) > 0;
+      if (moves == gradient) continue;
+      const std::string name = argument.label(), tangent = tangent_of(argument);
+      const Position& at = op_.forward[0].at;
+      if (gradient)
+        throw Problem(at, fmt::format("'{0}' has a gradient, and no formula of '{1}' reads its tangent '{2}': add what it "
+                                      "contributes, or say '{0}: non_differentiable'",
+                                      name, op_.name(), tangent));
+      throw Problem(at, fmt::format("a formula reads the tangent '{1}', and '{0}' has no gradient: write the formula '{0}: ...', "
+                                    "or leave '{1}' out",
+                                    name, tangent));
+    }
+  }
+
+  /// x_t, and x_t.q of a field of a record.
+  static std::string tangent_of(const Argument& argument) {
+    const size_t dot = argument.path.find('.');
+    if (dot == std::string::npos) return argument.name + "_t";
+    return argument.path.substr(0, dot) + "_t" + argument.path.substr(dot);
+  }
+
+  /// Operands are broadcast, and their gradients are summed back.
+  void check_shape(const Rule& rule) const {
+    for (size_t i = 0; i < rule.of.size(); ++i) {
+      const bool alone = rule.of.size() == 1;
+      if (!alone && !rule.formula.value->is(Kind::tuple)) continue;
+      const Term& value = alone ? *rule.formula.value : *rule.formula.value->arguments[i];
+      if (has_shape_of(value, rule.of[i], rule.formula)) continue;
+      throw Problem(value.at, fmt::format("the gradient of '{0}' has the shape that the operands are broadcast to: write "
+                                          "sum_to(..., {0}.sizes())",
+                                          op_.schema.arguments[rule.of[i]].name));
+    }
+  }
+
+  bool has_shape_of(const Term& term, size_t input, const Block& formula) const {
+    const auto of = [&](const TermPtr& part) { return has_shape_of(*part, input, formula); };
+    switch (term.kind) {
+      case Kind::literal:
+        return true;
+      case Kind::conversion:
+        return of(term.arguments[0]);
+      case Kind::read:
+        if (term.symbol.what == What::let) return of(formula.lets[term.symbol.index].value);
+        return !term.type.is_tensor() || term.symbol.is(What::argument, input);
+      case Kind::condition:
+        return of(term.arguments[1]) && of(term.arguments[2]);
+      case Kind::zeros:
+      case Kind::op:
+        break;
+      default:
+        return !term.type.is_tensor();
+    }
+    for (const TermPtr& argument : term.arguments) {
+      const bool let = argument->reads(What::let);
+      const Symbol* const sizes = sizes_of(let ? *formula.lets[argument->symbol.index].value : *argument);
+      if (sizes != nullptr && sizes->is(What::argument, input)) return true;
+    }
+    return term.is(Kind::op) && term.op->body == Op::Body::pointwise &&
+           std::all_of(term.arguments.begin(), term.arguments.end(), of);
+  }
+
+  const Op& op_;
+  Linearity& linearity_;
+  std::set<size_t> with_gradient_;
+};
+
+}  // namespace
+
+void check_derivatives(const Program& program, Problems& problems) {
+  Linearity linearity;
+  for (const auto& op : program.ops) {
+    if (op->external) continue;
+    try {
+      OpDerivatives(*op, linearity).check();
+    } catch (const Problem& problem) {
+      problems.emplace_back(problem.what());
+    }
+  }
+}
+
+}  // namespace opgen

@@ -1,0 +1,243 @@
+#include "opgen/analyze/linearity.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "opgen/analyze/uses.h"
+#include "opgen/text/strings.h"
+
+namespace opgen {
+namespace {
+
+using Kind = Term::Kind;
+
+std::shared_ptr<const Problem> problem(const Position& at, const std::string& message) {
+  return std::make_shared<const Problem>(at, message);
+}
+
+/// Of two values that are added, or of which one is taken, or that stand side by side.
+Dependence both(const Dependence& a, const Dependence& b, const Position& at, const char* what) {
+  Dependence result;
+  result.degree = sum_of(a.degree, b.degree);
+  result.whole = (a.whole || a.degree == Degree::zero) && (b.whole || b.degree == Degree::zero);
+  result.why = a.why ? a.why : b.why;
+  if (result.degree == Degree::other && !result.why) result.why = problem(at, what);
+  if (a.parts.size() == b.parts.size()) {
+    for (size_t i = 0; i < a.parts.size(); ++i) result.parts.push_back(both(a.parts[i], b.parts[i], at, what));
+  }
+  return result;
+}
+
+bool has(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// Whether the op fills its result with zeros.
+bool makes_zeros(const Op& op, const std::vector<Dependence>& arguments) {
+  const std::string& name = op.name();
+  const bool filled = (name == "full_like" || name == "full") && arguments[1].degree == Degree::zero;
+  return name == "zeros" || name == "zeros_like" || filled;
+}
+
+bool is_zero_text(const std::string& text) {
+  return text == "None" || text == "none" || (!text.empty() && text.find_first_not_of("0.") == std::string::npos);
+}
+
+Dependence of_default(const Argument& argument) {
+  const bool zero = argument.default_value ? is_zero_text(*argument.default_value) : true;
+  return {zero ? Degree::zero : Degree::constant};
+}
+
+/// Whether the entry says that the op is linear in those arguments that are; nullopt if it says so of none of them.
+std::optional<bool> is_said_linear(const Op& op, const std::vector<Degree>& degrees) {
+  bool some = false, all = true;
+  for (size_t i = 0; i < degrees.size(); ++i) {
+    const bool said = has(op.linear_in, op.schema.arguments[i].name);
+    some = some || (said && degrees[i] == Degree::linear);
+    all = all && (degrees[i] != Degree::linear || said) && (degrees[i] != Degree::constant || !said);
+  }
+  return some ? std::optional(all) : std::nullopt;
+}
+
+/// Whether a formula of a gradient depends on the values of the linear arguments: on these, or on results.
+bool depends_on_linear(const Rule& rule, const std::vector<Degree>& degrees) {
+  for (const auto& [symbol, use] : uses_of(rule.formula)) {
+    if (use.whole == 0 && use.elements == 0) continue;
+    const auto [what, index] = symbol;
+    if (what == Symbol::What::result || (what == Symbol::What::argument && degrees[index] == Degree::linear)) return true;
+  }
+  return false;
+}
+
+/// Whether the op is linear in those arguments that are, together, by its gradients: those of the linear arguments depend on none
+/// of their values, and those of all others do, or the op would add something to what is linear. nullopt: it has no gradients.
+std::optional<bool> is_linear_by_gradients(const Op& op, const std::vector<Degree>& degrees) {
+  if (op.is_view()) return true;
+  bool any = false;
+  for (size_t i = 0; i < degrees.size(); ++i) {
+    if (degrees[i] == Degree::zero || !op.schema.arguments[i].type.is_tensor_like()) continue;
+    const bool linear = degrees[i] == Degree::linear;
+    if (linear && op.is_constant(i)) return false;
+    for (const Rule& rule : op.reverse) {
+      if (std::find(rule.of.begin(), rule.of.end(), i) == rule.of.end()) continue;
+      if (depends_on_linear(rule, degrees) == linear) return false;
+      any = any || linear;
+    }
+  }
+  return any ? std::optional(true) : std::nullopt;
+}
+
+std::vector<Degree> degrees_of(const std::vector<Dependence>& values) {
+  std::vector<Degree> degrees;
+  for (const Dependence& value : values) degrees.push_back(value.degree);
+  return degrees;
+}
+
+}  // namespace
+
+/// A formula that is being asked about, and what is known of its lets.
+struct Linearity::Reading {
+  const Block& formula;
+  const DependenceOf& of_symbol;
+  std::map<size_t, Dependence> lets = {};
+};
+
+Dependence Linearity::of(const Block& formula, const DependenceOf& of_symbol) {
+  Reading reading{formula, of_symbol};
+  return of(*formula.value, reading);
+}
+
+Dependence Linearity::of(const Term& term, Reading& reading) {
+  switch (term.kind) {
+    case Kind::literal:
+      return {is_zero_text(term.text) ? Degree::zero : Degree::constant};
+    case Kind::zeros:
+      return {Degree::zero};
+    case Kind::conversion:
+      return of(*term.arguments[0], reading);
+    case Kind::op:
+      return of_call(term, reading);
+    case Kind::condition:
+      return both(of(*term.arguments[1], reading), of(*term.arguments[2], reading), term.at,
+                  "one value of the condition is linear in it, the other constant");
+    case Kind::tuple:
+    case Kind::record:
+    case Kind::list: {
+      Dependence all{Degree::zero, true};
+      std::vector<Dependence> parts;
+      for (const TermPtr& part : term.arguments) {
+        parts.push_back(of(*part, reading));
+        Dependence bare = parts.back();
+        bare.parts.clear();
+        all = both(all, bare, part->at, "one element of the list is linear in it, another constant");
+      }
+      all.parts = std::move(parts);
+      return all;
+    }
+    case Kind::index: {
+      const Dependence list = of(*term.arguments[0], reading);
+      if (term.arguments.size() == 1) return list.part(term.position);
+      return {list.degree, list.whole, {}, list.why};
+    }
+    case Kind::read:
+      break;
+    default:  // numbers, sizes, bools
+      return {};
+  }
+  if (term.symbol.how != Symbol::How::whole && term.symbol.how != Symbol::How::element) return {};
+  if (term.symbol.what != Symbol::What::let) return reading.of_symbol(term.symbol);
+  const auto [found, fresh] = reading.lets.emplace(term.symbol.index, Dependence());
+  if (fresh) found->second = of(*reading.formula.lets[term.symbol.index].value, reading);
+  return reading.lets.at(term.symbol.index);
+}
+
+Dependence Linearity::of_call(const Term& call, Reading& reading) {
+  const Op& op = *call.op;
+  std::vector<Dependence> arguments;
+  const std::vector<Parameter> parameters = op.schema.parameters();
+  for (size_t p = 0; p < parameters.size(); ++p) {
+    const bool given = p < call.arguments.size();
+    const Dependence value = given ? of(*call.arguments[p], reading) : Dependence();
+    for (size_t i = 0; i < parameters[p].count; ++i) {
+      const Argument& argument = op.schema.arguments[parameters[p].first + i];
+      arguments.push_back(!given ? of_default(argument) : parameters[p].is_record() ? value.part(i) : value);
+    }
+  }
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (has(op.metadata, op.schema.arguments[i].name)) arguments[i] = {};
+  }
+  if (makes_zeros(op, arguments)) return {Degree::zero};
+  for (const Dependence& argument : arguments) {
+    if (argument.degree == Degree::other) return {Degree::other, false, {}, argument.why};
+  }
+  Dependence result = of_op(op, arguments);
+  const auto explain = [&](Dependence& value) {
+    if (value.degree == Degree::other) value.why = std::make_shared<const Problem>(reason(call, arguments));
+  };
+  explain(result);
+  for (Dependence& part : result.parts) explain(part);
+  return result;
+}
+
+Dependence Linearity::of_op(const Op& op, const std::vector<Dependence>& arguments) {
+  std::string key;
+  for (const Dependence& argument : arguments)
+    key += static_cast<char>('0' + static_cast<int>(argument.degree) * 2 + argument.whole);
+  const auto found = known_.find({&op, key});
+  if (found != known_.end()) return found->second;
+  return known_[{&op, key}] = results_of(op, arguments);
+}
+
+Dependence Linearity::results_of(const Op& op, const std::vector<Dependence>& arguments) {
+  if (op.body == Op::Body::pointwise) {
+    const auto of_name = [&](const std::string& name) {
+      return op.schema.find(name) ? arguments[op.index_of(name)].degree : Degree::constant;
+    };
+    return {degree_of(op.pointwise, of_name)};
+  }
+  if (op.body == Op::Body::composite) return of(op.composite, [&](const Symbol& symbol) { return arguments[symbol.index]; });
+  std::vector<Degree> degrees = degrees_of(arguments);
+  if (std::count(degrees.begin(), degrees.end(), Degree::linear) > 0) {
+    const std::optional<bool> said = is_said_linear(op, degrees);
+    const std::optional<bool> linear = said ? said : is_linear_by_gradients(op, degrees);
+    const bool whole = std::all_of(arguments.begin(), arguments.end(), [](const Dependence& argument) {
+      return argument.degree != Degree::linear || argument.whole;
+    });
+    if (linear.value_or(whole)) return {Degree::linear};
+    return {Degree::other};
+  }
+  // Linear in arguments that are all zero: zero.
+  for (size_t i = 0; i < degrees.size(); ++i) {
+    if (degrees[i] == Degree::zero && op.schema.arguments[i].type.is_tensor_like()) degrees[i] = Degree::linear;
+  }
+  const bool zeros = std::count(degrees.begin(), degrees.end(), Degree::linear) > 0;
+  return {zeros && is_linear_by_gradients(op, degrees).value_or(false) ? Degree::zero : Degree::constant};
+}
+
+Problem Linearity::reason(const Term& call, const std::vector<Dependence>& arguments) {
+  const Op& op = *call.op;
+  std::vector<std::string> names;  // records by their own
+  for (const Parameter& parameter : op.schema.parameters()) {
+    const auto first = arguments.begin() + static_cast<std::ptrdiff_t>(parameter.first);
+    if (std::any_of(first, first + static_cast<std::ptrdiff_t>(parameter.count),
+                    [](const Dependence& argument) { return argument.degree == Degree::linear; }))
+      names.push_back(parameter.name);
+  }
+  for (size_t i = 0; i < arguments.size(); ++i) {  // what it would be linear in too is added
+    if (arguments[i].degree != Degree::constant) continue;
+    std::vector<Dependence> more = arguments;
+    more[i].degree = Degree::linear;
+    if (of_op(op, more).degree == Degree::linear)
+      return {call.at, fmt::format("'{}' adds '{}', which is constant in it", op.name(), op.schema.arguments[i].label())};
+  }
+  const bool known = op.body == Op::Body::pointwise || op.body == Op::Body::composite ||
+                     is_said_linear(op, degrees_of(arguments)) || is_linear_by_gradients(op, degrees_of(arguments));
+  const std::string inputs = "'" + join(names, "' and '") + "'" + (names.size() > 1 ? " at once" : "");
+  if (known) return {call.at, fmt::format("'{}' is not linear in {}", op.name(), inputs)};
+  return {call.at, fmt::format("nothing says that '{0}' is linear in {1}: say 'linear: {2}' in its entry", op.name(), inputs,
+                               names.size() > 1 ? "[" + join(names) + "]" : names[0])};
+}
+
+}  // namespace opgen

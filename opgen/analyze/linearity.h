@@ -1,0 +1,47 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "opgen/analyze/degree.h"
+#include "opgen/ir/op.h"
+
+namespace opgen {
+
+/// How a value depends on the variables of a formula, which it is to be linear in: gradients that arrive, or tangents.
+struct Dependence {
+  Degree degree = Degree::constant;
+  bool whole = false;                       // it is a variable, or an element of one
+  std::vector<Dependence> parts = {};       // of a tuple, a record, or the results of a call
+  std::shared_ptr<const Problem> why = {};  // degree other: what is not linear
+
+  const Dependence& part(size_t position) const { return position < parts.size() ? parts[position] : *this; }
+};
+
+using DependenceOf = std::function<Dependence(const Symbol&)>;
+
+/// Asks what formulas are linear in. An op is linear in some arguments together, the others held, if its expression or the
+/// formula of a composite is, if its entry says `linear`, or if its gradients say so. Of ops with none of these nothing is known:
+/// they are taken for linear in variables that are passed to them as they are.
+class Linearity {
+ public:
+  /// Of the value of a formula whose symbols, lets apart, depend on the variables as `of_symbol` says.
+  Dependence of(const Block& formula, const DependenceOf& of_symbol);
+
+ private:
+  struct Reading;
+  Dependence of(const Term& term, Reading& reading);
+  Dependence of_call(const Term& call, Reading& reading);
+  /// Of the results of `op` for such arguments, one for each of the signature.
+  Dependence of_op(const Op& op, const std::vector<Dependence>& arguments);
+  Dependence results_of(const Op& op, const std::vector<Dependence>& arguments);
+  Problem reason(const Term& call, const std::vector<Dependence>& arguments);
+
+  std::map<std::pair<const Op*, std::string>, Dependence> known_;
+};
+
+}  // namespace opgen
