@@ -3,11 +3,13 @@
 FORTUNES := /usr/share/games/fortunes
 MINUTES ?= 5
 
-.PHONY: help build test demo bench bench-quick figures format sanitize fuzz
+.PHONY: help build test docs test-docs demo bench bench-quick figures format sanitize fuzz
 
 help:
 	@echo 'make demo      train a small language model on the texts of Debian'"'"'s fortunes for $(MINUTES) minutes'
 	@echo 'make test      build everything and run all tests'
+	@echo 'make docs      write the reference site to build/site (open build/site/index.html)'
+	@echo 'make test-docs look at the site with a browser: every link, searches, pictures of pages in build/site-pictures'
 	@echo 'make bench     measure against PyTorch on this machine (fetches it from PyPI)'
 	@echo 'make bench-quick  the same in four minutes, to see where one stands; keeps nothing'
 	@echo 'make figures   write the figures of the documentation from benchmarks/results'
@@ -27,10 +29,24 @@ demo: build
 	build/release/deckle sample $$run --length 2000 --texts 0 --words
 
 test:
-	@tools/install_packages build test
+	@tools/install_packages build test site
 	cmake --preset dev
 	cmake --build --preset dev
 	ctest --preset dev
+
+# The generator alone, without the library: its tree of the ops is what the site is made from.
+docs:
+	@tools/install_packages generator site docs
+	cmake -S opgen -B build/opgen -G Ninja -DCMAKE_BUILD_TYPE=Release
+	cmake --build build/opgen
+	mkdir -p build/site
+	build/opgen/opgen site --root . --functions ops/functions.yaml \
+	  --entries $(filter-out ops/functions.yaml ops/instances.yaml,$(wildcard ops/*.yaml)) > build/opgen/ops.json
+	tools/site/build --ops build/opgen/ops.json --out build/site
+
+test-docs: docs
+	@tools/install_packages test-docs
+	tests/site/browser build/site build/site-pictures
 
 bench: build
 	@tools/install_packages bench demo

@@ -3,12 +3,13 @@
 //   opgen --functions F.yaml --entries A.yaml=3 B.yaml=1 ... [--known C.yaml ...] --out DIR [--depfile FILE --target NAME]
 //         [--root DIR] [--tests DIR]
 //   opgen dump NAME --functions F.yaml --entries A.yaml ...
+//   opgen site --functions F.yaml --entries A.yaml ... [--known C.yaml ...] [--root DIR]
 //   opgen check --functions native_functions.yaml --derivatives derivatives.yaml [--json | --summary]
 //   opgen convert --functions native_functions.yaml --derivatives derivatives.yaml --layer LAYER.yaml
 //
 // A.yaml=3: the ops of A.yaml are spread over 3 files. Known entry files may be called in formulas but are not emitted.
 // Messages name files relative to --root. Exit code 1 with every problem on stderr, one a line, and nothing written.
-// dump prints an op as printers see it, every name of its formulas resolved.
+// dump prints an op as printers see it, every name of its formulas resolved; site prints all as JSON, formulas as LaTeX.
 // check and convert read PyTorch's two files: docs/from_aten.md.
 #include <fmt/format.h>
 
@@ -21,6 +22,7 @@
 
 #include "opgen/compile.h"
 #include "opgen/emit/dump/dump.h"
+#include "opgen/emit/site/site.h"
 #include "opgen/readers/aten/command.h"
 #include "opgen/resolve/entry_rules.h"
 #include "opgen/text/strings.h"
@@ -32,12 +34,14 @@ struct Arguments {
   std::string out, depfile, target, root, tests, dump;
   opgen::OutputOptions output;
   bool core = false;
+  bool site = false;
 };
 
 [[noreturn]] void usage(const std::string& message) {
   fmt::print(stderr,
              "opgen: {}\nusage: opgen --functions F.yaml --entries A.yaml[=FILES]... --out DIR [--known C.yaml...] [--depfile "
-             "FILE --target NAME] [--root DIR] [--tests DIR]\n       opgen dump NAME --functions F.yaml --entries A.yaml...\n",
+             "FILE --target NAME] [--root DIR] [--tests DIR]\n       opgen dump NAME --functions F.yaml --entries A.yaml...\n    "
+             "   opgen site --functions F.yaml --entries A.yaml...\n",
              message);
   std::exit(2);
 }
@@ -47,7 +51,8 @@ Arguments parse(int argc, char** argv) {
   std::string option;
   const bool dumps = argc > 2 && std::string_view(argv[1]) == "dump";
   if (dumps) arguments.dump = argv[2];
-  for (int i = dumps ? 3 : 1; i < argc; ++i) {
+  arguments.site = argc > 1 && std::string_view(argv[1]) == "site";
+  for (int i = dumps ? 3 : arguments.site ? 2 : 1; i < argc; ++i) {
     const std::string word = argv[i];
     if (word.rfind("--", 0) == 0) {
       option = word;
@@ -80,7 +85,7 @@ Arguments parse(int argc, char** argv) {
     else
       usage(fmt::format("unexpected '{}'", word));
   }
-  if (arguments.entries.empty() || (arguments.out.empty() && !dumps)) usage("--entries and --out are needed");
+  if (arguments.entries.empty() || (arguments.out.empty() && !dumps && !arguments.site)) usage("--entries and --out are needed");
   return arguments;
 }
 
@@ -115,6 +120,14 @@ int dump(const Arguments& arguments) {
   return 1;
 }
 
+int site(const Arguments& arguments) {
+  opgen::Problems problems;
+  const opgen::Program program = opgen::analyze(inputs_of(arguments), false, problems);
+  if (!problems.empty()) return report(problems);
+  fmt::print("{}", opgen::site::json_of(program));
+  return 0;
+}
+
 int run(const Arguments& arguments) {
   opgen::Problems problems;
   std::vector<std::string> notes;
@@ -143,6 +156,7 @@ int main(int argc, char** argv) {
     if (argc > 1 && std::string_view(argv[1]) == "convert")
       return opgen::aten::convert_command(std::vector<std::string>(argv + 2, argv + argc));
     const Arguments arguments = parse(argc, argv);
+    if (arguments.site) return site(arguments);
     return arguments.dump.empty() ? run(arguments) : dump(arguments);
   } catch (const std::exception& error) {
     fmt::print(stderr, "opgen: {}\n", error.what());

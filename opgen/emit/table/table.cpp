@@ -2,134 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "opgen/analyze/calls.h"
-#include "opgen/analyze/node.h"
+#include "opgen/emit/table/facts.h"
 #include "opgen/text/strings.h"
 
-namespace opgen {
-namespace {
-
-std::string kernels_text(const Op& op) {
-  switch (op.body) {
-    case Op::Body::pointwise:
-      return "cpu: generated    cuda: none yet";
-    case Op::Body::kernel: {
-      std::string text;
-      for (const char* device : {"cpu", "cuda"}) {
-        const auto kernel = op.kernels.find(device);
-        if (!text.empty()) text += "    ";
-        text += kernel == op.kernels.end() ? fmt::format("{}: none yet", device)
-                                           : fmt::format("{0}: kernels/{0}/{1}.{2}", device, kernel->second.file,
-                                                         std::string(device) == "cuda" ? "cu" : "cpp");
-      }
-      return text;
-    }
-    case Op::Body::native:
-      return "none: written in C++ over storage";
-    default:
-      return "none: made of other ops";
-  }
-}
-
-/// What writing in place must copy first: "a copy of self (for other)".
-std::string copied_text(const Op& op) {
-  if (!op.inplace && !op.writes_argument()) return "";
-  std::vector<std::string> inputs;
-  for (const size_t input : plan_node(op).original_self_for) inputs.push_back(op.schema.arguments[input].name);
-  return inputs.empty() ? "" : "a copy of self (for " + join(inputs) + ")";
-}
-
-std::string recomputed_text(const Op& op) {
-  std::vector<std::string> results;
-  for (const size_t result : op.recomputed) results.push_back(op.result_name(result));
-  return join(results);
-}
-
-std::string saves_text(const Op& op) {
-  std::vector<std::string> parts;
-  for (const Saved& saved : plan_node(op).saved) {
-    std::string part = saved.symbol.path.empty() ? saved.symbol.name : saved.symbol.path;
-    if (saved.kind == Saved::Kind::count) part += "_count";
-    if (saved.symbol.how != Symbol::How::whole) part += std::string("_") + part_name(saved.symbol.how);
-    std::vector<std::string> inputs;
-    for (const size_t input : saved.only_for) inputs.push_back(op.schema.arguments[input].label());
-    if (!inputs.empty()) part += " (for " + join(inputs) + ")";
-    parts.push_back(part);
-  }
-  const std::string copied = copied_text(op);
-  return (parts.empty() ? "nothing" : join(parts)) + (copied.empty() ? "" : "; in place also " + copied) +
-         (op.recomputed.empty() ? "" : "; computes " + recomputed_text(op) + " again");
-}
-
-/// "yes", or "no (one_way)": which ops stand in the way.
-std::string unless(const std::set<std::string>& missing) {
-  return missing.empty() ? "yes" : "no (" + join({missing.begin(), missing.end()}) + ")";
-}
-
-/// What the ops that the reverse formulas call have in turn: " (silu_backward: reverse, forward)".
-std::string backward_text(const Op& op) {
-  std::set<std::string> parts;  // overloads say the same
-  for (const Op* called : reverse_calls(op)) {
-    const bool forward = derivatives_of(*called).no_forward.empty();
-    if (!forward || called->name().find("_backward") != std::string::npos)
-      parts.insert(called->name() + (forward ? ": reverse, forward" : ": reverse only"));
-  }
-  return parts.empty() ? "" : " (" + join({parts.begin(), parts.end()}) + ")";
-}
-
-std::string derivatives_text(const Op& op) {
-  if (op.limit.order > 0) return fmt::format("none: those of {} end at order {}", op.limit.of, op.limit.order);
-  const Derivatives derivatives = derivatives_of(op);
-  if (!derivatives.exist) return "none: not differentiable";
-  std::string text =
-      fmt::format("reverse yes   forward {}   second order {}", unless(derivatives.no_forward), unless(derivatives.no_second));
-  if (!op.is_composite()) return derivatives.no_second.empty() ? text + backward_text(op) : text;
-  std::set<std::string> parts;
-  for (const Op* part : made_of(op)) parts.insert(part->name());
-  return text + "   (made of " + join({parts.begin(), parts.end()}) + ")";
-}
-
-std::string dim_text(const DimRule& rule) { return (rule.refused ? "no: " : "") + rule.text; }
-
-std::string ragged_text(const Op& op) {
-  const NestedRule& rule = op.nested;
-  if (rule.kind == NestedRule::Kind::error) return "error: " + rule.error;
-  if (rule.kind == NestedRule::Kind::values || (rule.kind == NestedRule::Kind::absent && op.body == Op::Body::pointwise))
-    return "on values";
-  if (rule.kind == NestedRule::Kind::rows) return "row by row, over the last dim, which is to be regular";
-  if (rule.kind == NestedRule::Kind::whole) return "over all elements: a dense result";
-  if (rule.kind == NestedRule::Kind::absent) return "no rule";
-  if (rule.kind == NestedRule::Kind::segment)
-    return "on values over regular dims; " + rule.segment + " over the batch and ragged dims";
-  std::vector<std::string> parts;
-  for (size_t kind = 0; kind < kDimKinds.size(); ++kind)
-    parts.push_back(fmt::format("{}: {}", kDimKinds[kind], dim_text(rule.over[kind])));
-  return join(parts, "; ");
-}
-
-/// What the op does over the batch, a ragged and a regular dim: `{"by position", "yes", "yes"}`; nothing if it refuses nested
-/// tensors.
-std::string dims_text(const Op& op) {
-  const NestedRule& rule = op.nested;
-  std::vector<std::string> cells = {"each", "each", "each"};
-  if (rule.kind == NestedRule::Kind::error || (rule.kind == NestedRule::Kind::absent && op.body != Op::Body::pointwise))
-    cells = {"", "", ""};
-  else if (rule.kind == NestedRule::Kind::cpp)
-    cells = {dim_text(rule.over[0]), dim_text(rule.over[1]), dim_text(rule.over[2])};
-  else if (rule.kind == NestedRule::Kind::whole)
-    cells = {"all", "all", "all"};
-  else if (rule.kind == NestedRule::Kind::rows)
-    cells = {"each", "each", "the last"};
-  else if (rule.kind == NestedRule::Kind::segment)
-    cells = {"by position", "yes", "yes"};
-  return fmt::format("{{{}, {}, {}}}", quoted(cells[0]), quoted(cells[1]), quoted(cells[2]));
-}
-
-}  // namespace
-
-namespace table {
+namespace opgen::table {
 
 void emit(const Program& program, const OutputOptions&, Files& files, std::vector<std::string>& notes) {
   std::string rows;
@@ -137,11 +14,11 @@ void emit(const Program& program, const OutputOptions&, Files& files, std::vecto
     if (op->external) continue;
     if (op->has_node() && op->limit.order == 0 && !derivatives_of(*op).no_forward.empty())
       notes.push_back(fmt::format("{}:{}: {} has no forward derivative", op->at.file, op->at.line, op->unique_name()));
-    const std::string saves = op->has_node() && op->limit.order == 0 ? saves_text(*op) : "nothing";
+    const Facts facts = facts_of(*op);
     rows += fmt::format("    {{{}, {}, {},\n     {}, {}, {},\n     {},\n     {},\n     {}}},\n", quoted(op->name()),
                         quoted(op->schema.to_string()), quoted(op->doc), quoted(fmt::format("{}:{}", op->at.file, op->at.line)),
-                        quoted(kernels_text(*op)), quoted(saves), quoted(derivatives_text(*op)), quoted(ragged_text(*op)),
-                        dims_text(*op));
+                        quoted(facts.kernels), quoted(facts.saves), quoted(facts.derivatives), quoted(facts.ragged),
+                        fmt::format("{{{}, {}, {}}}", quoted(facts.dims[0]), quoted(facts.dims[1]), quoted(facts.dims[2])));
   }
   files["deckle/ops/generated/op_table.cpp"] =
       "// Generated from the op entries; change those, not this file.\n#include \"deckle/ops/op_table.h\"\n\nnamespace deckle "
@@ -149,5 +26,4 @@ void emit(const Program& program, const OutputOptions&, Files& files, std::vecto
       rows + "};\n\n}  // namespace\n\nstd::span<const OpInfo> op_table() { return kOps; }\n\n}  // namespace deckle\n";
 }
 
-}  // namespace table
-}  // namespace opgen
+}  // namespace opgen::table

@@ -1,76 +1,14 @@
-#include <fmt/format.h>
-
-#include <iterator>
-
+#include "opgen/text/json.h"
 #include "opgen/readers/aten/report.h"
 
 namespace opgen::aten {
 namespace {
 
-std::string quoted(const std::string& text) {
-  std::string result = "\"";
-  for (const char character : text) {
-    if (character == '"' || character == '\\') {
-      result += '\\';
-      result += character;
-    } else if (static_cast<unsigned char>(character) < 0x20) {
-      fmt::format_to(std::back_inserter(result), "\\u{:04x}", static_cast<unsigned>(character));
-    } else {
-      result += character;
-    }
-  }
-  return result + '"';
+std::vector<std::string> names_of(const std::vector<const Function*>& functions) {
+  std::vector<std::string> names;
+  for (const Function* function : functions) names.push_back(function->full_name());
+  return names;
 }
-
-/// Writes objects and arrays; the comma before a value is its business.
-class Writer {
- public:
-  Writer& open(char bracket) {
-    comma();
-    text_ += bracket;
-    first_ = true;
-    return *this;
-  }
-  Writer& close(char bracket) {
-    text_ += bracket;
-    first_ = false;
-    return *this;
-  }
-  Writer& key(const char* name) {
-    comma();
-    text_ += quoted(name) + ":";
-    first_ = true;
-    return *this;
-  }
-  Writer& value(const std::string& text) { return raw(quoted(text)); }
-  Writer& number(int number) { return raw(std::to_string(number)); }
-  Writer& boolean(bool yes) { return raw(yes ? "true" : "false"); }
-  Writer& list(const char* name, const std::vector<std::string>& values) {
-    key(name).open('[');
-    for (const std::string& one : values) value(one);
-    return close(']');
-  }
-  Writer& list(const char* name, const std::vector<const Function*>& functions) {
-    key(name).open('[');
-    for (const Function* function : functions) value(function->full_name());
-    return close(']');
-  }
-  Writer& text(const char* name, const std::string& text) { return key(name).value(text); }
-  std::string take() { return std::move(text_); }
-
- private:
-  Writer& raw(const std::string& text) {
-    comma();
-    text_ += text;
-    return *this;
-  }
-  void comma() {
-    if (!first_) text_ += ',';
-    first_ = false;
-  }
-  std::string text_;
-  bool first_ = true;
-};
 
 const char* kind_name(Rule::Kind kind) {
   switch (kind) {
@@ -86,7 +24,7 @@ const char* kind_name(Rule::Kind kind) {
   return "";
 }
 
-void write(Writer& json, const CheckedRule& checked) {
+void write(JsonWriter& json, const CheckedRule& checked) {
   const Rule& rule = *checked.rule;
   json.open('{').list("of", rule.keys).text("direction", rule.reverse ? "reverse" : "forward").text("kind", kind_name(rule.kind));
   json.text("at", rule.at.to_string());
@@ -103,7 +41,7 @@ void write(Writer& json, const CheckedRule& checked) {
   json.close(']').close('}');
 }
 
-void write(Writer& json, const CheckedSet& set) {
+void write(JsonWriter& json, const CheckedSet& set) {
   json.open('{').text("key", set.rules->key).list("inputs", set.inputs).text("forward", set.forward);
   json.key("saves").open('[');
   for (const Saved& saved : set.saved) {
@@ -115,13 +53,17 @@ void write(Writer& json, const CheckedSet& set) {
   json.close(']').close('}');
 }
 
-void write(Writer& json, const CheckedRecord& entry, const Families& families) {
+void write(JsonWriter& json, const CheckedRecord& entry, const Families& families) {
   const Function& function = *entry.record->function;
   const Family& family = families.family(function);
   json.open('{').text("name", function.full_name()).text("schema", function.schema.to_string());
   json.text("at", entry.record->at.to_string()).text("function_at", function.at.to_string());
-  json.list("functional", family.functional).list("in_place", family.in_place).list("out", family.out);
-  json.list("mutable", family.mutable_args).list("foreach", family.foreach).list("generated", family.generated);
+  json.list("functional", names_of(family.functional))
+      .list("in_place", names_of(family.in_place))
+      .list("out", names_of(family.out));
+  json.list("mutable", names_of(family.mutable_args))
+      .list("foreach", names_of(family.foreach))
+      .list("generated", family.generated);
   json.list("outputs", entry.outputs);
   if (entry.record->condition) json.text("condition", to_string(entry.record->condition));
   json.key("sets").open('[');
@@ -132,7 +74,7 @@ void write(Writer& json, const CheckedRecord& entry, const Families& families) {
 }  // namespace
 
 std::string json_of(const Checked& checked, const Problems& problems) {
-  Writer json;
+  JsonWriter json;
   const Counts& c = checked.counts;
   json.open('{').key("counts").open('{');
   const auto count = [&](const char* name, int number) { json.key(name).number(number); };
@@ -155,7 +97,7 @@ std::string json_of(const Checked& checked, const Problems& problems) {
   json.close(']').key("not_typed").open('[');
   for (const NotTyped& one : checked.not_typed)
     json.open('{').text("at", one.at.to_string()).text("formula", one.formula).text("reason", one.reason).close('}');
-  json.close(']').list("lists_alone", checked.lists_alone).list("problems", problems).close('}');
+  json.close(']').list("lists_alone", names_of(checked.lists_alone)).list("problems", problems).close('}');
   return json.take() + "\n";
 }
 

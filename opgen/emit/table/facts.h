@@ -1,0 +1,21 @@
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "opgen/ir/op.h"
+
+namespace opgen::table {
+
+/// What followed from an entry, in words.
+struct Facts {
+  std::string kernels;
+  std::string saves;
+  std::string derivatives;
+  std::string ragged;
+  std::array<std::string, 3> dims;  // over the batch, a ragged and a regular dim; empty: it refuses nested tensors
+};
+
+Facts facts_of(const Op& op);
+
+}  // namespace opgen::table

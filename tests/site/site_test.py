@@ -1,0 +1,192 @@
+"""The reference site: every op, guide and source has its page, every link leads somewhere, and search finds what is looked for.
+
+usage: site_test.py OPGEN. Exit code 77 where a package that the site takes is not installed.
+"""
+
+import html.parser
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SITE = ROOT / "tools/site"
+KATEX = pathlib.Path("/usr/share/javascript/katex/katex.js")
+
+
+class Parsed(html.parser.HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.ids, self.links, self.loaded, self.tables, self.stack = set(), [], [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        if "id" in given:
+            self.ids.add(given["id"])
+        if tag == "a":
+            self.links.append(given["href"])
+        for key in ("src", "href"):
+            if key in given and tag in ("script", "img", "link"):
+                self.loaded.append(given[key])
+        if tag == "div":
+            self.stack.append(given.get("class"))
+        if tag == "table":
+            self.tables.append(self.stack[-1] if self.stack else None)
+
+    def handle_endtag(self, tag):
+        if tag == "div":
+            self.stack.pop()
+
+
+def make(folder, *options):
+    entries = [path for path in sorted((ROOT / "ops").glob("*.yaml")) if path.stem not in ("functions", "instances")]
+    done = subprocess.run(
+        [OPGEN, "site", "--functions", ROOT / "ops/functions.yaml", "--root", ROOT, "--entries", *entries],
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    (folder / "ops.json").write_text(done.stdout)
+    done = subprocess.run(
+        [sys.executable, SITE / "build", "--ops", folder / "ops.json", "--out", folder / "site", "--no-fonts", *options],
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return json.loads((folder / "ops.json").read_text()), folder / "site"
+
+
+class Site(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.temporary.name)
+        cls.data, cls.site = make(cls.folder)
+        cls.texts = {path.relative_to(cls.site).as_posix(): path.read_text() for path in cls.site.rglob("*.html")}
+        cls.parsed = {name: Parsed(text) for name, text in cls.texts.items()}
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def run_script(self, text):
+        script = self.folder / "script.js"
+        script.write_text(
+            "var window = {};\n" + (self.site / "assets/index.js").read_text() + (self.site / "assets/rank.js").read_text() + text
+        )
+        done = subprocess.run(["duk", script], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_every_link_leads_to_a_page_and_a_section(self):
+        for name, page in self.parsed.items():
+            for link in page.links + page.loaded:
+                if "://" in link or link.startswith("mailto:"):
+                    continue
+                path, _, anchor = link.partition("#")
+                if path.startswith("assets/fonts"):
+                    continue
+                target = (self.site / name).parent / path if path else self.site / name
+                self.assertTrue(target.is_file(), f"{name}: {link}")
+                if anchor:
+                    self.assertIn(
+                        anchor, self.parsed[target.resolve().relative_to(self.site.resolve()).as_posix()].ids, f"{name}: {link}"
+                    )
+
+    def test_nothing_is_loaded_from_elsewhere(self):
+        for name, page in self.parsed.items():
+            for link in page.loaded:
+                self.assertNotIn("://", link, name)
+        for asset in ("style.css", "site.js", "rank.js"):
+            self.assertNotRegex((self.site / "assets" / asset).read_text(), r"https?://", asset)
+
+    def test_every_op_has_a_page_with_its_signature(self):
+        for op in self.data["ops"]:
+            text = re.sub(r"<[^>]+>", "", self.texts[f"ops/{op['name']}.html"])
+            for line in op["cpp"]:
+                self.assertIn(re.sub(r"\s+", " ", html.escape(line, quote=False)), re.sub(r"\s+", " ", text), op["name"])
+            self.assertIn(html.escape(op["doc"]), text)
+
+    def test_every_guide_and_source_has_a_page(self):
+        for guide in [*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "ops/SCHEMA.md"]:
+            self.assertIn(f"guides/{guide.stem.lower()}.html", self.texts)
+        for top in ("deckle", "opgen"):
+            for source in [*(ROOT / top).rglob("*.h"), *(ROOT / top).rglob("*.cpp"), *(ROOT / top).rglob("*.cu")]:
+                self.assertIn(f"files/{source.relative_to(ROOT).as_posix()}.html", self.texts)
+
+    def test_formulas_are_mathematics(self):
+        for name, text in self.texts.items():
+            self.assertFalse("\x01" in text, name)
+            self.assertFalse(name.startswith("ops/") and "katex" in text, name)
+        self.assertRegex(self.texts["ops/silu.html"], r"<math display=\"block\"><mrow><mi>y</mi><mo>=</mo><mi>x</mi>")
+
+    def test_identifiers_are_in_the_index(self):
+        words = {word: page for name, page in self.parsed.items() if name.startswith("keywords/") for word in page.ids}
+        for op in self.data["ops"]:
+            for word in (op["name"], *(argument["name"] for argument in op["arguments"] if "." not in argument["name"])):
+                if len(word) > 1:
+                    self.assertTrue(word in words, word)
+        for word in ("NestedTensor", "AttentionOptions", "parallel_for", "DECKLE_CPU", "KeyValueCache"):
+            self.assertTrue(word in words, word)
+        entry = re.search(r'<dt id="dropout">.*?</dd>', self.texts["keywords/d.html"], re.S).group(0)
+        self.assertIn("guides/attention.html#dropout", entry)
+
+    def test_tables_scroll_inside_themselves(self):
+        for name, page in self.parsed.items():
+            for around in page.tables:
+                self.assertEqual(around, "table", name)
+
+    def test_searches_find(self):
+        lines = [
+            line.split("|") for line in (ROOT / "tests/site/searches.txt").read_text().splitlines() if line and line[0] != "#"
+        ]
+        self.assertGreaterEqual(len(lines), 20)
+        queries = [query.strip() for query, _ in lines]
+        found = self.run_script(
+            "var search = new Search(window.searchIndex);\n"
+            f"print(JSON.stringify({json.dumps(queries)}.map(function (query) {{ return search.find(query, 3); }})));"
+        )
+        for (query, wanted), hits in zip(lines, found):
+            paths = [hit["path"] for hit in hits]
+            self.assertTrue(any(path.startswith(wanted.strip()) for path in paths), f"{query}: {paths}")
+            for path in paths:
+                self.assertIn(path.split("#")[0], self.texts)
+
+    def test_plurals_are_the_same_on_both_sides(self):
+        sys.path.insert(0, str(SITE))
+        import index
+
+        words = ["masks", "class", "bias", "axis", "ops", "tensors", "as", "losses", "status"]
+        self.assertEqual(
+            self.run_script(f"print(JSON.stringify({json.dumps(words)}.map(Search.stem)));"), [index.stem(word) for word in words]
+        )
+
+    def test_a_library_of_its_own_gets_pages_of_its_ops(self):
+        with tempfile.TemporaryDirectory() as folder:
+            _, site = make(pathlib.Path(folder), "--ops-only", "--name", "My ops")
+            self.assertTrue((site / "ops/silu.html").exists())
+            self.assertFalse((site / "files").exists())
+            for path in site.rglob("*.html"):
+                for link in Parsed(path.read_text()).links:
+                    if not link.startswith("#"):
+                        self.assertTrue((path.parent / link.split("#")[0]).exists(), f"{path}: {link}")
+
+
+if __name__ == "__main__":
+    OPGEN = sys.argv.pop(1)
+    missing = [name for name, there in (("duktape", shutil.which("duk")), ("libjs-katex", KATEX.exists())) if not there]
+    try:
+        import markdown_it, pygments
+    except ImportError as error:
+        missing.append(str(error))
+    if missing:
+        print(f"not run: {', '.join(missing)} (tools/packages.txt, [site])")
+        sys.exit(77)
+    unittest.main()
