@@ -21,7 +21,19 @@ else()
   install(PROGRAMS ${DECKLE_OPGEN} DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/deckle RENAME opgen)
 endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/ops DESTINATION ${CMAKE_INSTALL_DATADIR}/deckle FILES_MATCHING PATTERN "*.yaml")
-install(FILES ${CMAKE_CURRENT_LIST_DIR}/opgen.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/deckle)
+install(FILES ${CMAKE_CURRENT_LIST_DIR}/opgen.cmake ${CMAKE_CURRENT_LIST_DIR}/libraries.cmake
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/deckle)
+# The suite behind deckle_test_ops: as a library where it is built, for Deckle's own tests, and as sources.
+file(GLOB suite ${PROJECT_SOURCE_DIR}/tests/ops/*.h ${PROJECT_SOURCE_DIR}/tests/ops/*.cpp)
+list(FILTER suite EXCLUDE REGEX "(_test|/by_hand)[.](cpp|h)$")
+install(FILES ${suite} DESTINATION ${CMAKE_INSTALL_DATADIR}/deckle/testing/tests/ops)
+install(FILES ${PROJECT_SOURCE_DIR}/deckle/nested/rows.h
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/deckle/testing/deckle/nested)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/tests/support DESTINATION ${CMAKE_INSTALL_DATADIR}/deckle/testing/tests)
+if(TARGET deckle_testing)
+  install(TARGETS deckle_testing EXPORT deckle_testing_targets)
+  install(EXPORT deckle_testing_targets NAMESPACE deckle:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/deckle)
+endif()
 install(EXPORT deckle_targets NAMESPACE deckle:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/deckle)
 
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/deckle-config.cmake.in

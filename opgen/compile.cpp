@@ -18,11 +18,12 @@ namespace opgen {
 
 Program analyze(const Inputs& inputs, bool core, Problems& problems) {
   Library library;
+  library.home = inputs.home;
   std::vector<EntryInput> files;
-  for (const Input& input : inputs.known) files.push_back({input.path, input.name, true});
-  for (const Input& input : inputs.entries) files.push_back({input.path, input.name, false});
+  for (const Input& input : inputs.known) files.push_back({input.path, input.name, true, input.home});
+  for (const Input& input : inputs.entries) files.push_back({input.path, input.name, false, inputs.home});
   load_entries(files, library, problems);
-  for (const Input& input : inputs.functions) load_functions(input.path, input.name, library, problems);
+  for (const Input& input : inputs.functions) load_functions(input.path, input.name, library, problems, input.home);
   if (!problems.empty()) return {};
   check_entries(library, inputs.root, problems);
   if (core) check_library(library, inputs.root, problems);
@@ -41,7 +42,7 @@ Files compile(const Inputs& inputs, const CompileOptions& options, Problems& pro
   Files files;
   if (!problems.empty()) return files;
   std::vector<Emitter> emitters = {{"cpp", cpp::emit}, {"nested", nested::emit}};
-  if (options.core) emitters.push_back({"table", table::emit});
+  if (options.core || !inputs.home.is_deckle()) emitters.push_back({"table", table::emit});
   if (options.tests) emitters.insert(emitters.end(), {{"tests", tests::emit}, {"nested tests", tests::emit_nested}});
   for (const Emitter& emitter : emitters) emitter.emit(program, options.output, files, notes);
   return files;

@@ -11,6 +11,7 @@ namespace opgen {
 struct Input {
   std::string path;
   std::string name;
+  Home home;
 };
 
 struct Inputs {
@@ -18,6 +19,7 @@ struct Inputs {
   std::vector<Input> known;  // entries that formulas may call but that are compiled elsewhere
   std::vector<Input> entries;
   std::string root;  // of the repository, where claimed kernels must exist; "": not checked
+  Home home;         // of the entries
 };
 
 struct CompileOptions {

@@ -2,12 +2,16 @@
 //
 //   opgen --functions F.yaml --entries A.yaml=3 B.yaml=1 ... [--known C.yaml ...] --out DIR [--depfile FILE --target NAME]
 //         [--root DIR] [--tests DIR]
+//         [--library NAME --namespace SPACE --own-functions G.yaml --uses acme/ops/library.yaml ...
+//          --include DIR ... --version DECKLE]
 //   opgen dump NAME --functions F.yaml --entries A.yaml ...
 //   opgen site --functions F.yaml --entries A.yaml ... [--known C.yaml ...] [--root DIR]
 //   opgen check --functions native_functions.yaml --derivatives derivatives.yaml [--json | --summary]
 //   opgen convert --functions native_functions.yaml --derivatives derivatives.yaml --layer LAYER.yaml
 //
 // A.yaml=3: the ops of A.yaml are spread over 3 files. Known entry files may be called in formulas but are not emitted.
+// --library: the ops of another library than Deckle, in a namespace of their own; its formulas may call those of the libraries
+// that it uses.
 // Messages name files relative to --root. Exit code 1 with every problem on stderr, one a line, and nothing written.
 // dump prints an op as printers see it, every name of its formulas resolved; site prints all as JSON, formulas as LaTeX.
 // check and convert read PyTorch's two files: docs/from_aten.md.
@@ -24,14 +28,15 @@
 #include "opgen/emit/dump/dump.h"
 #include "opgen/emit/site/site.h"
 #include "opgen/readers/aten/command.h"
+#include "opgen/readers/libraries/library.h"
 #include "opgen/resolve/entry_rules.h"
 #include "opgen/text/strings.h"
 
 namespace {
 
 struct Arguments {
-  std::vector<std::string> functions, entries, known;
-  std::string out, depfile, target, root, tests, dump;
+  std::vector<std::string> functions, own_functions, entries, known, uses, include;
+  std::string out, depfile, target, root, tests, dump, library, space, version;
   opgen::OutputOptions output;
   bool core = false;
   bool site = false;
@@ -82,10 +87,25 @@ Arguments parse(int argc, char** argv) {
       arguments.root = word;
     else if (option == "--tests")
       arguments.tests = word;
+    else if (option == "--library")
+      arguments.library = word;
+    else if (option == "--namespace")
+      arguments.space = word;
+    else if (option == "--own-functions")
+      arguments.own_functions.push_back(word);
+    else if (option == "--uses")
+      arguments.uses.push_back(word);
+    else if (option == "--include")
+      arguments.include.push_back(word);
+    else if (option == "--version")
+      arguments.version = word;
     else
       usage(fmt::format("unexpected '{}'", word));
   }
   if (arguments.entries.empty() || (arguments.out.empty() && !dumps && !arguments.site)) usage("--entries and --out are needed");
+  if (arguments.library.empty() && (!arguments.space.empty() || !arguments.uses.empty()))
+    usage("--namespace and --uses belong to a --library");
+  if (const std::string why = opgen::why_not_a_namespace(arguments.space); !arguments.library.empty() && !why.empty()) usage(why);
   return arguments;
 }
 
@@ -95,13 +115,28 @@ std::string display_name(const std::string& path, const std::string& root) {
   return relative.empty() || relative.rfind("..", 0) == 0 ? path : relative;
 }
 
-opgen::Inputs inputs_of(const Arguments& arguments) {
-  const auto named = [&](const std::vector<std::string>& paths) {
-    std::vector<opgen::Input> inputs;
-    for (const std::string& path : paths) inputs.push_back({path, display_name(path, arguments.root)});
-    return inputs;
+/// What is compiled, and what its formulas may call: Deckle's entries, those of the libraries that it uses.
+opgen::Inputs inputs_of(const Arguments& arguments, const std::vector<opgen::OpLibrary>& libraries) {
+  const auto add = [&](const std::vector<std::string>& paths, const opgen::Home& home, std::vector<opgen::Input>& inputs) {
+    for (const std::string& path : paths) inputs.push_back({path, display_name(path, arguments.root), home});
   };
-  return {named(arguments.functions), named(arguments.known), named(arguments.entries), arguments.root};
+  opgen::Inputs inputs;
+  inputs.root = arguments.root;
+  const opgen::Home deckle{"deckle", arguments.library.empty()};
+  inputs.home = arguments.library.empty() ? deckle : opgen::Home{arguments.space, false};
+  add(arguments.functions, deckle, inputs.functions);
+  add(arguments.known, deckle, inputs.known);
+  for (const opgen::OpLibrary& library : libraries) {
+    add(library.functions, library.home, inputs.functions);
+    add(library.entries, library.home, inputs.known);
+  }
+  add(arguments.own_functions, inputs.home, inputs.functions);
+  add(arguments.entries, inputs.home, inputs.entries);
+  return inputs;
+}
+
+std::vector<opgen::OpLibrary> libraries_of(const Arguments& arguments, opgen::Problems& problems) {
+  return opgen::load_libraries(arguments.uses, arguments.include, arguments.library, arguments.version, problems);
 }
 
 int report(const opgen::Problems& problems) {
@@ -111,7 +146,9 @@ int report(const opgen::Problems& problems) {
 
 int dump(const Arguments& arguments) {
   opgen::Problems problems;
-  const opgen::Program program = opgen::analyze(inputs_of(arguments), false, problems);
+  const std::vector<opgen::OpLibrary> libraries = libraries_of(arguments, problems);
+  if (!problems.empty()) return report(problems);
+  const opgen::Program program = opgen::analyze(inputs_of(arguments, libraries), false, problems);
   if (!problems.empty()) return report(problems);
   const std::vector<const opgen::Op*> found = program.named(arguments.dump);
   for (const opgen::Op* op : found) fmt::print("{}", opgen::dump::text_of(*op));
@@ -122,26 +159,41 @@ int dump(const Arguments& arguments) {
 
 int site(const Arguments& arguments) {
   opgen::Problems problems;
-  const opgen::Program program = opgen::analyze(inputs_of(arguments), false, problems);
+  const std::vector<opgen::OpLibrary> libraries = libraries_of(arguments, problems);
+  if (!problems.empty()) return report(problems);
+  const opgen::Program program = opgen::analyze(inputs_of(arguments, libraries), false, problems);
   if (!problems.empty()) return report(problems);
   fmt::print("{}", opgen::site::json_of(program));
   return 0;
 }
 
+/// A path in a dependency file.
+std::string escaped(const std::string& path) {
+  std::string text;
+  for (const char character : path) text += (character == ' ' || character == '#' ? "\\" : "") + std::string(1, character);
+  return text;
+}
+
 int run(const Arguments& arguments) {
   opgen::Problems problems;
   std::vector<std::string> notes;
+  const std::vector<opgen::OpLibrary> libraries = libraries_of(arguments, problems);
+  if (!problems.empty()) return report(problems);
+  const opgen::Inputs inputs = inputs_of(arguments, libraries);
   const opgen::Files files =
-      opgen::compile(inputs_of(arguments), {arguments.output, arguments.core, !arguments.tests.empty()}, problems, notes);
+      opgen::compile(inputs, {arguments.output, arguments.core, !arguments.tests.empty()}, problems, notes);
   if (!problems.empty()) return report(problems);
   for (const std::string& note : notes) fmt::print("{}\n", note);
   for (const auto& [path, contents] : files) opgen::write_if_changed(arguments.out + "/" + path, contents);
   if (!arguments.depfile.empty()) {
-    std::string depfile = arguments.target + ":";
-    const std::vector<std::string> watched = arguments.core ? opgen::watched_paths(arguments.root) : std::vector<std::string>();
-    for (const auto* paths : {&arguments.functions, &arguments.known, &arguments.entries, &watched}) {
-      for (const std::string& path : *paths) depfile += " \\\n  " + path;
+    std::string depfile = escaped(arguments.target) + ":";
+    const auto depends_on = [&](const std::string& path) { depfile += " \\\n  " + escaped(path); };
+    for (const auto* read : {&inputs.functions, &inputs.known, &inputs.entries}) {
+      for (const opgen::Input& input : *read) depends_on(input.path);
     }
+    for (const opgen::OpLibrary& library : libraries) depends_on(library.file);
+    for (const std::string& path : arguments.core ? opgen::watched_paths(arguments.root) : std::vector<std::string>())
+      depends_on(path);
     opgen::write_if_changed(arguments.depfile, depfile + "\n");
   }
   return 0;

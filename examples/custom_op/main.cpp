@@ -4,14 +4,14 @@
 #include <cstdio>
 #include <vector>
 
-#include "deckle/ops/generated/squash.h"
+#include "mine/ops/squash.h"
 
 namespace dk = deckle;
 
 int main() {
   dk::Generator generator(7);
   const dk::Tensor x = dk::randn({3, 4}, dk::DType::float64, &generator);
-  const auto model = [](const dk::Tensor& input) { return dk::squash(dk::reversed_rows(input), 2.5); };
+  const auto model = [](const dk::Tensor& input) { return mine::squash(mine::reversed_rows(input), 2.5); };
   try {
     dk::gradcheck(model, x);
     dk::forward_gradcheck(model, x);

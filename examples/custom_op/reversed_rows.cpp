@@ -2,15 +2,15 @@
 #include <algorithm>
 #include <cstring>
 
-#include "deckle/ops/generated/kernels_squash.h"
+#include "mine/ops/kernels/squash.h"
 
-namespace deckle::kernels::cpu {
+namespace mine::kernels::cpu {
 
-void reversed_rows(const Context&, const View& self, const View& result) {
-  const int64_t rows = self.sizes[0], bytes = self.sizes[1] * item_size(self.dtype);
+void reversed_rows(const deckle::Context&, const deckle::View& self, const deckle::View& result) {
+  const int64_t rows = self.sizes[0], bytes = self.sizes[1] * deckle::item_size(self.dtype);
   for (int64_t row = 0; row < rows; ++row) {
     std::memcpy(result.ptr<char>() + row * bytes, self.ptr<char>() + (rows - 1 - row) * bytes, static_cast<size_t>(bytes));
   }
 }
 
-}  // namespace deckle::kernels::cpu
+}  // namespace mine::kernels::cpu

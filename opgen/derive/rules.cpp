@@ -204,6 +204,7 @@ class PointwiseRules {
     derived->at = entry_.at;
     derived->stem = entry_.stem;
     derived->external = entry_.external;
+    derived->home = entry_.home;
     derived->derived = true;
     derived->order = entry_.order + 1;
     derived->body = Entry::Body::pointwise;

@@ -55,6 +55,7 @@ struct Declaration {
 
   Position at;
   std::string stem;  // of the entry file: pointwise
+  Home home;
   Schema schema;
   std::string doc;
   Body body = Body::native;

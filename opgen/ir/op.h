@@ -98,6 +98,7 @@ struct Op : Declaration {
 /// A host function on sizes and dtypes.
 struct Helper {
   Schema schema;
+  Home home;
 };
 
 }  // namespace opgen

@@ -9,6 +9,13 @@
 
 namespace opgen {
 
+/// The headers with a library's scalar functions and helpers, as generated code includes them.
+struct FunctionHeaders {
+  std::string simd;       // scalar functions on vectors
+  std::string reference;  // and in plain double, for tests
+  std::string shapes;     // helpers
+};
+
 /// A scalar function of pointwise expressions.
 struct ScalarFunction {
   std::string name;
@@ -18,6 +25,7 @@ struct ScalarFunction {
   ExprPtr means;  // what it is but for limits, in other functions; null: only itself
   bool integer = false;
   bool boolean = false;  // isnan and its like
+  Home home;
 };
 
 using Functions = std::map<std::string, ScalarFunction>;
@@ -30,6 +38,8 @@ struct Program {
   std::vector<std::unique_ptr<Op>> ops;
   Functions functions;
   std::map<std::string, std::vector<Helper>> helpers;
+  std::map<std::string, FunctionHeaders> headers;  // by namespace, of other libraries than Deckle
+  Home home;                                       // of what is compiled
 
   Op& add(std::unique_ptr<Op> op);
   /// The overloads of a name.

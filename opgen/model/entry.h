@@ -70,6 +70,8 @@ struct Library {
   Functions functions;
   std::map<std::string, std::vector<Helper>> helpers;
   std::map<std::string, Tree> sample_sets;
+  std::map<std::string, FunctionHeaders> headers;  // by namespace
+  Home home;                                       // of what is compiled
 
   std::vector<const Entry*> named(const std::string& name) const;
   bool has(const std::string& name) const { return !named(name).empty(); }

@@ -85,9 +85,14 @@ void check_kernels(const Entry& entry, const std::string& root) {
   for (const auto& [device, kernel] : entry.kernels) {
     if (root.empty() || entry.external) continue;
     const std::string file = fmt::format("deckle/kernels/{}/{}.{}", device, kernel.file, device == "cuda" ? "cu" : "cpp");
-    // Ops of other projects have their kernels beside their entries.
-    const std::string beside = root + "/" + kernel.file + (device == "cuda" ? ".cu" : ".cpp");
-    if (std::filesystem::exists(root + "/" + file) || std::filesystem::exists(beside)) continue;
+    // Other libraries have their kernels beside their entries, or anywhere below their root.
+    const std::filesystem::path other = kernel.file + (device == "cuda" ? ".cu" : ".cpp");
+    const std::filesystem::path folder_of_entry = (root / std::filesystem::path(entry.at.file)).parent_path();
+    if (std::filesystem::exists(root / other) || std::filesystem::exists(folder_of_entry / other)) continue;
+    if (!entry.home.plain)
+      throw Problem(kernel.at,
+                    fmt::format("the kernel file {} is neither beside the entries nor in {}", other.generic_string(), root));
+    if (std::filesystem::exists(root + "/" + file)) continue;
     std::vector<std::string> there;
     const std::filesystem::path folder = std::filesystem::path(root) / "deckle/kernels" / device;
     if (std::filesystem::exists(folder)) {

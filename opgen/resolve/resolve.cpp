@@ -36,6 +36,8 @@ Program resolve(const Library& library, Problems& problems) {
   program.records = library.records;
   program.functions = library.functions;
   program.helpers = library.helpers;
+  program.headers = library.headers;
+  program.home = library.home;
   std::vector<Op*> ops;
   for (const auto& entry : library.entries) {
     auto op = std::make_unique<Op>();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "opgen/schema/home.h"
 #include "opgen/text/source.h"
 
 namespace opgen {
@@ -36,7 +37,9 @@ struct EnumType {
   Position at;
   std::string stem;  // of the entry file
   bool external = false;
+  Home home;
 
+  std::string cpp() const { return home.prefix() + name; }
   bool has(const std::string& value) const;
 };
 
@@ -96,6 +99,9 @@ struct RecordType {
   Position at;
   std::string stem;  // of the entry file
   bool external = false;
+  Home home;
+
+  std::string cpp() const { return home.prefix() + name; }
 };
 
 /// An argument or a result that is a record: its fields are arguments or results themselves, `x_q` and so on, from `first` on.

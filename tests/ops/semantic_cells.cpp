@@ -114,6 +114,11 @@ std::string unique_name(const OpInfo& op) {
   return name;
 }
 
+/// Else the samples are those of another library's ops.
+bool of_deckle() {
+  return std::any_of(op_table().begin(), op_table().end(), [](const OpInfo& op) { return records().count(unique_name(op)) > 0; });
+}
+
 /// Ops of the library that no sample ran.
 std::string without_cells() {
   std::set<std::string_view> entries;
@@ -153,7 +158,7 @@ class Summary final : public ::testing::Environment {
     std::cout << fmt::format(" {} ops; {} exempt cells\n", records().size(), std::size(kExemptions));
     if (const char* const path = std::getenv("DECKLE_SEMANTIC_CELLS")) std::ofstream(path) << table;
     const auto* const tests = ::testing::UnitTest::GetInstance();
-    if (tests->test_to_run_count() != tests->total_test_count()) return;
+    if (tests->test_to_run_count() != tests->total_test_count() || !of_deckle()) return;
     EXPECT_EQ(without_cells(), "") << "ops without a sample that are not in the table of those";
     for (size_t cell = 0; cell < kCells; ++cell) {
       EXPECT_GE(totals[static_cast<Cell>(cell)].first, kLeastOps[cell])

@@ -11,7 +11,7 @@ std::vector<Stem> stems_of(const Program& program, const OutputOptions& options)
     if (found != stems.end()) return *found;
     const auto given = options.shards.find(name);
     const int shards = given == options.shards.end() ? 1 : std::max(1, given->second);
-    return stems.emplace_back(Stem{name, source, shards, {}, {}, {}});
+    return stems.emplace_back(Stem{name, source, shards, program.home, {}, {}, {}});
   };
   for (const auto& op : program.ops) {
     if (!op->external) stem_of(op->stem, op->at.file).ops.push_back(op.get());

@@ -27,6 +27,7 @@ struct Stem {
   std::string name;
   std::string source;  // ops/pointwise.yaml
   int shards = 1;
+  Home home;
   std::vector<const Op*> ops;
   std::vector<const EnumType*> enums;  // that it declares
   std::vector<const RecordType*> records;

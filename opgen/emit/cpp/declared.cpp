@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <functional>
+#include <set>
 
+#include "opgen/emit/common/layout.h"
 #include "opgen/emit/cpp/records.h"
 #include "opgen/text/strings.h"
 
@@ -21,50 +22,50 @@ std::string print_enum(const EnumType& type) {
 }
 
 /// Headers of the enums that are fields, but for those of `own`.
-std::string includes_of(const std::vector<const RecordType*>& records, const std::string& own,
-                        const std::function<std::string(const std::string&)>& path) {
-  std::set<std::string> stems;
+std::string includes_of(const std::vector<const RecordType*>& records, const std::string& own) {
+  std::set<std::string> headers;
   for (const RecordType* record : records) {
     for (const Argument& field : record->fields) {
-      if (field.type.base == Base::enumeration) stems.insert(field.type.enumeration->stem);
+      if (field.type.base == Base::enumeration)
+        headers.insert(types_header_path(field.type.enumeration->home, field.type.enumeration->stem));
     }
   }
-  stems.erase(own);
+  headers.erase(own);
   std::string lines;
-  for (const std::string& stem : stems) lines += fmt::format("#include \"{}\"\n", path(stem));
+  for (const std::string& header : headers) lines += fmt::format("#include \"{}\"\n", header);
   return lines;
 }
 
 }  // namespace
 
-std::string types_path(const std::string& stem) { return "deckle/kernels/args/generated/" + stem + ".h"; }
-
 std::string types_header(const Stem& stem) {
   if (stem.enums.empty() && stem.records.empty()) return "";
   std::string text = "#pragma once\n\n" + file_head(stem) + "#include <cstddef>\n#include <optional>\n#include <string_view>\n";
   if (!stem.records.empty())
-    text += "\n#include \"deckle/kernels/args/view.h\"\n" + includes_of(stem.records, stem.name, types_path);
-  text += "\nnamespace deckle {\n\n";
+    text += "\n#include \"deckle/kernels/args/view.h\"\n" + includes_of(stem.records, types_header_path(stem.home, stem.name));
+  text += "\nnamespace " + stem.home.space + " {\n\n";
   for (const EnumType* type : stem.enums) text += print_enum(*type);
-  for (const RecordType* record : stem.records) text += print_view_record(*record);
-  return text + "}  // namespace deckle\n";
+  for (const RecordType* record : stem.records) text += with_deckle_names(stem.home, print_view_record(*record));
+  return text + "}  // namespace " + stem.home.space + "\n";
 }
 
 std::string type_includes(const Stem& stem, bool kernels) {
   std::set<std::string> types, records;
-  if (!stem.enums.empty() || !stem.records.empty()) types.insert(stem.name);
+  if (!stem.enums.empty() || !stem.records.empty()) types.insert(types_header_path(stem.home, stem.name));
   for (const Op* op : stem.ops) {
     for (const auto& parameters : {op->schema.parameters(), op->schema.outcomes()}) {
       for (const Parameter& parameter : parameters) {
-        if (parameter.type.base == Base::enumeration) types.insert(parameter.type.enumeration->stem);
-        if (parameter.is_record()) (kernels ? types : records).insert(parameter.type.record->stem);
+        const Type& type = parameter.type;
+        if (type.base == Base::enumeration) types.insert(types_header_path(type.enumeration->home, type.enumeration->stem));
+        if (parameter.is_record() && kernels) types.insert(types_header_path(type.record->home, type.record->stem));
+        if (parameter.is_record() && !kernels) records.insert(ops_header(type.record->home, type.record->stem));
       }
     }
   }
-  records.erase(stem.name);
+  records.erase(ops_header(stem.home, stem.name));
   std::string lines;
-  for (const std::string& declaring : types) lines += fmt::format("#include \"{}\"\n", types_path(declaring));
-  for (const std::string& declaring : records) lines += fmt::format("#include \"deckle/ops/generated/{}.h\"\n", declaring);
+  for (const std::string& header : types) lines += fmt::format("#include \"{}\"\n", header);
+  for (const std::string& header : records) lines += fmt::format("#include \"{}\"\n", header);
   return lines;
 }
 

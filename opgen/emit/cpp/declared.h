@@ -7,9 +7,7 @@
 
 namespace opgen::cpp {
 
-/// The header of the types that an entry file declares, for ops and kernels alike: deckle/kernels/args/generated/<stem>.h.
-std::string types_path(const std::string& stem);
-/// Its text; "" if the file declares none.
+/// The header of the types that an entry file declares, for ops and kernels alike; "" if it declares none.
 std::string types_header(const Stem& stem);
 
 /// `#include` lines for the types in the signatures of `stem`'s ops, or of their kernels, and for those that it declares.

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "opgen/analyze/calls.h"
+#include "opgen/emit/common/layout.h"
 #include "opgen/emit/cpp/declared.h"
 #include "opgen/emit/cpp/inplace.h"
 #include "opgen/emit/cpp/node.h"
@@ -19,8 +20,6 @@
 
 namespace opgen::cpp {
 namespace {
-
-const std::string kGenerated = "deckle/ops/generated/";
 
 bool uses(const std::vector<const Op*>& ops, Base base) {
   for (const Op* op : ops) {
@@ -37,8 +36,11 @@ std::string public_header(const Stem& stem) {
     text += "#include \"deckle/core/row_operand.h\"\n";
   if (uses(stem.ops, Base::ragged)) text += "#include \"deckle/core/ragged_shape.h\"\n";
   if (uses(stem.ops, Base::plan)) text += "#include \"deckle/kernels/args/attention_plan.h\"\n";
-  text += type_includes(stem, false) + "\nnamespace deckle {\n\n";
-  if (uses(stem.ops, Base::generator)) text += "class Generator;\n\n";
+  const bool generators = uses(stem.ops, Base::generator);
+  text += type_includes(stem, false);
+  if (generators && !stem.home.plain) text += "\nnamespace deckle {\nclass Generator;\n}\n";
+  text += "\nnamespace " + stem.home.space + " {\n\n";
+  if (generators && stem.home.plain) text += "class Generator;\n\n";
   for (const RecordType* record : stem.records) text += print_record(*record);
   std::string raw, native, composite, detail, rows;
   for (const Op* op : stem.ops) {
@@ -70,7 +72,7 @@ std::string public_header(const Stem& stem) {
     text += "/// Written by hand, below autograd.\nnamespace native {\n" + native + "}  // namespace native\n\n";
   if (!composite.empty())
     text += "/// Written by hand, of public ops.\nnamespace composite {\n" + composite + "}  // namespace composite\n\n";
-  return text + "}  // namespace deckle\n";
+  return with_deckle_names(stem.home, text) + "}  // namespace " + stem.home.space + "\n";
 }
 
 std::string kernel_header(const Stem& stem) {
@@ -88,9 +90,12 @@ std::string kernel_header(const Stem& stem) {
                      "#include \"deckle/kernels/args/number.h\"\n#include \"deckle/kernels/args/view.h\"\n";
   if (uses(stem.ops, Base::plan)) text += "#include \"deckle/kernels/args/attention_plan.h\"\n";
   text += type_includes(stem, true);
-  if (!written.empty()) text += "\nnamespace deckle::kernels::cpu {\n" + written + "}  // namespace deckle::kernels::cpu\n";
-  if (!generated.empty())
-    text += "\nnamespace deckle::kernels::cpu::generated {\n" + generated + "}  // namespace deckle::kernels::cpu::generated\n";
+  const auto within = [&](const std::string& space, const std::string& functions) {
+    if (!functions.empty())
+      text += fmt::format("\nnamespace {0} {{\n{1}}}  // namespace {0}\n", space, with_deckle_names(stem.home, functions));
+  };
+  within(stem.home.space + "::kernels::cpu", written);
+  within(stem.home.space + "::kernels::cpu::generated", generated);
   return text;
 }
 
@@ -126,13 +131,19 @@ EmittedOp emit_op(const Op& op) {
   return emitted;
 }
 
+/// Below `namespace`: another library's code knows Deckle's names, and its own hide them.
+std::string opened(const Home& home) {
+  return fmt::format("\nnamespace {} {{\n\n{}", home.space, home.plain ? "" : "using namespace deckle;\n");
+}
+
 std::string source_file(const Stem& stem, const std::vector<EmittedOp>& ops, const Program& program) {
-  std::set<std::string> headers = {kGenerated + stem.name + ".h"};
+  const std::string own_header = ops_header(stem.home, stem.name);
+  std::set<std::string> headers = {own_header};
   std::string body;
   bool kernels = false, shapes = false, generators = false, raggeds = false, limits = false, copies = false, clones = false;
   for (const EmittedOp& emitted : ops) {
     const Op& op = *emitted.op;
-    for (const Op* called : calls_of(op)) headers.insert(kGenerated + called->stem + ".h");
+    for (const Op* called : calls_of(op)) headers.insert(ops_header(called->home, called->stem));
     const std::string all = emitted.raw.functions + emitted.raw.row + emitted.node + emitted.functions + emitted.on_rows;
     kernels = kernels || !emitted.raw.row.empty();
     shapes = shapes || all.find("shapes::") != std::string::npos;
@@ -155,50 +166,82 @@ std::string source_file(const Stem& stem, const std::vector<EmittedOp>& ops, con
   }
   for (const auto& [needed, op] : {std::pair(copies, "copy_"), std::pair(clones, "clone")}) {
     for (const Op* called : needed ? program.named(op) : std::vector<const Op*>())
-      headers.insert(kGenerated + called->stem + ".h");
+      headers.insert(ops_header(called->home, called->stem));
   }
-  std::string text = file_head(stem) + fmt::format("#include \"{}{}.h\"\n\n", kGenerated, stem.name);
+  std::string text = file_head(stem) + fmt::format("#include \"{}\"\n\n", own_header);
   if (limits) text += "#include <limits>\n";
   text += "#include <memory>\n\n#include \"deckle/autograd/support.h\"\n#include \"deckle/base/check.h\"\n";
   if (generators) text += "#include \"deckle/core/generator.h\"\n";
   if (raggeds) text += "#include \"deckle/core/ragged_shape.h\"\n";
   text +=
       "#include \"deckle/core/tensor_impl.h\"\n#include \"deckle/dispatch/kernel_row.h\"\n#include \"deckle/dispatch/view.h\"\n";
-  headers.erase(kGenerated + stem.name + ".h");
-  if (kernels) headers.insert(kGenerated + "kernels_" + stem.name + ".h");
+  headers.erase(own_header);
+  if (kernels) headers.insert(kernels_header(stem.home, stem.name));
+  if (shapes) {
+    for (const auto& [space, given] : program.headers) {
+      if (!given.shapes.empty() && body.find(space + "::shapes::") != std::string::npos) headers.insert(given.shapes);
+    }
+  }
   for (const std::string& header : headers) text += "#include \"" + header + "\"\n";
   text += "#include \"deckle/ops/launch.h\"\n";
   if (shapes) text += "#include \"deckle/ops/shapes.h\"\n";
-  text += "\nnamespace deckle {\n\nusing autograd::Gradients;\nusing autograd::GradientSink;\n\n";
-  return text + body + "}  // namespace deckle\n";
+  text += opened(stem.home) + "using autograd::Gradients;\nusing autograd::GradientSink;\n\n";
+  return text + body + "}  // namespace " + stem.home.space + "\n";
 }
 
-std::string kernel_file(const Stem& stem, const std::string& path, const std::vector<PointwiseKernel>& kernels) {
+/// What other libraries' kernels use of Deckle's for each instruction set, and the scalar functions of the libraries they use.
+std::string used_per_target(const Home& home, const Functions& functions, const std::string& code) {
+  if (home.plain) return "";
+  std::string text = "namespace hn = ::hwy::HWY_NAMESPACE;\n";
+  const auto use = [&](const Home& of, const std::string& name) {
+    if (of.space != home.space) text += fmt::format("using ::{}::kernels::cpu::HWY_NAMESPACE::{};\n", of.space, name);
+  };
+  for (const char* name : {"damped", "less_equal", "greater_equal", "not_equal", "blocks", "blocks_with_integers"}) {
+    if (code.find(name + std::string(std::string_view(name).starts_with("blocks") ? "<" : "(")) != std::string::npos)
+      use({}, name);
+  }
+  for (const auto& [name, function] : functions) {
+    if (code.find(name + "(d, ") != std::string::npos) use(function.home, name);
+  }
+  return text + "\n";
+}
+
+std::string kernel_file(const Stem& stem, const std::string& path, const std::vector<PointwiseKernel>& kernels,
+                        const Program& program) {
   std::string text = file_head(stem);
   if (kernels.empty()) return text;
   text += "#include \"deckle/kernels/cpu/simd/targets.h\"\n\n#undef HWY_TARGET_INCLUDE\n";
   text += fmt::format("#define HWY_TARGET_INCLUDE \"{}\"\n", path);
   text += "#include <hwy/foreach_target.h>\n#include <hwy/highway.h>\n\n";
-  text += fmt::format("#include \"{}kernels_{}.h\"\n", kGenerated, stem.name);
+  text += fmt::format("#include \"{}\"\n", kernels_header(stem.home, stem.name));
   text +=
       "#include \"deckle/kernels/cpu/pointwise/driver.h\"\n#include \"deckle/kernels/cpu/simd/loop.h\"\n#include "
-      "\"deckle/kernels/cpu/simd/math.h\"\n\n";
-  text += "HWY_BEFORE_NAMESPACE();\nnamespace deckle::kernels::cpu::HWY_NAMESPACE {\n\n";
-  for (const PointwiseKernel& kernel : kernels) text += kernel.per_target;
-  text +=
-      "}  // namespace deckle::kernels::cpu::HWY_NAMESPACE\nHWY_AFTER_NAMESPACE();\n\n#if HWY_ONCE\nnamespace "
-      "deckle::kernels::cpu {\n\n";
-  for (const PointwiseKernel& kernel : kernels) text += kernel.exported;
-  text += "\nnamespace generated {\n\n";
-  for (const PointwiseKernel& kernel : kernels) text += kernel.function + "\n";
-  return text + "}  // namespace generated\n}  // namespace deckle::kernels::cpu\n#endif\n";
+      "\"deckle/kernels/cpu/simd/math.h\"\n";
+  for (const auto& [space, headers] : program.headers) {
+    if (!headers.simd.empty()) text += fmt::format("#include \"{}\"\n", headers.simd);
+  }
+  const std::string space = stem.home.space + "::kernels::cpu";
+  std::string per_target, exported, functions;
+  for (const PointwiseKernel& kernel : kernels) {
+    per_target += kernel.per_target;
+    exported += kernel.exported;
+    functions += kernel.function + "\n";
+  }
+  if (!stem.home.plain)
+    text += fmt::format("\nnamespace {0} {{\nnamespace pointwise = ::deckle::kernels::cpu::pointwise;\n}}\n", space);
+  text += fmt::format("\nHWY_BEFORE_NAMESPACE();\nnamespace {0}::HWY_NAMESPACE {{\n\n{1}{2}}}  // namespace {0}::HWY_NAMESPACE\n",
+                      space, used_per_target(stem.home, program.functions, per_target), per_target);
+  return text + fmt::format(
+                    "HWY_AFTER_NAMESPACE();\n\n#if HWY_ONCE\nnamespace {0} {{\n\n{1}\nnamespace generated {{\n\n{2}}}  "
+                    "// namespace generated\n}}  // namespace {0}\n#endif\n",
+                    space, exported, with_deckle_names(stem.home, functions));
 }
 
 void emit_stem(const Stem& stem, const Program& program, Files& files) {
-  files[kGenerated + stem.name + ".h"] = public_header(stem);
-  if (const std::string types = types_header(stem); !types.empty()) files[types_path(stem.name)] = types;
+  files[ops_header(stem.home, stem.name)] = public_header(stem);
+  if (const std::string types = types_header(stem); !types.empty()) files[types_header_path(stem.home, stem.name)] = types;
   const std::string kernels = kernel_header(stem);
-  if (!kernels.empty()) files[kGenerated + "kernels_" + stem.name + ".h"] = kernels;
+  if (!kernels.empty()) files[kernels_header(stem.home, stem.name)] = kernels;
   std::vector<std::vector<EmittedOp>> sources(static_cast<size_t>(stem.shards));
   std::vector<std::vector<PointwiseKernel>> kernel_files(static_cast<size_t>(stem.shards));
   for (const Op* op : stem.ops) {
@@ -207,9 +250,9 @@ void emit_stem(const Stem& stem, const Program& program, Files& files) {
     sources[shard].push_back(emit_op(*op));
   }
   for (size_t shard = 0; shard < sources.size(); ++shard) {
-    files[fmt::format("{}{}_{}.cpp", kGenerated, stem.name, shard)] = source_file(stem, sources[shard], program);
-    const std::string path = fmt::format("{}{}_kernels_{}.cpp", kGenerated, stem.name, shard);
-    files[path] = kernel_file(stem, path, kernel_files[shard]);
+    files[ops_file(stem.home, fmt::format("{}_{}.cpp", stem.name, shard))] = source_file(stem, sources[shard], program);
+    const std::string path = ops_file(stem.home, fmt::format("{}_kernels_{}.cpp", stem.name, shard));
+    files[path] = kernel_file(stem, path, kernel_files[shard], program);
   }
 }
 

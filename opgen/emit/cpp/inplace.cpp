@@ -20,8 +20,9 @@ namespace {
 std::string keep_original(const Op& op, const NodePlan& plan) {
   std::vector<std::string> readers;
   for (const size_t input : plan.original_self_for) readers.push_back(op.schema.arguments[input].name);
-  if (readers.size() == plan.slots.size()) return "const Tensor original = clone(self);\n";
-  return fmt::format("const Tensor original = autograd::active({}) ? clone(self) : self;\n", join(readers));
+  const char* clone = op.home.plain ? "clone(self)" : "deckle::clone(self)";
+  if (readers.size() == plan.slots.size()) return fmt::format("const Tensor original = {};\n", clone);
+  return fmt::format("const Tensor original = autograd::active({}) ? {} : self;\n", join(readers), clone);
 }
 
 /// Whether the node or a tangent reads the elements of this argument.

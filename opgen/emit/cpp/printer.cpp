@@ -110,7 +110,7 @@ Printed Printer::print(const Term& term) const {
     case Kind::op:
       return term.operation == Operator::none || on_rows(term) ? call(term) : operation(term);
     case Kind::helper:
-      return {"shapes::" + term.helper->schema.name + "(" + join(all(term.arguments)) + ")"};
+      return {term.helper->home.prefix() + "shapes::" + term.helper->schema.name + "(" + join(all(term.arguments)) + ")"};
     case Kind::zeros:
       return {"zeros_raw(" + join(all(term.arguments)) + ")"};
     case Kind::operation:
@@ -149,7 +149,7 @@ Printed Printer::literal(const Term& term) const {
     case Base::dtype:
       return {dtype_cpp(term.text)};
     case Base::enumeration:
-      return {term.type.enumeration->name + "::" + term.text};
+      return {term.type.enumeration->cpp() + "::" + term.text};
     case Base::none:
       return {"std::nullopt"};
     default:
@@ -184,9 +184,12 @@ Printed Printer::call(const Term& term) const {
   if (on_rows(term)) {
     std::vector<std::string> parts;
     for (const TermPtr& argument : term.arguments) parts.push_back(operand(*argument));
-    return {"detail::" + name + "(" + join(parts) + ")"};
+    return {term.op->home.prefix() + "detail::" + name + "(" + join(parts) + ")"};
   }
-  const char* where = term.op->derived ? "detail::" : place_.shadowing.count(name) ? "deckle::" : "";
+  const Home& home = term.op->home;
+  const std::string where = term.op->derived                              ? home.prefix() + "detail::"
+                            : home.plain && !place_.shadowing.count(name) ? ""
+                                                                          : home.space + "::";
   if (is_sum_to(term)) {
     const std::string field = operand_sizes(*term.arguments[1]);
     if (!field.empty()) return {fmt::format("{}{}({}, {})", where, name, print(*term.arguments[0]).text, field)};
@@ -210,7 +213,7 @@ Printed Printer::record(const Term& term) const {
                   term.arguments[i]->symbol.how == Symbol::How::whole;
     if (all_of_it) return {named->second};
   }
-  return {term.type.record->name + "{" + join(all(term.arguments)) + "}"};
+  return {term.type.record->cpp() + "{" + join(all(term.arguments)) + "}"};
 }
 
 Printed Printer::operation(const Term& term) const {
@@ -271,7 +274,7 @@ Printed Printer::conversion(const Term& term) const {
   const Type &from = value.type, &to = term.type;
   if (from.base == Base::none && !from.list) {
     if (to.is_tensor()) return {"Tensor()"};
-    if (to.base == Base::record) return {to.record->name + "{}"};
+    if (to.base == Base::record) return {to.record->cpp() + "{}"};
     if (to.is_list_of(Base::tensor)) return {"{}"};
     return {to.base == Base::generator ? "nullptr" : "std::nullopt"};
   }

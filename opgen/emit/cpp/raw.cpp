@@ -43,6 +43,9 @@ RawText pointwise(const Op& op) {
   return text;
 }
 
+/// In front of ops of Deckle's own that every library's code calls.
+std::string deckles(const Op& op) { return op.home.plain ? "" : "deckle::"; }
+
 /// The raw function of a kernel: dims counted from 0, checks, results allocated, the call.
 class KernelLaunch {
  public:
@@ -75,8 +78,8 @@ class KernelLaunch {
     body += "return " + result_value(op_) + ";\n";
     text.functions = raw_signature(op_, false, false) + " {\n" + indent(body, 2) + "}\n";
     if (op_.out || op_.inplace)
-      text.functions += one_line_or_block(raw_signature(op_, true, false),
-                                          "native::copy_(out, " + op_.name() + "(" + join(op_.argument_names()) + "));");
+      text.functions += one_line_or_block(raw_signature(op_, true, false), deckles(op_) + "native::copy_(out, " + op_.name() +
+                                                                               "(" + join(op_.argument_names()) + "));");
     return text;
   }
 

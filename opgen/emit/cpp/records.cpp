@@ -31,12 +31,12 @@ std::string print_record(const RecordType& record) {
   return fmt::format("/// {}\nstruct {} {{\n{}}};\n\n", record.doc, record.name, fields);
 }
 
-std::string view_name(const RecordType& record) { return record.name + "View"; }
+std::string view_name(const RecordType& record) { return record.cpp() + "View"; }
 
 std::string print_view_record(const RecordType& record) {
   std::string fields;
   for (const Argument& field : record.fields) fields += fmt::format("  {} {};\n", kernel_field_type(field.type), field.name);
-  return fmt::format("/// {} as kernels see it.\nstruct {} {{\n{}}};\n\n", record.name, view_name(record), fields);
+  return fmt::format("/// {0} as kernels see it.\nstruct {0}View {{\n{1}}};\n\n", record.name, fields);
 }
 
 std::string unpack_records(const Op& op) { return unpack(op.schema.arguments, op.schema.groups); }
@@ -56,7 +56,7 @@ std::vector<std::string> whole(const Op& op, const std::vector<std::string>& tex
       const std::string& text = texts[parameter.first + i];
       if (!text.empty()) fields.push_back(fmt::format(".{} = {}", record.fields[i].name, text));
     }
-    parts.push_back(record.name + "{" + join(fields) + "}");
+    parts.push_back(record.cpp() + "{" + join(fields) + "}");
   }
   return parts;
 }
@@ -100,7 +100,7 @@ std::string result_value(const Op& op) {
     }
     std::vector<std::string> fields;
     for (size_t i = 0; i < outcome.count; ++i) fields.push_back(op.result_name(outcome.first + i));
-    values.push_back(outcome.type.record->name + "{" + join(fields) + "}");
+    values.push_back(outcome.type.record->cpp() + "{" + join(fields) + "}");
   }
   return values.size() == 1 ? values[0] : "{" + join(values) + "}";
 }

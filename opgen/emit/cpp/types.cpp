@@ -31,9 +31,9 @@ std::string element_type(const Type& type) {
     case Base::plan:
       return "Plan";
     case Base::enumeration:
-      return type.enumeration->name;
+      return type.enumeration->cpp();
     case Base::record:
-      return type.record->name;
+      return type.record->cpp();
     default:
       return "void";
   }
@@ -114,7 +114,7 @@ std::string default_value(const Argument& argument) {
   if (text[0] == '[') return "{" + text.substr(1, text.size() - 2) + "}";
   if (text[0] == '\'' || text[0] == '"') return quoted(text.substr(1, text.size() - 2));
   if (argument.type.is(Base::dtype)) return dtype_cpp(text);
-  if (argument.type.is(Base::enumeration)) return argument.type.enumeration->name + "::" + text;
+  if (argument.type.is(Base::enumeration)) return argument.type.enumeration->cpp() + "::" + text;
   if (argument.type.is_list_of(Base::integer)) {  // int[2] stride=1: one for all
     std::string all = text;
     for (int i = 1; i < argument.type.length; ++i) all += ", " + text;

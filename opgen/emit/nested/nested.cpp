@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "opgen/emit/common/layout.h"
 #include "opgen/emit/cpp/options.h"
 #include "opgen/emit/cpp/types.h"
 #include "opgen/text/strings.h"
@@ -42,7 +43,7 @@ class Overloads {
         source += fmt::format("namespace nested {{\n{};\n}}\n\n",
                               wrapped(result_type() + " " + op_.name(), beside_nested(cpp::parameters(op_, false)), ""));
         source += define(signature(false), cpp::unpack_options(op_) + refusals() + "return " +
-                                               wrapped("nested::" + op_.name(), op_.argument_names(), ";\n"));
+                                               wrapped(op_.home.prefix() + "nested::" + op_.name(), op_.argument_names(), ";\n"));
         continue;
       }
       header += (op_.doc.empty() ? "" : fmt::format("/// {}\n", op_.doc)) + signature(true) + ";\n";
@@ -54,7 +55,7 @@ class Overloads {
       if (reduces_everything()) {
         header += fmt::format("Tensor {0}(const NestedTensor& {1});\n", op_.name(), first());
         source += define(fmt::format("Tensor {0}(const NestedTensor& {1})", op_.name(), first()),
-                         fmt::format("return {0}({1}.values());\n", op_.name(), first()));
+                         fmt::format("return {0}({1}.values());\n", op_.home.prefix() + op_.name(), first()));
       }
       header += "\n";
     }
@@ -209,8 +210,8 @@ class Overloads {
   }
 
   std::string values_call() const {
-    if (pointwise() && op_.takes_rows()) return wrapped("detail::" + op_.name(), values_arguments(true), "");
-    return wrapped(op_.name(), cpp::passed_on(op_, values_arguments(false)), "");
+    if (pointwise() && op_.takes_rows()) return wrapped(op_.home.prefix() + "detail::" + op_.name(), values_arguments(true), "");
+    return wrapped(op_.home.prefix() + op_.name(), cpp::passed_on(op_, values_arguments(false)), "");
   }
 
   const Op& segment_op() const { return *program_.named(op_.nested.segment).front(); }
@@ -230,7 +231,7 @@ class Overloads {
         parts.push_back(own->name);
       }
     }
-    return wrapped(op_.nested.segment, parts, "");
+    return wrapped(segment_op().home.prefix() + op_.nested.segment, parts, "");
   }
 
   /// A result of the segment op as one of this op: reduced, if this op takes dims away, or in the order of the rows again. Those
@@ -281,7 +282,8 @@ class Overloads {
   /// A call that writes into the first argument, beside which the others must fit.
   std::string writing(const std::string& call) const {
     const std::string lines = broadcasts() ? fmt::format("const nested::Lead lead = {};\n", first()) : require_same();
-    return lines + wrapped(call, cpp::passed_on(op_, values_arguments(false)), ";\n") + "return " + first() + ";\n";
+    return lines + wrapped(op_.home.prefix() + call, cpp::passed_on(op_, values_arguments(false)), ";\n") + "return " + first() +
+           ";\n";
   }
 
   const Program& program_;
@@ -319,37 +321,36 @@ namespace nested {
 
 void emit(const Program& program, const OutputOptions& options, Files& files, std::vector<std::string>&) {
   for (const Stem& stem : stems_of(program, options)) {
+    const Home& home = stem.home;
     std::string header, source;
-    std::set<std::string> includes = {stem.name};
+    std::set<std::string> includes = {ops_header(home, stem.name)};
     for (const Op* op : stem.ops) {
       if (!has_overloads(*op)) continue;
       Overloads(program, *op).emit(header, source);
-      for (const Op* segment : program.named(op->nested.segment)) includes.insert(segment->stem);
+      for (const Op* segment : program.named(op->nested.segment)) includes.insert(ops_header(segment->home, segment->stem));
     }
     // A stem without overloads still has its files: the build knows them by name.
-    std::string& header_file = files["deckle/nested/generated/" + stem.name + ".h"];
-    std::string& source_file = files["deckle/nested/generated/nested_" + stem.name + ".cpp"];
-    const std::string head =
-        fmt::format("// Overloads for nested tensors, from ops/{}.yaml. Made by opgen; not for editing.\n", stem.name);
+    std::string& header_file = files[nested_header(home, stem.name)];
+    std::string& source_file = files[nested_source(home, stem.name)];
+    const std::string from = home.plain ? fmt::format("ops/{}.yaml", stem.name) : stem.source;
+    const std::string head = fmt::format("// Overloads for nested tensors, from {}. Made by opgen; not for editing.\n", from);
     source_file = file_head(stem);
     header_file = "#pragma once\n\n" + source_file;
     if (header.empty()) continue;
-    header_file =
-        head + fmt::format(
-                   "\n#pragma once\n\n#include \"deckle/nested/nested_tensor.h\"\n#include \"deckle/ops/generated/{0}.h\"\n\n"
-                   "namespace deckle {{\n\n{1}}}  // namespace deckle\n",
-                   stem.name, header);
+    header_file = head + fmt::format(
+                             "\n#pragma once\n\n#include \"deckle/nested/nested_tensor.h\"\n#include \"{0}\"\n\n"
+                             "namespace {1} {{\n\n{2}}}  // namespace {1}\n",
+                             ops_header(home, stem.name), home.space, with_deckle_names(home, header));
     if (source.empty()) continue;
     std::string lines;
-    for (const std::string& include : includes) lines += fmt::format("#include \"deckle/ops/generated/{}.h\"\n", include);
-    source_file =
-        head +
-        fmt::format(
-            "\n#include \"deckle/nested/generated/{0}.h\"\n\n#include <exception>\n\n#include \"deckle/nested/broadcast.h\"\n"
-            "#include \"deckle/nested/groups.h\"\n#include \"deckle/nested/named.h\"\n#include "
-            "\"deckle/nested/support.h\"\n{1}#include \"deckle/ops/launch.h\"\n\n"
-            "namespace deckle {{\n\n{2}}}  // namespace deckle\n",
-            stem.name, lines, source);
+    for (const std::string& include : includes) lines += fmt::format("#include \"{}\"\n", include);
+    source_file = head + fmt::format(
+                             "\n#include \"{0}\"\n\n#include <exception>\n\n#include \"deckle/nested/broadcast.h\"\n"
+                             "#include \"deckle/nested/groups.h\"\n#include \"deckle/nested/named.h\"\n#include "
+                             "\"deckle/nested/support.h\"\n{1}#include \"deckle/ops/launch.h\"\n\n"
+                             "namespace {2} {{\n\n{3}{4}}}  // namespace {2}\n",
+                             nested_header(home, stem.name), lines, home.space, home.plain ? "" : "using namespace deckle;\n\n",
+                             with_deckle_names(home, source));
   }
 }
 

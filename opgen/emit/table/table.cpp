@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "opgen/analyze/calls.h"
+#include "opgen/emit/common/layout.h"
 #include "opgen/emit/table/facts.h"
 #include "opgen/text/strings.h"
 
@@ -20,10 +21,20 @@ void emit(const Program& program, const OutputOptions&, Files& files, std::vecto
                         quoted(facts.kernels), quoted(facts.saves), quoted(facts.derivatives), quoted(facts.ragged),
                         fmt::format("{{{}, {}, {}}}", quoted(facts.dims[0]), quoted(facts.dims[1]), quoted(facts.dims[2])));
   }
-  files["deckle/ops/generated/op_table.cpp"] =
-      "// Generated from the op entries; change those, not this file.\n#include \"deckle/ops/op_table.h\"\n\nnamespace deckle "
-      "{\nnamespace {\n\nconstexpr OpInfo kOps[] = {\n" +
-      rows + "};\n\n}  // namespace\n\nstd::span<const OpInfo> op_table() { return kOps; }\n\n}  // namespace deckle\n";
+  const Home& home = program.home;
+  if (!home.plain)
+    files[ops_file(home, "op_table.h")] = fmt::format(
+        "// Generated from the op entries; change those, not this file.\n#pragma once\n\n#include \"deckle/ops/op_table.h\"\n\n"
+        "namespace {0} {{\n\n/// All ops of this library, in the order of their entry files.\nstd::span<const deckle::OpInfo> "
+        "op_table();\n\n}}  // namespace {0}\n",
+        home.space);
+  files[ops_file(home, "op_table.cpp")] = fmt::format(
+      "// Generated from the op entries; change those, not this file.\n#include \"{0}\"\n\nnamespace {1} {{\n{2}namespace "
+      "{{\n\nconstexpr OpInfo kOps[] = {{\n{3}}};\n\n}}  // namespace\n\nstd::span<const OpInfo> op_table() {{ return kOps; "
+      "}}\n\n}}  "
+      "// namespace {1}\n",
+      home.plain ? "deckle/ops/op_table.h" : ops_file(home, "op_table.h"), home.space,
+      home.plain ? "" : "using namespace deckle;\n", rows);
 }
 
 }  // namespace opgen::table

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 
+#include "opgen/emit/common/layout.h"
 #include "opgen/emit/nested/nested.h"
 #include "opgen/emit/tests/sample.h"
+#include "opgen/emit/tests/tests.h"
 #include "opgen/text/strings.h"
 
 namespace opgen::tests {
@@ -85,8 +87,8 @@ class NestedSampleWriter {
       const std::string name = parameter.substr(space + 1), read = name == "shift" ? name : name + "[";
       if (call.find(read) == std::string::npos) parameter.resize(space);
     }
-    return fmt::format("op.{} = []({}) {{\n  return suite::results(deckle::{}({}));\n}};\n", member, join(parameters), op_.name(),
-                       call);
+    return fmt::format("op.{} = []({}) {{\n  return suite::results({}::{}({}));\n}};\n", member, join(parameters), op_.home.space,
+                       op_.name(), call);
   }
 
   const Op& op_;
@@ -126,11 +128,10 @@ void emit_nested(const Program& program, const OutputOptions& options, Files& fi
       files[fmt::format("tests/nested_{}_{}_test.cpp", stem.name, i)] =
           file_head(stem) +
           fmt::format(
-              "#include \"deckle/nested/generated/{0}.h\"\n\n#include <gtest/gtest.h>\n\n#include <limits>\n\n"
-              "#include \"deckle/ops/generated/{0}.h\"\n#include \"tests/ops/nested_suite.h\"\n\nnamespace deckle "
-              "{{\nnamespace {{\n\n{1}"
-              "}}  // namespace\n}}  // namespace deckle\n",
-              stem.name, shards[i]);
+              "#include \"{}\"\n\n#include <gtest/gtest.h>\n\n#include <limits>\n\n#include \"{}\"\n#include "
+              "\"tests/ops/nested_suite.h\"\n\n",
+              nested_header(stem.home, stem.name), ops_header(stem.home, stem.name)) +
+          within_tests(stem.home, shards[i]);
     }
   }
 }

@@ -8,9 +8,9 @@ namespace opgen::tests {
 
 using Kind = Expr::Kind;
 
-std::string reference_cpp(const ExprPtr& expression) {
+std::string reference_cpp(const ExprPtr& expression, const Functions& functions) {
   std::vector<std::string> args;
-  for (const ExprPtr& argument : expression->args) args.push_back(reference_cpp(argument));
+  for (const ExprPtr& argument : expression->args) args.push_back(reference_cpp(argument, functions));
   switch (expression->kind) {
     case Kind::number:
       return expression->text.find_first_of(".eE") == std::string::npos ? expression->text + ".0" : expression->text;
@@ -26,7 +26,9 @@ std::string reference_cpp(const ExprPtr& expression) {
       return "(" + args[0] + " ? " + args[1] + " : " + args[2] + ")";
     default:
       if (expression->text == "where") return "(" + args[0] + " ? " + args[1] + " : " + args[2] + ")";
-      return "suite::reference::" + expression->text + "(" + join(args) + ")";
+      const auto function = functions.find(expression->text);
+      const bool deckles = function == functions.end() || function->second.home.is_deckle();
+      return (deckles ? "suite" : function->second.home.space) + "::reference::" + expression->text + "(" + join(args) + ")";
   }
 }
 

@@ -93,7 +93,7 @@ std::string argument_text(const Op& op, const Sample& sample, size_t index) {
     case Kind::text:
       return quoted(given.values[0]);
     case Kind::enumerator:
-      return argument.type.enumeration->name + "::" + given.values[0];
+      return argument.type.enumeration->cpp() + "::" + given.values[0];
     case Kind::ragged:
       return ragged_text(given);
     case Kind::generator:

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "opgen/analyze/calls.h"
+#include "opgen/emit/common/layout.h"
 #include "opgen/emit/cpp/records.h"
 #include "opgen/emit/cpp/signature.h"
 #include "opgen/emit/tests/reference.h"
@@ -20,8 +21,8 @@ namespace {
 /// Writes one sample of one op as a test case.
 class SampleWriter {
  public:
-  SampleWriter(const Op& op, const Sample& sample, size_t number)
-      : op_(op), sample_(sample), number_(number), arguments_(argument_texts(op, sample)) {}
+  SampleWriter(const Op& op, const Functions& functions, const Sample& sample, size_t number)
+      : op_(op), functions_(functions), sample_(sample), number_(number), arguments_(argument_texts(op, sample)) {}
 
   std::string write() const {
     return fmt::format("TEST({}, Sample{}) {{\n{}}}\n\n", pascal_case(op_.unique_name()), number_,
@@ -98,7 +99,7 @@ class SampleWriter {
       const std::string value = argument.type.is_tensor() ? fmt::format("x[{}]", next++) : arguments_[i];
       if (mentions(op_.pointwise, argument.name)) body += fmt::format("const double {} = {};\n", argument.name, value);
     }
-    body += "return " + reference_cpp(op_.pointwise) + ";\n";
+    body += "return " + reference_cpp(op_.pointwise, functions_) + ";\n";
     return "op.reference = [](const std::vector<double>& x) -> double {\n" + indent(body, 2) + "};\n";
   }
 
@@ -129,7 +130,7 @@ class SampleWriter {
   std::string call(const std::string& member, cpp::Variant variant) const {
     std::vector<std::string> arguments = public_texts(op_, sample_, arguments_);
     if (variant == cpp::Variant::out) arguments.insert(arguments.begin(), "out");
-    const std::string function = "deckle::" + cpp::variant_name(op_, variant) + "(" + join(arguments) + ")";
+    const std::string function = op_.home.space + "::" + cpp::variant_name(op_, variant) + "(" + join(arguments) + ")";
     std::string body;
     if (op_.takes(Base::generator)) body += "Generator generator(7);\n";
     const bool unused = function.find("t[") == std::string::npos;
@@ -150,6 +151,7 @@ class SampleWriter {
   }
 
   const Op& op_;
+  const Functions& functions_;
   const Sample& sample_;
   size_t number_;
   std::vector<std::string> arguments_;
@@ -164,7 +166,7 @@ std::set<std::string> recorded_by(const Op& op) {
 }
 
 /// A composite in C++ calls what its entry names, as its samples show.
-std::string made_of_test(const Op& op) {
+std::string made_of_test(const Op& op, const Functions& functions) {
   std::map<std::string, std::set<std::string>> calls;
   for (const Op* called : op.calls) calls[called->name()].merge(recorded_by(*called));
   std::vector<std::string> entries;
@@ -175,12 +177,26 @@ std::string made_of_test(const Op& op) {
   }
   std::string body = wrapped("suite::MadeOf made", {"suite::Calls{" + join(entries) + "}"}, ";\n");
   for (size_t i = 0; i < op.samples.size(); ++i)
-    body += "{\n" + indent(SampleWriter(op, op.samples[i], i).statements() + "made.record(op);\n", 2) + "}\n";
+    body += "{\n" + indent(SampleWriter(op, functions, op.samples[i], i).statements() + "made.record(op);\n", 2) + "}\n";
   return fmt::format("TEST({}, IsMadeOfWhatItsEntryNames) {{\n{}}}\n\n", pascal_case(op.unique_name()),
                      indent(body + "made.check();\n", 2));
 }
 
+/// The headers with the scalar functions of other libraries in plain double.
+std::string references(const Program& program) {
+  std::string lines;
+  for (const auto& [space, headers] : program.headers) {
+    if (!headers.reference.empty()) lines += fmt::format("#include \"{}\"\n", headers.reference);
+  }
+  return lines;
+}
+
 }  // namespace
+
+std::string within_tests(const Home& home, const std::string& cases) {
+  return fmt::format("namespace {0} {{\n{1}namespace {{\n\n{2}}}  // namespace\n}}  // namespace {0}\n", home.space,
+                     home.plain ? "" : "using namespace deckle;\n", cases);
+}
 
 void emit(const Program& program, const OutputOptions& options, Files& files, std::vector<std::string>&) {
   for (const Stem& stem : stems_of(program, options)) {
@@ -190,11 +206,11 @@ void emit(const Program& program, const OutputOptions& options, Files& files, st
       std::string& shard = shards[static_cast<size_t>(shard_of(op->unique_name(), stem.shards))];
       shard += fmt::format("// {}, from {}\n", op->unique_name(), op->at.file);
       for (size_t i = 0; i < op->samples.size(); ++i) {
-        const SampleWriter writer(*op, op->samples[i], i);
+        const SampleWriter writer(*op, program.functions, op->samples[i], i);
         shard += writer.write();
         if (!op->linear_in.empty()) shard += writer.write_linear();
       }
-      if (op->body == Op::Body::composite_cpp && !op->schema.results.empty()) shard += made_of_test(*op);
+      if (op->body == Op::Body::composite_cpp && !op->schema.results.empty()) shard += made_of_test(*op, program.functions);
     }
     for (size_t i = 0; i < shards.size(); ++i) {
       const bool made_of = shards[i].find("suite::MadeOf") != std::string::npos;
@@ -202,13 +218,12 @@ void emit(const Program& program, const OutputOptions& options, Files& files, st
       files[fmt::format("tests/{}_{}_test.cpp", stem.name, i)] =
           file_head(stem) +
           fmt::format(
-              "#include \"deckle/ops/generated/{}.h\"\n\n#include <gtest/gtest.h>\n\n#include <limits>\n\n"
+              "#include \"{}\"\n\n#include <gtest/gtest.h>\n\n#include <limits>\n\n"
               "#include \"deckle/core/generator.h\"\n#include \"deckle/core/ragged_shape.h\"\n{}#include "
-              "\"tests/ops/reference.h\"\n{}#include \"tests/ops/suite.h\"\n\n"
-              "namespace deckle {{\nnamespace {{\n\n",
-              stem.name, made_of ? "#include \"tests/ops/made_of.h\"\n" : "",
-              linear ? "#include \"tests/ops/semantic_checks.h\"\n" : "") +
-          shards[i] + "}  // namespace\n}  // namespace deckle\n";
+              "\"tests/ops/reference.h\"\n{}#include \"tests/ops/suite.h\"\n{}\n",
+              ops_header(stem.home, stem.name), made_of ? "#include \"tests/ops/made_of.h\"\n" : "",
+              linear ? "#include \"tests/ops/semantic_checks.h\"\n" : "", references(program)) +
+          within_tests(stem.home, shards[i]);
     }
   }
 }

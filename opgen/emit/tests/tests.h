@@ -8,4 +8,7 @@ namespace opgen::tests {
 /// tests/<stem>_<shard>_test.cpp below the output directory.
 void emit(const Program& program, const OutputOptions& options, Files& files, std::vector<std::string>& notes);
 
+/// Test cases in the namespace of the library that they test.
+std::string within_tests(const Home& home, const std::string& cases);
+
 }  // namespace opgen::tests

@@ -643,7 +643,7 @@ namespace {
 struct EntryFile {
   YamlFile yaml;
   std::string stem;
-  bool external;
+  EntryInput input;
 
   /// Calls `load` for every item of the kind; problems of an item do not touch the next.
   template <typename Load>
@@ -659,13 +659,43 @@ struct EntryFile {
   }
 };
 
+/// `headers: {simd: acme/math.h, reference: acme/reference.h, shapes: acme/shapes.h}`: where the C++ is that the file declares.
+void load_headers(const YamlFile& file, const Home& home, Library& library) {
+  const Tree& root = file.root();
+  if (home.is_deckle()) {
+    if (root["headers"]) file.fail(root["headers"], "Deckle's own headers are known: leave 'headers' out");
+    return;
+  }
+  FunctionHeaders& headers = library.headers[home.space];
+  if (const Tree given = root["headers"]) {
+    file.check_keys(given, "'headers'", {"simd", "reference", "shapes"});
+    const auto read = [&](const char* key, std::string& header) {
+      if (given[key]) header = file.text(given[key], key).value();
+    };
+    read("simd", headers.simd);
+    read("reference", headers.reference);
+    read("shapes", headers.shapes);
+  }
+  if (root["scalar"] && (headers.simd.empty() || headers.reference.empty()))
+    file.fail(root["scalar"],
+              "scalar functions are C++ in two headers: add 'headers: {simd: on vectors, reference: in double, for tests}'");
+  if (root["helpers"] && headers.shapes.empty())
+    file.fail(root["helpers"], "helpers are C++ in a header: add 'headers: {shapes: the file that declares them}'");
+}
+
 void load_entry(const EntryFile& file, const Tree& node, Library& library) {
   std::shared_ptr<Entry> entry = EntryLoader(file.yaml, node, library.types).load();
   entry->stem = file.stem;
-  entry->external = file.external;
+  entry->external = file.input.external;
+  entry->home = file.input.home;
   for (const Entry* other : library.named(entry->name())) {
-    if (other->unique_name() == entry->unique_name())
-      throw Problem(entry->at, fmt::format("'{}' stands twice; the first is at {}", entry->unique_name(), other->at.to_string()));
+    if (other->unique_name() != entry->unique_name()) continue;
+    if (other->home.space != entry->home.space)
+      throw Problem(entry->at,
+                    fmt::format("'{}' is an op of '{}' already, at {}: formulas could not tell them apart; give this one "
+                                "another name",
+                                entry->unique_name(), other->home.space, other->at.to_string()));
+    throw Problem(entry->at, fmt::format("'{}' stands twice; the first is at {}", entry->unique_name(), other->at.to_string()));
   }
   library.entries.push_back(std::move(entry));
 }
@@ -679,23 +709,24 @@ void load_entries(const std::vector<EntryInput>& inputs, Library& library, Probl
       YamlFile yaml(input.path, input.name);
       if (yaml.root().is_null()) continue;
       if (!yaml.root().is_list()) yaml.fail(yaml.root(), "an entry file is a list of '- func:' entries");
-      files.push_back({std::move(yaml), std::filesystem::path(input.path).stem().string(), input.external});
+      files.push_back({std::move(yaml), std::filesystem::path(input.path).stem().string(), input});
     } catch (const Problem& problem) {
       problems.emplace_back(problem.what());
     }
   }
   for (const Item kind : {Item::enumeration, Item::record}) {
     for (const EntryFile& file : files)
-      file.each(kind, problems, [&](const Tree& node) { load_type(file.yaml, node, file.stem, file.external, library); });
+      file.each(kind, problems, [&](const Tree& node) { load_type(file.yaml, node, file.input, file.stem, library); });
   }
   for (const EntryFile& file : files) file.each(Item::op, problems, [&](const Tree& node) { load_entry(file, node, library); });
 }
 
-void load_functions(const std::string& path, const std::string& name, Library& library, Problems& problems) {
+void load_functions(const std::string& path, const std::string& name, Library& library, Problems& problems, const Home& home) {
   try {
     const YamlFile file(path, name);
     if (file.root().is_null()) return;
-    file.check_keys(file.root(), name, {"scalar", "helpers", "samples"});
+    file.check_keys(file.root(), name, {"scalar", "helpers", "samples", "headers"});
+    load_headers(file, home, library);
     const auto each = [&](const char* section, const auto& load) {
       if (!file.root()[section]) return;
       if (!file.root()[section].is_list()) file.fail(file.root()[section], fmt::format("'{}' is a list", section));
@@ -709,12 +740,16 @@ void load_functions(const std::string& path, const std::string& name, Library& l
     };
     each("scalar", [&](const Tree& node) {
       ScalarFunction function = load_scalar(file, node);
-      if (library.functions.count(function.name))
-        file.fail(node, fmt::format("the scalar function '{}' stands twice", function.name));
+      function.home = home;
+      const auto other = library.functions.find(function.name);
+      if (other != library.functions.end() && other->second.home.space != home.space)
+        file.fail(node["func"], fmt::format("'{}' is a scalar function of '{}' already: give this one another name",
+                                            function.name, other->second.home.space));
+      if (other != library.functions.end()) file.fail(node, fmt::format("the scalar function '{}' stands twice", function.name));
       library.functions[function.name] = std::move(function);
     });
     each("helpers", [&](const Tree& node) {
-      Helper helper{parse_schema(file.text(node, "helpers"), library.types)};
+      Helper helper{parse_schema(file.text(node, "helpers"), library.types), home};
       std::vector<Helper>& overloads = library.helpers[helper.schema.name];
       for (const Helper& other : overloads) {
         if (other.schema.to_string() == helper.schema.to_string())

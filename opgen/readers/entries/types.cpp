@@ -30,20 +30,21 @@ std::string doc_of(const YamlFile& file, const Tree& node, const std::string& na
 
 /// An enum or a record (`field`) with what both have.
 template <typename Declared>
-std::shared_ptr<Declared> declared_type(const YamlFile& file, const Tree& node, const std::string& field, const std::string& stem,
-                                        bool external, const Library& library) {
+std::shared_ptr<Declared> declared_type(const YamlFile& file, const Tree& node, const std::string& field, const EntryInput& input,
+                                        const std::string& stem, const Library& library) {
   auto declared = std::make_shared<Declared>();
   declared->name = type_name(file, node[field], field, library);
   declared->at = node[field].at();
-  declared->doc = doc_of(file, node, declared->name, external);
+  declared->doc = doc_of(file, node, declared->name, input.external);
   declared->stem = stem;
-  declared->external = external;
+  declared->external = input.external;
+  declared->home = input.home;
   return declared;
 }
 
-void load_enum(const YamlFile& file, const Tree& node, const std::string& stem, bool external, Library& library) {
+void load_enum(const YamlFile& file, const Tree& node, const EntryInput& input, const std::string& stem, Library& library) {
   file.check_keys(node, "an enum", {"enum", "doc", "values"});
-  auto declared = declared_type<EnumType>(file, node, "enum", stem, external, library);
+  auto declared = declared_type<EnumType>(file, node, "enum", input, stem, library);
   if (!node["values"].is_list() || node["values"].size() == 0)
     file.fail(node["values"] ? node["values"] : node,
               fmt::format("'{}' wants its values: 'values: [first, second]'", declared->name));
@@ -70,9 +71,9 @@ void check_field(const std::string& record, const Argument& field) {
                                         field.name, record, type.to_string()));
 }
 
-void load_record(const YamlFile& file, const Tree& node, const std::string& stem, bool external, Library& library) {
+void load_record(const YamlFile& file, const Tree& node, const EntryInput& input, const std::string& stem, Library& library) {
   file.check_keys(node, "a record", {"record", "doc", "fields"});
-  auto declared = declared_type<RecordType>(file, node, "record", stem, external, library);
+  auto declared = declared_type<RecordType>(file, node, "record", input, stem, library);
   if (!node["fields"])
     file.fail(node, fmt::format("'{}' wants its fields: 'fields: Tensor first, Tensor? second, float third=1'", declared->name));
   declared->fields = parse_fields(file.text(node["fields"], "fields"), library.types);
@@ -92,8 +93,8 @@ Item item_of(const Tree& node) {
   return node.is_map() && node["enum"] ? Item::enumeration : node.is_map() && node["record"] ? Item::record : Item::op;
 }
 
-void load_type(const YamlFile& file, const Tree& node, const std::string& stem, bool external, Library& library) {
-  (item_of(node) == Item::enumeration ? load_enum : load_record)(file, node, stem, external, library);
+void load_type(const YamlFile& file, const Tree& node, const EntryInput& input, const std::string& stem, Library& library) {
+  (item_of(node) == Item::enumeration ? load_enum : load_record)(file, node, input, stem, library);
 }
 
 }  // namespace opgen
