@@ -210,7 +210,7 @@ std::string overload_key(const Entry& entry) {
 void check_type_names(const Library& library, Problems& problems) {
   for (const auto& entry : library.entries) {
     const std::string options = pascal_case(entry->unique_name()) + "Options";
-    if (entry->has_options() && !entry->external && !why_not_a_type(options).empty())
+    if (entry->has_options() && !entry->external && is_class_of_library(options))
       problems.emplace_back(
           Problem(entry->at, fmt::format("the arguments after the '*' would be the struct '{}', which is a class of "
                                          "the library: leave out the '*', or rename the op",

@@ -185,6 +185,21 @@ TermPtr Resolver::index_of_gradients(const ExprPtr& expr) {
   return value_of(gradient, expr->at);
 }
 
+void Resolver::require_index(const ExprPtr& expr, const Term& list, const Term& position) const {
+  const ExprPtr& written = expr->args[1];
+  const ExprPtr& number = written->is(Kind::unary) ? written->args[0] : written;
+  if (number->is(Kind::number) && to_string(written)[0] == '-')
+    throw Problem(written->at,
+                  fmt::format("the elements of a list are numbered from 0: there is none at {}", to_string(written)));
+  const auto i = scope_.names.find("i");
+  const bool each = i != scope_.names.end() && i->second.symbol.what == Symbol::What::element;
+  if (!each || !list.is(Term::Kind::read) || !list.type.is_list_of(Base::tensor) || position.reads(Symbol::What::element)) return;
+  throw Problem(written->at,
+                fmt::format("a formula for each element reads element i of every list, and '{0}' is another: write '{1}[i]', or "
+                            "one formula for the whole list",
+                            to_string(expr), to_string(expr->args[0])));
+}
+
 TermPtr Resolver::index(const ExprPtr& expr) {
   if (TermPtr gradient = index_of_gradients(expr)) return gradient;
   const TermPtr object = resolve(expr->args[0]);
@@ -205,6 +220,7 @@ TermPtr Resolver::index(const ExprPtr& expr) {
   if (!object->type.list)
     throw Problem(expr->at, fmt::format("{} cannot be indexed; lists and tuples can", object->type.to_string()));
   const TermPtr position = resolve_to(expr->args[1], type_of(Base::integer), "the index");
+  require_index(expr, *object, *position);
   Type type = object->type;
   type.list = false;
   type.length = 0;

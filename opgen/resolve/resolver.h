@@ -56,6 +56,8 @@ class Resolver {
   TermPtr tuple(const ExprPtr& expr);
   TermPtr list(const ExprPtr& expr);
   TermPtr index(const ExprPtr& expr);
+  /// A list is read at an element that it has: in a formula for each element, at that one.
+  void require_index(const ExprPtr& expr, const Term& list, const Term& position) const;
   TermPtr index_of_gradients(const ExprPtr& expr);
 
   Scope& scope_;

@@ -8,21 +8,27 @@
 namespace opgen {
 namespace {
 
-constexpr std::array kKeywords = {"alignas",       "alignof",     "and",       "and_eq",    "asm",       "auto",
-                                  "bitand",        "bitor",       "bool",      "break",     "case",      "catch",
-                                  "char",          "class",       "co_await",  "co_return", "co_yield",  "compl",
-                                  "concept",       "const",       "consteval", "constexpr", "constinit", "const_cast",
-                                  "continue",      "decltype",    "default",   "delete",    "do",        "double",
-                                  "dynamic_cast",  "else",        "enum",      "explicit",  "export",    "extern",
-                                  "false",         "float",       "for",       "friend",    "goto",      "if",
-                                  "inline",        "int",         "long",      "mutable",   "namespace", "new",
-                                  "noexcept",      "not",         "not_eq",    "nullptr",   "operator",  "or",
-                                  "or_eq",         "private",     "protected", "public",    "register",  "reinterpret_cast",
-                                  "requires",      "return",      "short",     "signed",    "sizeof",    "static",
-                                  "static_assert", "static_cast", "struct",    "switch",    "template",  "this",
-                                  "thread_local",  "throw",       "true",      "try",       "typedef",   "typeid",
-                                  "typename",      "union",       "unsigned",  "using",     "virtual",   "void",
-                                  "volatile",      "wchar_t",     "while",     "xor",       "xor_eq"};
+constexpr std::array kKeywords = {
+    "alignas",     "alignof",  "and",       "and_eq",    "asm",       "auto",         "bitand",
+    "bitor",       "bool",     "break",     "case",      "catch",     "char",         "char16_t",
+    "char32_t",    "char8_t",  "class",     "co_await",  "co_return", "co_yield",     "compl",
+    "concept",     "const",    "consteval", "constexpr", "constinit", "const_cast",   "continue",
+    "decltype",    "default",  "delete",    "do",        "double",    "dynamic_cast", "else",
+    "enum",        "explicit", "export",    "extern",    "false",     "float",        "for",
+    "friend",      "goto",     "if",        "inline",    "int",       "long",         "mutable",
+    "namespace",   "new",      "noexcept",  "not",       "not_eq",    "nullptr",      "operator",
+    "or",          "or_eq",    "private",   "protected", "public",    "register",     "reinterpret_cast",
+    "requires",    "return",   "short",     "signed",    "sizeof",    "static",       "static_assert",
+    "static_cast", "struct",   "switch",    "template",  "this",      "thread_local", "throw",
+    "true",        "try",      "typedef",   "typeid",    "typename",  "union",        "unsigned",
+    "using",       "virtual",  "void",      "volatile",  "wchar_t",   "while",        "xor",
+    "xor_eq"};
+
+/// Macros of the C and C++ headers, and of the compilers, that generated code would replace.
+constexpr std::array kMacros = {"assert",   "errno",  "i386",   "linux",   "offsetof", "setjmp",   "stderr", "stdin",
+                                "stdout",   "unix",   "va_arg", "va_copy", "va_end",   "va_start", "BUFSIZ", "DOMAIN",
+                                "EDOM",     "EILSEQ", "EOF",    "ERANGE",  "HUGE",     "INFINITY", "NAN",    "NULL",
+                                "OVERFLOW", "PLOSS",  "SING",   "TLOSS",   "UNDERFLOW"};
 
 /// Namespaces of the library, where a function of the same name cannot be.
 constexpr std::array kNamespaces = {"autograd", "composite", "dispatch", "functional", "io",  "kernels", "launch", "masks",
@@ -112,6 +118,7 @@ const std::set<std::string>& node_members() {
 }
 
 std::string why_not_a_name(std::string_view name) {
+  if (holds(kMacros, name)) return fmt::format("'{}' is a macro of C: choose another name", name);
   if (name.empty() || name[0] < 'a' || name[0] > 'z')
     return fmt::format("'{}' is no name here: names begin with a small letter", name);
   if (holds(kKeywords, name)) return fmt::format("'{}' is a word of C++: choose another name", name);
@@ -127,7 +134,10 @@ std::string why_not_a_type(std::string_view name) {
   const auto letter_or_digit = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); };
   if (name.empty() || name[0] < 'A' || name[0] > 'Z' || !std::all_of(name.begin(), name.end(), letter_or_digit))
     return fmt::format("'{}' is no name of a type: those are a capital letter, then letters and digits", name);
-  return holds(kClasses, name) ? fmt::format("'{}' is a class of the library: choose another name", name) : "";
+  if (holds(kMacros, name)) return fmt::format("'{}' is a macro of C: choose another name", name);
+  return is_class_of_library(name) ? fmt::format("'{}' is a class of the library: choose another name", name) : "";
 }
+
+bool is_class_of_library(std::string_view name) { return holds(kClasses, name); }
 
 }  // namespace opgen

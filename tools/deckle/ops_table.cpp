@@ -80,9 +80,9 @@ std::string list_nested_ops() {
 std::string explain_op(const std::string& name) {
   std::string text;
   for (const OpInfo& op : op_table()) {
-    if (op.name != name) continue;
-    text += fmt::format("{:<72}{}\n", op.schema, op.position);
-    text += fmt::format("  {}\n", op.doc);
+    const std::string_view overload = op.schema.substr(0, op.schema.find('('));  // add.Tensor
+    if (op.name != name && overload != name) continue;
+    text += fmt::format("{}\n  {}\n  entry         {}\n", op.schema, op.doc, op.position);
     text += fmt::format("  kernels       {}\n  saves         {}\n  derivatives   {}\n  ragged        {}\n", op.kernels, op.saves,
                         op.derivatives, op.ragged);
   }

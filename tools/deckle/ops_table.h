@@ -10,7 +10,8 @@ std::string list_ops();
 /// What every op does over the batch, ragged and regular dims of nested tensors: a Markdown table, which docs/nested.md holds.
 std::string list_nested_ops();
 
-/// What the entry of an op says, and what follows from it; an Error, with the nearest names, if there is no such op.
+/// What the entry of an op, or of one overload `add.Tensor`, says, and what follows from it; an Error, with the nearest names, if
+/// there is no such op.
 std::string explain_op(const std::string& name);
 
 }  // namespace deckle::cli

@@ -478,12 +478,17 @@ class EntryLoader {
     const Tree value = node_["recompute"];
     if (!value) return;
     const auto one = [&](const Tree& name) {
+      const std::string written = canonical(file_.text(name, "recompute").value());
       std::vector<std::string> results;
-      for (size_t i = 0; i < entry_->schema.results.size(); ++i) results.push_back(entry_->result_name(i));
-      entry_->recompute.push_back(canonical(file_.text(name, "recompute").value()));
-      if (std::find(results.begin(), results.end(), entry_->recompute.back()) == results.end())
-        file_.fail(name, fmt::format("'{}' has no result named '{}'{}", entry_->name(), entry_->recompute.back(),
-                                     did_you_mean(entry_->recompute.back(), results)));
+      for (const Parameter& outcome : entry_->schema.outcomes())
+        results.push_back(outcome.is_record() ? outcome.name : entry_->result_name(outcome.first));
+      for (const Group& record : entry_->schema.result_groups) {
+        if (written == record.name || written.rfind(record.name + ".", 0) == 0)
+          file_.fail(name, fmt::format("'{}' is a record: what is computed again is a result that stands alone", record.name));
+      }
+      if (std::find(results.begin(), results.end(), written) == results.end())
+        file_.fail(name, fmt::format("'{}' has no result named '{}'{}", entry_->name(), written, did_you_mean(written, results)));
+      entry_->recompute.push_back(written);
     };
     if (entry_->takes(Base::generator)) file_.fail(value, "what is drawn at random cannot be computed again: it is saved");
     if (entry_->writes_argument()) file_.fail(value, "what is written cannot be computed again: it is saved");
