@@ -29,6 +29,7 @@
 #include "deckle/nested/structure.h"
 #include "deckle/nn/decoder.h"
 #include "deckle/nn/generate.h"
+#include "deckle/ops/compare.h"
 #include "deckle/ops/indexing.h"
 #include "deckle/optim/adamw.h"
 #include "deckle/optim/clip.h"

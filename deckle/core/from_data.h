@@ -68,6 +68,9 @@ Tensor tensor(std::initializer_list<std::initializer_list<std::initializer_list<
   return detail::copy_of(values.data(), sizes, dtype_of<T>);
 }
 
+/// A tensor of this shape whose contents are arbitrary, to be written.
+Tensor empty(Ints sizes, DType dtype = DType::float32, Device device = {});
+
 /// A tensor of this shape on the caller's memory, which must outlive it: `release` runs when the last tensor on it is gone.
 /// `strides`, in elements and not negative, are row-major if not given.
 template <typename T>

@@ -4,6 +4,7 @@
 #include <limits>
 #include <memory>
 
+#include "deckle/core/from_data.h"
 #include "deckle/core/tensor.h"
 
 namespace deckle {
@@ -31,8 +32,7 @@ struct TensorImpl {
 /// A tensor on existing storage; checks that its elements lie inside.
 Tensor make_tensor(std::shared_ptr<Storage> storage, Ints sizes, Ints strides, int64_t offset, DType dtype);
 
-/// Raw factories, below autograd: memory with arbitrary contents, or all bits zero.
-Tensor empty(Ints sizes, DType dtype = DType::float32, Device device = {});
+/// Below autograd: all bits zero.
 Tensor zeros_raw(Ints sizes, DType dtype, Device device);
 
 /// The same elements under other sizes, strides and offset; no history is recorded.

@@ -109,6 +109,13 @@ NestedTensor gather(const NestedTensor& self, int64_t dim, const NestedTensor& i
   return {gather(self.values(), nested::values_dim(dim, self), index.values()), self.ragged()};
 }
 
+NestedTensor take_along_dim(const NestedTensor& self, const NestedTensor& indices, int64_t dim) {
+  dim = nested::wrap_dim(dim, self);
+  if (dim == 0 || self.is_ragged(dim)) return deckle::gather(self, dim, indices);
+  nested::require_same_ragged(self, indices, "self", "indices");
+  return {take_along_dim(self.values(), indices.values(), nested::values_dim(dim, self)), self.ragged()};
+}
+
 NestedTensor scatter_add(const NestedTensor& self, int64_t dim, const NestedTensor& index, const NestedTensor& src) {
   dim = nested::wrap_dim(dim, self);
   nested::require_same_ragged(index, src, "index", "src");

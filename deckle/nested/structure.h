@@ -22,4 +22,9 @@ NestedTensor roll(const NestedTensor& self, const Tensor& shifts, int64_t dim = 
 NestedTensor shift(const NestedTensor& self, int64_t offset, int64_t dim = 1, double value = 0.0);
 NestedTensor shift(const NestedTensor& self, const Tensor& offsets, int64_t dim = 1, double value = 0.0);
 
+/// allclose and equal of all values; of other raggedness, neither.
+bool allclose(const NestedTensor& self, const NestedTensor& other, double rtol = 1e-5, double atol = 1e-8,
+              bool equal_nan = false);
+bool equal(const NestedTensor& self, const NestedTensor& other);
+
 }  // namespace deckle

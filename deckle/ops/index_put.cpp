@@ -55,6 +55,20 @@ Tensor native::flat_nonzero(const Tensor& self) {
   return result;
 }
 
+Tensor native::nonzero(const Tensor& self) {
+  const Tensor flat = native::flat_nonzero(self);
+  const int64_t count = flat.numel(), rank = self.dim();
+  const Tensor result = zeros_raw({count, rank}, DType::int64, self.device());
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t rest = flat.data<int64_t>()[i];
+    for (int64_t dim = rank - 1; dim >= 0; --dim) {
+      result.data<int64_t>()[i * rank + dim] = rest % self.size(dim);
+      rest /= self.size(dim);
+    }
+  }
+  return result;
+}
+
 Tensor composite::index_put(const Tensor& self, TensorList indices, const Tensor& values, bool accumulate) {
   check(!indices.empty() && static_cast<int64_t>(indices.size()) <= self.dim(),
         "{} index tensors for self of shape {} (expected 1..{})", indices.size(), to_string(self.sizes()), self.dim());

@@ -44,7 +44,10 @@ DType working_dtype(const Pointwise& op, Operands inputs, std::initializer_list<
   bool same = numbers.size() == 0 && op.conditions == 0;
   for (const RowOperand& input : inputs) same = same && input.dtype() == inputs[0].dtype();
   const DType dtype = same ? inputs[0].dtype() : result_type(values_of(op, inputs), numbers);
-  if (is_floating(dtype)) return dtype;
+  if (is_floating(dtype)) {
+    check(op.dtypes != Dtypes::integral, "the operands are {} (expected integers or bool)", name(dtype));
+    return dtype;
+  }
   if (op.dtypes == Dtypes::floating) return DType::float32;
   if (dtype == DType::bool_ && op.dtypes == Dtypes::numeric)
     fail("the operands are bool, which has no arithmetic (expected a numeric dtype)");

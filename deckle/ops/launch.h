@@ -24,8 +24,9 @@ namespace deckle::launch {
 using PointwiseKernel = void(const Context&, DType compute, std::span<const View> inputs, std::span<const Number> numbers,
                              const View& result);
 
-/// What a pointwise op computes on: floating (integers become float32), numeric (and int64), all (and bool).
-enum class Dtypes : uint8_t { floating, numeric, all };
+/// What a pointwise op computes on: floating (integers become float32), numeric (and int64), all (and bool), integral (int64 and
+/// bool).
+enum class Dtypes : uint8_t { floating, numeric, all, integral };
 
 struct Pointwise {
   dispatch::KernelRow<PointwiseKernel> kernels;

@@ -47,7 +47,7 @@ struct OrderLimit {
   std::string of;  // the op whose derivatives end here
 };
 
-enum class Dtypes { floating, numeric, all };
+enum class Dtypes { floating, numeric, all, integral };
 
 /// What an op is apart from its formulas: the part of an entry that needs no resolving.
 struct Declaration {

@@ -24,6 +24,7 @@ struct ScalarFunction {
   std::vector<ExprPtr> vanishes;
   ExprPtr means;  // what it is but for limits, in other functions; null: only itself
   bool integer = false;
+  bool bits = false;     // of integers alone
   bool boolean = false;  // isnan and its like
   Home home;
 };

@@ -28,6 +28,18 @@ bool serves_integers(const ExprPtr& node, const Library& library) {
                      [&](const ExprPtr& argument) { return serves_integers(argument, library); });
 }
 
+/// Whether the expression calls a function that only integers have.
+bool needs_integers(const ExprPtr& node, const Library& library) {
+  if (node->is(Expr::Kind::call)) {
+    const auto function = library.functions.find(node->text);
+    if (function != library.functions.end() && function->second.bits) return true;
+  }
+  return std::any_of(node->args.begin(), node->args.end(),
+                     [&](const ExprPtr& argument) { return needs_integers(argument, library); });
+}
+
+std::string name_of(Dtypes dtypes) { return dtypes == Dtypes::numeric ? "numeric" : dtypes == Dtypes::all ? "all" : "integral"; }
+
 void resolve_pointwise(const Entry& entry, const Library& library, Op& op) {
   op.pointwise = entry.pointwise;
   op.computed = protect_limits(algebra::fold_numbers(entry.pointwise), library);
@@ -35,7 +47,10 @@ void resolve_pointwise(const Entry& entry, const Library& library, Op& op) {
   if (entry.dtypes != Dtypes::floating && !serves_integers(op.computed, library))
     throw Problem(entry.body_at, fmt::format("'{}' has no int64 form, which 'dtypes: {}' wants: only whole numbers, + - *, "
                                              "comparisons, where and functions with 'integer: true' have one",
-                                             to_string(entry.pointwise), entry.dtypes == Dtypes::numeric ? "numeric" : "all"));
+                                             to_string(entry.pointwise), name_of(entry.dtypes)));
+  if (entry.dtypes != Dtypes::integral && needs_integers(op.computed, library))
+    throw Problem(entry.body_at,
+                  fmt::format("'{}' is of the bits of integers: say 'dtypes: integral'", to_string(entry.pointwise)));
 }
 
 std::vector<Wrap> wraps_of(const Entry& entry, Scope& scope) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 
 /// The scalar functions of ops/functions.yaml in plain double arithmetic, for generated references of pointwise ops and
 /// the kernels of drawn entries.
@@ -44,6 +45,15 @@ inline double remainder(double x, double y) {
   return r != 0 && (r < 0) != (y < 0) ? r + y : std::copysign(r, r != 0 ? r : y);
 }
 inline double floor_divide(double x, double y) { return y == 0 ? x / y : std::round((x - remainder(x, y)) / y); }
+inline double bitwise_and(double x, double y) { return static_cast<double>(static_cast<int64_t>(x) & static_cast<int64_t>(y)); }
+inline double bitwise_or(double x, double y) { return static_cast<double>(static_cast<int64_t>(x) | static_cast<int64_t>(y)); }
+inline double bitwise_xor(double x, double y) { return static_cast<double>(static_cast<int64_t>(x) ^ static_cast<int64_t>(y)); }
+inline double left_shift(double x, double y) {
+  return y < 0 || y > 63
+             ? 0
+             : static_cast<double>(static_cast<int64_t>(static_cast<uint64_t>(static_cast<int64_t>(x)) << static_cast<int>(y)));
+}
+inline double right_shift(double x, double y) { return std::floor(std::ldexp(x, y < 0 || y > 63 ? -63 : -static_cast<int>(y))); }
 inline double erf(double x) { return std::erf(x); }
 inline double erfc(double x) { return std::erfc(x); }
 inline double normal_cdf(double x) { return 0.5 * std::erfc(x * -0.70710678118654752); }

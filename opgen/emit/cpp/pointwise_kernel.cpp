@@ -89,7 +89,9 @@ class VectorWriter {
 }  // namespace
 
 PointwiseKernel emit_pointwise_kernel(const Op& op, const Functions& functions) {
-  const bool integers = op.dtypes != Dtypes::floating;
+  const char* const blocks = op.dtypes == Dtypes::floating   ? "blocks"
+                             : op.dtypes == Dtypes::integral ? "blocks_of_integers"
+                                                             : "blocks_with_integers";
   const std::string function = op.unique_name();
   std::vector<std::string> inputs, parameters;
   for (const bool tensors : {true, false}) {
@@ -110,8 +112,8 @@ PointwiseKernel emit_pointwise_kernel(const Op& op, const Functions& functions) 
   parameters.insert(parameters.begin(), names_tag ? "D d" : "D");
   kernel.per_target +=
       indent(wrapped("HWY_INLINE V operator()", parameters, " const {") + "\n" + indent(body, 2) + "}\n", 2) + "};\n";
-  kernel.per_target += fmt::format("pointwise::Blocks {}_blocks() {{ return {}<{}, {}>(); }}\n\n", function,
-                                   integers ? "blocks_with_integers" : "blocks", functor, inputs.size());
+  kernel.per_target +=
+      fmt::format("pointwise::Blocks {}_blocks() {{ return {}<{}, {}>(); }}\n\n", function, blocks, functor, inputs.size());
   kernel.exported = fmt::format("HWY_EXPORT({}_blocks);\n", function);
   kernel.function =
       wrapped("void " + function, kernel_parameters(op), " {") +

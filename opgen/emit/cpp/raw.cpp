@@ -29,9 +29,10 @@ std::string conditions(const Op& op) {
 RawText pointwise(const Op& op) {
   RawText text;
   const std::string row = op.unique_name() + "_op";
-  const char* dtypes = op.dtypes == Dtypes::floating ? "floating" : op.dtypes == Dtypes::numeric ? "numeric" : "all";
+  static const std::map<Dtypes, const char*> kDtypes = {
+      {Dtypes::floating, "floating"}, {Dtypes::numeric, "numeric"}, {Dtypes::all, "all"}, {Dtypes::integral, "integral"}};
   text.row = fmt::format("constexpr launch::Pointwise {}{{{{kernels::cpu::generated::{}}}, launch::Dtypes::{}{}}};\n", row,
-                         op.unique_name(), dtypes, op.condition ? ", DType::bool_" : conditions(op));
+                         op.unique_name(), kDtypes.at(op.dtypes), op.condition ? ", DType::bool_" : conditions(op));
   std::vector<std::string> tensors, numbers;
   for (const Argument& argument : op.schema.arguments) (argument.type.is_tensor() ? tensors : numbers).push_back(argument.name);
   const std::string operands = "{" + join(tensors) + "}" + (numbers.empty() ? "" : ", {" + join(numbers) + "}");

@@ -269,8 +269,10 @@ class EntryLoader {
       entry_->dtypes = Dtypes::numeric;
     else if (text == "all")
       entry_->dtypes = Dtypes::all;
+    else if (text == "integral")
+      entry_->dtypes = Dtypes::integral;
     else
-      file_.fail(value, fmt::format("'dtypes' is floating, numeric or all, not '{}'", text));
+      file_.fail(value, fmt::format("'dtypes' is floating, numeric, all or integral, not '{}'", text));
   }
 
   void variants() {
@@ -621,7 +623,8 @@ ScalarFunction load_scalar(const YamlFile& file, const Tree& node) {
     if (!parameter->is(Expr::Kind::name)) file.fail(node["func"], "a scalar function is declared as name(x) or name(x, y)");
     function.parameters.push_back(parameter->text);
   }
-  function.integer = node["integer"] && file.boolean(node["integer"], "integer");
+  function.bits = node["integer"] && file.text(node["integer"], "integer").value() == "only";
+  function.integer = node["integer"] && (function.bits || file.boolean(node["integer"], "integer"));
   function.boolean = node["boolean"] && file.boolean(node["boolean"], "boolean");
   function.derivatives.resize(function.parameters.size());
   if (node["derivative"]) {

@@ -1,6 +1,7 @@
 // The inner loop of a pointwise op: load a vector of every input, compute, store. Generated kernels are a functor F with
 //   template <class D, class V> V operator()(D d, V input0, V input1, ...) const
-// and blocks<F, N>(), its N-input block functions for float and double (blocks_with_integers: and int64).
+// and blocks<F, N>(), its N-input block functions for float and double (blocks_with_integers: and int64; blocks_of_integers:
+// int64 alone).
 //
 // A number is broadcast to one vector beforehand and reloaded at every step, so one loop serves all mixtures of arrays and
 // numbers. The tail goes through padded copies: no lane beyond n is read or written.
@@ -104,6 +105,11 @@ pointwise::Blocks blocks() {
 template <class F, size_t N>
 pointwise::Blocks blocks_with_integers() {
   return {block<F, N, float>, block<F, N, double>, block<F, N, int64_t>};
+}
+
+template <class F, size_t N>
+pointwise::Blocks blocks_of_integers() {
+  return {nullptr, nullptr, block<F, N, int64_t>};
 }
 
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE

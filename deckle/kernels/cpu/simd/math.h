@@ -14,6 +14,7 @@
 
 #include "deckle/kernels/cpu/simd/math_atan.h"
 #include "deckle/kernels/cpu/simd/math_basic.h"
+#include "deckle/kernels/cpu/simd/math_bits.h"
 #include "deckle/kernels/cpu/simd/math_erf.h"
 #include "deckle/kernels/cpu/simd/math_exp.h"
 #include "deckle/kernels/cpu/simd/math_log.h"

@@ -1,0 +1,152 @@
+// Triangles, diagonals, moved dims, repeated and padded nested tensors.
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "deckle/base/check.h"
+#include "deckle/core/tensor_impl.h"
+#include "deckle/nested/generated/arrange.h"
+#include "deckle/nested/generated/shape.h"
+#include "deckle/nested/rows.h"
+#include "deckle/nested/support.h"
+#include "deckle/ops/generated/arrange.h"
+#include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/index.h"
+#include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/shape.h"
+#include "deckle/ops/padding.h"
+
+namespace deckle::nested {
+namespace {
+
+/// The triangle of matrices of which at least the rows are a ragged dim: row and column of every element, then its side.
+NestedTensor triangle(const NestedTensor& self, int64_t diagonal, bool lower) {
+  const int ragged_dims = self.ragged_dims();
+  const int64_t regular = self.values().dim() - 1;
+  check(ragged_dims + regular >= 2, "components of shape {} have one dim (expected matrices)", nested::ShapeOf{self});
+  const bool ragged_columns = regular == 0;
+  const int row_dim = ragged_dims - (ragged_columns ? 2 : 1);
+  const int64_t width = ragged_columns ? 1 : self.values().size(1), rows = self.values().size(0);
+  const Tensor inside = empty(ragged_columns ? Dims{rows} : Dims{rows, width}, DType::bool_);
+  bool* next = inside.data<bool>();
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t i = self.ragged()->row_map().position(row, row_dim),
+                  first = ragged_columns ? self.ragged()->row_map().position(row, ragged_dims - 1) : 0;
+    for (int64_t j = first; j < first + width; ++j) *next++ = lower ? j <= i + diagonal : j >= i + diagonal;
+  }
+  return {where(inside, self.values(), 0), self.ragged()};
+}
+
+}  // namespace
+
+NestedTensor tril(const NestedTensor& self, int64_t diagonal) {
+  if (self.values().dim() > 2 || self.ragged_dims() == 0) return {tril(self.values(), diagonal), self.ragged()};
+  return triangle(self, diagonal, true);
+}
+
+NestedTensor triu(const NestedTensor& self, int64_t diagonal) {
+  if (self.values().dim() > 2 || self.ragged_dims() == 0) return {triu(self.values(), diagonal), self.ragged()};
+  return triangle(self, diagonal, false);
+}
+
+NestedTensor diagonal(const NestedTensor& self, int64_t offset, int64_t dim1, int64_t dim2) {
+  dim1 = nested::wrap_dim(dim1, self);
+  dim2 = nested::wrap_dim(dim2, self);
+  check(dim1 != dim2, "dim1 and dim2 are both {} (expected different dims)", dim1);
+  if (!self.is_ragged(dim1) && !self.is_ragged(dim2))
+    return {diagonal(self.values(), offset, nested::values_dim(dim1, self), nested::values_dim(dim2, self)), self.ragged()};
+  // An affine index of the elements of each component: all dims of the result are ragged.
+  const int64_t rank = self.dim() - 1, inner = numel_of(self.values().sizes().subspan(1));
+  std::vector<int64_t> sizes, strides, first;
+  for (int64_t b = 0; b < self.components(); ++b) {
+    std::vector<int64_t> own, step(static_cast<size_t>(rank), 1);
+    for (int dim = 0; dim < self.ragged_dims(); ++dim) own.push_back(self.ragged()->size(b, dim));
+    for (int64_t dim = 1; dim < self.values().dim(); ++dim) own.push_back(self.values().size(dim));
+    for (int64_t dim = rank - 2; dim >= 0; --dim)
+      step[static_cast<size_t>(dim)] = step[static_cast<size_t>(dim) + 1] * own[static_cast<size_t>(dim) + 1];
+    const auto row = static_cast<size_t>(dim1 - 1), column = static_cast<size_t>(dim2 - 1);
+    const int64_t down = std::clamp<int64_t>(-offset, 0, own[row]), right = std::clamp<int64_t>(offset, 0, own[column]);
+    for (size_t dim = 0; dim < own.size(); ++dim) {
+      if (dim == row || dim == column) continue;
+      sizes.push_back(own[dim]);
+      strides.push_back(step[dim]);
+    }
+    sizes.push_back(std::min(own[row] - down, own[column] - right));
+    strides.push_back(step[row] + step[column]);
+    first.push_back(self.ragged()->offset(b) * inner + down * step[row] + right * step[column]);
+  }
+  const Ragged ragged(std::make_shared<const RaggedShape>(std::move(sizes), static_cast<int>(rank) - 1));
+  const Tensor index = empty({ragged->rows()}, DType::int64);
+  ragged->row_map().affine(first, strides, index.data<int64_t>());
+  return {index_select(reshape(self.values(), {self.values().numel()}), 0, index), ragged};
+}
+
+NestedTensor movedim(const NestedTensor& self, Ints source, Ints destination) {
+  return deckle::permute(self, moved_dims(source, destination, self.dim()));
+}
+
+NestedTensor repeat(const NestedTensor& self, Ints repeats) {
+  check(static_cast<int64_t>(repeats.size()) == self.dim(), "{} repeats for shape {} (expected {})", repeats.size(),
+        nested::ShapeOf{self}, self.dim());
+  check(std::all_of(repeats.begin(), repeats.end(), [](int64_t times) { return times >= 0; }),
+        "a number in repeats {} is negative (expected 0 or more)", to_string(repeats));
+  const int ragged_dims = self.ragged_dims();
+  Dims on_values = {ragged_dims == 0 ? repeats[0] : 1};
+  for (const int64_t times : repeats.subspan(static_cast<size_t>(ragged_dims) + 1)) on_values.push_back(times);
+  NestedTensor result = {repeat(self.values(), on_values), self.ragged()};
+  if (ragged_dims == 0) return result;
+  for (int dim = 0; dim < ragged_dims; ++dim) {
+    const int64_t times = repeats[static_cast<size_t>(dim) + 1];
+    if (times == 1) continue;
+    result = nested::take(result, nested::rows_at(result.ragged(), dim, [&](int64_t b, std::vector<int64_t>& positions) {
+                            for (int64_t i = 0; i < times * self.ragged()->size(b, dim); ++i)
+                              positions.push_back(i % self.ragged()->size(b, dim));
+                          }));
+  }
+  if (repeats[0] == 1) return result;
+  std::vector<int64_t> components;
+  for (int64_t i = 0; i < repeats[0] * self.components(); ++i) components.push_back(i % self.components());
+  return nested::take(result, nested::rows_of_components(result.ragged(), components));
+}
+
+NestedTensor repeat_interleave(const NestedTensor& self, int64_t repeats, int64_t dim) {
+  check(repeats >= 0, "repeats is {} (expected 0 or more)", repeats);
+  const int64_t at = nested::wrap_dim(dim, self);
+  if (at > 0 && !self.is_ragged(at))
+    return {repeat_interleave(self.values(), repeats, nested::values_dim(at, self)), self.ragged()};
+  if (at == 0 && self.ragged_dims() == 0) return {repeat_interleave(self.values(), repeats, 0), Ragged()};
+  if (at == 0) {
+    std::vector<int64_t> components;
+    for (int64_t b = 0; b < self.components(); ++b) components.insert(components.end(), static_cast<size_t>(repeats), b);
+    return nested::take(self, nested::rows_of_components(self.ragged(), components));
+  }
+  const int along = static_cast<int>(at) - 1;
+  return nested::take(self, nested::rows_at(self.ragged(), along, [&](int64_t b, std::vector<int64_t>& positions) {
+                        for (int64_t i = 0; i < self.ragged()->size(b, along); ++i)
+                          positions.insert(positions.end(), static_cast<size_t>(repeats), i);
+                      }));
+}
+
+NestedTensor pad(const NestedTensor& self, Ints padding, PadMode mode, const Scalar& value) {
+  require_padding(padding, self.dim());
+  const int64_t regular = self.values().dim() - 1, last = self.dim() - 1;
+  const auto on_values = std::min(padding.size(), 2 * static_cast<size_t>(regular));
+  NestedTensor result = {pad(self.values(), padding.first(on_values), mode, value), self.ragged()};
+  for (size_t i = on_values; i < padding.size(); i += 2) {
+    const int64_t dim = last - static_cast<int64_t>(i / 2), before = padding[i], after = padding[i + 1];
+    check(
+        dim > 0 || (before == 0 && after == 0),
+        "dim 0 is the batch of shape {}, and a component beside the others would have no length (expected padding of dims 1..{})",
+        nested::ShapeOf{self}, last);
+    if (before == 0 && after == 0) continue;
+    const int along = static_cast<int>(dim) - 1;
+    const nested::Rows rows = nested::rows_at(result.ragged(), along, [&](int64_t b, std::vector<int64_t>& positions) {
+      positions = padded_places(self.ragged()->size(b, along), before, after, mode);
+    });
+    result = {index_select_or(result.values(), rows.index, value.to_double()), rows.shape};
+  }
+  return result;
+}
+
+}  // namespace deckle::nested

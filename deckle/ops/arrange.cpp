@@ -1,0 +1,182 @@
+// Diagonals, moved dims, repeated and padded tensors.
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "deckle/base/check.h"
+#include "deckle/core/tensor_impl.h"
+#include "deckle/ops/copy.h"
+#include "deckle/ops/generated/arrange.h"
+#include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/index.h"
+#include "deckle/ops/generated/shape.h"
+#include "deckle/ops/padding.h"
+
+namespace deckle {
+
+Tensor native::diagonal(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2) {
+  check(self.dim() >= 2, Argument{"self"}, "has shape {} (expected 2 dims or more)", self.sizes());
+  dim1 = wrap_dim(dim1, self.sizes());
+  dim2 = wrap_dim(dim2, self.sizes());
+  check(dim1 != dim2, "dim1 and dim2 are both {} (expected different dims)", dim1);
+  const int64_t down = std::max<int64_t>(0, offset < 0 ? -std::max(offset, -self.size(dim1)) : 0),
+                right = std::max<int64_t>(0, std::min(offset, self.size(dim2)));
+  const int64_t length = std::min(self.size(dim1) - down, self.size(dim2) - right);
+  Dims sizes, strides;
+  for (int64_t dim = 0; dim < self.dim(); ++dim) {
+    if (dim == dim1 || dim == dim2) continue;
+    sizes.push_back(self.size(dim));
+    strides.push_back(self.stride(dim));
+  }
+  sizes.push_back(length);
+  strides.push_back(self.stride(dim1) + self.stride(dim2));
+  const int64_t first = length == 0 ? 0 : down * self.stride(dim1) + right * self.stride(dim2);
+  return alias(self, sizes, strides, self.offset() + first);
+}
+
+Tensor native::diagonal_backward(const Tensor& gradient, Ints sizes, int64_t offset, int64_t dim1, int64_t dim2) {
+  const Tensor result = zeros_raw(sizes, gradient.dtype(), gradient.device());
+  copy_into(native::diagonal(result, offset, dim1, dim2), gradient);
+  return result;
+}
+
+Tensor composite::squeeze(const Tensor& self) {
+  Dims sizes;
+  for (const int64_t size : self.sizes()) {
+    if (size != 1) sizes.push_back(size);
+  }
+  return view(self, sizes);
+}
+
+Tensor composite::movedim(const Tensor& self, Ints source, Ints destination) {
+  return permute(self, moved_dims(source, destination, self.dim()));
+}
+
+Tensor composite::repeat(const Tensor& self, Ints repeats) {
+  const auto rank = static_cast<int64_t>(repeats.size()), added = rank - self.dim();
+  check(added >= 0, "{} repeats for shape {} (expected {} or more)", rank, self.sizes(), self.dim());
+  Dims apart, expanded, joined;  // each dim as one of repeats and one of elements
+  for (int64_t dim = 0; dim < rank; ++dim) {
+    const int64_t times = repeats[static_cast<size_t>(dim)], size = dim < added ? 1 : self.size(dim - added);
+    check(times >= 0, "a number in repeats {} is negative (expected 0 or more)", repeats);
+    for (const int64_t one : {int64_t{1}, size}) apart.push_back(one);
+    for (const int64_t one : {times, size}) expanded.push_back(one);
+    joined.push_back(times * size);
+  }
+  return reshape(expand(reshape(self, apart), expanded), joined);
+}
+
+namespace {
+
+Tensor repeated(const Tensor& self, std::optional<int64_t> dim, const std::function<int64_t(int64_t i)>& times) {
+  const Tensor x = dim ? self : reshape(self, {self.numel()});
+  const int64_t along = wrap_dim(dim.value_or(0), x.sizes());
+  check(x.dim() > 0, Argument{"self"}, "has no dims (expected one to repeat along)");
+  std::vector<int64_t> index;
+  for (int64_t i = 0; i < x.size(along); ++i) index.insert(index.end(), static_cast<size_t>(times(i)), i);
+  return index_select(x, along, tensor(index));
+}
+
+}  // namespace
+
+Tensor composite::repeat_interleave(const Tensor& self, int64_t repeats, std::optional<int64_t> dim) {
+  check(repeats >= 0, Argument{"repeats"}, "is {} (expected 0 or more)", repeats);
+  return repeated(self, dim, [&](int64_t) { return repeats; });
+}
+
+Tensor composite::repeat_interleave(const Tensor& self, const Tensor& repeats, std::optional<int64_t> dim) {
+  check(repeats.dtype() == DType::int64 || repeats.dtype() == DType::int32, Argument{"repeats"},
+        "is {} (expected int64 or int32)", name(repeats.dtype()));
+  const int64_t count = dim ? self.size(*dim) : self.numel();
+  check(repeats.dim() <= 1 && (repeats.numel() == 1 || repeats.numel() == count), Argument{"repeats"},
+        "has shape {} for {} slices (expected one number, or one for each)", repeats.sizes(), count);
+  const std::vector<int64_t> times = repeats.to_vector<int64_t>();
+  check(std::all_of(times.begin(), times.end(), [](int64_t n) { return n >= 0; }), Argument{"repeats"},
+        "has a negative number (expected 0 or more)");
+  return repeated(self, dim, [&](int64_t i) { return times[times.size() == 1 ? 0 : static_cast<size_t>(i)]; });
+}
+
+Dims moved_dims(Ints source, Ints destination, int64_t rank) {
+  check(source.size() == destination.size(), "source {} and destination {} differ in length (expected one place for each dim)",
+        source, destination);
+  if (rank == 0) return {};
+  const Dims sizes(static_cast<size_t>(rank), 1);
+  Dims order(static_cast<size_t>(rank), -1);
+  std::vector<bool> moved(static_cast<size_t>(rank), false);
+  for (size_t i = 0; i < source.size(); ++i) {
+    const auto from = static_cast<size_t>(wrap_dim(source[i], sizes)), to = static_cast<size_t>(wrap_dim(destination[i], sizes));
+    check(!moved[from] && order[to] < 0, "a dim is given twice in {} or {} (expected different dims)", source, destination);
+    moved[from] = true;
+    order[to] = static_cast<int64_t>(from);
+  }
+  size_t next = 0;
+  for (int64_t& place : order) {
+    if (place >= 0) continue;
+    while (moved[next]) ++next;
+    place = static_cast<int64_t>(next++);
+  }
+  return order;
+}
+
+std::vector<int64_t> padded_places(int64_t size, int64_t before, int64_t after, PadMode mode) {
+  check(size + before + after >= 0, "padding of {} and {} for {} elements (expected no more taken away than there are)", before,
+        after, size);
+  const int64_t most = std::max(before, after);
+  check(mode != PadMode::reflect || most < std::max<int64_t>(size, 1),
+        "padding of {} and {} by reflect for {} elements "
+        "(expected fewer than there are)",
+        before, after, size);
+  check(mode != PadMode::circular || most <= size,
+        "padding of {} and {} by circular for {} elements (expected no more than there "
+        "are)",
+        before, after, size);
+  check(mode != PadMode::replicate || most <= 0 || size > 0,
+        "padding of {} and {} by replicate for no elements (expected one or "
+        "more)",
+        before, after);
+  std::vector<int64_t> places;
+  for (int64_t place = -before; place < size + after; ++place) {
+    if (place >= 0 && place < size) {
+      places.push_back(place);
+    } else if (mode == PadMode::constant) {
+      places.push_back(-1);
+    } else if (mode == PadMode::replicate) {
+      places.push_back(place < 0 ? 0 : size - 1);
+    } else if (mode == PadMode::circular) {
+      places.push_back(place < 0 ? place + size : place - size);
+    } else {
+      places.push_back(place < 0 ? -place : 2 * (size - 1) - place);
+    }
+  }
+  return places;
+}
+
+void require_padding(Ints padding, int64_t rank) {
+  check(padding.size() % 2 == 0 && static_cast<int64_t>(padding.size()) <= 2 * rank,
+        "padding {} for {} dims (expected two numbers for each of some last dims)", padding, rank);
+}
+
+Tensor composite::pad(const Tensor& self, Ints padding, PadMode mode, const Scalar& value) {
+  require_padding(padding, self.dim());
+  Tensor result = self;
+  for (size_t i = 0; i < padding.size(); i += 2) {
+    const int64_t dim = self.dim() - 1 - static_cast<int64_t>(i / 2), before = padding[i], after = padding[i + 1];
+    if (before == 0 && after == 0) continue;
+    const std::vector<int64_t> places = padded_places(self.size(dim), before, after, mode);
+    if (mode != PadMode::constant) {
+      result = index_select(result, dim, tensor(places));
+      continue;
+    }
+    const auto beside = [&](int64_t count) {
+      Dims sizes(result.sizes());
+      sizes[static_cast<size_t>(dim)] = std::max<int64_t>(count, 0);
+      return full(sizes, value, self.dtype());
+    };
+    const Tensor kept = slice(result, dim, std::max<int64_t>(-before, 0), self.size(dim) - std::max<int64_t>(-after, 0));
+    result = deckle::cat({beside(before), kept, beside(after)}, dim);
+  }
+  return result;
+}
+
+}  // namespace deckle

@@ -1,0 +1,18 @@
+#include "deckle/ops/compare.h"
+
+#include "deckle/base/error.h"
+#include "deckle/ops/generated/linalg.h"
+#include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/reduce.h"
+
+namespace deckle {
+
+bool allclose(const Tensor& self, const Tensor& other, double rtol, double atol, bool equal_nan) {
+  return named("allclose", [&] { return all(isclose(self.detach(), other.detach(), rtol, atol, equal_nan)).item<bool>(); });
+}
+
+bool equal(const Tensor& self, const Tensor& other) {
+  return named("equal", [&] { return self.sizes() == other.sizes() && all(eq(self.detach(), other.detach())).item<bool>(); });
+}
+
+}  // namespace deckle

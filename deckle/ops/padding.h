@@ -1,0 +1,19 @@
+#pragma once
+
+#include <vector>
+
+#include "deckle/core/dims.h"
+#include "deckle/kernels/args/generated/arrange.h"
+
+namespace deckle {
+
+/// Which of `size` elements stands at each place of a padded dim; -1: the padding's value.
+std::vector<int64_t> padded_places(int64_t size, int64_t before, int64_t after, PadMode mode);
+
+/// Throws unless padding has two numbers for each of some of `rank` dims.
+void require_padding(Ints padding, int64_t rank);
+
+/// The order of permute that brings the dims `source` to the places `destination`.
+Dims moved_dims(Ints source, Ints destination, int64_t rank);
+
+}  // namespace deckle

@@ -1,0 +1,141 @@
+// Moved dims, repeats and padding of nested tensors: each component by itself.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "deckle/core/from_data.h"
+#include "deckle/core/generator.h"
+#include "deckle/nested/generated/arrange.h"
+#include "deckle/nested/structure.h"
+#include "deckle/ops/compare.h"
+#include "deckle/ops/generated/arrange.h"
+#include "deckle/ops/generated/bitwise.h"
+#include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/index.h"
+#include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/random.h"
+#include "deckle/ops/generated/shape.h"
+#include "tests/ops/by_hand.h"
+#include "tests/support/expect.h"
+
+namespace deckle::suite {
+namespace {
+
+using deckle::testing::error_of;
+
+TEST(Arrange, DimsMoveInEachComponent) {
+  for (const int ragged_dims : {1, 2}) {
+    for_patterns(ragged_dims, [&](const Ragged& shape) {
+      const Batch x = {normal(shape, ragged_dims == 1 ? Dims{2, 3} : Dims{3})};
+      check(HandCase{"movedim", kAll, x, [](const Batch& x) { return Parts{parts(movedim(x[0], 1, -1))}; },
+                     [](const Batch& x) { return Parts{each(x[0], [&](int64_t b) { return movedim(x[0][b], 0, -1); })}; }});
+      check(HandCase{"movedim", kAll, x,
+                     [](const Batch& x) {
+                       return Parts{parts(movedim(x[0], {3, 1}, {2, 3}))};
+                     },
+                     [](const Batch& x) {
+                       return Parts{each(x[0], [&](int64_t b) { return movedim(x[0][b], {2, 0}, {1, 2}); })};
+                     }});
+    });
+  }
+}
+
+TEST(Arrange, RepeatsAreThoseOfEachComponent) {
+  for (const int ragged_dims : {1, 2}) {
+    for_patterns(ragged_dims, [&](const Ragged& shape) {
+      const Batch x = {normal(shape, ragged_dims == 1 ? Dims{2, 3} : Dims{3})};
+      check(HandCase{"repeat", kAll, x,
+                     [](const Batch& x) {
+                       return Parts{parts(repeat(x[0], {2, 3, 2, 1}))};
+                     },
+                     [](const Batch& x) {
+                       Tensors all;
+                       for (int64_t b = 0; b < 2 * x[0].components(); ++b)
+                         all.push_back(repeat(x[0][b % x[0].components()], {3, 2, 1}));
+                       return Parts{all};
+                     }});
+      check(HandCase{"repeat_interleave",
+                     {batch},
+                     x,
+                     [](const Batch& x) { return Parts{parts(repeat_interleave(x[0], 2, 0))}; },
+                     [](const Batch& x) {
+                       Tensors all;
+                       for (int64_t b = 0; b < 2 * x[0].components(); ++b) all.push_back(x[0][b / 2]);
+                       return Parts{all};
+                     }});
+    });
+  }
+}
+
+TEST(Arrange, PaddingStandsBesideEachComponent) {
+  for (const int ragged_dims : {1, 2}) {
+    for_patterns(ragged_dims, [&](const Ragged& shape) {
+      const Batch x = {normal(shape, ragged_dims == 1 ? Dims{2, 3} : Dims{3})};
+      check(HandCase{
+          "pad", kAll, x,
+          [](const Batch& x) {
+            return Parts{parts(pad(x[0], {1, -1, 0, 2, 3, 0}, PadMode::constant, 0.5))};
+          },
+          [](const Batch& x) {
+            return Parts{each(x[0], [&](int64_t b) { return pad(x[0][b], {1, -1, 0, 2, 3, 0}, PadMode::constant, 0.5); })};
+          }});
+      if (shape->rows() == 0 || shape->min_size(0) == 0) return;  // no element to repeat
+      if (ragged_dims == 2 && shape->min_size(1) == 0) return;
+      check(HandCase{"pad", kAll, x,
+                     [](const Batch& x) {
+                       return Parts{parts(pad(x[0], {2, 1, 0, 1, 2, 1}, PadMode::replicate))};
+                     },
+                     [](const Batch& x) {
+                       return Parts{each(x[0], [&](int64_t b) { return pad(x[0][b], {2, 1, 0, 1, 2, 1}, PadMode::replicate); })};
+                     }});
+    });
+  }
+  const NestedTensor x = NestedTensor::from_lengths(ones({3, 2}), {1, 2});
+  EXPECT_EQ(error_of([&] {
+              pad(x, {0, 0, 0, 0, 1, 0});
+            }),
+            "pad: dim 0 is the batch of shape [2, 1..2, 2], and a component beside the others would have no length (expected "
+            "padding of dims 1..2)");
+}
+
+TEST(Arrange, TensorsAsAWholeAreCompared) {
+  const Tensor x = tensor({1.0, 2.0, std::numeric_limits<double>::infinity()}), nan = tensor({std::nan("")});
+  EXPECT_TRUE(equal(x, x));
+  EXPECT_FALSE(equal(x, x + 1.0));
+  EXPECT_FALSE(equal(x, unsqueeze(x, 0)));
+  EXPECT_TRUE(allclose(x, x * (1 + 1e-6)));
+  EXPECT_FALSE(allclose(x, x * (1 + 1e-4)));
+  EXPECT_TRUE(allclose(x, x * (1 + 1e-4), 1e-3));
+  EXPECT_FALSE(allclose(x, tensor({1.0, 2.0, 1e300})));
+  EXPECT_FALSE(allclose(nan, nan));
+  EXPECT_TRUE(allclose(nan, nan, 0, 0, true));
+  EXPECT_FALSE(equal(nan, nan));
+  EXPECT_TRUE(equal(NestedTensor::from_lengths(x, {1, 2}), NestedTensor::from_lengths(x, {1, 2})));
+  EXPECT_FALSE(equal(NestedTensor::from_lengths(x, {1, 2}), NestedTensor::from_lengths(x, {2, 1})));
+  EXPECT_TRUE(allclose(NestedTensor::from_lengths(x, {1, 2}), NestedTensor::from_lengths(x, {1, 2})));
+}
+
+TEST(Arrange, LinesAndPermutations) {
+  EXPECT_EQ(linspace(0, 1, 5).to_vector(), (std::vector<double>{0, 0.25, 0.5, 0.75, 1}));
+  EXPECT_EQ(linspace(-3, 7, 2).to_vector(), (std::vector<double>{-3, 7}));
+  EXPECT_EQ(linspace(0.1, 0.7, 4, DType::float64).to_vector().back(), 0.7);
+  Generator generator(7);
+  std::vector<int64_t> order = randperm(1000, &generator).to_vector<int64_t>();
+  EXPECT_FALSE(std::is_sorted(order.begin(), order.end()));
+  std::sort(order.begin(), order.end());
+  for (size_t i = 0; i < order.size(); ++i) ASSERT_EQ(order[i], static_cast<int64_t>(i));
+}
+
+TEST(Arrange, IntegersStayIntegers) {
+  const Tensor x = tensor({int64_t{(int64_t{1} << 53) + 1}, int64_t{-7}});
+  for (const Tensor& y : {floor(x), ceil(x), round(x), trunc(x)}) EXPECT_TRUE(y.dtype() == DType::int64 && equal(x, y));
+  EXPECT_EQ(floor_divide(x, 2).to_vector<int64_t>(), (std::vector<int64_t>{int64_t{1} << 52, -4}));
+  EXPECT_EQ(remainder(x, 4).to_vector<int64_t>(), (std::vector<int64_t>{1, 1}));
+  EXPECT_EQ(fmod(x, 4).to_vector<int64_t>(), (std::vector<int64_t>{1, -3}));
+  EXPECT_EQ(error_of([] { bitwise_and(ones({2}), 1); }), "bitwise_and: the operands are float32 (expected integers or bool)");
+}
+
+}  // namespace
+}  // namespace deckle::suite
