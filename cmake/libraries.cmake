@@ -99,7 +99,7 @@ function(deckle_describe_library file entries functions)
 endfunction()
 
 # The generated code as objects of TARGET. Public functions are compiled like Deckle's own, -O1, and in one go with those on
-# nested tensors: what they include takes longer than they do. Kernels are compiled as TARGET says.
+# nested tensors: what they include takes longer than they do. Kernels are vectors by hand, for which -O2 is enough.
 function(deckle_compile_ops target directory layout)
   set(nested ${${target}_ops_SOURCES})
   list(FILTER nested INCLUDE REGEX "/${layout}/nested/")
@@ -124,6 +124,7 @@ function(deckle_compile_ops target directory layout)
   find_library(DECKLE_HWY hwy REQUIRED)
   set_source_files_properties(${units} PROPERTIES OBJECT_DEPENDS ${directory}/${target}_ops.stamp
     COMPILE_OPTIONS $<$<CONFIG:Release,RelWithDebInfo,MinSizeRel>:-O1>)
+  set_source_files_properties(${${target}_ops_KERNELS} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O2>)
   add_library(${target}_ops OBJECT ${units} ${${target}_ops_KERNELS})
   set_target_properties(${target}_ops PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_include_directories(${target}_ops PRIVATE $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES> ${CMAKE_CURRENT_SOURCE_DIR})

@@ -38,7 +38,7 @@ std::string public_header(const Stem& stem) {
   if (uses(stem.ops, Base::plan)) text += "#include \"deckle/kernels/args/attention_plan.h\"\n";
   const bool generators = uses(stem.ops, Base::generator);
   text += type_includes(stem, false);
-  if (generators && !stem.home.plain) text += "\nnamespace deckle {\nclass Generator;\n}\n";
+  if (generators && !stem.home.plain) text += "#include \"deckle/core/generator.h\"\n";
   text += "\nnamespace " + stem.home.space + " {\n\n";
   if (generators && stem.home.plain) text += "class Generator;\n\n";
   for (const RecordType* record : stem.records) text += print_record(*record);
