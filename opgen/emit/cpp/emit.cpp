@@ -196,7 +196,8 @@ std::string used_per_target(const Home& home, const Functions& functions, const 
   const auto use = [&](const Home& of, const std::string& name) {
     if (of.space != home.space) text += fmt::format("using ::{}::kernels::cpu::HWY_NAMESPACE::{};\n", of.space, name);
   };
-  for (const char* name : {"damped", "less_equal", "greater_equal", "not_equal", "blocks", "blocks_with_integers"}) {
+  for (const char* name :
+       {"damped", "less_equal", "greater_equal", "not_equal", "blocks", "blocks_with_integers", "blocks_of_integers"}) {
     if (code.find(name + std::string(std::string_view(name).starts_with("blocks") ? "<" : "(")) != std::string::npos)
       use({}, name);
   }
