@@ -58,6 +58,7 @@ struct Declaration {
   Home home;
   Schema schema;
   std::string doc;
+  std::string math;  // what it computes, as LaTeX, where no formula says it
   Body body = Body::native;
   Position body_at;
   std::map<std::string, Kernel> kernels;  // body kernel: by device

@@ -48,6 +48,8 @@ TEST(Site, WrittenFormulasKeepTheirLetsAndConditions) {
   EXPECT_EQ(equation(json, "written", "forward", R"(\\dot{y})"), R"(\\dot{x})");
 }
 
+TEST(Site, WhatNoFormulaSaysIsInTheEntry) { EXPECT_NE(json_of_site().find(R"("math":"y = \\frac{x}{2}")"), std::string::npos); }
+
 TEST(Site, LettersAreExplained) {
   const std::string json = json_of_site();
   EXPECT_NE(json.find(R"("letters":[{"letter":"x","name":"self"},{"letter":"z","name":"other"},{"letter":"y","name":"result"}])"),

@@ -7,24 +7,8 @@ import re
 import highlight
 import page as pages
 import pictures
+from op_names import family, group, kernel_path, path_of
 
-FAMILIES = {
-    "pointwise": "Element by element",
-    "reduce": "Reductions",
-    "matmul": "Matrix products",
-    "conv": "Convolution",
-    "norm": "Normalisation",
-    "attention": "Attention",
-    "loss": "Losses",
-    "index": "Indexing and joining",
-    "shape": "Shapes and views",
-    "sort": "Sorting",
-    "segment": "Segments",
-    "random": "Random numbers",
-    "position": "Positions",
-    "factory": "Factories",
-    "foreach": "Lists of tensors",
-}
 BODIES = {
     "pointwise": "One fused loop over the elements, generated for every instruction set.",
     "kernel": "A kernel of its own.",
@@ -34,26 +18,6 @@ BODIES = {
 }
 FLOATING = ("float16", "bfloat16", "float32", "float64")
 DTYPES = (*FLOATING, "integers", "bool")
-
-
-def path_of(name):
-    return f"ops/{name}.html"
-
-
-def type_path(name):
-    return f"types/{name}.html"
-
-
-def group(ops):
-    """Ops by name, the overloads of each together."""
-    found = {}
-    for op in ops:
-        found.setdefault(op["name"], []).append(op)
-    return found
-
-
-def family(stem):
-    return FAMILIES.get(stem, stem.replace("_", " ").capitalize())
 
 
 class Entries:
@@ -177,7 +141,8 @@ class Entries:
         return text
 
     def _equations(self, equations, op):
-        text = "".join(self._equation(one) for one in equations)
+        text = self.mathematics.display(op["math"]) if op["math"] else ""
+        text += "".join(self._equation(one) for one in equations)
         return text + self._legend(op) if text else ""
 
     def _legend(self, op):
@@ -260,7 +225,17 @@ class Entries:
         if op["backward_calls"]:
             rows.append(("Backward calls", ", ".join(self.code.inline(name, link) for name in op["backward_calls"])))
         facts = "".join(f"<dt>{title}</dt><dd>{words}</dd>" for title, words in rows)
-        return f"<dl class=facts>{facts}</dl>"
+        return f"<dl class=facts>{facts}</dl>{self._kernel_notes(op, link)}"
+
+    def _kernel_notes(self, op, link):
+        """What the kernel's own file says at its head: bytes, operations, instances."""
+        text = ""
+        for device, file in op["kernel_files"].items():
+            name = kernel_path(device, file)
+            if name in self.files and self.files[name].head:
+                text += f"<p>At the head of {self.code.inline(name, link)}:</p><pre class=comment>"
+                text += html.escape(self.files[name].head, quote=False) + "</pre>"
+        return text
 
     def _work(self, name, times):
         if name == "arithmetic":
@@ -281,7 +256,7 @@ class Entries:
         for op in overloads:
             places[op["file"]] = "the entry"
             for device, file in op["kernel_files"].items():
-                places[f"deckle/kernels/{device}/{file}.{'cu' if device == 'cuda' else 'cpp'}"] = f"the {device} kernel"
+                places[kernel_path(device, file)] = f"the {device} kernel"
         places.update({name: "written by hand" for name in (f"deckle/ops/{overloads[0]['name']}.cpp",) if name in self.files})
         text = pages.table([(self.code.inline(name, link), words) for name, words in places.items()], (), "list")
         calls = sorted({name for op in overloads for name in (*op["calls"], *op["parts"])})

@@ -5,6 +5,7 @@ import pathlib
 import posixpath
 import re
 
+import highlight
 import page as pages
 import scanner
 
@@ -120,30 +121,15 @@ def symbols(files, public):
     ):
         for name, (overloads, members) in file.groups().items():
             if file.name in public or name[0].isupper():
-                found.setdefault(name, f"{path_of(file.name)}#{name}")
+                found.setdefault(name, f"{path_of(file.name)}#{scanner.anchor(name)}")
                 for member in members:
-                    found.setdefault(member.full_name, f"{path_of(file.name)}#{name}")
+                    found.setdefault(member.full_name, f"{path_of(file.name)}#{scanner.anchor(name)}")
     return found
 
 
 def public_headers(root):
     listed = root / "tools/public_headers.txt"
     return set(re.findall(r"^deckle/\S+", listed.read_text(), re.M)) if listed.exists() else set()
-
-
-def prose(text, code, link):
-    """A comment: paragraphs, and what is indented or in columns as it is."""
-    parts = []
-    for block in re.split(r"\n\s*\n", text):
-        lines = block.splitlines()
-        verbatim = sum(line.startswith("  ") or "   " in line.strip() for line in lines)
-        if verbatim * 2 > len(lines) or any(line.startswith("  ") for line in lines):
-            parts.append(f"<pre class=comment>{html.escape(block, quote=False)}</pre>")
-        else:
-            words = html.escape(" ".join(line.strip() for line in lines), quote=False)
-            words = re.sub(r"`([^`]+)`", lambda match: code.inline(html.unescape(match.group(1)), link), words)
-            parts.append(f"<p>{words}</p>")
-    return "".join(parts)
 
 
 def described(definitions):
@@ -190,7 +176,7 @@ class Pages:
         made.title = posixpath.basename(file.name)
         link = lambda target: pages.relative(made.path, target)
         made.lead = f"<p class=path><code>{html.escape(file.name)}</code> · {len(file.text.splitlines())} lines</p>" + (
-            f"<div class=head>{prose(file.head, self.code, link)}</div>" if file.head else ""
+            f"<div class=head>{highlight.prose(file.head, self.code, link)}</div>" if file.head else ""
         )
         if file.cpp:
             (self._header if file.is_header else self._source)(file, made, link)
@@ -210,13 +196,13 @@ class Pages:
     def _header(self, file, made, link):
         for name, (overloads, members) in file.groups().items():
             parts = [
-                self.code.block(text, "cpp", link) + (prose(comment, self.code, link) if comment != file.head else "")
+                self.code.block(text, "cpp", link) + (highlight.prose(comment, self.code, link) if comment != file.head else "")
                 for text, comment in described(overloads)
             ]
             body = "".join(parts) + self._members(members, overloads, link)
             made.sections.append(
                 pages.Section(
-                    name,
+                    scanner.anchor(name),
                     name,
                     body,
                     title_html=f"<code>{html.escape(name)}</code>",
@@ -229,7 +215,7 @@ class Pages:
             return ""
         rows = []
         for text, comment in described(members):
-            rows.append(f"<dt>{self.code.block(text, 'cpp', link)}</dt><dd>{prose(comment, self.code, link)}</dd>")
+            rows.append(f"<dt>{self.code.block(text, 'cpp', link)}</dt><dd>{highlight.prose(comment, self.code, link)}</dd>")
         return f"<dl class=members>{''.join(rows)}</dl>"
 
     def _source(self, file, made, link):

@@ -8,6 +8,7 @@ import re
 import markdown_it
 
 import page as pages
+import pictures
 
 # Markdown file -> (path of the site, title in menus or None for its own); in the order of the menu.
 ORDER = [
@@ -47,8 +48,8 @@ class Markdown:
         match = re.search(r"^# (.+)$", (self.root / name).read_text(), re.M)
         return NAMES.get(name) or (re.sub(r"[`*]", "", match.group(1)) if match else pathlib.Path(name).stem)
 
-    def page(self, name, path, kind, pictures):
-        """The page of one Markdown file. `pictures` maps anchors of its sections to HTML that goes to their end."""
+    def page(self, name, path, kind, drawn):
+        """The page of one Markdown file. `drawn` maps anchors of its sections to HTML that goes to their end."""
         tokens = self.parser.parse((self.root / name).read_text())
         made = pages.Page(path, self.title(name), kind, keywords=(pathlib.Path(name).stem,))
         parts, heading, level, title = [], None, 1, ""
@@ -59,7 +60,7 @@ class Markdown:
                 made.lead += body
             else:
                 anchor = heading
-                made.sections.append(pages.Section(anchor, title, body + pictures.get(anchor, ""), level, title_html))
+                made.sections.append(pages.Section(anchor, title, body + drawn.get(anchor, ""), level, title_html))
 
         i, chunk, title_html = 0, [], ""
         while i < len(tokens):
@@ -89,8 +90,10 @@ class Markdown:
                 if child.type == "link_open":
                     child.attrs["href"] = self._href(child.attrs["href"], name, path)
                 elif child.type == "image":
+                    child.meta["file"] = self.root / posixpath.normpath(
+                        posixpath.join(posixpath.dirname(name), child.attrs["src"])
+                    )
                     child.attrs["src"] = self._href(child.attrs["src"], name, path)
-                    child.attrs["loading"] = "lazy"
         rules = self.parser.renderer.rules
         rules["fence"] = lambda them, i, options, env: self.code.block(them[i].content, language_of(them[i]), self._link(path))
         rules["code_block"] = lambda them, i, options, env: self.code.block(them[i].content, "", self._link(path))
@@ -99,10 +102,17 @@ class Markdown:
             if not inside_link(them, i)
             else f"<code>{html.escape(them[i].content, quote=False)}</code>"
         )
+        rules["image"] = lambda them, i, options, env: self._image(them[i])
         rules["table_open"] = lambda them, i, options, env: "<div class=table><table>"
         rules["table_close"] = lambda them, i, options, env: "</table></div>"
         text = self.parser.renderer.render(tokens, self.parser.options, {})
         return re.sub(r"<!--.*?-->\n?", "", text, flags=re.S)
+
+    def _image(self, token):
+        words = html.escape(token.content, quote=True)
+        if token.meta["file"].suffix == ".svg":
+            return pictures.plot(token.meta["file"].read_text(), words)
+        return f'<img src="{html.escape(token.attrs["src"], quote=True)}" alt="{words}" loading=lazy>'
 
     def _link(self, path):
         return lambda target: pages.relative(path, target)

@@ -66,3 +66,18 @@ def wrapped(signature, columns=86):
             [lines[-1] + ("" if lines[-1].endswith("(") else " ") + part] if room else [lines[-1], " " * (len(head) + 1) + part]
         )
     return "\n".join(lines)
+
+
+def prose(text, code, link):
+    """A comment: paragraphs, and what is indented or in columns as it is."""
+    parts = []
+    for block in re.split(r"\n\s*\n", text):
+        lines = block.splitlines()
+        verbatim = sum(line.startswith("  ") or "   " in line.strip() for line in lines)
+        if verbatim * 2 > len(lines) or any(line.startswith("  ") for line in lines):
+            parts.append(f"<pre class=comment>{html.escape(block, quote=False)}</pre>")
+        else:
+            words = html.escape(" ".join(line.strip() for line in lines), quote=False)
+            words = re.sub(r"`([^`]+)`", lambda match: code.inline(html.unescape(match.group(1)), link), words)
+            parts.append(f"<p>{words}</p>")
+    return "".join(parts)

@@ -66,14 +66,12 @@ def search_index(made):
             for word in set(words_of(page.title)):
                 weights[word] += 10 if anchor else 24
             identifier = len(sections)
-            sections.append(
-                [
-                    number,
-                    anchor,
-                    title if title != page.title else "",
-                    excerpt(page.summary if not anchor and page.summary else text),
-                ]
-            )
+            about = text
+            if not anchor or anchor == "defines":
+                about = page.summary or text
+            elif page.kind == "file":  # what is said of it before how it is declared
+                about = pages.plain(re.sub(r"<pre>.*?</pre>", " ", body, flags=re.S)) or text
+            sections.append([number, anchor, title if title != page.title else "", excerpt(about)])
             for word, weight in weights.items():
                 postings[word][identifier] = weight
     terms = sorted(postings)

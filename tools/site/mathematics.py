@@ -8,9 +8,16 @@ import tempfile
 
 KATEX = pathlib.Path("/usr/share/javascript/katex/katex.js")
 DRIVER = """
+if (!Array.prototype.fill) {  // which matrices take, and ES5 has not
+  Array.prototype.fill = function (value) { for (var i = 0; i < this.length; ++i) this[i] = value; return this; };
+}
 var results = [];
 for (var i = 0; i < formulas.length; ++i) {
-  results.push(katex.renderToString(formulas[i][0], {output: "mathml", displayMode: formulas[i][1], strict: "ignore"}));
+  try {
+    results.push(katex.renderToString(formulas[i][0], {output: "mathml", displayMode: formulas[i][1], strict: "ignore"}));
+  } catch (error) {
+    throw new Error(formulas[i][0] + ": " + error.message);
+  }
 }
 print(JSON.stringify(results));
 """

@@ -3,7 +3,8 @@
 import html
 
 import page as pages
-from entries import FAMILIES, Entries, family, path_of, type_path
+from entries import Entries
+from op_names import FAMILIES, family, path_of, type_path
 
 
 class Lists(Entries):

@@ -67,6 +67,7 @@ def way(start, folder):
 def plain(text):
     """HTML without its tags and pictures."""
     text = re.sub(r"<(svg|math)\b.*?</\1>", " ", text, flags=re.S)
+    text = re.sub(r"</?(?:span|a|code|wbr|b|i|em|strong)\b[^>]*>", "", text)
     return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", text))).strip()
 
 

@@ -22,7 +22,7 @@ def text(x, y, words, anchor="start"):
 
 def places(columns=3):
     """(component, row, column, x, y) of the elements of the example, its components side by side."""
-    x = 26
+    x = 0
     for component, length in enumerate(LENGTHS):
         for row in range(length):
             for column in range(columns):
@@ -36,8 +36,8 @@ def bracket(x, y, width):
 
 def rule(ragged):
     """What comes together when an op runs over the ragged dim."""
-    width, height = 26 + 3 * (3 * CELL + GAP + 8), 22 + max(LENGTHS) * CELL + 8
-    parts = [text(26 + i * (3 * CELL + GAP + 8), 14, f"b = {i}") for i in range(3)]
+    width, height = 3 * (3 * CELL + GAP + 8), 22 + max(LENGTHS) * CELL + 8
+    parts = [text(i * (3 * CELL + GAP + 8), 14, f"b = {i}") for i in range(3)]
     if "all elements" in ragged:
         parts += [cell(x, y, "hot") for *_, x, y in places()]
         words = "all elements together give one value"
@@ -47,7 +47,7 @@ def rule(ragged):
     elif "segment" in ragged or "ragged:" in ragged:
         parts += [cell(x, y, "hot" if column == 1 else "cell") for _, _, column, x, y in places()]
         for i, length in enumerate(LENGTHS):
-            parts.append(bracket(26 + i * (3 * CELL + GAP + 8) + CELL, 24 + length * CELL, CELL))
+            parts.append(bracket(i * (3 * CELL + GAP + 8) + CELL, 24 + length * CELL, CELL))
         words = "over the ragged dim: each component by itself"
     else:
         parts += [
@@ -96,6 +96,24 @@ def masks():
     return (
         f"<div class=gallery>{''.join(figures)}</div><p class=note>Rows are queries, columns keys; filled cells are computed.</p>"
     )
+
+
+# How the colours of benchmarks/harness/svg.py are called in the style sheet.
+PLOT_COLOURS = {
+    "#1f6feb": "var(--accent)",
+    "#9aa4af": "var(--faint)",
+    "#d1242f": "var(--number)",
+    "#24292f": "var(--ink)",
+    "#57606a": "var(--soft)",
+    "white": "none",
+}
+
+
+def plot(text, words):
+    """A plot of benchmarks/results inside the page, in its colours."""
+    for colour, name in PLOT_COLOURS.items():
+        text = text.replace(f'="{colour}"', f'="{name}"')
+    return text.replace("<svg ", f'<svg class=plot role="img" aria-label="{words}" ', 1)
 
 
 # Pictures at the end of sections of guides: (Markdown file, anchor).

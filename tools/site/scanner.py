@@ -44,6 +44,11 @@ class Definition:
         return f"{self.scope}::{self.name}" if self.scope else self.name
 
 
+def anchor(name):
+    """The name as part of an address: operator<= is operator-3c-3d."""
+    return re.sub(r"[^\w:~]", lambda match: f"-{ord(match.group(0)):x}", name)
+
+
 def head_comment(path, text):
     """The comment that a file begins with; of a header without one, that of its namespace."""
     lines = text.splitlines()

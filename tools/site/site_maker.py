@@ -4,7 +4,6 @@ import html
 import json
 import pathlib
 
-import entries
 import files
 import fonts
 import guides
@@ -12,6 +11,7 @@ import highlight
 import index
 import mathematics
 import op_lists
+import op_names
 import page as pages
 import pictures
 
@@ -43,15 +43,15 @@ def make(arguments):
     for folder in signs:
         links.add({folder: files.folder_path(folder), f"{folder}/README.md": files.folder_path(folder)})
     ops = op_lists.Lists(data, arguments.root, found, links, code, mathematical)
-    links.add({name: entries.path_of(name) for name in ops.names})
+    links.add({name: op_names.path_of(name) for name in ops.names})
     for overloads in ops.names.values():
-        links.add({function: entries.path_of(overloads[0]["name"]) for function in ops._functions(overloads)})
+        links.add({function: op_names.path_of(overloads[0]["name"]) for function in ops._functions(overloads)})
     for one in data["types"]:
-        links.add({one["name"]: entries.type_path(one["name"]), "type " + one["name"]: entries.type_path(one["name"])})
+        links.add({one["name"]: op_names.type_path(one["name"]), "type " + one["name"]: op_names.type_path(one["name"])})
     links.add(files.symbols(found, files.public_headers(arguments.root)))
     for op in data["ops"]:
         for device, file in op["kernel_files"].items():
-            name = f"deckle/kernels/{device}/{file}.{'cu' if device == 'cuda' else 'cpp'}"
+            name = op_names.kernel_path(device, file)
             if name in found:
                 found[name].ops.append(op["name"])
     markdown = guides.Markdown(arguments.root, links, code, mathematical)
@@ -108,7 +108,7 @@ def front(name, made, ops):
         names = [name for name, overloads in ops.names.items() if overloads[0]["stem"] == stem and not overloads[0]["derived"]]
         if names:
             families.append(
-                (entries.family(stem), ", ".join(names[:6]) + (" …" if len(names) > 6 else ""), f"ops/index.html#{stem}")
+                (op_names.family(stem), ", ".join(names[:6]) + (" …" if len(names) > 6 else ""), f"ops/index.html#{stem}")
             )
     page.sections.append(pages.Section("ops", "Ops", cards(families, page.path)))
     return page

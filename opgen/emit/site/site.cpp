@@ -151,7 +151,11 @@ void write(JsonWriter& json, const Op& op, const Program& program) {
   const Latex latex(op, program);
   const table::Facts facts = table::facts_of(op);
   json.open('{').text("name", op.name()).text("unique", op.unique_name()).text("schema", op.schema.to_string());
-  json.text("doc", op.doc).text("stem", op.stem).text("body", body_name(op)).text("dtypes", dtypes_name(op.dtypes));
+  json.text("doc", op.doc)
+      .text("math", op.math)
+      .text("stem", op.stem)
+      .text("body", body_name(op))
+      .text("dtypes", dtypes_name(op.dtypes));
   write_at(json, op.at);
   json.flag("derived", op.derived).flag("inplace", op.inplace).flag("view", op.is_view());
   write_functions(json, op);

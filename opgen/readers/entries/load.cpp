@@ -16,9 +16,9 @@
 namespace opgen {
 namespace {
 
-const std::vector<std::string> kFields = {"func",    "doc",   "pointwise", "kernel",  "native",  "composite", "derivative",
-                                          "result",  "check", "wrap",      "strided", "dtypes",  "variants",  "nested",
-                                          "samples", "tests", "recompute", "linear",  "metadata"};
+const std::vector<std::string> kFields = {"func",    "doc",   "pointwise", "kernel",  "native",   "composite", "derivative",
+                                          "result",  "check", "wrap",      "strided", "dtypes",   "variants",  "nested",
+                                          "samples", "tests", "recompute", "linear",  "metadata", "math"};
 constexpr std::array<const char*, 3> kDimNames = {"the batch", "a ragged dim", "a regular dim"};
 const std::vector<std::string> kBodies = {"pointwise", "kernel", "native", "composite"};
 
@@ -56,6 +56,7 @@ class EntryLoader {
     file_.check_keys(node_, fmt::format("the entry of '{}'", entry_->name()), kFields);
     if (node_["doc"]) entry_->doc = file_.text(node_["doc"], "doc").value();
     body();
+    math();
     result_rules();
     checks();
     wraps();
@@ -209,6 +210,14 @@ class EntryLoader {
     } else {
       one(value);
     }
+  }
+
+  void math() {
+    const Tree value = node_["math"];
+    if (!value) return;
+    entry_->math = file_.text(value, "math").value();
+    if (entry_->body == Entry::Body::pointwise || entry_->body == Entry::Body::composite)
+      file_.fail(value, "'math' is for ops whose body is no formula; the one of this op is written as mathematics already");
   }
 
   void wraps() {

@@ -1,0 +1,43 @@
+"""What ops, their families and their files are called, here and in the repository."""
+
+FAMILIES = {
+    "pointwise": "Element by element",
+    "reduce": "Reductions",
+    "matmul": "Matrix products",
+    "conv": "Convolution",
+    "norm": "Normalisation",
+    "attention": "Attention",
+    "loss": "Losses",
+    "index": "Indexing and joining",
+    "shape": "Shapes and views",
+    "sort": "Sorting",
+    "segment": "Segments",
+    "random": "Random numbers",
+    "position": "Positions",
+    "factory": "Factories",
+    "foreach": "Lists of tensors",
+}
+
+
+def path_of(name):
+    return f"ops/{name}.html"
+
+
+def type_path(name):
+    return f"types/{name}.html"
+
+
+def kernel_path(device, file):
+    return f"deckle/kernels/{device}/{file}.{'cu' if device == 'cuda' else 'cpp'}"
+
+
+def group(ops):
+    """Ops by name, the overloads of each together."""
+    found = {}
+    for op in ops:
+        found.setdefault(op["name"], []).append(op)
+    return found
+
+
+def family(stem):
+    return FAMILIES.get(stem, stem.replace("_", " ").capitalize())
