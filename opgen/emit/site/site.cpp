@@ -22,7 +22,8 @@ const char* body_name(const Op& op) {
 }
 
 const char* dtypes_name(Dtypes dtypes) {
-  return dtypes == Dtypes::all ? "all" : dtypes == Dtypes::numeric ? "numeric" : "floating";
+  static constexpr std::array kNames = {"floating", "numeric", "all", "integral"};
+  return kNames[static_cast<size_t>(dtypes)];
 }
 
 void write_at(JsonWriter& json, const Position& at) { json.text("file", at.file).key("line").number(at.line); }
