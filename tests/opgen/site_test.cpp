@@ -41,9 +41,9 @@ TEST(Site, FusedDerivativesAreWrittenOut) {
 
 TEST(Site, WrittenFormulasKeepTheirLetsAndConditions) {
   const std::string json = json_of_site();
-  EXPECT_EQ(
-      equation(json, "written", "reverse", R"(\\bar{x})"),
-      R"(\\begin{cases} u \\odot \\bar{y} & \\text{if } \\mathit{start\\_dim} = 0 \\\\ \\bar{y} & \\text{otherwise} \\end{cases})");
+  EXPECT_EQ(equation(json, "written", "reverse", R"(\\bar{x})"),
+            R"(\\begin{cases} u \\odot \\bar{y} & \\text{if } \\mathit{start\\_dim} = 0 \\\\ \\bar{y} & )"
+            R"(\\text{otherwise} \\end{cases})");
   EXPECT_NE(json.find(R"("with":[{"left":"u","right":"e^{x}"}])"), std::string::npos) << json;
   EXPECT_EQ(equation(json, "written", "forward", R"(\\dot{y})"), R"(\\dot{x})");
 }
