@@ -25,10 +25,9 @@ function(deckle_opgen_shards entry_file variable)
 endfunction()
 
 # deckle_opgen(NAME ENTRIES files... DIR dir TESTS dir [KNOWN files... | LAYOUT folder] [ROOT folder] [OPTIONS ...]): runs the
-# generator; sets
-# NAME_SOURCES, NAME_KERNELS, NAME_TESTS and NAME_NESTED_TESTS, and makes the target NAME_sources that everything including a
-# generated header depends on. Entries with a LAYOUT are those of another library; with KNOWN ones beside them, ops that tests add
-# to Deckle's; else they are all of Deckle's.
+# generator; sets NAME_SOURCES, NAME_KERNELS, NAME_TESTS and NAME_NESTED_TESTS, and makes the target NAME_sources that everything
+# including a generated header depends on. Entries with a LAYOUT are those of another library; with KNOWN ones beside them, ops
+# that tests add to Deckle's; else they are all of Deckle's.
 function(deckle_opgen name)
   cmake_parse_arguments(arg "" "DIR;TESTS;LAYOUT;ROOT" "ENTRIES;KNOWN;OPTIONS" ${ARGN})
   if(arg_LAYOUT)
@@ -87,6 +86,13 @@ function(deckle_opgen name)
     COMMENT "opgen: ${name}"
     COMMAND_EXPAND_LISTS VERBATIM)
   add_custom_target(${name}_sources DEPENDS ${stamp})
+  if(arg_LAYOUT)  # what pages about these ops are made from
+    add_custom_target(${name}_pages
+      COMMAND ${generator} site --functions ${DECKLE_OPS_DIR}/functions.yaml --entries ${arg_ENTRIES} --root ${root} ${options}
+        > ${arg_DIR}/pages.json
+      COMMENT "opgen: ${arg_DIR}/pages.json"
+      COMMAND_EXPAND_LISTS VERBATIM)
+  endif()
   set(${name}_SOURCES ${sources} PARENT_SCOPE)
   set(${name}_KERNELS ${kernels} PARENT_SCOPE)
   set(${name}_TESTS ${tests} PARENT_SCOPE)

@@ -18,6 +18,7 @@ ORDER = [
     "docs/nested.md",
     "docs/attention.md",
     "docs/adding_an_op.md",
+    "docs/own_ops.md",
     "ops/SCHEMA.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
