@@ -8,6 +8,8 @@
 
 #include "opgen/derive/algebra.h"
 #include "opgen/derive/calculus.h"
+#include "opgen/derive/compose.h"
+#include "opgen/derive/forward.h"
 #include "opgen/ir/build.h"
 #include "opgen/text/strings.h"
 
@@ -100,16 +102,6 @@ class PointwiseRules {
  private:
   bool is_tensor(const std::string& input) const { return std::find(tensors_.begin(), tensors_.end(), input) != tensors_.end(); }
 
-  bool is_scalar(const std::string& input) const {
-    const Argument* argument = entry_.schema.find(input);
-    return argument && argument->type.is(Base::scalar);
-  }
-
-  bool is_bool(const std::string& input) const {
-    const Argument* argument = entry_.schema.find(input);
-    return argument && argument->type.is(Base::boolean);
-  }
-
   std::vector<Gradient> automatic() const {
     std::vector<Gradient> gradients;
     for (const std::string& input : tensors_) {
@@ -182,7 +174,7 @@ class PointwiseRules {
     }
     const bool one_op = operations_in(gradient.expression) <= 1;
     if (one_op || entry_.order >= kFusedOrders) {
-      const ExprPtr tree = composed(gradient.expression);
+      const ExprPtr tree = compose(gradient.expression, entry_, library_.functions);
       return [this, tree](const ExprPtr& incoming, const Rename& rename) {
         return rewrite(tree, [&](const ExprPtr& node) -> ExprPtr {
           if (node->is_name("grad")) return incoming;
@@ -250,121 +242,11 @@ class PointwiseRules {
     };
   }
 
-  bool has_tensor(const ExprPtr& expression) const {
-    const std::vector<std::string> names = names_in(expression);
-    return std::any_of(names.begin(), names.end(),
-                       [&](const std::string& used) { return is_tensor(used) || used == "grad" || used == "result"; });
-  }
-
-  using Fill = std::function<ExprPtr(const ExprPtr&)>;
-
-  /// A choice by ops. Ops compare a tensor with what stands on the right, and know no && and no !: these become choices too.
-  ExprPtr choice(const ExprPtr& condition, const ExprPtr& yes, const ExprPtr& no, const Fill& filled) const {
-    const auto is = [&](const char* symbol) { return condition->is(Kind::binary) && condition->text == symbol; };
-    if (!has_tensor(condition)) return make_expr(Kind::conditional, "?", {condition, filled(yes), filled(no)}, condition->at);
-    const auto of = [&](size_t i) { return condition->args[i]; };
-    if (condition->is(Kind::unary)) return choice(of(0), no, yes, filled);
-    if (is("&&")) return choice(of(0), choice(of(1), yes, no, filled), no, filled);
-    if (is("||")) return choice(of(0), yes, choice(of(1), yes, no, filled), filled);
-    const bool conditions = condition->is(Kind::binary) && is_boolean(of(0), library_.functions);
-    if (conditions && is("==")) return choice(of(0), choice(of(1), yes, no, filled), choice(of(1), no, yes, filled), filled);
-    if (conditions) return choice(of(0), choice(of(1), no, yes, filled), choice(of(1), yes, no, filled), filled);
-    ExprPtr asked = condition;
-    if (condition->is(Kind::binary) && !has_tensor(of(0))) {
-      static const std::map<std::string, std::string> kMirrored = {{"<", ">"},   {"<=", ">="}, {">", "<"},
-                                                                   {">=", "<="}, {"==", "=="}, {"!=", "!="}};
-      asked = make_expr(Kind::binary, kMirrored.at(condition->text), {of(1), of(0)}, condition->at);
-    }
-    return call("where", {asked, filled(yes), filled(no)}, condition->at);
-  }
-
-  /// The expression as calls of ops: numbers become tensors where an op takes only tensors.
-  ExprPtr composed(const ExprPtr& expression) const {
-    std::string anchor;
-    for (const std::string& candidate : names_in(expression)) {
-      if (anchor.empty() && (is_tensor(candidate) || candidate == "grad" || candidate == "result")) anchor = candidate;
-    }
-    const Fill filled = [&](const ExprPtr& argument) {
-      return has_tensor(argument) ? argument : call("full_like", {name(anchor), argument}, {});
-    };
-    const std::function<ExprPtr(const ExprPtr&)> visit = [&](const ExprPtr& node) -> ExprPtr {
-      if (const ExprPtr meaning = meaning_of(node, library_.functions)) return visit(meaning);
-      if (node->is(Kind::name) && is_bool(node->text))  // a number in expressions, none in formulas
-        return make_expr(Kind::conditional, "?", {node, algebra::number(1), algebra::number(0)}, node->at);
-      std::vector<ExprPtr> args;
-      for (const ExprPtr& argument : node->args) args.push_back(visit(argument));
-      // Scaling by a Scalar that is usually 1 (alpha) costs nothing when it is.
-      if (node->is(Kind::binary) && node->text == "*" && args[1]->is(Kind::name) && is_scalar(args[1]->text))
-        return make_expr(
-            Kind::conditional, "?",
-            {make_expr(Kind::binary, "==", {args[1], algebra::number(1)}), args[0], make_expr(Kind::binary, "*", args)},
-            node->at);
-      // Between plain numbers, formulas divide integers as C++ does; expressions do not.
-      if (node->is(Kind::binary) && node->text == "/" && !has_tensor(args[0]) && !has_tensor(args[1]))
-        args[0] = make_expr(Kind::binary, "*", {args[0], make_expr(Kind::number, "1.0", {})});
-      if (node->is_call("where")) return choice(args[0], args[1], args[2], filled);
-      if (node->is(Kind::call) && node->text != "pow") {
-        for (ExprPtr& argument : args) argument = filled(argument);
-      }
-      return node->args.empty() ? node : std::make_shared<Expr>(node->kind, node->text, std::move(args), node->keys, node->at);
-    };
-    return visit(expression);
-  }
-
   Entry& entry_;
   Library& library_;
   ExprPtr expression_;
   std::vector<std::string> tensors_;
 };
-
-/// auto_linear: the op applied to tangents. auto_element_wise: the reverse formula with the tangent for grad.
-void expand_forward(Entry& entry) {
-  for (WrittenRule& rule : entry.forward) {
-    if (rule.kind == WrittenRule::Kind::auto_linear) {
-      if (rule.keys.size() != entry.schema.results.size())
-        throw Problem(rule.at, fmt::format("auto_linear covers all results at once: write '{}' as the key", [&] {
-                        std::vector<std::string> names;
-                        for (size_t i = 0; i < entry.schema.results.size(); ++i) names.push_back(entry.result_name(i));
-                        return join(names);
-                      }()));
-      std::vector<ExprPtr> args;
-      for (const Parameter& parameter : entry.schema.parameters()) {
-        const Argument& argument = entry.schema.arguments[parameter.first];
-        std::string text = parameter.name;
-        if (parameter.is_record()) {
-          text += "_t";
-        } else if (argument.type.is_tensor_like()) {
-          const WrittenRule* reverse = entry.reverse_rule(argument.name);
-          text += reverse && reverse->kind == WrittenRule::Kind::non_differentiable ? "_p" : "_t";
-        }
-        args.push_back(make_expr(Kind::name, text, {}, rule.at));
-      }
-      rule.formula = {{}, make_expr(Kind::call, entry.name(), args, rule.at)};
-      entry.linear = true;
-      rule.kind = WrittenRule::Kind::formula;
-    } else if (rule.kind == WrittenRule::Kind::auto_element_wise) {
-      const WrittenRule* only = nullptr;
-      for (const WrittenRule& reverse : entry.reverse) {
-        if (reverse.kind == WrittenRule::Kind::non_differentiable) continue;
-        if (only || reverse.keys.size() != 1) throw Problem(rule.at, "auto_element_wise wants exactly one differentiable input");
-        only = &reverse;
-      }
-      if (!only || entry.schema.results.size() != 1)
-        throw Problem(rule.at, "auto_element_wise wants one differentiable input and one result");
-      const std::string tangent = only->keys[0] + "_t";
-      rule.formula.body = rewrite(inline_lets(only->formula), [&](const ExprPtr& node) -> ExprPtr {
-        if (node->is_name("grad")) return make_expr(Kind::name, tangent, {}, node->at);
-        if (node->is(Kind::name)) {
-          const Argument* argument = entry.schema.find(node->text);
-          if (argument && argument->type.is_tensor_like()) return make_expr(Kind::name, node->text + "_p", {}, node->at);
-        }
-        return nullptr;
-      });
-      entry.element_wise = true;
-      rule.kind = WrittenRule::Kind::formula;
-    }
-  }
-}
 
 }  // namespace
 

@@ -1,0 +1,110 @@
+#include "opgen/derive/compose.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include "opgen/derive/algebra.h"
+#include "opgen/derive/calculus.h"
+
+namespace opgen {
+namespace {
+
+using algebra::name;
+using Kind = Expr::Kind;
+
+ExprPtr call(const std::string& function, std::vector<ExprPtr> args, const Position& at) {
+  return make_expr(Kind::call, function, std::move(args), at);
+}
+
+class Composer {
+ public:
+  Composer(const Entry& entry, const Functions& functions) : entry_(entry), functions_(functions) {}
+
+  ExprPtr composed(const ExprPtr& expression) const {
+    std::string anchor;
+    for (const std::string& candidate : names_in(expression)) {
+      if (anchor.empty() && (is_tensor(candidate) || candidate == "grad" || candidate == "result")) anchor = candidate;
+    }
+    const Fill filled = [&](const ExprPtr& argument) {
+      return has_tensor(argument) ? argument : call("full_like", {name(anchor), argument}, {});
+    };
+    const std::function<ExprPtr(const ExprPtr&)> visit = [&](const ExprPtr& node) -> ExprPtr {
+      if (const ExprPtr meaning = meaning_of(node, functions_)) return visit(meaning);
+      if (node->is(Kind::name) && is_bool(node->text))  // a number in expressions, none in formulas
+        return make_expr(Kind::conditional, "?", {node, algebra::number(1), algebra::number(0)}, node->at);
+      std::vector<ExprPtr> args;
+      for (const ExprPtr& argument : node->args) args.push_back(visit(argument));
+      // Scaling by a Scalar that is usually 1 (alpha) costs nothing when it is.
+      if (node->is(Kind::binary) && node->text == "*" && args[1]->is(Kind::name) && is_scalar(args[1]->text))
+        return make_expr(
+            Kind::conditional, "?",
+            {make_expr(Kind::binary, "==", {args[1], algebra::number(1)}), args[0], make_expr(Kind::binary, "*", args)},
+            node->at);
+      // Between plain numbers, formulas divide integers as C++ does; expressions do not.
+      if (node->is(Kind::binary) && node->text == "/" && !has_tensor(args[0]) && !has_tensor(args[1]))
+        args[0] = make_expr(Kind::binary, "*", {args[0], make_expr(Kind::number, "1.0", {})});
+      if (node->is_call("where")) return choice(args[0], args[1], args[2], filled);
+      if (node->is(Kind::call) && node->text != "pow") {
+        for (ExprPtr& argument : args) argument = filled(argument);
+      }
+      return node->args.empty() ? node : std::make_shared<Expr>(node->kind, node->text, std::move(args), node->keys, node->at);
+    };
+    return visit(expression);
+  }
+
+ private:
+  bool is_tensor(const std::string& input) const {
+    const Argument* argument = entry_.schema.find(input);
+    return argument && argument->type.is_tensor();
+  }
+
+  bool is_scalar(const std::string& input) const {
+    const Argument* argument = entry_.schema.find(input);
+    return argument && argument->type.is(Base::scalar);
+  }
+
+  bool is_bool(const std::string& input) const {
+    const Argument* argument = entry_.schema.find(input);
+    return argument && argument->type.is(Base::boolean);
+  }
+
+  bool has_tensor(const ExprPtr& expression) const {
+    const std::vector<std::string> names = names_in(expression);
+    return std::any_of(names.begin(), names.end(),
+                       [&](const std::string& used) { return is_tensor(used) || used == "grad" || used == "result"; });
+  }
+
+  using Fill = std::function<ExprPtr(const ExprPtr&)>;
+
+  /// A choice by ops. Ops compare a tensor with what stands on the right, and know no && and no !: these become choices too.
+  ExprPtr choice(const ExprPtr& condition, const ExprPtr& yes, const ExprPtr& no, const Fill& filled) const {
+    const auto is = [&](const char* symbol) { return condition->is(Kind::binary) && condition->text == symbol; };
+    if (!has_tensor(condition)) return make_expr(Kind::conditional, "?", {condition, filled(yes), filled(no)}, condition->at);
+    const auto of = [&](size_t i) { return condition->args[i]; };
+    if (condition->is(Kind::unary)) return choice(of(0), no, yes, filled);
+    if (is("&&")) return choice(of(0), choice(of(1), yes, no, filled), no, filled);
+    if (is("||")) return choice(of(0), yes, choice(of(1), yes, no, filled), filled);
+    const bool conditions = condition->is(Kind::binary) && is_boolean(of(0), functions_);
+    if (conditions && is("==")) return choice(of(0), choice(of(1), yes, no, filled), choice(of(1), no, yes, filled), filled);
+    if (conditions) return choice(of(0), choice(of(1), no, yes, filled), choice(of(1), yes, no, filled), filled);
+    ExprPtr asked = condition;
+    if (condition->is(Kind::binary) && !has_tensor(of(0))) {
+      static const std::map<std::string, std::string> kMirrored = {{"<", ">"},   {"<=", ">="}, {">", "<"},
+                                                                   {">=", "<="}, {"==", "=="}, {"!=", "!="}};
+      asked = make_expr(Kind::binary, kMirrored.at(condition->text), {of(1), of(0)}, condition->at);
+    }
+    return call("where", {asked, filled(yes), filled(no)}, condition->at);
+  }
+
+  const Entry& entry_;
+  const Functions& functions_;
+};
+
+}  // namespace
+
+ExprPtr compose(const ExprPtr& expression, const Entry& entry, const Functions& functions) {
+  return Composer(entry, functions).composed(expression);
+}
+
+}  // namespace opgen

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "opgen/model/entry.h"
+#include "opgen/text/yaml_file.h"
+
+namespace opgen {
+
+/// `samples: set` or a list of calls; a set is such a list too.
+void check_samples_list(const YamlFile& file, const Tree& node);
+
+/// Reads one op of an entry file; throws Problem.
+class EntryReader {
+ public:
+  EntryReader(const YamlFile& file, const Tree& node, const DeclaredTypes& types) : file_(file), node_(node), types_(types) {}
+
+  std::shared_ptr<Entry> load();
+
+ private:
+  Formula formula(const Tree& node, const std::string& field) const;
+  ExprPtr expression(const Tree& node, const std::string& field) const;
+  /// The tensors that a key stands for: x is all of a record, x.q one of its fields. A name that is unknown stands for itself.
+  std::vector<std::string> slots_of(const std::string& name) const;
+  /// result1 -> the name of that result, if it has one.
+  std::string canonical(const std::string& name) const;
+
+  // What the op is: entry_body.cpp.
+  void body();
+  /// `composite: {cpp: true, calls: [linear, bmm]}`.
+  void composite_cpp(const Tree& value);
+  void kernels(const Tree& value);
+  void result_rules();
+  /// Of a record: {field: rule}, or like(x) and like(x, wanted) of another of the same type, field by field.
+  void result_rule(const Tree& value, const Parameter& outcome);
+  void checks();
+  void math();
+  void wraps();
+  void strided();
+  void tensors_named(const Tree& node, const std::string& field, std::vector<std::string>& inputs);
+  /// `linear: x` and `metadata: [x, y]`: what the body does not show.
+  void inputs_said(const std::string& field, std::vector<std::string>& inputs);
+  void dtypes();
+  void variants();
+
+  // Its derivatives: entry_derivative.cpp.
+  /// The rules of one key: one, or one for each case.
+  std::vector<WrittenRule> rules(const Tree& key, const Tree& value) const;
+  ExprPtr renamed(const ExprPtr& expr) const;
+  Formula renamed(Formula formula) const;
+  /// `{cpu: FORMULA, cuda: FORMULA}`: the cpu's, and the others by device.
+  Formula by_device(const Tree& value, const std::string& what, std::map<std::string, Formula>& others) const;
+  WrittenRule rule(const Tree& key, const Tree& value) const;
+  /// The key `x[i]`: a formula for each element of a list.
+  void each_element(const Tree& key, std::vector<std::string>& names, WrittenRule& rule) const;
+  size_t result_index(const std::string& name) const;
+  void derivative();
+  /// `derivative: {order: 2, of: attention}`.
+  void order_limit(const Tree& value);
+  /// `recompute: result`, or a list of results.
+  void recompute();
+
+  // Nested tensors and tests: entry_nested.cpp.
+  void nested();
+  /// `cpp: {batch: TEXT, ragged: TEXT, regular: {error: REASON}}`.
+  void dims_by_hand(const Tree& value);
+  std::vector<std::string> nested_arguments(const Tree& names);
+  void samples();
+
+  const YamlFile& file_;
+  const Tree& node_;
+  const DeclaredTypes& types_;
+  std::shared_ptr<Entry> entry_;
+};
+
+}  // namespace opgen

@@ -1,0 +1,223 @@
+#include "opgen/readers/entries/entry.h"
+
+#include <fmt/format.h>
+
+#include "opgen/text/strings.h"
+
+namespace opgen {
+namespace {
+
+const std::vector<std::string> kBodies = {"pointwise", "kernel", "native", "composite"};
+
+}  // namespace
+
+void EntryReader::body() {
+  std::vector<std::string> found;
+  for (const std::string& candidate : kBodies) {
+    if (node_[candidate]) found.push_back(candidate);
+  }
+  if (found.empty()) file_.fail(node_, fmt::format("'{}' has no body: give one of {}", entry_->name(), join(kBodies)));
+  if (found.size() > 1)
+    file_.fail(node_[found[1]], fmt::format("'{}' has two bodies, '{}' and '{}': keep one", entry_->name(), found[0], found[1]));
+  const Tree value = node_[found[0]];
+  entry_->body_at = value.at();
+  if (found[0] == "pointwise") {
+    entry_->body = Entry::Body::pointwise;
+    entry_->pointwise = expression(value, "pointwise");
+  } else if (found[0] == "kernel") {
+    entry_->body = Entry::Body::kernel;
+    kernels(value);
+  } else if (found[0] == "native") {
+    if (!value.is_scalar() || value.scalar() != "true") file_.fail(value, "'native' takes no value but 'true'");
+    entry_->body = Entry::Body::native;
+  } else if (value.is_map() && !value["cpu"] && !value["cuda"]) {
+    composite_cpp(value);
+  } else if (value.is_scalar() && value.scalar() == "cpp") {
+    file_.fail(value, "a composite in C++ says which ops it is made of: write {cpp: true, calls: [op, ...]}");
+  } else {
+    entry_->body = Entry::Body::composite;
+    entry_->composite = value.is_map() ? by_device(value, "'composite'", entry_->composite_on) : formula(value, "composite");
+  }
+}
+
+void EntryReader::composite_cpp(const Tree& value) {
+  file_.check_keys(value, "'composite'", {"cpp", "calls"});
+  if (!value["cpp"] || value["cpp"].scalar() != "true" || !value["calls"] || !value["calls"].is_list())
+    file_.fail(value, "a composite in C++ says which ops it is made of: write {cpp: true, calls: [op, ...]}");
+  entry_->body = Entry::Body::composite_cpp;
+  for (const auto& [ignored, element] : value["calls"].branches()) entry_->calls.push_back(file_.text(element, "calls"));
+}
+
+void EntryReader::kernels(const Tree& value) {
+  file_.check_keys(value, "'kernel'", {"cpu", "cuda"});
+  for (const Branch& pair : value.branches()) {
+    Kernel kernel;
+    kernel.at = pair.value.at();
+    kernel.function = entry_->name();
+    if (pair.value.is_map()) {
+      file_.check_keys(pair.value, "a kernel", {"file", "function"});
+      if (!pair.value["file"]) file_.fail(pair.value, "a kernel needs 'file: family/stem'");
+      kernel.file = file_.text(pair.value["file"], "file").value();
+      if (pair.value["function"]) kernel.function = file_.text(pair.value["function"], "function").value();
+    } else {
+      kernel.file = file_.text(pair.value, "kernel").value();
+    }
+    entry_->kernels[pair.key.scalar()] = kernel;
+  }
+  if (entry_->kernels.empty()) file_.fail(value, "'kernel' names no kernel: write {cpu: family/stem}");
+}
+
+void EntryReader::result_rules() {
+  const Tree value = node_["result"];
+  if (!value) {
+    if (entry_->body == Entry::Body::kernel)
+      file_.fail(node_,
+                 fmt::format("'{}' has a kernel, so it needs 'result:', the allocation rule, e.g. like(self)", entry_->name()));
+    return;
+  }
+  if (entry_->body != Entry::Body::kernel) file_.fail(value, "only entries with a 'kernel' have an allocation rule");
+  const std::vector<Parameter> outcomes = entry_->schema.outcomes();
+  const size_t given = value.is_list() ? value.size() : 1;
+  if (given != outcomes.size()) file_.fail(value, fmt::format("{} allocation rules for {} results", given, outcomes.size()));
+  for (size_t i = 0; i < given; ++i) result_rule(value.is_list() ? value.element(i) : value, outcomes[i]);
+}
+
+void EntryReader::result_rule(const Tree& value, const Parameter& outcome) {
+  if (!outcome.is_record()) return entry_->result_rules.push_back(expression(value, "result"));
+  const std::vector<Argument>& fields = outcome.type.record->fields;
+  if (value.is_map()) {
+    std::vector<std::string> names;
+    for (const Argument& field : fields) names.push_back(field.name);
+    file_.check_keys(value, fmt::format("the result '{}'", outcome.name), names);
+    for (const std::string& name : names) {
+      if (!value[name]) file_.fail(value, fmt::format("no allocation rule for '{}' of '{}'", name, outcome.name));
+      entry_->result_rules.push_back(expression(value[name], "result"));
+    }
+    return;
+  }
+  const ExprPtr rule = expression(value, "result");
+  const bool like = rule->is_call("like") && !rule->args.empty() && rule->args.size() < 3;
+  const Group* const of = like && rule->args[0]->is(Expr::Kind::name) ? entry_->schema.find_group(rule->args[0]->text) : nullptr;
+  if (of == nullptr || !(of->type.record == outcome.type.record))
+    file_.fail(value,
+               fmt::format("the allocation rule of a record is {{{}: RULE, ...}}, or like(x) or like(x, wanted) of another {}",
+                           fields[0].name, outcome.type.to_string()));
+  for (size_t i = 0; i < fields.size(); ++i) {
+    std::vector<ExprPtr> args = {make_expr(Expr::Kind::member, fields[i].name, {rule->args[0]}, rule->args[0]->at)};
+    if (rule->args.size() == 2)
+      args.push_back(make_expr(Expr::Kind::index, "",
+                               {rule->args[1], make_expr(Expr::Kind::number, std::to_string(i), {}, rule->args[1]->at)},
+                               rule->args[1]->at));
+    entry_->result_rules.push_back(make_expr(Expr::Kind::call, "like", std::move(args), rule->at));
+  }
+}
+
+void EntryReader::checks() {
+  const Tree value = node_["check"];
+  if (!value) return;
+  if (entry_->body != Entry::Body::kernel && entry_->body != Entry::Body::composite)
+    file_.fail(value,
+               fmt::format("'{}' has no place for checks: kernels and composites that are formulas have one", entry_->name()));
+  const auto one = [&](const Tree& node) {
+    file_.check_keys(node, "a check", {"of", "that", "says"});
+    if (!node["that"] || !node["says"]) file_.fail(node, "a check is {that: CONDITION, says: \"message\"}");
+    entry_->checks.push_back({"", expression(node["that"], "that"), file_.text(node["says"], "says")});
+    if (!node["of"]) return;
+    entry_->checks.back().of = file_.text(node["of"], "of").value();
+    if (!entry_->schema.find(entry_->checks.back().of))
+      file_.fail(node["of"], fmt::format("no argument is named '{}'", entry_->checks.back().of));
+  };
+  if (value.is_list()) {
+    for (const auto& [ignored, element] : value.branches()) one(element);
+  } else {
+    one(value);
+  }
+}
+
+void EntryReader::math() {
+  const Tree value = node_["math"];
+  if (!value) return;
+  entry_->math = file_.text(value, "math").value();
+  if (entry_->body == Entry::Body::pointwise || entry_->body == Entry::Body::composite)
+    file_.fail(value, "'math' is for ops whose body is no formula; the one of this op is written as mathematics already");
+}
+
+void EntryReader::wraps() {
+  const Tree value = node_["wrap"];
+  if (!value) return;
+  if (value.is_scalar()) {
+    if (value.scalar() != "none") file_.fail(value, "'wrap' is 'none' or {dim: NUMBER OF DIMS}");
+    entry_->wrap_dims = false;
+    return;
+  }
+  if (!value.is_map()) file_.fail(value, "'wrap' is 'none' or {dim: NUMBER OF DIMS}");
+  for (const Branch& pair : value.branches()) {
+    if (!entry_->schema.find(pair.key.scalar()))
+      file_.fail(pair.key, fmt::format("no argument is named '{}'", pair.key.scalar()));
+    entry_->wraps[pair.key.scalar()] = expression(pair.value, "wrap");
+  }
+}
+
+void EntryReader::strided() {
+  const Tree value = node_["strided"];
+  if (!value) return;
+  if (value.is_scalar()) {
+    entry_->strided_all = file_.boolean(value, "strided");
+    return;
+  }
+  if (!value.is_list()) file_.fail(value, "'strided' is true, false or a list of tensor arguments");
+  for (const auto& [ignored, element] : value.branches()) tensors_named(element, "strided", entry_->strided);
+}
+
+void EntryReader::tensors_named(const Tree& node, const std::string& field, std::vector<std::string>& inputs) {
+  const std::string name = file_.text(node, field).value();
+  for (const std::string& slot : slots_of(name)) {
+    inputs.push_back(slot);
+    const Argument* argument = entry_->schema.find(slot);
+    if (argument == nullptr || !argument->type.is_tensor_like())
+      file_.fail(node, fmt::format("no tensor argument is named '{}'", name));
+  }
+}
+
+void EntryReader::inputs_said(const std::string& field, std::vector<std::string>& inputs) {
+  const Tree value = node_[field];
+  if (!value) return;
+  if (entry_->body == Entry::Body::pointwise || entry_->body == Entry::Body::composite)
+    file_.fail(value, fmt::format("'{}' is said of kernels, native ops and composites in C++: of '{}' the formula tells", field,
+                                  entry_->name()));
+  if (!value.is_list()) return tensors_named(value, field, inputs);
+  for (const auto& [ignored, element] : value.branches()) tensors_named(element, field, inputs);
+}
+
+void EntryReader::dtypes() {
+  const Tree value = node_["dtypes"];
+  if (!value) return;
+  const std::string text = file_.text(value, "dtypes").value();
+  if (text == "floating")
+    entry_->dtypes = Dtypes::floating;
+  else if (text == "numeric")
+    entry_->dtypes = Dtypes::numeric;
+  else if (text == "all")
+    entry_->dtypes = Dtypes::all;
+  else if (text == "integral")
+    entry_->dtypes = Dtypes::integral;
+  else
+    file_.fail(value, fmt::format("'dtypes' is floating, numeric, all or integral, not '{}'", text));
+}
+
+void EntryReader::variants() {
+  const Tree value = node_["variants"];
+  if (!value) return;
+  if (!value.is_list()) file_.fail(value, "'variants' is a list: [inplace, out]");
+  for (const auto& [ignored, element] : value.branches()) {
+    const std::string variant = file_.text(element, "variants").value();
+    if (variant == "inplace")
+      entry_->inplace = true;
+    else if (variant == "out")
+      entry_->out = true;
+    else
+      file_.fail(element, fmt::format("a variant is 'inplace' or 'out', not '{}'", variant));
+  }
+}
+
+}  // namespace opgen
