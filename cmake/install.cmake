@@ -23,6 +23,8 @@ endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/ops DESTINATION ${CMAKE_INSTALL_DATADIR}/deckle FILES_MATCHING PATTERN "*.yaml")
 install(FILES ${CMAKE_CURRENT_LIST_DIR}/opgen.cmake ${CMAKE_CURRENT_LIST_DIR}/libraries.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/deckle)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/tools/site DESTINATION ${CMAKE_INSTALL_DATADIR}/deckle USE_SOURCE_PERMISSIONS
+  PATTERN __pycache__ EXCLUDE)  # pages of others' ops
 # The suite behind deckle_test_ops: as a library where it is built, for Deckle's own tests, and as sources.
 file(GLOB suite ${PROJECT_SOURCE_DIR}/tests/ops/*.h ${PROJECT_SOURCE_DIR}/tests/ops/*.cpp)
 list(FILTER suite EXCLUDE REGEX "(_test|/by_hand)[.](cpp|h)$")

@@ -15,6 +15,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SITE = ROOT / "tools/site"
+ENTRIES = [path for path in sorted((ROOT / "ops").glob("*.yaml")) if path.stem not in ("functions", "instances")]
 KATEX = pathlib.Path("/usr/share/javascript/katex/katex.js")
 
 
@@ -43,24 +44,23 @@ class Parsed(html.parser.HTMLParser):
             self.stack.pop()
 
 
+def run(*command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return done.stdout
+
+
+def print_ops(folder, entries, root, *options):
+    functions = ROOT / "ops/functions.yaml"
+    text = run(OPGEN, "site", "--functions", functions, "--root", root, "--entries", *entries, *options)
+    (folder / "ops.json").write_text(text)
+    return json.loads(text)
+
+
 def make(folder, *options):
-    entries = [path for path in sorted((ROOT / "ops").glob("*.yaml")) if path.stem not in ("functions", "instances")]
-    done = subprocess.run(
-        [OPGEN, "site", "--functions", ROOT / "ops/functions.yaml", "--root", ROOT, "--entries", *entries],
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-    (folder / "ops.json").write_text(done.stdout)
-    done = subprocess.run(
-        [sys.executable, SITE / "build", "--ops", folder / "ops.json", "--out", folder / "site", "--no-fonts", *options],
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-    return json.loads((folder / "ops.json").read_text()), folder / "site"
+    run(sys.executable, SITE / "build", "--ops", folder / "ops.json", "--out", folder / "site", "--no-fonts", *options)
+    return folder / "site"
 
 
 class Site(unittest.TestCase):
@@ -68,7 +68,8 @@ class Site(unittest.TestCase):
     def setUpClass(cls):
         cls.temporary = tempfile.TemporaryDirectory()
         cls.folder = pathlib.Path(cls.temporary.name)
-        cls.data, cls.site = make(cls.folder)
+        cls.data = print_ops(cls.folder, ENTRIES, ROOT)
+        cls.site = make(cls.folder)
         cls.texts = {path.relative_to(cls.site).as_posix(): path.read_text() for path in cls.site.rglob("*.html")}
         cls.parsed = {name: Parsed(text) for name, text in cls.texts.items()}
 
@@ -169,10 +170,24 @@ class Site(unittest.TestCase):
         )
 
     def test_a_library_of_its_own_gets_pages_of_its_ops(self):
-        with tempfile.TemporaryDirectory() as folder:
-            _, site = make(pathlib.Path(folder), "--ops-only", "--name", "My ops")
-            self.assertTrue((site / "ops/silu.html").exists())
-            self.assertFalse((site / "files").exists())
+        smooth = ROOT / "examples/custom_library/smooth"
+        options = (
+            "--library",
+            "smooth",
+            "--namespace",
+            "acme",
+            "--own-functions",
+            smooth / "functions.yaml",
+            "--known",
+            *ENTRIES,
+        )
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = pathlib.Path(temporary)
+            data = print_ops(folder, [smooth / "smooth.yaml"], smooth, *options)
+            site = make(folder, "--ops-only", "--name", "Smooth", "--root", smooth)
+            for op in data["ops"]:
+                self.assertTrue((site / f"ops/{op['name']}.html").exists(), op["name"])
+            self.assertFalse((site / "files").exists() or (site / "guides").exists())
             for path in site.rglob("*.html"):
                 for link in Parsed(path.read_text()).links:
                     if not link.startswith("#"):
