@@ -2,14 +2,17 @@
 
 FAMILIES = {
     "pointwise": "Element by element",
+    "bitwise": "Bits of integers",
     "reduce": "Reductions",
     "matmul": "Matrix products",
+    "linalg": "Linear algebra",
     "conv": "Convolution",
     "norm": "Normalisation",
     "attention": "Attention",
     "loss": "Losses",
     "index": "Indexing and joining",
     "shape": "Shapes and views",
+    "arrange": "Rearranging elements",
     "sort": "Sorting",
     "segment": "Segments",
     "random": "Random numbers",
