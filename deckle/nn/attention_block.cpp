@@ -1,6 +1,7 @@
 #include "deckle/nn/attention_block.h"
 
 #include "deckle/base/check.h"
+#include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/shape.h"
 
 namespace deckle::nn {
@@ -29,13 +30,28 @@ SelfAttention::SelfAttention(const SelfAttentionOptions& options, Generator& gen
       out({.in = options.width, .out = options.width, .scale = options.out_scale}, generator),
       head_dim_(options.width / options.heads) {}
 
-NestedTensor SelfAttention::operator()(const NestedTensor& x, const RotaryAngles& angles, KeyValueCache& cache,
-                                       int64_t layer) const {
+Plan SelfAttention::plan(const Tensor& x) const {
+  const Tensor k = shape_of_heads(x, kv_heads());
+  return attention_plan(shape_of_heads(x, query.weight.size(0) / head_dim_), k, k, {.mask = masks::causal()});
+}
+
+Plan SelfAttention::plan(const NestedTensor& x) const {
+  const NestedTensor k(shape_of_heads(x.values(), kv_heads()), x.ragged());
+  return attention_plan(NestedTensor(shape_of_heads(x.values(), query.weight.size(0) / head_dim_), x.ragged()), k, k,
+                        {.mask = masks::causal()});
+}
+
+Plan SelfAttention::plan(const NestedTensor& x, const KeyValueCache& cache) const {
+  const NestedTensor q(shape_of_heads(x.values(), query.weight.size(0) / head_dim_), x.ragged());
+  // Bottom-right aligned: the last query sees the last key, so the same mask serves a prompt and a single step.
+  return attention_plan(q, cache.keys(0), cache.values(0), {.mask = masks::causal(), .key_lengths = cache.lengths()});
+}
+
+NestedTensor SelfAttention::operator()(const NestedTensor& x, const RotaryAngles& angles, KeyValueCache& cache, int64_t layer,
+                                       const Plan& shared) const {
   const NestedTensor q = rotate(split_heads(query(x)), angles);
   cache.write(layer, rotate(split_heads(key(x)), angles), split_heads(value(x)));
-  // Bottom-right aligned: the last query sees the last key, so the same mask serves a prompt and a single step.
-  return out(merge_heads(
-      attention(q, cache.keys(layer), cache.values(layer), {.mask = masks::causal(), .key_lengths = cache.lengths()})));
+  return out(merge_heads(attention(q, cache.keys(layer), cache.values(layer), {.plan = shared})));
 }
 
 void SelfAttention::visit(StateVisitor& visitor) {
@@ -51,6 +67,13 @@ Tensor SelfAttention::split_heads(const Tensor& x) const {
   sizes.back() = heads;
   sizes.push_back(head_dim_);
   return view(x, sizes);
+}
+
+Tensor SelfAttention::shape_of_heads(const Tensor& x, int64_t heads) const {
+  Dims sizes(x.sizes());
+  sizes.back() = heads;
+  sizes.push_back(head_dim_);
+  return expand(zeros({1}, x.dtype()), sizes);
 }
 
 Tensor SelfAttention::merge_heads(const Tensor& x) const {

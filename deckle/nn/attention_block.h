@@ -20,17 +20,27 @@ class SelfAttention final : public Module {
  public:
   SelfAttention(const SelfAttentionOptions& options, Generator& generator);
 
+  /// What all layers that attend over rows like those of x share; of a cache, after it was extended for x.
+  Plan plan(const Tensor& x) const;
+  Plan plan(const NestedTensor& x) const;
+  Plan plan(const NestedTensor& x, const KeyValueCache& cache) const;
+
   /// x [B, L, width], ragged or not.
   template <TensorLike X>
-  X operator()(const X& x, const RotaryAngles& angles) const {
+  X operator()(const X& x, const RotaryAngles& angles, const Plan& shared) const {
     const X q = rotate(split_heads(query(x)), angles);
     const X k = rotate(split_heads(key(x)), angles);
-    return out(merge_heads(attention(q, k, split_heads(value(x)), {.mask = masks::causal()})));
+    return out(merge_heads(attention(q, k, split_heads(value(x)), {.plan = shared})));
+  }
+  template <TensorLike X>
+  X operator()(const X& x, const RotaryAngles& angles) const {
+    return (*this)(x, angles, plan(x));
   }
 
   /// As above for the last positions of a cache, by which it was extended for x; their keys and values go to the given layer of
   /// it.
-  NestedTensor operator()(const NestedTensor& x, const RotaryAngles& angles, KeyValueCache& cache, int64_t layer) const;
+  NestedTensor operator()(const NestedTensor& x, const RotaryAngles& angles, KeyValueCache& cache, int64_t layer,
+                          const Plan& shared) const;
 
   void visit(StateVisitor& visitor) override;
 
@@ -48,6 +58,8 @@ class SelfAttention final : public Module {
   NestedTensor split_heads(const NestedTensor& x) const { return {split_heads(x.values()), x.ragged()}; }
   Tensor merge_heads(const Tensor& x) const;
   NestedTensor merge_heads(const NestedTensor& x) const { return {merge_heads(x.values()), x.ragged()}; }
+  /// [..., heads, D] beside x [..., width], without memory of its own: plans read shapes alone.
+  Tensor shape_of_heads(const Tensor& x, int64_t heads) const;
 
   int64_t head_dim_;
 };

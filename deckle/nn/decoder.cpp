@@ -121,7 +121,8 @@ Tensor DecoderLM::next_logits(const NestedTensor& tokens, KeyValueCache& cache) 
   NestedTensor x = embedding(tokens);
   const RotaryAngles angles = rotary_.angles(tokens, dtype(), cache.lengths());
   cache.extend(shape.sizes());
-  for (int64_t i = 0; i < std::ssize(blocks); ++i) x = blocks[static_cast<size_t>(i)](x, angles, cache, i);
+  const Plan plan = blocks.empty() ? Plan() : blocks[0].attention.plan(x, cache);
+  for (int64_t i = 0; i < std::ssize(blocks); ++i) x = blocks[static_cast<size_t>(i)](x, angles, cache, i, plan);
   return head(norm(index_select(x.values(), 0, last)));
 }
 

@@ -26,11 +26,12 @@ class DecoderBlock final : public Module {
   DecoderBlock(const DecoderOptions& options, Generator& generator);
 
   template <TensorLike X>
-  X operator()(const X& x, const RotaryAngles& angles) const {
-    return add_feed_forward(add(x, attention(attention_norm(x), angles)));
+  X operator()(const X& x, const RotaryAngles& angles, const Plan& plan) const {
+    return add_feed_forward(add(x, attention(attention_norm(x), angles, plan)));
   }
-  NestedTensor operator()(const NestedTensor& x, const RotaryAngles& angles, KeyValueCache& cache, int64_t layer) const {
-    return add_feed_forward(add(x, attention(attention_norm(x), angles, cache, layer)));
+  NestedTensor operator()(const NestedTensor& x, const RotaryAngles& angles, KeyValueCache& cache, int64_t layer,
+                          const Plan& plan) const {
+    return add_feed_forward(add(x, attention(attention_norm(x), angles, cache, layer, plan)));
   }
 
   void visit(StateVisitor& visitor) override;
@@ -57,7 +58,8 @@ class DecoderLM final : public Module {
   X operator()(const X& tokens) const {
     const RotaryAngles angles = rotary_.angles(tokens, dtype());
     X x = embedding(tokens);
-    for (const DecoderBlock& block : blocks) x = block(x, angles);
+    const Plan plan = blocks.empty() ? Plan() : blocks[0].attention.plan(x);
+    for (const DecoderBlock& block : blocks) x = block(x, angles, plan);
     return head(norm(x));
   }
 

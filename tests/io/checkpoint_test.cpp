@@ -8,11 +8,13 @@
 #include <limits>
 
 #include "deckle/core/tensor_impl.h"
-#include "tests/io/temporary_folder.h"
+#include "tests/support/expect.h"
+#include "tests/support/temporary_folder.h"
 
 namespace deckle::io {
 namespace {
 
+using testing::error_of;
 using ::testing::HasSubstr;
 
 Checkpoint example(int64_t step) {

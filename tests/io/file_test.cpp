@@ -10,10 +10,13 @@
 
 #include <optional>
 
-#include "tests/io/temporary_folder.h"
+#include "tests/support/expect.h"
+#include "tests/support/temporary_folder.h"
 
 namespace deckle::io {
 namespace {
+
+using testing::error_of;
 
 TEST(MappedFile, APipeIsRefusedAndNotWaitedFor) {
   const TemporaryFolder folder;

@@ -7,12 +7,14 @@
 #include <random>
 
 #include "deckle/core/tensor_impl.h"
-#include "tests/io/temporary_folder.h"
+#include "tests/support/expect.h"
+#include "tests/support/temporary_folder.h"
 
 namespace deckle::io {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::error_of;
 using ::testing::HasSubstr;
 
 /// A file with this header and that many bytes of data.

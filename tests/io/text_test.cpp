@@ -7,12 +7,14 @@
 #include <set>
 
 #include "deckle/io/utf8.h"
-#include "tests/io/temporary_folder.h"
+#include "tests/support/expect.h"
+#include "tests/support/temporary_folder.h"
 
 namespace deckle::io {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::error_of;
 using ::testing::HasSubstr;
 
 std::vector<std::string> texts_of(const TextDataset& data) {

@@ -83,5 +83,20 @@ TYPED_TEST(SumsOfManyTerms, AreAccurateDenseRaggedAndOverTheBatch) {
                 sum(NestedTensor::from_lengths(x, std::vector<int64_t>(1000, kTerms / 1000)), {0, 1}).values());
 }
 
+TYPED_TEST(SumsOfManyTerms, RunAsAccurately) {
+  using T = TypeParam;
+  const Terms terms = alternating<T>();
+  const Tensor& x = terms.values;
+  const Tensor rows = contiguous(transpose(x, 0, 1));
+  check_sums<T>("dense rows", terms, select(cumsum(rows, 1), 1, -1));
+  check_sums<T>("dense rows, from the back", terms, select(cumsum(rows, 1, true), 1, 0));
+  check_sums<T>("dense columns", terms, select(cumsum(x, 0), 0, -1));
+  check_sums<T>("ragged", terms, select(cumsum(NestedTensor::from_lengths(x, {0, kTerms, 0}), 1).values(), 0, -1));
+  check_sums<T>("ragged, one column", terms,
+                cat({slice(cumsum(NestedTensor::from_lengths(select(rows, 0, 0), {kTerms}), 1).values(), 0, kTerms - 1, kTerms),
+                     slice(cumsum(NestedTensor::from_lengths(select(rows, 0, 1), {kTerms}), 1).values(), 0, kTerms - 1, kTerms)},
+                    0));
+}
+
 }  // namespace
 }  // namespace deckle

@@ -1,5 +1,6 @@
 #include "deckle/nn/decoder.h"
 
+#include "deckle/attention/compile_mask.h"
 #include "deckle/autograd/backward.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/shape.h"
@@ -101,6 +102,26 @@ TEST(DecoderLM, GradientsOfPartsWeighedByTokensAddUpToThatOfTheWhole) {
   }
   const std::vector<Tensor> parameters = model.parameters();
   for (size_t i = 0; i < parameters.size(); ++i) expect_close(parameters[i].grad(), expected[i], 1e-6, 1e-4);
+}
+
+TEST(DecoderLM, CompilesItsMaskOnceForAllLayers) {
+  DecoderOptions deep = kSmall;
+  deep.depth = 12;
+  const DecoderLM model(deep);
+  const NestedTensor batch = random_tokens({5, 0, 1, 9});
+  const auto compiled = [](const auto& call) {
+    const int64_t before = compiled_masks();
+    call();
+    return compiled_masks() - before;
+  };
+  EXPECT_EQ(compiled([&] { model(batch); }), 1);
+  EXPECT_EQ(compiled([&] { model(unsqueeze(batch[3], 0)); }), 1);
+  EXPECT_EQ(compiled([&] { model.loss(batch).backward(); }), 1) << "derivatives read the plan of the forward pass";
+  KeyValueCache cache = model.make_cache();
+  cache.add();
+  cache.add();
+  EXPECT_EQ(compiled([&] { model.next_logits(random_tokens({3, 7}), cache); }), 1);
+  EXPECT_EQ(compiled([&] { model.next_logits(random_tokens({1, 1}), cache); }), 1);
 }
 
 TEST(DecoderLM, TheSeedDecidesTheStart) {

@@ -89,6 +89,89 @@ TEST(Pow, HasOneHessianInEveryMode) {
   expect(0, 1, 1, 1);  // the mixed derivative does not exist; all modes give the same
 }
 
+/// The third derivative of f, in mixtures of modes: reverse thrice, forward thrice, forward over reverse twice.
+std::vector<double> third_derivatives(const std::function<Tensor(const Tensor&)>& f, double at) {
+  const auto reverse = [](const std::function<Tensor(const Tensor&)>& g) {
+    return [g](const Tensor& x) { return grad([&](const Tensor& y) { return sum(g(y)); }, x); };
+  };
+  const auto forward = [](const std::function<Tensor(const Tensor&)>& g) {
+    return [g](const Tensor& x) { return jvp(g, x, ones_like(x)).second; };
+  };
+  const Tensor x = tensor_of({at});
+  return {reverse(reverse(reverse(f)))(x).item(), forward(forward(forward(f)))(x).item(), forward(reverse(reverse(f)))(x).item(),
+          reverse(forward(forward(f)))(x).item()};
+}
+
+TEST(Pow, HasThirdDerivativesWhereTheMathematicsHasThem) {
+  const auto expect = [](double got, double expected, const std::string& of) {
+    if (std::isinf(expected))
+      EXPECT_EQ(got, expected) << of;
+    else
+      EXPECT_NEAR(got, expected, 1e-12 * std::max(1.0, std::abs(expected))) << of;
+  };
+  struct Point {
+    double x, y, expected;
+  };
+  for (const auto& [x, y, expected] : std::vector<Point>{{0, 0, 0},
+                                                         {0, 1, 0},
+                                                         {0, 2, 0},
+                                                         {0, 3, 6},
+                                                         {0, 4, 0},
+                                                         {0, 2.5, kInfinity},
+                                                         {-2, 1, 0},
+                                                         {-2, 2, 0},
+                                                         {-2, 3, 6},
+                                                         {-2, -1, -6.0 / 16},
+                                                         {kInfinity, 2, 0},
+                                                         {kInfinity, 3, 6},
+                                                         {kInfinity, -1, 0},
+                                                         {2, 0.5, 0.375 / std::pow(2, 2.5)}}) {
+    const std::string of = fmt::format("pow({}, {}) in x", x, y);
+    for (const double got : third_derivatives([y = y](const Tensor& a) { return pow(a, y); }, x)) expect(got, expected, of);
+    for (const double got : third_derivatives([y = y](const Tensor& a) { return pow(a, tensor_of({y})); }, x))
+      expect(got, expected, of);
+  }
+  const double l = std::log(2.0);
+  for (const auto& [x, y, expected] :
+       std::vector<Point>{{0, 2, 0}, {0, 1, 0}, {0, 0, 0}, {kInfinity, -1, 0}, {2, 1, 2 * l * l * l}, {1, 7, 0}}) {
+    const std::string of = fmt::format("pow({}, {}) in y", x, y);
+    for (const double got : third_derivatives([x = x](const Tensor& a) { return pow(x, a); }, y)) expect(got, expected, of);
+    for (const double got : third_derivatives([x = x](const Tensor& a) { return pow(tensor_of({x}), a); }, y))
+      expect(got, expected, of);
+  }
+}
+
+TEST(Pow, HasMixedThirdDerivativesAtItsLimits) {
+  struct Point {
+    double x, y, xxy, xyy;
+  };
+  const double l = std::log(2.0);
+  for (const auto& [x, y, xxy, xyy] : std::vector<Point>{{0, 3, 0, 0},
+                                                         {0, 2.5, 0, 0},
+                                                         {0, 1.5, -kInfinity, 0},
+                                                         {0, 1, kInfinity, 0},
+                                                         {0, 0.5, kInfinity, kInfinity},
+                                                         {kInfinity, 0.5, 0, 0},
+                                                         {kInfinity, 1.5, 0, kInfinity},
+                                                         {2, 3, 2 * (6 * l + 5), 4 * (3 * l * l + 2 * l)}}) {
+    const Tensor a = tensor_of({x}).requires_grad_(), b = tensor_of({y}).requires_grad_();
+    const auto slope = [](const Tensor& of, const Tensor& in) { return grad(sum(of), {in}, {.create_graph = true})[0]; };
+    const Tensor power = pow(a, b), slope_x = slope(power, a), slope_y = slope(power, b);
+    const auto expect = [&, x = x, y = y](const Tensor& got, double expected) {
+      if (std::isinf(expected))
+        EXPECT_EQ(got.item(), expected) << "pow(" << x << ", " << y << ")";
+      else
+        EXPECT_NEAR(got.item(), expected, 1e-12 * std::max(1.0, std::abs(expected))) << "pow(" << x << ", " << y << ")";
+    };
+    expect(slope(slope(slope_x, a), b), xxy);
+    expect(slope(slope(slope_x, b), a), xxy);
+    expect(slope(slope(slope_y, a), a), xxy);
+    expect(slope(slope(slope_x, b), b), xyy);
+    expect(slope(slope(slope_y, a), b), xyy);
+    expect(slope(slope(slope_y, b), a), xyy);
+  }
+}
+
 TEST(Pow, HasSlopesOfNearlyZeroBases) {
   const Tensor x = tensor_of({1e-40, 3e-39, 0}, DType::float32);
   for (const double y : {0.0, 1.0, 2.0}) {

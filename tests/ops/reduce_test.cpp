@@ -2,13 +2,17 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "deckle/base/error.h"
 #include "deckle/core/from_data.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/functional/transforms.h"
+#include "deckle/nested/generated/reduce.h"
 #include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/foreach.h"
+#include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/norm.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
@@ -94,6 +98,71 @@ TEST(Reductions, HaveNoSlopeWhereTheirRootIsZero) {
     EXPECT_EQ(grad(sum(slope * vector_of({1, 2, 3})), {input})[0].to_vector(), (Values{0, 0, 0}));
     EXPECT_EQ(jvp(f, x, vector_of({1, 2, 3})).second.item(), 0);
   }
+}
+
+TEST(Cumsum, KeepsWhatLargeTermsWouldAbsorb) {
+  const Values terms = {1e16, 1, -1e16, 1e16, 1, -1e16};
+  for (const DType dtype : {DType::float32, DType::float64}) {
+    const Tensor x = to(vector_of(terms), dtype);
+    const auto last = [](const Tensor& running, int64_t at) { return select(running, 0, at).item(); };
+    EXPECT_EQ(last(cumsum(x, 0), 5), 2) << name(dtype);
+    EXPECT_EQ(last(cumsum(x, 0), 2), 1) << name(dtype);
+    EXPECT_EQ(last(cumsum(x, 0, true), 0), 2) << name(dtype);
+    for (const int64_t columns : {3, 16, 1000}) {
+      const Tensor side_by_side = contiguous(expand(view(x, {6, 1}), {6, columns}));
+      for (const bool reverse : {false, true})
+        EXPECT_EQ(select(cumsum(side_by_side, 0, reverse), 0, reverse ? 0 : 5).to_vector(), Values(columns, 2)) << columns;
+      const NestedTensor ragged = NestedTensor::from_lengths(cat({side_by_side, side_by_side}, 0), {6, 0, 6});
+      EXPECT_EQ(select(cumsum(ragged, 1).values(), 0, 11).to_vector(), Values(columns, 2)) << columns;
+    }
+    const Tensor many =
+        expand(view(to(vector_of({1e16, 1, -1e16}), dtype), {1, 3}), {40'000, 3}).reshape({120'000});  // several pieces
+    EXPECT_EQ(last(cumsum(many, 0), -1), 40'000) << name(dtype);
+    EXPECT_EQ(last(cumsum(many, 0, true), 0), 40'000) << name(dtype);
+  }
+}
+
+TEST(Cumsum, OfAnyLengthIsThatOfIntegers) {
+  for (const int64_t length : {0, 1, 63, 64, 65, 128, 200, 40'000}) {
+    const Tensor x = sub(mul(arange(length), 3), length);
+    for (const bool reverse : {false, true}) {
+      const Values expected = cumsum(x, 0, reverse).to_vector();
+      EXPECT_EQ(cumsum(to(x, DType::float64), 0, reverse).to_vector(), expected) << length;
+      EXPECT_EQ(cumsum(contiguous(to(x, DType::float64)), 0, reverse).to_vector(), expected) << length;
+      const Tensor columns = contiguous(expand(view(to(x, DType::float64), {length, 1}), {length, 17}));
+      EXPECT_EQ(select(cumsum(columns, 0, reverse), 1, 16).to_vector(), expected) << length;
+    }
+  }
+  const double inf = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(cumsum(vector_of({1, inf, 2, 3}), 0).to_vector(), (Values{1, inf, inf, inf}));
+  EXPECT_TRUE(std::isnan(cumsum(vector_of({1, inf, -inf, 3}), 0).to_vector()[3]));
+}
+
+/// Of {3 u, 4 u}: the value, the slopes in both modes, dense and ragged.
+void expect_norm_of(double u, DType dtype) {
+  const Tensor x = to(vector_of({3 * u, 4 * u}), dtype);
+  const double precision = std::max(dtype == DType::float32 ? 1e-6 : 1e-14, (dtype == DType::float32 ? 0x1p-149 : 0x1p-1074) / u);
+  const auto check = [&](const char* what, const std::function<Tensor(const Tensor&)>& f) {
+    EXPECT_NEAR(f(x).item() / u, 5, 5 * precision) << what << " " << u;
+    const Values slope = grad([&](const Tensor& y) { return sum(f(y)); }, x).to_vector();
+    EXPECT_NEAR(slope[0], 0.6, precision) << what << " " << u;
+    EXPECT_NEAR(slope[1], 0.8, precision) << what << " " << u;
+    EXPECT_NEAR(jvp(f, x, to(vector_of({1, 1}), dtype)).second.item(), 1.4, 2 * precision) << what << " " << u;
+  };
+  check("norm", [](const Tensor& y) { return norm(y); });
+  check("norm of rows", [](const Tensor& y) { return norm(view(y, {1, 2}), {1}, true); });
+  check("foreach_norm", [](const Tensor& y) { return foreach_norm({y}); });
+  check("ragged", [](const Tensor& y) { return norm(NestedTensor::from_lengths(y, {2}), {1}).values(); });
+}
+
+TEST(Norms, OfNumbersOfAnySizeHaveTheirSlope) {
+  for (const double u : {1e37, 1e20, 1.0, 1e-20, 1e-37, 1e-39, 1e-42}) expect_norm_of(u, DType::float32);
+  for (const double u : {1e100, 1e-100, 1e-150}) expect_norm_of(u, DType::float64);
+  const Tensor x = to(vector_of({1e-39, 3e-39}), DType::float32);
+  const auto spread = [](const Tensor& y) { return deckle::std(y, std::nullopt, 0); };
+  const Values slope = grad(spread, x).to_vector();
+  EXPECT_NEAR(slope[0], -0.5, 1e-5);
+  EXPECT_NEAR(slope[1], 0.5, 1e-5);
 }
 
 TEST(Norms, CurvatureOfHalvesStaysFinite) {

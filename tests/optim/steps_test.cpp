@@ -1,5 +1,6 @@
 #include <functional>
 
+#include "deckle/core/allocator.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/optim/adamw.h"
 #include "deckle/optim/clip.h"
@@ -244,6 +245,22 @@ TEST(Clip, GradientsThatAreNotFiniteStay) {
   const Tensor before = parameters[3].grad().clone();
   EXPECT_FALSE(std::isfinite(clip_gradient_norm(parameters, 1)));
   expect_equal(parameters[3].grad(), before);
+}
+
+TEST(Optimizers, StepWithoutCopiesOfTheirTensors) {
+  const std::vector<Tensor> parameters = random_parameters(DType::float32);
+  AdamW adamw(parameters, {});
+  SGD sgd(parameters, {.lr = 0.1, .momentum = 0.9});
+  set_random_gradients(parameters);
+  const auto peak_of = [](auto& optimizer) {
+    optimizer.step();  // the first may allocate
+    reset_peak_memory();
+    const int64_t before = memory_stats().in_use;
+    optimizer.step();
+    return memory_stats().peak - before;
+  };
+  EXPECT_EQ(peak_of(adamw), 0);
+  EXPECT_EQ(peak_of(sgd), 0);
 }
 
 }  // namespace

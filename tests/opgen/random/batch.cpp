@@ -15,6 +15,7 @@
 
 #include "tests/opgen/random/check.h"
 #include "tests/opgen/random/write.h"
+#include "tests/support/temporary_folder.h"
 
 namespace deckle::random_entries {
 namespace {
@@ -33,28 +34,6 @@ void write(const fs::path& path, const std::string& text) {
   file << text;
   if (!file.flush()) throw std::runtime_error("cannot write " + path.string());
 }
-
-/// A folder of this process, removed with everything in it.
-class Folder {
- public:
-  Folder() {
-    std::string path = (fs::temp_directory_path() / "random_entries_XXXXXX").string();
-    if (mkdtemp(path.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    path_ = path;
-  }
-  ~Folder() {
-    if (std::getenv("DECKLE_TEST_KEEP") == nullptr)
-      fs::remove_all(path_);
-    else
-      fmt::print("kept: {}\n", path_.string());
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 bool run(const std::string& command, const fs::path& log) {
   return std::system(fmt::format("{} > {} 2>&1", command, log.string()).c_str()) == 0;
@@ -143,7 +122,7 @@ void check_in_child(const fs::path& library, const std::vector<Entry>& entries, 
 std::map<std::string, std::string> failures_of(const std::vector<Entry>& entries, uint64_t seed) {
   std::map<std::string, std::string> failures;
   if (entries.empty()) return failures;
-  const Folder folder;
+  const deckle::TemporaryFolder folder;
   const fs::path& path = folder.path();
   std::string yaml, kernels, callers, cases;
   std::vector<int> first_lines;

@@ -6,7 +6,8 @@
 
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/pointwise.h"
-#include "tests/io/temporary_folder.h"
+#include "tests/support/expect.h"
+#include "tests/support/temporary_folder.h"
 #include "tools/deckle/loss_curve.h"
 #include "tools/deckle/numbers.h"
 #include "tools/deckle/pace.h"
@@ -19,6 +20,7 @@
 namespace deckle::cli {
 namespace {
 
+using testing::error_of;
 using ::testing::HasSubstr;
 
 TEST(Numbers, ReadWell) {

@@ -23,7 +23,6 @@
 
 #include <cmath>
 #include <limits>
-#include <memory>
 #include <type_traits>
 
 #include "deckle/base/parallel.h"
@@ -227,7 +226,8 @@ void sink_gradient(const AttentionProblem& problem, const AttentionOperands& x, 
 template <class A, typename T = typename A::Element>
 void run_backward_as(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result,
                      const AttentionResults& cotangent, const AttentionOperands& gradient) {
-  const RowStatistics<T> statistics(problem, result, problem.dtype, cotangent);
+  Scratch scratch;
+  const RowStatistics<T> statistics(scratch, problem, result, problem.dtype, cotangent);
   const KeyTasks tasks = key_tasks(problem, shared_bias_sums(problem, gradient));
   const QueryGradient<T> dq(problem, gradient.q, tasks);
   FeatureGradients<T> feature_gradients(problem, gradient, tasks, true);

@@ -17,7 +17,6 @@
 
 #include <cmath>
 #include <limits>
-#include <memory>
 #include <vector>
 
 #include "deckle/base/parallel.h"
@@ -205,14 +204,15 @@ void run_decode_as(const AttentionProblem& problem, const AttentionOperands& x, 
     }
   }
   if (tasks.empty()) return;
-  const std::unique_ptr<T[]> partials(new T[size]);
+  Scratch scratch;
+  T* const partials = scratch.take<T>(size);
   parallel_for(static_cast<int64_t>(tasks.size()), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) decode_task<T>(problem, x, tasks[t], partials.get() + tasks[t].partial);
+    for (int64_t t = begin; t < end; ++t) decode_task<T>(problem, x, tasks[t], partials + tasks[t].partial);
   });
   parallel_for(static_cast<int64_t>(firsts.size()), 8, [&](int64_t begin, int64_t end) {
     for (int64_t n = begin; n < end; ++n) {
       const int64_t next = n + 1 < static_cast<int64_t>(firsts.size()) ? firsts[n + 1] : static_cast<int64_t>(tasks.size());
-      merge<T>(problem, x, result, tasks[firsts[n]], next - firsts[n], partials.get() + tasks[firsts[n]].partial);
+      merge<T>(problem, x, result, tasks[firsts[n]], next - firsts[n], partials + tasks[firsts[n]].partial);
     }
   });
 }

@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <initializer_list>
 #include <limits>
-#include <memory>
 #include <utility>
 
 #include "deckle/base/parallel.h"
@@ -242,8 +241,8 @@ void run_mixed_as(const AttentionProblem& problem, const AttentionOperands& x, c
                   const AttentionOperands& b, const AttentionOperands& ab, const AttentionResults& mixed) {
   int64_t rows = 0;
   for (int64_t s = 0; s < problem.sequences; ++s) rows = std::max(rows, problem.q_offsets[s] + problem.rows(s));
-  const std::unique_ptr<T[]> statistics(new T[2 * rows * problem.heads]);
-  T *lse_a = statistics.get(), *lse_b = lse_a + rows * problem.heads;
+  Scratch scratch;
+  T *lse_a = scratch.take<T>(rows * problem.heads), *lse_b = scratch.take<T>(rows * problem.heads);
   attention_jvp_as(problem, x, a, {}, {{}, lse_a}, dtype_of<T>);
   attention_jvp_as(problem, x, b, {}, {{}, lse_b}, dtype_of<T>);
   const MixedCall<T> call{problem, x, a, b, ab, mixed, lse_a, lse_b};

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <memory>
 #include <vector>
 
 #include "deckle/base/parallel.h"
@@ -42,14 +41,14 @@ HWY_INLINE T dot(const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, int64_t whole
 template <typename T>
 class RowStatistics {
  public:
-  /// `out_dtype` is result.out's; cotangent.out is of the problem's dtype.
-  RowStatistics(const AttentionProblem& problem, const AttentionResults& result, DType out_dtype,
+  /// `out_dtype` is result.out's; cotangent.out is of the problem's dtype. Lives as long as `memory`.
+  RowStatistics(Scratch& memory, const AttentionProblem& problem, const AttentionResults& result, DType out_dtype,
                 const AttentionResults& cotangent)
       : heads_(problem.heads) {
     int64_t rows = 0;
     for (int64_t b = 0; b < problem.sequences; ++b) rows = std::max(rows, problem.q_offsets[b] + problem.rows(b));
-    values_.reset(new T[2 * rows * heads_]);
-    delta_ = values_.get() + rows * heads_;
+    values_ = memory.take<T>(rows * heads_);
+    delta_ = memory.take<T>(rows * heads_);
     const int64_t Dv = problem.value_dim, whole = round_up_lanes<T>(Dv);
     parallel_for(rows, kRowGrain, [&](int64_t begin, int64_t end) {
       Scratch scratch;
@@ -90,8 +89,7 @@ class RowStatistics {
 
  private:
   int64_t heads_;
-  std::unique_ptr<T[]> values_;
-  T* delta_;
+  T *values_, *delta_;
 };
 
 /// The tangents of lse and Delta: tDelta = rowsum(tdout out + dout tout) - tdlse. All 0 for rows without visible keys. `result`
@@ -99,13 +97,13 @@ class RowStatistics {
 template <typename T>
 class TangentStatistics {
  public:
-  TangentStatistics(const AttentionProblem& problem, const RowStatistics<T>& primal, const AttentionResults& result,
-                    const AttentionResults& result_tangent, const AttentionResults& cotangent,
+  TangentStatistics(Scratch& memory, const AttentionProblem& problem, const RowStatistics<T>& primal,
+                    const AttentionResults& result, const AttentionResults& result_tangent, const AttentionResults& cotangent,
                     const AttentionResults& cotangent_tangent)
       : heads_(problem.heads), lse_(static_cast<const T*>(result_tangent.lse)) {
     int64_t rows = 0;
     for (int64_t b = 0; b < problem.sequences; ++b) rows = std::max(rows, problem.q_offsets[b] + problem.rows(b));
-    delta_.reset(new T[rows * heads_]);
+    delta_ = memory.take<T>(rows * heads_);
     const int64_t Dv = problem.value_dim, whole = round_up_lanes<T>(Dv);
     parallel_for(rows, kRowGrain, [&](int64_t begin, int64_t end) {
       Scratch scratch;
@@ -145,7 +143,7 @@ class TangentStatistics {
  private:
   int64_t heads_;
   const T* lse_;
-  std::unique_ptr<T[]> delta_;
+  T* delta_;
 };
 
 /// The accumulator of dq: the output itself if there is one chunk everywhere and no rounding, else one buffer per chunk.

@@ -13,7 +13,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <memory>
 
 #include "deckle/base/parallel.h"
 #include "deckle/base/scratch.h"
@@ -263,10 +262,11 @@ void run_second_as(const AttentionProblem& problem, const AttentionOperands& x, 
   int64_t rows = 0;
   for (int64_t b = 0; b < problem.sequences; ++b) rows = std::max(rows, problem.q_offsets[b] + problem.rows(b));
   const int64_t heads = problem.heads, Dv = problem.value_dim, size = rows * heads * Dv;
-  const std::unique_ptr<T[]> work(new T[2 * size + rows * heads]);
-  const AttentionResults primal{{work.get(), heads * Dv, Dv}, nullptr};
-  AttentionResults moved{{work.get() + size, heads * Dv, Dv}, result_tangent.lse};
-  if (moved.lse == nullptr) moved.lse = work.get() + 2 * size;
+  Scratch scratch;
+  T* const work = scratch.take<T>(2 * size + rows * heads);
+  const AttentionResults primal{{work, heads * Dv, Dv}, nullptr};
+  AttentionResults moved{{work + size, heads * Dv, Dv}, result_tangent.lse};
+  if (moved.lse == nullptr) moved.lse = work + 2 * size;
   attention_jvp_as(problem, x, tangent, primal, moved, dtype_of<T>);
   if (result_tangent.out.data != nullptr) {
     for (int64_t b = 0; b < problem.sequences; ++b) {
@@ -274,15 +274,15 @@ void run_second_as(const AttentionProblem& problem, const AttentionOperands& x, 
       parallel_for(sequence.rows, kRowGrain, [&](int64_t begin, int64_t end) {
         for (int64_t h = 0; h < heads; ++h) {
           const int64_t row = sequence.first_row + begin;
-          store_rows(problem.dtype, result_tangent.out, row, end - begin, h, Dv, work.get() + size + (row * heads + h) * Dv,
+          store_rows(problem.dtype, result_tangent.out, row, end - begin, h, Dv, work + size + (row * heads + h) * Dv,
                      heads * Dv);
         }
       });
     }
   }
 
-  const RowStatistics<T> statistics(problem, {primal.out, result.lse}, dtype_of<T>, cotangent);
-  const TangentStatistics<T> tangent_statistics(problem, statistics, primal, moved, cotangent, cotangent_tangent);
+  const RowStatistics<T> statistics(scratch, problem, {primal.out, result.lse}, dtype_of<T>, cotangent);
+  const TangentStatistics<T> tangent_statistics(scratch, problem, statistics, primal, moved, cotangent, cotangent_tangent);
   const KeyTasks tasks = key_tasks(problem, shared_bias_sums(problem, gradient_tangent));
   const QueryGradient<T> tdq(problem, gradient_tangent.q, tasks);
   FeatureGradients<T> feature_tangents(problem, gradient_tangent, tasks);

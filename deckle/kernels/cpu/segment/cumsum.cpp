@@ -1,32 +1,66 @@
 // Running sums over the rows of each component, column by column, forwards or backwards.               values, sums: [rows,
 // inner]
 //
-// Read 4, write 4 bytes per element, one addition in double (a running sum in float would absorb small terms). Instances: float
-// (float32 and the halves), double, int64_t (integers, bool). Work is partitioned by component and columns.
+// Read 4, write 4 bytes per element; every sum carries the rounding errors of those before it in double, as those of dense
+// tensors do (reduce/running_sums.h). Instances: float (float32 and the halves), double, int64_t (integers, bool). Work is
+// partitioned by component and columns.
 
 #include <algorithm>
 
 #include "deckle/kernels/args/context.h"
+#include "deckle/kernels/cpu/reduce/running_sums.h"
 #include "deckle/kernels/cpu/segment/tasks.h"
 
 namespace deckle::kernels::cpu {
+namespace {
+
+/// The running sums of a block of columns.
+template <typename T>
+class Columns {
+ public:
+  explicit Columns(int64_t count) : count_(count) {
+    std::fill_n(sums_, count, 0.0);
+    std::fill_n(errors_, count, 0.0);
+  }
+  void add(const T* x, T* y) { run_.columns(count_, x, sums_, errors_, y); }
+
+ private:
+  const int64_t count_;
+  const reduce::RunningSums<T> run_ = reduce::running_sums().of<T>();
+  double sums_[segment::kColumns], errors_[segment::kColumns];
+};
+
+template <>
+class Columns<int64_t> {
+ public:
+  explicit Columns(int64_t count) : count_(count) { std::fill_n(sums_, count, 0); }
+  void add(const int64_t* x, int64_t* y) {
+    for (int64_t c = 0; c < count_; ++c) y[c] = sums_[c] += x[c];
+  }
+
+ private:
+  const int64_t count_;
+  int64_t sums_[segment::kColumns];
+};
+
+}  // namespace
 
 void segment_cumsum(const Context&, const View& values, const RaggedView& ragged, bool reverse, const View& sums) {
   const int64_t inner = segment::inner_size(values);
   simd::visit_compute(values.dtype, [&]<typename T>(TypeTag<T>) {
-    using Sum = segment::SumOf<T>;
     segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
-      Sum running[segment::kColumns];
       T buffer[segment::kColumns], rounded[segment::kColumns];
-      std::fill_n(running, columns, Sum{0});
       const int64_t rows = ragged.offsets[b + 1] - ragged.offsets[b];
+      if constexpr (!std::is_same_v<T, int64_t>) {
+        if (inner == 1 && ragged.order == nullptr && values.dtype == dtype_of<T>) {  // a contiguous run
+          const int64_t at = ragged.offsets[b];
+          return reduce::running_sums().of<T>().row(rows, reverse, {}, values.ptr<const T>() + at, sums.ptr<T>() + at);
+        }
+      }
+      Columns<T> running(columns);
       for (int64_t i = 0; i < rows; ++i) {
         const int64_t row = reverse ? ragged.offsets[b + 1] - 1 - i : ragged.offsets[b] + i;
-        const T* const x = segment::read_run(values, ragged, inner, row, first, columns, buffer);
-        for (int64_t c = 0; c < columns; ++c) {
-          running[c] += static_cast<Sum>(x[c]);
-          rounded[c] = static_cast<T>(running[c]);
-        }
+        running.add(segment::read_run(values, ragged, inner, row, first, columns, buffer), rounded);
         segment::write_run(sums, ragged, inner, row, first, columns, rounded);
       }
     });

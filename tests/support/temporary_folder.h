@@ -2,24 +2,31 @@
 
 #include <stdlib.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
-#include "tests/support/expect.h"
-
 namespace deckle {
 
-/// A fresh folder, removed at the end of the scope.
+/// A fresh folder, removed at the end of the scope unless DECKLE_TEST_KEEP is set.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
     std::string name = (std::filesystem::temp_directory_path() / "deckle-test-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
+    path_ = name;
   }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  ~TemporaryFolder() {
+    if (std::getenv("DECKLE_TEST_KEEP") == nullptr)
+      std::filesystem::remove_all(path_);
+    else
+      std::printf("kept: %s\n", path_.c_str());
+  }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
@@ -41,7 +48,5 @@ inline std::string get_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
-
-using testing::error_of;
 
 }  // namespace deckle

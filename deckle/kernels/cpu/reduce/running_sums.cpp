@@ -1,0 +1,114 @@
+// Running sums with their rounding errors.         0.75 ns an element of a long row, 1 ns of one of 64; columns as fast as memory
+// one
+//
+// A running sum is a chain of additions, three to four cycles each. That of the errors is a second one; what an addition lost is
+// known from the sums before and after it, element by element, in vectors. So a block goes through three steps: its sums; what
+// they lost; the errors and results, whose chain runs beside that of the next block's sums.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "deckle/kernels/cpu/reduce/running_sums.cpp"
+#include "deckle/kernels/cpu/simd/targets.h"
+
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+
+#include "deckle/kernels/cpu/reduce/running_sums.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace deckle::kernels::cpu::HWY_NAMESPACE {
+namespace {
+
+constexpr int64_t kBlock = 64;
+
+/// What `next` = before + value lost (Knuth's two-sum, exact); nothing where the sum is not finite.
+HWY_INLINE double lost(double before, double value, double next) {
+  const double added = next - before, error = (before - (next - added)) + (value - added);
+  return error == error ? error : 0.0;
+}
+
+/// Element i of a run, from its end if `kReverse`.
+template <bool kReverse, typename T>
+struct Run {
+  T* first;
+  int64_t n;
+  HWY_INLINE T& operator[](int64_t i) const { return first[kReverse ? n - 1 - i : i]; }
+};
+
+template <bool kReverse, typename T>
+void running_row(int64_t n, CompensatedSum start, const T* from, T* to) {
+  const Run<kReverse, const T> x{from, n};
+  const Run<kReverse, T> y{to, n};
+  double sums[2][kBlock + 1], errors[kBlock], losses[kBlock];
+  double sum = start.sum, error = start.error;
+  int64_t previous = 0;  // elements of the block before
+  for (int64_t begin = 0; begin < n || previous > 0; begin += kBlock) {
+    const int64_t size = std::clamp<int64_t>(n - begin, 0, kBlock), both = std::min(previous, size);
+    double* const now = sums[begin / kBlock & 1];
+    const double* const before = sums[(begin / kBlock & 1) ^ 1];
+    now[0] = sum;
+    int64_t i = 0;
+    for (; i < both; ++i) {
+      now[i + 1] = sum += static_cast<double>(x[begin + i]);
+      errors[i] = error += losses[i];
+    }
+    for (int64_t k = i; k < size; ++k) now[k + 1] = sum += static_cast<double>(x[begin + k]);
+    for (int64_t k = i; k < previous; ++k) errors[k] = error += losses[k];
+    for (int64_t k = 0; k < previous; ++k) y[begin - kBlock + k] = static_cast<T>(before[k + 1] + errors[k]);
+    for (int64_t k = 0; k < size; ++k) losses[k] = lost(now[k], static_cast<double>(x[begin + k]), now[k + 1]);
+    previous = size;
+  }
+}
+
+template <typename T>
+void row(int64_t n, bool reverse, CompensatedSum start, const T* x, T* y) {
+  reverse ? running_row<true>(n, start, x, y) : running_row<false>(n, start, x, y);
+}
+
+template <typename T>
+CompensatedSum total(int64_t n, const T* x) {
+  constexpr int64_t kLanes = 16;
+  double sums[kLanes] = {}, errors[kLanes] = {};
+  const auto add = [&](int64_t lane, double value) HWY_ATTR {
+    const double next = sums[lane] + value;
+    errors[lane] += lost(sums[lane], value, next);
+    sums[lane] = next;
+  };
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int64_t lane = 0; lane < kLanes; ++lane) add(lane, static_cast<double>(x[i + lane]));
+  }
+  for (int64_t lane = 0; i < n; ++i, ++lane) add(lane, static_cast<double>(x[i]));
+  CompensatedSum result;
+  for (int64_t lane = 0; lane < kLanes; ++lane) result.add(CompensatedSum{sums[lane], errors[lane]});
+  return result;
+}
+
+template <typename T>
+void columns(int64_t count, const T* x, double* sums, double* errors, T* y) {
+  for (int64_t c = 0; c < count; ++c) {
+    const double value = static_cast<double>(x[c]), next = sums[c] + value;
+    errors[c] += lost(sums[c], value, next);
+    sums[c] = next;
+    y[c] = static_cast<T>(next + errors[c]);
+  }
+}
+
+}  // namespace
+
+reduce::RunningSumTable running_sum_table() {
+  return {{&row<float>, &total<float>, &columns<float>}, {&row<double>, &total<double>, &columns<double>}};
+}
+
+}  // namespace deckle::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace deckle::kernels::cpu {
+
+HWY_EXPORT(running_sum_table);
+
+reduce::RunningSumTable reduce::running_sums() { return DECKLE_SIMD(running_sum_table)(); }
+
+}  // namespace deckle::kernels::cpu
+#endif
