@@ -62,6 +62,10 @@ function(deckle_opgen name)
   if(NOT arg_KNOWN)
     list(APPEND sources ${ops}/op_table.cpp)
   endif()
+  if(NOT arg_KNOWN AND NOT arg_LAYOUT)  # only Deckle's own ops are methods
+    list(APPEND sources ${ops}/tensor_methods.cpp ${nested}/nested_methods.cpp)
+    list(APPEND headers ${arg_DIR}/deckle/core/generated/tensor_methods.h ${nested}/nested_methods.h)
+  endif()
   set(generator ${DECKLE_OPGEN})
   if(NOT generator)  # called from a project around Deckle
     set(generator $<TARGET_FILE:opgen>)

@@ -1,5 +1,7 @@
 #include "opgen/compile.h"
 
+#include <fmt/format.h>
+
 #include "opgen/analyze/calls.h"
 #include "opgen/analyze/claims.h"
 #include "opgen/analyze/derivatives.h"
@@ -27,6 +29,13 @@ Program analyze(const Inputs& inputs, bool core, Problems& problems) {
   if (!problems.empty()) return {};
   check_entries(library, inputs.root, problems);
   if (core) check_library(library, inputs.root, problems);
+  const bool own = core || (inputs.home.is_deckle() && inputs.known.empty());
+  for (const auto& entry : library.entries) {
+    if (!own && entry->method && !entry->external)
+      problems.emplace_back(
+          Problem(entry->at, fmt::format("'{}': only Deckle's own ops are methods of Tensor; leave 'method' out", entry->name()))
+              .what());
+  }
   derive_rules(library, problems);
   if (!problems.empty()) return {};
   Program program = resolve(library, problems);

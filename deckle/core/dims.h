@@ -27,8 +27,8 @@ class Ints : public std::span<const int64_t> {
   using std::span<const int64_t>::span;
   Ints(const int64_t& value) : std::span<const int64_t>(&value, 1) {}
   template <typename T>
-  requires(std::floating_point<T> || std::same_as<T, bool>) Ints(T)
-  = delete;  // a size is an integer
+  requires(std::floating_point<T> || std::same_as<T, bool>) Ints(T /* a size is an integer */)
+  = delete;
   Ints(std::span<const int64_t> values) : std::span<const int64_t>(values) {}
   Ints(std::initializer_list<int64_t> values) : std::span<const int64_t>(values.begin(), values.size()) {}
   Ints(const std::vector<int64_t>& values) : std::span<const int64_t>(values) {}
@@ -49,8 +49,8 @@ class OptionalInts : public std::optional<Ints> {
   OptionalInts(std::initializer_list<int64_t> dims) : std::optional<Ints>(Ints(dims)) {}
   OptionalInts(const int64_t& dim) : std::optional<Ints>(Ints(dim)) {}
   template <typename T>
-  requires(std::floating_point<T> || std::same_as<T, bool>) OptionalInts(T)
-  = delete;  // a dim is an integer
+  requires(std::floating_point<T> || std::same_as<T, bool>) OptionalInts(T /* a dim is an integer */)
+  = delete;
 };
 
 /// "[4, 7]".

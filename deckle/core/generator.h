@@ -31,10 +31,11 @@ class Generator {
   uint64_t offset_ = 0;
 };
 
-/// The calling thread's generator, used where an op's Generator argument is not given. Starts with seed 0.
+/// The calling thread's generator, used where an op's Generator argument is not given. Starts with the seed that manual_seed gave
+/// last, else 0.
 Generator& default_generator();
 
-/// Restarts the calling thread's default generator.
+/// Restarts the default generators of all threads, each with this seed when it is used next.
 void manual_seed(uint64_t seed);
 
 }  // namespace deckle

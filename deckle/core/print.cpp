@@ -53,7 +53,13 @@ std::string to_string(const Tensor& tensor) {
 }
 
 std::ostream& operator<<(std::ostream& stream, const Tensor& tensor) { return stream << to_string(tensor); }
+std::ostream& operator<<(std::ostream& stream, Ints sizes) { return stream << to_string(sizes); }
 std::ostream& operator<<(std::ostream& stream, DType dtype) { return stream << name(dtype); }
 std::ostream& operator<<(std::ostream& stream, Device device) { return stream << to_string(device); }
 
 }  // namespace deckle
+
+fmt::format_context::iterator fmt::formatter<deckle::Tensor>::format(const deckle::Tensor& tensor,
+                                                                     format_context& context) const {
+  return fmt::format_to(context.out(), "{}", deckle::to_string(tensor));
+}

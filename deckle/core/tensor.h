@@ -21,7 +21,9 @@ namespace deckle {
 
 struct TensorImpl;
 class Index;
+template <typename Rows>
 class RowIterator;
+class IndexedTensor;
 
 /// An n-dimensional strided array: a shared handle, so copying one copies no data. Views share their base's storage.
 /// Not thread-safe for concurrent writes; reading from several threads is fine. Gradients: see deckle/autograd.
@@ -45,7 +47,9 @@ class Tensor {
   explicit operator bool() const { return defined(); }
 
   int64_t dim() const;
+  int64_t ndim() const { return dim(); }
   Ints sizes() const;
+  Ints shape() const { return sizes(); }
   Ints strides() const;  // in elements
   int64_t size(int64_t dim) const;
   int64_t stride(int64_t dim) const;
@@ -53,6 +57,7 @@ class Tensor {
   int64_t offset() const;  // of the first element in the storage, in elements
   DType dtype() const;
   Device device() const;
+  bool is_floating_point() const { return is_floating(dtype()); }
   bool is_contiguous() const;
   const std::shared_ptr<Storage>& storage() const;
   uint64_t version() const;
@@ -101,41 +106,23 @@ class Tensor {
   Tensor index_put(std::initializer_list<Index> indices, const Tensor& values, bool accumulate = false) const;
   /// The same in place.
   const Tensor& index_put_(std::initializer_list<Index> indices, const Tensor& values, bool accumulate = false) const;
+  const Tensor& index_put_(std::initializer_list<Index> indices, const Scalar& value, bool accumulate = false) const;
   /// The views select(0, i), in order: `for (Tensor row : x)`.
-  RowIterator begin() const;
-  RowIterator end() const;
+  RowIterator<Tensor> begin() const;
+  RowIterator<Tensor> end() const;
 
-  // The curated methods, each the free function of the same name (deckle/ops/tensor_methods.cpp).
   Tensor operator[](int64_t index) const;  // select(0, index)
-  Tensor add(const Tensor& other) const;
-  Tensor sub(const Tensor& other) const;
-  Tensor mul(const Tensor& other) const;
-  Tensor div(const Tensor& other) const;
-  Tensor matmul(const Tensor& other) const;
-  Tensor sum() const;
-  Tensor sum(OptionalInts dim, bool keepdim = false) const;
-  Tensor mean() const;
-  Tensor mean(OptionalInts dim, bool keepdim = false) const;
-  Tensor softmax(int64_t dim) const;
-  Tensor view(Ints sizes) const;
-  Tensor reshape(Ints sizes) const;
-  Tensor transpose(int64_t dim0, int64_t dim1) const;
-  Tensor t() const;
-  Tensor permute(Ints dims) const;
-  Tensor expand(Ints sizes) const;
-  Tensor select(int64_t dim, int64_t index) const;
-  Tensor slice(int64_t dim, int64_t start, int64_t end, int64_t step = 1) const;
-  Tensor squeeze(int64_t dim) const;
-  Tensor unsqueeze(int64_t dim) const;
-  Tensor flatten(int64_t start_dim = 0, int64_t end_dim = -1) const;
-  Tensor contiguous() const;
-  Tensor clone() const;
-  Tensor to(DType dtype) const;
-  const Tensor& copy_(const Tensor& source) const;
-  const Tensor& zero_() const;
-  const Tensor& fill_(const Scalar& value) const;
-  const Tensor& add_(const Tensor& other) const;
-  const Tensor& mul_(const Tensor& other) const;
+  /// The rows that a bool mask or indices choose, a copy; what is assigned to it is written into this tensor.
+  IndexedTensor operator[](const Tensor& index) const;
+
+  /// The views select(dim, i), in order.
+  std::vector<Tensor> unbind(int64_t dim = 0) const;
+  /// All dims reversed, and the last two swapped; views.
+  Tensor T() const;
+  Tensor mT() const;
+
+  // Ops that have `self` first and are methods of torch.Tensor or numpy.ndarray, each the free function of the same name.
+#include "deckle/core/generated/tensor_methods.h"
 
   TensorImpl* impl() const { return impl_.get(); }
   const std::shared_ptr<TensorImpl>& shared_impl() const { return impl_; }
@@ -148,6 +135,23 @@ class Tensor {
   std::vector<int64_t> to_integers() const;
 
   std::shared_ptr<TensorImpl> impl_;
+};
+
+/// `x[mask]` and `x[indices]`: the elements chosen, as a tensor of their own, and where they came from. Written with `=`, `+=`,
+/// `-=`, `*=` or `/=` it writes into x; every other use reads the copy.
+class IndexedTensor : public Tensor {
+ public:
+  IndexedTensor(Tensor values, Tensor base, Tensor index)
+      : Tensor(std::move(values)), base_(std::move(base)), index_(std::move(index)) {}
+  IndexedTensor(const IndexedTensor&) = default;
+  const IndexedTensor& operator=(const Tensor& source) const&&;
+  const IndexedTensor& operator=(const Scalar& value) const&&;
+  const IndexedTensor& operator=(const IndexedTensor& source) const&& {
+    return std::move(*this) = static_cast<const Tensor&>(source);
+  }
+
+ private:
+  Tensor base_, index_;
 };
 
 /// A read-only list of tensors as an argument: from {a, b}, one tensor or a vector. Never store one.
@@ -174,8 +178,12 @@ Tensor operator-(const Scalar& a, const Tensor& b);
 Tensor operator*(const Scalar& a, const Tensor& b);
 Tensor operator/(const Scalar& a, const Tensor& b);
 Tensor operator-(const Tensor& a);
+// As remainder: with the sign of b, as in Python.
+Tensor operator%(const Tensor& a, const Tensor& b);
+Tensor operator%(const Tensor& a, const Scalar& b);
+Tensor operator%(const Scalar& a, const Tensor& b);
 
-// In place, as add_, sub_, mul_ and div_.
+// In place, as add_, sub_, mul_, div_ and remainder_.
 const Tensor& operator+=(const Tensor& a, const Tensor& b);
 const Tensor& operator-=(const Tensor& a, const Tensor& b);
 const Tensor& operator*=(const Tensor& a, const Tensor& b);
@@ -184,6 +192,17 @@ const Tensor& operator+=(const Tensor& a, const Scalar& b);
 const Tensor& operator-=(const Tensor& a, const Scalar& b);
 const Tensor& operator*=(const Tensor& a, const Scalar& b);
 const Tensor& operator/=(const Tensor& a, const Scalar& b);
+const Tensor& operator%=(const Tensor& a, const Tensor& b);
+const Tensor& operator%=(const Tensor& a, const Scalar& b);
+
+const Tensor& operator+=(const IndexedTensor& a, const Tensor& b);
+const Tensor& operator-=(const IndexedTensor& a, const Tensor& b);
+const Tensor& operator*=(const IndexedTensor& a, const Tensor& b);
+const Tensor& operator/=(const IndexedTensor& a, const Tensor& b);
+const Tensor& operator+=(const IndexedTensor& a, const Scalar& b);
+const Tensor& operator-=(const IndexedTensor& a, const Scalar& b);
+const Tensor& operator*=(const IndexedTensor& a, const Scalar& b);
+const Tensor& operator/=(const IndexedTensor& a, const Scalar& b);
 
 // Element by element; bool tensors. Two handles of one tensor: is_same.
 Tensor operator==(const Tensor& a, const Tensor& b);
@@ -209,15 +228,29 @@ Tensor operator>=(const Scalar& a, const Tensor& b);
 Tensor operator&(const Tensor& a, const Tensor& b);
 Tensor operator|(const Tensor& a, const Tensor& b);
 Tensor operator^(const Tensor& a, const Tensor& b);
+Tensor operator&(const Tensor& a, const Scalar& b);
+Tensor operator|(const Tensor& a, const Scalar& b);
+Tensor operator^(const Tensor& a, const Scalar& b);
+Tensor operator&(const Scalar& a, const Tensor& b);
+Tensor operator|(const Scalar& a, const Tensor& b);
+Tensor operator^(const Scalar& a, const Tensor& b);
+const Tensor& operator&=(const Tensor& a, const Tensor& b);
+const Tensor& operator|=(const Tensor& a, const Tensor& b);
+const Tensor& operator^=(const Tensor& a, const Tensor& b);
+const Tensor& operator&=(const Tensor& a, const Scalar& b);
+const Tensor& operator|=(const Tensor& a, const Scalar& b);
+const Tensor& operator^=(const Tensor& a, const Scalar& b);
 Tensor operator~(const Tensor& a);
 
 /// "Tensor[4, 7] float32" and a readable excerpt of the values.
 std::string to_string(const Tensor& tensor);
 std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
+std::ostream& operator<<(std::ostream& stream, Ints sizes);
 std::ostream& operator<<(std::ostream& stream, DType dtype);
 std::ostream& operator<<(std::ostream& stream, Device device);
 
-/// Walks the first dim of a tensor: `for (Tensor row : x)`.
+/// Walks the first dim: `for (Tensor row : x)`.
+template <typename Rows>
 class RowIterator {
  public:
   using value_type = Tensor;
@@ -227,7 +260,7 @@ class RowIterator {
   using iterator_category = std::input_iterator_tag;
 
   RowIterator() = default;
-  RowIterator(Tensor tensor, int64_t row) : tensor_(std::move(tensor)), row_(row) {}
+  RowIterator(Rows tensor, int64_t row) : tensor_(std::move(tensor)), row_(row) {}
   Tensor operator*() const { return tensor_[row_]; }
   RowIterator& operator++() {
     ++row_;
@@ -237,8 +270,15 @@ class RowIterator {
   friend bool operator==(const RowIterator& a, const RowIterator& b) { return a.row_ == b.row_; }
 
  private:
-  Tensor tensor_;
+  Rows tensor_;
   int64_t row_ = 0;
 };
 
 }  // namespace deckle
+
+/// As to_string.
+template <>
+struct fmt::formatter<deckle::Tensor> {
+  constexpr auto parse(format_parse_context& context) { return context.begin(); }
+  format_context::iterator format(const deckle::Tensor& tensor, format_context& context) const;
+};

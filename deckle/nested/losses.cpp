@@ -62,11 +62,11 @@ Tensor huber_loss(const NestedTensor& input, const NestedTensor& target, const S
   return reduced(huber_error(input, target, delta), reduction);
 }
 
-Tensor bce_with_logits_loss(const NestedTensor& input, const NestedTensor& target, Reduction reduction) {
+Tensor binary_cross_entropy_with_logits(const NestedTensor& input, const NestedTensor& target, Reduction reduction) {
   return reduced(logistic_error(input, target), reduction);
 }
 
-Tensor kl_div_loss(const NestedTensor& input, const NestedTensor& target, Reduction reduction) {
+Tensor kl_div(const NestedTensor& input, const NestedTensor& target, Reduction reduction) {
   return reduced(divergence_error(input, target), reduction);
 }
 

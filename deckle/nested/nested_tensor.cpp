@@ -122,14 +122,14 @@ Tensor NestedTensor::operator[](int64_t component) const {
           component, nested::ShapeOf{*this}, Range{-components(), components() - 1});
   });
   if (component < 0) component += components();
-  if (!shape_.defined()) return select(values_, 0, component);
+  if (!shape_.defined()) return deckle::select(values_, 0, component);
   const auto at = static_cast<size_t>(component);
-  const Tensor rows = slice(values_, 0, shape_->offsets()[at], shape_->offsets()[at + 1], 1);
+  const Tensor rows = deckle::slice(values_, 0, shape_->offsets()[at], shape_->offsets()[at + 1], 1);
   if (ragged_dims() == 1) return rows;
   Dims sizes;
   for (int dim = 0; dim < ragged_dims(); ++dim) sizes.push_back(shape_->size(component, dim));
   for (int64_t dim = 1; dim < values_.dim(); ++dim) sizes.push_back(values_.size(dim));
-  return view(rows, sizes);
+  return deckle::view(rows, sizes);
 }
 
 std::vector<Tensor> NestedTensor::unbind() const {

@@ -74,7 +74,13 @@ class NestedTensor {
   bool requires_grad() const { return values_.requires_grad(); }
   NestedTensor grad() const;
   NestedTensor detach() const { return {values_.detach(), shape_}; }
-  NestedTensor to(DType dtype) const { return {values_.to(dtype), shape_}; }
+
+  /// The components: `for (Tensor component : x)`.
+  RowIterator<NestedTensor> begin() const { return {*this, 0}; }
+  RowIterator<NestedTensor> end() const { return {*this, components()}; }
+
+  // Ops that have `self` first and are methods of torch.Tensor or numpy.ndarray, as on Tensor.
+#include "deckle/nested/generated/nested_methods.h"
 
  private:
   Tensor values_;

@@ -25,6 +25,11 @@ NestedTensor operator/(const Tensor& a, const NestedTensor& b) { return div(a, b
 NestedTensor operator/(const NestedTensor& a, const Scalar& b) { return div(a, b); }
 NestedTensor operator/(const Scalar& a, const NestedTensor& b) { return div(a, b); }
 NestedTensor operator-(const NestedTensor& a) { return neg(a); }
+NestedTensor operator%(const NestedTensor& a, const NestedTensor& b) { return remainder(a, b); }
+NestedTensor operator%(const NestedTensor& a, const Tensor& b) { return remainder(a, b); }
+NestedTensor operator%(const Tensor& a, const NestedTensor& b) { return remainder(a, b); }
+NestedTensor operator%(const NestedTensor& a, const Scalar& b) { return remainder(a, b); }
+NestedTensor operator%(const Scalar& a, const NestedTensor& b) { return remainder(a, b); }
 
 const NestedTensor& operator+=(const NestedTensor& a, const NestedTensor& b) { return add_(a, b); }
 const NestedTensor& operator+=(const NestedTensor& a, const Tensor& b) { return add_(a, b); }
@@ -38,6 +43,9 @@ const NestedTensor& operator*=(const NestedTensor& a, const Scalar& b) { return 
 const NestedTensor& operator/=(const NestedTensor& a, const NestedTensor& b) { return div_(a, b); }
 const NestedTensor& operator/=(const NestedTensor& a, const Tensor& b) { return div_(a, b); }
 const NestedTensor& operator/=(const NestedTensor& a, const Scalar& b) { return div_(a, b); }
+const NestedTensor& operator%=(const NestedTensor& a, const NestedTensor& b) { return remainder_(a, b); }
+const NestedTensor& operator%=(const NestedTensor& a, const Tensor& b) { return remainder_(a, b); }
+const NestedTensor& operator%=(const NestedTensor& a, const Scalar& b) { return remainder_(a, b); }
 
 NestedTensor operator==(const NestedTensor& a, const NestedTensor& b) { return eq(a, b); }
 NestedTensor operator!=(const NestedTensor& a, const NestedTensor& b) { return ne(a, b); }

@@ -26,6 +26,11 @@ NestedTensor operator/(const Tensor& a, const NestedTensor& b);
 NestedTensor operator/(const NestedTensor& a, const Scalar& b);
 NestedTensor operator/(const Scalar& a, const NestedTensor& b);
 NestedTensor operator-(const NestedTensor& a);
+NestedTensor operator%(const NestedTensor& a, const NestedTensor& b);
+NestedTensor operator%(const NestedTensor& a, const Tensor& b);
+NestedTensor operator%(const Tensor& a, const NestedTensor& b);
+NestedTensor operator%(const NestedTensor& a, const Scalar& b);
+NestedTensor operator%(const Scalar& a, const NestedTensor& b);
 
 // In place.
 const NestedTensor& operator+=(const NestedTensor& a, const NestedTensor& b);
@@ -40,6 +45,9 @@ const NestedTensor& operator*=(const NestedTensor& a, const Scalar& b);
 const NestedTensor& operator/=(const NestedTensor& a, const NestedTensor& b);
 const NestedTensor& operator/=(const NestedTensor& a, const Tensor& b);
 const NestedTensor& operator/=(const NestedTensor& a, const Scalar& b);
+const NestedTensor& operator%=(const NestedTensor& a, const NestedTensor& b);
+const NestedTensor& operator%=(const NestedTensor& a, const Tensor& b);
+const NestedTensor& operator%=(const NestedTensor& a, const Scalar& b);
 
 // Element by element; of bool.
 NestedTensor operator==(const NestedTensor& a, const NestedTensor& b);

@@ -10,6 +10,8 @@ namespace {
 
 int64_t kv_heads_of(const SelfAttentionOptions& options) { return options.kv_heads == 0 ? options.heads : options.kv_heads; }
 
+int64_t kv_width(const SelfAttentionOptions& options) { return options.width / options.heads * kv_heads_of(options); }
+
 const SelfAttentionOptions& checked(const SelfAttentionOptions& options) {
   check(options.heads >= 1 && options.width >= 1 && options.width % options.heads == 0,
         "width {} is no multiple of {} heads (expected one)", options.width, options.heads);
@@ -24,10 +26,10 @@ const SelfAttentionOptions& checked(const SelfAttentionOptions& options) {
 }  // namespace
 
 SelfAttention::SelfAttention(const SelfAttentionOptions& options, Generator& generator)
-    : query({.in = checked(options).width, .out = options.width}, generator),
-      key({.in = options.width, .out = options.width / options.heads * kv_heads_of(options)}, generator),
-      value({.in = options.width, .out = options.width / options.heads * kv_heads_of(options)}, generator),
-      out({.in = options.width, .out = options.width, .scale = options.out_scale}, generator),
+    : query(checked(options).width, options.width, {.bias = false, .generator = &generator}),
+      key(options.width, kv_width(options), {.bias = false, .generator = &generator}),
+      value(options.width, kv_width(options), {.bias = false, .generator = &generator}),
+      out(options.width, options.width, {.bias = false, .scale = options.out_scale, .generator = &generator}),
       head_dim_(options.width / options.heads) {}
 
 Plan SelfAttention::plan(const Tensor& x) const {
@@ -52,13 +54,6 @@ NestedTensor SelfAttention::operator()(const NestedTensor& x, const RotaryAngles
   const NestedTensor q = rotate(split_heads(query(x)), angles);
   cache.write(layer, rotate(split_heads(key(x)), angles), split_heads(value(x)));
   return out(merge_heads(attention(q, cache.keys(layer), cache.values(layer), {.plan = shared})));
-}
-
-void SelfAttention::visit(StateVisitor& visitor) {
-  visitor.child("query", query);
-  visitor.child("key", key);
-  visitor.child("value", value);
-  visitor.child("out", out);
 }
 
 Tensor SelfAttention::split_heads(const Tensor& x) const {

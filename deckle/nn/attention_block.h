@@ -42,7 +42,7 @@ class SelfAttention final : public Module {
   NestedTensor operator()(const NestedTensor& x, const RotaryAngles& angles, KeyValueCache& cache, int64_t layer,
                           const Plan& shared) const;
 
-  void visit(StateVisitor& visitor) override;
+  DECKLE_MEMBERS(query, key, value, out, head_dim_);
 
   int64_t kv_heads() const { return key.weight.size(0) / head_dim_; }
   int64_t head_dim() const { return head_dim_; }

@@ -57,29 +57,16 @@ DecoderBlock::DecoderBlock(const DecoderOptions& options, Generator& generator)
       feed_forward_norm(options.width),
       feed_forward(options.width, hidden_of(options), branch_scale(options), generator) {}
 
-void DecoderBlock::visit(StateVisitor& visitor) {
-  visitor.child("attention_norm", attention_norm);
-  visitor.child("attention", attention);
-  visitor.child("feed_forward_norm", feed_forward_norm);
-  visitor.child("feed_forward", feed_forward);
-}
-
 DecoderLM::DecoderLM(const DecoderOptions& options) : DecoderLM(checked(options), Generator(options.seed)) {}
 
 DecoderLM::DecoderLM(const DecoderOptions& options, Generator generator)
-    : embedding(options.vocab, options.width, 1 / std::sqrt(static_cast<double>(options.width)), generator),
+    : embedding(options.vocab, options.width,
+                {.deviation = 1 / std::sqrt(static_cast<double>(options.width)), .generator = &generator}),
       norm(options.width),
-      head({.in = options.width, .out = options.vocab, .scale = 0.5}, generator),
+      head(options.width, options.vocab, {.bias = false, .scale = 0.5, .generator = &generator}),
       options_(options),
       rotary_(options.width / options.heads, options.rotary_base) {
   for (int64_t i = 0; i < options.depth; ++i) blocks.emplace_back(options, generator);
-}
-
-void DecoderLM::visit(StateVisitor& visitor) {
-  visitor.child("embedding", embedding);
-  visitor.children("blocks", blocks);
-  visitor.child("norm", norm);
-  visitor.child("head", head);
 }
 
 int64_t predicted_tokens(const NestedTensor& tokens) {

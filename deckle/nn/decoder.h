@@ -34,7 +34,7 @@ class DecoderBlock final : public Module {
     return add_feed_forward(add(x, attention(attention_norm(x), angles, cache, layer, plan)));
   }
 
-  void visit(StateVisitor& visitor) override;
+  DECKLE_MEMBERS(attention_norm, attention, feed_forward_norm, feed_forward);
 
   RMSNorm attention_norm;
   SelfAttention attention;
@@ -74,7 +74,7 @@ class DecoderLM final : public Module {
 
   const DecoderOptions& options() const { return options_; }
   DType dtype() const { return embedding.weight.dtype(); }
-  void visit(StateVisitor& visitor) override;
+  DECKLE_MEMBERS(embedding, blocks, norm, head, options_, rotary_);
 
   Embedding embedding;
   std::vector<DecoderBlock> blocks;

@@ -6,17 +6,22 @@
 
 namespace deckle::nn {
 
+struct EmbeddingOptions {
+  double deviation = 1;  // of the starting values
+  Generator* generator = nullptr;
+};
+
 /// A learned vector for each of `count` tokens.
 class Embedding final : public Module {
  public:
-  Embedding(int64_t count, int64_t width, double deviation, Generator& generator)
-      : weight(normal_parameter({count, width}, deviation, generator)) {}
+  Embedding(int64_t count, int64_t width, const EmbeddingOptions& options = {})
+      : weight(normal_parameter({count, width}, options.deviation, options.generator)) {}
 
   /// Tokens [...] of an integer dtype -> vectors [..., width].
   Tensor operator()(const Tensor& tokens) const { return embedding(weight, tokens); }
   NestedTensor operator()(const NestedTensor& tokens) const { return {embedding(weight, tokens.values()), tokens.ragged()}; }
 
-  void visit(StateVisitor& visitor) override { visitor.parameter("weight", weight); }
+  DECKLE_MEMBERS(weight);
 
   Tensor weight;  // [count, width]
 };

@@ -12,20 +12,16 @@ class SwiGLU final : public Module {
  public:
   /// `out_scale` scales the starting values of the last product.
   SwiGLU(int64_t width, int64_t hidden, double out_scale, Generator& generator)
-      : in({.in = width, .out = hidden}, generator),
-        gate({.in = width, .out = hidden}, generator),
-        out({.in = hidden, .out = width, .scale = out_scale}, generator) {}
+      : in(width, hidden, {.bias = false, .generator = &generator}),
+        gate(width, hidden, {.bias = false, .generator = &generator}),
+        out(hidden, width, {.bias = false, .scale = out_scale, .generator = &generator}) {}
 
   template <TensorLike X>
   X operator()(const X& x) const {
     return out(swiglu(in(x), gate(x)));
   }
 
-  void visit(StateVisitor& visitor) override {
-    visitor.child("in", in);
-    visitor.child("gate", gate);
-    visitor.child("out", out);
-  }
+  DECKLE_MEMBERS(in, gate, out);
 
   Linear in;
   Linear gate;
@@ -36,18 +32,14 @@ class SwiGLU final : public Module {
 class GeluFeedForward final : public Module {
  public:
   GeluFeedForward(int64_t width, int64_t hidden, double out_scale, Generator& generator)
-      : in({.in = width, .out = hidden, .bias = true}, generator),
-        out({.in = hidden, .out = width, .bias = true, .scale = out_scale}, generator) {}
+      : in(width, hidden, {.generator = &generator}), out(hidden, width, {.scale = out_scale, .generator = &generator}) {}
 
   template <TensorLike X>
   X operator()(const X& x) const {
     return out(gelu(in(x)));
   }
 
-  void visit(StateVisitor& visitor) override {
-    visitor.child("in", in);
-    visitor.child("out", out);
-  }
+  DECKLE_MEMBERS(in, out);
 
   Linear in;
   Linear out;

@@ -4,12 +4,19 @@
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/random.h"
+#include "deckle/ops/generated/shape.h"
 
 namespace deckle::nn {
 
-Tensor normal_parameter(Ints sizes, double deviation, Generator& generator) {
+Tensor parameter(const Tensor& values) {
+  const Tensor copy = clone(values.detach());
+  copy.requires_grad_();
+  return copy;
+}
+
+Tensor normal_parameter(Ints sizes, double deviation, Generator* generator) {
   const NoGrad no_grad;
-  const Tensor values = mul(randn(sizes, DType::float32, &generator), deviation);
+  const Tensor values = mul(randn(sizes, DType::float32, generator), deviation);
   values.requires_grad_();
   return values;
 }

@@ -10,19 +10,17 @@
 namespace deckle::nn {
 
 struct LinearOptions {
-  int64_t in = 0;
-  int64_t out = 0;
-  bool bias = false;
+  bool bias = true;
   double scale = 1;  // of the starting deviation, 1 / sqrt(in)
+  Generator* generator = nullptr;
 };
 
 /// x weightᵀ + bias over the last dim.
 class Linear final : public Module {
  public:
-  Linear(const LinearOptions& options, Generator& generator)
-      : weight(
-            normal_parameter({options.out, options.in}, options.scale / std::sqrt(static_cast<double>(options.in)), generator)) {
-    if (options.bias) bias = constant_parameter({options.out}, 0);
+  Linear(int64_t in, int64_t out, const LinearOptions& options = {})
+      : weight(normal_parameter({out, in}, options.scale / std::sqrt(static_cast<double>(in)), options.generator)) {
+    if (options.bias) bias = constant_parameter({out}, 0);
   }
 
   template <TensorLike X>
@@ -30,10 +28,7 @@ class Linear final : public Module {
     return linear(x, weight, bias);
   }
 
-  void visit(StateVisitor& visitor) override {
-    visitor.parameter("weight", weight);
-    visitor.parameter("bias", bias);
-  }
+  DECKLE_MEMBERS(weight, bias);
 
   Tensor weight;  // [out, in]
   Tensor bias;    // [out], or undefined

@@ -5,19 +5,34 @@
 
 namespace deckle::nn {
 
-void StateVisitor::child(const std::string& name, Module& module) {
-  const std::string before = prefix_;
-  prefix_ += name + ".";
-  module.visit(*this);
-  prefix_ = before;
+void Module::walk(StateVisitor::Actions actions) const {
+  StateVisitor visitor(std::move(actions));
+  // Listing changes nothing; it is not const only so that visitors may also replace parameters.
+  visitor.enter(const_cast<Module&>(*this));
 }
 
 std::vector<NamedParameter> Module::named_parameters() const {
   std::vector<NamedParameter> parameters;
-  StateVisitor visitor([&](const std::string& name, Tensor& tensor) { parameters.push_back({name, tensor}); });
-  // Listing changes nothing; it is not const only so that visitors may also replace parameters.
-  const_cast<Module*>(this)->visit(visitor);
+  walk({.parameter = [&](const std::string& name, Tensor& tensor) { parameters.push_back({name, tensor}); }});
   return parameters;
+}
+
+std::vector<NamedParameter> Module::named_buffers() const {
+  std::vector<NamedParameter> buffers;
+  walk({.buffer = [&](const std::string& name, Tensor& tensor) { buffers.push_back({name, tensor}); }});
+  return buffers;
+}
+
+void Module::train(bool on) {
+  walk({.module = [&](Module& module) { module.training_ = on; }});
+}
+
+void Module::requires_grad_(bool value) const {
+  for (const Tensor& parameter : parameters()) parameter.requires_grad_(value);
+}
+
+void Module::zero_grad() const {
+  for (const Tensor& parameter : parameters()) parameter.set_grad({});
 }
 
 std::vector<Tensor> Module::parameters() const {
@@ -34,10 +49,10 @@ int64_t Module::parameter_count() const {
 
 std::map<std::string, Tensor> Module::state() const {
   std::map<std::string, Tensor> state;
-  for (const NamedParameter& parameter : named_parameters()) {
-    check(state.emplace(parameter.name, parameter.tensor.detach()).second,
-          "two parameters are named \"{}\" (expected names that differ)", parameter.name);
-  }
+  const StateVisitor::Action add = [&](const std::string& name, Tensor& tensor) {
+    check(state.emplace(name, tensor.detach()).second, "two parameters are named \"{}\" (expected names that differ)", name);
+  };
+  walk({.parameter = add, .buffer = add});
   return state;
 }
 

@@ -1,14 +1,13 @@
 #pragma once
 
 #include <concepts>
-#include <functional>
 #include <map>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "deckle/core/tensor.h"
 #include "deckle/nested/nested_tensor.h"
+#include "deckle/nn/visitor.h"
 
 namespace deckle::nn {
 
@@ -16,53 +15,51 @@ namespace deckle::nn {
 template <typename X>
 concept TensorLike = std::same_as<X, Tensor> || std::same_as<X, NestedTensor>;
 
-class Module;
-
-/// Collects the parameters of modules under dotted names: "blocks.0.attention.query.weight".
-class StateVisitor {
- public:
-  using Action = std::function<void(const std::string& name, Tensor& parameter)>;
-  explicit StateVisitor(Action action) : action_(std::move(action)) {}
-
-  /// An undefined tensor (a bias that is left out) is no parameter.
-  void parameter(const std::string& name, Tensor& tensor) {
-    if (tensor.defined()) action_(prefix_ + name, tensor);
-  }
-  void child(const std::string& name, Module& module);
-  template <std::derived_from<Module> M>
-  void children(const std::string& name, std::vector<M>& modules) {
-    for (size_t i = 0; i < modules.size(); ++i) child(name + "." + std::to_string(i), modules[i]);
-  }
-
- private:
-  Action action_;
-  std::string prefix_;
-};
-
 struct NamedParameter {
   std::string name;
   Tensor tensor;
 };
 
-/// Base of everything with parameters. Virtual for parameters and state only; calling a module is a template of its own.
+/// Base of everything with parameters. Calling a module is a function or template of its own:
+///   struct Net : nn::Module {
+///     nn::Linear first{784, 128}, second{128, 10};
+///     nn::Dropout dropout{0.1};
+///     DECKLE_MEMBERS(first, second, dropout);
+///     Tensor operator()(const Tensor& x) const { return second(dropout(relu(first(x)))); }
+///   };
 /// Copies share parameters.
 class Module {
  public:
   virtual ~Module() = default;
 
-  /// Lists the module's own parameters and its children.
+  /// Lists the members; written by DECKLE_MEMBERS.
   virtual void visit(StateVisitor& visitor) = 0;
 
-  /// In the order in which modules list them.
+  /// In the order in which modules list them; also those that do not require grad.
   std::vector<NamedParameter> named_parameters() const;
   std::vector<Tensor> parameters() const;
   int64_t parameter_count() const;
+  std::vector<NamedParameter> named_buffers() const;
 
-  /// The parameters by name, sharing memory with the module.
+  /// Of this module and those in it: whether Dropout and the like act as in training. They do at first.
+  void train(bool on = true);
+  void eval() { train(false); }
+  bool training() const { return training_; }
+
+  /// Of all parameters: whether they are trained.
+  void requires_grad_(bool value = true) const;
+  void zero_grad() const;
+
+  /// The parameters and buffers by name, sharing memory with the module.
   std::map<std::string, Tensor> state() const;
-  /// Copies values into the parameters; names, shapes and dtypes must be exactly those of state(). On an Error nothing was
-  /// copied.
+  /// Copies values into the parameters and buffers; names, shapes and dtypes must be exactly those of state(). On an Error
+  /// nothing was copied.
   void load_state(const std::map<std::string, Tensor>& state) const;
+
+ private:
+  void walk(StateVisitor::Actions actions) const;
+
+  bool training_ = true;
 };
 
 }  // namespace deckle::nn

@@ -17,7 +17,7 @@ class RMSNorm final : public Module {
     return rms_norm(x, weight, epsilon_);
   }
 
-  void visit(StateVisitor& visitor) override { visitor.parameter("weight", weight); }
+  DECKLE_MEMBERS(weight, epsilon_);
 
   Tensor weight;
 
@@ -36,10 +36,7 @@ class LayerNorm final : public Module {
     return layer_norm(x, weight, bias, epsilon_);
   }
 
-  void visit(StateVisitor& visitor) override {
-    visitor.parameter("weight", weight);
-    visitor.parameter("bias", bias);
-  }
+  DECKLE_MEMBERS(weight, bias, epsilon_);
 
   Tensor weight;
   Tensor bias;

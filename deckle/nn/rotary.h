@@ -19,6 +19,8 @@ struct RotaryAngles {
 /// copies share them.
 class Rotary {
  public:
+  static constexpr bool has_parameters = false;
+
   explicit Rotary(int64_t head_dim, double base = 10'000);
 
   /// For a nested batch: component b starts at position first[b], or every one at 0.

@@ -205,6 +205,10 @@ const Tensor& Tensor::index_put_(std::initializer_list<Index> indices, const Ten
   });
 }
 
+const Tensor& Tensor::index_put_(std::initializer_list<Index> indices, const Scalar& value, bool accumulate) const {
+  return named("index_put_", [&]() -> const Tensor& { return index_put_(indices, full({}, value, dtype()), accumulate); });
+}
+
 Tensor Tensor::index_put(std::initializer_list<Index> indices, const Tensor& values, bool accumulate) const {
   return named("index_put", [&]() -> Tensor {
     const Selection selection = selection_of(*this, Indices(indices.begin(), indices.size()));

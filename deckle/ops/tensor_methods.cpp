@@ -1,56 +1,45 @@
-// The curated methods and operators of Tensor, each the free function of the same name.
+// Members of Tensor that are no ops, and operators, each the free function that it stands for.
 
 #include "deckle/base/check.h"
 #include "deckle/core/tensor.h"
+#include "deckle/ops/generated/bitwise.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/matmul.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
-#include "deckle/ops/promotion.h"
+#include "deckle/ops/indexing.h"
 
 namespace deckle {
 const Tensor& Tensor::operator=(const Tensor& source) const&& { return deckle::copy_(*this, source); }
 const Tensor& Tensor::operator=(const Scalar& value) const&& { return deckle::fill_(*this, value); }
 
-RowIterator Tensor::begin() const {
+RowIterator<Tensor> Tensor::begin() const {
   check(dim() > 0, "a tensor without dims has no rows (expected one dim or more)");
   return {*this, 0};
 }
-RowIterator Tensor::end() const { return {*this, dim() > 0 ? size(0) : 0}; }
+RowIterator<Tensor> Tensor::end() const { return {*this, dim() > 0 ? size(0) : 0}; }
 
 Tensor Tensor::operator[](int64_t index) const { return deckle::select(*this, 0, index); }
-Tensor Tensor::add(const Tensor& other) const { return deckle::add(*this, other); }
-Tensor Tensor::sub(const Tensor& other) const { return deckle::sub(*this, other); }
-Tensor Tensor::mul(const Tensor& other) const { return deckle::mul(*this, other); }
-Tensor Tensor::div(const Tensor& other) const { return deckle::div(*this, other); }
-Tensor Tensor::matmul(const Tensor& other) const { return deckle::matmul(*this, other); }
-Tensor Tensor::sum() const { return deckle::sum(*this); }
-Tensor Tensor::sum(OptionalInts dim, bool keepdim) const { return deckle::sum(*this, dim, keepdim); }
-Tensor Tensor::mean() const { return deckle::mean(*this); }
-Tensor Tensor::mean(OptionalInts dim, bool keepdim) const { return deckle::mean(*this, dim, keepdim); }
-Tensor Tensor::softmax(int64_t dim) const { return deckle::softmax(*this, dim); }
-Tensor Tensor::view(Ints sizes) const { return deckle::view(*this, sizes); }
-Tensor Tensor::reshape(Ints sizes) const { return deckle::reshape(*this, sizes); }
-Tensor Tensor::transpose(int64_t dim0, int64_t dim1) const { return deckle::transpose(*this, dim0, dim1); }
-Tensor Tensor::t() const { return deckle::t(*this); }
-Tensor Tensor::permute(Ints dims) const { return deckle::permute(*this, dims); }
-Tensor Tensor::expand(Ints sizes) const { return deckle::expand(*this, sizes); }
-Tensor Tensor::select(int64_t dim, int64_t index) const { return deckle::select(*this, dim, index); }
-Tensor Tensor::slice(int64_t dim, int64_t start, int64_t end, int64_t step) const {
-  return deckle::slice(*this, dim, start, end, step);
+IndexedTensor Tensor::operator[](const Tensor& positions) const { return {index({positions}), *this, positions}; }
+
+const IndexedTensor& IndexedTensor::operator=(const Tensor& source) const&& {
+  base_.index_put_({index_}, source);
+  return *this;
 }
-Tensor Tensor::squeeze(int64_t dim) const { return deckle::squeeze(*this, dim); }
-Tensor Tensor::unsqueeze(int64_t dim) const { return deckle::unsqueeze(*this, dim); }
-Tensor Tensor::flatten(int64_t start_dim, int64_t end_dim) const { return deckle::flatten(*this, start_dim, end_dim); }
-Tensor Tensor::contiguous() const { return deckle::contiguous(*this); }
-Tensor Tensor::clone() const { return deckle::clone(*this); }
-Tensor Tensor::to(DType dtype) const { return deckle::to(*this, dtype); }
-const Tensor& Tensor::copy_(const Tensor& source) const { return deckle::copy_(*this, source); }
-const Tensor& Tensor::zero_() const { return deckle::zero_(*this); }
-const Tensor& Tensor::fill_(const Scalar& value) const { return deckle::fill_(*this, value); }
-const Tensor& Tensor::add_(const Tensor& other) const { return deckle::add_(*this, other); }
-const Tensor& Tensor::mul_(const Tensor& other) const { return deckle::mul_(*this, other); }
+const IndexedTensor& IndexedTensor::operator=(const Scalar& value) const&& {
+  base_.index_put_({index_}, value);
+  return *this;
+}
+
+std::vector<Tensor> Tensor::unbind(int64_t dim) const { return deckle::unbind(*this, dim); }
+
+Tensor Tensor::T() const {
+  Dims reversed;
+  for (int64_t dim = this->dim() - 1; dim >= 0; --dim) reversed.push_back(dim);
+  return deckle::permute(*this, reversed);
+}
+Tensor Tensor::mT() const { return deckle::transpose(*this, -2, -1); }
 
 Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
 Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
@@ -65,6 +54,9 @@ Tensor operator-(const Scalar& a, const Tensor& b) { return sub(a, b); }
 Tensor operator*(const Scalar& a, const Tensor& b) { return mul(a, b); }
 Tensor operator/(const Scalar& a, const Tensor& b) { return div(a, b); }
 Tensor operator-(const Tensor& a) { return neg(a); }
+Tensor operator%(const Tensor& a, const Tensor& b) { return remainder(a, b); }
+Tensor operator%(const Tensor& a, const Scalar& b) { return remainder(a, b); }
+Tensor operator%(const Scalar& a, const Tensor& b) { return remainder(a, b); }
 
 const Tensor& operator+=(const Tensor& a, const Tensor& b) { return add_(a, b); }
 const Tensor& operator+=(const Tensor& a, const Scalar& b) { return add_(a, b); }
@@ -74,6 +66,17 @@ const Tensor& operator*=(const Tensor& a, const Tensor& b) { return mul_(a, b); 
 const Tensor& operator*=(const Tensor& a, const Scalar& b) { return mul_(a, b); }
 const Tensor& operator/=(const Tensor& a, const Tensor& b) { return div_(a, b); }
 const Tensor& operator/=(const Tensor& a, const Scalar& b) { return div_(a, b); }
+const Tensor& operator%=(const Tensor& a, const Tensor& b) { return remainder_(a, b); }
+const Tensor& operator%=(const Tensor& a, const Scalar& b) { return remainder_(a, b); }
+
+const Tensor& operator+=(const IndexedTensor& a, const Tensor& b) { return std::move(a) = static_cast<const Tensor&>(a) + b; }
+const Tensor& operator-=(const IndexedTensor& a, const Tensor& b) { return std::move(a) = static_cast<const Tensor&>(a) - b; }
+const Tensor& operator*=(const IndexedTensor& a, const Tensor& b) { return std::move(a) = static_cast<const Tensor&>(a) * b; }
+const Tensor& operator/=(const IndexedTensor& a, const Tensor& b) { return std::move(a) = static_cast<const Tensor&>(a) / b; }
+const Tensor& operator+=(const IndexedTensor& a, const Scalar& b) { return std::move(a) = static_cast<const Tensor&>(a) + b; }
+const Tensor& operator-=(const IndexedTensor& a, const Scalar& b) { return std::move(a) = static_cast<const Tensor&>(a) - b; }
+const Tensor& operator*=(const IndexedTensor& a, const Scalar& b) { return std::move(a) = static_cast<const Tensor&>(a) * b; }
+const Tensor& operator/=(const IndexedTensor& a, const Scalar& b) { return std::move(a) = static_cast<const Tensor&>(a) / b; }
 
 Tensor operator==(const Tensor& a, const Tensor& b) { return eq(a, b); }
 Tensor operator!=(const Tensor& a, const Tensor& b) { return ne(a, b); }
@@ -94,21 +97,22 @@ Tensor operator<=(const Scalar& a, const Tensor& b) { return ge(b, a); }
 Tensor operator>(const Scalar& a, const Tensor& b) { return lt(b, a); }
 Tensor operator>=(const Scalar& a, const Tensor& b) { return le(b, a); }
 
-Tensor operator&(const Tensor& a, const Tensor& b) {
-  require_bool("operator&", {a.dtype(), b.dtype()});
-  return logical_and(a, b);
-}
-Tensor operator|(const Tensor& a, const Tensor& b) {
-  require_bool("operator|", {a.dtype(), b.dtype()});
-  return logical_or(a, b);
-}
-Tensor operator^(const Tensor& a, const Tensor& b) {
-  require_bool("operator^", {a.dtype(), b.dtype()});
-  return logical_xor(a, b);
-}
-Tensor operator~(const Tensor& a) {
-  require_bool("operator~", {a.dtype()});
-  return logical_not(a);
-}
+Tensor operator&(const Tensor& a, const Tensor& b) { return bitwise_and(a, b); }
+Tensor operator|(const Tensor& a, const Tensor& b) { return bitwise_or(a, b); }
+Tensor operator^(const Tensor& a, const Tensor& b) { return bitwise_xor(a, b); }
+Tensor operator~(const Tensor& a) { return bitwise_not(a); }
+
+Tensor operator&(const Tensor& a, const Scalar& b) { return bitwise_and(a, b); }
+Tensor operator&(const Scalar& a, const Tensor& b) { return bitwise_and(b, a); }
+const Tensor& operator&=(const Tensor& a, const Tensor& b) { return copy_(a, a & b); }
+const Tensor& operator&=(const Tensor& a, const Scalar& b) { return copy_(a, a & b); }
+Tensor operator|(const Tensor& a, const Scalar& b) { return bitwise_or(a, b); }
+Tensor operator|(const Scalar& a, const Tensor& b) { return bitwise_or(b, a); }
+const Tensor& operator|=(const Tensor& a, const Tensor& b) { return copy_(a, a | b); }
+const Tensor& operator|=(const Tensor& a, const Scalar& b) { return copy_(a, a | b); }
+Tensor operator^(const Tensor& a, const Scalar& b) { return bitwise_xor(a, b); }
+Tensor operator^(const Scalar& a, const Tensor& b) { return bitwise_xor(b, a); }
+const Tensor& operator^=(const Tensor& a, const Tensor& b) { return copy_(a, a ^ b); }
+const Tensor& operator^=(const Tensor& a, const Scalar& b) { return copy_(a, a ^ b); }
 
 }  // namespace deckle

@@ -10,34 +10,72 @@
 
 namespace deckle::optim {
 
-AdamW::AdamW(std::vector<Tensor> parameters, const AdamWOptions& options)
-    : parameters_(std::move(parameters)),
-      options_(options),
+namespace {
+
+/// The same options by another name.
+std::vector<Group<AdamWOptions>> as_adamw(const std::vector<Group<AdamOptions>>& groups) {
+  std::vector<Group<AdamWOptions>> result;
+  for (const auto& [parameters, options] : groups)
+    result.push_back({parameters, {options.lr, options.beta1, options.beta2, options.epsilon, options.weight_decay}});
+  return result;
+}
+
+}  // namespace
+
+AdamW::AdamW(const std::vector<Group<AdamWOptions>>& groups, Decay decay, const char* what)
+    : parameters_(joined(groups).first),
+      options_(options_of(groups)),
+      groups_(joined(groups).second),
+      decay_(decay),
       averages_(parameters_.zeros()),
       squares_(parameters_.zeros()),
       steps_(parameters_.all().size(), 0) {
-  check_lr("AdamWOptions", options.lr);
-  check(options.beta1 >= 0 && options.beta1 < 1 && options.beta2 >= 0 && options.beta2 < 1,
-        "AdamWOptions: beta1 {}, beta2 {} (expected from 0 to below 1)", options.beta1, options.beta2);
-  check(options.epsilon > 0 && options.weight_decay >= 0,
-        "AdamWOptions: epsilon {}, weight_decay {} (expected above 0, and 0 or more)", options.epsilon, options.weight_decay);
+  for (const AdamWOptions& options : options_) {
+    check_lr(what, options.lr);
+    check(options.beta1 >= 0 && options.beta1 < 1 && options.beta2 >= 0 && options.beta2 < 1,
+          "{}: beta1 {}, beta2 {} (expected from 0 to below 1)", what, options.beta1, options.beta2);
+    check(options.epsilon > 0 && options.weight_decay >= 0, "{}: epsilon {}, weight_decay {} (expected above 0, and 0 or more)",
+          what, options.epsilon, options.weight_decay);
+  }
+}
+
+AdamW::AdamW(std::vector<Tensor> parameters, const AdamWOptions& options)
+    : AdamW({{std::move(parameters), options}}, Decay::decoupled, "AdamWOptions") {}
+AdamW::AdamW(const std::vector<Group<AdamWOptions>>& groups) : AdamW(groups, Decay::decoupled, "AdamWOptions") {}
+
+Adam::Adam(std::vector<Tensor> parameters, const AdamOptions& options)
+    : AdamW(as_adamw({{std::move(parameters), options}}), Decay::gradient, "AdamOptions") {}
+Adam::Adam(const std::vector<Group<AdamOptions>>& groups) : AdamW(as_adamw(groups), Decay::gradient, "AdamOptions") {}
+
+double AdamW::lr(size_t group) const {
+  check_group("AdamW", group, options_.size());
+  return options_[group].lr;
 }
 
 void AdamW::set_lr(double lr) {
+  for (size_t group = 0; group < options_.size(); ++group) set_lr(group, lr);
+}
+
+void AdamW::set_lr(size_t group, double lr) {
+  check_group("AdamW", group, options_.size());
   check_lr("AdamW", lr);
-  options_.lr = lr;
+  options_[group].lr = lr;
 }
 
 void AdamW::step() try {
   const NoGrad no_grad;
-  // One call for all parameters of one count: for all of them, unless some had no gradient at times.
-  std::map<int64_t, std::vector<size_t>> by_step;
-  for (const size_t i : parameters_.with_gradient()) by_step[steps_[i] + 1].push_back(i);
-  for (const auto& [step, indices] : by_step) {
-    foreach_adamw_(pick(parameters_.all(), indices), gradients_of(parameters_.all(), indices), pick(averages_, indices),
-                   pick(squares_, indices), options_.lr, options_.beta1, options_.beta2, options_.epsilon, options_.weight_decay,
-                   step);
-    for (const size_t i : indices) steps_[i] = step;
+  // One call for all parameters of one group and count: for all of a group, unless some had no gradient at times.
+  std::map<std::pair<size_t, int64_t>, std::vector<size_t>> by_step;
+  for (const size_t i : parameters_.with_gradient()) by_step[{groups_[i], steps_[i] + 1}].push_back(i);
+  for (const auto& [key, indices] : by_step) {
+    const AdamWOptions& options = options_[key.first];
+    const std::vector<Tensor> values = pick(parameters_.all(), indices);
+    std::vector<Tensor> gradients = gradients_of(parameters_.all(), indices);
+    const bool added = decay_ == Decay::gradient && options.weight_decay > 0;
+    for (size_t i = 0; added && i < values.size(); ++i) gradients[i] = gradients[i] + values[i] * options.weight_decay;
+    foreach_adamw_(values, gradients, pick(averages_, indices), pick(squares_, indices), options.lr, options.beta1, options.beta2,
+                   options.epsilon, decay_ == Decay::gradient ? 0 : options.weight_decay, key.second);
+    for (const size_t i : indices) steps_[i] = key.second;
   }
 } catch (const std::bad_alloc&) {
   rethrow_from("AdamW");

@@ -17,23 +17,49 @@ struct AdamWOptions {
 class AdamW {
  public:
   explicit AdamW(std::vector<Tensor> parameters, const AdamWOptions& options = {});
+  /// Each group with its own options: AdamW({{weights, {.lr = 1e-3}}, {biases, {.weight_decay = 0}}}).
+  explicit AdamW(const std::vector<Group<AdamWOptions>>& groups);
 
   void step();
   void zero_grad() const { parameters_.zero_grad(); }
-  double lr() const { return options_.lr; }
+  double lr(size_t group = 0) const;
+  /// Of all groups, and of one.
   void set_lr(double lr);
+  void set_lr(size_t group, double lr);
 
   /// The step counts and both averages, which share memory with the optimizer.
   State state() const;
   /// On an Error nothing was changed.
   void load_state(const State& state);
 
+ protected:
+  /// How weight decay acts: beside the step, or as part of the gradient.
+  enum class Decay { decoupled, gradient };
+  AdamW(const std::vector<Group<AdamWOptions>>& groups, Decay decay, const char* what);
+
  private:
   ParameterList parameters_;
-  AdamWOptions options_;
+  std::vector<AdamWOptions> options_;  // by group
+  std::vector<size_t> groups_;         // of each parameter
+  Decay decay_;
   std::vector<Tensor> averages_;  // of gradients
   std::vector<Tensor> squares_;   // of their squares
   std::vector<int64_t> steps_;    // of each parameter
+};
+
+struct AdamOptions {
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0;  // times the parameter is added to its gradient
+};
+
+/// Kingma and Ba, 2015. State and groups are those of AdamW.
+class Adam final : public AdamW {
+ public:
+  explicit Adam(std::vector<Tensor> parameters, const AdamOptions& options = {});
+  explicit Adam(const std::vector<Group<AdamOptions>>& groups);
 };
 
 }  // namespace deckle::optim

@@ -87,4 +87,10 @@ void check_lr(const char* what, double lr) {
   check(lr >= 0 && std::isfinite(lr), "{}: lr is {} (expected a number of 0 or more)", what, lr);
 }
 
+void check_groups(size_t count) { check(count > 0, "no group of parameters (expected one or more)"); }
+
+void check_group(const char* what, size_t group, size_t count) {
+  check(group < count, "{}: group {} of {} (expected 0..{})", what, group, count, count - 1);
+}
+
 }  // namespace deckle::optim

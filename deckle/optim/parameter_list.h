@@ -2,6 +2,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "deckle/core/tensor.h"
@@ -31,6 +32,37 @@ std::vector<Tensor> pick(const std::vector<Tensor>& list, const std::vector<size
 
 /// The gradients of the parameters at `indices`.
 std::vector<Tensor> gradients_of(const std::vector<Tensor>& parameters, const std::vector<size_t>& indices);
+
+/// An Error unless there is a group.
+void check_groups(size_t count);
+/// An Error unless there is a group of this number.
+void check_group(const char* what, size_t group, size_t count);
+
+/// Parameters with options of their own.
+template <typename Options>
+struct Group {
+  std::vector<Tensor> parameters;
+  Options options;
+};
+
+/// The parameters of all groups, and the group of each.
+template <typename Options>
+std::pair<std::vector<Tensor>, std::vector<size_t>> joined(const std::vector<Group<Options>>& groups) {
+  std::pair<std::vector<Tensor>, std::vector<size_t>> result;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    result.first.insert(result.first.end(), groups[i].parameters.begin(), groups[i].parameters.end());
+    result.second.resize(result.first.size(), i);
+  }
+  return result;
+}
+/// The options of all groups; an Error if there is no group.
+template <typename Options>
+std::vector<Options> options_of(const std::vector<Group<Options>>& groups) {
+  check_groups(groups.size());
+  std::vector<Options> options;
+  for (const Group<Options>& group : groups) options.push_back(group.options);
+  return options;
+}
 
 /// An optimizer's state: tensors by name.
 using State = std::map<std::string, Tensor>;

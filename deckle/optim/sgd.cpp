@@ -9,34 +9,59 @@
 
 namespace deckle::optim {
 
-SGD::SGD(std::vector<Tensor> parameters, const SGDOptions& options) : parameters_(std::move(parameters)), options_(options) {
-  check_lr("SGDOptions", options.lr);
-  check(options.momentum >= 0 && options.weight_decay >= 0, "SGDOptions: momentum {}, weight_decay {} (expected 0 or more)",
-        options.momentum, options.weight_decay);
-  check(options.dampening >= 0 && options.dampening <= 1, "SGDOptions: dampening {} (expected 0 to 1)", options.dampening);
-  check(!options.nesterov || (options.momentum > 0 && options.dampening == 0),
-        "nesterov without momentum or with dampening (expected a momentum above 0 and no dampening)");
-  if (options.momentum > 0) velocities_.resize(parameters_.all().size());
+SGD::SGD(std::vector<Tensor> parameters, const SGDOptions& options)
+    : SGD(std::vector<Group<SGDOptions>>{{std::move(parameters), options}}) {}
+
+SGD::SGD(const std::vector<Group<SGDOptions>>& groups)
+    : parameters_(joined(groups).first),
+      options_(options_of(groups)),
+      groups_(joined(groups).second),
+      velocities_(parameters_.all().size()) {
+  for (const SGDOptions& options : options_) {
+    check_lr("SGDOptions", options.lr);
+    check(options.momentum >= 0 && options.weight_decay >= 0, "SGDOptions: momentum {}, weight_decay {} (expected 0 or more)",
+          options.momentum, options.weight_decay);
+    check(options.dampening >= 0 && options.dampening <= 1, "SGDOptions: dampening {} (expected 0 to 1)", options.dampening);
+    check(!options.nesterov || (options.momentum > 0 && options.dampening == 0),
+          "nesterov without momentum or with dampening (expected a momentum above 0 and no dampening)");
+  }
+}
+
+double SGD::lr(size_t group) const {
+  check_group("SGD", group, options_.size());
+  return options_[group].lr;
 }
 
 void SGD::set_lr(double lr) {
+  for (size_t group = 0; group < options_.size(); ++group) set_lr(group, lr);
+}
+
+void SGD::set_lr(size_t group, double lr) {
+  check_group("SGD", group, options_.size());
   check_lr("SGD", lr);
-  options_.lr = lr;
+  options_[group].lr = lr;
 }
 
 void SGD::step() try {
   const NoGrad no_grad;
   const std::vector<Tensor>& all = parameters_.all();
-  const std::vector<size_t> indices = parameters_.with_gradient();
-  if (velocities_.empty())
-    return foreach_sgd_(pick(all, indices), gradients_of(all, indices), options_.lr, options_.weight_decay);
-  std::vector<size_t> starting;
-  std::vector<size_t> moving;
-  for (const size_t i : indices) (velocities_[i].defined() ? moving : starting).push_back(i);
-  for (const size_t i : starting) velocities_[i] = zeros(all[i].sizes(), all[i].dtype());
-  for (const auto& [group, dampening] : {std::pair(starting, 0.0), std::pair(moving, options_.dampening)}) {
-    foreach_sgd_momentum_(pick(all, group), gradients_of(all, group), pick(velocities_, group), options_.lr, options_.momentum,
-                          options_.weight_decay, dampening, options_.nesterov);
+  std::vector<std::vector<size_t>> by_group(options_.size());
+  for (const size_t i : parameters_.with_gradient()) by_group[groups_[i]].push_back(i);
+  for (size_t number = 0; number < by_group.size(); ++number) {
+    const SGDOptions& options = options_[number];
+    const std::vector<size_t>& indices = by_group[number];
+    if (options.momentum == 0) {
+      foreach_sgd_(pick(all, indices), gradients_of(all, indices), options.lr, options.weight_decay);
+      continue;
+    }
+    std::vector<size_t> starting;
+    std::vector<size_t> moving;
+    for (const size_t i : indices) (velocities_[i].defined() ? moving : starting).push_back(i);
+    for (const size_t i : starting) velocities_[i] = zeros(all[i].sizes(), all[i].dtype());
+    for (const auto& [group, dampening] : {std::pair(starting, 0.0), std::pair(moving, options.dampening)}) {
+      foreach_sgd_momentum_(pick(all, group), gradients_of(all, group), pick(velocities_, group), options.lr, options.momentum,
+                            options.weight_decay, dampening, options.nesterov);
+    }
   }
 } catch (const std::bad_alloc&) {
   rethrow_from("SGD");
@@ -54,7 +79,7 @@ void SGD::load_state(const State& state) {
   size_t found = 0;
   for (size_t i = 0; i < velocities.size(); ++i) {
     const std::string key = state_key("velocity", i);
-    if (!state.contains(key)) continue;
+    if (!state.contains(key) || options_[groups_[i]].momentum == 0) continue;
     velocities[i] = find_state(state, key, parameters_.all()[i]).clone();
     ++found;
   }

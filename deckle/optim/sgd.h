@@ -16,11 +16,15 @@ struct SGDOptions {
 class SGD {
  public:
   explicit SGD(std::vector<Tensor> parameters, const SGDOptions& options = {});
+  /// Each group with its own options: SGD({{weights, {.lr = 0.1}}, {biases, {.lr = 0.2}}}).
+  explicit SGD(const std::vector<Group<SGDOptions>>& groups);
 
   void step();
   void zero_grad() const { parameters_.zero_grad(); }
-  double lr() const { return options_.lr; }
+  double lr(size_t group = 0) const;
+  /// Of all groups, and of one.
   void set_lr(double lr);
+  void set_lr(size_t group, double lr);
 
   /// The velocities, sharing memory with the optimizer: of parameters that had a gradient, nothing without momentum.
   State state() const;
@@ -29,8 +33,9 @@ class SGD {
 
  private:
   ParameterList parameters_;
-  SGDOptions options_;
-  std::vector<Tensor> velocities_;  // with momentum one per parameter, undefined before its first gradient
+  std::vector<SGDOptions> options_;  // by group
+  std::vector<size_t> groups_;       // of each parameter
+  std::vector<Tensor> velocities_;   // one per parameter, undefined without momentum and before its first gradient
 };
 
 }  // namespace deckle::optim

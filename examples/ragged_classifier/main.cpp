@@ -19,10 +19,10 @@ class Classifier final : public dk::nn::Module {
  public:
   Classifier(int64_t channels, int64_t classes, int64_t width, dk::Generator& generator)
       : kernel_(dk::nn::normal_parameter({width, channels, kTaps}, 1.0 / std::sqrt(static_cast<double>(channels * kTaps)),
-                                         generator)),
+                                         &generator)),
         kernel_bias_(dk::nn::constant_parameter({width}, 0)),
-        mix_({.in = 2 * width, .out = width, .bias = true}, generator),
-        head_({.in = 2 * width, .out = classes, .bias = true}, generator) {}
+        mix_(2 * width, width, {.generator = &generator}),
+        head_(2 * width, classes, {.generator = &generator}) {}
 
   /// [series, time, channels] -> logits [series, classes]
   dk::Tensor operator()(const dk::NestedTensor& x) const {
@@ -32,12 +32,7 @@ class Classifier final : public dk::nn::Module {
     return head_(dk::cat({dk::pool(steps, dk::Pooling::max).dense(), dk::pool(steps, dk::Pooling::last).dense()}, -1));
   }
 
-  void visit(dk::nn::StateVisitor& visitor) override {
-    visitor.parameter("kernel", kernel_);
-    visitor.parameter("kernel_bias", kernel_bias_);
-    visitor.child("mix", mix_);
-    visitor.child("head", head_);
-  }
+  DECKLE_MEMBERS(kernel_, kernel_bias_, mix_, head_);
 
  private:
   static constexpr int64_t kTaps = 9;

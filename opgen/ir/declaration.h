@@ -70,6 +70,7 @@ struct Declaration {
   Dtypes dtypes = Dtypes::floating;
   bool inplace = false;
   bool out = false;
+  bool method = false;  // of Tensor, and of NestedTensor where that has an overload
   bool non_differentiable = false;
   OrderLimit limit;  // beyond it derivatives are errors
   NestedRule nested;

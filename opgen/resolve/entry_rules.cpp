@@ -252,11 +252,19 @@ void check_distinct(const Library& library, Problems& problems) {
 void check_entries(const Library& library, const std::string& root, Problems& problems) {
   for (const auto& entry : library.entries) {
     const std::vector<std::function<void()>> rules = {
-        [&] { check_names(*entry); },           [&] { check_aliases(*entry); },
-        [&] { check_defaults(*entry); },        [&] { check_options(*entry); },
-        [&] { check_documentation(*entry); },   [&] { check_pointwise_arguments(*entry); },
-        [&] { check_derivative(*entry); },      [&] { check_variants(*entry); },
-        [&] { check_kernels(*entry, root); },   [&] { check_samples(*entry, library); },
+        [&] { check_names(*entry); },
+        [&] { check_aliases(*entry); },
+        [&] { check_defaults(*entry); },
+        [&] { check_options(*entry); },
+        [&] { check_documentation(*entry); },
+        [&] { check_pointwise_arguments(*entry); },
+        [&] { check_derivative(*entry); },
+        [&] {
+          check_variants(*entry);
+          check_method(*entry);
+        },
+        [&] { check_kernels(*entry, root); },
+        [&] { check_samples(*entry, library); },
         [&] { check_nested(*entry, library); },
     };
     for (const auto& rule : rules) {

@@ -244,4 +244,11 @@ void check_defaults(const Entry& entry) {
   }
 }
 
+void check_method(const Entry& entry) {
+  if (!entry.method) return;
+  const std::vector<Argument>& arguments = entry.schema.arguments;
+  if (arguments.empty() || arguments[0].name != "self" || !arguments[0].type.is_tensor() || arguments[0].type.optional)
+    throw Problem(entry.at, fmt::format("'{}': a method is called on 'Tensor self', which must come first", entry.name()));
+}
+
 }  // namespace opgen

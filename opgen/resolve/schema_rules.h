@@ -18,4 +18,7 @@ void check_options(const Entry& entry);
 /// Default values are of their arguments' types.
 void check_defaults(const Entry& entry);
 
+/// A method is called on the first argument: `Tensor self`.
+void check_method(const Entry& entry);
+
 }  // namespace opgen

@@ -152,22 +152,27 @@ TEST(NestedLosses, PerTokenPerSequencePerBatch) {
   const std::vector<int64_t> lengths = {3, 0, 4};
   const NestedTensor x = random_nested(lengths, {2}), y = random_nested(lengths, {2});
   expect_close(mse_loss(x, y), mean(square(x.values() - y.values())));
-  expect_close(mse_loss(x, y, Reduction::sum), sum(square(x.values() - y.values())));
-  expect_close(mse_loss(x, y, Reduction::token), mean(square(x.values() - y.values()), Ints{1}));
-  const Tensor sequences = mse_loss(x, y, Reduction::sequence);
+  expect_close(mse_loss(x, y, {.reduction = Reduction::sum}), sum(square(x.values() - y.values())));
+  expect_close(mse_loss(x, y, {.reduction = Reduction::token}), mean(square(x.values() - y.values()), Ints{1}));
+  const Tensor sequences = mse_loss(x, y, {.reduction = Reduction::sequence});
   expect_close(sequences[0], mse_loss(x[0], y[0]));
   EXPECT_EQ(sequences[1].item(), 0.0);
   expect_close(sequences[2], mse_loss(x[2], y[2]));
   for (const Reduction reduction : {Reduction::none, Reduction::token, Reduction::sequence, Reduction::sum, Reduction::mean}) {
-    expect_gradients([&](const NestedTensor& a, const NestedTensor& b) { return mse_loss(a, b, reduction); }, std::tuple(x, y));
-    expect_gradients([&](const NestedTensor& a, const NestedTensor& b) { return bce_with_logits_loss(a, sigmoid(b), reduction); },
+    expect_gradients([&](const NestedTensor& a, const NestedTensor& b) { return mse_loss(a, b, {.reduction = reduction}); },
                      std::tuple(x, y));
+    expect_gradients(
+        [&](const NestedTensor& a, const NestedTensor& b) {
+          return binary_cross_entropy_with_logits(a, sigmoid(b), {.reduction = reduction});
+        },
+        std::tuple(x, y));
   }
-  expect_error([&] { mse_loss(x.values(), y.values(), Reduction::token); }, "reduction is 'token' (expected mean, sum or none)");
-  expect_error([&] { huber_loss(x, y, 0.0); }, "huber_loss: delta is 0 (expected more than 0)");
-  expect_error([&] { huber_loss(x.values(), y.values(), std::nan("")); }, "delta is nan (expected more than 0)");
-  expect_error([&] { smooth_l1_loss(x, y, -1.0); }, "smooth_l1_loss: beta is -1 (expected 0 or more)");
-  expect_close(smooth_l1_loss(x, y, 0.0), l1_loss(x, y));
+  expect_error([&] { mse_loss(x.values(), y.values(), {.reduction = Reduction::token}); },
+               "reduction is 'token' (expected mean, sum or none)");
+  expect_error([&] { huber_loss(x, y, {.delta = 0.0}); }, "huber_loss: delta is 0 (expected more than 0)");
+  expect_error([&] { huber_loss(x.values(), y.values(), {.delta = std::nan("")}); }, "delta is nan (expected more than 0)");
+  expect_error([&] { smooth_l1_loss(x, y, {.beta = -1.0}); }, "smooth_l1_loss: beta is -1 (expected 0 or more)");
+  expect_close(smooth_l1_loss(x, y, {.beta = 0.0}), l1_loss(x, y));
 }
 
 TEST(NestedLosses, OfClassesCountWhatIsNotIgnored) {
@@ -198,14 +203,14 @@ TEST(Losses, EqualTheirDefinitions) {
   };
   const auto d = [&](size_t i) { return std::abs(xs[i] - ys[i]); };
   expect_mean(l1_loss(x, y), d);
-  expect_mean(smooth_l1_loss(x, y, 0.7), [&](size_t i) { return d(i) < 0.7 ? d(i) * d(i) / 1.4 : d(i) - 0.35; });
-  expect_mean(huber_loss(x, y, 0.7), [&](size_t i) { return d(i) < 0.7 ? d(i) * d(i) / 2 : 0.7 * (d(i) - 0.35); });
-  expect_mean(bce_with_logits_loss(x, p), [&](size_t i) {
+  expect_mean(smooth_l1_loss(x, y, {.beta = 0.7}), [&](size_t i) { return d(i) < 0.7 ? d(i) * d(i) / 1.4 : d(i) - 0.35; });
+  expect_mean(huber_loss(x, y, {.delta = 0.7}), [&](size_t i) { return d(i) < 0.7 ? d(i) * d(i) / 2 : 0.7 * (d(i) - 0.35); });
+  expect_mean(binary_cross_entropy_with_logits(x, p), [&](size_t i) {
     const double q = 1 / (1 + std::exp(-xs[i]));
     return -ps[i] * std::log(q) - (1 - ps[i]) * std::log(1 - q);
   });
-  expect_mean(kl_div_loss(x, p), [&](size_t i) { return ps[i] * (std::log(ps[i]) - xs[i]); });
-  EXPECT_EQ(kl_div_loss(tensor_of({-1.0, -2.0}), tensor_of({0.0, 0.0}), Reduction::sum).item(), 0.0);
+  expect_mean(kl_div(x, p), [&](size_t i) { return ps[i] * (std::log(ps[i]) - xs[i]); });
+  EXPECT_EQ(kl_div(tensor_of({-1.0, -2.0}), tensor_of({0.0, 0.0}), {.reduction = Reduction::sum}).item(), 0.0);
 }
 
 }  // namespace

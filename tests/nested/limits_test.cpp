@@ -91,7 +91,7 @@ TEST(NestedLimits, LossesOfMoreTokensThanFloat16Counts) {
   const NestedTensor classes(zeros({kTokens}, DType::int64), ragged);
   const double log_two = std::log(2.0), step = 0.5 / 1024;
   for (const Reduction reduction : {Reduction::mean, Reduction::sequence}) {
-    expect_close(l1_loss(input, target, reduction).reshape({1}), tensor_of({0.5}, DType::float16), 0, 0);
+    expect_close(l1_loss(input, target, {.reduction = reduction}).reshape({1}), tensor_of({0.5}, DType::float16), 0, 0);
     const Tensor loss = cross_entropy(input, classes, {.reduction = reduction});
     EXPECT_EQ(loss.dtype(), DType::float16);
     EXPECT_NEAR(loss.to_vector()[0], log_two, step) << to_string(reduction);

@@ -20,7 +20,7 @@ using testing::tensor_of;
 /// A model in float64, where the cache and the whole sequence agree to the last digits.
 DecoderLM exact_model(const DecoderOptions& options) {
   DecoderLM model(options);
-  StateVisitor visitor([](const std::string&, Tensor& parameter) { parameter = parameter.to(DType::float64); });
+  StateVisitor visitor({.parameter = [](const std::string&, Tensor& parameter) { parameter = parameter.to(DType::float64); }});
   model.visit(visitor);
   return model;
 }

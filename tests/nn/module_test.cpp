@@ -62,8 +62,7 @@ TEST(Module, AStateThatDoesNotFitIsAnErrorAndChangesNothing) {
 }
 
 TEST(Linear, IsTheProductWithTheTransposedWeightPlusBias) {
-  Generator generator(testing::seed());
-  const Linear layer({.in = 5, .out = 3, .bias = true}, generator);
+  const Linear layer(5, 3);
   layer.bias.detach().copy_(random_tensor({3}, DType::float32));
   const Tensor x = random_tensor({4, 5}, DType::float32);
   const Tensor y = layer(x);

@@ -55,6 +55,17 @@ TEST(Golden, FormulasForEachElementOfAList) { expect_golden("lists"); }
 
 TEST(Golden, FormulasByCaseAndDeviceAndWhatTheyShare) { expect_golden("cases"); }
 
+TEST(Golden, MethodsOfTensorAndNestedTensor) {
+  const std::string root = kFolder + "/golden";
+  const Outcome outcome = compile_file(root + "/methods.yaml", "methods.yaml", root);
+  ASSERT_EQ(outcome.problems, Problems());
+  for (const char* file : {"core/generated/tensor_methods.h", "ops/generated/tensor_methods.cpp",
+                           "nested/generated/nested_methods.h", "nested/generated/nested_methods.cpp"}) {
+    const std::string path = std::string("deckle/") + file;
+    expect_contents(path.substr(path.rfind('/') + 1), outcome.files.at(path));
+  }
+}
+
 TEST(Golden, SizesOfRowsThatRepeat) { expect_golden("sizes"); }
 
 TEST(Output, IsWrittenOnlyWhenItChanged) {

@@ -53,21 +53,13 @@ void check_loss(const std::string& name, const Batch& operands, const NestedLoss
 }
 
 // clang-format off
-#define LOSS(op, ...)                                                                                        \
+#define LOSS(op, ...)                                                                             \
   #op, operands,                                                                                             \
   [](const NestedTensor& a, const NestedTensor& b, Reduction reduction) {                                    \
-    return op(a, b __VA_OPT__(, ) __VA_ARGS__, reduction);                                                   \
+    return op(a, b, {__VA_ARGS__ __VA_OPT__(, ).reduction = reduction});                                                  \
   },                                                                                                         \
   [](const Tensor& a, const Tensor& b, Reduction reduction) {                                                \
-    return op(a, b __VA_OPT__(, ) __VA_ARGS__, reduction);                                                   \
-  }
-#define LOSS_OF_CLASSES(op, ...)                                                                             \
-  #op, operands,                                                                                             \
-  [](const NestedTensor& a, const NestedTensor& b, Reduction reduction) {                                    \
-    return op(a, b, {__VA_ARGS__, .reduction = reduction});                                                  \
-  },                                                                                                         \
-  [](const Tensor& a, const Tensor& b, Reduction reduction) {                                                \
-    return op(a, b, {__VA_ARGS__, .reduction = reduction});                                                  \
+    return op(a, b, {__VA_ARGS__ __VA_OPT__(, ).reduction = reduction});                                                  \
   }
 // clang-format on
 
@@ -79,10 +71,10 @@ TEST(Losses, InAllReductions) {
       const Batch operands = {normal(shape, regular), probabilities};
       check_loss(LOSS(mse_loss));
       check_loss(LOSS(l1_loss));
-      check_loss(LOSS(smooth_l1_loss, 0.7));
-      check_loss(LOSS(huber_loss, 0.7));
-      check_loss(LOSS(bce_with_logits_loss));
-      check_loss(LOSS(kl_div_loss));
+      check_loss(LOSS(smooth_l1_loss, .beta = 0.7));
+      check_loss(LOSS(huber_loss, .delta = 0.7));
+      check_loss(LOSS(binary_cross_entropy_with_logits));
+      check_loss(LOSS(kl_div));
     });
   }
 }
@@ -93,8 +85,8 @@ TEST(Losses, OfClassesCountWhatIsNotIgnored) {
     const NestedTensor classes = integers(shape, 0, 4);
     if (shape->rows() > 2) classes.values().data<int64_t>()[1] = -100;
     const Batch operands = {normal(shape, {4})};
-    check_loss(LOSS_OF_CLASSES(cross_entropy, .label_smoothing = 0.1), &classes);
-    check_loss(LOSS_OF_CLASSES(nll_loss, .ignore_index = -100), &classes);
+    check_loss(LOSS(cross_entropy, .label_smoothing = 0.1), &classes);
+    check_loss(LOSS(nll_loss, .ignore_index = -100), &classes);
   });
 }
 

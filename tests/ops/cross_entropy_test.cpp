@@ -2,6 +2,7 @@
 // derivatives up to the third order, in every mixture of modes.
 
 #include "deckle/functional/transforms.h"
+#include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/loss.h"
 #include "deckle/ops/generated/pointwise.h"
@@ -83,6 +84,15 @@ TEST_F(CrossEntropy, ReverseOverForwardOverReverse) {
     const auto curved = [&](const Tensor& point) { return sum(hvp(f, point, t).second * u); };
     return grad(curved, x);
   });
+}
+
+/// Its two parts would have the gradient of their sum: whoever read one of them alone would get a wrong one.
+TEST_F(CrossEntropy, LogSumExpOfTheRowsHasNoHistory) {
+  const Tensor leaf = clone(x);
+  leaf.requires_grad_();
+  const auto [loss, lse] = cross_entropy_rows(leaf, target, kIgnored, kSmoothing);
+  EXPECT_TRUE(loss.requires_grad());
+  EXPECT_FALSE(lse.requires_grad());
 }
 
 }  // namespace

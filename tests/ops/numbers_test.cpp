@@ -182,11 +182,12 @@ TEST(Pow, HasSlopesOfNearlyZeroBases) {
 
 TEST(LogisticLoss, KeepsItsDigitsWhereItIsCertain) {
   const auto loss = [](double x, double t, DType dtype) {
-    return bce_with_logits_loss(tensor_of({x}, dtype), tensor_of({t}, dtype)).item();
+    return binary_cross_entropy_with_logits(tensor_of({x}, dtype), tensor_of({t}, dtype)).item();
   };
   const auto slope = [](double x, double t) {
     const Tensor target = tensor_of({t}, DType::float32);
-    return grad([&](const Tensor& a) { return bce_with_logits_loss(a, target); }, tensor_of({x}, DType::float32)).item();
+    return grad([&](const Tensor& a) { return binary_cross_entropy_with_logits(a, target); }, tensor_of({x}, DType::float32))
+        .item();
   };
   for (const double x : {0.5, 3.0, 12.0, 16.0, 20.0, 80.0}) {
     const double expected = std::log1p(std::exp(-x)), steep = 1 / (1 + std::exp(x));
@@ -201,9 +202,10 @@ TEST(LogisticLoss, KeepsItsDigitsWhereItIsCertain) {
 TEST(LogisticLoss, OfInfiniteLogits) {
   const Tensor x = tensor_of({kInfinity, kInfinity, kInfinity, -kInfinity, -kInfinity, -kInfinity});
   const Tensor t = tensor_of({0, 0.5, 1, 0, 0.5, 1});
-  EXPECT_EQ(bce_with_logits_loss(x, t, Reduction::none).to_vector(),
+  EXPECT_EQ(binary_cross_entropy_with_logits(x, t, {.reduction = Reduction::none}).to_vector(),
             (std::vector<double>{kInfinity, kInfinity, 0, 0, kInfinity, kInfinity}));
-  const Tensor slope = grad([&](const Tensor& a) { return bce_with_logits_loss(a, t, Reduction::sum); }, x);
+  const Tensor slope =
+      grad([&](const Tensor& a) { return binary_cross_entropy_with_logits(a, t, {.reduction = Reduction::sum}); }, x);
   EXPECT_EQ(slope.to_vector(), (std::vector<double>{1, 0.5, 0, 0, -0.5, -1}));
 }
 
@@ -255,13 +257,13 @@ TEST(Norms, RefuseAnEpsThatIsNegativeOrNoNumber) {
 
 TEST(Losses, RefuseATargetThatWouldBroadcast) {
   const Tensor x = testing::random_tensor({3, 1}), target = tensor_of({0, 0.5, 1});
-  const std::string message = "_loss: target has shape [3] (expected input's, [3, 1])";
-  testing::expect_error([&] { bce_with_logits_loss(x, target); }, "bce_with_logits" + message);
-  testing::expect_error([&] { mse_loss(x, target); }, "mse" + message);
-  testing::expect_error([&] { l1_loss(x, target); }, "l1" + message);
-  testing::expect_error([&] { smooth_l1_loss(x, target); }, "smooth_l1" + message);
-  testing::expect_error([&] { huber_loss(x, target); }, "huber" + message);
-  testing::expect_error([&] { kl_div_loss(x, target); }, "kl_div" + message);
+  const std::string message = ": target has shape [3] (expected input's, [3, 1])";
+  testing::expect_error([&] { binary_cross_entropy_with_logits(x, target); }, "binary_cross_entropy_with_logits" + message);
+  testing::expect_error([&] { mse_loss(x, target); }, "mse_loss" + message);
+  testing::expect_error([&] { l1_loss(x, target); }, "l1_loss" + message);
+  testing::expect_error([&] { smooth_l1_loss(x, target); }, "smooth_l1_loss" + message);
+  testing::expect_error([&] { huber_loss(x, target); }, "huber_loss" + message);
+  testing::expect_error([&] { kl_div(x, target); }, "kl_div" + message);
 }
 
 }  // namespace

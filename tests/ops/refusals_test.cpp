@@ -34,7 +34,7 @@ TEST(Refusals, OfFunctionsWithoutAnEntryNameThemToo) {
             "register_hook: the tensor does not require grad (expected one that does)");
   EXPECT_EQ(error_of([&] { ones({2}, DType::int64).requires_grad_(); }),
             "requires_grad_: dtype int64 has no gradient (expected a floating dtype)");
-  EXPECT_EQ(error_of([&] { x& x; }), "operator&: an operand is float32 (expected bool)");
+  EXPECT_EQ(error_of([&] { x& x; }), "bitwise_and: the operands are float32 (expected integers or bool)");
 }
 
 TEST(Refusals, OfNestedTensorsDoToo) {

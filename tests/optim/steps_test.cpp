@@ -79,6 +79,54 @@ TEST(AdamW, FollowsItsDefinition) {
   }
 }
 
+TEST(Adam, AddsTheDecayToTheGradient) {
+  for (const DType dtype : {DType::float32, DType::float64}) {
+    const std::vector<Tensor> parameters = random_parameters(dtype);
+    const AdamOptions o{.lr = 0.02, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-6, .weight_decay = 0.1};
+    compare(dtype, Adam(parameters, o), parameters, [&](Naive& p, const std::vector<double>& gradient, int step) {
+      for (size_t i = 0; i < gradient.size(); ++i) {
+        const double slope = gradient[i] + o.weight_decay * p.values[i];
+        p.first[i] = o.beta1 * p.first[i] + (1 - o.beta1) * slope;
+        p.second[i] = o.beta2 * p.second[i] + (1 - o.beta2) * slope * slope;
+        const double average = p.first[i] / (1 - std::pow(o.beta1, step)), square = p.second[i] / (1 - std::pow(o.beta2, step));
+        p.values[i] -= o.lr * average / (std::sqrt(square) + o.epsilon);
+      }
+    });
+  }
+}
+
+TEST(Groups, StepAsOptimizersOfTheirOwn) {
+  const auto compare_with_two = [](auto joint, auto first, auto second, const std::vector<Tensor>& all,
+                                   const std::vector<Tensor>& apart) {
+    for (int step = 0; step < 3; ++step) {
+      set_random_gradients(all);
+      for (size_t i = 0; i < all.size(); ++i) apart[i].set_grad(all[i].grad());
+      if (step == 1) {
+        joint.set_lr(1, 0.5);
+        second.set_lr(0.5);
+        EXPECT_EQ(joint.lr(1), 0.5);
+        EXPECT_NE(joint.lr(0), 0.5);
+      }
+      joint.step();
+      first.step();
+      second.step();
+    }
+    for (size_t i = 0; i < all.size(); ++i) expect_equal(all[i].detach(), apart[i].detach());
+  };
+  const auto halves = [](const std::vector<Tensor>& all) {
+    return std::pair(std::vector<Tensor>(all.begin(), all.begin() + 2), std::vector<Tensor>(all.begin() + 2, all.end()));
+  };
+  std::vector<Tensor> all = random_parameters(DType::float64), apart = copies(all);
+  const AdamWOptions slow{.lr = 0.01, .weight_decay = 0.1}, fast{.lr = 0.1, .beta1 = 0.5};
+  compare_with_two(AdamW({{halves(all).first, slow}, {halves(all).second, fast}}), AdamW(halves(apart).first, slow),
+                   AdamW(halves(apart).second, fast), all, apart);
+  const SGDOptions plain{.lr = 0.01}, moving{.lr = 0.1, .momentum = 0.9, .dampening = 0.1};
+  compare_with_two(SGD({{halves(all).first, plain}, {halves(all).second, moving}}), SGD(halves(apart).first, plain),
+                   SGD(halves(apart).second, moving), all, apart);
+  expect_error([] { AdamW optimizer(std::vector<Group<AdamWOptions>>{}); }, "no group of parameters (expected one or more)");
+  expect_error([&] { SGD(all).set_lr(1, 0.5); }, "SGD: group 1 of 1 (expected 0..0)");
+}
+
 TEST(SGD, FollowsItsDefinitionWithAndWithoutMomentum) {
   for (const SGDOptions& o :
        {SGDOptions{.lr = 0.05}, SGDOptions{.lr = 0.05, .weight_decay = 0.1}, SGDOptions{.lr = 0.05, .momentum = 0.9},

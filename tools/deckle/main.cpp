@@ -9,6 +9,7 @@
 #include <new>
 
 #include "deckle/base/parallel.h"
+#include "tools/deckle/completion.h"
 #include "tools/deckle/interrupt.h"
 #include "tools/deckle/machine.h"
 #include "tools/deckle/ops_table.h"
@@ -132,7 +133,12 @@ void add_train(CLI::App& app, TrainCommand& command) {
     if (!*minutes && !*steps) throw CLI::RequiredError("--minutes (or --steps)");
     options.model.seed = options.seed;
   });
-  train->footer("Ctrl-C saves and ends; a second one ends at once. Results depend on the options alone, never on the threads.");
+  train->footer(
+      "Ctrl-C saves and ends; a second one ends at once. Results depend on the options alone, never on the threads.\n\n"
+      "Examples:\n"
+      "  deckle train --text quotes.txt --minutes 5\n"
+      "  deckle train --text mails.jsonl --field body --steps 20000 --width 512 --depth 8 --run runs/mails\n"
+      "  deckle train --resume runs/mails");
 }
 
 void add_sample(CLI::App& app, cli::SampleRequest& request) {
@@ -152,6 +158,10 @@ void add_sample(CLI::App& app, cli::SampleRequest& request) {
   sample->add_flag("--words", request.words, "Tell which share of the words occur in the training texts");
   sample->add_flag("--speed", request.speed, "Tell how many tokens a second were made");
   add_threads(sample);
+  sample->footer(
+      "Examples:\n"
+      "  deckle sample runs/mails --length 500\n"
+      "  deckle sample runs/mails --prompt 'Dear ' --prompt 'Hello' --temperature 0.7 --top-k 40");
 }
 
 std::string explained_op;
@@ -160,7 +170,22 @@ CLI::App* add_ops(CLI::App& app) {
   CLI::App* ops = app.add_subcommand("ops", "List the ops, or explain one");
   ops->add_subcommand("explain", "What the entry of an op says")->add_option("name", explained_op, "Name of the op")->required();
   ops->add_subcommand("nested", "What every op does over the batch, ragged and regular dims of nested tensors");
+  ops->footer("Examples:\n  deckle ops\n  deckle ops explain softmax\n  deckle ops nested");
   return ops;
+}
+
+/// Every command with its options and subcommands.
+std::map<std::string, std::vector<std::string>> words_of_commands(const CLI::App& app) {
+  std::map<std::string, std::vector<std::string>> result;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    std::vector<std::string>& words = result[command->get_name()];
+    for (const CLI::Option* option : command->get_options()) {
+      for (const std::string& name : option->get_lnames()) words.push_back("--" + name);
+    }
+    for (const CLI::App* below : command->get_subcommands([](const CLI::App*) { return true; }))
+      words.push_back(below->get_name());
+  }
+  return result;
 }
 
 void add_machine(CLI::App& app) {
@@ -189,6 +214,13 @@ int run(int argc, char** argv) {
   add_sample(app, sample_request);
   CLI::App* ops = add_ops(app);
   add_machine(app);
+  app.add_subcommand("completion", "Print the completion of this command line for bash: source <(deckle completion)");
+  app.footer(
+      "Examples:\n"
+      "  deckle train --text quotes.txt --minutes 5 --run runs/quotes\n"
+      "  deckle sample runs/quotes --length 500\n"
+      "  deckle ops explain softmax\n"
+      "  source <(deckle completion)");
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {
@@ -200,6 +232,7 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("train")) train(train_command);
   if (app.got_subcommand("sample")) sample(sample_request);
   if (app.got_subcommand("machine")) cli::put(stdout, cli::describe_machine(cli::measure_machine()));
+  if (app.got_subcommand("completion")) cli::put(stdout, cli::bash_completion(words_of_commands(app)));
   if (app.got_subcommand("ops")) {
     cli::put(stdout, ops->got_subcommand("explain")  ? cli::explain_op(explained_op)
                      : ops->got_subcommand("nested") ? cli::list_nested_ops()

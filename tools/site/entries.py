@@ -190,7 +190,9 @@ class Entries:
         return words + f"<div class=pair>{pages.table(rows, ('Over', 'It runs'), 'dims')}{pictures.rule(op['ragged'])}</div>"
 
     def _dtypes(self, op):
-        taken = {"floating": FLOATING, "numeric": (*FLOATING, "integers"), "all": (*FLOATING, "integers", "bool")}[op["dtypes"]]
+        whole = ("integers", "bool")
+        kinds = {"floating": FLOATING, "integral": whole, "numeric": (*FLOATING, "integers"), "all": (*FLOATING, *whole)}
+        taken = kinds[op["dtypes"]]
         note = ""
         if op["body"] == "pointwise" and op["dtypes"] == "floating":
             taken, note = (*FLOATING, "integers"), "<p class=note>Integers compute as float32.</p>"

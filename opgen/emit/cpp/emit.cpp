@@ -9,6 +9,7 @@
 #include "opgen/emit/common/layout.h"
 #include "opgen/emit/cpp/declared.h"
 #include "opgen/emit/cpp/inplace.h"
+#include "opgen/emit/cpp/methods.h"
 #include "opgen/emit/cpp/node.h"
 #include "opgen/emit/cpp/options.h"
 #include "opgen/emit/cpp/pointwise_kernel.h"
@@ -261,6 +262,7 @@ void emit_stem(const Stem& stem, const Program& program, Files& files) {
 
 void emit(const Program& program, const OutputOptions& options, Files& files, std::vector<std::string>&) {
   for (const Stem& stem : stems_of(program, options)) emit_stem(stem, program, files);
+  emit_methods(program, files);
 }
 
 }  // namespace opgen::cpp

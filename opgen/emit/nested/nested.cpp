@@ -6,6 +6,7 @@
 #include <set>
 
 #include "opgen/emit/common/layout.h"
+#include "opgen/emit/cpp/methods.h"
 #include "opgen/emit/cpp/options.h"
 #include "opgen/emit/cpp/types.h"
 #include "opgen/text/strings.h"
@@ -30,14 +31,18 @@ class Overloads {
  public:
   Overloads(const Program& program, const Op& op) : program_(program), op_(op) {}
 
-  void emit(std::string& header, std::string& source) {
+  void emit(std::string& header, std::string& source, cpp::Methods& methods) {
     if (op_.nested.kind == NestedRule::Kind::error) {
       nested_ = listed(op_);
-      if (!nested_.empty()) header += fmt::format("// {}\n{} = delete;\n\n", op_.nested.error, signature(true));
+      if (nested_.empty()) return;
+      header +=
+          fmt::format("{} {}({}) = delete;  // {}\n\n", result_type(), op_.name(), join(parameter_list(true)), op_.nested.error);
+      if (is_method()) methods.refuse(op_, result_type(), op_.name(), behind_self(true), op_.nested.error);
       return;
     }
     for (const std::set<std::string>& choice : nested_choices(op_)) {
       nested_ = choice;
+      if (is_method()) methods.add(op_, result_type(), op_.name(), behind_self(true), behind_self(false));
       if (op_.nested.kind == NestedRule::Kind::cpp) {  // deckle::nested::NAME, written by hand
         header += fmt::format("/// {}\n{}{};\n\n", op_.doc, over_comment(), signature(true));
         source += fmt::format("namespace nested {{\n{};\n}}\n\n",
@@ -51,11 +56,13 @@ class Overloads {
       if (op_.inplace && nested_.contains(op_.schema.arguments[0].name)) {
         header += inplace_signature(true) + ";\n";
         source += define(inplace_signature(false), inplace_body(), "_");
+        if (is_method()) methods.add(op_, "const NestedTensor&", op_.name() + "_", behind_self(true), behind_self(false));
       }
       if (reduces_everything()) {
         header += fmt::format("Tensor {0}(const NestedTensor& {1});\n", op_.name(), first());
         source += define(fmt::format("Tensor {0}(const NestedTensor& {1})", op_.name(), first()),
                          fmt::format("return {0}({1}.values());\n", op_.home.prefix() + op_.name(), first()));
+        if (is_method()) methods.add_of_nothing("Tensor", op_.name());
       }
       header += "\n";
     }
@@ -63,6 +70,12 @@ class Overloads {
 
  private:
   const std::vector<Argument>& arguments() const { return op_.schema.arguments; }
+  bool is_method() const { return op_.method && is_nested(arguments()[0]); }
+  std::vector<std::string> behind_self(bool defaults) const {
+    std::vector<std::string> parts = parameter_list(defaults);
+    parts.erase(parts.begin());
+    return parts;
+  }
 
   std::string over_comment() const {
     std::string lines;
@@ -320,13 +333,15 @@ std::vector<std::set<std::string>> nested_choices(const Op& op) {
 namespace nested {
 
 void emit(const Program& program, const OutputOptions& options, Files& files, std::vector<std::string>&) {
+  cpp::Methods methods("NestedTensor");
+  std::vector<std::string> method_headers = {"deckle/core/generator.h"};
   for (const Stem& stem : stems_of(program, options)) {
     const Home& home = stem.home;
     std::string header, source;
     std::set<std::string> includes = {ops_header(home, stem.name)};
     for (const Op* op : stem.ops) {
       if (!has_overloads(*op)) continue;
-      Overloads(program, *op).emit(header, source);
+      Overloads(program, *op).emit(header, source, methods);
       for (const Op* segment : program.named(op->nested.segment)) includes.insert(ops_header(segment->home, segment->stem));
     }
     // A stem without overloads still has its files: the build knows them by name.
@@ -337,6 +352,7 @@ void emit(const Program& program, const OutputOptions& options, Files& files, st
     source_file = file_head(stem);
     header_file = "#pragma once\n\n" + source_file;
     if (header.empty()) continue;
+    method_headers.push_back(nested_header(home, stem.name));
     header_file = head + fmt::format(
                              "\n#pragma once\n\n#include \"deckle/nested/nested_tensor.h\"\n#include \"{0}\"\n\n"
                              "namespace {1} {{\n\n{2}}}  // namespace {1}\n",
@@ -352,6 +368,9 @@ void emit(const Program& program, const OutputOptions& options, Files& files, st
                              nested_header(home, stem.name), lines, home.space, home.plain ? "" : "using namespace deckle;\n\n",
                              with_deckle_names(home, source));
   }
+  if (methods.empty()) return;
+  files["deckle/nested/generated/nested_methods.h"] = methods.declarations();
+  files["deckle/nested/generated/nested_methods.cpp"] = methods.definitions(method_headers);
 }
 
 }  // namespace nested

@@ -208,15 +208,17 @@ void EntryReader::dtypes() {
 void EntryReader::variants() {
   const Tree value = node_["variants"];
   if (!value) return;
-  if (!value.is_list()) file_.fail(value, "'variants' is a list: [inplace, out]");
+  if (!value.is_list()) file_.fail(value, "'variants' is a list: [method, inplace, out]");
   for (const auto& [ignored, element] : value.branches()) {
     const std::string variant = file_.text(element, "variants").value();
     if (variant == "inplace")
       entry_->inplace = true;
     else if (variant == "out")
       entry_->out = true;
+    else if (variant == "method")
+      entry_->method = true;
     else
-      file_.fail(element, fmt::format("a variant is 'inplace' or 'out', not '{}'", variant));
+      file_.fail(element, fmt::format("a variant is 'method', 'inplace' or 'out', not '{}'", variant));
   }
 }
 

@@ -8,48 +8,49 @@
 #include "deckle/autograd/saved_tensor_hooks.h"
 #include "deckle/functional/gradcheck.h"
 #include "deckle/functional/transforms.h"
-#include "deckle/ops/generated/declared.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/segment.h"
 #include "deckle/ops/generated/shape.h"
+#include "declared/ops/declared.h"
 #include "tests/support/expect.h"
 #include "tests/support/random.h"
 
-namespace deckle {
-
+namespace declared {
 namespace {
 std::atomic<int> probes{0};
 }
 
 namespace native {
 
+using namespace deckle;
+
 Tensor by_case(const Tensor& self, const Tensor& other, std::string_view mode, bool) {
-  return mode == "product" ? raw::mul(self, other) : raw::add(self, other);
+  return mode == "product" ? deckle::raw::mul(self, other) : deckle::raw::add(self, other);
 }
 
 std::tuple<Tensor, Tensor, Tensor> three(const Tensor& self) {
-  return {raw::mul(self, 2.0), raw::mul(self, self), raw::mul(self, 1.0)};
+  return {deckle::raw::mul(self, 2.0), deckle::raw::mul(self, self), deckle::raw::mul(self, 1.0)};
 }
 
 Tensor probe(const Tensor& self) {
   ++probes;
-  return raw::mul(self, 1.0);
+  return deckle::raw::mul(self, 1.0);
 }
 
 Tensor shared_probe(const Tensor& self, const Tensor& other, const Tensor& third) {
-  return raw::add(raw::mul(self, other), third);
+  return deckle::raw::add(deckle::raw::mul(self, other), third);
 }
 
 Tensor exponential_of_product(const Tensor& self, const Tensor& other) {
-  const Tensor product = raw::mul(self, other);
-  return raw::mul(raw::exp(product), product);
+  const Tensor product = deckle::raw::mul(self, other);
+  return deckle::raw::mul(deckle::raw::exp(product), product);
 }
 
 std::vector<Tensor> pairwise(TensorList self, TensorList) {
   std::vector<Tensor> copies;
-  for (const Tensor& tensor : self) copies.push_back(raw::mul(tensor, 1.0));
+  for (const Tensor& tensor : self) copies.push_back(deckle::raw::mul(tensor, 1.0));
   return copies;
 }
 
@@ -58,6 +59,11 @@ std::vector<Tensor> but_last(TensorList self) { return native::pairwise(self.fir
 std::vector<Tensor> short_of_tangents(TensorList self) { return native::pairwise(self, {}); }
 
 }  // namespace native
+}  // namespace declared
+
+namespace deckle {
+
+using namespace declared;
 
 namespace {
 
@@ -163,7 +169,7 @@ TEST(DeclaredRules, WhatIsCheapIsComputedAgain) {
 TEST(DeclaredRules, ReadTheSizesOfRowsThatRepeatAsTheOpSeesThem) {
   const Ragged ragged = Ragged::from_lengths(std::vector<int64_t>{3, 0, 5, 1});
   const Tensor x = leaf({9, 8}), rows = leaf({4, 8}), ones_like = ones({9, 8}, DType::float64);
-  detail::averaged_product(x, RepeatedRows(rows, ragged)).backward(ones_like);
+  declared::detail::averaged_product(x, RepeatedRows(rows, ragged)).backward(ones_like);
   testing::expect_close(x.grad(), segment_broadcast(rows.detach(), ragged) / 72);
   testing::expect_close(rows.grad(), segment_sum(x.detach(), ragged) / 9);
 }

@@ -3,7 +3,8 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <array>
 #include <utility>
@@ -29,7 +30,7 @@ void on_alarm(int, siginfo_t*, void* context) {
   if (pointer < stack_begin || pointer > stack_end) elsewhere = elsewhere + 1;
 }
 
-/// SIGALRM every 50 us of real time while it lives, handled on a stack of its own, so that a failure of the test is no crash.
+/// SIGALRM to this thread every 50 us while it lives, handled on a stack of its own, so that a failure of the test is no crash.
 class Alarms {
  public:
   Alarms() {
@@ -47,12 +48,16 @@ class Alarms {
     action.sa_sigaction = on_alarm;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
     EXPECT_EQ(sigaction(SIGALRM, &action, &before_), 0);
-    const itimerval every{{0, 50}, {0, 50}};
-    EXPECT_EQ(setitimer(ITIMER_REAL, &every, nullptr), 0);
+    sigevent event{};
+    event.sigev_notify = SIGEV_THREAD_ID;
+    event.sigev_signo = SIGALRM;
+    event._sigev_un._tid = gettid();
+    EXPECT_EQ(timer_create(CLOCK_MONOTONIC, &event, &timer_), 0);
+    const itimerspec every{{0, 50'000}, {0, 50'000}};
+    EXPECT_EQ(timer_settime(timer_, 0, &every, nullptr), 0);
   }
   ~Alarms() {
-    const itimerval never{};
-    setitimer(ITIMER_REAL, &never, nullptr);
+    timer_delete(timer_);
     sigaction(SIGALRM, &before_, nullptr);
     sigaltstack(&stack_before_, nullptr);
   }
@@ -62,6 +67,7 @@ class Alarms {
  private:
   std::array<char, 1 << 18> memory_;
   stack_t stack_before_{};
+  timer_t timer_{};
   struct sigaction before_ {};
 };
 

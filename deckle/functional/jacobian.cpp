@@ -1,0 +1,63 @@
+#include "deckle/functional/jacobian.h"
+
+#include "deckle/functional/transforms.h"
+#include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/index.h"
+#include "deckle/ops/generated/shape.h"
+
+namespace deckle {
+namespace {
+
+/// 1 at element i, else 0.
+Tensor one_at(int64_t i, const Tensor& like) {
+  const Tensor result = zeros(like.sizes(), like.dtype());
+  fill_(select(view(result, {result.numel()}), 0, i), 1);
+  return result;
+}
+
+Dims both(Ints a, Ints b) {
+  Dims sizes(a);
+  for (const int64_t size : b) sizes.push_back(size);
+  return sizes;
+}
+
+using Map = std::function<Tensor(const Tensor&)>;
+
+/// Column by column: d f / d x_i for each i.
+Tensor by_columns(const Map& f, const Tensor& x, const Tensor& y) {
+  std::vector<Tensor> columns;
+  for (int64_t i = 0; i < x.numel(); ++i) columns.push_back(flatten(jvp(f, x, one_at(i, x)).second));
+  return view(contiguous(transpose(stack(columns), 0, 1)), both(y.sizes(), x.sizes()));
+}
+
+}  // namespace
+
+Tensor jacobian(const Map& f, const Tensor& x) {
+  return named("jacobian", [&] {
+    check(x.defined() && is_floating(x.dtype()), "x has no gradient (expected a tensor of a floating dtype)");
+    const EnableGrad recording;
+    const std::vector<Tensor> inputs = functional::variables({x});
+    const Tensor y = f(inputs[0]);
+    if (x.numel() == 0 || y.numel() == 0) return zeros(both(y.sizes(), x.sizes()), y.dtype());
+    if (x.numel() < y.numel()) return by_columns(f, x, y);
+    const bool again = autograd::requires_grad(x) || autograd::open_levels() > 0;
+    std::vector<Tensor> rows;
+    for (int64_t i = 0; i < y.numel(); ++i) {
+      const GradOptions options{
+          .grad_outputs = {one_at(i, y)}, .retain_graph = true, .create_graph = again, .allow_unused = true};
+      const Tensor row = autograd::requires_grad(y) ? grad({y}, inputs, options)[0] : Tensor();
+      rows.push_back(row.defined() ? row : zeros(x.sizes(), x.dtype()));
+    }
+    return view(stack(rows), both(y.sizes(), x.sizes()));
+  });
+}
+
+Tensor hessian(const Map& f, const Tensor& x) {
+  return named("hessian", [&] {
+    check(x.defined() && is_floating(x.dtype()), "x has no gradient (expected a tensor of a floating dtype)");
+    if (x.numel() == 0) return zeros(both(x.sizes(), x.sizes()), x.dtype());
+    return by_columns([&](const Tensor& at) { return grad(f, at); }, x, x);
+  });
+}
+
+}  // namespace deckle

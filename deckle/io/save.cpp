@@ -1,0 +1,57 @@
+#include "deckle/io/save.h"
+
+#include "deckle/base/check.h"
+
+namespace deckle::io {
+namespace {
+
+const Tensor& find(const TensorMap& tensors, const std::string& name, const std::filesystem::path& path) {
+  const auto found = tensors.find(name);
+  check(found != tensors.end(), "{} has no tensor \"{}\" (expected one)", path.string(), name);
+  return found->second;
+}
+
+}  // namespace
+
+namespace detail {
+
+TensorMap numbered(const std::vector<Tensor>& leaves) {
+  TensorMap tensors;
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    if (leaves[i].defined()) tensors[std::to_string(i)] = leaves[i].detach();
+  }
+  return tensors;
+}
+
+std::vector<Tensor> from_numbered(const TensorMap& tensors, const std::vector<Tensor>& like, const std::filesystem::path& path) {
+  std::vector<Tensor> leaves(like.size());
+  size_t found = 0;
+  for (size_t i = 0; i < like.size(); ++i) {
+    const auto tensor = tensors.find(std::to_string(i));
+    if (tensor == tensors.end()) continue;
+    ++found;
+    leaves[i] = tensor->second;
+    if (!like[i].defined()) continue;
+    check(leaves[i].sizes() == like[i].sizes() && leaves[i].dtype() == like[i].dtype(),
+          "tensor {} of {} is {} {} (expected {} {})", i, path.string(), to_string(leaves[i].sizes()), name(leaves[i].dtype()),
+          to_string(like[i].sizes()), name(like[i].dtype()));
+  }
+  check(found == tensors.size(), "{} has {} tensors (expected {} at most, named by their numbers)", path.string(), tensors.size(),
+        like.size());
+  return leaves;
+}
+
+}  // namespace detail
+
+void save(const Tensor& value, const std::filesystem::path& path) { save(TensorMap{{"tensor", value.detach()}}, path); }
+void load(Tensor& value, const std::filesystem::path& path) { value = find(load(path), "tensor", path); }
+
+void save(const NestedTensor& value, const std::filesystem::path& path) {
+  save(TensorMap{{"values", value.values().detach()}, {"lengths", value.lengths()}}, path);
+}
+void load(NestedTensor& value, const std::filesystem::path& path) {
+  const TensorMap tensors = load(path);
+  value = NestedTensor::from_lengths(find(tensors, "values", path), find(tensors, "lengths", path));
+}
+
+}  // namespace deckle::io

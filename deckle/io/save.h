@@ -1,0 +1,58 @@
+#pragma once
+
+#include <concepts>
+#include <filesystem>
+#include <string>
+
+#include "deckle/functional/traits.h"
+#include "deckle/io/safetensors.h"
+#include "deckle/nested/nested_tensor.h"
+
+/// One pair of calls for everything made of tensors: a Tensor, a NestedTensor, vectors, pairs, tuples and structs of tensors
+/// (functional/traits.h), a module or an optimizer.
+///   io::save(model, "model.safetensors");
+///   io::load(model, "model.safetensors");
+namespace deckle::io {
+
+/// Modules and optimizers.
+template <typename T>
+concept HasState = requires(T& value, const TensorMap& state) {
+  { value.state() } -> std::convertible_to<TensorMap>;
+  value.load_state(state);
+};
+
+namespace detail {
+/// The tensors of a tree under their numbers: "0", "1", ...
+TensorMap numbered(const std::vector<Tensor>& leaves);
+/// As many as there are in `like`, an Error otherwise.
+std::vector<Tensor> from_numbered(const TensorMap& tensors, const std::vector<Tensor>& like, const std::filesystem::path& path);
+}  // namespace detail
+
+template <HasState T>
+void save(const T& value, const std::filesystem::path& path) {
+  save(TensorMap(value.state()), path);
+}
+template <HasState T>
+void load(T& value, const std::filesystem::path& path) {
+  value.load_state(load(path));
+}
+
+/// A tensor, with the name "tensor".
+void save(const Tensor& value, const std::filesystem::path& path);
+void load(Tensor& value, const std::filesystem::path& path);
+
+/// Packed values and the lengths of the components, of a nested tensor with one ragged dim.
+void save(const NestedTensor& value, const std::filesystem::path& path);
+void load(NestedTensor& value, const std::filesystem::path& path);
+
+/// A tree is loaded into one that has as many tensors; they may be undefined, else shapes and dtypes must agree.
+template <functional::TensorTreeLike T>
+requires(!HasState<T>) void save(const T& value, const std::filesystem::path& path) {
+  save(detail::numbered(functional::to_leaves(value)), path);
+}
+template <functional::TensorTreeLike T>
+requires(!HasState<T>) void load(T& value, const std::filesystem::path& path) {
+  value = functional::from_leaves(value, detail::from_numbered(load(path), functional::to_leaves(value), path));
+}
+
+}  // namespace deckle::io

@@ -1,0 +1,125 @@
+#pragma once
+
+#include "deckle/nested/generated/pointwise.h"
+#include "deckle/nested/generated/random.h"
+#include "deckle/nested/generated/reduce.h"
+#include "deckle/nn/module.h"
+#include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/random.h"
+#include "deckle/ops/generated/reduce.h"
+#include "deckle/ops/generated/shape.h"
+
+/// Functions without parameters as modules, for Sequential.
+namespace deckle::nn {
+
+class Identity final : public Module {
+ public:
+  template <TensorLike X>
+  X operator()(const X& x) const {
+    return x;
+  }
+  DECKLE_MEMBERS();
+};
+
+class ReLU final : public Module {
+ public:
+  template <TensorLike X>
+  X operator()(const X& x) const {
+    return relu(x);
+  }
+  DECKLE_MEMBERS();
+};
+
+class GELU final : public Module {
+ public:
+  template <TensorLike X>
+  X operator()(const X& x) const {
+    return gelu(x);
+  }
+  DECKLE_MEMBERS();
+};
+
+class SiLU final : public Module {
+ public:
+  template <TensorLike X>
+  X operator()(const X& x) const {
+    return silu(x);
+  }
+  DECKLE_MEMBERS();
+};
+
+class Tanh final : public Module {
+ public:
+  template <TensorLike X>
+  X operator()(const X& x) const {
+    return tanh(x);
+  }
+  DECKLE_MEMBERS();
+};
+
+class Sigmoid final : public Module {
+ public:
+  template <TensorLike X>
+  X operator()(const X& x) const {
+    return sigmoid(x);
+  }
+  DECKLE_MEMBERS();
+};
+
+class LeakyReLU final : public Module {
+ public:
+  explicit LeakyReLU(double slope = 0.01) : slope_(slope) {}
+  template <TensorLike X>
+  X operator()(const X& x) const {
+    return leaky_relu(x, slope_);
+  }
+  DECKLE_MEMBERS(slope_);
+
+ private:
+  double slope_;
+};
+
+class Softmax final : public Module {
+ public:
+  explicit Softmax(int64_t dim) : dim_(dim) {}
+  template <TensorLike X>
+  X operator()(const X& x) const {
+    return softmax(x, dim_);
+  }
+  DECKLE_MEMBERS(dim_);
+
+ private:
+  int64_t dim_;
+};
+
+/// Dims from `start` on as one: [B, ...] -> [B, n].
+class Flatten final : public Module {
+ public:
+  explicit Flatten(int64_t start = 1) : start_(start) {}
+  Tensor operator()(const Tensor& x) const { return flatten(x, start_); }
+  DECKLE_MEMBERS(start_);
+
+ private:
+  int64_t start_;
+};
+
+/// In training each element zero with probability p, the others divided by 1 - p; else nothing happens.
+class Dropout final : public Module {
+ public:
+  /// The generator must outlive the module; without one, the thread's is taken.
+  explicit Dropout(double p = 0.5, Generator* generator = nullptr) : p_(p), generator_{generator} {}
+  template <TensorLike X>
+  X operator()(const X& x) const {
+    return training() ? dropout(x, p_, true, generator_.from) : x;
+  }
+  DECKLE_MEMBERS(p_, generator_);
+
+ private:
+  struct Source {
+    Generator* from;
+  };
+  double p_;
+  Source generator_;
+};
+
+}  // namespace deckle::nn

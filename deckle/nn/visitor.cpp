@@ -1,0 +1,71 @@
+#include "deckle/nn/visitor.h"
+
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "deckle/base/check.h"
+#include "deckle/nn/module.h"
+
+namespace deckle::nn {
+namespace detail {
+namespace {
+
+std::string readable(const std::type_info& type) {
+  int status = 0;
+  char* const text = abi::__cxa_demangle(type.name(), nullptr, nullptr, &status);
+  std::string name = status == 0 ? text : type.name();
+  std::free(text);
+  return name;
+}
+
+}  // namespace
+
+std::vector<std::string> split_names(std::string_view names) {
+  std::vector<std::string> result;
+  while (!names.empty()) {
+    const size_t comma = std::min(names.find(','), names.size());
+    std::string_view name = names.substr(0, comma);
+    while (!name.empty() && name.front() == ' ') name.remove_prefix(1);
+    while (!name.empty() && (name.back() == ' ' || name.back() == '_')) name.remove_suffix(1);
+    result.emplace_back(name);
+    names.remove_prefix(std::min(comma + 1, names.size()));
+  }
+  return result;
+}
+
+void check_all_listed(const std::type_info& type, const Place& object, std::string_view names, std::vector<Place> places) {
+  check(names != "?", "{} has no DECKLE_MEMBERS of its own (expected one that lists the members it inherits too)",
+        readable(type));
+  const auto* const begin = static_cast<const char*>(object.address);
+  const char* end = begin + sizeof(Module);
+  std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) { return std::less<>()(a.address, b.address); });
+  const auto refuse = [&](const char* next) {
+    check(false, "{} has {} bytes, {} from its start, of a member that is not in its DECKLE_MEMBERS({}) (expected all members)",
+          readable(type), next - end, end - begin, names);
+  };
+  for (const Place& place : places) {
+    const auto* const next = static_cast<const char*>(place.address);
+    if (next - end >= static_cast<std::ptrdiff_t>(place.alignment)) refuse(next);
+    end = std::max(end, next + place.size);
+  }
+  const char* const last = begin + object.size;
+  if (last - end >= static_cast<std::ptrdiff_t>(object.alignment)) refuse(last);
+}
+
+}  // namespace detail
+
+void StateVisitor::enter(Module& module) {
+  if (actions_.module) actions_.module(module);
+  module.visit(*this);
+}
+
+void StateVisitor::child(const std::string& name, Module& module) {
+  const std::string before = prefix_;
+  prefix_ += name + ".";
+  enter(module);
+  prefix_ = before;
+}
+
+}  // namespace deckle::nn

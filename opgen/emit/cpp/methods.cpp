@@ -1,0 +1,106 @@
+#include "opgen/emit/cpp/methods.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "opgen/emit/cpp/options.h"
+#include "opgen/emit/cpp/signature.h"
+#include "opgen/emit/cpp/types.h"
+#include "opgen/text/strings.h"
+
+namespace opgen::cpp {
+namespace {
+
+const char* const kHead = "// Generated from the entries with `variants: [method]`; change the entries, not this file.\n";
+
+/// In a class that is read before options and generators are declared, `const struct SortOptions& options`.
+std::string declared_here(const Op& op, const std::string& parameter) {
+  if (op.has_options() && parameter.rfind("const " + options_name(op), 0) == 0) return "const struct" + parameter.substr(5);
+  return parameter.rfind("Generator*", 0) == 0 ? "class " + parameter : parameter;
+}
+
+std::string name_of(const std::string& parameter) {
+  const std::string before = parameter.substr(0, parameter.find(" = "));
+  return before.substr(before.find_last_of(" &*") + 1);
+}
+
+/// A list of integers alone may be written without braces: permute(1, 0).
+bool takes_integers_alone(const Op& op, const std::vector<std::string>& parameters) {
+  return parameters.size() == 1 && op.schema.arguments[1].type.is_list_of(Base::integer) && !op.schema.arguments[1].type.optional;
+}
+
+}  // namespace
+
+void Methods::add(const Op& op, const std::string& result, const std::string& name, std::vector<std::string> with_defaults,
+                  std::vector<std::string> parameters) {
+  std::string declared;
+  if (op.has_options()) {  // their type is not complete in the class, so that they have no default there
+    std::vector<std::string> first(with_defaults.begin(), with_defaults.end() - 1);
+    declarations_ += wrapped(result + " " + name, first, " const;\n");
+    define(result, name, {parameters.begin(), parameters.end() - 1});
+    with_defaults = parameters;
+  }
+  for (std::string& parameter : with_defaults) parameter = declared_here(op, parameter);
+  declarations_ += wrapped(result + " " + name, with_defaults, " const;\n");
+  define(result, name, parameters);
+  if (takes_integers_alone(op, parameters))
+    declarations_ += fmt::format(
+        "template <std::integral... I>\nrequires(sizeof...(I) > 1) {0} {1}(I... {2}) const {{\n"
+        "  return {1}({{static_cast<int64_t>({2})...}});\n}}\n",
+        result, name, name_of(parameters[0]));
+}
+
+void Methods::add_of_nothing(const std::string& result, const std::string& name) {
+  declarations_ += fmt::format("{} {}() const;\n", result, name);
+  define(result, name, {});
+}
+
+void Methods::refuse(const Op& op, const std::string& result, const std::string& name, std::vector<std::string> parameters,
+                     const std::string& reason) {
+  if (op.has_options()) parameters.pop_back();
+  for (std::string& parameter : parameters) parameter = declared_here(op, parameter);
+  declarations_ += fmt::format("{} {}({}) const = delete;  // {}\n", result, name, join(parameters), reason);
+}
+
+void Methods::define(const std::string& result, const std::string& name, const std::vector<std::string>& parameters) {
+  std::vector<std::string> arguments = {"*this"};
+  for (const std::string& parameter : parameters) arguments.push_back(name_of(parameter));
+  definitions_ += one_line_or_block(wrapped(result + " " + type_ + "::" + name, parameters, " const"),
+                                    wrapped("return deckle::" + name, arguments, ";"));
+}
+
+std::string Methods::declarations() const { return kHead + declarations_; }
+
+std::string Methods::definitions(const std::vector<std::string>& includes) const {
+  std::string text = kHead;
+  for (const std::string& include : includes) text += fmt::format("#include \"{}\"\n", include);
+  return text + "\nnamespace deckle {\n\n" + definitions_ + "\n}  // namespace deckle\n";
+}
+
+void emit_methods(const Program& program, Files& files) {
+  Methods methods("Tensor");
+  std::vector<std::string> includes = {"deckle/core/generator.h"};
+  for (const Stem& stem : stems_of(program, {})) {
+    bool used = false;
+    for (const Op* op : stem.ops) {
+      if (!op->method) continue;
+      used = true;
+      const auto behind_self = [&](bool defaults) {
+        std::vector<std::string> parts = public_parameters(*op, defaults);
+        parts.erase(parts.begin());
+        return parts;
+      };
+      methods.add(*op, return_type(*op), op->name(), behind_self(true), behind_self(false));
+      if (op->inplace)
+        methods.add(*op, "const Tensor&", variant_name(*op, Variant::inplace), behind_self(true), behind_self(false));
+    }
+    if (used) includes.push_back("deckle/ops/generated/" + stem.name + ".h");
+  }
+  if (methods.empty()) return;
+  std::sort(includes.begin(), includes.end());
+  files["deckle/core/generated/tensor_methods.h"] = methods.declarations();
+  files["deckle/ops/generated/tensor_methods.cpp"] = methods.definitions(includes);
+}
+
+}  // namespace opgen::cpp

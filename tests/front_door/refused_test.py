@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""No line of refused.txt compiles; a reason that a declaration gives is among the first lines that the compiler says about it.
+
+usage: refused_test.py COMPILER INCLUDE_FOLDERS...
+"""
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+# Of the reasons, those that stand beside a deleted declaration.
+SHOWN = {"norm(x, 1.0)": "a dim is an integer", "x.sum(true)": "a dim is an integer", "zeros(2.0)": "a size is an integer",
+         "n.t()": "a nested tensor is a batch", "n.broadcast_to({2, 3})": "ragged dims have no size",
+         "n.mm(a)": "rows of several components"}
+
+
+def main():
+    compiler, includes = sys.argv[1], sys.argv[2:]
+    folder = pathlib.Path(__file__).parent
+    lines = []
+    for number, text in enumerate((folder / "refused.txt").read_text().splitlines(), 1):
+        if not text.startswith("#"):
+            lines.append((number, text.split("  =>  ")[1]))
+    source = '#include "tests/front_door/line.h"\nusing namespace deckle;\nusing namespace front_door;\n'
+    for number, program in lines:
+        source += f'#line {number} "refused"\nauto f{number}(Data data) {{ UNPACK(data); return {program}; }}\n'
+    with tempfile.TemporaryDirectory() as temporary:
+        path = pathlib.Path(temporary) / "refused.cpp"
+        path.write_text(source)
+        command = [compiler, "-std=c++20", "-fsyntax-only", "-fmax-errors=0", *[f"-I{i}" for i in includes], str(path)]
+        output = subprocess.run(command, capture_output=True, text=True).stderr
+    said = {}
+    for part in re.split(r"^(?=refused: In function)", output, flags=re.M):
+        found = re.search(r"^refused:(\d+):\d+: error:", part, flags=re.M)
+        if found:
+            said[int(found.group(1))] = part[found.start():].splitlines()
+    wrong = [f"refused.txt:{number}: '{program}' compiles" for number, program in lines if number not in said]
+    for number, program in lines:
+        if program in SHOWN and number in said and SHOWN[program] not in "\n".join(said[number][:10]):
+            wrong.append(f"refused.txt:{number}: '{program}' does not say '{SHOWN[program]}' in its first ten lines:\n"
+                         + "\n".join(said[number][:10]))
+    print("\n".join(wrong) or f"{len(lines)} lines are refused")
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
