@@ -64,7 +64,7 @@ figures:
 	benchmarks/figures
 
 sanitize:
-	@tools/install_packages build test sanitize
+	@tools/install_packages build test site sanitize
 	tools/sanitize
 
 fuzz:
