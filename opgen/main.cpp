@@ -4,8 +4,8 @@
 //         [--root DIR] [--tests DIR]
 //         [--library NAME --namespace SPACE --own-functions G.yaml --uses acme/ops/library.yaml ...
 //          --include DIR ... --version DECKLE]
-//   opgen dump NAME --functions F.yaml --entries A.yaml ...
-//   opgen site --functions F.yaml --entries A.yaml ... [--known C.yaml ...] [--root DIR]
+//   opgen dump NAME --functions F.yaml --entries A.yaml ... [--known C.yaml ...] [--root DIR] [--library NAME ... as above]
+//   opgen site --functions F.yaml --entries A.yaml ... [--known C.yaml ...] [--root DIR] [--library NAME ... as above]
 //   opgen check --functions native_functions.yaml --derivatives derivatives.yaml [--json | --summary]
 //   opgen convert --functions native_functions.yaml --derivatives derivatives.yaml --layer LAYER.yaml
 //
@@ -43,11 +43,16 @@ struct Arguments {
 };
 
 [[noreturn]] void usage(const std::string& message) {
-  fmt::print(stderr,
-             "opgen: {}\nusage: opgen --functions F.yaml --entries A.yaml[=FILES]... --out DIR [--known C.yaml...] [--depfile "
-             "FILE --target NAME] [--root DIR] [--tests DIR]\n       opgen dump NAME --functions F.yaml --entries A.yaml...\n    "
-             "   opgen site --functions F.yaml --entries A.yaml...\n",
-             message);
+  fmt::print(
+      stderr,
+      "opgen: {}\n"
+      "usage: opgen --functions F.yaml --entries A.yaml[=FILES]... --out DIR [--known C.yaml...] [--root DIR] [--tests DIR]\n"
+      "             [--depfile FILE --target NAME] [LIBRARY]\n"
+      "       opgen dump NAME --functions F.yaml --entries A.yaml... [--known C.yaml...] [--root DIR] [LIBRARY]\n"
+      "       opgen site --functions F.yaml --entries A.yaml... [--known C.yaml...] [--root DIR] [LIBRARY]\n"
+      "LIBRARY: --library NAME --namespace SPACE --version DECKLE [--own-functions G.yaml]\n"
+      "         [--uses acme/ops/library.yaml... --include DIR...]\n",
+      message);
   std::exit(2);
 }
 

@@ -1,10 +1,14 @@
 // Libraries beside Deckle: what opgen says of their descriptions, and the code of a library that uses two others.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 
 #include "opgen/readers/libraries/library.h"
 #include "opgen/text/strings.h"
@@ -47,12 +51,22 @@ TEST(Libraries, AreRefusedWithPlaceAndWhatWouldBeRight) {
        "to");
   says("broken", "3:10: not valid YAML: end of map not found");
   says("spaced", "2:12: 'deckle::spaced' is Deckle's own namespace: give the library one of its own");
+  says("standard",
+       "2:12: the namespace 'acme::std' cannot be: 'std' is a namespace that the generated code uses: choose another name");
   says("part", "2:12: the namespace 'part::kernels' cannot be: 'kernels' is a namespace of the library: choose another name");
   says("digit", "2:12: '3d' is no namespace: write names with '::' between them, as in acme::ops");
   says("listed", "1:1: a library file has 'library:', 'namespace:', 'deckle:' and 'entries:'");
   says("one_use", "5:7: 'uses' is a list of library files");
   says("one_entry", "4:10: a list of files is wanted: [ops.yaml]");
   says("no_such", "1:1: the file cannot be read");
+}
+
+TEST(Libraries, HaveNoPartOfTheirNamespaceInCommonWithWhatGeneratedCodeNames) {
+  for (const std::string taken : {"deckle", "std", "hwy", "fmt"}) {
+    for (const std::string& space : {taken, "acme::" + taken, taken + "::acme", "acme::" + taken + "::ops"})
+      EXPECT_NE(why_not_a_namespace(space), "") << space;
+    for (const std::string& space : {taken + "s", "acme::my_" + taken}) EXPECT_EQ(why_not_a_namespace(space), "") << space;
+  }
 }
 
 TEST(Libraries, HaveNamesOfTheirOwn) {
@@ -73,12 +87,17 @@ TEST(Libraries, DoNotUseEachOther) {
 }
 
 TEST(Libraries, CutAnywhereAreProblemsWithAPosition) {
-  const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "opgen_cut" / "acme" / "ops";
+  const std::filesystem::path folder =
+      std::filesystem::path(::testing::TempDir()) / fmt::format("opgen_cut_{}", getpid()) / "acme" / "ops";
   std::filesystem::create_directories(folder);
   std::ifstream file(kLibraries + "/acme/ops/library.yaml");
   const std::string whole((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  ASSERT_GT(whole.size(), 100u) << "the description of acme is not there";
   for (size_t length = 0; length < whole.size() - 1; ++length) {
-    std::ofstream(folder / "library.yaml") << whole.substr(0, length);
+    std::ofstream cut(folder / "library.yaml");
+    cut << whole.substr(0, length);
+    cut.close();
+    ASSERT_TRUE(cut) << folder << " cannot be written";
     Problems problems;
     load_libraries({"acme/ops/library.yaml"}, {folder.parent_path().parent_path().string(), kLibraries}, "mine", "0.1.0",
                    problems);
@@ -129,15 +148,28 @@ TEST(Libraries, SayWhoseNamesAreTaken) {
 TEST(Libraries, CallEachOthersOpsFunctionsAndHelpers) {
   const Outcome outcome = compile_own("chained.yaml");
   ASSERT_EQ(outcome.problems, Problems());
+  std::set<std::string> generated, expected_names;
   for (const auto& [path, contents] : outcome.files) {
     std::string flat = path;
     std::replace(flat.begin(), flat.end(), '/', '.');
     const std::string golden = kFolder + "/own/expected/" + flat + ".txt";
+    generated.insert(flat + ".txt");
     if (std::getenv("OPGEN_UPDATE")) write_if_changed(golden, contents);
     std::ifstream file(golden);
     const std::string expected((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
     EXPECT_TRUE(contents == expected) << golden << " differs; OPGEN_UPDATE=1 rewrites it";
   }
+  for (const auto& file : std::filesystem::directory_iterator(kFolder + "/own/expected"))
+    expected_names.insert(file.path().filename().string());
+  EXPECT_EQ(generated, expected_names);
+  EXPECT_FALSE(generated.empty());
+}
+
+TEST(Libraries, HaveTheirKernelsWhereTheirEntriesSay) {
+  const Outcome outcome = compile_own("chained.yaml");
+  ASSERT_EQ(outcome.files.count("mine/ops_of/ops/op_table.cpp"), 1u);
+  const std::string& table = outcome.files.at("mine/ops_of/ops/op_table.cpp");
+  EXPECT_NE(table.find("\"cpu: chained.cpp    cuda: none yet\""), std::string::npos) << table;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Formulas as LaTeX, and ops as JSON: what the reference site is made from.
 #include <gtest/gtest.h>
 
+#include "opgen/emit/site/names.h"
 #include "opgen/emit/site/notation.h"
 #include "opgen/emit/site/site.h"
 #include "tests/opgen/support.h"
@@ -30,6 +31,23 @@ TEST(Site, PointwiseExpressionsAreMathematics) {
   EXPECT_EQ(equation(json, "halved", "meaning", "y"),
             R"(\\begin{cases} \\frac{e^{-\\tfrac{1}{2}\\,x^{2}}}{1 + x} & \\text{if } x = 0 \\\\ -(x - 1) & \\text{otherwise} )"
             R"(\\end{cases})");
+}
+
+TEST(Site, ConditionsOfPointwiseExpressionsAreCases) {
+  const std::string json = json_of_site();
+  EXPECT_EQ(equation(json, "picked", "meaning", "y"),
+            R"(\\begin{cases} x\\,z & \\text{if } \\mathit{flag\\_a} \\ne 0 \\\\ -x & \\text{if } )"
+            R"(\\mathit{flag\\_b} \\ne 0 \\\\ z & \\text{if } x > 1 \\\\ 2 & \\text{otherwise} \\end{cases})");
+  const std::string gradient = equation(json, "picked", "reverse", R"(\\bar{x})");
+  EXPECT_NE(gradient.find(R"(\\begin{cases})"), std::string::npos) << gradient;
+  EXPECT_EQ(gradient.find(" ? "), std::string::npos) << gradient;
+}
+
+TEST(Site, CharactersOfLatexAreEscapedInTexts) {
+  EXPECT_EQ(site::escaped("a_b 5% # & $x {y}"), R"(a\_b 5\% \# \& \$x \{y\})");
+  EXPECT_EQ(site::escaped(R"(~^\)"), R"(\text{\textasciitilde}\text{\textasciicircum}\text{\textbackslash})");
+  EXPECT_EQ(site::function_name("50%_off"), R"(\operatorname{50\%\_off})");
+  EXPECT_EQ(site::identifier("one&two"), R"(\mathit{one\&two})");
 }
 
 TEST(Site, FusedDerivativesAreWrittenOut) {

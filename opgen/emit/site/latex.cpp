@@ -45,6 +45,9 @@ const char* product_sign(const Op& op, const TermPtr& left, const TermPtr& right
   return tensors && op.body != Op::Body::pointwise ? " \\odot " : kTimes;
 }
 
+/// where(c, a, b) and c ? a : b, whose parts are in the same order.
+bool is_choice(const Expr& expr) { return expr.is(Expr::Kind::conditional) || (expr.is_call("where") && expr.args.size() == 3); }
+
 }  // namespace
 
 std::vector<std::string> Latex::all(const std::vector<TermPtr>& terms) const {
@@ -219,15 +222,16 @@ Printed Latex::product(const ExprPtr& expr, const Names& names) const {
   return *result;
 }
 
+Printed Latex::choice(const ExprPtr& expr, const Names& names) const {
+  std::vector<std::pair<std::string, std::string>> rows;
+  ExprPtr rest = expr;
+  for (; is_choice(*rest); rest = rest->args[2])
+    rows.emplace_back(print(rest->args[1], names).text, print(rest->args[0], names).text);
+  rows.emplace_back(print(rest, names).text, "");
+  return cases(rows);
+}
+
 Printed Latex::call(const ExprPtr& expr, const Names& names) const {
-  if (expr->text == "where" && expr->args.size() == 3) {
-    std::vector<std::pair<std::string, std::string>> rows;
-    ExprPtr rest = expr;
-    for (; rest->is_call("where") && rest->args.size() == 3; rest = rest->args[2])
-      rows.emplace_back(print(rest->args[1], names).text, print(rest->args[0], names).text);
-    rows.emplace_back(print(rest, names).text, "");
-    return cases(rows);
-  }
   std::vector<Printed> arguments;
   std::vector<std::string> texts;
   for (const ExprPtr& argument : expr->args) {
@@ -246,6 +250,7 @@ Printed Latex::call(const ExprPtr& expr, const Names& names) const {
 
 Printed Latex::print(const ExprPtr& expr, const Names& names) const {
   const auto part = [&](size_t i) { return print(expr->args[i], names); };
+  if (is_choice(*expr)) return choice(expr, names);
   switch (expr->kind) {
     case Expr::Kind::number:
       return number(expr->text);
@@ -259,7 +264,7 @@ Printed Latex::print(const ExprPtr& expr, const Names& names) const {
     case Expr::Kind::call:
       return call(expr, names);
     default:
-      return {"\\text{" + to_string(expr) + "}", 8};
+      return {"\\text{" + escaped(to_string(expr)) + "}", 8};
   }
 }
 

@@ -38,6 +38,7 @@ class Latex {
   std::vector<std::string> all(const std::vector<TermPtr>& terms) const;
   Printed print(const ExprPtr& expr, const Names& names) const;
   Printed product(const ExprPtr& expr, const Names& names) const;
+  Printed choice(const ExprPtr& expr, const Names& names) const;
   Printed call(const ExprPtr& expr, const Names& names) const;
   /// The expression of a fused derivative, with what it is called on in place of its arguments.
   Printed inlined(const Op& derivative, const std::vector<TermPtr>& arguments) const;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cctype>
 #include <set>
+#include <string_view>
 
 namespace opgen::site {
 namespace {
@@ -38,21 +39,27 @@ const std::map<std::string, std::string> kGreek = {
     {"theta", "\\theta"}, {"lambda", "\\lambda"}, {"mu", "\\mu"},       {"sigma", "\\sigma"},       {"rho", "\\rho"},
     {"tau", "\\tau"},     {"kappa", "\\kappa"},   {"nu", "\\nu"},       {"epsilon", "\\varepsilon"}};
 
-std::string escaped(const std::string& name) {
-  std::string text;
-  for (const char character : name) {
-    if (character == '_') text += '\\';
-    text += character;
-  }
-  return text;
-}
-
 /// Whether an accent fits over it: one letter, with an index or without.
 bool is_letter(const std::string& latex) {
   return latex.size() == 1 || (latex[0] == '\\' && std::all_of(latex.begin() + 1, latex.end(), ::isalpha));
 }
 
 }  // namespace
+
+std::string escaped(const std::string& text) {
+  static const std::map<char, const char*> kWords = {
+      {'~', "\\text{\\textasciitilde}"}, {'^', "\\text{\\textasciicircum}"}, {'\\', "\\text{\\textbackslash}"}};
+  std::string latex;
+  for (const char character : text) {
+    if (const auto word = kWords.find(character); word != kWords.end()) {
+      latex += word->second;
+      continue;
+    }
+    if (std::string_view("_%#&${}").find(character) != std::string_view::npos) latex += '\\';
+    latex += character;
+  }
+  return latex;
+}
 
 std::string identifier(const std::string& name) {
   if (const auto greek = kGreek.find(name); greek != kGreek.end()) return greek->second;

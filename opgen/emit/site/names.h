@@ -29,6 +29,8 @@ class Letters {
   std::vector<std::pair<std::string, std::string>> legend_;
 };
 
+/// Text without characters that mean something to LaTeX, in formulas and within \text: start\_dim, 5\%.
+std::string escaped(const std::string& text);
 /// An identifier: \mathit{start\_dim}, x_{1}, \varepsilon.
 std::string identifier(const std::string& name);
 /// \bar{x}, or \overline{\mathit{weight}} over what is wider than a letter.

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <map>
+#include <set>
 
 #include "opgen/analyze/calls.h"
 #include "opgen/emit/cpp/options.h"
@@ -63,13 +65,12 @@ std::string joined(const std::vector<std::string>& parts) {
 }
 
 void write(JsonWriter& json, const Latex& latex, const Rule& rule, bool reverse) {
-  std::vector<std::string> names, lefts;
+  std::vector<std::string> lefts;
   for (const Target& target : rule.targets) {
-    names.push_back(target.name);
     const std::string letter = latex.letters().of(target.name) + (rule.each ? "_i" : "");
     lefts.push_back(reverse ? barred(letter) : dotted(letter));
   }
-  json.open('{').list("of", names);
+  json.open('{');
   write(json, latex, joined(lefts), rule.formula);
   if (rule.when) json.text("when", latex(*rule.when));
   json.close('}');
@@ -79,7 +80,7 @@ void write(JsonWriter& json, const Latex& latex, const Rule& rule, bool reverse)
 void write(JsonWriter& json, const Op& op, const Latex& latex) {
   std::vector<std::string> parts;
   for (const TangentTerm& term : op.tangent_terms) parts.push_back(latex(*term.formula.value));
-  json.open('{').list("of", {op.result_name(0)}).text("left", dotted(latex.letters().of(op.result_name(0))));
+  json.open('{').text("left", dotted(latex.letters().of(op.result_name(0))));
   json.text("right", join(parts, " + ")).key("with").open('[').close(']').close('}');
 }
 
@@ -151,23 +152,17 @@ void write_functions(JsonWriter& json, const Op& op) {
 void write(JsonWriter& json, const Op& op, const Program& program) {
   const Latex latex(op, program);
   const table::Facts facts = table::facts_of(op);
-  json.open('{').text("name", op.name()).text("unique", op.unique_name()).text("schema", op.schema.to_string());
+  json.open('{').text("name", op.name()).text("unique", op.unique_name());
   json.text("doc", op.doc)
       .text("math", op.math)
       .text("stem", op.stem)
       .text("body", body_name(op))
       .text("dtypes", dtypes_name(op.dtypes));
   write_at(json, op.at);
-  json.flag("derived", op.derived).flag("inplace", op.inplace).flag("view", op.is_view());
+  json.flag("derived", op.derived).flag("view", op.is_view());
   write_functions(json, op);
   write(json, op.schema.arguments);
-  json.key("results").open('[');
-  for (size_t i = 0; i < op.schema.results.size(); ++i) {
-    const Result& result = op.schema.results[i];
-    const std::string name = result.path.empty() ? op.result_name(i) : result.path;
-    json.open('{').text("name", name).text("type", result.type.to_string()).close('}');
-  }
-  json.close(']').key("letters").open('[');
+  json.key("letters").open('[');
   for (const auto& [letter, name] : latex.letters().legend()) json.open('{').text("letter", letter).text("name", name).close('}');
   json.close(']').key("kernel_files").open('{');
   for (const auto& [device, kernel] : op.kernels) json.text(device.c_str(), kernel.file);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <set>
+#include <string_view>
 #include <vector>
 
 #include "opgen/analyze/calls.h"
@@ -21,9 +22,13 @@ std::string kernels_text(const Op& op) {
       for (const char* device : {"cpu", "cuda"}) {
         const auto kernel = op.kernels.find(device);
         if (!text.empty()) text += "    ";
-        text += kernel == op.kernels.end() ? fmt::format("{}: none yet", device)
-                                           : fmt::format("{0}: kernels/{0}/{1}.{2}", device, kernel->second.file,
-                                                         std::string(device) == "cuda" ? "cu" : "cpp");
+        if (kernel == op.kernels.end()) {
+          text += fmt::format("{}: none yet", device);
+          continue;
+        }
+        const std::string folder = op.home.is_deckle() ? fmt::format("kernels/{}/", device) : "";  // others: where they like
+        const char* suffix = std::string_view(device) == "cuda" ? "cu" : "cpp";
+        text += fmt::format("{}: {}{}.{}", device, folder, kernel->second.file, suffix);
       }
       return text;
     }

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <string_view>
 
 #include "opgen/schema/identifiers.h"
 #include "opgen/text/strings.h"
@@ -13,6 +15,9 @@ namespace opgen {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Namespaces of others that generated code names: within acme::std it would look for std::vector there.
+constexpr std::array<std::string_view, 4> kTaken = {"deckle", "std", "hwy", "fmt"};
 
 /// 0.1 of 0.1.3: what is made for it fits all its patches.
 std::string minor_version(const std::string& version) {
@@ -128,6 +133,9 @@ std::string why_not_a_namespace(const std::string& space) {
     });
     if (part.empty() || !letters || (part[0] >= '0' && part[0] <= '9'))
       return fmt::format("'{}' is no namespace: write names with '::' between them, as in acme::ops", space);
+    if (std::find(kTaken.begin(), kTaken.end(), part) != kTaken.end())
+      return fmt::format("the namespace '{}' cannot be: '{}' is a namespace that the generated code uses: choose another name",
+                         space, part);
     if (const std::string why = why_not_an_op(part); !why.empty() && part[0] >= 'a' && part[0] <= 'z')
       return fmt::format("the namespace '{}' cannot be: {}", space, why);
     begin = end + 2;
