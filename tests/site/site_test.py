@@ -3,6 +3,7 @@
 usage: site_test.py OPGEN. Exit code 77 where a package that the site takes is not installed.
 """
 
+import collections
 import html.parser
 import json
 import pathlib
@@ -22,13 +23,13 @@ KATEX = pathlib.Path("/usr/share/javascript/katex/katex.js")
 class Parsed(html.parser.HTMLParser):
     def __init__(self, text):
         super().__init__()
-        self.ids, self.links, self.loaded, self.tables, self.stack = set(), [], [], [], []
+        self.ids, self.links, self.loaded, self.tables, self.stack = collections.Counter(), [], [], [], []
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
         given = dict(attributes)
         if "id" in given:
-            self.ids.add(given["id"])
+            self.ids[given["id"]] += 1
         if tag == "a":
             self.links.append(given["href"])
         for key in ("src", "href"):
@@ -101,6 +102,10 @@ class Site(unittest.TestCase):
                         anchor, self.parsed[target.resolve().relative_to(self.site.resolve()).as_posix()].ids, f"{name}: {link}"
                     )
 
+    def test_ids_are_given_once(self):
+        for name, page in self.parsed.items():
+            self.assertEqual([one for one, times in page.ids.items() if times != 1 or re.search(r"\s", one)], [], name)
+
     def test_nothing_is_loaded_from_elsewhere(self):
         for name, page in self.parsed.items():
             for link in page.loaded:
@@ -169,6 +174,12 @@ class Site(unittest.TestCase):
             self.run_script(f"print(JSON.stringify({json.dumps(words)}.map(Search.stem)));"), [index.stem(word) for word in words]
         )
 
+    def test_words_are_marked_in_the_text_and_not_in_what_escapes_it(self):
+        found = self.run_script(
+            'print(JSON.stringify([Search.marked("a < b & c", ["lt", "amp"]), Search.marked("Salt <lt>", ["lt"])]));'
+        )
+        self.assertEqual(found, ["a &lt; b &amp; c", "Sa<mark>lt</mark> &lt;<mark>lt</mark>&gt;"])
+
     def test_a_library_of_its_own_gets_pages_of_its_ops(self):
         smooth = ROOT / "examples/custom_library/smooth"
         options = (
@@ -187,11 +198,49 @@ class Site(unittest.TestCase):
             site = make(folder, "--ops-only", "--name", "Smooth", "--root", smooth)
             for op in data["ops"]:
                 self.assertTrue((site / f"ops/{op['name']}.html").exists(), op["name"])
+            self.assertIn("<code>kernels/pairs.cpp</code>", (site / "ops/pair_sums.html").read_text())
             self.assertFalse((site / "files").exists() or (site / "guides").exists())
             for path in site.rglob("*.html"):
                 for link in Parsed(path.read_text()).links:
                     if not link.startswith("#"):
                         self.assertTrue((path.parent / link.split("#")[0]).exists(), f"{path}: {link}")
+
+    def small(self, folder, ops, *options):
+        """A site of ops alone in `folder`."""
+        (folder / "ops.json").write_text(json.dumps({"ops": ops, "types": []}))
+        return make(folder, "--ops-only", "--name", "Small", *options)
+
+    def test_only_files_of_the_site_are_removed(self):
+        silu, relu = ([op for op in self.data["ops"] if op["name"] == name] for name in ("silu", "relu"))
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = pathlib.Path(temporary)
+            (folder / "site/assets").mkdir(parents=True)
+            foreign = [folder / "site" / name for name in ("notes.md", ".hidden", "assets/site_files.txt")]
+            for path in foreign:
+                path.write_text("notes.md\n")
+            with self.assertRaisesRegex(RuntimeError, "holds files that are no site: name an empty folder"):
+                self.small(folder, silu + relu)
+            self.assertEqual([path.read_text() for path in foreign], ["notes.md\n"] * 3)
+            shutil.rmtree(folder / "site")
+            site = self.small(folder, silu + relu)
+            for path in foreign[:2]:
+                path.write_text("mine")
+            self.small(folder, silu)
+            self.assertTrue((site / "ops/silu.html").exists())
+            self.assertFalse((site / "ops/relu.html").exists())
+            self.assertEqual([path.read_text() for path in foreign[:2]], ["mine"] * 2)
+
+    def test_what_the_caller_can_mend_is_said(self):
+        silu = next(op for op in self.data["ops"] if op["name"] == "silu")
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = pathlib.Path(temporary)
+            site = self.small(folder, [silu, {**silu, "name": "index"}])  # beside the list of ops
+            self.assertTrue((site / "ops/index.html").read_text() != (site / "ops/index-op.html").read_text())
+            with self.assertRaisesRegex(RuntimeError, r"^build: ops/index-op\.html: 2 pages have this path"):
+                self.small(folder, [{**silu, "name": name} for name in ("index", "index-op")])
+            (folder / "ops.json").write_text('{"ops": [')
+            with self.assertRaisesRegex(RuntimeError, r"^build: .*ops\.json is cut off: run opgen site again$"):
+                make(folder, "--ops-only")
 
 
 if __name__ == "__main__":

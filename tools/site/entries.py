@@ -1,7 +1,6 @@
 """Pages of ops: what followed from each entry, as `opgen site` prints it."""
 
 import html
-import pathlib
 import re
 
 import highlight
@@ -21,10 +20,11 @@ DTYPES = (*FLOATING, "integers", "bool")
 
 
 class Entries:
-    def __init__(self, data, root, files, links, code, mathematics):
+    def __init__(self, data, root, files, links, code, mathematics, own=False):
+        """`own`: the ops of a library around Deckle, whose kernels lie where it says."""
         self.names, self.types = group(data["ops"]), data["types"]
         self.root, self.files, self.links, self.code, self.mathematics = root, files, links, code, mathematics
-        self.callers = {}
+        self.own, self.callers = own, {}
         for op in data["ops"]:
             for called in {*op["calls"], *op["parts"], *([op["segment_op"]] if op["segment_op"] else [])}:
                 self.callers.setdefault(called, set()).add(op["name"])
@@ -40,7 +40,7 @@ class Entries:
             "derived" if first["derived"] else "op",
             first["doc"] or self._derived_words(first),
             code_title=True,
-            keywords=self._functions(overloads),
+            keywords=self.functions(overloads),
         )
         made.crumbs = (("Ops", "ops/index.html"), (family(first["stem"]), f"ops/index.html#{first['stem']}"))
         made.beside = ((family(first["stem"]), self._siblings(first)),)
@@ -66,7 +66,8 @@ class Entries:
         made.sections.append(pages.Section("files", "Files", self._files(overloads, link)))
         return made
 
-    def _functions(self, overloads):
+    def functions(self, overloads):
+        """The names of the C++ functions that make the op."""
         return tuple(dict.fromkeys(re.search(r"(\w+)\(", text).group(1) for op in overloads for text in op["cpp"]))
 
     def _derived_words(self, op):
@@ -146,10 +147,8 @@ class Entries:
         return text + self._legend(op) if text else ""
 
     def _legend(self, op):
-        letters = [
-            f"{self.mathematics.inline(one['letter'])} is <code>{html.escape(one['name'])}</code>" for one in op["letters"]
-        ]
-        return f"<p class=legend>{', '.join(letters)}</p>" if letters else ""
+        letters = self._letters(op)
+        return f"<p class=legend>{letters}</p>" if letters else ""
 
     def _derivatives(self, op, link):
         if not op["differentiable"]:
@@ -233,7 +232,7 @@ class Entries:
         """What the kernel's own file says at its head: bytes, operations, instances."""
         text = ""
         for device, file in op["kernel_files"].items():
-            name = kernel_path(device, file)
+            name = kernel_path(device, file, self.own)
             if name in self.files and self.files[name].head:
                 text += f"<p>At the head of {self.code.inline(name, link)}:</p><pre class=comment>"
                 text += html.escape(self.files[name].head, quote=False) + "</pre>"
@@ -258,7 +257,7 @@ class Entries:
         for op in overloads:
             places[op["file"]] = "the entry"
             for device, file in op["kernel_files"].items():
-                places[kernel_path(device, file)] = f"the {device} kernel"
+                places[kernel_path(device, file, self.own)] = f"the {device} kernel"
         places.update({name: "written by hand" for name in (f"deckle/ops/{overloads[0]['name']}.cpp",) if name in self.files})
         text = pages.table([(self.code.inline(name, link), words) for name, words in places.items()], (), "list")
         calls = sorted({name for op in overloads for name in (*op["calls"], *op["parts"])})

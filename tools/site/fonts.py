@@ -1,9 +1,11 @@
 """The site's fonts: Debian's, cut to the characters that technical text needs, as WOFF2."""
 
+import os
 import pathlib
-import re
 import subprocess
 import sys
+
+import page as pages
 
 TEX = "/usr/share/texmf/fonts/opentype/public/"
 TYPE = "/usr/share/fonts/truetype/"
@@ -25,31 +27,56 @@ MATH = (
 )
 
 
+MADE = "made.txt"  # what each font was cut from, and to which characters
+
+
+def names():
+    """The files that write() makes."""
+    return [*(f"{name}.woff2" for name in FONTS), MADE]
+
+
+def characters_of(name):
+    return MATH if name == "math" else CODE if name.startswith("mono") else LATIN
+
+
 def write(folder):
-    """Makes the fonts below `folder`; those that are there stay."""
+    """Makes the fonts below `folder`; those that are there, of the same characters, stay."""
     folder.mkdir(parents=True, exist_ok=True)
+    made = folder / MADE
+    lines = {name: f"{name} {source} {characters_of(name)}" for name, source in FONTS.items()}
+    before = set(made.read_text().splitlines()) if made.exists() else set()
     running = []
     for name, source in FONTS.items():
         target = folder / f"{name}.woff2"
-        if target.exists():
+        if target.exists() and lines[name] in before:
             continue
         if not pathlib.Path(source).exists():
-            raise FileNotFoundError(f"{source}: install the packages of the section [docs] of tools/packages.txt")
-        characters = MATH if name == "math" else CODE if name.startswith("mono") else LATIN
+            raise pages.Refused(
+                f"{source} is missing: install the packages of the section [docs] of tools/packages.txt, or give --no-fonts"
+            )
+        part = target.with_suffix(".part")  # a run that is interrupted leaves no half font under the font's name
         command = [
             sys.executable,
             "-m",
             "fontTools.subset",
             source,
-            f"--unicodes={characters}",
+            f"--unicodes={characters_of(name)}",
             "--flavor=woff2",
             "--layout-features=*",
             "--no-hinting",
             "--desubroutinize",
-            f"--output-file={target}",
+            f"--output-file={part}",
         ]
-        running.append((source, subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)))
-    for source, process in running:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        running.append((source, part, target, process))
+    failed = []
+    for source, part, target, process in running:
         errors = process.communicate()[1]
         if process.returncode:
-            raise RuntimeError(f"{source}: {errors.strip()}")
+            part.unlink(missing_ok=True)
+            failed.append(f"{source}: {errors.strip()}")
+        else:
+            os.replace(part, target)
+    if failed:
+        raise pages.Refused("\n".join(failed))
+    made.write_text("".join(line + "\n" for line in lines.values()))

@@ -6,6 +6,7 @@ import json
 import re
 
 import page as pages
+import scanner
 
 TOKEN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]+")
 PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -166,7 +167,10 @@ def keyword_pages(found):
             indexed=False,
             crumbs=(("Index", top.path),),
         )
-        rows = "".join(f'<dt id="{word}"><code>{word}</code></dt><dd>{entries(found[word], page.path)}</dd>' for word in words)
+        rows = "".join(
+            f'<dt id="{scanner.anchor(word)}"><code>{html.escape(word)}</code></dt><dd>{entries(found[word], page.path)}</dd>'
+            for word in words
+        )
         page.lead = alphabet(letters, page.path, letter) + f"<dl class=keywords>{rows}</dl>"
         made.append(page)
     return made

@@ -3,9 +3,13 @@
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import tempfile
 
+import page as pages
+
+SECONDS = 300  # all formulas of Deckle take five
 KATEX = pathlib.Path("/usr/share/javascript/katex/katex.js")
 DRIVER = """
 if (!Array.prototype.fill) {  // which matrices take, and ES5 has not
@@ -42,13 +46,18 @@ class Mathematics:
 
     def run(self):
         """MathML of every formula that was asked for; call it once, after all pages are made."""
+        for missing in [str(KATEX)] * (not KATEX.exists()) + ["duk"] * (shutil.which("duk") is None):
+            raise pages.Refused(f"{missing} is missing: install the packages of the section [site] of tools/packages.txt")
         with tempfile.NamedTemporaryFile("w", suffix=".js") as script:
             script.write(f"var formulas = {json.dumps(list(self.formulas))};\n{DRIVER}")
             script.flush()
-            done = subprocess.run(["duk", str(KATEX), script.name], capture_output=True, text=True)
+            try:
+                done = subprocess.run(["duk", str(KATEX), script.name], capture_output=True, text=True, timeout=SECONDS)
+            except subprocess.TimeoutExpired:
+                raise pages.Refused(f"{len(self.formulas)} formulas took duk more than {SECONDS} s") from None
         lines = done.stdout.strip().splitlines()
         if done.returncode != 0 or not lines:
-            raise RuntimeError(f"a formula is no LaTeX: {done.stderr.strip() or done.stdout.strip()}")
+            raise pages.Refused(f"a formula is no LaTeX: {done.stderr.strip() or done.stdout.strip()}")
         self.mathml = [clean(text) for text in json.loads(lines[-1])]
 
     def render(self, text):

@@ -23,15 +23,16 @@ FAMILIES = {
 
 
 def path_of(name):
-    return f"ops/{name}.html"
+    return "ops/index-op.html" if name == "index" else f"ops/{name}.html"  # ops/index.html is the list of ops
 
 
 def type_path(name):
     return f"types/{name}.html"
 
 
-def kernel_path(device, file):
-    return f"deckle/kernels/{device}/{file}.{'cu' if device == 'cuda' else 'cpp'}"
+def kernel_path(device, file, own=False):
+    """Of Deckle's kernels below its folder, of a library with `own` ops below the library's."""
+    return f"{'' if own else f'deckle/kernels/{device}/'}{file}.{'cu' if device == 'cuda' else 'cpp'}"
 
 
 def group(ops):

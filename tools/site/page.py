@@ -23,6 +23,10 @@ MENU = (
 )
 
 
+class Refused(Exception):
+    """What the person who makes the site can mend: said without a trace of calls."""
+
+
 @dataclasses.dataclass
 class Section:
     anchor: str

@@ -1,5 +1,6 @@
 """The whole site: finds what has a page, makes the pages, writes them with the index."""
 
+import collections
 import html
 import json
 import pathlib
@@ -12,6 +13,7 @@ import index
 import mathematics
 import op_lists
 import op_names
+import out_folder
 import page as pages
 import pictures
 
@@ -28,7 +30,11 @@ class Links(dict):
 
 def make(arguments):
     """Writes the site; returns how many pages it has."""
-    data = json.loads(arguments.ops.read_text())
+    out_folder.check(arguments.out)
+    try:
+        data = json.loads(arguments.ops.read_text())
+    except json.JSONDecodeError:
+        raise pages.Refused(f"{arguments.ops} is cut off: run opgen site again") from None
     mathematical = mathematics.Mathematics()
     links = Links()
     code = highlight.Code(links)
@@ -42,16 +48,16 @@ def make(arguments):
     links.add({name: files.path_of(name) for name in (*found, *notes)})
     for folder in signs:
         links.add({folder: files.folder_path(folder), f"{folder}/README.md": files.folder_path(folder)})
-    ops = op_lists.Lists(data, arguments.root, found, links, code, mathematical)
+    ops = op_lists.Lists(data, arguments.root, found, links, code, mathematical, own=arguments.ops_only)
     links.add({name: op_names.path_of(name) for name in ops.names})
     for overloads in ops.names.values():
-        links.add({function: op_names.path_of(overloads[0]["name"]) for function in ops._functions(overloads)})
+        links.add({function: op_names.path_of(overloads[0]["name"]) for function in ops.functions(overloads)})
     for one in data["types"]:
         links.add({one["name"]: op_names.type_path(one["name"]), "type " + one["name"]: op_names.type_path(one["name"])})
     links.add(files.symbols(found, files.public_headers(arguments.root)))
     for op in data["ops"]:
         for device, file in op["kernel_files"].items():
-            name = op_names.kernel_path(device, file)
+            name = op_names.kernel_path(device, file, arguments.ops_only)
             if name in found:
                 found[name].ops.append(op["name"])
     markdown = guides.Markdown(arguments.root, links, code, mathematical)
@@ -116,14 +122,17 @@ def front(name, made, ops):
 
 def results_page():
     page = pages.Page("search.html", "Search", "list", indexed=False)
-    page.lead = "<div id=results><p>Type into the box above.</p></div>"
+    page.lead = '<div id="site.results"><p>Type into the box above.</p></div>'
     return page
 
 
 def write(arguments, made, mathematical, figures):
     """Writes what changed, removes what is no longer made."""
+    made_paths = collections.Counter(page.path for page in made)
+    for path in (path for path, times in made_paths.items() if times > 1):
+        titles = ", ".join(page.title for page in made if page.path == path)
+        raise pages.Refused(f"{path}: {made_paths[path]} pages have this path ({titles}): rename what they are about")
     mathematical.run()
-    made_paths = {page.path for page in made}
     menu = [(title, path) for title, path in pages.MENU if path in made_paths]
     template = (HERE / "template.html").read_text()
     texts = {page.path: mathematical.render(pages.frame(template, arguments.name, menu, page)).encode() for page in made}
@@ -131,10 +140,7 @@ def write(arguments, made, mathematical, figures):
     texts["assets/index.js"] = index.search_index(made).encode()
     texts.update({path: (arguments.root / name).read_bytes() for name, path in figures.items()})
     out = arguments.out
-    for old in [path for path in out.rglob("*") if path.is_file()]:
-        name = old.relative_to(out).as_posix()
-        if name not in texts and not name.startswith("assets/fonts/"):
-            old.unlink()
+    out_folder.prepare(out, [*texts, *(f"assets/fonts/{name}" for name in fonts.names())])
     for name, text in texts.items():
         target = out / name
         if not target.exists() or target.read_bytes() != text:

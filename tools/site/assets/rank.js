@@ -125,4 +125,17 @@ Search.thinned = function (found, limit) {
   return kept;
 };
 
+Search.escaped = function (text) {
+  return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/"/g, "&quot;");
+};
+
+// The text as HTML, the words that were asked for marked: those of the text, not of what escapes it.
+Search.marked = function (text, words) {
+  var pattern = words.filter(function (word) { return word.length > 1; }).join("|");
+  if (!pattern) return Search.escaped(text);
+  return text.split(new RegExp("(" + pattern + ")", "i")).map(function (part, i) {
+    return i % 2 ? "<mark>" + part + "</mark>" : Search.escaped(part);
+  }).join("");
+};
+
 if (typeof module !== "undefined") module.exports = Search;

@@ -2,33 +2,31 @@
 (function () {
   "use strict";
   const root = document.documentElement.dataset.root;
-  const form = document.querySelector("form.search"), input = form.querySelector("input"), hits = document.getElementById("hits");
+  const form = document.querySelector("form.search"), input = form.querySelector("input");
+  const hits = document.getElementById("site.hits");
   let search = null, waiting = null, chosen = -1;
 
   function load() {
     if (!waiting) {
-      waiting = new Promise((resolve) => {
+      waiting = new Promise((resolve, reject) => {
         const script = document.createElement("script");
         script.src = root + "assets/index.js";
         script.onload = () => resolve(search = new Search(window.searchIndex));
+        script.onerror = () => {  // the next key tries again
+          script.remove();
+          waiting = null;
+          reject(new Error(script.src));
+        };
         document.head.append(script);
       });
     }
     return waiting;
   }
 
-  function escaped(text) {
-    const node = document.createElement("span");
-    node.textContent = text;
-    return node.innerHTML;
-  }
-
-  function marked(text, words) {
-    const pattern = words.filter((word) => word.length > 1).join("|");
-    return pattern ? escaped(text).replace(new RegExp("(" + pattern + ")", "gi"), "<mark>$1</mark>") : escaped(text);
-  }
+  const unread = "<p class=none>The index of the search, assets/index.js, cannot be read.</p>";
 
   function item(hit, words) {
+    const marked = Search.marked;
     const name = hit.kind === "op" || hit.kind === "file" || hit.kind === "type" || hit.kind === "derived" ? "code" : "span";
     const section = hit.section ? ` <span class=of>› ${marked(hit.section, words)}</span>` : "";
     return `<a class=hit href="${root + hit.path}"><${name} class=where>${marked(hit.page, words)}</${name}>${section}` +
@@ -37,7 +35,8 @@
 
   function list(query, limit) {
     const found = search.find(query, limit), words = Search.words(query);
-    return found.length ? found.map((hit) => item(hit, words)).join("") : `<p class=none>Nothing has the words ${escaped(query)}.</p>`;
+    if (found.length) return found.map((hit) => item(hit, words)).join("");
+    return `<p class=none>Nothing has the words ${Search.escaped(query)}.</p>`;
   }
 
   async function show() {
@@ -47,8 +46,8 @@
       return;
     }
     const start = performance.now();
-    if (!search) await load();
-    hits.innerHTML = list(input.value.trim(), 8);
+    if (!search) await load().catch(() => {});
+    hits.innerHTML = search ? list(input.value.trim(), 8) : unread;
     hits.hidden = false;
     chosen = -1;
     document.documentElement.dataset.searched = (performance.now() - start).toFixed(1);
@@ -63,7 +62,7 @@
     links[chosen].scrollIntoView({block: "nearest"});
   }
 
-  input.addEventListener("focus", load);
+  input.addEventListener("focus", () => load().catch(() => {}));
   input.addEventListener("input", show);
   input.addEventListener("keydown", (event) => {
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
@@ -100,11 +99,11 @@
   });
 
   // The page of all results: search.html?q=...
-  const results = document.getElementById("results");
+  const results = document.getElementById("site.results");
   if (results) {
     const query = new URLSearchParams(location.search).get("q") || "";
     input.value = query;
-    if (query) load().then(() => { results.innerHTML = list(query, 40); });
+    if (query) load().then(() => { results.innerHTML = list(query, 40); }, () => { results.innerHTML = unread; });
   }
   const current = document.querySelector(".beside [aria-current]");
   if (current) current.closest(".beside").scrollTop = current.offsetTop - 160;
