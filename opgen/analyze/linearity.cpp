@@ -89,6 +89,14 @@ std::optional<bool> is_linear_by_gradients(const Op& op, const std::vector<Degre
   return any ? std::optional(true) : std::nullopt;
 }
 
+/// Whether an op of which nothing is said is believed to be linear: in `grad` or a tangent itself. An op without derivatives is
+/// not, nor one that is made of others, whose entry can say it.
+bool may_be_linear(const Op& op, const std::vector<Dependence>& arguments) {
+  if (op.body == Op::Body::composite_cpp) return false;
+  return std::all_of(arguments.begin(), arguments.end(),
+                     [](const Dependence& argument) { return argument.degree != Degree::linear || argument.whole; });
+}
+
 std::vector<Degree> degrees_of(const std::vector<Dependence>& values) {
   std::vector<Degree> degrees;
   for (const Dependence& value : values) degrees.push_back(value.degree);
@@ -202,10 +210,7 @@ Dependence Linearity::results_of(const Op& op, const std::vector<Dependence>& ar
   if (std::count(degrees.begin(), degrees.end(), Degree::linear) > 0) {
     const std::optional<bool> said = is_said_linear(op, degrees);
     const std::optional<bool> linear = said ? said : is_linear_by_gradients(op, degrees);
-    const bool whole = std::all_of(arguments.begin(), arguments.end(), [](const Dependence& argument) {
-      return argument.degree != Degree::linear || argument.whole;
-    });
-    if (linear.value_or(whole)) return {Degree::linear};
+    if (linear.value_or(may_be_linear(op, arguments))) return {Degree::linear};
     return {Degree::other};
   }
   // Linear in arguments that are all zero: zero.

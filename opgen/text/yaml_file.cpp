@@ -97,6 +97,16 @@ Text YamlFile::text(const Tree& node, const std::string& field) const {
   return Text(node.scalar(), name_, lines_, node.at().line - 1, node.at().column - 1);
 }
 
+std::string YamlFile::sentence(const Tree& node, const std::string& field) const {
+  const std::string value = text(node, field).value();
+  const size_t end = value.find_last_not_of(" \n");
+  const std::string kept = value.substr(0, end == std::string::npos ? 0 : end + 1);
+  if (kept.find_first_of("\n\r") != std::string::npos)
+    fail(node, fmt::format("'{0}' has several lines: write '{0}: >', which makes them one", field));
+  if (kept.ends_with('\\')) fail(node, fmt::format("'{}' may not end in a backslash, which joins lines of C++", field));
+  return value;
+}
+
 bool YamlFile::boolean(const Tree& node, const std::string& field) const {
   if (!node.is_scalar() || (node.scalar() != "true" && node.scalar() != "false"))
     fail(node, fmt::format("'{}' is true or false", field));

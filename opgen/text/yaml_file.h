@@ -16,6 +16,8 @@ class YamlFile {
   const std::string& name() const { return name_; }
   /// A scalar's text; throws Problem naming `field` if the node is none.
   Text text(const Tree& node, const std::string& field) const;
+  /// A text that becomes a comment of generated code; throws Problem if it has several lines or would swallow the next one.
+  std::string sentence(const Tree& node, const std::string& field) const;
   /// true or false; throws Problem naming `field` at anything else.
   bool boolean(const Tree& node, const std::string& field) const;
   [[noreturn]] void fail(const Tree& node, const std::string& message) const;

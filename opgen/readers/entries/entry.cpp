@@ -26,7 +26,7 @@ std::shared_ptr<Entry> EntryReader::load() {
   entry_->at = func.at(0);
   entry_->schema = parse_schema(func, types_);
   file_.check_keys(node_, fmt::format("the entry of '{}'", entry_->name()), kFields);
-  if (node_["doc"]) entry_->doc = file_.text(node_["doc"], "doc").value();
+  if (node_["doc"]) entry_->doc = file_.sentence(node_["doc"], "doc");
   body();
   math();
   result_rules();

@@ -52,7 +52,7 @@ void EntryReader::nested() {
   }
   if (value["values"]) file_.boolean(value["values"], "values");
   if (value["segment"]) rule.segment = file_.text(value["segment"], "segment").value();
-  if (value["error"]) rule.error = file_.text(value["error"], "error").value();
+  if (value["error"]) rule.error = file_.sentence(value["error"], "error");
   if (value["inserts"]) rule.inserts = file_.text(value["inserts"], "inserts").value();
   if (value["inserts"] && !entry_->schema.find(rule.inserts))
     file_.fail(value["inserts"], fmt::format("no argument is named '{}'", rule.inserts));
@@ -79,7 +79,7 @@ void EntryReader::dims_by_hand(const Tree& value) {
     if (!text)
       file_.fail(value, fmt::format("'cpp' does not say what '{}' does over {}: write a text, or {{error: reason}}",
                                     entry_->name(), kDimNames[kind]));
-    rule.text = file_.text(text, kDimKinds[kind]).value();
+    rule.text = file_.sentence(text, kDimKinds[kind]);
   }
 }
 

@@ -23,7 +23,7 @@ std::string type_name(const YamlFile& file, const Tree& node, const std::string&
 }
 
 std::string doc_of(const YamlFile& file, const Tree& node, const std::string& name, bool external) {
-  if (node["doc"]) return file.text(node["doc"], "doc").value();
+  if (node["doc"]) return file.sentence(node["doc"], "doc");
   if (!external) file.fail(node, fmt::format("the type '{}' has no 'doc:': one sentence that says what it is", name));
   return "";
 }
