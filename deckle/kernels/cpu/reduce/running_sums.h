@@ -1,9 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 
 #include "deckle/kernels/cpu/simd/compensated_sum.h"
+#include "deckle/kernels/cpu/simd/table.h"
 
 namespace deckle::kernels::cpu::reduce {
 
@@ -17,20 +17,7 @@ struct RunningSums {
   void (*columns)(int64_t columns, const T* x, double* sums, double* errors, T* y);
 };
 
-struct RunningSumTable {
-  RunningSums<float> f32;
-  RunningSums<double> f64;
-
-  template <typename T>
-  const RunningSums<T>& of() const {
-    if constexpr (std::is_same_v<T, double>)
-      return f64;
-    else
-      return f32;
-  }
-};
-
 /// For the strongest allowed instruction set.
-RunningSumTable running_sums();
+RealTable<RunningSums> running_sums();
 
 }  // namespace deckle::kernels::cpu::reduce

@@ -47,6 +47,13 @@ HWY_INLINE V small_fmod(D d, V x, V y) {
   return hn::CopySign(hn::IfThenElse(beyond, hn::Add(r, hn::CopySign(y, x)), r), x);
 }
 
+/// Whether the remainder r of a division by y, rounded towards zero, is not the one rounded down: not 0, of the other sign.
+template <class D, class V>
+HWY_INLINE auto sign_differs(D d, V r, V y) {
+  const V zero = hn::Zero(d);
+  return hn::And(not_equal(r, zero), hn::Xor(hn::Lt(r, zero), hn::Lt(y, zero)));
+}
+
 }  // namespace detail
 
 /// The remainder of x / y rounded towards zero: it has the sign of x.
@@ -74,7 +81,7 @@ HWY_INLINE V fmod(D d, V x, V y) {
 template <class D, class V>
 HWY_INLINE V remainder(D d, V x, V y) {
   const V r = fmod(d, x, y), zero = hn::Zero(d);
-  const auto differs = hn::And(not_equal(r, zero), hn::Xor(hn::Lt(r, zero), hn::Lt(y, zero)));
+  const auto differs = detail::sign_differs(d, r, y);
   const V result = hn::IfThenElse(differs, hn::Add(r, y), r);
   if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
     return hn::IfThenElse(hn::Eq(result, zero), hn::CopySign(zero, y), result);
@@ -89,14 +96,14 @@ HWY_INLINE V floor_divide(D d, V x, V y) {
   const V zero = hn::Zero(d), one = hn::Set(d, 1);
   if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
     const V r = fmod(d, x, y);
-    const auto differs = hn::And(not_equal(r, zero), hn::Xor(hn::Lt(r, zero), hn::Lt(y, zero)));
+    const auto differs = detail::sign_differs(d, r, y);
     const V quotient = hn::Div(hn::Sub(x, r), y);
     const V whole = hn::Round(hn::IfThenElse(differs, hn::Sub(quotient, one), quotient));  // whole but for rounding
     const V result = hn::IfThenElse(hn::Eq(whole, zero), hn::CopySign(zero, hn::Div(x, y)), whole);
     return hn::IfThenElse(hn::Eq(y, zero), hn::Div(x, y), result);
   } else {
     const V q = detail::each_lane(d, x, y, detail::quotient), r = detail::each_lane(d, x, y, detail::rest);
-    const auto differs = hn::And(not_equal(r, zero), hn::Xor(hn::Lt(r, zero), hn::Lt(y, zero)));
+    const auto differs = detail::sign_differs(d, r, y);
     return hn::IfThenElse(differs, hn::Sub(q, one), q);
   }
 }

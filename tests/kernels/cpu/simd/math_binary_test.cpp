@@ -8,27 +8,18 @@
 #include <hwy/highway.h>
 
 #include "deckle/kernels/cpu/simd/math.h"
+#include "tests/kernels/cpu/simd/apply_binary.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu::HWY_NAMESPACE {
 
-// n is a multiple of 64, so of every vector length.
-#define DECKLE_APPLY(NAME)                                                                           \
-  template <typename T>                                                                              \
-  void apply_##NAME(int64_t n, const T* a, const T* b, T* y) {                                       \
-    const hn::ScalableTag<T> d;                                                                      \
-    for (int64_t i = 0; i < n; i += static_cast<int64_t>(hn::Lanes(d)))                              \
-      hn::StoreU(NAME(d, hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, y + i);                       \
-  }                                                                                                  \
-  void NAME##_f32(int64_t n, const float* a, const float* b, float* y) { apply_##NAME(n, a, b, y); } \
-  void NAME##_f64(int64_t n, const double* a, const double* b, double* y) { apply_##NAME(n, a, b, y); }
 #define DECKLE_APPLY_INTEGER(NAME) \
   void NAME##_i64(int64_t n, const int64_t* a, const int64_t* b, int64_t* y) { apply_##NAME(n, a, b, y); }
-DECKLE_APPLY(atan2)
-DECKLE_APPLY(hypot)
-DECKLE_APPLY(fmod)
-DECKLE_APPLY(remainder)
-DECKLE_APPLY(floor_divide)
+DECKLE_APPLY_BINARY(atan2)
+DECKLE_APPLY_BINARY(hypot)
+DECKLE_APPLY_BINARY(fmod)
+DECKLE_APPLY_BINARY(remainder)
+DECKLE_APPLY_BINARY(floor_divide)
 DECKLE_APPLY_INTEGER(fmod)
 DECKLE_APPLY_INTEGER(remainder)
 DECKLE_APPLY_INTEGER(floor_divide)

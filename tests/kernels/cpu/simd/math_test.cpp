@@ -9,6 +9,7 @@
 
 #include "deckle/kernels/cpu/simd/math.h"
 #include "deckle/kernels/cpu/simd/not_equal.h"
+#include "tests/kernels/cpu/simd/apply_binary.h"
 
 // clang-format off
 #define DECKLE_UNARY_FUNCTIONS(F)                                                                    \
@@ -32,15 +33,6 @@ namespace deckle::kernels::cpu::HWY_NAMESPACE {
   void NAME##_f64(int64_t n, const double* x, double* y) { apply_##NAME(n, x, y); }
 DECKLE_UNARY_FUNCTIONS(DECKLE_APPLY_UNARY)
 
-#define DECKLE_APPLY_BINARY(NAME)                                                                    \
-  template <typename T>                                                                              \
-  void apply_##NAME(int64_t n, const T* a, const T* b, T* y) {                                       \
-    const hn::ScalableTag<T> d;                                                                      \
-    for (int64_t i = 0; i < n; i += static_cast<int64_t>(hn::Lanes(d)))                              \
-      hn::StoreU(NAME(d, hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, y + i);                       \
-  }                                                                                                  \
-  void NAME##_f32(int64_t n, const float* a, const float* b, float* y) { apply_##NAME(n, a, b, y); } \
-  void NAME##_f64(int64_t n, const double* a, const double* b, double* y) { apply_##NAME(n, a, b, y); }
 DECKLE_BINARY_FUNCTIONS(DECKLE_APPLY_BINARY)
 
 /// 1 where a and b are unequal, 0 elsewhere.
