@@ -6,6 +6,7 @@
 #include "opgen/analyze/claims.h"
 #include "opgen/analyze/derivatives.h"
 #include "opgen/analyze/recompute.h"
+#include "opgen/analyze/slopes.h"
 #include "opgen/derive/rules.h"
 #include "opgen/emit/cpp/emit.h"
 #include "opgen/emit/nested/nested.h"
@@ -42,6 +43,7 @@ Program analyze(const Inputs& inputs, bool core, Problems& problems) {
   if (problems.empty()) check_cycles(program, problems);
   if (problems.empty()) check_claims(program, problems);
   if (problems.empty()) check_derivatives(program, problems);
+  if (problems.empty()) check_slopes(program, problems);
   if (problems.empty()) choose_recomputed(program);
   return program;
 }

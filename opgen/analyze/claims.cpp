@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
+#include "opgen/analyze/calls.h"
 #include "opgen/analyze/degree.h"
+#include "opgen/analyze/linearity.h"
 #include "opgen/analyze/uses.h"
+#include "opgen/text/strings.h"
 
 namespace opgen {
 namespace {
@@ -44,19 +48,74 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+/// The set that is said to be linear, if the tensor is in one; null otherwise.
+const std::vector<std::string>* set_of(const Op& op, const std::string& tensor) {
+  const auto found =
+      std::find_if(op.linear_in.begin(), op.linear_in.end(), [&](const auto& together) { return contains(together, tensor); });
+  return found == op.linear_in.end() ? nullptr : &*found;
+}
+
+/// `linear:`, of what is not differentiated at all.
+void check_linear_in_constants(const Op& op) {
+  for (const std::vector<std::string>& together : op.linear_in) {
+    for (const std::string& name : together) {
+      const size_t input = op.index_of(name);
+      if (op.non_differentiable || op.is_constant(input))
+        throw Problem(op.at, fmt::format("'{0}' is said to be linear in '{1}', and not to be differentiable in it: write the "
+                                         "gradient of '{1}', say 'derivative: {{order: 1, of: OP}}' if the derivatives of OP end "
+                                         "with '{0}', or leave out 'linear'",
+                                         op.name(), op.schema.arguments[input].label()));
+    }
+  }
+}
+
+/// Whether the op, or of a composite in C++ something that it is made of, is linear in some tensor.
+bool may_be_linear(const Op& op, Linearity& linearity) {
+  if (linearity.in_some_tensor(op)) return true;
+  const std::set<const Op*> parts = op.body == Op::Body::composite_cpp ? made_of(op) : std::set<const Op*>();
+  return std::any_of(parts.begin(), parts.end(), [&](const Op* part) { return may_be_linear(*part, linearity); });
+}
+
+/// `linear:` of a composite in C++: what it is made of must be able to be. Where it takes no other tensors, all of it.
+void check_linear_by_calls(const Op& op, Linearity& linearity) {
+  const std::vector<const Argument*> tensors = op.tensors();
+  for (const std::vector<std::string>& together : op.linear_in) {
+    const bool alone = std::all_of(tensors.begin(), tensors.end(), [&](const Argument* tensor) {
+      return contains(together, tensor->name) || contains(op.metadata, tensor->name);
+    });
+    std::map<std::string, bool> linear;  // by name: one of the overloads
+    for (const Op* part : made_of(op)) {
+      const bool is = may_be_linear(*part, linearity);
+      linear[part->name()] = linear[part->name()] || is;
+    }
+    const auto not_linear = std::find_if(linear.begin(), linear.end(), [](const auto& part) { return !part.second; });
+    const bool some = std::any_of(linear.begin(), linear.end(), [](const auto& part) { return part.second; });
+    if (some && (!alone || not_linear == linear.end())) continue;
+    throw Problem(op.body_at,
+                  fmt::format("'{}' is said to be linear in '{}', and is made of {}: leave out 'linear', or name other "
+                              "'calls'",
+                              op.name(), join(together, "', '"),
+                              linear.empty() ? "no op that has derivatives"
+                                             : fmt::format("'{}', which is linear in nothing", not_linear->first)));
+  }
+}
+
 /// `linear:` and `metadata:`, which no formula may contradict.
-void check_said(const Op& op) {
+void check_said(const Op& op, Linearity& linearity) {
+  check_linear_in_constants(op);
+  if (op.body == Op::Body::composite_cpp) check_linear_by_calls(op, linearity);
   for (const Rule& rule : op.reverse) {
     const Argument& input = op.schema.arguments[rule.of[0]];
     if (contains(op.metadata, input.name))
       throw Problem(rule.at, fmt::format("'{}' is said to read only sizes and dtype of '{}', which has a gradient: leave one of "
                                          "the two out",
                                          op.name(), input.label()));
-    if (!contains(op.linear_in, input.name)) continue;
+    const std::vector<std::string>* const together = set_of(op, input.name);
+    if (together == nullptr) continue;
     for (const auto& [symbol, use] : uses_of(rule.formula)) {
       if (use.whole == 0 && use.elements == 0) continue;
       const auto [what, index] = symbol;
-      const bool linear = what == Symbol::What::argument && contains(op.linear_in, op.schema.arguments[index].name);
+      const bool linear = what == Symbol::What::argument && contains(*together, op.schema.arguments[index].name);
       if (!linear && what != Symbol::What::result) continue;
       throw Problem(rule.at,
                     fmt::format("'{0}' is said to be linear in '{1}', but the gradient of '{1}' depends on the values of '{2}': "
@@ -91,10 +150,11 @@ void check_element_wise(const Op& op) {
 }  // namespace
 
 void check_claims(const Program& program, Problems& problems) {
+  Linearity linearity;
   for (const auto& op : program.ops) {
     if (op->external) continue;
     try {
-      if (!op->derived) check_said(*op);
+      if (!op->derived) check_said(*op, linearity);
       if (op->linear && !op->forward.empty()) check_linear(*op);
       if (op->element_wise && !op->forward.empty()) check_element_wise(*op);
     } catch (const Problem& problem) {

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "opgen/analyze/linearity.h"
+#include "opgen/analyze/modes.h"
 #include "opgen/analyze/uses.h"
 
 namespace opgen {
@@ -25,7 +25,7 @@ constexpr Words kTangent = {"tangent", "tangents", "a formula multiplies x_t wit
 
 Dependence variable(const Symbol& symbol) {
   const bool is = symbol.what == What::gradient || symbol.what == What::gradients || symbol.what == What::tangent;
-  return is ? Dependence{Degree::linear, true} : Dependence{};
+  return is ? Dependence{Degree::linear} : Dependence{};
 }
 
 void require_linear(const Dependence& value, const std::string& of, const Block& formula, const Words& words) {
@@ -48,30 +48,13 @@ class OpDerivatives {
       if (op_.takes_rows()) check_shape(rule);
     }
     for (const Rule& rule : op_.forward) check_rule(rule, kTangent);
-    if (!op_.forward.empty()) check_inputs();
+    check_modes(op_);
   }
 
  private:
   void check_rule(const Rule& rule, const Words& words) {
-    const Dependence value = check_formula(rule, rule.formula, words);
+    check_formula(rule, rule.formula, words);
     for (const auto& [device, formula] : rule.on) check_formula(rule, formula, words);
-    if (&words == &kTangent) return;
-    for (size_t i = 0; i < rule.of.size(); ++i) {
-      const Term& all = *rule.formula.value;
-      const bool one_by_one = all.is(Kind::tuple) && all.arguments.size() == rule.of.size();
-      const Term& its = one_by_one ? *all.arguments[i] : all;
-      if (part_for(value, rule, i).degree == Degree::linear || reads_gradient(its, rule.formula))
-        with_gradient_.insert(rule.of[i]);
-    }
-  }
-
-  /// Even if it multiplies that with 0.
-  static bool reads_gradient(const Term& term, const Block& formula) {
-    const bool values = term.symbol.how == Symbol::How::whole || term.symbol.how == Symbol::How::element;
-    if (term.reads(What::gradient) || term.reads(What::gradients)) return values;
-    if (term.reads(What::let)) return reads_gradient(*formula.lets[term.symbol.index].value, formula);
-    return std::any_of(term.arguments.begin(), term.arguments.end(),
-                       [&](const TermPtr& part) { return reads_gradient(*part, formula); });
   }
 
   /// What a formula gives for input or result number `i` of the rule; records stand in it whole.
@@ -86,46 +69,17 @@ class OpDerivatives {
     return value;
   }
 
-  Dependence check_formula(const Rule& rule, const Block& formula, const Words& words) {
-    Dependence value = linearity_.of(formula, variable);
+  void check_formula(const Rule& rule, const Block& formula, const Words& words) {
+    const Dependence value = linearity_.of(formula, variable);
     for (size_t i = 0; i < rule.of.size(); ++i) {
       const std::string name = &words == &kGradient ? op_.schema.arguments[rule.of[i]].label() : result_label(rule.of[i]);
       require_linear(part_for(value, rule, i), name, formula, words);
     }
-    return value;
   }
 
   std::string result_label(size_t result) const {
     const std::string& path = op_.schema.results[result].path;
     return path.empty() ? op_.result_name(result) : path;
-  }
-
-  /// Both modes differentiate the same inputs.
-  void check_inputs() const {
-    for (size_t i = 0; i < op_.schema.arguments.size(); ++i) {
-      const Argument& argument = op_.schema.arguments[i];
-      if (!argument.type.is_tensor_like() || op_.limit.order > 0) continue;
-      const bool moves = std::any_of(op_.forward.begin(), op_.forward.end(),
-                                     [&](const Rule& rule) { return reads(rule.formula, What::tangent, i); });
-      const bool gradient = with_gradient_.count(i) > 0;
-      if (moves == gradient) continue;
-      const std::string name = argument.label(), tangent = tangent_of(argument);
-      const Position& at = op_.forward[0].at;
-      if (gradient)
-        throw Problem(at, fmt::format("'{0}' has a gradient, and no formula of '{1}' reads its tangent '{2}': add what it "
-                                      "contributes, or say '{0}: non_differentiable'",
-                                      name, op_.name(), tangent));
-      throw Problem(at, fmt::format("a formula reads the tangent '{1}', and '{0}' has no gradient: write the formula '{0}: ...', "
-                                    "or leave '{1}' out",
-                                    name, tangent));
-    }
-  }
-
-  /// x_t, and x_t.q of a field of a record.
-  static std::string tangent_of(const Argument& argument) {
-    const size_t dot = argument.path.find('.');
-    if (dot == std::string::npos) return argument.name + "_t";
-    return argument.path.substr(0, dot) + "_t" + argument.path.substr(dot);
   }
 
   /// Operands are broadcast, and their gradients are summed back.
@@ -170,7 +124,6 @@ class OpDerivatives {
 
   const Op& op_;
   Linearity& linearity_;
-  std::set<size_t> with_gradient_;
 };
 
 }  // namespace

@@ -21,7 +21,6 @@ std::shared_ptr<const Problem> problem(const Position& at, const std::string& me
 Dependence both(const Dependence& a, const Dependence& b, const Position& at, const char* what) {
   Dependence result;
   result.degree = sum_of(a.degree, b.degree);
-  result.whole = (a.whole || a.degree == Degree::zero) && (b.whole || b.degree == Degree::zero);
   result.why = a.why ? a.why : b.why;
   if (result.degree == Degree::other && !result.why) result.why = problem(at, what);
   if (a.parts.size() == b.parts.size()) {
@@ -42,7 +41,16 @@ bool makes_zeros(const Op& op, const std::vector<Dependence>& arguments) {
 }
 
 bool is_zero_text(const std::string& text) {
-  return text == "None" || text == "none" || (!text.empty() && text.find_first_not_of("0.") == std::string::npos);
+  return text == "None" || text == "none" || (!text.empty() && text.find_first_not_of("-0.") == std::string::npos);
+}
+
+/// Whether this dtype, in some case, is none of numbers that have derivatives.
+bool may_be_integral(const Term& dtype, const Block& formula) {
+  if (dtype.is(Kind::literal)) return dtype.text != "none" && dtype.text.find("float") == std::string::npos;
+  if (dtype.reads(Symbol::What::let)) return may_be_integral(*formula.lets[dtype.symbol.index].value, formula);
+  if (dtype.is(Kind::conversion)) return may_be_integral(*dtype.arguments[0], formula);
+  return dtype.is(Kind::condition) &&
+         (may_be_integral(*dtype.arguments[1], formula) || may_be_integral(*dtype.arguments[2], formula));
 }
 
 Dependence of_default(const Argument& argument) {
@@ -52,13 +60,18 @@ Dependence of_default(const Argument& argument) {
 
 /// Whether the entry says that the op is linear in those arguments that are; nullopt if it says so of none of them.
 std::optional<bool> is_said_linear(const Op& op, const std::vector<Degree>& degrees) {
-  bool some = false, all = true;
-  for (size_t i = 0; i < degrees.size(); ++i) {
-    const bool said = has(op.linear_in, op.schema.arguments[i].name);
-    some = some || (said && degrees[i] == Degree::linear);
-    all = all && (degrees[i] != Degree::linear || said) && (degrees[i] != Degree::constant || !said);
+  bool some = false;
+  for (const std::vector<std::string>& together : op.linear_in) {
+    bool any = false, all = true;
+    for (size_t i = 0; i < degrees.size(); ++i) {
+      const bool said = has(together, op.schema.arguments[i].name);
+      any = any || (said && degrees[i] == Degree::linear);
+      all = all && (degrees[i] != Degree::linear || said) && (degrees[i] != Degree::constant || !said);
+    }
+    if (any && all) return true;
+    some = some || any;
   }
-  return some ? std::optional(all) : std::nullopt;
+  return some ? std::optional(false) : std::nullopt;
 }
 
 /// Whether a formula of a gradient depends on the values of the linear arguments: on these, or on results.
@@ -71,6 +84,15 @@ bool depends_on_linear(const Rule& rule, const std::vector<Degree>& degrees) {
   return false;
 }
 
+/// A linear argument through which nothing is differentiated.
+std::optional<size_t> constant_in(const Op& op, const std::vector<Degree>& degrees) {
+  const bool all = op.non_differentiable || (op.body == Op::Body::composite_cpp && op.calls.empty());
+  for (size_t i = 0; i < degrees.size(); ++i) {
+    if (degrees[i] == Degree::linear && (all || op.is_constant(i))) return i;
+  }
+  return std::nullopt;
+}
+
 /// Whether the op is linear in those arguments that are, together, by its gradients: those of the linear arguments depend on none
 /// of their values, and those of all others do, or the op would add something to what is linear. nullopt: it has no gradients.
 std::optional<bool> is_linear_by_gradients(const Op& op, const std::vector<Degree>& degrees) {
@@ -79,7 +101,6 @@ std::optional<bool> is_linear_by_gradients(const Op& op, const std::vector<Degre
   for (size_t i = 0; i < degrees.size(); ++i) {
     if (degrees[i] == Degree::zero || !op.schema.arguments[i].type.is_tensor_like()) continue;
     const bool linear = degrees[i] == Degree::linear;
-    if (linear && op.is_constant(i)) return false;
     for (const Rule& rule : op.reverse) {
       if (std::find(rule.of.begin(), rule.of.end(), i) == rule.of.end()) continue;
       if (depends_on_linear(rule, degrees) == linear) return false;
@@ -89,12 +110,9 @@ std::optional<bool> is_linear_by_gradients(const Op& op, const std::vector<Degre
   return any ? std::optional(true) : std::nullopt;
 }
 
-/// Whether an op of which nothing is said is believed to be linear: in `grad` or a tangent itself. An op without derivatives is
-/// not, nor one that is made of others, whose entry can say it.
-bool may_be_linear(const Op& op, const std::vector<Dependence>& arguments) {
-  if (op.body == Op::Body::composite_cpp) return false;
-  return std::all_of(arguments.begin(), arguments.end(),
-                     [](const Dependence& argument) { return argument.degree != Degree::linear || argument.whole; });
+std::optional<bool> is_linear(const Op& op, const std::vector<Degree>& degrees) {
+  const std::optional<bool> said = is_said_linear(op, degrees);
+  return said ? said : is_linear_by_gradients(op, degrees);
 }
 
 std::vector<Degree> degrees_of(const std::vector<Dependence>& values) {
@@ -133,7 +151,7 @@ Dependence Linearity::of(const Term& term, Reading& reading) {
     case Kind::tuple:
     case Kind::record:
     case Kind::list: {
-      Dependence all{Degree::zero, true};
+      Dependence all{Degree::zero};
       std::vector<Dependence> parts;
       for (const TermPtr& part : term.arguments) {
         parts.push_back(of(*part, reading));
@@ -147,11 +165,14 @@ Dependence Linearity::of(const Term& term, Reading& reading) {
     case Kind::index: {
       const Dependence list = of(*term.arguments[0], reading);
       if (term.arguments.size() == 1) return list.part(term.position);
-      return {list.degree, list.whole, {}, list.why};
+      return {list.degree, {}, list.why};
     }
+    case Kind::operation:
+      return {term.operation == Operator::negate && of(*term.arguments[0], reading).degree == Degree::zero ? Degree::zero
+                                                                                                           : Degree::constant};
     case Kind::read:
       break;
-    default:  // numbers, sizes, bools
+    default:  // sizes, bools
       return {};
   }
   if (term.symbol.how != Symbol::How::whole && term.symbol.how != Symbol::How::element) return {};
@@ -178,7 +199,13 @@ Dependence Linearity::of_call(const Term& call, Reading& reading) {
   }
   if (makes_zeros(op, arguments)) return {Degree::zero};
   for (const Dependence& argument : arguments) {
-    if (argument.degree == Degree::other) return {Degree::other, false, {}, argument.why};
+    if (argument.degree == Degree::other) return {Degree::other, {}, argument.why};
+  }
+  const bool moves = std::any_of(arguments.begin(), arguments.end(),
+                                 [](const Dependence& argument) { return argument.degree == Degree::linear; });
+  for (size_t p = 0; moves && p < call.arguments.size(); ++p) {
+    if (!parameters[p].type.is(Base::dtype) || !may_be_integral(*call.arguments[p], reading.formula)) continue;
+    return {Degree::other, {}, problem(call.at, fmt::format("'{}' makes integers of it", op.name()))};
   }
   Dependence result = of_op(op, arguments);
   const auto explain = [&](Dependence& value) {
@@ -191,8 +218,7 @@ Dependence Linearity::of_call(const Term& call, Reading& reading) {
 
 Dependence Linearity::of_op(const Op& op, const std::vector<Dependence>& arguments) {
   std::string key;
-  for (const Dependence& argument : arguments)
-    key += static_cast<char>('0' + static_cast<int>(argument.degree) * 2 + argument.whole);
+  for (const Dependence& argument : arguments) key += static_cast<char>('0' + static_cast<int>(argument.degree));
   const auto found = known_.find({&op, key});
   if (found != known_.end()) return found->second;
   return known_[{&op, key}] = results_of(op, arguments);
@@ -205,24 +231,64 @@ Dependence Linearity::results_of(const Op& op, const std::vector<Dependence>& ar
     };
     return {degree_of(op.pointwise, of_name)};
   }
-  if (op.body == Op::Body::composite) return of(op.composite, [&](const Symbol& symbol) { return arguments[symbol.index]; });
+  if (op.body == Op::Body::composite) return of_composite(op, arguments);
   std::vector<Degree> degrees = degrees_of(arguments);
   if (std::count(degrees.begin(), degrees.end(), Degree::linear) > 0) {
-    const std::optional<bool> said = is_said_linear(op, degrees);
-    const std::optional<bool> linear = said ? said : is_linear_by_gradients(op, degrees);
-    if (linear.value_or(may_be_linear(op, arguments))) return {Degree::linear};
-    return {Degree::other};
+    const bool linear = !constant_in(op, degrees) && is_linear(op, degrees).value_or(false);
+    Dependence result{linear ? Degree::linear : Degree::other};
+    for (size_t i = 0; i < op.schema.results.size(); ++i) {
+      const Degree degree = op.is_constant_result(i) ? Degree::other : result.degree;
+      if (op.schema.results.size() > 1)
+        result.parts.push_back({degree});
+      else
+        result.degree = degree;
+    }
+    return result;
   }
   // Linear in arguments that are all zero: zero.
   for (size_t i = 0; i < degrees.size(); ++i) {
     if (degrees[i] == Degree::zero && op.schema.arguments[i].type.is_tensor_like()) degrees[i] = Degree::linear;
   }
   const bool zeros = std::count(degrees.begin(), degrees.end(), Degree::linear) > 0;
-  return {zeros && is_linear_by_gradients(op, degrees).value_or(false) ? Degree::zero : Degree::constant};
+  return {zeros && is_linear(op, degrees).value_or(false) ? Degree::zero : Degree::constant};
+}
+
+bool Linearity::in_some_tensor(const Op& op) {
+  constexpr size_t kMaxChoice = 6;  // of more tensors, one alone or all
+  const std::vector<Argument>& arguments = op.schema.arguments;
+  std::vector<size_t> tensors;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].type.is_tensor_like()) tensors.push_back(i);
+  }
+  const uint64_t all = (uint64_t{1} << tensors.size()) - 1;
+  const auto linear_in = [&](uint64_t chosen) {
+    std::vector<Dependence> values(arguments.size(), Dependence{Degree::constant});
+    for (size_t t = 0; t < tensors.size(); ++t) values[tensors[t]].degree = (chosen >> t & 1) ? Degree::linear : Degree::constant;
+    const Dependence result = of_op(op, values);
+    return result.degree == Degree::linear;
+  };
+  for (uint64_t chosen = 1; chosen <= all; chosen = tensors.size() > kMaxChoice ? chosen * 2 : chosen + 1) {
+    if (linear_in(chosen)) return true;
+  }
+  return all > 0 && linear_in(all);
+}
+
+Dependence Linearity::of_composite(const Op& op, const std::vector<Dependence>& arguments) {
+  const DependenceOf of_symbol = [&](const Symbol& symbol) { return arguments[symbol.index]; };
+  Dependence result = of(op.composite, of_symbol);
+  for (const auto& [device, formula] : op.composite_on)
+    result = both(result, of(formula, of_symbol), op.body_at, "devices differ in it");
+  return result;
 }
 
 Problem Linearity::reason(const Term& call, const std::vector<Dependence>& arguments) {
   const Op& op = *call.op;
+  const std::vector<Degree> degrees = degrees_of(arguments);
+  if (const std::optional<size_t> constant = constant_in(op, degrees))
+    return {call.at, fmt::format("'{}' is not differentiable in '{}'{}", op.name(), op.schema.arguments[*constant].label(),
+                                 op.is_composite() ? ""
+                                                   : ": write its gradient, or, if derivatives end with it, "
+                                                     "'derivative: {order: 1, of: OP}' in its entry")};
   std::vector<std::string> names;  // records by their own
   for (const Parameter& parameter : op.schema.parameters()) {
     const auto first = arguments.begin() + static_cast<std::ptrdiff_t>(parameter.first);
@@ -237,10 +303,11 @@ Problem Linearity::reason(const Term& call, const std::vector<Dependence>& argum
     if (of_op(op, more).degree == Degree::linear)
       return {call.at, fmt::format("'{}' adds '{}', which is constant in it", op.name(), op.schema.arguments[i].label())};
   }
-  const bool known = op.body == Op::Body::pointwise || op.body == Op::Body::composite ||
-                     is_said_linear(op, degrees_of(arguments)) || is_linear_by_gradients(op, degrees_of(arguments));
+  const bool formula = op.body == Op::Body::pointwise || op.body == Op::Body::composite;
+  const std::optional<bool> linear = formula ? std::optional(false) : is_linear(op, degrees);
+  if (linear == true) return {call.at, fmt::format("'{}' gives integers, which have no derivative", op.name())};
   const std::string inputs = "'" + join(names, "' and '") + "'" + (names.size() > 1 ? " at once" : "");
-  if (known) return {call.at, fmt::format("'{}' is not linear in {}", op.name(), inputs)};
+  if (linear) return {call.at, fmt::format("'{}' is not linear in {}", op.name(), inputs)};
   return {call.at, fmt::format("nothing says that '{0}' is linear in {1}: say 'linear: {2}' in its entry", op.name(), inputs,
                                names.size() > 1 ? "[" + join(names) + "]" : names[0])};
 }

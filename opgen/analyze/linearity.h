@@ -15,7 +15,6 @@ namespace opgen {
 /// How a value depends on the variables of a formula, which it is to be linear in: gradients that arrive, or tangents.
 struct Dependence {
   Degree degree = Degree::constant;
-  bool whole = false;                       // it is a variable, or an element of one
   std::vector<Dependence> parts = {};       // of a tuple, a record, or the results of a call
   std::shared_ptr<const Problem> why = {};  // degree other: what is not linear
 
@@ -25,12 +24,14 @@ struct Dependence {
 using DependenceOf = std::function<Dependence(const Symbol&)>;
 
 /// Asks what formulas are linear in. An op is linear in some arguments together, the others held, if its expression or the
-/// formula of a composite is, if its entry says `linear`, or if its gradients say so. Of ops with none of these nothing is known:
-/// they are taken for linear in variables that are passed to them as they are.
+/// formula of a composite is, if its entry says `linear`, or if its gradients say so. An op with none of these is not, nor one
+/// through which nothing is differentiated, nor one whose result is integers.
 class Linearity {
  public:
   /// Of the value of a formula whose symbols, lets apart, depend on the variables as `of_symbol` says.
   Dependence of(const Block& formula, const DependenceOf& of_symbol);
+  /// Whether the op is linear in some of its tensors.
+  bool in_some_tensor(const Op& op);
 
  private:
   struct Reading;
@@ -39,6 +40,8 @@ class Linearity {
   /// Of the results of `op` for such arguments, one for each of the signature.
   Dependence of_op(const Op& op, const std::vector<Dependence>& arguments);
   Dependence results_of(const Op& op, const std::vector<Dependence>& arguments);
+  /// Of a composite's result, whatever the device.
+  Dependence of_composite(const Op& op, const std::vector<Dependence>& arguments);
   Problem reason(const Term& call, const std::vector<Dependence>& arguments);
 
   std::map<std::pair<const Op*, std::string>, Dependence> known_;

@@ -64,9 +64,9 @@ struct Declaration {
   std::map<std::string, Kernel> kernels;  // body kernel: by device
   bool wrap_dims = true;
   bool strided_all = false;
-  std::vector<std::string> strided;    // inputs that the kernel takes with any strides
-  std::vector<std::string> linear_in;  // inputs that the entry says it is linear in, together
-  std::vector<std::string> metadata;   // inputs of which it reads sizes and dtype alone
+  std::vector<std::string> strided;                 // inputs that the kernel takes with any strides
+  std::vector<std::vector<std::string>> linear_in;  // inputs that it is said to be linear in: together those of one set
+  std::vector<std::string> metadata;                // inputs of which it reads sizes and dtype alone
   Dtypes dtypes = Dtypes::floating;
   bool inplace = false;
   bool out = false;

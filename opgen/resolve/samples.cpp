@@ -57,7 +57,7 @@ class SampleResolver {
   }
 
   bool differentiable() const {
-    if (op_.non_differentiable || !op_.test_gradients) return false;
+    if (op_.non_differentiable || op_.limit.order > 0 || !op_.test_gradients) return false;
     if (!op_.is_composite() && !op_.has_node()) return false;
     for (size_t i = 0; i < op_.schema.arguments.size(); ++i) {
       const SampleArgument& argument = sample_.arguments[i];

@@ -20,7 +20,7 @@ TEST(Table, LooksThroughComposites) {
   EXPECT_TRUE(says("one_way", "reverse yes   forward no (one_way)   second order yes")) << of("one_way");
   EXPECT_TRUE(says("inner", "reverse yes   forward no (one_way)   second order yes   (made of exp, one_way)")) << of("inner");
   EXPECT_TRUE(says("through", "reverse yes   forward no (one_way)   second order yes   (made of add, inner)")) << of("through");
-  EXPECT_TRUE(says("by_hand", "reverse yes   forward yes   second order no (last)   (made of exp, last)")) << of("by_hand");
+  EXPECT_TRUE(says("by_hand", "reverse yes   forward yes   second order no (last)   (made of last, neg)")) << of("by_hand");
   EXPECT_TRUE(says("both_ways", "reverse yes   forward yes   second order yes (one_way: reverse only)")) << of("both_ways");
   EXPECT_TRUE(says("last", "reverse yes   forward yes   second order no (last)")) << of("last");
   EXPECT_TRUE(says("ends", "none: those of last end at order 1")) << of("ends");

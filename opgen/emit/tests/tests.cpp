@@ -29,18 +29,36 @@ class SampleWriter {
                        indent(statements() + "suite::check(op);\n", 2));
   }
 
-  /// The op is linear in the inputs of which its entry says so, together, the others held. "" if one of them holds integers.
+  /// The op is linear in each set of inputs of which its entry says so, those of a set together, the others held.
   std::string write_linear() const {
-    std::vector<std::string> flags;
-    for (const SampleTensor& tensor : sample_.tensors) {
-      const std::string& input = op_.schema.arguments[tensor.argument].name;
-      const bool linear = std::find(op_.linear_in.begin(), op_.linear_in.end(), input) != op_.linear_in.end();
-      if (linear && !tensor.differentiable) return "";
-      flags.emplace_back(linear ? "true" : "false");
+    std::string tests;
+    for (size_t set = 0; set < op_.linear_in.size(); ++set) {
+      const std::vector<std::string>& together = op_.linear_in[set];
+      std::vector<std::string> flags;
+      bool floating = true;  // of integers nothing can be said
+      for (const SampleTensor& tensor : sample_.tensors) {
+        const std::string& input = op_.schema.arguments[tensor.argument].name;
+        const bool linear = std::find(together.begin(), together.end(), input) != together.end();
+        floating = floating && (!linear || tensor.differentiable);
+        flags.emplace_back(linear ? "true" : "false");
+      }
+      const bool zero =
+          std::all_of(together.begin(), together.end(), [this](const std::string& name) { return is_zero_or_tensor(name); });
+      if (!floating || !zero || std::find(flags.begin(), flags.end(), "true") == flags.end()) continue;
+      const std::string body = statements() + "op.differentiable = {" + join(flags) + "};\nsuite::check_linear(op);\n";
+      tests += fmt::format("TEST({}, Sample{}IsLinearAsItsEntrySays{}) {{\n{}}}\n\n", pascal_case(op_.unique_name()), number_,
+                           op_.linear_in.size() > 1 ? fmt::format("OfSet{}", set + 1) : "", indent(body, 2));
     }
-    const std::string body = statements() + "op.differentiable = {" + join(flags) + "};\nsuite::check_linear(op);\n";
-    return fmt::format("TEST({}, Sample{}IsLinearAsItsEntrySays) {{\n{}}}\n\n", pascal_case(op_.unique_name()), number_,
-                       indent(body, 2));
+    return tests;
+  }
+
+  /// Whether the argument is a tensor, or a number that the sample gives as 0.
+  bool is_zero_or_tensor(const std::string& name) const {
+    const size_t index = op_.index_of(name);
+    const Argument& argument = op_.schema.arguments[index];
+    if (argument.type.is_tensor_like()) return true;
+    const std::vector<std::string>& given = sample_.arguments[index].values;
+    return (given.empty() ? argument.default_value.value_or("") : given[0]) == "0";
   }
 
   /// What makes the case `op`.

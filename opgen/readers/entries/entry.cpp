@@ -33,8 +33,8 @@ std::shared_ptr<Entry> EntryReader::load() {
   checks();
   wraps();
   strided();
-  inputs_said("linear", entry_->linear_in);
-  inputs_said("metadata", entry_->metadata);
+  linear();
+  metadata();
   dtypes();
   variants();
   derivative();

@@ -40,9 +40,13 @@ class EntryReader {
   void math();
   void wraps();
   void strided();
-  void tensors_named(const Tree& node, const std::string& field, std::vector<std::string>& inputs);
-  /// `linear: x` and `metadata: [x, y]`: what the body does not show.
-  void inputs_said(const std::string& field, std::vector<std::string>& inputs);
+  /// Of one name or a list of them.
+  std::vector<std::string> tensors_named(const Tree& node, const std::string& field) const;
+  /// The value of `linear` or `metadata`: what the body does not show.
+  Tree said(const std::string& field) const;
+  /// `linear: x`, `linear: [x, y]` together, `linear: [x, [y, z]]` each set by itself.
+  void linear();
+  void metadata();
   void dtypes();
   void variants();
 

@@ -166,27 +166,51 @@ void EntryReader::strided() {
     return;
   }
   if (!value.is_list()) file_.fail(value, "'strided' is true, false or a list of tensor arguments");
-  for (const auto& [ignored, element] : value.branches()) tensors_named(element, "strided", entry_->strided);
+  entry_->strided = tensors_named(value, "strided");
 }
 
-void EntryReader::tensors_named(const Tree& node, const std::string& field, std::vector<std::string>& inputs) {
+std::vector<std::string> EntryReader::tensors_named(const Tree& node, const std::string& field) const {
+  std::vector<std::string> inputs;
+  if (node.is_list()) {
+    for (const auto& [ignored, element] : node.branches()) {
+      const std::vector<std::string> more = tensors_named(element, field);
+      inputs.insert(inputs.end(), more.begin(), more.end());
+    }
+    return inputs;
+  }
   const std::string name = file_.text(node, field).value();
   for (const std::string& slot : slots_of(name)) {
     inputs.push_back(slot);
     const Argument* argument = entry_->schema.find(slot);
-    if (argument == nullptr || !argument->type.is_tensor_like())
+    const bool number = field == "linear" && argument != nullptr && argument->type.is_number();
+    if (argument == nullptr || (!argument->type.is_tensor_like() && !number))
       file_.fail(node, fmt::format("no tensor argument is named '{}'", name));
   }
+  return inputs;
 }
 
-void EntryReader::inputs_said(const std::string& field, std::vector<std::string>& inputs) {
+Tree EntryReader::said(const std::string& field) const {
   const Tree value = node_[field];
-  if (!value) return;
-  if (entry_->body == Entry::Body::pointwise || entry_->body == Entry::Body::composite)
+  if (value && (entry_->body == Entry::Body::pointwise || entry_->body == Entry::Body::composite))
     file_.fail(value, fmt::format("'{}' is said of kernels, native ops and composites in C++: of '{}' the formula tells", field,
                                   entry_->name()));
-  if (!value.is_list()) return tensors_named(value, field, inputs);
-  for (const auto& [ignored, element] : value.branches()) tensors_named(element, field, inputs);
+  return value;
+}
+
+void EntryReader::linear() {
+  const Tree value = said("linear");
+  if (!value) return;
+  const bool sets = value.is_list() && std::any_of(value.branches().begin(), value.branches().end(),
+                                                   [](const Branch& element) { return element.value.is_list(); });
+  if (!sets) {
+    entry_->linear_in = {tensors_named(value, "linear")};
+    return;
+  }
+  for (const auto& [ignored, element] : value.branches()) entry_->linear_in.push_back(tensors_named(element, "linear"));
+}
+
+void EntryReader::metadata() {
+  if (const Tree value = said("metadata")) entry_->metadata = tensors_named(value, "metadata");
 }
 
 void EntryReader::dtypes() {

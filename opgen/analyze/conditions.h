@@ -1,0 +1,47 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "opgen/ir/op.h"
+
+namespace opgen {
+
+/// What the conditions of an op's formulas ask of a call: plain values that the formulas compare with others that are written
+/// out, and bools. Numbers take, of all values, those that tell the comparisons apart.
+class Conditions {
+ public:
+  /// The value of each thing that is asked about, both as formulas write them.
+  using State = std::map<std::string, std::string>;
+
+  explicit Conditions(const Op& op) : op_(op) {}
+
+  void add(const Term& condition, const Block& formula);
+  /// Every state that can be, or, beyond some hundreds, one in which nothing is known.
+  std::vector<State> states() const;
+  /// Whether the condition holds; nullopt if the state does not say.
+  std::optional<bool> holds(const Term& condition, const Block& formula, const State& state) const;
+  /// Whether a part of a formula for which `is` holds is evaluated in the state.
+  bool evaluates(const Block& formula, const Term& term, const State& state, const std::function<bool(const Term&)>& is) const;
+
+ private:
+  struct Asked {
+    bool truth = false;
+    std::vector<std::string> values;  // what it may be, or else is compared with
+  };
+  struct Comparison {
+    std::string of, with;
+    Operator operation;
+  };
+
+  std::string text_of(const Term& term, const Block& formula) const;
+  std::optional<Comparison> comparison(const Term& term, const Block& formula) const;
+
+  const Op& op_;
+  std::map<std::string, Asked> asked_;
+};
+
+}  // namespace opgen

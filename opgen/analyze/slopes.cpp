@@ -1,0 +1,142 @@
+#include "opgen/analyze/slopes.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "opgen/analyze/elements.h"
+#include "opgen/text/strings.h"
+
+namespace opgen {
+namespace {
+
+using Real = long double;
+using What = Symbol::What;
+
+constexpr int kPoints = 24;
+constexpr Real kTolerance = 1e-5L;  // of formulas, whose constants have a few digits
+
+/// The same points in every run.
+class Draw {
+ public:
+  Real uniform(Real low, Real high) {
+    state_ = state_ * 6364136223846793005ULL + 1442695040888963407ULL;
+    return low + (high - low) * static_cast<Real>(state_ >> 11) / static_cast<Real>(uint64_t{1} << 53);
+  }
+
+ private:
+  uint64_t state_ = 20260101;
+};
+
+class Slopes {
+ public:
+  Slopes(const Op& op, const Functions& functions) : op_(op), elements_(functions) {}
+
+  void check() {
+    for (int point = 0; point < kPoints; ++point) {
+      draw(point);
+      result_ = elements_.of_expression(op_, point_);
+      if (!result_ || !std::isfinite(*result_)) continue;
+      for (const size_t input : op_.differentiable()) check_input(input);
+    }
+  }
+
+ private:
+  /// Near 0, of ordinary size and larger; every third point positive, and some between 0 and 1, for functions that ask for it.
+  void draw(int point) {
+    const Real scale = std::array<Real, 4>{0.3L, 1, 2.5L, 6}[point % 4];
+    point_.clear();
+    for (const Argument& argument : op_.schema.arguments) {
+      const Real low = point % 3 == 0 ? 0.05L : -1;
+      Real value = draw_.uniform(low, 1) * (point % 6 == 0 ? 1 : scale);
+      if (argument.type.is(Base::boolean)) value = value > 0.5L * low + 0.5L;
+      if (argument.type.is(Base::integer)) value = std::ceil(std::fabs(value));
+      point_.emplace_back(value);
+    }
+  }
+
+  /// The slope of the expression along an input; nullopt where it has none.
+  Scalar slope(size_t input) const {
+    const auto with_step = [&](Real step) -> Scalar {
+      const auto at = [&](Real distance) -> Scalar {
+        std::vector<Scalar> moved = point_;
+        *moved[input] += distance;
+        return elements_.of_expression(op_, moved);
+      };
+      const Scalar a = at(-2 * step), b = at(-step), c = at(step), d = at(2 * step);
+      if (!a || !b || !c || !d) return std::nullopt;
+      return (*a - 8 * *b + 8 * *c - *d) / (12 * step);
+    };
+    constexpr Real kNarrow = 3e-4L;
+    const Scalar wide = with_step(1e-3L), narrow = with_step(kNarrow);
+    if (!wide || !narrow || !std::isfinite(*narrow)) return std::nullopt;
+    const Real rounding = std::fabs(*result_) * std::numeric_limits<Real>::epsilon() / kNarrow;
+    const bool smooth = std::fabs(*wide - *narrow) + rounding < kTolerance / 10 * (1 + std::fabs(*narrow));
+    return smooth ? narrow : std::nullopt;
+  }
+
+  void check_input(size_t input) {
+    const Scalar expected = slope(input);
+    if (!expected) return;
+    for (const Rule& rule : op_.reverse) {
+      if (rule.of == std::vector{input} && applies(rule)) compare(rule.formula, input, *expected, false);
+    }
+    for (const Rule& rule : op_.forward) {
+      if (applies(rule)) compare(rule.formula, input, *expected, true);
+    }
+    for (const TangentTerm& term : op_.tangent_terms) {
+      if (term.input == input) compare(term.formula, input, *expected, true);
+    }
+  }
+
+  Scalar of_symbol(const Symbol& symbol, size_t input) const {
+    if (symbol.what == What::argument || symbol.what == What::primal) return point_[symbol.index];
+    if (symbol.what == What::result) return result_;
+    if (symbol.what == What::gradient) return 1;
+    return symbol.what == What::tangent ? Scalar(symbol.index == input) : std::nullopt;
+  }
+
+  bool applies(const Rule& rule) const {
+    if (!rule.when) return true;
+    const Scalar holds = elements_.of({{}, rule.when}, [&](const Symbol& symbol) { return of_symbol(symbol, 0); });
+    return holds && *holds != 0;
+  }
+
+  void compare(const Block& formula, size_t input, Real expected, bool forward) const {
+    const Scalar given = elements_.of(formula, [&](const Symbol& symbol) { return of_symbol(symbol, input); });
+    if (!given || std::fabs(*given - expected) <= kTolerance * (1 + std::fabs(expected))) return;
+    std::vector<std::string> at;
+    for (size_t i = 0; i < point_.size(); ++i)
+      at.push_back(fmt::format("{} = {:.4g}", op_.schema.arguments[i].name, static_cast<double>(*point_[i])));
+    const std::string& name = op_.schema.arguments[input].name;
+    throw Problem(
+        formula.value->at,
+        fmt::format("the {} is not the derivative of '{}': at {} it is {:.6g}, and should be {:.6g}; where that is meant "
+                    "say 'tests: {{gradients: false, because: \"...\"}}'",
+                    forward ? fmt::format("tangent along '{}'", name) : fmt::format("gradient of '{}'", name),
+                    to_string(op_.pointwise), join(at), static_cast<double>(*given), static_cast<double>(expected)));
+  }
+
+  const Op& op_;
+  Elements elements_;
+  Draw draw_;
+  std::vector<Scalar> point_;
+  Scalar result_;
+};
+
+}  // namespace
+
+void check_slopes(const Program& program, Problems& problems) {
+  for (const auto& op : program.ops) {
+    if (op->external || op->derived || op->body != Op::Body::pointwise || op->condition || !op->test_gradients) continue;
+    try {
+      Slopes(*op, program.functions).check();
+    } catch (const Problem& problem) {
+      problems.emplace_back(problem.what());
+    }
+  }
+}
+
+}  // namespace opgen
