@@ -60,7 +60,7 @@ Data make_data(Batch batch, uint64_t seed) {
   dk::Generator generator(seed);
   const auto components = static_cast<int64_t>(batch.lengths.size());
   const int64_t rows = components * batch.mean, features = batch.features;
-  const auto normal = [&](dk::Ints sizes) { return dk::randn(sizes, dk::DType::float32, &generator); };
+  const auto normal = [&](dk::Ints sizes) { return dk::randn(sizes, {.generator = &generator}); };
 
   Operands<dk::Tensor> packed;
   packed.x = normal({rows, features});
@@ -68,7 +68,7 @@ Data make_data(Batch batch, uint64_t seed) {
   packed.narrow = normal({rows, kNarrow});
   packed.mask = dk::gt(packed.x, 0);
   packed.keep = dk::gt(normal({rows}), 0);
-  packed.ids = dk::randint(0, kTableRows, {rows}, &generator);
+  packed.ids = dk::randint(0, kTableRows, {rows}, {.generator = &generator});
   packed.weight = dk::mul(normal({features, features}), 0.05);
   packed.bias = normal({features});
   packed.down = dk::mul(normal({kNarrow, features}), 0.05);
@@ -86,7 +86,7 @@ Data make_data(Batch batch, uint64_t seed) {
               if (!t.defined()) return t;
               return dk::detach(t.dim() == 1 ? dk::view(t, {components, -1}) : dk::view(t, {components, batch.mean, t.size(1)}));
             })};
-  const dk::Tensor draws = dk::mul(dk::rand({rows, features}, dk::DType::float32, &generator), 0.999);
+  const dk::Tensor draws = dk::mul(dk::rand({rows, features}, {.generator = &generator}), 0.999);
   const auto places = [&](const dk::Ragged& shape) {
     return positions({draws, shape}, dk::to(dk::NestedTensor(draws, shape).lengths(), dk::DType::float32));
   };

@@ -3,6 +3,7 @@
 #include <tuple>
 #include <vector>
 
+#include "deckle/core/row_operand.h"
 #include "deckle/core/tensor.h"
 
 namespace deckle::autograd {
@@ -73,6 +74,7 @@ class CallCheck {
 
   void remember(const Tensor& input);
   void remember(TensorList inputs);
+  void remember(const RowOperand& input) { remember(input.values()); }
   void unchanged() const;
   void lies_apart(const Tensor& result) const;
   void lies_in_input(const Tensor& result) const;

@@ -58,6 +58,7 @@ std::vector<Tensor> primal(TensorList tensors, Level level);
 inline RepeatedRows primal(const RowOperand& operand, Level level) { return {primal(operand.values(), level), operand.ragged()}; }
 
 bool has_tangent(const Tensor& tensor, Level level);
+inline bool has_tangent(const RowOperand& operand, Level level) { return has_tangent(operand.values(), level); }
 
 /// The tangent at `level`; zeros if there is none, undefined for an undefined tensor. A view's comes from its base's.
 Tensor tangent(const Tensor& tensor, Level level);
@@ -83,10 +84,11 @@ void leave_base(const Tensor& view);
 namespace detail {
 void collect_levels(const Tensor& tensor, std::vector<Level>& levels);
 void collect_levels(TensorList tensors, std::vector<Level>& levels);
+inline void collect_levels(const RowOperand& operand, std::vector<Level>& levels) { collect_levels(operand.values(), levels); }
 std::vector<Level> sorted_unique(std::vector<Level> levels);
 }  // namespace detail
 
-/// The levels at which some input has a tangent, ascending. Inputs: Tensors and TensorLists.
+/// The levels at which some input has a tangent, ascending. Inputs: Tensors, TensorLists and RowOperands.
 template <typename... Inputs>
 std::vector<Level> tangent_levels(const Inputs&... inputs) {
   if (open_levels() == 0) return {};

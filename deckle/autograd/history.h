@@ -7,6 +7,7 @@
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/autograd/meta.h"
 #include "deckle/autograd/node.h"
+#include "deckle/core/row_operand.h"
 #include "deckle/core/tensor.h"
 
 /// What generated wrappers call to record history: see ARCHITECTURE.md for a call followed through the files.
@@ -14,8 +15,9 @@ namespace deckle::autograd {
 
 bool requires_grad(const Tensor& tensor);
 bool requires_grad(TensorList tensors);
+inline bool requires_grad(const RowOperand& operand) { return requires_grad(operand.values()); }
 
-/// True when recording is on and some input requires a gradient. Inputs: Tensors and TensorLists.
+/// True when recording is on and some input requires a gradient. Inputs: Tensors, TensorLists and RowOperands.
 template <typename... Inputs>
 bool records(const Inputs&... inputs) {
   return grad_enabled() && (requires_grad(inputs) || ...);

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "deckle/core/row_operand.h"
 #include "deckle/core/tensor.h"
 
 namespace deckle::autograd {
@@ -54,7 +55,7 @@ class Node : public std::enable_shared_from_this<Node> {
   /// Whether the node runs on zeros where the pass reaches it and no gradient does: where a gradient is kept, zeros are.
   virtual bool wants_zeros() const { return !retained_.empty() && outputs_.size() == 1; }
 
-  /// Appends the edges of all inputs: Tensors (undefined ones take a slot too) and TensorLists, in order.
+  /// Appends the edges of all inputs, in order: Tensors (undefined ones take a slot too), TensorLists and RowOperands.
   template <typename... Inputs>
   void connect(const Inputs&... inputs) {
     edges_.reserve((slots(inputs) + ...));
@@ -81,8 +82,10 @@ class Node : public std::enable_shared_from_this<Node> {
  private:
   static size_t slots(const Tensor&) { return 1; }
   static size_t slots(TensorList inputs) { return inputs.size(); }
+  static size_t slots(const RowOperand&) { return 1; }
   void connect_input(const Tensor& input);
   void connect_input(TensorList inputs);
+  void connect_input(const RowOperand& input) { connect_input(input.values()); }
 
   std::vector<Edge> edges_;
   std::vector<OutputSpec> outputs_;

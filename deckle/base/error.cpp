@@ -38,12 +38,8 @@ Error& Error::operator=(const Error& other) {
   return *this;
 }
 
-void Error::set_op(std::string_view op) {
+void Error::set_op(std::string_view op, std::vector<Operand> shapes) {
   op_ = op;
-  message_.clear();
-}
-
-void Error::set_shapes(std::vector<Operand> shapes) {
   shapes_ = std::move(shapes);
   message_.clear();
 }
@@ -66,24 +62,26 @@ const std::string& Error::message() const {
   message += detail_;
   const char* separator = "; ";
   for (const Operand& operand : shapes_) {
-    if (gives(operand.shape)) continue;
+    if (operand.values.empty() || gives(operand.shape)) continue;
     message += separator + operand.name + " is " + operand.shape;
-    if (!operand.values.empty() && gives(operand.values)) message += " with values " + operand.values;
+    if (gives(operand.values)) message += " with values " + operand.values;
     separator = ", ";
   }
   message_ = std::move(message);
   return message_;
 }
 
-void rethrow_from(std::string_view op) {
+void rethrow_from(std::string_view op) { rethrow_from(op, std::vector<Operand>()); }
+
+void rethrow_from(std::string_view op, std::vector<Operand> shapes) {
   try {
     throw;
   } catch (Error& error) {
-    error.set_op(op);
+    error.set_op(op, std::move(shapes));
     throw;
   } catch (const std::bad_alloc&) {
     Error error(ErrorKind::out_of_memory, "the host has no memory left for the call");
-    error.set_op(op);
+    error.set_op(op, std::move(shapes));
     throw error;
   }
 }

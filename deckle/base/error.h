@@ -10,7 +10,7 @@ namespace deckle {
 /// What went wrong; Python maps each kind to its own exception type.
 enum class ErrorKind { value, not_implemented, out_of_memory, io, runtime };
 
-/// An operand of the failed call, as the message shows it.
+/// A tensor, or list of tensors, that the failed call was given.
 struct Operand {
   std::string name;
   std::string shape;
@@ -18,8 +18,8 @@ struct Operand {
 };
 
 /// The one exception type of the library. The message is one sentence, put together from the fields in one place:
-/// `op: argument detail; name is shape, name is shape`. `detail` says what was given and ends with what would be accepted:
-/// `(expected ...)`.
+/// `op: argument detail; name is shape, name is shape`, the shapes those of nested operands that the detail does not give.
+/// `detail` says what was given and ends with what would be accepted: `(expected ...)`.
 class Error : public std::exception {
  public:
   Error(ErrorKind kind, std::string detail) : Error(kind, {}, std::move(detail)) {}
@@ -34,16 +34,16 @@ class Error : public std::exception {
   /// The argument of `op` that the error is about; empty if it is about several.
   const std::string& argument() const noexcept { return argument_; }
   const std::string& detail() const noexcept { return detail_; }
+  /// Of the tensors that `op` was given, in its order.
   const std::vector<Operand>& shapes() const noexcept { return shapes_; }
 
   /// The sentence, put together when it is first asked for.
   const std::string& message() const;
   const char* what() const noexcept override;
 
-  /// Every public function that the error passes on its way up calls this, so the outermost one is left: what the user called.
-  void set_op(std::string_view op);
-  /// The shapes of the operands of `op`; the message leaves out those that the detail already gives.
-  void set_shapes(std::vector<Operand> shapes);
+  /// Every public function that the error passes on its way up calls this, so the outermost one is left: what the user called,
+  /// and with what.
+  void set_op(std::string_view op, std::vector<Operand> shapes = {});
 
  private:
   ErrorKind kind_;
@@ -52,8 +52,10 @@ class Error : public std::exception {
   mutable std::string message_;  // empty: not asked for since the fields changed
 };
 
-/// The catch clause of every generated public function: rethrows the Error in flight as one of `op`.
+/// The catch clause of public functions: rethrows the Error in flight as one of `op`. Generated ones pass their tensors too
+/// (core/rethrow.h).
 [[noreturn, gnu::cold]] void rethrow_from(std::string_view op);
+[[noreturn, gnu::cold]] void rethrow_from(std::string_view op, std::vector<Operand> shapes);
 
 /// body(), whose errors are told as those of `op`: for public functions that no entry declares.
 template <typename Body>

@@ -28,7 +28,6 @@ class RowOperand {
 
   /// What derivatives are of, and history and tangents belong to.
   const Tensor& values() const { return *values_; }
-  operator const Tensor&() const { return *values_; }
 
   bool repeats() const { return ragged_ != nullptr; }
   Ragged ragged() const { return ragged_ != nullptr ? *ragged_ : Ragged(); }

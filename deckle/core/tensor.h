@@ -224,7 +224,7 @@ Tensor operator<=(const Scalar& a, const Tensor& b);
 Tensor operator>(const Scalar& a, const Tensor& b);
 Tensor operator>=(const Scalar& a, const Tensor& b);
 
-// Logical, of bool tensors. `!x` asks whether x is undefined.
+// Of the bits of integers, of bool tensors logical. `!x` asks whether x is undefined.
 Tensor operator&(const Tensor& a, const Tensor& b);
 Tensor operator|(const Tensor& a, const Tensor& b);
 Tensor operator^(const Tensor& a, const Tensor& b);
@@ -240,6 +240,14 @@ const Tensor& operator^=(const Tensor& a, const Tensor& b);
 const Tensor& operator&=(const Tensor& a, const Scalar& b);
 const Tensor& operator|=(const Tensor& a, const Scalar& b);
 const Tensor& operator^=(const Tensor& a, const Scalar& b);
+Tensor operator<<(const Tensor& a, const Tensor& b);
+Tensor operator<<(const Tensor& a, const Scalar& b);
+Tensor operator>>(const Tensor& a, const Tensor& b);
+Tensor operator>>(const Tensor& a, const Scalar& b);
+const Tensor& operator<<=(const Tensor& a, const Tensor& b);
+const Tensor& operator<<=(const Tensor& a, const Scalar& b);
+const Tensor& operator>>=(const Tensor& a, const Tensor& b);
+const Tensor& operator>>=(const Tensor& a, const Scalar& b);
 Tensor operator~(const Tensor& a);
 
 /// "Tensor[4, 7] float32" and a readable excerpt of the values.

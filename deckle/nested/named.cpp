@@ -15,8 +15,7 @@ namespace {
   for (const auto& [name, operand] : operands) {
     if (operand->defined()) shapes.push_back({std::string(name), shape_string(*operand), to_string(operand->values().sizes())});
   }
-  error.set_op(op);
-  if (!shapes.empty()) error.set_shapes(std::move(shapes));
+  error.set_op(op, std::move(shapes));
   throw error;
 }
 

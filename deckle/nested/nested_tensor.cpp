@@ -140,14 +140,14 @@ std::vector<Tensor> NestedTensor::unbind() const {
 }
 
 Tensor NestedTensor::to_padded(const Scalar& value, int64_t length) const {
-  return nested::named("to_padded", [&]() -> Tensor {
+  return nested::named("to_padded", {{"x", this}}, [&]() -> Tensor {
     require_one_ragged_dim(*this);
     return deckle::to_padded(*this, {.value = value.to_double(), .sizes = {length}});
   });
 }
 
 Tensor NestedTensor::padding_mask(int64_t length) const {
-  return nested::named("padding_mask", [&]() -> Tensor {
+  return nested::named("padding_mask", {{"x", this}}, [&]() -> Tensor {
     require_one_ragged_dim(*this);
     return deckle::padding_mask(*this, {.sizes = {length}});
   });

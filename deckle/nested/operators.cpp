@@ -1,7 +1,7 @@
 #include "deckle/nested/operators.h"
 
+#include "deckle/nested/generated/bitwise.h"
 #include "deckle/nested/generated/pointwise.h"
-#include "deckle/ops/promotion.h"
 
 namespace deckle {
 NestedTensor operator+(const NestedTensor& a, const NestedTensor& b) { return add(a, b); }
@@ -78,21 +78,36 @@ NestedTensor operator<=(const Scalar& a, const NestedTensor& b) { return ge(b, a
 NestedTensor operator>(const Scalar& a, const NestedTensor& b) { return lt(b, a); }
 NestedTensor operator>=(const Scalar& a, const NestedTensor& b) { return le(b, a); }
 
-NestedTensor operator&(const NestedTensor& a, const NestedTensor& b) {
-  require_bool("operator&", {a.dtype(), b.dtype()});
-  return logical_and(a, b);
-}
-NestedTensor operator|(const NestedTensor& a, const NestedTensor& b) {
-  require_bool("operator|", {a.dtype(), b.dtype()});
-  return logical_or(a, b);
-}
-NestedTensor operator^(const NestedTensor& a, const NestedTensor& b) {
-  require_bool("operator^", {a.dtype(), b.dtype()});
-  return logical_xor(a, b);
-}
-NestedTensor operator~(const NestedTensor& a) {
-  require_bool("operator~", {a.dtype()});
-  return logical_not(a);
-}
+NestedTensor operator&(const NestedTensor& a, const NestedTensor& b) { return bitwise_and(a, b); }
+NestedTensor operator&(const NestedTensor& a, const Tensor& b) { return bitwise_and(a, b); }
+NestedTensor operator&(const NestedTensor& a, const Scalar& b) { return bitwise_and(a, b); }
+NestedTensor operator|(const NestedTensor& a, const NestedTensor& b) { return bitwise_or(a, b); }
+NestedTensor operator|(const NestedTensor& a, const Tensor& b) { return bitwise_or(a, b); }
+NestedTensor operator|(const NestedTensor& a, const Scalar& b) { return bitwise_or(a, b); }
+NestedTensor operator^(const NestedTensor& a, const NestedTensor& b) { return bitwise_xor(a, b); }
+NestedTensor operator^(const NestedTensor& a, const Tensor& b) { return bitwise_xor(a, b); }
+NestedTensor operator^(const NestedTensor& a, const Scalar& b) { return bitwise_xor(a, b); }
+NestedTensor operator<<(const NestedTensor& a, const NestedTensor& b) { return bitwise_left_shift(a, b); }
+NestedTensor operator<<(const NestedTensor& a, const Tensor& b) { return bitwise_left_shift(a, b); }
+NestedTensor operator<<(const NestedTensor& a, const Scalar& b) { return bitwise_left_shift(a, b); }
+NestedTensor operator>>(const NestedTensor& a, const NestedTensor& b) { return bitwise_right_shift(a, b); }
+NestedTensor operator>>(const NestedTensor& a, const Tensor& b) { return bitwise_right_shift(a, b); }
+NestedTensor operator>>(const NestedTensor& a, const Scalar& b) { return bitwise_right_shift(a, b); }
+const NestedTensor& operator&=(const NestedTensor& a, const NestedTensor& b) { return bitwise_and_(a, b); }
+const NestedTensor& operator&=(const NestedTensor& a, const Tensor& b) { return bitwise_and_(a, b); }
+const NestedTensor& operator&=(const NestedTensor& a, const Scalar& b) { return bitwise_and_(a, b); }
+const NestedTensor& operator|=(const NestedTensor& a, const NestedTensor& b) { return bitwise_or_(a, b); }
+const NestedTensor& operator|=(const NestedTensor& a, const Tensor& b) { return bitwise_or_(a, b); }
+const NestedTensor& operator|=(const NestedTensor& a, const Scalar& b) { return bitwise_or_(a, b); }
+const NestedTensor& operator^=(const NestedTensor& a, const NestedTensor& b) { return bitwise_xor_(a, b); }
+const NestedTensor& operator^=(const NestedTensor& a, const Tensor& b) { return bitwise_xor_(a, b); }
+const NestedTensor& operator^=(const NestedTensor& a, const Scalar& b) { return bitwise_xor_(a, b); }
+const NestedTensor& operator<<=(const NestedTensor& a, const NestedTensor& b) { return bitwise_left_shift_(a, b); }
+const NestedTensor& operator<<=(const NestedTensor& a, const Tensor& b) { return bitwise_left_shift_(a, b); }
+const NestedTensor& operator<<=(const NestedTensor& a, const Scalar& b) { return bitwise_left_shift_(a, b); }
+const NestedTensor& operator>>=(const NestedTensor& a, const NestedTensor& b) { return bitwise_right_shift_(a, b); }
+const NestedTensor& operator>>=(const NestedTensor& a, const Tensor& b) { return bitwise_right_shift_(a, b); }
+const NestedTensor& operator>>=(const NestedTensor& a, const Scalar& b) { return bitwise_right_shift_(a, b); }
+NestedTensor operator~(const NestedTensor& a) { return bitwise_not(a); }
 
 }  // namespace deckle

@@ -81,10 +81,37 @@ NestedTensor operator<=(const Scalar& a, const NestedTensor& b);
 NestedTensor operator>(const Scalar& a, const NestedTensor& b);
 NestedTensor operator>=(const Scalar& a, const NestedTensor& b);
 
-// Logical, of bool.
+// Of the bits of integers, of bool logical.
 NestedTensor operator&(const NestedTensor& a, const NestedTensor& b);
+NestedTensor operator&(const NestedTensor& a, const Tensor& b);
+NestedTensor operator&(const NestedTensor& a, const Scalar& b);
 NestedTensor operator|(const NestedTensor& a, const NestedTensor& b);
+NestedTensor operator|(const NestedTensor& a, const Tensor& b);
+NestedTensor operator|(const NestedTensor& a, const Scalar& b);
 NestedTensor operator^(const NestedTensor& a, const NestedTensor& b);
+NestedTensor operator^(const NestedTensor& a, const Tensor& b);
+NestedTensor operator^(const NestedTensor& a, const Scalar& b);
+NestedTensor operator<<(const NestedTensor& a, const NestedTensor& b);
+NestedTensor operator<<(const NestedTensor& a, const Tensor& b);
+NestedTensor operator<<(const NestedTensor& a, const Scalar& b);
+NestedTensor operator>>(const NestedTensor& a, const NestedTensor& b);
+NestedTensor operator>>(const NestedTensor& a, const Tensor& b);
+NestedTensor operator>>(const NestedTensor& a, const Scalar& b);
+const NestedTensor& operator&=(const NestedTensor& a, const NestedTensor& b);
+const NestedTensor& operator&=(const NestedTensor& a, const Tensor& b);
+const NestedTensor& operator&=(const NestedTensor& a, const Scalar& b);
+const NestedTensor& operator|=(const NestedTensor& a, const NestedTensor& b);
+const NestedTensor& operator|=(const NestedTensor& a, const Tensor& b);
+const NestedTensor& operator|=(const NestedTensor& a, const Scalar& b);
+const NestedTensor& operator^=(const NestedTensor& a, const NestedTensor& b);
+const NestedTensor& operator^=(const NestedTensor& a, const Tensor& b);
+const NestedTensor& operator^=(const NestedTensor& a, const Scalar& b);
+const NestedTensor& operator<<=(const NestedTensor& a, const NestedTensor& b);
+const NestedTensor& operator<<=(const NestedTensor& a, const Tensor& b);
+const NestedTensor& operator<<=(const NestedTensor& a, const Scalar& b);
+const NestedTensor& operator>>=(const NestedTensor& a, const NestedTensor& b);
+const NestedTensor& operator>>=(const NestedTensor& a, const Tensor& b);
+const NestedTensor& operator>>=(const NestedTensor& a, const Scalar& b);
 NestedTensor operator~(const NestedTensor& a);
 
 }  // namespace deckle

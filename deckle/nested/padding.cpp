@@ -33,6 +33,8 @@ std::vector<int64_t> padded_sizes(const NestedTensor& x, const PadOptions& optio
 
 /// The index of every packed row among the rows of a padded [B, sizes..].
 std::vector<int64_t> padded_rows(const RaggedShape& shape, std::span<const int64_t> sizes, PadSide side) {
+  check(side == PadSide::right || side == PadSide::left, Argument{"side"}, "is {} (expected right or left)",
+        static_cast<int>(side));
   const auto dims = static_cast<size_t>(shape.ragged_dims());
   std::vector<int64_t> first(static_cast<size_t>(shape.components())), strides(shape.sizes().size());
   for (size_t b = 0; b < first.size(); ++b) {

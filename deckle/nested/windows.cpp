@@ -115,7 +115,7 @@ NestedTensor pool(const NestedTensor& x, Pooling pooling) {
       case Pooling::last:
         return {index_select_or(x.values(), end_rows(x, pooling == Pooling::last)), Ragged()};
     }
-    fail("pooling {} is unknown (expected average, max, first or last)", static_cast<int>(pooling));
+    fail(Argument{"pooling"}, "is {} (expected average, max, first or last)", static_cast<int>(pooling));
   });
 }
 

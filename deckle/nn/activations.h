@@ -110,7 +110,7 @@ class Dropout final : public Module {
   explicit Dropout(double p = 0.5, Generator* generator = nullptr) : p_(p), generator_{generator} {}
   template <TensorLike X>
   X operator()(const X& x) const {
-    return training() ? dropout(x, p_, true, generator_.from) : x;
+    return training() ? dropout(x, p_, {.generator = generator_.from}) : x;
   }
   DECKLE_MEMBERS(p_, generator_);
 

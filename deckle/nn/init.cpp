@@ -16,7 +16,7 @@ Tensor parameter(const Tensor& values) {
 
 Tensor normal_parameter(Ints sizes, double deviation, Generator* generator) {
   const NoGrad no_grad;
-  const Tensor values = mul(randn(sizes, DType::float32, generator), deviation);
+  const Tensor values = mul(randn(sizes, {.generator = generator}), deviation);
   values.requires_grad_();
   return values;
 }

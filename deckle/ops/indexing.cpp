@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "deckle/base/check.h"
+#include "deckle/core/rethrow.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/pointwise.h"
@@ -179,7 +180,7 @@ Tensor held(const Tensor& values, const Tensor& into) {
 }  // namespace
 
 Tensor Tensor::index(std::initializer_list<Index> indices) const {
-  return named("index", [&]() -> Tensor {
+  return named("index", {{"self", *this}}, [&]() -> Tensor {
     const Selection selection = selection_of(*this, Indices(indices.begin(), indices.size()));
     if (!any_positions(selection)) return selection.view;
     const Moved moved = move_to_front(selection);
@@ -189,7 +190,7 @@ Tensor Tensor::index(std::initializer_list<Index> indices) const {
 }
 
 const Tensor& Tensor::index_put_(std::initializer_list<Index> indices, const Tensor& values, bool accumulate) const {
-  return named("index_put_", [&]() -> const Tensor& {
+  return named("index_put_", {{"self", *this}, {"values", values}}, [&]() -> const Tensor& {
     const Selection selection = selection_of(*this, Indices(indices.begin(), indices.size()));
     const Tensor source = held(values, *this);
     if (!any_positions(selection)) {
@@ -210,7 +211,7 @@ const Tensor& Tensor::index_put_(std::initializer_list<Index> indices, const Sca
 }
 
 Tensor Tensor::index_put(std::initializer_list<Index> indices, const Tensor& values, bool accumulate) const {
-  return named("index_put", [&]() -> Tensor {
+  return named("index_put", {{"self", *this}, {"values", values}}, [&]() -> Tensor {
     const Selection selection = selection_of(*this, Indices(indices.begin(), indices.size()));
     if (any_positions(selection) && selection.view.numel() == numel()) {  // nothing is left out: what is written is the copy
       const Moved moved = move_to_front(selection);

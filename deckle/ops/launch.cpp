@@ -131,8 +131,8 @@ void pointwise_out(const Pointwise& op, const Tensor& out, std::initializer_list
   std::vector<Tensor> apart;
   apart.reserve(operands.size());
   for (const RowOperand& operand : operands) {
-    const bool shifted = operand.values().storage() == out.storage() && !native::same_elements(operand, out);
-    apart.push_back(operand.repeats() ? repeated_below(operand) : shifted ? native::clone(operand) : operand.values());
+    const bool shifted = operand.values().storage() == out.storage() && !native::same_elements(operand.values(), out);
+    apart.push_back(operand.repeats() ? repeated_below(operand) : shifted ? native::clone(operand.values()) : operand.values());
   }
   const std::vector<RowOperand> moved(apart.begin(), apart.end());
   run(op, working, moved, numbers, out);
@@ -201,6 +201,12 @@ bool has_tangent(TensorList tensors, autograd::Level level) {
 
 void require_length(size_t length, size_t expected, std::string_view argument) {
   check(length == expected, Argument{argument}, "has {} elements (expected {})", length, expected);
+}
+
+void refuse_enum(int64_t value, std::span<const std::string_view> names, std::string_view argument) {
+  std::string expected(names[0]);
+  for (size_t i = 1; i < names.size(); ++i) expected += (i + 1 < names.size() ? ", " : " or ") + std::string(names[i]);
+  fail(Argument{argument}, "is {} (expected {})", value, expected);
 }
 
 PhiloxStream reserve(Generator* generator, const Tensor& result) {

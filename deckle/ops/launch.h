@@ -8,6 +8,7 @@
 
 #include "deckle/autograd/level.h"
 #include "deckle/core/generator.h"
+#include "deckle/core/rethrow.h"
 #include "deckle/core/row_operand.h"
 #include "deckle/core/tensor.h"
 #include "deckle/dispatch/kernel_row.h"
@@ -89,6 +90,21 @@ bool has_tangent(TensorList tensors, autograd::Level level);
 
 /// Throws, naming the argument, unless a list has as many elements as its type says.
 void require_length(size_t length, size_t expected, std::string_view argument);
+
+/// Throws that an argument is none of its enum's values.
+[[noreturn]] void refuse_enum(int64_t value, std::span<const std::string_view> names, std::string_view argument);
+
+/// Throws, naming the argument, if a number was cast to an enum that has no such value.
+template <typename Enum>
+void require_enum(Enum value, std::string_view argument) {
+  const std::span<const std::string_view> names = names_of(value);
+  if (static_cast<uint64_t>(value) >= names.size()) [[unlikely]]
+    refuse_enum(static_cast<int64_t>(value), names, argument);
+}
+template <typename Enum>
+void require_enum(const std::optional<Enum>& value, std::string_view argument) {
+  if (value) require_enum(*value, argument);
+}
 
 /// The gradients of all outputs of a node.
 std::vector<Tensor> all_gradients(const autograd::Gradients& grads);

@@ -41,12 +41,6 @@ DType result_type(TensorList tensors, std::initializer_list<Scalar> numbers) {
   return combine(combine(with_dims, without_dims), plain).value_or(DType::float32);
 }
 
-void require_bool(std::string_view op, std::initializer_list<DType> operands) {
-  named(op, [&] {
-    for (const DType dtype : operands) check(dtype == DType::bool_, "an operand is {} (expected bool)", name(dtype));
-  });
-}
-
 int64_t integer_of(const Scalar& number, DType dtype) {
   constexpr double kLimit = 0x1p63;
   const double real = number.to_double();

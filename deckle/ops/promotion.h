@@ -1,7 +1,6 @@
 #pragma once
 
 #include <initializer_list>
-#include <string_view>
 
 #include "deckle/core/tensor.h"
 
@@ -16,9 +15,6 @@ DType promote_types(DType a, DType b);
 /// The result dtype of an op, by PyTorch's rules: among operands of the highest category (bool < integer < floating), those
 /// with dims decide, then tensors without dims, then plain numbers (float32 for a floating, int64 for an integer number).
 DType result_type(TensorList tensors, std::initializer_list<Scalar> numbers = {});
-
-/// Of an operator between bools; throws, naming it, if an operand is none.
-void require_bool(std::string_view op, std::initializer_list<DType> operands);
 
 /// The number truncated towards zero as an element of the integer dtype; an error if that has no such value.
 int64_t integer_of(const Scalar& number, DType dtype);

@@ -104,15 +104,23 @@ Tensor operator~(const Tensor& a) { return bitwise_not(a); }
 
 Tensor operator&(const Tensor& a, const Scalar& b) { return bitwise_and(a, b); }
 Tensor operator&(const Scalar& a, const Tensor& b) { return bitwise_and(b, a); }
-const Tensor& operator&=(const Tensor& a, const Tensor& b) { return copy_(a, a & b); }
-const Tensor& operator&=(const Tensor& a, const Scalar& b) { return copy_(a, a & b); }
+const Tensor& operator&=(const Tensor& a, const Tensor& b) { return bitwise_and_(a, b); }
+const Tensor& operator&=(const Tensor& a, const Scalar& b) { return bitwise_and_(a, b); }
 Tensor operator|(const Tensor& a, const Scalar& b) { return bitwise_or(a, b); }
 Tensor operator|(const Scalar& a, const Tensor& b) { return bitwise_or(b, a); }
-const Tensor& operator|=(const Tensor& a, const Tensor& b) { return copy_(a, a | b); }
-const Tensor& operator|=(const Tensor& a, const Scalar& b) { return copy_(a, a | b); }
+const Tensor& operator|=(const Tensor& a, const Tensor& b) { return bitwise_or_(a, b); }
+const Tensor& operator|=(const Tensor& a, const Scalar& b) { return bitwise_or_(a, b); }
 Tensor operator^(const Tensor& a, const Scalar& b) { return bitwise_xor(a, b); }
 Tensor operator^(const Scalar& a, const Tensor& b) { return bitwise_xor(b, a); }
-const Tensor& operator^=(const Tensor& a, const Tensor& b) { return copy_(a, a ^ b); }
-const Tensor& operator^=(const Tensor& a, const Scalar& b) { return copy_(a, a ^ b); }
+const Tensor& operator^=(const Tensor& a, const Tensor& b) { return bitwise_xor_(a, b); }
+const Tensor& operator^=(const Tensor& a, const Scalar& b) { return bitwise_xor_(a, b); }
+Tensor operator<<(const Tensor& a, const Tensor& b) { return bitwise_left_shift(a, b); }
+const Tensor& operator<<=(const Tensor& a, const Tensor& b) { return bitwise_left_shift_(a, b); }
+Tensor operator<<(const Tensor& a, const Scalar& b) { return bitwise_left_shift(a, b); }
+const Tensor& operator<<=(const Tensor& a, const Scalar& b) { return bitwise_left_shift_(a, b); }
+Tensor operator>>(const Tensor& a, const Tensor& b) { return bitwise_right_shift(a, b); }
+const Tensor& operator>>=(const Tensor& a, const Tensor& b) { return bitwise_right_shift_(a, b); }
+Tensor operator>>(const Tensor& a, const Scalar& b) { return bitwise_right_shift(a, b); }
+const Tensor& operator>>=(const Tensor& a, const Scalar& b) { return bitwise_right_shift_(a, b); }
 
 }  // namespace deckle

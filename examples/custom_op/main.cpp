@@ -10,7 +10,7 @@ namespace dk = deckle;
 
 int main() {
   dk::Generator generator(7);
-  const dk::Tensor x = dk::randn({3, 4}, dk::DType::float64, &generator);
+  const dk::Tensor x = dk::randn({3, 4}, {.dtype = dk::DType::float64, .generator = &generator});
   const auto model = [](const dk::Tensor& input) { return mine::squash(mine::reversed_rows(input), 2.5); };
   try {
     dk::gradcheck(model, x);

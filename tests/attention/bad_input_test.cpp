@@ -48,8 +48,12 @@ struct Refusal {
   std::string message;
 };
 
+/// Behind the messages stand the shapes of nested operands, where those are not given in it.
 void expect_refusals(const std::vector<Refusal>& refusals) {
-  for (const Refusal& refusal : refusals) EXPECT_EQ(error_of(refusal.call), refusal.message);
+  for (const Refusal& refusal : refusals) {
+    const std::string message = error_of(refusal.call);
+    EXPECT_EQ(message.substr(0, message.find("; q is [")), refusal.message);
+  }
 }
 
 /// attention(d, d, d, options) for d [2, 3, 4, 8]: 2 sequences, 3 rows and keys, 4 heads.

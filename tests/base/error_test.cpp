@@ -42,13 +42,17 @@ TEST(Error, IsOfTheOutermostFunctionThatItPasses) {
   }
 }
 
-TEST(Error, GivesTheShapesThatTheDetailDoesNot) {
+TEST(Error, GivesTheShapesOfNestedOperandsThatTheDetailDoesNot) {
   Error error("shapes [7, 3] and [7, 4] do not broadcast");
-  error.set_op("add");
-  error.set_shapes({{"self", "[2, 2..5, 3]", "[7, 3]"}, {"other", "[2, 2..5, 4]", "[9, 9]"}, {"third", "[7, 4]", ""}});
+  error.set_op("add", {{"self", "[2, 2..5, 3]", "[7, 3]"},
+                       {"other", "[2, 2..5, 4]", "[9, 9]"},
+                       {"dense", "[5]", ""},
+                       {"given", "[7, 4]", "[7, 3]"}});
   EXPECT_EQ(error.message(),
             "add: shapes [7, 3] and [7, 4] do not broadcast; self is [2, 2..5, 3] with values [7, 3], other is [2, 2..5, 4]");
-  EXPECT_EQ(error.shapes().size(), 3);
+  EXPECT_EQ(error.shapes().size(), 4);
+  error.set_op("sum");
+  EXPECT_TRUE(error.shapes().empty()) << "the operands of another function";
 }
 
 TEST(Error, OfMemoryIsAnErrorOfTheCall) {

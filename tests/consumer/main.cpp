@@ -9,7 +9,8 @@ namespace dk = deckle;
 int main() {
   dk::Generator generator(7);
   const auto random = [&] {
-    return dk::NestedTensor::from_lengths(dk::randn({9, 2, 8}, dk::DType::float64, &generator), {4, 0, 5});
+    return dk::NestedTensor::from_lengths(dk::randn({9, 2, 8}, {.dtype = dk::DType::float64, .generator = &generator}),
+                                          {4, 0, 5});
   };
   const dk::NestedTensor q = random(), k = random(), v = random(), direction = random(), weights = random();
   const dk::AttentionOptions causal{.mask = dk::masks::causal()};

@@ -152,7 +152,7 @@ X reduced(const std::string& op, const X& x, const std::vector<int64_t>& dims, b
   if (op == "amax") return amax(x, dims, keepdim);
   if (op == "amin") return amin(x, dims, keepdim);
   if (op == "prod") return prod(x, dims, keepdim);
-  if (op == "var") return var(x, dims, 0, keepdim);
+  if (op == "var") return var(x, dims, {.correction = 0, .keepdim = keepdim});
   if (op == "norm") return norm(x, dims, keepdim);
   return logsumexp(x, dims[0], keepdim);
 }

@@ -135,10 +135,11 @@ TEST(NestedReductions, SumsMeansAndProducts) {
 }
 
 TEST(NestedReductions, SpreadAndNorm) {
-  expect_reduces(OVER(var(x, dims, 0, keepdim)), [](const Values& x) { return squares(x) / static_cast<double>(x.size()); });
-  expect_reduces(OVER(var(x, dims, 1, keepdim)),
+  expect_reduces(OVER(var(x, dims, {.correction = 0, .keepdim = keepdim})),
+                 [](const Values& x) { return squares(x) / static_cast<double>(x.size()); });
+  expect_reduces(OVER(var(x, dims, {.keepdim = keepdim})),
                  [](const Values& x) { return x.empty() ? NAN : squares(x) / (static_cast<double>(x.size()) - 1); });
-  expect_reduces(OVER(std(x, dims, 0, keepdim)),
+  expect_reduces(OVER(std(x, dims, {.correction = 0, .keepdim = keepdim})),
                  [](const Values& x) { return std::sqrt(squares(x) / static_cast<double>(x.size())); });
   expect_reduces(OVER(norm(x, dims, keepdim)), [](const Values& x) {
     double sum = 0;

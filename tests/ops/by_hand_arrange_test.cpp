@@ -122,7 +122,7 @@ TEST(Arrange, LinesAndPermutations) {
   EXPECT_EQ(linspace(-3, 7, 2).to_vector(), (std::vector<double>{-3, 7}));
   EXPECT_EQ(linspace(0.1, 0.7, 4, DType::float64).to_vector().back(), 0.7);
   Generator generator(7);
-  std::vector<int64_t> order = randperm(1000, &generator).to_vector<int64_t>();
+  std::vector<int64_t> order = randperm(1000, {.generator = &generator}).to_vector<int64_t>();
   EXPECT_FALSE(std::is_sorted(order.begin(), order.end()));
   std::sort(order.begin(), order.end());
   for (size_t i = 0; i < order.size(); ++i) ASSERT_EQ(order[i], static_cast<int64_t>(i));

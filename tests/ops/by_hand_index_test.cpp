@@ -235,11 +235,11 @@ TEST(Draws, AreThoseOfThePackedRows) {
       check(HandCase{"dropout", kAll, x,
                      [](const Batch& x) {
                        Generator generator(7);
-                       return Parts{parts(dropout(x[0], 0.4, true, &generator))};
+                       return Parts{parts(dropout(x[0], 0.4, {.generator = &generator}))};
                      },
                      [=](const Batch& x) {
                        Generator generator(7);
-                       return cut(dropout(x[0].values(), 0.4, true, &generator));
+                       return cut(dropout(x[0].values(), 0.4, {.generator = &generator}));
                      }});
       check(HandCase{"dropout_masked", kAll, x,
                      [](const Batch& x) {
@@ -257,11 +257,11 @@ TEST(Draws, AreThoseOfThePackedRows) {
                      {likely},
                      [](const Batch& x) {
                        Generator generator(7);
-                       return Parts{parts(bernoulli(x[0], &generator))};
+                       return Parts{parts(bernoulli(x[0], {.generator = &generator}))};
                      },
                      [=](const Batch& x) {
                        Generator generator(7);
-                       return cut(bernoulli(x[0].values(), &generator));
+                       return cut(bernoulli(x[0].values(), {.generator = &generator}));
                      }});
     });
   }

@@ -154,7 +154,7 @@ TEST(Index, WritesWhatItIsGiven) {
 }
 
 TEST(Index, HasGradients) {
-  const Tensor x = randn({3, 4}, DType::float64), values = randn({2, 2}, DType::float64);
+  const Tensor x = randn({3, 4}, {.dtype = DType::float64}), values = randn({2, 2}, {.dtype = DType::float64});
   const Tensor rows = tensor<int64_t>({2, 0});
   const auto read = [&](const Tensor& a) { return a.index({rows, slice(1, -1)}) * a.index({newaxis, 0, slice(0, 2)}); };
   EXPECT_NO_THROW(gradcheck(read, x));

@@ -17,7 +17,7 @@ namespace {
 
 Tensor random_tensor(Ints sizes) {
   Generator generator(11);
-  return randn(sizes, DType::float64, &generator);
+  return randn(sizes, {.dtype = DType::float64, .generator = &generator});
 }
 
 TEST(Matmul, BroadcastsBatchDimsOnEitherSide) {

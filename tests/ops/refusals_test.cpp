@@ -6,12 +6,17 @@
 
 #include "deckle/autograd/backward.h"
 #include "deckle/functional/transforms.h"
+#include "deckle/nested/generated/conv.h"
+#include "deckle/nested/generated/norm.h"
 #include "deckle/nested/operators.h"
+#include "deckle/ops/generated/conv.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
+#include "deckle/ops/generated/loss.h"
 #include "deckle/ops/generated/matmul.h"
 #include "deckle/ops/generated/norm.h"
 #include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/random.h"
 #include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
 #include "deckle/ops/op_table.h"
@@ -41,7 +46,8 @@ TEST(Refusals, OfNestedTensorsDoToo) {
   const NestedTensor x = NestedTensor::from_lengths(ones({3, 2}), {1, 2});
   EXPECT_EQ(error_of([&] { x[2]; }), "operator[]: component 2 is out of range for shape [2, 1..2, 2] (expected -2..1)");
   EXPECT_EQ(error_of([&] { x.size(1); }), "size: dim 1 is ragged in shape [2, 1..2, 2] (expected another, or lengths())");
-  EXPECT_EQ(error_of([&] { x& x; }), "operator&: an operand is float32 (expected bool)");
+  EXPECT_EQ(error_of([&] { x& x; }),
+            "bitwise_and: the operands are float32 (expected integers or bool); self is [2, 1..2, 2], other is [2, 1..2, 2]");
 }
 
 TEST(Refusals, OfWhatHasNoElementsSayThatNothingWouldBeAccepted) {
@@ -99,6 +105,61 @@ TEST(Refusals, AnOutVariantMayWriteOverItsOperands) {
   EXPECT_EQ(error_of([] { silu_out(expand(zeros({1}), {3}), ones({3})); }),
             "silu_out: the tensor to write into, of shape [3] and strides [0], has several elements in one place (expected its "
             "clone)");
+}
+
+/// The Error that `call` throws.
+template <typename Call>
+Error caught(Call&& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "no error";
+  return Error("none");
+}
+
+std::string shapes_of(const Error& error) {
+  std::string text;
+  for (const Operand& operand : error.shapes()) text += operand.name + operand.shape + " ";
+  return text;
+}
+
+TEST(Refusals, HoldTheShapesOfAllTensorsOfTheCall) {
+  const Tensor x = zeros({2, 3}), weight = zeros({4});
+  EXPECT_EQ(shapes_of(caught([&] { layer_norm(x, weight); })), "self[2, 3] weight[4] ");
+  EXPECT_EQ(shapes_of(caught([&] { sum(x, {5}); })), "self[2, 3] ");
+  EXPECT_EQ(shapes_of(caught([&] { x + weight; })), "self[2, 3] other[4] ");
+  EXPECT_EQ(shapes_of(caught([&] { zeros({3}).add_(x); })), "self[3] other[2, 3] ");
+  EXPECT_EQ(shapes_of(caught([&] { silu_out(weight, x); })), "out[4] self[2, 3] ");
+  EXPECT_EQ(shapes_of(caught([&] { cat({x, weight}, 0); })), "tensors[[2, 3], [4]] ");
+  EXPECT_EQ(shapes_of(caught([&] { dropout(x, 2); })), "self[2, 3] ") << "a composite";
+  EXPECT_EQ(shapes_of(caught([&] { stack(std::vector<Tensor>(20, x), 9); })),
+            "tensors[[2, 3], [2, 3], [2, 3], [2, 3], [2, 3], [2, 3], [2, 3], [2, 3], 12 more] ");
+  const NestedTensor rows = NestedTensor::from_lengths(x, {1, 1});
+  const Error nested = caught([&] { layer_norm(rows, weight); });
+  EXPECT_EQ(shapes_of(nested), "self[2, 1, 3] ") << "of the call that the user made";
+}
+
+TEST(Refusals, OfEnumsNameTheArgumentAndItsValues) {
+  const Tensor x = zeros({2, 5, 3}), weight = zeros({4, 3, 3});
+  const auto padding = static_cast<Padding>(9);
+  EXPECT_EQ(error_of([&] { conv1d(x, weight, {}, {.padding = padding}); }),
+            "conv1d: padding is 9 (expected valid, same or causal)");
+  EXPECT_EQ(error_of([&] { conv1d(x, weight, {}, {.padding = static_cast<Padding>(-1)}); }),
+            "conv1d: padding is -1 (expected valid, same or causal)");
+  EXPECT_EQ(error_of([&] { interpolate1d(x, 2.0, static_cast<Interpolation>(2)); }),
+            "interpolate1d: mode is 2 (expected linear or nearest)");
+  EXPECT_EQ(error_of([&] {
+              embedding_bag(zeros({4, 3}), zeros({2, 2}, DType::int64), {}, static_cast<BagMode>(3));
+            }),
+            "embedding_bag: mode is 3 (expected sum, mean or max)");
+  EXPECT_EQ(error_of([&] { mse_loss(x, x, {.reduction = static_cast<Reduction>(7)}); }),
+            "mse_loss: reduction is 7 (expected none, sum, mean, token or sequence)");
+  const NestedTensor rows = NestedTensor::from_lengths(zeros({5, 3}), {2, 3});
+  const std::string message = error_of([&] { conv1d(rows, weight, {}, {.padding = padding}); });
+  EXPECT_TRUE(message.starts_with("conv1d: padding is 9 (expected valid, same or causal)")) << message;
+  EXPECT_EQ(to_string(padding), "?");
 }
 
 TEST(OpTable, SaysOfEveryOpWhichDerivativesExist) {

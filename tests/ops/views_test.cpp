@@ -43,7 +43,7 @@ TEST(Cat, PromotesDtypes) {
 
 TEST(Dropout, ChecksItsShareEvenWhereItDoesNothing) {
   for (const double p : {-1.0, 1.5, std::nan("")})
-    EXPECT_NE(error_of([&] { dropout(ones({2}), p, false); }).find("(expected 0 to 1)"), std::string::npos);
+    EXPECT_NE(error_of([&] { dropout(ones({2}), p, {.train = false}); }).find("(expected 0 to 1)"), std::string::npos);
 }
 
 TEST(View, SharesStorageAndFillsInMinusOne) {

@@ -19,8 +19,9 @@ int main() {
                   op.derivatives.data());
   }
   dk::Generator generator(7);
-  const dk::NestedTensor texts = dk::NestedTensor::from_lengths(dk::randn({6, 4}, dk::DType::float64, &generator), {3, 0, 2, 1});
-  const dk::Tensor target = dk::randn({6, 2}, dk::DType::float64, &generator);
+  const dk::NestedTensor texts =
+      dk::NestedTensor::from_lengths(dk::randn({6, 4}, {.dtype = dk::DType::float64, .generator = &generator}), {3, 0, 2, 1});
+  const dk::Tensor target = dk::randn({6, 2}, {.dtype = dk::DType::float64, .generator = &generator});
   const auto loss = [&](const dk::NestedTensor& x) {
     const dk::NestedTensor means = losses::pair_means(losses::joint_size(x, x));
     return losses::robust_loss(losses::log_cosh(means).values(), target, 0.5);

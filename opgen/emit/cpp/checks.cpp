@@ -29,6 +29,30 @@ std::string print_check(const Check& check, const Place& place) {
 
 }  // namespace
 
+std::string require_enums(const Op& op) {
+  std::string text;
+  for (const Argument& argument : op.schema.arguments) {
+    if (argument.type.base != Base::enumeration) continue;
+    const std::string& label = argument.label();
+    text += argument.type.list
+                ? fmt::format("for (const auto value : {}) launch::require_enum(value, {});\n", label, quoted(label))
+                : fmt::format("launch::require_enum({}, {});\n", label, quoted(label));
+  }
+  return text;
+}
+
+std::string require_arguments(const Op& op) {
+  std::string text;
+  for (const Argument& argument : op.schema.arguments) {
+    if (!argument.type.list || argument.type.length == 0) continue;
+    const std::string& label = argument.label();
+    const bool optional = argument.type.optional;
+    text += fmt::format("{}launch::require_length({}{}size(), {}, {});\n", optional ? "if (" + label + ") " : "", label,
+                        optional ? "->" : ".", argument.type.length, quoted(label));
+  }
+  return text + require_enums(op);
+}
+
 std::string print_checks(const Op& op, const Place& place) {
   std::string text;
   for (const Check& check : op.checks) text += print_check(check, place);

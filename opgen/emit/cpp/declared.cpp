@@ -14,11 +14,15 @@ namespace {
 std::string print_enum(const EnumType& type) {
   std::vector<std::string> names;
   for (const std::string& value : type.values) names.push_back(quoted(value));
-  std::string text = fmt::format("/// {}\nenum class {} {{ {} }};\n\n", type.doc, type.name, join(type.values));
-  return text + fmt::format(
-                    "/// As messages write it: {}.\nconstexpr std::string_view to_string({} value) {{\n"
-                    "  constexpr std::string_view names[] = {{{}}};\n  return names[static_cast<size_t>(value)];\n}}\n\n",
-                    type.values[0], type.name, join(names));
+  return fmt::format(
+      "/// {0}\nenum class {1} {{ {2} }};\n\n"
+      "inline constexpr std::string_view k{1}Names[] = {{{3}}};\n"
+      "/// What messages call its values, in their order.\n"
+      "constexpr std::span<const std::string_view> names_of({1}) {{ return k{1}Names; }}\n"
+      "/// \"?\" where there is no such value.\n"
+      "constexpr std::string_view to_string({1} value) {{\n"
+      "  return static_cast<size_t>(value) < std::size(k{1}Names) ? k{1}Names[static_cast<size_t>(value)] : \"?\";\n}}\n\n",
+      type.doc, type.name, join(type.values), join(names));
 }
 
 /// Headers of the enums that are fields, but for those of `own`.
@@ -40,7 +44,8 @@ std::string includes_of(const std::vector<const RecordType*>& records, const std
 
 std::string types_header(const Stem& stem) {
   if (stem.enums.empty() && stem.records.empty()) return "";
-  std::string text = "#pragma once\n\n" + file_head(stem) + "#include <cstddef>\n#include <optional>\n#include <string_view>\n";
+  std::string text = "#pragma once\n\n" + file_head(stem) +
+                     "#include <cstddef>\n#include <iterator>\n#include <optional>\n#include <span>\n#include <string_view>\n";
   if (!stem.records.empty())
     text += "\n#include \"deckle/kernels/args/view.h\"\n" + includes_of(stem.records, types_header_path(stem.home, stem.name));
   text += "\nnamespace " + stem.home.space + " {\n\n";

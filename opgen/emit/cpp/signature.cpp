@@ -9,8 +9,19 @@
 
 namespace opgen::cpp {
 
-std::string naming_itself(const std::string& head, const std::string& body, const std::string& name) {
-  return head + " try {\n" + indent(body, 2) + fmt::format("}} catch (...) {{\n  rethrow_from({});\n}}\n\n", quoted(name));
+std::string naming_itself(const Op& op, Variant variant, const std::string& head, const std::string& body) {
+  std::vector<std::string> operands;
+  if (variant == Variant::out) operands.emplace_back("{\"out\", out}");
+  for (const Argument* tensor : op.tensors())
+    operands.push_back(fmt::format("{{{}, {}}}", quoted(tensor->label()), tensor->label()));
+  std::vector<std::string> arguments = {quoted(variant_name(op, variant))};
+  if (!operands.empty()) {
+    operands.front().insert(0, "{");
+    operands.back() += "}";
+    arguments.insert(arguments.end(), operands.begin(), operands.end());
+  }
+  return head + " try {\n" + indent(body, 2) + "} catch (...) {\n" + indent(wrapped("rethrow_from", arguments, ";") + "\n", 2) +
+         "}\n\n";
 }
 
 std::string one_line_or_block(const std::string& head, const std::string& statement) {

@@ -24,7 +24,7 @@ std::vector<std::string> kernel_parameters(const Op& op);
 
 /// `head { statement }`, on one line if it fits.
 std::string one_line_or_block(const std::string& head, const std::string& statement);
-/// A public function: its errors are those of `name`, whatever it called.
-std::string naming_itself(const std::string& head, const std::string& body, const std::string& name);
+/// A public function: its errors are its own, whatever it called, and hold the shapes of its tensors.
+std::string naming_itself(const Op& op, Variant variant, const std::string& head, const std::string& body);
 
 }  // namespace opgen::cpp

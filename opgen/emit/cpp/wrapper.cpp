@@ -143,17 +143,6 @@ std::vector<std::string> differentiable_names(const Op& op) {
   return names;
 }
 
-std::string require_lengths(const Op& op) {
-  std::string text;
-  for (const Argument& argument : op.schema.arguments) {
-    if (!argument.type.list || argument.type.length == 0) continue;
-    const bool optional = argument.type.optional;
-    text += fmt::format("{}launch::require_length({}{}size(), {}, {});\n", optional ? "if (" + argument.name + ") " : "",
-                        argument.name, optional ? "->" : ".", argument.type.length, quoted(argument.name));
-  }
-  return text;
-}
-
 std::string call_below(const Op& op) {
   return std::string(op.has_raw() ? "raw::" : "native::") + op.name() + "(" + join(op.argument_names()) + ")";
 }
@@ -165,13 +154,13 @@ std::string print_functional(const Op& op, const NodePlan& plan) {
   for (const Argument* argument : op.tensors()) tensors.push_back(argument->name);
   const bool checked = !tensors.empty() && !op.schema.results.empty();
   const std::string call = checked ? fmt::format("call_check.{}({})", view ? "view" : "fresh", call_below(op)) : call_below(op);
-  std::string body = unpack_records(op) + (op.takes_rows() ? "" : unpack_options(op)) + require_lengths(op) +
+  std::string body = unpack_records(op) + (op.takes_rows() ? "" : unpack_options(op)) + require_arguments(op) +
                      (checked ? "const autograd::CallCheck call_check(" + join(tensors) + ");\n" : "");
   if (!op.has_node() && !view && (!checked || op.schema.result_groups.empty()))
-    return naming_itself(head, body + (op.schema.results.empty() ? call : "return " + call) + ";\n", op.name());
+    return naming_itself(op, Variant::functional, head, body + (op.schema.results.empty() ? call : "return " + call) + ";\n");
   if (!op.schema.result_groups.empty()) {
     body += result_declaration(op, call_below(op)) + fmt::format("call_check.fresh(std::tie({}));\n", join(result_names(op)));
-    if (!op.has_node()) return naming_itself(head, body + return_statement(op), op.name());
+    if (!op.has_node()) return naming_itself(op, Variant::functional, head, body + return_statement(op));
     body += fmt::format("if (!autograd::active({})) {}", join(differentiable_names(op)), return_statement(op));
   } else {
     if (!view) body += fmt::format("if (!autograd::active({})) return {};\n", join(differentiable_names(op)), call);
@@ -179,20 +168,20 @@ std::string print_functional(const Op& op, const NodePlan& plan) {
   }
   if (op.has_node()) body += require_one_length(op) + record(op, plan);
   body += view ? mark_views(op) : print_tangents(op);
-  return naming_itself(head, body + return_statement(op), op.name());
+  return naming_itself(op, Variant::functional, head, body + return_statement(op));
 }
 
 std::string print_composite_cpp(const Op& op) {
   const std::string call = "composite::" + op.name() + "(" + join(op.argument_names()) + ")";
   std::vector<std::string> tensors;
   for (const Argument* argument : op.tensors()) tensors.push_back(argument->name);
-  std::string body = unpack_options(op) + require_lengths(op);
+  std::string body = unpack_options(op) + require_arguments(op);
   if (op.schema.results.empty() || op.writes_argument() || tensors.empty())
     body += (op.schema.results.empty() ? "" : "return ") + call + ";\n";
   else
     body += unpack_records(op) + "const autograd::CallCheck call_check(" + join(tensors) + ");\nreturn call_check.of_others(" +
             call + ");\n";
-  return naming_itself(signature(op, Variant::functional, false), body, op.name());
+  return naming_itself(op, Variant::functional, signature(op, Variant::functional, false), body);
 }
 
 std::string print_on_tensors(const Op& op) {
@@ -210,10 +199,10 @@ std::string print_composite(const Op& op) {
     place.records[group.first] = group.name;
     place.shadowing.insert(group.name);
   }
-  std::string body = unpack_options(op) + require_lengths(op) + print_checks(op, place);
+  std::string body = unpack_options(op) + require_arguments(op) + print_checks(op, place);
   for (const std::string& declaration : Printer::declare(op.composite.lets, place)) body += declaration + "\n";
   body += "return " + Printer(place)(op.composite.value) + ";\n";
-  return naming_itself(signature(op, Variant::functional, false), body, op.name());
+  return naming_itself(op, Variant::functional, signature(op, Variant::functional, false), body);
 }
 
 std::string print_out(const Op& op) {
@@ -221,10 +210,10 @@ std::string print_out(const Op& op) {
   if (op.has_node()) {
     for (const size_t input : op.differentiable()) tensors.push_back(op.schema.arguments[input].name);
   }
-  const std::string body = unpack_options(op) + require_lengths(op) + "autograd::check_out({" + join(tensors) +
+  const std::string body = unpack_options(op) + require_arguments(op) + "autograd::check_out({" + join(tensors) +
                            "});\nraw::" + op.name() + "_out(out, " + join(op.argument_names()) +
                            ");\nautograd::bump_version(out);\nreturn out;\n";
-  return naming_itself(signature(op, Variant::out, false), body, op.name() + "_out");
+  return naming_itself(op, Variant::out, signature(op, Variant::out, false), body);
 }
 
 }  // namespace opgen::cpp

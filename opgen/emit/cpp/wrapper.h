@@ -15,8 +15,6 @@ std::string print_composite(const Op& op);
 std::string print_composite_cpp(const Op& op);
 std::string print_out(const Op& op);
 
-/// Statements that hold lists to the lengths of their types: int[2].
-std::string require_lengths(const Op& op);
 /// The call below autograd.
 std::string call_below(const Op& op);
 /// Names of the differentiable inputs.

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "opgen/emit/common/layout.h"
+#include "opgen/emit/cpp/checks.h"
 #include "opgen/emit/cpp/methods.h"
 #include "opgen/emit/cpp/options.h"
 #include "opgen/emit/cpp/types.h"
@@ -47,7 +48,7 @@ class Overloads {
         header += fmt::format("/// {}\n{}{};\n\n", op_.doc, over_comment(), signature(true));
         source += fmt::format("namespace nested {{\n{};\n}}\n\n",
                               wrapped(result_type() + " " + op_.name(), beside_nested(cpp::parameters(op_, false)), ""));
-        source += define(signature(false), cpp::unpack_options(op_) + refusals() + "return " +
+        source += define(signature(false), cpp::unpack_options(op_) + cpp::require_enums(op_) + refusals() + "return " +
                                                wrapped(op_.home.prefix() + "nested::" + op_.name(), op_.argument_names(), ";\n"));
         continue;
       }

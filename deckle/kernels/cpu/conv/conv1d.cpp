@@ -17,6 +17,7 @@
 #include <cstring>
 
 #include "deckle/base/parallel.h"
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/conv/depthwise.h"
 #include "deckle/kernels/cpu/matmul/product.h"
@@ -121,7 +122,7 @@ struct Residue {
 
 using namespace conv;
 
-void segment_convolution(const Context& context, const View& values, const RaggedView& ragged, const RaggedView& windows,
+void segment_convolution(const Context&, const View& values, const RaggedView& ragged, const RaggedView& windows,
                          const View& weight, const View& bias, int64_t stride, int64_t dilation, int64_t lead, int64_t groups,
                          const View& result) {
   const int64_t in = weight.sizes[1], size = weight.sizes[2], out = weight.sizes[0] / groups, item = item_size(values.dtype);
@@ -129,7 +130,7 @@ void segment_convolution(const Context& context, const View& values, const Ragge
   Source source{values.ptr<const char>(), values.dtype, in * groups, ragged.offsets, offsets_of(windows)};
   if (in == 1 && out == 1) return depthwise(source, taps, weight, bias, result);
   for (int64_t g = 0; g < groups; ++g) {
-    Scratch scratch = context.scratch();
+    Scratch scratch;
     Source own = source;
     own.data += g * in * item;
     const matmul::Blocks blocks = [&](int64_t row, int64_t rows, int64_t col, int64_t cols, Scratch& memory) {
@@ -146,9 +147,9 @@ void segment_convolution(const Context& context, const View& values, const Ragge
   }
 }
 
-void segment_convolution_transpose(const Context& context, const View& gradient, const RaggedView& windows,
-                                   const RaggedView& ragged, const View& weight, int64_t stride, int64_t dilation, int64_t lead,
-                                   int64_t groups, const View& result) {
+void segment_convolution_transpose(const Context&, const View& gradient, const RaggedView& windows, const RaggedView& ragged,
+                                   const View& weight, int64_t stride, int64_t dilation, int64_t lead, int64_t groups,
+                                   const View& result) {
   const int64_t in = weight.sizes[1], size = weight.sizes[2], out = weight.sizes[0] / groups, item = item_size(gradient.dtype);
   if (in == 1 && out == 1)
     return depthwise_transpose(gradient, windows, ragged, Taps::forward(size, stride, dilation, lead), weight, result);
@@ -157,7 +158,7 @@ void segment_convolution_transpose(const Context& context, const View& gradient,
     const int64_t count = rows.offsets.back(), taps = rows.reads.count();
     if (count == 0) continue;
     for (int64_t g = 0; g < groups; ++g) {
-      Scratch scratch = context.scratch();
+      Scratch scratch;
       const Source source{gradient.ptr<const char>() + g * out * item, gradient.dtype, out * groups, windows.offsets,
                           rows.offsets};
       const matmul::Blocks blocks = [&](int64_t row, int64_t height, int64_t col, int64_t cols, Scratch& memory) {
@@ -181,7 +182,7 @@ void segment_convolution_transpose(const Context& context, const View& gradient,
   }
 }
 
-void segment_convolution_weight(const Context& context, const View& values, const RaggedView& ragged, const View& gradient,
+void segment_convolution_weight(const Context&, const View& values, const RaggedView& ragged, const View& gradient,
                                 const RaggedView& windows, int64_t size, int64_t stride, int64_t dilation, int64_t lead,
                                 int64_t groups, const View& result) {
   const int64_t in = values.sizes[1] / groups, out = gradient.sizes[1] / groups, item = item_size(values.dtype);
@@ -189,7 +190,7 @@ void segment_convolution_weight(const Context& context, const View& values, cons
   const Source source{values.ptr<const char>(), values.dtype, in * groups, ragged.offsets, offsets_of(windows)};
   if (in == 1 && out == 1) return depthwise_weight(source, taps, gradient, result);
   for (int64_t g = 0; g < groups; ++g) {
-    Scratch scratch = context.scratch();
+    Scratch scratch;
     Source own = source;
     own.data += g * in * item;
     const matmul::Blocks blocks = [&](int64_t col, int64_t cols, int64_t row, int64_t rows, Scratch& memory) {
