@@ -73,19 +73,21 @@ function(deckle_opgen name)
   set(stamp ${arg_DIR}/${name}.stamp)
   set(root ${arg_ROOT})  # messages name files below it, kernels are looked for in it
   set(options ${arg_OPTIONS})
+  set(by_hand "")
   if(arg_KNOWN)
     list(APPEND options --known ${arg_KNOWN})
   elseif(NOT arg_LAYOUT)
     get_filename_component(root ${DECKLE_OPS_DIR}/.. ABSOLUTE)
     set(options --core)
+    set(by_hand ${root}/deckle/by_hand.yaml)
   endif()
   add_custom_command(
     OUTPUT ${stamp}
     BYPRODUCTS ${sources} ${kernels} ${headers} ${tests} ${nested_tests}
-    COMMAND ${generator} --functions ${DECKLE_OPS_DIR}/functions.yaml --entries ${specs} --out ${arg_DIR} --tests ${arg_TESTS}
-      --root ${root} --depfile ${stamp}.d --target ${stamp} ${options}
+    COMMAND ${generator} --functions ${DECKLE_OPS_DIR}/functions.yaml ${by_hand} --entries ${specs} --out ${arg_DIR}
+      --tests ${arg_TESTS} --root ${root} --depfile ${stamp}.d --target ${stamp} ${options}
     COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
-    DEPENDS ${generator} ${arg_ENTRIES} ${DECKLE_OPS_DIR}/functions.yaml
+    DEPENDS ${generator} ${arg_ENTRIES} ${DECKLE_OPS_DIR}/functions.yaml ${by_hand}
     DEPFILE ${stamp}.d
     COMMENT "opgen: ${name}"
     COMMAND_EXPAND_LISTS VERBATIM)

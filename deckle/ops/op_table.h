@@ -5,7 +5,8 @@
 
 namespace deckle {
 
-/// What is known of an op when the library is built: generated from its entry.
+/// What is known of an op when the library is built: generated from its entry, or for a function
+/// without one from deckle/by_hand.yaml.
 struct OpInfo {
   std::string_view name;
   std::string_view schema;
@@ -15,7 +16,10 @@ struct OpInfo {
   std::string_view saves;
   std::string_view derivatives;
   std::string_view ragged;
-  std::string_view over[3];  // what it does over the batch, a ragged and a regular dim of nested tensors; empty: refuses them
+  std::string_view over[3];   // what it does over the batch, a ragged and a regular dim of nested tensors; empty: refuses them
+  std::string_view variants;  // add_, add_out
+  std::string_view header;    // of a function without an entry
+  std::string_view because;   // and why it has none; empty: it has one
 };
 
 /// All ops of the library, in the order of their entry files.

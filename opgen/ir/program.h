@@ -31,6 +31,16 @@ struct ScalarFunction {
 
 using Functions = std::map<std::string, ScalarFunction>;
 
+/// A public function that is no op: C++ in `header`, which readers of the table are to find all the same.
+struct FunctionByHand {
+  std::string name;  // without its class
+  std::string signature, doc, header;
+  std::string because;           // why it has no entry
+  std::vector<const Op*> calls;  // what it is made of; none: not differentiable
+  enum class Kind { composite, hands_on_values, transforms_function } kind = Kind::composite;
+  Position at;
+};
+
 /// All ops, in the order of the files; derivatives that were fused follow them.
 struct Program {
   DeclaredTypes types;
@@ -39,6 +49,7 @@ struct Program {
   std::vector<std::unique_ptr<Op>> ops;
   Functions functions;
   std::map<std::string, std::vector<Helper>> helpers;
+  std::vector<FunctionByHand> by_hand;
   std::map<std::string, FunctionHeaders> headers;  // by namespace, of other libraries than Deckle
   Home home;                                       // of what is compiled
 

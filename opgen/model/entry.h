@@ -61,6 +61,12 @@ struct Entry : Declaration {
   const WrittenRule* reverse_rule(const std::string& input) const;
 };
 
+/// What by_hand.yaml says of a function.
+struct WrittenFunction {
+  FunctionByHand function;
+  std::vector<Text> calls;
+};
+
 /// Everything that was read: ops by name in the order of the files, functions and sample sets.
 struct Library {
   DeclaredTypes types;
@@ -70,6 +76,7 @@ struct Library {
   Functions functions;
   std::map<std::string, std::vector<Helper>> helpers;
   std::map<std::string, Tree> sample_sets;
+  std::vector<WrittenFunction> by_hand;
   std::map<std::string, FunctionHeaders> headers;  // by namespace
   Home home;                                       // of what is compiled
 

@@ -27,6 +27,21 @@ bool attempt(const Entry& entry, Problems& problems, const Step& step) {
   }
 }
 
+void resolve_by_hand(const Library& library, Program& program, Problems& problems) {
+  for (const WrittenFunction& written : library.by_hand) {
+    FunctionByHand function = written.function;
+    try {
+      for (const Text& name : written.calls) {
+        const std::vector<const Op*> called = ops_called(name, program);
+        function.calls.insert(function.calls.end(), called.begin(), called.end());
+      }
+    } catch (const Problem& problem) {
+      problems.emplace_back(problem.what());
+    }
+    program.by_hand.push_back(std::move(function));
+  }
+}
+
 }  // namespace
 
 Program resolve(const Library& library, Problems& problems) {
@@ -52,6 +67,7 @@ Program resolve(const Library& library, Problems& problems) {
     const Entry& entry = *library.entries[i];
     if (!entry.external) attempt(entry, problems, [&] { resolve_samples(entry, library, *ops[i]); });
   }
+  resolve_by_hand(library, program, problems);
   return program;
 }
 

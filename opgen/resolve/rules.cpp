@@ -215,12 +215,16 @@ void require_tensor_results(const Entry& entry, const Op& op) {
 
 }  // namespace
 
+std::vector<const Op*> ops_called(const Text& name, const Program& program) {
+  std::vector<const Op*> called = program.named(name.value());
+  if (called.empty())
+    throw Problem(name.at(0), fmt::format("no op is named '{}'{}", name.value(), did_you_mean(name.value(), program.op_names())));
+  return called;
+}
+
 void resolve_composite(const Entry& entry, const Program& program, Op& op) {
   for (const Text& name : entry.calls) {
-    const std::vector<const Op*> called = program.named(name.value());
-    if (called.empty())
-      throw Problem(name.at(0),
-                    fmt::format("no op is named '{}'{}", name.value(), did_you_mean(name.value(), program.op_names())));
+    const std::vector<const Op*> called = ops_called(name, program);
     op.calls.insert(op.calls.end(), called.begin(), called.end());
   }
   if (entry.body != Entry::Body::composite) return;

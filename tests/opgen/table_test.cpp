@@ -29,5 +29,35 @@ TEST(Table, LooksThroughComposites) {
   EXPECT_EQ(outcome.notes, std::vector<std::string>{"table.yaml:2: one_way has no forward derivative"});
 }
 
+/// Compiles table.yaml beside functions written by hand.
+Outcome with_by_hand(const std::string& file) {
+  Inputs inputs = inputs_of(kFolder + "/table.yaml", "table.yaml", kFolder + "/custom");
+  inputs.functions.push_back({kFolder + "/by_hand/" + file, file});
+  Outcome outcome;
+  CompileOptions options;
+  options.core = true;
+  outcome.files = compile(inputs, options, outcome.problems, outcome.notes);
+  return outcome;
+}
+
+TEST(Table, KnowsFunctionsWithoutEntries) {
+  const Outcome outcome = with_by_hand("list.yaml");
+  ASSERT_EQ(outcome.problems, Problems());
+  const std::string table = outcome.files.at("deckle/ops/generated/op_table.cpp");
+  const auto of = [&](const std::string& name) { return table.substr(table.find("{\"" + name + "\"")); };
+  EXPECT_EQ(of("spread").find("{\"spread\", \"spread(Box x) -> Box\", \"Both ways.\""), 0u) << of("spread");
+  EXPECT_NE(of("spread").find("\"reverse yes   forward no (one_way)   second order yes   (made of one_way)\""),
+            std::string::npos);
+  EXPECT_NE(of("spread").find("\"box.h\", \"a box is no tensor\""), std::string::npos);
+  EXPECT_NE(of("open").find("(hands on the values)"), std::string::npos) << "Box::open, under its own name";
+  EXPECT_NE(of("slope").find("(as far as the function's ops have them)"), std::string::npos);
+  EXPECT_NE(of("width").find("none: not differentiable"), std::string::npos);
+}
+
+TEST(Table, RefusesCallsOfNoOp) {
+  EXPECT_EQ(with_by_hand("unknown_call.yaml").problems,
+            Problems{"unknown_call.yaml:6:22: no op is named 'one_wey'; did you mean 'one_way'?"});
+}
+
 }  // namespace
 }  // namespace opgen::testing

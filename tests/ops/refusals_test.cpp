@@ -1,7 +1,11 @@
 // What is refused says which function was called, what was given and what would be accepted: functions without an entry too.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <regex>
+#include <set>
 #include <vector>
 
 #include "deckle/autograd/backward.h"
@@ -160,6 +164,36 @@ TEST(Refusals, OfEnumsNameTheArgumentAndItsValues) {
   const std::string message = error_of([&] { conv1d(rows, weight, {}, {.padding = padding}); });
   EXPECT_TRUE(message.starts_with("conv1d: padding is 9 (expected valid, same or causal)")) << message;
   EXPECT_EQ(to_string(padding), "?");
+}
+
+std::string read(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(OpTable, KnowsEveryFunctionThatNamesItself) {
+  std::set<std::string> known, missing;
+  for (const OpInfo& op : op_table()) known.emplace(op.name);
+  const std::regex names(R"re(\b(?:named|rethrow_from)\("(?:\w+::)*([a-z][\w\[\]]*)")re");
+  for (const auto& file : std::filesystem::recursive_directory_iterator(DECKLE_SOURCES)) {
+    if (!file.is_regular_file()) continue;
+    const std::string text = read(file.path());
+    for (std::sregex_iterator at(text.begin(), text.end(), names), end; at != end; ++at)
+      if (!known.contains((*at)[1])) missing.insert((*at)[1]);
+  }
+  EXPECT_EQ(missing, std::set<std::string>()) << "neither an entry nor deckle/by_hand.yaml has them";
+}
+
+TEST(OpTable, NamesTheHeadersOfFunctionsWithoutEntries) {
+  size_t functions = 0;
+  for (const OpInfo& op : op_table()) {
+    if (op.because.empty()) continue;
+    ++functions;
+    const std::string text = read(std::filesystem::path(DECKLE_SOURCES).parent_path() / op.header);
+    EXPECT_NE(text.find(std::string(op.name) + "("), std::string::npos)
+        << op.position << ": " << op.header << " has no " << op.name;
+  }
+  EXPECT_GT(functions, 50u);
 }
 
 TEST(OpTable, SaysOfEveryOpWhichDerivativesExist) {

@@ -168,7 +168,9 @@ std::string explained_op;
 
 CLI::App* add_ops(CLI::App& app) {
   CLI::App* ops = app.add_subcommand("ops", "List the ops, or explain one");
-  ops->add_subcommand("explain", "What the entry of an op says")->add_option("name", explained_op, "Name of the op")->required();
+  ops->add_subcommand("explain", "What is known of an op, or of a function made of ops")
+      ->add_option("name", explained_op, "Name of the op")
+      ->required();
   ops->add_subcommand("nested", "What every op does over the batch, ragged and regular dims of nested tensors");
   ops->footer("Examples:\n  deckle ops\n  deckle ops explain softmax\n  deckle ops nested");
   return ops;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 #include <set>
 #include <string_view>
 #include <vector>
@@ -44,23 +45,24 @@ std::string nearest_names(std::string_view name) {
 std::string list_ops() {
   std::string text;
   std::string_view file;
-  size_t shown = 0;
+  size_t shown = 0, by_hand = 0;
   for (const OpInfo& op : op_table()) {
     if (op.name.find("_backward") != std::string_view::npos) continue;
     const std::string_view from = op.position.substr(0, op.position.find(':'));
     if (from != file) text += fmt::format("{}{}\n", file.empty() ? "" : "\n", from);
     file = from;
     text += fmt::format("  {:<100} :{}\n", op.schema, op.position.substr(from.size() + 1));
-    ++shown;
+    ++(op.because.empty() ? shown : by_hand);
   }
-  return text + fmt::format("\n{} ops, and {} derivatives\n", shown, op_table().size() - shown);
+  return text + fmt::format("\n{} ops, {} derivatives, and {} functions that are no ops\n", shown,
+                            op_table().size() - shown - by_hand, by_hand);
 }
 
 std::string list_nested_ops() {
   std::string table = "| op | batch | ragged | regular |\n|---|---|---|---|\n", refused;
   std::set<std::string> seen;  // lines of overloads already printed
   for (const OpInfo& op : op_table()) {
-    if (op.name.find("_backward") != std::string_view::npos) continue;
+    if (op.name.find("_backward") != std::string_view::npos || !op.because.empty()) continue;
     const auto& [batch, ragged, regular] = op.over;
     const bool takes_tensors = op.schema.substr(0, op.schema.find("->")).find("Tensor") != std::string_view::npos;
     if (batch.empty()) {
@@ -81,8 +83,17 @@ std::string explain_op(const std::string& name) {
   std::string text;
   for (const OpInfo& op : op_table()) {
     const std::string_view overload = op.schema.substr(0, op.schema.find('('));  // add.Tensor
-    if (op.name != name && overload != name) continue;
+    const bool variant = std::ranges::any_of(op.variants | std::views::split(std::string_view(", ")), [&](const auto& word) {
+      return std::string_view(word.begin(), word.end()) == name;
+    });
+    if (op.name != name && overload != name && !variant) continue;
+    if (!op.because.empty()) {
+      text += fmt::format("{}\n  {}\n  declared in   {}\n  derivatives   {}\n  no entry      {}\n", op.schema, op.doc, op.header,
+                          op.derivatives, op.because);
+      continue;
+    }
     text += fmt::format("{}\n  {}\n  entry         {}\n", op.schema, op.doc, op.position);
+    if (!op.variants.empty()) text += fmt::format("  variants      {}\n", op.variants);
     text += fmt::format("  kernels       {}\n  saves         {}\n  derivatives   {}\n  ragged        {}\n", op.kernels, op.saves,
                         op.derivatives, op.ragged);
   }

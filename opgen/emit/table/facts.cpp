@@ -85,18 +85,6 @@ std::string backward_text(const Op& op) {
   return parts.empty() ? "" : " (" + join({parts.begin(), parts.end()}) + ")";
 }
 
-std::string derivatives_text(const Op& op) {
-  if (op.limit.order > 0) return fmt::format("none: those of {} end at order {}", op.limit.of, op.limit.order);
-  const Derivatives derivatives = derivatives_of(op);
-  if (!derivatives.exist) return "none: not differentiable";
-  std::string text =
-      fmt::format("reverse yes   forward {}   second order {}", unless(derivatives.no_forward), unless(derivatives.no_second));
-  if (!op.is_composite()) return derivatives.no_second.empty() ? text + backward_text(op) : text;
-  std::set<std::string> parts;
-  for (const Op* part : made_of(op)) parts.insert(part->name());
-  return text + "   (made of " + join({parts.begin(), parts.end()}) + ")";
-}
-
 std::string dim_text(const DimRule& rule) { return (rule.refused ? "no: " : "") + rule.text; }
 
 std::string ragged_text(const Op& op) {
@@ -132,6 +120,18 @@ std::array<std::string, 3> dims_of(const NestedRule& rule, bool refuses) {
 }
 
 }  // namespace
+
+std::string derivatives_text(const Op& op) {
+  if (op.limit.order > 0) return fmt::format("none: those of {} end at order {}", op.limit.of, op.limit.order);
+  const Derivatives derivatives = derivatives_of(op);
+  if (!derivatives.exist) return "none: not differentiable";
+  std::string text =
+      fmt::format("reverse yes   forward {}   second order {}", unless(derivatives.no_forward), unless(derivatives.no_second));
+  if (!op.is_composite()) return derivatives.no_second.empty() ? text + backward_text(op) : text;
+  std::set<std::string> parts;
+  for (const Op* part : made_of(op)) parts.insert(part->name());
+  return text + "   (made of " + join({parts.begin(), parts.end()}) + ")";
+}
 
 Facts facts_of(const Op& op) {
   const bool absent = op.nested.kind == NestedRule::Kind::absent && op.body != Op::Body::pointwise;

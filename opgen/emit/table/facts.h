@@ -17,5 +17,7 @@ struct Facts {
 };
 
 Facts facts_of(const Op& op);
+/// Which derivatives there are, by mode and order, and by what.
+std::string derivatives_text(const Op& op);
 
 }  // namespace opgen::table

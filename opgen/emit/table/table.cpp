@@ -8,6 +8,28 @@
 #include "opgen/text/strings.h"
 
 namespace opgen::table {
+namespace {
+
+std::string derivatives_of(const FunctionByHand& function) {
+  const std::string all = "reverse yes   forward yes   second order yes   ";
+  if (function.kind == FunctionByHand::Kind::hands_on_values) return all + "(hands on the values)";
+  if (function.kind == FunctionByHand::Kind::transforms_function) return all + "(as far as the function's ops have them)";
+  Op composite;
+  composite.body = Op::Body::composite_cpp;
+  composite.calls = function.calls;
+  return derivatives_text(composite);
+}
+
+std::string row_of(const FunctionByHand& function) {
+  return fmt::format(
+      "    {{{}, {}, {},\n     {}, \"none: made of other ops\", \"nothing\",\n     {},\n     \"as its signature "
+      "says\",\n     {{\"\", \"\", \"\"}}, \"\", {}, {}}},\n",
+      quoted(function.name), quoted(function.signature), quoted(function.doc),
+      quoted(fmt::format("{}:{}", function.at.file, function.at.line)), quoted(derivatives_of(function)), quoted(function.header),
+      quoted(function.because));
+}
+
+}  // namespace
 
 void emit(const Program& program, const OutputOptions&, Files& files, std::vector<std::string>& notes) {
   std::string rows;
@@ -16,11 +38,17 @@ void emit(const Program& program, const OutputOptions&, Files& files, std::vecto
     if (op->has_node() && op->limit.order == 0 && !derivatives_of(*op).no_forward.empty())
       notes.push_back(fmt::format("{}:{}: {} has no forward derivative", op->at.file, op->at.line, op->unique_name()));
     const Facts facts = facts_of(*op);
-    rows += fmt::format("    {{{}, {}, {},\n     {}, {}, {},\n     {},\n     {},\n     {}}},\n", quoted(op->name()),
-                        quoted(op->schema.to_string()), quoted(op->doc), quoted(fmt::format("{}:{}", op->at.file, op->at.line)),
-                        quoted(facts.kernels), quoted(facts.saves), quoted(facts.derivatives), quoted(facts.ragged),
-                        fmt::format("{{{}, {}, {}}}", quoted(facts.dims[0]), quoted(facts.dims[1]), quoted(facts.dims[2])));
+    std::vector<std::string> variants;
+    if (op->inplace) variants.push_back(op->name() + "_");
+    if (op->out) variants.push_back(op->name() + "_out");
+    rows +=
+        fmt::format("    {{{}, {}, {},\n     {}, {}, {},\n     {},\n     {},\n     {}, {}, \"\", \"\"}},\n", quoted(op->name()),
+                    quoted(op->schema.to_string()), quoted(op->doc), quoted(fmt::format("{}:{}", op->at.file, op->at.line)),
+                    quoted(facts.kernels), quoted(facts.saves), quoted(facts.derivatives), quoted(facts.ragged),
+                    fmt::format("{{{}, {}, {}}}", quoted(facts.dims[0]), quoted(facts.dims[1]), quoted(facts.dims[2])),
+                    quoted(join(variants)));
   }
+  for (const FunctionByHand& function : program.by_hand) rows += row_of(function);
   const Home& home = program.home;
   if (!home.plain)
     files[ops_file(home, "op_table.h")] = fmt::format(

@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "opgen/readers/entries/by_hand.h"
 #include "opgen/readers/entries/entry.h"
 #include "opgen/readers/entries/load.h"
 
@@ -79,7 +80,7 @@ void load_functions(const std::string& path, const std::string& name, Library& l
   try {
     const YamlFile file(path, name);
     if (file.root().is_null()) return;
-    file.check_keys(file.root(), name, {"scalar", "helpers", "samples", "headers"});
+    file.check_keys(file.root(), name, {"scalar", "helpers", "samples", "headers", "by_hand"});
     load_headers(file, home, library);
     const auto each = [&](const char* section, const auto& load) {
       if (!file.root()[section]) return;
@@ -111,6 +112,7 @@ void load_functions(const std::string& path, const std::string& name, Library& l
       }
       overloads.push_back(std::move(helper));
     });
+    each("by_hand", [&](const Tree& node) { load_by_hand(file, node, library); });
     if (file.root()["samples"]) {
       if (!file.root()["samples"].is_map()) file.fail(file.root()["samples"], "'samples' is a map of named sets");
       for (const Branch& pair : file.root()["samples"].branches()) {
