@@ -173,7 +173,7 @@ void segment_convolution_transpose(const Context&, const View& gradient, const R
                         .c_leading = stride == 1 ? in * groups : in,
                         .a_blocks = &blocks,
                         .chunk = step_of(out)});
-      if (stride == 1) continue;
+      if (stride == 1 || in == 0) continue;
       for_rows(source, 0, count, [&](int64_t i, int64_t b, int64_t o) {
         const int64_t row = ragged.offsets[b] + residue + o * stride;
         std::memcpy(target + row * in * groups * item, sums + i * in * item, static_cast<size_t>(in * item));

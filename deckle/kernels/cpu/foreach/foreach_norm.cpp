@@ -42,11 +42,11 @@ void add_products(std::span<const View> a, std::span<const View> b, double* resu
   std::vector<double> partial(runs.size());
   parallel_for(static_cast<int64_t>(runs.size()), 1, [&](int64_t first, int64_t last) {
     for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(last); ++i) {
-      const auto [tensor, begin] = runs[i];
-      const View &x = a[tensor], &y = b[tensor];
-      const int64_t count = std::min(kRun, x.numel() - begin);
+      const Run run = runs[i];
+      const View &x = a[run.tensor], &y = b[run.tensor];
+      const int64_t count = std::min(kRun, x.numel() - run.begin);
       visit_floating(x.dtype, [&]<typename T>(TypeTag<T>) {
-        partial[i] = sum_of_products(x.ptr<const T>() + begin, y.ptr<const T>() + begin, count);
+        partial[i] = sum_of_products(x.ptr<const T>() + run.begin, y.ptr<const T>() + run.begin, count);
       });
     }
   });

@@ -2,6 +2,7 @@
 // none.
 #include <cmath>
 
+#include "deckle/base/check.h"
 #include "deckle/core/from_data.h"
 #include "deckle/ops/generated/aten_layer.h"
 #include "deckle/ops/generated/matmul.h"
@@ -21,6 +22,7 @@ Tensor each(const Tensor& self, const Function& function) {
 
 template <typename Function>
 Tensor each(const Tensor& self, const Tensor& other, const Function& function) {
+  check(self.sizes() == other.sizes(), "shapes {} and {} differ (expected one shape)", self.sizes(), other.sizes());
   const std::vector<double> others = other.to_vector();
   std::vector<double> values = self.to_vector();
   for (size_t i = 0; i < values.size(); ++i) values[i] = function(values[i], others[i]);
