@@ -24,6 +24,18 @@ function(deckle_opgen_shards entry_file variable)
   set(${variable} ${shards} PARENT_SCOPE)
 endfunction()
 
+# deckle_made_from(SOURCE LIST FILES...): adds generated files to a list of deckle_opgen, unless another source makes one of them.
+macro(deckle_made_from source list)
+  foreach(made ${ARGN})
+    string(MD5 key "${made}")
+    if(DEFINED made_from_${key})
+      message(FATAL_ERROR "${made} would be made from ${source} and from ${made_from_${key}}: give one of the two another name")
+    endif()
+    set(made_from_${key} "${source}")
+    list(APPEND ${list} "${made}")
+  endforeach()
+endmacro()
+
 # deckle_opgen(NAME ENTRIES files... DIR dir TESTS dir [KNOWN files... | LAYOUT folder] [ROOT folder] [OPTIONS ...]): runs the
 # generator; sets NAME_SOURCES, NAME_KERNELS, NAME_TESTS and NAME_NESTED_TESTS, and makes the target NAME_sources that everything
 # including a generated header depends on. Entries with a LAYOUT are those of another library; with KNOWN ones beside them, ops
@@ -45,23 +57,24 @@ function(deckle_opgen name)
   set(tests "")
   set(nested_tests "")
   set(specs "")
+  if(NOT arg_KNOWN)
+    deckle_made_from("the table of all ops" sources ${ops}/op_table.cpp)
+    deckle_made_from("the table of all ops" table_headers ${ops}/op_table.h)
+  endif()
   foreach(entry_file ${arg_ENTRIES})
-    get_filename_component(stem ${entry_file} NAME_WE)
+    get_filename_component(stem ${entry_file} NAME_WLE)
     deckle_opgen_shards(${entry_file} shards)
     list(APPEND specs ${entry_file}=${shards})
-    list(APPEND headers ${ops}/${stem}.h ${nested}/${stem}.h)
-    list(APPEND sources ${nested}/${nested_prefix}${stem}.cpp)
+    deckle_made_from(${entry_file} headers ${ops}/${stem}.h ${nested}/${stem}.h)
+    deckle_made_from(${entry_file} sources ${nested}/${nested_prefix}${stem}.cpp)
     math(EXPR last "${shards} - 1")
     foreach(shard RANGE ${last})
-      list(APPEND sources ${ops}/${stem}_${shard}.cpp)
-      list(APPEND kernels ${ops}/${stem}_kernels_${shard}.cpp)  # with or without a kernel in it
-      list(APPEND tests ${arg_TESTS}/${stem}_${shard}_test.cpp)
-      list(APPEND nested_tests ${arg_TESTS}/nested_${stem}_${shard}_test.cpp)
+      deckle_made_from(${entry_file} sources ${ops}/${stem}_${shard}.cpp)
+      deckle_made_from(${entry_file} kernels ${ops}/${stem}_kernels_${shard}.cpp)  # with or without a kernel in it
+      deckle_made_from(${entry_file} tests ${arg_TESTS}/${stem}_${shard}_test.cpp)
+      deckle_made_from(${entry_file} nested_tests ${arg_TESTS}/nested_${stem}_${shard}_test.cpp)
     endforeach()
   endforeach()
-  if(NOT arg_KNOWN)
-    list(APPEND sources ${ops}/op_table.cpp)
-  endif()
   if(NOT arg_KNOWN AND NOT arg_LAYOUT)  # only Deckle's own ops are methods
     list(APPEND sources ${ops}/tensor_methods.cpp ${nested}/nested_methods.cpp)
     list(APPEND headers ${arg_DIR}/deckle/core/generated/tensor_methods.h ${nested}/nested_methods.h)
@@ -81,6 +94,10 @@ function(deckle_opgen name)
     set(options --core)
     set(by_hand ${root}/deckle/by_hand.yaml)
   endif()
+  set(depfile DEPFILE ${stamp}.d)
+  if("${arg_DIR};${arg_ENTRIES};${options}" MATCHES "[$][^<]")  # CMake 3.25 rewrites such a path without its escape: Ninja finds
+    set(depfile "")                                              # it nowhere and runs the generator each time
+  endif()
   add_custom_command(
     OUTPUT ${stamp}
     BYPRODUCTS ${sources} ${kernels} ${headers} ${tests} ${nested_tests}
@@ -88,7 +105,7 @@ function(deckle_opgen name)
       --tests ${arg_TESTS} --root ${root} --depfile ${stamp}.d --target ${stamp} ${options}
     COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
     DEPENDS ${generator} ${arg_ENTRIES} ${DECKLE_OPS_DIR}/functions.yaml ${by_hand}
-    DEPFILE ${stamp}.d
+    ${depfile}
     COMMENT "opgen: ${name}"
     COMMAND_EXPAND_LISTS VERBATIM)
   add_custom_target(${name}_sources DEPENDS ${stamp})

@@ -52,10 +52,16 @@ Files compile(const Inputs& inputs, const CompileOptions& options, Problems& pro
   const Program program = analyze(inputs, options.core, problems);
   Files files;
   if (!problems.empty()) return files;
-  std::vector<Emitter> emitters = {{"cpp", cpp::emit}, {"nested", nested::emit}};
+  std::vector<Emitter> emitters;
   if (options.core || !inputs.home.is_deckle()) emitters.push_back({"table", table::emit});
+  emitters.insert(emitters.end(), {{"cpp", cpp::emit}, {"nested", nested::emit}});
   if (options.tests) emitters.insert(emitters.end(), {{"tests", tests::emit}, {"nested tests", tests::emit_nested}});
-  for (const Emitter& emitter : emitters) emitter.emit(program, options.output, files, notes);
+  try {
+    for (const Emitter& emitter : emitters) emitter.emit(program, options.output, files, notes);
+  } catch (const Problem& problem) {
+    problems.emplace_back(problem.what());
+    return {};
+  }
   return files;
 }
 

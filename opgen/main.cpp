@@ -175,7 +175,11 @@ int site(const Arguments& arguments) {
 /// A path in a dependency file.
 std::string escaped(const std::string& path) {
   std::string text;
-  for (const char character : path) text += (character == ' ' || character == '#' ? "\\" : "") + std::string(1, character);
+  for (const char character : path) {
+    if (character == ' ' || character == '#') text += '\\';
+    if (character == '$') text += '$';
+    text += character;
+  }
   return text;
 }
 

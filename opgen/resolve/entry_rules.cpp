@@ -6,11 +6,10 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <map>
 #include <set>
 
+#include "opgen/resolve/distinct_names.h"
 #include "opgen/resolve/schema_rules.h"
-#include "opgen/schema/identifiers.h"
 #include "opgen/text/strings.h"
 
 namespace opgen {
@@ -194,59 +193,6 @@ void check_orphans(const Library& library, const std::string& root, Problems& pr
         orphan));
 }
 
-/// The C++ types of the arguments, as far as overloads are told apart by them.
-std::string overload_key(const Entry& entry) {
-  std::string key = entry.name() + "(";
-  for (const Parameter& argument : entry.schema.parameters()) {
-    Type type = argument.type;
-    type.length = 0;
-    type.optional = type.optional && !type.is_tensor() && type.base != Base::generator && type.base != Base::record;
-    key += type.to_string() + ", ";
-  }
-  return key;
-}
-
-/// Types of entry files, and of the library, that generated code would have twice.
-void check_type_names(const Library& library, Problems& problems) {
-  for (const auto& entry : library.entries) {
-    const std::string options = pascal_case(entry->unique_name()) + "Options";
-    if (entry->has_options() && !entry->external && is_class_of_library(options))
-      problems.emplace_back(
-          Problem(entry->at, fmt::format("the arguments after the '*' would be the struct '{}', which is a class of "
-                                         "the library: leave out the '*', or rename the op",
-                                         options))
-              .what());
-    for (const std::string& name : {pascal_case(entry->unique_name()) + "Backward", options}) {
-      const auto type = library.types.find(name);
-      if (type == library.types.end() || (entry->external && type->second.external())) continue;
-      if (name == options && !entry->has_options()) continue;
-      problems.emplace_back(Problem(type->second.declared_at(),
-                                    fmt::format("'{}' is what the generated code has for the op '{}' at {}: choose another name",
-                                                name, entry->unique_name(), entry->at.to_string()))
-                                .what());
-    }
-  }
-}
-
-/// Ops that would be one function, or share the name of a class, in the generated code.
-void check_distinct(const Library& library, Problems& problems) {
-  std::map<std::string, const Entry*> functions, classes;
-  for (const auto& entry : library.entries) {
-    const Entry* const same_function = functions.emplace(overload_key(*entry), entry.get()).first->second;
-    const Entry* const same_class = classes.emplace(pascal_case(entry->unique_name()), entry.get()).first->second;
-    const Entry* const other = same_function != entry.get() ? same_function : same_class;
-    if (other == entry.get() || entry->external) continue;
-    const std::string first = fmt::format("'{}' at {}", other->unique_name(), other->at.to_string());
-    const Problem problem =
-        other == same_function
-            ? Problem(entry->at, fmt::format("'{}' takes the same arguments in C++ as {}: give one of them another name",
-                                             entry->unique_name(), first))
-            : Problem(entry->at, fmt::format("'{}' and {} would have one name in the generated code: rename one",
-                                             entry->unique_name(), first));
-    problems.emplace_back(problem.what());
-  }
-}
-
 }  // namespace
 
 void check_entries(const Library& library, const std::string& root, Problems& problems) {
@@ -275,8 +221,7 @@ void check_entries(const Library& library, const std::string& root, Problems& pr
       }
     }
   }
-  check_distinct(library, problems);
-  check_type_names(library, problems);
+  check_distinct_names(library, problems);
 }
 
 std::vector<std::string> watched_paths(const std::string& root) {

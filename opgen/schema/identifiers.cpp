@@ -34,8 +34,13 @@ constexpr std::array kMacros = {"assert",   "errno",  "i386",   "linux",   "offs
 constexpr std::array kNamespaces = {"autograd", "composite", "dispatch", "functional", "io",  "kernels", "launch", "masks",
                                     "native",   "nested",    "nn",       "optim",      "raw", "shapes",  "suite"};
 
-/// Classes of the library's headers.
-constexpr std::array kClasses = {"Alignment",
+/// What generated code calls or declares with in the namespace of the ops: an op of the same name would hide it.
+constexpr std::array kUsedByOps = {"fail", "int64_t", "rethrow_from"};
+
+/// Classes of the library's headers, and functions of Highway, which generated kernels call unqualified.
+constexpr std::array kClasses = {"Add",
+                                 "Alignment",
+                                 "And",
                                  "Argument",
                                  "ArrowList",
                                  "AttentionAlignment",
@@ -58,25 +63,39 @@ constexpr std::array kClasses = {"Alignment",
                                  "Device",
                                  "DeviceKind",
                                  "Dims",
+                                 "Div",
                                  "Ellipsis",
                                  "EnableGrad",
+                                 "Eq",
                                  "Error",
                                  "ErrorKind",
                                  "Generator",
                                  "GradMode",
                                  "GradcheckOptions",
+                                 "GradientSink",
+                                 "Gradients",
+                                 "Gt",
+                                 "IfThenElse",
                                  "Index",
+                                 "Inf",
                                  "Ints",
                                  "JaggedLayout",
+                                 "Lt",
                                  "MatmulOptions",
                                  "MemoryStats",
+                                 "Mul",
+                                 "NaN",
+                                 "Neg",
                                  "NestedTensor",
                                  "NewAxis",
                                  "NoGrad",
+                                 "Not",
                                  "Number",
                                  "OpInfo",
                                  "Operand",
+                                 "OperandSizes",
                                  "OptionalInts",
+                                 "Or",
                                  "PadOptions",
                                  "PadSide",
                                  "Philox",
@@ -90,18 +109,24 @@ constexpr std::array kClasses = {"Alignment",
                                  "RowIterator",
                                  "RowMap",
                                  "RowOperand",
+                                 "SavedRows",
+                                 "SavedTensor",
                                  "SavedTensorHooks",
                                  "Scalar",
+                                 "Set",
                                  "Slice",
                                  "SmallVector",
                                  "Storage",
                                  "StridedLayout",
+                                 "Sub",
                                  "Tensor",
                                  "TensorImpl",
                                  "TensorList",
                                  "TypeTag",
                                  "VarlenLayout",
-                                 "View"};
+                                 "View",
+                                 "Xor",
+                                 "Zero"};
 
 template <typename Table>
 bool holds(const Table& table, std::string_view name) {
@@ -119,7 +144,7 @@ const std::set<std::string>& node_members() {
 }
 
 std::string why_not_a_name(std::string_view name) {
-  if (holds(kMacros, name)) return fmt::format("'{}' is a macro of C: choose another name", name);
+  if (is_macro(name)) return fmt::format("'{}' is a macro of C: choose another name", name);
   if (name.empty() || name[0] < 'a' || name[0] > 'z')
     return fmt::format("'{}' is no name here: names begin with a small letter", name);
   if (holds(kKeywords, name)) return fmt::format("'{}' is a word of C++: choose another name", name);
@@ -127,6 +152,7 @@ std::string why_not_a_name(std::string_view name) {
 }
 
 std::string why_not_an_op(std::string_view name) {
+  if (holds(kUsedByOps, name)) return fmt::format("'{}' is what the generated code uses: choose another name", name);
   return holds(kNamespaces, name) ? fmt::format("'{}' is a namespace of the library: choose another name", name)
                                   : why_not_a_name(name);
 }
@@ -135,9 +161,11 @@ std::string why_not_a_type(std::string_view name) {
   const auto letter_or_digit = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); };
   if (name.empty() || name[0] < 'A' || name[0] > 'Z' || !std::all_of(name.begin(), name.end(), letter_or_digit))
     return fmt::format("'{}' is no name of a type: those are a capital letter, then letters and digits", name);
-  if (holds(kMacros, name)) return fmt::format("'{}' is a macro of C: choose another name", name);
+  if (is_macro(name)) return fmt::format("'{}' is a macro of C: choose another name", name);
   return is_class_of_library(name) ? fmt::format("'{}' is a class of the library: choose another name", name) : "";
 }
+
+bool is_macro(std::string_view name) { return holds(kMacros, name); }
 
 bool is_class_of_library(std::string_view name) { return holds(kClasses, name); }
 

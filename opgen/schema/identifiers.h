@@ -14,6 +14,7 @@ std::string why_not_an_op(std::string_view name);
 
 /// The same for the name of a type that an entry file declares.
 std::string why_not_a_type(std::string_view name);
+bool is_macro(std::string_view name);
 bool is_class_of_library(std::string_view name);
 
 /// Members of the nodes that are generated, among which what they save gets fields.

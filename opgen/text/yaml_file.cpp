@@ -5,6 +5,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -13,6 +14,9 @@
 
 namespace opgen {
 namespace {
+
+/// PyTorch's native_functions.yaml has 0.7 million bytes.
+constexpr size_t kMaxBytes = 4'000'000;
 
 /// Where the last document began. YAML::Load drops all but the first without a word, and YAML::LoadAll hangs on some broken
 /// files.
@@ -38,7 +42,7 @@ class TreeMaker {
 
   Tree make(const YAML::Node& node, int depth = 0) {
     const YAML::Mark mark = node.Mark();
-    const Position at{file_, mark.line + 1, mark.column + 1};
+    const Position at{file_, std::max(mark.line, 0) + 1, std::max(mark.column, 0) + 1};  // an empty file's is -1
     if (depth > kMaxDepth)
       throw Problem(at, fmt::format("the file is nested more than {} deep, or an alias stands within what it names", kMaxDepth));
     if (++values_ > kMaxValues)
@@ -72,8 +76,12 @@ class TreeMaker {
 }  // namespace
 
 YamlFile::YamlFile(const std::string& path, const std::string& name) : name_(name) {
+  if (std::filesystem::is_directory(path)) throw Problem({name, 1, 1}, "this is a folder: name a file in it");
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw Problem({name, 1, 1}, "the file cannot be read");
+  if (!std::filesystem::is_regular_file(path) || !file) throw Problem({name, 1, 1}, "the file cannot be read");
+  if (const auto size = std::filesystem::file_size(path); size > kMaxBytes)
+    throw Problem({name, 1, 1},
+                  fmt::format("the file has {} bytes, and {} are what is read: make several files of it", size, kMaxBytes));
   std::ostringstream contents;
   contents << file.rdbuf();
   std::istringstream stream(contents.str());

@@ -81,6 +81,17 @@ TEST(CoreErrors, ComeAgainWhenKernelsDo) {
 TEST(Files, ThatCannotBeReadAreProblems) {
   EXPECT_EQ(compile_file(kFolder + "/no_such_file.yaml", "no_such_file.yaml").problems,
             Problems{"no_such_file.yaml:1:1: the file cannot be read"});
+  EXPECT_EQ(compile_file(kFolder + "/errors", "errors").problems, Problems{"errors:1:1: this is a folder: name a file in it"});
+  EXPECT_EQ(compile_file("/dev/zero", "zero").problems, Problems{"zero:1:1: the file cannot be read"});
+}
+
+TEST(Files, WithoutEntriesAreProblems) {
+  const std::string path = ::testing::TempDir() + "opgen_no_entries.yaml";
+  for (const char* text : {"", "# Nothing yet.\n", "[]\n", "null\n"}) {
+    std::ofstream(path) << text;
+    EXPECT_EQ(compile_file(path, "none.yaml").problems, Problems{"none.yaml:1:1: an entry file is a list of '- func:' entries"});
+  }
+  std::filesystem::remove(path);
 }
 
 TEST(Operators, AreOpsThatNeedEntries) {

@@ -57,7 +57,7 @@ TEST(Golden, FormulasByCaseAndDeviceAndWhatTheyShare) { expect_golden("cases"); 
 
 TEST(Golden, MethodsOfTensorAndNestedTensor) {
   const std::string root = kFolder + "/golden";
-  const Outcome outcome = compile_file(root + "/methods.yaml", "methods.yaml", root);
+  const Outcome outcome = compile_file(root + "/front_methods.yaml", "front_methods.yaml", root);
   ASSERT_EQ(outcome.problems, Problems());
   for (const char* file : {"core/generated/tensor_methods.h", "ops/generated/tensor_methods.cpp",
                            "nested/generated/nested_methods.h", "nested/generated/nested_methods.cpp"}) {

@@ -59,6 +59,23 @@ TEST(Libraries, AreRefusedWithPlaceAndWhatWouldBeRight) {
   says("one_use", "5:7: 'uses' is a list of library files");
   says("one_entry", "4:10: a list of files is wanted: [ops.yaml]");
   says("no_such", "1:1: the file cannot be read");
+  says("nameless", "1:10: '' is no name of a library beside Deckle: build the library again");
+  says("deckles", "1:10: 'deckle' is no name of a library beside Deckle: build the library again");
+  says("macro", "2:12: the namespace 'acme::NULL' cannot be: 'NULL' is a macro of C: choose another name");
+  says("compilers", "2:12: the namespace '__linux__' cannot be: names with '__', or '_' in front, are the compiler's");
+  says("newer", "5:9: 'newer' is made for Deckle 0.2.0, and this is 0.1.0: build and install 'newer' with this Deckle");
+}
+
+TEST(Libraries, HaveNamespacesOfTheirOwn) {
+  EXPECT_EQ(problems_of("one_space"),
+            Problems{"same_space/ops/library.yaml:2:12: the libraries 'base' and 'same_space' have one namespace, 'base': give "
+                     "one of them another"});
+}
+
+TEST(Libraries, HaveNamespacesThatFilesCanBeNamedAfter) {
+  EXPECT_EQ(why_not_a_namespace(std::string(200, 'a')), "");
+  EXPECT_EQ(why_not_a_namespace(std::string(300, 'a')),
+            "a namespace of 300 letters is too long, as files are named after it: 200 are allowed");
 }
 
 TEST(Libraries, HaveNoPartOfTheirNamespaceInCommonWithWhatGeneratedCodeNames) {
@@ -90,9 +107,10 @@ TEST(Libraries, CutAnywhereAreProblemsWithAPosition) {
   const std::filesystem::path folder =
       std::filesystem::path(::testing::TempDir()) / fmt::format("opgen_cut_{}", getpid()) / "acme" / "ops";
   std::filesystem::create_directories(folder);
-  std::ifstream file(kLibraries + "/acme/ops/library.yaml");
+  std::ifstream file(kLibraries + "/written/ops/library.yaml");  // as deckle_add_ops writes it
   const std::string whole((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  ASSERT_GT(whole.size(), 100u) << "the description of acme is not there";
+  ASSERT_GT(whole.size(), 100u) << "the description is not there";
+  std::filesystem::create_directories(folder / "../../acme/ops");
   for (size_t length = 0; length < whole.size() - 1; ++length) {
     std::ofstream cut(folder / "library.yaml");
     cut << whole.substr(0, length);
@@ -127,6 +145,20 @@ Outcome compile_own(const std::string& entries, const std::string& functions = "
   outcome.files = compile(inputs, options, outcome.problems, outcome.notes);
   outcome.problems = shortened(outcome.problems);
   return outcome;
+}
+
+TEST(Libraries, HaveNoOpThatAnotherHas) {
+  Outcome outcome;
+  Inputs inputs;
+  inputs.home = {"mine", false};
+  for (const OpLibrary& library : load("again", outcome.problems)) {
+    for (const std::string& path : library.entries) inputs.known.push_back({path, path, library.home});
+  }
+  ASSERT_EQ(outcome.problems, Problems());
+  compile(inputs, {}, outcome.problems, outcome.notes);
+  EXPECT_EQ(shortened(outcome.problems),
+            Problems{"again/ops/one.yaml:1:9: 'of_two' is an op of 'one_op' already, at one_op/ops/one.yaml:1:9: formulas could "
+                     "not tell them apart; give this one another name"});
 }
 
 TEST(Libraries, SayWhoseNamesAreTaken) {

@@ -4,6 +4,14 @@
 
 namespace opgen {
 
+void Files::add(const std::string& path, std::string contents, const std::string& source) {
+  const auto [other, added] = sources_.emplace(path, source);
+  if (!added)
+    throw Problem({source, 1, 1},
+                  fmt::format("'{}' is what is made from {} too: give one of the two files another name", path, other->second));
+  contents_.emplace(path, std::move(contents));
+}
+
 std::vector<Stem> stems_of(const Program& program, const OutputOptions& options) {
   std::vector<Stem> stems;
   const auto stem_of = [&](const std::string& name, const std::string& source) -> Stem& {

@@ -9,8 +9,22 @@
 
 namespace opgen {
 
-/// Generated files by path below the output directory.
-using Files = std::map<std::string, std::string>;
+/// Generated files by path below the output directory, each with what it is made from.
+class Files {
+ public:
+  /// Throws Problem if the path is that of a file made from something else, which this one would overwrite.
+  void add(const std::string& path, std::string contents, const std::string& source);
+
+  const std::string& at(const std::string& path) const { return contents_.at(path); }
+  size_t count(const std::string& path) const { return contents_.count(path); }
+  bool empty() const { return contents_.empty(); }
+  auto begin() const { return contents_.begin(); }
+  auto end() const { return contents_.end(); }
+
+ private:
+  std::map<std::string, std::string> contents_;
+  std::map<std::string, std::string> sources_;
+};
 
 struct OutputOptions {
   std::map<std::string, int> shards;  // how many files share the ops of an entry file, by stem; 1 where absent

@@ -240,10 +240,11 @@ std::string kernel_file(const Stem& stem, const std::string& path, const std::ve
 }
 
 void emit_stem(const Stem& stem, const Program& program, Files& files) {
-  files[ops_header(stem.home, stem.name)] = public_header(stem);
-  if (const std::string types = types_header(stem); !types.empty()) files[types_header_path(stem.home, stem.name)] = types;
+  const auto add = [&](const std::string& path, const std::string& text) { files.add(path, text, stem.source); };
+  add(ops_header(stem.home, stem.name), public_header(stem));
+  if (const std::string types = types_header(stem); !types.empty()) add(types_header_path(stem.home, stem.name), types);
   const std::string kernels = kernel_header(stem);
-  if (!kernels.empty()) files[kernels_header(stem.home, stem.name)] = kernels;
+  if (!kernels.empty()) add(kernels_header(stem.home, stem.name), kernels);
   std::vector<std::vector<EmittedOp>> sources(static_cast<size_t>(stem.shards));
   std::vector<std::vector<PointwiseKernel>> kernel_files(static_cast<size_t>(stem.shards));
   for (const Op* op : stem.ops) {
@@ -252,17 +253,17 @@ void emit_stem(const Stem& stem, const Program& program, Files& files) {
     sources[shard].push_back(emit_op(*op));
   }
   for (size_t shard = 0; shard < sources.size(); ++shard) {
-    files[ops_file(stem.home, fmt::format("{}_{}.cpp", stem.name, shard))] = source_file(stem, sources[shard], program);
+    add(ops_file(stem.home, fmt::format("{}_{}.cpp", stem.name, shard)), source_file(stem, sources[shard], program));
     const std::string path = ops_file(stem.home, fmt::format("{}_kernels_{}.cpp", stem.name, shard));
-    files[path] = kernel_file(stem, path, kernel_files[shard], program);
+    add(path, kernel_file(stem, path, kernel_files[shard], program));
   }
 }
 
 }  // namespace
 
 void emit(const Program& program, const OutputOptions& options, Files& files, std::vector<std::string>&) {
-  for (const Stem& stem : stems_of(program, options)) emit_stem(stem, program, files);
   emit_methods(program, files);
+  for (const Stem& stem : stems_of(program, options)) emit_stem(stem, program, files);
 }
 
 }  // namespace opgen::cpp

@@ -99,8 +99,8 @@ void emit_methods(const Program& program, Files& files) {
   }
   if (methods.empty()) return;
   std::sort(includes.begin(), includes.end());
-  files["deckle/core/generated/tensor_methods.h"] = methods.declarations();
-  files["deckle/ops/generated/tensor_methods.cpp"] = methods.definitions(includes);
+  files.add("deckle/core/generated/tensor_methods.h", methods.declarations(), "the methods of Tensor");
+  files.add("deckle/ops/generated/tensor_methods.cpp", methods.definitions(includes), "the methods of Tensor");
 }
 
 }  // namespace opgen::cpp

@@ -346,32 +346,32 @@ void emit(const Program& program, const OutputOptions& options, Files& files, st
       for (const Op* segment : program.named(op->nested.segment)) includes.insert(ops_header(segment->home, segment->stem));
     }
     // A stem without overloads still has its files: the build knows them by name.
-    std::string& header_file = files[nested_header(home, stem.name)];
-    std::string& source_file = files[nested_source(home, stem.name)];
     const std::string from = home.plain ? fmt::format("ops/{}.yaml", stem.name) : stem.source;
     const std::string head = fmt::format("// Overloads for nested tensors, from {}. Made by opgen; not for editing.\n", from);
-    source_file = file_head(stem);
-    header_file = "#pragma once\n\n" + source_file;
-    if (header.empty()) continue;
-    method_headers.push_back(nested_header(home, stem.name));
-    header_file = head + fmt::format(
-                             "\n#pragma once\n\n#include \"deckle/nested/nested_tensor.h\"\n#include \"{0}\"\n\n"
-                             "namespace {1} {{\n\n{2}}}  // namespace {1}\n",
-                             ops_header(home, stem.name), home.space, with_deckle_names(home, header));
-    if (source.empty()) continue;
+    std::string source_file = file_head(stem), header_file = "#pragma once\n\n" + source_file;
+    if (!header.empty()) {
+      method_headers.push_back(nested_header(home, stem.name));
+      header_file = head + fmt::format(
+                               "\n#pragma once\n\n#include \"deckle/nested/nested_tensor.h\"\n#include \"{0}\"\n\n"
+                               "namespace {1} {{\n\n{2}}}  // namespace {1}\n",
+                               ops_header(home, stem.name), home.space, with_deckle_names(home, header));
+    }
     std::string lines;
     for (const std::string& include : includes) lines += fmt::format("#include \"{}\"\n", include);
-    source_file = head + fmt::format(
-                             "\n#include \"{0}\"\n\n#include <exception>\n\n#include \"deckle/nested/broadcast.h\"\n"
-                             "#include \"deckle/nested/groups.h\"\n#include \"deckle/nested/named.h\"\n#include "
-                             "\"deckle/nested/support.h\"\n{1}#include \"deckle/ops/launch.h\"\n\n"
-                             "namespace {2} {{\n\n{3}{4}}}  // namespace {2}\n",
-                             nested_header(home, stem.name), lines, home.space, home.plain ? "" : "using namespace deckle;\n\n",
-                             with_deckle_names(home, source));
+    if (!source.empty())
+      source_file = head + fmt::format(
+                               "\n#include \"{0}\"\n\n#include <exception>\n\n#include \"deckle/nested/broadcast.h\"\n"
+                               "#include \"deckle/nested/groups.h\"\n#include \"deckle/nested/named.h\"\n#include "
+                               "\"deckle/nested/support.h\"\n{1}#include \"deckle/ops/launch.h\"\n\n"
+                               "namespace {2} {{\n\n{3}{4}}}  // namespace {2}\n",
+                               nested_header(home, stem.name), lines, home.space, home.plain ? "" : "using namespace deckle;\n\n",
+                               with_deckle_names(home, source));
+    files.add(nested_header(home, stem.name), header_file, stem.source);
+    files.add(nested_source(home, stem.name), source_file, stem.source);
   }
   if (methods.empty()) return;
-  files["deckle/nested/generated/nested_methods.h"] = methods.declarations();
-  files["deckle/nested/generated/nested_methods.cpp"] = methods.definitions(method_headers);
+  files.add("deckle/nested/generated/nested_methods.h", methods.declarations(), "the methods of NestedTensor");
+  files.add("deckle/nested/generated/nested_methods.cpp", methods.definitions(method_headers), "the methods of NestedTensor");
 }
 
 }  // namespace nested

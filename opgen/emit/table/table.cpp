@@ -31,6 +31,8 @@ std::string row_of(const FunctionByHand& function) {
 
 }  // namespace
 
+constexpr const char* kSource = "the table of all ops";
+
 void emit(const Program& program, const OutputOptions&, Files& files, std::vector<std::string>& notes) {
   std::string rows;
   for (const auto& op : program.ops) {
@@ -51,18 +53,24 @@ void emit(const Program& program, const OutputOptions&, Files& files, std::vecto
   for (const FunctionByHand& function : program.by_hand) rows += row_of(function);
   const Home& home = program.home;
   if (!home.plain)
-    files[ops_file(home, "op_table.h")] = fmt::format(
-        "// Generated from the op entries; change those, not this file.\n#pragma once\n\n#include \"deckle/ops/op_table.h\"\n\n"
-        "namespace {0} {{\n\n/// All ops of this library, in the order of their entry files.\nstd::span<const deckle::OpInfo> "
-        "op_table();\n\n}}  // namespace {0}\n",
-        home.space);
-  files[ops_file(home, "op_table.cpp")] = fmt::format(
-      "// Generated from the op entries; change those, not this file.\n#include \"{0}\"\n\nnamespace {1} {{\n{2}namespace "
-      "{{\n\nconstexpr OpInfo kOps[] = {{\n{3}}};\n\n}}  // namespace\n\nstd::span<const OpInfo> op_table() {{ return kOps; "
-      "}}\n\n}}  "
-      "// namespace {1}\n",
-      home.plain ? "deckle/ops/op_table.h" : ops_file(home, "op_table.h"), home.space,
-      home.plain ? "" : "using namespace deckle;\n", rows);
+    files.add(ops_file(home, "op_table.h"),
+              fmt::format("// Generated from the op entries; change those, not this file.\n#pragma once\n\n#include "
+                          "\"deckle/ops/op_table.h\"\n\n"
+                          "namespace {0} {{\n\n/// All ops of this library, in the order of their entry files.\nstd::span<const "
+                          "deckle::OpInfo> "
+                          "op_table();\n\n}}  // namespace {0}\n",
+                          home.space),
+              kSource);
+  files.add(
+      ops_file(home, "op_table.cpp"),
+      fmt::format(
+          "// Generated from the op entries; change those, not this file.\n#include \"{0}\"\n\nnamespace {1} {{\n{2}namespace "
+          "{{\n\nconstexpr OpInfo kOps[] = {{\n{3}}};\n\n}}  // namespace\n\nstd::span<const OpInfo> op_table() {{ return kOps; "
+          "}}\n\n}}  "
+          "// namespace {1}\n",
+          home.plain ? "deckle/ops/op_table.h" : ops_file(home, "op_table.h"), home.space,
+          home.plain ? "" : "using namespace deckle;\n", rows),
+      kSource);
 }
 
 }  // namespace opgen::table

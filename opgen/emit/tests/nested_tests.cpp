@@ -125,13 +125,14 @@ void emit_nested(const Program& program, const OutputOptions& options, Files& fi
     std::vector<std::string> shards(static_cast<size_t>(stem.shards));
     for (const Op* op : stem.ops) shards[static_cast<size_t>(shard_of(op->unique_name(), stem.shards))] += cases_of(*op);
     for (size_t i = 0; i < shards.size(); ++i) {
-      files[fmt::format("tests/nested_{}_{}_test.cpp", stem.name, i)] =
+      const std::string text =
           file_head(stem) +
           fmt::format(
               "#include \"{}\"\n\n#include <gtest/gtest.h>\n\n#include <limits>\n\n#include \"{}\"\n#include "
               "\"tests/ops/nested_suite.h\"\n\n",
               nested_header(stem.home, stem.name), ops_header(stem.home, stem.name)) +
           within_tests(stem.home, shards[i]);
+      files.add(fmt::format("tests/nested_{}_{}_test.cpp", stem.name, i), text, stem.source);
     }
   }
 }

@@ -233,15 +233,15 @@ void emit(const Program& program, const OutputOptions& options, Files& files, st
     for (size_t i = 0; i < shards.size(); ++i) {
       const bool made_of = shards[i].find("suite::MadeOf") != std::string::npos;
       const bool linear = shards[i].find("suite::check_linear") != std::string::npos;
-      files[fmt::format("tests/{}_{}_test.cpp", stem.name, i)] =
-          file_head(stem) +
-          fmt::format(
-              "#include \"{}\"\n\n#include <gtest/gtest.h>\n\n#include <limits>\n\n"
-              "#include \"deckle/core/generator.h\"\n#include \"deckle/core/ragged_shape.h\"\n{}#include "
-              "\"tests/ops/reference.h\"\n{}#include \"tests/ops/suite.h\"\n{}\n",
-              ops_header(stem.home, stem.name), made_of ? "#include \"tests/ops/made_of.h\"\n" : "",
-              linear ? "#include \"tests/ops/semantic_checks.h\"\n" : "", references(program)) +
-          within_tests(stem.home, shards[i]);
+      const std::string text = file_head(stem) +
+                               fmt::format(
+                                   "#include \"{}\"\n\n#include <gtest/gtest.h>\n\n#include <limits>\n\n"
+                                   "#include \"deckle/core/generator.h\"\n#include \"deckle/core/ragged_shape.h\"\n{}#include "
+                                   "\"tests/ops/reference.h\"\n{}#include \"tests/ops/suite.h\"\n{}\n",
+                                   ops_header(stem.home, stem.name), made_of ? "#include \"tests/ops/made_of.h\"\n" : "",
+                                   linear ? "#include \"tests/ops/semantic_checks.h\"\n" : "", references(program)) +
+                               within_tests(stem.home, shards[i]);
+      files.add(fmt::format("tests/{}_{}_test.cpp", stem.name, i), text, stem.source);
     }
   }
 }

@@ -54,9 +54,18 @@ void load_entries(const std::vector<EntryInput>& inputs, Library& library, Probl
   for (const EntryInput& input : inputs) {
     try {
       YamlFile yaml(input.path, input.name);
-      if (yaml.root().is_null()) continue;
-      if (!yaml.root().is_list()) yaml.fail(yaml.root(), "an entry file is a list of '- func:' entries");
-      files.push_back({std::move(yaml), std::filesystem::path(input.path).stem().string(), input});
+      if (yaml.root().is_null() && input.external) continue;
+      if (!yaml.root().is_list() || yaml.root().size() == 0)
+        yaml.fail(yaml.root(), "an entry file is a list of '- func:' entries");
+      const std::string stem = std::filesystem::path(input.path).stem().string();
+      for (const EntryFile& other : files) {
+        if (other.stem == stem && !other.input.external && !input.external)
+          throw Problem({input.name, 1, 1},
+                        fmt::format("what is made from the file would have the names of what is made from {}: "
+                                    "call one of the two otherwise than '{}'",
+                                    other.input.name, stem));
+      }
+      files.push_back({std::move(yaml), stem, input});
     } catch (const Problem& problem) {
       problems.emplace_back(problem.what());
     }

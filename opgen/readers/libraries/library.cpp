@@ -19,6 +19,9 @@ namespace fs = std::filesystem;
 /// Namespaces of others that generated code names: within acme::std it would look for std::vector there.
 constexpr std::array<std::string_view, 4> kTaken = {"deckle", "std", "hwy", "fmt"};
 
+/// Letters of a namespace; a file name has 255 at most.
+constexpr size_t kLongest = 200;
+
 /// 0.1 of 0.1.3: what is made for it fits all its patches.
 std::string minor_version(const std::string& version) {
   const size_t first = version.find('.');
@@ -38,17 +41,20 @@ class LibraryLoader {
     const YamlFile file(path, path);
     const Tree& root = file.root();
     if (!root.is_map()) file.fail(root, "a library file has 'library:', 'namespace:', 'deckle:' and 'entries:'");
+    if (root["deckle"]) check_version(file, root);  // another one's fields may be others
     file.check_keys(root, "a library file", {"library", "namespace", "deckle", "entries", "functions", "uses"});
-    for (const char* key : {"library", "namespace", "deckle", "entries"}) {
+    for (const char* key : {"library", "namespace", "entries", "deckle"}) {  // the last of them ends the file
       if (!root[key])
         file.fail(root, fmt::format("a library file has '{}:', and this one ends before it: build the library again", key));
     }
     OpLibrary library;
     library.file = path;
     library.name = file.text(root["library"], "library").value();
+    if (library.name.empty() || library.name == "deckle")
+      file.fail(root["library"],
+                fmt::format("'{}' is no name of a library beside Deckle: build the library again", library.name));
     library.home = {file.text(root["namespace"], "namespace").value(), false};
     if (const std::string why = why_not_a_namespace(library.home.space); !why.empty()) file.fail(root["namespace"], why);
-    check_version(file, root["deckle"], library.name);
     chain_.push_back(library.name);
     if (library.name == compiled_ || std::count(chain_.begin(), chain_.end(), library.name) > 1)
       cycle(from ? *from : root, library);
@@ -63,6 +69,9 @@ class LibraryLoader {
       if (other.name == library.name)
         file.fail(root["library"],
                   fmt::format("the library '{}' stands in two files, here and in {}: leave one out", library.name, other.file));
+      if (other.home.space == library.home.space)
+        file.fail(root["namespace"], fmt::format("the libraries '{}' and '{}' have one namespace, '{}': give one of them another",
+                                                 other.name, library.name, other.home.space));
     }
     done_.push_back(known);
     libraries.push_back(std::move(library));
@@ -96,11 +105,12 @@ class LibraryLoader {
     return found;
   }
 
-  void check_version(const YamlFile& file, const Tree& deckle, const std::string& name) const {
-    const std::string made_for = file.text(deckle, "deckle").value();
+  void check_version(const YamlFile& file, const Tree& root) const {
+    const std::string made_for = file.text(root["deckle"], "deckle").value();
+    const std::string name = root["library"] ? root["library"].scalar() : "";
     if (minor_version(made_for) != minor_version(version_))
-      file.fail(deckle, fmt::format("'{}' is made for Deckle {}, and this is {}: build and install '{}' with this Deckle", name,
-                                    made_for, version_, name));
+      file.fail(root["deckle"], fmt::format("'{}' is made for Deckle {}, and this is {}: build and install '{}' with this Deckle",
+                                            name, made_for, version_, name));
   }
 
   [[noreturn]] void cycle(const Tree& at, const OpLibrary& library) const {
@@ -123,6 +133,9 @@ class LibraryLoader {
 }  // namespace
 
 std::string why_not_a_namespace(const std::string& space) {
+  if (space.size() > kLongest)
+    return fmt::format("a namespace of {} letters is too long, as files are named after it: {} are allowed", space.size(),
+                       kLongest);
   if (space == "deckle" || space.rfind("deckle::", 0) == 0)
     return fmt::format("'{}' is Deckle's own namespace: give the library one of its own", space);
   for (size_t begin = 0; begin <= space.size();) {
@@ -136,8 +149,12 @@ std::string why_not_a_namespace(const std::string& space) {
     if (std::find(kTaken.begin(), kTaken.end(), part) != kTaken.end())
       return fmt::format("the namespace '{}' cannot be: '{}' is a namespace that the generated code uses: choose another name",
                          space, part);
-    if (const std::string why = why_not_an_op(part); !why.empty() && part[0] >= 'a' && part[0] <= 'z')
-      return fmt::format("the namespace '{}' cannot be: {}", space, why);
+    if (part[0] == '_' || part.find("__") != std::string::npos)
+      return fmt::format("the namespace '{}' cannot be: names with '__', or '_' in front, are the compiler's", space);
+    if (is_macro(part) || (part[0] >= 'a' && part[0] <= 'z')) {
+      if (const std::string why = why_not_an_op(part); !why.empty())
+        return fmt::format("the namespace '{}' cannot be: {}", space, why);
+    }
     begin = end + 2;
   }
   return "";

@@ -1,0 +1,26 @@
+# Entries in a folder whose name needs escapes are compiled once, and again when they change, wherever the build is; what is
+# written about the library ends in its version, by which a cut file is known.
+set(folder "${BUILD}/a $folder")
+file(REMOVE_RECURSE "${BUILD}")
+file(COPY "${CMAKE_CURRENT_LIST_DIR}/" DESTINATION "${folder}" PATTERN "*.cmake" EXCLUDE)
+function(generate expected)
+  execute_process(COMMAND ${CMAKE_COMMAND} --build "${build}" --target first_ops_sources
+    OUTPUT_VARIABLE text ERROR_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
+  string(FIND "${text}" "opgen: first_ops" at)
+  if((at EQUAL -1 AND expected) OR (NOT at EQUAL -1 AND NOT expected))
+    message(FATAL_ERROR "the generator ran: not ${expected}\n${text}")
+  endif()
+endfunction()
+foreach(build "${BUILD}/build" "${folder}/build")
+  execute_process(COMMAND ${CMAKE_COMMAND} -S "${folder}" -B "${build}" -G ${GENERATOR} -DCMAKE_CXX_COMPILER=${COMPILER}
+    -DCMAKE_PREFIX_PATH=${PREFIX} -DCASE=taken -DENTRIES=mine.yaml OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+  generate(TRUE)
+  generate(FALSE)
+  file(APPEND "${folder}/mine.yaml" "\n# Changed.\n")
+  generate(TRUE)
+  file(STRINGS "${build}/first_ops/one/ops/library.yaml" lines)
+  list(POP_BACK lines last)
+  if(NOT last MATCHES "^deckle: ")
+    message(FATAL_ERROR "library.yaml ends in '${last}'")
+  endif()
+endforeach()
