@@ -29,7 +29,7 @@
 #include "opgen/emit/site/site.h"
 #include "opgen/readers/aten/command.h"
 #include "opgen/readers/libraries/library.h"
-#include "opgen/resolve/entry_rules.h"
+#include "opgen/resolve/kernel_rules.h"
 #include "opgen/text/strings.h"
 
 namespace {

@@ -86,7 +86,9 @@ void Node::keep_retained(const std::vector<Tensor>& gradients) const {
 
 Tensor Gradients::operator[](size_t slot) const {
   if (defined(slot)) return values_[slot];
-  if (zeros_.empty()) zeros_.resize(node_.outputs().size());
+  check(slot < size(), "a formula of {} reads the gradient of result {} of {} (expected 0 or more, and less than {})",
+        node_.name(), slot, size(), size());
+  if (zeros_.empty()) zeros_.resize(size());
   if (!zeros_[slot].defined()) {
     const OutputSpec& spec = node_.outputs()[slot];
     zeros_[slot] = zeros_raw(spec.sizes, spec.dtype, spec.device);

@@ -15,9 +15,9 @@ bool only_condition(const ExprPtr& expr, const std::string& input);
 /// d expr / d variable, simplified.
 ExprPtr differentiate(const ExprPtr& expr, const std::string& variable, const Library& library);
 
-/// `expr` with every product of a factor that vanishes and one that may be infinite written damped(vanishing, other),
-/// which is 0 where the first is 0.
-ExprPtr protect_limits(const ExprPtr& expr, const Library& library);
+/// A pattern of functions.yaml over the parameters and the result of a scalar function, for these.
+ExprPtr instantiate(const ExprPtr& pattern, const ScalarFunction& function, const std::vector<ExprPtr>& args,
+                    const ExprPtr& result);
 
 /// A call of a scalar function that `means` another expression, written so; null for any other.
 ExprPtr meaning_of(const ExprPtr& call, const Functions& functions);

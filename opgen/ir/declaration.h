@@ -45,6 +45,7 @@ struct NestedRule {
 struct OrderLimit {
   int order = 0;   // 0: no limit
   std::string of;  // the op whose derivatives end here
+  Position at = {};
 };
 
 enum class Dtypes { floating, numeric, all, integral };

@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <set>
 
 #include "opgen/resolve/distinct_names.h"
+#include "opgen/resolve/kernel_rules.h"
 #include "opgen/resolve/schema_rules.h"
 #include "opgen/text/strings.h"
 
@@ -43,6 +42,19 @@ void check_derivative(const Entry& entry) {
                                                  entry.name(), "'" + join(missing, "', '") + "'", missing[0]));
 }
 
+/// `derivative: {order: 2, of: attention}`: of an op, or of those whose names begin so.
+void check_limit(const Entry& entry, const Library& library) {
+  const std::string& of = entry.limit.of;
+  if (entry.limit.order == 0 || entry.external) return;
+  const std::vector<std::string> names = library.op_names();
+  const bool known = std::any_of(names.begin(), names.end(),
+                                 [&](const std::string& name) { return name == of || name.rfind(of + "_", 0) == 0; });
+  if (!known)
+    throw Problem(entry.limit.at, fmt::format("derivatives end at an order of an op, or of several whose names begin alike, and "
+                                              "there is no '{}'{}",
+                                              of, did_you_mean(of, names)));
+}
+
 void check_variants(const Entry& entry) {
   if (!entry.inplace && !entry.out) return;
   if (entry.body != Entry::Body::pointwise && entry.body != Entry::Body::kernel)
@@ -75,33 +87,6 @@ void check_pointwise_arguments(const Entry& entry) {
   if (tensors == 0) throw Problem(entry.at, "a pointwise op needs a tensor argument");
   if (entry.schema.results.size() != 1 || !entry.schema.results[0].type.is_tensor())
     throw Problem(entry.at, "a pointwise op has one result, a Tensor");
-}
-
-void check_kernels(const Entry& entry, const std::string& root) {
-  if (!entry.kernels.empty() && !entry.kernels.count("cpu"))
-    throw Problem(entry.body_at,
-                  fmt::format("'{}' has no kernel for the cpu, where its tests run: add 'cpu: family/stem'", entry.name()));
-  for (const auto& [device, kernel] : entry.kernels) {
-    if (root.empty() || entry.external) continue;
-    const std::string file = fmt::format("deckle/kernels/{}/{}.{}", device, kernel.file, device == "cuda" ? "cu" : "cpp");
-    // Other libraries have their kernels beside their entries, or anywhere below their root.
-    const std::filesystem::path other = kernel.file + (device == "cuda" ? ".cu" : ".cpp");
-    const std::filesystem::path folder_of_entry = (root / std::filesystem::path(entry.at.file)).parent_path();
-    if (std::filesystem::exists(root / other) || std::filesystem::exists(folder_of_entry / other)) continue;
-    if (!entry.home.plain)
-      throw Problem(kernel.at,
-                    fmt::format("the kernel file {} is neither beside the entries nor in {}", other.generic_string(), root));
-    if (std::filesystem::exists(root + "/" + file)) continue;
-    std::vector<std::string> there;
-    const std::filesystem::path folder = std::filesystem::path(root) / "deckle/kernels" / device;
-    if (std::filesystem::exists(folder)) {
-      for (const auto& found : std::filesystem::recursive_directory_iterator(folder)) {
-        if (found.path().extension() == ".cpp" || found.path().extension() == ".cu")
-          there.push_back(found.path().lexically_relative(folder).replace_extension().generic_string());
-      }
-    }
-    throw Problem(kernel.at, fmt::format("the kernel file {} does not exist{}", file, did_you_mean(kernel.file, there)));
-  }
 }
 
 void check_samples(const Entry& entry, const Library& library) {
@@ -162,37 +147,6 @@ void check_documentation(const Entry& entry) {
     throw Problem(entry.at, fmt::format("'{}' has no 'doc:': one sentence that says what it computes", entry.name()));
 }
 
-/// Every kernel file below `root` is claimed by an op, or stands in ops/pending_kernels.txt with the reason. A .cpp with a
-/// header of its own is a part of kernels, not one.
-void check_orphans(const Library& library, const std::string& root, Problems& problems) {
-  namespace fs = std::filesystem;
-  using namespace std::string_view_literals;
-  std::set<std::string> claimed;
-  for (const auto& entry : library.entries) {
-    for (const auto& [device, kernel] : entry->kernels) claimed.insert(device + "/" + kernel.file);
-  }
-  std::ifstream pending(root + "/ops/pending_kernels.txt");
-  for (std::string line; std::getline(pending, line);) {
-    if (!line.empty() && line[0] != '#') claimed.insert(line.substr(0, line.find(':')));
-  }
-  const fs::path kernels = fs::path(root) / "deckle/kernels";
-  std::vector<std::string> orphans;
-  for (const auto& [device, extension] : {std::pair("cpu", ".cpp"sv), std::pair("cuda", ".cu"sv)}) {
-    if (!fs::exists(kernels / device)) continue;
-    for (const auto& file : fs::recursive_directory_iterator(kernels / device)) {
-      if (file.path().extension() != extension || file.path().parent_path().filename() == "simd") continue;
-      if (extension == ".cpp" && fs::exists(fs::path(file.path()).replace_extension(".h"))) continue;
-      const std::string name = file.path().lexically_relative(kernels).generic_string();
-      if (!claimed.count(fs::path(name).replace_extension().generic_string())) orphans.push_back(name);
-    }
-  }
-  std::sort(orphans.begin(), orphans.end());
-  for (const std::string& orphan : orphans)
-    problems.push_back(fmt::format(
-        "deckle/kernels/{}:1:1: no op claims this kernel: write its entry, or name it in ops/pending_kernels.txt with the reason",
-        orphan));
-}
-
 }  // namespace
 
 void check_entries(const Library& library, const std::string& root, Problems& problems) {
@@ -205,6 +159,7 @@ void check_entries(const Library& library, const std::string& root, Problems& pr
         [&] { check_documentation(*entry); },
         [&] { check_pointwise_arguments(*entry); },
         [&] { check_derivative(*entry); },
+        [&] { check_limit(*entry, library); },
         [&] {
           check_variants(*entry);
           check_method(*entry);
@@ -222,21 +177,6 @@ void check_entries(const Library& library, const std::string& root, Problems& pr
     }
   }
   check_distinct_names(library, problems);
-}
-
-std::vector<std::string> watched_paths(const std::string& root) {
-  namespace fs = std::filesystem;
-  std::vector<std::string> paths = {root + "/ops/pending_kernels.txt"};
-  const fs::path kernels = fs::path(root) / "deckle/kernels";
-  for (const char* device : {"cpu", "cuda"}) {
-    if (!fs::exists(kernels / device)) continue;
-    paths.push_back((kernels / device).generic_string());
-    for (const auto& found : fs::recursive_directory_iterator(kernels / device)) {
-      if (found.is_directory()) paths.push_back(found.path().generic_string());
-    }
-  }
-  std::sort(paths.begin(), paths.end());
-  return paths;
 }
 
 void check_library(const Library& library, const std::string& root, Problems& problems) {

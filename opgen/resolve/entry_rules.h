@@ -11,8 +11,4 @@ void check_entries(const Library& library, const std::string& root, Problems& pr
 /// The rules on Deckle's own ops: each says what it does to nested tensors, and no kernel file is without an op.
 void check_library(const Library& library, const std::string& root, Problems& problems);
 
-/// What check_library looks at besides the entries: folders of kernels, whose time changes with the files in them, and the list
-/// of kernels without an op.
-std::vector<std::string> watched_paths(const std::string& root);
-
 }  // namespace opgen

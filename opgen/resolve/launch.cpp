@@ -6,6 +6,7 @@
 
 #include "opgen/derive/algebra.h"
 #include "opgen/derive/calculus.h"
+#include "opgen/derive/limits.h"
 #include "opgen/ir/build.h"
 #include "opgen/resolve/convert.h"
 #include "opgen/resolve/resolver.h"

@@ -191,6 +191,11 @@ void Resolver::require_index(const ExprPtr& expr, const Term& list, const Term& 
   if (number->is(Kind::number) && to_string(written)[0] == '-')
     throw Problem(written->at,
                   fmt::format("the elements of a list are numbered from 0: there is none at {}", to_string(written)));
+  const size_t known = list.is(Term::Kind::list) ? list.arguments.size() : static_cast<size_t>(list.type.length);
+  if (const std::optional<int64_t> at = number->is(Kind::number) ? whole_number(number->text) : std::nullopt;
+      at && known > 0 && *at >= static_cast<int64_t>(known))
+    throw Problem(written->at, fmt::format("'{}' has {} elements, numbered from 0: there is none at {}", to_string(expr->args[0]),
+                                           known, *at));
   const auto i = scope_.names.find("i");
   const bool each = i != scope_.names.end() && i->second.symbol.what == Symbol::What::element;
   if (!each || !list.is(Term::Kind::read) || !list.type.is_list_of(Base::tensor) || position.reads(Symbol::What::element)) return;

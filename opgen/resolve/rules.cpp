@@ -189,10 +189,11 @@ void require_all_results(const Entry& entry, const Op& op) {
     const bool read =
         std::any_of(op.reverse.begin(), op.reverse.end(), [&](const Rule& rule) { return reads_gradient(rule.formula, i); });
     if (!read)
-      throw Problem(entry.derivative_at,
-                    fmt::format("no formula of '{0}' reads the gradient of its result '{1}': use grad{2}, or "
-                                "say '{1}: non_differentiable'",
-                                op.name(), name, op.schema.result_groups.empty() ? std::to_string(i) : "_" + name));
+      throw Problem(
+          entry.derivative_at,
+          fmt::format("no formula of '{0}' reads the gradient of its result '{1}': use grad{2}, or "
+                      "say '{1}: non_differentiable'",
+                      op.name(), name, path.empty() && op.schema.results[i].name.empty() ? std::to_string(i) : "_" + name));
     const bool given = std::any_of(op.forward.begin(), op.forward.end(), [&](const Rule& rule) {
       return std::find(rule.of.begin(), rule.of.end(), i) != rule.of.end();
     });

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <set>
 
+#include "opgen/schema/scanner.h"
 #include "opgen/schema/schema.h"
 #include "opgen/text/strings.h"
 
@@ -27,11 +28,9 @@ constexpr std::array kForeign = {
     "Stream",    "QScheme",       "DeviceIndex",    "ConstQuantizerPtr", "SymBool",
     "DimVector", "TensorOptions", "TensorGeometry", "TensorSizes",       "__torch__.torch.classes.c10d.ProcessGroup"};
 
-bool is_word(char character) { return std::isalnum(static_cast<unsigned char>(character)) || character == '_'; }
-
-class Parser {
+class Parser : private Scanner {
  public:
-  Parser(const Text& text, const DeclaredTypes& declared) : text_(text), source_(text.value()), declared_(declared) {}
+  Parser(const Text& text, const DeclaredTypes& declared) : Scanner(text), declared_(declared) {}
 
   Schema schema() {
     Schema schema;
@@ -64,40 +63,6 @@ class Parser {
   }
 
  private:
-  [[noreturn]] void fail(const std::string& message) const { fail_at(offset_, message); }
-  [[noreturn]] void fail_at(size_t offset, const std::string& message) const {
-    throw Problem(text_.at(offset), "schema: " + message);
-  }
-
-  void skip_blanks() {
-    while (offset_ < source_.size() && std::isspace(static_cast<unsigned char>(source_[offset_]))) ++offset_;
-  }
-  bool peek(char character) {
-    skip_blanks();
-    return offset_ < source_.size() && source_[offset_] == character;
-  }
-  bool take(char character) {
-    if (!peek(character)) return false;
-    ++offset_;
-    return true;
-  }
-  bool take(std::string_view token) {
-    skip_blanks();
-    if (source_.compare(offset_, token.size(), token) != 0) return false;
-    offset_ += token.size();
-    return true;
-  }
-  void expect(char character, const std::string& why) {
-    if (!take(character)) fail(fmt::format("expected '{}' {}", character, why));
-  }
-  std::string word(const std::string& what) {
-    skip_blanks();
-    const size_t start = offset_;
-    while (offset_ < source_.size() && is_word(source_[offset_])) ++offset_;
-    if (offset_ == start) fail("expected " + what);
-    return source_.substr(start, offset_ - start);
-  }
-
   void arguments(Schema& schema) {
     bool keyword_only = false;
     bool defaults = false;
@@ -257,12 +222,6 @@ class Parser {
     }
   }
 
-  bool take_adjacent(char character) {
-    if (offset_ >= source_.size() || source_[offset_] != character) return false;
-    ++offset_;
-    return true;
-  }
-
   Alias alias_annotation() {
     Alias alias;
     alias.before = alias_set();
@@ -314,10 +273,7 @@ class Parser {
     }
   }
 
-  const Text& text_;
-  const std::string& source_;
   const DeclaredTypes& declared_;
-  size_t offset_ = 0;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "opgen/derive/algebra.h"
 #include "opgen/derive/calculus.h"
+#include "opgen/derive/limits.h"
 #include "opgen/derive/rules.h"
 #include "opgen/readers/entries/load.h"
 #include "tests/opgen/support.h"

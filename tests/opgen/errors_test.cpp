@@ -9,7 +9,7 @@
 #include <random>
 
 #include "opgen/readers/entries/load.h"
-#include "opgen/resolve/entry_rules.h"
+#include "opgen/resolve/kernel_rules.h"
 #include "tests/opgen/support.h"
 
 namespace opgen::testing {

@@ -141,7 +141,8 @@ std::string source_file(const Stem& stem, const std::vector<EmittedOp>& ops, con
   const std::string own_header = ops_header(stem.home, stem.name);
   std::set<std::string> headers = {own_header};
   std::string body;
-  bool kernels = false, shapes = false, generators = false, raggeds = false, limits = false, copies = false, clones = false;
+  bool kernels = false, shapes = false, generators = false, raggeds = false, limits = false, copies = false, clones = false,
+       elements = false;
   for (const EmittedOp& emitted : ops) {
     const Op& op = *emitted.op;
     for (const Op* called : calls_of(op)) headers.insert(ops_header(called->home, called->stem));
@@ -151,6 +152,7 @@ std::string source_file(const Stem& stem, const std::vector<EmittedOp>& ops, con
     generators = generators || all.find("Generator") != std::string::npos;
     raggeds = raggeds || all.find("Ragged") != std::string::npos;
     limits = limits || all.find("numeric_limits") != std::string::npos;
+    elements = elements || all.find("element(") != std::string::npos;
     copies = copies || all.find("native::copy_") != std::string::npos;
     clones = clones || all.find("clone(self)") != std::string::npos;
     body += fmt::format("// {}, from {}{}\n", op.unique_name(), op.at.file, op.derived ? ": a derivative" : "");
@@ -172,6 +174,7 @@ std::string source_file(const Stem& stem, const std::vector<EmittedOp>& ops, con
   std::string text = file_head(stem) + fmt::format("#include \"{}\"\n\n", own_header);
   if (limits) text += "#include <limits>\n";
   text += "#include <memory>\n\n#include \"deckle/autograd/support.h\"\n#include \"deckle/base/check.h\"\n";
+  if (elements) text += "#include \"deckle/core/element.h\"\n";
   if (generators) text += "#include \"deckle/core/generator.h\"\n";
   if (raggeds) text += "#include \"deckle/core/ragged_shape.h\"\n";
   text +=

@@ -98,6 +98,17 @@ std::string Printer::operand(const Term& term) const {
   return "launch::repeated(" + join(all(term.arguments)) + ")";
 }
 
+/// A list of tensors as a vector: one that is written out, an argument and the result of a call are of three types.
+std::string Printer::tensors(const Term& term) const {
+  if (term.is(Kind::conversion)) return tensors(*term.arguments[0]);
+  if (term.is(Kind::literal)) return "std::vector<Tensor>{}";
+  if (term.is(Kind::list)) return "std::vector<Tensor>{" + join(all(term.arguments)) + "}";
+  if (term.is(Kind::condition))
+    return fmt::format("{} ? {} : {}", within(*term.arguments[0], 1), tensors(*term.arguments[1]), tensors(*term.arguments[2]));
+  const std::string text = print(term).text;
+  return term.is(Kind::read) ? fmt::format("std::vector<Tensor>({0}.begin(), {0}.end())", text) : text;
+}
+
 Printed Printer::print(const Term& term) const {
   switch (term.kind) {
     case Kind::literal:
@@ -120,6 +131,7 @@ Printed Printer::print(const Term& term) const {
     case Kind::conversion:
       return conversion(term);
     case Kind::condition:
+      if (term.type.is_list_of(Base::tensor)) return {tensors(term), 0};
       return {fmt::format("{} ? {} : {}", within(*term.arguments[0], 1), within(*term.arguments[1], 1),
                           print(*term.arguments[2]).text),
               0};
@@ -134,7 +146,7 @@ Printed Printer::print(const Term& term) const {
         return {within(*term.arguments[0], 7) + "." + term.arguments[0]->type.record->fields[term.position].name};
       if (one_gradient(term)) return {fmt::format("grads[{}]", term.arguments[1]->text)};
       if (term.arguments.size() == 1) return {fmt::format("std::get<{}>({})", term.position, print(*term.arguments[0]).text)};
-      return {fmt::format("{}[{}]", within(*term.arguments[0], 7), print(*term.arguments[1]).text)};
+      return {fmt::format("element({}, {})", print(*term.arguments[0]).text, print(*term.arguments[1]).text)};
     case Kind::wants:
     case Kind::has_tangent:
       return {place_.asked.at(term.symbol.index)};

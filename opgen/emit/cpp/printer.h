@@ -50,6 +50,7 @@ class Printer {
   bool repeats(const Term& term) const;
   bool on_rows(const Term& term) const;
   std::string operand_sizes(const Term& sizes) const;
+  std::string tensors(const Term& term) const;
   Printed print(const Term& term) const;
   Printed literal(const Term& term) const;
   Printed operation(const Term& term) const;

@@ -178,6 +178,7 @@ void EntryReader::order_limit(const Tree& value) {
   if (!order || *order < 1 || *order > 3) file_.fail(value["order"], "'order' is the last one that exists: 1, 2 or 3");
   entry_->limit.order = static_cast<int>(*order);
   entry_->limit.of = value["of"] ? file_.text(value["of"], "of").value() : entry_->name();
+  entry_->limit.at = value["of"] ? value["of"].at() : value.at();
 }
 
 void EntryReader::recompute() {
