@@ -145,7 +145,7 @@ std::vector<opgen::OpLibrary> libraries_of(const Arguments& arguments, opgen::Pr
 }
 
 int report(const opgen::Problems& problems) {
-  for (const std::string& problem : problems) fmt::print(stderr, "{}\n", problem);
+  for (const std::string& problem : opgen::said_once(problems)) fmt::print(stderr, "{}\n", problem);
   return 1;
 }
 

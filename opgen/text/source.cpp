@@ -3,13 +3,58 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <map>
 
 namespace opgen {
 
 std::string Position::to_string() const { return fmt::format("{}:{}:{}", file, line, column); }
 
+namespace {
+
+/// Line breaks and the like, which quoted texts may have, as they are written in C++.
+std::string on_one_line(const std::string& message) {
+  std::string line;
+  for (const char character : message) {
+    if (character == '\n')
+      line += "\\n";
+    else if (character == '\t')
+      line += "\\t";
+    else if (static_cast<unsigned char>(character) < ' ' || character == '\x7f')
+      line += fmt::format("\\x{:02x}", character);
+    else
+      line += character;
+  }
+  return line;
+}
+
+/// Where the message begins, behind file:line:column.
+size_t message_at(const std::string& problem) {
+  for (size_t colon = problem.find(": "); colon != std::string::npos; colon = problem.find(": ", colon + 1)) {
+    size_t at = colon;
+    while (at > 0 && std::isdigit(static_cast<unsigned char>(problem[at - 1]))) --at;
+    if (at < colon && at > 0 && problem[at - 1] == ':') return colon + 2;
+  }
+  return 0;
+}
+
+}  // namespace
+
 Problem::Problem(const Position& at, const std::string& message)
-    : std::runtime_error(at.to_string() + ": " + message), at_(at), message_(message) {}
+    : std::runtime_error(at.to_string() + ": " + on_one_line(message)), at_(at), message_(on_one_line(message)) {}
+
+Problems said_once(const Problems& problems) {
+  std::map<std::string, int> times;
+  for (const std::string& problem : problems) ++times[problem.substr(message_at(problem))];
+  Problems once;
+  for (const std::string& problem : problems) {
+    int& count = times[problem.substr(message_at(problem))];
+    if (count == 0) continue;  // it was said before
+    once.push_back(count == 1 ? problem : fmt::format("{} (and at {} other places)", problem, count - 1));
+    count = 0;
+  }
+  return once;
+}
 
 namespace {
 

@@ -17,7 +17,7 @@ struct Position {
   std::string to_string() const;
 };
 
-/// Something wrong in an input file: where, what, and what would be right.
+/// Something wrong in an input file: where, what, and what would be right, in one line.
 class Problem : public std::runtime_error {
  public:
   Problem(const Position& at, const std::string& message);
@@ -32,6 +32,9 @@ class Problem : public std::runtime_error {
 
 /// Problems found so far; work goes on after each so that one run shows all of them.
 using Problems = std::vector<std::string>;
+
+/// Of problems that say the same of several places the first, with their number: what is missing is missed everywhere.
+Problems said_once(const Problems& problems);
 
 /// A piece of text that remembers where each of its characters stands in the file it came from.
 class Text {

@@ -94,6 +94,30 @@ TEST(Files, WithoutEntriesAreProblems) {
   std::filesystem::remove(path);
 }
 
+TEST(Problems, AreOneLineEach) {
+  const Problem problem({"a.yaml", 1, 2}, "no op is named 'x\n\ty\x01'");
+  EXPECT_STREQ(problem.what(), "a.yaml:1:2: no op is named 'x\\n\\ty\\x01'");
+  EXPECT_EQ(problem.message(), "no op is named 'x\\n\\ty\\x01'");
+}
+
+TEST(Problems, OfOneCauseAreSaidOnce) {
+  EXPECT_EQ(said_once({"a: b.yaml:1:2: no set is named 'x'", "a: b.yaml:3:4: no op is named 'y'",
+                       "c.yaml:5:6: no set is named 'x'", "c.yaml:7:8: no set is named 'x'"}),
+            (Problems{"a: b.yaml:1:2: no set is named 'x' (and at 2 other places)", "a: b.yaml:3:4: no op is named 'y'"}));
+}
+
+TEST(Files, OfFunctionsThatDeclareNothingAreOneProblem) {
+  const std::string empty = std::string(::testing::TempDir()) + "no_functions.yaml";
+  std::ofstream(empty) << "# nothing\n";
+  Inputs inputs = inputs_of(kFolder + "/golden/forms.yaml", "forms.yaml");
+  inputs.functions = {{empty, "no_functions.yaml"}};
+  Problems problems;
+  analyze(inputs, false, problems);
+  EXPECT_EQ(problems,
+            Problems{"no_functions.yaml:1:1: it declares neither scalar functions nor sets of samples, of which entries "
+                     "are made"});
+}
+
 TEST(Operators, AreOpsThatNeedEntries) {
   Problems problems;
   std::vector<std::string> notes;
