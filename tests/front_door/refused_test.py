@@ -28,13 +28,19 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         path = pathlib.Path(temporary) / "refused.cpp"
         path.write_text(source)
-        command = [compiler, "-std=c++20", "-fsyntax-only", "-fmax-errors=0", *[f"-I{i}" for i in includes], str(path)]
+        limit = "-ferror-limit=0" if "clang" in pathlib.Path(compiler).name else "-fmax-errors=0"
+        command = [compiler, "-std=c++20", "-fsyntax-only", limit, *[f"-I{i}" for i in includes], str(path)]
         output = subprocess.run(command, capture_output=True, text=True).stderr
-    said = {}
-    for part in re.split(r"^(?=refused: In function)", output, flags=re.M):
-        found = re.search(r"^refused:(\d+):\d+: error:", part, flags=re.M)
-        if found:
-            said[int(found.group(1))] = part[found.start():].splitlines()
+    said, line = {}, None  # line: the one that the compiler speaks about
+    for text in output.splitlines():
+        found = re.search(r"^refused:(\d+):\d+: (?:fatal )?error:", text)
+        if found and int(found.group(1)) != line:
+            line = int(found.group(1))
+            said[line] = []
+        elif text.startswith("refused: In function"):
+            line = None
+        if line is not None:
+            said[line].append(text)
     wrong = [f"refused.txt:{number}: '{program}' compiles" for number, program in lines if number not in said]
     for number, program in lines:
         if program in SHOWN and number in said and SHOWN[program] not in "\n".join(said[number][:10]):
