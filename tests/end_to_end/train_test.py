@@ -136,27 +136,59 @@ class Training(unittest.TestCase):
     def test_a_second_ctrl_c_damages_nothing(self):
         def twice(process):
             self.interrupt(process)
+            time.sleep(0.12)  # two within a tenth of a second are one
             self.interrupt(process)
         run, process, output = self.stopped_midway("twice", twice)
         self.assertIn(process.returncode, (130, 0), output)  # 0: the run had saved before the second
         self.assertEqual(self.command("train", "--resume", run).returncode, 0)
         self.assert_same_end(run)
 
+    def long_step(self, run, *arguments):
+        """A run in its first step, which takes seconds."""
+        command = [DECKLE, "train", "--text", self.text, "--steps", 2, *SMALL, *arguments, "--run", run]
+        process = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, text=True, cwd=self.folder)
+        while "model:" not in process.stdout.readline():
+            self.assertIsNone(process.poll())
+        time.sleep(0.05)
+        return process
+
     def test_a_second_ctrl_c_ends_a_long_step_at_once(self):
         for attempt in range(50):
-            run = self.folder / f"long-step-{attempt}"
-            command = [DECKLE, "train", "--text", self.text, "--steps", 2, *SMALL, "--accumulate", 100_000, "--run", run]
-            process = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, text=True, cwd=self.folder)
-            while "model:" not in process.stdout.readline():
-                self.assertIsNone(process.poll())
-            time.sleep(0.02)
+            process = self.long_step(self.folder / f"long-step-{attempt}", "--tokens", 100_000, "--width", 256, "--depth", 8)
             self.interrupt(process)
+            time.sleep(0.15)
             self.interrupt(process)
             process.communicate(timeout=30)
             if process.returncode == 130:
                 return
             self.assertEqual(process.returncode, 0)  # the first came before the step, and the run saved
         self.fail("no second Ctrl-C ended a run")
+
+    def test_ctrl_c_ends_a_step_between_its_batches(self):
+        run = self.folder / "many-batches"
+        process = self.long_step(run, "--accumulate", 100_000)
+        self.interrupt(process)
+        output, _ = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 0, output)
+        self.assertRegex(output, r"saving checkpoint \.\.\. .*step-0\.safetensors")
+
+    def test_two_signals_at_once_are_one_wish(self):
+        def twice(process):
+            self.interrupt(process)
+            self.interrupt(process)
+        run, process, output = self.stopped_midway("at-once", twice)
+        self.assertEqual(process.returncode, 0, output)
+        self.assertIn("saving checkpoint", output)
+        self.assertEqual(self.command("train", "--resume", run).returncode, 0)
+        self.assert_same_end(run)
+
+    def test_a_model_beyond_the_memory_is_refused_before_texts_are_read(self):
+        for options in (["--width", 65_536, "--depth", 1_000, "--heads", 1_024], ["--hidden", 1_000_000, "--width", 65_536]):
+            result = self.command("train", "--text", "never-read", "--steps", 1, *options)
+            self.assert_one_line_error(result, "training needs", "the machine has", "lower --width")
+        huge = ["--tokens", 10**9, "--accumulate", 10**6, "--width", 4_096]
+        result = self.command("train", "--text", self.text, "--steps", 1, *huge)
+        self.assert_one_line_error(result, "--accumulate")
 
     def test_ctrl_c_ends_a_sample_between_two_bytes(self):
         command = [DECKLE, "sample", self.whole, "--texts", 0, "--length", 10**9]

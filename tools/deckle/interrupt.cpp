@@ -1,6 +1,7 @@
 #include "tools/deckle/interrupt.h"
 
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -11,11 +12,18 @@ namespace {
 
 constexpr int kInterruptedCode = 130;  // 128 + SIGINT, as shells report it
 
-std::atomic<int> signals{0};
-static_assert(std::atomic<int>::is_always_lock_free, "the handler may use only lock-free atomics");
+/// One wish may arrive as several signals: `timeout` sends its own to the process and to its group.
+constexpr int64_t kOneWish = 100'000'000;  // nanoseconds
+
+std::atomic<int64_t> first{0};  // when the first came; 0: none has
+static_assert(std::atomic<int64_t>::is_always_lock_free, "the handler may use only lock-free atomics");
 
 void on_signal(int) {
-  if (signals.fetch_add(1) > 0) ::_exit(kInterruptedCode);
+  timespec time{};
+  ::clock_gettime(CLOCK_MONOTONIC, &time);
+  const int64_t now = int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec + 1;
+  int64_t before = 0;
+  if (!first.compare_exchange_strong(before, now) && now - before > kOneWish) ::_exit(kInterruptedCode);
 }
 
 }  // namespace
@@ -37,6 +45,6 @@ void ignore_write_signals() {
   ::signal(SIGPIPE, SIG_IGN);
 }
 
-bool interrupted() { return signals.load() > 0; }
+bool interrupted() { return first.load() > 0; }
 
 }  // namespace deckle::cli

@@ -2,8 +2,8 @@
 
 namespace deckle::cli {
 
-/// Installs the signal handlers: the first Ctrl-C (or SIGTERM, or SIGHUP) only sets a flag, the second ends the process at once
-/// with code 130; a file being written at that moment is a temporary one.
+/// Installs the signal handlers: the first Ctrl-C (or SIGTERM, or SIGHUP) only sets a flag, one that comes a tenth of a
+/// second later or more ends the process at once with code 130; a file being written at that moment is a temporary one.
 void install_interrupts();
 
 /// Ignores SIGXFSZ and SIGPIPE: the write returns an error instead.

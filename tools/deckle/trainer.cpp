@@ -13,6 +13,7 @@
 #include "deckle/io/file.h"
 #include "deckle/optim/clip.h"
 #include "tools/deckle/interrupt.h"
+#include "tools/deckle/memory_needed.h"
 #include "tools/deckle/numbers.h"
 #include "tools/deckle/output.h"
 
@@ -33,7 +34,10 @@ class Stopwatch {
 };
 
 io::TextDataset read(const TrainOptions& options) {
-  return io::TextDataset(std::vector<std::filesystem::path>(options.text.begin(), options.text.end()), options.reading);
+  require_memory(options, 0);
+  io::TextDataset texts(std::vector<std::filesystem::path>(options.text.begin(), options.text.end()), options.reading);
+  require_memory(options, texts.lengths().total);
+  return texts;
 }
 
 optim::AdamWOptions adamw_options(const TrainOptions& options) {
@@ -159,16 +163,17 @@ void Trainer::run() {
 void Trainer::train() {
   while (!pace_.done() && !interrupted() && !output_lost()) {
     const Stopwatch watch;
-    const double loss = step();
+    const std::optional<double> loss = step();
+    if (!loss) break;
     pace_.step_done(watch.seconds());
     seconds_since_save_ += watch.seconds();
-    curve_.training.push_back({pace_.steps_done(), bits(loss)});
+    curve_.training.push_back({pace_.steps_done(), bits(*loss)});
     const double running = std::max(pace_.elapsed() - elapsed_at_start_, 1e-9);
     std::optional<double> validation;
     if (!curve_.validation.empty()) validation = curve_.validation.back().bits;
     line_.show({.share = pace_.progress(),
                 .step = pace_.steps_done(),
-                .loss = loss,
+                .loss = *loss,
                 .validation = validation,
                 .tokens_per_second = static_cast<double>(totals_.tokens - tokens_at_start_) / running,
                 .memory = memory_in_use(),
@@ -180,7 +185,7 @@ void Trainer::train() {
 
 std::vector<NestedTensor> Trainer::next_batches() {
   std::vector<NestedTensor> batches;
-  for (int64_t i = 0; i < options_.accumulate; ++i) {
+  for (int64_t i = 0; i < options_.accumulate && !interrupted(); ++i) {
     std::optional<io::TextBatch> batch = batches_->next();
     check(batch.has_value(), "there is no text to train on");
     position_ = batch->next;
@@ -192,12 +197,20 @@ std::vector<NestedTensor> Trainer::next_batches() {
   return batches;
 }
 
-double Trainer::step() {
+std::optional<double> Trainer::step() {
+  const auto leave = [this, position = position_, totals = totals_]() -> std::optional<double> {
+    optimizer_.zero_grad();
+    position_ = position;
+    totals_ = totals;
+    return {};
+  };
   const std::vector<NestedTensor> batches = next_batches();
+  if (interrupted()) return leave();
   int64_t tokens = 0;
   for (const NestedTensor& batch : batches) tokens += nn::predicted_tokens(batch);
   double total = 0;
   for (const NestedTensor& batch : batches) {
+    if (interrupted()) return leave();
     // Every token has the same weight, however tokens are distributed over batches.
     const double share = static_cast<double>(nn::predicted_tokens(batch)) / static_cast<double>(tokens);
     const Tensor loss = model_.loss(batch) * share;

@@ -48,7 +48,8 @@ class Trainer {
   void describe() const;
   void train();
   /// One optimizer step; returns the loss in nats per predicted byte.
-  double step();
+  /// The loss; none if an interrupt came between its batches: then the step is left as if it had not begun.
+  std::optional<double> step();
   std::vector<NestedTensor> next_batches();
   /// Mean loss over validation batches, in nats; stops after `tokens` (0: all).
   double validate(int64_t tokens) const;
