@@ -14,19 +14,19 @@ class Mask(c.Structure):
 class Sizes(c.Structure):
     _fields_ = [("batch", c.c_int32), ("heads", c.c_int32), ("kv_heads", c.c_int32), ("head_dim", c.c_int32),
                 ("value_dim", c.c_int32),
-                ("query_rows", c.c_int64), ("key_rows", c.c_int64), ("query_offsets", c.c_void_p), ("key_offsets", c.c_void_p)]
+                ("query_rows", c.c_int64), ("key_rows", c.c_int64), ("query_offsets", c.c_void_p), ("key_offsets", c.c_void_p),
+                ("key_lengths", c.c_void_p)]
 
 
 class Problem(c.Structure):
     _fields_ = [("device", c.c_int32), ("element", c.c_int32), ("sizes", Sizes), ("mask", Mask), ("scale", c.c_float),
-                ("q", Tensor), ("k", Tensor), ("v", Tensor), ("out", Tensor), ("lse", c.c_void_p), ("workspace", c.c_void_p),
-                ("workspace_bytes", c.c_int64),
-                ("plan", c.c_void_p)]
+                ("q", Tensor), ("k", Tensor), ("v", Tensor), ("out", Tensor), ("sinks", c.c_void_p), ("lse", c.c_void_p),
+                ("workspace", c.c_void_p), ("workspace_bytes", c.c_int64), ("plan", c.c_void_p)]
 
 
 class Backward(c.Structure):
     _fields_ = [("problem", Problem), ("grad_out", Tensor), ("grad_lse", c.c_void_p), ("grad_q", Tensor), ("grad_k", Tensor),
-                ("grad_v", Tensor)]
+                ("grad_v", Tensor), ("grad_sinks", c.c_void_p)]
 
 
 UNBOUNDED = 1 << 30

@@ -18,11 +18,9 @@ std::string refused_by_both(const AttentionRequest& request) {
     return fmt::format("dtype is {} (serves bfloat16, float16)", name(p.dtype));
   if (p.kv_heads < 1 || p.heads % p.kv_heads != 0)
     return fmt::format("{} heads on {} key heads (serves a multiple of the key heads)", p.heads, p.kv_heads);
-  if (request.bias || request.slopes || request.table || request.sinks)
-    return "a bias, slopes, table or sinks are given (serves none of them)";
+  if (request.bias || request.slopes || request.table) return "a bias, slopes or a table are given (serves none of them)";
   if (p.soft_cap != 0) return fmt::format("soft cap is {} (serves 0, none)", p.soft_cap);
   if (p.dropout.threshold != 0) return "dropout is on (serves 0)";
-  if (p.k_lengths != nullptr) return "k and v have spare rows (serves keys that lie one after another)";
   if (p.ranges.bounds != nullptr || p.mask.data != nullptr)
     return "the mask is more than causal masks and windows of one alignment";
   for (int64_t b = 0; b < p.sequences; ++b) {

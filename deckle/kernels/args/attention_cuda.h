@@ -32,6 +32,10 @@ struct AttentionMask {
 /// Sizes. Ragged if the offsets are given: int64 [batch + 1] on the device, non-decreasing from 0; query and key lengths may
 /// differ and be zero; rows past the last offset are neither read nor written. Then query_rows and key_rows are the total rows
 /// allocated, and offsets beyond them count as these. Where offsets decrease, nothing is computed.
+///
+/// key_lengths, only if ragged: int64 [batch] on the device. The first so many of the rows that its offsets give a sequence are
+/// its keys; the others are spare (a cache that grows, padding): they have no part in anything, whatever they hold, and gradient
+/// 0. A dense batch whose keys have lengths is a ragged one of equal offsets.
 struct AttentionSizes {
   int32_t batch = 0;
   int32_t heads = 0;
@@ -42,6 +46,7 @@ struct AttentionSizes {
   int64_t key_rows = 0;    // N, or all key rows of the batch
   const int64_t* query_offsets = nullptr;
   const int64_t* key_offsets = nullptr;
+  const int64_t* key_lengths = nullptr;  // null: all rows are keys
 
   bool ragged() const { return query_offsets != nullptr; }
 };
@@ -63,6 +68,9 @@ struct CudaAttentionProblem {
   AttentionMask mask;
   float scale = 1.0f;  // scores = scale * q kᵀ; any finite value
   AttentionTensor q, k, v, out;
+  /// One more logit of every row, without a value, float32 [heads] on the device; null: none. A row that attends no key then has
+  /// the sink as its LSE.
+  const float* sinks = nullptr;
   /// Log-sum-exp of each row of scores, natural log, float32, contiguous: [B, M, H], or [query_rows, H] if ragged. Forward writes
   /// it unless null.
   float* lse = nullptr;
@@ -70,8 +78,8 @@ struct CudaAttentionProblem {
   /// preparation.
   void* workspace = nullptr;
   int64_t workspace_bytes = 0;
-  /// Ragged: what attention_make_plan wrote for the same sizes, offsets, mask and element type, so that all layers and passes
-  /// share one. Null: each launch decodes the offsets again.
+  /// Ragged: what attention_make_plan wrote for the same sizes, offsets, lengths, mask and element type, so that all layers and
+  /// passes share one. Null: each launch decodes the offsets again.
   const void* plan = nullptr;
 };
 
@@ -80,6 +88,7 @@ struct AttentionBackward {
   AttentionTensor grad_out;
   const float* grad_lse = nullptr;  // laid out as lse; null: zero
   AttentionTensor grad_q, grad_k, grad_v;
+  float* grad_sinks = nullptr;  // [heads]; null: not wanted, or no sinks
 };
 
 }  // namespace deckle::kernels

@@ -91,6 +91,56 @@ TEST_P(AttentionBackward, RaggedOfShortSequences) {
   verify_backward(o);
 }
 
+TEST_P(AttentionBackward, Sinks) {
+  for (const AttentionMask& mask : {kFull, kCausal, AttentionMask{40, -10, true}}) {  // the last: rows without keys
+    CaseOptions o = dense(2, 200, 600, mask);
+    o.sinks = true;
+    o.heads = 4;
+    verify_backward(o);
+    o = ragged({0, 5, 300, 64, 129, 700}, {4, 0, 120, 64, 400, 700}, mask);
+    o.sinks = true;
+    o.grad_lse = false;
+    verify_backward(o);
+  }
+  CaseOptions o = dense(2, 0, 40);
+  o.sinks = true;
+  verify_backward(o);
+  o = dense(2, 40, 0);
+  o.sinks = true;
+  verify_backward(o);
+  o = dense(0, 0, 0);
+  o.sinks = true;
+  verify_backward(o);
+}
+
+TEST_P(AttentionBackward, GradientsOfSinksAreBitEqualFromRunToRun) {
+  CaseOptions o = dense(3, 500, 100);
+  o.sinks = true;
+  AttentionCase c(o);
+  c.prepare_backward();
+  c.backward();
+  const auto first = c.grad_sinks.download<uint32_t>();
+  for (int i = 0; i < 5; ++i) {
+    c.backward();
+    ASSERT_EQ(c.grad_sinks.download<uint32_t>(), first);
+  }
+}
+
+// Spare rows behind the keys hold NaN, and get zeros. With few and with many keys, shared key heads, and parts of a group.
+TEST_P(AttentionBackward, KeysWithSpareRows) {
+  for (const AttentionMask& mask : {kFull, kCausal, AttentionMask{70, 20, true}}) {
+    CaseOptions o = ragged({0, 5, 300, 1, 64, 1, 129, 17}, {4, 9, 120, 700, 0, 300, 200, 17}, mask);
+    o.spare = {3, 0, 60, 68, 100, 500, 1, 47};
+    verify_backward(o);
+    o = ragged({500, 30}, {900, 640}, mask);
+    o.spare = {130, 1000};
+    o.heads = 8;
+    o.kv_heads = 1;
+    o.planned = true;
+    verify_backward(o);
+  }
+}
+
 TEST_P(AttentionBackward, Scales) {
   CaseOptions o = dense(1, 200, 200, kCausal);
   o.scale = -0.07f;

@@ -33,7 +33,8 @@ std::string describe(const CaseOptions& o) {
     text += " " + std::to_string(o.queries[i]) + "x" + std::to_string(o.keys[i]);
   return text + ", window " + std::to_string(o.mask.left) + "," + std::to_string(o.mask.right) +
          (o.mask.bottom_right ? " bottom right" : " top left") + ", layout " + std::to_string(static_cast<int>(o.layout)) +
-         ", scale " + std::to_string(o.scale) + ", seed " + std::to_string(seed());
+         (o.sinks ? ", sinks" : "") + (o.spare.empty() ? "" : ", spare rows") + ", scale " + std::to_string(o.scale) + ", seed " +
+         std::to_string(seed());
 }
 
 CaseOptions random_options(CaseOptions o, std::mt19937_64& random) {
@@ -52,6 +53,10 @@ CaseOptions random_options(CaseOptions o, std::mt19937_64& random) {
     o.queries.push_back(o.ragged ? below(400) : queries);
     o.keys.push_back(o.ragged ? below(400) : keys);
   }
+  o.sinks = below(2) == 1;
+  if (o.ragged && below(2) == 1) {
+    for (int b = 0; b < batch; ++b) o.spare.push_back(below(2) * below(200));
+  }
   return o;
 }
 
@@ -66,7 +71,7 @@ AttentionCase::AttentionCase(const CaseOptions& given) : options(given) {
   const auto batch = static_cast<int>(options.queries.size());
   for (int b = 0; b < batch; ++b) {
     query_starts_.push_back(query_starts_.back() + options.queries[b]);
-    key_starts_.push_back(key_starts_.back() + options.keys[b]);
+    key_starts_.push_back(key_starts_.back() + options.keys[b] + (options.spare.empty() ? 0 : options.spare[b]));
   }
   problem.element = options.element;
   problem.mask = options.mask;
@@ -82,10 +87,12 @@ AttentionCase::AttentionCase(const CaseOptions& given) : options(given) {
     sizes.key_rows = key_starts_.back() + 3;
     std::vector<int64_t> both = query_starts_;
     both.insert(both.end(), key_starts_.begin(), key_starts_.end());
+    both.insert(both.end(), options.keys.begin(), options.keys.end());
     offsets_ = DeviceBuffer(static_cast<int64_t>(8 * both.size()));
     offsets_.upload(both);
     sizes.query_offsets = offsets_.as<int64_t>();
     sizes.key_offsets = sizes.query_offsets + batch + 1;
+    if (!options.spare.empty()) sizes.key_lengths = sizes.key_offsets + batch + 1;
   } else {
     sizes.query_rows = batch > 0 ? options.queries[0] : 0;
     sizes.key_rows = batch > 0 ? options.keys[0] : 0;
@@ -100,6 +107,15 @@ AttentionCase::AttentionCase(const CaseOptions& given) : options(given) {
   fill(q, 1, options.magnitude);
   fill(k, 2, options.magnitude);
   fill(v, 3, 1);
+  for (int b = 0; b < batch && !options.spare.empty(); ++b) {
+    for (const CaseTensor* t : {&k, &v})
+      fill_words(t->view, key_starts_[b] + options.keys[b], options.spare[b], t->heads, t->columns, kNan);
+  }
+  if (options.sinks) {
+    sinks = DeviceBuffer(4 * sizes.heads);
+    fill_normal(sinks.as<float>(), sizes.heads, seed() + 6, 4);
+    problem.sinks = sinks.as<float>();
+  }
   problem.q = q.view;
   problem.k = k.view;
   problem.v = v.view;
@@ -173,6 +189,7 @@ void AttentionCase::forward() {
 void AttentionCase::backward() {
   make_plan();
   for (CaseTensor* t : {&grad_q, &grad_k, &grad_v}) t->memory.poison();
+  if (options.sinks) grad_sinks.poison();
   if (options.path == Path::hopper) {
     take_workspace(kernels::cuda::attention_backward_workspace_bytes(arguments));
     kernels::cuda::attention_backward(arguments, nullptr);
@@ -205,6 +222,9 @@ void AttentionCase::take_gradients() {
   arguments.grad_q = grad_q.view;
   arguments.grad_k = grad_k.view;
   arguments.grad_v = grad_v.view;
+  if (!options.sinks) return;
+  grad_sinks = DeviceBuffer(4 * problem.sizes.heads);
+  arguments.grad_sinks = grad_sinks.as<float>();
 }
 
 void AttentionCase::prepare_backward(bool given_forward) {
@@ -215,8 +235,10 @@ void AttentionCase::prepare_backward(bool given_forward) {
   reference_q = DeviceBuffer(8 * grad_q.elements());
   reference_k = DeviceBuffer(8 * grad_k.elements());
   reference_v = DeviceBuffer(8 * grad_v.elements());
-  reference_backward(arguments, reference_of(*this),
-                     {reference_q.as<double>(), reference_k.as<double>(), reference_v.as<double>()});
+  reference_sinks = DeviceBuffer(16 * problem.sizes.heads);
+  reference_backward(
+      arguments, reference_of(*this),
+      {reference_q.as<double>(), reference_k.as<double>(), reference_v.as<double>(), reference_sinks.as<double>()});
   check(cudaDeviceSynchronize(), "reference of the backward");
 }
 

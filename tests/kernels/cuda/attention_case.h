@@ -34,6 +34,8 @@ struct CaseOptions {
   int64_t batch_gap = 0;  // dense: elements between batches
   bool grad_lse = true;   // backward: there is one
   bool planned = false;   // ragged: the launches share a plan
+  bool sinks = false;
+  std::vector<int> spare;  // ragged: rows behind the keys of each sequence, which hold NaN; empty: no key lengths
 };
 
 /// "bf16_192_128", or "bf16_128" where both dims are one, with `between` for the underscore.
@@ -90,8 +92,9 @@ class AttentionCase {
   kernels::AttentionBackward arguments;
   kernels::CudaAttentionProblem& problem = arguments.problem;
   CaseTensor q, k, v, out, grad_out, grad_q, grad_k, grad_v;
-  DeviceBuffer lse, grad_lse;
+  DeviceBuffer lse, grad_lse, sinks, grad_sinks;
   DeviceBuffer reference_out, reference_lse, reference_q, reference_k, reference_v;
+  DeviceBuffer reference_sinks;  // [2, heads]: gradients, and the sums of their terms' magnitudes
 
  private:
   CaseTensor make_tensor(bool key_side, int columns) const;

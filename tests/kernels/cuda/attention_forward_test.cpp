@@ -2,6 +2,7 @@
 // values of another sequence, results that differ between runs, writes outside the tensors.
 #include <limits>
 #include <random>
+#include <vector>
 
 #include "deckle/kernels/cuda/attention/forward.h"
 #include "tests/kernels/cuda/attention_test.h"
@@ -77,6 +78,49 @@ TEST_P(AttentionForward, ServesRaggedBatchesWithEmptySequences) {
     verify_forward(o);
     verify_forward(ragged({1}, {0}, mask));
     verify_forward(ragged({}, {}, mask));
+  }
+}
+
+TEST_P(AttentionForward, ServesSinks) {
+  for (const AttentionMask& mask : {kFull, kCausal, AttentionMask{40, -10, true}}) {  // the last: rows without keys
+    CaseOptions o = dense(2, 200, 333, mask);
+    o.sinks = true;
+    o.heads = 4;
+    verify_forward(o);
+    o.scale = -0.07f;
+    verify_forward(o);
+    o = ragged({0, 5, 300, 64, 129}, {4, 0, 120, 64, 400}, mask);
+    o.sinks = true;
+    verify_forward(o);
+  }
+  CaseOptions o = dense(1, 300, 4097);  // parts of a last wave
+  o.heads = o.kv_heads = 3;
+  o.sinks = true;
+  verify_forward(o);
+}
+
+// One sink far above every logit, one far below, one that is not there: -inf is as none.
+TEST_P(AttentionForward, SurvivesExtremeSinks) {
+  CaseOptions o = dense(1, 130, 200, kCausal);
+  o.heads = o.kv_heads = 3;
+  o.sinks = true;
+  AttentionCase c(o);
+  c.sinks.upload(std::vector<float>{80.0f, -80.0f, -std::numeric_limits<float>::infinity()});
+  c.reference();
+  c.forward();
+  expect_forward(c, output_tolerance(o.element));
+}
+
+// Spare rows behind the keys hold NaN.
+TEST_P(AttentionForward, ServesKeysWithSpareRows) {
+  for (const AttentionMask& mask : {kFull, kCausal, kCausalTopLeft, AttentionMask{50, 20, true}}) {
+    CaseOptions o = ragged({0, 5, 300, 1, 64, 1, 129, 17}, {4, 9, 120, 700, 0, 300, 200, 17}, mask);
+    o.spare = {3, 0, 60, 68, 100, 500, 1, 47};
+    verify_forward(o);
+    o.heads = 4;
+    o.planned = true;
+    o.layout = Layout::padded;
+    verify_forward(o);
   }
 }
 

@@ -120,6 +120,9 @@ TEST(AttentionHost, SaysWhatIsRefusedAndWhatWouldBeServed) {
   expect_refused([](auto& a) { a.problem.sizes.key_rows = int64_t{1} << 30; }, "1073741824 rows (serves fewer than 2^30)");
   static const int64_t offset = 0;
   expect_refused([](auto& a) { a.problem.sizes.key_offsets = &offset; }, "offsets are given for one of queries and keys only");
+  expect_refused(
+      [](auto& a) { a.problem.sizes.key_lengths = &offset; },
+      "key lengths are given without offsets (serves them for ragged batches; a dense one is a ragged one of equal offsets)");
   expect_refused([](auto& a) { a.problem.v.data = reinterpret_cast<void*>(8); }, "v is not aligned to 16 bytes");
   expect_refused([](auto& a) { a.problem.q.data = nullptr; }, "q is null");
   expect_refused([](auto& a) { a.grad_k.data = nullptr; }, "grad_k is null", false);

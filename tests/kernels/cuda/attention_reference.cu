@@ -32,7 +32,8 @@ struct Rows {
 __device__ Rows rows_of(const AttentionSizes& sizes, bool queries, int64_t sequence) {
   const int64_t* offsets = queries ? sizes.query_offsets : sizes.key_offsets;
   if (offsets == nullptr) return {sequence, 0, queries ? sizes.query_rows : sizes.key_rows};
-  return {0, offsets[sequence], offsets[sequence + 1] - offsets[sequence]};
+  const bool lengths = !queries && sizes.key_lengths != nullptr;
+  return {0, offsets[sequence], lengths ? sizes.key_lengths[sequence] : offsets[sequence + 1] - offsets[sequence]};
 }
 
 __device__ bool attends(const AttentionMask& mask, int64_t row, int64_t key, int64_t queries, int64_t keys) {
@@ -95,6 +96,7 @@ __global__ void forward_row(CudaAttentionProblem p, ReferenceForward result) {
     if (attends(p.mask, row, key, q.length, k.length)) maximum = fmax(maximum, score(p, q, k, row, key, head));
   }
   maximum = block_reduce(maximum, true);
+  if (p.sinks != nullptr) maximum = fmax(maximum, static_cast<double>(p.sinks[head]));
   __shared__ double weights[kThreads];
   double sum = 0, out[2] = {0, 0};
   for (int64_t first = 0; first < k.length; first += kThreads) {
@@ -115,6 +117,7 @@ __global__ void forward_row(CudaAttentionProblem p, ReferenceForward result) {
     __syncthreads();
   }
   sum = block_reduce(sum, false);
+  if (p.sinks != nullptr) sum += exp(p.sinks[head] - maximum);
   for (int part = 0; part < 2; ++part) {
     const int column = threadIdx.x + part * kThreads;
     if (column >= p.sizes.value_dim) continue;
@@ -178,7 +181,7 @@ __global__ void backward_key(AttentionBackward a, ReferenceForward forward, doub
   const int64_t kv_head = blockIdx.y;
   if (!locate(p.sizes, false, blockIdx.x, sequence, key)) return;
   const Rows q = rows_of(p.sizes, true, sequence), k = rows_of(p.sizes, false, sequence);
-  const int64_t group = p.sizes.heads / p.sizes.kv_heads;
+  const int64_t group = key < k.length ? p.sizes.heads / p.sizes.kv_heads : 0;  // a spare row: zeros
   __shared__ double2 values[kThreads];
   double key_grad[2] = {0, 0}, value_grad[2] = {0, 0};
   for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
@@ -210,6 +213,37 @@ __global__ void backward_key(AttentionBackward a, ReferenceForward forward, doub
     if (column < p.sizes.value_dim) {
       grad_v[packed(k, key, p.sizes.key_rows, p.sizes.kv_heads, kv_head, p.sizes.value_dim) + column] = value_grad[part];
     }
+  }
+}
+
+// A block is one head.
+__global__ void backward_sinks(AttentionBackward a, ReferenceForward forward, double* grad_sinks) {
+  const CudaAttentionProblem& p = a.problem;
+  const int64_t head = blockIdx.x;
+  const int64_t rows = p.sizes.query_rows * (p.sizes.query_offsets != nullptr ? 1 : p.sizes.batch);
+  double sum = 0, magnitude = 0;
+  for (int64_t i = threadIdx.x; i < rows; i += kThreads) {
+    int64_t sequence, row;
+    if (!locate(p.sizes, true, i, sequence, row)) continue;
+    const Rows q = rows_of(p.sizes, true, sequence);
+    const int64_t at = lse_at(p.sizes, sequence, q, row, head);
+    const double* out = forward.out + packed(q, row, p.sizes.query_rows, p.sizes.heads, head, p.sizes.value_dim);
+    double delta = a.grad_lse != nullptr ? -a.grad_lse[at] : 0, terms = fabs(delta);
+    for (int d = 0; d < p.sizes.value_dim; ++d) {
+      if (out[d] == 0) continue;
+      const double term = out[d] * load(p.element, a.grad_out, q.batch, q.start + row, head, d);
+      delta += term;
+      terms += fabs(term);
+    }
+    const double weight = exp(p.sinks[head] - forward.lse[at]);
+    sum -= weight * delta;
+    magnitude += weight * terms;
+  }
+  sum = block_reduce(sum, false);
+  magnitude = block_reduce(magnitude, false);
+  if (threadIdx.x == 0) {
+    grad_sinks[head] = sum;
+    grad_sinks[p.sizes.heads + head] = magnitude;
   }
 }
 
@@ -262,6 +296,7 @@ void reference_backward(const AttentionBackward& arguments, ReferenceForward for
   const dim3 query_grid(items(sizes, true), sizes.heads), key_grid(items(sizes, false), sizes.kv_heads);
   if (query_grid.x > 0) backward_query<<<query_grid, kThreads>>>(arguments, forward, result.grad_q);
   if (key_grid.x > 0) backward_key<<<key_grid, kThreads>>>(arguments, forward, result.grad_k, result.grad_v);
+  if (arguments.problem.sinks != nullptr) backward_sinks<<<sizes.heads, kThreads>>>(arguments, forward, result.grad_sinks);
 }
 
 void store_forward(const CudaAttentionProblem& problem, ReferenceForward forward) {

@@ -20,6 +20,7 @@ struct ReferenceBackward {
   double* grad_q;
   double* grad_k;
   double* grad_v;
+  double* grad_sinks;  // [heads], and behind them the sums of their terms' magnitudes
 };
 
 void reference_forward(const kernels::CudaAttentionProblem& problem, ReferenceForward result);

@@ -89,6 +89,12 @@ void expect_backward(const AttentionCase& c, double tolerance) {
   expect_close(c, "grad_q", c.grad_q, c.reference_q, tolerance);
   expect_close(c, "grad_k", c.grad_k, c.reference_k, tolerance);
   expect_close(c, "grad_v", c.grad_v, c.reference_v, tolerance);
+  if (!c.options.sinks) return;
+  const std::vector<float> got = c.grad_sinks.download<float>();
+  const std::vector<double> expected = c.reference_sinks.download<double>();
+  for (size_t h = 0; h < got.size(); ++h) {
+    EXPECT_LE(std::abs(got[h] - expected[h]), tolerance * expected[got.size() + h] + 1e-6) << "grad_sinks of head " << h;
+  }
 }
 
 void verify_forward(const CaseOptions& options) {

@@ -24,6 +24,7 @@
 #include "deckle/kernels/cuda/attention/backward_statistics.cuh"
 #include "deckle/kernels/cuda/attention/checks.h"
 #include "deckle/kernels/cuda/attention/forward_lists.h"
+#include "deckle/kernels/cuda/attention/portable_features.h"
 #include "deckle/kernels/cuda/attention/problem.cuh"
 
 namespace deckle::kernels::cuda {
@@ -69,6 +70,7 @@ class Pass {
     const AttentionMask mask = bounded(problem_.mask);
     common_.query_offsets = sizes_.query_offsets;
     common_.key_offsets = sizes_.key_offsets;
+    common_.key_lengths = sizes_.key_lengths;
     common_.lse2 = memory<float>(plan_.lse2);
     common_.delta_from_lse2 = (plan_.delta - plan_.lse2) / int64_t{sizeof(float)};
     common_.statistics_rows = max_tiles(sizes_, Side::queries, plan_.unit) * plan_.unit;
@@ -111,6 +113,8 @@ class Pass {
       check(cudaMemsetAsync(memory<int>(0), 0, 2 * sizeof(int), stream_), kName);
     }
     for (const auto& launch : launches_) launch();
+    portable::sink_gradients(arguments_, memory<void>(plan_.sink_sums), stream_);
+    portable::clear_spare_keys(arguments_, stream_);
   }
 
  private:
@@ -333,7 +337,9 @@ void attention_backward(const AttentionBackward& arguments, cudaStream_t stream)
   refuse_if(workspace_why_not(arguments.problem, attention_backward_workspace_bytes(arguments)), kName);
   const OnDevice device(arguments.problem.device);
   refuse_if(stream_why_not(stream), kName);
-  if (arguments.problem.sizes.batch > 0 && arguments.problem.sizes.heads > 0) Pass(arguments, stream).run();
+  if (arguments.problem.sizes.heads == 0) return;
+  if (arguments.problem.sizes.batch == 0) return portable::sink_gradients(arguments, nullptr, stream);
+  Pass(arguments, stream).run();
 }
 
 }  // namespace deckle::kernels::cuda

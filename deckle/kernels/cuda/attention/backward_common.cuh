@@ -55,6 +55,7 @@ struct BackwardArguments {
   CUtensorMap grad_q, grad_k, grad_v;  // boxes of 16 rows, one warp's share
   const int64_t* query_offsets;        // null: dense
   const int64_t* key_offsets;
+  const int64_t* key_lengths;  // null: all rows are keys
   const float* lse2;
   int64_t delta_from_lse2;  // elements
   float* query_sums;        // all_gradients: float32 dQ, in the order of its accumulators
@@ -95,8 +96,8 @@ __device__ __forceinline__ void write_sequence(SequencePair& s, int index, const
   int queries = args.query_rows, keys = args.key_rows;
   int64_t query_start = 0, key_start = 0;
   if (args.query_offsets != nullptr) {
-    const RowSpan query_span = row_span(args.query_offsets, index, args.query_rows);
-    const RowSpan key_span = row_span(args.key_offsets, index, args.key_rows);
+    const RowSpan query_span = row_span(args.query_offsets, nullptr, index, args.query_rows);
+    const RowSpan key_span = row_span(args.key_offsets, args.key_lengths, index, args.key_rows);
     query_start = query_span.start;
     key_start = key_span.start;
     queries = static_cast<int>(query_span.end - query_start);

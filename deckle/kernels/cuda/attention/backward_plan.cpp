@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "deckle/kernels/cuda/attention/portable_features.h"
 #include "deckle/kernels/cuda/attention/work_list.cuh"
 
 namespace deckle::kernels::cuda::attention {
@@ -80,13 +81,17 @@ BackwardPlan::BackwardPlan(const CudaAttentionProblem& problem) {
   delta = lse2 + statistics;
   turns = delta + statistics;
   query_sums = key_sums = bytes = (turns + (one_pass ? 2 * statistics / unit : 0) + 255) / 256 * 256;
-  if (!one_pass) return;
-  key_sums = bytes = query_sums + statistics * head_dim;
-  const int64_t tiles = max_tiles(sizes, Side::keys, kernels.all_gradients.owned_rows);
-  parts = parts_of(tiles * sizes.kv_heads, sizes.heads / sizes.kv_heads);
-  if (parts == 1) return;
-  key_sums_rows = sizes.key_rows * (sizes.ragged() ? 1 : sizes.batch);
-  bytes += 2 * int64_t{sizeof(float)} * sizes.kv_heads * parts * key_sums_rows * head_dim;
+  if (one_pass) {
+    key_sums = bytes = query_sums + statistics * head_dim;
+    const int64_t tiles = max_tiles(sizes, Side::keys, kernels.all_gradients.owned_rows);
+    parts = parts_of(tiles * sizes.kv_heads, sizes.heads / sizes.kv_heads);
+    if (parts > 1) {
+      key_sums_rows = sizes.key_rows * (sizes.ragged() ? 1 : sizes.batch);
+      bytes += 2 * int64_t{sizeof(float)} * sizes.kv_heads * parts * key_sums_rows * head_dim;
+    }
+  }
+  sink_sums = bytes;
+  bytes += portable::sink_gradient_bytes(problem);
 }
 
 std::array<WorkListRequest, 2> BackwardPlan::requests(void* memory) const {

@@ -64,6 +64,8 @@ std::string problem_why_not(const CudaAttentionProblem& problem) {
   if (sizes.heads > kMaxHeads) return std::to_string(sizes.heads) + " heads (serves up to " + std::to_string(kMaxHeads) + ")";
   if ((sizes.query_offsets == nullptr) != (sizes.key_offsets == nullptr))
     return "offsets are given for one of queries and keys only";
+  if (sizes.key_lengths != nullptr && !sizes.ragged())
+    return "key lengths are given without offsets (serves them for ragged batches; a dense one is a ragged one of equal offsets)";
   for (const int64_t rows : {sizes.query_rows, sizes.key_rows}) {
     if (rows > kMaxRows) return std::to_string(rows) + " rows (serves fewer than 2^30)";
   }

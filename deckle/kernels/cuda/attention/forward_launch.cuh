@@ -70,6 +70,7 @@ ForwardArguments forward_arguments(const CudaAttentionProblem& problem) {
   args.problem = device_problem(problem);
   args.head_group = heads_together(problem.sizes, equal_costs(problem), int64_t{2} * (Config::D + Config::Dv));
   args.lse = problem.lse;
+  args.sinks = problem.sinks;
   args.split.parts = 1;
   return args;
 }

@@ -72,18 +72,17 @@ __device__ __forceinline__ void store_output(const ForwardArguments& args, Forwa
     arch::release_tile(shared.q_empty[slot]);
     return;
   }
-  float inverse[2];
+  float factor[2];
+  const float* sink = args.sinks != nullptr ? args.sinks + item.head : nullptr;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    const float sum = quad_sum(state.sum[h]);
-    inverse[h] = sum > 0.0f || sum != sum ? 1.0f / sum : 0.0f;  // no key: zeros; NaN stays NaN
+    const RowEnd end = end_row(state.maximum[h], quad_sum(state.sum[h]), args.problem.scale_log2, sink);
+    factor[h] = end.factor;
     const int row = item.first_row + 64 * warpgroup + tile::accumulator_row(thread) + 8 * h;
-    if (args.lse != nullptr && thread % 4 == 0 && row < item.queries) {
-      const float shift = state.maximum[h] == kMinusInfinity ? 0.0f : state.maximum[h] * args.problem.scale_log2;
-      args.lse[item.lse + int64_t{row} * args.problem.heads] = (shift + arch::log2(sum)) * 0.6931471805599453f;
-    }
+    if (args.lse != nullptr && thread % 4 == 0 && row < item.queries)
+      args.lse[item.lse + int64_t{row} * args.problem.heads] = end.lse;
   }
-  scale_rows(out, inverse);
+  scale_rows(out, factor);
   tile::store_accumulators<Config::element, Config::Dv>(buffer.address(), Config::rows, 64 * warpgroup, thread, out);
   arch::fence_shared_for_async();
   __syncwarp();

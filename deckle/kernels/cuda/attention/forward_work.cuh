@@ -31,6 +31,7 @@ struct ForwardArguments {
   ForwardSplit split;
   int beside_other_list;  // ListStart
   float* lse;             // null: not wanted
+  const float* sinks;     // null: none
 };
 
 /// Tile shapes and schedule of one instance.

@@ -5,13 +5,14 @@
 
 #include "deckle/kernels/cuda/attention/checks.h"
 #include "deckle/kernels/cuda/attention/launch.h"
+#include "deckle/kernels/cuda/attention/portable_features.h"
 
 namespace deckle::kernels::cuda {
 namespace attention::portable {
 
 void forward(const CudaAttentionProblem& problem, cudaStream_t stream);
 void backward(const AttentionBackward& arguments, cudaStream_t stream);
-int64_t backward_bytes(const AttentionSizes& sizes);
+int64_t backward_bytes(const CudaAttentionProblem& problem);
 int forward_shared_bytes(const AttentionSizes& sizes);
 int backward_shared_bytes(const AttentionSizes& sizes);
 
@@ -60,7 +61,7 @@ void portable_attention_forward(const CudaAttentionProblem& problem, cudaStream_
 }
 
 int64_t portable_attention_backward_workspace_bytes(const AttentionBackward& arguments) {
-  return attention::portable::backward_bytes(arguments.problem.sizes);
+  return attention::portable::backward_bytes(arguments.problem);
 }
 
 void portable_attention_backward(const AttentionBackward& arguments, cudaStream_t stream) {
@@ -70,7 +71,9 @@ void portable_attention_backward(const AttentionBackward& arguments, cudaStream_
                        kName);
   const attention::OnDevice device(arguments.problem.device);
   attention::refuse_if(attention::stream_why_not(stream), kName);
-  if (!empty(arguments.problem.sizes)) attention::portable::backward(arguments, stream);
+  if (arguments.problem.sizes.heads == 0) return;
+  if (arguments.problem.sizes.batch == 0) return attention::portable::sink_gradients(arguments, nullptr, stream);
+  attention::portable::backward(arguments, stream);
 }
 
 }  // namespace deckle::kernels::cuda

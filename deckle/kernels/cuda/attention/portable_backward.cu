@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "deckle/kernels/cuda/attention/portable_features.h"
 #include "deckle/kernels/cuda/attention/portable_launch.cuh"
 #include "deckle/kernels/cuda/attention/portable_tile.cuh"
 #include "deckle/kernels/cuda/attention/softmax.cuh"
@@ -54,7 +55,7 @@ __global__ void __launch_bounds__(kThreads) statistics_kernel(BackwardArguments 
   float sum = 0.0f;
   for (int i = lane; i < args.value_dim / 2; i += 32) {
     const float2 a = arch::unpack(element, out[i]), b = arch::unpack(element, grad[i]);
-    sum += a.x * b.x + a.y * b.y;
+    sum += (a.x != 0.0f ? a.x * b.x : 0.0f) + (a.y != 0.0f ? a.y * b.y : 0.0f);  // a row of sinks alone may hold NaN in dO
   }
 #pragma unroll
   for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
@@ -235,7 +236,9 @@ int backward_shared_bytes(const AttentionSizes& sizes) {
   });
 }
 
-int64_t backward_bytes(const AttentionSizes& sizes) { return 2 * 4 * statistics_count(sizes); }
+int64_t backward_bytes(const CudaAttentionProblem& problem) {
+  return 2 * 4 * statistics_count(problem.sizes) + sink_gradient_bytes(problem);
+}
 
 void backward(const AttentionBackward& arguments, cudaStream_t stream) {
   const CudaAttentionProblem& problem = arguments.problem;
@@ -259,6 +262,8 @@ void backward(const AttentionBackward& arguments, cudaStream_t stream) {
   args.query_rows = sizes.query_rows;
   problem.element == AttentionElement::bf16 ? launch<Element::bf16>(args, sizes, stream)
                                             : launch<Element::f16>(args, sizes, stream);
+  sink_gradients(arguments, args.delta + statistics_count(sizes), stream);
+  clear_spare_keys(arguments, stream);
 }
 
 }  // namespace deckle::kernels::cuda::attention::portable

@@ -20,6 +20,7 @@ struct ForwardArguments {
   AttentionTensor q, k, v, out;
   int head_dim, value_dim;
   float* lse;
+  const float* sinks;  // null: none
 };
 
 template <Element element, class W>
@@ -101,19 +102,18 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(ForwardArguments args
   const int64_t lse = lse_index(problem, place.sequence, queries.start, head);
 #pragma unroll
   for (int i = 0; i < W::blocks; ++i) {
-    float inverse[2];
+    float factor[2];
     const int row = first_row + owned_row<W>(i);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const float sum = quad_sum(state[i].sum[h]);
-      inverse[h] = sum > 0.0f || sum != sum ? 1.0f / sum : 0.0f;
-      if (args.lse != nullptr && threadIdx.x % 4 == 0 && row + 8 * h < queries.length) {
-        const float shift = state[i].maximum[h] == kMinusInfinity ? 0.0f : state[i].maximum[h] * problem.scale_log2;
-        args.lse[lse + int64_t{row + 8 * h} * problem.heads] = (shift + arch::log2(sum)) * 0.6931471805599453f;
-      }
+      const RowEnd end = end_row(state[i].maximum[h], quad_sum(state[i].sum[h]), problem.scale_log2,
+                                 args.sinks != nullptr ? args.sinks + head : nullptr);
+      factor[h] = end.factor;
+      if (args.lse != nullptr && threadIdx.x % 4 == 0 && row + 8 * h < queries.length)
+        args.lse[lse + int64_t{row + 8 * h} * problem.heads] = end.lse;
     }
     store_rows<element, D>(source(args.out, queries, all_queries, place.sequence, head, args.value_dim, ragged), row, out[i],
-                           inverse);
+                           factor);
   }
 }
 
@@ -133,7 +133,7 @@ void launch(const CudaAttentionProblem& problem, cudaStream_t stream) {
     launch_kernel("portable attention", forward_kernel<element, W>, dim3(static_cast<unsigned>(tiles), sizes.heads), kThreads,
                   shared_bytes<W>(), stream,
                   ForwardArguments{device_problem(problem), problem.q, problem.k, problem.v, problem.out, sizes.head_dim,
-                                   sizes.value_dim, problem.lse});
+                                   sizes.value_dim, problem.lse, problem.sinks});
   });
 }
 

@@ -48,22 +48,25 @@ struct RowSpan {
   int64_t start, end;
 };
 
-/// Those of sequence `index`. Offsets come from the device and are not to be trusted: whatever they say, the span lies within the
-/// `rows` there are.
-__device__ __forceinline__ RowSpan row_span(const int64_t* offsets, int index, int rows) {
+/// Those of sequence `index`. Offsets and lengths (null: up to the next offset) come from the device and are not to be trusted:
+/// whatever they say, the span lies within the `rows` there are, and ends before the next sequence's.
+__device__ __forceinline__ RowSpan row_span(const int64_t* offsets, const int64_t* lengths, int index, int rows) {
   const auto within = [&](int64_t row, int64_t first) { return row < first ? first : row > rows ? int64_t{rows} : row; };
   const int64_t start = within(offsets[index], 0);
-  return {start, within(offsets[index + 1], start)};
+  const int64_t end = within(offsets[index + 1], start);
+  if (lengths == nullptr || lengths[index] >= end - start) return {start, end};
+  return {start, start + (lengths[index] > 0 ? lengths[index] : 0)};
 }
 
 /// The sequences of one side (queries or keys).
 struct Sequences {
   const int64_t* offsets;  // null: dense
+  const int64_t* lengths;  // of the rows of each sequence, those that count; null: all
   int rows;                // of each sequence; ragged: of all
 
   __device__ __forceinline__ Sequence operator[](int index) const {
     if (offsets == nullptr) return {0, index, rows, 0};
-    const RowSpan span = row_span(offsets, index, rows);
+    const RowSpan span = row_span(offsets, lengths, index, rows);
     const int length = static_cast<int>(span.end - span.start);
     return {(rows > 0 ? rows : 1) - length, static_cast<int>(span.end), length, span.start};
   }

@@ -76,6 +76,24 @@ __device__ __forceinline__ void exponentiate(float (&scores)[N / 2], RowState& s
   for (int h = 0; h < 2; ++h) state.sum[h] = sum[h][0] + sum[h][1];
 }
 
+/// The end of a row whose sum, of all its columns, belongs to `maximum`: what its outputs are multiplied with, and its
+/// log-sum-exp. `sink`: one more logit; null: none. A row without either gets zeros and -inf; NaN stays NaN.
+struct RowEnd {
+  float factor, lse;
+};
+
+__device__ __forceinline__ RowEnd end_row(float maximum, float sum, float c, const float* sink) {
+  constexpr float kLog2E = 1.4426950408889634f, kLn2 = 0.6931471805599453f;
+  float shift = maximum == kMinusInfinity ? 0.0f : maximum * c, factor = 1.0f;
+  if (sink != nullptr && *sink != kMinusInfinity) {
+    const float logit = *sink * kLog2E, most = sum == 0.0f ? logit : fmaxf(shift, logit);
+    factor = sum == 0.0f ? 0.0f : arch::exp2(shift - most);
+    sum = fmaf(sum, factor, arch::exp2(logit - most));
+    shift = most;
+  }
+  return {sum > 0.0f || sum != sum ? factor / sum : 0.0f, (shift + arch::log2(sum)) * kLn2};
+}
+
 template <int count>
 __device__ __forceinline__ void scale_rows(float (&c)[count], const float (&factor)[2]) {
 #pragma unroll

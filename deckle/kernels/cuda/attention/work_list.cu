@@ -146,8 +146,8 @@ __global__ void __launch_bounds__(kThreads, 1) list_tiles(DeviceProblem problem,
 DeviceProblem device_problem(const CudaAttentionProblem& problem) {
   const AttentionSizes& sizes = problem.sizes;
   DeviceProblem device{};
-  device.queries = {sizes.query_offsets, static_cast<int>(sizes.query_rows)};
-  device.keys = {sizes.key_offsets, static_cast<int>(sizes.key_rows)};
+  device.queries = {sizes.query_offsets, nullptr, static_cast<int>(sizes.query_rows)};
+  device.keys = {sizes.key_offsets, sizes.key_lengths, static_cast<int>(sizes.key_rows)};
   device.mask = bounded(problem.mask);
   device.batch = sizes.batch;
   device.heads = sizes.heads;

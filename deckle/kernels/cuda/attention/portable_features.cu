@@ -1,0 +1,123 @@
+// d sink_h = - sum over rows of exp(sink_h - lse) (dO . O - dLSE): a row's sink has the probability exp(sink_h - lse), and no
+// value. Memory bound, 4 Dv bytes a row and head. Rows are summed in kParts parts, parts in their order.
+#include "deckle/kernels/cuda/attention/portable_features.h"
+
+#include <algorithm>
+
+#include "deckle/kernels/cuda/arch/warp.cuh"
+#include "deckle/kernels/cuda/attention/launch.h"
+#include "deckle/kernels/cuda/attention/problem.cuh"
+#include "deckle/kernels/cuda/attention/softmax.cuh"
+
+namespace deckle::kernels::cuda::attention::portable {
+namespace {
+
+using arch::Element;
+
+constexpr int kParts = 128, kWarps = 8, kAtOnce = 4;
+
+// Where out is 0, as in all of a row that attends no key, dO does not count, whatever it holds.
+__device__ __forceinline__ float dot(Element element, uint32_t out, uint32_t grad) {
+  const float2 o = arch::unpack(element, out), g = arch::unpack(element, grad);
+  return (o.x != 0.0f ? o.x * g.x : 0.0f) + (o.y != 0.0f ? o.y * g.y : 0.0f);
+}
+
+// Part blockIdx.x of the rows of head blockIdx.y, each row by a warp, kAtOnce of them side by side.
+__global__ void __launch_bounds__(32 * kWarps) sum_rows(const AttentionBackward a, float* sums) {
+  const CudaAttentionProblem& p = a.problem;
+  const AttentionSizes& sizes = p.sizes;
+  const bool ragged = sizes.query_offsets != nullptr;
+  const Element element = p.element == AttentionElement::bf16 ? Element::bf16 : Element::f16;
+  const int head = blockIdx.y, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int64_t all = ragged ? row_span(sizes.query_offsets, nullptr, sizes.batch - 1, static_cast<int>(sizes.query_rows)).end
+                             : sizes.query_rows * sizes.batch;
+  const int64_t end = all * (blockIdx.x + 1) / kParts;
+  const float sink = p.sinks[head];
+  float sum = 0.0f;
+  for (int64_t first = all * blockIdx.x / kParts + warp * kAtOnce; first < end; first += kWarps * kAtOnce) {
+    uint4 out[kAtOnce] = {}, grad[kAtOnce] = {};
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int64_t row = first + i, batch = ragged ? 0 : row / sizes.query_rows, within = row - batch * sizes.query_rows;
+      if (row >= end || 8 * lane >= sizes.value_dim) continue;
+      const auto at = [&](const AttentionTensor& t) {
+        return *reinterpret_cast<const uint4*>(static_cast<const uint16_t*>(t.data) + batch * t.batch_stride +
+                                               within * t.row_stride + head * t.head_stride + 8 * lane);
+      };
+      out[i] = at(p.out);
+      grad[i] = at(a.grad_out);
+    }
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      float delta = dot(element, out[i].x, grad[i].x) + dot(element, out[i].y, grad[i].y) + dot(element, out[i].z, grad[i].z) +
+                    dot(element, out[i].w, grad[i].w);
+#pragma unroll
+      for (int step = 16; step > 0; step /= 2) delta += __shfl_xor_sync(~0u, delta, step);
+      const int64_t at = (first + i) * sizes.heads + head;
+      if (first + i >= end || sink == kMinusInfinity) continue;
+      if (a.grad_lse != nullptr) delta -= a.grad_lse[at];
+      sum -= arch::exp2((sink - p.lse[at]) * 1.4426950408889634f) * delta;
+    }
+  }
+  __shared__ float of_warp[kWarps];
+  if (lane == 0) of_warp[warp] = sum;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  for (int i = 1; i < kWarps; ++i) sum += of_warp[i];
+  sums[head * kParts + blockIdx.x] = sum;
+}
+
+// A thread a head.
+__global__ void add_parts(const float* sums, float* result, int heads) {
+  const int head = blockIdx.x * blockDim.x + threadIdx.x;
+  if (head >= heads) return;
+  double sum = 0;
+  for (int i = 0; i < kParts; ++i) sum += sums[head * kParts + i];
+  result[head] = static_cast<float>(sum);
+}
+
+// Spare rows of sequence blockIdx.x; 16 bytes a thread and step.
+__global__ void clear_rows(const AttentionBackward a) {
+  const AttentionSizes& sizes = a.problem.sizes;
+  const int rows = static_cast<int>(sizes.key_rows), sequence = blockIdx.x;
+  const int64_t first = row_span(sizes.key_offsets, sizes.key_lengths, sequence, rows).end;
+  const int64_t count = row_span(sizes.key_offsets, nullptr, sequence, rows).end - first;
+  const auto clear = [&](const AttentionTensor& t, int columns) {
+    const int64_t chunks = columns / 8, row_chunks = chunks * sizes.kv_heads;
+    for (int64_t i = int64_t{blockIdx.y} * blockDim.x + threadIdx.x; i < count * row_chunks;
+         i += int64_t{gridDim.y} * blockDim.x) {
+      const int64_t row = i / row_chunks, rest = i - row * row_chunks;
+      *reinterpret_cast<uint4*>(static_cast<uint16_t*>(t.data) + (first + row) * t.row_stride + rest / chunks * t.head_stride +
+                                rest % chunks * 8) = make_uint4(0, 0, 0, 0);
+    }
+  };
+  clear(a.grad_k, sizes.head_dim);
+  clear(a.grad_v, sizes.value_dim);
+}
+
+}  // namespace
+
+int64_t sink_gradient_bytes(const CudaAttentionProblem& problem) {
+  return problem.sinks == nullptr ? 0 : int64_t{sizeof(float)} * problem.sizes.heads * kParts;
+}
+
+void sink_gradients(const AttentionBackward& arguments, void* memory, cudaStream_t stream) {
+  if (arguments.grad_sinks == nullptr || arguments.problem.sinks == nullptr) return;
+  const AttentionSizes& sizes = arguments.problem.sizes;
+  auto* sums = static_cast<float*>(memory);
+  if (sizes.batch == 0) {
+    return check(cudaMemsetAsync(arguments.grad_sinks, 0, sizeof(float) * sizes.heads, stream), "attention: gradients of sinks");
+  }
+  launch_kernel("attention: gradients of sinks", sum_rows, dim3(kParts, sizes.heads), 32 * kWarps, 0, stream, arguments, sums);
+  launch_kernel("attention: gradients of sinks", add_parts, (sizes.heads + 127) / 128, 128, 0, stream, sums, arguments.grad_sinks,
+                sizes.heads);
+}
+
+void clear_spare_keys(const AttentionBackward& arguments, cudaStream_t stream) {
+  const AttentionSizes& sizes = arguments.problem.sizes;
+  if (sizes.key_lengths == nullptr || sizes.key_rows == 0) return;
+  constexpr int kBlocks = 16;
+  launch_kernel("attention: spare keys", clear_rows, dim3(sizes.batch, kBlocks), 256, 0, stream, arguments);
+}
+
+}  // namespace deckle::kernels::cuda::attention::portable

@@ -1,0 +1,21 @@
+// What the backwards of both paths do beside their own kernels: gradients of sinks, and zeros for keys that are spare.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "deckle/kernels/args/attention_cuda.h"
+
+namespace deckle::kernels::cuda::attention::portable {
+
+/// Bytes of memory that sink_gradients takes: none without sinks.
+int64_t sink_gradient_bytes(const CudaAttentionProblem& problem);
+
+/// grad_sinks from out, lse and their gradients, if it is wanted. Two launches; bit-equal from run to run.
+void sink_gradients(const AttentionBackward& arguments, void* memory, cudaStream_t stream);
+
+/// Zeros in grad_k and grad_v where rows are spare, if key_lengths are given. One launch, after all that writes them.
+void clear_spare_keys(const AttentionBackward& arguments, cudaStream_t stream);
+
+}  // namespace deckle::kernels::cuda::attention::portable
