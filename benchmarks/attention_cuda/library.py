@@ -18,15 +18,21 @@ class Sizes(c.Structure):
                 ("key_lengths", c.c_void_p)]
 
 
+class Dropout(c.Structure):
+    _fields_ = [("threshold", c.c_int), ("seed", c.c_uint64), ("offset", c.c_uint64), ("first_sequence", c.c_int64),
+                ("first_head", c.c_int64), ("first_row", c.c_int64), ("first_column", c.c_int64)]
+
+
 class Problem(c.Structure):
     _fields_ = [("device", c.c_int32), ("element", c.c_int32), ("sizes", Sizes), ("mask", Mask), ("scale", c.c_float),
-                ("q", Tensor), ("k", Tensor), ("v", Tensor), ("out", Tensor), ("sinks", c.c_void_p), ("lse", c.c_void_p),
+                ("q", Tensor), ("k", Tensor), ("v", Tensor), ("out", Tensor), ("sinks", c.c_void_p), ("soft_cap", c.c_float),
+                ("slopes", c.c_void_p), ("dropout", Dropout), ("lse", c.c_void_p),
                 ("workspace", c.c_void_p), ("workspace_bytes", c.c_int64), ("plan", c.c_void_p)]
 
 
 class Backward(c.Structure):
     _fields_ = [("problem", Problem), ("grad_out", Tensor), ("grad_lse", c.c_void_p), ("grad_q", Tensor), ("grad_k", Tensor),
-                ("grad_v", Tensor), ("grad_sinks", c.c_void_p)]
+                ("grad_v", Tensor), ("grad_sinks", c.c_void_p), ("grad_slopes", c.c_void_p)]
 
 
 UNBOUNDED = 1 << 30

@@ -18,9 +18,7 @@ std::string refused_by_both(const AttentionRequest& request) {
     return fmt::format("dtype is {} (serves bfloat16, float16)", name(p.dtype));
   if (p.kv_heads < 1 || p.heads % p.kv_heads != 0)
     return fmt::format("{} heads on {} key heads (serves a multiple of the key heads)", p.heads, p.kv_heads);
-  if (request.bias || request.slopes || request.table) return "a bias, slopes or a table are given (serves none of them)";
-  if (p.soft_cap != 0) return fmt::format("soft cap is {} (serves 0, none)", p.soft_cap);
-  if (p.dropout.threshold != 0) return "dropout is on (serves 0)";
+  if (request.bias || request.table) return "a bias or a table is given (serves neither)";
   if (p.ranges.bounds != nullptr || p.mask.data != nullptr)
     return "the mask is more than causal masks and windows of one alignment";
   for (int64_t b = 0; b < p.sequences; ++b) {
@@ -33,6 +31,9 @@ std::string refused_by_both(const AttentionRequest& request) {
 std::string hopper_refuses(const AttentionRequest& request) {
   if (std::string reason = refused_by_both(request); !reason.empty()) return reason;
   const AttentionProblem& p = request.problem;
+  if (request.slopes) return "slopes are given (serves none)";
+  if (p.soft_cap != 0) return fmt::format("soft cap is {} (serves 0, none)", p.soft_cap);
+  if (p.dropout.threshold != 0) return "dropout is on (serves 0)";
   std::string list;
   for (const auto& [head_dim, value_dim] : hopper_head_dims()) {
     if (kernels::compiled_dims_serve(head_dim, value_dim, p.head_dim, p.value_dim)) return {};
@@ -44,6 +45,10 @@ std::string hopper_refuses(const AttentionRequest& request) {
 
 std::string portable_refuses(const AttentionRequest& request) {
   if (std::string reason = refused_by_both(request); !reason.empty()) return reason;
+  const AttentionDropout& dropout = request.problem.dropout;
+  if (dropout.threshold != 0 && (dropout.first_row % 16 != 0 || dropout.first_column % 16 != 0))
+    return fmt::format("dropout begins at row {} and column {} (serves multiples of 16)", dropout.first_row,
+                       dropout.first_column);
   for (const int64_t dim : {request.problem.head_dim, request.problem.value_dim}) {
     if (dim < 16 || dim % 16 != 0 || dim > 256) return fmt::format("a head dim is {} (serves multiples of 16 up to 256)", dim);
   }

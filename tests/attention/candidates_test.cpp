@@ -179,8 +179,20 @@ TEST(AttentionCandidates, TheGpuRefusesWhatItsArgumentsCannotHold) {
   p.k_lengths = &length;
   request.sinks = true;
   EXPECT_EQ(why_not(AttentionKernel::portable), "");
+  p.value_dim = 80;
   request.slopes = true;
-  EXPECT_EQ(why_not(AttentionKernel::portable), "a bias, slopes or a table are given (serves none of them)");
+  p.soft_cap = 30;
+  p.dropout.threshold = 26;
+  EXPECT_EQ(why_not(AttentionKernel::portable), "");
+  EXPECT_EQ(why_not(AttentionKernel::hopper), "slopes are given (serves none)");
+  request.slopes = false;
+  EXPECT_EQ(why_not(AttentionKernel::hopper), "soft cap is 30 (serves 0, none)");
+  p.soft_cap = 0;
+  EXPECT_EQ(why_not(AttentionKernel::hopper), "dropout is on (serves 0)");
+  p.dropout.first_row = 8;
+  EXPECT_EQ(why_not(AttentionKernel::portable), "dropout begins at row 8 and column 0 (serves multiples of 16)");
+  request.bias = true;
+  EXPECT_EQ(why_not(AttentionKernel::portable), "a bias or a table is given (serves neither)");
   request.pass = AttentionPass::jvp;
   EXPECT_EQ(why_not(AttentionKernel::portable),
             "forward mode or second order is asked for (serves the forward and the backward)");

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "deckle/kernels/args/attention.h"
+
 namespace deckle::kernels {
 
 /// Element type of q, k, v, out and their gradients; arithmetic is in float32.
@@ -71,6 +73,9 @@ struct CudaAttentionProblem {
   /// One more logit of every row, without a value, float32 [heads] on the device; null: none. A row that attends no key then has
   /// the sink as its LSE.
   const float* sinks = nullptr;
+  float soft_cap = 0;             // c > 0: scores are c tanh(scale q k / c); 0: none
+  const float* slopes = nullptr;  // [heads] on the device: scores less slope * |key position - query position|; null: none
+  AttentionDropout dropout;       // by the contract of docs/attention.md, as on every device
   /// Log-sum-exp of each row of scores, natural log, float32, contiguous: [B, M, H], or [query_rows, H] if ragged. Forward writes
   /// it unless null.
   float* lse = nullptr;
@@ -88,7 +93,8 @@ struct AttentionBackward {
   AttentionTensor grad_out;
   const float* grad_lse = nullptr;  // laid out as lse; null: zero
   AttentionTensor grad_q, grad_k, grad_v;
-  float* grad_sinks = nullptr;  // [heads]; null: not wanted, or no sinks
+  float* grad_sinks = nullptr;   // [heads]; null: not wanted, or no sinks
+  float* grad_slopes = nullptr;  // the same of slopes
 };
 
 }  // namespace deckle::kernels

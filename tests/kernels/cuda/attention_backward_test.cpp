@@ -406,6 +406,42 @@ TEST_P(AttentionBackward, KeepsNonFiniteValuesWithinTheirSequence) {
   }
 }
 
+class AttentionBackwardFeatures : public AttentionTest {};
+
+TEST_P(AttentionBackwardFeatures, MatchTheReference) {
+  for (const CaseOptions& features : score_features()) {
+    for (const AttentionMask& mask : {kFull, kCausal, AttentionMask{60, 25, false}}) {
+      verify_backward(with(dense(2, 150, 333, mask), features));
+      CaseOptions o = ragged({0, 5, 300, 64, 129}, {4, 0, 120, 64, 400}, mask);
+      o.spare = {3, 0, 60, 0, 17};
+      verify_backward(with(o, features));
+    }
+    CaseOptions o = dense(1, 70, 200, kCausal);
+    o.heads = 6;
+    o.kv_heads = 2;
+    o.scale = -0.07f;
+    o.layout = Layout::padded;
+    verify_backward(with(o, features));
+    verify_backward(with(dense(2, 0, 40), features));
+    verify_backward(with(dense(0, 0, 0), features));
+  }
+}
+
+TEST_P(AttentionBackwardFeatures, AreBitEqualFromRunToRun) {
+  AttentionCase c(with(dense(2, 500, 300, kCausal), score_features().back()));
+  c.prepare_backward();
+  c.backward();
+  const CaseTensor grad_q = c.grad_q.copy(), grad_k = c.grad_k.copy();
+  const auto slopes = c.grad_slopes.download<uint32_t>();
+  for (int i = 0; i < 5; ++i) {
+    c.backward();
+    ASSERT_EQ(different(c.grad_q, grad_q), 0u);
+    ASSERT_EQ(different(c.grad_k, grad_k), 0u);
+    ASSERT_EQ(c.grad_slopes.download<uint32_t>(), slopes);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Portable, AttentionBackwardFeatures, ::testing::ValuesIn(portable_instances()), name_of);
 INSTANTIATE_TEST_SUITE_P(Hopper, AttentionBackward, ::testing::ValuesIn(hopper_instances()), name_of);
 INSTANTIATE_TEST_SUITE_P(Portable, AttentionBackward, ::testing::ValuesIn(portable_instances()), name_of);
 

@@ -4,11 +4,11 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "deckle/base/philox.h"
 #include "deckle/kernels/cuda/attention/backward.h"
 #include "deckle/kernels/cuda/attention/forward.h"
 #include "deckle/kernels/cuda/attention/plan.h"
 #include "deckle/kernels/cuda/attention/portable.h"
-#include "tests/kernels/cuda/attention_reference.h"
 #include "tests/kernels/cuda/seed.h"
 
 namespace deckle::testing {
@@ -16,8 +16,6 @@ namespace {
 
 constexpr int64_t kGuard = 1 << 16;  // bytes behind the workspace that nobody may write
 constexpr uint16_t kNan = 0x7fff;    // not that of the poison, so that poison still means untouched
-
-ReferenceForward reference_of(const AttentionCase& c) { return {c.reference_out.as<double>(), c.reference_lse.as<double>()}; }
 
 }  // namespace
 
@@ -33,8 +31,9 @@ std::string describe(const CaseOptions& o) {
     text += " " + std::to_string(o.queries[i]) + "x" + std::to_string(o.keys[i]);
   return text + ", window " + std::to_string(o.mask.left) + "," + std::to_string(o.mask.right) +
          (o.mask.bottom_right ? " bottom right" : " top left") + ", layout " + std::to_string(static_cast<int>(o.layout)) +
-         (o.sinks ? ", sinks" : "") + (o.spare.empty() ? "" : ", spare rows") + ", scale " + std::to_string(o.scale) + ", seed " +
-         std::to_string(seed());
+         (o.sinks ? ", sinks" : "") + (o.soft_cap != 0 ? ", cap " + std::to_string(o.soft_cap) : "") +
+         (o.slopes ? ", slopes" : "") + (o.dropout.threshold != 0 ? ", dropout " + std::to_string(o.dropout.threshold) : "") +
+         (o.spare.empty() ? "" : ", spare rows") + ", scale " + std::to_string(o.scale) + ", seed " + std::to_string(seed());
 }
 
 CaseOptions random_options(CaseOptions o, std::mt19937_64& random) {
@@ -54,6 +53,13 @@ CaseOptions random_options(CaseOptions o, std::mt19937_64& random) {
     o.keys.push_back(o.ragged ? below(400) : keys);
   }
   o.sinks = below(2) == 1;
+  if (o.path == Path::portable) {
+    if (below(3) == 0) o.soft_cap = 0.5f + static_cast<float>(below(20));
+    o.slopes = below(3) == 0;
+    if (below(3) == 0)
+      o.dropout = {
+          .threshold = 1 + below(200), .seed = random(), .offset = random(), .first_head = below(5), .first_row = 16 * below(9)};
+  }
   if (o.ragged && below(2) == 1) {
     for (int b = 0; b < batch; ++b) o.spare.push_back(below(2) * below(200));
   }
@@ -116,6 +122,14 @@ AttentionCase::AttentionCase(const CaseOptions& given) : options(given) {
     fill_normal(sinks.as<float>(), sizes.heads, seed() + 6, 4);
     problem.sinks = sinks.as<float>();
   }
+  problem.soft_cap = options.soft_cap;
+  problem.dropout = options.dropout;
+  if (options.slopes) {
+    slopes = DeviceBuffer(4 * sizes.heads);
+    fill_normal(slopes.as<float>(), sizes.heads, seed() + 7, 0.05f);
+    problem.slopes = slopes.as<float>();
+  }
+  if (options.dropout.threshold != 0) draw_dropout();
   problem.q = q.view;
   problem.k = k.view;
   problem.v = v.view;
@@ -145,6 +159,34 @@ CaseTensor AttentionCase::make_tensor(bool key_side, int columns) const {
   t.memory = DeviceBuffer(words == 0 || batches == 0 ? 0 : 2 * ((batches - 1) * t.view.batch_stride + words));
   t.view.data = t.memory.as<void>();
   return t;
+}
+
+// By the definition in docs/attention.md, with the generator of the CPU's kernels.
+void AttentionCase::draw_dropout() {
+  const AttentionDropout& d = options.dropout;
+  const auto low = [](uint64_t x) { return static_cast<uint32_t>(x); };
+  const auto key = Philox<10>::generate({low(d.offset), low(d.offset >> 32), 0x44524F50u, 0}, low(d.seed), low(d.seed >> 32));
+  std::vector<uint8_t> keep;
+  std::vector<int64_t> starts;
+  for (size_t b = 0; b < options.queries.size(); ++b) {
+    starts.push_back(static_cast<int64_t>(keep.size()));
+    for (int64_t h = 0; h < options.heads; ++h) {
+      for (int64_t row = 0; row < options.queries[b]; ++row) {
+        for (int64_t column = 0; column < options.keys[b]; ++column) {
+          const int64_t i = row + d.first_row, j = column + d.first_column;
+          const int64_t call = (h + d.first_head) << 4 | ((i & 7) >> 1) << 2 | ((j & 7) >> 1);
+          const auto words =
+              Philox<7>::generate({low(i >> 4), low(j >> 4), low(call), low(b + d.first_sequence)}, key[0], key[1]);
+          const uint32_t byte = words[(i & 1) + 2 * (j & 1)] >> (8 * (((i >> 3) & 1) + 2 * ((j >> 3) & 1))) & 0xff;
+          keep.push_back(static_cast<int>(byte) >= d.threshold);
+        }
+      }
+    }
+  }
+  keep_ = DeviceBuffer(static_cast<int64_t>(keep.size()));
+  keep_.upload(keep);
+  keep_starts_ = DeviceBuffer(static_cast<int64_t>(8 * starts.size()));
+  keep_starts_.upload(starts);
 }
 
 void AttentionCase::take_workspace(int64_t bytes) {
@@ -189,7 +231,8 @@ void AttentionCase::forward() {
 void AttentionCase::backward() {
   make_plan();
   for (CaseTensor* t : {&grad_q, &grad_k, &grad_v}) t->memory.poison();
-  if (options.sinks) grad_sinks.poison();
+  grad_sinks.poison();
+  grad_slopes.poison();
   if (options.path == Path::hopper) {
     take_workspace(kernels::cuda::attention_backward_workspace_bytes(arguments));
     kernels::cuda::attention_backward(arguments, nullptr);
@@ -201,10 +244,14 @@ void AttentionCase::backward() {
   check_guard();
 }
 
+ReferenceForward AttentionCase::exact() const {
+  return {reference_out.as<double>(), reference_lse.as<double>(), keep_.as<uint8_t>(), keep_starts_.as<int64_t>()};
+}
+
 void AttentionCase::reference() {
   reference_out = DeviceBuffer(8 * std::max<int64_t>(out.elements(), 1));
   reference_lse = DeviceBuffer(2 * std::max<int64_t>(lse.bytes(), 1));
-  reference_forward(problem, reference_of(*this));
+  reference_forward(problem, exact());
   check(cudaDeviceSynchronize(), "reference of the forward");
 }
 
@@ -222,23 +269,25 @@ void AttentionCase::take_gradients() {
   arguments.grad_q = grad_q.view;
   arguments.grad_k = grad_k.view;
   arguments.grad_v = grad_v.view;
-  if (!options.sinks) return;
-  grad_sinks = DeviceBuffer(4 * problem.sizes.heads);
+  grad_sinks = DeviceBuffer(options.sinks ? 4 * problem.sizes.heads : 0);
+  grad_slopes = DeviceBuffer(options.slopes ? 4 * problem.sizes.heads : 0);
   arguments.grad_sinks = grad_sinks.as<float>();
+  arguments.grad_slopes = grad_slopes.as<float>();
 }
 
 void AttentionCase::prepare_backward(bool given_forward) {
   take_gradients();
   reference();
-  store_forward(problem, reference_of(*this));
-  if (given_forward) load_forward(problem, reference_of(*this));
+  store_forward(problem, exact());
+  if (given_forward) load_forward(problem, exact());
   reference_q = DeviceBuffer(8 * grad_q.elements());
   reference_k = DeviceBuffer(8 * grad_k.elements());
   reference_v = DeviceBuffer(8 * grad_v.elements());
   reference_sinks = DeviceBuffer(16 * problem.sizes.heads);
-  reference_backward(
-      arguments, reference_of(*this),
-      {reference_q.as<double>(), reference_k.as<double>(), reference_v.as<double>(), reference_sinks.as<double>()});
+  reference_slopes = DeviceBuffer(16 * problem.sizes.heads);
+  reference_backward(arguments, exact(),
+                     {reference_q.as<double>(), reference_k.as<double>(), reference_v.as<double>(), reference_sinks.as<double>(),
+                      reference_slopes.as<double>()});
   check(cudaDeviceSynchronize(), "reference of the backward");
 }
 

@@ -8,6 +8,7 @@
 
 #include "deckle/kernels/args/attention_cuda.h"
 #include "tests/kernels/cuda/attention_data.h"
+#include "tests/kernels/cuda/attention_reference.h"
 
 namespace deckle::testing {
 
@@ -35,6 +36,9 @@ struct CaseOptions {
   bool grad_lse = true;   // backward: there is one
   bool planned = false;   // ragged: the launches share a plan
   bool sinks = false;
+  float soft_cap = 0;  // the portable path alone: this, slopes, dropout
+  bool slopes = false;
+  AttentionDropout dropout;
   std::vector<int> spare;  // ragged: rows behind the keys of each sequence, which hold NaN; empty: no key lengths
 };
 
@@ -92,9 +96,9 @@ class AttentionCase {
   kernels::AttentionBackward arguments;
   kernels::CudaAttentionProblem& problem = arguments.problem;
   CaseTensor q, k, v, out, grad_out, grad_q, grad_k, grad_v;
-  DeviceBuffer lse, grad_lse, sinks, grad_sinks;
+  DeviceBuffer lse, grad_lse, sinks, grad_sinks, slopes, grad_slopes;
   DeviceBuffer reference_out, reference_lse, reference_q, reference_k, reference_v;
-  DeviceBuffer reference_sinks;  // [2, heads]: gradients, and the sums of their terms' magnitudes
+  DeviceBuffer reference_sinks, reference_slopes;  // [2, heads]: gradients, and the sums of their terms' magnitudes
 
  private:
   CaseTensor make_tensor(bool key_side, int columns) const;
@@ -106,7 +110,11 @@ class AttentionCase {
   }
 
   std::vector<int64_t> query_starts_{0}, key_starts_{0};
+  void draw_dropout();
+  ReferenceForward exact() const;  // where reference() leaves its results
+
   DeviceBuffer offsets_, workspace_, plan_;
+  DeviceBuffer keep_, keep_starts_;  // a byte for each (sequence, head, row, key)
 };
 
 }  // namespace deckle::testing

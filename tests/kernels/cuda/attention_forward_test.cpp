@@ -203,6 +203,27 @@ TEST_P(AttentionForward, IsBitEqualFromRunToRun) {
   }
 }
 
+// Soft cap, slopes and dropout: each alone, and all of them with sinks.
+class AttentionForwardFeatures : public AttentionTest {};
+
+TEST_P(AttentionForwardFeatures, MatchTheReference) {
+  for (const CaseOptions& features : score_features()) {
+    for (const AttentionMask& mask : {kFull, kCausal, AttentionMask{60, 25, false}}) {
+      verify_forward(with(dense(2, 150, 333, mask), features));
+      CaseOptions o = ragged({0, 5, 300, 64, 129}, {4, 0, 120, 64, 400}, mask);
+      o.spare = {3, 0, 60, 0, 17};
+      verify_forward(with(o, features));
+    }
+    CaseOptions o = dense(1, 70, 200, kCausal);
+    o.heads = 6;
+    o.kv_heads = 2;
+    o.scale = -0.07f;
+    o.layout = Layout::padded;
+    verify_forward(with(o, features));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Portable, AttentionForwardFeatures, ::testing::ValuesIn(portable_instances()), name_of);
 INSTANTIATE_TEST_SUITE_P(Hopper, AttentionForward, ::testing::ValuesIn(hopper_instances()), name_of);
 INSTANTIATE_TEST_SUITE_P(Portable, AttentionForward, ::testing::ValuesIn(portable_instances()), name_of);
 

@@ -129,6 +129,26 @@ TEST(AttentionHost, SaysWhatIsRefusedAndWhatWouldBeServed) {
   expect_refused([](auto& a) { a.problem.lse = nullptr; }, "lse, which the forward wrote, is null", false);
 }
 
+TEST(AttentionHost, SoftCapSlopesAndDropoutAreThePortablePathsAlone) {
+  static const float slope = 0;
+  const auto expect = [](const std::function<void(AttentionBackward&)>& spoil, const std::string& hopper,
+                         const std::string& portable) {
+    AttentionBackward a = problem(128, 128);
+    spoil(a);
+    EXPECT_EQ(attention_forward_why_not(a.problem), hopper);
+    EXPECT_EQ(attention_backward_why_not(a), hopper);
+    EXPECT_EQ(portable_attention_forward_why_not(a.problem), portable);
+    EXPECT_EQ(portable_attention_backward_why_not(a), portable);
+  };
+  expect([](auto& a) { a.problem.soft_cap = 30; }, "there is a soft cap (serves none)", "");
+  expect([](auto& a) { a.problem.slopes = &slope; }, "slopes are given (serves none)", "");
+  expect([](auto& a) { a.problem.dropout.threshold = 26; }, "dropout is on (serves none)", "");
+  const auto from_column_8 = [](auto& a) { a.problem.dropout = {.threshold = 26, .first_row = 32, .first_column = 8}; };
+  expect(from_column_8, "dropout is on (serves none)", "the first column of dropout is 8 (serves multiples of 16)");
+  expect([](auto& a) { a.problem.soft_cap = -1; }, "the soft cap is -1.000000 (serves 0, none, and more)",
+         "the soft cap is -1.000000 (serves 0, none, and more)");
+}
+
 TEST(AttentionHost, RefusesStridesThatTheCopyEngineDoesNotKnow) {
   const std::string serves = " (serves positive multiples of 8 where the dim has more than one element)";
   for (const int64_t stride : {0, -1024, 516}) {

@@ -41,13 +41,33 @@ __device__ bool attends(const AttentionMask& mask, int64_t row, int64_t key, int
   return key >= center - mask.left && key <= center + mask.right;
 }
 
-__device__ double score(const CudaAttentionProblem& p, const Rows& q, const Rows& k, int64_t row, int64_t key, int64_t head) {
+__device__ double distance(const CudaAttentionProblem& p, const Rows& q, const Rows& k, int64_t row, int64_t key) {
+  return fabs(static_cast<double>(row + (p.mask.bottom_right ? k.length - q.length : 0) - key));
+}
+
+// `cap_slope`: by what a gradient of the score is multiplied before it reaches scale q k.
+__device__ double score(const CudaAttentionProblem& p, const Rows& q, const Rows& k, int64_t row, int64_t key, int64_t head,
+                        double* cap_slope = nullptr) {
   const int64_t kv_head = head / (p.sizes.heads / p.sizes.kv_heads);
   double sum = 0;
   for (int d = 0; d < p.sizes.head_dim; ++d) {
     sum += load(p.element, p.q, q.batch, q.start + row, head, d) * load(p.element, p.k, k.batch, k.start + key, kv_head, d);
   }
-  return sum * static_cast<double>(p.scale);
+  sum *= static_cast<double>(p.scale);
+  if (p.soft_cap != 0) {
+    const double w = tanh(sum / p.soft_cap);
+    if (cap_slope != nullptr) *cap_slope = 1 - w * w;
+    sum = p.soft_cap * w;
+  }
+  return p.slopes != nullptr ? sum - p.slopes[head] * distance(p, q, k, row, key) : sum;
+}
+
+// Dropout's factor of one weight.
+__device__ double kept(const CudaAttentionProblem& p, const ReferenceForward& forward, int64_t sequence, const Rows& q,
+                       const Rows& k, int64_t row, int64_t key, int64_t head) {
+  if (forward.keep == nullptr) return 1;
+  const bool keeps = forward.keep[forward.keep_starts[sequence] + (head * q.length + row) * k.length + key];
+  return keeps ? 256.0 / (256 - p.dropout.threshold) : 0;
 }
 
 __device__ int64_t lse_at(const AttentionSizes& sizes, int64_t sequence, const Rows& q, int64_t row, int64_t head) {
@@ -103,7 +123,7 @@ __global__ void forward_row(CudaAttentionProblem p, ReferenceForward result) {
     const int64_t key = first + threadIdx.x;
     double weight = 0;
     if (key < k.length && attends(p.mask, row, key, q.length, k.length)) weight = exp(score(p, q, k, row, key, head) - maximum);
-    weights[threadIdx.x] = weight;
+    weights[threadIdx.x] = weight != 0 ? weight * kept(p, result, sequence, q, k, row, key, head) : 0;
     sum += weight;
     __syncthreads();
     const int64_t count = k.length - first < kThreads ? k.length - first : kThreads;
@@ -127,20 +147,22 @@ __global__ void forward_row(CudaAttentionProblem p, ReferenceForward result) {
   if (threadIdx.x == 0) result.lse[lse_at(p.sizes, sequence, q, row, head)] = sum > 0 ? maximum + log(sum) : -INFINITY;
 }
 
-// p(dp - delta + grad_lse) of one (row, key), and p.
-__device__ double2 score_gradient(const AttentionBackward& a, const ReferenceForward& forward, int64_t sequence, const Rows& q,
+// Of one (row, key): cap' p(dp - delta + grad_lse), what reaches scale q k; p as dropout leaves it; the first without cap'.
+__device__ double3 score_gradient(const AttentionBackward& a, const ReferenceForward& forward, int64_t sequence, const Rows& q,
                                   const Rows& k, int64_t row, int64_t key, int64_t head) {
   const CudaAttentionProblem& p = a.problem;
   const int64_t at = lse_at(p.sizes, sequence, q, row, head), kv_head = head / (p.sizes.heads / p.sizes.kv_heads);
-  const double weight = exp(score(p, q, k, row, key, head) - forward.lse[at]);
+  double cap_slope = 1;
+  const double weight = exp(score(p, q, k, row, key, head, &cap_slope) - forward.lse[at]);
+  const double keep = kept(p, forward, sequence, q, k, row, key, head);
   const double* out = forward.out + packed(q, row, p.sizes.query_rows, p.sizes.heads, head, p.sizes.value_dim);
   double sum = 0;
   for (int d = 0; d < p.sizes.value_dim; ++d) {
     const double grad = load(p.element, a.grad_out, q.batch, q.start + row, head, d);
-    sum += grad * (load(p.element, p.v, k.batch, k.start + key, kv_head, d) - out[d]);
+    sum += grad * (keep * load(p.element, p.v, k.batch, k.start + key, kv_head, d) - out[d]);
   }
   if (a.grad_lse != nullptr) sum += a.grad_lse[at];
-  return {weight * sum, weight};
+  return {cap_slope * weight * sum, keep * weight, weight * sum};
 }
 
 __global__ void backward_query(AttentionBackward a, ReferenceForward forward, double* grad_q) {
@@ -182,19 +204,19 @@ __global__ void backward_key(AttentionBackward a, ReferenceForward forward, doub
   if (!locate(p.sizes, false, blockIdx.x, sequence, key)) return;
   const Rows q = rows_of(p.sizes, true, sequence), k = rows_of(p.sizes, false, sequence);
   const int64_t group = key < k.length ? p.sizes.heads / p.sizes.kv_heads : 0;  // a spare row: zeros
-  __shared__ double2 values[kThreads];
+  __shared__ double3 values[kThreads];
   double key_grad[2] = {0, 0}, value_grad[2] = {0, 0};
   for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
     for (int64_t first = 0; first < q.length; first += kThreads) {
       const int64_t row = first + threadIdx.x;
       const bool valid = row < q.length && attends(p.mask, row, key, q.length, k.length);
-      values[threadIdx.x] = valid ? score_gradient(a, forward, sequence, q, k, row, key, head) : double2{0, 0};
+      values[threadIdx.x] = valid ? score_gradient(a, forward, sequence, q, k, row, key, head) : double3{0, 0, 0};
       __syncthreads();
       const int64_t count = q.length - first < kThreads ? q.length - first : kThreads;
       for (int part = 0; part < 2; ++part) {
         const int column = threadIdx.x + part * kThreads;
         for (int64_t i = 0; i < count; ++i) {
-          if (values[i].y == 0) continue;
+          if (values[i].x == 0 && values[i].y == 0) continue;
           if (column < p.sizes.head_dim)
             key_grad[part] += values[i].x * load(p.element, p.q, q.batch, q.start + first + i, head, column);
           if (column < p.sizes.value_dim) {
@@ -214,6 +236,27 @@ __global__ void backward_key(AttentionBackward a, ReferenceForward forward, doub
       grad_v[packed(k, key, p.sizes.key_rows, p.sizes.kv_heads, kv_head, p.sizes.value_dim) + column] = value_grad[part];
     }
   }
+}
+
+// A block is one (row, head): its terms of the head's slope gradient, and their magnitudes.
+__global__ void backward_slopes(AttentionBackward a, ReferenceForward forward, double* grad_slopes) {
+  const CudaAttentionProblem& p = a.problem;
+  int64_t sequence, row;
+  const int64_t head = blockIdx.y;
+  if (!locate(p.sizes, true, blockIdx.x, sequence, row)) return;
+  const Rows q = rows_of(p.sizes, true, sequence), k = rows_of(p.sizes, false, sequence);
+  double sum = 0, magnitude = 0;
+  for (int64_t key = threadIdx.x; key < k.length; key += kThreads) {
+    if (!attends(p.mask, row, key, q.length, k.length)) continue;
+    const double term = score_gradient(a, forward, sequence, q, k, row, key, head).z * distance(p, q, k, row, key);
+    sum -= term;
+    magnitude += fabs(term);
+  }
+  sum = block_reduce(sum, false);
+  magnitude = block_reduce(magnitude, false);
+  if (threadIdx.x != 0) return;
+  atomicAdd(grad_slopes + head, sum);
+  atomicAdd(grad_slopes + p.sizes.heads + head, magnitude);
 }
 
 // A block is one head.
@@ -296,6 +339,10 @@ void reference_backward(const AttentionBackward& arguments, ReferenceForward for
   const dim3 query_grid(items(sizes, true), sizes.heads), key_grid(items(sizes, false), sizes.kv_heads);
   if (query_grid.x > 0) backward_query<<<query_grid, kThreads>>>(arguments, forward, result.grad_q);
   if (key_grid.x > 0) backward_key<<<key_grid, kThreads>>>(arguments, forward, result.grad_k, result.grad_v);
+  if (arguments.problem.slopes != nullptr) {
+    cudaMemset(result.grad_slopes, 0, 2 * sizeof(double) * sizes.heads);
+    if (query_grid.x > 0) backward_slopes<<<query_grid, kThreads>>>(arguments, forward, result.grad_slopes);
+  }
   if (arguments.problem.sinks != nullptr) backward_sinks<<<sizes.heads, kThreads>>>(arguments, forward, result.grad_sinks);
 }
 

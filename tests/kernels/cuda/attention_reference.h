@@ -14,6 +14,9 @@ namespace deckle::testing {
 struct ReferenceForward {
   double* out;
   double* lse;
+  const uint8_t* keep =
+      nullptr;  // what dropout keeps of (head, row, key) of a sequence, from keep_starts[sequence] on; null: all
+  const int64_t* keep_starts = nullptr;
 };
 
 struct ReferenceBackward {
@@ -21,6 +24,7 @@ struct ReferenceBackward {
   double* grad_k;
   double* grad_v;
   double* grad_sinks;  // [heads], and behind them the sums of their terms' magnitudes
+  double* grad_slopes;
 };
 
 void reference_forward(const kernels::CudaAttentionProblem& problem, ReferenceForward result);

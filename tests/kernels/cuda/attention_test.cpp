@@ -75,6 +75,31 @@ std::string name_of(const ::testing::TestParamInfo<Instance>& info) {
   return dims_of(info.param.element, info.param.head_dim, info.param.value_dim, "_");
 }
 
+std::vector<CaseOptions> score_features() {
+  std::vector<CaseOptions> all(6);
+  all[0].soft_cap = all[5].soft_cap = 1.5f;
+  all[1].slopes = all[5].slopes = true;
+  all[2].dropout = all[5].dropout = {.threshold = 77,
+                                     .seed = 0x123456789abcdef0u,
+                                     .offset = uint64_t{1} << 40,
+                                     .first_sequence = 3,
+                                     .first_head = 2,
+                                     .first_row = 48,
+                                     .first_column = 160};
+  all[3].dropout = {.threshold = 256, .seed = 5};
+  all[4].dropout = {.threshold = 1, .seed = 6};
+  all[5].sinks = true;
+  return all;
+}
+
+CaseOptions with(CaseOptions options, const CaseOptions& features) {
+  options.soft_cap = features.soft_cap;
+  options.slopes = features.slopes;
+  options.dropout = features.dropout;
+  options.sinks = features.sinks;
+  return options;
+}
+
 double output_tolerance(AttentionElement element) { return element == AttentionElement::bf16 ? 4e-3 : 6e-4; }
 double gradient_tolerance(AttentionElement element) { return element == AttentionElement::bf16 ? 8e-3 : 1.2e-3; }
 
@@ -89,12 +114,15 @@ void expect_backward(const AttentionCase& c, double tolerance) {
   expect_close(c, "grad_q", c.grad_q, c.reference_q, tolerance);
   expect_close(c, "grad_k", c.grad_k, c.reference_k, tolerance);
   expect_close(c, "grad_v", c.grad_v, c.reference_v, tolerance);
-  if (!c.options.sinks) return;
-  const std::vector<float> got = c.grad_sinks.download<float>();
-  const std::vector<double> expected = c.reference_sinks.download<double>();
-  for (size_t h = 0; h < got.size(); ++h) {
-    EXPECT_LE(std::abs(got[h] - expected[h]), tolerance * expected[got.size() + h] + 1e-6) << "grad_sinks of head " << h;
-  }
+  const auto expect_heads = [&](const char* what, const DeviceBuffer& gradient, const DeviceBuffer& reference) {
+    const std::vector<float> got = gradient.download<float>();
+    const std::vector<double> expected = reference.download<double>();
+    for (size_t h = 0; h < got.size(); ++h) {
+      EXPECT_LE(std::abs(got[h] - expected[h]), tolerance * expected[got.size() + h] + 1e-6) << what << " of head " << h;
+    }
+  };
+  expect_heads("grad_sinks", c.grad_sinks, c.reference_sinks);
+  expect_heads("grad_slopes", c.grad_slopes, c.reference_slopes);
 }
 
 void verify_forward(const CaseOptions& options) {

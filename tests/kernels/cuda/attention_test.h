@@ -26,6 +26,12 @@ std::vector<Instance> hopper_instances();
 std::vector<Instance> portable_instances();
 std::string name_of(const ::testing::TestParamInfo<Instance>& info);
 
+/// Options that differ in what the portable path alone serves: soft cap, slopes, dropout, one after the other and together.
+std::vector<CaseOptions> score_features();
+
+/// `options` with the soft cap, slopes, dropout and sinks of `features`.
+CaseOptions with(CaseOptions options, const CaseOptions& features);
+
 /// A few roundings of the element type: P to 16 bits costs 2^-9 (bf16) or 2^-12 (f16) of each term, the result as much again.
 double output_tolerance(AttentionElement element);
 double gradient_tolerance(AttentionElement element);

@@ -325,6 +325,7 @@ std::string attention_backward_why_not(const AttentionBackward& arguments) {
            " (serves multiples of 8 up to " + served + " with as many panels of 64 columns)";
   }
   if (std::string reason = backward_why_not(arguments); !reason.empty()) return reason;
+  if (std::string reason = features_why_not(problem); !reason.empty()) return reason;
   // No tile has fewer rows than a short one, and every tile has its head.
   const AttentionSizes& sizes = problem.sizes;
   if (std::max(max_tiles(sizes, Side::queries, kShortRows), max_tiles(sizes, Side::keys, kShortRows)) * sizes.heads >= INT32_MAX)

@@ -61,6 +61,9 @@ std::string problem_why_not(const CudaAttentionProblem& problem) {
   if (sizes.kv_heads <= 0 || sizes.heads % sizes.kv_heads != 0) {
     return std::to_string(sizes.heads) + " heads are not a multiple of " + std::to_string(sizes.kv_heads) + " kv heads";
   }
+  if (!(problem.soft_cap >= 0)) return "the soft cap is " + std::to_string(problem.soft_cap) + " (serves 0, none, and more)";
+  if (problem.dropout.threshold < 0 || problem.dropout.threshold > 256)
+    return "the threshold of dropout is " + std::to_string(problem.dropout.threshold) + " (serves 0 to 256)";
   if (sizes.heads > kMaxHeads) return std::to_string(sizes.heads) + " heads (serves up to " + std::to_string(kMaxHeads) + ")";
   if ((sizes.query_offsets == nullptr) != (sizes.key_offsets == nullptr))
     return "offsets are given for one of queries and keys only";
@@ -74,6 +77,13 @@ std::string problem_why_not(const CudaAttentionProblem& problem) {
                                   {"k", problem.k, keys, sizes.kv_heads},
                                   {"v", problem.v, keys, sizes.kv_heads},
                                   {"out", problem.out, queries, sizes.heads}});
+}
+
+std::string features_why_not(const CudaAttentionProblem& problem) {
+  const auto given = [](const char* what, const char* none) { return std::string(what) + " (serves " + none + ")"; };
+  if (problem.soft_cap != 0) return given("there is a soft cap", "none");
+  if (problem.slopes != nullptr) return given("slopes are given", "none");
+  return problem.dropout.threshold != 0 ? given("dropout is on", "none") : std::string();
 }
 
 std::string backward_why_not(const AttentionBackward& arguments) {

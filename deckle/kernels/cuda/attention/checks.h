@@ -17,6 +17,9 @@ std::string problem_why_not(const CudaAttentionProblem& problem);
 /// The same, and lse, grad_out and the gradients: all of them are read or written.
 std::string backward_why_not(const AttentionBackward& arguments);
 
+/// Soft cap, slopes, dropout: what the Hopper kernels do not serve and the portable ones do.
+std::string features_why_not(const CudaAttentionProblem& problem);
+
 /// Whether the workspace is there, aligned and large enough: asked at launch only, so that a problem can be checked before memory
 /// is taken.
 std::string workspace_why_not(const CudaAttentionProblem& problem, int64_t bytes_needed);

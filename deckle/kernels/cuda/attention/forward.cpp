@@ -62,6 +62,7 @@ std::string attention_forward_why_not(const CudaAttentionProblem& problem) {
            " (serves multiples of 8 up to " + served + " with as many panels of 64 columns)";
   }
   if (std::string reason = attention::problem_why_not(problem); !reason.empty()) return reason;
+  if (std::string reason = attention::features_why_not(problem); !reason.empty()) return reason;
   return attention::device_why_not(problem.device, 9, 9);
 }
 

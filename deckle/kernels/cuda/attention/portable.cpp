@@ -13,8 +13,8 @@ namespace attention::portable {
 void forward(const CudaAttentionProblem& problem, cudaStream_t stream);
 void backward(const AttentionBackward& arguments, cudaStream_t stream);
 int64_t backward_bytes(const CudaAttentionProblem& problem);
-int forward_shared_bytes(const AttentionSizes& sizes);
-int backward_shared_bytes(const AttentionSizes& sizes);
+int forward_shared_bytes(const CudaAttentionProblem& problem);
+int backward_shared_bytes(const CudaAttentionProblem& problem);
 
 }  // namespace attention::portable
 
@@ -25,6 +25,14 @@ std::string head_dims_why_not(const AttentionSizes& sizes) {
     if (dim <= 0 || dim % 16 != 0 || dim > 256) {
       return std::string(name) + " = " + std::to_string(dim) + " (serves multiples of 16 up to 256)";
     }
+  }
+  return {};
+}
+
+std::string dropout_why_not(const AttentionDropout& dropout) {
+  for (const auto& [name, first] : {std::pair("row", dropout.first_row), {"column", dropout.first_column}}) {
+    if (dropout.threshold != 0 && (first < 0 || first % 16 != 0))
+      return "the first " + std::string(name) + " of dropout is " + std::to_string(first) + " (serves multiples of 16)";
   }
   return {};
 }
@@ -42,14 +50,16 @@ std::string portable_attention_forward_why_not(const CudaAttentionProblem& probl
   const std::string reason = attention::problem_why_not(problem);
   if (!reason.empty()) return reason;
   if (std::string reason = head_dims_why_not(problem.sizes); !reason.empty()) return reason;
-  return device_why_not(problem, attention::portable::forward_shared_bytes(problem.sizes));
+  if (std::string reason = dropout_why_not(problem.dropout); !reason.empty()) return reason;
+  return device_why_not(problem, attention::portable::forward_shared_bytes(problem));
 }
 
 std::string portable_attention_backward_why_not(const AttentionBackward& arguments) {
   const std::string reason = attention::backward_why_not(arguments);
   if (!reason.empty()) return reason;
   if (std::string reason = head_dims_why_not(arguments.problem.sizes); !reason.empty()) return reason;
-  return device_why_not(arguments.problem, attention::portable::backward_shared_bytes(arguments.problem.sizes));
+  if (std::string reason = dropout_why_not(arguments.problem.dropout); !reason.empty()) return reason;
+  return device_why_not(arguments.problem, attention::portable::backward_shared_bytes(arguments.problem));
 }
 
 void portable_attention_forward(const CudaAttentionProblem& problem, cudaStream_t stream) {
@@ -72,7 +82,11 @@ void portable_attention_backward(const AttentionBackward& arguments, cudaStream_
   const attention::OnDevice device(arguments.problem.device);
   attention::refuse_if(attention::stream_why_not(stream), kName);
   if (arguments.problem.sizes.heads == 0) return;
-  if (arguments.problem.sizes.batch == 0) return attention::portable::sink_gradients(arguments, nullptr, stream);
+  if (arguments.problem.sizes.batch == 0) {
+    if (arguments.grad_slopes != nullptr)
+      attention::check(cudaMemsetAsync(arguments.grad_slopes, 0, sizeof(float) * arguments.problem.sizes.heads, stream), kName);
+    return attention::portable::sink_gradients(arguments, nullptr, stream);
+  }
   attention::portable::backward(arguments, stream);
 }
 

@@ -30,6 +30,8 @@ struct BackwardArguments {
   float* lse2;            // +inf where a row attends nothing: p = 0 there, and delta = 0
   float* delta;
   int64_t query_rows;  // of all sequences, dense: of one
+  ScoreFeatures features;
+  float* slope_sums;  // [heads, blocks of query rows, warps], of dz * -distance; null: not wanted
 };
 
 // Row `start` of (sequence, head) in lse2 and delta, whose rows of one head lie side by side.
@@ -90,7 +92,13 @@ __global__ void __launch_bounds__(kThreads) gradient_kernel(BackwardArguments ar
   const Sequence queries = problem.queries[place.sequence], keys = problem.keys[place.sequence];
   const Sequence owned = owns_queries ? queries : keys;
   const int first_row = place.tile * W::rows;
-  if (first_row < 0 || first_row >= owned.length) return;
+  float* slope_sums = owns_queries && args.slope_sums != nullptr
+                          ? args.slope_sums + (int64_t{blockIdx.y} * gridDim.x + blockIdx.x) * (kThreads / 32)
+                          : nullptr;
+  if (first_row < 0 || first_row >= owned.length) {
+    if (slope_sums != nullptr && threadIdx.x < kThreads / 32) slope_sums[threadIdx.x] = 0.0f;
+    return;
+  }
   const auto interval = [&](int row) {
     return owns_queries ? key_interval(problem.mask, row, queries.length, keys.length)
                         : query_interval(problem.mask, row, queries.length, keys.length);
@@ -148,6 +156,8 @@ __global__ void __launch_bounds__(kThreads) gradient_kernel(BackwardArguments ar
     return reinterpret_cast<const float*>(memory + (statistics - owned_scores))[(stage * 2 + which) * kWalked + column];
   };
 
+  const int offset = problem.mask.bottom_right ? keys.length - queries.length : 0;
+  float slope_sum = 0.0f;
   float sum[W::blocks][D / 2] = {};
   const int sum_columns = role == Role::value ? args.value_dim : args.head_dim, steps = tiles * heads;
   if (steps > 0) load_walked(0);
@@ -166,24 +176,57 @@ __global__ void __launch_bounds__(kThreads) gradient_kernel(BackwardArguments ar
     if constexpr (role != Role::value) {
       multiply_transposed<element, W, kWalked>(ds, owned_values + warp_row * W::row_bytes, values_tile, args.value_dim);
     }
-    const float c = problem.scale_log2 * problem.scale_sign;
-    const bool edge = j * kWalked < inner.begin || (j + 1) * kWalked > inner.end;
+    if constexpr (W::featured) {
+      static_assert(W::blocks == 1);
+      const Scores features(args.features, place.sequence, head_begin + step / tiles, offset);
+      const int row = first_row + owned_row<W>(0), first_column = tile::accumulator_column(threadIdx.x);
+      const Interval rows[2] = {interval(row), interval(row + 8)};
 #pragma unroll
-    for (int block = 0; block < W::blocks; ++block) {
-      if (edge) {
-        const int row = first_row + owned_row<W>(block);
-        const Interval rows[2] = {interval(row), interval(row + 8)};
-        mask_scores<kWalked>(p[block], rows, j * kWalked, threadIdx.x);
-      }
+      for (int part = 0; part < kWalked / 32; ++part) {
+        bool kept[16];
+        if (features.drops()) features.keep<owns_queries>(first_row + warp_row, j * kWalked + 32 * part, kept);
 #pragma unroll
-      for (int i = 0; i < kWalked / 2; ++i) {
-        const int h = (i >> 1) & 1, column = 8 * (i >> 2) + (i & 1) + tile::accumulator_column(threadIdx.x);
-        const float lse2 = owns_queries ? own_lse2[block][h] : statistic(stage, 0, column);
-        const float delta = owns_queries ? own_delta[block][h] : statistic(stage, 1, column);
-        const float weight = p[block][i] == kMinusInfinity ? 0.0f : arch::exp2(fmaf(p[block][i], c, -lse2));
-        p[block][i] = role == Role::value ? weight : weight * (ds[block][i] - delta);
+        for (int n = 0; n < 16; ++n) {
+          const int i = 16 * part + n, h = (n >> 1) & 1, local = first_column + 32 * part + 8 * (n >> 2) + (n & 1);
+          const int mine = row + 8 * h, other = j * kWalked + local;
+          const int query = owns_queries ? mine : other, key = owns_queries ? other : mine;
+          const float lse2 = owns_queries ? own_lse2[0][h] : statistic(stage, 0, local);
+          float cap_slope;
+          const float z = features.score(p[0][i], query, key, cap_slope);
+          const bool attends = other >= rows[h].begin && other < rows[h].end;
+          const float weight = attends ? arch::exp2(fmaf(z, 1.4426950408889634f, -lse2)) : 0.0f;
+          const float keep = !features.drops() || kept[n] ? args.features.keep_factor : 0.0f;
+          if constexpr (role == Role::value) {
+            p[0][i] = weight * keep;
+          } else {
+            const float delta = owns_queries ? own_delta[0][h] : statistic(stage, 1, local);
+            const float gradient = weight * (keep * ds[0][i] - delta);
+            if constexpr (owns_queries) slope_sum -= gradient * features.distance(query, key);
+            p[0][i] = gradient * cap_slope;
+          }
+        }
       }
-      tile::pack_operand<element>(a[block], p[block]);
+      tile::pack_operand<element>(a[0], p[0]);
+    } else {
+      const float c = problem.scale_log2 * problem.scale_sign;
+      const bool edge = j * kWalked < inner.begin || (j + 1) * kWalked > inner.end;
+#pragma unroll
+      for (int block = 0; block < W::blocks; ++block) {
+        if (edge) {
+          const int row = first_row + owned_row<W>(block);
+          const Interval rows[2] = {interval(row), interval(row + 8)};
+          mask_scores<kWalked>(p[block], rows, j * kWalked, threadIdx.x);
+        }
+#pragma unroll
+        for (int i = 0; i < kWalked / 2; ++i) {
+          const int h = (i >> 1) & 1, column = 8 * (i >> 2) + (i & 1) + tile::accumulator_column(threadIdx.x);
+          const float lse2 = owns_queries ? own_lse2[block][h] : statistic(stage, 0, column);
+          const float delta = owns_queries ? own_delta[block][h] : statistic(stage, 1, column);
+          const float weight = p[block][i] == kMinusInfinity ? 0.0f : arch::exp2(fmaf(p[block][i], c, -lse2));
+          p[block][i] = role == Role::value ? weight : weight * (ds[block][i] - delta);
+        }
+        tile::pack_operand<element>(a[block], p[block]);
+      }
     }
     multiply<element, W, kWalked>(sum, a, role == Role::value ? values_tile : scores_tile, sum_columns);
     if (W::stages == 1) {
@@ -191,6 +234,11 @@ __global__ void __launch_bounds__(kThreads) gradient_kernel(BackwardArguments ar
       if (step + 1 < steps) load_walked(step + 1);
       arch::commit_copies();
     }
+  }
+  if (W::featured && slope_sums != nullptr) {
+#pragma unroll
+    for (int lanes = 16; lanes > 0; lanes /= 2) slope_sum += __shfl_xor_sync(~0u, slope_sum, lanes);
+    if (threadIdx.x % 32 == 0) slope_sums[threadIdx.x / 32] = slope_sum;
   }
   const float scale = role == Role::value ? 1.0f : problem.scale;
   const AttentionTensor& to = role == Role::query ? args.grad_q : role == Role::key ? args.grad_k : args.grad_v;
@@ -203,6 +251,13 @@ int64_t statistics_count(const AttentionSizes& sizes) {
   return sizes.heads * sizes.query_rows * (sizes.ragged() ? 1 : int64_t{sizes.batch});
 }
 
+// Of one head: what its blocks of query rows leave, one a warp.
+int64_t slope_parts(const CudaAttentionProblem& problem) {
+  constexpr int kRows = Width<64, true>::rows;
+  static_assert(kRows == Width<256, true>::rows);
+  return problem.slopes == nullptr ? 0 : slots<kRows>(problem.sizes, problem.sizes.query_rows) * (kThreads / 32);
+}
+
 template <Element element, class W, Role role>
 void launch_role(const BackwardArguments& args, int64_t tiles, int heads, cudaStream_t stream) {
   if (tiles == 0) return;
@@ -213,9 +268,10 @@ void launch_role(const BackwardArguments& args, int64_t tiles, int heads, cudaSt
 }
 
 template <Element element>
-void launch(const BackwardArguments& args, const AttentionSizes& sizes, cudaStream_t stream) {
+void launch(const BackwardArguments& args, const CudaAttentionProblem& problem, cudaStream_t stream) {
+  const AttentionSizes& sizes = problem.sizes;
   const int64_t rows = sizes.query_rows * (sizes.ragged() ? 1 : int64_t{sizes.batch});
-  with_width(sizes, [&](auto width) {
+  with_width(problem, [&](auto width) {
     using W = decltype(width);
     if (rows > 0) {
       const dim3 grid(static_cast<unsigned>((rows + kThreads / 32 - 1) / (kThreads / 32)), sizes.heads);
@@ -229,15 +285,16 @@ void launch(const BackwardArguments& args, const AttentionSizes& sizes, cudaStre
 
 }  // namespace
 
-int backward_shared_bytes(const AttentionSizes& sizes) {
-  return with_width(sizes, [](auto width) {
+int backward_shared_bytes(const CudaAttentionProblem& problem) {
+  return with_width(problem, [](auto width) {
     using W = decltype(width);
     return std::max(shared_bytes<W>(Role::query), shared_bytes<W>(Role::value));
   });
 }
 
 int64_t backward_bytes(const CudaAttentionProblem& problem) {
-  return 2 * 4 * statistics_count(problem.sizes) + sink_gradient_bytes(problem);
+  return sizeof(float) * (2 * statistics_count(problem.sizes) + slope_parts(problem) * problem.sizes.heads) +
+         sink_gradient_bytes(problem);
 }
 
 void backward(const AttentionBackward& arguments, cudaStream_t stream) {
@@ -260,9 +317,14 @@ void backward(const AttentionBackward& arguments, cudaStream_t stream) {
   args.lse2 = static_cast<float*>(problem.workspace);
   args.delta = args.lse2 + statistics_count(sizes);
   args.query_rows = sizes.query_rows;
-  problem.element == AttentionElement::bf16 ? launch<Element::bf16>(args, sizes, stream)
-                                            : launch<Element::f16>(args, sizes, stream);
-  sink_gradients(arguments, args.delta + statistics_count(sizes), stream);
+  args.features = score_features(problem);
+  float* sink_sums = args.delta + statistics_count(sizes);
+  if (arguments.grad_slopes != nullptr && problem.slopes != nullptr) args.slope_sums = sink_sums;
+  sink_sums += slope_parts(problem) * sizes.heads;
+  problem.element == AttentionElement::bf16 ? launch<Element::bf16>(args, problem, stream)
+                                            : launch<Element::f16>(args, problem, stream);
+  if (args.slope_sums != nullptr) add_parts(args.slope_sums, arguments.grad_slopes, sizes.heads, slope_parts(problem), stream);
+  sink_gradients(arguments, sink_sums, stream);
   clear_spare_keys(arguments, stream);
 }
 

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 
+#include "deckle/base/philox.h"
 #include "deckle/kernels/cuda/arch/warp.cuh"
 #include "deckle/kernels/cuda/attention/launch.h"
+#include "deckle/kernels/cuda/attention/portable_scores.cuh"
 #include "deckle/kernels/cuda/attention/problem.cuh"
 #include "deckle/kernels/cuda/attention/softmax.cuh"
 
@@ -67,13 +69,16 @@ __global__ void __launch_bounds__(32 * kWarps) sum_rows(const AttentionBackward 
   sums[head * kParts + blockIdx.x] = sum;
 }
 
-// A thread a head.
-__global__ void add_parts(const float* sums, float* result, int heads) {
-  const int head = blockIdx.x * blockDim.x + threadIdx.x;
-  if (head >= heads) return;
+// A block a head.
+__global__ void __launch_bounds__(kParts) sum_parts(const float* sums, float* result, int64_t parts) {
   double sum = 0;
-  for (int i = 0; i < kParts; ++i) sum += sums[head * kParts + i];
-  result[head] = static_cast<float>(sum);
+  for (int64_t i = threadIdx.x; i < parts; i += kParts) sum += sums[blockIdx.x * parts + i];
+  __shared__ double of_thread[kParts];
+  of_thread[threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  for (int i = 1; i < kParts; ++i) sum += of_thread[i];
+  result[blockIdx.x] = static_cast<float>(sum);
 }
 
 // Spare rows of sequence blockIdx.x; 16 bytes a thread and step.
@@ -109,8 +114,31 @@ void sink_gradients(const AttentionBackward& arguments, void* memory, cudaStream
     return check(cudaMemsetAsync(arguments.grad_sinks, 0, sizeof(float) * sizes.heads, stream), "attention: gradients of sinks");
   }
   launch_kernel("attention: gradients of sinks", sum_rows, dim3(kParts, sizes.heads), 32 * kWarps, 0, stream, arguments, sums);
-  launch_kernel("attention: gradients of sinks", add_parts, (sizes.heads + 127) / 128, 128, 0, stream, sums, arguments.grad_sinks,
-                sizes.heads);
+  add_parts(sums, arguments.grad_sinks, sizes.heads, kParts, stream);
+}
+
+void add_parts(const float* sums, float* result, int heads, int64_t parts, cudaStream_t stream) {
+  launch_kernel("attention: sums of heads", sum_parts, heads, kParts, 0, stream, sums, result, parts);
+}
+
+ScoreFeatures score_features(const CudaAttentionProblem& problem) {
+  const AttentionDropout& d = problem.dropout;
+  ScoreFeatures features{};
+  features.scale = problem.scale;
+  features.cap = problem.soft_cap;
+  features.inverse_cap = problem.soft_cap > 0 ? 1.0f / problem.soft_cap : 0.0f;
+  features.slopes = problem.slopes;
+  features.threshold = d.threshold;
+  features.keep_factor = d.threshold == 256 ? 0.0f : 256.0f / static_cast<float>(256 - d.threshold);
+  const auto key = Philox<10>::generate({static_cast<uint32_t>(d.offset), static_cast<uint32_t>(d.offset >> 32), 0x44524F50u, 0},
+                                        static_cast<uint32_t>(d.seed), static_cast<uint32_t>(d.seed >> 32));
+  features.key[0] = key[0];
+  features.key[1] = key[1];
+  features.first_sequence = static_cast<uint32_t>(d.first_sequence);
+  features.first_head = static_cast<uint32_t>(d.first_head);
+  features.first_row_block = static_cast<uint32_t>(d.first_row / 16);
+  features.first_column_block = static_cast<uint32_t>(d.first_column / 16);
+  return features;
 }
 
 void clear_spare_keys(const AttentionBackward& arguments, cudaStream_t stream) {

@@ -15,6 +15,9 @@ int64_t sink_gradient_bytes(const CudaAttentionProblem& problem);
 /// grad_sinks from out, lse and their gradients, if it is wanted. Two launches; bit-equal from run to run.
 void sink_gradients(const AttentionBackward& arguments, void* memory, cudaStream_t stream);
 
+/// result[head] = the sum of `parts` numbers at sums + head * parts, in a fixed order. One launch.
+void add_parts(const float* sums, float* result, int heads, int64_t parts, cudaStream_t stream);
+
 /// Zeros in grad_k and grad_v where rows are spare, if key_lengths are given. One launch, after all that writes them.
 void clear_spare_keys(const AttentionBackward& arguments, cudaStream_t stream);
 

@@ -21,6 +21,7 @@ struct ForwardArguments {
   int head_dim, value_dim;
   float* lse;
   const float* sinks;  // null: none
+  ScoreFeatures features;
 };
 
 template <Element element, class W>
@@ -47,6 +48,8 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(ForwardArguments args
   const int warp_row = 16 * W::blocks * (threadIdx.x / 32);
   // Tiles within these keys hold no edge of the warp's rows.
   const Interval inner{interval(first_row + warp_row + 16 * W::blocks - 1).begin, interval(first_row + warp_row).end};
+  const Scores features(args.features, place.sequence, head, problem.mask.bottom_right ? keys.length - queries.length : 0);
+  const float log2e = 1.4426950408889634f, c = W::featured ? log2e : problem.scale_log2;
   float out[W::blocks][D / 2] = {};
   RowState state[W::blocks];
 #pragma unroll
@@ -76,7 +79,13 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(ForwardArguments args
     multiply_transposed<element, W, kKeys>(scores, q_tile + warp_row * W::row_bytes, k_tiles + now, args.head_dim);
 #pragma unroll
     for (int i = 0; i < W::blocks; ++i) {
-      if (problem.scale_sign < 0) {
+      if constexpr (W::featured) {
+        const int row = first_row + owned_row<W>(i), key = j * kKeys + tile::accumulator_column(threadIdx.x);
+        float unused;
+#pragma unroll
+        for (int n = 0; n < kKeys / 2; ++n)
+          scores[i][n] = features.score(scores[i][n], row + 8 * ((n >> 1) & 1), key + 8 * (n >> 2) + (n & 1), unused);
+      } else if (problem.scale_sign < 0) {
 #pragma unroll
         for (float& score : scores[i]) score = -score;
       }
@@ -86,8 +95,17 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(ForwardArguments args
         mask_scores<kKeys>(scores[i], rows, j * kKeys, threadIdx.x);
       }
       float rescale[2];
-      if (update_maximum<kKeys>(scores[i], state[i], rescale, problem.scale_log2)) scale_rows(out[i], rescale);
-      exponentiate<kKeys>(scores[i], state[i], problem.scale_log2);
+      if (update_maximum<kKeys>(scores[i], state[i], rescale, c)) scale_rows(out[i], rescale);
+      exponentiate<kKeys>(scores[i], state[i], c);
+      if (W::featured && features.drops()) {
+#pragma unroll
+        for (int half = 0; half < kKeys / 32; ++half) {
+          bool kept[16];
+          features.keep<true>(first_row + warp_row + 16 * i, j * kKeys + 32 * half, kept);
+#pragma unroll
+          for (int n = 0; n < 16; ++n) scores[i][16 * half + n] = kept[n] ? scores[i][16 * half + n] : 0.0f;
+        }
+      }
       tile::pack_operand<element>(p[i], scores[i]);
     }
     if constexpr (W::stages == 1) {
@@ -106,9 +124,9 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(ForwardArguments args
     const int row = first_row + owned_row<W>(i);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const RowEnd end = end_row(state[i].maximum[h], quad_sum(state[i].sum[h]), problem.scale_log2,
-                                 args.sinks != nullptr ? args.sinks + head : nullptr);
-      factor[h] = end.factor;
+      const RowEnd end =
+          end_row(state[i].maximum[h], quad_sum(state[i].sum[h]), c, args.sinks != nullptr ? args.sinks + head : nullptr);
+      factor[h] = W::featured ? end.factor * args.features.keep_factor : end.factor;
       if (args.lse != nullptr && threadIdx.x % 4 == 0 && row + 8 * h < queries.length)
         args.lse[lse + int64_t{row + 8 * h} * problem.heads] = end.lse;
     }
@@ -125,7 +143,7 @@ constexpr int shared_bytes() {
 template <Element element>
 void launch(const CudaAttentionProblem& problem, cudaStream_t stream) {
   const AttentionSizes& sizes = problem.sizes;
-  with_width(sizes, [&](auto width) {
+  with_width(problem, [&](auto width) {
     using W = decltype(width);
     const int64_t tiles = slots<W::rows>(sizes, sizes.query_rows);
     if (tiles == 0) return;
@@ -133,14 +151,14 @@ void launch(const CudaAttentionProblem& problem, cudaStream_t stream) {
     launch_kernel("portable attention", forward_kernel<element, W>, dim3(static_cast<unsigned>(tiles), sizes.heads), kThreads,
                   shared_bytes<W>(), stream,
                   ForwardArguments{device_problem(problem), problem.q, problem.k, problem.v, problem.out, sizes.head_dim,
-                                   sizes.value_dim, problem.lse, problem.sinks});
+                                   sizes.value_dim, problem.lse, problem.sinks, score_features(problem)});
   });
 }
 
 }  // namespace
 
-int forward_shared_bytes(const AttentionSizes& sizes) {
-  return with_width(sizes, [](auto width) { return shared_bytes<decltype(width)>(); });
+int forward_shared_bytes(const CudaAttentionProblem& problem) {
+  return with_width(problem, [](auto width) { return shared_bytes<decltype(width)>(); });
 }
 
 void forward(const CudaAttentionProblem& problem, cudaStream_t stream) {

@@ -15,8 +15,8 @@ void forward(const CudaAttentionProblem& problem, cudaStream_t stream);
 void backward(const AttentionBackward& arguments, cudaStream_t stream);
 
 /// Shared memory of a block.
-int forward_shared_bytes(const AttentionSizes& sizes);
-int backward_shared_bytes(const AttentionSizes& sizes);
+int forward_shared_bytes(const CudaAttentionProblem& problem);
+int backward_shared_bytes(const CudaAttentionProblem& problem);
 
 /// Row statistics of the backward: lse in log2 units and delta, those of a head side by side; and what sinks take.
 int64_t backward_bytes(const CudaAttentionProblem& problem);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "deckle/kernels/cuda/arch/mma.cuh"
+#include "deckle/kernels/cuda/attention/portable_scores.cuh"
 #include "deckle/kernels/cuda/attention/problem.cuh"
 
 namespace deckle::kernels::cuda::attention::portable {
@@ -12,12 +13,14 @@ using arch::Element;
 
 inline constexpr int kThreads = 128;
 
-/// What the kernels of one width of columns have in common. D is 64, 128 or 256.
-template <int D_>
+/// What the kernels of one width of columns have in common. D is 64, 128 or 256. `featured`: scores are more than scale q k, or
+/// some are dropped; that takes registers, so a warp owns fewer rows.
+template <int D_, bool featured_>
 struct Width {
   static constexpr int D = D_;
-  static constexpr int blocks = D == 256 ? 1 : 2;  // of 16 rows that a warp owns
-  static constexpr int rows = 64 * blocks;         // that a block owns
+  static constexpr bool featured = featured_;
+  static constexpr int blocks = D == 256 || featured ? 1 : 2;  // of 16 rows that a warp owns
+  static constexpr int rows = 64 * blocks;                     // that a block owns
   static constexpr int stages = D == 256 ? 1 : 2;  // of walked tiles: D = 256 shall fit the 99 KB of small devices, too
   static constexpr int row_bytes = 2 * D;
 };
@@ -168,12 +171,17 @@ int64_t slots(const AttentionSizes& sizes, int64_t rows) {
 }
 
 /// call(Width<...>) for the narrowest width that holds both head dims.
-template <class Call>
+template <bool featured, class Call>
 auto with_width(const AttentionSizes& sizes, Call call) {
   const int dim = sizes.head_dim > sizes.value_dim ? sizes.head_dim : sizes.value_dim;
-  if (dim <= 64) return call(Width<64>{});
-  if (dim <= 128) return call(Width<128>{});
-  return call(Width<256>{});
+  if (dim <= 64) return call(Width<64, featured>{});
+  if (dim <= 128) return call(Width<128, featured>{});
+  return call(Width<256, featured>{});
+}
+
+template <class Call>
+auto with_width(const CudaAttentionProblem& problem, Call call) {
+  return has_features(problem) ? with_width<true>(problem.sizes, call) : with_width<false>(problem.sizes, call);
 }
 
 }  // namespace deckle::kernels::cuda::attention::portable
