@@ -1,0 +1,91 @@
+"""Times what makes scores more than scale q k: python3 features.py --library libdeckle_attention_bench.so --json out.json
+
+Each feature beside the same kernel without it, in one race of turns (bench.py's measure); FlashAttention-2 through PyTorch with
+and without dropout. Sinks and key lengths are timed on the Hopper kernels, the others on the portable ones, which alone serve
+them.
+"""
+import argparse
+import json
+import os
+import subprocess
+import time
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from bench import measure
+from library import Attention, Dropout, Library
+
+
+def featured(library, tensors, offsets=None, **fields):
+    """An Attention whose problem has these fields set, and memory for what they take."""
+    q, k, v, grad_out = tensors
+    attention = Attention(library, q, k, v, offsets=offsets, grad_out=grad_out)
+    for problem in (attention.problem, attention.arguments.problem):
+        for name, value in fields.items():
+            owner = problem.sizes if name == "key_lengths" else problem
+            setattr(owner, name, value.data_ptr() if isinstance(value, torch.Tensor) else value)
+    attention.head_grads = torch.empty(2, q.shape[-2], device="cuda")
+    attention.arguments.grad_sinks, attention.arguments.grad_slopes = (g.data_ptr() for g in attention.head_grads)
+    attention.fields = fields
+    attention.backward_workspace = torch.empty(attention.backward_workspace.numel() + (1 << 24), dtype=torch.uint8, device="cuda")
+    workspace = attention.arguments.problem
+    workspace.workspace, workspace.workspace_bytes = attention.backward_workspace.data_ptr(), attention.backward_workspace.numel()
+    return attention
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--library", required=True)
+    parser.add_argument("--json", default="attention_cuda_features.json")
+    parser.add_argument("--seconds", type=float, default=0.25)
+    args = parser.parse_args()
+    library = Library(os.path.abspath(args.library))
+    driver = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], capture_output=True,
+                            text=True).stdout.strip()
+    commit = os.environ.get("DECKLE_COMMIT", "?")
+    machine = f"{driver}, PyTorch {torch.__version__}, commit {commit}, {time.strftime('%Y-%m-%d %H:%M')}"
+    print(machine)
+    rows = []
+    for d, heads, s in ((64, 32, 2048), (128, 16, 2048)):
+        batch = 16384 // s
+        tensors = [torch.randn(batch, s, heads, d, dtype=torch.bfloat16, device="cuda") for _ in range(4)]
+        packed = [t.view(batch * s, heads, d) for t in tensors]
+        offsets = torch.arange(batch + 1, device="cuda") * s
+        lengths = torch.full((batch,), s, device="cuda")
+        sinks, slopes = torch.randn(heads, device="cuda"), torch.rand(heads, device="cuda") * 0.1
+        cases = {
+            "hopper": (featured(library, tensors), "attention"),
+            "hopper, sinks": (featured(library, tensors, sinks=sinks), "attention"),
+            "hopper, ragged": (featured(library, packed, offsets), "attention"),
+            "hopper, ragged, key lengths": (featured(library, packed, offsets, key_lengths=lengths), "attention"),
+            "portable": (featured(library, tensors), "portable"),
+            "portable, soft cap": (featured(library, tensors, soft_cap=30.0), "portable"),
+            "portable, slopes": (featured(library, tensors, slopes=slopes), "portable"),
+            "portable, dropout": (featured(library, tensors, dropout=Dropout(26, 1, 2, 0, 0, 0, 0)), "portable"),
+        }
+        calls = {"forward": {}, "backward": {}}
+        for name, (attention, path) in cases.items():
+            for direction in calls:
+                call = getattr(attention, direction if path == "attention" else f"portable_{direction}")
+                call()
+                calls[direction][name] = call
+        leaves = [t.transpose(1, 2).detach().requires_grad_() for t in tensors[:3]]
+        for name, p in (("FlashAttention-2", 0.0), ("FlashAttention-2, dropout", 0.1)):
+            def forward(p=p):
+                with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+                    return torch.nn.functional.scaled_dot_product_attention(*leaves, dropout_p=p)
+            out, grad = forward(), tensors[3].transpose(1, 2)
+            calls["forward"][name] = forward
+            calls["backward"][name] = lambda out=out: torch.autograd.grad(out, leaves, grad, retain_graph=True)
+        for direction, contenders in calls.items():
+            flops = (4 if direction == "forward" else 10) * s * s * d * batch * heads
+            for name, (ms, mhz, watts) in zip(contenders, measure(list(contenders.values()), args.seconds)):
+                rows.append({"case": f"D{d} S{s}", "contender": name, "direction": direction, "ms": ms,
+                             "tflops": flops / ms * 1e-9, "mhz": mhz, "watts": watts})
+                print(f"D{d} S{s} {name:32s} {direction:8s} {ms:8.4f} ms {rows[-1]['tflops']:7.1f} TFLOP/s", flush=True)
+    json.dump({"machine": machine, "dtype": "bf16", "rows": rows}, open(args.json, "w"), indent=1)
+
+
+if __name__ == "__main__":
+    main()
