@@ -144,17 +144,12 @@ std::vector<opgen::OpLibrary> libraries_of(const Arguments& arguments, opgen::Pr
   return opgen::load_libraries(arguments.uses, arguments.include, arguments.library, arguments.version, problems);
 }
 
-int report(const opgen::Problems& problems) {
-  for (const std::string& problem : opgen::said_once(problems)) fmt::print(stderr, "{}\n", problem);
-  return 1;
-}
-
 int dump(const Arguments& arguments) {
   opgen::Problems problems;
   const std::vector<opgen::OpLibrary> libraries = libraries_of(arguments, problems);
-  if (!problems.empty()) return report(problems);
+  if (!problems.empty()) return opgen::report(problems);
   const opgen::Program program = opgen::analyze(inputs_of(arguments, libraries), false, problems);
-  if (!problems.empty()) return report(problems);
+  if (!problems.empty()) return opgen::report(problems);
   const std::vector<const opgen::Op*> found = program.named(arguments.dump);
   for (const opgen::Op* op : found) fmt::print("{}", opgen::dump::text_of(*op));
   if (!found.empty()) return 0;
@@ -165,9 +160,9 @@ int dump(const Arguments& arguments) {
 int site(const Arguments& arguments) {
   opgen::Problems problems;
   const std::vector<opgen::OpLibrary> libraries = libraries_of(arguments, problems);
-  if (!problems.empty()) return report(problems);
+  if (!problems.empty()) return opgen::report(problems);
   const opgen::Program program = opgen::analyze(inputs_of(arguments, libraries), false, problems);
-  if (!problems.empty()) return report(problems);
+  if (!problems.empty()) return opgen::report(problems);
   fmt::print("{}", opgen::site::json_of(program));
   return 0;
 }
@@ -187,11 +182,11 @@ int run(const Arguments& arguments) {
   opgen::Problems problems;
   std::vector<std::string> notes;
   const std::vector<opgen::OpLibrary> libraries = libraries_of(arguments, problems);
-  if (!problems.empty()) return report(problems);
+  if (!problems.empty()) return opgen::report(problems);
   const opgen::Inputs inputs = inputs_of(arguments, libraries);
   const opgen::Files files =
       opgen::compile(inputs, {arguments.output, arguments.core, !arguments.tests.empty()}, problems, notes);
-  if (!problems.empty()) return report(problems);
+  if (!problems.empty()) return opgen::report(problems);
   for (const std::string& note : notes) fmt::print("{}\n", note);
   for (const auto& [path, contents] : files) opgen::write_if_changed(arguments.out + "/" + path, contents);
   if (!arguments.depfile.empty()) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "opgen/analyze/uses.h"
 #include "opgen/text/strings.h"
@@ -81,45 +82,62 @@ void collect_differentiable(const Term& term, std::set<const Op*>& calls) {
   for (const TermPtr& part : term.arguments) collect_differentiable(*part, calls);
 }
 
-/// Whether gradients that this op computed have gradients in turn.
-bool ends_derivatives(const Op& op) {
+/// Whether gradients that this op computed have gradients in turn; asks no composite twice.
+bool ends_derivatives(const Op& op, std::set<const Op*>& asked) {
   if (op.limit.order > 0) return true;
-  if (!op.is_composite()) return false;
+  if (!op.is_composite() || !asked.insert(&op).second) return false;
   const std::set<const Op*> parts = parts_of(op);
-  return std::any_of(parts.begin(), parts.end(), [](const Op* part) { return ends_derivatives(*part); });
+  return std::any_of(parts.begin(), parts.end(), [&](const Op* part) { return ends_derivatives(*part, asked); });
 }
 
-}  // namespace
+/// What composites, each of which may call the next one several times, were found to have.
+using Known = std::map<const Op*, Derivatives>;
 
-std::set<const Op*> made_of(const Op& op) {
+Derivatives derivatives_of(const Op& op, Known& known);
+
+std::set<const Op*> made_of(const Op& op, Known& known) {
   std::set<const Op*> calls(op.calls.begin(), op.calls.end()), parts;
   for (const Let& let : op.composite.lets) collect_differentiable(*let.value, calls);
   if (op.composite.value) collect_differentiable(*op.composite.value, calls);
   for (const Op* called : calls) {
-    if (derivatives_of(*called).exist || called->limit.order > 0) parts.insert(called);
+    if (derivatives_of(*called, known).exist || called->limit.order > 0) parts.insert(called);
   }
   return parts;
 }
 
-Derivatives derivatives_of(const Op& op) {
+Derivatives derivatives_of(const Op& op, Known& known) {
+  if (const auto found = known.find(&op); found != known.end()) return found->second;
   Derivatives result;
   if (op.is_composite()) {
-    for (const Op* part : made_of(op)) {
-      const Derivatives one = derivatives_of(*part);
+    for (const Op* part : made_of(op, known)) {
+      const Derivatives one = derivatives_of(*part, known);
       result.exist = result.exist || one.exist;
       result.no_forward.insert(one.no_forward.begin(), one.no_forward.end());
       result.no_second.insert(one.no_second.begin(), one.no_second.end());
     }
-    return result;
+    return known[&op] = result;
   }
   if (!op.has_node()) return result;
   result.exist = op.limit.order == 0;
   if (!result.exist || (!op.has_forward() && !op.is_view())) result.no_forward.insert(op.name());
   if (!result.exist) result.no_second.insert(op.name());
   for (const Op* called : reverse_calls(op)) {
-    if (ends_derivatives(*called)) result.no_second.insert(op.name());
+    std::set<const Op*> asked;
+    if (ends_derivatives(*called, asked)) result.no_second.insert(op.name());
   }
   return result;
+}
+
+}  // namespace
+
+std::set<const Op*> made_of(const Op& op) {
+  Known known;
+  return made_of(op, known);
+}
+
+Derivatives derivatives_of(const Op& op) {
+  Known known;
+  return derivatives_of(op, known);
 }
 
 }  // namespace opgen

@@ -69,6 +69,8 @@ void check_variants(const Entry& entry) {
                   fmt::format("'{}': an in-place variant writes into 'Tensor self', which must come first", entry.name()));
 }
 
+constexpr int kMostOperands = 12;
+
 void check_pointwise_arguments(const Entry& entry) {
   if (entry.body != Entry::Body::pointwise) return;
   if (!entry.schema.groups.empty())
@@ -85,6 +87,11 @@ void check_pointwise_arguments(const Entry& entry) {
                                              argument.type.to_string()));
   }
   if (tensors == 0) throw Problem(entry.at, "a pointwise op needs a tensor argument");
+  if (tensors > kMostOperands && entry.derivative_auto)
+    throw Problem(entry.at,
+                  fmt::format("'derivative: auto' is for {} tensors at most, as each pair of them has a second derivative: "
+                              "make the op of several",
+                              kMostOperands));
   if (entry.schema.results.size() != 1 || !entry.schema.results[0].type.is_tensor())
     throw Problem(entry.at, "a pointwise op has one result, a Tensor");
 }

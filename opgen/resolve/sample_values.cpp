@@ -15,6 +15,7 @@ namespace opgen::sample_values {
 namespace {
 
 constexpr size_t kMaxDims = 8;
+constexpr double kMaxElements = 1e6;
 
 int64_t whole(const Tree& node) {
   const std::optional<int64_t> value = node.is_scalar() ? whole_number(node.scalar()) : std::nullopt;
@@ -57,7 +58,13 @@ std::vector<int64_t> shape_of(const Tree& node) {
   }
   const Tree list = node.is_map() ? node["shape"] : node;
   if (!list.is_list()) node.fail("a tensor is [sizes], {shape: [sizes], ...} or {values: [...]}");
-  return sizes(list);
+  const std::vector<int64_t> shape = sizes(list);
+  if (shape.size() > kMaxDims) node.fail(fmt::format("a tensor has at most {} dims", kMaxDims));
+  double elements = 1;
+  for (const int64_t one : shape) elements *= static_cast<double>(one);
+  if (elements > kMaxElements)
+    node.fail(fmt::format("a sample of {:.0f} elements is too large: {:.0f} are allowed", elements, kMaxElements));
+  return shape;
 }
 
 void collect(const Tree& node, std::vector<std::string>& values) {
@@ -144,6 +151,9 @@ SampleTensor tensor(const Tree& node) {
   result.kind = SampleTensor::Kind::uniform;
   result.low = bound("low", "0", Base::floating);
   result.high = bound("high", "1", Base::floating);
+  const double low = std::strtod(result.low.c_str(), nullptr), high = std::strtod(result.high.c_str(), nullptr);
+  if (!(low < high) || std::isinf(low) || std::isinf(high))
+    node.fail(fmt::format("values are drawn from 'low' to 'high': from {} to {} there are none", result.low, result.high));
   return result;
 }
 

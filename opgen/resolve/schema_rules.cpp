@@ -144,6 +144,7 @@ bool fits_list(const std::string& text, Base base) {
 
 void check_names(const Entry& entry) {
   if (const std::string why = why_not_an_op(entry.name()); !why.empty()) throw Problem(entry.at, why);
+  if (const std::string why = why_too_long(entry.unique_name()); !why.empty()) throw Problem(entry.at, why);
   for (const Group& group : entry.schema.groups) check_name(group.name, group.at, entry);
   for (const Group& group : entry.schema.result_groups) check_name(group.name, group.at, entry);
   for (const Argument& argument : entry.schema.arguments) {

@@ -128,6 +128,8 @@ constexpr std::array kClasses = {"Add",
                                  "Xor",
                                  "Zero"};
 
+constexpr size_t kLongestName = 200;  // of 255 letters that a file's name may have
+
 template <typename Table>
 bool holds(const Table& table, std::string_view name) {
   return std::find(table.begin(), table.end(), name) != table.end();
@@ -143,7 +145,13 @@ const std::set<std::string>& node_members() {
   return kMembers;
 }
 
+std::string why_too_long(std::string_view name) {
+  return name.size() <= kLongestName ? ""
+                                     : fmt::format("a name of {} letters is too long: {} are allowed", name.size(), kLongestName);
+}
+
 std::string why_not_a_name(std::string_view name) {
+  if (const std::string why = why_too_long(name); !why.empty()) return why;
   if (is_macro(name)) return fmt::format("'{}' is a macro of C: choose another name", name);
   if (name.empty() || name[0] < 'a' || name[0] > 'z')
     return fmt::format("'{}' is no name here: names begin with a small letter", name);
@@ -158,6 +166,7 @@ std::string why_not_an_op(std::string_view name) {
 }
 
 std::string why_not_a_type(std::string_view name) {
+  if (const std::string why = why_too_long(name); !why.empty()) return why;
   const auto letter_or_digit = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); };
   if (name.empty() || name[0] < 'A' || name[0] > 'Z' || !std::all_of(name.begin(), name.end(), letter_or_digit))
     return fmt::format("'{}' is no name of a type: those are a capital letter, then letters and digits", name);

@@ -6,6 +6,9 @@
 
 namespace opgen {
 
+/// Why nothing can have this name, which files and tests would be named after; "" if it is short enough.
+std::string why_too_long(std::string_view name);
+
 /// Why `name` cannot name an argument, a result or a `let`, in a sentence; "" if it can.
 std::string why_not_a_name(std::string_view name);
 

@@ -28,6 +28,8 @@ constexpr std::array kForeign = {
     "Stream",    "QScheme",       "DeviceIndex",    "ConstQuantizerPtr", "SymBool",
     "DimVector", "TensorOptions", "TensorGeometry", "TensorSizes",       "__torch__.torch.classes.c10d.ProcessGroup"};
 
+constexpr size_t kMost = 200;
+
 class Parser : private Scanner {
  public:
   Parser(const Text& text, const DeclaredTypes& declared) : Scanner(text), declared_(declared) {}
@@ -94,6 +96,7 @@ class Parser : private Scanner {
         if (defaults && !keyword_only && !argument.default_value)
           fail_at(start, fmt::format("argument '{}' needs a default, because one before it has one", argument.name));
         defaults = defaults || argument.default_value.has_value();
+        if (schema.arguments.size() == kMost) fail_at(start, fmt::format("an op has {} arguments at most", kMost));
         schema.arguments.push_back(std::move(argument));
       }
       if (take(')')) return;
@@ -253,6 +256,7 @@ class Parser : private Scanner {
   void one_result(Schema& schema) {
     skip_blanks();
     const size_t start = offset_;
+    if (schema.results.size() == kMost) fail_at(start, fmt::format("an op has {} results at most", kMost));
     Result result;
     result.type = type(result.alias);
     skip_blanks();

@@ -10,12 +10,12 @@ namespace opgen {
 
 std::string Position::to_string() const { return fmt::format("{}:{}:{}", file, line, column); }
 
-namespace {
-
-/// Line breaks and the like, which quoted texts may have, as they are written in C++.
-std::string on_one_line(const std::string& message) {
+std::string readable(const std::string& message) {
+  constexpr size_t kLongest = 1000, kBegin = 700, kEnd = 200;
+  const std::string text =
+      message.size() <= kLongest ? message : message.substr(0, kBegin) + " [...] " + message.substr(message.size() - kEnd);
   std::string line;
-  for (const char character : message) {
+  for (const char character : text) {
     if (character == '\n')
       line += "\\n";
     else if (character == '\t')
@@ -27,6 +27,8 @@ std::string on_one_line(const std::string& message) {
   }
   return line;
 }
+
+namespace {
 
 /// Where the message begins, behind file:line:column.
 size_t message_at(const std::string& problem) {
@@ -41,7 +43,7 @@ size_t message_at(const std::string& problem) {
 }  // namespace
 
 Problem::Problem(const Position& at, const std::string& message)
-    : std::runtime_error(at.to_string() + ": " + on_one_line(message)), at_(at), message_(on_one_line(message)) {}
+    : std::runtime_error(at.to_string() + ": " + readable(message)), at_(at), message_(readable(message)) {}
 
 Problems said_once(const Problems& problems) {
   std::map<std::string, int> times;
@@ -54,6 +56,14 @@ Problems said_once(const Problems& problems) {
     count = 0;
   }
   return once;
+}
+
+int report(const Problems& problems) {
+  constexpr size_t kMost = 50;
+  const Problems once = said_once(problems);
+  for (size_t i = 0; i < std::min(once.size(), kMost); ++i) fmt::print(stderr, "{}\n", once[i]);
+  if (once.size() > kMost) fmt::print(stderr, "opgen: and {} more\n", once.size() - kMost);
+  return problems.empty() ? 0 : 1;
 }
 
 namespace {

@@ -36,6 +36,13 @@ using Problems = std::vector<std::string>;
 /// Of problems that say the same of several places the first, with their number: what is missing is missed everywhere.
 Problems said_once(const Problems& problems);
 
+/// Prints problems to stderr, each once and the first fifty; the exit code, 1 with any.
+int report(const Problems& problems);
+
+/// A message on one line, as what it quotes may hold anything: control characters as escapes, what is far too long without its
+/// middle.
+std::string readable(const std::string& message);
+
 /// A piece of text that remembers where each of its characters stands in the file it came from.
 class Text {
  public:

@@ -16,7 +16,7 @@ namespace opgen {
 namespace {
 
 /// PyTorch's native_functions.yaml has 0.7 million bytes.
-constexpr size_t kMaxBytes = 4'000'000;
+constexpr size_t kMaxBytes = 2'000'000;
 
 /// Where the last document began. YAML::Load drops all but the first without a word, and YAML::LoadAll hangs on some broken
 /// files.
@@ -76,9 +76,10 @@ class TreeMaker {
 }  // namespace
 
 YamlFile::YamlFile(const std::string& path, const std::string& name) : name_(name) {
-  if (std::filesystem::is_directory(path)) throw Problem({name, 1, 1}, "this is a folder: name a file in it");
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) throw Problem({name, 1, 1}, "this is a folder: name a file in it");
   std::ifstream file(path, std::ios::binary);
-  if (!std::filesystem::is_regular_file(path) || !file) throw Problem({name, 1, 1}, "the file cannot be read");
+  if (!std::filesystem::is_regular_file(path, error) || !file) throw Problem({name, 1, 1}, "the file cannot be read");
   if (const auto size = std::filesystem::file_size(path); size > kMaxBytes)
     throw Problem({name, 1, 1},
                   fmt::format("the file has {} bytes, and {} are what is read: make several files of it", size, kMaxBytes));

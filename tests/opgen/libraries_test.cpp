@@ -63,6 +63,7 @@ TEST(Libraries, AreRefusedWithPlaceAndWhatWouldBeRight) {
   says("deckles", "1:10: 'deckle' is no name of a library beside Deckle: build the library again");
   says("macro", "2:12: the namespace 'acme::NULL' cannot be: 'NULL' is a macro of C: choose another name");
   says("compilers", "2:12: the namespace '__linux__' cannot be: names with '__', or '_' in front, are the compiler's");
+  says(std::string(300, 'a'), "1:1: the file cannot be read");
   says("newer", "5:9: 'newer' is made for Deckle 0.2.0, and this is 0.1.0: build and install 'newer' with this Deckle");
 }
 
@@ -173,6 +174,8 @@ TEST(Libraries, SayWhoseNamesAreTaken) {
       compile_own("", "no_headers.yaml").problems,
       Problems{"no_headers.yaml:2:3: scalar functions are C++ in two headers: add 'headers: {simd: on vectors, reference: in "
                "double, for tests}'"});
+  EXPECT_EQ(compile_own("", "no_header.yaml").problems,
+            Problems{"no_header.yaml:2:17: 'own/math.h\"' is no header as '#include' names it: acme/math.h"});
   EXPECT_EQ(compile_own("", "no_shapes.yaml").problems,
             Problems{"no_shapes.yaml:2:3: helpers are C++ in a header: add 'headers: {shapes: the file that declares them}'"});
 }

@@ -175,18 +175,20 @@ class SampleWriter {
   std::vector<std::string> arguments_;
 };
 
-/// The ops that a call of this one records.
-std::set<std::string> recorded_by(const Op& op) {
-  if (!op.is_composite()) return {op.name()};
-  std::set<std::string> names;
-  for (const Op* part : made_of(op)) names.merge(recorded_by(*part));
-  return names;
+/// Adds the ops that a call of this one records; `seen` are those that were asked.
+void collect_recorded(const Op& op, std::set<const Op*>& seen, std::set<std::string>& names) {
+  if (!seen.insert(&op).second) return;
+  if (!op.is_composite()) names.insert(op.name());
+  for (const Op* part : op.is_composite() ? made_of(op) : std::set<const Op*>()) collect_recorded(*part, seen, names);
 }
 
 /// A composite in C++ calls what its entry names, as its samples show.
 std::string made_of_test(const Op& op, const Functions& functions) {
   std::map<std::string, std::set<std::string>> calls;
-  for (const Op* called : op.calls) calls[called->name()].merge(recorded_by(*called));
+  for (const Op* called : op.calls) {
+    std::set<const Op*> seen;
+    collect_recorded(*called, seen, calls[called->name()]);
+  }
   std::vector<std::string> entries;
   for (const auto& [call, recorded] : calls) {
     std::vector<std::string> names;

@@ -257,6 +257,7 @@ class Checker {
 Checked check(const File& functions, const File& derivatives, Problems& problems) {
   Checked checked;
   checked.functions = read_functions(functions.path, functions.name, problems);
+  if (checked.functions.all.empty() && !problems.empty()) return checked;  // every record would be of no function
   checked.records = read_records(derivatives.path, derivatives.name, checked.functions, problems);
   checked.families = join_families(checked.functions);
   checked.served = served_by(checked.families, checked.functions, checked.records);

@@ -48,9 +48,8 @@ int usage() {
 }
 
 int finish(const Problems& problems, const std::string& text) {
-  for (const std::string& problem : problems) fmt::print(stderr, "{}\n", problem);
   std::fwrite(text.data(), 1, text.size(), stdout);
-  return problems.empty() ? 0 : 1;
+  return report(problems);
 }
 
 }  // namespace

@@ -94,7 +94,7 @@ std::string text_of(const Checked& checked, bool entries) {
     text += "\n";
   }
   for (const NotTyped& one : checked.not_typed)
-    fmt::format_to(std::back_inserter(text), "{}: not typed: {}: {}\n", one.at.to_string(), one.formula, one.reason);
+    fmt::format_to(std::back_inserter(text), "{}: not typed: {}: {}\n", one.at.to_string(), one.formula, readable(one.reason));
   return text + summary(checked);
 }
 

@@ -1,10 +1,13 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
+#include <set>
 
 #include "opgen/readers/entries/by_hand.h"
 #include "opgen/readers/entries/entry.h"
 #include "opgen/readers/entries/load.h"
+#include "opgen/schema/identifiers.h"
 
 namespace opgen {
 namespace {
@@ -26,8 +29,11 @@ ScalarFunction load_scalar(const YamlFile& file, const Tree& node) {
   const ExprPtr call = inline_lets(parse_formula(file.text(node["func"], "func")));
   if (!call->is(Expr::Kind::call)) file.fail(node["func"], "a scalar function is declared as name(x) or name(x, y)");
   function.name = call->text;
+  if (const std::string why = why_not_a_name(function.name); !why.empty()) file.fail(node["func"], why);
   for (const ExprPtr& parameter : call->args) {
     if (!parameter->is(Expr::Kind::name)) file.fail(node["func"], "a scalar function is declared as name(x) or name(x, y)");
+    if (std::count(function.parameters.begin(), function.parameters.end(), parameter->text))
+      file.fail(node["func"], fmt::format("two parameters are named '{}'", parameter->text));
     function.parameters.push_back(parameter->text);
   }
   function.bits = node["integer"] && file.text(node["integer"], "integer").value() == "only";
@@ -62,6 +68,8 @@ void load_headers(const YamlFile& file, const Home& home, Library& library) {
     file.check_keys(given, "'headers'", {"simd", "reference", "shapes"});
     const auto read = [&](const char* key, std::string& header) {
       if (given[key]) header = file.text(given[key], key).value();
+      if (header.find_first_of("\"\\\n\r") != std::string::npos)
+        file.fail(given[key], fmt::format("'{}' is no header as '#include' names it: acme/math.h", header));
     };
     read("simd", headers.simd);
     read("reference", headers.reference);
@@ -72,6 +80,19 @@ void load_headers(const YamlFile& file, const Home& home, Library& library) {
               "scalar functions are C++ in two headers: add 'headers: {simd: on vectors, reference: in double, for tests}'");
   if (root["helpers"] && headers.shapes.empty())
     file.fail(root["helpers"], "helpers are C++ in a header: add 'headers: {shapes: the file that declares them}'");
+}
+
+/// Whether the function `name` is reached by replacing calls in `expr` by what they mean.
+bool means(const ExprPtr& expr, const std::string& name, const Functions& functions, std::set<std::string>& seen) {
+  if (expr->is(Expr::Kind::call)) {
+    if (expr->text == name) return true;
+    const auto called = functions.find(expr->text);
+    if (called != functions.end() && called->second.means && seen.insert(expr->text).second &&
+        means(called->second.means, name, functions, seen))
+      return true;
+  }
+  return std::any_of(expr->args.begin(), expr->args.end(),
+                     [&](const ExprPtr& argument) { return means(argument, name, functions, seen); });
 }
 
 }  // namespace
@@ -102,6 +123,14 @@ void load_functions(const std::string& path, const std::string& name, Library& l
                                             function.name, other->second.home.space));
       if (other != library.functions.end()) file.fail(node, fmt::format("the scalar function '{}' stands twice", function.name));
       library.functions[function.name] = std::move(function);
+    });
+    each("scalar", [&](const Tree& node) {
+      const std::string& func = node.is_map() ? node["func"].scalar() : "";
+      const auto function = library.functions.find(func.substr(0, func.find('(')));
+      std::set<std::string> seen;
+      if (function != library.functions.end() && function->second.means &&
+          means(function->second.means, function->first, library.functions, seen))
+        file.fail(node["means"], fmt::format("'{}' would mean itself: say it in functions that do not call it", function->first));
     });
     each("helpers", [&](const Tree& node) {
       Helper helper{parse_schema(file.text(node, "helpers"), library.types), home};

@@ -36,7 +36,8 @@ class LibraryLoader {
   /// `from` names the file, and what is wrong with that is said there; files of the command line come from nowhere.
   void load(const std::string& name, const Tree* from) {
     const std::string path = found(name, from);
-    const std::string known = fs::weakly_canonical(path).generic_string();
+    std::error_code cannot_be;
+    const std::string known = fs::weakly_canonical(path, cannot_be).generic_string();
     if (std::find(done_.begin(), done_.end(), known) != done_.end()) return;
     const YamlFile file(path, path);
     const Tree& root = file.root();
@@ -83,11 +84,16 @@ class LibraryLoader {
   std::string found(const std::string& name, const Tree* from) const {
     for (const std::string& folder : include_) {
       const std::string path = (fs::path(folder) / name).generic_string();
-      if (fs::exists(path)) return path;
+      if (exists(path)) return path;
     }
     if (from == nullptr) return name;  // which reading then reports
     from->fail(
         fmt::format("the file '{}' is in none of the include folders: find_package() the library that it belongs to", name));
+  }
+
+  static bool exists(const std::string& path) {
+    std::error_code too_long;
+    return fs::exists(path, too_long);
   }
 
   static std::string resolved(const std::string& path, const std::string& beside) {
@@ -99,7 +105,7 @@ class LibraryLoader {
     std::vector<std::string> found;
     for (const Branch& element : list.branches()) {
       found.push_back(resolved(file.text(element.value, "entries").value(), beside));
-      if (!fs::exists(found.back()))
+      if (!exists(found.back()))
         element.value.fail(fmt::format("the file {} does not exist: install the library again", found.back()));
     }
     return found;
