@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <limits>
 #include <map>
+#include <set>
 #include <vector>
 
 namespace opgen {
@@ -67,6 +68,9 @@ const std::map<std::string, Real (*)(Real, Real)> kOfTwo = {
     {"damped", [](Real vanishing, Real factor) { return vanishing == 0 ? 0 : vanishing * factor; }},
 };
 
+/// Steps that stand too close together to be told from a slope by differences are not known either.
+const std::set<std::string> kSteps = {"floor", "ceil", "round", "trunc"};
+
 }  // namespace
 
 Scalar literal_value(const std::string& text) {
@@ -128,6 +132,7 @@ Scalar value_of(const ExprPtr& expr, const std::function<Scalar(const std::strin
     return value_of(function->second.means, of_parameter, functions);
   }
   if (function != functions.end() && !function->second.home.is_deckle()) return std::nullopt;
+  if (kSteps.count(expr->text) && std::fabs(values[0]) > 1e6L) return std::nullopt;
   if (values.size() == 1 && kOfOne.count(expr->text)) return kOfOne.at(expr->text)(values[0]);
   if (values.size() == 2 && kOfTwo.count(expr->text)) return kOfTwo.at(expr->text)(values[0], values[1]);
   return std::nullopt;

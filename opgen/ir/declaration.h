@@ -73,7 +73,8 @@ struct Declaration {
   bool out = false;
   bool method = false;  // of Tensor, and of NestedTensor where that has an overload
   bool non_differentiable = false;
-  OrderLimit limit;  // beyond it derivatives are errors
+  bool derivative_auto = false;  // of the pointwise expression
+  OrderLimit limit;              // beyond it derivatives are errors
   NestedRule nested;
   bool linear = false;        // claimed: the forward rule is auto_linear; tests hold the op to it
   bool element_wise = false;  // auto_element_wise

@@ -48,7 +48,6 @@ struct Entry : Declaration {
   std::map<std::string, ExprPtr> wraps;  // dim argument -> number of dims
 
   bool derivative_given = false;
-  bool derivative_auto = false;
   Position derivative_at;
   std::vector<WrittenRule> reverse;
   std::vector<WrittenRule> forward;
