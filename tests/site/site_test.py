@@ -131,6 +131,8 @@ class Site(unittest.TestCase):
         for name, text in self.texts.items():
             self.assertFalse("\x01" in text, name)
             self.assertFalse(name.startswith("ops/") and "katex" in text, name)
+        for guide, formulas in (("attention", 5),):  # ```math of Markdown
+            self.assertEqual(self.texts[f"guides/{guide}.html"].count('<div class=formula><math display="block">'), formulas)
         self.assertRegex(self.texts["ops/silu.html"], r"<math display=\"block\"><mrow><mi>y</mi><mo>=</mo><mi>x</mi>")
 
     def test_identifiers_are_in_the_index(self):

@@ -82,10 +82,12 @@ class Entries:
         ]
 
     def _call(self, op):
-        return f"{op['name']}({', '.join(argument['name'] for argument in op['arguments'] if not argument['option'])})"
+        arguments = [f"{argument['type']} {argument['name']}" for argument in op["arguments"] if not argument["option"]]
+        return f"{op['name']}({', '.join(arguments)})"
 
     def _overload(self, op, link):
-        return f"<p>{html.escape(op['doc'])}</p>{self._badges(op, link)}"
+        doc = f"<p>{html.escape(op['doc'])}</p>" if op["doc"] != self.names[op["name"]][0]["doc"] else ""
+        return doc + self._badges(op, link)
 
     def _badges(self, op, link):
         words = [

@@ -13,7 +13,11 @@ import pictures
 # Markdown file -> (path of the site, title in menus or None for its own); in the order of the menu.
 ORDER = [
     "README.md",
+    "docs/getting_started.md",
+    "docs/from_pytorch.md",
     "docs/tensors.md",
+    "docs/modules.md",
+    "docs/saving.md",
     "docs/autograd.md",
     "docs/nested.md",
     "docs/attention.md",
@@ -96,7 +100,11 @@ class Markdown:
                     )
                     child.attrs["src"] = self._href(child.attrs["src"], name, path)
         rules = self.parser.renderer.rules
-        rules["fence"] = lambda them, i, options, env: self.code.block(them[i].content, language_of(them[i]), self._link(path))
+        rules["fence"] = lambda them, i, options, env: (
+            self.mathematics.display(them[i].content.strip())
+            if language_of(them[i]) == "math"
+            else self.code.block(them[i].content, language_of(them[i]), self._link(path))
+        )
         rules["code_block"] = lambda them, i, options, env: self.code.block(them[i].content, "", self._link(path))
         rules["code_inline"] = lambda them, i, options, env: (
             self.code.inline(them[i].content, self._link(path))

@@ -62,6 +62,7 @@
     links[chosen].scrollIntoView({block: "nearest"});
   }
 
+  if (window.requestIdleCallback && matchMedia("(hover: hover)").matches) requestIdleCallback(() => load().catch(() => {}));
   input.addEventListener("focus", () => load().catch(() => {}));
   input.addEventListener("input", show);
   input.addEventListener("keydown", (event) => {
