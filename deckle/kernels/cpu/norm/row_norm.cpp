@@ -5,7 +5,7 @@
 //   J v = r (v - [mean v] - xh mean(v xh)), the Jacobian of xh, which is symmetric; [.]: layer only
 //   backward: dx = J (g w), dw = sum over rows of g xh, dbias = sum over rows of g
 // Bytes: forward reads 4 and writes 4 per element (float), backward reads 8 and writes 4; about 10 and 20 FLOPs. A row is read
-// three or four times from L1, once from memory. Instances: float (float32, and the halves through a buffer), double. Parameter
+// three times from L1, once from memory. Instances: float (float32, and the halves through a buffer), double. Parameter
 // gradients: 32 rows at a time in T, then in double, one partial sum per 64 or more rows, combined in order.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/norm/row_norm.cpp"
@@ -63,6 +63,15 @@ Statistics wide_statistics(int64_t n, const T* x, double eps) {
   return {mean, 1 / std::sqrt(squares / static_cast<double>(n) + unit * unit * eps), unit};
 }
 
+/// `squares` is the sum of (x - mean)^2, with the mean rounded to T.
+template <bool kCentred, typename T>
+Statistics of_sums(int64_t n, double mean, double squares, double eps) {
+  // The square of the mean's rounding error is part of the sum and is removed.
+  const double missed = kCentred ? mean - static_cast<double>(static_cast<T>(mean)) : 0.0;
+  const double variance = squares / static_cast<double>(n) - missed * missed;
+  return {mean, 1 / std::sqrt(std::max(variance, 0.0) + eps)};  // below 0: a constant row
+}
+
 template <bool kCentred, typename T>
 Statistics statistics(int64_t n, const T* x, double eps) {
   const hn::ScalableTag<T> d;
@@ -76,11 +85,7 @@ Statistics statistics(int64_t n, const T* x, double eps) {
     return hn::Mul(centred, centred);
   });
   if (!std::isfinite(squares)) return wide_statistics<kCentred>(n, x, eps);  // from 1e19 on squares overflow in float
-  // The mean as subtracted, rounded to T: the square of its rounding error is part of the sum and is removed.
-  const double missed = kCentred ? mean - static_cast<double>(static_cast<T>(mean)) : 0.0;
-  double variance = squares / static_cast<double>(n) - missed * missed;
-  if (variance < 0) variance = 0;  // a constant row
-  return {mean, 1 / std::sqrt(variance + eps)};
+  return of_sums<kCentred, T>(n, mean, squares, eps);
 }
 
 template <bool kCentred, typename T>
@@ -106,7 +111,31 @@ void forward(int64_t n, const T* x, const T* weight, const T* bias, double eps, 
 template <bool kCentred, bool kWeighted, typename T>
 void backward_row(int64_t n, const T* g, const T* x, const T* weight, double eps, T* dx, T* dw, T* dbias) {
   const hn::ScalableTag<T> d;
-  const Statistics s = statistics<kCentred>(n, x, eps);
+  const double count = static_cast<double>(n);
+  const auto weighted = [&](auto part, int64_t i) HWY_ATTR {
+    const auto value = part.load(g + i);
+    if constexpr (kWeighted)
+      return hn::Mul(value, part.load(weight + i));
+    else
+      return value;
+  };
+  // Two passes: sums of x and of g w, then of (x - mean)^2 and of g w (x - mean).
+  TwoSums first{0, 0};
+  if constexpr (kCentred) {
+    first = sum_run_two(d, n, [&](auto part, int64_t i, auto& value, auto& plain) HWY_ATTR {
+      value = part.load(x + i);
+      plain = weighted(part, i);
+    });
+  }
+  const auto centre = hn::Set(d, static_cast<T>(first.first / count));
+  const TwoSums second = sum_run_two(d, n, [&](auto part, int64_t i, auto& square, auto& along) HWY_ATTR {
+    const auto centred = kCentred ? hn::Sub(part.load(x + i), centre) : part.load(x + i);
+    square = hn::Mul(centred, centred);
+    along = hn::Mul(weighted(part, i), centred);
+  });
+  const bool overflows = !std::isfinite(second.first) || !std::isfinite(second.second);
+  const Statistics s =
+      overflows ? statistics<kCentred>(n, x, eps) : of_sums<kCentred, T>(n, first.first / count, second.first, eps);
   const auto means = hn::Set(d, static_cast<T>(s.mean)), scales = hn::Set(d, static_cast<T>(s.scale)),
              units = hn::Set(d, static_cast<T>(s.unit));
   const auto normal = [&](auto part, int64_t i) HWY_ATTR {
@@ -116,23 +145,13 @@ void backward_row(int64_t n, const T* g, const T* x, const T* weight, double eps
     else
       return hn::Mul(hn::Mul(value, units), scales);
   };
-  const auto weighted = [&](auto part, int64_t i) HWY_ATTR {
-    const auto value = part.load(g + i);
-    if constexpr (kWeighted)
-      return hn::Mul(value, part.load(weight + i));
-    else
-      return value;
-  };
-  TwoSums sums{0, 0};  // of g w xh and of g w
-  if constexpr (kCentred) {
+  TwoSums sums{second.second * s.scale, first.second};  // of g w xh and of g w
+  if (overflows) {
     sums = sum_run_two(d, n, [&](auto part, int64_t i, auto& along, auto& plain) HWY_ATTR {
       plain = weighted(part, i);
       along = hn::Mul(plain, normal(part, i));
     });
-  } else {
-    sums.first = sum_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return hn::Mul(weighted(part, i), normal(part, i)); });
   }
-  const double count = static_cast<double>(n);
   const auto alongs = hn::Set(d, static_cast<T>(sums.first / count)), offsets = hn::Set(d, static_cast<T>(sums.second / count));
   map_run(d, n, [&](auto part, int64_t i) HWY_ATTR {
     const auto xh = normal(part, i);
