@@ -15,7 +15,8 @@
 namespace deckle::kernels::cpu::indexing {
 namespace {
 
-constexpr int64_t kColumns = 1024;  // accumulated at a time: 8 KiB of sums stay in L1
+constexpr int64_t kColumns = 1024;                                    // accumulated at a time: 8 KiB of sums stay in L1
+constexpr int64_t kShort = 4, kFewestItems = 16, kMaxSums = 1 << 15;  // rows of up to 4 elements; 256 KiB of sums
 
 // sources[starts[r] .. starts[r + 1]) are the i with index[i] = r, ascending.
 struct Buckets {
@@ -79,10 +80,43 @@ void add_rows_of(const View& base, const RowShape& shape, const Buckets& buckets
   });
 }
 
+/// As add_rows_of for rows of few elements: each outer item is read in the order of memory, and its sums lie in cache.
+template <typename T>
+void add_short_rows(const View& base, const RowShape& shape, const View& index, bool skip_missing, const View& source,
+                    const View& result) {
+  const auto* from = source.ptr<const T>();
+  const auto* start_values = base.ptr<const T>();
+  auto* to = result.ptr<T>();
+  const int64_t count = index.numel(), size = shape.rows * shape.inner;
+  visit_index(index, [&](const auto* indices) {
+    parallel_for(shape.outer, grain_of((size + count * shape.inner) * item_size(result.dtype)), [&](int64_t begin, int64_t end) {
+      std::vector<SumOf<T>> sums(static_cast<size_t>(size));
+      for (int64_t outer = begin; outer < end; ++outer) {
+        for (int64_t j = 0; j < size; ++j)
+          sums[static_cast<size_t>(j)] = base.defined ? static_cast<SumOf<T>>(start_values[outer * size + j]) : SumOf<T>{0};
+        const T* value = from + outer * count * shape.inner;
+        for (int64_t i = 0; i < count; ++i, value += shape.inner) {
+          const auto row = static_cast<int64_t>(indices[i]);
+          if (skip_missing && row == -1) continue;
+          check_index(row, shape.rows);
+          for (int64_t j = 0; j < shape.inner; ++j)
+            sums[static_cast<size_t>(row * shape.inner + j)] += static_cast<SumOf<T>>(value[j]);
+        }
+        for (int64_t j = 0; j < size; ++j) to[outer * size + j] = rounded<T>(sums[static_cast<size_t>(j)]);
+      }
+    });
+  });
+}
+
 }  // namespace
 
 void add_rows(const View& base, const RowShape& shape, const View& index, const View& source, const View& result,
               bool skip_missing) {
+  const bool short_rows = shape.inner <= kShort && shape.outer >= kFewestItems && shape.rows * shape.inner <= kMaxSums;
+  if (short_rows) {
+    visit(result.dtype, [&]<typename T>(TypeTag<T>) { add_short_rows<T>(base, shape, index, skip_missing, source, result); });
+    return;
+  }
   const Buckets buckets(index, shape.rows, skip_missing);
   visit(result.dtype, [&]<typename T>(TypeTag<T>) { add_rows_of<T>(base, shape, buckets, source, result); });
 }

@@ -1,6 +1,8 @@
 // result[.., i, ..] = self[.., index[.., i, ..], ..] along dim; result has the sizes of index.
 //
-// Lanes (all dims but `dim`) are processed 64 at a time, so that neighbours in memory are read together whatever the dim.
+// Reads an index and writes an element each once. Lanes (all dims but `dim`) that lie side by side in memory are taken up to 256
+// at a time, so that a row of them is read together; along the last dim there are none, and a lane is a plain loop. Lanes are cut
+// into pieces of about 16,384 elements.
 
 #include <algorithm>
 
@@ -14,27 +16,38 @@ namespace deckle::kernels::cpu {
 using namespace indexing;
 namespace {
 
-constexpr int64_t kBlock = 64;
+constexpr int64_t kMaxBlock = 256;
+constexpr int64_t kTask = 16384;  // elements
 
 template <typename T>
 void gather_of(const View& self, int64_t dim, const View& index, const View& result) {
   const Lanes<3> lanes(index, dim, {&self, &index, &result});
   const int64_t length = index.ndim == 0 ? 1 : index.sizes[dim], rows = self.ndim == 0 ? 1 : self.sizes[dim];
+  const int64_t side = lanes.side_by_side(), block = std::min(side, kMaxBlock), blocks = (side + block - 1) / block;
+  const int64_t piece = std::clamp<int64_t>(kTask / block, 1, length), pieces = (length + piece - 1) / piece;
+  const int64_t in_self = lanes.along(0), in_index = lanes.along(1), in_result = lanes.along(2);
   const auto* from = static_cast<const T*>(self.data);
   auto* to = static_cast<T*>(result.data);
   visit_index(index, [&](const auto* indices) {
-    const int64_t blocks = (lanes.count() + kBlock - 1) / kBlock;
-    parallel_for(blocks, grain_of(kBlock * length * static_cast<int64_t>(sizeof(T))), [&](int64_t begin, int64_t end) {
-      std::array<int64_t, 3> offsets[kBlock];
-      for (int64_t block = begin; block < end; ++block) {
-        const int64_t first = block * kBlock, count = std::min(kBlock, lanes.count() - first);
-        for (int64_t lane = 0; lane < count; ++lane) offsets[lane] = lanes.offsets(first + lane);
-        for (int64_t i = 0; i < length; ++i) {
-          for (int64_t lane = 0; lane < count; ++lane) {
-            const auto& [source, chosen, target] = offsets[lane];
-            const auto row = static_cast<int64_t>(indices[chosen + i * lanes.along(1)]);
+    const int64_t tasks = lanes.count() / side * blocks * pieces;
+    parallel_for(tasks, grain_of(block * piece * static_cast<int64_t>(sizeof(T))), [&](int64_t first, int64_t last) {
+      for (int64_t task = first; task < last; ++task) {
+        const int64_t begin = task % pieces * piece, end = std::min(length, begin + piece);
+        const int64_t group = task / pieces, column = group % blocks * block, width = std::min(block, side - column);
+        const auto [source, chosen, target] = lanes.offsets(group / blocks * side + column);
+        if (side == 1 && in_self == 1 && in_index == 1 && in_result == 1) {
+          for (int64_t i = begin; i < end; ++i) {
+            const auto row = static_cast<int64_t>(indices[chosen + i]);
             check_index(row, rows);
-            to[target + i * lanes.along(2)] = from[source + row * lanes.along(0)];
+            to[target + i] = from[source + row];
+          }
+          continue;
+        }
+        for (int64_t i = begin; i < end; ++i) {
+          for (int64_t lane = 0; lane < width; ++lane) {
+            const auto row = static_cast<int64_t>(indices[chosen + i * in_index + lane]);
+            check_index(row, rows);
+            to[target + i * in_result + lane] = from[source + row * in_self + lane];
           }
         }
       }

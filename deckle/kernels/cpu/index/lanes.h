@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -24,6 +25,12 @@ class Lanes {
   }
 
   int64_t count() const { return count_; }
+  /// How many lanes, from every multiple of this on, start side by side in every view: lane n + 1 one element after lane n.
+  int64_t side_by_side() const {
+    if (ndim_ == 0) return 1;
+    const bool adjacent = std::ranges::all_of(strides_, [&](const auto& strides) { return strides[ndim_ - 1] == 1; });
+    return adjacent ? std::max<int64_t>(1, sizes_[ndim_ - 1]) : 1;
+  }
   /// Stride of view v along the lane.
   int64_t along(size_t v) const { return along_[v]; }
   /// Where a lane starts in each view.
@@ -41,7 +48,7 @@ class Lanes {
   int ndim_ = 0;
   int64_t count_ = 1;
   int64_t sizes_[kMaxDims] = {};
-  int64_t strides_[kViews][kMaxDims] = {};
+  std::array<std::array<int64_t, kMaxDims>, kViews> strides_{};
   std::array<int64_t, kViews> along_{};
 };
 

@@ -2,26 +2,61 @@
 
 #include "deckle/kernels/cpu/index/take_rows.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "deckle/base/parallel.h"
 
 namespace deckle::kernels::cpu::indexing {
+namespace {
 
-void take_rows(const View& source, const RowShape& shape, const View& index, const View& result) {
+/// take(row of the result, row of the source) for all of them, in parallel ranges.
+template <typename Take>
+void for_rows(const RowShape& shape, const View& index, int64_t row_bytes, const Take& take) {
   const int64_t taken = index.numel();
-  const int64_t row_bytes = shape.inner * item_size(source.dtype);
-  const auto* from = static_cast<const char*>(source.data);
-  auto* to = static_cast<char*>(result.data);
   visit_index(index, [&](const auto* indices) {
     parallel_for(shape.outer * taken, grain_of(row_bytes), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const auto row = static_cast<int64_t>(indices[i % taken]);
-        check_index(row, shape.rows);
-        if (row_bytes > 0)
-          std::memcpy(to + i * row_bytes, from + (i / taken * shape.rows + row) * row_bytes, static_cast<size_t>(row_bytes));
+      for (int64_t first = begin; first < end;) {  // the part of one outer item
+        const int64_t outer = first / taken, last = std::min(end, (outer + 1) * taken), base = outer * shape.rows;
+        const auto* const rows = indices - outer * taken;
+        for (int64_t i = first; i < last; ++i) {
+          const auto row = static_cast<int64_t>(rows[i]);
+          check_index(row, shape.rows);
+          take(i, base + row);
+        }
+        first = last;
       }
     });
+  });
+}
+
+template <typename T>
+void take_elements(const View& source, const RowShape& shape, const View& index, const View& result) {
+  const auto* const from = static_cast<const T*>(source.data);
+  auto* const to = static_cast<T*>(result.data);
+  for_rows(shape, index, sizeof(T), [=](int64_t target, int64_t row) { to[target] = from[row]; });
+}
+
+}  // namespace
+
+void take_rows(const View& source, const RowShape& shape, const View& index, const View& result) {
+  const int64_t row_bytes = shape.inner * item_size(source.dtype);
+  switch (row_bytes) {
+    case 1:
+      return take_elements<uint8_t>(source, shape, index, result);
+    case 2:
+      return take_elements<uint16_t>(source, shape, index, result);
+    case 4:
+      return take_elements<uint32_t>(source, shape, index, result);
+    case 8:
+      return take_elements<uint64_t>(source, shape, index, result);
+    default:
+      break;
+  }
+  const auto* const from = static_cast<const char*>(source.data);
+  auto* const to = static_cast<char*>(result.data);
+  for_rows(shape, index, row_bytes, [=](int64_t target, int64_t row) {
+    if (row_bytes > 0) std::memcpy(to + target * row_bytes, from + row * row_bytes, static_cast<size_t>(row_bytes));
   });
 }
 

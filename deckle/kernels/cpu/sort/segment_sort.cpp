@@ -26,7 +26,7 @@ void sort_columns(const T* x, const RaggedView& ragged, int64_t inner, int64_t b
       lanes[static_cast<size_t>(c * length + i)] = static_cast<SortKey<T>>(x[ragged.row(begin + i) * inner + c]);
   }
   for (int64_t c = 0; c < columns; ++c) {
-    sorter.sort(lanes.data() + c * length, 1, length, descending, places.data());
+    sorter.sort(lanes.data() + c * length, length, descending, places.data());
     for (int64_t i = 0; i < length; ++i) {
       const int64_t to = ragged.row(begin + i) * inner + c, from = ragged.row(begin + places[static_cast<size_t>(i)]);
       values[to] = x[from * inner + c];

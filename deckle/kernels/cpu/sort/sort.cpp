@@ -1,6 +1,7 @@
-// values, indices = self sorted along dim, stable; NaN counts as larger than everything.
+// values, indices = self sorted along dim, stable; NaN counts as larger than everything. topk: the first k of them.
 //
-// O(n log n) comparisons per lane. Keys are float32 for halves, int64 for all integers: three instances.
+// O(n log n) comparisons per lane, topk O(n + k log k). Keys are float32 for halves, int64 for all integers: three instances.
+// Where lanes are not contiguous, sixteen that lie side by side are transposed, so that every cache line is read once.
 
 #include "deckle/base/check.h"
 #include "deckle/base/parallel.h"
@@ -9,28 +10,72 @@
 #include "deckle/kernels/cpu/sort/lane.h"
 
 namespace deckle::kernels::cpu {
+namespace {
 
-void sort(const Context&, const View& self, int64_t dim, bool descending, const View& values, const View& indices) {
-  int64_t outer = 1, length = 1, inner = 1;
-  for (int i = 0; i < self.ndim; ++i) (i < dim ? outer : i == dim ? length : inner) *= self.sizes[i];
-  check(length < int64_t{1} << 32, "dim {} has {} elements (expected fewer than 2^32)", dim, length);
-  visit(self.dtype, [&]<typename T>(TypeTag<T>) {
-    const T* from = self.ptr<const T>();
-    T* to = values.ptr<T>();
-    auto* order = indices.ptr<int64_t>();
-    parallel_for(outer * inner, 1 + 4096 / (length + 1), [&](int64_t begin, int64_t end) {
-      LaneSorter<SortKey<T>> sorter;
-      std::vector<int64_t> places(static_cast<size_t>(length));
-      for (int64_t n = begin; n < end; ++n) {
-        const int64_t start = n / inner * length * inner + n % inner;
-        sorter.sort(from + start, inner, length, descending, places.data());
+constexpr int64_t kLanes = 16;
+constexpr int64_t kGrain = 4096;  // elements per parallel range
+
+/// choose(sorter, lane, order) sets the `kept` places of each lane of dim, of `length` elements.
+template <typename T, typename Choose>
+void order_lanes(const View& self, int64_t dim, int64_t length, int64_t kept, const View& values, const View& indices,
+                 const Choose& choose) {
+  int64_t outer = 1, inner = 1;
+  for (int i = 0; i < self.ndim; ++i) {
+    if (i != dim) (i < dim ? outer : inner) *= self.sizes[i];
+  }
+  const int64_t block = std::min(inner, kLanes), blocks = block == 0 ? 0 : (inner + block - 1) / block;
+  const T* const all = self.ptr<const T>();
+  parallel_for(outer * blocks, 1 + kGrain / (block * length + 1), [&](int64_t begin, int64_t end) {
+    LaneSorter<SortKey<T>> sorter;
+    std::vector<int64_t> places(static_cast<size_t>(block * kept));
+    std::vector<SortKey<T>> keys(static_cast<size_t>(inner == 1 ? 0 : block * length));
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t column = task % blocks * block, width = std::min(block, inner - column);
+      const T* const from = all + task / blocks * length * inner + column;
+      T* const to = values.ptr<T>() + task / blocks * kept * inner + column;
+      int64_t* const order = indices.ptr<int64_t>() + task / blocks * kept * inner + column;
+      if (inner == 1) {
+        choose(sorter, from, places.data());
+      } else {
         for (int64_t i = 0; i < length; ++i) {
-          const int64_t place = places[static_cast<size_t>(i)];
-          to[start + i * inner] = from[start + place * inner];
-          order[start + i * inner] = place;
+          for (int64_t lane = 0; lane < width; ++lane)
+            keys[static_cast<size_t>(lane * length + i)] = static_cast<SortKey<T>>(from[i * inner + lane]);
+        }
+        for (int64_t lane = 0; lane < width; ++lane) choose(sorter, keys.data() + lane * length, places.data() + lane * kept);
+      }
+      for (int64_t i = 0; i < kept; ++i) {
+        for (int64_t lane = 0; lane < width; ++lane) {
+          const int64_t place = places[static_cast<size_t>(lane * kept + i)];
+          to[i * inner + lane] = from[place * inner + lane];
+          order[i * inner + lane] = place;
         }
       }
-    });
+    }
+  });
+}
+
+int64_t length_of(const View& self, int64_t dim) {
+  const int64_t length = self.ndim == 0 ? 1 : self.sizes[dim];
+  check(length < int64_t{1} << 32, "dim {} has {} elements (expected fewer than 2^32)", dim, length);
+  return length;
+}
+
+}  // namespace
+
+void sort(const Context&, const View& self, int64_t dim, bool descending, const View& values, const View& indices) {
+  const int64_t length = length_of(self, dim);
+  visit(self.dtype, [&]<typename T>(TypeTag<T>) {
+    order_lanes<T>(self, dim, length, length, values, indices,
+                   [&](auto& sorter, const auto* lane, int64_t* order) { sorter.sort(lane, length, descending, order); });
+  });
+}
+
+void topk(const Context&, const View& self, int64_t k, int64_t dim, bool largest, const View& values, const View& indices) {
+  if (k == 0) return;
+  const int64_t length = length_of(self, dim);
+  visit(self.dtype, [&]<typename T>(TypeTag<T>) {
+    order_lanes<T>(self, dim, length, k, values, indices,
+                   [&](auto& sorter, const auto* lane, int64_t* order) { sorter.select(lane, length, k, largest, order); });
   });
 }
 

@@ -16,6 +16,8 @@ void index_select(const Context&, const View& self, int64_t dim, const View& ind
 void index_add(const Context&, const View& self, int64_t dim, const View& index, const View& source, const View& result);
 void gather(const Context&, const View& self, int64_t dim, const View& index, const View& result);
 void scatter_add(const Context&, const View& self, int64_t dim, const View& index, const View& src, const View& result);
+void scatter_sum(const Context&, const View& src, int64_t dim, const View& index, std::span<const int64_t> sizes,
+                 const View& result);
 void one_hot(const Context&, const View& self, int64_t classes, const View& result);
 void cat(const Context&, std::span<const View> tensors, int64_t dim, std::span<const int64_t> lengths, const View& result);
 }  // namespace deckle::kernels::cpu
@@ -108,36 +110,52 @@ TEST_P(EveryDType, IndexSelectAndIndexAddWorkAlongEveryDim) {
   }
 }
 
-TEST_P(EveryDType, GatherAndScatterAddWorkAlongEveryDimWithSmallerIndices) {
+/// One dim of a gather and its transposes, against the definition.
+void expect_gathered(const std::vector<int64_t>& sizes, const std::vector<int64_t>& picked, int64_t dim, DType dtype) {
+  SCOPED_TRACE(fmt::format("dim {} index {} x {} x {}", dim, picked[0], picked[1], picked[2]));
+  const Buffer self = random_values(sizes, dtype),
+               index = random_integers(picked, DType::int64, 0, sizes[static_cast<size_t>(dim)]);
+  const Buffer result = poisoned(picked, dtype), src = random_values(picked, dtype), added = poisoned(sizes, dtype),
+               from_zero = poisoned(sizes, dtype);
+  const std::vector<double> s = values(self.view), from = values(src.view), ix = values(index.view);
+  gather({}, self.view, dim, index.view, result.view);
+  scatter_add({}, self.view, dim, index.view, src.view, added.view);
+  scatter_sum({}, src.view, dim, index.view, sizes, from_zero.view);
+  std::vector<double> want(from.size()), sums = s, alone(s.size());
+  int64_t position[3];
+  size_t n = 0;
+  for (position[0] = 0; position[0] < picked[0]; ++position[0])
+    for (position[1] = 0; position[1] < picked[1]; ++position[1])
+      for (position[2] = 0; position[2] < picked[2]; ++position[2], ++n) {
+        int64_t at[3] = {position[0], position[1], position[2]};
+        at[dim] = static_cast<int64_t>(ix[n]);
+        const auto target = static_cast<size_t>((at[0] * sizes[1] + at[1]) * sizes[2] + at[2]);
+        want[n] = s[target];
+        sums[target] += from[n];
+        alone[target] += from[n];
+      }
+  expect_close(result.view, want, 0);
+  expect_close(added.view, sums, rounding(dtype));
+  expect_close(from_zero.view, alone, rounding(dtype));
+}
+
+TEST_P(EveryDType, GatherAndItsTransposesWorkAlongEveryDimWithSmallerIndices) {
   for (const bool smaller : {false, true}) {
     for (int64_t dim = 0; dim < 3; ++dim) {
-      const std::vector<int64_t> sizes = {5, 70, 3};
-      std::vector<int64_t> picked = smaller ? std::vector<int64_t>{4, 69, 2} : sizes;
-      picked[static_cast<size_t>(dim)] = 9;
-      const Buffer self = random_values(sizes, GetParam()),
-                   index = random_integers(picked, DType::int64, 0, sizes[static_cast<size_t>(dim)]);
-      const Buffer result = poisoned(picked, GetParam()), src = random_values(picked, GetParam()),
-                   added = poisoned(sizes, GetParam());
-      const std::vector<double> s = values(self.view), from = values(src.view), ix = values(index.view);
-      gather({}, self.view, dim, index.view, result.view);
-      scatter_add({}, self.view, dim, index.view, src.view, added.view);
-      std::vector<double> want(from.size()), sums = s;
-      int64_t position[3];
-      size_t n = 0;
-      for (position[0] = 0; position[0] < picked[0]; ++position[0])
-        for (position[1] = 0; position[1] < picked[1]; ++position[1])
-          for (position[2] = 0; position[2] < picked[2]; ++position[2], ++n) {
-            int64_t at[3] = {position[0], position[1], position[2]};
-            at[dim] = static_cast<int64_t>(ix[n]);
-            const auto target = static_cast<size_t>((at[0] * sizes[1] + at[1]) * sizes[2] + at[2]);
-            want[n] = s[target];
-            sums[target] += from[n];
-          }
-      SCOPED_TRACE(fmt::format("dim {} smaller {}", dim, smaller));
-      expect_close(result.view, want, 0);
-      expect_close(added.view, sums, rounding(GetParam()));
+      std::vector<int64_t> picked = smaller ? std::vector<int64_t>{4, 69, 2} : std::vector<int64_t>{5, 70, 3};
+      for (const int64_t length : {9, 1}) {
+        picked[static_cast<size_t>(dim)] = length;
+        expect_gathered({5, 70, 3}, picked, dim, GetParam());
+      }
     }
   }
+}
+
+// Lanes of several pieces, and more side by side than are taken together.
+TEST_P(EveryDType, GatherAndItsTransposesWorkOnLongLanes) {
+  expect_gathered({2, 3, 300}, {100, 3, 300}, 0, GetParam());
+  expect_gathered({2, 3, 300}, {2, 100, 299}, 1, GetParam());
+  expect_gathered({2, 3, 300}, {2, 2, 17000}, 2, GetParam());
 }
 
 TEST_P(EveryDType, CatPutsTensorsOneAfterAnother) {
@@ -212,12 +230,15 @@ TEST(Index, EmptyInputsGiveEmptyOrUnchangedResults) {
 
 TEST(Index, SumsAreBitEqualForAnyNumberOfThreads) {
   const Buffer grad = random_normal({5000, 64}, DType::float32), index = random_integers({5000}, DType::int64, 0, 256);
-  const Buffer wide = random_integers({5000, 64}, DType::int64, 0, 256), self = random_normal({256, 64}, DType::float32);
+  const Buffer wide = random_integers({5000, 64}, DType::int64, 0, 256), self = random_normal({256, 64}, DType::float32),
+               lanes = random_integers({5000, 64}, DType::int64, 0, 99);
   testing::expect_same_for_thread_counts([&] {
     const Buffer back = poisoned({256, 64}, DType::float32), scattered = poisoned({256, 64}, DType::float32);
     embedding_backward({}, grad.view, index.view, 256, back.view);
     scatter_add({}, self.view, 0, wide.view, grad.view, scattered.view);
-    return testing::bytes(back, scattered);
+    const Buffer along = poisoned({5000, 99}, DType::float32);  // the last dim
+    scatter_sum({}, grad.view, 1, lanes.view, {}, along.view);
+    return testing::bytes(back, scattered, along);
   });
 }
 

@@ -5,6 +5,7 @@
 
 namespace deckle::kernels::cpu {
 void sort(const Context&, const View& self, int64_t dim, bool descending, const View& values, const View& indices);
+void topk(const Context&, const View& self, int64_t k, int64_t dim, bool largest, const View& values, const View& indices);
 void segment_sort(const Context&, const View& self, const RaggedView& ragged, bool descending, const View& values,
                   const View& rows);
 }  // namespace deckle::kernels::cpu
@@ -39,6 +40,40 @@ TEST(Sort, IsStableAlongEveryDimInBothDirections) {
           ASSERT_TRUE(descending ? y[previous] >= y[i] : y[previous] <= y[i]);
           if (y[previous] == y[i]) {
             ASSERT_LT(ix[previous], ix[i]);
+          }
+        }
+      }
+    }
+  }
+}
+
+// Ties, NaN, and orders in which every element is among the first so far.
+TEST(Topk, IsTheBeginningOfTheSortedLanes) {
+  for (const DType dtype : kAll) {
+    for (const bool along_last : {false, true}) {
+      for (const int order : {0, 1, -1}) {
+        const std::vector<int64_t> sizes = along_last ? std::vector<int64_t>{3, 500} : std::vector<int64_t>{500, 19};
+        const int64_t dim = along_last ? 1 : 0;
+        const Buffer self = random_integers(sizes, dtype, 0, 90);
+        for (int64_t i = 0; order != 0 && i < self.view.numel(); ++i) {
+          const int64_t position = i / self.view.strides[dim] % 500;
+          testing::store(self.view.data, dtype, i, static_cast<double>((order > 0 ? position : 499 - position) / 4));
+        }
+        for (int64_t i = 7; is_floating(dtype) && i < self.view.numel(); i += 101)
+          testing::store(self.view.data, dtype, i, i % 2 ? std::nan("") : -0.0);
+        for (const bool largest : {false, true}) {
+          const Buffer sorted = poisoned(sizes, dtype), places = poisoned(sizes, DType::int64);
+          kernels::cpu::sort({}, self.view, dim, largest, sorted.view, places.view);
+          for (const int64_t k : {0, 1, 10, 250, 500}) {
+            std::vector<int64_t> kept = sizes;
+            kept[static_cast<size_t>(dim)] = k;
+            const Buffer top = poisoned(kept, dtype), from = poisoned(kept, DType::int64);
+            kernels::cpu::topk({}, self.view, k, dim, largest, top.view, from.view);
+            View head = sorted.view, head_places = places.view;
+            head.sizes[dim] = head_places.sizes[dim] = k;
+            ASSERT_EQ(values(from.view), values(head_places));
+            const std::vector<double> got = values(top.view), want = values(head);
+            for (size_t i = 0; i < got.size(); ++i) ASSERT_TRUE(got[i] == want[i] || (std::isnan(got[i]) && std::isnan(want[i])));
           }
         }
       }
