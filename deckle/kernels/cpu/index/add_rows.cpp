@@ -94,13 +94,17 @@ void add_short_rows(const View& base, const RowShape& shape, const View& index, 
       for (int64_t outer = begin; outer < end; ++outer) {
         for (int64_t j = 0; j < size; ++j)
           sums[static_cast<size_t>(j)] = base.defined ? static_cast<SumOf<T>>(start_values[outer * size + j]) : SumOf<T>{0};
-        const T* value = from + outer * count * shape.inner;
-        for (int64_t i = 0; i < count; ++i, value += shape.inner) {
+        const T* const values = from + outer * count * shape.inner;
+        for (int64_t i = 0; i < count; ++i) {
           const auto row = static_cast<int64_t>(indices[i]);
           if (skip_missing && row == -1) continue;
           check_index(row, shape.rows);
+          if (shape.inner == 1) {
+            sums[static_cast<size_t>(row)] += static_cast<SumOf<T>>(values[i]);
+            continue;
+          }
           for (int64_t j = 0; j < shape.inner; ++j)
-            sums[static_cast<size_t>(row * shape.inner + j)] += static_cast<SumOf<T>>(value[j]);
+            sums[static_cast<size_t>(row * shape.inner + j)] += static_cast<SumOf<T>>(values[i * shape.inner + j]);
         }
         for (int64_t j = 0; j < size; ++j) to[outer * size + j] = rounded<T>(sums[static_cast<size_t>(j)]);
       }

@@ -22,8 +22,11 @@ bool better(T later, T earlier) {
 template <bool kLargest, typename T>
 int64_t first_best(int64_t n, const T* x) {
   int64_t best = 0;
+  T top = x[0];
   for (int64_t i = 1; i < n; ++i) {
-    if (better<kLargest>(x[i], x[best])) best = i;
+    const T later = x[i];
+    if (kLargest ? later <= top : later >= top) continue;  // nearly always: one comparison, and NaN goes on
+    if (better<kLargest>(later, top)) best = i, top = later;
   }
   return best;
 }
