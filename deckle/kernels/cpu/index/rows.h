@@ -36,4 +36,23 @@ decltype(auto) visit_index(const View& index, F&& f) {
   fail("indices are {} (expected int64 or int32)", name(index.dtype));
 }
 
+/// Checks all of an index; -1 may stand for none.
+inline void check_indices(const View& index, int64_t rows, bool skip_missing = false) {
+  visit_index(index, [&](const auto* indices) {
+    for (int64_t i = 0, count = index.numel(); i < count; ++i) {
+      if (!(skip_missing && indices[i] == -1)) check_index(static_cast<int64_t>(indices[i]), rows);
+    }
+  });
+}
+
+/// Whether an index counts down, and within its range: flip.
+inline bool counts_down(const View& index, int64_t rows) {
+  return visit_index(index, [&](const auto* indices) {
+    const int64_t count = index.numel();
+    int64_t i = 0;
+    while (i < count && static_cast<int64_t>(indices[i]) == static_cast<int64_t>(indices[0]) - i) ++i;
+    return i == count && count > 0 && static_cast<int64_t>(indices[0]) < rows && static_cast<int64_t>(indices[count - 1]) >= 0;
+  });
+}
+
 }  // namespace deckle::kernels::cpu::indexing

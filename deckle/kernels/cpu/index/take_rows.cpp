@@ -14,6 +14,8 @@ namespace {
 template <typename Take>
 void for_rows(const RowShape& shape, const View& index, int64_t row_bytes, const Take& take) {
   const int64_t taken = index.numel();
+  const bool checked = shape.outer > 1;  // once, in place of once for every outer item
+  if (checked) check_indices(index, shape.rows);
   visit_index(index, [&](const auto* indices) {
     parallel_for(shape.outer * taken, grain_of(row_bytes), [&](int64_t begin, int64_t end) {
       for (int64_t first = begin; first < end;) {  // the part of one outer item
@@ -21,7 +23,7 @@ void for_rows(const RowShape& shape, const View& index, int64_t row_bytes, const
         const auto* const rows = indices - outer * taken;
         for (int64_t i = first; i < last; ++i) {
           const auto row = static_cast<int64_t>(rows[i]);
-          check_index(row, shape.rows);
+          if (!checked) check_index(row, shape.rows);
           take(i, base + row);
         }
         first = last;
@@ -30,10 +32,29 @@ void for_rows(const RowShape& shape, const View& index, int64_t row_bytes, const
   });
 }
 
+/// take_elements of an index that counts down, in vectors.
+template <typename T>
+void reverse_elements(const T* from, int64_t rows, int64_t first, int64_t outer, int64_t taken, T* to) {
+  const int64_t piece = grain_of(sizeof(T)), pieces = (taken + piece - 1) / piece;
+  parallel_for(outer * pieces, grain_of(std::min(piece, taken) * static_cast<int64_t>(sizeof(T))),
+               [=](int64_t begin, int64_t end) {
+                 for (int64_t task = begin; task < end; ++task) {
+                   const int64_t start = task % pieces * piece, count = std::min(piece, taken - start);
+                   const T* const last = from + task / pieces * rows + first - start;
+                   T* const target = to + task / pieces * taken + start;
+                   for (int64_t i = 0; i < count; ++i) target[i] = last[-i];
+                 }
+               });
+}
+
 template <typename T>
 void take_elements(const View& source, const RowShape& shape, const View& index, const View& result) {
   const auto* const from = static_cast<const T*>(source.data);
   auto* const to = static_cast<T*>(result.data);
+  if (counts_down(index, shape.rows)) {
+    const int64_t first = visit_index(index, [](const auto* indices) { return static_cast<int64_t>(indices[0]); });
+    return reverse_elements(from, shape.rows, first, shape.outer, index.numel(), to);
+  }
   for_rows(shape, index, sizeof(T), [=](int64_t target, int64_t row) { to[target] = from[row]; });
 }
 

@@ -183,6 +183,43 @@ TEST_P(EveryDType, CatPutsTensorsOneAfterAnother) {
   }
 }
 
+// What flip calls: an index that counts down, from the end or from within, and one that only seems to.
+TEST_P(EveryDType, IndexSelectReverses) {
+  for (const int64_t inner : {1, 3}) {
+    const Buffer self = random_values({5, 100, inner}, GetParam());
+    for (const std::vector<int64_t>& places :
+         {std::vector<int64_t>{99, 98, 97, 96}, {60, 59, 58}, {7}, {2, 1, 0}, {5, 4, 3, 3}}) {
+      const auto count = static_cast<int64_t>(places.size());
+      Buffer index(std::vector<int64_t>{count}, DType::int64);
+      const Buffer result = poisoned({5, count, inner}, GetParam());
+      for (int64_t i = 0; i < count; ++i)
+        testing::store(index.view.data, DType::int64, i, static_cast<double>(places[static_cast<size_t>(i)]));
+      index_select({}, self.view, 1, index.view, result.view);
+      const std::vector<double> all = values(self.view);
+      std::vector<double> want;
+      for (int64_t outer = 0; outer < 5; ++outer)
+        for (const int64_t place : places)
+          for (int64_t j = 0; j < inner; ++j) want.push_back(all[static_cast<size_t>((outer * 100 + place) * inner + j)]);
+      expect_close(result.view, want, 0);
+    }
+  }
+  const Buffer self = random_values({3, 20000}, GetParam()), result = poisoned({3, 20000}, GetParam());  // of several pieces
+  Buffer index(std::vector<int64_t>{20000}, DType::int64);
+  for (int64_t i = 0; i < 20000; ++i) testing::store(index.view.data, DType::int64, i, static_cast<double>(19999 - i));
+  index_select({}, self.view, 1, index.view, result.view);
+  std::vector<double> want = values(self.view);
+  for (int64_t outer = 0; outer < 3; ++outer) std::reverse(want.begin() + outer * 20000, want.begin() + (outer + 1) * 20000);
+  expect_close(result.view, want, 0);
+}
+
+// A lane that counts down past its beginning is out of range, as any other.
+TEST(Index, CountingDownBelowZeroIsAnError) {
+  const Buffer self = random_normal({2, 4}, DType::float32), result = poisoned({2, 3}, DType::float32);
+  Buffer index(std::vector<int64_t>{3}, DType::int64);
+  for (int64_t i = 0; i < 3; ++i) testing::store(index.view.data, DType::int64, i, static_cast<double>(1 - i));
+  EXPECT_THROW(index_select({}, self.view, 1, index.view, result.view), Error);
+}
+
 TEST(Index, OneHotMarksTheClass) {
   const Buffer self = random_integers({4, 3}, DType::int64, 0, 5), result = poisoned({4, 3, 5}, DType::int64);
   one_hot({}, self.view, 5, result.view);
