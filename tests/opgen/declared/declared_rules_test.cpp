@@ -188,7 +188,7 @@ TEST(Formulas, ReadNoElementPastTheEndOfAList) {
   const Tensor x = leaf({2}), y = leaf({2});
   testing::expect_error(
       [&] {
-        of_three({x, y}, 1)[0].backward(ones({2}));
+        of_three({x, y}, 1)[0].backward(ones_like(x));
       },
       "a formula of of_three reads the gradient of result 2 of 2 (expected 0 or more, and less than 2)");
   const auto moved = [](const Tensors& at) { return of_three(at, 1); };
@@ -197,8 +197,8 @@ TEST(Formulas, ReadNoElementPastTheEndOfAList) {
         jvp(moved, Tensors{x, y}, Tensors{x, y});
       },
       "of_three: a formula reads element 2 of a list of 2 (expected 0 or more, and less than 2)");
-  of_three({x, y, x}, 1)[2].backward(ones({2}));
-  expect_equal(x.grad(), ones({2}));
+  of_three({x, y, x}, 1)[2].backward(ones_like(x));
+  expect_equal(x.grad(), ones_like(x));
 }
 
 }  // namespace
