@@ -135,9 +135,11 @@ std::vector<Tensor> primal(TensorList tensors, Level level) {
 }
 
 Tensor make_dual(const Tensor& tensor, const Tensor& value, Level level) {
-  check(is_floating(tensor.dtype()), "a tensor of dtype {} has no tangent (expected a floating dtype)", name(tensor.dtype()));
-  check(value.dtype() == tensor.dtype(), "a tangent of dtype {} for a tensor of dtype {} (expected the same)",
-        name(value.dtype()), name(tensor.dtype()));
+  named("make_dual", [&] {
+    check(is_floating(tensor.dtype()), "a tensor of dtype {} has no tangent (expected a floating dtype)", name(tensor.dtype()));
+    check(value.dtype() == tensor.dtype(), "a tangent of dtype {} for a tensor of dtype {} (expected the same)",
+          name(value.dtype()), name(tensor.dtype()));
+  });
   const Tensor dual = fresh_variable(tensor);
   store(dual, level, value);
   return dual;

@@ -68,10 +68,13 @@ void Node::run_hooks(std::vector<Tensor>& gradients) const {
     Tensor& gradient = gradients[slot];
     Tensor replaced = hook(gradient);
     if (!replaced.defined()) continue;
-    check(replaced.sizes() == gradient.sizes() && replaced.dtype() == gradient.dtype() && replaced.device() == gradient.device(),
+    named("register_hook", [&] {
+      check(
+          replaced.sizes() == gradient.sizes() && replaced.dtype() == gradient.dtype() && replaced.device() == gradient.device(),
           "a gradient hook of {} returned a {} tensor of shape {} on {} for a {} gradient of shape {} on {} (expected the same)",
           name(), deckle::name(replaced.dtype()), replaced.sizes(), to_string(replaced.device()), deckle::name(gradient.dtype()),
           gradient.sizes(), to_string(gradient.device()));
+    });
     gradient = std::move(replaced);
   }
 }

@@ -21,7 +21,7 @@ void require_length(int64_t length, int64_t expected) {
   });
 }
 
-Tensor borrow(void* data, Ints sizes, Ints strides, DType dtype, std::function<void()> release) {
+Tensor borrow(void* data, Ints sizes, Ints strides, DType dtype, std::function<void()> release) try {
   check(sizes.size() == strides.size(), "shape {} has other dims than strides {} (expected as many)", sizes, strides);
   int64_t elements = numel_of(sizes) == 0 ? 0 : 1;  // up to the last one
   for (size_t dim = 0; dim < sizes.size() && elements > 0; ++dim) {
@@ -36,6 +36,8 @@ Tensor borrow(void* data, Ints sizes, Ints strides, DType dtype, std::function<v
   check(data != nullptr || bytes == 0, "no memory for shape {} (expected a pointer to its elements)", sizes);
   if (!release) release = [] {};
   return make_tensor(std::make_shared<Storage>(data, bytes, Device{}, std::move(release)), sizes, strides, 0, dtype);
+} catch (...) {
+  rethrow_from("from_blob");
 }
 
 }  // namespace deckle::detail

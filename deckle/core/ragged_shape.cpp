@@ -41,11 +41,13 @@ int64_t RaggedShape::min_size(int ragged_dim) const {
   return smallest;
 }
 
-Ragged Ragged::from_lengths(std::span<const int64_t> lengths) {
+Ragged Ragged::from_lengths(std::span<const int64_t> lengths) try {
   return Ragged(std::make_shared<const RaggedShape>(std::vector<int64_t>(lengths.begin(), lengths.end())));
+} catch (...) {
+  rethrow_from("from_lengths");
 }
 
-Ragged Ragged::from_offsets(std::span<const int64_t> offsets) {
+Ragged Ragged::from_offsets(std::span<const int64_t> offsets) try {
   check(!offsets.empty(), "offsets are empty (expected one more than the components, from 0 on)");
   check(offsets[0] == 0, "offsets must start with 0, not {} (expected 0)", offsets[0]);
   std::vector<int64_t> lengths(offsets.size() - 1);
@@ -55,6 +57,8 @@ Ragged Ragged::from_offsets(std::span<const int64_t> offsets) {
     lengths[b] = offsets[b + 1] - offsets[b];
   }
   return Ragged(std::make_shared<const RaggedShape>(std::move(lengths)));
+} catch (...) {
+  rethrow_from("from_offsets");
 }
 
 std::string to_string(const Ragged& ragged) {

@@ -10,7 +10,7 @@ namespace {
 
 const TensorImpl& impl_of(const Tensor& tensor) {
   if (!tensor.defined()) [[unlikely]]
-    fail("the tensor is undefined (expected a defined one)");
+    named("Tensor", [] { fail("the tensor is undefined (expected a defined one)"); });
   return *tensor.impl();
 }
 
@@ -47,6 +47,12 @@ std::vector<To> elements(const TensorImpl& impl) {
   return values;
 }
 
+/// The position among sizes and strides of a dim counted from either end.
+size_t dim_with_size(const Tensor& tensor, int64_t dim) {
+  check(tensor.dim() > 0, Argument{"dim"}, "{} is out of range for a tensor without dims (expected a tensor with dims)", dim);
+  return static_cast<size_t>(wrap_dim(dim, tensor.sizes()));
+}
+
 }  // namespace
 
 int64_t Tensor::dim() const { return static_cast<int64_t>(impl_of(*this).sizes.size()); }
@@ -60,13 +66,11 @@ const std::shared_ptr<Storage>& Tensor::storage() const { return impl_of(*this).
 uint64_t Tensor::version() const { return impl_of(*this).storage->version(); }
 
 int64_t Tensor::size(int64_t dim) const {
-  check(this->dim() > 0, Argument{"dim"}, "{} is out of range for a tensor without dims (expected a tensor with dims)", dim);
-  return sizes()[static_cast<size_t>(wrap_dim(dim, sizes()))];
+  return sizes()[named("size", [&] { return dim_with_size(*this, dim); })];
 }
 
 int64_t Tensor::stride(int64_t dim) const {
-  check(this->dim() > 0, Argument{"dim"}, "{} is out of range for a tensor without dims (expected a tensor with dims)", dim);
-  return strides()[static_cast<size_t>(wrap_dim(dim, sizes()))];
+  return strides()[named("stride", [&] { return dim_with_size(*this, dim); })];
 }
 
 bool Tensor::is_contiguous() const {
@@ -87,17 +91,17 @@ void* Tensor::raw_data() const {
 }
 
 void Tensor::require_dtype(DType wanted) const {
-  check(dtype() == wanted, "the tensor is {} (expected {})", name(dtype()), name(wanted));
+  named("data", [&] { check(dtype() == wanted, "the tensor is {} (expected {})", name(dtype()), name(wanted)); });
 }
 
 void Tensor::check_item() const {
   if (numel() != 1) named("item", [&] { fail("the tensor has shape {} (expected one element)", to_string(sizes())); });
 }
 
-std::vector<double> Tensor::to_doubles() const try { return elements<double>(impl_of(*this)); } catch (const std::bad_alloc&) {
+std::vector<double> Tensor::to_doubles() const try { return elements<double>(impl_of(*this)); } catch (...) {
   rethrow_from("to_vector");
 }
-std::vector<int64_t> Tensor::to_integers() const try { return elements<int64_t>(impl_of(*this)); } catch (const std::bad_alloc&) {
+std::vector<int64_t> Tensor::to_integers() const try { return elements<int64_t>(impl_of(*this)); } catch (...) {
   rethrow_from("to_vector");
 }
 
@@ -126,7 +130,7 @@ Tensor make_tensor(std::shared_ptr<Storage> storage, Ints sizes, Ints strides, i
   return Tensor(std::move(impl));
 }
 
-Tensor empty(Ints sizes, DType dtype, Device device) {
+Tensor empty(Ints sizes, DType dtype, Device device) try {
   int64_t bytes = 0;
   check(!__builtin_mul_overflow(numel_of(sizes), item_size(dtype), &bytes),
         "shape {} has too many bytes (expected fewer than 2^63)", sizes);
@@ -137,6 +141,8 @@ Tensor empty(Ints sizes, DType dtype, Device device) {
   impl->strides = contiguous_strides(sizes);
   impl->dtype = dtype;
   return Tensor(std::move(impl));
+} catch (...) {
+  rethrow_from("empty");
 }
 
 Tensor zeros_raw(Ints sizes, DType dtype, Device device) {

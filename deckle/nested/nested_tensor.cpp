@@ -26,20 +26,21 @@ void functional::TensorTree<NestedTensor>::check_like(const NestedTensor& like, 
   check(like.defined(), "a {} for an undefined nested tensor (expected an undefined one)", what);
   try {
     nested::require_same_ragged(like, given);
-  } catch (Error& error) {
-    error.set_op(what);
-    throw;
+  } catch (const Error& error) {
+    throw Error(error.kind(), what, "does not fit: " + error.detail());
   }
   TensorTree<Tensor>::check_like(like.values(), given.values(), what);
 }
 
 NestedTensor::NestedTensor(Tensor values, Ragged shape) : values_(std::move(values)), shape_(std::move(shape)) {
-  check(values_.defined() && (values_.dim() >= 1 || !shape_.defined()),
-        "values without dims (expected at least one, that of the rows)");
-  if (shape_.defined()) {
-    check(values_.size(0) == shape_->rows(), "values of shape {} have {} rows, but {} have {} (expected as many)",
-          to_string(values_.sizes()), values_.size(0), to_string(shape_), shape_->rows());
-  }
+  deckle::named("NestedTensor", [&] {
+    check(values_.defined() && (values_.dim() >= 1 || !shape_.defined()),
+          "values without dims (expected at least one, that of the rows)");
+    if (shape_.defined()) {
+      check(values_.size(0) == shape_->rows(), "values of shape {} have {} rows, but {} have {} (expected as many)",
+            to_string(values_.sizes()), values_.size(0), to_string(shape_), shape_->rows());
+    }
+  });
 }
 
 NestedTensor NestedTensor::from_list(TensorList components) {

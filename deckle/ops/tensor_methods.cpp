@@ -15,7 +15,7 @@ const Tensor& Tensor::operator=(const Tensor& source) const&& { return deckle::c
 const Tensor& Tensor::operator=(const Scalar& value) const&& { return deckle::fill_(*this, value); }
 
 RowIterator<Tensor> Tensor::begin() const {
-  check(dim() > 0, "a tensor without dims has no rows (expected one dim or more)");
+  named("begin", [&] { check(dim() > 0, "a tensor without dims has no rows (expected one dim or more)"); });
   return {*this, 0};
 }
 RowIterator<Tensor> Tensor::end() const { return {*this, dim() > 0 ? size(0) : 0}; }

@@ -22,33 +22,40 @@ std::vector<Group<AdamWOptions>> as_adamw(const std::vector<Group<AdamOptions>>&
 
 }  // namespace
 
-AdamW::AdamW(const std::vector<Group<AdamWOptions>>& groups, Decay decay, const char* what)
-    : parameters_(joined(groups).first),
-      options_(options_of(groups)),
-      groups_(joined(groups).second),
+AdamW::AdamW(const std::vector<Group<AdamWOptions>>& groups, Decay decay, const char* name) try
+    : AdamW(joined(groups), decay, name) {
+} catch (...) {
+  rethrow_from(name);
+}
+
+AdamW::AdamW(Joined<AdamWOptions> groups, Decay decay, const char* name)
+    : name_(name),
+      parameters_(std::move(groups.parameters)),
+      options_(std::move(groups.options)),
+      groups_(std::move(groups.groups)),
       decay_(decay),
       averages_(parameters_.zeros()),
       squares_(parameters_.zeros()),
       steps_(parameters_.all().size(), 0) {
   for (const AdamWOptions& options : options_) {
-    check_lr(what, options.lr);
+    check_lr(options.lr);
     check(options.beta1 >= 0 && options.beta1 < 1 && options.beta2 >= 0 && options.beta2 < 1,
-          "{}: beta1 {}, beta2 {} (expected from 0 to below 1)", what, options.beta1, options.beta2);
-    check(options.epsilon > 0 && options.weight_decay >= 0, "{}: epsilon {}, weight_decay {} (expected above 0, and 0 or more)",
-          what, options.epsilon, options.weight_decay);
+          "beta1 is {}, beta2 {} (expected from 0 to below 1)", options.beta1, options.beta2);
+    check(options.epsilon > 0 && options.weight_decay >= 0, "epsilon is {}, weight_decay {} (expected above 0, and 0 or more)",
+          options.epsilon, options.weight_decay);
   }
 }
 
 AdamW::AdamW(std::vector<Tensor> parameters, const AdamWOptions& options)
-    : AdamW({{std::move(parameters), options}}, Decay::decoupled, "AdamWOptions") {}
-AdamW::AdamW(const std::vector<Group<AdamWOptions>>& groups) : AdamW(groups, Decay::decoupled, "AdamWOptions") {}
+    : AdamW({{std::move(parameters), options}}, Decay::decoupled, "AdamW") {}
+AdamW::AdamW(const std::vector<Group<AdamWOptions>>& groups) : AdamW(groups, Decay::decoupled, "AdamW") {}
 
 Adam::Adam(std::vector<Tensor> parameters, const AdamOptions& options)
-    : AdamW(as_adamw({{std::move(parameters), options}}), Decay::gradient, "AdamOptions") {}
-Adam::Adam(const std::vector<Group<AdamOptions>>& groups) : AdamW(as_adamw(groups), Decay::gradient, "AdamOptions") {}
+    : AdamW(as_adamw({{std::move(parameters), options}}), Decay::gradient, "Adam") {}
+Adam::Adam(const std::vector<Group<AdamOptions>>& groups) : AdamW(as_adamw(groups), Decay::gradient, "Adam") {}
 
 double AdamW::lr(size_t group) const {
-  check_group("AdamW", group, options_.size());
+  named(name_, [&] { check_group(group, options_.size()); });
   return options_[group].lr;
 }
 
@@ -57,8 +64,10 @@ void AdamW::set_lr(double lr) {
 }
 
 void AdamW::set_lr(size_t group, double lr) {
-  check_group("AdamW", group, options_.size());
-  check_lr("AdamW", lr);
+  named(name_, [&] {
+    check_group(group, options_.size());
+    check_lr(lr);
+  });
   options_[group].lr = lr;
 }
 
@@ -78,7 +87,7 @@ void AdamW::step() try {
     for (const size_t i : indices) steps_[i] = key.second;
   }
 } catch (const std::bad_alloc&) {
-  rethrow_from("AdamW");
+  rethrow_from(name_);
 }
 
 State AdamW::state() const {
@@ -90,18 +99,19 @@ State AdamW::state() const {
   return state;
 }
 
-void AdamW::load_state(const State& state) {
-  check(state.size() == 1 + averages_.size() + squares_.size(), "the optimizer's state has {} tensors (expected {})",
-        state.size(), 1 + averages_.size() + squares_.size());
+void AdamW::load_state(const State& state) try {
+  check(state.size() == 1 + averages_.size() + squares_.size(), "the state has {} tensors (expected {})", state.size(),
+        1 + averages_.size() + squares_.size());
   const std::vector<int64_t> steps =
       find_state(state, "steps", zeros({static_cast<int64_t>(steps_.size())}, DType::int64)).to_vector<int64_t>();
-  for (const int64_t step : steps)
-    check(step >= 0, "the optimizer's state \"steps\" has the count {} (expected 0 or more)", step);
+  for (const int64_t step : steps) check(step >= 0, "the state \"steps\" has the count {} (expected 0 or more)", step);
   const std::vector<Tensor> averages = find_state(state, "average", averages_);
   const std::vector<Tensor> squares = find_state(state, "square", squares_);
   copy_state(averages_, averages);
   copy_state(squares_, squares);
   steps_ = steps;
+} catch (...) {
+  rethrow_from(name_);
 }
 
 }  // namespace deckle::optim

@@ -35,9 +35,12 @@ class AdamW {
  protected:
   /// How weight decay acts: beside the step, or as part of the gradient.
   enum class Decay { decoupled, gradient };
-  AdamW(const std::vector<Group<AdamWOptions>>& groups, Decay decay, const char* what);
+  AdamW(const std::vector<Group<AdamWOptions>>& groups, Decay decay, const char* name);
 
  private:
+  AdamW(Joined<AdamWOptions> groups, Decay decay, const char* name);
+
+  const char* name_;  // for messages
   ParameterList parameters_;
   std::vector<AdamWOptions> options_;  // by group
   std::vector<size_t> groups_;         // of each parameter

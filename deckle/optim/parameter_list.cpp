@@ -16,10 +16,9 @@ ParameterList::ParameterList(std::vector<Tensor> parameters) : parameters_(std::
   std::unordered_map<const void*, size_t> places;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     check(parameters_[i].defined() && parameters_[i].is_leaf() && parameters_[i].requires_grad(),
-          "parameter {} of the optimizer is no leaf that requires grad (expected one)", i);
+          "parameter {} is no leaf that requires grad (expected one)", i);
     const auto [place, first] = places.emplace(parameters_[i].impl(), i);
-    check(first,
-          "parameters {} and {} of the optimizer are the same tensor, which would be stepped twice (expected different ones)",
+    check(first, "parameters {} and {} are the same tensor, which would be stepped twice (expected different ones)",
           place->second, i);
   }
 }
@@ -64,11 +63,10 @@ void put_state(State& state, const std::string& name, const std::vector<Tensor>&
 
 const Tensor& find_state(const State& state, const std::string& key, const Tensor& like) {
   const auto at = state.find(key);
-  check(at != state.end() && at->second.defined(), "the optimizer's state has no \"{}\" (expected the state that save wrote)",
-        key);
+  check(at != state.end() && at->second.defined(), "the state has no \"{}\" (expected the state that save wrote)", key);
   const Tensor& found = at->second;
-  check(found.sizes() == like.sizes() && found.dtype() == like.dtype(), "the optimizer's state \"{}\" is {} {} (expected {} {})",
-        key, to_string(found.sizes()), name(found.dtype()), to_string(like.sizes()), name(like.dtype()));
+  check(found.sizes() == like.sizes() && found.dtype() == like.dtype(), "the state \"{}\" is {} {} (expected {} {})", key,
+        to_string(found.sizes()), name(found.dtype()), to_string(like.sizes()), name(like.dtype()));
   return found;
 }
 
@@ -83,14 +81,12 @@ void copy_state(const std::vector<Tensor>& to, const std::vector<Tensor>& from) 
   for (size_t i = 0; i < to.size(); ++i) to[i].copy_(from[i]);
 }
 
-void check_lr(const char* what, double lr) {
-  check(lr >= 0 && std::isfinite(lr), "{}: lr is {} (expected a number of 0 or more)", what, lr);
-}
+void check_lr(double lr) { check(lr >= 0 && std::isfinite(lr), Argument{"lr"}, "is {} (expected a number of 0 or more)", lr); }
 
 void check_groups(size_t count) { check(count > 0, "no group of parameters (expected one or more)"); }
 
-void check_group(const char* what, size_t group, size_t count) {
-  check(group < count, "{}: group {} of {} (expected 0..{})", what, group, count, count - 1);
+void check_group(size_t group, size_t count) {
+  check(group < count, Argument{"group"}, "is {} (expected 0..{})", group, count - 1);
 }
 
 }  // namespace deckle::optim

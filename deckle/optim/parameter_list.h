@@ -2,7 +2,6 @@
 
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "deckle/core/tensor.h"
@@ -36,7 +35,7 @@ std::vector<Tensor> gradients_of(const std::vector<Tensor>& parameters, const st
 /// An Error unless there is a group.
 void check_groups(size_t count);
 /// An Error unless there is a group of this number.
-void check_group(const char* what, size_t group, size_t count);
+void check_group(size_t group, size_t count);
 
 /// Parameters with options of their own.
 template <typename Options>
@@ -45,23 +44,25 @@ struct Group {
   Options options;
 };
 
-/// The parameters of all groups, and the group of each.
+/// All groups as one: the parameters with the group of each, and the options by group.
 template <typename Options>
-std::pair<std::vector<Tensor>, std::vector<size_t>> joined(const std::vector<Group<Options>>& groups) {
-  std::pair<std::vector<Tensor>, std::vector<size_t>> result;
-  for (size_t i = 0; i < groups.size(); ++i) {
-    result.first.insert(result.first.end(), groups[i].parameters.begin(), groups[i].parameters.end());
-    result.second.resize(result.first.size(), i);
+struct Joined {
+  std::vector<Tensor> parameters;
+  std::vector<size_t> groups;
+  std::vector<Options> options;
+};
+
+/// An Error if there is no group.
+template <typename Options>
+Joined<Options> joined(const std::vector<Group<Options>>& groups) {
+  check_groups(groups.size());
+  Joined<Options> result;
+  for (const Group<Options>& group : groups) {
+    result.parameters.insert(result.parameters.end(), group.parameters.begin(), group.parameters.end());
+    result.groups.resize(result.parameters.size(), result.options.size());
+    result.options.push_back(group.options);
   }
   return result;
-}
-/// The options of all groups; an Error if there is no group.
-template <typename Options>
-std::vector<Options> options_of(const std::vector<Group<Options>>& groups) {
-  check_groups(groups.size());
-  std::vector<Options> options;
-  for (const Group<Options>& group : groups) options.push_back(group.options);
-  return options;
 }
 
 /// An optimizer's state: tensors by name.
@@ -82,7 +83,7 @@ std::vector<Tensor> find_state(const State& state, const std::string& name, cons
 /// Copies element for element.
 void copy_state(const std::vector<Tensor>& to, const std::vector<Tensor>& from);
 
-/// An Error, which begins with `what`, unless the learning rate is a number of 0 or more.
-void check_lr(const char* what, double lr);
+/// An Error unless the learning rate is a number of 0 or more.
+void check_lr(double lr);
 
 }  // namespace deckle::optim

@@ -12,23 +12,28 @@ namespace deckle::optim {
 SGD::SGD(std::vector<Tensor> parameters, const SGDOptions& options)
     : SGD(std::vector<Group<SGDOptions>>{{std::move(parameters), options}}) {}
 
-SGD::SGD(const std::vector<Group<SGDOptions>>& groups)
-    : parameters_(joined(groups).first),
-      options_(options_of(groups)),
-      groups_(joined(groups).second),
+SGD::SGD(const std::vector<Group<SGDOptions>>& groups) try : SGD(joined(groups)) {
+} catch (...) {
+  rethrow_from("SGD");
+}
+
+SGD::SGD(Joined<SGDOptions> groups)
+    : parameters_(std::move(groups.parameters)),
+      options_(std::move(groups.options)),
+      groups_(std::move(groups.groups)),
       velocities_(parameters_.all().size()) {
   for (const SGDOptions& options : options_) {
-    check_lr("SGDOptions", options.lr);
-    check(options.momentum >= 0 && options.weight_decay >= 0, "SGDOptions: momentum {}, weight_decay {} (expected 0 or more)",
+    check_lr(options.lr);
+    check(options.momentum >= 0 && options.weight_decay >= 0, "momentum is {}, weight_decay {} (expected 0 or more)",
           options.momentum, options.weight_decay);
-    check(options.dampening >= 0 && options.dampening <= 1, "SGDOptions: dampening {} (expected 0 to 1)", options.dampening);
+    check(options.dampening >= 0 && options.dampening <= 1, Argument{"dampening"}, "is {} (expected 0 to 1)", options.dampening);
     check(!options.nesterov || (options.momentum > 0 && options.dampening == 0),
           "nesterov without momentum or with dampening (expected a momentum above 0 and no dampening)");
   }
 }
 
 double SGD::lr(size_t group) const {
-  check_group("SGD", group, options_.size());
+  named("SGD", [&] { check_group(group, options_.size()); });
   return options_[group].lr;
 }
 
@@ -37,8 +42,10 @@ void SGD::set_lr(double lr) {
 }
 
 void SGD::set_lr(size_t group, double lr) {
-  check_group("SGD", group, options_.size());
-  check_lr("SGD", lr);
+  named("SGD", [&] {
+    check_group(group, options_.size());
+    check_lr(lr);
+  });
   options_[group].lr = lr;
 }
 
@@ -73,7 +80,7 @@ State SGD::state() const {
   return state;
 }
 
-void SGD::load_state(const State& state) {
+void SGD::load_state(const State& state) try {
   const NoGrad no_grad;
   std::vector<Tensor> velocities(velocities_.size());
   size_t found = 0;
@@ -83,10 +90,11 @@ void SGD::load_state(const State& state) {
     velocities[i] = find_state(state, key, parameters_.all()[i]).clone();
     ++found;
   }
-  check(found == state.size(),
-        "the optimizer's state has {} tensors, of which {} are velocities of its {} parameters (expected all of them)",
+  check(found == state.size(), "the state has {} tensors, of which {} are velocities of its {} parameters (expected all of them)",
         state.size(), found, velocities.size());
   velocities_ = std::move(velocities);
+} catch (...) {
+  rethrow_from("SGD");
 }
 
 }  // namespace deckle::optim

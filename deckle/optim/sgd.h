@@ -32,6 +32,8 @@ class SGD {
   void load_state(const State& state);
 
  private:
+  explicit SGD(Joined<SGDOptions> groups);
+
   ParameterList parameters_;
   std::vector<SGDOptions> options_;  // by group
   std::vector<size_t> groups_;       // of each parameter

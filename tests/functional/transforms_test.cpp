@@ -40,10 +40,10 @@ TEST(Transforms, NestedTangentsAndCotangentsHaveTheSameRaggedShape) {
   const NestedTensor x = NestedTensor::from_lengths(random_tensor({3}), {1, 2}),
                      other = NestedTensor::from_lengths(random_tensor({3}), {2, 1});
   const auto f = [](const NestedTensor& y) { return y * y; };
-  expect_error([&] { jvp(f, x, other); }, "tangent: ragged shapes differ");
-  expect_error([&] { vjp(f, x, other); }, "cotangent: ragged shapes differ");
+  expect_error([&] { jvp(f, x, other); }, "jvp: tangent does not fit: ragged shapes differ");
+  expect_error([&] { vjp(f, x, other); }, "vjp: cotangent does not fit: ragged shapes differ");
   expect_error([&] { hvp([&](const NestedTensor& y) { return sum(f(y).values()); }, x, other); },
-               "tangent: ragged shapes differ");
+               "hvp: tangent does not fit: ragged shapes differ");
   expect_close(jvp(f, x, x).second.values(), x.values() * x.values() * 2.0);
   expect_close(vjp(f, x, x).second.values(), x.values() * x.values() * 2.0);
 }

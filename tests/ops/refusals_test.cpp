@@ -3,12 +3,15 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <regex>
 #include <set>
 #include <vector>
 
 #include "deckle/autograd/backward.h"
+#include "deckle/core/from_data.h"
+#include "deckle/functional/jacobian.h"
 #include "deckle/functional/transforms.h"
 #include "deckle/nested/generated/conv.h"
 #include "deckle/nested/generated/norm.h"
@@ -24,6 +27,8 @@
 #include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
 #include "deckle/ops/op_table.h"
+#include "deckle/optim/adamw.h"
+#include "deckle/optim/sgd.h"
 #include "tests/support/expect.h"
 
 namespace deckle {
@@ -164,6 +169,41 @@ TEST(Refusals, OfEnumsNameTheArgumentAndItsValues) {
   const std::string message = error_of([&] { conv1d(rows, weight, {}, {.padding = padding}); });
   EXPECT_TRUE(message.starts_with("conv1d: padding is 9 (expected valid, same or causal)")) << message;
   EXPECT_EQ(to_string(padding), "?");
+}
+
+TEST(Refusals, NameTheFunctionThatWasCalledEvenWithoutAnEntry) {
+  const Tensor x = ones({2, 3}), i = ones({2}, DType::int64), leaf = ones({3}).requires_grad_();
+  const auto same = [](const Tensor& t) { return t; };
+  const std::vector<int64_t> negative = {-1}, five = {5}, from_one = {1, 2};
+  const auto op_of = [](const std::function<void()>& call) { return caught(call).op(); };
+  EXPECT_EQ(op_of([&] { x.size(5); }), "size");
+  EXPECT_EQ(op_of([&] { x.stride(5); }), "stride");
+  EXPECT_EQ(op_of([&] { x.data<double>(); }), "data");
+  EXPECT_EQ(op_of([&] { x.item(); }), "item");
+  EXPECT_EQ(op_of([&] { ones({1}, DType::float64).mul(1e30).to_vector<int64_t>(); }), "to_vector");
+  EXPECT_EQ(op_of([&] { Tensor().sizes(); }), "Tensor");
+  EXPECT_EQ(op_of([&] { ones({}).begin(); }), "begin");
+  EXPECT_EQ(op_of([&] { empty({-1}); }), "empty");
+  EXPECT_EQ(op_of([&] { from_blob(static_cast<float*>(nullptr), {3}); }), "from_blob");
+  EXPECT_EQ(op_of([&] { tensor({{1, 2}, {3}}); }), "tensor");
+  EXPECT_EQ(op_of([&] { jvp(same, x, ones({5})); }), "jvp");
+  EXPECT_EQ(op_of([&] { vjp(same, x, ones({5})); }), "vjp");
+  EXPECT_EQ(op_of([&] { grad(same, x); }), "grad");
+  EXPECT_EQ(op_of([&] { jacobian(same, i); }), "jacobian");
+  EXPECT_EQ(op_of([&] { Ragged::from_lengths(negative); }), "from_lengths");
+  EXPECT_EQ(op_of([&] { Ragged::from_offsets(from_one); }), "from_offsets");
+  EXPECT_EQ(op_of([&] { NestedTensor(x, Ragged::from_lengths(five)); }), "NestedTensor");
+  EXPECT_EQ(op_of([&] { optim::AdamW({leaf}, {.lr = -1}); }), "AdamW");
+  EXPECT_EQ(op_of([&] { optim::Adam({leaf}, {.beta1 = 2}); }), "Adam");
+  EXPECT_EQ(op_of([&] { optim::SGD({x}); }), "SGD");
+  EXPECT_EQ(op_of([&] { optim::SGD({leaf}).set_lr(3, 0.1); }), "SGD");
+  EXPECT_EQ(op_of([&] { optim::AdamW({leaf}).load_state({}); }), "AdamW");
+  EXPECT_EQ(op_of([&] {
+              const Tensor y = leaf * 2;
+              register_hook(y, [](const Tensor& g) { return sum(g); });
+              sum(y).backward();
+            }),
+            "register_hook");
 }
 
 std::string read(const std::filesystem::path& path) {

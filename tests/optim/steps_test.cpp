@@ -124,7 +124,7 @@ TEST(Groups, StepAsOptimizersOfTheirOwn) {
   compare_with_two(SGD({{halves(all).first, plain}, {halves(all).second, moving}}), SGD(halves(apart).first, plain),
                    SGD(halves(apart).second, moving), all, apart);
   expect_error([] { AdamW optimizer(std::vector<Group<AdamWOptions>>{}); }, "no group of parameters (expected one or more)");
-  expect_error([&] { SGD(all).set_lr(1, 0.5); }, "SGD: group 1 of 1 (expected 0..0)");
+  expect_error([&] { SGD(all).set_lr(1, 0.5); }, "SGD: group is 1 (expected 0..0)");
 }
 
 TEST(SGD, FollowsItsDefinitionWithAndWithoutMomentum) {
@@ -254,17 +254,13 @@ TEST(Optimizers, AStateThatDoesNotFitChangesNothing) {
 TEST(Optimizers, WrongParametersAndOptionsAreErrors) {
   const std::vector<Tensor> parameters = random_parameters(DType::float32);
   expect_error([&] { AdamW({random_tensor({2})}); }, "no leaf that requires grad");
-  expect_error(
-      [&] {
-        SGD({parameters[0], parameters[3], parameters[0]});
-      },
-      "parameters 0 and 2 of the optimizer are the same tensor");
-  expect_error([&] { AdamW(parameters, {.lr = -1}); }, "AdamWOptions: lr is -1 (expected a number of 0 or more)");
-  expect_error([&] { SGD(parameters, {.lr = NAN}); }, "SGDOptions: lr is nan");
+  expect_error([&] { SGD({parameters[0], parameters[3], parameters[0]}); }, "parameters 0 and 2 are the same tensor");
+  expect_error([&] { AdamW(parameters, {.lr = -1}); }, "AdamW: lr is -1 (expected a number of 0 or more)");
+  expect_error([&] { SGD(parameters, {.lr = NAN}); }, "SGD: lr is nan");
   expect_error([&] { AdamW(parameters).set_lr(INFINITY); }, "AdamW: lr is inf");
   expect_error([&] { SGD(parameters).set_lr(-0.5); }, "SGD: lr is -0.5");
-  expect_error([&] { SGD(parameters, {.momentum = 0.9, .dampening = 2}); }, "dampening 2");
-  expect_error([&] { AdamW(parameters, {.beta1 = 1}); }, "beta1 1");
+  expect_error([&] { SGD(parameters, {.momentum = 0.9, .dampening = 2}); }, "SGD: dampening is 2");
+  expect_error([&] { AdamW(parameters, {.beta1 = 1}); }, "AdamW: beta1 is 1");
   expect_error([&] { SGD(parameters, {.nesterov = true}); }, "nesterov without momentum");
 }
 
