@@ -8,6 +8,7 @@
 #include "deckle/nested/operators.h"
 #include "deckle/nested/pooling.h"
 #include "deckle/ops/generated/conv.h"
+#include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/loss.h"
 #include "deckle/ops/generated/norm.h"
 #include "deckle/ops/generated/pointwise.h"
@@ -191,6 +192,17 @@ TEST(NestedLosses, OfClassesCountWhatIsNotIgnored) {
         return cross_entropy(a, classes, {.label_smoothing = 0.1, .reduction = Reduction::sequence});
       },
       logits);
+}
+
+TEST(NestedLosses, OfNothingAreZeroInASequenceAndNaNAsAMean) {
+  const NestedTensor none = random_nested({0, 0}, {2}),
+                     ignored(full({3}, -100, DType::int64), Ragged::from_lengths(std::vector<int64_t>{1, 2}));
+  EXPECT_TRUE(std::isnan(mse_loss(none, none).item()));
+  EXPECT_EQ(mse_loss(none, none, {.reduction = Reduction::sequence}).to_vector(), (std::vector<double>{0, 0}));
+  const NestedTensor logits(random_tensor({3, 5}), ignored.ragged());
+  EXPECT_TRUE(std::isnan(cross_entropy(logits, ignored).item()));
+  EXPECT_EQ(cross_entropy(logits, ignored, {.reduction = Reduction::sequence}).to_vector(), (std::vector<double>{0, 0}));
+  for (const double value : mean(none, Ints{1}).values().to_vector()) EXPECT_TRUE(std::isnan(value)) << "the mean of no rows";
 }
 
 TEST(Losses, EqualTheirDefinitions) {

@@ -1,17 +1,12 @@
 #include "opgen/emit/common/layout.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
+
+#include "opgen/schema/identifiers.h"
 
 namespace opgen {
 namespace {
-
-/// The names of Deckle's that declarations are made of.
-constexpr std::array<std::string_view, 19> kNames = {"Context", "DType",        "Device",     "Dims",         "Generator",
-                                                     "Ints",    "NestedTensor", "Number",     "OptionalInts", "PhiloxStream",
-                                                     "Plan",    "Ragged",       "RaggedView", "RowOperand",   "Scalar",
-                                                     "Tensor",  "TensorList",   "View",       "nested"};
 
 std::string folder_of(const Home& home) {
   std::string folder;
@@ -66,10 +61,10 @@ std::string with_deckle_names(const Home& home, const std::string& code) {
     size_t end = i;
     while (end < code.size() && in_word(code[end])) ++end;
     const std::string_view word = std::string_view(code).substr(i, end - i);
-    const bool known = std::find(kNames.begin(), kNames.end(), word) != kNames.end();
-    const bool space = word == "nested" && code.compare(end, 2, "::") != 0;  // the word itself, or a namespace that is opened
+    // "nested" as a namespace: not as a word, nor where it is opened.
+    const bool known = is_class_of_library(word) || (word == "nested" && code.compare(end, 2, "::") == 0);
     const bool qualified = i >= 2 && code.compare(i - 2, 2, "::") == 0;
-    text += (known && !space && !qualified ? "deckle::" : "") + std::string(word);
+    text += (known && !qualified ? "deckle::" : "") + std::string(word);
     i = end;
   }
   return text;
