@@ -1,9 +1,11 @@
 // Elements written by indices, and where a mask is set.
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "deckle/base/check.h"
+#include "deckle/base/parallel.h"
 #include "deckle/base/range.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/ops/copy.h"
@@ -43,15 +45,34 @@ Tensor flat_positions(const Tensor& self, TensorList indices, Ints shape) {
 }
 
 Tensor native::flat_nonzero(const Tensor& self) {
+  constexpr int64_t kPiece = 1 << 15;  // elements counted, then listed, by one thread
   const Tensor dense = native::contiguous(self);
-  std::vector<int64_t> found;
+  const int64_t count = dense.numel(), pieces = (count + kPiece - 1) / kPiece;
+  std::vector<int64_t> starts(static_cast<size_t>(pieces) + 1, 0);  // of each piece in the result
+  Tensor result;
   visit(self.dtype(), [&]<typename T>(TypeTag<T>) {
-    for (int64_t i = 0; i < dense.numel(); ++i) {
-      if (static_cast<double>(dense.data<T>()[i]) != 0.0) found.push_back(i);
-    }
+    const T* const x = count == 0 ? nullptr : dense.data<T>();
+    const auto set = [x](int64_t i) { return static_cast<double>(x[i]) != 0.0; };
+    parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t piece = begin; piece < end; ++piece) {
+        const int64_t last = std::min(count, (piece + 1) * kPiece);
+        for (int64_t i = piece * kPiece; i < last; ++i) starts[static_cast<size_t>(piece) + 1] += set(i);
+      }
+    });
+    std::partial_sum(starts.begin(), starts.end(), starts.begin());
+    result = zeros_raw({starts.back()}, DType::int64, self.device());
+    if (starts.back() == 0) return;
+    int64_t* const found = result.data<int64_t>();
+    parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t piece = begin; piece < end; ++piece) {
+        int64_t *next = found + starts[static_cast<size_t>(piece)], *const last = found + starts[static_cast<size_t>(piece) + 1];
+        for (int64_t i = piece * kPiece; next != last; ++i) {  // without a branch that is as good as random
+          *next = i;
+          next += set(i);
+        }
+      }
+    });
   });
-  const Tensor result = zeros_raw({static_cast<int64_t>(found.size())}, DType::int64, self.device());
-  std::copy(found.begin(), found.end(), result.data<int64_t>());
   return result;
 }
 
@@ -59,13 +80,27 @@ Tensor native::nonzero(const Tensor& self) {
   const Tensor flat = native::flat_nonzero(self);
   const int64_t count = flat.numel(), rank = self.dim();
   const Tensor result = zeros_raw({count, rank}, DType::int64, self.device());
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t rest = flat.data<int64_t>()[i];
-    for (int64_t dim = rank - 1; dim >= 0; --dim) {
-      result.data<int64_t>()[i * rank + dim] = rest % self.size(dim);
-      rest /= self.size(dim);
+  if (count == 0 || rank == 0) return result;
+  const int64_t* const places = flat.data<int64_t>();
+  int64_t* const indices = result.data<int64_t>();
+  const Dims sizes(self.sizes());
+  const int64_t inner = sizes.back();
+  parallel_for(count, 1 << 14, [&](int64_t begin, int64_t end) {
+    int64_t row = -1;
+    for (int64_t i = begin; i < end; ++i) {
+      int64_t* const index = indices + i * rank;
+      if (row < 0 || places[i] - row * inner >= inner) {  // another row: all dims anew
+        row = places[i] / inner;
+        for (int64_t dim = rank - 2, rest = row; dim >= 0; --dim) {
+          index[dim] = rest % sizes[static_cast<size_t>(dim)];
+          rest /= sizes[static_cast<size_t>(dim)];
+        }
+      } else {
+        std::copy_n(index - rank, rank - 1, index);
+      }
+      index[rank - 1] = places[i] - row * inner;
     }
-  }
+  });
   return result;
 }
 

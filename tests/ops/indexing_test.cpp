@@ -14,6 +14,7 @@
 #include "deckle/functional/transforms.h"
 #include "deckle/nested/operators.h"
 #include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/random.h"
 #include "deckle/ops/generated/reduce.h"
@@ -212,6 +213,23 @@ TEST(Indexing, OutOfRangeSaysWhere) {
         zeros({4, 5}).index_put_({tensor<int64_t>({1}), tensor<int64_t>({-most - 1})}, tensor(1.0f));
       },
       "index -9223372036854775808 is out of range for dim 1");
+}
+
+// More elements than one thread takes, rows without any, and the last element set or not.
+TEST(Nonzero, FindsTheElementsOfLargeTensorsInOrder) {
+  for (const double threshold : {-10.0, 0.0, 2.0, 10.0}) {
+    const Tensor mask = gt(randn({7, 130, 110}), threshold), places = nonzero(mask);
+    const bool* const set = mask.data<bool>();
+    int64_t row = 0;
+    for (int64_t i = 0; i < mask.numel(); ++i) {
+      if (!set[i]) continue;
+      ASSERT_LT(row, places.size(0));
+      const int64_t* const at = places.data<int64_t>() + 3 * row++;
+      ASSERT_EQ((at[0] * 130 + at[1]) * 110 + at[2], i);
+      ASSERT_TRUE(at[1] < 130 && at[2] < 110);
+    }
+    EXPECT_TRUE(places.sizes() == Ints({row, 3}));
+  }
 }
 
 }  // namespace
