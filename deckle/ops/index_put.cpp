@@ -126,9 +126,11 @@ Tensor composite::index_put(const Tensor& self, TensorList indices, const Tensor
   const std::vector<int64_t> last = last_writes(positions, rows_sizes[0]);
   const Tensor written = zeros_raw({rows_sizes[0]}, DType::bool_, self.device());
   const Tensor from = zeros_raw({rows_sizes[0]}, DType::int64, self.device());  // rows that nothing writes read row 0, unused
+  bool* const is_written = written.data<bool>();
+  int64_t* const read = from.data<int64_t>();
   for (size_t row = 0; row < last.size(); ++row) {
-    written.data<bool>()[row] = last[row] >= 0;
-    from.data<int64_t>()[row] = std::max<int64_t>(0, last[row]);
+    is_written[row] = last[row] >= 0;
+    read[row] = std::max<int64_t>(0, last[row]);
   }
   Dims mask_sizes(rows_sizes.size(), 1);
   mask_sizes[0] = rows_sizes[0];
