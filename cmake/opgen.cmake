@@ -77,7 +77,8 @@ function(deckle_opgen name)
   endforeach()
   if(NOT arg_KNOWN AND NOT arg_LAYOUT)  # only Deckle's own ops are methods
     list(APPEND sources ${ops}/tensor_methods.cpp ${nested}/nested_methods.cpp)
-    list(APPEND headers ${arg_DIR}/deckle/core/generated/tensor_methods.h ${nested}/nested_methods.h)
+    list(APPEND headers ${arg_DIR}/deckle/core/generated/tensor_methods.h ${arg_DIR}/deckle/core/generated/method_types.h
+      ${nested}/nested_methods.h)
   endif()
   set(generator ${DECKLE_OPGEN})
   if(NOT generator)  # called from a project around Deckle

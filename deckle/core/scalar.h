@@ -17,7 +17,8 @@ int64_t to_integer(double value);
 class Scalar {
  public:
   Scalar() : Scalar(int64_t{0}) {}
-  Scalar(bool value) : dtype_(DType::bool_), integer_(value) {}
+  template <std::same_as<bool> T>  // not what converts to bool, as pointers and texts do
+  Scalar(T value) : dtype_(DType::bool_), integer_(value) {}
   template <std::integral T>
   requires(!std::same_as<T, bool>) Scalar(T value) : dtype_(DType::int64), integer_(static_cast<int64_t>(value)) {
     if (!std::in_range<int64_t>(value)) throw Error("a number above 2^63 - 1 has no integer dtype here");

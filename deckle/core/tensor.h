@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <initializer_list>
 #include <iosfwd>
 #include <iterator>
@@ -14,16 +15,30 @@
 #include "deckle/base/device.h"
 #include "deckle/base/dtype.h"
 #include "deckle/core/dims.h"
+#include "deckle/core/generated/method_types.h"
 #include "deckle/core/scalar.h"
 #include "deckle/core/storage.h"
+
+// `x[1, 2]` is x[2] in C++20: the comma drops what stands left of it. An error, as it is in C++23 of what takes one index.
+#ifndef __cpp_multidimensional_subscript
+#if defined(__clang__)
+#pragma clang diagnostic error "-Wdeprecated-comma-subscript"
+#elif defined(__GNUC__)
+#pragma GCC diagnostic error "-Wcomma-subscript"
+#endif
+#endif
 
 namespace deckle {
 
 struct TensorImpl;
 class Index;
+struct Slice;
 template <typename Rows>
 class RowIterator;
 class IndexedTensor;
+/// What chooses a view of one dim.
+template <typename T>
+concept ViewIndex = std::integral<T> || std::same_as<T, Slice>;
 
 /// An n-dimensional strided array: a shared handle, so copying one copies no data. Views share their base's storage.
 /// Not thread-safe for concurrent writes; reading from several threads is fine. Gradients: see deckle/autograd.
@@ -52,9 +67,12 @@ class Tensor {
   Ints shape() const { return sizes(); }
   Ints strides() const;  // in elements
   int64_t size(int64_t dim) const;
+  Ints size() const { return sizes(); }
   int64_t stride(int64_t dim) const;
   int64_t numel() const;
   int64_t offset() const;  // of the first element in the storage, in elements
+  int64_t element_size() const { return item_size(dtype()); }
+  int64_t nbytes() const { return numel() * element_size(); }
   DType dtype() const;
   Device device() const;
   bool is_floating_point() const { return is_floating(dtype()); }
@@ -96,6 +114,11 @@ class Tensor {
   void set_grad(const Tensor& gradient) const;
   /// Adds d self / d leaf to the grad() of every leaf; `gradient` defaults to 1 for a single element.
   void backward(const Tensor& gradient = {}, bool retain_graph = false, bool create_graph = false) const;
+  struct BackwardOptions {
+    bool retain_graph = false, create_graph = false;
+  };
+  /// `loss.backward({.retain_graph = true})`.
+  void backward(const BackwardOptions& options) const { backward(Tensor(), options.retain_graph, options.create_graph); }
   /// A tensor on the same storage without history or tangents.
   Tensor detach() const;
 
@@ -112,6 +135,14 @@ class Tensor {
   RowIterator<Tensor> end() const;
 
   Tensor operator[](int64_t index) const;  // select(0, index)
+  /// A view of rows: x[slice(1, -1)]. A template, so that x[{1, 2}] is no slice but an error.
+  template <std::same_as<Slice> S>
+  Tensor operator[](const S& range) const;
+#ifdef __cpp_multidimensional_subscript
+  /// C++23: x[1, 2], x[slice(), 0], views. Before, a comma in brackets drops what stands left of it, which is an error above.
+  template <ViewIndex First, ViewIndex... More>
+  requires(sizeof...(More) > 0) Tensor operator[](First first, More... more) const { return index({first, more...}); }
+#endif
   /// The rows that a bool mask or indices choose, a copy; what is assigned to it is written into this tensor.
   IndexedTensor operator[](const Tensor& index) const;
 
@@ -178,6 +209,7 @@ Tensor operator-(const Scalar& a, const Tensor& b);
 Tensor operator*(const Scalar& a, const Tensor& b);
 Tensor operator/(const Scalar& a, const Tensor& b);
 Tensor operator-(const Tensor& a);
+inline Tensor operator+(const Tensor& a) { return a; }
 // As remainder: with the sign of b, as in Python.
 Tensor operator%(const Tensor& a, const Tensor& b);
 Tensor operator%(const Tensor& a, const Scalar& b);

@@ -70,6 +70,11 @@ struct TensorTree<std::tuple<T...>> {
   }
 };
 
+/// Results with names are tuples.
+template <typename T>
+requires requires { typename T::Tuple; }
+struct TensorTree<T> : TensorTree<typename T::Tuple> {};
+
 template <typename A, typename B>
 struct TensorTree<std::pair<A, B>> {
   static void flatten(const std::pair<A, B>& value, std::vector<Tensor>& leaves) {

@@ -3,6 +3,7 @@
 #include <concepts>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "deckle/functional/traits.h"
 #include "deckle/io/safetensors.h"
@@ -53,6 +54,21 @@ requires(!HasState<T>) void save(const T& value, const std::filesystem::path& pa
 template <functional::TensorTreeLike T>
 requires(!HasState<T>) void load(T& value, const std::filesystem::path& path) {
   value = functional::from_leaves(value, detail::from_numbered(load(path), functional::to_leaves(value), path));
+}
+
+/// An empty vector takes all that there are.
+inline void load(std::vector<Tensor>& value, const std::filesystem::path& path) {
+  const TensorMap tensors = load(path);
+  if (value.empty()) value.resize(tensors.size());
+  value = detail::from_numbered(tensors, value, path);
+}
+
+/// `Tensor x = io::load<Tensor>("x.safetensors");`
+template <typename T>
+requires std::default_initializable<T> T load(const std::filesystem::path& path) {
+  T value;
+  load(value, path);
+  return value;
 }
 
 }  // namespace deckle::io

@@ -140,6 +140,17 @@ NestedTensor scatter(const NestedTensor& self, int64_t dim, const NestedTensor& 
   return {scatter(self.values(), nested::values_dim(dim, self), index.values(), src.values()), self.ragged()};
 }
 
+NestedTensor scatter_reduce(const NestedTensor& self, int64_t dim, const NestedTensor& index, const NestedTensor& src,
+                            ScatterReduction reduction, bool include_self) {
+  dim = nested::wrap_dim(dim, self);
+  nested::require_same_ragged(index, src, "index", "src");
+  if (picks_rows(dim, self))
+    return {scatter_reduce(self.values(), 0, rows_along(index, dim, self), src.values(), reduction, include_self), self.ragged()};
+  nested::require_same_ragged(self, index, "self", "index");
+  return {scatter_reduce(self.values(), nested::values_dim(dim, self), index.values(), src.values(), reduction, include_self),
+          self.ragged()};
+}
+
 NestedTensor index_add(const NestedTensor& self, int64_t dim, const Tensor& index, const NestedTensor& source) {
   dim = nested::wrap_dim(dim, self);
   if (!picks_rows(dim, self)) {

@@ -66,6 +66,10 @@ Tensor binary_cross_entropy_with_logits(const NestedTensor& input, const NestedT
   return reduced(logistic_error(input, target), reduction);
 }
 
+Tensor binary_cross_entropy(const NestedTensor& input, const NestedTensor& target, Reduction reduction) {
+  return reduced(probability_error(input, target), reduction);
+}
+
 Tensor kl_div(const NestedTensor& input, const NestedTensor& target, Reduction reduction) {
   return reduced(divergence_error(input, target), reduction);
 }

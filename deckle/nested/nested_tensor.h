@@ -35,6 +35,9 @@ class NestedTensor {
   static NestedTensor from_offsets(Tensor values, std::span<const int64_t> offsets);
   /// The first lengths[b] rows of padded[b]; padded is [B, L, ...]. Gradients flow to `padded`.
   static NestedTensor from_padded(const Tensor& padded, std::span<const int64_t> lengths);
+  static NestedTensor from_padded(const Tensor& padded, std::initializer_list<int64_t> lengths) {
+    return from_padded(padded, std::span(lengths.begin(), lengths.size()));
+  }
   /// The same of int64 or int32 vectors, such as lengths() and offsets() give.
   static NestedTensor from_lengths(Tensor values, const Tensor& lengths);
   static NestedTensor from_offsets(Tensor values, const Tensor& offsets);

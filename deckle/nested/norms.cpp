@@ -1,7 +1,11 @@
-// Norms whose statistics reach over rows.
+// Norms whose statistics reach over rows, and what norms divide.
 
+#include "deckle/nested/generated/linalg.h"
 #include "deckle/nested/generated/norm.h"
+#include "deckle/nested/generated/pointwise.h"
+#include "deckle/nested/generated/reduce.h"
 #include "deckle/ops/generated/norm.h"
+#include "deckle/ops/shapes.h"
 
 namespace deckle::nested {
 
@@ -13,6 +17,17 @@ NestedTensor group_norm(const NestedTensor& self, int64_t num_groups, const Tens
 NestedTensor batch_norm(const NestedTensor& self, const Tensor& weight, const Tensor& bias, const Tensor& mean,
                         const Tensor& variance, double eps) {
   return {batch_norm(self.values(), weight, bias, mean, variance, eps), self.ragged()};
+}
+
+NestedTensor normalize(const NestedTensor& self, int64_t dim, double eps) {
+  return div(self, clamp_min(norm(self, dim, true), eps));
+}
+
+NestedTensor cosine_similarity(const NestedTensor& x1, const NestedTensor& x2, int64_t dim, double eps) {
+  const DType wide = shapes::statistics_dtype(x1.dtype());
+  const NestedTensor a = x1.to(wide), b = x2.to(wide);
+  const auto length = [&](const NestedTensor& x) { return clamp_min(norm(x, dim), eps); };
+  return div(sum(mul(a, b), dim), mul(length(a), length(b))).to(x1.dtype());
 }
 
 }  // namespace deckle::nested

@@ -21,50 +21,23 @@ class Identity final : public Module {
   DECKLE_MEMBERS();
 };
 
-class ReLU final : public Module {
- public:
-  template <TensorLike X>
-  X operator()(const X& x) const {
-    return relu(x);
+// clang-format off
+#define DECKLE_ACTIVATION(Name, function)                 \
+  class Name final : public Module {                      \
+   public:                                                \
+    template <TensorLike X>                               \
+    X operator()(const X& x) const { return function(x); } \
+    DECKLE_MEMBERS();                                     \
   }
-  DECKLE_MEMBERS();
-};
-
-class GELU final : public Module {
- public:
-  template <TensorLike X>
-  X operator()(const X& x) const {
-    return gelu(x);
-  }
-  DECKLE_MEMBERS();
-};
-
-class SiLU final : public Module {
- public:
-  template <TensorLike X>
-  X operator()(const X& x) const {
-    return silu(x);
-  }
-  DECKLE_MEMBERS();
-};
-
-class Tanh final : public Module {
- public:
-  template <TensorLike X>
-  X operator()(const X& x) const {
-    return tanh(x);
-  }
-  DECKLE_MEMBERS();
-};
-
-class Sigmoid final : public Module {
- public:
-  template <TensorLike X>
-  X operator()(const X& x) const {
-    return sigmoid(x);
-  }
-  DECKLE_MEMBERS();
-};
+// clang-format on
+DECKLE_ACTIVATION(ReLU, relu);
+DECKLE_ACTIVATION(GELU, gelu);
+DECKLE_ACTIVATION(SiLU, silu);
+DECKLE_ACTIVATION(Tanh, tanh);
+DECKLE_ACTIVATION(Sigmoid, sigmoid);
+DECKLE_ACTIVATION(LogSigmoid, log_sigmoid);
+DECKLE_ACTIVATION(Softplus, softplus);
+#undef DECKLE_ACTIVATION
 
 class LeakyReLU final : public Module {
  public:
@@ -77,6 +50,19 @@ class LeakyReLU final : public Module {
 
  private:
   double slope_;
+};
+
+class ELU final : public Module {
+ public:
+  explicit ELU(double alpha = 1) : alpha_(alpha) {}
+  template <TensorLike X>
+  X operator()(const X& x) const {
+    return elu(x, alpha_);
+  }
+  DECKLE_MEMBERS(alpha_);
+
+ private:
+  double alpha_;
 };
 
 class Softmax final : public Module {

@@ -50,4 +50,13 @@ Tensor composite::segment_group_norm(const Tensor& values, const Ragged& ragged,
   return to(scaled(reshape(detail::mul(centred, scale), values.sizes()), weight, bias), values.dtype());
 }
 
+Tensor composite::joined_dims(const Tensor& self, Ints sizes) {
+  const auto count = static_cast<int64_t>(sizes.size());
+  check(count > 0 && count <= self.dim() && Ints(self.sizes().last(sizes.size())) == sizes,
+        "the sizes to normalise are {} and a tensor has shape {} (expected its last dims)", sizes, self.sizes());
+  Dims joined(self.sizes().first(static_cast<size_t>(self.dim() - count)));
+  joined.push_back(numel_of(sizes));
+  return reshape(self, joined);
+}
+
 }  // namespace deckle

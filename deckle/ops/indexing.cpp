@@ -143,7 +143,7 @@ Dims order_of(int64_t rank, int64_t count, int64_t place, bool back) {
   return order;
 }
 
-Tensor take(const Moved& moved) {
+Tensor elements_of(const Moved& moved) {
   const auto indexed = static_cast<int64_t>(moved.positions.size());
   Dims rows = {1}, sizes(moved.shape);
   for (int64_t dim = 0; dim < indexed; ++dim) rows[0] *= moved.view.size(dim);
@@ -184,7 +184,7 @@ Tensor Tensor::index(std::initializer_list<Index> indices) const {
     const Selection selection = selection_of(*this, Indices(indices.begin(), indices.size()));
     if (!any_positions(selection)) return selection.view;
     const Moved moved = move_to_front(selection);
-    const Tensor taken = take(moved);
+    const Tensor taken = elements_of(moved);
     return deckle::permute(taken, order_of(taken.dim(), static_cast<int64_t>(moved.shape.size()), moved.place, false));
   });
 }

@@ -21,6 +21,10 @@ RowIterator<Tensor> Tensor::begin() const {
 RowIterator<Tensor> Tensor::end() const { return {*this, dim() > 0 ? size(0) : 0}; }
 
 Tensor Tensor::operator[](int64_t index) const { return deckle::select(*this, 0, index); }
+template <>
+Tensor Tensor::operator[](const Slice& range) const {
+  return index({range});
+}
 IndexedTensor Tensor::operator[](const Tensor& positions) const { return {index({positions}), *this, positions}; }
 
 const IndexedTensor& IndexedTensor::operator=(const Tensor& source) const&& {

@@ -59,7 +59,7 @@ TEST(Golden, MethodsOfTensorAndNestedTensor) {
   const std::string root = kFolder + "/golden";
   const Outcome outcome = compile_file(root + "/front_methods.yaml", "front_methods.yaml", root);
   ASSERT_EQ(outcome.problems, Problems());
-  for (const char* file : {"core/generated/tensor_methods.h", "ops/generated/tensor_methods.cpp",
+  for (const char* file : {"core/generated/method_types.h", "core/generated/tensor_methods.h", "ops/generated/tensor_methods.cpp",
                            "nested/generated/nested_methods.h", "nested/generated/nested_methods.cpp"}) {
     const std::string path = std::string("deckle/") + file;
     expect_contents(path.substr(path.rfind('/') + 1), outcome.files.at(path));

@@ -50,6 +50,7 @@ const std::map<std::string, Bounds> kBounds = {
     // Differences of a function and an input cross zero.
     {"logistic_error", {.value = 512, .slope_floor = 1}},
     {"divergence_error", {.value = 512, .slope = kAny}},
+    {"probability_error", {.value = 4096, .slope = kAny, .left_out = [](const Point& at) { return std::abs(at[1]) > 128; }}},
     // self silu(gate), of which silu(gate) underflows first; the slope in gate crosses zero against self.
     {"swiglu",
      {.value_floor = kTiny,

@@ -263,6 +263,24 @@ TEST(Draws, AreThoseOfThePackedRows) {
                        Generator generator(7);
                        return cut(bernoulli(x[0].values(), {.generator = &generator}));
                      }});
+      check(HandCase{"rand_like", kAll, x,
+                     [](const Batch& x) {
+                       Generator generator(7);
+                       return Parts{parts(rand_like(x[0], {.generator = &generator}))};
+                     },
+                     [=](const Batch& x) {
+                       Generator generator(7);
+                       return cut(rand_like(x[0].values(), {.generator = &generator}));
+                     }});
+      check(HandCase{"randn_like", kAll, x,
+                     [](const Batch& x) {
+                       Generator generator(7);
+                       return Parts{parts(randn_like(x[0], {.generator = &generator}))};
+                     },
+                     [=](const Batch& x) {
+                       Generator generator(7);
+                       return cut(randn_like(x[0].values(), {.generator = &generator}));
+                     }});
     });
   }
 }

@@ -1,12 +1,16 @@
 // Losses, products and norms of nested tensors: what they mean for each component.
 #include <gtest/gtest.h>
 
+#include "deckle/nested/generated/conv.h"
+#include "deckle/nested/generated/linalg.h"
 #include "deckle/nested/generated/loss.h"
 #include "deckle/nested/generated/matmul.h"
 #include "deckle/nested/generated/norm.h"
 #include "deckle/nested/generated/shape.h"
+#include "deckle/ops/generated/conv.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
+#include "deckle/ops/generated/linalg.h"
 #include "deckle/ops/generated/loss.h"
 #include "deckle/ops/generated/matmul.h"
 #include "deckle/ops/generated/norm.h"
@@ -75,6 +79,14 @@ TEST(Losses, InAllReductions) {
       check_loss(LOSS(huber_loss, .delta = 0.7));
       check_loss(LOSS(binary_cross_entropy_with_logits));
       check_loss(LOSS(kl_div));
+      check_loss(
+          "binary_cross_entropy", {probabilities, {sigmoid(normal(shape, regular).values()), shape}},
+          [](const NestedTensor& a, const NestedTensor& b, Reduction reduction) {
+            return binary_cross_entropy(a, b, {.reduction = reduction});
+          },
+          [](const Tensor& a, const Tensor& b, Reduction reduction) {
+            return binary_cross_entropy(a, b, {.reduction = reduction});
+          });
     });
   }
 }
@@ -87,6 +99,39 @@ TEST(Losses, OfClassesCountWhatIsNotIgnored) {
     const Batch operands = {normal(shape, {4})};
     check_loss(LOSS(cross_entropy, .label_smoothing = 0.1), &classes);
     check_loss(LOSS(nll_loss, .ignore_index = -100), &classes);
+  });
+}
+
+TEST(Cosines, OverTheBatchAreThoseOfPaddedZeros) {
+  for_patterns(1, [](const Ragged& shape) {
+    check(HandCase{"cosine_similarity",
+                   {batch},
+                   {normal(shape, {3}), normal(shape, {3})},
+                   [](const Batch& x) { return Parts{{cosine_similarity(x[0], x[1], 0).values()}}; },
+                   [](const Batch& x) { return Parts{{cosine_similarity(x[0].to_padded(), x[1].to_padded(), 0)}}; }});
+  });
+}
+
+TEST(Images, OfRaggedHeightsAndWidthsAreConvolvedOneByOne) {
+  for_patterns(2, [](const Ragged& shape) {
+    const Batch images = {normal(shape, {2}), dense_normal({3, 2, 2, 1})};
+    check(HandCase{"conv2d", kAll, images,
+                   [](const Batch& x) { return Parts{parts(conv2d(x[0], x[1].values(), {}, {.padding = Padding::same}))}; },
+                   [](const Batch& x) {
+                     return Parts{
+                         each(x[0], [&](int64_t b) { return conv2d(x[0][b], x[1].values(), {}, {.padding = Padding::same}); })};
+                   }});
+    check(HandCase{"avg_pool2d",
+                   kAll,
+                   {images[0]},
+                   [](const Batch& x) { return Parts{parts(avg_pool2d(x[0], 2))}; },
+                   [](const Batch& x) { return Parts{each(x[0], [&](int64_t b) { return avg_pool2d(x[0][b], 2); })}; }});
+    check(HandCase{
+        "max_pool2d",
+        kAll,
+        {images[0]},
+        [](const Batch& x) { return Parts{parts(max_pool2d(x[0], 2, {.stride = 1}))}; },
+        [](const Batch& x) { return Parts{each(x[0], [&](int64_t b) { return max_pool2d(x[0][b], 2, {.stride = 1}); })}; }});
   });
 }
 

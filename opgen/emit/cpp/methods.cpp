@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "opgen/emit/cpp/method_types.h"
 #include "opgen/emit/cpp/options.h"
 #include "opgen/emit/cpp/signature.h"
 #include "opgen/emit/cpp/types.h"
@@ -91,13 +92,14 @@ void emit_methods(const Program& program, Files& files) {
         parts.erase(parts.begin());
         return parts;
       };
-      methods.add(*op, return_type(*op), op->name(), behind_self(true), behind_self(false));
+      methods.add(*op, public_return_type(*op), op->name(), behind_self(true), behind_self(false));
       if (op->inplace)
         methods.add(*op, "const Tensor&", variant_name(*op, Variant::inplace), behind_self(true), behind_self(false));
     }
     if (used) includes.push_back("deckle/ops/generated/" + stem.name + ".h");
   }
   if (methods.empty()) return;
+  emit_method_types(program, files);
   std::sort(includes.begin(), includes.end());
   files.add("deckle/core/generated/tensor_methods.h", methods.declarations(), "the methods of Tensor");
   files.add("deckle/ops/generated/tensor_methods.cpp", methods.definitions(includes), "the methods of Tensor");

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "opgen/emit/cpp/method_types.h"
 #include "opgen/emit/cpp/options.h"
 #include "opgen/emit/cpp/records.h"
 #include "opgen/emit/cpp/types.h"
@@ -43,7 +44,7 @@ std::string variant_name(const Op& op, Variant variant) {
 
 std::string signature(const Op& op, Variant variant, bool with_defaults) {
   std::vector<std::string> parts = public_parameters(op, with_defaults);
-  std::string result = return_type(op);
+  std::string result = public_return_type(op);
   if (variant != Variant::functional && !op.schema.results.empty()) result = "const Tensor&";
   if (variant == Variant::out) parts.insert(parts.begin(), "const Tensor& out");
   return wrapped(result + " " + variant_name(op, variant), parts, "");

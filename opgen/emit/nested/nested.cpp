@@ -7,6 +7,7 @@
 
 #include "opgen/emit/common/layout.h"
 #include "opgen/emit/cpp/checks.h"
+#include "opgen/emit/cpp/method_types.h"
 #include "opgen/emit/cpp/methods.h"
 #include "opgen/emit/cpp/options.h"
 #include "opgen/emit/cpp/types.h"
@@ -46,8 +47,8 @@ class Overloads {
       if (is_method()) methods.add(op_, result_type(), op_.name(), behind_self(true), behind_self(false));
       if (op_.nested.kind == NestedRule::Kind::cpp) {  // deckle::nested::NAME, written by hand
         header += fmt::format("/// {}\n{}{};\n\n", op_.doc, over_comment(), signature(true));
-        source += fmt::format("namespace nested {{\n{};\n}}\n\n",
-                              wrapped(result_type() + " " + op_.name(), beside_nested(cpp::parameters(op_, false)), ""));
+        source += fmt::format("namespace nested {{\n{};\n}}\n\n", wrapped(of_nested(cpp::return_type(op_)) + " " + op_.name(),
+                                                                          beside_nested(cpp::parameters(op_, false)), ""));
         source += define(signature(false), cpp::unpack_options(op_) + cpp::require_enums(op_) + refusals() + "return " +
                                                wrapped(op_.home.prefix() + "nested::" + op_.name(), op_.argument_names(), ";\n"));
         continue;
@@ -143,8 +144,8 @@ class Overloads {
     return parts;
   }
 
-  std::string result_type() const {
-    std::string result = cpp::return_type(op_);
+  std::string result_type() const { return of_nested(cpp::public_return_type(op_)); }
+  std::string of_nested(std::string result) const {
     if (op_.nested.dense) return result;
     if (op_.writes_argument()) return "const NestedTensor&";
     for (size_t at = 0; (at = result.find("Tensor", at)) != std::string::npos; at += 12) result.replace(at, 6, "NestedTensor");

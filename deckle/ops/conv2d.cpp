@@ -1,0 +1,35 @@
+// conv2d as a sum of conv1d: row y of the weight slides along the rows of the images that it meets.
+
+#include <algorithm>
+
+#include "deckle/base/check.h"
+#include "deckle/ops/generated/arrange.h"
+#include "deckle/ops/generated/conv.h"
+#include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/shape.h"
+#include "deckle/ops/windows.h"
+
+namespace deckle {
+
+Tensor composite::conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t stride, Padding padding,
+                         int64_t dilation, int64_t groups) {
+  check(input.dim() >= 3, Argument{"input"}, "has shape {} (expected [..., H, W, C])", input.sizes());
+  check(weight.dim() == 4 && weight.size(2) >= 1, Argument{"weight"},
+        "has shape {} (expected [out, in / groups, height, width], a height of 1 or more)", weight.sizes());
+  check(padding != Padding::causal, "padding is causal, and an image has no order in time (expected valid or same)");
+  const Windows windows{.size = weight.size(2), .stride = stride, .dilation = dilation, .padding = padding};
+  const int64_t height = input.size(-3), count = windowed(Ragged::from_lengths(std::vector<int64_t>{height}), windows)->size(0);
+  // All rows that windows read: from `lead` before the first on, and no more than they reach.
+  const int64_t reach = count == 0 ? 0 : (count - 1) * stride + (weight.size(2) - 1) * dilation + 1, before = lead(windows);
+  const Tensor rows = pad(input, {0, 0, 0, 0, count == 0 ? 0 : before, count == 0 ? -height : reach - height - before});
+  Tensor result;
+  for (int64_t y = 0; y < weight.size(2); ++y) {
+    const Tensor met = slice(rows, -3, y * dilation, y * dilation + (count == 0 ? 0 : (count - 1) * stride + 1), stride);
+    const Tensor part = conv1d(met, select(weight, 2, y), y == 0 ? bias : Tensor(),
+                               {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups});
+    result = y == 0 ? part : add(result, part);
+  }
+  return result;
+}
+
+}  // namespace deckle

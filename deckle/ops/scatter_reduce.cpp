@@ -1,0 +1,128 @@
+// scatter_reduce, and draws from given probabilities.
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "deckle/base/check.h"
+#include "deckle/base/range.h"
+#include "deckle/core/tensor_impl.h"
+#include "deckle/ops/copy.h"
+#include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/index.h"
+#include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/random.h"
+#include "deckle/ops/generated/segment.h"
+#include "deckle/ops/generated/shape.h"
+
+namespace deckle {
+namespace {
+
+Tensor reduced(const Tensor& values, const Ragged& ragged, ScatterReduction reduction) {
+  switch (reduction) {
+    case ScatterReduction::sum:
+      return segment_sum(values, ragged);
+    case ScatterReduction::prod:
+      return segment_prod(values, ragged);
+    case ScatterReduction::mean:
+      return segment_mean(values, ragged);
+    case ScatterReduction::amax:
+      return segment_amax(values, ragged);
+    case ScatterReduction::amin:
+      return segment_amin(values, ragged);
+  }
+  fail("a reduction is unknown (expected sum, prod, mean, amax or amin)");
+}
+
+}  // namespace
+
+Tensor composite::scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
+                                 ScatterReduction reduction, bool include_self) {
+  const int64_t rank = self.dim();
+  check(rank > 0 && dim >= -rank && dim < rank, Argument{"dim"}, "{} is out of range for self of shape {} (expected {})", dim,
+        self.sizes(), Range{-rank, rank - 1});
+  if (dim < 0) dim += rank;
+  check(index.dtype() == DType::int64 || index.dtype() == DType::int32, Argument{"index"}, "is {} (expected int64 or int32)",
+        name(index.dtype()));
+  check(src.dtype() == self.dtype(), "self is {}, src is {} (expected one dtype)", name(self.dtype()), name(src.dtype()));
+  bool fits = index.dim() == rank && src.dim() == rank;
+  for (int64_t d = 0; fits && d < rank; ++d) fits = index.size(d) <= src.size(d) && (d == dim || index.size(d) <= self.size(d));
+  check(fits, "index has shape {}, src {} and self {} (expected index to fit into both, but for dim {} of self)",
+        to_string(index.sizes()), to_string(src.sizes()), to_string(self.sizes()), dim);
+  Tensor source = src;
+  for (int64_t d = 0; d < rank; ++d) source = narrow(source, d, 0, index.size(d));
+  // The elements that come together at each place of self, which stands first itself: one component for each place.
+  const Tensor chosen = native::contiguous(native::copied(index, DType::int64));
+  const int64_t places = self.numel(), count = chosen.numel();
+  std::vector<int64_t> target(static_cast<size_t>(count)), lengths(static_cast<size_t>(places), include_self ? 1 : 0);
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t rest = i, place = 0, step = 1;
+    for (int64_t d = rank - 1; d >= 0; --d) {
+      int64_t at = rest % index.size(d);
+      rest /= index.size(d);
+      if (d == dim) {
+        at = chosen.data<int64_t>()[i];
+        check(at >= 0 && at < self.size(dim), "index {} is out of range for dim {} of shape {} (expected {})", at, dim,
+              self.sizes(), Range{0, self.size(dim) - 1});
+      }
+      place += at * step;
+      step *= self.size(d);
+    }
+    target[static_cast<size_t>(i)] = place;
+    ++lengths[static_cast<size_t>(place)];
+  }
+  std::vector<int64_t> next(lengths.size()),
+      rows(static_cast<size_t>(std::accumulate(lengths.begin(), lengths.end(), int64_t{0})));
+  std::exclusive_scan(lengths.begin(), lengths.end(), next.begin(), int64_t{0});
+  for (int64_t place = 0; include_self && place < places; ++place)
+    rows[static_cast<size_t>(next[static_cast<size_t>(place)]++)] = place;
+  for (int64_t i = 0; i < count; ++i)
+    rows[static_cast<size_t>(next[static_cast<size_t>(target[static_cast<size_t>(i)])]++)] = places + i;
+  const Tensor own = reshape(self, {places});
+  const Tensor packed = index_select(deckle::cat({own, reshape(source, {count})}, 0), 0, tensor(rows));
+  const Tensor result = to(reduced(packed, Ragged::from_lengths(lengths), reduction), self.dtype());
+  if (include_self) return reshape(result, self.sizes());
+  const Tensor untouched = empty({places}, DType::bool_);
+  for (int64_t place = 0; place < places; ++place) untouched.data<bool>()[place] = lengths[static_cast<size_t>(place)] == 0;
+  return reshape(where(untouched, own, result), self.sizes());
+}
+
+Tensor composite::multinomial(const Tensor& self, int64_t num_samples, bool replacement, Generator* generator) {
+  check(self.dim() == 1 || self.dim() == 2, Argument{"self"}, "has shape {} (expected [N] or [rows, N])", self.sizes());
+  check(is_floating(self.dtype()), Argument{"self"}, "is {} (expected a floating dtype)", name(self.dtype()));
+  check(num_samples >= 0, Argument{"num_samples"}, "is {} (expected 0 or more)", num_samples);
+  const Tensor weights = native::copied(self.detach(), DType::float64);
+  const int64_t n = self.size(-1), rows = self.dim() == 1 ? 1 : self.size(0);
+  Dims sizes(self.sizes());
+  sizes.back() = num_samples;
+  const Tensor uniform = rand({rows, num_samples}, {.dtype = DType::float64, .generator = generator}),
+               result = empty(sizes, DType::int64);
+  std::vector<double> row(static_cast<size_t>(n));
+  for (int64_t r = 0; r < rows; ++r) {
+    std::copy_n(weights.data<double>() + r * n, n, row.begin());
+    const bool valid = std::all_of(row.begin(), row.end(), [](double w) { return w >= 0 && w < 1e300; });
+    check(valid, "row {} of self has a negative, infinite or NaN weight (expected 0 or more)", r);
+    const auto likely = static_cast<int64_t>(std::count_if(row.begin(), row.end(), [](double w) { return w > 0; }));
+    check(num_samples == 0 || likely >= (replacement ? 1 : num_samples),
+          "row {} of self has {} weights above 0 (expected {} or more)", r, likely, replacement ? 1 : num_samples);
+    double total = std::accumulate(row.begin(), row.end(), 0.0);
+    for (int64_t k = 0; k < num_samples; ++k) {
+      double left = uniform.data<double>()[r * num_samples + k] * total;
+      int64_t last = 0;  // with a weight: what rounding leaves over goes to it
+      for (int64_t i = 0; i < n; ++i) {
+        const double weight = row[static_cast<size_t>(i)];
+        if (weight <= 0) continue;
+        last = i;
+        if (left < weight) break;
+        left -= weight;
+      }
+      result.data<int64_t>()[r * num_samples + k] = last;
+      if (replacement) continue;
+      row[static_cast<size_t>(last)] = 0;
+      total = std::accumulate(row.begin(), row.end(), 0.0);
+    }
+  }
+  return result;
+}
+
+}  // namespace deckle

@@ -1,0 +1,142 @@
+// Medians, running extrema, different values, places in sorted rows, draws, and elements brought together.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <vector>
+
+#include "deckle/core/from_data.h"
+#include "deckle/core/generator.h"
+#include "deckle/functional/transforms.h"
+#include "deckle/ops/compare.h"
+#include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/index.h"
+#include "deckle/ops/generated/loss.h"
+#include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/random.h"
+#include "deckle/ops/generated/reduce.h"
+#include "deckle/ops/generated/scan.h"
+#include "deckle/ops/generated/shape.h"
+#include "deckle/ops/generated/sort.h"
+#include "tests/support/expect.h"
+#include "tests/support/random.h"
+
+namespace deckle {
+namespace {
+
+using namespace testing;
+using Integers = std::vector<int64_t>;
+using Values = std::vector<double>;
+
+const double kNaN = std::nan("");
+
+/// The gradient of the sum of f's result.
+Values slope(const std::function<Tensor(const Tensor&)>& f, const Tensor& x) {
+  return vjp([&](const Tensor& at) { return f(at); }, x, ones_like(f(x))).second.to_vector();
+}
+
+TEST(RepeatedValues, GiveTheGradientToTheSelectedElement) {
+  const Tensor x = tensor({2.0, 3.0, 3.0, 1.0, 3.0});
+  const auto [largest, places] = cummax(x, 0);
+  EXPECT_EQ(largest.to_vector(), (Values{2, 3, 3, 3, 3}));
+  EXPECT_EQ(places.to_vector<int64_t>(), (Integers{0, 1, 2, 2, 4}));
+  EXPECT_EQ(slope([](const Tensor& at) { return std::get<0>(cummax(at, 0)); }, x), (Values{1, 1, 2, 0, 1}));
+  EXPECT_EQ(std::get<1>(cummin(neg(x), 0)).to_vector<int64_t>(), (Integers{0, 1, 2, 2, 4}));
+  const auto [middle, place] = median(x, 0);
+  EXPECT_EQ(middle.item(), 3);
+  EXPECT_EQ(place.item<int64_t>(), 1);
+  EXPECT_EQ(slope([](const Tensor& at) { return median(at); }, x), (Values{0, 1, 0, 0, 0}));
+  const auto [values, inverse, counts] = unique(x);
+  EXPECT_EQ(values.to_vector(), (Values{1, 2, 3}));
+  EXPECT_EQ(inverse.to_vector<int64_t>(), (Integers{1, 2, 2, 0, 2}));
+  EXPECT_EQ(counts.to_vector<int64_t>(), (Integers{1, 1, 3}));
+  EXPECT_EQ(slope([](const Tensor& at) { return std::get<0>(unique(at)); }, x), (Values{1, 1, 0, 1, 0}));
+}
+
+TEST(NaN, WinsInMediansAndRunningExtremaAndIsNeverTheSame) {
+  const Tensor x = tensor({1.0, kNaN, 0.0, kNaN});
+  EXPECT_EQ(std::get<1>(cummax(x, 0)).to_vector<int64_t>(), (Integers{0, 1, 1, 3}));
+  EXPECT_TRUE(std::isnan(median(x).item()));
+  EXPECT_EQ(std::get<1>(median(x, 0)).item<int64_t>(), 1);
+  EXPECT_EQ(std::get<2>(unique(x)).to_vector<int64_t>(), (Integers{1, 1, 1, 1}));
+  EXPECT_EQ(searchsorted(tensor({0.0, 1.0, kNaN}), tensor({kNaN, 2.0})).to_vector<int64_t>(), (Integers{2, 2}));
+}
+
+TEST(RunningProducts, AreRightAtZerosToo) {
+  const Tensor x = tensor({2.0, 0.0, 3.0, 0.5});
+  EXPECT_EQ(cumprod(x, 0).to_vector(), (Values{2, 0, 0, 0}));
+  EXPECT_EQ(slope([](const Tensor& at) { return cumprod(at, 0); }, x), (Values{1, 2 + 6 + 3, 0, 0}));
+  EXPECT_EQ(cumprod(tensor({int64_t{3}, int64_t{5}, int64_t{7}}), 0).to_vector<int64_t>(), (Integers{3, 15, 105}));
+}
+
+TEST(Places, OfSortedRowsCountWhatIsLess) {
+  const Tensor row = tensor({1.0, 2.0, 2.0, 4.0}), wanted = tensor({{0.0, 1.0}, {2.0, 5.0}});
+  EXPECT_EQ(searchsorted(row, wanted).to_vector<int64_t>(), (Integers{0, 0, 1, 4}));
+  EXPECT_EQ(searchsorted(row, wanted, {.right = true}).to_vector<int64_t>(), (Integers{0, 1, 3, 4}));
+  const int64_t large = (int64_t{1} << 53) + 1;
+  EXPECT_EQ(searchsorted(tensor({large - 1, large, large + 1}), tensor({large})).item<int64_t>(), 1);
+}
+
+TEST(Draws, FollowTheirWeights) {
+  Generator generator(7);
+  const Tensor weights = tensor({0.0, 1.0, 3.0});
+  const Integers drawn = multinomial(weights, 40000, {.replacement = true, .generator = &generator}).to_vector<int64_t>();
+  int64_t counts[3] = {};
+  for (const int64_t i : drawn) ++counts[i];
+  EXPECT_EQ(counts[0], 0);
+  EXPECT_NEAR(static_cast<double>(counts[2]) / 40000, 0.75, 0.01);  // 4.6 standard deviations
+  for (int i = 0; i < 20; ++i) {
+    Integers once = multinomial(weights, 2, {.generator = &generator}).to_vector<int64_t>();
+    std::sort(once.begin(), once.end());
+    EXPECT_EQ(once, (Integers{1, 2}));
+  }
+  EXPECT_EQ(error_of([&] { multinomial(weights, 3); }), "multinomial: row 0 of self has 2 weights above 0 (expected 3 or more)");
+}
+
+TEST(ScatterReduce, BringsElementsTogether) {
+  const Tensor x = tensor({5.0, 6.0, 7.0}), index = tensor({int64_t{0}, int64_t{0}, int64_t{2}}), src = tensor({2.0, 4.0, 8.0});
+  const auto of = [&](ScatterReduction reduction, bool include_self) {
+    return scatter_reduce(x, 0, index, src, reduction, include_self).to_vector();
+  };
+  EXPECT_EQ(of(ScatterReduction::sum, true), (Values{11, 6, 15}));
+  EXPECT_EQ(of(ScatterReduction::prod, true), (Values{40, 6, 56}));
+  EXPECT_EQ(of(ScatterReduction::mean, false), (Values{3, 6, 8}));
+  EXPECT_EQ(of(ScatterReduction::amax, true), (Values{5, 6, 8}));
+  EXPECT_EQ(of(ScatterReduction::amin, false), (Values{2, 6, 8}));
+  EXPECT_EQ(error_of([&] { scatter_reduce(x, 0, index + 1, src, ScatterReduction::sum); }),
+            "scatter_reduce: index 3 is out of range for dim 0 of shape [3] (expected 0..2)");
+}
+
+TEST(TargetsOfClasses, OfProbabilitiesAndOfPlacesIsThatOfRows) {
+  const Tensor logits = random_tensor({2, 5, 3}),
+               target = tensor({{int64_t{1}, int64_t{4}, int64_t{-100}}, {int64_t{0}, int64_t{2}, int64_t{3}}});
+  const Tensor rows = reshape(transpose(logits, 1, 2), {6, 5}), flat = reshape(target, {6});
+  EXPECT_TRUE(allclose(cross_entropy(logits, target), cross_entropy(rows, flat), 1e-12));
+  EXPECT_TRUE(allclose(cross_entropy(logits, target, {.reduction = Reduction::none}),
+                       view(cross_entropy(rows, flat, {.reduction = Reduction::none}), {2, 3}), 1e-12));
+  const Tensor places = tensor({int64_t{1}, int64_t{4}}), hot = one_hot(places, 5).to(DType::float64);
+  for (const double smoothing : {0.0, 0.2}) {
+    EXPECT_TRUE(allclose(cross_entropy(narrow(rows, 0, 0, 2), hot, {.label_smoothing = smoothing}),
+                         cross_entropy(narrow(rows, 0, 0, 2), places, {.label_smoothing = smoothing}), 1e-12));
+  }
+}
+
+TEST(BinaryCrossEntropy, CountsLogarithmsFromMinusHundredOn) {
+  EXPECT_EQ(binary_cross_entropy(tensor({0.0, 1.0}), tensor({1.0, 1.0}), {.reduction = Reduction::none}).to_vector(),
+            (Values{100, 0}));
+  const Tensor p = tensor({0.25}), t = tensor({0.5});
+  EXPECT_NEAR(binary_cross_entropy(p, t).item(), -0.5 * (std::log(0.25) + std::log(0.75)), 1e-15);
+}
+
+TEST(Numbers, WithoutDimsAndOfBool) {
+  const auto [values, places] = topk(tensor(3.0), 1);
+  EXPECT_EQ(values.item(), 3);
+  EXPECT_EQ(places.item<int64_t>(), 0);
+  EXPECT_EQ(values.dim() + places.dim(), 0);
+  EXPECT_EQ(maximum(tensor({true, false}), tensor({false, false})).to_vector<bool>(), (std::vector<bool>{true, false}));
+}
+
+}  // namespace
+}  // namespace deckle
