@@ -17,6 +17,7 @@ namespace {
 
 constexpr int64_t kColumns = 1024;                                    // accumulated at a time: 8 KiB of sums stay in L1
 constexpr int64_t kShort = 4, kFewestItems = 16, kMaxSums = 1 << 15;  // rows of up to 4 elements; 256 KiB of sums
+constexpr int64_t kMaxVector = 1 << 22;                               // 32 MiB of sums
 
 // sources[starts[r] .. starts[r + 1]) are the i with index[i] = r, ascending.
 struct Buckets {
@@ -122,7 +123,10 @@ void add_short_rows(const View& base, const RowShape& shape, const View& index, 
 
 void add_rows(const View& base, const RowShape& shape, const View& index, const View& source, const View& result,
               bool skip_missing) {
-  const bool short_rows = shape.inner <= kShort && shape.outer >= kFewestItems && shape.rows * shape.inner <= kMaxSums;
+  // Of a vector the sums are taken one after another: listing the sources of every row would be more serial work.
+  const bool vector = shape.inner == 1 && shape.outer == 1 && shape.rows <= kMaxVector;
+  const bool short_rows =
+      vector || (shape.inner <= kShort && shape.outer >= kFewestItems && shape.rows * shape.inner <= kMaxSums);
   if (short_rows) {
     visit(result.dtype, [&]<typename T>(TypeTag<T>) { add_short_rows<T>(base, shape, index, skip_missing, source, result); });
     return;
