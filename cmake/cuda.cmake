@@ -1,9 +1,23 @@
 # CUDA kernels: flags, and the translation units generated from ops/instances.yaml. Used by deckle/kernels/cuda,
 # alone or within the library.
 
-set(DECKLE_CUDA_LAUNCHER ${CMAKE_CURRENT_LIST_DIR}/checked_nvcc ${DECKLE_CCACHE})
+set(DECKLE_CUDA_LAUNCHER ${CMAKE_CURRENT_LIST_DIR}/checked_nvcc)
+set(DECKLE_CUDA_CACHE "")
+if(DECKLE_CCACHE)  # where find_program finds none, it says so in the variable
+  set(DECKLE_CUDA_CACHE ${DECKLE_CCACHE})
+  list(APPEND DECKLE_CUDA_LAUNCHER ${DECKLE_CCACHE})
+endif()
 set(DECKLE_CUDA_HOPPER_FLAGS -std=c++20 -gencode=arch=compute_90a,code=sm_90a -Xptxas -v)
 set(DECKLE_CUDA_PORTABLE_FLAGS -std=c++20 -gencode=arch=compute_80,code=[sm_80,compute_80] -Xptxas -v)
+
+# The kernels behind ops: machine code for each of these, and PTX of the first for every GPU that is newer.
+set(DECKLE_CUDA_ARCHITECTURES "80;90" CACHE STRING "Compute capabilities that the kernels of ops are built for")
+set(DECKLE_CUDA_OPS_FLAGS)
+foreach(architecture IN LISTS DECKLE_CUDA_ARCHITECTURES)
+  list(APPEND DECKLE_CUDA_OPS_FLAGS -gencode=arch=compute_${architecture},code=sm_${architecture})
+endforeach()
+list(GET DECKLE_CUDA_ARCHITECTURES 0 architecture)
+list(APPEND DECKLE_CUDA_OPS_FLAGS -gencode=arch=compute_${architecture},code=compute_${architecture})
 
 # Sets `result` to the lines of `- {key: value, ...}` in ops/instances.yaml whose family and kernel match, each as
 # "key=value|key=value".

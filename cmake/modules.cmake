@@ -5,6 +5,11 @@ set(DECKLE_MODULES "" CACHE INTERNAL "")
 # deckle_module(NAME): every .cpp of deckle/NAME. All modules share one set of precompiled headers.
 function(deckle_module name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/deckle/${name}/*.cpp)
+  if(DECKLE_CUDA)
+    list(FILTER sources EXCLUDE REGEX "/cuda/absent[.]cpp$")
+  else()
+    list(FILTER sources EXCLUDE REGEX "/cuda/(copy|device|memory)[.]cpp$")
+  endif()
   if(sources)
     add_library(deckle_${name} OBJECT ${sources})
     target_link_libraries(deckle_${name} PRIVATE deckle_warnings PUBLIC deckle_settings fmt::fmt OpenMP::OpenMP_CXX)
@@ -13,8 +18,26 @@ function(deckle_module name)
     else()
       deckle_precompile_headers(deckle_${name})
     endif()
+    if(DECKLE_CUDA AND name STREQUAL core)
+      target_include_directories(deckle_core PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+    elseif(DECKLE_CUDA AND name STREQUAL ops)
+      target_compile_definitions(deckle_ops PRIVATE DECKLE_WITH_CUDA)
+    endif()
     set(DECKLE_MODULES ${DECKLE_MODULES} deckle_${name} CACHE INTERNAL "")
   endif()
+endfunction()
+
+# The kernels behind ops on GPUs: those of deckle/kernels/cuda but attention's, which are a project of their own, and the
+# generated ones.
+function(deckle_cuda_module)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/deckle/kernels/cuda/*/*.cu)
+  list(FILTER sources EXCLUDE REGEX "/cuda/(arch|tile|attention)/")
+  add_library(deckle_kernels_cuda_ops OBJECT ${sources} ${DECKLE_GENERATED_CUDA_KERNELS})
+  set_target_properties(deckle_kernels_cuda_ops PROPERTIES CUDA_ARCHITECTURES OFF CUDA_STANDARD_REQUIRED OFF
+    CUDA_RUNTIME_LIBRARY Static CUDA_COMPILER_LAUNCHER "${DECKLE_CUDA_CACHE}")
+  target_compile_options(deckle_kernels_cuda_ops PRIVATE -std=c++20 -O3 --expt-relaxed-constexpr ${DECKLE_CUDA_OPS_FLAGS})
+  target_include_directories(deckle_kernels_cuda_ops PRIVATE ${PROJECT_SOURCE_DIR} ${DECKLE_GENERATED_DIR})
+  set(DECKLE_MODULES ${DECKLE_MODULES} deckle_kernels_cuda_ops CACHE INTERNAL "")
 endfunction()
 
 # deckle_kernels_module(BACKEND): every .cpp of deckle/kernels/BACKEND, compiled for speed.
@@ -48,5 +71,5 @@ function(deckle_library)
     target_link_options(deckle PRIVATE -Wl,--no-undefined)  # a missing kernel is an error here, not in every program
   endif()
   target_link_libraries(deckle PUBLIC deckle_settings fmt::fmt OpenMP::OpenMP_CXX
-    PRIVATE ${DECKLE_HWY} ${DECKLE_DNNL} ${DECKLE_OPENBLAS} Threads::Threads)
+    PRIVATE ${DECKLE_HWY} ${DECKLE_DNNL} ${DECKLE_OPENBLAS} Threads::Threads $<$<BOOL:${DECKLE_CUDA}>:CUDA::cudart_static>)
 endfunction()

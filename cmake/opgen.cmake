@@ -37,9 +37,9 @@ macro(deckle_made_from source list)
 endmacro()
 
 # deckle_opgen(NAME ENTRIES files... DIR dir TESTS dir [KNOWN files... | LAYOUT folder] [ROOT folder] [OPTIONS ...]): runs the
-# generator; sets NAME_SOURCES, NAME_KERNELS, NAME_TESTS and NAME_NESTED_TESTS, and makes the target NAME_sources that everything
-# including a generated header depends on. Entries with a LAYOUT are those of another library; with KNOWN ones beside them, ops
-# that tests add to Deckle's; else they are all of Deckle's.
+# generator; sets NAME_SOURCES, NAME_KERNELS, NAME_CUDA_KERNELS (with the option --cuda), NAME_TESTS and NAME_NESTED_TESTS, and
+# makes the target NAME_sources that everything including a generated header depends on. Entries with a LAYOUT are those of
+# another library; with KNOWN ones beside them, ops that tests add to Deckle's; else they are all of Deckle's.
 function(deckle_opgen name)
   cmake_parse_arguments(arg "" "DIR;TESTS;LAYOUT;ROOT" "ENTRIES;KNOWN;OPTIONS" ${ARGN})
   if(arg_LAYOUT)
@@ -53,6 +53,7 @@ function(deckle_opgen name)
   endif()
   set(sources "")
   set(kernels "")
+  set(cuda_kernels "")
   set(headers "")
   set(tests "")
   set(nested_tests "")
@@ -71,6 +72,7 @@ function(deckle_opgen name)
     foreach(shard RANGE ${last})
       deckle_made_from(${entry_file} sources ${ops}/${stem}_${shard}.cpp)
       deckle_made_from(${entry_file} kernels ${ops}/${stem}_kernels_${shard}.cpp)  # with or without a kernel in it
+      deckle_made_from(${entry_file} cuda_kernels ${ops}/${stem}_kernels_${shard}.cu)
       deckle_made_from(${entry_file} tests ${arg_TESTS}/${stem}_${shard}_test.cpp)
       deckle_made_from(${entry_file} nested_tests ${arg_TESTS}/nested_${stem}_${shard}_test.cpp)
     endforeach()
@@ -92,8 +94,11 @@ function(deckle_opgen name)
     list(APPEND options --known ${arg_KNOWN})
   elseif(NOT arg_LAYOUT)
     get_filename_component(root ${DECKLE_OPS_DIR}/.. ABSOLUTE)
-    set(options --core)
+    list(APPEND options --core)
     set(by_hand ${root}/deckle/by_hand.yaml)
+  endif()
+  if(NOT "--cuda" IN_LIST options)
+    set(cuda_kernels "")
   endif()
   set(depfile DEPFILE ${stamp}.d)
   if("${arg_DIR};${arg_ENTRIES};${options}" MATCHES "[$][^<]")  # CMake 3.25 rewrites such a path without its escape: Ninja finds
@@ -101,7 +106,7 @@ function(deckle_opgen name)
   endif()
   add_custom_command(
     OUTPUT ${stamp}
-    BYPRODUCTS ${sources} ${kernels} ${headers} ${tests} ${nested_tests}
+    BYPRODUCTS ${sources} ${kernels} ${cuda_kernels} ${headers} ${tests} ${nested_tests}
     COMMAND ${generator} --functions ${DECKLE_OPS_DIR}/functions.yaml ${by_hand} --entries ${specs} --out ${arg_DIR}
       --tests ${arg_TESTS} --root ${root} --depfile ${stamp}.d --target ${stamp} ${options}
     COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
@@ -119,6 +124,7 @@ function(deckle_opgen name)
   endif()
   set(${name}_SOURCES ${sources} PARENT_SCOPE)
   set(${name}_KERNELS ${kernels} PARENT_SCOPE)
+  set(${name}_CUDA_KERNELS ${cuda_kernels} PARENT_SCOPE)
   set(${name}_TESTS ${tests} PARENT_SCOPE)
   set(${name}_NESTED_TESTS ${nested_tests} PARENT_SCOPE)
 endfunction()
@@ -127,7 +133,13 @@ endfunction()
 function(deckle_generate_ops)
   file(GLOB entries CONFIGURE_DEPENDS ${DECKLE_OPS_DIR}/*.yaml)
   list(FILTER entries EXCLUDE REGEX "/(functions|instances)\\.yaml$")
-  deckle_opgen(deckle_generated ENTRIES ${entries} DIR ${DECKLE_GENERATED_DIR} TESTS ${DECKLE_GENERATED_DIR}/tests)
+  set(cuda)
+  if(DECKLE_CUDA)
+    set(cuda --cuda)
+  endif()
+  deckle_opgen(deckle_generated ENTRIES ${entries} DIR ${DECKLE_GENERATED_DIR} TESTS ${DECKLE_GENERATED_DIR}/tests
+    OPTIONS ${cuda})
+  set(DECKLE_GENERATED_CUDA_KERNELS ${deckle_generated_CUDA_KERNELS} CACHE INTERNAL "")
   add_library(deckle_generated OBJECT ${deckle_generated_SOURCES})
   target_compile_options(deckle_generated PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O1>)
   add_library(deckle_generated_kernels OBJECT ${deckle_generated_KERNELS})

@@ -36,6 +36,7 @@
 #include "deckle/nn/sequential.h"
 #include "deckle/ops/compare.h"
 #include "deckle/ops/indexing.h"
+#include "deckle/ops/on_device.h"
 #include "deckle/optim/adamw.h"
 #include "deckle/optim/clip.h"
 #include "deckle/optim/schedule.h"

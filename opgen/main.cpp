@@ -1,7 +1,7 @@
 // opgen: compiles op entries to C++.
 //
 //   opgen --functions F.yaml --entries A.yaml=3 B.yaml=1 ... [--known C.yaml ...] --out DIR [--depfile FILE --target NAME]
-//         [--root DIR] [--tests DIR]
+//         [--root DIR] [--tests DIR] [--cuda]
 //         [--library NAME --namespace SPACE --own-functions G.yaml --uses acme/ops/library.yaml ...
 //          --include DIR ... --version DECKLE]
 //   opgen dump NAME --functions F.yaml --entries A.yaml ... [--known C.yaml ...] [--root DIR] [--library NAME ... as above]
@@ -9,6 +9,7 @@
 //   opgen check --functions native_functions.yaml --derivatives derivatives.yaml [--json | --summary]
 //   opgen convert --functions native_functions.yaml --derivatives derivatives.yaml --layer LAYER.yaml
 //
+// --cuda: the build has CUDA; rows of kernels have those too, and expressions become them.
 // A.yaml=3: the ops of A.yaml are spread over 3 files. Known entry files may be called in formulas but are not emitted.
 // --library: the ops of another library than Deckle, in a namespace of their own; its formulas may call those of the libraries
 // that it uses.
@@ -47,7 +48,7 @@ struct Arguments {
       stderr,
       "opgen: {}\n"
       "usage: opgen --functions F.yaml --entries A.yaml[=FILES]... --out DIR [--known C.yaml...] [--root DIR] [--tests DIR]\n"
-      "             [--depfile FILE --target NAME] [LIBRARY]\n"
+      "             [--depfile FILE --target NAME] [--cuda] [LIBRARY]\n"
       "       opgen dump NAME --functions F.yaml --entries A.yaml... [--known C.yaml...] [--root DIR] [LIBRARY]\n"
       "       opgen site --functions F.yaml --entries A.yaml... [--known C.yaml...] [--root DIR] [LIBRARY]\n"
       "LIBRARY: --library NAME --namespace SPACE --version DECKLE [--own-functions G.yaml]\n"
@@ -67,6 +68,7 @@ Arguments parse(int argc, char** argv) {
     if (word.rfind("--", 0) == 0) {
       option = word;
       if (option == "--core") arguments.core = true;
+      if (option == "--cuda") arguments.output.cuda = true;
       continue;
     }
     if (option == "--functions")

@@ -8,6 +8,7 @@
 #include "deckle/attention/compile_mask.h"
 #include "deckle/attention/mask_node.h"
 #include "deckle/base/check.h"
+#include "deckle/core/tensor_impl.h"
 #include "deckle/ops/shapes.h"
 
 namespace deckle {
@@ -43,7 +44,7 @@ bool in_range(double value, DType statistics) {
 
 AttentionPlane plane_of(const Tensor& x) {
   const auto stride = [&](int dim) { return x.size(dim) == 1 ? int64_t{0} : x.stride(dim); };
-  return {x.raw_data(), stride(0), stride(1), stride(2), stride(3)};
+  return {address(x), stride(0), stride(1), stride(2), stride(3)};
 }
 
 /// What the problem points to. `k` are the keys, in the rows of k and v that `k_rows` tells.
@@ -193,6 +194,10 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
   plan->owner = std::move(owner);
   for (int pass = 0; pass < kAttentionPasses; ++pass) {
     request.pass = static_cast<AttentionPass>(pass);
+    // Of the others there are no kernels on a GPU, which is said where one is called.
+    const bool none = q.device().is_cuda() && request.pass != AttentionPass::forward && request.pass != AttentionPass::backward;
+    plan->kernels[static_cast<size_t>(pass)] = AttentionKernel::reference;
+    if (none) continue;
     plan->kernels[static_cast<size_t>(pass)] = choose_attention_kernel(request, device_name(q.device()));
   }
   return plan;

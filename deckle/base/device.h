@@ -12,6 +12,11 @@ struct Device {
   DeviceKind kind = DeviceKind::cpu;
   int16_t index = 0;
 
+  /// The GPU of that number. Whether there is one is asked when memory is taken on it.
+  static constexpr Device cuda(int index = 0) { return {DeviceKind::cuda, static_cast<int16_t>(index)}; }
+  bool is_cpu() const { return kind == DeviceKind::cpu; }
+  bool is_cuda() const { return kind == DeviceKind::cuda; }
+
   friend bool operator==(const Device&, const Device&) = default;
 };
 

@@ -11,6 +11,8 @@
 #include "deckle/base/aligned_block.h"
 #include "deckle/base/check.h"
 #include "deckle/base/numbers.h"
+#include "deckle/core/cuda/device.h"
+#include "deckle/core/cuda/memory.h"
 
 namespace deckle {
 namespace {
@@ -53,23 +55,30 @@ Cache& cache() {
 
 }  // namespace
 
-MemoryStats memory_stats() {
+MemoryStats memory_stats(Device device) {
+  if (device.is_cuda()) return cuda::memory_stats(device);
   const std::lock_guard lock(cache().mutex);
   return cache().stats;
 }
 
-void reset_peak_memory() {
+void reset_peak_memory(Device device) {
+  if (device.is_cuda()) return cuda::reset_peak_memory(device);
   const std::lock_guard lock(cache().mutex);
   cache().stats.peak = cache().stats.in_use;
 }
 
-void empty_cache() {
+void empty_cache(Device device) {
+  if (device.is_cuda()) return cuda::empty_cache(device);
   const std::lock_guard lock(cache().mutex);
   for (auto& bin : cache().bins) {
     for (void* block : bin) std::free(block);
     bin.clear();
   }
   cache().stats.cached = 0;
+}
+
+void synchronize(Device device) {
+  if (device.is_cuda()) cuda::synchronize(device);
 }
 
 void* detail::allocate(int64_t bytes) {
@@ -92,7 +101,7 @@ void* detail::allocate(int64_t bytes) {
   }
   void* block = system_block(size);
   if (block == nullptr) {
-    empty_cache();
+    empty_cache({});
     block = system_block(size);
   }
   if (block == nullptr) {

@@ -44,7 +44,7 @@ void excerpt(const Tensor& tensor, size_t dim, int64_t offset, size_t indent, st
 std::string to_string(const Tensor& tensor) {
   if (!tensor.defined()) return "Tensor(undefined)";
   std::string text = fmt::format("Tensor{} {}", to_string(tensor.sizes()), name(tensor.dtype()));
-  if (tensor.device().kind != DeviceKind::cpu) return text + " " + to_string(tensor.device());
+  if (tensor.device().is_cuda()) text += " " + to_string(tensor.device());
   if (tensor.requires_grad()) text += " requires_grad";
   if (tensor.numel() == 0) return text;
   text += '\n';

@@ -1,14 +1,12 @@
 #include "deckle/core/storage.h"
 
-#include "deckle/base/check.h"
 #include "deckle/core/allocator.h"
+#include "deckle/core/cuda/memory.h"
 
 namespace deckle {
 
 Storage::Storage(int64_t bytes, Device device) : data_(nullptr), bytes_(bytes), device_(device) {
-  if (device.kind != DeviceKind::cpu)
-    fail(ErrorKind::not_implemented, "this build has no memory on {} (expected cpu)", to_string(device));
-  data_ = detail::allocate(bytes);
+  data_ = device.is_cpu() ? detail::allocate(bytes) : cuda::allocate(bytes, device);
 }
 
 Storage::Storage(void* data, int64_t bytes, Device device, std::function<void()> release)
@@ -17,6 +15,8 @@ Storage::Storage(void* data, int64_t bytes, Device device, std::function<void()>
 Storage::~Storage() {
   if (release_) {
     release_();
+  } else if (device_.is_cuda()) {
+    cuda::deallocate(data_, bytes_, device_);
   } else {
     detail::deallocate(data_, bytes_);
   }

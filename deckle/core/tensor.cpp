@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "deckle/base/check.h"
+#include "deckle/core/cuda/memory.h"
 #include "deckle/core/tensor_impl.h"
 
 namespace deckle {
@@ -22,14 +23,38 @@ To converted(From value) {
     return static_cast<To>(value);
 }
 
+/// The memory between a tensor's outermost elements, for the host to read: where it is, or a copy.
+class OnHost {
+ public:
+  explicit OnHost(const TensorImpl& impl) : data_(static_cast<char*>(impl.storage->data())) {
+    const int64_t item = item_size(impl.dtype);
+    data_ += impl.offset * item;
+    if (impl.storage->device().is_cpu()) return;
+    int64_t before = 0, after = 0;
+    for (size_t dim = 0; dim < impl.sizes.size(); ++dim) {
+      const int64_t reach = (impl.sizes[dim] - 1) * impl.strides[dim];
+      (reach < 0 ? before : after) += reach;
+    }
+    copy_.resize(static_cast<size_t>((after - before + 1) * item));
+    cuda::copy_bytes(copy_.data(), {}, data_ + before * item, impl.storage->device(), static_cast<int64_t>(copy_.size()));
+    data_ = copy_.data() - before * item;
+  }
+  const void* first() const { return data_; }
+
+ private:
+  char* data_;
+  std::vector<char> copy_;
+};
+
 /// All elements in row-major order.
 template <typename To>
 std::vector<To> elements(const TensorImpl& impl) {
   std::vector<To> values;
   if (impl.numel == 0) return values;
   values.reserve(static_cast<size_t>(impl.numel));
+  const OnHost memory(impl);
   visit(impl.dtype, [&]<typename From>(TypeTag<From>) {
-    const From* const data = static_cast<const From*>(impl.storage->data()) + impl.offset;
+    const From* const data = static_cast<const From*>(memory.first());
     Dims index(impl.sizes.size());
     int64_t position = 0;
     while (true) {
@@ -85,7 +110,14 @@ bool Tensor::is_contiguous() const {
 }
 
 void* Tensor::raw_data() const {
-  const TensorImpl& impl = impl_of(*this);
+  const Device device = impl_of(*this).storage->device();
+  if (!device.is_cpu()) [[unlikely]]
+    fail("the tensor is on {}, whose memory the host cannot read (expected one on the cpu: x.to(Device()))", to_string(device));
+  return address(*this);
+}
+
+void* address(const Tensor& tensor) {
+  const TensorImpl& impl = impl_of(tensor);
   if (impl.numel == 0) return nullptr;
   return static_cast<char*>(impl.storage->data()) + impl.offset * item_size(impl.dtype);
 }
@@ -147,7 +179,12 @@ Tensor empty(Ints sizes, DType dtype, Device device) try {
 
 Tensor zeros_raw(Ints sizes, DType dtype, Device device) {
   Tensor result = empty(sizes, dtype, device);
-  if (result.numel() > 0) std::memset(result.raw_data(), 0, static_cast<size_t>(result.numel() * item_size(dtype)));
+  const int64_t bytes = result.numel() * item_size(dtype);
+  if (bytes == 0) return result;
+  if (device.is_cuda())
+    cuda::zero_bytes(address(result), device, bytes);
+  else
+    std::memset(address(result), 0, static_cast<size_t>(bytes));
   return result;
 }
 

@@ -80,7 +80,7 @@ class Tensor {
   const std::shared_ptr<Storage>& storage() const;
   uint64_t version() const;
 
-  /// First element; nullptr when there is none.
+  /// First element, in the host's memory; nullptr when there is none. Throws on a tensor that lives elsewhere.
   void* raw_data() const;
   /// As raw_data, checked against the dtype.
   template <typename T>
@@ -119,6 +119,8 @@ class Tensor {
   };
   /// `loss.backward({.retain_graph = true})`.
   void backward(const BackwardOptions& options) const { backward(Tensor(), options.retain_graph, options.create_graph); }
+  /// The same values on a device; the tensor itself if it is there. Gradients flow back to where it was.
+  Tensor to(Device device) const;
   /// A tensor on the same storage without history or tangents.
   Tensor detach() const;
 

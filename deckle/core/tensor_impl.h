@@ -29,6 +29,9 @@ struct TensorImpl {
   int64_t tangent_limit = std::numeric_limits<int64_t>::max();  // tangents of this level and above are not seen
 };
 
+/// First element, on whatever device it lives: for kernels and copies, not to be read by the host. nullptr when there is none.
+void* address(const Tensor& tensor);
+
 /// A tensor on existing storage; checks that its elements lie inside.
 Tensor make_tensor(std::shared_ptr<Storage> storage, Ints sizes, Ints strides, int64_t offset, DType dtype);
 

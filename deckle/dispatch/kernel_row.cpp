@@ -2,13 +2,21 @@
 
 namespace deckle::dispatch {
 
+void no_kernel(Device device) {
+  if (device.is_cpu()) fail(ErrorKind::not_implemented, "no kernel for {}", to_string(device));
+  fail(ErrorKind::not_implemented, "no CUDA kernel, and its operands are on {} (expected them on the cpu: x.to(Device()))",
+       to_string(device));
+}
+
 Device common_device(TensorList tensors) {
   const Tensor* first = nullptr;
   for (const Tensor& tensor : tensors) {
     if (!tensor.defined()) continue;
     if (first == nullptr) first = &tensor;
-    check(tensor.device() == first->device(), "tensors on different devices: {} and {} (expected one)",
-          to_string(first->device()), to_string(tensor.device()));
+    check(tensor.device() == first->device(), "operands on {} and {} (expected one device: x.to({}))", to_string(first->device()),
+          to_string(tensor.device()),
+          first->device().is_cuda() ? fmt::format("Device::cuda({})", first->device().index)
+                                    : fmt::format("Device::cuda({})", tensor.device().index));
   }
   return first != nullptr ? first->device() : Device{};
 }

@@ -5,7 +5,17 @@
 #include "deckle/core/tensor.h"
 #include "deckle/kernels/args/context.h"
 
+/// The second slot of a row written by hand: a kernel of kernels/cuda, none in a build without CUDA.
+#ifdef DECKLE_WITH_CUDA
+#define DECKLE_CUDA_KERNEL(name) &kernels::cuda::name
+#else
+#define DECKLE_CUDA_KERNEL(name) nullptr
+#endif
+
 namespace deckle::dispatch {
+
+/// Throws: an op has no kernel for this device.
+[[noreturn]] void no_kernel(Device device);
 
 /// The kernels of one op, one slot per device, constant-initialised by generated code. A null slot means that the op's
 /// entry claims no kernel there; a claimed kernel that is missing does not link.
@@ -14,10 +24,11 @@ struct KernelRow {
   Kernel* cpu = nullptr;
   Kernel* cuda = nullptr;
 
-  /// The kernel of that device, or an Error that names it.
+  /// The kernel of that device, or an Error that names it: nothing is computed on another one.
   Kernel& on(Device device) const {
     Kernel* const kernel = device.kind == DeviceKind::cpu ? cpu : cuda;
-    if (kernel == nullptr) fail(ErrorKind::not_implemented, "no kernel for {}", to_string(device));
+    if (kernel == nullptr) [[unlikely]]
+      no_kernel(device);
     return *kernel;
   }
 };

@@ -1,6 +1,7 @@
 #include "deckle/dispatch/view.h"
 
 #include "deckle/base/check.h"
+#include "deckle/core/tensor_impl.h"
 
 namespace deckle::dispatch {
 
@@ -9,7 +10,7 @@ View view(const Tensor& tensor) {
   View result;
   const Ints sizes = tensor.sizes(), strides = tensor.strides();
   check(sizes.size() <= kMaxDims, "a tensor of {} dims (expected {} at most)", sizes.size(), kMaxDims);
-  result.data = tensor.raw_data();
+  result.data = address(tensor);
   result.dtype = tensor.dtype();
   result.defined = true;
   result.ndim = static_cast<int>(sizes.size());

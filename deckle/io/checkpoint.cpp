@@ -52,7 +52,7 @@ std::string hash_of(const TensorMap& tensors, const Metadata& facts) {
   for (const auto& [name, tensor] : tensors) {
     const std::string kind = fmt::format("{} {} {}", name, deckle::name(tensor.dtype()), to_string(tensor.sizes()));
     hash.add(kind.data(), kind.size());
-    hash.add(tensor.raw_data(), static_cast<size_t>(tensor.numel() * item_size(tensor.dtype())));
+    hash.add(tensor.to(Device()).raw_data(), static_cast<size_t>(tensor.numel() * item_size(tensor.dtype())));
   }
   for (const auto& [key, value] : facts) {
     if (key == kHashKey) continue;

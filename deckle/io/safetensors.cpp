@@ -179,8 +179,6 @@ void save(const TensorMap& tensors, const std::filesystem::path& path, const Met
   uint64_t offset = 0;
   for (const auto& [name, tensor] : tensors) {
     check(tensor.defined(), "cannot save \"{}\": the tensor is undefined", name);
-    check(tensor.device().kind == DeviceKind::cpu, "cannot save \"{}\": it is on {} (expected cpu)", name,
-          to_string(tensor.device()));
     check(name != "__metadata__", "a tensor cannot be saved under the name \"__metadata__\"");
     const uint64_t bytes = static_cast<uint64_t>(tensor.numel() * item_size(tensor.dtype()));
     header.tensors.push_back(
@@ -194,7 +192,8 @@ void save(const TensorMap& tensors, const std::filesystem::path& path, const Met
   AtomicFile file(path);
   file.write({reinterpret_cast<const char*>(&header_bytes), sizeof header_bytes});
   file.write(text);
-  for (const auto& [name, tensor] : tensors) {
+  for (const auto& [name, given] : tensors) {
+    const Tensor tensor = given.to(Device());
     if (tensor.is_contiguous()) {
       file.write({static_cast<const char*>(tensor.raw_data()), static_cast<size_t>(tensor.numel() * item_size(tensor.dtype()))});
     } else {

@@ -33,7 +33,7 @@ class SafetensorsFile {
 };
 
 /// Writes a safetensors file atomically: afterwards `path` is the complete new file, or what it was before.
-/// Tensors of any strides, on the CPU.
+/// Tensors of any strides, on any device.
 void save(const TensorMap& tensors, const std::filesystem::path& path, const Metadata& metadata = {});
 
 /// All tensors of a safetensors file.

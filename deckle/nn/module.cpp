@@ -35,6 +35,24 @@ void Module::zero_grad() const {
   for (const Tensor& parameter : parameters()) parameter.set_grad({});
 }
 
+void Module::to(Device device) {
+  std::map<const TensorImpl*, Tensor> moved;
+  std::vector<Tensor> former;  // alive, so that no two have had one address
+  const auto move = [&](Tensor& tensor) -> const Tensor& {
+    const auto [found, first] = moved.try_emplace(tensor.impl());
+    if (first) {
+      found->second = tensor.detach().to(device);
+      found->second.requires_grad_(tensor.requires_grad());
+      former.push_back(tensor);
+    }
+    return found->second;
+  };
+  const StateVisitor::Action replace = [&](const std::string&, Tensor& tensor) {
+    if (tensor.device() != device) tensor = move(tensor);
+  };
+  named("to", [&] { walk({.parameter = replace, .buffer = replace}); });
+}
+
 std::vector<Tensor> Module::parameters() const {
   std::vector<Tensor> tensors;
   for (const NamedParameter& parameter : named_parameters()) tensors.push_back(parameter.tensor);

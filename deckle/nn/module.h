@@ -49,6 +49,9 @@ class Module {
   /// Of all parameters: whether they are trained.
   void requires_grad_(bool value = true) const;
   void zero_grad() const;
+  /// Moves the parameters and buffers to a device: tensors of their own there, those that are shared within this module still
+  /// shared. Gradients stay behind; an optimizer is made of the parameters afterwards.
+  void to(Device device);
 
   /// The parameters and buffers by name, sharing memory with the module.
   std::map<std::string, Tensor> state() const;

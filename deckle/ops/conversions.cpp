@@ -1,5 +1,10 @@
 // Copies and conversions.
 
+#include <memory>
+
+#include "deckle/autograd/support.h"
+#include "deckle/base/check.h"
+#include "deckle/core/tensor_impl.h"
 #include "deckle/ops/copy.h"
 #include "deckle/ops/generated/shape.h"
 
@@ -17,6 +22,36 @@ void copy_(const Tensor& self, const Tensor& source) {
 }
 
 }  // namespace native
+
+namespace {
+
+struct ToDeviceBackward final : autograd::Node {
+  Device from;
+
+  std::string_view name() const override { return "to"; }
+  void backward(const autograd::Gradients& grads, autograd::GradientSink& sink) override {
+    if (sink.wants(0)) sink.put(0, grads[0].to(from));
+  }
+};
+
+}  // namespace
+
+Tensor Tensor::to(Device device) const try {
+  if (this->device() == device) return *this;
+  Tensor result = native::moved(*this, device);
+  if (!autograd::active(*this)) return result;
+  if (autograd::records(*this)) {
+    auto node = std::make_shared<ToDeviceBackward>();
+    node->connect(*this);
+    node->from = this->device();
+    autograd::attach(result, node);
+  }
+  for (const autograd::Level level : autograd::tangent_levels(*this))
+    autograd::set_tangent(result, level, autograd::tangent(*this, level).to(device));
+  return result;
+} catch (...) {
+  rethrow_from("to");
+}
 
 Tensor composite::detach(const Tensor& self) { return self.detach(); }
 

@@ -1,20 +1,29 @@
 #include "deckle/ops/copy.h"
 
 #include "deckle/base/check.h"
+#include "deckle/core/cuda/memory.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/dispatch/kernel_row.h"
 #include "deckle/dispatch/view.h"
+#include "deckle/kernels/args/number.h"
+#include "deckle/ops/promotion.h"
 
 namespace deckle::kernels::cpu {
 void copy(const Context&, const View& source, const View& target);
 }
+namespace deckle::kernels::cuda {
+void copy(const Context&, const View& source, const View& target);
+void fill(const Context&, const Number& value, const View& target);
+}  // namespace deckle::kernels::cuda
 
 namespace deckle::native {
 namespace {
 
 // Every op that moves elements without computing goes through this one row; it has no entry because its result is an
 // argument of any strides, which no allocation rule gives.
-constexpr dispatch::KernelRow<void(const Context&, const View&, const View&)> kCopy{&kernels::cpu::copy};
+constexpr dispatch::KernelRow<void(const Context&, const View&, const View&)> kCopy{&kernels::cpu::copy,
+                                                                                    DECKLE_CUDA_KERNEL(copy)};
+constexpr dispatch::KernelRow<void(const Context&, const Number&, const View&)> kFill{nullptr, DECKLE_CUDA_KERNEL(fill)};
 
 struct Extent {
   int64_t first, last;  // bytes in the storage
@@ -64,7 +73,38 @@ void check_writable(const Tensor& target) {
         target.sizes(), target.strides());
 }
 
+void fill(const Tensor& target, const Scalar& value) {
+  if (target.numel() == 0) return;
+  const DType dtype = target.dtype();
+  if (target.device().is_cuda()) {
+    const int64_t integer = dtype == DType::bool_ ? !value.is_zero() : is_integral(dtype) ? integer_of(value, dtype) : 0;
+    return kFill.on(target.device())(Context{target.device()}, {value.to_double(), integer}, dispatch::view(target));
+  }
+  const Tensor element = empty({}, dtype);
+  visit(dtype, [&]<typename T>(TypeTag<T>) {
+    T* const at = element.data<T>();
+    if constexpr (std::is_same_v<T, bool>)
+      *at = !value.is_zero();
+    else if constexpr (std::is_integral_v<T>)
+      *at = static_cast<T>(integer_of(value, dtype));
+    else if constexpr (std::is_same_v<T, double>)
+      *at = value.to_double();
+    else
+      *at = T(static_cast<float>(value.to_double()));
+  });
+  copy_into(target, element);
+}
+
+Tensor moved(const Tensor& source, Device device) {
+  if (source.device() == device) return source;
+  const Tensor from = contiguous(source);
+  Tensor result = empty(source.sizes(), source.dtype(), device);
+  cuda::copy_bytes(address(result), device, address(from), from.device(), from.numel() * item_size(from.dtype()));
+  return result;
+}
+
 void copy_into(const Tensor& target, const Tensor& source) {
+  if (target.numel() > 0 && target.device() != source.device()) return copy_into(target, moved(source, target.device()));
   check(source.dim() <= target.dim(), "source of shape {} does not broadcast to {}", source.sizes(), target.sizes());
   if (target.numel() == 0 || same_elements(target, source)) return;
   copy_views(target, may_overlap(target, source) ? copied(source, source.dtype()) : source);

@@ -14,6 +14,12 @@ void check_writable(const Tensor& target);
 /// Writes `source`, broadcast and converted, over `target`; both of any strides, on any overlapping memory. Below autograd.
 void copy_into(const Tensor& target, const Tensor& source);
 
+/// Writes `value` everywhere. Below autograd.
+void fill(const Tensor& target, const Scalar& value);
+
+/// The same elements on a device: `source` itself if it is there, else a contiguous copy. Below autograd.
+Tensor moved(const Tensor& source, Device device);
+
 /// A new contiguous tensor with the elements of `source` in `dtype`.
 Tensor copied(const Tensor& source, DType dtype);
 

@@ -6,26 +6,11 @@
 #include "deckle/core/tensor_impl.h"
 #include "deckle/ops/copy.h"
 #include "deckle/ops/generated/factory.h"
+#include "deckle/ops/launch.h"
 #include "deckle/ops/promotion.h"
 
 namespace deckle::native {
 namespace {
-
-Tensor single(const Scalar& value, DType dtype) {
-  Tensor result = empty({}, dtype);
-  visit(dtype, [&]<typename T>(TypeTag<T>) {
-    T* element = static_cast<T*>(result.raw_data());
-    if constexpr (std::is_same_v<T, bool>)
-      *element = !value.is_zero();
-    else if constexpr (std::is_integral_v<T>)
-      *element = static_cast<T>(integer_of(value, dtype));
-    else if constexpr (std::is_same_v<T, double>)
-      *element = value.to_double();
-    else
-      *element = T(static_cast<float>(value.to_double()));
-  });
-  return result;
-}
 
 /// How many of start, start + step, ... come before end; in unsigned arithmetic, for the distance of two int64 may be no int64.
 int64_t whole_steps(int64_t start, int64_t end, int64_t step) {
@@ -40,17 +25,17 @@ int64_t whole_steps(int64_t start, int64_t end, int64_t step) {
 
 Tensor filled(Ints sizes, const Scalar& value, DType dtype, Device device) {
   Tensor result = empty(sizes, dtype, device);
-  copy_into(result, single(value, dtype));
+  fill(result, value);
   return result;
 }
 
 }  // namespace
 
-Tensor zeros(Ints sizes, DType dtype) { return zeros_raw(sizes, dtype, Device{}); }
+Tensor zeros(Ints sizes, DType dtype) { return zeros_raw(sizes, dtype, launch::factory_device()); }
 
-Tensor ones(Ints sizes, DType dtype) { return filled(sizes, 1, dtype, Device{}); }
+Tensor ones(Ints sizes, DType dtype) { return filled(sizes, 1, dtype, launch::factory_device()); }
 
-Tensor full(Ints sizes, const Scalar& value, DType dtype) { return filled(sizes, value, dtype, Device{}); }
+Tensor full(Ints sizes, const Scalar& value, DType dtype) { return filled(sizes, value, dtype, launch::factory_device()); }
 
 Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step, std::optional<DType> dtype) {
   const bool floating = start.is_floating() || end.is_floating() || step.is_floating();
@@ -76,12 +61,12 @@ Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step, std::o
     if (count == 0 || !is_integral(wanted)) continue;
     integer_of(floating ? Scalar(result.data<double>()[i]) : Scalar(result.data<int64_t>()[i]), wanted);
   }
-  return wanted == result.dtype() ? result : copied(result, wanted);
+  return moved(wanted == result.dtype() ? result : copied(result, wanted), launch::factory_device());
 }
 
 Tensor eye(int64_t n, DType dtype) {
-  Tensor result = zeros_raw({n, n}, dtype, Device{});
-  copy_into(alias(result, {n}, {n + 1}, 0), single(1, dtype));
+  Tensor result = zeros_raw({n, n}, dtype, launch::factory_device());
+  fill(alias(result, {n}, {n + 1}, 0), 1);
   return result;
 }
 
@@ -93,7 +78,7 @@ Tensor full_like(const Tensor& self, const Scalar& value) { return filled(self.s
 
 void fill_(const Tensor& self, const Scalar& value) {
   check_writable(self);
-  copy_into(self, single(value, self.dtype()));
+  fill(self, value);
 }
 
 void zero_(const Tensor& self) { native::fill_(self, 0); }

@@ -10,6 +10,7 @@
 
 #include "deckle/autograd/support.h"
 #include "deckle/base/check.h"
+#include "deckle/core/tensor_impl.h"
 #include "deckle/dispatch/kernel_row.h"
 #include "deckle/dispatch/view.h"
 #include "deckle/ops/copy.h"
@@ -33,18 +34,38 @@ void foreach_addcmul(const Context&, List self, List first, List second, double 
 void foreach_addcdiv(const Context&, List self, List numerator, List denominator, double value);
 void foreach_sqrt(const Context&, List self);
 }  // namespace kernels::cpu
+namespace kernels::cuda {
+decltype(cpu::foreach_adamw) foreach_adamw;
+decltype(cpu::foreach_sgd_momentum) foreach_sgd_momentum;
+decltype(cpu::foreach_sgd) foreach_sgd;
+decltype(cpu::foreach_add) foreach_add;
+decltype(cpu::foreach_mul) foreach_mul;
+decltype(cpu::foreach_scale) foreach_scale;
+decltype(cpu::foreach_addcmul) foreach_addcmul;
+decltype(cpu::foreach_addcdiv) foreach_addcdiv;
+decltype(cpu::foreach_sqrt) foreach_sqrt;
+}  // namespace kernels::cuda
 
 namespace {
 
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_adamw)> kAdamw{&kernels::cpu::foreach_adamw};
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_sgd_momentum)> kSgdMomentum{&kernels::cpu::foreach_sgd_momentum};
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_sgd)> kSgd{&kernels::cpu::foreach_sgd};
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_add)> kAdd{&kernels::cpu::foreach_add};
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_mul)> kMul{&kernels::cpu::foreach_mul};
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_scale)> kScale{&kernels::cpu::foreach_scale};
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_addcmul)> kAddcmul{&kernels::cpu::foreach_addcmul};
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_addcdiv)> kAddcdiv{&kernels::cpu::foreach_addcdiv};
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_sqrt)> kSqrt{&kernels::cpu::foreach_sqrt};
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_adamw)> kAdamw{&kernels::cpu::foreach_adamw,
+                                                                            DECKLE_CUDA_KERNEL(foreach_adamw)};
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_sgd_momentum)> kSgdMomentum{
+    &kernels::cpu::foreach_sgd_momentum, DECKLE_CUDA_KERNEL(foreach_sgd_momentum)};
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_sgd)> kSgd{&kernels::cpu::foreach_sgd,
+                                                                        DECKLE_CUDA_KERNEL(foreach_sgd)};
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_add)> kAdd{&kernels::cpu::foreach_add,
+                                                                        DECKLE_CUDA_KERNEL(foreach_add)};
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_mul)> kMul{&kernels::cpu::foreach_mul,
+                                                                        DECKLE_CUDA_KERNEL(foreach_mul)};
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_scale)> kScale{&kernels::cpu::foreach_scale,
+                                                                            DECKLE_CUDA_KERNEL(foreach_scale)};
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_addcmul)> kAddcmul{&kernels::cpu::foreach_addcmul,
+                                                                                DECKLE_CUDA_KERNEL(foreach_addcmul)};
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_addcdiv)> kAddcdiv{&kernels::cpu::foreach_addcdiv,
+                                                                                DECKLE_CUDA_KERNEL(foreach_addcdiv)};
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_sqrt)> kSqrt{&kernels::cpu::foreach_sqrt,
+                                                                          DECKLE_CUDA_KERNEL(foreach_sqrt)};
 
 void check_alike(const std::vector<TensorList>& lists, size_t written) {
   for (size_t j = 0; j < lists.size(); ++j) {
@@ -82,12 +103,12 @@ bool entangled(const std::vector<TensorList>& lists, size_t written) {
     for (size_t j = 0; j < lists.size(); ++j) {
       const Tensor& tensor = lists[j][i];
       const bool again = std::any_of(lists.begin(), lists.begin() + static_cast<int64_t>(j), [&](const TensorList& list) {
-        return list[i].raw_data() == tensor.raw_data() && list[i].strides() == tensor.strides();
+        return address(list[i]) == address(tensor) && list[i].strides() == tensor.strides();
       });
       if (again || tensor.numel() == 0) continue;
       int64_t last = 0;
       for (int64_t dim = 0; dim < tensor.dim(); ++dim) last += (tensor.size(dim) - 1) * tensor.stride(dim);
-      const auto begin = reinterpret_cast<uintptr_t>(tensor.raw_data());
+      const auto begin = reinterpret_cast<uintptr_t>(address(tensor));
       extents.push_back({begin, begin + static_cast<uintptr_t>((last + 1) * item_size(tensor.dtype())), j < written});
     }
   }

@@ -43,6 +43,19 @@ Tensor pointwise(const Pointwise& op, std::initializer_list<RowOperand> inputs, 
 void pointwise_out(const Pointwise& op, const Tensor& out, std::initializer_list<RowOperand> inputs,
                    std::initializer_list<Scalar> numbers = {});
 
+/// Where factories make tensors: the CPU, or what the innermost OnDevice of this thread says.
+Device factory_device();
+class OnDevice {
+ public:
+  explicit OnDevice(Device device);
+  ~OnDevice();
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+ private:
+  Device former_;
+};
+
 /// Row b of [components, ...] for every row of component b, differentiable: as repeated rows for a pointwise op to read, but
 /// written out where they are shorter than 64 bytes, which are read faster so.
 RepeatedRows repeated(const Tensor& rows, const Ragged& ragged);

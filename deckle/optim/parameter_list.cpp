@@ -37,7 +37,7 @@ void ParameterList::zero_grad() const {
 
 std::vector<Tensor> ParameterList::zeros() const {
   std::vector<Tensor> list;
-  for (const Tensor& parameter : parameters_) list.push_back(deckle::zeros(parameter.sizes(), parameter.dtype()));
+  for (const Tensor& parameter : parameters_) list.push_back(zeros_like(parameter));
   return list;
 }
 

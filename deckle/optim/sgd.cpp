@@ -64,7 +64,7 @@ void SGD::step() try {
     std::vector<size_t> starting;
     std::vector<size_t> moving;
     for (const size_t i : indices) (velocities_[i].defined() ? moving : starting).push_back(i);
-    for (const size_t i : starting) velocities_[i] = zeros(all[i].sizes(), all[i].dtype());
+    for (const size_t i : starting) velocities_[i] = zeros_like(all[i]);
     for (const auto& [group, dampening] : {std::pair(starting, 0.0), std::pair(moving, options.dampening)}) {
       foreach_sgd_momentum_(pick(all, group), gradients_of(all, group), pick(velocities_, group), options.lr, options.momentum,
                             options.weight_decay, dampening, options.nesterov);

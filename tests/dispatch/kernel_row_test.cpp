@@ -16,7 +16,7 @@ TEST(KernelRow, GivesTheKernelOfTheDevice) {
 
 TEST(KernelRow, AnEmptySlotIsAnErrorThatNamesTheDevice) {
   constexpr dispatch::KernelRow<Kernel> row{&doubled}, empty_row{};
-  testing::expect_error([&] { row.on({DeviceKind::cuda, 1}); }, "no kernel for cuda:1");
+  testing::expect_error([&] { row.on(Device::cuda(1)); }, "no CUDA kernel, and its operands are on cuda:1 (expected");
   testing::expect_error([&] { empty_row.on({}); }, "no kernel for cpu");
 }
 
@@ -35,7 +35,7 @@ TEST(CommonDevice, TwoDevicesAreAnError) {
       [&] {
         dispatch::common_device({on({}), on({DeviceKind::cuda, 0})});
       },
-      "different devices: cpu and cuda:0");
+      "operands on cpu and cuda:0 (expected one device: x.to(Device::cuda(0)))");
 }
 
 }  // namespace

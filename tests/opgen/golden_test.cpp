@@ -66,6 +66,16 @@ TEST(Golden, MethodsOfTensorAndNestedTensor) {
   }
 }
 
+TEST(Golden, KernelsOfABuildWithCuda) {
+  const Outcome outcome = compile_file(kFolder + "/golden/cuda.yaml", "cuda.yaml", "", true);
+  ASSERT_EQ(outcome.problems, Problems());
+  for (const char* file : {"cuda_0.cpp", "cuda_kernels_0.cu", "kernels_cuda.h"})
+    expect_contents(file, outcome.files.at(std::string("deckle/ops/generated/") + file));
+  const Outcome without = compile_file(kFolder + "/golden/cuda.yaml", "cuda.yaml");
+  EXPECT_FALSE(without.files.count("deckle/ops/generated/cuda_kernels_0.cu") > 0);
+  EXPECT_EQ(without.files.at("deckle/ops/generated/cuda_0.cpp").find("kernels::cuda"), std::string::npos);
+}
+
 TEST(Golden, SizesOfRowsThatRepeat) { expect_golden("sizes"); }
 
 TEST(Output, IsWrittenOnlyWhenItChanged) {

@@ -26,12 +26,14 @@ inline Inputs inputs_of(const std::string& path, const std::string& name, const 
   return inputs;
 }
 
-inline Outcome compile_file(const std::string& path, const std::string& name, const std::string& core_root = "") {
+inline Outcome compile_file(const std::string& path, const std::string& name, const std::string& core_root = "",
+                            bool cuda = false) {
   Outcome outcome;
   const Inputs inputs = inputs_of(path, name, core_root);
   CompileOptions options;
   options.core = !core_root.empty();
   options.tests = true;
+  options.output.cuda = cuda;
   outcome.files = compile(inputs, options, outcome.problems, outcome.notes);
   return outcome;
 }

@@ -26,4 +26,8 @@ void check_third_order(const Case& op);
 void check_limits(const Case& op);
 void check_wrong_arguments(const Case& op);
 
+/// Whether calls are made on a GPU (DECKLE_TEST_DEVICE=cuda) and held to the CPU's: what check() then does instead.
+bool on_device();
+void check_on_device(const Case& op);
+
 }  // namespace deckle::suite

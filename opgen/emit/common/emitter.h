@@ -28,6 +28,7 @@ class Files {
 
 struct OutputOptions {
   std::map<std::string, int> shards;  // how many files share the ops of an entry file, by stem; 1 where absent
+  bool cuda = false;                  // kernel rows have a second slot, and every pointwise expression a kernel in it
 };
 
 /// One kind of output. `notes` are for the reader of the build's log.

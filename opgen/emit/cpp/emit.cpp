@@ -76,13 +76,14 @@ std::string public_header(const Stem& stem) {
   return with_deckle_names(stem.home, text) + "}  // namespace " + stem.home.space + "\n";
 }
 
-std::string kernel_header(const Stem& stem) {
-  std::string generated, written;
-  std::set<std::string> seen;
+std::string kernel_header(const Stem& stem, bool cuda) {
+  std::string generated, written, written_cuda;
   for (const Op* op : stem.ops) {
     if (op->body == Op::Body::pointwise) generated += wrapped("void " + op->unique_name(), kernel_parameters(*op), "") + ";\n";
     if (op->body == Op::Body::kernel && op->kernels.count("cpu"))
       written += wrapped("void " + op->kernels.at("cpu").function, kernel_parameters(*op), "") + ";\n";
+    if (cuda && op->body == Op::Body::kernel && op->kernels.count("cuda"))
+      written_cuda += wrapped("void " + op->kernels.at("cuda").function, kernel_parameters(*op), "") + ";\n";
   }
   if (generated.empty() && written.empty()) return "";
   std::string text = "#pragma once\n\n" + file_head(stem) +
@@ -97,6 +98,8 @@ std::string kernel_header(const Stem& stem) {
   };
   within(stem.home.space + "::kernels::cpu", written);
   within(stem.home.space + "::kernels::cpu::generated", generated);
+  within(stem.home.space + "::kernels::cuda", written_cuda);
+  if (cuda) within(stem.home.space + "::kernels::cuda::generated", generated);
   return text;
 }
 
@@ -109,9 +112,9 @@ struct EmittedOp {
   std::string on_rows;  // in namespace detail
 };
 
-EmittedOp emit_op(const Op& op) {
+EmittedOp emit_op(const Op& op, bool cuda) {
   EmittedOp emitted{&op, {}, "", "", ""};
-  if (op.has_raw()) emitted.raw = print_raw(op);
+  if (op.has_raw()) emitted.raw = print_raw(op, cuda);
   if (op.is_composite()) {
     emitted.functions = op.body == Op::Body::composite ? print_composite(op) : print_composite_cpp(op);
     return emitted;
@@ -228,7 +231,7 @@ std::string kernel_file(const Stem& stem, const std::string& path, const std::ve
   const std::string space = stem.home.space + "::kernels::cpu";
   std::string per_target, exported, functions;
   for (const PointwiseKernel& kernel : kernels) {
-    per_target += kernel.per_target;
+    per_target += kernel.functor + kernel.blocks;
     exported += kernel.exported;
     functions += kernel.function + "\n";
   }
@@ -242,23 +245,44 @@ std::string kernel_file(const Stem& stem, const std::string& path, const std::ve
                     space, exported, with_deckle_names(stem.home, functions));
 }
 
-void emit_stem(const Stem& stem, const Program& program, Files& files) {
+/// The same expressions for GPUs.
+std::string cuda_kernel_file(const Stem& stem, const std::vector<PointwiseKernel>& kernels) {
+  std::string text = file_head(stem);
+  if (kernels.empty()) return text;
+  text += fmt::format(
+      "#include \"{}\"\n\n#include \"deckle/kernels/cuda/pointwise/functions.cuh\"\n#include "
+      "\"deckle/kernels/cuda/pointwise/kernels.cuh\"\n",
+      kernels_header(stem.home, stem.name));
+  std::string functors, functions;
+  for (const PointwiseKernel& kernel : kernels) {
+    functors += kernel.functor + "\n";
+    functions += kernel.cuda_function + "\n";
+  }
+  return text + fmt::format(
+                    "\nnamespace {0}::kernels::cuda {{\nnamespace {{\n\n{1}}}  // namespace\n\nnamespace generated {{\n\n{2}}}  "
+                    "// namespace generated\n}}  // namespace {0}::kernels::cuda\n",
+                    stem.home.space, functors, functions);
+}
+
+void emit_stem(const Stem& stem, const Program& program, bool cuda, Files& files) {
   const auto add = [&](const std::string& path, const std::string& text) { files.add(path, text, stem.source); };
   add(ops_header(stem.home, stem.name), public_header(stem));
   if (const std::string types = types_header(stem); !types.empty()) add(types_header_path(stem.home, stem.name), types);
-  const std::string kernels = kernel_header(stem);
+  const std::string kernels = kernel_header(stem, cuda);
   if (!kernels.empty()) add(kernels_header(stem.home, stem.name), kernels);
   std::vector<std::vector<EmittedOp>> sources(static_cast<size_t>(stem.shards));
   std::vector<std::vector<PointwiseKernel>> kernel_files(static_cast<size_t>(stem.shards));
   for (const Op* op : stem.ops) {
     const size_t shard = static_cast<size_t>(shard_of(op->unique_name(), stem.shards));
     if (op->body == Op::Body::pointwise) kernel_files[shard].push_back(emit_pointwise_kernel(*op, program.functions));
-    sources[shard].push_back(emit_op(*op));
+    sources[shard].push_back(emit_op(*op, cuda));
   }
   for (size_t shard = 0; shard < sources.size(); ++shard) {
     add(ops_file(stem.home, fmt::format("{}_{}.cpp", stem.name, shard)), source_file(stem, sources[shard], program));
     const std::string path = ops_file(stem.home, fmt::format("{}_kernels_{}.cpp", stem.name, shard));
     add(path, kernel_file(stem, path, kernel_files[shard], program));
+    if (cuda)
+      add(ops_file(stem.home, fmt::format("{}_kernels_{}.cu", stem.name, shard)), cuda_kernel_file(stem, kernel_files[shard]));
   }
 }
 
@@ -266,7 +290,7 @@ void emit_stem(const Stem& stem, const Program& program, Files& files) {
 
 void emit(const Program& program, const OutputOptions& options, Files& files, std::vector<std::string>&) {
   emit_methods(program, files);
-  for (const Stem& stem : stems_of(program, options)) emit_stem(stem, program, files);
+  for (const Stem& stem : stems_of(program, options)) emit_stem(stem, program, options.cuda, files);
 }
 
 }  // namespace opgen::cpp

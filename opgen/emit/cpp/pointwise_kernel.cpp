@@ -107,17 +107,23 @@ PointwiseKernel emit_pointwise_kernel(const Op& op, const Functions& functions) 
   const bool names_tag = body.find("(d)") != std::string::npos || body.find("(d,") != std::string::npos;
   const std::string formula = to_string(op.pointwise);
   const std::string functor = pascal_case(function) + "Formula";  // Neg and its like would hide Highway's functions
-  kernel.per_target = fmt::format("// {}:{}{}\n", op.at.file, op.at.line, formula.size() <= 80 ? ": " + formula : "");
-  kernel.per_target += fmt::format("struct {} {{\n  template <class D, class V = hn::Vec<D>>\n", functor);
+  kernel.functor = fmt::format("// {}:{}{}\n", op.at.file, op.at.line, formula.size() <= 80 ? ": " + formula : "");
+  kernel.functor += fmt::format("struct {} {{\n  template <class D, class V = hn::Vec<D>>\n", functor);
   parameters.insert(parameters.begin(), names_tag ? "D d" : "D");
-  kernel.per_target +=
+  kernel.functor +=
       indent(wrapped("HWY_INLINE V operator()", parameters, " const {") + "\n" + indent(body, 2) + "}\n", 2) + "};\n";
-  kernel.per_target +=
+  kernel.blocks =
       fmt::format("pointwise::Blocks {}_blocks() {{ return {}<{}, {}>(); }}\n\n", function, blocks, functor, inputs.size());
   kernel.exported = fmt::format("HWY_EXPORT({}_blocks);\n", function);
   kernel.function =
       wrapped("void " + function, kernel_parameters(op), " {") +
       fmt::format("\n  pointwise::run(DECKLE_SIMD({}_blocks)(), compute, inputs, numbers, {{&result, 1}});\n}}\n", function);
+  std::vector<std::string> named = kernel_parameters(op);
+  named[0] += " context";
+  kernel.cuda_function =
+      wrapped("void " + function, named, " {") +
+      fmt::format("\n  pointwise::run(pointwise::kernels{}<{}, {}>(), context, compute, inputs, numbers, result);\n}}\n",
+                  blocks + std::string_view("blocks").size(), functor, inputs.size());
   return kernel;
 }
 

@@ -6,11 +6,14 @@
 
 namespace opgen::cpp {
 
-/// The three parts of a pointwise kernel: compiled once per instruction set, the export, and the kernel function.
+/// The parts of a pointwise kernel: the expression, which CPUs and GPUs compile from one text; for CPUs what is compiled once
+/// per instruction set beside it, the export and the kernel function; the function that launches it on a GPU.
 struct PointwiseKernel {
-  std::string per_target;
+  std::string functor;
+  std::string blocks;
   std::string exported;
   std::string function;
+  std::string cuda_function;
 };
 
 PointwiseKernel emit_pointwise_kernel(const Op& op, const Functions& functions);

@@ -26,13 +26,14 @@ std::string conditions(const Op& op) {
   return bits == 0 ? "" : fmt::format(", std::nullopt, {}", bits);
 }
 
-RawText pointwise(const Op& op) {
+RawText pointwise(const Op& op, bool cuda) {
   RawText text;
   const std::string row = op.unique_name() + "_op";
   static const std::map<Dtypes, const char*> kDtypes = {
       {Dtypes::floating, "floating"}, {Dtypes::numeric, "numeric"}, {Dtypes::all, "all"}, {Dtypes::integral, "integral"}};
-  text.row = fmt::format("constexpr launch::Pointwise {}{{{{kernels::cpu::generated::{}}}, launch::Dtypes::{}{}}};\n", row,
-                         op.unique_name(), kDtypes.at(op.dtypes), op.condition ? ", DType::bool_" : conditions(op));
+  const std::string name = op.unique_name(), second = cuda ? ", kernels::cuda::generated::" + name : "";
+  text.row = fmt::format("constexpr launch::Pointwise {}{{{{kernels::cpu::generated::{}{}}}, launch::Dtypes::{}{}}};\n", row,
+                         name, second, kDtypes.at(op.dtypes), op.condition ? ", DType::bool_" : conditions(op));
   std::vector<std::string> tensors, numbers;
   for (const Argument& argument : op.schema.arguments) (argument.type.is_tensor() ? tensors : numbers).push_back(argument.name);
   const std::string operands = "{" + join(tensors) + "}" + (numbers.empty() ? "" : ", {" + join(numbers) + "}");
@@ -50,7 +51,7 @@ std::string deckles(const Op& op) { return op.home.plain ? "" : "deckle::"; }
 /// The raw function of a kernel: dims counted from 0, checks, results allocated, the call.
 class KernelLaunch {
  public:
-  explicit KernelLaunch(const Op& op) : op_(op) {
+  KernelLaunch(const Op& op, bool cuda) : op_(op), cuda_(cuda && op.kernels.count("cuda") > 0) {
     for (size_t i = 0; i < arguments().size(); ++i) {
       place_.read(Symbol::What::argument, i, arguments()[i].name);
       place_.shadowing.insert(arguments()[i].name);
@@ -62,7 +63,8 @@ class KernelLaunch {
     RawText text;
     const std::string row = op_.unique_name() + "_row";
     text.row = wrapped("constexpr dispatch::KernelRow<void", kernel_parameters(op_),
-                       fmt::format("> {}{{kernels::cpu::{}}};\n", row, op_.kernels.at("cpu").function));
+                       fmt::format("> {}{{kernels::cpu::{}{}}};\n", row, op_.kernels.at("cpu").function,
+                                   cuda_ ? ", kernels::cuda::" + op_.kernels.at("cuda").function : ""));
     std::string body = unpack_records(op_);
     for (const Wrap& wrap : op_.wraps) body += wrapped_dim(wrap);
     if (op_.dtypes == Dtypes::floating) {
@@ -126,7 +128,7 @@ class KernelLaunch {
     }
     const std::string common = !tensors.empty() ? "dispatch::common_device({" + join(tensors) + "})"
                                : first_         ? "dispatch::common_device(" + first_->name + ")"
-                                                : "{}";
+                                                : "launch::factory_device()";
     return "const Device device = " + common + ";\n";
   }
 
@@ -196,12 +198,15 @@ class KernelLaunch {
   }
 
   const Op& op_;
+  const bool cuda_;
   Place place_;
   const Argument* first_ = nullptr;
 };
 
 }  // namespace
 
-RawText print_raw(const Op& op) { return op.body == Op::Body::pointwise ? pointwise(op) : KernelLaunch(op).print(); }
+RawText print_raw(const Op& op, bool cuda) {
+  return op.body == Op::Body::pointwise ? pointwise(op, cuda) : KernelLaunch(op, cuda).print();
+}
 
 }  // namespace opgen::cpp

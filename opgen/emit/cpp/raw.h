@@ -12,6 +12,7 @@ struct RawText {
   std::string functions;
 };
 
-RawText print_raw(const Op& op);
+/// With `cuda`, rows have their kernels for GPUs too.
+RawText print_raw(const Op& op, bool cuda);
 
 }  // namespace opgen::cpp

@@ -5,20 +5,9 @@
 #include "deckle/base/check.h"
 #include "deckle/base/range.h"
 #include "deckle/kernels/args/view.h"
+#include "deckle/kernels/cpu/index/row_shape.h"
 
 namespace deckle::kernels::cpu::indexing {
-
-/// A contiguous view as [outer, rows, inner] around one of its dims. Without dims: [1, 1, 1].
-struct RowShape {
-  int64_t outer = 1;
-  int64_t rows = 1;
-  int64_t inner = 1;
-
-  RowShape(const View& view, int64_t dim) {
-    for (int i = 0; i < view.ndim; ++i) (i < dim ? outer : i == dim ? rows : inner) *= view.sizes[i];
-  }
-  RowShape(int64_t outer_, int64_t rows_, int64_t inner_) : outer(outer_), rows(rows_), inner(inner_) {}
-};
 
 /// Elements per range of parallel_for for work that moves `bytes` per index: ranges of about 64 KiB.
 inline int64_t grain_of(int64_t bytes) { return 1 + (int64_t{64} << 10) / (bytes + 1); }

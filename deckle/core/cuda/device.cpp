@@ -1,0 +1,137 @@
+#include "deckle/core/cuda/device.h"
+
+#include <array>
+#include <cstdlib>
+#include <mutex>
+#include <string_view>
+
+#include "deckle/base/check.h"
+#include "deckle/core/cuda/error.h"
+
+namespace deckle::cuda {
+namespace {
+
+constexpr int kMaxDevices = 64;
+
+/// What a device has once for the process. Leaked on purpose: tensors in static storage may outlive any owner.
+struct State {
+  std::once_flag made;
+  cudaStream_t stream = nullptr;
+  IndexFault* fault = nullptr;
+};
+
+State& state(Device device) {
+  static auto* const states = new std::array<State, kMaxDevices>;
+  State& found = (*states)[static_cast<size_t>(device.index)];
+  std::call_once(found.made, [&] {
+    const DeviceGuard guard(device);
+    check_call(cudaStreamCreateWithFlags(&found.stream, cudaStreamNonBlocking), "a stream");
+    void* word = nullptr;
+    check_call(cudaHostAlloc(&word, sizeof(IndexFault), cudaHostAllocPortable | cudaHostAllocMapped), "pinned memory");
+    found.fault = static_cast<IndexFault*>(word);
+    *found.fault = {};
+  });
+  return found;
+}
+
+/// What cudaGetDeviceCount said: asked once, the answer of a process does not change.
+struct Found {
+  int count = 0;
+  cudaError_t status = cudaSuccess;
+};
+
+const Found& found() {
+  static const Found answer = [] {
+    Found result;
+    result.status = cudaGetDeviceCount(&result.count);
+    if (result.status != cudaSuccess) {
+      result.count = 0;
+      cudaGetLastError();  // it is told here, by nobody else
+    }
+    result.count = result.count < kMaxDevices ? result.count : kMaxDevices;
+    return result;
+  }();
+  return answer;
+}
+
+bool waits_for_every_kernel() {
+  static const bool wanted = [] {
+    const char* const value = std::getenv("DECKLE_CUDA_SYNC");
+    return value != nullptr && std::string_view(value) == "1";
+  }();
+  return wanted;
+}
+
+}  // namespace
+
+bool built() { return true; }
+int device_count() { return found().count; }
+
+void require(Device device) {
+  const Found& known = found();
+  if (device.is_cuda() && device.index >= 0 && device.index < known.count) return;
+  if (known.status == cudaErrorInsufficientDriver)
+    fail(ErrorKind::runtime, "the NVIDIA driver is older than this build's CUDA {}.{} or missing (expected a newer driver)",
+         CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+  if (known.count == 0)
+    fail(ErrorKind::runtime, "{} asked of a machine without a usable GPU: {} (expected an NVIDIA GPU and its driver)",
+         to_string(device), cudaGetErrorString(known.status == cudaSuccess ? cudaErrorNoDevice : known.status));
+  fail("{} asked of a machine with {} GPU{} (expected cuda:0 to cuda:{})", to_string(device), known.count,
+       known.count == 1 ? "" : "s", known.count - 1);
+}
+
+DeviceGuard::DeviceGuard(Device device) {
+  require(device);
+  int current = -1;
+  check_call(cudaGetDevice(&current), "the current device");
+  if (current == device.index) return;
+  check_call(cudaSetDevice(device.index), "a change of device");
+  former_ = current;
+}
+
+DeviceGuard::~DeviceGuard() {
+  if (former_ >= 0) cudaSetDevice(former_);
+}
+
+Stream stream(Device device) { return {stream_handle(device)}; }
+
+cudaStream_t stream_handle(Device device) {
+  require(device);
+  return state(device).stream;
+}
+
+IndexFault* index_fault(Device device) {
+  require(device);
+  return state(device).fault;  // one address for host and device (unified addressing)
+}
+
+void check_index_fault(Device device) {
+  volatile IndexFault* const fault = index_fault(device);
+  if (fault->happened == 0) return;
+  const int64_t index = fault->index, size = fault->size;
+  fault->happened = 0;
+  fail("an op before this on {} was given the index {} (expected 0 to {})", to_string(device), index, size - 1);
+}
+
+void synchronize(Device device) {
+  const DeviceGuard guard(device);
+  check_call(cudaStreamSynchronize(stream_handle(device)), "the work on a GPU");
+  check_index_fault(device);
+}
+
+void check_call(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) [[likely]]
+    return;
+  cudaGetLastError();
+  if (status == cudaErrorMemoryAllocation)
+    fail(ErrorKind::out_of_memory, "no memory on the GPU for {} (expected less of it in use: empty_cache)", what);
+  fail(ErrorKind::runtime, "{} failed on the GPU: {}, {} (expected DECKLE_CUDA_SYNC=1 to name the op that caused it)", what,
+       cudaGetErrorName(status), cudaGetErrorString(status));
+}
+
+void check_launch(Device device) {
+  check_call(cudaPeekAtLastError(), "a kernel");
+  if (waits_for_every_kernel()) synchronize(device);
+}
+
+}  // namespace deckle::cuda

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "deckle/base/device.h"
+
+namespace deckle::cuda {
+
+/// Throws what a call of the CUDA runtime reported, in one sentence; `what` says what was tried.
+void check_call(cudaError_t status, const char* what);
+
+/// After a launch: throws if it failed. With DECKLE_CUDA_SYNC=1 waits for the kernel, so that its errors carry the op's name.
+void check_launch(Device device);
+
+cudaStream_t stream_handle(Device device);
+
+/// Where kernels say that an index is out of range: a word that the host reads at the next synchronisation.
+struct IndexFault {
+  int32_t happened;
+  int32_t padding;
+  int64_t index;
+  int64_t size;
+};
+IndexFault* index_fault(Device device);
+
+/// Throws if a kernel reported an index since the last call; the stream must be idle.
+void check_index_fault(Device device);
+
+}  // namespace deckle::cuda

@@ -1,0 +1,22 @@
+// Tensors one after another along a dim: a copy each.
+#include <span>
+
+#include "deckle/kernels/args/context.h"
+#include "deckle/kernels/args/view.h"
+
+namespace deckle::kernels::cuda {
+
+void copy(const Context&, const View& source, const View& target);
+
+void cat(const Context& context, std::span<const View> tensors, int64_t dim, std::span<const int64_t>, const View& result) {
+  int64_t start = 0;
+  for (const View& tensor : tensors) {
+    View part = result;
+    part.sizes[dim] = tensor.sizes[dim];
+    part.data = result.ptr<char>() + start * result.strides[dim] * item_size(result.dtype);
+    start += tensor.sizes[dim];
+    if (part.numel() > 0) copy(context, tensor, part);
+  }
+}
+
+}  // namespace deckle::kernels::cuda

@@ -1,0 +1,34 @@
+#pragma once
+
+// Indices in device memory, and what a kernel does with one that is out of range: it says so in a word that the host reads at
+// the next synchronisation, and goes on with a place that exists.
+#include <cstdint>
+
+#include "deckle/core/cuda/error.h"
+#include "deckle/kernels/args/view.h"
+
+namespace deckle::kernels::cuda::index {
+
+struct Fault {
+  deckle::cuda::IndexFault* word;
+
+  explicit Fault(Device device) : word(deckle::cuda::index_fault(device)) {}
+  __device__ void report(int64_t index, int64_t size) const {
+    word->index = index;
+    word->size = size;
+    __threadfence_system();
+    word->happened = 1;
+  }
+};
+
+struct Indices {
+  const void* data;
+  bool wide;  // int64, else int32
+
+  explicit Indices(const View& view) : data(view.data), wide(view.dtype == DType::int64) {}
+  __device__ int64_t at(int64_t i) const {
+    return wide ? static_cast<const int64_t*>(data)[i] : static_cast<const int32_t*>(data)[i];
+  }
+};
+
+}  // namespace deckle::kernels::cuda::index

@@ -1,0 +1,107 @@
+#pragma once
+
+// The two kernels of a pointwise expression F of N inputs, for each type T that it computes in:
+//   vectors  eight elements a thread, 16 bytes at a time: the innermost dim is contiguous, or one number, in every operand
+//   single   one element at a time: any strides and dtypes
+// Generated files make a table of them; launch.cu chooses.
+#include <utility>
+
+#include "deckle/kernels/cuda/pointwise/launch.h"
+#include "deckle/kernels/cuda/pointwise/operand.cuh"
+#include "deckle/kernels/cuda/pointwise/vector.cuh"
+
+namespace deckle::kernels::cuda::pointwise {
+
+template <class F, typename T, size_t N, size_t... I>
+__device__ __forceinline__ T value_of(const T (&x)[N], std::index_sequence<I...>) {
+  return F()(Lane<T>(), x[I]...);
+}
+
+template <typename T>
+__device__ __forceinline__ T number_of(const Operand& operand) {
+  if constexpr (std::is_same_v<T, int64_t>)
+    return operand.integer;
+  else
+    return static_cast<T>(operand.real);
+}
+
+template <class F, typename T, int N>
+__global__ void __launch_bounds__(256) vectors(const __grid_constant__ Walk<N + 1> walk) {
+  const int64_t vector = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (vector >= walk.count) return;
+  int64_t offsets[N + 1] = {};
+  const int64_t start = places(walk, vector, kWidth, offsets);
+  const int count = static_cast<int>(min(static_cast<int64_t>(kWidth), walk.inner - start));
+  const Operand& out = walk.operands[N];
+  T x[N > 0 ? N : 1][kWidth];
+  if (count == kWidth) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const Operand& operand = walk.operands[i];
+      if (operand.is_number || operand.strides[0] == 0) {
+        const T value = operand.is_number ? number_of<T>(operand) : load<T>(operand.data, operand.dtype, offsets[i]);
+#pragma unroll
+        for (int k = 0; k < kWidth; ++k) x[i][k] = value;
+      } else {
+        load_vector<T>(operand.data + offsets[i] * bytes_of(operand.dtype), operand.dtype, x[i]);
+      }
+    }
+    T y[kWidth];
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) {
+      T lane[N > 0 ? N : 1];
+#pragma unroll
+      for (int i = 0; i < N; ++i) lane[i] = x[i][k];
+      y[k] = value_of<F>(lane, std::make_index_sequence<N>());
+    }
+    store_vector<T>(y, out.data + offsets[N] * bytes_of(out.dtype), out.dtype);
+    return;
+  }
+  for (int k = 0; k < count; ++k) {  // the end of the innermost dim
+    T lane[N > 0 ? N : 1];
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const Operand& operand = walk.operands[i];
+      lane[i] = operand.is_number ? number_of<T>(operand)
+                                  : load<T>(operand.data, operand.dtype, offsets[i] + (operand.strides[0] == 0 ? 0 : k));
+    }
+    store<T>(value_of<F>(lane, std::make_index_sequence<N>()), out.data, out.dtype, offsets[N] + k);
+  }
+}
+
+template <class F, typename T, int N>
+__global__ void __launch_bounds__(256) single(const __grid_constant__ Walk<N + 1> walk) {
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t index = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; index < walk.count; index += step) {
+    int64_t offsets[N + 1] = {};
+    places(walk, index, 1, offsets);
+    T lane[N > 0 ? N : 1];
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const Operand& operand = walk.operands[i];
+      lane[i] = operand.is_number ? number_of<T>(operand) : load<T>(operand.data, operand.dtype, offsets[i]);
+    }
+    const Operand& out = walk.operands[N];
+    store<T>(value_of<F>(lane, std::make_index_sequence<N>()), out.data, out.dtype, offsets[N]);
+  }
+}
+
+template <class F, typename T, int N>
+Pair pair_of() {
+  return {reinterpret_cast<const void*>(&vectors<F, T, N>), reinterpret_cast<const void*>(&single<F, T, N>)};
+}
+
+template <class F, int N>
+Kernels kernels() {
+  return {pair_of<F, float, N>(), pair_of<F, double, N>(), {}};
+}
+template <class F, int N>
+Kernels kernels_with_integers() {
+  return {pair_of<F, float, N>(), pair_of<F, double, N>(), pair_of<F, int64_t, N>()};
+}
+template <class F, int N>
+Kernels kernels_of_integers() {
+  return {{}, {}, pair_of<F, int64_t, N>()};
+}
+
+}  // namespace deckle::kernels::cuda::pointwise

@@ -1,0 +1,84 @@
+// Chooses and launches the kernel of a pointwise expression. What must agree with the kernels is in operand.cuh.
+#include "deckle/kernels/cuda/pointwise/launch.h"
+
+#include <algorithm>
+
+#include "deckle/core/cuda/device.h"
+#include "deckle/core/cuda/error.h"
+#include "deckle/kernels/cpu/pointwise/walk.h"
+#include "deckle/kernels/cuda/pointwise/operand.cuh"
+
+namespace deckle::kernels::cuda::pointwise {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kMaxOperands = cpu::pointwise::kMaxOperands;
+using AnyWalk = Walk<kMaxOperands>;
+
+/// Whether vectors may be used: every tensor's innermost dim is contiguous (the result's too) or one number, and aligned.
+bool fits_vectors(const AnyWalk& walk, DType compute, int operands) {
+  for (int i = 0; i < operands; ++i) {
+    const Operand& operand = walk.operands[i];
+    if (operand.is_number) continue;
+    const bool result = i + 1 == operands;
+    if (operand.strides[0] == 0 && !result && walk.inner > 1) continue;
+    if (operand.strides[0] != 1) return false;
+    const bool readable = compute == DType::float32   ? vectors_of<float>(operand.dtype)
+                          : compute == DType::float64 ? vectors_of<double>(operand.dtype)
+                                                      : vectors_of<int64_t>(operand.dtype);
+    if (!readable) return false;
+    const int64_t item = item_size(operand.dtype), bytes = std::min<int64_t>(16, kWidth * item);
+    if (reinterpret_cast<uintptr_t>(operand.data) % static_cast<uintptr_t>(bytes) != 0) return false;
+    for (int dim = 1; dim < walk.dims; ++dim) {
+      if (operand.strides[dim] * item % bytes != 0) return false;
+    }
+  }
+  return walk.dims == 1 || walk.inner % kWidth == 0;
+}
+
+}  // namespace
+
+void run(const Kernels& kernels, const Context& context, DType compute, std::span<const View> inputs,
+         std::span<const Number> numbers, const View& result) {
+  if (result.numel() == 0) return;
+  const cpu::pointwise::Walk shape = cpu::pointwise::make_walk(inputs, {&result, 1});
+  AnyWalk walk;
+  walk.dims = shape.dims;
+  walk.inner = shape.sizes[0];
+  walk.count = shape.numel();
+  walk.small = walk.count < (int64_t{1} << 31);
+  const int tensors = static_cast<int>(inputs.size()), last = tensors + static_cast<int>(numbers.size());
+  for (int i = 0; i <= tensors; ++i) {
+    const cpu::pointwise::Operand& from = shape.operands[static_cast<size_t>(i)];
+    Operand& to = walk.operands[i < tensors ? i : last];
+    to.data = from.data;
+    to.dtype = from.dtype;
+    for (int dim = 0; dim < shape.dims; ++dim) to.strides[dim] = from.strides[dim];
+  }
+  for (int i = 0; i < static_cast<int>(numbers.size()); ++i) {
+    Operand& to = walk.operands[tensors + i];
+    to.real = numbers[static_cast<size_t>(i)].real;
+    to.integer = numbers[static_cast<size_t>(i)].integer;
+    to.is_number = true;
+  }
+  const Pair& pair = compute == DType::float32 ? kernels.f32 : compute == DType::float64 ? kernels.f64 : kernels.i64;
+  const bool vectors = fits_vectors(walk, compute, last + 1);
+  for (int dim = 0; dim < shape.dims; ++dim) walk.sizes[dim] = shape.sizes[dim];
+  int64_t blocks = (walk.count + kThreads - 1) / kThreads;
+  if (vectors) {
+    walk.sizes[0] = (walk.inner + kWidth - 1) / kWidth;
+    walk.count = walk.sizes[0] * (shape.numel() / walk.inner);
+    blocks = (walk.count + kThreads - 1) / kThreads;
+  } else {
+    blocks = std::min<int64_t>(blocks, 1 << 20);
+  }
+  for (int dim = 0; dim < shape.dims && walk.small; ++dim) walk.divisors[dim] = Divisor(walk.sizes[dim]);
+  const deckle::cuda::DeviceGuard guard(context.device);
+  void* arguments[] = {&walk};
+  deckle::cuda::check_call(cudaLaunchKernel(vectors ? pair.vectors : pair.single, dim3(static_cast<unsigned>(blocks)),
+                                            dim3(kThreads), arguments, 0, deckle::cuda::stream_handle(context.device)),
+                           "a kernel");
+  deckle::cuda::check_launch(context.device);
+}
+
+}  // namespace deckle::kernels::cuda::pointwise

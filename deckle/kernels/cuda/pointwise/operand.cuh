@@ -1,0 +1,200 @@
+#pragma once
+
+// What a pointwise kernel gets: places of its operands, and how elements of any dtype are read and written there.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+#include "deckle/base/dtype.h"
+#include "deckle/kernels/args/view.h"
+
+namespace deckle::kernels::cuda::pointwise {
+
+inline constexpr int kWidth = 8;  // elements that a thread takes at once
+
+/// A divisor known to the host: quotients of numbers below 2^31 by a product and a shift.
+struct Divisor {
+  uint32_t divisor = 1, magic = 0, shift = 0;
+
+  Divisor() = default;
+  explicit Divisor(int64_t value) : divisor(static_cast<uint32_t>(value)) {
+    while (shift < 32 && (uint64_t{1} << shift) < divisor) ++shift;
+    magic = static_cast<uint32_t>(((uint64_t{1} << 32) * ((uint64_t{1} << shift) - divisor)) / divisor + 1);
+  }
+  __device__ uint32_t quotient(uint32_t n) const { return (__umulhi(n, magic) + n) >> shift; }
+};
+
+/// A tensor with its strides by dim, innermost first, in elements; or one number.
+struct Operand {
+  char* data = nullptr;
+  double real = 0;
+  int64_t integer = 0;
+  DType dtype = DType::float32;
+  bool is_number = false;
+  int64_t strides[kMaxDims] = {};
+};
+
+/// The shape that all operands have, and these: tensors, numbers, the result. Kernels of fewer operands read the front of it.
+template <int kOperands>
+struct Walk {
+  int64_t count = 0;  // threads' elements in all: vectors of kWidth, or single ones
+  int64_t inner = 1;  // size of the innermost dim
+  int dims = 1;
+  bool small = true;           // all indices are below 2^31
+  Divisor divisors[kMaxDims];  // by dim; of vectors, the innermost by how many vectors it has
+  int64_t sizes[kMaxDims] = {};
+  Operand operands[kOperands];
+};
+
+/// Adds the place of element `index` in each operand to `offsets`; the innermost dim counts `width` elements at a time. Returns
+/// where along the innermost dim it is. One piece of code without a function to call: the offsets stay in registers.
+template <int kOperands>
+__device__ __forceinline__ int64_t places(const Walk<kOperands>& walk, int64_t index, int width, int64_t (&offsets)[kOperands]) {
+  int64_t start = 0;
+  for (int dim = 0; dim < walk.dims; ++dim) {
+    int64_t at = index;
+    if (dim + 1 < walk.dims) {
+      index = walk.small ? static_cast<int64_t>(walk.divisors[dim].quotient(static_cast<uint32_t>(at))) : at / walk.sizes[dim];
+      at -= index * walk.sizes[dim];
+    }
+    if (dim == 0) start = at *= width;
+#pragma unroll
+    for (int i = 0; i < kOperands; ++i) offsets[i] += at * walk.operands[i].strides[dim];
+  }
+  return start;
+}
+
+template <typename T>
+__device__ __forceinline__ T load(const void* data, DType dtype, int64_t at) {
+  switch (dtype) {
+    case DType::float32:
+      return static_cast<T>(static_cast<const float*>(data)[at]);
+    case DType::float64:
+      return static_cast<T>(static_cast<const double*>(data)[at]);
+    case DType::bfloat16:
+      return static_cast<T>(__bfloat162float(static_cast<const __nv_bfloat16*>(data)[at]));
+    case DType::float16:
+      return static_cast<T>(__half2float(static_cast<const __half*>(data)[at]));
+    case DType::int64:
+      return static_cast<T>(static_cast<const int64_t*>(data)[at]);
+    case DType::int32:
+      return static_cast<T>(static_cast<const int32_t*>(data)[at]);
+    default:
+      return static_cast<T>(static_cast<const uint8_t*>(data)[at]);
+  }
+}
+
+template <typename T>
+__device__ __forceinline__ void store(T value, void* data, DType dtype, int64_t at) {
+  switch (dtype) {
+    case DType::float32:
+      static_cast<float*>(data)[at] = static_cast<float>(value);
+      break;
+    case DType::float64:
+      static_cast<double*>(data)[at] = static_cast<double>(value);
+      break;
+    case DType::bfloat16:
+      static_cast<__nv_bfloat16*>(data)[at] = __float2bfloat16_rn(static_cast<float>(value));
+      break;
+    case DType::float16:
+      static_cast<__half*>(data)[at] = __float2half_rn(static_cast<float>(value));
+      break;
+    case DType::int64:
+      static_cast<int64_t*>(data)[at] = static_cast<int64_t>(value);
+      break;
+    case DType::int32:
+      static_cast<int32_t*>(data)[at] = static_cast<int32_t>(value);
+      break;
+    case DType::uint8:
+      static_cast<uint8_t*>(data)[at] = static_cast<uint8_t>(value);
+      break;
+    default:
+      static_cast<bool*>(data)[at] = value != T(0);
+  }
+}
+
+/// The dtypes that vectors of compute type T are read and written as: T itself, halves for float, bool.
+template <typename T>
+constexpr bool vectors_of(DType dtype) {
+  return dtype == dtype_of<T> || dtype == DType::bool_ ||
+         (dtype_of<T> == DType::float32 && (dtype == DType::bfloat16 || dtype == DType::float16));
+}
+
+/// item_size by arithmetic: its table would be copied to local memory by every thread.
+__device__ __forceinline__ int64_t bytes_of(DType dtype) {
+  return int64_t{1} << (0x32113200u >> (4 * static_cast<int>(dtype)) & 15);
+}
+
+/// Two elements of 8 bytes, in one access.
+template <typename T>
+struct alignas(16) Two {
+  T first, second;
+};
+
+/// Two halves of one word.
+__device__ __forceinline__ float2 of_halves(uint32_t word, DType dtype) {
+  if (dtype == DType::bfloat16) return {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
+  return {__half2float(__ushort_as_half(static_cast<unsigned short>(word & 0xffffu))),
+          __half2float(__ushort_as_half(static_cast<unsigned short>(word >> 16)))};
+}
+__device__ __forceinline__ uint32_t to_halves(float low, float high, DType dtype) {
+  if (dtype == DType::bfloat16)
+    return __bfloat16_as_ushort(__float2bfloat16_rn(low)) | static_cast<uint32_t>(__bfloat16_as_ushort(__float2bfloat16_rn(high)))
+                                                                << 16;
+  return __half_as_ushort(__float2half_rn(low)) | static_cast<uint32_t>(__half_as_ushort(__float2half_rn(high))) << 16;
+}
+
+/// kWidth elements that lie one after another, aligned to them (16 bytes at most). Without arrays of bytes, which would lie in
+/// memory instead of registers.
+template <typename T>
+__device__ __forceinline__ void load_vector(const char* data, DType dtype, T (&x)[kWidth]) {
+  static_assert(kWidth == 8);
+  if (dtype == DType::bool_) {
+    const uint2 raw = *reinterpret_cast<const uint2*>(data);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      x[i] = static_cast<T>(raw.x >> (8 * i) & 0xffu);
+      x[i + 4] = static_cast<T>(raw.y >> (8 * i) & 0xffu);
+    }
+  } else if constexpr (sizeof(T) == 8) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const Two<T> two = reinterpret_cast<const Two<T>*>(data)[i];
+      x[2 * i] = two.first;
+      x[2 * i + 1] = two.second;
+    }
+  } else if (dtype == DType::float32) {
+    const float4 a = reinterpret_cast<const float4*>(data)[0], b = reinterpret_cast<const float4*>(data)[1];
+    x[0] = a.x, x[1] = a.y, x[2] = a.z, x[3] = a.w, x[4] = b.x, x[5] = b.y, x[6] = b.z, x[7] = b.w;
+  } else {
+    const uint4 raw = *reinterpret_cast<const uint4*>(data);
+    const float2 a = of_halves(raw.x, dtype), b = of_halves(raw.y, dtype), c = of_halves(raw.z, dtype),
+                 d = of_halves(raw.w, dtype);
+    x[0] = a.x, x[1] = a.y, x[2] = b.x, x[3] = b.y, x[4] = c.x, x[5] = c.y, x[6] = d.x, x[7] = d.y;
+  }
+}
+
+template <typename T>
+__device__ __forceinline__ void store_vector(const T (&x)[kWidth], char* data, DType dtype) {
+  if (dtype == DType::bool_) {
+    uint2 raw{0, 0};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      raw.x |= static_cast<uint32_t>(x[i] != T(0)) << (8 * i);
+      raw.y |= static_cast<uint32_t>(x[i + 4] != T(0)) << (8 * i);
+    }
+    *reinterpret_cast<uint2*>(data) = raw;
+  } else if constexpr (sizeof(T) == 8) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) reinterpret_cast<Two<T>*>(data)[i] = {x[2 * i], x[2 * i + 1]};
+  } else if (dtype == DType::float32) {
+    reinterpret_cast<float4*>(data)[0] = make_float4(x[0], x[1], x[2], x[3]);
+    reinterpret_cast<float4*>(data)[1] = make_float4(x[4], x[5], x[6], x[7]);
+  } else {
+    *reinterpret_cast<uint4*>(data) = make_uint4(to_halves(x[0], x[1], dtype), to_halves(x[2], x[3], dtype),
+                                                 to_halves(x[4], x[5], dtype), to_halves(x[6], x[7], dtype));
+  }
+}
+
+}  // namespace deckle::kernels::cuda::pointwise

@@ -1,0 +1,280 @@
+#pragma once
+
+// Reductions over any dims of operands with any strides, in an order that the shape alone decides. A reduction R has
+//   Acc            what is kept of the elements so far; Acc R::start()
+//   R::add(acc, x, i)    takes element i of a row along, i ascending; R::merge(a, b) two parts of a row, a's elements first
+//   R::finish(acc, length, outputs, row)   writes the results of a row
+// and computes in T: double, which every floating dtype is exact in, or int64.
+//
+//   rows     one block takes a part of a row, or one warp a whole short row: elements of a row lie close to each other
+//   columns  neighbouring threads take neighbouring rows: the rows lie close to each other
+// Long rows of few are cut into parts, whose results a second launch merges.
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "deckle/core/cuda/device.h"
+#include "deckle/core/cuda/error.h"
+#include "deckle/core/cuda/memory.h"
+#include "deckle/kernels/args/context.h"
+#include "deckle/kernels/cpu/reduce/layout.h"
+#include "deckle/kernels/cuda/pointwise/operand.cuh"
+
+namespace deckle::kernels::cuda::reduce {
+
+using cpu::reduce::Layout;
+
+/// Places of elements by number, as Layout::Dims.
+struct Places {
+  int count = 0;
+  int64_t sizes[kMaxDims] = {};
+  int64_t strides[kMaxDims] = {};
+
+  Places() = default;
+  explicit Places(const Layout::Dims& dims) : count(dims.count) {
+    for (int d = 0; d < count; ++d) {
+      sizes[d] = dims.sizes[d];
+      strides[d] = dims.strides[d];
+    }
+  }
+  __device__ int64_t offset(int64_t index) const {
+    if (count == 1) return index * strides[0];
+    int64_t elements = 0;
+    for (int d = count - 1; d >= 0; --d) {
+      const int64_t quotient = index / sizes[d];
+      elements += (index - quotient * sizes[d]) * strides[d];
+      index = quotient;
+    }
+    return elements;
+  }
+};
+
+/// An output in the order of the rows: contiguous.
+struct Output {
+  void* data = nullptr;
+  DType dtype = DType::float32;
+
+  template <typename T>
+  __device__ void put(int64_t row, T value) const {
+    pointwise::store<T>(value, data, dtype, row);
+  }
+};
+
+struct Outputs {
+  Output first, second;
+};
+
+struct Problem {
+  const void* data = nullptr;
+  DType dtype = DType::float32;
+  Places kept, reduced;
+  int64_t rows = 1, length = 1, parts = 1, part_length = 1;
+  bool vectors = false;  // the elements of a row are floating, lie one after another, and every part starts at 16 bytes
+  Outputs outputs;
+};
+
+/// What the threads of a block have, merged in their order; right in thread 0 of each group of kThreads.
+template <class R, int kThreads, typename Acc>
+__device__ Acc merged(const R& reduction, Acc acc, Acc* shared) {
+  const int lane = static_cast<int>(threadIdx.x) % kThreads;
+  Acc* const own = shared + threadIdx.x - lane;
+  own[lane] = acc;
+  for (int half = kThreads / 2; half > 0; half /= 2) {
+    if constexpr (kThreads > 32)
+      __syncthreads();
+    else
+      __syncwarp();
+    if (lane < half) own[lane] = acc = reduction.merge(own[lane], own[lane + half]);
+  }
+  return acc;
+}
+
+/// Elements [begin, end) of a row by kThreads threads, eight at a time.
+template <class R, typename V, int kThreads>
+__device__ void add_vectors(const R& reduction, typename R::Acc& acc, const Problem& problem, int64_t start, int64_t begin,
+                            int64_t end) {
+  constexpr int kWidth = pointwise::kWidth, kTogether = sizeof(V) == 4 ? 2 : 1;
+  const char* const data = static_cast<const char*>(problem.data) + start * pointwise::bytes_of(problem.dtype);
+  const int64_t item = pointwise::bytes_of(problem.dtype), whole = begin + (end - begin) / kWidth * kWidth;
+  int64_t i = begin + static_cast<int>(threadIdx.x) % kThreads * kWidth;
+  for (; i + (kTogether - 1) * kThreads * kWidth < whole; i += kTogether * kThreads * kWidth) {
+    V x[kTogether][kWidth];
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k) pointwise::load_vector<V>(data + (i + k * kThreads * kWidth) * item, problem.dtype, x[k]);
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k) {
+#pragma unroll
+      for (int lane = 0; lane < kWidth; ++lane) reduction.add(acc, x[k][lane], i + k * kThreads * kWidth + lane);
+    }
+  }
+  for (; i < whole; i += kThreads * kWidth) {
+    V x[kWidth];
+    pointwise::load_vector<V>(data + i * item, problem.dtype, x);
+#pragma unroll
+    for (int lane = 0; lane < kWidth; ++lane) reduction.add(acc, x[lane], i + lane);
+  }
+  for (i = whole + static_cast<int>(threadIdx.x) % kThreads; i < end; i += kThreads)
+    reduction.add(acc, pointwise::load<V>(data, problem.dtype, i), i);
+}
+
+/// kThreads threads a row or a part of one. Thread t takes elements t, t + kThreads, ... of each stretch: R's order of elements
+/// is that of merge() for what does not mind, and R compares indices where it does.
+template <class R, typename T, int kThreads>
+__global__ void __launch_bounds__(256) rows_kernel(const __grid_constant__ Problem problem, R reduction, typename R::Acc* parts) {
+  using Acc = typename R::Acc;
+  __shared__ alignas(alignof(Acc)) char memory[256 * sizeof(Acc)];
+  const int64_t unit = (static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x) / kThreads;
+  const int64_t row = unit / problem.parts, part = unit % problem.parts;
+  const bool inside = row < problem.rows;
+  Acc acc = reduction.start();
+  if (inside) {
+    const int64_t start = problem.kept.offset(row), begin = part * problem.part_length,
+                  end = min(begin + problem.part_length, problem.length);
+    const int lane = static_cast<int>(threadIdx.x) % kThreads;
+    int64_t i = begin + lane;
+    if constexpr (std::is_same_v<T, double>) {
+      if (problem.vectors) {
+        if (problem.dtype == DType::float64)
+          add_vectors<R, double, kThreads>(reduction, acc, problem, start, begin, end);
+        else
+          add_vectors<R, float, kThreads>(reduction, acc, problem, start, begin, end);
+        i = end;
+      }
+    }
+    for (; i + 3 * kThreads < end; i += 4 * kThreads) {
+      T x[4];
+#pragma unroll
+      for (int k = 0; k < 4; ++k)
+        x[k] = pointwise::load<T>(problem.data, problem.dtype, start + problem.reduced.offset(i + k * kThreads));
+#pragma unroll
+      for (int k = 0; k < 4; ++k) reduction.add(acc, x[k], i + k * kThreads);
+    }
+    for (; i < end; i += kThreads)
+      reduction.add(acc, pointwise::load<T>(problem.data, problem.dtype, start + problem.reduced.offset(i)), i);
+  }
+  acc = merged<R, kThreads>(reduction, acc, reinterpret_cast<Acc*>(memory));
+  if (threadIdx.x % kThreads != 0 || !inside) return;
+  if (problem.parts > 1)
+    parts[unit] = acc;
+  else
+    reduction.finish(acc, problem.length, problem.outputs, row);
+}
+
+constexpr int kColumnRows = 32, kColumnDepth = 8;
+
+template <class R, typename T>
+__global__ void __launch_bounds__(256)
+    columns_kernel(const __grid_constant__ Problem problem, R reduction, typename R::Acc* parts) {
+  using Acc = typename R::Acc;
+  __shared__ alignas(alignof(Acc)) char memory[256 * sizeof(Acc)];
+  auto* const shared = reinterpret_cast<Acc*>(memory);
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * kColumnRows + threadIdx.x, part = blockIdx.y;
+  const bool inside = row < problem.rows;
+  Acc acc = reduction.start();
+  if (inside) {
+    const int64_t start = problem.kept.offset(row), begin = part * problem.part_length,
+                  end = min(begin + problem.part_length, problem.length);
+    int64_t i = begin + threadIdx.y;
+    for (; i + 3 * kColumnDepth < end; i += 4 * kColumnDepth) {
+      T x[4];
+#pragma unroll
+      for (int k = 0; k < 4; ++k)
+        x[k] = pointwise::load<T>(problem.data, problem.dtype, start + problem.reduced.offset(i + k * kColumnDepth));
+#pragma unroll
+      for (int k = 0; k < 4; ++k) reduction.add(acc, x[k], i + k * kColumnDepth);
+    }
+    for (; i < end; i += kColumnDepth)
+      reduction.add(acc, pointwise::load<T>(problem.data, problem.dtype, start + problem.reduced.offset(i)), i);
+  }
+  shared[threadIdx.y * kColumnRows + threadIdx.x] = acc;
+  __syncthreads();
+  if (threadIdx.y > 0 || !inside) return;
+  for (int y = 1; y < kColumnDepth; ++y) acc = reduction.merge(acc, shared[y * kColumnRows + threadIdx.x]);
+  if (problem.parts > 1)
+    parts[row * problem.parts + part] = acc;
+  else
+    reduction.finish(acc, problem.length, problem.outputs, row);
+}
+
+/// The parts of each row, one warp a row.
+template <class R>
+__global__ void __launch_bounds__(256)
+    parts_kernel(const __grid_constant__ Problem problem, R reduction, const typename R::Acc* parts) {
+  using Acc = typename R::Acc;
+  __shared__ alignas(alignof(Acc)) char memory[256 * sizeof(Acc)];
+  const int64_t row = (static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  Acc acc = reduction.start();
+  if (row < problem.rows) {
+    const int64_t each = (problem.parts + 31) / 32;  // a lane takes neighbouring parts
+    for (int64_t i = lane * each; i < min((lane + 1) * each, problem.parts); ++i)
+      acc = reduction.merge(acc, parts[row * problem.parts + i]);
+  }
+  acc = merged<R, 32>(reduction, acc, reinterpret_cast<Acc*>(memory));
+  if (lane == 0 && row < problem.rows) reduction.finish(acc, problem.length, problem.outputs, row);
+}
+
+inline unsigned blocks_of(int64_t units, int64_t each) { return static_cast<unsigned>((units + each - 1) / each); }
+
+/// Reduces `dims` of self (none: all of them).
+template <class R, typename T>
+void run(const R& reduction, const Context& context, const View& self, std::span<const int64_t> dims, const Outputs& outputs) {
+  using Acc = typename R::Acc;
+  const Layout layout(self, dims);
+  if (layout.rows == 0) return;
+  Problem problem;
+  problem.data = self.data;
+  problem.dtype = self.dtype;
+  problem.kept = Places(layout.kept);
+  problem.reduced = Places(layout.reduced);
+  problem.rows = layout.rows;
+  problem.length = problem.part_length = layout.length;
+  problem.outputs = outputs;
+  const auto last_stride = [](const Layout::Dims& places) { return places.count > 0 ? places.strides[places.count - 1] : 0; };
+  const bool columns = layout.kept.count > 0 && last_stride(layout.kept) == 1 && last_stride(layout.reduced) != 1 &&
+                       layout.kept.sizes[layout.kept.count - 1] >= 16;
+  // Parts: enough work for a large GPU, none shorter than it takes to start. The shape alone decides.
+  constexpr int64_t kWanted = 2048, kShortest = 4096, kShortestColumn = 256;
+  const int64_t units = columns ? (layout.rows + kColumnRows - 1) / kColumnRows : layout.rows;
+  const int64_t shortest = columns ? kShortestColumn : kShortest;
+  problem.parts = std::clamp<int64_t>(std::min(kWanted / std::max<int64_t>(units, 1), layout.length / shortest), 1, 1024);
+  problem.part_length = (layout.length + problem.parts - 1) / problem.parts;
+  problem.part_length = (problem.part_length + pointwise::kWidth - 1) / pointwise::kWidth * pointwise::kWidth;
+  problem.vectors = is_floating(self.dtype) && layout.reduced.count == 1 && layout.reduced.strides[0] == 1 &&
+                    reinterpret_cast<uintptr_t>(self.data) % 16 == 0;
+  for (int d = 0; d < layout.kept.count; ++d)
+    problem.vectors = problem.vectors && layout.kept.strides[d] * item_size(self.dtype) % 16 == 0;
+  const deckle::cuda::DeviceGuard guard(context.device);
+  const cudaStream_t stream = deckle::cuda::stream_handle(context.device);
+  const deckle::cuda::Block memory(problem.parts > 1 ? problem.rows * problem.parts * static_cast<int64_t>(sizeof(Acc)) : 0,
+                                   context.device);
+  Acc* const parts = memory.as<Acc>();
+  if (columns) {
+    const dim3 grid(blocks_of(problem.rows, kColumnRows), static_cast<unsigned>(problem.parts));
+    columns_kernel<R, T><<<grid, dim3(kColumnRows, kColumnDepth), 0, stream>>>(problem, reduction, parts);
+  } else if (layout.length <= 1024) {
+    rows_kernel<R, T, 32><<<blocks_of(problem.rows, 8), 256, 0, stream>>>(problem, reduction, parts);
+  } else {
+    rows_kernel<R, T, 256><<<blocks_of(problem.rows * problem.parts, 1), 256, 0, stream>>>(problem, reduction, parts);
+  }
+  if (problem.parts > 1) parts_kernel<R><<<blocks_of(problem.rows, 8), 256, 0, stream>>>(problem, reduction, parts);
+  deckle::cuda::check_launch(context.device);
+}
+
+/// The same in the type that self's elements are exact in: make(T()) gives the reduction.
+template <typename Make>
+void run_exact(const Make& make, const Context& context, const View& self, std::span<const int64_t> dims,
+               const Outputs& outputs) {
+  if (is_floating(self.dtype))
+    run<decltype(make(double())), double>(make(double()), context, self, dims, outputs);
+  else
+    run<decltype(make(int64_t())), int64_t>(make(int64_t()), context, self, dims, outputs);
+}
+
+inline std::span<const int64_t> dims_of(const std::optional<std::span<const int64_t>>& dim) {
+  return dim ? *dim : std::span<const int64_t>();
+}
+inline Output output_of(const View& view) { return {view.data, view.dtype}; }
+
+}  // namespace deckle::kernels::cuda::reduce

@@ -1,0 +1,70 @@
+// Attention through the public functions on a GPU, held to the CPU's of the same numbers in float32.
+#include "deckle/deckle.h"
+#include "tests/cuda/gpu.h"
+#include "tests/support/expect.h"
+
+namespace deckle {
+namespace {
+
+const Device kGpu = Device::cuda();
+
+/// A bfloat16 tensor, and the same numbers in float32 on the CPU.
+struct Pair {
+  Tensor gpu, cpu;
+  explicit Pair(Ints sizes) {
+    const Tensor narrow = randn(sizes).to(DType::bfloat16);
+    gpu = narrow.to(kGpu).detach().requires_grad_();
+    cpu = narrow.to(DType::float32).detach().requires_grad_();
+  }
+};
+
+void expect_near(const Tensor& got, const Tensor& expected) {
+  EXPECT_EQ(got.device(), kGpu);
+  testing::expect_close(got.to(DType::float32), expected, 3e-2, 3e-2);
+}
+
+TEST(CudaAttention, DenseIsTheCpus) {
+  NEEDS_GPU();
+  for (const int64_t dim : {64, 128}) {
+    for (const bool causal : {false, true}) {
+      const Pair q({2, 130, 4, dim}), k({2, 200, 2, dim}), v({2, 200, 2, dim});
+      AttentionOptions options;
+      if (causal) options.mask = masks::causal();
+      const Tensor got = attention(q.gpu, k.gpu, v.gpu, options), expected = attention(q.cpu, k.cpu, v.cpu, options);
+      expect_near(got, expected);
+      const Tensor weight = randn(expected.sizes());
+      got.backward(weight.to(DType::bfloat16).to(kGpu));
+      expected.backward(weight.to(DType::bfloat16).to(DType::float32));
+      expect_near(q.gpu.grad(), q.cpu.grad());
+      expect_near(k.gpu.grad(), k.cpu.grad());
+      expect_near(v.gpu.grad(), v.cpu.grad());
+    }
+  }
+}
+
+TEST(CudaAttention, RaggedIsTheCpus) {
+  NEEDS_GPU();
+  const Ragged rows = Ragged::from_lengths(std::vector<int64_t>{3, 0, 150, 64, 1});
+  const Pair q({218, 4, 64}), k({218, 4, 64}), v({218, 4, 64});
+  AttentionOptions options;
+  options.mask = masks::causal();
+  const auto call = [&](const Tensor& a, const Tensor& b, const Tensor& c) {
+    return attention(NestedTensor(a, rows), NestedTensor(b, rows), NestedTensor(c, rows), options).values();
+  };
+  const Tensor got = call(q.gpu, k.gpu, v.gpu), expected = call(q.cpu, k.cpu, v.cpu);
+  expect_near(got, expected);
+  got.backward(ones(got.sizes(), DType::bfloat16, kGpu));
+  expected.backward(ones(expected.sizes()));
+  expect_near(q.gpu.grad(), q.cpu.grad());
+  expect_near(k.gpu.grad(), k.cpu.grad());
+  expect_near(v.gpu.grad(), v.cpu.grad());
+}
+
+TEST(CudaAttention, WhatNoKernelServesIsSaid) {
+  NEEDS_GPU();
+  const Tensor x = randn({1, 8, 2, 64}, {}, kGpu);
+  testing::expect_error([&] { attention(x, x, x); }, "dtype is float32 (serves bfloat16, float16)");
+}
+
+}  // namespace
+}  // namespace deckle

@@ -1,0 +1,167 @@
+// A tensor on a GPU: where it is, what may be done with it, and what is refused.
+#include <cmath>
+
+#include "deckle/core/allocator.h"
+#include "deckle/core/from_data.h"
+#include "deckle/deckle.h"
+#include "tests/cuda/gpu.h"
+#include "tests/support/expect.h"
+#include "tests/support/temporary_folder.h"
+
+namespace deckle {
+namespace {
+
+const Device kGpu = Device::cuda();
+
+TEST(CudaTensor, GoesThereAndBack) {
+  NEEDS_GPU();
+  const Tensor x = randn({5, 7}, {.dtype = DType::float64}), y = x.to(kGpu);
+  EXPECT_EQ(y.device(), kGpu);
+  EXPECT_TRUE(y.to(kGpu).is_same(y));
+  testing::expect_equal(y, x);
+  testing::expect_equal(y.to(Device()), x);
+  testing::expect_equal(x.t().to(kGpu), x.t());
+  testing::expect_equal(y.t(), x.t());
+}
+
+TEST(CudaTensor, LargeOnesGoThroughPinnedPieces) {
+  NEEDS_GPU();
+  const Tensor x = randint(-1000, 1000, {(int64_t{13} << 20) + 3});
+  const Tensor y = x.to(kGpu);
+  const Tensor back = (y + 1).to(Device());
+  EXPECT_EQ(sum(abs(back - x - 1)).item<int64_t>(), 0);
+}
+
+TEST(CudaTensor, TheHostCannotReadItsMemory) {
+  NEEDS_GPU();
+  const Tensor x = zeros({3}).to(kGpu);
+  testing::expect_error([&] { x.data<float>(); }, "the tensor is on cuda:0, whose memory the host cannot read (expected");
+}
+
+TEST(CudaTensor, PrintsItsValuesAndWhereItIs) {
+  NEEDS_GPU();
+  EXPECT_EQ(to_string(tensor({1.0f, 2.5f}).to(kGpu)), "Tensor[2] float32 cuda:0\n[1, 2.5]");
+  EXPECT_EQ(tensor({3.0f}).to(kGpu).item(), 3);
+}
+
+TEST(CudaTensor, OperandsOnTwoDevicesAreRefused) {
+  NEEDS_GPU();
+  const Tensor x = ones({3}), y = x.to(kGpu);
+  testing::expect_error([&] { x + y; }, "add: operands on cpu and cuda:0 (expected one device: x.to(Device::cuda(0)))");
+  testing::expect_error([&] { mm(ones({2, 2}), ones({2, 2}).to(kGpu)); }, "mm: operands on cpu and cuda:0 (expected");
+}
+
+TEST(CudaTensor, AnOpWithoutAKernelThereIsRefusedByName) {
+  NEEDS_GPU();
+  const Tensor x = ones({3, 3}).to(kGpu);
+  testing::expect_error([&] { cumsum(x, 0); }, "cumsum: no CUDA kernel, and its operands are on cuda:0 (expected");
+}
+
+TEST(CudaTensor, FactoriesTakeADevice) {
+  NEEDS_GPU();
+  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::float16, DType::int64, DType::int32,
+                            DType::uint8, DType::bool_}) {
+    SCOPED_TRACE(name(dtype));
+    testing::expect_equal(zeros({3, 2}, dtype, kGpu), zeros({3, 2}, dtype));
+    testing::expect_equal(ones({3, 2}, dtype, kGpu), ones({3, 2}, dtype));
+    testing::expect_equal(full({9}, 1, dtype, kGpu), full({9}, 1, dtype));
+    EXPECT_EQ(zeros({3}, dtype, kGpu).device(), kGpu);
+  }
+  EXPECT_EQ(zeros({3}).device(), Device());
+}
+
+TEST(CudaTensor, CopiesBetweenAllDtypesAsTheCpu) {
+  NEEDS_GPU();
+  const Tensor values = tensor({0.0, 1.0, -2.5, 3.75, 100.0, 0.1, -7.0, 255.0, 1e-3}).view({3, 3});
+  for (const DType from : {DType::float64, DType::float32, DType::bfloat16, DType::float16, DType::int64, DType::int32}) {
+    for (const DType to :
+         {DType::float64, DType::float32, DType::bfloat16, DType::float16, DType::int64, DType::int32, DType::bool_}) {
+      SCOPED_TRACE(std::string(name(from)) + " to " + std::string(name(to)));
+      const Tensor x = values.to(from);
+      testing::expect_equal(x.to(kGpu).to(to), x.to(to));
+      testing::expect_equal(x.to(kGpu).t().to(to), x.t().to(to));
+    }
+  }
+}
+
+TEST(CudaTensor, BroadcastsAndStridesAsTheCpu) {
+  NEEDS_GPU();
+  const Tensor x = randn({33, 1, 40}), y = randn({7, 1}), z = randn({40}), w = randn({40, 7, 33}).transpose(0, 2);
+  const auto f = [](const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& d) { return (a * b + c) * d - 2.5; };
+  testing::expect_close(f(x.to(kGpu), y.to(kGpu), z.to(kGpu), w.to(kGpu)), f(x, y, z, w), 1e-6, 1e-6);
+  const Tensor wide = randn({300, 1000}), bias = randn({1000});
+  testing::expect_equal(wide.to(kGpu) + bias.to(kGpu), wide + bias);
+  testing::expect_equal(wide.slice(1, 3, 900).to(kGpu) + bias.slice(0, 3, 900).to(kGpu), (wide + bias).slice(1, 3, 900));
+}
+
+TEST(CudaTensor, FilesHoldWhatTheCpuWrites) {
+  NEEDS_GPU();
+  const TemporaryFolder folder;
+  const Tensor x = randn({4, 3});
+  io::save({{"x", x.to(kGpu)}, {"t", x.to(kGpu).t()}}, folder / "x");
+  const io::TensorMap read = io::load(folder / "x");
+  testing::expect_equal(read.at("x"), x);
+  testing::expect_equal(read.at("t"), x.t());
+}
+
+TEST(CudaTensor, AModuleMovesWithItsSharedParameters) {
+  NEEDS_GPU();
+  nn::Sequential net(nn::Linear(4, 8), nn::ReLU(), nn::Linear(8, 2));
+  const Tensor x = randn({5, 4}), expected = net(x);
+  net.to(kGpu);
+  for (const Tensor& parameter : net.parameters()) {
+    EXPECT_EQ(parameter.device(), kGpu);
+    EXPECT_TRUE(parameter.requires_grad());
+  }
+  testing::expect_close(net(x.to(kGpu)), expected, 1e-6, 1e-6);
+  net.load_state(nn::Sequential(nn::Linear(4, 8), nn::ReLU(), nn::Linear(8, 2)).state());
+  net.to(Device());
+  EXPECT_EQ(net(x).device(), Device());
+}
+
+TEST(CudaTensor, AnIndexOutOfRangeIsReportedWhenTheDeviceIsWaitedFor) {
+  NEEDS_GPU();
+  const Tensor weight = randn({7, 4}).to(kGpu), good = tensor<int64_t>({0, 6}).to(kGpu), bad = tensor<int64_t>({0, 7}).to(kGpu);
+  embedding(weight, good);
+  synchronize(kGpu);
+  embedding(weight, bad);
+  testing::expect_error([] { synchronize(kGpu); }, "an op before this on cuda:0 was given the index 7 (expected 0 to 6)");
+  synchronize(kGpu);  // it is told once
+}
+
+TEST(CudaTensor, RandomNumbersHaveTheCpusBits) {
+  NEEDS_GPU();
+  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::float16}) {
+    SCOPED_TRACE(name(dtype));
+    Generator a(7), b(7);
+    testing::expect_equal(rand({1001}, {.dtype = dtype, .generator = &a}, kGpu), rand({1001}, {.dtype = dtype, .generator = &b}));
+    testing::expect_close(randn({1001}, {.dtype = dtype, .generator = &a}, kGpu),
+                          randn({1001}, {.dtype = dtype, .generator = &b}), dtype == DType::float64 ? 1e-14 : 1e-2, 1e-2);
+    EXPECT_EQ(a.offset(), b.offset());
+  }
+}
+
+TEST(CudaTensor, LongSumsAreTheSameInEveryRun) {
+  NEEDS_GPU();
+  const Tensor x = randn({3000, 1000}), y = x.to(kGpu);
+  for (const std::vector<int64_t>& dims : {std::vector<int64_t>{0, 1}, std::vector<int64_t>{0}, std::vector<int64_t>{1}}) {
+    const Tensor first = sum(y, Ints(dims));
+    testing::expect_equal(sum(y, Ints(dims)), first);
+    testing::expect_close(first, sum(x, Ints(dims)), 1e-3, 1e-5);
+    testing::expect_equal(amax(y, Ints(dims)), amax(x, Ints(dims)));
+  }
+  testing::expect_equal(argmax(y, 1), argmax(x, 1));
+  testing::expect_equal(argmax(y), argmax(x));
+}
+
+TEST(CudaTensor, GradientsFlowThroughTheMove) {
+  NEEDS_GPU();
+  const Tensor x = randn({4, 3}, {.dtype = DType::float64}).requires_grad_();
+  const Tensor y = x.to(kGpu);
+  y.backward(ones({4, 3}, DType::float64, kGpu) * 3);
+  EXPECT_EQ(x.grad().device(), Device());
+  testing::expect_equal(x.grad(), full({4, 3}, 3, DType::float64));
+}
+
+}  // namespace
+}  // namespace deckle

@@ -1,0 +1,133 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "deckle/core/cuda/device.h"
+#include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/reduce.h"
+#include "deckle/ops/generated/shape.h"
+#include "tests/ops/suite_support.h"
+
+namespace deckle::suite {
+namespace {
+
+const Device kGpu = Device::cuda();
+
+Tensors on_gpu(const Tensors& tensors) {
+  return mapped(tensors, [](const Tensor& tensor) { return tensor.to(kGpu); });
+}
+
+/// Every other element of memory on the same device, dims in column-major order.
+Tensor with_gaps(const Tensor& tensor) {
+  Dims sizes(tensor.sizes());
+  sizes.push_back(2);
+  Tensor memory = empty(sizes, tensor.dtype(), tensor.device());
+  Tensor result = memory.select(-1, 1);
+  if (tensor.dim() > 1) {
+    Dims turned(sizes);
+    std::swap(turned[0], turned[static_cast<size_t>(tensor.dim()) - 1]);
+    result = empty(turned, tensor.dtype(), tensor.device()).select(-1, 0).transpose(0, tensor.dim() - 1);
+  }
+  result.copy_(tensor);
+  return result;
+}
+
+void expect_on_gpu(const Tensors& got, const Tensors& expected, double tolerance, const std::string& what) {
+  for (const Tensor& tensor : got) EXPECT_EQ(to_string(tensor.device()), to_string(kGpu)) << what;
+  expect_near(got, expected, tolerance, what);
+}
+
+/// The gradients of a weighted sum of all floating results.
+Tensors gradients(const Case& op, const Tensors& tensors, const std::vector<std::vector<double>>& weights) {
+  Tensors leaves = tensors, result;
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    if (!op.differentiable[i]) continue;
+    leaves[i] = clone(leaves[i]).detach();
+    leaves[i].requires_grad_();
+  }
+  Tensor total;
+  const Tensors outputs = called(op, leaves);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!is_floating(outputs[i].dtype()) || !outputs[i].requires_grad()) continue;
+    const Tensor weight =
+        of_values(outputs[i].sizes(), outputs[i].dtype(), [&](size_t k) { return weights[i][k]; }).to(outputs[i].device());
+    const Tensor part = sum(outputs[i] * weight);
+    total = total.defined() ? total + part : part;
+  }
+  if (!total.defined()) return {};
+  total.backward();
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    if (op.differentiable[i] && leaves[i].grad().defined()) result.push_back(leaves[i].grad());
+  }
+  return result;
+}
+
+std::vector<std::vector<double>> weights_of(const Tensors& results) {
+  std::vector<std::vector<double>> weights;
+  for (const Tensor& result : results) {
+    std::vector<double>& values = weights.emplace_back(static_cast<size_t>(result.numel()));
+    for (size_t k = 0; k < values.size(); ++k) values[k] = std::sin(1.7 * static_cast<double>(k) + 0.3);
+  }
+  return weights;
+}
+
+void check_values(const Case& op) {
+  const Tensors expected = called(op, op.tensors), inputs = on_gpu(op.tensors);
+  expect_on_gpu(called(op, inputs), expected, 1e-12, "on the GPU");
+  if (op.layouts && op.strided) expect_on_gpu(called(op, mapped(inputs, with_gaps)), expected, 1e-12, "strided inputs");
+  if (op.inplace) {
+    Tensors own = inputs;
+    own[0] = clone(own[0]);
+    op.inplace(own);
+    expect_near(own[0], converted(expected[0], own[0].dtype()), 1e-12, "in place");
+  }
+  if (op.out) {
+    const Tensor out = empty(expected[0].sizes(), expected[0].dtype(), kGpu);
+    op.out(inputs, out);
+    expect_near(out, expected[0], 1e-12, "out=");
+  }
+  if (op.derivatives) {
+    const auto weights = weights_of(expected);
+    const Tensors wanted = gradients(op, op.tensors, weights);
+    if (!wanted.empty()) expect_on_gpu(gradients(op, inputs, weights), wanted, 1e-10, "gradients");
+  }
+  if (!op.dtypes || !op.layouts) return;
+  for (const auto& [dtype, tolerance] :
+       {std::pair(DType::float32, 1e-5), std::pair(DType::bfloat16, 1.6e-2), std::pair(DType::float16, 2e-3)}) {
+    const Tensors narrow = mapped(op.tensors, [&, to = dtype](const Tensor& tensor) {
+      return tensor.dtype() == DType::float64 ? converted(tensor, to) : tensor;
+    });
+    expect_on_gpu(called(op, on_gpu(narrow)), called(op, narrow), tolerance, "in " + std::string(name(dtype)));
+  }
+}
+
+}  // namespace
+
+bool on_device() {
+  static const bool wanted = [] {
+    const char* const device = std::getenv("DECKLE_TEST_DEVICE");
+    return device != nullptr && std::string_view(device) == "cuda";
+  }();
+  return wanted;
+}
+
+void check_on_device(const Case& op) {
+  if (cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
+  bool lives = false;
+  for (const Tensor& tensor : op.tensors) lives = lives || tensor.defined();
+  if (!lives) GTEST_SKIP() << op.name << " has no tensor to put on a GPU";
+  try {
+    check_values(op);
+  } catch (const Error& error) {
+    // Refused: no kernel, or a part of the op reads values, or makes indices, on the host.
+    const bool refused = error.kind() == ErrorKind::not_implemented || error.detail().find("cuda:0") != std::string::npos;
+    if (!refused || op.pointwise) throw;
+    GTEST_SKIP() << error.message();
+  }
+}
+
+}  // namespace deckle::suite
