@@ -76,6 +76,13 @@ __device__ __forceinline__ float exp2(float x) {
   return y;
 }
 
+/// 1 / x, 1 ulp; 1 / inf = 0.
+__device__ __forceinline__ float reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 /// log2(x), 1 ulp of the result above |log2 x| = 1; log2(0) = -inf.
 __device__ __forceinline__ float log2(float x) {
   float y;

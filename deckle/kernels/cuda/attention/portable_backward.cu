@@ -177,36 +177,39 @@ __global__ void __launch_bounds__(kThreads) gradient_kernel(BackwardArguments ar
       multiply_transposed<element, W, kWalked>(ds, owned_values + warp_row * W::row_bytes, values_tile, args.value_dim);
     }
     if constexpr (W::featured) {
-      static_assert(W::blocks == 1);
       const Scores features(args.features, place.sequence, head_begin + step / tiles, offset);
-      const int row = first_row + owned_row<W>(0), first_column = tile::accumulator_column(threadIdx.x);
-      const Interval rows[2] = {interval(row), interval(row + 8)};
+      const int first_column = tile::accumulator_column(threadIdx.x);
 #pragma unroll
-      for (int part = 0; part < kWalked / 32; ++part) {
-        bool kept[16];
-        if (features.drops()) features.keep<owns_queries>(first_row + warp_row, j * kWalked + 32 * part, kept);
+      for (int block = 0; block < W::blocks; ++block) {
+        const int row = first_row + owned_row<W>(block), column = j * kWalked + first_column;
+        const Interval rows[2] = {interval(row), interval(row + 8)};
+        const float position = owns_queries ? features.position(row, column) : features.position(column, row);
 #pragma unroll
-        for (int n = 0; n < 16; ++n) {
-          const int i = 16 * part + n, h = (n >> 1) & 1, local = first_column + 32 * part + 8 * (n >> 2) + (n & 1);
-          const int mine = row + 8 * h, other = j * kWalked + local;
-          const int query = owns_queries ? mine : other, key = owns_queries ? other : mine;
-          const float lse2 = owns_queries ? own_lse2[0][h] : statistic(stage, 0, local);
-          float cap_slope;
-          const float z = features.score(p[0][i], query, key, cap_slope);
-          const bool attends = other >= rows[h].begin && other < rows[h].end;
-          const float weight = attends ? arch::exp2(fmaf(z, 1.4426950408889634f, -lse2)) : 0.0f;
-          const float keep = !features.drops() || kept[n] ? args.features.keep_factor : 0.0f;
-          if constexpr (role == Role::value) {
-            p[0][i] = weight * keep;
-          } else {
-            const float delta = owns_queries ? own_delta[0][h] : statistic(stage, 1, local);
-            const float gradient = weight * (keep * ds[0][i] - delta);
-            if constexpr (owns_queries) slope_sum -= gradient * features.distance(query, key);
-            p[0][i] = gradient * cap_slope;
+        for (int part = 0; part < kWalked / 32; ++part) {
+          uint32_t kept = ~0u;
+          if (features.drops()) kept = features.keep<owns_queries>(first_row + warp_row + 16 * block, j * kWalked + 32 * part);
+#pragma unroll
+          for (int n = 0; n < 16; ++n) {
+            const int i = 16 * part + n, h = (n >> 1) & 1, local = 32 * part + 8 * (n >> 2) + (n & 1), other = column + local;
+            const float distance = fabsf(position + static_cast<float>(owns_queries ? 8 * h - local : local - 8 * h));
+            const float lse2 = owns_queries ? own_lse2[block][h] : statistic(stage, 0, first_column + local);
+            float cap_slope;
+            const float z = features.score(p[block][i], distance, cap_slope);
+            const bool attends = other >= rows[h].begin && other < rows[h].end;
+            const float weight = attends ? arch::exp2(fmaf(z, 1.4426950408889634f, -lse2)) : 0.0f;
+            const float keep = kept >> n & 1 ? args.features.keep_factor : 0.0f;
+            if constexpr (role == Role::value) {
+              p[block][i] = weight * keep;
+            } else {
+              const float delta = owns_queries ? own_delta[block][h] : statistic(stage, 1, first_column + local);
+              const float gradient = weight * (keep * ds[block][i] - delta);
+              if constexpr (owns_queries) slope_sum -= gradient * distance;
+              p[block][i] = gradient * cap_slope;
+            }
           }
         }
+        tile::pack_operand<element>(a[block], p[block]);
       }
-      tile::pack_operand<element>(a[0], p[0]);
     } else {
       const float c = problem.scale_log2 * problem.scale_sign;
       const bool edge = j * kWalked < inner.begin || (j + 1) * kWalked > inner.end;
@@ -253,9 +256,9 @@ int64_t statistics_count(const AttentionSizes& sizes) {
 
 // Of one head: what its blocks of query rows leave, one a warp.
 int64_t slope_parts(const CudaAttentionProblem& problem) {
-  constexpr int kRows = Width<64, true>::rows;
-  static_assert(kRows == Width<256, true>::rows);
-  return problem.slopes == nullptr ? 0 : slots<kRows>(problem.sizes, problem.sizes.query_rows) * (kThreads / 32);
+  return problem.slopes == nullptr ? 0 : with_width(problem, [&](auto width) {
+    return slots<decltype(width)::Backward::rows>(problem.sizes, problem.sizes.query_rows) * (kThreads / 32);
+  });
 }
 
 template <Element element, class W, Role role>
@@ -272,7 +275,7 @@ void launch(const BackwardArguments& args, const CudaAttentionProblem& problem, 
   const AttentionSizes& sizes = problem.sizes;
   const int64_t rows = sizes.query_rows * (sizes.ragged() ? 1 : int64_t{sizes.batch});
   with_width(problem, [&](auto width) {
-    using W = decltype(width);
+    using W = typename decltype(width)::Backward;
     if (rows > 0) {
       const dim3 grid(static_cast<unsigned>((rows + kThreads / 32 - 1) / (kThreads / 32)), sizes.heads);
       launch_kernel("portable attention backward", statistics_kernel, grid, kThreads, 0, stream, args, element);
@@ -287,7 +290,7 @@ void launch(const BackwardArguments& args, const CudaAttentionProblem& problem, 
 
 int backward_shared_bytes(const CudaAttentionProblem& problem) {
   return with_width(problem, [](auto width) {
-    using W = decltype(width);
+    using W = typename decltype(width)::Backward;
     return std::max(shared_bytes<W>(Role::query), shared_bytes<W>(Role::value));
   });
 }

@@ -80,11 +80,13 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(ForwardArguments args
 #pragma unroll
     for (int i = 0; i < W::blocks; ++i) {
       if constexpr (W::featured) {
-        const int row = first_row + owned_row<W>(i), key = j * kKeys + tile::accumulator_column(threadIdx.x);
+        const float position = features.position(first_row + owned_row<W>(i), j * kKeys + tile::accumulator_column(threadIdx.x));
         float unused;
 #pragma unroll
-        for (int n = 0; n < kKeys / 2; ++n)
-          scores[i][n] = features.score(scores[i][n], row + 8 * ((n >> 1) & 1), key + 8 * (n >> 2) + (n & 1), unused);
+        for (int n = 0; n < kKeys / 2; ++n) {
+          const float distance = fabsf(position + static_cast<float>(8 * ((n >> 1) & 1) - 8 * (n >> 2) - (n & 1)));
+          scores[i][n] = features.score(scores[i][n], distance, unused);
+        }
       } else if (problem.scale_sign < 0) {
 #pragma unroll
         for (float& score : scores[i]) score = -score;
@@ -100,10 +102,9 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(ForwardArguments args
       if (W::featured && features.drops()) {
 #pragma unroll
         for (int half = 0; half < kKeys / 32; ++half) {
-          bool kept[16];
-          features.keep<true>(first_row + warp_row + 16 * i, j * kKeys + 32 * half, kept);
+          const uint32_t kept = features.keep<true>(first_row + warp_row + 16 * i, j * kKeys + 32 * half);
 #pragma unroll
-          for (int n = 0; n < 16; ++n) scores[i][16 * half + n] = kept[n] ? scores[i][16 * half + n] : 0.0f;
+          for (int n = 0; n < 16; ++n) scores[i][16 * half + n] = kept >> n & 1 ? scores[i][16 * half + n] : 0.0f;
         }
       }
       tile::pack_operand<element>(p[i], scores[i]);

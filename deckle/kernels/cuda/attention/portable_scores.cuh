@@ -34,27 +34,30 @@ class Scores {
     slope_ = features.slopes != nullptr ? features.slopes[head] : 0.0f;
   }
 
-  /// z of a product q k, and cap' there.
-  __device__ __forceinline__ float score(float product, int query, int key, float& cap_slope) const {
+  /// z of a product q k at a distance of positions, and cap' there.
+  __device__ __forceinline__ float score(float product, float distance, float& cap_slope) const {
     float z = product * features_.scale;
     cap_slope = 1.0f;
     if (features_.cap > 0.0f) {
       // tanh |x| = 1 - 2 / (1 + e^(2 |x|)).
-      const float tanh = copysignf(1.0f - 2.0f / (1.0f + arch::exp2(fabsf(z * features_.inverse_cap) * 2.8853900817779268f)), z);
+      const float e = arch::exp2(fabsf(z * features_.inverse_cap) * 2.8853900817779268f);
+      const float tanh = copysignf(1.0f - 2.0f * arch::reciprocal(1.0f + e), z);
       z = features_.cap * tanh;
       cap_slope = 1.0f - tanh * tanh;
     }
-    return z - slope_ * distance(query, key);
+    return z - slope_ * distance;
   }
 
-  __device__ __forceinline__ float distance(int query, int key) const { return fabsf(static_cast<float>(query + offset_ - key)); }
+  /// Position of the query less that of the key; exact, as there are fewer than 2^24 of either.
+  __device__ __forceinline__ float position(int query, int key) const { return static_cast<float>(query + offset_ - key); }
 
   __device__ __forceinline__ bool drops() const { return features_.threshold != 0; }
 
-  /// Which of the accumulators of 16 rows from `row` on and of the 32 columns from `column` on are kept; both multiples of 16 and
+  /// Bits of the accumulators that are kept, of 16 rows from `row` on and of the 32 columns from `column` on are kept; both
+  /// multiples of 16 and
   /// 32. All lanes call. Two lanes that need the same call of the generator share two of them.
   template <bool rows_are_queries>
-  __device__ __forceinline__ void keep(int row, int column, bool (&kept)[16]) const {
+  __device__ __forceinline__ uint32_t keep(int row, int column) const {
     const int lane = threadIdx.x & 31, upper = (lane >> 2) & 1;
     const uint32_t of_row = row / 16 + (rows_are_queries ? features_.first_row_block : features_.first_column_block);
     const uint32_t of_column =
@@ -78,11 +81,13 @@ class Scores {
       words[0][parity] = upper ? other : mine;
       words[1][parity] = upper ? mine : other;
     }
+    uint32_t kept = 0;
 #pragma unroll
     for (int i = 0; i < 16; ++i) {
       const int half = (i >> 1) & 1, eight = (i >> 2) & 1, byte = rows_are_queries ? half + 2 * eight : eight + 2 * half;
-      kept[i] = static_cast<int>(words[i >> 3][i & 1] >> (8 * byte) & 0xff) >= features_.threshold;
+      kept |= static_cast<int>(words[i >> 3][i & 1] >> (8 * byte) & 0xff) >= features_.threshold ? 1u << i : 0u;
     }
+    return kept;
   }
 
  private:

@@ -14,13 +14,14 @@ using arch::Element;
 inline constexpr int kThreads = 128;
 
 /// What the kernels of one width of columns have in common. D is 64, 128 or 256. `featured`: scores are more than scale q k, or
-/// some are dropped; that takes registers, so a warp owns fewer rows.
-template <int D_, bool featured_>
+/// some are dropped.
+template <int D_, bool featured_, int blocks_ = D_ == 256 ? 1 : 2>
 struct Width {
   static constexpr int D = D_;
   static constexpr bool featured = featured_;
-  static constexpr int blocks = D == 256 || featured ? 1 : 2;  // of 16 rows that a warp owns
-  static constexpr int rows = 64 * blocks;                     // that a block owns
+  static constexpr int blocks = blocks_;                                   // of 16 rows that a warp owns
+  using Backward = Width<D, featured, featured && D == 128 ? 1 : blocks>;  // two would not fit its registers
+  static constexpr int rows = 64 * blocks;                                 // that a block owns
   static constexpr int stages = D == 256 ? 1 : 2;  // of walked tiles: D = 256 shall fit the 99 KB of small devices, too
   static constexpr int row_bytes = 2 * D;
 };
