@@ -20,10 +20,11 @@
 //
 // Schedules of a warpgroup, tile j; "|" is a wait for all that stands before it, unless it says for what:
 //   meeting  dP(j) over exp(j) | dS(j) stored, dV(j); both warpgroups meet; dQ(j), dK(j) | dV, dQ: dQ(j) staged under dK(j) |
-//   S(j+1) | late     dQ(j-1) over exp(j) | dQ(j-1) staged; dP(j) | dS(j) stored, dV(j), dK(j), S(j+1) | and dS(j) of the other
-//   warpgroup
-// "late" lets the warpgroups drift apart by most of a tile, so that exponentials of one run under products of the other; it wins
-// at D = 64, where exponentials take long. "meeting" has fewer registers in use at once, which hardly matters now: tiles of 80
+//   S(j+1) |
+//   apart    exp(j) over dP(j) | dS(j) stored; in its turn: dV(j), dK(j), dQ(j-1) | dV, dK: S(j+1) | dQ: dQ(j-1) staged | dP(j+1)
+// "apart" asks for dS of the other warpgroup a tile late and lets the warpgroups issue in turn, so that one is half a tile behind
+// the other, and its exponentials run under the other's products; it wins at D = 64, where exponentials take long, and costs a
+// sum of dQ by itself at each walk's end. "meeting" has fewer registers in use at once, which hardly matters now: tiles of 80
 // queries fit if P is rounded as soon as it is computed, and read a tenth less from shared memory; but with P in float32 those of
 // 64 are as fast, waste less of a sequence's end and of a diagonal, and leave room for the next work's keys.
 //
@@ -48,7 +49,10 @@
 //     the same with two staging buffers              561      555      504     480
 //   80 queries, P rounded to 16 bits, never rising   592      565      526     486
 //     64 queries, P in float32, rising, the next work's keys loaded during the last tiles 582, 578, 525, 504
-// D = 64, 128 queries, S = 16k: two kernels 434 / 426; late 526 with two heads at once, at the top of the tile 512.
+// D = 64, 128 queries, S = 16k: two kernels 434 / 426; dQ at the end of its own tile, S(j+1) queued behind dK(j), 526 with two
+// heads at once, at the top of the tile 512. That and apart in one run, S = 16k, causal, S = 2k causal: 524, 518, 354 and 536,
+// 525, 343; not in turn 535, 528, 348. D = 128 in the same run, meeting 563, 558, S = 2k 513, S = 512 364; apart 551, 549, 506,
+// 348, with S(j+1) in the turn too 564, 566, 512, 359: fewer cycles, but the clock gives way.
 #pragma once
 
 #include <type_traits>
@@ -57,7 +61,7 @@
 
 namespace deckle::kernels::cuda::attention {
 
-enum class Order { meeting, late };
+enum class Order { meeting, apart };
 
 template <Element element_, int D_, int queries_, Order order_>
 struct AllGradients {
@@ -77,7 +81,7 @@ struct AllGradients {
     tile::SharedTile<M, N> ds[2];
     alignas(128) float4 staged[warpgroups][dq_queries / 8][128];
     arch::Barrier staged_full[warpgroups], staged_empty[warpgroups];
-    arch::Barrier ds_full[2];  // Order::late
+    arch::Barrier ds_full[2], ds_empty[2];  // Order::apart
   };
   static constexpr int shared_bytes = sizeof(Shared);
   static_assert(shared_bytes <= kMaxSharedBytes);
@@ -210,6 +214,27 @@ __device__ __forceinline__ void store_key_results(const BackwardArguments& args,
   }
 }
 
+/// Order::apart: the two warpgroups issue their products in turn, the first one first. Numbers of barriers are no values in
+/// registers.
+__device__ __forceinline__ void take_turn(int warpgroup) {
+  if (warpgroup == 0) {
+    arch::named_sync<256>(2);
+  } else {
+    arch::named_sync<256>(3);
+  }
+}
+
+__device__ __forceinline__ void hand_on(int warpgroup) {
+  if (warpgroup == 0) {
+    arch::named_arrive<256>(3);
+  } else {
+    arch::named_arrive<256>(2);
+  }
+}
+
+/// The position before one of a ring of two.
+__device__ __forceinline__ Ring<2> before(const Ring<2>& at) { return {at.slot ^ 1, at.parity ^ (at.slot ^ 1)}; }
+
 template <class Shape>
 __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_constant__ BackwardArguments args) {
   constexpr int M = Shape::M, N = Shape::N, D = Shape::D, stages = Shape::stages, kDq = Shape::dq_queries;
@@ -223,6 +248,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
     shared.init_barriers(4 * Shape::warpgroups, 2);  // two adders
     for (int i = 0; i < Shape::warpgroups; ++i) {
       arch::init_barrier(shared.ds_full[i], 4 * Shape::warpgroups);
+      arch::init_barrier(shared.ds_empty[i], 4 * Shape::warpgroups);
       arch::init_barrier(shared.staged_full[i], 4);
       arch::init_barrier(shared.staged_empty[i], 1);
     }
@@ -243,13 +269,14 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
   const int thread = threadIdx.x & 127;
 
   Ring<kWorkSlots> slot;
-  Ring<Shape::k_buffers> k;
-  Ring<Shape::v_buffers> v;
   Ring<stages> ring;  // of the newest tile in use
-  for (;; slot.advance(), k.advance(), v.advance()) {
+  if (Shape::order == Order::apart && warpgroup == 1) hand_on(warpgroup);
+  for (;; slot.advance()) {
     arch::wait(shared.queue.ready[slot.slot], slot.parity);
     const Work& work = shared.queue.work[slot.slot];
     if (work.tile < 0) break;
+    const auto k = buffer_of_work<Shape::k_buffers>(slot.slot);
+    const auto v = buffer_of_work<Shape::v_buffers>(slot.slot);
     arch::wait(shared.k_full[k.slot], k.parity);
     int remaining = work.walk.count * args.group;
     KeySteps<Shape> steps(shared, args, work, k.slot, 0, 64 * warpgroup);
@@ -266,7 +293,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
       float score[M / 2], dp[M / 2], dq[kDq / 2];
       uint32_t p[M / 4], ds[M / 4];
       const auto issue_dq = [&](const Ring<stages>& at) {
-        if constexpr (Shape::order == Order::late) {
+        if constexpr (Shape::order == Order::apart) {
           arch::wait(shared.ds_full[at.slot], at.parity);
           arch::wgmma_fence();
         } else {
@@ -337,50 +364,65 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
         for (; remaining > 1; --remaining) iterate(std::true_type{});
         iterate(std::false_type{});
       } else {
-        Ring<stages> before;  // of the tile whose dQ is under way
-        const auto iterate = [&](auto more) {
-          constexpr bool kMore = decltype(more)::value;
-          arch::wait(shared.grad_full[ring.slot], ring.parity);  // passes: keeps the exponentials above the next wait
+        const auto finish_dq = [&](const Ring<stages>& at) {
+          arch::release(shared.ds_empty[at.slot]);
+          stage_dq(at);
+        };
+        const auto iterate = [&](auto more, auto has_before) {
+          constexpr bool kMore = decltype(more)::value, kBefore = decltype(has_before)::value;
+          steps.probabilities(score, ring);
+          arch::pin(score);
+          arch::wait(kMore ? shared.grad_full[ring.slot] : shared.v_full[0], kMore ? ring.parity : v.parity);  // passes, as above
           arch::wgmma_wait<0>();
           arch::pin(dp);
           if constexpr (!kMore) arch::release_tile(shared.v_empty[0]);
           steps.score_gradients(ds, p, score, dp, ring);
+          arch::wait(shared.ds_empty[ring.slot], ring.parity ^ 1);
           store_ds();
           arch::release(shared.ds_full[ring.slot]);
+          take_turn(warpgroup);
           arch::wgmma_fence();
           tile::multiply<element, D, M, false>(dv, p, steps.grad_at(ring));
           tile::multiply<element, D, M, false>(dk, ds, steps.q_at(ring));
           arch::wgmma_commit();
-          before = ring;
-          ring.advance();
-          if constexpr (kMore) steps.issue_scores(score, ring);
-          arch::wgmma_wait<0>();
+          if constexpr (kBefore) issue_dq(before(ring));
+          hand_on(warpgroup);
+          arch::wgmma_wait<kBefore ? 1 : 0>();
           arch::pin(dv);
           arch::pin(dk);
           arch::pin(p);
           arch::pin(ds);
-          if constexpr (kMore) arch::pin(score);
-          arch::release(shared.grad_empty[before.slot]);
-          arch::release(shared.q_empty[before.slot]);
-          issue_dq(before);
-          if constexpr (kMore) {
-            steps.probabilities(score, ring);
-            arch::pin(score);
-            arch::wait(shared.q_full[ring.slot], ring.parity);  // passes, as above
+          arch::release(shared.grad_empty[ring.slot]);
+          Ring<stages> next = ring;
+          next.advance();
+          if constexpr (kMore) steps.issue_scores(score, next);
+          arch::release(shared.q_empty[ring.slot]);
+          if constexpr (kBefore) {
+            arch::wgmma_wait<kMore ? 1 : 0>();
+            finish_dq(before(ring));
           }
-          arch::wgmma_wait<0>();
-          stage_dq(before);
-          if constexpr (kMore) steps.issue_dp(dp, ring);
+          ring = next;
+          if constexpr (kMore) {
+            arch::wgmma_wait<0>();
+            arch::pin(score);
+            steps.issue_dp(dp, ring);
+          }
         };
         steps.issue_dp(dp, ring);
-        steps.probabilities(score, ring);
-        arch::pin(score);
+        if (remaining > 1) {
+          iterate(std::true_type{}, std::false_type{});
 #pragma unroll 1
-        for (; remaining > 1; --remaining) {
-          steps.forget_operands();
-          iterate(std::true_type{});
+          for (; remaining > 2; --remaining) {
+            steps.forget_operands();
+            iterate(std::true_type{}, std::true_type{});
+          }
+          iterate(std::false_type{}, std::true_type{});
+        } else {
+          iterate(std::false_type{}, std::false_type{});
         }
-        iterate(std::false_type{});
+        issue_dq(before(ring));
+        arch::wgmma_wait<0>();
+        finish_dq(before(ring));
       }
     } else {
       arch::wait(shared.v_full[0], v.parity);

@@ -62,7 +62,7 @@ template <Element element, int D, int Dv>
 struct BackwardAllChoice;
 
 template <Element element>
-struct BackwardAllChoice<element, 64, 64> : AllGradients<element, 64, 128, Order::late> {};
+struct BackwardAllChoice<element, 64, 64> : AllGradients<element, 64, 128, Order::apart> {};
 
 template <Element element>
 struct BackwardAllChoice<element, 128, 128> : AllGradients<element, 128, 64, Order::meeting> {};
