@@ -9,6 +9,7 @@
 #include "deckle/base/error.h"
 #include "deckle/base/parallel.h"
 #include "deckle/core/allocator.h"
+#include "deckle/core/cuda/device.h"
 #include "deckle/core/from_data.h"
 #include "deckle/core/generator.h"
 #include "deckle/core/tensor.h"

@@ -6,6 +6,7 @@
 #include "deckle/core/tensor_impl.h"
 #include "deckle/ops/copy.h"
 #include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/random.h"
 #include "deckle/ops/launch.h"
 #include "deckle/ops/promotion.h"
 
@@ -75,6 +76,18 @@ Tensor zeros_like(const Tensor& self) { return zeros_raw(self.sizes(), self.dtyp
 Tensor ones_like(const Tensor& self) { return filled(self.sizes(), 1, self.dtype(), self.device()); }
 
 Tensor full_like(const Tensor& self, const Scalar& value) { return filled(self.sizes(), value, self.dtype(), self.device()); }
+
+Tensor rand_like(const Tensor& self, Generator* generator) {
+  check(is_floating(self.dtype()), Argument{"self"}, "is {} (expected a floating dtype)", name(self.dtype()));
+  const launch::OnDevice there(self.device());
+  return raw::rand(self.sizes(), self.dtype(), generator);
+}
+
+Tensor randn_like(const Tensor& self, Generator* generator) {
+  check(is_floating(self.dtype()), Argument{"self"}, "is {} (expected a floating dtype)", name(self.dtype()));
+  const launch::OnDevice there(self.device());
+  return raw::randn(self.sizes(), self.dtype(), generator);
+}
 
 void fill_(const Tensor& self, const Scalar& value) {
   check_writable(self);

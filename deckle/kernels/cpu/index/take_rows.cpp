@@ -3,6 +3,7 @@
 #include "deckle/kernels/cpu/index/take_rows.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 
 #include "deckle/base/parallel.h"
@@ -19,10 +20,10 @@ void for_rows(const RowShape& shape, const View& index, int64_t row_bytes, const
   visit_index(index, [&](const auto* indices) {
     parallel_for(shape.outer * taken, grain_of(row_bytes), [&](int64_t begin, int64_t end) {
       for (int64_t first = begin; first < end;) {  // the part of one outer item
-        const int64_t outer = first / taken, last = std::min(end, (outer + 1) * taken), base = outer * shape.rows;
-        const auto* const rows = indices - outer * taken;
+        const int64_t outer = first / taken, start = outer * taken, base = outer * shape.rows;
+        const int64_t last = std::min(end, start + taken);
         for (int64_t i = first; i < last; ++i) {
-          const auto row = static_cast<int64_t>(rows[i]);
+          const auto row = static_cast<int64_t>(indices[i - start]);
           if (!checked) check_index(row, shape.rows);
           take(i, base + row);
         }
@@ -62,7 +63,12 @@ void take_elements(const View& source, const RowShape& shape, const View& index,
 
 void take_rows(const View& source, const RowShape& shape, const View& index, const View& result) {
   const int64_t row_bytes = shape.inner * item_size(source.dtype);
-  switch (row_bytes) {
+  // A row of several elements lies only as its elements do: a view may start anywhere.
+  const auto lies = [&](const View& view) {
+    return reinterpret_cast<uintptr_t>(view.data) % static_cast<size_t>(row_bytes) == 0;
+  };
+  const bool one_number = row_bytes > 0 && lies(source) && lies(result);
+  switch (one_number ? row_bytes : 0) {
     case 1:
       return take_elements<uint8_t>(source, shape, index, result);
     case 2:

@@ -177,7 +177,9 @@ TEST(AttentionDerivatives, TangentAndSecondOrderMatchTheReference) {
     wide.bind(expected_mixed), c.bind(mixed);
     reference::attention_mixed(wide.problem, wide_x.view, wide_t.view, wide_a.view, wide_both.view, expected_mixed.view);
     attention_mixed({}, c.problem, x.view, t.view, a.view, both.view, mixed.view);
-    EXPECT_LT(noted(dtype, "second order", relative_error(mixed.out, expected_mixed.out, term)), second_order);
+    // The tangent of a slope is multiplied by distances of hundreds, and second order holds squares of that which cancel.
+    const double cancelled = c.has_slopes && dtype == DType::float32 ? 4 : 1;
+    EXPECT_LT(noted(dtype, "second order", relative_error(mixed.out, expected_mixed.out, term)), cancelled * second_order);
     EXPECT_LT(relative_error(mixed.lse, expected_mixed.lse, 1.0), 90 * statistics);
 
     Operands expected_second = wide.operands(DType::float64, AttentionCase::poisoned);
