@@ -1,5 +1,6 @@
 #include "opgen/analyze/elements.h"
 
+#include <cmath>
 #include <set>
 #include <string>
 
@@ -15,6 +16,17 @@ const std::set<std::string> kFilled = {"full_like", "zeros_like", "ones_like"};
 
 constexpr Real kSizes[] = {2, 3};
 
+/// As generated C++ has it: integers divide to integers, and by zero not at all.
+Scalar apply_integers(Operator operation, Real a, Real b) {
+  const bool divides = operation == Operator::divide || operation == Operator::modulo;
+  if (divides && b == 0) return std::nullopt;
+  return operation == Operator::divide ? std::trunc(a / b) : apply(spelling(operation), a, b);
+}
+
+bool is_none(const Term& term) {
+  return term.is(Kind::literal) ? term.text == "none" : term.is(Kind::conversion) && is_none(*term.arguments[0]);
+}
+
 }  // namespace
 
 Scalar Elements::of(const Block& formula, const Term& term, const OfSymbol& of_symbol) const {
@@ -25,7 +37,7 @@ Scalar Elements::of(const Block& formula, const Term& term, const OfSymbol& of_s
     case Kind::zeros:
       return 0;
     case Kind::conversion:
-      return part(0);
+      return is_none(term) && term.type.is_tensor() ? 0 : part(0);  // no gradient
     case Kind::read:
       if (term.reads(Symbol::What::let)) return of(formula, *formula.lets[term.symbol.index].value, of_symbol);
       return term.symbol.how == Symbol::How::whole ? of_symbol(term.symbol) : std::nullopt;
@@ -41,16 +53,34 @@ Scalar Elements::of(const Block& formula, const Term& term, const OfSymbol& of_s
       const Scalar condition = part(0);
       return condition ? part(*condition != 0 ? 1 : 2) : std::nullopt;
     }
+    case Kind::index: {
+      const bool known = term.arguments.size() == 1;
+      const Term* const element = known ? part_of(formula, *term.arguments[0], term.position, of_symbol) : nullptr;
+      return element ? of(formula, *element, of_symbol) : std::nullopt;
+    }
     default:
       break;
   }
   std::vector<Scalar> values;
-  for (size_t i = 0; i < term.arguments.size(); ++i) values.push_back(part(i));
+  for (size_t i = 0; i < term.arguments.size(); ++i)
+    values.push_back(term.is(Kind::op) && is_none(*term.arguments[i]) ? std::nullopt : part(i));
   if (term.is(Kind::op)) return of_call(*term.op, values);
   if (term.is(Kind::property)) return of_property(term, values);
   if (!term.is(Kind::operation) || !values[0]) return std::nullopt;
   if (values.size() == 1) return term.operation == Operator::negate ? -*values[0] : *values[0] == 0;
-  return values[1] ? apply(spelling(term.operation), *values[0], *values[1]) : std::nullopt;
+  if (!values[1]) return std::nullopt;
+  if (term.type.is(Base::integer)) return apply_integers(term.operation, *values[0], *values[1]);
+  return apply(spelling(term.operation), *values[0], *values[1]);
+}
+
+const Term* Elements::part_of(const Block& formula, const Term& term, size_t position, const OfSymbol& of_symbol) const {
+  const auto in = [&](const Term& part) { return part_of(formula, part, position, of_symbol); };
+  if (term.is(Kind::tuple)) return position < term.arguments.size() ? term.arguments[position].get() : nullptr;
+  if (term.reads(Symbol::What::let)) return in(*formula.lets[term.symbol.index].value);
+  if (term.is(Kind::conversion)) return in(*term.arguments[0]);
+  if (!term.is(Kind::condition)) return nullptr;
+  const Scalar condition = of(formula, *term.arguments[0], of_symbol);
+  return condition ? in(*term.arguments[*condition != 0 ? 1 : 2]) : nullptr;
 }
 
 Scalar Elements::of_property(const Term& term, const std::vector<Scalar>& arguments) {

@@ -157,5 +157,70 @@ TEST(Gradients, OfOtherFunctionsAreRefused) {
   }
 }
 
+/// Arguments, an expression of them, what `derivative:` says, and values of a sample.
+struct Written {
+  std::string arguments, formula, derivative, sample;
+};
+
+std::vector<std::string> entries_of(const std::vector<Written>& all) {
+  std::vector<std::string> entries;
+  for (const Written& one : all)
+    entries.push_back(
+        fmt::format("- func: op_{}({}) -> Tensor\n  doc: A test.\n  pointwise: '{}'\n  derivative: {{{}}}\n  samples: [{{{}}}]\n",
+                    entries.size(), one.arguments, one.formula, one.derivative, one.sample));
+  return entries;
+}
+
+TEST(Gradients, OfOtherFunctionsAreRefusedHoweverTheyAreWritten) {
+  const std::string two = "Tensor self, Tensor other", sample = "self: [2], other: [2]";
+  const std::string self = "sum_to(grad * other, self.sizes())", other = "sum_to(grad * self, other.sizes())";
+  const std::string swapped = "sum_to(grad * other, other.sizes())";
+  const std::vector<Written> wrong = {
+      {two, "self * other", fmt::format("'self, other': '({}, {})'", self, swapped), sample},
+      {two, "self * other", fmt::format("'other, self': '({}, {})'", swapped, self), sample},
+      {two, "self * other", fmt::format("'self, other': 'let both = ({}, {}) in both'", self, swapped), sample},
+      {two, "self * other", fmt::format("self: '{}', other: none", self), sample},
+      {"Tensor self, int n", "where(n == 2, self, 2 * self)", "self: [{when: n / 2 == 1, is: grad}, {otherwise: 2 * grad}]",
+       "self: [2], n: 4"},
+      {"Tensor self", "round(self * 100000) / 100000", "self: grad", "self: [2]"},
+      {"Tensor self", "where(self > 50, 2 * self, self)", "self: grad", "self: [2]"},
+      {"Tensor self", "where(self < -30.5, -self, self)", "self: grad", "self: [2]"},
+      {"Tensor self, int n", "where(n == 0, 2 * self, self)", "self: grad", "self: [2], n: 4"},
+      {"Tensor self, int n", "where(n < 0, 2 * self, self)", "self: grad", "self: [2], n: 4"},
+      {"Tensor self, int n", "where(n == 17, 2 * self, self)", "self: grad", "self: [2], n: 17"},
+      {"Tensor self, Scalar by", "where(by > 100, 2 * self, self)", "self: grad", "self: [2], by: 200"},
+      {"Tensor self, Scalar by", "by * self", "self: 200 * grad", "self: [2], by: 200"},
+  };
+  const std::vector<std::string> entries = entries_of(wrong);
+  const auto found = refusals(entries);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    ASSERT_EQ(found[i].size(), 1U) << entries[i];
+    EXPECT_NE(found[i][0].find("is not the derivative of"), std::string::npos) << found[i][0];
+  }
+}
+
+TEST(Gradients, OfTheExpressionAreNotRefusedHoweverTheyAreWritten) {
+  const std::string two = "Tensor self, Tensor other", sample = "self: [2], other: [2]";
+  const std::string self = "sum_to(grad * other, self.sizes())", other = "sum_to(grad * self, other.sizes())";
+  const std::vector<Written> right = {
+      {two, "self * other", fmt::format("'self, other': '({}, {})'", self, other), sample},
+      {two, "self * other", fmt::format("'other, self': 'let both = ({}, {}) in both'", other, self), sample},
+      {two, "self + where(other > 0, 1, 0)", "self: 'sum_to(grad, self.sizes())', other: none", sample},
+      {"Tensor self, int n", "where(n == 3, self, 2 * self)",
+       "self: [{when: n / 2 == 1 && n % 2 == 1, is: grad}, {otherwise: 2 * grad}]", "self: [2], n: 4"},
+      {"Tensor self", "round(self * 100000) / 100000", "self: zeros_like(self)", "self: [2]"},
+      {"Tensor self", "fmod(self, 0.00001)", "self: grad", "self: [2]"},
+      {"Tensor self", "abs(self - 0.5) + maximum(self, 50)", "self: 'grad * (where(self > 0.5, 1, -1) + where(self > 50, 1, 0))'",
+       "self: [2]"},
+      {"Tensor self, Scalar a", "where(self > 0, self, a * (exp(self) - 1))", "self: 'grad * where(result > 0, 1, result + a)'",
+       "self: [2], a: 0.8"},
+      {"Tensor self, Scalar low, Scalar high", "minimum(maximum(self, low), high)",
+       "self: 'where(self > low && self < high, grad, 0)'", "self: [2], low: -2, high: 0.5"},
+  };
+  const std::vector<std::string> entries = entries_of(right);
+  const auto found = refusals(entries);
+  for (size_t i = 0; i < entries.size(); ++i) EXPECT_EQ(found[i], Problems()) << entries[i];
+}
+
 }  // namespace
 }  // namespace opgen::testing
