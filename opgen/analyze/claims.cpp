@@ -69,11 +69,13 @@ void check_linear_in_constants(const Op& op) {
   }
 }
 
-/// Whether the op, or of a composite in C++ something that it is made of, is linear in some tensor.
-bool may_be_linear(const Op& op, Linearity& linearity) {
+/// Whether the op, or of a composite in C++ something that it is made of, is linear in some tensor;
+/// asks no composite twice.
+bool may_be_linear(const Op& op, Linearity& linearity, std::set<const Op*>& asked) {
+  if (!asked.insert(&op).second) return false;
   if (linearity.in_some_tensor(op)) return true;
   const std::set<const Op*> parts = op.body == Op::Body::composite_cpp ? made_of(op) : std::set<const Op*>();
-  return std::any_of(parts.begin(), parts.end(), [&](const Op* part) { return may_be_linear(*part, linearity); });
+  return std::any_of(parts.begin(), parts.end(), [&](const Op* part) { return may_be_linear(*part, linearity, asked); });
 }
 
 /// `linear:` of a composite in C++: what it is made of must be able to be. Where it takes no other tensors, all of it.
@@ -85,7 +87,8 @@ void check_linear_by_calls(const Op& op, Linearity& linearity) {
     });
     std::map<std::string, bool> linear;  // by name: one of the overloads
     for (const Op* part : made_of(op)) {
-      const bool is = may_be_linear(*part, linearity);
+      std::set<const Op*> asked;
+      const bool is = may_be_linear(*part, linearity, asked);
       linear[part->name()] = linear[part->name()] || is;
     }
     const auto not_linear = std::find_if(linear.begin(), linear.end(), [](const auto& part) { return !part.second; });

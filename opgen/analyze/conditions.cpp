@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <random>
 #include <set>
+#include <utility>
 
 #include "opgen/text/strings.h"
 
@@ -58,24 +61,49 @@ bool compares(const std::string& value, Operator operation, const std::string& w
   }
 }
 
-/// What tells apart the values that something is compared with: these, and others beside them.
-std::vector<std::string> values_around(const std::vector<std::string>& written) {
+/// What tells apart the values that something is compared with: these, and others beside and between them.
+std::vector<std::string> values_around(const std::vector<std::string>& written, bool whole, bool count) {
   if (!std::all_of(written.begin(), written.end(), is_number)) {
     std::vector<std::string> values = written;
     values.emplace_back("another");
     return values;
   }
   std::set<double> numbers;
-  for (const std::string& text : written) numbers.insert({number_of(text) - 1, number_of(text), number_of(text) + 1});
+  for (const std::string& text : written) {
+    const double number = number_of(text), below = whole ? std::floor(number) : number,
+                 above = whole ? std::ceil(number) : number;
+    numbers.insert({below - 1, below, above, above + 1});
+  }
+  const std::vector<double> sorted(numbers.begin(), numbers.end());
+  for (size_t i = 1; i < sorted.size() && !whole; ++i) numbers.insert((sorted[i - 1] + sorted[i]) / 2);
   std::vector<std::string> values;
-  for (const double number : numbers) values.push_back(fmt::format("{}", number));
+  for (const double number : numbers) {
+    if (!count || number >= 0) values.push_back(fmt::format("{}", number));
+  }
   return values;
+}
+
+bool is_count(const Term& term) {
+  if (term.is(Kind::conversion)) return is_count(*term.arguments[0]);
+  static const std::set<Property> kCounts = {Property::size,   Property::dim,        Property::numel,
+                                             Property::length, Property::components, Property::rows};
+  return term.is(Kind::property) && kCounts.count(term.property);
+}
+
+bool is_whole(const Term& term) { return term.is(Kind::conversion) ? is_whole(*term.arguments[0]) : term.type.is(Base::integer); }
+
+const Term& without_lets(const Term& term, const Block& formula) {
+  if (term.is(Kind::conversion)) return without_lets(*term.arguments[0], formula);
+  return term.reads(What::let) ? without_lets(*formula.lets[term.symbol.index].value, formula) : term;
 }
 
 }  // namespace
 
 std::string Conditions::text_of(const Term& term, const Block& formula) const {
   const auto part = [&](size_t i) { return text_of(*term.arguments[i], formula); };
+  const auto operand = [&](size_t i) {
+    return without_lets(*term.arguments[i], formula).is(Kind::operation) ? "(" + part(i) + ")" : part(i);
+  };
   const auto parts = [&](size_t first) {
     std::vector<std::string> texts;
     for (size_t i = first; i < term.arguments.size(); ++i) texts.push_back(part(i));
@@ -87,14 +115,14 @@ std::string Conditions::text_of(const Term& term, const Block& formula) const {
     case Kind::conversion:
       return part(0);
     case Kind::read:
-      if (term.reads(What::let)) return text_of(*formula.lets[term.symbol.index].value, formula);
+      if (term.reads(What::let)) return text_of_let(formula, term.symbol.index);
       if (term.reads(What::argument) || term.reads(What::primal)) return op_.schema.arguments[term.symbol.index].label();
       return term.symbol.name;
     case Kind::property:
-      return part(0) + "." + spelling(term.property) + parts(1);
+      return operand(0) + "." + spelling(term.property) + parts(1);
     case Kind::operation:
-      if (term.arguments.size() == 1) return spelling(term.operation) + part(0);
-      return fmt::format("{} {} {}", part(0), spelling(term.operation), part(1));
+      if (term.arguments.size() == 1) return spelling(term.operation) + operand(0);
+      return fmt::format("{} {} {}", operand(0), spelling(term.operation), operand(1));
     case Kind::op:
       return term.op->name() + parts(0);
     case Kind::helper:
@@ -111,18 +139,44 @@ std::string Conditions::text_of(const Term& term, const Block& formula) const {
   }
 }
 
+/// Lets may stand for texts that double with each: long ones go by a name, the same for the same text.
+std::string Conditions::text_of_let(const Block& formula, size_t let) const {
+  constexpr size_t kLong = 200;
+  const auto known = lets_.find({&formula, let});
+  if (known != lets_.end()) return known->second;
+  std::string text = text_of(*formula.lets[let].value, formula);
+  if (text.size() > kLong) text = shortened_.emplace(text, fmt::format("let {}", shortened_.size() + 1)).first->second;
+  return lets_[{&formula, let}] = text;
+}
+
+/// Two values that are compared with each other stand in one order: their difference is compared with 0.
 std::optional<Conditions::Comparison> Conditions::comparison(const Term& term, const Block& formula) const {
   if (!term.is(Kind::operation) || !is_comparison(term.operation)) return std::nullopt;
-  for (const size_t side : {0, 1}) {
-    const std::optional<std::string> with = literal_of(*term.arguments[1 - side]);
-    if (!with || literal_of(*term.arguments[side])) continue;
-    return Comparison{text_of(*term.arguments[side], formula), *with, side == 0 ? term.operation : swapped(term.operation)};
+  const Term &a = without_lets(*term.arguments[0], formula), &b = without_lets(*term.arguments[1], formula);
+  for (const bool swap : {false, true}) {
+    const Term &of = swap ? b : a, &with = swap ? a : b;
+    const std::optional<std::string> written = literal_of(with);
+    if (!written || literal_of(of)) continue;
+    return Comparison{text_of(*term.arguments[swap ? 1 : 0], formula),
+                      *written,
+                      swap ? swapped(term.operation) : term.operation,
+                      false,
+                      is_whole(of),
+                      is_count(of)};
   }
-  return std::nullopt;
+  std::string first = text_of(*term.arguments[0], formula), second = text_of(*term.arguments[1], formula);
+  const Operator operation = first <= second ? term.operation : swapped(term.operation);
+  if (second < first) std::swap(first, second);
+  if (!a.type.is_number() || !b.type.is_number()) return Comparison{first + " == " + second, "true", operation, true};
+  return Comparison{first + " - " + second, "0", operation, false, is_whole(a) && is_whole(b)};
 }
 
 void Conditions::add(const Term& condition, const Block& formula) {
-  if (condition.reads(What::let)) return add(*formula.lets[condition.symbol.index].value, formula);
+  if (condition.reads(What::let)) {
+    const size_t let = condition.symbol.index;
+    if (added_.emplace(&formula, let).second) add(*formula.lets[let].value, formula);
+    return;
+  }
   const bool logic = condition.is(Kind::operation) &&
                      (condition.operation == Operator::logical_not || condition.operation == Operator::logical_and ||
                       condition.operation == Operator::logical_or);
@@ -132,18 +186,36 @@ void Conditions::add(const Term& condition, const Block& formula) {
   }
   if (condition.is(Kind::literal)) return;
   if (const std::optional<Comparison> asked = comparison(condition, formula)) {
-    std::vector<std::string>& values = asked_[asked->of].values;
+    Asked& question = asked_[asked->of];
+    question.truth = asked->truth;
+    question.whole = asked->whole;
+    question.count = asked->count;
+    if (asked->truth) return void(question.values = {"false", "true"});
+    std::vector<std::string>& values = question.values;
     if (std::find(values.begin(), values.end(), asked->with) == values.end()) values.push_back(asked->with);
     return;
   }
-  asked_[text_of(condition, formula)] = {true, {"false", "true"}};
+  asked_[text_of(condition, formula)] = {true, false, false, {"false", "true"}};
 }
 
 std::vector<Conditions::State> Conditions::states() const {
-  std::vector<State> all = {{}};
+  std::map<std::string, std::vector<std::string>> values_of;
+  double count = 1;
   for (const auto& [of, asked] : asked_) {
-    const std::vector<std::string> values = asked.truth ? asked.values : values_around(asked.values);
-    if (all.size() * values.size() > kMaxStates) return {{}};
+    values_of[of] = asked.truth ? asked.values : values_around(asked.values, asked.whole, asked.count);
+    count *= static_cast<double>(values_of[of].size());
+  }
+  std::vector<State> all;
+  if (count > static_cast<double>(kMaxStates)) {
+    std::minstd_rand draw;
+    for (size_t i = 0; i < kMaxStates; ++i) {
+      State& state = all.emplace_back();
+      for (const auto& [of, values] : values_of) state[of] = values[draw() / 8 % values.size()];
+    }
+    return all;
+  }
+  all.emplace_back();
+  for (const auto& [of, values] : values_of) {
     std::vector<State> more;
     for (const State& state : all) {
       for (const std::string& value : values) {
@@ -157,8 +229,19 @@ std::vector<Conditions::State> Conditions::states() const {
 }
 
 std::optional<bool> Conditions::holds(const Term& condition, const Block& formula, const State& state) const {
-  const auto part = [&](size_t i) { return holds(*condition.arguments[i], formula, state); };
-  if (condition.reads(What::let)) return holds(*formula.lets[condition.symbol.index].value, formula, state);
+  Reading reading{formula, state};
+  return holds(condition, reading);
+}
+
+std::optional<bool> Conditions::holds(const Term& condition, Reading& reading) const {
+  const Block& formula = reading.formula;
+  const State& state = reading.state;
+  const auto part = [&](size_t i) { return holds(*condition.arguments[i], reading); };
+  if (condition.reads(What::let)) {
+    const size_t let = condition.symbol.index;
+    const auto known = reading.holds.find(let);
+    return known != reading.holds.end() ? known->second : (reading.holds[let] = holds(*formula.lets[let].value, reading));
+  }
   if (condition.is(Kind::literal)) return condition.text == "true";
   if (condition.is(Kind::condition)) {
     const std::optional<bool> first = part(0);
@@ -184,12 +267,21 @@ std::optional<bool> Conditions::holds(const Term& condition, const Block& formul
 
 bool Conditions::evaluates(const Block& formula, const Term& term, const State& state,
                            const std::function<bool(const Term&)>& is) const {
+  Reading reading{formula, state};
+  return evaluates(term, reading, is);
+}
+
+bool Conditions::evaluates(const Term& term, Reading& reading, const std::function<bool(const Term&)>& is) const {
   if (is(term)) return true;
-  const auto in = [&](const Term& part) { return evaluates(formula, part, state, is); };
-  if (term.reads(What::let)) return in(*formula.lets[term.symbol.index].value);
+  const auto in = [&](const Term& part) { return evaluates(part, reading, is); };
+  if (term.reads(What::let)) {
+    const size_t let = term.symbol.index;
+    const auto known = reading.evaluates.find(let);
+    return known != reading.evaluates.end() ? known->second : (reading.evaluates[let] = in(*reading.formula.lets[let].value));
+  }
   if (!term.is(Kind::condition))
     return std::any_of(term.arguments.begin(), term.arguments.end(), [&](const TermPtr& part) { return in(*part); });
-  const std::optional<bool> first = holds(*term.arguments[0], formula, state);
+  const std::optional<bool> first = holds(*term.arguments[0], reading);
   return (first.value_or(true) && in(*term.arguments[1])) || (!first.value_or(false) && in(*term.arguments[2]));
 }
 

@@ -3,7 +3,9 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "opgen/ir/op.h"
@@ -20,7 +22,7 @@ class Conditions {
   explicit Conditions(const Op& op) : op_(op) {}
 
   void add(const Term& condition, const Block& formula);
-  /// Every state that can be, or, beyond some hundreds, one in which nothing is known.
+  /// Every state that can be, or, beyond some hundreds, as many that are drawn, the same in every run.
   std::vector<State> states() const;
   /// Whether the condition holds; nullopt if the state does not say.
   std::optional<bool> holds(const Term& condition, const Block& formula, const State& state) const;
@@ -30,18 +32,35 @@ class Conditions {
  private:
   struct Asked {
     bool truth = false;
+    bool whole = false;               // an integer
+    bool count = false;               // and none below 0
     std::vector<std::string> values;  // what it may be, or else is compared with
   };
   struct Comparison {
     std::string of, with;
     Operator operation;
+    bool truth = false, whole = false, count = false;
+  };
+  using LetOf = std::pair<const Block*, size_t>;
+  /// What is known of the lets of a formula in a state.
+  struct Reading {
+    const Block& formula;
+    const State& state;
+    std::map<size_t, std::optional<bool>> holds = {};
+    std::map<size_t, bool> evaluates = {};
   };
 
   std::string text_of(const Term& term, const Block& formula) const;
+  std::string text_of_let(const Block& formula, size_t let) const;
+  std::optional<bool> holds(const Term& condition, Reading& reading) const;
+  bool evaluates(const Term& term, Reading& reading, const std::function<bool(const Term&)>& is) const;
   std::optional<Comparison> comparison(const Term& term, const Block& formula) const;
 
   const Op& op_;
   std::map<std::string, Asked> asked_;
+  std::set<LetOf> added_;
+  mutable std::map<LetOf, std::string> lets_;             // their texts
+  mutable std::map<std::string, std::string> shortened_;  // and names for those that are long
 };
 
 }  // namespace opgen

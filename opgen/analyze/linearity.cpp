@@ -203,17 +203,19 @@ bool Linearity::in_some_tensor(const Op& op) {
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i].type.is_tensor_like()) tensors.push_back(i);
   }
-  const uint64_t all = (uint64_t{1} << tensors.size()) - 1;
-  const auto linear_in = [&](uint64_t chosen) {
+  const size_t count = tensors.size();
+  const auto linear_in = [&](const std::vector<bool>& chosen) {
     std::vector<Dependence> values(arguments.size(), Dependence{Degree::constant});
-    for (size_t t = 0; t < tensors.size(); ++t) values[tensors[t]].degree = (chosen >> t & 1) ? Degree::linear : Degree::constant;
-    const Dependence result = of_op(op, values);
-    return result.degree == Degree::linear;
+    for (size_t t = 0; t < count; ++t) values[tensors[t]].degree = chosen[t] ? Degree::linear : Degree::constant;
+    return of_op(op, values).degree == Degree::linear;
   };
-  for (uint64_t chosen = 1; chosen <= all; chosen = tensors.size() > kMaxChoice ? chosen * 2 : chosen + 1) {
+  const size_t choices = count > kMaxChoice ? count : (size_t{1} << count) - 1;
+  for (size_t choice = 0; choice < choices; ++choice) {
+    std::vector<bool> chosen(count);
+    for (size_t t = 0; t < count; ++t) chosen[t] = count > kMaxChoice ? t == choice : ((choice + 1) >> t & 1) != 0;
     if (linear_in(chosen)) return true;
   }
-  return all > 0 && linear_in(all);
+  return count > 0 && linear_in(std::vector<bool>(count, true));
 }
 
 Dependence Linearity::of_composite(const Op& op, const std::vector<Dependence>& arguments) {
