@@ -57,7 +57,18 @@ def machine():
     return f"{model} (family {family}, model {number}), {os.cpu_count()} cores, {isa}, {memory:.0f} GiB"
 
 
+def gpu():
+    """One line: the GPU and its driver."""
+    words = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], capture_output=True,
+                           check=True, text=True).stdout.splitlines()[0]
+    return words.replace(", ", ", driver ")
+
+
 def commit():
+    """The commit that is measured: git's, or what DECKLE_BENCH_COMMIT says of a tree without a history."""
+    if os.environ.get("DECKLE_BENCH_COMMIT"):
+        return os.environ["DECKLE_BENCH_COMMIT"]
+
     def git(*arguments):
         return subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True, text=True).stdout.strip()
     changed = [line for line in git("status", "--porcelain", "--untracked-files=no").splitlines()
@@ -92,18 +103,18 @@ def table(rows, columns):
     return "\n".join(lines)
 
 
-def write(workload, report):
+def write(workload, report, others_allowed=OTHERS_ALLOWED):
     """Keeps the result, unless other processes disturbed it: then the program ends here, and the figures lie elsewhere."""
     others = share_of_others(start, Processors())
     text = json.dumps({**report, "others": round(others, 4)}, indent=1) + "\n"
     discard = bool(os.environ.get("DECKLE_BENCH_DISCARD"))
-    if others <= OTHERS_ALLOWED and not discard:
+    if others <= others_allowed and not discard:
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / f"{workload}.json").write_text(text)
         return RESULTS / f"{workload}.json"
     path = pathlib.Path(tempfile.mkdtemp(prefix="deckle-bench-"), f"{workload}.json")
     path.write_text(text)
-    if others > OTHERS_ALLOWED and not discard:
+    if others > others_allowed and not discard:
         sys.exit(f"{workload}: not kept: other processes used {100 * others:.0f} % of the processors "
-                 f"({100 * OTHERS_ALLOWED:.0f} % allowed); the figures are in {path}")
+                 f"({100 * others_allowed:.0f} % allowed); the figures are in {path}")
     return path

@@ -116,12 +116,12 @@ class Run(Folder):
 
 
 class Kept(Folder):
-    def measure(self, program, own, **environment):
+    def measure(self, program, own, allowed="report.OTHERS_ALLOWED", **environment):
         """A run of `program` for a second, as a child or as somebody else's process."""
         code = ("import subprocess, sys, pathlib; from harness import report; report.RESULTS = pathlib.Path(sys.argv[1])\n"
                 "facts = report.facts('test')\n"
                 + ("subprocess.run([sys.executable, '-c', sys.argv[2]])\n" if own else "import time; time.sleep(2)\n")
-                + "print(report.write('kept', facts))\n")
+                + f"print(report.write('kept', facts, {allowed}))\n")
         other = None if own else subprocess.Popen([sys.executable, "-c", program])
         try:
             return subprocess.run([sys.executable, "-c", code, self.root, program], capture_output=True, text=True,
@@ -136,6 +136,13 @@ class Kept(Folder):
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertRegex(done.stderr, r"not kept: other processes used \d+ % of the processors")
         self.assertFalse((self.root / "kept.json").exists())
+
+    def test_a_benchmark_of_a_gpu_says_how_busy_the_processors_were(self):
+        done = self.measure("while True: pass", own=False, allowed="1", DECKLE_BENCH_COMMIT="0123456")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        kept = json.loads((self.root / "kept.json").read_text())
+        self.assertGreater(kept["others"], 0.05)
+        self.assertEqual(kept["commit"], "0123456")
 
     def test_a_quick_run_keeps_nothing_and_does_not_fail(self):
         done = self.measure("while True: pass", own=False, DECKLE_BENCH_DISCARD="1")

@@ -1,0 +1,123 @@
+// Answers the requests of `run` on standard input, one a line, with one line of JSON each (harness/contender.py).
+#include <chrono>
+#include <functional>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "deckle/deckle.h"
+
+namespace {
+
+using namespace deckle;
+
+const Device kGpu = Device::cuda();
+
+struct Case {
+  std::string name, unit;  // of `work`
+  double work;             // of one call: bytes, every operand read once and every result written once, or operations
+  std::function<void()> call;
+};
+
+void add_large(std::vector<Case>& cases, DType dtype) {
+  const std::string suffix = dtype == DType::float32 ? "" : " " + std::string(name(dtype));
+  constexpr int64_t kRows = 1 << 16, kWidth = 1 << 10;
+  const double all = static_cast<double>(item_size(dtype)) * kRows * kWidth, wide = 4.0 * kRows * kWidth;
+  const DType other = dtype == DType::float32 ? DType::bfloat16 : DType::float32;
+  const Tensor x = randn({kRows, kWidth}, {}, kGpu).to(dtype), y = randn({kRows, kWidth}, {}, kGpu).to(dtype);
+  const Tensor w = randn({kWidth}, {}, kGpu).to(dtype), b = randn({kWidth}, {}, kGpu).to(dtype);
+  const auto add_case = [&](const char* what, double bytes, std::function<void()> call) {
+    cases.push_back({what + suffix, "GB/s", bytes, std::move(call)});
+  };
+  add_case("copy", 2 * all, [=] { clone(x); });
+  add_case("add", 3 * all, [=] { add(x, y); });
+  add_case("mul by a number", 2 * all, [=] { x * 1.5; });
+  add_case("add a row", 2 * all, [=] { add(x, w); });
+  add_case("gelu", 2 * all, [=] { gelu(x); });
+  add_case("tanh", 2 * all, [=] { tanh(x); });
+  add_case("maximum", 3 * all, [=] { maximum(x, y); });
+  add_case(dtype == DType::float32 ? "to bfloat16 from float32" : "to float32 from", wide * 1.5, [=] { x.to(other); });
+  add_case("sum of all", all, [=] { sum(x); });
+  add_case("sum of rows", all, [=] { sum(x, Ints{1}); });
+  add_case("sum of columns", all, [=] { sum(x, Ints{0}); });
+  add_case("amax of rows", all, [=] { amax(x, Ints{1}); });
+  add_case("softmax", 2 * all, [=] { softmax(x, 1); });
+  add_case("layer_norm", 2 * all, [=] { layer_norm(x, w, b); });
+  add_case("rms_norm", 2 * all, [=] { rms_norm(x, w); });
+  add_case("transposed copy", 2 * all, [=] { clone(x.t()); });
+}
+
+void add_products(std::vector<Case>& cases) {
+  for (const DType dtype : {DType::bfloat16, DType::float32}) {
+    constexpr int64_t kSize = 4096;
+    const Tensor a = randn({kSize, kSize}, {}, kGpu).to(dtype), b = randn({kSize, kSize}, {}, kGpu).to(dtype);
+    cases.push_back({"mm 4096 " + std::string(name(dtype)), "TFLOP/s", 2.0 * kSize * kSize * kSize, [=] { mm(a, b); }});
+  }
+}
+
+/// Calls on small tensors, whose cost is the host's.
+std::vector<Case> small_cases() {
+  const Tensor x = randn({32, 32}, {}, kGpu), y = randn({32, 32}, {}, kGpu);
+  const Tensor leaf = randn({32, 32}, {}, kGpu).requires_grad_();
+  return {{"empty", "", 0,
+           [] {
+             empty({32, 32}, DType::float32, kGpu);
+           }},
+          {"add", "", 0, [=] { add(x, y); }},
+          {"add, recorded", "", 0, [=] { add(leaf, y); }},
+          {"sum of rows", "", 0, [=] { sum(x, Ints{1}); }},
+          {"mm", "", 0, [=] { mm(x, y); }}};
+}
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// Seconds of a call: the queue is filled with `calls` of them and, where `whole`, waited for.
+double seconds(const Case& each, int calls, bool whole) {
+  each.call();
+  synchronize(kGpu);
+  const double start = now();
+  for (int i = 0; i < calls; ++i) each.call();
+  if (whole) synchronize(kGpu);
+  const double taken = (now() - start) / calls;
+  synchronize(kGpu);
+  return taken;
+}
+
+void list(const std::vector<Case>& cases) {
+  const char* comma = "[";
+  for (const Case& each : cases) {
+    std::cout << comma << R"({"name": ")" << each.name << R"(", "unit": ")" << each.unit << R"(", "work": )" << each.work << "}";
+    comma = ", ";
+  }
+  std::cout << "]" << std::endl;
+}
+
+}  // namespace
+
+int main() try {
+  std::vector<Case> large;
+  {
+    const NoGrad no_grad;
+    add_large(large, DType::float32);
+    add_large(large, DType::bfloat16);
+    add_products(large);
+  }
+  const std::vector<Case> small = small_cases();
+  std::string request;
+  while (std::cin >> request) {
+    const std::vector<Case>& cases = request.ends_with("host") ? small : large;
+    if (request == "list" || request == "list_host") {
+      list(cases);
+    } else if (request == "peak") {
+      std::cout << memory_stats(kGpu).peak << std::endl;
+    } else {  // time NUMBER CALLS, host NUMBER CALLS
+      size_t number = 0;
+      int calls = 0;
+      std::cin >> number >> calls;
+      std::cout << seconds(cases.at(number), calls, request == "time") << std::endl;
+    }
+  }
+} catch (const Error& error) {
+  std::cerr << error.what() << "\n";
+  return 1;
+}
