@@ -13,7 +13,7 @@
 //   together = true    q k(j+1)ᵀ is issued with p(j) v, so softmax(j+1) also runs under this warpgroup's own product (all others)
 //
 // Instances: bf16 and f16 x D/Dv of forward_config.cuh. The ladder, TFLOP/s on an H200 at S = 16,384, 2,048 wide, full mask, bf16
-// (run b of benchmarks/results/attention_cuda_choices.json; the others under docs/hopper.md, with what was rejected):
+// (run "shapes 2" of benchmarks/results/attention_cuda_choices.json; the others and what was rejected: docs/hopper.md):
 //   D = 128   v1 2 warpgroups, 128 keys, together              624
 //             v2 3 warpgroups, 128 keys, one after the other   646
 //             v3 3 warpgroups, 80 keys, together               662   <- this file; cuDNN 604; v2 and v3 in later runs: 675/670,
