@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <queue>
 #include <unordered_map>
 
@@ -9,6 +10,7 @@
 #include "deckle/autograd/history.h"
 #include "deckle/autograd/public_ops.h"
 #include "deckle/base/check.h"
+#include "deckle/core/factory_device.h"
 #include "deckle/core/tensor_impl.h"
 
 namespace deckle::autograd {
@@ -163,6 +165,9 @@ class Pass {
     for (const Edge& edge : node.edges()) wanted.push_back(edge.node != nullptr && takes(entries_.at(edge.node.get())));
     GradientSink sink(std::move(wanted));
     if (any) {
+      const auto arrived =
+          std::find_if(gradients.begin(), gradients.end(), [](const Tensor& gradient) { return gradient.defined(); });
+      const OnDevice there(arrived != gradients.end() ? arrived->device() : Device());
       try {
         node.backward(Gradients(gradients, node), sink);
       } catch (Error& error) {

@@ -3,13 +3,20 @@
 #include <cstring>
 
 #include "deckle/base/check.h"
+#include "deckle/core/cuda/memory.h"
+#include "deckle/core/factory_device.h"
 #include "deckle/core/tensor_impl.h"
 
 namespace deckle::detail {
 
 Tensor copy_of(const void* data, Ints sizes, DType dtype) {
-  const Tensor result = empty(sizes, dtype);
-  if (result.numel() > 0) std::memcpy(result.raw_data(), data, static_cast<size_t>(result.numel() * item_size(dtype)));
+  const Device device = factory_device();
+  const Tensor result = empty(sizes, dtype, device);
+  const int64_t bytes = result.numel() * item_size(dtype);
+  if (device.is_cuda())
+    cuda::copy_bytes(address(result), device, data, {}, bytes);
+  else if (bytes > 0)
+    std::memcpy(address(result), data, static_cast<size_t>(bytes));
   return result;
 }
 

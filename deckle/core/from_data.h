@@ -68,7 +68,8 @@ Tensor tensor(std::initializer_list<std::initializer_list<std::initializer_list<
   return detail::copy_of(values.data(), sizes, dtype_of<T>);
 }
 
-/// A tensor of this shape whose contents are arbitrary, to be written.
+/// A tensor of this shape whose contents are arbitrary, to be written: on the CPU, whatever factories do, unless a device is
+/// given.
 Tensor empty(Ints sizes, DType dtype = DType::float32, Device device = {});
 
 /// A tensor of this shape on the caller's memory, which must outlive it: `release` runs when the last tensor on it is gone.

@@ -10,6 +10,7 @@
 #include "deckle/nested/generated/shape.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
+#include "deckle/ops/copy.h"
 #include "deckle/ops/generated/arrange.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
@@ -35,7 +36,7 @@ NestedTensor triangle(const NestedTensor& self, int64_t diagonal, bool lower) {
                   first = ragged_columns ? self.ragged()->row_map().position(row, ragged_dims - 1) : 0;
     for (int64_t j = first; j < first + width; ++j) *next++ = lower ? j <= i + diagonal : j >= i + diagonal;
   }
-  return {where(inside, self.values(), 0), self.ragged()};
+  return {where(native::uploaded(inside), self.values(), 0), self.ragged()};
 }
 
 }  // namespace
@@ -77,8 +78,7 @@ NestedTensor diagonal(const NestedTensor& self, int64_t offset, int64_t dim1, in
     first.push_back(self.ragged()->offset(b) * inner + down * step[row] + right * step[column]);
   }
   const Ragged ragged(std::make_shared<const RaggedShape>(std::move(sizes), static_cast<int>(rank) - 1));
-  const Tensor index = empty({ragged->rows()}, DType::int64);
-  ragged->row_map().affine(first, strides, index.data<int64_t>());
+  const Tensor index = nested::affine_index(*ragged, first, strides);
   return {index_select(reshape(self.values(), {self.values().numel()}), 0, index), ragged};
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "deckle/base/check.h"
+#include "deckle/core/factory_device.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
@@ -80,9 +81,8 @@ RepeatedRows repeated(const Tensor& values, const NestedTensor& other, const Rag
     }
     first.push_back(other.ragged().defined() ? other.ragged()->offset(b) : b);
   }
-  const Tensor rows = empty({lead.rows()}, DType::int64);
-  lead.row_map().affine(first, strides, rows.data<int64_t>());
-  return index_select(values, 0, rows);
+  const OnDevice there(values.device());
+  return index_select(values, 0, affine_index(lead, first, strides));
 }
 
 }  // namespace

@@ -4,10 +4,12 @@
 #include <vector>
 
 #include "deckle/base/check.h"
+#include "deckle/core/factory_device.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/nested/named.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
+#include "deckle/ops/copy.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/shape.h"
 
@@ -41,7 +43,7 @@ NestedTensor from_ranges(const Tensor& values, std::span<const int64_t> starts, 
     std::iota(next, next + lengths[b], starts[b]);
     next += lengths[b];
   }
-  return {index_select_or(values, rows), ragged};
+  return {index_select_or(values, native::moved(rows, values.device())), ragged};
 }
 
 /// Component b is rows [offsets[b], offsets[b + 1]).
@@ -147,8 +149,8 @@ NestedTensor from_strided(const StridedLayout& layout, int ragged_dims) {
     Dims values_sizes = {shape->rows()};
     for (size_t dim = ragged; dim < dims; ++dim) values_sizes.push_back(components == 0 ? 0 : sizes[dim]);
     const RaggedShape all{std::vector<int64_t>(sizes), static_cast<int>(dims)};
-    const Tensor elements = empty({all.rows()}, DType::int64);
-    all.row_map().affine(offsets, strides, elements.data<int64_t>());
+    const OnDevice there(layout.buffer.device());
+    const Tensor elements = nested::affine_index(all, offsets, strides);
     return {view(index_select_or(layout.buffer, elements), values_sizes), shape};
   });
 }

@@ -3,10 +3,12 @@
 #include <algorithm>
 
 #include "deckle/base/check.h"
+#include "deckle/core/factory_device.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/nested/named.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
+#include "deckle/ops/copy.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/shape.h"
@@ -66,21 +68,22 @@ std::vector<int64_t> batch_of(const NestedTensor& x, const PadOptions& options) 
 Tensor to_padded(const NestedTensor& x, const PadOptions& options) {
   return nested::named("to_padded", {{"x", &x}}, [&] {
     const std::vector<int64_t> batch = batch_of(x, options);
-    const Tensor rows = full({numel_of(batch)}, -1, DType::int64);
+    std::vector<int64_t> rows(static_cast<size_t>(numel_of(batch)), -1);
     int64_t row = 0;
     for (const int64_t padded : padded_rows(*x.ragged(), std::span(batch).subspan(1), options.side))
-      rows.data<int64_t>()[padded] = row++;
-    return view(index_select_or(x.values(), rows, options.value), with_rows(batch, x.values()));
+      rows[static_cast<size_t>(padded)] = row++;
+    const nested::OnDeviceOf there(x);
+    return view(index_select_or(x.values(), nested::index_tensor(rows), options.value), with_rows(batch, x.values()));
   });
 }
 
 Tensor padding_mask(const NestedTensor& x, const PadOptions& options) {
   return nested::named("padding_mask", {{"x", &x}}, [&] {
     const std::vector<int64_t> batch = batch_of(x, options);
-    const Tensor mask = zeros_raw(batch, DType::bool_, x.values().device());
+    const Tensor mask = zeros_raw(batch, DType::bool_, {});
     for (const int64_t padded : padded_rows(*x.ragged(), std::span(batch).subspan(1), options.side))
       mask.data<bool>()[padded] = true;
-    return mask;
+    return native::moved(mask, x.values().device());
   });
 }
 
@@ -98,6 +101,7 @@ NestedTensor from_padded(const Tensor& padded, const Ragged& shape, PadSide side
               shape->size(b, dim), b, padded.size(dim + 1));
       }
     }
+    const OnDevice there(padded.device());
     const std::vector<int64_t> rows = padded_rows(*shape, padded.sizes().subspan(1, static_cast<size_t>(ragged_dims)), side);
     return {index_select_or(flatten(padded, 0, ragged_dims), nested::index_tensor(rows)), shape};
   });
@@ -110,7 +114,7 @@ NestedTensor from_mask(const Tensor& padded, const Tensor& mask) {
           to_string(padded.sizes()));
     const Tensor rows = flat_nonzero(mask);
     std::vector<int64_t> lengths(static_cast<size_t>(mask.size(0)), 0);
-    for (int64_t i = 0; i < rows.numel(); ++i) ++lengths[static_cast<size_t>(rows.data<int64_t>()[i] / mask.size(1))];
+    for (const int64_t row : rows.to_vector<int64_t>()) ++lengths[static_cast<size_t>(row / mask.size(1))];
     return NestedTensor::from_lengths(index_select_or(flatten(padded, 0, 1), rows), lengths);
   });
 }

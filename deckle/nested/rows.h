@@ -43,6 +43,10 @@ Ragged with_ragged_dim(const Ragged& ragged, int ragged_dim);
 /// An int64 or int32 vector of indices on the host; throws naming `what`.
 std::vector<int64_t> to_indices(const Tensor& index, const char* what);
 
+/// Where factories make their tensors (deckle/core/factory_device.h), as all indices of rows.
 Tensor index_tensor(std::span<const int64_t> values, DType dtype = DType::int64);
+
+/// RowMap::affine as an index.
+Tensor affine_index(const RaggedShape& shape, std::span<const int64_t> first, std::span<const int64_t> strides);
 
 }  // namespace deckle::nested

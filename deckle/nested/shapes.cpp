@@ -112,8 +112,7 @@ NestedTensor permute_components(const NestedTensor& x, std::span<const int64_t> 
   for (int64_t dim = lead; dim < rank; ++dim) flat.push_back(x.values().size(dim - ragged_dims + 1));
   if (matrices) return {view(swap_runs(x, swap_at, swapped), sizes), ragged};
   const RaggedShape moved(std::move(moved_sizes), static_cast<int>(lead));
-  const Tensor index = empty({moved.rows()}, DType::int64);
-  moved.row_map().affine(first, moved_strides, index.data<int64_t>());
+  const Tensor index = affine_index(moved, first, moved_strides);
   return {reshape(index_select_or(reshape(x.values(), flat), index), sizes), ragged};
 }
 

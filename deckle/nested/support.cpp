@@ -11,6 +11,15 @@ namespace deckle {
 
 namespace nested {
 
+namespace {
+
+Device device_of(const NestedTensor& x) { return x.defined() ? x.values().device() : Device(); }
+
+}  // namespace
+
+OnDeviceOf::OnDeviceOf(const NestedTensor& x) : OnDevice(device_of(x)) {}
+OnDeviceOf::OnDeviceOf(const std::vector<NestedTensor>& x) : OnDevice(x.empty() ? Device() : device_of(x[0])) {}
+
 int64_t wrap_dim(int64_t dim, const NestedTensor& x) {
   const int64_t rank = x.dim();
   check(dim >= -rank && dim < rank, "dim {} is out of range for shape {} (expected {}..{})", dim, ShapeOf{x}, -rank, rank - 1);

@@ -6,10 +6,18 @@
 #include <string_view>
 #include <vector>
 
+#include "deckle/core/factory_device.h"
 #include "deckle/nested/nested_tensor.h"
 
 /// What generated overloads for nested tensors call.
 namespace deckle::nested {
+
+/// Factories, and indices of rows, are made where the values of x are; of a list, where those of the first are.
+class OnDeviceOf : public OnDevice {
+ public:
+  explicit OnDeviceOf(const NestedTensor& x);
+  explicit OnDeviceOf(const std::vector<NestedTensor>& x);
+};
 
 /// `dim` in [0, x.dim()); throws naming the shape.
 int64_t wrap_dim(int64_t dim, const NestedTensor& x);

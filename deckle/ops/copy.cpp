@@ -2,6 +2,7 @@
 
 #include "deckle/base/check.h"
 #include "deckle/core/cuda/memory.h"
+#include "deckle/core/factory_device.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/dispatch/kernel_row.h"
 #include "deckle/dispatch/view.h"
@@ -102,6 +103,8 @@ Tensor moved(const Tensor& source, Device device) {
   cuda::copy_bytes(address(result), device, address(from), from.device(), from.numel() * item_size(from.dtype()));
   return result;
 }
+
+Tensor uploaded(const Tensor& made) { return moved(made, factory_device()); }
 
 void copy_into(const Tensor& target, const Tensor& source) {
   if (target.numel() > 0 && target.device() != source.device()) return copy_into(target, moved(source, target.device()));

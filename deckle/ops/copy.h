@@ -20,6 +20,9 @@ void fill(const Tensor& target, const Scalar& value);
 /// The same elements on a device: `source` itself if it is there, else a contiguous copy. Below autograd.
 Tensor moved(const Tensor& source, Device device);
 
+/// What the host has made, where factories make their tensors: the tensor itself on the CPU. Below autograd.
+Tensor uploaded(const Tensor& made);
+
 /// A new contiguous tensor with the elements of `source` in `dtype`.
 Tensor copied(const Tensor& source, DType dtype);
 

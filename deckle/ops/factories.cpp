@@ -6,7 +6,6 @@
 #include "deckle/core/tensor_impl.h"
 #include "deckle/ops/copy.h"
 #include "deckle/ops/generated/factory.h"
-#include "deckle/ops/generated/random.h"
 #include "deckle/ops/launch.h"
 #include "deckle/ops/promotion.h"
 
@@ -32,11 +31,11 @@ Tensor filled(Ints sizes, const Scalar& value, DType dtype, Device device) {
 
 }  // namespace
 
-Tensor zeros(Ints sizes, DType dtype) { return zeros_raw(sizes, dtype, launch::factory_device()); }
+Tensor zeros(Ints sizes, DType dtype) { return zeros_raw(sizes, dtype, factory_device()); }
 
-Tensor ones(Ints sizes, DType dtype) { return filled(sizes, 1, dtype, launch::factory_device()); }
+Tensor ones(Ints sizes, DType dtype) { return filled(sizes, 1, dtype, factory_device()); }
 
-Tensor full(Ints sizes, const Scalar& value, DType dtype) { return filled(sizes, value, dtype, launch::factory_device()); }
+Tensor full(Ints sizes, const Scalar& value, DType dtype) { return filled(sizes, value, dtype, factory_device()); }
 
 Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step, std::optional<DType> dtype) {
   const bool floating = start.is_floating() || end.is_floating() || step.is_floating();
@@ -62,11 +61,11 @@ Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step, std::o
     if (count == 0 || !is_integral(wanted)) continue;
     integer_of(floating ? Scalar(result.data<double>()[i]) : Scalar(result.data<int64_t>()[i]), wanted);
   }
-  return moved(wanted == result.dtype() ? result : copied(result, wanted), launch::factory_device());
+  return uploaded(wanted == result.dtype() ? result : copied(result, wanted));
 }
 
 Tensor eye(int64_t n, DType dtype) {
-  Tensor result = zeros_raw({n, n}, dtype, launch::factory_device());
+  Tensor result = zeros_raw({n, n}, dtype, factory_device());
   fill(alias(result, {n}, {n + 1}, 0), 1);
   return result;
 }
@@ -76,18 +75,6 @@ Tensor zeros_like(const Tensor& self) { return zeros_raw(self.sizes(), self.dtyp
 Tensor ones_like(const Tensor& self) { return filled(self.sizes(), 1, self.dtype(), self.device()); }
 
 Tensor full_like(const Tensor& self, const Scalar& value) { return filled(self.sizes(), value, self.dtype(), self.device()); }
-
-Tensor rand_like(const Tensor& self, Generator* generator) {
-  check(is_floating(self.dtype()), Argument{"self"}, "is {} (expected a floating dtype)", name(self.dtype()));
-  const launch::OnDevice there(self.device());
-  return raw::rand(self.sizes(), self.dtype(), generator);
-}
-
-Tensor randn_like(const Tensor& self, Generator* generator) {
-  check(is_floating(self.dtype()), Argument{"self"}, "is {} (expected a floating dtype)", name(self.dtype()));
-  const launch::OnDevice there(self.device());
-  return raw::randn(self.sizes(), self.dtype(), generator);
-}
 
 void fill_(const Tensor& self, const Scalar& value) {
   check_writable(self);

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "deckle/base/check.h"
+#include "deckle/core/factory_device.h"
+#include "deckle/core/from_data.h"
 #include "deckle/core/rethrow.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
@@ -33,9 +35,10 @@ std::vector<Tensor> positions_of(const Tensor& mask) {
   std::vector<Tensor> positions;
   for (int64_t dim = 0, inner = mask.numel(); dim < mask.dim(); ++dim) {
     inner = mask.size(dim) == 0 ? 0 : inner / mask.size(dim);
-    const Tensor along = zeros({static_cast<int64_t>(flat.size())}, DType::int64);
-    for (size_t i = 0; i < flat.size(); ++i) along.data<int64_t>()[i] = flat[i] / inner % mask.size(dim);
-    positions.push_back(along);
+    std::vector<int64_t> along;
+    along.reserve(flat.size());
+    for (const int64_t place : flat) along.push_back(place / inner % mask.size(dim));
+    positions.push_back(tensor(along));
   }
   return positions;
 }
@@ -48,6 +51,7 @@ int64_t dims_taken(const Index& index) {
 }
 
 Selection selection_of(const Tensor& self, Indices indices) {
+  const OnDevice there(self.device());
   int64_t taken = 0;
   const Index* rest = nullptr;
   for (const Index& index : indices) {

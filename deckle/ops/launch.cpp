@@ -66,8 +66,6 @@ Device device_of(Operands inputs) {
   return inputs[0].device();
 }
 
-thread_local Device device_of_factories;
-
 /// Whether a kernel that writes `out` can read the rows where they are: they are the rows of `out`, and its outermost dim. The
 /// table lies in the host's memory.
 bool reads_through_table(const RowOperand& input, const Tensor& out) {
@@ -140,10 +138,6 @@ void pointwise_out(const Pointwise& op, const Tensor& out, std::initializer_list
   const std::vector<RowOperand> moved(apart.begin(), apart.end());
   run(op, working, moved, numbers, out);
 }
-
-Device factory_device() { return device_of_factories; }
-OnDevice::OnDevice(Device device) : former_(device_of_factories) { device_of_factories = device; }
-OnDevice::~OnDevice() { device_of_factories = former_; }
 
 RepeatedRows repeated(const Tensor& rows, const Ragged& ragged) {
   constexpr int64_t kShortRow = 64;  // bytes

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "deckle/autograd/level.h"
+#include "deckle/core/factory_device.h"
 #include "deckle/core/generator.h"
 #include "deckle/core/rethrow.h"
 #include "deckle/core/row_operand.h"
@@ -36,25 +37,16 @@ struct Pointwise {
   uint32_t conditions = 0;  // bit i: input i only chooses between values; its dtype says nothing about the result's
 };
 
+/// Where factories make tensors; see deckle/core/factory_device.h.
+using deckle::factory_device;
+using deckle::OnDevice;
+
 /// Broadcasts, promotes, allocates and computes. Rows that repeat are read where they are.
 Tensor pointwise(const Pointwise& op, std::initializer_list<RowOperand> inputs, std::initializer_list<Scalar> numbers = {});
 
 /// Into `out`, which has the broadcast shape and a dtype of the result's category. It may be one of the inputs.
 void pointwise_out(const Pointwise& op, const Tensor& out, std::initializer_list<RowOperand> inputs,
                    std::initializer_list<Scalar> numbers = {});
-
-/// Where factories make tensors: the CPU, or what the innermost OnDevice of this thread says.
-Device factory_device();
-class OnDevice {
- public:
-  explicit OnDevice(Device device);
-  ~OnDevice();
-  OnDevice(const OnDevice&) = delete;
-  OnDevice& operator=(const OnDevice&) = delete;
-
- private:
-  Device former_;
-};
 
 /// Row b of [components, ...] for every row of component b, differentiable: as repeated rows for a pointwise op to read, but
 /// written out where they are shorter than 64 bytes, which are read faster so.

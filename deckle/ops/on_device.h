@@ -1,5 +1,6 @@
 #pragma once
 
+#include "deckle/core/factory_device.h"
 #include "deckle/core/tensor.h"
 #include "deckle/ops/generated/random.h"
 

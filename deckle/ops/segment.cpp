@@ -101,7 +101,7 @@ Dims shapes::grouped_shape(const Tensor& self, const Ragged& self_shape, const T
 Tensor native::segment_lengths(const Tensor& values, const Ragged& ragged) {
   Dims sizes(values.sizes().size(), 1);
   sizes[0] = ragged->components();
-  const Tensor result = empty(sizes, shapes::statistics_dtype(values.dtype()), values.device());
+  const Tensor result = empty(sizes, shapes::statistics_dtype(values.dtype()));
   visit_floating(result.dtype(), [&]<typename T>(TypeTag<T>) {
     for (int64_t b = 0; b < ragged->components(); ++b) {
       const auto length =
@@ -112,7 +112,7 @@ Tensor native::segment_lengths(const Tensor& values, const Ragged& ragged) {
         result.data<T>()[b] = T(static_cast<float>(length));
     }
   });
-  return result;
+  return native::moved(result, values.device());
 }
 
 }  // namespace deckle

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "deckle/core/tensor_impl.h"
+#include "deckle/core/from_data.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/pointwise.h"
@@ -14,12 +14,6 @@
 
 namespace deckle {
 namespace {
-
-Tensor index_tensor(const std::vector<int64_t>& values) {
-  const Tensor result = empty({static_cast<int64_t>(values.size())}, DType::int64);
-  std::copy(values.begin(), values.end(), result.data<int64_t>());
-  return result;
-}
 
 /// One step up the tree: the rows of each component in pairs, the first half with the second. The last row of every level is 1,
 /// the partner of those that have none.
@@ -65,8 +59,8 @@ Tensor composite::segment_others(const Tensor& values, const Ragged& ragged) {
   if (const auto order = ragged->order(); !order.empty()) {  // gathers contiguous rows, and scatters back
     std::vector<int64_t> rows(order.begin(), order.end()), places(order.size());
     for (size_t i = 0; i < rows.size(); ++i) places[static_cast<size_t>(rows[i])] = static_cast<int64_t>(i);
-    return index_select(deckle::segment_others(index_select(values, 0, index_tensor(rows)), Ragged::from_lengths(lengths)), 0,
-                        index_tensor(places));
+    return index_select(deckle::segment_others(index_select(values, 0, tensor(rows)), Ragged::from_lengths(lengths)), 0,
+                        tensor(places));
   }
   struct Level {
     Tensor left, right, back;
@@ -75,8 +69,8 @@ Tensor composite::segment_others(const Tensor& values, const Ragged& ragged) {
   Tensor products = deckle::cat({values, ones(one_row, values.dtype())}, 0);
   while (std::any_of(lengths.begin(), lengths.end(), [](int64_t length) { return length > 1; })) {
     Pairs pairs = pair_up(lengths);
-    levels.push_back({index_select(products, 0, index_tensor(pairs.left)), index_select(products, 0, index_tensor(pairs.right)),
-                      index_tensor(pairs.back)});
+    levels.push_back(
+        {index_select(products, 0, tensor(pairs.left)), index_select(products, 0, tensor(pairs.right)), tensor(pairs.back)});
     products = mul(levels.back().left, levels.back().right);
     lengths = std::move(pairs.lengths);
   }

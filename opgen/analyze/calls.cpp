@@ -36,6 +36,12 @@ std::set<const Op*> parts_of(const Op& op) {
   return parts;
 }
 
+bool calls_factory(const Block& formula) {
+  std::set<const Op*> calls;
+  collect_calls(formula, calls);
+  return std::any_of(calls.begin(), calls.end(), [](const Op* op) { return op->tensors().empty(); });
+}
+
 std::set<const Op*> reverse_calls(const Op& op) {
   std::set<const Op*> calls;
   for (const Rule& rule : op.reverse) collect_calls(rule.formula, calls);

@@ -11,6 +11,8 @@ namespace opgen {
 std::set<const Op*> calls_of(const Op& op);
 /// What a composite is made of: the calls of its formula, or those that the entry of one in C++ names.
 std::set<const Op*> parts_of(const Op& op);
+/// Whether a formula calls a factory: an op that makes tensors from none, such as arange.
+bool calls_factory(const Block& formula);
 /// What its gradient formulas call.
 std::set<const Op*> reverse_calls(const Op& op);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "opgen/analyze/calls.h"
 #include "opgen/emit/cpp/node.h"
 #include "opgen/emit/cpp/printer.h"
 #include "opgen/emit/cpp/records.h"
@@ -29,13 +30,20 @@ class TangentPrinter {
           "if (!autograd::tangent_levels({}).empty()) fail(ErrorKind::not_implemented, \"{} has no forward mode\");\n",
           join(inputs), op_.name());
     }
-    const std::string body = op_.tangent_terms.empty() ? rules() : sum_of_terms();
+    const std::string body = makes_constants() + (op_.tangent_terms.empty() ? rules() : sum_of_terms());
     return fmt::format("for (const autograd::Level level : autograd::tangent_levels({})) {{\n", join(inputs)) + indent(body, 2) +
            "}\n";
   }
 
  private:
   const std::vector<Argument>& arguments() const { return op_.schema.arguments; }
+  std::string makes_constants() const {
+    const auto calls = [](const auto& rule) { return calls_factory(rule.formula); };
+    const bool any = std::any_of(op_.forward.begin(), op_.forward.end(), calls) ||
+                     std::any_of(op_.tangent_terms.begin(), op_.tangent_terms.end(), calls);
+    if (!any) return "";
+    return fmt::format("const launch::OnDevice there(dispatch::common_device({}));\n", inplace_ ? "self" : op_.result_name(0));
+  }
   const std::string& source(size_t argument) const {
     return inplace_ && argument == 0 ? self_source_ : arguments()[argument].name;
   }

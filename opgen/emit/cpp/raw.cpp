@@ -122,14 +122,8 @@ class KernelLaunch {
   }
 
   std::string device() const {
-    std::vector<std::string> tensors;
-    for (const Argument& argument : arguments()) {
-      if (argument.type.is_tensor()) tensors.push_back(argument.name);
-    }
-    const std::string common = !tensors.empty() ? "dispatch::common_device({" + join(tensors) + "})"
-                               : first_         ? "dispatch::common_device(" + first_->name + ")"
-                                                : "launch::factory_device()";
-    return "const Device device = " + common + ";\n";
+    const std::string common = common_device(op_);
+    return "const Device device = " + (common.empty() ? "launch::factory_device()" : common) + ";\n";
   }
 
   const Argument* optional_like(const Allocation& allocation) const {

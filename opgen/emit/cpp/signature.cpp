@@ -25,6 +25,22 @@ std::string naming_itself(const Op& op, Variant variant, const std::string& head
          "}\n\n";
 }
 
+std::string common_device(const Op& op) {
+  std::vector<std::string> tensors;
+  const Argument* list = nullptr;
+  for (const Argument& argument : op.schema.arguments) {
+    if (argument.type.is_tensor()) tensors.push_back(argument.name);
+    if (list == nullptr && argument.type.is_tensor_like()) list = &argument;
+  }
+  if (!tensors.empty()) return "dispatch::common_device({" + join(tensors) + "})";
+  return list != nullptr ? "dispatch::common_device(" + list->name + ")" : "";
+}
+
+std::string factories_there(const Op& op) {
+  const std::string device = common_device(op);
+  return device.empty() ? "" : "const launch::OnDevice there(" + device + ");\n";
+}
+
 std::string one_line_or_block(const std::string& head, const std::string& statement) {
   const std::string line = head + " { " + statement + " }\n";
   return line.size() <= 121 ? line : head + " {\n  " + statement + "\n}\n";

@@ -22,6 +22,11 @@ std::string composite_signature(const Op& op);
 /// Parameters of the op's CPU kernel.
 std::vector<std::string> kernel_parameters(const Op& op);
 
+/// `dispatch::common_device({self, other})`: where the op runs; "" without tensors.
+std::string common_device(const Op& op);
+/// `const launch::OnDevice there(...);`: factories that the statements after it call make their tensors where the op runs.
+std::string factories_there(const Op& op);
+
 /// `head { statement }`, on one line if it fits.
 std::string one_line_or_block(const std::string& head, const std::string& statement);
 /// A public function: its errors are its own, whatever it called, and hold the shapes of its tensors.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "opgen/analyze/calls.h"
 #include "opgen/analyze/uses.h"
 #include "opgen/emit/cpp/checks.h"
 #include "opgen/emit/cpp/forward.h"
@@ -177,10 +178,10 @@ std::string print_composite_cpp(const Op& op) {
   for (const Argument* argument : op.tensors()) tensors.push_back(argument->name);
   std::string body = unpack_options(op) + require_arguments(op);
   if (op.schema.results.empty() || op.writes_argument() || tensors.empty())
-    body += (op.schema.results.empty() ? "" : "return ") + call + ";\n";
+    body += factories_there(op) + (op.schema.results.empty() ? "" : "return ") + call + ";\n";
   else
-    body += unpack_records(op) + "const autograd::CallCheck call_check(" + join(tensors) + ");\nreturn call_check.of_others(" +
-            call + ");\n";
+    body += unpack_records(op) + factories_there(op) + "const autograd::CallCheck call_check(" + join(tensors) +
+            ");\nreturn call_check.of_others(" + call + ");\n";
   return naming_itself(op, Variant::functional, signature(op, Variant::functional, false), body);
 }
 
@@ -200,6 +201,7 @@ std::string print_composite(const Op& op) {
     place.shadowing.insert(group.name);
   }
   std::string body = unpack_options(op) + require_arguments(op) + print_checks(op, place);
+  if (calls_factory(op.composite)) body += factories_there(op);
   for (const std::string& declaration : Printer::declare(op.composite.lets, place)) body += declaration + "\n";
   body += "return " + Printer(place)(op.composite.value) + ";\n";
   return naming_itself(op, Variant::functional, signature(op, Variant::functional, false), body);

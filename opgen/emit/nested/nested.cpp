@@ -49,7 +49,8 @@ class Overloads {
         header += fmt::format("/// {}\n{}{};\n\n", op_.doc, over_comment(), signature(true));
         source += fmt::format("namespace nested {{\n{};\n}}\n\n", wrapped(of_nested(cpp::return_type(op_)) + " " + op_.name(),
                                                                           beside_nested(cpp::parameters(op_, false)), ""));
-        source += define(signature(false), cpp::unpack_options(op_) + cpp::require_enums(op_) + refusals() + "return " +
+        source += define(signature(false), cpp::unpack_options(op_) + cpp::require_enums(op_) + refusals() + factories_there() +
+                                               "return " +
                                                wrapped(op_.home.prefix() + "nested::" + op_.name(), op_.argument_names(), ";\n"));
         continue;
       }
@@ -89,6 +90,9 @@ class Overloads {
   }
 
   std::string require_rows() const { return fmt::format("nested::require_regular_dim({});\n", first()); }
+
+  /// Indices of rows, which are made on the host, go where the values are.
+  std::string factories_there() const { return fmt::format("const nested::OnDeviceOf there({});\n", first()); }
 
   /// Before the overload that is written by hand runs: what the entry refuses.
   std::string refusals() const {
@@ -265,7 +269,7 @@ class Overloads {
 
   std::string on_groups(const Argument& dim) const {
     const std::string over = dim.type.list ? dim.name : "{" + dim.name + "}";
-    std::string text = (groups_read_options() ? cpp::unpack_options(op_) : "") +
+    std::string text = (groups_read_options() ? cpp::unpack_options(op_) : "") + factories_there() +
                        fmt::format("const nested::Groups groups({}, {});\n", first(), over);
     const std::vector<Result>& results = segment_op().schema.results;
     if (results.size() == 1) return text + fmt::format("return {};\n", regrouped(segment_call(), results[0]));
