@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "deckle/base/check.h"
+#include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/shape_tools.h"
 
 namespace deckle::shapes {
@@ -59,6 +60,17 @@ bool rows_are_empty(Ints sizes, std::optional<int64_t> dim) {
 
 Dims without_dim(Ints sizes, std::optional<int64_t> dim, bool keepdim) {
   return reduced_shape(sizes, dim ? Ints(&*dim, 1) : Ints(), keepdim);
+}
+
+int64_t quotient(int64_t a, int64_t b) {
+  check(b != 0, "{} is divided by 0 (expected another divisor)", a);
+  if (b == -1) return static_cast<int64_t>(0 - static_cast<uint64_t>(a));  // of the least number too
+  return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
+}
+
+bool has_negative(const Tensor& x) {
+  const bool can = x.dtype() == DType::int32 || x.dtype() == DType::int64;
+  return can && x.numel() > 0 && raw::amin(x, {}, false).item<int64_t>() < 0;
 }
 
 DType sum_dtype(DType dtype) { return is_integral(dtype) ? DType::int64 : dtype; }

@@ -29,6 +29,12 @@ inline bool floating(DType dtype) { return is_floating(dtype); }
 /// The largest finite number of a floating dtype.
 double largest(DType dtype);
 
+/// a / b rounded down; throws for b = 0.
+int64_t quotient(int64_t a, int64_t b);
+
+/// Whether a tensor of integers has one below 0. It reads the values: on a GPU it waits for them.
+bool has_negative(const Tensor& x);
+
 /// NumPy's broadcasting rules.
 Dims broadcast_shape(Ints a, Ints b);
 

@@ -16,11 +16,16 @@ const std::set<std::string> kFilled = {"full_like", "zeros_like", "ones_like"};
 
 constexpr Real kSizes[] = {2, 3};
 
-/// As generated C++ has it: integers divide to integers, and by zero not at all.
+/// As generated C++ has it: there is no remainder of a division by zero.
 Scalar apply_integers(Operator operation, Real a, Real b) {
-  const bool divides = operation == Operator::divide || operation == Operator::modulo;
-  if (divides && b == 0) return std::nullopt;
-  return operation == Operator::divide ? std::trunc(a / b) : apply(spelling(operation), a, b);
+  return operation == Operator::modulo && b == 0 ? std::nullopt : apply(spelling(operation), a, b);
+}
+
+/// Of a helper on numbers.
+Scalar of_helper(const Helper& helper, const std::vector<Scalar>& arguments) {
+  if (!helper.home.plain || helper.schema.name != "quotient" || !arguments[0] || !arguments[1] || *arguments[1] == 0)
+    return std::nullopt;
+  return std::floor(*arguments[0] / *arguments[1]);
 }
 
 bool is_none(const Term& term) {
@@ -65,6 +70,7 @@ Scalar Elements::of(const Block& formula, const Term& term, const OfSymbol& of_s
   for (size_t i = 0; i < term.arguments.size(); ++i)
     values.push_back(term.is(Kind::op) && is_none(*term.arguments[i]) ? std::nullopt : part(i));
   if (term.is(Kind::op)) return of_call(*term.op, values);
+  if (term.is(Kind::helper)) return of_helper(*term.helper, values);
   if (term.is(Kind::property)) return of_property(term, values);
   if (!term.is(Kind::operation) || !values[0]) return std::nullopt;
   if (values.size() == 1) return term.operation == Operator::negate ? -*values[0] : *values[0] == 0;

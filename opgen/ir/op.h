@@ -72,7 +72,7 @@ struct Op : Declaration {
   std::map<std::string, Block> composite_on;  // and on other devices than the cpu
   std::vector<const Op*> calls;               // body composite_cpp: what it is made of
   std::vector<Wrap> wraps;
-  std::vector<Check> checks;            // of kernels and composites
+  std::vector<Check> checks;            // of pointwise ops, kernels and composites
   std::vector<Allocation> allocations;  // one per result of a kernel
   std::vector<Rule> reverse;            // only those with a formula
   std::vector<size_t> constants;        // inputs that are non_differentiable

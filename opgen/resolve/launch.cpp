@@ -122,7 +122,7 @@ Allocation allocation_of(const ExprPtr& rule, Scope& scope) {
 
 void resolve_launch(const Entry& entry, const Program& program, const Library& library, Op& op) {
   if (entry.body == Entry::Body::pointwise) resolve_pointwise(entry, library, op);
-  if (entry.body != Entry::Body::kernel && entry.body != Entry::Body::composite) return;
+  if (entry.body == Entry::Body::native || entry.body == Entry::Body::composite_cpp) return;
   Scope scope = argument_scope(op, program);
   for (const WrittenCheck& check : entry.checks) {
     const TermPtr condition = Resolver(scope).resolve_to(check.condition, type_of(Base::boolean), "a check");

@@ -107,6 +107,12 @@ TermPtr Resolver::binary(const ExprPtr& expr) {
 
 TermPtr Resolver::arithmetic(const ExprPtr& expr, Operator op, const TermPtr& a, const TermPtr& b) {
   const bool whole = a->type.is(Base::integer) && b->type.is(Base::integer);
+  if (whole && op == Operator::divide) {  // in an expression for a kernel 1 / 2 is 0.5
+    const auto product = make_expr(Kind::binary, "*", {make_expr(Kind::number, "1.0", {}, expr->at), expr->args[0]}, expr->at);
+    throw Problem(expr->at, fmt::format("'{}' divides integers: write quotient({}, {}), which rounds down, or {} for a fraction",
+                                        to_string(expr), to_string(expr->args[0]), to_string(expr->args[1]),
+                                        to_string(make_expr(Kind::binary, "/", {product, expr->args[1]}, expr->at))));
+  }
   return operation(op, {plain_number(a), plain_number(b)}, type_of(whole ? Base::integer : Base::floating), expr->at);
 }
 

@@ -196,6 +196,8 @@ TermPtr Resolver::member(const ExprPtr& expr) {
 }
 
 TermPtr Resolver::asked_property(const ExprPtr& expr, const TermPtr& object) {
+  if (object->type.is(Base::scalar) && expr->text == "dtype" && expr->args.size() == 1)
+    return property(Property::dtype, {object}, type_of(Base::dtype), expr->at);
   if (!object->type.is_tensor()) return nullptr;
   for (const TensorProperty& candidate : kProperties) {
     if (expr->text != candidate.name) continue;

@@ -38,6 +38,7 @@ struct Case {
   bool writes = false;  // the op itself writes its first argument
   bool pointwise = false;
   bool integers = false;  // a pointwise op with an integer form
+  bool checks = false;    // whose entry refuses some operands
   bool view = false;
   bool linear = false;        // claimed by the entry: auto_linear
   bool element_wise = false;  // auto_element_wise

@@ -26,6 +26,22 @@ std::string conditions(const Op& op) {
   return bits == 0 ? "" : fmt::format(", std::nullopt, {}", bits);
 }
 
+/// `head { checks; launch }`. `rows`: operands are RowOperands.
+std::string checked_launch(const Op& op, const std::string& head, const std::string& launch, bool rows) {
+  if (op.checks.empty()) return one_line_or_block(head, launch);
+  Place place;
+  for (size_t i = 0; i < op.schema.arguments.size(); ++i) {
+    const Argument& argument = op.schema.arguments[i];
+    place.read(Symbol::What::argument, i, argument.name + (rows && argument.type.is_tensor() ? ".values()" : ""));
+    if (rows && argument.type.is_tensor()) {
+      place.parts[{{Symbol::What::argument, i}, Symbol::How::sizes}] = argument.name + ".sizes()";
+      place.parts[{{Symbol::What::argument, i}, Symbol::How::dtype}] = argument.name + ".dtype()";
+    }
+    place.shadowing.insert(argument.name);
+  }
+  return head + " {\n" + indent(print_checks(op, place) + launch + "\n", 2) + "}\n";
+}
+
 RawText pointwise(const Op& op, bool cuda) {
   RawText text;
   const std::string row = op.unique_name() + "_op";
@@ -37,11 +53,11 @@ RawText pointwise(const Op& op, bool cuda) {
   std::vector<std::string> tensors, numbers;
   for (const Argument& argument : op.schema.arguments) (argument.type.is_tensor() ? tensors : numbers).push_back(argument.name);
   const std::string operands = "{" + join(tensors) + "}" + (numbers.empty() ? "" : ", {" + join(numbers) + "}");
-  text.functions =
-      one_line_or_block(raw_signature(op, false, false), fmt::format("return launch::pointwise({}, {});", row, operands));
+  text.functions = checked_launch(op, raw_signature(op, false, false),
+                                  fmt::format("return launch::pointwise({}, {});", row, operands), op.takes_rows());
   if (op.inplace || op.out)
-    text.functions +=
-        one_line_or_block(raw_signature(op, true, false), fmt::format("launch::pointwise_out({}, out, {});", row, operands));
+    text.functions += checked_launch(op, raw_signature(op, true, false),
+                                     fmt::format("launch::pointwise_out({}, out, {});", row, operands), false);
   return text;
 }
 

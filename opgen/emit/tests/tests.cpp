@@ -78,6 +78,7 @@ class SampleWriter {
     if (op_.body == Op::Body::pointwise) {
       body += "op.pointwise = true;\n" + reference();
       if (op_.dtypes != Dtypes::floating) body += "op.integers = true;\n";
+      if (!op_.checks.empty()) body += "op.checks = true;\n";
     }
     if (op_.is_view()) body += "op.view = true;\n";
     if (op_.linear && sample_.differentiable) body += "op.linear = true;\n";

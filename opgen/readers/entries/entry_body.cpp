@@ -115,9 +115,10 @@ void EntryReader::result_rule(const Tree& value, const Parameter& outcome) {
 void EntryReader::checks() {
   const Tree value = node_["check"];
   if (!value) return;
-  if (entry_->body != Entry::Body::kernel && entry_->body != Entry::Body::composite)
+  if (entry_->body == Entry::Body::native || entry_->body == Entry::Body::composite_cpp)
     file_.fail(value,
-               fmt::format("'{}' has no place for checks: kernels and composites that are formulas have one", entry_->name()));
+               fmt::format("'{}' has no place for checks: pointwise ops, kernels and composites that are formulas have one",
+                           entry_->name()));
   const auto one = [&](const Tree& node) {
     file_.check_keys(node, "a check", {"of", "that", "says"});
     if (!node["that"] || !node["says"]) file_.fail(node, "a check is {that: CONDITION, says: \"message\"}");

@@ -65,6 +65,19 @@ HWY_INLINE V pow_positive(D d, V x, V y) {
 
 }  // namespace detail
 
+/// Of integers, by squaring: exact where it fits, modulo 2^64 elsewhere; y >= 0.
+template <class D, class V>
+requires(!hwy::IsFloat<hn::TFromD<D>>()) HWY_INLINE V pow(D d, V x, V y) {
+  const V one = hn::Set(d, 1), zero = hn::Zero(d);
+  V result = one;
+  while (true) {
+    result = hn::IfThenElse(hn::Eq(hn::And(y, one), one), hn::Mul(result, x), result);
+    y = hn::ShiftRight<1>(y);
+    if (hn::AllFalse(d, hn::Gt(y, zero))) return result;
+    x = hn::Mul(x, x);
+  }
+}
+
 template <class D, class V>
 HWY_INLINE V pow(D d, V x, V y) {
   const V zero = hn::Zero(d), one = hn::Set(d, 1), half = constant(d, 0.5);

@@ -161,14 +161,24 @@ HWY_INLINE V floor_divide(D d, V x, V y) {
   }
 }
 
-/// Exponents frequent in formulas and their derivatives are products.
+/// Exponents frequent in formulas and their derivatives are products. Integers: by squaring, modulo 2^64, for y >= 0.
 template <class D, class V>
 HWY_INLINE V pow(D, V x, V y) {
-  if (y == 1) return x;
-  if (y == 2) return x * x;
-  if (y == 3) return x * x * x;
-  if (y == -1) return V(1) / x;
-  return ::pow(x, y);
+  if constexpr (kFloating<V>) {
+    if (y == 1) return x;
+    if (y == 2) return x * x;
+    if (y == 3) return x * x * x;
+    if (y == -1) return V(1) / x;
+    return ::pow(x, y);
+  } else {
+    V result = 1;
+    while (true) {
+      if ((y & 1) != 0) result = Mul(result, x);
+      y >>= 1;
+      if (y <= 0) return result;
+      x = Mul(x, x);
+    }
+  }
 }
 
 // The derivatives of pow, with their limits at x = 0 and x = inf; ops/functions.yaml has the conventions. r is pow(x, y).
