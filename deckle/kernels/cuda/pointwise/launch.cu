@@ -68,7 +68,7 @@ void run(const Kernels& kernels, const Context& context, DType compute, std::spa
   if (vectors) {
     walk.sizes[0] = (walk.inner + kWidth - 1) / kWidth;
     walk.count = walk.sizes[0] * (shape.numel() / walk.inner);
-    blocks = (walk.count + kThreads - 1) / kThreads;
+    blocks = (walk.count + kThreads * pair.together - 1) / (kThreads * pair.together);
   } else {
     blocks = std::min<int64_t>(blocks, 1 << 20);
   }

@@ -12,6 +12,7 @@ namespace deckle::kernels::cuda::pointwise {
 struct Pair {
   const void* vectors = nullptr;
   const void* single = nullptr;
+  int together = 1;  // vectors that a thread takes
 };
 
 struct Kernels {

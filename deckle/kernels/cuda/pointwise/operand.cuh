@@ -65,6 +65,16 @@ __device__ __forceinline__ int64_t places(const Walk<kOperands>& walk, int64_t i
   return start;
 }
 
+/// The same for vector `index`, without a loop where one dim is all there is: strides there are 0 or 1.
+template <int kOperands>
+__device__ __forceinline__ int64_t vector_places(const Walk<kOperands>& walk, int64_t index, int64_t (&offsets)[kOperands]) {
+  if (walk.dims > 1) return places(walk, index, kWidth, offsets);
+  const int64_t start = index * kWidth;
+#pragma unroll
+  for (int i = 0; i < kOperands; ++i) offsets[i] = walk.operands[i].strides[0] == 0 ? 0 : start;
+  return start;
+}
+
 template <typename T>
 __device__ __forceinline__ T load(const void* data, DType dtype, int64_t at) {
   switch (dtype) {
@@ -132,17 +142,44 @@ struct alignas(16) Two {
   T first, second;
 };
 
-/// Two halves of one word.
-__device__ __forceinline__ float2 of_halves(uint32_t word, DType dtype) {
-  if (dtype == DType::bfloat16) return {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
-  return {__half2float(__ushort_as_half(static_cast<unsigned short>(word & 0xffffu))),
-          __half2float(__ushort_as_half(static_cast<unsigned short>(word >> 16)))};
+/// The dtype whose elements E are.
+template <typename E>
+constexpr DType dtype_of_element() {
+  if constexpr (std::is_same_v<E, __nv_bfloat16>)
+    return DType::bfloat16;
+  else if constexpr (std::is_same_v<E, __half>)
+    return DType::float16;
+  else
+    return dtype_of<E>;
 }
-__device__ __forceinline__ uint32_t to_halves(float low, float high, DType dtype) {
-  if (dtype == DType::bfloat16)
-    return __bfloat16_as_ushort(__float2bfloat16_rn(low)) | static_cast<uint32_t>(__bfloat16_as_ushort(__float2bfloat16_rn(high)))
-                                                                << 16;
-  return __half_as_ushort(__float2half_rn(low)) | static_cast<uint32_t>(__half_as_ushort(__float2half_rn(high))) << 16;
+
+/// The two halves of each word.
+template <typename E>
+__device__ __forceinline__ float2 decode(uint32_t word) {
+  if constexpr (std::is_same_v<E, __nv_bfloat16>)
+    return {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
+  else
+    return {__half2float(__ushort_as_half(static_cast<unsigned short>(word & 0xffffu))),
+            __half2float(__ushort_as_half(static_cast<unsigned short>(word >> 16)))};
+}
+template <typename E>
+__device__ __forceinline__ uint32_t encode(float low, float high) {
+  if constexpr (std::is_same_v<E, __nv_bfloat16>) {
+    const __nv_bfloat162 two = __floats2bfloat162_rn(low, high);
+    return __bfloat16_as_ushort(two.x) | static_cast<uint32_t>(__bfloat16_as_ushort(two.y)) << 16;
+  } else {
+    const __half2 two = __floats2half2_rn(low, high);
+    return __half_as_ushort(two.x) | static_cast<uint32_t>(__half_as_ushort(two.y)) << 16;
+  }
+}
+template <typename E, typename T>
+__device__ __forceinline__ void decode(const uint4& raw, T* x) {
+  const float2 a = decode<E>(raw.x), b = decode<E>(raw.y), c = decode<E>(raw.z), d = decode<E>(raw.w);
+  x[0] = a.x, x[1] = a.y, x[2] = b.x, x[3] = b.y, x[4] = c.x, x[5] = c.y, x[6] = d.x, x[7] = d.y;
+}
+template <typename E, typename T>
+__device__ __forceinline__ uint4 encode(const T* x) {
+  return make_uint4(encode<E>(x[0], x[1]), encode<E>(x[2], x[3]), encode<E>(x[4], x[5]), encode<E>(x[6], x[7]));
 }
 
 /// kWidth elements that lie one after another, aligned to them (16 bytes at most). Without arrays of bytes, which would lie in
@@ -169,9 +206,10 @@ __device__ __forceinline__ void load_vector(const char* data, DType dtype, T (&x
     x[0] = a.x, x[1] = a.y, x[2] = a.z, x[3] = a.w, x[4] = b.x, x[5] = b.y, x[6] = b.z, x[7] = b.w;
   } else {
     const uint4 raw = *reinterpret_cast<const uint4*>(data);
-    const float2 a = of_halves(raw.x, dtype), b = of_halves(raw.y, dtype), c = of_halves(raw.z, dtype),
-                 d = of_halves(raw.w, dtype);
-    x[0] = a.x, x[1] = a.y, x[2] = b.x, x[3] = b.y, x[4] = c.x, x[5] = c.y, x[6] = d.x, x[7] = d.y;
+    if (dtype == DType::bfloat16)  // one branch a vector, none a word
+      decode<__nv_bfloat16>(raw, x);
+    else
+      decode<__half>(raw, x);
   }
 }
 
@@ -192,8 +230,7 @@ __device__ __forceinline__ void store_vector(const T (&x)[kWidth], char* data, D
     reinterpret_cast<float4*>(data)[0] = make_float4(x[0], x[1], x[2], x[3]);
     reinterpret_cast<float4*>(data)[1] = make_float4(x[4], x[5], x[6], x[7]);
   } else {
-    *reinterpret_cast<uint4*>(data) = make_uint4(to_halves(x[0], x[1], dtype), to_halves(x[2], x[3], dtype),
-                                                 to_halves(x[4], x[5], dtype), to_halves(x[6], x[7], dtype));
+    *reinterpret_cast<uint4*>(data) = dtype == DType::bfloat16 ? encode<__nv_bfloat16>(x) : encode<__half>(x);
   }
 }
 

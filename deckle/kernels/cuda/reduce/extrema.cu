@@ -18,6 +18,7 @@ struct Extremum {
       return largest ? Limits::lowest() : Limits::max();
   }
   __device__ void add(T& acc, T x, int64_t) const { acc = merge(acc, x); }
+  __device__ float few(float x, float y) const { return x != x || (largest ? x > y : x < y) ? x : y; }
   __device__ T merge(T a, T b) const { return a != a || (largest ? a > b : a < b) ? a : b; }
   __device__ void finish(T acc, int64_t, const reduce::Outputs& outputs, int64_t row) const { outputs.first.put(row, acc); }
 };

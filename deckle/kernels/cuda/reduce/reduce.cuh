@@ -3,6 +3,7 @@
 // Reductions over any dims of operands with any strides, in an order that the shape alone decides. A reduction R has
 //   Acc            what is kept of the elements so far; Acc R::start()
 //   R::add(acc, x, i)    takes element i of a row along, i ascending; R::merge(a, b) two parts of a row, a's elements first
+//   R::few(x, y)         if there: two halves as one float, four or eight of which are added at once
 //   R::finish(acc, length, outputs, row)   writes the results of a row
 // and computes in T: double, which every floating dtype is exact in, or int64.
 //
@@ -94,7 +95,7 @@ __device__ Acc merged(const R& reduction, Acc acc, Acc* shared) {
 template <class R, typename V, int kThreads>
 __device__ void add_vectors(const R& reduction, typename R::Acc& acc, const Problem& problem, int64_t start, int64_t begin,
                             int64_t end) {
-  constexpr int kWidth = pointwise::kWidth, kTogether = sizeof(V) == 4 ? 2 : 1;
+  constexpr int kWidth = pointwise::kWidth, kTogether = sizeof(V) == 4 ? 4 : 1;
   const char* const data = static_cast<const char*>(problem.data) + start * pointwise::bytes_of(problem.dtype);
   const int64_t item = pointwise::bytes_of(problem.dtype), whole = begin + (end - begin) / kWidth * kWidth;
   int64_t i = begin + static_cast<int>(threadIdx.x) % kThreads * kWidth;
@@ -104,6 +105,15 @@ __device__ void add_vectors(const R& reduction, typename R::Acc& acc, const Prob
     for (int k = 0; k < kTogether; ++k) pointwise::load_vector<V>(data + (i + k * kThreads * kWidth) * item, problem.dtype, x[k]);
 #pragma unroll
     for (int k = 0; k < kTogether; ++k) {
+      if constexpr (sizeof(V) == 4 && requires { reduction.few(x[0][0], x[0][0]); }) {
+        if (problem.dtype != DType::float32) {
+          V y[kWidth / 2];
+#pragma unroll
+          for (int lane = 0; lane < kWidth / 2; ++lane) y[lane] = reduction.few(x[k][2 * lane], x[k][2 * lane + 1]);
+          reduction.add(acc, reduction.few(reduction.few(y[0], y[1]), reduction.few(y[2], y[3])), i);
+          continue;
+        }
+      }
 #pragma unroll
       for (int lane = 0; lane < kWidth; ++lane) reduction.add(acc, x[k][lane], i + k * kThreads * kWidth + lane);
     }
@@ -161,41 +171,90 @@ __global__ void __launch_bounds__(256) rows_kernel(const __grid_constant__ Probl
     reduction.finish(acc, problem.length, problem.outputs, row);
 }
 
-constexpr int kColumnRows = 32, kColumnDepth = 8;
+/// Neighbouring rows by neighbouring threads: kWidth rows each, as one vector of at most 16 bytes a load where that is possible,
+/// and kColumnDepth elements of a row at once in a block; four loads in flight each.
+constexpr int kColumnThreads = 32, kColumnDepth = 8, kColumnLoads = 4;
 
-template <class R, typename T>
+template <class R, typename T, class Columns>
 __global__ void __launch_bounds__(256)
     columns_kernel(const __grid_constant__ Problem problem, R reduction, typename R::Acc* parts) {
   using Acc = typename R::Acc;
+  constexpr int kWidth = Columns::kWidth;
   __shared__ alignas(alignof(Acc)) char memory[256 * sizeof(Acc)];
   auto* const shared = reinterpret_cast<Acc*>(memory);
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * kColumnRows + threadIdx.x, part = blockIdx.y;
+  const int64_t row = (static_cast<int64_t>(blockIdx.x) * kColumnThreads + threadIdx.x) * kWidth, part = blockIdx.y;
   const bool inside = row < problem.rows;
-  Acc acc = reduction.start();
+  Acc acc[kWidth];
+#pragma unroll
+  for (int k = 0; k < kWidth; ++k) acc[k] = reduction.start();
   if (inside) {
     const int64_t start = problem.kept.offset(row), begin = part * problem.part_length,
                   end = min(begin + problem.part_length, problem.length);
     int64_t i = begin + threadIdx.y;
-    for (; i + 3 * kColumnDepth < end; i += 4 * kColumnDepth) {
-      T x[4];
+    typename Columns::V x[kColumnLoads][kWidth];
+    for (; i + (kColumnLoads - 1) * kColumnDepth < end; i += kColumnLoads * kColumnDepth) {
 #pragma unroll
-      for (int k = 0; k < 4; ++k)
-        x[k] = pointwise::load<T>(problem.data, problem.dtype, start + problem.reduced.offset(i + k * kColumnDepth));
+      for (int u = 0; u < kColumnLoads; ++u) Columns::load(problem, start + problem.reduced.offset(i + u * kColumnDepth), x[u]);
 #pragma unroll
-      for (int k = 0; k < 4; ++k) reduction.add(acc, x[k], i + k * kColumnDepth);
+      for (int k = 0; k < kWidth; ++k) {
+        if constexpr (Columns::kHalves && requires { reduction.few(x[0][0], x[0][0]); }) {
+          reduction.add(acc[k], reduction.few(reduction.few(x[0][k], x[1][k]), reduction.few(x[2][k], x[3][k])), i);
+        } else {
+#pragma unroll
+          for (int u = 0; u < kColumnLoads; ++u) reduction.add(acc[k], x[u][k], i + u * kColumnDepth);
+        }
+      }
     }
-    for (; i < end; i += kColumnDepth)
-      reduction.add(acc, pointwise::load<T>(problem.data, problem.dtype, start + problem.reduced.offset(i)), i);
+    for (; i < end; i += kColumnDepth) {
+      Columns::load(problem, start + problem.reduced.offset(i), x[0]);
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) reduction.add(acc[k], x[0][k], i);
+    }
   }
-  shared[threadIdx.y * kColumnRows + threadIdx.x] = acc;
-  __syncthreads();
-  if (threadIdx.y > 0 || !inside) return;
-  for (int y = 1; y < kColumnDepth; ++y) acc = reduction.merge(acc, shared[y * kColumnRows + threadIdx.x]);
-  if (problem.parts > 1)
-    parts[row * problem.parts + part] = acc;
-  else
-    reduction.finish(acc, problem.length, problem.outputs, row);
+#pragma unroll
+  for (int k = 0; k < kWidth; ++k) {
+    if (k > 0) __syncthreads();
+    shared[threadIdx.y * kColumnThreads + threadIdx.x] = acc[k];
+    __syncthreads();
+    if (threadIdx.y == 0 && inside) {
+      for (int y = 1; y < kColumnDepth; ++y) acc[k] = reduction.merge(acc[k], shared[y * kColumnThreads + threadIdx.x]);
+      if (problem.parts > 1)
+        parts[(row + k) * problem.parts + part] = acc[k];
+      else
+        reduction.finish(acc[k], problem.length, problem.outputs, row + k);
+    }
+  }
 }
+
+/// What a thread of columns_kernel loads at once: one element of any dtype, ...
+template <typename T>
+struct OneColumn {
+  using V = T;
+  static constexpr int kWidth = 1;
+  static constexpr bool kHalves = false;
+  __device__ static void load(const Problem& problem, int64_t at, T (&x)[1]) {
+    x[0] = pointwise::load<T>(problem.data, problem.dtype, at);
+  }
+};
+/// ... or a vector of 16 bytes.
+template <typename E>
+struct Columns {
+  using V = std::conditional_t<sizeof(E) == 8, double, float>;
+  static constexpr int kWidth = 16 / sizeof(E);
+  static constexpr bool kHalves = sizeof(E) == 2;
+  __device__ static void load(const Problem& problem, int64_t at, V (&x)[kWidth]) {
+    const E* const from = static_cast<const E*>(problem.data) + at;
+    if constexpr (sizeof(E) == 2) {
+      pointwise::decode<E>(*reinterpret_cast<const uint4*>(from), x);
+    } else if constexpr (sizeof(E) == 4) {
+      const float4 raw = *reinterpret_cast<const float4*>(from);
+      x[0] = raw.x, x[1] = raw.y, x[2] = raw.z, x[3] = raw.w;
+    } else {
+      const double2 raw = *reinterpret_cast<const double2*>(from);
+      x[0] = raw.x, x[1] = raw.y;
+    }
+  }
+};
 
 /// The parts of each row, one warp a row.
 template <class R>
@@ -236,7 +295,14 @@ void run(const R& reduction, const Context& context, const View& self, std::span
                        layout.kept.sizes[layout.kept.count - 1] >= 16;
   // Parts: enough work for a large GPU, none shorter than it takes to start. The shape alone decides.
   constexpr int64_t kWanted = 2048, kShortest = 4096, kShortestColumn = 256;
-  const int64_t units = columns ? (layout.rows + kColumnRows - 1) / kColumnRows : layout.rows;
+  const int64_t item = item_size(self.dtype);
+  // Vectors of columns: every place that a vector starts at is at 16 bytes.
+  bool wide = columns && std::is_same_v<T, double> && is_floating(self.dtype) &&
+              reinterpret_cast<uintptr_t>(self.data) % 16 == 0 && layout.kept.sizes[layout.kept.count - 1] * item % 16 == 0;
+  for (int d = 0; d + 1 < layout.kept.count; ++d) wide = wide && layout.kept.strides[d] * item % 16 == 0;
+  for (int d = 0; d < layout.reduced.count; ++d) wide = wide && layout.reduced.strides[d] * item % 16 == 0;
+  const int64_t column_rows = kColumnThreads * (wide ? 16 / item : 1);
+  const int64_t units = columns ? (layout.rows + column_rows - 1) / column_rows : layout.rows;
   const int64_t shortest = columns ? kShortestColumn : kShortest;
   problem.parts = std::clamp<int64_t>(std::min(kWanted / std::max<int64_t>(units, 1), layout.length / shortest), 1, 1024);
   problem.part_length = (layout.length + problem.parts - 1) / problem.parts;
@@ -251,8 +317,24 @@ void run(const R& reduction, const Context& context, const View& self, std::span
                                    context.device);
   Acc* const parts = memory.as<Acc>();
   if (columns) {
-    const dim3 grid(blocks_of(problem.rows, kColumnRows), static_cast<unsigned>(problem.parts));
-    columns_kernel<R, T><<<grid, dim3(kColumnRows, kColumnDepth), 0, stream>>>(problem, reduction, parts);
+    const auto launch = [&](auto loads) {
+      const dim3 grid(static_cast<unsigned>(units), static_cast<unsigned>(problem.parts));
+      columns_kernel<R, T, decltype(loads)><<<grid, dim3(kColumnThreads, kColumnDepth), 0, stream>>>(problem, reduction, parts);
+    };
+    if constexpr (std::is_same_v<T, double>) {
+      if (!wide)
+        launch(OneColumn<T>());
+      else if (self.dtype == DType::float32)
+        launch(Columns<float>());
+      else if (self.dtype == DType::bfloat16)
+        launch(Columns<__nv_bfloat16>());
+      else if (self.dtype == DType::float16)
+        launch(Columns<__half>());
+      else
+        launch(Columns<double>());
+    } else {
+      launch(OneColumn<T>());
+    }
   } else if (layout.length <= 1024) {
     rows_kernel<R, T, 32><<<blocks_of(problem.rows, 8), 256, 0, stream>>>(problem, reduction, parts);
   } else {

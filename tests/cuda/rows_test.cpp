@@ -1,0 +1,197 @@
+// Kernels of rows and columns against the CPU's in float64: odd widths, unaligned rows, strides, no rows, NaN and infinities,
+// every dtype, rows of every tile.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <random>
+
+#include "deckle/deckle.h"
+#include "tests/cuda/gpu.h"
+
+namespace deckle {
+namespace {
+
+using Op = std::function<Tensor(const Tensor&, const Tensor&)>;  // of two tensors of one shape
+
+const DType kTypes[] = {DType::float32, DType::bfloat16, DType::float16, DType::float64};
+
+double tolerance(DType dtype) {
+  return dtype == DType::float64 ? 1e-12 : dtype == DType::float32 ? 4e-6 : dtype == DType::float16 ? 2e-3 : 1.6e-2;
+}
+
+/// The largest distance over one more than the size of what is expected; NaN and infinities must agree.
+double distance(const Tensor& got, const Tensor& expected) {
+  const std::vector<double> a = got.to(Device()).to(DType::float64).to_vector<double>(), b = expected.to_vector<double>();
+  EXPECT_EQ(a.size(), b.size());
+  double scale = 1e-30, largest = 0;
+  for (const double x : b) scale = std::isfinite(x) ? std::max(scale, std::abs(x)) : scale;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    if (std::isnan(a[i]) && std::isnan(b[i])) continue;
+    if (a[i] == b[i]) continue;
+    const double error = std::abs(a[i] - b[i]) / scale;
+    largest = std::isnan(error) ? std::numeric_limits<double>::infinity() : std::max(largest, error);
+  }
+  return largest;
+}
+
+/// Rows of n on the CPU, exact in `dtype`; some special rows if there are enough.
+Tensor values(int64_t rows, int64_t n, DType dtype, unsigned seed, bool special) {
+  std::mt19937 random(seed);
+  std::normal_distribution<double> normal;
+  std::vector<double> numbers(static_cast<size_t>(rows * n));
+  for (double& x : numbers) x = normal(random) * 2 + 0.5;
+  const double inf = std::numeric_limits<double>::infinity();
+  if (special && rows >= 5 && n > 0) {
+    numbers[static_cast<size_t>(n / 2)] = std::nan("");
+    numbers[static_cast<size_t>(n + n / 3)] = -inf;
+    numbers[static_cast<size_t>(2 * n)] = inf;
+    for (int64_t i = 0; i < n; ++i) numbers[static_cast<size_t>(3 * n + i)] = 3;
+  }
+  return tensor(numbers).view({rows, n}).to(dtype).to(DType::float64);
+}
+
+/// The same on the GPU with its first element `shift` elements behind an aligned place.
+Tensor shifted(const Tensor& x, DType dtype, int64_t shift) {
+  const Tensor memory = empty({x.numel() + shift}, dtype, Device::cuda());
+  Tensor result = memory.slice(0, shift, x.numel() + shift).reshape(x.sizes());
+  result.copy_(x.to(dtype));
+  return result;
+}
+
+void check(const char* name, const Op& op, const std::vector<std::pair<int64_t, int64_t>>& shapes, bool special,
+           double factor = 1) {
+  for (const DType dtype : kTypes) {
+    unsigned seed = 1;
+    for (const auto& [rows, n] : shapes) {
+      const Tensor x = values(rows, n, dtype, ++seed, special), y = values(rows, n, dtype, ++seed, false);
+      const Tensor expected = op(x, y);
+      for (const int64_t shift : {0, 1}) {
+        const Tensor got = op(shifted(x, dtype, shift), shifted(y, dtype, shift));
+        EXPECT_LE(distance(got, expected), factor * tolerance(dtype))
+            << name << " of [" << rows << ", " << n << "] in " << deckle::name(dtype) << ", shifted by " << shift;
+        if (rows * n == 0) continue;
+        const Tensor turned =
+            op(x.to(dtype).t().contiguous().to(Device::cuda()).t(), y.to(dtype).t().contiguous().to(Device::cuda()).t());
+        EXPECT_LE(distance(turned, expected), factor * tolerance(dtype))
+            << name << " of transposed [" << rows << ", " << n << "] in " << deckle::name(dtype);
+      }
+    }
+  }
+}
+
+const std::vector<std::pair<int64_t, int64_t>> kRows = {{0, 5},    {5, 1},    {9, 7},    {33, 64},  {17, 129},  {6, 256},
+                                                        {5, 500},  {5, 768},  {7, 1024}, {5, 1025}, {5, 1536},  {5, 2048},
+                                                        {5, 4096}, {5, 5000}, {5, 8192}, {5, 9001}, {5, 16384}, {5, 40000}};
+
+TEST(CudaRows, Softmax) {
+  NEEDS_GPU();
+  check(
+      "softmax", [](const Tensor& x, const Tensor&) { return softmax(x, 1); }, kRows, true);
+  check(
+      "log_softmax", [](const Tensor& x, const Tensor&) { return log_softmax(x, 1); }, kRows, true);
+  check(
+      "softmax of columns", [](const Tensor& x, const Tensor&) { return softmax(x, 0); }, {{40, 33}, {300, 8}}, false);
+}
+
+TEST(CudaRows, SoftmaxBackward) {
+  NEEDS_GPU();
+  check(
+      "softmax_backward", [](const Tensor& x, const Tensor& y) { return softmax_backward(x, softmax(y, 1), 1); }, kRows, false,
+      4);
+  check(
+      "log_softmax_backward", [](const Tensor& x, const Tensor& y) { return log_softmax_backward(x, log_softmax(y, 1), 1); },
+      kRows, false, 8);
+}
+
+TEST(CudaRows, Norms) {
+  NEEDS_GPU();
+  check(
+      "layer_norm",
+      [](const Tensor& x, const Tensor& y) {
+        return x.size(0) == 0 ? layer_norm(x) : layer_norm(x, y.select(0, 0).contiguous(), y.select(0, 1).contiguous());
+      },
+      kRows, true, 4);
+  check(
+      "rms_norm",
+      [](const Tensor& x, const Tensor& y) { return x.size(0) == 0 ? rms_norm(x) : rms_norm(x, y.select(0, 0).contiguous()); },
+      kRows, true, 4);
+}
+
+TEST(CudaRows, NormsBackward) {
+  NEEDS_GPU();
+  // A row of one element has almost no slope: 1 - xh^2 of rms_norm is what rounding leaves.
+  std::vector<std::pair<int64_t, int64_t>> shapes = kRows;
+  std::erase(shapes, std::pair<int64_t, int64_t>(5, 1));
+  for (int result = 0; result < 3; ++result) {
+    check(
+        "layer_norm_backward",
+        [result](const Tensor& x, const Tensor& y) {
+          const Tensor weight = y.size(0) == 0 ? Tensor() : y.select(0, 0).contiguous();
+          const auto [dx, dw, db] = layer_norm_backward(x, y, weight, 1e-5);
+          return result == 0 ? dx : result == 1 ? dw : db;
+        },
+        shapes, false, 8);
+  }
+  for (int result = 0; result < 2; ++result) {
+    check(
+        "rms_norm_backward",
+        [result](const Tensor& x, const Tensor& y) {
+          const Tensor weight = y.size(0) == 0 ? Tensor() : y.select(0, 0).contiguous();
+          const auto [dx, dw] = rms_norm_backward(x, y, weight, 1e-5);
+          return result == 0 ? dx : dw;
+        },
+        shapes, false, 8);
+  }
+  check(
+      "many rows", [](const Tensor& x, const Tensor& y) { return std::get<1>(layer_norm_backward(x, y, {}, 1e-5)); },
+      {{5000, 96}}, false, 8);
+}
+
+TEST(CudaRows, NormsOfHugeTinyAndFarNumbers) {
+  NEEDS_GPU();
+  const Tensor x = values(8, 300, DType::float32, 5, false);
+  for (const double scale : {1e25, 1e-25, 1e38 / 8}) {
+    const Tensor scaled = (x * scale).to(DType::float32);
+    EXPECT_LE(distance(layer_norm(scaled.to(Device::cuda()), {}, {}, 0.0), layer_norm(scaled.to(DType::float64), {}, {}, 0.0)),
+              4e-6)
+        << scale;
+    EXPECT_LE(distance(rms_norm(scaled.to(Device::cuda()), {}, 0.0), rms_norm(scaled.to(DType::float64), {}, 0.0)), 4e-6)
+        << scale;
+  }
+  const Tensor far = (x + 3e4).to(DType::float32);
+  EXPECT_LE(distance(layer_norm(far.to(Device::cuda())), layer_norm(far.to(DType::float64))), 4e-6);
+}
+
+TEST(CudaRows, Reductions) {
+  NEEDS_GPU();
+  const std::vector<std::pair<int64_t, int64_t>> shapes = {{5, 1},     {1, 5},     {33, 16},   {1000, 17}, {257, 64},
+                                                           {5000, 24}, {70, 1000}, {3, 70001}, {9000, 128}};
+  for (const int64_t dim : {0, 1}) {
+    check(
+        "sum", [dim](const Tensor& x, const Tensor&) { return sum(x, Ints{dim}); }, shapes, true, 4);
+    check(
+        "amax", [dim](const Tensor& x, const Tensor&) { return amax(x, Ints{dim}); }, shapes, true);
+    check(
+        "var", [dim](const Tensor& x, const Tensor&) { return var(x, Ints{dim}); }, {{33, 16}, {70, 1000}, {5000, 24}}, false, 2);
+    check(
+        "argmax", [dim](const Tensor& x, const Tensor&) { return argmax(x, dim).to(DType::float64); }, shapes, true);
+  }
+  // Fewer elements: the sum of all of the largest is beyond float16.
+  check(
+      "sum of all", [](const Tensor& x, const Tensor&) { return sum(x); }, {{5, 1}, {1000, 17}, {257, 64}, {70, 1000}}, false, 4);
+}
+
+TEST(CudaRows, PointwiseFunctions) {
+  NEEDS_GPU();
+  check(
+      "gelu", [](const Tensor& x, const Tensor&) { return gelu(x * 4); }, {{5, 1000}, {33, 8}, {3, 7}}, true);
+  check(
+      "tanh", [](const Tensor& x, const Tensor&) { return tanh(x); }, {{5, 1000}, {33, 8}, {3, 7}}, true);
+  check(
+      "add", [](const Tensor& x, const Tensor& y) { return x + y; }, {{5, 1000}, {33, 8}, {3, 7}, {1, 100003}}, true);
+}
+
+}  // namespace
+}  // namespace deckle
