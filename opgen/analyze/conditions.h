@@ -28,6 +28,8 @@ class Conditions {
   std::optional<bool> holds(const Term& condition, const Block& formula, const State& state) const;
   /// Whether a part of a formula for which `is` holds is evaluated in the state.
   bool evaluates(const Block& formula, const Term& term, const State& state, const std::function<bool(const Term&)>& is) const;
+  /// A part of a formula as it is written, its lets in their places.
+  std::string text_of(const Term& term, const Block& formula) const;
 
  private:
   struct Asked {
@@ -50,7 +52,6 @@ class Conditions {
     std::map<size_t, bool> evaluates = {};
   };
 
-  std::string text_of(const Term& term, const Block& formula) const;
   std::string text_of_let(const Block& formula, size_t let) const;
   std::optional<bool> holds(const Term& condition, Reading& reading) const;
   bool evaluates(const Term& term, Reading& reading, const std::function<bool(const Term&)>& is) const;

@@ -1,119 +1,238 @@
 #include "opgen/analyze/elements.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <set>
-#include <string>
+
+#include "opgen/analyze/conditions.h"
+#include "opgen/analyze/scalars.h"
+#include "opgen/text/strings.h"
 
 namespace opgen {
 namespace {
 
 using Kind = Term::Kind;
-using Real = long double;
+using What = Symbol::What;
 
 /// Ops that give each element as it is, where sizes do not change.
 const std::set<std::string> kSame = {"sum_to", "clone", "expand", "contiguous"};
 const std::set<std::string> kFilled = {"full_like", "zeros_like", "ones_like"};
 
-constexpr Real kSizes[] = {2, 3};
+constexpr int kSizes[] = {2, 3};
 
-/// As generated C++ has it: there is no remainder of a division by zero.
-Scalar apply_integers(Operator operation, Real a, Real b) {
-  return operation == Operator::modulo && b == 0 ? std::nullopt : apply(spelling(operation), a, b);
-}
+ExprPtr unknown() { return make_expr(Expr::Kind::name, "=unknown", {}); }
 
-/// Of a helper on numbers.
-Scalar of_helper(const Helper& helper, const std::vector<Scalar>& arguments) {
-  if (!helper.home.plain || helper.schema.name != "quotient" || !arguments[0] || !arguments[1] || *arguments[1] == 0)
-    return std::nullopt;
-  return std::floor(*arguments[0] / *arguments[1]);
+ExprPtr written(const std::string& text) {
+  const bool named = text == "true" || text == "false" || text == "inf" || text == "nan" || text == "pi";
+  if (named) return make_expr(Expr::Kind::name, text, {});
+  return literal_value(text) ? make_expr(Expr::Kind::number, text, {}) : unknown();
 }
+ExprPtr number(int value) { return make_expr(Expr::Kind::number, std::to_string(value), {}); }
+ExprPtr truth(bool value) { return written(value ? "true" : "false"); }
 
 bool is_none(const Term& term) {
   return term.is(Kind::literal) ? term.text == "none" : term.is(Kind::conversion) && is_none(*term.arguments[0]);
 }
 
+const Term& without_lets(const Term& term, const Block& formula) {
+  if (term.is(Kind::conversion)) return without_lets(*term.arguments[0], formula);
+  return term.reads(What::let) ? without_lets(*formula.lets[term.symbol.index].value, formula) : term;
+}
+
+/// Whether a condition asks for sizes, dtypes, or what else no element has.
+bool asks_of_the_call(const Term& term, const Block& formula) {
+  const Term& value = without_lets(term, formula);
+  if (value.is(Kind::property) || value.is(Kind::list)) return true;
+  if (value.is(Kind::helper) && value.helper->schema.name != "quotient") return true;
+  if (!value.type.is_tensor() && !value.type.is_number() && !value.type.is(Base::boolean)) return true;
+  return std::any_of(value.arguments.begin(), value.arguments.end(),
+                     [&](const TermPtr& part) { return asks_of_the_call(*part, formula); });
+}
+
+bool is_logic(const Term& term) {
+  return term.operation == Operator::logical_and || term.operation == Operator::logical_or ||
+         term.operation == Operator::logical_not;
+}
+
 }  // namespace
 
-Scalar Elements::of(const Block& formula, const Term& term, const OfSymbol& of_symbol) const {
-  const auto part = [&](size_t i) { return of(formula, *term.arguments[i], of_symbol); };
+bool Choices::holds(const std::string& condition) {
+  const auto [place, fresh] = place_.emplace(condition, made_.size());
+  if (fresh) made_.push_back({condition, true});
+  return made_[place->second].holds;
+}
+
+bool Choices::next() {
+  while (!made_.empty() && !made_.back().holds) {
+    place_.erase(made_.back().condition);
+    made_.pop_back();
+  }
+  if (made_.empty()) return false;
+  made_.back().holds = false;
+  return true;
+}
+
+std::string Choices::text() const {
+  std::vector<std::string> parts;
+  for (const Choice& choice : made_) parts.push_back(choice.holds ? choice.condition : "!(" + choice.condition + ")");
+  return join(parts, " && ");
+}
+
+ExprPtr Elements::of(const Block& formula, const Term& term) const {
+  Reading reading{op_, formula};
+  return of(term, reading);
+}
+
+ExprPtr Elements::of_part(const Block& formula, const Term& term, size_t position) const {
+  Reading reading{op_, formula};
+  return of_part(term, position, reading);
+}
+
+ExprPtr Elements::of(const Term& term, Reading& reading) const {
+  const auto part = [&](size_t i) { return of(*term.arguments[i], reading); };
   switch (term.kind) {
     case Kind::literal:
-      return literal_value(term.text);
+      return written(term.text);
     case Kind::zeros:
-      return 0;
+      return number(0);
     case Kind::conversion:
-      return is_none(term) && term.type.is_tensor() ? 0 : part(0);  // no gradient
-    case Kind::read:
-      if (term.reads(Symbol::What::let)) return of(formula, *formula.lets[term.symbol.index].value, of_symbol);
-      return term.symbol.how == Symbol::How::whole ? of_symbol(term.symbol) : std::nullopt;
-    case Kind::has_tangent: {
-      Symbol tangent = term.symbol;
-      tangent.what = Symbol::What::tangent;
-      const Scalar value = of_symbol(tangent);
-      return value ? Scalar(*value != 0) : std::nullopt;
+      return is_none(term) && term.type.is_tensor() ? number(0) : part(0);  // no gradient
+    case Kind::read: {
+      if (!term.reads(What::let)) return of_symbol(term.symbol, reading);
+      const auto known = reading.lets.find(term.symbol.index);
+      if (known != reading.lets.end()) return known->second;
+      return reading.lets[term.symbol.index] = of(*reading.formula.lets[term.symbol.index].value, reading);
     }
+    case Kind::has_tangent:
+      return truth(term.symbol.index == input_);
     case Kind::wants:
-      return 1;
+      return truth(true);
     case Kind::condition: {
-      const Scalar condition = part(0);
-      return condition ? part(*condition != 0 ? 1 : 2) : std::nullopt;
+      const ExprPtr condition = part(0);
+      if (condition->is_name("true") || condition->is_name("false")) return part(condition->is_name("true") ? 1 : 2);
+      return make_expr(Expr::Kind::conditional, "", {condition, part(1), part(2)}, term.at);
     }
-    case Kind::index: {
-      const bool known = term.arguments.size() == 1;
-      const Term* const element = known ? part_of(formula, *term.arguments[0], term.position, of_symbol) : nullptr;
-      return element ? of(formula, *element, of_symbol) : std::nullopt;
+    case Kind::index:
+      return term.arguments.size() == 1 ? of_part(*term.arguments[0], term.position, reading) : unknown();
+    case Kind::op: {
+      std::vector<ExprPtr> arguments;
+      for (size_t i = 0; i < term.arguments.size(); ++i) arguments.push_back(is_none(*term.arguments[i]) ? unknown() : part(i));
+      return of_call(*term.op, std::move(arguments));
     }
+    case Kind::property:
+      return term.type.is(Base::boolean) ? chosen(term, reading) : of_property(term);
+    case Kind::helper:
+      if (term.type.is(Base::boolean)) return chosen(term, reading);
+      if (!term.helper->home.is_deckle() || term.helper->schema.name != "quotient") return unknown();
+      return make_expr(Expr::Kind::call, "floor_divide", {part(0), part(1)}, term.at);
+    case Kind::operation:
+      return of_operation(term, reading);
     default:
-      break;
+      return unknown();
   }
-  std::vector<Scalar> values;
-  for (size_t i = 0; i < term.arguments.size(); ++i)
-    values.push_back(term.is(Kind::op) && is_none(*term.arguments[i]) ? std::nullopt : part(i));
-  if (term.is(Kind::op)) return of_call(*term.op, values);
-  if (term.is(Kind::helper)) return of_helper(*term.helper, values);
-  if (term.is(Kind::property)) return of_property(term, values);
-  if (!term.is(Kind::operation) || !values[0]) return std::nullopt;
-  if (values.size() == 1) return term.operation == Operator::negate ? -*values[0] : *values[0] == 0;
-  if (!values[1]) return std::nullopt;
-  if (term.type.is(Base::integer)) return apply_integers(term.operation, *values[0], *values[1]);
-  return apply(spelling(term.operation), *values[0], *values[1]);
 }
 
-const Term* Elements::part_of(const Block& formula, const Term& term, size_t position, const OfSymbol& of_symbol) const {
-  const auto in = [&](const Term& part) { return part_of(formula, part, position, of_symbol); };
-  if (term.is(Kind::tuple)) return position < term.arguments.size() ? term.arguments[position].get() : nullptr;
-  if (term.reads(Symbol::What::let)) return in(*formula.lets[term.symbol.index].value);
+ExprPtr Elements::of_operation(const Term& term, Reading& reading) const {
+  if (term.type.is(Base::boolean) && !is_logic(term) && asks_of_the_call(term, reading.formula)) return chosen(term, reading);
+  std::vector<ExprPtr> operands;
+  for (const TermPtr& argument : term.arguments) operands.push_back(of(*argument, reading));
+  const bool one = operands.size() == 1;
+  if (is_logic(term)) {
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const bool yes = operands[i]->is_name("true"), no = operands[i]->is_name("false");
+      if (one && (yes || no)) return truth(no);
+      const bool decides = term.operation == Operator::logical_or ? yes : no;
+      if (decides) return operands[i];
+      if (yes || no) return operands[1 - i];
+    }
+  }
+  return make_expr(one ? Expr::Kind::unary : Expr::Kind::binary, spelling(term.operation), std::move(operands), term.at);
+}
+
+ExprPtr Elements::of_part(const Term& term, size_t position, Reading& reading) const {
+  const auto in = [&](const Term& part) { return of_part(part, position, reading); };
+  if (term.is(Kind::tuple)) return position < term.arguments.size() ? of(*term.arguments[position], reading) : unknown();
+  if (term.reads(What::let)) return in(*reading.formula.lets[term.symbol.index].value);
   if (term.is(Kind::conversion)) return in(*term.arguments[0]);
-  if (!term.is(Kind::condition)) return nullptr;
-  const Scalar condition = of(formula, *term.arguments[0], of_symbol);
-  return condition ? in(*term.arguments[*condition != 0 ? 1 : 2]) : nullptr;
+  if (!term.is(Kind::condition)) return unknown();
+  const ExprPtr condition = of(*term.arguments[0], reading);
+  if (condition->is_name("true") || condition->is_name("false")) return in(*term.arguments[condition->is_name("true") ? 1 : 2]);
+  return make_expr(Expr::Kind::conditional, "", {condition, in(*term.arguments[1]), in(*term.arguments[2])}, term.at);
 }
 
-Scalar Elements::of_property(const Term& term, const std::vector<Scalar>& arguments) {
-  if (!term.arguments[0]->type.is_tensor()) return std::nullopt;
-  if (term.property == Property::dim) return 2;
-  if (term.property == Property::numel) return kSizes[0] * kSizes[1];
-  if (term.property != Property::size || !arguments[1]) return std::nullopt;
-  const auto dim = static_cast<int64_t>(*arguments[1]);
-  return dim >= -2 && dim < 2 ? Scalar(kSizes[(dim + 2) % 2]) : std::nullopt;
+ExprPtr Elements::of_symbol(const Symbol& symbol, const Reading& reading) const {
+  if (symbol.how != Symbol::How::whole) return unknown();
+  if (symbol.what == What::argument || symbol.what == What::primal)
+    return reading.arguments ? (*reading.arguments)[symbol.index]
+                             : make_expr(Expr::Kind::name, reading.op.schema.arguments[symbol.index].name, {});
+  if (symbol.what == What::result) return make_expr(Expr::Kind::name, kResult, {});
+  if (symbol.what == What::gradient) return number(1);
+  return symbol.what == What::tangent ? number(symbol.index == input_ ? 1 : 0) : unknown();
 }
 
-Scalar Elements::of_call(const Op& op, const std::vector<Scalar>& arguments) const {
-  std::vector<Scalar> values = arguments;
-  for (size_t i = values.size(); i < op.schema.arguments.size(); ++i)
-    values.push_back(literal_value(op.schema.arguments[i].default_value.value_or("")));
-  if (op.body == Op::Body::pointwise) return of_expression(op, values);
-  if (kSame.count(op.name())) return values[0];
-  if (kFilled.count(op.name())) return op.name() == "full_like" ? values[1] : op.name() == "ones_like" ? 1 : 0;
-  if (op.body != Op::Body::composite || !op.schema.groups.empty()) return std::nullopt;
-  return of(op.composite, [&](const Symbol& symbol) { return values[symbol.index]; });
+ExprPtr Elements::of_property(const Term& term) const {
+  if (!term.arguments[0]->type.is_tensor()) return unknown();
+  if (term.property == Property::dim) return number(2);
+  if (term.property == Property::numel) return number(kSizes[0] * kSizes[1]);
+  const Scalar dim = term.property == Property::size ? literal_value(term.arguments[1]->text) : std::nullopt;
+  return dim && *dim >= -2 && *dim < 2 ? number(kSizes[(static_cast<int>(*dim) + 2) % 2]) : unknown();
 }
 
-Scalar Elements::of_expression(const Op& op, const std::vector<Scalar>& arguments) const {
-  const auto of_name = [&](const std::string& name) -> Scalar {
-    return op.schema.find(name) ? arguments[op.index_of(name)] : std::nullopt;
+ExprPtr Elements::of_call(const Op& op, std::vector<ExprPtr> arguments) const {
+  for (size_t i = arguments.size(); i < op.schema.arguments.size(); ++i)
+    arguments.push_back(written(op.schema.arguments[i].default_value.value_or("")));
+  if (op.body == Op::Body::pointwise) {
+    return rewrite(op.pointwise, [&](const ExprPtr& node) -> ExprPtr {
+      return node->is(Expr::Kind::name) && op.schema.find(node->text) ? arguments[op.index_of(node->text)] : nullptr;
+    });
+  }
+  if (kSame.count(op.name())) return arguments[0];
+  if (kFilled.count(op.name())) return op.name() == "full_like" ? arguments[1] : number(op.name() == "ones_like" ? 1 : 0);
+  if (op.body != Op::Body::composite || !op.schema.groups.empty()) return unknown();
+  Reading reading{op, op.composite, &arguments};
+  return of(*op.composite.value, reading);
+}
+
+ExprPtr Elements::chosen(const Term& condition, const Reading& reading) const {
+  const bool yes = can_be(condition, true, reading), no = can_be(condition, false, reading);
+  if (!yes || !no) return truth(yes);
+  const std::string text = Conditions(reading.op).text_of(condition, reading.formula);
+  return truth(choices_.holds(&reading.op == &op_ ? text : reading.op.name() + ": " + text));
+}
+
+bool Elements::can_be(const Term& condition, bool holds, const Reading& reading) const {
+  const auto has_gradient = [&](const Term& tensor) {  // and is floating
+    return tensor.reads(What::gradient) || tensor.reads(What::tangent) ||
+           (!reading.arguments && tensor.is(Kind::read) && tensor.symbol.index == input_ && !tensor.reads(What::result));
   };
-  return value_of(op.pointwise, of_name, functions_);
+  if (condition.is(Kind::property) && condition.property == Property::defined)
+    return holds || condition.arguments[0]->type.optional;
+  if (condition.is(Kind::helper) && condition.helper->schema.name == "floating") {
+    const Term& dtype = without_lets(*condition.arguments[0], reading.formula);
+    return holds || !dtype.is(Kind::property) || !has_gradient(*dtype.arguments[0]);
+  }
+  if (!condition.is(Kind::operation) || condition.arguments.size() != 2) return true;
+  const Term &a = without_lets(*condition.arguments[0], reading.formula),
+             &b = without_lets(*condition.arguments[1], reading.formula);
+  const bool swap = a.is(Kind::literal);
+  const Term &of = swap ? b : a, &with = swap ? a : b;
+  if (!of.is(Kind::property) || !with.is(Kind::literal)) return true;
+  if (of.property == Property::dtype && has_gradient(*of.arguments[0])) {
+    const bool floating = with.text.find("float") != std::string::npos;
+    return floating || holds == (condition.operation == Operator::not_equal);
+  }
+  if (of.property != Property::size && of.property != Property::numel && of.property != Property::dim) return true;
+  const Scalar limit = literal_value(with.text);
+  const int least = of.property == Property::dim ? 0 : 1;  // there is an element
+  for (const long double value :
+       {static_cast<long double>(least), limit.value_or(0) - 1, limit.value_or(0), limit.value_or(0) + 1}) {
+    const Scalar outcome = limit ? apply(spelling(condition.operation), swap ? *limit : value, swap ? value : *limit) : limit;
+    if (!outcome || (value >= least && (*outcome != 0) == holds)) return true;
+  }
+  return false;
 }
 
 }  // namespace opgen

@@ -3,24 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "opgen/analyze/elements.h"
+#include "opgen/analyze/points.h"
 #include "opgen/text/strings.h"
 
 namespace opgen {
 namespace {
 
 using Real = long double;
-using What = Symbol::What;
 
 constexpr int kPoints = 40;
-constexpr size_t kMaxLiterals = 16;
+constexpr int kPerRegion = 3;       // points at which slopes were compared
+constexpr int kBesides = 12;        // points beside one within a region
+constexpr int kMaxWays = 64;        // in which conditions on sizes and dtypes turn out
 constexpr Real kTolerance = 1e-5L;  // of formulas, whose constants have a few digits
 
 struct Slope {
@@ -28,94 +28,157 @@ struct Slope {
   Real error;  // about
 };
 
-/// The same points in every run.
-class Draw {
- public:
-  Real uniform(Real low, Real high) {
-    state_ = state_ * 6364136223846793005ULL + 1442695040888963407ULL;
-    return low + (high - low) * static_cast<Real>(state_ >> 11) / static_cast<Real>(uint64_t{1} << 53);
-  }
-
- private:
-  uint64_t state_ = 20260101;
+/// What a formula gives for an input, as an expression of one element.
+struct Written {
+  size_t input;
+  const Term* term;
+  bool forward;
+  ExprPtr when;  // null: always
+  ExprPtr value;
+  std::string where;  // "": whatever the sizes and dtypes are
 };
 
 class Slopes {
  public:
-  Slopes(const Op& op, const Functions& functions) : op_(op), elements_(functions) {}
+  Slopes(const Op& op, const Functions& functions) : op_(op), functions_(functions), points_(op) {
+    for (const size_t input : op.differentiable()) read(input);
+    expressions_ = {op.pointwise};
+    for (const Written& one : written_) {
+      const ExprPtr nothing = make_expr(Expr::Kind::number, "0", {});
+      expressions_.push_back(one.when ? make_expr(Expr::Kind::conditional, "", {one.when, one.value, nothing}) : one.value);
+    }
+    regions_ = regions_of(expressions_, [&](const std::string& name) {
+      const Argument* const argument = op_.schema.find(name);
+      return argument && (argument->type.is(Base::integer) || argument->type.is(Base::boolean));
+    });
+    compared_in_.resize(regions_.size());
+  }
 
   void check() {
-    for (int point = 0; point < kPoints; ++point) check_point(point);
-    const std::vector<Real> beside = literals();
+    for (int i = 0; i < kPoints; ++i) check_at(points_.drawn(i));
+    const std::vector<Real> beside = points_.beside_literals(expressions_);
     for (size_t i = 0; i < op_.schema.arguments.size(); ++i) {
       if (!op_.schema.arguments[i].type.is_tensor_like()) continue;
-      for (size_t at = 0; at < beside.size(); ++at) check_point(static_cast<int>(at), std::pair(i, beside[at]));
+      for (size_t at = 0; at < beside.size(); ++at) {
+        Point point = points_.drawn(static_cast<int>(at));
+        point[i] = beside[at];
+        check_at(point);
+      }
     }
+    for (size_t region = 0; region < regions_.size(); ++region) reach(region);
   }
 
  private:
-  /// At a drawn point, of which one argument may be given.
-  void check_point(int point, std::optional<std::pair<size_t, Real>> given = {}) {
-    draw(point);
-    if (given) point_[given->first] = given->second;
-    result_ = elements_.of_expression(op_, point_);
-    if (!result_ || !std::isfinite(*result_)) return;
-    for (const size_t input : op_.differentiable()) check_input(input);
+  /// What the formulas say of an input, in every way in which conditions on sizes and dtypes turn out.
+  void read(size_t input) {
+    Choices choices;
+    int ways = 0;
+    do {
+      const Elements elements(op_, input, choices);
+      const size_t first = written_.size();
+      for (const Rule& rule : op_.reverse) {
+        const auto found = std::find(rule.of.begin(), rule.of.end(), input);
+        if (found == rule.of.end()) continue;
+        const auto position = static_cast<size_t>(found - rule.of.begin());
+        const auto add = [&](const Block& formula) {
+          const Term& value = *formula.value;
+          const ExprPtr part = rule.of.size() == 1 ? elements.of(formula, value) : elements.of_part(formula, value, position);
+          written_.push_back({input, &value, false, when(rule, elements), part, ""});
+        };
+        add(rule.formula);
+        for (const auto& [device, formula] : rule.on) add(formula);
+      }
+      const auto add_tangent = [&](const Block& formula, const ExprPtr& when) {
+        written_.push_back({input, formula.value.get(), true, when, elements.of(formula, *formula.value), ""});
+      };
+      for (const Rule& rule : op_.forward) {
+        add_tangent(rule.formula, when(rule, elements));
+        for (const auto& [device, formula] : rule.on) add_tangent(formula, when(rule, elements));
+      }
+      for (const TangentTerm& term : op_.tangent_terms) {
+        if (term.input == input) add_tangent(term.formula, nullptr);
+      }
+      for (size_t i = first; i < written_.size(); ++i) written_[i].where = choices.text();
+    } while (++ways < kMaxWays && choices.next());
   }
 
-  /// Values on both sides of the numbers that the expression is written with, near and far, each twice.
-  std::vector<Real> literals() {
-    std::set<Real> numbers;
-    std::vector<ExprPtr> parts = {op_.pointwise};
-    while (!parts.empty() && numbers.size() < kMaxLiterals) {
-      const ExprPtr part = parts.back();
-      parts.pop_back();
-      const Scalar value = part->is(Expr::Kind::number) ? literal_value(part->text) : std::nullopt;
-      if (value && std::isfinite(*value)) numbers.insert({*value, -*value});
-      parts.insert(parts.end(), part->args.begin(), part->args.end());
-    }
-    std::vector<Real> values;
-    for (const Real number : numbers) {
-      for (const Real beside : {-1.0L, -1e-3L, 1e-3L, 1.0L}) {
-        for (int turn = 0; turn < 2; ++turn) values.push_back(number + beside * draw_.uniform(0.9L, 1.1L));
+  static ExprPtr when(const Rule& rule, const Elements& elements) {
+    return rule.when ? elements.of({{}, rule.when}, *rule.when) : nullptr;
+  }
+
+  /// The values of names at the point.
+  Scalar of_name(const std::string& name) const {
+    if (name == Elements::kResult) return result_;
+    return op_.schema.find(name) ? point_[op_.index_of(name)] : std::nullopt;
+  }
+  Scalar value(const ExprPtr& expr) const {
+    return value_of(
+        expr, [&](const std::string& name) { return of_name(name); }, functions_);
+  }
+  Scalar result_at(const Point& point) const {
+    const auto of = [&](const std::string& name) { return op_.schema.find(name) ? point[op_.index_of(name)] : std::nullopt; };
+    return value_of(op_.pointwise, of, functions_);
+  }
+
+  void check_at(const Point& point) {
+    point_ = point;
+    result_ = result_at(point_);
+    if (!result_ || !std::isfinite(*result_)) return;
+    bool compared = false;
+    for (const size_t input : op_.differentiable()) {
+      const std::optional<Slope> expected = slope(input);
+      if (!expected) continue;
+      compared = true;
+      for (const Written& one : written_) {
+        if (one.input == input) compare(one, *expected);
       }
     }
-    return values;
-  }
-
-  /// Near 0, of ordinary size and larger; every third point positive, and some between 0 and 1, for functions that ask for it.
-  void draw(int point) {
-    const Real scale = std::array<Real, 4>{0.3L, 1, 2.5L, 6}[point % 4];
-    const std::vector<Sample>& samples = op_.samples;
-    const auto chosen = static_cast<size_t>(draw_.uniform(0, static_cast<Real>(samples.size())));
-    const Sample* const sample = samples.empty() ? nullptr : &samples[chosen];
-    const Real fraction = draw_.uniform(0.7L, 1);  // of all numbers of the sample: their order and signs stay
-    point_.clear();
-    for (size_t i = 0; i < op_.schema.arguments.size(); ++i) {
-      const Argument& argument = op_.schema.arguments[i];
-      const Real low = point % 3 == 0 ? 0.05L : -1;
-      Real value = draw_.uniform(low, 1) * (point % 6 == 0 ? 1 : scale);
-      const Scalar written = sample ? of_sample(*sample, i) : std::nullopt;
-      if (argument.type.is(Base::boolean)) value = value > 0.5L * low + 0.5L;
-      if (argument.type.is(Base::integer)) value = whole(point, value, written);
-      if (written && (argument.type.is(Base::floating) || argument.type.is(Base::scalar))) value = *written * fraction;
-      point_.emplace_back(value);
+    for (size_t i = 0; compared && i < regions_.size(); ++i) {
+      if (compared_in_[i] < kPerRegion && distance_to(regions_[i], 0) == Scalar(0)) ++compared_in_[i];
+    }
+    if (std::exchange(doubtful_, false)) {
+      for (int i = 0; i < kBesides / 2; ++i) check_at(points_.beside(point));
     }
   }
 
-  /// The number that a sample gives for an argument, or leaves at its default.
-  Scalar of_sample(const Sample& sample, size_t argument) const {
-    const SampleArgument& given = sample.arguments[argument];
-    if (given.kind == SampleArgument::Kind::standard)
-      return literal_value(op_.schema.arguments[argument].default_value.value_or(""));
-    return given.kind == SampleArgument::Kind::number ? literal_value(given.values[0]) : std::nullopt;
+  Scalar distance_to(const Region& region, Real margin) const {
+    return distance(
+        region, margin, [&](const std::string& name) { return of_name(name); }, functions_);
   }
 
-  /// Integers: those of samples, 0, 1, negative ones and others.
-  static Real whole(int point, Real drawn, const Scalar& written) {
-    if (point % 5 == 1 && written) return *written;
-    if (point % 5 == 2) return std::array<Real, 4>{0, 1, -1, -2}[point / 5 % 4];
-    return std::ceil(std::fabs(drawn));
+  /// Compares at points of a region in which few were drawn.
+  void reach(size_t region) {
+    if (compared_in_[region] >= kPerRegion) return;
+    for (const Sample& sample : op_.samples) {
+      for (int turn = 0; turn < kPerRegion; ++turn) check_at(points_.of_sample(sample));
+    }
+    bool found = compared_in_[region] > 0;
+    for (const Real margin : {0.1L, 1e-3L, 1e-5L}) {
+      if (compared_in_[region] >= kPerRegion) return;
+      const auto far = [&](const Point& point) {
+        point_ = point;
+        result_ = result_at(point_);
+        return distance_to(regions_[region], margin);
+      };
+      const std::optional<Point> point = points_.search(far);
+      if (!point) continue;
+      found = true;
+      for (int i = 0; i < kBesides && compared_in_[region] < kPerRegion; ++i) check_at(i == 0 ? *point : points_.beside(*point));
+    }
+    if (found || !is_known(regions_[region])) return;
+    const Region::Step& last = regions_[region].path.back();
+    throw Problem(
+        last.condition->at.line > 0 ? last.condition->at : op_.body_at,
+        fmt::format("no point was found at which '{}' holds, so the derivatives of '{}' are compared with nothing there: "
+                    "leave out what cannot be, or give a sample that it holds for",
+                    regions_[region].text(), op_.name()));
+  }
+
+  /// Whether its conditions can be evaluated at all.
+  bool is_known(const Region& region) {
+    point_ = points_.drawn(0);
+    result_ = result_at(point_);
+    return result_ && distance_to(region, 0).has_value();
   }
 
   /// The slope of the expression along an input; nullopt where it has none. Steps are no multiples of one another, nor of what
@@ -128,9 +191,9 @@ class Slopes {
   std::optional<Slope> slope(size_t input, Real scale) const {
     const auto with_step = [&](Real step) -> Scalar {
       const auto at = [&](Real distance) -> Scalar {
-        std::vector<Scalar> moved = point_;
+        Point moved = point_;
         *moved[input] += distance;
-        return elements_.of_expression(op_, moved);
+        return result_at(moved);
       };
       const Scalar a = at(-2 * step), b = at(-step), c = at(step), d = at(2 * step);
       if (!a || !b || !c || !d) return std::nullopt;
@@ -145,72 +208,41 @@ class Slopes {
     return smooth ? std::optional(Slope{*middle, error}) : std::nullopt;
   }
 
-  void check_input(size_t input) {
-    const std::optional<Slope> expected = slope(input);
-    if (!expected) return;
-    for (const Rule& rule : op_.reverse) {
-      if (!applies(rule)) continue;
-      compare_for(rule, rule.formula, input, *expected);
-      for (const auto& [device, formula] : rule.on) compare_for(rule, formula, input, *expected);
+  /// What differs at one point may be the differences' fault: it is refused at the second, perhaps beside it.
+  void compare(const Written& one, const Slope& expected) {
+    if (one.when) {
+      const Scalar holds = value(one.when);
+      if (!holds || *holds == 0) return;
     }
-    for (const Rule& rule : op_.forward) {
-      if (!applies(rule)) continue;
-      compare(rule.formula, *rule.formula.value, input, *expected, true);
-      for (const auto& [device, formula] : rule.on) compare(formula, *formula.value, input, *expected, true);
-    }
-    for (const TangentTerm& term : op_.tangent_terms) {
-      if (term.input == input) compare(term.formula, *term.formula.value, input, *expected, true);
-    }
-  }
-
-  /// What a gradient formula gives for an input: all of it, or one element of a tuple.
-  void compare_for(const Rule& rule, const Block& formula, size_t input, const Slope& expected) {
-    const auto found = std::find(rule.of.begin(), rule.of.end(), input);
-    if (found == rule.of.end()) return;
-    const auto position = static_cast<size_t>(found - rule.of.begin());
-    const auto of_input = [&](const Symbol& symbol) { return of_symbol(symbol, input); };
-    const Term* const value =
-        rule.of.size() == 1 ? formula.value.get() : elements_.part_of(formula, *formula.value, position, of_input);
-    if (value) compare(formula, *value, input, expected, false);
-  }
-
-  Scalar of_symbol(const Symbol& symbol, size_t input) const {
-    if (symbol.what == What::argument || symbol.what == What::primal) return point_[symbol.index];
-    if (symbol.what == What::result) return result_;
-    if (symbol.what == What::gradient) return 1;
-    return symbol.what == What::tangent ? Scalar(symbol.index == input) : std::nullopt;
-  }
-
-  bool applies(const Rule& rule) const {
-    if (!rule.when) return true;
-    const Scalar holds = elements_.of({{}, rule.when}, [&](const Symbol& symbol) { return of_symbol(symbol, 0); });
-    return holds && *holds != 0;
-  }
-
-  /// What differs at one point may be the differences' fault: it is refused at the second.
-  void compare(const Block& formula, const Term& value, size_t input, const Slope& expected, bool forward) {
-    const Scalar given = elements_.of(formula, value, [&](const Symbol& symbol) { return of_symbol(symbol, input); });
+    const Scalar given = value(one.value);
     const Real tolerance = kTolerance * std::fabs(expected.value) + 100 * expected.error + 1e-12L;
     if (!given || std::fabs(*given - expected.value) <= tolerance) return;
     std::vector<std::string> at;
     for (size_t i = 0; i < point_.size(); ++i)
       at.push_back(fmt::format("{} = {:.4g}", op_.schema.arguments[i].name, static_cast<double>(*point_[i])));
-    const std::string& name = op_.schema.arguments[input].name;
+    const std::string& name = op_.schema.arguments[one.input].name;
     const Problem problem(
-        value.at,
-        fmt::format("the {} is not the derivative of '{}': at {} it is {:.6g}, and should be {:.6g}; where that is meant "
+        one.term->at,
+        fmt::format("the {} is not the derivative of '{}': at {}{} it is {:.6g}, and should be {:.6g}; where that is meant "
                     "say 'tests: {{gradients: false, because: \"...\"}}'",
-                    forward ? fmt::format("tangent along '{}'", name) : fmt::format("gradient of '{}'", name),
-                    to_string(op_.pointwise), join(at), static_cast<double>(*given), static_cast<double>(expected.value)));
-    const auto [first, fresh] = differing_.emplace(std::pair(&value, input), problem);
+                    one.forward ? fmt::format("tangent along '{}'", name) : fmt::format("gradient of '{}'", name),
+                    to_string(op_.pointwise), join(at), one.where.empty() ? "" : " where " + one.where,
+                    static_cast<double>(*given), static_cast<double>(expected.value)));
+    const auto [first, fresh] = differing_.emplace(std::pair(one.term, one.input), problem);
     if (!fresh) throw Problem(first->second);
+    doubtful_ = true;
   }
 
   const Op& op_;
-  Elements elements_;
-  Draw draw_;
-  std::vector<Scalar> point_;
+  const Functions& functions_;
+  Points points_;
+  std::vector<Written> written_;
+  std::vector<ExprPtr> expressions_;
+  std::vector<Region> regions_;
+  std::vector<int> compared_in_;  // points of each region
+  Point point_;
   Scalar result_;
+  bool doubtful_ = false;                                        // something differed at this point for the first time
   std::map<std::pair<const Term*, size_t>, Problem> differing_;  // the first point at which a formula differs for an input
 };
 
