@@ -83,7 +83,7 @@ bool scattered(size_t spans, int64_t keys) {
   return spans > kMostRuns && static_cast<int64_t>(2 * sizeof(int32_t) * spans) > keys;
 }
 
-/// The masks whose and `mask` is.
+/// Appends the conjuncts of `mask` to `parts`.
 void split(const AttentionMask& mask, std::vector<AttentionMask>& parts) {
   if (const auto* both = std::get_if<Node::And>(&mask.node().is)) {
     split(both->a, parts);

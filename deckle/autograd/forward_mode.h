@@ -77,8 +77,8 @@ void update_tangent(const Tensor& self, Level level, const Tensor& tangent);
 /// After an in-place write of constants: every tangent of `self` becomes zero.
 void drop_tangents(const Tensor& self);
 
-/// Makes a view without history, about to become a leaf, a variable of its own: it keeps its tangents, and later writes to
-/// its base are nothing to it.
+/// Turns a view without history into an independent variable before it becomes a leaf: it keeps its tangents and is unaffected
+/// by later writes to its base.
 void leave_base(const Tensor& view);
 
 namespace detail {

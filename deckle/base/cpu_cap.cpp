@@ -43,32 +43,32 @@ bool has_amx_bf16() {
   return (d & kAmxBf16) != 0 && (d & kAmxTile) != 0;
 }
 
-CpuFacts detect() {
-  CpuFacts facts;
+CpuInfo detect() {
+  CpuInfo info;
   unsigned a = 0, words[3] = {};
   __get_cpuid(0, &a, &words[0], &words[2], &words[1]);
   char vendor[13] = {};
   std::memcpy(vendor, words, 12);
-  facts.vendor = vendor;
+  info.vendor = vendor;
   unsigned b = 0, c = 0, d = 0;
   __get_cpuid(1, &a, &b, &c, &d);
   const int base = static_cast<int>(a >> 8 & 0xf);
-  facts.family = base == 0xf ? base + static_cast<int>(a >> 20 & 0xff) : base;
-  facts.model = static_cast<int>(a >> 4 & 0xf) | (base == 0xf || base == 6 ? static_cast<int>(a >> 16 & 0xf) << 4 : 0);
+  info.family = base == 0xf ? base + static_cast<int>(a >> 20 & 0xff) : base;
+  info.model = static_cast<int>(a >> 4 & 0xf) | (base == 0xf || base == 6 ? static_cast<int>(a >> 16 & 0xf) << 4 : 0);
 
   __builtin_cpu_init();
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return facts;
-  facts.isa = CpuIsa::avx2;
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return info;
+  info.isa = CpuIsa::avx2;
   if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512dq") ||
       !__builtin_cpu_supports("avx512vl")) {
-    return facts;
+    return info;
   }
-  facts.isa = CpuIsa::avx512;
-  if (__builtin_cpu_supports("avx512bf16")) facts.isa = has_amx_bf16() ? CpuIsa::amx_bf16 : CpuIsa::avx512_bf16;
-  return facts;
+  info.isa = CpuIsa::avx512;
+  if (__builtin_cpu_supports("avx512bf16")) info.isa = has_amx_bf16() ? CpuIsa::amx_bf16 : CpuIsa::avx512_bf16;
+  return info;
 }
 #else
-CpuFacts detect() { return {}; }
+CpuInfo detect() { return {}; }
 #endif
 
 /// The value of DECKLE_CPU, if it is set.
@@ -86,14 +86,14 @@ const CpuIsa* asked_isa() {
 
 }  // namespace
 
-const CpuFacts& cpu_facts() {
-  static const CpuFacts facts = detect();
-  return facts;
+const CpuInfo& cpu_info() {
+  static const CpuInfo info = detect();
+  return info;
 }
 
 CpuIsa cpu_isa() {
   const CpuIsa* const asked = asked_isa();
-  return asked != nullptr ? std::min(cpu_facts().isa, *asked) : cpu_facts().isa;
+  return asked != nullptr ? std::min(cpu_info().isa, *asked) : cpu_info().isa;
 }
 
 const char* name(CpuIsa isa) { return kNames[static_cast<int>(isa)]; }
@@ -103,24 +103,24 @@ const char* name(Bf16Arithmetic arithmetic) {
   return kArithmetics[static_cast<int>(arithmetic)];
 }
 
-CpuFamily cpu_family(const CpuFacts& facts) {
+CpuFamily cpu_family(const CpuInfo& info) {
   for (const KnownFamily& known : kKnown) {
-    if (facts.vendor == known.vendor && facts.family == known.family && facts.model >= known.first_model &&
-        facts.model <= known.last_model) {
+    if (info.vendor == known.vendor && info.family == known.family && info.model >= known.first_model &&
+        info.model <= known.last_model) {
       return known.row;
     }
   }
   // Tiles are several times as fast as FMAs wherever they are. AMD's pair dot is twice as fast, Intel's never was.
-  const bool dot = facts.isa >= CpuIsa::avx512_bf16 && facts.vendor == "AuthenticAMD";
+  const bool dot = info.isa >= CpuIsa::avx512_bf16 && info.vendor == "AuthenticAMD";
   const Bf16Arithmetic vectors = dot ? kPairDot : kWidened;
-  return {"unknown", facts.isa == CpuIsa::amx_bf16 ? kTiles : vectors, vectors};
+  return {"unknown", info.isa == CpuIsa::amx_bf16 ? kTiles : vectors, vectors};
 }
 
-Bf16Arithmetic choose_bf16(const CpuFacts& facts, const CpuIsa* forced, bool tiles_granted) {
-  const CpuIsa usable = forced != nullptr ? std::min(facts.isa, *forced) : facts.isa;
+Bf16Arithmetic choose_bf16(const CpuInfo& info, const CpuIsa* forced, bool tiles_granted) {
+  const CpuIsa usable = forced != nullptr ? std::min(info.isa, *forced) : info.isa;
   if (usable < CpuIsa::avx512_bf16) return kWidened;
   if (forced != nullptr && *forced == usable && usable == CpuIsa::avx512_bf16) return kPairDot;
-  const CpuFamily family = cpu_family(facts);
+  const CpuFamily family = cpu_family(info);
   const bool tiles = usable == CpuIsa::amx_bf16 && (family.bf16 == kTiles || (forced != nullptr && *forced == usable));
   if (tiles && tiles_granted) return kTiles;
   return family.without_tiles;
@@ -130,7 +130,7 @@ bool amx_granted() {
 #if defined(__x86_64__) && defined(__linux__)
   static const bool granted = [] {
     constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-    return cpu_facts().isa == CpuIsa::amx_bf16 && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+    return cpu_info().isa == CpuIsa::amx_bf16 && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
   }();
   return granted;
 #else
@@ -146,8 +146,8 @@ int64_t cache_bytes(int level) {
 Bf16Arithmetic bf16_arithmetic() {
   static const Bf16Arithmetic chosen = [] {
     const CpuIsa* const forced = asked_isa();
-    if (choose_bf16(cpu_facts(), forced, true) != kTiles) return choose_bf16(cpu_facts(), forced, false);
-    return choose_bf16(cpu_facts(), forced, amx_granted());
+    if (choose_bf16(cpu_info(), forced, true) != kTiles) return choose_bf16(cpu_info(), forced, false);
+    return choose_bf16(cpu_info(), forced, amx_granted());
   }();
   return chosen;
 }

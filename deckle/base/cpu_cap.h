@@ -20,14 +20,14 @@ enum class Bf16Arithmetic : uint8_t { widened, pair_dot, tiles };
 const char* name(Bf16Arithmetic arithmetic);
 
 /// What a processor says of itself.
-struct CpuFacts {
+struct CpuInfo {
   std::string vendor;  // "GenuineIntel", "AuthenticAMD", ...
   int family = 0, model = 0;
   CpuIsa isa = CpuIsa::sse2;
 };
 
 /// This machine's.
-const CpuFacts& cpu_facts();
+const CpuInfo& cpu_info();
 
 /// A row of the table of processors. What is fast is known by family: an instruction that is there may be slow, and a measurement
 /// at start would make bits differ from run to run.
@@ -38,11 +38,11 @@ struct CpuFamily {
 };
 
 /// The row of a processor; one that is not in the table gets a row made of what it reports.
-CpuFamily cpu_family(const CpuFacts& facts);
+CpuFamily cpu_family(const CpuInfo& info);
 
-/// What the table says for `facts`. `forced`: the value of DECKLE_CPU or null; a set that the processor has is taken though it
+/// What the table says for `info`. `forced`: the value of DECKLE_CPU or null; a set that the processor has is taken though it
 /// is slow. `tiles_granted`: whether the system lets the process use tiles.
-Bf16Arithmetic choose_bf16(const CpuFacts& facts, const CpuIsa* forced, bool tiles_granted);
+Bf16Arithmetic choose_bf16(const CpuInfo& info, const CpuIsa* forced, bool tiles_granted);
 
 /// Asks the system once for the permission to use AMX tiles; false where there are none or it refuses. Threads inherit it.
 bool amx_granted();

@@ -47,14 +47,14 @@ class Hash {
   uint64_t state_ = 0x243F6A8885A308D3u;
 };
 
-std::string hash_of(const TensorMap& tensors, const Metadata& facts) {
+std::string hash_of(const TensorMap& tensors, const Metadata& metadata) {
   Hash hash;
   for (const auto& [name, tensor] : tensors) {
     const std::string kind = fmt::format("{} {} {}", name, deckle::name(tensor.dtype()), to_string(tensor.sizes()));
     hash.add(kind.data(), kind.size());
     hash.add(tensor.to(Device()).raw_data(), static_cast<size_t>(tensor.numel() * item_size(tensor.dtype())));
   }
-  for (const auto& [key, value] : facts) {
+  for (const auto& [key, value] : metadata) {
     if (key == kHashKey) continue;
     hash.add(key.data(), key.size());
     hash.add(value.data(), value.size());
@@ -63,9 +63,9 @@ std::string hash_of(const TensorMap& tensors, const Metadata& facts) {
 }
 
 template <typename T>
-T number(const Metadata& facts, const std::string& key, const char* what) {
-  const auto found = facts.find(key);
-  if (found == facts.end()) fail(ErrorKind::io, "the checkpoint has no \"{}\"", key);
+T number(const Metadata& metadata, const std::string& key, const char* what) {
+  const auto found = metadata.find(key);
+  if (found == metadata.end()) fail(ErrorKind::io, "the checkpoint has no \"{}\"", key);
   const std::string& text = found->second;
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -95,34 +95,34 @@ bool is_checkpoint(const std::filesystem::path& path) {
 
 }  // namespace
 
-void Checkpoint::set(const std::string& key, int64_t value) { facts[key] = std::to_string(value); }
-void Checkpoint::set(const std::string& key, uint64_t value) { facts[key] = std::to_string(value); }
+void Checkpoint::set(const std::string& key, int64_t value) { metadata[key] = std::to_string(value); }
+void Checkpoint::set(const std::string& key, uint64_t value) { metadata[key] = std::to_string(value); }
 void Checkpoint::set(const std::string& key, double value) {
-  facts[key] = fmt::format("{}", value);
+  metadata[key] = fmt::format("{}", value);
 }  // shortest text that reads back equal
-void Checkpoint::set(const std::string& key, std::string value) { facts[key] = std::move(value); }
+void Checkpoint::set(const std::string& key, std::string value) { metadata[key] = std::move(value); }
 
-int64_t Checkpoint::integer(const std::string& key) const { return number<int64_t>(facts, key, "an integer"); }
-uint64_t Checkpoint::natural(const std::string& key) const { return number<uint64_t>(facts, key, "a non-negative integer"); }
-double Checkpoint::real(const std::string& key) const { return number<double>(facts, key, "a number"); }
+int64_t Checkpoint::integer(const std::string& key) const { return number<int64_t>(metadata, key, "an integer"); }
+uint64_t Checkpoint::natural(const std::string& key) const { return number<uint64_t>(metadata, key, "a non-negative integer"); }
+double Checkpoint::real(const std::string& key) const { return number<double>(metadata, key, "a number"); }
 const std::string& Checkpoint::text(const std::string& key) const {
-  const auto found = facts.find(key);
-  if (found == facts.end()) fail(ErrorKind::io, "the checkpoint has no \"{}\"", key);
+  const auto found = metadata.find(key);
+  if (found == metadata.end()) fail(ErrorKind::io, "the checkpoint has no \"{}\"", key);
   return found->second;
 }
 
 std::filesystem::path save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& folder, int keep) {
   make_folder(folder);
-  Metadata facts = checkpoint.facts;
-  facts[kVersionKey] = std::string(kFormatVersion);
-  facts[kStepKey] = std::to_string(checkpoint.step);
+  Metadata metadata = checkpoint.metadata;
+  metadata[kVersionKey] = std::string(kFormatVersion);
+  metadata[kStepKey] = std::to_string(checkpoint.step);
   for (const auto& [name, tensor] : checkpoint.tensors) {
     check(tensor.defined() && tensor.is_contiguous(), "cannot save \"{}\" in a checkpoint: it must be defined and contiguous",
           name);
   }
-  facts[kHashKey] = hash_of(checkpoint.tensors, facts);
+  metadata[kHashKey] = hash_of(checkpoint.tensors, metadata);
   const std::filesystem::path path = folder / fmt::format("{}{}{}", kPrefix, checkpoint.step, kSuffix);
-  save(checkpoint.tensors, path, facts);
+  save(checkpoint.tensors, path, metadata);
 
   int kept = 0;
   for (const std::filesystem::path& older : list_checkpoints(folder)) {
@@ -136,15 +136,15 @@ std::filesystem::path save_checkpoint(const Checkpoint& checkpoint, const std::f
 Checkpoint load_checkpoint(const std::filesystem::path& path) {
   const SafetensorsFile file(path);
   Checkpoint checkpoint;
-  checkpoint.facts = file.metadata();
+  checkpoint.metadata = file.metadata();
   try {
-    const auto version = checkpoint.facts.find(kVersionKey);
-    if (version == checkpoint.facts.end()) fail(ErrorKind::io, "not a checkpoint of a training run");
+    const auto version = checkpoint.metadata.find(kVersionKey);
+    if (version == checkpoint.metadata.end()) fail(ErrorKind::io, "not a checkpoint of a training run");
     if (version->second != kFormatVersion) {
       fail(ErrorKind::io, "a checkpoint of format version {} (expected {})", version->second, kFormatVersion);
     }
     for (const std::string& name : file.names()) checkpoint.tensors.emplace(name, file.read(name));
-    if (checkpoint.text(kHashKey) != hash_of(checkpoint.tensors, checkpoint.facts))
+    if (checkpoint.text(kHashKey) != hash_of(checkpoint.tensors, checkpoint.metadata))
       fail(ErrorKind::io, "the checkpoint is damaged: its contents do not match its hash");
     checkpoint.step = checkpoint.integer(kStepKey);
     if (const std::optional<int64_t> step = step_of(path); step && *step != checkpoint.step) {
@@ -154,7 +154,7 @@ Checkpoint load_checkpoint(const std::filesystem::path& path) {
     error.set_op(path.string());
     throw;
   }
-  for (const char* key : {kVersionKey, kHashKey, kStepKey}) checkpoint.facts.erase(key);
+  for (const char* key : {kVersionKey, kHashKey, kStepKey}) checkpoint.metadata.erase(key);
   return checkpoint;
 }
 

@@ -13,7 +13,7 @@ namespace deckle::io {
 struct Checkpoint {
   int64_t step = 0;
   TensorMap tensors;
-  Metadata facts;
+  Metadata metadata;
 
   void set(const std::string& key, int64_t value);
   void set(const std::string& key, uint64_t value);
@@ -21,15 +21,15 @@ struct Checkpoint {
   void set(const std::string& key, double value);
   void set(const std::string& key, std::string value);
 
-  /// An Error(io) if the fact is missing or is no such number.
+  /// The value of a key; an Error(io) if it is missing or is no such number.
   int64_t integer(const std::string& key) const;
   uint64_t natural(const std::string& key) const;
   double real(const std::string& key) const;
   const std::string& text(const std::string& key) const;
 };
 
-/// Writes `folder`/step-N.safetensors atomically and returns its path. Of it and the checkpoints of earlier steps the newest
-/// `keep` are left; those of later steps, which belong to another run, stay, and so does whatever only has such a name.
+/// Writes `folder`/step-N.safetensors atomically and returns its path. Keeps the newest `keep` checkpoints up to this step; those
+/// of later steps belong to another run and are kept, as are files that are only named like checkpoints.
 std::filesystem::path save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& folder, int keep = 2);
 
 /// Reads a checkpoint file; an Error(io) if it is none, of another format version, or damaged.

@@ -62,8 +62,8 @@ void write_file(const std::filesystem::path& path, std::string_view contents);
 /// Creates a folder and its parents; an Error(io) that names it if that fails.
 void make_folder(const std::filesystem::path& path);
 
-/// A folder held against other locks of it, of this process or others, until the end of the scope or of the process, however
-/// that comes. Nothing is written, and a folder that the file system cannot lock counts as unlocked.
+/// An exclusive advisory lock on a folder, against this process too, released at the end of the scope or on exit, crashes
+/// included. Nothing is written, and a folder that the file system cannot lock counts as unlocked.
 class FolderLock {
  public:
   /// Empty if the folder is locked.

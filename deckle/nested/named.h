@@ -11,11 +11,11 @@ namespace deckle::nested {
 
 using NamedOperands = std::initializer_list<std::pair<std::string_view, const NestedTensor*>>;
 
-/// Rethrows `error`, which is being handled, with the op's name and the shapes of its nested operands set. Host memory that a
-/// list of rows or groups did not get becomes an Error too.
+/// Rethrows `error` with the op's name and the shapes of its nested operands added; std::bad_alloc, from a list of rows or
+/// groups on the host, becomes Error(out_of_memory). To be called from the handler of `error`.
 [[noreturn]] void rethrow(const std::exception& error, std::string_view op, NamedOperands operands);
 
-/// body(), whose errors are told as rethrow() does: for functions on nested tensors that no entry declares.
+/// body(), its errors passed through rethrow(): for functions on nested tensors that no entry declares.
 template <typename Body>
 decltype(auto) named(std::string_view op, NamedOperands operands, Body&& body) {
   try {

@@ -10,9 +10,9 @@
 namespace deckle::nn {
 
 /// Keys and values of the positions that a decoder has seen of several sequences, so that a further position costs one row.
-/// Ragged: each sequence has as many rows as it is long, and spare ones behind them. Where they do not suffice, all sequences
-/// move to new memory, with as many spare rows for each as a sequence has on the average; so steps of one row per sequence copy
-/// O(1) rows per sequence. Without gradients.
+/// Ragged: each sequence has as many rows as it is long, and spare capacity behind them. When that is exhausted, all sequences
+/// are reallocated with the mean length as spare capacity for each: it grows geometrically, so appending a row is amortised
+/// O(1). Without gradients.
 class KeyValueCache {
  public:
   /// For `layers` layers of keys and values [rows, kv_heads, head_dim].

@@ -61,7 +61,7 @@ DecoderLM::DecoderLM(const DecoderOptions& options) : DecoderLM(checked(options)
 
 DecoderLM::DecoderLM(const DecoderOptions& options, Generator generator)
     : embedding(options.vocab, options.width,
-                {.deviation = 1 / std::sqrt(static_cast<double>(options.width)), .generator = &generator}),
+                {.standard_deviation = 1 / std::sqrt(static_cast<double>(options.width)), .generator = &generator}),
       norm(options.width),
       head(options.width, options.vocab, {.bias = false, .scale = 0.5, .generator = &generator}),
       options_(options),

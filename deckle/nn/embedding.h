@@ -7,7 +7,7 @@
 namespace deckle::nn {
 
 struct EmbeddingOptions {
-  double deviation = 1;  // of the starting values
+  double standard_deviation = 1;  // of the starting values
   Generator* generator = nullptr;
 };
 
@@ -15,7 +15,7 @@ struct EmbeddingOptions {
 class Embedding final : public Module {
  public:
   Embedding(int64_t count, int64_t width, const EmbeddingOptions& options = {})
-      : weight(normal_parameter({count, width}, options.deviation, options.generator)) {}
+      : weight(normal_parameter({count, width}, options.standard_deviation, options.generator)) {}
 
   /// Tokens [...] of an integer dtype -> vectors [..., width].
   Tensor operator()(const Tensor& tokens) const { return embedding(weight, tokens); }

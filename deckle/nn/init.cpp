@@ -14,9 +14,9 @@ Tensor parameter(const Tensor& values) {
   return copy;
 }
 
-Tensor normal_parameter(Ints sizes, double deviation, Generator* generator) {
+Tensor normal_parameter(Ints sizes, double standard_deviation, Generator* generator) {
   const NoGrad no_grad;
-  const Tensor values = mul(randn(sizes, {.generator = generator}), deviation);
+  const Tensor values = mul(randn(sizes, {.generator = generator}), standard_deviation);
   values.requires_grad_();
   return values;
 }

@@ -9,7 +9,7 @@ namespace deckle::nn {
 Tensor parameter(const Tensor& values);
 
 /// A float32 parameter of normal values with mean 0 and this standard deviation; from the thread's generator if none is given.
-Tensor normal_parameter(Ints sizes, double deviation, Generator* generator = nullptr);
+Tensor normal_parameter(Ints sizes, double standard_deviation, Generator* generator = nullptr);
 
 /// A parameter that is one number everywhere.
 Tensor constant_parameter(Ints sizes, double value);

@@ -11,7 +11,7 @@ namespace deckle::nn {
 
 struct LinearOptions {
   bool bias = true;
-  double scale = 1;  // of the starting deviation, 1 / sqrt(in)
+  double scale = 1;  // of the standard deviation of the starting values, 1 / sqrt(in)
   Generator* generator = nullptr;
 };
 

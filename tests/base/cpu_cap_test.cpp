@@ -8,13 +8,13 @@ namespace {
 constexpr CpuIsa kAvx2 = CpuIsa::avx2, kAvx512 = CpuIsa::avx512, kBf16 = CpuIsa::avx512_bf16, kAmx = CpuIsa::amx_bf16;
 constexpr Bf16Arithmetic kWidened = Bf16Arithmetic::widened, kPairDot = Bf16Arithmetic::pair_dot, kTiles = Bf16Arithmetic::tiles;
 
-const CpuFacts kZen4{"AuthenticAMD", 0x19, 0x11, kBf16}, kZen5{"AuthenticAMD", 0x1a, 2, kBf16},
+const CpuInfo kZen4{"AuthenticAMD", 0x19, 0x11, kBf16}, kZen5{"AuthenticAMD", 0x1a, 2, kBf16},
     kSapphireRapids{"GenuineIntel", 6, 0x8f, kAmx}, kEmeraldRapids{"GenuineIntel", 6, 0xcf, kAmx};
 
 TEST(CpuTable, KnownFamiliesUseWhatIsFastThere) {
-  for (const CpuFacts& facts : {kZen4, kZen5}) EXPECT_EQ(choose_bf16(facts, nullptr, true), kPairDot) << cpu_family(facts).name;
-  for (const CpuFacts& facts : {kSapphireRapids, kEmeraldRapids})
-    EXPECT_EQ(choose_bf16(facts, nullptr, true), kTiles) << cpu_family(facts).name;
+  for (const CpuInfo& info : {kZen4, kZen5}) EXPECT_EQ(choose_bf16(info, nullptr, true), kPairDot) << cpu_family(info).name;
+  for (const CpuInfo& info : {kSapphireRapids, kEmeraldRapids})
+    EXPECT_EQ(choose_bf16(info, nullptr, true), kTiles) << cpu_family(info).name;
   EXPECT_STREQ(cpu_family(kSapphireRapids).name, "Sapphire Rapids");
   EXPECT_STREQ(cpu_family({"AuthenticAMD", 0x19, 0x01, kAvx2}).name, "unknown");  // Zen 3 has no AVX-512
 }
@@ -46,13 +46,13 @@ TEST(CpuTable, UnknownProcessorsGoByWhatTheyReport) {
 }
 
 TEST(CpuTable, ThisMachineSaysWhatItIs) {
-  EXPECT_EQ(cpu_facts().vendor.size(), 12u);
-  EXPECT_GT(cpu_facts().family, 0);
-  EXPECT_LE(cpu_isa(), cpu_facts().isa);
+  EXPECT_EQ(cpu_info().vendor.size(), 12u);
+  EXPECT_GT(cpu_info().family, 0);
+  EXPECT_LE(cpu_isa(), cpu_info().isa);
   if (cpu_isa() < kBf16) {
     EXPECT_EQ(bf16_arithmetic(), kWidened);
   }
-  if (cpu_facts().isa != kAmx) {
+  if (cpu_info().isa != kAmx) {
     EXPECT_FALSE(amx_granted());
   }
 }

@@ -40,7 +40,7 @@ TEST(Checkpoint, NumbersAndTextsComeBackExactly) {
   EXPECT_EQ(loaded.real("rate"), 0.1);
   EXPECT_EQ(loaded.real("tiny"), std::numeric_limits<double>::denorm_min());
   EXPECT_EQ(loaded.text("name"), "a \"quoted\" text\n");
-  EXPECT_EQ(loaded.facts, example(12).facts);
+  EXPECT_EQ(loaded.metadata, example(12).metadata);
   EXPECT_EQ(loaded.tensors.at("w").to_vector<float>(), example(12).tensors.at("w").to_vector<float>());
 }
 

@@ -184,6 +184,16 @@ class Tree(Checkers):
         self.write("deckle/kernels/cpu/simd/a.h", "\nauto a = hn::Ne(x, y);\n")
         self.expect_caught("check_tree", "deckle/kernels/cpu/simd/a.h:2: Ne is false for NaN on AVX")
 
+    def test_inline_assembly_stands_where_instructions_are_wrapped(self):
+        for text in ('asm volatile("nop");', 'asm("nop" ::: "memory");', '  __asm__ __volatile__ ("nop");'):
+            self.write("deckle/kernels/cuda/attention/a.cuh", f"\n{text}\n")
+            self.write("deckle/kernels/cuda/attention/README.md", "# a\n")
+            self.expect_caught("check_tree", "deckle/kernels/cuda/attention/a.cuh:2: inline assembly")
+        self.write("deckle/kernels/cuda/attention/a.cuh", "// one asm (block)\nint asm_count(int);\n")
+        self.write("deckle/kernels/cuda/arch/b.cuh", 'asm("nop");\n')
+        self.write("deckle/kernels/cuda/arch/README.md", "# arch\n")
+        self.expect_clean("check_tree")
+
     def test_what_clang_format_would_change(self):
         self.write(".clang-format", "BasedOnStyle: Google\n")
         self.write("tests/a.cpp", "int  main( ) { }\n")

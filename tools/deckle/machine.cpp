@@ -77,18 +77,18 @@ MachineRates measure_machine() {
 }
 
 std::string describe_machine(const MachineRates& rates) {
-  const CpuFacts& facts = cpu_facts();
-  const CpuFamily family = cpu_family(facts);
+  const CpuInfo& info = cpu_info();
+  const CpuFamily family = cpu_family(info);
   const Bf16Arithmetic chosen = bf16_arithmetic();
   std::string text =
-      fmt::format("{} family {} model {}: {}; {}{}; {}; caches {}, {}, {}\n", facts.vendor, facts.family, facts.model,
-                  family.name, name(facts.isa), cpu_isa() != facts.isa ? fmt::format(" (DECKLE_CPU: {})", name(cpu_isa())) : "",
+      fmt::format("{} family {} model {}: {}; {}{}; {}; caches {}, {}, {}\n", info.vendor, info.family, info.model, family.name,
+                  name(info.isa), cpu_isa() != info.isa ? fmt::format(" (DECKLE_CPU: {})", name(cpu_isa())) : "",
                   num_threads() == 1 ? "1 thread" : fmt::format("{} threads", num_threads()), cache(1), cache(2), cache(3));
   text += rate_line("float32 FMA", rates.float32, rates.float32);
   text += rate_line("bfloat16 pair dot", rates.pair_dot, rates.float32);
   text += rate_line("bfloat16 AMX tiles", rates.tiles, rates.float32);
   text += fmt::format("  {:<22} {:8.1f} GB/s   read and written\n", "copy", rates.copy);
-  if (facts.isa == CpuIsa::amx_bf16 && !amx_granted()) text += "the system refuses the use of AMX tiles\n";
+  if (info.isa == CpuIsa::amx_bf16 && !amx_granted()) text += "the system refuses the use of AMX tiles\n";
   text += fmt::format("bfloat16 is multiplied in: {}\n", name(chosen));
 
   // The fastest arithmetic here, by a margin above the noise.

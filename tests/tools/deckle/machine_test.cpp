@@ -24,7 +24,7 @@ TEST(Machine, SaysWhereTheTableIsWrong) {
   const std::string wrong = cli::describe_machine(rates_where_the_choice_is(0.5));
   EXPECT_TRUE(contains(wrong, "the table is wrong here: ")) << wrong;
   EXPECT_TRUE(contains(wrong, " is 2.0 times as fast")) << wrong;
-  EXPECT_TRUE(contains(wrong, cpu_facts().vendor)) << wrong;
+  EXPECT_TRUE(contains(wrong, cpu_info().vendor)) << wrong;
   EXPECT_TRUE(contains(wrong, std::string("bfloat16 is multiplied in: ") + name(bf16_arithmetic()))) << wrong;
 }
 

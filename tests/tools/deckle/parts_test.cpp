@@ -106,7 +106,7 @@ TEST(TrainOptions, ComeBackFromACheckpoint) {
   const TrainOptions loaded = TrainOptions::load(checkpoint);
   io::Checkpoint again;
   loaded.save(again);
-  EXPECT_EQ(again.facts, checkpoint.facts);
+  EXPECT_EQ(again.metadata, checkpoint.metadata);
   EXPECT_EQ(loaded.text, options.text);
   EXPECT_EQ(loaded.lr, options.lr);
   EXPECT_EQ(loaded.seed, options.seed);

@@ -10,6 +10,7 @@
 
 #include "deckle/base/check.h"
 #include "deckle/base/parallel.h"
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/args/view.h"
 
@@ -39,7 +40,8 @@ void add_products(std::span<const View> a, std::span<const View> b, double* resu
   for (size_t i = 0; i < a.size(); ++i) {
     for (int64_t begin = 0; begin < a[i].numel(); begin += kRun) runs.push_back({i, begin});
   }
-  std::vector<double> partial(runs.size());
+  Scratch scratch;
+  auto* const partial = scratch.take<double>(std::ssize(runs));
   parallel_for(static_cast<int64_t>(runs.size()), 1, [&](int64_t first, int64_t last) {
     for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(last); ++i) {
       const Run run = runs[i];

@@ -4,6 +4,7 @@
 // no atomics, the same bits for any number of threads. Bytes: the source once, the result once, the base once.
 
 #include "deckle/kernels/cpu/index/add_rows.h"
+#include "deckle/base/scratch.h"
 
 #include <algorithm>
 #include <cstring>
@@ -93,27 +94,28 @@ void add_short_rows(const View& base, const RowShape& shape, const View& index, 
   const bool reversed = shape.inner == 1 && counts_down(index, shape.rows);
   visit_index(index, [&](const auto* indices) {
     parallel_for(shape.outer, grain_of((size + count * shape.inner) * item_size(result.dtype)), [&](int64_t begin, int64_t end) {
-      std::vector<SumOf<T>> sums(static_cast<size_t>(size));
+      Scratch scratch;
+      auto* const sums = scratch.take<SumOf<T>>(size);
       for (int64_t outer = begin; outer < end; ++outer) {
         for (int64_t j = 0; j < size; ++j)
-          sums[static_cast<size_t>(j)] = base.defined ? static_cast<SumOf<T>>(start_values[outer * size + j]) : SumOf<T>{0};
+          sums[j] = base.defined ? static_cast<SumOf<T>>(start_values[outer * size + j]) : SumOf<T>{0};
         const T* const values = from + outer * count * shape.inner;
         if (reversed) {
-          SumOf<T>* const last = sums.data() + indices[0];
+          SumOf<T>* const last = sums + indices[0];
           for (int64_t i = 0; i < count; ++i) last[-i] += static_cast<SumOf<T>>(values[i]);
         } else {
           for (int64_t i = 0; i < count; ++i) {
             const auto row = static_cast<int64_t>(indices[i]);
             if (skip_missing && row == -1) continue;
             if (shape.inner == 1) {
-              sums[static_cast<size_t>(row)] += static_cast<SumOf<T>>(values[i]);
+              sums[row] += static_cast<SumOf<T>>(values[i]);
               continue;
             }
             for (int64_t j = 0; j < shape.inner; ++j)
-              sums[static_cast<size_t>(row * shape.inner + j)] += static_cast<SumOf<T>>(values[i * shape.inner + j]);
+              sums[row * shape.inner + j] += static_cast<SumOf<T>>(values[i * shape.inner + j]);
           }
         }
-        for (int64_t j = 0; j < size; ++j) to[outer * size + j] = rounded<T>(sums[static_cast<size_t>(j)]);
+        for (int64_t j = 0; j < size; ++j) to[outer * size + j] = rounded<T>(sums[j]);
       }
     });
   });

@@ -5,9 +5,9 @@
 // and the sums of one lane stay in L1.
 
 #include <algorithm>
-#include <memory>
 
 #include "deckle/base/parallel.h"
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/index/lanes.h"
 #include "deckle/kernels/cpu/index/rows.h"
@@ -111,16 +111,17 @@ void scatter_of(const View& start, int64_t dim, const View& index, const View& s
   visit_index(index, [&](const auto* indices) {
     const int64_t bytes = block * (rows + length) * static_cast<int64_t>(sizeof(T));
     parallel_for(lanes.count() / side * blocks, grain_of(bytes), [&](int64_t first, int64_t last) {
-      const auto all = std::make_unique_for_overwrite<SumOf<T>[]>(static_cast<size_t>(block * rows));
+      Scratch scratch;
+      auto* const all = scratch.take<SumOf<T>>(block * rows);
       for (int64_t task = first; task < last; ++task) {
         const int64_t column = task % blocks * block;
         const auto [chosen, source, target] = lanes.offsets(task / blocks * side + column);
         const Block lane_block = {
             rows, length, std::min(block, side - column), chosen, source, target, lanes.along(0), lanes.along(1), lanes.along(2)};
         if (length * kFew < rows)
-          add_few(lane_block, from, indices, added, all.get(), to);
+          add_few(lane_block, from, indices, added, all, to);
         else
-          add_all(lane_block, from, indices, added, all.get(), to);
+          add_all(lane_block, from, indices, added, all, to);
       }
     });
   });

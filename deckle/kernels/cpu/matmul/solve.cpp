@@ -4,10 +4,10 @@
 // parallel, each by one thread.
 
 #include <algorithm>
-#include <vector>
 
 #include "deckle/base/check.h"
 #include "deckle/base/parallel.h"
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/matmul/lapack.h"
 
@@ -19,21 +19,22 @@ void solve_matrices(const Context&, const View& self, const View& other, const V
   const int64_t count = result.numel() / (n * columns);
   parallel_for(count, 1 + 65536 / (n * n * n + 1), [&](int64_t begin, int64_t end) {
     const lapack::SingleThread single;
-    std::vector<double> matrix(static_cast<size_t>(n * n)), sides(static_cast<size_t>(n * columns)), row(sides.size());
-    std::vector<int> pivots(static_cast<size_t>(n));
+    Scratch scratch;
+    auto *const matrix = scratch.take<double>(n * n), *const sides = scratch.take<double>(n * columns),
+                *const row = scratch.take<double>(n * columns);
+    int* const pivots = scratch.take<int>(n);
     for (int64_t b = begin; b < end; ++b) {
-      lapack::read(self, b * n * n, n * n, matrix.data());
-      lapack::read(other, b * n * columns, n * columns, row.data());
+      lapack::read(self, b * n * n, n * n, matrix);
+      lapack::read(other, b * n * columns, n * columns, row);
       for (int64_t i = 0; i < n; ++i) {
-        for (int64_t j = 0; j < columns; ++j) sides[static_cast<size_t>(j * n + i)] = row[static_cast<size_t>(i * columns + j)];
+        for (int64_t j = 0; j < columns; ++j) sides[j * n + i] = row[i * columns + j];
       }
-      const int singular =
-          lapack::solve(static_cast<int>(n), static_cast<int>(columns), matrix.data(), pivots.data(), sides.data());
+      const int singular = lapack::solve(static_cast<int>(n), static_cast<int>(columns), matrix, pivots, sides);
       check(singular == 0, "matrix {} of self is singular: pivot {} is 0 (expected a matrix with an inverse)", b, singular - 1);
       for (int64_t i = 0; i < n; ++i) {
-        for (int64_t j = 0; j < columns; ++j) row[static_cast<size_t>(i * columns + j)] = sides[static_cast<size_t>(j * n + i)];
+        for (int64_t j = 0; j < columns; ++j) row[i * columns + j] = sides[j * n + i];
       }
-      lapack::write(row.data(), n * columns, result, b * n * columns);
+      lapack::write(row, n * columns, result, b * n * columns);
     }
   });
 }

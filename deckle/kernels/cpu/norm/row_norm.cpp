@@ -16,9 +16,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "deckle/base/parallel.h"
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/args/view.h"
 #include "deckle/kernels/cpu/simd/row_buffer.h"
@@ -34,6 +34,9 @@ template <typename T>
 struct RowNorm {
   void (*forward)(int64_t n, const T* x, const T* weight, const T* bias, double eps, T* y);
   void (*backward)(int64_t n, const T* g, const T* x, const T* weight, double eps, T* dx, T* dw, T* dbias);
+};
+struct NormTable {
+  RealTable<RowNorm> rms, layer;
 };
 
 }  // namespace deckle::kernels::cpu
@@ -174,11 +177,9 @@ void backward(int64_t n, const T* g, const T* x, const T* weight, double eps, T*
 
 }  // namespace
 
-RealTable<RowNorm> rms_table() {
-  return {{&forward<false, float>, &backward<false, float>}, {&forward<false, double>, &backward<false, double>}};
-}
-RealTable<RowNorm> layer_table() {
-  return {{&forward<true, float>, &backward<true, float>}, {&forward<true, double>, &backward<true, double>}};
+NormTable norm_table() {
+  return {{{&forward<false, float>, &backward<false, float>}, {&forward<false, double>, &backward<false, double>}},
+          {{&forward<true, float>, &backward<true, float>}, {&forward<true, double>, &backward<true, double>}}};
 }
 
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE
@@ -187,8 +188,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace deckle::kernels::cpu {
 
-HWY_EXPORT(rms_table);
-HWY_EXPORT(layer_table);
+HWY_EXPORT(norm_table);
 
 namespace {
 
@@ -199,13 +199,13 @@ constexpr int64_t kMaxParts = 256;  // partial sums of a parameter's gradient
 /// A parameter [n], or null if it was not given.
 template <typename T>
 struct Parameter {
-  std::vector<T> values;
+  Scratch scratch;
+  T* values = nullptr;
   Parameter(const View& view, int64_t n) {
     if (!view.defined) return;
-    values.resize(static_cast<size_t>(n));
-    simd::load_run(view.data, view.dtype, 1, n, values.data());
+    values = scratch.take<T>(n);
+    simd::load_run(view.data, view.dtype, 1, n, values);
   }
-  const T* get() const { return values.empty() ? nullptr : values.data(); }
 };
 
 int64_t row_length(const View& view) { return view.ndim > 0 ? view.sizes[view.ndim - 1] : 1; }
@@ -217,7 +217,7 @@ void run_forward(const RowNorm<T>& norm, const View& self, const View& weight, c
   parallel_for(rows, std::max<int64_t>(1, kGrain / std::max<int64_t>(n, 1)), [&](int64_t begin, int64_t end) {
     const simd::RowBuffer<T> x(self, n), y(result, n);
     for (int64_t row = begin; row < end; ++row) {
-      norm.forward(n, x.read(row), w.get(), b.get(), eps, y.where(row));
+      norm.forward(n, x.read(row), w.values, b.values, eps, y.where(row));
       y.finish(row);
     }
   });
@@ -226,15 +226,20 @@ void run_forward(const RowNorm<T>& norm, const View& self, const View& weight, c
 /// Sums of T arrays over rows: a few rows in T, then in double.
 template <typename T>
 struct ParameterGradient {
-  std::vector<T> few;
+  Scratch scratch;
+  T* few = nullptr;
   double* sums;  // [n], zeroed here; null if not wanted
-  ParameterGradient(double* sums, int64_t n) : few(sums ? static_cast<size_t>(n) : 0), sums(sums) {
-    if (sums) std::fill_n(sums, n, 0.0);
+  int64_t n;
+  ParameterGradient(double* sums, int64_t n) : sums(sums), n(n) {
+    if (sums == nullptr) return;
+    few = scratch.take<T>(n);
+    std::fill_n(few, n, T(0));
+    std::fill_n(sums, n, 0.0);
   }
-  T* get() { return sums ? few.data() : nullptr; }
   void flush() {
-    for (size_t i = 0; i < few.size(); ++i) sums[i] += static_cast<double>(few[i]);
-    std::fill(few.begin(), few.end(), T(0));
+    if (sums == nullptr) return;
+    for (int64_t i = 0; i < n; ++i) sums[i] += static_cast<double>(few[i]);
+    std::fill_n(few, n, T(0));
   }
 };
 
@@ -245,27 +250,29 @@ void run_backward(const RowNorm<T>& norm, const View& grad, const View& self, co
   const int64_t n = row_length(self), rows = n > 0 ? self.numel() / n : 0;
   const int64_t rows_per_part = std::max({(rows + kMaxParts - 1) / kMaxParts, kGrain / std::max<int64_t>(n, 1), 2 * kRowsInT});
   const int64_t parts = (rows + rows_per_part - 1) / rows_per_part;
-  std::vector<double> weight_parts(static_cast<size_t>(weight_grad ? parts * n : 0)),
-      bias_parts(static_cast<size_t>(bias_grad ? parts * n : 0));
+  Scratch scratch;
+  double* const weight_parts = weight_grad ? scratch.take<double>(parts * n) : nullptr;
+  double* const bias_parts = bias_grad ? scratch.take<double>(parts * n) : nullptr;
+  double* const sums = scratch.take<double>(n);
   const Parameter<T> w(weight, n);
   parallel_for(rows, rows_per_part, [&](int64_t begin, int64_t end) {
     const int64_t part = begin / rows_per_part;
     const simd::RowBuffer<T> g(grad, n), x(self, n), dx(self_grad, n);
-    ParameterGradient<T> dw(weight_grad ? weight_parts.data() + part * n : nullptr, n),
-        db(bias_grad ? bias_parts.data() + part * n : nullptr, n);
+    ParameterGradient<T> dw(weight_grad ? weight_parts + part * n : nullptr, n),
+        db(bias_grad ? bias_parts + part * n : nullptr, n);
     for (int64_t row = begin; row < end; ++row) {
-      norm.backward(n, g.read(row), x.read(row), w.get(), eps, dx.where(row), dw.get(), db.get());
+      norm.backward(n, g.read(row), x.read(row), w.values, eps, dx.where(row), dw.few, db.few);
       dx.finish(row);
       if ((row - begin) % kRowsInT == kRowsInT - 1 || row + 1 == end) dw.flush(), db.flush();
     }
   });
-  const auto combine = [&](const std::vector<double>& partial, const View* result) {
+  const auto combine = [&](const double* partial, const View* result) {
     if (result == nullptr) return;
-    std::vector<double> sums(static_cast<size_t>(n));
+    std::fill_n(sums, n, 0.0);
     for (int64_t part = 0; part < parts; ++part) {
-      for (int64_t i = 0; i < n; ++i) sums[static_cast<size_t>(i)] += partial[static_cast<size_t>(part * n + i)];
+      for (int64_t i = 0; i < n; ++i) sums[i] += partial[part * n + i];
     }
-    simd::store_run(sums.data(), n, result->data, result->dtype, 1);
+    simd::store_run(sums, n, result->data, result->dtype, 1);
   };
   combine(weight_parts, weight_grad);
   combine(bias_parts, bias_grad);
@@ -274,41 +281,41 @@ void run_backward(const RowNorm<T>& norm, const View& grad, const View& self, co
 }  // namespace
 
 void rms_norm(const Context&, const View& self, const View& weight, double eps, const View& result) {
-  DECKLE_SIMD(rms_table)
-  ().visit(self.dtype, [&](auto, const auto& norm) { run_forward(norm, self, weight, View{}, eps, result); });
+  DECKLE_SIMD(norm_table)
+  ().rms.visit(self.dtype, [&](auto, const auto& norm) { run_forward(norm, self, weight, View{}, eps, result); });
 }
 
 void rms_norm_backward(const Context&, const View& gradient, const View& self, const View& weight, double eps,
                        const View& self_gradient, const View& weight_gradient) {
-  DECKLE_SIMD(rms_table)
-  ().visit(self.dtype, [&](auto, const auto& norm) {
+  DECKLE_SIMD(norm_table)
+  ().rms.visit(self.dtype, [&](auto, const auto& norm) {
     run_backward(norm, gradient, self, weight, eps, self_gradient, &weight_gradient, nullptr);
   });
 }
 
 void rms_norm_direction(const Context&, const View& direction, const View& self, double eps, const View& result) {
-  DECKLE_SIMD(rms_table)
-  ().visit(self.dtype,
-           [&](auto, const auto& norm) { run_backward(norm, direction, self, View{}, eps, result, nullptr, nullptr); });
+  DECKLE_SIMD(norm_table)
+  ().rms.visit(self.dtype,
+               [&](auto, const auto& norm) { run_backward(norm, direction, self, View{}, eps, result, nullptr, nullptr); });
 }
 
 void layer_norm(const Context&, const View& self, const View& weight, const View& bias, double eps, const View& result) {
-  DECKLE_SIMD(layer_table)
-  ().visit(self.dtype, [&](auto, const auto& norm) { run_forward(norm, self, weight, bias, eps, result); });
+  DECKLE_SIMD(norm_table)
+  ().layer.visit(self.dtype, [&](auto, const auto& norm) { run_forward(norm, self, weight, bias, eps, result); });
 }
 
 void layer_norm_backward(const Context&, const View& gradient, const View& self, const View& weight, double eps,
                          const View& self_gradient, const View& weight_gradient, const View& bias_gradient) {
-  DECKLE_SIMD(layer_table)
-  ().visit(self.dtype, [&](auto, const auto& norm) {
+  DECKLE_SIMD(norm_table)
+  ().layer.visit(self.dtype, [&](auto, const auto& norm) {
     run_backward(norm, gradient, self, weight, eps, self_gradient, &weight_gradient, &bias_gradient);
   });
 }
 
 void layer_norm_direction(const Context&, const View& direction, const View& self, double eps, const View& result) {
-  DECKLE_SIMD(layer_table)
-  ().visit(self.dtype,
-           [&](auto, const auto& norm) { run_backward(norm, direction, self, View{}, eps, result, nullptr, nullptr); });
+  DECKLE_SIMD(norm_table)
+  ().layer.visit(self.dtype,
+                 [&](auto, const auto& norm) { run_backward(norm, direction, self, View{}, eps, result, nullptr, nullptr); });
 }
 
 }  // namespace deckle::kernels::cpu

@@ -3,10 +3,9 @@
 // Ties go to the first element. Long rows are split across threads. Instances: float (float32 and the halves), double, int64_t
 // (integers, bool).
 #include <algorithm>
-#include <memory>
 #include <optional>
-#include <vector>
 
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/reduce/by_rows.h"
 
@@ -33,24 +32,26 @@ int64_t first_best(int64_t n, const T* x) {
 
 /// The positions in rows that are longer than a piece: the first of the best among the pieces' results.
 template <bool kLargest, typename T>
-void find_in_pieces(const View& self, const reduce::Layout& layout, std::vector<T>& best, int64_t* indices) {
+void find_in_pieces(const View& self, const reduce::Layout& layout, T* best, int64_t* indices) {
   const int64_t pieces = (layout.length + reduce::kPiece - 1) / reduce::kPiece;
-  std::vector<T> candidates(static_cast<size_t>(layout.rows * pieces));
-  std::vector<int64_t> places(candidates.size());
+  Scratch scratch;
+  T* const candidates = scratch.take<T>(layout.rows * pieces);
+  auto* const places = scratch.take<int64_t>(layout.rows * pieces);
   parallel_for(layout.rows * pieces, 1, [&](int64_t begin, int64_t end) {
-    const auto x = std::make_unique_for_overwrite<T[]>(static_cast<size_t>(reduce::kPiece));
+    Scratch own;
+    T* const x = own.take<T>(reduce::kPiece);
     for (int64_t item = begin; item < end; ++item) {
       const int64_t from = item % pieces * reduce::kPiece, n = std::min(reduce::kPiece, layout.length - from);
-      reduce::gather_rows(self, layout, item / pieces, 1, from, n, x.get());
-      const int64_t at = first_best<kLargest>(n, x.get());
-      candidates[static_cast<size_t>(item)] = x[static_cast<size_t>(at)];
-      places[static_cast<size_t>(item)] = from + at;
+      reduce::gather_rows(self, layout, item / pieces, 1, from, n, x);
+      const int64_t at = first_best<kLargest>(n, x);
+      candidates[item] = x[at];
+      places[item] = from + at;
     }
   });
   for (int64_t row = 0; row < layout.rows; ++row) {
-    const int64_t item = row * pieces + first_best<kLargest>(pieces, candidates.data() + row * pieces);
-    best[static_cast<size_t>(row)] = candidates[static_cast<size_t>(item)];
-    indices[row] = places[static_cast<size_t>(item)];
+    const int64_t item = row * pieces + first_best<kLargest>(pieces, candidates + row * pieces);
+    best[row] = candidates[item];
+    indices[row] = places[item];
   }
 }
 
@@ -66,25 +67,27 @@ void find(const View& self, std::optional<int64_t> dim, const View* values, cons
   simd::visit_compute(self.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const reduce::Layout layout(flat, dim.value_or(0));
-    const auto store = [&](int64_t first, const std::vector<T>& best) {
+    const auto store = [&](int64_t first, int64_t rows, const T* best) {
       if (values == nullptr) return;
       char* const to = static_cast<char*>(values->data) + first * item_size(values->dtype);
-      simd::store_run(best.data(), static_cast<int64_t>(best.size()), to, values->dtype, 1);
+      simd::store_run(best, rows, to, values->dtype, 1);
     };
     if (layout.length > reduce::kPiece) {
-      std::vector<T> best(static_cast<size_t>(layout.rows));
+      Scratch scratch;
+      T* const best = scratch.take<T>(layout.rows);
       find_in_pieces<kLargest, T>(flat, layout, best, indices.ptr<int64_t>());
-      return store(0, best);
+      return store(0, layout.rows, best);
     }
     reduce::by_rows<T>(std::array<const View*, 1>{&flat}, std::array<const View*, 0>{}, dim.value_or(0),
                        [&](int64_t first, int64_t rows, int64_t n, const auto& x, const auto&) {
-                         std::vector<T> best(static_cast<size_t>(rows));
+                         Scratch scratch;
+                         T* const best = scratch.take<T>(rows);
                          for (int64_t r = 0; r < rows; ++r) {
                            const int64_t at = first_best<kLargest>(n, x[0] + r * n);
                            indices.ptr<int64_t>()[first + r] = at;
-                           best[static_cast<size_t>(r)] = x[0][r * n + at];
+                           best[r] = x[0][r * n + at];
                          }
-                         store(first, best);
+                         store(first, rows, best);
                        });
   });
 }

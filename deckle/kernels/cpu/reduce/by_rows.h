@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <utility>
 
 #include "deckle/base/parallel.h"
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/reduce/layout.h"
 #include "deckle/kernels/cpu/simd/convert.h"
 
@@ -18,20 +18,21 @@ struct RowBlock {
   const View& view;
   Layout layout;
   bool direct;
-  std::unique_ptr<T[]> memory;
+  Scratch scratch;
+  T* memory = nullptr;
 
   RowBlock(const View& view, int64_t dim)
       : view(view), layout(view, dim), direct(view.dtype == dtype_of<T> && layout.dense_rows()) {}
   RowBlock(const RowBlock& other, int64_t tile) : view(other.view), layout(other.layout), direct(other.direct) {
-    if (!direct) memory = std::make_unique_for_overwrite<T[]>(static_cast<size_t>(tile * layout.length));
+    if (!direct) memory = scratch.take<T>(tile * layout.length);
   }
-  T* at(int64_t row) const { return direct ? view.template ptr<T>() + row * layout.length : memory.get(); }
+  T* at(int64_t row) const { return direct ? view.template ptr<T>() + row * layout.length : memory; }
   T* filled(int64_t row, int64_t rows) const {
-    if (!direct) gather_rows(view, layout, row, rows, 0, layout.length, memory.get());
+    if (!direct) gather_rows(view, layout, row, rows, 0, layout.length, memory);
     return at(row);
   }
   void finish(int64_t row, int64_t rows) const {
-    if (!direct) scatter_rows(memory.get(), view, layout, row, rows);
+    if (!direct) scatter_rows(memory, view, layout, row, rows);
   }
 };
 

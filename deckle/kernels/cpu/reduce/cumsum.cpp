@@ -5,9 +5,7 @@
 // dim is not the innermost of contiguous memory, columns go side by side. Instances: float, double, int64_t.
 #include <algorithm>
 #include <iterator>
-#include <memory>
 #include <numeric>
-#include <vector>
 
 #include "deckle/base/scratch.h"
 #include "deckle/kernels/args/context.h"
@@ -50,11 +48,12 @@ void cumsum_pieces(const View& self, int64_t rows, int64_t length, bool reverse,
   const Adder<T> adder;
   using Sum = typename Adder<T>::Sum;
   const int64_t pieces = (length + reduce::kPiece - 1) / reduce::kPiece;
-  std::vector<Sum> before(static_cast<size_t>(rows * pieces));  // the sum of each piece, then the exclusive prefix sum
+  Scratch scratch;
+  Sum* const before = scratch.take<Sum>(rows * pieces);  // the sum of each piece, then the exclusive prefix sum
   const auto for_pieces = [&](auto body) {
     parallel_for(rows * pieces, 1, [&](int64_t begin, int64_t end) {
-      Scratch scratch;
-      T* const x = scratch.take<T>(reduce::kPiece);
+      Scratch own;
+      T* const x = own.take<T>(reduce::kPiece);
       for (int64_t item = begin; item < end; ++item) {
         const int64_t from = item % pieces * reduce::kPiece, n = std::min(reduce::kPiece, length - from),
                       at = item / pieces * length + from;
@@ -63,9 +62,9 @@ void cumsum_pieces(const View& self, int64_t rows, int64_t length, bool reverse,
       }
     });
   };
-  for_pieces([&](int64_t item, int64_t, int64_t n, const T* x) { before[static_cast<size_t>(item)] = adder.total(n, x); });
+  for_pieces([&](int64_t item, int64_t, int64_t n, const T* x) { before[item] = adder.total(n, x); });
   for (int64_t row = 0; row < rows; ++row) {
-    const auto first = before.begin() + row * pieces, last = first + pieces;
+    Sum *const first = before + row * pieces, *const last = first + pieces;
     if (reverse)
       std::exclusive_scan(std::make_reverse_iterator(last), std::make_reverse_iterator(first), std::make_reverse_iterator(last),
                           Sum{}, &Adder<T>::joined);
@@ -73,7 +72,7 @@ void cumsum_pieces(const View& self, int64_t rows, int64_t length, bool reverse,
       std::exclusive_scan(first, last, first, Sum{}, &Adder<T>::joined);
   }
   for_pieces([&](int64_t item, int64_t at, int64_t n, T* x) {
-    adder.row(n, reverse, before[static_cast<size_t>(item)], x, x);
+    adder.row(n, reverse, before[item], x, x);
     simd::store_run(x, n, static_cast<char*>(result.data) + at * item_size(result.dtype), result.dtype, 1);
   });
 }

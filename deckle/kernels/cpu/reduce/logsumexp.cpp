@@ -8,8 +8,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <vector>
-
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/reduce/by_rows.h"
 #include "deckle/kernels/cpu/reduce/softmax.h"
@@ -42,9 +41,10 @@ void logsumexp(const Context&, const View& self, int64_t dim, bool, const View& 
   reduce::logsumexp_rows().visit(self.dtype, [&]<typename T>(TypeTag<T>, const auto& functions) {
     reduce::by_rows<T>(std::array{&self}, std::array<const View*, 0>{}, dim,
                        [&](int64_t first, int64_t rows, int64_t n, const auto& x, const auto&) {
-                         std::vector<double> values(static_cast<size_t>(rows));
-                         functions.logsumexp(rows, n, x[0], values.data());
-                         simd::store_run(values.data(), rows, static_cast<char*>(result.data) + first * item_size(result.dtype),
+                         Scratch scratch;
+                         auto* const values = scratch.take<double>(rows);
+                         functions.logsumexp(rows, n, x[0], values);
+                         simd::store_run(values, rows, static_cast<char*>(result.data) + first * item_size(result.dtype),
                                          result.dtype, 1);
                        });
   });

@@ -8,8 +8,6 @@
 #include "deckle/kernels/cpu/reduce/values.h"
 
 #include <algorithm>
-#include <memory>
-#include <vector>
 
 #include "deckle/base/parallel.h"
 #include "deckle/base/scratch.h"
@@ -54,11 +52,12 @@ template <typename T, typename A>
 void combine_pieces(const Fold<T, A>& op, const A* partial, int64_t rows, int64_t pieces, int64_t width,
                     const Output<T, A>& output) {
   parallel_for(rows, std::max<int64_t>(1, kPiece / pieces), [&](int64_t begin, int64_t end) {
-    std::vector<A> values(static_cast<size_t>(end - begin));
+    Scratch scratch;
+    A* const values = scratch.take<A>(end - begin);
     for (int64_t row = begin; row < end;) {  // by runs of one index, piece after piece, as they lie
       const int64_t run = std::min(width - row % width, end - row);
       const A* parts = partial + row / width * pieces * width + row % width;
-      A* const into = values.data() + (row - begin);
+      A* const into = values + (row - begin);
       std::copy_n(parts, run, into);
       for (int64_t p = 1; p < pieces; ++p) {
         parts += width;
@@ -66,7 +65,7 @@ void combine_pieces(const Fold<T, A>& op, const A* partial, int64_t rows, int64_
       }
       row += run;
     }
-    output.write(begin, end - begin, values.data());
+    output.write(begin, end - begin, values);
   });
 }
 
@@ -82,8 +81,8 @@ void fold_rows(const Fold<T, A>& op, const View& self, const Layout& layout, con
   parallel_for(layout.rows * pieces, grain, [&](int64_t begin, int64_t end) {
     A own[kStrip];
     int64_t kept = 0;  // rows in `own`
-    std::unique_ptr<T[]> block;
-    if (!runs_on) block = std::make_unique_for_overwrite<T[]>(static_cast<size_t>(tile * longest));
+    Scratch gathered;
+    T* const block = runs_on ? nullptr : gathered.take<T>(tile * longest);
     for (int64_t item = begin; item < end; item += tile) {
       const int64_t row = item / pieces, from = item % pieces * kPiece, n = std::min(kPiece, length - from);
       const int64_t rows = std::min(tile, end - item);
@@ -91,8 +90,8 @@ void fold_rows(const Fold<T, A>& op, const View& self, const Layout& layout, con
       if (runs_on) {
         *out = op.row(n, self.ptr<T>() + layout.kept.offset(row) + from);
       } else {
-        gather_rows(self, layout, row, rows, from, n, block.get());
-        for (int64_t r = 0; r < rows; ++r) out[r] = op.row(n, block.get() + r * n);
+        gather_rows(self, layout, row, rows, from, n, block);
+        for (int64_t r = 0; r < rows; ++r) out[r] = op.row(n, block + r * n);
       }
       if (pieces > 1) continue;
       kept += rows;
@@ -143,8 +142,10 @@ void fold_typed(const Fold<T, A>& op, const View& self, std::span<const int64_t>
   const Output<T, A> output{op, parameter, result};
   if (layout.rows == 0) return;
   if (layout.length == 0) {
-    std::vector<A> nothing(static_cast<size_t>(layout.rows), op.nothing);
-    return output.write(0, layout.rows, nothing.data());
+    Scratch scratch;
+    A* const nothing = scratch.take<A>(layout.rows);
+    std::fill_n(nothing, layout.rows, op.nothing);
+    return output.write(0, layout.rows, nothing);
   }
   const bool columns = self.dtype == dtype_of<T> && layout.kept.count > 0 && layout.kept.strides[layout.kept.count - 1] == 1 &&
                        layout.kept.sizes[layout.kept.count - 1] >= kFewColumns &&

@@ -10,6 +10,7 @@
 
 #include "deckle/base/check.h"
 #include "deckle/base/range.h"
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/segment/tasks.h"
 
@@ -67,32 +68,32 @@ void gather(const View& values, const RaggedView& ragged, const View& index, con
   });
 }
 
-/// A block of columns [first, first + count) of component b: sums start from the values, in `sums` [rows, count].
+/// A block of columns [first, first + count) of component b: sums start from the values.
 template <typename T, typename Sum>
 void scatter_block(const View& values, const RaggedView& ragged, const View& index, const RaggedView& index_ragged,
                    const View& source, const std::vector<int64_t>& columns, int64_t b, int64_t first, int64_t count,
-                   std::vector<Sum>& sums, const View& result) {
+                   const View& result) {
   const Component component(ragged, b);
   const int64_t begin = component.begin, rows = component.length;
   const int64_t inner = static_cast<int64_t>(columns.size()), values_inner = segment::inner_size(values);
   const int64_t* const column = columns.data() + first;
-  sums.resize(static_cast<size_t>(rows * count));
-  Sum* const sum_at = sums.data();
+  Scratch scratch;
+  Sum* const sums = scratch.take<Sum>(rows * count);
   for (int64_t row = 0; row < rows; ++row) {
     const T* const from = values.ptr<const T>() + (begin + row) * values_inner;
-    for (int64_t c = 0; c < count; ++c) sums[static_cast<size_t>(row * count + c)] = static_cast<Sum>(from[column[c]]);
+    for (int64_t c = 0; c < count; ++c) sums[row * count + c] = static_cast<Sum>(from[column[c]]);
   }
   for (int64_t row = index_ragged.offsets[b]; row < index_ragged.offsets[b + 1]; ++row) {
     const auto* const positions = index.ptr<const int64_t>() + row * inner + first;
     const T* const added = source.ptr<const T>() + row * inner + first;
     for (int64_t c = 0; c < count; ++c) {
-      sum_at[component.checked(positions[c]) * count + c] += static_cast<Sum>(added[c]);
+      sums[component.checked(positions[c]) * count + c] += static_cast<Sum>(added[c]);
     }
   }
   for (int64_t row = 0; row < rows; ++row) {
     T* const to = result.ptr<T>() + (begin + row) * values_inner;
     for (int64_t c = 0; c < count; ++c) {
-      const Sum sum = sums[static_cast<size_t>(row * count + c)];
+      const Sum sum = sums[row * count + c];
       if constexpr (std::is_integral_v<T> || std::is_same_v<T, double>)
         to[column[c]] = static_cast<T>(sum);
       else
@@ -137,11 +138,10 @@ void segment_scatter_add(const Context&, const View& values, const RaggedView& r
     }
     const auto count = static_cast<int64_t>(blocks.size());
     parallel_for(count, 1 + segment::kGrain * count / (index.numel() + 1), [&](int64_t begin, int64_t end) {
-      std::vector<Sum> sums;
       for (int64_t i = begin; i < end; ++i) {
         const Block& block = blocks[static_cast<size_t>(i)];
-        scatter_block<T>(values, ragged, index, index_ragged, source, columns, block.component, block.first, block.count, sums,
-                         result);
+        scatter_block<T, Sum>(values, ragged, index, index_ragged, source, columns, block.component, block.first, block.count,
+                              result);
       }
     });
   });

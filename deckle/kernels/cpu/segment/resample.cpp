@@ -8,9 +8,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "deckle/base/check.h"
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/segment/tasks.h"
 
@@ -68,22 +68,23 @@ void segment_resample_backward(const Context&, const View& gradient, const Ragge
       const int64_t begin = ragged.offsets[b], length = ragged.offsets[b + 1] - begin;
       if (length == 0) return;
       const int64_t step = std::clamp(kMostSums / length, kFewestColumns, segment::kColumns);
-      std::vector<T> sums;
+      Scratch scratch;
+      T* const sums = scratch.take<T>(length * std::min(step, columns));
       T buffer[segment::kColumns];
       for (int64_t column = first; column < first + columns; column += step) {
         const int64_t count = std::min(step, first + columns - column);
-        sums.assign(static_cast<size_t>(length * count), T{0});
+        std::fill_n(sums, length * count, T{0});
         for (int64_t at = resampled.offsets[b]; at < resampled.offsets[b + 1]; ++at) {
           const Place place(at - resampled.offsets[b], scale, nearest, length);
           const T* const g = segment::read_row(gradient, inner, at, column, count, buffer);
           const T share = static_cast<T>(place.share);
-          T* const before = sums.data() + place.before * count;
-          T* const after = sums.data() + place.after * count;
+          T* const before = sums + place.before * count;
+          T* const after = sums + place.after * count;
           for (int64_t c = 0; c < count; ++c) before[c] += g[c] * (1 - share);
           for (int64_t c = 0; share != 0 && c < count; ++c) after[c] += g[c] * share;
         }
         for (int64_t row = 0; row < length; ++row)
-          segment::write_row(result, inner, begin + row, column, count, sums.data() + row * count);
+          segment::write_row(result, inner, begin + row, column, count, sums + row * count);
       }
     });
   });

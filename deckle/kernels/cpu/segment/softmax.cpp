@@ -9,8 +9,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/reduce/softmax.h"
 #include "deckle/kernels/cpu/segment/tasks.h"
@@ -25,21 +25,20 @@ class Run {
  public:
   Run(const View& view, const RaggedView& ragged, int64_t begin, int64_t end)
       : view_(view), ragged_(ragged), begin_(begin), count_(end - begin) {
-    if (ragged.order != nullptr || view.dtype != dtype_of<T>) memory_ = std::make_unique_for_overwrite<T[]>(size());
+    if (ragged.order != nullptr || view.dtype != dtype_of<T>) memory_ = scratch_.take<T>(count_);
   }
-  T* at() const { return memory_ ? memory_.get() : view_.ptr<T>() + begin_; }
-  const T* filled() const { return segment::read_run(view_, ragged_, 1, begin_, 0, count_, memory_.get()); }
+  T* at() const { return memory_ != nullptr ? memory_ : view_.ptr<T>() + begin_; }
+  const T* filled() const { return segment::read_run(view_, ragged_, 1, begin_, 0, count_, memory_); }
   void finish() const {
-    if (memory_) segment::write_run(view_, ragged_, 1, begin_, 0, count_, memory_.get());
+    if (memory_ != nullptr) segment::write_run(view_, ragged_, 1, begin_, 0, count_, memory_);
   }
 
  private:
-  size_t size() const { return static_cast<size_t>(count_); }
-
   const View& view_;
   const RaggedView& ragged_;
   int64_t begin_, count_;
-  std::unique_ptr<T[]> memory_;
+  Scratch scratch_;
+  T* memory_ = nullptr;
 };
 
 /// The largest value of each column of rows [begin, end); NaN where a column holds one.

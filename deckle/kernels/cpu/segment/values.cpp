@@ -4,6 +4,7 @@
 // time are folded column by column. Work is partitioned by component and columns; a long component is also split into pieces of
 // kPiece rows, whose partial results are combined in order. Rows that are not contiguous (RaggedView::order) are read in place.
 #include "deckle/kernels/cpu/segment/values.h"
+#include "deckle/base/scratch.h"
 
 #include <algorithm>
 #include <vector>
@@ -49,7 +50,8 @@ void fold_typed(const Fold<T, A>& op, const View& values, const RaggedView& ragg
   const int64_t blocks = (inner + kColumns - 1) / kColumns;
   const int64_t average = std::max<int64_t>(1, ragged.rows() / std::max<int64_t>(pieces, 1));
   const int64_t grain = std::max<int64_t>(1, kGrain / (average * std::min(inner, kColumns)));
-  std::vector<A> partial(pieces > ragged.components ? static_cast<size_t>(pieces * inner) : 0);
+  Scratch scratch;
+  A* const partial = pieces > ragged.components ? scratch.take<A>(pieces * inner) : nullptr;
   parallel_for(pieces * blocks, grain, [&](int64_t begin, int64_t end) {
     A results[kColumns];
     int64_t b = std::upper_bound(first_piece.begin(), first_piece.end(), begin / blocks) - first_piece.begin() - 1;
@@ -59,19 +61,18 @@ void fold_typed(const Fold<T, A>& op, const View& values, const RaggedView& ragg
       const int64_t start = ragged.offsets[b] + (piece - first_piece[static_cast<size_t>(b)]) * kPiece,
                     last = ragged.offsets[b + 1];
       fold_rows(op, values, ragged, inner, start, std::min(start + kPiece, last), first, columns, results);
-      if (partial.empty())
+      if (partial == nullptr)
         finish(op, results, parameter(last - ragged.offsets[b]), result, inner, b, first, columns);
       else
-        std::copy_n(results, columns, partial.data() + piece * inner + first);
+        std::copy_n(results, columns, partial + piece * inner + first);
     }
   });
-  if (partial.empty()) return;
+  if (partial == nullptr) return;
   for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
     A results[kColumns];
     std::fill_n(results, columns, op.nothing);
     for (int64_t piece = first_piece[static_cast<size_t>(b)]; piece < first_piece[static_cast<size_t>(b) + 1]; ++piece) {
-      for (int64_t c = 0; c < columns; ++c)
-        results[c] = op.combine(results[c], partial[static_cast<size_t>(piece * inner + first + c)]);
+      for (int64_t c = 0; c < columns; ++c) results[c] = op.combine(results[c], partial[piece * inner + first + c]);
     }
     finish(op, results, parameter(ragged.offsets[b + 1] - ragged.offsets[b]), result, inner, b, first, columns);
   });

@@ -80,9 +80,15 @@ inline Stored<S> write(T value) {
 }
 
 template <typename T>
-using ReadDense = void (*)(const void* from, int64_t count, T* to);
-template <typename T>
-using WriteDense = void (*)(const T* from, int64_t count, void* to);
+struct Conversions {
+  void (*(*reader)(DType dtype))(const void* from, int64_t count, T* to);
+  void (*(*writer)(DType dtype))(const T* from, int64_t count, void* to);
+};
+struct ConversionTable {
+  Conversions<float> f32;
+  Conversions<double> f64;
+  Conversions<int64_t> i64;
+};
 
 }  // namespace
 }  // namespace deckle::kernels::cpu::simd
@@ -105,22 +111,14 @@ void write_dense(const T* from, int64_t count, void* to) {
 }
 
 template <typename T>
-ReadDense<T> reader(DType dtype) {
-  return visit(dtype, [](auto tag) -> ReadDense<T> { return &read_dense<typename decltype(tag)::type, T>; });
-}
-template <typename T>
-WriteDense<T> writer(DType dtype) {
-  return visit(dtype, [](auto tag) -> WriteDense<T> { return &write_dense<typename decltype(tag)::type, T>; });
-}
+constexpr Conversions<T> kConversions = {
+    [](DType dtype) { return visit(dtype, [](auto tag) { return &read_dense<typename decltype(tag)::type, T>; }); },
+    [](DType dtype) { return visit(dtype, [](auto tag) { return &write_dense<typename decltype(tag)::type, T>; }); }};
+constexpr ConversionTable kTable = {kConversions<float>, kConversions<double>, kConversions<int64_t>};
 
 }  // namespace
 
-ReadDense<float> reader_f32(DType dtype) { return reader<float>(dtype); }
-ReadDense<double> reader_f64(DType dtype) { return reader<double>(dtype); }
-ReadDense<int64_t> reader_i64(DType dtype) { return reader<int64_t>(dtype); }
-WriteDense<float> writer_f32(DType dtype) { return writer<float>(dtype); }
-WriteDense<double> writer_f64(DType dtype) { return writer<double>(dtype); }
-WriteDense<int64_t> writer_i64(DType dtype) { return writer<int64_t>(dtype); }
+const ConversionTable& conversion_table() { return kTable; }
 
 }  // namespace deckle::kernels::cpu::simd::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -129,12 +127,7 @@ HWY_AFTER_NAMESPACE();
 namespace deckle::kernels::cpu::simd {
 namespace {
 
-HWY_EXPORT(reader_f32);
-HWY_EXPORT(reader_f64);
-HWY_EXPORT(reader_i64);
-HWY_EXPORT(writer_f32);
-HWY_EXPORT(writer_f64);
-HWY_EXPORT(writer_i64);
+HWY_EXPORT(conversion_table);
 
 template <typename T>
 void load_strided(const void* from, DType dtype, int64_t stride, int64_t count, T* to) {
@@ -160,7 +153,7 @@ void store_strided(const T* from, int64_t count, void* to, DType dtype, int64_t 
 }
 
 template <typename T>
-void load(ReadDense<T> (*reader)(DType), const void* from, DType dtype, int64_t stride, int64_t count, T* to) {
+void load(const Conversions<T>& conversions, const void* from, DType dtype, int64_t stride, int64_t count, T* to) {
   if (stride != 1) return load_strided(from, dtype, stride, count, to);
   if (count == 0) return;  // a tensor without elements has no address
   if (dtype == dtype_of<T>) {
@@ -170,12 +163,12 @@ void load(ReadDense<T> (*reader)(DType), const void* from, DType dtype, int64_t 
   } else if (std::is_same_v<T, float> && dtype == DType::float16) {
     widen(static_cast<const float16*>(from), reinterpret_cast<float*>(to), count);
   } else {
-    reader(dtype)(from, count, to);
+    conversions.reader(dtype)(from, count, to);
   }
 }
 
 template <typename T>
-void store(WriteDense<T> (*writer)(DType), const T* from, int64_t count, void* to, DType dtype, int64_t stride) {
+void store(const Conversions<T>& conversions, const T* from, int64_t count, void* to, DType dtype, int64_t stride) {
   if (stride != 1) return store_strided(from, count, to, dtype, stride);
   if (count == 0) return;
   if (dtype == dtype_of<T>) {
@@ -185,29 +178,29 @@ void store(WriteDense<T> (*writer)(DType), const T* from, int64_t count, void* t
   } else if (std::is_same_v<T, float> && dtype == DType::float16) {
     narrow(reinterpret_cast<const float*>(from), static_cast<float16*>(to), count);
   } else {
-    writer(dtype)(from, count, to);
+    conversions.writer(dtype)(from, count, to);
   }
 }
 
 }  // namespace
 
 void load_run(const void* from, DType dtype, int64_t stride, int64_t count, float* to) {
-  load(DECKLE_SIMD(reader_f32), from, dtype, stride, count, to);
+  load(DECKLE_SIMD(conversion_table)().f32, from, dtype, stride, count, to);
 }
 void load_run(const void* from, DType dtype, int64_t stride, int64_t count, double* to) {
-  load(DECKLE_SIMD(reader_f64), from, dtype, stride, count, to);
+  load(DECKLE_SIMD(conversion_table)().f64, from, dtype, stride, count, to);
 }
 void load_run(const void* from, DType dtype, int64_t stride, int64_t count, int64_t* to) {
-  load(DECKLE_SIMD(reader_i64), from, dtype, stride, count, to);
+  load(DECKLE_SIMD(conversion_table)().i64, from, dtype, stride, count, to);
 }
 void store_run(const float* from, int64_t count, void* to, DType dtype, int64_t stride) {
-  store(DECKLE_SIMD(writer_f32), from, count, to, dtype, stride);
+  store(DECKLE_SIMD(conversion_table)().f32, from, count, to, dtype, stride);
 }
 void store_run(const double* from, int64_t count, void* to, DType dtype, int64_t stride) {
-  store(DECKLE_SIMD(writer_f64), from, count, to, dtype, stride);
+  store(DECKLE_SIMD(conversion_table)().f64, from, count, to, dtype, stride);
 }
 void store_run(const int64_t* from, int64_t count, void* to, DType dtype, int64_t stride) {
-  store(DECKLE_SIMD(writer_i64), from, count, to, dtype, stride);
+  store(DECKLE_SIMD(conversion_table)().i64, from, count, to, dtype, stride);
 }
 
 }  // namespace deckle::kernels::cpu::simd

@@ -9,8 +9,25 @@
 
 #include "deckle/base/half.h"
 
+#ifndef DECKLE_KERNELS_CPU_SIMD_HALVES_ONCE
+#define DECKLE_KERNELS_CPU_SIMD_HALVES_ONCE
+namespace deckle::kernels::cpu::simd {
+namespace {
+
+struct HalfTable {
+  void (*widen_bfloat16)(const uint16_t* from, float* to, int64_t count);
+  void (*widen_float16)(const uint16_t* from, float* to, int64_t count);
+  void (*narrow_bfloat16)(const float* from, uint16_t* to, int64_t count);
+  void (*narrow_float16)(const float* from, uint16_t* to, int64_t count);
+};
+
+}  // namespace
+}  // namespace deckle::kernels::cpu::simd
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu::simd::HWY_NAMESPACE {
+namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -77,6 +94,12 @@ void narrow_float16(const float* from, uint16_t* to, int64_t count) {
   for (; i < count; ++i) to[i] = detail::float_to_float16_bits(from[i]);
 }
 
+constexpr HalfTable kTable = {&widen_bfloat16, &widen_float16, &narrow_bfloat16, &narrow_float16};
+
+}  // namespace
+
+const HalfTable& half_table() { return kTable; }
+
 }  // namespace deckle::kernels::cpu::simd::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -86,27 +109,24 @@ HWY_AFTER_NAMESPACE();
 namespace deckle::kernels::cpu::simd {
 namespace {
 
-HWY_EXPORT(widen_bfloat16);
-HWY_EXPORT(widen_float16);
-HWY_EXPORT(narrow_bfloat16);
-HWY_EXPORT(narrow_float16);
+HWY_EXPORT(half_table);
 
 }  // namespace
 
 void widen(const bfloat16* from, float* to, int64_t count) {
-  DECKLE_SIMD(widen_bfloat16)(reinterpret_cast<const uint16_t*>(from), to, count);
+  DECKLE_SIMD(half_table)().widen_bfloat16(reinterpret_cast<const uint16_t*>(from), to, count);
 }
 
 void widen(const float16* from, float* to, int64_t count) {
-  DECKLE_SIMD(widen_float16)(reinterpret_cast<const uint16_t*>(from), to, count);
+  DECKLE_SIMD(half_table)().widen_float16(reinterpret_cast<const uint16_t*>(from), to, count);
 }
 
 void narrow(const float* from, bfloat16* to, int64_t count) {
-  DECKLE_SIMD(narrow_bfloat16)(from, reinterpret_cast<uint16_t*>(to), count);
+  DECKLE_SIMD(half_table)().narrow_bfloat16(from, reinterpret_cast<uint16_t*>(to), count);
 }
 
 void narrow(const float* from, float16* to, int64_t count) {
-  DECKLE_SIMD(narrow_float16)(from, reinterpret_cast<uint16_t*>(to), count);
+  DECKLE_SIMD(half_table)().narrow_float16(from, reinterpret_cast<uint16_t*>(to), count);
 }
 
 }  // namespace deckle::kernels::cpu::simd

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <concepts>
-#include <memory>
 
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/simd/convert.h"
 
 namespace deckle::kernels::cpu::simd {
@@ -19,16 +19,16 @@ template <typename T>
 class RowBuffer {
  public:
   RowBuffer(const TypedMemory auto& memory, int64_t n) : data_(static_cast<char*>(memory.data)), dtype_(memory.dtype), n_(n) {
-    if (!direct()) buffer_ = std::make_unique_for_overwrite<T[]>(static_cast<size_t>(n));
+    if (!direct()) buffer_ = scratch_.take<T>(n);
   }
   const T* read(int64_t row) const {
-    if (!direct()) load_run(place(row), dtype_, 1, n_, buffer_.get());
+    if (!direct()) load_run(place(row), dtype_, 1, n_, buffer_);
     return where(row);
   }
   /// Where to write the row; finish(row) stores it.
-  T* where(int64_t row) const { return direct() ? reinterpret_cast<T*>(place(row)) : buffer_.get(); }
+  T* where(int64_t row) const { return direct() ? reinterpret_cast<T*>(place(row)) : buffer_; }
   void finish(int64_t row) const {
-    if (!direct()) store_run(buffer_.get(), n_, place(row), dtype_, 1);
+    if (!direct()) store_run(buffer_, n_, place(row), dtype_, 1);
   }
 
  private:
@@ -38,7 +38,8 @@ class RowBuffer {
   char* data_;
   DType dtype_;
   int64_t n_;
-  std::unique_ptr<T[]> buffer_;
+  Scratch scratch_;
+  T* buffer_ = nullptr;
 };
 
 /// Element `index` of contiguous elements of any dtype.

@@ -10,6 +10,24 @@
 #include <algorithm>
 #include <cstdint>
 
+#ifndef DECKLE_KERNELS_CPU_SIMD_TRANSPOSE_ONCE
+#define DECKLE_KERNELS_CPU_SIMD_TRANSPOSE_ONCE
+namespace deckle::kernels::cpu::simd {
+namespace {
+
+template <typename T>
+using Transpose = void(const T* from, int64_t from_stride, int64_t rows, int64_t cols, T* to, int64_t to_stride);
+struct TransposeTable {
+  Transpose<uint8_t>* of_8;
+  Transpose<uint16_t>* of_16;
+  Transpose<uint32_t>* of_32;
+  Transpose<uint64_t>* of_64;
+};
+
+}  // namespace
+}  // namespace deckle::kernels::cpu::simd
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu::simd::HWY_NAMESPACE {
 namespace {
@@ -41,18 +59,6 @@ HWY_INLINE void transpose_block(const uint32_t* from, int64_t from_stride, uint3
 }
 #endif
 
-}  // namespace
-
-void transpose_8(const uint8_t* from, int64_t from_stride, int64_t rows, int64_t cols, uint8_t* to, int64_t to_stride) {
-  transpose_any(from, from_stride, rows, cols, to, to_stride);
-}
-void transpose_16(const uint16_t* from, int64_t from_stride, int64_t rows, int64_t cols, uint16_t* to, int64_t to_stride) {
-  transpose_any(from, from_stride, rows, cols, to, to_stride);
-}
-void transpose_64(const uint64_t* from, int64_t from_stride, int64_t rows, int64_t cols, uint64_t* to, int64_t to_stride) {
-  transpose_any(from, from_stride, rows, cols, to, to_stride);
-}
-
 void transpose_32(const uint32_t* from, int64_t from_stride, int64_t rows, int64_t cols, uint32_t* to, int64_t to_stride) {
 #if HWY_TARGET == HWY_SCALAR
   transpose_any(from, from_stride, rows, cols, to, to_stride);
@@ -69,6 +75,12 @@ void transpose_32(const uint32_t* from, int64_t from_stride, int64_t rows, int64
 #endif
 }
 
+constexpr TransposeTable kTable = {&transpose_any<uint8_t>, &transpose_any<uint16_t>, &transpose_32, &transpose_any<uint64_t>};
+
+}  // namespace
+
+const TransposeTable& transpose_table() { return kTable; }
+
 }  // namespace deckle::kernels::cpu::simd::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -78,23 +90,21 @@ HWY_AFTER_NAMESPACE();
 namespace deckle::kernels::cpu::simd {
 namespace {
 
-HWY_EXPORT(transpose_8);
-HWY_EXPORT(transpose_16);
-HWY_EXPORT(transpose_32);
-HWY_EXPORT(transpose_64);
+HWY_EXPORT(transpose_table);
 
 }  // namespace
 
 template <typename T>
 void transpose(const T* from, int64_t from_stride, int64_t rows, int64_t cols, T* to, int64_t to_stride) {
+  const TransposeTable& table = DECKLE_SIMD(transpose_table)();
   if constexpr (sizeof(T) == 1)
-    DECKLE_SIMD(transpose_8)(from, from_stride, rows, cols, to, to_stride);
+    table.of_8(from, from_stride, rows, cols, to, to_stride);
   else if constexpr (sizeof(T) == 2)
-    DECKLE_SIMD(transpose_16)(from, from_stride, rows, cols, to, to_stride);
+    table.of_16(from, from_stride, rows, cols, to, to_stride);
   else if constexpr (sizeof(T) == 4)
-    DECKLE_SIMD(transpose_32)(from, from_stride, rows, cols, to, to_stride);
+    table.of_32(from, from_stride, rows, cols, to, to_stride);
   else
-    DECKLE_SIMD(transpose_64)(from, from_stride, rows, cols, to, to_stride);
+    table.of_64(from, from_stride, rows, cols, to, to_stride);
 }
 
 template void transpose(const uint8_t*, int64_t, int64_t, int64_t, uint8_t*, int64_t);
