@@ -1,4 +1,5 @@
-// Sums of 10^7 terms of alternating sign: dense, ragged and batch reductions share one algorithm, so one bound holds for all.
+// Reductions of 10^7 terms of alternating sign: dense, ragged and batch reductions share one algorithm, so one bound holds for
+// all.
 
 #include <gtest/gtest.h>
 
@@ -81,6 +82,65 @@ TYPED_TEST(SumsOfManyTerms, AreAccurateDenseRaggedAndOverTheBatch) {
                 sum(NestedTensor(view(x, {kTerms * kColumns}), columns), {1}).values());
   check_sums<T>("over the batch and a ragged dim", terms,
                 sum(NestedTensor::from_lengths(x, std::vector<int64_t>(1000, kTerms / 1000)), {0, 1}).values());
+}
+
+/// The terms in every layout that they may be reduced in.
+struct Layouts {
+  explicit Layouts(const Tensor& x)
+      : columns(x),
+        rows(contiguous(transpose(x, 0, 1))),
+        ragged(NestedTensor::from_lengths(x, {kTerms})),
+        batch(x, Ragged::from_lengths(std::vector<int64_t>(kTerms, 1))) {}
+
+  /// reduce(x, dim) is first for the first column and second for the other.
+  template <typename Reduce>
+  void check(const char* what, const Reduce& reduce, double first, double second, double bound) const {
+    const auto check_one = [&](const char* layout, const Tensor& result) {
+      const Tensor wide = contiguous(result).to(DType::float64);
+      ASSERT_EQ(wide.numel(), kColumns) << what << ", " << layout;
+      EXPECT_NEAR(wide.data<double>()[0], first, bound) << what << ", " << layout;
+      EXPECT_NEAR(wide.data<double>()[1], second, bound) << what << ", " << layout;
+    };
+    check_one("dense columns", reduce(columns, 0));
+    check_one("dense rows", reduce(rows, 1));
+    check_one("ragged", reduce(ragged, 1).values());
+    check_one("over the batch", reduce(batch, 0).values());
+  }
+
+  Tensor columns, rows;
+  NestedTensor ragged, batch;
+};
+
+TYPED_TEST(SumsOfManyTerms, MakeOtherReductionsAsAccurate) {
+  using T = TypeParam;
+  const Terms terms = alternating<T>();
+  long double squares = 0, deviations = 0, exponentials = 0, opposite = 0;
+  const long double mean_of_all = static_cast<long double>(terms.sum) / kTerms;
+  for (int64_t i = 0; i < kTerms; ++i) {
+    const auto value = static_cast<long double>(terms.values.template data<T>()[kColumns * i]);
+    squares += value * value;
+    deviations += (value - mean_of_all) * (value - mean_of_all);
+    exponentials += std::exp(static_cast<double>(value));
+    opposite += std::exp(-static_cast<double>(value));
+  }
+  // Sums by pairs would have as many roundings as 10^7 has bits; the logarithm's own error is one of its size.
+  constexpr int kRoundings = 24;
+  const double epsilon = std::numeric_limits<T>::epsilon(), length = std::sqrt(static_cast<double>(squares));
+  const Layouts layouts(terms.values);
+  const auto average = static_cast<double>(mean_of_all), variance = static_cast<double>(deviations / (kTerms - 1));
+  layouts.check(
+      "mean", [](const auto& x, int64_t dim) { return mean(x, dim); }, average, -average,
+      epsilon * (0.01 * terms.magnitude / kTerms + std::abs(average)));
+  layouts.check(
+      "norm", [](const auto& x, int64_t dim) { return norm(x, dim); }, length, length, kRoundings * epsilon * length);
+  layouts.check(
+      "var", [](const auto& x, int64_t dim) { return var(x, dim); }, variance, variance, kRoundings * epsilon * variance);
+  layouts.check(
+      "std", [](const auto& x, int64_t dim) { return deckle::std(x, dim); }, std::sqrt(variance), std::sqrt(variance),
+      kRoundings * epsilon * std::sqrt(variance));
+  const auto first = static_cast<double>(std::log(exponentials)), second = static_cast<double>(std::log(opposite));
+  layouts.check(
+      "logsumexp", [](const auto& x, int64_t dim) { return logsumexp(x, dim); }, first, second, epsilon * (kRoundings + first));
 }
 
 TYPED_TEST(SumsOfManyTerms, RunAsAccurately) {

@@ -15,6 +15,7 @@
 #include "deckle/kernels/cpu/reduce/softmax.h"
 #include "deckle/kernels/cpu/segment/tasks.h"
 #include "deckle/kernels/cpu/segment/values.h"
+#include "deckle/kernels/cpu/simd/compensated_sum.h"
 
 namespace deckle::kernels::cpu {
 namespace {
@@ -50,17 +51,47 @@ void column_maxima(const View& values, const RaggedView& ragged, int64_t inner, 
   for (int64_t c = 0; c < columns; ++c) largest[c] = static_cast<T>(maxima[c]);
 }
 
+/// Sums of columns over many rows: a few rows in double, then compensated, as accurate as sums of contiguous rows.
+class ColumnTotals {
+ public:
+  explicit ColumnTotals(int64_t columns) : columns_(columns) { std::fill_n(few_, columns, 0.0); }
+
+  /// Where the next row is to be added.
+  double* next() {
+    if (rows_++ % kFewRows == kFewRows - 1) flush();
+    return few_;
+  }
+  void finish(double* total) {
+    flush();
+    for (int64_t c = 0; c < columns_; ++c) total[c] = sums_[c].total();
+  }
+
+ private:
+  static constexpr int64_t kFewRows = 64;
+
+  void flush() {
+    for (int64_t c = 0; c < columns_; ++c) sums_[c].add(few_[c]);
+    std::fill_n(few_, columns_, 0.0);
+  }
+
+  double few_[segment::kColumns];
+  CompensatedSum sums_[segment::kColumns];
+  int64_t columns_, rows_ = 0;
+};
+
 /// total: the sums of exp(values - shift) over rows [begin, end), column by column. `keep(row, exponentials)` sees each row.
 template <typename T, typename Keep>
 void exponential_totals(const View& values, const RaggedView& ragged, int64_t inner, int64_t begin, int64_t end, int64_t first,
                         int64_t columns, const T* shift, double* total, Keep&& keep) {
   const auto exponentials = reduce::softmax_rows().of<T>().exponentials;
   T buffer[segment::kColumns], exponential[segment::kColumns];
-  std::fill_n(total, columns, 0.0);
+  ColumnTotals totals(columns);
   for (int64_t row = begin; row < end; ++row) {
-    exponentials(columns, segment::read_run(values, ragged, inner, row, first, columns, buffer), shift, exponential, total);
+    const T* const x = segment::read_run(values, ragged, inner, row, first, columns, buffer);
+    exponentials(columns, x, shift, exponential, totals.next());
     keep(row, exponential);
   }
+  totals.finish(total);
 }
 
 constexpr auto kKeepNothing = [](int64_t, const auto*) {};
@@ -140,12 +171,14 @@ void segment_softmax_backward(const Context&, const View& gradient, const View& 
       }
       T gradients[segment::kColumns], outputs[segment::kColumns], values[segment::kColumns];
       double total[segment::kColumns];
-      std::fill_n(total, columns, 0.0);
+      ColumnTotals totals(columns);
       for (int64_t row = begin; row < end; ++row) {
         const T* const g = segment::read_run(gradient, ragged, inner, row, first, columns, gradients);
         const T* const y = segment::read_run(output, ragged, inner, row, first, columns, outputs);
-        for (int64_t c = 0; c < columns; ++c) total[c] += static_cast<double>(g[c]) * static_cast<double>(y[c]);
+        double* const sums = totals.next();
+        for (int64_t c = 0; c < columns; ++c) sums[c] += static_cast<double>(g[c]) * static_cast<double>(y[c]);
       }
+      totals.finish(total);
       for (int64_t row = begin; row < end; ++row) {
         const T* const g = segment::read_run(gradient, ragged, inner, row, first, columns, gradients);
         const T* const y = segment::read_run(output, ragged, inner, row, first, columns, outputs);
