@@ -38,6 +38,16 @@ class Processors:
             self.own += spent.get(process, 0)
 
 
+class Budget:
+    """Seconds in which a benchmark repeats what it measures; afterwards it measures once what is left."""
+
+    def __init__(self, seconds):
+        self.end = time.monotonic() + seconds
+
+    def rounds(self, wanted):
+        return wanted if time.monotonic() < self.end else 1
+
+
 def share_of_others(before, after):
     """Of all processors, what others used between the two."""
     used = (after.all - before.all) - (after.own - before.own)
