@@ -3,6 +3,7 @@
 /// The whole public interface. Inside the library nobody includes this: a new op would rebuild everything.
 
 #include "deckle/attention/attention.h"
+#include "deckle/autograd/autocast.h"
 #include "deckle/autograd/backward.h"
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/autograd/saved_tensor_hooks.h"

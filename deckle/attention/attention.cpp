@@ -6,6 +6,7 @@
 #include "deckle/attention/candidates.h"
 #include "deckle/attention/mask_node.h"
 #include "deckle/attention/plan.h"
+#include "deckle/autograd/autocast.h"
 #include "deckle/base/check.h"
 #include "deckle/core/rethrow.h"
 #include "deckle/nested/named.h"
@@ -76,8 +77,21 @@ Packed packed(const NestedTensor& q, const NestedTensor& k, const NestedTensor& 
   return {q.values(), k.values(), v.values(), q.ragged(), k.ragged()};
 }
 
+// In the scope of an Autocast attention computes in its dtype, as ops do whose entries say so.
+Packed in_scope(const Packed& x, const autograd::Converted& converted) {
+  return {converted(x.q), converted(x.k), converted(x.v), x.q_rows, x.k_rows};
+}
+AttentionOptions in_scope(AttentionOptions options, const autograd::Converted& converted) {
+  options.bias = converted(options.bias);
+  if (options.ragged_bias.defined())
+    options.ragged_bias = NestedTensor(converted(options.ragged_bias.values()), options.ragged_bias.ragged());
+  return options;
+}
+
 /// out [Tq, H, Dv], lse [Tq, H].
 AttentionOutputs packed_attention(const Packed& x, const AttentionOptions& options) {
+  if (const autograd::Converted converted(autograd::Precision::half); converted)
+    return packed_attention(in_scope(x, converted), in_scope(options, converted));
   const Plan plan = make_attention_plan(x.q, x.k, x.v, x.q_rows, x.k_rows, options);
   const auto dense = [](const Tensor& tensor) { return tensor.defined() ? contiguous(tensor) : tensor; };
   // Expanded dims of a bias stay broadcast.
@@ -97,11 +111,15 @@ AttentionOutputs packed_attention(const Packed& x, const AttentionOptions& optio
 
 /// The mask and lengths alone: no dropout is drawn.
 Plan plan_packed(const Packed& x, AttentionOptions options) {
+  if (const autograd::Converted converted(autograd::Precision::half); converted)
+    return plan_packed(in_scope(x, converted), in_scope(options, converted));
   options.dropout = 0;
   return make_attention_plan(x.q, x.k, x.v, x.q_rows, x.k_rows, options);
 }
 
 std::string explain_packed(const Packed& x, AttentionOptions options) {
+  if (const autograd::Converted converted(autograd::Precision::half); converted)
+    return explain_packed(in_scope(x, converted), in_scope(options, converted));
   Generator unused(0);  // explaining draws no numbers from the caller's
   options.generator = &unused;
   const Plan plan = make_attention_plan(x.q, x.k, x.v, x.q_rows, x.k_rows, options);

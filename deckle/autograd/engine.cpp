@@ -6,6 +6,7 @@
 #include <queue>
 #include <unordered_map>
 
+#include "deckle/autograd/autocast.h"
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/autograd/history.h"
 #include "deckle/autograd/public_ops.h"
@@ -50,6 +51,7 @@ class Pass {
 
   std::vector<Tensor> run(std::span<const Edge> roots, TensorList gradients) {
     const GradMode mode(create_);
+    const Autocast as_recorded(std::nullopt);
     for (size_t i = 0; i < roots.size(); ++i) {
       if (roots[i].node == nullptr) continue;
       Entry& target = entry(roots[i].node);

@@ -2,6 +2,7 @@
 
 #include <mutex>
 
+#include "deckle/autograd/autocast.h"
 #include "deckle/autograd/forward_mode.h"
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
@@ -30,7 +31,10 @@ class GeneratorState {
 class Recomputation::Frame {
  public:
   Frame(std::vector<Tensor> inputs, std::function<void(const std::vector<Tensor>&)> run)
-      : run_(std::move(run)), seed_(default_generator().seed()), offset_(default_generator().offset()) {
+      : run_(std::move(run)),
+        seed_(default_generator().seed()),
+        offset_(default_generator().offset()),
+        autocast_(autocast_dtype()) {
     for (const Tensor& input : inputs) {
       if (!input.defined()) {
         inputs_.push_back({});
@@ -79,6 +83,7 @@ class Recomputation::Frame {
     versions_.clear();
     {
       const EnableGrad recording;
+      const Autocast same_dtypes(autocast_);
       const autograd::NoLevels primal;
       const GeneratorState same_numbers(seed_, offset_);
       const SavedTensorHooks collect(
@@ -104,6 +109,7 @@ class Recomputation::Frame {
   std::vector<Input> inputs_;
   std::function<void(const std::vector<Tensor>&)> run_;
   uint64_t seed_, offset_;
+  std::optional<DType> autocast_;
   size_t saved_ = 0;
   bool finished_ = false;  // whether the first call has returned: until then the backward may be one inside it
   std::vector<Tensor> values_;

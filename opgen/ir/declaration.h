@@ -48,6 +48,14 @@ struct OrderLimit {
   Position at = {};
 };
 
+/// `autocast:`: what some inputs are converted to in the scope of an Autocast.
+struct AutocastRule {
+  enum class To { nothing, half, float32 };
+  To to = To::nothing;
+  std::vector<std::string> of;  // inputs
+  Position at = {};
+};
+
 enum class Dtypes { floating, numeric, all, integral };
 
 /// What an op is apart from its formulas: the part of an entry that needs no resolving.
@@ -69,6 +77,7 @@ struct Declaration {
   std::vector<std::vector<std::string>> linear_in;  // inputs that it is said to be linear in: together those of one set
   std::vector<std::string> metadata;                // inputs of which it reads sizes and dtype alone
   Dtypes dtypes = Dtypes::floating;
+  AutocastRule autocast;
   bool inplace = false;
   bool out = false;
   bool method = false;  // of Tensor, and of NestedTensor where that has an overload

@@ -149,6 +149,22 @@ void check_nested(const Entry& entry, const Library& library) {
     throw Problem(rule.at, "'error' wants the reason why a nested tensor has no meaning here");
 }
 
+void check_autocast(const Entry& entry) {
+  const AutocastRule& rule = entry.autocast;
+  if (rule.to == AutocastRule::To::nothing) return;
+  if (rule.of.empty()) throw Problem(rule.at, fmt::format("'{}' takes no tensor that could be converted", entry.name()));
+  if (entry.dtypes == Dtypes::integral) throw Problem(rule.at, fmt::format("'{}' takes integers alone", entry.name()));
+  if (entry.is_view() || entry.writes_argument())
+    throw Problem(rule.at, fmt::format("'{}' {} an argument: of a converted one it would be another's memory", entry.name(),
+                                       entry.is_view() ? "gives views of" : "writes"));
+  for (const std::string& name : rule.of) {
+    const Argument& argument = *entry.schema.find(name);
+    if (!argument.path.empty())
+      throw Problem(rule.at, fmt::format("'{}' is a field of a record, which stays as it is: convert where the record is made",
+                                         argument.path));
+  }
+}
+
 void check_documentation(const Entry& entry) {
   if (entry.doc.empty() && !entry.external)
     throw Problem(entry.at, fmt::format("'{}' has no 'doc:': one sentence that says what it computes", entry.name()));
@@ -167,6 +183,7 @@ void check_entries(const Library& library, const std::string& root, Problems& pr
         [&] { check_pointwise_arguments(*entry); },
         [&] { check_derivative(*entry); },
         [&] { check_limit(*entry, library); },
+        [&] { check_autocast(*entry); },
         [&] {
           check_variants(*entry);
           check_method(*entry);

@@ -55,6 +55,8 @@ TEST(Golden, FormulasForEachElementOfAList) { expect_golden("lists"); }
 
 TEST(Golden, FormulasByCaseAndDeviceAndWhatTheyShare) { expect_golden("cases"); }
 
+TEST(Golden, OperandsThatAreConvertedInAScope) { expect_golden("autocast"); }
+
 TEST(Golden, MethodsOfTensorAndNestedTensor) {
   const std::string root = kFolder + "/golden";
   const Outcome outcome = compile_file(root + "/front_methods.yaml", "front_methods.yaml", root);

@@ -96,6 +96,7 @@ std::string explain_op(const std::string& name) {
     if (!op.variants.empty()) text += fmt::format("  variants      {}\n", op.variants);
     text += fmt::format("  kernels       {}\n  saves         {}\n  derivatives   {}\n  ragged        {}\n", op.kernels, op.saves,
                         op.derivatives, op.ragged);
+    if (!op.autocast.empty()) text += fmt::format("  autocast      {}\n", op.autocast);
   }
   check(!text.empty(), "no op is named '{}'; the nearest are {}", name, nearest_names(name));
   return text;

@@ -175,6 +175,8 @@ class Entries:
         rows = [("Orders", html.escape(re.sub(" {3}", " · ", op["derivatives"])))]
         if op["saves"] != "nothing":
             rows.append(("Saved for backward", html.escape(op["saves"])))
+        if op["autocast"]:
+            rows.append(("Under Autocast, converted to", html.escape(op["autocast"])))
         facts = "".join(f"<dt>{title}</dt><dd>{words}</dd>" for title, words in rows)
         return "".join(parts) + f"<dl class=facts>{facts}</dl>"
 

@@ -145,7 +145,7 @@ std::string source_file(const Stem& stem, const std::vector<EmittedOp>& ops, con
   std::set<std::string> headers = {own_header};
   std::string body;
   bool kernels = false, shapes = false, generators = false, raggeds = false, limits = false, copies = false, clones = false,
-       elements = false;
+       elements = false, converts = false;
   for (const EmittedOp& emitted : ops) {
     const Op& op = *emitted.op;
     for (const Op* called : calls_of(op)) headers.insert(ops_header(called->home, called->stem));
@@ -155,6 +155,7 @@ std::string source_file(const Stem& stem, const std::vector<EmittedOp>& ops, con
     generators = generators || all.find("Generator") != std::string::npos;
     raggeds = raggeds || all.find("Ragged") != std::string::npos;
     limits = limits || all.find("numeric_limits") != std::string::npos;
+    converts = converts || op.autocast.to != AutocastRule::To::nothing;
     elements = elements || all.find("element(") != std::string::npos;
     copies = copies || all.find("native::copy_") != std::string::npos;
     clones = clones || all.find("clone(self)") != std::string::npos;
@@ -176,7 +177,9 @@ std::string source_file(const Stem& stem, const std::vector<EmittedOp>& ops, con
   }
   std::string text = file_head(stem) + fmt::format("#include \"{}\"\n\n", own_header);
   if (limits) text += "#include <limits>\n";
-  text += "#include <memory>\n\n#include \"deckle/autograd/support.h\"\n#include \"deckle/base/check.h\"\n";
+  text += "#include <memory>\n\n";
+  if (converts) text += "#include \"deckle/autograd/autocast.h\"\n";
+  text += "#include \"deckle/autograd/support.h\"\n#include \"deckle/base/check.h\"\n";
   if (elements) text += "#include \"deckle/core/element.h\"\n";
   if (generators) text += "#include \"deckle/core/generator.h\"\n";
   if (raggeds) text += "#include \"deckle/core/ragged_shape.h\"\n";

@@ -7,6 +7,7 @@
 
 #include "opgen/analyze/calls.h"
 #include "opgen/analyze/uses.h"
+#include "opgen/emit/cpp/autocast.h"
 #include "opgen/emit/cpp/checks.h"
 #include "opgen/emit/cpp/forward.h"
 #include "opgen/emit/cpp/node.h"
@@ -155,8 +156,8 @@ std::string print_functional(const Op& op, const NodePlan& plan) {
   for (const Argument* argument : op.tensors()) tensors.push_back(argument->name);
   const bool checked = !tensors.empty() && !op.schema.results.empty();
   const std::string call = checked ? fmt::format("call_check.{}({})", view ? "view" : "fresh", call_below(op)) : call_below(op);
-  std::string body = unpack_records(op) + (op.takes_rows() ? "" : unpack_options(op)) + require_arguments(op) +
-                     (checked ? "const autograd::CallCheck call_check(" + join(tensors) + ");\n" : "");
+  std::string body = convert_operands(op) + unpack_records(op) + (op.takes_rows() ? "" : unpack_options(op)) +
+                     require_arguments(op) + (checked ? "const autograd::CallCheck call_check(" + join(tensors) + ");\n" : "");
   if (!op.has_node() && !view && (!checked || op.schema.result_groups.empty()))
     return naming_itself(op, Variant::functional, head, body + (op.schema.results.empty() ? call : "return " + call) + ";\n");
   if (!op.schema.result_groups.empty()) {
@@ -176,7 +177,7 @@ std::string print_composite_cpp(const Op& op) {
   const std::string call = "composite::" + op.name() + "(" + join(op.argument_names()) + ")";
   std::vector<std::string> tensors;
   for (const Argument* argument : op.tensors()) tensors.push_back(argument->name);
-  std::string body = unpack_options(op) + require_arguments(op);
+  std::string body = convert_operands(op) + unpack_options(op) + require_arguments(op);
   if (op.schema.results.empty() || op.writes_argument() || tensors.empty())
     body += factories_there(op) + (op.schema.results.empty() ? "" : "return ") + call + ";\n";
   else
@@ -200,7 +201,7 @@ std::string print_composite(const Op& op) {
     place.records[group.first] = group.name;
     place.shadowing.insert(group.name);
   }
-  std::string body = unpack_options(op) + require_arguments(op) + print_checks(op, place);
+  std::string body = convert_operands(op) + unpack_options(op) + require_arguments(op) + print_checks(op, place);
   if (calls_factory(op.composite)) body += factories_there(op);
   for (const std::string& declaration : Printer::declare(op.composite.lets, place)) body += declaration + "\n";
   body += "return " + Printer(place)(op.composite.value) + ";\n";

@@ -132,6 +132,9 @@ std::string text_of(const Op& op) {
     if ((op.inplace || op.writes_argument()) && !copied.empty())
       text += "  in place copies self for " + join(names_of(copied, argument)) + "\n";
   }
+  if (op.autocast.to != AutocastRule::To::nothing)
+    text +=
+        fmt::format("  autocast {} to {}\n", join(op.autocast.of), op.autocast.to == AutocastRule::To::half ? "half" : "float32");
   if (op.pointwise) text += "  computes " + to_string(op.computed) + "\n";
   if (op.composite.value) text += formula_text("calls", {"result"}, op.composite);
   for (const auto& [device, formula] : op.composite_on)

@@ -167,7 +167,7 @@ void write(JsonWriter& json, const Op& op, const Program& program) {
   json.close(']').key("kernel_files").open('{');
   for (const auto& [device, kernel] : op.kernels) json.text(device.c_str(), kernel.file);
   json.close('}').text("kernels", facts.kernels).text("saves", facts.saves).text("derivatives", facts.derivatives);
-  json.text("ragged", facts.ragged).list("ragged_dims", {facts.dims.begin(), facts.dims.end()});
+  json.text("autocast", facts.autocast).text("ragged", facts.ragged).list("ragged_dims", {facts.dims.begin(), facts.dims.end()});
   json.flag("differentiable", derivatives_of(op).exist);
   json.text("segment_op", op.nested.kind == NestedRule::Kind::segment ? op.nested.segment : "");
   write_meaning(json, op, latex);

@@ -103,6 +103,12 @@ std::string ragged_text(const Op& op) {
   return join(parts, "; ");
 }
 
+/// "half: self": of which inputs the scope of an Autocast makes what.
+std::string autocast_text(const Op& op) {
+  if (op.autocast.to == AutocastRule::To::nothing) return "";
+  return (op.autocast.to == AutocastRule::To::half ? "half: " : "float32: ") + join(op.autocast.of);
+}
+
 std::array<std::string, 3> dims_of(const NestedRule& rule, bool refuses) {
   if (refuses) return {};
   switch (rule.kind) {
@@ -135,8 +141,9 @@ std::string derivatives_text(const Op& op) {
 
 Facts facts_of(const Op& op) {
   const bool absent = op.nested.kind == NestedRule::Kind::absent && op.body != Op::Body::pointwise;
-  return {kernels_text(op), op.has_node() && op.limit.order == 0 ? saves_text(op) : "nothing", derivatives_text(op),
-          ragged_text(op), dims_of(op.nested, absent || op.nested.kind == NestedRule::Kind::error)};
+  return {kernels_text(op),     op.has_node() && op.limit.order == 0 ? saves_text(op) : "nothing",
+          derivatives_text(op), ragged_text(op),
+          autocast_text(op),    dims_of(op.nested, absent || op.nested.kind == NestedRule::Kind::error)};
 }
 
 }  // namespace opgen::table

@@ -13,6 +13,7 @@ struct Facts {
   std::string saves;
   std::string derivatives;
   std::string ragged;
+  std::string autocast;             // "" where it computes in the dtype of its operands
   std::array<std::string, 3> dims;  // over the batch, a ragged and a regular dim; empty: it refuses nested tensors
 };
 

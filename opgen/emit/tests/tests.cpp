@@ -52,6 +52,21 @@ class SampleWriter {
     return tests;
   }
 
+  /// In the scope of an Autocast the op is itself on converted operands.
+  std::string write_autocast() const {
+    std::vector<std::string> flags;
+    for (const SampleTensor& tensor : sample_.tensors) {
+      const std::vector<std::string>& of = op_.autocast.of;
+      const std::string& input = op_.schema.arguments[tensor.argument].name;
+      flags.emplace_back(std::find(of.begin(), of.end(), input) != of.end() ? "true" : "false");
+    }
+    const char* precision = op_.autocast.to == AutocastRule::To::half ? "half" : "float32";
+    const std::string check =
+        fmt::format("suite::check_autocast(op, autograd::Precision::{}, {{{}}});\n", precision, join(flags));
+    return fmt::format("TEST({}, Sample{}ConvertsItsOperandsInAScope) {{\n{}}}\n\n", pascal_case(op_.unique_name()), number_,
+                       indent(statements() + check, 2));
+  }
+
   /// Whether the argument is a tensor, or a number that the sample gives as 0.
   bool is_zero_or_tensor(const std::string& name) const {
     const size_t index = op_.index_of(name);
@@ -230,18 +245,21 @@ void emit(const Program& program, const OutputOptions& options, Files& files, st
         const SampleWriter writer(*op, program.functions, op->samples[i], i);
         shard += writer.write();
         if (!op->linear_in.empty()) shard += writer.write_linear();
+        if (op->autocast.to != AutocastRule::To::nothing) shard += writer.write_autocast();
       }
       if (op->body == Op::Body::composite_cpp && !op->schema.results.empty()) shard += made_of_test(*op, program.functions);
     }
     for (size_t i = 0; i < shards.size(); ++i) {
       const bool made_of = shards[i].find("suite::MadeOf") != std::string::npos;
       const bool linear = shards[i].find("suite::check_linear") != std::string::npos;
+      const bool autocast = shards[i].find("suite::check_autocast") != std::string::npos;
       const std::string text = file_head(stem) +
                                fmt::format(
                                    "#include \"{}\"\n\n#include <gtest/gtest.h>\n\n#include <limits>\n\n"
-                                   "#include \"deckle/core/generator.h\"\n#include \"deckle/core/ragged_shape.h\"\n{}#include "
+                                   "#include \"deckle/core/generator.h\"\n#include \"deckle/core/ragged_shape.h\"\n{}{}#include "
                                    "\"tests/ops/reference.h\"\n{}#include \"tests/ops/suite.h\"\n{}\n",
-                                   ops_header(stem.home, stem.name), made_of ? "#include \"tests/ops/made_of.h\"\n" : "",
+                                   ops_header(stem.home, stem.name), autocast ? "#include \"tests/ops/autocast_checks.h\"\n" : "",
+                                   made_of ? "#include \"tests/ops/made_of.h\"\n" : "",
                                    linear ? "#include \"tests/ops/semantic_checks.h\"\n" : "", references(program)) +
                                within_tests(stem.home, shards[i]);
       files.add(fmt::format("tests/{}_{}_test.cpp", stem.name, i), text, stem.source);

@@ -9,7 +9,7 @@ namespace {
 
 const std::vector<std::string> kFields = {"func",    "doc",   "pointwise", "kernel",  "native",   "composite", "derivative",
                                           "result",  "check", "wrap",      "strided", "dtypes",   "variants",  "nested",
-                                          "samples", "tests", "recompute", "linear",  "metadata", "math"};
+                                          "samples", "tests", "recompute", "linear",  "metadata", "math",      "autocast"};
 
 }  // namespace
 
@@ -36,6 +36,7 @@ std::shared_ptr<Entry> EntryReader::load() {
   linear();
   metadata();
   dtypes();
+  autocast();
   variants();
   derivative();
   recompute();

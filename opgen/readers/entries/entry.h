@@ -48,6 +48,8 @@ class EntryReader {
   void linear();
   void metadata();
   void dtypes();
+  /// `autocast: half`, `autocast: float32`, or {half: INPUTS}.
+  void autocast();
   void variants();
 
   // Its derivatives: entry_derivative.cpp.

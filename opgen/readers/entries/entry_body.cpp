@@ -230,6 +230,24 @@ void EntryReader::dtypes() {
     file_.fail(value, fmt::format("'dtypes' is floating, numeric, all or integral, not '{}'", text));
 }
 
+void EntryReader::autocast() {
+  const Tree value = node_["autocast"];
+  if (!value) return;
+  AutocastRule& rule = entry_->autocast;
+  rule.at = value.at();
+  const bool some = value.is_map() && value.size() == 1;
+  const Tree word = some ? value.branches().front().key : value;
+  if (!word.is_scalar() || (word.scalar() != "half" && word.scalar() != "float32"))
+    file_.fail(value, "'autocast' is half, float32, or one of the two with the inputs that it is of, as {half: [self]}");
+  rule.to = word.scalar() == "half" ? AutocastRule::To::half : AutocastRule::To::float32;
+  if (some) {
+    const Tree inputs = value.branches().front().value;
+    rule.of = tensors_named(inputs, "autocast");
+  } else {
+    for (const Argument* argument : entry_->tensors()) rule.of.push_back(argument->name);
+  }
+}
+
 void EntryReader::variants() {
   const Tree value = node_["variants"];
   if (!value) return;

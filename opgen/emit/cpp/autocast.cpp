@@ -1,0 +1,25 @@
+#include "opgen/emit/cpp/autocast.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "opgen/emit/cpp/options.h"
+#include "opgen/text/strings.h"
+
+namespace opgen::cpp {
+
+std::string convert_operands(const Op& op) {
+  const AutocastRule& rule = op.autocast;
+  if (rule.to == AutocastRule::To::nothing) return "";
+  std::vector<std::string> values;
+  for (const Argument& argument : op.schema.arguments) {
+    const bool converted = std::find(rule.of.begin(), rule.of.end(), argument.name) != rule.of.end();
+    values.push_back(converted ? "converted(" + argument.name + ")" : argument.name);
+  }
+  const char* precision = rule.to == AutocastRule::To::half ? "half" : "float32";
+  return fmt::format("if (const autograd::Converted converted(autograd::Precision::{}); converted)\n", precision) +
+         indent(wrapped("return " + op.name(), passed_on(op, values), ";") + "\n", 2);
+}
+
+}  // namespace opgen::cpp

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <vector>
+
+#include "deckle/autograd/autocast.h"
+#include "tests/ops/suite.h"
+
+namespace deckle::suite {
+
+/// In the scope of an Autocast the op is itself on converted operands, bit for bit: results, gradients and tangents, and those of
+/// second order, in the dtypes of the operands. `converted` says of which tensors its entry says so.
+void check_autocast(const Case& op, autograd::Precision precision, const std::vector<bool>& converted);
+
+}  // namespace deckle::suite
