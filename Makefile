@@ -6,7 +6,7 @@ MINUTES ?= 5
 .PHONY: help build test docs test-docs demo bench bench-quick figures format sanitize fuzz
 
 help:
-	@echo 'make demo      train a small language model on the texts of Debian'"'"'s fortunes for $(MINUTES) minutes'
+	@echo 'make demo      train a small language model on the texts of Debian'"'"'s fortunes for $(MINUTES) minutes, where and in what it is fastest'
 	@echo 'make test      build everything and run all tests'
 	@echo 'make docs      write the reference site to build/site (open build/site/index.html)'
 	@echo 'make test-docs look at the site with a browser: every link, searches, pictures of pages in build/site-pictures'
@@ -25,8 +25,8 @@ build:
 demo: build
 	@tools/install_packages demo
 	run=runs/demo-$$(date +%Y%m%d-%H%M%S) && \
-	build/release/deckle train --text $(FORTUNES) --minutes $(MINUTES) --run $$run && \
-	build/release/deckle sample $$run --length 2000 --texts 0 --words
+	build/release/deckle train --text $(FORTUNES) --minutes $(MINUTES) --run $$run --device auto --dtype auto && \
+	build/release/deckle sample $$run --length 2000 --texts 0 --words --device auto --dtype auto
 
 test:
 	@tools/install_packages build test site

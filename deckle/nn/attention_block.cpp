@@ -1,7 +1,8 @@
 #include "deckle/nn/attention_block.h"
 
+#include "deckle/autograd/autocast.h"
 #include "deckle/base/check.h"
-#include "deckle/ops/generated/factory.h"
+#include "deckle/core/from_data.h"
 #include "deckle/ops/generated/shape.h"
 
 namespace deckle::nn {
@@ -68,7 +69,7 @@ Tensor SelfAttention::shape_of_heads(const Tensor& x, int64_t heads) const {
   Dims sizes(x.sizes());
   sizes.back() = heads;
   sizes.push_back(head_dim_);
-  return expand(zeros({1}, x.dtype()), sizes);
+  return expand(empty({1}, autocast_dtype().value_or(x.dtype()), x.device()), sizes);
 }
 
 Tensor SelfAttention::merge_heads(const Tensor& x) const {

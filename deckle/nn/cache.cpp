@@ -19,17 +19,20 @@ char* row_address(const Tensor& memory, int64_t row) {
 }
 
 void copy_rows(const Tensor& from, int64_t from_row, const Tensor& to, int64_t to_row, int64_t count) {
-  if (count > 0)
+  if (count == 0) return;
+  if (to.device().is_cuda())
+    slice(to, 0, to_row, to_row + count).copy_(slice(from, 0, from_row, from_row + count));
+  else
     std::memcpy(row_address(to, to_row), row_address(from, from_row),
                 static_cast<size_t>(count * to.stride(0) * item_size(to.dtype())));
 }
 
 }  // namespace
 
-KeyValueCache::KeyValueCache(int64_t layers, int64_t kv_heads, int64_t head_dim, DType dtype)
+KeyValueCache::KeyValueCache(int64_t layers, int64_t kv_heads, int64_t head_dim, DType dtype, Device device)
     : kv_heads_(kv_heads), head_dim_(head_dim) {
   for (int64_t i = 0; i < layers; ++i)
-    layers_.push_back({empty({0, kv_heads, head_dim}, dtype), empty({0, kv_heads, head_dim}, dtype)});
+    layers_.push_back({empty({0, kv_heads, head_dim}, dtype, device), empty({0, kv_heads, head_dim}, dtype, device)});
   note_room();
 }
 
@@ -72,7 +75,7 @@ void KeyValueCache::move(const std::vector<int64_t>& kept) {
   for (const int64_t length : lengths_) starts.push_back(starts.back() + length + spare);
   for (Layer& layer : layers_) {
     for (Tensor* memory : {&layer.keys, &layer.values}) {
-      const Tensor larger = empty({starts.back(), kv_heads_, head_dim_}, memory->dtype());
+      const Tensor larger = empty({starts.back(), kv_heads_, head_dim_}, memory->dtype(), memory->device());
       for (size_t b = 0; b < kept.size(); ++b) copy_rows(*memory, starts_[b], larger, starts[b], kept[b]);
       *memory = larger;
     }

@@ -16,7 +16,7 @@ namespace deckle::nn {
 class KeyValueCache {
  public:
   /// For `layers` layers of keys and values [rows, kv_heads, head_dim].
-  KeyValueCache(int64_t layers, int64_t kv_heads, int64_t head_dim, DType dtype);
+  KeyValueCache(int64_t layers, int64_t kv_heads, int64_t head_dim, DType dtype, Device device = {});
 
   int64_t sequences() const { return static_cast<int64_t>(lengths_.size()); }
   /// Positions by sequence.

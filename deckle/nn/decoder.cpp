@@ -34,7 +34,7 @@ const DecoderOptions& checked(const DecoderOptions& options) {
 /// The tokens of every component but its first (`from` = 1) or last (`from` = 0), packed.
 Tensor shifted(const NestedTensor& tokens, int64_t count, int64_t from) {
   const RaggedShape& shape = *tokens.ragged();
-  const Tensor values = contiguous(tokens.values()), result = empty({count}, values.dtype());
+  const Tensor values = contiguous(tokens.values().to(Device())), result = empty({count}, values.dtype());
   const int64_t bytes = item_size(values.dtype());
   const auto* const source = static_cast<const char*>(values.raw_data());
   auto* to = static_cast<char*>(result.raw_data());
@@ -83,15 +83,15 @@ Tensor DecoderLM::loss(const NestedTensor& tokens) const try {
   const RaggedShape& shape = *tokens.ragged();
   std::vector<int64_t> lengths(shape.sizes().begin(), shape.sizes().end());
   for (int64_t& length : lengths) length = std::max<int64_t>(length - 1, 0);
-  const NestedTensor inputs(shifted(tokens, count, 0), Ragged::from_lengths(lengths));
-  return cross_entropy((*this)(inputs).values(), shifted(tokens, count, 1));
+  const NestedTensor inputs(shifted(tokens, count, 0).to(device()), Ragged::from_lengths(lengths));
+  return cross_entropy((*this)(inputs).values(), shifted(tokens, count, 1).to(device()));
 } catch (const std::bad_alloc&) {
   rethrow_from("DecoderLM::loss");
 }
 
 KeyValueCache DecoderLM::make_cache() const {
   const int64_t kv_heads = options_.kv_heads == 0 ? options_.heads : options_.kv_heads;
-  return {std::ssize(blocks), kv_heads, options_.width / options_.heads, dtype()};
+  return {std::ssize(blocks), kv_heads, options_.width / options_.heads, autocast_dtype().value_or(dtype()), device()};
 }
 
 Tensor DecoderLM::next_logits(const NestedTensor& tokens, KeyValueCache& cache) const {
@@ -105,12 +105,12 @@ Tensor DecoderLM::next_logits(const NestedTensor& tokens, KeyValueCache& cache) 
     last.data<int64_t>()[b] = shape.offsets()[static_cast<size_t>(b) + 1] - 1;
   }
   const NoGrad no_grad;
-  NestedTensor x = embedding(tokens);
-  const RotaryAngles angles = rotary_.angles(tokens, dtype(), cache.lengths());
+  NestedTensor x = embedding(NestedTensor(tokens.values().to(device()), tokens.ragged()));
+  const RotaryAngles angles = rotary_.angles(x, autocast_dtype().value_or(dtype()), cache.lengths());
   cache.extend(shape.sizes());
   const Plan plan = blocks.empty() ? Plan() : blocks[0].attention.plan(x, cache);
   for (int64_t i = 0; i < std::ssize(blocks); ++i) x = blocks[static_cast<size_t>(i)](x, angles, cache, i, plan);
-  return head(norm(index_select(x.values(), 0, last)));
+  return head(norm(index_select(x.values(), 0, last.to(device()))));
 }
 
 }  // namespace deckle::nn

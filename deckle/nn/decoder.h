@@ -1,5 +1,6 @@
 #pragma once
 
+#include "deckle/autograd/autocast.h"
 #include "deckle/nested/generated/pointwise.h"
 #include "deckle/nn/attention_block.h"
 #include "deckle/nn/embedding.h"
@@ -56,24 +57,26 @@ class DecoderLM final : public Module {
 
   template <TensorLike X>
   X operator()(const X& tokens) const {
-    const RotaryAngles angles = rotary_.angles(tokens, dtype());
+    const RotaryAngles angles = rotary_.angles(tokens, autocast_dtype().value_or(dtype()));
     X x = embedding(tokens);
     const Plan plan = blocks.empty() ? Plan() : blocks[0].attention.plan(x);
     for (const DecoderBlock& block : blocks) x = block(x, angles, plan);
     return head(norm(x));
   }
 
-  /// Mean cross entropy, in nats, of every token but each component's first, given those before it.
+  /// Mean cross entropy, in nats, of every token but each component's first, given those before it. The tokens may lie on the
+  /// CPU wherever the model is.
   Tensor loss(const NestedTensor& tokens) const;
 
   /// A cache without sequences; `add` them to it.
   KeyValueCache make_cache() const;
   /// Logits [B, vocab] after `tokens` [B, ragged], one or more for each of the cache's sequences, which follow what the cache
-  /// has seen and join it. Without gradients.
+  /// has seen and join it. Without gradients. The tokens may lie on the CPU wherever the model is.
   Tensor next_logits(const NestedTensor& tokens, KeyValueCache& cache) const;
 
   const DecoderOptions& options() const { return options_; }
   DType dtype() const { return embedding.weight.dtype(); }
+  Device device() const { return embedding.weight.device(); }
   DECKLE_MEMBERS(embedding, blocks, norm, head, options_, rotary_);
 
   Embedding embedding;

@@ -92,7 +92,7 @@ std::vector<int64_t> SequenceSampler::next() {
     std::ranges::copy(sequences_[static_cast<size_t>(b)].pending,
                       tokens.data<int64_t>() + rows->offsets()[static_cast<size_t>(b)]);
   }
-  const Tensor logits = model_.next_logits({tokens, rows}, cache_);
+  const Tensor logits = model_.next_logits({tokens, rows}, cache_).to(Device());
   std::vector<int64_t> result;
   for (int64_t b = 0; b < size(); ++b) {
     Sequence& sequence = sequences_[static_cast<size_t>(b)];

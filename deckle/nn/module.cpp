@@ -35,22 +35,32 @@ void Module::zero_grad() const {
   for (const Tensor& parameter : parameters()) parameter.set_grad({});
 }
 
-void Module::to(Device device) {
-  std::map<const TensorImpl*, Tensor> moved;
+void Module::replace(const std::function<Tensor(const Tensor&)>& other) {
+  std::map<const TensorImpl*, Tensor> replaced;
   std::vector<Tensor> former;  // alive, so that no two have had one address
-  const auto move = [&](Tensor& tensor) -> const Tensor& {
-    const auto [found, first] = moved.try_emplace(tensor.impl());
+  const StateVisitor::Action replace = [&](const std::string&, Tensor& tensor) {
+    const auto [found, first] = replaced.try_emplace(tensor.impl());
     if (first) {
-      found->second = tensor.detach().to(device);
-      found->second.requires_grad_(tensor.requires_grad());
+      found->second = other(tensor.detach());
+      if (found->second.defined()) found->second.requires_grad_(tensor.requires_grad());
       former.push_back(tensor);
     }
-    return found->second;
+    if (found->second.defined()) tensor = found->second;
   };
-  const StateVisitor::Action replace = [&](const std::string&, Tensor& tensor) {
-    if (tensor.device() != device) tensor = move(tensor);
-  };
-  named("to", [&] { walk({.parameter = replace, .buffer = replace}); });
+  walk({.parameter = replace, .buffer = replace});
+}
+
+void Module::to(Device device) {
+  named("to", [&] { replace([&](const Tensor& tensor) { return tensor.device() == device ? Tensor() : tensor.to(device); }); });
+}
+
+void Module::to(DType dtype) {
+  named("to", [&] {
+    check(is_floating(dtype), Argument{"dtype"}, "is {} (expected a floating one)", deckle::name(dtype));
+    replace([&](const Tensor& tensor) {
+      return tensor.dtype() == dtype || !is_floating(tensor.dtype()) ? Tensor() : tensor.to(dtype);
+    });
+  });
 }
 
 std::vector<Tensor> Module::parameters() const {

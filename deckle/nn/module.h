@@ -1,6 +1,7 @@
 #pragma once
 
 #include <concepts>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -52,6 +53,8 @@ class Module {
   /// Moves the parameters and buffers to a device: tensors of their own there, those that are shared within this module still
   /// shared. Gradients stay behind; an optimizer is made of the parameters afterwards.
   void to(Device device);
+  /// The same of a floating dtype; what has none stays as it is.
+  void to(DType dtype);
 
   /// The parameters and buffers by name, sharing memory with the module.
   std::map<std::string, Tensor> state() const;
@@ -61,6 +64,8 @@ class Module {
 
  private:
   void walk(StateVisitor::Actions actions) const;
+  /// Puts what `other` makes of them in the place of parameters and buffers; undefined: they stay. Shared ones stay shared.
+  void replace(const std::function<Tensor(const Tensor&)>& other);
 
   bool training_ = true;
 };

@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <numeric>
+#include <string>
 
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
@@ -25,7 +26,7 @@ struct Table {
 };
 
 /// Computed in float64: in float32 an angle of 10^5 is off by up to 0.004.
-Table make_table(int64_t positions, int64_t head_dim, double base, DType dtype) {
+Table make_table(int64_t positions, int64_t head_dim, double base, DType dtype, Device device) {
   const int64_t half = head_dim / 2;
   const Tensor cosines = empty({positions, half}, DType::float64);
   const Tensor sines = empty({positions, half}, DType::float64);
@@ -37,14 +38,14 @@ Table make_table(int64_t positions, int64_t head_dim, double base, DType dtype) 
       sines.data<double>()[at * half + i] = std::sin(angle);
     }
   }
-  return {to(cosines, dtype), to(sines, dtype)};
+  return {to(cosines, dtype).to(device), to(sines, dtype).to(device)};
 }
 
 }  // namespace
 
 struct Rotary::Tables {
   std::mutex mutex;
-  std::map<DType, Table> by_dtype;
+  std::map<std::pair<DType, std::string>, Table> of;  // by dtype and device
 };
 
 Rotary::Rotary(int64_t head_dim, double base) : head_dim_(head_dim), base_(base), tables_(std::make_shared<Tables>()) {
@@ -65,7 +66,7 @@ RotaryAngles Rotary::angles(const NestedTensor& batch, DType dtype, std::span<co
     position += shape.size(b);
     count = std::max(count, start + shape.size(b));
   }
-  return with_table(positions, count, dtype);
+  return with_table(positions, count, dtype, batch.values().device());
 }
 
 RotaryAngles Rotary::angles(const Tensor& batch, DType dtype, int64_t first) const {
@@ -75,17 +76,17 @@ RotaryAngles Rotary::angles(const Tensor& batch, DType dtype, int64_t first) con
     auto* row = positions.data<int64_t>() + b * batch.size(1);
     std::iota(row, row + batch.size(1), first);
   }
-  return with_table(positions, first + batch.size(1), dtype);
+  return with_table(positions, first + batch.size(1), dtype, batch.device());
 }
 
-RotaryAngles Rotary::with_table(Tensor positions, int64_t count, DType dtype) const {
+RotaryAngles Rotary::with_table(const Tensor& positions, int64_t count, DType dtype, Device device) const {
   const NoGrad no_grad;
   const std::lock_guard lock(tables_->mutex);
-  Table& table = tables_->by_dtype[dtype];
+  Table& table = tables_->of[{dtype, to_string(device)}];
   const int64_t known = table.cosines.defined() ? table.cosines.size(0) : 0;
   // Twice as long each time, so that a text that grows by one position a call costs O(1) of them per call.
-  if (known < count) table = make_table(std::max({count, 2 * known, kFirstPositions}), head_dim_, base_, dtype);
-  return {std::move(positions), slice(table.cosines, 0, 0, count), slice(table.sines, 0, 0, count)};
+  if (known < count) table = make_table(std::max({count, 2 * known, kFirstPositions}), head_dim_, base_, dtype, device);
+  return {positions.to(device), slice(table.cosines, 0, 0, count), slice(table.sines, 0, 0, count)};
 }
 
 Tensor rotate(const Tensor& x, const RotaryAngles& angles) { return rotary(x, angles.positions, angles.cosines, angles.sines); }

@@ -8,7 +8,7 @@
 
 namespace deckle::nn {
 
-/// Which row of a batch stands where, and the angles of every position: made once per batch, used by all layers.
+/// Which row of a batch stands where, and the angles of every position: made once per batch, on its device, used by all layers.
 struct RotaryAngles {
   Tensor positions;  // int64, one per row
   Tensor cosines;    // [positions, D / 2]
@@ -30,7 +30,7 @@ class Rotary {
 
  private:
   struct Tables;
-  RotaryAngles with_table(Tensor positions, int64_t count, DType dtype) const;
+  RotaryAngles with_table(const Tensor& positions, int64_t count, DType dtype, Device device) const;
 
   int64_t head_dim_;
   double base_;

@@ -4,6 +4,7 @@
 
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
+#include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/foreach.h"
 
 namespace deckle::optim {
@@ -18,27 +19,38 @@ std::vector<Tensor> gradients_of(TensorList parameters) {
   return gradients;
 }
 
-double norm_of(const std::vector<Tensor>& gradients) {
-  if (gradients.empty()) return 0;
+/// Of all gradients as one vector, from the norm of each.
+double joined(std::span<const double> norms) {
   double sum = 0;
-  for (const double norm : foreach_norm(gradients).to_vector()) sum += norm * norm;
+  for (const double norm : norms) sum += norm * norm;
   return std::sqrt(sum);
 }
 
 }  // namespace
 
-double gradient_norm(TensorList parameters) {
+Tensor gradient_norms(TensorList parameters) {
   const NoGrad no_grad;
-  return norm_of(gradients_of(parameters));
+  const std::vector<Tensor> gradients = gradients_of(parameters);
+  return gradients.empty() ? zeros({0}, DType::float64) : foreach_norm(gradients);
+}
+
+double gradient_norm(TensorList parameters) { return joined(gradient_norms(parameters).to_vector()); }
+
+double clip_gradient_norm(TensorList parameters, double max_norm, std::span<const double> norms) {
+  const NoGrad no_grad;
+  const std::vector<Tensor> gradients = gradients_of(parameters);
+  named("clip_gradient_norm", [&] {
+    check(max_norm > 0, Argument{"max_norm"}, "is {} (expected more than 0)", max_norm);
+    check(gradients.size() == norms.size(), Argument{"norms"}, "are {} for {} gradients (expected one for each)", norms.size(),
+          gradients.size());
+  });
+  const double norm = joined(norms);
+  if (std::isfinite(norm) && norm > max_norm) foreach_scale_(gradients, max_norm / norm);
+  return norm;
 }
 
 double clip_gradient_norm(TensorList parameters, double max_norm) {
-  named("clip_gradient_norm", [&] { check(max_norm > 0, Argument{"max_norm"}, "is {} (expected more than 0)", max_norm); });
-  const NoGrad no_grad;
-  const std::vector<Tensor> gradients = gradients_of(parameters);
-  const double norm = norm_of(gradients);
-  if (std::isfinite(norm) && norm > max_norm) foreach_scale_(gradients, max_norm / norm);
-  return norm;
+  return clip_gradient_norm(parameters, max_norm, gradient_norms(parameters).to_vector());
 }
 
 }  // namespace deckle::optim

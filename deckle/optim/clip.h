@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "deckle/core/tensor.h"
 
 namespace deckle::optim {
@@ -10,5 +12,12 @@ double gradient_norm(TensorList parameters);
 /// Scales all gradients by one factor so that their norm is at most `max_norm`; returns the norm before. If it is not finite,
 /// the gradients are left as they are; the non-finite norm is returned.
 double clip_gradient_norm(TensorList parameters, double max_norm);
+
+/// The norm of each gradient, [gradients] in float64, where the gradients are: to be read together with whatever else the host
+/// waits for.
+Tensor gradient_norms(TensorList parameters);
+
+/// clip_gradient_norm where `norms` are the values of gradient_norms.
+double clip_gradient_norm(TensorList parameters, double max_norm, std::span<const double> norms);
 
 }  // namespace deckle::optim

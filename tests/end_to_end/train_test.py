@@ -118,6 +118,35 @@ class Training(unittest.TestCase):
         self.assertEqual(glob.glob(f"{run}/*tmp*"), [])
         self.assert_same_end(run)
 
+    def test_bf16_learns_as_float32_does_and_resumes_bit_for_bit(self):
+        loss = lambda output: float(re.search(r"validation: ([\d.]+) bits/byte", output)[1])
+        whole, halves = self.folder / "bf16", self.folder / "bf16-halves"
+        result = self.train("--dtype", "bf16", "--run", whole)
+        self.assertRegex(result.stdout, r"model: .*, bf16\n")
+        self.assertAlmostEqual(loss(result.stdout) / loss(self.output), 1, delta=0.01)
+        process = self.start(halves, "--dtype", "bf16")
+        process.kill()
+        process.communicate(timeout=30)
+        if self.step_of(halves) < STEPS:
+            self.assertEqual(self.command("train", "--resume", halves).returncode, 0)
+        expected, got = (read_checkpoint(folder / f"step-{STEPS}.safetensors") for folder in (whole, halves))
+        self.assertEqual(got, expected)
+        self.assertEqual({tensor[0] for name, tensor in got[1].items() if name.startswith("model.")}, {"F32"})
+        sample = self.command("sample", whole, "--length", 40, "--dtype", "bf16")
+        self.assertEqual(sample.returncode, 0, sample.stderr)
+
+    def test_where_and_in_what_to_compute(self):
+        for option, value, expected in (("--device", "gpu", "cpu, cuda, cuda:1"), ("--dtype", "half", "float32, bf16 or auto")):
+            result = self.train(option, value, "--run", self.folder / "nowhere")
+            self.assert_one_line_error(result, value, expected, code=2)
+        result = self.command("train", "--resume", self.whole, "--dtype", "bf16")
+        self.assert_one_line_error(result, "--dtype", "--resume", code=2)
+        for command in (["train", "--text", self.text, "--steps", 1, "--run", self.folder / "nowhere"], ["sample", self.whole]):
+            result = self.command(*command, "--device", "cuda:1023")
+            self.assert_one_line_error(result, "cuda:1023")
+        self.assertFalse((self.folder / "nowhere").exists())
+        self.assertEqual(self.command("sample", self.whole, "--length", 5, "--device", "auto", "--dtype", "auto").returncode, 0)
+
     def test_ctrl_c_saves_and_the_run_goes_on(self):
         run, process, output = self.stopped_midway("interrupted", lambda process: process.send_signal(signal.SIGINT))
         self.assertEqual(process.returncode, 0, output)

@@ -14,6 +14,7 @@
 #include "tools/deckle/machine.h"
 #include "tools/deckle/ops_table.h"
 #include "tools/deckle/output.h"
+#include "tools/deckle/placement.h"
 #include "tools/deckle/sampling.h"
 #include "tools/deckle/trainer.h"
 
@@ -24,8 +25,20 @@ using namespace deckle;
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 
+/// Where and in what a command computes, as it is written.
+struct Placement {
+  std::string device = "cpu";
+  std::string dtype = "float32";
+};
+
+struct SampleCommand {
+  cli::SampleRequest request;
+  Placement placement;
+};
+
 struct TrainCommand {
   cli::TrainOptions options;
+  Placement placement;
   cli::FolderRequest folder;
   std::string resume;
 };
@@ -81,6 +94,17 @@ void add_threads(CLI::App* command) {
       ->check(kThreads);
 }
 
+/// Of a validator that accepts what `why_not` says nothing against.
+CLI::Validator accepted(std::string (*why_not)(const std::string&)) {
+  return CLI::Validator([=](std::string& text) { return why_not(text); }, "");
+}
+
+void add_placement(CLI::App* command, Placement& placement, const char* dtype) {
+  command->add_option("--device", placement.device, "cpu, cuda, cuda:1 or the like, or auto: a GPU if there is one")
+      ->check(accepted(cli::why_no_device));
+  command->add_option("--dtype", placement.dtype, dtype)->check(accepted(cli::why_no_dtype));
+}
+
 void add_train(CLI::App& app, TrainCommand& command) {
   cli::TrainOptions& options = command.options;
   CLI::App* train = app.add_subcommand("train", "Train a decoder on the bytes of texts");
@@ -126,6 +150,9 @@ void add_train(CLI::App& app, TrainCommand& command) {
   train->add_option("--clip", options.clip, "Largest norm of the gradient")->check(kAboveZero);
   train->add_option("--seed", options.seed, "Seed of the starting values and of the order of texts")->check(whole(0, INT64_MAX));
   train->add_option("--save-minutes", options.save_minutes, "Time between checkpoints")->check(kFromZero);
+  add_placement(train, command.placement,
+                "float32, bf16 with float32 parameters, or auto: what is faster there. A run that is resumed keeps its own");
+  train->get_option("--dtype")->excludes(resume);
   add_threads(train);
   train->callback([=, &options] {
     if (*resume) return;
@@ -134,14 +161,17 @@ void add_train(CLI::App& app, TrainCommand& command) {
     options.model.seed = options.seed;
   });
   train->footer(
-      "Ctrl-C saves and ends; a second one ends at once. Results depend on the options alone, never on the threads.\n\n"
+      "Ctrl-C saves and ends; a second one ends at once. On one device, results depend on the options alone, never on the "
+      "threads.\n\n"
       "Examples:\n"
       "  deckle train --text quotes.txt --minutes 5\n"
       "  deckle train --text mails.jsonl --field body --steps 20000 --width 512 --depth 8 --run runs/mails\n"
+      "  deckle train --text quotes.txt --minutes 5 --device cuda --dtype bf16\n"
       "  deckle train --resume runs/mails");
 }
 
-void add_sample(CLI::App& app, cli::SampleRequest& request) {
+void add_sample(CLI::App& app, SampleCommand& command) {
+  cli::SampleRequest& request = command.request;
   CLI::App* sample = app.add_subcommand("sample", "Continue prompts with a trained model");
   sample->add_option("run,--run", request.run, "A run's folder, or a checkpoint")->required()->check(kPath);
   sample->add_option("--prompt", request.prompts, "The beginning; may be given several times")->allow_extra_args(false);
@@ -157,6 +187,7 @@ void add_sample(CLI::App& app, cli::SampleRequest& request) {
       ->check(whole(0, INT64_MAX));
   sample->add_flag("--words", request.words, "Tell which share of the words occur in the training texts");
   sample->add_flag("--speed", request.speed, "Tell how many tokens a second were made");
+  add_placement(sample, command.placement, "float32, bf16, or auto: what is faster there");
   add_threads(sample);
   sample->footer(
       "Examples:\n"
@@ -198,22 +229,26 @@ void add_machine(CLI::App& app) {
 void train(TrainCommand& command) {
   cli::install_interrupts();
   cli::ignore_write_signals();
-  if (!command.resume.empty()) return cli::Trainer(command.resume).run();
-  cli::Trainer(command.options, command.folder).run();
+  const Device device = cli::device_named(command.placement.device);
+  if (!command.resume.empty()) return cli::Trainer(command.resume, device).run();
+  command.options.dtype = cli::dtype_named(command.placement.dtype, device);
+  cli::Trainer(command.options, command.folder, device).run();
 }
 
-void sample(const cli::SampleRequest& request) {
+void sample(SampleCommand& command) {
   cli::install_interrupts();
-  cli::print_sample(request);
+  command.request.device = cli::device_named(command.placement.device);
+  command.request.dtype = cli::dtype_named(command.placement.dtype, command.request.device);
+  cli::print_sample(command.request);
 }
 
 int run(int argc, char** argv) {
   CLI::App app("Training on ragged data.", "deckle");
   app.require_subcommand(1);
   TrainCommand train_command;
-  cli::SampleRequest sample_request;
+  SampleCommand sample_command;
   add_train(app, train_command);
-  add_sample(app, sample_request);
+  add_sample(app, sample_command);
   CLI::App* ops = add_ops(app);
   add_machine(app);
   app.add_subcommand("completion", "Print the completion of this command line for bash: source <(deckle completion)");
@@ -232,7 +267,7 @@ int run(int argc, char** argv) {
     return kUsage;
   }
   if (app.got_subcommand("train")) train(train_command);
-  if (app.got_subcommand("sample")) sample(sample_request);
+  if (app.got_subcommand("sample")) sample(sample_command);
   if (app.got_subcommand("machine")) cli::put(stdout, cli::describe_machine(cli::measure_machine()));
   if (app.got_subcommand("completion")) cli::put(stdout, cli::bash_completion(words_of_commands(app)));
   if (app.got_subcommand("ops")) {

@@ -164,7 +164,9 @@ double known_words(const std::string& sample, const std::string& texts) {
 void print_sample(const SampleRequest& request) {
   for (const std::string& prompt : request.prompts)
     check(io::find_invalid_utf8(prompt) == std::string::npos, "the prompt is not valid UTF-8");
-  const LoadedModel loaded = load_model(request.run);
+  LoadedModel loaded = load_model(request.run);
+  loaded.model.to(request.dtype);
+  loaded.model.to(request.device);
   Sampling sampling(loaded.model, request);
   const auto start = std::chrono::steady_clock::now();
   sampling.run();

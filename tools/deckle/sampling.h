@@ -17,8 +17,10 @@ struct SampleRequest {
   int64_t together = 16;             // batch size; affects only the speed
   uint64_t seed = 1;                 // of the first text, seed + 1 of the second, and so on
   nn::SampleOptions drawing{.temperature = 0.8};
-  bool words = false;  // also print the share of words that occur in the training texts
-  bool speed = false;  // also print tokens per second
+  Device device;
+  DType dtype = DType::float32;  // of the model
+  bool words = false;            // also print the share of words that occur in the training texts
+  bool speed = false;            // also print tokens per second
 };
 
 /// Prints texts from a trained model while they are generated, separated by `%`, for each prompt in turn.

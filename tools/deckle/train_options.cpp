@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "deckle/base/check.h"
+
 namespace deckle::cli {
 
 namespace {
@@ -53,6 +55,7 @@ void fetch(const io::Checkpoint& checkpoint, const char* key, double& value) { v
 
 void TrainOptions::save(io::Checkpoint& checkpoint) const {
   each_number(*this, [&](const char* key, const auto& value) { store(checkpoint, key, value); });
+  checkpoint.set("options.dtype", std::string(name(dtype)));
   checkpoint.set("options.field", reading.field);
   checkpoint.set("options.texts", static_cast<int64_t>(text.size()));
   // Absolute, so that a run can be resumed from any folder.
@@ -63,6 +66,12 @@ void TrainOptions::save(io::Checkpoint& checkpoint) const {
 TrainOptions TrainOptions::load(const io::Checkpoint& checkpoint) {
   TrainOptions options;
   each_number(options, [&](const char* key, auto& value) { fetch(checkpoint, key, value); });
+  // Checkpoints of former versions do not have it.
+  if (const auto dtype = checkpoint.facts.find("options.dtype"); dtype != checkpoint.facts.end()) {
+    check(dtype->second == "float32" || dtype->second == "bfloat16", "the checkpoint's \"options.dtype\" is \"{}\"",
+          dtype->second);
+    if (dtype->second == "bfloat16") options.dtype = DType::bfloat16;
+  }
   options.reading.field = checkpoint.text("options.field");
   for (int64_t i = 0; i < checkpoint.integer("options.texts"); ++i)
     options.text.push_back(checkpoint.text(fmt::format("options.text.{}", i)));

@@ -29,7 +29,8 @@ struct TrainOptions {
   double weight_decay = 0.1;
   double clip = 1;
   uint64_t seed = 1;
-  double save_minutes = 1;  // between checkpoints
+  double save_minutes = 1;       // between checkpoints
+  DType dtype = DType::float32;  // of products, norms and attention; parameters and losses are float32
 
   void save(io::Checkpoint& checkpoint) const;
   static TrainOptions load(const io::Checkpoint& checkpoint);

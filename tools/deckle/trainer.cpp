@@ -4,18 +4,22 @@
 
 #include <chrono>
 #include <cmath>
+#include <numeric>
+#include <span>
 
+#include "deckle/autograd/autocast.h"
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
-#include "deckle/base/cpu_cap.h"
-#include "deckle/base/parallel.h"
 #include "deckle/core/generator.h"
 #include "deckle/io/file.h"
+#include "deckle/ops/generated/index.h"
+#include "deckle/ops/generated/shape.h"
 #include "deckle/optim/clip.h"
 #include "tools/deckle/interrupt.h"
 #include "tools/deckle/memory_needed.h"
 #include "tools/deckle/numbers.h"
 #include "tools/deckle/output.h"
+#include "tools/deckle/placement.h"
 
 namespace deckle::cli {
 
@@ -44,13 +48,19 @@ optim::AdamWOptions adamw_options(const TrainOptions& options) {
   return {.lr = options.lr, .beta2 = options.beta2, .weight_decay = options.weight_decay};
 }
 
+nn::DecoderLM placed(nn::DecoderLM model, Device device) {
+  model.to(device);
+  return model;
+}
+
 }  // namespace
 
-Trainer::Trainer(const TrainOptions& options, const FolderRequest& folder)
+Trainer::Trainer(const TrainOptions& options, const FolderRequest& folder, Device device)
     : options_(options),
+      device_(device),
       training_(read(options)),
       validation_(training_),
-      model_(options.model),
+      model_(placed(nn::DecoderLM(options.model), device)),
       parameters_(model_.parameters()),
       optimizer_(parameters_, adamw_options(options)),
       pace_(options.steps > 0 ? Pace::by_steps(options.steps) : Pace::by_time(options.minutes * 60)),
@@ -76,14 +86,15 @@ Trainer::Found Trainer::find_run(const std::filesystem::path& run_or_checkpoint)
   return {std::move(folder), std::move(loaded)};
 }
 
-Trainer::Trainer(const std::filesystem::path& run_or_checkpoint) : Trainer(find_run(run_or_checkpoint)) {}
+Trainer::Trainer(const std::filesystem::path& run_or_checkpoint, Device device) : Trainer(find_run(run_or_checkpoint), device) {}
 
-Trainer::Trainer(Found found)
+Trainer::Trainer(Found found, Device device)
     : options_(found.loaded.options),
+      device_(device),
       folder_(std::move(found.folder)),
       training_(read(options_)),
       validation_(training_),
-      model_(std::move(found.loaded.model)),
+      model_(placed(std::move(found.loaded.model), device)),
       parameters_(model_.parameters()),
       optimizer_(parameters_, adamw_options(options_)),
       pace_(Pace::load(found.loaded.checkpoint)),
@@ -147,9 +158,8 @@ void Trainer::describe() const {
   say("{}: {}, {}, lengths {}..{} (median {}); padding avoided: {:.0f} %\n", name, count_text(training_.size(), "text"),
       bytes_text(static_cast<double>(lengths.total)), with_commas(lengths.min), with_commas(lengths.max),
       with_commas(lengths.median), 100 * training_.padding_share({.tokens = options_.tokens, .seed = options_.seed}));
-  say("model: decoder, {} x {}, {} parameters; seed {}; {} ({})\n", count_text(options_.model.depth, "layer"),
-      options_.model.width, short_count(static_cast<double>(model_.parameter_count())), options_.seed,
-      count_text(num_threads(), "thread"), deckle::name(cpu_isa()));
+  say("model: decoder, {} x {}, {} parameters; seed {}; {}\n", count_text(options_.model.depth, "layer"), options_.model.width,
+      short_count(static_cast<double>(model_.parameter_count())), options_.seed, placement_text(options_.dtype, device_));
 }
 
 void Trainer::run() {
@@ -176,7 +186,7 @@ void Trainer::train() {
                 .loss = *loss,
                 .validation = validation,
                 .tokens_per_second = static_cast<double>(totals_.tokens - tokens_at_start_) / running,
-                .memory = memory_in_use(),
+                .memory = memory_in_use(device_),
                 .seconds_left = pace_.seconds_left()});
     validate_if_due();
     save_if_due();
@@ -208,16 +218,21 @@ std::optional<double> Trainer::step() {
   if (interrupted()) return leave();
   int64_t tokens = 0;
   for (const NestedTensor& batch : batches) tokens += nn::predicted_tokens(batch);
-  double total = 0;
+  std::vector<Tensor> read;  // the losses of the batches, then the norms of the gradients
   for (const NestedTensor& batch : batches) {
     if (interrupted()) return leave();
     // Every token has the same weight, however tokens are distributed over batches.
     const double share = static_cast<double>(nn::predicted_tokens(batch)) / static_cast<double>(tokens);
-    const Tensor loss = model_.loss(batch) * share;
+    const Tensor loss = loss_of(batch) * share;
     loss.backward();
-    total += loss.item();
+    read.push_back(to(reshape(loss.detach(), {1}), DType::float64));
   }
-  const double norm = optim::clip_gradient_norm(parameters_, options_.clip);
+  read.push_back(optim::gradient_norms(parameters_));
+  // The one time in a step that the host waits for the device.
+  const std::vector<double> values = cat(read).to_vector();
+  const std::span<const double> losses = std::span(values).first(batches.size());
+  const double total = std::accumulate(losses.begin(), losses.end(), 0.0);
+  const double norm = optim::clip_gradient_norm(parameters_, options_.clip, std::span(values).subspan(batches.size()));
   // Checked before the step, which would propagate it to all parameters and into a checkpoint.
   if (!std::isfinite(total) || !std::isfinite(norm)) {
     fail(ErrorKind::runtime, "at step {} the loss is {} and the gradient's norm {}: try a lower --lr than {}",
@@ -230,6 +245,11 @@ std::optional<double> Trainer::step() {
   return total;
 }
 
+Tensor Trainer::loss_of(const NestedTensor& batch) const {
+  const Autocast scope(autocast_for(options_.dtype));
+  return model_.loss(batch);
+}
+
 double Trainer::validate(int64_t tokens) const {
   const NoGrad no_grad;
   double sum = 0;
@@ -239,7 +259,7 @@ double Trainer::validate(int64_t tokens) const {
     const std::optional<io::TextBatch> batch = batches.next();
     if (!batch) break;
     const int64_t count = nn::predicted_tokens(batch->tokens);
-    sum += model_.loss(batch->tokens).item() * static_cast<double>(count);
+    sum += loss_of(batch->tokens).item() * static_cast<double>(count);
     seen += count;
   }
   return sum / static_cast<double>(seen);
@@ -282,7 +302,7 @@ void Trainer::finish(bool complete) {
   say("\n{}\n", terminal_plot(curve_));
   say("{}, {} bytes predicted in {} ({} tok/s, peak memory {})\n", count_text(pace_.steps_done(), "step"),
       short_count(static_cast<double>(totals_.tokens)), duration_text(elapsed), with_commas(std::llround(speed)),
-      bytes_text(static_cast<double>(peak_memory())));
+      bytes_text(static_cast<double>(peak_memory(device_))));
   say("validation: {:.3f} bits/byte over {}\n", bits(loss), count_text(validation_.size(), "text"));
   say("padding avoided: {:.0f} % ({} rows computed instead of {})\n",
       100 * (1 - static_cast<double>(totals_.rows) / std::max<double>(1, static_cast<double>(totals_.padded_rows))),

@@ -19,10 +19,11 @@ namespace deckle::cli {
 /// an uninterrupted one.
 class Trainer {
  public:
-  /// A new run.
-  Trainer(const TrainOptions& options, const FolderRequest& folder);
-  /// Resumes the run in a folder from its newest checkpoint, or from a checkpoint file if it is the newest in its folder.
-  explicit Trainer(const std::filesystem::path& run_or_checkpoint);
+  /// A new run, on a device.
+  Trainer(const TrainOptions& options, const FolderRequest& folder, Device device);
+  /// Resumes the run in a folder from its newest checkpoint, or from a checkpoint file if it is the newest in its folder. It may
+  /// have been written on another device; on the same the bits are those of a run that was never interrupted.
+  Trainer(const std::filesystem::path& run_or_checkpoint, Device device);
 
   /// Trains to the end, to the first Ctrl-C, or until writing to stdout fails; saves checkpoints and prints progress.
   void run();
@@ -39,7 +40,7 @@ class Trainer {
     LoadedModel loaded;
   };
   static Found find_run(const std::filesystem::path& run_or_checkpoint);
-  explicit Trainer(Found found);
+  Trainer(Found found, Device device);
   void restore(const io::Checkpoint& checkpoint);
   io::Checkpoint checkpoint() const;
   std::filesystem::path save();
@@ -51,6 +52,7 @@ class Trainer {
   /// The loss; none if an interrupt came between its batches: then the step is left as if it had not begun.
   std::optional<double> step();
   std::vector<NestedTensor> next_batches();
+  Tensor loss_of(const NestedTensor& batch) const;
   /// Mean loss over validation batches, in nats; stops after `tokens` (0: all).
   double validate(int64_t tokens) const;
   void validate_if_due();
@@ -58,6 +60,7 @@ class Trainer {
   void finish(bool complete);
 
   TrainOptions options_;
+  Device device_;
   std::optional<RunFolder> folder_;
   io::TextDataset training_;
   io::TextDataset validation_;
