@@ -31,7 +31,7 @@ struct Slope {
 /// What a formula gives for an input, as an expression of one element.
 struct Written {
   size_t input;
-  const Term* term;
+  const Term* term;  // null: the input is said to have no derivative
   bool forward;
   ExprPtr when;  // null: always
   ExprPtr value;
@@ -41,7 +41,13 @@ struct Written {
 class Slopes {
  public:
   Slopes(const Op& op, const Functions& functions) : op_(op), functions_(functions), points_(op) {
-    for (const size_t input : op.differentiable()) read(input);
+    for (size_t i = 0; i < op.schema.arguments.size(); ++i) {
+      if (!op.schema.arguments[i].type.is_tensor()) continue;
+      if (op.non_differentiable || op.is_constant(i))
+        written_.push_back({i, nullptr, false, nullptr, make_expr(Expr::Kind::number, "0", {}), ""});
+      else
+        read(i);
+    }
     expressions_ = {op.pointwise};
     for (const Written& one : written_) {
       const ExprPtr nothing = make_expr(Expr::Kind::number, "0", {});
@@ -125,7 +131,8 @@ class Slopes {
     result_ = result_at(point_);
     if (!result_ || !std::isfinite(*result_)) return;
     bool compared = false;
-    for (const size_t input : op_.differentiable()) {
+    for (size_t input = 0; input < op_.schema.arguments.size(); ++input) {
+      if (!op_.schema.arguments[input].type.is_tensor()) continue;
       const std::optional<Slope> expected = slope(input);
       if (!expected) continue;
       compared = true;
@@ -221,13 +228,19 @@ class Slopes {
     for (size_t i = 0; i < point_.size(); ++i)
       at.push_back(fmt::format("{} = {:.4g}", op_.schema.arguments[i].name, static_cast<double>(*point_[i])));
     const std::string& name = op_.schema.arguments[one.input].name;
-    const Problem problem(
-        one.term->at,
-        fmt::format("the {} is not the derivative of '{}': at {}{} it is {:.6g}, and should be {:.6g}; where that is meant "
-                    "say 'tests: {{gradients: false, because: \"...\"}}'",
-                    one.forward ? fmt::format("tangent along '{}'", name) : fmt::format("gradient of '{}'", name),
-                    to_string(op_.pointwise), join(at), one.where.empty() ? "" : " where " + one.where,
-                    static_cast<double>(*given), static_cast<double>(expected.value)));
+    const Problem problem =
+        one.term == nullptr
+            ? Problem(op_.body_at,
+                      fmt::format("'{}' is said to have no derivative, and that of '{}' along it is {:.6g} at {}: write "
+                                  "it, or where that is meant say 'tests: {{gradients: false, because: \"...\"}}'",
+                                  name, to_string(op_.pointwise), static_cast<double>(expected.value), join(at)))
+            : Problem(one.term->at,
+                      fmt::format(
+                          "the {} is not the derivative of '{}': at {}{} it is {:.6g}, and should be {:.6g}; where that is meant "
+                          "say 'tests: {{gradients: false, because: \"...\"}}'",
+                          one.forward ? fmt::format("tangent along '{}'", name) : fmt::format("gradient of '{}'", name),
+                          to_string(op_.pointwise), join(at), one.where.empty() ? "" : " where " + one.where,
+                          static_cast<double>(*given), static_cast<double>(expected.value)));
     const auto [first, fresh] = differing_.emplace(std::pair(one.term, one.input), problem);
     if (!fresh) throw Problem(first->second);
     doubtful_ = true;
@@ -251,7 +264,8 @@ class Slopes {
 void check_slopes(const Program& program, Problems& problems) {
   for (const auto& op : program.ops) {
     const bool written = op->body == Op::Body::pointwise && !op->derivative_auto && !op->condition;
-    if (!written || op->external || !op->test_gradients) continue;
+    const bool believed = op->derived && op->non_differentiable;  // of the last order that is fused
+    if (!written || believed || op->external || !op->test_gradients || op->dtypes == Dtypes::integral) continue;
     try {
       Slopes(*op, program.functions).check();
     } catch (const Problem& problem) {

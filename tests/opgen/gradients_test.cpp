@@ -266,6 +266,36 @@ TEST(Gradients, OfOtherFunctionsAreRefusedWhereverTheyDiffer) {
   }
 }
 
+TEST(Gradients, ThatAreSaidNotToBeThereAreHeldAgainstTheExpression) {
+  const std::string sample = "  samples: [{self: [2], other: [2]}]\n";
+  const auto entry = [&](int i, const std::string& formula, const std::string& derivative) {
+    return fmt::format(
+        "- func: op_{}(Tensor self, Tensor other) -> Tensor\n  doc: A test.\n  pointwise: {}\n  derivative: {}\n{}", i, formula,
+        derivative, sample);
+  };
+  const std::string of_self = "{self: 'sum_to(grad, self.sizes())', other: non_differentiable}";
+  const std::vector<std::string> wrong = {
+      entry(0, "self + other", "non_differentiable"),
+      entry(1, "self + 0.001 * other", of_self),
+      entry(2, "where(self > 30 && other > self, other, self)",
+            "{self: 'sum_to(where(logical_and(self > 30, other > self), 0, grad), self.sizes())', other: non_differentiable}"),
+      entry(3, "self + maximum(other, 500)", of_self),
+      entry(4, "floor(self) + floor(other) + where(self * other < -300, other, 0)", "non_differentiable"),
+  };
+  for (const Problems& problems : refusals(wrong)) {
+    ASSERT_EQ(problems.size(), 1U);
+    EXPECT_NE(problems[0].find("is said to have no derivative"), std::string::npos) << problems[0];
+  }
+  const std::vector<std::string> right = {
+      entry(0, "floor(self) + sign(other)", "non_differentiable"),
+      entry(1, "self + where(other > 3, 1, 0)", of_self),
+      entry(2, "self == other", "non_differentiable"),
+      entry(3, "where(isnan(self), 1, 0) + round(other)", "non_differentiable"),
+      entry(4, "self + other", "non_differentiable") + "  tests: {gradients: false, because: a test}\n",
+  };
+  for (const Problems& problems : refusals(right)) EXPECT_EQ(problems, Problems());
+}
+
 TEST(Gradients, ThatNoPointReachesAreRefused) {
   const std::vector<Written> unreached = {
       {"Tensor self", "self * 2", "self: 'where(self * self < -1, grad, grad * 2)'", "self: [2]"},
