@@ -1,10 +1,12 @@
 // Deckle's side of the language-model benchmark: answers each line on standard input with one line of JSON.
 //   prepare TEXT FOLDER BATCHES TOKENS SEED   writes ragged batches and initial weights for all contenders
-//   load FOLDER LR                            a fresh model with those weights, and a fresh AdamW
+//   load FOLDER LR DTYPE                      a fresh model with those weights, and a fresh AdamW; float32, or bf16 with float32
+//                                             parameters
 //   steps COUNT                               trains on the next COUNT batches; prints seconds, tokens and losses
 #include <chrono>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -50,7 +52,9 @@ class Contender {
   std::string load(std::istream& arguments) {
     std::string folder;
     double lr = 0;
-    arguments >> folder >> lr;
+    std::string dtype;
+    arguments >> folder >> lr >> dtype;
+    autocast_ = dtype == "bf16" ? std::optional(dk::DType::bfloat16) : std::nullopt;
     const dk::io::SafetensorsFile file(folder + "/batches.safetensors");
     batches_.clear();
     for (size_t i = 0; file.contains(batch_name(i, "values")); ++i) {
@@ -72,7 +76,10 @@ class Contender {
     const auto start = std::chrono::steady_clock::now();
     for (size_t step = 0; step < count; ++step) {
       const dk::NestedTensor& batch = batches_[next_++ % batches_.size()];
-      const dk::Tensor loss = model_->loss(batch);
+      const dk::Tensor loss = [&] {
+        const dk::Autocast scope(autocast_);
+        return model_->loss(batch);
+      }();
       loss.backward();
       optimizer_->step();
       optimizer_->zero_grad();
@@ -87,6 +94,7 @@ class Contender {
   std::vector<dk::NestedTensor> batches_;
   std::unique_ptr<dk::nn::DecoderLM> model_;
   std::unique_ptr<dk::optim::AdamW> optimizer_;
+  std::optional<dk::DType> autocast_;
   size_t next_ = 0;
 };
 

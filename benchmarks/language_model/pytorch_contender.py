@@ -1,7 +1,9 @@
 """PyTorch's side of the language-model benchmark: the same decoder, weights and batches, in eager mode.
 
 Answers each line on standard input with one line of JSON, as deckle_contender does:
-  load FOLDER LR MODE    MODE: padded     each batch padded to its longest text
+  load FOLDER LR DTYPE MODE
+                         DTYPE: float32, or bf16 (torch.autocast)
+                         MODE: padded     each batch padded to its longest text
                                bucketed   texts sorted by length into 8 buckets of equal count, each padded to its own longest
                                best       8 buckets cut where they waste least
   steps COUNT
@@ -105,7 +107,8 @@ class Decoder:
 
 
 class Contender:
-    def load(self, folder, lr, mode):
+    def load(self, folder, lr, dtype, mode):
+        self.half = dtype == "bf16"
         self.batches = list(read_batches(folder, mode))
         self.model = Decoder(load(f"{folder}/weights.safetensors"))
         self.optimizer = torch.optim.AdamW(self.model.p.values(), lr=float(lr), betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01,
@@ -121,7 +124,8 @@ class Contender:
             self.next += 1
             total = 0.0
             for inputs, targets in buckets:
-                loss = self.model.loss_sum(inputs, targets) / symbols
+                with torch.autocast("cpu", torch.bfloat16, enabled=self.half):
+                    loss = self.model.loss_sum(inputs, targets) / symbols
                 loss.backward()
                 total += loss.item()
             self.optimizer.step()

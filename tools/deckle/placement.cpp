@@ -46,7 +46,7 @@ Device device_named(const std::string& name) {
 }
 
 DType dtype_named(const std::string& name, Device device) {
-  const bool faster = device.is_cuda() || bf16_arithmetic() == Bf16Arithmetic::tiles;
+  const bool faster = device.is_cuda() || bf16_arithmetic() != Bf16Arithmetic::widened;
   return name == "bf16" || (name == "auto" && faster) ? DType::bfloat16 : DType::float32;
 }
 
