@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "opgen/analyze/condition_values.h"
 #include "opgen/text/strings.h"
 
 namespace opgen {
@@ -38,51 +39,6 @@ std::optional<std::string> literal_of(const Term& term) {
   return positive ? std::optional("-" + *positive) : std::nullopt;
 }
 
-double number_of(const std::string& text) { return std::strtod(text.c_str(), nullptr); }
-
-bool is_number(const std::string& text) {
-  char* end = nullptr;
-  std::strtod(text.c_str(), &end);
-  return end != text.c_str() && *end == 0;
-}
-
-bool compares(const std::string& value, Operator operation, const std::string& with) {
-  switch (operation) {
-    case Operator::equal:
-      return is_number(with) ? number_of(value) == number_of(with) : value == with;
-    case Operator::not_equal:
-      return !compares(value, Operator::equal, with);
-    case Operator::less:
-      return number_of(value) < number_of(with);
-    case Operator::less_equal:
-      return number_of(value) <= number_of(with);
-    default:
-      return !compares(value, operation == Operator::greater ? Operator::less_equal : Operator::less, with);
-  }
-}
-
-/// What tells apart the values that something is compared with: these, and others beside and between them.
-std::vector<std::string> values_around(const std::vector<std::string>& written, bool whole, bool count) {
-  if (!std::all_of(written.begin(), written.end(), is_number)) {
-    std::vector<std::string> values = written;
-    values.emplace_back("another");
-    return values;
-  }
-  std::set<double> numbers;
-  for (const std::string& text : written) {
-    const double number = number_of(text), below = whole ? std::floor(number) : number,
-                 above = whole ? std::ceil(number) : number;
-    numbers.insert({below - 1, below, above, above + 1});
-  }
-  const std::vector<double> sorted(numbers.begin(), numbers.end());
-  for (size_t i = 1; i < sorted.size() && !whole; ++i) numbers.insert((sorted[i - 1] + sorted[i]) / 2);
-  std::vector<std::string> values;
-  for (const double number : numbers) {
-    if (!count || number >= 0) values.push_back(fmt::format("{}", number));
-  }
-  return values;
-}
-
 bool is_count(const Term& term) {
   if (term.is(Kind::conversion)) return is_count(*term.arguments[0]);
   static const std::set<Property> kCounts = {Property::size,   Property::dim,        Property::numel,
@@ -95,6 +51,16 @@ bool is_whole(const Term& term) { return term.is(Kind::conversion) ? is_whole(*t
 const Term& without_lets(const Term& term, const Block& formula) {
   if (term.is(Kind::conversion)) return without_lets(*term.arguments[0], formula);
   return term.reads(What::let) ? without_lets(*formula.lets[term.symbol.index].value, formula) : term;
+}
+
+/// Whether it is made of dtypes alone: whether they are floating, or equal.
+bool is_of_dtypes(const Term& term, const Block& formula) {
+  const Term& value = without_lets(term, formula);
+  if (value.is(Kind::helper)) return value.helper->schema.name == "floating" && is_of_dtypes(*value.arguments[0], formula);
+  if (value.is(Kind::operation))
+    return (value.operation == Operator::equal || value.operation == Operator::not_equal) &&
+           is_of_dtypes(*value.arguments[0], formula) && is_of_dtypes(*value.arguments[1], formula);
+  return value.type.is(Base::dtype) && (value.is(Kind::literal) || value.is(Kind::read) || value.is(Kind::property));
 }
 
 }  // namespace
@@ -185,6 +151,7 @@ void Conditions::add(const Term& condition, const Block& formula) {
     return;
   }
   if (condition.is(Kind::literal)) return;
+  if (is_of_dtypes(condition, formula)) return add_dtypes(condition, formula);
   if (const std::optional<Comparison> asked = comparison(condition, formula)) {
     Asked& question = asked_[asked->of];
     question.truth = asked->truth;
@@ -195,18 +162,39 @@ void Conditions::add(const Term& condition, const Block& formula) {
     if (std::find(values.begin(), values.end(), asked->with) == values.end()) values.push_back(asked->with);
     return;
   }
-  asked_[text_of(condition, formula)] = {true, false, false, {"false", "true"}};
+  asked_[text_of(condition, formula)] = {true, false, false, false, {"false", "true"}};
+}
+
+void Conditions::add_dtypes(const Term& term, const Block& formula) {
+  const Term& value = without_lets(term, formula);
+  if (value.is(Kind::literal)) {
+    if (std::find(dtypes_.begin(), dtypes_.end(), value.text) == dtypes_.end()) dtypes_.push_back(value.text);
+  } else if (value.is(Kind::helper) || value.is(Kind::operation)) {
+    for (const TermPtr& part : value.arguments) add_dtypes(*part, formula);
+  } else {
+    asked_[text_of(value, formula)].dtype = true;
+  }
+}
+
+std::string Conditions::dtype_in(const Term& term, const Block& formula, const State& state) const {
+  const Term& value = without_lets(term, formula);
+  if (value.is(Kind::literal)) return value.text;
+  const auto found = state.find(text_of(value, formula));
+  return found == state.end() ? "" : found->second;
 }
 
 std::vector<Conditions::State> Conditions::states() const {
   std::map<std::string, std::vector<std::string>> values_of;
   double count = 1;
   for (const auto& [of, asked] : asked_) {
-    values_of[of] = asked.truth ? asked.values : values_around(asked.values, asked.whole, asked.count);
+    values_of[of] = asked.dtype   ? dtypes_around(dtypes_)
+                    : asked.truth ? asked.values
+                                  : values_around(asked.values, asked.whole, asked.count);
     count *= static_cast<double>(values_of[of].size());
   }
   std::vector<State> all;
   if (count > static_cast<double>(kMaxStates)) {
+    complete_ = false;
     std::minstd_rand draw;
     for (size_t i = 0; i < kMaxStates; ++i) {
       State& state = all.emplace_back();
@@ -258,6 +246,14 @@ std::optional<bool> Conditions::holds(const Term& condition, Reading& reading) c
       if (first == decides || second == decides) return decides;
       return first && second ? std::optional(!decides) : std::nullopt;
     }
+  }
+  if (is_of_dtypes(condition, formula)) {
+    const Term& value = without_lets(condition, formula);
+    std::vector<std::string> dtypes;
+    for (const TermPtr& part : value.arguments) dtypes.push_back(dtype_in(*part, formula, state));
+    if (std::count(dtypes.begin(), dtypes.end(), "")) return std::nullopt;
+    return value.is(Kind::helper) ? is_floating_dtype(dtypes[0])
+                                  : (dtypes[0] == dtypes[1]) == (value.operation == Operator::equal);
   }
   const std::optional<Comparison> asked = comparison(condition, formula);
   const auto found = state.find(asked ? asked->of : text_of(condition, formula));

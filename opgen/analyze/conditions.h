@@ -24,6 +24,8 @@ class Conditions {
   void add(const Term& condition, const Block& formula);
   /// Every state that can be, or, beyond some hundreds, as many that are drawn, the same in every run.
   std::vector<State> states() const;
+  /// Whether these were all.
+  bool complete() const { return complete_; }
   /// Whether the condition holds; nullopt if the state does not say.
   std::optional<bool> holds(const Term& condition, const Block& formula, const State& state) const;
   /// Whether a part of a formula for which `is` holds is evaluated in the state.
@@ -34,8 +36,9 @@ class Conditions {
  private:
   struct Asked {
     bool truth = false;
-    bool whole = false;               // an integer
-    bool count = false;               // and none below 0
+    bool whole = false;  // an integer
+    bool count = false;  // and none below 0
+    bool dtype = false;
     std::vector<std::string> values;  // what it may be, or else is compared with
   };
   struct Comparison {
@@ -52,6 +55,8 @@ class Conditions {
     std::map<size_t, bool> evaluates = {};
   };
 
+  void add_dtypes(const Term& term, const Block& formula);
+  std::string dtype_in(const Term& term, const Block& formula, const State& state) const;
   std::string text_of_let(const Block& formula, size_t let) const;
   std::optional<bool> holds(const Term& condition, Reading& reading) const;
   bool evaluates(const Term& term, Reading& reading, const std::function<bool(const Term&)>& is) const;
@@ -60,6 +65,8 @@ class Conditions {
   const Op& op_;
   std::map<std::string, Asked> asked_;
   std::set<LetOf> added_;
+  std::vector<std::string> dtypes_;  // that conditions name
+  mutable bool complete_ = true;
   mutable std::map<LetOf, std::string> lets_;             // their texts
   mutable std::map<std::string, std::string> shortened_;  // and names for those that are long
 };

@@ -48,6 +48,7 @@ class OpDerivatives {
       if (op_.takes_rows()) check_shape(rule);
     }
     for (const Rule& rule : op_.forward) check_rule(rule, kTangent);
+    check_cases(op_);
     check_modes(op_);
   }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "opgen/analyze/condition_values.h"
 #include "opgen/analyze/conditions.h"
 #include "opgen/analyze/uses.h"
 #include "opgen/text/strings.h"
@@ -53,11 +54,13 @@ class Modes {
     });
   }
 
-  /// Whether the input is given in this state, and has a tangent.
+  /// Whether the input is given in this state, is floating, and has a tangent.
   bool is_given(size_t input, const State& state) const {
     const Argument& argument = op_.schema.arguments[input];
     const std::string has = "has_t(" + argument.label() + ")";
     const std::set<std::string> questions = {has, argument.label() + ".defined()", argument.name + "_t.defined()"};
+    const auto dtype = state.find(argument.label() + ".dtype()");
+    if (dtype != state.end() && !is_floating_dtype(dtype->second)) return false;
     return std::all_of(state.begin(), state.end(),
                        [&](const auto& asked) { return asked.second != "false" || !questions.count(asked.first); });
   }
@@ -148,6 +151,25 @@ class Modes {
 };
 
 }  // namespace
+
+void check_cases(const Op& op) {
+  for (const auto* rules : {&op.reverse, &op.forward}) {
+    for (const Rule& rule : *rules) {
+      if (!rule.when) continue;
+      Conditions conditions(op);
+      conditions.add(*rule.when, {});
+      const std::vector<State> states = conditions.states();
+      const bool can_be = !conditions.complete() || std::any_of(states.begin(), states.end(), [&](const State& state) {
+        return conditions.holds(*rule.when, {}, state).value_or(true);
+      });
+      if (!can_be)
+        throw Problem(rule.formula.value->at,
+                      fmt::format("the case of '{}' never applies: its condition holds in none that those "
+                                  "before it leave over; leave it out, or put it before them",
+                                  op.name()));
+    }
+  }
+}
 
 void check_modes(const Op& op) {
   if (!op.forward.empty() && op.limit.order == 0) Modes(op).check();

@@ -364,6 +364,9 @@ TEST(Conditions, InWhichTheModesDifferAreRefused) {
       {"grad", "p > 0 && p < 0.5 ? grad : none", "self_t"},
       {"grad", "a < b ? grad : none", "b < a ? self_t + other_t : self_t"},
       {many, "p > 2 ? grad : none", "self_t"},
+      {"grad", "floating(self.dtype()) ? grad : none", "self_t + other_t"},
+      {"grad", "self.dtype() == float32 ? grad : none", "self.dtype() == float16 ? self_t + other_t : self_t"},
+      {"grad", "self.dtype() == other.dtype() ? grad : none", "self.dtype() == float32 ? self_t + other_t : self_t"},
   });
   const auto found = refusals(entries);
   for (size_t i = 0; i < entries.size(); ++i) EXPECT_EQ(found[i].size(), 1U) << entries[i];
@@ -376,6 +379,12 @@ TEST(Conditions, ThatCannotBeOrAreTheSameInOtherWordsAreNot) {
       {"grad", "a < b ? grad : none", "b > a ? self_t + other_t : self_t"},
       {"grad", "a < b ? grad : none", "a >= b ? self_t : self_t + other_t"},
       {"grad", "self.size(0) >= 0 ? grad : none", "self_t + other_t"},
+      {"grad", "self.dtype() == float32 || self.dtype() == float64 ? grad : none",
+       "self.dtype() != float32 && self.dtype() != float64 ? self_t : self_t + other_t"},
+      {"self.dtype() == int64 ? none : grad", "grad", "self_t + other_t"},
+      {"grad", "floating(self.dtype()) && self.dtype() == int64 ? none : grad", "self_t + other_t"},
+      {"grad", "self.dtype() == other.dtype() && self.dtype() == float32 && other.dtype() == float64 ? none : grad",
+       "self_t + other_t"},
       {"grad", "a > 0 && a < 1 ? none : grad", "self_t + other_t"},
       {"grad", lets + " in a39 > 3 ? grad : none", lets + " in a39 > 3 ? self_t + other_t : self_t"},
   });
