@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "opgen/emit/cpp/options.h"
-#include "opgen/schema/dtypes.h"
 #include "opgen/text/strings.h"
 
 namespace opgen::cpp {
@@ -43,12 +42,6 @@ bool one_gradient(const Term& term) {
 }
 
 }  // namespace
-
-std::string list_literal(const std::string& braces, const Type& type) {
-  if (type.base == Base::tensor) return "TensorList" + braces;
-  if (type.base == Base::integer) return "Ints" + braces;
-  return braces;
-}
 
 std::string condition_at_call(const Op& op, const TermPtr& condition) {
   Place place;
@@ -152,24 +145,6 @@ Printed Printer::print(const Term& term) const {
       return {place_.asked.at(term.symbol.index)};
   }
   return {};
-}
-
-Printed Printer::literal(const Term& term) const {
-  switch (term.type.base) {
-    case Base::string:
-      return {quoted(term.text)};
-    case Base::dtype:
-      return {dtype_cpp(term.text)};
-    case Base::enumeration:
-      return {term.type.enumeration->cpp() + "::" + term.text};
-    case Base::none:
-      return {"std::nullopt"};
-    default:
-      if (term.text == "inf") return {"std::numeric_limits<double>::infinity()"};
-      if (term.text == "nan") return {"std::numeric_limits<double>::quiet_NaN()"};
-      if (term.text == "pi") return {"3.14159265358979323846"};
-      return {term.text, term.text[0] == '-' ? 6 : 8};
-  }
 }
 
 /// Whether a call reads rows that repeat where they are: an op of several tensors, none of them a number here.
@@ -279,29 +254,6 @@ Printed Printer::property(const Term& term) const {
     default:
       return {fmt::format("{}.{}({})", value, spelling(term.property), dim)};
   }
-}
-
-Printed Printer::conversion(const Term& term) const {
-  const Term& value = *term.arguments[0];
-  const Type &from = value.type, &to = term.type;
-  if (from.base == Base::none && !from.list) {
-    if (to.is_tensor()) return {"Tensor()"};
-    if (to.base == Base::record) return {to.record->cpp() + "{}"};
-    if (to.is_list_of(Base::tensor)) return {"{}"};
-    return {to.base == Base::generator ? "nullptr" : "std::nullopt"};
-  }
-  if (value.is(Kind::list)) return {list_literal(print(value).text, to)};
-  if (from.list && from.optional && !to.optional) return {"launch::dims_or_none(" + print(value).text + ")"};
-  if (!from.list && to.list) {  // one for all
-    const std::vector<std::string> all(static_cast<size_t>(std::max(1, to.length)), print(value).text);
-    return {list_literal("{" + join(all) + "}", to)};
-  }
-  if (value.is(Kind::literal) && from.is(Base::integer) && to.is(Base::integer) && !to.optional)
-    return {"int64_t{" + value.text + "}"};
-  if (value.is(Kind::literal) && from.is(Base::integer) && to.is(Base::floating))
-    return {value.text + ".0", value.text[0] == '-' ? 6 : 8};
-  if (from.is(Base::scalar) && to.is(Base::floating)) return {within(value, 7) + ".to_double()"};
-  return print(value);
 }
 
 }  // namespace opgen::cpp

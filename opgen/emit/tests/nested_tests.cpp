@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "opgen/emit/common/layout.h"
-#include "opgen/emit/nested/nested.h"
+#include "opgen/emit/nested/choices.h"
 #include "opgen/emit/tests/sample.h"
 #include "opgen/emit/tests/tests.h"
 #include "opgen/text/strings.h"
