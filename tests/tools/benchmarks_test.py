@@ -149,6 +149,10 @@ class Kept(Folder):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertFalse((self.root / "kept.json").exists())
 
+    def test_what_is_left_after_a_budget_is_measured_once(self):
+        self.assertEqual(report.Budget(60).rounds(5), 5)
+        self.assertEqual(report.Budget(0).rounds(5), 1)
+
     def test_own_processes_are_no_disturbance(self):
         before = report.Processors()
         subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < 0.7: pass"], check=True)
