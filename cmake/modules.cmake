@@ -30,12 +30,14 @@ endfunction()
 # The kernels behind ops on GPUs: those of deckle/kernels/cuda but attention's, which are a project of their own, and the
 # generated ones.
 function(deckle_cuda_module)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/deckle/kernels/cuda/*/*.cu)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/deckle/kernels/cuda/*/*.cu
+    ${PROJECT_SOURCE_DIR}/deckle/kernels/cuda/*/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/cuda/(arch|tile|attention)/")
   add_library(deckle_kernels_cuda_ops OBJECT ${sources} ${DECKLE_GENERATED_CUDA_KERNELS})
   set_target_properties(deckle_kernels_cuda_ops PROPERTIES CUDA_ARCHITECTURES OFF CUDA_STANDARD_REQUIRED OFF
     CUDA_RUNTIME_LIBRARY Static CUDA_COMPILER_LAUNCHER "${DECKLE_CUDA_CACHE}")
-  target_compile_options(deckle_kernels_cuda_ops PRIVATE -std=c++20 -O3 --expt-relaxed-constexpr ${DECKLE_CUDA_OPS_FLAGS})
+  target_compile_options(deckle_kernels_cuda_ops PRIVATE -O3
+    "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr;${DECKLE_CUDA_OPS_FLAGS}>")
   target_include_directories(deckle_kernels_cuda_ops PRIVATE ${PROJECT_SOURCE_DIR} ${DECKLE_GENERATED_DIR})
   set(DECKLE_MODULES ${DECKLE_MODULES} deckle_kernels_cuda_ops CACHE INTERNAL "")
 endfunction()

@@ -55,6 +55,22 @@ std::string portable_refuses(const AttentionRequest& request) {
   return {};
 }
 
+/// The general kernels serve what the CPU's do.
+std::string general_refuses(const AttentionRequest& request) {
+  const AttentionProblem& p = request.problem;
+  constexpr int64_t kLongest = int64_t{1} << 30;
+  if (!is_floating(p.dtype)) return fmt::format("dtype is {} (serves float64, float32, bfloat16, float16)", name(p.dtype));
+  if (p.head_dim < 1 || p.value_dim < 1)
+    return fmt::format("head dims are {} and {} (serves 1 and more)", p.head_dim, p.value_dim);
+  if (p.kv_heads < 1 || p.heads < 1 || p.heads % p.kv_heads != 0)
+    return fmt::format("{} heads on {} key heads (serves a multiple of the key heads)", p.heads, p.kv_heads);
+  for (int64_t b = 0; b < p.sequences; ++b) {
+    if (p.rows(b) > kLongest || p.keys(b) > kLongest)
+      return fmt::format("sequence {} has {} rows and {} keys (serves up to {})", b, p.rows(b), p.keys(b), kLongest);
+  }
+  return {};
+}
+
 }  // namespace
 
 std::span<const std::pair<int64_t, int64_t>> hopper_head_dims() {
@@ -66,6 +82,7 @@ std::span<const AttentionCandidate> cuda_attention_candidates() {
   static constexpr AttentionCandidate kCandidates[] = {
       {AttentionKernel::hopper, "hopper", "cuda", false, hopper_refuses},
       {AttentionKernel::portable, "portable", "cuda", false, portable_refuses},
+      {AttentionKernel::general, "general", "cuda", false, general_refuses},
   };
   return kCandidates;
 }

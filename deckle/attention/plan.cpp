@@ -194,10 +194,6 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
   plan->owner = std::move(owner);
   for (int pass = 0; pass < kAttentionPasses; ++pass) {
     request.pass = static_cast<AttentionPass>(pass);
-    // Of the others there are no kernels on a GPU, which is said where one is called.
-    const bool none = q.device().is_cuda() && request.pass != AttentionPass::forward && request.pass != AttentionPass::backward;
-    plan->kernels[static_cast<size_t>(pass)] = AttentionKernel::reference;
-    if (none) continue;
     plan->kernels[static_cast<size_t>(pass)] = choose_attention_kernel(request, device_name(q.device()));
   }
   return plan;

@@ -60,10 +60,15 @@ TEST(CudaAttention, RaggedIsTheCpus) {
   expect_near(v.gpu.grad(), v.cpu.grad());
 }
 
-TEST(CudaAttention, WhatNoKernelServesIsSaid) {
+TEST(CudaAttention, WhatTheTensorCoresDoNotServeTheGeneralKernelsDo) {
   NEEDS_GPU();
   const Tensor x = randn({1, 8, 2, 64}, {}, kGpu);
-  testing::expect_error([&] { attention(x, x, x); }, "dtype is float32 (serves bfloat16, float16)");
+  const std::string text = explain_attention(x, x, x);
+  EXPECT_NE(text.find("  forward: general\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("not portable: dtype is float32 (serves bfloat16, float16)"), std::string::npos) << text;
+  EXPECT_NE(text.find("  second order: general\n"), std::string::npos) << text;
+  const Tensor none = randn({1, 8, 2, 0}, {}, kGpu);
+  testing::expect_error([&] { attention(none, none, x); }, "general: head dims are 0 and 64 (serves 1 and more)");
 }
 
 }  // namespace

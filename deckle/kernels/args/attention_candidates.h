@@ -14,7 +14,7 @@ enum class AttentionPass : uint8_t { forward, backward, jvp, second, mixed };
 inline constexpr int kAttentionPasses = 5;
 
 /// Families of kernels.
-enum class AttentionKernel : uint8_t { decode, fused, reference, hopper, portable };
+enum class AttentionKernel : uint8_t { decode, fused, reference, hopper, portable, general };
 
 /// A problem, the pass, and which optional operands are given besides q, k and v.
 struct AttentionRequest {

@@ -4,36 +4,17 @@
 #include <cstring>
 #include <vector>
 
-#include "deckle/kernels/args/attention_plan.h"
-#include "deckle/kernels/args/generated/attention.h"
-#include "deckle/kernels/args/view.h"
+#include "deckle/kernels/args/attention_views.h"
 #include "deckle/kernels/cpu/attention/attention.h"
 #include "deckle/kernels/cpu/attention/reference.h"
 
 namespace deckle::kernels::cpu {
 namespace {
 
-/// [T, heads, dim] with unit stride along dim; nothing for a tensor that was not given or has no elements.
-AttentionRows rows(const View& view) {
-  if (!view.defined || view.ndim != 3) return {};
-  return {view.data, view.strides[0], view.strides[1]};
-}
-
-/// [B, H, M, N], each or 1, or the packed values of a ragged bias; dims of size 1 are broadcast.
-AttentionPlane plane(const View& view, const AttentionProblem& problem) {
-  if (!view.defined || view.data == nullptr) return {};
-  if (problem.bias_offsets != nullptr) return {view.data, 1, 0, 1, 1};
-  const auto stride = [&](int dim) { return view.sizes[dim] == 1 ? int64_t{0} : view.strides[dim]; };
-  return {view.data, stride(0), stride(1), stride(2), stride(3)};
-}
-
-void* data(const View& view) { return view.defined ? view.data : nullptr; }
-
 AttentionOperands operands(const AttentionProblem& problem, const AttentionInputsView& x) {
-  return {rows(x.q), rows(x.k), rows(x.v), plane(x.bias, problem), data(x.slopes), data(x.sinks), data(x.table)};
+  return attention_operands(problem, x);
 }
-
-AttentionResults results(const AttentionOutputsView& y) { return {rows(y.out), data(y.lse)}; }
+AttentionResults results(const AttentionOutputsView& y) { return attention_results(y); }
 
 /// The spare rows of k and v, behind the keys of their sequence, have no part in the result, nor what a bias has for rows and
 /// keys that a sequence has not: their gradients are 0, which the passes do not write.
@@ -43,16 +24,13 @@ void clear_unreached(const AttentionProblem& problem, const AttentionInputsView&
     const int64_t bytes = view.strides[0] * item_size(view.dtype);
     if (view.data != nullptr) std::memset(static_cast<char*>(view.data) + first * bytes, 0, static_cast<size_t>(count * bytes));
   };
-  bool bias_reached = problem.sequences > 0;
   for (int64_t b = 0; b < problem.sequences; ++b) {
     const int64_t first = problem.k_offsets[b] + problem.keys(b), spare = problem.k_offsets[b + 1] - first;
-    if (spare > 0 && rows(gradient.k).data != nullptr) clear(gradient.k, first, spare);
-    if (spare > 0 && rows(gradient.v).data != nullptr) clear(gradient.v, first, spare);
-    bias_reached &=
-        bias.sizes[2] <= std::max<int64_t>(problem.rows(b), 1) && bias.sizes[3] <= std::max<int64_t>(problem.keys(b), 1);
+    if (spare > 0 && attention_rows(gradient.k).data != nullptr) clear(gradient.k, first, spare);
+    if (spare > 0 && attention_rows(gradient.v).data != nullptr) clear(gradient.v, first, spare);
   }
   const bool dense_bias = bias.defined && bias.ndim == 4;
-  if (dense_bias && !bias_reached) clear(bias, 0, bias.sizes[0]);
+  if (dense_bias && !sequences_reach(problem, bias)) clear(bias, 0, bias.sizes[0]);
 }
 
 bool by_reference(const Plan& plan, AttentionPass pass) {

@@ -16,6 +16,7 @@
 #include "deckle/kernels/cuda/attention/backward.h"
 #include "deckle/kernels/cuda/attention/forward.h"
 #include "deckle/kernels/cuda/attention/portable.h"
+#include "deckle/kernels/cuda/packed_attention/general.h"
 
 namespace deckle::kernels::cuda {
 namespace {
@@ -116,8 +117,8 @@ void told(Body&& body) try {
   throw Error(ErrorKind::runtime, error.what());
 }
 
-bool asks_hopper(const AttentionPlan& plan, AttentionPass pass) {
-  return plan.kernels[static_cast<size_t>(pass)] == AttentionKernel::hopper;
+bool asks(const AttentionPlan& plan, AttentionPass pass, AttentionKernel kernel) {
+  return plan.kernels[static_cast<size_t>(pass)] == kernel;
 }
 
 /// A gradient in its place, or in memory of its own where it is not wanted: the kernels write all three.
@@ -150,6 +151,7 @@ float* gradient_of_heads(const View& of, const View& gradient) {
 }  // namespace
 
 void attention_forward(const Context& context, const AttentionInputsView& x, const Plan& plan, const AttentionOutputsView& y) {
+  if (asks(*plan, AttentionPass::forward, AttentionKernel::general)) return general_forward(context, x, plan, y);
   if (plan->problem.sequences == 0 || y.out.numel() == 0) return;
   const deckle::cuda::DeviceGuard guard(context.device);
   Call call(context, x, *plan);
@@ -158,7 +160,7 @@ void attention_forward(const Context& context, const AttentionInputsView& x, con
   problem.lse = y.lse.ptr<float>();
   const cudaStream_t stream = deckle::cuda::stream_handle(context.device);
   told([&] {
-    if (!asks_hopper(*plan, AttentionPass::forward) || !attention_forward_why_not(problem).empty())
+    if (!asks(*plan, AttentionPass::forward, AttentionKernel::hopper) || !attention_forward_why_not(problem).empty())
       return portable_attention_forward(problem, stream);
     const Block workspace(attention_forward_workspace_bytes(problem), context.device);
     problem.workspace = workspace.as<void>();
@@ -171,6 +173,8 @@ void attention_forward(const Context& context, const AttentionInputsView& x, con
 void attention_backward(const Context& context, const AttentionOutputsView& y_gradient, const AttentionInputsView& x,
                         const AttentionOutputsView& y, const Plan& plan, const std::vector<bool>&,
                         const AttentionInputsView& x_gradient) {
+  if (asks(*plan, AttentionPass::backward, AttentionKernel::general))
+    return general_backward(context, y_gradient, x, y, plan, x_gradient);
   const deckle::cuda::DeviceGuard guard(context.device);
   const View inputs[] = {x_gradient.q, x_gradient.k, x_gradient.v, x_gradient.sinks, x_gradient.slopes};
   if (plan->problem.sequences == 0 || y.out.numel() == 0) {
@@ -202,7 +206,8 @@ void attention_backward(const Context& context, const AttentionOutputsView& y_gr
   backward.grad_slopes = gradient_of_heads(x.slopes, x_gradient.slopes);
   const cudaStream_t stream = deckle::cuda::stream_handle(context.device);
   told([&] {
-    const bool hopper = asks_hopper(*plan, AttentionPass::backward) && attention_backward_why_not(backward).empty();
+    const bool hopper =
+        asks(*plan, AttentionPass::backward, AttentionKernel::hopper) && attention_backward_why_not(backward).empty();
     const int64_t bytes =
         hopper ? attention_backward_workspace_bytes(backward) : portable_attention_backward_workspace_bytes(backward);
     const Block workspace(bytes, context.device);

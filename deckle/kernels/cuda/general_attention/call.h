@@ -1,0 +1,58 @@
+// A call of attention as the kernels read it: the arguments of kernels/args/attention.h with every pointer on the device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "deckle/kernels/args/attention.h"
+
+namespace deckle::kernels::cuda::general {
+
+/// Rows or keys that a sequence may have: differences of positions stay in 32 bits.
+inline constexpr int64_t kLongest = int64_t{1} << 30;
+
+/// 64 rows, or 64 keys, of one sequence.
+struct Task {
+  int32_t sequence, first;
+};
+
+/// What all kernels of a call read. The pointers of `p` are on the device.
+struct Call {
+  AttentionProblem p;
+  const Task* row_tasks = nullptr;
+  const Task* key_tasks = nullptr;
+  int64_t row_task_count = 0, key_task_count = 0;
+  int64_t longest_rows = 0, longest_keys = 0;  // of any sequence
+  int64_t total_rows = 0;                      // packed rows, for which statistics have room
+  bool spare_keys = false;
+  uint32_t dropout_key[2] = {0, 0};
+};
+
+/// What a problem points to on the host, in one piece that is copied to the device.
+class Metadata {
+ public:
+  /// `problem` points to host memory, and is read here alone.
+  explicit Metadata(const AttentionProblem& problem);
+
+  const std::vector<std::byte>& bytes() const { return bytes_; }
+  /// The call, once bytes() lie at `memory` of the device.
+  Call at(const void* memory) const;
+
+ private:
+  template <typename T>
+  int64_t append(const T* data, int64_t count);
+
+  Call call_;  // with positions in bytes_, from 1, in place of pointers
+  std::vector<std::byte> bytes_;
+  int64_t q_offsets_ = -1, k_offsets_ = -1, q_lengths_ = -1, k_lengths_ = -1, bias_offsets_ = -1, bounds_ = -1, mask_ = -1,
+          row_tasks_ = -1, key_tasks_ = -1;
+};
+
+/// Bytes of one statistic of every packed row and head, a multiple of 256.
+inline int64_t statistic_bytes(const Call& call) {
+  const int64_t item = call.p.dtype == DType::float64 ? 8 : 4;
+  return (call.total_rows * call.p.heads * item + 255) / 256 * 256;
+}
+
+}  // namespace deckle::kernels::cuda::general

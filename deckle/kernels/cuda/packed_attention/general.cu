@@ -1,0 +1,121 @@
+// The ops of attention by the general kernels: forward mode and second order always, the others where the plan says so.
+#include "deckle/kernels/cuda/packed_attention/general.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <vector>
+
+#include "deckle/base/error.h"
+#include "deckle/core/cuda/device.h"
+#include "deckle/core/cuda/error.h"
+#include "deckle/core/cuda/memory.h"
+#include "deckle/kernels/args/attention_views.h"
+#include "deckle/kernels/cuda/general_attention/kernels.h"
+
+namespace deckle::kernels::cuda {
+namespace {
+
+using deckle::cuda::Block;
+
+/// A call whose metadata are on their way to the device.
+class GeneralCall {
+ public:
+  GeneralCall(const Context& context, const Plan& plan)
+      : context_(context), guard_(context.device), metadata_(plan->problem), memory_(size(), context.device) {
+    deckle::cuda::copy_bytes(memory_.as<void>(), context.device, metadata_.bytes().data(), {}, size());
+    call_ = metadata_.at(memory_.as<void>());
+  }
+  /// `body(call, stream)`; what the kernels throw is told as this library tells it.
+  template <typename Body>
+  void run(Body&& body) const {
+    try {
+      body(call_, deckle::cuda::stream_handle(context_.device));
+    } catch (const std::runtime_error& error) {
+      throw Error(ErrorKind::runtime, error.what());
+    }
+    deckle::cuda::check_launch(context_.device);
+  }
+  const general::Call& call() const { return call_; }
+
+ private:
+  int64_t size() const { return static_cast<int64_t>(metadata_.bytes().size()); }
+
+  const Context& context_;
+  deckle::cuda::DeviceGuard guard_;
+  general::Metadata metadata_;
+  Block memory_;
+  general::Call call_;
+};
+
+/// The gradients that no sequence reaches are 0: of spare rows behind the keys, and of what a bias has beyond the sequences.
+void clear_unreached(const Context& context, const GeneralCall& call, const AttentionProblem& problem,
+                     const AttentionOperands& gradient, const AttentionInputsView& views) {
+  const View& bias = views.bias;
+  if (bias.data != nullptr && bias.defined && bias.ndim == 4 && !sequences_reach(problem, bias))
+    deckle::cuda::zero_bytes(bias.data, context.device, bias.numel() * item_size(bias.dtype));
+  call.run([&](const general::Call& on_device, cudaStream_t stream) { general::clear_spare(on_device, gradient, stream); });
+}
+
+}  // namespace
+
+void general_forward(const Context& context, const AttentionInputsView& x, const Plan& plan, const AttentionOutputsView& y) {
+  const GeneralCall call(context, plan);
+  call.run([&](const general::Call& c, cudaStream_t stream) {
+    general::forward(c, attention_operands(plan->problem, x), attention_results(y), stream);
+  });
+}
+
+void general_backward(const Context& context, const AttentionOutputsView& y_gradient, const AttentionInputsView& x,
+                      const AttentionOutputsView& y, const Plan& plan, const AttentionInputsView& x_gradient) {
+  const AttentionProblem& p = plan->problem;
+  const GeneralCall call(context, plan);
+  const AttentionOperands gradient = attention_operands(p, x_gradient);
+  clear_unreached(context, call, p, gradient, x_gradient);
+  const Block workspace(general::backward_bytes(call.call(), gradient), context.device);
+  call.run([&](const general::Call& c, cudaStream_t stream) {
+    general::backward(c, attention_operands(p, x), attention_results(y), attention_results(y_gradient), gradient,
+                      workspace.as<void>(), stream);
+  });
+}
+
+void attention_jvp(const Context& context, const AttentionInputsView& x_tangent, const AttentionInputsView& x, const Plan& plan,
+                   const AttentionOutputsView& y_tangent) {
+  const GeneralCall call(context, plan);
+  const AttentionResults tangent = attention_results(y_tangent);
+  call.run([&](const general::Call& c, cudaStream_t stream) {
+    general::jvp(c, attention_operands(plan->problem, x), attention_operands(plan->problem, x_tangent),
+                 {.rounded_tangent = tangent.out, .lse_tangent = tangent.lse}, stream);
+  });
+}
+
+void attention_second(const Context& context, const AttentionInputsView& x_tangent, const AttentionInputsView& x,
+                      const AttentionOutputsView& y, const AttentionOutputsView& y_gradient,
+                      const AttentionOutputsView& y_gradient_tangent, const Plan& plan, const std::vector<bool>& x_wanted,
+                      const std::vector<bool>&, const AttentionInputsView& x_gradient, const AttentionOutputsView& y_tangent) {
+  const AttentionProblem& p = plan->problem;
+  if (std::none_of(x_wanted.begin(), x_wanted.end(), [](bool want) { return want; }))
+    return attention_jvp(context, x_tangent, x, plan, y_tangent);
+  const GeneralCall call(context, plan);
+  const AttentionOperands gradient = attention_operands(p, x_gradient);
+  clear_unreached(context, call, p, gradient, x_gradient);
+  const Block workspace(general::second_bytes(call.call(), gradient), context.device);
+  call.run([&](const general::Call& c, cudaStream_t stream) {
+    general::second(c, attention_operands(p, x), attention_operands(p, x_tangent), attention_results(y),
+                    attention_results(y_gradient), attention_results(y_gradient_tangent), gradient, attention_results(y_tangent),
+                    workspace.as<void>(), stream);
+  });
+}
+
+void attention_mixed(const Context& context, const AttentionInputsView& first, const AttentionInputsView& second,
+                     const AttentionInputsView& both, const AttentionInputsView& x, const Plan& plan,
+                     const AttentionOutputsView& y_mixed) {
+  const AttentionProblem& p = plan->problem;
+  const GeneralCall call(context, plan);
+  const Block workspace(general::mixed_bytes(call.call()), context.device);
+  call.run([&](const general::Call& c, cudaStream_t stream) {
+    general::mixed(c, attention_operands(p, x), attention_operands(p, first), attention_operands(p, second),
+                   attention_operands(p, both), attention_results(y_mixed), workspace.as<void>(), stream);
+  });
+}
+
+}  // namespace deckle::kernels::cuda

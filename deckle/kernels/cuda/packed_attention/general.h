@@ -1,0 +1,15 @@
+#pragma once
+
+#include "deckle/kernels/args/attention_plan.h"
+#include "deckle/kernels/args/context.h"
+#include "deckle/kernels/args/generated/attention.h"
+
+// The passes by the general kernels (general_attention), which serve every problem.
+
+namespace deckle::kernels::cuda {
+
+void general_forward(const Context& context, const AttentionInputsView& x, const Plan& plan, const AttentionOutputsView& y);
+void general_backward(const Context& context, const AttentionOutputsView& y_gradient, const AttentionInputsView& x,
+                      const AttentionOutputsView& y, const Plan& plan, const AttentionInputsView& x_gradient);
+
+}  // namespace deckle::kernels::cuda

@@ -1,0 +1,53 @@
+// The kernels as plain C++, on the host.
+#include "tests/kernels/general_attention/device_case.h"
+
+#include "deckle/kernels/cuda/general_attention/kernels.h"
+
+namespace deckle::testing::general {
+namespace {
+
+namespace kernels = deckle::kernels::cuda::general;
+
+/// A call on memory of its own.
+struct OnHost {
+  kernels::Metadata metadata;
+  kernels::Call call;
+  std::vector<std::byte> workspace;
+
+  explicit OnHost(const AttentionCase& c) : metadata(c.problem), call(metadata.at(metadata.bytes().data())) {}
+  void* scratch(int64_t bytes) {
+    workspace.assign(static_cast<size_t>(bytes), std::byte{0xff});
+    return workspace.data();
+  }
+};
+
+}  // namespace
+
+std::string why_not() { return {}; }
+
+void forward(const AttentionCase& c, const Operands& x, const Results& y) {
+  OnHost host(c);
+  kernels::forward(host.call, x.view, y.view, nullptr);
+}
+void backward(const AttentionCase& c, const Operands& x, const Results& y, const Results& dy, const Operands& dx) {
+  OnHost host(c);
+  kernels::backward(host.call, x.view, y.view, dy.view, dx.view, host.scratch(kernels::backward_bytes(host.call, dx.view)),
+                    nullptr);
+}
+void jvp(const AttentionCase& c, const Operands& x, const Operands& t, const Results& ty) {
+  OnHost host(c);
+  kernels::jvp(host.call, x.view, t.view, {.rounded_tangent = ty.view.out, .lse_tangent = ty.view.lse}, nullptr);
+}
+void second(const AttentionCase& c, const Operands& x, const Operands& t, const Results& y, const Results& dy, const Results& tdy,
+            const Operands& tdx, const Results& ty) {
+  OnHost host(c);
+  kernels::second(host.call, x.view, t.view, y.view, dy.view, tdy.view, tdx.view, ty.view,
+                  host.scratch(kernels::second_bytes(host.call, tdx.view)), nullptr);
+}
+void mixed(const AttentionCase& c, const Operands& x, const Operands& a, const Operands& b, const Operands& ab,
+           const Results& y) {
+  OnHost host(c);
+  kernels::mixed(host.call, x.view, a.view, b.view, ab.view, y.view, host.scratch(kernels::mixed_bytes(host.call)), nullptr);
+}
+
+}  // namespace deckle::testing::general
