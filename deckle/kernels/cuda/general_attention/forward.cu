@@ -6,20 +6,20 @@
 namespace deckle::kernels::cuda::general {
 namespace {
 
-template <typename T>
-__global__ void __launch_bounds__(kThreads, 1)
+template <typename T, int kSums>
+__global__ void __launch_bounds__(kThreads, sizeof(T) == 4 ? 2 : 1)
     forward_walk(const Call call, const AttentionOperands x, const AttentionResults y, int panels) {
   __shared__ Shared<T> shared;
   const AttentionProblem& p = call.p;
-  const RowBlock block(call, panels);
+  const RowBlock block(call, panels, kSums * kTile);
   const Head& head = block.head;
   const Features<T> features(p, x, head);
   const Plane mask(p.mask, nullptr, head);
   const Operand q = operand(x.q, p.dtype, block.first, head.queries, head.first_row, head.head);
   const bool featured = features.any() || p.soft_cap != 0;
   RunningRows<T> rows(of_head<T>(x.sinks, head.head, -infinity<T>()));
-  Tile<T> out;
-  fill(out, T(0));
+  Tile<T> out[kSums];
+  clear(out);
   for (int key = block.keys.begin; key < block.keys.end; key += kTile) {
     const Place at{block.first, key};
     const uint32_t seen = seen_pairs(p, head, mask, at);
@@ -39,8 +39,8 @@ __global__ void __launch_bounds__(kThreads, 1)
                      static_cast<int>(p.value_dim), shared);
   }
   const T factor = dropout_factor<T>(p);
-  store_tile(out, y.out, p.dtype, block.row(), block.count, head.head, block.column, static_cast<int>(p.value_dim),
-             [&](int r) { return factor * rows.share(r); });
+  store_tiles(out, y.out, p.dtype, block.row(), block.count, head.head, block.column, static_cast<int>(p.value_dim),
+              [&](int r) { return factor * rows.share(r); });
   if (y.lse == nullptr || !block.writes_statistics()) return;
   for (int r = 0; r < kSide; ++r) {
     const int row = block.first + query_of(r);
@@ -52,8 +52,12 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 void forward(const Call& call, const AttentionOperands& x, const AttentionResults& y, cudaStream_t stream) {
   if (call.row_task_count == 0) return;
-  const int panels = panels_of(call.p.value_dim);
-  attention::launch_kernel("attention: forward", call.p.dtype == DType::float64 ? forward_walk<double> : forward_walk<float>,
+  const bool two = call.p.dtype != DType::float64 && has_two_sums<float>(call.p.value_dim);
+  const int panels = panels_of(call.p.value_dim, two ? 2 : 1);
+  attention::launch_kernel("attention: forward",
+                           two                              ? forward_walk<float, 2>
+                           : call.p.dtype == DType::float64 ? forward_walk<double, 1>
+                                                            : forward_walk<float, 1>,
                            row_grid(call, panels), kThreads, 0, stream, call, x, y, panels);
 }
 

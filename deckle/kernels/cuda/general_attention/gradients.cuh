@@ -10,18 +10,18 @@
 
 namespace deckle::kernels::cuda::general {
 
-template <typename T, bool second>
-__global__ void __launch_bounds__(kThreads, 1)
+template <typename T, bool second, int kSums>
+__global__ void __launch_bounds__(kThreads, sizeof(T) == 4 && !second ? 2 : 1)
     query_gradient(const Call call, const Cotangents g, const AttentionRows dq, int panels) {
   __shared__ Shared<T> shared;
   const AttentionProblem& p = call.p;
-  const RowBlock block(call, panels);
+  const RowBlock block(call, panels, kSums * kTile);
   const Head& head = block.head;
   const GradientTile<T, second> tile(call, g, head);
   const Plane mask(p.mask, nullptr, head);
   note_live(p, g, head, block.first, shared);
-  Tile<T> sum;
-  fill(sum, T(0));
+  Tile<T> sums[kSums];
+  clear(sums);
   for (int key = block.keys.begin; key < block.keys.end; key += kTile) {
     const Place at{block.first, key};
     const uint32_t seen = seen_pairs(p, head, mask, at);
@@ -30,26 +30,26 @@ __global__ void __launch_bounds__(kThreads, 1)
     tile.template compute<false>(at, seen, true, shared, weights);
     const int width = static_cast<int>(p.head_dim);
     if constexpr (second) {
-      add_values<true>(sum, weights.td, tile.of_keys(g.x.k, at), block.column, width, shared);
-      add_values<true>(sum, weights.d, tile.of_keys(g.t.k, at), block.column, width, shared);
+      add_values<true>(sums, weights.td, tile.of_keys(g.x.k, at), block.column, width, shared);
+      add_values<true>(sums, weights.d, tile.of_keys(g.t.k, at), block.column, width, shared);
     } else {
-      add_values<true>(sum, weights.d, tile.of_keys(g.x.k, at), block.column, width, shared);
+      add_values<true>(sums, weights.d, tile.of_keys(g.x.k, at), block.column, width, shared);
     }
   }
-  store_tile(sum, dq, p.dtype, block.row(), block.count, head.head, block.column, static_cast<int>(p.head_dim),
-             [&](int) { return static_cast<T>(p.scale); });
+  store_tiles(sums, dq, p.dtype, block.row(), block.count, head.head, block.column, static_cast<int>(p.head_dim),
+              [&](int) { return static_cast<T>(p.scale); });
 }
 
-template <typename T, bool second, bool of_values>
-__global__ void __launch_bounds__(kThreads, 1)
+template <typename T, bool second, bool of_values, int kSums>
+__global__ void __launch_bounds__(kThreads, sizeof(T) == 4 && !second ? 2 : 1)
     key_gradient(const Call call, const Cotangents g, const AttentionRows result, int panels) {
   __shared__ Shared<T> shared;
   const AttentionProblem& p = call.p;
   const Task task = call.key_tasks[blockIdx.x];
-  const int kv_head = static_cast<int>(blockIdx.y) / panels, column = static_cast<int>(blockIdx.y) % panels * kTile;
+  const int kv_head = static_cast<int>(blockIdx.y) / panels, column = static_cast<int>(blockIdx.y) % panels * kSums * kTile;
   const int group = static_cast<int>(p.heads / p.kv_heads), width = static_cast<int>(of_values ? p.value_dim : p.head_dim);
-  Tile<T> sum;
-  fill(sum, T(0));
+  Tile<T> sums[kSums];
+  clear(sums);
   for (int h = kv_head * group; h < (kv_head + 1) * group; ++h) {
     const Head head(p, task.sequence, h);
     const GradientTile<T, second> tile(call, g, head);
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       Weights<T> weights;
       tile.template compute<of_values>(at, seen, true, shared, weights);
       const auto add = [&](const Tile<T>& of, const AttentionRows& rows) {
-        add_values<false>(sum, of, tile.of_queries(rows, at, shared), column, width, shared);
+        add_values<false>(sums, of, tile.of_queries(rows, at, shared), column, width, shared);
       };
       if constexpr (of_values) {
         add(second ? weights.moved : weights.p, g.dy.out);
@@ -76,25 +76,33 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
   const Head head(p, task.sequence, kv_head * group);
   // This thread's rows of the result are keys, by the position that its queries have in a tile of scores.
-  store_tile(sum, result, p.dtype, head.first_key + task.first, tile_end(task.first, head.keys) - task.first, kv_head, column,
-             width, [&](int) { return of_values ? T(1) : static_cast<T>(p.scale); });
+  store_tiles(sums, result, p.dtype, head.first_key + task.first, tile_end(task.first, head.keys) - task.first, kv_head, column,
+              width, [&](int) { return of_values ? T(1) : static_cast<T>(p.scale); });
+}
+
+template <typename T, bool second, int kSums>
+void launch_gradient(const Call& call, const Cotangents& g, const AttentionOperands& d, char of, cudaStream_t stream) {
+  const int panels = panels_of(of == 'v' ? call.p.value_dim : call.p.head_dim, kSums);
+  const dim3 grid = of == 'q' ? row_grid(call, panels) : key_grid(call, panels);
+  const AttentionRows& result = of == 'q' ? d.q : of == 'k' ? d.k : d.v;
+  if (result.data == nullptr || grid.x == 0) return;
+  attention::launch_kernel("attention: gradient",
+                           of == 'q'   ? query_gradient<T, second, kSums>
+                           : of == 'k' ? key_gradient<T, second, false, kSums>
+                                       : key_gradient<T, second, true, kSums>,
+                           grid, kThreads, 0, stream, call, g, result, panels);
 }
 
 template <typename T, bool second>
 void launch_gradients(const Call& call, const Cotangents& g, const AttentionOperands& d, cudaStream_t stream) {
-  const int panels = panels_of(call.p.head_dim), value_panels = panels_of(call.p.value_dim);
-  if (d.q.data != nullptr && call.row_task_count > 0) {
-    attention::launch_kernel("attention: gradient of q", query_gradient<T, second>, row_grid(call, panels), kThreads, 0, stream,
-                             call, g, d.q, panels);
-  }
-  if (call.key_task_count == 0) return;
-  if (d.k.data != nullptr) {
-    attention::launch_kernel("attention: gradient of k", key_gradient<T, second, false>, key_grid(call, panels), kThreads, 0,
-                             stream, call, g, d.k, panels);
-  }
-  if (d.v.data != nullptr) {
-    attention::launch_kernel("attention: gradient of v", key_gradient<T, second, true>, key_grid(call, value_panels), kThreads, 0,
-                             stream, call, g, d.v, value_panels);
+  for (const char of : {'q', 'k', 'v'}) {
+    if constexpr (sizeof(T) == 4) {
+      if (has_two_sums<T>(of == 'v' ? call.p.value_dim : call.p.head_dim)) {
+        launch_gradient<T, second, 2>(call, g, d, of, stream);
+        continue;
+      }
+    }
+    launch_gradient<T, second, 1>(call, g, d, of, stream);
   }
 }
 

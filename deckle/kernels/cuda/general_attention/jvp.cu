@@ -8,13 +8,13 @@
 namespace deckle::kernels::cuda::general {
 namespace {
 
-template <typename T>
+template <typename T, int kSums>
 __global__ void __launch_bounds__(kThreads, 1)
     jvp_walk(const Call call, const AttentionOperands x, const AttentionOperands t, const JvpResults y, int panels) {
   __shared__ Shared<T> shared;
   const AttentionProblem& p = call.p;
   const int width = static_cast<int>(p.head_dim), value_width = static_cast<int>(p.value_dim);
-  const RowBlock block(call, panels);
+  const RowBlock block(call, panels, kSums * kTile);
   const Head& head = block.head;
   const Features<T> features(p, x, head), moves(p, t, head);
   const Plane mask(p.mask, nullptr, head);
@@ -25,9 +25,9 @@ __global__ void __launch_bounds__(kThreads, 1)
   RunningRows<T> rows(sink);
   RunningMean<T> means(sink == -infinity<T>() ? T(0) : of_head<T>(t.sinks, head.head, T(0)));
   const bool wants_out = y.out.data != nullptr || y.tangent.data != nullptr || y.rounded_tangent.data != nullptr;
-  Tile<T> out, moved;
-  fill(out, T(0));
-  fill(moved, T(0));
+  Tile<T> out[kSums], moved[kSums];
+  clear(out);
+  clear(moved);
   for (int key = block.keys.begin; key < block.keys.end; key += kTile) {
     const Place at{block.first, key};
     const uint32_t seen = seen_pairs(p, head, mask, at);
@@ -60,10 +60,10 @@ __global__ void __launch_bounds__(kThreads, 1)
     add_values<true>(out, z, of_keys(x.v), block.column, value_width, shared);
   }
   const T factor = dropout_factor<T>(p);
-  const auto write = [&](const Tile<T>& sum, const AttentionRows& to, DType dtype) {
+  const auto write = [&](const Tile<T>(&sums)[kSums], const AttentionRows& to, DType dtype) {
     if (to.data == nullptr) return;
-    store_tile(sum, to, dtype, block.row(), block.count, head.head, block.column, value_width,
-               [&](int r) { return factor * rows.share(r); });
+    store_tiles(sums, to, dtype, block.row(), block.count, head.head, block.column, value_width,
+                [&](int r) { return factor * rows.share(r); });
   };
   write(out, y.out, y.dtype);
   write(moved, y.tangent, y.dtype);
@@ -80,8 +80,12 @@ __global__ void __launch_bounds__(kThreads, 1)
 void jvp(const Call& call, const AttentionOperands& x, const AttentionOperands& t, const JvpResults& y, cudaStream_t stream) {
   if (call.row_task_count == 0) return;
   const bool statistics_alone = y.out.data == nullptr && y.tangent.data == nullptr && y.rounded_tangent.data == nullptr;
-  const int panels = statistics_alone ? 1 : panels_of(call.p.value_dim);
-  attention::launch_kernel("attention: forward mode", call.p.dtype == DType::float64 ? jvp_walk<double> : jvp_walk<float>,
+  const bool two = call.p.dtype != DType::float64 && !statistics_alone && has_two_sums<float>(call.p.value_dim);
+  const int panels = statistics_alone ? 1 : panels_of(call.p.value_dim, two ? 2 : 1);
+  attention::launch_kernel("attention: forward mode",
+                           two                              ? jvp_walk<float, 2>
+                           : call.p.dtype == DType::float64 ? jvp_walk<double, 1>
+                                                            : jvp_walk<float, 1>,
                            row_grid(call, panels), kThreads, 0, stream, call, x, t, y, panels);
 }
 

@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(kThreads, 1) mixed_walk(const Call call, const
   __shared__ Shared<T> shared;
   const AttentionProblem& p = call.p;
   const int width = static_cast<int>(p.head_dim), value_width = static_cast<int>(p.value_dim);
-  const RowBlock block(call, panels);
+  const RowBlock block(call, panels, kTile);
   const Head& head = block.head;
   const Features<T> features(p, m.x, head), of_a(p, m.a, head), of_b(p, m.b, head), of_ab(p, m.ab, head);
   const Plane mask(p.mask, nullptr, head);
@@ -55,9 +55,9 @@ __global__ void __launch_bounds__(kThreads, 1) mixed_walk(const Call call, const
     means.mean[r] = (of_head<T>(m.a.sinks, head.head, T(0)) - lse_a[r]) * (of_head<T>(m.b.sinks, head.head, T(0)) - lse_b[r]) +
                     of_head<T>(m.ab.sinks, head.head, T(0));
   }
-  Tile<T> out, mixed;
-  fill(out, T(0));
-  fill(mixed, T(0));
+  Tile<T> out[1], mixed[1];
+  clear(out);
+  clear(mixed);
   for (int key = block.keys.begin; key < block.keys.end; key += kTile) {
     const Place at{block.first, key};
     const uint32_t seen = seen_pairs(p, head, mask, at);
@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(kThreads, 1) mixed_walk(const Call call, const
     const uint32_t kept = kept_pairs(call, head, at);
     for (Tile<T>* tile : {&z, &za, &zb, &zab}) drop(*tile, kept);
     recentre(out, mixed, rescale, shift);
-    const auto add = [&](Tile<T>& sum, const Tile<T>& weights, const AttentionRows& values) {
+    const auto add = [&](Tile<T>(&sum)[1], const Tile<T>& weights, const AttentionRows& values) {
       add_values<true>(sum, weights, of_keys(values), block.column, value_width, shared);
     };
     add(out, z, m.x.v);
@@ -110,8 +110,8 @@ __global__ void __launch_bounds__(kThreads, 1) mixed_walk(const Call call, const
   }
   const T factor = dropout_factor<T>(p);
   if (m.y.out.data != nullptr) {
-    store_tile(mixed, m.y.out, p.dtype, block.row(), block.count, head.head, block.column, value_width,
-               [&](int r) { return factor * rows.share(r); });
+    store_tiles(mixed, m.y.out, p.dtype, block.row(), block.count, head.head, block.column, value_width,
+                [&](int r) { return factor * rows.share(r); });
   }
   if (m.y.lse == nullptr || !block.writes_statistics()) return;
   for (int r = 0; r < kSide; ++r) {

@@ -71,38 +71,40 @@ struct RunningMean {
 };
 
 /// values *= rescale.
-template <typename T>
-__device__ __forceinline__ void scale_rows(Tile<T>& values, const T (&rescale)[kSide]) {
+template <int kSums, typename T>
+__device__ __forceinline__ void scale_rows(Tile<T> (&values)[kSums], const T (&rescale)[kSide]) {
 #pragma unroll
-  for (int r = 0; r < kSide; ++r) {
+  for (int n = 0; n < kSums * kSide; ++n) {
 #pragma unroll
-    for (int c = 0; c < kSide; ++c) values[r][c] *= rescale[r];
+    for (int r = 0; r < kSide; ++r) values[n / kSide][r][n % kSide] *= rescale[r];
   }
 }
 
 /// sums = rescale (sums - shift values), values *= rescale.
-template <typename T>
-__device__ __forceinline__ void recentre(Tile<T>& values, Tile<T>& sums, const T (&rescale)[kSide], const T (&shift)[kSide]) {
+template <int kSums, typename T>
+__device__ __forceinline__ void recentre(Tile<T> (&values)[kSums], Tile<T> (&sums)[kSums], const T (&rescale)[kSide],
+                                         const T (&shift)[kSide]) {
 #pragma unroll
-  for (int r = 0; r < kSide; ++r) {
+  for (int n = 0; n < kSums * kSide; ++n) {
 #pragma unroll
-    for (int c = 0; c < kSide; ++c) {
-      sums[r][c] = rescale[r] * (sums[r][c] - shift[r] * values[r][c]);
-      values[r][c] *= rescale[r];
+    for (int r = 0; r < kSide; ++r) {
+      T &value = values[n / kSide][r][n % kSide], &sum = sums[n / kSide][r][n % kSide];
+      sum = rescale[r] * (sum - shift[r] * value);
+      value *= rescale[r];
     }
   }
 }
 
-/// A block of the passes that own 64 queries of a head and 64 columns of the result: grid (row tasks, heads * panels).
+/// A block of the passes that own 64 queries of a head and `width` columns of the result: grid (row tasks, heads * panels).
 struct RowBlock {
   Head head;
   int first, column, count;
   Range keys;
 
-  __device__ RowBlock(const Call& call, int panels)
+  __device__ RowBlock(const Call& call, int panels, int width)
       : head(call.p, call.row_tasks[blockIdx.x].sequence, static_cast<int>(blockIdx.y) / panels),
         first(call.row_tasks[blockIdx.x].first),
-        column(static_cast<int>(blockIdx.y) % panels * kTile) {
+        column(static_cast<int>(blockIdx.y) % panels * width) {
     count = tile_end(first, head.queries) - first;
     keys = key_range(call.p, head, first, first + count - 1);
     keys.begin -= keys.begin % kTile;
@@ -112,6 +114,13 @@ struct RowBlock {
   __device__ bool writes_statistics() const { return column == 0 && thread_x() == 0; }
 };
 
-inline int panels_of(int64_t width) { return static_cast<int>((width + kTile - 1) / kTile); }
+/// Blocks side by side that a result of `width` columns takes, with kSums times 64 each.
+inline int panels_of(int64_t width, int sums = 1) { return static_cast<int>((width + sums * kTile - 1) / (sums * kTile)); }
+
+/// A block has two sums of 64 columns where the result is wider than one, and registers hold them.
+template <typename T>
+bool has_two_sums(int64_t width) {
+  return sizeof(T) == 4 && width > kTile;
+}
 
 }  // namespace deckle::kernels::cuda::general

@@ -38,6 +38,12 @@ __device__ __forceinline__ void fill(Tile<T>& tile, T value) {
   }
 }
 
+template <int kSums, typename T>
+__device__ __forceinline__ void clear(Tile<T> (&tiles)[kSums]) {
+#pragma unroll
+  for (int n = 0; n < kSums; ++n) fill(tiles[n], T(0));
+}
+
 template <typename T>
 struct Shared {
   static constexpr int kPanel = 64 / sizeof(T);  // columns of an operand, or rows of values, at a time
@@ -119,10 +125,12 @@ __device__ void add_product(Tile<T>& scores, const Operand& queries, const Opera
   }
 }
 
-/// sum += weights values, for columns [first, first + 64) of values of `width`: the weights are a tile of scores, and `by_key`
-/// says whether they are summed over keys (the result has rows of queries) or over queries.
-template <bool by_key, typename T>
-__device__ void add_values(Tile<T>& sum, const Tile<T>& weights, const Operand& values, int first, int width, Shared<T>& shared) {
+/// sums += weights values, for 64 columns of the values in each sum, from `first` on: the weights are a tile of scores, and
+/// `by_key` says whether they are summed over keys (the result has rows of queries) or over queries.
+template <bool by_key, int kSums, typename T>
+__device__ void add_values(Tile<T> (&sums)[kSums], const Tile<T>& weights, const Operand& values, int first, int width,
+                           Shared<T>& shared) {
+  static_assert(kSums <= 2);
   if (!values) return;
   constexpr int kPanel = Shared<T>::kPanel, kRows = kThreads / kTile, kLoads = kPanel / kRows;
   __syncthreads();
@@ -135,38 +143,48 @@ __device__ void add_values(Tile<T>& sum, const Tile<T>& weights, const Operand& 
     }
   }
   const int column = threadIdx.x % kTile, position = threadIdx.x / kTile;
-  T v[kLoads];
+  T v[kSums][kLoads];
   const auto fetch = [&](int from) {
 #pragma unroll
-    for (int n = 0; n < kLoads; ++n) v[n] = element<T>(values, from + position + n * kRows, first + column, width);
+    for (int n = 0; n < kLoads; ++n) {
+#pragma unroll
+      for (int s = 0; s < kSums; ++s)
+        v[s][n] = element<T>(values, from + position + n * kRows, first + s * kTile + column, width);
+    }
   };
   const int end = (values.count + 15) / 16 * 16;  // the positions of rows below the count
   fetch(0);
   for (int from = 0; from < end; from += kPanel) {
     __syncthreads();
 #pragma unroll
-    for (int n = 0; n < kLoads; ++n) shared.a[position + n * kRows][column] = v[n];
+    for (int n = 0; n < kLoads; ++n) {
+      shared.a[position + n * kRows][column] = v[0][n];
+      if constexpr (kSums == 2) shared.b[position + n * kRows][column] = v[1][n];
+    }
     __syncthreads();
     if (from + kPanel < end) fetch(from + kPanel);
 #pragma unroll 4
-    for (int i = 0; i < kPanel; ++i)
-      multiply(sum, &shared.weights[from + i][thread_y() * kSide], &shared.a[i][thread_x() * kSide]);
+    for (int i = 0; i < kPanel; ++i) {
+      const T* const left = &shared.weights[from + i][thread_y() * kSide];
+      multiply(sums[0], left, &shared.a[i][thread_x() * kSide]);
+      if constexpr (kSums == 2) multiply(sums[1], left, &shared.b[i][thread_x() * kSide]);
+    }
   }
 }
 
-/// Writes factor(n) * sum[n] to this thread's rows of the result, columns [first, first + 64).
-template <typename T, typename Factor>
-__device__ void store_tile(const Tile<T>& sum, const AttentionRows& rows, DType dtype, int64_t base, int count, int head,
-                           int first, int width, Factor factor) {
+/// Writes factor(n) * sums[n] to this thread's rows of the result, columns [first, first + 64 kSums).
+template <int kSums, typename T, typename Factor>
+__device__ void store_tiles(const Tile<T> (&sums)[kSums], const AttentionRows& rows, DType dtype, int64_t base, int count,
+                            int head, int first, int width, Factor factor) {
 #pragma unroll
   for (int r = 0; r < kSide; ++r) {
     const int row = query_of(r);
     if (row >= count) continue;
     const T times = factor(r);
 #pragma unroll
-    for (int c = 0; c < kSide; ++c) {
-      const int column = first + column_of(c);
-      const T value = sum[r][c];
+    for (int n = 0; n < kSums * kSide; ++n) {
+      const int column = first + n / kSide * kTile + column_of(n % kSide);
+      const T value = sums[n / kSide][r][n % kSide];
       if (column < width)
         store(rows.data, (base + row) * rows.row_stride + head * rows.head_stride + column, dtype,
               times == T(0) ? T(0) : times * value);
