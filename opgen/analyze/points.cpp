@@ -42,7 +42,8 @@ Point Points::drawn(int number) {
     const Type& type = op_.schema.arguments[i].type;
     const Real low = number % 3 == 0 ? 0.05L : -1;
     Real value = uniform(low, 1) * (number % 6 == 0 ? 1 : scale);
-    const Scalar written = sample ? number_of(*sample, i) : std::nullopt;
+    Scalar written;
+    if (sample != nullptr) written = number_of(*sample, i);
     if (type.is(Base::boolean)) value = value > 0.5L * low + 0.5L;
     if (type.is(Base::integer)) value = whole(number, value, written);
     if (written && is_plain_number(type)) value = *written * fraction;

@@ -68,10 +68,19 @@ const std::map<std::string, Real (*)(Real, Real)> kOfTwo = {
     {"damped", [](Real vanishing, Real factor) { return vanishing == 0 ? 0 : vanishing * factor; }},
 };
 
-/// Steps that stand too close together to be told from a slope by differences are not known either.
 const std::set<std::string> kSteps = {"floor", "ceil", "round", "trunc"};
 
 }  // namespace
+
+Real (*function_of_one(const std::string& name))(Real) {
+  const auto found = kOfOne.find(name);
+  return found == kOfOne.end() ? nullptr : found->second;
+}
+Real (*function_of_two(const std::string& name))(Real, Real) {
+  const auto found = kOfTwo.find(name);
+  return found == kOfTwo.end() ? nullptr : found->second;
+}
+bool is_beyond_steps(const std::string& name, Real x) { return kSteps.count(name) && std::fabs(x) > 1e6L; }
 
 Scalar literal_value(const std::string& text) {
   if (text == "true" || text == "false") return text == "true";
@@ -132,7 +141,7 @@ Scalar value_of(const ExprPtr& expr, const std::function<Scalar(const std::strin
     return value_of(function->second.means, of_parameter, functions);
   }
   if (function != functions.end() && !function->second.home.is_deckle()) return std::nullopt;
-  if (kSteps.count(expr->text) && std::fabs(values[0]) > 1e6L) return std::nullopt;
+  if (is_beyond_steps(expr->text, values[0])) return std::nullopt;
   if (values.size() == 1 && kOfOne.count(expr->text)) return kOfOne.at(expr->text)(values[0]);
   if (values.size() == 2 && kOfTwo.count(expr->text)) return kOfTwo.at(expr->text)(values[0], values[1]);
   return std::nullopt;

@@ -14,6 +14,12 @@ using Scalar = std::optional<long double>;
 /// here: those of other libraries are written in C++.
 Scalar value_of(const ExprPtr& expr, const std::function<Scalar(const std::string&)>& of_name, const Functions& functions);
 
+/// A scalar function of one or of two numbers; null where it is not known here, or means another expression.
+long double (*function_of_one(const std::string& name))(long double);
+long double (*function_of_two(const std::string& name))(long double, long double);
+/// Whether the steps of a function stand too close together at x to be told from a slope by differences.
+bool is_beyond_steps(const std::string& name, long double x);
+
 /// Of an operator between plain values, and of a literal: 2.5, inf, true.
 Scalar apply(const std::string& operation, long double a, long double b);
 Scalar literal_value(const std::string& text);

@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <utility>
 
+#include "opgen/analyze/computation.h"
+#include "opgen/analyze/differences.h"
 #include "opgen/analyze/elements.h"
 #include "opgen/analyze/points.h"
 #include "opgen/text/strings.h"
@@ -18,15 +19,12 @@ namespace {
 using Real = long double;
 
 constexpr int kPoints = 40;
-constexpr int kPerRegion = 3;       // points at which slopes were compared
-constexpr int kBesides = 12;        // points beside one within a region
-constexpr int kMaxWays = 64;        // in which conditions on sizes and dtypes turn out
-constexpr Real kTolerance = 1e-5L;  // of formulas, whose constants have a few digits
-
-struct Slope {
-  Real value;
-  Real error;  // about
-};
+constexpr int kLeastPoints = 12;        // of what is costly
+constexpr int kPerRegion = 3;           // points at which slopes were compared
+constexpr int kBesides = 12;            // points beside one within a region
+constexpr int64_t kEnough = 3'000'000;  // costs of evaluations beyond which fewer points do
+constexpr int64_t kMost = 60'000'000;   // and beyond which parts are not searched any more
+constexpr int kMaxWays = 64;            // in which conditions on sizes and dtypes turn out
 
 /// What a formula gives for an input, as an expression of one element.
 struct Written {
@@ -36,11 +34,14 @@ struct Written {
   ExprPtr when;  // null: always
   ExprPtr value;
   std::string where;  // "": whatever the sizes and dtypes are
+  std::optional<Computation> applies = {};
+  std::optional<Computation> gives = {};
 };
 
 class Slopes {
  public:
-  Slopes(const Op& op, const Functions& functions) : op_(op), functions_(functions), points_(op) {
+  Slopes(const Op& op, const Functions& functions)
+      : op_(op), functions_(functions), points_(op), expression_(computation(op.pointwise)) {
     for (size_t i = 0; i < op.schema.arguments.size(); ++i) {
       if (!op.schema.arguments[i].type.is_tensor()) continue;
       if (op.non_differentiable || op.is_constant(i))
@@ -49,7 +50,9 @@ class Slopes {
         read(i);
     }
     expressions_ = {op.pointwise};
-    for (const Written& one : written_) {
+    for (Written& one : written_) {
+      if (one.when) one.applies.emplace(computation(one.when));
+      one.gives.emplace(computation(one.value));
       const ExprPtr nothing = make_expr(Expr::Kind::number, "0", {});
       expressions_.push_back(one.when ? make_expr(Expr::Kind::conditional, "", {one.when, one.value, nothing}) : one.value);
     }
@@ -61,11 +64,11 @@ class Slopes {
   }
 
   void check() {
-    for (int i = 0; i < kPoints; ++i) check_at(points_.drawn(i));
+    for (int i = 0; i < kPoints && (i < kLeastPoints || spent_ < kEnough); ++i) check_at(points_.drawn(i));
     const std::vector<Real> beside = points_.beside_literals(expressions_);
     for (size_t i = 0; i < op_.schema.arguments.size(); ++i) {
       if (!op_.schema.arguments[i].type.is_tensor_like()) continue;
-      for (size_t at = 0; at < beside.size(); ++at) {
+      for (size_t at = 0; at < beside.size() && spent_ < kEnough; ++at) {
         Point point = points_.drawn(static_cast<int>(at));
         point[i] = beside[at];
         check_at(point);
@@ -117,19 +120,25 @@ class Slopes {
     if (name == Elements::kResult) return result_;
     return op_.schema.find(name) ? point_[op_.index_of(name)] : std::nullopt;
   }
-  Scalar value(const ExprPtr& expr) const {
-    return value_of(
-        expr, [&](const std::string& name) { return of_name(name); }, functions_);
+  /// Of the values of a point and, behind them, of the result.
+  Computation computation(const ExprPtr& expr) const {
+    const auto place = [&](const std::string& name) -> std::optional<size_t> {
+      if (name == Elements::kResult) return op_.schema.arguments.size();
+      return op_.schema.find(name) ? std::optional(op_.index_of(name)) : std::nullopt;
+    };
+    return {expr, place, functions_};
   }
   Scalar result_at(const Point& point) const {
-    const auto of = [&](const std::string& name) { return op_.schema.find(name) ? point[op_.index_of(name)] : std::nullopt; };
-    return value_of(op_.pointwise, of, functions_);
+    spent_ += cost_;
+    return expression_.at(point);
   }
 
   void check_at(const Point& point) {
     point_ = point;
     result_ = result_at(point_);
     if (!result_ || !std::isfinite(*result_)) return;
+    with_result_ = point_;
+    with_result_.push_back(result_);
     bool compared = false;
     for (size_t input = 0; input < op_.schema.arguments.size(); ++input) {
       if (!op_.schema.arguments[input].type.is_tensor()) continue;
@@ -156,6 +165,12 @@ class Slopes {
   /// Compares at points of a region in which few were drawn.
   void reach(size_t region) {
     if (compared_in_[region] >= kPerRegion) return;
+    if (spent_ > kMost)
+      throw Problem(
+          op_.body_at,
+          fmt::format("'{}' has more conditions than derivatives can be compared for: make it of several ops", op_.name()));
+    const bool reads_result = std::any_of(regions_[region].path.begin(), regions_[region].path.end(),
+                                          [](const Region::Step& step) { return mentions(step.condition, Elements::kResult); });
     for (const Sample& sample : op_.samples) {
       for (int turn = 0; turn < kPerRegion; ++turn) check_at(points_.of_sample(sample));
     }
@@ -164,7 +179,8 @@ class Slopes {
       if (compared_in_[region] >= kPerRegion) return;
       const auto far = [&](const Point& point) {
         point_ = point;
-        result_ = result_at(point_);
+        if (reads_result) result_ = result_at(point_);
+        for (const Region::Step& step : regions_[region].path) spent_ += step.condition->parts;
         return distance_to(regions_[region], margin);
       };
       const std::optional<Point> point = points_.search(far);
@@ -188,41 +204,23 @@ class Slopes {
     return result_ && distance_to(region, 0).has_value();
   }
 
-  /// The slope of the expression along an input; nullopt where it has none. Steps are no multiples of one another, nor of what
-  /// periods are written with, and small ones serve where the expression turns nearby.
   std::optional<Slope> slope(size_t input) const {
-    const std::optional<Slope> ordinary = slope(input, 1);
-    return ordinary ? ordinary : slope(input, 1e-3L);
-  }
-
-  std::optional<Slope> slope(size_t input, Real scale) const {
-    const auto with_step = [&](Real step) -> Scalar {
-      const auto at = [&](Real distance) -> Scalar {
-        Point moved = point_;
-        *moved[input] += distance;
-        return result_at(moved);
-      };
-      const Scalar a = at(-2 * step), b = at(-step), c = at(step), d = at(2 * step);
-      if (!a || !b || !c || !d) return std::nullopt;
-      return (*a - 8 * *b + 8 * *c - *d) / (12 * step);
+    const auto at = [&](Real distance) {
+      Point moved = point_;
+      *moved[input] += distance;
+      return result_at(moved);
     };
-    const Scalar wide = with_step(1.0307e-3L * scale), middle = with_step(2.1713e-4L * scale);
-    const Scalar narrow = with_step(3.1871e-5L * scale);
-    if (!wide || !middle || !narrow || !std::isfinite(*middle)) return std::nullopt;
-    const Real rounding = std::fabs(*result_) * std::numeric_limits<Real>::epsilon() / (3.1871e-5L * scale);
-    const Real error = std::max(std::fabs(*wide - *middle), std::fabs(*narrow - *middle)) + 10 * rounding;
-    const bool smooth = error < kTolerance / 10 * (1 + std::fabs(*middle));
-    return smooth ? std::optional(Slope{*middle, error}) : std::nullopt;
+    return slope_by_differences(at, *result_);
   }
 
   /// What differs at one point may be the differences' fault: it is refused at the second, perhaps beside it.
   void compare(const Written& one, const Slope& expected) {
-    if (one.when) {
-      const Scalar holds = value(one.when);
+    if (one.applies) {
+      const Scalar holds = one.applies->at(with_result_);
       if (!holds || *holds == 0) return;
     }
-    const Scalar given = value(one.value);
-    const Real tolerance = kTolerance * std::fabs(expected.value) + 100 * expected.error + 1e-12L;
+    const Scalar given = one.gives->at(with_result_);
+    const Real tolerance = kSlopeTolerance * std::fabs(expected.value) + 100 * expected.error + 1e-12L;
     if (!given || std::fabs(*given - expected.value) <= tolerance) return;
     std::vector<std::string> at;
     for (size_t i = 0; i < point_.size(); ++i)
@@ -249,12 +247,16 @@ class Slopes {
   const Op& op_;
   const Functions& functions_;
   Points points_;
+  Computation expression_;
+  int64_t cost_ = expression_.cost();
+  mutable int64_t spent_ = 0;
   std::vector<Written> written_;
   std::vector<ExprPtr> expressions_;
   std::vector<Region> regions_;
   std::vector<int> compared_in_;  // points of each region
   Point point_;
   Scalar result_;
+  std::vector<Scalar> with_result_;                              // both
   bool doubtful_ = false;                                        // something differed at this point for the first time
   std::map<std::pair<const Term*, size_t>, Problem> differing_;  // the first point at which a formula differs for an input
 };

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -160,6 +161,27 @@ TEST(Gradients, ThatNoPointReachesAreRefused) {
     ASSERT_EQ(found[i].size(), 1U) << entries[i];
     EXPECT_NE(found[i][0].find("no point was found at which"), std::string::npos) << found[i][0];
   }
+}
+
+/// Of ten kilobytes, which readers get through in a second.
+TEST(Gradients, OfExpressionsWithHundredsOfConditionsAreRefusedInTime) {
+  std::vector<std::string> terms;
+  const std::array<const char*, 3> names = {"self", "other", "third"};
+  for (int i = 0; i < 512; ++i) terms.push_back(fmt::format("abs({}-{})", names[i % 3], i * 977));
+  while (terms.size() > 1) {
+    std::vector<std::string> sums;
+    for (size_t i = 0; i < terms.size(); i += 2) sums.push_back("(" + terms[i] + "+" + terms[i + 1] + ")");
+    terms = sums;
+  }
+  const auto found = refusals({fmt::format(
+      "- func: f(Tensor self, Tensor other, Tensor third) -> Tensor\n  doc: A test.\n  pointwise: '{}'\n"
+      "  derivative: {{self: 'sum_to(cumsum(grad, 0), self.sizes())', other: 'sum_to(cumsum(grad, 0), other.sizes())', "
+      "third: 'sum_to(cumsum(grad, 0), third.sizes())'}}\n  samples: [{{self: [2], other: [2], third: [2]}}]\n",
+      terms[0])});
+  ASSERT_EQ(found[0].size(), 1U);
+  EXPECT_NE(found[0][0].find("'f' has more conditions than derivatives can be compared for: make it of several ops"),
+            std::string::npos)
+      << found[0][0];
 }
 
 TEST(Gradients, OfTheExpressionAreNotRefusedHoweverTheyAreWritten) {
