@@ -8,7 +8,9 @@
 #include "deckle/attention/compile_mask.h"
 #include "deckle/attention/mask_node.h"
 #include "deckle/base/check.h"
+#include "deckle/core/cuda/device.h"
 #include "deckle/core/tensor_impl.h"
+#include "deckle/dispatch/view.h"
 #include "deckle/ops/shapes.h"
 
 namespace deckle {
@@ -44,7 +46,7 @@ bool in_range(double value, DType statistics) {
 
 AttentionPlane plane_of(const Tensor& x) {
   const auto stride = [&](int dim) { return x.size(dim) == 1 ? int64_t{0} : x.stride(dim); };
-  return {address(x), stride(0), stride(1), stride(2), stride(3)};
+  return {dispatch::view(x).data, stride(0), stride(1), stride(2), stride(3)};
 }
 
 /// What the problem points to. `k` are the keys, in the rows of k and v that `k_rows` tells.
@@ -186,7 +188,7 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
     problem.dropout.offset = stream.offset;
   }
   AttentionRequest request = attention_request(*plan, options);
-  if (q.device().kind == DeviceKind::cpu && !attention_kernel_is_forced()) {
+  if (device_name(q.device()) == "cpu" && !attention_kernel_is_forced()) {
     owner->decoded = kernels::cpu::decoded_sequences(request);
     const bool any = std::find(owner->decoded.begin(), owner->decoded.end(), 1) != owner->decoded.end();
     if (any) problem.decoded = owner->decoded.data();
@@ -208,6 +210,6 @@ AttentionRequest attention_request(const AttentionPlan& plan, const AttentionOpt
           options.sinks.defined()};
 }
 
-std::string device_name(Device device) { return device.kind == DeviceKind::cpu ? "cpu" : "cuda"; }
+std::string device_name(Device device) { return device.is_cpu() || cuda::fake() ? "cpu" : "cuda"; }
 
 }  // namespace deckle

@@ -5,9 +5,14 @@
 
 #include "deckle/base/check.h"
 #include "deckle/base/parallel.h"
+#include "deckle/core/cuda/mirror.h"
 #include "deckle/core/ragged_shape.h"
 
 namespace deckle {
+
+RowMap::~RowMap() { cuda::drop_mirrors(this); }
+
+void RowMap::keep_mirrors() const { cuda::keep_mirrors(this, {shape_.sizes(), shape_.offsets(), shape_.order()}); }
 
 std::span<const int64_t> RowMap::components() const {
   std::call_once(components_made_, [&] {

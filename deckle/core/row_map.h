@@ -17,6 +17,12 @@ class RaggedShape;
 class RowMap {
  public:
   explicit RowMap(const RaggedShape& shape) : shape_(shape) {}
+  ~RowMap();
+  RowMap(const RowMap&) = delete;
+  RowMap& operator=(const RowMap&) = delete;
+
+  /// Kernels of a GPU may ask for copies of the shape's arrays: they are made once (deckle/core/cuda/mirror.h).
+  void keep_mirrors() const;
 
   /// The component of each row of the values, [rows].
   std::span<const int64_t> components() const;

@@ -4,6 +4,7 @@
 
 #include "deckle/base/check.h"
 #include "deckle/core/cuda/memory.h"
+#include "deckle/core/cuda/uses.h"
 #include "deckle/core/tensor_impl.h"
 
 namespace deckle {
@@ -35,6 +36,7 @@ class OnHost {
       const int64_t reach = (impl.sizes[dim] - 1) * impl.strides[dim];
       (reach < 0 ? before : after) += reach;
     }
+    cuda::use(impl.storage->data(), impl.storage->device());
     copy_.resize(static_cast<size_t>((after - before + 1) * item));
     cuda::copy_bytes(copy_.data(), {}, data_ + before * item, impl.storage->device(), static_cast<int64_t>(copy_.size()));
     data_ = copy_.data() - before * item;

@@ -14,8 +14,8 @@
 
 namespace deckle::dispatch {
 
-/// Throws: an op has no kernel for this device.
-[[noreturn]] void no_kernel(Device device);
+/// An op has no kernel for this device: throws, unless it is the fake device, where the CPU's stand in.
+void require_stand_in(Device device);
 
 /// The kernels of one op, one slot per device, constant-initialised by generated code. A null slot means that the op's
 /// entry claims no kernel there; a claimed kernel that is missing does not link.
@@ -26,9 +26,11 @@ struct KernelRow {
 
   /// The kernel of that device, or an Error that names it: nothing is computed on another one.
   Kernel& on(Device device) const {
-    Kernel* const kernel = device.kind == DeviceKind::cpu ? cpu : cuda;
-    if (kernel == nullptr) [[unlikely]]
-      no_kernel(device);
+    Kernel* kernel = device.kind == DeviceKind::cpu ? cpu : cuda;
+    if (kernel == nullptr) [[unlikely]] {
+      require_stand_in(device);
+      kernel = cpu;
+    }
     return *kernel;
   }
 };

@@ -1,6 +1,8 @@
 #include "deckle/dispatch/view.h"
 
 #include "deckle/base/check.h"
+#include "deckle/core/cuda/memory.h"
+#include "deckle/core/cuda/uses.h"
 #include "deckle/core/tensor_impl.h"
 
 namespace deckle::dispatch {
@@ -11,6 +13,10 @@ View view(const Tensor& tensor) {
   const Ints sizes = tensor.sizes(), strides = tensor.strides();
   check(sizes.size() <= kMaxDims, "a tensor of {} dims (expected {} at most)", sizes.size(), kMaxDims);
   result.data = address(tensor);
+  if (const Storage& memory = *tensor.storage(); memory.device().is_cuda()) {
+    cuda::use(memory.data(), memory.device());
+    result.data = cuda::for_kernels(result.data);
+  }
   result.dtype = tensor.dtype();
   result.defined = true;
   result.ndim = static_cast<int>(sizes.size());
@@ -35,6 +41,7 @@ std::vector<View> views(TensorList tensors) {
 
 RaggedView view(const Ragged& ragged) {
   check(ragged.defined(), Argument{"ragged"}, "is undefined (expected a ragged shape)");
+  ragged->row_map().keep_mirrors();
   return {ragged->components(), ragged->ragged_dims(), ragged->sizes().data(), ragged->offsets().data(),
           ragged->order().empty() ? nullptr : ragged->order().data()};
 }

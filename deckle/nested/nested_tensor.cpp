@@ -167,6 +167,8 @@ const NestedTensor& NestedTensor::requires_grad_(bool value) const {
   return *this;
 }
 
+NestedTensor NestedTensor::to(Device device) const { return {values_.to(device), shape_}; }
+
 NestedTensor NestedTensor::grad() const {
   const Tensor gradient = values_.grad();
   return gradient.defined() ? NestedTensor(gradient, shape_) : NestedTensor();

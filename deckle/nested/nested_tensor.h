@@ -56,6 +56,7 @@ class NestedTensor {
   bool is_ragged(int64_t dim) const;
   int64_t components() const { return shape_.defined() ? shape_->components() : values_.size(0); }
   DType dtype() const { return values_.dtype(); }
+  Device device() const { return values_.device(); }
 
   /// Lengths [components] and offsets [components + 1] of a tensor with one ragged dim.
   Tensor lengths(DType dtype = DType::int64) const;
@@ -76,6 +77,8 @@ class NestedTensor {
   const NestedTensor& requires_grad_(bool value = true) const;
   bool requires_grad() const { return values_.requires_grad(); }
   NestedTensor grad() const;
+  /// The same values on a device; shapes are known on the host, and go along. Gradients flow back.
+  NestedTensor to(Device device) const;
   NestedTensor detach() const { return {values_.detach(), shape_}; }
 
   /// The components: `for (Tensor component : x)`.

@@ -2,6 +2,7 @@
 
 #include "deckle/base/check.h"
 #include "deckle/core/cuda/memory.h"
+#include "deckle/core/cuda/uses.h"
 #include "deckle/core/factory_device.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/dispatch/kernel_row.h"
@@ -24,7 +25,25 @@ namespace {
 // argument of any strides, which no allocation rule gives.
 constexpr dispatch::KernelRow<void(const Context&, const View&, const View&)> kCopy{&kernels::cpu::copy,
                                                                                     DECKLE_CUDA_KERNEL(copy)};
-constexpr dispatch::KernelRow<void(const Context&, const Number&, const View&)> kFill{nullptr, DECKLE_CUDA_KERNEL(fill)};
+
+/// One element, copied everywhere.
+void fill_by_copy(const Context& context, const Number& value, const View& target) {
+  View source = target;
+  std::fill_n(source.strides, kMaxDims, 0);
+  visit(target.dtype, [&]<typename T>(TypeTag<T>) {
+    T element{};
+    if constexpr (std::is_integral_v<T>)
+      element = static_cast<T>(value.integer);
+    else if constexpr (std::is_same_v<T, double>)
+      element = value.real;
+    else
+      element = T(static_cast<float>(value.real));
+    source.data = &element;
+    kernels::cpu::copy(context, source, target);
+  });
+}
+
+constexpr dispatch::KernelRow<void(const Context&, const Number&, const View&)> kFill{&fill_by_copy, DECKLE_CUDA_KERNEL(fill)};
 
 struct Extent {
   int64_t first, last;  // bytes in the storage
@@ -77,29 +96,15 @@ void check_writable(const Tensor& target) {
 void fill(const Tensor& target, const Scalar& value) {
   if (target.numel() == 0) return;
   const DType dtype = target.dtype();
-  if (target.device().is_cuda()) {
-    const int64_t integer = dtype == DType::bool_ ? !value.is_zero() : is_integral(dtype) ? integer_of(value, dtype) : 0;
-    return kFill.on(target.device())(Context{target.device()}, {value.to_double(), integer}, dispatch::view(target));
-  }
-  const Tensor element = empty({}, dtype);
-  visit(dtype, [&]<typename T>(TypeTag<T>) {
-    T* const at = element.data<T>();
-    if constexpr (std::is_same_v<T, bool>)
-      *at = !value.is_zero();
-    else if constexpr (std::is_integral_v<T>)
-      *at = static_cast<T>(integer_of(value, dtype));
-    else if constexpr (std::is_same_v<T, double>)
-      *at = value.to_double();
-    else
-      *at = T(static_cast<float>(value.to_double()));
-  });
-  copy_into(target, element);
+  const int64_t integer = dtype == DType::bool_ ? !value.is_zero() : is_integral(dtype) ? integer_of(value, dtype) : 0;
+  kFill.on(target.device())(Context{target.device()}, {value.to_double(), integer}, dispatch::view(target));
 }
 
 Tensor moved(const Tensor& source, Device device) {
   if (source.device() == device) return source;
   const Tensor from = contiguous(source);
   Tensor result = empty(source.sizes(), source.dtype(), device);
+  if (from.device().is_cuda()) cuda::use(from.storage()->data(), from.device());
   cuda::copy_bytes(address(result), device, address(from), from.device(), from.numel() * item_size(from.dtype()));
   return result;
 }

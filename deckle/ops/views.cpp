@@ -4,6 +4,7 @@
 
 #include "deckle/base/check.h"
 #include "deckle/base/range.h"
+#include "deckle/core/factory_device.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/ops/copy.h"
 #include "deckle/ops/generated/factory.h"
@@ -188,6 +189,7 @@ Tensor as_strided_backward(const Tensor& gradient, Ints self_sizes, Ints strides
     return result;
   }
   const int64_t count = numel_of(self_sizes);
+  const OnDevice there(gradient.device());
   const Tensor places =
       copied(native::as_strided(native::arange(0, count, 1, {}), gradient.sizes(), strides, offset), DType::int64);
   const Tensor flat =

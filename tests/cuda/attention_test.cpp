@@ -61,7 +61,7 @@ TEST(CudaAttention, RaggedIsTheCpus) {
 }
 
 TEST(CudaAttention, WhatTheTensorCoresDoNotServeTheGeneralKernelsDo) {
-  NEEDS_GPU();
+  NEEDS_CUDA_KERNELS();
   const Tensor x = randn({1, 8, 2, 64}, {}, kGpu);
   const std::string text = explain_attention(x, x, x);
   EXPECT_NE(text.find("  forward: general\n"), std::string::npos) << text;

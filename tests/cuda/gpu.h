@@ -7,3 +7,7 @@
 /// Ends a test where no GPU can be used.
 #define NEEDS_GPU() \
   if (deckle::cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU"
+
+/// Ends a test of what only kernels of a GPU do.
+#define NEEDS_CUDA_KERNELS() \
+  if (deckle::cuda::device_count() == 0 || deckle::cuda::fake()) GTEST_SKIP() << "needs a GPU, and a build with CUDA"

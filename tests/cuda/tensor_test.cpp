@@ -52,7 +52,7 @@ TEST(CudaTensor, OperandsOnTwoDevicesAreRefused) {
 }
 
 TEST(CudaTensor, AnOpWithoutAKernelThereIsRefusedByName) {
-  NEEDS_GPU();
+  NEEDS_CUDA_KERNELS();
   const Tensor x = ones({3, 3}).to(kGpu);
   testing::expect_error([&] { cumsum(x, 0); }, "cumsum: no CUDA kernel, and its operands are on cuda:0 (expected");
 }
@@ -120,7 +120,7 @@ TEST(CudaTensor, AModuleMovesWithItsSharedParameters) {
 }
 
 TEST(CudaTensor, AnIndexOutOfRangeIsReportedWhenTheDeviceIsWaitedFor) {
-  NEEDS_GPU();
+  NEEDS_CUDA_KERNELS();
   const Tensor weight = randn({7, 4}).to(kGpu), good = tensor<int64_t>({0, 6}).to(kGpu), bad = tensor<int64_t>({0, 7}).to(kGpu);
   embedding(weight, good);
   synchronize(kGpu);

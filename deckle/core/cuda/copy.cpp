@@ -7,9 +7,11 @@
 #include <mutex>
 
 #include "deckle/base/parallel.h"
+#include "deckle/core/cuda/counters.h"
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/error.h"
 #include "deckle/core/cuda/memory.h"
+#include "deckle/core/cuda/stream.h"
 
 namespace deckle::cuda {
 namespace {
@@ -48,6 +50,7 @@ class Pieces {
     }
     while (pieces_[turn_ % pieces_.size()].held) ++turn_;  // fewer are held than there are
     Piece& piece = pieces_[turn_++ % pieces_.size()];
+    count(Counted::wait, device);
     check_call(cudaEventSynchronize(piece.event), "a copy");
     return on(piece, device);
   }
@@ -88,6 +91,7 @@ void copy_on_host(char* to, const char* from, size_t bytes) {
 }
 
 void upload(char* to, Device device, const char* from, int64_t bytes, cudaStream_t stream) {
+  count(Counted::upload, device);
   Staging& pieces = staging();
   const std::lock_guard lock(pieces.mutex);
   for (int64_t done = 0; done < bytes; done += kPiece) {
@@ -100,6 +104,7 @@ void upload(char* to, Device device, const char* from, int64_t bytes, cudaStream
 }
 
 void download(char* to, const char* from, Device device, int64_t bytes, cudaStream_t stream) {
+  count(Counted::wait, device);
   // Two pieces on the way while the one before them is taken out.
   Staging& pieces = staging();
   const std::lock_guard lock(pieces.mutex);
@@ -138,11 +143,18 @@ void copy_bytes(void* to, Device to_device, const void* from, Device from_device
                  "a copy on a GPU");
       return;
     }
-    // Each device has an order of its own: what made the source must be done, and the copy before the source changes.
-    check_call(cudaStreamSynchronize(stream_handle(from_device)), "the work on a GPU");
+    // Each device has an order of its own: the copy comes after what made the source, and before the source changes.
+    Event made(from_device);
+    {
+      const DeviceGuard there(from_device);
+      made.record();
+    }
+    made.wait(to_device);
     check_call(cudaMemcpyPeerAsync(target, to_device.index, source, from_device.index, static_cast<size_t>(bytes), stream),
                "a copy between GPUs");
-    check_call(cudaStreamSynchronize(stream), "a copy between GPUs");
+    Event copied(to_device);
+    copied.record();
+    copied.wait(from_device);
   } else if (to_device.is_cuda()) {
     upload(target, device, source, bytes, stream);
   } else {

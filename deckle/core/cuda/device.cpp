@@ -6,12 +6,15 @@
 #include <string_view>
 
 #include "deckle/base/check.h"
+#include "deckle/core/cuda/counters.h"
+#include "deckle/core/cuda/driver.h"
 #include "deckle/core/cuda/error.h"
+#include "deckle/core/cuda/memory.h"
+#include "deckle/core/cuda/stream.h"
+#include "deckle/core/cuda/uses.h"
 
 namespace deckle::cuda {
 namespace {
-
-constexpr int kMaxDevices = 64;
 
 /// What a device has once for the process. Leaked on purpose: tensors in static storage may outlive any owner.
 struct State {
@@ -93,11 +96,79 @@ DeviceGuard::~DeviceGuard() {
   if (former_ >= 0) cudaSetDevice(former_);
 }
 
-Stream stream(Device device) { return {stream_handle(device)}; }
+bool fake() { return false; }
+void* for_kernels(void* address) { return address; }
 
-cudaStream_t stream_handle(Device device) {
+Stream default_stream(Device device) {
   require(device);
-  return state(device).stream;
+  return {state(device).stream};
+}
+
+cudaStream_t stream_handle(Device device) { return static_cast<cudaStream_t>(stream(device).handle); }
+
+Stream new_stream(Device device) {
+  const DeviceGuard guard(device);
+  cudaStream_t made = nullptr;
+  check_call(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "a stream");
+  note_stream();
+  return {made};
+}
+
+void follow(Device device, Stream later, Stream earlier) {
+  const DeviceGuard guard(device);
+  cudaEvent_t place = nullptr;
+  check_call(cudaEventCreateWithFlags(&place, cudaEventDisableTiming), "an event");
+  cudaError_t status = cudaEventRecord(place, static_cast<cudaStream_t>(earlier.handle));
+  if (status == cudaSuccess) status = cudaStreamWaitEvent(static_cast<cudaStream_t>(later.handle), place);
+  cudaEventDestroy(place);  // the driver keeps it until it has passed
+  check_call(status, "the order of two streams");
+}
+
+struct Event::State {
+  Device device;
+  cudaEvent_t event = nullptr;
+  ~State() { cudaEventDestroy(event); }
+};
+
+Event::Event(Device device) : state_(std::make_unique<State>()) {
+  const DeviceGuard guard(device);
+  state_->device = device;
+  check_call(cudaEventCreate(&state_->event), "an event");
+}
+Event::~Event() = default;
+Event::Event(Event&&) noexcept = default;
+Event& Event::operator=(Event&&) noexcept = default;
+
+void Event::record() {
+  const DeviceGuard guard(state_->device);
+  check_call(cudaEventRecord(state_->event, stream_handle(state_->device)), "an event");
+}
+
+void Event::wait(Device device) const {
+  const DeviceGuard guard(device);
+  check_call(cudaStreamWaitEvent(stream_handle(device), state_->event), "an event");
+}
+
+void Event::synchronize() const {
+  count(Counted::wait, state_->device);
+  check_call(cudaEventSynchronize(state_->event), "the work on a GPU");
+  check_index_fault(state_->device);
+}
+
+bool Event::passed() const {
+  const cudaError_t status = cudaEventQuery(state_->event);
+  if (status == cudaErrorNotReady) {
+    cudaGetLastError();
+    return false;
+  }
+  check_call(status, "the work on a GPU");
+  return true;
+}
+
+double Event::milliseconds_since(const Event& earlier) const {
+  float time = 0;
+  check_call(cudaEventElapsedTime(&time, earlier.state_->event, state_->event), "the time between two events");
+  return time;
 }
 
 IndexFault* index_fault(Device device) {
@@ -115,7 +186,11 @@ void check_index_fault(Device device) {
 
 void synchronize(Device device) {
   const DeviceGuard guard(device);
-  check_call(cudaStreamSynchronize(stream_handle(device)), "the work on a GPU");
+  count(Counted::wait, device);
+  if (has_streams())
+    check_call(cudaDeviceSynchronize(), "the work on a GPU");
+  else
+    check_call(cudaStreamSynchronize(stream_handle(device)), "the work on a GPU");
   check_index_fault(device);
 }
 
@@ -131,7 +206,7 @@ void check_call(cudaError_t status, const char* what) {
 
 void check_launch(Device device) {
   check_call(cudaPeekAtLastError(), "a kernel");
-  if (waits_for_every_kernel()) synchronize(device);
+  if (waits_for_every_kernel()) cuda::synchronize(device);
 }
 
 }  // namespace deckle::cuda

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "deckle/base/device.h"
-#include "deckle/base/stream.h"
 
 /// GPUs of NVIDIA, as the rest of the library sees them; no header of the toolkit is needed to include this. A build without the
 /// toolkit has all of these functions too (absent.cpp): there is no GPU, and what needs one says so in one sentence.
@@ -13,15 +12,16 @@ bool built();
 /// How many GPUs there are; 0 without a driver.
 int device_count();
 
+/// Whether they are fake ones, for tests: in a build without CUDA, DECKLE_FAKE_DEVICES=2 makes two devices whose memory is memory
+/// of the host that only kernels can reach, those of the CPU. What reads or writes it otherwise, as code for the host, crashes.
+bool fake();
+
 /// Throws, with what to do, unless `device` is a GPU of this machine that this build can use.
 void require(Device device);
 
 /// Waits for everything that was given to the device, and throws what went wrong meanwhile: kernels report an index out of range
 /// only then.
 void synchronize(Device device);
-
-/// The order in which the library's work on a device runs: one stream for each device and process.
-Stream stream(Device device);
 
 /// Makes `device` the one that CUDA calls of this thread go to, and restores the former one.
 class DeviceGuard {

@@ -1,21 +1,22 @@
-// Device memory: blocks by size in a cache of our own, over the driver's stream-ordered pool. All work of a device runs in one
-// stream, so a block is free for the next owner as soon as its last owner has let go: what that one launched comes first.
+// A cache of blocks by size and stream, over a pool.
 #include "deckle/core/cuda/memory.h"
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
-#include <cstring>
-#include <deque>
-#include <limits>
+#include <map>
 #include <mutex>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "deckle/base/check.h"
 #include "deckle/base/numbers.h"
+#include "deckle/core/cuda/counters.h"
 #include "deckle/core/cuda/device.h"
-#include "deckle/core/cuda/error.h"
+#include "deckle/core/cuda/pool.h"
+#include "deckle/core/cuda/stream.h"
+#include "deckle/core/cuda/uses.h"
 
 namespace deckle::cuda {
 namespace {
@@ -31,10 +32,11 @@ int64_t rounded(int64_t bytes) {
 
 struct Cache {
   std::mutex mutex;
-  std::unordered_map<int64_t, std::vector<void*>> free;  // by rounded size
+  std::map<std::pair<void*, int64_t>, std::vector<void*>> free;  // by stream and rounded size
   MemoryStats stats;
-  bool pool_ready = false;
 };
+
+std::atomic<bool> used{false};
 
 Cache& cache(Device device) {
   require(device);
@@ -42,40 +44,14 @@ Cache& cache(Device device) {
   return (*caches)[static_cast<size_t>(device.index)];
 }
 
-/// The pool keeps what it has: giving memory back is empty_cache's.
-void prepare_pool(Device device) {
-  cudaMemPool_t pool = nullptr;
-  check_call(cudaDeviceGetDefaultMemPool(&pool, device.index), "the memory pool");
-  uint64_t keep = std::numeric_limits<uint64_t>::max();
-  check_call(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep), "the memory pool");
-}
-
-/// From the pool; nullptr if there is not enough.
-void* from_pool(Cache& shared, int64_t size, Device device) {
-  if (!shared.pool_ready) {
-    prepare_pool(device);
-    shared.pool_ready = true;
-  }
-  void* memory = nullptr;
-  const cudaError_t status = cudaMallocAsync(&memory, static_cast<size_t>(size), stream_handle(device));
-  if (status == cudaErrorMemoryAllocation) {
-    cudaGetLastError();
-    return nullptr;
-  }
-  check_call(status, "an allocation on a GPU");
-  return memory;
-}
-
 void release(Cache& shared, Device device) {
-  for (auto& [size, blocks] : shared.free) {
-    for (void* block : blocks) cudaFreeAsync(block, stream_handle(device));
-    blocks.clear();
+  for (auto& [key, blocks] : shared.free) {
+    for (void* block : blocks) pool::give(block, key.second, device, {key.first});
   }
+  shared.free.clear();
   shared.stats.cached = 0;
-  check_call(cudaStreamSynchronize(stream_handle(device)), "the work on a GPU");
-  cudaMemPool_t pool = nullptr;
-  check_call(cudaDeviceGetDefaultMemPool(&pool, device.index), "the memory pool");
-  check_call(cudaMemPoolTrimTo(pool, 0), "the memory pool");
+  count(Counted::wait, device);
+  pool::trim(device);
 }
 
 }  // namespace
@@ -88,46 +64,51 @@ void* allocate(int64_t bytes, Device device) {
   constexpr int64_t kMost = int64_t{1} << 62;
   if (bytes < 0 || bytes > kMost) fail(ErrorKind::out_of_memory, "cannot allocate {} bytes", bytes);
   const int64_t size = rounded(bytes);
+  const Stream now = stream(device);
   Cache& shared = cache(device);
   const std::lock_guard lock(shared.mutex);
   void* block = nullptr;
-  if (auto& blocks = shared.free[size]; !blocks.empty()) {
-    block = blocks.back();
-    blocks.pop_back();
+  if (const auto found = shared.free.find({now.handle, size}); found != shared.free.end() && !found->second.empty()) {
+    block = found->second.back();
+    found->second.pop_back();
     shared.stats.cached -= size;
   } else {
-    const DeviceGuard guard(device);
-    block = from_pool(shared, size, device);
+    used.store(true, std::memory_order_relaxed);
+    count(Counted::block, device);
+    block = pool::take(size, device, now);
     if (block == nullptr) {
       release(shared, device);
-      block = from_pool(shared, size, device);
+      block = pool::take(size, device, now);
     }
     if (block == nullptr) {
-      size_t available = 0, total = 0;
-      cudaMemGetInfo(&available, &total);
+      const pool::Room room = pool::room(device);
       fail(ErrorKind::out_of_memory, "cannot allocate {} bytes on {} ({} in use by tensors, {} free of {})", with_commas(bytes),
-           to_string(device), with_commas(shared.stats.in_use), with_commas(static_cast<int64_t>(available)),
-           with_commas(static_cast<int64_t>(total)));
+           to_string(device), with_commas(shared.stats.in_use), with_commas(room.available), with_commas(room.total));
     }
   }
   shared.stats.in_use += size;
   shared.stats.peak = std::max(shared.stats.peak, shared.stats.in_use);
+  first_use(block, device);
   return block;
 }
 
 void deallocate(void* memory, int64_t bytes, Device device) noexcept {
   if (memory == nullptr) return;
+  const Stream last = last_use(memory, device);
   const int64_t size = rounded(bytes);
   Cache& shared = cache(device);
   const std::lock_guard lock(shared.mutex);
   shared.stats.in_use -= size;
+  pool::freed(memory, size);
   try {
-    shared.free[size].push_back(memory);
+    shared.free[{last.handle, size}].push_back(memory);
     shared.stats.cached += size;
   } catch (...) {
-    cudaFreeAsync(memory, stream_handle(device));
+    pool::give(memory, size, device, last);
   }
 }
+
+bool in_use() { return used.load(std::memory_order_relaxed); }
 
 MemoryStats memory_stats(Device device) {
   Cache& shared = cache(device);
@@ -144,7 +125,6 @@ void reset_peak_memory(Device device) {
 void empty_cache(Device device) {
   Cache& shared = cache(device);
   const std::lock_guard lock(shared.mutex);
-  const DeviceGuard guard(device);
   release(shared, device);
 }
 

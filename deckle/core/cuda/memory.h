@@ -12,6 +12,12 @@ namespace deckle::cuda {
 void* allocate(int64_t bytes, Device device);
 void deallocate(void* memory, int64_t bytes, Device device) noexcept;
 
+/// Whether memory was ever taken on a GPU.
+bool in_use();
+
+/// Where kernels find what lies at an address of the device: there; on the fake device, elsewhere.
+void* for_kernels(void* address);
+
 MemoryStats memory_stats(Device device);
 void reset_peak_memory(Device device);
 void empty_cache(Device device);

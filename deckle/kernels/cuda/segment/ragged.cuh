@@ -1,9 +1,10 @@
 #pragma once
 
-// A ragged shape on a device: its offsets, and the order of its rows, uploaded in the order of the stream.
+// A ragged shape on a device: its offsets, and the order of its rows.
 #include <cstdint>
 
 #include "deckle/core/cuda/memory.h"
+#include "deckle/core/cuda/mirror.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/args/view.h"
 
@@ -31,22 +32,29 @@ struct DeviceRagged {
   }
 };
 
+/// The arrays of a ragged shape on the device: its own copies (core/cuda/mirror.h), or, of arrays that nobody keeps, copies that
+/// last as long as this.
 class Uploaded {
  public:
   Uploaded(const Context& context, const RaggedView& ragged)
-      : memory_((ragged.components + 1 + (ragged.order != nullptr ? ragged.rows() : 0)) * kItem, context.device),
-        ragged_{ragged.components, memory_.as<int64_t>(), nullptr} {
-    int64_t* const to = memory_.as<int64_t>();
-    deckle::cuda::copy_bytes(to, context.device, ragged.offsets, {}, (ragged.components + 1) * kItem);
-    if (ragged.order == nullptr) return;
-    deckle::cuda::copy_bytes(to + ragged.components + 1, context.device, ragged.order, {}, ragged.rows() * kItem);
-    ragged_.order = to + ragged.components + 1;
-  }
+      : offsets_(context, ragged.offsets, ragged.components + 1),
+        order_(context, ragged.order, ragged.order != nullptr ? ragged.rows() : 0),
+        ragged_{ragged.components, offsets_.data, ragged.order != nullptr ? order_.data : nullptr} {}
   const DeviceRagged& ragged() const { return ragged_; }
 
  private:
-  static constexpr int64_t kItem = sizeof(int64_t);
-  deckle::cuda::Block memory_;
+  struct Array {
+    Array(const Context& context, const int64_t* host, int64_t count)
+        : data(count > 0 ? deckle::cuda::mirrored(host, context.device) : nullptr),
+          own(data == nullptr ? count * static_cast<int64_t>(sizeof(int64_t)) : 0, context.device) {
+      if (data != nullptr || count == 0) return;
+      deckle::cuda::copy_bytes(own.as<void>(), context.device, host, {}, count * static_cast<int64_t>(sizeof(int64_t)));
+      data = own.as<int64_t>();
+    }
+    const int64_t* data;
+    deckle::cuda::Block own;
+  };
+  Array offsets_, order_;
   DeviceRagged ragged_;
 };
 

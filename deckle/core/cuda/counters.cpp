@@ -1,0 +1,27 @@
+#include "deckle/core/cuda/counters.h"
+
+#include <array>
+#include <atomic>
+
+namespace deckle::cuda {
+namespace {
+
+struct Counts {
+  std::array<std::atomic<int64_t>, 3> of{};
+};
+
+Counts& counts(Device device) {
+  static std::array<Counts, 64> devices;
+  return devices[static_cast<size_t>(device.index) % devices.size()];
+}
+
+}  // namespace
+
+Counters counters(Device device) {
+  const auto get = [&](Counted what) { return counts(device).of[static_cast<size_t>(what)].load(std::memory_order_relaxed); };
+  return {get(Counted::block), get(Counted::wait), get(Counted::upload)};
+}
+
+void count(Counted what, Device device) { counts(device).of[static_cast<size_t>(what)].fetch_add(1, std::memory_order_relaxed); }
+
+}  // namespace deckle::cuda

@@ -1,0 +1,186 @@
+// GPUs of a build without CUDA: there are none, or, with DECKLE_FAKE_DEVICES=N, N fake ones for tests. A fake device's memory is
+// reserved at addresses that may not be touched; what is written there lies at a constant distance, where kernels (the CPU's) are
+// sent to by dispatch::view, and copies know to find it. So a read or write by code for the host is a fault at once, on a machine
+// without a GPU. Freed and fresh blocks are filled with NaN. Everything runs when it is called: it finds no missing
+// synchronisation.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "deckle/base/check.h"
+#include "deckle/core/cuda/counters.h"
+#include "deckle/core/cuda/device.h"
+#include "deckle/core/cuda/driver.h"
+#include "deckle/core/cuda/memory.h"
+#include "deckle/core/cuda/pool.h"
+#include "deckle/core/cuda/stream.h"
+#include "deckle/core/cuda/uses.h"
+
+namespace deckle::cuda {
+namespace {
+
+constexpr int64_t kReserved = int64_t{1} << 36;  // bytes of addresses of each device
+constexpr int kPoison = 0xff;                    // NaN in every floating dtype, -1 in integers
+
+int64_t number_of(const char* variable, int64_t otherwise) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::atoll(text);
+}
+
+/// The addresses of one device, those of its memory behind them, and what of these is free.
+struct FakeDevice {
+  std::mutex mutex;
+  char* addresses = nullptr;
+  int64_t taken_up = 0;  // of the reserved bytes
+  int64_t in_use = 0;
+  const int64_t capacity = number_of("DECKLE_FAKE_MEMORY", int64_t{2} << 30);
+  std::map<int64_t, std::vector<void*>> free;  // by size
+  std::atomic<intptr_t> streams{0};
+
+  void reserve() {
+    if (addresses != nullptr) return;
+    void* const found = mmap(nullptr, 2 * kReserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    check(found != MAP_FAILED && mprotect(static_cast<char*>(found) + kReserved, kReserved, PROT_READ | PROT_WRITE) == 0,
+          "no addresses for a fake device (expected fewer of them: DECKLE_FAKE_DEVICES)");
+    addresses = static_cast<char*>(found);
+  }
+};
+
+FakeDevice& fake_device(Device device) {
+  static auto* const devices = new std::array<FakeDevice, kMaxDevices>;
+  return (*devices)[static_cast<size_t>(device.index)];
+}
+
+void* behind(void* address) { return address == nullptr ? nullptr : static_cast<char*>(address) + kReserved; }
+const void* behind(const void* address) { return address == nullptr ? nullptr : static_cast<const char*>(address) + kReserved; }
+
+thread_local Device guarded;
+
+}  // namespace
+
+bool built() { return false; }
+
+int device_count() {
+  static const auto count = static_cast<int>(std::clamp<int64_t>(number_of("DECKLE_FAKE_DEVICES", 0), 0, kMaxDevices));
+  return count;
+}
+
+bool fake() { return device_count() > 0; }
+
+void require(Device device) {
+  const int count = device_count();
+  if (device.is_cuda() && device.index >= 0 && device.index < count) [[likely]]
+    return;
+  if (count == 0)
+    fail(ErrorKind::not_implemented,
+         "{} asked of a build without CUDA (expected one configured with a CUDA toolkit: DECKLE_CUDA=ON)", to_string(device));
+  fail("{} asked of a machine with {} GPU{} (expected cuda:0 to cuda:{})", to_string(device), count, count == 1 ? "" : "s",
+       count - 1);
+}
+
+void* for_kernels(void* address) { return behind(address); }
+
+void synchronize(Device device) {
+  require(device);
+  count(Counted::wait, device);
+}
+
+DeviceGuard::DeviceGuard(Device device) {
+  require(device);
+  former_ = guarded.index;
+  guarded = device;
+}
+DeviceGuard::~DeviceGuard() { guarded.index = static_cast<int16_t>(former_); }
+
+// Streams are numbers: everything is done when it is given.
+Stream default_stream(Device device) { return {&fake_device(device)}; }
+
+Stream new_stream(Device device) {
+  require(device);
+  note_stream();
+  return {reinterpret_cast<char*>(&fake_device(device)) + ++fake_device(device).streams};
+}
+
+void follow(Device, Stream, Stream) {}
+
+struct Event::State {
+  Device device;
+};
+Event::Event(Device device) : state_(std::make_unique<State>()) {
+  require(device);
+  state_->device = device;
+}
+Event::~Event() = default;
+Event::Event(Event&&) noexcept = default;
+Event& Event::operator=(Event&&) noexcept = default;
+void Event::record() {}
+void Event::wait(Device device) const { require(device); }
+void Event::synchronize() const { count(Counted::wait, state_->device); }
+bool Event::passed() const { return true; }
+double Event::milliseconds_since(const Event&) const { return 0; }
+
+void copy_bytes(void* to, Device to_device, const void* from, Device from_device, int64_t bytes) {
+  for (const Device device : {to_device, from_device}) {
+    if (device.is_cuda()) require(device);
+  }
+  if (bytes == 0) return;
+  if (to_device.is_cuda() && from_device.is_cpu()) count(Counted::upload, to_device);
+  if (to_device.is_cpu() && from_device.is_cuda()) count(Counted::wait, from_device);
+  std::memcpy(to_device.is_cuda() ? behind(to) : to, from_device.is_cuda() ? behind(from) : from, static_cast<size_t>(bytes));
+}
+
+void zero_bytes(void* memory, Device device, int64_t bytes) {
+  require(device);
+  if (bytes > 0) std::memset(behind(memory), 0, static_cast<size_t>(bytes));
+}
+
+namespace pool {
+
+void* take(int64_t bytes, Device device, Stream) {
+  FakeDevice& fake = fake_device(device);
+  const std::lock_guard lock(fake.mutex);
+  fake.reserve();
+  if (fake.in_use + bytes > fake.capacity) return nullptr;
+  std::vector<void*>& again = fake.free[bytes];
+  void* block = nullptr;
+  if (!again.empty()) {
+    block = again.back();
+    again.pop_back();
+  } else {
+    if (fake.taken_up + bytes > kReserved) return nullptr;
+    block = fake.addresses + fake.taken_up;
+    fake.taken_up += bytes;
+  }
+  fake.in_use += bytes;
+  freed(block, bytes);
+  return block;
+}
+
+void give(void* memory, int64_t bytes, Device device, Stream) noexcept {
+  FakeDevice& fake = fake_device(device);
+  const std::lock_guard lock(fake.mutex);
+  fake.in_use -= bytes;
+  fake.free[bytes].push_back(memory);
+}
+
+void trim(Device) {}
+
+Room room(Device device) {
+  FakeDevice& fake = fake_device(device);
+  const std::lock_guard lock(fake.mutex);
+  return {fake.capacity - fake.in_use, fake.capacity};
+}
+
+void freed(void* memory, int64_t bytes) noexcept {
+  if (memory != nullptr) std::memset(behind(memory), kPoison, static_cast<size_t>(bytes));
+}
+
+}  // namespace pool
+}  // namespace deckle::cuda

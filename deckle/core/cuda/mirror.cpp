@@ -1,0 +1,81 @@
+#include "deckle/core/cuda/mirror.h"
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "deckle/core/cuda/device.h"
+#include "deckle/core/cuda/memory.h"
+#include "deckle/core/cuda/uses.h"
+
+namespace deckle::cuda {
+namespace {
+
+struct Copy {
+  Device device;
+  std::unique_ptr<Block> block;
+};
+
+struct Array {
+  int64_t count = 0;
+  std::vector<Copy> copies;
+};
+
+/// Leaked on purpose: shapes in static storage are dropped after it would be gone.
+struct Mirrors {
+  std::mutex mutex;
+  std::unordered_map<const void*, std::vector<const int64_t*>> owners;
+  std::unordered_map<const int64_t*, Array> arrays;
+};
+
+Mirrors& mirrors() {
+  static auto* const instance = new Mirrors;
+  return *instance;
+}
+
+}  // namespace
+
+void keep_mirrors(const void* owner, std::initializer_list<std::span<const int64_t>> arrays) {
+  if (!in_use()) return;
+  Mirrors& all = mirrors();
+  const std::lock_guard lock(all.mutex);
+  auto [entry, is_new] = all.owners.try_emplace(owner);
+  if (!is_new) return;
+  for (const std::span<const int64_t> array : arrays) {
+    if (array.empty()) continue;
+    entry->second.push_back(array.data());
+    all.arrays[array.data()].count = static_cast<int64_t>(array.size());
+  }
+}
+
+void drop_mirrors(const void* owner) noexcept {
+  if (!in_use()) return;
+  Mirrors& all = mirrors();
+  const std::lock_guard lock(all.mutex);
+  const auto entry = all.owners.find(owner);
+  if (entry == all.owners.end()) return;
+  for (const int64_t* array : entry->second) all.arrays.erase(array);
+  all.owners.erase(entry);
+}
+
+const int64_t* mirrored(const int64_t* host, Device device) {
+  Mirrors& all = mirrors();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.arrays.find(host);
+  if (found == all.arrays.end()) return nullptr;
+  std::vector<Copy>& copies = found->second.copies;
+  const auto made = std::find_if(copies.begin(), copies.end(), [&](const Copy& copy) { return copy.device == device; });
+  if (made != copies.end()) {
+    use(made->block->as<void>(), device);
+    return made->block->as<int64_t>();
+  }
+  const int64_t bytes = found->second.count * static_cast<int64_t>(sizeof(int64_t));
+  auto block = std::make_unique<Block>(bytes, device);
+  copy_bytes(block->as<void>(), device, host, {}, bytes);
+  return copies.emplace_back(Copy{device, std::move(block)}).block->as<int64_t>();
+}
+
+}  // namespace deckle::cuda

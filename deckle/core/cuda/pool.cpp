@@ -1,0 +1,60 @@
+// The driver's pool of a GPU.
+#include "deckle/core/cuda/pool.h"
+
+#include <array>
+#include <limits>
+#include <mutex>
+
+#include "deckle/core/cuda/device.h"
+#include "deckle/core/cuda/error.h"
+
+namespace deckle::cuda::pool {
+namespace {
+
+cudaMemPool_t pool_of(Device device) {
+  static auto* const prepared = new std::array<std::once_flag, 64>;
+  cudaMemPool_t pool = nullptr;
+  check_call(cudaDeviceGetDefaultMemPool(&pool, device.index), "the memory pool");
+  // It keeps what it has: giving memory back is trim's.
+  std::call_once((*prepared)[static_cast<size_t>(device.index)], [&] {
+    uint64_t keep = std::numeric_limits<uint64_t>::max();
+    check_call(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep), "the memory pool");
+  });
+  return pool;
+}
+
+}  // namespace
+
+void* take(int64_t bytes, Device device, Stream stream) {
+  const DeviceGuard guard(device);
+  pool_of(device);
+  void* memory = nullptr;
+  const cudaError_t status = cudaMallocAsync(&memory, static_cast<size_t>(bytes), static_cast<cudaStream_t>(stream.handle));
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    return nullptr;
+  }
+  check_call(status, "an allocation on a GPU");
+  return memory;
+}
+
+void give(void* memory, int64_t, Device, Stream stream) noexcept {
+  cudaFreeAsync(memory, static_cast<cudaStream_t>(stream.handle));
+}
+
+void trim(Device device) {
+  const DeviceGuard guard(device);
+  check_call(cudaDeviceSynchronize(), "the work on a GPU");
+  check_call(cudaMemPoolTrimTo(pool_of(device), 0), "the memory pool");
+}
+
+Room room(Device device) {
+  const DeviceGuard guard(device);
+  size_t available = 0, total = 0;
+  cudaMemGetInfo(&available, &total);
+  return {static_cast<int64_t>(available), static_cast<int64_t>(total)};
+}
+
+void freed(void*, int64_t) noexcept {}
+
+}  // namespace deckle::cuda::pool

@@ -1,0 +1,86 @@
+// Which stream a thread's work goes to, and the order of memory between streams; what a stream is, the driver knows (device.cpp)
+// or the fake device.
+#include "deckle/core/cuda/stream.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "deckle/core/cuda/device.h"
+#include "deckle/core/cuda/driver.h"
+#include "deckle/core/cuda/uses.h"
+
+namespace deckle::cuda {
+namespace {
+
+thread_local std::array<void*, kMaxDevices> current{};
+std::atomic<bool> several{false};
+
+/// The streams that used a block, the last one at the end.
+struct Blocks {
+  std::mutex mutex;
+  std::unordered_map<const void*, std::vector<void*>> used_by;
+};
+
+Blocks& blocks() {
+  static auto* const instance = new Blocks;  // leaked, as the tensors in static storage are
+  return *instance;
+}
+
+}  // namespace
+
+Stream stream(Device device) {
+  require(device);
+  void* const chosen = current[static_cast<size_t>(device.index)];
+  return chosen != nullptr ? Stream{chosen} : default_stream(device);
+}
+
+OnStream::OnStream(Device device, Stream stream) : device_(device) {
+  require(device);
+  void*& chosen = current[static_cast<size_t>(device.index)];
+  former_ = {chosen};
+  chosen = stream.handle;
+}
+
+OnStream::~OnStream() { current[static_cast<size_t>(device_.index)] = former_.handle; }
+
+bool has_streams() { return several.load(std::memory_order_relaxed); }
+void note_stream() { several.store(true, std::memory_order_relaxed); }
+
+void first_use(const void* memory, Device device) {
+  if (!has_streams()) return;
+  const Stream now = stream(device);
+  const std::lock_guard lock(blocks().mutex);
+  blocks().used_by[memory] = {now.handle};
+}
+
+void use(const void* memory, Device device) {
+  if (!has_streams() || memory == nullptr) [[likely]]
+    return;
+  const Stream now = stream(device);
+  const std::lock_guard lock(blocks().mutex);
+  std::vector<void*>& users = blocks().used_by[memory];
+  // Of a block that was made before there were streams.
+  if (users.empty()) users.push_back(default_stream(device).handle);
+  if (users.back() == now.handle) return;
+  follow(device, now, {users.back()});
+  users.erase(std::remove(users.begin(), users.end(), now.handle), users.end());
+  users.push_back(now.handle);
+}
+
+Stream last_use(const void* memory, Device device) noexcept {
+  if (!has_streams()) return default_stream(device);
+  const std::lock_guard lock(blocks().mutex);
+  const auto found = blocks().used_by.find(memory);
+  if (found == blocks().used_by.end()) return default_stream(device);
+  const std::vector<void*> users = std::move(found->second);
+  blocks().used_by.erase(found);
+  const Stream last{users.back()};
+  for (size_t i = 0; i + 1 < users.size(); ++i) follow(device, last, {users[i]});  // what they were given since
+  return last;
+}
+
+}  // namespace deckle::cuda

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "deckle/base/device.h"
+#include "deckle/base/stream.h"
+
+/// The order of memory between streams. Nothing is kept, and nothing costs, before a second stream is made.
+namespace deckle::cuda {
+
+/// A block was taken, for this thread's stream.
+void first_use(const void* memory, Device device);
+
+/// A kernel or a copy in this thread's stream uses a block next, which begins at `memory`: it comes after what other streams that
+/// used it were given until now.
+void use(const void* memory, Device device);
+
+/// The stream to free a block in: from now on it comes after all that used it.
+Stream last_use(const void* memory, Device device) noexcept;
+
+/// Streams were made beside the default one.
+bool has_streams();
+void note_stream();
+
+}  // namespace deckle::cuda

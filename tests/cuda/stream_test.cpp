@@ -1,0 +1,104 @@
+// Streams, events, and what a step costs the host.
+#include "deckle/core/cuda/stream.h"
+#include "deckle/core/cuda/counters.h"
+#include "deckle/core/tensor_impl.h"
+#include "deckle/deckle.h"
+#include "tests/cuda/gpu.h"
+#include "tests/support/expect.h"
+
+namespace deckle {
+namespace {
+
+const Device kGpu = Device::cuda();
+
+TEST(CudaStreams, KeepTheOrderOfMemory) {
+  NEEDS_GPU();
+  const Stream side = cuda::new_stream(kGpu);
+  const Tensor x = randn({1 << 20});
+  Tensor y = x.to(kGpu);
+  for (int i = 0; i < 20; ++i) {  // back and forth, each reading what the other stream has written
+    const cuda::OnStream there(kGpu, side);
+    EXPECT_EQ(cuda::stream(kGpu).handle, side.handle);
+    y = y * 2;
+    const cuda::OnStream back(kGpu, Stream{});
+    y = y * 0.5;
+  }
+  testing::expect_equal(y, x);
+}
+
+TEST(CudaStreams, AFreedBlockIsUsedAgainAfterAllStreamsThatUsedIt) {
+  NEEDS_GPU();
+  const Stream side = cuda::new_stream(kGpu);
+  constexpr int64_t kSize = 1 << 22;
+  const Tensor expected = full({kSize}, 3, DType::float32, kGpu);
+  for (int i = 0; i < 10; ++i) {
+    Tensor result;
+    {
+      const Tensor x = full({kSize}, 3, DType::float32, kGpu);
+      const cuda::OnStream there(kGpu, side);
+      result = x + 0.0;
+    }
+    const Tensor other = full({kSize}, 7, DType::float32, kGpu);  // perhaps where x was
+    ASSERT_TRUE(all(result == expected).item<bool>());
+  }
+}
+
+TEST(CudaStreams, EventsOrderAndMeasure) {
+  NEEDS_GPU();
+  cuda::Event begin(kGpu), end(kGpu);
+  begin.record();
+  const Tensor x = randn({1 << 22}, {}, kGpu);
+  end.record();
+  end.synchronize();
+  EXPECT_TRUE(end.passed());
+  EXPECT_GE(end.milliseconds_since(begin), 0);
+  const Stream side = cuda::new_stream(kGpu);
+  const cuda::OnStream there(kGpu, side);
+  end.wait(kGpu);
+  EXPECT_EQ(sum(x * 0.0).item(), 0);
+}
+
+TEST(CudaCounters, CountWhatTheHostDoes) {
+  NEEDS_GPU();
+  const Tensor x = randn({8});
+  const cuda::Counters before = cuda::counters(kGpu);
+  const Tensor y = x.to(kGpu);
+  EXPECT_EQ(cuda::counters(kGpu).uploads, before.uploads + 1);
+  const int64_t waits = cuda::counters(kGpu).waits;
+  y.to_vector();
+  EXPECT_EQ(cuda::counters(kGpu).waits, waits + 1);
+  synchronize(kGpu);
+  EXPECT_EQ(cuda::counters(kGpu).waits, waits + 2);
+}
+
+/// A ragged encoder of one layer: norms, products, attention by component where the device has it, a loss by component.
+TEST(CudaCounters, ATrainingStepNeitherWaitsNorTakesMemoryAfterWarmUp) {
+  NEEDS_GPU();
+  constexpr int64_t kWidth = 32;
+  const std::vector<int64_t> lengths = {5, 0, 17, 3};
+  nn::Sequential net(nn::Linear(kWidth, 2 * kWidth), nn::GELU(), nn::Linear(2 * kWidth, kWidth));
+  net.to(kGpu);
+  optim::AdamW optimizer(net.parameters(), {.lr = 0.01});
+  const NestedTensor x = NestedTensor::from_lengths(randn({25, kWidth}), lengths).to(kGpu);
+  EXPECT_EQ(x.device(), kGpu);
+  const Tensor gain = ones({kWidth}, DType::float32, kGpu).requires_grad_(), shift = zeros({kWidth}, DType::float32, kGpu);
+  const auto step = [&] {
+    const NestedTensor hidden = layer_norm(x, gain, shift);
+    const NestedTensor y = NestedTensor(net(hidden.values()), hidden.ragged());
+    const Tensor loss = deckle::sum(sum(y * y, {1}).dense());
+    net.zero_grad();
+    loss.backward();
+    optimizer.step();
+  };
+  for (int i = 0; i < 3; ++i) step();
+  synchronize(kGpu);
+  const cuda::Counters before = cuda::counters(kGpu);
+  for (int i = 0; i < 5; ++i) step();
+  const cuda::Counters after = cuda::counters(kGpu);
+  EXPECT_EQ(after.waits - before.waits, 0);
+  EXPECT_EQ(after.blocks - before.blocks, 0);
+  EXPECT_EQ(after.uploads - before.uploads, 0) << "the shape of the batch is on the device";
+}
+
+}  // namespace
+}  // namespace deckle
