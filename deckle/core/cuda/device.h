@@ -3,7 +3,7 @@
 #include "deckle/base/device.h"
 
 /// GPUs of NVIDIA, as the rest of the library sees them; no header of the toolkit is needed to include this. A build without the
-/// toolkit has all of these functions too (absent.cpp): there is no GPU, and what needs one says so in one sentence.
+/// toolkit has all of these functions too (fake.cpp): there is no GPU, and what needs one says so in one sentence.
 namespace deckle::cuda {
 
 /// Whether this build has CUDA kernels.
