@@ -67,7 +67,7 @@ TrainOptions TrainOptions::load(const io::Checkpoint& checkpoint) {
   TrainOptions options;
   each_number(options, [&](const char* key, auto& value) { fetch(checkpoint, key, value); });
   // Checkpoints of former versions do not have it.
-  if (const auto dtype = checkpoint.facts.find("options.dtype"); dtype != checkpoint.facts.end()) {
+  if (const auto dtype = checkpoint.metadata.find("options.dtype"); dtype != checkpoint.metadata.end()) {
     check(dtype->second == "float32" || dtype->second == "bfloat16", "the checkpoint's \"options.dtype\" is \"{}\"",
           dtype->second);
     if (dtype->second == "bfloat16") options.dtype = DType::bfloat16;
