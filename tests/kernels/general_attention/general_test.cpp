@@ -147,5 +147,75 @@ TEST_F(GeneralAttention, TangentsAndSecondOrderMatchTheReference) {
   }
 }
 
+/// A batch with rows that see nothing: more queries than keys, causal from the last of both on.
+AttentionCase with_dead_rows() {
+  AttentionCase c;
+  for (const auto& [rows, keys] : {std::pair(90, 30), {5, 0}, {70, 130}}) c.add_sequence(rows, keys);
+  AttentionProblem& p = c.problem;
+  p.dtype = DType::float64;
+  p.heads = 4, p.kv_heads = 2, p.head_dim = 20, p.value_dim = 9, p.scale = 0.3;
+  p.causal = true, p.alignment = AttentionAlignment::bottom_right;
+  c.has_slopes = c.has_table = true;
+  p.table_reach = 5;
+  c.layout();
+  return c;
+}
+
+TEST_F(GeneralAttention, RowsThatSeeNothingIgnoreWhateverArrives) {
+  Random random(seed() + 3);
+  const AttentionCase c = with_dead_rows();
+  const Operands x = c.operands(DType::float64, c.normal(random)), t = c.operands(DType::float64, c.normal(random));
+  const Results dy = c.results(DType::float64, c.normal(random)), tdy = c.results(DType::float64, c.normal(random));
+  Operands spoilt = x, spoilt_t = t;
+  Results spoilt_dy = dy, spoilt_tdy = tdy;
+  c.bind(spoilt), c.bind(spoilt_t), c.bind(spoilt_dy), c.bind(spoilt_tdy);
+  const auto spoil = [](Buffer& buffer, int64_t width) {  // rows 0..59 of the first sequence, and the second sequence
+    for (int64_t row = 0; row < 95; ++row) {
+      for (int64_t n = 0; n < width && (row < 60 || row >= 90); ++n) buffer.put(row * width + n, std::nan(""));
+    }
+  };
+  for (Operands* one : {&spoilt, &spoilt_t}) spoil(one->q, 4 * 20);
+  for (Results* one : {&spoilt_dy, &spoilt_tdy}) spoil(one->out, 4 * 9), spoil(one->lse, 4);
+  Results clean_y = c.results(DType::float64, AttentionCase::poisoned), y = clean_y, clean_ty = clean_y, ty = clean_y;
+  c.bind(y), c.bind(clean_ty), c.bind(ty);
+  general::forward(c, x, clean_y), general::forward(c, spoilt, y);
+  EXPECT_TRUE(y.out == clean_y.out && y.lse == clean_y.lse);
+  Operands clean = c.operands(DType::float64, AttentionCase::poisoned), got = clean;
+  c.bind(got);
+  general::backward(c, x, clean_y, dy, clean), general::backward(c, spoilt, y, spoilt_dy, got);
+  EXPECT_TRUE(bit_equal(clean, got));
+  general::second(c, x, t, clean_y, dy, tdy, clean, clean_ty),
+      general::second(c, spoilt, spoilt_t, y, spoilt_dy, spoilt_tdy, got, ty);
+  EXPECT_TRUE(bit_equal(clean, got));
+  EXPECT_TRUE(ty.out == clean_ty.out && ty.lse == clean_ty.lse);
+}
+
+TEST_F(GeneralAttention, ANanInOneSequenceReachesNoOther) {
+  Random random(seed() + 4);
+  AttentionCase c = with_dead_rows();
+  c.has_slopes = c.has_table = false;  // their gradients are of all sequences
+  const Operands x = c.operands(DType::float64, c.normal(random));
+  const Results dy = c.results(DType::float64, c.normal(random));
+  Operands spoilt = x;
+  c.bind(spoilt);
+  for (int64_t n = 95 * 80; n < 165 * 80; ++n) spoilt.q.put(n, std::nan(""));
+  for (int64_t n = 30 * 40; n < 160 * 40; ++n) spoilt.k.put(n, std::nan(""));
+  for (int64_t n = 30 * 18; n < 160 * 18; ++n) spoilt.v.put(n, std::nan(""));
+  Results clean_y = c.results(DType::float64, AttentionCase::poisoned), y = clean_y;
+  c.bind(y);
+  Operands clean = c.operands(DType::float64, AttentionCase::poisoned), got = clean;
+  c.bind(got);
+  general::forward(c, x, clean_y), general::forward(c, spoilt, y);
+  general::backward(c, x, clean_y, dy, clean), general::backward(c, spoilt, y, dy, got);
+  const auto expect_same = [](const Buffer& a, const Buffer& b, int64_t count) {
+    for (int64_t n = 0; n < count; ++n) ASSERT_EQ(a.get(n), b.get(n)) << n;
+  };
+  expect_same(y.out, clean_y.out, 95 * 36);
+  expect_same(got.q, clean.q, 95 * 80);
+  expect_same(got.k, clean.k, 30 * 40);
+  expect_same(got.v, clean.v, 30 * 18);
+  EXPECT_TRUE(std::isnan(got.q.get(100 * 80)) && std::isnan(got.k.get(40 * 40)) && std::isnan(got.v.get(40 * 18)));
+}
+
 }  // namespace
 }  // namespace deckle::testing
