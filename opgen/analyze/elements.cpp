@@ -106,10 +106,9 @@ ExprPtr Elements::of(const Term& term, Reading& reading) const {
       if (known != reading.lets.end()) return known->second;
       return reading.lets[term.symbol.index] = of(*reading.formula.lets[term.symbol.index].value, reading);
     }
-    case Kind::has_tangent:
-      return truth(term.symbol.index == input_);
+    case Kind::has_tangent:  // of this input; others may have one too
     case Kind::wants:
-      return truth(true);
+      return term.symbol.index == input_ ? truth(true) : chosen(term, reading);
     case Kind::condition: {
       const ExprPtr condition = part(0);
       if (condition->is_name("true") || condition->is_name("false")) return part(condition->is_name("true") ? 1 : 2);

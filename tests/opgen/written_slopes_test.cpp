@@ -110,6 +110,16 @@ TEST(Gradients, OfOtherFunctionsAreRefusedWhereverTheyDiffer) {
        sample},
       {"Tensor self, Scalar by", "self * by", "self: 'by.dtype() == int64 ? grad : grad * by'", "self: [2], by: 4"},
       {one, "self * 3", "self: grad * 3, result: 'self_p.dim() == 3 ? self_t : self_t * 3'", s},
+      // Where other inputs have derivatives too.
+      {two, "self * other",
+       "self: 'wants(other) ? sum_to(grad * other, self.sizes()) : sum_to(grad, self.sizes())', other: 'sum_to(grad * self, "
+       "other.sizes())'",
+       sample},
+      {two, "self * other",
+       "self: 'sum_to(grad * other, self.sizes())', other: 'sum_to(grad * self, other.sizes())', result: 'has_t(other) ? self_t "
+       "* 2 + "
+       "self_p * other_t : self_t * other_p'",
+       sample},
   };
   const std::vector<std::string> entries = entries_of(wrong);
   const auto found = refusals(entries);
@@ -197,6 +207,11 @@ TEST(Gradients, OfTheExpressionAreNotRefusedHoweverTheyAreWritten) {
       {two, "where(self > 3 && other > self, 2 * self, self)",
        "self: 'sum_to(where(logical_and(self > 3, other > self), 2 * grad, grad), self.sizes())', other: none", sample},
       {"Tensor self", "self * 3", "self: 'self.dim() == 2 ? grad * 3 : 3 * grad'", "self: [2]"},
+      {two, "self * other",
+       "self: 'sum_to(grad * other, self.sizes())', other: 'wants(self) ? sum_to(grad * self, other.sizes()) : sum_to(self * "
+       "grad, "
+       "other.sizes())', result: 'has_t(other) ? self_t * other_p + self_p * other_t : self_t * other_p'",
+       sample},
       {"Tensor self", "self * 3", "self: 'self.numel() == 0 ? zeros_like(self) : grad * 3'", "self: [2]"},
       {"Tensor self", "self * 3", "self: 'floating(self.dtype()) ? grad * 3 : none'", "self: [2]"},
       {"Tensor self", "self * 3", "self: 'self.dtype() == int64 ? none : grad * 3'", "self: [2]"},
