@@ -6,6 +6,7 @@
 #include "deckle/kernels/cuda/attention/forward.h"
 #include "deckle/kernels/cuda/attention/plan.h"
 #include "deckle/kernels/cuda/attention/portable.h"
+#include "deckle/kernels/cuda/attention/portable_decode.h"
 
 namespace {
 
@@ -43,6 +44,14 @@ int64_t deckle_attention_backward_workspace(const AttentionBackward* arguments) 
 
 const char* deckle_attention_backward(const AttentionBackward* arguments, void* stream) {
   return guarded([&] { deckle::kernels::cuda::attention_backward(*arguments, static_cast<cudaStream_t>(stream)); });
+}
+
+int64_t deckle_attention_decode_workspace(const CudaAttentionProblem* problem) {
+  return deckle::kernels::cuda::attention_decode_workspace_bytes(*problem);
+}
+
+const char* deckle_attention_decode(const CudaAttentionProblem* problem, void* stream) {
+  return guarded([&] { deckle::kernels::cuda::attention_decode(*problem, static_cast<cudaStream_t>(stream)); });
 }
 
 int64_t deckle_attention_plan_bytes(const CudaAttentionProblem* problem) {

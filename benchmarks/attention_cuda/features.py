@@ -14,24 +14,44 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from bench import measure
-from library import Attention, Dropout, Library
+from library import Attention, Dropout, Library, plane
 
 
-def featured(library, tensors, offsets=None, **fields):
+def featured(library, tensors, offsets=None, grad_bias=None, **fields):
     """An Attention whose problem has these fields set, and memory for what they take."""
     q, k, v, grad_out = tensors
     attention = Attention(library, q, k, v, offsets=offsets, grad_out=grad_out)
     for problem in (attention.problem, attention.arguments.problem):
         for name, value in fields.items():
             owner = problem.sizes if name == "key_lengths" else problem
+            if name == "bias":
+                value = plane(value)
             setattr(owner, name, value.data_ptr() if isinstance(value, torch.Tensor) else value)
+    if grad_bias is not None:
+        attention.arguments.grad_bias = plane(grad_bias)
     attention.head_grads = torch.empty(2, q.shape[-2], device="cuda")
     attention.arguments.grad_sinks, attention.arguments.grad_slopes = (g.data_ptr() for g in attention.head_grads)
-    attention.fields = fields
+    attention.fields = (fields, grad_bias)
     attention.backward_workspace = torch.empty(attention.backward_workspace.numel() + (1 << 24), dtype=torch.uint8, device="cuda")
     workspace = attention.arguments.problem
     workspace.workspace, workspace.workspace_bytes = attention.backward_workspace.data_ptr(), attention.backward_workspace.numel()
     return attention
+
+
+def decoding(library, seconds):
+    """16 sequences of 8,192 keys, 8 key heads of D = 128, 32 and 8 query heads: read once, 537 MB."""
+    q, k, v = (torch.randn(16, n, h, 128, dtype=torch.bfloat16, device="cuda") for n, h in ((1, 32), (8192, 8), (8192, 8)))
+    few = torch.randn(16, 1, 8, 128, dtype=torch.bfloat16, device="cuda")
+    attentions = [Attention(library, x, k, v) for x in (q, few)]
+    to = torch.empty_like(k)
+    calls = [a.decode for a in attentions] + [lambda: to.copy_(k)]
+    rows = []
+    for name, (ms, mhz, watts) in zip(("32 heads", "8 heads", "copy"), measure(calls, seconds)):
+        bytes_moved = 2 * 2 * k.numel()
+        rows.append({"case": "decode 16 x 8192", "contender": name, "direction": "forward", "ms": ms,
+                     "gigabytes_per_second": bytes_moved / ms * 1e-6, "mhz": mhz, "watts": watts})
+        print(f"decode 16 x 8192 {name:12s} {ms:8.4f} ms {rows[-1]['gigabytes_per_second']:7.0f} GB/s", flush=True)
+    return rows
 
 
 def main():
@@ -54,7 +74,14 @@ def main():
         offsets = torch.arange(batch + 1, device="cuda") * s
         lengths = torch.full((batch,), s, device="cuda")
         sinks, slopes = torch.randn(heads, device="cuda"), torch.rand(heads, device="cuda") * 0.1
+        dropout = Dropout(26, 1, 2, 0, 0, 0, 0)
+        bias = torch.randn(batch, heads, s, s, dtype=torch.bfloat16, device="cuda")
+        grad_bias = torch.empty_like(bias)
         cases = {
+            "hopper, bias": (featured(library, tensors, grad_bias=grad_bias, bias=bias), "attention"),
+            "hopper, bias for all sequences": (featured(library, tensors, bias=bias[:1]), "attention"),
+            "hopper, dropout": (featured(library, tensors, dropout=dropout), "attention"),
+            "portable, bias": (featured(library, tensors, grad_bias=grad_bias, bias=bias), "portable"),
             "hopper": (featured(library, tensors), "attention"),
             "hopper, sinks": (featured(library, tensors, sinks=sinks), "attention"),
             "hopper, ragged": (featured(library, packed, offsets), "attention"),
@@ -62,7 +89,7 @@ def main():
             "portable": (featured(library, tensors), "portable"),
             "portable, soft cap": (featured(library, tensors, soft_cap=30.0), "portable"),
             "portable, slopes": (featured(library, tensors, slopes=slopes), "portable"),
-            "portable, dropout": (featured(library, tensors, dropout=Dropout(26, 1, 2, 0, 0, 0, 0)), "portable"),
+            "portable, dropout": (featured(library, tensors, dropout=dropout), "portable"),
         }
         calls = {"forward": {}, "backward": {}}
         for name, (attention, path) in cases.items():
@@ -84,6 +111,7 @@ def main():
                 rows.append({"case": f"D{d} S{s}", "contender": name, "direction": direction, "ms": ms,
                              "tflops": flops / ms * 1e-9, "mhz": mhz, "watts": watts})
                 print(f"D{d} S{s} {name:32s} {direction:8s} {ms:8.4f} ms {rows[-1]['tflops']:7.1f} TFLOP/s", flush=True)
+    rows += decoding(library, args.seconds)
     json.dump({"machine": machine, "dtype": "bf16", "rows": rows}, open(args.json, "w"), indent=1)
 
 

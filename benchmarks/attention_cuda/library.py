@@ -15,7 +15,7 @@ class Sizes(c.Structure):
     _fields_ = [("batch", c.c_int32), ("heads", c.c_int32), ("kv_heads", c.c_int32), ("head_dim", c.c_int32),
                 ("value_dim", c.c_int32),
                 ("query_rows", c.c_int64), ("key_rows", c.c_int64), ("query_offsets", c.c_void_p), ("key_offsets", c.c_void_p),
-                ("key_lengths", c.c_void_p)]
+                ("key_lengths", c.c_void_p), ("most_queries", c.c_int32)]
 
 
 class Dropout(c.Structure):
@@ -23,16 +23,27 @@ class Dropout(c.Structure):
                 ("first_head", c.c_int64), ("first_row", c.c_int64), ("first_column", c.c_int64)]
 
 
+class Plane(c.Structure):
+    _fields_ = [("data", c.c_void_p), ("sequence_stride", c.c_int64), ("head_stride", c.c_int64), ("row_stride", c.c_int64),
+                ("column_stride", c.c_int64), ("rows", c.c_int32), ("columns", c.c_int32), ("offsets", c.c_void_p)]
+
+
+class Ranges(c.Structure):
+    _fields_ = [("bounds", c.c_void_p), ("count", c.c_int)]
+
+
 class Problem(c.Structure):
     _fields_ = [("device", c.c_int32), ("element", c.c_int32), ("sizes", Sizes), ("mask", Mask), ("scale", c.c_float),
                 ("q", Tensor), ("k", Tensor), ("v", Tensor), ("out", Tensor), ("sinks", c.c_void_p), ("soft_cap", c.c_float),
-                ("slopes", c.c_void_p), ("dropout", Dropout), ("lse", c.c_void_p),
+                ("slopes", c.c_void_p), ("dropout", Dropout), ("bias", Plane), ("bias_before_cap", c.c_bool),
+                ("table", c.c_void_p), ("table_reach", c.c_int64), ("ranges", Ranges), ("forbidden", Plane), ("lse", c.c_void_p),
                 ("workspace", c.c_void_p), ("workspace_bytes", c.c_int64), ("plan", c.c_void_p)]
 
 
 class Backward(c.Structure):
     _fields_ = [("problem", Problem), ("grad_out", Tensor), ("grad_lse", c.c_void_p), ("grad_q", Tensor), ("grad_k", Tensor),
-                ("grad_v", Tensor), ("grad_sinks", c.c_void_p), ("grad_slopes", c.c_void_p)]
+                ("grad_v", Tensor), ("grad_sinks", c.c_void_p), ("grad_slopes", c.c_void_p), ("grad_table", c.c_void_p),
+                ("grad_bias", Plane)]
 
 
 UNBOUNDED = 1 << 30
@@ -44,6 +55,12 @@ def tensor(t):
     return Tensor(t.data_ptr(), batch, t.stride(-3), t.stride(-2))
 
 
+def plane(t):
+    """[B or 1, H or 1, M or 1, N or 1]."""
+    strides = [0 if size == 1 else stride for size, stride in zip(t.shape, t.stride())]
+    return Plane(t.data_ptr(), *strides, t.shape[2], t.shape[3], None)
+
+
 class Library:
     def __init__(self, path):
         lib = c.CDLL(path)
@@ -51,6 +68,8 @@ class Library:
             getattr(lib, f"deckle_attention_{name}").restype = c.c_char_p
             getattr(lib, f"deckle_portable_{name}").restype = c.c_char_p
             getattr(lib, f"deckle_attention_{name}_workspace").restype = c.c_int64
+        lib.deckle_attention_decode.restype = c.c_char_p
+        lib.deckle_attention_decode_workspace.restype = c.c_int64
         lib.deckle_attention_plan_bytes.restype = c.c_int64
         lib.deckle_attention_make_plan.restype = c.c_char_p
         lib.deckle_attention_struct_bytes.restype = c.c_int64
@@ -128,3 +147,6 @@ class Attention:
     def portable_backward(self):
         self._check(self.lib.deckle_portable_backward(c.byref(self.arguments),
                                                       c.c_void_p(torch.cuda.current_stream().cuda_stream)))
+
+    def decode(self):
+        self._check(self.lib.deckle_attention_decode(c.byref(self.problem), c.c_void_p(torch.cuda.current_stream().cuda_stream)))

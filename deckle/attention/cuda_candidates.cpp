@@ -18,9 +18,6 @@ std::string refused_by_both(const AttentionRequest& request) {
     return fmt::format("dtype is {} (serves bfloat16, float16)", name(p.dtype));
   if (p.kv_heads < 1 || p.heads % p.kv_heads != 0)
     return fmt::format("{} heads on {} key heads (serves a multiple of the key heads)", p.heads, p.kv_heads);
-  if (request.bias || request.table) return "a bias or a table is given (serves neither)";
-  if (p.ranges.bounds != nullptr || p.mask.data != nullptr)
-    return "the mask is more than causal masks and windows of one alignment";
   for (int64_t b = 0; b < p.sequences; ++b) {
     if (p.rows(b) > kMostRows || p.keys(b) > kMostRows)
       return fmt::format("sequence {} has {} rows and {} keys (serves up to {})", b, p.rows(b), p.keys(b), kMostRows);
@@ -28,12 +25,78 @@ std::string refused_by_both(const AttentionRequest& request) {
   return {};
 }
 
+/// Soft cap, slopes, bias, table, dropout, and masks that are no intervals.
+std::string features_refused(const AttentionRequest& request) {
+  const AttentionProblem& p = request.problem;
+  if (request.bias || request.table) return "a bias or a table is given (serves neither)";
+  if (p.ranges.bounds != nullptr || p.mask.data != nullptr)
+    return "the mask is more than causal masks and windows of one alignment";
+  if (request.slopes) return "slopes are given (serves none)";
+  if (p.soft_cap != 0) return fmt::format("soft cap is {} (serves 0, none)", p.soft_cap);
+  return p.dropout.threshold != 0 ? "dropout is on (serves 0)" : "";
+}
+
+std::string dropout_refused(const AttentionDropout& dropout) {
+  if (dropout.threshold == 0 || (dropout.first_row % 16 == 0 && dropout.first_column % 16 == 0)) return {};
+  return fmt::format("dropout begins at row {} and column {} (serves multiples of 16)", dropout.first_row, dropout.first_column);
+}
+
+/// Whether all sequences have one length, of queries and of keys.
+bool is_dense(const AttentionProblem& p) {
+  for (int64_t b = 1; b < p.sequences; ++b) {
+    if (p.rows(b) != p.rows(0) || p.keys(b) != p.keys(0)) return false;
+  }
+  return p.k_lengths == nullptr;
+}
+
+/// Of the Hopper kernels: their forward serves all features of scores, their backward dropout, or a bias.
+std::string hopper_features_refused(const AttentionRequest& request) {
+  const AttentionProblem& p = request.problem;
+  if (std::string reason = dropout_refused(p.dropout); !reason.empty()) return reason;
+  if (p.ranges.bounds != nullptr || p.mask.data != nullptr)
+    return "the mask is more than causal masks and windows of one alignment";
+  if (request.pass == AttentionPass::forward) return {};
+  AttentionRequest others = request;
+  others.bias = false;
+  others.problem.dropout = {};
+  if (std::string reason = features_refused(others); !reason.empty()) return reason;
+  if (request.bias && p.dropout.threshold != 0) return "there are both a bias and dropout (serves one of them)";
+  return request.bias && !is_dense(p) ? "the batch with the bias is ragged (serves dense ones)" : "";
+}
+
+std::string decode_refuses(const AttentionRequest& request) {
+  const AttentionProblem& p = request.problem;
+  if (request.pass != AttentionPass::forward) return "a derivative is asked for (serves the forward)";
+  if (std::string reason = refused_by_both(request); !reason.empty()) return reason;
+  if (std::string reason = features_refused(request); !reason.empty()) return reason;
+  for (const int64_t dim : {p.head_dim, p.value_dim}) {
+    if (dim < 8 || dim % 8 != 0 || dim > 256) return fmt::format("a head dim is {} (serves multiples of 8 up to 256)", dim);
+  }
+  constexpr int64_t kMostProduct = 32, kMostSequences = 65535, kLeastKeys = 64;
+  int64_t keys = 0;
+  for (int64_t b = 0; b < p.sequences; ++b) keys += p.keys(b);
+  if (keys < kLeastKeys * p.sequences)
+    return fmt::format("{} keys in {} sequences (serves {} or more a sequence)", keys, p.sequences, kLeastKeys);
+  if (p.sequences > kMostSequences) return fmt::format("{} sequences (serves up to {})", p.sequences, kMostSequences);
+  for (int64_t b = 0; b < p.sequences; ++b) {
+    if (p.rows(b) * p.group() > kMostProduct)
+      return fmt::format("sequence {} has {} query rows of {} heads on a key head (serves a product up to {})", b, p.rows(b),
+                         p.group(), kMostProduct);
+  }
+  return {};
+}
+
 std::string hopper_refuses(const AttentionRequest& request) {
   if (std::string reason = refused_by_both(request); !reason.empty()) return reason;
   const AttentionProblem& p = request.problem;
-  if (request.slopes) return "slopes are given (serves none)";
-  if (p.soft_cap != 0) return fmt::format("soft cap is {} (serves 0, none)", p.soft_cap);
-  if (p.dropout.threshold != 0) return "dropout is on (serves 0)";
+  if (const std::string reason = features_refused(request); !reason.empty()) {
+    if (std::string refused = hopper_features_refused(request); !refused.empty()) return refused;
+    for (const int64_t dim : {64, 128}) {
+      if (kernels::compiled_dims_serve(dim, dim, p.head_dim, p.value_dim)) return {};
+    }
+    return fmt::format("{}, and head dims are {}/{} (serves it at multiples of 8 up to 64/64, 128/128 with as many panels)",
+                       reason, p.head_dim, p.value_dim);
+  }
   std::string list;
   for (const auto& [head_dim, value_dim] : hopper_head_dims()) {
     if (kernels::compiled_dims_serve(head_dim, value_dim, p.head_dim, p.value_dim)) return {};
@@ -45,12 +108,9 @@ std::string hopper_refuses(const AttentionRequest& request) {
 
 std::string portable_refuses(const AttentionRequest& request) {
   if (std::string reason = refused_by_both(request); !reason.empty()) return reason;
-  const AttentionDropout& dropout = request.problem.dropout;
-  if (dropout.threshold != 0 && (dropout.first_row % 16 != 0 || dropout.first_column % 16 != 0))
-    return fmt::format("dropout begins at row {} and column {} (serves multiples of 16)", dropout.first_row,
-                       dropout.first_column);
+  if (std::string reason = dropout_refused(request.problem.dropout); !reason.empty()) return reason;
   for (const int64_t dim : {request.problem.head_dim, request.problem.value_dim}) {
-    if (dim < 16 || dim % 16 != 0 || dim > 256) return fmt::format("a head dim is {} (serves multiples of 16 up to 256)", dim);
+    if (dim < 8 || dim % 8 != 0 || dim > 256) return fmt::format("a head dim is {} (serves multiples of 8 up to 256)", dim);
   }
   return {};
 }
@@ -80,6 +140,7 @@ std::span<const std::pair<int64_t, int64_t>> hopper_head_dims() {
 
 std::span<const AttentionCandidate> cuda_attention_candidates() {
   static constexpr AttentionCandidate kCandidates[] = {
+      {AttentionKernel::decode, "decode", "cuda", false, decode_refuses},
       {AttentionKernel::hopper, "hopper", "cuda", false, hopper_refuses},
       {AttentionKernel::portable, "portable", "cuda", false, portable_refuses},
       {AttentionKernel::general, "general", "cuda", false, general_refuses},

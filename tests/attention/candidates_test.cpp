@@ -184,15 +184,46 @@ TEST(AttentionCandidates, TheGpuRefusesWhatItsArgumentsCannotHold) {
   p.soft_cap = 30;
   p.dropout.threshold = 26;
   EXPECT_EQ(why_not(AttentionKernel::portable), "");
+  EXPECT_EQ(why_not(AttentionKernel::hopper), "");
+  request.pass = AttentionPass::backward;
   EXPECT_EQ(why_not(AttentionKernel::hopper), "slopes are given (serves none)");
   request.slopes = false;
   EXPECT_EQ(why_not(AttentionKernel::hopper), "soft cap is 30 (serves 0, none)");
   p.soft_cap = 0;
-  EXPECT_EQ(why_not(AttentionKernel::hopper), "dropout is on (serves 0)");
-  p.dropout.first_row = 8;
-  EXPECT_EQ(why_not(AttentionKernel::portable), "dropout begins at row 8 and column 0 (serves multiples of 16)");
+  EXPECT_EQ(why_not(AttentionKernel::hopper), "");
   request.bias = true;
-  EXPECT_EQ(why_not(AttentionKernel::portable), "a bias or a table is given (serves neither)");
+  EXPECT_EQ(why_not(AttentionKernel::hopper), "there are both a bias and dropout (serves one of them)");
+  p.dropout.threshold = 0;
+  EXPECT_EQ(why_not(AttentionKernel::hopper), "the batch with the bias is ragged (serves dense ones)");
+  p.k_lengths = nullptr;
+  EXPECT_EQ(why_not(AttentionKernel::hopper), "");
+  request.bias = false;
+  p.dropout.threshold = 26;
+  request.pass = AttentionPass::forward;
+  p.head_dim = p.value_dim = 192;
+  EXPECT_EQ(why_not(AttentionKernel::hopper),
+            "dropout is on (serves 0), and head dims are 192/192 (serves it at multiples of 8 up to 64/64, 128/128 with as many "
+            "panels)");
+  p.dropout.first_row = 8;
+  for (const AttentionKernel kernel : {AttentionKernel::portable, AttentionKernel::hopper})
+    EXPECT_EQ(why_not(kernel), "dropout begins at row 8 and column 0 (serves multiples of 16)");
+  p.dropout.threshold = 0;
+  request.bias = true;
+  EXPECT_EQ(why_not(AttentionKernel::portable), "");
+  EXPECT_EQ(why_not(AttentionKernel::decode), "a bias or a table is given (serves neither)");
+  request.bias = false;
+  EXPECT_EQ(why_not(AttentionKernel::decode), "");
+  p.heads = 33;
+  const int64_t row[] = {0, 1}, few[] = {0, 63}, many[] = {0, 64};
+  p.sequences = 1;
+  p.q_offsets = row;
+  p.k_offsets = few;
+  EXPECT_EQ(why_not(AttentionKernel::decode), "63 keys in 1 sequences (serves 64 or more a sequence)");
+  p.k_offsets = many;
+  EXPECT_EQ(why_not(AttentionKernel::decode),
+            "sequence 0 has 1 query rows of 33 heads on a key head (serves a product up to 32)");
+  request.pass = AttentionPass::backward;
+  EXPECT_EQ(why_not(AttentionKernel::decode), "a derivative is asked for (serves the forward)");
   request.pass = AttentionPass::jvp;
   EXPECT_EQ(why_not(AttentionKernel::portable),
             "forward mode or second order is asked for (serves the forward and the backward)");

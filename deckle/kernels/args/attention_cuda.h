@@ -49,6 +49,7 @@ struct AttentionSizes {
   const int64_t* query_offsets = nullptr;
   const int64_t* key_offsets = nullptr;
   const int64_t* key_lengths = nullptr;  // null: all rows are keys
+  int32_t most_queries = 0;  // ragged: no sequence has more query rows; 0: not told. Kernels for few rows want to know
 
   bool ragged() const { return query_offsets != nullptr; }
 };
@@ -61,6 +62,17 @@ constexpr bool compiled_dims_serve(int64_t compiled_head, int64_t compiled_value
   };
   return serves(compiled_head, head) && serves(compiled_value, value);
 }
+
+/// An element for each (sequence, head, query row, key): a bias of the problem's element type, or a mask of bytes, 0 where a key
+/// is forbidden. Dense: [batch, heads, rows, columns], which cover every sequence; a dim of one element has stride 0 and serves
+/// all. Ragged (`offsets`, int64 [batch] on the device): sequence b holds [heads or 1, its rows or 1, its keys or 1] densely from
+/// offsets[b] on, and of the strides counts only whether they are 0.
+struct CudaAttentionPlane {
+  void* data = nullptr;  // null: none
+  int64_t sequence_stride = 0, head_stride = 0, row_stride = 0, column_stride = 0;
+  int32_t rows = 1, columns = 1;  // dense
+  const int64_t* offsets = nullptr;
+};
 
 /// What forward and backward have in common.
 struct CudaAttentionProblem {
@@ -76,6 +88,14 @@ struct CudaAttentionProblem {
   float soft_cap = 0;             // c > 0: scores are c tanh(scale q k / c); 0: none
   const float* slopes = nullptr;  // [heads] on the device: scores less slope * |key position - query position|; null: none
   AttentionDropout dropout;       // by the contract of docs/attention.md, as on every device
+  CudaAttentionPlane bias;        // added to the scores, behind the soft cap
+  bool bias_before_cap = false;   // or to its argument
+  /// [heads, 2 table_reach + 1] on the device, added by key position - query position clamped to the reach; null: none.
+  const float* table = nullptr;
+  int64_t table_reach = 0;
+  /// And-ed with `mask`. The bounds lie on the device, of every packed query row (dense: of row b M + i).
+  AttentionRanges ranges;
+  CudaAttentionPlane forbidden;  // a mask of bytes, and-ed as well
   /// Log-sum-exp of each row of scores, natural log, float32, contiguous: [B, M, H], or [query_rows, H] if ragged. Forward writes
   /// it unless null.
   float* lse = nullptr;
@@ -95,6 +115,9 @@ struct AttentionBackward {
   AttentionTensor grad_q, grad_k, grad_v;
   float* grad_sinks = nullptr;   // [heads]; null: not wanted, or no sinks
   float* grad_slopes = nullptr;  // the same of slopes
+  float* grad_table = nullptr;   // the same of the table
+  /// Of the bias and its shape, summed to it; null: not wanted. Elements of no sequence's rows and keys get 0.
+  CudaAttentionPlane grad_bias;
 };
 
 }  // namespace deckle::kernels

@@ -409,38 +409,115 @@ TEST_P(AttentionBackward, KeepsNonFiniteValuesWithinTheirSequence) {
 class AttentionBackwardFeatures : public AttentionTest {};
 
 TEST_P(AttentionBackwardFeatures, MatchTheReference) {
-  for (const CaseOptions& features : score_features()) {
-    for (const AttentionMask& mask : {kFull, kCausal, AttentionMask{60, 25, false}}) {
-      verify_backward(with(dense(2, 150, 333, mask), features));
-      CaseOptions o = ragged({0, 5, 300, 64, 129}, {4, 0, 120, 64, 400}, mask);
-      o.spare = {3, 0, 60, 0, 17};
-      verify_backward(with(o, features));
-    }
-    CaseOptions o = dense(1, 70, 200, kCausal);
-    o.heads = 6;
-    o.kv_heads = 2;
-    o.scale = -0.07f;
-    o.layout = Layout::padded;
-    verify_backward(with(o, features));
+  for (const CaseOptions& o : feature_cases()) verify_backward(o);
+  for (const CaseOptions& features : features_of(GetParam().path)) {
     verify_backward(with(dense(2, 0, 40), features));
     verify_backward(with(dense(0, 0, 0), features));
   }
 }
 
 TEST_P(AttentionBackwardFeatures, AreBitEqualFromRunToRun) {
-  AttentionCase c(with(dense(2, 500, 300, kCausal), score_features().back()));
+  AttentionCase c(with(dense(2, 500, 300, kCausal), plane_features().back()));
   c.prepare_backward();
   c.backward();
   const CaseTensor grad_q = c.grad_q.copy(), grad_k = c.grad_k.copy();
-  const auto slopes = c.grad_slopes.download<uint32_t>();
+  const auto slopes = c.grad_slopes.download<uint32_t>(), table = c.grad_table.download<uint32_t>();
+  const auto bias = c.grad_bias.download<uint16_t>();
   for (int i = 0; i < 5; ++i) {
     c.backward();
     ASSERT_EQ(different(c.grad_q, grad_q), 0u);
     ASSERT_EQ(different(c.grad_k, grad_k), 0u);
     ASSERT_EQ(c.grad_slopes.download<uint32_t>(), slopes);
+    ASSERT_EQ(c.grad_table.download<uint32_t>(), table);
+    ASSERT_EQ(c.grad_bias.download<uint16_t>(), bias);
   }
 }
 
+// What the Hopper kernels serve of it: dropout, or a dense bias.
+class AttentionBackwardScored : public AttentionTest {};
+
+TEST_P(AttentionBackwardScored, DropsWhatTheForwardDropped) {
+  for (const CaseOptions& features : score_features()) {
+    if (features.dropout.threshold == 0 || features.slopes) continue;
+    const auto verify = [&](CaseOptions o) {
+      o.dropout = features.dropout;
+      verify_backward(o);
+    };
+    for (const AttentionMask& mask : {kFull, kCausal, AttentionMask{60, 25, false}}) {
+      verify(dense(2, 150, 333, mask));
+      verify(dense(2, 333, 200, mask));  // live rows that begin anywhere
+      CaseOptions o = ragged({0, 5, 300, 64, 129, 700}, {4, 0, 120, 64, 400, 900}, mask);
+      o.spare = {3, 0, 60, 0, 17, 1};
+      o.planned = true;
+      verify(o);
+    }
+    CaseOptions o = dense(1, 700, 900, kCausal);
+    o.heads = 32;
+    o.kv_heads = 1;
+    o.sinks = true;
+    verify(o);
+    o = dense(1, 300, 700);
+    o.heads = 6;
+    o.kv_heads = 2;
+    o.scale = -0.07f;
+    o.layout = Layout::padded;
+    verify(o);
+    verify(dense(2, 0, 40));
+    verify(dense(2, 40, 0));
+    verify(dense(0, 0, 0));
+  }
+}
+
+TEST_P(AttentionBackwardScored, AddsABiasAndStoresItsGradient) {
+  for (const int dims : {15, 7, 11, 3}) {
+    const auto verify = [&](CaseOptions o) {
+      o.bias_dims = dims;
+      o.grad_bias = dims == 15;
+      verify_backward(o);
+    };
+    for (const AttentionMask& mask : {kFull, kCausal, kCausalTopLeft, AttentionMask{60, 25, false}}) {
+      verify(dense(2, 150, 333, mask));
+      verify(dense(2, 333, 200, mask));
+      verify(dense(2, 384, 640, mask));
+    }
+    CaseOptions o = dense(2, 700, 900, kCausal);
+    o.heads = 8;
+    o.kv_heads = 1;
+    o.sinks = true;
+    verify(o);
+    o = dense(1, 300, 1300);
+    o.heads = 6;
+    o.kv_heads = 2;
+    o.scale = -0.07f;
+    o.layout = Layout::padded;
+    verify(o);
+    verify(dense(2, 0, 40));
+    verify(dense(2, 40, 0));
+    verify(dense(0, 0, 0));
+  }
+}
+
+TEST_P(AttentionBackwardScored, IsBitEqualFromRunToRun) {
+  CaseOptions biased = dense(2, 900, 1100, kCausal), dropping = biased;
+  biased.bias_dims = 15;
+  dropping.dropout.threshold = 50;
+  for (const CaseOptions& o : {biased, dropping}) {
+    AttentionCase c(o);
+    c.prepare_backward();
+    c.backward();
+    const CaseTensor first[] = {c.grad_q.copy(), c.grad_k.copy(), c.grad_v.copy()};
+    const auto bias = c.grad_bias.download<uint16_t>();
+    for (int i = 0; i < 10; ++i) {
+      c.backward();
+      ASSERT_EQ(different(first[0], c.grad_q), 0u) << i;
+      ASSERT_EQ(different(first[1], c.grad_k), 0u) << i;
+      ASSERT_EQ(different(first[2], c.grad_v), 0u) << i;
+      ASSERT_EQ(c.grad_bias.download<uint16_t>(), bias) << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Hopper, AttentionBackwardScored, ::testing::ValuesIn(scored_instances()), name_of);
 INSTANTIATE_TEST_SUITE_P(Portable, AttentionBackwardFeatures, ::testing::ValuesIn(portable_instances()), name_of);
 INSTANTIATE_TEST_SUITE_P(Hopper, AttentionBackward, ::testing::ValuesIn(hopper_instances()), name_of);
 INSTANTIATE_TEST_SUITE_P(Portable, AttentionBackward, ::testing::ValuesIn(portable_instances()), name_of);

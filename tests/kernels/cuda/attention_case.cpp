@@ -9,6 +9,7 @@
 #include "deckle/kernels/cuda/attention/forward.h"
 #include "deckle/kernels/cuda/attention/plan.h"
 #include "deckle/kernels/cuda/attention/portable.h"
+#include "deckle/kernels/cuda/attention/portable_decode.h"
 #include "tests/kernels/cuda/seed.h"
 
 namespace deckle::testing {
@@ -33,7 +34,11 @@ std::string describe(const CaseOptions& o) {
          (o.mask.bottom_right ? " bottom right" : " top left") + ", layout " + std::to_string(static_cast<int>(o.layout)) +
          (o.sinks ? ", sinks" : "") + (o.soft_cap != 0 ? ", cap " + std::to_string(o.soft_cap) : "") +
          (o.slopes ? ", slopes" : "") + (o.dropout.threshold != 0 ? ", dropout " + std::to_string(o.dropout.threshold) : "") +
-         (o.spare.empty() ? "" : ", spare rows") + ", scale " + std::to_string(o.scale) + ", seed " + std::to_string(seed());
+         (o.bias_dims < 0 ? "" : ", bias " + std::to_string(o.bias_dims) + (o.ragged_bias ? " ragged" : "")) +
+         (o.bias_before_cap ? " before the cap" : "") + (o.table_reach < 0 ? "" : ", table " + std::to_string(o.table_reach)) +
+         (o.ranges == 0 ? "" : ", ranges " + std::to_string(o.ranges)) +
+         (o.mask_dims < 0 ? "" : ", bytes " + std::to_string(o.mask_dims)) + (o.spare.empty() ? "" : ", spare rows") +
+         ", scale " + std::to_string(o.scale) + ", seed " + std::to_string(seed());
 }
 
 CaseOptions random_options(CaseOptions o, std::mt19937_64& random) {
@@ -59,6 +64,14 @@ CaseOptions random_options(CaseOptions o, std::mt19937_64& random) {
     if (below(3) == 0)
       o.dropout = {
           .threshold = 1 + below(200), .seed = random(), .offset = random(), .first_head = below(5), .first_row = 16 * below(9)};
+    if (below(3) == 0) {
+      o.bias_dims = below(16);
+      o.ragged_bias = o.ragged && below(2) == 1;
+      o.bias_before_cap = below(2) == 1;
+    }
+    if (below(4) == 0) o.table_reach = below(2) * below(300);
+    if (below(4) == 0) o.ranges = 1 + below(4);
+    if (below(4) == 0) o.mask_dims = below(16);
   }
   if (o.ragged && below(2) == 1) {
     for (int b = 0; b < batch; ++b) o.spare.push_back(below(2) * below(200));
@@ -98,6 +111,7 @@ AttentionCase::AttentionCase(const CaseOptions& given) : options(given) {
     offsets_.upload(both);
     sizes.query_offsets = offsets_.as<int64_t>();
     sizes.key_offsets = sizes.query_offsets + batch + 1;
+    for (const int rows : options.queries) sizes.most_queries = std::max(sizes.most_queries, rows);
     if (!options.spare.empty()) sizes.key_lengths = sizes.key_offsets + batch + 1;
   } else {
     sizes.query_rows = batch > 0 ? options.queries[0] : 0;
@@ -130,6 +144,7 @@ AttentionCase::AttentionCase(const CaseOptions& given) : options(given) {
     problem.slopes = slopes.as<float>();
   }
   if (options.dropout.threshold != 0) draw_dropout();
+  take_planes();
   problem.q = q.view;
   problem.k = k.view;
   problem.v = v.view;
@@ -159,6 +174,119 @@ CaseTensor AttentionCase::make_tensor(bool key_side, int columns) const {
   t.memory = DeviceBuffer(words == 0 || batches == 0 ? 0 : 2 * ((batches - 1) * t.view.batch_stride + words));
   t.view.data = t.memory.as<void>();
   return t;
+}
+
+// Of `dims` and the sequences; the offsets of one that lies sequence by sequence are shared by all planes of a case.
+kernels::CudaAttentionPlane AttentionCase::plane(int dims, bool by_sequence, int64_t& elements) {
+  kernels::CudaAttentionPlane p;
+  const bool rows = dims & 2, columns = dims & 1;
+  const int64_t heads = dims & 4 ? options.heads : 1;
+  if (by_sequence) {
+    std::vector<int64_t> offsets;
+    elements = 0;
+    for (size_t b = 0; b < options.queries.size(); ++b) {
+      offsets.push_back(elements);
+      elements += heads * (rows ? options.queries[b] : 1) * (columns ? options.keys[b] : 1);
+    }
+    plane_offsets_ = DeviceBuffer(static_cast<int64_t>(8 * offsets.size()));
+    plane_offsets_.upload(offsets);
+    p.offsets = plane_offsets_.as<int64_t>();
+    p.sequence_stride = 1;
+    p.head_stride = dims & 4 ? 1 : 0;
+    p.row_stride = rows;
+    p.column_stride = columns;
+    return p;
+  }
+  const auto longest = [](const std::vector<int>& lengths) {
+    int most = 1;
+    for (const int length : lengths) most = std::max(most, length);
+    return most;
+  };
+  p.rows = rows ? longest(options.queries) + (options.ragged ? 2 : 0) : 1;
+  p.columns = columns ? longest(options.keys) + (options.ragged ? 3 : 0) : 1;
+  if (columns && options.path == Path::hopper) p.columns = (p.columns + 7) / 8 * 8;
+  p.column_stride = columns;
+  p.row_stride = rows ? p.columns : 0;
+  p.head_stride = dims & 4 ? int64_t{p.rows} * p.columns : 0;
+  p.sequence_stride = dims & 8 ? heads * p.rows * p.columns : 0;
+  elements = (dims & 8 ? static_cast<int64_t>(options.queries.size()) : 1) * heads * p.rows * p.columns;
+  return p;
+}
+
+// A bias, a table, ranges and a mask of bytes.
+void AttentionCase::take_planes() {
+  const auto& sizes = problem.sizes;
+  if (options.bias_dims >= 0) {
+    int64_t elements = 0;
+    problem.bias = plane(options.bias_dims, options.ragged_bias, elements);
+    problem.bias_before_cap = options.bias_before_cap;
+    bias = DeviceBuffer(2 * elements);
+    fill_normal(options.element, {bias.as<void>(), 0, 1, 1}, elements, std::max<int64_t>(elements, 1), 1, 1, seed() + 8, 2);
+    problem.bias.data = bias.as<void>();
+  }
+  if (options.table_reach >= 0) {
+    problem.table_reach = options.table_reach;
+    table = DeviceBuffer(4 * sizes.heads * (2 * problem.table_reach + 1));
+    fill_normal(table.as<float>(), table.bytes() / 4, seed() + 9, 2);
+    problem.table = table.as<float>();
+  }
+  if (options.ranges == 0 && options.mask_dims < 0) return;
+  std::mt19937_64 random(seed() + 10);
+  const auto below = [&](int n) { return n <= 0 ? 0 : static_cast<int>(random() % static_cast<unsigned>(n)); };
+  std::vector<int32_t> bounds;
+  if (options.ranges > 0) {
+    for (size_t b = 0; b < options.queries.size(); ++b) {
+      for (int row = 0; row < options.queries[b]; ++row) {
+        const bool none = row % 7 == 3 || (row > 64 && row < 200 && b == 0);
+        int begin = 0;
+        for (int r = 0; r < options.ranges; ++r) {
+          const int first = begin + below(options.keys[b] / options.ranges - begin % 3),
+                    last = std::min(options.keys[b], first + 1 + below(90));
+          const bool empty = none || first >= last || below(5) == 0;
+          bounds.push_back(empty ? 0 : first);
+          bounds.push_back(empty ? 0 : last);
+          if (!empty) begin = last;
+        }
+      }
+    }
+    bounds_ = DeviceBuffer(static_cast<int64_t>(4 * std::max<size_t>(bounds.size(), 2)));
+    bounds_.upload(bounds);
+    problem.ranges = {bounds_.as<int32_t>(), options.ranges};
+  }
+  std::vector<uint8_t> bytes;
+  if (options.mask_dims >= 0) {
+    int64_t elements = 0;
+    problem.forbidden = plane(options.mask_dims, false, elements);
+    for (int64_t i = 0; i < elements; ++i)
+      bytes.push_back(random() % 4 != 0 && i / std::max(1, problem.forbidden.columns) % 9 != 4);
+    bytes_ = DeviceBuffer(elements);
+    bytes_.upload(bytes);
+    problem.forbidden.data = bytes_.as<void>();
+  }
+  for (size_t b = 0; b < options.queries.size(); ++b) {
+    const int64_t queries = options.queries[b], keys = options.keys[b];
+    sees_.emplace_back();
+    for (int64_t head = 0; head < options.heads; ++head) {
+      for (int64_t row = 0; row < queries; ++row) {
+        const int64_t center = row + (options.mask.bottom_right ? keys - queries : 0);
+        bool sees = false;
+        for (int64_t key = std::max<int64_t>(0, center - options.mask.left);
+             key < keys && key <= center + options.mask.right && !sees; ++key) {
+          const auto& m = problem.forbidden;
+          sees = options.mask_dims < 0 || bytes[static_cast<int64_t>(b) * m.sequence_stride + head * m.head_stride +
+                                                row * m.row_stride + key * m.column_stride] != 0;
+          if (options.ranges == 0) continue;
+          bool within = false;
+          for (int r = 0; r < options.ranges; ++r) {
+            const int64_t at = 2 * ((query_starts_[b] + row) * options.ranges + r);
+            within = within || (key >= bounds[at] && key < bounds[at + 1]);
+          }
+          sees = sees && within;
+        }
+        sees_.back().push_back(sees);
+      }
+    }
+  }
 }
 
 // By the definition in docs/attention.md, with the generator of the CPU's kernels.
@@ -221,11 +349,14 @@ void AttentionCase::forward() {
   if (options.path == Path::hopper) {
     take_workspace(kernels::cuda::attention_forward_workspace_bytes(problem));
     kernels::cuda::attention_forward(problem, nullptr);
+  } else if (options.path == Path::decode) {
+    take_workspace(kernels::cuda::attention_decode_workspace_bytes(problem));
+    kernels::cuda::attention_decode(problem, nullptr);
   } else {
     kernels::cuda::portable_attention_forward(problem, nullptr);
   }
   check(cudaDeviceSynchronize(), "forward");
-  if (options.path == Path::hopper) check_guard();
+  if (options.path != Path::portable) check_guard();
 }
 
 void AttentionCase::backward() {
@@ -233,6 +364,8 @@ void AttentionCase::backward() {
   for (CaseTensor* t : {&grad_q, &grad_k, &grad_v}) t->memory.poison();
   grad_sinks.poison();
   grad_slopes.poison();
+  grad_table.poison();
+  grad_bias.poison();
   if (options.path == Path::hopper) {
     take_workspace(kernels::cuda::attention_backward_workspace_bytes(arguments));
     kernels::cuda::attention_backward(arguments, nullptr);
@@ -273,6 +406,11 @@ void AttentionCase::take_gradients() {
   grad_slopes = DeviceBuffer(options.slopes ? 4 * problem.sizes.heads : 0);
   arguments.grad_sinks = grad_sinks.as<float>();
   arguments.grad_slopes = grad_slopes.as<float>();
+  grad_table = DeviceBuffer(table.bytes());
+  arguments.grad_table = grad_table.as<float>();
+  grad_bias = DeviceBuffer(options.grad_bias ? bias.bytes() : 0);
+  arguments.grad_bias = problem.bias;
+  arguments.grad_bias.data = grad_bias.as<void>();
 }
 
 void AttentionCase::prepare_backward(bool given_forward) {
@@ -285,9 +423,12 @@ void AttentionCase::prepare_backward(bool given_forward) {
   reference_v = DeviceBuffer(8 * grad_v.elements());
   reference_sinks = DeviceBuffer(16 * problem.sizes.heads);
   reference_slopes = DeviceBuffer(16 * problem.sizes.heads);
-  reference_backward(arguments, exact(),
-                     {reference_q.as<double>(), reference_k.as<double>(), reference_v.as<double>(), reference_sinks.as<double>(),
-                      reference_slopes.as<double>()});
+  reference_table = DeviceBuffer(16 * problem.sizes.heads * (2 * problem.table_reach + 1));
+  reference_bias = DeviceBuffer(8 * bias.bytes());
+  reference_backward(
+      arguments, exact(),
+      {reference_q.as<double>(), reference_k.as<double>(), reference_v.as<double>(), reference_sinks.as<double>(),
+       reference_slopes.as<double>(), reference_table.as<double>(), reference_bias.as<double>(), bias.bytes() / 2});
   check(cudaDeviceSynchronize(), "reference of the backward");
 }
 
@@ -310,6 +451,15 @@ void AttentionCase::poison_dead_rows() const {
     kernels::AttentionTensor t = grad_out.view;
     if (!options.ragged) t.data = static_cast<uint16_t*>(t.data) + static_cast<int64_t>(b) * t.batch_stride;
     for (int64_t row = 0; row < queries; ++row) {
+      if (!sees_.empty()) {
+        for (int64_t head = 0; head < options.heads; ++head) {
+          kernels::AttentionTensor of_head = t;
+          of_head.data = static_cast<uint16_t*>(t.data) + head * t.head_stride;
+          if (sees_[b][head * queries + row] == 0)
+            fill_words(of_head, (options.ragged ? query_starts_[b] : 0) + row, 1, 1, grad_out.columns, kNan);
+        }
+        continue;
+      }
       const int64_t center = row + (mask.bottom_right ? keys - queries : 0);
       const bool dead = keys == 0 || center - mask.left > keys - 1 || center + mask.right < 0 || -int64_t{mask.left} > mask.right;
       if (dead) fill_words(t, (options.ragged ? query_starts_[b] : 0) + row, 1, grad_out.heads, grad_out.columns, kNan);

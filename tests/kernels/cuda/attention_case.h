@@ -16,7 +16,7 @@ using kernels::AttentionMask;
 using kernels::kUnboundedWindow;
 
 /// Which kernels compute.
-enum class Path { hopper, portable };
+enum class Path { hopper, portable, decode };
 
 /// How rows, heads and batch lie in memory; padded: with gaps behind every head, row and batch.
 enum class Layout { rows_outer, heads_outer, padded };
@@ -36,9 +36,16 @@ struct CaseOptions {
   bool grad_lse = true;   // backward: there is one
   bool planned = false;   // ragged: the launches share a plan
   bool sinks = false;
-  float soft_cap = 0;  // the portable path alone: this, slopes, dropout
+  float soft_cap = 0;  // the portable path alone: this and what follows up to `mask_dims`
   bool slopes = false;
   AttentionDropout dropout;
+  int bias_dims = -1;  // which dims a bias has, of batch 8, head 4, row 2, key 1; the others are broadcast; -1: there is none
+  bool ragged_bias = false;  // ragged: it lies sequence by sequence
+  bool grad_bias = true;     // backward: its gradient is wanted
+  bool bias_before_cap = false;
+  int table_reach = -1;    // -1: no table
+  int ranges = 0;          // of keys, for each query; some rows see none
+  int mask_dims = -1;      // as bias_dims, of a mask of bytes
   std::vector<int> spare;  // ragged: rows behind the keys of each sequence, which hold NaN; empty: no key lengths
 };
 
@@ -96,9 +103,10 @@ class AttentionCase {
   kernels::AttentionBackward arguments;
   kernels::CudaAttentionProblem& problem = arguments.problem;
   CaseTensor q, k, v, out, grad_out, grad_q, grad_k, grad_v;
-  DeviceBuffer lse, grad_lse, sinks, grad_sinks, slopes, grad_slopes;
+  DeviceBuffer lse, grad_lse, sinks, grad_sinks, slopes, grad_slopes, table, grad_table, bias, grad_bias;
   DeviceBuffer reference_out, reference_lse, reference_q, reference_k, reference_v;
-  DeviceBuffer reference_sinks, reference_slopes;  // [2, heads]: gradients, and the sums of their terms' magnitudes
+  // Gradients, and behind them the sums of their terms' magnitudes.
+  DeviceBuffer reference_sinks, reference_slopes, reference_table, reference_bias;
 
  private:
   CaseTensor make_tensor(bool key_side, int columns) const;
@@ -111,10 +119,14 @@ class AttentionCase {
 
   std::vector<int64_t> query_starts_{0}, key_starts_{0};
   void draw_dropout();
+  void take_planes();
+  kernels::CudaAttentionPlane plane(int dims, bool by_sequence, int64_t& elements);
   ReferenceForward exact() const;  // where reference() leaves its results
 
   DeviceBuffer offsets_, workspace_, plan_;
   DeviceBuffer keep_, keep_starts_;  // a byte for each (sequence, head, row, key)
+  DeviceBuffer bounds_, bytes_, plane_offsets_;
+  std::vector<std::vector<uint8_t>> sees_;  // with ranges or bytes: of each sequence [heads, rows], whether the row sees any key
 };
 
 }  // namespace deckle::testing

@@ -2,6 +2,7 @@
 // values of another sequence, results that differ between runs, writes outside the tensors.
 #include <limits>
 #include <random>
+#include <tuple>
 #include <vector>
 
 #include "deckle/kernels/cuda/attention/forward.h"
@@ -203,26 +204,82 @@ TEST_P(AttentionForward, IsBitEqualFromRunToRun) {
   }
 }
 
-// Soft cap, slopes and dropout: each alone, and all of them with sinks.
+// Each feature of scores alone, and all of them together.
 class AttentionForwardFeatures : public AttentionTest {};
 
 TEST_P(AttentionForwardFeatures, MatchTheReference) {
-  for (const CaseOptions& features : score_features()) {
-    for (const AttentionMask& mask : {kFull, kCausal, AttentionMask{60, 25, false}}) {
-      verify_forward(with(dense(2, 150, 333, mask), features));
-      CaseOptions o = ragged({0, 5, 300, 64, 129}, {4, 0, 120, 64, 400}, mask);
-      o.spare = {3, 0, 60, 0, 17};
-      verify_forward(with(o, features));
-    }
-    CaseOptions o = dense(1, 70, 200, kCausal);
-    o.heads = 6;
-    o.kv_heads = 2;
-    o.scale = -0.07f;
-    o.layout = Layout::padded;
+  for (const CaseOptions& o : feature_cases()) verify_forward(o);
+  for (const CaseOptions& features : features_of(GetParam().path)) {
+    CaseOptions o = dense(1, 300, 4097);  // parts of a last wave; rows of a bias that are no multiples of 8
+    o.heads = o.kv_heads = 3;
+    verify_forward(with(o, features));
+    o.keys = {4096};
     verify_forward(with(o, features));
   }
 }
 
+// Few query rows on many keys.
+class AttentionDecode : public AttentionTest {};
+
+TEST_P(AttentionDecode, MatchesForEveryLength) {
+  for (const int keys : {0, 1, 15, 16, 17, 63, 64, 65, 255, 257, 1000, 4097}) {
+    CaseOptions o = dense(3, 1, keys);
+    verify_forward(o);
+    o.heads = 8;
+    o.layout = Layout::padded;
+    verify_forward(o);
+    o.sinks = true;
+    o.scale = -0.07f;
+    verify_forward(o);
+  }
+}
+
+TEST_P(AttentionDecode, ServesSeveralRowsMasksAndManyHeads) {
+  for (const AttentionMask& mask : {kFull, kCausal, kCausalTopLeft, AttentionMask{300, 0, true}, AttentionMask{2, -1, false}}) {
+    for (const auto& [rows, heads, kv_heads] : {std::tuple{1, 32, 1}, {4, 8, 2}, {7, 9, 3}, {16, 4, 4}, {32, 2, 2}}) {
+      CaseOptions o = dense(2, rows, 1500, mask);
+      o.heads = heads;
+      o.kv_heads = kv_heads;
+      verify_forward(o);
+    }
+  }
+}
+
+TEST_P(AttentionDecode, ServesRaggedCachesWithSpareRows) {
+  for (const AttentionMask& mask : {kFull, kCausal, AttentionMask{500, 0, true}}) {
+    CaseOptions o = ragged({1, 0, 3, 1, 1, 2}, {900, 50, 2, 0, 3000, 17}, mask);
+    o.heads = 16;
+    o.spare = {100, 3, 0, 70, 1, 900};
+    verify_forward(o);
+    o.sinks = true;
+    o.kv_heads = 16;
+    verify_forward(o);
+  }
+}
+
+TEST_P(AttentionDecode, IsBitEqualFromRunToRun) {
+  AttentionCase c(ragged({1, 1, 1, 1}, {5000, 3000, 7, 9000}));
+  c.forward();
+  const CaseTensor first = c.out.copy();
+  const auto lse = c.lse.download<uint32_t>();
+  for (int i = 0; i < 10; ++i) {
+    c.forward();
+    ASSERT_EQ(different(c.out, first), 0u);
+    ASSERT_EQ(c.lse.download<uint32_t>(), lse);
+  }
+}
+
+std::vector<Instance> decode_instances() {
+  std::vector<Instance> all;
+  for (const auto& [d, dv] : {std::pair{64, 64}, {128, 128}, {256, 256}, {40, 72}, {192, 128}})
+    all.push_back({Path::decode, AttentionElement::bf16, d, dv});
+  for (const auto& [d, dv] : {std::pair{64, 64}, {128, 128}, {80, 80}})
+    all.push_back({Path::decode, AttentionElement::f16, d, dv});
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Portable, AttentionDecode, ::testing::ValuesIn(decode_instances()), name_of);
+INSTANTIATE_TEST_SUITE_P(Hopper, AttentionForwardFeatures, ::testing::ValuesIn(scored_instances()), name_of);
 INSTANTIATE_TEST_SUITE_P(Portable, AttentionForwardFeatures, ::testing::ValuesIn(portable_instances()), name_of);
 INSTANTIATE_TEST_SUITE_P(Hopper, AttentionForward, ::testing::ValuesIn(hopper_instances()), name_of);
 INSTANTIATE_TEST_SUITE_P(Portable, AttentionForward, ::testing::ValuesIn(portable_instances()), name_of);

@@ -129,24 +129,69 @@ TEST(AttentionHost, SaysWhatIsRefusedAndWhatWouldBeServed) {
   expect_refused([](auto& a) { a.problem.lse = nullptr; }, "lse, which the forward wrote, is null", false);
 }
 
-TEST(AttentionHost, SoftCapSlopesAndDropoutAreThePortablePathsAlone) {
-  static const float slope = 0;
-  const auto expect = [](const std::function<void(AttentionBackward&)>& spoil, const std::string& hopper,
-                         const std::string& portable) {
-    AttentionBackward a = problem(128, 128);
+TEST(AttentionHost, FeaturesOfScoresAreServedByForwardsThePortableBackwardAndInPartByHoppers) {
+  static const float number = 0;
+  alignas(16) static uint16_t bias[100 * 104];
+  static const int32_t bounds[2] = {};
+  const auto expect = [](const std::function<void(AttentionBackward&)>& spoil, const std::string& forward,
+                         const std::string& backward, const std::string& portable, int dim = 128) {
+    AttentionBackward a = problem(dim, dim);
     spoil(a);
-    EXPECT_EQ(attention_forward_why_not(a.problem), hopper);
-    EXPECT_EQ(attention_backward_why_not(a), hopper);
+    EXPECT_EQ(attention_forward_why_not(a.problem), forward);
+    EXPECT_EQ(attention_backward_why_not(a), backward);
     EXPECT_EQ(portable_attention_forward_why_not(a.problem), portable);
     EXPECT_EQ(portable_attention_backward_why_not(a), portable);
   };
-  expect([](auto& a) { a.problem.soft_cap = 30; }, "there is a soft cap (serves none)", "");
-  expect([](auto& a) { a.problem.slopes = &slope; }, "slopes are given (serves none)", "");
-  expect([](auto& a) { a.problem.dropout.threshold = 26; }, "dropout is on (serves none)", "");
+  expect([](auto& a) { a.problem.soft_cap = 30; }, "", "there is a soft cap (serves none)", "");
+  expect([](auto& a) { a.problem.slopes = &number; }, "", "slopes are given (serves none)", "");
+  expect([](auto& a) { a.problem.dropout.threshold = 26; }, "", "", "");
+  expect([](auto& a) { a.problem.table = &number; }, "", "a table is given (serves none)", "");
+  const auto with_bias = [](int columns) {
+    return [columns](auto& a) {
+      a.problem.bias = {.data = bias, .row_stride = columns, .column_stride = 1, .rows = 100, .columns = columns};
+    };
+  };
+  expect(with_bias(104), "", "", "");
+  expect(with_bias(100), "the bias is ragged, broadcast over keys, or has rows that are no multiples of 16 bytes",
+         "the bias is broadcast over rows or keys, or has rows that are no multiples of 16 bytes", "");
+  const auto with_sum = [&](auto& a) {
+    with_bias(104)(a);
+    a.grad_bias = a.problem.bias;
+  };
+  expect(with_sum, "", "the gradient of the bias is a sum over sequences or heads", "");
+  const auto with_dropout = [&](auto& a) {
+    with_bias(104)(a);
+    a.problem.dropout.threshold = 26;
+  };
+  expect(with_dropout, "", "there are both a bias and dropout (serves one of them)", "");
+  const std::string masked = "the mask has ranges or bytes";
+  expect(
+      [](auto& a) {
+        a.problem.ranges = {bounds, 1};
+      },
+      masked + " (serves causal masks and windows)", masked + " (serves causal masks and windows)", "");
   const auto from_column_8 = [](auto& a) { a.problem.dropout = {.threshold = 26, .first_row = 32, .first_column = 8}; };
-  expect(from_column_8, "dropout is on (serves none)", "the first column of dropout is 8 (serves multiples of 16)");
-  expect([](auto& a) { a.problem.soft_cap = -1; }, "the soft cap is -1.000000 (serves 0, none, and more)",
-         "the soft cap is -1.000000 (serves 0, none, and more)");
+  const std::string multiples = "the first column of dropout is 8 (serves multiples of 16)";
+  expect(from_column_8, multiples, multiples, multiples);
+  expect(
+      [](auto& a) { a.problem.soft_cap = 30; },
+      "with soft cap, slopes, bias, table or dropout D = 192, Dv = 192 (serves multiples of 8 up to 64/64, 128/128 with as many "
+      "panels of 64 columns)",
+      "D = 192, Dv = 192 (serves multiples of 8 up to 64/64, 96/96, 128/128, 192/128, 192/192, 256/256 with as many panels of 64 "
+      "columns)",
+      "", 192);
+  for (const auto& [spoil, reason] : std::vector<std::pair<std::function<void(AttentionBackward&)>, std::string>>{
+           {[](auto& a) { a.problem.soft_cap = -1; }, "the soft cap is -1.000000 (serves 0, none, and more)"},
+           {[](auto& a) {
+              a.problem.ranges = {bounds, 0};
+            },
+            "rows have 0 ranges of keys (serves 1 and more)"},
+           {[](auto& a) { a.problem.bias = {.data = bias, .head_stride = -1}; },
+            "a stride of the bias is -1 (serves 0 and more)"},
+           {[](auto& a) { a.problem.forbidden = {.data = bias, .offsets = reinterpret_cast<int64_t*>(bias)}; },
+            "the mask is ragged, the batch is not"}}) {
+    expect(spoil, reason, reason, reason);
+  }
 }
 
 TEST(AttentionHost, RefusesStridesThatTheCopyEngineDoesNotKnow) {
@@ -237,6 +282,10 @@ TEST(AttentionHost, ListsEachSequenceForOneKernelOfTheForward) {
     }
     EXPECT_EQ(attention_plan_bytes(p) % 256, 0);
     EXPECT_GT(attention_plan_bytes(p), attention_forward_workspace_bytes(p));
+    const int64_t bytes = attention_plan_bytes(p);
+    p.dropout.threshold = 26;
+    EXPECT_EQ(attention_plan_bytes(p), bytes) << "a plan serves layers with and without features";
+    p.dropout.threshold = 0;
     p.plan = &p;
     EXPECT_EQ(attention_forward_workspace_bytes(p), 256);
   }

@@ -13,6 +13,7 @@ using kernels::AttentionElement;
 using kernels::AttentionMask;
 using kernels::AttentionSizes;
 using kernels::AttentionTensor;
+using kernels::CudaAttentionPlane;
 using kernels::CudaAttentionProblem;
 
 constexpr int kThreads = 128;
@@ -26,23 +27,50 @@ __device__ double load(AttentionElement element, const AttentionTensor& t, int64
 
 // Where a sequence's rows lie: row i is at (batch, start + i).
 struct Rows {
-  int64_t batch, start, length;
+  int64_t sequence, batch, start, length;
 };
 
 __device__ Rows rows_of(const AttentionSizes& sizes, bool queries, int64_t sequence) {
   const int64_t* offsets = queries ? sizes.query_offsets : sizes.key_offsets;
-  if (offsets == nullptr) return {sequence, 0, queries ? sizes.query_rows : sizes.key_rows};
+  if (offsets == nullptr) return {sequence, sequence, 0, queries ? sizes.query_rows : sizes.key_rows};
   const bool lengths = !queries && sizes.key_lengths != nullptr;
-  return {0, offsets[sequence], lengths ? sizes.key_lengths[sequence] : offsets[sequence + 1] - offsets[sequence]};
+  return {sequence, 0, offsets[sequence], lengths ? sizes.key_lengths[sequence] : offsets[sequence + 1] - offsets[sequence]};
 }
 
-__device__ bool attends(const AttentionMask& mask, int64_t row, int64_t key, int64_t queries, int64_t keys) {
-  const int64_t center = row + (mask.bottom_right ? keys - queries : 0);
-  return key >= center - mask.left && key <= center + mask.right;
+// Where a plane has the element of (row, key) of a head.
+__device__ int64_t plane_index(const CudaAttentionPlane& p, const Rows& q, const Rows& k, int64_t row, int64_t key,
+                               int64_t head) {
+  if (p.offsets == nullptr)
+    return q.sequence * p.sequence_stride + head * p.head_stride + row * p.row_stride + key * p.column_stride;
+  const int64_t rows = p.row_stride == 0 ? 1 : q.length, columns = p.column_stride == 0 ? 1 : k.length;
+  return p.offsets[q.sequence] + ((p.head_stride == 0 ? 0 : head) * rows + (p.row_stride == 0 ? 0 : row)) * columns +
+         (p.column_stride == 0 ? 0 : key);
+}
+
+__device__ bool attends(const CudaAttentionProblem& p, const Rows& q, const Rows& k, int64_t row, int64_t key, int64_t head) {
+  const int64_t center = row + (p.mask.bottom_right ? k.length - q.length : 0);
+  if (key < center - p.mask.left || key > center + p.mask.right) return false;
+  if (p.forbidden.data != nullptr &&
+      static_cast<const uint8_t*>(p.forbidden.data)[plane_index(p.forbidden, q, k, row, key, head)] == 0)
+    return false;
+  if (p.ranges.bounds == nullptr) return true;
+  const int64_t packed = q.batch * p.sizes.query_rows + q.start + row;
+  for (int r = 0; r < p.ranges.count; ++r) {
+    const int32_t* range = p.ranges.bounds + 2 * (packed * p.ranges.count + r);
+    if (key >= range[0] && key < range[1]) return true;
+  }
+  return false;
 }
 
 __device__ double distance(const CudaAttentionProblem& p, const Rows& q, const Rows& k, int64_t row, int64_t key) {
   return fabs(static_cast<double>(row + (p.mask.bottom_right ? k.length - q.length : 0) - key));
+}
+
+__device__ int64_t table_index(const CudaAttentionProblem& p, const Rows& q, const Rows& k, int64_t row, int64_t key,
+                               int64_t head) {
+  const int64_t position = row + (p.mask.bottom_right ? k.length - q.length : 0), reach = p.table_reach;
+  const int64_t d = key - position < -reach ? -reach : key - position > reach ? reach : key - position;
+  return head * (2 * reach + 1) + reach + d;
 }
 
 // `cap_slope`: by what a gradient of the score is multiplied before it reaches scale q k.
@@ -54,11 +82,21 @@ __device__ double score(const CudaAttentionProblem& p, const Rows& q, const Rows
     sum += load(p.element, p.q, q.batch, q.start + row, head, d) * load(p.element, p.k, k.batch, k.start + key, kv_head, d);
   }
   sum *= static_cast<double>(p.scale);
+  const auto bias = [&](bool wanted) -> double {
+    if (p.bias.data == nullptr || !wanted) return 0;
+    const int64_t at = plane_index(p.bias, q, k, row, key, head);
+    return p.element == AttentionElement::bf16
+               ? static_cast<double>(__bfloat162float(static_cast<const __nv_bfloat16*>(p.bias.data)[at]))
+               : static_cast<double>(__half2float(static_cast<const __half*>(p.bias.data)[at]));
+  };
+  sum += bias(p.bias_before_cap);
   if (p.soft_cap != 0) {
     const double w = tanh(sum / p.soft_cap);
     if (cap_slope != nullptr) *cap_slope = 1 - w * w;
     sum = p.soft_cap * w;
   }
+  sum += bias(!p.bias_before_cap);
+  if (p.table != nullptr) sum += p.table[table_index(p, q, k, row, key, head)];
   return p.slopes != nullptr ? sum - p.slopes[head] * distance(p, q, k, row, key) : sum;
 }
 
@@ -113,7 +151,7 @@ __global__ void forward_row(CudaAttentionProblem p, ReferenceForward result) {
   const int64_t kv_head = head / (p.sizes.heads / p.sizes.kv_heads);
   double maximum = -INFINITY;
   for (int64_t key = threadIdx.x; key < k.length; key += kThreads) {
-    if (attends(p.mask, row, key, q.length, k.length)) maximum = fmax(maximum, score(p, q, k, row, key, head));
+    if (attends(p, q, k, row, key, head)) maximum = fmax(maximum, score(p, q, k, row, key, head));
   }
   maximum = block_reduce(maximum, true);
   if (p.sinks != nullptr) maximum = fmax(maximum, static_cast<double>(p.sinks[head]));
@@ -122,7 +160,7 @@ __global__ void forward_row(CudaAttentionProblem p, ReferenceForward result) {
   for (int64_t first = 0; first < k.length; first += kThreads) {
     const int64_t key = first + threadIdx.x;
     double weight = 0;
-    if (key < k.length && attends(p.mask, row, key, q.length, k.length)) weight = exp(score(p, q, k, row, key, head) - maximum);
+    if (key < k.length && attends(p, q, k, row, key, head)) weight = exp(score(p, q, k, row, key, head) - maximum);
     weights[threadIdx.x] = weight != 0 ? weight * kept(p, result, sequence, q, k, row, key, head) : 0;
     sum += weight;
     __syncthreads();
@@ -176,7 +214,7 @@ __global__ void backward_query(AttentionBackward a, ReferenceForward forward, do
   double grad[2] = {0, 0};
   for (int64_t first = 0; first < k.length; first += kThreads) {
     const int64_t key = first + threadIdx.x;
-    const bool valid = key < k.length && attends(p.mask, row, key, q.length, k.length);
+    const bool valid = key < k.length && attends(p, q, k, row, key, head);
     values[threadIdx.x] = valid ? score_gradient(a, forward, sequence, q, k, row, key, head).x : 0;
     __syncthreads();
     const int64_t count = k.length - first < kThreads ? k.length - first : kThreads;
@@ -209,7 +247,7 @@ __global__ void backward_key(AttentionBackward a, ReferenceForward forward, doub
   for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
     for (int64_t first = 0; first < q.length; first += kThreads) {
       const int64_t row = first + threadIdx.x;
-      const bool valid = row < q.length && attends(p.mask, row, key, q.length, k.length);
+      const bool valid = row < q.length && attends(p, q, k, row, key, head);
       values[threadIdx.x] = valid ? score_gradient(a, forward, sequence, q, k, row, key, head) : double3{0, 0, 0};
       __syncthreads();
       const int64_t count = q.length - first < kThreads ? q.length - first : kThreads;
@@ -247,7 +285,7 @@ __global__ void backward_slopes(AttentionBackward a, ReferenceForward forward, d
   const Rows q = rows_of(p.sizes, true, sequence), k = rows_of(p.sizes, false, sequence);
   double sum = 0, magnitude = 0;
   for (int64_t key = threadIdx.x; key < k.length; key += kThreads) {
-    if (!attends(p.mask, row, key, q.length, k.length)) continue;
+    if (!attends(p, q, k, row, key, head)) continue;
     const double term = score_gradient(a, forward, sequence, q, k, row, key, head).z * distance(p, q, k, row, key);
     sum -= term;
     magnitude += fabs(term);
@@ -257,6 +295,31 @@ __global__ void backward_slopes(AttentionBackward a, ReferenceForward forward, d
   if (threadIdx.x != 0) return;
   atomicAdd(grad_slopes + head, sum);
   atomicAdd(grad_slopes + p.sizes.heads + head, magnitude);
+}
+
+// A block is one (row, head): its terms of the gradients of the bias and of the table, and behind each the terms' magnitudes.
+__global__ void backward_planes(AttentionBackward a, ReferenceForward forward, double* grad_bias, int64_t bias_elements,
+                                double* grad_table) {
+  const CudaAttentionProblem& p = a.problem;
+  int64_t sequence, row;
+  const int64_t head = blockIdx.y;
+  if (!locate(p.sizes, true, blockIdx.x, sequence, row)) return;
+  const Rows q = rows_of(p.sizes, true, sequence), k = rows_of(p.sizes, false, sequence);
+  for (int64_t key = threadIdx.x; key < k.length; key += kThreads) {
+    if (!attends(p, q, k, row, key, head)) continue;
+    const double3 gradient = score_gradient(a, forward, sequence, q, k, row, key, head);
+    if (p.bias.data != nullptr) {
+      const int64_t at = plane_index(p.bias, q, k, row, key, head);
+      const double term = p.bias_before_cap ? gradient.x : gradient.z;
+      atomicAdd(grad_bias + at, term);
+      atomicAdd(grad_bias + bias_elements + at, fabs(term));
+    }
+    if (p.table != nullptr) {
+      const int64_t at = table_index(p, q, k, row, key, head);
+      atomicAdd(grad_table + at, gradient.z);
+      atomicAdd(grad_table + p.sizes.heads * (2 * p.table_reach + 1) + at, fabs(gradient.z));
+    }
+  }
 }
 
 // A block is one head.
@@ -343,6 +406,10 @@ void reference_backward(const AttentionBackward& arguments, ReferenceForward for
     cudaMemset(result.grad_slopes, 0, 2 * sizeof(double) * sizes.heads);
     if (query_grid.x > 0) backward_slopes<<<query_grid, kThreads>>>(arguments, forward, result.grad_slopes);
   }
+  cudaMemset(result.grad_bias, 0, 2 * sizeof(double) * result.bias_elements);
+  cudaMemset(result.grad_table, 0, 2 * sizeof(double) * sizes.heads * (2 * arguments.problem.table_reach + 1));
+  if ((arguments.problem.bias.data != nullptr || arguments.problem.table != nullptr) && query_grid.x > 0)
+    backward_planes<<<query_grid, kThreads>>>(arguments, forward, result.grad_bias, result.bias_elements, result.grad_table);
   if (arguments.problem.sinks != nullptr) backward_sinks<<<sizes.heads, kThreads>>>(arguments, forward, result.grad_sinks);
 }
 

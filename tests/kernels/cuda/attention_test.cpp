@@ -45,6 +45,37 @@ void expect_lse(const AttentionCase& c) {
   EXPECT_LE(worst, 2e-5) << "log-sum-exp";
 }
 
+double value_of(AttentionElement element, uint16_t word) {
+  if (element == AttentionElement::bf16) {
+    const uint32_t bits = uint32_t{word} << 16;
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+  }
+  const int exponent = word >> 10 & 31, fraction = word & 1023;
+  const double magnitude = exponent == 31  ? NAN
+                           : exponent == 0 ? std::ldexp(fraction, -24)
+                                           : std::ldexp(1024 + fraction, exponent - 25);
+  return word >> 15 != 0 ? -magnitude : magnitude;
+}
+
+// Sums that may cancel: as close as their terms are large, all together and each.
+void expect_sums(const char* what, const std::vector<double>& got, const DeviceBuffer& reference, double tolerance) {
+  if (got.empty()) return;
+  const std::vector<double> expected = reference.download<double>();
+  double error = 0, terms = 0, worst = 0, largest = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    const double difference = std::abs(got[i] - expected[i]), magnitude = expected[got.size() + i];
+    ASSERT_FALSE(std::isnan(difference)) << what << ": element " << i;
+    error += difference * difference;
+    terms += magnitude * magnitude;
+    worst = std::max(worst, difference);
+    largest = std::max(largest, magnitude);
+  }
+  EXPECT_LE(std::sqrt(error), tolerance * std::sqrt(terms) + 1e-6 * std::sqrt(static_cast<double>(got.size()))) << what;
+  EXPECT_LE(worst, 6 * tolerance * largest + 1e-4) << what;
+}
+
 }  // namespace
 
 std::vector<Instance> hopper_instances() {
@@ -62,11 +93,20 @@ std::vector<Instance> hopper_instances() {
 
 std::vector<Instance> portable_instances() {
   std::vector<Instance> all;
-  for (const auto& [d, dv] : {std::pair{64, 64}, {96, 96}, {128, 128}, {192, 128}, {256, 256}}) {
+  for (const auto& [d, dv] : {std::pair{64, 64}, {96, 96}, {128, 128}, {192, 128}, {256, 256}, {24, 72}}) {
     all.push_back({Path::portable, AttentionElement::bf16, d, dv});
   }
   for (const auto& [d, dv] : {std::pair{64, 64}, {80, 48}, {128, 128}, {256, 256}}) {
     all.push_back({Path::portable, AttentionElement::f16, d, dv});
+  }
+  return all;
+}
+
+std::vector<Instance> scored_instances() {
+  std::vector<Instance> all;
+  for (const AttentionElement element : {AttentionElement::bf16, AttentionElement::f16}) {
+    for (const auto& [d, dv] : {std::pair{64, 64}, {128, 128}, {40, 56}, {96, 120}})
+      all.push_back({Path::hopper, element, d, dv});
   }
   return all;
 }
@@ -92,11 +132,52 @@ std::vector<CaseOptions> score_features() {
   return all;
 }
 
+std::vector<CaseOptions> plane_features() {
+  std::vector<CaseOptions> all;
+  const auto next = [&]() -> CaseOptions& { return all.emplace_back(); };
+  for (const int dims : {15, 7, 3, 9, 2, 0}) next().bias_dims = dims;
+  next().bias_dims = 3;
+  all.back().ragged_bias = true;
+  next().bias_dims = 5;
+  all.back().ragged_bias = all.back().bias_before_cap = true;
+  all.back().soft_cap = 1.5f;
+  for (const int reach : {0, 20, 400}) next().table_reach = reach;
+  for (const int ranges : {1, 3}) next().ranges = ranges;
+  for (const int dims : {15, 6, 1}) next().mask_dims = dims;
+  CaseOptions& everything = next();
+  everything = score_features().back();
+  everything.bias_dims = 7;
+  everything.table_reach = 30;
+  everything.ranges = 4;
+  everything.mask_dims = 11;
+  return all;
+}
+
+std::vector<CaseOptions> features_of(Path path) {
+  std::vector<CaseOptions> all = score_features();
+  for (CaseOptions features : plane_features()) {
+    if (path == Path::hopper) {  // without what the portable path alone serves
+      features.ranges = 0;
+      features.mask_dims = -1;
+      features.ragged_bias = false;
+      if (features.bias_dims >= 0) features.bias_dims |= 1;
+    }
+    all.push_back(features);
+  }
+  return all;
+}
+
 CaseOptions with(CaseOptions options, const CaseOptions& features) {
   options.soft_cap = features.soft_cap;
   options.slopes = features.slopes;
   options.dropout = features.dropout;
   options.sinks = features.sinks;
+  options.bias_dims = features.bias_dims;
+  options.ragged_bias = features.ragged_bias && options.ragged;
+  options.bias_before_cap = features.bias_before_cap;
+  options.table_reach = features.table_reach;
+  options.ranges = features.ranges;
+  options.mask_dims = features.mask_dims;
   return options;
 }
 
@@ -123,6 +204,11 @@ void expect_backward(const AttentionCase& c, double tolerance) {
   };
   expect_heads("grad_sinks", c.grad_sinks, c.reference_sinks);
   expect_heads("grad_slopes", c.grad_slopes, c.reference_slopes);
+  std::vector<double> bias;
+  for (const uint16_t word : c.grad_bias.download<uint16_t>()) bias.push_back(value_of(c.options.element, word));
+  const std::vector<float> table = c.grad_table.download<float>();
+  expect_sums("grad_bias", bias, c.reference_bias, tolerance);
+  expect_sums("grad_table", {table.begin(), table.end()}, c.reference_table, tolerance);
 }
 
 void verify_forward(const CaseOptions& options) {
@@ -183,6 +269,25 @@ CaseOptions AttentionTest::ragged(std::vector<int> queries, std::vector<int> key
   o.keys = std::move(keys);
   o.mask = mask;
   return o;
+}
+
+std::vector<CaseOptions> AttentionTest::feature_cases() const {
+  std::vector<CaseOptions> all;
+  for (const CaseOptions& features : features_of(GetParam().path)) {
+    for (const AttentionMask& mask : {kFull, kCausal, AttentionMask{60, 25, false}}) {
+      all.push_back(with(dense(2, 150, 333, mask), features));
+      CaseOptions o = ragged({0, 5, 300, 64, 129}, {4, 0, 120, 64, 400}, mask);
+      o.spare = {3, 0, 60, 0, 17};
+      all.push_back(with(o, features));
+    }
+    CaseOptions o = dense(1, 70, 200, kCausal);
+    o.heads = 6;
+    o.kv_heads = 2;
+    o.scale = -0.07f;
+    o.layout = Layout::padded;
+    all.push_back(with(o, features));
+  }
+  return all;
 }
 
 }  // namespace deckle::testing

@@ -24,12 +24,19 @@ struct Instance {
 
 std::vector<Instance> hopper_instances();
 std::vector<Instance> portable_instances();
+std::vector<Instance> scored_instances();  // Hopper's of scores with features
 std::string name_of(const ::testing::TestParamInfo<Instance>& info);
 
 /// Options that differ in what the portable path alone serves: soft cap, slopes, dropout, one after the other and together.
 std::vector<CaseOptions> score_features();
 
-/// `options` with the soft cap, slopes, dropout and sinks of `features`.
+/// The same of biases of several shapes, tables, and masks of ranges and of bytes; the last has all of them and those above.
+std::vector<CaseOptions> plane_features();
+
+/// Both, as far as the forward of a path serves them.
+std::vector<CaseOptions> features_of(Path path);
+
+/// `options` with the features of `features`: all that these two lists set.
 CaseOptions with(CaseOptions options, const CaseOptions& features);
 
 /// A few roundings of the element type: P to 16 bits costs 2^-9 (bf16) or 2^-12 (f16) of each term, the result as much again.
@@ -53,6 +60,8 @@ class AttentionTest : public ::testing::TestWithParam<Instance> {
   void SetUp() override;
   CaseOptions base() const;
   CaseOptions dense(int batch, int queries, int keys, AttentionMask mask = kFull) const;
+  /// Each of features_of(): dense and ragged, under three masks, and with shared key heads.
+  std::vector<CaseOptions> feature_cases() const;
   CaseOptions ragged(std::vector<int> queries, std::vector<int> keys, AttentionMask mask = kFull) const;
 };
 

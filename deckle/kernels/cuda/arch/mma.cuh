@@ -37,7 +37,10 @@ __device__ __forceinline__ void copy_word_async(uint32_t shared, const void* glo
 
 __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-/// Waits for this thread's copies; a block barrier makes those of the others visible.
-__device__ __forceinline__ void wait_copies() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
+/// Waits for this thread's copies, but for the newest `newer` commits; a barrier makes those of others visible.
+template <int newer = 0>
+__device__ __forceinline__ void wait_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(newer) : "memory");
+}
 
 }  // namespace deckle::kernels::cuda::arch

@@ -93,6 +93,7 @@ class Pass {
       common_.query_sums = memory<float>(plan_.query_sums);
       common_.turns = memory<int>(plan_.turns);
     }
+    if (has_features(problem_)) features();
     row_statistics();
     key_gradients(plan_.owner_of_keys());
     if (plan_.one_pass) {
@@ -112,6 +113,7 @@ class Pass {
       // Nobody else sets the counters to zero from which the blocks of the next two kernels draw.
       check(cudaMemsetAsync(memory<int>(0), 0, 2 * sizeof(int), stream_), kName);
     }
+    clear_bias_gradient();
     for (const auto& launch : launches_) launch();
     portable::sink_gradients(arguments_, memory<void>(plan_.sink_sums), stream_);
     portable::clear_spare_keys(arguments_, stream_);
@@ -189,6 +191,39 @@ class Pass {
     }
     arguments.chunk_heads = static_cast<int>(std::clamp<int64_t>(chunk, 1, all_heads));
     add(kernel, dim3(static_cast<unsigned>(std::min<int64_t>(multiprocessors(), tiles * heads))), start, arguments);
+  }
+
+  // What all kernels are told of dropout and a bias.
+  void features() {
+    common_.features = portable::score_features(problem_);
+    if (problem_.bias.data == nullptr || sizes_.query_rows == 0 || sizes_.key_rows == 0) return;
+    const auto map_of = [&](const CudaAttentionPlane& plane) {
+      return tile::make_tensor_map(
+          {plane.data, plane.sequence_stride, plane.row_stride, plane.head_stride, plane.sequence_stride != 0 ? sizes_.batch : 1,
+           plane.rows, plane.head_stride != 0 ? sizes_.heads : 1, plane.columns, false},
+          plan_.kernels.all_gradients.walked_rows);
+    };
+    common_.bias = map_of(problem_.bias);
+    common_.bias_has_heads = problem_.bias.head_stride != 0;
+    common_.bias_has_sequences = problem_.bias.sequence_stride != 0;
+    const CudaAttentionPlane& gradient = arguments_.grad_bias;
+    common_.wants_grad_bias = gradient.data != nullptr;
+    if (gradient.data != nullptr) common_.grad_bias = map_of(gradient);
+  }
+
+  // Of tiles that no kernel visits, and of a bias that reaches beyond rows and keys. The gradient lies as bias_why_not wants it.
+  void clear_bias_gradient() const {
+    const CudaAttentionPlane& plane = arguments_.grad_bias;
+    if (plane.data == nullptr) return;
+    const bool visited = equal_costs(problem_) && plane.rows == sizes_.query_rows && plane.columns == sizes_.key_rows;
+    if (visited) return;
+    const size_t row_bytes = sizeof(uint16_t) * plane.columns;
+    for (int64_t sequence = 0; sequence < (plane.sequence_stride != 0 ? sizes_.batch : 1); ++sequence) {
+      for (int64_t head = 0; head < (plane.head_stride != 0 ? sizes_.heads : 1); ++head) {
+        auto* to = static_cast<uint16_t*>(plane.data) + sequence * plane.sequence_stride + head * plane.head_stride;
+        check(cudaMemset2DAsync(to, sizeof(uint16_t) * plane.row_stride, 0, row_bytes, plane.rows, stream_), kName);
+      }
+    }
   }
 
   // Also sets the counters to zero from which the blocks of the next two kernels draw.
@@ -311,7 +346,44 @@ class Pass {
 
 }  // namespace
 
-int64_t attention_backward_workspace_bytes(const AttentionBackward& arguments) { return BackwardPlan(arguments.problem).bytes; }
+namespace {
+
+/// Plans know nothing of features.
+AttentionBackward without_plan(AttentionBackward arguments) {
+  if (has_features(arguments.problem)) arguments.problem.plan = nullptr;
+  return arguments;
+}
+
+/// Why the gradients of scores with features are left to others.
+std::string scored_why_not(const AttentionBackward& arguments) {
+  const CudaAttentionProblem& problem = arguments.problem;
+  const AttentionSizes& sizes = problem.sizes;
+  CudaAttentionProblem others = problem;
+  others.bias = {};
+  others.dropout = {};
+  if (std::string reason = features_why_not(others); !reason.empty()) return reason;
+  if (problem.dropout.threshold != 0) {
+    if (problem.bias.data != nullptr) return "there are both a bias and dropout (serves one of them)";
+    if (std::string reason = dropout_why_not(problem.dropout); !reason.empty()) return reason;
+  }
+  if (problem.bias.data == nullptr) return {};
+  if (sizes.ragged()) return "the batch with the bias is ragged (serves dense ones)";
+  if (problem.bias_before_cap && problem.soft_cap != 0) return "the bias comes before a soft cap";
+  for (const auto& [name, plane] : {std::pair("bias", &problem.bias), {"gradient of the bias", &arguments.grad_bias}}) {
+    if (plane->data != nullptr && !(reads_wide(*plane) && (plane->row_stride != 0 || plane->rows > 1)))
+      return "the " + std::string(name) + " is broadcast over rows or keys, or has rows that are no multiples of 16 bytes";
+  }
+  if (arguments.grad_bias.data != nullptr &&
+      ((problem.bias.sequence_stride == 0 && sizes.batch > 1) || (problem.bias.head_stride == 0 && sizes.heads > 1)))
+    return "the gradient of the bias is a sum over sequences or heads";
+  return {};
+}
+
+}  // namespace
+
+int64_t attention_backward_workspace_bytes(const AttentionBackward& arguments) {
+  return BackwardPlan(without_plan(arguments).problem).bytes;
+}
 
 std::string attention_backward_why_not(const AttentionBackward& arguments) {
   const CudaAttentionProblem& problem = arguments.problem;
@@ -325,7 +397,7 @@ std::string attention_backward_why_not(const AttentionBackward& arguments) {
            " (serves multiples of 8 up to " + served + " with as many panels of 64 columns)";
   }
   if (std::string reason = backward_why_not(arguments); !reason.empty()) return reason;
-  if (std::string reason = features_why_not(problem); !reason.empty()) return reason;
+  if (std::string reason = scored_why_not(arguments); !reason.empty()) return reason;
   // No tile has fewer rows than a short one, and every tile has its head.
   const AttentionSizes& sizes = problem.sizes;
   if (std::max(max_tiles(sizes, Side::queries, kShortRows), max_tiles(sizes, Side::keys, kShortRows)) * sizes.heads >= INT32_MAX)
@@ -333,7 +405,8 @@ std::string attention_backward_why_not(const AttentionBackward& arguments) {
   return device_why_not(problem.device, 9, 9);
 }
 
-void attention_backward(const AttentionBackward& arguments, cudaStream_t stream) {
+void attention_backward(const AttentionBackward& given, cudaStream_t stream) {
+  const AttentionBackward arguments = without_plan(given);
   refuse_if(attention_backward_why_not(arguments), kName);
   refuse_if(workspace_why_not(arguments.problem, attention_backward_workspace_bytes(arguments)), kName);
   const OnDevice device(arguments.problem.device);

@@ -64,16 +64,21 @@ namespace deckle::kernels::cuda::attention {
 
 enum class Order { meeting, apart };
 
-template <Element element_, int D_, int queries_, Order order_>
+/// `drops`: weights may be dropped. `biased`: there is a bias, too.
+template <Element element_, int D_, int queries_, Order order_, bool drops_ = false, bool biased_ = false>
 struct AllGradients {
   static constexpr Element element = element_;
   static constexpr int D = D_, Dv = D_, M = queries_, N = 128;
   static constexpr Order order = order_;
+  static constexpr bool drops = drops_, biased = biased_;
   static constexpr int warpgroups = 2;
   // So that the slot of a tile also tells which buffer of dS is its own, and the phase of the staging buffer.
   static constexpr int stages = 2;
   static constexpr int k_buffers = 2, v_buffers = 1;  // v is not needed after the last dP
   static constexpr int threads = 384;
+  // What loads and stores tiles of a bias besides does not fit 24.
+  static constexpr bool kept_in_shared = drops && M > 64;  // what dropout keeps; a register beside 64 scores is too much
+  static constexpr int producer_registers = biased ? 40 : 24, consumer_registers = biased ? 232 : 240;
   static_assert(D == 64 || D == 128);
   static constexpr int dq_queries = D == 128 ? M : M / 2;  // of a warpgroup's tile of dQ^T, which has 64 of the D columns
   static constexpr int sum_bytes = 64 * dq_queries * 4;
@@ -83,6 +88,7 @@ struct AllGradients {
     alignas(128) float4 staged[warpgroups][dq_queries / 8][128];
     arch::Barrier staged_full[warpgroups], staged_empty[warpgroups];
     arch::Barrier ds_full[2], ds_empty[2];  // Order::apart
+    uint32_t kept[kept_in_shared ? M / 64 : 1][kept_in_shared ? 128 * warpgroups : 1];
   };
   static constexpr int shared_bytes = sizeof(Shared);
   static_assert(shared_bytes <= kMaxSharedBytes);
@@ -122,7 +128,8 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
     shared.init_barriers(4 * Shape::warpgroups, 2);  // two adders
     for (int i = 0; i < Shape::warpgroups; ++i) {
       arch::init_barrier(shared.ds_full[i], 4 * Shape::warpgroups);
-      arch::init_barrier(shared.ds_empty[i], 4 * Shape::warpgroups);
+      arch::init_barrier(shared.ds_empty[i], 4 * Shape::warpgroups + (Shape::biased ? 2 : 0));
+      if constexpr (Shape::biased) arch::init_barrier(shared.bias_full[i], 1);
       arch::init_barrier(shared.staged_full[i], 4);
       arch::init_barrier(shared.staged_empty[i], 1);
     }
@@ -132,14 +139,14 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
 
   const int warpgroup = arch::warpgroup_index();
   if (warpgroup == Shape::warpgroups) {
-    arch::shrink_registers<24>();
+    arch::shrink_registers<Shape::producer_registers>();
     if (threadIdx.x == kFirst) load_key_work<Shape>(shared, args);
     if (threadIdx.x == kFirst + 32) schedule<true, N, M, true>(shared.queue, args, args.heads / args.group);
     if (threadIdx.x == kFirst + 64) add_in_turn<Shape>(shared, args, 0);
     if (threadIdx.x == kFirst + 96) add_in_turn<Shape>(shared, args, 1);
     return;
   }
-  arch::grow_registers<240>();
+  arch::grow_registers<Shape::consumer_registers>();
   const int thread = threadIdx.x & 127;
 
   Ring<kWorkSlots> slot;
@@ -193,6 +200,36 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
         arch::pin(ds);
         arch::fence_shared_for_async();
       };
+      [[maybe_unused]] uint32_t kept[Shape::drops ? M / 64 : 1];
+      const auto prepare = [&] {  // what exponentials and dS of the next tile take besides S and dP
+        if constexpr (Shape::drops) {
+#pragma unroll
+          for (uint32_t& bits : kept) bits = ~0u;
+          if (args.features.threshold != 0)
+            draw_kept<M>(kept, args, work.sequence.index, shared.query_head[ring.slot], work.tile * N + 64 * warpgroup,
+                         shared.first_query[ring.slot]);
+          if constexpr (Shape::kept_in_shared) {
+#pragma unroll
+            for (int i = 0; i < M / 64; ++i) shared.kept[i][threadIdx.x] = kept[i];
+          }
+        }
+        if constexpr (Shape::biased) {
+          arch::wait(shared.bias_full[ring.slot], ring.parity);
+          steps.add_bias(score, transposed_address(shared.ds[ring.slot], warpgroup, thread));
+        }
+      };
+      const auto score_gradients = [&] {
+        if constexpr (Shape::kept_in_shared) {
+          arch::forget_memory();
+#pragma unroll
+          for (int i = 0; i < M / 64; ++i) kept[i] = shared.kept[i][threadIdx.x];
+        }
+        if constexpr (Shape::drops) {
+          steps.score_gradients(ds, p, score, dp, ring, kept, args.features.keep_factor);
+        } else {
+          steps.score_gradients(ds, p, score, dp, ring);
+        }
+      };
       steps.issue_scores(score, ring);
       arch::wgmma_wait<0>();
       arch::pin(score);
@@ -204,14 +241,16 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
           Ring<stages> next = ring;
           next.advance();
           steps.issue_dp(dp, ring);
+          prepare();
           steps.probabilities(score, ring);
           arch::pin(score);
           arch::wait(shared.grad_full[ring.slot], ring.parity);  // passes: keeps the exponentials above the next wait
           arch::wgmma_wait<0>();
           arch::pin(dp);
           if constexpr (!kMore) arch::release_tile(shared.v_empty[0]);
-          steps.score_gradients(ds, p, score, dp, ring);
+          score_gradients();
           store_ds();
+          if constexpr (Shape::biased) arch::release(shared.ds_full[ring.slot]);
           arch::wgmma_fence();
           tile::multiply<element, D, M, false>(dv, p, steps.grad_at(ring));
           arch::wgmma_commit();
@@ -222,6 +261,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
           arch::pin(dv);
           arch::pin(p);
           arch::release(shared.grad_empty[ring.slot]);
+          if constexpr (Shape::biased) arch::release(shared.ds_empty[ring.slot]);
           stage_dq(ring);
           arch::wgmma_wait<0>();
           arch::pin(dk);
@@ -250,8 +290,8 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
           arch::wgmma_wait<0>();
           arch::pin(dp);
           if constexpr (!kMore) arch::release_tile(shared.v_empty[0]);
-          steps.score_gradients(ds, p, score, dp, ring);
-          arch::wait(shared.ds_empty[ring.slot], ring.parity ^ 1);
+          score_gradients();
+          if constexpr (!Shape::biased) arch::wait(shared.ds_empty[ring.slot], ring.parity ^ 1);
           store_ds();
           arch::release(shared.ds_full[ring.slot]);
           take_turn(warpgroup);
@@ -279,9 +319,11 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
           if constexpr (kMore) {
             arch::wgmma_wait<0>();
             arch::pin(score);
+            prepare();
             steps.issue_dp(dp, ring);
           }
         };
+        prepare();
         steps.issue_dp(dp, ring);
         if (remaining > 1) {
           iterate(std::true_type{}, std::false_type{});
@@ -303,6 +345,10 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
       arch::release(shared.v_empty[0]);
     }
     arch::release(shared.k_empty[k.slot]);
+    if constexpr (Shape::drops) {
+#pragma unroll
+      for (float& x : dv) x *= args.features.keep_factor;
+    }
     store_key_results<Shape>(args, work, warpgroup, dk, dv);
     arch::release(shared.queue.done[slot.slot]);
   }

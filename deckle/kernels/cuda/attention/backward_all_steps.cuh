@@ -10,9 +10,7 @@ namespace deckle::kernels::cuda::attention {
 template <class Tile>
 __device__ __forceinline__ void store_score_gradients(const Tile& tile, int warpgroup, int thread,
                                                       const uint32_t (&ds)[Tile::rows / 4]) {
-  const int key = 16 * (thread >> 5) + 8 * ((thread >> 3) & 1), query = 8 * ((thread >> 4) & 1) + (thread & 7);
-  const uint32_t address =
-      tile.address() + warpgroup * Tile::panel_bytes + query * tile::kPanelRowBytes + (((key / 8) ^ (query & 7)) << 4);
+  const uint32_t address = transposed_address(tile, warpgroup, thread);
 #pragma unroll
   for (int block = 0; block < Tile::rows / 16; ++block) {
     arch::store_matrices_transposed(address + block * (16 * tile::kPanelRowBytes), ds[4 * block], ds[4 * block + 1],
@@ -29,27 +27,48 @@ __device__ __forceinline__ int turn_of(const Work& work, int query) {
   return min(s.key_rows - 1, last_row + s.band.high) / Shape::N - work.tile;
 }
 
+/// dS of a warpgroup's keys to the gradient of the bias; one thread. `turn`: how many tiles came before, of all works; `t`: the
+/// tile in its walk; `g`: the head in its group.
+template <class Shape>
+__device__ __forceinline__ void store_bias_gradient(typename Shape::Shared& shared, const BackwardArguments& args,
+                                                    const Work& work, int warpgroup, uint32_t turn, int t, int g) {
+  const uint32_t slot = turn & 1;  // of two
+  arch::wait(shared.ds_full[slot], turn >> 1 & 1);
+  if (args.wants_grad_bias) {
+    arch::store_box(args.grad_bias, shared.ds[slot].address() + warpgroup * shared.ds[0].panel_bytes,
+                    work.tile * Shape::N + warpgroup * tile::kPanelColumns,
+                    work.sequence.live_first + (work.walk.first + t) * Shape::M, work.head * args.group + g, work.sequence.index);
+    arch::commit_stores();
+    arch::wait_stores_read();
+  }
+  arch::arrive(shared.ds_empty[slot]);
+}
+
 /// Adds the staged tiles of one warpgroup to the sums when it is their turn; one thread.
 template <class Shape>
 __device__ __forceinline__ void add_in_turn(typename Shape::Shared& shared, const BackwardArguments& args, int warpgroup) {
   constexpr int M = Shape::M;
   Ring<kWorkSlots> slot;
-  uint32_t parity = 0;
+  uint32_t turns = 0;
   for (;; slot.advance()) {
     arch::wait(shared.queue.ready[slot.slot], slot.parity);
     const Work& work = shared.queue.work[slot.slot];
     if (work.tile < 0) break;
     for (int g = 0; g < args.group; ++g) {
 #pragma unroll 1
-      for (int i = 0; i < work.walk.count; ++i, parity ^= 1) {
+      for (int i = 0; i < work.walk.count; ++i, ++turns) {
         arch::forget_memory();  // reads the work again: there are 24 registers
         const int t = work.rises ? i : work.walk.count - 1 - i;
+        if constexpr (Shape::biased) {
+          store_bias_gradient<Shape>(shared, args, work, warpgroup, turns, t, g);
+          arch::forget_memory();
+        }
         const int tile = static_cast<int>((work.statistics + g * args.statistics_rows) / M) + t;
         const int before = turn_of<Shape>(work, (work.walk.first + t) * M);
         float* sums = args.query_sums + int64_t{tile} * (M * Shape::D) + warpgroup * (Shape::sum_bytes / 4);
         int* turn = args.turns + 2 * tile + warpgroup;
         const uint32_t from = arch::shared_address(shared.staged[warpgroup]);
-        arch::wait(shared.staged_full[warpgroup], parity);
+        arch::wait(shared.staged_full[warpgroup], turns & 1);
         if (before == 0) {
           arch::store_bulk(sums, from, Shape::sum_bytes);
         } else {

@@ -18,6 +18,7 @@
 #include "deckle/kernels/cuda/arch/barrier.cuh"
 #include "deckle/kernels/cuda/arch/warp.cuh"
 #include "deckle/kernels/cuda/attention/launch.h"
+#include "deckle/kernels/cuda/attention/portable_scores.cuh"
 #include "deckle/kernels/cuda/attention/work_list.cuh"
 #include "deckle/kernels/cuda/tile/tensor_map.h"
 
@@ -53,7 +54,10 @@ struct BackwardArguments {
   CUtensorMap q, grad_out;             // boxes of one tile of queries; for key_gradients the dense maps end at the last live row
   CUtensorMap k, v;                    // boxes of one tile of keys
   CUtensorMap grad_q, grad_k, grad_v;  // boxes of 16 rows, one warp's share
-  const int64_t* query_offsets;        // null: dense
+  CUtensorMap bias, grad_bias;         // all_gradients with a bias: boxes of one tile of queries x 64 keys
+  int bias_has_heads, bias_has_sequences, wants_grad_bias;
+  portable::ScoreFeatures features;  // of dropout
+  const int64_t* query_offsets;      // null: dense
   const int64_t* key_offsets;
   const int64_t* key_lengths;  // null: all rows are keys
   const float* lse2;

@@ -67,6 +67,17 @@ struct BackwardAllChoice<element, 64, 64> : AllGradients<element, 64, 128, Order
 template <Element element>
 struct BackwardAllChoice<element, 128, 128> : AllGradients<element, 128, 64, Order::meeting> {};
 
+/// The same where weights are dropped, and with a bias.
+template <Element element, int D, bool biased>
+struct BackwardScoredChoice;
+
+template <Element element, bool biased>
+struct BackwardScoredChoice<element, 64, biased>
+    : AllGradients<element, 64, 128, biased ? Order::apart : Order::meeting, !biased, biased> {};
+
+template <Element element, bool biased>
+struct BackwardScoredChoice<element, 128, biased> : AllGradients<element, 128, 64, Order::meeting, !biased, biased> {};
+
 template <class Shape, class Arguments>
 BackwardKernel describe(void (*kernel)(Arguments), int owned_rows, int walked_rows) {
   return {reinterpret_cast<const void*>(kernel), Shape::threads, Shape::shared_bytes, owned_rows, walked_rows};
@@ -96,6 +107,14 @@ template <Element element, int D, int Dv>
 BackwardKernels backward_all_kernels() {
   using Shape = BackwardAllChoice<element, D, Dv>;
   return {.all_gradients = describe<Shape>(&all_gradients<Shape>, Shape::N, Shape::M)};
+}
+
+template <Element element, int D, int Dv>
+BackwardKernels backward_scored_kernels() {
+  using Dropping = BackwardScoredChoice<element, D, false>;
+  using Biased = BackwardScoredChoice<element, D, true>;
+  return {.dropping_gradients = describe<Dropping>(&all_gradients<Dropping>, Dropping::N, Dropping::M),
+          .biased_gradients = describe<Biased>(&all_gradients<Biased>, Biased::N, Biased::M)};
 }
 
 }  // namespace deckle::kernels::cuda::attention

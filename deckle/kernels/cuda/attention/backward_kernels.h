@@ -18,7 +18,8 @@ struct BackwardKernel {
 
 struct BackwardKernels {
   BackwardKernel key_gradients, query_gradients;
-  BackwardKernel short_gradients, all_gradients;  // none for some head dims
+  BackwardKernel short_gradients, all_gradients;        // none for some head dims
+  BackwardKernel dropping_gradients, biased_gradients;  // all gradients, with dropout; with a bias, and dropout or not
 };
 
 /// The kernels that one line of ops/instances.yaml adds for its element type and head dims.

@@ -10,6 +10,7 @@
 #include <climits>
 
 #include "deckle/kernels/cuda/attention/backward_common.cuh"
+#include "deckle/kernels/cuda/attention/backward_scores.cuh"
 #include "deckle/kernels/cuda/tile/matmul.cuh"
 
 namespace deckle::kernels::cuda::attention {
@@ -24,10 +25,12 @@ struct KeyTiles {
   alignas(16) float lse2[stages][M];
   alignas(16) float delta[stages][M];
   int first_query[stages];  // row of the sequence, with the q tile
+  int query_head[stages];   // where weights are dropped, or there is a bias
   WorkQueue queue;
   arch::Barrier k_full[k_buffers], k_empty[k_buffers], v_full[v_buffers], v_empty[v_buffers];
   arch::Barrier q_full[stages], q_empty[stages];        // q tile and lse2
   arch::Barrier grad_full[stages], grad_empty[stages];  // dO tile and delta
+  arch::Barrier bias_full[stages];                      // all_gradients with a bias
 
   /// One thread. `warps` consume; `others` read the work queue besides, not counting the loader.
   __device__ __forceinline__ void init_barriers(int warps, int others) {
@@ -123,6 +126,7 @@ class KeySteps {
 
   /// P^T in place of S^T: column pairs of the accumulator are queries.
   __device__ __forceinline__ void probabilities(float (&s)[M / 2], const Position& at) {
+    const float scale_log2_ = kBiased<Shape> ? 1.0f : this->scale_log2_;  // see add_bias
     const uint32_t address = statistics_ + at.slot * (M * 4);
 #pragma unroll
     for (int k = 0; k < M / 8; ++k) {
@@ -133,6 +137,22 @@ class KeySteps {
       s[4 * k + 3] = arch::exp2(fmaf(s[4 * k + 3], scale_log2_, -lse2.y));
     }
     mask_.apply(s, shared_.first_query[at.slot]);
+  }
+
+  /// S^T in log2 units with the bias, whose tile lies, transposed, at `bias`; see transposed_address.
+  __device__ __forceinline__ void add_bias(float (&s)[M / 2], uint32_t bias) const {
+#pragma unroll
+    for (int block = 0; block < M / 16; ++block) {
+      uint32_t w[4];
+      arch::load_matrices_transposed(w, bias + block * (16 * tile::kPanelRowBytes));
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float2 pair = arch::unpack<element>(w[i]);
+        float* to = s + 8 * block + 2 * i;
+        to[0] = fmaf(to[0], scale_log2_, pair.x * 1.4426950408889634f);
+        to[1] = fmaf(to[1], scale_log2_, pair.y * 1.4426950408889634f);
+      }
+    }
   }
 
   /// dS^T in place of dP^T. `p(k)` gives P^T of accumulators 4k .. 4k+3.
@@ -156,6 +176,22 @@ class KeySteps {
     score_gradients(
         dp, [&](int k) { return make_float4(p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3]); }, at);
     tile::pack_operand<element>(ds, dp);
+    tile::pack_operand<element>(packed, p);
+  }
+
+  /// The same where only the weights of `kept` have a part in the outputs: packed P is without the others.
+  __device__ __forceinline__ void score_gradients(uint32_t (&ds)[M / 4], uint32_t (&packed)[M / 4], float (&p)[M / 2],
+                                                  float (&dp)[M / 2], const Position& at, uint32_t (&kept)[M / 64],
+                                                  float keep_factor) {
+#pragma unroll
+    for (int i = 0; i < M / 2; ++i) dp[i] = kept[i / 32] >> (i % 32) & 1 ? dp[i] * keep_factor : 0.0f;
+    score_gradients(
+        dp, [&](int k) { return make_float4(p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3]); }, at);
+    tile::pack_operand<element>(ds, dp);
+#pragma unroll
+    for (uint32_t& bits : kept) arch::forget(bits);  // they are tested again, not kept one by one
+#pragma unroll
+    for (int i = 0; i < M / 2; ++i) p[i] = kept[i / 32] >> (i % 32) & 1 ? p[i] : 0.0f;
     tile::pack_operand<element>(packed, p);
   }
 
@@ -228,6 +264,7 @@ __device__ __forceinline__ void load_key_work(typename Shape::Shared& shared, co
         arch::wait(shared.q_empty[ring.slot], ring.parity ^ 1);
         arch::forget_memory();  // reads the work again: there are 24 registers
         shared.first_query[ring.slot] = row - work.queries.row + work.sequence.live_first + work.walk.first * M;
+        if constexpr (kDrops<Shape> || kBiased<Shape>) shared.query_head[ring.slot] = head;
         arch::expect_bytes(shared.q_full[ring.slot], sizeof(shared.q[0]) + M * 4);
         tile::load_tile(shared.q[ring.slot], args.q, shared.q_full[ring.slot], row, head, batch, arch::CacheHint::evict_last);
         arch::load_bulk(arch::shared_address(shared.lse2[ring.slot]), lse2, M * 4, shared.q_full[ring.slot]);
@@ -237,6 +274,10 @@ __device__ __forceinline__ void load_key_work(typename Shape::Shared& shared, co
                         arch::CacheHint::evict_last);
         arch::load_bulk(arch::shared_address(shared.delta[ring.slot]), lse2 + args.delta_from_lse2, M * 4,
                         shared.grad_full[ring.slot]);
+        if constexpr (kBiased<Shape>) {
+          arch::forget_memory();
+          load_bias<Shape>(shared, args, work, ring.slot, ring.parity);
+        }
         arch::forget_memory();
         const int step = work.rises ? M : -M;
         row += step;

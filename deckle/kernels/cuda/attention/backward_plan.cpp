@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "deckle/kernels/cuda/attention/checks.h"
 #include "deckle/kernels/cuda/attention/portable_features.h"
 #include "deckle/kernels/cuda/attention/work_list.cuh"
 
@@ -32,10 +33,29 @@ int parts_of(int64_t tiles, int group) {
   return best;
 }
 
+// The kernel of all gradients that a problem's features ask for.
+const BackwardKernel& all_gradients_of(const BackwardKernels& kernels, const CudaAttentionProblem& problem) {
+  return problem.bias.data != nullptr     ? kernels.biased_gradients
+         : problem.dropout.threshold != 0 ? kernels.dropping_gradients
+                                          : kernels.all_gradients;
+}
+
+// Whether the instances of these head dims have the kernel that the problem's features ask for.
+bool have_features(const BackwardInstance& dims, const CudaAttentionProblem& problem) {
+  if (!has_features(problem)) return true;
+  for (const BackwardInstance& instance : backward_instances()) {
+    if (instance.element == dims.element && instance.head_dim == dims.head_dim && instance.value_dim == dims.value_dim &&
+        all_gradients_of(instance.kernels, problem).function != nullptr)
+      return true;
+  }
+  return false;
+}
+
 // The instances of the problem's element type and of the smallest head dims that serve its own.
 std::vector<BackwardInstance> instances_for(const CudaAttentionProblem& problem) {
   std::vector<BackwardInstance> found;
   for (const BackwardInstance& instance : backward_instances()) {
+    if (!have_features(instance, problem)) continue;
     if (instance.element != problem.element ||
         !compiled_dims_serve(instance.head_dim, instance.value_dim, problem.sizes.head_dim, problem.sizes.value_dim)) {
       continue;
@@ -58,15 +78,17 @@ BackwardPlan::BackwardPlan(const CudaAttentionProblem& problem) {
     take(kernels.key_gradients, instance.kernels.key_gradients);
     take(kernels.query_gradients, instance.kernels.query_gradients);
     take(kernels.short_gradients, instance.kernels.short_gradients);
-    take(kernels.all_gradients, instance.kernels.all_gradients);
+    take(kernels.all_gradients, all_gradients_of(instance.kernels, problem));
     head_dim = instance.head_dim;
   }
   if (!served()) return;
   const AttentionSizes& sizes = problem.sizes;
   ragged = sizes.ragged();
   const int64_t sequences = sizes.ragged() ? std::max(sizes.batch, 1) : 1;
+  const bool scored = has_features(problem);  // which the kernels of several passes do not know
+  if (scored) kernels.short_gradients = {};
   one_pass = kernels.all_gradients.function != nullptr && sizes.query_rows > 0 && sizes.key_rows > 0 &&
-             sizes.key_rows >= kOnePassKeys * sequences;
+             (scored || sizes.key_rows >= kOnePassKeys * sequences);
   const AttentionMask mask = bounded(problem.mask);
   rises = one_pass && sizes.heads == sizes.kv_heads && mask.right < kUnboundedWindow && mask.left >= kUnboundedWindow;
   unit = one_pass ? kernels.all_gradients.walked_rows : kernels.key_gradients.walked_rows;

@@ -42,6 +42,18 @@ std::string bad_tensor(const NamedTensor& t, const AttentionSizes& sizes) {
   return {};
 }
 
+std::string plane_why_not(const char* name, const CudaAttentionPlane& plane, const AttentionSizes& sizes) {
+  if (plane.data == nullptr) return {};
+  if (plane.offsets != nullptr && !sizes.ragged()) return "the " + std::string(name) + " is ragged, the batch is not";
+  for (const int64_t stride : {plane.sequence_stride, plane.head_stride, plane.row_stride, plane.column_stride}) {
+    if (stride < 0) return "a stride of the " + std::string(name) + " is " + std::to_string(stride) + " (serves 0 and more)";
+  }
+  if (plane.offsets == nullptr && (plane.rows < 1 || plane.columns < 1))
+    return "the " + std::string(name) + " is " + std::to_string(plane.rows) + " x " + std::to_string(plane.columns) +
+           " (serves 1 and more)";
+  return {};
+}
+
 std::string first_bad_tensor(const AttentionSizes& sizes, std::initializer_list<NamedTensor> tensors) {
   for (const NamedTensor& tensor : tensors) {
     if (std::string reason = bad_tensor(tensor, sizes); !reason.empty()) return reason;
@@ -64,6 +76,13 @@ std::string problem_why_not(const CudaAttentionProblem& problem) {
   if (!(problem.soft_cap >= 0)) return "the soft cap is " + std::to_string(problem.soft_cap) + " (serves 0, none, and more)";
   if (problem.dropout.threshold < 0 || problem.dropout.threshold > 256)
     return "the threshold of dropout is " + std::to_string(problem.dropout.threshold) + " (serves 0 to 256)";
+  if (problem.table_reach < 0 || problem.table_reach > kMaxRows)
+    return "the reach of the table is " + std::to_string(problem.table_reach) + " (serves 0 to 2^30)";
+  if (problem.ranges.bounds != nullptr && problem.ranges.count < 1)
+    return "rows have " + std::to_string(problem.ranges.count) + " ranges of keys (serves 1 and more)";
+  for (const auto& [name, plane] : {std::pair("bias", &problem.bias), {"mask", &problem.forbidden}}) {
+    if (std::string reason = plane_why_not(name, *plane, sizes); !reason.empty()) return reason;
+  }
   if (sizes.heads > kMaxHeads) return std::to_string(sizes.heads) + " heads (serves up to " + std::to_string(kMaxHeads) + ")";
   if ((sizes.query_offsets == nullptr) != (sizes.key_offsets == nullptr))
     return "offsets are given for one of queries and keys only";
@@ -79,11 +98,42 @@ std::string problem_why_not(const CudaAttentionProblem& problem) {
                                   {"out", problem.out, queries, sizes.heads}});
 }
 
+bool reads_wide(const CudaAttentionPlane& plane) {
+  return plane.offsets == nullptr && plane.column_stride == 1 && plane.columns % 8 == 0 &&
+         reinterpret_cast<uintptr_t>(plane.data) % 16 == 0 && plane.row_stride % 8 == 0 && plane.head_stride % 8 == 0 &&
+         plane.sequence_stride % 8 == 0;
+}
+
+CudaAttentionProblem without_features(CudaAttentionProblem problem) {
+  problem.soft_cap = 0;
+  problem.slopes = nullptr;
+  problem.dropout = {};
+  problem.bias = {};
+  problem.table = nullptr;
+  problem.ranges = {};
+  problem.forbidden = {};
+  return problem;
+}
+
+bool has_features(const CudaAttentionProblem& problem) { return !features_why_not(problem).empty(); }
+
 std::string features_why_not(const CudaAttentionProblem& problem) {
   const auto given = [](const char* what, const char* none) { return std::string(what) + " (serves " + none + ")"; };
   if (problem.soft_cap != 0) return given("there is a soft cap", "none");
   if (problem.slopes != nullptr) return given("slopes are given", "none");
+  if (problem.bias.data != nullptr) return given("a bias is given", "none");
+  if (problem.table != nullptr) return given("a table is given", "none");
+  if (problem.ranges.bounds != nullptr || problem.forbidden.data != nullptr)
+    return given("the mask has ranges or bytes", "causal masks and windows");
   return problem.dropout.threshold != 0 ? given("dropout is on", "none") : std::string();
+}
+
+std::string dropout_why_not(const AttentionDropout& dropout) {
+  for (const auto& [name, first] : {std::pair("row", dropout.first_row), {"column", dropout.first_column}}) {
+    if (dropout.threshold != 0 && (first < 0 || first % 16 != 0))
+      return "the first " + std::string(name) + " of dropout is " + std::to_string(first) + " (serves multiples of 16)";
+  }
+  return {};
 }
 
 std::string backward_why_not(const AttentionBackward& arguments) {
@@ -97,6 +147,9 @@ std::string backward_why_not(const AttentionBackward& arguments) {
       !reason.empty()) {
     return reason;
   }
+  if (arguments.grad_bias.data != nullptr && arguments.problem.bias.data == nullptr)
+    return "a gradient of the bias is asked for, no bias given";
+  if (std::string reason = plane_why_not("gradient of the bias", arguments.grad_bias, sizes); !reason.empty()) return reason;
   if (arguments.problem.lse == nullptr && sizes.query_rows > 0) return "lse, which the forward wrote, is null";
   return {};
 }

@@ -17,7 +17,20 @@ std::string problem_why_not(const CudaAttentionProblem& problem);
 /// The same, and lse, grad_out and the gradients: all of them are read or written.
 std::string backward_why_not(const AttentionBackward& arguments);
 
-/// Soft cap, slopes, dropout: what the Hopper kernels do not serve and the portable ones do.
+/// Whether scores are more than scale q k, masked by ranges or bytes, or dropped.
+bool has_features(const CudaAttentionProblem& problem);
+
+/// The problem of scale q k alone, for which plans are made.
+CudaAttentionProblem without_features(CudaAttentionProblem problem);
+
+/// Whether 8 columns of each of a plane's rows are 16 bytes side by side.
+bool reads_wide(const CudaAttentionPlane& plane);
+
+/// Where dropout's blocks of 16 x 16 begin.
+std::string dropout_why_not(const AttentionDropout& dropout);
+
+/// Soft cap, slopes, dropout, bias, table, masks of ranges and bytes: what the Hopper kernels do not serve and the portable ones
+/// do.
 std::string features_why_not(const CudaAttentionProblem& problem);
 
 /// Whether the workspace is there, aligned and large enough: asked at launch only, so that a problem can be checked before memory

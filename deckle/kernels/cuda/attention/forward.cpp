@@ -28,6 +28,33 @@ const ForwardInstance* dense_instance(const CudaAttentionProblem& problem) {
   return attention::find_forward(problem, ForwardUse::long_keys);
 }
 
+std::string scored_why_not(const CudaAttentionProblem& problem) {
+  if (problem.bias.data != nullptr && !attention::reads_wide(problem.bias))
+    return "the bias is ragged, broadcast over keys, or has rows that are no multiples of 16 bytes";
+  if (problem.ranges.bounds != nullptr || problem.forbidden.data != nullptr)
+    return "the mask has ranges or bytes (serves causal masks and windows)";
+  if (std::string reason = attention::dropout_why_not(problem.dropout); !reason.empty()) return reason;
+  if (attention::find_scored_forward(problem) != nullptr) return {};
+  std::string served;
+  for (const ForwardInstance& instance : attention::forward_instances()) {
+    if (instance.element != problem.element || instance.use != ForwardUse::scored) continue;
+    served += (served.empty() ? "" : ", ") + std::to_string(instance.head_dim) + "/" + std::to_string(instance.value_dim);
+  }
+  return "with soft cap, slopes, bias, table or dropout D = " + std::to_string(problem.sizes.head_dim) +
+         ", Dv = " + std::to_string(problem.sizes.value_dim) + " (serves multiples of 8 up to " + served +
+         " with as many panels of 64 columns)";
+}
+
+// Plans have no lists for it.
+void launch_scored(const CudaAttentionProblem& problem, cudaStream_t stream) {
+  const ForwardInstance& instance = *attention::find_scored_forward(problem);
+  if (!problem.sizes.ragged()) return instance.launch(problem, stream);
+  const auto launch = instance.prepare_list(problem);
+  const attention::WorkListRequest request{attention::Side::queries, instance.rows, problem.workspace, {}};
+  attention::make_work_lists(problem, {&request, 1}, stream);
+  launch(attention::ragged_work(problem.workspace, nullptr), ListStart::beside_list, stream);
+}
+
 // Long sequences first: the blocks of short ones fill up the multiprocessors that those leave.
 void launch_lists(const CudaAttentionProblem& problem, cudaStream_t stream) {
   const bool shared = problem.plan != nullptr;
@@ -62,12 +89,21 @@ std::string attention_forward_why_not(const CudaAttentionProblem& problem) {
            " (serves multiples of 8 up to " + served + " with as many panels of 64 columns)";
   }
   if (std::string reason = attention::problem_why_not(problem); !reason.empty()) return reason;
-  if (std::string reason = attention::features_why_not(problem); !reason.empty()) return reason;
+  if (attention::has_features(problem)) {
+    if (std::string reason = scored_why_not(problem); !reason.empty()) return reason;
+  }
   return attention::device_why_not(problem.device, 9, 9);
 }
 
 int64_t attention_forward_workspace_bytes(const CudaAttentionProblem& problem) {
   if (attention::find_forward(problem, ForwardUse::long_keys) == nullptr) return 0;
+  if (attention::has_features(problem)) {
+    const ForwardInstance* instance = attention::find_scored_forward(problem);
+    if (instance == nullptr) return 0;
+    if (problem.sizes.ragged()) return attention::work_list_bytes(problem.sizes, attention::Side::queries, instance->rows);
+    const attention::OnDevice device(problem.device);
+    return instance->workspace_bytes(problem);
+  }
   if (problem.sizes.ragged()) return problem.plan != nullptr ? kCounterBytes : attention::forward_lists_bytes(problem);
   const attention::OnDevice device(problem.device);
   return dense_instance(problem)->workspace_bytes(problem);
@@ -80,6 +116,10 @@ void attention_forward(const CudaAttentionProblem& problem, cudaStream_t stream)
   const attention::OnDevice device(problem.device);
   attention::refuse_if(attention::stream_why_not(stream), kName);
   const AttentionSizes& sizes = problem.sizes;
+  if (attention::has_features(problem)) {
+    if (sizes.heads > 0 && sizes.batch > 0) launch_scored(problem, stream);
+    return;
+  }
   if (!sizes.ragged()) return dense_instance(problem)->launch(problem, stream);
   if (sizes.heads > 0 && sizes.batch > 0) launch_lists(problem, stream);
 }

@@ -28,6 +28,7 @@
 // of a warpgroup; tensor maps that clip at a sequence's end (tile/tensor_map.h).
 #pragma once
 
+#include "deckle/kernels/cuda/attention/forward_scores.cuh"
 #include "deckle/kernels/cuda/attention/forward_store.cuh"
 #include "deckle/kernels/cuda/attention/forward_work.cuh"
 #include "deckle/kernels/cuda/attention/softmax.cuh"
@@ -71,6 +72,27 @@ __device__ __forceinline__ void mask_tile(const DeviceProblem& problem, const Fo
   }
   mask_scores<Config::keys>(scores, rows, j * Config::keys, thread);
 }
+
+/// Of an instance that has none.
+struct NoFeatures {
+  __device__ __forceinline__ NoFeatures(const ForwardArguments&, const ForwardItem&, int) {}
+  __device__ __forceinline__ void fetch(int) {}
+  template <class Scores>
+  __device__ __forceinline__ void apply(Scores&, int) {}
+  template <class Probabilities>
+  __device__ __forceinline__ void drop(Probabilities&) {}
+};
+
+template <class Config>
+struct FeaturesFor {
+  using type = NoFeatures;
+};
+template <class Config>
+requires Config::scored struct FeaturesFor<Config> {
+  using type = ForwardScores<Config>;
+};
+template <class Config>
+using FeaturesOf = typename FeaturesFor<Config>::type;
 
 template <class Config>
 __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardStorage<Config>& shared, int warpgroup) {
@@ -123,6 +145,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
       kv.advance();
     };
     const auto edge = [&](int j) { return j < range.inner_begin || j >= range.inner_end; };
+    [[maybe_unused]] FeaturesOf<Config> features(args, item, warpgroup);
     int j = arch::uniform(item.tile_end) - 1;
     const int last = arch::uniform(item.tile_begin);
 #pragma unroll 1
@@ -133,12 +156,16 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
       for (; j >= range.begin; --j) {
         float scores[N / 2], rescale[2];
         uint32_t p[N / 4];
-        issue_scores(scores).wait();
+        const auto scores_under_way = issue_scores(scores);
+        features.fetch(j);
+        scores_under_way.wait();
         arch::release_tile(shared.k_empty[kv.slot]);
 
+        features.apply(scores, j);
         if (edge(j)) mask_tile<Config>(problem, item, warpgroup, j, scores);
         if (update_maximum<N>(scores, state, rescale, c)) scale_rows(out, rescale);
         exponentiate<N>(scores, state, c);
+        features.drop(scores);
         tile::pack_operand<element>(p, scores);
 
         issue_out(p, kv).wait();
@@ -149,11 +176,15 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
       uint32_t p[N / 4];
       {
         float scores[N / 2], rescale[2];
-        issue_scores(scores).wait();
+        const auto scores_under_way = issue_scores(scores);
+        features.fetch(j);
+        scores_under_way.wait();
         arch::release_tile(shared.k_empty[kv.slot]);
+        features.apply(scores, j);
         if (edge(j)) mask_tile<Config>(problem, item, warpgroup, j, scores);
         update_maximum<N>(scores, state, rescale, c);
         exponentiate<N>(scores, state, c);
+        features.drop(scores);
         tile::pack_operand<element>(p, scores);
       }
       Ring<Config::stages> v = kv;  // one tile behind k
@@ -164,12 +195,15 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
         tile::settle(out, p);
         const auto scores_under_way = issue_scores(scores);
         const auto out_under_way = issue_out(p, v);
+        features.fetch(j);
         scores_under_way.template wait<1>();
         arch::release_tile(shared.k_empty[kv.slot]);
 
+        features.apply(scores, j);
         if (edge(j)) mask_tile<Config>(problem, item, warpgroup, j, scores);
         const bool rescales = update_maximum<N>(scores, state, rescale, c);
         exponentiate<N>(scores, state, c);
+        features.drop(scores);
 
         out_under_way.wait();
         arch::release_tile(shared.v_empty[v.slot]);

@@ -40,4 +40,13 @@ struct ForwardShortChoice<element, 96, 96> : ForwardConfig<element, 96, 96, 1, 6
 template <Element element>
 struct ForwardShortChoice<element, 128, 128> : ForwardConfig<element, 128, 128, 1, 64, 2, 2, false, 2> {};
 
+/// Soft cap, slopes, bias, table, dropout: fewer rows, for the registers that they take.
+template <Element element, int D, int Dv>
+struct ForwardScoredChoice;
+
+template <Element element>
+struct ForwardScoredChoice<element, 64, 64> : ForwardConfig<element, 64, 64, 3, 96, 4, 2, false, 1, false, true> {};
+template <Element element>
+struct ForwardScoredChoice<element, 128, 128> : ForwardConfig<element, 128, 128, 2, 96, 2, 2, true, 1, false, true> {};
+
 }  // namespace deckle::kernels::cuda::attention

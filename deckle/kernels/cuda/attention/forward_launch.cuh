@@ -72,6 +72,16 @@ ForwardArguments forward_arguments(const CudaAttentionProblem& problem) {
   args.lse = problem.lse;
   args.sinks = problem.sinks;
   args.split.parts = 1;
+  if constexpr (Config::scored) {
+    args.scores.features = portable::score_features(problem);
+    args.scores.change =
+        problem.soft_cap != 0 || problem.slopes != nullptr || problem.bias.data != nullptr || problem.table != nullptr;
+    args.scores.wide_bias = problem.bias.data != nullptr;
+    if (args.scores.change) {
+      args.problem.scale_log2 = 1.4426950408889634f;
+      args.problem.scale_sign = 1;
+    }
+  }
   return args;
 }
 

@@ -27,6 +27,18 @@ const ForwardInstance* find_forward(const CudaAttentionProblem& problem, Forward
   return found;
 }
 
+const ForwardInstance* find_scored_forward(const CudaAttentionProblem& problem) {
+  const ForwardInstance* found = nullptr;
+  for (const ForwardInstance& instance : forward_instances()) {
+    if (instance.element != problem.element || instance.use != ForwardUse::scored ||
+        !compiled_dims_serve(instance.head_dim, instance.value_dim, problem.sizes.head_dim, problem.sizes.value_dim)) {
+      continue;
+    }
+    if (found == nullptr || instance.head_dim + instance.value_dim < found->head_dim + found->value_dim) found = &instance;
+  }
+  return found;
+}
+
 std::vector<ForwardList> forward_lists(const CudaAttentionProblem& problem) {
   const ForwardInstance* of_long = find_forward(problem, ForwardUse::long_keys);
   const ForwardInstance* of_short = find_forward(problem, ForwardUse::short_sequences);

@@ -77,7 +77,7 @@ __device__ __forceinline__ void store_output(const ForwardArguments& args, Forwa
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const RowEnd end = end_row(state.maximum[h], quad_sum(state.sum[h]), args.problem.scale_log2, sink);
-    factor[h] = end.factor;
+    factor[h] = Config::scored ? end.factor * args.scores.features.keep_factor : end.factor;
     const int row = item.first_row + 64 * warpgroup + tile::accumulator_row(thread) + 8 * h;
     if (args.lse != nullptr && thread % 4 == 0 && row < item.queries)
       args.lse[item.lse + int64_t{row} * args.problem.heads] = end.lse;

@@ -2,6 +2,7 @@
 // draws them and streams their tiles.
 #pragma once
 
+#include "deckle/kernels/cuda/attention/portable_scores.cuh"
 #include "deckle/kernels/cuda/attention/problem.cuh"
 #include "deckle/kernels/cuda/attention/softmax.cuh"
 #include "deckle/kernels/cuda/attention/work_list.cuh"
@@ -23,6 +24,13 @@ struct ForwardSplit {
   int* arrivals;  // zeros; one per (cut item, warp)
 };
 
+/// Of scored instances.
+struct ForwardScoring {
+  portable::ScoreFeatures features;
+  int change;     // scores are more than scale q k: scale_log2 is then log2 e, and scale_sign 1
+  int wide_bias;  // there is one, whose rows can be read 16 bytes at a time
+};
+
 struct ForwardArguments {
   CUtensorMap q, k, v, out;  // boxes of all query rows of a block, of one key tile, of one warp's 16 rows
   DeviceProblem problem;
@@ -32,13 +40,14 @@ struct ForwardArguments {
   int beside_other_list;  // ListStart
   float* lse;             // null: not wanted
   const float* sinks;     // null: none
+  ForwardScoring scores;
 };
 
 /// Tile shapes and schedule of one instance.
 ///
 /// One warpgroup means short sequences: a lone producer warp, and several blocks per SM instead of several warpgroups per block.
 template <Element element_, int D_, int Dv_, int warpgroups_, int keys_, int stages_, int query_buffers_, bool together_,
-          int blocks_ = 1, bool register_q_ = false>
+          int blocks_ = 1, bool register_q_ = false, bool scored_ = false>
 struct ForwardConfig {
   static constexpr Element element = element_;
   static constexpr int D = D_, Dv = Dv_;
@@ -50,6 +59,7 @@ struct ForwardConfig {
   static constexpr bool together = together_;
   static constexpr bool register_q = register_q_;  // q as the register operand of q kᵀ: it is not read again for every key tile
   static constexpr int blocks = blocks_;           // per SM
+  static constexpr bool scored = scored_;          // soft cap, slopes, bias, table, dropout
   static constexpr bool moves_registers = warpgroups > 1;
   static constexpr int threads = 128 * warpgroups + (moves_registers ? 128 : 32);
   static constexpr int producer_registers = warpgroups > 2 ? 32 : 40;
@@ -67,6 +77,7 @@ struct ForwardItem {
   int tile_begin, tile_end;
   int cut, part;  // which cut item, -1: whole
   int64_t lse;    // index of the sequence's first row
+  int sequence;
 };
 
 template <class Config>
@@ -128,6 +139,7 @@ __device__ __forceinline__ void decode_item(const ForwardArguments& args, int in
   item.row = queries.row_origin + first_row;
   item.batch = queries.batch;
   item.lse = lse_index(problem, sequence, queries.start, head);
+  item.sequence = sequence;
   const int last_row = min(first_row + Config::rows, queries.length) - 1;
   const int begin = key_interval(problem.mask, first_row, queries.length, key_length).begin;
   const int end = key_interval(problem.mask, last_row, queries.length, key_length).end;

@@ -11,8 +11,9 @@
 
 namespace deckle::kernels::cuda::attention {
 
-/// What a forward kernel is tuned for: many keys; up to about 2,000 keys; batches of short sequences.
-enum class ForwardUse : int32_t { long_keys, medium_keys, short_sequences };
+/// What a forward kernel is tuned for: many keys; up to about 2,000 keys; batches of short sequences; scores that are more than
+/// scale q k, or dropout.
+enum class ForwardUse : int32_t { long_keys, medium_keys, short_sequences, scored };
 
 /// How a launch over a list follows the one before it on the stream: ordinarily; beside the kernel that makes the list, for which
 /// it waits; beside another launch over a list made in the same launch, whose end it waits for only at its own.

@@ -1,11 +1,13 @@
 #include "deckle/kernels/cuda/attention/portable.h"
 
+#include <algorithm>
 #include <climits>
 #include <utility>
 
 #include "deckle/kernels/cuda/attention/checks.h"
 #include "deckle/kernels/cuda/attention/launch.h"
 #include "deckle/kernels/cuda/attention/portable_features.h"
+#include "deckle/kernels/cuda/attention/portable_planes.h"
 
 namespace deckle::kernels::cuda {
 namespace attention::portable {
@@ -22,17 +24,9 @@ namespace {
 
 std::string head_dims_why_not(const AttentionSizes& sizes) {
   for (const auto& [name, dim] : {std::pair("D", sizes.head_dim), {"Dv", sizes.value_dim}}) {
-    if (dim <= 0 || dim % 16 != 0 || dim > 256) {
-      return std::string(name) + " = " + std::to_string(dim) + " (serves multiples of 16 up to 256)";
+    if (dim <= 0 || dim % 8 != 0 || dim > 256) {
+      return std::string(name) + " = " + std::to_string(dim) + " (serves multiples of 8 up to 256)";
     }
-  }
-  return {};
-}
-
-std::string dropout_why_not(const AttentionDropout& dropout) {
-  for (const auto& [name, first] : {std::pair("row", dropout.first_row), {"column", dropout.first_column}}) {
-    if (dropout.threshold != 0 && (first < 0 || first % 16 != 0))
-      return "the first " + std::string(name) + " of dropout is " + std::to_string(first) + " (serves multiples of 16)";
   }
   return {};
 }
@@ -50,7 +44,7 @@ std::string portable_attention_forward_why_not(const CudaAttentionProblem& probl
   const std::string reason = attention::problem_why_not(problem);
   if (!reason.empty()) return reason;
   if (std::string reason = head_dims_why_not(problem.sizes); !reason.empty()) return reason;
-  if (std::string reason = dropout_why_not(problem.dropout); !reason.empty()) return reason;
+  if (std::string reason = attention::dropout_why_not(problem.dropout); !reason.empty()) return reason;
   return device_why_not(problem, attention::portable::forward_shared_bytes(problem));
 }
 
@@ -58,8 +52,9 @@ std::string portable_attention_backward_why_not(const AttentionBackward& argumen
   const std::string reason = attention::backward_why_not(arguments);
   if (!reason.empty()) return reason;
   if (std::string reason = head_dims_why_not(arguments.problem.sizes); !reason.empty()) return reason;
-  if (std::string reason = dropout_why_not(arguments.problem.dropout); !reason.empty()) return reason;
-  return device_why_not(arguments.problem, attention::portable::backward_shared_bytes(arguments.problem));
+  if (std::string reason = attention::dropout_why_not(arguments.problem.dropout); !reason.empty()) return reason;
+  return device_why_not(arguments.problem, std::max(attention::portable::backward_shared_bytes(arguments.problem),
+                                                    attention::portable::plane_shared_bytes(arguments.problem)));
 }
 
 void portable_attention_forward(const CudaAttentionProblem& problem, cudaStream_t stream) {
@@ -83,8 +78,11 @@ void portable_attention_backward(const AttentionBackward& arguments, cudaStream_
   attention::refuse_if(attention::stream_why_not(stream), kName);
   if (arguments.problem.sizes.heads == 0) return;
   if (arguments.problem.sizes.batch == 0) {
-    if (arguments.grad_slopes != nullptr)
-      attention::check(cudaMemsetAsync(arguments.grad_slopes, 0, sizeof(float) * arguments.problem.sizes.heads, stream), kName);
+    const size_t bytes = sizeof(float) * arguments.problem.sizes.heads;
+    if (arguments.grad_slopes != nullptr) attention::check(cudaMemsetAsync(arguments.grad_slopes, 0, bytes, stream), kName);
+    if (arguments.grad_table != nullptr)
+      attention::check(cudaMemsetAsync(arguments.grad_table, 0, bytes * (2 * arguments.problem.table_reach + 1), stream), kName);
+    attention::portable::plane_gradients(arguments, {}, nullptr, stream);
     return attention::portable::sink_gradients(arguments, nullptr, stream);
   }
   attention::portable::backward(arguments, stream);

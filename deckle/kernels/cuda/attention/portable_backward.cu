@@ -12,6 +12,7 @@
 
 #include "deckle/kernels/cuda/attention/portable_features.h"
 #include "deckle/kernels/cuda/attention/portable_launch.cuh"
+#include "deckle/kernels/cuda/attention/portable_planes.h"
 #include "deckle/kernels/cuda/attention/portable_tile.cuh"
 #include "deckle/kernels/cuda/attention/softmax.cuh"
 
@@ -140,10 +141,17 @@ __global__ void __launch_bounds__(kThreads) gradient_kernel(BackwardArguments ar
   load_tile<W, W::rows>(owned_scores, owns_queries ? q_of(head_begin) : k_rows(), first_row);
   if constexpr (role != Role::value)
     load_tile<W, W::rows>(owned_values, owns_queries ? grad_of(head_begin) : v_rows(), first_row);
-  const auto load_walked = [&](int step) {
-    const int head = head_begin + step / tiles, first = (tile_begin + step % tiles) * kWalked, stage = step % W::stages;
-    load_tile<W, kWalked>(walked + stage * kStageBytes, owns_queries ? k_rows() : q_of(head), first);
-    load_tile<W, kWalked>(walked + stage * kStageBytes + kTileBytes, owns_queries ? v_rows() : grad_of(head), first);
+  const auto load_walked = [&](int step, int stage) {
+    const int head = head_begin + step / tiles, first = (tile_begin + step % tiles) * kWalked;
+    if constexpr (W::scoring == Scoring::planes && !owns_queries) {  // masks of ranges and bytes leave any row without keys
+      const float* lse2 = args.lse2 + statistics_index(args, place.sequence, queries.start, head);
+      const auto lives = [&](int row) { return lse2[row] != -kMinusInfinity; };
+      load_tile<W, kWalked>(walked + stage * kStageBytes, q_of(head), first, lives);
+      load_tile<W, kWalked>(walked + stage * kStageBytes + kTileBytes, grad_of(head), first, lives);
+    } else {
+      load_tile<W, kWalked>(walked + stage * kStageBytes, owns_queries ? k_rows() : q_of(head), first);
+      load_tile<W, kWalked>(walked + stage * kStageBytes + kTileBytes, owns_queries ? v_rows() : grad_of(head), first);
+    }
     if (!owns_queries && threadIdx.x < 2 * kWalked) {
       const int row = first + threadIdx.x % kWalked;
       const bool exists = row < queries.length;  // of the others P is masked
@@ -156,18 +164,28 @@ __global__ void __launch_bounds__(kThreads) gradient_kernel(BackwardArguments ar
     return reinterpret_cast<const float*>(memory + (statistics - owned_scores))[(stage * 2 + which) * kWalked + column];
   };
 
-  const int offset = problem.mask.bottom_right ? keys.length - queries.length : 0;
+  using ScoresOfHead = Scores<element, W::scoring>;
+  const ScoresOfHead first_head(args.features, problem, place.sequence, head_begin, queries, keys);
+  const auto next_step = [&](int step, int steps) {  // the first from step on whose tile has work
+    const auto has_work = [&](int walked_row) {
+      return owns_queries ? first_head.tile_has_work(first_row, first_row + W::rows, walked_row, walked_row + kWalked)
+                          : first_head.tile_has_work(walked_row, walked_row + kWalked, first_row, first_row + W::rows);
+    };
+    while (step < steps && !has_work((tile_begin + step % tiles) * kWalked)) ++step;
+    return step;
+  };
   float slope_sum = 0.0f;
   float sum[W::blocks][D / 2] = {};
   const int sum_columns = role == Role::value ? args.value_dim : args.head_dim, steps = tiles * heads;
-  if (steps > 0) load_walked(0);
+  int step = next_step(0, steps);
+  if (step < steps) load_walked(step, 0);
   arch::commit_copies();
-  for (int step = 0; step < steps; ++step) {
-    const int j = tile_begin + step % tiles, stage = step % W::stages;
+  for (int stage = 0; step < steps; stage = W::stages == 2 ? 1 - stage : 0) {
+    const int j = tile_begin + step % tiles, next = next_step(step + 1, steps);
     const uint32_t scores_tile = walked + stage * kStageBytes, values_tile = scores_tile + kTileBytes;
     arch::wait_copies();
     __syncthreads();  // the tiles are here; nobody reads what the next copies overwrite
-    if (W::stages == 2 && step + 1 < steps) load_walked(step + 1);
+    if (W::stages == 2 && next < steps) load_walked(next, 1 - stage);
     arch::commit_copies();
 
     float p[W::blocks][kWalked / 2] = {}, ds[W::blocks][kWalked / 2] = {};
@@ -177,32 +195,46 @@ __global__ void __launch_bounds__(kThreads) gradient_kernel(BackwardArguments ar
       multiply_transposed<element, W, kWalked>(ds, owned_values + warp_row * W::row_bytes, values_tile, args.value_dim);
     }
     if constexpr (W::featured) {
-      const Scores features(args.features, place.sequence, head_begin + step / tiles, offset);
+      const ScoresOfHead features(args.features, problem, place.sequence, head_begin + step / tiles, queries, keys);
       const int first_column = tile::accumulator_column(threadIdx.x);
 #pragma unroll
       for (int block = 0; block < W::blocks; ++block) {
         const int row = first_row + owned_row<W>(block), column = j * kWalked + first_column;
-        const Interval rows[2] = {interval(row), interval(row + 8)};
+        uint32_t attended = 0;
+        if constexpr (W::scoring == Scoring::planes) {
+          attended = features.template attended<owns_queries, kWalked>(row, column);
+        } else {
+          const Interval rows[2] = {interval(row), interval(row + 8)};
+#pragma unroll
+          for (int i = 0; i < kWalked / 2; ++i) {
+            const int h = (i >> 1) & 1, other = column + 8 * (i >> 2) + (i & 1);
+            if (other >= rows[h].begin && other < rows[h].end) attended |= 1u << i;
+          }
+        }
         const float position = owns_queries ? features.position(row, column) : features.position(column, row);
 #pragma unroll
         for (int part = 0; part < kWalked / 32; ++part) {
           uint32_t kept = ~0u;
-          if (features.drops()) kept = features.keep<owns_queries>(first_row + warp_row + 16 * block, j * kWalked + 32 * part);
+          if (features.drops())
+            kept = features.template keep<owns_queries>(first_row + warp_row + 16 * block, j * kWalked + 32 * part);
 #pragma unroll
           for (int n = 0; n < 16; ++n) {
-            const int i = 16 * part + n, h = (n >> 1) & 1, local = 32 * part + 8 * (n >> 2) + (n & 1), other = column + local;
+            const int i = 16 * part + n, h = (n >> 1) & 1, local = 32 * part + 8 * (n >> 2) + (n & 1);
+            const int query = owns_queries ? row + 8 * h : column + local, key = owns_queries ? column + local : row + 8 * h;
             const float distance = fabsf(position + static_cast<float>(owns_queries ? 8 * h - local : local - 8 * h));
             const float lse2 = owns_queries ? own_lse2[block][h] : statistic(stage, 0, first_column + local);
-            float cap_slope;
-            const float z = features.score(p[block][i], distance, cap_slope);
-            const bool attends = other >= rows[h].begin && other < rows[h].end;
-            const float weight = attends ? arch::exp2(fmaf(z, 1.4426950408889634f, -lse2)) : 0.0f;
+            float cap_slope = 0.0f, weight = 0.0f;
+            if (attended >> i & 1) {
+              const float z = features.score(p[block][i], distance, query, key, cap_slope);
+              weight = arch::exp2(fmaf(z, 1.4426950408889634f, -lse2));
+            }
             const float keep = kept >> n & 1 ? args.features.keep_factor : 0.0f;
             if constexpr (role == Role::value) {
               p[block][i] = weight * keep;
             } else {
               const float delta = owns_queries ? own_delta[block][h] : statistic(stage, 1, first_column + local);
-              const float gradient = weight * (keep * ds[block][i] - delta);
+              // Of a row without keys dO may be NaN.
+              const float gradient = attended >> i & 1 ? weight * (keep * ds[block][i] - delta) : 0.0f;
               if constexpr (owns_queries) slope_sum -= gradient * distance;
               p[block][i] = gradient * cap_slope;
             }
@@ -234,9 +266,10 @@ __global__ void __launch_bounds__(kThreads) gradient_kernel(BackwardArguments ar
     multiply<element, W, kWalked>(sum, a, role == Role::value ? values_tile : scores_tile, sum_columns);
     if (W::stages == 1) {
       __syncthreads();
-      if (step + 1 < steps) load_walked(step + 1);
+      if (next < steps) load_walked(next, 0);
       arch::commit_copies();
     }
+    step = next;
   }
   if (W::featured && slope_sums != nullptr) {
 #pragma unroll
@@ -280,6 +313,7 @@ void launch(const BackwardArguments& args, const CudaAttentionProblem& problem, 
       const dim3 grid(static_cast<unsigned>((rows + kThreads / 32 - 1) / (kThreads / 32)), sizes.heads);
       launch_kernel("portable attention backward", statistics_kernel, grid, kThreads, 0, stream, args, element);
     }
+    bury_rows(problem, {args.lse2, args.delta, args.query_rows}, stream);
     launch_role<element, W, Role::query>(args, slots<W::rows>(sizes, sizes.query_rows), sizes.heads, stream);
     launch_role<element, W, Role::key>(args, slots<W::rows>(sizes, sizes.key_rows), sizes.kv_heads, stream);
     launch_role<element, W, Role::value>(args, slots<W::rows>(sizes, sizes.key_rows), sizes.kv_heads, stream);
@@ -297,7 +331,7 @@ int backward_shared_bytes(const CudaAttentionProblem& problem) {
 
 int64_t backward_bytes(const CudaAttentionProblem& problem) {
   return sizeof(float) * (2 * statistics_count(problem.sizes) + slope_parts(problem) * problem.sizes.heads) +
-         sink_gradient_bytes(problem);
+         table_gradient_bytes(problem) + sink_gradient_bytes(problem);
 }
 
 void backward(const AttentionBackward& arguments, cudaStream_t stream) {
@@ -321,12 +355,14 @@ void backward(const AttentionBackward& arguments, cudaStream_t stream) {
   args.delta = args.lse2 + statistics_count(sizes);
   args.query_rows = sizes.query_rows;
   args.features = score_features(problem);
-  float* sink_sums = args.delta + statistics_count(sizes);
-  if (arguments.grad_slopes != nullptr && problem.slopes != nullptr) args.slope_sums = sink_sums;
-  sink_sums += slope_parts(problem) * sizes.heads;
+  float* slope_sums = args.delta + statistics_count(sizes);
+  float* table_sums = slope_sums + slope_parts(problem) * sizes.heads;
+  float* sink_sums = table_sums + table_gradient_bytes(problem) / int64_t{sizeof(float)};
+  if (arguments.grad_slopes != nullptr && problem.slopes != nullptr) args.slope_sums = slope_sums;
   problem.element == AttentionElement::bf16 ? launch<Element::bf16>(args, problem, stream)
                                             : launch<Element::f16>(args, problem, stream);
   if (args.slope_sums != nullptr) add_parts(args.slope_sums, arguments.grad_slopes, sizes.heads, slope_parts(problem), stream);
+  plane_gradients(arguments, {args.lse2, args.delta, args.query_rows}, table_sums, stream);
   sink_gradients(arguments, sink_sums, stream);
   clear_spare_keys(arguments, stream);
 }

@@ -14,8 +14,6 @@
 namespace deckle::kernels::cuda::attention::portable {
 namespace {
 
-using arch::Element;
-
 constexpr int kParts = 128, kWarps = 8, kAtOnce = 4;
 
 // Where out is 0, as in all of a row that attends no key, dO does not count, whatever it holds.
@@ -138,6 +136,12 @@ ScoreFeatures score_features(const CudaAttentionProblem& problem) {
   features.first_head = static_cast<uint32_t>(d.first_head);
   features.first_row_block = static_cast<uint32_t>(d.first_row / 16);
   features.first_column_block = static_cast<uint32_t>(d.first_column / 16);
+  features.bias = problem.bias;
+  features.forbidden = problem.forbidden;
+  features.bias_before_cap = problem.bias_before_cap;
+  features.table = problem.table;
+  features.reach = static_cast<int>(problem.table_reach);
+  features.ranges = problem.ranges;
   return features;
 }
 

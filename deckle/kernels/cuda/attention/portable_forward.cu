@@ -48,27 +48,32 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(ForwardArguments args
   const int warp_row = 16 * W::blocks * (threadIdx.x / 32);
   // Tiles within these keys hold no edge of the warp's rows.
   const Interval inner{interval(first_row + warp_row + 16 * W::blocks - 1).begin, interval(first_row + warp_row).end};
-  const Scores features(args.features, place.sequence, head, problem.mask.bottom_right ? keys.length - queries.length : 0);
+  const Scores<element, W::scoring> features(args.features, problem, place.sequence, head, queries, keys);
   const float log2e = 1.4426950408889634f, c = W::featured ? log2e : problem.scale_log2;
   float out[W::blocks][D / 2] = {};
   RowState state[W::blocks];
 #pragma unroll
   for (RowState& s : state) s.reset();
 
+  const auto next_tile = [&](int j) {  // the first from j on, to the left, that has work
+    while (j >= tile_begin && !features.tile_has_work(first_row, first_row + W::rows, j * kKeys, (j + 1) * kKeys)) --j;
+    return j;
+  };
   load_tile<W, W::rows>(q_tile, q, first_row);
-  if (tile_end > tile_begin) {
-    load_tile<W, kKeys>(k_tiles, k, (tile_end - 1) * kKeys);
-    if (W::stages == 2) load_tile<W, kKeys>(v_tiles, v, (tile_end - 1) * kKeys);
+  int j = next_tile(tile_end - 1);
+  if (j >= tile_begin) {
+    load_tile<W, kKeys>(k_tiles, k, j * kKeys);
+    if (W::stages == 2) load_tile<W, kKeys>(v_tiles, v, j * kKeys);
   }
   arch::commit_copies();
-  for (int j = tile_end - 1; j >= tile_begin; --j) {
-    const uint32_t now = W::stages == 2 ? (tile_end - 1 - j) % 2 * kKeyBytes : 0;
+  for (uint32_t now = 0; j >= tile_begin; now = W::stages == 2 ? kKeyBytes - now : 0) {
+    const int next = next_tile(j - 1);
     arch::wait_copies();
     __syncthreads();  // the tile's k is here (v too, of two stages); nobody reads what the next copies overwrite
     if constexpr (W::stages == 2) {
-      if (j > tile_begin) {
-        load_tile<W, kKeys>(k_tiles + (kKeyBytes - now), k, (j - 1) * kKeys);
-        load_tile<W, kKeys>(v_tiles + (kKeyBytes - now), v, (j - 1) * kKeys);
+      if (next >= tile_begin) {
+        load_tile<W, kKeys>(k_tiles + (kKeyBytes - now), k, next * kKeys);
+        load_tile<W, kKeys>(v_tiles + (kKeyBytes - now), v, next * kKeys);
       }
     } else {
       load_tile<W, kKeys>(v_tiles, v, j * kKeys);
@@ -80,18 +85,23 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(ForwardArguments args
 #pragma unroll
     for (int i = 0; i < W::blocks; ++i) {
       if constexpr (W::featured) {
-        const float position = features.position(first_row + owned_row<W>(i), j * kKeys + tile::accumulator_column(threadIdx.x));
+        const int row = first_row + owned_row<W>(i), column = j * kKeys + tile::accumulator_column(threadIdx.x);
+        const float position = features.position(row, column);
+        uint32_t attended = ~0u;
+        if constexpr (W::scoring == Scoring::planes) attended = features.template attended<true, kKeys>(row, column);
         float unused;
 #pragma unroll
         for (int n = 0; n < kKeys / 2; ++n) {
-          const float distance = fabsf(position + static_cast<float>(8 * ((n >> 1) & 1) - 8 * (n >> 2) - (n & 1)));
-          scores[i][n] = features.score(scores[i][n], distance, unused);
+          const int below = 8 * ((n >> 1) & 1), right = 8 * (n >> 2) + (n & 1);
+          const float distance = fabsf(position + static_cast<float>(below - right));
+          scores[i][n] =
+              attended >> n & 1 ? features.score(scores[i][n], distance, row + below, column + right, unused) : kMinusInfinity;
         }
       } else if (problem.scale_sign < 0) {
 #pragma unroll
         for (float& score : scores[i]) score = -score;
       }
-      if (j * kKeys < inner.begin || (j + 1) * kKeys > inner.end) {
+      if (W::scoring != Scoring::planes && (j * kKeys < inner.begin || (j + 1) * kKeys > inner.end)) {
         const int row = first_row + owned_row<W>(i);
         const Interval rows[2] = {interval(row), interval(row + 8)};
         mask_scores<kKeys>(scores[i], rows, j * kKeys, threadIdx.x);
@@ -102,7 +112,7 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(ForwardArguments args
       if (W::featured && features.drops()) {
 #pragma unroll
         for (int half = 0; half < kKeys / 32; ++half) {
-          const uint32_t kept = features.keep<true>(first_row + warp_row + 16 * i, j * kKeys + 32 * half);
+          const uint32_t kept = features.template keep<true>(first_row + warp_row + 16 * i, j * kKeys + 32 * half);
 #pragma unroll
           for (int n = 0; n < 16; ++n) scores[i][16 * half + n] = kept >> n & 1 ? scores[i][16 * half + n] : 0.0f;
         }
@@ -112,10 +122,11 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(ForwardArguments args
     if constexpr (W::stages == 1) {
       arch::wait_copies();
       __syncthreads();  // v(j) is here; nobody reads k(j) any more
-      if (j > tile_begin) load_tile<W, kKeys>(k_tiles, k, (j - 1) * kKeys);
+      if (next >= tile_begin) load_tile<W, kKeys>(k_tiles, k, next * kKeys);
       arch::commit_copies();
     }
     multiply<element, W, kKeys>(out, p, v_tiles + now, args.value_dim);
+    j = next;
   }
 
   const int64_t lse = lse_index(problem, place.sequence, queries.start, head);

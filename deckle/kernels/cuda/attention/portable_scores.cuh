@@ -1,18 +1,30 @@
-// What makes scores more than scale q k, or drops some of them: soft cap, slopes (ALiBi), dropout. Of one tile of a warp's 16
-// rows, in the accumulator layout, with queries or keys as rows.
+// What makes scores more than scale q k, or drops some of them: soft cap, slopes (ALiBi), dropout; and, as a step further that
+// kernels are compiled for, bias, table by distance, masks of ranges and of bytes. Of one tile of a warp's 16 rows, in the
+// accumulator layout, with queries or keys as rows.
 //
-//   z = cap(scale q k) - slope |distance|      cap(y) = c tanh(y / c)      cap'(y) = 1 - tanh(y / c)^2
+//   z = cap(scale q k) + bias - slope |distance| + table[distance]
+//   cap(y) = c tanh(y / c)      cap'(y) = 1 - tanh(y / c)^2
 #pragma once
 
 #include <cstdint>
 
 #include "deckle/kernels/args/attention_cuda.h"
 #include "deckle/kernels/cuda/arch/warp.cuh"
+#include "deckle/kernels/cuda/attention/planes.cuh"
 
 namespace deckle::kernels::cuda::attention::portable {
 
-inline bool has_features(const CudaAttentionProblem& problem) {
-  return problem.soft_cap != 0 || problem.slopes != nullptr || problem.dropout.threshold != 0;
+using arch::Element;
+
+/// What a kernel knows of scores: scale q k alone; soft cap, slopes, dropout; all there is.
+enum class Scoring : int32_t { product, scores, planes };
+
+inline Scoring scoring_of(const CudaAttentionProblem& problem) {
+  if (problem.bias.data != nullptr || problem.table != nullptr || problem.ranges.bounds != nullptr ||
+      problem.forbidden.data != nullptr)
+    return Scoring::planes;
+  return problem.soft_cap != 0 || problem.slopes != nullptr || problem.dropout.threshold != 0 ? Scoring::scores
+                                                                                              : Scoring::product;
 }
 
 struct ScoreFeatures {
@@ -21,41 +33,25 @@ struct ScoreFeatures {
   int threshold;                  // of dropout; 0: none
   float keep_factor;
   uint32_t key[2], first_sequence, first_head, first_row_block, first_column_block;
+  CudaAttentionPlane bias, forbidden;  // without data: none
+  bool bias_before_cap;
+  const float* table;  // null: none
+  int reach;
+  AttentionRanges ranges;  // without bounds: none
 };
 
 ScoreFeatures score_features(const CudaAttentionProblem& problem);
 
-/// Those of one head of one sequence.
-class Scores {
+/// What dropout keeps of one head of one sequence, by the definition in docs/attention.md.
+class Dropout {
  public:
-  /// `offset`: of query row 0's position in keys.
-  __device__ __forceinline__ Scores(const ScoreFeatures& features, int sequence, int head, int offset)
-      : features_(features), sequence_(sequence), head_(head), offset_(offset) {
-    slope_ = features.slopes != nullptr ? features.slopes[head] : 0.0f;
-  }
-
-  /// z of a product q k at a distance of positions, and cap' there.
-  __device__ __forceinline__ float score(float product, float distance, float& cap_slope) const {
-    float z = product * features_.scale;
-    cap_slope = 1.0f;
-    if (features_.cap > 0.0f) {
-      // tanh |x| = 1 - 2 / (1 + e^(2 |x|)).
-      const float e = arch::exp2(fabsf(z * features_.inverse_cap) * 2.8853900817779268f);
-      const float tanh = copysignf(1.0f - 2.0f * arch::reciprocal(1.0f + e), z);
-      z = features_.cap * tanh;
-      cap_slope = 1.0f - tanh * tanh;
-    }
-    return z - slope_ * distance;
-  }
-
-  /// Position of the query less that of the key; exact, as there are fewer than 2^24 of either.
-  __device__ __forceinline__ float position(int query, int key) const { return static_cast<float>(query + offset_ - key); }
+  __device__ __forceinline__ Dropout(const ScoreFeatures& features, int sequence, int head)
+      : features_(features), sequence_(sequence), head_(head) {}
 
   __device__ __forceinline__ bool drops() const { return features_.threshold != 0; }
 
-  /// Bits of the accumulators that are kept, of 16 rows from `row` on and of the 32 columns from `column` on are kept; both
-  /// multiples of 16 and
-  /// 32. All lanes call. Two lanes that need the same call of the generator share two of them.
+  /// Bits of the accumulators that are kept, of the 16 rows from `row` and the 32 columns from `column` on, both multiples of 16.
+  /// All lanes call. Two lanes that need the same call of the generator share two of them.
   template <bool rows_are_queries>
   __device__ __forceinline__ uint32_t keep(int row, int column) const {
     const int lane = threadIdx.x & 31, upper = (lane >> 2) & 1;
@@ -90,6 +86,21 @@ class Scores {
     return kept;
   }
 
+  /// Of one pair, by a call of the generator of its own.
+  __device__ __forceinline__ bool keeps(int query, int key) const {
+    const uint32_t i = query + 16 * features_.first_row_block, j = key + 16 * features_.first_column_block;
+    uint32_t w[4] = {i >> 4, j >> 4, (head_ + features_.first_head) << 4 | (i & 7) >> 1 << 2 | (j & 7) >> 1,
+                     sequence_ + features_.first_sequence};
+    generate(w);
+    const uint32_t even = j & 1 ? w[2] : w[0], odd = j & 1 ? w[3] : w[1];
+    const uint32_t byte = (i >> 3 & 1) + 2 * (j >> 3 & 1);
+    return static_cast<int>((i & 1 ? odd : even) >> (8 * byte) & 0xff) >= features_.threshold;
+  }
+
+ protected:
+  const ScoreFeatures& features_;
+  int sequence_, head_;
+
  private:
   // Philox4x32, seven rounds.
   __device__ __forceinline__ void generate(uint32_t (&c)[4]) const {
@@ -105,10 +116,125 @@ class Scores {
       key1 += 0xBB67AE85u;
     }
   }
+};
 
-  const ScoreFeatures& features_;
-  int sequence_, head_, offset_;
+/// Those of one head of one sequence.
+template <Element element, Scoring scoring>
+class Scores : public Dropout {
+ public:
+  __device__ __forceinline__ Scores(const ScoreFeatures& features, const DeviceProblem& problem, int sequence, int head,
+                                    const Sequence& queries, const Sequence& keys)
+      : Dropout(features, sequence, head), mask_(problem.mask), queries_(queries.length), keys_(keys.length) {
+    offset_ = problem.mask.bottom_right ? keys_ - queries_ : 0;
+    slope_ = features.slopes != nullptr ? features.slopes[head] : 0.0f;
+    if constexpr (scoring == Scoring::planes) {
+      bias_ = head_plane<const uint16_t>(features.bias, sequence, head, queries_, keys_);
+      forbidden_ = head_plane<const uint8_t>(features.forbidden, sequence, head, queries_, keys_);
+      ranges_ = sequence_ranges(features.ranges, packed_row(problem, sequence, queries));
+      table_ = features.table != nullptr ? features.table + int64_t{head} * (2 * features.reach + 1) + features.reach : nullptr;
+    }
+  }
+
+  /// The bias of a query and a key; 0 without one.
+  __device__ __forceinline__ float bias_at(int query, int key) const {
+    if constexpr (scoring == Scoring::planes) {
+      if (bias_.data != nullptr) return arch::unpack<element>(bias_.at(query, key)).x;
+    }
+    return 0.0f;
+  }
+  __device__ __forceinline__ const HeadPlane<const uint16_t>& bias() const { return bias_; }
+
+  /// z of a product q k at a distance of positions, and cap' there.
+  __device__ __forceinline__ float score(float product, float distance, int query, int key, float& cap_slope) const {
+    return score(product, distance, query, key, bias_at(query, key), cap_slope);
+  }
+  __device__ __forceinline__ float score(float product, float distance, int query, int key, float bias, float& cap_slope) const {
+    float z = product * features_.scale;
+    if (scoring == Scoring::planes && features_.bias_before_cap) {
+      z += bias;
+      bias = 0.0f;
+    }
+    cap_slope = 1.0f;
+    if (features_.cap > 0.0f) {
+      // tanh |x| = 1 - 2 / (1 + e^(2 |x|)).
+      const float e = arch::exp2(fabsf(z * features_.inverse_cap) * 2.8853900817779268f);
+      const float tanh = copysignf(1.0f - 2.0f * arch::reciprocal(1.0f + e), z);
+      z = features_.cap * tanh;
+      cap_slope = 1.0f - tanh * tanh;
+    }
+    z -= slope_ * distance;
+    if constexpr (scoring == Scoring::planes) {
+      z += bias;
+      if (table_ != nullptr) z += table_[min(max(key - query - offset_, -features_.reach), features_.reach)];
+    }
+    return z;
+  }
+
+  /// Bits of the accumulators whose query attends their key, of 16 rows and N columns; `row` and `column` are those of this
+  /// thread's first one.
+  template <bool rows_are_queries, int N>
+  __device__ __forceinline__ uint32_t attended(int row, int column) const {
+    static_assert(N <= 64);
+    uint32_t bits = 0;
+    const auto columns_within = [&](Interval keys, int h) {  // of the accumulators of row h
+      uint32_t within = 0;
+#pragma unroll
+      for (int i = 0; i < N / 2; ++i) {
+        const int at = column + 8 * (i >> 2) + (i & 1);
+        if (((i >> 1) & 1) == h && at >= keys.begin && at < keys.end) within |= 1u << i;
+      }
+      return within;
+    };
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int at = row + 8 * h;
+      const bool exists = at < (rows_are_queries ? queries_ : keys_);
+      if (exists)
+        bits |= columns_within(
+            rows_are_queries ? key_interval(mask_, at, queries_, keys_) : query_interval(mask_, at, queries_, keys_), h);
+      if (rows_are_queries && exists && ranges_.bounds != nullptr) {
+        uint32_t within = 0;
+        for (int r = 0; r < ranges_.count; ++r) {
+          const int2 range = ranges_.bounds[int64_t{at} * ranges_.count + r];
+          within |= columns_within({range.x, range.y}, h);
+        }
+        bits &= within | (h == 0 ? 0xccccccccu : 0x33333333u);  // accumulators of the other row stay
+      }
+    }
+    if (!rows_are_queries && ranges_.bounds != nullptr) {
+#pragma unroll
+      for (int i = 0; i < N / 2; ++i) {
+        if (bits >> i & 1 && !ranges_.hold(column + 8 * (i >> 2) + (i & 1), row + 8 * ((i >> 1) & 1))) bits &= ~(1u << i);
+      }
+    }
+    if (forbidden_.data == nullptr) return bits;
+#pragma unroll
+    for (int i = 0; i < N / 2; ++i) {
+      const int one = row + 8 * ((i >> 1) & 1), other = column + 8 * (i >> 2) + (i & 1);
+      if (bits >> i & 1 && forbidden_.at(rows_are_queries ? one : other, rows_are_queries ? other : one) == 0) bits &= ~(1u << i);
+    }
+    return bits;
+  }
+
+  /// Whether any of the queries [query, query_end) sees one of the keys [key, key_end) by the ranges. The whole block asks, and
+  /// waits; its threads are as many as the queries or more.
+  __device__ __forceinline__ bool tile_has_work(int query, int query_end, int key, int key_end) const {
+    if (scoring != Scoring::planes || ranges_.bounds == nullptr) return true;
+    const int mine = query + static_cast<int>(threadIdx.x);
+    return __syncthreads_or(mine < min(query_end, queries_) && ranges_.meets(mine, key, key_end));
+  }
+
+  /// Position of the query less that of the key; exact, as there are fewer than 2^24 of either.
+  __device__ __forceinline__ float position(int query, int key) const { return static_cast<float>(query + offset_ - key); }
+
+ private:
+  const AttentionMask& mask_;
+  int queries_, keys_, offset_;
   float slope_;
+  HeadPlane<const uint16_t> bias_;
+  HeadPlane<const uint8_t> forbidden_;
+  SequenceRanges ranges_;
+  const float* table_;  // at distance 0
 };
 
 }  // namespace deckle::kernels::cuda::attention::portable

@@ -9,21 +9,22 @@
 
 namespace deckle::kernels::cuda::attention::portable {
 
-using arch::Element;
-
 inline constexpr int kThreads = 128;
 
-/// What the kernels of one width of columns have in common. D is 64, 128 or 256. `featured`: scores are more than scale q k, or
-/// some are dropped.
-template <int D_, bool featured_, int blocks_ = D_ == 256 ? 1 : 2>
+/// What the kernels of one width of columns have in common. D is 64, 128 or 256. The backward has no kernels of
+/// Scoring::scores: at D = 128 its warps own 16 rows either way.
+template <int D_, Scoring scoring_>
 struct Width {
   static constexpr int D = D_;
-  static constexpr bool featured = featured_;
-  static constexpr int blocks = blocks_;                                   // of 16 rows that a warp owns
-  using Backward = Width<D, featured, featured && D == 128 ? 1 : blocks>;  // two would not fit its registers
-  static constexpr int rows = 64 * blocks;                                 // that a block owns
+  static constexpr Scoring scoring = scoring_;
+  static constexpr bool featured = scoring != Scoring::product;
+  using Backward = Width<D, featured ? Scoring::planes : Scoring::product>;
+  // Of 16 rows that a warp owns; two would not fit the registers of the others.
+  static constexpr int blocks = D == 64 || (D == 128 && scoring != Scoring::planes) ? 2 : 1;
+  static constexpr int rows = 64 * blocks;         // that a block owns
   static constexpr int stages = D == 256 ? 1 : 2;  // of walked tiles: D = 256 shall fit the 99 KB of small devices, too
   static constexpr int row_bytes = 2 * D;
+  static constexpr int unrolled = D / 16, copies_at_once = 64;  // steps of a product over the columns, copies of a thread
 };
 
 /// Query rows that attend a key: consecutive. The others may hold NaN in dO (a loss that reads lse puts it there), and 0 * NaN
@@ -47,22 +48,27 @@ __device__ __forceinline__ Source source(const AttentionTensor& tensor, const Se
   return {static_cast<const char*>(tensor.data) + 2 * first, 2 * tensor.row_stride, rows, columns};
 }
 
-/// Copies rows [first, first + rows) asynchronously, zeros for rows and columns that the tensor does not have. No branch: the
-/// copies of a thread are one batch.
-template <class W, int rows>
-__device__ __forceinline__ void load_tile(uint32_t shared, const Source& from, int first) {
+/// Copies rows [first, first + rows) asynchronously, zeros for rows and columns that the tensor does not have, and for rows that
+/// do not `count`. No branch: the copies of a thread are one batch.
+template <class W, int rows, class Counts>
+__device__ __forceinline__ void load_tile(uint32_t shared, const Source& from, int first, Counts counts) {
   constexpr int kChunks = W::D / 8, kStep = kThreads / kChunks;  // a thread keeps its column
   static_assert(kThreads % kChunks == 0 && rows % kStep == 0);
   const int chunk = threadIdx.x % kChunks, thread_row = threadIdx.x / kChunks;
   const bool has_column = 8 * chunk < from.columns;
   const char* column = from.base + (has_column ? 16 * chunk : 0);
-#pragma unroll
+#pragma unroll W::copies_at_once
   for (int i = 0; i < rows / kStep; ++i) {
     const int local = thread_row + i * kStep, row = first + local;
-    const bool valid = has_column && row >= from.rows.begin && row < from.rows.end;
+    const bool valid = has_column && row >= from.rows.begin && row < from.rows.end && counts(row);
     arch::copy_async(shared + local * W::row_bytes + ((chunk ^ (local & 7)) << 4),
                      valid ? column + row * from.row_bytes : from.base, valid);
   }
+}
+
+template <class W, int rows>
+__device__ __forceinline__ void load_tile(uint32_t shared, const Source& from, int first) {
+  load_tile<W, rows>(shared, from, first, [](int) { return true; });
 }
 
 /// Where this lane reads row `row` of 16 and chunk `chunk` of 2 of a tile's first 16 x 16 block; the block 16 columns to the
@@ -78,7 +84,7 @@ __device__ __forceinline__ void multiply_transposed(float (&c)[W::blocks][N / 2]
   const int lane = threadIdx.x % 32;
   const uint32_t a_lane = lane_address<W>(a, lane & 15, lane >> 4);
   const uint32_t b_lane = lane_address<W>(b, (lane & 7) + 8 * (lane >> 4), (lane >> 3) & 1);
-#pragma unroll
+#pragma unroll W::unrolled
   for (int step = 0; step < W::D / 16; ++step) {
     if (16 * step >= columns) break;
     uint32_t rows[W::blocks][4];
@@ -172,17 +178,24 @@ int64_t slots(const AttentionSizes& sizes, int64_t rows) {
 }
 
 /// call(Width<...>) for the narrowest width that holds both head dims.
-template <bool featured, class Call>
+template <Scoring scoring, class Call>
 auto with_width(const AttentionSizes& sizes, Call call) {
   const int dim = sizes.head_dim > sizes.value_dim ? sizes.head_dim : sizes.value_dim;
-  if (dim <= 64) return call(Width<64, featured>{});
-  if (dim <= 128) return call(Width<128, featured>{});
-  return call(Width<256, featured>{});
+  if (dim <= 64) return call(Width<64, scoring>{});
+  if (dim <= 128) return call(Width<128, scoring>{});
+  return call(Width<256, scoring>{});
 }
 
 template <class Call>
 auto with_width(const CudaAttentionProblem& problem, Call call) {
-  return has_features(problem) ? with_width<true>(problem.sizes, call) : with_width<false>(problem.sizes, call);
+  switch (scoring_of(problem)) {
+    case Scoring::product:
+      return with_width<Scoring::product>(problem.sizes, call);
+    case Scoring::scores:
+      return with_width<Scoring::scores>(problem.sizes, call);
+    default:
+      return with_width<Scoring::planes>(problem.sizes, call);
+  }
 }
 
 }  // namespace deckle::kernels::cuda::attention::portable

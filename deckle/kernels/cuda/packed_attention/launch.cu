@@ -1,6 +1,7 @@
 // From what the ops of attention hand over (views on packed rows and a plan) to the kernels of kernels/cuda/attention: the one
 // that the plan chose, or the portable one where this GPU has no Hopper instructions.
 #include <algorithm>
+#include <deque>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "deckle/kernels/cuda/attention/backward.h"
 #include "deckle/kernels/cuda/attention/forward.h"
 #include "deckle/kernels/cuda/attention/portable.h"
+#include "deckle/kernels/cuda/attention/portable_decode.h"
 #include "deckle/kernels/cuda/packed_attention/general.h"
 
 namespace deckle::kernels::cuda {
@@ -42,11 +44,48 @@ AttentionTensor tensor_of(const View& view, int64_t length) {
   return tensor;
 }
 
+/// A bias, or a gradient of one, as the kernels take it: [B, H, M, N], or the packed values of a ragged one.
+CudaAttentionPlane plane_of(const View& view, const int64_t* offsets) {
+  CudaAttentionPlane plane;
+  if (!view.defined || view.data == nullptr) return plane;
+  plane.data = view.data;
+  plane.offsets = offsets;
+  if (offsets != nullptr) {
+    plane.sequence_stride = plane.row_stride = plane.column_stride = 1;
+    return plane;
+  }
+  const auto stride = [&](int dim) { return view.sizes[dim] == 1 ? int64_t{0} : view.strides[dim]; };
+  plane.sequence_stride = stride(0);
+  plane.head_stride = stride(1);
+  plane.row_stride = stride(2);
+  plane.column_stride = stride(3);
+  plane.rows = static_cast<int32_t>(view.sizes[2]);
+  plane.columns = static_cast<int32_t>(view.sizes[3]);
+  return plane;
+}
+
+/// What the plan has on the host and the kernels read on the device, one after the other.
+class Uploads {
+ public:
+  explicit Uploads(const Context& context) : context_(context) {}
+  template <typename T>
+  const T* operator()(const T* host, int64_t count) {
+    const int64_t bytes = count * static_cast<int64_t>(sizeof(T));
+    blocks_.emplace_back(bytes, context_.device);
+    deckle::cuda::copy_bytes(blocks_.back().as<void>(), context_.device, host, {}, bytes);
+    return blocks_.back().template as<T>();
+  }
+
+ private:
+  const Context& context_;
+  std::deque<Block> blocks_;
+};
+
 /// A call as the kernels want it; the offsets of a ragged one are on their way to the device.
 class Call {
  public:
   Call(const Context& context, const AttentionInputsView& x, const AttentionPlan& plan)
-      : offsets_(offset_bytes(plan.problem), context.device) {
+      : offsets_(offset_bytes(plan.problem), context.device), uploads_(context) {
     const AttentionProblem& p = plan.problem;
     const bool dense = is_dense(p);
     const int64_t rows = common_length(p.q_offsets, p.sequences), keys = common_length(p.k_offsets, p.sequences);
@@ -67,6 +106,8 @@ class Call {
       const int64_t bytes = (p.sequences + 1) * static_cast<int64_t>(sizeof(int64_t));
       deckle::cuda::copy_bytes(memory, context.device, p.q_offsets, {}, bytes);
       deckle::cuda::copy_bytes(memory + p.sequences + 1, context.device, p.k_offsets, {}, bytes);
+      for (int64_t b = 0; b < p.sequences; ++b)
+        sizes.most_queries = std::max(sizes.most_queries, static_cast<int32_t>(p.rows(b)));
       sizes.query_offsets = memory;
       sizes.key_offsets = memory + p.sequences + 1;
       if (p.k_lengths != nullptr) {
@@ -86,6 +127,16 @@ class Call {
     problem_.dropout = p.dropout;
     problem_.sinks = x.sinks.defined ? x.sinks.ptr<float>() : nullptr;
     problem_.slopes = x.slopes.defined ? x.slopes.ptr<float>() : nullptr;
+    if (x.bias.defined && p.bias_offsets != nullptr) bias_offsets_ = uploads_(p.bias_offsets, p.sequences);
+    problem_.bias = plane_of(x.bias, bias_offsets_);
+    problem_.bias_before_cap = p.bias_before_cap;
+    if (x.table.defined) {
+      problem_.table = x.table.ptr<float>();
+      problem_.table_reach = p.table_reach;
+    }
+    if (p.ranges.bounds != nullptr && x.q.sizes[0] > 0)
+      problem_.ranges = {uploads_(p.ranges.bounds, 2 * x.q.sizes[0] * p.ranges.count), p.ranges.count};
+    if (p.mask.data != nullptr) problem_.forbidden = bytes_of(p);
     problem_.q = rows_of(x.q);
     problem_.k = keys_of(x.k);
     problem_.v = keys_of(x.v);
@@ -93,9 +144,27 @@ class Call {
 
   AttentionTensor rows_of(const View& view) const { return tensor_of(view, row_length_); }
   AttentionTensor keys_of(const View& view) const { return tensor_of(view, key_length_); }
+  CudaAttentionPlane gradient_of_bias(const View& gradient) const { return plane_of(gradient, bias_offsets_); }
   CudaAttentionProblem& problem() { return problem_; }
 
  private:
+  /// The boolean mask, as far as sequences reach into it.
+  CudaAttentionPlane bytes_of(const AttentionProblem& p) {
+    CudaAttentionPlane plane;
+    int64_t rows = 1, columns = 1;
+    for (int64_t b = 0; b < p.sequences; ++b) rows = std::max(rows, p.rows(b)), columns = std::max(columns, p.keys(b));
+    plane.sequence_stride = p.mask.sequence_stride;
+    plane.head_stride = p.mask.head_stride;
+    plane.row_stride = p.mask.row_stride;
+    plane.column_stride = p.mask.column_stride;
+    plane.rows = static_cast<int32_t>(rows);
+    plane.columns = static_cast<int32_t>(columns);
+    const int64_t last = (std::max<int64_t>(p.sequences, 1) - 1) * plane.sequence_stride + (p.heads - 1) * plane.head_stride +
+                         (rows - 1) * plane.row_stride + (columns - 1) * plane.column_stride;
+    plane.data = const_cast<uint8_t*>(uploads_(static_cast<const uint8_t*>(p.mask.data), last + 1));
+    return plane;
+  }
+
   /// Sequences of one length each, all of whose rows are keys.
   static bool is_dense(const AttentionProblem& p) {
     return p.k_lengths == nullptr && common_length(p.q_offsets, p.sequences) >= 0 && common_length(p.k_offsets, p.sequences) >= 0;
@@ -105,6 +174,8 @@ class Call {
   }
 
   Block offsets_;
+  Uploads uploads_;
+  const int64_t* bias_offsets_ = nullptr;
   int64_t row_length_ = 0, key_length_ = 0;
   CudaAttentionProblem problem_;
 };
@@ -142,11 +213,12 @@ class Gradient {
   View view_;
 };
 
-/// Of what is one number for each head: null where it is not given or its gradient is not wanted.
-float* gradient_of_heads(const View& of, const View& gradient) {
-  return of.defined && gradient.defined && gradient.ndim == 1 && gradient.sizes[0] == of.sizes[0] ? gradient.ptr<float>()
-                                                                                                  : nullptr;
+/// Whether an input is given and its gradient wanted, which has its shape then.
+bool wanted(const View& of, const View& gradient) {
+  return of.defined && gradient.defined && gradient.ndim == of.ndim && gradient.numel() == of.numel() && of.numel() > 0;
 }
+
+float* gradient_of_heads(const View& of, const View& gradient) { return wanted(of, gradient) ? gradient.ptr<float>() : nullptr; }
 
 }  // namespace
 
@@ -160,6 +232,13 @@ void attention_forward(const Context& context, const AttentionInputsView& x, con
   problem.lse = y.lse.ptr<float>();
   const cudaStream_t stream = deckle::cuda::stream_handle(context.device);
   told([&] {
+    if (asks(*plan, AttentionPass::forward, AttentionKernel::decode) && attention_decode_why_not(problem).empty()) {
+      const int64_t bytes = attention_decode_workspace_bytes(problem);
+      const Block workspace(bytes, context.device);
+      problem.workspace = workspace.as<void>();
+      problem.workspace_bytes = bytes;
+      return attention_decode(problem, stream);
+    }
     if (!asks(*plan, AttentionPass::forward, AttentionKernel::hopper) || !attention_forward_why_not(problem).empty())
       return portable_attention_forward(problem, stream);
     const Block workspace(attention_forward_workspace_bytes(problem), context.device);
@@ -176,7 +255,8 @@ void attention_backward(const Context& context, const AttentionOutputsView& y_gr
   if (asks(*plan, AttentionPass::backward, AttentionKernel::general))
     return general_backward(context, y_gradient, x, y, plan, x_gradient);
   const deckle::cuda::DeviceGuard guard(context.device);
-  const View inputs[] = {x_gradient.q, x_gradient.k, x_gradient.v, x_gradient.sinks, x_gradient.slopes};
+  const View inputs[] = {x_gradient.q,      x_gradient.k,    x_gradient.v,    x_gradient.sinks,
+                         x_gradient.slopes, x_gradient.bias, x_gradient.table};
   if (plan->problem.sequences == 0 || y.out.numel() == 0) {
     for (const View& gradient : inputs) {
       if (gradient.data != nullptr)
@@ -204,6 +284,8 @@ void attention_backward(const Context& context, const AttentionOutputsView& y_gr
   backward.grad_v = call.keys_of(v.view());
   backward.grad_sinks = gradient_of_heads(x.sinks, x_gradient.sinks);
   backward.grad_slopes = gradient_of_heads(x.slopes, x_gradient.slopes);
+  backward.grad_table = gradient_of_heads(x.table, x_gradient.table);
+  if (wanted(x.bias, x_gradient.bias)) backward.grad_bias = call.gradient_of_bias(x_gradient.bias);
   const cudaStream_t stream = deckle::cuda::stream_handle(context.device);
   told([&] {
     const bool hopper =

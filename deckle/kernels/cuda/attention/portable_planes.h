@@ -1,0 +1,31 @@
+// Gradients of what is added to scores elementwise: the bias, in its own shape, and the table by distance.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "deckle/kernels/args/attention_cuda.h"
+
+namespace deckle::kernels::cuda::attention::portable {
+
+/// Row statistics of the backward, of one head side by side: plane (sequence, head) of `query_rows`, or plane head if ragged.
+struct RowStatistics {
+  float* lse2;         // lse in log2 units; +inf where a row attends nothing: p = 0 there, and delta = 0
+  float* delta;        // Σ do · out - dlse
+  int64_t query_rows;  // of all sequences, dense: of one
+};
+
+/// Rows that a sink keeps alive although masks of ranges or bytes leave them no key get lse2 = +inf, too. One launch, or none.
+void bury_rows(const CudaAttentionProblem& problem, const RowStatistics& statistics, cudaStream_t stream);
+
+/// Bytes that table_gradients takes.
+int64_t table_gradient_bytes(const CudaAttentionProblem& problem);
+
+/// Whatever of grad_bias and grad_table is wanted; bit-equal from run to run.
+void plane_gradients(const AttentionBackward& arguments, const RowStatistics& statistics, void* memory, cudaStream_t stream);
+
+/// Shared memory of a block.
+int plane_shared_bytes(const CudaAttentionProblem& problem);
+
+}  // namespace deckle::kernels::cuda::attention::portable

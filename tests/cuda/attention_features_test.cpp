@@ -1,0 +1,112 @@
+// What attention does besides softmax(scale q kᵀ) v, through the public functions on a GPU, held to the CPU's of the same
+// numbers.
+#include <functional>
+#include <vector>
+
+#include "deckle/deckle.h"
+#include "tests/cuda/gpu.h"
+#include "tests/support/expect.h"
+
+namespace deckle {
+namespace {
+
+/// Operands that are differentiated by: bfloat16 (or float32, as the CPU's) on the GPU, float32 on the CPU.
+struct Operands {
+  std::vector<Tensor> gpu, cpu;
+
+  size_t add(const Tensor& numbers, bool narrow = true) {
+    const Tensor rounded = numbers.to(DType::bfloat16).to(DType::float32);
+    cpu.push_back((narrow ? rounded : numbers).detach().requires_grad_());
+    gpu.push_back((narrow ? numbers.to(DType::bfloat16) : numbers).to(Device::cuda()).detach().requires_grad_());
+    return cpu.size() - 1;
+  }
+};
+
+using Set = std::function<void(AttentionOptions&, const std::vector<Tensor>&)>;
+
+/// q, k and v are the first three operands; `set` fills options with the others.
+void expect_like_cpu(Operands operands, const Set& set, const std::string& kernel) {
+  const auto run = [&](const std::vector<Tensor>& of) {
+    Generator generator(11);
+    AttentionOptions options;
+    options.generator = &generator;
+    set(options, of);
+    return attention(of[0], of[1], of[2], options);
+  };
+  AttentionOptions options;
+  set(options, operands.gpu);
+  const std::string text = explain_attention(operands.gpu[0], operands.gpu[1], operands.gpu[2], options);
+  EXPECT_NE(text.find("  forward: " + kernel + "\n"), std::string::npos) << text;
+  const Tensor got = run(operands.gpu), expected = run(operands.cpu);
+  testing::expect_close(got.to(DType::float32), expected, 3e-2, 3e-2);
+  const Tensor weight = randn(expected.sizes()).to(DType::bfloat16);
+  got.backward(weight.to(Device::cuda()));
+  expected.backward(weight.to(DType::float32));
+  for (size_t i = 0; i < operands.cpu.size(); ++i)
+    testing::expect_close(operands.gpu[i].grad().to(DType::float32), operands.cpu[i].grad(), 4e-2, 4e-2);
+}
+
+Operands operands(int64_t rows, int64_t keys, int64_t kv_heads = 2) {
+  Operands x;
+  x.add(randn({2, rows, 4, 64}));
+  x.add(randn({2, keys, kv_heads, 64}));
+  x.add(randn({2, keys, kv_heads, 64}));
+  return x;
+}
+
+TEST(CudaAttentionFeatures, BiasOfEveryShape) {
+  NEEDS_CUDA_KERNELS();
+  for (const std::vector<int64_t>& shape :
+       {std::vector<int64_t>{2, 4, 130, 200}, {1, 4, 130, 200}, {1, 1, 130, 200}, {2, 1, 1, 200}, {2, 4, 130, 1}}) {
+    Operands x = operands(130, 200);
+    x.add(randn(shape));
+    const auto set = [](AttentionOptions& o, const std::vector<Tensor>& of) {
+      o.bias = of[3];
+      o.mask = masks::causal();
+    };
+    expect_like_cpu(x, set, "hopper");
+  }
+}
+
+TEST(CudaAttentionFeatures, SlopesTablesAndCaps) {
+  NEEDS_CUDA_KERNELS();
+  Operands x = operands(130, 200);
+  x.add(rand({4}) * 0.1, false);
+  x.add(randn({4, 41}), false);
+  const auto set = [](AttentionOptions& o, const std::vector<Tensor>& of) {
+    o.slopes = of[3];
+    o.table = of[4];
+    o.soft_cap = 5;
+    o.mask = masks::window(90, 20);
+  };
+  expect_like_cpu(x, set, "hopper");
+}
+
+TEST(CudaAttentionFeatures, MasksOfRangesAndOfBytes) {
+  NEEDS_CUDA_KERNELS();
+  const Tensor allowed = rand({1, 1, 130, 200}) > 0.4;
+  for (const AttentionMask& mask : {masks::prefix_lm(30), masks::prefix(20) || !masks::window(50, 50), masks::boolean(allowed),
+                                    masks::boolean(allowed) && masks::causal()}) {
+    expect_like_cpu(
+        operands(130, 200), [&](AttentionOptions& o, const std::vector<Tensor>&) { o.mask = mask; }, "portable");
+  }
+}
+
+TEST(CudaAttentionFeatures, DropoutIsTheCpus) {
+  NEEDS_CUDA_KERNELS();
+  const auto set = [](AttentionOptions& o, const std::vector<Tensor>&) {
+    o.dropout = 0.3;
+    o.mask = masks::causal();
+  };
+  expect_like_cpu(operands(130, 200), set, "hopper");
+}
+
+TEST(CudaAttentionFeatures, FewRowsOnManyKeys) {
+  NEEDS_CUDA_KERNELS();
+  for (const int64_t rows : {1, 3})
+    expect_like_cpu(
+        operands(rows, 2000), [](AttentionOptions& o, const std::vector<Tensor>&) { o.mask = masks::causal(); }, "decode");
+}
+
+}  // namespace
+}  // namespace deckle
