@@ -4,6 +4,7 @@
 // within 2 units of the last place of IEEE's limits. Conventions are those of kernels/cpu/simd/math.h.
 #include <cmath>
 
+#include "deckle/kernels/cuda/pointwise/normal.cuh"
 #include "deckle/kernels/cuda/pointwise/vector.cuh"
 
 namespace deckle::kernels::cuda {
@@ -77,7 +78,6 @@ DECKLE_OF_ONE(log)
 DECKLE_OF_ONE(log2)
 DECKLE_OF_ONE(log10)
 DECKLE_OF_ONE(log1p)
-DECKLE_OF_ONE(tanh)
 DECKLE_OF_ONE(sin)
 DECKLE_OF_ONE(cos)
 DECKLE_OF_ONE(tan)
@@ -105,38 +105,21 @@ HWY_INLINE V logistic_loss(D, V x, V t) {
   const V linear = x > 0 ? (t == 1 ? V(0) : x * (V(1) - t)) : (t == 0 ? V(0) : -x * t);
   return linear + ::log1p(::exp(-::fabs(x)));
 }
-namespace detail {
-/// erfc(a) = exp(-a^2) R((a - 4) / (a + 4)) / (1 + 2a), as in kernels/cpu/simd/math_erf.h, at a = |x| / sqrt(2); x^2 / 2 is
-/// formed exactly: the upper half of x squares without rounding, the rest is a factor. No branch, one reciprocal; within 5 units
-/// of the last place.
-__device__ __forceinline__ float normal_cdf(float x) {
-  const float b = fminf(fabsf(x), 15.0f), a = b * 0.70710678f;  // underflows at 14.2
-  const float high = __uint_as_float(__float_as_uint(b) & 0xfffff000u), low = 0.5f * ((high - b) * (high + b));
-  const float e = ::expf(-0.5f * (high * high)), rest = fmaf(low, fmaf(low, fmaf(low, 0.16666667f, 0.5f), 1.0f), 1.0f);
-  const float upper = fmaf(2.0f, a, 1.0f), lower = a + 4.0f, inverse = __fdividef(1.0f, upper * lower);
-  const float t = (a - 4.0f) * upper * inverse;
-  float r = 0.000774114387f;
-  r = fmaf(r, t, 0.00667668102f);
-  r = fmaf(r, t, -0.0162445346f);
-  r = fmaf(r, t, 0.0363608066f);
-  r = fmaf(r, t, -0.0665361896f);
-  r = fmaf(r, t, 0.0938635456f);
-  r = fmaf(r, t, -0.100997126f);
-  r = fmaf(r, t, 0.0680886956f);
-  r = fmaf(r, t, 0.0153773646f);
-  r = fmaf(r, t, -0.139620947f);
-  r = fmaf(r, t, 1.23299514f);
-  const float tail = 0.5f * e * rest * (r * (lower * inverse));
-  return x != x ? x : x < 0 ? tail : 1.0f - tail;
-}
-}  // namespace detail
-
 template <class D, class V>
 HWY_INLINE V normal_cdf(D, V x) {
-  if constexpr (sizeof(V) == 4)
-    return detail::normal_cdf(x);
-  else
+  if constexpr (sizeof(V) != 4)
     return ::normcdf(x);
+  else if constexpr (D::kNarrow)
+    return detail::narrow_normal_cdf(x);
+  else
+    return detail::normal_cdf(x);
+}
+template <class D, class V>
+HWY_INLINE V tanh(D, V x) {
+  if constexpr (D::kNarrow)
+    return detail::narrow_tanh(x);
+  else
+    return ::tanh(x);
 }
 
 template <class D, class V>

@@ -12,9 +12,21 @@
 
 namespace deckle::kernels::cuda::pointwise {
 
-template <class F, typename T, size_t N, size_t... I>
+template <class F, class D, typename T, size_t N, size_t... I>
 __device__ __forceinline__ T value_of(const T (&x)[N], std::index_sequence<I...>) {
-  return F()(Lane<T>(), x[I]...);
+  return F()(D(), x[I]...);
+}
+
+/// The values of a vector of operands.
+template <class F, class D, typename T, int N>
+__device__ __forceinline__ void values_of(const T (&x)[N > 0 ? N : 1][kWidth], T (&y)[kWidth]) {
+#pragma unroll
+  for (int k = 0; k < kWidth; ++k) {
+    T lane[N > 0 ? N : 1];
+#pragma unroll
+    for (int i = 0; i < N; ++i) lane[i] = x[i][k];
+    y[k] = value_of<F, D>(lane, std::make_index_sequence<N>());
+  }
 }
 
 template <typename T>
@@ -69,13 +81,10 @@ __global__ void __launch_bounds__(256) vectors(const __grid_constant__ Walk<N + 
   for (int u = 0; u < kVectors; ++u) {
     if (counts[u] == 0) continue;
     T y[kWidth];
-#pragma unroll
-    for (int k = 0; k < kWidth; ++k) {
-      T lane[N > 0 ? N : 1];
-#pragma unroll
-      for (int i = 0; i < N; ++i) lane[i] = x[u][i][k];
-      y[k] = value_of<F>(lane, std::make_index_sequence<N>());
-    }
+    if (std::is_same_v<T, float> && (out.dtype == DType::bfloat16 || out.dtype == DType::float16))
+      values_of<F, Lane<T, std::is_same_v<T, float>>, T, N>(x[u], y);
+    else
+      values_of<F, Lane<T>, T, N>(x[u], y);
     if (counts[u] == kWidth) {
       store_vector<T>(y, out.data + places_of_result[u] * bytes_of(out.dtype), out.dtype);
     } else {
@@ -100,7 +109,7 @@ __global__ void __launch_bounds__(256) single(const __grid_constant__ Walk<N + 1
       lane[i] = operand.is_number ? number_of<T>(operand) : load<T>(operand.data, operand.dtype, offsets[i]);
     }
     const Operand& out = walk.operands[N];
-    store<T>(value_of<F>(lane, std::make_index_sequence<N>()), out.data, out.dtype, offsets[N]);
+    store<T>(value_of<F, Lane<T>>(lane, std::make_index_sequence<N>()), out.data, out.dtype, offsets[N]);
   }
 }
 

@@ -165,7 +165,7 @@ __device__ __forceinline__ float2 decode(uint32_t word) {
 template <typename E>
 __device__ __forceinline__ uint32_t encode(float low, float high) {
   if constexpr (std::is_same_v<E, __nv_bfloat16>) {
-    const __nv_bfloat162 two = __floats2bfloat162_rn(low, high);
+    const __nv_bfloat162 two = __floats2bfloat162_rn(low, high);  // one instruction
     return __bfloat16_as_ushort(two.x) | static_cast<uint32_t>(__bfloat16_as_ushort(two.y)) << 16;
   } else {
     const __half2 two = __floats2half2_rn(low, high);

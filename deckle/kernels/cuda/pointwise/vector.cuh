@@ -10,10 +10,11 @@
 
 namespace deckle::kernels::cuda {
 
-/// What stands for the type of a lane.
-template <typename T>
+/// What stands for the type of a lane. Of a narrow one the result is rounded to 11 bits or fewer: relative errors of 2^-17 do.
+template <typename T, bool kNarrow_ = false>
 struct Lane {
   using type = T;
+  static constexpr bool kNarrow = kNarrow_;
 };
 
 namespace hn {

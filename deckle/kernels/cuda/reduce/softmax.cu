@@ -24,13 +24,12 @@ __device__ __forceinline__ T larger(T a, T b) {
 
 /// Rows that no tile holds: each thread keeps its maximum so far and the sum of exponentials below it.
 template <class S, int kThreads, int kItems>
-__device__ void long_forward(Team<kThreads>& team, const Rows& x, const Rows& y, int64_t from, int64_t to, int64_t n,
-                             bool logarithm) {
+__device__ void long_forward(Team<kThreads, typename S::T>& team, const Rows& x, const Rows& y, int64_t from, int64_t to,
+                             int64_t n, bool logarithm) {
   using Part = Tile<S, kThreads, kItems>;
   using T = typename S::T;
   constexpr T kNothing = -std::numeric_limits<T>::infinity();
-  T own = kNothing, values[kItems];
-  double total = 0;
+  T own = kNothing, total = 0, values[kItems];
   for (int64_t first = 0; first < n; first += Part::kElements) {
     Part::load(x, from, first, n, values, kNothing);
     T most = own;
@@ -43,8 +42,8 @@ __device__ void long_forward(Team<kThreads>& team, const Rows& x, const Rows& y,
   }
   const T max = team.max(own);
   // 0 * exp(-inf - max) of a thread that saw nothing but -inf; NaN if that is all there is.
-  total = team.sum(own == kNothing && max != kNothing ? 0 : total * ::exp(own - max));
-  const T scale = static_cast<T>(1 / total), log_total = static_cast<T>(::log(total));
+  total = team.sum(own == kNothing && max != kNothing ? T(0) : total * ::exp(own - max));
+  const T scale = 1 / total, log_total = ::log(total);
   for (int64_t first = 0; first < n; first += Part::kElements) {
     Part::load(x, from, first, n, values, kNothing);
 #pragma unroll
@@ -54,13 +53,13 @@ __device__ void long_forward(Team<kThreads>& team, const Rows& x, const Rows& y,
 }
 
 template <class S, int kThreads, int kItems>
-__global__ void __launch_bounds__(Team<kThreads>::kBlock)
+__global__ void __launch_bounds__(Team<kThreads, typename S::T>::kBlock)
     forward(const __grid_constant__ Rows x, const __grid_constant__ Rows y, int64_t rows, int64_t n, bool logarithm) {
   using Part = Tile<S, kThreads, kItems>;
   using T = typename S::T;
   constexpr T kNothing = -std::numeric_limits<T>::infinity();
-  __shared__ typename Team<kThreads>::Shared shared;
-  Team<kThreads> team(shared);
+  __shared__ typename Team<kThreads, typename S::T>::Shared shared;
+  Team<kThreads, typename S::T> team(shared);
   const int64_t row = team.number();
   if (row >= rows) return;  // whole teams leave
   const int64_t from = x.start(row), to = y.start(row);
@@ -74,15 +73,15 @@ __global__ void __launch_bounds__(Team<kThreads>::kBlock)
   for (int k = 1; k < kItems; ++k) max = larger(max, values[k]);
   max = team.max(max);
   if (logarithm) {
-    const double total = team.sum(reduce::pairwise<kItems>([&](int k) { return ::exp(values[k] - max); }));
-    const T log_total = static_cast<T>(::log(total));
+    const T total = team.sum(reduce::pairwise<kItems>([&](int k) { return ::exp(values[k] - max); }));
+    const T log_total = ::log(total);
 #pragma unroll
     for (int k = 0; k < kItems; ++k) values[k] = values[k] - max - log_total;
   } else {
 #pragma unroll
     for (int k = 0; k < kItems; ++k) values[k] = ::exp(values[k] - max);
-    const double total = team.sum(reduce::pairwise<kItems>([&](int k) { return values[k]; }));
-    const T scale = static_cast<T>(1 / total);
+    const T total = team.sum(reduce::pairwise<kItems>([&](int k) { return values[k]; }));
+    const T scale = 1 / total;
 #pragma unroll
     for (int k = 0; k < kItems; ++k) values[k] *= scale;
   }
@@ -90,18 +89,17 @@ __global__ void __launch_bounds__(Team<kThreads>::kBlock)
 }
 
 template <class S, int kThreads, int kItems>
-__global__ void __launch_bounds__(Team<kThreads>::kBlock)
+__global__ void __launch_bounds__(Team<kThreads, typename S::T>::kBlock)
     backward(const __grid_constant__ Rows g, const __grid_constant__ Rows y, const __grid_constant__ Rows result, int64_t rows,
              int64_t n, bool logarithm) {
   using Part = Tile<S, kThreads, kItems>;
   using T = typename S::T;
-  __shared__ typename Team<kThreads>::Shared shared;
-  Team<kThreads> team(shared);
+  __shared__ typename Team<kThreads, typename S::T>::Shared shared;
+  Team<kThreads, typename S::T> team(shared);
   const int64_t row = team.number();
   if (row >= rows) return;
   const int64_t of_g = g.start(row), of_y = y.start(row), to = result.start(row);
-  T gradient[kItems], output[kItems];
-  double total = 0;
+  T gradient[kItems], output[kItems], total = 0;
   const auto load = [&](int64_t first) {
     Part::load(g, of_g, first, n, gradient, T(0));
     Part::load(y, of_y, first, n, output, T(0));
@@ -121,7 +119,7 @@ __global__ void __launch_bounds__(Team<kThreads>::kBlock)
         load(first);
         add();
       }
-      const T sum = static_cast<T>(team.sum(total));
+      const T sum = team.sum(total);
       for (int64_t first = 0; first < n; first += Part::kElements) {
         load(first);
         write(first, sum);
@@ -131,7 +129,7 @@ __global__ void __launch_bounds__(Team<kThreads>::kBlock)
   }
   load(0);
   add();
-  write(0, static_cast<T>(team.sum(total)));
+  write(0, team.sum(total));
 }
 
 int64_t length_of(const View& view, int64_t dim) { return view.ndim == 0 ? 1 : view.sizes[dim]; }
@@ -143,7 +141,7 @@ void run_forward(const Context& context, const View& self, int64_t dim, const Vi
   const deckle::cuda::DeviceGuard guard(context.device);
   const bool vectors = self.dtype == result.dtype && reduce::packed(x, n) && reduce::packed(y, n);
   reduce::for_tiles(vectors, self.dtype, n, [&](auto storage, auto shape) {
-    using Its = Team<shape.kThreads>;
+    using Its = Team<shape.kThreads, float>;
     forward<decltype(storage), shape.kThreads, shape.kItems>
         <<<reduce::blocks_of(count / n, Its::kBlock / shape.kThreads), Its::kBlock, 0,
            deckle::cuda::stream_handle(context.device)>>>(x, y, count / n, n, logarithm);
@@ -160,7 +158,7 @@ void run_backward(const Context& context, const View& gradient, const View& outp
   const bool vectors = gradient.dtype == output.dtype && output.dtype == result.dtype && reduce::packed(g, n) &&
                        reduce::packed(y, n) && reduce::packed(to, n);
   reduce::for_tiles(vectors, output.dtype, n, [&](auto storage, auto shape) {
-    using Its = Team<shape.kThreads>;
+    using Its = Team<shape.kThreads, float>;
     backward<decltype(storage), shape.kThreads, shape.kItems>
         <<<reduce::blocks_of(count / n, Its::kBlock / shape.kThreads), Its::kBlock, 0,
            deckle::cuda::stream_handle(context.device)>>>(g, y, to, count / n, n, logarithm);

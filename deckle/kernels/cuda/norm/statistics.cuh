@@ -1,0 +1,148 @@
+#pragma once
+
+// Mean and scale of rows: xh = (x - mean) r, r = 1 / sqrt(mean (x - mean)^2 + eps); of rms_norm the mean is taken to be 0.
+// A mean is subtracted in two parts, and what its rounding left is found among the distances and subtracted too, so float
+// arithmetic keeps the accuracy of the definition in double. Rows whose squares leave the range of T take that definition,
+// scaled.
+#include "deckle/kernels/cuda/reduce/row_tile.cuh"
+
+namespace deckle::kernels::cuda::norm {
+
+using reduce::Rows;
+using reduce::Team;
+using reduce::Tile;
+
+/// The rows of a contiguous matrix.
+inline Rows rows_of(const View& view) {
+  Rows rows;
+  rows.data = static_cast<char*>(view.data);
+  rows.dtype = view.dtype;
+  rows.kept.count = 1;
+  rows.kept.strides[0] = view.ndim > 0 ? view.sizes[view.ndim - 1] : 1;
+  return rows;
+}
+
+struct Matrix {
+  int64_t rows = 1, n;
+  explicit Matrix(const View& view) : n(view.sizes[view.ndim - 1]) {
+    for (int dim = 0; dim + 1 < view.ndim; ++dim) rows *= view.sizes[dim];
+  }
+};
+
+struct Weights {
+  const char* data = nullptr;
+  DType dtype = DType::float32;
+
+  Weights() = default;
+  explicit Weights(const View& view) : data(static_cast<const char*>(view.data)), dtype(view.dtype) {}
+  bool aligned() const { return reinterpret_cast<uintptr_t>(data) % 16 == 0; }
+};
+
+/// What a norm is besides its operands: n elements a row, and whether the mean counts.
+struct Kind {
+  int64_t n;
+  double eps, inverse_n;
+  bool centred;
+  Kind(int64_t n_, double eps_, bool centred_) : n(n_), eps(eps_), inverse_n(1 / static_cast<double>(n_)), centred(centred_) {}
+};
+
+/// xh = scale ((unit x - high) - low), unit a power of two; of a row in registers d = (unit x - high) - low is kept.
+template <typename T>
+struct Statistics {
+  T high = 0, low = 0, scale = 0, unit = 1;
+
+  __device__ T distance(T x) const { return (unit * x - high) - low; }
+  /// Of xh with respect to x.
+  __device__ T rate() const { return scale * unit; }
+};
+
+/// Sums of squares that T holds without losing any.
+__device__ __forceinline__ bool ordinary(float squares) { return squares > 1e-25f && squares < 1e30f; }
+__device__ __forceinline__ bool ordinary(double squares) { return squares > 1e-250 && squares < 1e250; }
+
+/// 1 / sqrt(x), rounded; x has an inverse in T.
+__device__ __forceinline__ float inverse_root(float x) {
+  const float y = rsqrtf(x), residue = fmaf(-x * y, y, 1.0f);
+  return fmaf(0.5f * y, residue, y);
+}
+__device__ __forceinline__ double inverse_root(double x) { return 1 / ::sqrt(x); }
+
+/// Of the double that every thread has: merged over the team, the same everywhere.
+template <int kThreads, typename Merge>
+__device__ double merged(double x, const Merge& merge) {
+  x = Team<kThreads, double>::butterfly(x, 32, merge);
+  if constexpr (kThreads > 32) {
+    __shared__ double memory[kThreads / 32];
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) memory[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = Team<kThreads, double>::butterfly(memory[threadIdx.x % (kThreads / 32)], kThreads / 32, merge);
+  }
+  return x;
+}
+
+/// The definition, in double, element by element, scaled so that the largest element is between 2 and 4.
+template <class S, int kThreads>
+__device__ __noinline__ Statistics<typename S::T> exact_statistics(const Rows& x, int64_t start, const Kind& kind) {
+  using T = typename S::T;
+  const int first = static_cast<int>(threadIdx.x) % kThreads;
+  const auto sum = [](double a, double b) { return a + b; };
+  double largest = 0, mean = 0, squares = 0;
+  for (int64_t i = first; i < kind.n; i += kThreads) {
+    const double size = ::fabs(static_cast<double>(S::one(x, start, i)));
+    largest = size > largest ? size : largest;
+  }
+  largest = merged<kThreads>(largest, [](double a, double b) { return a > b ? a : b; });
+  const bool scaled = largest > 0 && largest < std::numeric_limits<double>::infinity();
+  const double unit = scaled ? ::scalbn(1.0, 1 - ::ilogb(largest)) : 1;
+  if (kind.centred) {
+    for (int64_t i = first; i < kind.n; i += kThreads) mean += unit * static_cast<double>(S::one(x, start, i));
+    mean = merged<kThreads>(mean, sum) * kind.inverse_n;
+  }
+  for (int64_t i = first; i < kind.n; i += kThreads) {
+    const double distance = unit * static_cast<double>(S::one(x, start, i)) - mean;
+    squares += distance * distance;
+  }
+  const double scale = 1 / ::sqrt(merged<kThreads>(squares, sum) * kind.inverse_n + unit * unit * kind.eps);
+  const T high = static_cast<T>(mean);
+  return {high, static_cast<T>(mean - static_cast<double>(high)), static_cast<T>(scale), static_cast<T>(unit)};
+}
+
+/// Of a row in registers, whose elements become their distances from the mean; those beyond n become 0.
+template <class S, int kThreads, int kItems>
+__device__ Statistics<typename S::T> centre(Team<kThreads, typename S::T>& team, const Rows& rows, int64_t start,
+                                            const Kind& kind, typename S::T (&x)[kItems]) {
+  using Part = Tile<S, kThreads, kItems>;
+  using T = typename S::T;
+  const int n = static_cast<int>(kind.n);
+  Statistics<T> of;
+  T squares, shift = 0;
+  if (kind.centred) {
+    const double mean = static_cast<double>(team.sum(reduce::pairwise<kItems>([&](int k) { return x[k]; }))) * kind.inverse_n;
+    of.high = static_cast<T>(mean);
+    of.low = static_cast<T>(mean - static_cast<double>(of.high));
+#pragma unroll
+    for (int k = 0; k < kItems; ++k) x[k] = Part::place(k) < n ? (x[k] - of.high) - of.low : T(0);
+    T sums[2] = {reduce::pairwise<kItems>([&](int k) { return x[k]; }),
+                 reduce::pairwise<kItems>([&](int k) { return x[k] * x[k]; })};
+    team.sums(sums);
+    shift = sums[0] * static_cast<T>(kind.inverse_n);
+    squares = sums[1] - shift * sums[0];
+  } else {
+    squares = team.sum(reduce::pairwise<kItems>([&](int k) { return x[k] * x[k]; }));
+  }
+  if (ordinary(squares)) {
+    of.scale = inverse_root(static_cast<T>(squares * static_cast<T>(kind.inverse_n) + static_cast<T>(kind.eps)));
+    if (kind.centred) {
+#pragma unroll
+      for (int k = 0; k < kItems; ++k) x[k] = Part::place(k) < n ? x[k] - shift : T(0);
+    }
+    return of;
+  }
+  of = exact_statistics<S, kThreads>(rows, start, kind);
+#pragma unroll
+  for (int k = 0; k < kItems; ++k) x[k] = Part::place(k) < n ? of.distance(S::one(rows, start, Part::place(k))) : T(0);
+  return of;
+}
+
+}  // namespace deckle::kernels::cuda::norm
