@@ -2,6 +2,7 @@
 #include <chrono>
 #include <functional>
 #include <iostream>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,11 @@ void add_large(std::vector<Case>& cases, DType dtype) {
   add_case("softmax", 2 * all, [=] { softmax(x, 1); });
   add_case("layer_norm", 2 * all, [=] { layer_norm(x, w, b); });
   add_case("rms_norm", 2 * all, [=] { rms_norm(x, w); });
+  const Tensor p = softmax(x, 1), q = log_softmax(x, 1);
+  add_case("softmax backward", 3 * all, [=] { softmax_backward(y, p, 1); });
+  add_case("log_softmax backward", 3 * all, [=] { log_softmax_backward(y, q, 1); });
+  add_case("layer_norm backward", 3 * all, [=] { layer_norm_backward(y, x, w, 1e-5); });
+  add_case("rms_norm backward", 3 * all, [=] { rms_norm_backward(y, x, w, 1e-5); });
   add_case("transposed copy", 2 * all, [=] { clone(x.t()); });
 }
 
@@ -52,6 +58,35 @@ void add_products(std::vector<Case>& cases) {
     constexpr int64_t kSize = 4096;
     const Tensor a = randn({kSize, kSize}, {}, kGpu).to(dtype), b = randn({kSize, kSize}, {}, kGpu).to(dtype);
     cases.push_back({"mm 4096 " + std::string(name(dtype)), "TFLOP/s", 2.0 * kSize * kSize * kSize, [=] { mm(a, b); }});
+  }
+}
+
+/// Ops on 512 sequences of mean length 58 and width 768, each followed by the same op on the packed values alone.
+void add_nested(std::vector<Case>& cases) {
+  constexpr int64_t kSequences = 512, kWidth = 768;
+  std::vector<int64_t> lengths;
+  for (int64_t i = 0; i < kSequences; ++i) lengths.push_back(10 + i * 7919 % 97);  // 10 to 106, mean 58
+  const int64_t rows = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+  for (const DType dtype : {DType::float32, DType::bfloat16}) {
+    const double all = static_cast<double>(item_size(dtype)) * static_cast<double>(rows * kWidth);
+    const Tensor x = randn({rows, kWidth}, {}, kGpu).to(dtype), w = randn({kWidth}, {}, kGpu).to(dtype),
+                 b = randn({kWidth}, {}, kGpu).to(dtype), m = randn({kWidth, kWidth}, {}, kGpu).to(dtype);
+    const NestedTensor n = NestedTensor::from_lengths(x, lengths);
+    const std::string suffix = " " + std::string(name(dtype));
+    const auto pair = [&](const std::string& what, double bytes, std::function<void()> nested, std::function<void()> dense) {
+      cases.push_back({"nested " + what + suffix, "GB/s", bytes, std::move(nested)});
+      cases.push_back({"packed " + what + suffix, "GB/s", bytes, std::move(dense)});
+    };
+    pair(
+        "add", 3 * all, [=] { add(n, n); }, [=] { add(x, x); });
+    pair(
+        "gelu", 2 * all, [=] { gelu(n); }, [=] { gelu(x); });
+    pair(
+        "layer_norm", 2 * all, [=] { layer_norm(n, w, b); }, [=] { layer_norm(x, w, b); });
+    pair(
+        "softmax", 2 * all, [=] { softmax(n, -1); }, [=] { softmax(x, -1); });
+    pair(
+        "linear", 2 * all, [=] { linear(n, m, b); }, [=] { linear(x, m, b); });
   }
 }
 
@@ -101,6 +136,7 @@ int main() try {
     add_large(large, DType::float32);
     add_large(large, DType::bfloat16);
     add_products(large);
+    add_nested(large);
   }
   const std::vector<Case> small = small_cases();
   std::string request;

@@ -1,5 +1,6 @@
 """The same large ops in PyTorch, by the names of deckle_contender.cpp."""
 
+import itertools
 import pathlib
 import sys
 import time
@@ -9,6 +10,32 @@ import torch.nn.functional as F
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from harness.serve import serve
+
+
+def backward(op, gradient, *tensors):
+    leaves = [tensor.clone().requires_grad_() for tensor in tensors]
+    result = op(*leaves)
+    return lambda: torch.autograd.grad(result, leaves, gradient, retain_graph=True)
+
+
+def nested(dtype):
+    lengths = [10 + i * 7919 % 97 for i in range(512)]
+    suffix = f" {str(dtype).split('.')[1]}"
+    x = torch.randn(sum(lengths), 768, device="cuda").to(dtype)
+    w, b = (torch.randn(768, device="cuda").to(dtype) for _ in range(2))
+    m = torch.randn(768, 768, device="cuda").to(dtype)
+    offsets = torch.tensor([0, *itertools.accumulate(lengths)], device="cuda")
+    n = torch.nested.nested_tensor_from_jagged(x, offsets)
+    cases = {}
+    for kind, value in (("nested", n), ("packed", x)):
+        cases |= {
+            f"{kind} add": lambda value=value: value + value,
+            f"{kind} gelu": lambda value=value: F.gelu(value),
+            f"{kind} layer_norm": lambda value=value: F.layer_norm(value, (768,), w, b),
+            f"{kind} softmax": lambda value=value: torch.softmax(value, -1),
+            f"{kind} linear": lambda value=value: F.linear(value, m, b),
+        }
+    return {name + suffix: call for name, call in cases.items()}
 
 
 def large(dtype):
@@ -33,6 +60,10 @@ def large(dtype):
         "softmax": lambda: torch.softmax(x, 1),
         "layer_norm": lambda: F.layer_norm(x, (width,), w, b),
         "rms_norm": lambda: F.rms_norm(x, (width,), w),
+        "softmax backward": backward(lambda x: torch.softmax(x, 1), y, x),
+        "log_softmax backward": backward(lambda x: torch.log_softmax(x, 1), y, x),
+        "layer_norm backward": backward(lambda x, w, b: F.layer_norm(x, (width,), w, b), y, x, w, b),
+        "rms_norm backward": backward(lambda x, w: F.rms_norm(x, (width,), w), y, x, w),
         "transposed copy": lambda: x.t().contiguous(),
     }
     return {name + suffix: call for name, call in cases.items()}
@@ -46,7 +77,7 @@ def product(dtype):
 class PyTorch:
     def __init__(self):
         self.cases = {**large(torch.float32), **large(torch.bfloat16), "mm 4096 bfloat16": product(torch.bfloat16),
-                      "mm 4096 float32": product(torch.float32)}
+                      "mm 4096 float32": product(torch.float32), **nested(torch.float32), **nested(torch.bfloat16)}
 
     def version(self):
         return torch.__version__
