@@ -7,6 +7,7 @@
 #include "deckle/core/tensor_impl.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
+#include "deckle/ops/copy.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/shape.h"
 
@@ -101,14 +102,14 @@ Tensor Groups::positions(const Tensor& rows) const {
   const int over = static_cast<int>(std::find(over_.begin(), over_.end(), true) - over_.begin());
   const RowMap& map = x_.ragged()->row_map();
   const std::span<const int64_t> components = map.components();
-  const Tensor result = empty(rows.sizes(), DType::int64);
-  const int64_t* const from = rows.data<int64_t>();
+  const Tensor here = native::on_host(rows), result = empty(rows.sizes(), DType::int64);
+  const int64_t* const from = here.data<int64_t>();
   int64_t* const to = result.data<int64_t>();
   parallel_for(rows.numel(), 16384, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
       to[i] = from[i] < 0 ? -1 : over == 0 ? components[static_cast<size_t>(from[i])] : map.position(from[i], over - 1);
   });
-  return result;
+  return native::moved(result, rows.device());
 }
 
 }  // namespace deckle::nested

@@ -11,6 +11,7 @@
 #include "deckle/nested/named.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
+#include "deckle/ops/copy.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/segment.h"
 #include "deckle/ops/generated/shape.h"
@@ -36,7 +37,7 @@ Tensor positions_in(const NestedTensor& x, const NestedTensor& index) {
 
 /// Positions in the components of x, as rows of its values.
 Tensor as_rows(const NestedTensor& index, const NestedTensor& x) {
-  const Tensor rows = clone(positions_in(x, index));
+  const Tensor rows = native::on_host(clone(positions_in(x, index)));
   const int64_t inner = numel_of(rows.sizes().subspan(1));
   auto* next = rows.data<int64_t>();
   for (int64_t b = 0; b < x.components(); ++b) {
@@ -47,7 +48,7 @@ Tensor as_rows(const NestedTensor& index, const NestedTensor& x) {
       *next += offset;
     }
   }
-  return rows;
+  return native::moved(rows, index.values().device());
 }
 
 Tensor row_vector(const NestedTensor& index, const NestedTensor& x) {
@@ -67,7 +68,7 @@ Tensor rows_along(const NestedTensor& index, int64_t dim, const NestedTensor& x)
         index.components(), x.components());
   if (in_components(dim, x)) return as_rows(index, x);
   const RaggedShape& shape = *x.ragged();
-  const Tensor rows = clone(indices_of(index));
+  const Tensor rows = native::on_host(clone(indices_of(index)));
   const int64_t inner = numel_of(rows.sizes().subspan(1));
   auto* next = rows.data<int64_t>();
   const RowMap& map = index.ragged()->row_map();
@@ -90,7 +91,7 @@ Tensor rows_along(const NestedTensor& index, int64_t dim, const NestedTensor& x)
       *next = nested::row_at(shape, component, at);
     }
   }
-  return rows;
+  return native::moved(rows, index.values().device());
 }
 
 /// Whether the index of an op over `dim` picks rows: over the batch or a ragged dim.
@@ -176,7 +177,7 @@ NestedTensor index_put(const NestedTensor& self, const std::vector<NestedTensor>
     check(index.components() == self.components(), "index has {} components, self has {} (expected as many)", index.components(),
           self.components());
     nested::require_same_ragged(index, values, "index", "values");
-    places.push_back(contiguous(indices_of(index)));
+    places.push_back(native::on_host(indices_of(index)));
   }
   const RaggedShape& shape = *self.ragged();
   std::vector<int64_t> rows, at(ragged_dims);
@@ -198,7 +199,7 @@ NestedTensor masked_select(const NestedTensor& self, const NestedTensor& mask) {
   const Tensor values = masked_select(self.values(), mask.values());
   if (!self.ragged().defined()) return {values, Ragged()};
   const int64_t inner = numel_of(mask.values().sizes().subspan(1));
-  const Tensor chosen = flat_nonzero(mask.values());
+  const Tensor chosen = native::on_host(flat_nonzero(mask.values()));
   std::vector<int64_t> lengths(static_cast<size_t>(self.components()), 0);
   const auto* next = chosen.data<int64_t>();
   const auto* const end = next + chosen.numel();

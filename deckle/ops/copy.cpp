@@ -109,6 +109,8 @@ Tensor moved(const Tensor& source, Device device) {
   return result;
 }
 
+Tensor on_host(const Tensor& source) { return moved(contiguous(source), Device()); }
+
 Tensor uploaded(const Tensor& made) { return moved(made, factory_device()); }
 
 void copy_into(const Tensor& target, const Tensor& source) {

@@ -23,6 +23,9 @@ Tensor moved(const Tensor& source, Device device);
 /// What the host has made, where factories make their tensors: the tensor itself on the CPU. Below autograd.
 Tensor uploaded(const Tensor& made);
 
+/// The elements on the host, contiguous: of a tensor on a GPU a copy, which waits for it. Below autograd.
+Tensor on_host(const Tensor& source);
+
 /// A new contiguous tensor with the elements of `source` in `dtype`.
 Tensor copied(const Tensor& source, DType dtype);
 

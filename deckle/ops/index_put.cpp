@@ -20,7 +20,8 @@ namespace {
 
 /// For each of `rows` rows which of `positions` writes it last, or -1.
 std::vector<int64_t> last_writes(const Tensor& positions, int64_t rows) {
-  const auto* const at = positions.data<int64_t>();
+  const Tensor here = native::on_host(positions);
+  const auto* const at = here.data<int64_t>();
   std::vector<int64_t> last(static_cast<size_t>(rows), -1);
   for (int64_t i = 0; i < positions.numel(); ++i) last[static_cast<size_t>(at[i])] = i;
   return last;
@@ -30,22 +31,24 @@ std::vector<int64_t> last_writes(const Tensor& positions, int64_t rows) {
 
 Tensor flat_positions(const Tensor& self, TensorList indices, Ints shape) {
   const int64_t count = numel_of(shape);
-  const Tensor positions = zeros_raw({count}, DType::int64, self.device());
+  const Tensor positions = zeros_raw({count}, DType::int64, Device());
   auto* const flat = positions.data<int64_t>();
   for (size_t dim = 0; dim < indices.size(); ++dim) {
     const int64_t size = self.size(static_cast<int64_t>(dim));
-    const Tensor index = contiguous(expand(to(indices[dim], DType::int64), shape));
+    const Tensor index = native::on_host(expand(to(indices[dim], DType::int64), shape));
     const auto* const given = index.data<int64_t>();
     const auto* const wrong = std::find_if(given, given + count, [&](int64_t at) { return at < -size || at >= size; });
     if (wrong != given + count)
       fail("index {} is out of range for dim {} of shape {} (expected {})", *wrong, dim, self.sizes(), Range{-size, size - 1});
     for (int64_t i = 0; i < count; ++i) flat[i] = flat[i] * size + (given[i] < 0 ? given[i] + size : given[i]);
   }
-  return positions;
+  return native::moved(positions, self.device());
 }
 
 Tensor native::flat_nonzero(const Tensor& self) {
-  constexpr int64_t kPiece = 1 << 15;  // elements counted, then listed, by one thread
+  if (!self.device().is_cpu())
+    return moved(native::flat_nonzero(on_host(self)), self.device());  // its size depends on the values
+  constexpr int64_t kPiece = 1 << 15;                                  // elements counted, then listed, by one thread
   const Tensor dense = native::contiguous(self);
   const int64_t count = dense.numel(), pieces = (count + kPiece - 1) / kPiece;
   std::vector<int64_t> starts(static_cast<size_t>(pieces) + 1, 0);  // of each piece in the result
@@ -77,6 +80,7 @@ Tensor native::flat_nonzero(const Tensor& self) {
 }
 
 Tensor native::nonzero(const Tensor& self) {
+  if (!self.device().is_cpu()) return moved(native::nonzero(on_host(self)), self.device());
   const Tensor flat = native::flat_nonzero(self);
   const int64_t count = flat.numel(), rank = self.dim();
   const Tensor result = zeros_raw({count, rank}, DType::int64, self.device());
@@ -124,8 +128,8 @@ Tensor composite::index_put(const Tensor& self, TensorList indices, const Tensor
   if (accumulate) return reshape(index_add(rows, 0, positions, source), self.sizes());
   if (positions.numel() == 0) return clone(self);
   const std::vector<int64_t> last = last_writes(positions, rows_sizes[0]);
-  const Tensor written = zeros_raw({rows_sizes[0]}, DType::bool_, self.device());
-  const Tensor from = zeros_raw({rows_sizes[0]}, DType::int64, self.device());  // rows that nothing writes read row 0, unused
+  const Tensor written = zeros_raw({rows_sizes[0]}, DType::bool_, Device());
+  const Tensor from = zeros_raw({rows_sizes[0]}, DType::int64, Device());  // rows that nothing writes read row 0, unused
   bool* const is_written = written.data<bool>();
   int64_t* const read = from.data<int64_t>();
   for (size_t row = 0; row < last.size(); ++row) {
@@ -134,7 +138,9 @@ Tensor composite::index_put(const Tensor& self, TensorList indices, const Tensor
   }
   Dims mask_sizes(rows_sizes.size(), 1);
   mask_sizes[0] = rows_sizes[0];
-  return reshape(where(view(written, mask_sizes), index_select(source, 0, from), rows), self.sizes());
+  return reshape(where(view(native::moved(written, self.device()), mask_sizes),
+                       index_select(source, 0, native::moved(from, self.device())), rows),
+                 self.sizes());
 }
 
 Tensor composite::scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "deckle/base/check.h"
+#include "deckle/core/factory_device.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/ops/copy.h"
 #include "deckle/ops/generated/index.h"
@@ -49,6 +50,11 @@ std::tuple<Tensor, Tensor> composite::segment_median(const Tensor& values, const
 }
 
 std::tuple<Tensor, Tensor, Tensor> native::unique_places(const Tensor& self) {
+  if (!self.device().is_cpu()) {  // how many there are depends on the values
+    const auto [places, inverse, counts] = native::unique_places(on_host(self));
+    return {moved(places, self.device()), moved(inverse, self.device()), moved(counts, self.device())};
+  }
+  const OnDevice host{Device()};
   const Tensor flat = native::contiguous(self);
   const int64_t count = flat.numel();
   std::vector<int64_t> order(static_cast<size_t>(count)), first, counts;
@@ -79,6 +85,8 @@ Tensor native::searchsorted(const Tensor& sorted_sequence, const Tensor& values,
                                     std::equal(rows.sizes().begin(), rows.sizes().end() - 1, wanted.sizes().begin()))),
         "sorted_sequence has shape {}, values {} (expected a vector, or the same dims but for the last)", rows.sizes(),
         values.sizes());
+  if (!values.device().is_cpu()) return moved(native::searchsorted(on_host(rows), on_host(wanted), right), values.device());
+  const OnDevice host{Device()};
   const Tensor result = empty(values.sizes(), DType::int64);
   const int64_t n = rows.size(-1), m = one ? wanted.numel() : wanted.size(-1);
   with_order(rows, [&](const auto* x, auto less) {

@@ -86,7 +86,7 @@ const std::vector<std::pair<int64_t, int64_t>> kRows = {{0, 5},    {5, 1},    {9
                                                         {5, 4096}, {5, 5000}, {5, 8192}, {5, 9001}, {5, 16384}, {5, 40000}};
 
 TEST(CudaRows, Softmax) {
-  NEEDS_GPU();
+  NEEDS_CUDA_KERNELS();
   check(
       "softmax", [](const Tensor& x, const Tensor&) { return softmax(x, 1); }, kRows, true);
   check(
@@ -96,7 +96,7 @@ TEST(CudaRows, Softmax) {
 }
 
 TEST(CudaRows, SoftmaxBackward) {
-  NEEDS_GPU();
+  NEEDS_CUDA_KERNELS();
   check(
       "softmax_backward", [](const Tensor& x, const Tensor& y) { return softmax_backward(x, softmax(y, 1), 1); }, kRows, false,
       4);
@@ -106,7 +106,7 @@ TEST(CudaRows, SoftmaxBackward) {
 }
 
 TEST(CudaRows, Norms) {
-  NEEDS_GPU();
+  NEEDS_CUDA_KERNELS();
   check(
       "layer_norm",
       [](const Tensor& x, const Tensor& y) {
@@ -120,7 +120,7 @@ TEST(CudaRows, Norms) {
 }
 
 TEST(CudaRows, NormsBackward) {
-  NEEDS_GPU();
+  NEEDS_CUDA_KERNELS();
   // A row of one element has almost no slope: 1 - xh^2 of rms_norm is what rounding leaves.
   std::vector<std::pair<int64_t, int64_t>> shapes = kRows;
   std::erase(shapes, std::pair<int64_t, int64_t>(5, 1));
@@ -150,7 +150,7 @@ TEST(CudaRows, NormsBackward) {
 }
 
 TEST(CudaRows, NormsOfHugeTinyAndFarNumbers) {
-  NEEDS_GPU();
+  NEEDS_CUDA_KERNELS();
   const Tensor x = values(8, 300, DType::float32, 5, false);
   for (const double scale : {1e25, 1e-25, 1e38 / 8}) {
     const Tensor scaled = (x * scale).to(DType::float32);
@@ -165,7 +165,7 @@ TEST(CudaRows, NormsOfHugeTinyAndFarNumbers) {
 }
 
 TEST(CudaRows, Reductions) {
-  NEEDS_GPU();
+  NEEDS_CUDA_KERNELS();
   const std::vector<std::pair<int64_t, int64_t>> shapes = {{5, 1},     {1, 5},     {33, 16},   {1000, 17}, {257, 64},
                                                            {5000, 24}, {70, 1000}, {3, 70001}, {9000, 128}};
   for (const int64_t dim : {0, 1}) {
@@ -184,7 +184,7 @@ TEST(CudaRows, Reductions) {
 }
 
 TEST(CudaRows, PointwiseFunctions) {
-  NEEDS_GPU();
+  NEEDS_CUDA_KERNELS();
   check(
       "gelu", [](const Tensor& x, const Tensor&) { return gelu(x * 4); }, {{5, 1000}, {33, 8}, {3, 7}}, true);
   check(

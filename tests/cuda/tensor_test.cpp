@@ -51,12 +51,6 @@ TEST(CudaTensor, OperandsOnTwoDevicesAreRefused) {
   testing::expect_error([&] { mm(ones({2, 2}), ones({2, 2}).to(kGpu)); }, "mm: operands on cpu and cuda:0 (expected");
 }
 
-TEST(CudaTensor, AnOpWithoutAKernelThereIsRefusedByName) {
-  NEEDS_CUDA_KERNELS();
-  const Tensor x = ones({3, 3}).to(kGpu);
-  testing::expect_error([&] { cumsum(x, 0); }, "cumsum: no CUDA kernel, and its operands are on cuda:0 (expected");
-}
-
 TEST(CudaTensor, FactoriesTakeADevice) {
   NEEDS_GPU();
   for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::float16, DType::int64, DType::int32,

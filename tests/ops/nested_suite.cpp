@@ -15,6 +15,7 @@
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/shape.h"
 #include "tests/ops/nested_patterns.h"
+#include "tests/ops/suite_support.h"
 #include "tests/support/expect.h"
 
 namespace deckle::suite {
@@ -311,8 +312,24 @@ class Checker {
     for (const Operand& operand : op_.operands) on.differentiable.push_back(operand.differentiable);
     const Tensors values = expected(on.operands);
     if (std::none_of(values.begin(), values.end(), [](const Tensor& value) { return value.numel() > 0; })) return;
-    expect_agreement(on, got, expected);
+    if (on_device())
+      compare_on_device(on, got);
+    else
+      expect_agreement(on, got, expected);
     for (const Over kind : kinds(ragged_dims, shift)) covered(op_.name, kind);
+  }
+
+  /// The batch on a GPU, held to the batch on the CPU.
+  void compare_on_device(const Agreement& on, const VectorFunction& got) const {
+    Case op;
+    op.name = op_.name;
+    op.tensors = on.operands;
+    op.differentiable = on.differentiable;
+    op.call = got;
+    op.strided = false;
+    op.derivatives = op_.derivatives;
+    op.dtypes = op_.dtypes;
+    check_on_device(op);
   }
 
   const NestedCase& op_;

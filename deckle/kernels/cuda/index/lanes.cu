@@ -1,14 +1,14 @@
 // gather and scatter_add: elements by index along a dim, and elements added up by index. index, result and the source of a
 // scatter agree in all dims but that one, or are larger there.
 //
-// Elements that are added up are sorted by their place, stably, and then added in that order, in double (integers in int64): no
-// atomics. Bits are those of every run.
-#include "deckle/base/error.h"
+// Sums: additions.h.
+#include <span>
+
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/memory.h"
 #include "deckle/kernels/args/context.h"
+#include "deckle/kernels/cuda/index/additions.h"
 #include "deckle/kernels/cuda/index/fault.cuh"
-#include "deckle/kernels/cuda/index/sorted.h"
 #include "deckle/kernels/cuda/pointwise/operand.cuh"
 
 namespace deckle::kernels::cuda {
@@ -72,17 +72,6 @@ __global__ void __launch_bounds__(256)
   positions[n] = static_cast<uint32_t>(from);
 }
 
-/// The first of equal keys adds all of them to their place.
-template <typename T>
-__global__ void __launch_bounds__(256)
-    add(const uint32_t* keys, const uint32_t* positions, int64_t count, const void* source, void* result, DType dtype) {
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x;
-  if (first >= count || (first > 0 && keys[first - 1] == keys[first])) return;
-  T total = pointwise::load<T>(result, dtype, keys[first]);
-  for (int64_t i = first; i < count && keys[i] == keys[first]; ++i) total += pointwise::load<T>(source, dtype, positions[i]);
-  pointwise::store(total, result, dtype, keys[first]);
-}
-
 unsigned blocks_of(int64_t count) { return static_cast<unsigned>((count + 255) / 256); }
 
 template <typename T>
@@ -112,25 +101,28 @@ void gather(const Context& context, const View& self, int64_t dim, const View& i
   deckle::cuda::check_launch(context.device);
 }
 
-void scatter_add(const Context& context, const View& self, int64_t dim, const View& index, const View& src, const View& result) {
-  copy(context, self, result);
+namespace {
+
+void add_at(const Context& context, int64_t dim, const View& index, const View& src, const View& result) {
   const int64_t count = index.numel();
   if (count == 0) return;
-  if (result.numel() >= (int64_t{1} << 32) || src.numel() >= (int64_t{1} << 31))
-    throw Error("the operands have too many elements for a GPU (expected fewer than 2^31)");
   const deckle::cuda::DeviceGuard guard(context.device);
-  const cudaStream_t stream = deckle::cuda::stream_handle(context.device);
-  const deckle::cuda::Block memory(4 * count * static_cast<int64_t>(sizeof(uint32_t)), context.device);
-  uint32_t* const keys = memory.as<uint32_t>();
-  uint32_t *const positions = keys + count, *const sorted_keys = keys + 2 * count, *const sorted = keys + 3 * count;
-  prepare<<<blocks_of(count), 256, 0, stream>>>(Indices(index), keys, positions, Walked(index, dim, result, src), count,
-                                                Fault(context.device));
-  index::sort_positions(context, keys, sorted_keys, positions, sorted, count, result.numel());
-  if (is_floating(result.dtype))
-    add<double><<<blocks_of(count), 256, 0, stream>>>(sorted_keys, sorted, count, src.data, result.data, result.dtype);
-  else
-    add<int64_t><<<blocks_of(count), 256, 0, stream>>>(sorted_keys, sorted, count, src.data, result.data, result.dtype);
-  deckle::cuda::check_launch(context.device);
+  const index::Additions additions(context, count, result, src);
+  prepare<<<blocks_of(count), 256, 0, deckle::cuda::stream_handle(context.device)>>>(
+      Indices(index), additions.keys(), additions.positions(), Walked(index, dim, result, src), count, Fault(context.device));
+  additions.add(context);
+}
+
+}  // namespace
+
+void scatter_add(const Context& context, const View& self, int64_t dim, const View& index, const View& src, const View& result) {
+  copy(context, self, result);
+  add_at(context, dim, index, src, result);
+}
+void scatter_sum(const Context& context, const View& src, int64_t dim, const View& index, std::span<const int64_t>,
+                 const View& result) {
+  deckle::cuda::zero_bytes(result.data, context.device, result.numel() * item_size(result.dtype));
+  add_at(context, dim, index, src, result);
 }
 
 }  // namespace deckle::kernels::cuda

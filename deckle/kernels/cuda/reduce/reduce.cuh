@@ -19,61 +19,9 @@
 #include "deckle/core/cuda/error.h"
 #include "deckle/core/cuda/memory.h"
 #include "deckle/kernels/args/context.h"
-#include "deckle/kernels/cpu/reduce/layout.h"
-#include "deckle/kernels/cuda/pointwise/operand.cuh"
+#include "deckle/kernels/cuda/reduce/columns.cuh"
 
 namespace deckle::kernels::cuda::reduce {
-
-using cpu::reduce::Layout;
-
-/// Places of elements by number, as Layout::Dims.
-struct Places {
-  int count = 0;
-  int64_t sizes[kMaxDims] = {};
-  int64_t strides[kMaxDims] = {};
-
-  Places() = default;
-  explicit Places(const Layout::Dims& dims) : count(dims.count) {
-    for (int d = 0; d < count; ++d) {
-      sizes[d] = dims.sizes[d];
-      strides[d] = dims.strides[d];
-    }
-  }
-  __device__ int64_t offset(int64_t index) const {
-    if (count == 1) return index * strides[0];
-    int64_t elements = 0;
-    for (int d = count - 1; d >= 0; --d) {
-      const int64_t quotient = index / sizes[d];
-      elements += (index - quotient * sizes[d]) * strides[d];
-      index = quotient;
-    }
-    return elements;
-  }
-};
-
-/// An output in the order of the rows: contiguous.
-struct Output {
-  void* data = nullptr;
-  DType dtype = DType::float32;
-
-  template <typename T>
-  __device__ void put(int64_t row, T value) const {
-    pointwise::store<T>(value, data, dtype, row);
-  }
-};
-
-struct Outputs {
-  Output first, second;
-};
-
-struct Problem {
-  const void* data = nullptr;
-  DType dtype = DType::float32;
-  Places kept, reduced;
-  int64_t rows = 1, length = 1, parts = 1, part_length = 1;
-  bool vectors = false;  // the elements of a row are floating, lie one after another, and every part starts at 16 bytes
-  Outputs outputs;
-};
 
 /// What the threads of a block have, merged in their order; right in thread 0 of each group of kThreads.
 template <class R, int kThreads, typename Acc>
@@ -98,34 +46,29 @@ __device__ void add_vectors(const R& reduction, typename R::Acc& acc, const Prob
   constexpr int kWidth = pointwise::kWidth, kTogether = sizeof(V) == 4 ? 4 : 1;
   const char* const data = static_cast<const char*>(problem.data) + start * pointwise::bytes_of(problem.dtype);
   const int64_t item = pointwise::bytes_of(problem.dtype), whole = begin + (end - begin) / kWidth * kWidth;
-  int64_t i = begin + static_cast<int>(threadIdx.x) % kThreads * kWidth;
-  for (; i + (kTogether - 1) * kThreads * kWidth < whole; i += kTogether * kThreads * kWidth) {
-    V x[kTogether][kWidth];
+  const int lane = static_cast<int>(threadIdx.x) % kThreads;
+  in_batches<kTogether>(
+      begin + lane * kWidth, whole, kThreads * kWidth,
+      [&](int64_t i) {
+        Loaded<V, kWidth> loaded;
+        pointwise::load_vector<V>(data + i * item, problem.dtype, loaded.x);
+        return loaded;
+      },
+      [&](const auto& loaded, int64_t i) {
+        constexpr int kCount = std::extent_v<std::remove_reference_t<decltype(loaded)>>;
 #pragma unroll
-    for (int k = 0; k < kTogether; ++k) pointwise::load_vector<V>(data + (i + k * kThreads * kWidth) * item, problem.dtype, x[k]);
+        for (int u = 0; u < kCount; ++u) {
+          if constexpr (sizeof(V) == 4 && TakesFew<R>) {
+            if (problem.dtype != DType::float32) {
+              reduction.add(acc, few_of<kWidth>(reduction, [&](int k) { return loaded[u].x[k]; }), i);
+              continue;
+            }
+          }
 #pragma unroll
-    for (int k = 0; k < kTogether; ++k) {
-      if constexpr (sizeof(V) == 4 && requires { reduction.few(x[0][0], x[0][0]); }) {
-        if (problem.dtype != DType::float32) {
-          V y[kWidth / 2];
-#pragma unroll
-          for (int lane = 0; lane < kWidth / 2; ++lane) y[lane] = reduction.few(x[k][2 * lane], x[k][2 * lane + 1]);
-          reduction.add(acc, reduction.few(reduction.few(y[0], y[1]), reduction.few(y[2], y[3])), i);
-          continue;
+          for (int k = 0; k < kWidth; ++k) reduction.add(acc, loaded[u].x[k], i + u * kThreads * kWidth + k);
         }
-      }
-#pragma unroll
-      for (int lane = 0; lane < kWidth; ++lane) reduction.add(acc, x[k][lane], i + k * kThreads * kWidth + lane);
-    }
-  }
-  for (; i < whole; i += kThreads * kWidth) {
-    V x[kWidth];
-    pointwise::load_vector<V>(data + i * item, problem.dtype, x);
-#pragma unroll
-    for (int lane = 0; lane < kWidth; ++lane) reduction.add(acc, x[lane], i + lane);
-  }
-  for (i = whole + static_cast<int>(threadIdx.x) % kThreads; i < end; i += kThreads)
-    reduction.add(acc, pointwise::load<V>(data, problem.dtype, i), i);
+      });
+  for (int64_t i = whole + lane; i < end; i += kThreads) reduction.add(acc, pointwise::load<V>(data, problem.dtype, i), i);
 }
 
 /// kThreads threads a row or a part of one. Thread t takes elements t, t + kThreads, ... of each stretch: R's order of elements
@@ -142,26 +85,24 @@ __global__ void __launch_bounds__(256) rows_kernel(const __grid_constant__ Probl
     const int64_t start = problem.kept.offset(row), begin = part * problem.part_length,
                   end = min(begin + problem.part_length, problem.length);
     const int lane = static_cast<int>(threadIdx.x) % kThreads;
-    int64_t i = begin + lane;
+    bool done = false;
     if constexpr (std::is_same_v<T, double>) {
-      if (problem.vectors) {
-        if (problem.dtype == DType::float64)
-          add_vectors<R, double, kThreads>(reduction, acc, problem, start, begin, end);
-        else
-          add_vectors<R, float, kThreads>(reduction, acc, problem, start, begin, end);
-        i = end;
-      }
+      done = problem.vectors;
+      if (done && problem.dtype == DType::float64)
+        add_vectors<R, double, kThreads>(reduction, acc, problem, start, begin, end);
+      else if (done)
+        add_vectors<R, float, kThreads>(reduction, acc, problem, start, begin, end);
     }
-    for (; i + 3 * kThreads < end; i += 4 * kThreads) {
-      T x[4];
+    if (!done) {
+      in_batches<4>(
+          begin + lane, end, kThreads,
+          [&](int64_t i) { return pointwise::load<T>(problem.data, problem.dtype, start + problem.reduced.offset(i)); },
+          [&](const auto& x, int64_t i) {
 #pragma unroll
-      for (int k = 0; k < 4; ++k)
-        x[k] = pointwise::load<T>(problem.data, problem.dtype, start + problem.reduced.offset(i + k * kThreads));
-#pragma unroll
-      for (int k = 0; k < 4; ++k) reduction.add(acc, x[k], i + k * kThreads);
+            for (int u = 0; u < std::extent_v<std::remove_reference_t<decltype(x)>>; ++u)
+              reduction.add(acc, x[u], i + u * kThreads);
+          });
     }
-    for (; i < end; i += kThreads)
-      reduction.add(acc, pointwise::load<T>(problem.data, problem.dtype, start + problem.reduced.offset(i)), i);
   }
   acc = merged<R, kThreads>(reduction, acc, reinterpret_cast<Acc*>(memory));
   if (threadIdx.x % kThreads != 0 || !inside) return;
@@ -170,91 +111,6 @@ __global__ void __launch_bounds__(256) rows_kernel(const __grid_constant__ Probl
   else
     reduction.finish(acc, problem.length, problem.outputs, row);
 }
-
-/// Neighbouring rows by neighbouring threads: kWidth rows each, as one vector of at most 16 bytes a load where that is possible,
-/// and kColumnDepth elements of a row at once in a block; four loads in flight each.
-constexpr int kColumnThreads = 32, kColumnDepth = 8, kColumnLoads = 4;
-
-template <class R, typename T, class Columns>
-__global__ void __launch_bounds__(256)
-    columns_kernel(const __grid_constant__ Problem problem, R reduction, typename R::Acc* parts) {
-  using Acc = typename R::Acc;
-  constexpr int kWidth = Columns::kWidth;
-  __shared__ alignas(alignof(Acc)) char memory[256 * sizeof(Acc)];
-  auto* const shared = reinterpret_cast<Acc*>(memory);
-  const int64_t row = (static_cast<int64_t>(blockIdx.x) * kColumnThreads + threadIdx.x) * kWidth, part = blockIdx.y;
-  const bool inside = row < problem.rows;
-  Acc acc[kWidth];
-#pragma unroll
-  for (int k = 0; k < kWidth; ++k) acc[k] = reduction.start();
-  if (inside) {
-    const int64_t start = problem.kept.offset(row), begin = part * problem.part_length,
-                  end = min(begin + problem.part_length, problem.length);
-    int64_t i = begin + threadIdx.y;
-    typename Columns::V x[kColumnLoads][kWidth];
-    for (; i + (kColumnLoads - 1) * kColumnDepth < end; i += kColumnLoads * kColumnDepth) {
-#pragma unroll
-      for (int u = 0; u < kColumnLoads; ++u) Columns::load(problem, start + problem.reduced.offset(i + u * kColumnDepth), x[u]);
-#pragma unroll
-      for (int k = 0; k < kWidth; ++k) {
-        if constexpr (Columns::kHalves && requires { reduction.few(x[0][0], x[0][0]); }) {
-          reduction.add(acc[k], reduction.few(reduction.few(x[0][k], x[1][k]), reduction.few(x[2][k], x[3][k])), i);
-        } else {
-#pragma unroll
-          for (int u = 0; u < kColumnLoads; ++u) reduction.add(acc[k], x[u][k], i + u * kColumnDepth);
-        }
-      }
-    }
-    for (; i < end; i += kColumnDepth) {
-      Columns::load(problem, start + problem.reduced.offset(i), x[0]);
-#pragma unroll
-      for (int k = 0; k < kWidth; ++k) reduction.add(acc[k], x[0][k], i);
-    }
-  }
-#pragma unroll
-  for (int k = 0; k < kWidth; ++k) {
-    if (k > 0) __syncthreads();
-    shared[threadIdx.y * kColumnThreads + threadIdx.x] = acc[k];
-    __syncthreads();
-    if (threadIdx.y == 0 && inside) {
-      for (int y = 1; y < kColumnDepth; ++y) acc[k] = reduction.merge(acc[k], shared[y * kColumnThreads + threadIdx.x]);
-      if (problem.parts > 1)
-        parts[(row + k) * problem.parts + part] = acc[k];
-      else
-        reduction.finish(acc[k], problem.length, problem.outputs, row + k);
-    }
-  }
-}
-
-/// What a thread of columns_kernel loads at once: one element of any dtype, ...
-template <typename T>
-struct OneColumn {
-  using V = T;
-  static constexpr int kWidth = 1;
-  static constexpr bool kHalves = false;
-  __device__ static void load(const Problem& problem, int64_t at, T (&x)[1]) {
-    x[0] = pointwise::load<T>(problem.data, problem.dtype, at);
-  }
-};
-/// ... or a vector of 16 bytes.
-template <typename E>
-struct Columns {
-  using V = std::conditional_t<sizeof(E) == 8, double, float>;
-  static constexpr int kWidth = 16 / sizeof(E);
-  static constexpr bool kHalves = sizeof(E) == 2;
-  __device__ static void load(const Problem& problem, int64_t at, V (&x)[kWidth]) {
-    const E* const from = static_cast<const E*>(problem.data) + at;
-    if constexpr (sizeof(E) == 2) {
-      pointwise::decode<E>(*reinterpret_cast<const uint4*>(from), x);
-    } else if constexpr (sizeof(E) == 4) {
-      const float4 raw = *reinterpret_cast<const float4*>(from);
-      x[0] = raw.x, x[1] = raw.y, x[2] = raw.z, x[3] = raw.w;
-    } else {
-      const double2 raw = *reinterpret_cast<const double2*>(from);
-      x[0] = raw.x, x[1] = raw.y;
-    }
-  }
-};
 
 /// The parts of each row, one warp a row.
 template <class R>

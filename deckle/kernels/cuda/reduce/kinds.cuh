@@ -1,0 +1,166 @@
+#pragma once
+
+// What reductions keep of the elements seen, and how two parts merge: reduce.cuh says what a kind has. Shared by reductions over
+// dims and those over the rows of components.
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "deckle/kernels/cuda/reduce/reduce.cuh"
+
+namespace deckle::kernels::cuda::reduce {
+
+template <typename T>
+struct Sum {
+  using Acc = T;
+  bool mean = false;
+  __device__ T start() const { return 0; }
+  __device__ void add(T& acc, T x, int64_t) const { acc += x; }
+  __device__ float few(float x, float y) const { return x + y; }
+  __device__ T merge(T a, T b) const { return a + b; }
+  __device__ void finish(T acc, int64_t length, const Outputs& outputs, int64_t row) const {
+    outputs.first.put(row, mean ? acc / static_cast<T>(length) : acc);
+  }
+};
+
+template <typename T>
+struct Product {
+  using Acc = T;
+  __device__ T start() const { return 1; }
+  __device__ void add(T& acc, T x, int64_t) const { acc = merge(acc, x); }
+  __device__ T merge(T a, T b) const {
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));  // wraps around
+    else
+      return a * b;
+  }
+  __device__ void finish(T acc, int64_t, const Outputs& outputs, int64_t row) const { outputs.first.put(row, acc); }
+};
+
+/// The value that every element of a dtype beats, as T: what the extremum of nothing is.
+template <typename T>
+T beaten(DType dtype, bool largest) {
+  using Wide = std::numeric_limits<T>;
+  if constexpr (Wide::has_infinity) return largest ? -Wide::infinity() : Wide::infinity();
+  const auto of = [&]<typename E>(E) {
+    return static_cast<T>(largest ? std::numeric_limits<E>::lowest() : std::numeric_limits<E>::max());
+  };
+  switch (dtype) {
+    case DType::int32:
+      return of(int32_t());
+    case DType::uint8:
+      return of(uint8_t());
+    case DType::bool_:
+      return static_cast<T>(largest ? 0 : 1);
+    default:
+      return of(int64_t());
+  }
+}
+
+/// The largest or smallest element; a NaN wins.
+template <typename T>
+struct Extremum {
+  using Acc = T;
+  bool largest = true;
+  T nothing = 0;
+  __device__ T start() const { return nothing; }
+  __device__ void add(T& acc, T x, int64_t) const { acc = merge(acc, x); }
+  __device__ float few(float x, float y) const { return x != x || (largest ? x > y : x < y) ? x : y; }
+  __device__ T merge(T a, T b) const { return a != a || (largest ? a > b : a < b) ? a : b; }
+  __device__ void finish(T acc, int64_t, const Outputs& outputs, int64_t row) const { outputs.first.put(row, acc); }
+};
+template <typename T>
+Extremum<T> extremum_of(bool largest, DType dtype) {
+  return {largest, beaten<T>(dtype, largest)};
+}
+
+/// An element and its place.
+template <typename T>
+struct Found {
+  T value;
+  int64_t index;  // -1: none yet
+};
+
+/// The place of the largest or smallest element, the first of equal ones; a NaN wins, the first of them.
+template <typename T>
+struct Place {
+  using Acc = Found<T>;
+  bool largest = true;
+  bool values = false;             // the element is the first result, its place the second
+  T nothing = 0;                   // the element of no elements
+  const int64_t* order = nullptr;  // if given, the place of element i is order[i]
+
+  __device__ Acc start() const { return {nothing, -1}; }
+  __device__ void add(Acc& acc, T x, int64_t i) const { acc = merge(acc, {x, i}); }
+  __device__ Acc merge(Acc a, Acc b) const {
+    if (a.index < 0) return b;
+    if (b.index < 0) return a;
+    const bool a_nan = a.value != a.value, b_nan = b.value != b.value;
+    if (a_nan != b_nan) return a_nan ? a : b;
+    if (!a_nan && a.value != b.value) return (largest ? a.value > b.value : a.value < b.value) ? a : b;
+    return a.index < b.index ? a : b;
+  }
+  __device__ void finish(Acc acc, int64_t, const Outputs& outputs, int64_t row) const {
+    if (values) outputs.first.put(row, acc.value);
+    (values ? outputs.second : outputs.first).put(row, order == nullptr || acc.index < 0 ? acc.index : order[acc.index]);
+  }
+};
+
+/// The logarithm of the sum of exponentials, in double.
+struct LogSumExp {
+  struct Acc {
+    double largest, sum;  // of exp(x - largest)
+  };
+  __device__ Acc start() const { return {-std::numeric_limits<double>::infinity(), 0}; }
+  __device__ void add(Acc& acc, double x, int64_t) const { acc = merge(acc, {x, 1}); }
+  __device__ Acc merge(Acc a, Acc b) const {
+    if (a.sum == 0) return b;
+    if (b.sum == 0) return a;
+    if (a.largest != a.largest || b.largest != b.largest) return {a.largest + b.largest, 1};
+    const bool first = a.largest >= b.largest;
+    const Acc &high = first ? a : b, &low = first ? b : a;
+    const double share = high.largest == low.largest ? 1 : ::exp(low.largest - high.largest);
+    return {high.largest, high.sum + low.sum * share};
+  }
+  __device__ double value(Acc acc) const { return ::isinf(acc.largest) ? acc.largest : acc.largest + ::log(acc.sum); }
+  __device__ void finish(Acc acc, int64_t, const Outputs& outputs, int64_t row) const { outputs.first.put(row, value(acc)); }
+};
+
+/// Variance or standard deviation. One pass in double: means and squares of parts merge.
+struct Spread {
+  struct Acc {
+    double count, mean, squares;  // squares of distances from the mean
+  };
+  int64_t correction = 1;
+  bool root = false;
+
+  __device__ Acc start() const { return {0, 0, 0}; }
+  __device__ void add(Acc& acc, double x, int64_t) const {
+    acc.count += 1;
+    const double distance = x - acc.mean;
+    acc.mean += distance / acc.count;
+    acc.squares += distance * (x - acc.mean);
+  }
+  __device__ Acc merge(Acc a, Acc b) const {
+    if (a.count == 0) return b;
+    if (b.count == 0) return a;
+    const double count = a.count + b.count, distance = b.mean - a.mean;
+    return {count, a.mean + distance * (b.count / count),
+            a.squares + b.squares + distance * distance * (a.count * b.count / count)};
+  }
+  __device__ void finish(Acc acc, int64_t length, const Outputs& outputs, int64_t row) const {
+    const double variance = acc.squares / static_cast<double>(length > correction ? length - correction : 0);
+    outputs.first.put(row, root ? ::sqrt(variance) : variance);
+  }
+};
+
+/// The Euclidean norm.
+struct Length {
+  using Acc = double;
+  __device__ double start() const { return 0; }
+  __device__ void add(double& acc, double x, int64_t) const { acc += x * x; }
+  __device__ double merge(double a, double b) const { return a + b; }
+  __device__ void finish(double acc, int64_t, const Outputs& outputs, int64_t row) const { outputs.first.put(row, ::sqrt(acc)); }
+};
+
+}  // namespace deckle::kernels::cuda::reduce
