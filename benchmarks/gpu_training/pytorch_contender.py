@@ -61,7 +61,8 @@ class PyTorch:
         self.inputs = {"varlen": (packed, gradient)}
         pad = torch.nn.utils.rnn.pad_sequence
         self.inputs["padded"] = tuple(pad(t.split(sizes), batch_first=True) for t in (packed, gradient))
-        self.inputs["nested"] = tuple(torch.nested.nested_tensor_from_jagged(t, self.offsets.long()) for t in (packed, gradient))
+        nested = torch.nested.nested_tensor_from_jagged(packed, self.offsets.long())
+        self.inputs["nested"] = (nested, torch.nested.nested_tensor_from_jagged(gradient, nested.offsets()))
 
     def version(self):
         return torch.__version__
