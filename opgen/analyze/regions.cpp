@@ -67,7 +67,7 @@ class Collector {
     if (larger || expr->text == "abs") {
       const ExprPtr other = larger ? expr->args[1] : make_expr(Kind::number, "0", {}, expr->at);
       const ExprPtr condition = make_expr(Kind::binary, ">", {expr->args[0], other}, expr->at);
-      for (const bool holds : {true, false}) with(path, condition, holds);
+      for (const bool holds : {true, false}) with(path, condition, holds, false);
     }
   }
 
@@ -75,9 +75,9 @@ class Collector {
 
  private:
   /// The path that goes on so; a region, unless it is one already.
-  std::vector<Step> with(std::vector<Step> path, const ExprPtr& condition, bool holds) {
+  std::vector<Step> with(std::vector<Step> path, const ExprPtr& condition, bool holds, bool written = true) {
     path.push_back({condition, holds});
-    Region region{path};
+    Region region{path, written};
     const bool exact =
         std::any_of(path.begin(), path.end(), [&](const Step& step) { return is_exact(step.condition, step.holds, is_whole_); });
     if (!exact && texts_.insert(region.text()).second) regions.push_back(std::move(region));

@@ -17,6 +17,7 @@ struct Region {
     bool holds;
   };
   std::vector<Step> path;
+  bool written = true;  // the last condition: not that of minimum, maximum or abs
 
   /// "self > 3 && !(other > self)".
   std::string text() const;

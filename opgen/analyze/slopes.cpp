@@ -188,10 +188,10 @@ class Slopes {
       found = true;
       for (int i = 0; i < kBesides && compared_in_[region] < kPerRegion; ++i) check_at(i == 0 ? *point : points_.beside(*point));
     }
-    if (found || !is_known(regions_[region])) return;
+    if (found || !regions_[region].written || !is_known(regions_[region])) return;
     const Region::Step& last = regions_[region].path.back();
     throw Problem(
-        last.condition->at.line > 0 ? last.condition->at : op_.body_at,
+        last.condition->at.file == op_.body_at.file ? last.condition->at : op_.body_at,
         fmt::format("no point was found at which '{}' holds, so the derivatives of '{}' are compared with nothing there: "
                     "leave out what cannot be, or give a sample that it holds for",
                     regions_[region].text(), op_.name()));
