@@ -199,9 +199,12 @@ class Slopes {
 
   /// Whether its conditions can be evaluated at all.
   bool is_known(const Region& region) {
-    point_ = points_.drawn(0);
-    result_ = result_at(point_);
-    return result_ && distance_to(region, 0).has_value();
+    for (int i = 0; i < kLeastPoints; ++i) {
+      point_ = points_.drawn(i);
+      result_ = result_at(point_);
+      if (result_ && distance_to(region, 0)) return true;
+    }
+    return false;
   }
 
   std::optional<Slope> slope(size_t input) const {
