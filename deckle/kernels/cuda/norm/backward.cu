@@ -42,8 +42,9 @@ struct ColumnSums {
 };
 
 /// Rows blockIdx.x, blockIdx.x + gridDim.x, ...: dx, and the block's sums over its rows in parts[blockIdx.x][2][n], if wanted.
+/// All blocks of the launch are to reside at once: 512 threads a multiprocessor, 128 registers each.
 template <class S, int kThreads, int kItems>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, sizeof(typename S::T) == 8 ? 1 : 512 / kThreads)
     backward(const __grid_constant__ Rows g, const __grid_constant__ Rows x, Weights w, const __grid_constant__ Rows dx,
              typename S::T* parts, int64_t rows, const __grid_constant__ Kind kind) {
   using Part = Tile<S, kThreads, kItems>;
@@ -69,7 +70,7 @@ __global__ void __launch_bounds__(kThreads)
     if (row + gridDim.x < rows) fetch(row + gridDim.x);
     const Statistics<T> of = centre<S, kThreads, kItems>(team, x, row * n, kind, values);
 #pragma unroll
-    for (int k = 0; k < kItems; ++k) values[k] *= of.scale;
+    for (int k = 0; k < kItems; ++k) values[k] = values[k] * of.scale + of.offset;
     if (parts != nullptr) {
 #pragma unroll
       for (int k = 0; k < kItems; ++k) {

@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(Team<kThreads, typename S::T>::kBlock)
   const int64_t row = team.number(), start = row * kind.n;
   if (row >= rows) return;  // whole teams leave
   T values[kItems];
-  const auto write = [&](int64_t first, T scale) {
+  const auto write = [&](int64_t first, T scale, T offset) {
     constexpr int kWidth = Part::kWidth;
 #pragma unroll
     for (int v = 0; v < Part::kVectors; ++v) {
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(Team<kThreads, typename S::T>::kBlock)
       if (i >= kind.n) continue;
       T *const of = &values[v * kWidth], weight[kWidth];
 #pragma unroll
-      for (int k = 0; k < kWidth; ++k) of[k] *= scale;
+      for (int k = 0; k < kWidth; ++k) of[k] = of[k] * scale + offset;
       if (w.data != nullptr) {
         S::load_any(w.data, w.dtype, i, weight);
 #pragma unroll
@@ -52,14 +52,14 @@ __global__ void __launch_bounds__(Team<kThreads, typename S::T>::kBlock)
         Part::load(x, start, first, kind.n, values, T(0));
 #pragma unroll
         for (int k = 0; k < kItems; ++k) values[k] = of.distance(values[k]);
-        write(first, of.scale);
+        write(first, of.scale, T(0));
       }
       return;
     }
   }
   Part::load(x, start, 0, kind.n, values, T(0));
   const Statistics<T> of = centre<S, kThreads, kItems>(team, x, start, kind, values);
-  write(0, of.scale);
+  write(0, of.scale, of.offset);
 }
 
 void run(const Context& context, const View& self, const View& weight, const View& bias, double eps, const View& result,

@@ -1,9 +1,8 @@
 #pragma once
 
 // Mean and scale of rows: xh = (x - mean) r, r = 1 / sqrt(mean (x - mean)^2 + eps); of rms_norm the mean is taken to be 0.
-// A mean is subtracted in two parts, and what its rounding left is found among the distances and subtracted too, so float
-// arithmetic keeps the accuracy of the definition in double. Rows whose squares leave the range of T take that definition,
-// scaled.
+// A rounded mean is subtracted, and what its rounding left, found as the mean of the distances, is too, so float arithmetic keeps
+// the accuracy of the definition in double. Rows whose squares leave the range of T take that definition, scaled.
 #include "deckle/kernels/cuda/reduce/row_tile.cuh"
 
 namespace deckle::kernels::cuda::norm {
@@ -46,10 +45,11 @@ struct Kind {
   Kind(int64_t n_, double eps_, bool centred_) : n(n_), eps(eps_), inverse_n(1 / static_cast<double>(n_)), centred(centred_) {}
 };
 
-/// xh = scale ((unit x - high) - low), unit a power of two; of a row in registers d = (unit x - high) - low is kept.
+/// xh = scale ((unit x - high) - low), unit a power of two. Of a row in registers what is kept is d = (unit x - high) - some of
+/// low, and xh = scale d + offset.
 template <typename T>
 struct Statistics {
-  T high = 0, low = 0, scale = 0, unit = 1;
+  T high = 0, low = 0, scale = 0, unit = 1, offset = 0;
 
   __device__ T distance(T x) const { return (unit * x - high) - low; }
   /// Of xh with respect to x.
@@ -108,7 +108,7 @@ __device__ __noinline__ Statistics<typename S::T> exact_statistics(const Rows& x
   return {high, static_cast<T>(mean - static_cast<double>(high)), static_cast<T>(scale), static_cast<T>(unit)};
 }
 
-/// Of a row in registers, whose elements become their distances from the mean; those beyond n become 0.
+/// Of a row in registers, whose elements become d, and those beyond n 0.
 template <class S, int kThreads, int kItems>
 __device__ Statistics<typename S::T> centre(Team<kThreads, typename S::T>& team, const Rows& rows, int64_t start,
                                             const Kind& kind, typename S::T (&x)[kItems]) {
@@ -118,11 +118,9 @@ __device__ Statistics<typename S::T> centre(Team<kThreads, typename S::T>& team,
   Statistics<T> of;
   T squares, shift = 0;
   if (kind.centred) {
-    const double mean = static_cast<double>(team.sum(reduce::pairwise<kItems>([&](int k) { return x[k]; }))) * kind.inverse_n;
-    of.high = static_cast<T>(mean);
-    of.low = static_cast<T>(mean - static_cast<double>(of.high));
+    of.high = team.sum(reduce::pairwise<kItems>([&](int k) { return x[k]; })) * static_cast<T>(kind.inverse_n);
 #pragma unroll
-    for (int k = 0; k < kItems; ++k) x[k] = Part::place(k) < n ? (x[k] - of.high) - of.low : T(0);
+    for (int k = 0; k < kItems; ++k) x[k] = Part::place(k) < n ? x[k] - of.high : T(0);
     T sums[2] = {reduce::pairwise<kItems>([&](int k) { return x[k]; }),
                  reduce::pairwise<kItems>([&](int k) { return x[k] * x[k]; })};
     team.sums(sums);
@@ -133,10 +131,7 @@ __device__ Statistics<typename S::T> centre(Team<kThreads, typename S::T>& team,
   }
   if (ordinary(squares)) {
     of.scale = inverse_root(static_cast<T>(squares * static_cast<T>(kind.inverse_n) + static_cast<T>(kind.eps)));
-    if (kind.centred) {
-#pragma unroll
-      for (int k = 0; k < kItems; ++k) x[k] = Part::place(k) < n ? x[k] - shift : T(0);
-    }
+    of.offset = -shift * of.scale;
     return of;
   }
   of = exact_statistics<S, kThreads>(rows, start, kind);

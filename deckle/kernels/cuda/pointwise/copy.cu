@@ -1,6 +1,7 @@
 // Copies of any strides and dtypes, and one value everywhere: pointwise expressions of one input.
 #include "deckle/kernels/cuda/pointwise/functions.cuh"
 #include "deckle/kernels/cuda/pointwise/kernels.cuh"
+#include "deckle/kernels/cuda/pointwise/transposed.h"
 
 namespace deckle::kernels::cuda {
 namespace {
@@ -21,6 +22,7 @@ DType exact(DType dtype) {
 }  // namespace
 
 void copy(const Context& context, const View& source, const View& target) {
+  if (pointwise::copy_transposed(context, source, target)) return;
   pointwise::run(pointwise::kernels_with_integers<SameFormula, 1>(), context, exact(source.dtype), {&source, 1}, {}, target);
 }
 

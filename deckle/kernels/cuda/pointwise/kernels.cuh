@@ -1,7 +1,7 @@
 #pragma once
 
 // The two kernels of a pointwise expression F of N inputs, for each type T that it computes in:
-//   vectors  eight to 32 elements a thread, 16 bytes at a time: the innermost dim is contiguous, or one number, in every operand
+//   vectors  eight or 16 elements a thread, 16 bytes at a time: the innermost dim is contiguous, or one number, in every operand
 //   single   one element at a time: any strides and dtypes
 // Generated files make a table of them; launch.cu chooses.
 #include <utility>
@@ -37,62 +37,72 @@ __device__ __forceinline__ T number_of(const Operand& operand) {
     return static_cast<T>(operand.real);
 }
 
-/// Vectors that a thread of `vectors` takes, kThreads apart: enough bytes in flight for few operands, not too many registers for
-/// many.
+/// Vectors that a thread of `vectors` takes, 256 apart, and whose loads are in flight at once.
 template <typename T, int N>
-inline constexpr int kTogether = sizeof(T) == 8 ? 1
-                                 : N <= 1       ? 4
-                                 : N == 2       ? 2
-                                                : 1;
+inline constexpr int kTogether = sizeof(T) == 8 || N > 2 ? 1 : 2;
+
+/// Elements [first, first + count) of the innermost dim, one at a time: its end, which is no whole vector.
+template <class F, typename T, int N>
+__device__ __forceinline__ void elements(const Walk<N + 1>& walk, const int64_t (&offsets)[N + 1], int count) {
+  const Operand& out = walk.operands[N];
+  for (int k = 0; k < count; ++k) {
+    T lane[N > 0 ? N : 1];
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const Operand& operand = walk.operands[i];
+      lane[i] = operand.is_number ? number_of<T>(operand)
+                                  : load<T>(operand.data, operand.dtype, offsets[i] + (operand.strides[0] == 0 ? 0 : k));
+    }
+    store<T>(value_of<F, Lane<T>>(lane, std::make_index_sequence<N>()), out.data, out.dtype, offsets[N] + k);
+  }
+}
 
 template <class F, typename T, int N>
 __global__ void __launch_bounds__(256) vectors(const __grid_constant__ Walk<N + 1> walk) {
   constexpr int kVectors = kTogether<T, N>;
   const int64_t first = static_cast<int64_t>(blockIdx.x) * (256 * kVectors) + threadIdx.x;
   const Operand& out = walk.operands[N];
-  T x[kVectors][N > 0 ? N : 1][kWidth];
-  int64_t places_of_result[kVectors];
-  int counts[kVectors];
+  int64_t offsets[kVectors][N + 1] = {};
+  Raw<T> raw[kVectors][N > 0 ? N : 1];
+  bool whole[kVectors];
 #pragma unroll
   for (int u = 0; u < kVectors; ++u) {
-    counts[u] = 0;
     const int64_t vector = first + u * 256;
+    whole[u] = false;
     if (vector >= walk.count) continue;
-    int64_t offsets[N + 1] = {};
-    const int64_t start = vector_places(walk, vector, offsets);
-    counts[u] = static_cast<int>(min(static_cast<int64_t>(kWidth), walk.inner - start));
-    places_of_result[u] = offsets[N];
+    const int64_t start = vector_places(walk, vector, offsets[u]);
+    whole[u] = start + kWidth <= walk.inner;
+    if (!whole[u]) elements<F, T, N>(walk, offsets[u], static_cast<int>(walk.inner - start));
+  }
+#pragma unroll
+  for (int u = 0; u < kVectors; ++u) {
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       const Operand& operand = walk.operands[i];
-      if (operand.is_number || operand.strides[0] == 0) {
-        const T value = operand.is_number ? number_of<T>(operand) : load<T>(operand.data, operand.dtype, offsets[i]);
-#pragma unroll
-        for (int k = 0; k < kWidth; ++k) x[u][i][k] = value;
-      } else if (counts[u] == kWidth) {
-        load_vector<T>(operand.data + offsets[i] * bytes_of(operand.dtype), operand.dtype, x[u][i]);
-      } else {  // the end of the innermost dim
-#pragma unroll
-        for (int k = 0; k < kWidth; ++k) x[u][i][k] = load<T>(operand.data, operand.dtype, offsets[i] + min(k, counts[u] - 1));
-      }
+      if (whole[u] && !operand.is_number && operand.strides[0] != 0)
+        raw[u][i] = load_raw<T>(operand.data + offsets[u][i] * bytes_of(operand.dtype), operand.dtype);
     }
   }
 #pragma unroll
   for (int u = 0; u < kVectors; ++u) {
-    if (counts[u] == 0) continue;
-    T y[kWidth];
-    if (std::is_same_v<T, float> && (out.dtype == DType::bfloat16 || out.dtype == DType::float16))
-      values_of<F, Lane<T, std::is_same_v<T, float>>, T, N>(x[u], y);
-    else
-      values_of<F, Lane<T>, T, N>(x[u], y);
-    if (counts[u] == kWidth) {
-      store_vector<T>(y, out.data + places_of_result[u] * bytes_of(out.dtype), out.dtype);
-    } else {
+    if (!whole[u]) continue;
+    T x[N > 0 ? N : 1][kWidth], y[kWidth];
 #pragma unroll
-      for (int k = 0; k < kWidth; ++k) {
-        if (k < counts[u]) store<T>(y[k], out.data, out.dtype, places_of_result[u] + k);
+    for (int i = 0; i < N; ++i) {
+      const Operand& operand = walk.operands[i];
+      if (operand.is_number || operand.strides[0] == 0) {
+        const T value = operand.is_number ? number_of<T>(operand) : load<T>(operand.data, operand.dtype, offsets[u][i]);
+#pragma unroll
+        for (int k = 0; k < kWidth; ++k) x[i][k] = value;
+      } else {
+        decode_raw<T>(raw[u][i], operand.dtype, x[i]);
       }
     }
+    if (std::is_same_v<T, float> && (out.dtype == DType::bfloat16 || out.dtype == DType::float16))
+      values_of<F, Lane<T, std::is_same_v<T, float>>, T, N>(x, y);
+    else
+      values_of<F, Lane<T>, T, N>(x, y);
+    store_vector<T>(y, out.data + offsets[u][N] * bytes_of(out.dtype), out.dtype);
   }
 }
 

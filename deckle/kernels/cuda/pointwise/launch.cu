@@ -42,7 +42,7 @@ void run(const Kernels& kernels, const Context& context, DType compute, std::spa
          std::span<const Number> numbers, const View& result) {
   if (result.numel() == 0) return;
   const cpu::pointwise::Walk shape = cpu::pointwise::make_walk(inputs, {&result, 1});
-  AnyWalk walk;
+  AnyWalk walk;  // kernels of N operands read the front of it: what lies behind is not even cleared
   walk.dims = shape.dims;
   walk.inner = shape.sizes[0];
   walk.count = shape.numel();
@@ -53,6 +53,7 @@ void run(const Kernels& kernels, const Context& context, DType compute, std::spa
     Operand& to = walk.operands[i < tensors ? i : last];
     to.data = from.data;
     to.dtype = from.dtype;
+    to.is_number = false;
     for (int dim = 0; dim < shape.dims; ++dim) to.strides[dim] = from.strides[dim];
   }
   for (int i = 0; i < static_cast<int>(numbers.size()); ++i) {
@@ -60,6 +61,7 @@ void run(const Kernels& kernels, const Context& context, DType compute, std::spa
     to.real = numbers[static_cast<size_t>(i)].real;
     to.integer = numbers[static_cast<size_t>(i)].integer;
     to.is_number = true;
+    for (int dim = 0; dim < shape.dims; ++dim) to.strides[dim] = 0;
   }
   const Pair& pair = compute == DType::float32 ? kernels.f32 : compute == DType::float64 ? kernels.f64 : kernels.i64;
   const bool vectors = fits_vectors(walk, compute, last + 1);

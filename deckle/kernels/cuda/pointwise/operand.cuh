@@ -15,35 +15,36 @@ inline constexpr int kWidth = 8;  // elements that a thread takes at once
 
 /// A divisor known to the host: quotients of numbers below 2^31 by a product and a shift.
 struct Divisor {
-  uint32_t divisor = 1, magic = 0, shift = 0;
+  uint32_t divisor, magic, shift;
 
   Divisor() = default;
-  explicit Divisor(int64_t value) : divisor(static_cast<uint32_t>(value)) {
+  explicit Divisor(int64_t value) : divisor(static_cast<uint32_t>(value)), shift(0) {
     while (shift < 32 && (uint64_t{1} << shift) < divisor) ++shift;
     magic = static_cast<uint32_t>(((uint64_t{1} << 32) * ((uint64_t{1} << shift) - divisor)) / divisor + 1);
   }
   __device__ uint32_t quotient(uint32_t n) const { return (__umulhi(n, magic) + n) >> shift; }
 };
 
-/// A tensor with its strides by dim, innermost first, in elements; or one number.
+/// A tensor with its strides by dim, innermost first, in elements; or one number, whose strides are 0. No member has a value
+/// until it is given one: a launch would spend more on clearing than on the rest.
 struct Operand {
-  char* data = nullptr;
-  double real = 0;
-  int64_t integer = 0;
-  DType dtype = DType::float32;
-  bool is_number = false;
-  int64_t strides[kMaxDims] = {};
+  char* data;
+  double real;
+  int64_t integer;
+  DType dtype;
+  bool is_number;
+  int64_t strides[kMaxDims];
 };
 
 /// The shape that all operands have, and these: tensors, numbers, the result. Kernels of fewer operands read the front of it.
 template <int kOperands>
 struct Walk {
-  int64_t count = 0;  // threads' elements in all: vectors of kWidth, or single ones
-  int64_t inner = 1;  // size of the innermost dim
-  int dims = 1;
-  bool small = true;           // all indices are below 2^31
+  int64_t count;  // threads' elements in all: vectors of kWidth, or single ones
+  int64_t inner;  // size of the innermost dim
+  int dims;
+  bool small;                  // all indices are below 2^31
   Divisor divisors[kMaxDims];  // by dim; of vectors, the innermost by how many vectors it has
-  int64_t sizes[kMaxDims] = {};
+  int64_t sizes[kMaxDims];
   Operand operands[kOperands];
 };
 
@@ -182,34 +183,65 @@ __device__ __forceinline__ uint4 encode(const T* x) {
   return make_uint4(encode<E>(x[0], x[1]), encode<E>(x[2], x[3]), encode<E>(x[4], x[5]), encode<E>(x[6], x[7]));
 }
 
-/// kWidth elements that lie one after another, aligned to them (16 bytes at most). Without arrays of bytes, which would lie in
-/// memory instead of registers.
+/// kWidth elements as they lie in memory, for T: read without a use, so that several loads are in flight before the first is
+/// needed.
 template <typename T>
-__device__ __forceinline__ void load_vector(const char* data, DType dtype, T (&x)[kWidth]) {
+struct Raw {
+  uint4 words[sizeof(T) * kWidth / 16];
+};
+
+/// kWidth elements that lie one after another, aligned to them (16 bytes at most).
+template <typename T>
+__device__ __forceinline__ Raw<T> load_raw(const char* data, DType dtype) {
   static_assert(kWidth == 8);
+  Raw<T> raw;
   if (dtype == DType::bool_) {
-    const uint2 raw = *reinterpret_cast<const uint2*>(data);
+    const uint2 bytes = *reinterpret_cast<const uint2*>(data);
+    raw.words[0].x = bytes.x;
+    raw.words[0].y = bytes.y;
+  } else if (sizeof(T) == 8 || dtype == DType::float32) {
+#pragma unroll
+    for (int i = 0; i < static_cast<int>(sizeof(T)) / 2; ++i) raw.words[i] = reinterpret_cast<const uint4*>(data)[i];
+  } else {
+    raw.words[0] = *reinterpret_cast<const uint4*>(data);
+  }
+  return raw;
+}
+
+/// Without arrays of bytes, which would lie in memory instead of registers.
+template <typename T>
+__device__ __forceinline__ T of_words(uint32_t low, uint32_t high) {
+  if constexpr (std::is_same_v<T, double>)
+    return __hiloint2double(static_cast<int>(high), static_cast<int>(low));
+  else
+    return static_cast<T>(static_cast<uint64_t>(high) << 32 | low);
+}
+template <typename T>
+__device__ __forceinline__ void decode_raw(const Raw<T>& raw, DType dtype, T (&x)[kWidth]) {
+  if (dtype == DType::bool_) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      x[i] = static_cast<T>(raw.x >> (8 * i) & 0xffu);
-      x[i + 4] = static_cast<T>(raw.y >> (8 * i) & 0xffu);
+      x[i] = static_cast<T>(raw.words[0].x >> (8 * i) & 0xffu);
+      x[i + 4] = static_cast<T>(raw.words[0].y >> (8 * i) & 0xffu);
     }
   } else if constexpr (sizeof(T) == 8) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const Two<T> two = reinterpret_cast<const Two<T>*>(data)[i];
-      x[2 * i] = two.first;
-      x[2 * i + 1] = two.second;
+      x[2 * i] = of_words<T>(raw.words[i].x, raw.words[i].y);
+      x[2 * i + 1] = of_words<T>(raw.words[i].z, raw.words[i].w);
     }
   } else if (dtype == DType::float32) {
-    const float4 a = reinterpret_cast<const float4*>(data)[0], b = reinterpret_cast<const float4*>(data)[1];
-    x[0] = a.x, x[1] = a.y, x[2] = a.z, x[3] = a.w, x[4] = b.x, x[5] = b.y, x[6] = b.z, x[7] = b.w;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      x[4 * i] = __uint_as_float(raw.words[i].x);
+      x[4 * i + 1] = __uint_as_float(raw.words[i].y);
+      x[4 * i + 2] = __uint_as_float(raw.words[i].z);
+      x[4 * i + 3] = __uint_as_float(raw.words[i].w);
+    }
+  } else if (dtype == DType::bfloat16) {  // one branch a vector, none a word
+    decode<__nv_bfloat16>(raw.words[0], x);
   } else {
-    const uint4 raw = *reinterpret_cast<const uint4*>(data);
-    if (dtype == DType::bfloat16)  // one branch a vector, none a word
-      decode<__nv_bfloat16>(raw, x);
-    else
-      decode<__half>(raw, x);
+    decode<__half>(raw.words[0], x);
   }
 }
 

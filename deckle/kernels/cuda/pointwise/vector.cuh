@@ -10,7 +10,7 @@
 
 namespace deckle::kernels::cuda {
 
-/// What stands for the type of a lane. Of a narrow one the result is rounded to 11 bits or fewer: relative errors of 2^-17 do.
+/// What stands for the type of a lane. Of a narrow one the result is rounded to 11 bits or fewer: relative errors of 2^-16 do.
 template <typename T, bool kNarrow_ = false>
 struct Lane {
   using type = T;

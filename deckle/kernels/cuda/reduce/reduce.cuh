@@ -49,23 +49,21 @@ __device__ void add_vectors(const R& reduction, typename R::Acc& acc, const Prob
   const int lane = static_cast<int>(threadIdx.x) % kThreads;
   in_batches<kTogether>(
       begin + lane * kWidth, whole, kThreads * kWidth,
-      [&](int64_t i) {
-        Loaded<V, kWidth> loaded;
-        pointwise::load_vector<V>(data + i * item, problem.dtype, loaded.x);
-        return loaded;
-      },
+      [&](int64_t i) { return pointwise::load_raw<V>(data + i * item, problem.dtype); },
       [&](const auto& loaded, int64_t i) {
         constexpr int kCount = std::extent_v<std::remove_reference_t<decltype(loaded)>>;
 #pragma unroll
         for (int u = 0; u < kCount; ++u) {
+          V x[kWidth];
+          pointwise::decode_raw<V>(loaded[u], problem.dtype, x);
           if constexpr (sizeof(V) == 4 && TakesFew<R>) {
             if (problem.dtype != DType::float32) {
-              reduction.add(acc, few_of<kWidth>(reduction, [&](int k) { return loaded[u].x[k]; }), i);
+              reduction.add(acc, few_of<kWidth>(reduction, [&](int k) { return x[k]; }), i);
               continue;
             }
           }
 #pragma unroll
-          for (int k = 0; k < kWidth; ++k) reduction.add(acc, loaded[u].x[k], i + u * kThreads * kWidth + k);
+          for (int k = 0; k < kWidth; ++k) reduction.add(acc, x[k], i + u * kThreads * kWidth + k);
         }
       });
   for (int64_t i = whole + lane; i < end; i += kThreads) reduction.add(acc, pointwise::load<V>(data, problem.dtype, i), i);

@@ -106,11 +106,14 @@ __global__ void __launch_bounds__(Team<kThreads, typename S::T>::kBlock)
   };
   const auto add = [&] {
     total += reduce::pairwise<kItems>([&](int k) { return logarithm ? gradient[k] : gradient[k] * output[k]; });
+    if (logarithm) {  // while the sum is under way
+#pragma unroll
+      for (int k = 0; k < kItems; ++k) output[k] = ::exp(output[k]);
+    }
   };
   const auto write = [&](int64_t first, T sum) {
 #pragma unroll
-    for (int k = 0; k < kItems; ++k)
-      gradient[k] = logarithm ? gradient[k] - ::exp(output[k]) * sum : output[k] * (gradient[k] - sum);
+    for (int k = 0; k < kItems; ++k) gradient[k] = logarithm ? gradient[k] - output[k] * sum : output[k] * (gradient[k] - sum);
     Part::store(result, to, first, n, gradient);
   };
   if constexpr (kThreads == 512) {
@@ -122,6 +125,7 @@ __global__ void __launch_bounds__(Team<kThreads, typename S::T>::kBlock)
       const T sum = team.sum(total);
       for (int64_t first = 0; first < n; first += Part::kElements) {
         load(first);
+        add();  // the exponentials; the sum is taken
         write(first, sum);
       }
       return;
