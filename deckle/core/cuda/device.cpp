@@ -180,7 +180,14 @@ void check_index_fault(Device device) {
   volatile IndexFault* const fault = index_fault(device);
   if (fault->happened == 0) return;
   const int64_t index = fault->index, size = fault->size;
-  fault->happened = 0;
+  const int32_t kind = fault->happened;
+  fault->happened = no_fault;
+  if (kind == matrix_singular)
+    fail("matrix {} of an op before this on {} is singular: pivot {} is 0 (expected a matrix with an inverse)", index,
+         to_string(device), size);
+  if (kind == matrix_not_positive)
+    fail("matrix {} of an op before this on {} is not positive definite: its leading minor {} is not (expected one that is)",
+         index, to_string(device), size);
   fail("an op before this on {} was given the index {} (expected 0 to {})", to_string(device), index, size - 1);
 }
 

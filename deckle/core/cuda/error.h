@@ -16,16 +16,19 @@ void check_launch(Device device);
 
 cudaStream_t stream_handle(Device device);
 
-/// Where kernels say that an index is out of range: a word that the host reads at the next synchronisation.
+/// What a kernel finds wrong with the values it was given.
+enum FaultKind : int32_t { no_fault, index_out_of_range, matrix_singular, matrix_not_positive };
+
+/// Where kernels say so: words that the host reads at the next synchronisation.
 struct IndexFault {
-  int32_t happened;
+  int32_t happened;  // a FaultKind
   int32_t padding;
-  int64_t index;
-  int64_t size;
+  int64_t index;  // or the number of the matrix
+  int64_t size;   // or the pivot, or the order of the minor
 };
 IndexFault* index_fault(Device device);
 
-/// Throws if a kernel reported an index since the last call; the stream must be idle.
+/// Throws if a kernel reported something since the last call; the stream must be idle.
 void check_index_fault(Device device);
 
 }  // namespace deckle::cuda

@@ -2,11 +2,7 @@
 //   solve_matrices  self result = other, LU with partial pivots           self: [..., N, N], other and result: [..., N, K]
 //   cholesky        result resultᵀ = (self + selfᵀ) / 2, lower triangular
 // A block a matrix, in memory of its own: 2/3 N^3 + 2 N^2 K and N^3 / 3 operations. Meant for many small matrices; one large one
-// uses one multiprocessor. Whether a matrix has a solution is read back: these wait for the device.
-#include <string>
-#include <vector>
-
-#include "deckle/base/error.h"
+// uses one multiprocessor. A matrix without a solution is an error of the next call that waits.
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/error.h"
 #include "deckle/core/cuda/memory.h"
@@ -48,10 +44,17 @@ __device__ int64_t pivot_of(const double* matrix, int64_t n, int64_t k, double* 
   return found;
 }
 
-/// matrices [count, n, n] and sides [count, n, columns] in double are overwritten; failed[b]: 1 + the first pivot that is 0, or
-/// 0.
+/// Says that matrix blockIdx.x has none, if it has none.
+__device__ void report(deckle::cuda::IndexFault* fault, deckle::cuda::FaultKind kind, int64_t place) {
+  fault->index = blockIdx.x;
+  fault->size = place;
+  __threadfence_system();
+  fault->happened = kind;
+}
+
+/// matrices [count, n, n] and sides [count, n, columns] in double are overwritten.
 __global__ void __launch_bounds__(kThreads)
-    solve_kernel(double* matrices, double* sides, int64_t n, int64_t columns, int64_t* failed) {
+    solve_kernel(double* matrices, double* sides, int64_t n, int64_t columns, deckle::cuda::IndexFault* fault) {
   __shared__ double sizes[kThreads];
   __shared__ int64_t rows[kThreads];
   double *const a = matrices + blockIdx.x * n * n, *const x = sides + blockIdx.x * n * columns;
@@ -95,12 +98,11 @@ __global__ void __launch_bounds__(kThreads)
     }
     __syncthreads();
   }
-  if (threadIdx.x == 0) failed[blockIdx.x] = first_zero;
+  if (threadIdx.x == 0 && first_zero != 0) report(fault, deckle::cuda::matrix_singular, first_zero - 1);
 }
 
-/// The lower triangle of each matrix becomes its factor; failed[b]: the order of the first leading minor that is not positive, or
-/// 0.
-__global__ void __launch_bounds__(kThreads) cholesky_kernel(double* matrices, int64_t n, int64_t* failed) {
+/// The lower triangle of each matrix becomes its factor.
+__global__ void __launch_bounds__(kThreads) cholesky_kernel(double* matrices, int64_t n, deckle::cuda::IndexFault* fault) {
   double* const a = matrices + blockIdx.x * n * n;
   int64_t first = 0;
   for (int64_t k = 0; k < n; ++k) {
@@ -120,7 +122,7 @@ __global__ void __launch_bounds__(kThreads) cholesky_kernel(double* matrices, in
     }
     __syncthreads();
   }
-  if (threadIdx.x == 0) failed[blockIdx.x] = first;
+  if (threadIdx.x == 0 && first != 0) report(fault, deckle::cuda::matrix_not_positive, first);
 }
 
 __global__ void __launch_bounds__(256) widen(const void* from, DType dtype, int64_t count, double* to) {
@@ -143,12 +145,6 @@ unsigned blocks_of(int64_t count) { return static_cast<unsigned>((count + 255) /
 
 constexpr int64_t kItem = sizeof(double);
 
-std::vector<int64_t> on_host(const deckle::cuda::Block& failed, int64_t count, Device device) {
-  std::vector<int64_t> result(static_cast<size_t>(count));
-  deckle::cuda::copy_bytes(result.data(), {}, failed.as<void>(), device, count * kItem);
-  return result;
-}
-
 }  // namespace
 
 void solve_matrices(const Context& context, const View& self, const View& other, const View& result) {
@@ -157,20 +153,13 @@ void solve_matrices(const Context& context, const View& self, const View& other,
   const int64_t count = result.numel() / (n * columns);
   const deckle::cuda::DeviceGuard guard(context.device);
   const cudaStream_t stream = deckle::cuda::stream_handle(context.device);
-  const deckle::cuda::Block matrices(count * n * n * kItem, context.device), sides(count * n * columns * kItem, context.device),
-      failed(count * kItem, context.device);
+  const deckle::cuda::Block matrices(count * n * n * kItem, context.device), sides(count * n * columns * kItem, context.device);
   widen<<<blocks_of(count * n * n), 256, 0, stream>>>(self.data, self.dtype, count * n * n, matrices.as<double>());
   widen<<<blocks_of(count * n * columns), 256, 0, stream>>>(other.data, other.dtype, count * n * columns, sides.as<double>());
   solve_kernel<<<static_cast<unsigned>(count), kThreads, 0, stream>>>(matrices.as<double>(), sides.as<double>(), n, columns,
-                                                                      failed.as<int64_t>());
+                                                                      deckle::cuda::index_fault(context.device));
   narrow<<<blocks_of(count * n * columns), 256, 0, stream>>>(sides.as<double>(), count * n * columns, result.data, result.dtype);
   deckle::cuda::check_launch(context.device);
-  const std::vector<int64_t> singular = on_host(failed, count, context.device);
-  for (size_t b = 0; b < singular.size(); ++b) {
-    if (singular[b] != 0)
-      throw Error("matrix " + std::to_string(b) + " of self is singular: pivot " + std::to_string(singular[b] - 1) +
-                  " is 0 (expected a matrix with an inverse)");
-  }
 }
 
 void cholesky(const Context& context, const View& self, const View& result) {
@@ -178,17 +167,12 @@ void cholesky(const Context& context, const View& self, const View& result) {
   const int64_t n = self.sizes[self.ndim - 1], elements = result.numel(), count = elements / (n * n);
   const deckle::cuda::DeviceGuard guard(context.device);
   const cudaStream_t stream = deckle::cuda::stream_handle(context.device);
-  const deckle::cuda::Block matrices(elements * kItem, context.device), failed(count * kItem, context.device);
+  const deckle::cuda::Block matrices(elements * kItem, context.device);
   symmetric<<<blocks_of(elements), 256, 0, stream>>>(self.data, self.dtype, n, elements, matrices.as<double>());
-  cholesky_kernel<<<static_cast<unsigned>(count), kThreads, 0, stream>>>(matrices.as<double>(), n, failed.as<int64_t>());
+  cholesky_kernel<<<static_cast<unsigned>(count), kThreads, 0, stream>>>(matrices.as<double>(), n,
+                                                                         deckle::cuda::index_fault(context.device));
   narrow<<<blocks_of(elements), 256, 0, stream>>>(matrices.as<double>(), elements, result.data, result.dtype);
   deckle::cuda::check_launch(context.device);
-  const std::vector<int64_t> minors = on_host(failed, count, context.device);
-  for (size_t b = 0; b < minors.size(); ++b) {
-    if (minors[b] != 0)
-      throw Error("matrix " + std::to_string(b) + " of self is not positive definite: its leading minor " +
-                  std::to_string(minors[b]) + " is not (expected one that is)");
-  }
 }
 
 }  // namespace deckle::kernels::cuda
