@@ -2,6 +2,8 @@
 
 FORTUNES := /usr/share/games/fortunes
 MINUTES ?= 5
+# `make build CUDA=ON` or CUDA=OFF says it; else a build has CUDA where there are a GPU and a compiler for it.
+CUDA ?= $(if $(and $(wildcard /dev/nvidia0),$(shell command -v nvcc)),ON,OFF)
 
 .PHONY: help build test docs test-docs demo bench bench-quick figures format sanitize fuzz
 
@@ -19,7 +21,7 @@ help:
 
 build:
 	@tools/install_packages build
-	cmake --preset release
+	cmake --preset release -DDECKLE_CUDA=$(CUDA)
 	cmake --build --preset release
 
 demo: build

@@ -76,6 +76,7 @@ struct Declaration {
   std::vector<std::string> strided;                 // inputs that the kernel takes with any strides
   std::vector<std::vector<std::string>> linear_in;  // inputs that it is said to be linear in: together those of one set
   std::vector<std::string> metadata;                // inputs of which it reads sizes and dtype alone
+  std::string host;  // why it computes on the host, wherever its operands are; empty: where they are
   Dtypes dtypes = Dtypes::floating;
   AutocastRule autocast;
   bool inplace = false;

@@ -203,6 +203,7 @@ CLI::App* add_ops(CLI::App& app) {
       ->add_option("name", explained_op, "Name of the op")
       ->required();
   ops->add_subcommand("nested", "What every op does over the batch, ragged and regular dims of nested tensors");
+  ops->add_subcommand("host", "The ops that compute on the host wherever their operands are, and why");
   ops->footer("Examples:\n  deckle ops\n  deckle ops explain softmax\n  deckle ops nested");
   return ops;
 }
@@ -273,6 +274,7 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("ops")) {
     cli::put(stdout, ops->got_subcommand("explain")  ? cli::explain_op(explained_op)
                      : ops->got_subcommand("nested") ? cli::list_nested_ops()
+                     : ops->got_subcommand("host")   ? cli::list_host_ops()
                                                      : cli::list_ops());
   }
   cli::check_output();

@@ -58,6 +58,14 @@ std::string list_ops() {
                             op_table().size() - shown - by_hand, by_hand);
 }
 
+std::string list_host_ops() {
+  std::string table = "| op | why |\n|---|---|\n";
+  for (const OpInfo& op : op_table()) {
+    if (!op.host.empty()) table += fmt::format("| `{}` | {} |\n", op.name, op.host);
+  }
+  return table;
+}
+
 std::string list_nested_ops() {
   std::string table = "| op | batch | ragged | regular |\n|---|---|---|---|\n", refused;
   std::set<std::string> seen;  // lines of overloads already printed
@@ -96,6 +104,7 @@ std::string explain_op(const std::string& name) {
     if (!op.variants.empty()) text += fmt::format("  variants      {}\n", op.variants);
     text += fmt::format("  kernels       {}\n  saves         {}\n  derivatives   {}\n  ragged        {}\n", op.kernels, op.saves,
                         op.derivatives, op.ragged);
+    if (!op.host.empty()) text += fmt::format("  on the host   {}\n", op.host);
     if (!op.autocast.empty()) text += fmt::format("  autocast      {}\n", op.autocast);
   }
   check(!text.empty(), "no op is named '{}'; the nearest are {}", name, nearest_names(name));

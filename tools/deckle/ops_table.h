@@ -9,6 +9,8 @@ std::string list_ops();
 
 /// What every op does over the batch, ragged and regular dims of nested tensors: a Markdown table, which docs/nested.md holds.
 std::string list_nested_ops();
+/// The ops that compute on the host wherever their operands are, and why.
+std::string list_host_ops();
 
 /// What the entry of an op, or of one overload `add.Tensor`, says, and what follows from it; an Error, with the nearest names, if
 /// there is no such op.

@@ -16,7 +16,7 @@ namespace {
 std::string kernels_text(const Op& op) {
   switch (op.body) {
     case Op::Body::pointwise:
-      return "cpu: generated    cuda: none yet";
+      return op.home.is_deckle() ? "cpu: generated    cuda: generated" : "cpu: generated    cuda: none yet";
     case Op::Body::kernel: {
       std::string text;
       for (const char* device : {"cpu", "cuda"}) {
@@ -141,9 +141,13 @@ std::string derivatives_text(const Op& op) {
 
 Facts facts_of(const Op& op) {
   const bool absent = op.nested.kind == NestedRule::Kind::absent && op.body != Op::Body::pointwise;
-  return {kernels_text(op),     op.has_node() && op.limit.order == 0 ? saves_text(op) : "nothing",
-          derivatives_text(op), ragged_text(op),
-          autocast_text(op),    dims_of(op.nested, absent || op.nested.kind == NestedRule::Kind::error)};
+  return {kernels_text(op),
+          op.has_node() && op.limit.order == 0 ? saves_text(op) : "nothing",
+          derivatives_text(op),
+          ragged_text(op),
+          autocast_text(op),
+          op.host,
+          dims_of(op.nested, absent || op.nested.kind == NestedRule::Kind::error)};
 }
 
 }  // namespace opgen::table

@@ -23,7 +23,7 @@ std::string derivatives_of(const FunctionByHand& function) {
 std::string row_of(const FunctionByHand& function) {
   return fmt::format(
       "    {{{}, {}, {},\n     {}, \"none: made of other ops\", \"nothing\",\n     {},\n     \"as its signature "
-      "says\", \"\",\n     {{\"\", \"\", \"\"}}, \"\", {}, {}}},\n",
+      "says\", \"\", \"\",\n     {{\"\", \"\", \"\"}}, \"\", {}, {}}},\n",
       quoted(function.name), quoted(function.signature), quoted(function.doc),
       quoted(fmt::format("{}:{}", function.at.file, function.at.line)), quoted(derivatives_of(function)), quoted(function.header),
       quoted(function.because));
@@ -43,10 +43,10 @@ void emit(const Program& program, const OutputOptions&, Files& files, std::vecto
     std::vector<std::string> variants;
     if (op->inplace) variants.push_back(op->name() + "_");
     if (op->out) variants.push_back(op->name() + "_out");
-    rows += fmt::format("    {{{}, {}, {},\n     {}, {}, {},\n     {},\n     {}, {},\n     {}, {}, \"\", \"\"}},\n",
+    rows += fmt::format("    {{{}, {}, {},\n     {}, {}, {},\n     {},\n     {}, {}, {},\n     {}, {}, \"\", \"\"}},\n",
                         quoted(op->name()), quoted(op->schema.to_string()), quoted(op->doc),
                         quoted(fmt::format("{}:{}", op->at.file, op->at.line)), quoted(facts.kernels), quoted(facts.saves),
-                        quoted(facts.derivatives), quoted(facts.ragged), quoted(facts.autocast),
+                        quoted(facts.derivatives), quoted(facts.ragged), quoted(facts.autocast), quoted(facts.host),
                         fmt::format("{{{}, {}, {}}}", quoted(facts.dims[0]), quoted(facts.dims[1]), quoted(facts.dims[2])),
                         quoted(join(variants)));
   }

@@ -7,9 +7,9 @@
 namespace opgen {
 namespace {
 
-const std::vector<std::string> kFields = {"func",    "doc",   "pointwise", "kernel",  "native",   "composite", "derivative",
-                                          "result",  "check", "wrap",      "strided", "dtypes",   "variants",  "nested",
-                                          "samples", "tests", "recompute", "linear",  "metadata", "math",      "autocast"};
+const std::vector<std::string> kFields = {
+    "func",   "doc",      "pointwise", "kernel",  "native", "composite", "derivative", "result",   "check", "wrap",     "strided",
+    "dtypes", "variants", "nested",    "samples", "tests",  "recompute", "linear",     "metadata", "math",  "autocast", "host"};
 
 }  // namespace
 
@@ -35,6 +35,7 @@ std::shared_ptr<Entry> EntryReader::load() {
   strided();
   linear();
   metadata();
+  host();
   dtypes();
   autocast();
   variants();

@@ -47,6 +47,8 @@ class EntryReader {
   /// `linear: x`, `linear: [x, y]` together, `linear: [x, [y, z]]` each set by itself.
   void linear();
   void metadata();
+  /// `host: REASON`, of native ops and composites in C++.
+  void host();
   void dtypes();
   /// `autocast: half`, `autocast: float32`, or {half: INPUTS}.
   void autocast();

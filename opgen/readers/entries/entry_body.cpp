@@ -214,6 +214,15 @@ void EntryReader::metadata() {
   if (const Tree value = said("metadata")) entry_->metadata = tensors_named(value, "metadata");
 }
 
+void EntryReader::host() {
+  const Tree value = node_["host"];
+  if (!value) return;
+  if (entry_->body != Entry::Body::native && entry_->body != Entry::Body::composite_cpp)
+    file_.fail(value, fmt::format("'host' is said of native ops and composites in C++, which '{}' is not", entry_->name()));
+  entry_->host = file_.text(value, "host").value();
+  if (entry_->host.empty()) file_.fail(value, "'host' says why the op computes on the host, wherever its operands are");
+}
+
 void EntryReader::dtypes() {
   const Tree value = node_["dtypes"];
   if (!value) return;
