@@ -69,8 +69,7 @@ __device__ __forceinline__ float2 unpack(Element element, uint32_t packed) {
   return element == Element::bf16 ? unpack<Element::bf16>(packed) : unpack<Element::f16>(packed);
 }
 
-/// Bytes of (low, high) by four selectors: a nibble is the byte's number, or, with its upper bit, the byte's sign in all of its
-/// bits.
+/// Bytes of (low, high) by four selectors: a nibble is the byte's number, or, with its upper bit, the byte's sign in all of its bits.
 template <uint32_t selectors>
 __device__ __forceinline__ uint32_t permute_bytes(uint32_t low, uint32_t high) {
   uint32_t bytes;
