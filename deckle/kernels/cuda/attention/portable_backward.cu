@@ -223,17 +223,18 @@ __global__ void __launch_bounds__(kThreads) gradient_kernel(BackwardArguments ar
             const int query = owns_queries ? row + 8 * h : column + local, key = owns_queries ? column + local : row + 8 * h;
             const float distance = fabsf(position + static_cast<float>(owns_queries ? 8 * h - local : local - 8 * h));
             const float lse2 = owns_queries ? own_lse2[block][h] : statistic(stage, 0, first_column + local);
-            const bool attends = attended >> i & 1;
-            float cap_slope;
-            const float z = features.score(p[block][i], distance, query, key, attends, cap_slope);
-            const float weight = attends ? arch::exp2(fmaf(z, 1.4426950408889634f, -lse2)) : 0.0f;
+            float cap_slope = 0.0f, weight = 0.0f;
+            if (attended >> i & 1) {
+              const float z = features.score(p[block][i], distance, query, key, cap_slope);
+              weight = arch::exp2(fmaf(z, 1.4426950408889634f, -lse2));
+            }
             const float keep = kept >> n & 1 ? args.features.keep_factor : 0.0f;
             if constexpr (role == Role::value) {
               p[block][i] = weight * keep;
             } else {
               const float delta = owns_queries ? own_delta[block][h] : statistic(stage, 1, first_column + local);
               // Of a row without keys dO may be NaN.
-              const float gradient = attends ? weight * (keep * ds[block][i] - delta) : 0.0f;
+              const float gradient = attended >> i & 1 ? weight * (keep * ds[block][i] - delta) : 0.0f;
               if constexpr (owns_queries) slope_sum -= gradient * distance;
               p[block][i] = gradient * cap_slope;
             }

@@ -94,9 +94,8 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(ForwardArguments args
         for (int n = 0; n < kKeys / 2; ++n) {
           const int below = 8 * ((n >> 1) & 1), right = 8 * (n >> 2) + (n & 1);
           const float distance = fabsf(position + static_cast<float>(below - right));
-          const bool attends = attended >> n & 1;
-          const float z = features.score(scores[i][n], distance, row + below, column + right, attends, unused);
-          scores[i][n] = attends ? z : kMinusInfinity;
+          scores[i][n] =
+              attended >> n & 1 ? features.score(scores[i][n], distance, row + below, column + right, unused) : kMinusInfinity;
         }
       } else if (problem.scale_sign < 0) {
 #pragma unroll

@@ -94,7 +94,7 @@ class Tiles {
       const int h = (i >> 1) & 1, right = 8 * (i >> 2) + (i & 1);
       const float distance = fabsf(position + static_cast<float>(8 * h - right));
       float cap_slope;
-      const float z = features.score(p[0][i], distance, row + 8 * h, column + right, true, cap_slope);
+      const float z = features.score(p[0][i], distance, row + 8 * h, column + right, cap_slope);
       const float keep = kept >> i & 1 ? args_.features.keep_factor : 0.0f;
       const float gradient = arch::exp2(fmaf(z, 1.4426950408889634f, -lse2[h])) * (keep * dp[0][i] - delta[h]);
       sum[i] += args_.features.bias_before_cap && args_.table_sums == nullptr ? gradient * cap_slope : gradient;
