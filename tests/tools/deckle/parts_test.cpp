@@ -194,7 +194,7 @@ std::filesystem::path train_a_little(const TemporaryFolder& place, const std::st
   options.model.width = 16;
   options.model.depth = 1;
   options.model.heads = 2;
-  Trainer(options, {.folder = (place / folder).string()}).run();
+  Trainer(options, {.folder = (place / folder).string()}, Device()).run();
   return place / folder;
 }
 
@@ -222,7 +222,7 @@ TEST(Trainer, AGradientThatIsNotFiniteNeverReachesTheParameters) {
       if (name == "model.head.weight") tensor = mul(tensor, 1e37);
     }
   });
-  const std::string message = error_of([&] { Trainer(folder).run(); });
+  const std::string message = error_of([&] { Trainer(folder, Device()).run(); });
   EXPECT_THAT(message, HasSubstr("at step 4 the loss is "));
   EXPECT_THAT(message, HasSubstr("gradient's norm"));
   EXPECT_THAT(message, Not(HasSubstr("the loss is nan")));
@@ -237,11 +237,11 @@ TEST(Trainer, OnlyTheNewestCheckpointOfAFolderGoesOnThere) {
   io::Checkpoint later = io::load_checkpoint(folder / "step-3.safetensors");
   later.step = 900;
   io::save_checkpoint(later, folder);
-  EXPECT_THAT(error_of([&] { Trainer(folder / "step-3.safetensors"); }),
+  EXPECT_THAT(error_of([&] { Trainer(folder / "step-3.safetensors", Device()); }),
               HasSubstr("has another checkpoint, step-900.safetensors: copy this one"));
   std::filesystem::create_directory(place / "branch");
   std::filesystem::copy_file(folder / "step-3.safetensors", place / "branch/step-3.safetensors");
-  Trainer(place / "branch/step-3.safetensors").run();
+  Trainer(place / "branch/step-3.safetensors", Device()).run();
   EXPECT_EQ(io::latest_checkpoint(place / "branch").filename(), "step-5.safetensors");
   EXPECT_EQ(io::latest_checkpoint(folder).filename(), "step-900.safetensors");
 }
