@@ -97,7 +97,7 @@ decltype(auto) visit(DType dtype, F&& f) {
     case DType::float64:
       return f(TypeTag<double>{});
   }
-  throw Error(ErrorKind::runtime, "corrupt dtype");
+  throw Error(ErrorKind::runtime, "a dtype has an unknown number (expected 0 to 7)");
 }
 
 /// As visit, for the four floating types only; throws for others.
@@ -113,7 +113,7 @@ decltype(auto) visit_floating(DType dtype, F&& f) {
     case DType::float64:
       return f(TypeTag<double>{});
     default:
-      throw Error("expected a floating dtype, got " + std::string(name(dtype)));
+      throw Error("the dtype is " + std::string(name(dtype)) + " (expected a floating one)");
   }
 }
 

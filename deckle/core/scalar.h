@@ -16,12 +16,13 @@ int64_t to_integer(double value);
 /// so float32 * 2.5 stays float32.
 class Scalar {
  public:
-  Scalar() : Scalar(int64_t{0}) {}
+  Scalar(/* {} is no number: say which one; clamp_min and clamp_max take one bound */) = delete;
   template <std::same_as<bool> T>  // not what converts to bool, as pointers and texts do
   Scalar(T value) : dtype_(DType::bool_), integer_(value) {}
   template <std::integral T>
   requires(!std::same_as<T, bool>) Scalar(T value) : dtype_(DType::int64), integer_(static_cast<int64_t>(value)) {
-    if (!std::in_range<int64_t>(value)) throw Error("a number above 2^63 - 1 has no integer dtype here");
+    if (!std::in_range<int64_t>(value))
+      throw Error("an integer is too large (expected at most 2^63 - 1; a float64 may be larger)");
   }
   template <std::floating_point T>
   Scalar(T value) : dtype_(DType::float64), floating_(static_cast<double>(value)) {}

@@ -17,6 +17,7 @@
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/shape.h"
 #include "deckle/ops/padding.h"
+#include "deckle/ops/shapes.h"
 
 namespace deckle::nested {
 namespace {
@@ -83,7 +84,7 @@ NestedTensor diagonal(const NestedTensor& self, int64_t offset, int64_t dim1, in
 }
 
 NestedTensor movedim(const NestedTensor& self, Ints source, Ints destination) {
-  return deckle::permute(self, moved_dims(source, destination, self.dim()));
+  return deckle::permute(self, shapes::moved_dims(source, destination, self.dim()));
 }
 
 NestedTensor repeat(const NestedTensor& self, Ints repeats) {

@@ -47,14 +47,14 @@ Ragged with_lengths(const RaggedShape& shape, const std::function<Ragged(const R
   return Ragged(std::make_shared<const RaggedShape>(std::move(sizes), shape.ragged_dims()));
 }
 
-Ragged in_windows(const RaggedShape& shape, const Windows& windows) {
-  return with_lengths(shape, [&](const Ragged& of) { return windowed(of, windows); });
+Ragged in_windows(const RaggedShape& shape, int64_t size, int64_t stride, int64_t dilation, Padding padding) {
+  return with_lengths(shape, [&](const Ragged& of) { return shapes::windowed(of, size, stride, dilation, padding); });
 }
 
 NestedTensor pool1d(const NestedTensor& x, int64_t kernel_size, std::optional<int64_t> stride, Padding padding, bool maximum) {
-  const Windows windows{.size = kernel_size, .stride = stride.value_or(kernel_size), .padding = padding};
-  const Ragged counts = in_windows(*x.ragged(), windows);
-  return {segment_pool1d(x.values(), sequences(x.ragged()), kernel_size, windows.stride, padding, maximum), counts};
+  const int64_t step = stride.value_or(kernel_size);
+  const Ragged counts = in_windows(*x.ragged(), kernel_size, step, 1, padding);
+  return {segment_pool1d(x.values(), sequences(x.ragged()), kernel_size, step, padding, maximum), counts};
 }
 
 /// The first or last row of each component; -1 for an empty one.
@@ -78,8 +78,7 @@ NestedTensor conv1d(const NestedTensor& input, const Tensor& weight, const Tenso
     return {conv1d(input.values(), weight, bias, {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups}),
             input.ragged()};
   check(weight.dim() == 3, "weight has shape {} (expected [out, in / groups, kernel])", to_string(weight.sizes()));
-  const Ragged counts =
-      in_windows(*input.ragged(), {.size = weight.size(2), .stride = stride, .dilation = dilation, .padding = padding});
+  const Ragged counts = in_windows(*input.ragged(), weight.size(2), stride, dilation, padding);
   return {segment_conv1d(input.values(), sequences(input.ragged()), weight, bias, stride, padding, dilation, groups), counts};
 }
 
@@ -97,7 +96,7 @@ NestedTensor max_pool1d(const NestedTensor& input, int64_t kernel_size, std::opt
 
 NestedTensor interpolate1d(const NestedTensor& input, double scale, Interpolation mode) {
   if (regular_sequences(input)) return {interpolate1d(input.values(), scale, mode), input.ragged()};
-  const Ragged counts = with_lengths(*input.ragged(), [&](const Ragged& of) { return scaled(of, scale); });
+  const Ragged counts = with_lengths(*input.ragged(), [&](const Ragged& of) { return shapes::scaled(of, scale); });
   return {segment_interpolate1d(input.values(), sequences(input.ragged()), scale, mode), counts};
 }
 

@@ -1,4 +1,4 @@
-// Diagonals, moved dims, repeated and padded tensors.
+// Diagonals, repeated and padded tensors.
 
 #include <algorithm>
 #include <numeric>
@@ -41,82 +41,21 @@ Tensor native::diagonal_backward(const Tensor& gradient, Ints sizes, int64_t off
   return result;
 }
 
-Tensor composite::squeeze(const Tensor& self) {
-  Dims sizes;
-  for (const int64_t size : self.sizes()) {
-    if (size != 1) sizes.push_back(size);
-  }
-  return view(self, sizes);
-}
-
-Tensor composite::movedim(const Tensor& self, Ints source, Ints destination) {
-  return permute(self, moved_dims(source, destination, self.dim()));
-}
-
-Tensor composite::repeat(const Tensor& self, Ints repeats) {
-  const auto rank = static_cast<int64_t>(repeats.size()), added = rank - self.dim();
-  check(added >= 0, "{} repeats for shape {} (expected {} or more)", rank, self.sizes(), self.dim());
-  Dims apart, expanded, joined;  // each dim as one of repeats and one of elements
-  for (int64_t dim = 0; dim < rank; ++dim) {
-    const int64_t times = repeats[static_cast<size_t>(dim)], size = dim < added ? 1 : self.size(dim - added);
-    check(times >= 0, "a number in repeats {} is negative (expected 0 or more)", repeats);
-    for (const int64_t one : {int64_t{1}, size}) apart.push_back(one);
-    for (const int64_t one : {times, size}) expanded.push_back(one);
-    joined.push_back(times * size);
-  }
-  return reshape(expand(reshape(self, apart), expanded), joined);
-}
-
-namespace {
-
-Tensor repeated(const Tensor& self, std::optional<int64_t> dim, const std::function<int64_t(int64_t i)>& times) {
-  const Tensor x = dim ? self : reshape(self, {self.numel()});
-  const int64_t along = wrap_dim(dim.value_or(0), x.sizes());
-  check(x.dim() > 0, Argument{"self"}, "has no dims (expected one to repeat along)");
-  std::vector<int64_t> index;
-  for (int64_t i = 0; i < x.size(along); ++i) index.insert(index.end(), static_cast<size_t>(times(i)), i);
-  return index_select(x, along, tensor(index));
-}
-
-}  // namespace
-
-Tensor composite::repeat_interleave(const Tensor& self, int64_t repeats, std::optional<int64_t> dim) {
-  check(repeats >= 0, Argument{"repeats"}, "is {} (expected 0 or more)", repeats);
-  return repeated(self, dim, [&](int64_t) { return repeats; });
-}
-
 Tensor composite::repeat_interleave(const Tensor& self, const Tensor& repeats, std::optional<int64_t> dim) {
   check(repeats.dtype() == DType::int64 || repeats.dtype() == DType::int32, Argument{"repeats"},
         "is {} (expected int64 or int32)", name(repeats.dtype()));
-  const int64_t count = dim ? self.size(*dim) : self.numel();
+  const Tensor x = dim ? self : reshape(self, {self.numel()});
+  check(x.dim() > 0, Argument{"self"}, "has no dims (expected one to repeat along)");
+  const int64_t along = wrap_dim(dim.value_or(0), x.sizes()), count = x.size(along);
   check(repeats.dim() <= 1 && (repeats.numel() == 1 || repeats.numel() == count), Argument{"repeats"},
         "has shape {} for {} slices (expected one number, or one for each)", repeats.sizes(), count);
   const std::vector<int64_t> times = repeats.to_vector<int64_t>();
   check(std::all_of(times.begin(), times.end(), [](int64_t n) { return n >= 0; }), Argument{"repeats"},
         "has a negative number (expected 0 or more)");
-  return repeated(self, dim, [&](int64_t i) { return times[times.size() == 1 ? 0 : static_cast<size_t>(i)]; });
-}
-
-Dims moved_dims(Ints source, Ints destination, int64_t rank) {
-  check(source.size() == destination.size(), "source {} and destination {} differ in length (expected one place for each dim)",
-        source, destination);
-  if (rank == 0) return {};
-  const Dims sizes(static_cast<size_t>(rank), 1);
-  Dims order(static_cast<size_t>(rank), -1);
-  std::vector<bool> moved(static_cast<size_t>(rank), false);
-  for (size_t i = 0; i < source.size(); ++i) {
-    const auto from = static_cast<size_t>(wrap_dim(source[i], sizes)), to = static_cast<size_t>(wrap_dim(destination[i], sizes));
-    check(!moved[from] && order[to] < 0, "a dim is given twice in {} or {} (expected different dims)", source, destination);
-    moved[from] = true;
-    order[to] = static_cast<int64_t>(from);
-  }
-  size_t next = 0;
-  for (int64_t& place : order) {
-    if (place >= 0) continue;
-    while (moved[next]) ++next;
-    place = static_cast<int64_t>(next++);
-  }
-  return order;
+  std::vector<int64_t> index;
+  for (int64_t i = 0; i < count; ++i)
+    index.insert(index.end(), static_cast<size_t>(times[times.size() == 1 ? 0 : static_cast<size_t>(i)]), i);
+  return index_select(x, along, tensor(index));
 }
 
 std::vector<int64_t> padded_places(int64_t size, int64_t before, int64_t after, PadMode mode) {

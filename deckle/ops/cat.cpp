@@ -38,19 +38,4 @@ Tensor composite::flip(const Tensor& self, Ints dims) {
   return result;
 }
 
-Tensor composite::pad_end(const Tensor& self, Ints sizes) {
-  check(static_cast<int64_t>(sizes.size()) == self.dim(), "sizes {} for shape {} (expected one for each dim)", sizes,
-        self.sizes());
-  Tensor result = self;
-  for (int64_t dim = 0; dim < self.dim(); ++dim) {
-    const int64_t missing = sizes[static_cast<size_t>(dim)] - self.size(dim);
-    check(missing >= 0, "shape {} does not fit into {} (expected no smaller sizes)", self.sizes(), sizes);
-    if (missing == 0) continue;
-    Dims padding(result.sizes());
-    padding[static_cast<size_t>(dim)] = missing;
-    result = deckle::cat({result, zeros(padding, self.dtype())}, dim);
-  }
-  return result;
-}
-
 }  // namespace deckle

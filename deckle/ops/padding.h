@@ -13,7 +13,4 @@ std::vector<int64_t> padded_places(int64_t size, int64_t before, int64_t after, 
 /// Throws unless padding has two numbers for each of some of `rank` dims.
 void require_padding(Ints padding, int64_t rank);
 
-/// The order of permute that brings the dims `source` to the places `destination`.
-Dims moved_dims(Ints source, Ints destination, int64_t rank);
-
 }  // namespace deckle

@@ -1,8 +1,7 @@
-// Running products and extrema: dense ones are those of one component.
+// Running products.
 
 #include <vector>
 
-#include "deckle/base/check.h"
 #include "deckle/core/from_data.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/pointwise.h"
@@ -11,21 +10,6 @@
 #include "deckle/ops/shapes.h"
 
 namespace deckle {
-namespace {
-
-/// One component of all rows.
-Ragged whole(const Tensor& rows) { return Ragged::from_lengths(std::vector<int64_t>{rows.size(0)}); }
-
-std::tuple<Tensor, Tensor> along(const Tensor& self, int64_t dim,
-                                 std::tuple<Tensor, Tensor> (*scan)(const Tensor& values, const Ragged& ragged)) {
-  check(self.dim() > 0, Argument{"self"}, "has no dims (expected one to run along)");
-  const Tensor rows = transpose(self, 0, dim);
-  const auto [values, indices] = scan(rows, whole(rows));
-  return {transpose(values, 0, dim), transpose(indices, 0, dim)};
-}
-
-}  // namespace
-
 Tensor composite::segment_cumprod(const Tensor& values, const Ragged& ragged) {
   shapes::segment_values_shape(values, ragged);
   Tensor product = to(values, shapes::sum_dtype(values.dtype()));
@@ -43,15 +27,5 @@ Tensor composite::segment_cumprod(const Tensor& values, const Ragged& ragged) {
   }
   return product;
 }
-
-Tensor composite::cumprod(const Tensor& self, int64_t dim) {
-  check(self.dim() > 0, Argument{"self"}, "has no dims (expected one to run along)");
-  const Tensor rows = transpose(self, 0, dim);
-  return transpose(deckle::segment_cumprod(rows, whole(rows)), 0, dim);
-}
-
-std::tuple<Tensor, Tensor> composite::cummax(const Tensor& self, int64_t dim) { return along(self, dim, deckle::segment_cummax); }
-
-std::tuple<Tensor, Tensor> composite::cummin(const Tensor& self, int64_t dim) { return along(self, dim, deckle::segment_cummin); }
 
 }  // namespace deckle

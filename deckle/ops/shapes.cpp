@@ -185,4 +185,83 @@ Dims inverse_permutation(Ints dims) {
   return result;
 }
 
+Ragged one_component(int64_t rows) { return Ragged::from_lengths(std::vector<int64_t>{rows}); }
+
+Dims without_ones(Ints sizes) {
+  Dims result;
+  for (const int64_t size : sizes) {
+    if (size != 1) result.push_back(size);
+  }
+  return result;
+}
+
+Dims moved_dims(Ints source, Ints destination, int64_t rank) {
+  check(source.size() == destination.size(), "source {} and destination {} differ in length (expected one place for each dim)",
+        source, destination);
+  if (rank == 0) return {};
+  const Dims sizes(static_cast<size_t>(rank), 1);
+  Dims order(static_cast<size_t>(rank), -1);
+  std::vector<bool> moved(static_cast<size_t>(rank), false);
+  for (size_t i = 0; i < source.size(); ++i) {
+    const auto from = static_cast<size_t>(wrap_dim(source[i], sizes)), to = static_cast<size_t>(wrap_dim(destination[i], sizes));
+    check(!moved[from] && order[to] < 0, "a dim is given twice in {} or {} (expected different dims)", source, destination);
+    moved[from] = true;
+    order[to] = static_cast<int64_t>(from);
+  }
+  size_t next = 0;
+  for (int64_t& place : order) {
+    if (place >= 0) continue;
+    while (moved[next]) ++next;
+    place = static_cast<int64_t>(next++);
+  }
+  return order;
+}
+
+Dims aligned_sizes(Ints sizes, Ints repeats) {
+  check(repeats.size() >= sizes.size(), "{} repeats for shape {} (expected {} or more)", repeats.size(), sizes, sizes.size());
+  check(std::all_of(repeats.begin(), repeats.end(), [](int64_t times) { return times >= 0; }),
+        "a number in repeats {} is negative (expected 0 or more)", repeats);
+  Dims result(repeats.size() - sizes.size(), 1);
+  for (const int64_t size : sizes) result.push_back(size);
+  return result;
+}
+
+Dims alternated(Ints a, Ints b) {
+  Dims result;
+  for (size_t i = 0; i < a.size(); ++i) {
+    result.push_back(a[i]);
+    result.push_back(b[i]);
+  }
+  return result;
+}
+
+Dims products(Ints a, Ints b) {
+  Dims result;
+  for (size_t i = 0; i < a.size(); ++i) result.push_back(numel_of({a[i], b[i]}));
+  return result;
+}
+
+Dims end_padding(Ints sizes, Ints padded) {
+  check(padded.size() == sizes.size(), "sizes {} for shape {} (expected one for each dim)", padded, sizes);
+  Dims result;
+  for (size_t dim = sizes.size(); dim-- > 0;) {
+    check(padded[dim] >= sizes[dim], "shape {} does not fit into {} (expected no smaller sizes)", sizes, padded);
+    result.push_back(0);
+    result.push_back(padded[dim] - sizes[dim]);
+  }
+  return result;
+}
+
+Dims joined_shape(Ints sizes, Ints last) {
+  check(!last.empty() && last.size() <= sizes.size() && Ints(sizes.last(last.size())) == last,
+        "the sizes to normalise are {} and a tensor has shape {} (expected its last dims)", last, sizes);
+  Dims joined(sizes.first(sizes.size() - last.size()));
+  joined.push_back(numel_of(last));
+  return joined;
+}
+
+Dims grouped_channels(Ints sizes, int64_t groups) {
+  return {sizes[0], numel_of(sizes.subspan(1).first(sizes.size() - 2)), groups, sizes.back() / groups};
+}
+
 }  // namespace deckle::shapes

@@ -5,6 +5,7 @@
 #include "deckle/core/dims.h"
 #include "deckle/core/ragged_shape.h"
 #include "deckle/core/tensor.h"
+#include "deckle/ops/windows.h"
 
 /// Rules on sizes and dtypes that op entries call (declared in ops/functions.yaml, `helpers:`).
 namespace deckle::shapes {
@@ -91,6 +92,32 @@ Dims piece_sizes(int64_t size, int64_t piece);
 
 /// Components of one row each.
 Ragged single_rows(int64_t rows);
+
+/// One component of all rows.
+Ragged one_component(int64_t rows);
+
+inline int64_t value_or(std::optional<int64_t> value, int64_t otherwise) { return value.value_or(otherwise); }
+
+Dims without_ones(Ints sizes);
+
+/// The order of permute that brings the dims `source` to the places `destination`.
+Dims moved_dims(Ints source, Ints destination, int64_t rank);
+
+/// `sizes` behind as many ones as there are more repeats. Throws for fewer or negative repeats.
+Dims aligned_sizes(Ints sizes, Ints repeats);
+
+/// [a0, b0, a1, b1, ...] and [a0 b0, a1 b1, ...] of lists of one length. Throws where a product overflows 64 bits.
+Dims alternated(Ints a, Ints b);
+Dims products(Ints a, Ints b);
+
+/// The padding that pad takes, after each dim up to `padded`. Throws where a size is smaller.
+Dims end_padding(Ints sizes, Ints padded);
+
+/// `sizes` with the last dims, whose sizes are `last`, as one.
+Dims joined_shape(Ints sizes, Ints last);
+
+/// [rows, positions, groups, channels of a group] of [rows, ..., channels].
+Dims grouped_channels(Ints sizes, int64_t groups);
 
 /// Of a reduction over the rows of each component: [components, ...]. Throws unless values has the ragged shape's rows.
 Dims segment_shape(const Tensor& values, const Ragged& ragged);

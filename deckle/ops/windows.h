@@ -1,25 +1,24 @@
 #pragma once
 
+#include "deckle/core/dims.h"
 #include "deckle/core/ragged_shape.h"
 #include "deckle/kernels/args/generated/conv.h"
 
-namespace deckle {
+/// Windows of `size` rows, `dilation` apart, that move by `stride` along each sequence (ops/conv.yaml), and scaled sequences.
+namespace deckle::shapes {
 
-/// Windows of `size` rows, `dilation` apart, that move by `stride` along each sequence. Padding: ops/conv.yaml.
-struct Windows {
-  int64_t size = 1;
-  int64_t stride = 1;
-  int64_t dilation = 1;
-  Padding padding = Padding::valid;
-};
+/// The sequences of a dense [..., L, C], all of length L.
+Ragged equal_sequences(Ints sizes);
 
-/// The number of windows of each sequence. Throws for sizes below 1.
-Ragged windowed(const Ragged& ragged, const Windows& windows);
+/// The number of windows of each sequence, or of one. Throws for sizes below 1.
+Ragged windowed(const Ragged& ragged, int64_t size, int64_t stride, int64_t dilation, Padding padding);
+int64_t window_count(int64_t length, int64_t size, int64_t stride, int64_t dilation, Padding padding);
 
 /// How many rows before its sequence the first window begins: window w begins at row w stride - lead.
-int64_t lead(const Windows& windows);
+int64_t window_lead(int64_t size, int64_t dilation, Padding padding);
 
-/// The lengths times scale, rounded down. Throws unless scale is positive and the lengths can be counted.
+/// The lengths, or one, times scale, rounded down. Throws unless scale is positive and the lengths can be counted.
 Ragged scaled(const Ragged& ragged, double scale);
+int64_t scaled_length(int64_t length, double scale);
 
-}  // namespace deckle
+}  // namespace deckle::shapes

@@ -70,6 +70,7 @@ struct Declaration {
   std::string math;  // what it computes, as LaTeX, where no formula says it
   Body body = Body::native;
   Position body_at;
+  std::string because;                    // body composite_cpp: why no formula says it
   std::map<std::string, Kernel> kernels;  // body kernel: by device
   bool wrap_dims = true;
   bool strided_all = false;

@@ -12,7 +12,8 @@ import tempfile
 # Of the reasons, those that stand beside a deleted declaration.
 SHOWN = {"norm(x, 1.0)": "a dim is an integer", "x.sum(true)": "a dim is an integer", "zeros(2.0)": "a size is an integer",
          "n.t()": "a nested tensor is a batch", "n.broadcast_to({2, 3})": "ragged dims have no size",
-         "n.mm(a)": "rows of several components"}
+         "n.mm(a)": "rows of several components", "clamp(y, {}, 1.0)": "{} is no number", "y.clamp({}, 1.0)": "{} is no number",
+         "y.clip(0.0, {})": "{} is no number", "nan_to_num(v, 0.0, {}, 9.0)": "{} is no number"}
 
 
 def main():

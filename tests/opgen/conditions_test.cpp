@@ -64,7 +64,7 @@ TEST(Claims, OfCompositesThatCallEachOtherAreReadOnce) {
   for (int level = 0; level < 40; ++level) {
     for (const char* name : {"one", "two"})
       entries.push_back(fmt::format(
-          "- func: {}_{}(Tensor self) -> Tensor\n  doc: A test.\n  composite: {{cpp: true, calls: [{}]}}\n{}"
+          "- func: {}_{}(Tensor self) -> Tensor\n  doc: A test.\n  composite: {{cpp: true, calls: [{}], because: a test}}\n{}"
           "  samples: [{{self: [2]}}]\n",
           name, level, level == 0 ? "sin" : fmt::format("one_{0}, two_{0}", level - 1), level == 39 ? "  linear: self\n" : ""));
   }
@@ -80,11 +80,12 @@ TEST(Claims, OfSeventyTensorsAreReadToTheLast) {
     values += fmt::format(", t{}: [2]", i);
   }
   const std::string rest = "-> Tensor\n  doc: A test.\n";
-  const auto found = refusals({fmt::format("- func: sum_of_all({}) {}  native: true\n  derivative: {{{}}}\n  samples: [{{{}}}]\n",
-                                           arguments, rest, formulas, values),
-                               fmt::format("- func: f(Tensor self) {}  composite: {{cpp: true, calls: [sum_of_all]}}\n  linear: "
-                                           "self\n  samples: [{{self: [2]}}]\n",
-                                           rest)});
+  const auto found = refusals(
+      {fmt::format("- func: sum_of_all({}) {}  native: true\n  derivative: {{{}}}\n  samples: [{{{}}}]\n", arguments, rest,
+                   formulas, values),
+       fmt::format("- func: f(Tensor self) {}  composite: {{cpp: true, calls: [sum_of_all], because: a test}}\n  linear: "
+                   "self\n  samples: [{{self: [2]}}]\n",
+                   rest)});
   for (const Problems& problems : found) EXPECT_EQ(problems, Problems());
 }
 

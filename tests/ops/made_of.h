@@ -18,12 +18,12 @@ class MadeOf {
 
   /// Calls the op on recorded inputs, and on inputs of two dtypes where it takes several, and collects what was recorded.
   void record(const Case& op);
+  /// Adds what was recorded on the way to these results.
+  void collect(const std::vector<Tensor>& results);
   /// Nothing else was recorded in any case, and of each call something.
   void check() const;
 
  private:
-  void collect(const std::vector<Tensor>& results);
-
   Calls calls_;
   std::set<std::string> recorded_;
 };

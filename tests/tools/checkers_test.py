@@ -226,6 +226,12 @@ class Messages(Checkers):
         self.write("deckle/ops/b.cpp", 'fail("dropout: p is {} (expected 0 to 1)", p);\n')
         self.expect_caught("check_messages", "begins with a name of its own")
         self.write("deckle/ops/b.cpp", "")
+        self.write("deckle/ops/b.cpp", 'throw Error(ErrorKind::runtime, "the cap is " + cap);\n')
+        self.expect_caught("check_messages", 'deckle/ops/b.cpp:1: the text "the cap is {}" does not end with (expected ...)')
+        self.write("deckle/ops/b.cpp", 'throw Error(dense ? "it is dense (expected a nested one)" : "it is nested");\n')
+        self.expect_caught("check_messages", 'the text "it is nested" does not end with (expected ...)')
+        self.write("deckle/ops/b.cpp", 'throw Error("row " + std::to_string(row) + " is none (expected 0.." + str(n) + ")");\n')
+        self.expect_clean("check_messages")
         self.write("ops/a.yaml", '- {that: a, says: "a is {a}"}\n')
         self.expect_caught("check_messages", "ops/a.yaml:1")
 

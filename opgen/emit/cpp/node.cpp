@@ -38,7 +38,8 @@ class NodePrinter {
   std::string print() {
     std::string text = fmt::format("struct {} final : autograd::Node {{\n", node_name(op_)), release;
     for (const Saved& saved : plan_.saved) {
-      text += "  " + field_type(saved) + " " + field_name(saved) + ";\n";
+      const std::string type = field_type(saved);
+      text += "  " + type + " " + field_name(saved) + (type == "Scalar" ? " = 0" : "") + ";\n";
       if (saved.kind == Saved::Kind::tensor || saved.kind == Saved::Kind::output) release += field_name(saved) + ".reset(); ";
     }
     if (!plan_.saved.empty()) text += "\n";

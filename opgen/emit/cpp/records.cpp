@@ -25,9 +25,10 @@ std::string print_record(const RecordType& record) {
   std::string fields;
   for (const Argument& field : record.fields)
     fields += fmt::format("  {} {}{};\n", owned_type(field.type), field.name,
-                          field.default_value   ? " = " + default_value(field)
-                          : field.type.optional ? " = {}"
-                                                : "");
+                          field.default_value           ? " = " + default_value(field)
+                          : field.type.optional         ? " = {}"
+                          : field.type.is(Base::scalar) ? " = 0"
+                                                        : "");
   return fmt::format("/// {}\nstruct {} {{\n{}}};\n\n", record.doc, record.name, fields);
 }
 

@@ -34,6 +34,8 @@ std::string kernels_text(const Op& op) {
     }
     case Op::Body::native:
       return "none: written in C++ over storage";
+    case Op::Body::composite_cpp:
+      return fmt::format("none: made of other ops in C++ ({})", op.because);
     default:
       return "none: made of other ops";
   }

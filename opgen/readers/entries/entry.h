@@ -30,7 +30,7 @@ class EntryReader {
 
   // What the op is: entry_body.cpp.
   void body();
-  /// `composite: {cpp: true, calls: [linear, bmm]}`.
+  /// `composite: {cpp: true, calls: [linear, bmm], because: "one product for each expert"}`.
   void composite_cpp(const Tree& value);
   void kernels(const Tree& value);
   void result_rules();

@@ -9,6 +9,10 @@ namespace {
 
 const std::vector<std::string> kBodies = {"pointwise", "kernel", "native", "composite"};
 
+const std::string kCompositeInCpp =
+    "a composite in C++ says which ops it is made of and why it is no formula: write {cpp: true, calls: [op, ...], because: "
+    "REASON}";
+
 }  // namespace
 
 void EntryReader::body() {
@@ -33,7 +37,7 @@ void EntryReader::body() {
   } else if (value.is_map() && !value["cpu"] && !value["cuda"]) {
     composite_cpp(value);
   } else if (value.is_scalar() && value.scalar() == "cpp") {
-    file_.fail(value, "a composite in C++ says which ops it is made of: write {cpp: true, calls: [op, ...]}");
+    file_.fail(value, kCompositeInCpp);
   } else {
     entry_->body = Entry::Body::composite;
     entry_->composite = value.is_map() ? by_device(value, "'composite'", entry_->composite_on) : formula(value, "composite");
@@ -41,10 +45,13 @@ void EntryReader::body() {
 }
 
 void EntryReader::composite_cpp(const Tree& value) {
-  file_.check_keys(value, "'composite'", {"cpp", "calls"});
-  if (!value["cpp"] || value["cpp"].scalar() != "true" || !value["calls"] || !value["calls"].is_list())
-    file_.fail(value, "a composite in C++ says which ops it is made of: write {cpp: true, calls: [op, ...]}");
+  file_.check_keys(value, "'composite'", {"cpp", "calls", "because"});
+  const Tree because = value["because"];
+  if (!value["cpp"] || value["cpp"].scalar() != "true" || !value["calls"] || !value["calls"].is_list() || !because)
+    file_.fail(value, kCompositeInCpp);
   entry_->body = Entry::Body::composite_cpp;
+  entry_->because = file_.text(because, "because").value();
+  if (entry_->because.empty()) file_.fail(because, kCompositeInCpp);
   for (const auto& [ignored, element] : value["calls"].branches()) entry_->calls.push_back(file_.text(element, "calls"));
 }
 

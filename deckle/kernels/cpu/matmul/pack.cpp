@@ -56,7 +56,7 @@ Operand pack(const Matrix& from, bool keep_halves, void* to) {
     case DType::bfloat16:
       return keep_halves ? copy<bfloat16, bfloat16>(from, to) : copy<bfloat16, float>(from, to);
     default:
-      throw Error("matrix products serve floating dtypes, got " + std::string(name(from.dtype)));
+      throw Error("a factor is " + std::string(name(from.dtype)) + " (expected a floating dtype)");
   }
 }
 
