@@ -105,6 +105,7 @@ HookHandle register_hook(const Tensor& tensor, autograd::GradientHook hook) {
 }
 
 void retain_grad(const Tensor& tensor) {
+  named("retain_grad", [&] { check(tensor.requires_grad(), "the tensor does not require grad (expected one that does)"); });
   const autograd::Edge edge = autograd::origin(tensor);
   if (edge.node == nullptr) return;
   const std::shared_ptr<autograd::Meta>& meta = tensor.shared_impl()->meta;

@@ -2,6 +2,7 @@
 
 #include <mutex>
 #include <new>
+#include <stdexcept>
 #include <utility>
 
 namespace deckle {
@@ -73,6 +74,16 @@ const std::string& Error::message() const {
 
 void rethrow_from(std::string_view op) { rethrow_from(op, std::vector<Operand>()); }
 
+namespace {
+
+[[noreturn]] void fail_without_memory(std::string_view op, std::vector<Operand> shapes) {
+  Error error(ErrorKind::out_of_memory, "the host has no memory left for the call");
+  error.set_op(op, std::move(shapes));
+  throw error;
+}
+
+}  // namespace
+
 void rethrow_from(std::string_view op, std::vector<Operand> shapes) {
   try {
     throw;
@@ -80,9 +91,9 @@ void rethrow_from(std::string_view op, std::vector<Operand> shapes) {
     error.set_op(op, std::move(shapes));
     throw;
   } catch (const std::bad_alloc&) {
-    Error error(ErrorKind::out_of_memory, "the host has no memory left for the call");
-    error.set_op(op, std::move(shapes));
-    throw error;
+    fail_without_memory(op, std::move(shapes));
+  } catch (const std::length_error&) {  // of a list that no memory could hold
+    fail_without_memory(op, std::move(shapes));
   }
 }
 

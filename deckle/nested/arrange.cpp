@@ -35,7 +35,7 @@ NestedTensor triangle(const NestedTensor& self, int64_t diagonal, bool lower) {
   for (int64_t row = 0; row < rows; ++row) {
     const int64_t i = self.ragged()->row_map().position(row, row_dim),
                   first = ragged_columns ? self.ragged()->row_map().position(row, ragged_dims - 1) : 0;
-    for (int64_t j = first; j < first + width; ++j) *next++ = lower ? j <= i + diagonal : j >= i + diagonal;
+    for (int64_t j = first; j < first + width; ++j) *next++ = lower ? j - i <= diagonal : j - i >= diagonal;
   }
   return {where(native::uploaded(inside), self.values(), 0), self.ragged()};
 }
@@ -101,13 +101,17 @@ NestedTensor repeat(const NestedTensor& self, Ints repeats) {
     const int64_t times = repeats[static_cast<size_t>(dim) + 1];
     if (times == 1) continue;
     result = nested::take(result, nested::rows_at(result.ragged(), dim, [&](int64_t b, std::vector<int64_t>& positions) {
-                            for (int64_t i = 0; i < times * self.ragged()->size(b, dim); ++i)
+                            const int64_t count = numel_of({times, self.ragged()->size(b, dim)});
+                            positions.reserve(positions.size() + static_cast<size_t>(count));
+                            for (int64_t i = 0; i < count; ++i)
                               positions.push_back(i % self.ragged()->size(b, dim));
                           }));
   }
   if (repeats[0] == 1) return result;
   std::vector<int64_t> components;
-  for (int64_t i = 0; i < repeats[0] * self.components(); ++i) components.push_back(i % self.components());
+  const int64_t count = numel_of({repeats[0], self.components()});
+  components.reserve(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) components.push_back(i % self.components());
   return nested::take(result, nested::rows_of_components(result.ragged(), components));
 }
 

@@ -127,6 +127,7 @@ std::vector<NestedTensor> split_components(const NestedTensor& self, Ints sizes)
 std::vector<NestedTensor> split_positions(const NestedTensor& self, int64_t dim, int64_t pieces,
                                           const std::function<int64_t(int64_t, int64_t)>& start) {
   std::vector<NestedTensor> result;
+  result.reserve(static_cast<size_t>(pieces));  // too many end here, before any is made
   for (int64_t i = 0; i < pieces; ++i) {
     result.push_back(take(self, rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
                             append_range(positions, start(b, i), start(b, i + 1));

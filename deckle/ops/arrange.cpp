@@ -52,15 +52,32 @@ Tensor composite::repeat_interleave(const Tensor& self, const Tensor& repeats, s
   const std::vector<int64_t> times = repeats.to_vector<int64_t>();
   check(std::all_of(times.begin(), times.end(), [](int64_t n) { return n >= 0; }), Argument{"repeats"},
         "has a negative number (expected 0 or more)");
-  std::vector<int64_t> index;
+  const auto of_slice = [&](int64_t i) { return times[times.size() == 1 ? 0 : static_cast<size_t>(i)]; };
+  int64_t total = 0;
   for (int64_t i = 0; i < count; ++i)
-    index.insert(index.end(), static_cast<size_t>(times[times.size() == 1 ? 0 : static_cast<size_t>(i)]), i);
+    check(!__builtin_add_overflow(total, of_slice(i), &total), Argument{"repeats"},
+          "adds up to more than 64 bits hold (expected fewer than 2^63)");
+  std::vector<int64_t> index;
+  index.reserve(static_cast<size_t>(total));
+  for (int64_t i = 0; i < count; ++i)
+    index.insert(index.end(), static_cast<size_t>(of_slice(i)), i);
   return index_select(x, along, tensor(index));
 }
 
+namespace {
+
+/// Throws unless a dim of `size` can be padded by as many.
+void require_padding_of(int64_t size, int64_t before, int64_t after) {
+  constexpr int64_t kMost = int64_t{1} << 61;
+  check(std::max(before, after) <= kMost, "padding of {} and {} (expected at most 2^61)", before, after);
+  check(std::min(before, after) >= -kMost && before + after >= -size,
+        "padding of {} and {} for {} elements (expected no more taken away than there are)", before, after, size);
+}
+
+}  // namespace
+
 std::vector<int64_t> padded_places(int64_t size, int64_t before, int64_t after, PadMode mode) {
-  check(size + before + after >= 0, "padding of {} and {} for {} elements (expected no more taken away than there are)", before,
-        after, size);
+  require_padding_of(size, before, after);
   const int64_t most = std::max(before, after);
   check(mode != PadMode::reflect || most < std::max<int64_t>(size, 1),
         "padding of {} and {} by reflect for {} elements "
@@ -102,11 +119,11 @@ Tensor composite::pad(const Tensor& self, Ints padding, PadMode mode, const Scal
   for (size_t i = 0; i < padding.size(); i += 2) {
     const int64_t dim = self.dim() - 1 - static_cast<int64_t>(i / 2), before = padding[i], after = padding[i + 1];
     if (before == 0 && after == 0) continue;
-    const std::vector<int64_t> places = padded_places(self.size(dim), before, after, mode);
     if (mode != PadMode::constant) {
-      result = index_select(result, dim, tensor(places));
+      result = index_select(result, dim, tensor(padded_places(self.size(dim), before, after, mode)));
       continue;
     }
+    require_padding_of(self.size(dim), before, after);
     const auto beside = [&](int64_t count) {
       Dims sizes(result.sizes());
       sizes[static_cast<size_t>(dim)] = std::max<int64_t>(count, 0);

@@ -151,7 +151,8 @@ Dims cat_shape(TensorList tensors, int64_t dim) {
     bool agree = sizes.size() == result.size();
     for (size_t d = 0; agree && d < sizes.size(); ++d) agree = d == along || sizes[d] == result[d];
     check(agree, "tensor {} has shape {}, tensor 0 has {} (expected the same outside dim {})", i, sizes, tensors[0].sizes(), dim);
-    result[along] += sizes[along];
+    check(!__builtin_add_overflow(result[along], sizes[along], &result[along]),
+          "the sizes along dim {} add up to more than 64 bits hold (expected fewer than 2^63)", dim);
   }
   return result;
 }

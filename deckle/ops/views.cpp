@@ -129,6 +129,7 @@ std::vector<Tensor> split_with_sizes(const Tensor& self, Ints split_sizes, int64
 std::vector<Tensor> unbind(const Tensor& self, int64_t dim) {
   check(self.dim() > 0, Argument{"self"}, "has no dims (expected one to unbind)");
   std::vector<Tensor> slices;
+  slices.reserve(static_cast<size_t>(self.size(dim)));  // too many end here, before any is made
   for (int64_t index = 0; index < self.size(dim); ++index) slices.push_back(native::select(self, dim, index));
   return slices;
 }

@@ -222,6 +222,7 @@ TEST(Engine, UndefinedTensorsAreErrors) {
   expect_error([&] { none.set_grad({}); }, "undefined");
   expect_error([&] { none.requires_grad_(); }, "undefined");
   expect_error([&] { register_hook(none, [](const Tensor&) { return Tensor(); }); }, "does not require grad");
+  expect_error([&] { retain_grad(tensor_of({1})); }, "retain_grad: the tensor does not require grad");
 }
 
 TEST(Engine, AGradientOfTheWrongShapeIsRefused) {

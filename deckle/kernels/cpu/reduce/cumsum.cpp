@@ -103,6 +103,7 @@ void cumsum_columns(const T* self, int64_t outer, int64_t length, int64_t inner,
 
 void cumsum(const Context&, const View& self, int64_t dim, bool reverse, const View& result) {
   constexpr int64_t kFewestColumns = 4;  // of fewer the rows are read one by one
+  if (result.numel() == 0) return;
   simd::visit_compute(self.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const reduce::Layout from(self, dim), to(result, dim);
