@@ -35,6 +35,7 @@
 #include "deckle/nested/products.h"
 #include "deckle/nested/structure.h"
 #include "deckle/nn/activations.h"
+#include "deckle/nn/conv.h"
 #include "deckle/nn/decoder.h"
 #include "deckle/nn/generate.h"
 #include "deckle/nn/sequential.h"

@@ -103,8 +103,7 @@ NestedTensor repeat(const NestedTensor& self, Ints repeats) {
     result = nested::take(result, nested::rows_at(result.ragged(), dim, [&](int64_t b, std::vector<int64_t>& positions) {
                             const int64_t count = numel_of({times, self.ragged()->size(b, dim)});
                             positions.reserve(positions.size() + static_cast<size_t>(count));
-                            for (int64_t i = 0; i < count; ++i)
-                              positions.push_back(i % self.ragged()->size(b, dim));
+                            for (int64_t i = 0; i < count; ++i) positions.push_back(i % self.ragged()->size(b, dim));
                           }));
   }
   if (repeats[0] == 1) return result;

@@ -48,7 +48,8 @@ Ragged with_lengths(const RaggedShape& shape, const std::function<Ragged(const R
 }
 
 Ragged in_windows(const RaggedShape& shape, int64_t size, int64_t stride, int64_t dilation, Padding padding) {
-  return with_lengths(shape, [&](const Ragged& of) { return shapes::windowed(of, size, stride, dilation, padding); });
+  return with_lengths(shape,
+                      [&](const Ragged& of) { return shapes::windowed(of, size, stride, dilation, padding == Padding::valid); });
 }
 
 NestedTensor pool1d(const NestedTensor& x, int64_t kernel_size, std::optional<int64_t> stride, Padding padding, bool maximum) {

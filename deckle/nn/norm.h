@@ -1,9 +1,16 @@
 #pragma once
 
+#include <concepts>
+
+#include "deckle/autograd/grad_mode.h"
 #include "deckle/nested/generated/norm.h"
 #include "deckle/nn/init.h"
 #include "deckle/nn/module.h"
+#include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/norm.h"
+#include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/reduce.h"
+#include "deckle/ops/generated/shape.h"
 
 namespace deckle::nn {
 
@@ -43,6 +50,45 @@ class LayerNorm final : public Module {
 
  private:
   double epsilon_;
+};
+
+/// Each channel (last dim) shifted and scaled by its mean and variance over all positions of the batch, ragged or not, and, after
+/// eval(), by their running averages; times a learned weight, plus a learned bias. Ioffe and Szegedy, 2015.
+class BatchNorm1d final : public Module {
+ public:
+  explicit BatchNorm1d(int64_t width, double epsilon = 1e-5, double momentum = 0.1)
+      : weight(constant_parameter({width}, 1)),
+        bias(constant_parameter({width}, 0)),
+        running_mean(zeros({width})),
+        running_variance(ones({width})),
+        epsilon_(epsilon),
+        momentum_(momentum) {}
+
+  template <TensorLike X>
+  X operator()(const X& x) const {
+    if (!training()) return batch_norm(x, weight, bias, running_mean, running_variance, epsilon_);
+    if constexpr (std::same_as<X, NestedTensor>)
+      remember(x.values());
+    else
+      remember(x);
+    return batch_norm(x, weight, bias, {}, {}, epsilon_);
+  }
+
+  DECKLE_MEMBERS(weight, bias, running_mean, running_variance, epsilon_, momentum_);
+
+  Tensor weight, bias;
+  Buffer running_mean, running_variance;
+
+ private:
+  /// Moves the running averages on: the variance is that of a sample, divided by the number of positions less one.
+  void remember(const Tensor& x) const {
+    const NoGrad none;
+    const Tensor rows = x.reshape({-1, weight.size(0)}).to(DType::float32);
+    running_mean.copy_(lerp(running_mean, rows.mean({0}), momentum_));
+    running_variance.copy_(lerp(running_variance, rows.var({0}), momentum_));
+  }
+
+  double epsilon_, momentum_;
 };
 
 }  // namespace deckle::nn

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "deckle/base/check.h"
+#include "deckle/core/factory_device.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/ops/copy.h"
 #include "deckle/ops/generated/arrange.h"
@@ -41,6 +42,25 @@ Tensor native::diagonal_backward(const Tensor& gradient, Ints sizes, int64_t off
   return result;
 }
 
+Tensor native::flip(const Tensor& self, Ints dims) {
+  const OnDevice there(self.device());
+  Tensor result = dims.empty() ? native::clone(self) : self;
+  for (const int64_t dim : dims) {
+    const int64_t size = self.size(dim);
+    result = raw::index_select(result, dim, arange(size - 1, -1, -1));
+  }
+  return result;
+}
+
+Tensor native::roll(const Tensor& self, int64_t shift, int64_t dim) {
+  check(self.dim() > 0, Argument{"self"}, "has no dims (expected one to roll along)");
+  const int64_t n = self.size(dim), start = n == 0 ? 0 : (n - shift % n) % n;
+  const Tensor result = empty(self.sizes(), self.dtype(), self.device());
+  copy_into(native::slice(result, dim, 0, n - start, 1), native::slice(self, dim, start, n, 1));
+  copy_into(native::slice(result, dim, n - start, n, 1), native::slice(self, dim, 0, start, 1));
+  return result;
+}
+
 Tensor composite::repeat_interleave(const Tensor& self, const Tensor& repeats, std::optional<int64_t> dim) {
   check(repeats.dtype() == DType::int64 || repeats.dtype() == DType::int32, Argument{"repeats"},
         "is {} (expected int64 or int32)", name(repeats.dtype()));
@@ -59,8 +79,7 @@ Tensor composite::repeat_interleave(const Tensor& self, const Tensor& repeats, s
           "adds up to more than 64 bits hold (expected fewer than 2^63)");
   std::vector<int64_t> index;
   index.reserve(static_cast<size_t>(total));
-  for (int64_t i = 0; i < count; ++i)
-    index.insert(index.end(), static_cast<size_t>(of_slice(i)), i);
+  for (int64_t i = 0; i < count; ++i) index.insert(index.end(), static_cast<size_t>(of_slice(i)), i);
   return index_select(x, along, tensor(index));
 }
 
@@ -92,6 +111,7 @@ std::vector<int64_t> padded_places(int64_t size, int64_t before, int64_t after, 
         "more)",
         before, after);
   std::vector<int64_t> places;
+  places.reserve(static_cast<size_t>(size + before + after));  // too many end here
   for (int64_t place = -before; place < size + after; ++place) {
     if (place >= 0 && place < size) {
       places.push_back(place);

@@ -29,13 +29,4 @@ Tensor composite::stack(TensorList tensors, int64_t dim) {
   return deckle::cat(rows, dim);
 }
 
-Tensor composite::flip(const Tensor& self, Ints dims) {
-  Tensor result = self;
-  for (const int64_t dim : dims) {
-    const int64_t size = self.size(dim);
-    result = index_select(result, dim, arange(size - 1, -1, -1));
-  }
-  return result;
-}
-
 }  // namespace deckle

@@ -17,10 +17,11 @@ Tensor composite::conv2d(const Tensor& input, const Tensor& weight, const Tensor
   check(weight.dim() == 4 && weight.size(2) >= 1, Argument{"weight"},
         "has shape {} (expected [out, in / groups, height, width], a height of 1 or more)", weight.sizes());
   check(padding != Padding::causal, "padding is causal, and an image has no order in time (expected valid or same)");
-  const int64_t height = input.size(-3), count = shapes::window_count(height, weight.size(2), stride, dilation, padding);
+  const int64_t height = input.size(-3),
+                count = shapes::window_count(height, weight.size(2), stride, dilation, padding == Padding::valid);
   // All rows that windows read: from `lead` before the first on, and no more than they reach.
   const int64_t reach = count == 0 ? 0 : (count - 1) * stride + (weight.size(2) - 1) * dilation + 1,
-                before = shapes::window_lead(weight.size(2), dilation, padding);
+                before = shapes::window_lead(weight.size(2), dilation, padding == Padding::same, false);
   const Tensor rows = pad(input, {0, 0, 0, 0, count == 0 ? 0 : before, count == 0 ? -height : reach - height - before});
   Tensor result;
   for (int64_t y = 0; y < weight.size(2); ++y) {

@@ -143,7 +143,7 @@ Tensor composite::index_put(const Tensor& self, TensorList indices, const Tensor
                  self.sizes());
 }
 
-Tensor composite::scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
+Tensor composite::scatter_places(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
   const int64_t rank = self.dim();
   check(rank > 0 && dim >= -rank && dim < rank, Argument{"dim"}, "{} is out of range for self of shape {} (expected {})", dim,
         self.sizes(), Range{-rank, rank - 1});

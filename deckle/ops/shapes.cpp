@@ -118,6 +118,7 @@ Dims dims_to_sum(Ints sizes, Ints target) {
 
 Dims piece_sizes(int64_t size, int64_t piece) {
   Dims sizes;
+  sizes.reserve(static_cast<size_t>(size / piece) + 1);  // too many end here
   for (int64_t start = 0; start < size || start == 0; start += piece) sizes.push_back(std::min(piece, size - start));
   return sizes;
 }
@@ -260,6 +261,10 @@ Dims joined_shape(Ints sizes, Ints last) {
   joined.push_back(numel_of(last));
   return joined;
 }
+
+int64_t quantile_place(int64_t n, double q) { return static_cast<int64_t>(q * static_cast<double>(n - 1)); }
+
+double quantile_weight(int64_t n, double q) { return q * static_cast<double>(n - 1) - static_cast<double>(quantile_place(n, q)); }
 
 Dims grouped_channels(Ints sizes, int64_t groups) {
   return {sizes[0], numel_of(sizes.subspan(1).first(sizes.size() - 2)), groups, sizes.back() / groups};

@@ -116,6 +116,10 @@ Dims end_padding(Ints sizes, Ints padded);
 /// `sizes` with the last dims, whose sizes are `last`, as one.
 Dims joined_shape(Ints sizes, Ints last);
 
+/// Of n ordered elements the place below which the part q of them lies, and how far it is from there to the next.
+int64_t quantile_place(int64_t n, double q);
+double quantile_weight(int64_t n, double q);
+
 /// [rows, positions, groups, channels of a group] of [rows, ..., channels].
 Dims grouped_channels(Ints sizes, int64_t groups);
 

@@ -24,23 +24,23 @@ Ragged equal_sequences(Ints sizes) {
   return Ragged::from_lengths(std::vector<int64_t>(static_cast<size_t>(count), sizes[sizes.size() - 2]));
 }
 
-int64_t window_count(int64_t length, int64_t size, int64_t stride, int64_t dilation, Padding padding) {
+int64_t window_count(int64_t length, int64_t size, int64_t stride, int64_t dilation, bool within) {
   check(size >= 1 && stride >= 1 && dilation >= 1, "windows of size {}, stride {}, dilation {} (expected 1 or more each)", size,
         stride, dilation);
   check(size - 1 <= std::numeric_limits<int64_t>::max() / 4 / dilation,
         "windows of size {} and dilation {} are too long (expected fewer than 2^61 rows)", size, dilation);
-  const int64_t starts = padding == Padding::valid ? length - (size - 1) * dilation : length;
+  const int64_t starts = within ? length - (size - 1) * dilation : length;
   return starts <= 0 ? 0 : (starts - 1) / stride + 1;
 }
 
-Ragged windowed(const Ragged& ragged, int64_t size, int64_t stride, int64_t dilation, Padding padding) {
-  window_count(0, size, stride, dilation, padding);  // of no sequences it is to be right, too
-  return with_lengths(ragged, [&](int64_t length) { return window_count(length, size, stride, dilation, padding); });
+Ragged windowed(const Ragged& ragged, int64_t size, int64_t stride, int64_t dilation, bool within) {
+  window_count(0, size, stride, dilation, within);  // of no sequences it is to be right, too
+  return with_lengths(ragged, [&](int64_t length) { return window_count(length, size, stride, dilation, within); });
 }
 
-int64_t window_lead(int64_t size, int64_t dilation, Padding padding) {
+int64_t window_lead(int64_t size, int64_t dilation, bool centred, bool causal) {
   const int64_t reach = (size - 1) * dilation;
-  return padding == Padding::same ? reach / 2 : padding == Padding::causal ? reach : 0;
+  return centred ? reach / 2 : causal ? reach : 0;
 }
 
 int64_t scaled_length(int64_t length, double scale) {

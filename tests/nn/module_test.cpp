@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "deckle/nn/conv.h"
 #include "deckle/nn/decoder.h"
 #include "deckle/ops/generated/factory.h"
 #include "tests/support/expect.h"
@@ -93,6 +94,31 @@ TEST(Norms, GiveUnitRowsTimesTheWeight) {
       EXPECT_NEAR(by_layer[j], (row[j] - mean) / std::sqrt(square - mean * mean + 1e-5), 1e-5);
     }
   }
+}
+
+TEST(Convolution, SlidesAlongSequencesRaggedOrNot) {
+  const Conv1d layer(4, 6, 3, {.padding = Padding::same, .groups = 2});
+  EXPECT_EQ(layer.parameters().size(), 2u);
+  const NestedTensor x = NestedTensor::from_lengths(random_tensor({9, 4}, DType::float32), {5, 0, 4});
+  const NestedTensor y = layer(x);
+  for (int64_t b = 0; b < 3; ++b) {
+    if (x[b].size(0) > 0) expect_close(y[b], layer(x[b]), 1e-6, 1e-6);
+  }
+  expect_equal(layer(x[0]), conv1d(x[0], layer.weight, layer.bias, {.padding = Padding::same, .groups = 2}));
+}
+
+TEST(BatchNorm, RemembersWhatItSawInTraining) {
+  BatchNorm1d layer(3);
+  const Tensor x = random_tensor({40, 3}, DType::float32) * 2.0 + 5.0;
+  expect_equal(layer(x), batch_norm(x, layer.weight, layer.bias, {}, {}, 1e-5));
+  expect_close(layer.running_mean, x.mean({0}) * 0.1, 1e-6, 1e-6);
+  expect_close(layer.running_variance, x.var({0}) * 0.1 + 0.9, 1e-6, 1e-6);
+  layer(NestedTensor::from_lengths(x, {30, 0, 10}));
+  expect_close(layer.running_mean, x.mean({0}) * 0.19, 1e-6, 1e-6);
+  EXPECT_EQ(layer.parameters().size(), 2u);
+  layer.eval();
+  expect_equal(layer(x), batch_norm(x, layer.weight, layer.bias, layer.running_mean, layer.running_variance, 1e-5));
+  expect_close(layer.running_mean, x.mean({0}) * 0.19, 1e-6, 1e-6);
 }
 
 TEST(FeedForward, BothKindsActOnRowsAlone) {

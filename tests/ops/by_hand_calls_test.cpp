@@ -23,7 +23,9 @@ Tensor leaf(Ints sizes, DType dtype = DType::float64) { return random_tensor(siz
 
 /// [3, ragged, 4] and [2, ragged, ragged, 2].
 NestedTensor rows() { return NestedTensor::from_lengths(leaf({6, 4}), {3, 1, 2}); }
-NestedTensor images() { return NestedTensor::from_list({leaf({2, 3, 2}), leaf({1, 4, 2})}); }
+NestedTensor images() {
+  return {leaf({10, 2}), Ragged(std::make_shared<const RaggedShape>(std::vector<int64_t>{2, 3, 1, 4}, 2))};
+}
 
 /// What a function gives, of whatever kind.
 std::vector<Tensor> of(const Tensor& x) { return {x}; }
@@ -107,7 +109,10 @@ std::vector<Sample> samples() {
        [] {
          return of(from_arrow({tensor<int32_t>({1, 2, 4}), leaf({5, 2})}));
        }},
-      {"NestedTensor::from_list", [] { return of(images()); }},
+      {"NestedTensor::from_list",
+       [] {
+         return of(NestedTensor::from_list({leaf({2, 3}), leaf({1, 3})}));
+       }},
       {"NestedTensor::from_lengths", [] { return of(rows()); }},
       {"NestedTensor::from_offsets",
        [] {
@@ -160,14 +165,23 @@ std::vector<Sample> samples() {
        }},
       {"Tensor::index_put",
        [=] {
-         return of(leaf({3, 4}).index_put({slice(), places}, leaf({2})));
+         return of(leaf({3, 4}).index_put({slice(), places}, leaf({2}, DType::float32)));
+       }},
+      {"Tensor::index_put",
+       [=] {
+         return of(leaf({3, 4}).index_put({1}, leaf({4}), true));
+       }},
+      {"Tensor::index_put",
+       [=] {
+         return of(leaf({3, 4}).index_put({newaxis, slice(1), 2}, leaf({2})));
        }},
       {"Tensor::index_put_",
        [=] {
-         const Tensor x = leaf({3, 4}) * 1.0, y = leaf({3, 4}) * 1.0;
+         const Tensor x = random_tensor({3, 4}), y = random_tensor({3, 4}), z = random_tensor({3, 4});
          x.index_put_({places}, leaf({2, 4}));
-         y.index_put_({slice(), 1}, leaf({3}));
-         return of(x, y);
+         y.index_put_({slice(), 1}, leaf({3}, DType::float32));
+         z.index_put_({1}, leaf({4}), true);
+         return of(x, y, z);
        }},
       {"Tensor::T",
        [] {
@@ -182,6 +196,12 @@ std::vector<Sample> samples() {
        [] {
          const Tensor x = leaf({2});
          return of(grad({x, x}, {x}, {.grad_outputs = {leaf({2}), leaf({2})}, .create_graph = true}));
+       }},
+      {"backward",
+       [] {
+         const Tensor x = leaf({2});
+         backward({x, x}, {.grad_outputs = {leaf({2}), leaf({2})}, .create_graph = true});
+         return of(x.grad());
        }},
       {"autograd::make_dual",
        [] {

@@ -78,14 +78,15 @@ const std::vector<Shape>& shapes() {
 TEST(Convolution, AgreesWithAPlainLoopInEveryDtype) {
   for (const Shape& shape : shapes()) {
     const Ragged ragged = Ragged::from_lengths(shape.lengths);
-    const Ragged windows = shapes::windowed(ragged, shape.size, shape.stride, shape.dilation, shape.padding);
+    const Ragged windows = shapes::windowed(ragged, shape.size, shape.stride, shape.dilation, shape.padding == Padding::valid);
     for (const auto& [dtype, tolerance] :
          {std::pair(DType::float64, 1e-13), std::pair(DType::float32, 1e-5), std::pair(DType::bfloat16, 1e-2)}) {
       SCOPED_TRACE(fmt::format("{} {} {} {} {}", shape.lengths[0], shape.in, shape.out, shape.stride, name(dtype)));
       const Tensor x = random_tensor({ragged->rows(), shape.in * shape.groups}, dtype);
       const Tensor w = random_tensor({shape.out * shape.groups, shape.in, shape.size}, dtype);
       const Tensor g = random_tensor({windows->rows(), shape.out * shape.groups}, dtype);
-      const int64_t before = shapes::window_lead(shape.size, shape.dilation, shape.padding);
+      const int64_t before =
+          shapes::window_lead(shape.size, shape.dilation, shape.padding == Padding::same, shape.padding == Padding::causal);
       const Expected expected = naive(shape, ragged, windows, before, x.to_vector(), w.to_vector(), g.to_vector());
       expect_near(segment_convolution(x, ragged, windows, w, {}, shape.stride, shape.dilation, before, shape.groups),
                   expected.result, tolerance, "result");

@@ -23,7 +23,8 @@ void MadeOf::collect(const std::vector<Tensor>& results) {
     const autograd::Node* const node = open.back();
     open.pop_back();
     if (node == nullptr || !seen.insert(node).second) continue;
-    if (node->name() != "accumulate_grad") recorded_.insert(std::string(node->name()));
+    // Leaves, and other variables on the same data, are no ops.
+    if (node->name() != "accumulate_grad" && node->name() != "variable") recorded_.insert(std::string(node->name()));
     for (const autograd::Edge& edge : node->edges()) open.push_back(edge.node.get());
   }
 }

@@ -50,8 +50,9 @@ void by_rows(const std::array<const View*, kInputs>& inputs, const std::array<co
              Body body) {
   const Layout shape(*inputs[0], dim);
   const int64_t rows = shape.rows, length = shape.length;
-  if (length == 0) return;  // however many rows there are
-  const int64_t grain = std::max<int64_t>(1, kRowGrain / length), side = tile_rows(length);
+  if (length == 0 && kOutputs > 0) return;  // however many rows there are
+  const int64_t at_least_one = std::max<int64_t>(length, 1);
+  const int64_t grain = std::max<int64_t>(1, kRowGrain / at_least_one), side = tile_rows(at_least_one);
   const auto run = [&]<size_t... I, size_t... O>(std::index_sequence<I...>, std::index_sequence<O...>) {
     const std::array<RowBlock<T>, kInputs> in{RowBlock<T>(*inputs[I], dim)...};
     const std::array<RowBlock<T>, kOutputs> out{RowBlock<T>(*outputs[O], dim)...};

@@ -1,0 +1,136 @@
+// scatter_along: result = self, with src[.., i, ..] written at [.., index[.., i, ..], ..] along dim, in the order of i, so that
+// of several written to one place the last stays. scatter_zero: the same with zeros for src. scatter_backward: for each element
+// of src the gradient of the place that it was written to, 0 where another was written later or where index does not reach.
+//
+// A lane (all dims but `dim`) belongs to one thread, which takes its indices in ascending order: no result depends on the number
+// of threads. Lanes that lie side by side in memory are taken up to 64 at a time; along the last dim there are none, and a lane
+// is a plain loop. Memory-bound: an index and an element each are read, an element written.
+
+#include <algorithm>
+
+#include "deckle/base/parallel.h"
+#include "deckle/base/scratch.h"
+#include "deckle/kernels/args/context.h"
+#include "deckle/kernels/cpu/index/lanes.h"
+#include "deckle/kernels/cpu/index/rows.h"
+
+namespace deckle::kernels::cpu {
+
+using namespace indexing;
+namespace {
+
+constexpr int64_t kMaxBlock = 64;        // lanes taken together
+constexpr int64_t kMaxPlaces = 1 << 16;  // whose last writers are kept at a time, unless a lane has more
+
+/// body(places of the first elements, lanes) for blocks of lanes side by side, in parallel.
+template <size_t kViews, typename Body>
+void for_blocks(const Lanes<kViews>& lanes, int64_t block, int64_t bytes, const Body& body) {
+  const int64_t side = lanes.side_by_side(), wide = std::min(side, block), blocks = (side + wide - 1) / wide;
+  parallel_for(lanes.count() / side * blocks, grain_of(wide * bytes), [&](int64_t first, int64_t last) {
+    for (int64_t task = first; task < last; ++task) {
+      const int64_t column = task % blocks * wide;
+      body(lanes.offsets(task / blocks * side + column), std::min(wide, side - column));
+    }
+  });
+}
+
+/// A src that is not defined is zeros.
+template <typename T>
+void scatter_of(const View& self, int64_t dim, const View& index, const View& src, const View& result) {
+  const T* const kept = static_cast<const T*>(self.data);
+  T* const to = static_cast<T*>(result.data);
+  const int64_t count = result.numel();
+  parallel_for(count, 1 << 14, [&](int64_t begin, int64_t end) { std::copy(kept + begin, kept + end, to + begin); });
+  if (index.numel() == 0) return;
+  const Lanes<3> lanes(index, dim, {&result, &index, src.defined ? &src : &index});
+  const int64_t length = index.ndim == 0 ? 1 : index.sizes[dim], rows = result.ndim == 0 ? 1 : result.sizes[dim];
+  const int64_t in_result = lanes.along(0), in_index = lanes.along(1), in_src = lanes.along(2);
+  const T* const from = src.defined ? static_cast<const T*>(src.data) : nullptr;
+  visit_index(index, [&](const auto* indices) {
+    for_blocks(lanes, kMaxBlock, length * static_cast<int64_t>(sizeof(T)), [&](const auto& starts, int64_t width) {
+      const auto [target, chosen, source] = starts;
+      if (width == 1) {
+        for (int64_t i = 0; i < length; ++i) {
+          const auto row = static_cast<int64_t>(indices[chosen + i * in_index]);
+          check_index(row, rows);
+          to[target + row * in_result] = from == nullptr ? T{} : from[source + i * in_src];
+        }
+        return;
+      }
+      for (int64_t i = 0; i < length; ++i) {
+        for (int64_t lane = 0; lane < width; ++lane) {
+          const auto row = static_cast<int64_t>(indices[chosen + i * in_index + lane]);
+          check_index(row, rows);
+          to[target + row * in_result + lane] = from == nullptr ? T{} : from[source + i * in_src + lane];
+        }
+      }
+    });
+  });
+}
+
+template <typename T>
+void winners_of(const View& gradient, int64_t dim, const View& index, const View& result) {
+  T* const to = static_cast<T*>(result.data);
+  if (index.numel() != result.numel()) std::fill_n(to, result.numel(), T{});
+  if (index.numel() == 0) return;
+  const Lanes<3> lanes(index, dim, {&result, &index, &gradient});
+  const int64_t length = index.ndim == 0 ? 1 : index.sizes[dim], rows = gradient.ndim == 0 ? 1 : gradient.sizes[dim];
+  const int64_t in_result = lanes.along(0), in_index = lanes.along(1), in_gradient = lanes.along(2);
+  const T* const from = static_cast<const T*>(gradient.data);
+  const int64_t block = std::clamp<int64_t>(kMaxPlaces / rows, 1, kMaxBlock);
+  visit_index(index, [&](const auto* indices) {
+    for_blocks(lanes, block, length * static_cast<int64_t>(sizeof(T)), [&](const auto& starts, int64_t width) {
+      const auto [target, chosen, source] = starts;
+      Scratch scratch;
+      auto* const last = scratch.take<int64_t>(rows * width);  // of each place that is written: which element stays there
+      for (int64_t i = 0; i < length; ++i) {
+        for (int64_t lane = 0; lane < width; ++lane) {
+          const auto row = static_cast<int64_t>(indices[chosen + i * in_index + lane]);
+          check_index(row, rows);
+          last[row * width + lane] = i;
+        }
+      }
+      for (int64_t i = 0; i < length; ++i) {
+        for (int64_t lane = 0; lane < width; ++lane) {
+          const auto row = static_cast<int64_t>(indices[chosen + i * in_index + lane]);
+          const T arrived = from[source + row * in_gradient + lane];
+          to[target + i * in_result + lane] = last[row * width + lane] == i ? arrived : T{};
+        }
+      }
+    });
+  });
+}
+
+template <typename F>
+void visit_size(DType dtype, F&& f) {
+  switch (item_size(dtype)) {
+    case 1:
+      return f(uint8_t{});
+    case 2:
+      return f(uint16_t{});
+    case 4:
+      return f(uint32_t{});
+    default:
+      return f(uint64_t{});
+  }
+}
+
+}  // namespace
+
+void scatter_along(const Context&, const View& self, int64_t dim, const View& index, const View& src, const View& result) {
+  if (self.numel() == 0) return;
+  visit_size(self.dtype, [&]<typename T>(T) { scatter_of<T>(self, dim, index, src, result); });
+}
+
+void scatter_zero(const Context&, const View& self, int64_t dim, const View& index, const View& result) {
+  if (self.numel() == 0) return;
+  visit_size(self.dtype, [&]<typename T>(T) { scatter_of<T>(self, dim, index, View{}, result); });
+}
+
+void scatter_backward(const Context&, const View& gradient, int64_t dim, const View& index, std::span<const int64_t>,
+                      const View& result) {
+  if (result.numel() == 0) return;
+  visit_size(result.dtype, [&]<typename T>(T) { winners_of<T>(gradient, dim, index, result); });
+}
+
+}  // namespace deckle::kernels::cpu

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "deckle/nested/generated/conv.h"
+#include "deckle/nn/init.h"
+#include "deckle/nn/module.h"
+#include "deckle/ops/generated/conv.h"
+
+namespace deckle::nn {
+
+/// Convolution of [..., L, in] along L, ragged or not, with a learned weight and bias: windows of `size` rows, of channels last.
+class Conv1d final : public Module {
+ public:
+  Conv1d(int64_t in, int64_t out, int64_t size, const Conv1dOptions& options = {}, Generator* generator = nullptr)
+      : bias(constant_parameter({out}, 0)), options_(options) {
+    const int64_t seen = in / std::max<int64_t>(1, options.groups);  // channels of a window
+    weight = normal_parameter({out, seen, size}, 1 / std::sqrt(static_cast<double>(seen * size)), generator);
+  }
+
+  template <TensorLike X>
+  X operator()(const X& x) const {
+    return conv1d(x, weight, bias, options_);
+  }
+
+  DECKLE_MEMBERS(weight, bias, options_);
+
+  Tensor weight;  // [out, in / groups, size]
+  Tensor bias;    // [out]
+
+ private:
+  Conv1dOptions options_;
+};
+
+}  // namespace deckle::nn

@@ -1,0 +1,97 @@
+// scatter writes in order, whatever the layout and the number of threads; its gradient is that of what stayed.
+
+#include <vector>
+
+#include "deckle/base/parallel.h"
+#include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/index.h"
+#include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/random.h"
+#include "deckle/ops/generated/shape.h"
+#include "tests/support/expect.h"
+#include "tests/support/random.h"
+
+namespace deckle {
+namespace {
+
+using testing::expect_equal;
+using testing::expect_error;
+using testing::random_integer;
+using testing::random_tensor;
+
+struct Written {
+  std::vector<double> values;   // of self after all writes
+  std::vector<int64_t> winner;  // for each place the element of index that stayed, or -1
+};
+
+/// One element of index after the other, in three dims.
+Written naive(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
+  Written result{self.to_vector(), std::vector<int64_t>(static_cast<size_t>(self.numel()), -1)};
+  const std::vector<int64_t> places = index.to_vector<int64_t>();
+  const std::vector<double> from = src.to_vector();
+  for (int64_t i = 0; i < index.numel(); ++i) {
+    int64_t at[3] = {i / (index.size(1) * index.size(2)), i / index.size(2) % index.size(1), i % index.size(2)};
+    const int64_t source = (at[0] * src.size(1) + at[1]) * src.size(2) + at[2];
+    at[dim] = places[static_cast<size_t>(i)];
+    const auto place = static_cast<size_t>((at[0] * self.size(1) + at[1]) * self.size(2) + at[2]);
+    result.values[place] = from[static_cast<size_t>(source)];
+    result.winner[place] = source;
+  }
+  return result;
+}
+
+TEST(Scatter, WritesInOrderAndSoDoItsGradients) {
+  const int threads = num_threads();
+  for (int round = 0; round < 60; ++round) {
+    const int64_t dim = round % 3;
+    Dims sizes, reach, given;  // of self, index and src
+    for (int64_t d = 0; d < 3; ++d) {
+      sizes.push_back(random_integer(1, round % 2 == 0 ? 4 : 90));
+      reach.push_back(d == dim ? random_integer(0, 120) : random_integer(1, sizes.back()));
+      given.push_back(reach.back() + random_integer(0, 2));
+    }
+    const Tensor self = random_tensor(sizes), src = random_tensor(given), gradient = random_tensor(sizes);
+    const Tensor index = randint(0, sizes[static_cast<size_t>(dim)], reach);
+    const Written expected = naive(self, dim, index, src);
+    const Tensor strided = src.transpose(0, 2).contiguous().transpose(0, 2);
+    for (const int count : {1, 3, 8}) {
+      set_num_threads(count);
+      EXPECT_EQ(scatter(self, dim, index, src).to_vector(), expected.values);
+      EXPECT_EQ(scatter(self, dim, index.to(DType::int32), strided).to_vector(), expected.values);
+      std::vector<double> of_self = gradient.to_vector(), of_src(static_cast<size_t>(src.numel()), 0.0);
+      for (size_t place = 0; place < of_self.size(); ++place) {
+        if (expected.winner[place] < 0) continue;
+        of_src[static_cast<size_t>(expected.winner[place])] = of_self[place];
+        of_self[place] = 0;
+      }
+      EXPECT_EQ(scatter_zero(gradient, dim, index).to_vector(), of_self);
+      EXPECT_EQ(scatter_backward(gradient, dim, index, src.sizes()).to_vector(), of_src);
+    }
+  }
+  set_num_threads(threads);
+}
+
+TEST(Scatter, OfEveryDtypeKeepsItsBits) {
+  for (const DType dtype : {DType::bool_, DType::uint8, DType::int32, DType::int64, DType::bfloat16, DType::float32}) {
+    const Tensor self = ones({2, 3}).to(dtype), src = zeros({2, 2}).to(dtype),
+                 index = testing::tensor_of({0, 0, 2, 1}).to(DType::int64);
+    expect_equal(scatter(self, 1, index.view({2, 2}), src).to(DType::float64),
+                 testing::tensor_of({0, 1, 1, 1, 0, 0}).view({2, 3}));
+  }
+}
+
+TEST(Scatter, RefusesPlacesThatAreNotThere) {
+  const Tensor self = ones({2, 3}), index = zeros({2, 2}, DType::int64);
+  expect_error([&] { scatter(self, 1, full_like(index, 3), ones({2, 2})); }, "scatter: index 3 is out of range (expected 0..2)");
+  expect_error(
+      [&] {
+        scatter(self, 1, full_like(index, -1), ones({2, 2}));
+      },
+      "scatter: index -1 is out of range (expected 0..2)");
+  expect_error([&] { scatter(self, 1, index, ones({2, 1})); }, "(expected index to fit into both");
+  expect_error([&] { scatter(self, 1, index, ones({2, 2}, DType::float64)); }, "(expected one dtype)");
+  expect_error([&] { scatter(self, 1, ones({2, 2}), ones({2, 2})); }, "(expected int64 or int32)");
+}
+
+}  // namespace
+}  // namespace deckle
