@@ -77,11 +77,26 @@ __device__ __forceinline__ Operand operand(const AttentionRows& rows, DType dtyp
   return o;
 }
 
-template <typename T>
-__device__ __forceinline__ T element(const Operand& o, int position, int column, int width) {
-  const int row = row_at(position);
-  if (row >= o.count || column >= width || (o.live != nullptr && !o.live[position])) return T(0);
-  return load<T>(o.data, row * o.stride + column, o.dtype);
+/// Elements of one column, in rows at `position` and every kStep-th position after it; the element type is asked once for all.
+template <int kStep, int kCount, typename T>
+__device__ __forceinline__ void read_column(const Operand& o, int position, int column, int width, T (&to)[kCount]) {
+  const auto read = [&](const auto* data) {
+#pragma unroll
+    for (int n = 0; n < kCount; ++n) {
+      const int at = position + n * kStep, row = row_at(at);
+      const bool there = row < o.count && column < width && (o.live == nullptr || o.live[at]);
+      to[n] = there ? static_cast<T>(data[row * o.stride + column]) : T(0);
+    }
+  };
+  if constexpr (sizeof(T) == 8) {
+    read(reinterpret_cast<const double*>(o.data));
+  } else if (o.dtype == DType::float32) {
+    read(reinterpret_cast<const float*>(o.data));
+  } else if (o.dtype == DType::bfloat16) {
+    read(reinterpret_cast<const __nv_bfloat16*>(o.data));
+  } else {
+    read(reinterpret_cast<const __half*>(o.data));
+  }
 }
 
 template <typename T>
@@ -104,11 +119,8 @@ __device__ void add_product(Tile<T>& scores, const Operand& queries, const Opera
   const int column = threadIdx.x % kPanel, position = threadIdx.x / kPanel;
   T q[kLoads], k[kLoads];
   const auto fetch = [&](int from) {
-#pragma unroll
-    for (int n = 0; n < kLoads; ++n) {
-      q[n] = element<T>(queries, position + n * kRows, from + column, width);
-      k[n] = element<T>(keys, position + n * kRows, from + column, width);
-    }
+    read_column<kRows>(queries, position, from + column, width, q);
+    read_column<kRows>(keys, position, from + column, width, k);
   };
   fetch(0);
   for (int from = 0; from < width; from += kPanel) {
@@ -146,11 +158,7 @@ __device__ void add_values(Tile<T> (&sums)[kSums], const Tile<T>& weights, const
   T v[kSums][kLoads];
   const auto fetch = [&](int from) {
 #pragma unroll
-    for (int n = 0; n < kLoads; ++n) {
-#pragma unroll
-      for (int s = 0; s < kSums; ++s)
-        v[s][n] = element<T>(values, from + position + n * kRows, first + s * kTile + column, width);
-    }
+    for (int s = 0; s < kSums; ++s) read_column<kRows>(values, from + position, first + s * kTile + column, width, v[s]);
   };
   const int end = (values.count + 15) / 16 * 16;  // the positions of rows below the count
   fetch(0);
