@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(Layers, AtenLayerErrors, ::testing::ValuesIn(cases_of("
 
 /// The problems of making `mul.Tensor` an entry, where this is the formula for self and other.
 Problems problems_of_entry(const std::string& formula) {
-  const std::string derivatives = std::string(::testing::TempDir()) + "aten_entry.yaml", layer = derivatives + ".layer";
+  const std::string derivatives = temporary_path("aten_entry.yaml"), layer = derivatives + ".layer";
   std::ofstream(derivatives) << "- name: mul.Tensor(Tensor self, Tensor other) -> Tensor\n  self, other: " << formula << "\n";
   std::ofstream(layer) << "prefix: a_\nops: [{op: mul.Tensor}]\n";
   AtenOutcome outcome = check_files(own("functions.yaml"), {derivatives, "entry.yaml"});
@@ -193,10 +193,9 @@ TEST(AtenMutations, AreReportedWithPlacesButNeverCrash) {
   std::mt19937_64 engine(seed);
   const auto below = [&](size_t limit) { return static_cast<size_t>(engine() % limit); };
   const std::string symbols = "()[]{}:,?!->*&|<>=.'\"0x%\n \t-#~;/\\";
-  const std::string folder = ::testing::TempDir();
   for (const char* mutated : {"functions.yaml", "derivatives.yaml"}) {
     const std::string original = contents_of(kAten + "golden/" + mutated);
-    const aten::File changed{folder + "aten_mutation.yaml", "mutated.yaml"};
+    const aten::File changed{temporary_path("aten_mutation.yaml"), "mutated.yaml"};
     for (int round = 0; round < 150; ++round) {
       std::string text = original;
       for (size_t changes = 1 + below(4); changes > 0; --changes) {

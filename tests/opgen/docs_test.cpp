@@ -38,7 +38,7 @@ std::vector<std::string> entries_of(const std::string& page) {
 }
 
 Problems compiled(const std::string& entries) {
-  const std::string path = ::testing::TempDir() + "shown_in_docs.yaml";
+  const std::string path = temporary_path("shown_in_docs.yaml");
   std::ofstream(path) << entries;
   Inputs inputs;
   inputs.functions = {{kRoot + "/ops/functions.yaml", "functions.yaml"}};

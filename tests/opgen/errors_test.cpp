@@ -86,7 +86,7 @@ TEST(Files, ThatCannotBeReadAreProblems) {
 }
 
 TEST(Files, WithoutEntriesAreProblems) {
-  const std::string path = ::testing::TempDir() + "opgen_no_entries.yaml";
+  const std::string path = temporary_path("no_entries.yaml");
   for (const char* text : {"", "# Nothing yet.\n", "[]\n", "null\n"}) {
     std::ofstream(path) << text;
     EXPECT_EQ(compile_file(path, "none.yaml").problems, Problems{"none.yaml:1:1: an entry file is a list of '- func:' entries"});
@@ -107,7 +107,7 @@ TEST(Problems, OfOneCauseAreSaidOnce) {
 }
 
 TEST(Files, OfFunctionsThatDeclareNothingAreOneProblem) {
-  const std::string empty = std::string(::testing::TempDir()) + "no_functions.yaml";
+  const std::string empty = temporary_path("no_functions.yaml");
   std::ofstream(empty) << "# nothing\n";
   Inputs inputs = inputs_of(kFolder + "/golden/forms.yaml", "forms.yaml");
   inputs.functions = {{empty, "no_functions.yaml"}};
@@ -196,8 +196,7 @@ TEST(Mutations, AreErrorsWithPositionsOrFineButNeverCrash) {
   const uint64_t seed = std::random_device{}();
   std::mt19937_64 engine(seed);
   const auto below = [&](size_t limit) { return static_cast<size_t>(engine() % limit); };
-  const std::string path = std::string(::testing::TempDir()) + "opgen_mutation.yaml",
-                    symbols = "()[]{}:,?!->*&|<>=.'\"0x%\n \t-#~";
+  const std::string path = temporary_path("mutation.yaml"), symbols = "()[]{}:,?!->*&|<>=.'\"0x%\n \t-#~";
   for (const char* stem : {"ops", "forms"}) {
     std::ifstream file(kFolder + "/golden/" + stem + ".yaml");
     const std::string original((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());

@@ -81,11 +81,10 @@ TEST(Golden, KernelsOfABuildWithCuda) {
 TEST(Golden, SizesOfRowsThatRepeat) { expect_golden("sizes"); }
 
 TEST(Output, IsWrittenOnlyWhenItChanged) {
-  const std::string path = std::string(::testing::TempDir()) + "opgen_output/file.txt";
+  const std::string path = temporary_path("output/file.txt");
   EXPECT_TRUE(write_if_changed(path, "one"));
   EXPECT_FALSE(write_if_changed(path, "one"));
   EXPECT_TRUE(write_if_changed(path, "two"));
-  std::filesystem::remove_all(std::string(::testing::TempDir()) + "opgen_output");
 }
 
 TEST(Output, AnOpStaysInItsFileWhenOthersAreAdded) {

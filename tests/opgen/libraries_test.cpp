@@ -1,7 +1,6 @@
 // Libraries beside Deckle: what opgen says of their descriptions, and the code of a library that uses two others.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -105,8 +104,7 @@ TEST(Libraries, DoNotUseEachOther) {
 }
 
 TEST(Libraries, CutAnywhereAreProblemsWithAPosition) {
-  const std::filesystem::path folder =
-      std::filesystem::path(::testing::TempDir()) / fmt::format("opgen_cut_{}", getpid()) / "acme" / "ops";
+  const std::filesystem::path folder = std::filesystem::path(temporary_path("cut")) / "acme" / "ops";
   std::filesystem::create_directories(folder);
   std::ifstream file(kLibraries + "/written/ops/library.yaml");  // as deckle_add_ops writes it
   const std::string whole((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());

@@ -17,7 +17,7 @@ inline const std::string kRoot = kFolder + "/../..";
 
 /// The messages of each entry, which begin at these lines.
 inline std::vector<std::vector<std::string>> refusals(const std::vector<std::string>& entries) {
-  const std::string path = ::testing::TempDir() + "gradients.yaml";
+  const std::string path = temporary_path("gradients.yaml");
   std::ofstream file(path);
   std::vector<int> last_line;
   int line = 0;

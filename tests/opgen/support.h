@@ -4,10 +4,17 @@
 #include <vector>
 
 #include "opgen/compile.h"
+#include "tests/support/temporary_folder.h"
 
 namespace opgen::testing {
 
 inline const std::string kFolder = OPGEN_TESTS;
+
+/// A path in a folder that this process alone has: several may run these tests at once.
+inline std::string temporary_path(const std::string& name) {
+  static const deckle::TemporaryFolder folder;
+  return (folder / name).string();
+}
 
 struct Outcome {
   Files files;
