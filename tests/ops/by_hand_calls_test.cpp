@@ -228,6 +228,12 @@ std::vector<Sample> samples() {
          const nn::DecoderLM model({.vocab = 13, .width = 16, .depth = 1, .heads = 4, .kv_heads = 2, .hidden = 20});
          return of(model.loss(NestedTensor::from_lengths(tensor<int64_t>({1, 2, 3, 4, 5}), {3, 2})));
        }},
+      {"gradient_norms",
+       [] {
+         Tensor x = leaf({2});
+         backward({sum(x * x)}, {.create_graph = true});
+         return of(optim::gradient_norms({x}));
+       }},
       {"nn::parameter", [] { return of(nn::parameter(leaf({2}))); }},
   };
 }
