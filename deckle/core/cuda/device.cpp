@@ -74,8 +74,9 @@ void require(Device device) {
   const Found& known = found();
   if (device.is_cuda() && device.index >= 0 && device.index < known.count) return;
   if (known.status == cudaErrorInsufficientDriver)
-    fail(ErrorKind::runtime, "the NVIDIA driver is older than this build's CUDA {}.{} or missing (expected a newer driver)",
-         CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+    fail(ErrorKind::runtime,
+         "{} asked of a machine whose NVIDIA driver is missing or older than this build's CUDA {}.{} (expected a newer one)",
+         to_string(device), CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
   if (known.count == 0)
     fail(ErrorKind::runtime, "{} asked of a machine without a usable GPU: {} (expected an NVIDIA GPU and its driver)",
          to_string(device), cudaGetErrorString(known.status == cudaSuccess ? cudaErrorNoDevice : known.status));
