@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
 
 #include "deckle/kernels/cpu/attention/reference.h"
+#include "tests/kernels/cpu/attention/drawn_operands.h"
 #include "tests/kernels/general_attention/device_case.h"
 
 namespace deckle::testing {
@@ -14,42 +14,9 @@ namespace {
 
 namespace reference = kernels::cpu::reference;
 
-/// `term`: the size of single terms, where results cancel.
-void expect_close(const Operands& got, const Operands& expected, double limit, double term) {
-  EXPECT_LT(relative_error(got.q, expected.q, term), limit);
-  EXPECT_LT(relative_error(got.k, expected.k, term), limit);
-  EXPECT_LT(relative_error(got.v, expected.v, term), limit);
-  // Sums over many elements that nearly cancel: the error is relative to the terms.
-  const double floor = 3.0 * term;
-  EXPECT_LT(relative_error(got.bias, expected.bias, floor), 10 * limit);
-  EXPECT_LT(relative_error(got.slopes, expected.slopes, floor), 10 * limit);
-  EXPECT_LT(relative_error(got.sinks, expected.sinks, floor), 10 * limit);
-  EXPECT_LT(relative_error(got.table, expected.table, floor), 10 * limit);
-}
-
 bool bit_equal(const Operands& a, const Operands& b) {
   return a.q == b.q && a.k == b.k && a.v == b.v && a.bias == b.bias && a.slopes == b.slopes && a.sinks == b.sinks &&
          a.table == b.table;
-}
-
-AttentionCase random_case(Random& random, DType dtype, int64_t longest) {
-  AttentionCase c = random_plain_case(random, dtype, longest);
-  if (chance(random, 0.8)) add_random_features(random, c);
-  return c;
-}
-
-void drop_some(Random& random, Operands& t, Operands& wide) {
-  const auto drop = [&](auto& data, auto& of_wide) {
-    if (chance(random, 0.2)) data = of_wide = nullptr;
-  };
-  drop(t.view.q.data, wide.view.q.data), drop(t.view.k.data, wide.view.k.data), drop(t.view.v.data, wide.view.v.data);
-  drop(t.view.bias.data, wide.view.bias.data), drop(t.view.slopes, wide.view.slopes);
-  drop(t.view.sinks, wide.view.sinks), drop(t.view.table, wide.view.table);
-}
-
-int combinations(int few) {
-  const char* const more = std::getenv("DECKLE_TEST_COMBINATIONS");
-  return more != nullptr ? std::atoi(more) : few;
 }
 
 class GeneralAttention : public ::testing::Test {
@@ -59,13 +26,11 @@ class GeneralAttention : public ::testing::Test {
   }
 };
 
-constexpr DType kDTypes[] = {DType::float64, DType::float32, DType::float64, DType::bfloat16, DType::float32, DType::float16};
-
 TEST_F(GeneralAttention, ForwardAndBackwardMatchTheReference) {
   Random random(seed() + 1);
   DistinctCases cases;
   for (int i = 0; i < combinations(60); ++i) {
-    const DType dtype = kDTypes[i % 6];
+    const DType dtype = kDrawnDTypes[i % 6];
     AttentionCase c = cases.next([&] { return random_case(random, dtype, longest_of(i)); });
     c.layout();
     SCOPED_TRACE(fmt::format("combination {}: {}", i, describe(c)));
@@ -98,7 +63,7 @@ TEST_F(GeneralAttention, TangentsAndSecondOrderMatchTheReference) {
   Random random(seed() + 2);
   DistinctCases cases;
   for (int i = 0; i < combinations(60); ++i) {
-    const DType dtype = kDTypes[i % 6];
+    const DType dtype = kDrawnDTypes[i % 6];
     AttentionCase c = cases.next([&] { return random_case(random, dtype, longest_of(i)); });
     c.layout();
     SCOPED_TRACE(fmt::format("combination {}: {}", i, describe(c)));

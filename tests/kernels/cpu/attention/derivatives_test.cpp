@@ -2,13 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
 
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/cpu/attention/attention.h"
 #include "deckle/kernels/cpu/attention/reference.h"
-#include "tests/kernels/cpu/attention/attention_case.h"
+#include "tests/kernels/cpu/attention/drawn_operands.h"
 
 namespace deckle::testing {
 namespace {
@@ -50,44 +49,6 @@ Buffer slope(const Buffer& after, const Buffer& before, double step) {
     result.put(i, std::isinf(after.get(i)) ? 0.0 : (after.get(i) - before.get(i)) / (2 * step));
   }
   return result;
-}
-
-/// `term`: the size of single terms, where results cancel.
-void expect_close(const Operands& got, const Operands& expected, double limit, double term) {
-  EXPECT_LT(relative_error(got.q, expected.q, term), limit);
-  EXPECT_LT(relative_error(got.k, expected.k, term), limit);
-  EXPECT_LT(relative_error(got.v, expected.v, term), limit);
-  // Sums over many elements that nearly cancel: the error is relative to the terms.
-  const double floor = 3.0 * term;
-  EXPECT_LT(relative_error(got.bias, expected.bias, floor), 10 * limit);
-  EXPECT_LT(relative_error(got.slopes, expected.slopes, floor), 10 * limit);
-  EXPECT_LT(relative_error(got.sinks, expected.sinks, floor), 10 * limit);
-  EXPECT_LT(relative_error(got.table, expected.table, floor), 10 * limit);
-}
-
-AttentionCase random_case(Random& random, DType dtype, int64_t longest) {
-  AttentionCase c = random_plain_case(random, dtype, longest);
-  if (chance(random, 0.8)) add_random_features(random, c);
-  return c;
-}
-
-void drop_some(Random& random, Operands& t) {
-  if (chance(random, 0.2)) t.view.q.data = nullptr;
-  if (chance(random, 0.2)) t.view.k.data = nullptr;
-  if (chance(random, 0.2)) t.view.v.data = nullptr;
-  if (chance(random, 0.2)) t.view.bias.data = nullptr;
-  if (chance(random, 0.2)) t.view.slopes = nullptr;
-  if (chance(random, 0.2)) t.view.sinks = nullptr;
-  if (chance(random, 0.2)) t.view.table = nullptr;
-}
-void copy_absence(const Operands& from, Operands& to) {
-  if (from.view.q.data == nullptr) to.view.q.data = nullptr;
-  if (from.view.k.data == nullptr) to.view.k.data = nullptr;
-  if (from.view.v.data == nullptr) to.view.v.data = nullptr;
-  if (from.view.bias.data == nullptr) to.view.bias.data = nullptr;
-  if (from.view.slopes == nullptr) to.view.slopes = nullptr;
-  if (from.view.sinks == nullptr) to.view.sinks = nullptr;
-  if (from.view.table == nullptr) to.view.table = nullptr;
 }
 
 TEST(AttentionReference, AgreesWithCentralDifferencesOfItself) {
@@ -139,19 +100,16 @@ TEST(AttentionReference, AgreesWithCentralDifferencesOfItself) {
 
 TEST(AttentionDerivatives, TangentAndSecondOrderMatchTheReference) {
   Random random(seed() + 21);
-  const char* more = std::getenv("DECKLE_TEST_COMBINATIONS");
-  const int count = more ? std::atoi(more) : 200;
   DistinctCases cases;
-  for (int i = 0; i < count; ++i) {
-    const DType dtypes[] = {DType::float64, DType::float32, DType::float64, DType::bfloat16, DType::float32, DType::float16};
-    const DType dtype = dtypes[i % 6];
+  for (int i = 0; i < combinations(200); ++i) {
+    const DType dtype = kDrawnDTypes[i % 6];
     AttentionCase c = cases.next([&] { return random_case(random, dtype, longest_of(i)); });
     c.layout();
     SCOPED_TRACE(fmt::format("combination {}: {}", i, describe(c)));
     const AttentionCase wide = c.wide();
     const Operands x = c.operands(dtype, c.normal(random)), wide_x = wide.widen(x);
     Operands t = c.operands(dtype, c.normal(random)), wide_t = wide.widen(t);
-    drop_some(random, t), copy_absence(t, wide_t);
+    drop_some(random, t, wide_t);
     const Results g = c.results(dtype, c.normal(random)), wide_g = wide.widen(g);
     Results tg = c.results(dtype, c.normal(random)), wide_tg = wide.widen(tg);
     if (chance(random, 0.5)) tg.view = wide_tg.view = {};
@@ -171,8 +129,8 @@ TEST(AttentionDerivatives, TangentAndSecondOrderMatchTheReference) {
 
     Operands a = c.operands(dtype, c.normal(random)), wide_a = wide.widen(a), both = c.operands(dtype, c.normal(random)),
              wide_both = wide.widen(both);
-    drop_some(random, a), copy_absence(a, wide_a);
-    drop_some(random, both), copy_absence(both, wide_both);
+    drop_some(random, a, wide_a);
+    drop_some(random, both, wide_both);
     Results expected_mixed = expected, mixed = result;
     wide.bind(expected_mixed), c.bind(mixed);
     reference::attention_mixed(wide.problem, wide_x.view, wide_t.view, wide_a.view, wide_both.view, expected_mixed.view);

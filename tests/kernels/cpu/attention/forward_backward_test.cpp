@@ -9,7 +9,6 @@
 
 #include <cerrno>
 #include <cmath>
-#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,7 +19,7 @@
 #include "deckle/kernels/cpu/attention/reference.h"
 #include "deckle/kernels/cpu/simd/amx.h"
 #include "deckle/kernels/cpu/simd/targets.h"
-#include "tests/kernels/cpu/attention/attention_case.h"
+#include "tests/kernels/cpu/attention/drawn_operands.h"
 
 namespace deckle::testing {
 namespace {
@@ -113,13 +112,11 @@ TEST(Attention, SharedBiasOfSeveralBlocksOfKeysMatchesTheReference) {
 
 TEST(Attention, RandomCombinationsOfFeaturesMatchTheReference) {
   Random random(seed() + 9);
-  const char* more = std::getenv("DECKLE_TEST_COMBINATIONS");
-  const int count = more ? std::atoi(more) : 200;
+  const int count = combinations(200);
   DistinctCases cases;
   for (int i = 0; i < count; ++i) {
-    const DType dtypes[] = {DType::float64, DType::float32, DType::float64, DType::bfloat16, DType::float32, DType::float16};
     AttentionCase c = cases.next([&] {
-      AttentionCase drawn = random_plain_case(random, dtypes[i % 6], longest_of(i));
+      AttentionCase drawn = random_plain_case(random, kDrawnDTypes[i % 6], longest_of(i));
       add_random_features(random, drawn);
       return drawn;
     });
@@ -168,8 +165,7 @@ TEST(AttentionOnTiles, CombinationsOfFeaturesMatchTheReference) {
   if (!has_vectors_of_tiles()) GTEST_SKIP() << "no AVX512-BF16";
   const ModelledTiles model;
   Random random(seed() + 41);
-  const char* more = std::getenv("DECKLE_TEST_COMBINATIONS");
-  const int count = more ? std::atoi(more) : 60;
+  const int count = combinations(60);
   DistinctCases cases;
   for (int i = 0; i < count; ++i) {
     AttentionCase c = cases.next([&] {
