@@ -137,10 +137,10 @@ def first(result):
 
 
 def elements(tensor):
-    """What a tensor holds, as one dense tensor."""
+    """What a tensor holds, as one dense tensor, component by component."""
     if tensor.is_nested:
-        tensor = tensor.values() if tensor.layout == torch.jagged else torch.cat([component.flatten()
-                                                                                  for component in tensor.unbind()])
+        packed = tensor.layout == torch.jagged and tensor._ragged_idx == 1  # else the values are not in the order of components
+        tensor = tensor.values() if packed else torch.cat([component.flatten() for component in tensor.unbind()])
     return tensor.detach() if tensor.is_floating_point() else tensor.to(torch.float32)
 
 
