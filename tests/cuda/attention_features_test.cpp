@@ -47,7 +47,7 @@ void expect_like_cpu(Operands operands, const Set& set, const std::string& kerne
   got.backward(weight.to(Device::cuda()));
   expected.backward(weight.to(DType::float32));
   for (size_t i = 0; i < operands.cpu.size(); ++i) {
-    const Tensor gradient = operands.gpu[i].grad().to(Device::cpu()).to(DType::float32), reference = operands.cpu[i].grad();
+    const Tensor gradient = operands.gpu[i].grad().to(Device()).to(DType::float32), reference = operands.cpu[i].grad();
     if (operands.summed[i]) {
       const Tensor error = gradient - reference;
       EXPECT_LE(std::sqrt(sum(error * error).item()), 3e-2 * std::sqrt(sum(reference * reference).item())) << "gradient " << i;
