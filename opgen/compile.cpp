@@ -36,9 +36,8 @@ Program analyze(const Inputs& inputs, bool core, Problems& problems) {
   const bool own = core || (inputs.home.is_deckle() && inputs.known.empty());
   for (const auto& entry : library.entries) {
     if (!own && entry->method && !entry->external)
-      problems.emplace_back(
-          Problem(entry->at, fmt::format("'{}': only Deckle's own ops are methods of Tensor; leave 'method' out", entry->name()))
-              .what());
+      refuse(problems, entry->at,
+             fmt::format("'{}': only Deckle's own ops are methods of Tensor; leave 'method' out", entry->name()));
   }
   derive_rules(library, problems);
   if (!problems.empty()) return {};
@@ -59,13 +58,10 @@ Files compile(const Inputs& inputs, const CompileOptions& options, Problems& pro
   if (options.core || !inputs.home.is_deckle()) emitters.push_back({"table", table::emit});
   emitters.insert(emitters.end(), {{"cpp", cpp::emit}, {"nested", nested::emit}});
   if (options.tests) emitters.insert(emitters.end(), {{"tests", tests::emit}, {"nested tests", tests::emit_nested}});
-  try {
+  const bool emitted = attempt(problems, [&] {
     for (const Emitter& emitter : emitters) emitter.emit(program, options.output, files, notes);
-  } catch (const Problem& problem) {
-    problems.emplace_back(problem.what());
-    return {};
-  }
-  return files;
+  });
+  return emitted ? files : Files();
 }
 
 }  // namespace opgen

@@ -18,9 +18,7 @@ void walk(const Op* op, std::vector<const Op*>& path, std::set<const Op*>& done,
     std::vector<std::string> names;
     for (auto it = again; it != path.end(); ++it) names.push_back((*it)->name());
     names.push_back(op->name());
-    problems.emplace_back(
-        Problem(op->body_at, fmt::format("the composite '{}' calls itself: {}", op->name(), join(names, " -> "))).what());
-    return;
+    return refuse(problems, op->body_at, fmt::format("the composite '{}' calls itself: {}", op->name(), join(names, " -> ")));
   }
   if (!op->is_composite() || !done.insert(op).second) return;
   path.push_back(op);

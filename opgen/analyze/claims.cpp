@@ -48,17 +48,18 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// The set that is said to be linear, if the tensor is in one; null otherwise.
-const std::vector<std::string>* set_of(const Op& op, const std::string& tensor) {
-  const auto found =
-      std::find_if(op.linear_in.begin(), op.linear_in.end(), [&](const auto& together) { return contains(together, tensor); });
-  return found == op.linear_in.end() ? nullptr : &*found;
+/// Whether the gradient of an input that is said to be linear shows it: of results of which the entry says so.
+bool shows(const Block& gradient, const LinearSet& set) {
+  bool others = false;
+  visit(gradient,
+        [&](const Term& part) { others = others || (part.reads(Symbol::What::gradient) && !set.gives(part.symbol.index)); });
+  return !others;
 }
 
 /// `linear:`, of what is not differentiated at all.
 void check_linear_in_constants(const Op& op) {
-  for (const std::vector<std::string>& together : op.linear_in) {
-    for (const std::string& name : together) {
+  for (const LinearSet& together : op.linear_in) {
+    for (const std::string& name : together.inputs) {
       const size_t input = op.index_of(name);
       if (op.non_differentiable || op.is_constant(input))
         throw Problem(op.at, fmt::format("'{0}' is said to be linear in '{1}', and not to be differentiable in it: write the "
@@ -81,9 +82,9 @@ bool may_be_linear(const Op& op, Linearity& linearity, std::set<const Op*>& aske
 /// `linear:` of a composite in C++: what it is made of must be able to be. Where it takes no other tensors, all of it.
 void check_linear_by_calls(const Op& op, Linearity& linearity) {
   const std::vector<const Argument*> tensors = op.tensors();
-  for (const std::vector<std::string>& together : op.linear_in) {
+  for (const LinearSet& together : op.linear_in) {
     const bool alone = std::all_of(tensors.begin(), tensors.end(), [&](const Argument* tensor) {
-      return contains(together, tensor->name) || contains(op.metadata, tensor->name);
+      return together.of(tensor->name) || contains(op.metadata, tensor->name);
     });
     std::map<std::string, bool> linear;  // by name: one of the overloads
     for (const Op* part : made_of(op)) {
@@ -97,7 +98,7 @@ void check_linear_by_calls(const Op& op, Linearity& linearity) {
     throw Problem(op.body_at,
                   fmt::format("'{}' is said to be linear in '{}', and is made of {}: leave out 'linear', or name other "
                               "'calls'",
-                              op.name(), join(together, "', '"),
+                              op.name(), join(together.inputs, "', '"),
                               linear.empty() ? "no op that has derivatives"
                                              : fmt::format("'{}', which is linear in nothing", not_linear->first)));
   }
@@ -113,17 +114,18 @@ void check_said(const Op& op, Linearity& linearity) {
       throw Problem(rule.at, fmt::format("'{}' is said to read only sizes and dtype of '{}', which has a gradient: leave one of "
                                          "the two out",
                                          op.name(), input.label()));
-    const std::vector<std::string>* const together = set_of(op, input.name);
-    if (together == nullptr) continue;
-    for (const auto& [symbol, use] : uses_of(rule.formula)) {
-      if (use.whole == 0 && use.elements == 0) continue;
-      const auto [what, index] = symbol;
-      const bool linear = what == Symbol::What::argument && contains(*together, op.schema.arguments[index].name);
-      if (!linear && what != Symbol::What::result) continue;
-      throw Problem(rule.at,
-                    fmt::format("'{0}' is said to be linear in '{1}', but the gradient of '{1}' depends on the values of '{2}': "
-                                "leave it out of 'linear'",
-                                op.name(), input.label(), linear ? op.schema.arguments[index].label() : op.result_name(index)));
+    for (const LinearSet& together : op.linear_in) {
+      if (!together.of(input.name) || !shows(rule.formula, together)) continue;
+      for (const auto& [symbol, use] : uses_of(rule.formula)) {
+        if (use.whole == 0 && use.elements == 0) continue;
+        const auto [what, index] = symbol;
+        const bool linear = what == Symbol::What::argument && together.of(op.schema.arguments[index].name);
+        if (!linear && what != Symbol::What::result) continue;
+        throw Problem(
+            rule.at, fmt::format("'{0}' is said to be linear in '{1}', but the gradient of '{1}' depends on the values of '{2}': "
+                                 "leave it out of 'linear'",
+                                 op.name(), input.label(), linear ? op.schema.arguments[index].label() : op.result_name(index)));
+      }
     }
   }
 }
@@ -156,13 +158,11 @@ void check_claims(const Program& program, Problems& problems) {
   Linearity linearity;
   for (const auto& op : program.ops) {
     if (op->external) continue;
-    try {
+    attempt(problems, [&] {
       if (!op->derived) check_said(*op, linearity);
       if (op->linear && !op->forward.empty()) check_linear(*op);
       if (op->element_wise && !op->forward.empty()) check_element_wise(*op);
-    } catch (const Problem& problem) {
-      problems.emplace_back(problem.what());
-    }
+    });
   }
 }
 

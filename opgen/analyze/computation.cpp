@@ -1,5 +1,6 @@
 #include "opgen/analyze/computation.h"
 
+#include <cmath>
 #include <utility>
 
 namespace opgen {
@@ -13,15 +14,14 @@ Computation::Computation(const ExprPtr& expr, const PlaceOf& place_of, const Fun
     const auto [found, fresh] = names.emplace(text, steps_.size());
     if (!fresh) return found->second;
     if (const std::optional<size_t> place = place_of(text)) return add({.kind = Step::Kind::name, .a = *place});
-    const Scalar value = literal_value(text);
-    return add(value ? Step{.kind = Step::Kind::constant, .constant = *value} : Step{});
+    return add_literal(text);
   };
-  add(expr, name, functions, known);
+  value_ = add(expr, name, functions, known);
 }
 
 int64_t Computation::cost() const {
   int64_t sum = 0;
-  for (const Step& step : steps_) sum += step.kind == Step::Kind::one || step.kind == Step::Kind::two ? 20 : 1;
+  for (const Step& step : steps_) sum += step.cost;
   return sum;
 }
 
@@ -30,14 +30,16 @@ size_t Computation::add(Step step) {
   return steps_.size() - 1;
 }
 
+size_t Computation::add_literal(const std::string& text) {
+  const Scalar value = literal_value(text);
+  return add(value ? Step{.kind = Step::Kind::constant, .constant = *value} : Step{});
+}
+
 size_t Computation::add(const ExprPtr& expr, const std::function<size_t(const std::string&)>& name, const Functions& functions,
                         Known& known) {
   if (expr->is(Kind::name)) return name(expr->text);
   if (const auto found = known.find(expr.get()); found != known.end()) return found->second;
-  if (expr->is(Kind::number)) {
-    const Scalar value = literal_value(expr->text);
-    return known[expr.get()] = add(value ? Step{.kind = Step::Kind::constant, .constant = *value} : Step{});
-  }
+  if (expr->is(Kind::number)) return known[expr.get()] = add_literal(expr->text);
   std::vector<size_t> args;
   for (const ExprPtr& argument : expr->args) args.push_back(add(argument, name, functions, known));
   Step step;
@@ -45,32 +47,27 @@ size_t Computation::add(const ExprPtr& expr, const std::function<size_t(const st
   if (args.size() > 1) step.b = args[1];
   if (args.size() > 2) step.c = args[2];
   const auto function = functions.find(expr->text);
-  const bool call = expr->is(Kind::call), ours = function == functions.end() || function->second.home.is_deckle();
-  if ((expr->is(Kind::conditional) || expr->is_call("where")) && args.size() == 3) {
-    step.kind = Step::Kind::choice;
-  } else if (expr->is(Kind::unary)) {
-    step.kind = expr->text == "-" ? Step::Kind::negate : Step::Kind::logical_not;
-  } else if (expr->is(Kind::binary)) {
-    step.kind = Step::Kind::operation;
-    step.operation = expr->text;
-  } else if (call && function != functions.end() && function->second.means) {
+  const bool call = expr->is(Kind::call), declared = call && function != functions.end();
+  if (declared && function->second.means) {
     const std::vector<std::string>& parameters = function->second.parameters;
     Known own;
     const auto parameter = [&](const std::string& text) {
       for (size_t i = 0; i < parameters.size() && i < args.size(); ++i) {
         if (parameters[i] == text) return args[i];
       }
-      const Scalar value = literal_value(text);
-      return add(value ? Step{.kind = Step::Kind::constant, .constant = *value} : Step{});
+      return add_literal(text);
     };
     return known[expr.get()] = add(function->second.means, parameter, functions, own);
-  } else if (call && ours && args.size() == 1 && function_of_one(expr->text)) {
-    step.kind = Step::Kind::one;
-    step.one = function_of_one(expr->text);
-    step.operation = expr->text;
-  } else if (call && ours && args.size() == 2 && function_of_two(expr->text)) {
-    step.kind = Step::Kind::two;
-    step.two = function_of_two(expr->text);
+  }
+  const bool foreign = declared && !function->second.home.is_deckle();
+  if ((expr->is(Kind::conditional) || expr->is_call("where")) && args.size() == 3) {
+    step.kind = Step::Kind::choice;
+  } else if ((call || expr->is(Kind::unary) || expr->is(Kind::binary)) && !foreign) {
+    step.one = args.size() == 1 ? function_of_one(expr->text) : nullptr;
+    step.two = args.size() == 2 ? function_of_two(expr->text) : nullptr;
+    if (step.one || step.two) step.kind = step.one ? Step::Kind::one : Step::Kind::two;
+    step.steps = has_steps(expr->text);
+    step.cost = call ? 20 : 1;
   }
   return known[expr.get()] = add(std::move(step));
 }
@@ -91,15 +88,13 @@ Scalar Computation::at(const std::vector<Scalar>& values) const {
     const Scalar& a = values_[step.a];
     if (!a) return std::nullopt;
     if (step.kind == Step::Kind::choice) return values_[*a != 0 ? step.b : step.c];
-    if (step.kind == Step::Kind::negate) return -*a;
-    if (step.kind == Step::Kind::logical_not) return *a == 0;
-    if (step.kind == Step::Kind::one) return is_beyond_steps(step.operation, *a) ? std::nullopt : Scalar(step.one(*a));
+    // Steps that stand too close together cannot be told from a slope by differences.
+    if (step.kind == Step::Kind::one) return step.steps && std::fabs(*a) > 1e6L ? std::nullopt : Scalar(step.one(*a));
     const Scalar& b = values_[step.b];
-    if (!b) return std::nullopt;
-    return step.kind == Step::Kind::two ? step.two(*a, *b) : apply(step.operation, *a, *b);
+    return b ? Scalar(step.two(*a, *b)) : std::nullopt;
   };
   for (size_t i = 0; i < steps_.size(); ++i) values_[i] = compute(steps_[i]);
-  return values_.back();
+  return values_[value_];
 }
 
 }  // namespace opgen

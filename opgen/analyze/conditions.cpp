@@ -48,11 +48,6 @@ bool is_count(const Term& term) {
 
 bool is_whole(const Term& term) { return term.is(Kind::conversion) ? is_whole(*term.arguments[0]) : term.type.is(Base::integer); }
 
-const Term& without_lets(const Term& term, const Block& formula) {
-  if (term.is(Kind::conversion)) return without_lets(*term.arguments[0], formula);
-  return term.reads(What::let) ? without_lets(*formula.lets[term.symbol.index].value, formula) : term;
-}
-
 /// Whether it is made of dtypes alone: whether they are floating, or equal.
 bool is_of_dtypes(const Term& term, const Block& formula) {
   const Term& value = without_lets(term, formula);

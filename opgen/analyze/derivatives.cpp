@@ -132,12 +132,7 @@ class OpDerivatives {
 void check_derivatives(const Program& program, Problems& problems) {
   Linearity linearity;
   for (const auto& op : program.ops) {
-    if (op->external) continue;
-    try {
-      OpDerivatives(*op, linearity).check();
-    } catch (const Problem& problem) {
-      problems.emplace_back(problem.what());
-    }
+    if (!op->external) attempt(problems, [&] { OpDerivatives(*op, linearity).check(); });
   }
 }
 

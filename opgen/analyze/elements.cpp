@@ -37,11 +37,6 @@ bool is_none(const Term& term) {
   return term.is(Kind::literal) ? term.text == "none" : term.is(Kind::conversion) && is_none(*term.arguments[0]);
 }
 
-const Term& without_lets(const Term& term, const Block& formula) {
-  if (term.is(Kind::conversion)) return without_lets(*term.arguments[0], formula);
-  return term.reads(What::let) ? without_lets(*formula.lets[term.symbol.index].value, formula) : term;
-}
-
 /// Whether a condition asks for sizes, dtypes, or what else no element has.
 bool asks_of_the_call(const Term& term, const Block& formula) {
   const Term& value = without_lets(term, formula);
@@ -228,7 +223,8 @@ bool Elements::can_be(const Term& condition, bool holds, const Reading& reading)
   const int least = of.property == Property::dim ? 0 : 1;  // there is an element
   for (const long double value :
        {static_cast<long double>(least), limit.value_or(0) - 1, limit.value_or(0), limit.value_or(0) + 1}) {
-    const Scalar outcome = limit ? apply(spelling(condition.operation), swap ? *limit : value, swap ? value : *limit) : limit;
+    const auto compare = function_of_two(spelling(condition.operation));
+    const Scalar outcome = limit && compare ? Scalar(compare(swap ? *limit : value, swap ? value : *limit)) : std::nullopt;
     if (!outcome || (value >= least && (*outcome != 0) == holds)) return true;
   }
   return false;

@@ -58,6 +58,19 @@ Dependence of_default(const Argument& argument) {
   return {zero ? Degree::zero : Degree::constant};
 }
 
+/// Several results, or the fields of a record: linear as a whole if one of them is.
+Dependence together(std::vector<Dependence> parts) {
+  const bool linear =
+      std::any_of(parts.begin(), parts.end(), [](const Dependence& part) { return part.degree == Degree::linear; });
+  return {linear ? Degree::linear : Degree::other, std::move(parts)};
+}
+
+/// Of each result, those of records one by one.
+void collect_results(const Dependence& value, std::vector<Degree>& results) {
+  if (value.parts.empty()) results.push_back(value.degree);
+  for (const Dependence& part : value.parts) collect_results(part, results);
+}
+
 std::vector<Degree> degrees_of(const std::vector<Dependence>& values) {
   std::vector<Degree> degrees;
   for (const Dependence& value : values) degrees.push_back(value.degree);
@@ -151,12 +164,16 @@ Dependence Linearity::of_call(const Term& call, Reading& reading) {
     return {Degree::other, {}, problem(call.at, fmt::format("'{}' makes integers of it", op.name()))};
   }
   Dependence result = of_op(op, arguments);
-  const auto explain = [&](Dependence& value) {
-    if (value.degree == Degree::other) value.why = std::make_shared<const Problem>(reason(call, arguments));
-  };
-  explain(result);
-  for (Dependence& part : result.parts) explain(part);
+  size_t first = 0;
+  explain(result, call, arguments, first);
   return result;
+}
+
+void Linearity::explain(Dependence& value, const Term& call, const std::vector<Dependence>& arguments, size_t& result) {
+  const size_t first = result;
+  for (Dependence& part : value.parts) explain(part, call, arguments, result);
+  if (value.parts.empty()) ++result;
+  if (value.degree == Degree::other) value.why = std::make_shared<const Problem>(reason(call, arguments, first));
 }
 
 Dependence Linearity::of_op(const Op& op, const std::vector<Dependence>& arguments) {
@@ -177,23 +194,26 @@ Dependence Linearity::results_of(const Op& op, const std::vector<Dependence>& ar
   if (op.body == Op::Body::composite) return of_composite(op, arguments);
   std::vector<Degree> degrees = degrees_of(arguments);
   if (std::count(degrees.begin(), degrees.end(), Degree::linear) > 0) {
-    const bool linear = !constant_in(op, degrees) && is_linear(op, degrees).value_or(false);
-    Dependence result{linear ? Degree::linear : Degree::other};
-    for (size_t i = 0; i < op.schema.results.size(); ++i) {
-      const Degree degree = op.is_constant_result(i) ? Degree::other : result.degree;
-      if (op.schema.results.size() > 1)
-        result.parts.push_back({degree});
-      else
-        result.degree = degree;
+    const bool constant = constant_in(op, degrees).has_value();
+    const auto of_result = [&](size_t i) -> Dependence {
+      const bool linear = !constant && !op.is_constant_result(i) && is_linear(op, degrees, i).value_or(false);
+      return {linear ? Degree::linear : Degree::other};
+    };
+    std::vector<Dependence> outcomes;
+    for (const Parameter& outcome : op.schema.outcomes()) {
+      std::vector<Dependence> slots;
+      for (size_t i = 0; i < outcome.count; ++i) slots.push_back(of_result(outcome.first + i));
+      outcomes.push_back(outcome.is_record() ? together(std::move(slots)) : slots[0]);
     }
-    return result;
+    return outcomes.size() == 1 ? outcomes[0] : together(std::move(outcomes));
   }
   // Linear in arguments that are all zero: zero.
   for (size_t i = 0; i < degrees.size(); ++i) {
     if (degrees[i] == Degree::zero && op.schema.arguments[i].type.is_tensor_like()) degrees[i] = Degree::linear;
   }
-  const bool zeros = std::count(degrees.begin(), degrees.end(), Degree::linear) > 0;
-  return {zeros && is_linear(op, degrees).value_or(false) ? Degree::zero : Degree::constant};
+  bool zeros = std::count(degrees.begin(), degrees.end(), Degree::linear) > 0;
+  for (size_t i = 0; i < op.schema.results.size(); ++i) zeros = zeros && is_linear(op, degrees, i).value_or(false);
+  return {zeros ? Degree::zero : Degree::constant};
 }
 
 bool Linearity::in_some_tensor(const Op& op) {
@@ -226,7 +246,7 @@ Dependence Linearity::of_composite(const Op& op, const std::vector<Dependence>& 
   return result;
 }
 
-Problem Linearity::reason(const Term& call, const std::vector<Dependence>& arguments) {
+Problem Linearity::reason(const Term& call, const std::vector<Dependence>& arguments, size_t result) {
   const Op& op = *call.op;
   const std::vector<Degree> degrees = degrees_of(arguments);
   if (const std::optional<size_t> constant = constant_in(op, degrees))
@@ -245,11 +265,13 @@ Problem Linearity::reason(const Term& call, const std::vector<Dependence>& argum
     if (arguments[i].degree != Degree::constant) continue;
     std::vector<Dependence> more = arguments;
     more[i].degree = Degree::linear;
-    if (of_op(op, more).degree == Degree::linear)
+    std::vector<Degree> results;
+    collect_results(of_op(op, more), results);
+    if (result < results.size() && results[result] == Degree::linear)
       return {call.at, fmt::format("'{}' adds '{}', which is constant in it", op.name(), op.schema.arguments[i].label())};
   }
   const bool formula = op.body == Op::Body::pointwise || op.body == Op::Body::composite;
-  const std::optional<bool> linear = formula ? std::optional(false) : is_linear(op, degrees);
+  const std::optional<bool> linear = formula ? std::optional(false) : is_linear(op, degrees, result);
   if (linear == true) return {call.at, fmt::format("'{}' gives integers, which have no derivative", op.name())};
   const std::string inputs = "'" + join(names, "' and '") + "'" + (names.size() > 1 ? " at once" : "");
   if (linear) return {call.at, fmt::format("'{}' is not linear in {}", op.name(), inputs)};

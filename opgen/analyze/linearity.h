@@ -42,7 +42,9 @@ class Linearity {
   Dependence results_of(const Op& op, const std::vector<Dependence>& arguments);
   /// Of a composite's result, whatever the device.
   Dependence of_composite(const Op& op, const std::vector<Dependence>& arguments);
-  Problem reason(const Term& call, const std::vector<Dependence>& arguments);
+  /// Says of the results of a call that are not linear why, those of records one by one, from number `result` on.
+  void explain(Dependence& value, const Term& call, const std::vector<Dependence>& arguments, size_t& result);
+  Problem reason(const Term& call, const std::vector<Dependence>& arguments, size_t result);
 
   std::map<std::pair<const Op*, std::string>, Dependence> known_;
 };

@@ -7,17 +7,14 @@
 namespace opgen {
 namespace {
 
-bool has(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-/// Whether the entry says that the op is linear in those arguments that are; nullopt if it says so of none of them.
-std::optional<bool> is_said_linear(const Op& op, const std::vector<Degree>& degrees) {
+/// Whether the entry says that the result is linear in those arguments that are; nullopt if it says so of none of them.
+std::optional<bool> is_said_linear(const Op& op, const std::vector<Degree>& degrees, size_t result) {
   bool some = false;
-  for (const std::vector<std::string>& together : op.linear_in) {
+  for (const LinearSet& together : op.linear_in) {
+    if (!together.gives(result)) continue;
     bool any = false, all = true;
     for (size_t i = 0; i < degrees.size(); ++i) {
-      const bool said = has(together, op.schema.arguments[i].name);
+      const bool said = together.of(op.schema.arguments[i].name);
       any = any || (said && degrees[i] == Degree::linear);
       all = all && (degrees[i] != Degree::linear || said) && (degrees[i] != Degree::constant || !said);
     }
@@ -64,8 +61,8 @@ std::optional<size_t> constant_in(const Op& op, const std::vector<Degree>& degre
   return std::nullopt;
 }
 
-std::optional<bool> is_linear(const Op& op, const std::vector<Degree>& degrees) {
-  const std::optional<bool> said = is_said_linear(op, degrees);
+std::optional<bool> is_linear(const Op& op, const std::vector<Degree>& degrees, size_t result) {
+  const std::optional<bool> said = is_said_linear(op, degrees, result);
   return said ? said : is_linear_by_gradients(op, degrees);
 }
 

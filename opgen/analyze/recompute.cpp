@@ -40,24 +40,13 @@ bool operands_are_kept(const Op& op, size_t result) {
 }
 
 TermPtr result_again(const Op& op, size_t result, const Position& at) {
-  Term call;
-  call.kind = Term::Kind::op;
-  call.op = &op;
-  call.type = result_type_of(op.schema);
-  call.at = at;
+  std::vector<TermPtr> arguments;
   for (size_t i = 0; i < op.schema.arguments.size(); ++i) {
     const Argument& argument = op.schema.arguments[i];
-    call.arguments.push_back(read({What::argument, i, argument.name, Symbol::How::whole}, argument.type, at));
+    arguments.push_back(read({What::argument, i, argument.name, Symbol::How::whole}, argument.type, at));
   }
-  const TermPtr all = std::make_shared<const Term>(std::move(call));
-  if (op.schema.results.size() == 1) return all;
-  Term one;
-  one.kind = Term::Kind::index;
-  one.type = op.schema.results[result].type;
-  one.position = result;
-  one.arguments = {all};
-  one.at = at;
-  return std::make_shared<const Term>(std::move(one));
+  const TermPtr all = call_of(op, std::move(arguments), at);
+  return op.schema.results.size() == 1 ? all : element(all, result, op.schema.results[result].type, at);
 }
 
 /// Behind a new first let, which stands for the result.
@@ -72,10 +61,7 @@ TermPtr behind_let(const TermPtr& term, size_t result, const std::string& name) 
       return term;
     return read(symbol, term->type, term->at);
   }
-  if (term->arguments.empty()) return term;
-  auto copy = std::make_shared<Term>(*term);
-  for (TermPtr& argument : copy->arguments) argument = behind_let(argument, result, name);
-  return copy;
+  return with_arguments(term, [&](const TermPtr& argument) { return behind_let(argument, result, name); });
 }
 
 void compute_again(Op& op, size_t result) {

@@ -89,40 +89,6 @@ class Collector {
   std::set<const Expr*> seen_;
 };
 
-/// How far a condition is from being so.
-class Distance {
- public:
-  Distance(Real margin, const OfName& of_name, const Functions& functions)
-      : margin_(margin), of_name_(of_name), functions_(functions) {}
-
-  Scalar of(const ExprPtr& written, bool holds) const {
-    const ExprPtr expr = simplified(written);
-    if (expr->is(Kind::unary) && expr->text == "!") return of(expr->args[0], !holds);
-    if (expr->is(Kind::binary) && (expr->text == "&&" || expr->text == "||")) {
-      const Scalar first = of(expr->args[0], holds), second = of(expr->args[1], holds);
-      if (!first || !second) return std::nullopt;
-      return (expr->text == "&&") == holds ? *first + *second : std::min(*first, *second);
-    }
-    if (!expr->is(Kind::binary) || !kComparisons.count(expr->text)) {
-      const Scalar value = value_of(expr, of_name_, functions_);
-      return value ? Scalar((*value != 0) != holds) : std::nullopt;
-    }
-    const Scalar a = value_of(expr->args[0], of_name_, functions_), b = value_of(expr->args[1], of_name_, functions_);
-    if (!a || !b || std::isnan(*a) || std::isnan(*b)) return std::nullopt;
-    const bool equality = expr->text == "==" || expr->text == "!=";
-    if (equality) return (expr->text == "==") == holds ? std::fabs(*a - *b) : Real(*a == *b);
-    const bool greater = (expr->text[0] == '>') == holds;
-    const Real missing = (greater ? *b - *a : *a - *b) + margin_ * (1 + std::min(std::fabs(*a), std::fabs(*b)));
-    if (missing > 0) return missing;
-    return apply(expr->text, *a, *b) == Scalar(Real(holds)) ? 0 : Real(1e-9L);  // at the very limit
-  }
-
- private:
-  Real margin_;
-  const OfName& of_name_;
-  const Functions& functions_;
-};
-
 }  // namespace
 
 std::string Region::text() const {
@@ -137,13 +103,51 @@ std::vector<Region> regions_of(const std::vector<ExprPtr>& expressions, const Is
   return std::move(collector.regions);
 }
 
-Scalar distance(const Region& region, Real margin, const OfName& of_name, const Functions& functions) {
-  const Distance measure(margin, of_name, functions);
-  for (size_t i = 0; i < region.path.size(); ++i) {
-    const Scalar missing = measure.of(region.path[i].condition, region.path[i].holds);
-    if (!missing) return std::nullopt;
+Distance::Distance(const Region& region, const Computed& computed) {
+  for (const Step& step : region.path) path_.push_back(condition(step.condition, step.holds, computed));
+}
+
+Distance::Condition Distance::condition(const ExprPtr& written, bool holds, const Computed& computed) {
+  using Made = Condition::Kind;
+  const ExprPtr expr = simplified(written);
+  const auto of = [&](size_t i) { return computed(expr->args[i]); };
+  if (expr->is(Kind::unary) && expr->text == "!") return condition(expr->args[0], !holds, computed);
+  if (expr->is(Kind::binary) && (expr->text == "&&" || expr->text == "||")) {
+    Condition joined{(expr->text == "&&") == holds ? Made::both : Made::either};
+    for (const ExprPtr& part : expr->args) joined.parts.push_back(condition(part, holds, computed));
+    return joined;
+  }
+  if (!expr->is(Kind::binary) || !kComparisons.count(expr->text)) return {Made::truth, holds, false, {}, {computed(expr)}};
+  if (expr->text == "==" || expr->text == "!=")
+    return {(expr->text == "==") == holds ? Made::equal : Made::different, true, false, {}, {of(0), of(1)}};
+  const bool greater = (expr->text[0] == '>') == holds;
+  return {Made::greater, true, (expr->text.size() == 2) == holds, {}, {of(greater ? 0 : 1), of(greater ? 1 : 0)}};
+}
+
+Scalar Distance::missing(const Condition& condition, const std::vector<Scalar>& values, Real margin) {
+  using Made = Condition::Kind;
+  if (condition.kind == Made::both || condition.kind == Made::either) {
+    const Scalar first = missing(condition.parts[0], values, margin), second = missing(condition.parts[1], values, margin);
+    if (!first || !second) return std::nullopt;
+    return condition.kind == Made::both ? *first + *second : std::min(*first, *second);
+  }
+  const Scalar a = condition.of[0].at(values);
+  if (condition.kind == Made::truth) return a ? Scalar((*a != 0) != condition.holds) : std::nullopt;
+  const Scalar b = condition.of[1].at(values);
+  if (!a || !b || std::isnan(*a) || std::isnan(*b)) return std::nullopt;
+  if (condition.kind == Made::equal) return std::fabs(*a - *b);
+  if (condition.kind == Made::different) return Real(*a == *b);
+  const Real below = *b - *a + margin * (1 + std::min(std::fabs(*a), std::fabs(*b)));
+  if (below > 0) return below;
+  return *a > *b || (condition.or_equal && *a == *b) ? 0 : Real(1e-9L);  // at the very limit
+}
+
+Scalar Distance::at(const std::vector<Scalar>& values, Real margin) const {
+  for (size_t i = 0; i < path_.size(); ++i) {
+    const Scalar away = missing(path_[i], values, margin);
+    if (!away) return std::nullopt;
     // What lies within a condition is not computed where it does not hold: that is farther than anything within.
-    if (*missing > 0) return static_cast<Real>(region.path.size() - i - 1) + *missing / (1 + *missing);
+    if (*away > 0) return static_cast<Real>(path_.size() - i - 1) + *away / (1 + *away);
   }
   return 0;
 }

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "opgen/analyze/scalars.h"
+#include "opgen/analyze/computation.h"
 
 namespace opgen {
 
@@ -23,14 +23,34 @@ struct Region {
   std::string text() const;
 };
 
-using OfName = std::function<Scalar(const std::string&)>;
 using IsWhole = std::function<bool(const std::string&)>;
 
 /// Of several expressions, each once. Without those that only single points lie in, as where x == 0: names of integers and bools
 /// apart.
 std::vector<Region> regions_of(const std::vector<ExprPtr>& expressions, const IsWhole& is_whole);
 
-/// How far a point is from a region: 0 within it, by a margin (a fraction of what is compared); nullopt where that is not known.
-Scalar distance(const Region& region, long double margin, const OfName& of_name, const Functions& functions);
+/// How far points are from a region.
+class Distance {
+ public:
+  using Computed = std::function<Computation(const ExprPtr&)>;
+  Distance(const Region& region, const Computed& computed);
+  /// 0 within it, by a margin (a fraction of what is compared); nullopt where that is not known. `values`: as computations take
+  /// them.
+  Scalar at(const std::vector<Scalar>& values, long double margin) const;
+
+ private:
+  /// A condition that is to hold, or a part of one.
+  struct Condition {
+    enum class Kind { both, either, truth, equal, different, greater } kind = Kind::truth;
+    bool holds = true;                  // of truth
+    bool or_equal = false;              // of greater
+    std::vector<Condition> parts = {};  // of both and either
+    std::vector<Computation> of = {};   // of truth one, else two
+  };
+  static Condition condition(const ExprPtr& written, bool holds, const Computed& computed);
+  static Scalar missing(const Condition& condition, const std::vector<Scalar>& values, long double margin);
+
+  std::vector<Condition> path_;
+};
 
 }  // namespace opgen

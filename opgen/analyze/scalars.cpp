@@ -5,13 +5,11 @@
 #include <limits>
 #include <map>
 #include <set>
-#include <vector>
 
 namespace opgen {
 namespace {
 
 using Real = long double;
-using Kind = Expr::Kind;
 
 Real sign(Real x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
 Real softplus(Real x) { return std::fmax(x, Real{0}) + std::log1p(std::exp(-std::fabs(x))); }
@@ -20,8 +18,10 @@ Real remainder(Real x, Real y) {
   return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
 }
 
-/// The scalar functions of Deckle's functions.yaml that mean nothing in other functions.
+/// Operators, and the scalar functions of Deckle's functions.yaml that mean nothing in other functions.
 const std::map<std::string, Real (*)(Real)> kOfOne = {
+    {"-", [](Real x) { return -x; }},
+    {"!", [](Real x) { return Real(x == 0); }},
     {"abs", [](Real x) { return std::fabs(x); }},
     {"sign", sign},
     {"floor", [](Real x) { return std::floor(x); }},
@@ -56,6 +56,19 @@ const std::map<std::string, Real (*)(Real)> kOfOne = {
 };
 
 const std::map<std::string, Real (*)(Real, Real)> kOfTwo = {
+    {"+", [](Real x, Real y) { return x + y; }},
+    {"-", [](Real x, Real y) { return x - y; }},
+    {"*", [](Real x, Real y) { return x * y; }},
+    {"/", [](Real x, Real y) { return x / y; }},
+    {"%", [](Real x, Real y) { return std::fmod(x, y); }},
+    {"==", [](Real x, Real y) { return Real(x == y); }},
+    {"!=", [](Real x, Real y) { return Real(x != y); }},
+    {"<", [](Real x, Real y) { return Real(x < y); }},
+    {"<=", [](Real x, Real y) { return Real(x <= y); }},
+    {">", [](Real x, Real y) { return Real(x > y); }},
+    {">=", [](Real x, Real y) { return Real(x >= y); }},
+    {"&&", [](Real x, Real y) { return Real(x != 0 && y != 0); }},
+    {"||", [](Real x, Real y) { return Real(x != 0 || y != 0); }},
     {"minimum", [](Real x, Real y) { return std::isnan(x) || x < y ? x : y; }},
     {"maximum", [](Real x, Real y) { return std::isnan(x) || x > y ? x : y; }},
     {"atan2", [](Real y, Real x) { return std::atan2(y, x); }},
@@ -80,7 +93,7 @@ Real (*function_of_two(const std::string& name))(Real, Real) {
   const auto found = kOfTwo.find(name);
   return found == kOfTwo.end() ? nullptr : found->second;
 }
-bool is_beyond_steps(const std::string& name, Real x) { return kSteps.count(name) && std::fabs(x) > 1e6L; }
+bool has_steps(const std::string& name) { return kSteps.count(name) > 0; }
 
 Scalar literal_value(const std::string& text) {
   if (text == "true" || text == "false") return text == "true";
@@ -90,61 +103,6 @@ Scalar literal_value(const std::string& text) {
   char* end = nullptr;
   const Real value = std::strtold(text.c_str(), &end);
   return end != text.c_str() && *end == 0 ? Scalar(value) : std::nullopt;
-}
-
-Scalar apply(const std::string& operation, Real a, Real b) {
-  if (operation == "+") return a + b;
-  if (operation == "-") return a - b;
-  if (operation == "*") return a * b;
-  if (operation == "/") return a / b;
-  if (operation == "%") return std::fmod(a, b);
-  if (operation == "==") return a == b;
-  if (operation == "!=") return a != b;
-  if (operation == "<") return a < b;
-  if (operation == "<=") return a <= b;
-  if (operation == ">") return a > b;
-  if (operation == ">=") return a >= b;
-  if (operation == "&&") return a != 0 && b != 0;
-  if (operation == "||") return a != 0 || b != 0;
-  return std::nullopt;
-}
-
-Scalar value_of(const ExprPtr& expr, const std::function<Scalar(const std::string&)>& of_name, const Functions& functions) {
-  const auto of = [&](size_t i) { return value_of(expr->args[i], of_name, functions); };
-  if (expr->is(Kind::number)) return literal_value(expr->text);
-  if (expr->is(Kind::name)) {
-    const Scalar value = of_name(expr->text);
-    return value ? value : literal_value(expr->text);
-  }
-  if (expr->is(Kind::conditional) || expr->is_call("where")) {
-    const Scalar condition = of(0);
-    return condition ? of(*condition != 0 ? 1 : 2) : std::nullopt;
-  }
-  std::vector<Real> values;
-  for (size_t i = 0; i < expr->args.size(); ++i) {
-    const Scalar value = of(i);
-    if (!value) return std::nullopt;
-    values.push_back(*value);
-  }
-  if (expr->is(Kind::unary)) return expr->text == "-" ? -values[0] : values[0] == 0;
-  if (expr->is(Kind::binary)) return apply(expr->text, values[0], values[1]);
-  if (!expr->is(Kind::call)) return std::nullopt;
-  const auto function = functions.find(expr->text);
-  if (function != functions.end() && function->second.means) {
-    const std::vector<std::string>& parameters = function->second.parameters;
-    const auto of_parameter = [&](const std::string& name) -> Scalar {
-      for (size_t i = 0; i < parameters.size(); ++i) {
-        if (parameters[i] == name) return values[i];
-      }
-      return std::nullopt;
-    };
-    return value_of(function->second.means, of_parameter, functions);
-  }
-  if (function != functions.end() && !function->second.home.is_deckle()) return std::nullopt;
-  if (is_beyond_steps(expr->text, values[0])) return std::nullopt;
-  if (values.size() == 1 && kOfOne.count(expr->text)) return kOfOne.at(expr->text)(values[0]);
-  if (values.size() == 2 && kOfTwo.count(expr->text)) return kOfTwo.at(expr->text)(values[0], values[1]);
-  return std::nullopt;
 }
 
 }  // namespace opgen

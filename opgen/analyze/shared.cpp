@@ -50,25 +50,25 @@ class Between {
     std::vector<size_t> roots;
     for (const Let& let : formula.lets) {
       taken_.insert(let.name);
-      roots.push_back(number(*let.value, lets_[rule]));
+      roots.push_back(number(let.value, lets_[rule]));
       lets_[rule].push_back(roots.back());
     }
-    roots.push_back(number(*formula.value, lets_[rule]));
+    roots.push_back(number(formula.value, lets_[rule]));
     for (const size_t root : roots) {
       uniques_[root].root = true;
       mark(root, rule);
     }
   }
 
-  size_t number(const Term& term, const std::vector<size_t>& lets) {
-    if (term.reads(Symbol::What::let)) return lets[term.symbol.index];
+  size_t number(const TermPtr& term, const std::vector<size_t>& lets) {
+    if (term->reads(Symbol::What::let)) return lets[term->symbol.index];
     std::vector<size_t> parts;
-    for (const TermPtr& argument : term.arguments) parts.push_back(number(*argument, lets));
-    const auto [found, fresh] = numbers_.emplace(equality_key(term, parts), uniques_.size());
-    if (!fresh) return found->second;
-    for (const size_t part : parts) uniques_[part].wholes.insert(uniques_.size());
-    uniques_.push_back({std::make_shared<const Term>(term), std::move(parts), {}, {}, false, {}});
-    return found->second;
+    for (const TermPtr& argument : term->arguments) parts.push_back(number(argument, lets));
+    const auto [id, fresh] = numbers_.of(term, parts);
+    if (!fresh) return id;
+    for (const size_t part : parts) uniques_[part].wholes.insert(id);
+    uniques_.push_back({term, std::move(parts), {}, {}, false, {}});
+    return id;
   }
 
   void mark(size_t id, size_t rule) {
@@ -112,20 +112,15 @@ class Between {
   TermPtr rebuilt(size_t id, const std::set<size_t>& rules) const {
     const Unique& unique = uniques_[id];
     if (unique.let && std::includes(unique.rules.begin(), unique.rules.end(), rules.begin(), rules.end())) return read_shared(id);
-    if (unique.parts.empty()) return unique.term;
-    auto copy = std::make_shared<Term>(*unique.term);
-    for (size_t i = 0; i < unique.parts.size(); ++i) copy->arguments[i] = rebuilt(unique.parts[i], rules);
-    return copy;
+    auto part = unique.parts.begin();
+    return with_arguments(unique.term, [&](const TermPtr&) { return rebuilt(*part++, rules); });
   }
 
   /// The same term of a rule, which keeps its lets.
   TermPtr over_lets(const TermPtr& term, size_t rule) {
-    const size_t id = number(*term, lets_[rule]);
+    const size_t id = number(term, lets_[rule]);
     if (uniques_[id].let && uniques_[id].rules.count(rule)) return read_shared(id);  // else it is only in a branch
-    if (term->arguments.empty()) return term;
-    auto copy = std::make_shared<Term>(*term);
-    for (TermPtr& argument : copy->arguments) argument = over_lets(argument, rule);
-    return copy;
+    return with_arguments(term, [&](const TermPtr& argument) { return over_lets(argument, rule); });
   }
 
   Rule rewritten(size_t index) {
@@ -163,15 +158,12 @@ class Between {
       symbol.index = place[symbol.index];
       return read(symbol, term->type, term->at);
     }
-    if (term->arguments.empty()) return term;
-    auto copy = std::make_shared<Term>(*term);
-    for (TermPtr& argument : copy->arguments) argument = renumbered(argument, place);
-    return copy;
+    return with_arguments(term, [&](const TermPtr& argument) { return renumbered(argument, place); });
   }
 
   const Op& op_;
   std::set<std::string> taken_ = {"grad", "grads", "sink"};
-  std::map<std::string, size_t> numbers_;
+  TermNumbers numbers_;
   std::vector<Unique> uniques_;
   std::vector<std::vector<size_t>> lets_;  // by rule, what each let is
   std::set<size_t> chosen_, inner_;        // shared; a part of one shared call and nothing else

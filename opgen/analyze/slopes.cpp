@@ -60,6 +60,7 @@ class Slopes {
       const Argument* const argument = op_.schema.find(name);
       return argument && (argument->type.is(Base::integer) || argument->type.is(Base::boolean));
     });
+    for (const Region& region : regions_) distances_.emplace_back(region, [&](const ExprPtr& expr) { return computation(expr); });
     compared_in_.resize(regions_.size());
   }
 
@@ -115,11 +116,6 @@ class Slopes {
     return rule.when ? elements.of({{}, rule.when}, *rule.when) : nullptr;
   }
 
-  /// The values of names at the point.
-  Scalar of_name(const std::string& name) const {
-    if (name == Elements::kResult) return result_;
-    return op_.schema.find(name) ? point_[op_.index_of(name)] : std::nullopt;
-  }
   /// Of the values of a point and, behind them, of the result.
   Computation computation(const ExprPtr& expr) const {
     const auto place = [&](const std::string& name) -> std::optional<size_t> {
@@ -128,17 +124,18 @@ class Slopes {
     };
     return {expr, place, functions_};
   }
-  Scalar result_at(const Point& point) const {
+  Scalar result_at(const std::vector<Scalar>& values) const {
     spent_ += cost_;
-    return expression_.at(point);
+    return expression_.at(values);
+  }
+  void go_to(const Point& point) {
+    values_ = point;
+    values_.push_back(result_at(point));
   }
 
   void check_at(const Point& point) {
-    point_ = point;
-    result_ = result_at(point_);
-    if (!result_ || !std::isfinite(*result_)) return;
-    with_result_ = point_;
-    with_result_.push_back(result_);
+    go_to(point);
+    if (!values_.back() || !std::isfinite(*values_.back())) return;
     bool compared = false;
     for (size_t input = 0; input < op_.schema.arguments.size(); ++input) {
       if (!op_.schema.arguments[input].type.is_tensor()) continue;
@@ -150,16 +147,11 @@ class Slopes {
       }
     }
     for (size_t i = 0; compared && i < regions_.size(); ++i) {
-      if (compared_in_[i] < kPerRegion && distance_to(regions_[i], 0) == Scalar(0)) ++compared_in_[i];
+      if (compared_in_[i] < kPerRegion && distances_[i].at(values_, 0) == Scalar(0)) ++compared_in_[i];
     }
     if (std::exchange(doubtful_, false)) {
       for (int i = 0; i < kBesides / 2; ++i) check_at(points_.beside(point));
     }
-  }
-
-  Scalar distance_to(const Region& region, Real margin) const {
-    return distance(
-        region, margin, [&](const std::string& name) { return of_name(name); }, functions_);
   }
 
   /// Compares at points of a region in which few were drawn.
@@ -169,8 +161,6 @@ class Slopes {
       throw Problem(
           op_.body_at,
           fmt::format("'{}' has more conditions than derivatives can be compared for: make it of several ops", op_.name()));
-    const bool reads_result = std::any_of(regions_[region].path.begin(), regions_[region].path.end(),
-                                          [](const Region::Step& step) { return mentions(step.condition, Elements::kResult); });
     for (const Sample& sample : op_.samples) {
       for (int turn = 0; turn < kPerRegion; ++turn) check_at(points_.of_sample(sample));
     }
@@ -178,17 +168,16 @@ class Slopes {
     for (const Real margin : {0.1L, 1e-3L, 1e-5L}) {
       if (compared_in_[region] >= kPerRegion) return;
       const auto far = [&](const Point& point) {
-        point_ = point;
-        if (reads_result) result_ = result_at(point_);
+        go_to(point);
         for (const Region::Step& step : regions_[region].path) spent_ += step.condition->parts;
-        return distance_to(regions_[region], margin);
+        return distances_[region].at(values_, margin);
       };
       const std::optional<Point> point = points_.search(far);
       if (!point) continue;
       found = true;
       for (int i = 0; i < kBesides && compared_in_[region] < kPerRegion; ++i) check_at(i == 0 ? *point : points_.beside(*point));
     }
-    if (found || !regions_[region].written || !is_known(regions_[region])) return;
+    if (found || !regions_[region].written || !is_known(distances_[region])) return;
     const Region::Step& last = regions_[region].path.back();
     throw Problem(
         last.condition->at.file == op_.body_at.file ? last.condition->at : op_.body_at,
@@ -198,36 +187,35 @@ class Slopes {
   }
 
   /// Whether its conditions can be evaluated at all.
-  bool is_known(const Region& region) {
+  bool is_known(const Distance& region) {
     for (int i = 0; i < kLeastPoints; ++i) {
-      point_ = points_.drawn(i);
-      result_ = result_at(point_);
-      if (result_ && distance_to(region, 0)) return true;
+      go_to(points_.drawn(i));
+      if (values_.back() && region.at(values_, 0)) return true;
     }
     return false;
   }
 
   std::optional<Slope> slope(size_t input) const {
+    Point moved = values_;
     const auto at = [&](Real distance) {
-      Point moved = point_;
-      *moved[input] += distance;
+      moved[input] = *values_[input] + distance;
       return result_at(moved);
     };
-    return slope_by_differences(at, *result_);
+    return slope_by_differences(at, *values_.back());
   }
 
   /// What differs at one point may be the differences' fault: it is refused at the second, perhaps beside it.
   void compare(const Written& one, const Slope& expected) {
     if (one.applies) {
-      const Scalar holds = one.applies->at(with_result_);
+      const Scalar holds = one.applies->at(values_);
       if (!holds || *holds == 0) return;
     }
-    const Scalar given = one.gives->at(with_result_);
+    const Scalar given = one.gives->at(values_);
     const Real tolerance = kSlopeTolerance * std::fabs(expected.value) + 100 * expected.error + 1e-12L;
     if (!given || std::fabs(*given - expected.value) <= tolerance) return;
     std::vector<std::string> at;
-    for (size_t i = 0; i < point_.size(); ++i)
-      at.push_back(fmt::format("{} = {:.4g}", op_.schema.arguments[i].name, static_cast<double>(*point_[i])));
+    for (size_t i = 0; i < op_.schema.arguments.size(); ++i)
+      at.push_back(fmt::format("{} = {:.4g}", op_.schema.arguments[i].name, static_cast<double>(*values_[i])));
     const std::string& name = op_.schema.arguments[one.input].name;
     const Problem problem =
         one.term == nullptr
@@ -256,10 +244,9 @@ class Slopes {
   std::vector<Written> written_;
   std::vector<ExprPtr> expressions_;
   std::vector<Region> regions_;
-  std::vector<int> compared_in_;  // points of each region
-  Point point_;
-  Scalar result_;
-  std::vector<Scalar> with_result_;                              // both
+  std::vector<Distance> distances_;                              // of the regions
+  std::vector<int> compared_in_;                                 // points of each region
+  std::vector<Scalar> values_;                                   // of the point, and the result there
   bool doubtful_ = false;                                        // something differed at this point for the first time
   std::map<std::pair<const Term*, size_t>, Problem> differing_;  // the first point at which a formula differs for an input
 };
@@ -271,11 +258,7 @@ void check_slopes(const Program& program, Problems& problems) {
     const bool written = op->body == Op::Body::pointwise && !op->derivative_auto && !op->condition;
     const bool believed = op->derived && op->non_differentiable;  // of the last order that is fused
     if (!written || believed || op->external || !op->test_gradients || op->dtypes == Dtypes::integral) continue;
-    try {
-      Slopes(*op, program.functions).check();
-    } catch (const Problem& problem) {
-      problems.emplace_back(problem.what());
-    }
+    attempt(problems, [&] { Slopes(*op, program.functions).check(); });
   }
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <map>
 #include <set>
 #include <utility>
@@ -19,13 +18,8 @@ struct Use {
 using SymbolKey = std::pair<Symbol::What, size_t>;
 using Uses = std::map<SymbolKey, Use>;
 
-void visit(const Term& term, const std::function<void(const Term&)>& see);
-void visit(const Block& body, const std::function<void(const Term&)>& see);
-
-void count_uses(const Term& term, Uses& uses);
 Uses uses_of(const Block& body);
 
-bool reads(const Term& term, Symbol::What what, size_t index);
 bool reads(const Block& body, Symbol::What what, size_t index);
 
 /// Whether a formula reads the symbol whatever its conditions turn out to be.
@@ -41,7 +35,11 @@ const Symbol* sizes_of(const Term& term);
 bool is_sum_to(const Term& term);
 
 /// The ops that a formula calls.
-void collect_calls(const Term& term, std::set<const Op*>& calls);
-void collect_calls(const Block& body, std::set<const Op*>& calls);
+template <typename Formula>  // Term or Block
+void collect_calls(const Formula& formula, std::set<const Op*>& calls) {
+  visit(formula, [&](const Term& part) {
+    if (part.is(Term::Kind::op)) calls.insert(part.op);
+  });
+}
 
 }  // namespace opgen

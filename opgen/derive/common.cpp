@@ -41,11 +41,11 @@ class Sharing {
   size_t number(const TermPtr& term) {
     std::vector<size_t> parts;
     for (const TermPtr& argument : term->arguments) parts.push_back(number(argument));
-    const auto [found, fresh] = numbers_.emplace(equality_key(*term, parts), uniques_.size());
-    if (!fresh) return found->second;
+    const auto [id, fresh] = numbers_.of(term, parts);
+    if (!fresh) return id;
     for (const size_t part : parts) ++uniques_[part].places;
     uniques_.push_back({term, std::move(parts), 0, false});
-    return found->second;
+    return id;
   }
 
   void mark(size_t id) {
@@ -89,13 +89,8 @@ class Sharing {
       symbol.index = renumbered_[symbol.index];
       return read(symbol, term->type, term->at);
     }
-    if (term->arguments.empty()) return term;
-    auto copy = std::make_shared<Term>(*term);
-    for (size_t i = 0; i < copy->arguments.size(); ++i) {
-      // What is not always evaluated may read lets, and declares none.
-      copy->arguments[i] = rebuilt(uniques_[id].parts[i], false);
-    }
-    return copy;
+    auto part = uniques_[id].parts.begin();
+    return with_arguments(term, [&](const TermPtr&) { return rebuilt(*part++, false); });
   }
 
   void emit(size_t i) {
@@ -115,7 +110,7 @@ class Sharing {
 
   const Block& formula_;
   std::set<std::string> taken_;
-  std::map<std::string, size_t> numbers_;
+  TermNumbers numbers_;
   std::vector<Unique> uniques_;
   std::vector<size_t> roots_;
   std::map<size_t, size_t> lets_;   // unique -> its let in the result

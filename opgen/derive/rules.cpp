@@ -106,7 +106,9 @@ class PointwiseRules {
     std::vector<Gradient> gradients;
     for (const std::string& input : tensors_) {
       Gradient gradient{input, nullptr, false};
-      if (std::find(entry_.linear_in.begin(), entry_.linear_in.end(), std::vector{input}) != entry_.linear_in.end()) {
+      const bool linear = std::any_of(entry_.linear_in.begin(), entry_.linear_in.end(),
+                                      [&](const LinearSet& set) { return set.inputs == std::vector{input}; });
+      if (linear) {
         gradient.expression = name("grad");
         gradient.itself = true;
       } else {
@@ -207,7 +209,7 @@ class PointwiseRules {
     derived->schema.name = function;
     derived->schema.results = {Result{tensor_type(), "", std::nullopt, ""}};
     derived->linear_in = entry_.linear_in;
-    derived->linear_in.push_back({incoming_name});
+    derived->linear_in.push_back({{incoming_name}});
     derived->doc = fmt::format("The gradient of {} for {}.", entry_.name(), gradient.input);
     std::vector<std::string> passed;
     const auto argument = [&](const std::string& as, const std::string& from, Type type) {

@@ -1,9 +1,5 @@
 #include <fmt/format.h>
 
-#include <cctype>
-#include <cmath>
-#include <cstdlib>
-
 #include "opgen/formula/expr.h"
 #include "opgen/formula/tokens.h"
 #include "opgen/schema/identifiers.h"
@@ -14,70 +10,11 @@ namespace {
 
 using Kind = Expr::Kind;
 
-std::vector<Token> tokenize(const Text& text) {
-  const std::string& source = text.value();
-  std::vector<Token> tokens;
-  size_t at = 0;
-  const auto alpha = [&](size_t i) {
-    return i < source.size() && (std::isalpha(static_cast<unsigned char>(source[i])) || source[i] == '_');
-  };
-  const auto digit = [&](size_t i) { return i < source.size() && std::isdigit(static_cast<unsigned char>(source[i])); };
-  while (true) {
-    while (at < source.size() && std::isspace(static_cast<unsigned char>(source[at]))) ++at;
-    Token token;
-    token.offset = at;
-    if (at >= source.size()) {
-      tokens.push_back(token);
-      return tokens;
-    }
-    const size_t start = at;
-    if (digit(at) || (source[at] == '.' && digit(at + 1))) {
-      token.kind = Token::Kind::number;
-      while (digit(at)) ++at;
-      if (at < source.size() && source[at] == '.') {
-        ++at;
-        while (digit(at)) ++at;
-      }
-      if (at < source.size() && (source[at] == 'e' || source[at] == 'E')) {
-        size_t exponent = at + 1;
-        if (exponent < source.size() && (source[exponent] == '+' || source[exponent] == '-')) ++exponent;
-        if (digit(exponent)) {
-          at = exponent;
-          while (digit(at)) ++at;
-        }
-      }
-      if (alpha(at)) throw Problem(text.at(at), fmt::format("'{}' is not a number", source.substr(start, at + 1 - start)));
-      token.text = source.substr(start, at - start);
-      const bool whole = token.text.find_first_of(".eE") == std::string::npos;
-      if (whole ? !whole_number(token.text) : !std::isfinite(std::strtod(token.text.c_str(), nullptr)))
-        throw Problem(text.at(start), fmt::format("the number {} is too large", token.text));
-    } else if (alpha(at)) {
-      token.kind = Token::Kind::name;
-      while (alpha(at) || digit(at)) ++at;
-      token.text = source.substr(start, at - start);
-    } else if (source[at] == '\'' || source[at] == '"') {
-      token.kind = Token::Kind::string;
-      const size_t close = source.find(source[at], at + 1);
-      if (close == std::string::npos) throw Problem(text.at(at), "a string is not closed");
-      token.text = source.substr(at + 1, close - at - 1);
-      at = close + 1;
-    } else {
-      token.kind = Token::Kind::symbol;
-      token.text = source.substr(at, 1);
-      for (const char* two : {"==", "!=", "<=", ">=", "&&", "||"}) {
-        if (source.compare(at, 2, two) == 0) token.text = two;
-      }
-      if (token.text.size() == 1 && std::string_view("+-*/%<>!?:()[],.=").find(token.text[0]) == std::string_view::npos)
-        throw Problem(text.at(at), fmt::format("unexpected character '{}'", token.text));
-      at += token.text.size();
-    }
-    tokens.push_back(std::move(token));
-  }
-}
+constexpr Dialect kDialect = {"+-*/%<>!?:()[],.=", "== != <= >= && ||"};
 
 class Parser : TokenReader {
  public:
-  explicit Parser(const Text& text) : TokenReader(text, tokenize(text)) {}
+  explicit Parser(const Text& text) : TokenReader(text, tokenize(text, kDialect)) {}
 
   Formula formula() {
     Formula formula;

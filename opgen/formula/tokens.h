@@ -22,6 +22,16 @@ struct Token {
   bool is(std::string_view symbol) const { return kind == Kind::symbol && text == symbol; }
 };
 
+/// How the words of a formula are told apart.
+struct Dialect {
+  std::string_view symbols;
+  std::string_view pairs;  // symbols of two characters, with blanks between them
+  bool cpp = false;        // qualified names, `std::get`, are one word; comments are none; numbers may have a suffix
+};
+
+/// The words of a formula and an end; throws Problem.
+std::vector<Token> tokenize(const Text& text, const Dialect& dialect);
+
 /// A place in the words of `text`, of which the last is an end: what a parser by recursive descent stands on.
 class TokenReader {
  protected:

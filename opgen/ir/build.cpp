@@ -1,5 +1,7 @@
 #include "opgen/ir/build.h"
 
+#include "opgen/ir/op.h"
+
 namespace opgen {
 namespace {
 
@@ -77,6 +79,13 @@ TermPtr element(TermPtr of, size_t position, Type type, const Position& at) {
   if (of->is(Term::Kind::record)) return of->arguments[position];
   Term term = made(Term::Kind::index, std::move(type), {std::move(of)}, at);
   term.position = position;
+  return shared(std::move(term));
+}
+
+TermPtr call_of(const Op& op, std::vector<TermPtr> arguments, const Position& at, Operator operation) {
+  Term term = made(Term::Kind::op, result_type_of(op.schema), std::move(arguments), at);
+  term.op = &op;
+  term.operation = operation;
   return shared(std::move(term));
 }
 

@@ -22,6 +22,17 @@ TermPtr operation(Operator operation, std::vector<TermPtr> operands, Type type, 
 TermPtr property(Property property, std::vector<TermPtr> arguments, Type type, const Position& at);
 /// Element `position` of a tuple or a record.
 TermPtr element(TermPtr of, size_t position, Type type, const Position& at);
+/// A call of an op, as an operator between tensors if `operation` is not none.
+TermPtr call_of(const Op& op, std::vector<TermPtr> arguments, const Position& at, Operator operation = Operator::none);
 TermPtr compound(Term::Kind kind, std::vector<TermPtr> arguments, Type type, const Position& at);
+
+/// The term over other arguments, which `change` makes of its own.
+template <typename Change>
+TermPtr with_arguments(const TermPtr& term, const Change& change) {
+  if (term->arguments.empty()) return term;
+  auto copy = std::make_shared<Term>(*term);
+  for (TermPtr& argument : copy->arguments) argument = change(argument);
+  return copy;
+}
 
 }  // namespace opgen

@@ -33,12 +33,6 @@ std::vector<const Argument*> Declaration::tensors() const {
   return found;
 }
 
-std::string Declaration::result_name(size_t index) const {
-  const std::string& name = schema.results[index].name;
-  if (!name.empty() && !schema.find(name)) return name;
-  return schema.results.size() == 1 ? "result" : "result" + std::to_string(index);
-}
-
 std::vector<std::string> Declaration::argument_names() const {
   std::vector<std::string> names;
   for (const Parameter& parameter : schema.parameters()) names.push_back(parameter.name);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <string>
@@ -56,6 +57,17 @@ struct AutocastRule {
   Position at = {};
 };
 
+/// `linear:`: inputs that the op is said to be linear in, together, in some of its results or in all.
+struct LinearSet {
+  std::vector<std::string> inputs;
+  std::vector<size_t> results = {};  // none: all
+
+  bool of(const std::string& input) const { return std::find(inputs.begin(), inputs.end(), input) != inputs.end(); }
+  bool gives(size_t result) const {
+    return results.empty() || std::find(results.begin(), results.end(), result) != results.end();
+  }
+};
+
 enum class Dtypes { floating, numeric, all, integral };
 
 /// What an op is apart from its formulas: the part of an entry that needs no resolving.
@@ -74,10 +86,10 @@ struct Declaration {
   std::map<std::string, Kernel> kernels;  // body kernel: by device
   bool wrap_dims = true;
   bool strided_all = false;
-  std::vector<std::string> strided;                 // inputs that the kernel takes with any strides
-  std::vector<std::vector<std::string>> linear_in;  // inputs that it is said to be linear in: together those of one set
-  std::vector<std::string> metadata;                // inputs of which it reads sizes and dtype alone
-  std::string host;  // why it computes on the host, wherever its operands are; empty: where they are
+  std::vector<std::string> strided;  // inputs that the kernel takes with any strides
+  std::vector<LinearSet> linear_in;
+  std::vector<std::string> metadata;  // inputs of which it reads sizes and dtype alone
+  std::string host;                   // why it computes on the host, wherever its operands are; empty: where they are
   Dtypes dtypes = Dtypes::floating;
   AutocastRule autocast;
   bool inplace = false;
@@ -102,8 +114,7 @@ struct Declaration {
   bool is_composite() const { return body == Body::composite || body == Body::composite_cpp; }
   bool takes_rows() const;                       // pointwise, of several tensors: it reads rows that repeat where they are
   std::vector<const Argument*> tensors() const;  // Tensor, Tensor? and Tensor[] arguments
-  /// The name under which formulas know result `index`: its own unless an argument has it; resultN serves too.
-  std::string result_name(size_t index) const;
+  std::string result_name(size_t index) const { return schema.result_name(index); }
   std::vector<std::string> argument_names() const;  // as they are written, records whole
   /// How many arguments stand before the '*'; those after it are options.
   size_t positional() const;

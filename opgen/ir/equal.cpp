@@ -1,18 +1,28 @@
 #include "opgen/ir/equal.h"
 
-#include <fmt/format.h>
+#include <functional>
+#include <string>
 
 #include "opgen/ir/op.h"
 
 namespace opgen {
 
-std::string equality_key(const Term& term, const std::vector<size_t>& arguments) {
-  std::string key = fmt::format("{} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(term.kind), term.text, term.type.to_string(),
-                                static_cast<const void*>(term.op), static_cast<const void*>(term.helper),
-                                static_cast<int>(term.operation), static_cast<int>(term.property), term.position,
-                                static_cast<int>(term.symbol.what), term.symbol.index, static_cast<int>(term.symbol.how));
-  for (const size_t argument : arguments) key += fmt::format(",{}", argument);
-  return key;
+std::pair<size_t, bool> TermNumbers::of(const TermPtr& term, const std::vector<size_t>& arguments) {
+  size_t hash = std::hash<std::string>()(term->text);
+  const auto mix = [&](size_t value) { hash = (hash ^ value) * 1099511628211U; };
+  for (const size_t value :
+       {static_cast<size_t>(term->kind), std::hash<const void*>()(term->op), static_cast<size_t>(term->operation), term->position,
+        static_cast<size_t>(term->symbol.what), term->symbol.index})
+    mix(value);
+  for (const size_t argument : arguments) mix(argument);
+  const auto [first, last] = by_hash_.equal_range(hash);
+  for (auto it = first; it != last; ++it) {
+    const auto& [other, parts] = terms_[it->second];
+    if (parts == arguments && same_apart_from_arguments(*term, *other)) return {it->second, false};
+  }
+  by_hash_.emplace(hash, terms_.size());
+  terms_.emplace_back(term, arguments);
+  return {terms_.size() - 1, true};
 }
 
 size_t always_evaluated(const Term& term) {

@@ -20,16 +20,25 @@ const char* part_name(Symbol::How how) {
   return kNames[static_cast<size_t>(how)];
 }
 
-bool equal(const Term& a, const Term& b) {
-  if (&a == &b) return true;
-  if (a.kind != b.kind || a.text != b.text || a.op != b.op || a.helper != b.helper || a.operation != b.operation ||
-      a.property != b.property || a.position != b.position || a.arguments.size() != b.arguments.size())
-    return false;
-  if (!a.symbol.same_thing(b.symbol) || a.symbol.how != b.symbol.how || !(a.type == b.type)) return false;
-  for (size_t i = 0; i < a.arguments.size(); ++i) {
-    if (!equal(*a.arguments[i], *b.arguments[i])) return false;
-  }
-  return true;
+bool same_apart_from_arguments(const Term& a, const Term& b) {
+  return a.kind == b.kind && a.text == b.text && a.op == b.op && a.helper == b.helper && a.operation == b.operation &&
+         a.property == b.property && a.position == b.position && a.symbol.same_thing(b.symbol) && a.symbol.how == b.symbol.how &&
+         a.type == b.type;
+}
+
+void visit(const Term& term, const std::function<void(const Term&)>& see) {
+  see(term);
+  for (const TermPtr& argument : term.arguments) visit(*argument, see);
+}
+
+void visit(const Block& body, const std::function<void(const Term&)>& see) {
+  for (const Let& let : body.lets) visit(*let.value, see);
+  if (body.value) visit(*body.value, see);
+}
+
+const Term& without_lets(const Term& term, const Block& formula) {
+  if (term.is(Term::Kind::conversion)) return without_lets(*term.arguments[0], formula);
+  return term.reads(Symbol::What::let) ? without_lets(*formula.lets[term.symbol.index].value, formula) : term;
 }
 
 }  // namespace opgen

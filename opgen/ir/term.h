@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -127,7 +128,14 @@ const char* spelling(Operator operation);
 const char* spelling(Property property);
 const char* part_name(Symbol::How how);
 
-/// The same computation.
-bool equal(const Term& a, const Term& b);
+/// The same computation, whatever of.
+bool same_apart_from_arguments(const Term& a, const Term& b);
+
+/// Sees a term and all its parts, or those of the lets and of the value.
+void visit(const Term& term, const std::function<void(const Term&)>& see);
+void visit(const Block& body, const std::function<void(const Term&)>& see);
+
+/// What a term is through conversions and lets.
+const Term& without_lets(const Term& term, const Block& formula);
 
 }  // namespace opgen

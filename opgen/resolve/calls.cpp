@@ -87,14 +87,16 @@ TermPtr Resolver::call_op(const std::string& function, const ExprPtr& expr, cons
     throw Problem(expr->at, fmt::format("no overload of {} takes ({}); the first one says: {}", function, join(types),
                                         failures[0].mismatch));
   }
+  if (best_op) {
+    say_types(scope_.program.named(function), *best_op, best.arguments);
+    return call_of(*best_op, std::move(best.arguments), expr->at);
+  }
   Term term;
-  term.kind = best_op ? Term::Kind::op : Term::Kind::helper;
-  term.op = best_op;
+  term.kind = Term::Kind::helper;
   term.helper = best_helper;
-  term.type = result_type_of(best_op ? best_op->schema : best_helper->schema);
+  term.type = result_type_of(best_helper->schema);
   term.arguments = std::move(best.arguments);
   term.at = expr->at;
-  if (best_op) say_types(scope_.program.named(function), *best_op, term.arguments);
   return std::make_shared<const Term>(std::move(term));
 }
 

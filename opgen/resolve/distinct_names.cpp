@@ -27,28 +27,25 @@ void check_types(const Library& library, Problems& problems) {
   for (const auto& entry : library.entries) {
     const std::string options = pascal_case(entry->unique_name()) + "Options";
     if (entry->has_options() && !entry->external && is_class_of_library(options))
-      problems.emplace_back(
-          Problem(entry->at, fmt::format("the arguments after the '*' would be the struct '{}', which is a class of "
-                                         "the library: leave out the '*', or rename the op",
-                                         options))
-              .what());
+      refuse(problems, entry->at,
+             fmt::format("the arguments after the '*' would be the struct '{}', which is a class of the library: leave out the "
+                         "'*', or rename the op",
+                         options));
     for (const std::string& name : {pascal_case(entry->unique_name()) + "Backward", options}) {
       const auto type = library.types.find(name);
       if (type == library.types.end() || (entry->external && type->second.external())) continue;
       if (name == options && !entry->has_options()) continue;
-      problems.emplace_back(Problem(type->second.declared_at(),
-                                    fmt::format("'{}' is what the generated code has for the op '{}' at {}: choose another name",
-                                                name, entry->unique_name(), entry->at.to_string()))
-                                .what());
+      refuse(problems, type->second.declared_at(),
+             fmt::format("'{}' is what the generated code has for the op '{}' at {}: choose another name", name,
+                         entry->unique_name(), entry->at.to_string()));
     }
   }
   for (const auto& record : library.records) {
     const auto type = library.types.find(record->name + "View");
     if (type == library.types.end() || (record->external && type->second.external())) continue;
-    problems.emplace_back(Problem(type->second.declared_at(),
-                                  fmt::format("'{}View' is what kernels get for the record '{}' at {}: choose another name",
-                                              record->name, record->name, record->at.to_string()))
-                              .what());
+    refuse(problems, type->second.declared_at(),
+           fmt::format("'{0}View' is what kernels get for the record '{0}' at {1}: choose another name", record->name,
+                       record->at.to_string()));
   }
 }
 
@@ -61,13 +58,11 @@ void check_ops(const Library& library, Problems& problems) {
     const Entry* const other = same_function != entry.get() ? same_function : same_class;
     if (other == entry.get() || entry->external) continue;
     const std::string first = fmt::format("'{}' at {}", other->unique_name(), other->at.to_string());
-    const Problem problem =
-        other == same_function
-            ? Problem(entry->at, fmt::format("'{}' takes the same arguments in C++ as {}: give one of them another name",
-                                             entry->unique_name(), first))
-            : Problem(entry->at, fmt::format("'{}' and {} would have one name in the generated code: rename one",
-                                             entry->unique_name(), first));
-    problems.emplace_back(problem.what());
+    refuse(problems, entry->at,
+           other == same_function
+               ? fmt::format("'{}' takes the same arguments in C++ as {}: give one of them another name", entry->unique_name(),
+                             first)
+               : fmt::format("'{}' and {} would have one name in the generated code: rename one", entry->unique_name(), first));
   }
 }
 
@@ -85,17 +80,14 @@ void check_variants(const Library& library, Problems& problems) {
   }
   for (const auto& entry : library.entries) {
     if (entry->inplace && entry->name().ends_with('_') && !entry->external)
-      problems.emplace_back(Problem(entry->at, fmt::format("'{0}' has the name of an in-place variant, and its own would be "
-                                                           "'{0}' too: leave the '_' out",
-                                                           entry->name()))
-                                .what());
+      refuse(problems, entry->at,
+             fmt::format("'{0}' has the name of an in-place variant, and its own would be '{0}' too: leave the '_' out",
+                         entry->name()));
     const auto other = variants.find(entry->home.space + "::" + overload_key(*entry, entry->name()));
     if (other == variants.end() || (entry->external && other->second->external)) continue;
-    problems.emplace_back(
-        Problem(entry->at, fmt::format("'{}' takes the same arguments in C++ as the variant of that name of "
-                                       "'{}' at {}: give it another name",
-                                       entry->unique_name(), other->second->unique_name(), other->second->at.to_string()))
-            .what());
+    refuse(problems, entry->at,
+           fmt::format("'{}' takes the same arguments in C++ as the variant of that name of '{}' at {}: give it another name",
+                       entry->unique_name(), other->second->unique_name(), other->second->at.to_string()));
   }
 }
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <functional>
-#include <set>
 
+#include "opgen/derive/calculus.h"
 #include "opgen/resolve/distinct_names.h"
 #include "opgen/resolve/kernel_rules.h"
 #include "opgen/resolve/schema_rules.h"
@@ -14,9 +14,8 @@
 namespace opgen {
 namespace {
 
-void check_derivative(const Entry& entry) {
-  const bool composite = entry.body == Entry::Body::composite || entry.body == Entry::Body::composite_cpp;
-  if (composite) {
+void check_derivative(const Entry& entry, const Library& library) {
+  if (entry.is_composite()) {
     if (entry.derivative_given)
       throw Problem(entry.derivative_at, "a composite is differentiated through the ops that it calls: leave 'derivative' out");
     return;
@@ -28,13 +27,7 @@ void check_derivative(const Entry& entry) {
   }
   if (missing.empty()) return;
   if (!entry.derivative_given) {
-    // Conditions have none, and checks elsewhere see to it.
-    if (entry.body == Entry::Body::pointwise) {
-      static const std::set<std::string> kConditions = {"==", "!=", "<", "<=", ">", ">=", "&&", "||"};
-      if (entry.pointwise->is(Expr::Kind::binary) && kConditions.count(entry.pointwise->text)) return;
-      if (entry.pointwise->is(Expr::Kind::unary) && entry.pointwise->text == "!") return;
-      if (entry.pointwise->is(Expr::Kind::call) && (entry.pointwise->text.rfind("is", 0) == 0)) return;
-    }
+    if (entry.body == Entry::Body::pointwise && is_boolean(entry.pointwise, library.functions)) return;  // conditions have none
     throw Problem(entry.at, fmt::format("'{}' has tensor inputs and no 'derivative:': write formulas, {}non_differentiable",
                                         entry.name(), entry.body == Entry::Body::pointwise ? "auto, or " : "or "));
   }
@@ -181,7 +174,7 @@ void check_entries(const Library& library, const std::string& root, Problems& pr
         [&] { check_options(*entry); },
         [&] { check_documentation(*entry); },
         [&] { check_pointwise_arguments(*entry); },
-        [&] { check_derivative(*entry); },
+        [&] { check_derivative(*entry, library); },
         [&] { check_limit(*entry, library); },
         [&] { check_autocast(*entry); },
         [&] {
@@ -192,28 +185,21 @@ void check_entries(const Library& library, const std::string& root, Problems& pr
         [&] { check_samples(*entry, library); },
         [&] { check_nested(*entry, library); },
     };
-    for (const auto& rule : rules) {
-      try {
-        rule();
-      } catch (const Problem& problem) {
-        problems.emplace_back(problem.what());
-      }
-    }
+    for (const auto& rule : rules) attempt(problems, rule);
   }
   check_distinct_names(library, problems);
 }
 
 void check_library(const Library& library, const std::string& root, Problems& problems) {
   for (const auto& entry : library.entries) {
-    const bool takes_tensor = std::any_of(entry->schema.arguments.begin(), entry->schema.arguments.end(),
-                                          [](const Argument& a) { return a.type.is_tensor_like(); });
-    if (entry->external || !takes_tensor || entry->nested.kind != NestedRule::Kind::absent ||
+    if (entry->external || entry->tensors().empty() || entry->nested.kind != NestedRule::Kind::absent ||
         entry->body == Entry::Body::pointwise)
       continue;
-    problems.emplace_back(Problem(entry->at, fmt::format("'{}' does not say what it does to nested tensors: add 'nested:', with "
-                                                         "values, a segment op, or the reason why not",
-                                                         entry->name()))
-                              .what());
+    refuse(
+        problems, entry->at,
+        fmt::format("'{}' does not say what it does to nested tensors: add 'nested:', with values, a segment op, or the reason "
+                    "why not",
+                    entry->name()));
   }
   check_orphans(library, root, problems);
 }

@@ -20,7 +20,7 @@ void check_kernels(const Entry& entry, const std::string& root) {
     const std::string file = fmt::format("deckle/kernels/{}/{}.{}", device, kernel.file, device == "cuda" ? "cu" : "cpp");
     // Other libraries have their kernels beside their entries, or anywhere below their root.
     const std::filesystem::path other = kernel.file + (device == "cuda" ? ".cu" : ".cpp");
-    const std::filesystem::path folder_of_entry = (root / std::filesystem::path(entry.at.file)).parent_path();
+    const std::filesystem::path folder_of_entry = (root / std::filesystem::path(entry.at.file.text())).parent_path();
     if (std::filesystem::exists(root / other) || std::filesystem::exists(folder_of_entry / other)) continue;
     if (!entry.home.plain)
       throw Problem(kernel.at,

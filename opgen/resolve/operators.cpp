@@ -51,22 +51,12 @@ TermPtr Resolver::unary(const ExprPtr& expr) {
 TermPtr Resolver::operator_call(const std::string& op, Operator operation, const ExprPtr& expr, std::vector<TermPtr> operands) {
   const std::vector<const Op*> found = scope_.program.named(op);
   if (found.empty()) throw Problem(expr->at, fmt::format("'{}' on tensors is the op '{}', which has no entry", expr->text, op));
-  Term term;
-  term.kind = Term::Kind::op;
-  term.op = found[0];
   const std::vector<std::string> keys(operands.size());
   for (const Op* candidate : found) {
-    const Bound bound = bind_arguments(candidate->schema, expr, expr->args, keys, operands);
-    if (!bound.mismatch.empty()) continue;
-    term.op = candidate;
-    operands = bound.arguments;
-    break;
+    Bound bound = bind_arguments(candidate->schema, expr, expr->args, keys, operands);
+    if (bound.mismatch.empty()) return call_of(*candidate, std::move(bound.arguments), expr->at, operation);
   }
-  term.operation = operation;
-  term.arguments = std::move(operands);
-  term.type = tensor_type();
-  term.at = expr->at;
-  return std::make_shared<const Term>(std::move(term));
+  return call_of(*found[0], std::move(operands), expr->at, operation);
 }
 
 TermPtr Resolver::compared_with_none(const ExprPtr& expr) {
@@ -220,13 +210,8 @@ TermPtr Resolver::index(const ExprPtr& expr) {
     const int64_t count = static_cast<int64_t>(object->type.elements.size());
     if (!i || *i < 0 || *i >= count)
       throw Problem(position->at, fmt::format("the tuple is indexed by a number from 0 to {}", count - 1));
-    Term term;
-    term.kind = Term::Kind::index;
-    term.position = static_cast<size_t>(*i);
-    term.type = object->type.elements[term.position];
-    term.arguments = {object};
-    term.at = expr->at;
-    return std::make_shared<const Term>(std::move(term));
+    const auto chosen = static_cast<size_t>(*i);
+    return element(object, chosen, object->type.elements[chosen], expr->at);
   }
   if (!object->type.list)
     throw Problem(expr->at, fmt::format("{} cannot be indexed; lists and tuples can", object->type.to_string()));

@@ -15,29 +15,15 @@ void resolve_entry(const Entry& entry, const Library& library, const Program& pr
   resolve_derivative(entry, program, op);
 }
 
-/// One step of an entry; false if it had a problem.
-template <typename Step>
-bool attempt(const Entry& entry, Problems& problems, const Step& step) {
-  try {
-    step();
-    return true;
-  } catch (const Problem& problem) {
-    if (!entry.external) problems.emplace_back(problem.what());
-    return false;
-  }
-}
-
 void resolve_by_hand(const Library& library, Program& program, Problems& problems) {
   for (const WrittenFunction& written : library.by_hand) {
     FunctionByHand function = written.function;
-    try {
+    attempt(problems, [&] {
       for (const Text& name : written.calls) {
         const std::vector<const Op*> called = ops_called(name, program);
         function.calls.insert(function.calls.end(), called.begin(), called.end());
       }
-    } catch (const Problem& problem) {
-      problems.emplace_back(problem.what());
-    }
+    });
     program.by_hand.push_back(std::move(function));
   }
 }
@@ -59,13 +45,14 @@ Program resolve(const Library& library, Problems& problems) {
     static_cast<Declaration&>(*op) = *entry;
     ops.push_back(&program.add(std::move(op)));
   }
+  Problems elsewhere;  // said where external entries are compiled
   for (size_t i = 0; i < ops.size(); ++i) {
     const Entry& entry = *library.entries[i];
-    attempt(entry, problems, [&] { resolve_entry(entry, library, program, *ops[i]); });
+    attempt(entry.external ? elsewhere : problems, [&] { resolve_entry(entry, library, program, *ops[i]); });
   }
   for (size_t i = 0; i < ops.size(); ++i) {
     const Entry& entry = *library.entries[i];
-    if (!entry.external) attempt(entry, problems, [&] { resolve_samples(entry, library, *ops[i]); });
+    if (!entry.external) attempt(problems, [&] { resolve_samples(entry, library, *ops[i]); });
   }
   resolve_by_hand(library, program, problems);
   return program;

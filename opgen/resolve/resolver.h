@@ -61,7 +61,6 @@ class Resolver {
   TermPtr index_of_gradients(const ExprPtr& expr);
 
   Scope& scope_;
-  size_t lets_ = 0;
 };
 
 }  // namespace opgen

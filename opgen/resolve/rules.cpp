@@ -102,12 +102,11 @@ std::set<std::string> names_of(const Op& op) {
 }
 
 bool reads_gradient(const Block& formula, size_t result) {
-  const std::function<bool(const Term&)> visit = [&](const Term& term) {
-    if (term.reads(Symbol::What::gradients) || (term.reads(Symbol::What::gradient) && term.symbol.index == result)) return true;
-    return std::any_of(term.arguments.begin(), term.arguments.end(), [&](const TermPtr& part) { return visit(*part); });
-  };
-  return visit(*formula.value) ||
-         std::any_of(formula.lets.begin(), formula.lets.end(), [&](const Let& let) { return visit(*let.value); });
+  bool found = false;
+  visit(formula, [&](const Term& term) {
+    found = found || term.reads(Symbol::What::gradients) || (term.reads(Symbol::What::gradient) && term.symbol.index == result);
+  });
+  return found;
 }
 
 /// The condition of a case: of what the call knows.
@@ -115,14 +114,12 @@ TermPtr condition_of(const ExprPtr& when, const Program& program, const Op& op) 
   if (!when) return nullptr;
   Scope scope = argument_scope(op, program);
   TermPtr condition = Resolver(scope).resolve_to(when, type_of(Base::boolean), "the condition of a case");
-  const std::function<void(const Term&)> check = [&](const Term& term) {
+  visit(*condition, [](const Term& term) {
     if (term.is(Term::Kind::read) && term.type.is_tensor_like() && term.symbol.how == Symbol::How::whole)
       throw Problem(term.at, fmt::format("'when' is decided at the call, from numbers, sizes and dtypes, and the values of '{}' "
                                          "are not among these: write 'c ? a : b'",
                                          term.symbol.name));
-    for (const TermPtr& part : term.arguments) check(*part);
-  };
-  check(*condition);
+  });
   return condition;
 }
 

@@ -3,136 +3,50 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 namespace opgen {
 namespace {
 
-constexpr std::array kKeywords = {
-    "alignas",     "alignof",  "and",       "and_eq",    "asm",       "auto",         "bitand",
-    "bitor",       "bool",     "break",     "case",      "catch",     "char",         "char16_t",
-    "char32_t",    "char8_t",  "class",     "co_await",  "co_return", "co_yield",     "compl",
-    "concept",     "const",    "consteval", "constexpr", "constinit", "const_cast",   "continue",
-    "decltype",    "default",  "delete",    "do",        "double",    "dynamic_cast", "else",
-    "enum",        "explicit", "export",    "extern",    "false",     "float",        "for",
-    "friend",      "goto",     "if",        "inline",    "int",       "long",         "mutable",
-    "namespace",   "new",      "noexcept",  "not",       "not_eq",    "nullptr",      "operator",
-    "or",          "or_eq",    "private",   "protected", "public",    "register",     "reinterpret_cast",
-    "requires",    "return",   "short",     "signed",    "sizeof",    "static",       "static_assert",
-    "static_cast", "struct",   "switch",    "template",  "this",      "thread_local", "throw",
-    "true",        "try",      "typedef",   "typeid",    "typename",  "union",        "unsigned",
-    "using",       "virtual",  "void",      "volatile",  "wchar_t",   "while",        "xor",
-    "xor_eq"};
+constexpr std::string_view kKeywords =
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t class co_await "
+    "co_return co_yield compl concept const consteval constexpr constinit const_cast continue decltype default delete do "
+    "double dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable namespace "
+    "new noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast requires return "
+    "short signed sizeof static static_assert static_cast struct switch template this thread_local throw true try typedef "
+    "typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq";
 
 /// Macros of the C and C++ headers, and of the compilers, that generated code would replace.
-constexpr std::array kMacros = {"assert",   "errno",  "i386",   "linux",   "offsetof", "setjmp",   "stderr", "stdin",
-                                "stdout",   "unix",   "va_arg", "va_copy", "va_end",   "va_start", "BUFSIZ", "DOMAIN",
-                                "EDOM",     "EILSEQ", "EOF",    "ERANGE",  "HUGE",     "INFINITY", "NAN",    "NULL",
-                                "OVERFLOW", "PLOSS",  "SING",   "TLOSS",   "UNDERFLOW"};
+constexpr std::string_view kMacros =
+    "assert errno i386 linux offsetof setjmp stderr stdin stdout unix va_arg va_copy va_end va_start BUFSIZ DOMAIN EDOM "
+    "EILSEQ EOF ERANGE HUGE INFINITY NAN NULL OVERFLOW PLOSS SING TLOSS UNDERFLOW";
 
 /// Namespaces of the library, where a function of the same name cannot be.
-constexpr std::array kNamespaces = {"autograd", "composite", "dispatch", "functional", "io",  "kernels", "launch", "masks",
-                                    "native",   "nested",    "nn",       "optim",      "raw", "shapes",  "suite"};
+constexpr std::string_view kNamespaces =
+    "autograd composite dispatch functional io kernels launch masks native nested nn optim raw shapes suite";
 
 /// What generated code calls or declares with in the namespace of the ops: an op of the same name would hide it.
-constexpr std::array kUsedByOps = {"fail", "int64_t", "rethrow_from"};
+constexpr std::string_view kUsedByOps = "fail int64_t rethrow_from";
 
 /// Classes of the library's headers, and functions of Highway, which generated kernels call unqualified.
-constexpr std::array kClasses = {"Add",
-                                 "Alignment",
-                                 "And",
-                                 "Argument",
-                                 "ArrowList",
-                                 "AttentionAlignment",
-                                 "AttentionCandidate",
-                                 "AttentionDropout",
-                                 "AttentionKernel",
-                                 "AttentionMask",
-                                 "AttentionOperands",
-                                 "AttentionOptions",
-                                 "AttentionPass",
-                                 "AttentionPlan",
-                                 "AttentionPlane",
-                                 "AttentionProblem",
-                                 "AttentionRanges",
-                                 "AttentionRequest",
-                                 "AttentionResults",
-                                 "AttentionRows",
-                                 "Context",
-                                 "DType",
-                                 "Device",
-                                 "DeviceKind",
-                                 "Dims",
-                                 "Div",
-                                 "Ellipsis",
-                                 "EnableGrad",
-                                 "Eq",
-                                 "Error",
-                                 "ErrorKind",
-                                 "Generator",
-                                 "GradMode",
-                                 "GradcheckOptions",
-                                 "GradientSink",
-                                 "Gradients",
-                                 "Gt",
-                                 "IfThenElse",
-                                 "Index",
-                                 "Inf",
-                                 "Ints",
-                                 "JaggedLayout",
-                                 "Lt",
-                                 "MatmulOptions",
-                                 "MemoryStats",
-                                 "Mul",
-                                 "NaN",
-                                 "Neg",
-                                 "NestedTensor",
-                                 "NewAxis",
-                                 "NoGrad",
-                                 "Not",
-                                 "Number",
-                                 "OpInfo",
-                                 "Operand",
-                                 "OperandSizes",
-                                 "OptionalInts",
-                                 "Or",
-                                 "PadOptions",
-                                 "PadSide",
-                                 "Philox",
-                                 "PhiloxStream",
-                                 "Plan",
-                                 "Pooling",
-                                 "Ragged",
-                                 "RaggedShape",
-                                 "RaggedView",
-                                 "RepeatedRows",
-                                 "RowIterator",
-                                 "RowMap",
-                                 "RowOperand",
-                                 "SavedRows",
-                                 "SavedTensor",
-                                 "SavedTensorHooks",
-                                 "Scalar",
-                                 "Set",
-                                 "Slice",
-                                 "SmallVector",
-                                 "Storage",
-                                 "StridedLayout",
-                                 "Sub",
-                                 "Tensor",
-                                 "TensorImpl",
-                                 "TensorList",
-                                 "TypeTag",
-                                 "VarlenLayout",
-                                 "View",
-                                 "Xor",
-                                 "Zero"};
+constexpr std::string_view kClasses =
+    "Add Alignment And Argument ArrowList AttentionAlignment AttentionCandidate AttentionDropout AttentionKernel "
+    "AttentionMask AttentionOperands AttentionOptions AttentionPass AttentionPlan AttentionPlane AttentionProblem "
+    "AttentionRanges AttentionRequest AttentionResults AttentionRows Context DType Device DeviceKind Dims Div Ellipsis "
+    "EnableGrad Eq Error ErrorKind Generator GradMode GradcheckOptions GradientSink Gradients Gt IfThenElse Index Inf Ints "
+    "JaggedLayout Lt MatmulOptions MemoryStats Mul NaN Neg NestedTensor NewAxis NoGrad Not Number OpInfo Operand "
+    "OperandSizes OptionalInts Or PadOptions PadSide Philox PhiloxStream Plan Pooling Ragged RaggedShape RaggedView "
+    "RepeatedRows RowIterator RowMap RowOperand SavedRows SavedTensor SavedTensorHooks Scalar Set Slice SmallVector Storage "
+    "StridedLayout Sub Tensor TensorImpl TensorList TypeTag VarlenLayout View Xor Zero";
 
 constexpr size_t kLongestName = 200;  // of 255 letters that a file's name may have
 
-template <typename Table>
-bool holds(const Table& table, std::string_view name) {
-  return std::find(table.begin(), table.end(), name) != table.end();
+/// Whether it is one of these words, which have a blank between them.
+bool holds(std::string_view words, std::string_view name) {
+  for (size_t at = words.find(name); at != std::string_view::npos; at = words.find(name, at + 1)) {
+    const size_t end = at + name.size();
+    if ((at == 0 || words[at - 1] == ' ') && (end == words.size() || words[end] == ' ')) return !name.empty();
+  }
+  return false;
 }
 
 }  // namespace

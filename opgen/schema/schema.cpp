@@ -59,6 +59,12 @@ std::vector<Parameter> Schema::parameters() const { return whole(arguments, grou
 
 std::vector<Parameter> Schema::outcomes() const { return whole(results, result_groups); }
 
+std::string Schema::result_name(size_t index) const {
+  const std::string& name = results[index].name;
+  if (!name.empty() && !find(name)) return name;
+  return results.size() == 1 ? "result" : "result" + std::to_string(index);
+}
+
 const Argument* Schema::find(const std::string& argument) const {
   for (const Argument& candidate : arguments) {
     if (candidate.name == argument) return &candidate;

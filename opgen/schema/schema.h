@@ -68,7 +68,7 @@ struct Type {
     return !list && !optional && (base == Base::integer || base == Base::floating || base == Base::scalar);
   }
   std::string to_string() const;
-  friend bool operator==(const Type& a, const Type& b) { return a.to_string() == b.to_string(); }
+  friend bool operator==(const Type&, const Type&) = default;
 };
 
 /// `(a!)`, `(a)`, `(a|b)`, `(a -> *)`.
@@ -142,6 +142,8 @@ struct Schema {
   /// add.Tensor -> add_Tensor: unique among all schemas, an identifier.
   std::string unique_name() const { return overload.empty() ? name : name + "_" + overload; }
   const Argument* find(const std::string& argument) const;
+  /// The name under which formulas know result `index`: its own unless an argument has it; resultN serves too.
+  std::string result_name(size_t index) const;
   const Group* find_group(const std::string& record) const;
   /// Arguments and results as they are written, records whole.
   std::vector<Parameter> parameters() const;

@@ -5,10 +5,18 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <set>
 
 namespace opgen {
 
-std::string Position::to_string() const { return fmt::format("{}:{}:{}", file, line, column); }
+const std::string FileName::kNone;
+
+FileName::FileName(const std::string& name) {
+  static std::set<std::string> names;
+  if (!name.empty()) name_ = &*names.insert(name).first;
+}
+
+std::string Position::to_string() const { return fmt::format("{}:{}:{}", file.text(), line, column); }
 
 std::string readable(const std::string& message) {
   constexpr size_t kLongest = 1000, kBegin = 700, kEnd = 200;
@@ -45,6 +53,10 @@ size_t message_at(const std::string& problem) {
 Problem::Problem(const Position& at, const std::string& message)
     : std::runtime_error(at.to_string() + ": " + readable(message)), at_(at), message_(readable(message)) {}
 
+void refuse(Problems& problems, const Position& at, const std::string& message) {
+  problems.emplace_back(Problem(at, message).what());
+}
+
 Problems said_once(const Problems& problems) {
   std::map<std::string, int> times;
   for (const std::string& problem : problems) ++times[problem.substr(message_at(problem))];
@@ -75,7 +87,7 @@ bool is_blank(char character) { return character == ' ' || character == '\t' || 
 
 }  // namespace
 
-Text::Text(std::string value, const std::string& file, const std::vector<std::string>& lines, int line, int column)
+Text::Text(std::string value, const FileName& file, const std::vector<std::string>& lines, int line, int column)
     : value_(std::move(value)), file_(file) {
   // Quotes, block indicators and folded line ends are in the file but not in the value: skip what does not match.
   for (const char character : value_) {

@@ -8,9 +8,25 @@
 
 namespace opgen {
 
+/// The name of an input file, which all places in it share.
+class FileName {
+ public:
+  FileName() = default;
+  FileName(const std::string& name);
+  FileName(const char* name) : FileName(std::string(name)) {}
+
+  const std::string& text() const { return *name_; }
+  operator const std::string&() const { return *name_; }
+  friend bool operator==(const FileName& a, const FileName& b) { return a.name_ == b.name_; }
+
+ private:
+  static const std::string kNone;
+  const std::string* name_ = &kNone;
+};
+
 /// A place in an input file; lines and columns count from 1.
 struct Position {
-  std::string file;
+  FileName file;
   int line = 0;
   int column = 0;
 
@@ -33,6 +49,20 @@ class Problem : public std::runtime_error {
 /// Problems found so far; work goes on after each so that one run shows all of them.
 using Problems = std::vector<std::string>;
 
+void refuse(Problems& problems, const Position& at, const std::string& message);
+
+/// Does a step that may throw Problem, which then is one more of `problems`; whether it threw none.
+template <typename Step>
+bool attempt(Problems& problems, const Step& step) {
+  try {
+    step();
+    return true;
+  } catch (const Problem& problem) {
+    problems.emplace_back(problem.what());
+    return false;
+  }
+}
+
 /// Of problems that say the same of several places the first, with their number: what is missing is missed everywhere.
 Problems said_once(const Problems& problems);
 
@@ -48,7 +78,7 @@ class Text {
  public:
   Text() = default;
   /// `value` as YAML read it, found again character by character in `lines` from (line, column) on, counted from 0.
-  Text(std::string value, const std::string& file, const std::vector<std::string>& lines, int line, int column);
+  Text(std::string value, const FileName& file, const std::vector<std::string>& lines, int line, int column);
   /// Text that comes from no file: every character stands at `at`.
   Text(std::string value, const Position& at);
 
@@ -62,7 +92,7 @@ class Text {
     int column;
   };
   std::string value_;
-  std::string file_;
+  FileName file_;
   std::vector<Mark> marks_;  // one per character and one past the end
 };
 

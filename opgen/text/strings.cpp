@@ -48,6 +48,17 @@ std::string did_you_mean(std::string_view name, const std::vector<std::string>& 
   return best.empty() ? "" : "; did you mean '" + best + "'?";
 }
 
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> words = {""};
+  for (const char character : text) {
+    if (character == separator)
+      words.emplace_back();
+    else if (character != ' ' && character != '\n')
+      words.back() += character;
+  }
+  return words;
+}
+
 std::string join(const std::vector<std::string>& parts, std::string_view separator) {
   std::string joined;
   for (size_t i = 0; i < parts.size(); ++i) {

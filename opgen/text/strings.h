@@ -14,6 +14,9 @@ std::string nearest(std::string_view name, const std::vector<std::string>& candi
 /// "; did you mean 'x'?", or "".
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates);
 
+/// The words between separators, one more than these; blanks and line ends are left out.
+std::vector<std::string> split(std::string_view text, char separator);
+
 /// "a, b, c".
 std::string join(const std::vector<std::string>& parts, std::string_view separator = ", ");
 

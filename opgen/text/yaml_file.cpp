@@ -7,8 +7,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
-#include <sstream>
+#include <utility>
 
 #include "opgen/text/strings.h"
 
@@ -18,58 +19,102 @@ namespace {
 /// PyTorch's native_functions.yaml has 0.7 million bytes.
 constexpr size_t kMaxBytes = 2'000'000;
 
-/// Where the last document began. YAML::Load drops all but the first without a word, and YAML::LoadAll hangs on some broken
-/// files.
-struct DocumentStart : YAML::EventHandler {
-  YAML::Mark mark;
-
-  void OnDocumentStart(const YAML::Mark& at) override { mark = at; }
-  void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
-  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
-  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
-  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
-  void OnSequenceEnd() override {}
-  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
-  void OnMapEnd() override {}
-};
-
-/// The nodes of a file as a tree, with everything that an *alias stands for written out: what ten lines of aliases of aliases may
-/// grow to has no bound but this one.
-class TreeMaker {
+/// The first document of a file as a tree, made while it is read: YAML::Load drops all others without a word, and YAML::LoadAll
+/// hangs on some broken files. Aliases share what they stand for, and count as if it were written out: what ten lines of aliases
+/// of aliases may grow to has no other bound.
+class TreeMaker : public YAML::EventHandler {
  public:
-  explicit TreeMaker(const std::string& file) : file_(file) {}
+  explicit TreeMaker(const FileName& file) : file_(file) {}
 
-  Tree make(const YAML::Node& node, int depth = 0) {
-    const YAML::Mark mark = node.Mark();
-    const Position at{file_, std::max(mark.line, 0) + 1, std::max(mark.column, 0) + 1};  // an empty file's is -1
-    if (depth > kMaxDepth)
-      throw Problem(at, fmt::format("the file is nested more than {} deep, or an alias stands within what it names", kMaxDepth));
-    if (++values_ > kMaxValues)
+  const Tree& root() const { return root_; }
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (root_)
+      throw Problem(position(mark), "a second YAML document begins here: leave out what separates it, '---' or a stray ','");
+  }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { leaf(Tree::Kind::null, "", mark, anchor); }
+  void OnScalar(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor, const std::string& value) override {
+    leaf(Tree::Kind::scalar, value, mark, anchor);
+  }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const auto named = named_.find(anchor);
+    if (named == named_.end()) throw Problem(position(mark), "an alias stands within what it names: write out what is meant");
+    count(named->second.values, named->second.levels, position(mark));
+    add(named->second);
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+    open(Tree::Kind::sequence, mark, anchor);
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+    open(Tree::Kind::map, mark, anchor);
+  }
+  void OnMapEnd() override { close(); }
+
+ private:
+  static constexpr size_t kMaxDepth = 100;
+  static constexpr int kMaxValues = 100000;  // the largest file of ops has some thousand
+
+  /// A tree, how many values it has, and on how many levels below itself.
+  struct Made {
+    Tree tree;
+    int values = 1;
+    size_t levels = 0;
+  };
+  /// A list or a map whose end was not read yet.
+  struct Open {
+    Tree::Kind kind;
+    Position at;
+    YAML::anchor_t anchor;
+    int before;  // values that stand before it
+    size_t levels = 0;
+    std::vector<Branch> branches = {};
+    Tree key = {};  // of the pair whose value comes next
+  };
+
+  Position position(const YAML::Mark& mark) const { return {file_, mark.line + 1, mark.column + 1}; }
+
+  void count(int values, size_t levels, const Position& at) {
+    if (open_.size() + levels > kMaxDepth) throw Problem(at, fmt::format("the file is nested more than {} deep", kMaxDepth));
+    values_ += values;
+    if (values_ > kMaxValues)
       throw Problem(at, fmt::format("the file has more than {} values once every *alias is written out: leave the aliases out, "
                                     "or make two files of it",
                                     kMaxValues));
-    std::vector<Branch> branches;
-    if (node.IsSequence()) {
-      for (const YAML::Node& element : node) branches.push_back({{}, make(element, depth + 1)});
-      return Tree::of(Tree::Kind::sequence, "", std::move(branches), at);
-    }
-    if (node.IsMap()) {
-      for (const auto& pair : node) {
-        Tree key = make(pair.first, depth + 1);
-        branches.push_back({std::move(key), make(pair.second, depth + 1)});
-      }
-      return Tree::of(Tree::Kind::map, "", std::move(branches), at);
-    }
-    if (node.IsScalar()) return Tree::of(Tree::Kind::scalar, node.Scalar(), {}, at);
-    return Tree::of(Tree::Kind::null, "", {}, at);
   }
 
- private:
-  static constexpr int kMaxDepth = 100;
-  static constexpr int kMaxValues = 100000;  // the largest file of ops has some thousand
+  void leaf(Tree::Kind kind, const std::string& text, const YAML::Mark& mark, YAML::anchor_t anchor) {
+    count(1, 0, position(mark));
+    add({Tree::of(kind, text, {}, position(mark))}, anchor);
+  }
+  void open(Tree::Kind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
+    count(1, 0, position(mark));
+    open_.push_back({kind, position(mark), anchor, values_ - 1});
+  }
+  void close() {
+    Open done = std::move(open_.back());
+    open_.pop_back();
+    add({Tree::of(done.kind, "", std::move(done.branches), done.at), values_ - done.before, done.levels}, done.anchor);
+  }
+  void add(const Made& made, YAML::anchor_t anchor = YAML::NullAnchor) {
+    if (anchor != YAML::NullAnchor) named_[anchor] = made;
+    if (open_.empty()) {
+      root_ = made.tree;
+      return;
+    }
+    Open& parent = open_.back();
+    parent.levels = std::max(parent.levels, made.levels + 1);
+    if (parent.kind == Tree::Kind::map && !parent.key)
+      parent.key = made.tree;
+    else
+      parent.branches.push_back({std::exchange(parent.key, {}), made.tree});
+  }
 
-  const std::string& file_;
+  const FileName file_;
+  Tree root_;
+  std::vector<Open> open_;
+  std::map<YAML::anchor_t, Made> named_;
   int values_ = 0;
 };
 
@@ -83,19 +128,15 @@ YamlFile::YamlFile(const std::string& path, const std::string& name) : name_(nam
   if (const auto size = std::filesystem::file_size(path); size > kMaxBytes)
     throw Problem({name, 1, 1},
                   fmt::format("the file has {} bytes, and {} are what is read: make several files of it", size, kMaxBytes));
-  std::ostringstream contents;
-  contents << file.rdbuf();
-  std::istringstream stream(contents.str());
-  for (std::string line; std::getline(stream, line);) lines_.push_back(line);
+  for (std::string line; std::getline(file, line);) lines_.push_back(line);
+  file.clear();
+  file.seekg(0);
+  TreeMaker maker(name);
   try {
-    root_ = TreeMaker(name).make(YAML::Load(contents.str()));
-    stream.clear();
-    stream.seekg(0);
-    DocumentStart start;
-    YAML::Parser parser(stream);
-    if (parser.HandleNextDocument(start) && parser.HandleNextDocument(start))
-      throw Problem({name, start.mark.line + 1, start.mark.column + 1},
-                    "a second YAML document begins here: leave out what separates it, '---' or a stray ','");
+    YAML::Parser parser(file);
+    const bool some = parser.HandleNextDocument(maker);
+    root_ = some ? maker.root() : Tree::of(Tree::Kind::null, "", {}, {name, 1, 1});
+    if (some) parser.HandleNextDocument(maker);
   } catch (const YAML::Exception& error) {
     throw Problem({name, error.mark.line + 1, error.mark.column + 1}, "not valid YAML: " + error.msg);
   }

@@ -25,7 +25,7 @@ class YamlFile {
   void check_keys(const Tree& map, const std::string& what, const std::vector<std::string>& known) const;
 
  private:
-  std::string name_;
+  FileName name_;
   std::vector<std::string> lines_;
   Tree root_;
 };

@@ -85,6 +85,13 @@ TEST(Files, ThatCannotBeReadAreProblems) {
   EXPECT_EQ(compile_file("/dev/zero", "zero").problems, Problems{"zero:1:1: the file cannot be read"});
 }
 
+TEST(Files, ThatAreTooLargeAreProblems) {
+  const std::string path = temporary_path("large.yaml");
+  std::ofstream(path) << std::string(2'000'001, '#');
+  EXPECT_EQ(compile_file(path, "large.yaml").problems,
+            Problems{"large.yaml:1:1: the file has 2000001 bytes, and 2000000 are what is read: make several files of it"});
+}
+
 TEST(Files, WithoutEntriesAreProblems) {
   const std::string path = temporary_path("no_entries.yaml");
   for (const char* text : {"", "# Nothing yet.\n", "[]\n", "null\n"}) {
@@ -142,54 +149,77 @@ std::string contents(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-/// The texts of the literals in a line that are long enough to be known again, without what fmt puts in.
-std::vector<std::string> fragments(const std::string& line) {
-  std::vector<std::string> parts = {""};
+/// Code in which literals that stand one behind the other are one.
+std::string joined(const std::string& code) {
+  std::string text;
+  for (size_t i = 0; i < code.size(); ++i) {
+    const size_t next = code[i] == '"' ? code.find_first_not_of(" \n", i + 1) : std::string::npos;
+    if (next != std::string::npos && code[next] == '"' && code.find('\n', i) < next)
+      i = next;
+    else
+      text += code[i];
+  }
+  return text;
+}
+
+/// Of each literal in the code the longest text that fmt puts nothing into; those of which little stays are left out.
+std::vector<std::string> fragments(const std::string& code) {
+  std::vector<std::string> longest;
+  std::string part;
   bool inside = false;
-  for (size_t i = 0; i < line.size(); ++i) {
-    if (line[i] == '"') {
-      inside = !inside;
-      parts.emplace_back();
-    } else if (inside && line[i] == '\\') {
-      parts.back() += line[++i];
-    } else if (inside && (line[i] == '{' || line[i] == '}')) {
-      if (line[i + 1] == line[i])
-        parts.back() += line[i++];
+  const auto end_part = [&] {
+    if (part.size() > longest.back().size()) longest.back() = part;
+    part.clear();
+  };
+  for (size_t i = 0; i < code.size(); ++i) {
+    if (code[i] == '"') {
+      if (inside)
+        end_part();
       else
-        parts.emplace_back();
+        longest.emplace_back();
+      inside = !inside;
+    } else if (inside && code[i] == '\\') {
+      part += code[++i];
+    } else if (inside && (code[i] == '{' || code[i] == '}') && code[i + 1] == code[i]) {
+      part += code[i++];
+    } else if (inside && code[i] == '{') {
+      end_part();
+      i = code.find('}', i);
     } else if (inside) {
-      parts.back() += line[i];
+      part += code[i];
     }
   }
-  std::erase_if(parts, [](const std::string& part) { return part.size() < 6; });
-  return parts;
+  std::erase_if(longest, [](const std::string& fragment) { return fragment.size() < 8; });
+  return longest;
 }
 
 TEST(Messages, EachHasACaseThatShowsIt) {
   namespace fs = std::filesystem;
   std::string shown;
   for (const auto& file : fs::recursive_directory_iterator(kFolder)) {
-    if (file.path().extension() == ".cpp") shown += contents(file.path());
+    if (!file.is_regular_file()) continue;
+    if (file.path().extension() == ".cpp") shown += joined(contents(file.path()));
     std::ifstream stream(file.path());
     for (std::string line; std::getline(stream, line) && line.rfind(kMark, 0) == 0;) shown += line + "\n";
   }
+  size_t messages = 0;
   for (const auto& file : fs::recursive_directory_iterator(kFolder + "/../../opgen")) {
     if (file.path().extension() != ".cpp" || file.path().filename() == "main.cpp") continue;
-    std::ifstream stream(file.path());
-    int number = 0;
-    for (std::string line; std::getline(stream, line);) {
-      ++number;
-      const bool message = line.find("Problem(") != std::string::npos || line.find("fail(") != std::string::npos ||
-                           line.find("fail_at(") != std::string::npos || line.find("mismatch = ") != std::string::npos ||
-                           line.find("return fmt::format(\"'{}' is ") != std::string::npos;
-      const std::vector<std::string> parts =
-          message && line.find("ErrorKind") == std::string::npos ? fragments(line) : std::vector<std::string>();
-      const bool found = parts.empty() || std::any_of(parts.begin(), parts.end(), [&](const std::string& part) {
-                           return shown.find(part) != std::string::npos;
-                         });
-      EXPECT_TRUE(found) << file.path().filename().string() << ":" << number << ": no case shows \"" << parts[0] << "\"";
+    const std::string code = joined(contents(file.path()));
+    for (const char* mark :
+         {"Problem(", "fail(", "fail_at(", "refuse(", "mismatch = ", "mismatch(", "return fmt::format(\"'{}' is "}) {
+      for (size_t at = code.find(mark); at != std::string::npos; at = code.find(mark, at + 1)) {
+        const std::string statement = code.substr(at, code.find(";\n", at) - at);
+        if (statement.find("ErrorKind") != std::string::npos) continue;  // of generated code
+        for (const std::string& fragment : fragments(statement)) {
+          EXPECT_NE(shown.find(fragment), std::string::npos)
+              << file.path().filename().string() << ": no case shows \"" << fragment << "\"";
+          ++messages;
+        }
+      }
     }
   }
+  EXPECT_GT(messages, 300U);
 }
 
 TEST(Mutations, AreErrorsWithPositionsOrFineButNeverCrash) {

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "opgen/analyze/scalars.h"
+#include "opgen/analyze/computation.h"
 #include "opgen/readers/entries/load.h"
 #include "tests/opgen/support.h"
 
@@ -24,16 +24,16 @@ TEST(Scalars, HaveTheDerivativesOfFunctionsYaml) {
     for (const long double first : {0.3L, 0.71L, 1.4L}) {
       std::vector<long double> point = {first, 0.83L * first + 0.3L, 1.1L};
       const auto at = [&](const ExprPtr& expr, Scalar result = {}) {
-        return value_of(
-            expr,
-            [&](const std::string& wanted) -> Scalar {
-              if (wanted == "r") return std::pow(point[0], point[1]);  // functions of x, y and their power
-              for (size_t i = 0; i < function.parameters.size(); ++i) {
-                if (function.parameters[i] == wanted) return point[i];
-              }
-              return wanted == "result" ? result : std::nullopt;
-            },
-            library.functions);
+        const auto place = [&](const std::string& wanted) -> std::optional<size_t> {
+          if (wanted == "r") return point.size();  // functions of x, y and their power
+          for (size_t i = 0; i < function.parameters.size(); ++i) {
+            if (function.parameters[i] == wanted) return i;
+          }
+          return wanted == "result" ? std::optional(point.size() + 1) : std::nullopt;
+        };
+        std::vector<Scalar> values(point.begin(), point.end());
+        values.insert(values.end(), {std::pow(point[0], point[1]), result});
+        return Computation(expr, place, library.functions).at(values);
       };
       ASSERT_TRUE(at(call)) << name << " has no value in opgen/analyze/scalars.cpp";
       for (size_t i = 0; i < function.derivatives.size(); ++i) {

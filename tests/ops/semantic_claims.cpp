@@ -97,6 +97,17 @@ void check_linear(const Case& op) {
   compared(op, Cell::linear);
 }
 
+Case of_results(const Case& op, const std::vector<size_t>& results) {
+  Case some = op;
+  some.call = [call = op.call, results](const Tensors& tensors) {
+    const Tensors all = call(tensors);
+    Tensors kept;
+    for (const size_t result : results) kept.push_back(all[result]);
+    return kept;
+  };
+  return some;
+}
+
 void check_element_wise(const Case& op) {
   const Function f = function_of(op);
   const Tensors x = differentiable(op);

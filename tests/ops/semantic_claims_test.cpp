@@ -51,6 +51,14 @@ TEST(SemanticCells, AnOpThatIsNotLinear) {
   EXPECT_EQ(complaints(check_linear, of_one([](const Tensor& x) { return cumsum(x, 1); })), "");
 }
 
+TEST(SemanticCells, AnOpThatIsLinearInOneOfItsResults) {
+  Case op = of_one([](const Tensor& x) { return x; });
+  op.call = [](const Tensors& t) { return Tensors{t[0] * 2.0, exp(t[0])}; };
+  EXPECT_NE(complaints(check_linear, op), "");
+  EXPECT_EQ(complaints(check_linear, of_results(op, {0})), "");
+  EXPECT_NE(complaints(check_linear, of_results(op, {1})), "");
+}
+
 TEST(SemanticCells, AnOpThatIsNotElementWise) {
   EXPECT_NE(complaints(check_element_wise, of_one([](const Tensor& x) { return cumsum(x, 1); })).find("depends on element"),
             std::string::npos);

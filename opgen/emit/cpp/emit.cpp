@@ -159,7 +159,7 @@ std::string source_file(const Stem& stem, const std::vector<EmittedOp>& ops, con
     elements = elements || all.find("element(") != std::string::npos;
     copies = copies || all.find("native::copy_") != std::string::npos;
     clones = clones || all.find("clone(self)") != std::string::npos;
-    body += fmt::format("// {}, from {}{}\n", op.unique_name(), op.at.file, op.derived ? ": a derivative" : "");
+    body += fmt::format("// {}, from {}{}\n", op.unique_name(), op.at.file.text(), op.derived ? ": a derivative" : "");
     if (!emitted.raw.row.empty() || !emitted.node.empty()) {
       body += "namespace {\n\n";
       if (!emitted.raw.row.empty()) body += emitted.raw.row + "\n";

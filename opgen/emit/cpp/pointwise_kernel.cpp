@@ -107,7 +107,7 @@ PointwiseKernel emit_pointwise_kernel(const Op& op, const Functions& functions) 
   const bool names_tag = body.find("(d)") != std::string::npos || body.find("(d,") != std::string::npos;
   const std::string formula = to_string(op.pointwise);
   const std::string functor = pascal_case(function) + "Formula";  // Neg and its like would hide Highway's functions
-  kernel.functor = fmt::format("// {}:{}{}\n", op.at.file, op.at.line, formula.size() <= 80 ? ": " + formula : "");
+  kernel.functor = fmt::format("// {}:{}{}\n", op.at.file.text(), op.at.line, formula.size() <= 80 ? ": " + formula : "");
   kernel.functor += fmt::format("struct {} {{\n  template <class D, class V = hn::Vec<D>>\n", functor);
   parameters.insert(parameters.begin(), names_tag ? "D d" : "D");
   kernel.functor +=

@@ -122,7 +122,7 @@ std::string text_of(const Term& term) {
 std::string text_of(const Op& op) {
   const auto argument = [&](size_t i) { return op.schema.arguments[i].label(); };
   const auto result = [&](size_t i) { return op.result_name(i); };
-  std::string text = fmt::format("{:<78} {}:{}\n", signature_text(op), op.at.file, op.at.line);
+  std::string text = fmt::format("{:<78} {}:{}\n", signature_text(op), op.at.file.text(), op.at.line);
   if (op.has_node()) {
     std::vector<std::string> saved;
     const NodePlan plan = plan_node(op);

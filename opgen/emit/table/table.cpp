@@ -25,8 +25,8 @@ std::string row_of(const FunctionByHand& function) {
       "    {{{}, {}, {},\n     {}, \"none: made of other ops\", \"nothing\",\n     {},\n     \"as its signature "
       "says\", \"\", \"\",\n     {{\"\", \"\", \"\"}}, \"\", {}, {}}},\n",
       quoted(function.name), quoted(function.signature), quoted(function.doc),
-      quoted(fmt::format("{}:{}", function.at.file, function.at.line)), quoted(derivatives_of(function)), quoted(function.header),
-      quoted(function.because));
+      quoted(fmt::format("{}:{}", function.at.file.text(), function.at.line)), quoted(derivatives_of(function)),
+      quoted(function.header), quoted(function.because));
 }
 
 }  // namespace
@@ -38,14 +38,14 @@ void emit(const Program& program, const OutputOptions&, Files& files, std::vecto
   for (const auto& op : program.ops) {
     if (op->external) continue;
     if (op->has_node() && op->limit.order == 0 && !derivatives_of(*op).no_forward.empty())
-      notes.push_back(fmt::format("{}:{}: {} has no forward derivative", op->at.file, op->at.line, op->unique_name()));
+      notes.push_back(fmt::format("{}:{}: {} has no forward derivative", op->at.file.text(), op->at.line, op->unique_name()));
     const Facts facts = facts_of(*op);
     std::vector<std::string> variants;
     if (op->inplace) variants.push_back(op->name() + "_");
     if (op->out) variants.push_back(op->name() + "_out");
     rows += fmt::format("    {{{}, {}, {},\n     {}, {}, {},\n     {},\n     {}, {}, {},\n     {}, {}, \"\", \"\"}},\n",
                         quoted(op->name()), quoted(op->schema.to_string()), quoted(op->doc),
-                        quoted(fmt::format("{}:{}", op->at.file, op->at.line)), quoted(facts.kernels), quoted(facts.saves),
+                        quoted(fmt::format("{}:{}", op->at.file.text(), op->at.line)), quoted(facts.kernels), quoted(facts.saves),
                         quoted(facts.derivatives), quoted(facts.ragged), quoted(facts.autocast), quoted(facts.host),
                         fmt::format("{{{}, {}, {}}}", quoted(facts.dims[0]), quoted(facts.dims[1]), quoted(facts.dims[2])),
                         quoted(join(variants)));

@@ -115,7 +115,7 @@ std::string cases_of(const Op& op) {
     for (const std::set<std::string>& nested : nested_choices(op)) text += NestedSampleWriter(op, sample, nested).write(number);
     ++number;
   }
-  return text.empty() ? text : fmt::format("// {}, from {}\n", op.unique_name(), op.at.file) + text;
+  return text.empty() ? text : fmt::format("// {}, from {}\n", op.unique_name(), op.at.file.text()) + text;
 }
 
 }  // namespace

@@ -29,23 +29,27 @@ class SampleWriter {
                        indent(statements() + "suite::check(op);\n", 2));
   }
 
-  /// The op is linear in each set of inputs of which its entry says so, those of a set together, the others held.
+  /// The op is linear in each set of inputs of which its entry says so, those of a set together, the others held; results that
+  /// the entry does not name are not looked at.
   std::string write_linear() const {
     std::string tests;
     for (size_t set = 0; set < op_.linear_in.size(); ++set) {
-      const std::vector<std::string>& together = op_.linear_in[set];
+      const LinearSet& together = op_.linear_in[set];
       std::vector<std::string> flags;
       bool floating = true;  // of integers nothing can be said
       for (const SampleTensor& tensor : sample_.tensors) {
         const std::string& input = op_.schema.arguments[tensor.argument].name;
-        const bool linear = std::find(together.begin(), together.end(), input) != together.end();
+        const bool linear = together.of(input);
         floating = floating && (!linear || tensor.differentiable);
         flags.emplace_back(linear ? "true" : "false");
       }
-      const bool zero =
-          std::all_of(together.begin(), together.end(), [this](const std::string& name) { return is_zero_or_tensor(name); });
+      const bool zero = std::all_of(together.inputs.begin(), together.inputs.end(),
+                                    [this](const std::string& name) { return is_zero_or_tensor(name); });
       if (!floating || !zero || std::find(flags.begin(), flags.end(), "true") == flags.end()) continue;
-      const std::string body = statements() + "op.differentiable = {" + join(flags) + "};\nsuite::check_linear(op);\n";
+      std::vector<std::string> results;
+      for (const size_t result : together.results) results.push_back(std::to_string(result));
+      const std::string of = results.empty() ? "op" : "suite::of_results(op, {" + join(results) + "})";
+      const std::string body = statements() + "op.differentiable = {" + join(flags) + "};\nsuite::check_linear(" + of + ");\n";
       tests += fmt::format("TEST({}, Sample{}IsLinearAsItsEntrySays{}) {{\n{}}}\n\n", pascal_case(op_.unique_name()), number_,
                            op_.linear_in.size() > 1 ? fmt::format("OfSet{}", set + 1) : "", indent(body, 2));
     }
@@ -240,7 +244,7 @@ void emit(const Program& program, const OutputOptions& options, Files& files, st
     for (const Op* op : stem.ops) {
       if (op->derived || op->samples.empty()) continue;
       std::string& shard = shards[static_cast<size_t>(shard_of(op->unique_name(), stem.shards))];
-      shard += fmt::format("// {}, from {}\n", op->unique_name(), op->at.file);
+      shard += fmt::format("// {}, from {}\n", op->unique_name(), op->at.file.text());
       for (size_t i = 0; i < op->samples.size(); ++i) {
         const SampleWriter writer(*op, program.functions, op->samples[i], i);
         shard += writer.write();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "opgen/ir/build.h"
 #include "opgen/readers/aten/convert.h"
 #include "opgen/text/strings.h"
 
@@ -60,9 +61,8 @@ class Checker {
  private:
   void check_styles(const GradientNames& names, const RuleSet& rules) {
     if (names.plain + names.indexed + !names.named.empty() <= 1) return;
-    problems_.emplace_back(
-        Problem(rules.at, "formulas of one record name the gradient in one way: grad, grads[i], or grad_ and a result's name")
-            .what());
+    refuse(problems_, rules.at,
+           "formulas of one record name the gradient in one way: grad, grads[i], or grad_ and a result's name");
   }
 
   /// Arguments may have such a name, but no formula may read it: it has another meaning there.
@@ -71,8 +71,7 @@ class Checker {
       if (!function.schema.find(reserved)) continue;
       for (const Rule& rule : rules.rules) {
         if (!rule.tree || !mentions(rule.tree, reserved)) continue;
-        problems_.emplace_back(
-            Problem(rule.at, fmt::format("'{}' is an argument, and formulas have another meaning for it", reserved)).what());
+        refuse(problems_, rule.at, fmt::format("'{}' is an argument, and formulas have another meaning for it", reserved));
       }
     }
   }
@@ -94,32 +93,26 @@ class Checker {
     if (function.schema.results.size() == 1) scope["result"] = function.schema.results[0].type;
     const bool foreach = is_foreach(function);
     if (foreach && function.schema.results.empty()) scope["result"] = function.schema.arguments[0].type;
-    Type integer, boolean;
-    integer.base = Base::integer;
-    boolean.base = Base::boolean;
-    if (foreach) scope["i"] = integer;
+    if (foreach) scope["i"] = type_of(Base::integer);
     if (rule.reverse)
-      reverse_scope(function, rule, boolean, scope);
+      reverse_scope(function, rule, scope);
     else
       forward_scope(function, rules, foreach, scope);
     return scope;
   }
 
-  void reverse_scope(const Function& function, const Rule& rule, const Type& boolean, Scope& scope) const {
-    Type tensor, tensors;
-    tensor.base = Base::tensor;
-    tensors = list_of(tensor);
+  void reverse_scope(const Function& function, const Rule& rule, Scope& scope) const {
     const auto& results = function.schema.results;
-    scope["grads"] = tensors;
-    scope["grad"] = results.empty() ? tensor : results[0].type;
+    scope["grads"] = type_of(Base::tensor, true);
+    scope["grad"] = results.empty() ? tensor_type() : results[0].type;
     for (size_t i = 0; i < results.size(); ++i) {
       const std::string name = "grad_" + function.result_name(i);
       if (!scope.count(name)) scope[name] = results[i].type;
     }
-    Type mask = list_of(boolean);
+    Type mask = type_of(Base::boolean, true);
     mask.length = static_cast<int>(rule.of.size());
     scope["grad_input_mask"] = mask;
-    scope["retain_variables"] = boolean;
+    scope["retain_variables"] = type_of(Base::boolean);
   }
 
   /// Values and tangents in place of the differentiable inputs. Lists stay whole: their formulas look for tangents themselves.
@@ -229,12 +222,10 @@ class Checker {
     if (rule.is(Rule::Kind::auto_element_wise) && !checked.tree) {
       bool unread = false;  // then that is what is reported
       for (const Rule& other : rules.rules) unread = unread || !other.not_a_tree.empty();
-      if (!unread)
-        problems_.emplace_back(
-            Problem(rule.at, "'auto_element_wise' is for one differentiable input, whose formula it takes").what());
+      if (!unread) refuse(problems_, rule.at, "'auto_element_wise' is for one differentiable input, whose formula it takes");
     }
     if (rule.of.size() != 1 || record.function->schema.results.size() != 1)
-      problems_.emplace_back(Problem(rule.at, "an automatic forward rule is for functions with one result").what());
+      refuse(problems_, rule.at, "an automatic forward rule is for functions with one result");
   }
 
   static std::string forward_kind(const RuleSet& rules) {

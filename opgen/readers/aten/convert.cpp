@@ -117,8 +117,6 @@ bool is_number(const Type& type) {
          (type.base == Base::integer || type.base == Base::floating || type.base == Base::scalar || type.base == Base::boolean);
 }
 
-bool is_tensor(const Type& type) { return type.is_tensor(); }
-
 Type without_optional(Type type) {
   type.optional = false;
   return type;

@@ -30,8 +30,6 @@ Type list_of(Type element);
 bool is_none(const Type& type);
 /// A number, of whatever kind.
 bool is_number(const Type& type);
-/// A tensor, or one that may be undefined.
-bool is_tensor(const Type& type);
 /// What an optional holds.
 Type without_optional(Type type);
 

@@ -116,8 +116,8 @@ class Layer {
     for (Argument& argument : schema.arguments) argument.alias.reset();
     for (Result& result : schema.results) result.alias.reset();
     std::string text = fmt::format("- func: {}\n", schema.to_string());
-    text +=
-        fmt::format("  doc: {} of {}, with the derivatives that stand there.\n", record.function->full_name(), record.at.file);
+    text += fmt::format("  doc: {} of {}, with the derivatives that stand there.\n", record.function->full_name(),
+                        record.at.file.text());
     text += "  native: true\n";
     for (const Branch& field : one.fields.branches()) {
       if (field.key.scalar() != "op") text += fmt::format("  {}: {}\n", field.key.scalar(), flow(field.value));
@@ -224,13 +224,9 @@ class Layer {
 }  // namespace
 
 std::string entries_of(const Checked& checked, const File& layer, const std::string& from, Problems& problems) {
-  try {
-    const YamlFile file(layer.path, layer.name);
-    return Layer(checked, file, from).entries();
-  } catch (const Problem& problem) {
-    problems.emplace_back(problem.what());
-    return "";
-  }
+  std::string entries;
+  attempt(problems, [&] { entries = Layer(checked, YamlFile(layer.path, layer.name), from).entries(); });
+  return entries;
 }
 
 }  // namespace opgen::aten

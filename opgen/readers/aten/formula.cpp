@@ -2,16 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-#include <cstdlib>
-
-#include "opgen/readers/aten/lexer.h"
+#include "opgen/formula/tokens.h"
 #include "opgen/readers/aten/names.h"
 
 namespace opgen::aten {
 namespace {
 
 using Kind = Expr::Kind;
+
+constexpr Dialect kDialect = {"+-*/%<>!?:()[]{},.&|^~=;", "-> == != <= >= && || << ++ -- ::", true};
 
 struct Level {
   std::string_view symbol;
@@ -37,7 +36,7 @@ const std::vector<std::vector<Level>>& levels() {
 
 class Parser : TokenReader {
  public:
-  explicit Parser(const Text& text) : TokenReader(text, tokenize(text)) {}
+  explicit Parser(const Text& text) : TokenReader(text, tokenize(text, kDialect)) {}
 
   ExprPtr formula() {
     ExprPtr value = expression();
@@ -152,8 +151,6 @@ class Parser : TokenReader {
     switch (current.kind) {
       case Token::Kind::number:
         ++next_;
-        if (!std::isfinite(std::strtod(current.text.c_str(), nullptr)))
-          throw Problem(at, fmt::format("the number {} is too large", current.text));
         return make_expr(Kind::number, current.text, {}, at);
       case Token::Kind::string:
         ++next_;

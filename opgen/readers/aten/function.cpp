@@ -11,24 +11,11 @@
 namespace opgen::aten {
 namespace {
 
-const std::vector<std::string> kFields = {"func",
-                                          "variants",
-                                          "dispatch",
-                                          "structured",
-                                          "structured_delegate",
-                                          "structured_inherits",
-                                          "autogen",
-                                          "tags",
-                                          "device_check",
-                                          "device_guard",
-                                          "python_module",
-                                          "category_override",
-                                          "cpp_no_default_args",
-                                          "manual_cpp_binding",
-                                          "manual_kernel_registration",
-                                          "use_const_ref_for_mutable_tensors",
-                                          "precomputed",
-                                          "ufunc_inner_loop"};
+const std::vector<std::string> kFields = split(
+    "func, variants, dispatch, structured, structured_delegate, structured_inherits, autogen, tags, device_check, "
+    "device_guard, python_module, category_override, cpp_no_default_args, manual_cpp_binding, "
+    "manual_kernel_registration, use_const_ref_for_mutable_tensors, precomputed, ufunc_inner_loop",
+    ',');
 
 bool ends_with(const std::string& text, char last) { return !text.empty() && text.back() == last; }
 
@@ -52,16 +39,8 @@ std::vector<std::string> words(const YamlFile& file, const Tree& tree, const std
     for (const Branch& branch : tree.branches()) found.push_back(file.text(branch.value, field).value());
     return found;
   }
-  if (!tree.given()) return found;
-  std::string word;
-  for (const char character : file.text(tree, field).value() + ",") {
-    if (character == ',') {
-      if (!word.empty()) found.push_back(std::move(word));
-      word.clear();
-    } else if (character != ' ' && character != '\n') {
-      word += character;
-    }
-  }
+  if (tree.given()) found = split(file.text(tree, field).value(), ',');
+  std::erase(found, "");
   return found;
 }
 
@@ -105,14 +84,11 @@ void check_delegates(const Functions& functions, Problems& problems) {
     const Function* target = functions.find(function->structured_delegate);
     if (!target) {
       const std::string nearest = did_you_mean(function->structured_delegate, functions.full_names());
-      problems.push_back(
-          Problem(function->delegate_at, fmt::format("no function is named '{}'{}", function->structured_delegate, nearest))
-              .what());
+      refuse(problems, function->delegate_at, fmt::format("no function is named '{}'{}", function->structured_delegate, nearest));
     } else if (!target->structured) {
       // A chain of delegates could be a circle; one step is all there is.
-      problems.push_back(Problem(function->delegate_at, fmt::format("'{}' is not 'structured', so nothing can delegate to it",
-                                                                    function->structured_delegate))
-                             .what());
+      refuse(problems, function->delegate_at,
+             fmt::format("'{}' is not 'structured', so nothing can delegate to it", function->structured_delegate));
     }
   }
 }
@@ -123,12 +99,6 @@ bool Function::is_composite() const {
   if (structured || !structured_delegate.empty()) return false;
   return std::all_of(dispatch.begin(), dispatch.end(),
                      [](const auto& rule) { return rule.first.rfind("CompositeImplicit", 0) == 0; });
-}
-
-std::string Function::result_name(size_t index) const {
-  const std::string& own = schema.results[index].name;
-  if (!own.empty() && !schema.find(own)) return own;
-  return schema.results.size() == 1 ? "result" : "result" + std::to_string(index);
 }
 
 const Function* Functions::find(const std::string& full_name) const {
@@ -156,12 +126,12 @@ std::vector<std::string> Functions::full_names() const {
 
 Functions read_functions(const std::string& path, const std::string& name, Problems& problems) {
   Functions functions;
-  try {
+  attempt(problems, [&] {
     const YamlFile file(path, name);
     if (!file.root().is_list()) file.fail(file.root(), "a file of functions is a list of entries");
     for (const Branch& branch : file.root().branches()) {
       ++functions.entries;
-      try {
+      attempt(problems, [&] {
         std::unique_ptr<Function> function = read_function(file, branch.value);
         const auto [earlier, added] = functions.by_full_name.emplace(function->full_name(), function.get());
         if (!added)
@@ -170,14 +140,10 @@ Functions read_functions(const std::string& path, const std::string& name, Probl
         functions.by_name[function->schema.name].push_back(function.get());
         for (const std::string& variant : function->autogen) functions.by_autogen.emplace(variant, function.get());
         functions.all.push_back(std::move(function));
-      } catch (const Problem& problem) {
-        problems.emplace_back(problem.what());
-      }
+      });
     }
     check_delegates(functions, problems);
-  } catch (const Problem& problem) {
-    problems.emplace_back(problem.what());
-  }
+  });
   return functions;
 }
 

@@ -36,8 +36,7 @@ struct Function {
   std::string full_name() const { return schema.overload.empty() ? schema.name : schema.name + "." + schema.overload; }
   /// Made of other functions: differentiated through them unless it has a record.
   bool is_composite() const;
-  /// The name under which formulas know result `index`: its own unless an argument has it, `result` or `resultN`.
-  std::string result_name(size_t index) const;
+  std::string result_name(size_t index) const { return schema.result_name(index); }
 };
 
 /// All of them, in the order of the file.

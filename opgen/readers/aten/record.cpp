@@ -108,16 +108,8 @@ class Reader {
   void rule(const Branch& pair, const Record& record, RuleSet& set) {
     Rule rule;
     const std::string keys = file_.text(pair.key, "a key").value();
-    std::string word;
-    for (const char character : keys + ",") {
-      if (character == ',') {
-        if (word.empty()) file_.fail(pair.key, "a name is missing beside ','");
-        rule.keys.push_back(std::move(word));
-        word.clear();
-      } else if (character != ' ') {
-        word += character;
-      }
-    }
+    rule.keys = split(keys, ',');
+    if (std::count(rule.keys.begin(), rule.keys.end(), "")) file_.fail(pair.key, "a name is missing beside ','");
     for (size_t i = 0; i < rule.keys.size(); ++i) {
       bool reverse = true;
       const size_t index = index_of(rule.keys[i], record, pair.key, reverse);
@@ -197,27 +189,23 @@ const Rule* RuleSet::find(bool reverse, size_t index) const {
 
 Records read_records(const std::string& path, const std::string& name, Functions& functions, Problems& problems) {
   Records records;
-  try {
+  attempt(problems, [&] {
     const YamlFile file(path, name);
     if (!file.root().is_list()) file.fail(file.root(), "a file of derivatives is a list of records");
     std::map<const Function*, Position> seen;
     Reader reader(file, functions, records);
     for (const Branch& branch : file.root().branches()) {
       ++records.entries;
-      try {
+      attempt(problems, [&] {
         Record record = reader.record(branch.value);
         const auto [earlier, added] = seen.emplace(record.function, record.at);
         if (!added)
           throw Problem(record.at, fmt::format("'{}' has two records; the first is at {}", record.function->full_name(),
                                                earlier->second.to_string()));
         records.all.push_back(std::move(record));
-      } catch (const Problem& problem) {
-        problems.emplace_back(problem.what());
-      }
+      });
     }
-  } catch (const Problem& problem) {
-    problems.emplace_back(problem.what());
-  }
+  });
   return records;
 }
 

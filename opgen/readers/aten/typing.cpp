@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "opgen/ir/build.h"
 #include "opgen/readers/aten/convert.h"
 #include "opgen/readers/aten/formula.h"
 #include "opgen/readers/aten/overload.h"
@@ -16,24 +17,11 @@ namespace {
 using Kind = Expr::Kind;
 using MaybeType = std::optional<Type>;
 
-Type plain(Base base) {
-  Type type;
-  type.base = base;
-  return type;
-}
-
 std::string spelled(const MaybeType& type) {
   if (!type) return "?";
   if (is_none(*type)) return "none";
   if (type->base == Base::none) return "{}";
   return type->to_string();
-}
-
-Type result_of(const Schema& schema) {
-  if (schema.results.size() == 1) return schema.results[0].type;
-  Type tuple = plain(schema.results.empty() ? Base::none : Base::tuple);
-  for (const Result& result : schema.results) tuple.elements.push_back(result.type);
-  return tuple;
 }
 
 class Typer {
@@ -44,9 +32,9 @@ class Typer {
   MaybeType type(const ExprPtr& expr) {
     switch (expr->kind) {
       case Kind::number:
-        return plain(expr->text.find_first_of(".eE") == std::string::npos ? Base::integer : Base::floating);
+        return type_of(expr->text.find_first_of(".eE") == std::string::npos ? Base::integer : Base::floating);
       case Kind::string:
-        return plain(Base::string);
+        return type_of(Base::string);
       case Kind::name:
         return name(*expr);
       case Kind::call:
@@ -78,8 +66,8 @@ class Typer {
   }
 
   MaybeType name(const Expr& expr) {
-    if (expr.text == "none") return plain(Base::none);
-    if (expr.text == "true" || expr.text == "false") return plain(Base::boolean);
+    if (expr.text == "none") return type_of(Base::none);
+    if (expr.text == "true" || expr.text == "false") return type_of(Base::boolean);
     const auto found = scope_.find(expr.text);
     if (found != scope_.end()) return found->second;
     const auto constant = helpers_.constants.find(expr.text);
@@ -107,7 +95,7 @@ class Typer {
   MaybeType generic(const Expr& expr, const std::vector<MaybeType>& arguments) {
     if (expr.text == "repeated") {
       MaybeType element = arguments[1];
-      if (element && is_none(*element)) element = plain(Base::tensor);
+      if (element && is_none(*element)) element = type_of(Base::tensor);
       return element ? list_of(*element) : element;
     }
     for (const ExprPtr& argument : expr.args) {
@@ -141,7 +129,7 @@ class Typer {
     if (const MaybeType held = of_optional(expr, on, arguments)) return held;
     if (const MaybeType counted = of_list(expr, on)) return counted;
     arguments[0] = without_optional(on);
-    std::vector<const Schema*> candidates = is_tensor(on) ? schemas(expr.text, true) : std::vector<const Schema*>();
+    std::vector<const Schema*> candidates = on.is_tensor() ? schemas(expr.text, true) : std::vector<const Schema*>();
     const size_t of_file = candidates.size();
     if (const auto methods = helpers_.methods.find(expr.text); methods != helpers_.methods.end()) {
       for (const Schema& schema : methods->second) candidates.push_back(&schema);
@@ -155,8 +143,8 @@ class Typer {
   }
 
   MaybeType of_optional(const Expr& expr, const Type& on, const std::vector<MaybeType>& arguments) {
-    if (!on.optional && !is_tensor(on)) return std::nullopt;
-    if (expr.text == "has_value" && arguments.size() == 1) return found(expr, plain(Base::boolean));
+    if (!on.optional && !on.is_tensor()) return std::nullopt;
+    if (expr.text == "has_value" && arguments.size() == 1) return found(expr, type_of(Base::boolean));
     if (expr.text == "value" && arguments.size() == 1) return found(expr, without_optional(on));
     if (expr.text == "value_or" && arguments.size() == 2) return found(expr, without_optional(on));
     return std::nullopt;
@@ -164,8 +152,8 @@ class Typer {
 
   MaybeType of_list(const Expr& expr, const Type& on) {
     if (!on.list) return std::nullopt;
-    if (expr.text == "size" && expr.args.size() == 1) return found(expr, plain(Base::integer));
-    if (expr.text == "empty" && expr.args.size() == 1) return found(expr, plain(Base::boolean));
+    if (expr.text == "size" && expr.args.size() == 1) return found(expr, type_of(Base::integer));
+    if (expr.text == "empty" && expr.args.size() == 1) return found(expr, type_of(Base::boolean));
     if ((expr.text == "back" || expr.text == "front") && expr.args.size() == 1) return found(expr, element_of(on));
     return std::nullopt;
   }
@@ -185,7 +173,7 @@ class Typer {
                    const std::vector<MaybeType>& arguments, bool method) {
     const auto [best, at] = best_overload(candidates, arguments, method);
     if (best) {
-      const Type result = result_of(*best);
+      const Type result = result_type_of(*best);
       typed_.callees.push_back(
           {best->overload.empty() ? best->name : best->name + "." + best->overload, result, at < of_file, expr.at});
       return result;
@@ -201,28 +189,28 @@ class Typer {
 
   MaybeType unary(const Expr& expr) {
     const MaybeType operand = type(expr.args[0]);
-    if (expr.text == "!") return plain(Base::boolean);
-    if (operand && !is_tensor(*operand) && !is_number(*operand))
+    if (expr.text == "!") return type_of(Base::boolean);
+    if (operand && !operand->is_tensor() && !is_number(*operand))
       return untyped(expr.at, fmt::format("'{}' of {}", expr.text, spelled(operand)));
-    if (operand && operand->base == Base::boolean) return plain(Base::integer);
+    if (operand && operand->base == Base::boolean) return type_of(Base::integer);
     return operand;
   }
 
   MaybeType binary(const Expr& expr) {
     const MaybeType left = type(expr.args[0]), right = type(expr.args[1]);
     const std::string& symbol = expr.text;
-    if (symbol == "&&" || symbol == "||") return plain(Base::boolean);
+    if (symbol == "&&" || symbol == "||") return type_of(Base::boolean);
     if (!left || !right) return std::nullopt;
     const bool comparison = precedence(expr) == 3;
-    const auto operand = [](const Type& type) { return is_tensor(type) || is_number(type); };
+    const auto operand = [](const Type& type) { return type.is_tensor() || is_number(type); };
     if (operand(*left) && operand(*right)) {
-      if (is_tensor(*left) || is_tensor(*right)) return plain(Base::tensor);
-      if (comparison) return plain(Base::boolean);
+      if (left->is_tensor() || right->is_tensor()) return type_of(Base::tensor);
+      if (comparison) return type_of(Base::boolean);
       if (left->base == Base::scalar && right->base == Base::scalar)
         return untyped(expr.at, fmt::format("'{}' of two Scalars, which C++ does not have: take toDouble() of one", symbol));
       return common_type(*left, *right);
     }
-    if ((symbol == "==" || symbol == "!=") && common_type(*left, *right)) return plain(Base::boolean);
+    if ((symbol == "==" || symbol == "!=") && common_type(*left, *right)) return type_of(Base::boolean);
     return untyped(expr.at, fmt::format("'{}' of {} and {}", symbol, spelled(left), spelled(right)));
   }
 
@@ -238,7 +226,7 @@ class Typer {
   }
 
   MaybeType tuple(const Expr& expr) {
-    Type tuple = plain(Base::tuple);
+    Type tuple = type_of(Base::tuple);
     for (const MaybeType& element : types(expr)) {
       if (!element) return std::nullopt;
       tuple.elements.push_back(*element);
@@ -255,8 +243,8 @@ class Typer {
       if (!common || common->list || common->base == Base::tuple)
         return untyped(argument->at, fmt::format("a list cannot hold {} here", spelled(element)));
     }
-    if (!common) common = plain(Base::none);
-    if (is_none(*common) && !expr.args.empty()) common = plain(Base::tensor);
+    if (!common) common = type_of(Base::none);
+    if (is_none(*common) && !expr.args.empty()) common = type_of(Base::tensor);
     return list_of(*common);
   }
 
@@ -270,7 +258,7 @@ class Typer {
       return untyped(expr.at, fmt::format("the tuple has {} elements", on->elements.size()));
     }
     if (on->list) return element_of(*on);
-    if (is_tensor(*on)) return plain(Base::tensor);
+    if (on->is_tensor()) return type_of(Base::tensor);
     return untyped(expr.at, fmt::format("{} has no elements", spelled(on)));
   }
 

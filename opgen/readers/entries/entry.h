@@ -44,7 +44,9 @@ class EntryReader {
   std::vector<std::string> tensors_named(const Tree& node, const std::string& field) const;
   /// The value of `linear` or `metadata`: what the body does not show.
   Tree said(const std::string& field) const;
-  /// `linear: x`, `linear: [x, y]` together, `linear: [x, [y, z]]` each set by itself.
+  /// The results that a name stands for.
+  std::vector<size_t> results_named(const Tree& node) const;
+  /// `linear: x`, `linear: [x, y]` together, `linear: [x, [y, z]]` each set by itself; {y: x} of the result y alone.
   void linear();
   void metadata();
   /// `host: REASON`, of native ops and composites in C++.

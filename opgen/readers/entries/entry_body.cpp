@@ -208,13 +208,29 @@ Tree EntryReader::said(const std::string& field) const {
 void EntryReader::linear() {
   const Tree value = said("linear");
   if (!value) return;
+  const auto add = [this](const Tree& set) {
+    if (!set.is_map()) return entry_->linear_in.push_back({tensors_named(set, "linear")});
+    for (const Branch& pair : set.branches())
+      entry_->linear_in.push_back({tensors_named(pair.value, "linear"), results_named(pair.key)});
+  };
   const bool sets = value.is_list() && std::any_of(value.branches().begin(), value.branches().end(),
-                                                   [](const Branch& element) { return element.value.is_list(); });
-  if (!sets) {
-    entry_->linear_in = {tensors_named(value, "linear")};
-    return;
+                                                   [](const Branch& element) { return !element.value.is_scalar(); });
+  if (!sets) return add(value);
+  for (const auto& [ignored, element] : value.branches()) add(element);
+}
+
+std::vector<size_t> EntryReader::results_named(const Tree& node) const {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < entry_->schema.results.size(); ++i) names.push_back(entry_->result_name(i));
+  const std::string name = file_.text(node, "linear").value();
+  std::vector<size_t> results;
+  for (const std::string& slot : slots_of(canonical(name))) {
+    const auto found = std::find(names.begin(), names.end(), slot);
+    if (found == names.end())
+      file_.fail(node, fmt::format("'{}' has no result named '{}'{}", entry_->name(), name, did_you_mean(name, names)));
+    results.push_back(static_cast<size_t>(found - names.begin()));
   }
-  for (const auto& [ignored, element] : value.branches()) entry_->linear_in.push_back(tensors_named(element, "linear"));
+  return results;
 }
 
 void EntryReader::metadata() {

@@ -8,24 +8,6 @@
 #include "opgen/text/strings.h"
 
 namespace opgen {
-namespace {
-
-std::vector<std::string> split_keys(const std::string& text) {
-  std::vector<std::string> keys;
-  std::string key;
-  for (const char character : text + ",") {
-    if (character == ',') {
-      keys.push_back(key);
-      key.clear();
-    } else if (character != ' ' && character != '\n') {
-      key += character;
-    }
-  }
-  return keys;
-}
-
-}  // namespace
-
 std::vector<WrittenRule> EntryReader::rules(const Tree& key, const Tree& value) const {
   if (!value.is_list()) return {rule(key, value)};
   std::vector<WrittenRule> cases;
@@ -75,7 +57,7 @@ Formula EntryReader::by_device(const Tree& value, const std::string& what, std::
 
 WrittenRule EntryReader::rule(const Tree& key, const Tree& value) const {
   WrittenRule rule;
-  std::vector<std::string> names = split_keys(key.scalar());
+  std::vector<std::string> names = split(key.scalar(), ',');
   each_element(key, names, rule);
   for (const std::string& name : names) {
     rule.written.push_back(canonical(name));

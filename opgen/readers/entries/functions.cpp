@@ -98,7 +98,7 @@ bool means(const ExprPtr& expr, const std::string& name, const Functions& functi
 }  // namespace
 
 void load_functions(const std::string& path, const std::string& name, Library& library, Problems& problems, const Home& home) {
-  try {
+  attempt(problems, [&] {
     const YamlFile file(path, name);
     if (file.root().is_null()) return;
     file.check_keys(file.root(), name, {"scalar", "helpers", "samples", "headers", "by_hand"});
@@ -106,13 +106,7 @@ void load_functions(const std::string& path, const std::string& name, Library& l
     const auto each = [&](const char* section, const auto& load) {
       if (!file.root()[section]) return;
       if (!file.root()[section].is_list()) file.fail(file.root()[section], fmt::format("'{}' is a list", section));
-      for (const auto& [ignored, node] : file.root()[section].branches()) {
-        try {
-          load(node);
-        } catch (const Problem& problem) {
-          problems.emplace_back(problem.what());
-        }
-      }
+      for (const Branch& item : file.root()[section].branches()) attempt(problems, [&] { load(item.value); });
     };
     each("scalar", [&](const Tree& node) {
       ScalarFunction function = load_scalar(file, node);
@@ -151,9 +145,7 @@ void load_functions(const std::string& path, const std::string& name, Library& l
           file.fail(pair.key, fmt::format("the sample set '{}' stands twice", pair.key.scalar()));
       }
     }
-  } catch (const Problem& problem) {
-    problems.emplace_back(problem.what());
-  }
+  });
 }
 
 }  // namespace opgen

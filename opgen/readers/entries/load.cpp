@@ -20,12 +20,7 @@ struct EntryFile {
   template <typename Load>
   void each(Item kind, Problems& problems, const Load& load) const {
     for (const auto& [ignored, node] : yaml.root().branches()) {
-      if (item_of(node) != kind) continue;
-      try {
-        load(node);
-      } catch (const Problem& problem) {
-        problems.emplace_back(problem.what());
-      }
+      if (item_of(node) == kind) attempt(problems, [&] { load(node); });
     }
   }
 };
@@ -52,9 +47,9 @@ void load_entry(const EntryFile& file, const Tree& node, Library& library) {
 void load_entries(const std::vector<EntryInput>& inputs, Library& library, Problems& problems) {
   std::vector<EntryFile> files;
   for (const EntryInput& input : inputs) {
-    try {
+    attempt(problems, [&] {
       YamlFile yaml(input.path, input.name);
-      if (yaml.root().is_null() && input.external) continue;
+      if (yaml.root().is_null() && input.external) return;
       if (!yaml.root().is_list() || yaml.root().size() == 0)
         yaml.fail(yaml.root(), "an entry file is a list of '- func:' entries");
       const std::string stem = std::filesystem::path(input.path).stem().string();
@@ -66,9 +61,7 @@ void load_entries(const std::vector<EntryInput>& inputs, Library& library, Probl
                                     other.input.name, stem));
       }
       files.push_back({std::move(yaml), stem, input});
-    } catch (const Problem& problem) {
-      problems.emplace_back(problem.what());
-    }
+    });
   }
   for (const Item kind : {Item::enumeration, Item::record}) {
     for (const EntryFile& file : files)

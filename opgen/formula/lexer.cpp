@@ -1,23 +1,21 @@
-#include "opgen/readers/aten/lexer.h"
-
 #include <fmt/format.h>
 
-#include <array>
 #include <cctype>
-#include <string_view>
+#include <cmath>
+#include <cstdlib>
 
-namespace opgen::aten {
+#include "opgen/formula/tokens.h"
+#include "opgen/text/strings.h"
+
+namespace opgen {
 namespace {
 
 bool is_digit(char character) { return std::isdigit(static_cast<unsigned char>(character)); }
 bool is_alpha(char character) { return std::isalpha(static_cast<unsigned char>(character)) || character == '_'; }
 
-constexpr std::array<std::string_view, 11> kTwo = {"->", "==", "!=", "<=", ">=", "&&", "||", "<<", "++", "--", "::"};
-constexpr std::string_view kOne = "+-*/%<>!?:()[]{},.&|^~=;";
-
 class Lexer {
  public:
-  explicit Lexer(const Text& text) : text_(text), source_(text.value()) {}
+  Lexer(const Text& text, const Dialect& dialect) : text_(text), source_(text.value()), dialect_(dialect) {}
 
   std::vector<Token> tokens() {
     while (true) {
@@ -34,16 +32,18 @@ class Lexer {
   [[noreturn]] void fail_at(size_t offset, const std::string& message) const { throw Problem(text_.at(offset), message); }
   char character(size_t at) const { return at < source_.size() ? source_[at] : '\0'; }
   bool starts(std::string_view with) const { return source_.compare(at_, with.size(), with) == 0; }
+  /// What only C++ has.
+  bool starts_cpp(std::string_view with) const { return dialect_.cpp && starts(with); }
 
   void skip_blanks_and_comments() {
     while (at_ < source_.size()) {
       if (std::isspace(static_cast<unsigned char>(source_[at_]))) {
         ++at_;
-      } else if (starts("/*")) {
+      } else if (starts_cpp("/*")) {
         const size_t close = source_.find("*/", at_ + 2);
         if (close == std::string::npos) fail_at(at_, "a comment is not closed");
         at_ = close + 2;
-      } else if (starts("//")) {
+      } else if (starts_cpp("//")) {
         at_ = std::min(source_.find('\n', at_), source_.size());
       } else {
         return;
@@ -54,14 +54,14 @@ class Lexer {
   void word(Token& token) {
     const char first = source_[at_];
     if (is_digit(first) || (first == '.' && is_digit(character(at_ + 1)))) return number(token);
-    if (is_alpha(first) || (starts("::") && is_alpha(character(at_ + 2)))) return name(token);
+    if (is_alpha(first) || (starts_cpp("::") && is_alpha(character(at_ + 2)))) return name(token);
     if (first == '"' || first == '\'') return string(token);
     token.kind = Token::Kind::symbol;
     token.text = first;
-    for (const std::string_view two : kTwo) {
-      if (starts(two)) token.text = two;
+    for (size_t pair = 0; pair < dialect_.pairs.size(); pair += 3) {
+      if (starts(dialect_.pairs.substr(pair, 2))) token.text = dialect_.pairs.substr(pair, 2);
     }
-    if (token.text.size() == 1 && kOne.find(first) == std::string_view::npos)
+    if (token.text.size() == 1 && dialect_.symbols.find(first) == std::string_view::npos)
       fail_at(at_, fmt::format("unexpected character '{}'", first));
     at_ += token.text.size();
   }
@@ -86,18 +86,21 @@ class Lexer {
       }
     }
     token.text = source_.substr(start, at_ - start);
-    while (std::string_view("fFlLuU").find(character(at_)) < 6) ++at_;
+    while (dialect_.cpp && std::string_view("fFlLuU").find(character(at_)) < 6) ++at_;
     if (is_alpha(character(at_)) || is_digit(character(at_)))
       fail_at(start, fmt::format("'{}' is not a number", source_.substr(start, at_ + 1 - start)));
+    const bool whole = !dialect_.cpp && token.text.find_first_of(".eE") == std::string::npos;
+    if (whole ? !whole_number(token.text) : !std::isfinite(std::strtod(token.text.c_str(), nullptr)))
+      fail_at(start, fmt::format("the number {} is too large", token.text));
   }
 
   void name(Token& token) {
     token.kind = Token::Kind::name;
     const size_t start = at_;
-    if (starts("::")) at_ += 2;
+    if (starts_cpp("::")) at_ += 2;
     while (true) {
       while (is_alpha(character(at_)) || is_digit(character(at_))) ++at_;
-      if (!starts("::") || !is_alpha(character(at_ + 2))) break;
+      if (!starts_cpp("::") || !is_alpha(character(at_ + 2))) break;
       at_ += 2;
     }
     token.text = source_.substr(start, at_ - start);
@@ -107,8 +110,8 @@ class Lexer {
     token.kind = Token::Kind::string;
     const size_t start = at_;
     const char quote = source_[at_++];
-    while (character(at_) != quote) {
-      if (character(at_) == '\\') ++at_;
+    while (at_ >= source_.size() || source_[at_] != quote) {
+      if (starts_cpp("\\")) ++at_;
       if (at_ >= source_.size()) fail_at(start, "a string is not closed");
       token.text += source_[at_++];
     }
@@ -117,12 +120,13 @@ class Lexer {
 
   const Text& text_;
   const std::string& source_;
+  const Dialect& dialect_;
   std::vector<Token> tokens_;
   size_t at_ = 0;
 };
 
 }  // namespace
 
-std::vector<Token> tokenize(const Text& text) { return Lexer(text).tokens(); }
+std::vector<Token> tokenize(const Text& text, const Dialect& dialect) { return Lexer(text, dialect).tokens(); }
 
-}  // namespace opgen::aten
+}  // namespace opgen
