@@ -143,26 +143,4 @@ Tensor composite::index_put(const Tensor& self, TensorList indices, const Tensor
                  self.sizes());
 }
 
-Tensor composite::scatter_places(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
-  const int64_t rank = self.dim();
-  check(rank > 0 && dim >= -rank && dim < rank, Argument{"dim"}, "{} is out of range for self of shape {} (expected {})", dim,
-        self.sizes(), Range{-rank, rank - 1});
-  if (dim < 0) dim += rank;
-  check(index.dtype() == DType::int64 || index.dtype() == DType::int32, Argument{"index"}, "is {} (expected int64 or int32)",
-        name(index.dtype()));
-  bool fits = index.dim() == rank && src.dim() == rank;
-  for (int64_t d = 0; fits && d < rank; ++d) fits = index.size(d) <= src.size(d) && (d == dim || index.size(d) <= self.size(d));
-  check(fits, "index has shape {}, src {} and self {} (expected index to fit into both, but for dim {} of self)",
-        to_string(index.sizes()), to_string(src.sizes()), to_string(self.sizes()), dim);
-  Tensor source = src;
-  std::vector<Tensor> places;  // of each element of index, in every dim
-  for (int64_t d = 0; d < rank; ++d) {
-    source = narrow(source, d, 0, index.size(d));
-    Dims column(static_cast<size_t>(rank), 1);
-    column[static_cast<size_t>(d)] = index.size(d);
-    places.push_back(d == dim ? index : reshape(arange(0, index.size(d), 1, DType::int64), column));
-  }
-  return deckle::index_put(self, places, source);
-}
-
 }  // namespace deckle

@@ -46,8 +46,6 @@ constexpr Exemption kExemptions[] = {
     {"mv", Cell::mixed_dtypes, kOneDtype},
     {"rotary", Cell::mixed_dtypes, kOneDtype},
     {"scatter", Cell::mixed_dtypes, kOneDtype},
-    {"scatter_along", Cell::mixed_dtypes, kOneDtype},
-    {"scatter_places", Cell::mixed_dtypes, kOneDtype},
     {"scatter_add", Cell::mixed_dtypes, kOneDtype},
     {"conv1d", Cell::mixed_dtypes, kOneDtype},
     {"conv2d", Cell::mixed_dtypes, kOneDtype},

@@ -1,4 +1,4 @@
-// scatter_along: result = self, with src[.., i, ..] written at [.., index[.., i, ..], ..] along dim, in the order of i, so that
+// scatter: result = self, with src[.., i, ..] written at [.., index[.., i, ..], ..] along dim, in the order of i, so that
 // of several written to one place the last stays. scatter_zero: the same with zeros for src. scatter_backward: for each element
 // of src the gradient of the place that it was written to, 0 where another was written later or where index does not reach.
 //
@@ -117,7 +117,7 @@ void visit_size(DType dtype, F&& f) {
 
 }  // namespace
 
-void scatter_along(const Context&, const View& self, int64_t dim, const View& index, const View& src, const View& result) {
+void scatter(const Context&, const View& self, int64_t dim, const View& index, const View& src, const View& result) {
   if (self.numel() == 0) return;
   visit_size(self.dtype, [&]<typename T>(T) { scatter_of<T>(self, dim, index, src, result); });
 }
