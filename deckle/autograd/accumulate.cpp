@@ -8,6 +8,17 @@
 #include "deckle/core/tensor_impl.h"
 
 namespace deckle::autograd {
+namespace {
+
+/// Whether grad() may be this gradient itself, not a copy: its memory is its elements alone, and nobody sees it but the pass that
+/// brought it, which holds it once and lets go of it then.
+bool may_be_kept(const Tensor& gradient) {
+  const TensorImpl& impl = *gradient.impl();
+  return !grad_enabled() && gradient.shared_impl().use_count() == 2 && impl.storage.use_count() == 1 && impl.meta == nullptr &&
+         impl.tangents == nullptr && impl.storage->bytes() == gradient.nbytes() && gradient.is_contiguous();
+}
+
+}  // namespace
 
 void add_to_grad(Meta& meta, const Tensor& gradient) {
   const std::lock_guard lock(meta.mutex);
@@ -26,6 +37,16 @@ AccumulateGrad::AccumulateGrad(std::shared_ptr<Meta> meta, const Tensor& leaf) :
   add_output(leaf);
 }
 
-void AccumulateGrad::backward(const Gradients& gradients, GradientSink&) { add_to_grad(*meta_, gradients[0]); }
+void AccumulateGrad::backward(const Gradients& gradients, GradientSink&) {
+  const Tensor gradient = gradients[0];
+  if (may_be_kept(gradient)) {
+    const std::lock_guard lock(meta_->mutex);
+    if (!meta_->grad.defined()) {
+      meta_->grad = gradient;
+      return;
+    }
+  }
+  add_to_grad(*meta_, gradient);
+}
 
 }  // namespace deckle::autograd

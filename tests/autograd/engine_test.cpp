@@ -4,6 +4,7 @@
 
 #include "deckle/autograd/backward.h"
 #include "deckle/autograd/grad_mode.h"
+#include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
@@ -239,6 +240,32 @@ TEST(Engine, DistinctLeavesDoNotShareGradientMemory) {
     expect_equal(b.grad().detach(), tensor_of({1, 2, 3}));
     expect_equal(given, tensor_of({1, 2, 3}));
   }
+}
+
+TEST(Engine, AGradientThatNobodyElseSeesIsKeptWithoutACopy) {
+  const auto place_of_gradient = [](const Tensor& leaf, bool keep) {
+    const void* place = nullptr;
+    Tensor kept;
+    register_hook(leaf, [&](const Tensor& gradient) {
+      place = gradient.raw_data();
+      if (keep) kept = gradient;
+      return Tensor();
+    });
+    sum(leaf * 2.0).backward();
+    if (keep) leaf.grad().fill_(7);
+    if (keep) expect_equal(kept, tensor_of({2, 2, 2}));
+    return place;
+  };
+  const Tensor alone = random_tensor({3}).requires_grad_(), seen = random_tensor({3}).requires_grad_();
+  const void *const of_alone = place_of_gradient(alone, false), *const of_seen = place_of_gradient(seen, true);
+  EXPECT_EQ(alone.grad().raw_data(), of_alone);
+  EXPECT_NE(seen.grad().raw_data(), of_seen);
+  const Tensor given = random_tensor({3}), leaf = random_tensor({3}).requires_grad_();
+  (leaf + 0.0).backward(given);
+  EXPECT_NE(leaf.grad().raw_data(), given.raw_data());
+  const Tensor part = random_tensor({2}).requires_grad_();
+  cat({part, random_tensor({5})}).backward(random_tensor({7}));
+  EXPECT_EQ(part.grad().storage()->bytes(), part.nbytes());
 }
 
 TEST(GradientSink, AListOfTheWrongLengthIsAnError) {
