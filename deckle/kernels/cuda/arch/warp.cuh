@@ -69,6 +69,15 @@ __device__ __forceinline__ float2 unpack(Element element, uint32_t packed) {
   return element == Element::bf16 ? unpack<Element::bf16>(packed) : unpack<Element::f16>(packed);
 }
 
+/// Bytes of (low, high) by four selectors: a nibble is the byte's number, or, with its upper bit, the byte's sign in all of its
+/// bits.
+template <uint32_t selectors>
+__device__ __forceinline__ uint32_t permute_bytes(uint32_t low, uint32_t high) {
+  uint32_t bytes;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(low), "r"(high), "n"(selectors));
+  return bytes;
+}
+
 /// 2^x, two ulp, denormal results flushed; 2^-inf = 0.
 __device__ __forceinline__ float exp2(float x) {
   float y;

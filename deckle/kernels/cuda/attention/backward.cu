@@ -25,6 +25,7 @@
 #include "deckle/kernels/cuda/attention/checks.h"
 #include "deckle/kernels/cuda/attention/forward_lists.h"
 #include "deckle/kernels/cuda/attention/portable_features.h"
+#include "deckle/kernels/cuda/attention/portable_planes.h"
 #include "deckle/kernels/cuda/attention/problem.cuh"
 
 namespace deckle::kernels::cuda {
@@ -62,6 +63,14 @@ constexpr int64_t kOrderedEqualBytes = 20 << 20, kOrderedChunkBytes = 24 << 20, 
 // Where heads rise, the long walks come last. So that not all multiprocessors but one wait for the last of them, the heads of the
 // last rounds of blocks do not rise. For the blocks of an H200, whatever the device, so that results do not depend on it.
 constexpr int64_t kLastRounds = 3, kBlocks = 132;
+
+/// Whether the gradient of the bias is a sum over sequences or heads, which all_gradients does not make.
+bool sums_bias_gradient(const AttentionBackward& arguments) {
+  const CudaAttentionPlane& gradient = arguments.grad_bias;
+  const AttentionSizes& sizes = arguments.problem.sizes;
+  return gradient.data != nullptr &&
+         ((gradient.sequence_stride == 0 && sizes.batch != 1) || (gradient.head_stride == 0 && sizes.heads != 1));
+}
 
 /// One backward: its launches, prepared one after the other with all that may be refused, and then queued.
 class Pass {
@@ -115,6 +124,7 @@ class Pass {
     }
     clear_bias_gradient();
     for (const auto& launch : launches_) launch();
+    if (sums_bias_gradient(arguments_)) portable::bias_gradient(arguments_, memory<void>(plan_.bias_statistics), stream_);
     portable::sink_gradients(arguments_, memory<void>(plan_.sink_sums), stream_);
     portable::clear_spare_keys(arguments_, stream_);
   }
@@ -206,15 +216,14 @@ class Pass {
     common_.bias = map_of(problem_.bias);
     common_.bias_has_heads = problem_.bias.head_stride != 0;
     common_.bias_has_sequences = problem_.bias.sequence_stride != 0;
-    const CudaAttentionPlane& gradient = arguments_.grad_bias;
-    common_.wants_grad_bias = gradient.data != nullptr;
-    if (gradient.data != nullptr) common_.grad_bias = map_of(gradient);
+    common_.wants_grad_bias = arguments_.grad_bias.data != nullptr && !sums_bias_gradient(arguments_);
+    if (common_.wants_grad_bias) common_.grad_bias = map_of(arguments_.grad_bias);
   }
 
   // Of tiles that no kernel visits, and of a bias that reaches beyond rows and keys. The gradient lies as bias_why_not wants it.
   void clear_bias_gradient() const {
     const CudaAttentionPlane& plane = arguments_.grad_bias;
-    if (plane.data == nullptr) return;
+    if (plane.data == nullptr || sums_bias_gradient(arguments_)) return;
     const bool visited = equal_costs(problem_) && plane.rows == sizes_.query_rows && plane.columns == sizes_.key_rows;
     if (visited) return;
     const size_t row_bytes = sizeof(uint16_t) * plane.columns;
@@ -373,9 +382,6 @@ std::string scored_why_not(const AttentionBackward& arguments) {
     if (plane->data != nullptr && !(reads_wide(*plane) && (plane->row_stride != 0 || plane->rows > 1)))
       return "the " + std::string(name) + " is broadcast over rows or keys, or has rows that are no multiples of 16 bytes";
   }
-  if (arguments.grad_bias.data != nullptr &&
-      ((problem.bias.sequence_stride == 0 && sizes.batch > 1) || (problem.bias.head_stride == 0 && sizes.heads > 1)))
-    return "the gradient of the bias is a sum over sequences or heads";
   return {};
 }
 
@@ -412,7 +418,10 @@ void attention_backward(const AttentionBackward& given, cudaStream_t stream) {
   const OnDevice device(arguments.problem.device);
   refuse_if(stream_why_not(stream), kName);
   if (arguments.problem.sizes.heads == 0) return;
-  if (arguments.problem.sizes.batch == 0) return portable::sink_gradients(arguments, nullptr, stream);
+  if (arguments.problem.sizes.batch == 0) {
+    if (sums_bias_gradient(arguments)) portable::bias_gradient(arguments, nullptr, stream);
+    return portable::sink_gradients(arguments, nullptr, stream);
+  }
   Pass(arguments, stream).run();
 }
 

@@ -200,17 +200,14 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
         arch::pin(ds);
         arch::fence_shared_for_async();
       };
-      [[maybe_unused]] uint32_t kept[Shape::drops ? M / 64 : 1];
+      [[maybe_unused]] portable::KeptFlags<M> kept;
       const auto prepare = [&] {  // what exponentials and dS of the next tile take besides S and dP
         if constexpr (Shape::drops) {
-#pragma unroll
-          for (uint32_t& bits : kept) bits = ~0u;
-          if (args.features.threshold != 0)
-            draw_kept<M>(kept, args, work.sequence.index, shared.query_head[ring.slot], work.tile * N + 64 * warpgroup,
-                         shared.first_query[ring.slot]);
+          draw_kept<M>(kept, args, work.sequence.index, shared.query_head[ring.slot], work.tile * N + 64 * warpgroup,
+                       shared.first_query[ring.slot]);
           if constexpr (Shape::kept_in_shared) {
 #pragma unroll
-            for (int i = 0; i < M / 64; ++i) shared.kept[i][threadIdx.x] = kept[i];
+            for (int i = 0; i < kept.words; ++i) shared.kept[i][threadIdx.x] = kept.word[i];
           }
         }
         if constexpr (Shape::biased) {
@@ -222,7 +219,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
         if constexpr (Shape::kept_in_shared) {
           arch::forget_memory();
 #pragma unroll
-          for (int i = 0; i < M / 64; ++i) kept[i] = shared.kept[i][threadIdx.x];
+          for (int i = 0; i < kept.words; ++i) kept.word[i] = shared.kept[i][threadIdx.x];
         }
         if constexpr (Shape::drops) {
           steps.score_gradients(ds, p, score, dp, ring, kept, args.features.keep_factor);

@@ -180,19 +180,41 @@ class KeySteps {
   }
 
   /// The same where only the weights of `kept` have a part in the outputs: packed P is without the others.
-  __device__ __forceinline__ void score_gradients(uint32_t (&ds)[M / 4], uint32_t (&packed)[M / 4], float (&p)[M / 2],
-                                                  float (&dp)[M / 2], const Position& at, uint32_t (&kept)[M / 64],
+  __device__ __forceinline__ void score_gradients(uint32_t (&ds)[M / 4], uint32_t (&packed)[M / 4], const float (&p)[M / 2],
+                                                  float (&dp)[M / 2], const Position& at, portable::KeptFlags<M>& kept,
                                                   float keep_factor) {
+    const uint32_t address = statistics_ + static_cast<uint32_t>(sizeof(shared_.lse2)) + at.slot * (M * 4);
+    const auto gradient = [&](float& dp, float p, uint32_t mask, float delta) {
+      dp = p * fmaf(__uint_as_float(__float_as_uint(dp) & mask), keep_factor, -delta);
+    };
 #pragma unroll
-    for (int i = 0; i < M / 2; ++i) dp[i] = kept[i / 32] >> (i % 32) & 1 ? dp[i] * keep_factor : 0.0f;
-    score_gradients(
-        dp, [&](int k) { return make_float4(p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3]); }, at);
+    for (int m = 0; m < M / 16; ++m) {
+#pragma unroll
+      for (uint32_t& word : kept.word) arch::forget(word);
+      const uint32_t even = kept.at(2 * m), odd = kept.at(2 * m + 1);
+#pragma unroll
+      for (int eight = 0; eight < 2; ++eight) {
+        const float2 delta = arch::load_shared_pair(address + 32 * (2 * m + eight));
+        float* d = dp + 8 * m + 4 * eight;
+        const float* of = p + 8 * m + 4 * eight;
+        gradient(d[0], of[0], eight == 0 ? arch::permute_bytes<0x8888>(even, 0) : arch::permute_bytes<0x9999>(even, 0), delta.x);
+        gradient(d[1], of[1], eight == 0 ? arch::permute_bytes<0x8888>(odd, 0) : arch::permute_bytes<0x9999>(odd, 0), delta.y);
+        gradient(d[2], of[2], eight == 0 ? arch::permute_bytes<0xaaaa>(even, 0) : arch::permute_bytes<0xbbbb>(even, 0), delta.x);
+        gradient(d[3], of[3], eight == 0 ? arch::permute_bytes<0xaaaa>(odd, 0) : arch::permute_bytes<0xbbbb>(odd, 0), delta.y);
+      }
+    }
     tile::pack_operand<element>(ds, dp);
-#pragma unroll
-    for (uint32_t& bits : kept) arch::forget(bits);  // they are tested again, not kept one by one
-#pragma unroll
-    for (int i = 0; i < M / 2; ++i) p[i] = kept[i / 32] >> (i % 32) & 1 ? p[i] : 0.0f;
     tile::pack_operand<element>(packed, p);
+#pragma unroll
+    for (uint32_t& word : kept.word) arch::forget(word);  // flags are shifted again, not kept one by one
+#pragma unroll
+    for (int m = 0; m < M / 16; ++m) {
+      const uint32_t even = kept.at(2 * m), odd = kept.at(2 * m + 1);
+      packed[4 * m] &= arch::permute_bytes<0xcc88>(even, odd);
+      packed[4 * m + 1] &= arch::permute_bytes<0xeeaa>(even, odd);
+      packed[4 * m + 2] &= arch::permute_bytes<0xdd99>(even, odd);
+      packed[4 * m + 3] &= arch::permute_bytes<0xffbb>(even, odd);
+    }
   }
 
   __device__ __forceinline__ tile::Operand q_at(const Position& at) const {

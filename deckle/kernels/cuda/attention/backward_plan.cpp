@@ -5,6 +5,7 @@
 
 #include "deckle/kernels/cuda/attention/checks.h"
 #include "deckle/kernels/cuda/attention/portable_features.h"
+#include "deckle/kernels/cuda/attention/portable_planes.h"
 #include "deckle/kernels/cuda/attention/work_list.cuh"
 
 namespace deckle::kernels::cuda::attention {
@@ -112,6 +113,8 @@ BackwardPlan::BackwardPlan(const CudaAttentionProblem& problem) {
       bytes += 2 * int64_t{sizeof(float)} * sizes.kv_heads * parts * key_sums_rows * head_dim;
     }
   }
+  bias_statistics = bytes;
+  bytes += (portable::bias_gradient_bytes(problem) + 255) / 256 * 256;
   sink_sums = bytes;
   bytes += portable::sink_gradient_bytes(problem);
 }

@@ -34,7 +34,7 @@ struct BackwardPlan {
   // In bytes from the start of the lists.
   int64_t key_list = 0, query_list = 0, query_list_bytes = 0;
   // Parts of the workspace, in bytes from its start, where both work counters lie. The lists are there unless a plan was given.
-  int64_t lists = 0, lse2 = 0, delta = 0, turns = 0, query_sums = 0, key_sums = 0, sink_sums = 0, bytes = 0;
+  int64_t lists = 0, lse2 = 0, delta = 0, turns = 0, query_sums = 0, key_sums = 0, bias_statistics = 0, sink_sums = 0, bytes = 0;
 };
 
 }  // namespace deckle::kernels::cuda::attention

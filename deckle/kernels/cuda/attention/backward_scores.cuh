@@ -20,29 +20,32 @@ inline constexpr bool kBiased = requires {
   requires Shape::biased;
 };
 
-/// Bits of this thread's accumulators that are kept, of 64 keys from `key` and M queries from `query` on.
+/// What is kept of 64 keys from `key` and M queries from `query` on.
 template <int M>
-__device__ __forceinline__ void draw_kept(uint32_t (&kept)[M / 64], const BackwardArguments& args, int sequence, int head,
+__device__ __forceinline__ void draw_kept(portable::KeptFlags<M>& kept, const BackwardArguments& args, int sequence, int head,
                                           int key, int query) {
   const portable::Dropout dropout(args.features, sequence, head);
   const int thread = threadIdx.x & 127;
   if (query % 16 == 0) {
 #pragma unroll
     for (int m = 0; m < M / 32; ++m) {
-      const uint32_t bits = dropout.keep<false>(key + 16 * (thread >> 5), query + 32 * m);
-      kept[m / 2] = m % 2 == 0 ? bits : kept[m / 2] | bits << 16;
+      uint32_t flags[2][2];
+      dropout.flags<false>(flags, key + 16 * (thread >> 5), query + 32 * m);
+#pragma unroll
+      for (int n = 0; n < 4; ++n) kept.add(4 * m + n, flags[n / 2][n % 2]);
     }
     return;
   }
   // Live rows begin anywhere where a causal mask leaves the first ones without keys.
   const int row = key + tile::accumulator_row(thread), column = query + tile::accumulator_column(thread);
 #pragma unroll
-  for (int word = 0; word < M / 64; ++word) {
-    kept[word] = 0;
+  for (int first = 0; first < M / 8; first += 8) {
 #pragma unroll 1
     for (int i = 0; i < 32; ++i) {
-      const int at = column + 64 * word + 8 * (i / 4) + i % 2;
-      kept[word] |= static_cast<uint32_t>(dropout.keeps(at, row + 8 * ((i / 2) % 2))) << i;
+      const int n = first + i / 4, byte = i % 4, at = column + 16 * (n / 2) + 8 * (byte & 1) + n % 2;
+      const auto bit = static_cast<uint32_t>(dropout.keeps(at, row + 8 * (byte >> 1)));
+      uint32_t& word = kept.word[first / 8];
+      word = (byte == 0 ? word >> 1 & 0x7f7f7f7fu : word) | bit << (8 * byte + 7);
     }
   }
 }

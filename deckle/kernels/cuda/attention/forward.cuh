@@ -77,6 +77,7 @@ __device__ __forceinline__ void mask_tile(const DeviceProblem& problem, const Fo
 struct NoFeatures {
   __device__ __forceinline__ NoFeatures(const ForwardArguments&, const ForwardItem&, int) {}
   __device__ __forceinline__ void fetch(int) {}
+  __device__ __forceinline__ void draw(int) {}
   template <class Scores>
   __device__ __forceinline__ void apply(Scores&, int) {}
   template <class Probabilities>
@@ -150,6 +151,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
     const int last = arch::uniform(item.tile_begin);
 #pragma unroll 1
     for (; j >= range.end && j >= last; --j) skip();
+    features.fetch(j);
 
     if constexpr (!Config::together) {
 #pragma unroll 1
@@ -157,16 +159,17 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
         float scores[N / 2], rescale[2];
         uint32_t p[N / 4];
         const auto scores_under_way = issue_scores(scores);
-        features.fetch(j);
+        features.draw(j);
         scores_under_way.wait();
         arch::release_tile(shared.k_empty[kv.slot]);
 
         features.apply(scores, j);
+        features.fetch(j - 1);
         if (edge(j)) mask_tile<Config>(problem, item, warpgroup, j, scores);
         if (update_maximum<N>(scores, state, rescale, c)) scale_rows(out, rescale);
         exponentiate<N>(scores, state, c);
-        features.drop(scores);
         tile::pack_operand<element>(p, scores);
+        features.drop(p);
 
         issue_out(p, kv).wait();
         arch::release_tile(shared.v_empty[kv.slot]);
@@ -177,15 +180,16 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
       {
         float scores[N / 2], rescale[2];
         const auto scores_under_way = issue_scores(scores);
-        features.fetch(j);
+        features.draw(j);
         scores_under_way.wait();
         arch::release_tile(shared.k_empty[kv.slot]);
         features.apply(scores, j);
+        features.fetch(j - 1);
         if (edge(j)) mask_tile<Config>(problem, item, warpgroup, j, scores);
         update_maximum<N>(scores, state, rescale, c);
         exponentiate<N>(scores, state, c);
-        features.drop(scores);
         tile::pack_operand<element>(p, scores);
+        features.drop(p);
       }
       Ring<Config::stages> v = kv;  // one tile behind k
       kv.advance();
@@ -195,20 +199,21 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
         tile::settle(out, p);
         const auto scores_under_way = issue_scores(scores);
         const auto out_under_way = issue_out(p, v);
-        features.fetch(j);
+        features.draw(j);
         scores_under_way.template wait<1>();
         arch::release_tile(shared.k_empty[kv.slot]);
 
         features.apply(scores, j);
+        features.fetch(j - 1);
         if (edge(j)) mask_tile<Config>(problem, item, warpgroup, j, scores);
         const bool rescales = update_maximum<N>(scores, state, rescale, c);
         exponentiate<N>(scores, state, c);
-        features.drop(scores);
 
         out_under_way.wait();
         arch::release_tile(shared.v_empty[v.slot]);
         if (rescales) scale_rows(out, rescale);
         tile::pack_operand<element>(p, scores);
+        features.drop(p);
         v = kv;
         kv.advance();
       }

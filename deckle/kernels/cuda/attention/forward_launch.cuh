@@ -77,6 +77,8 @@ ForwardArguments forward_arguments(const CudaAttentionProblem& problem) {
     args.scores.change =
         problem.soft_cap != 0 || problem.slopes != nullptr || problem.bias.data != nullptr || problem.table != nullptr;
     args.scores.wide_bias = problem.bias.data != nullptr;
+    args.scores.bias_alone =
+        args.scores.wide_bias && problem.soft_cap == 0 && problem.slopes == nullptr && problem.table == nullptr;
     if (args.scores.change) {
       args.problem.scale_log2 = 1.4426950408889634f;
       args.problem.scale_sign = 1;

@@ -10,8 +10,8 @@ namespace deckle::kernels::cuda::attention {
 /// what the item says is read again from shared memory.
 template <class Config>
 class ForwardScores {
-  static constexpr int N = Config::keys, kChunks = N / 32, kEarly = 2;  // chunks of a bias that are fetched before
-  static_assert(N % 32 == 0 && kChunks > kEarly);
+  static constexpr int N = Config::keys, kChunks = N / 32;
+  static_assert(N % 32 == 0);
   using Scores = portable::Scores<Config::element, portable::Scoring::planes>;
 
  public:
@@ -24,23 +24,45 @@ class ForwardScores {
                8 * static_cast<int>(threadIdx.x % 4);
   }
 
+  /// Before the first tile, and after each for the next one.
   __device__ __forceinline__ void fetch(int j) {
-    if (args_.scores.features.threshold != 0) {
-      const Scores features = scores_of_item();
-#pragma unroll
-      for (int m = 0; m < kChunks; ++m) {
-        const uint32_t kept = features.template keep<true>(row_ & ~15, j * N + 32 * m);
-        kept_[m / 2] = m % 2 == 0 ? kept : kept_[m / 2] | kept << 16;
-      }
-    }
     if (!args_.scores.wide_bias) return;
 #pragma unroll
-    for (int m = 0; m < kEarly; ++m) fetch_bias(j, m);
+    for (int m = 0; m < kChunks; ++m) fetch_bias(j, m);
+  }
+
+  __device__ __forceinline__ void draw(int j) {
+    if (args_.scores.features.threshold == 0) return;
+    const portable::Dropout dropout(args_.scores.features, item_.sequence, item_.head);
+#pragma unroll
+    for (int m = 0; m < kChunks; ++m) {
+      uint32_t flags[2][2];
+      dropout.flags<true>(flags, row_ & ~15, j * N + 32 * m);
+#pragma unroll
+      for (int n = 0; n < 4; ++n) kept_.add(4 * m + n, flags[n / 2][n % 2]);
+    }
   }
 
   /// Scores from products, in natural units.
   __device__ __forceinline__ void apply(float (&scores)[N / 2], int j) {
     if (!args_.scores.change) return;
+    if (args_.scores.bias_alone) {
+#pragma unroll
+      for (int m = 0; m < kChunks; ++m) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          arch::transpose_quad(bias_[m][h], threadIdx.x % 4);
+#pragma unroll
+          for (int n = 0; n < 4; ++n) {
+            const float2 pair = arch::unpack<Config::element>(bias_[m][h][n]);
+            float* to = scores + 4 * (4 * m + n) + 2 * h;
+            to[0] = fmaf(to[0], args_.scores.features.scale, pair.x);
+            to[1] = fmaf(to[1], args_.scores.features.scale, pair.y);
+          }
+        }
+      }
+      return;
+    }
     const Scores features = scores_of_item();
     const int column = j * N + tile::accumulator_column(threadIdx.x);
     const float position = features.position(row_, column);
@@ -51,8 +73,6 @@ class ForwardScores {
                                  bias, unused);
     };
     if (args_.scores.wide_bias) {
-#pragma unroll
-      for (int m = kEarly; m < kChunks; ++m) fetch_bias(j, m);
 #pragma unroll
       for (int m = 0; m < kChunks; ++m) {
 #pragma unroll
@@ -72,10 +92,17 @@ class ForwardScores {
     }
   }
 
-  __device__ __forceinline__ void drop(float (&p)[N / 2]) const {
+  /// Packed weights without those that are dropped.
+  __device__ __forceinline__ void drop(uint32_t (&p)[N / 4]) const {
     if (args_.scores.features.threshold == 0) return;
 #pragma unroll
-    for (int i = 0; i < N / 2; ++i) p[i] = kept_[i / 32] >> (i % 32) & 1 ? p[i] : 0.0f;
+    for (int m = 0; m < N / 16; ++m) {
+      const uint32_t even = kept_.at(2 * m), odd = kept_.at(2 * m + 1);
+      p[4 * m] &= arch::permute_bytes<0xcc88>(even, odd);
+      p[4 * m + 1] &= arch::permute_bytes<0xdd99>(even, odd);
+      p[4 * m + 2] &= arch::permute_bytes<0xeeaa>(even, odd);
+      p[4 * m + 3] &= arch::permute_bytes<0xffbb>(even, odd);
+    }
   }
 
  private:
@@ -89,7 +116,7 @@ class ForwardScores {
     for (int h = 0; h < 2; ++h) {
       const int column = j * N + 32 * m;
       uint4 w = make_uint4(0, 0, 0, 0);
-      if (row_ + 8 * h < item_.queries && column + 8 * static_cast<int>(threadIdx.x % 4) < item_.keys)
+      if (j >= 0 && row_ + 8 * h < item_.queries && column + 8 * static_cast<int>(threadIdx.x % 4) < item_.keys)
         w = __ldg(reinterpret_cast<const uint4*>(wide_ + 8 * h * args_.scores.features.bias.row_stride + column));
       bias_[m][h][0] = w.x;
       bias_[m][h][1] = w.y;
@@ -102,7 +129,7 @@ class ForwardScores {
   const ForwardItem& item_;
   int row_;
   const uint16_t* wide_;  // this lane's first 8 columns of its first row
-  uint32_t kept_[(kChunks + 1) / 2];
+  portable::KeptFlags<N> kept_;
   uint32_t bias_[kChunks][2][4];
 };
 

@@ -27,8 +27,9 @@ struct ForwardSplit {
 /// Of scored instances.
 struct ForwardScoring {
   portable::ScoreFeatures features;
-  int change;     // scores are more than scale q k: scale_log2 is then log2 e, and scale_sign 1
-  int wide_bias;  // there is one, whose rows can be read 16 bytes at a time
+  int change;      // scores are more than scale q k: scale_log2 is then log2 e, and scale_sign 1
+  int wide_bias;   // there is one, whose rows can be read 16 bytes at a time
+  int bias_alone;  // and nothing else changes scores
 };
 
 struct ForwardArguments {

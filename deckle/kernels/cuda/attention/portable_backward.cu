@@ -9,6 +9,7 @@
 // 256 x role.
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "deckle/kernels/cuda/attention/portable_features.h"
 #include "deckle/kernels/cuda/attention/portable_launch.cuh"
@@ -200,10 +201,11 @@ __global__ void __launch_bounds__(kThreads) gradient_kernel(BackwardArguments ar
 #pragma unroll
       for (int block = 0; block < W::blocks; ++block) {
         const int row = first_row + owned_row<W>(block), column = j * kWalked + first_column;
-        uint32_t attended = 0;
+        uint32_t attended = ~0u;
         if constexpr (W::scoring == Scoring::planes) {
           attended = features.template attended<owns_queries, kWalked>(row, column);
-        } else {
+        } else if (j * kWalked < inner.begin || (j + 1) * kWalked > inner.end) {
+          attended = 0;
           const Interval rows[2] = {interval(row), interval(row + 8)};
 #pragma unroll
           for (int i = 0; i < kWalked / 2; ++i) {
@@ -212,33 +214,48 @@ __global__ void __launch_bounds__(kThreads) gradient_kernel(BackwardArguments ar
           }
         }
         const float position = owns_queries ? features.position(row, column) : features.position(column, row);
+        const auto take = [&](auto capped) {
 #pragma unroll
-        for (int part = 0; part < kWalked / 32; ++part) {
-          uint32_t kept = ~0u;
-          if (features.drops())
-            kept = features.template keep<owns_queries>(first_row + warp_row + 16 * block, j * kWalked + 32 * part);
+          for (int part = 0; part < kWalked / 32; ++part) {
+            uint32_t kept = ~0u;
+            if (features.drops())
+              kept = features.template keep<owns_queries>(first_row + warp_row + 16 * block, j * kWalked + 32 * part);
 #pragma unroll
-          for (int n = 0; n < 16; ++n) {
-            const int i = 16 * part + n, h = (n >> 1) & 1, local = 32 * part + 8 * (n >> 2) + (n & 1);
-            const int query = owns_queries ? row + 8 * h : column + local, key = owns_queries ? column + local : row + 8 * h;
-            const float distance = fabsf(position + static_cast<float>(owns_queries ? 8 * h - local : local - 8 * h));
-            const float lse2 = owns_queries ? own_lse2[block][h] : statistic(stage, 0, first_column + local);
-            float cap_slope = 0.0f, weight = 0.0f;
-            if (attended >> i & 1) {
-              const float z = features.score(p[block][i], distance, query, key, cap_slope);
-              weight = arch::exp2(fmaf(z, 1.4426950408889634f, -lse2));
-            }
-            const float keep = kept >> n & 1 ? args.features.keep_factor : 0.0f;
-            if constexpr (role == Role::value) {
-              p[block][i] = weight * keep;
-            } else {
-              const float delta = owns_queries ? own_delta[block][h] : statistic(stage, 1, first_column + local);
-              // Of a row without keys dO may be NaN.
-              const float gradient = attended >> i & 1 ? weight * (keep * ds[block][i] - delta) : 0.0f;
-              if constexpr (owns_queries) slope_sum -= gradient * distance;
-              p[block][i] = gradient * cap_slope;
+            for (int n = 0; n < 16; ++n) {
+              const int i = 16 * part + n, h = (n >> 1) & 1, local = 32 * part + 8 * (n >> 2) + (n & 1);
+              [[maybe_unused]] const int query = owns_queries ? row + 8 * h : column + local,
+                                         key = owns_queries ? column + local : row + 8 * h;
+              const float distance = fabsf(position + static_cast<float>(owns_queries ? 8 * h - local : local - 8 * h));
+              const float lse2 = owns_queries ? own_lse2[block][h] : statistic(stage, 0, first_column + local);
+              const bool attends = attended >> i & 1;
+              // With all of its operands, a score is not computed for nothing; without, a branch costs more.
+              float cap_slope = 0.0f, weight = 0.0f;
+              if (W::scoring == Scoring::scores || attends) {
+                float z;
+                if constexpr (W::scoring == Scoring::scores) {
+                  z = features.template score<decltype(capped)::value>(p[block][i], distance, cap_slope);
+                } else {
+                  z = features.score(p[block][i], distance, query, key, cap_slope);
+                }
+                weight = attends ? arch::exp2(fmaf(z, 1.4426950408889634f, -lse2)) : 0.0f;
+              }
+              const float keep = kept >> n & 1 ? args.features.keep_factor : 0.0f;
+              if constexpr (role == Role::value) {
+                p[block][i] = weight * keep;
+              } else {
+                const float delta = owns_queries ? own_delta[block][h] : statistic(stage, 1, first_column + local);
+                // Of a row without keys dO may be NaN.
+                const float gradient = attends ? weight * (keep * ds[block][i] - delta) : 0.0f;
+                if constexpr (owns_queries) slope_sum -= gradient * distance;
+                p[block][i] = gradient * cap_slope;
+              }
             }
           }
+        };
+        if (W::scoring == Scoring::scores && features.capped()) {
+          take(std::true_type{});
+        } else {
+          take(std::false_type{});
         }
         tile::pack_operand<element>(a[block], p[block]);
       }
@@ -303,21 +320,51 @@ void launch_role(const BackwardArguments& args, int64_t tiles, int heads, cudaSt
                 stream, args);
 }
 
+void launch_statistics(const BackwardArguments& args, const CudaAttentionProblem& problem, cudaStream_t stream) {
+  const AttentionSizes& sizes = problem.sizes;
+  const int64_t rows = sizes.query_rows * (sizes.ragged() ? 1 : int64_t{sizes.batch});
+  if (rows > 0) {
+    const dim3 grid(static_cast<unsigned>((rows + kThreads / 32 - 1) / (kThreads / 32)), sizes.heads);
+    const Element element = problem.element == AttentionElement::bf16 ? Element::bf16 : Element::f16;
+    launch_kernel("portable attention backward", statistics_kernel, grid, kThreads, 0, stream, args, element);
+  }
+  bury_rows(problem, {args.lse2, args.delta, args.query_rows}, stream);
+}
+
 template <Element element>
 void launch(const BackwardArguments& args, const CudaAttentionProblem& problem, cudaStream_t stream) {
   const AttentionSizes& sizes = problem.sizes;
-  const int64_t rows = sizes.query_rows * (sizes.ragged() ? 1 : int64_t{sizes.batch});
   with_width(problem, [&](auto width) {
     using W = typename decltype(width)::Backward;
-    if (rows > 0) {
-      const dim3 grid(static_cast<unsigned>((rows + kThreads / 32 - 1) / (kThreads / 32)), sizes.heads);
-      launch_kernel("portable attention backward", statistics_kernel, grid, kThreads, 0, stream, args, element);
-    }
-    bury_rows(problem, {args.lse2, args.delta, args.query_rows}, stream);
     launch_role<element, W, Role::query>(args, slots<W::rows>(sizes, sizes.query_rows), sizes.heads, stream);
     launch_role<element, W, Role::key>(args, slots<W::rows>(sizes, sizes.key_rows), sizes.kv_heads, stream);
     launch_role<element, W, Role::value>(args, slots<W::rows>(sizes, sizes.key_rows), sizes.kv_heads, stream);
   });
+}
+
+// What the kernels are told; statistics at the start of `memory`.
+BackwardArguments device_arguments(const AttentionBackward& arguments, void* memory) {
+  const CudaAttentionProblem& problem = arguments.problem;
+  const AttentionSizes& sizes = problem.sizes;
+  BackwardArguments args{};
+  args.problem = device_problem(problem);
+  args.q = problem.q;
+  args.k = problem.k;
+  args.v = problem.v;
+  args.out = problem.out;
+  args.grad_out = arguments.grad_out;
+  args.grad_q = arguments.grad_q;
+  args.grad_k = arguments.grad_k;
+  args.grad_v = arguments.grad_v;
+  args.head_dim = sizes.head_dim;
+  args.value_dim = sizes.value_dim;
+  args.lse = problem.lse;
+  args.grad_lse = arguments.grad_lse;
+  args.lse2 = static_cast<float*>(memory);
+  args.delta = args.lse2 + statistics_count(sizes);
+  args.query_rows = sizes.query_rows;
+  args.features = score_features(problem);
+  return args;
 }
 
 }  // namespace
@@ -337,34 +384,30 @@ int64_t backward_bytes(const CudaAttentionProblem& problem) {
 void backward(const AttentionBackward& arguments, cudaStream_t stream) {
   const CudaAttentionProblem& problem = arguments.problem;
   const AttentionSizes& sizes = problem.sizes;
-  BackwardArguments args{};
-  args.problem = device_problem(problem);
-  args.q = problem.q;
-  args.k = problem.k;
-  args.v = problem.v;
-  args.out = problem.out;
-  args.grad_out = arguments.grad_out;
-  args.grad_q = arguments.grad_q;
-  args.grad_k = arguments.grad_k;
-  args.grad_v = arguments.grad_v;
-  args.head_dim = sizes.head_dim;
-  args.value_dim = sizes.value_dim;
-  args.lse = problem.lse;
-  args.grad_lse = arguments.grad_lse;
-  args.lse2 = static_cast<float*>(problem.workspace);
-  args.delta = args.lse2 + statistics_count(sizes);
-  args.query_rows = sizes.query_rows;
-  args.features = score_features(problem);
+  BackwardArguments args = device_arguments(arguments, problem.workspace);
   float* slope_sums = args.delta + statistics_count(sizes);
   float* table_sums = slope_sums + slope_parts(problem) * sizes.heads;
   float* sink_sums = table_sums + table_gradient_bytes(problem) / int64_t{sizeof(float)};
   if (arguments.grad_slopes != nullptr && problem.slopes != nullptr) args.slope_sums = slope_sums;
+  launch_statistics(args, problem, stream);
   problem.element == AttentionElement::bf16 ? launch<Element::bf16>(args, problem, stream)
                                             : launch<Element::f16>(args, problem, stream);
   if (args.slope_sums != nullptr) add_parts(args.slope_sums, arguments.grad_slopes, sizes.heads, slope_parts(problem), stream);
   plane_gradients(arguments, {args.lse2, args.delta, args.query_rows}, table_sums, stream);
   sink_gradients(arguments, sink_sums, stream);
   clear_spare_keys(arguments, stream);
+}
+
+int64_t bias_gradient_bytes(const CudaAttentionProblem& problem) {
+  return problem.bias.data == nullptr ? 0 : 2 * int64_t{sizeof(float)} * statistics_count(problem.sizes);
+}
+
+void bias_gradient(const AttentionBackward& arguments, void* memory, cudaStream_t stream) {
+  const BackwardArguments args = device_arguments(arguments, memory);
+  AttentionBackward of_bias = arguments;
+  of_bias.grad_table = nullptr;
+  launch_statistics(args, arguments.problem, stream);
+  plane_gradients(of_bias, {args.lse2, args.delta, args.query_rows}, nullptr, stream);
 }
 
 }  // namespace deckle::kernels::cuda::attention::portable

@@ -127,6 +127,7 @@ ScoreFeatures score_features(const CudaAttentionProblem& problem) {
   features.inverse_cap = problem.soft_cap > 0 ? 1.0f / problem.soft_cap : 0.0f;
   features.slopes = problem.slopes;
   features.threshold = d.threshold;
+  features.complement = static_cast<uint32_t>((256 - d.threshold) & 0xff) * 0x01010101u;
   features.keep_factor = d.threshold == 256 ? 0.0f : 256.0f / static_cast<float>(256 - d.threshold);
   const auto key = Philox<10>::generate({static_cast<uint32_t>(d.offset), static_cast<uint32_t>(d.offset >> 32), 0x44524F50u, 0},
                                         static_cast<uint32_t>(d.seed), static_cast<uint32_t>(d.seed >> 32));

@@ -25,6 +25,12 @@ int64_t table_gradient_bytes(const CudaAttentionProblem& problem);
 /// Whatever of grad_bias and grad_table is wanted; bit-equal from run to run.
 void plane_gradients(const AttentionBackward& arguments, const RowStatistics& statistics, void* memory, cudaStream_t stream);
 
+/// grad_bias alone, of whichever shape, for a backward of other kernels: it makes row statistics of its own.
+void bias_gradient(const AttentionBackward& arguments, void* memory, cudaStream_t stream);
+
+/// Bytes that bias_gradient takes.
+int64_t bias_gradient_bytes(const CudaAttentionProblem& problem);
+
 /// Shared memory of a block.
 int plane_shared_bytes(const CudaAttentionProblem& problem);
 

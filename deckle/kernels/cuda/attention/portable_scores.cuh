@@ -32,6 +32,7 @@ struct ScoreFeatures {
   const float* slopes;            // null: none
   int threshold;                  // of dropout; 0: none
   float keep_factor;
+  uint32_t complement;  // 256 - threshold in each byte
   uint32_t key[2], first_sequence, first_head, first_row_block, first_column_block;
   CudaAttentionPlane bias, forbidden;  // without data: none
   bool bias_before_cap;
@@ -50,10 +51,11 @@ class Dropout {
 
   __device__ __forceinline__ bool drops() const { return features_.threshold != 0; }
 
-  /// Bits of the accumulators that are kept, of the 16 rows from `row` and the 32 columns from `column` on, both multiples of 16.
-  /// All lanes call. Two lanes that need the same call of the generator share two of them.
+  /// Of 16 rows from `row` and 32 columns from `column` on, both multiples of 16: flags[m][parity] tells of columns 16m.. whose
+  /// parity it is; the upper bit of byte half + 2 eight (rows are queries; else eight + 2 half) says whether the accumulator of
+  /// row + 8 half and column + 8 eight is kept. All lanes call. Two lanes that need the same call of the generator share two.
   template <bool rows_are_queries>
-  __device__ __forceinline__ uint32_t keep(int row, int column) const {
+  __device__ __forceinline__ void flags(uint32_t (&flags)[2][2], int row, int column) const {
     const int lane = threadIdx.x & 31, upper = (lane >> 2) & 1;
     const uint32_t of_row = row / 16 + (rows_are_queries ? features_.first_row_block : features_.first_column_block);
     const uint32_t of_column =
@@ -77,11 +79,27 @@ class Dropout {
       words[0][parity] = upper ? other : mine;
       words[1][parity] = upper ? mine : other;
     }
-    uint32_t kept = 0;
+    // A byte u is kept if u >= threshold: if u + (256 - threshold) carries.
+    const uint32_t complement = features_.complement, low = complement & 0x7f7f7f7fu;
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+#pragma unroll
+      for (int parity = 0; parity < 2; ++parity) {
+        const uint32_t u = words[m][parity], carry = (u & 0x7f7f7f7fu) + low;
+        flags[m][parity] = ((u | complement) & carry) | (u & complement);
+      }
+    }
+  }
+
+  /// The same as bits of the accumulators.
+  template <bool rows_are_queries>
+  __device__ __forceinline__ uint32_t keep(int row, int column) const {
+    uint32_t of[2][2], kept = 0;
+    flags<rows_are_queries>(of, row, column);
 #pragma unroll
     for (int i = 0; i < 16; ++i) {
       const int half = (i >> 1) & 1, eight = (i >> 2) & 1, byte = rows_are_queries ? half + 2 * eight : eight + 2 * half;
-      kept |= static_cast<int>(words[i >> 3][i & 1] >> (8 * byte) & 0xff) >= features_.threshold ? 1u << i : 0u;
+      kept |= of[i >> 3][i & 1] & (0x80u << (8 * byte)) ? 1u << i : 0u;
     }
     return kept;
   }
@@ -116,6 +134,25 @@ class Dropout {
       key1 += 0xBB67AE85u;
     }
   }
+};
+
+/// Flags of dropout of a tile of `columns` columns: flag n = 2 m + parity of 16 columns, see Dropout::flags, eight to a word.
+template <int columns>
+struct KeptFlags {
+  static constexpr int count = columns / 8, words = (count + 7) / 8;
+  uint32_t word[words];
+
+  __device__ __forceinline__ void fill() {
+#pragma unroll
+    for (uint32_t& w : word) w = ~0u;
+  }
+  __device__ __forceinline__ void add(int n, uint32_t flags) {
+    word[n / 8] = (n % 8 == 0 ? 0 : word[n / 8] >> 1) | (flags & 0x80808080u);
+  }
+  /// How far below the upper bit of its byte flag n lies.
+  __device__ static constexpr int below(int n) { return (count - n / 8 * 8 < 8 ? count - n / 8 * 8 : 8) - 1 - n % 8; }
+  /// The flags with their bytes' upper bits as they were added.
+  __device__ __forceinline__ uint32_t at(int n) const { return word[n / 8] << below(n); }
 };
 
 /// Those of one head of one sequence.
@@ -155,13 +192,7 @@ class Scores : public Dropout {
       bias = 0.0f;
     }
     cap_slope = 1.0f;
-    if (features_.cap > 0.0f) {
-      // tanh |x| = 1 - 2 / (1 + e^(2 |x|)).
-      const float e = arch::exp2(fabsf(z * features_.inverse_cap) * 2.8853900817779268f);
-      const float tanh = copysignf(1.0f - 2.0f * arch::reciprocal(1.0f + e), z);
-      z = features_.cap * tanh;
-      cap_slope = 1.0f - tanh * tanh;
-    }
+    if (capped()) cap(z, cap_slope);
     z -= slope_ * distance;
     if constexpr (scoring == Scoring::planes) {
       z += bias;
@@ -170,12 +201,35 @@ class Scores : public Dropout {
     return z;
   }
 
+  __device__ __forceinline__ bool capped() const { return features_.cap > 0.0f; }
+
+  /// For loops over scores without planes that have asked whether these are capped.
+  template <bool capped>
+  __device__ __forceinline__ float score(float product, float distance, float& cap_slope) const {
+    static_assert(scoring == Scoring::scores);
+    float z = product * features_.scale;
+    cap_slope = 1.0f;
+    if constexpr (capped) cap(z, cap_slope);
+    return z - slope_ * distance;
+  }
+
   /// Bits of the accumulators whose query attends their key, of 16 rows and N columns; `row` and `column` are those of this
   /// thread's first one.
   template <bool rows_are_queries, int N>
   __device__ __forceinline__ uint32_t attended(int row, int column) const {
     static_assert(N <= 64);
     uint32_t bits = 0;
+    if (ranges_.bounds == nullptr && forbidden_.data == nullptr) {
+      const int first = column - tile_column(), end = first + N;
+      bool all = row + 8 < (rows_are_queries ? queries_ : keys_);
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const Interval seen = rows_are_queries ? key_interval(mask_, row + 8 * h, queries_, keys_)
+                                               : query_interval(mask_, row + 8 * h, queries_, keys_);
+        all = all && seen.begin <= first && seen.end >= end;
+      }
+      if (__all_sync(~0u, all)) return ~0u;
+    }
     const auto columns_within = [&](Interval keys, int h) {  // of the accumulators of row h
       uint32_t within = 0;
 #pragma unroll
@@ -228,6 +282,17 @@ class Scores : public Dropout {
   __device__ __forceinline__ float position(int query, int key) const { return static_cast<float>(query + offset_ - key); }
 
  private:
+  __device__ __forceinline__ void cap(float& z, float& slope) const {
+    // tanh |x| = 1 - 2 / (1 + e^(2 |x|)).
+    const float e = arch::exp2(fabsf(z * features_.inverse_cap) * 2.8853900817779268f);
+    const float tanh = copysignf(1.0f - 2.0f * arch::reciprocal(1.0f + e), z);
+    z = features_.cap * tanh;
+    slope = 1.0f - tanh * tanh;
+  }
+
+  // Of this thread's first accumulator within its tile.
+  static __device__ __forceinline__ int tile_column() { return 2 * static_cast<int>(threadIdx.x & 3); }
+
   const AttentionMask& mask_;
   int queries_, keys_, offset_;
   float slope_;

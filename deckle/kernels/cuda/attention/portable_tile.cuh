@@ -11,16 +11,15 @@ namespace deckle::kernels::cuda::attention::portable {
 
 inline constexpr int kThreads = 128;
 
-/// What the kernels of one width of columns have in common. D is 64, 128 or 256. The backward has no kernels of
-/// Scoring::scores: at D = 128 its warps own 16 rows either way.
-template <int D_, Scoring scoring_>
+/// What the kernels of one width of columns have in common. D is 64, 128 or 256, where the backward has none of Scoring::scores.
+template <int D_, Scoring scoring_, bool backward = false>
 struct Width {
   static constexpr int D = D_;
   static constexpr Scoring scoring = scoring_;
   static constexpr bool featured = scoring != Scoring::product;
-  using Backward = Width<D, featured ? Scoring::planes : Scoring::product>;
+  using Backward = Width<D, D == 256 && scoring == Scoring::scores ? Scoring::planes : scoring, true>;
   // Of 16 rows that a warp owns; two would not fit the registers of the others.
-  static constexpr int blocks = D == 64 || (D == 128 && scoring != Scoring::planes) ? 2 : 1;
+  static constexpr int blocks = D == 64 || (D == 128 && scoring <= (backward ? Scoring::product : Scoring::scores)) ? 2 : 1;
   static constexpr int rows = 64 * blocks;         // that a block owns
   static constexpr int stages = D == 256 ? 1 : 2;  // of walked tiles: D = 256 shall fit the 99 KB of small devices, too
   static constexpr int row_bytes = 2 * D;
