@@ -1,8 +1,12 @@
 #pragma once
 
-// The two kernels of a pointwise expression F of N inputs, for each type T that it computes in:
+// The kernels of a pointwise expression F of N inputs, for each type T that it computes in:
+//   flat     16 bytes at a time, of one dtype (float and bfloat16): all operands are contiguous, or numbers
 //   vectors  eight or 16 elements a thread, 16 bytes at a time: the innermost dim is contiguous, or one number, in every operand
 //   single   one element at a time: any strides and dtypes
+//
+//   rung                                     64 M elements of bfloat16 on an H200, GB/s (PyTorch 2.11)
+//   vectors, dtypes asked for each           copy 3,942 (3,966), add 3,067 (4,224), times a number 3,009 (3,975)
 // Generated files make a table of them; launch.cu chooses.
 #include <utility>
 
@@ -18,10 +22,10 @@ __device__ __forceinline__ T value_of(const T (&x)[N], std::index_sequence<I...>
 }
 
 /// The values of a vector of operands.
-template <class F, class D, typename T, int N>
-__device__ __forceinline__ void values_of(const T (&x)[N > 0 ? N : 1][kWidth], T (&y)[kWidth]) {
+template <class F, class D, typename T, int N, int W>
+__device__ __forceinline__ void values_of(const T (&x)[N > 0 ? N : 1][W], T (&y)[W]) {
 #pragma unroll
-  for (int k = 0; k < kWidth; ++k) {
+  for (int k = 0; k < W; ++k) {
     T lane[N > 0 ? N : 1];
 #pragma unroll
     for (int i = 0; i < N; ++i) lane[i] = x[i][k];
@@ -40,6 +44,10 @@ __device__ __forceinline__ T number_of(const Operand& operand) {
 /// Vectors that a thread of `vectors` takes, 256 apart, and whose loads are in flight at once.
 template <typename T, int N>
 inline constexpr int kTogether = sizeof(T) == 8 || N > 2 ? 1 : 2;
+
+/// The same of `flat`: halves need more arithmetic for 16 bytes.
+template <typename E, int N>
+inline constexpr int kFlatTogether = sizeof(E) == 2 && N <= 2 ? 4 : 2;
 
 /// Elements [first, first + count) of the innermost dim, one at a time: its end, which is no whole vector.
 template <class F, typename T, int N>
@@ -99,10 +107,58 @@ __global__ void __launch_bounds__(256) vectors(const __grid_constant__ Walk<N + 
       }
     }
     if (std::is_same_v<T, float> && (out.dtype == DType::bfloat16 || out.dtype == DType::float16))
-      values_of<F, Lane<T, std::is_same_v<T, float>>, T, N>(x, y);
+      values_of<F, Lane<T, std::is_same_v<T, float>>, T, N, kWidth>(x, y);
     else
-      values_of<F, Lane<T>, T, N>(x, y);
+      values_of<F, Lane<T>, T, N, kWidth>(x, y);
     store_vector<T>(y, out.data + offsets[u][N] * bytes_of(out.dtype), out.dtype);
+  }
+}
+
+/// One dim, every tensor of elements E one after another from places aligned to 16 bytes. `sizes[0]` is how many elements there
+/// are, `count` how many whole vectors.
+template <class F, typename E, int N, int kVectors = kFlatTogether<E, N>>
+__global__ void __launch_bounds__(256) flat(const __grid_constant__ Walk<N + 1> walk) {
+  constexpr int W = Pack<E>::kWidth;
+  using Tag = Lane<float, sizeof(E) == 2>;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * (256 * kVectors) + threadIdx.x;
+  const Operand& out = walk.operands[N];
+  uint4 raw[kVectors][N > 0 ? N : 1];
+#pragma unroll
+  for (int u = 0; u < kVectors; ++u) {
+    const int64_t vector = first + u * 256;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const Operand& operand = walk.operands[i];
+      if (vector < walk.count && !operand.is_number) raw[u][i] = reinterpret_cast<const uint4*>(operand.data)[vector];
+    }
+  }
+#pragma unroll
+  for (int u = 0; u < kVectors; ++u) {
+    const int64_t vector = first + u * 256;
+    if (vector >= walk.count) break;
+    float x[N > 0 ? N : 1][W], y[W];
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const Operand& operand = walk.operands[i];
+      if (operand.is_number) {
+#pragma unroll
+        for (int k = 0; k < W; ++k) x[i][k] = number_of<float>(operand);
+      } else {
+        Pack<E>::decode(raw[u][i], x[i]);
+      }
+    }
+    values_of<F, Tag, float, N, W>(x, y);
+    reinterpret_cast<uint4*>(out.data)[vector] = Pack<E>::encode(y);
+  }
+  const int64_t last = walk.count * W + threadIdx.x;  // what is no whole vector, by the first block
+  if (blockIdx.x == 0 && last < walk.sizes[0]) {
+    float lane[N > 0 ? N : 1];
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const Operand& operand = walk.operands[i];
+      lane[i] = operand.is_number ? number_of<float>(operand) : load<float>(operand.data, operand.dtype, last);
+    }
+    store<float>(value_of<F, Tag>(lane, std::make_index_sequence<N>()), out.data, out.dtype, last);
   }
 }
 
@@ -129,16 +185,22 @@ Pair pair_of() {
 }
 
 template <class F, int N>
+Flats flats_of() {
+  return {{reinterpret_cast<const void*>(&flat<F, float, N>), kFlatTogether<float, N>},
+          {reinterpret_cast<const void*>(&flat<F, __nv_bfloat16, N>), kFlatTogether<__nv_bfloat16, N>}};
+}
+
+template <class F, int N>
 Kernels kernels() {
-  return {pair_of<F, float, N>(), pair_of<F, double, N>(), {}};
+  return {pair_of<F, float, N>(), pair_of<F, double, N>(), {}, flats_of<F, N>()};
 }
 template <class F, int N>
 Kernels kernels_with_integers() {
-  return {pair_of<F, float, N>(), pair_of<F, double, N>(), pair_of<F, int64_t, N>()};
+  return {pair_of<F, float, N>(), pair_of<F, double, N>(), pair_of<F, int64_t, N>(), flats_of<F, N>()};
 }
 template <class F, int N>
 Kernels kernels_of_integers() {
-  return {{}, {}, pair_of<F, int64_t, N>()};
+  return {{}, {}, pair_of<F, int64_t, N>(), {}};
 }
 
 }  // namespace deckle::kernels::cuda::pointwise

@@ -36,6 +36,30 @@ bool fits_vectors(const AnyWalk& walk, DType compute, int operands) {
   return walk.dims == 1 || walk.inner % kWidth == 0;
 }
 
+void launch(const void* kernel, const Context& context, AnyWalk& walk, int64_t blocks) {
+  const deckle::cuda::DeviceGuard guard(context.device);
+  void* arguments[] = {&walk};
+  deckle::cuda::check_call(cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(blocks)), dim3(kThreads), arguments, 0,
+                                            deckle::cuda::stream_handle(context.device)),
+                           "a kernel");
+  deckle::cuda::check_launch(context.device);
+}
+
+constexpr int64_t kFlatFrom = 1 << 16;  // elements: fewer do not fill a GPU with what a thread of those kernels takes
+
+/// That of contiguous operands of one dtype.
+Flat flat_of(const Kernels& kernels, const AnyWalk& walk, DType compute, int operands) {
+  const DType dtype = walk.operands[operands - 1].dtype;
+  const bool served = dtype == DType::float32 || dtype == DType::bfloat16;
+  if (!served || compute != DType::float32 || walk.dims != 1 || walk.inner < kFlatFrom) return {};
+  for (int i = 0; i < operands; ++i) {
+    const Operand& operand = walk.operands[i];
+    if (operand.is_number) continue;
+    if (operand.dtype != dtype || operand.strides[0] != 1 || reinterpret_cast<uintptr_t>(operand.data) % 16 != 0) return {};
+  }
+  return dtype == DType::float32 ? kernels.flat.float32 : kernels.flat.bfloat16;
+}
+
 }  // namespace
 
 void run(const Kernels& kernels, const Context& context, DType compute, std::span<const View> inputs,
@@ -63,6 +87,12 @@ void run(const Kernels& kernels, const Context& context, DType compute, std::spa
     to.is_number = true;
     for (int dim = 0; dim < shape.dims; ++dim) to.strides[dim] = 0;
   }
+  if (const Flat flat = flat_of(kernels, walk, compute, last + 1); flat.kernel != nullptr) {
+    walk.sizes[0] = walk.inner;
+    walk.count = walk.inner / (16 / item_size(result.dtype));
+    const int64_t each = kThreads * flat.together;
+    return launch(flat.kernel, context, walk, (walk.count + each - 1) / each);
+  }
   const Pair& pair = compute == DType::float32 ? kernels.f32 : compute == DType::float64 ? kernels.f64 : kernels.i64;
   const bool vectors = fits_vectors(walk, compute, last + 1);
   for (int dim = 0; dim < shape.dims; ++dim) walk.sizes[dim] = shape.sizes[dim];
@@ -75,12 +105,7 @@ void run(const Kernels& kernels, const Context& context, DType compute, std::spa
     blocks = std::min<int64_t>(blocks, 1 << 20);
   }
   for (int dim = 0; dim < shape.dims && walk.small; ++dim) walk.divisors[dim] = Divisor(walk.sizes[dim]);
-  const deckle::cuda::DeviceGuard guard(context.device);
-  void* arguments[] = {&walk};
-  deckle::cuda::check_call(cudaLaunchKernel(vectors ? pair.vectors : pair.single, dim3(static_cast<unsigned>(blocks)),
-                                            dim3(kThreads), arguments, 0, deckle::cuda::stream_handle(context.device)),
-                           "a kernel");
-  deckle::cuda::check_launch(context.device);
+  launch(vectors ? pair.vectors : pair.single, context, walk, blocks);
 }
 
 }  // namespace deckle::kernels::cuda::pointwise

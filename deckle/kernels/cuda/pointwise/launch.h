@@ -8,15 +8,25 @@
 
 namespace deckle::kernels::cuda::pointwise {
 
-/// The two kernels of an expression for one type, as the runtime launches them; null: none for this type.
+/// The kernels of an expression for one type and any operands, as the runtime launches them; null: none for this type.
 struct Pair {
   const void* vectors = nullptr;
   const void* single = nullptr;
   int together = 1;  // vectors that a thread takes
 };
 
+/// A kernel of operands that are contiguous and of one dtype; null: none for this dtype.
+struct Flat {
+  const void* kernel = nullptr;
+  int together = 1;  // vectors of 16 bytes that a thread takes
+};
+struct Flats {
+  Flat float32, bfloat16;
+};
+
 struct Kernels {
   Pair f32, f64, i64;
+  Flats flat;
 };
 
 /// Runs a pointwise expression over operands of any strides and dtypes. `compute` is float32, float64 or int64, the type in

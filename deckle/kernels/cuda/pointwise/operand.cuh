@@ -183,6 +183,27 @@ __device__ __forceinline__ uint4 encode(const T* x) {
   return make_uint4(encode<E>(x[0], x[1]), encode<E>(x[2], x[3]), encode<E>(x[4], x[5]), encode<E>(x[6], x[7]));
 }
 
+/// 16 bytes of elements E, as they lie in memory, and the numbers that they are.
+template <typename E>
+struct Pack {
+  static constexpr int kWidth = 16 / sizeof(E);
+
+  __device__ static __forceinline__ void decode(const uint4& raw, float (&x)[kWidth]) {
+    if constexpr (sizeof(E) == 2) {
+      pointwise::decode<E>(raw, x);
+    } else {
+      x[0] = __uint_as_float(raw.x), x[1] = __uint_as_float(raw.y);
+      x[2] = __uint_as_float(raw.z), x[3] = __uint_as_float(raw.w);
+    }
+  }
+  __device__ static __forceinline__ uint4 encode(const float (&x)[kWidth]) {
+    if constexpr (sizeof(E) == 2)
+      return pointwise::encode<E>(x);
+    else
+      return make_uint4(__float_as_uint(x[0]), __float_as_uint(x[1]), __float_as_uint(x[2]), __float_as_uint(x[3]));
+  }
+};
+
 /// kWidth elements as they lie in memory, for T: read without a use, so that several loads are in flight before the first is
 /// needed.
 template <typename T>
