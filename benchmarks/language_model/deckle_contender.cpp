@@ -1,8 +1,9 @@
 // Deckle's side of the language-model benchmark: answers each line on standard input with one line of JSON.
 //   prepare TEXT FOLDER BATCHES TOKENS SEED   writes ragged batches and initial weights for all contenders
-//   load FOLDER LR DTYPE                      a fresh model with those weights, and a fresh AdamW; float32, or bf16 with float32
-//                                             parameters
+//   load FOLDER LR DTYPE [DEVICE]             a fresh model with those weights, and a fresh AdamW; float32, or bf16 with float32
+//                                             parameters; on cpu (as if not said) or cuda
 //   steps COUNT                               trains on the next COUNT batches; prints seconds, tokens and losses
+//   peak COUNT                                bytes of the GPU in use at most during as many steps
 #include <chrono>
 #include <iostream>
 #include <memory>
@@ -52,8 +53,8 @@ class Contender {
   std::string load(std::istream& arguments) {
     std::string folder;
     double lr = 0;
-    std::string dtype;
-    arguments >> folder >> lr >> dtype;
+    std::string dtype, device;
+    arguments >> folder >> lr >> dtype >> device;
     autocast_ = dtype == "bf16" ? std::optional(dk::DType::bfloat16) : std::nullopt;
     const dk::io::SafetensorsFile file(folder + "/batches.safetensors");
     batches_.clear();
@@ -63,6 +64,7 @@ class Contender {
     }
     model_ = std::make_unique<dk::nn::DecoderLM>(kModel);
     model_->load_state(dk::io::load(folder + "/weights.safetensors"));
+    if (device == "cuda") model_->to(dk::Device::cuda());
     optimizer_ = std::make_unique<dk::optim::AdamW>(model_->parameters(), dk::optim::AdamWOptions{.lr = lr});
     next_ = 0;
     return "{}";
@@ -71,6 +73,20 @@ class Contender {
   std::string steps(std::istream& arguments) {
     size_t count = 0;
     arguments >> count;
+    return steps(count);
+  }
+
+  std::string peak(std::istream& arguments) {
+    size_t count = 0;
+    arguments >> count;
+    dk::empty_cache(dk::Device::cuda());
+    dk::reset_peak_memory(dk::Device::cuda());
+    steps(count);
+    return std::to_string(dk::memory_stats(dk::Device::cuda()).peak);
+  }
+
+ private:
+  std::string steps(size_t count) {
     std::vector<double> losses;
     int64_t tokens = 0;
     const auto start = std::chrono::steady_clock::now();
@@ -90,7 +106,6 @@ class Contender {
     return fmt::format(R"({{"seconds": {}, "tokens": {}, "losses": [{}]}})", seconds.count(), tokens, fmt::join(losses, ", "));
   }
 
- private:
   std::vector<dk::NestedTensor> batches_;
   std::unique_ptr<dk::nn::DecoderLM> model_;
   std::unique_ptr<dk::optim::AdamW> optimizer_;
@@ -111,6 +126,7 @@ int main() {
       if (request == "prepare") std::cout << contender.prepare(arguments) << std::endl;
       if (request == "load") std::cout << contender.load(arguments) << std::endl;
       if (request == "steps") std::cout << contender.steps(arguments) << std::endl;
+      if (request == "peak") std::cout << contender.peak(arguments) << std::endl;
     } catch (const std::exception& error) {  // a missing text, say
       std::cerr << error.what() << std::endl;
       return 1;

@@ -1,12 +1,15 @@
 """PyTorch's side of the language-model benchmark: the same decoder, weights and batches, in eager mode.
 
 Answers each line on standard input with one line of JSON, as deckle_contender does:
-  load FOLDER LR DTYPE MODE
+  load FOLDER LR DTYPE MODE [DEVICE]
                          DTYPE: float32, or bf16 (torch.autocast)
                          MODE: padded     each batch padded to its longest text
                                bucketed   texts sorted by length into 8 buckets of equal count, each padded to its own longest
                                best       8 buckets cut where they waste least
+                               varlen     nothing padded, varlen_attn: on a GPU, in bf16
+                               graphs     varlen, with a CUDA graph of the whole step for each batch
   steps COUNT
+  peak COUNT             bytes of the GPU in use at most during as many steps
 Batches are padded when they are loaded, outside the time measured. Gradients of buckets add up to the batch's gradient.
 """
 
@@ -68,71 +71,161 @@ def read_batches(folder, mode):
         yield [padded(texts[begin:end]) for begin, end in zip(cuts, cuts[1:])], sum(lengths) - len(lengths)
 
 
+def read_packed(folder):
+    """Texts one after another: inputs and targets [T], offsets, positions within texts, the longest text."""
+    tensors = load(f"{folder}/batches.safetensors")
+    for index in range(len(tensors) // 2):
+        values = torch.from_numpy(tensors[f"{index:03}.values"])
+        offsets = tensors[f"{index:03}.offsets"].tolist()
+        texts = [values[begin:end] for begin, end in zip(offsets, offsets[1:])]
+        lengths = torch.tensor([len(text) - 1 for text in texts])
+        cumulative = F.pad(lengths.cumsum(0), (1, 0)).int()
+        packed = {"inputs": torch.cat([text[:-1] for text in texts]), "targets": torch.cat([text[1:] for text in texts]),
+                  "offsets": cumulative, "positions": torch.cat([torch.arange(length) for length in lengths])}
+        yield packed, int(lengths.max()), int(lengths.sum())
+
+
 def rotate(x, cosines, sines):
     first, second = x.chunk(2, dim=-1)
     return torch.cat((first * cosines - second * sines, second * cosines + first * sines), dim=-1)
 
 
-class Decoder:
-    def __init__(self, weights):
-        self.p = {name: torch.nn.Parameter(torch.from_numpy(value)) for name, value in weights.items()}
-        self.depth = 1 + max(int(name.split(".")[1]) for name in weights if name.startswith("blocks."))
+def causal_varlen(q, k, v, offsets, longest):
+    from torch.nn.attention.varlen import varlen_attn
+    try:
+        return varlen_attn(q, k, v, offsets, offsets, longest, longest, window_size=(-1, 0))
+    except TypeError:  # an older PyTorch
+        return varlen_attn(q, k, v, offsets, offsets, longest, longest, is_causal=True)
 
-    def angles(self, length, head_dim):
-        speeds = ROTARY_BASE ** (-2.0 * torch.arange(head_dim // 2, dtype=torch.float64) / head_dim)
-        angles = torch.arange(length, dtype=torch.float64)[:, None] * speeds
+
+class Decoder:
+    def __init__(self, weights, device):
+        self.p = {name: torch.nn.Parameter(torch.from_numpy(value).to(device)) for name, value in weights.items()}
+        self.depth = 1 + max(int(name.split(".")[1]) for name in weights if name.startswith("blocks."))
+        self.device = device
+
+    def angles(self, positions, head_dim):
+        """Cosines and sines [positions, head_dim / 2]."""
+        speeds = ROTARY_BASE ** (-2.0 * torch.arange(head_dim // 2, dtype=torch.float64, device=self.device) / head_dim)
+        angles = positions.double()[:, None] * speeds
         return angles.cos().float(), angles.sin().float()
 
-    def block(self, x, name, angles):
+    def block(self, x, name, attend):
         p = self.p
-        batch, length, width = x.shape
+        width = x.shape[-1]
         normed = F.rms_norm(x, (width,), p[f"{name}.attention_norm.weight"], EPSILON)
-        q, k, v = (F.linear(normed, p[f"{name}.attention.{part}.weight"]).view(batch, length, HEADS, -1).transpose(1, 2)
+        q, k, v = (F.linear(normed, p[f"{name}.attention.{part}.weight"]).unflatten(-1, (HEADS, -1))
                    for part in ("query", "key", "value"))
-        attended = F.scaled_dot_product_attention(rotate(q, *angles), rotate(k, *angles), v, is_causal=True)
-        x = x + F.linear(attended.transpose(1, 2).reshape(batch, length, width), p[f"{name}.attention.out.weight"])
+        x = x + F.linear(attend(q, k, v), p[f"{name}.attention.out.weight"])
         normed = F.rms_norm(x, (width,), p[f"{name}.feed_forward_norm.weight"], EPSILON)
         hidden = F.linear(normed, p[f"{name}.feed_forward.in.weight"]) * F.silu(F.linear(normed,
                                                                                          p[f"{name}.feed_forward.gate.weight"]))
         return x + F.linear(hidden, p[f"{name}.feed_forward.out.weight"])
 
-    def loss_sum(self, inputs, targets):
+    def loss_sum(self, inputs, targets, attend):
         x = F.embedding(inputs, self.p["embedding.weight"])
-        width = x.shape[-1]
-        angles = self.angles(inputs.shape[1], width // HEADS)
         for index in range(self.depth):
-            x = self.block(x, f"blocks.{index}", angles)
-        logits = F.linear(F.rms_norm(x, (width,), self.p["norm.weight"], EPSILON), self.p["head.weight"])
-        return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
+            x = self.block(x, f"blocks.{index}", attend)
+        logits = F.linear(F.rms_norm(x, (x.shape[-1],), self.p["norm.weight"], EPSILON), self.p["head.weight"])
+        return F.cross_entropy(logits.flatten(0, -2), targets.flatten(), ignore_index=-100, reduction="sum")
+
+    def head_dim(self):
+        return self.p["embedding.weight"].shape[1] // HEADS
+
+    def padded_loss(self, inputs, targets):
+        angles = self.angles(torch.arange(inputs.shape[1], device=self.device), self.head_dim())
+
+        def attend(q, k, v):
+            q, k, v = (part.transpose(1, 2) for part in (q, k, v))
+            return F.scaled_dot_product_attention(rotate(q, *angles), rotate(k, *angles), v,
+                                                  is_causal=True).transpose(1, 2).flatten(-2)
+
+        return self.loss_sum(inputs, targets, attend)
+
+    def packed_loss(self, inputs, targets, offsets, positions, longest):
+        angles = [part[:, None] for part in self.angles(positions, self.head_dim())]
+
+        def attend(q, k, v):
+            half = torch.bfloat16  # what varlen_attn takes; autocast does not know it
+            return causal_varlen(rotate(q, *angles).to(half), rotate(k, *angles).to(half), v.to(half), offsets,
+                                 longest).flatten(-2)
+
+        return self.loss_sum(inputs, targets, attend)
 
 
 class Contender:
-    def load(self, folder, lr, dtype, mode):
-        self.half = dtype == "bf16"
-        self.batches = list(read_batches(folder, mode))
-        self.model = Decoder(load(f"{folder}/weights.safetensors"))
+    def load(self, folder, lr, dtype, mode, device="cpu"):
+        self.half, self.device, self.mode = dtype == "bf16", device, mode
+        self.model = Decoder(load(f"{folder}/weights.safetensors"), device)
+        if mode in ("varlen", "graphs"):
+            moved = [({key: part.to(device) for key, part in packed.items()}, longest, symbols)
+                     for packed, longest, symbols in read_packed(folder)]
+            self.batches = [([(packed, longest)], symbols) for packed, longest, symbols in moved]
+        else:
+            self.batches = [([tuple(part.to(device) for part in bucket) for bucket in buckets], symbols)
+                            for buckets, symbols in read_batches(folder, mode)]
         self.optimizer = torch.optim.AdamW(self.model.p.values(), lr=float(lr), betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01,
-                                           fused=True)
+                                           fused=True, capturable=mode == "graphs")
         self.next = 0
+        self.graphs = [self.captured(buckets[0], symbols) for buckets, symbols in self.batches] if mode == "graphs" else []
         return {"torch": torch.__version__, "threads": torch.get_num_threads()}
+
+    def loss(self, bucket, symbols):
+        with torch.autocast(self.device, torch.bfloat16, enabled=self.half, cache_enabled=self.mode != "graphs"):
+            if isinstance(bucket[0], dict):
+                return self.model.packed_loss(**bucket[0], longest=bucket[1]) / symbols
+            return self.model.padded_loss(*bucket) / symbols
+
+    def captured(self, bucket, symbols):
+        """A graph of a whole step on one batch, and where its loss will be."""
+        def step():
+            self.optimizer.zero_grad(set_to_none=True)
+            loss = self.loss(bucket, symbols)
+            loss.backward()
+            self.optimizer.step()
+            return loss.detach()
+
+        beside = torch.cuda.Stream()
+        beside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(beside):
+            for _ in range(2):
+                step()
+        torch.cuda.current_stream().wait_stream(beside)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            loss = step()
+        return graph, loss
+
+    def step(self, index):
+        if self.graphs:
+            graph, loss = self.graphs[index]
+            graph.replay()
+            return loss.item()
+        buckets, symbols = self.batches[index]
+        total = 0.0
+        for bucket in buckets:
+            loss = self.loss(bucket, symbols)
+            loss.backward()
+            total += loss.item() if self.device == "cpu" else loss.detach()
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return float(total)
 
     def steps(self, count):
         losses, tokens = [], 0
         start = time.perf_counter()
         for _ in range(int(count)):
-            buckets, symbols = self.batches[self.next % len(self.batches)]
+            index = self.next % len(self.batches)
             self.next += 1
-            total = 0.0
-            for inputs, targets in buckets:
-                with torch.autocast("cpu", torch.bfloat16, enabled=self.half):
-                    loss = self.model.loss_sum(inputs, targets) / symbols
-                loss.backward()
-                total += loss.item()
-            self.optimizer.step()
-            self.optimizer.zero_grad(set_to_none=True)
-            losses.append(total)
-            tokens += symbols
+            losses.append(self.step(index))
+            tokens += self.batches[index][1]
         return {"seconds": time.perf_counter() - start, "tokens": tokens, "losses": losses}
+
+    def peak(self, count):
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        self.steps(count)
+        return torch.cuda.max_memory_allocated()
 
 
 def main():

@@ -1,4 +1,4 @@
-// The decoder in bfloat16 with float32 parameters on a GPU, held to the CPU's.
+// The decoder on a GPU, in float32 and in bfloat16 with float32 parameters, held to the CPU's.
 #include "deckle/deckle.h"
 #include "tests/cuda/gpu.h"
 
@@ -26,7 +26,8 @@ struct Trained {
 };
 
 /// Steps first .. last - 1, from a state or from the start.
-Trained train(Device device, int64_t first, int64_t last, const Trained* from = nullptr) {
+Trained train(Device device, int64_t first, int64_t last, const Trained* from = nullptr,
+              std::optional<DType> autocast = DType::bfloat16) {
   nn::DecoderLM model(kModel);
   model.to(device);
   optim::AdamW optimizer(model.parameters(), {.lr = 3e-3});
@@ -38,7 +39,7 @@ Trained train(Device device, int64_t first, int64_t last, const Trained* from = 
   for (int64_t step = first; step < last; ++step) {
     Tensor loss;
     {
-      const Autocast scope;
+      const Autocast scope(autocast);
       loss = model.loss(chain(step % 6));
     }
     loss.backward();
@@ -59,6 +60,12 @@ TEST(CudaDecoder, LearnsInBfloat16AsOnTheCpu) {
   for (size_t step = 0; step < 20; ++step)
     EXPECT_NEAR(got.losses[step] / expected.losses[step], 1, step < 5 ? 0.005 : 0.03) << "step " << step;
   EXPECT_LT(got.losses.back(), 0.8 * got.losses.front());
+}
+
+TEST(CudaDecoder, TheLossCurveInFloat32IsTheCpus) {
+  NEEDS_GPU();
+  const Trained expected = train({}, 0, 20, nullptr, {}), got = train(kGpu, 0, 20, nullptr, {});
+  for (size_t step = 0; step < 20; ++step) EXPECT_NEAR(got.losses[step], expected.losses[step], 2e-3) << "step " << step;
 }
 
 TEST(CudaDecoder, RunsHaveTheSameBitsAndSoDoResumedOnes) {
