@@ -138,20 +138,44 @@ std::string wrapped(std::string_view head, const std::vector<std::string>& parts
   return result + ")" + std::string(tail);
 }
 
+namespace {
+
+std::string_view take_line(std::string_view& text) {
+  const std::string_view line = text.substr(0, text.find('\n'));
+  text.remove_prefix(std::min(line.size() + 1, text.size()));
+  return line;
+}
+
+bool is_documentation(std::string_view line) {
+  return line.substr(std::min(line.find_first_not_of(' '), line.size())).starts_with("///");
+}
+
+/// Whether two files are the same line by line, but for documentation.
+bool same_code(std::string_view a, std::string_view b) {
+  while (!a.empty() && !b.empty()) {
+    const std::string_view x = take_line(a), y = take_line(b);
+    if (x != y && !(is_documentation(x) && is_documentation(y))) return false;
+  }
+  return a.empty() && b.empty();
+}
+
+}  // namespace
+
 bool write_if_changed(const std::string& path, const std::string& contents) {
-  {
-    std::ifstream existing(path, std::ios::binary);
-    if (existing) {
-      std::ostringstream old;
-      old << existing.rdbuf();
-      if (old.str() == contents) return false;
-    }
+  std::optional<std::filesystem::file_time_type> time;
+  if (std::ifstream existing(path, std::ios::binary); existing) {
+    std::ostringstream old;
+    old << existing.rdbuf();
+    if (old.str() == contents) return false;
+    if (same_code(old.str(), contents)) time = std::filesystem::last_write_time(path);
   }
   std::filesystem::create_directories(std::filesystem::path(path).parent_path());
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file << contents;
   file.flush();
   if (!file) throw std::runtime_error("cannot write " + path);
+  file.close();
+  if (time) std::filesystem::last_write_time(path, *time);
   return true;
 }
 

@@ -1,6 +1,7 @@
 // Whole generated files, byte by byte. OPGEN_UPDATE=1 rewrites what is expected; read the difference before committing it.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -85,6 +86,28 @@ TEST(Output, IsWrittenOnlyWhenItChanged) {
   EXPECT_TRUE(write_if_changed(path, "one"));
   EXPECT_FALSE(write_if_changed(path, "one"));
   EXPECT_TRUE(write_if_changed(path, "two"));
+}
+
+TEST(Output, KeepsItsTimeWhereOnlyDocumentationChanges) {
+  namespace fs = std::filesystem;
+  const std::string path = temporary_path("output/header.h");
+  const auto time_after = [&](const std::string& contents) {
+    write_if_changed(path, contents);
+    return fs::last_write_time(path);
+  };
+  write_if_changed(path, "/// One.\nint f();\n");
+  const auto old = fs::last_write_time(path) - std::chrono::hours(1);
+  fs::last_write_time(path, old);
+  EXPECT_EQ(time_after("/// Two.\nint f();\n"), old);
+  std::string first;
+  std::ifstream file(path);
+  std::getline(file, first);
+  EXPECT_EQ(first, "/// Two.") << "it is written all the same";
+  EXPECT_GT(time_after("/// Two.\n/// Lines move.\nint f();\n"), old);
+  fs::last_write_time(path, old);
+  EXPECT_GT(time_after("/// Two.\n/// Lines move.\nint g();\n"), old);
+  fs::last_write_time(path, old);
+  EXPECT_GT(time_after("/// Two.\nint g();\nint g();\n"), old) << "documentation that becomes code";
 }
 
 TEST(Output, AnOpStaysInItsFileWhenOthersAreAdded) {
