@@ -36,8 +36,8 @@ std::string quoted(std::string_view text);
 /// commas and aligned with the opening parenthesis.
 std::string wrapped(std::string_view head, const std::vector<std::string>& parts, std::string_view tail);
 
-/// Writes `contents` to `path` unless the file holds just that; true if it wrote. A file of which only documentation changes, lines
-/// that begin with `///`, keeps its time: nothing is compiled again for it.
+/// Writes `contents` to `path` unless the file holds just that; true if it wrote. A file of which only documentation changes,
+/// lines that begin with `///`, keeps its time: nothing is compiled again for it.
 bool write_if_changed(const std::string& path, const std::string& contents);
 
 }  // namespace opgen
