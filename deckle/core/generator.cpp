@@ -1,30 +1,58 @@
 #include "deckle/core/generator.h"
 
 #include <atomic>
+#include <mutex>
 
 namespace deckle {
 namespace {
 
-// The last seed and how many there were; a thread that has seen fewer takes it. Two threads that call manual_seed at once leave
-// one of their seeds.
-std::atomic<uint64_t> last_seed{0};
-std::atomic<uint64_t> seedings{0};
+/// What the threads' generators start from. A thread that has seen another number of seedings takes the next part of the stream.
+struct Seeding {
+  std::mutex mutex;
+  uint64_t seed = 0;
+  uint64_t parts = 0;               // that threads have taken
+  std::atomic<uint64_t> count = 1;  // of seedings, the start among them
+};
+
+Seeding& seeding() {
+  static Seeding state;
+  return state;
+}
+
+struct ThreadGenerator {
+  Generator generator;
+  uint64_t seen = 0;
+
+  void start(Seeding& state) {  // under its mutex
+    seen = state.count.load(std::memory_order_relaxed);
+    generator.set_state(state.seed, state.parts++ * kThreadOffset);
+  }
+};
+
+ThreadGenerator& own() {
+  thread_local ThreadGenerator own;
+  return own;
+}
 
 }  // namespace
 
 Generator& default_generator() {
-  thread_local Generator generator;
-  thread_local uint64_t seen = 0;
-  if (const uint64_t now = seedings.load(std::memory_order_acquire); seen != now) {
-    seen = now;
-    generator.set_state(last_seed.load(std::memory_order_relaxed), 0);
+  Seeding& state = seeding();
+  ThreadGenerator& mine = own();
+  if (mine.seen != state.count.load(std::memory_order_acquire)) {
+    const std::lock_guard lock(state.mutex);
+    mine.start(state);
   }
-  return generator;
+  return mine.generator;
 }
 
 void manual_seed(uint64_t seed) {
-  last_seed.store(seed, std::memory_order_relaxed);
-  seedings.fetch_add(1, std::memory_order_release);
+  Seeding& state = seeding();
+  const std::lock_guard lock(state.mutex);
+  state.seed = seed;
+  state.parts = 0;
+  state.count.fetch_add(1, std::memory_order_release);
+  own().start(state);
 }
 
 }  // namespace deckle

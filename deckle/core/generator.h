@@ -31,11 +31,13 @@ class Generator {
   uint64_t offset_ = 0;
 };
 
-/// The calling thread's generator, used where an op's Generator argument is not given. Starts with the seed that manual_seed gave
-/// last, else 0.
+/// The calling thread's generator, used where an op's Generator argument is not given. All have the seed that manual_seed gave
+/// last, else 0, and each a part of that stream which no other draws from: the thread that called manual_seed the first, the
+/// others the next ones in the order in which they draw. What several threads draw is repeatable with a Generator for each.
 Generator& default_generator();
 
-/// Restarts the default generators of all threads, each with this seed when it is used next.
+/// Restarts the default generators of all threads with this seed. Part n of the stream begins at offset n * kThreadOffset.
 void manual_seed(uint64_t seed);
+inline constexpr uint64_t kThreadOffset = uint64_t{1} << 44;
 
 }  // namespace deckle

@@ -1,5 +1,7 @@
 #include "deckle/nn/module.h"
 
+#include <unordered_set>
+
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
 
@@ -13,7 +15,10 @@ void Module::walk(StateVisitor::Actions actions) const {
 
 std::vector<NamedParameter> Module::named_parameters() const {
   std::vector<NamedParameter> parameters;
-  walk({.parameter = [&](const std::string& name, Tensor& tensor) { parameters.push_back({name, tensor}); }});
+  std::unordered_set<const TensorImpl*> listed;
+  walk({.parameter = [&](const std::string& name, Tensor& tensor) {
+    if (listed.insert(tensor.impl()).second) parameters.push_back({name, tensor});
+  }});
   return parameters;
 }
 

@@ -36,7 +36,8 @@ class Module {
   /// Lists the members; written by DECKLE_MEMBERS.
   virtual void visit(StateVisitor& visitor) = 0;
 
-  /// In the order in which modules list them; also those that do not require grad.
+  /// In the order in which modules list them; also those that do not require grad. One that stands in several places is listed
+  /// once, under its first name: a tied weight is one parameter.
   std::vector<NamedParameter> named_parameters() const;
   std::vector<Tensor> parameters() const;
   int64_t parameter_count() const;
@@ -56,7 +57,8 @@ class Module {
   /// The same of a floating dtype; what has none stays as it is.
   void to(DType dtype);
 
-  /// The parameters and buffers by name, sharing memory with the module.
+  /// The parameters and buffers by name, one that stands in several places under each of its names, sharing memory with the
+  /// module.
   std::map<std::string, Tensor> state() const;
   /// Copies values into the parameters and buffers; names, shapes and dtypes must be exactly those of state(). On an Error
   /// nothing was copied.

@@ -138,6 +138,27 @@ TEST(Sequential, CallsItsLayersInOrderOnDenseAndNestedTensors) {
   expect_error([&] { dense(nested); }, "a layer takes dense tensors alone (expected one for nested tensors)");
 }
 
+TEST(TiedWeights, AreOneParameterUnderTwoNames) {
+  struct Net final : Module {
+    Linear first{2, 2};
+    Linear again = first;
+    DECKLE_MEMBERS(first, again);
+  };
+  const Net net;
+  EXPECT_EQ(names_of(net.named_parameters()), (Names{"first.weight", "first.bias"}));
+  EXPECT_EQ(net.parameter_count(), 6);
+  EXPECT_EQ(net.state().size(), 4u);
+  const Tensor before = net.first.weight.detach().clone();
+  optim::SGD optimizer(net.parameters(), {.lr = 0.5});
+  sum(net.again(net.first(ones({1, 2})))).backward();
+  const Tensor gradient = net.first.weight.grad();
+  optimizer.step();
+  expect_equal(net.again.weight.detach(), before - gradient * 0.5);
+  Net other;
+  other.load_state(net.state());
+  expect_equal(other.again.weight.detach(), net.first.weight.detach());
+}
+
 TEST(Buffers, AreSavedAndNotTrained) {
   struct Mean final : Module {
     Buffer seen = Buffer(zeros({2}));
