@@ -21,6 +21,7 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -59,6 +60,15 @@ struct Arguments {
 
 Arguments parse(int argc, char** argv) {
   Arguments arguments;
+  const std::map<std::string, std::string*> texts = {{"--out", &arguments.out},         {"--depfile", &arguments.depfile},
+                                                     {"--target", &arguments.target},   {"--root", &arguments.root},
+                                                     {"--tests", &arguments.tests},     {"--library", &arguments.library},
+                                                     {"--namespace", &arguments.space}, {"--version", &arguments.version}};
+  const std::map<std::string, std::vector<std::string>*> lists = {{"--functions", &arguments.functions},
+                                                                  {"--known", &arguments.known},
+                                                                  {"--own-functions", &arguments.own_functions},
+                                                                  {"--uses", &arguments.uses},
+                                                                  {"--include", &arguments.include}};
   std::string option;
   const bool dumps = argc > 2 && std::string_view(argv[1]) == "dump";
   if (dumps) arguments.dump = argv[2];
@@ -71,11 +81,11 @@ Arguments parse(int argc, char** argv) {
       if (option == "--cuda") arguments.output.cuda = true;
       continue;
     }
-    if (option == "--functions")
-      arguments.functions.push_back(word);
-    else if (option == "--known")
-      arguments.known.push_back(word);
-    else if (option == "--entries") {
+    if (const auto text = texts.find(option); text != texts.end()) {
+      *text->second = word;
+    } else if (const auto list = lists.find(option); list != lists.end()) {
+      list->second->push_back(word);
+    } else if (option == "--entries") {
       // The number of files follows the last '=' after the folder: a folder may hold one too.
       const size_t equals = word.find('=', word.rfind('/') == std::string::npos ? 0 : word.rfind('/'));
       const std::string path = word.substr(0, equals);
@@ -84,30 +94,9 @@ Arguments parse(int argc, char** argv) {
       const std::optional<int64_t> files = opgen::whole_number(word.substr(equals + 1));
       if (!files || *files < 1 || *files > 1000) usage(fmt::format("'{}': the number of files after '=' is 1 to 1000", word));
       arguments.output.shards[std::filesystem::path(path).stem().string()] = static_cast<int>(*files);
-    } else if (option == "--out")
-      arguments.out = word;
-    else if (option == "--depfile")
-      arguments.depfile = word;
-    else if (option == "--target")
-      arguments.target = word;
-    else if (option == "--root")
-      arguments.root = word;
-    else if (option == "--tests")
-      arguments.tests = word;
-    else if (option == "--library")
-      arguments.library = word;
-    else if (option == "--namespace")
-      arguments.space = word;
-    else if (option == "--own-functions")
-      arguments.own_functions.push_back(word);
-    else if (option == "--uses")
-      arguments.uses.push_back(word);
-    else if (option == "--include")
-      arguments.include.push_back(word);
-    else if (option == "--version")
-      arguments.version = word;
-    else
+    } else {
       usage(fmt::format("unexpected '{}'", word));
+    }
   }
   if (arguments.entries.empty() || (arguments.out.empty() && !dumps && !arguments.site)) usage("--entries and --out are needed");
   if (arguments.library.empty() && (!arguments.space.empty() || !arguments.uses.empty()))
@@ -146,25 +135,25 @@ std::vector<opgen::OpLibrary> libraries_of(const Arguments& arguments, opgen::Pr
   return opgen::load_libraries(arguments.uses, arguments.include, arguments.library, arguments.version, problems);
 }
 
-int dump(const Arguments& arguments) {
+/// Prints what there is to say of the entries, once they are analysed; the exit code.
+template <typename Print>
+int analysed(const Arguments& arguments, const Print& print) {
   opgen::Problems problems;
   const std::vector<opgen::OpLibrary> libraries = libraries_of(arguments, problems);
   if (!problems.empty()) return opgen::report(problems);
   const opgen::Program program = opgen::analyze(inputs_of(arguments, libraries), false, problems);
-  if (!problems.empty()) return opgen::report(problems);
-  const std::vector<const opgen::Op*> found = program.named(arguments.dump);
+  return problems.empty() ? print(program) : opgen::report(problems);
+}
+
+int dump(const opgen::Program& program, const std::string& name) {
+  const std::vector<const opgen::Op*> found = program.named(name);
   for (const opgen::Op* op : found) fmt::print("{}", opgen::dump::text_of(*op));
   if (!found.empty()) return 0;
-  fmt::print(stderr, "opgen: no op is named '{}'{}\n", arguments.dump, opgen::did_you_mean(arguments.dump, program.op_names()));
+  fmt::print(stderr, "opgen: no op is named '{}'{}\n", name, opgen::did_you_mean(name, program.op_names()));
   return 1;
 }
 
-int site(const Arguments& arguments) {
-  opgen::Problems problems;
-  const std::vector<opgen::OpLibrary> libraries = libraries_of(arguments, problems);
-  if (!problems.empty()) return opgen::report(problems);
-  const opgen::Program program = opgen::analyze(inputs_of(arguments, libraries), false, problems);
-  if (!problems.empty()) return opgen::report(problems);
+int site(const opgen::Program& program) {
   fmt::print("{}", opgen::site::json_of(program));
   return 0;
 }
@@ -214,8 +203,9 @@ int main(int argc, char** argv) {
     if (argc > 1 && std::string_view(argv[1]) == "convert")
       return opgen::aten::convert_command(std::vector<std::string>(argv + 2, argv + argc));
     const Arguments arguments = parse(argc, argv);
-    if (arguments.site) return site(arguments);
-    return arguments.dump.empty() ? run(arguments) : dump(arguments);
+    if (arguments.site) return analysed(arguments, site);
+    if (arguments.dump.empty()) return run(arguments);
+    return analysed(arguments, [&](const opgen::Program& program) { return dump(program, arguments.dump); });
   } catch (const std::exception& error) {
     fmt::print(stderr, "opgen: {}\n", error.what());
     return 1;
