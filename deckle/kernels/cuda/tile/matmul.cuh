@@ -64,18 +64,6 @@ __device__ __forceinline__ void multiply(float (&c)[N / 2], const uint32_t (&a)[
   }
 }
 
-/// c[64 x N] (+)= a[64 x K] b[K x N]; a in a tile of rows_a rows.
-template <Element element, int N, int K, int rows_a, bool overwrite>
-__device__ __forceinline__ void multiply_shared(float (&c)[N / 2], Operand a, Operand b) {
-  using Instruction = arch::Wgmma<element, N>;
-  Instruction::template shared<Major::contraction, Major::other, overwrite>(c, a.descriptor(0), b.descriptor(0));
-#pragma unroll
-  for (int step = 1; step < K / 16; ++step) {
-    Instruction::template shared<Major::contraction, Major::other, false>(c, a.descriptor(column_step(step, rows_a)),
-                                                                          b.descriptor(row_step(step)));
-  }
-}
-
 /// c[64 x N] (+)= a[K x 64]ᵀ b[K x N]; both in shared memory.
 template <Element element, int N, int K, bool overwrite>
 __device__ __forceinline__ void multiply_shared_transposed(float (&c)[N / 2], Operand a, Operand b) {
