@@ -198,5 +198,9 @@ template <class F, int N>
 Kernels kernels_with_integers() {
   return {pair_of<F, float, N>(), pair_of<F, double, N>(), pair_of<F, int64_t, N>(), flats_of<F, N>()};
 }
+template <class F, int N>
+Kernels kernels_of_integers() {
+  return {{}, {}, pair_of<F, int64_t, N>(), {}};
+}
 
 }  // namespace deckle::kernels::cuda::pointwise
