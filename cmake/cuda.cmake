@@ -8,7 +8,17 @@ if(DECKLE_CCACHE)  # where find_program finds none, it says so in the variable
   list(APPEND DECKLE_CUDA_LAUNCHER ${DECKLE_CCACHE})
 endif()
 set(DECKLE_CUDA_HOPPER_FLAGS -std=c++20 -gencode=arch=compute_90a,code=sm_90a -Xptxas -v)
-set(DECKLE_CUDA_PORTABLE_FLAGS -std=c++20 -gencode=arch=compute_80,code=[sm_80,compute_80] -Xptxas -v)
+
+# The portable kernels of attention: machine code for each of these, and PTX of the first. One by default: each takes two minutes
+# of a processor.
+set(DECKLE_CUDA_PORTABLE_ARCHITECTURES "80" CACHE STRING
+    "Compute capabilities that the portable attention kernels are built for, 80 and newer; PTX of the first serves newer ones")
+set(DECKLE_CUDA_PORTABLE_FLAGS -std=c++20 -Xptxas -v)
+foreach(architecture IN LISTS DECKLE_CUDA_PORTABLE_ARCHITECTURES)
+  list(APPEND DECKLE_CUDA_PORTABLE_FLAGS -gencode=arch=compute_${architecture},code=sm_${architecture})
+endforeach()
+list(GET DECKLE_CUDA_PORTABLE_ARCHITECTURES 0 architecture)
+list(APPEND DECKLE_CUDA_PORTABLE_FLAGS -gencode=arch=compute_${architecture},code=compute_${architecture})
 
 # The kernels behind ops: machine code for each of these, and PTX of the first for every GPU that is newer.
 set(DECKLE_CUDA_ARCHITECTURES "80;90" CACHE STRING "Compute capabilities that the kernels of ops are built for")

@@ -53,7 +53,7 @@ def cubins(data):
 
 def main():
     gate = "--gate" in sys.argv
-    refused, multiplying, kernels = [], 0, 0
+    refused, multiplying, kernels = [], 0, set()  # one that is built for several architectures counts once
     for path in sys.argv[1:]:
         if path.startswith("-"):
             continue
@@ -61,7 +61,7 @@ def main():
             for name, kind, text in sections(cubin):
                 if not name.startswith(".text.") or kind != 1:
                     continue
-                kernels += 1
+                kernels.add(name)
                 counts = collections.Counter(NAMES.get(code[0] & 0x1FF, hex(code[0] & 0x1FF))
                                              for code in struct.iter_unpack("<QQ", text))
                 multiplying += bool(MULTIPLIES.search(name))
@@ -70,9 +70,10 @@ def main():
                 unknown = {k: v for k, v in counts.most_common() if k.startswith("0x")}
                 print(f"{name[6:86]}: {len(text) // 16} instructions {known}" + (f" {unknown}" if "-v" in sys.argv else ""))
     if gate:
-        if kernels > MOST_KERNELS:
-            refused.append(f"{kernels} kernels, at most {MOST_KERNELS}")
-        print(f"{kernels} kernels, {multiplying} for Hopper that multiply matrices; refused:", *(refused or ["none"]), sep="\n  ")
+        if len(kernels) > MOST_KERNELS:
+            refused.append(f"{len(kernels)} kernels, at most {MOST_KERNELS}")
+        print(f"{len(kernels)} kernels, {multiplying} for Hopper that multiply matrices; refused:", *(refused or ["none"]),
+              sep="\n  ")
         sys.exit(bool(refused) or not multiplying)
 
 
