@@ -10,12 +10,15 @@
 namespace deckle::autograd {
 namespace {
 
-/// Whether grad() may be this gradient itself, not a copy: its memory is its elements alone, and nobody sees it but the pass that
-/// brought it, which holds it once and lets go of it then.
+/// Whether grad() may be this gradient's memory, not a copy: it is its elements alone, and nobody sees it but the pass that
+/// brought it, which holds it once and lets go of it then, and the base that it is a view of, if it is one.
 bool may_be_kept(const Tensor& gradient) {
   const TensorImpl& impl = *gradient.impl();
-  return !grad_enabled() && gradient.shared_impl().use_count() == 2 && impl.storage.use_count() == 1 && impl.meta == nullptr &&
-         impl.tangents == nullptr && impl.storage->bytes() == gradient.nbytes() && gradient.is_contiguous();
+  const Meta* const meta = impl.meta.get();
+  const bool view = meta != nullptr && meta->base.defined() && meta->base.shared_impl().use_count() == 1;
+  return !grad_enabled() && gradient.shared_impl().use_count() == 2 && impl.storage.use_count() == (view ? 2 : 1) &&
+         (meta == nullptr || (view && meta->node == nullptr && !meta->requires_grad)) && impl.tangents == nullptr &&
+         impl.storage->bytes() == gradient.nbytes() && gradient.is_contiguous();
 }
 
 }  // namespace
@@ -42,7 +45,7 @@ void AccumulateGrad::backward(const Gradients& gradients, GradientSink&) {
   if (may_be_kept(gradient)) {
     const std::lock_guard lock(meta_->mutex);
     if (!meta_->grad.defined()) {
-      meta_->grad = gradient;
+      meta_->grad = alias(gradient, gradient.sizes(), gradient.strides(), gradient.offset());
       return;
     }
   }

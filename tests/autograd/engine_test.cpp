@@ -260,6 +260,14 @@ TEST(Engine, AGradientThatNobodyElseSeesIsKeptWithoutACopy) {
   const void *const of_alone = place_of_gradient(alone, false), *const of_seen = place_of_gradient(seen, true);
   EXPECT_EQ(alone.grad().raw_data(), of_alone);
   EXPECT_NE(seen.grad().raw_data(), of_seen);
+  const Tensor row = random_tensor({3}).requires_grad_();  // its gradient is a view of a sum with kept dims
+  const void* of_row = nullptr;
+  register_hook(row, [&](const Tensor& gradient) {
+    of_row = gradient.raw_data();
+    return Tensor();
+  });
+  (random_tensor({4, 3}) + row).backward(random_tensor({4, 3}));
+  EXPECT_EQ(row.grad().raw_data(), of_row);
   const Tensor given = random_tensor({3}), leaf = random_tensor({3}).requires_grad_();
   (leaf + 0.0).backward(given);
   EXPECT_NE(leaf.grad().raw_data(), given.raw_data());

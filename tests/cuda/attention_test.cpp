@@ -60,6 +60,31 @@ TEST(CudaAttention, RaggedIsTheCpus) {
   expect_near(v.gpu.grad(), v.cpu.grad());
 }
 
+TEST(CudaAttention, GradientsOfPartsOfOneTensorAreItsGradientWithoutACopy) {
+  NEEDS_GPU();
+  const Ragged rows = Ragged::from_lengths(std::vector<int64_t>{3, 0, 150, 64, 1});
+  for (const int64_t dim : {64, 128}) {
+    for (const bool causal : {false, true}) {
+      const Pair all({218, 3, 4, dim});
+      AttentionOptions options;
+      if (causal) options.mask = masks::causal();
+      const Tensor weight = randn({218, 4, dim}).to(DType::bfloat16);
+      const auto gradients = [&](const Tensor& x, const Tensor& cotangent) {
+        const std::vector<Tensor> parts = unbind(x, 1);
+        const auto part = [&](size_t i) { return NestedTensor(parts[i], rows); };
+        const Tensor out = attention(part(0), part(1), part(2), options).values();
+        return grad({out}, {parts[0], parts[2], x}, {.grad_outputs = {cotangent}});
+      };
+      const std::vector<Tensor> got = gradients(all.gpu, weight.to(kGpu)),
+                                expected = gradients(all.cpu, weight.to(DType::float32));
+      for (size_t i = 0; i < 3; ++i) expect_near(got[i], expected[i]);
+      EXPECT_EQ(got[0].storage(), got[2].storage());
+      EXPECT_EQ(got[1].storage(), got[2].storage());
+      EXPECT_NE(expected[0].storage(), expected[2].storage());
+    }
+  }
+}
+
 TEST(CudaAttention, WhatTheTensorCoresDoNotServeTheGeneralKernelsDo) {
   NEEDS_CUDA_KERNELS();
   const Tensor x = randn({1, 8, 2, 64}, {}, kGpu);

@@ -174,16 +174,29 @@ class KernelLaunch {
     return text;
   }
 
+  /// Whether a result may be wanted and is like an operand that the kernel takes with any strides.
+  bool like_strided(const Allocation& allocation) const {
+    if (!allocation.wanted || !allocation.like->reads(Symbol::What::argument)) return false;
+    const std::string& name = arguments()[allocation.like->symbol.index].name;
+    return std::find(op_.strided.begin(), op_.strided.end(), name) != op_.strided.end();
+  }
+
   std::string allocations() const {
     std::string text = wanted_lengths();
+    std::vector<std::string> strided;
+    for (const Allocation& allocation : op_.allocations) {
+      if (like_strided(allocation)) strided.push_back(print(allocation.like));
+    }
+    if (strided.size() > 1) text += fmt::format("const launch::Beside beside({{{}}}, device);\n", join(strided));
     for (size_t i = 0; i < op_.allocations.size(); ++i) {
       const Allocation& allocation = op_.allocations[i];
       const std::string like = allocation.like ? print(allocation.like) : "";
       if (allocation.wanted) {
-        text += fmt::format(
-            "const Tensor {0} = {1} ? deckle::empty({2}.sizes(), {2}.dtype(), device) : deckle::empty({{0}}, DType::float32, "
-            "device);\n",
-            op_.result_name(i), wanted(allocation), like);
+        const std::string empty = strided.size() > 1 && like_strided(allocation)
+                                      ? fmt::format("beside.like({})", like)
+                                      : fmt::format("deckle::empty({0}.sizes(), {0}.dtype(), device)", like);
+        text += fmt::format("const Tensor {} = {} ? {} : deckle::empty({{0}}, DType::float32, device);\n", op_.result_name(i),
+                            wanted(allocation), empty);
         continue;
       }
       text += fmt::format("const Tensor {} = deckle::empty({}, {}, device);\n", op_.result_name(i),

@@ -21,8 +21,10 @@ AttentionResults results(const AttentionOutputsView& y) { return attention_resul
 void clear_unreached(const AttentionProblem& problem, const AttentionInputsView& gradient) {
   const View& bias = gradient.bias;
   const auto clear = [](const View& view, int64_t first, int64_t count) {
-    const int64_t bytes = view.strides[0] * item_size(view.dtype);
-    if (view.data != nullptr) std::memset(static_cast<char*>(view.data) + first * bytes, 0, static_cast<size_t>(count * bytes));
+    if (view.data == nullptr || view.sizes[0] == 0) return;
+    const int64_t item = item_size(view.dtype), bytes = view.numel() / view.sizes[0] * item;
+    for (int64_t row = first; row < first + count; ++row)
+      std::memset(static_cast<char*>(view.data) + row * view.strides[0] * item, 0, static_cast<size_t>(bytes));
   };
   for (int64_t b = 0; b < problem.sequences; ++b) {
     const int64_t first = problem.k_offsets[b] + problem.keys(b), spare = problem.k_offsets[b + 1] - first;

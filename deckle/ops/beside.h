@@ -1,0 +1,24 @@
+#pragma once
+
+#include <initializer_list>
+
+#include "deckle/core/tensor.h"
+
+namespace deckle::launch {
+
+/// Memory of results that are like operands. Where the first operand and others are the slices of one tensor along its dim 1, as
+/// parts of one product are, the results like them on a GPU are slices of one, too: joined_slices needs no copy then.
+class Beside {
+ public:
+  Beside(std::initializer_list<Tensor> operands, Device device);
+
+  /// Uninitialised, of the operand's shape and dtype.
+  Tensor like(const Tensor& operand) const;
+
+ private:
+  Device device_;
+  Tensor first_;  // of the slices in their order; undefined if there are none
+  Tensor whole_;  // their shape, slices side by side
+};
+
+}  // namespace deckle::launch
