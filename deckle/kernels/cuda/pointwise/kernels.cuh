@@ -6,7 +6,8 @@
 //   single   one element at a time: any strides and dtypes
 //
 //   rung                                     64 M elements of bfloat16 on an H200, GB/s (PyTorch 2.11)
-//   vectors, dtypes asked for each           copy 3,942 (3,966), add 3,067 (4,224), times a number 3,009 (3,975)
+//   vectors, dtypes asked for each           add 3,067 (4,224), times a number 3,009 (3,975), gelu 2,760 (2,946)
+//   flat                                     add 4,208 (4,257), times a number 3,964 (3,924), gelu 3,736 (3,003)
 // Generated files make a table of them; launch.cu chooses.
 #include <utility>
 
