@@ -6,6 +6,8 @@
 #include "deckle/core/tensor_impl.h"
 #include "deckle/ops/copy.h"
 #include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/launch.h"
 #include "deckle/ops/promotion.h"
 
@@ -46,6 +48,10 @@ Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step, std::o
         to_string(step));
   const int64_t count = floating ? std::max<int64_t>(0, static_cast<int64_t>(steps))
                                  : whole_steps(start.to_int64(), end.to_int64(), step.to_int64());
+  if (!floating && factory_device().is_cuda() && dtype.value_or(DType::int64) == DType::int64 && count > 0) {
+    const uint64_t before = static_cast<uint64_t>(start.to_int64()) - static_cast<uint64_t>(step.to_int64());  // modulo 2^64
+    return deckle::cumsum(deckle::full({count}, step, DType::int64), 0) + static_cast<int64_t>(before);
+  }
   // Each element is start + i * step, rounded once; an exact int64 where all are integers.
   Tensor result = empty({count}, floating ? DType::float64 : DType::int64);
   for (int64_t i = 0; i < count; ++i) {

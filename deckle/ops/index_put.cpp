@@ -7,6 +7,7 @@
 #include "deckle/base/check.h"
 #include "deckle/base/parallel.h"
 #include "deckle/base/range.h"
+#include "deckle/core/factory_device.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/ops/copy.h"
 #include "deckle/ops/generated/factory.h"
@@ -27,9 +28,33 @@ std::vector<int64_t> last_writes(const Tensor& positions, int64_t rows) {
   return last;
 }
 
+/// Where the indices are: one that is out of range is told at the next synchronisation, as of every op there.
+Tensor flat_positions_on_device(const Tensor& self, TensorList indices, Ints shape) {
+  const OnDevice there(self.device());
+  Tensor flat = zeros({numel_of(shape)}, DType::int64);
+  for (size_t dim = 0; dim < indices.size(); ++dim) {
+    const int64_t size = self.size(static_cast<int64_t>(dim));
+    const Tensor given = reshape(expand(to(indices[dim], DType::int64), shape), {flat.numel()});
+    const Tensor places = arange(0, size, 1, DType::int64);  // read by index, so that each is checked
+    flat = flat * size + index_select(places, 0, where(lt(given, 0), given + size, given));
+  }
+  return flat;
+}
+
+/// index_put without the host: which element is written last at each row is what scatter leaves there.
+Tensor put_on_device(const Tensor& rows, const Tensor& positions, const Tensor& source) {
+  const OnDevice there(rows.device());
+  const Tensor last =
+      scatter(full({rows.size(0)}, -1, DType::int64), 0, positions, arange(0, positions.numel(), 1, DType::int64));
+  Dims mask_sizes(static_cast<size_t>(rows.dim()), 1);
+  mask_sizes[0] = rows.size(0);
+  return where(view(ge(last, 0), mask_sizes), index_select(source, 0, clamp_min(last, 0)), rows);
+}
+
 }  // namespace
 
 Tensor flat_positions(const Tensor& self, TensorList indices, Ints shape) {
+  if (!self.device().is_cpu()) return flat_positions_on_device(self, indices, shape);
   const int64_t count = numel_of(shape);
   const Tensor positions = zeros_raw({count}, DType::int64, Device());
   auto* const flat = positions.data<int64_t>();
@@ -79,16 +104,28 @@ Tensor native::flat_nonzero(const Tensor& self) {
   return result;
 }
 
-Tensor native::nonzero(const Tensor& self) {
-  if (!self.device().is_cpu()) return moved(native::nonzero(on_host(self)), self.device());
-  const Tensor flat = native::flat_nonzero(self);
-  const int64_t count = flat.numel(), rank = self.dim();
-  const Tensor result = zeros_raw({count, rank}, DType::int64, self.device());
+Tensor native::unravelled(const Tensor& flat, Ints sizes) {
+  check(flat.dim() == 1 && flat.dtype() == DType::int64, Argument{"places"}, "is {} of shape {} (expected int64 of one dim)",
+        name(flat.dtype()), flat.sizes());
+  const auto rank = static_cast<int64_t>(sizes.size());
+  if (!flat.device().is_cpu()) {
+    const OnDevice there(flat.device());
+    std::vector<Tensor> columns(sizes.size());
+    Tensor rest = flat;
+    for (int64_t dim = rank - 1; dim >= 0; --dim) {
+      const int64_t size = std::max<int64_t>(sizes[static_cast<size_t>(dim)], 1);
+      columns[static_cast<size_t>(dim)] = deckle::remainder(rest, size);
+      rest = deckle::floor_divide(rest, size);
+    }
+    return rank == 0 ? zeros_raw({flat.size(0), 0}, DType::int64, flat.device()) : deckle::stack(columns, 1);
+  }
+  const Tensor dense = native::contiguous(flat);
+  const int64_t count = flat.numel();
+  const Tensor result = zeros_raw({count, rank}, DType::int64, Device());
   if (count == 0 || rank == 0) return result;
-  const int64_t* const places = flat.data<int64_t>();
+  const int64_t* const places = dense.data<int64_t>();
   int64_t* const indices = result.data<int64_t>();
-  const Dims sizes(self.sizes());
-  const int64_t inner = sizes.back();
+  const int64_t inner = std::max<int64_t>(sizes.back(), 1);
   parallel_for(count, 1 << 14, [&](int64_t begin, int64_t end) {
     int64_t row = -1;
     for (int64_t i = begin; i < end; ++i) {
@@ -127,6 +164,7 @@ Tensor composite::index_put(const Tensor& self, TensorList indices, const Tensor
   const Tensor rows = reshape(self, rows_sizes), source = reshape(expand(values, value_sizes), source_sizes);
   if (accumulate) return reshape(index_add(rows, 0, positions, source), self.sizes());
   if (positions.numel() == 0) return clone(self);
+  if (!self.device().is_cpu()) return reshape(put_on_device(rows, positions, source), self.sizes());
   const std::vector<int64_t> last = last_writes(positions, rows_sizes[0]);
   const Tensor written = zeros_raw({rows_sizes[0]}, DType::bool_, Device());
   const Tensor from = zeros_raw({rows_sizes[0]}, DType::int64, Device());  // rows that nothing writes read row 0, unused

@@ -8,6 +8,8 @@
 #include "deckle/base/check.h"
 #include "deckle/core/factory_device.h"
 #include "deckle/core/tensor_impl.h"
+#include "deckle/dispatch/kernel_row.h"
+#include "deckle/dispatch/view.h"
 #include "deckle/ops/copy.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/pointwise.h"
@@ -17,22 +19,37 @@
 #include "deckle/ops/promotion.h"
 
 namespace deckle {
+
+namespace kernels::cuda {
+void search_rows(const Context&, const View& rows, const View& wanted, bool right, const View& result);
+}
+
 namespace {
 
-/// f(pointer, less) with the contiguous elements of x, ordered; NaN counts as larger than everything.
-template <typename F>
-void with_order(const Tensor& x, F&& f) {
-  visit(x.dtype(), [&]<typename T>(TypeTag<T>) {
-    f(x.data<T>(), [](const T& a, const T& b) {
-      if constexpr (std::is_integral_v<T>) {
-        return a < b;
-      } else {
-        const auto p = static_cast<double>(a), q = static_cast<double>(b);
-        return p < q || (std::isnan(q) && !std::isnan(p));
-      }
-    });
+/// NaN counts as larger than everything.
+constexpr auto kLess = []<typename T>(const T& a, const T& b) {
+  if constexpr (std::is_integral_v<T>) {
+    return a < b;
+  } else {
+    const auto p = static_cast<double>(a), q = static_cast<double>(b);
+    return p < q || (std::isnan(q) && !std::isnan(p));
+  }
+};
+
+/// All contiguous, of one dtype; `rows` [..., n], or [n] for all of `wanted`.
+void search(const Context&, const View& rows, const View& wanted, bool right, const View& result) {
+  const int64_t count = wanted.numel(), n = rows.sizes[rows.ndim - 1], m = rows.ndim == 1 ? count : wanted.sizes[wanted.ndim - 1];
+  visit(rows.dtype, [&]<typename T>(TypeTag<T>) {
+    for (int64_t i = 0; i < count; ++i) {
+      const T *const begin = rows.ptr<T>() + i / m * n, value = wanted.ptr<T>()[i];
+      const T* const found =
+          right ? std::upper_bound(begin, begin + n, value, kLess) : std::lower_bound(begin, begin + n, value, kLess);
+      result.ptr<int64_t>()[i] = found - begin;
+    }
   });
 }
+
+constexpr dispatch::KernelRow<decltype(search)> kSearch{&search, DECKLE_CUDA_KERNEL(search_rows)};
 
 }  // namespace
 
@@ -60,12 +77,13 @@ std::tuple<Tensor, Tensor, Tensor> native::unique_places(const Tensor& self) {
   std::vector<int64_t> order(static_cast<size_t>(count)), first, counts;
   std::iota(order.begin(), order.end(), 0);
   const Tensor inverse = empty(self.sizes(), DType::int64);
-  with_order(flat, [&](const auto* x, auto less) {
-    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return less(x[a], x[b]); });
+  visit(flat.dtype(), [&]<typename T>(TypeTag<T>) {
+    const T* const x = flat.data<T>();
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return kLess(x[a], x[b]); });
     for (const int64_t place : order) {
       // Not larger than the one before is equal; a NaN is not, even to itself.
       const bool is_nan = std::isnan(static_cast<double>(x[place])),
-                 same = !first.empty() && !is_nan && !less(x[first.back()], x[place]);
+                 same = !first.empty() && !is_nan && !kLess(x[first.back()], x[place]);
       if (!same) {
         first.push_back(place);
         counts.push_back(0);
@@ -85,19 +103,9 @@ Tensor native::searchsorted(const Tensor& sorted_sequence, const Tensor& values,
                                     std::equal(rows.sizes().begin(), rows.sizes().end() - 1, wanted.sizes().begin()))),
         "sorted_sequence has shape {}, values {} (expected a vector, or the same dims but for the last)", rows.sizes(),
         values.sizes());
-  if (!values.device().is_cpu()) return moved(native::searchsorted(on_host(rows), on_host(wanted), right), values.device());
-  const OnDevice host{Device()};
-  const Tensor result = empty(values.sizes(), DType::int64);
-  const int64_t n = rows.size(-1), m = one ? wanted.numel() : wanted.size(-1);
-  with_order(rows, [&](const auto* x, auto less) {
-    const auto* const y = wanted.data<std::remove_cv_t<std::remove_pointer_t<decltype(x)>>>();
-    for (int64_t i = 0; i < wanted.numel(); ++i) {
-      const auto* const begin = x + i / m * n;
-      const auto* const found =
-          right ? std::upper_bound(begin, begin + n, y[i], less) : std::lower_bound(begin, begin + n, y[i], less);
-      result.data<int64_t>()[i] = found - begin;
-    }
-  });
+  const Device device = dispatch::common_device(std::vector<Tensor>{rows, wanted});
+  const Tensor result = empty(values.sizes(), DType::int64, device);
+  kSearch.on(device)(Context{device}, dispatch::view(rows), dispatch::view(wanted), right, dispatch::view(result));
   return result;
 }
 
