@@ -24,6 +24,8 @@ namespace kernels::cpu {
 using List = std::span<const View>;
 void foreach_adamw(const Context&, List parameters, List gradients, List averages, List squares, double lr, double beta1,
                    double beta2, double epsilon, double weight_decay, int64_t step);
+void foreach_adamw_counted(const Context&, List parameters, List gradients, List averages, List squares, const View& counter,
+                           const View& skip, double beta1, double beta2, double epsilon, double weight_decay);
 void foreach_sgd_momentum(const Context&, List parameters, List gradients, List velocities, double lr, double momentum,
                           double weight_decay, double dampening, bool nesterov);
 void foreach_sgd(const Context&, List parameters, List gradients, double lr, double weight_decay);
@@ -36,6 +38,7 @@ void foreach_sqrt(const Context&, List self);
 }  // namespace kernels::cpu
 namespace kernels::cuda {
 decltype(cpu::foreach_adamw) foreach_adamw;
+decltype(cpu::foreach_adamw_counted) foreach_adamw_counted;
 decltype(cpu::foreach_sgd_momentum) foreach_sgd_momentum;
 decltype(cpu::foreach_sgd) foreach_sgd;
 decltype(cpu::foreach_add) foreach_add;
@@ -50,6 +53,8 @@ namespace {
 
 constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_adamw)> kAdamw{&kernels::cpu::foreach_adamw,
                                                                             DECKLE_CUDA_KERNEL(foreach_adamw)};
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_adamw_counted)> kAdamwCounted{
+    &kernels::cpu::foreach_adamw_counted, DECKLE_CUDA_KERNEL(foreach_adamw_counted)};
 constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_sgd_momentum)> kSgdMomentum{
     &kernels::cpu::foreach_sgd_momentum, DECKLE_CUDA_KERNEL(foreach_sgd_momentum)};
 constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_sgd)> kSgd{&kernels::cpu::foreach_sgd,
@@ -213,6 +218,29 @@ void composite::foreach_adamw_(TensorList parameters, TensorList gradients, Tens
     kAdamw.on(lists.device())(Context{lists.device()}, lists[0], lists[3], lists[1], lists[2], lr, beta1, beta2, epsilon,
                               weight_decay, step);
   });
+}
+
+void composite::foreach_adamw_counted_(TensorList parameters, TensorList gradients, TensorList averages, TensorList squares,
+                                       const Tensor& counter, const Tensor& skip, double beta1, double beta2, double epsilon,
+                                       double weight_decay) {
+  check(is_floating(counter.dtype()) && counter.dim() == 1 && counter.numel() == 2, Argument{"counter"},
+        "is {} {} (expected floating [2])", name(counter.dtype()), counter.sizes());
+  check(!skip.defined() || (skip.dtype() == DType::bool_ && skip.numel() == 1), Argument{"skip"},
+        "has more than one element, or is no bool (expected a bool of one)");
+  native::check_writable(counter);
+  if (parameters.size() > 0) dispatch::common_device(std::vector<Tensor>{parameters[0], counter, skip});
+  refuse_recording({parameters, averages, squares, gradients});
+  check_alike({parameters, averages, squares, gradients}, 3);
+  check(!entangled({parameters, averages, squares, gradients}, 3), "tensors of the lists share memory (expected their own)");
+  const Lists lists({parameters, averages, squares, gradients}, 3);
+  const Device device = counter.device();
+  const bool plain = counter.dtype() == DType::float64 && counter.is_contiguous();
+  const Tensor counts = plain ? counter : native::copied(counter, DType::float64);
+  kAdamwCounted.on(device)(Context{device}, lists[0], lists[3], lists[1], lists[2], dispatch::view(counts), dispatch::view(skip),
+                           beta1, beta2, epsilon, weight_decay);
+  lists.finish();
+  if (!plain) native::copy_into(counter, counts);
+  autograd::bump_version(counter);
 }
 
 void composite::foreach_sgd_(TensorList parameters, TensorList gradients, double lr, double weight_decay) {

@@ -5,8 +5,10 @@
 
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
+#include "deckle/core/factory_device.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/foreach.h"
+#include "deckle/ops/generated/shape.h"
 
 namespace deckle::optim {
 
@@ -69,30 +71,78 @@ void AdamW::set_lr(size_t group, double lr) {
     check_lr(lr);
   });
   options_[group].lr = lr;
+  if (!counters_.empty()) fill_(slice(counters_[group], 0, 0, 1), lr);
+}
+
+void AdamW::count_on_device(const Tensor& skip) try {
+  const NoGrad no_grad;
+  check(!parameters_.all().empty(), "no parameters, so no device to count on (expected some)");
+  const std::vector<int64_t> counts = this->counts();
+  std::vector<Tensor> counters;
+  for (size_t group = 0; group < options_.size(); ++group) {
+    const auto first = std::find(groups_.begin(), groups_.end(), group);
+    const int64_t steps = first == groups_.end() ? 0 : counts[static_cast<size_t>(first - groups_.begin())];
+    for (size_t i = 0; i < counts.size(); ++i)
+      check(groups_[i] != group || counts[i] == steps, "parameters of group {} have taken {} and {} steps (expected as many)",
+            group, steps, counts[i]);
+    const OnDevice there(parameters_.all()[0].device());
+    counters.push_back(full({2}, options_[group].lr, DType::float64));
+    fill_(slice(counters.back(), 0, 1, 2), static_cast<double>(steps));
+  }
+  counters_ = std::move(counters);
+  skip_ = skip;
+} catch (...) {
+  rethrow_from(name_);
 }
 
 void AdamW::step() try {
   const NoGrad no_grad;
   // One call for all parameters of one group and count: for all of a group, unless some had no gradient at times.
   std::map<std::pair<size_t, int64_t>, std::vector<size_t>> by_step;
-  for (const size_t i : parameters_.with_gradient()) by_step[{groups_[i], steps_[i] + 1}].push_back(i);
-  for (const auto& [key, indices] : by_step) {
-    const AdamWOptions& options = options_[key.first];
-    const std::vector<Tensor> values = pick(parameters_.all(), indices);
-    std::vector<Tensor> gradients = gradients_of(parameters_.all(), indices);
-    const bool added = decay_ == Decay::gradient && options.weight_decay > 0;
-    for (size_t i = 0; added && i < values.size(); ++i) gradients[i] = gradients[i] + values[i] * options.weight_decay;
-    foreach_adamw_(values, gradients, pick(averages_, indices), pick(squares_, indices), options.lr, options.beta1, options.beta2,
-                   options.epsilon, decay_ == Decay::gradient ? 0 : options.weight_decay, key.second);
-    for (const size_t i : indices) steps_[i] = key.second;
+  for (const size_t i : parameters_.with_gradient()) by_step[{groups_[i], counters_.empty() ? steps_[i] + 1 : 0}].push_back(i);
+  if (!counters_.empty()) {
+    size_t count = 0;
+    for (const auto& [key, indices] : by_step) count += indices.size();
+    named(name_, [&] {
+      check(count == parameters_.all().size(),
+            "{} of {} parameters have a gradient, and their steps are counted together on the device (expected all)", count,
+            parameters_.all().size());
+    });
   }
+  for (const auto& [key, indices] : by_step) step_group(key.first, key.second, indices);
 } catch (const std::bad_alloc&) {
   rethrow_from(name_);
 }
 
+void AdamW::step_group(size_t group, int64_t step, const std::vector<size_t>& indices) {
+  const AdamWOptions& options = options_[group];
+  const std::vector<Tensor> values = pick(parameters_.all(), indices), averages = pick(averages_, indices),
+                            squares = pick(squares_, indices);
+  std::vector<Tensor> gradients = gradients_of(parameters_.all(), indices);
+  const bool added = decay_ == Decay::gradient && options.weight_decay > 0;
+  for (size_t i = 0; added && i < values.size(); ++i) gradients[i] = gradients[i] + values[i] * options.weight_decay;
+  const double decay = decay_ == Decay::gradient ? 0 : options.weight_decay;
+  if (!counters_.empty()) {
+    foreach_adamw_counted_(values, gradients, averages, squares, counters_[group], skip_, options.beta1, options.beta2,
+                           options.epsilon, decay);
+    return;
+  }
+  foreach_adamw_(values, gradients, averages, squares, options.lr, options.beta1, options.beta2, options.epsilon, decay, step);
+  for (const size_t i : indices) steps_[i] = step;
+}
+
+std::vector<int64_t> AdamW::counts() const {
+  if (counters_.empty()) return steps_;
+  std::vector<int64_t> by_group, result;
+  for (const Tensor& counter : counters_) by_group.push_back(static_cast<int64_t>(counter.to_vector()[1]));
+  for (const size_t group : groups_) result.push_back(by_group[group]);
+  return result;
+}
+
 State AdamW::state() const {
-  const Tensor steps = zeros({static_cast<int64_t>(steps_.size())}, DType::int64);
-  std::copy(steps_.begin(), steps_.end(), steps.data<int64_t>());
+  const std::vector<int64_t> counts = this->counts();
+  const Tensor steps = zeros({static_cast<int64_t>(counts.size())}, DType::int64);
+  std::copy(counts.begin(), counts.end(), steps.data<int64_t>());
   State state{{"steps", steps}};
   put_state(state, "average", averages_);
   put_state(state, "square", squares_);
@@ -110,6 +160,10 @@ void AdamW::load_state(const State& state) try {
   copy_state(averages_, averages);
   copy_state(squares_, squares);
   steps_ = steps;
+  if (!counters_.empty()) {
+    counters_.clear();
+    count_on_device(skip_);
+  }
 } catch (...) {
   rethrow_from(name_);
 }

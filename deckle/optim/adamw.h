@@ -27,6 +27,11 @@ class AdamW {
   void set_lr(double lr);
   void set_lr(size_t group, double lr);
 
+  /// From now on learning rates and counts lie where the parameters are, so that a step may be part of a cuda::Graph: set_lr
+  /// writes there, and a step where the bool `skip`, of one element there, is set changes nothing. Each step all parameters must
+  /// have a gradient, and those of a group the same count. state() waits for the device.
+  void count_on_device(const Tensor& skip = {});
+
   /// The step counts and both averages, which share memory with the optimizer.
   State state() const;
   /// On an Error nothing was changed.
@@ -40,6 +45,11 @@ class AdamW {
  private:
   AdamW(Joined<AdamWOptions> groups, Decay decay, const char* name);
 
+  /// Of one group: whose count is `step` - 1, or lies on the device.
+  void step_group(size_t group, int64_t step, const std::vector<size_t>& indices);
+  /// Steps that each parameter has taken.
+  std::vector<int64_t> counts() const;
+
   const char* name_;  // for messages
   ParameterList parameters_;
   std::vector<AdamWOptions> options_;  // by group
@@ -48,6 +58,8 @@ class AdamW {
   std::vector<Tensor> averages_;  // of gradients
   std::vector<Tensor> squares_;   // of their squares
   std::vector<int64_t> steps_;    // of each parameter
+  std::vector<Tensor> counters_;  // by group, learning rate and steps in float64 on the device; none: the host counts
+  Tensor skip_;
 };
 
 struct AdamOptions {

@@ -1,11 +1,16 @@
 #include "deckle/optim/clip.h"
 
 #include <cmath>
+#include <map>
 
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
+#include "deckle/ops/generated/bitwise.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/foreach.h"
+#include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/reduce.h"
+#include "deckle/ops/generated/shape.h"
 
 namespace deckle::optim {
 
@@ -46,6 +51,21 @@ double clip_gradient_norm(TensorList parameters, double max_norm, std::span<cons
   });
   const double norm = joined(norms);
   if (std::isfinite(norm) && norm > max_norm) foreach_scale_(gradients, max_norm / norm);
+  return norm;
+}
+
+Tensor clip_gradient_norm_on_device(TensorList parameters, double max_norm) {
+  const NoGrad no_grad;
+  named("clip_gradient_norm_on_device",
+        [&] { check(max_norm > 0, Argument{"max_norm"}, "is {} (expected more than 0)", max_norm); });
+  const Tensor norms = gradient_norms(parameters), norm = sqrt(sum(norms * norms));
+  const Tensor factor = where(bitwise_and(isfinite(norm), gt(norm, max_norm)), max_norm / norm, 1.0);
+  std::map<DType, Tensor> factors;
+  for (const Tensor& gradient : gradients_of(parameters)) {
+    Tensor& converted = factors[gradient.dtype()];
+    if (!converted.defined()) converted = to(factor, gradient.dtype());
+    mul_(gradient, converted);
+  }
   return norm;
 }
 

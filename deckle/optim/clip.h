@@ -20,4 +20,8 @@ Tensor gradient_norms(TensorList parameters);
 /// clip_gradient_norm where `norms` are the values of gradient_norms.
 double clip_gradient_norm(TensorList parameters, double max_norm, std::span<const double> norms);
 
+/// clip_gradient_norm without the host, for a step in a cuda::Graph: the norm, float64 without dims, stays where the gradients
+/// are.
+Tensor clip_gradient_norm_on_device(TensorList parameters, double max_norm);
+
 }  // namespace deckle::optim

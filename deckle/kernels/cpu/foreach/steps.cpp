@@ -171,6 +171,17 @@ void foreach_adamw(const Context&, List parameters, List gradients, List average
   run_lists(step_of([](const auto& steps) { return steps.adamw; }, 3), lists, numbers.data());
 }
 
+/// counter: learning rate and steps before this one.
+void foreach_adamw_counted(const Context& context, List parameters, List gradients, List averages, List squares,
+                           const View& counter, const View& skip, double beta1, double beta2, double epsilon,
+                           double weight_decay) {
+  if (skip.defined && *skip.ptr<bool>()) return;
+  double* const count = counter.ptr<double>();
+  count[1] += 1;
+  foreach_adamw(context, parameters, gradients, averages, squares, count[0], beta1, beta2, epsilon, weight_decay,
+                static_cast<int64_t>(count[1]));
+}
+
 /// velocity = momentum velocity + (1 - dampening) (gradient + weight_decay parameter); parameter -= lr velocity (Nesterov: lr
 /// (gradient + momentum velocity)).
 void foreach_sgd_momentum(const Context&, List parameters, List gradients, List velocities, double lr, double momentum,

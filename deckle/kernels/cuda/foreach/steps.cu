@@ -8,6 +8,7 @@
 
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/error.h"
+#include "deckle/core/cuda/memory.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cuda/pointwise/operand.cuh"
 
@@ -129,8 +130,35 @@ __device__ void piece(const Lists& lists, int tensor, int64_t begin, const Numbe
   }
 }
 
+/// The numbers of a step whose count lies on the device, and whether it is left out.
+struct Counted {
+  Numbers numbers;
+  int skipped;
+};
+
+__global__ void count_step(double* counter, const uint8_t* skip, double beta1, double beta2, double epsilon, double weight_decay,
+                           Counted* result) {
+  result->skipped = skip != nullptr && *skip != 0;
+  if (result->skipped != 0) return;
+  const double lr = counter[0], t = counter[1] += 1;
+  result->numbers = {{lr / (1 - ::pow(beta1, t)), beta1, beta2, epsilon, 1 - lr * weight_decay, 1 / ::sqrt(1 - ::pow(beta2, t))}};
+}
+
+template <class Step>
+__device__ void take_step(const Lists& lists, const Numbers& numbers);
+
+template <class Step>
+__global__ void __launch_bounds__(kThreads) counted_steps(const __grid_constant__ Lists lists, const Counted* counted) {
+  if (counted->skipped == 0) take_step<Step>(lists, counted->numbers);
+}
+
 template <class Step>
 __global__ void __launch_bounds__(kThreads) steps(const __grid_constant__ Lists lists, const __grid_constant__ Numbers numbers) {
+  take_step<Step>(lists, numbers);
+}
+
+template <class Step>
+__device__ void take_step(const Lists& lists, const Numbers& numbers) {
   int tensor = 0;
   while (lists.first_block[tensor + 1] <= blockIdx.x) ++tensor;
   const int64_t begin = (blockIdx.x - lists.first_block[tensor]) * kPiece;
@@ -140,8 +168,9 @@ __global__ void __launch_bounds__(kThreads) steps(const __grid_constant__ Lists 
     piece<Step, float>(lists, tensor, begin, numbers);
 }
 
-template <class Step>
-void run(const Context& context, const std::array<List, Step::kRead>& lists, const Numbers& numbers) {
+/// `launch(lists, blocks, stream)` for up to kTensors tensors at a time.
+template <class Step, class Launch>
+void for_lists(const Context& context, const std::array<List, Step::kRead>& lists, const Launch& launch) {
   const deckle::cuda::DeviceGuard guard(context.device);
   for (size_t first = 0; first < lists[0].size(); first += kTensors) {
     Lists some{};
@@ -155,9 +184,16 @@ void run(const Context& context, const std::array<List, Step::kRead>& lists, con
     }
     const int64_t blocks = some.first_block[some.tensors];
     if (blocks == 0) continue;
-    steps<Step><<<static_cast<unsigned>(blocks), kThreads, 0, deckle::cuda::stream_handle(context.device)>>>(some, numbers);
+    launch(some, static_cast<unsigned>(blocks), deckle::cuda::stream_handle(context.device));
     deckle::cuda::check_launch(context.device);
   }
+}
+
+template <class Step>
+void run(const Context& context, const std::array<List, Step::kRead>& lists, const Numbers& numbers) {
+  for_lists<Step>(context, lists, [&](const Lists& some, unsigned blocks, cudaStream_t stream) {
+    steps<Step><<<blocks, kThreads, 0, stream>>>(some, numbers);
+  });
 }
 
 }  // namespace
@@ -168,6 +204,20 @@ void foreach_adamw(const Context& context, List parameters, List gradients, List
   run<Adamw>(
       context, {parameters, averages, squares, gradients},
       {{lr / (1 - std::pow(beta1, t)), beta1, beta2, epsilon, 1 - lr * weight_decay, 1 / std::sqrt(1 - std::pow(beta2, t))}});
+}
+void foreach_adamw_counted(const Context& context, List parameters, List gradients, List averages, List squares,
+                           const View& counter, const View& skip, double beta1, double beta2, double epsilon,
+                           double weight_decay) {
+  const deckle::cuda::DeviceGuard guard(context.device);
+  const deckle::cuda::Block counted(static_cast<int64_t>(sizeof(Counted)), context.device);
+  count_step<<<1, 1, 0, deckle::cuda::stream_handle(context.device)>>>(counter.ptr<double>(),
+                                                                       skip.defined ? skip.ptr<uint8_t>() : nullptr, beta1, beta2,
+                                                                       epsilon, weight_decay, counted.as<Counted>());
+  for_lists<Adamw>(context, {parameters, averages, squares, gradients},
+                   [&](const Lists& some, unsigned blocks, cudaStream_t stream) {
+                     counted_steps<Adamw><<<blocks, kThreads, 0, stream>>>(some, counted.as<Counted>());
+                   });
+  deckle::cuda::check_launch(context.device);
 }
 void foreach_sgd_momentum(const Context& context, List parameters, List gradients, List velocities, double lr, double momentum,
                           double weight_decay, double dampening, bool nesterov) {
