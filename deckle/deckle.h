@@ -12,6 +12,7 @@
 #include "deckle/core/allocator.h"
 #include "deckle/core/cuda/counters.h"
 #include "deckle/core/cuda/device.h"
+#include "deckle/core/cuda/graph.h"
 #include "deckle/core/cuda/stream.h"
 #include "deckle/core/from_data.h"
 #include "deckle/core/generator.h"

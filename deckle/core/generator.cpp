@@ -3,6 +3,8 @@
 #include <atomic>
 #include <mutex>
 
+#include "deckle/core/cuda/capture.h"
+
 namespace deckle {
 namespace {
 
@@ -35,6 +37,13 @@ ThreadGenerator& own() {
 }
 
 }  // namespace
+
+PhiloxStream Generator::reserve(int64_t count) {
+  cuda::refuse_in_capture("random numbers, which would be the same in every replay");
+  const PhiloxStream stream{seed_, offset_};
+  offset_ += static_cast<uint64_t>((count + 3) / 4);
+  return stream;
+}
 
 Generator& default_generator() {
   Seeding& state = seeding();

@@ -20,11 +20,7 @@ class Generator {
   }
 
   /// Takes the next `count` 32-bit words of the stream, in whole blocks of four.
-  PhiloxStream reserve(int64_t count) {
-    const PhiloxStream stream{seed_, offset_};
-    offset_ += static_cast<uint64_t>((count + 3) / 4);
-    return stream;
-  }
+  PhiloxStream reserve(int64_t count);
 
  private:
   uint64_t seed_;

@@ -3,6 +3,8 @@
 #include <array>
 #include <atomic>
 
+#include "deckle/core/cuda/capture.h"
+
 namespace deckle::cuda {
 namespace {
 
@@ -22,6 +24,10 @@ Counters counters(Device device) {
   return {get(Counted::block), get(Counted::wait), get(Counted::upload)};
 }
 
-void count(Counted what, Device device) { counts(device).of[static_cast<size_t>(what)].fetch_add(1, std::memory_order_relaxed); }
+void count(Counted what, Device device) {
+  if (what == Counted::wait) refuse_in_capture("the host wait for the GPU");
+  if (what == Counted::upload) refuse_in_capture("an upload, whose bytes would be gone at its replay");
+  counts(device).of[static_cast<size_t>(what)].fetch_add(1, std::memory_order_relaxed);
+}
 
 }  // namespace deckle::cuda

@@ -18,6 +18,7 @@
 #include "deckle/core/cuda/counters.h"
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/driver.h"
+#include "deckle/core/cuda/graph.h"
 #include "deckle/core/cuda/memory.h"
 #include "deckle/core/cuda/pool.h"
 #include "deckle/core/cuda/stream.h"
@@ -125,6 +126,17 @@ void Event::wait(Device device) const { require(device); }
 void Event::synchronize() const { count(Counted::wait, state_->device); }
 bool Event::passed() const { return true; }
 double Event::milliseconds_since(const Event&) const { return 0; }
+
+struct Graph::State {};
+Graph::Graph(Device device, const std::function<void()>&) {
+  require(device);
+  fail(ErrorKind::not_implemented, "a graph asked of a fake device (expected a GPU)");
+}
+Graph::~Graph() = default;
+Graph::Graph(Graph&&) noexcept = default;
+Graph& Graph::operator=(Graph&&) noexcept = default;
+void Graph::replay() const {}
+int64_t Graph::size() const { return 0; }
 
 void copy_bytes(void* to, Device to_device, const void* from, Device from_device, int64_t bytes) {
   for (const Device device : {to_device, from_device}) {

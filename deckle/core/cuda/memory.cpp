@@ -7,13 +7,16 @@
 #include <bit>
 #include <map>
 #include <mutex>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "deckle/base/check.h"
 #include "deckle/base/numbers.h"
+#include "deckle/core/cuda/capture.h"
 #include "deckle/core/cuda/counters.h"
 #include "deckle/core/cuda/device.h"
+#include "deckle/core/cuda/driver.h"
 #include "deckle/core/cuda/pool.h"
 #include "deckle/core/cuda/stream.h"
 #include "deckle/core/cuda/uses.h"
@@ -32,8 +35,17 @@ int64_t rounded(int64_t bytes) {
 
 struct Cache {
   std::mutex mutex;
-  std::map<std::pair<void*, int64_t>, std::vector<void*>> free;  // by stream and rounded size
+  std::map<std::pair<void*, int64_t>, std::vector<void*>> free;        // by stream and rounded size
+  std::unordered_map<void*, std::unordered_map<void*, int64_t>> kept;  // of each recorded stream its blocks, with their sizes
   MemoryStats stats;
+
+  /// The recorded stream that a block belongs to; null: none.
+  void* home(void* block) const {
+    for (const auto& [stream, blocks] : kept) {
+      if (blocks.contains(block)) return stream;
+    }
+    return nullptr;
+  }
 };
 
 std::atomic<bool> used{false};
@@ -45,12 +57,17 @@ Cache& cache(Device device) {
 }
 
 void release(Cache& shared, Device device) {
-  for (auto& [key, blocks] : shared.free) {
-    for (void* block : blocks) pool::give(block, key.second, device, {key.first});
-  }
-  shared.free.clear();
-  shared.stats.cached = 0;
   count(Counted::wait, device);
+  for (auto entry = shared.free.begin(); entry != shared.free.end();) {
+    const auto& [stream, size] = entry->first;
+    if (shared.kept.contains(stream)) {
+      ++entry;
+      continue;
+    }
+    for (void* block : entry->second) pool::give(block, size, device, {stream});
+    shared.stats.cached -= size * std::ssize(entry->second);
+    entry = shared.free.erase(entry);
+  }
   pool::trim(device);
 }
 
@@ -75,16 +92,19 @@ void* allocate(int64_t bytes, Device device) {
   } else {
     used.store(true, std::memory_order_relaxed);
     count(Counted::block, device);
-    block = pool::take(size, device, now);
-    if (block == nullptr) {
+    // A recorded allocation would be one of the graph's own.
+    const Stream taker = capturing() ? default_stream(device) : now;
+    block = pool::take(size, device, taker);
+    if (block == nullptr && !capturing()) {
       release(shared, device);
-      block = pool::take(size, device, now);
+      block = pool::take(size, device, taker);
     }
     if (block == nullptr) {
       const pool::Room room = pool::room(device);
       fail(ErrorKind::out_of_memory, "cannot allocate {} bytes on {} ({} in use by tensors, {} free of {})", with_commas(bytes),
            to_string(device), with_commas(shared.stats.in_use), with_commas(room.available), with_commas(room.total));
     }
+    if (capturing()) shared.kept[now.handle].emplace(block, size);
   }
   shared.stats.in_use += size;
   shared.stats.peak = std::max(shared.stats.peak, shared.stats.in_use);
@@ -94,10 +114,11 @@ void* allocate(int64_t bytes, Device device) {
 
 void deallocate(void* memory, int64_t bytes, Device device) noexcept {
   if (memory == nullptr) return;
-  const Stream last = last_use(memory, device);
   const int64_t size = rounded(bytes);
   Cache& shared = cache(device);
   const std::lock_guard lock(shared.mutex);
+  void* const home = shared.home(memory);
+  const Stream last = home != nullptr ? Stream{home} : last_use(memory, device);
   shared.stats.in_use -= size;
   pool::freed(memory, size);
   try {
@@ -105,6 +126,28 @@ void deallocate(void* memory, int64_t bytes, Device device) noexcept {
     shared.stats.cached += size;
   } catch (...) {
     pool::give(memory, size, device, last);
+  }
+}
+
+void keep_blocks(Device device, Stream stream) {
+  Cache& shared = cache(device);
+  const std::lock_guard lock(shared.mutex);
+  shared.kept[stream.handle];
+}
+
+void release_blocks(Device device, Stream stream) {
+  Cache& shared = cache(device);
+  const std::lock_guard lock(shared.mutex);
+  shared.kept.erase(stream.handle);
+  for (auto entry = shared.free.begin(); entry != shared.free.end();) {
+    const auto& [taker, size] = entry->first;
+    if (taker != stream.handle) {
+      ++entry;
+      continue;
+    }
+    for (void* block : entry->second) pool::give(block, size, device, default_stream(device));
+    shared.stats.cached -= size * std::ssize(entry->second);
+    entry = shared.free.erase(entry);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "deckle/core/cuda/capture.h"
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/driver.h"
 #include "deckle/core/cuda/uses.h"
@@ -51,7 +52,7 @@ bool has_streams() { return several.load(std::memory_order_relaxed); }
 void note_stream() { several.store(true, std::memory_order_relaxed); }
 
 void first_use(const void* memory, Device device) {
-  if (!has_streams()) return;
+  if (!has_streams() || capturing()) return;
   const Stream now = stream(device);
   const std::lock_guard lock(blocks().mutex);
   blocks().used_by[memory] = {now.handle};
@@ -60,6 +61,7 @@ void first_use(const void* memory, Device device) {
 void use(const void* memory, Device device) {
   if (!has_streams() || memory == nullptr) [[likely]]
     return;
+  if (capturing()) return;  // the stream that replays the graph keeps its order
   const Stream now = stream(device);
   const std::lock_guard lock(blocks().mutex);
   std::vector<void*>& users = blocks().used_by[memory];

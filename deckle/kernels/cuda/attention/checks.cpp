@@ -209,6 +209,9 @@ std::string stream_why_not(cudaStream_t stream) {
 #if CUDART_VERSION >= 12080
   int device = 0, of_stream = 0;
   if (stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread) return {};  // those of the current device
+  // What a graph is recorded from cannot be asked.
+  cudaStreamCaptureStatus recorded = cudaStreamCaptureStatusNone;
+  if (cudaStreamIsCapturing(stream, &recorded) == cudaSuccess && recorded != cudaStreamCaptureStatusNone) return {};
   if (cudaGetDevice(&device) != cudaSuccess || cudaStreamGetDevice(stream, &of_stream) != cudaSuccess) {
     cudaGetLastError();  // this one is ours; a launch will say what is wrong with the stream
     return {};

@@ -1,0 +1,84 @@
+#include "deckle/core/cuda/graph.h"
+
+#include "deckle/core/cuda/capture.h"
+#include "deckle/core/cuda/device.h"
+#include "deckle/core/cuda/driver.h"
+#include "deckle/core/cuda/error.h"
+#include "deckle/core/cuda/stream.h"
+
+namespace deckle::cuda {
+namespace {
+
+/// A stream that nothing but the recording of one graph uses: it names the graph's memory.
+struct Recorder {
+  explicit Recorder(Device on) : device(on) {
+    check_call(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
+    keep_blocks(device, {stream});
+  }
+  ~Recorder() {
+    release_blocks(device, {stream});
+    cudaStreamDestroy(stream);
+  }
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  Device device;
+  cudaStream_t stream = nullptr;
+};
+
+}  // namespace
+
+struct Graph::State {
+  explicit State(Device device) : recorder(device) {}
+  ~State() {
+    const DeviceGuard guard(recorder.device);
+    cudaDeviceSynchronize();  // replays may still use its memory
+    if (executable != nullptr) cudaGraphExecDestroy(executable);
+  }
+
+  Recorder recorder;
+  cudaGraphExec_t executable = nullptr;
+  size_t size = 0;
+};
+
+Graph::Graph(Device device, const std::function<void()>& work) {
+  refuse_in_capture("another graph");
+  const DeviceGuard guard(device);
+  state_ = std::make_unique<State>(device);
+  const cudaStream_t stream = state_->recorder.stream;
+  cudaGraph_t graph = nullptr;
+  {
+    const Capturing recording;
+    const OnStream there(device, {stream});
+    check_call(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "the recording of a graph");
+    try {
+      work();
+    } catch (...) {
+      cudaStreamEndCapture(stream, &graph);
+      if (graph != nullptr) cudaGraphDestroy(graph);
+      cudaGetLastError();  // what was wrong is on its way
+      throw;
+    }
+    check_call(cudaStreamEndCapture(stream, &graph), "the recording of a graph");
+  }
+  const cudaError_t counted = cudaGraphGetNodes(graph, nullptr, &state_->size);
+  const cudaError_t made = cudaGraphInstantiate(&state_->executable, graph, 0);
+  cudaGraphDestroy(graph);
+  check_call(counted, "a graph");
+  check_call(made, "a graph");
+  // Its memory was taken in the order of the default stream, and replays may be given to any.
+  check_call(cudaStreamSynchronize(static_cast<cudaStream_t>(default_stream(device).handle)), "the memory of a graph");
+}
+
+Graph::~Graph() = default;
+Graph::Graph(Graph&&) noexcept = default;
+Graph& Graph::operator=(Graph&&) noexcept = default;
+
+void Graph::replay() const {
+  const DeviceGuard guard(state_->recorder.device);
+  check_call(cudaGraphLaunch(state_->executable, stream_handle(state_->recorder.device)), "a graph");
+}
+
+int64_t Graph::size() const { return static_cast<int64_t>(state_->size); }
+
+}  // namespace deckle::cuda

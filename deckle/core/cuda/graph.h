@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "deckle/base/device.h"
+
+namespace deckle::cuda {
+
+/// A function's work for a GPU, recorded once and given to it again in one call, which costs the host some microseconds whatever
+/// it holds: a whole training step, say.
+///
+///     for (int i = 0; i < 2; ++i) step();       // so that tables, algorithms and states exist
+///     cuda::Graph graph(gpu, step);             // `step` is called, and nothing runs
+///     graph.replay();                           // everything runs, on what its operands hold now
+///
+/// Operands are read where they were, and must live as long; results are written where they were, in memory that the graph keeps.
+/// So a batch is copied into tensors that stay, and its shapes stay: batches of changing lengths have a RaggedCapacity. What the
+/// host would have to wait for, uploads, and random numbers are refused while it is recorded.
+class Graph {
+ public:
+  Graph(Device device, const std::function<void()>& work);
+  ~Graph();
+  Graph(Graph&&) noexcept;
+  Graph& operator=(Graph&&) noexcept;
+
+  /// In this thread's stream of the device, after what that holds.
+  void replay() const;
+  /// Kernels and copies in it.
+  int64_t size() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace deckle::cuda
