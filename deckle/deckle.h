@@ -26,6 +26,7 @@
 #include "deckle/io/safetensors.h"
 #include "deckle/io/save.h"
 #include "deckle/io/text_dataset.h"
+#include "deckle/nested/capacity.h"
 #include "deckle/nested/generated/all.h"
 #include "deckle/nested/indexing.h"
 #include "deckle/nested/interop.h"

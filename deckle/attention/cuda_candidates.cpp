@@ -43,6 +43,7 @@ std::string dropout_refused(const AttentionDropout& dropout) {
 
 /// Whether all sequences have one length, of queries and of keys.
 bool is_dense(const AttentionProblem& p) {
+  if (!p.known()) return false;
   for (int64_t b = 1; b < p.sequences; ++b) {
     if (p.rows(b) != p.rows(0) || p.keys(b) != p.keys(0)) return false;
   }
@@ -67,6 +68,7 @@ std::string hopper_features_refused(const AttentionRequest& request) {
 std::string decode_refuses(const AttentionRequest& request) {
   const AttentionProblem& p = request.problem;
   if (request.pass != AttentionPass::forward) return "a derivative is asked for (serves the forward)";
+  if (!request.problem.known()) return "the lengths are known on the device alone (serves lengths that the host knows)";
   if (std::string reason = refused_by_both(request); !reason.empty()) return reason;
   if (std::string reason = features_refused(request); !reason.empty()) return reason;
   for (const int64_t dim : {p.head_dim, p.value_dim}) {
@@ -118,6 +120,8 @@ std::string portable_refuses(const AttentionRequest& request) {
 /// The general kernels serve what the CPU's do.
 std::string general_refuses(const AttentionRequest& request) {
   const AttentionProblem& p = request.problem;
+  const bool first_order = request.pass == AttentionPass::forward || request.pass == AttentionPass::backward;
+  if (!p.known() && first_order) return "the lengths are known on the device alone (serves lengths that the host knows)";
   constexpr int64_t kLongest = int64_t{1} << 30;
   if (!is_floating(p.dtype)) return fmt::format("dtype is {} (serves float64, float32, bfloat16, float16)", name(p.dtype));
   if (p.head_dim < 1 || p.value_dim < 1)

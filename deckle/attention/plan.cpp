@@ -9,6 +9,8 @@
 #include "deckle/attention/mask_node.h"
 #include "deckle/base/check.h"
 #include "deckle/core/cuda/device.h"
+#include "deckle/core/cuda/memory.h"
+#include "deckle/core/ragged_room.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/dispatch/view.h"
 #include "deckle/ops/shapes.h"
@@ -69,6 +71,7 @@ Plan origin(Plan plan) {
 /// How many of each sequence's rows of k and v are keys.
 Ragged keys_of(const Ragged& k_rows, const std::vector<int64_t>& lengths) {
   if (lengths.empty()) return k_rows;
+  static_cast<void>(k_rows->offsets());  // throws where the host does not know them
   const int64_t sequences = k_rows->components();
   check(std::ssize(lengths) == sequences, "key_lengths has {} numbers for {} sequences (expected one each, or none at all)",
         lengths.size(), sequences);
@@ -78,6 +81,18 @@ Ragged keys_of(const Ragged& k_rows, const std::vector<int64_t>& lengths) {
           k_rows->size(b), k_rows->size(b));
   }
   return Ragged::from_lengths(lengths);
+}
+
+/// Offsets that the device alone knows; on a fake device the CPU's kernels find them in its memory.
+void set_offsets(const Ragged& rows, const int64_t*& known, const int64_t*& on_device, int64_t& most) {
+  const RaggedRoom* const room = rows->room();
+  if (room == nullptr) {
+    known = rows->offsets().data();
+    return;
+  }
+  auto* const offsets = static_cast<int64_t*>(address(room->offsets));
+  (cuda::fake() ? known : on_device) = static_cast<const int64_t*>(cuda::for_kernels(offsets));
+  most = room->longest;
 }
 
 void plan_mask(const AttentionOptions& options, AttentionProblem& problem, Owner& owner) {
@@ -163,8 +178,10 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
   problem.kv_heads = k.size(1);
   problem.head_dim = q.size(2);
   problem.value_dim = v.size(2);
-  problem.q_offsets = q_rows->offsets().data();
-  problem.k_offsets = k_rows->offsets().data();
+  check((q_rows->room() == nullptr) == (k_rows->room() == nullptr),
+        "q has {}, k {} (expected lengths that are known at the same place)", to_string(q_rows), to_string(k_rows));
+  set_offsets(q_rows, problem.q_offsets, problem.device_q_offsets, problem.most_rows);
+  set_offsets(k_rows, problem.k_offsets, problem.device_k_offsets, problem.most_keys);
   if (!options.key_lengths.empty() || (owner->kept != nullptr && owner->kept->problem.k_lengths != nullptr))
     problem.k_lengths = owner->k->sizes().data();
   problem.scale = options.scale.value_or(problem.head_dim > 0 ? 1.0 / std::sqrt(static_cast<double>(problem.head_dim)) : 1.0);
@@ -192,6 +209,11 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
     owner->decoded = kernels::cpu::decoded_sequences(request);
     const bool any = std::find(owner->decoded.begin(), owner->decoded.end(), 1) != owner->decoded.end();
     if (any) problem.decoded = owner->decoded.data();
+  }
+  if (q.device().is_cuda()) {
+    for (const Ragged* rows : {&owner->q, &owner->k, &owner->k_rows, &owner->bias}) {
+      if (rows->defined() && (*rows)->room() == nullptr) (*rows)->row_map().keep_mirrors();
+    }
   }
   plan->owner = std::move(owner);
   for (int pass = 0; pass < kAttentionPasses; ++pass) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "deckle/base/check.h"
+#include "deckle/base/numbers.h"
+#include "deckle/core/ragged_room.h"
 
 namespace deckle {
 
@@ -27,6 +29,15 @@ RaggedShape::RaggedShape(std::vector<int64_t> sizes, int ragged_dims, std::vecto
   }
   check(order_.empty() || static_cast<int64_t>(order_.size()) == rows(),
         "an order of {} rows for the {} of the components (expected as many)", order_.size(), rows());
+}
+
+RaggedShape::RaggedShape(std::shared_ptr<const RaggedRoom> room)
+    : components_(room->components), ragged_dims_(1), offsets_{room->rows}, room_(std::move(room)) {}
+
+void RaggedShape::refuse() const {
+  fail(ErrorKind::not_implemented,
+       "the lengths of the components lie on {} alone (expected a batch whose lengths the host knows)",
+       to_string(room_->offsets.device()));
 }
 
 int64_t RaggedShape::max_size(int ragged_dim) const {
@@ -64,6 +75,8 @@ Ragged Ragged::from_offsets(std::span<const int64_t> offsets) try {
 std::string to_string(const Ragged& ragged) {
   if (!ragged.defined()) return "no raggedness";
   const RaggedShape& shape = *ragged;
+  if (const RaggedRoom* const room = shape.room(); room != nullptr)
+    return fmt::format("room for {} components of {} rows in all", with_commas(room->components), with_commas(room->rows));
   constexpr int64_t kShown = 8;
   std::vector<std::string> shown;
   for (int64_t b = 0; b < std::min(shape.components(), kShown); ++b) {

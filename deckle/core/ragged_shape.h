@@ -10,6 +10,8 @@
 
 namespace deckle {
 
+struct RaggedRoom;
+
 /// The sizes of the components of a batch along its ragged dims, which come right after the batch dim, and the offsets of
 /// their rows in the packed values. Immutable; shared by every tensor of the same shape.
 class RaggedShape {
@@ -19,30 +21,53 @@ class RaggedShape {
   /// rows are not contiguous; NestedTensor never sets an order.
   RaggedShape(std::vector<int64_t> sizes, int ragged_dims = 1, std::vector<int64_t> order = {});
 
+  /// Batches of one ragged dim whose lengths lie on a device and change (core/ragged_room.h): only how many components and rows
+  /// there is room for is known here; what asks for a size, an offset or an order throws.
+  explicit RaggedShape(std::shared_ptr<const RaggedRoom> room);
+
   int64_t components() const { return components_; }
   int ragged_dims() const { return ragged_dims_; }
+  /// Null where the host knows the sizes.
+  const RaggedRoom* room() const { return room_.get(); }
   int64_t size(int64_t component, int ragged_dim = 0) const {
+    require_known();
     return sizes_[static_cast<size_t>(component * ragged_dims_ + ragged_dim)];
   }
-  std::span<const int64_t> sizes() const { return sizes_; }
-  std::span<const int64_t> offsets() const { return offsets_; }  // [components + 1]
-  std::span<const int64_t> order() const { return order_; }      // [rows] or empty
-  int64_t offset(int64_t component) const { return offsets_[static_cast<size_t>(component)]; }
+  std::span<const int64_t> sizes() const {
+    require_known();
+    return sizes_;
+  }
+  std::span<const int64_t> offsets() const {  // [components + 1]
+    require_known();
+    return offsets_;
+  }
+  std::span<const int64_t> order() const { return order_; }  // [rows] or empty
+  int64_t offset(int64_t component) const {
+    require_known();
+    return offsets_[static_cast<size_t>(component)];
+  }
   int64_t rows() const { return offsets_.back(); }
   const RowMap& row_map() const { return row_map_; }
   int64_t max_size(int ragged_dim = 0) const;
   int64_t min_size(int ragged_dim = 0) const;
 
   friend bool operator==(const RaggedShape& a, const RaggedShape& b) {
-    return a.ragged_dims_ == b.ragged_dims_ && a.sizes_ == b.sizes_ && a.order_ == b.order_;
+    return a.ragged_dims_ == b.ragged_dims_ && a.sizes_ == b.sizes_ && a.order_ == b.order_ && a.room_ == b.room_;
   }
 
  private:
+  void require_known() const {
+    if (room_ != nullptr) [[unlikely]]
+      refuse();
+  }
+  [[noreturn]] void refuse() const;
+
   int64_t components_;
   int ragged_dims_;
   std::vector<int64_t> sizes_;
-  std::vector<int64_t> offsets_;
+  std::vector<int64_t> offsets_;  // of a room the number of its rows alone
   std::vector<int64_t> order_;
+  std::shared_ptr<const RaggedRoom> room_;
   RowMap row_map_{*this};
 };
 

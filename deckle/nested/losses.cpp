@@ -18,8 +18,8 @@ void require_sequences(const NestedTensor& x) {
 }
 
 Tensor reduced(const NestedTensor& errors, Reduction reduction) {
-  const Tensor& values = errors.values();
-  if (reduction == Reduction::none) return values;
+  if (reduction == Reduction::none) return errors.values();
+  const Tensor& values = whole(errors);
   if (reduction == Reduction::sum) return sum(values);
   if (reduction == Reduction::mean) return mean(values);
   Dims regular;
@@ -33,6 +33,7 @@ Tensor reduced(const NestedTensor& errors, Reduction reduction) {
 /// Losses of classes, [rows], of which only some count.
 Tensor reduced_classes(const Tensor& losses, const Tensor& counts, const NestedTensor& like, Reduction reduction) {
   if (reduction == Reduction::none || reduction == Reduction::token) return losses;
+  whole(like);
   if (reduction == Reduction::sum) return sum(losses);
   // Sums and counts of many tokens need more than 16 bits, their quotient does not.
   const DType wide = shapes::statistics_dtype(losses.dtype());

@@ -5,6 +5,7 @@
 #include "deckle/base/check.h"
 #include "deckle/base/range.h"
 #include "deckle/core/tensor_impl.h"
+#include "deckle/nested/capacity.h"
 #include "deckle/nested/named.h"
 #include "deckle/nested/padding.h"
 #include "deckle/nested/rows.h"
@@ -39,6 +40,11 @@ NestedTensor::NestedTensor(Tensor values, Ragged shape) : values_(std::move(valu
     if (shape_.defined()) {
       check(values_.size(0) == shape_->rows(), "values of shape {} have {} rows, but {} have {} (expected as many)",
             to_string(values_.sizes()), values_.size(0), to_string(shape_), shape_->rows());
+      if (nested::on_device_alone(shape_)) {
+        // Rows that share their memory cannot be told apart.
+        if (values_.size(0) > 1 && values_.stride(0) == 0) values_ = deckle::contiguous(values_);
+        nested::keep_spare_rows_clear(values_, shape_);
+      }
     }
   });
 }

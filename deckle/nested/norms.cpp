@@ -4,6 +4,7 @@
 #include "deckle/nested/generated/norm.h"
 #include "deckle/nested/generated/pointwise.h"
 #include "deckle/nested/generated/reduce.h"
+#include "deckle/nested/support.h"
 #include "deckle/ops/generated/norm.h"
 #include "deckle/ops/shapes.h"
 
@@ -16,7 +17,7 @@ NestedTensor group_norm(const NestedTensor& self, int64_t num_groups, const Tens
 
 NestedTensor batch_norm(const NestedTensor& self, const Tensor& weight, const Tensor& bias, const Tensor& mean,
                         const Tensor& variance, double eps) {
-  return {batch_norm(self.values(), weight, bias, mean, variance, eps), self.ragged()};
+  return {batch_norm(whole(self), weight, bias, mean, variance, eps), self.ragged()};
 }
 
 NestedTensor normalize(const NestedTensor& self, int64_t dim, double eps) {

@@ -6,6 +6,7 @@
 
 #include "deckle/base/check.h"
 #include "deckle/base/numbers.h"
+#include "deckle/core/ragged_room.h"
 
 namespace deckle {
 
@@ -86,6 +87,11 @@ Dims values_dims(Ints dims, const NestedTensor& x) {
   return result;
 }
 
+const Tensor& whole(const NestedTensor& x) {
+  if (x.ragged().defined()) static_cast<void>(x.ragged()->offsets());
+  return x.values();
+}
+
 void require_floating(const NestedTensor& x, std::string_view argument) {
   check(is_floating(x.dtype()), "{} is {} (expected a floating dtype)", argument, name(x.dtype()));
 }
@@ -98,8 +104,8 @@ void require_regular_dim(const NestedTensor& x) {
 void require_same_ragged(const Ragged& self, const Ragged& other, std::string_view first, std::string_view second) {
   if (self == other) return;
   std::string where;
-  if (self.defined() && other.defined() && self->components() == other->components() &&
-      self->ragged_dims() == other->ragged_dims()) {
+  if (self.defined() && other.defined() && self->room() == nullptr && other->room() == nullptr &&
+      self->components() == other->components() && self->ragged_dims() == other->ragged_dims()) {
     for (int64_t b = 0; b < self->components() && where.empty(); ++b) {
       for (int dim = 0; dim < self->ragged_dims(); ++dim) {
         if (self->size(b, dim) != other->size(b, dim)) where = fmt::format(" (component {})", b);
@@ -112,7 +118,8 @@ void require_same_ragged(const Ragged& self, const Ragged& other, std::string_vi
 std::string shape_string(const Ragged& ragged, Ints values_sizes) {
   if (!ragged.defined()) return to_string(values_sizes);
   std::string text = fmt::format("[{}", ragged->components());
-  for (int dim = 0; dim < ragged->ragged_dims(); ++dim) {
+  if (ragged->room() != nullptr) text += fmt::format(", ..{}", ragged->room()->longest);
+  for (int dim = 0; ragged->room() == nullptr && dim < ragged->ragged_dims(); ++dim) {
     const int64_t smallest = ragged->min_size(dim), largest = ragged->max_size(dim);
     text += smallest == largest ? fmt::format(", {}", largest) : fmt::format(", {}..{}", smallest, largest);
   }
@@ -129,6 +136,8 @@ std::string shape_string(const NestedTensor& x) {
 std::string to_string(const NestedTensor& x) {
   if (!x.defined()) return "NestedTensor(undefined)";
   if (!x.ragged().defined()) return fmt::format("NestedTensor{} {}, none ragged", to_string(x.values().sizes()), name(x.dtype()));
+  if (x.ragged()->room() != nullptr)
+    return fmt::format("NestedTensor{} {}, {}", nested::shape_string(x), name(x.dtype()), to_string(x.ragged()));
   std::string text = fmt::format("NestedTensor[{}", x.components());
   for (int dim = 0; dim < x.ragged_dims(); ++dim) {
     int64_t total = 0;
@@ -143,7 +152,7 @@ std::string to_string(const NestedTensor& x) {
 std::ostream& operator<<(std::ostream& stream, const NestedTensor& x) {
   constexpr int64_t kEdge = 2;  // components shown at each end
   stream << to_string(x);
-  if (!x.defined()) return stream;
+  if (!x.defined() || (x.ragged().defined() && x.ragged()->room() != nullptr)) return stream;
   for (int64_t b = 0; b < x.components(); ++b) {
     if (b == kEdge && x.components() > 2 * kEdge) {
       stream << "\n...";

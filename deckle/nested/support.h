@@ -43,6 +43,9 @@ void refuse_new_dim(int64_t dim, const std::vector<NestedTensor>& x, const Refus
 
 Dims values_dims(Ints dims, const NestedTensor& x);
 
+/// The values for an op over all of them: throws if some rows are spare ones of a RaggedCapacity.
+const Tensor& whole(const NestedTensor& x);
+
 /// Throws, naming the argument, unless x is floating.
 void require_floating(const NestedTensor& x, std::string_view argument);
 

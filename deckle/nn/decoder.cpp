@@ -7,9 +7,11 @@
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
 #include "deckle/core/tensor_impl.h"
+#include "deckle/nested/capacity.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/loss.h"
+#include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/shape.h"
 
 namespace deckle::nn {
@@ -30,6 +32,8 @@ const DecoderOptions& checked(const DecoderOptions& options) {
   check(options.width % options.heads == 0, "width {} is no multiple of {} heads (expected one)", options.width, options.heads);
   return options;
 }
+
+constexpr int64_t kNoTarget = -100;
 
 /// The tokens of every component but its first (`from` = 1) or last (`from` = 0), packed.
 Tensor shifted(const NestedTensor& tokens, int64_t count, int64_t from) {
@@ -78,6 +82,11 @@ int64_t predicted_tokens(const NestedTensor& tokens) {
 }
 
 Tensor DecoderLM::loss(const NestedTensor& tokens) const try {
+  if (nested::on_device_alone(tokens.ragged())) {
+    // Every token is an input, and the last of each component has nothing to predict.
+    const Tensor next = row_places(tokens.ragged()).next, following = index_select(tokens.values(), 0, clamp_min(next, 0));
+    return cross_entropy((*this)(tokens).values(), where(ge(next, 0), following, kNoTarget), {.ignore_index = kNoTarget});
+  }
   const int64_t count = predicted_tokens(tokens);
   check(count > 0, "no component has two tokens (expected one that has, for the loss)");
   const RaggedShape& shape = *tokens.ragged();

@@ -65,7 +65,7 @@ class DecoderLM final : public Module {
   }
 
   /// Mean cross entropy, in nats, of every token but each component's first, given those before it. The tokens may lie on the
-  /// CPU wherever the model is.
+  /// CPU wherever the model is. Of a RaggedCapacity too.
   Tensor loss(const NestedTensor& tokens) const;
 
   /// A cache without sequences; `add` them to it.

@@ -10,6 +10,7 @@
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
 #include "deckle/core/tensor_impl.h"
+#include "deckle/nested/capacity.h"
 #include "deckle/ops/generated/position.h"
 #include "deckle/ops/generated/shape.h"
 
@@ -55,6 +56,10 @@ Rotary::Rotary(int64_t head_dim, double base) : head_dim_(head_dim), base_(base)
 RotaryAngles Rotary::angles(const NestedTensor& batch, DType dtype, std::span<const int64_t> first) const {
   check(batch.ragged_dims() == 1, "{} ragged dims (expected one)", batch.ragged_dims());
   const RaggedShape& shape = *batch.ragged();
+  if (shape.room() != nullptr) {
+    check(first.empty(), "{} first positions for a RaggedCapacity (expected none)", first.size());
+    return with_table(row_places(batch.ragged()).position, longest(batch.ragged()), dtype, batch.values().device());
+  }
   check(first.empty() || std::ssize(first) == shape.components(), "{} first positions for {} components (expected as many)",
         first.size(), shape.components());
   const Tensor positions = empty({shape.rows()}, DType::int64);

@@ -81,6 +81,11 @@ struct AttentionProblem {
   const int64_t* k_offsets = nullptr;
   const int64_t* q_lengths = nullptr;
   const int64_t* k_lengths = nullptr;
+  /// The offsets where the host does not know them: on the device, and the host's are null. Then rows() and keys() are the most
+  /// that a sequence may have.
+  const int64_t* device_q_offsets = nullptr;
+  const int64_t* device_k_offsets = nullptr;
+  int64_t most_rows = 0, most_keys = 0;
   double scale = 1.0;
 
   AttentionAlignment alignment = AttentionAlignment::bottom_right;
@@ -98,8 +103,9 @@ struct AttentionProblem {
   const uint8_t* decoded = nullptr;
 
   int64_t group() const { return kv_heads == 0 ? 1 : heads / kv_heads; }
-  int64_t rows(int64_t b) const { return q_lengths ? q_lengths[b] : q_offsets[b + 1] - q_offsets[b]; }
-  int64_t keys(int64_t b) const { return k_lengths ? k_lengths[b] : k_offsets[b + 1] - k_offsets[b]; }
+  bool known() const { return device_q_offsets == nullptr; }
+  int64_t rows(int64_t b) const { return q_lengths ? q_lengths[b] : q_offsets ? q_offsets[b + 1] - q_offsets[b] : most_rows; }
+  int64_t keys(int64_t b) const { return k_lengths ? k_lengths[b] : k_offsets ? k_offsets[b + 1] - k_offsets[b] : most_keys; }
   int64_t diagonal(int64_t b) const { return alignment == AttentionAlignment::top_left ? 0 : keys(b) - rows(b); }
 };
 

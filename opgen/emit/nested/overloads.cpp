@@ -52,7 +52,7 @@ class Overloads {
       if (reduces_everything()) {
         header += fmt::format("Tensor {0}(const NestedTensor& {1});\n", op_.name(), first());
         source += define(fmt::format("Tensor {0}(const NestedTensor& {1})", op_.name(), first()),
-                         fmt::format("return {0}({1}.values());\n", op_.home.prefix() + op_.name(), first()));
+                         fmt::format("return {0}(nested::whole({1}));\n", op_.home.prefix() + op_.name(), first()));
         if (is_method()) methods.add_of_nothing("Tensor", op_.name());
       }
       header += "\n";

@@ -21,7 +21,7 @@ using deckle::cuda::Block;
 class GeneralCall {
  public:
   GeneralCall(const Context& context, const Plan& plan)
-      : context_(context), guard_(context.device), metadata_(plan->problem), memory_(size(), context.device) {
+      : context_(context), guard_(context.device), metadata_(known(plan)), memory_(size(), context.device) {
     deckle::cuda::copy_bytes(memory_.as<void>(), context.device, metadata_.bytes().data(), {}, size());
     call_ = metadata_.at(memory_.as<void>());
   }
@@ -39,6 +39,12 @@ class GeneralCall {
 
  private:
   int64_t size() const { return static_cast<int64_t>(metadata_.bytes().size()); }
+  static const AttentionProblem& known(const Plan& plan) {
+    if (plan->problem.known()) return plan->problem;
+    throw Error(
+        ErrorKind::not_implemented,
+        "forward mode and second order of a batch whose lengths the device alone knows (expected lengths known on the host)");
+  }
 
   const Context& context_;
   deckle::cuda::DeviceGuard guard_;

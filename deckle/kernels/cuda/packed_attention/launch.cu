@@ -10,6 +10,7 @@
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/error.h"
 #include "deckle/core/cuda/memory.h"
+#include "deckle/core/cuda/mirror.h"
 #include "deckle/kernels/args/attention_plan.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/args/generated/attention.h"
@@ -75,22 +76,27 @@ class Uploads {
     deckle::cuda::copy_bytes(blocks_.back().as<void>(), context_.device, host, {}, bytes);
     return blocks_.back().template as<T>();
   }
+  /// Of a ragged shape: its own copy, made once.
+  const int64_t* kept(const int64_t* host, int64_t count) {
+    const int64_t* const copy = deckle::cuda::mirrored(host, context_.device);
+    return copy != nullptr ? copy : (*this)(host, count);
+  }
 
  private:
   const Context& context_;
   std::deque<Block> blocks_;
 };
 
-/// A call as the kernels want it; the offsets of a ragged one are on their way to the device.
+/// A call as the kernels want it; the offsets of a ragged one are on the device, or on their way.
 class Call {
  public:
-  Call(const Context& context, const AttentionInputsView& x, const AttentionPlan& plan)
-      : offsets_(offset_bytes(plan.problem), context.device), uploads_(context) {
+  Call(const Context& context, const AttentionInputsView& x, const AttentionPlan& plan) : uploads_(context) {
     const AttentionProblem& p = plan.problem;
     const bool dense = is_dense(p);
-    const int64_t rows = common_length(p.q_offsets, p.sequences), keys = common_length(p.k_offsets, p.sequences);
-    row_length_ = dense ? rows : 0;
-    key_length_ = dense ? keys : 0;
+    const int64_t rows = dense ? common_length(p.q_offsets, p.sequences) : 0;
+    const int64_t keys = dense ? common_length(p.k_offsets, p.sequences) : 0;
+    row_length_ = rows;
+    key_length_ = keys;
     problem_.device = context.device.index;
     problem_.element = p.dtype == DType::float16 ? AttentionElement::f16 : AttentionElement::bf16;
     AttentionSizes& sizes = problem_.sizes;
@@ -102,19 +108,11 @@ class Call {
     sizes.query_rows = dense ? rows : x.q.sizes[0];
     sizes.key_rows = dense ? keys : x.k.sizes[0];
     if (!dense) {
-      int64_t* const memory = offsets_.as<int64_t>();
-      const int64_t bytes = (p.sequences + 1) * static_cast<int64_t>(sizeof(int64_t));
-      deckle::cuda::copy_bytes(memory, context.device, p.q_offsets, {}, bytes);
-      deckle::cuda::copy_bytes(memory + p.sequences + 1, context.device, p.k_offsets, {}, bytes);
       for (int64_t b = 0; b < p.sequences; ++b)
         sizes.most_queries = std::max(sizes.most_queries, static_cast<int32_t>(p.rows(b)));
-      sizes.query_offsets = memory;
-      sizes.key_offsets = memory + p.sequences + 1;
-      if (p.k_lengths != nullptr) {
-        int64_t* const lengths = memory + 2 * (p.sequences + 1);
-        deckle::cuda::copy_bytes(lengths, context.device, p.k_lengths, {}, p.sequences * static_cast<int64_t>(sizeof(int64_t)));
-        sizes.key_lengths = lengths;
-      }
+      sizes.query_offsets = p.known() ? uploads_.kept(p.q_offsets, p.sequences + 1) : p.device_q_offsets;
+      sizes.key_offsets = p.known() ? uploads_.kept(p.k_offsets, p.sequences + 1) : p.device_k_offsets;
+      if (p.k_lengths != nullptr) sizes.key_lengths = uploads_.kept(p.k_lengths, p.sequences);
     }
     const auto bound = [](int64_t width) {
       return width < 0 ? kUnboundedWindow : static_cast<int32_t>(std::min<int64_t>(width, kUnboundedWindow));
@@ -127,7 +125,7 @@ class Call {
     problem_.dropout = p.dropout;
     problem_.sinks = x.sinks.defined ? x.sinks.ptr<float>() : nullptr;
     problem_.slopes = x.slopes.defined ? x.slopes.ptr<float>() : nullptr;
-    if (x.bias.defined && p.bias_offsets != nullptr) bias_offsets_ = uploads_(p.bias_offsets, p.sequences);
+    if (x.bias.defined && p.bias_offsets != nullptr) bias_offsets_ = uploads_.kept(p.bias_offsets, p.sequences);
     problem_.bias = plane_of(x.bias, bias_offsets_);
     problem_.bias_before_cap = p.bias_before_cap;
     if (x.table.defined) {
@@ -167,13 +165,10 @@ class Call {
 
   /// Sequences of one length each, all of whose rows are keys.
   static bool is_dense(const AttentionProblem& p) {
-    return p.k_lengths == nullptr && common_length(p.q_offsets, p.sequences) >= 0 && common_length(p.k_offsets, p.sequences) >= 0;
-  }
-  static int64_t offset_bytes(const AttentionProblem& p) {
-    return is_dense(p) ? 0 : (3 * p.sequences + 2) * static_cast<int64_t>(sizeof(int64_t));
+    return p.known() && p.k_lengths == nullptr && common_length(p.q_offsets, p.sequences) >= 0 &&
+           common_length(p.k_offsets, p.sequences) >= 0;
   }
 
-  Block offsets_;
   Uploads uploads_;
   const int64_t* bias_offsets_ = nullptr;
   int64_t row_length_ = 0, key_length_ = 0;

@@ -1,0 +1,97 @@
+// Ragged batches whose lengths lie on a device.
+
+#include "deckle/nested/capacity.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "deckle/autograd/backward.h"
+#include "deckle/autograd/grad_mode.h"
+#include "deckle/base/check.h"
+#include "deckle/core/factory_device.h"
+#include "deckle/core/from_data.h"
+#include "deckle/core/ragged_room.h"
+#include "deckle/core/rethrow.h"
+#include "deckle/ops/generated/bitwise.h"
+#include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/index.h"
+#include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/reduce.h"
+#include "deckle/ops/generated/scan.h"
+#include "deckle/ops/generated/shape.h"
+#include "deckle/ops/generated/sort.h"
+#include "deckle/ops/spare_rows.h"
+
+namespace deckle {
+
+RaggedCapacity::RaggedCapacity(const Room& room, Device device) {
+  named("RaggedCapacity", [&] {
+    check(room.components >= 0 && room.rows >= 0 && room.longest >= 0, "{} components, {} rows, longest {} (expected 0 or more)",
+          room.components, room.rows, room.longest);
+    check(device.is_cuda(), "room on {} (expected a GPU: on a CPU the lengths of every batch are known)", to_string(device));
+    const OnDevice there(device);
+    room_ = std::make_shared<const RaggedRoom>(RaggedRoom{room.components, room.rows, room.longest > 0 ? room.longest : room.rows,
+                                                          zeros({room.components + 1}, DType::int64)});
+    ragged_ = Ragged(std::make_shared<const RaggedShape>(room_));
+    overflow_ = zeros({1}, DType::bool_);
+  });
+}
+
+void RaggedCapacity::set_lengths(std::span<const int64_t> lengths) {
+  const OnDevice host{Device()};
+  set_lengths(tensor(std::vector<int64_t>(lengths.begin(), lengths.end())));
+}
+
+void RaggedCapacity::set_lengths(const Tensor& lengths) {
+  named("set_lengths", {{"lengths", lengths}}, [&] {
+    check(lengths.dim() == 1 && lengths.size(0) <= room_->components &&
+              (lengths.dtype() == DType::int64 || lengths.dtype() == DType::int32),
+          "{} of shape {} (expected integers [B] for at most {} components)", name(lengths.dtype()), to_string(lengths.sizes()),
+          room_->components);
+    const NoGrad no_grad;
+    const OnDevice there(room_->offsets.device());
+    const Tensor none = zeros({1}, DType::int64), given = lengths.to(DType::int64).to(room_->offsets.device());
+    const Tensor counts = cat(std::vector<Tensor>{given, zeros({room_->components - lengths.size(0)}, DType::int64)});
+    const Tensor ends = cat(std::vector<Tensor>{none, cumsum(counts, 0)});
+    const Tensor wrong = reshape(any(bitwise_or(lt(counts, 0), gt(counts, room_->longest))), {1});
+    const Tensor total = slice(ends, 0, room_->components, room_->components + 1);
+    overflow_.copy_(bitwise_or(wrong, gt(total, room_->rows)));
+    room_->offsets.copy_(where(overflow_, none, ends));
+  });
+}
+
+RowPlaces row_places(const Ragged& ragged) {
+  check(nested::on_device_alone(ragged), Argument{"ragged"}, "is {} (expected that of a RaggedCapacity)", to_string(ragged));
+  const RaggedRoom& room = *ragged->room();
+  const NoGrad no_grad;
+  const OnDevice there(room.offsets.device());
+  const Tensor row = arange(0, room.rows, 1, DType::int64), ends = slice(room.offsets, 0, 1, room.components + 1);
+  if (room.components == 0) return {zeros_like(row), full_like(row, -1)};
+  // The component of a row: as many as end before it or there. Spare rows are behind the last one.
+  const Tensor component = clamp_max(searchsorted(ends, row, {.right = true}), room.components - 1);
+  const Tensor position = row - index_select(room.offsets, 0, component), next = row + 1;
+  return {clamp_max(position, std::max<int64_t>(room.longest - 1, 0)), where(next < index_select(ends, 0, component), next, -1)};
+}
+
+int64_t longest(const Ragged& ragged) {
+  check(ragged.defined(), Argument{"ragged"}, "is undefined (expected a ragged shape)");
+  return ragged->room() != nullptr ? ragged->room()->longest : ragged->max_size();
+}
+
+RowPlaces row_places(const RaggedCapacity& capacity) { return row_places(capacity.ragged()); }
+
+namespace nested {
+
+void keep_spare_rows_clear(const Tensor& values, const Ragged& ragged) {
+  native::clear_spare_rows(values, *ragged->room());
+  if (!values.requires_grad()) return;
+  register_hook(values, [ragged](const Tensor& gradient) {
+    // Where rows share their memory, or it is another's view, in memory of its own.
+    const Tensor own = contiguous(gradient);
+    native::clear_spare_rows(own, *ragged->room());
+    return own;
+  });
+}
+
+}  // namespace nested
+}  // namespace deckle

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "deckle/nested/nested_tensor.h"
+
+namespace deckle {
+
+/// Room on a device for batches of at most so many components and rows, whose lengths change while all shapes and all memory
+/// stay: what a cuda::Graph of a step over ragged batches needs.
+///
+///     RaggedCapacity room({.components = 64, .rows = 8192, .longest = 1024}, gpu);
+///     NestedTensor tokens(zeros({8192}, DType::int64, gpu), room.ragged());
+///     room.set_lengths(lengths);           // of this batch; the host does not wait
+///     tokens.values().copy_(packed);       // its rows come first, the others are spare
+///
+/// Nested tensors of this shape have zeros in their spare rows, and so have their gradients. Ops that keep the rows serve them,
+/// and attention in bfloat16 and float16 on a GPU; what must know the lengths on the host, and what mixes rows otherwise, throws.
+class RaggedCapacity {
+ public:
+  struct Room {
+    int64_t components = 0, rows = 0;
+    int64_t longest = 0;  // 0: as many as there are rows
+  };
+  RaggedCapacity(const Room& room, Device device);
+
+  /// Of tensors in this room, whatever lengths it has.
+  const Ragged& ragged() const { return ragged_; }
+
+  /// Lengths of the next batch, of no more components than there is room for: the others are empty. A batch that does not fit is
+  /// one without rows, and sets the flag.
+  void set_lengths(std::span<const int64_t> lengths);
+  /// The same of an int64 or int32 tensor, which may be on the device.
+  void set_lengths(const Tensor& lengths);
+
+  /// bool [1], on the device: the batch did not fit.
+  const Tensor& overflow() const { return overflow_; }
+  /// The same on the host, which waits.
+  bool overflowed() const { return overflow_.item<bool>(); }
+
+ private:
+  std::shared_ptr<const RaggedRoom> room_;
+  Ragged ragged_;
+  Tensor overflow_;
+};
+
+/// Where the rows of packed values lie, int64 [rows], made where they are; of spare rows anything in range.
+struct RowPlaces {
+  Tensor position;  // in the component
+  Tensor next;      // the row behind it in the component; -1: it is the last, or spare
+};
+RowPlaces row_places(const RaggedCapacity& capacity);
+RowPlaces row_places(const Ragged& ragged);
+
+/// How many rows a component may have.
+int64_t longest(const Ragged& ragged);
+
+namespace nested {
+
+/// Whether the lengths are known on the device alone.
+inline bool on_device_alone(const Ragged& ragged) { return ragged.defined() && ragged->room() != nullptr; }
+
+/// What NestedTensor does to values in a room: spare rows are zero from here on, and their gradient is.
+void keep_spare_rows_clear(const Tensor& values, const Ragged& ragged);
+
+}  // namespace nested
+}  // namespace deckle

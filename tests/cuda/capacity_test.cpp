@@ -1,0 +1,270 @@
+// Batches whose lengths lie on the device: what they compute, what they refuse, and a step over them as one graph.
+#include <cmath>
+
+#include "deckle/core/cuda/counters.h"
+#include "deckle/core/cuda/graph.h"
+#include "deckle/deckle.h"
+#include "tests/cuda/gpu.h"
+#include "tests/support/expect.h"
+
+namespace deckle {
+namespace {
+
+const Device kGpu = Device::cuda();
+constexpr nn::DecoderOptions kModel{.vocab = 31, .width = 128, .depth = 2, .heads = 2, .kv_heads = 1, .hidden = 160, .seed = 3};
+constexpr int64_t kComponents = 6, kRows = 200, kLongest = 90;
+
+using Lengths = std::vector<int64_t>;
+
+int64_t total(const Lengths& lengths) {
+  int64_t sum = 0;
+  for (const int64_t length : lengths) sum += length;
+  return sum;
+}
+
+/// Tokens of a chain that can be learned.
+Tensor tokens(int64_t count, int64_t first) {
+  const OnDevice host{Device()};
+  const Tensor values = empty({count}, DType::int64);
+  int64_t token = first % 31;
+  for (int64_t i = 0; i < count; ++i) {
+    values.data<int64_t>()[i] = token;
+    token = (token * 7 + (i % 3 == 0 ? 1 : 4)) % 31;
+  }
+  return values;
+}
+
+const std::vector<Lengths>& batches() {
+  static const std::vector<Lengths> all = {{50, 0, 70, 1, 39}, {90, 3, 2},         {33, 33, 33, 33, 33, 33}, {2},
+                                           {80, 80, 40},       {7, 0, 0, 0, 0, 64}};
+  return all;
+}
+
+/// A decoder that trains in a room, or on batches whose lengths are known.
+struct Training {
+  explicit Training(const nn::DecoderOptions& options = kModel)
+      : model(placed(options)), optimizer(model.parameters(), {.lr = 3e-3}) {
+    optimizer.count_on_device(room.overflow());
+  }
+  static nn::DecoderLM placed(const nn::DecoderOptions& options) {
+    nn::DecoderLM model(options);
+    model.to(kGpu);
+    return model;
+  }
+
+  void load(const Lengths& lengths, int64_t first) {
+    room.set_lengths(lengths);
+    const int64_t rows = std::min(total(lengths), kRows);
+    slice(buffer, 0, 0, rows).copy_(tokens(rows, first).to(kGpu));
+  }
+  void step() { step_on(NestedTensor(buffer, room.ragged())); }
+  void step_on(const NestedTensor& batch) {
+    optimizer.zero_grad();
+    {
+      const Autocast scope;
+      loss = model.loss(batch);
+    }
+    loss.backward();
+    norm = optim::clip_gradient_norm_on_device(model.parameters(), 1.0);
+    optimizer.step();
+  }
+
+  RaggedCapacity room{{.components = kComponents, .rows = kRows, .longest = kLongest}, kGpu};
+  Tensor buffer = zeros({kRows}, DType::int64, kGpu);
+  nn::DecoderLM model;
+  optim::AdamW optimizer;
+  Tensor loss, norm;
+};
+
+void expect_same_bits(const Training& a, const Training& b) {
+  const auto state = a.model.state(), other = b.model.state();
+  for (const auto& [name, tensor] : state) EXPECT_EQ(tensor.to_vector(), other.at(name).to_vector()) << name;
+}
+
+double relative(const Tensor& a, const Tensor& b) {
+  const Tensor x = a.to(DType::float64).to(Device()), y = b.to(DType::float64).to(Device());
+  return norm(x - y).item() / (norm(y).item() + 1e-12);
+}
+
+TEST(CudaCapacity, ADecodersStepIsThatOfKnownLengths) {
+  NEEDS_GPU();
+  Training room, known;
+  for (size_t i = 0; i < batches().size(); ++i) {
+    const auto first = static_cast<int64_t>(i);
+    room.load(batches()[i], first);
+    room.step();
+    known.step_on(NestedTensor::from_lengths(tokens(total(batches()[i]), first), batches()[i]));
+    EXPECT_NEAR(room.loss.item() / known.loss.item(), 1, 0.01) << "batch " << i;
+    const std::vector<Tensor> gradients = room.model.parameters(), expected = known.model.parameters();
+    for (size_t p = 0; i == 0 && p < gradients.size(); ++p)
+      EXPECT_LT(relative(gradients[p].grad(), expected[p].grad()), 0.03) << "parameter " << p;
+    EXPECT_FALSE(room.room.overflowed());
+  }
+}
+
+TEST(CudaCapacity, SpareRowsAreZeroForwardAndBackward) {
+  NEEDS_GPU();
+  RaggedCapacity room({.components = 3, .rows = 10, .longest = 6}, kGpu);
+  room.set_lengths(Lengths{4, 0, 3});
+  const Tensor values = randn({10, 4}).to(kGpu).detach().requires_grad_();
+  const Tensor gain = ones({4}, DType::float32, kGpu), shift = full({4}, 2, DType::float32, kGpu).requires_grad_();
+  const NestedTensor y = layer_norm(NestedTensor(values, room.ragged()), gain, shift);
+  testing::expect_equal(slice(y.values(), 0, 7, 10), zeros({3, 4}, DType::float32, kGpu));
+  deckle::sum(y.values() * y.values() + y.values()).backward();  // each gradient of a spare row would be 1
+  const NestedTensor expected_in = NestedTensor::from_lengths(slice(values, 0, 0, 7).detach().requires_grad_(), {4, 0, 3});
+  const Tensor expected_shift = shift.detach().requires_grad_();
+  const Tensor flat = layer_norm(expected_in.values(), gain, expected_shift);
+  deckle::sum(flat * flat + flat).backward();
+  testing::expect_close(shift.grad(), expected_shift.grad(), 1e-4, 1e-5);
+  testing::expect_close(slice(values.grad(), 0, 0, 7), expected_in.values().grad(), 1e-4, 1e-5);
+  testing::expect_equal(slice(values.grad(), 0, 7, 10), zeros({3, 4}, DType::float32, kGpu));
+}
+
+TEST(CudaCapacity, PlacesOfRows) {
+  NEEDS_GPU();
+  RaggedCapacity room({.components = 4, .rows = 9, .longest = 5}, kGpu);
+  const auto places = [&](const Lengths& lengths) {
+    room.set_lengths(lengths);
+    const RowPlaces found = row_places(room);
+    return std::pair(found.position.to_vector<int64_t>(), found.next.to_vector<int64_t>());
+  };
+  auto [position, next] = places({2, 0, 4});
+  EXPECT_EQ(Lengths(position.begin(), position.begin() + 6), (Lengths{0, 1, 0, 1, 2, 3}));
+  EXPECT_EQ(next, (Lengths{1, -1, 3, 4, 5, -1, -1, -1, -1}));
+  for (const int64_t at : position) EXPECT_LT(at, 5);
+  std::tie(position, next) = places({});
+  EXPECT_EQ(next, Lengths(9, -1));
+  std::tie(position, next) = places({0, 5, 0, 4});
+  EXPECT_EQ(position, (Lengths{0, 1, 2, 3, 4, 0, 1, 2, 3}));
+}
+
+TEST(CudaCapacity, WhatDoesNotFitIsSaidAndChangesNothing) {
+  NEEDS_GPU();
+  Training training, same;
+  for (Training* each : {&training, &same}) {
+    each->load(batches()[0], 0);
+    each->step();
+  }
+  for (const Lengths& lengths : {Lengths{80, 80, 41}, Lengths{91}, Lengths{5, -1}}) {
+    training.load(lengths, 1);
+    training.step();
+    EXPECT_TRUE(training.room.overflowed());
+    expect_same_bits(training, same);
+  }
+  for (Training* each : {&training, &same}) {
+    each->load(batches()[1], 1);
+    each->step();
+    EXPECT_FALSE(each->room.overflowed());
+  }
+  expect_same_bits(training, same);  // the count of steps, too, was left as it was
+  testing::expect_error([&] { training.room.set_lengths(Lengths(7, 1)); },
+                        "set_lengths: int64 of shape [7] (expected integers [B] for at most 6 components)");
+}
+
+TEST(CudaCapacity, WhatMustKnowTheLengthsIsRefused) {
+  NEEDS_GPU();
+  RaggedCapacity room({.components = 2, .rows = 6}, kGpu);
+  const NestedTensor x(randn({6, 4}).to(kGpu), room.ragged());
+  const std::string reason = "the lengths of the components lie on cuda:0 alone (expected a batch whose lengths the host knows)";
+  EXPECT_EQ(to_string(x), "NestedTensor[2, ..6, 4] float32, room for 2 components of 6 rows in all");
+  testing::expect_error([&] { deckle::sum(x, {1}); }, "sum: " + reason);
+  testing::expect_error([&] { deckle::mean(x); }, "mean: " + reason);
+  testing::expect_error([&] { x.lengths(); }, reason);
+  testing::expect_error([&] { x[0]; }, reason);
+  testing::expect_error([&] { softmax(x, 1); }, "softmax: " + reason);
+  testing::expect_error([&] { batch_norm(x, {}, {}, {}, {}, 1e-5); }, "batch_norm: " + reason);
+  testing::expect_error([&] { mse_loss(x, x); }, "mse_loss: " + reason);
+  testing::expect_error([] { RaggedCapacity({.components = 2, .rows = 6}, Device()); }, "room on cpu (expected a GPU");
+  testing::expect_error([&] { x + NestedTensor::from_lengths(x.values(), {4, 2}); }, reason);
+}
+
+TEST(CudaGraph, ATrainingStepServesBatchesOfOtherLengths) {
+  NEEDS_CUDA_KERNELS();
+  Training eager, replayed;
+  for (size_t i = 0; i < 2; ++i) {
+    for (Training* each : {&eager, &replayed}) {
+      each->load(batches()[i], static_cast<int64_t>(i));
+      each->step();
+    }
+  }
+  const cuda::Graph graph(kGpu, [&] { replayed.step(); });
+  EXPECT_GT(graph.size(), 50);
+  expect_same_bits(replayed, eager);  // recording runs nothing
+  synchronize(kGpu);
+  const cuda::Counters before = cuda::counters(kGpu);
+  for (size_t i = 0; i < 3 * batches().size(); ++i) {
+    const Lengths lengths = i == 5 ? Lengths{80, 80, 80} : batches()[i % batches().size()];  // one that does not fit
+    for (Training* each : {&eager, &replayed}) each->load(lengths, static_cast<int64_t>(i));
+    if (i == 4) {
+      for (Training* each : {&eager, &replayed}) each->optimizer.set_lr(1e-3);
+    }
+    eager.step();
+    graph.replay();
+    const double expected = eager.loss.item(), got = replayed.loss.item();
+    EXPECT_TRUE(got == expected || (std::isnan(got) && std::isnan(expected))) << i << ": " << got << ", " << expected;
+    EXPECT_EQ(replayed.norm.item(), eager.norm.item()) << "batch " << i;
+    expect_same_bits(replayed, eager);
+    EXPECT_EQ(replayed.room.overflowed(), i == 5);
+  }
+  EXPECT_LT(replayed.loss.item(), 3.4);
+  EXPECT_EQ(cuda::counters(kGpu).blocks - before.blocks, 0);
+  EXPECT_EQ(replayed.optimizer.state().at("steps").to_vector(), eager.optimizer.state().at("steps").to_vector());
+}
+
+TEST(CudaGraph, RefusesWhatWouldNotBeReplayed) {
+  NEEDS_CUDA_KERNELS();
+  const Tensor x = randn({8}).to(kGpu), on_host = randn({8});
+  const auto recorded = [&](const std::function<void()>& work) { return testing::error_of([&] { cuda::Graph(kGpu, work); }); };
+  EXPECT_NE(recorded([&] { deckle::sum(x).item(); }).find("which cannot have the host wait for the GPU"), std::string::npos);
+  EXPECT_NE(recorded([&] { on_host.to(kGpu); }).find("which cannot have an upload"), std::string::npos);
+  EXPECT_NE(recorded([&] { dropout(x, 0.5); }).find("which cannot have random numbers"), std::string::npos);
+  EXPECT_NE(recorded([&] { cuda::Graph(kGpu, [] {}); }).find("which cannot have another graph"), std::string::npos);
+  EXPECT_EQ(deckle::sum(x * 0.0).item(), 0);  // nothing of it is left
+}
+
+TEST(CudaGraph, ResultsLieInItsOwnMemory) {
+  NEEDS_CUDA_KERNELS();
+  const Tensor x = full({1 << 16}, 3, DType::float32, kGpu);
+  Tensor y;
+  {
+    const cuda::Graph graph(kGpu, [&] { y = (x * 2.0 + 1.0) * 0.5; });  // the products between are freed in it
+    std::vector<Tensor> others;
+    for (int i = 0; i < 20; ++i) others.push_back(full({1 << 16}, i, DType::float32, kGpu));
+    empty_cache(kGpu);
+    for (int i = 0; i < 3; ++i) {
+      fill_(x, i);
+      graph.replay();
+      testing::expect_equal(y, full({1 << 16}, i + 0.5, DType::float32, kGpu));
+    }
+    for (int i = 0; i < 20; ++i) EXPECT_TRUE(all(others[static_cast<size_t>(i)] == i).item<bool>()) << i;
+  }
+  EXPECT_EQ(y[0].item(), 2.5);  // outlives the graph
+}
+
+/// Of a decoder of `depth` layers, per step on batches of one shape, after warm-up.
+cuda::Counters of_a_step(int64_t depth) {
+  nn::DecoderOptions options = kModel;
+  options.depth = depth;
+  Training training(options);
+  const auto step = [&](int64_t first) { training.step_on(NestedTensor::from_lengths(tokens(160, first), {50, 0, 70, 1, 39})); };
+  for (int64_t i = 0; i < 4; ++i) step(i);
+  synchronize(kGpu);
+  const cuda::Counters before = cuda::counters(kGpu);
+  step(5);
+  const cuda::Counters after = cuda::counters(kGpu);
+  return {after.blocks - before.blocks, after.waits - before.waits, after.uploads - before.uploads};
+}
+
+TEST(CudaCounters, ADecodersStepNeitherWaitsNorTakesMemoryAndUploadsItsBatchOnce) {
+  NEEDS_GPU();
+  const cuda::Counters two = of_a_step(2), four = of_a_step(4);
+  EXPECT_EQ(two.waits, 0);
+  EXPECT_EQ(two.blocks, 0);
+  EXPECT_EQ(four.waits, 0);
+  EXPECT_EQ(four.blocks, 0);
+  EXPECT_EQ(four.uploads, two.uploads) << "what attention knows of a batch goes to the device once, not once a layer";
+  EXPECT_LE(two.uploads, 4) << "tokens, targets, positions, offsets";
+}
+
+}  // namespace
+}  // namespace deckle
