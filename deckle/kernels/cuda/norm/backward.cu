@@ -7,6 +7,8 @@
 //   one: a block walks over rows and keeps    8 r + 4 w + 3 % for parts     0.193 ms (floor 0.187); the next row's loads are
 //   the sums of its columns                                                 in flight while this one is summed
 //   double across threads, a division each    the same                      bound by arithmetic: bfloat16 took as long
+//   four sums of a row of halves at once,     the same                      bfloat16 0.168 ms, 0.155 one after another:
+//   not three one after another                                             rejected, sums are a quarter of its instructions
 // Sums over rows: float within 16 rows, double beyond, parts of blocks, whose number the shape decides, merged in order.
 #include "deckle/kernels/cuda/norm/statistics.cuh"
 
