@@ -1,5 +1,6 @@
 #include "deckle/core/tensor.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "deckle/base/check.h"
@@ -72,6 +73,12 @@ std::vector<To> elements(const TensorImpl& impl) {
     }
   });
   return values;
+}
+
+/// dims = values, of dims that are empty.
+void set(Dims& dims, Ints values) {
+  dims.resize(values.size());
+  std::copy(values.begin(), values.end(), dims.data());
 }
 
 /// The position among sizes and strides of a dim counted from either end.
@@ -157,8 +164,8 @@ Tensor make_tensor(std::shared_ptr<Storage> storage, Ints sizes, Ints strides, i
     }
   }
   impl->storage = std::move(storage);
-  impl->sizes = Dims(sizes);
-  impl->strides = Dims(strides);
+  set(impl->sizes, sizes);
+  set(impl->strides, strides);
   impl->offset = offset;
   impl->dtype = dtype;
   return Tensor(std::move(impl));
@@ -166,12 +173,13 @@ Tensor make_tensor(std::shared_ptr<Storage> storage, Ints sizes, Ints strides, i
 
 Tensor empty(Ints sizes, DType dtype, Device device) try {
   int64_t bytes = 0;
-  check(!__builtin_mul_overflow(numel_of(sizes), item_size(dtype), &bytes),
-        "shape {} has too many bytes (expected fewer than 2^63)", sizes);
+  const int64_t count = numel_of(sizes);
+  check(!__builtin_mul_overflow(count, item_size(dtype), &bytes), "shape {} has too many bytes (expected fewer than 2^63)",
+        sizes);
   auto impl = std::make_shared<TensorImpl>();
   impl->storage = std::make_shared<Storage>(bytes, device);
-  impl->numel = numel_of(sizes);
-  impl->sizes = Dims(sizes);
+  impl->numel = count;
+  set(impl->sizes, sizes);
   impl->strides = contiguous_strides(sizes);
   impl->dtype = dtype;
   return Tensor(std::move(impl));

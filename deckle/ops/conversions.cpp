@@ -14,7 +14,12 @@ namespace native {
 
 Tensor clone(const Tensor& self) { return copied(self, self.dtype()); }
 
-Tensor convert(const Tensor& self, DType dtype) { return copied(self, dtype); }
+Tensor convert(const Tensor& self, DType dtype) {
+  if (!self.device().is_cpu() || !is_permuted(self)) return copied(self, dtype);
+  const Tensor result = empty_permuted(self, dtype);
+  copy_into(result, self);
+  return result;
+}
 
 void copy_(const Tensor& self, const Tensor& source) {
   check_writable(self);

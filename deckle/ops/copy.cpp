@@ -126,6 +126,25 @@ Tensor copied(const Tensor& source, DType dtype) {
   return result;
 }
 
+bool is_permuted(const Tensor& tensor) {
+  if (tensor.is_contiguous()) return false;
+  const Ints sizes = tensor.sizes(), strides = tensor.strides();
+  int64_t reach = 1;
+  for (int64_t covered = 1; covered < tensor.numel();) {  // from the innermost dim outwards
+    size_t next = 0;
+    while (next < sizes.size() && (sizes[next] == 1 || strides[next] != reach)) ++next;
+    if (next == sizes.size()) return false;
+    covered *= sizes[next];
+    reach *= sizes[next];
+  }
+  return true;
+}
+
+Tensor empty_permuted(const Tensor& like, DType dtype) {
+  const Tensor memory = empty({like.numel()}, dtype, like.device());
+  return alias(memory, like.sizes(), like.strides(), 0);
+}
+
 Tensor contiguous(const Tensor& tensor) { return tensor.is_contiguous() ? tensor : copied(tensor, tensor.dtype()); }
 
 }  // namespace deckle::native

@@ -29,6 +29,12 @@ Tensor on_host(const Tensor& source);
 /// A new contiguous tensor with the elements of `source` in `dtype`.
 Tensor copied(const Tensor& source, DType dtype);
 
+/// Whether the elements lie without gaps, each in a place of its own, in another order of dims than the row-major one.
+bool is_permuted(const Tensor& tensor);
+
+/// A new tensor whose elements lie as those of `like` do, which is permuted.
+Tensor empty_permuted(const Tensor& like, DType dtype);
+
 /// `tensor` itself if contiguous, else a copy that is.
 Tensor contiguous(const Tensor& tensor);
 

@@ -5,6 +5,7 @@
 #include "deckle/autograd/forward_mode.h"
 #include "deckle/autograd/node.h"
 #include "deckle/base/check.h"
+#include "deckle/base/scratch.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/dispatch/view.h"
 #include "deckle/ops/copy.h"
@@ -41,7 +42,8 @@ std::vector<Tensor> values_of(const Pointwise& op, Operands inputs) {
 
 /// The dtype that an op on these operands works in.
 DType working_dtype(const Pointwise& op, Operands inputs, std::initializer_list<Scalar> numbers) {
-  bool same = numbers.size() == 0 && op.conditions == 0;
+  // A number never decides beside floating tensors.
+  bool same = (numbers.size() == 0 || is_floating(inputs[0].dtype())) && op.conditions == 0;
   for (const RowOperand& input : inputs) same = same && input.dtype() == inputs[0].dtype();
   const DType dtype = same ? inputs[0].dtype() : result_type(values_of(op, inputs), numbers);
   if (is_floating(dtype)) {
@@ -52,6 +54,28 @@ DType working_dtype(const Pointwise& op, Operands inputs, std::initializer_list<
   if (dtype == DType::bool_ && op.dtypes == Dtypes::numeric)
     fail("the operands are bool, which has no arithmetic (expected a numeric dtype)");
   return dtype;
+}
+
+bool repeats_elements(const Tensor& tensor) {
+  for (size_t dim = 0; dim < tensor.sizes().size(); ++dim) {
+    if (tensor.strides()[dim] == 0 && tensor.sizes()[dim] > 1) return true;
+  }
+  return false;
+}
+
+/// Memory for a result. Where all operands of its sizes are permuted in one way, so is it, and the op runs straight over memory;
+/// else it is row-major, as it always is on a GPU.
+Tensor result_of(Operands inputs, Ints sizes, DType dtype, Device device) {
+  const Tensor* like = nullptr;
+  for (const RowOperand& input : inputs) {
+    const Tensor& tensor = input.values();
+    if (!device.is_cpu() || sizes.size() < 2 || input.repeats()) return empty(sizes, dtype, device);
+    if (!(tensor.sizes() == sizes) || repeats_elements(tensor)) continue;
+    if (like == nullptr ? !native::is_permuted(tensor) : !(tensor.strides() == like->strides()))
+      return empty(sizes, dtype, device);
+    like = &tensor;
+  }
+  return like == nullptr ? empty(sizes, dtype, device) : native::empty_permuted(*like, dtype);
 }
 
 DType compute_dtype(DType working) {
@@ -77,16 +101,18 @@ Tensor repeated_below(const RowOperand& input) {
   return input.repeats() ? raw::segment_broadcast(input.values(), input.repeated_by()) : input.values();
 }
 
-void run(const Pointwise& op, DType working, Operands inputs, std::initializer_list<Scalar> numbers, const Tensor& out) {
-  std::vector<Number> values;
-  values.reserve(numbers.size());
+void run(const Pointwise& op, DType working, Device device, Operands inputs, std::initializer_list<Scalar> numbers,
+         const Tensor& out) {
+  Scratch scratch;  // of this thread: on a few elements every allocation shows
+  const std::span<Number> values(scratch.take<Number>(static_cast<int64_t>(numbers.size())), numbers.size());
   const DType compute = compute_dtype(working);
   // A result of the operands' dtype holds numbers as they do; comparisons, of another dtype, take any.
   const DType of_numbers = op.result ? DType::int64 : working;
-  for (const Scalar& number : numbers)
-    values.push_back({number.to_double(), compute == DType::int64 ? integer_of(number, of_numbers) : 0});
-  std::vector<View> views;
-  views.reserve(inputs.size());
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const Scalar& number = numbers.begin()[i];
+    values[i] = {number.to_double(), compute == DType::int64 ? integer_of(number, of_numbers) : 0};
+  }
+  const std::span<View> views(scratch.take<View>(static_cast<int64_t>(inputs.size())), inputs.size());
   std::vector<Tensor> made;  // alive until the kernel has run
   const auto keep = [&](Tensor tensor) -> const Tensor& { return made.emplace_back(std::move(tensor)); };
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -96,10 +122,9 @@ void run(const Pointwise& op, DType working, Operands inputs, std::initializer_l
     // Kernels read inputs in the dtype that they compute in: there a tiny condition could become zero.
     if (is_condition(op, i) && tensor->dtype() != DType::bool_ && tensor->dtype() != compute)
       tensor = &keep(native::copied(*tensor, DType::bool_));
-    views.push_back(dispatch::view(*tensor));
-    if (through_table) dispatch::repeat_rows(views.back(), inputs[i].repeated_by());
+    views[i] = dispatch::view(*tensor);
+    if (through_table) dispatch::repeat_rows(views[i], inputs[i].repeated_by());
   }
-  const Device device = device_of(inputs);
   op.kernels.on(device)(Context{device}, compute, views, values, dispatch::view(out));
 }
 
@@ -113,8 +138,9 @@ Tensor pointwise(const Pointwise& op, std::initializer_list<RowOperand> inputs, 
   const Operands operands(inputs.begin(), inputs.size());
   require_defined(operands);
   const DType working = working_dtype(op, operands, numbers);
-  const Tensor result = empty(broadcast_of(operands), op.result.value_or(working), device_of(operands));
-  run(op, working, operands, numbers, result);
+  const Device device = device_of(operands);
+  const Tensor result = result_of(operands, broadcast_of(operands), op.result.value_or(working), device);
+  run(op, working, device, operands, numbers, result);
   return result;
 }
 
@@ -136,7 +162,7 @@ void pointwise_out(const Pointwise& op, const Tensor& out, std::initializer_list
     apart.push_back(operand.repeats() ? repeated_below(operand) : shifted ? native::clone(operand.values()) : operand.values());
   }
   const std::vector<RowOperand> moved(apart.begin(), apart.end());
-  run(op, working, moved, numbers, out);
+  run(op, working, device_of(moved), moved, numbers, out);
 }
 
 RepeatedRows repeated(const Tensor& rows, const Ragged& ragged) {

@@ -1,7 +1,9 @@
 // Iteration of every pointwise op: operands of any strides, broadcasts and dtypes become contiguous blocks of one type.
 //
 // Dims are ordered by the output's strides and merged where all operands allow. Then, with L the innermost size:
-//   flat    every operand is contiguous or one number: the block function runs straight over memory
+//   flat    every operand is contiguous or one number: the block function runs straight over memory, and where that is plain
+//   before
+//           any dims are ordered (flat.h), none are: on a few elements that would take ten times as long as the op
 //   rows    L >= 256: one call per row; an operand with inner stride 1 is passed directly, with stride 0 as a number
 //   blocks  short rows: about a thousand elements at a time, operands that are not contiguous are gathered into buffers in L1; an
 //           operand that repeats with a short period (a bias) is gathered once
@@ -9,19 +11,19 @@
 #include "deckle/kernels/cpu/pointwise/driver.h"
 
 #include <algorithm>
-#include <array>
+#include <type_traits>
 
 #include "deckle/base/check.h"
 #include "deckle/base/parallel.h"
 #include "deckle/base/scratch.h"
+#include "deckle/kernels/cpu/pointwise/flat.h"
 #include "deckle/kernels/cpu/pointwise/walk.h"
 #include "deckle/kernels/cpu/simd/convert.h"
+#include "deckle/kernels/cpu/simd/transpose.h"
 
 namespace deckle::kernels::cpu::pointwise {
 namespace {
 
-constexpr int64_t kGrain = 32768;  // elements per parallel range: 10 to 50 us of work
-constexpr int64_t kBlock = 1024;   // elements per buffer: a handful of them fit in L1
 constexpr int64_t kLongRow = 256;  // from this length on a call per row costs less than gathering
 constexpr int64_t kTileRows = 16;  // of a tile of kBlock elements, where an operand is transposed
 
@@ -90,9 +92,11 @@ struct Run {
       buffered = buffered || !(direct[o] || number);
       if (o < walk.inputs) p.is_scalar[o] = number;
     }
+    const bool tiles = any_crossed();
+    if (!tiles && std::all_of(direct, direct + walk.count, [](bool d) { return d; }))
+      return plain_rows(begin, end, column, column_end, p);
     Scratch scratch;
     T* const buffers = scratch.take<T>(walk.count * kBlock);
-    const bool tiles = any_crossed();
     const int64_t step = tiles ? kBlock / kTileRows : buffered ? kBlock : column_end - column;
     Position row(walk, begin, 1);
     for (int64_t r = begin, count; r < end; r += count, row.advance(count)) {
@@ -127,9 +131,27 @@ struct Run {
     }
   }
 
+  /// The same where every operand is passed as it lies.
+  void plain_rows(int64_t begin, int64_t end, int64_t column, int64_t column_end, Pointers& p) const {
+    Position row(walk, begin, 1);
+    for (int64_t r = begin; r < end; ++r, row.advance(1)) {
+      for (int o = 0; o < walk.count; ++o) {
+        T* const place = address(o, row.offset(o) + column * walk.operands[o].strides[0]);
+        o < walk.inputs ? void(p.in[o] = place) : void(p.out[o - walk.inputs] = place);
+      }
+      function(column_end - column, p.in, p.is_scalar, p.out);
+    }
+  }
+
   /// Columns [column, column + n) of `rows` rows from `offset` on, of a crossed input, as tile[row][step].
   void load_tile(int operand, int64_t offset, int64_t column, int64_t n, int64_t rows, int64_t step, T* tile) const {
     const Operand& o = walk.operands[operand];
+    if (same_type(operand)) {
+      using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+      const T* const from = address(operand, offset + column * o.strides[0]);
+      simd::transpose(reinterpret_cast<const Bits*>(from), o.strides[0], n, rows, reinterpret_cast<Bits*>(tile), step);
+      return;
+    }
     T line[kTileRows];
     for (int64_t c = 0; c < n; ++c) {
       simd::load_run(address(operand, offset + (column + c) * o.strides[0]), o.dtype, 1, rows, line);
@@ -264,16 +286,19 @@ struct Run {
 };
 
 template <typename T>
-void run_typed(BlockFunction<T> function, const Walk& walk, std::span<const Number> numbers) {
+void run_typed(BlockFunction<T> function, std::span<const View> inputs, std::span<const Number> numbers,
+               std::span<const View> outputs) {
   check(function != nullptr, "the operands are {} (expected floating ones)", name(dtype_of<T>));
-  std::array<T, kMaxOperands> values{};
+  T values[kMaxOperands];
   for (size_t i = 0; i < numbers.size(); ++i) {
     if constexpr (std::is_same_v<T, int64_t>)
       values[i] = numbers[i].integer;
     else
       values[i] = static_cast<T>(numbers[i].real);
   }
-  Run<T>{function, walk, values.data(), static_cast<int>(numbers.size())}();
+  if (run_flat(function, inputs, values, numbers.size(), outputs)) return;
+  const Walk walk = make_walk(inputs, outputs);
+  Run<T>{function, walk, values, static_cast<int>(numbers.size())}();
 }
 
 }  // namespace
@@ -283,14 +308,13 @@ void run(const Blocks& blocks, DType compute, std::span<const View> inputs, std:
   check(inputs.size() + numbers.size() + outputs.size() <= static_cast<size_t>(kMaxOperands) && !outputs.empty(),
         "{1} operands (expected {0} at most)", kMaxOperands, inputs.size() + numbers.size() + outputs.size());
   if (outputs[0].numel() == 0) return;
-  const Walk walk = make_walk(inputs, outputs);
   switch (simd::compute_dtype(compute)) {
     case DType::float32:
-      return run_typed(blocks.f32, walk, numbers);
+      return run_typed(blocks.f32, inputs, numbers, outputs);
     case DType::float64:
-      return run_typed(blocks.f64, walk, numbers);
+      return run_typed(blocks.f64, inputs, numbers, outputs);
     default:
-      return run_typed(blocks.i64, walk, numbers);
+      return run_typed(blocks.i64, inputs, numbers, outputs);
   }
 }
 

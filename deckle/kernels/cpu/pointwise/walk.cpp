@@ -26,7 +26,7 @@ Walk make_walk(std::span<const View> inputs, std::span<const View> outputs) {
   for (int o = 0; o < walk.count; ++o) {
     const View& view = view_of(o);
     check(view.ndim <= shape.ndim, "an operand has {} dims, the result {} (expected no fewer)", view.ndim, shape.ndim);
-    walk.operands[o] = {static_cast<char*>(view.data), view.dtype, item_size(view.dtype)};
+    walk.operands[o] = {static_cast<char*>(view.data), view.dtype, item_size(view.dtype), {}, nullptr, 0};
   }
   // The dim of the result that an operand's table belongs to; of one row its place is known.
   const auto goes_through_table = [&](int o, int d) { return view_of(o).table != nullptr && d == shape.ndim - view_of(o).ndim; };
@@ -34,9 +34,11 @@ Walk make_walk(std::span<const View> inputs, std::span<const View> outputs) {
   int order[kMaxDims];
   int dims = 0;
   for (int d = shape.ndim - 1; d >= 0; --d) {
-    if (shape.sizes[d] != 1) order[dims++] = d;
+    if (shape.sizes[d] == 1) continue;
+    int at = dims++;  // after those of equal strides; std::stable_sort would ask for memory
+    for (; at > 0 && shape.strides[order[at - 1]] > shape.strides[d]; --at) order[at] = order[at - 1];
+    order[at] = d;
   }
-  std::stable_sort(order, order + dims, [&](int a, int b) { return shape.strides[a] < shape.strides[b]; });
   for (int i = 0; i < dims; ++i) {
     const int d = order[i];
     int64_t strides[kMaxOperands];

@@ -10,13 +10,15 @@
 
 namespace deckle::kernels::cpu::pointwise {
 
+/// Without initial values: a walk has room for more operands than ops have, and clearing them all would take longer than many
+/// ops.
 struct Operand {
-  char* data = nullptr;
-  DType dtype = DType::float32;
-  int64_t item = 0;
-  int64_t strides[kMaxDims] = {};  // by walk dim, innermost first
-  const int64_t* table = nullptr;  // walk dim table_dim, not the innermost, goes through it (View::table)
-  int table_dim = 0;
+  char* data;
+  DType dtype;
+  int64_t item;
+  int64_t strides[kMaxDims];  // by walk dim, innermost first
+  const int64_t* table;       // if given, walk dim table_dim, not the innermost, goes through it (View::table)
+  int table_dim;
 
   /// Whether steps along this dim are not all of one length.
   bool goes_through_table(int dim) const { return table != nullptr && dim == table_dim; }
@@ -29,7 +31,7 @@ struct Walk {
   int64_t sizes[kMaxDims] = {};
   int inputs = 0;
   int count = 0;
-  std::array<Operand, kMaxOperands> operands;
+  std::array<Operand, kMaxOperands> operands;  // the first `count` are set
 
   int64_t numel() const {
     int64_t n = 1;
