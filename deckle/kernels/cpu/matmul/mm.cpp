@@ -5,6 +5,7 @@
 
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/args/context.h"
+#include "deckle/kernels/cpu/matmul/direct.h"
 #include "deckle/kernels/cpu/matmul/product.h"
 
 namespace deckle::kernels::cpu {
@@ -14,7 +15,7 @@ namespace {
 
 /// Row by row, modulo the range of T: sums of unsigned numbers wrap around.
 template <typename T>
-void multiply_integers(const View& self, const View& mat2, const View& result) {
+void multiply_narrow(const View& self, const View& mat2, const View& result) {
   using Word = std::make_unsigned_t<T>;
   const int64_t inner = self.sizes[1], columns = result.sizes[1];
   parallel_for(result.sizes[0], 1 + 16384 / (inner * columns + 1), [&](int64_t begin, int64_t end) {
@@ -33,9 +34,9 @@ void multiply_integers(const View& self, const View& mat2, const View& result) {
 }  // namespace
 
 void mm(const Context&, const View& self, const View& mat2, const View& result) {
-  if (self.dtype == DType::int64) return multiply_integers<int64_t>(self, mat2, result);
-  if (self.dtype == DType::int32) return multiply_integers<int32_t>(self, mat2, result);
-  if (self.dtype == DType::uint8) return multiply_integers<uint8_t>(self, mat2, result);
+  if (self.dtype == DType::int64) return multiply_integers(matrix_of(self, 0, 1), matrix_of(mat2, 0, 1), result.ptr<int64_t>());
+  if (self.dtype == DType::int32) return multiply_narrow<int32_t>(self, mat2, result);
+  if (self.dtype == DType::uint8) return multiply_narrow<uint8_t>(self, mat2, result);
   multiply({.a = matrix_of(self, 0, 1), .b = matrix_of(mat2, 0, 1), .c = result.data});
 }
 

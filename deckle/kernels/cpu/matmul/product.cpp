@@ -18,6 +18,7 @@
 
 #include "deckle/base/parallel.h"
 #include "deckle/base/scratch.h"
+#include "deckle/kernels/cpu/matmul/direct.h"
 #include "deckle/kernels/cpu/matmul/onednn_tile.h"
 #include "deckle/kernels/cpu/matmul/openblas_tile.h"
 #include "deckle/kernels/cpu/matmul/pack.h"
@@ -203,6 +204,7 @@ void multiply(const Product& product) {
   const int64_t m = product.a.rows, n = product.b.cols, k = product.a.cols, batch = product.items();
   if (batch == 0 || m == 0 || n == 0) return;
   if (k == 0) return fill_empty(product);
+  if (multiply_directly(product)) return;
 
   const Arithmetic arithmetic = Arithmetic::of(product.a.dtype);
   const TileShape shape = tile_shape(m, n, k, batch);

@@ -107,6 +107,76 @@ TEST_P(EveryDType, MmEqualsTheNaiveProductInEveryLayout) {
   }
 }
 
+// What direct.cpp takes: a vector on one side, with k in one chunk and in several, and few multiplications in all.
+TEST_P(EveryDType, VectorsAndSmallMatricesInEveryLayout) {
+  for (const Shape& shape : {Shape{1, 900, 70}, Shape{900, 1, 70}, Shape{1, 33, 5003}, Shape{77, 1, 2050}, Shape{1, 1, 4100},
+                             Shape{8, 8, 8}, Shape{3, 130, 17}, Shape{31, 5, 64}, Shape{700, 90, 1}, Shape{130, 257, 3}}) {
+    for (int left = 0; left < 4; ++left) {
+      for (int right = 0; right < 4; ++right) {
+        const Buffer a = operand(shape.m, shape.k, GetParam(), left), b = operand(shape.k, shape.n, GetParam(), right);
+        SCOPED_TRACE(fmt::format("m {} n {} k {} layouts {} {}", shape.m, shape.n, shape.k, left, right));
+        const std::vector<double> want = naive(a.view, b.view);
+        testing::expect_same_for_thread_counts([&] {
+          Buffer c = poisoned({shape.m, shape.n}, GetParam());
+          kernels::cpu::mm({}, a.view, b.view, c.view);
+          expect_close(c.view, want, tolerance(GetParam(), shape.k));
+          return testing::bytes(c);
+        });
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_P(EveryDType, SmallLinearAddsTheBias) {
+  for (const int64_t rows : {1, 2, 9}) {
+    const Buffer x = random_normal({rows, 64}, GetParam()), w = random_normal({30, 64}, GetParam());
+    Buffer bias = random_normal({30, 3}, GetParam());
+    bias.view.ndim = 1;  // stride 3
+    View weight = w.view;
+    std::swap(weight.sizes[0], weight.sizes[1]);
+    std::swap(weight.strides[0], weight.strides[1]);
+    std::vector<double> want = naive(x.view, weight);
+    const std::vector<double> added = values(bias.view);
+    for (size_t i = 0; i < want.size(); ++i) want[i] += added[i % 30];
+    const Buffer result = poisoned({rows, 30}, GetParam());
+    kernels::cpu::linear({}, x.view, w.view, bias.view, result.view);
+    expect_close(result.view, want, tolerance(GetParam(), 64));
+  }
+}
+
+TEST(Mm, IntegersWrapAroundInEveryLayout) {
+  for (const Shape& shape : {Shape{1, 1, 1}, Shape{65, 130, 70}, Shape{5, 3, 0}, Shape{200, 7, 129}}) {
+    for (int left = 0; left < 4; ++left) {
+      for (int right = 0; right < 4; ++right) {
+        const Buffer a = operand(shape.m, shape.k, DType::int64, left), b = operand(shape.k, shape.n, DType::int64, right);
+        for (const View& view : {a.view, b.view}) {  // every element of the memory, those of one row once
+          for (int64_t i = 0; i < view.sizes[0]; ++i) {
+            for (int64_t j = 0; j < view.sizes[1]; ++j)
+              view.ptr<int64_t>()[i * view.strides[0] + j * view.strides[1]] = static_cast<int64_t>(testing::engine()());
+          }
+        }
+        testing::expect_same_for_thread_counts([&] {
+          Buffer c = poisoned({shape.m, shape.n}, DType::int64);
+          kernels::cpu::mm({}, a.view, b.view, c.view);
+          return testing::bytes(c);
+        });
+        const Buffer c = poisoned({shape.m, shape.n}, DType::int64);
+        kernels::cpu::mm({}, a.view, b.view, c.view);
+        for (int64_t i = 0; i < shape.m; ++i) {
+          for (int64_t j = 0; j < shape.n; ++j) {
+            uint64_t want = 0;
+            for (int64_t p = 0; p < shape.k; ++p)
+              want += static_cast<uint64_t>(a.view.ptr<int64_t>()[i * a.view.strides[0] + p * a.view.strides[1]]) *
+                      static_cast<uint64_t>(b.view.ptr<int64_t>()[p * b.view.strides[0] + j * b.view.strides[1]]);
+            ASSERT_EQ(static_cast<uint64_t>(c.view.ptr<int64_t>()[i * shape.n + j]), want) << i << " " << j;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_P(EveryDType, LargeProductsUseSeveralTilesAndChunks) {
   const Buffer a = random_normal({2117, 650}, GetParam()).transposed(0, 1), b = random_normal({2117, 301}, GetParam());
   const Buffer c = poisoned({650, 301}, GetParam());
