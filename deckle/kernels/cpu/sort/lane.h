@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 #include <vector>
 
@@ -66,6 +67,10 @@ class LaneOrder {
 };
 
 /// Sorts one lane at a time, stable; NaN counts as larger than everything.
+///
+/// Elements first go to buckets by their distance from the smallest, four to a bucket if they are spread evenly, which takes no
+/// comparison; buckets are then sorted by comparisons. So the time of evenly spread ones grows with n alone, and that of no
+/// others faster than n log n.
 template <typename T>
 class LaneSorter {
  public:
@@ -74,11 +79,10 @@ class LaneSorter {
   void sort(const Element* x, int64_t n, bool descending, int64_t* order) {
     const Order before(descending);
     items_.resize(static_cast<size_t>(n));
-    for (int64_t i = 0; i < n; ++i) items_[static_cast<size_t>(i)] = before.item(static_cast<T>(x[i]), i);
-    if constexpr (Order::kPacked)
-      std::sort(items_.begin(), items_.end());  // no ties: an unstable sort is stable
-    else
-      std::stable_sort(items_.begin(), items_.end(), [&](const Item& a, const Item& b) { return before.by_key(a, b); });
+    if (n < kFewest || !sort_by_buckets(x, n, descending, before)) {
+      for (int64_t i = 0; i < n; ++i) items_[static_cast<size_t>(i)] = before.item(static_cast<T>(x[i]), i);
+      sort_items(0, static_cast<size_t>(n), before);
+    }
     for (int64_t i = 0; i < n; ++i) order[i] = Order::place(items_[static_cast<size_t>(i)]);
   }
 
@@ -117,7 +121,62 @@ class LaneSorter {
   using Order = LaneOrder<T>;
   using Item = typename Order::Item;
 
+  static constexpr int64_t kFewest = 64;    // elements that are worth buckets
+  static constexpr int64_t kInBucket = 4;   // elements of one, on average
+  static constexpr size_t kInsertion = 24;  // elements that are sorted by insertion
+
+  /// Of items that stand in the order of their places.
+  void sort_items(size_t begin, size_t end, const Order& before) {
+    const auto first = items_.begin() + static_cast<int64_t>(begin), last = items_.begin() + static_cast<int64_t>(end);
+    if (end - begin <= kInsertion) {
+      for (auto next = first; next != last; ++next) {
+        const Item item = *next;
+        auto at = next;
+        for (; at != first && before(item, *(at - 1)); --at) *at = *(at - 1);
+        *at = item;
+      }
+    } else if constexpr (Order::kPacked) {
+      std::sort(first, last);  // no ties: an unstable sort is stable
+    } else {
+      std::stable_sort(first, last, [&](const Item& a, const Item& b) { return before.by_key(a, b); });
+    }
+  }
+
+  /// False where there is no distance to go by: all elements equal, or one infinitely far from another.
+  template <typename Element>
+  bool sort_by_buckets(const Element* x, int64_t n, bool descending, const Order& before) {
+    double least = std::numeric_limits<double>::infinity(), most = -least;
+    for (int64_t i = 0; i < n; ++i) {  // a NaN changes neither
+      const auto value = static_cast<double>(static_cast<T>(x[i]));
+      least = value < least ? value : least;
+      most = value > most ? value : most;
+    }
+    const int64_t last = n / kInBucket;  // the bucket of NaN
+    const double scale = static_cast<double>(last - 1) / (most - least);
+    if (!(most - least > 0) || !std::isfinite(most - least) || !std::isfinite(scale)) return false;
+    starts_.assign(static_cast<size_t>(last) + 2, 0);
+    buckets_.resize(static_cast<size_t>(n));
+    for (int64_t i = 0; i < n; ++i) {
+      const auto value = static_cast<double>(static_cast<T>(x[i]));
+      const int64_t bucket = std::isnan(value) ? last : std::min(static_cast<int64_t>((value - least) * scale), last - 1);
+      const auto chosen = static_cast<uint32_t>(descending ? last - bucket : bucket);
+      buckets_[static_cast<size_t>(i)] = chosen;
+      ++starts_[chosen + 1];
+    }
+    for (size_t bucket = 1; bucket < starts_.size(); ++bucket) starts_[bucket] += starts_[bucket - 1];
+    for (int64_t i = 0; i < n; ++i)  // starts_ become ends
+      items_[starts_[buckets_[static_cast<size_t>(i)]]++] = before.item(static_cast<T>(x[i]), i);
+    size_t begin = 0;
+    for (size_t bucket = 0; bucket + 1 < starts_.size(); ++bucket) {
+      const size_t end = starts_[bucket];
+      if (end - begin > 1) sort_items(begin, end, before);
+      begin = end;
+    }
+    return true;
+  }
+
   std::vector<Item> items_;
+  std::vector<uint32_t> buckets_, starts_;
 };
 
 /// The key type for sorting elements of T.

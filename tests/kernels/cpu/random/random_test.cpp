@@ -1,11 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <span>
 
 #include "deckle/base/error.h"
 #include "deckle/base/philox.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/random/words.h"
+#include "deckle/kernels/cpu/simd/targets.h"
 #include "tests/kernels/cpu/support/buffer.h"
 #include "tests/kernels/cpu/support/threads.h"
 
@@ -21,6 +23,7 @@ namespace deckle {
 namespace {
 
 using namespace kernels::cpu;
+namespace simd = kernels::cpu::simd;
 using kernels::cpu::random::philox_words;
 using testing::Buffer;
 using testing::poisoned;
@@ -103,6 +106,41 @@ TEST(Randn, HasTheMomentsOfTheStandardNormal) {
     double lag = 0;
     for (size_t i = 1; i < x.size(); ++i) lag += x[i] * x[i - 1];
     EXPECT_NEAR(lag / static_cast<double>(x.size()), 0, 0.012);
+  }
+}
+
+TEST(Randn, IsTheTransformOfItsWords) {
+  constexpr int64_t kCount = 5001;
+  const PhiloxStream stream{testing::engine()(), 3};
+  const auto word = [&](int64_t i) { return stream.block(static_cast<uint64_t>(i / 4))[static_cast<size_t>(i % 4)]; };
+  const auto uniform = [&](int64_t i) { return static_cast<double>(uint64_t{word(i) >> 5} << 26 | word(i + 1) >> 6) * 0x1p-53; };
+  for (const DType dtype : {DType::float32, DType::float64}) {
+    const bool wide = dtype == DType::float64;
+    const Buffer result = poisoned({kCount}, dtype);
+    randn({}, {}, dtype, stream, result.view);
+    const std::vector<double> x = values(result.view);
+    for (int64_t i = 0; i < kCount; ++i) {
+      const int64_t pair = i / 2 * 2;
+      const double u = wide ? 1 - uniform(2 * pair) : (word(pair) + 1.0) * 0x1p-32,
+                   turn = wide ? uniform(2 * pair + 2) : word(pair + 1) * 0x1p-32;
+      const double radius = std::sqrt(-2 * std::log(u)), angle = turn * 2 * M_PI;
+      const double want = radius * (i % 2 == 0 ? std::cos(angle) : std::sin(angle));
+      // The angle itself is rounded: near a zero of sine and cosine that shows.
+      ASSERT_NEAR(x[static_cast<size_t>(i)], want, (wide ? 1e-15 : 6.1e-8) * std::abs(want) + 3e-15) << i;
+    }
+  }
+}
+
+TEST(Randn, HasTheSameBitsOnEveryInstructionSet) {
+  for (const DType dtype : {DType::float16, DType::float32, DType::float64}) {
+    std::vector<unsigned char> first;
+    for (const int64_t target : simd::usable_targets()) {
+      simd::force_target(target);
+      const Buffer result = poisoned({4099}, dtype);
+      randn({}, {}, dtype, {2026, 9}, result.view);
+      if (first.empty()) first = testing::bytes(result);
+      EXPECT_EQ(testing::bytes(result), first) << name(dtype) << " " << target;
+    }
   }
 }
 

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "deckle/kernels/args/context.h"
 #include "tests/kernels/cpu/support/buffer.h"
 
@@ -75,6 +77,69 @@ TEST(Topk, IsTheBeginningOfTheSortedLanes) {
             const std::vector<double> got = values(top.view), want = values(head);
             for (size_t i = 0; i < got.size(); ++i) ASSERT_TRUE(got[i] == want[i] || (std::isnan(got[i]) && std::isnan(want[i])));
           }
+        }
+      }
+    }
+  }
+}
+
+/// The i-th of n elements, of one of several kinds: evenly spread, in clusters, over many magnitudes, equal, with NaN and
+/// infinities.
+double element_of(int kind, int64_t i, int64_t n) {
+  std::uniform_real_distribution<double> uniform(0, 1);
+  const double u = uniform(testing::engine());
+  switch (kind) {
+    case 0:
+      return 100 * u - 50;
+    case 1:
+      return i % 3 == 0 ? 1e6 * u : std::floor(7 * u);
+    case 2:
+      return std::ldexp(u - 0.5, static_cast<int>(40 * u));
+    case 3:
+      return 3;
+    case 4:
+      return static_cast<double>(n - i);
+    case 5:
+      return i % 50 == 7 ? std::nan("") : i % 2 == 0 ? -0.0 : std::floor(4 * u);
+    case 6:
+      return i % 90 == 11 ? std::numeric_limits<double>::infinity() * (u - 0.5) : 1e4 * u;
+    default:
+      return std::nan("");
+  }
+}
+
+// Lanes that go to buckets, and those that do not.
+TEST(Sort, EqualsTheStableSortWhateverTheDistribution) {
+  for (const DType dtype : {DType::int64, DType::bfloat16, DType::float32, DType::float64}) {
+    for (const int64_t n : {63, 64, 65, 1000, 5003}) {
+      for (int kind = 0; kind < 8; ++kind) {
+        if (!is_floating(dtype) && kind >= 5) continue;
+        const Buffer self = poisoned({2, n}, dtype), sorted = poisoned({2, n}, dtype), order = poisoned({2, n}, DType::int64);
+        for (int64_t i = 0; i < 2 * n; ++i) testing::store(self.view.data, dtype, i, element_of(kind, i, n));
+        if (dtype == DType::int64 && kind == 2) {  // beyond the integers of double
+          self.view.ptr<int64_t>()[5] = INT64_MIN;
+          for (int64_t i = 10; i < 30; ++i) self.view.ptr<int64_t>()[i] = INT64_MAX - i % 7;
+        }
+        for (const bool descending : {false, true}) {
+          kernels::cpu::sort({}, self.view, 1, descending, sorted.view, order.view);
+          visit(dtype, [&]<typename T>(TypeTag<T>) {
+            for (int64_t lane = 0; lane < 2; ++lane) {
+              const T* const x = self.view.ptr<T>() + lane * n;
+              std::vector<int64_t> want(static_cast<size_t>(n));
+              std::iota(want.begin(), want.end(), 0);
+              std::stable_sort(want.begin(), want.end(), [&](int64_t a, int64_t b) {
+                if (descending) std::swap(a, b);
+                if constexpr (std::is_integral_v<T>) return x[a] < x[b];
+                const auto p = static_cast<double>(x[a]), q = static_cast<double>(x[b]);
+                return p < q || (std::isnan(q) && !std::isnan(p));
+              });
+              for (int64_t i = 0; i < n; ++i) {
+                const int64_t from = order.view.ptr<int64_t>()[lane * n + i];
+                ASSERT_EQ(from, want[static_cast<size_t>(i)]) << name(dtype) << " n " << n << " kind " << kind << " " << i;
+                ASSERT_EQ(std::memcmp(sorted.view.ptr<T>() + lane * n + i, x + from, sizeof(T)), 0);
+              }
+            }
+          });
         }
       }
     }
