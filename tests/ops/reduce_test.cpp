@@ -219,5 +219,40 @@ TEST(Elementwise, WritesThroughViewsInPlace) {
   EXPECT_EQ(x.to_vector(), (Values{0, 0, 0, 1, 2, 3}));
 }
 
+TEST(Prod, OfAnyNumberOfElementsIsTheProduct) {
+  for (const int64_t n : {0, 1, 3, 15, 16, 17, 511, 512, 513, 1030, 40'000}) {
+    const Tensor x = empty({2, n}, DType::float64);
+    long double expected[2] = {1, 1};
+    for (int64_t i = 0; i < 2 * n; ++i)
+      expected[i / n] *= x.data<double>()[i] = (i % 3 == 0 ? -1 : 1) * (1 + 0.3 * std::sin(static_cast<double>(i)));
+    for (const double tolerance : {1e-12, 1e-4}) {
+      const Tensor y = tolerance < 1e-6 ? x : x.to(DType::float32), rows = prod(y, {1}), columns = prod(y.T(), {0});
+      for (int64_t r = 0; r < 2; ++r) {
+        const auto value = static_cast<double>(expected[r]);
+        EXPECT_NEAR(rows.to_vector()[static_cast<size_t>(r)], value, tolerance * (std::abs(value) + 1)) << n;
+        EXPECT_NEAR(columns.to_vector()[static_cast<size_t>(r)], value, tolerance * (std::abs(value) + 1)) << n;
+      }
+    }
+  }
+}
+
+/// Large elements are not multiplied with large ones only because of where they stand.
+TEST(Prod, NeitherOverflowsNorVanishesOnItsWay) {
+  for (const double large : {1e37, 1e200}) {
+    const Tensor x = empty({3000}, large > 1e100 ? DType::float64 : DType::float32);
+    visit_floating(x.dtype(), [&]<typename T>(TypeTag<T>) {
+      for (int64_t i = 0; i < 3000; ++i) {
+        if constexpr (sizeof(T) >= 4) x.data<T>()[i] = static_cast<T>(i % 2 == 0 ? large : 1 / large);
+      }
+    });
+    EXPECT_NEAR(prod(x).item(), 1, 1e-3);
+    fill_(x.select(0, 5), 0.0);
+    EXPECT_EQ(prod(x).item(), 0);
+    EXPECT_EQ(prod(slice(x, 0, 0, 40)).item(), 0);
+    fill_(x.select(0, 700), std::numeric_limits<double>::infinity());
+    EXPECT_TRUE(std::isnan(prod(x).item()));
+  }
+}
+
 }  // namespace
 }  // namespace deckle

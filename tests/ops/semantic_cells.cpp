@@ -39,6 +39,7 @@ constexpr Exemption kExemptions[] = {
     {"grouped_mm", Cell::mixed_dtypes, kOneDtype},
     {"index_add", Cell::mixed_dtypes, kOneDtype},
     {"index_put", Cell::mixed_dtypes, kOneDtype},
+    {"bag_products", Cell::mixed_dtypes, kOneDtype},
     {"linear", Cell::mixed_dtypes, kOneDtype},
     {"linear_weight_backward", Cell::mixed_dtypes, kOneDtype},
     {"matmul", Cell::mixed_dtypes, kOneDtype},

@@ -19,8 +19,9 @@ namespace deckle::kernels::cpu {
 using namespace indexing;
 namespace {
 
-constexpr int64_t kRun = 512;  // elements converted at a time, through L1
-constexpr int64_t kSide = 64;  // of a transposed block
+constexpr int64_t kRun = 512;        // elements converted at a time, through L1
+constexpr int64_t kSide = 64;        // of a transposed block
+constexpr int64_t kLongRepeat = 16;  // an element repeated as often as that is a run of its own
 constexpr int64_t kRangeElements = 1 << 14;
 
 struct Dim {
@@ -124,6 +125,18 @@ void move_run(const T* from, int64_t from_stride, T* to, int64_t to_stride, int6
     for (int64_t i = 0; i < count; ++i) to[i * to_stride] = from[i * from_stride];
 }
 
+/// to[i stride + j step] = from[i], for j < times.
+template <typename T>
+void repeat_each(const T* from, int64_t count, int64_t times, T* to, int64_t stride, int64_t step) {
+  if (times == 2 && stride == 2 && step == 1) {
+    for (int64_t i = 0; i < count; ++i) to[2 * i] = to[2 * i + 1] = from[i];
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    for (int64_t j = 0; j < times; ++j) to[i * stride + j * step] = from[i];
+  }
+}
+
 template <typename T>
 void move(Walk walk, const void* source, void* target) {
   const auto* from = static_cast<const T*>(source);
@@ -133,7 +146,7 @@ void move(Walk walk, const void* source, void* target) {
   for (int i = 0; i < walk.count; ++i) {
     if (walk.dims[static_cast<size_t>(i)].source == 1) dense = i;
   }
-  if (inner.source == 1 || dense < 0) {
+  if (inner.source == 1 || dense < 0 || (inner.source == 0 && inner.size >= kLongRepeat)) {
     const int64_t pieces = (inner.size + kRangeElements - 1) / kRangeElements;
     const int64_t piece = (inner.size + pieces - 1) / std::max<int64_t>(pieces, 1);
     parallel_for(walk.numel() * pieces, 1 + kRangeElements / (piece + 1), [&](int64_t begin, int64_t end) {
@@ -155,6 +168,10 @@ void move(Walk walk, const void* source, void* target) {
                    const int64_t tall = std::min(kSide, other.size - row), wide = std::min(kSide, inner.size - col);
                    const T* const block_from = from + s + row + col * inner.source;
                    T* const block_to = to + t + row * other.target + col * inner.target;
+                   if (inner.source == 0) {
+                     repeat_each(block_from, tall, wide, block_to, other.target, inner.target);
+                     continue;
+                   }
                    if (inner.target == 1) {
                      simd::transpose(block_from, inner.source, wide, tall, block_to, other.target);
                      continue;

@@ -36,19 +36,15 @@ void gather_of(const View& self, int64_t dim, const View& index, const View& res
         const int64_t group = task / pieces, column = group % blocks * block, width = std::min(block, side - column);
         const auto [source, chosen, target] = lanes.offsets(group / blocks * side + column);
         if (side == 1 && in_self == 1 && in_index == 1 && in_result == 1) {
-          for (int64_t i = begin; i < end; ++i) {
-            const auto row = static_cast<int64_t>(indices[chosen + i]);
-            check_index(row, rows);
-            to[target + i] = from[source + row];
-          }
+          check_run(indices + chosen + begin, end - begin, rows);
+          for (int64_t i = begin; i < end; ++i) to[target + i] = from[source + static_cast<int64_t>(indices[chosen + i])];
           continue;
         }
         for (int64_t i = begin; i < end; ++i) {
-          for (int64_t lane = 0; lane < width; ++lane) {
-            const auto row = static_cast<int64_t>(indices[chosen + i * in_index + lane]);
-            check_index(row, rows);
-            to[target + i * in_result + lane] = from[source + row * in_self + lane];
-          }
+          const auto* const rows_of_lanes = indices + chosen + i * in_index;
+          check_run(rows_of_lanes, width, rows);
+          for (int64_t lane = 0; lane < width; ++lane)
+            to[target + i * in_result + lane] = from[source + static_cast<int64_t>(rows_of_lanes[lane]) * in_self + lane];
         }
       }
     });

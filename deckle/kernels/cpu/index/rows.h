@@ -1,6 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
+#include <type_traits>
 
 #include "deckle/base/check.h"
 #include "deckle/base/range.h"
@@ -17,6 +20,18 @@ inline void check_index(int64_t index, int64_t size) {
     fail("index {} is out of range (expected {})", index, Range{0, size - 1});
 }
 
+/// Checks a run of indices without a branch for each.
+template <typename Index>
+void check_run(const Index* indices, int64_t count, int64_t size) {
+  using Bits = std::make_unsigned_t<Index>;
+  const auto last = static_cast<Bits>(std::min<int64_t>(size - 1, std::numeric_limits<Index>::max()));
+  Bits outside = 0;  // the sign bit says that one was negative, or larger than the last
+  for (int64_t i = 0; i < count; ++i) outside |= static_cast<Bits>(indices[i]) | (last - static_cast<Bits>(indices[i]));
+  if (static_cast<Index>(outside) >= 0) [[likely]]
+    return;
+  for (int64_t i = 0; i < count; ++i) check_index(static_cast<int64_t>(indices[i]), size);
+}
+
 /// Calls `f` with a pointer type of the integer dtype of an index view: int64 or int32.
 template <typename F>
 decltype(auto) visit_index(const View& index, F&& f) {
@@ -28,8 +43,9 @@ decltype(auto) visit_index(const View& index, F&& f) {
 /// Checks all of an index; -1 may stand for none.
 inline void check_indices(const View& index, int64_t rows, bool skip_missing = false) {
   visit_index(index, [&](const auto* indices) {
+    if (!skip_missing) return check_run(indices, index.numel(), rows);
     for (int64_t i = 0, count = index.numel(); i < count; ++i) {
-      if (!(skip_missing && indices[i] == -1)) check_index(static_cast<int64_t>(indices[i]), rows);
+      if (indices[i] != -1) check_index(static_cast<int64_t>(indices[i]), rows);
     }
   });
 }

@@ -49,6 +49,11 @@ void scatter_of(const View& self, int64_t dim, const View& index, const View& sr
   visit_index(index, [&](const auto* indices) {
     for_blocks(lanes, kMaxBlock, length * static_cast<int64_t>(sizeof(T)), [&](const auto& starts, int64_t width) {
       const auto [target, chosen, source] = starts;
+      if (width == 1 && in_index == 1 && in_src == 1 && in_result == 1 && from != nullptr) {
+        check_run(indices + chosen, length, rows);
+        for (int64_t i = 0; i < length; ++i) to[target + static_cast<int64_t>(indices[chosen + i])] = from[source + i];
+        return;
+      }
       if (width == 1) {
         for (int64_t i = 0; i < length; ++i) {
           const auto row = static_cast<int64_t>(indices[chosen + i * in_index]);

@@ -67,11 +67,25 @@ int64_t Layout::Dims::offset(int64_t index) const {
   return elements;
 }
 
-Layout::Layout(const View& view, std::span<const int64_t> dims) {
+Layout::Layout(const View& view, std::span<const int64_t> dims, Order order) {
+  // Whether dim `a` goes outside of dim `b`: by stride, and one that repeats elements outside of all.
+  const auto outside = [&](int a, int b) {
+    return view.strides[b] != 0 && (view.strides[a] == 0 || view.strides[a] > view.strides[b]);
+  };
+  int inner[kMaxDims], count = 0;
   for (int d = 0; d < view.ndim; ++d) {
-    const bool is_reduced = dims.empty() || std::find(dims.begin(), dims.end(), d) != dims.end();
-    append(is_reduced ? reduced : kept, view.sizes[d], view.strides[d]);
-    (is_reduced ? length : rows) *= view.sizes[d];
+    if (!dims.empty() && std::find(dims.begin(), dims.end(), d) == dims.end()) {
+      append(kept, view.sizes[d], view.strides[d]);
+      rows *= view.sizes[d];
+      continue;
+    }
+    int at = count++;
+    for (; order == Order::any && at > 0 && outside(d, inner[at - 1]); --at) inner[at] = inner[at - 1];
+    inner[at] = d;
+  }
+  for (int i = 0; i < count; ++i) {
+    append(reduced, view.sizes[inner[i]], view.strides[inner[i]]);
+    length *= view.sizes[inner[i]];
   }
 }
 

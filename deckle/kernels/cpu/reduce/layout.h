@@ -24,8 +24,10 @@ struct Layout {
   int64_t rows = 1;    // product of the kept sizes
   int64_t length = 1;  // elements per row
 
-  /// Dims `dims` of the view are reduced; none means all of them.
-  Layout(const View& view, std::span<const int64_t> dims);
+  /// Dims `dims` of the view are reduced; none means all of them. In any order, the elements of a row are taken as they lie in
+  /// memory, so that more dims merge: for reductions that ask for no order.
+  enum class Order { given, any };
+  Layout(const View& view, std::span<const int64_t> dims, Order order = Order::given);
   Layout(const View& view, int64_t dim) : Layout(view, std::span<const int64_t>(&dim, view.ndim > 0 ? 1 : 0)) {}
 
   /// The whole operand is contiguous, row after row.

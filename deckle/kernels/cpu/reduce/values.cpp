@@ -138,7 +138,7 @@ void fold_columns(const Fold<T, A>& op, const View& self, const Layout& layout, 
 
 template <typename T, typename A>
 void fold_typed(const Fold<T, A>& op, const View& self, std::span<const int64_t> dims, double parameter, const View& result) {
-  const Layout layout(self, dims);
+  const Layout layout(self, dims, Layout::Order::any);
   const Output<T, A> output{op, parameter, result};
   if (layout.rows == 0) return;
   if (layout.length == 0) {

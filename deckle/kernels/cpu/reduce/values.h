@@ -82,6 +82,7 @@ struct SpreadFolds {
 Folds<CompensatedSum> sums();  // parameter: a divisor
 Folds<double> maxima();
 Folds<double> minima();
+Folds<double> products();
 RealFolds<Squares> norms();
 RealFolds<Moments> variances();  // parameter: the correction
 RealFolds<Moments> standard_deviations();

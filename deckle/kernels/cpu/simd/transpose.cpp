@@ -1,4 +1,5 @@
-// Transposes of matrices of any element type. For 4-byte elements, the common case, blocks of 4 x 4 in registers.
+// Transposes of matrices of any element type, by squares of whole cache lines. For 4-byte elements, the common case, blocks of 4
+// x 4 in registers.
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/simd/transpose.cpp"
@@ -7,8 +8,9 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 #ifndef DECKLE_KERNELS_CPU_SIMD_TRANSPOSE_ONCE
 #define DECKLE_KERNELS_CPU_SIMD_TRANSPOSE_ONCE
@@ -34,14 +36,10 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr int64_t kWide = 16;  // columns processed per pass over the rows
-
 template <typename T>
 void transpose_any(const T* from, int64_t from_stride, int64_t rows, int64_t cols, T* to, int64_t to_stride) {
-  for (int64_t col = 0; col < cols; col += kWide) {
-    for (int64_t c = col; c < std::min(col + kWide, cols); ++c) {
-      for (int64_t r = 0; r < rows; ++r) to[c * to_stride + r] = from[r * from_stride + c];
-    }
+  for (int64_t c = 0; c < cols; ++c) {
+    for (int64_t r = 0; r < rows; ++r) to[c * to_stride + r] = from[r * from_stride + c];
   }
 }
 
@@ -59,23 +57,38 @@ HWY_INLINE void transpose_block(const uint32_t* from, int64_t from_stride, uint3
 }
 #endif
 
-void transpose_32(const uint32_t* from, int64_t from_stride, int64_t rows, int64_t cols, uint32_t* to, int64_t to_stride) {
-#if HWY_TARGET == HWY_SCALAR
-  transpose_any(from, from_stride, rows, cols, to, to_stride);
-#else
-  const int64_t whole_rows = rows / 4 * 4, whole_cols = cols / 4 * 4;
-  for (int64_t col = 0; col < whole_cols; col += kWide) {
-    for (int64_t r = 0; r < whole_rows; r += 4) {
-      for (int64_t c = col; c < std::min(col + kWide, whole_cols); c += 4)
-        transpose_block(from + r * from_stride + c, from_stride, to + c * to_stride + r, to_stride);
+/// Squares whose sides are a cache line, through a buffer: lines apart by a power of two share a few places of the first cache,
+/// so each is to be read, and written, at once.
+template <typename T>
+void transpose_lines(const T* from, int64_t from_stride, int64_t rows, int64_t cols, T* to, int64_t to_stride) {
+  constexpr int64_t kSide = 64 / static_cast<int64_t>(sizeof(T));
+  alignas(64) T square[kSide * kSide];
+  const int64_t whole_rows = rows / kSide * kSide, whole_cols = cols / kSide * kSide;
+  for (int64_t row = 0; row < whole_rows; row += kSide) {
+    for (int64_t col = 0; col < whole_cols; col += kSide) {
+      const T* const corner = from + row * from_stride + col;
+#if HWY_TARGET != HWY_SCALAR
+      if constexpr (std::is_same_v<T, uint32_t>) {
+        for (int64_t r = 0; r < kSide; r += 4) {
+          for (int64_t c = 0; c < kSide; c += 4)
+            transpose_block(corner + r * from_stride + c, from_stride, square + c * kSide + r, kSide);
+        }
+      } else
+#endif
+      {
+        for (int64_t r = 0; r < kSide; ++r) {
+          for (int64_t c = 0; c < kSide; ++c) square[c * kSide + r] = corner[r * from_stride + c];
+        }
+      }
+      for (int64_t c = 0; c < kSide; ++c) std::memcpy(to + (col + c) * to_stride + row, square + c * kSide, 64);
     }
   }
   transpose_any(from + whole_rows * from_stride, from_stride, rows - whole_rows, whole_cols, to + whole_rows, to_stride);
   transpose_any(from + whole_cols, from_stride, rows, cols - whole_cols, to + whole_cols * to_stride, to_stride);
-#endif
 }
 
-constexpr TransposeTable kTable = {&transpose_any<uint8_t>, &transpose_any<uint16_t>, &transpose_32, &transpose_any<uint64_t>};
+constexpr TransposeTable kTable = {&transpose_lines<uint8_t>, &transpose_lines<uint16_t>, &transpose_lines<uint32_t>,
+                                   &transpose_lines<uint64_t>};
 
 }  // namespace
 

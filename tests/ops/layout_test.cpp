@@ -1,0 +1,103 @@
+// Where elements lie: results of permuted operands, reductions of them, copies of repeated elements.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "deckle/core/from_data.h"
+#include "deckle/ops/generated/arrange.h"
+#include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/norm.h"
+#include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/random.h"
+#include "deckle/ops/generated/reduce.h"
+#include "deckle/ops/generated/shape.h"
+
+namespace deckle {
+namespace {
+
+using Values = std::vector<double>;
+
+Tensor permuted() { return permute(randn({4, 5, 3}), {2, 0, 1}); }
+
+TEST(Layout, ResultsLieAsPermutedOperandsDo) {
+  const Tensor x = permuted(), y = permuted(), rows = contiguous(x);
+  for (const Tensor& result : {x * 2.0, x + y, exp(x), to(x, DType::float64), x > 0.0, where(x > y, x, y)}) {
+    EXPECT_EQ(result.strides(), x.strides());
+  }
+  EXPECT_EQ((x * y + 1.0).to_vector(), (rows * contiguous(y) + 1.0).to_vector());
+  EXPECT_EQ(to(x, DType::float64).to_vector(), rows.to_vector());
+  EXPECT_EQ((x > y).to_vector(), (rows > contiguous(y)).to_vector());
+}
+
+TEST(Layout, OperandsThatRepeatElementsSayNothing) {
+  const Tensor x = permuted(), row = randn({5}), one = randn({3, 1, 1});
+  for (const Tensor& other : {row, one, expand(one, x.sizes()), expand(row, x.sizes())}) {
+    EXPECT_EQ((x + other).strides(), x.strides());
+    EXPECT_EQ((other + x).strides(), x.strides());
+    EXPECT_EQ((x + other).to_vector(), (contiguous(x) + other).to_vector());
+  }
+}
+
+TEST(Layout, WhereOperandsDifferOrHaveGapsResultsAreRowMajor) {
+  const Tensor x = permuted(), rows = contiguous(x), other = permute(randn({5, 4, 3}), {2, 1, 0});
+  const Tensor gaps = slice(permute(randn({4, 5, 6}), {2, 0, 1}), 0, 0, 3);
+  for (const Tensor& result : {x + rows, rows + x, x + other, gaps * 2.0, to(gaps, DType::float64)})
+    EXPECT_TRUE(result.is_contiguous());
+  EXPECT_EQ((x + other).to_vector(), (rows + contiguous(other)).to_vector());
+  EXPECT_EQ((gaps * 2.0).to_vector(), (contiguous(gaps) * 2.0).to_vector());
+}
+
+TEST(Layout, ReductionsOfPermutedTensorsAreThose) {
+  const Tensor x = to(permute(randn({14, 35, 23}), {2, 0, 1}), DType::float64), rows = contiguous(x);
+  const auto near = [](const Tensor& got, const Tensor& want) {
+    const Values a = got.to_vector(), b = want.to_vector();
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-11);
+  };
+  for (const Dims& dims : {Dims{0, 1, 2}, Dims{0, 1}, Dims{1, 2}, Dims{0, 2}, Dims{2}}) {
+    near(sum(x, dims), sum(rows, dims));
+    near(amax(x, dims), amax(rows, dims));
+    near(var(x, dims), var(rows, dims));
+    near(prod(exp(x * 0.01), dims), prod(exp(rows * 0.01), dims));
+  }
+  near(sum(expand(slice(x, 1, 0, 1), x.sizes())), 14.0 * sum(slice(x, 1, 0, 1)));
+}
+
+TEST(Layout, RepeatedElementsAreWrittenOut) {
+  for (const int64_t times : {1, 2, 3, 15, 16, 100}) {
+    for (const DType dtype : {DType::uint8, DType::bfloat16, DType::float32, DType::float64}) {
+      const Tensor x = to(randint(0, 100, {3, 70}), dtype), each = repeat_interleave(x, times, 1),
+                   rows = contiguous(expand(unsqueeze(x, -1), {3, 70, times}));
+      const Values values = x.to_vector(), repeated = each.to_vector();
+      ASSERT_EQ(repeated.size(), values.size() * static_cast<size_t>(times));
+      for (size_t i = 0; i < repeated.size(); ++i) ASSERT_EQ(repeated[i], values[i / static_cast<size_t>(times)]);
+      EXPECT_EQ(rows.to_vector(), repeated);
+    }
+  }
+}
+
+TEST(Layout, TrianglesOfAnyDiagonal) {
+  const Tensor x = to(randint(1, 100, {2, 5, 7}), DType::int32);
+  for (const int64_t diagonal :
+       {INT64_MIN, int64_t{-9}, int64_t{-4}, int64_t{-1}, int64_t{0}, int64_t{3}, int64_t{6}, int64_t{7}, INT64_MAX}) {
+    const Values all = x.to_vector(), low = tril(x, diagonal).to_vector(), high = triu(x, diagonal).to_vector();
+    for (int64_t i = 0; i < 70; ++i) {
+      const int64_t beyond = i % 7 - i / 7 % 5;
+      const auto at = static_cast<size_t>(i);
+      ASSERT_EQ(low[at], beyond <= diagonal ? all[at] : 0) << i << " " << diagonal;
+      ASSERT_EQ(high[at], beyond >= diagonal ? all[at] : 0) << i << " " << diagonal;
+    }
+  }
+}
+
+/// The groups of a matrix are normalised as rows, those of more dims by segments: one position is a matrix.
+TEST(Layout, GroupNormOfAMatrixIsThatOfOnePosition) {
+  const Tensor x = to(randn({6, 12}), DType::float64), weight = to(randn({12}), DType::float64),
+               bias = to(randn({12}), DType::float64);
+  const Values rows = group_norm(x, 3, weight, bias).to_vector(),
+               positions = group_norm(unsqueeze(x, 1), 3, weight, bias).to_vector();
+  for (size_t i = 0; i < rows.size(); ++i) ASSERT_NEAR(rows[i], positions[i], 1e-12);
+}
+
+}  // namespace
+}  // namespace deckle
