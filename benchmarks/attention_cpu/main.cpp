@@ -2,6 +2,7 @@
 //   attention_cpu_benchmark [--cpu-time] [--turn SECONDS]     answers lines on standard input with one line of JSON each:
 //     peak DTYPE                                              GF/s of the unit that products of the dtype run on
 //     rate DTYPE HEADS DIM CAUSAL WHAT LENGTHS                GF/s of one turn; LENGTHS: COUNT*LENGTH, or ragged:MEAN
+//     bandwidth                                              bytes read a second where no cache helps
 //     decode DTYPE KV_HEADS LENGTHS                           one step of decoding: tokens and bytes of keys and values a second
 //   attention_cpu_benchmark --lengths MEAN                    the lengths of the ragged batch of that mean
 //   attention_cpu_benchmark --errors FOLDER                   out, dq, dk, dv of the inputs that errors.py wrote there
@@ -13,12 +14,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstring>
 #include <ctime>
 #include <functional>
 #include <iostream>
+#include <numeric>
 #include <random>
 #include <sstream>
 #include <string>
@@ -33,6 +36,7 @@
 #include "deckle/core/tensor_impl.h"
 #include "deckle/functional/transforms.h"
 #include "deckle/kernels/cpu/simd/peaks.h"
+#include "deckle/ops/generated/factory.h"
 
 namespace {
 
@@ -188,6 +192,29 @@ std::string decode(DType dtype, int64_t kv_heads, const std::vector<int64_t>& le
                      bytes / time / 1e9);
 }
 
+/// GB/s of all threads that read memory which no cache holds.
+double bandwidth() {
+  constexpr int64_t kWords = int64_t{1} << 27, kPiece = 1 << 17;  // 1 GiB, in pieces of 1 MiB
+  const Tensor memory = full({kWords}, 1, DType::int64);
+  const int64_t* const words = memory.data<int64_t>();
+  double best = 0;
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    std::atomic<int64_t> total{0};
+    const double start = now();
+    parallel_for(kWords / kPiece, 16, [&](int64_t begin, int64_t end) {
+      int64_t sums[8] = {};
+      for (int64_t i = begin * kPiece; i < end * kPiece; i += 8) {
+        for (int64_t j = 0; j < 8; ++j) sums[j] += words[i + j];
+      }
+      total += std::accumulate(sums, sums + 8, int64_t{0});
+    });
+    const double taken = now() - start;
+    check(total == kWords, "the sum is {} (expected {})", total.load(), kWords);
+    best = std::max(best, static_cast<double>(kWords) * 8 / taken / 1e9);
+  }
+  return best;
+}
+
 /// GF/s of all threads on the unit that products of the dtype run on.
 double peak(DType dtype) {
   using namespace kernels::cpu::simd;
@@ -216,6 +243,7 @@ std::string answer(const std::string& line) {
   bool causal = false;
   words >> request >> dtype;
   if (request == "peak") return fmt::format("{{\"gflops\": {:.1f}}}", peak(parse_dtype(dtype)));
+  if (request == "bandwidth") return fmt::format("{{\"gigabytes_per_second\": {:.2f}}}", bandwidth());
   if (request == "decode") {
     words >> heads >> lengths;
     return decode(parse_dtype(dtype), heads, parse_lengths(lengths));

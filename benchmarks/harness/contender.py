@@ -22,6 +22,15 @@ class Contender:
             raise SystemExit(f"{self.name} ended with exit code {self.process.wait()} at '{request}'")
         return json.loads(answer)
 
+    def memory(self, field):
+        """A line of the process's status in MiB: VmRSS, what lies in memory now, or VmHWM, the most since forget_peak()."""
+        with open(f"/proc/{self.process.pid}/status") as status:
+            return next(int(line.split()[1]) for line in status if line.startswith(field + ":")) / 1024
+
+    def forget_peak(self):
+        with open(f"/proc/{self.process.pid}/clear_refs", "w") as file:
+            file.write("5")
+
     def close(self):
         self.process.stdin.close()
         self.process.wait()
