@@ -97,9 +97,10 @@ class Contender {
     if (pass == "forward") {
       all["result"] = result.detach();
     } else {
+      const dk::Tensor value = result.detach(), cotangent = value * (value + 0.5);
       for (const auto& [name, leaf] : leaves_) {
         const dk::Tensor gradient =
-            dk::grad({result}, {leaf}, {.grad_outputs = {result.detach()}, .retain_graph = true, .allow_unused = true}).front();
+            dk::grad({result}, {leaf}, {.grad_outputs = {cotangent}, .retain_graph = true, .allow_unused = true}).front();
         if (gradient.defined()) all[name] = gradient;
       }
     }

@@ -210,7 +210,8 @@ class Contender:
             result = first(OPS[op](self.operands))
             results = {"result": result.detach()}
             if direction == "backward":
-                results = {name: each for name, each in zip(self.all, self.gradients(result, result.detach()))
+                value = result.detach()  # not the value itself, for which the gradient of a norm is nothing but rounding
+                results = {name: each for name, each in zip(self.all, self.gradients(result, value * (value + 0.5)))
                            if each is not None}
             if op in CHANNELS_FIRST:
                 results = {{"channels": "signal"}.get(name, name): each if name == "kernel" else each.transpose(1, 2)
@@ -218,7 +219,7 @@ class Contender:
         except REFUSALS as error:
             return refusal(error)
         expected = {name: torch.from_numpy(value).flatten().double() for name, value in load(path).items()}
-        largest, where = 0.0, ""
+        largest, where, floating = 0.0, "", False
         for name in expected.keys() | results.keys():
             if name not in expected or name not in results:
                 return {"largest": None, "where": f"{name} is there on one side alone"}
@@ -231,8 +232,8 @@ class Contender:
             scale = max(ours[ours.isfinite()].abs().max().item() if ours.isfinite().any() else 0, 1e-30)
             difference = torch.where(same, 0.0, (ours - theirs).abs()).max().item() / scale
             if not difference <= largest:
-                largest, where = difference, name
-        return {"largest": largest, "where": where}
+                largest, where, floating = difference, name, results[name].is_floating_point()
+        return {"largest": largest, "where": where, "floating": floating}
 
 
 def main():
