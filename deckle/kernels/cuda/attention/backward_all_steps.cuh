@@ -66,7 +66,7 @@ __device__ __forceinline__ void add_in_turn(typename Shape::Shared& shared, cons
         const int tile = static_cast<int>((work.statistics + g * args.statistics_rows) / M) + t;
         const int before = turn_of<Shape>(work, (work.walk.first + t) * M);
         float* sums = args.query_sums + int64_t{tile} * (M * Shape::D) + warpgroup * (Shape::sum_bytes / 4);
-        int* turn = args.turns + 2 * tile + warpgroup;
+        int* turn = args.turns + kTurnStride * (2 * tile + warpgroup);
         const uint32_t from = arch::shared_address(shared.staged[warpgroup]);
         arch::wait(shared.staged_full[warpgroup], turns & 1);
         if (before == 0) {

@@ -17,6 +17,7 @@
 
 #include "deckle/kernels/cuda/arch/barrier.cuh"
 #include "deckle/kernels/cuda/arch/warp.cuh"
+#include "deckle/kernels/cuda/attention/backward_kernels.h"
 #include "deckle/kernels/cuda/attention/launch.h"
 #include "deckle/kernels/cuda/attention/portable_scores.cuh"
 #include "deckle/kernels/cuda/attention/work_list.cuh"

@@ -8,6 +8,9 @@
 
 namespace deckle::kernels::cuda::attention {
 
+/// Counters of turns lie so many ints apart, each in a line of memory of its own.
+inline constexpr int kTurnStride = 32;
+
 struct BackwardKernel {
   const void* function = nullptr;
   int threads = 0;

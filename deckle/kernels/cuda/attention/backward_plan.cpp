@@ -103,7 +103,7 @@ BackwardPlan::BackwardPlan(const CudaAttentionProblem& problem) {
   lse2 = lists + (problem.plan == nullptr ? lists_bytes() : 0);
   delta = lse2 + statistics;
   turns = delta + statistics;
-  query_sums = key_sums = bytes = (turns + (one_pass ? 2 * statistics / unit : 0) + 255) / 256 * 256;
+  query_sums = key_sums = bytes = (turns + (one_pass ? 2 * kTurnStride * statistics / unit : 0) + 255) / 256 * 256;
   if (one_pass) {
     key_sums = bytes = query_sums + statistics * head_dim;
     const int64_t tiles = max_tiles(sizes, Side::keys, kernels.all_gradients.owned_rows);

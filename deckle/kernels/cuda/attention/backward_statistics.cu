@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(256, 3) row_statistics(const __grid_constant__
     for (int i = threadIdx.x; i < 2 * count * min(kStatisticsHeads, common.heads - kStatisticsHeads * (int)blockIdx.y);
          i += 256) {
       const int64_t at = (kStatisticsHeads * blockIdx.y + i / (2 * count)) * common.statistics_rows + statistics_start(s, common);
-      common.turns[(at / unit + first_tile) * 2 + i % (2 * count)] = 0;
+      common.turns[kTurnStride * ((at / unit + first_tile) * 2 + i % (2 * count))] = 0;
     }
   }
 
@@ -165,7 +165,7 @@ __device__ __forceinline__ void round_tile(const BackwardArguments& args, Elemen
   if (threadIdx.x < 2) {
     constexpr int kKeys = 128;  // of a tile of all_gradients
     const int all = walk_of_queries(s, s.live_first + tile * M, M, kKeys).count;
-    while (arch::load_acquire(args.turns + sums_row / M * 2 + threadIdx.x) < all) __nanosleep(500);
+    while (arch::load_acquire(args.turns + kTurnStride * (sums_row / M * 2 + threadIdx.x)) < all) __nanosleep(500);
   }
   __syncthreads();
   // Quad i of thread t of warpgroup w: dQ^T of columns d, d + 8 and queries q, q + 1. Threads 4 apart hold neighbouring columns:
