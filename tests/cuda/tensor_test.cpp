@@ -1,6 +1,8 @@
 // A tensor on a GPU: where it is, what may be done with it, and what is refused.
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "deckle/core/allocator.h"
 #include "deckle/core/from_data.h"
 #include "deckle/deckle.h"
@@ -121,6 +123,18 @@ TEST(CudaTensor, AnIndexOutOfRangeIsReportedWhenTheDeviceIsWaitedFor) {
   embedding(weight, bad);
   testing::expect_error([] { synchronize(kGpu); }, "an op before this on cuda:0 was given the index 7 (expected 0 to 6)");
   synchronize(kGpu);  // it is told once
+}
+
+TEST(CudaTensor, WhatIsNoProbabilityIsReportedWhenTheDeviceIsWaitedFor) {
+  NEEDS_CUDA_KERNELS();
+  for (const double wrong : {1.5, -0.25, std::nan("")}) {
+    bernoulli(tensor({0.0, 1.0, wrong}).to(kGpu));
+    testing::expect_error([] { synchronize(kGpu); }, fmt::format("element 2 of an op before this on cuda:0 is {} (expected a "
+                                                                 "probability, 0 to 1)",
+                                                                 wrong));
+  }
+  bernoulli(tensor({0.0, 1.0}).to(kGpu));
+  synchronize(kGpu);
 }
 
 TEST(CudaTensor, RandomNumbersHaveTheCpusBits) {

@@ -1,6 +1,7 @@
 #include "deckle/core/cuda/device.h"
 
 #include <array>
+#include <bit>
 #include <cstdlib>
 #include <mutex>
 #include <string_view>
@@ -189,6 +190,9 @@ void check_index_fault(Device device) {
   if (kind == matrix_not_positive)
     fail("matrix {} of an op before this on {} is not positive definite: its leading minor {} is not (expected one that is)",
          index, to_string(device), size);
+  if (kind == no_probability)
+    fail("element {} of an op before this on {} is {} (expected a probability, 0 to 1)", index, to_string(device),
+         std::bit_cast<double>(size));
   fail("an op before this on {} was given the index {} (expected 0 to {})", to_string(device), index, size - 1);
 }
 

@@ -17,14 +17,14 @@ void check_launch(Device device);
 cudaStream_t stream_handle(Device device);
 
 /// What a kernel finds wrong with the values it was given.
-enum FaultKind : int32_t { no_fault, index_out_of_range, matrix_singular, matrix_not_positive };
+enum FaultKind : int32_t { no_fault, index_out_of_range, matrix_singular, matrix_not_positive, no_probability };
 
 /// Where kernels say so: words that the host reads at the next synchronisation.
 struct IndexFault {
   int32_t happened;  // a FaultKind
   int32_t padding;
-  int64_t index;  // or the number of the matrix
-  int64_t size;   // or the pivot, or the order of the minor
+  int64_t index;  // or the number of the matrix, or of the element
+  int64_t size;   // or the pivot, or the order of the minor, or the bits of the element, a double
 };
 IndexFault* index_fault(Device device);
 

@@ -1,4 +1,5 @@
-// bernoulli with the CPU's bits: 1 where the element's word, as a fraction, is below its probability.
+// bernoulli with the CPU's bits: 1 where the element's word, as a fraction, is below its probability. What is no probability is
+// an Error at the next synchronisation.
 #include "deckle/kernels/cuda/random/philox.cuh"
 
 namespace deckle::kernels::cuda {
@@ -8,18 +9,30 @@ struct Bernoulli {
   const void* probability;
   void* to;
   DType dtype;
+  deckle::cuda::IndexFault* fault;
+
   __device__ void operator()(int64_t first, const uint32_t* words, int64_t count) const {
     for (int i = 0; i < 4 && first + i < count; ++i) {
-      const bool chosen = static_cast<double>(words[i]) * 0x1p-32 < pointwise::load<double>(probability, dtype, first + i);
+      const double p = pointwise::load<double>(probability, dtype, first + i);
+      if (!(p >= 0 && p <= 1)) report(first + i, p);
+      const bool chosen = static_cast<double>(words[i]) * 0x1p-32 < p;
       pointwise::store(chosen ? 1.0f : 0.0f, to, dtype, first + i);
     }
+  }
+
+  __device__ void report(int64_t element, double value) const {
+    fault->index = element;
+    fault->size = __double_as_longlong(value);
+    __threadfence_system();
+    fault->happened = deckle::cuda::no_probability;
   }
 };
 
 }  // namespace
 
 void bernoulli(const Context& context, const View& self, PhiloxStream stream, const View& result) {
-  random::run<1>(context, stream, result.numel(), Bernoulli{self.data, result.data, self.dtype});
+  random::run<1>(context, stream, result.numel(),
+                 Bernoulli{self.data, result.data, self.dtype, deckle::cuda::index_fault(context.device)});
 }
 
 }  // namespace deckle::kernels::cuda
