@@ -244,6 +244,27 @@ TEST(Norms, OfTheLargestNumbers) {
   }
 }
 
+TEST(Norms, OfTheSmallestNumbersWithoutAnEps) {
+  struct Small {
+    DType dtype;
+    double size, tolerance;
+    bool slopes;  // they are finite
+  };
+  for (const Small& small : {Small{DType::float32, 0x1p-83, 1e-6, true}, Small{DType::float32, 0x1p-130, 1e-6, false},
+                             Small{DType::float64, 0x1p-900, 1e-14, true}, Small{DType::float64, 0x1p-1030, 1e-14, false}}) {
+    const Tensor y = tensor_of({1, 2, -1, 0.5}).reshape({1, 4}), x = (y * small.size).to(small.dtype);
+    const Tensor weight = tensor_of({0.5, -1, 2, 3});
+    for (const bool centred : {true, false}) {
+      const auto norm = [&](const Tensor& a) { return centred ? layer_norm(a, {}, {}, 0) : rms_norm(a, {}, 0); };
+      const auto slope = [&](const Tensor& at) {
+        return grad([&](const Tensor& a) { return sum(weight.to(a.dtype()) * norm(a)); }, at).to(DType::float64);
+      };
+      testing::expect_close(norm(x).to(DType::float64), norm(y), small.tolerance, small.tolerance);
+      if (small.slopes) testing::expect_close(slope(x) * small.size, slope(y), small.tolerance, small.tolerance);
+    }
+  }
+}
+
 TEST(Norms, RefuseAnEpsThatIsNegativeOrNoNumber) {
   const Tensor x = testing::random_tensor({4, 6}), none;
   for (const double eps : {-1e-5, std::nan("")}) {

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "deckle/base/parallel.h"
 #include "deckle/base/scratch.h"
@@ -46,65 +47,91 @@ HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-struct Statistics {
-  double mean, scale;  // xh = scale (unit x - mean)
-  double unit = 1;     // a power of two
+/// A mean rounded to T, and what that left over.
+struct Mean {
+  double rounded = 0, rest = 0;
 };
 
-/// The definition, element by element in double, scaled so that the largest element is between 2 and 4.
+/// Of numbers whose differences to `start` have the mean `difference`.
+template <typename T>
+Mean mean_from(double start, double difference) {
+  const double rounded = static_cast<double>(static_cast<T>(start + difference));
+  return {rounded, difference - (rounded - start)};
+}
+
+struct Statistics {
+  Mean mean;
+  double scale;     // xh = scale (unit x - mean)
+  double unit = 1;  // a power of two
+};
+
+/// Whether squares in T lost digits, or all of themselves, and count beside eps.
+template <typename T>
+bool underflows(double mean_square, double eps) {
+  return mean_square + eps < std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon();
+}
+
+/// The definition, element by element in double, scaled so that the largest element is between 2 and 4, as far as T has the
+/// scale.
 template <bool kCentred, typename T>
 Statistics wide_statistics(int64_t n, const T* x, double eps) {
   double largest = 0, mean = 0, squares = 0;
   for (int64_t i = 0; i < n; ++i) largest = std::max(largest, std::abs(static_cast<double>(x[i])));
   // No element but NaN leaves 0.
-  const double unit = largest > 0 && std::isfinite(largest) ? std::ldexp(1.0, 1 - std::ilogb(largest)) : 1;
-  for (int64_t i = 0; kCentred && i < n; ++i) mean += unit * static_cast<double>(x[i]) / static_cast<double>(n);
+  const double unit = largest > 0 && std::isfinite(largest)
+                          ? std::ldexp(1.0, std::min(1 - std::ilogb(largest), std::numeric_limits<T>::max_exponent - 1))
+                          : 1;
+  for (int64_t i = 0; kCentred && i < n; ++i) mean += unit * static_cast<double>(x[i]);
+  mean /= static_cast<double>(n);
   for (int64_t i = 0; i < n; ++i) {
     const double centred = unit * static_cast<double>(x[i]) - mean;
     squares += centred * centred;
   }
-  return {mean, 1 / std::sqrt(squares / static_cast<double>(n) + unit * unit * eps), unit};
+  return {mean_from<T>(0, mean), 1 / std::sqrt(squares / static_cast<double>(n) + unit * eps * unit), unit};
 }
 
-/// `squares` is the sum of (x - mean)^2, with the mean rounded to T.
-template <bool kCentred, typename T>
-Statistics of_sums(int64_t n, double mean, double squares, double eps) {
+/// `squares` is the sum of (x - mean.rounded)^2.
+Statistics of_sums(int64_t n, const Mean& mean, double squares, double eps) {
   // The square of the mean's rounding error is part of the sum and is removed.
-  const double missed = kCentred ? mean - static_cast<double>(static_cast<T>(mean)) : 0.0;
-  const double variance = squares / static_cast<double>(n) - missed * missed;
+  const double variance = squares / static_cast<double>(n) - mean.rest * mean.rest;
   return {mean, 1 / std::sqrt(std::max(variance, 0.0) + eps)};  // below 0: a constant row
 }
 
 template <bool kCentred, typename T>
 Statistics statistics(int64_t n, const T* x, double eps) {
   const hn::ScalableTag<T> d;
-  double mean = 0;
+  Mean mean;
   if constexpr (kCentred) {
-    mean = sum_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return part.load(x + i); }) / static_cast<double>(n);
+    // From the first element on: where the mean is large beside the spread, the sum's rounding is of the spread's size.
+    const auto start = hn::Set(d, x[0]);
+    const double rest = sum_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return hn::Sub(part.load(x + i), start); });
+    mean = mean_from<T>(static_cast<double>(x[0]), rest / static_cast<double>(n));
   }
-  const auto means = hn::Set(d, static_cast<T>(mean));
+  const auto means = hn::Set(d, static_cast<T>(mean.rounded));
   const double squares = sum_run(d, n, [&](auto part, int64_t i) HWY_ATTR {
     const auto centred = kCentred ? hn::Sub(part.load(x + i), means) : part.load(x + i);
     return hn::Mul(centred, centred);
   });
-  if (!std::isfinite(squares)) return wide_statistics<kCentred>(n, x, eps);  // from 1e19 on squares overflow in float
-  return of_sums<kCentred, T>(n, mean, squares, eps);
+  // From 1e19 on squares overflow in float, below 1e-19 they underflow.
+  if (!std::isfinite(squares) || underflows<T>(squares / static_cast<double>(n), eps))
+    return wide_statistics<kCentred>(n, x, eps);
+  return of_sums(n, mean, squares, eps);
 }
 
 template <bool kCentred, typename T>
 void forward(int64_t n, const T* x, const T* weight, const T* bias, double eps, T* y) {
   const hn::ScalableTag<T> d;
   const Statistics s = statistics<kCentred>(n, x, eps);
-  const auto means = hn::Set(d, static_cast<T>(s.mean)), scales = hn::Set(d, static_cast<T>(s.scale)),
-             units = hn::Set(d, static_cast<T>(s.unit));
-  const auto in_units = [&](auto value) HWY_ATTR {  // exact before the mean is taken off
+  const auto means = hn::Set(d, static_cast<T>(s.mean.rounded)), scales = hn::Set(d, static_cast<T>(s.scale)),
+             units = hn::Set(d, static_cast<T>(s.unit)), missed = hn::Set(d, static_cast<T>(s.mean.rest * s.scale));
+  const auto normal = [&](auto value) HWY_ATTR {  // exact before the mean is taken off
     if constexpr (kCentred)
-      return hn::MulSub(value, units, means);
+      return hn::MulSub(hn::MulSub(value, units, means), scales, missed);
     else
-      return hn::Mul(value, units);
+      return hn::Mul(hn::Mul(value, units), scales);
   };
   map_run(d, n, [&](auto part, int64_t i) HWY_ATTR {
-    auto value = hn::Mul(in_units(part.load(x + i)), scales);
+    auto value = normal(part.load(x + i));
     if (weight) value = hn::Mul(value, part.load(weight + i));
     if (bias) value = hn::Add(value, part.load(bias + i));
     part.store(value, y + i);
@@ -122,34 +149,36 @@ void backward_row(int64_t n, const T* g, const T* x, const T* weight, double eps
     else
       return value;
   };
-  // Two passes: sums of x and of g w, then of (x - mean)^2 and of g w (x - mean).
+  // Two passes: sums of x - x[0] and of g w, then of (x - mean)^2 and of g w (x - mean).
   TwoSums first{0, 0};
+  Mean mean;
   if constexpr (kCentred) {
+    const auto start = hn::Set(d, x[0]);
     first = sum_run_two(d, n, [&](auto part, int64_t i, auto& value, auto& plain) HWY_ATTR {
-      value = part.load(x + i);
+      value = hn::Sub(part.load(x + i), start);
       plain = weighted(part, i);
     });
+    mean = mean_from<T>(static_cast<double>(x[0]), first.first / count);
   }
-  const auto centre = hn::Set(d, static_cast<T>(first.first / count));
+  const auto centre = hn::Set(d, static_cast<T>(mean.rounded));
   const TwoSums second = sum_run_two(d, n, [&](auto part, int64_t i, auto& square, auto& along) HWY_ATTR {
     const auto centred = kCentred ? hn::Sub(part.load(x + i), centre) : part.load(x + i);
     square = hn::Mul(centred, centred);
     along = hn::Mul(weighted(part, i), centred);
   });
-  const bool overflows = !std::isfinite(second.first) || !std::isfinite(second.second);
-  const Statistics s =
-      overflows ? statistics<kCentred>(n, x, eps) : of_sums<kCentred, T>(n, first.first / count, second.first, eps);
-  const auto means = hn::Set(d, static_cast<T>(s.mean)), scales = hn::Set(d, static_cast<T>(s.scale)),
-             units = hn::Set(d, static_cast<T>(s.unit));
+  const bool in_wide = !std::isfinite(second.first) || !std::isfinite(second.second) || underflows<T>(second.first / count, eps);
+  const Statistics s = in_wide ? statistics<kCentred>(n, x, eps) : of_sums(n, mean, second.first, eps);
+  const auto means = hn::Set(d, static_cast<T>(s.mean.rounded)), scales = hn::Set(d, static_cast<T>(s.scale)),
+             units = hn::Set(d, static_cast<T>(s.unit)), missed = hn::Set(d, static_cast<T>(s.mean.rest * s.scale));
   const auto normal = [&](auto part, int64_t i) HWY_ATTR {
     const auto value = part.load(x + i);
     if constexpr (kCentred)
-      return hn::Mul(hn::MulSub(value, units, means), scales);
+      return hn::MulSub(hn::MulSub(value, units, means), scales, missed);
     else
       return hn::Mul(hn::Mul(value, units), scales);
   };
-  TwoSums sums{second.second * s.scale, first.second};  // of g w xh and of g w
-  if (overflows) {
+  TwoSums sums{second.second * s.scale - first.second * s.mean.rest * s.scale, first.second};  // of g w xh and of g w
+  if (in_wide) {
     sums = sum_run_two(d, n, [&](auto part, int64_t i, auto& along, auto& plain) HWY_ATTR {
       plain = weighted(part, i);
       along = hn::Mul(plain, normal(part, i));

@@ -110,6 +110,26 @@ TEST(NormThreads, ResultsDoNotDependOnTheirNumber) {
   });
 }
 
+/// The spread of rows far from zero has the digits that their elements have.
+TEST(NormOfFarRows, IsAsRightAsTheElementsAre) {
+  for (const auto& [dtype, mean] : {std::pair(DType::float32, 30000.0), std::pair(DType::float64, 1e12)}) {
+    const int64_t n = 768;
+    const Buffer x = testing::random_normal({3, n}, dtype), g = testing::random_normal({3, n}, dtype);
+    for (int64_t i = 0; i < 3 * n; ++i) testing::store(x.view.data, dtype, i, testing::load(x.view.data, dtype, i) + mean);
+    Values rest = testing::values(x.view);  // exact
+    for (double& value : rest) value -= mean;
+    const Values ones(static_cast<size_t>(n), 1.0), zeros(static_cast<size_t>(n), 0.0);
+    const Naive want = naive(true, 3, n, rest, testing::values(g.view), ones, zeros);
+    const Buffer y = testing::poisoned({3, n}, dtype), dx = testing::poisoned({3, n}, dtype), dw = testing::poisoned({n}, dtype),
+                 db = testing::poisoned({n}, dtype);
+    layer_norm(kContext, x.view, View{}, View{}, kEps, y.view);
+    layer_norm_backward(kContext, g.view, x.view, View{}, kEps, dx.view, dw.view, db.view);
+    testing::expect_close(y.view, want.y, tolerance(dtype), 4);
+    testing::expect_close(dx.view, want.dx, tolerance(dtype), 4);
+    testing::expect_close(dw.view, want.dw, tolerance(dtype), 4);
+  }
+}
+
 TEST(NormOfLargeRows, IsRightWhereSquaresAreNoFloats) {
   Buffer x({1, 4}, DType::float32), y = testing::poisoned({1, 4}, DType::float32);
   const float values[] = {1e20f, -1e20f, 1e20f, -1e20f};
