@@ -12,7 +12,8 @@
 /// promises. Pointwise ops agree with a naive reference; of all ops layouts, variants, dtypes and derivatives agree.
 namespace deckle::suite {
 
-/// Fresh values in every run; the seed is printed (DECKLE_TEST_SEED repeats it).
+/// Fresh values in every run; the seed is printed (DECKLE_TEST_SEED repeats it). Numbers within a test differ by more than the
+/// steps of finite differences, and keep that far from literals.
 class Random {
  public:
   Random();
@@ -23,7 +24,11 @@ class Random {
   Tensor values(Ints sizes, const std::vector<double>& values, DType dtype);
 
  private:
+  double residue();
+
   std::mt19937_64 engine_;
+  std::vector<int> residues_;
+  size_t next_ = 0;
 };
 
 /// One call of one op.
