@@ -11,6 +11,7 @@
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/index/rows.h"
+#include "deckle/kernels/cpu/simd/convert_element.h"
 #include "deckle/kernels/cpu/simd/halves.h"
 #include "deckle/kernels/cpu/simd/transpose.h"
 
@@ -85,12 +86,8 @@ template <typename From, typename To>
 To converted(From value) {
   if constexpr (std::is_same_v<To, bool>)
     return static_cast<double>(value) != 0.0;
-  else if constexpr (std::is_same_v<To, float16> || std::is_same_v<To, bfloat16>)
-    return To(static_cast<float>(value));
-  else if constexpr (std::is_same_v<From, float16> || std::is_same_v<From, bfloat16>)
-    return static_cast<To>(static_cast<float>(value));
   else
-    return static_cast<To>(value);
+    return simd::convert<To>(value);
 }
 
 template <typename From, typename To>
