@@ -1,12 +1,16 @@
 // The command line: arguments in, one-line errors and exit codes out.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <iostream>
 #include <new>
+#include <ranges>
+#include <span>
 
 #include "deckle/base/parallel.h"
 #include "tools/deckle/completion.h"
@@ -243,8 +247,24 @@ void sample(SampleCommand& command) {
   cli::print_sample(command.request);
 }
 
+/// Of what no command or option takes, the first word as it was typed.
+std::string unexpected(const CLI::App& app, std::span<char*> words) {
+  const std::vector<std::string> unknown = app.remaining(true);
+  const auto found = std::ranges::find_if(words, [&](const char* word) { return std::ranges::count(unknown, word) > 0; });
+  return found == words.end() ? "" : *found;
+}
+
+/// Of a first word that is no command, what the commands are; "" of others.
+std::string not_a_command(const CLI::App& app, std::string_view word) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(command->get_name());
+  if (word.starts_with('-') || std::ranges::count(names, word) > 0) return "";
+  return fmt::format("deckle: no command '{}' (expected {}; see deckle --help)\n", word, fmt::join(names, ", "));
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Training on ragged data.", "deckle");
+  app.set_version_flag("--version", "deckle " DECKLE_VERSION);
   app.require_subcommand(1);
   TrainCommand train_command;
   SampleCommand sample_command;
@@ -259,10 +279,18 @@ int run(int argc, char** argv) {
       "  deckle sample runs/quotes --length 500\n"
       "  deckle ops explain softmax\n"
       "  source <(deckle completion)");
+  const std::span<char*> words(argv + 1, argv + std::max(argc, 1));
+  if (const std::string wrong = words.empty() ? "" : not_a_command(app, words[0]); !wrong.empty()) {
+    cli::put(stderr, wrong);
+    return kUsage;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {
     return app.exit(help) == 0 && std::cout.flush() ? 0 : kFailed;
+  } catch (const CLI::ExtrasError&) {
+    cli::put(stderr, fmt::format("deckle: unexpected '{}' (see deckle --help)\n", unexpected(app, words)));
+    return kUsage;
   } catch (const CLI::ParseError& error) {
     cli::put(stderr, fmt::format("deckle: {} (see deckle --help)\n", error.what()));
     return kUsage;
