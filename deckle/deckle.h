@@ -2,6 +2,9 @@
 
 /// The whole public interface. Inside the library nobody includes this: a new op would rebuild everything.
 
+#include "deckle/core/dims.h"    // these two first: the sooner, the shorter are
+#include "deckle/core/tensor.h"  // messages of compilers, which tell the way to a header
+
 #include "deckle/attention/attention.h"
 #include "deckle/autograd/autocast.h"
 #include "deckle/autograd/backward.h"
@@ -16,7 +19,6 @@
 #include "deckle/core/cuda/stream.h"
 #include "deckle/core/from_data.h"
 #include "deckle/core/generator.h"
-#include "deckle/core/tensor.h"
 #include "deckle/functional/checkpoint.h"
 #include "deckle/functional/function.h"
 #include "deckle/functional/gradcheck.h"

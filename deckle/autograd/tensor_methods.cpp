@@ -12,7 +12,7 @@ bool Tensor::requires_grad() const { return autograd::requires_grad(*this); }
 
 bool Tensor::is_leaf() const { return autograd::origin(*this).node == nullptr; }
 
-const Tensor& Tensor::requires_grad_(bool value) const {
+const Tensor& Tensor::requires_grad_(bool value) const& {
   return named("requires_grad_", [&]() -> const Tensor& {
     check(!value || is_floating(dtype()), "dtype {} has no gradient (expected a floating dtype)", name(dtype()));
     check(value || is_leaf(),

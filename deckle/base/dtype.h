@@ -55,6 +55,11 @@ template <>
 struct DTypeOf<int64_t> {
   static constexpr DType value = DType::int64;
 };
+/// Of long and long long, both 64 bits wide, the one that is not int64_t.
+template <>
+struct DTypeOf<std::conditional_t<std::is_same_v<int64_t, long>, long long, long>> {
+  static constexpr DType value = DType::int64;
+};
 template <>
 struct DTypeOf<float16> {
   static constexpr DType value = DType::float16;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "deckle/base/small_vector.h"
@@ -19,7 +20,25 @@ class Dims : public SmallVector<int64_t, 6> {
  public:
   using SmallVector::SmallVector;
   Dims(std::span<const int64_t> values) : SmallVector(values.begin(), values.end()) {}
+
+  friend bool operator==(const Dims& a, const Dims& b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
 };
+
+/// What converts to an integer and is none: x.argmax(true) and x.softmax(1.5) are no dims.
+template <typename T>
+concept NoInteger = std::floating_point<T> || std::same_as<T, bool>;
+
+/// An integer in the braces of a list. Not a bool: GCC takes {.keepdim = true} for the list {true}, which is refused with this.
+struct BracedInt {
+  template <std::integral T>
+  requires(!std::same_as<T, bool>) BracedInt(T value) : value(static_cast<int64_t>(value)) {}
+
+  int64_t value;
+};
+inline std::span<const int64_t> integers_of(std::initializer_list<BracedInt> list) {
+  static_assert(sizeof(BracedInt) == sizeof(int64_t) && std::is_standard_layout_v<BracedInt>);
+  return {reinterpret_cast<const int64_t*>(list.begin()), list.size()};
+}
 
 /// A read-only list of integers as an argument: from {2, 3}, one number, a vector, Dims or a span. Never store one.
 class Ints : public std::span<const int64_t> {
@@ -27,15 +46,17 @@ class Ints : public std::span<const int64_t> {
   using std::span<const int64_t>::span;
   Ints(const int64_t& value) : std::span<const int64_t>(&value, 1) {}
   template <typename T>
-  requires(std::floating_point<T> || std::same_as<T, bool>) Ints(T /* a size is an integer */)
+  requires NoInteger<T> Ints(T /* a size is an integer */)
   = delete;
   Ints(std::span<const int64_t> values) : std::span<const int64_t>(values) {}
-  Ints(std::initializer_list<int64_t> values) : std::span<const int64_t>(values.begin(), values.size()) {}
+  Ints(std::initializer_list<BracedInt> values) : std::span<const int64_t>(integers_of(values)) {}
   Ints(const std::vector<int64_t>& values) : std::span<const int64_t>(values) {}
   Ints(const Dims& values) : std::span<const int64_t>(values.data(), values.size()) {}
 
   friend bool operator==(Ints a, Ints b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
 };
+
+inline bool operator==(const Dims& a, Ints b) { return Ints(a) == b; }
 
 /// Dims of a reduction as an argument: {0, 2}, one dim as a number, or nothing (all dims). Never store one.
 class OptionalInts : public std::optional<Ints> {
@@ -46,11 +67,17 @@ class OptionalInts : public std::optional<Ints> {
   OptionalInts(Ints dims) : std::optional<Ints>(dims) {}
   OptionalInts(const Dims& dims) : std::optional<Ints>(Ints(dims)) {}
   OptionalInts(const std::vector<int64_t>& dims) : std::optional<Ints>(Ints(dims)) {}
-  OptionalInts(std::initializer_list<int64_t> dims) : std::optional<Ints>(Ints(dims)) {}
+  OptionalInts(std::initializer_list<BracedInt> dims) : std::optional<Ints>(Ints(dims)) {}
   OptionalInts(const int64_t& dim) : std::optional<Ints>(Ints(dim)) {}
   template <typename T>
-  requires(std::floating_point<T> || std::same_as<T, bool>) OptionalInts(T /* a dim is an integer */)
+  requires(std::floating_point<T> || std::same_as<T, bool>)
+      OptionalInts(T /* a dim is an integer; keepdim comes after it: sum(x, {}, true) */)
   = delete;
+};
+
+/// The first field of options that stand where a list of dims may: {1} is such a list, options are named.
+struct ByName {
+  ByName() {}
 };
 
 /// "[4, 7]".

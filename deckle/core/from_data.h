@@ -1,7 +1,9 @@
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <initializer_list>
+#include <iterator>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -28,8 +30,22 @@ Tensor tensor(std::span<const T> values) {
   return detail::copy_of(values.data(), static_cast<int64_t>(values.size()), dtype_of<T>);
 }
 template <typename T>
-Tensor tensor(const std::vector<T>& values) {
-  return tensor(std::span<const T>(values));
+requires(!std::same_as<T, bool>) Tensor tensor(const std::vector<T>& values) { return tensor(std::span<const T>(values)); }
+/// The same of an array, a std::array, a std::span, or whatever else keeps its elements side by side.
+template <typename R>
+requires requires(const R& values) {
+  std::size(values);
+  detail::DTypeOf<std::remove_cvref_t<decltype(*std::data(values))>>::value;
+}
+Tensor tensor(const R& values) {
+  using T = std::remove_cvref_t<decltype(*std::data(values))>;
+  return tensor(std::span<const T>(std::data(values), std::size(values)));
+}
+/// std::vector packs bools.
+template <std::same_as<std::vector<bool>> Bools>
+Tensor tensor(const Bools& values) {
+  const std::vector<uint8_t> bytes(values.begin(), values.end());
+  return detail::copy_of(bytes.data(), static_cast<int64_t>(bytes.size()), DType::bool_);
 }
 template <typename T>
 Tensor tensor(std::initializer_list<T> values) {
@@ -49,14 +65,13 @@ Tensor tensor(std::initializer_list<std::initializer_list<T>> rows) {
   }
   return detail::copy_of(values.data(), sizes, dtype_of<T>);
 }
-/// Matrices of equal shapes.
+/// Matrices of equal shapes. It is the overload that tensor<float>({}) and ({{}, {}}) mean: [0] and [2, 0], without the dims that
+/// no brace shows.
 template <typename T>
 Tensor tensor(std::initializer_list<std::initializer_list<std::initializer_list<T>>> matrices) {
-  Dims sizes = {static_cast<int64_t>(matrices.size()), 0, 0};
-  if (matrices.size() > 0) {
-    sizes[1] = static_cast<int64_t>(matrices.begin()->size());
-    if (sizes[1] > 0) sizes[2] = static_cast<int64_t>(matrices.begin()->begin()->size());
-  }
+  Dims sizes = {static_cast<int64_t>(matrices.size())};
+  if (matrices.size() > 0) sizes.push_back(static_cast<int64_t>(matrices.begin()->size()));
+  if (sizes.back() > 0) sizes.push_back(static_cast<int64_t>(matrices.begin()->begin()->size()));
   std::vector<detail::Element<T>> values;
   for (const std::initializer_list<std::initializer_list<T>>& rows : matrices) {
     detail::require_length(static_cast<int64_t>(rows.size()), sizes[1]);

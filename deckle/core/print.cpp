@@ -63,3 +63,9 @@ fmt::format_context::iterator fmt::formatter<deckle::Tensor>::format(const deckl
                                                                      format_context& context) const {
   return fmt::format_to(context.out(), "{}", deckle::to_string(tensor));
 }
+fmt::format_context::iterator fmt::formatter<deckle::DType>::format(deckle::DType dtype, format_context& context) const {
+  return fmt::format_to(context.out(), "{}", deckle::to_string(dtype));
+}
+fmt::format_context::iterator fmt::formatter<deckle::Device>::format(deckle::Device device, format_context& context) const {
+  return fmt::format_to(context.out(), "{}", deckle::to_string(device));
+}

@@ -90,8 +90,8 @@ size_t dim_with_size(const Tensor& tensor, int64_t dim) {
 }  // namespace
 
 int64_t Tensor::dim() const { return static_cast<int64_t>(impl_of(*this).sizes.size()); }
-Ints Tensor::sizes() const { return impl_of(*this).sizes; }
-Ints Tensor::strides() const { return impl_of(*this).strides; }
+Ints Tensor::sizes() const& { return impl_of(*this).sizes; }
+Ints Tensor::strides() const& { return impl_of(*this).strides; }
 int64_t Tensor::numel() const { return impl_of(*this).numel; }
 int64_t Tensor::offset() const { return impl_of(*this).offset; }
 DType Tensor::dtype() const { return impl_of(*this).dtype; }
@@ -142,8 +142,20 @@ void Tensor::check_item() const {
 std::vector<double> Tensor::to_doubles() const try { return elements<double>(impl_of(*this)); } catch (...) {
   rethrow_from("to_vector");
 }
-std::vector<int64_t> Tensor::to_integers() const try { return elements<int64_t>(impl_of(*this)); } catch (...) {
+std::vector<int64_t> Tensor::to_integers(Range range) const try {
+  std::vector<int64_t> values = elements<int64_t>(impl_of(*this));
+  for (const int64_t value : values)
+    check(value >= range.low && value <= range.high, "element {} is out of range (expected {}..{}; int64_t holds all integers)",
+          value, range.low, range.high);
+  return values;
+} catch (...) {
   rethrow_from("to_vector");
+}
+std::vector<bool> Tensor::to_bools() const {
+  const std::vector<double> values = to_doubles();
+  std::vector<bool> result(values.size());
+  for (size_t i = 0; i < values.size(); ++i) result[i] = values[i] != 0;
+  return result;
 }
 
 Tensor make_tensor(std::shared_ptr<Storage> storage, Ints sizes, Ints strides, int64_t offset, DType dtype) {

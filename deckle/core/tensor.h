@@ -4,12 +4,14 @@
 #include <initializer_list>
 #include <iosfwd>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "deckle/base/device.h"
@@ -51,23 +53,33 @@ class Tensor {
   Tensor(Tensor&&) noexcept = default;
   ~Tensor() = default;
 
-  /// `x = y` makes x another handle of y's tensor.
+  /// `x = y` makes x another handle of y's tensor. A number is none.
   Tensor& operator=(const Tensor&) & = default;
   Tensor& operator=(Tensor&&) & noexcept = default;
-  /// `x[0] = y`, an assignment to a view that has no name, writes y's elements (broadcast) into it, as copy_ does.
+  template <typename T>
+  requires std::is_arithmetic_v<T> Tensor& operator=(T) & = delete;  // write x.fill_(1.0), or x = tensor(1.0) for another tensor
+  /// `x[0] = y`, an assignment to a view that has no name, writes y's elements (broadcast) into it, as copy_ does. An Error where
+  /// nothing else holds what is written to, as in `(x + y) = 1`.
   const Tensor& operator=(const Tensor& source) const&&;
   const Tensor& operator=(const Scalar& value) const&&;
 
   bool defined() const { return impl_ != nullptr; }
-  explicit operator bool() const { return defined(); }
+  explicit operator bool() const = delete;  // an if takes one bool: x.item<bool>(), x.all().item<bool>() or x.defined()
 
   int64_t dim() const;
   int64_t ndim() const { return dim(); }
-  Ints sizes() const;
-  Ints shape() const { return sizes(); }
-  Ints strides() const;  // in elements
+  // Views of what the tensor keeps; of a temporary, whose end they would see, copies.
+  Ints sizes() const&;
+  Ints shape() const& { return sizes(); }
+  Ints size() const& { return sizes(); }
+  Ints strides() const&;  // in elements
+  Dims sizes() const&& { return sizes(); }
+  Dims shape() const&& { return sizes(); }
+  Dims size() const&& { return sizes(); }
+  Dims strides() const&& { return strides(); }
   int64_t size(int64_t dim) const;
-  Ints size() const { return sizes(); }
+  template <NoInteger T>
+  int64_t size(T) const = delete;  // a dim is an integer
   int64_t stride(int64_t dim) const;
   int64_t numel() const;
   int64_t offset() const;  // of the first element in the storage, in elements
@@ -88,17 +100,20 @@ class Tensor {
     require_dtype(dtype_of<T>);
     return static_cast<T*>(raw_data());
   }
-  /// The only element, converted (integers exactly); an error unless numel() is 1.
+  /// The only element, converted as by to_vector; an error unless numel() is 1.
   template <typename T = double>
   T item() const {
     check_item();
     return to_vector<T>()[0];
   }
-  /// All elements in row-major order, converted (integers exactly).
+  /// All elements in row-major order, converted: to integers truncated, an error where T does not hold the integer; to bool
+  /// whether they are not 0.
   template <typename T = double>
   std::vector<T> to_vector() const {
-    if constexpr (std::is_integral_v<T>) {
-      const std::vector<int64_t> values = to_integers();
+    if constexpr (std::same_as<T, bool>) {
+      return to_bools();
+    } else if constexpr (std::is_integral_v<T>) {
+      const std::vector<int64_t> values = to_integers(numbers_of<T>());
       return std::vector<T>(values.begin(), values.end());
     } else {
       const std::vector<double> values = to_doubles();
@@ -108,7 +123,8 @@ class Tensor {
 
   // Gradients (deckle/autograd/tensor_methods.cpp).
   bool requires_grad() const;
-  const Tensor& requires_grad_(bool value = true) const;
+  const Tensor& requires_grad_(bool value = true) const&;
+  Tensor requires_grad_(bool value = true) const&& { return requires_grad_(value); }
   bool is_leaf() const;
   Tensor grad() const;
   void set_grad(const Tensor& gradient) const;
@@ -130,13 +146,21 @@ class Tensor {
   /// A copy with `values` (broadcast) written, or added, where `indices` say.
   Tensor index_put(std::initializer_list<Index> indices, const Tensor& values, bool accumulate = false) const;
   /// The same in place.
-  const Tensor& index_put_(std::initializer_list<Index> indices, const Tensor& values, bool accumulate = false) const;
-  const Tensor& index_put_(std::initializer_list<Index> indices, const Scalar& value, bool accumulate = false) const;
+  const Tensor& index_put_(std::initializer_list<Index> indices, const Tensor& values, bool accumulate = false) const&;
+  const Tensor& index_put_(std::initializer_list<Index> indices, const Scalar& value, bool accumulate = false) const&;
+  Tensor index_put_(std::initializer_list<Index> indices, const Tensor& values, bool accumulate = false) const&& {
+    return index_put_(indices, values, accumulate);
+  }
+  Tensor index_put_(std::initializer_list<Index> indices, const Scalar& value, bool accumulate = false) const&& {
+    return index_put_(indices, value, accumulate);
+  }
   /// The views select(0, i), in order: `for (Tensor row : x)`.
   RowIterator<Tensor> begin() const;
   RowIterator<Tensor> end() const;
 
   Tensor operator[](int64_t index) const;  // select(0, index)
+  template <typename T>
+  requires NoInteger<T> Tensor operator[](T) const = delete;  // an index is an integer
   /// A view of rows: x[slice(1, -1)]. A template, so that x[{1, 2}] is no slice but an error.
   template <std::same_as<Slice> S>
   Tensor operator[](const S& range) const;
@@ -164,14 +188,24 @@ class Tensor {
  private:
   void require_dtype(DType dtype) const;
   void check_item() const;
+  struct Range {
+    int64_t low, high;
+  };
+  template <typename T>
+  static constexpr Range numbers_of() {
+    constexpr int64_t most = std::numeric_limits<int64_t>::max();
+    return {static_cast<int64_t>(std::numeric_limits<T>::min()),
+            std::in_range<int64_t>(std::numeric_limits<T>::max()) ? static_cast<int64_t>(std::numeric_limits<T>::max()) : most};
+  }
   std::vector<double> to_doubles() const;
-  std::vector<int64_t> to_integers() const;
+  std::vector<int64_t> to_integers(Range range) const;
+  std::vector<bool> to_bools() const;
 
   std::shared_ptr<TensorImpl> impl_;
 };
 
 /// `x[mask]` and `x[indices]`: the elements chosen, as a tensor of their own, and where they came from. Written with `=`, `+=`,
-/// `-=`, `*=` or `/=` it writes into x; every other use reads the copy.
+/// `-=`, `*=` or `/=` where it stands, it writes into x; every other use reads the copy, which is also what a name for it means.
 class IndexedTensor : public Tensor {
  public:
   IndexedTensor(Tensor values, Tensor base, Tensor index)
@@ -229,14 +263,14 @@ const Tensor& operator/=(const Tensor& a, const Scalar& b);
 const Tensor& operator%=(const Tensor& a, const Tensor& b);
 const Tensor& operator%=(const Tensor& a, const Scalar& b);
 
-const Tensor& operator+=(const IndexedTensor& a, const Tensor& b);
-const Tensor& operator-=(const IndexedTensor& a, const Tensor& b);
-const Tensor& operator*=(const IndexedTensor& a, const Tensor& b);
-const Tensor& operator/=(const IndexedTensor& a, const Tensor& b);
-const Tensor& operator+=(const IndexedTensor& a, const Scalar& b);
-const Tensor& operator-=(const IndexedTensor& a, const Scalar& b);
-const Tensor& operator*=(const IndexedTensor& a, const Scalar& b);
-const Tensor& operator/=(const IndexedTensor& a, const Scalar& b);
+const Tensor& operator+=(const IndexedTensor&& a, const Tensor& b);
+const Tensor& operator-=(const IndexedTensor&& a, const Tensor& b);
+const Tensor& operator*=(const IndexedTensor&& a, const Tensor& b);
+const Tensor& operator/=(const IndexedTensor&& a, const Tensor& b);
+const Tensor& operator+=(const IndexedTensor&& a, const Scalar& b);
+const Tensor& operator-=(const IndexedTensor&& a, const Scalar& b);
+const Tensor& operator*=(const IndexedTensor&& a, const Scalar& b);
+const Tensor& operator/=(const IndexedTensor&& a, const Scalar& b);
 
 // Element by element; bool tensors. Two handles of one tensor: is_same.
 Tensor operator==(const Tensor& a, const Tensor& b);
@@ -258,7 +292,7 @@ Tensor operator<=(const Scalar& a, const Tensor& b);
 Tensor operator>(const Scalar& a, const Tensor& b);
 Tensor operator>=(const Scalar& a, const Tensor& b);
 
-// Of the bits of integers, of bool tensors logical. `!x` asks whether x is undefined.
+// Of the bits of integers, of bool tensors logical; there are no && and ||, which compilers stop at the first bool.
 Tensor operator&(const Tensor& a, const Tensor& b);
 Tensor operator|(const Tensor& a, const Tensor& b);
 Tensor operator^(const Tensor& a, const Tensor& b);
@@ -323,4 +357,14 @@ template <>
 struct fmt::formatter<deckle::Tensor> {
   constexpr auto parse(format_parse_context& context) { return context.begin(); }
   format_context::iterator format(const deckle::Tensor& tensor, format_context& context) const;
+};
+template <>
+struct fmt::formatter<deckle::DType> {
+  constexpr auto parse(format_parse_context& context) { return context.begin(); }
+  format_context::iterator format(deckle::DType dtype, format_context& context) const;
+};
+template <>
+struct fmt::formatter<deckle::Device> {
+  constexpr auto parse(format_parse_context& context) { return context.begin(); }
+  format_context::iterator format(deckle::Device device, format_context& context) const;
 };

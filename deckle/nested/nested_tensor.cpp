@@ -160,7 +160,7 @@ Tensor NestedTensor::padding_mask(int64_t length) const {
   });
 }
 
-const Tensor& NestedTensor::dense() const {
+const Tensor& NestedTensor::dense() const& {
   named("dense", [&] {
     check(!shape_.defined(), "shape {} has {} ragged dim{} left (expected none; see values() and to_padded())",
           nested::ShapeOf{*this}, ragged_dims(), ragged_dims() == 1 ? "" : "s");
@@ -168,7 +168,7 @@ const Tensor& NestedTensor::dense() const {
   return values_;
 }
 
-const NestedTensor& NestedTensor::requires_grad_(bool value) const {
+const NestedTensor& NestedTensor::requires_grad_(bool value) const& {
   values_.requires_grad_(value);
   return *this;
 }

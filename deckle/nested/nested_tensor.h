@@ -46,8 +46,11 @@ class NestedTensor {
   static NestedTensor from_mask(const Tensor& padded, const Tensor& mask);
 
   bool defined() const { return values_.defined(); }
-  const Tensor& values() const { return values_; }
-  const Ragged& ragged() const { return shape_; }
+  explicit operator bool() const = delete;  // an if takes one bool: x.all().item<bool>() or x.defined()
+  const Tensor& values() const& { return values_; }
+  Tensor values() const&& { return values_; }
+  const Ragged& ragged() const& { return shape_; }
+  Ragged ragged() const&& { return shape_; }
   int ragged_dims() const { return shape_.defined() ? shape_->ragged_dims() : 0; }
 
   int64_t dim() const { return values_.dim() + ragged_dims(); }
@@ -72,9 +75,11 @@ class NestedTensor {
   Tensor padding_mask(int64_t length = 0) const;
 
   /// The values of a nested tensor with no ragged dim left; an Error names the ragged dims otherwise.
-  const Tensor& dense() const;
+  const Tensor& dense() const&;
+  Tensor dense() const&& { return dense(); }
 
-  const NestedTensor& requires_grad_(bool value = true) const;
+  const NestedTensor& requires_grad_(bool value = true) const&;
+  NestedTensor requires_grad_(bool value = true) const&& { return requires_grad_(value); }
   bool requires_grad() const { return values_.requires_grad(); }
   NestedTensor grad() const;
   /// The same values on a device; shapes are known on the host, and go along. Gradients flow back.
@@ -110,3 +115,10 @@ struct functional::TensorTree<NestedTensor> {
 };
 
 }  // namespace deckle
+
+/// As operator<<.
+template <>
+struct fmt::formatter<deckle::NestedTensor> {
+  constexpr auto parse(format_parse_context& context) { return context.begin(); }
+  format_context::iterator format(const deckle::NestedTensor& tensor, format_context& context) const;
+};

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <ostream>
+#include <sstream>
 
 #include "deckle/base/check.h"
 #include "deckle/base/numbers.h"
@@ -164,3 +165,10 @@ std::ostream& operator<<(std::ostream& stream, const NestedTensor& x) {
 }
 
 }  // namespace deckle
+
+fmt::format_context::iterator fmt::formatter<deckle::NestedTensor>::format(const deckle::NestedTensor& tensor,
+                                                                           format_context& context) const {
+  std::ostringstream text;
+  text << tensor;
+  return fmt::format_to(context.out(), "{}", text.str());
+}

@@ -9,7 +9,7 @@
 
 namespace deckle::nn {
 
-/// Modules, or functions of one tensor, one after another:
+/// Modules, or functions of one tensor without members, one after another:
 ///   nn::Sequential net(nn::Linear(784, 128), nn::ReLU(), nn::Linear(128, 10));
 /// Copies share the layers. Parameters are named by the layers' numbers: "0.weight".
 class Sequential final : public Module {
@@ -24,6 +24,8 @@ class Sequential final : public Module {
 
   template <typename Layer>
   void append(Layer layer) {
+    static_assert(std::derived_from<Layer, Module> || std::is_empty_v<Layer> || std::is_pointer_v<Layer>,
+                  "a layer that has members derives from nn::Module (by value), so that its parameters are found");
     layers_.push_back(std::make_shared<Holder<Layer>>(std::move(layer)));
   }
   size_t size() const { return layers_.size(); }

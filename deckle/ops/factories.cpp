@@ -84,6 +84,10 @@ Tensor full_like(const Tensor& self, const Scalar& value) { return filled(self.s
 
 void fill_(const Tensor& self, const Scalar& value) {
   check_writable(self);
+  if (value.is_floating() && !self.is_floating_point()) {
+    if (self.dtype() != DType::bool_) integer_of(value, self.dtype());  // throws where none is near
+    fail(Argument{"value"}, "is {}, for elements of {} (expected an integer)", to_string(value), name(self.dtype()));
+  }
   fill(self, value);
 }
 

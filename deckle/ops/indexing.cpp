@@ -193,7 +193,7 @@ Tensor Tensor::index(std::initializer_list<Index> indices) const {
   });
 }
 
-const Tensor& Tensor::index_put_(std::initializer_list<Index> indices, const Tensor& values, bool accumulate) const {
+const Tensor& Tensor::index_put_(std::initializer_list<Index> indices, const Tensor& values, bool accumulate) const& {
   return named("index_put_", {{"self", *this}, {"values", values}}, [&]() -> const Tensor& {
     const Selection selection = selection_of(*this, Indices(indices.begin(), indices.size()));
     const Tensor source = held(values, *this);
@@ -210,8 +210,12 @@ const Tensor& Tensor::index_put_(std::initializer_list<Index> indices, const Ten
   });
 }
 
-const Tensor& Tensor::index_put_(std::initializer_list<Index> indices, const Scalar& value, bool accumulate) const {
-  return named("index_put_", [&]() -> const Tensor& { return index_put_(indices, full({}, value, dtype()), accumulate); });
+const Tensor& Tensor::index_put_(std::initializer_list<Index> indices, const Scalar& value, bool accumulate) const& {
+  return named("index_put_", [&]() -> const Tensor& {
+    check(!value.is_floating() || is_floating_point(), Argument{"value"}, "is {}, for elements of {} (expected an integer)",
+          to_string(value), name(dtype()));
+    return index_put_(indices, full({}, value, dtype()), accumulate);
+  });
 }
 
 Tensor Tensor::index_put(std::initializer_list<Index> indices, const Tensor& values, bool accumulate) const {

@@ -1,5 +1,6 @@
 // Members of Tensor that are no ops, and operators, each the free function that it stands for.
 
+#include "deckle/autograd/history.h"
 #include "deckle/base/check.h"
 #include "deckle/core/tensor.h"
 #include "deckle/ops/generated/bitwise.h"
@@ -11,8 +12,31 @@
 #include "deckle/ops/indexing.h"
 
 namespace deckle {
-const Tensor& Tensor::operator=(const Tensor& source) const&& { return deckle::copy_(*this, source); }
-const Tensor& Tensor::operator=(const Scalar& value) const&& { return deckle::fill_(*this, value); }
+namespace {
+
+/// Refuses to write what nobody can read: `x.index({mask}) = 1` chooses a copy.
+void require_holder(const Tensor& written) {
+  if (!written.defined() || written.shared_impl().use_count() > 1 || written.storage()->foreign()) return;
+  const Tensor& base = autograd::base_of(written);  // the tensor itself, unless it is a view, which holds its base
+  const bool alone = !base.is_same(written) && base.shared_impl().use_count() == 1;
+  if (written.storage().use_count() > (alone ? 2 : 1)) return;
+  named("operator=", [] {
+    fail(
+        "nothing holds the tensor that is assigned to, so that the values are lost (expected a view of a tensor, as x[0]; "
+        "index_put_ writes where masks and indices say)");
+  });
+}
+
+}  // namespace
+
+const Tensor& Tensor::operator=(const Tensor& source) const&& {
+  require_holder(*this);
+  return deckle::copy_(*this, source);
+}
+const Tensor& Tensor::operator=(const Scalar& value) const&& {
+  require_holder(*this);
+  return deckle::fill_(*this, value);
+}
 
 RowIterator<Tensor> Tensor::begin() const {
   named("begin", [&] { check(dim() > 0, "a tensor without dims has no rows (expected one dim or more)"); });
@@ -73,14 +97,14 @@ const Tensor& operator/=(const Tensor& a, const Scalar& b) { return div_(a, b); 
 const Tensor& operator%=(const Tensor& a, const Tensor& b) { return remainder_(a, b); }
 const Tensor& operator%=(const Tensor& a, const Scalar& b) { return remainder_(a, b); }
 
-const Tensor& operator+=(const IndexedTensor& a, const Tensor& b) { return std::move(a) = static_cast<const Tensor&>(a) + b; }
-const Tensor& operator-=(const IndexedTensor& a, const Tensor& b) { return std::move(a) = static_cast<const Tensor&>(a) - b; }
-const Tensor& operator*=(const IndexedTensor& a, const Tensor& b) { return std::move(a) = static_cast<const Tensor&>(a) * b; }
-const Tensor& operator/=(const IndexedTensor& a, const Tensor& b) { return std::move(a) = static_cast<const Tensor&>(a) / b; }
-const Tensor& operator+=(const IndexedTensor& a, const Scalar& b) { return std::move(a) = static_cast<const Tensor&>(a) + b; }
-const Tensor& operator-=(const IndexedTensor& a, const Scalar& b) { return std::move(a) = static_cast<const Tensor&>(a) - b; }
-const Tensor& operator*=(const IndexedTensor& a, const Scalar& b) { return std::move(a) = static_cast<const Tensor&>(a) * b; }
-const Tensor& operator/=(const IndexedTensor& a, const Scalar& b) { return std::move(a) = static_cast<const Tensor&>(a) / b; }
+const Tensor& operator+=(const IndexedTensor&& a, const Tensor& b) { return std::move(a) = static_cast<const Tensor&>(a) + b; }
+const Tensor& operator-=(const IndexedTensor&& a, const Tensor& b) { return std::move(a) = static_cast<const Tensor&>(a) - b; }
+const Tensor& operator*=(const IndexedTensor&& a, const Tensor& b) { return std::move(a) = static_cast<const Tensor&>(a) * b; }
+const Tensor& operator/=(const IndexedTensor&& a, const Tensor& b) { return std::move(a) = static_cast<const Tensor&>(a) / b; }
+const Tensor& operator+=(const IndexedTensor&& a, const Scalar& b) { return std::move(a) = static_cast<const Tensor&>(a) + b; }
+const Tensor& operator-=(const IndexedTensor&& a, const Scalar& b) { return std::move(a) = static_cast<const Tensor&>(a) - b; }
+const Tensor& operator*=(const IndexedTensor&& a, const Scalar& b) { return std::move(a) = static_cast<const Tensor&>(a) * b; }
+const Tensor& operator/=(const IndexedTensor&& a, const Scalar& b) { return std::move(a) = static_cast<const Tensor&>(a) / b; }
 
 Tensor operator==(const Tensor& a, const Tensor& b) { return eq(a, b); }
 Tensor operator!=(const Tensor& a, const Tensor& b) { return ne(a, b); }

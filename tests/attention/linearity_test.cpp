@@ -209,5 +209,18 @@ TEST(AttentionLinearity, HoldsAllThatTheEntriesList) {
   EXPECT_EQ(listed, held);
 }
 
+TEST(AttentionDerivatives, RefuseAnUndefinedGradientOfOut) {
+  const Problem p;
+  Arguments a = p.draw(false);
+  a.y_gradient.out = Tensor();
+  const std::string message = ": y_gradient.out is undefined (expected a gradient, be it of zeros)";
+  EXPECT_EQ(testing::error_of([&] { attention_backward(a.y_gradient, p.x, p.y, p.plan, p.x_wanted); }),
+            "attention_backward" + message);
+  EXPECT_EQ(testing::error_of([&] {
+              attention_second(a.x_tangent, p.x, p.y, a.y_gradient, a.y_gradient_tangent, p.plan, p.x_wanted, {true, true});
+            }),
+            "attention_second" + message);
+}
+
 }  // namespace
 }  // namespace deckle

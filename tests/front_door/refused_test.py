@@ -13,7 +13,13 @@ import tempfile
 SHOWN = {"norm(x, 1.0)": "a dim is an integer", "x.sum(true)": "a dim is an integer", "zeros(2.0)": "a size is an integer",
          "n.t()": "a nested tensor is a batch", "n.broadcast_to({2, 3})": "ragged dims have no size",
          "n.mm(a)": "rows of several components", "clamp(y, {}, 1.0)": "{} is no number", "y.clamp({}, 1.0)": "{} is no number",
-         "y.clip(0.0, {})": "{} is no number", "nan_to_num(v, 0.0, {}, 9.0)": "{} is no number"}
+         "y.clip(0.0, {})": "{} is no number", "nan_to_num(v, 0.0, {}, 9.0)": "{} is no number",
+         **{program: "an if takes one bool" for program in (
+             "x > 0 ? 1 : 0", "x.sum() < 2 ? 1 : 0", "!x", "(x > 0) && (y > 0)", "static_cast<bool>(x[0][0])", "bool(n > 0)")},
+         "x.sum({.keepdim = true})": "keepdim",
+         "x.argmax(true)": "dim is an integer", "softmax(x, 1.5)": "dim is an integer", "n.softmax(true)": "dim is an integer",
+         "x.size(1.9)": "a dim is an integer", "x[1.0]": "an index is an integer",
+         "x[true]": "an index is an integer", "x = 5": "x.fill_(1.0)"}
 
 
 def main():

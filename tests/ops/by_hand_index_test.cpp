@@ -141,7 +141,7 @@ TEST(Shapes, RegularDimsChangeTheOthersStay) {
         return sizes;
       };
       const auto component = [](const NestedTensor& x, int64_t b, std::initializer_list<int64_t> regular) {
-        Dims sizes(x[b].sizes().first(static_cast<size_t>(x.ragged_dims())));
+        Dims sizes(Ints(x[b].sizes()).first(static_cast<size_t>(x.ragged_dims())));
         for (const int64_t size : regular) sizes.push_back(size);
         return sizes;
       };

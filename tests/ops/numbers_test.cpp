@@ -66,7 +66,9 @@ TEST(Numbers, BeyondAnIntegerDtypeAreRefused) {
   EXPECT_EQ((x < beyond).to_vector(), (std::vector<double>{1, 1}));  // comparisons take any integer
   EXPECT_EQ((x == beyond + 1).to_vector(), (std::vector<double>{0, 0}));
   EXPECT_EQ((wide + beyond).to_vector(), (std::vector<double>{1.0 + 0x1p40, 2 + 0x1p40}));
-  x.fill_(2.75);
+  testing::expect_error([&] { x.fill_(2.75); }, "fill_: value is 2.75, for elements of int32 (expected an integer)");
+  testing::expect_error([&] { mask.fill_(0.5); }, "fill_: value is 0.5, for elements of bool (expected an integer)");
+  x.copy_(tensor(2.75));
   EXPECT_EQ(x.to_vector(), (std::vector<double>{2, 2}));
 }
 

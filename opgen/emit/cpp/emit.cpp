@@ -9,6 +9,7 @@
 #include "opgen/emit/common/layout.h"
 #include "opgen/emit/cpp/declared.h"
 #include "opgen/emit/cpp/inplace.h"
+#include "opgen/emit/cpp/method_types.h"
 #include "opgen/emit/cpp/methods.h"
 #include "opgen/emit/cpp/node.h"
 #include "opgen/emit/cpp/options.h"
@@ -50,8 +51,17 @@ std::string public_header(const Stem& stem) {
     if (!op->takes_rows() || !op->derived) {
       functions += print_options(*op);
       if (!op->doc.empty()) functions += "/// " + op->doc + "\n";
-      functions += signature(*op, op->writes_argument() ? Variant::inplace : Variant::functional, true) + ";\n";
-      if (op->inplace) functions += signature(*op, Variant::inplace, true) + ";\n";
+      for (const Variant variant : {Variant::functional, Variant::inplace}) {
+        const bool inplace = variant == Variant::inplace;
+        if (inplace ? !op->writes_argument() && !op->inplace : op->writes_argument()) continue;
+        functions += signature(*op, variant, true) + ";\n";
+        functions += options_alone(*op, inplace && !op->schema.results.empty() ? "const Tensor&" : public_return_type(*op),
+                                   variant_name(*op, variant), public_parameters(*op, true));
+      }
+      if (const auto parts = public_parameters(*op, false); parts.size() > 1 && op->schema.arguments[0].type.is_tensor()) {
+        const std::string refused = refused_integers(op->name(), "const Tensor&, ", parts[1], "");
+        if (functions.find(refused) == std::string::npos) functions += refused;
+      }
       if (op->out) functions += signature(*op, Variant::out, false) + ";\n";
       functions += "\n";
     }

@@ -40,10 +40,31 @@ void Methods::add(const Op& op, const std::string& result, const std::string& na
     std::vector<std::string> first(with_defaults.begin(), with_defaults.end() - 1);
     declarations_ += wrapped(result + " " + name, first, " const;\n");
     define(result, name, {parameters.begin(), parameters.end() - 1});
+    const auto required = static_cast<std::ptrdiff_t>(required_before_options(with_defaults));
+    if (static_cast<size_t>(required) + 1 < parameters.size()) {
+      std::vector<std::string> alone(parameters.begin(), parameters.begin() + required);
+      alone.push_back(parameters.back());
+      define(result, name, alone);
+      for (std::string& parameter : alone) parameter = declared_here(op, parameter);
+      declarations_ += wrapped(result + " " + name, alone, " const;\n");
+    }
     with_defaults = parameters;
   }
   for (std::string& parameter : with_defaults) parameter = declared_here(op, parameter);
+  if (result.back() == '&') {  // what a temporary returns is no reference to it
+    std::vector<std::string> passed;
+    for (const std::string& parameter : parameters) passed.push_back(name_of(parameter));
+    declarations_ += wrapped(result + " " + name, with_defaults, " const&;\n");
+    declarations_ +=
+        one_line_or_block(wrapped(type_ + " " + name, with_defaults, " const&&"), wrapped("return " + name, passed, ";"));
+    define(result, name, parameters, " const&");
+    return;
+  }
   declarations_ += wrapped(result + " " + name, with_defaults, " const;\n");
+  if (!parameters.empty()) {
+    const std::string refused = refused_integers(name, "", parameters[0], " const");
+    if (declarations_.find(refused) == std::string::npos) declarations_ += refused;
+  }
   define(result, name, parameters);
   if (takes_integers_alone(op, parameters))
     declarations_ += fmt::format(
@@ -64,10 +85,11 @@ void Methods::refuse(const Op& op, const std::string& result, const std::string&
   declarations_ += fmt::format("{} {}({}) const = delete;  // {}\n", result, name, join(parameters), reason);
 }
 
-void Methods::define(const std::string& result, const std::string& name, const std::vector<std::string>& parameters) {
+void Methods::define(const std::string& result, const std::string& name, const std::vector<std::string>& parameters,
+                     const char* qualifiers) {
   std::vector<std::string> arguments = {"*this"};
   for (const std::string& parameter : parameters) arguments.push_back(name_of(parameter));
-  definitions_ += one_line_or_block(wrapped(result + " " + type_ + "::" + name, parameters, " const"),
+  definitions_ += one_line_or_block(wrapped(result + " " + type_ + "::" + name, parameters, qualifiers),
                                     wrapped("return deckle::" + name, arguments, ";"));
 }
 

@@ -28,7 +28,8 @@ class Methods {
   std::string definitions(const std::vector<std::string>& includes) const;
 
  private:
-  void define(const std::string& result, const std::string& name, const std::vector<std::string>& parameters);
+  void define(const std::string& result, const std::string& name, const std::vector<std::string>& parameters,
+              const char* qualifiers = " const");
 
   std::string type_, declarations_, definitions_;
 };

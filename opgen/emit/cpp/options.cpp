@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "opgen/emit/cpp/signature.h"
 #include "opgen/emit/cpp/types.h"
 #include "opgen/text/strings.h"
 
@@ -15,13 +16,25 @@ size_t parameters_before(const Op& op) {
   return count;
 }
 
+std::string name_of(const std::string& parameter) {
+  const std::string before = parameter.substr(0, parameter.find(" = "));
+  return before.substr(before.find_last_of(" &*") + 1);
+}
+
+/// Whether {1} might be meant as the argument before the options, a list that may be left out.
+bool beside_a_list(const Op& op) {
+  if (op.positional() == 0) return false;
+  const Argument& last = op.schema.arguments[op.positional() - 1];
+  return last.default_value && last.type.is_list_of(Base::integer);
+}
+
 }  // namespace
 
 std::string options_name(const Op& op) { return pascal_case(op.unique_name()) + "Options"; }
 
 std::string print_options(const Op& op) {
   if (!op.has_options()) return "";
-  std::string fields;
+  std::string fields = beside_a_list(op) ? "  ByName by_name = {};\n" : "";
   for (size_t i = op.positional(); i < op.schema.arguments.size(); ++i) {
     const Argument& argument = op.schema.arguments[i];
     fields += fmt::format("  {} {} = {};\n", owned_type(argument.type), argument.name, default_value(argument));
@@ -37,9 +50,38 @@ std::vector<std::string> public_parameters(const Op& op, bool with_defaults) {
   return parts;
 }
 
+size_t required_before_options(const std::vector<std::string>& parameters) {
+  size_t count = parameters.size() - 1;
+  while (count > 0 && parameters[count - 1].find(" = ") != std::string::npos) --count;
+  return count;
+}
+
+std::string options_alone(const Op& op, const std::string& result, const std::string& name,
+                          const std::vector<std::string>& parameters) {
+  const size_t required = required_before_options(parameters);
+  if (!op.has_options() || required + 1 == parameters.size()) return "";
+  std::vector<std::string> declared, passed;
+  for (size_t i = 0; i + 1 < parameters.size(); ++i) {
+    const std::string& parameter = parameters[i];
+    if (i < required) declared.push_back(parameter);
+    passed.push_back(i < required ? name_of(parameter) : parameter.substr(parameter.find(" = ") + 3));
+  }
+  declared.push_back("const " + options_name(op) + "& options");
+  passed.emplace_back("options");
+  return one_line_or_block(wrapped("inline " + result + " " + name, declared, ""), wrapped("return " + name, passed, ";"));
+}
+
+std::string refused_integers(const std::string& name, const std::string& before, const std::string& parameter,
+                             const std::string& suffix) {
+  if (parameter.rfind("int64_t ", 0) != 0 && parameter.rfind("std::optional<int64_t> ", 0) != 0) return "";
+  return fmt::format("template <NoInteger T, typename... Rest>\nvoid {}({}T, Rest&&...){} = delete;  // {} is an integer\n", name,
+                     before, suffix, name_of(parameter));
+}
+
 std::string unpack_options(const Op& op) {
   if (!op.has_options()) return "";
   std::vector<std::string> names;
+  if (beside_a_list(op)) names.emplace_back("by_name");
   for (size_t i = op.positional(); i < op.schema.arguments.size(); ++i) names.push_back(op.schema.arguments[i].name);
   return "const auto& [" + join(names) + "] = options;\n";
 }

@@ -34,7 +34,7 @@ class Overloads {
       nested_ = choice;
       if (is_method()) methods.add(op_, result_type(), op_.name(), behind_self(true), behind_self(false));
       if (op_.nested.kind == NestedRule::Kind::cpp) {  // deckle::nested::NAME, written by hand
-        header += fmt::format("/// {}\n{}{};\n\n", op_.doc, over_comment(op_), signature(true));
+        header += fmt::format("/// {}\n{}{};\n{}\n", op_.doc, over_comment(op_), signature(true), options_alone());
         source += fmt::format("namespace nested {{\n{};\n}}\n\n", wrapped(of_nested(cpp::return_type(op_)) + " " + op_.name(),
                                                                           beside_nested(cpp::parameters(op_, false)), ""));
         source += define(signature(false), cpp::unpack_options(op_) + cpp::require_enums(op_) + refusals(op_, first()) +
@@ -42,10 +42,11 @@ class Overloads {
                                                wrapped(op_.home.prefix() + "nested::" + op_.name(), op_.argument_names(), ";\n"));
         continue;
       }
-      header += (op_.doc.empty() ? "" : fmt::format("/// {}\n", op_.doc)) + signature(true) + ";\n";
+      header += (op_.doc.empty() ? "" : fmt::format("/// {}\n", op_.doc)) + signature(true) + ";\n" + options_alone();
       source += define(signature(false), op_.writes_argument() ? written_body() : body());
       if (op_.inplace && nested_.contains(op_.schema.arguments[0].name)) {
         header += inplace_signature(true) + ";\n";
+        header += cpp::options_alone(op_, "const NestedTensor&", op_.name() + "_", parameter_list(true));
         source += define(inplace_signature(false), inplace_body(), "_");
         if (is_method()) methods.add(op_, "const NestedTensor&", op_.name() + "_", behind_self(true), behind_self(false));
       }
@@ -118,6 +119,7 @@ class Overloads {
 
   std::vector<std::string> parameter_list(bool defaults) const { return beside_nested(cpp::public_parameters(op_, defaults)); }
   std::string signature(bool defaults) const { return wrapped(result_type() + " " + op_.name(), parameter_list(defaults), ""); }
+  std::string options_alone() const { return cpp::options_alone(op_, result_type(), op_.name(), parameter_list(true)); }
   std::string inplace_signature(bool defaults) const {
     return wrapped("const NestedTensor& " + op_.name() + "_", parameter_list(defaults), "");
   }
