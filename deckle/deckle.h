@@ -17,6 +17,7 @@
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/graph.h"
 #include "deckle/core/cuda/stream.h"
+#include "deckle/core/format.h"
 #include "deckle/core/from_data.h"
 #include "deckle/core/generator.h"
 #include "deckle/functional/checkpoint.h"

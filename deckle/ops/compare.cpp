@@ -11,6 +11,10 @@ bool allclose(const Tensor& self, const Tensor& other, double rtol, double atol,
   return named("allclose", [&] { return all(isclose(self.detach(), other.detach(), rtol, atol, equal_nan)).item<bool>(); });
 }
 
+bool allclose(const Tensor& self, const Scalar& other, double rtol, double atol, bool equal_nan) {
+  return named("allclose", [&] { return all(isclose(self.detach(), other, rtol, atol, equal_nan)).item<bool>(); });
+}
+
 bool equal(const Tensor& self, const Tensor& other) {
   return named("equal", [&] { return self.sizes() == other.sizes() && all(eq(self.detach(), other.detach())).item<bool>(); });
 }

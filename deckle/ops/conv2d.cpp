@@ -13,9 +13,14 @@ namespace deckle {
 
 Tensor composite::conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t stride, Padding padding,
                          int64_t dilation, int64_t groups) {
-  check(input.dim() >= 3, Argument{"input"}, "has shape {} (expected [..., H, W, C])", input.sizes());
+  check(input.dim() >= 3, Argument{"input"}, "has shape {} (expected [..., H, W, C], channels last)", input.sizes());
   check(weight.dim() == 4 && weight.size(2) >= 1, Argument{"weight"},
         "has shape {} (expected [out, in / groups, height, width], a height of 1 or more)", weight.sizes());
+  check(groups < 1 || weight.size(1) * groups == input.size(-1), Argument{"input"},
+        "has shape {} for weight {} in {} groups (expected [..., H, W, C], channels last, of C = {})", input.sizes(),
+        weight.sizes(), groups, weight.size(1) * groups);
+  check(input.dtype() == weight.dtype(), Argument{"input"}, "is {}, weight is {} (expected one dtype)", name(input.dtype()),
+        name(weight.dtype()));
   check(padding != Padding::causal, "padding is causal, and an image has no order in time (expected valid or same)");
   const int64_t height = input.size(-3),
                 count = shapes::window_count(height, weight.size(2), stride, dilation, padding == Padding::valid);

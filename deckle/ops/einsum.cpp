@@ -89,6 +89,8 @@ Lettered product(Lettered a, Lettered b, const std::string& kept) {
                     rows = chosen(a.letters, [&](char letter) { return !b.has(letter); }),
                     columns = chosen(b.letters, [&](char letter) { return !a.has(letter); });
   const int64_t batches = a.size(batch), depth = a.size(inner), height = a.size(rows), width = b.size(columns);
+  check(is_floating(a.tensor.dtype()) && is_floating(b.tensor.dtype()), Argument{"operands"},
+        "are {} and {} (expected floating ones; mm and dot take integers)", name(a.tensor.dtype()), name(b.tensor.dtype()));
   const Tensor result = bmm(reshape(a.ordered(batch + rows + inner), {batches, height, depth}),
                             reshape(b.ordered(batch + inner + columns), {batches, depth, width}));
   Dims sizes;
