@@ -76,10 +76,22 @@ template <>
 struct DTypeOf<double> {
   static constexpr DType value = DType::float64;
 };
+
+template <typename T>
+inline constexpr bool kHasDType = requires {
+  DTypeOf<T>::value;
+};
+
+template <typename T>
+constexpr DType dtype_of_element() {
+  static_assert(kHasDType<T>, "elements are bool, uint8_t, int32_t, int64_t, float16, bfloat16, float or double: convert others");
+  if constexpr (kHasDType<T>) return DTypeOf<T>::value;
+  return {};
+}
 }  // namespace detail
 
 template <typename T>
-inline constexpr DType dtype_of = detail::DTypeOf<T>::value;
+inline constexpr DType dtype_of = detail::dtype_of_element<T>();
 
 /// Calls `f(TypeTag<T>{})` with the C++ type of `dtype`.
 template <typename F>

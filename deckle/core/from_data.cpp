@@ -1,5 +1,6 @@
 #include "deckle/core/from_data.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "deckle/base/check.h"
@@ -25,6 +26,21 @@ void require_length(int64_t length, int64_t expected) {
     check(length == expected,
           "a row of {} values beside one of {} (expected as many; NestedTensor takes rows of different lengths)", length,
           expected);
+  });
+}
+
+Tensor of_mixed(std::span<const MixedNumber> numbers, Ints sizes) {
+  DType dtype = numbers.empty() ? DType::float32 : DType::bool_;
+  for (const MixedNumber& each : numbers) dtype = std::max(dtype, each.dtype);
+  return visit(dtype, [&]<typename T>(TypeTag<T>) {
+    std::vector<Element<T>> values;
+    for (const MixedNumber& each : numbers) {
+      if constexpr (std::is_integral_v<T>)
+        values.push_back(static_cast<Element<T>>(each.number.to_int64()));
+      else
+        values.push_back(static_cast<T>(each.number.to_double()));
+    }
+    return copy_of(values.data(), sizes, dtype);
   });
 }
 

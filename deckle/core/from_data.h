@@ -21,6 +21,15 @@ void require_length(int64_t length, int64_t expected);
 /// bool in the memory of a std::vector, which would pack its bits.
 template <typename T>
 using Element = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
+/// One of numbers of several types in braces.
+struct MixedNumber {
+  template <typename T>
+  requires(std::is_arithmetic_v<T>&& kHasDType<T>) MixedNumber(T value) : number(value), dtype(dtype_of<T>) {}
+
+  Scalar number;
+  DType dtype;
+};
+Tensor of_mixed(std::span<const MixedNumber> numbers, Ints sizes);
 Tensor borrow(void* data, Ints sizes, Ints strides, DType dtype, std::function<void()> release);
 }  // namespace detail
 
@@ -81,6 +90,21 @@ Tensor tensor(std::initializer_list<std::initializer_list<std::initializer_list<
     }
   }
   return detail::copy_of(values.data(), sizes, dtype_of<T>);
+}
+
+/// Numbers of several types have the dtype that they promote to: tensor({NAN, 1.0}), tensor({{1, 2.5}, {3, 4}}) are float64.
+inline Tensor tensor(std::initializer_list<detail::MixedNumber> numbers) {
+  return detail::of_mixed({numbers.begin(), numbers.size()}, static_cast<int64_t>(numbers.size()));
+}
+template <int = 0>  // second to the overload above where both fit: tensor({})
+Tensor tensor(std::initializer_list<std::initializer_list<detail::MixedNumber>> rows) {
+  const Dims sizes = {static_cast<int64_t>(rows.size()), rows.size() > 0 ? static_cast<int64_t>(rows.begin()->size()) : 0};
+  std::vector<detail::MixedNumber> numbers;
+  for (const std::initializer_list<detail::MixedNumber>& row : rows) {
+    detail::require_length(static_cast<int64_t>(row.size()), sizes[1]);
+    numbers.insert(numbers.end(), row.begin(), row.end());
+  }
+  return detail::of_mixed(numbers, sizes);
 }
 
 /// A tensor of this shape whose contents are arbitrary, to be written: on the CPU, whatever factories do, unless a device is
