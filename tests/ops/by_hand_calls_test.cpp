@@ -234,11 +234,18 @@ std::vector<Sample> samples() {
          backward({sum(x * x)}, {.create_graph = true});
          return of(optim::gradient_norms({x}));
        }},
+      {"clip_gradient_norm_on_device",
+       [] {
+         Tensor x = leaf({2});
+         backward({sum(x * x)}, {.create_graph = true});
+         return of(optim::clip_gradient_norm_on_device({x}, 0.1));
+       }},
       {"nn::parameter", [] { return of(nn::parameter(leaf({2}))); }},
   };
 }
 
-/// The recorded ops that a call of `op` stands for: itself, or the parts of a composite.
+/// The recorded ops that a call of `op` stands for: itself, or the parts of a composite, which may be another function of its
+/// name.
 void collect(const std::string& op, Names& recorded) {
   static const std::regex parts(R"(\(made of ([a-z0-9_, ]+)\))"), word("[a-z0-9_]+");
   for (const OpInfo& info : op_table()) {
@@ -250,7 +257,8 @@ void collect(const std::string& op, Names& recorded) {
       continue;
     }
     const std::string names = found[1];
-    for (std::sregex_iterator at(names.begin(), names.end(), word), end; at != end; ++at) collect(at->str(), recorded);
+    for (std::sregex_iterator at(names.begin(), names.end(), word), end; at != end; ++at)
+      if (at->str() != op) collect(at->str(), recorded);
   }
 }
 
