@@ -8,6 +8,7 @@
 
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/args/context.h"
+#include "deckle/kernels/args/item.h"
 #include "deckle/kernels/cpu/index/lanes.h"
 #include "deckle/kernels/cpu/index/rows.h"
 
@@ -55,16 +56,7 @@ void gather_of(const View& self, int64_t dim, const View& index, const View& res
 
 void gather(const Context&, const View& self, int64_t dim, const View& index, const View& result) {
   if (index.numel() == 0) return;
-  switch (item_size(self.dtype)) {
-    case 1:
-      return gather_of<uint8_t>(self, dim, index, result);
-    case 2:
-      return gather_of<uint16_t>(self, dim, index, result);
-    case 4:
-      return gather_of<uint32_t>(self, dim, index, result);
-    default:
-      return gather_of<uint64_t>(self, dim, index, result);
-  }
+  visit_item(self.dtype, [&]<typename T>(TypeTag<T>) { gather_of<T>(self, dim, index, result); });
 }
 
 }  // namespace deckle::kernels::cpu

@@ -11,6 +11,7 @@
 #include "deckle/base/parallel.h"
 #include "deckle/base/scratch.h"
 #include "deckle/kernels/args/context.h"
+#include "deckle/kernels/args/item.h"
 #include "deckle/kernels/cpu/index/lanes.h"
 #include "deckle/kernels/cpu/index/rows.h"
 
@@ -106,36 +107,22 @@ void winners_of(const View& gradient, int64_t dim, const View& index, const View
   });
 }
 
-template <typename F>
-void visit_size(DType dtype, F&& f) {
-  switch (item_size(dtype)) {
-    case 1:
-      return f(uint8_t{});
-    case 2:
-      return f(uint16_t{});
-    case 4:
-      return f(uint32_t{});
-    default:
-      return f(uint64_t{});
-  }
-}
-
 }  // namespace
 
 void scatter(const Context&, const View& self, int64_t dim, const View& index, const View& src, const View& result) {
   if (self.numel() == 0) return;
-  visit_size(self.dtype, [&]<typename T>(T) { scatter_of<T>(self, dim, index, src, result); });
+  visit_item(self.dtype, [&]<typename T>(TypeTag<T>) { scatter_of<T>(self, dim, index, src, result); });
 }
 
 void scatter_zero(const Context&, const View& self, int64_t dim, const View& index, const View& result) {
   if (self.numel() == 0) return;
-  visit_size(self.dtype, [&]<typename T>(T) { scatter_of<T>(self, dim, index, View{}, result); });
+  visit_item(self.dtype, [&]<typename T>(TypeTag<T>) { scatter_of<T>(self, dim, index, View{}, result); });
 }
 
 void scatter_backward(const Context&, const View& gradient, int64_t dim, const View& index, std::span<const int64_t>,
                       const View& result) {
   if (result.numel() == 0) return;
-  visit_size(result.dtype, [&]<typename T>(T) { winners_of<T>(gradient, dim, index, result); });
+  visit_item(result.dtype, [&]<typename T>(TypeTag<T>) { winners_of<T>(gradient, dim, index, result); });
 }
 
 }  // namespace deckle::kernels::cpu

@@ -1,7 +1,6 @@
-// tril and triu: the elements on one side of a diagonal of the last two dims; 0 elsewhere.       self, result: [..., rows,
-// columns]
+// tril and triu: the elements on one side of a diagonal of the last two dims; 0 elsewhere.
 //
-// Reads the elements kept once and writes each of the result once; a row is a copy and zeros.
+// self, result: [..., rows, columns]. Reads the elements kept once and writes each of the result once; a row is a copy and zeros.
 
 #include <algorithm>
 #include <cstring>

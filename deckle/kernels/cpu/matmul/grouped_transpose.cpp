@@ -8,6 +8,7 @@
 
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/args/context.h"
+#include "deckle/kernels/args/item.h"
 #include "deckle/kernels/args/view.h"
 #include "deckle/kernels/cpu/simd/transpose.h"
 
@@ -54,16 +55,7 @@ void transpose_all(const View& self, const RaggedView& shape, const View& result
 
 void grouped_transpose(const Context&, const View& self, const RaggedView& shape, const RaggedView&, const View& result) {
   if (self.numel() == 0) return;
-  switch (item_size(self.dtype)) {
-    case 1:
-      return transpose_all<uint8_t>(self, shape, result);
-    case 2:
-      return transpose_all<uint16_t>(self, shape, result);
-    case 4:
-      return transpose_all<uint32_t>(self, shape, result);
-    default:
-      return transpose_all<uint64_t>(self, shape, result);
-  }
+  visit_item(self.dtype, [&]<typename T>(TypeTag<T>) { transpose_all<T>(self, shape, result); });
 }
 
 }  // namespace deckle::kernels::cpu

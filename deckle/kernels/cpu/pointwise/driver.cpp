@@ -1,9 +1,8 @@
 // Iteration of every pointwise op: operands of any strides, broadcasts and dtypes become contiguous blocks of one type.
 //
 // Dims are ordered by the output's strides and merged where all operands allow. Then, with L the innermost size:
-//   flat    every operand is contiguous or one number: the block function runs straight over memory, and where that is plain
-//   before
-//           any dims are ordered (flat.h), none are: on a few elements that would take ten times as long as the op
+//   flat    every operand is contiguous or one number: the block function runs straight over memory; where that is plain at once
+//           (flat.h) no dims are ordered, which on a few elements would take ten times as long as the op
 //   rows    L >= 256: one call per row; an operand with inner stride 1 is passed directly, with stride 0 as a number
 //   blocks  short rows: about a thousand elements at a time, operands that are not contiguous are gathered into buffers in L1; an
 //           operand that repeats with a short period (a bias) is gathered once

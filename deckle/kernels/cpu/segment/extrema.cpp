@@ -11,6 +11,7 @@
 #include "deckle/base/check.h"
 #include "deckle/base/range.h"
 #include "deckle/kernels/args/context.h"
+#include "deckle/kernels/args/item.h"
 #include "deckle/kernels/cpu/segment/tasks.h"
 #include "deckle/kernels/cpu/segment/values.h"
 
@@ -74,7 +75,7 @@ template <typename Body>
 void for_places(DType dtype, const View& rows, int64_t count, Body body) {
   const int64_t inner = segment::inner_size(rows);
   const auto* const where = rows.ptr<int64_t>();
-  const auto walk = [&](auto type) {
+  visit_item(dtype, [&](auto type) {
     parallel_for(rows.sizes[0], 1 + segment::kGrain / (inner + 1), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         for (int64_t c = 0; c < inner; ++c) {
@@ -84,17 +85,7 @@ void for_places(DType dtype, const View& rows, int64_t count, Body body) {
         }
       }
     });
-  };
-  switch (item_size(dtype)) {
-    case 1:
-      return walk(TypeTag<uint8_t>{});
-    case 2:
-      return walk(TypeTag<uint16_t>{});
-    case 4:
-      return walk(TypeTag<uint32_t>{});
-    default:
-      return walk(TypeTag<uint64_t>{});
-  }
+  });
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "deckle/base/range.h"
 #include "deckle/base/scratch.h"
 #include "deckle/kernels/args/context.h"
+#include "deckle/kernels/args/item.h"
 #include "deckle/kernels/cpu/segment/tasks.h"
 
 namespace deckle::kernels::cpu {
@@ -107,16 +108,7 @@ void scatter_block(const View& values, const RaggedView& ragged, const View& ind
 void segment_gather(const Context&, const View& values, const RaggedView& ragged, const View& index,
                     const RaggedView& index_ragged, const View& result) {
   if (index.numel() == 0) return;
-  switch (item_size(values.dtype)) {
-    case 1:
-      return gather<uint8_t>(values, ragged, index, index_ragged, result);
-    case 2:
-      return gather<uint16_t>(values, ragged, index, index_ragged, result);
-    case 4:
-      return gather<uint32_t>(values, ragged, index, index_ragged, result);
-    default:
-      return gather<uint64_t>(values, ragged, index, index_ragged, result);
-  }
+  visit_item(values.dtype, [&]<typename T>(TypeTag<T>) { gather<T>(values, ragged, index, index_ragged, result); });
 }
 
 void segment_scatter_add(const Context&, const View& values, const RaggedView& ragged, const View& index,

@@ -7,6 +7,7 @@
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/memory.h"
 #include "deckle/kernels/args/context.h"
+#include "deckle/kernels/args/item.h"
 #include "deckle/kernels/cuda/index/additions.h"
 #include "deckle/kernels/cuda/index/fault.cuh"
 #include "deckle/kernels/cuda/index/walked.cuh"
@@ -53,19 +54,7 @@ void gather_of(const Context& context, const View& self, int64_t dim, const View
 void gather(const Context& context, const View& self, int64_t dim, const View& index, const View& result) {
   if (index.numel() == 0) return;
   const deckle::cuda::DeviceGuard guard(context.device);
-  switch (item_size(self.dtype)) {
-    case 1:
-      gather_of<uint8_t>(context, self, dim, index, result);
-      break;
-    case 2:
-      gather_of<uint16_t>(context, self, dim, index, result);
-      break;
-    case 4:
-      gather_of<uint32_t>(context, self, dim, index, result);
-      break;
-    default:
-      gather_of<uint64_t>(context, self, dim, index, result);
-  }
+  visit_item(self.dtype, [&]<typename T>(TypeTag<T>) { gather_of<T>(context, self, dim, index, result); });
   deckle::cuda::check_launch(context.device);
 }
 

@@ -12,6 +12,7 @@
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/memory.h"
 #include "deckle/kernels/args/context.h"
+#include "deckle/kernels/args/item.h"
 #include "deckle/kernels/cuda/index/walked.cuh"
 
 namespace deckle::kernels::cuda {
@@ -77,19 +78,7 @@ void for_marked(const Context& context, const View& written, int64_t dim, const 
   const auto blocks = static_cast<unsigned>((count + kThreads - 1) / kThreads);
   mark<<<blocks, kThreads, 0, deckle::cuda::stream_handle(context.device)>>>(Indices(index), last.as<uint32_t>(), walked, count,
                                                                              Fault(context.device));
-  switch (item_size(written.dtype)) {
-    case 1:
-      launch(uint8_t(), blocks, last.as<uint32_t>(), walked);
-      break;
-    case 2:
-      launch(uint16_t(), blocks, last.as<uint32_t>(), walked);
-      break;
-    case 4:
-      launch(uint32_t(), blocks, last.as<uint32_t>(), walked);
-      break;
-    default:
-      launch(uint64_t(), blocks, last.as<uint32_t>(), walked);
-  }
+  visit_item(written.dtype, [&](auto item) { launch(item, blocks, last.as<uint32_t>(), walked); });
   deckle::cuda::check_launch(context.device);
 }
 
@@ -97,7 +86,7 @@ void for_marked(const Context& context, const View& written, int64_t dim, const 
 void write_over(const Context& context, const View& self, int64_t dim, const View& index, const View& src, const View& result) {
   copy(context, self, result);
   for_marked(context, result, dim, index, src.data == nullptr ? index : src,
-             [&]<typename T>(T, unsigned blocks, const uint32_t* last, const Walked& walked) {
+             [&]<typename T>(TypeTag<T>, unsigned blocks, const uint32_t* last, const Walked& walked) {
                write<T><<<blocks, kThreads, 0, deckle::cuda::stream_handle(context.device)>>>(
                    Indices(index), last, static_cast<const T*>(src.data), result.ptr<T>(), walked, index.numel());
              });
@@ -118,7 +107,7 @@ void scatter_backward(const Context& context, const View& gradient, int64_t dim,
   if (index.numel() != result.numel())
     deckle::cuda::zero_bytes(result.data, context.device, result.numel() * item_size(result.dtype));
   for_marked(context, gradient, dim, index, result,
-             [&]<typename T>(T, unsigned blocks, const uint32_t* last, const Walked& walked) {
+             [&]<typename T>(TypeTag<T>, unsigned blocks, const uint32_t* last, const Walked& walked) {
                read<T><<<blocks, kThreads, 0, deckle::cuda::stream_handle(context.device)>>>(
                    Indices(index), last, gradient.ptr<T>(), result.ptr<T>(), walked, index.numel());
              });

@@ -5,6 +5,7 @@
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/error.h"
 #include "deckle/kernels/args/context.h"
+#include "deckle/kernels/args/item.h"
 #include "deckle/kernels/args/view.h"
 
 namespace deckle::kernels::cuda {
@@ -55,19 +56,7 @@ void clear_of(const Context& context, const View& values, const View& offsets) {
 void clear_spare_rows(const Context& context, const View& values, const View& offsets) {
   if (values.numel() == 0) return;
   const deckle::cuda::DeviceGuard guard(context.device);
-  switch (item_size(values.dtype)) {
-    case 1:
-      clear_of<uint8_t>(context, values, offsets);
-      break;
-    case 2:
-      clear_of<uint16_t>(context, values, offsets);
-      break;
-    case 4:
-      clear_of<uint32_t>(context, values, offsets);
-      break;
-    default:
-      clear_of<uint64_t>(context, values, offsets);
-  }
+  visit_item(values.dtype, [&]<typename T>(TypeTag<T>) { clear_of<T>(context, values, offsets); });
   deckle::cuda::check_launch(context.device);
 }
 

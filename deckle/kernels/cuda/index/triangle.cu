@@ -1,8 +1,10 @@
-// tril and triu: the elements on one side of a diagonal of the last two dims; 0 elsewhere.       self, result: [..., rows,
-// columns] A thread an element: reads those kept once, writes all once.
+// tril and triu: the elements on one side of a diagonal of the last two dims; 0 elsewhere.
+//
+// self, result: [..., rows, columns]. A thread an element: reads those kept once, writes all once.
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/error.h"
 #include "deckle/kernels/args/context.h"
+#include "deckle/kernels/args/item.h"
 #include "deckle/kernels/args/view.h"
 
 namespace deckle::kernels::cuda {
@@ -27,19 +29,7 @@ void run(const Context& context, const View& self, int64_t diagonal, bool lower,
 void triangle(const Context& context, const View& self, int64_t diagonal, bool lower, const View& result) {
   if (self.numel() == 0) return;
   const deckle::cuda::DeviceGuard guard(context.device);
-  switch (item_size(self.dtype)) {
-    case 1:
-      run<uint8_t>(context, self, diagonal, lower, result);
-      break;
-    case 2:
-      run<uint16_t>(context, self, diagonal, lower, result);
-      break;
-    case 4:
-      run<uint32_t>(context, self, diagonal, lower, result);
-      break;
-    default:
-      run<uint64_t>(context, self, diagonal, lower, result);
-  }
+  visit_item(self.dtype, [&]<typename T>(TypeTag<T>) { run<T>(context, self, diagonal, lower, result); });
   deckle::cuda::check_launch(context.device);
 }
 

@@ -1,5 +1,6 @@
 // The largest and smallest value of each column of each component, their rows, and gather and scatter of values there.
 // Ties go to the first; a NaN wins. Of no rows: the limit of the dtype, and row -1. Reads every element once.
+#include "deckle/kernels/args/item.h"
 #include "deckle/kernels/cuda/index/fault.cuh"
 #include "deckle/kernels/cuda/segment/fold.cuh"
 
@@ -48,24 +49,10 @@ void move_all(const Context& context, const View& from, const View& rows, int64_
   const int64_t elements = rows.numel();
   if (elements == 0) return;
   const deckle::cuda::DeviceGuard guard(context.device);
-  const auto run = [&](auto zero) {
-    using T = decltype(zero);
+  visit_item(from.dtype, [&]<typename T>(TypeTag<T>) {
     move<T, kTakes><<<static_cast<unsigned>((elements + 255) / 256), 256, 0, deckle::cuda::stream_handle(context.device)>>>(
         from.ptr<T>(), rows.ptr<int64_t>(), to.ptr<T>(), elements, segment::Values(rows).inner, count, Fault(context.device));
-  };
-  switch (item_size(from.dtype)) {
-    case 1:
-      run(uint8_t());
-      break;
-    case 2:
-      run(uint16_t());
-      break;
-    case 4:
-      run(uint32_t());
-      break;
-    default:
-      run(uint64_t());
-  }
+  });
   deckle::cuda::check_launch(context.device);
 }
 

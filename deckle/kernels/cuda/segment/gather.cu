@@ -1,6 +1,7 @@
 // Gather by position within the own component, column by column, and its transpose, scatter-add.
 //   segment_gather       result[i, c] = values[index[i, c], c]          index: [index rows, columns], positions in the component
 //   segment_scatter_add  values, plus source[i, c] at [index[i, c], c]  that row i belongs to; its columns are some of values'
+#include "deckle/kernels/args/item.h"
 #include "deckle/kernels/cuda/index/additions.h"
 #include "deckle/kernels/cuda/index/fault.cuh"
 #include "deckle/kernels/cuda/segment/fold.cuh"
@@ -76,24 +77,10 @@ void segment_gather(const Context& context, const View& values, const RaggedView
   const deckle::cuda::DeviceGuard guard(context.device);
   const segment::Uploaded of_values(context, ragged), of_index(context, index_ragged);
   const Places places(values, index, of_values.ragged(), of_index.ragged());
-  const auto run = [&](auto zero) {
-    using T = decltype(zero);
+  visit_item(values.dtype, [&]<typename T>(TypeTag<T>) {
     gather<T><<<blocks_of(count), 256, 0, deckle::cuda::stream_handle(context.device)>>>(
         places, values.ptr<T>(), result.ptr<T>(), count, values.numel(), Fault(context.device));
-  };
-  switch (item_size(values.dtype)) {
-    case 1:
-      run(uint8_t());
-      break;
-    case 2:
-      run(uint16_t());
-      break;
-    case 4:
-      run(uint32_t());
-      break;
-    default:
-      run(uint64_t());
-  }
+  });
   deckle::cuda::check_launch(context.device);
 }
 

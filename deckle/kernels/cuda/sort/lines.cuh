@@ -87,19 +87,4 @@ void order_lines(const Context& context, const L& lines, int64_t count, int64_t 
   index::sort_positions(context, line, sorted_line, by_element, order, count, line_count);
 }
 
-/// Calls launch(T()) with an unsigned type of the size of an element.
-template <typename Launch>
-void for_size(DType dtype, const Launch& launch) {
-  switch (item_size(dtype)) {
-    case 1:
-      return launch(uint8_t());
-    case 2:
-      return launch(uint16_t());
-    case 4:
-      return launch(uint32_t());
-    default:
-      return launch(uint64_t());
-  }
-}
-
 }  // namespace deckle::kernels::cuda::sorting

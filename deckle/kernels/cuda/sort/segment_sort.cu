@@ -1,4 +1,5 @@
 // The rows of each component sorted column by column, stable, and the row that each value came from.    values: [rows, inner]
+#include "deckle/kernels/args/item.h"
 #include "deckle/kernels/cuda/segment/ragged.cuh"
 #include "deckle/kernels/cuda/sort/lines.cuh"
 
@@ -44,8 +45,7 @@ void segment_sort(const Context& context, const View& self, const RaggedView& ra
   const Columns lines{uploaded.ragged(), count / ragged.rows()};
   const deckle::cuda::Block order(count * static_cast<int64_t>(sizeof(uint32_t)), context.device);
   sorting::order_lines(context, lines, count, ragged.components * lines.inner, self, descending, order.as<uint32_t>());
-  sorting::for_size(self.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  visit_item(self.dtype, [&]<typename T>(TypeTag<T>) {
     take<T><<<static_cast<unsigned>((count + 255) / 256), 256, 0, deckle::cuda::stream_handle(context.device)>>>(
         lines, order.as<uint32_t>(), self.ptr<T>(), count, values.ptr<T>(), rows.ptr<int64_t>());
   });

@@ -1,5 +1,6 @@
 // values, indices = self sorted along dim, stable; NaN counts as larger than everything. topk: the first k of them.
 // Keys, a radix sort and a gather: lines.cuh.
+#include "deckle/kernels/args/item.h"
 #include "deckle/kernels/cuda/sort/lines.cuh"
 
 namespace deckle::kernels::cuda {
@@ -37,8 +38,7 @@ void sort_along(const Context& context, const View& self, int64_t dim, int64_t k
   const int64_t line_count = count / lines.length, results = line_count * kept;
   const deckle::cuda::Block order(count * static_cast<int64_t>(sizeof(uint32_t)), context.device);
   sorting::order_lines(context, lines, count, line_count, self, descending, order.as<uint32_t>());
-  sorting::for_size(self.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  visit_item(self.dtype, [&]<typename T>(TypeTag<T>) {
     take<T><<<static_cast<unsigned>((results + 255) / 256), 256, 0, deckle::cuda::stream_handle(context.device)>>>(
         lines, order.as<uint32_t>(), self.ptr<T>(), results, kept, values.ptr<T>(), indices.ptr<int64_t>());
   });
