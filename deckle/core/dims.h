@@ -70,8 +70,7 @@ class OptionalInts : public std::optional<Ints> {
   OptionalInts(std::initializer_list<BracedInt> dims) : std::optional<Ints>(Ints(dims)) {}
   OptionalInts(const int64_t& dim) : std::optional<Ints>(Ints(dim)) {}
   template <typename T>
-  requires(std::floating_point<T> || std::same_as<T, bool>)
-      OptionalInts(T /* a dim is an integer; keepdim comes after it: sum(x, {}, true) */)
+  requires NoInteger<T> OptionalInts(T /* a dim is an integer; keepdim comes after it: sum(x, {}, true) */)
   = delete;
 };
 

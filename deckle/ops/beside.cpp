@@ -17,6 +17,20 @@ bool alike(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
+std::optional<Dims> whole_of(TensorList slices, int64_t dim) {
+  const Tensor& first = slices[0];
+  Dims sizes(first.sizes()), strides(first.strides());
+  sizes.insert(sizes.begin() + dim, std::ssize(slices));
+  const Dims whole = contiguous_strides(sizes);
+  const int64_t step = whole[static_cast<size_t>(dim)];
+  strides.insert(strides.begin() + dim, step);
+  if (!(strides == whole)) return std::nullopt;
+  for (size_t i = 0; i < slices.size(); ++i) {
+    if (!alike(first, slices[i]) || slices[i].offset() != first.offset() + static_cast<int64_t>(i) * step) return std::nullopt;
+  }
+  return sizes;
+}
+
 Beside::Beside(std::initializer_list<Tensor> operands, Device device) : device_(device) {
   if (!device.is_cuda() || operands.size() == 0) return;
   const Tensor& some = *operands.begin();
@@ -25,17 +39,11 @@ Beside::Beside(std::initializer_list<Tensor> operands, Device device) : device_(
   std::copy_if(operands.begin(), operands.end(), std::back_inserter(slices),
                [&](const Tensor& operand) { return alike(some, operand); });
   std::sort(slices.begin(), slices.end(), [](const Tensor& a, const Tensor& b) { return a.offset() < b.offset(); });
-  Dims sizes(some.sizes());
-  sizes.insert(sizes.begin() + 1, std::ssize(slices));
-  const Dims whole = contiguous_strides(sizes);
-  Dims strides(whole);
-  strides.erase(strides.begin() + 1);
-  if (slices.size() < 2 || !(Ints(strides) == some.strides())) return;
-  for (size_t i = 0; i < slices.size(); ++i) {
-    if (slices[i].offset() != slices[0].offset() + static_cast<int64_t>(i) * whole[1]) return;
-  }
+  if (slices.size() < 2) return;
+  const std::optional<Dims> sizes = whole_of(slices, 1);
+  if (!sizes) return;
   first_ = slices[0];
-  whole_ = deckle::empty(sizes, some.dtype(), device);
+  whole_ = deckle::empty(*sizes, some.dtype(), device);
 }
 
 Tensor Beside::like(const Tensor& operand) const {

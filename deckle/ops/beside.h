@@ -1,10 +1,14 @@
 #pragma once
 
 #include <initializer_list>
+#include <optional>
 
 #include "deckle/core/tensor.h"
 
 namespace deckle::launch {
+
+/// The sizes of the row-major tensor whose slices along a dim of its these are, one after another; nothing if they are no such.
+std::optional<Dims> whole_of(TensorList slices, int64_t dim);
 
 /// Memory of results that are like operands. Where the first operand and others are the slices of one tensor along its dim 1, as
 /// parts of one product are, the results like them on a GPU are slices of one, too: joined_slices needs no copy then.

@@ -1,10 +1,13 @@
 // Composites that put tensors or parts of one together.
 
+#include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "deckle/autograd/support.h"
 #include "deckle/base/check.h"
 #include "deckle/core/tensor_impl.h"
+#include "deckle/ops/beside.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/shape.h"
@@ -36,18 +39,9 @@ Tensor composite::joined_slices(TensorList tensors, int64_t dim) {
   check(!tensors.empty(), "the list is empty (expected at least one tensor)");
   const Tensor& first = tensors[0];
   dim = launch::wrap_dim(dim, first.dim() + 1);
-  Dims sizes(first.sizes()), strides(first.strides());
-  sizes.insert(sizes.begin() + dim, std::ssize(tensors));
-  const int64_t step = contiguous_strides(sizes)[static_cast<size_t>(dim)];
-  strides.insert(strides.begin() + dim, step);
-  bool together = Ints(strides) == Ints(contiguous_strides(sizes));
-  for (size_t i = 0; together && i < tensors.size(); ++i) {
-    const Tensor& tensor = tensors[i];
-    together = tensor.storage() == first.storage() && tensor.dtype() == first.dtype() && tensor.sizes() == first.sizes() &&
-               tensor.strides() == first.strides() && tensor.offset() == first.offset() + static_cast<int64_t>(i) * step &&
-               !autograd::active(tensor);
-  }
-  return together ? alias(first, sizes, strides, first.offset()) : deckle::stack(tensors, dim);
+  const std::optional<Dims> whole = launch::whole_of(tensors, dim);
+  const bool recorded = std::any_of(tensors.begin(), tensors.end(), [](const Tensor& each) { return autograd::active(each); });
+  return whole && !recorded ? alias(first, *whole, contiguous_strides(*whole), first.offset()) : deckle::stack(tensors, dim);
 }
 
 }  // namespace deckle

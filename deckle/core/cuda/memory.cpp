@@ -7,7 +7,9 @@
 #include <bit>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -35,8 +37,8 @@ int64_t rounded(int64_t bytes) {
 
 struct Cache {
   std::mutex mutex;
-  std::map<std::pair<void*, int64_t>, std::vector<void*>> free;        // by stream and rounded size
-  std::unordered_map<void*, std::unordered_map<void*, int64_t>> kept;  // of each recorded stream its blocks, with their sizes
+  std::map<std::pair<void*, int64_t>, std::vector<void*>> free;  // by stream and rounded size
+  std::unordered_map<void*, std::unordered_set<void*>> kept;     // of each recorded stream its blocks
   MemoryStats stats;
 
   /// The recorded stream that a block belongs to; null: none.
@@ -56,18 +58,23 @@ Cache& cache(Device device) {
   return (*caches)[static_cast<size_t>(device.index)];
 }
 
+/// Gives free blocks back to the pool: those of each stream in the order of to(stream); none: they stay.
+template <typename To>
+void give_back(Cache& shared, Device device, const To& to) {
+  std::erase_if(shared.free, [&](const auto& entry) {
+    const auto& [taker, size] = entry.first;
+    const std::optional<Stream> stream = to(taker);
+    if (!stream) return false;
+    for (void* block : entry.second) pool::give(block, size, device, *stream);
+    shared.stats.cached -= size * std::ssize(entry.second);
+    return true;
+  });
+}
+
 void release(Cache& shared, Device device) {
   count(Counted::wait, device);
-  for (auto entry = shared.free.begin(); entry != shared.free.end();) {
-    const auto& [stream, size] = entry->first;
-    if (shared.kept.contains(stream)) {
-      ++entry;
-      continue;
-    }
-    for (void* block : entry->second) pool::give(block, size, device, {stream});
-    shared.stats.cached -= size * std::ssize(entry->second);
-    entry = shared.free.erase(entry);
-  }
+  give_back(shared, device,
+            [&](void* taker) { return shared.kept.contains(taker) ? std::nullopt : std::optional(Stream{taker}); });
   pool::trim(device);
 }
 
@@ -104,7 +111,7 @@ void* allocate(int64_t bytes, Device device) {
       fail(ErrorKind::out_of_memory, "cannot allocate {} bytes on {} ({} in use by tensors, {} free of {})", with_commas(bytes),
            to_string(device), with_commas(shared.stats.in_use), with_commas(room.available), with_commas(room.total));
     }
-    if (capturing()) shared.kept[now.handle].emplace(block, size);
+    if (capturing()) shared.kept[now.handle].insert(block);
   }
   shared.stats.in_use += size;
   shared.stats.peak = std::max(shared.stats.peak, shared.stats.in_use);
@@ -139,16 +146,8 @@ void release_blocks(Device device, Stream stream) {
   Cache& shared = cache(device);
   const std::lock_guard lock(shared.mutex);
   shared.kept.erase(stream.handle);
-  for (auto entry = shared.free.begin(); entry != shared.free.end();) {
-    const auto& [taker, size] = entry->first;
-    if (taker != stream.handle) {
-      ++entry;
-      continue;
-    }
-    for (void* block : entry->second) pool::give(block, size, device, default_stream(device));
-    shared.stats.cached -= size * std::ssize(entry->second);
-    entry = shared.free.erase(entry);
-  }
+  give_back(shared, device,
+            [&](void* taker) { return taker == stream.handle ? std::optional(default_stream(device)) : std::nullopt; });
 }
 
 bool in_use() { return used.load(std::memory_order_relaxed); }

@@ -10,7 +10,7 @@
 //
 // Schedules (template parameter):
 //   together = false   s = q kᵀ, softmax, out += p v, one after the other: four warpgroups fill each other's gaps (D = 64)
-//   together = true    q k(j+1)ᵀ is issued with p(j) v, so softmax(j+1) also runs under this warpgroup's own product (all others)
+//   together = true    q k(j+1)ᵀ is issued with p(j) v, so softmax(j+1) also runs under this warpgroup's own product (others)
 //
 // Instances: bf16 and f16 x D/Dv of forward_config.cuh. The ladder, TFLOP/s on an H200 at S = 16,384, 2,048 wide, full mask, bf16
 // (run "shapes 2" of benchmarks/results/attention_cuda_choices.json; the others and what was rejected: docs/hopper.md):

@@ -47,20 +47,10 @@ class ForwardScores {
   __device__ __forceinline__ void apply(float (&scores)[N / 2], int j) {
     if (!args_.scores.change) return;
     if (args_.scores.bias_alone) {
-#pragma unroll
-      for (int m = 0; m < kChunks; ++m) {
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          arch::transpose_quad(bias_[m][h], threadIdx.x % 4);
-#pragma unroll
-          for (int n = 0; n < 4; ++n) {
-            const float2 pair = arch::unpack<Config::element>(bias_[m][h][n]);
-            float* to = scores + 4 * (4 * m + n) + 2 * h;
-            to[0] = fmaf(to[0], args_.scores.features.scale, pair.x);
-            to[1] = fmaf(to[1], args_.scores.features.scale, pair.y);
-          }
-        }
-      }
+      for_biases([&](int i, const float2& pair) {
+        scores[i] = fmaf(scores[i], args_.scores.features.scale, pair.x);
+        scores[i + 1] = fmaf(scores[i + 1], args_.scores.features.scale, pair.y);
+      });
       return;
     }
     const Scores features = scores_of_item();
@@ -73,19 +63,10 @@ class ForwardScores {
                                  bias, unused);
     };
     if (args_.scores.wide_bias) {
-#pragma unroll
-      for (int m = 0; m < kChunks; ++m) {
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          arch::transpose_quad(bias_[m][h], threadIdx.x % 4);
-#pragma unroll
-          for (int n = 0; n < 4; ++n) {
-            const float2 pair = arch::unpack<Config::element>(bias_[m][h][n]);
-            set(4 * (4 * m + n) + 2 * h, pair.x);
-            set(4 * (4 * m + n) + 2 * h + 1, pair.y);
-          }
-        }
-      }
+      for_biases([&](int i, const float2& pair) {
+        set(i, pair.x);
+        set(i + 1, pair.y);
+      });
     } else {
 #pragma unroll
       for (int i = 0; i < N / 2; ++i) set(i, 0.0f);
@@ -106,6 +87,19 @@ class ForwardScores {
   }
 
  private:
+  /// body(number of the first score, biases of it and the next) for each pair of this thread's scores.
+  template <typename Body>
+  __device__ __forceinline__ void for_biases(const Body& body) {
+#pragma unroll
+    for (int m = 0; m < kChunks; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        arch::transpose_quad(bias_[m][h], threadIdx.x % 4);
+#pragma unroll
+        for (int n = 0; n < 4; ++n) body(4 * (4 * m + n) + 2 * h, arch::unpack<Config::element>(bias_[m][h][n]));
+      }
+    }
+  }
   __device__ __forceinline__ Scores scores_of_item() const {
     return {args_.scores.features, args_.problem, item_.sequence, item_.head, {0, 0, item_.queries, 0}, {0, 0, item_.keys, 0}};
   }
