@@ -86,6 +86,13 @@ def commit():
     return (git("rev-parse", "--short=10", "HEAD") or "unknown") + ("+changes" if changed else "")
 
 
+def check_out(commit, folder):
+    """The files of a commit, in a folder that is new or empty."""
+    os.makedirs(folder, exist_ok=True)
+    archive = subprocess.run(["git", "-C", ROOT, "archive", commit], check=True, capture_output=True).stdout
+    subprocess.run(["tar", "x", "-C", folder], input=archive, check=True)
+
+
 def facts(command):
     """What stands beside every figure; from here to write() the machine should be this run's alone."""
     global start
