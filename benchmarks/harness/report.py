@@ -49,9 +49,9 @@ class Budget:
 
 
 def share_of_others(before, after):
-    """Of all processors, what others used between the two."""
+    """Of all processors, what others used between the two: at most all, though the clocks' ticks may say a little more."""
     used = (after.all - before.all) - (after.own - before.own)
-    return max(0.0, used / ((after.at - before.at) * os.cpu_count()))
+    return min(1.0, max(0.0, used / ((after.at - before.at) * os.cpu_count())))
 
 
 def machine():
