@@ -146,7 +146,7 @@ int analysed(const Arguments& arguments, const Print& print) {
 }
 
 int dump(const opgen::Program& program, const std::string& name) {
-  const std::vector<const opgen::Op*> found = program.named(name);
+  const std::vector<const opgen::Op*> found = program.overloads_of(name);
   for (const opgen::Op* op : found) fmt::print("{}", opgen::dump::text_of(*op));
   if (!found.empty()) return 0;
   fmt::print(stderr, "opgen: no op is named '{}'{}\n", name, opgen::did_you_mean(name, program.op_names()));
@@ -159,7 +159,7 @@ int site(const opgen::Program& program) {
 }
 
 /// A path in a dependency file.
-std::string escaped(const std::string& path) {
+std::string escape(const std::string& path) {
   std::string text;
   for (const char character : path) {
     if (character == ' ' || character == '#') text += '\\';
@@ -181,8 +181,8 @@ int run(const Arguments& arguments) {
   for (const std::string& note : notes) fmt::print("{}\n", note);
   for (const auto& [path, contents] : files) opgen::write_if_changed(arguments.out + "/" + path, contents);
   if (!arguments.depfile.empty()) {
-    std::string depfile = escaped(arguments.target) + ":";
-    const auto depends_on = [&](const std::string& path) { depfile += " \\\n  " + escaped(path); };
+    std::string depfile = escape(arguments.target) + ":";
+    const auto depends_on = [&](const std::string& path) { depfile += " \\\n  " + escape(path); };
     for (const auto* read : {&inputs.functions, &inputs.known, &inputs.entries}) {
       for (const opgen::Input& input : *read) depends_on(input.path);
     }

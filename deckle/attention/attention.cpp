@@ -9,7 +9,7 @@
 #include "deckle/autograd/autocast.h"
 #include "deckle/base/check.h"
 #include "deckle/core/rethrow.h"
-#include "deckle/nested/named.h"
+#include "deckle/nested/call_as.h"
 #include "deckle/nested/support.h"
 #include "deckle/ops/generated/attention.h"
 #include "deckle/ops/generated/shape.h"
@@ -129,47 +129,48 @@ std::string explain_packed(const Packed& x, AttentionOptions options) {
 }  // namespace
 
 Plan attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
-  return named("attention_plan", {{"q", q}, {"k", k}, {"v", v}}, [&] { return plan_packed(packed(q, k, v, options), options); });
+  return call_as("attention_plan", {{"q", q}, {"k", k}, {"v", v}},
+                 [&] { return plan_packed(packed(q, k, v, options), options); });
 }
 
 Plan attention_plan(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v, const AttentionOptions& options) {
-  return nested::named("attention_plan", {{"q", &q}, {"k", &k}, {"v", &v}},
-                       [&] { return plan_packed(packed(q, k, v, options), options); });
+  return nested::call_as("attention_plan", {{"q", &q}, {"k", &k}, {"v", &v}},
+                         [&] { return plan_packed(packed(q, k, v, options), options); });
 }
 
 std::pair<Tensor, Tensor> attention_with_lse(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
-  return named("attention_with_lse", {{"q", q}, {"k", k}, {"v", v}}, [&]() -> std::pair<Tensor, Tensor> {
+  return call_as("attention_with_lse", {{"q", q}, {"k", k}, {"v", v}}, [&]() -> std::pair<Tensor, Tensor> {
     const auto [out, lse] = packed_attention(packed(q, k, v, options), options);
     return {view(out, {q.size(0), q.size(1), q.size(2), v.size(3)}), view(lse, {q.size(0), q.size(1), q.size(2)})};
   });
 }
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
-  return named("attention", {{"q", q}, {"k", k}, {"v", v}}, [&] { return attention_with_lse(q, k, v, options).first; });
+  return call_as("attention", {{"q", q}, {"k", k}, {"v", v}}, [&] { return attention_with_lse(q, k, v, options).first; });
 }
 
 std::pair<NestedTensor, NestedTensor> attention_with_lse(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v,
                                                          const AttentionOptions& options) {
-  return nested::named("attention_with_lse", {{"q", &q}, {"k", &k}, {"v", &v}}, [&]() -> std::pair<NestedTensor, NestedTensor> {
+  return nested::call_as("attention_with_lse", {{"q", &q}, {"k", &k}, {"v", &v}}, [&]() -> std::pair<NestedTensor, NestedTensor> {
     const auto [out, lse] = packed_attention(packed(q, k, v, options), options);
     return {NestedTensor(out, q.ragged()), NestedTensor(lse, q.ragged())};
   });
 }
 
 NestedTensor attention(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v, const AttentionOptions& options) {
-  return nested::named("attention", {{"q", &q}, {"k", &k}, {"v", &v}},
-                       [&] { return attention_with_lse(q, k, v, options).first; });
+  return nested::call_as("attention", {{"q", &q}, {"k", &k}, {"v", &v}},
+                         [&] { return attention_with_lse(q, k, v, options).first; });
 }
 
 std::string explain_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
-  return named("explain_attention", {{"q", q}, {"k", k}, {"v", v}},
-               [&] { return explain_packed(packed(q, k, v, options), options); });
+  return call_as("explain_attention", {{"q", q}, {"k", k}, {"v", v}},
+                 [&] { return explain_packed(packed(q, k, v, options), options); });
 }
 
 std::string explain_attention(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v,
                               const AttentionOptions& options) {
-  return nested::named("explain_attention", {{"q", &q}, {"k", &k}, {"v", &v}},
-                       [&] { return explain_packed(packed(q, k, v, options), options); });
+  return nested::call_as("explain_attention", {{"q", &q}, {"k", &k}, {"v", &v}},
+                         [&] { return explain_packed(packed(q, k, v, options), options); });
 }
 
 }  // namespace deckle

@@ -40,13 +40,13 @@ class RowEvaluator {
   }
 
  private:
-  KeySpans spans(const Node::Full&, int64_t, int64_t) { return clipped(0, keys_, keys_); }
+  KeySpans spans(const Node::Full&, int64_t, int64_t) { return clip_span(0, keys_, keys_); }
   KeySpans spans(const Node::Band& band, int64_t row, int64_t) {
     const int64_t position = row + (band.alignment == Alignment::top_left ? 0 : keys_ - rows_);
-    return clipped(band.left < 0 ? 0 : position - band.left, band.right < 0 ? keys_ : position + band.right + 1, keys_);
+    return clip_span(band.left < 0 ? 0 : position - band.left, band.right < 0 ? keys_ : position + band.right + 1, keys_);
   }
   KeySpans spans(const Node::Prefix& prefix, int64_t, int64_t) {
-    return clipped(0, prefix.keys[prefix.keys.size() == 1 ? 0 : static_cast<size_t>(sequence_)], keys_);
+    return clip_span(0, prefix.keys[prefix.keys.size() == 1 ? 0 : static_cast<size_t>(sequence_)], keys_);
   }
   KeySpans spans(const Node::Documents& documents, int64_t row, int64_t) {
     auto [at, fresh] = documents_.try_emplace(&documents);
@@ -62,7 +62,7 @@ class RowEvaluator {
     const Tensor& allowed = mask.allowed;
     const auto step = [&](int dim) { return allowed.size(dim) == 1 ? int64_t{0} : allowed.stride(dim); };
     const bool* at = allowed.data<bool>() + sequence_ * step(0) + head * step(1) + row * step(2);
-    if (step(3) == 0) return clipped(0, keys_ > 0 && *at ? keys_ : 0, keys_);
+    if (step(3) == 0) return clip_span(0, keys_ > 0 && *at ? keys_ : 0, keys_);
     return runs(at, keys_);
   }
   KeySpans spans(const Node::And& parts, int64_t row, int64_t head) {
@@ -79,7 +79,7 @@ class RowEvaluator {
 };
 
 /// Whether ranges of `spans` spans in each row would take more memory than a byte per key.
-bool scattered(size_t spans, int64_t keys) {
+bool is_scattered(size_t spans, int64_t keys) {
   return spans > kMostRuns && static_cast<int64_t>(2 * sizeof(int32_t) * spans) > keys;
 }
 
@@ -135,7 +135,7 @@ Tensor plane_of(const std::vector<AttentionMask>& parts, RowEvaluator& evaluate,
     evaluate.enter(b);
     for (int64_t h = 0; h < heads; ++h) {
       for (int64_t i = 0; i < evaluate.rows(); ++i) {
-        KeySpans seen = clipped(0, evaluate.keys(), evaluate.keys());
+        KeySpans seen = clip_span(0, evaluate.keys(), evaluate.keys());
         for (const AttentionMask& part : parts) seen = both(seen, evaluate(part, i, h));
         bool* row = plane.data<bool>() + b * plane.stride(0) + h * plane.stride(1) + i * plane.stride(2);
         for (const KeySpan& span : seen) std::fill(row + span.begin, row + span.end, true);
@@ -199,7 +199,7 @@ CompiledMask compile_mask(const AttentionMask& mask, const Ragged& q_rows, const
   bool everything = true, exact = true, ranges_fit = true;
   for (int64_t b = 0; b < q_rows->components(); ++b) {
     evaluate.enter(b);
-    const KeySpans all = clipped(0, evaluate.keys(), evaluate.keys());
+    const KeySpans all = clip_span(0, evaluate.keys(), evaluate.keys());
     for (int64_t i = 0; i < evaluate.rows(); ++i) {
       KeySpans seen = booleans.empty() ? all : KeySpans{};
       for (int64_t h = 0; h < mask_heads && !booleans.empty(); ++h) {
@@ -209,18 +209,18 @@ CompiledMask compile_mask(const AttentionMask& mask, const Ragged& q_rows, const
         seen = either(seen, by_head);
       }
       exact &= seen.size() <= kMostRuns;
-      seen = covered(seen, kMostRuns);
+      seen = cover(seen, kMostRuns);
       for (const AttentionMask& part : formulas) seen = both(seen, evaluate(part, i, 0));
-      if (scattered(seen.size(), k_rows->max_size())) {
+      if (is_scattered(seen.size(), k_rows->max_size())) {
         ranges_fit = false;
-        seen = covered(seen, kMostRuns);
+        seen = cover(seen, kMostRuns);
       }
       everything &= seen == all;
       rows.push_back(std::move(seen));
     }
   }
   if (!ranges_fit) {
-    for (KeySpans& seen : rows) seen = covered(seen, kMostRuns);
+    for (KeySpans& seen : rows) seen = cover(seen, kMostRuns);
     booleans.insert(booleans.end(), formulas.begin(), formulas.end());
   }
   if (!exact || !ranges_fit) result.plane = plane_of(booleans, evaluate, q_rows, k_rows, mask_heads);

@@ -17,7 +17,7 @@ struct KeySpan {
 using KeySpans = std::vector<KeySpan>;
 
 /// Keys [begin, end) as far as they are keys of a sequence of `keys`.
-inline KeySpans clipped(int64_t begin, int64_t end, int64_t keys) {
+inline KeySpans clip_span(int64_t begin, int64_t end, int64_t keys) {
   begin = std::max<int64_t>(begin, 0), end = std::min(end, keys);
   return begin < end ? KeySpans{{begin, end}} : KeySpans{};
 }
@@ -78,7 +78,7 @@ inline KeySpans complement(const KeySpans& a, int64_t keys) {
 }
 
 /// At most `most` (two or more) spans that hold all of `a`: the narrowest gaps are filled.
-inline KeySpans covered(const KeySpans& a, size_t most) {
+inline KeySpans cover(const KeySpans& a, size_t most) {
   if (a.size() <= most) return a;
   std::vector<int64_t> gaps;
   for (size_t i = 1; i < a.size(); ++i) gaps.push_back(a[i].begin - a[i - 1].end);

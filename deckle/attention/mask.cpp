@@ -18,10 +18,10 @@ AttentionMask make(Kind kind) {
 int64_t limit(int64_t keys) { return keys >> 32 == 0 ? keys : -1; }
 
 /// A dense private copy: a mask must not change between calls, nor between a call and its backward.
-Tensor copied(const Tensor& x) { return contiguous(x.clone()); }
+Tensor own_copy(const Tensor& x) { return contiguous(x.clone()); }
 
 NestedTensor ragged_ids(const Tensor& ids) {
-  named("masks::documents", [&] {
+  call_as("masks::documents", [&] {
     check(ids.defined(), "the ids are undefined (expected int64 ids [sequences, rows])");
     check(ids.dim() == 2, "ids have shape {} (expected [sequences, rows])", ids.sizes());
   });
@@ -56,7 +56,7 @@ template class Window<Alignment::bottom_right>;
 
 AttentionMask prefix(int64_t keys) { return prefix(std::span(&keys, 1)); }
 AttentionMask prefix(std::span<const int64_t> keys) {
-  named("masks::prefix", [&] {
+  call_as("masks::prefix", [&] {
     for (const int64_t count : keys) check(count >= 0, "a prefix of {} keys (expected 0 or more)", count);
   });
   return make(Node::Prefix{{keys.begin(), keys.end()}});
@@ -69,7 +69,7 @@ AttentionMask documents(const Tensor& ids) { return documents(ids, ids); }
 AttentionMask documents(const Tensor& q_ids, const Tensor& k_ids) { return documents(ragged_ids(q_ids), ragged_ids(k_ids)); }
 AttentionMask documents(const NestedTensor& ids) { return documents(ids, ids); }
 AttentionMask documents(const NestedTensor& q_ids, const NestedTensor& k_ids) {
-  named("masks::documents", [&] {
+  call_as("masks::documents", [&] {
     for (const NestedTensor* ids : {&q_ids, &k_ids}) {
       check(ids->defined(), "the ids are undefined (expected int64 ids [sequences, rows])");
       check(ids->ragged_dims() == 1 && ids->values().dim() == 1,
@@ -77,11 +77,11 @@ AttentionMask documents(const NestedTensor& q_ids, const NestedTensor& k_ids) {
       check(ids->dtype() == DType::int64, "ids are {} (expected int64)", name(ids->dtype()));
     }
   });
-  return make(Node::Documents{{copied(q_ids.values()), q_ids.ragged()}, {copied(k_ids.values()), k_ids.ragged()}});
+  return make(Node::Documents{{own_copy(q_ids.values()), q_ids.ragged()}, {own_copy(k_ids.values()), k_ids.ragged()}});
 }
 
 AttentionMask boolean(const Tensor& allowed) {
-  named("masks::boolean", [&] {
+  call_as("masks::boolean", [&] {
     check(allowed.defined(), "the mask is undefined (expected bool [batch, heads, rows, keys])");
     check(allowed.dtype() == DType::bool_, "the mask is {} (expected bool; an additive mask goes into AttentionOptions::bias)",
           name(allowed.dtype()));
@@ -92,7 +92,7 @@ AttentionMask boolean(const Tensor& allowed) {
   for (int64_t dim = 0; dim < 4; ++dim) {
     if (stored.stride(dim) == 0 && stored.size(dim) > 1) stored = stored.slice(dim, 0, 1);  // broadcast, not copied many times
   }
-  return make(Node::Boolean{copied(stored)});
+  return make(Node::Boolean{own_copy(stored)});
 }
 
 }  // namespace masks

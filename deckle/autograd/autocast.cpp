@@ -14,7 +14,7 @@ bool is_half(DType dtype) { return dtype == DType::bfloat16 || dtype == DType::f
 }  // namespace
 
 Autocast::Autocast(std::optional<DType> dtype) : before_(scope_here) {
-  named("Autocast", [&] {
+  call_as("Autocast", [&] {
     check(!dtype || is_half(*dtype), Argument{"dtype"}, "is {} (expected bfloat16 or float16)", name(dtype.value_or(DType{})));
   });
   scope_here = dtype;

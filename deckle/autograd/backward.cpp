@@ -46,7 +46,7 @@ std::vector<Tensor> root_gradients(TensorList outputs, const std::vector<Tensor>
 std::vector<Tensor> grad(TensorList outputs, TensorList inputs, const GradOptions& options) try {
   std::vector<autograd::Edge> captures, roots;
   std::vector<Tensor> gradients;
-  named("grad", [&] {
+  call_as("grad", [&] {
     check(!inputs.empty(), "no inputs (expected one or more)");
     for (size_t i = 0; i < inputs.size(); ++i) {
       captures.push_back(autograd::gradient_edge(inputs[i]));
@@ -59,7 +59,7 @@ std::vector<Tensor> grad(TensorList outputs, TensorList inputs, const GradOption
   // Errors of nodes say themselves whose backward they are.
   std::vector<Tensor> results = autograd::run_backward(std::move(roots), std::move(gradients), captures,
                                                        options.retain_graph || options.create_graph, options.create_graph);
-  named("grad", [&] {
+  call_as("grad", [&] {
     for (size_t i = 0; i < results.size(); ++i) {
       check(results[i].defined() || options.allow_unused,
             "no output depends on input {} of shape {} (expected one that does; allow_unused gives an undefined tensor)", i,
@@ -74,7 +74,7 @@ std::vector<Tensor> grad(TensorList outputs, TensorList inputs, const GradOption
 void backward(TensorList outputs, const GradOptions& options) try {
   std::vector<autograd::Edge> roots;
   std::vector<Tensor> gradients;
-  named("backward", [&] {
+  call_as("backward", [&] {
     roots = root_edges(outputs);
     gradients = root_gradients(outputs, options.grad_outputs);
   });
@@ -90,7 +90,7 @@ void autograd::HookHandle::remove() {
 
 HookHandle register_hook(const Tensor& tensor, autograd::GradientHook hook) {
   const autograd::Edge edge = autograd::gradient_edge(tensor);
-  named("register_hook", [&] {
+  call_as("register_hook", [&] {
     check(edge.node != nullptr, "the tensor does not require grad (expected one that does)");
     check(hook != nullptr, "the hook is an empty function (expected one that can be called)");
   });
@@ -105,7 +105,7 @@ HookHandle register_hook(const Tensor& tensor, autograd::GradientHook hook) {
 }
 
 void retain_grad(const Tensor& tensor) {
-  named("retain_grad", [&] { check(tensor.requires_grad(), "the tensor does not require grad (expected one that does)"); });
+  call_as("retain_grad", [&] { check(tensor.requires_grad(), "the tensor does not require grad (expected one that does)"); });
   const autograd::Edge edge = autograd::origin(tensor);
   if (edge.node == nullptr) return;
   const std::shared_ptr<autograd::Meta>& meta = tensor.shared_impl()->meta;

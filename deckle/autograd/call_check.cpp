@@ -39,7 +39,7 @@ void CallCheck::remember(TensorList inputs) {
   for (const Tensor& input : inputs) remember(input);
 }
 
-void CallCheck::unchanged() const {
+void CallCheck::check_unchanged() const {
   for (const Input& input : inputs_) {
     if (input.tensor.storage() != input.storage) {
       fail(ErrorKind::runtime, "an input of shape {} has other memory after the call (expected the same)", input.tensor.sizes());

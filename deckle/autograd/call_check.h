@@ -26,7 +26,7 @@ class CallCheck {
   template <typename Results>
   Results fresh(Results results) const {
     if (!inputs_.empty()) [[unlikely]] {
-      unchanged();
+      check_unchanged();
       each(results, [&](const Tensor& result) { lies_apart(result); });
     }
     return results;
@@ -36,7 +36,7 @@ class CallCheck {
   template <typename Results>
   Results of_others(Results results) const {
     if (!inputs_.empty()) [[unlikely]]
-      unchanged();
+      check_unchanged();
     return results;
   }
 
@@ -44,7 +44,7 @@ class CallCheck {
   template <typename Results>
   Results view(Results results) const {
     if (!inputs_.empty()) [[unlikely]] {
-      unchanged();
+      check_unchanged();
       each(results, [&](const Tensor& result) { lies_in_input(result); });
     }
     return results;
@@ -75,7 +75,7 @@ class CallCheck {
   void remember(const Tensor& input);
   void remember(TensorList inputs);
   void remember(const RowOperand& input) { remember(input.values()); }
-  void unchanged() const;
+  void check_unchanged() const;
   void lies_apart(const Tensor& result) const;
   void lies_in_input(const Tensor& result) const;
 

@@ -135,7 +135,7 @@ std::vector<Tensor> primal(TensorList tensors, Level level) {
 }
 
 Tensor make_dual(const Tensor& tensor, const Tensor& value, Level level) {
-  named("make_dual", [&] {
+  call_as("make_dual", [&] {
     check(is_floating(tensor.dtype()), "a tensor of dtype {} has no tangent (expected a floating dtype)", name(tensor.dtype()));
     check(value.dtype() == tensor.dtype(), "a tangent of dtype {} for a tensor of dtype {} (expected the same)",
           name(value.dtype()), name(tensor.dtype()));

@@ -68,7 +68,7 @@ void Node::run_hooks(std::vector<Tensor>& gradients) const {
     Tensor& gradient = gradients[slot];
     Tensor replaced = hook(gradient);
     if (!replaced.defined()) continue;
-    named("register_hook", [&] {
+    call_as("register_hook", [&] {
       check(
           replaced.sizes() == gradient.sizes() && replaced.dtype() == gradient.dtype() && replaced.device() == gradient.device(),
           "a gradient hook of {} returned a {} tensor of shape {} on {} for a {} gradient of shape {} on {} (expected the same)",

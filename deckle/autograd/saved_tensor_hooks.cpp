@@ -15,8 +15,8 @@ autograd::NoSavedTensorHooks::NoSavedTensorHooks() : before_(std::exchange(curre
 autograd::NoSavedTensorHooks::~NoSavedTensorHooks() { current = std::move(before_); }
 
 SavedTensorHooks::SavedTensorHooks(std::function<std::any(const Tensor&)> pack, std::function<Tensor(const std::any&)> unpack) {
-  named("SavedTensorHooks",
-        [&] { check(pack != nullptr && unpack != nullptr, "an empty function (expected one to pack and one to unpack)"); });
+  call_as("SavedTensorHooks",
+          [&] { check(pack != nullptr && unpack != nullptr, "an empty function (expected one to pack and one to unpack)"); });
   before_ = std::exchange(current, std::make_shared<const autograd::SavedTensorFunctions>(std::move(pack), std::move(unpack)));
 }
 

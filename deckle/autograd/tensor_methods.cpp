@@ -13,7 +13,7 @@ bool Tensor::requires_grad() const { return autograd::requires_grad(*this); }
 bool Tensor::is_leaf() const { return autograd::origin(*this).node == nullptr; }
 
 const Tensor& Tensor::requires_grad_(bool value) const& {
-  return named("requires_grad_", [&]() -> const Tensor& {
+  return call_as("requires_grad_", [&]() -> const Tensor& {
     check(!value || is_floating(dtype()), "dtype {} has no gradient (expected a floating dtype)", name(dtype()));
     check(value || is_leaf(),
           "the tensor is a result with history, which cannot stop to require grad (expected a leaf, or detach())");
@@ -26,7 +26,7 @@ const Tensor& Tensor::requires_grad_(bool value) const& {
 Tensor Tensor::grad() const { return defined() && impl()->meta != nullptr ? impl()->meta->grad : Tensor{}; }
 
 void Tensor::set_grad(const Tensor& gradient) const {
-  named("set_grad", [&] {
+  call_as("set_grad", [&] {
     if (!gradient.defined()) return;
     check(gradient.sizes() == sizes() && gradient.dtype() == dtype(),
           "a gradient of shape {} {} for a tensor of shape {} {} (expected the same)", gradient.sizes(), name(gradient.dtype()),

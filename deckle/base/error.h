@@ -59,7 +59,7 @@ class Error : public std::exception {
 
 /// body(), whose errors are told as those of `op`: for public functions that no entry declares.
 template <typename Body>
-decltype(auto) named(std::string_view op, Body&& body) try {
+decltype(auto) call_as(std::string_view op, Body&& body) try {
   return body();
 } catch (...) {
   rethrow_from(op);

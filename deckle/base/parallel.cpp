@@ -35,7 +35,7 @@ int num_threads() {
 }
 
 void set_num_threads(int count) {
-  named("set_num_threads", [&] { check(count >= 1, "{} threads (expected 1 or more)", count); });
+  call_as("set_num_threads", [&] { check(count >= 1, "{} threads (expected 1 or more)", count); });
   num_threads();  // registers the fork handler
   thread_count.store(count, std::memory_order_relaxed);
 }

@@ -23,7 +23,7 @@ constexpr int64_t kAlignment = 64;
 void* system_block(int64_t size) { return aligned_block(static_cast<size_t>(size), 2 * kHugePage); }
 
 /// Sizes are rounded up to one of four steps per power of two, so that at most a fifth of a block is lost.
-int64_t rounded(int64_t bytes) {
+int64_t round_up(int64_t bytes) {
   if (bytes <= 256) return (bytes + kAlignment - 1) / kAlignment * kAlignment;
   const int64_t step = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(bytes - 1))) / 4;
   return (bytes + step - 1) / step * step;
@@ -85,7 +85,7 @@ void* detail::allocate(int64_t bytes) {
   if (bytes == 0) return nullptr;
   constexpr int64_t kMost = int64_t{1} << 62;
   if (bytes < 0 || bytes > kMost) fail(ErrorKind::out_of_memory, "cannot allocate {} bytes", bytes);
-  const int64_t size = rounded(bytes);
+  const int64_t size = round_up(bytes);
   {
     Cache& shared = cache();
     const std::lock_guard lock(shared.mutex);
@@ -114,7 +114,7 @@ void* detail::allocate(int64_t bytes) {
 
 void detail::deallocate(void* memory, int64_t bytes) noexcept {
   if (memory == nullptr) return;
-  const int64_t size = rounded(bytes);
+  const int64_t size = round_up(bytes);
   Cache& shared = cache();
   const std::lock_guard lock(shared.mutex);
   shared.stats.in_use -= size;

@@ -22,7 +22,7 @@ Tensor copy_of(const void* data, Ints sizes, DType dtype) {
 }
 
 void require_length(int64_t length, int64_t expected) {
-  named("tensor", [&] {
+  call_as("tensor", [&] {
     check(length == expected,
           "a row of {} values beside one of {} (expected as many; NestedTensor takes rows of different lengths)", length,
           expected);

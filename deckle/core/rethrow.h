@@ -31,7 +31,7 @@ class NamedOperand {
 
 /// body(), whose errors are told as those of `op` on these operands: for public functions that no entry declares.
 template <typename Body>
-decltype(auto) named(std::string_view op, std::initializer_list<NamedOperand> operands, Body&& body) try {
+decltype(auto) call_as(std::string_view op, std::initializer_list<NamedOperand> operands, Body&& body) try {
   return body();
 } catch (...) {
   rethrow_from(op, operands);

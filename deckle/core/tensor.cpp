@@ -13,12 +13,12 @@ namespace {
 
 const TensorImpl& impl_of(const Tensor& tensor) {
   if (!tensor.defined()) [[unlikely]]
-    named("Tensor", [] { fail("the tensor is undefined (expected a defined one)"); });
+    call_as("Tensor", [] { fail("the tensor is undefined (expected a defined one)"); });
   return *tensor.impl();
 }
 
 template <typename To, typename From>
-To converted(From value) {
+To convert_value(From value) {
   if constexpr (std::is_same_v<To, int64_t> && is_floating(dtype_of<From>))
     return to_integer(static_cast<double>(value));
   else
@@ -61,7 +61,7 @@ std::vector<To> elements(const TensorImpl& impl) {
     Dims index(impl.sizes.size());
     int64_t position = 0;
     while (true) {
-      values.push_back(converted<To>(data[position]));
+      values.push_back(convert_value<To>(data[position]));
       size_t dim = impl.sizes.size();
       while (dim-- > 0) {
         position += impl.strides[dim];
@@ -100,11 +100,11 @@ const std::shared_ptr<Storage>& Tensor::storage() const { return impl_of(*this).
 uint64_t Tensor::version() const { return impl_of(*this).storage->version(); }
 
 int64_t Tensor::size(int64_t dim) const {
-  return sizes()[named("size", [&] { return dim_with_size(*this, dim); })];
+  return sizes()[call_as("size", [&] { return dim_with_size(*this, dim); })];
 }
 
 int64_t Tensor::stride(int64_t dim) const {
-  return strides()[named("stride", [&] { return dim_with_size(*this, dim); })];
+  return strides()[call_as("stride", [&] { return dim_with_size(*this, dim); })];
 }
 
 bool Tensor::is_contiguous() const {
@@ -132,11 +132,11 @@ void* address(const Tensor& tensor) {
 }
 
 void Tensor::require_dtype(DType wanted) const {
-  named("data", [&] { check(dtype() == wanted, "the tensor is {} (expected {})", name(dtype()), name(wanted)); });
+  call_as("data", [&] { check(dtype() == wanted, "the tensor is {} (expected {})", name(dtype()), name(wanted)); });
 }
 
 void Tensor::check_item() const {
-  if (numel() != 1) named("item", [&] { fail("the tensor has shape {} (expected one element)", to_string(sizes())); });
+  if (numel() != 1) call_as("item", [&] { fail("the tensor has shape {} (expected one element)", to_string(sizes())); });
 }
 
 std::vector<double> Tensor::to_doubles() const try { return elements<double>(impl_of(*this)); } catch (...) {

@@ -28,7 +28,7 @@ class Recomputation {
 
 /// The same tree without history.
 template <TensorTreeLike X>
-X detached(const X& x) {
+X detach_all(const X& x) {
   std::vector<Tensor> leaves = to_leaves(x);
   for (Tensor& leaf : leaves) leaf = leaf.defined() ? leaf.detach() : leaf;
   return from_leaves(x, leaves);
@@ -44,7 +44,7 @@ X detached(const X& x) {
 template <typename F, functional::TensorTreeLike X>
 auto checkpoint(F f, const X& x) {
   const functional::Recomputation scope(functional::to_leaves(x),
-                                        [f, like = functional::detached(x)](const std::vector<Tensor>& leaves) mutable {
+                                        [f, like = functional::detach_all(x)](const std::vector<Tensor>& leaves) mutable {
                                           (void)functional::call(f, functional::from_leaves(like, leaves));
                                         });
   return functional::call(f, x);

@@ -30,7 +30,7 @@ class FunctionNode final : public autograd::Node {
     Tensors arrived;
     for (size_t i = 0; i < gradients.size(); ++i) arrived.push_back(gradients[i]);
     const Tensors given = function_.backward(x, y, arrived);
-    named(function_.name, [&] { require_derivatives(given, x, "gradient"); });
+    call_as(function_.name, [&] { require_derivatives(given, x, "gradient"); });
     for (size_t i = 0; i < given.size(); ++i) {
       if (sink.wants(i)) sink.put(i, given[i]);
     }
@@ -65,7 +65,7 @@ Tensors run_forward(const Function& function, const Tensors& inputs) {
 }  // namespace
 
 Tensors Function::operator()(const Tensors& inputs) const {
-  return named(name, [&] {
+  return call_as(name, [&] {
     check(forward && backward, "{} is missing (expected both, forward and backward)", forward ? "backward" : "forward");
     Tensors results = run_forward(*this, inputs);
     if (autograd::records(TensorList(inputs))) {

@@ -33,7 +33,7 @@ Tensor by_columns(const Map& f, const Tensor& x, const Tensor& y) {
 }  // namespace
 
 Tensor jacobian(const Map& f, const Tensor& x) {
-  return named("jacobian", [&] {
+  return call_as("jacobian", [&] {
     check(x.defined() && is_floating(x.dtype()), "x has no gradient (expected a tensor of a floating dtype)");
     const EnableGrad recording;
     const std::vector<Tensor> inputs = functional::variables({x});
@@ -53,7 +53,7 @@ Tensor jacobian(const Map& f, const Tensor& x) {
 }
 
 Tensor hessian(const Map& f, const Tensor& x) {
-  return named("hessian", [&] {
+  return call_as("hessian", [&] {
     check(x.defined() && is_floating(x.dtype()), "x has no gradient (expected a tensor of a floating dtype)");
     if (x.numel() == 0) return zeros(both(x.sizes(), x.sizes()), x.dtype());
     return by_columns([&](const Tensor& at) { return grad(f, at); }, x, x);

@@ -34,7 +34,7 @@ std::pair<Y, X> vjp(F&& f, const X& x, const Y& cotangent) {
   const EnableGrad recording;
   const std::vector<Tensor> inputs = functional::variables(functional::to_leaves(x));
   Y y = functional::call(f, functional::from_leaves(x, inputs));
-  const std::vector<Tensor> cotangents = named("vjp", [&] { return functional::matching_leaves(y, cotangent, "cotangent"); });
+  const std::vector<Tensor> cotangents = call_as("vjp", [&] { return functional::matching_leaves(y, cotangent, "cotangent"); });
   const std::vector<Tensor> gradients =
       functional::gradients(functional::to_leaves(y), inputs, cotangents, functional::any_requires_grad(x));
   return {std::move(y), functional::from_leaves(x, gradients)};
@@ -46,7 +46,7 @@ requires(!std::is_convertible_v<F, TensorList>) X grad(F&& f, const X& x) {
   const EnableGrad recording;
   const std::vector<Tensor> inputs = functional::variables(functional::to_leaves(x));
   const Tensor y = functional::call(f, functional::from_leaves(x, inputs));
-  named("grad", [&] {
+  call_as("grad", [&] {
     check(y.defined() && y.numel() == 1, "the function returned {} (expected a tensor of one element)",
           y.defined() ? "a tensor of shape " + to_string(y.sizes()) : "an undefined tensor");
   });
@@ -58,7 +58,7 @@ template <typename F, functional::TensorTreeLike X>
 auto jvp(F&& f, const X& x, const X& tangent) {
   const autograd::LevelScope scope;
   std::vector<Tensor> duals = functional::to_leaves(x);
-  const std::vector<Tensor> tangents = named("jvp", [&] { return functional::matching_leaves(x, tangent, "tangent"); });
+  const std::vector<Tensor> tangents = call_as("jvp", [&] { return functional::matching_leaves(x, tangent, "tangent"); });
   for (size_t i = 0; i < duals.size(); ++i) {
     if (tangents[i].defined() && is_floating(duals[i].dtype()))
       duals[i] = autograd::make_dual(duals[i], tangents[i], scope.level());
@@ -73,7 +73,7 @@ auto jvp(F&& f, const X& x, const X& tangent) {
 /// (gradient, Hessian · v) of a function with one result of one element: forward mode over reverse mode.
 template <typename F, functional::TensorTreeLike X>
 std::pair<X, X> hvp(F&& f, const X& x, const X& v) {
-  named("hvp", [&] { functional::matching_leaves(x, v, "tangent"); });
+  call_as("hvp", [&] { functional::matching_leaves(x, v, "tangent"); });
   const auto gradient = [&f]<typename... Points>(const Points&... points) {
     if constexpr (std::is_same_v<X, std::tuple<Points...>>) {
       return grad(f, X(points...));

@@ -82,7 +82,7 @@ void check_layout(std::vector<TensorEntry>& tensors, uint64_t data_bytes) {
 }
 
 /// `tensor`'s elements in row-major order.
-std::vector<std::byte> packed(const Tensor& tensor) {
+std::vector<std::byte> pack(const Tensor& tensor) {
   const auto item = static_cast<size_t>(item_size(tensor.dtype()));
   std::vector<std::byte> bytes(static_cast<size_t>(tensor.numel()) * item);
   const auto* source = static_cast<const std::byte*>(tensor.raw_data());
@@ -197,7 +197,7 @@ void save(const TensorMap& tensors, const std::filesystem::path& path, const Met
     if (tensor.is_contiguous()) {
       file.write({static_cast<const char*>(tensor.raw_data()), static_cast<size_t>(tensor.numel() * item_size(tensor.dtype()))});
     } else {
-      const std::vector<std::byte> bytes = packed(tensor);
+      const std::vector<std::byte> bytes = pack(tensor);
       file.write({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     }
   }

@@ -15,7 +15,7 @@ const Tensor& find(const TensorMap& tensors, const std::string& name, const std:
 
 namespace detail {
 
-TensorMap numbered(const std::vector<Tensor>& leaves) {
+TensorMap number_leaves(const std::vector<Tensor>& leaves) {
   TensorMap tensors;
   for (size_t i = 0; i < leaves.size(); ++i) {
     if (leaves[i].defined()) tensors[std::to_string(i)] = leaves[i].detach();

@@ -24,7 +24,7 @@ concept HasState = requires(T& value, const TensorMap& state) {
 
 namespace detail {
 /// The tensors of a tree under their numbers: "0", "1", ...
-TensorMap numbered(const std::vector<Tensor>& leaves);
+TensorMap number_leaves(const std::vector<Tensor>& leaves);
 /// As many as there are in `like`, an Error otherwise.
 std::vector<Tensor> from_numbered(const TensorMap& tensors, const std::vector<Tensor>& like, const std::filesystem::path& path);
 }  // namespace detail
@@ -49,7 +49,7 @@ void load(NestedTensor& value, const std::filesystem::path& path);
 /// A tree is loaded into one that has as many tensors; they may be undefined, else shapes and dtypes must agree.
 template <functional::TensorTreeLike T>
 requires(!HasState<T>) void save(const T& value, const std::filesystem::path& path) {
-  save(detail::numbered(functional::to_leaves(value)), path);
+  save(detail::number_leaves(functional::to_leaves(value)), path);
 }
 template <functional::TensorTreeLike T>
 requires(!HasState<T>) void load(T& value, const std::filesystem::path& path) {

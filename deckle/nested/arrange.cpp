@@ -37,7 +37,7 @@ NestedTensor triangle(const NestedTensor& self, int64_t diagonal, bool lower) {
                   first = ragged_columns ? self.ragged()->row_map().position(row, ragged_dims - 1) : 0;
     for (int64_t j = first; j < first + width; ++j) *next++ = lower ? j - i <= diagonal : j - i >= diagonal;
   }
-  return {where(native::uploaded(inside), self.values(), 0), self.ragged()};
+  return {where(native::upload(inside), self.values(), 0), self.ragged()};
 }
 
 }  // namespace

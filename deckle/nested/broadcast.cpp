@@ -56,7 +56,7 @@ Tensor without_kept_dims(const NestedTensor& other, const Lead& lead) {
 
 /// The rows of `values`, which are those of `other`, broadcast to the rows of `lead`: as they are where each is for a run of
 /// rows, else written out.
-RepeatedRows repeated(const Tensor& values, const NestedTensor& other, const RaggedShape& lead) {
+RepeatedRows repeat_by(const Tensor& values, const NestedTensor& other, const RaggedShape& lead) {
   std::vector<bool> moves;  // by ragged dim of lead: false where other is broadcast
   for (int dim = 0; dim < lead.ragged_dims(); ++dim) moves.push_back(!single(other.ragged(), dim));
   const auto first_repeated = std::find(moves.begin(), moves.end(), false);
@@ -68,7 +68,7 @@ RepeatedRows repeated(const Tensor& values, const NestedTensor& other, const Rag
       for (int dim = 0; dim < lead.ragged_dims(); ++dim) (dim < outer ? rows : run) *= lead.size(b, dim);
       runs.insert(runs.end(), static_cast<size_t>(rows), run);
     }
-    return launch::repeated(values, Ragged::from_lengths(runs));
+    return launch::repeat_by(values, Ragged::from_lengths(runs));
   }
   const auto dims = static_cast<size_t>(lead.ragged_dims());
   std::vector<int64_t> first, strides(lead.sizes().size(), 0);
@@ -117,7 +117,7 @@ RepeatedRows beside(const NestedTensor& other, const Lead& lead) {
   if (rows.values.dim() == 0) return rows;  // one number
   if (!(other.ragged() == lead.ragged())) {
     require_fitting(other, lead);
-    rows = repeated(without_kept_dims(other, lead), other, *lead.ragged());
+    rows = repeat_by(without_kept_dims(other, lead), other, *lead.ragged());
   }
   for (int64_t missing = lead.values_dims() - rows.values.dim(); missing > 0; --missing) rows.values = unsqueeze(rows.values, 1);
   return rows;
@@ -142,7 +142,7 @@ RepeatedRows beside(const Tensor& other, const Lead& lead) {
   Tensor rows = other;
   for (int dim = 0; dim < lead.ragged_dims(); ++dim) rows = squeeze(rows, 1);
   if (rows.size(0) == 1 && components != 1) return rows;
-  return launch::repeated(rows, lead.ragged());
+  return launch::repeat_by(rows, lead.ragged());
 }
 
 }  // namespace deckle::nested

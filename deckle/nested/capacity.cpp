@@ -25,7 +25,7 @@
 namespace deckle {
 
 RaggedCapacity::RaggedCapacity(const Room& room, Device device) {
-  named("RaggedCapacity", [&] {
+  call_as("RaggedCapacity", [&] {
     check(room.components >= 0 && room.rows >= 0 && room.longest >= 0, "{} components, {} rows, longest {} (expected 0 or more)",
           room.components, room.rows, room.longest);
     check(device.is_cuda(), "room on {} (expected a GPU: on a CPU the lengths of every batch are known)", to_string(device));
@@ -43,7 +43,7 @@ void RaggedCapacity::set_lengths(std::span<const int64_t> lengths) {
 }
 
 void RaggedCapacity::set_lengths(const Tensor& lengths) {
-  named("set_lengths", {{"lengths", lengths}}, [&] {
+  call_as("set_lengths", {{"lengths", lengths}}, [&] {
     check(lengths.dim() == 1 && lengths.size(0) <= room_->components &&
               (lengths.dtype() == DType::int64 || lengths.dtype() == DType::int32),
           "{} of shape {} (expected integers [B] for at most {} components)", name(lengths.dtype()), to_string(lengths.sizes()),

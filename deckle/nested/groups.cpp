@@ -64,7 +64,7 @@ void Groups::fold_regular_dims() {
   ragged_ = Ragged::from_lengths(lengths);
 }
 
-NestedTensor Groups::reduced(const Tensor& rows, bool keepdim) const {
+NestedTensor Groups::reduce(const Tensor& rows, bool keepdim) const {
   const RaggedShape& shape = *x_.ragged();
   const int ragged_dims = shape.ragged_dims();
   Dims sizes;
@@ -109,7 +109,7 @@ Tensor Groups::positions(const Tensor& rows) const {
     for (int64_t i = begin; i < end; ++i)
       to[i] = from[i] < 0 ? -1 : over == 0 ? components[static_cast<size_t>(from[i])] : map.position(from[i], over - 1);
   });
-  return native::moved(result, rows.device());
+  return native::move_to(result, rows.device());
 }
 
 }  // namespace deckle::nested

@@ -30,7 +30,7 @@ class Groups {
   const Ragged& ragged() const { return ragged_; }
 
   /// One row per group -> x's shape without the dims (with size 1 in their place if keepdim).
-  NestedTensor reduced(const Tensor& rows, bool keepdim) const;
+  NestedTensor reduce(const Tensor& rows, bool keepdim) const;
 
   /// Values like values(), as those of x. Not for regular dims.
   NestedTensor restored(const Tensor& values) const { return {values, x_.ragged()}; }

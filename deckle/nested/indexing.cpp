@@ -7,8 +7,8 @@
 #include "deckle/base/check.h"
 #include "deckle/base/range.h"
 #include "deckle/core/tensor_impl.h"
+#include "deckle/nested/call_as.h"
 #include "deckle/nested/generated/index.h"
-#include "deckle/nested/named.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
 #include "deckle/ops/copy.h"
@@ -48,7 +48,7 @@ Tensor as_rows(const NestedTensor& index, const NestedTensor& x) {
       *next += offset;
     }
   }
-  return native::moved(rows, index.values().device());
+  return native::move_to(rows, index.values().device());
 }
 
 Tensor row_vector(const NestedTensor& index, const NestedTensor& x) {
@@ -91,7 +91,7 @@ Tensor rows_along(const NestedTensor& index, int64_t dim, const NestedTensor& x)
       *next = nested::row_at(shape, component, at);
     }
   }
-  return native::moved(rows, index.values().device());
+  return native::move_to(rows, index.values().device());
 }
 
 /// Whether the index of an op over `dim` picks rows: over the batch or a ragged dim.
@@ -234,7 +234,7 @@ NestedTensor embedding_bag(const Tensor& weight, const NestedTensor& indices, co
 }  // namespace nested
 
 NestedTensor index_select(const NestedTensor& self, const NestedTensor& index) {
-  return nested::named("index_select", {{"self", &self}, {"index", &index}}, [&]() -> NestedTensor {
+  return nested::call_as("index_select", {{"self", &self}, {"index", &index}}, [&]() -> NestedTensor {
     const Tensor rows = as_rows(index, self);
     Dims sizes(rows.sizes());
     for (const int64_t size : self.values().sizes().subspan(1)) sizes.push_back(size);
@@ -243,7 +243,7 @@ NestedTensor index_select(const NestedTensor& self, const NestedTensor& index) {
 }
 
 NestedTensor index_add(const NestedTensor& self, const NestedTensor& index, const NestedTensor& source) {
-  return nested::named("index_add", {{"self", &self}, {"index", &index}, {"source", &source}}, [&]() -> NestedTensor {
+  return nested::call_as("index_add", {{"self", &self}, {"index", &index}, {"source", &source}}, [&]() -> NestedTensor {
     nested::require_same_ragged(index, source, "index", "source");
     return {index_add(self.values(), 0, row_vector(index, self), source.values()), self.ragged()};
   });

@@ -17,7 +17,7 @@ void require_sequences(const NestedTensor& x) {
   check(x.ragged().defined(), "shape {} has no ragged dim, so no sequences (expected one)", nested::ShapeOf{x});
 }
 
-Tensor reduced(const NestedTensor& errors, Reduction reduction) {
+Tensor reduce(const NestedTensor& errors, Reduction reduction) {
   if (reduction == Reduction::none) return errors.values();
   const Tensor& values = whole(errors);
   if (reduction == Reduction::sum) return sum(values);
@@ -46,33 +46,33 @@ Tensor reduced_classes(const Tensor& losses, const Tensor& counts, const NestedT
 }  // namespace
 
 Tensor mse_loss(const NestedTensor& input, const NestedTensor& target, Reduction reduction) {
-  return reduced(squared_error(input, target), reduction);
+  return reduce(squared_error(input, target), reduction);
 }
 
 Tensor l1_loss(const NestedTensor& input, const NestedTensor& target, Reduction reduction) {
-  return reduced(absolute_error(input, target), reduction);
+  return reduce(absolute_error(input, target), reduction);
 }
 
 Tensor smooth_l1_loss(const NestedTensor& input, const NestedTensor& target, const Scalar& beta, Reduction reduction) {
   check(beta.to_double() >= 0, "beta is {} (expected 0 or more)", beta.to_double());
-  return reduced(smooth_error(input, target, beta), reduction);
+  return reduce(smooth_error(input, target, beta), reduction);
 }
 
 Tensor huber_loss(const NestedTensor& input, const NestedTensor& target, const Scalar& delta, Reduction reduction) {
   check(delta.to_double() > 0, "delta is {} (expected more than 0)", delta.to_double());
-  return reduced(huber_error(input, target, delta), reduction);
+  return reduce(huber_error(input, target, delta), reduction);
 }
 
 Tensor binary_cross_entropy_with_logits(const NestedTensor& input, const NestedTensor& target, Reduction reduction) {
-  return reduced(logistic_error(input, target), reduction);
+  return reduce(logistic_error(input, target), reduction);
 }
 
 Tensor binary_cross_entropy(const NestedTensor& input, const NestedTensor& target, Reduction reduction) {
-  return reduced(probability_error(input, target), reduction);
+  return reduce(probability_error(input, target), reduction);
 }
 
 Tensor kl_div(const NestedTensor& input, const NestedTensor& target, Reduction reduction) {
-  return reduced(divergence_error(input, target), reduction);
+  return reduce(divergence_error(input, target), reduction);
 }
 
 Tensor nll_loss(const NestedTensor& input, const NestedTensor& target, int64_t ignore_index, Reduction reduction) {

@@ -5,8 +5,8 @@
 #include "deckle/base/check.h"
 #include "deckle/base/range.h"
 #include "deckle/core/tensor_impl.h"
+#include "deckle/nested/call_as.h"
 #include "deckle/nested/capacity.h"
-#include "deckle/nested/named.h"
 #include "deckle/nested/padding.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
@@ -34,7 +34,7 @@ void functional::TensorTree<NestedTensor>::check_like(const NestedTensor& like, 
 }
 
 NestedTensor::NestedTensor(Tensor values, Ragged shape) : values_(std::move(values)), shape_(std::move(shape)) {
-  deckle::named("NestedTensor", [&] {
+  deckle::call_as("NestedTensor", [&] {
     check(values_.defined() && (values_.dim() >= 1 || !shape_.defined()),
           "values without dims (expected at least one, that of the rows)");
     if (shape_.defined()) {
@@ -50,7 +50,7 @@ NestedTensor::NestedTensor(Tensor values, Ragged shape) : values_(std::move(valu
 }
 
 NestedTensor NestedTensor::from_list(TensorList components) {
-  return nested::named("from_list", [&]() -> NestedTensor {
+  return nested::call_as("from_list", [&]() -> NestedTensor {
     check(!components.empty(), "an empty list has no regular dims (expected a component; from_lengths takes values of no rows)");
     std::vector<int64_t> lengths;
     for (size_t b = 0; b < components.size(); ++b) {
@@ -70,27 +70,27 @@ NestedTensor NestedTensor::from_list(TensorList components) {
 }
 
 NestedTensor NestedTensor::from_lengths(Tensor values, std::span<const int64_t> lengths) {
-  return nested::named("from_lengths", [&] { return NestedTensor(std::move(values), Ragged::from_lengths(lengths)); });
+  return nested::call_as("from_lengths", [&] { return NestedTensor(std::move(values), Ragged::from_lengths(lengths)); });
 }
 
 NestedTensor NestedTensor::from_offsets(Tensor values, std::span<const int64_t> offsets) {
-  return nested::named("from_offsets", [&] { return NestedTensor(std::move(values), Ragged::from_offsets(offsets)); });
+  return nested::call_as("from_offsets", [&] { return NestedTensor(std::move(values), Ragged::from_offsets(offsets)); });
 }
 
 NestedTensor NestedTensor::from_padded(const Tensor& padded, std::span<const int64_t> lengths) {
-  return nested::named("from_padded", [&] { return deckle::from_padded(padded, Ragged::from_lengths(lengths)); });
+  return nested::call_as("from_padded", [&] { return deckle::from_padded(padded, Ragged::from_lengths(lengths)); });
 }
 
 NestedTensor NestedTensor::from_lengths(Tensor values, const Tensor& lengths) {
-  return nested::named("from_lengths", [&] { return from_lengths(std::move(values), nested::to_indices(lengths, "lengths")); });
+  return nested::call_as("from_lengths", [&] { return from_lengths(std::move(values), nested::to_indices(lengths, "lengths")); });
 }
 
 NestedTensor NestedTensor::from_offsets(Tensor values, const Tensor& offsets) {
-  return nested::named("from_offsets", [&] { return from_offsets(std::move(values), nested::to_indices(offsets, "offsets")); });
+  return nested::call_as("from_offsets", [&] { return from_offsets(std::move(values), nested::to_indices(offsets, "offsets")); });
 }
 
 NestedTensor NestedTensor::from_padded(const Tensor& padded, const Tensor& lengths) {
-  return nested::named("from_padded", [&] { return from_padded(padded, nested::to_indices(lengths, "lengths")); });
+  return nested::call_as("from_padded", [&] { return from_padded(padded, nested::to_indices(lengths, "lengths")); });
 }
 
 NestedTensor NestedTensor::from_mask(const Tensor& padded, const Tensor& mask) { return deckle::from_mask(padded, mask); }
@@ -101,7 +101,7 @@ bool NestedTensor::is_ragged(int64_t dim) const {
 }
 
 int64_t NestedTensor::size(int64_t dim) const {
-  named("size", [&] {
+  call_as("size", [&] {
     dim = nested::wrap_dim(dim, *this);
     check(!is_ragged(dim), Argument{"dim"}, "{} is ragged in shape {} (expected another, or lengths())", dim,
           nested::ShapeOf{*this});
@@ -110,21 +110,21 @@ int64_t NestedTensor::size(int64_t dim) const {
 }
 
 Tensor NestedTensor::lengths(DType dtype) const {
-  return nested::named("lengths", {{"x", this}}, [&] {
+  return nested::call_as("lengths", {{"x", this}}, [&] {
     require_one_ragged_dim(*this);
     return nested::index_tensor(shape_->sizes(), dtype);
   });
 }
 
 Tensor NestedTensor::offsets(DType dtype) const {
-  return nested::named("offsets", {{"x", this}}, [&] {
+  return nested::call_as("offsets", {{"x", this}}, [&] {
     require_one_ragged_dim(*this);
     return nested::index_tensor(shape_->offsets(), dtype);
   });
 }
 
 Tensor NestedTensor::operator[](int64_t component) const {
-  named("operator[]", [&] {
+  call_as("operator[]", [&] {
     check(component >= -components() && component < components(), "component {} is out of range for shape {} (expected {})",
           component, nested::ShapeOf{*this}, Range{-components(), components() - 1});
   });
@@ -147,21 +147,21 @@ std::vector<Tensor> NestedTensor::unbind() const {
 }
 
 Tensor NestedTensor::to_padded(const Scalar& value, int64_t length) const {
-  return nested::named("to_padded", {{"x", this}}, [&]() -> Tensor {
+  return nested::call_as("to_padded", {{"x", this}}, [&]() -> Tensor {
     require_one_ragged_dim(*this);
     return deckle::to_padded(*this, {.value = value.to_double(), .sizes = {length}});
   });
 }
 
 Tensor NestedTensor::padding_mask(int64_t length) const {
-  return nested::named("padding_mask", {{"x", this}}, [&]() -> Tensor {
+  return nested::call_as("padding_mask", {{"x", this}}, [&]() -> Tensor {
     require_one_ragged_dim(*this);
     return deckle::padding_mask(*this, {.sizes = {length}});
   });
 }
 
 const Tensor& NestedTensor::dense() const& {
-  named("dense", [&] {
+  call_as("dense", [&] {
     check(!shape_.defined(), "shape {} has {} ragged dim{} left (expected none; see values() and to_padded())",
           nested::ShapeOf{*this}, ragged_dims(), ragged_dims() == 1 ? "" : "s");
   });

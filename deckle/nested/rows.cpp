@@ -97,20 +97,20 @@ Tensor index_tensor(std::span<const int64_t> values, DType dtype) {
   const Tensor result = empty({static_cast<int64_t>(values.size())}, dtype);
   if (dtype == DType::int64) {
     std::copy(values.begin(), values.end(), result.data<int64_t>());
-    return native::uploaded(result);
+    return native::upload(result);
   }
   auto* next = result.data<int32_t>();
   for (const int64_t value : values) {
     check(value == static_cast<int32_t>(value), "the value {} does not fit int32 (expected int64)", value);
     *next++ = static_cast<int32_t>(value);
   }
-  return native::uploaded(result);
+  return native::upload(result);
 }
 
 Tensor affine_index(const RaggedShape& shape, std::span<const int64_t> first, std::span<const int64_t> strides) {
   const Tensor result = empty({shape.rows()}, DType::int64);
   shape.row_map().affine(first, strides, result.data<int64_t>());
-  return native::uploaded(result);
+  return native::upload(result);
 }
 
 }  // namespace deckle::nested

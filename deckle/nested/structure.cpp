@@ -8,9 +8,9 @@
 
 #include "deckle/base/check.h"
 #include "deckle/base/range.h"
+#include "deckle/nested/call_as.h"
 #include "deckle/nested/generated/index.h"
 #include "deckle/nested/generated/shape.h"
-#include "deckle/nested/named.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
 
@@ -96,7 +96,7 @@ NestedTensor chosen_components(const NestedTensor& self, const std::vector<int64
   return take(self, nested::rows_of_components(self.ragged(), components));
 }
 
-std::vector<NestedTensor> wrapped(const std::vector<Tensor>& pieces, const NestedTensor& self) {
+std::vector<NestedTensor> wrap(const std::vector<Tensor>& pieces, const NestedTensor& self) {
   std::vector<NestedTensor> result;
   for (const Tensor& values : pieces) result.emplace_back(values, self.ragged());
   return result;
@@ -195,7 +195,7 @@ NestedTensor narrow(const NestedTensor& self, int64_t dim, int64_t start, int64_
 std::vector<NestedTensor> split_with_sizes(const NestedTensor& self, Ints split_sizes, int64_t dim) {
   dim = nested::wrap_dim(dim, self);
   if (dim == 0) return split_components(self, split_sizes);
-  if (!self.is_ragged(dim)) return wrapped(split_with_sizes(self.values(), split_sizes, nested::values_dim(dim, self)), self);
+  if (!self.is_ragged(dim)) return wrap(split_with_sizes(self.values(), split_sizes, nested::values_dim(dim, self)), self);
   const std::vector<int64_t> starts = starts_of(split_sizes);
   for (int64_t b = 0; b < self.components(); ++b) {
     const int64_t length = self.ragged()->size(b, ragged_dim(dim));
@@ -215,7 +215,7 @@ std::vector<NestedTensor> split(const NestedTensor& self, int64_t split_size, in
       sizes.push_back(std::min(split_size, self.components() - first));
     return split_components(self, sizes);
   }
-  if (!self.is_ragged(dim)) return wrapped(split(self.values(), split_size, nested::values_dim(dim, self)), self);
+  if (!self.is_ragged(dim)) return wrap(split(self.values(), split_size, nested::values_dim(dim, self)), self);
   const int64_t pieces = std::max<int64_t>(1, divided_up(self.ragged()->max_size(ragged_dim(dim)), split_size));
   return split_positions(self, dim, pieces,
                          [&](int64_t b, int64_t i) { return std::min(i * split_size, self.ragged()->size(b, ragged_dim(dim))); });
@@ -225,7 +225,7 @@ std::vector<NestedTensor> chunk(const NestedTensor& self, int64_t chunks, int64_
   dim = nested::wrap_dim(dim, self);
   check(chunks > 0, "chunks is {} (expected 1 or more)", chunks);
   if (dim == 0) return nested::split(self, std::max<int64_t>(1, divided_up(self.components(), chunks)), 0);
-  if (!self.is_ragged(dim)) return wrapped(chunk(self.values(), chunks, nested::values_dim(dim, self)), self);
+  if (!self.is_ragged(dim)) return wrap(chunk(self.values(), chunks, nested::values_dim(dim, self)), self);
   return split_positions(self, dim, chunks, [&](int64_t b, int64_t i) {
     const int64_t length = self.ragged()->size(b, ragged_dim(dim));
     return std::min(i * divided_up(length, chunks), length);
@@ -234,7 +234,7 @@ std::vector<NestedTensor> chunk(const NestedTensor& self, int64_t chunks, int64_
 
 std::vector<NestedTensor> unbind(const NestedTensor& self, int64_t dim) {
   dim = nested::wrap_dim(dim, self);
-  if (dim != 0) return wrapped(unbind(self.values(), nested::values_dim(dim, self)), self);
+  if (dim != 0) return wrap(unbind(self.values(), nested::values_dim(dim, self)), self);
   std::vector<NestedTensor> result;
   result.reserve(static_cast<size_t>(self.components()));
   for (Tensor& component : self.unbind()) result.emplace_back(std::move(component), Ragged());
@@ -264,7 +264,7 @@ NestedTensor index_select(const NestedTensor& self, int64_t dim, const Tensor& i
 }  // namespace nested
 
 NestedTensor select(const NestedTensor& self, int64_t dim, const Tensor& index) {
-  return nested::named("select", {{"self", &self}}, [&]() -> NestedTensor {
+  return nested::call_as("select", {{"self", &self}}, [&]() -> NestedTensor {
     dim = nested::wrap_dim(dim, self);
     const std::vector<int64_t> wanted = per_component(self, dim, index, "index");
     return select_positions(self, dim, [&](int64_t b) { return wanted[static_cast<size_t>(b)]; });
@@ -272,7 +272,7 @@ NestedTensor select(const NestedTensor& self, int64_t dim, const Tensor& index) 
 }
 
 NestedTensor slice(const NestedTensor& self, int64_t dim, const Tensor& starts, const Tensor& ends, int64_t step) {
-  return nested::named("slice", {{"self", &self}}, [&]() -> NestedTensor {
+  return nested::call_as("slice", {{"self", &self}}, [&]() -> NestedTensor {
     dim = nested::wrap_dim(dim, self);
     const std::vector<int64_t> first = per_component(self, dim, starts, "starts"), last = per_component(self, dim, ends, "ends");
     return slice_positions(self, dim, step,
@@ -281,7 +281,7 @@ NestedTensor slice(const NestedTensor& self, int64_t dim, const Tensor& starts, 
 }
 
 NestedTensor narrow(const NestedTensor& self, int64_t dim, const Tensor& starts, const Tensor& lengths) {
-  return nested::named("narrow", {{"self", &self}}, [&]() -> NestedTensor {
+  return nested::call_as("narrow", {{"self", &self}}, [&]() -> NestedTensor {
     dim = nested::wrap_dim(dim, self);
     const std::vector<int64_t> first = per_component(self, dim, starts, "starts"),
                                count = per_component(self, dim, lengths, "lengths");
@@ -291,7 +291,7 @@ NestedTensor narrow(const NestedTensor& self, int64_t dim, const Tensor& starts,
 }
 
 NestedTensor roll(const NestedTensor& self, const Tensor& shifts, int64_t dim) {
-  return nested::named("roll", {{"self", &self}}, [&]() -> NestedTensor {
+  return nested::call_as("roll", {{"self", &self}}, [&]() -> NestedTensor {
     dim = nested::wrap_dim(dim, self);
     const std::vector<int64_t> by = per_component(self, dim, shifts, "shifts");
     return roll_positions(self, dim, [&](int64_t b) { return by[static_cast<size_t>(b)]; });
@@ -299,7 +299,7 @@ NestedTensor roll(const NestedTensor& self, const Tensor& shifts, int64_t dim) {
 }
 
 NestedTensor shift(const NestedTensor& self, int64_t offset, int64_t dim, double value) {
-  return nested::named("shift", {{"self", &self}}, [&]() -> NestedTensor {
+  return nested::call_as("shift", {{"self", &self}}, [&]() -> NestedTensor {
     dim = nested::wrap_dim(dim, self);
     check(self.is_ragged(dim), "dim {} of shape {} is not ragged (expected a ragged dim; of others pad and narrow the values)",
           dim, nested::ShapeOf{self});
@@ -308,7 +308,7 @@ NestedTensor shift(const NestedTensor& self, int64_t offset, int64_t dim, double
 }
 
 NestedTensor shift(const NestedTensor& self, const Tensor& offsets, int64_t dim, double value) {
-  return nested::named("shift", {{"self", &self}}, [&]() -> NestedTensor {
+  return nested::call_as("shift", {{"self", &self}}, [&]() -> NestedTensor {
     dim = nested::wrap_dim(dim, self);
     const std::vector<int64_t> by = per_component(self, dim, offsets, "offsets");
     return shift_positions(self, dim, value, [&](int64_t b) { return by[static_cast<size_t>(b)]; });

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "deckle/base/check.h"
+#include "deckle/nested/call_as.h"
 #include "deckle/nested/generated/conv.h"
-#include "deckle/nested/named.h"
 #include "deckle/nested/pooling.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
@@ -48,8 +48,8 @@ Ragged with_lengths(const RaggedShape& shape, const std::function<Ragged(const R
 }
 
 Ragged in_windows(const RaggedShape& shape, int64_t size, int64_t stride, int64_t dilation, Padding padding) {
-  return with_lengths(shape,
-                      [&](const Ragged& of) { return shapes::windowed(of, size, stride, dilation, padding == Padding::valid); });
+  return with_lengths(
+      shape, [&](const Ragged& of) { return shapes::count_windows(of, size, stride, dilation, padding == Padding::valid); });
 }
 
 NestedTensor pool1d(const NestedTensor& x, int64_t kernel_size, std::optional<int64_t> stride, Padding padding, bool maximum) {
@@ -97,14 +97,14 @@ NestedTensor max_pool1d(const NestedTensor& input, int64_t kernel_size, std::opt
 
 NestedTensor interpolate1d(const NestedTensor& input, double scale, Interpolation mode) {
   if (regular_sequences(input)) return {interpolate1d(input.values(), scale, mode), input.ragged()};
-  const Ragged counts = with_lengths(*input.ragged(), [&](const Ragged& of) { return shapes::scaled(of, scale); });
+  const Ragged counts = with_lengths(*input.ragged(), [&](const Ragged& of) { return shapes::scale_lengths(of, scale); });
   return {segment_interpolate1d(input.values(), sequences(input.ragged()), scale, mode), counts};
 }
 
 }  // namespace nested
 
 NestedTensor pool(const NestedTensor& x, Pooling pooling) {
-  return nested::named("pool", {{"x", &x}}, [&]() -> NestedTensor {
+  return nested::call_as("pool", {{"x", &x}}, [&]() -> NestedTensor {
     check(x.ragged_dims() > 0, "shape {} has no ragged dim to pool over (expected one)", nested::ShapeOf{x});
     switch (pooling) {
       case Pooling::average:

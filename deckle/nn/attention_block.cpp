@@ -13,7 +13,7 @@ int64_t kv_heads_of(const SelfAttentionOptions& options) { return options.kv_hea
 
 int64_t kv_width(const SelfAttentionOptions& options) { return options.width / options.heads * kv_heads_of(options); }
 
-const SelfAttentionOptions& checked(const SelfAttentionOptions& options) {
+const SelfAttentionOptions& check_options(const SelfAttentionOptions& options) {
   check(options.heads >= 1 && options.width >= 1 && options.width % options.heads == 0,
         "width {} is no multiple of {} heads (expected one)", options.width, options.heads);
   check((options.width / options.heads) % 2 == 0,
@@ -27,7 +27,7 @@ const SelfAttentionOptions& checked(const SelfAttentionOptions& options) {
 }  // namespace
 
 SelfAttention::SelfAttention(const SelfAttentionOptions& options, Generator& generator)
-    : query(checked(options).width, options.width, {.bias = false, .generator = &generator}),
+    : query(check_options(options).width, options.width, {.bias = false, .generator = &generator}),
       key(options.width, kv_width(options), {.bias = false, .generator = &generator}),
       value(options.width, kv_width(options), {.bias = false, .generator = &generator}),
       out(options.width, options.width, {.bias = false, .scale = options.out_scale, .generator = &generator}),

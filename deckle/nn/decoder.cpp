@@ -25,7 +25,7 @@ int64_t hidden_of(const DecoderOptions& options) {
   return options.hidden > 0 ? options.hidden : (options.width * 8 / 3 + 31) / 32 * 32;
 }
 
-const DecoderOptions& checked(const DecoderOptions& options) {
+const DecoderOptions& check_options(const DecoderOptions& options) {
   check(options.vocab >= 1 && options.width >= 1 && options.depth >= 0 && options.heads >= 1,
         "DecoderOptions: vocab {}, width {}, depth {}, heads {} (expected 1 or more, depth 0 or more)", options.vocab,
         options.width, options.depth, options.heads);
@@ -36,7 +36,7 @@ const DecoderOptions& checked(const DecoderOptions& options) {
 constexpr int64_t kNoTarget = -100;
 
 /// The tokens of every component but its first (`from` = 1) or last (`from` = 0), packed.
-Tensor shifted(const NestedTensor& tokens, int64_t count, int64_t from) {
+Tensor shift_tokens(const NestedTensor& tokens, int64_t count, int64_t from) {
   const RaggedShape& shape = *tokens.ragged();
   const Tensor values = contiguous(tokens.values().to(Device())), result = empty({count}, values.dtype());
   const int64_t bytes = item_size(values.dtype());
@@ -61,7 +61,7 @@ DecoderBlock::DecoderBlock(const DecoderOptions& options, Generator& generator)
       feed_forward_norm(options.width),
       feed_forward(options.width, hidden_of(options), branch_scale(options), generator) {}
 
-DecoderLM::DecoderLM(const DecoderOptions& options) : DecoderLM(checked(options), Generator(options.seed)) {}
+DecoderLM::DecoderLM(const DecoderOptions& options) : DecoderLM(check_options(options), Generator(options.seed)) {}
 
 DecoderLM::DecoderLM(const DecoderOptions& options, Generator generator)
     : embedding(options.vocab, options.width,
@@ -92,8 +92,8 @@ Tensor DecoderLM::loss(const NestedTensor& tokens) const try {
   const RaggedShape& shape = *tokens.ragged();
   std::vector<int64_t> lengths(shape.sizes().begin(), shape.sizes().end());
   for (int64_t& length : lengths) length = std::max<int64_t>(length - 1, 0);
-  const NestedTensor inputs(shifted(tokens, count, 0).to(device()), Ragged::from_lengths(lengths));
-  return cross_entropy((*this)(inputs).values(), shifted(tokens, count, 1).to(device()));
+  const NestedTensor inputs(shift_tokens(tokens, count, 0).to(device()), Ragged::from_lengths(lengths));
+  return cross_entropy((*this)(inputs).values(), shift_tokens(tokens, count, 1).to(device()));
 } catch (const std::bad_alloc&) {
   rethrow_from("DecoderLM::loss");
 }

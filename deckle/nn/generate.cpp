@@ -56,7 +56,7 @@ int64_t sample_token(const Tensor& logits, const SampleOptions& options, Generat
 SequenceSampler::SequenceSampler(const DecoderLM& model, const SampleOptions& options)
     : model_(model), options_(options), cache_(model.make_cache()) {}
 
-SequenceSampler::Sequence SequenceSampler::started(std::span<const int64_t> prompt, uint64_t seed) const {
+SequenceSampler::Sequence SequenceSampler::start(std::span<const int64_t> prompt, uint64_t seed) const {
   check(!prompt.empty(), "the prompt is empty (expected at least one token)");
   for (const int64_t token : prompt) {
     check(token >= 0 && token < model_.options().vocab,
@@ -66,12 +66,12 @@ SequenceSampler::Sequence SequenceSampler::started(std::span<const int64_t> prom
 }
 
 void SequenceSampler::add(std::span<const int64_t> prompt, uint64_t seed) {
-  sequences_.push_back(started(prompt, seed));
+  sequences_.push_back(start(prompt, seed));
   cache_.add();
 }
 
 void SequenceSampler::replace(int64_t sequence, std::span<const int64_t> prompt, uint64_t seed) {
-  Sequence begun = started(prompt, seed);
+  Sequence begun = start(prompt, seed);
   cache_.clear(sequence);
   sequences_[static_cast<size_t>(sequence)] = std::move(begun);
 }

@@ -39,7 +39,7 @@ class SequenceSampler {
     Generator generator;
     std::vector<int64_t> pending;  // tokens that the cache has not seen
   };
-  Sequence started(std::span<const int64_t> prompt, uint64_t seed) const;
+  Sequence start(std::span<const int64_t> prompt, uint64_t seed) const;
 
   const DecoderLM& model_;
   SampleOptions options_;

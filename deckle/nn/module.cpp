@@ -56,11 +56,11 @@ void Module::replace(const std::function<Tensor(const Tensor&)>& other) {
 }
 
 void Module::to(Device device) {
-  named("to", [&] { replace([&](const Tensor& tensor) { return tensor.device() == device ? Tensor() : tensor.to(device); }); });
+  call_as("to", [&] { replace([&](const Tensor& tensor) { return tensor.device() == device ? Tensor() : tensor.to(device); }); });
 }
 
 void Module::to(DType dtype) {
-  named("to", [&] {
+  call_as("to", [&] {
     check(is_floating(dtype), Argument{"dtype"}, "is {} (expected a floating one)", deckle::name(dtype));
     replace([&](const Tensor& tensor) {
       return tensor.dtype() == dtype || !is_floating(tensor.dtype()) ? Tensor() : tensor.to(dtype);
@@ -109,7 +109,7 @@ void require_same(const std::map<std::string, Tensor>& state, const std::map<std
 
 void Module::load_state(const std::map<std::string, Tensor>& state) const {
   const std::map<std::string, Tensor> own = this->state();
-  named("load_state", [&] { require_same(state, own); });
+  call_as("load_state", [&] { require_same(state, own); });
   const NoGrad no_grad;
   for (const auto& [name, parameter] : own) parameter.copy_(state.at(name));
 }

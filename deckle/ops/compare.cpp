@@ -8,15 +8,15 @@
 namespace deckle {
 
 bool allclose(const Tensor& self, const Tensor& other, double rtol, double atol, bool equal_nan) {
-  return named("allclose", [&] { return all(isclose(self.detach(), other.detach(), rtol, atol, equal_nan)).item<bool>(); });
+  return call_as("allclose", [&] { return all(isclose(self.detach(), other.detach(), rtol, atol, equal_nan)).item<bool>(); });
 }
 
 bool allclose(const Tensor& self, const Scalar& other, double rtol, double atol, bool equal_nan) {
-  return named("allclose", [&] { return all(isclose(self.detach(), other, rtol, atol, equal_nan)).item<bool>(); });
+  return call_as("allclose", [&] { return all(isclose(self.detach(), other, rtol, atol, equal_nan)).item<bool>(); });
 }
 
 bool equal(const Tensor& self, const Tensor& other) {
-  return named("equal", [&] { return self.sizes() == other.sizes() && all(eq(self.detach(), other.detach())).item<bool>(); });
+  return call_as("equal", [&] { return self.sizes() == other.sizes() && all(eq(self.detach(), other.detach())).item<bool>(); });
 }
 
 }  // namespace deckle

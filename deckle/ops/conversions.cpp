@@ -12,10 +12,10 @@ namespace deckle {
 
 namespace native {
 
-Tensor clone(const Tensor& self) { return copied(self, self.dtype()); }
+Tensor clone(const Tensor& self) { return copy_as(self, self.dtype()); }
 
 Tensor convert(const Tensor& self, DType dtype) {
-  if (!self.device().is_cpu() || !is_permuted(self)) return copied(self, dtype);
+  if (!self.device().is_cpu() || !is_permuted(self)) return copy_as(self, dtype);
   const Tensor result = empty_permuted(self, dtype);
   copy_into(result, self);
   return result;
@@ -43,7 +43,7 @@ struct ToDeviceBackward final : autograd::Node {
 
 Tensor Tensor::to(Device device) const try {
   if (this->device() == device) return *this;
-  Tensor result = native::moved(*this, device);
+  Tensor result = native::move_to(*this, device);
   if (!autograd::active(*this)) return result;
   if (autograd::records(*this)) {
     auto node = std::make_shared<ToDeviceBackward>();

@@ -100,7 +100,7 @@ void fill(const Tensor& target, const Scalar& value) {
   kFill.on(target.device())(Context{target.device()}, {value.to_double(), integer}, dispatch::view(target));
 }
 
-Tensor moved(const Tensor& source, Device device) {
+Tensor move_to(const Tensor& source, Device device) {
   if (source.device() == device) return source;
   const Tensor from = contiguous(source);
   Tensor result = empty(source.sizes(), source.dtype(), device);
@@ -109,18 +109,18 @@ Tensor moved(const Tensor& source, Device device) {
   return result;
 }
 
-Tensor on_host(const Tensor& source) { return moved(contiguous(source), Device()); }
+Tensor on_host(const Tensor& source) { return move_to(contiguous(source), Device()); }
 
-Tensor uploaded(const Tensor& made) { return moved(made, factory_device()); }
+Tensor upload(const Tensor& made) { return move_to(made, factory_device()); }
 
 void copy_into(const Tensor& target, const Tensor& source) {
-  if (target.numel() > 0 && target.device() != source.device()) return copy_into(target, moved(source, target.device()));
+  if (target.numel() > 0 && target.device() != source.device()) return copy_into(target, move_to(source, target.device()));
   check(source.dim() <= target.dim(), "source of shape {} does not broadcast to {}", source.sizes(), target.sizes());
   if (target.numel() == 0 || same_elements(target, source)) return;
-  copy_views(target, may_overlap(target, source) ? copied(source, source.dtype()) : source);
+  copy_views(target, may_overlap(target, source) ? copy_as(source, source.dtype()) : source);
 }
 
-Tensor copied(const Tensor& source, DType dtype) {
+Tensor copy_as(const Tensor& source, DType dtype) {
   Tensor result = empty(source.sizes(), dtype, source.device());
   if (result.numel() > 0) copy_views(result, source);
   return result;
@@ -145,6 +145,6 @@ Tensor empty_permuted(const Tensor& like, DType dtype) {
   return alias(memory, like.sizes(), like.strides(), 0);
 }
 
-Tensor contiguous(const Tensor& tensor) { return tensor.is_contiguous() ? tensor : copied(tensor, tensor.dtype()); }
+Tensor contiguous(const Tensor& tensor) { return tensor.is_contiguous() ? tensor : copy_as(tensor, tensor.dtype()); }
 
 }  // namespace deckle::native

@@ -18,16 +18,16 @@ void copy_into(const Tensor& target, const Tensor& source);
 void fill(const Tensor& target, const Scalar& value);
 
 /// The same elements on a device: `source` itself if it is there, else a contiguous copy. Below autograd.
-Tensor moved(const Tensor& source, Device device);
+Tensor move_to(const Tensor& source, Device device);
 
 /// What the host has made, where factories make their tensors: the tensor itself on the CPU. Below autograd.
-Tensor uploaded(const Tensor& made);
+Tensor upload(const Tensor& made);
 
 /// The elements on the host, contiguous: of a tensor on a GPU a copy, which waits for it. Below autograd.
 Tensor on_host(const Tensor& source);
 
 /// A new contiguous tensor with the elements of `source` in `dtype`.
-Tensor copied(const Tensor& source, DType dtype);
+Tensor copy_as(const Tensor& source, DType dtype);
 
 /// Whether the elements lie without gaps, each in a place of its own, in another order of dims than the row-major one.
 bool is_permuted(const Tensor& tensor);

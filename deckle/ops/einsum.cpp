@@ -39,7 +39,7 @@ struct Lettered {
     letters = left;
   }
   /// Its dims in the order of these letters, all of which it has.
-  Tensor ordered(const std::string& order) const {
+  Tensor permute_to(const std::string& order) const {
     if (order == letters) return tensor;
     Dims dims;
     for (const char letter : order) dims.push_back(dim(letter));
@@ -73,7 +73,7 @@ Lettered without_repeats(Lettered x) {
 
 /// The letters of `from` for which `holds`.
 template <typename Holds>
-std::string chosen(const std::string& from, Holds&& holds) {
+std::string select_letters(const std::string& from, Holds&& holds) {
   std::string result;
   std::copy_if(from.begin(), from.end(), std::back_inserter(result), holds);
   return result;
@@ -84,15 +84,15 @@ Lettered product(Lettered a, Lettered b, const std::string& kept) {
   const auto is_kept = [&](char letter) { return kept.find(letter) != std::string::npos; };
   a.keep(kept + b.letters);
   b.keep(kept + a.letters);
-  const std::string batch = chosen(a.letters, [&](char letter) { return b.has(letter) && is_kept(letter); }),
-                    inner = chosen(a.letters, [&](char letter) { return b.has(letter) && !is_kept(letter); }),
-                    rows = chosen(a.letters, [&](char letter) { return !b.has(letter); }),
-                    columns = chosen(b.letters, [&](char letter) { return !a.has(letter); });
+  const std::string batch = select_letters(a.letters, [&](char letter) { return b.has(letter) && is_kept(letter); }),
+                    inner = select_letters(a.letters, [&](char letter) { return b.has(letter) && !is_kept(letter); }),
+                    rows = select_letters(a.letters, [&](char letter) { return !b.has(letter); }),
+                    columns = select_letters(b.letters, [&](char letter) { return !a.has(letter); });
   const int64_t batches = a.size(batch), depth = a.size(inner), height = a.size(rows), width = b.size(columns);
   check(is_floating(a.tensor.dtype()) && is_floating(b.tensor.dtype()), Argument{"operands"},
         "are {} and {} (expected floating ones; mm and dot take integers)", name(a.tensor.dtype()), name(b.tensor.dtype()));
-  const Tensor result = bmm(reshape(a.ordered(batch + rows + inner), {batches, height, depth}),
-                            reshape(b.ordered(batch + inner + columns), {batches, depth, width}));
+  const Tensor result = bmm(reshape(a.permute_to(batch + rows + inner), {batches, height, depth}),
+                            reshape(b.permute_to(batch + inner + columns), {batches, depth, width}));
   Dims sizes;
   for (const char letter : batch + rows) sizes.push_back(a.tensor.size(a.dim(letter)));
   for (const char letter : columns) sizes.push_back(b.tensor.size(b.dim(letter)));
@@ -193,7 +193,7 @@ Tensor composite::einsum(std::string_view equation, TensorList operands) {
     result = product(std::move(result), factors[i], kept);
   }
   result.keep(parsed.result);
-  return result.ordered(parsed.result);
+  return result.permute_to(parsed.result);
 }
 
 }  // namespace deckle

@@ -25,7 +25,7 @@ int64_t whole_steps(int64_t start, int64_t end, int64_t step) {
   return static_cast<int64_t>(count);
 }
 
-Tensor filled(Ints sizes, const Scalar& value, DType dtype, Device device) {
+Tensor make_filled(Ints sizes, const Scalar& value, DType dtype, Device device) {
   Tensor result = empty(sizes, dtype, device);
   fill(result, value);
   return result;
@@ -35,9 +35,9 @@ Tensor filled(Ints sizes, const Scalar& value, DType dtype, Device device) {
 
 Tensor zeros(Ints sizes, DType dtype) { return zeros_raw(sizes, dtype, factory_device()); }
 
-Tensor ones(Ints sizes, DType dtype) { return filled(sizes, 1, dtype, factory_device()); }
+Tensor ones(Ints sizes, DType dtype) { return make_filled(sizes, 1, dtype, factory_device()); }
 
-Tensor full(Ints sizes, const Scalar& value, DType dtype) { return filled(sizes, value, dtype, factory_device()); }
+Tensor full(Ints sizes, const Scalar& value, DType dtype) { return make_filled(sizes, value, dtype, factory_device()); }
 
 Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step, std::optional<DType> dtype) {
   const bool floating = start.is_floating() || end.is_floating() || step.is_floating();
@@ -67,7 +67,7 @@ Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step, std::o
     if (count == 0 || !is_integral(wanted)) continue;
     integer_of(floating ? Scalar(result.data<double>()[i]) : Scalar(result.data<int64_t>()[i]), wanted);
   }
-  return uploaded(wanted == result.dtype() ? result : copied(result, wanted));
+  return upload(wanted == result.dtype() ? result : copy_as(result, wanted));
 }
 
 Tensor eye(int64_t n, DType dtype) {
@@ -78,9 +78,11 @@ Tensor eye(int64_t n, DType dtype) {
 
 Tensor zeros_like(const Tensor& self) { return zeros_raw(self.sizes(), self.dtype(), self.device()); }
 
-Tensor ones_like(const Tensor& self) { return filled(self.sizes(), 1, self.dtype(), self.device()); }
+Tensor ones_like(const Tensor& self) { return make_filled(self.sizes(), 1, self.dtype(), self.device()); }
 
-Tensor full_like(const Tensor& self, const Scalar& value) { return filled(self.sizes(), value, self.dtype(), self.device()); }
+Tensor full_like(const Tensor& self, const Scalar& value) {
+  return make_filled(self.sizes(), value, self.dtype(), self.device());
+}
 
 void fill_(const Tensor& self, const Scalar& value) {
   check_writable(self);

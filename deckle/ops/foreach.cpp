@@ -98,7 +98,7 @@ void refuse_recording(const std::vector<TensorList>& lists) {
 }
 
 /// Whether an element of the first `written` lists may lie in the memory of another element, or of its own in another layout.
-bool entangled(const std::vector<TensorList>& lists, size_t written) {
+bool any_overlap(const std::vector<TensorList>& lists, size_t written) {
   struct Extent {
     uintptr_t begin, end;
     bool written;
@@ -168,7 +168,7 @@ void write(std::initializer_list<TensorList> lists, const Below& below, const On
   const TensorList self = all[0];
   const bool recorded = std::any_of(all.begin(), all.end(), [](const TensorList& list) { return autograd::active(list); });
   check_alike(all, 1);
-  if (!recorded && !entangled(all, 1)) {
+  if (!recorded && !any_overlap(all, 1)) {
     const Lists dense(all, 1);
     below(dense);
     return dense.finish();
@@ -189,7 +189,7 @@ void take_step(const std::vector<TensorList>& lists, size_t written, const Below
     below(dense);
     dense.finish();
   };
-  if (!entangled(lists, written)) return run(lists);
+  if (!any_overlap(lists, written)) return run(lists);
   for (size_t i = 0; i < lists[0].size(); ++i) {
     std::vector<TensorList> one;
     for (const TensorList& list : lists) one.emplace_back(list[i]);
@@ -204,7 +204,7 @@ std::vector<Tensor> written_copy(TensorList self, std::initializer_list<TensorLi
   lists.insert(lists.end(), others.begin(), others.end());
   check_alike(lists, 0);
   std::vector<Tensor> result;
-  for (const Tensor& tensor : self) result.push_back(native::copied(tensor, tensor.dtype()));
+  for (const Tensor& tensor : self) result.push_back(native::copy_as(tensor, tensor.dtype()));
   below(result);
   return result;
 }
@@ -231,11 +231,11 @@ void composite::foreach_adamw_counted_(TensorList parameters, TensorList gradien
   if (parameters.size() > 0) dispatch::common_device(std::vector<Tensor>{parameters[0], counter, skip});
   refuse_recording({parameters, averages, squares, gradients});
   check_alike({parameters, averages, squares, gradients}, 3);
-  check(!entangled({parameters, averages, squares, gradients}, 3), "tensors of the lists share memory (expected their own)");
+  check(!any_overlap({parameters, averages, squares, gradients}, 3), "tensors of the lists share memory (expected their own)");
   const Lists lists({parameters, averages, squares, gradients}, 3);
   const Device device = counter.device();
   const bool plain = counter.dtype() == DType::float64 && counter.is_contiguous();
-  const Tensor counts = plain ? counter : native::copied(counter, DType::float64);
+  const Tensor counts = plain ? counter : native::copy_as(counter, DType::float64);
   kAdamwCounted.on(device)(Context{device}, lists[0], lists[3], lists[1], lists[2], dispatch::view(counts), dispatch::view(skip),
                            beta1, beta2, epsilon, weight_decay);
   lists.finish();

@@ -67,13 +67,13 @@ Tensor flat_positions(const Tensor& self, TensorList indices, Ints shape) {
       fail("index {} is out of range for dim {} of shape {} (expected {})", *wrong, dim, self.sizes(), Range{-size, size - 1});
     for (int64_t i = 0; i < count; ++i) flat[i] = flat[i] * size + (given[i] < 0 ? given[i] + size : given[i]);
   }
-  return native::moved(positions, self.device());
+  return native::move_to(positions, self.device());
 }
 
 Tensor native::flat_nonzero(const Tensor& self) {
   if (!self.device().is_cpu())
-    return moved(native::flat_nonzero(on_host(self)), self.device());  // its size depends on the values
-  constexpr int64_t kPiece = 1 << 15;                                  // elements counted, then listed, by one thread
+    return move_to(native::flat_nonzero(on_host(self)), self.device());  // its size depends on the values
+  constexpr int64_t kPiece = 1 << 15;                                    // elements counted, then listed, by one thread
   const Tensor dense = native::contiguous(self);
   const int64_t count = dense.numel(), pieces = (count + kPiece - 1) / kPiece;
   std::vector<int64_t> starts(static_cast<size_t>(pieces) + 1, 0);  // of each piece in the result
@@ -176,8 +176,8 @@ Tensor composite::index_put(const Tensor& self, TensorList indices, const Tensor
   }
   Dims mask_sizes(rows_sizes.size(), 1);
   mask_sizes[0] = rows_sizes[0];
-  return reshape(where(view(native::moved(written, self.device()), mask_sizes),
-                       index_select(source, 0, native::moved(from, self.device())), rows),
+  return reshape(where(view(native::move_to(written, self.device()), mask_sizes),
+                       index_select(source, 0, native::move_to(from, self.device())), rows),
                  self.sizes());
 }
 

@@ -184,7 +184,7 @@ Tensor held(const Tensor& values, const Tensor& into) {
 }  // namespace
 
 Tensor Tensor::index(std::initializer_list<Index> indices) const {
-  return named("index", {{"self", *this}}, [&]() -> Tensor {
+  return call_as("index", {{"self", *this}}, [&]() -> Tensor {
     const Selection selection = selection_of(*this, Indices(indices.begin(), indices.size()));
     if (!any_positions(selection)) return selection.view;
     const Moved moved = move_to_front(selection);
@@ -194,7 +194,7 @@ Tensor Tensor::index(std::initializer_list<Index> indices) const {
 }
 
 const Tensor& Tensor::index_put_(std::initializer_list<Index> indices, const Tensor& values, bool accumulate) const& {
-  return named("index_put_", {{"self", *this}, {"values", values}}, [&]() -> const Tensor& {
+  return call_as("index_put_", {{"self", *this}, {"values", values}}, [&]() -> const Tensor& {
     const Selection selection = selection_of(*this, Indices(indices.begin(), indices.size()));
     const Tensor source = held(values, *this);
     if (!any_positions(selection)) {
@@ -211,7 +211,7 @@ const Tensor& Tensor::index_put_(std::initializer_list<Index> indices, const Ten
 }
 
 const Tensor& Tensor::index_put_(std::initializer_list<Index> indices, const Scalar& value, bool accumulate) const& {
-  return named("index_put_", [&]() -> const Tensor& {
+  return call_as("index_put_", [&]() -> const Tensor& {
     check(!value.is_floating() || is_floating_point(), Argument{"value"}, "is {}, for elements of {} (expected an integer)",
           to_string(value), name(dtype()));
     return index_put_(indices, full({}, value, dtype()), accumulate);
@@ -219,7 +219,7 @@ const Tensor& Tensor::index_put_(std::initializer_list<Index> indices, const Sca
 }
 
 Tensor Tensor::index_put(std::initializer_list<Index> indices, const Tensor& values, bool accumulate) const {
-  return named("index_put", {{"self", *this}, {"values", values}}, [&]() -> Tensor {
+  return call_as("index_put", {{"self", *this}, {"values", values}}, [&]() -> Tensor {
     const Selection selection = selection_of(*this, Indices(indices.begin(), indices.size()));
     if (any_positions(selection) && selection.view.numel() == numel()) {  // nothing is left out: what is written is the copy
       const Moved moved = move_to_front(selection);

@@ -121,7 +121,7 @@ void run(const Pointwise& op, DType working, Device device, Operands inputs, std
     if (inputs[i].repeats() && !through_table) tensor = &keep(repeated_below(inputs[i]));
     // Kernels read inputs in the dtype that they compute in: there a tiny condition could become zero.
     if (is_condition(op, i) && tensor->dtype() != DType::bool_ && tensor->dtype() != compute)
-      tensor = &keep(native::copied(*tensor, DType::bool_));
+      tensor = &keep(native::copy_as(*tensor, DType::bool_));
     views[i] = dispatch::view(*tensor);
     if (through_table) dispatch::repeat_rows(views[i], inputs[i].repeated_by());
   }
@@ -165,7 +165,7 @@ void pointwise_out(const Pointwise& op, const Tensor& out, std::initializer_list
   run(op, working, device_of(moved), moved, numbers, out);
 }
 
-RepeatedRows repeated(const Tensor& rows, const Ragged& ragged) {
+RepeatedRows repeat_by(const Tensor& rows, const Ragged& ragged) {
   constexpr int64_t kShortRow = 64;  // bytes
   const Dims sizes = shapes::packed_shape(rows, ragged);
   const int64_t row = numel_of(Ints(sizes).subspan(1)) * item_size(rows.dtype());

@@ -50,7 +50,7 @@ void pointwise_out(const Pointwise& op, const Tensor& out, std::initializer_list
 
 /// Row b of [components, ...] for every row of component b, differentiable: as repeated rows for a pointwise op to read, but
 /// written out where they are shorter than 64 bytes, which are read faster so.
-RepeatedRows repeated(const Tensor& rows, const Ragged& ragged);
+RepeatedRows repeat_by(const Tensor& rows, const Ragged& ragged);
 
 /// The rows written out, differentiable: for ops that read a tensor.
 inline const Tensor& written_out(const Tensor& tensor) { return tensor; }

@@ -69,7 +69,7 @@ std::tuple<Tensor, Tensor> composite::segment_median(const Tensor& values, const
 std::tuple<Tensor, Tensor, Tensor> native::unique_places(const Tensor& self) {
   if (!self.device().is_cpu()) {  // how many there are depends on the values
     const auto [places, inverse, counts] = native::unique_places(on_host(self));
-    return {moved(places, self.device()), moved(inverse, self.device()), moved(counts, self.device())};
+    return {move_to(places, self.device()), move_to(inverse, self.device()), move_to(counts, self.device())};
   }
   const OnDevice host{Device()};
   const Tensor flat = native::contiguous(self);
@@ -97,7 +97,7 @@ std::tuple<Tensor, Tensor, Tensor> native::unique_places(const Tensor& self) {
 
 Tensor native::searchsorted(const Tensor& sorted_sequence, const Tensor& values, bool right) {
   const DType dtype = result_type({sorted_sequence, values});
-  const Tensor rows = native::copied(sorted_sequence, dtype), wanted = native::copied(values, dtype);
+  const Tensor rows = native::copy_as(sorted_sequence, dtype), wanted = native::copy_as(values, dtype);
   const bool one = rows.dim() == 1;
   check(rows.dim() >= 1 && (one || (wanted.dim() == rows.dim() &&
                                     std::equal(rows.sizes().begin(), rows.sizes().end() - 1, wanted.sizes().begin()))),

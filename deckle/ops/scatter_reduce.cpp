@@ -19,7 +19,7 @@
 namespace deckle {
 namespace {
 
-Tensor reduced(const Tensor& values, const Ragged& ragged, ScatterReduction reduction) {
+Tensor reduce_segments(const Tensor& values, const Ragged& ragged, ScatterReduction reduction) {
   switch (reduction) {
     case ScatterReduction::sum:
       return segment_sum(values, ragged);
@@ -53,7 +53,7 @@ Tensor composite::scatter_reduce(const Tensor& self, int64_t dim, const Tensor& 
   Tensor source = src;
   for (int64_t d = 0; d < rank; ++d) source = narrow(source, d, 0, index.size(d));
   // The elements that come together at each place of self, which stands first itself: one component for each place.
-  const Tensor chosen = native::on_host(native::copied(index, DType::int64));
+  const Tensor chosen = native::on_host(native::copy_as(index, DType::int64));
   const int64_t places = self.numel(), count = chosen.numel();
   std::vector<int64_t> target(static_cast<size_t>(count)), lengths(static_cast<size_t>(places), include_self ? 1 : 0);
   for (int64_t i = 0; i < count; ++i) {
@@ -81,11 +81,11 @@ Tensor composite::scatter_reduce(const Tensor& self, int64_t dim, const Tensor& 
     rows[static_cast<size_t>(next[static_cast<size_t>(target[static_cast<size_t>(i)])]++)] = places + i;
   const Tensor own = reshape(self, {places});
   const Tensor packed = index_select(deckle::cat({own, reshape(source, {count})}, 0), 0, tensor(rows));
-  const Tensor result = to(reduced(packed, Ragged::from_lengths(lengths), reduction), self.dtype());
+  const Tensor result = to(reduce_segments(packed, Ragged::from_lengths(lengths), reduction), self.dtype());
   if (include_self) return reshape(result, self.sizes());
   const Tensor untouched = empty({places}, DType::bool_, Device());
   for (int64_t place = 0; place < places; ++place) untouched.data<bool>()[place] = lengths[static_cast<size_t>(place)] == 0;
-  return reshape(where(native::moved(untouched, self.device()), own, result), self.sizes());
+  return reshape(where(native::move_to(untouched, self.device()), own, result), self.sizes());
 }
 
 Tensor composite::multinomial(const Tensor& self, int64_t num_samples, bool replacement, Generator* generator) {
@@ -93,7 +93,7 @@ Tensor composite::multinomial(const Tensor& self, int64_t num_samples, bool repl
   check(is_floating(self.dtype()), Argument{"self"}, "is {} (expected a floating dtype)", name(self.dtype()));
   check(num_samples >= 0, Argument{"num_samples"}, "is {} (expected 0 or more)", num_samples);
   // Each draw without replacement depends on those before it: one at a time, on the host.
-  const Tensor weights = native::on_host(native::copied(self.detach(), DType::float64));
+  const Tensor weights = native::on_host(native::copy_as(self.detach(), DType::float64));
   const OnDevice host{Device()};
   const int64_t n = self.size(-1), rows = self.dim() == 1 ? 1 : self.size(0);
   Dims sizes(self.sizes());
@@ -125,7 +125,7 @@ Tensor composite::multinomial(const Tensor& self, int64_t num_samples, bool repl
       total = std::accumulate(row.begin(), row.end(), 0.0);
     }
   }
-  return native::moved(result, self.device());
+  return native::move_to(result, self.device());
 }
 
 }  // namespace deckle

@@ -112,7 +112,7 @@ Tensor native::segment_lengths(const Tensor& values, const Ragged& ragged) {
         result.data<T>()[b] = T(static_cast<float>(length));
     }
   });
-  return native::moved(result, values.device());
+  return native::move_to(result, values.device());
 }
 
 }  // namespace deckle

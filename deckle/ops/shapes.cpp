@@ -228,7 +228,7 @@ Dims aligned_sizes(Ints sizes, Ints repeats) {
   return result;
 }
 
-Dims alternated(Ints a, Ints b) {
+Dims alternate(Ints a, Ints b) {
   Dims result;
   for (size_t i = 0; i < a.size(); ++i) {
     result.push_back(a[i]);

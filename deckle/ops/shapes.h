@@ -107,7 +107,7 @@ Dims moved_dims(Ints source, Ints destination, int64_t rank);
 Dims aligned_sizes(Ints sizes, Ints repeats);
 
 /// [a0, b0, a1, b1, ...] and [a0 b0, a1 b1, ...] of lists of one length. Throws where a product overflows 64 bits.
-Dims alternated(Ints a, Ints b);
+Dims alternate(Ints a, Ints b);
 Dims products(Ints a, Ints b);
 
 /// The padding that pad takes, after each dim up to `padded`. Throws where a size is smaller.

@@ -20,7 +20,7 @@ void require_holder(const Tensor& written) {
   const Tensor& base = autograd::base_of(written);  // the tensor itself, unless it is a view, which holds its base
   const bool alone = !base.is_same(written) && base.shared_impl().use_count() == 1;
   if (written.storage().use_count() > (alone ? 2 : 1)) return;
-  named("operator=", [] {
+  call_as("operator=", [] {
     fail(
         "nothing holds the tensor that is assigned to, so that the values are lost (expected a view of a tensor, as x[0]; "
         "index_put_ writes where masks and indices say)");
@@ -39,7 +39,7 @@ const Tensor& Tensor::operator=(const Scalar& value) const&& {
 }
 
 RowIterator<Tensor> Tensor::begin() const {
-  named("begin", [&] { check(dim() > 0, "a tensor without dims has no rows (expected one dim or more)"); });
+  call_as("begin", [&] { check(dim() > 0, "a tensor without dims has no rows (expected one dim or more)"); });
   return {*this, 0};
 }
 RowIterator<Tensor> Tensor::end() const { return {*this, dim() > 0 ? size(0) : 0}; }

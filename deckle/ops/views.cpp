@@ -192,7 +192,7 @@ Tensor as_strided_backward(const Tensor& gradient, Ints self_sizes, Ints strides
   const int64_t count = numel_of(self_sizes);
   const OnDevice there(gradient.device());
   const Tensor places =
-      copied(native::as_strided(native::arange(0, count, 1, {}), gradient.sizes(), strides, offset), DType::int64);
+      copy_as(native::as_strided(native::arange(0, count, 1, {}), gradient.sizes(), strides, offset), DType::int64);
   const Tensor flat =
       raw::index_add(zeros_raw({count}, gradient.dtype(), gradient.device()), 0, native::view(places, {places.numel()}),
                      native::view(native::contiguous(gradient), {gradient.numel()}));

@@ -33,7 +33,7 @@ int64_t window_count(int64_t length, int64_t size, int64_t stride, int64_t dilat
   return starts <= 0 ? 0 : (starts - 1) / stride + 1;
 }
 
-Ragged windowed(const Ragged& ragged, int64_t size, int64_t stride, int64_t dilation, bool within) {
+Ragged count_windows(const Ragged& ragged, int64_t size, int64_t stride, int64_t dilation, bool within) {
   window_count(0, size, stride, dilation, within);  // of no sequences it is to be right, too
   return with_lengths(ragged, [&](int64_t length) { return window_count(length, size, stride, dilation, within); });
 }
@@ -50,7 +50,7 @@ int64_t scaled_length(int64_t length, double scale) {
   return static_cast<int64_t>(wanted);
 }
 
-Ragged scaled(const Ragged& ragged, double scale) {
+Ragged scale_lengths(const Ragged& ragged, double scale) {
   return with_lengths(ragged, [&](int64_t length) { return scaled_length(length, scale); });
 }
 

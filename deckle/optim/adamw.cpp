@@ -25,7 +25,7 @@ std::vector<Group<AdamWOptions>> as_adamw(const std::vector<Group<AdamOptions>>&
 }  // namespace
 
 AdamW::AdamW(const std::vector<Group<AdamWOptions>>& groups, Decay decay, const char* name) try
-    : AdamW(joined(groups), decay, name) {
+    : AdamW(join_groups(groups), decay, name) {
 } catch (...) {
   rethrow_from(name);
 }
@@ -57,7 +57,7 @@ Adam::Adam(std::vector<Tensor> parameters, const AdamOptions& options)
 Adam::Adam(const std::vector<Group<AdamOptions>>& groups) : AdamW(as_adamw(groups), Decay::gradient, "Adam") {}
 
 double AdamW::lr(size_t group) const {
-  named(name_, [&] { check_group(group, options_.size()); });
+  call_as(name_, [&] { check_group(group, options_.size()); });
   return options_[group].lr;
 }
 
@@ -66,7 +66,7 @@ void AdamW::set_lr(double lr) {
 }
 
 void AdamW::set_lr(size_t group, double lr) {
-  named(name_, [&] {
+  call_as(name_, [&] {
     check_group(group, options_.size());
     check_lr(lr);
   });
@@ -103,7 +103,7 @@ void AdamW::step() try {
   if (!counters_.empty()) {
     size_t count = 0;
     for (const auto& [key, indices] : by_step) count += indices.size();
-    named(name_, [&] {
+    call_as(name_, [&] {
       check(count == parameters_.all().size(),
             "{} of {} parameters have a gradient, and their steps are counted together on the device (expected all)", count,
             parameters_.all().size());

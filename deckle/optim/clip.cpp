@@ -25,7 +25,7 @@ std::vector<Tensor> gradients_of(TensorList parameters) {
 }
 
 /// Of all gradients as one vector, from the norm of each.
-double joined(std::span<const double> norms) {
+double combine_norms(std::span<const double> norms) {
   double sum = 0;
   for (const double norm : norms) sum += norm * norm;
   return std::sqrt(sum);
@@ -39,25 +39,25 @@ Tensor gradient_norms(TensorList parameters) {
   return gradients.empty() ? zeros({0}, DType::float64) : foreach_norm(gradients);
 }
 
-double gradient_norm(TensorList parameters) { return joined(gradient_norms(parameters).to_vector()); }
+double gradient_norm(TensorList parameters) { return combine_norms(gradient_norms(parameters).to_vector()); }
 
 double clip_gradient_norm(TensorList parameters, double max_norm, std::span<const double> norms) {
   const NoGrad no_grad;
   const std::vector<Tensor> gradients = gradients_of(parameters);
-  named("clip_gradient_norm", [&] {
+  call_as("clip_gradient_norm", [&] {
     check(max_norm > 0, Argument{"max_norm"}, "is {} (expected more than 0)", max_norm);
     check(gradients.size() == norms.size(), Argument{"norms"}, "are {} for {} gradients (expected one for each)", norms.size(),
           gradients.size());
   });
-  const double norm = joined(norms);
+  const double norm = combine_norms(norms);
   if (std::isfinite(norm) && norm > max_norm) foreach_scale_(gradients, max_norm / norm);
   return norm;
 }
 
 Tensor clip_gradient_norm_on_device(TensorList parameters, double max_norm) {
   const NoGrad no_grad;
-  named("clip_gradient_norm_on_device",
-        [&] { check(max_norm > 0, Argument{"max_norm"}, "is {} (expected more than 0)", max_norm); });
+  call_as("clip_gradient_norm_on_device",
+          [&] { check(max_norm > 0, Argument{"max_norm"}, "is {} (expected more than 0)", max_norm); });
   const Tensor norms = gradient_norms(parameters), norm = sqrt(sum(norms * norms));
   const Tensor factor = where(bitwise_and(isfinite(norm), gt(norm, max_norm)), max_norm / norm, 1.0);
   std::map<DType, Tensor> factors;

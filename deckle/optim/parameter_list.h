@@ -54,7 +54,7 @@ struct Joined {
 
 /// An Error if there is no group.
 template <typename Options>
-Joined<Options> joined(const std::vector<Group<Options>>& groups) {
+Joined<Options> join_groups(const std::vector<Group<Options>>& groups) {
   check_groups(groups.size());
   Joined<Options> result;
   for (const Group<Options>& group : groups) {

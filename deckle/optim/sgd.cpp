@@ -12,7 +12,7 @@ namespace deckle::optim {
 SGD::SGD(std::vector<Tensor> parameters, const SGDOptions& options)
     : SGD(std::vector<Group<SGDOptions>>{{std::move(parameters), options}}) {}
 
-SGD::SGD(const std::vector<Group<SGDOptions>>& groups) try : SGD(joined(groups)) {
+SGD::SGD(const std::vector<Group<SGDOptions>>& groups) try : SGD(join_groups(groups)) {
 } catch (...) {
   rethrow_from("SGD");
 }
@@ -33,7 +33,7 @@ SGD::SGD(Joined<SGDOptions> groups)
 }
 
 double SGD::lr(size_t group) const {
-  named("SGD", [&] { check_group(group, options_.size()); });
+  call_as("SGD", [&] { check_group(group, options_.size()); });
   return options_[group].lr;
 }
 
@@ -42,7 +42,7 @@ void SGD::set_lr(double lr) {
 }
 
 void SGD::set_lr(size_t group, double lr) {
-  named("SGD", [&] {
+  call_as("SGD", [&] {
     check_group(group, options_.size());
     check_lr(lr);
   });

@@ -23,7 +23,7 @@ constexpr size_t kMaxStates = 512;
 bool is_comparison(Operator operation) { return operation >= Operator::equal && operation <= Operator::greater_equal; }
 
 /// The operator with its operands the other way round.
-Operator swapped(Operator operation) {
+Operator swap_sides(Operator operation) {
   if (operation == Operator::less) return Operator::greater;
   if (operation == Operator::less_equal) return Operator::greater_equal;
   if (operation == Operator::greater) return Operator::less;
@@ -120,13 +120,13 @@ std::optional<Conditions::Comparison> Conditions::comparison(const Term& term, c
     if (!written || literal_of(of)) continue;
     return Comparison{text_of(*term.arguments[swap ? 1 : 0], formula),
                       *written,
-                      swap ? swapped(term.operation) : term.operation,
+                      swap ? swap_sides(term.operation) : term.operation,
                       false,
                       is_whole(of),
                       is_count(of)};
   }
   std::string first = text_of(*term.arguments[0], formula), second = text_of(*term.arguments[1], formula);
-  const Operator operation = first <= second ? term.operation : swapped(term.operation);
+  const Operator operation = first <= second ? term.operation : swap_sides(term.operation);
   if (second < first) std::swap(first, second);
   if (!a.type.is_number() || !b.type.is_number()) return Comparison{first + " == " + second, "true", operation, true};
   return Comparison{first + " - " + second, "0", operation, false, is_whole(a) && is_whole(b)};

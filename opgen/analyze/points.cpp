@@ -32,7 +32,7 @@ Real Points::uniform(Real low, Real high) {
   return low + (high - low) * static_cast<Real>(state_ >> 11) / static_cast<Real>(uint64_t{1} << 53);
 }
 
-Point Points::drawn(int number) {
+Point Points::draw(int number) {
   const Real scale = std::array<Real, 4>{0.3L, 1, 2.5L, 6}[number % 4];
   const auto chosen = static_cast<size_t>(uniform(0, static_cast<Real>(op_.samples.size())));
   const Sample* const sample = op_.samples.empty() ? nullptr : &op_.samples[chosen];
@@ -81,7 +81,7 @@ Scalar Points::number_of(const Sample& sample, size_t argument) const {
 }
 
 Point Points::of_sample(const Sample& sample) {
-  Point point = drawn(0);
+  Point point = draw(0);
   for (size_t i = 0; i < point.size(); ++i) {
     if (const Scalar number = number_of(sample, i)) point[i] = number;
     if (sample.arguments[i].kind != SampleArgument::Kind::tensor) continue;
@@ -105,7 +105,7 @@ Point Points::beside(const Point& point) {
 
 /// Of any size, from 1/100 to 10,000.
 Point Points::far(int number) {
-  Point point = drawn(number);
+  Point point = draw(number);
   for (size_t i = 0; i < point.size(); ++i) {
     const Type& type = op_.schema.arguments[i].type;
     if (!type.is_tensor() && !type.is(Base::integer)) continue;
@@ -118,7 +118,7 @@ Point Points::far(int number) {
 std::optional<Point> Points::search(const Distance& distance) {
   std::vector<std::pair<Real, Point>> starts;
   for (int i = 0; i < kFar; ++i) {
-    Point point = i % 4 == 0 ? drawn(i) : far(i);
+    Point point = i % 4 == 0 ? draw(i) : far(i);
     const Scalar at = distance(point);
     starts.emplace_back(at ? *at : std::numeric_limits<Real>::infinity(), std::move(point));
   }

@@ -20,7 +20,7 @@ class Points {
   explicit Points(const Op& op) : op_(op) {}
 
   /// Near 0, of ordinary size and larger; every third point positive, and some between 0 and 1, for functions that ask for it.
-  Point drawn(int number);
+  Point draw(int number);
   /// Values on both sides of the numbers that expressions are written with, near and far, each twice.
   std::vector<long double> beside_literals(const std::vector<ExprPtr>& expressions);
   /// As drawn, with the tensors' values as a sample has them.

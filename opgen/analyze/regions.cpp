@@ -23,22 +23,22 @@ bool is_condition(const Expr& expr) {
 }
 
 /// `c != 0` of a condition c is c.
-ExprPtr simplified(const ExprPtr& expr) {
+ExprPtr simplify(const ExprPtr& expr) {
   const bool compared = expr->is(Kind::binary) && (expr->text == "!=" || expr->text == "==") && is_condition(*expr->args[0]) &&
                         expr->args[1]->is(Kind::number) && literal_value(expr->args[1]->text) == Scalar(0);
   if (!compared) return expr;
-  const ExprPtr inner = simplified(expr->args[0]);
+  const ExprPtr inner = simplify(expr->args[0]);
   return expr->text == "!=" ? inner : make_expr(Kind::unary, "!", {inner}, expr->at);
 }
 
 /// Whether only single points make the condition so.
 bool is_exact(const ExprPtr& expr, bool holds, const IsWhole& is_whole) {
-  if (expr->is(Kind::unary) && expr->text == "!") return is_exact(simplified(expr->args[0]), !holds, is_whole);
+  if (expr->is(Kind::unary) && expr->text == "!") return is_exact(simplify(expr->args[0]), !holds, is_whole);
   if (expr->is(Kind::call)) return kSpecial.count(expr->text) && holds != (expr->text == "isfinite");
   if (!expr->is(Kind::binary)) return false;
   if (expr->text == "&&" || expr->text == "||") {
-    const bool first = is_exact(simplified(expr->args[0]), holds, is_whole),
-               second = is_exact(simplified(expr->args[1]), holds, is_whole);
+    const bool first = is_exact(simplify(expr->args[0]), holds, is_whole),
+               second = is_exact(simplify(expr->args[1]), holds, is_whole);
     return (expr->text == "&&") == holds ? first || second : first && second;
   }
   if ((expr->text == "==") != holds || (expr->text != "==" && expr->text != "!=")) return false;
@@ -54,7 +54,7 @@ class Collector {
     if (regions.size() >= kMaxRegions) return;
     if (path.empty() && !seen_.insert(expr.get()).second) return;
     if (expr->is(Kind::conditional) || expr->is_call("where")) {
-      const ExprPtr condition = simplified(expr->args[0]);
+      const ExprPtr condition = simplify(expr->args[0]);
       if (condition->is_name("true") || condition->is_name("false"))
         return collect(expr->args[condition->is_name("true") ? 1 : 2], path);
       collect(condition, path);
@@ -109,7 +109,7 @@ Distance::Distance(const Region& region, const Computed& computed) {
 
 Distance::Condition Distance::condition(const ExprPtr& written, bool holds, const Computed& computed) {
   using Made = Condition::Kind;
-  const ExprPtr expr = simplified(written);
+  const ExprPtr expr = simplify(written);
   const auto of = [&](size_t i) { return computed(expr->args[i]); };
   if (expr->is(Kind::unary) && expr->text == "!") return condition(expr->args[0], !holds, computed);
   if (expr->is(Kind::binary) && (expr->text == "&&" || expr->text == "||")) {

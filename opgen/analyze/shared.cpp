@@ -147,18 +147,18 @@ class Between {
       place[i] = kept.size();
       if (used.count(i)) kept.push_back(formula.lets[i]);
     }
-    for (Let& let : kept) let.value = renumbered(let.value, place);
-    formula.value = renumbered(formula.value, place);
+    for (Let& let : kept) let.value = renumber(let.value, place);
+    formula.value = renumber(formula.value, place);
     formula.lets = std::move(kept);
   }
 
-  static TermPtr renumbered(const TermPtr& term, const std::vector<size_t>& place) {
+  static TermPtr renumber(const TermPtr& term, const std::vector<size_t>& place) {
     if (term->reads(Symbol::What::let)) {
       Symbol symbol = term->symbol;
       symbol.index = place[symbol.index];
       return read(symbol, term->type, term->at);
     }
-    return with_arguments(term, [&](const TermPtr& argument) { return renumbered(argument, place); });
+    return with_arguments(term, [&](const TermPtr& argument) { return renumber(argument, place); });
   }
 
   const Op& op_;

@@ -65,12 +65,12 @@ class Slopes {
   }
 
   void check() {
-    for (int i = 0; i < kPoints && (i < kLeastPoints || spent_ < kEnough); ++i) check_at(points_.drawn(i));
+    for (int i = 0; i < kPoints && (i < kLeastPoints || spent_ < kEnough); ++i) check_at(points_.draw(i));
     const std::vector<Real> beside = points_.beside_literals(expressions_);
     for (size_t i = 0; i < op_.schema.arguments.size(); ++i) {
       if (!op_.schema.arguments[i].type.is_tensor_like()) continue;
       for (size_t at = 0; at < beside.size() && spent_ < kEnough; ++at) {
-        Point point = points_.drawn(static_cast<int>(at));
+        Point point = points_.draw(static_cast<int>(at));
         point[i] = beside[at];
         check_at(point);
       }
@@ -189,7 +189,7 @@ class Slopes {
   /// Whether its conditions can be evaluated at all.
   bool is_known(const Distance& region) {
     for (int i = 0; i < kLeastPoints; ++i) {
-      go_to(points_.drawn(i));
+      go_to(points_.draw(i));
       if (values_.back() && region.at(values_, 0)) return true;
     }
     return false;

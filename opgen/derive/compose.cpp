@@ -21,7 +21,7 @@ class Composer {
  public:
   Composer(const Entry& entry, const Functions& functions) : entry_(entry), functions_(functions) {}
 
-  ExprPtr composed(const ExprPtr& expression) const {
+  ExprPtr compose(const ExprPtr& expression) const {
     std::string anchor;
     for (const std::string& candidate : names_in(expression)) {
       if (anchor.empty() && (is_tensor(candidate) || candidate == "grad" || candidate == "result")) anchor = candidate;
@@ -104,7 +104,7 @@ class Composer {
 }  // namespace
 
 ExprPtr compose(const ExprPtr& expression, const Entry& entry, const Functions& functions) {
-  return Composer(entry, functions).composed(expression);
+  return Composer(entry, functions).compose(expression);
 }
 
 }  // namespace opgen

@@ -24,7 +24,7 @@ class LimitProtector {
     for (const ExprPtr& factor : factors) {
       if (vanishes(factor))
         vanishing.push_back(factor);
-      else if (!bounded(factor))
+      else if (!is_bounded(factor))
         unbounded.push_back(factor);
       else
         rest.push_back(factor);
@@ -88,15 +88,16 @@ class LimitProtector {
     return found;
   }
 
-  static bool bounded(const ExprPtr& expr) {
+  static bool is_bounded(const ExprPtr& expr) {
     static const std::set<std::string> kBounded = {"sigmoid", "tanh", "erf", "sin", "cos", "sign"};
     switch (expr->kind) {
       case Kind::number:
         return true;
       case Kind::unary:
-        return bounded(expr->args[0]);
+        return is_bounded(expr->args[0]);
       case Kind::binary:
-        return (expr->text == "+" || expr->text == "-" || expr->text == "*") && bounded(expr->args[0]) && bounded(expr->args[1]);
+        return (expr->text == "+" || expr->text == "-" || expr->text == "*") && is_bounded(expr->args[0]) &&
+               is_bounded(expr->args[1]);
       case Kind::call:
         return kBounded.count(expr->text) > 0;
       default:

@@ -185,11 +185,11 @@ class PointwiseRules {
         });
       };
     }
-    return fused(gradient, name_input);
+    return fuse(gradient, name_input);
   }
 
   /// A fused kernel for the gradient; the formula calls it.
-  FormulaOf fused(const Gradient& gradient, bool name_input) {
+  FormulaOf fuse(const Gradient& gradient, bool name_input) {
     const std::string base = entry_.derived ? entry_.name() : lower_case(entry_.unique_name());
     const std::string function = base + "_backward" + (name_input ? "_" + gradient.input : "");
     const std::string incoming_name = free_name(entry_.order == 0 ? "grad_output" : "grad_grad");
@@ -231,10 +231,11 @@ class PointwiseRules {
     derived->pointwise =
         algebra::substitute(algebra::substitute(gradient.expression, "grad", name(incoming_name)), "result", name(output_name));
     if (library_.has(function))
-      throw Problem(entry_.derivative_at,
-                    fmt::format("the derivative of '{}' would be the op '{}', which has an entry at {} already: write the "
-                                "formula by hand, e.g. {}: {}(grad, ...)",
-                                entry_.name(), function, library_.named(function)[0]->at.to_string(), gradient.input, function));
+      throw Problem(
+          entry_.derivative_at,
+          fmt::format("the derivative of '{}' would be the op '{}', which has an entry at {} already: write the "
+                      "formula by hand, e.g. {}: {}(grad, ...)",
+                      entry_.name(), function, library_.overloads_of(function)[0]->at.to_string(), gradient.input, function));
     library_.entries.push_back(derived);
     return [function, passed, at = entry_.derivative_at](const ExprPtr& incoming, const Rename& rename) {
       std::vector<ExprPtr> args;

@@ -37,7 +37,7 @@ Op& Program::add(std::unique_ptr<Op> op) {
   return *ops.back();
 }
 
-std::vector<const Op*> Program::named(const std::string& name) const {
+std::vector<const Op*> Program::overloads_of(const std::string& name) const {
   std::vector<const Op*> found;
   const auto [begin, end] = by_name_.equal_range(name);
   for (auto it = begin; it != end; ++it) found.push_back(it->second);

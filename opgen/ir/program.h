@@ -55,7 +55,7 @@ struct Program {
 
   Op& add(std::unique_ptr<Op> op);
   /// The overloads of a name.
-  std::vector<const Op*> named(const std::string& name) const;
+  std::vector<const Op*> overloads_of(const std::string& name) const;
   bool has(const std::string& name) const { return by_name_.count(name) > 0; }
   std::vector<std::string> op_names() const;
 

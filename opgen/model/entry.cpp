@@ -11,7 +11,7 @@ const WrittenRule* Entry::reverse_rule(const std::string& input) const {
   return nullptr;
 }
 
-std::vector<const Entry*> Library::named(const std::string& name) const {
+std::vector<const Entry*> Library::overloads_of(const std::string& name) const {
   std::vector<const Entry*> found;
   for (const auto& entry : entries) {
     if (entry->name() == name) found.push_back(entry.get());

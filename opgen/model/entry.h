@@ -79,8 +79,8 @@ struct Library {
   std::map<std::string, FunctionHeaders> headers;  // by namespace
   Home home;                                       // of what is compiled
 
-  std::vector<const Entry*> named(const std::string& name) const;
-  bool has(const std::string& name) const { return !named(name).empty(); }
+  std::vector<const Entry*> overloads_of(const std::string& name) const;
+  bool has(const std::string& name) const { return !overloads_of(name).empty(); }
   std::vector<std::string> op_names() const;
 };
 

@@ -76,7 +76,7 @@ TermPtr Resolver::call_op(const std::string& function, const ExprPtr& expr, cons
       best_helper = helper;
     }
   };
-  for (const Op* op : scope_.program.named(function)) consider(op->schema, op, nullptr);
+  for (const Op* op : scope_.program.overloads_of(function)) consider(op->schema, op, nullptr);
   if (const auto helpers = scope_.program.helpers.find(function); helpers != scope_.program.helpers.end()) {
     for (const Helper& helper : helpers->second) consider(helper.schema, nullptr, &helper);
   }
@@ -88,7 +88,7 @@ TermPtr Resolver::call_op(const std::string& function, const ExprPtr& expr, cons
                                         failures[0].mismatch));
   }
   if (best_op) {
-    say_types(scope_.program.named(function), *best_op, best.arguments);
+    say_types(scope_.program.overloads_of(function), *best_op, best.arguments);
     return call_of(*best_op, std::move(best.arguments), expr->at);
   }
   Term term;

@@ -9,7 +9,7 @@
 namespace opgen {
 
 std::vector<const Op*> ops_called(const Text& name, const Program& program) {
-  std::vector<const Op*> called = program.named(name.value());
+  std::vector<const Op*> called = program.overloads_of(name.value());
   if (called.empty())
     throw Problem(name.at(0), fmt::format("no op is named '{}'{}", name.value(), did_you_mean(name.value(), program.op_names())));
   return called;

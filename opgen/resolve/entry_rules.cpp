@@ -129,7 +129,7 @@ void check_nested(const Entry& entry, const Library& library) {
       throw Problem(rule.at, "'error' wants the reason why a dim of this kind has no meaning here");
   }
   if (!rule.segment.empty()) {
-    const std::vector<Argument>& arguments = library.named(rule.segment)[0]->schema.arguments;
+    const std::vector<Argument>& arguments = library.overloads_of(rule.segment)[0]->schema.arguments;
     const bool serves =
         arguments.size() > 1 && arguments[0].type.is_tensor() &&
         std::any_of(arguments.begin(), arguments.end(), [](const Argument& argument) { return argument.type.is(Base::ragged); });

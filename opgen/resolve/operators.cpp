@@ -49,7 +49,7 @@ TermPtr Resolver::unary(const ExprPtr& expr) {
 }
 
 TermPtr Resolver::operator_call(const std::string& op, Operator operation, const ExprPtr& expr, std::vector<TermPtr> operands) {
-  const std::vector<const Op*> found = scope_.program.named(op);
+  const std::vector<const Op*> found = scope_.program.overloads_of(op);
   if (found.empty()) throw Problem(expr->at, fmt::format("'{}' on tensors is the op '{}', which has no entry", expr->text, op));
   const std::vector<std::string> keys(operands.size());
   for (const Op* candidate : found) {

@@ -94,7 +94,7 @@ void check_type(const Type& type, const Position& at) {
     throw Problem(at, fmt::format("'{}' is no type here: an empty list says that there is nothing", type.to_string()));
 }
 
-std::string annotated(const Argument& argument) {
+std::string annotate(const Argument& argument) {
   return fmt::format("{}({}{}) {}", argument.type.to_string(), argument.alias->before, argument.alias->written ? "!" : "",
                      argument.name);
 }
@@ -173,7 +173,7 @@ void check_aliases(const Entry& entry) {
   for (const Argument& argument : entry.schema.arguments) {
     if (!argument.alias) continue;
     if (!argument.type.is_tensor_like())
-      throw Problem(argument.at, fmt::format("'{}': only tensors share memory", annotated(argument)));
+      throw Problem(argument.at, fmt::format("'{}': only tensors share memory", annotate(argument)));
     (argument.alias->written ? written : viewed).push_back(&argument);
   }
   const std::vector<Result>& results = entry.schema.results;
@@ -195,7 +195,7 @@ void check_aliases(const Entry& entry) {
   if (!viewed.empty() && (viewed.size() > 1 || !written.empty() || results.size() != 1 || !shares))
     throw Problem(viewed[0]->at,
                   fmt::format("'{}' says that the one result is a view of it: write '-> {}({})', or leave the annotation out",
-                              annotated(*viewed[0]), results.size() == 1 ? results[0].type.to_string() : "Tensor",
+                              annotate(*viewed[0]), results.size() == 1 ? results[0].type.to_string() : "Tensor",
                               viewed[0]->alias->before));
   if (written.empty()) return;
   const bool list = written[0]->type.list;
@@ -203,9 +203,9 @@ void check_aliases(const Entry& entry) {
                           written[0] == &entry.schema.arguments[0] && written[0]->name == "self";
   if (list ? !results.empty() : !returns_it)
     throw Problem(written[0]->at,
-                  list ? fmt::format("'{}': an op that writes lists returns nothing, '-> ()'", annotated(*written[0]))
+                  list ? fmt::format("'{}': an op that writes lists returns nothing, '-> ()'", annotate(*written[0]))
                        : fmt::format("'{}': an op writes its first argument, 'Tensor(a!) self', and returns it, '-> Tensor(a!)'",
-                                     annotated(*written[0])));
+                                     annotate(*written[0])));
   if (entry.body == Entry::Body::native && !entry.non_differentiable && !entry.schema.groups.empty())
     throw Problem(entry.schema.groups[0].at,
                   fmt::format("'{}' writes 'self' and has derivatives: give the fields of '{}' one by one", entry.name(),

@@ -7,7 +7,7 @@
 namespace opgen {
 namespace {
 
-std::string json_quoted(const std::string& text) {
+std::string quote_json(const std::string& text) {
   std::string result = "\"";
   for (const char character : text) {
     if (character == '"' || character == '\\') {
@@ -39,12 +39,12 @@ JsonWriter& JsonWriter::close(char bracket) {
 
 JsonWriter& JsonWriter::key(const char* name) {
   comma();
-  text_ += json_quoted(name) + ":";
+  text_ += quote_json(name) + ":";
   first_ = true;
   return *this;
 }
 
-JsonWriter& JsonWriter::value(const std::string& text) { return raw(json_quoted(text)); }
+JsonWriter& JsonWriter::value(const std::string& text) { return raw(quote_json(text)); }
 JsonWriter& JsonWriter::number(int number) { return raw(std::to_string(number)); }
 JsonWriter& JsonWriter::boolean(bool yes) { return raw(yes ? "true" : "false"); }
 

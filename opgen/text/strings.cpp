@@ -103,7 +103,7 @@ std::string indent(std::string_view text, int spaces) {
   return result;
 }
 
-std::string quoted(std::string_view text) {
+std::string quote(std::string_view text) {
   std::string result = "\"";
   for (const char character : text) {
     if (character == '\n') {
@@ -116,7 +116,7 @@ std::string quoted(std::string_view text) {
   return result + "\"";
 }
 
-std::string wrapped(std::string_view head, const std::vector<std::string>& parts, std::string_view tail) {
+std::string wrap(std::string_view head, const std::vector<std::string>& parts, std::string_view tail) {
   constexpr size_t kColumns = 120;
   std::string line = std::string(head) + "(" + join(parts) + ")" + std::string(tail);
   if (line.size() <= kColumns) return line;

@@ -30,11 +30,11 @@ std::string pascal_case(std::string_view name);
 std::string indent(std::string_view text, int spaces);
 
 /// `text` as a C++ string literal.
-std::string quoted(std::string_view text);
+std::string quote(std::string_view text);
 
 /// Splits long parameter or argument lists: `head(a, b, c)tail` in one line if it fits into 120 columns, else wrapped after
 /// commas and aligned with the opening parenthesis.
-std::string wrapped(std::string_view head, const std::vector<std::string>& parts, std::string_view tail);
+std::string wrap(std::string_view head, const std::vector<std::string>& parts, std::string_view tail);
 
 /// Writes `contents` to `path` unless the file holds just that; true if it wrote. A file of which only documentation changes,
 /// lines that begin with `///`, keeps its time: nothing is compiled again for it.

@@ -92,9 +92,9 @@ TEST(Error, CopiesSayTheSameAndGoTheirOwnWays) {
 
 TEST(Error, NamedFunctionsReturnWhatTheirBodiesDo) {
   const int number = 3;
-  EXPECT_EQ(&named("f", [&]() -> const int& { return number; }), &number);
+  EXPECT_EQ(&call_as("f", [&]() -> const int& { return number; }), &number);
   try {
-    named("f", [] { fail("no"); });
+    call_as("f", [] { fail("no"); });
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.message(), "f: no");

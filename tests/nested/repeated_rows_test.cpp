@@ -133,9 +133,9 @@ TEST(RepeatedRows, TakeNoMemoryOfTheirOwn) {
 
 TEST(RepeatedRows, ThatAreShortAreWrittenOut) {
   const Tensor rows = random_tensor({4, 3}), long_rows = random_tensor({4, 8});
-  EXPECT_FALSE(launch::repeated(rows, shape()).ragged.defined());
-  EXPECT_TRUE(launch::repeated(long_rows, shape()).ragged.defined());
-  expect_equal(launch::written_out(launch::repeated(long_rows, shape())), segment_broadcast(long_rows, shape()));
+  EXPECT_FALSE(launch::repeat_by(rows, shape()).ragged.defined());
+  EXPECT_TRUE(launch::repeat_by(long_rows, shape()).ragged.defined());
+  expect_equal(launch::written_out(launch::repeat_by(long_rows, shape())), segment_broadcast(long_rows, shape()));
 }
 
 }  // namespace

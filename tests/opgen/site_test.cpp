@@ -44,8 +44,8 @@ TEST(Site, ConditionsOfPointwiseExpressionsAreCases) {
 }
 
 TEST(Site, CharactersOfLatexAreEscapedInTexts) {
-  EXPECT_EQ(site::escaped("a_b 5% # & $x {y}"), R"(a\_b 5\% \# \& \$x \{y\})");
-  EXPECT_EQ(site::escaped(R"(~^\)"), R"(\text{\textasciitilde}\text{\textasciicircum}\text{\textbackslash})");
+  EXPECT_EQ(site::escape("a_b 5% # & $x {y}"), R"(a\_b 5\% \# \& \$x \{y\})");
+  EXPECT_EQ(site::escape(R"(~^\)"), R"(\text{\textasciitilde}\text{\textasciicircum}\text{\textbackslash})");
   EXPECT_EQ(site::function_name("50%_off"), R"(\operatorname{50\%\_off})");
   EXPECT_EQ(site::identifier("one&two"), R"(\mathit{one\&two})");
 }
@@ -79,8 +79,8 @@ TEST(Site, NumbersAndSigns) {
   EXPECT_EQ(site::number("1e-5").text, "10^{-5}");
   EXPECT_EQ(site::number("2.5e3").text, "2.5 \\cdot 10^{3}");
   const site::Printed x{"x"}, sum = site::binary("+", x, x, "\\,");
-  EXPECT_EQ(site::binary("-", x, site::negated(x), "\\,").text, "x - (-x)");
-  EXPECT_EQ(site::binary("+", x, site::negated(x), "\\,").text, "x - x");
+  EXPECT_EQ(site::binary("-", x, site::negate(x), "\\,").text, "x - (-x)");
+  EXPECT_EQ(site::binary("+", x, site::negate(x), "\\,").text, "x - x");
   EXPECT_EQ(site::binary("-", x, sum, "\\,").text, "x - (x + x)");
   EXPECT_EQ(site::binary("*", site::number("-2"), site::number("3"), "\\,").text, "-2 \\cdot 3");
   EXPECT_EQ(site::binary("*", sum, site::number("-2"), "\\,").text, "(x + x)\\,(-2)");

@@ -78,7 +78,8 @@ const std::vector<Shape>& shapes() {
 TEST(Convolution, AgreesWithAPlainLoopInEveryDtype) {
   for (const Shape& shape : shapes()) {
     const Ragged ragged = Ragged::from_lengths(shape.lengths);
-    const Ragged windows = shapes::windowed(ragged, shape.size, shape.stride, shape.dilation, shape.padding == Padding::valid);
+    const Ragged windows =
+        shapes::count_windows(ragged, shape.size, shape.stride, shape.dilation, shape.padding == Padding::valid);
     for (const auto& [dtype, tolerance] :
          {std::pair(DType::float64, 1e-13), std::pair(DType::float32, 1e-5), std::pair(DType::bfloat16, 1e-2)}) {
       SCOPED_TRACE(fmt::format("{} {} {} {} {}", shape.lengths[0], shape.in, shape.out, shape.stride, name(dtype)));

@@ -19,7 +19,7 @@ std::string convert_operands(const Op& op) {
   }
   const char* precision = rule.to == AutocastRule::To::half ? "half" : "float32";
   return fmt::format("if (const autograd::Converted converted(autograd::Precision::{}); converted)\n", precision) +
-         indent(wrapped("return " + op.name(), passed_on(op, values), ";") + "\n", 2);
+         indent(wrap("return " + op.name(), passed_on(op, values), ";") + "\n", 2);
 }
 
 }  // namespace opgen::cpp

@@ -20,9 +20,9 @@ std::string print_check(const Check& check, const Place& place) {
     values.push_back(type.is(Base::dtype) ? "name(" + value + ")" : shown ? "to_string(" + value + ")" : value);
   }
   // Not check(): what the message shows may not exist where the condition holds, as the sizes of a tensor that is not given.
-  values.insert(values.begin(), quoted(format));
-  if (!check.of.empty()) values.insert(values.begin(), fmt::format("Argument{{{}}}", quoted(check.of)));
-  const std::string condition = "if (!(" + Printer(place)(check.condition) + "))", refusal = wrapped("fail", values, ";");
+  values.insert(values.begin(), quote(format));
+  if (!check.of.empty()) values.insert(values.begin(), fmt::format("Argument{{{}}}", quote(check.of)));
+  const std::string condition = "if (!(" + Printer(place)(check.condition) + "))", refusal = wrap("fail", values, ";");
   const bool one_line = condition.size() + refusal.size() <= 118 && refusal.find('\n') == std::string::npos;
   return condition + (one_line ? " " + refusal + "\n" : "\n" + indent(refusal + "\n", 2));
 }
@@ -35,8 +35,8 @@ std::string require_enums(const Op& op) {
     if (argument.type.base != Base::enumeration) continue;
     const std::string& label = argument.label();
     text += argument.type.list
-                ? fmt::format("for (const auto value : {}) launch::require_enum(value, {});\n", label, quoted(label))
-                : fmt::format("launch::require_enum({}, {});\n", label, quoted(label));
+                ? fmt::format("for (const auto value : {}) launch::require_enum(value, {});\n", label, quote(label))
+                : fmt::format("launch::require_enum({}, {});\n", label, quote(label));
   }
   return text;
 }
@@ -48,7 +48,7 @@ std::string require_arguments(const Op& op) {
     const std::string& label = argument.label();
     const bool optional = argument.type.optional;
     text += fmt::format("{}launch::require_length({}{}size(), {}, {});\n", optional ? "if (" + label + ") " : "", label,
-                        optional ? "->" : ".", argument.type.length, quoted(label));
+                        optional ? "->" : ".", argument.type.length, quote(label));
   }
   return text + require_enums(op);
 }

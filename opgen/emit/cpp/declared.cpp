@@ -13,7 +13,7 @@ namespace {
 
 std::string print_enum(const EnumType& type) {
   std::vector<std::string> names;
-  for (const std::string& value : type.values) names.push_back(quoted(value));
+  for (const std::string& value : type.values) names.push_back(quote(value));
   return fmt::format(
       "/// {0}\nenum class {1} {{ {2} }};\n\n"
       "inline constexpr std::string_view k{1}Names[] = {{{3}}};\n"

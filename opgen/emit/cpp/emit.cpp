@@ -89,11 +89,11 @@ std::string public_header(const Stem& stem) {
 std::string kernel_header(const Stem& stem, bool cuda) {
   std::string generated, written, written_cuda;
   for (const Op* op : stem.ops) {
-    if (op->body == Op::Body::pointwise) generated += wrapped("void " + op->unique_name(), kernel_parameters(*op), "") + ";\n";
+    if (op->body == Op::Body::pointwise) generated += wrap("void " + op->unique_name(), kernel_parameters(*op), "") + ";\n";
     if (op->body == Op::Body::kernel && op->kernels.count("cpu"))
-      written += wrapped("void " + op->kernels.at("cpu").function, kernel_parameters(*op), "") + ";\n";
+      written += wrap("void " + op->kernels.at("cpu").function, kernel_parameters(*op), "") + ";\n";
     if (cuda && op->body == Op::Body::kernel && op->kernels.count("cuda"))
-      written_cuda += wrapped("void " + op->kernels.at("cuda").function, kernel_parameters(*op), "") + ";\n";
+      written_cuda += wrap("void " + op->kernels.at("cuda").function, kernel_parameters(*op), "") + ";\n";
   }
   if (generated.empty() && written.empty()) return "";
   std::string text = "#pragma once\n\n" + file_head(stem) +
@@ -146,7 +146,7 @@ EmittedOp emit_op(const Op& op, bool cuda) {
 }
 
 /// Below `namespace`: another library's code knows Deckle's names, and its own hide them.
-std::string opened(const Home& home) {
+std::string open_namespaces(const Home& home) {
   return fmt::format("\nnamespace {} {{\n\n{}", home.space, home.plain ? "" : "using namespace deckle;\n");
 }
 
@@ -182,7 +182,7 @@ std::string source_file(const Stem& stem, const std::vector<EmittedOp>& ops, con
       body += op.derived ? "namespace detail {\n\n" + emitted.functions + "}  // namespace detail\n\n" : emitted.functions;
   }
   for (const auto& [needed, op] : {std::pair(copies, "copy_"), std::pair(clones, "clone")}) {
-    for (const Op* called : needed ? program.named(op) : std::vector<const Op*>())
+    for (const Op* called : needed ? program.overloads_of(op) : std::vector<const Op*>())
       headers.insert(ops_header(called->home, called->stem));
   }
   std::string text = file_head(stem) + fmt::format("#include \"{}\"\n\n", own_header);
@@ -206,7 +206,7 @@ std::string source_file(const Stem& stem, const std::vector<EmittedOp>& ops, con
   for (const std::string& header : headers) text += "#include \"" + header + "\"\n";
   text += "#include \"deckle/ops/launch.h\"\n";
   if (shapes) text += "#include \"deckle/ops/shapes.h\"\n";
-  text += opened(stem.home) + "using autograd::Gradients;\nusing autograd::GradientSink;\n\n";
+  text += open_namespaces(stem.home) + "using autograd::Gradients;\nusing autograd::GradientSink;\n\n";
   return text + body + "}  // namespace " + stem.home.space + "\n";
 }
 

@@ -38,7 +38,7 @@ void Methods::add(const Op& op, const std::string& result, const std::string& na
   std::string declared;
   if (op.has_options()) {  // their type is not complete in the class, so that they have no default there
     std::vector<std::string> first(with_defaults.begin(), with_defaults.end() - 1);
-    declarations_ += wrapped(result + " " + name, first, " const;\n");
+    declarations_ += wrap(result + " " + name, first, " const;\n");
     define(result, name, {parameters.begin(), parameters.end() - 1});
     const auto required = static_cast<std::ptrdiff_t>(required_before_options(with_defaults));
     if (static_cast<size_t>(required) + 1 < parameters.size()) {
@@ -46,7 +46,7 @@ void Methods::add(const Op& op, const std::string& result, const std::string& na
       alone.push_back(parameters.back());
       define(result, name, alone);
       for (std::string& parameter : alone) parameter = declared_here(op, parameter);
-      declarations_ += wrapped(result + " " + name, alone, " const;\n");
+      declarations_ += wrap(result + " " + name, alone, " const;\n");
     }
     with_defaults = parameters;
   }
@@ -54,13 +54,12 @@ void Methods::add(const Op& op, const std::string& result, const std::string& na
   if (result.back() == '&') {  // what a temporary returns is no reference to it
     std::vector<std::string> passed;
     for (const std::string& parameter : parameters) passed.push_back(name_of(parameter));
-    declarations_ += wrapped(result + " " + name, with_defaults, " const&;\n");
-    declarations_ +=
-        one_line_or_block(wrapped(type_ + " " + name, with_defaults, " const&&"), wrapped("return " + name, passed, ";"));
+    declarations_ += wrap(result + " " + name, with_defaults, " const&;\n");
+    declarations_ += one_line_or_block(wrap(type_ + " " + name, with_defaults, " const&&"), wrap("return " + name, passed, ";"));
     define(result, name, parameters, " const&");
     return;
   }
-  declarations_ += wrapped(result + " " + name, with_defaults, " const;\n");
+  declarations_ += wrap(result + " " + name, with_defaults, " const;\n");
   if (!parameters.empty()) {
     const std::string refused = refused_integers(name, "", parameters[0], " const");
     if (declarations_.find(refused) == std::string::npos) declarations_ += refused;
@@ -89,8 +88,8 @@ void Methods::define(const std::string& result, const std::string& name, const s
                      const char* qualifiers) {
   std::vector<std::string> arguments = {"*this"};
   for (const std::string& parameter : parameters) arguments.push_back(name_of(parameter));
-  definitions_ += one_line_or_block(wrapped(result + " " + type_ + "::" + name, parameters, qualifiers),
-                                    wrapped("return deckle::" + name, arguments, ";"));
+  definitions_ += one_line_or_block(wrap(result + " " + type_ + "::" + name, parameters, qualifiers),
+                                    wrap("return deckle::" + name, arguments, ";"));
 }
 
 std::string Methods::declarations() const { return kHead + declarations_; }

@@ -23,7 +23,7 @@ const char* ordinal(int order) { return order == 1 ? "first" : order == 2 ? "sec
 bool list_result(const Op& op) { return op.schema.results.size() == 1 && op.schema.results[0].type.list; }
 
 /// Statements that put a formula's result somewhere, on one line or, if that is too long, as a block.
-std::string guarded(const std::string& condition, const std::vector<std::string>& hoisted, const std::string& statement) {
+std::string guard(const std::string& condition, const std::vector<std::string>& hoisted, const std::string& statement) {
   const std::string line = "if (" + condition + ") " + statement;
   if (hoisted.empty() && line.size() <= 112 && statement.find('\n') == std::string::npos) return line + "\n";
   std::string block = "if (" + condition + ") {\n";
@@ -43,10 +43,10 @@ class NodePrinter {
       if (saved.kind == Saved::Kind::tensor || saved.kind == Saved::Kind::output) release += field_name(saved) + ".reset(); ";
     }
     if (!plan_.saved.empty()) text += "\n";
-    text += fmt::format("  std::string_view name() const override {{ return {}; }}\n", quoted(op_.name()));
+    text += fmt::format("  std::string_view name() const override {{ return {}; }}\n", quote(op_.name()));
     bool reads_gradients = false, reads_first = false;
     std::string body;
-    for (const SharedCall& call : rules_.shared) body += shared(call);
+    for (const SharedCall& call : rules_.shared) body += evaluate_shared(call);
     for (const Rule& rule : op_.reverse) {
       for (const auto& [symbol, use] : uses_of(rule.formula)) {
         const bool gradient = symbol.first == What::gradient || symbol.first == What::gradients;
@@ -159,7 +159,7 @@ class NodePrinter {
   }
 
   /// A formula is linear in the gradients that it reads: where none of them arrived there is nothing to compute.
-  std::string arrived(const Rule& rule) const {
+  std::string arrival(const Rule& rule) const {
     const Uses uses = uses_of(rule.formula);
     std::vector<std::string> defined;
     for (size_t i = 0; i < op_.schema.results.size(); ++i) {
@@ -183,18 +183,18 @@ class NodePrinter {
   }
 
   /// When a formula is evaluated.
-  std::string evaluated(const Rule& rule) const {
+  std::string evaluate(const Rule& rule) const {
     std::vector<std::string> conditions;
     for (const size_t input : rule.of) conditions.push_back(wants(*plan_.slot_of(input)));
-    const std::string any = join(conditions, " || "), here = arrived(rule) + holds(rule);
+    const std::string any = join(conditions, " || "), here = arrival(rule) + holds(rule);
     return here.empty() || conditions.size() == 1 ? any + here : "(" + any + ")" + here;
   }
 
   /// `Tensor shared; if (...) shared = ...;`
-  std::string shared(const SharedCall& call) const {
+  std::string evaluate_shared(const SharedCall& call) const {
     std::vector<std::string> conditions, hoisted;
     for (const size_t rule : call.rules) {
-      const std::string condition = evaluated(op_.reverse[rule]);
+      const std::string condition = evaluate(op_.reverse[rule]);
       const bool both = condition.find("&&") != std::string::npos;
       conditions.push_back(both ? "(" + condition + ")" : condition);
     }
@@ -204,7 +204,7 @@ class NodePrinter {
     for (const Type& element : call.value->type.elements) types.push_back(owned_type(element));
     const std::string type = types.empty() ? owned_type(call.value->type) : "std::tuple<" + join(types) + ">";
     return fmt::format("{} {};\n", type, call.name) +
-           guarded(join(conditions, " || "), hoisted, fmt::format("{} = {};", call.name, Printer(place)(call.value)));
+           guard(join(conditions, " || "), hoisted, fmt::format("{} = {};", call.name, Printer(place)(call.value)));
   }
 
   std::string statement(size_t index) const {
@@ -218,13 +218,13 @@ class NodePrinter {
       const Slot& slot = *plan_.slot_of(rule.of[0]);
       const bool here = reads_own_gradient(rule.formula);  // where others are read too, zeros stand for what did not arrive
       const std::string wanted =
-          fmt::format("sink.wants({}){}", element_slot(slot), here ? " && grads.defined(i)" : arrived(op_.reverse[index]));
+          fmt::format("sink.wants({}){}", element_slot(slot), here ? " && grads.defined(i)" : arrival(op_.reverse[index]));
       return fmt::format("for (size_t i = 0; i < {}_count; ++i) {{\n", op_.schema.arguments[slot.argument].name) +
-             indent(guarded(wanted, hoisted, put(slot, formula, true)), 2) + "}\n";
+             indent(guard(wanted, hoisted, put(slot, formula, true)), 2) + "}\n";
     }
     if (rule.targets.size() == 1 && !rule.targets[0].is_record()) {
       const Slot& slot = *plan_.slot_of(rule.of[0]);
-      return guarded(evaluated(op_.reverse[index]), hoisted, put(slot, formula));
+      return guard(evaluate(op_.reverse[index]), hoisted, put(slot, formula));
     }
     const Parts parts = take_apart(
         rule.targets, formula,
@@ -234,7 +234,7 @@ class NodePrinter {
       const Slot& slot = *plan_.slot_of(input);
       puts += fmt::format("\nif ({}) {}", wants(slot), put(slot, name));
     }
-    return guarded(evaluated(op_.reverse[index]), hoisted, parts.statements + puts);
+    return guard(evaluate(op_.reverse[index]), hoisted, parts.statements + puts);
   }
 
   const Op& op_;

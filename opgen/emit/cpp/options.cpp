@@ -68,7 +68,7 @@ std::string options_alone(const Op& op, const std::string& result, const std::st
   }
   declared.push_back("const " + options_name(op) + "& options");
   passed.emplace_back("options");
-  return one_line_or_block(wrapped("inline " + result + " " + name, declared, ""), wrapped("return " + name, passed, ";"));
+  return one_line_or_block(wrap("inline " + result + " " + name, declared, ""), wrap("return " + name, passed, ";"));
 }
 
 std::string refused_integers(const std::string& name, const std::string& before, const std::string& parameter,

@@ -110,18 +110,17 @@ PointwiseKernel emit_pointwise_kernel(const Op& op, const Functions& functions) 
   kernel.functor = fmt::format("// {}:{}{}\n", op.at.file.text(), op.at.line, formula.size() <= 80 ? ": " + formula : "");
   kernel.functor += fmt::format("struct {} {{\n  template <class D, class V = hn::Vec<D>>\n", functor);
   parameters.insert(parameters.begin(), names_tag ? "D d" : "D");
-  kernel.functor +=
-      indent(wrapped("HWY_INLINE V operator()", parameters, " const {") + "\n" + indent(body, 2) + "}\n", 2) + "};\n";
+  kernel.functor += indent(wrap("HWY_INLINE V operator()", parameters, " const {") + "\n" + indent(body, 2) + "}\n", 2) + "};\n";
   kernel.blocks =
       fmt::format("pointwise::Blocks {}_blocks() {{ return {}<{}, {}>(); }}\n\n", function, blocks, functor, inputs.size());
   kernel.exported = fmt::format("HWY_EXPORT({}_blocks);\n", function);
   kernel.function =
-      wrapped("void " + function, kernel_parameters(op), " {") +
+      wrap("void " + function, kernel_parameters(op), " {") +
       fmt::format("\n  pointwise::run(DECKLE_SIMD({}_blocks)(), compute, inputs, numbers, {{&result, 1}});\n}}\n", function);
   std::vector<std::string> named = kernel_parameters(op);
   named[0] += " context";
   kernel.cuda_function =
-      wrapped("void " + function, named, " {") +
+      wrap("void " + function, named, " {") +
       fmt::format("\n  pointwise::run(pointwise::kernels{}<{}, {}>(), context, compute, inputs, numbers, result);\n}}\n",
                   blocks + std::string_view("blocks").size(), functor, inputs.size());
   return kernel;

@@ -20,7 +20,7 @@ std::string list_literal(const std::string& braces, const Type& type) {
 Printed Printer::literal(const Term& term) const {
   switch (term.type.base) {
     case Base::string:
-      return {quoted(term.text)};
+      return {quote(term.text)};
     case Base::dtype:
       return {dtype_cpp(term.text)};
     case Base::enumeration:

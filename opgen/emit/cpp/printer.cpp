@@ -88,7 +88,7 @@ bool Printer::repeats(const Term& term) const {
 std::string Printer::operand(const Term& term) const {
   if (!repeats(term)) return print(term).text;
   if (term.is(Kind::read)) return place_.reads.at({term.symbol.what, term.symbol.index});
-  return "launch::repeated(" + join(all(term.arguments)) + ")";
+  return "launch::repeat_by(" + join(all(term.arguments)) + ")";
 }
 
 /// A list of tensors as a vector: one that is written out, an argument and the result of a call are of three types.

@@ -78,14 +78,14 @@ class KernelLaunch {
   RawText print() {
     RawText text;
     const std::string row = op_.unique_name() + "_row";
-    text.row = wrapped("constexpr dispatch::KernelRow<void", kernel_parameters(op_),
-                       fmt::format("> {}{{kernels::cpu::{}{}}};\n", row, op_.kernels.at("cpu").function,
-                                   cuda_ ? ", kernels::cuda::" + op_.kernels.at("cuda").function : ""));
+    text.row = wrap("constexpr dispatch::KernelRow<void", kernel_parameters(op_),
+                    fmt::format("> {}{{kernels::cpu::{}{}}};\n", row, op_.kernels.at("cpu").function,
+                                cuda_ ? ", kernels::cuda::" + op_.kernels.at("cuda").function : ""));
     std::string body = unpack_records(op_);
     for (const Wrap& wrap : op_.wraps) body += wrapped_dim(wrap);
     if (op_.dtypes == Dtypes::floating) {
       for (const Argument* argument : real_inputs())
-        body += fmt::format("launch::require_floating({}, {});\n", argument->name, quoted(argument->label()));
+        body += fmt::format("launch::require_floating({}, {});\n", argument->name, quote(argument->label()));
     }
     body += print_checks(op_, place_) + device() + allocations();
     std::vector<std::string> values = {"Context{device}"};
@@ -93,7 +93,7 @@ class KernelLaunch {
       values.push_back(in_view(parameter, [&](size_t i) { return kernel_argument(i); }));
     for (const Parameter& outcome : op_.schema.outcomes())
       values.push_back(in_view(outcome, [&](size_t i) { return "dispatch::view(" + op_.result_name(i) + ")"; }));
-    body += wrapped(row + ".on(device)", values, ";") + "\n";
+    body += wrap(row + ".on(device)", values, ";") + "\n";
     body += "return " + result_value(op_) + ";\n";
     text.functions = raw_signature(op_, false, false) + " {\n" + indent(body, 2) + "}\n";
     if (op_.out || op_.inplace)
@@ -170,7 +170,7 @@ class KernelLaunch {
     std::string text;
     for (const auto& [index, length] : lengths)
       text += fmt::format("launch::require_length({}.size(), {}, {});\n", arguments()[index].name, length,
-                          quoted(arguments()[index].label()));
+                          quote(arguments()[index].label()));
     return text;
   }
 

@@ -14,14 +14,14 @@ std::string naming_itself(const Op& op, Variant variant, const std::string& head
   std::vector<std::string> operands;
   if (variant == Variant::out) operands.emplace_back("{\"out\", out}");
   for (const Argument* tensor : op.tensors())
-    operands.push_back(fmt::format("{{{}, {}}}", quoted(tensor->label()), tensor->label()));
-  std::vector<std::string> arguments = {quoted(variant_name(op, variant))};
+    operands.push_back(fmt::format("{{{}, {}}}", quote(tensor->label()), tensor->label()));
+  std::vector<std::string> arguments = {quote(variant_name(op, variant))};
   if (!operands.empty()) {
     operands.front().insert(0, "{");
     operands.back() += "}";
     arguments.insert(arguments.end(), operands.begin(), operands.end());
   }
-  return head + " try {\n" + indent(body, 2) + "} catch (...) {\n" + indent(wrapped("rethrow_from", arguments, ";") + "\n", 2) +
+  return head + " try {\n" + indent(body, 2) + "} catch (...) {\n" + indent(wrap("rethrow_from", arguments, ";") + "\n", 2) +
          "}\n\n";
 }
 
@@ -63,27 +63,27 @@ std::string signature(const Op& op, Variant variant, bool with_defaults) {
   std::string result = public_return_type(op);
   if (variant != Variant::functional && !op.schema.results.empty()) result = "const Tensor&";
   if (variant == Variant::out) parts.insert(parts.begin(), "const Tensor& out");
-  return wrapped(result + " " + variant_name(op, variant), parts, "");
+  return wrap(result + " " + variant_name(op, variant), parts, "");
 }
 
 std::string row_signature(const Op& op, bool with_defaults) {
-  return wrapped(return_type(op) + " " + op.name(), row_parameters(op, with_defaults), "");
+  return wrap(return_type(op) + " " + op.name(), row_parameters(op, with_defaults), "");
 }
 
 std::string raw_signature(const Op& op, bool out, bool with_defaults) {
   if (!out && op.takes_rows()) return row_signature(op, with_defaults);
   std::vector<std::string> parts = parameters(op, with_defaults);
-  if (!out) return wrapped(return_type(op) + " " + op.name(), parts, "");
+  if (!out) return wrap(return_type(op) + " " + op.name(), parts, "");
   parts.insert(parts.begin(), "const Tensor& out");
-  return wrapped("void " + op.name() + "_out", parts, "");
+  return wrap("void " + op.name() + "_out", parts, "");
 }
 
 std::string native_signature(const Op& op, bool with_defaults) {
   const std::string result = op.writes_argument() ? "void" : return_type(op);
-  return wrapped(result + " " + op.name(), parameters(op, with_defaults), "");
+  return wrap(result + " " + op.name(), parameters(op, with_defaults), "");
 }
 
-std::string composite_signature(const Op& op) { return wrapped(return_type(op) + " " + op.name(), parameters(op, false), ""); }
+std::string composite_signature(const Op& op) { return wrap(return_type(op) + " " + op.name(), parameters(op, false), ""); }
 
 std::vector<std::string> kernel_parameters(const Op& op) {
   if (op.body == Op::Body::pointwise)

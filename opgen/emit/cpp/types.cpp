@@ -112,7 +112,7 @@ std::string default_value(const Argument& argument) {
   if (text == "True") return "true";
   if (text == "False") return "false";
   if (text[0] == '[') return "{" + text.substr(1, text.size() - 2) + "}";
-  if (text[0] == '\'' || text[0] == '"') return quoted(text.substr(1, text.size() - 2));
+  if (text[0] == '\'' || text[0] == '"') return quote(text.substr(1, text.size() - 2));
   if (argument.type.is(Base::dtype)) return dtype_cpp(text);
   if (argument.type.is(Base::enumeration)) return argument.type.enumeration->cpp() + "::" + text;
   if (argument.type.is_list_of(Base::integer)) {  // int[2] stride=1: one for all

@@ -121,7 +121,7 @@ std::string require_one_length(const Op& op) {
   }
   std::string text, first;
   for (const std::string& list : lists_in_order(op, lists)) {
-    if (!first.empty()) text += fmt::format("launch::require_length({0}.size(), {1}.size(), {2});\n", list, first, quoted(list));
+    if (!first.empty()) text += fmt::format("launch::require_length({0}.size(), {1}.size(), {2});\n", list, first, quote(list));
     if (first.empty()) first = list;
   }
   return text;

@@ -82,7 +82,7 @@ std::string text_of(const Term& term) {
   switch (term.kind) {
     case Kind::literal:
       if (term.type.base == Base::enumeration) return "literal " + term.type.enumeration->name + "." + term.text;
-      return "literal " + (term.type.is(Base::string) ? quoted(term.text) : term.text);
+      return "literal " + (term.type.is(Base::string) ? quote(term.text) : term.text);
     case Kind::read:
       return fmt::format("read {} : {}", symbol_text(term.symbol), term.type.to_string());
     case Kind::op:

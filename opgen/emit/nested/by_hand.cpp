@@ -23,7 +23,7 @@ std::string refusals(const Op& op, const std::string& first) {
   std::vector<std::string> reasons;
   for (size_t kind = 0; kind < kDimKinds.size(); ++kind) {
     if (op.nested.over[kind].refused)
-      reasons.push_back(fmt::format(".{} = {}", kDimKinds[kind], quoted(op.nested.over[kind].text)));
+      reasons.push_back(fmt::format(".{} = {}", kDimKinds[kind], quote(op.nested.over[kind].text)));
   }
   std::string lines = op.nested.rows ? require_rows(first) : "";
   if (reasons.empty()) return lines;

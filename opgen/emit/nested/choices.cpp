@@ -4,7 +4,7 @@ namespace opgen {
 namespace nested {
 
 /// Records hold no nested tensors.
-std::set<std::string> listed(const Op& op) {
+std::set<std::string> nested_arguments(const Op& op) {
   if (!op.nested.on.empty()) return {op.nested.on.begin(), op.nested.on.end()};
   for (const Argument& argument : op.schema.arguments) {
     if (argument.type.is_tensor()) return argument.path.empty() ? std::set{argument.name} : std::set<std::string>();
@@ -20,7 +20,7 @@ std::vector<std::set<std::string>> nested_choices(const Op& op) {
   std::vector<std::set<std::string>> result;
   for (const auto& names : op.nested.choices) result.emplace_back(names.begin(), names.end());
   if (!result.empty()) return result;
-  if (!nested::combines(op)) return nested::listed(op).empty() ? result : std::vector{nested::listed(op)};
+  if (!nested::combines(op)) return nested::nested_arguments(op).empty() ? result : std::vector{nested::nested_arguments(op)};
   std::vector<std::string> tensors;
   for (const Argument& argument : op.schema.arguments) {
     if (argument.type.is_tensor()) tensors.push_back(argument.name);

@@ -14,7 +14,7 @@ std::vector<std::set<std::string>> nested_choices(const Op& op);
 namespace nested {
 
 /// The arguments that are nested where there is no choice.
-std::set<std::string> listed(const Op& op);
+std::set<std::string> nested_arguments(const Op& op);
 /// Pointwise ops take nested and dense operands in every combination.
 bool combines(const Op& op);
 

@@ -20,7 +20,8 @@ void emit(const Program& program, const OutputOptions& options, Files& files, st
     for (const Op* op : stem.ops) {
       if (!has_overloads(*op)) continue;
       emit_overloads(program, *op, header, source, methods);
-      for (const Op* segment : program.named(op->nested.segment)) includes.insert(ops_header(segment->home, segment->stem));
+      for (const Op* segment : program.overloads_of(op->nested.segment))
+        includes.insert(ops_header(segment->home, segment->stem));
     }
     // A stem without overloads still has its files: the build knows them by name.
     const std::string from = home.plain ? fmt::format("ops/{}.yaml", stem.name) : stem.source;
@@ -38,7 +39,7 @@ void emit(const Program& program, const OutputOptions& options, Files& files, st
     if (!source.empty())
       source_file = head + fmt::format(
                                "\n#include \"{0}\"\n\n#include <exception>\n\n#include \"deckle/nested/broadcast.h\"\n"
-                               "#include \"deckle/nested/groups.h\"\n#include \"deckle/nested/named.h\"\n#include "
+                               "#include \"deckle/nested/groups.h\"\n#include \"deckle/nested/call_as.h\"\n#include "
                                "\"deckle/nested/support.h\"\n{1}#include \"deckle/ops/launch.h\"\n\n"
                                "namespace {2} {{\n\n{3}{4}}}  // namespace {2}\n",
                                nested_header(home, stem.name), lines, home.space, home.plain ? "" : "using namespace deckle;\n\n",

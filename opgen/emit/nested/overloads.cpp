@@ -23,7 +23,7 @@ class Overloads {
 
   void emit(std::string& header, std::string& source, cpp::Methods& methods) {
     if (op_.nested.kind == NestedRule::Kind::error) {
-      nested_ = listed(op_);
+      nested_ = nested_arguments(op_);
       if (nested_.empty()) return;
       header +=
           fmt::format("{} {}({}) = delete;  // {}\n\n", result_type(), op_.name(), join(parameter_list(true)), op_.nested.error);
@@ -35,11 +35,11 @@ class Overloads {
       if (is_method()) methods.add(op_, result_type(), op_.name(), behind_self(true), behind_self(false));
       if (op_.nested.kind == NestedRule::Kind::cpp) {  // deckle::nested::NAME, written by hand
         header += fmt::format("/// {}\n{}{};\n{}\n", op_.doc, over_comment(op_), signature(true), options_alone());
-        source += fmt::format("namespace nested {{\n{};\n}}\n\n", wrapped(of_nested(cpp::return_type(op_)) + " " + op_.name(),
-                                                                          beside_nested(cpp::parameters(op_, false)), ""));
+        source += fmt::format("namespace nested {{\n{};\n}}\n\n", wrap(of_nested(cpp::return_type(op_)) + " " + op_.name(),
+                                                                       beside_nested(cpp::parameters(op_, false)), ""));
         source += define(signature(false), cpp::unpack_options(op_) + cpp::require_enums(op_) + refusals(op_, first()) +
                                                factories_there() + "return " +
-                                               wrapped(op_.home.prefix() + "nested::" + op_.name(), op_.argument_names(), ";\n"));
+                                               wrap(op_.home.prefix() + "nested::" + op_.name(), op_.argument_names(), ";\n"));
         continue;
       }
       header += (op_.doc.empty() ? "" : fmt::format("/// {}\n", op_.doc)) + signature(true) + ";\n" + options_alone();
@@ -77,10 +77,10 @@ class Overloads {
     std::vector<std::string> operands;
     for (const Argument& argument : arguments()) {
       if (is_nested(argument) && !argument.type.list)
-        operands.push_back(fmt::format("{{{}, &{}}}", quoted(argument.name), argument.name));
+        operands.push_back(fmt::format("{{{}, &{}}}", quote(argument.name), argument.name));
     }
     return fmt::format("{} try {{\n{}}} catch (const std::exception& error) {{\n  nested::rethrow(error, {}, {{{}}});\n}}\n\n",
-                       head, indent(body, 2), quoted(op_.name() + suffix), join(operands));
+                       head, indent(body, 2), quote(op_.name() + suffix), join(operands));
   }
   bool pointwise() const { return combines(op_); }
   bool is_nested(const Argument& argument) const { return nested_.contains(argument.name); }
@@ -118,10 +118,10 @@ class Overloads {
   }
 
   std::vector<std::string> parameter_list(bool defaults) const { return beside_nested(cpp::public_parameters(op_, defaults)); }
-  std::string signature(bool defaults) const { return wrapped(result_type() + " " + op_.name(), parameter_list(defaults), ""); }
+  std::string signature(bool defaults) const { return wrap(result_type() + " " + op_.name(), parameter_list(defaults), ""); }
   std::string options_alone() const { return cpp::options_alone(op_, result_type(), op_.name(), parameter_list(true)); }
   std::string inplace_signature(bool defaults) const {
-    return wrapped("const NestedTensor& " + op_.name() + "_", parameter_list(defaults), "");
+    return wrap("const NestedTensor& " + op_.name() + "_", parameter_list(defaults), "");
   }
 
   /// Pointwise, several nested operands may differ in their dims; so may what is written into the first.
@@ -191,11 +191,11 @@ class Overloads {
   }
 
   std::string values_call() const {
-    if (pointwise() && op_.takes_rows()) return wrapped(op_.home.prefix() + "detail::" + op_.name(), values_arguments(true), "");
-    return wrapped(op_.home.prefix() + op_.name(), cpp::passed_on(op_, values_arguments(false)), "");
+    if (pointwise() && op_.takes_rows()) return wrap(op_.home.prefix() + "detail::" + op_.name(), values_arguments(true), "");
+    return wrap(op_.home.prefix() + op_.name(), cpp::passed_on(op_, values_arguments(false)), "");
   }
 
-  const Op& segment_op() const { return *program_.named(op_.nested.segment).front(); }
+  const Op& segment_op() const { return *program_.overloads_of(op_.nested.segment).front(); }
 
   /// The segment op takes the grouped values, the groups, then what it shares with this op by name.
   std::string segment_call() const {
@@ -212,14 +212,14 @@ class Overloads {
         parts.push_back(own->name);
       }
     }
-    return wrapped(segment_op().home.prefix() + op_.nested.segment, parts, "");
+    return wrap(segment_op().home.prefix() + op_.nested.segment, parts, "");
   }
 
   /// A result of the segment op as one of this op: reduced, if this op takes dims away, or in the order of the rows again. Those
   /// called `rows` become places along the dim.
-  std::string regrouped(const std::string& value, const Result& of) const {
+  std::string regroup(const std::string& value, const Result& of) const {
     const std::string places = of.name == "rows" ? fmt::format("groups.positions({})", value) : value;
-    return op_.schema.find("keepdim") ? fmt::format("groups.reduced({}, keepdim)", places)
+    return op_.schema.find("keepdim") ? fmt::format("groups.reduce({}, keepdim)", places)
                                       : fmt::format("groups.restored({})", places);
   }
 
@@ -234,11 +234,11 @@ class Overloads {
     std::string text = (groups_read_options() ? cpp::unpack_options(op_) : "") + factories_there() +
                        fmt::format("const nested::Groups groups({}, {});\n", first(), over);
     const std::vector<Result>& results = segment_op().schema.results;
-    if (results.size() == 1) return text + fmt::format("return {};\n", regrouped(segment_call(), results[0]));
+    if (results.size() == 1) return text + fmt::format("return {};\n", regroup(segment_call(), results[0]));
     std::vector<std::string> names, parts;
     for (const Result& result : results) {
       names.push_back(result.name);
-      parts.push_back(regrouped(names.back(), result));
+      parts.push_back(regroup(names.back(), result));
     }
     return text + fmt::format("const auto [{}] = {};\nreturn {{{}}};\n", join(names), segment_call(), join(parts));
   }
@@ -251,7 +251,7 @@ class Overloads {
     const std::string on_the_values = wrap_results(values_call(), lead() + ".ragged()");
     if (dim == nullptr || op_.nested.segment.empty()) return text + on_the_values;
     if (op_.body == Op::Body::kernel && op_.dtypes == Dtypes::floating)
-      text += fmt::format("nested::require_floating({0}, {1});\n", first(), quoted(first()));
+      text += fmt::format("nested::require_floating({0}, {1});\n", first(), quote(first()));
     const std::string regular =
         fmt::format("nested::{}({}, {})", dim->type.list ? "are_regular" : "is_regular", dim->name, first());
     return text + fmt::format("if ({}) {{\n{}}}\n", regular, indent(on_the_values, 2)) + on_groups(*dim);
@@ -263,7 +263,7 @@ class Overloads {
   /// A call that writes into the first argument, beside which the others must fit.
   std::string writing(const std::string& call) const {
     const std::string lines = broadcasts() ? fmt::format("const nested::Lead lead = {};\n", first()) : require_same();
-    return lines + wrapped(op_.home.prefix() + call, cpp::passed_on(op_, values_arguments(false)), ";\n") + "return " + first() +
+    return lines + wrap(op_.home.prefix() + call, cpp::passed_on(op_, values_arguments(false)), ";\n") + "return " + first() +
            ";\n";
   }
 

@@ -59,8 +59,8 @@ std::vector<std::string> Latex::all(const std::vector<TermPtr>& terms) const {
 Printed Latex::read(const Term& term) const { return {letters_.of(term.symbol), 8}; }
 
 Printed Latex::operation(Operator operation, const std::vector<TermPtr>& arguments) const {
-  if (operation == Operator::negate) return negated(print(*arguments[0]));
-  if (operation == Operator::logical_not) return inverted(print(*arguments[0]));
+  if (operation == Operator::negate) return negate(print(*arguments[0]));
+  if (operation == Operator::logical_not) return invert(print(*arguments[0]));
   const char* sign = arguments.size() == 2 ? product_sign(op_, arguments[0], arguments[1]) : kTimes;
   return binary(spelling(operation), print(*arguments[0]), print(*arguments[1]), sign);
 }
@@ -69,9 +69,9 @@ Printed Latex::property(const Term& term) const {
   const std::vector<std::string> of = all(term.arguments);
   switch (term.property) {
     case Property::sizes:
-      return applied(function_name("shape"), of);
+      return print_call(function_name("shape"), of);
     case Property::size:
-      return {fmt::format("\\operatorname{{size}}_{{{}}}{}", of[1], parenthesised(of[0])), 8};
+      return {fmt::format("\\operatorname{{size}}_{{{}}}{}", of[1], parenthesise(of[0])), 8};
     case Property::numel:
     case Property::length:
       return {fmt::format("\\left|{}\\right|", of[0]), 8};
@@ -81,7 +81,7 @@ Printed Latex::property(const Term& term) const {
     case Property::value:
       return {of[0], 8};
     default:
-      return applied(function_name(spelling(term.property)), of);
+      return print_call(function_name(spelling(term.property)), of);
   }
 }
 
@@ -112,8 +112,8 @@ Printed Latex::record(const Term& term) const {
       return one.first <= symbol.index && symbol.index < one.first + one.count();
     });
     std::string owner = group == groups.end() ? fields.back() : letters_.of(group->name);
-    if (symbol.what == Symbol::What::gradient) owner = barred(owner);
-    if (symbol.what == Symbol::What::tangent) owner = dotted(owner);
+    if (symbol.what == Symbol::What::gradient) owner = add_bar(owner);
+    if (symbol.what == Symbol::What::tangent) owner = add_dot(owner);
     owners.insert(owner);
   }
   if (owners.size() == 1 && term.arguments.size() > 1) return {*owners.begin(), 8};
@@ -139,21 +139,21 @@ Printed Latex::call(const Term& term) const {
   const auto named = kOperators.find(name);
   if (named != kOperators.end() && arguments.size() == 2)
     return binary(named->second, print(*arguments[0]), print(*arguments[1]), product_sign(op_, arguments[0], arguments[1]));
-  if (name == "neg") return negated(print(*arguments[0]));
+  if (name == "neg") return negate(print(*arguments[0]));
   if (kProducts.count(name) && count == 2) return binary("*", print(*arguments[0]), print(*arguments[1]), kTimes);
   if (name == "t" && count == 1) return {within(print(*arguments[0]), 8) + "^{\\top}", 7};
   if (name == "sum" && count == 1) return {"\\sum " + within(print(*arguments[0]), 5), 5};
   if (name == "to" && count == 2) return print(*arguments[0]);  // another dtype is the same number
   if (name == "sum_to" && arguments[1]->is(Kind::property) && arguments[1]->property == Property::sizes)
     return {fmt::format("\\operatorname{{sum}}_{{\\to {}}}{}", print(*arguments[1]->arguments[0]).text,
-                        parenthesised(print(*arguments[0]).text)),
+                        parenthesise(print(*arguments[0]).text)),
             8};
   if (program_.functions.count(name) && count == callee.schema.arguments.size()) {
     std::vector<Printed> printed;
     for (const TermPtr& argument : arguments) printed.push_back(print(*argument));
     if (const auto known = known_function(name, printed)) return *known;
   }
-  return applied(function_name(name), all({arguments.begin(), arguments.begin() + static_cast<std::ptrdiff_t>(count)}));
+  return print_call(function_name(name), all({arguments.begin(), arguments.begin() + static_cast<std::ptrdiff_t>(count)}));
 }
 
 Printed Latex::print(const Term& term) const {
@@ -168,7 +168,7 @@ Printed Latex::print(const Term& term) const {
     case Kind::op:
       return call(term);
     case Kind::helper:
-      return applied(function_name(term.helper->schema.name), all(term.arguments));
+      return print_call(function_name(term.helper->schema.name), all(term.arguments));
     case Kind::zeros:
       return {"\\mathbf{0}", 8};
     case Kind::operation:
@@ -180,7 +180,7 @@ Printed Latex::print(const Term& term) const {
     case Kind::condition:
       return condition(term);
     case Kind::tuple:
-      return {parenthesised(join(all(term.arguments), ",\\, ")), 8};
+      return {parenthesise(join(all(term.arguments), ",\\, ")), 8};
     case Kind::list: {
       const bool asks = !term.arguments.empty() && std::all_of(term.arguments.begin(), term.arguments.end(),
                                                                [](const TermPtr& one) { return one->is(Kind::wants); });
@@ -197,9 +197,9 @@ Printed Latex::print(const Term& term) const {
       return {fmt::format("{{{}}}_{{{}}}", within(of, 8), term.position), 8};
     }
     case Kind::wants:
-      return {barred(letters_.of(op_.schema.arguments[term.symbol.index].label())) + " \\text{ wanted}", 3};
+      return {add_bar(letters_.of(op_.schema.arguments[term.symbol.index].label())) + " \\text{ wanted}", 3};
     case Kind::has_tangent:
-      return {dotted(letters_.of(op_.schema.arguments[term.symbol.index].label())) + " \\text{ given}", 3};
+      return {add_dot(letters_.of(op_.schema.arguments[term.symbol.index].label())) + " \\text{ given}", 3};
   }
   return {};
 }
@@ -240,7 +240,7 @@ Printed Latex::call(const ExprPtr& expr, const Names& names) const {
   }
   if (const auto known = known_function(expr->text, arguments)) return *known;
   const auto function = program_.functions.find(expr->text);
-  if (function == program_.functions.end() || !function->second.means) return applied(function_name(expr->text), texts);
+  if (function == program_.functions.end() || !function->second.means) return print_call(function_name(expr->text), texts);
   return print(function->second.means, [&](const std::string& name) -> Printed {
     const auto& parameters = function->second.parameters;
     const auto found = std::find(parameters.begin(), parameters.end(), name);
@@ -258,13 +258,13 @@ Printed Latex::print(const ExprPtr& expr, const Names& names) const {
       if (expr->text == "pi" || expr->text == "inf" || expr->text == "nan") return number(expr->text);
       return names(expr->text);
     case Expr::Kind::unary:
-      return expr->text == "-" ? negated(part(0)) : inverted(part(0));
+      return expr->text == "-" ? negate(part(0)) : invert(part(0));
     case Expr::Kind::binary:
       return expr->text == "*" ? product(expr, names) : binary(expr->text, part(0), part(1), kTimes);
     case Expr::Kind::call:
       return call(expr, names);
     default:
-      return {"\\text{" + escaped(to_string(expr)) + "}", 8};
+      return {"\\text{" + escape(to_string(expr)) + "}", 8};
   }
 }
 

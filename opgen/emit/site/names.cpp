@@ -46,7 +46,7 @@ bool is_letter(const std::string& latex) {
 
 }  // namespace
 
-std::string escaped(const std::string& text) {
+std::string escape(const std::string& text) {
   static const std::map<char, const char*> kWords = {
       {'~', "\\text{\\textasciitilde}"}, {'^', "\\text{\\textasciicircum}"}, {'\\', "\\text{\\textbackslash}"}};
   std::string latex;
@@ -67,14 +67,14 @@ std::string identifier(const std::string& name) {
   const size_t digits = name.find_first_of("0123456789");
   if (digits == 1 && name.find_first_not_of("0123456789", digits) == std::string::npos)
     return fmt::format("{}_{{{}}}", name[0], name.substr(1));
-  return fmt::format("\\mathit{{{}}}", escaped(name));
+  return fmt::format("\\mathit{{{}}}", escape(name));
 }
 
-std::string barred(const std::string& latex) { return (is_letter(latex) ? "\\bar{" : "\\overline{") + latex + "}"; }
+std::string add_bar(const std::string& latex) { return (is_letter(latex) ? "\\bar{" : "\\overline{") + latex + "}"; }
 
-std::string dotted(const std::string& latex) { return fmt::format("\\dot{{{}}}", latex); }
+std::string add_dot(const std::string& latex) { return fmt::format("\\dot{{{}}}", latex); }
 
-std::string function_name(const std::string& name) { return fmt::format("\\operatorname{{{}}}", escaped(name)); }
+std::string function_name(const std::string& name) { return fmt::format("\\operatorname{{{}}}", escape(name)); }
 
 Letters::Letters(const Op& op) : op_(op) {
   std::vector<std::string> names;
@@ -115,9 +115,9 @@ std::string Letters::of(const Symbol& symbol) const {
       return result();
     case What::gradient:
     case What::gradients:
-      return barred(result());
+      return add_bar(result());
     case What::tangent:
-      return dotted(argument());
+      return add_dot(argument());
     case What::element:
       return "i";
     default:

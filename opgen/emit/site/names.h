@@ -30,12 +30,12 @@ class Letters {
 };
 
 /// Text without characters that mean something to LaTeX, in formulas and within \text: start\_dim, 5\%.
-std::string escaped(const std::string& text);
+std::string escape(const std::string& text);
 /// An identifier: \mathit{start\_dim}, x_{1}, \varepsilon.
 std::string identifier(const std::string& name);
 /// \bar{x}, or \overline{\mathit{weight}} over what is wider than a letter.
-std::string barred(const std::string& latex);
-std::string dotted(const std::string& latex);
+std::string add_bar(const std::string& latex);
+std::string add_dot(const std::string& latex);
 /// \operatorname{name}.
 std::string function_name(const std::string& name);
 

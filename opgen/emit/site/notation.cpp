@@ -70,17 +70,15 @@ bool begins_with_number(const std::string& text) {
 
 }  // namespace
 
-std::string parenthesised(const std::string& text) {
+std::string parenthesise(const std::string& text) {
   const bool tall = text.find("\\frac") != std::string::npos || text.find("\\begin") != std::string::npos;
   return tall ? "\\left(" + text + "\\right)" : "(" + text + ")";
 }
 
-std::string within(const Printed& part, int at_least) {
-  return part.precedence < at_least ? parenthesised(part.text) : part.text;
-}
+std::string within(const Printed& part, int at_least) { return part.precedence < at_least ? parenthesise(part.text) : part.text; }
 
 Printed number(const std::string& text) {
-  if (!text.empty() && text[0] == '-') return {negated(number(text.substr(1))).text, 6, true};
+  if (!text.empty() && text[0] == '-') return {negate(number(text.substr(1))).text, 6, true};
   if (const auto known = kConstants.find(text); known != kConstants.end()) return known->second;
   const size_t exponent = text.find_first_of("eE");
   if (exponent == std::string::npos || !begins_with_number(text)) return {text, 8};
@@ -89,9 +87,9 @@ Printed number(const std::string& text) {
   return mantissa == "1" ? Printed{power, 7} : Printed{mantissa + " \\cdot " + power, 5};
 }
 
-Printed negated(const Printed& part) { return {"-" + (part.negative ? parenthesised(part.text) : within(part, 5)), 4, true}; }
+Printed negate(const Printed& part) { return {"-" + (part.negative ? parenthesise(part.text) : within(part, 5)), 4, true}; }
 
-Printed inverted(const Printed& part) { return {"\\lnot " + within(part, 4), 6}; }
+Printed invert(const Printed& part) { return {"\\lnot " + within(part, 4), 6}; }
 
 Printed binary(const std::string& operation, const Printed& left, const Printed& right, const std::string& times) {
   if (operation == "+") {
@@ -99,9 +97,9 @@ Printed binary(const std::string& operation, const Printed& left, const Printed&
     return {within(left, 4) + " + " + within(right, 4), 4, left.negative};
   }
   if (operation == "-")
-    return {within(left, 4) + " - " + (right.negative ? parenthesised(right.text) : within(right, 5)), 4, left.negative};
+    return {within(left, 4) + " - " + (right.negative ? parenthesise(right.text) : within(right, 5)), 4, left.negative};
   if (operation == "*") {
-    const std::string factor = right.negative ? parenthesised(right.text) : within(right, 5);
+    const std::string factor = right.negative ? parenthesise(right.text) : within(right, 5);
     return {within(left, 5) + (begins_with_number(factor) ? " \\cdot " : times) + factor, 5,
             left.negative && left.precedence >= 5};
   }
@@ -110,8 +108,8 @@ Printed binary(const std::string& operation, const Printed& left, const Printed&
   return {fmt::format("{} {} {}", within(left, own + 1), kRelations.at(operation), within(right, own + 1)), own};
 }
 
-Printed applied(const std::string& name, const std::vector<std::string>& arguments) {
-  return {name + parenthesised(join(arguments, ",\\, ")), 8};
+Printed print_call(const std::string& name, const std::vector<std::string>& arguments) {
+  return {name + parenthesise(join(arguments, ",\\, ")), 8};
 }
 
 std::optional<Printed> known_function(const std::string& name, const std::vector<Printed>& arguments) {
@@ -129,7 +127,7 @@ std::optional<Printed> known_function(const std::string& name, const std::vector
   if (named == kNamed.end()) return std::nullopt;
   std::vector<std::string> texts;
   for (const Printed& argument : arguments) texts.push_back(argument.text);
-  return applied(named->second, texts);
+  return print_call(named->second, texts);
 }
 
 Printed cases(const std::vector<std::pair<std::string, std::string>>& rows) {

@@ -60,7 +60,7 @@ void write(JsonWriter& json, const Latex& latex, const std::string& left, const 
   json.close(']');
 }
 
-std::string joined(const std::vector<std::string>& parts) {
+std::string join_names(const std::vector<std::string>& parts) {
   return parts.size() == 1 ? parts[0] : "(" + join(parts, ",\\, ") + ")";
 }
 
@@ -68,10 +68,10 @@ void write(JsonWriter& json, const Latex& latex, const Rule& rule, bool reverse)
   std::vector<std::string> lefts;
   for (const Target& target : rule.targets) {
     const std::string letter = latex.letters().of(target.name) + (rule.each ? "_i" : "");
-    lefts.push_back(reverse ? barred(letter) : dotted(letter));
+    lefts.push_back(reverse ? add_bar(letter) : add_dot(letter));
   }
   json.open('{');
-  write(json, latex, joined(lefts), rule.formula);
+  write(json, latex, join_names(lefts), rule.formula);
   if (rule.when) json.text("when", latex(*rule.when));
   json.close('}');
 }
@@ -80,7 +80,7 @@ void write(JsonWriter& json, const Latex& latex, const Rule& rule, bool reverse)
 void write(JsonWriter& json, const Op& op, const Latex& latex) {
   std::vector<std::string> parts;
   for (const TangentTerm& term : op.tangent_terms) parts.push_back(latex(*term.formula.value));
-  json.open('{').text("left", dotted(latex.letters().of(op.result_name(0))));
+  json.open('{').text("left", add_dot(latex.letters().of(op.result_name(0))));
   json.text("right", join(parts, " + ")).key("with").open('[').close(']').close('}');
 }
 
@@ -99,7 +99,7 @@ void write_meaning(JsonWriter& json, const Op& op, const Latex& latex) {
   std::vector<std::string> results;
   for (const Parameter& outcome : op.schema.outcomes())
     results.push_back(latex.letters().of(outcome.is_record() ? outcome.name : op.result_name(outcome.first)));
-  const std::string left = results.empty() ? "" : joined(results);
+  const std::string left = results.empty() ? "" : join_names(results);
   json.key("meaning").open('[');
   if (op.pointwise) {
     json.open('{').text("left", left).text("right", latex.expression(op.pointwise)).key("with").open('[').close(']').close('}');

@@ -24,9 +24,9 @@ std::string row_of(const FunctionByHand& function) {
   return fmt::format(
       "    {{{}, {}, {},\n     {}, \"none: made of other ops\", \"nothing\",\n     {},\n     \"as its signature "
       "says\", \"\", \"\",\n     {{\"\", \"\", \"\"}}, \"\", {}, {}}},\n",
-      quoted(function.name), quoted(function.signature), quoted(function.doc),
-      quoted(fmt::format("{}:{}", function.at.file.text(), function.at.line)), quoted(derivatives_of(function)),
-      quoted(function.header), quoted(function.because));
+      quote(function.name), quote(function.signature), quote(function.doc),
+      quote(fmt::format("{}:{}", function.at.file.text(), function.at.line)), quote(derivatives_of(function)),
+      quote(function.header), quote(function.because));
 }
 
 }  // namespace
@@ -44,11 +44,11 @@ void emit(const Program& program, const OutputOptions&, Files& files, std::vecto
     if (op->inplace) variants.push_back(op->name() + "_");
     if (op->out) variants.push_back(op->name() + "_out");
     rows += fmt::format("    {{{}, {}, {},\n     {}, {}, {},\n     {},\n     {}, {}, {},\n     {}, {}, \"\", \"\"}},\n",
-                        quoted(op->name()), quoted(op->schema.to_string()), quoted(op->doc),
-                        quoted(fmt::format("{}:{}", op->at.file.text(), op->at.line)), quoted(facts.kernels), quoted(facts.saves),
-                        quoted(facts.derivatives), quoted(facts.ragged), quoted(facts.autocast), quoted(facts.host),
-                        fmt::format("{{{}, {}, {}}}", quoted(facts.dims[0]), quoted(facts.dims[1]), quoted(facts.dims[2])),
-                        quoted(join(variants)));
+                        quote(op->name()), quote(op->schema.to_string()), quote(op->doc),
+                        quote(fmt::format("{}:{}", op->at.file.text(), op->at.line)), quote(facts.kernels), quote(facts.saves),
+                        quote(facts.derivatives), quote(facts.ragged), quote(facts.autocast), quote(facts.host),
+                        fmt::format("{{{}, {}, {}}}", quote(facts.dims[0]), quote(facts.dims[1]), quote(facts.dims[2])),
+                        quote(join(variants)));
   }
   for (const FunctionByHand& function : program.by_hand) rows += row_of(function);
   const Home& home = program.home;

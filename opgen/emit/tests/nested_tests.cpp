@@ -28,7 +28,7 @@ class NestedSampleWriter {
       if (!sample_.arguments[index].given) return "";
       if (!op_.schema.arguments[index].type.list && sample_.tensor_of(index).shape.empty()) return "";
     }
-    std::string body = fmt::format("suite::Random random;\nsuite::NestedCase op;\nop.name = {};\n", quoted(op_.name()));
+    std::string body = fmt::format("suite::Random random;\nsuite::NestedCase op;\nop.name = {};\n", quote(op_.name()));
     std::vector<std::string> operands, dims, arguments;
     for (const SampleTensor& tensor : sample_.tensors)
       operands.push_back(fmt::format("{{[&] {{ return {}; }}, {}, {}}}", made(tensor),
@@ -65,7 +65,7 @@ class NestedSampleWriter {
     }
     for (size_t kind = 0; kind < kDimKinds.size(); ++kind) {
       if (rule.over[kind].refused)
-        body += fmt::format("op.refused[suite::{}] = {};\n", kDimKinds[kind], quoted(rule.over[kind].text));
+        body += fmt::format("op.refused[suite::{}] = {};\n", kDimKinds[kind], quote(rule.over[kind].text));
     }
     if (!sample_.differentiable) body += "op.derivatives = false;\n";
     if (op_.takes(Base::dtype)) body += "op.dtypes = false;\n";

@@ -91,7 +91,7 @@ std::string argument_text(const Op& op, const Sample& sample, size_t index) {
     case Kind::dtype:
       return dtype_cpp(given.values[0]);
     case Kind::text:
-      return quoted(given.values[0]);
+      return quote(given.values[0]);
     case Kind::enumerator:
       return argument.type.enumeration->cpp() + "::" + given.values[0];
     case Kind::ragged:

@@ -83,7 +83,7 @@ class SampleWriter {
   /// What makes the case `op`.
   std::string statements() const {
     std::string body = "suite::Random random;\nsuite::Case op;\n";
-    body += fmt::format("op.name = {};\n", quoted(op_.unique_name()));
+    body += fmt::format("op.name = {};\n", quote(op_.unique_name()));
     std::vector<std::string> tensors, flags;
     for (const SampleTensor& tensor : sample_.tensors) {
       tensors.push_back(made(tensor));
@@ -212,10 +212,10 @@ std::string made_of_test(const Op& op, const Functions& functions) {
   std::vector<std::string> entries;
   for (const auto& [call, recorded] : calls) {
     std::vector<std::string> names;
-    for (const std::string& name : recorded) names.push_back(quoted(name));
-    entries.push_back(fmt::format("{{{}, {{{}}}}}", quoted(call), join(names)));
+    for (const std::string& name : recorded) names.push_back(quote(name));
+    entries.push_back(fmt::format("{{{}, {{{}}}}}", quote(call), join(names)));
   }
-  std::string body = wrapped("suite::MadeOf made", {"suite::Calls{" + join(entries) + "}"}, ";\n");
+  std::string body = wrap("suite::MadeOf made", {"suite::Calls{" + join(entries) + "}"}, ";\n");
   for (size_t i = 0; i < op.samples.size(); ++i)
     body += "{\n" + indent(SampleWriter(op, functions, op.samples[i], i).statements() + "made.record(op);\n", 2) + "}\n";
   return fmt::format("TEST({}, IsMadeOfWhatItsEntryNames) {{\n{}}}\n\n", pascal_case(op.unique_name()),

@@ -35,12 +35,12 @@ std::string flow(const Tree& tree) {
     parts.push_back((tree.is_map() ? branch.key.scalar() + ": " : "") + flow(branch.value));
   if (tree.is_map()) return "{" + join(parts) + "}";
   if (tree.is_list()) return "[" + join(parts) + "]";
-  return tree.scalar().find_first_of(":{}[],#'\" ") == std::string::npos ? tree.scalar() : quoted(tree.scalar());
+  return tree.scalar().find_first_of(":{}[],#'\" ") == std::string::npos ? tree.scalar() : quote(tree.scalar());
 }
 
 /// A line of YAML that ends in a quoted text, broken at blanks into lines of at most 120 columns: a quoted text reads as one
 /// line.
-std::string folded(const std::string& line) {
+std::string fold_line(const std::string& line) {
   constexpr size_t kColumns = 120;
   std::string text;
   size_t start = 0;
@@ -136,7 +136,7 @@ class Layer {
     if (rule.rule->is(Rule::Kind::auto_linear)) return fmt::format("    {}: auto_linear\n", keys);
     if (!rule.tree)
       throw Problem(rule.rule->at, fmt::format("'{}' has no tree, so it can be no entry", record.record->function->full_name()));
-    ExprPtr tree = translated(rule.tree, set, *rule.rule);
+    ExprPtr tree = translate(rule.tree, set, *rule.rule);
     const std::vector<Argument>& arguments = record.record->schema.arguments;
     // The engine of the base does not sum a gradient over the dims that an input was broadcast along.
     const bool one = rule.rule->reverse && rule.rule->of.size() == 1 && arguments[rule.rule->of[0]].type.is_tensor();
@@ -145,7 +145,7 @@ class Layer {
       const ExprPtr sizes = make_expr(Kind::method, "sizes", {input}, rule.rule->at);
       tree = make_expr(Kind::call, "sum_to", {tree, sizes}, rule.rule->at);
     }
-    return folded(fmt::format("    {}: {}", keys, quoted(to_string(tree))));
+    return fold_line(fmt::format("    {}: {}", keys, quote(to_string(tree))));
   }
 
   /// Calls of chosen ops by the place of the call: which overload it is was found when the formula was typed.
@@ -170,7 +170,7 @@ class Layer {
     return make_expr(Kind::call, prefix_ + function.schema.name, std::move(args), node.at);
   }
 
-  ExprPtr translated(const ExprPtr& tree, const CheckedSet& set, const Rule& rule) const {
+  ExprPtr translate(const ExprPtr& tree, const CheckedSet& set, const Rule& rule) const {
     const auto layer = calls_of_layer(set);
     const auto walk = [&](const auto& self, const ExprPtr& node) -> ExprPtr {
       if (node->is(Kind::index) && node->args[0]->is_name("grad_input_mask")) return wants(node, rule);

@@ -157,7 +157,7 @@ class Parser : TokenReader {
         return make_expr(Kind::string, current.text, {}, at);
       case Token::Kind::name:
         ++next_;
-        return named(one_word(without_namespaces(current.text)), at);
+        return make_name(one_word(without_namespaces(current.text)), at);
       case Token::Kind::symbol:
         if (take("(")) {
           ExprPtr value = expression();
@@ -173,7 +173,7 @@ class Parser : TokenReader {
     fail(fmt::format("expected a value, found '{}'", current.text));
   }
 
-  ExprPtr named(std::string name, const Position& at) {
+  ExprPtr make_name(std::string name, const Position& at) {
     std::vector<std::string> types;
     if (peek("<") && is_template(name)) types = template_arguments();
     if (peek("(") || (peek("{") && (!types.empty() || is_holder(name)))) {

@@ -17,7 +17,7 @@ namespace {
 using Kind = Expr::Kind;
 using MaybeType = std::optional<Type>;
 
-std::string spelled(const MaybeType& type) {
+std::string spell(const MaybeType& type) {
   if (!type) return "?";
   if (is_none(*type)) return "none";
   if (type->base == Base::none) return "{}";
@@ -179,10 +179,10 @@ class Typer {
       return result;
     }
     std::vector<std::string> spelled_types;
-    for (size_t i = method ? 1 : 0; i < arguments.size(); ++i) spelled_types.push_back(spelled(arguments[i]));
+    for (size_t i = method ? 1 : 0; i < arguments.size(); ++i) spelled_types.push_back(spell(arguments[i]));
     const std::string given = fmt::format("({})", join(spelled_types));
     if (candidates.empty() && method)
-      return untyped(expr.at, fmt::format("{} has no method '{}{}'", spelled(arguments[0]), expr.text, given));
+      return untyped(expr.at, fmt::format("{} has no method '{}{}'", spell(arguments[0]), expr.text, given));
     if (candidates.empty()) return untyped(expr.at, fmt::format("no function is named '{}' (called with {})", expr.text, given));
     return untyped(expr.at, fmt::format("'{}' does not take {}; it is {}", expr.text, given, candidates[0]->to_string()));
   }
@@ -191,7 +191,7 @@ class Typer {
     const MaybeType operand = type(expr.args[0]);
     if (expr.text == "!") return type_of(Base::boolean);
     if (operand && !operand->is_tensor() && !is_number(*operand))
-      return untyped(expr.at, fmt::format("'{}' of {}", expr.text, spelled(operand)));
+      return untyped(expr.at, fmt::format("'{}' of {}", expr.text, spell(operand)));
     if (operand && operand->base == Base::boolean) return type_of(Base::integer);
     return operand;
   }
@@ -211,17 +211,17 @@ class Typer {
       return common_type(*left, *right);
     }
     if ((symbol == "==" || symbol == "!=") && common_type(*left, *right)) return type_of(Base::boolean);
-    return untyped(expr.at, fmt::format("'{}' of {} and {}", symbol, spelled(left), spelled(right)));
+    return untyped(expr.at, fmt::format("'{}' of {} and {}", symbol, spell(left), spell(right)));
   }
 
   MaybeType conditional(const Expr& expr) {
     const MaybeType condition = type(expr.args[0]);
     const MaybeType yes = type(expr.args[1]), no = type(expr.args[2]);
     if (condition && !(condition->optional || (is_number(*condition) && condition->base != Base::scalar)))
-      untyped(expr.args[0]->at, fmt::format("{} is no condition", spelled(condition)));
+      untyped(expr.args[0]->at, fmt::format("{} is no condition", spell(condition)));
     if (!yes || !no) return yes ? yes : no;
     const MaybeType common = common_type(*yes, *no);
-    if (!common) return untyped(expr.at, fmt::format("'? :' of {} and {}", spelled(yes), spelled(no)));
+    if (!common) return untyped(expr.at, fmt::format("'? :' of {} and {}", spell(yes), spell(no)));
     return common;
   }
 
@@ -241,7 +241,7 @@ class Typer {
       if (!element) return std::nullopt;
       common = common ? common_type(*common, *element) : element;
       if (!common || common->list || common->base == Base::tuple)
-        return untyped(argument->at, fmt::format("a list cannot hold {} here", spelled(element)));
+        return untyped(argument->at, fmt::format("a list cannot hold {} here", spell(element)));
     }
     if (!common) common = type_of(Base::none);
     if (is_none(*common) && !expr.args.empty()) common = type_of(Base::tensor);
@@ -259,7 +259,7 @@ class Typer {
     }
     if (on->list) return element_of(*on);
     if (on->is_tensor()) return type_of(Base::tensor);
-    return untyped(expr.at, fmt::format("{} has no elements", spelled(on)));
+    return untyped(expr.at, fmt::format("{} has no elements", spell(on)));
   }
 
   const Scope& scope_;

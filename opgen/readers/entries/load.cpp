@@ -30,7 +30,7 @@ void load_entry(const EntryFile& file, const Tree& node, Library& library) {
   entry->stem = file.stem;
   entry->external = file.input.external;
   entry->home = file.input.home;
-  for (const Entry* other : library.named(entry->name())) {
+  for (const Entry* other : library.overloads_of(entry->name())) {
     if (other->unique_name() != entry->unique_name()) continue;
     if (other->home.space != entry->home.space)
       throw Problem(entry->at,

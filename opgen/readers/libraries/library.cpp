@@ -96,7 +96,7 @@ class LibraryLoader {
     return fs::exists(path, too_long);
   }
 
-  static std::string resolved(const std::string& path, const std::string& beside) {
+  static std::string resolve_path(const std::string& path, const std::string& beside) {
     return (fs::path(beside).parent_path() / path).lexically_normal().generic_string();
   }
 
@@ -104,7 +104,7 @@ class LibraryLoader {
     if (!list.is_list()) file.fail(list, "a list of files is wanted: [ops.yaml]");
     std::vector<std::string> found;
     for (const Branch& element : list.branches()) {
-      found.push_back(resolved(file.text(element.value, "entries").value(), beside));
+      found.push_back(resolve_path(file.text(element.value, "entries").value(), beside));
       if (!exists(found.back()))
         element.value.fail(fmt::format("the file {} does not exist: install the library again", found.back()));
     }

@@ -87,7 +87,7 @@ struct Head {
     if (x.table) sum += get(statistics, x.table, table_index(i, j));
     return sum;
   }
-  bool allowed(int64_t i, int64_t j) const {
+  bool is_allowed(int64_t i, int64_t j) const {
     const int64_t distance = i + off - j;
     if (p.causal && distance < 0) return false;
     if (p.window_left >= 0 && distance > p.window_left) return false;
@@ -144,7 +144,7 @@ struct Primal : Head {
           y = p.soft_cap * w;
         }
         z[e] = y + (p.bias_before_cap ? 0.0 : bias(x, i, j)) + positional(x, i, j);
-        if (!allowed(i, j)) z[e] = -kInfinity;
+        if (!is_allowed(i, j)) z[e] = -kInfinity;
         R[e] = dropout(i, j);
         if (z[e] != -kInfinity) top = std::isnan(z[e]) || z[e] > top ? z[e] : top;
       }

@@ -64,7 +64,7 @@ void add_rows_of(const View& base, const RowShape& shape, const Buckets& buckets
         if (only != nullptr)
           std::copy_n(only, shape.inner, to + target * shape.inner);
         else if (!mostly_zero)
-          std::fill_n(to + target * shape.inner, shape.inner, rounded<T>({}));
+          std::fill_n(to + target * shape.inner, shape.inner, round_sum<T>({}));
         continue;
       }
       for (int64_t column = 0; column < shape.inner; column += kColumns) {
@@ -76,7 +76,7 @@ void add_rows_of(const View& base, const RowShape& shape, const Buckets& buckets
           const T* row_values = from + (outer * count + buckets.sources[static_cast<size_t>(i)]) * shape.inner + column;
           for (int64_t j = 0; j < width; ++j) sums[j] += static_cast<SumOf<T>>(row_values[j]);
         }
-        for (int64_t j = 0; j < width; ++j) to[offset + j] = rounded<T>(sums[j]);
+        for (int64_t j = 0; j < width; ++j) to[offset + j] = round_sum<T>(sums[j]);
       }
     }
   });
@@ -115,7 +115,7 @@ void add_short_rows(const View& base, const RowShape& shape, const View& index, 
               sums[row * shape.inner + j] += static_cast<SumOf<T>>(values[i * shape.inner + j]);
           }
         }
-        for (int64_t j = 0; j < size; ++j) to[outer * size + j] = rounded<T>(sums[j]);
+        for (int64_t j = 0; j < size; ++j) to[outer * size + j] = round_sum<T>(sums[j]);
       }
     });
   });

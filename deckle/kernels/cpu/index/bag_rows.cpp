@@ -64,7 +64,7 @@ void add_bags(const View& weight, const View& indices, const View& factors, bool
             add_rows_of_bag(count, width, x, by, sums);
           }
           const double divisor = mean ? static_cast<double>(length) : 1;
-          for (int64_t d = 0; d < width; ++d) to[bag * width + d] = rounded<T>(sums[d] / divisor);
+          for (int64_t d = 0; d < width; ++d) to[bag * width + d] = round_sum<T>(sums[d] / divisor);
         }
       });
     });

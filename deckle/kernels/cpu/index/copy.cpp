@@ -83,7 +83,7 @@ struct Walk {
 };
 
 template <typename From, typename To>
-To converted(From value) {
+To convert_value(From value) {
   if constexpr (std::is_same_v<To, bool>)
     return static_cast<double>(value) != 0.0;
   else
@@ -101,7 +101,7 @@ void convert_run(const void* from, void* to, int64_t count) {
   else if constexpr (kNarrow)
     simd::narrow(source, target, count);
   else
-    for (int64_t i = 0; i < count; ++i) target[i] = converted<From, To>(source[i]);
+    for (int64_t i = 0; i < count; ++i) target[i] = convert_value<From, To>(source[i]);
 }
 
 using ConvertRun = void (*)(const void* from, void* to, int64_t count);

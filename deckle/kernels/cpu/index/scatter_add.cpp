@@ -73,7 +73,7 @@ void add_all(const Block& block, const T* start, const Index* indices, const T* 
     check_index(row, rows);
     sums[k] += static_cast<SumOf<T>>(added[from]);
   });
-  for_elements(block, [=](int64_t at, int64_t k) { to[at] = rounded<T>(sums[k]); });
+  for_elements(block, [=](int64_t at, int64_t k) { to[at] = round_sum<T>(sums[k]); });
 }
 
 /// The same where few elements are added to: only their sums are taken.
@@ -89,7 +89,7 @@ void add_few(const Block& block, const T* start, const Index* indices, const T* 
     sums[k] = static_cast<SumOf<T>>(to[place(row, k)]);
   });
   for_indices(block, indices, [=](int64_t from, int64_t, int64_t k) { sums[k] += static_cast<SumOf<T>>(added[from]); });
-  for_indices(block, indices, [=](int64_t, int64_t row, int64_t k) { to[place(row, k)] = rounded<T>(sums[k]); });
+  for_indices(block, indices, [=](int64_t, int64_t row, int64_t k) { to[place(row, k)] = round_sum<T>(sums[k]); });
 }
 
 /// `start` is what the sums begin with, of the result's sizes; undefined: zeros.
@@ -105,7 +105,7 @@ void scatter_of(const View& start, int64_t dim, const View& index, const View& s
   // Lanes beyond the extent of index keep what they start with.
   const bool covers = index.numel() > 0 && lanes.count() * rows == result.numel();
   if (!covers && start.defined) std::copy_n(from, result.numel(), to);
-  if (!covers && !start.defined) std::fill_n(to, result.numel(), rounded<T>({}));
+  if (!covers && !start.defined) std::fill_n(to, result.numel(), round_sum<T>({}));
   if (index.numel() == 0) return;
   const int64_t side = lanes.side_by_side(), block = lanes_together(side, rows), blocks = (side + block - 1) / block;
   visit_index(index, [&](const auto* indices) {

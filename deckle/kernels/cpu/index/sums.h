@@ -11,7 +11,7 @@ using SumOf = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
 
 /// A sum as an element.
 template <typename T>
-T rounded(SumOf<T> sum) {
+T round_sum(SumOf<T> sum) {
   if constexpr (std::is_integral_v<T> || std::is_same_v<T, double>)
     return static_cast<T>(sum);
   else

@@ -67,14 +67,14 @@ struct Run {
   }
 
   /// Whether an input runs along dim 1 instead of dim 0: a transposed one.
-  bool crossed(int operand) const {
+  bool is_crossed(int operand) const {
     const int64_t* const strides = walk.operands[operand].strides;
     return operand < walk.inputs && walk.dims > 1 && strides[0] != 0 && strides[0] != 1 && strides[1] == 1 &&
            !walk.operands[operand].goes_through_table(1);
   }
-  bool any_crossed() const {
+  bool is_any_crossed() const {
     bool any = false;
-    for (int i = 0; i < walk.inputs; ++i) any = any || crossed(i);
+    for (int i = 0; i < walk.inputs; ++i) any = any || is_crossed(i);
     return any;
   }
 
@@ -91,7 +91,7 @@ struct Run {
       buffered = buffered || !(direct[o] || number);
       if (o < walk.inputs) p.is_scalar[o] = number;
     }
-    const bool tiles = any_crossed();
+    const bool tiles = is_any_crossed();
     if (!tiles && std::all_of(direct, direct + walk.count, [](bool d) { return d; }))
       return plain_rows(begin, end, column, column_end, p);
     Scratch scratch;
@@ -103,15 +103,16 @@ struct Run {
       for (int64_t c = column; c < column_end; c += step) {
         const int64_t n = std::min(step, column_end - c);
         for (int i = 0; i < walk.inputs; ++i) {
-          if (crossed(i)) load_tile(i, row.offset(i), c, n, count, step, buffers + i * kBlock);
+          if (is_crossed(i)) load_tile(i, row.offset(i), c, n, count, step, buffers + i * kBlock);
         }
         Position at = row;
         for (int64_t k = 0; k < count; ++k, at.advance(1)) {
           for (int i = 0; i < walk.inputs; ++i) {
             const int64_t stride = walk.operands[i].strides[0];
             T* const source = address(i, at.offset(i) + c * stride);
-            T* const buffer = buffers + i * kBlock + (crossed(i) ? k * step : 0);
-            if (!direct[i] && !crossed(i)) simd::load_run(source, walk.operands[i].dtype, stride, p.is_scalar[i] ? 1 : n, buffer);
+            T* const buffer = buffers + i * kBlock + (is_crossed(i) ? k * step : 0);
+            if (!direct[i] && !is_crossed(i))
+              simd::load_run(source, walk.operands[i].dtype, stride, p.is_scalar[i] ? 1 : n, buffer);
             p.in[i] = direct[i] ? source : buffer;
           }
           for (int o = 0; o < outputs(); ++o) {
@@ -262,8 +263,8 @@ struct Run {
     if (is_flat) {
       parallel_for(n, kGrain, [&](int64_t begin, int64_t end) { flat(begin, end); });
     } else if (const int64_t length = walk.sizes[0]; length >= kLongRow || walk.dims == 1) {
-      const int64_t pieces = any_crossed() ? 1 : (length + kGrain - 1) / kGrain;  // of each row
-      const int64_t rows_per_range = std::max<int64_t>(any_crossed() ? kTileRows : 1, kGrain / length);
+      const int64_t pieces = is_any_crossed() ? 1 : (length + kGrain - 1) / kGrain;  // of each row
+      const int64_t rows_per_range = std::max<int64_t>(is_any_crossed() ? kTileRows : 1, kGrain / length);
       if (pieces == 1) {
         parallel_for(n / length, rows_per_range, [&](int64_t begin, int64_t end) { rows(begin, end, 0, length); });
       } else {

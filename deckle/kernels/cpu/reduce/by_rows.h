@@ -27,7 +27,7 @@ struct RowBlock {
     if (!direct) memory = scratch.take<T>(tile * layout.length);
   }
   T* at(int64_t row) const { return direct ? view.template ptr<T>() + row * layout.length : memory; }
-  T* filled(int64_t row, int64_t rows) const {
+  T* fill(int64_t row, int64_t rows) const {
     if (!direct) gather_rows(view, layout, row, rows, 0, layout.length, memory);
     return at(row);
   }
@@ -64,7 +64,7 @@ void by_rows(const std::array<const View*, kInputs>& inputs, const std::array<co
       [[maybe_unused]] const std::array<RowBlock<T>, kOutputs> own_out{RowBlock<T>(out[O], tile)...};
       for (int64_t row = begin; row < end; row += tile) {
         const int64_t n = std::min(tile, end - row);
-        const std::array<const T*, kInputs> x{own_in[I].filled(row, n)...};
+        const std::array<const T*, kInputs> x{own_in[I].fill(row, n)...};
         const std::array<T*, kOutputs> y{own_out[O].at(row)...};
         body(row, n, length, x, y);
         (own_out[O].finish(row, n), ...);

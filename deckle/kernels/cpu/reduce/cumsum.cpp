@@ -22,7 +22,7 @@ struct Adder {
 
   void row(int64_t n, bool reverse, Sum start, const T* x, T* y) const { run.row(n, reverse, start, x, y); }
   Sum total(int64_t n, const T* x) const { return run.total(n, x); }
-  static Sum joined(Sum a, const Sum& b) {
+  static Sum combine(Sum a, const Sum& b) {
     a.add(b);
     return a;
   }
@@ -39,7 +39,7 @@ struct Adder<int64_t> {
     }
   }
   Sum total(int64_t n, const int64_t* x) const { return std::accumulate(x, x + n, Sum{0}); }
-  static Sum joined(Sum a, Sum b) { return a + b; }
+  static Sum combine(Sum a, Sum b) { return a + b; }
 };
 
 /// Contiguous rows of `length` elements, split into pieces.
@@ -67,9 +67,9 @@ void cumsum_pieces(const View& self, int64_t rows, int64_t length, bool reverse,
     Sum *const first = before + row * pieces, *const last = first + pieces;
     if (reverse)
       std::exclusive_scan(std::make_reverse_iterator(last), std::make_reverse_iterator(first), std::make_reverse_iterator(last),
-                          Sum{}, &Adder<T>::joined);
+                          Sum{}, &Adder<T>::combine);
     else
-      std::exclusive_scan(first, last, first, Sum{}, &Adder<T>::joined);
+      std::exclusive_scan(first, last, first, Sum{}, &Adder<T>::combine);
   }
   for_pieces([&](int64_t item, int64_t at, int64_t n, T* x) {
     adder.row(n, reverse, before[item], x, x);

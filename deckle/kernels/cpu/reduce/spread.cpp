@@ -89,7 +89,7 @@ void roots(int64_t n, const Squares* squares, double, double* values) {
 }
 
 /// Merges the moments of two sets of elements.
-Moments joined(Moments a, Moments b) {
+Moments combine(Moments a, Moments b) {
   if (a.count == 0) return b;
   if (b.count == 0) return a;
   const double count = a.count + b.count, difference = b.mean - a.mean;
@@ -133,7 +133,7 @@ void column_moments(const reduce::Rows<T>& all, int64_t columns, Moments* result
           squares[c] += difference * difference;
         }
       });
-      for (int64_t c = 0; c < wide; ++c) results[first + c] = joined(results[first + c], {deep, means[c], squares[c]});
+      for (int64_t c = 0; c < wide; ++c) results[first + c] = combine(results[first + c], {deep, means[c], squares[c]});
     }
   }
 }
@@ -153,10 +153,10 @@ void standard_deviations(int64_t n, const Moments* moments, double correction, d
 reduce::SpreadFolds spread_folds() {
   return {{{&row_squares<float>, &column_squares<float>, &plus, &roots, {}},
            {&row_squares<double>, &column_squares<double>, &plus, &roots, {}}},
-          {{&row_moments<float>, &column_moments<float>, &joined, &variances, {}},
-           {&row_moments<double>, &column_moments<double>, &joined, &variances, {}}},
-          {{&row_moments<float>, &column_moments<float>, &joined, &standard_deviations, {}},
-           {&row_moments<double>, &column_moments<double>, &joined, &standard_deviations, {}}}};
+          {{&row_moments<float>, &column_moments<float>, &combine, &variances, {}},
+           {&row_moments<double>, &column_moments<double>, &combine, &variances, {}}},
+          {{&row_moments<float>, &column_moments<float>, &combine, &standard_deviations, {}},
+           {&row_moments<double>, &column_moments<double>, &combine, &standard_deviations, {}}}};
 }
 
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE

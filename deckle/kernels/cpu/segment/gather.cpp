@@ -45,7 +45,7 @@ struct Component {
 
   Component(const RaggedView& ragged, int64_t b)
       : number(b), begin(ragged.offsets[b]), length(ragged.offsets[b + 1] - ragged.offsets[b]) {}
-  int64_t checked(int64_t position) const {
+  int64_t check_position(int64_t position) const {
     if (static_cast<uint64_t>(position) >= static_cast<uint64_t>(length)) [[unlikely]]
       fail_position(position, number, length);
     return position;
@@ -64,7 +64,7 @@ void gather(const View& values, const RaggedView& ragged, const View& index, con
       const int64_t* const column = columns.data() + first;
       T* const to = result.ptr<T>() + row * inner + first;
       for (int64_t c = 0; c < count; ++c)
-        to[c] = from[(component.begin + component.checked(positions[c])) * values_inner + column[c]];
+        to[c] = from[(component.begin + component.check_position(positions[c])) * values_inner + column[c]];
     }
   });
 }
@@ -88,7 +88,7 @@ void scatter_block(const View& values, const RaggedView& ragged, const View& ind
     const auto* const positions = index.ptr<const int64_t>() + row * inner + first;
     const T* const added = source.ptr<const T>() + row * inner + first;
     for (int64_t c = 0; c < count; ++c) {
-      sums[component.checked(positions[c]) * count + c] += static_cast<Sum>(added[c]);
+      sums[component.check_position(positions[c]) * count + c] += static_cast<Sum>(added[c]);
     }
   }
   for (int64_t row = 0; row < rows; ++row) {

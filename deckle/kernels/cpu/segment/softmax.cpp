@@ -29,7 +29,7 @@ class Run {
     if (ragged.order != nullptr || view.dtype != dtype_of<T>) memory_ = scratch_.take<T>(count_);
   }
   T* at() const { return memory_ != nullptr ? memory_ : view_.ptr<T>() + begin_; }
-  const T* filled() const { return segment::read_run(view_, ragged_, 1, begin_, 0, count_, memory_); }
+  const T* fill() const { return segment::read_run(view_, ragged_, 1, begin_, 0, count_, memory_); }
   void finish() const {
     if (memory_ != nullptr) segment::write_run(view_, ragged_, 1, begin_, 0, count_, memory_);
   }
@@ -107,7 +107,7 @@ void segment_softmax(const Context&, const View& values, const RaggedView& ragge
       const int64_t begin = ragged.offsets[b], end = ragged.offsets[b + 1];
       if (inner == 1) {
         const Run<T> x(values, ragged, begin, end), y(result, ragged, begin, end);
-        functions.softmax(1, end - begin, x.filled(), y.at());
+        functions.softmax(1, end - begin, x.fill(), y.at());
         return y.finish();
       }
       T largest[segment::kColumns], buffer[segment::kColumns], exponential[segment::kColumns];
@@ -139,7 +139,7 @@ void segment_log_softmax(const Context&, const View& values, const RaggedView& r
       const int64_t begin = ragged.offsets[b], end = ragged.offsets[b + 1];
       if (inner == 1) {
         const Run<T> x(values, ragged, begin, end), y(result, ragged, begin, end);
-        log_softmax(1, end - begin, x.filled(), y.at());
+        log_softmax(1, end - begin, x.fill(), y.at());
         return y.finish();
       }
       T largest[segment::kColumns], buffer[segment::kColumns], rounded[segment::kColumns];
@@ -166,7 +166,7 @@ void segment_softmax_backward(const Context&, const View& gradient, const View& 
       const int64_t begin = ragged.offsets[b], end = ragged.offsets[b + 1];
       if (inner == 1) {
         const Run<T> g(gradient, ragged, begin, end), y(output, ragged, begin, end), x(result, ragged, begin, end);
-        backward(1, end - begin, g.filled(), y.filled(), x.at());
+        backward(1, end - begin, g.fill(), y.fill(), x.at());
         return x.finish();
       }
       T gradients[segment::kColumns], outputs[segment::kColumns], values[segment::kColumns];
@@ -198,7 +198,7 @@ void segment_logsumexp(const Context&, const View& values, const RaggedView& rag
       const int64_t begin = ragged.offsets[b], end = ragged.offsets[b + 1];
       double total[segment::kColumns];
       if (inner == 1) {
-        logsumexp(1, end - begin, Run<T>(values, ragged, begin, end).filled(), total);
+        logsumexp(1, end - begin, Run<T>(values, ragged, begin, end).fill(), total);
         return segment::write_row(result, inner, b, first, columns, total);
       }
       T largest[segment::kColumns], shift[segment::kColumns];

@@ -29,7 +29,7 @@ float bfloat16_part(uint32_t pair, int odd) {
 }
 
 /// Denormal numbers count as 0, on both sides of every operation.
-float flushed(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x; }
+float flush(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x; }
 
 /// The instructions in plain C++.
 struct ModelTiles {
@@ -56,15 +56,15 @@ struct ModelTiles {
       float sums[2][kTile] = {};
       for (int64_t k = 0; k < kTile; ++k) {
         for (int odd = 0; odd < 2; ++odd) {
-          const float a = flushed(bfloat16_part(words[kA][m][k], odd));
+          const float a = flush(bfloat16_part(words[kA][m][k], odd));
           for (int64_t n = 0; n < kTile; ++n)
-            sums[odd][n] = flushed(std::fma(a, flushed(bfloat16_part(words[kB][k][n], odd)), sums[odd][n]));
+            sums[odd][n] = flush(std::fma(a, flush(bfloat16_part(words[kB][k][n], odd)), sums[odd][n]));
         }
       }
       for (int64_t n = 0; n < kTile; ++n) {
         float c;
         std::memcpy(&c, &words[kC][m][n], 4);
-        c = flushed(flushed(c) + flushed(sums[0][n] + sums[1][n]));
+        c = flush(flush(c) + flush(sums[0][n] + sums[1][n]));
         std::memcpy(&words[kC][m][n], &c, 4);
       }
     }

@@ -35,13 +35,13 @@ DECKLE_SCORES_INLINE __m512i key_pair_order() {
 }
 
 /// Both rounded to bfloat16: `low` in elements 0 to 15, `high` in 16 to 31.
-DECKLE_SCORES_INLINE __m512i rounded(__m512 low, __m512 high) {
+DECKLE_SCORES_INLINE __m512i round_pairs(__m512 low, __m512 high) {
   return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
 }
 
 /// Pairs (low[i], high[i]) of bfloat16.
-DECKLE_SCORES_INLINE __m512i paired(__m512 low, __m512 high, __m512i order) {
-  return _mm512_permutexvar_epi16(order, rounded(low, high));
+DECKLE_SCORES_INLINE __m512i pair_rows(__m512 low, __m512 high, __m512i order) {
+  return _mm512_permutexvar_epi16(order, round_pairs(low, high));
 }
 
 template <int kVectors>
@@ -92,7 +92,7 @@ DECKLE_SCORES bool softmax(const float* __restrict scores, int64_t keys, float f
                      b = exp2_of(_mm512_loadu_ps(at + 32 * (i + 16)), times, shift);
         total0 = _mm512_add_ps(total0, a);
         total1 = _mm512_add_ps(total1, b);
-        _mm512_storeu_si512(to + 32 * i, paired(a, b, order));
+        _mm512_storeu_si512(to + 32 * i, pair_rows(a, b, order));
       }
     }
     _mm512_storeu_ps(sum + 16 * v, _mm512_add_ps(_mm512_loadu_ps(sum + 16 * v), _mm512_add_ps(total0, total1)));
@@ -108,12 +108,12 @@ DECKLE_SCORES_INLINE void gradient_group(uint32_t* p_units, uint32_t* dz_units, 
     __m512 low[4], high[4];
     f(i, low);
     f(i + 16, high);
-    _mm512_storeu_si512(p_units + i * unit_stride, rounded(low[0], low[1]));
-    _mm512_storeu_si512(p_units + (i + 16) * unit_stride, rounded(high[0], high[1]));
-    _mm512_storeu_si512(dz_units + i * unit_stride, rounded(low[2], low[3]));
-    _mm512_storeu_si512(dz_units + (i + 16) * unit_stride, rounded(high[2], high[3]));
-    _mm512_storeu_si512(dz_pairs + i * pair_stride, paired(low[2], high[2], order));
-    _mm512_storeu_si512(dz_pairs + i * pair_stride + 16, paired(low[3], high[3], order));
+    _mm512_storeu_si512(p_units + i * unit_stride, round_pairs(low[0], low[1]));
+    _mm512_storeu_si512(p_units + (i + 16) * unit_stride, round_pairs(high[0], high[1]));
+    _mm512_storeu_si512(dz_units + i * unit_stride, round_pairs(low[2], low[3]));
+    _mm512_storeu_si512(dz_units + (i + 16) * unit_stride, round_pairs(high[2], high[3]));
+    _mm512_storeu_si512(dz_pairs + i * pair_stride, pair_rows(low[2], high[2], order));
+    _mm512_storeu_si512(dz_pairs + i * pair_stride + 16, pair_rows(low[3], high[3], order));
   }
 }
 

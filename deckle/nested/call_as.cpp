@@ -1,4 +1,4 @@
-#include "deckle/nested/named.h"
+#include "deckle/nested/call_as.h"
 
 #include <new>
 #include <stdexcept>

@@ -17,7 +17,7 @@ using NamedOperands = std::initializer_list<std::pair<std::string_view, const Ne
 
 /// body(), its errors passed through rethrow(): for functions on nested tensors that no entry declares.
 template <typename Body>
-decltype(auto) named(std::string_view op, NamedOperands operands, Body&& body) {
+decltype(auto) call_as(std::string_view op, NamedOperands operands, Body&& body) {
   try {
     return body();
   } catch (const std::exception& error) {
@@ -26,8 +26,8 @@ decltype(auto) named(std::string_view op, NamedOperands operands, Body&& body) {
 }
 
 template <typename Body>
-decltype(auto) named(std::string_view op, Body&& body) {
-  return named(op, {}, body);
+decltype(auto) call_as(std::string_view op, Body&& body) {
+  return call_as(op, {}, body);
 }
 
 }  // namespace deckle::nested
