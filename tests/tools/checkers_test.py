@@ -133,9 +133,14 @@ class Tree(Checkers):
         self.write("deckle/core/a.h", "")
         self.expect_caught("check_tree", "deckle/core: has no README.md")
 
+    def test_a_sign_without_a_heading(self):
+        self.write("deckle/core/a.h", "")
+        self.write("deckle/core/README.md", "#core : tensors\n")
+        self.expect_caught("check_tree", "deckle/core/README.md: begins with no heading")
+
     def test_a_sign_that_is_too_long(self):
         self.write("deckle/core/a.h", "")
-        self.write("deckle/core/README.md", "line\n" * 16)
+        self.write("deckle/core/README.md", "# core\n" + "line\n" * 15)
         self.expect_caught("check_tree", "16 lines, 15 are allowed")
 
     def test_a_long_file_without_a_reason(self):
