@@ -22,10 +22,10 @@ Ragged raggedness(std::vector<int64_t> sizes, int ragged_dims) {
   return Ragged(std::make_shared<const RaggedShape>(std::move(sizes), ragged_dims));
 }
 
-std::optional<Tensor> packed_rows(const Operand& operand, int ragged_dims, int64_t rows) {
+std::optional<Tensor> packed_rows(const Operand& operand, Random& random, int ragged_dims, int64_t rows) {
   Tensors samples;
   for (int64_t got = 0; got < rows || samples.empty();) {
-    const Tensor sample = operand.make();
+    const Tensor sample = operand.make(random);
     const int64_t more = product(sample.sizes().subspan(0, static_cast<size_t>(ragged_dims)));
     if (more == 0 && rows > 0) return std::nullopt;
     Dims sizes = {more};
@@ -36,10 +36,11 @@ std::optional<Tensor> packed_rows(const Operand& operand, int ragged_dims, int64
   return contiguous(narrow(cat(samples, 0), 0, 0, rows));
 }
 
-std::optional<Tensor> per_component(const Operand& operand, int ragged_dims, int64_t regular_dims, int64_t components) {
+std::optional<Tensor> per_component(const Operand& operand, Random& random, int ragged_dims, int64_t regular_dims,
+                                    int64_t components) {
   Tensors rows;
   for (int64_t b = 0; b < components; ++b) {
-    Tensor row = operand.make();
+    Tensor row = operand.make(random);
     while (row.dim() > regular_dims) {
       if (row.size(0) == 0) return std::nullopt;
       row = select(row, 0, 0);

@@ -22,10 +22,11 @@ const std::vector<Pattern>& patterns();
 Ragged raggedness(std::vector<int64_t> sizes, int ragged_dims);
 
 /// `rows` rows of as many samples as that takes; nothing if samples have none.
-std::optional<Tensor> packed_rows(const Operand& operand, int ragged_dims, int64_t rows);
+std::optional<Tensor> packed_rows(const Operand& operand, Random& random, int ragged_dims, int64_t rows);
 
 /// [B, 1 for each ragged dim, the sample's last dims]: what broadcasts along the rows of a component.
-std::optional<Tensor> per_component(const Operand& operand, int ragged_dims, int64_t regular_dims, int64_t components);
+std::optional<Tensor> per_component(const Operand& operand, Random& random, int ragged_dims, int64_t regular_dims,
+                                    int64_t components);
 
 /// Element `place` of the first dims of a tensor.
 Tensor at_place(Tensor tensor, Ints place);

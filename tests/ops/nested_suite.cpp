@@ -32,7 +32,7 @@ class Checker {
  public:
   Checker(const NestedCase& op) : op_(op) {
     for (const Operand& operand : op.operands) {
-      samples_.push_back(operand.make());
+      samples_.push_back(operand.make(op.random));
       if (operand.nested && lead_ == nullptr) lead_ = &operand;
       if (operand.nested && rank_ < 0) rank_ = samples_.back().dim();
     }
@@ -159,7 +159,7 @@ class Checker {
       for (int b = 0; b < 3; ++b) sizes.insert(sizes.end(), sample.sizes().begin(), sample.sizes().begin() + pattern.ragged_dims);
       return raggedness(sizes, pattern.ragged_dims);
     }
-    const Tensor first = lead_->make();
+    const Tensor first = lead_->make(op_.random);
     for (size_t i = 0; i < sizes.size(); ++i) {
       const auto dim = static_cast<int64_t>(i % dims);
       if (sample.size(dim) != first.size(dim)) sizes[i] = pattern.sizes[(i + dims) % sizes.size()];
@@ -176,8 +176,8 @@ class Checker {
       const bool broadcasts = op_.pointwise && !operand.nested && samples_[i].dim() > rank_ - ragged_dims;
       std::optional<Tensor> tensor = samples_[i];
       const Ragged ragged = operand.nested ? raggedness_of(samples_[i], pattern) : Ragged();
-      if (operand.nested) tensor = packed_rows(operand, ragged_dims, ragged->rows());
-      if (broadcasts) tensor = per_component(operand, ragged_dims, rank_ - ragged_dims, components);
+      if (operand.nested) tensor = packed_rows(operand, op_.random, ragged_dims, ragged->rows());
+      if (broadcasts) tensor = per_component(operand, op_.random, ragged_dims, rank_ - ragged_dims, components);
       if (!tensor) return false;
       operands_.push_back({*tensor, ragged, broadcasts});
     }

@@ -13,7 +13,7 @@ namespace deckle::suite {
 using NestedTensors = std::vector<NestedTensor>;
 
 struct Operand {
-  std::function<Tensor()> make;  // a tensor of the sample's shape
+  Tensor (*make)(Random& random);  // a tensor of the sample's shape
   bool nested;
   bool differentiable;
 };
@@ -21,11 +21,12 @@ struct Operand {
 struct NestedCase {
   std::string name;
   std::vector<Operand> operands;
+  mutable Random random;      // what they are drawn from
   std::vector<int64_t> dims;  // that the sample names, of a component
-  std::function<Tensors(const Tensors& t)> dense;
+  Tensors (*dense)(const Tensors& t);
   /// Dims from 0 on are moved by `shift`: 1 where the sample is a component, 0 where it is the batch. n[i] is operand i if that
   /// is nested, else t[i].
-  std::function<NestedTensors(const NestedTensors& n, const Tensors& t, int64_t shift)> nested;
+  NestedTensors (*nested)(const NestedTensors& n, const Tensors& t, int64_t shift);
   std::array<std::string, 3> refused;  // by kind of dim: the reason
   bool pointwise = false;
   bool rows = false;         // works on the last dim, which is to be regular

@@ -37,9 +37,9 @@ struct Case {
   std::vector<Tensor> tensors;       // all tensor arguments, lists flattened
   std::vector<bool> differentiable;  // which of them derivatives are tested for
   std::function<std::vector<Tensor>(const std::vector<Tensor>&)> call;
-  std::function<double(const std::vector<double>&)> reference;  // of a pointwise op: its expression on one element of each tensor
-  std::function<void(const std::vector<Tensor>&)> inplace;
-  std::function<void(const std::vector<Tensor>&, const Tensor& out)> out;
+  double (*reference)(const std::vector<double>&) = nullptr;  // of a pointwise op: its expression on one element of each tensor
+  void (*inplace)(const std::vector<Tensor>&) = nullptr;
+  void (*out)(const std::vector<Tensor>&, const Tensor& out) = nullptr;
   bool writes = false;  // the op itself writes its first argument
   bool pointwise = false;
   bool integers = false;  // a pointwise op with an integer form

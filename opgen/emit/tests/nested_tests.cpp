@@ -28,10 +28,10 @@ class NestedSampleWriter {
       if (!sample_.arguments[index].given) return "";
       if (!op_.schema.arguments[index].type.list && sample_.tensor_of(index).shape.empty()) return "";
     }
-    std::string body = fmt::format("suite::Random random;\nsuite::NestedCase op;\nop.name = {};\n", quote(op_.name()));
+    std::string body = fmt::format("suite::NestedCase op;\nop.name = {};\n", quote(op_.name()));
     std::vector<std::string> operands, dims, arguments;
     for (const SampleTensor& tensor : sample_.tensors)
-      operands.push_back(fmt::format("{{[&] {{ return {}; }}, {}, {}}}", made(tensor),
+      operands.push_back(fmt::format("{{[](suite::Random& random) {{ return {}; }}, {}, {}}}", made(tensor),
                                      nested_.contains(op_.schema.arguments[tensor.argument].name), tensor.differentiable));
     for (size_t i = 0; i < op_.schema.arguments.size(); ++i) {
       const Argument& argument = op_.schema.arguments[i];
