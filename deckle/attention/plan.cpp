@@ -13,6 +13,7 @@
 #include "deckle/core/ragged_room.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/dispatch/view.h"
+#include "deckle/nested/capacity.h"
 #include "deckle/ops/shapes.h"
 
 namespace deckle {
@@ -178,7 +179,7 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
   problem.kv_heads = k.size(1);
   problem.head_dim = q.size(2);
   problem.value_dim = v.size(2);
-  check((q_rows->room() == nullptr) == (k_rows->room() == nullptr),
+  check(nested::on_device_alone(q_rows) == nested::on_device_alone(k_rows),
         "q has {}, k {} (expected lengths that are known at the same place)", to_string(q_rows), to_string(k_rows));
   set_offsets(q_rows, problem.q_offsets, problem.device_q_offsets, problem.most_rows);
   set_offsets(k_rows, problem.k_offsets, problem.device_k_offsets, problem.most_keys);
@@ -212,7 +213,7 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
   }
   if (q.device().is_cuda()) {
     for (const Ragged* rows : {&owner->q, &owner->k, &owner->k_rows, &owner->bias}) {
-      if (rows->defined() && (*rows)->room() == nullptr) (*rows)->row_map().keep_mirrors();
+      if (rows->defined() && !nested::on_device_alone(*rows)) (*rows)->row_map().keep_mirrors();
     }
   }
   plan->owner = std::move(owner);

@@ -75,7 +75,7 @@ RowPlaces row_places(const Ragged& ragged) {
 
 int64_t longest(const Ragged& ragged) {
   check(ragged.defined(), Argument{"ragged"}, "is undefined (expected a ragged shape)");
-  return ragged->room() != nullptr ? ragged->room()->longest : ragged->max_size();
+  return nested::on_device_alone(ragged) ? ragged->room()->longest : ragged->max_size();
 }
 
 RowPlaces row_places(const RaggedCapacity& capacity) { return row_places(capacity.ragged()); }

@@ -7,7 +7,7 @@
 
 #include "deckle/base/check.h"
 #include "deckle/base/numbers.h"
-#include "deckle/core/ragged_room.h"
+#include "deckle/nested/capacity.h"
 
 namespace deckle {
 
@@ -105,7 +105,7 @@ void require_regular_dim(const NestedTensor& x) {
 void require_same_ragged(const Ragged& self, const Ragged& other, std::string_view first, std::string_view second) {
   if (self == other) return;
   std::string where;
-  if (self.defined() && other.defined() && self->room() == nullptr && other->room() == nullptr &&
+  if (self.defined() && other.defined() && !on_device_alone(self) && !on_device_alone(other) &&
       self->components() == other->components() && self->ragged_dims() == other->ragged_dims()) {
     for (int64_t b = 0; b < self->components() && where.empty(); ++b) {
       for (int dim = 0; dim < self->ragged_dims(); ++dim) {
@@ -119,8 +119,8 @@ void require_same_ragged(const Ragged& self, const Ragged& other, std::string_vi
 std::string shape_string(const Ragged& ragged, Ints values_sizes) {
   if (!ragged.defined()) return to_string(values_sizes);
   std::string text = fmt::format("[{}", ragged->components());
-  if (ragged->room() != nullptr) text += fmt::format(", ..{}", ragged->room()->longest);
-  for (int dim = 0; ragged->room() == nullptr && dim < ragged->ragged_dims(); ++dim) {
+  if (on_device_alone(ragged)) text += fmt::format(", ..{}", longest(ragged));
+  for (int dim = 0; !on_device_alone(ragged) && dim < ragged->ragged_dims(); ++dim) {
     const int64_t smallest = ragged->min_size(dim), largest = ragged->max_size(dim);
     text += smallest == largest ? fmt::format(", {}", largest) : fmt::format(", {}..{}", smallest, largest);
   }
@@ -137,7 +137,7 @@ std::string shape_string(const NestedTensor& x) {
 std::string to_string(const NestedTensor& x) {
   if (!x.defined()) return "NestedTensor(undefined)";
   if (!x.ragged().defined()) return fmt::format("NestedTensor{} {}, none ragged", to_string(x.values().sizes()), name(x.dtype()));
-  if (x.ragged()->room() != nullptr)
+  if (nested::on_device_alone(x.ragged()))
     return fmt::format("NestedTensor{} {}, {}", nested::shape_string(x), name(x.dtype()), to_string(x.ragged()));
   std::string text = fmt::format("NestedTensor[{}", x.components());
   for (int dim = 0; dim < x.ragged_dims(); ++dim) {
@@ -153,7 +153,7 @@ std::string to_string(const NestedTensor& x) {
 std::ostream& operator<<(std::ostream& stream, const NestedTensor& x) {
   constexpr int64_t kEdge = 2;  // components shown at each end
   stream << to_string(x);
-  if (!x.defined() || (x.ragged().defined() && x.ragged()->room() != nullptr)) return stream;
+  if (!x.defined() || nested::on_device_alone(x.ragged())) return stream;
   for (int64_t b = 0; b < x.components(); ++b) {
     if (b == kEdge && x.components() > 2 * kEdge) {
       stream << "\n...";

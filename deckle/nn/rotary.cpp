@@ -56,7 +56,7 @@ Rotary::Rotary(int64_t head_dim, double base) : head_dim_(head_dim), base_(base)
 RotaryAngles Rotary::angles(const NestedTensor& batch, DType dtype, std::span<const int64_t> first) const {
   check(batch.ragged_dims() == 1, "{} ragged dims (expected one)", batch.ragged_dims());
   const RaggedShape& shape = *batch.ragged();
-  if (shape.room() != nullptr) {
+  if (nested::on_device_alone(batch.ragged())) {
     check(first.empty(), "{} first positions for a RaggedCapacity (expected none)", first.size());
     return with_table(row_places(batch.ragged()).position, longest(batch.ragged()), dtype, batch.values().device());
   }
