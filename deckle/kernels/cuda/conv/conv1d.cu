@@ -10,11 +10,11 @@
 #include "deckle/core/cuda/error.h"
 #include "deckle/core/cuda/memory.h"
 #include "deckle/kernels/cuda/conv/depthwise.cuh"
+#include "deckle/kernels/cuda/pointwise/copy.h"
 #include "deckle/kernels/cuda/pointwise/operand.cuh"
 
 namespace deckle::kernels::cuda {
 
-void copy(const Context&, const View& source, const View& target);
 void mm(const Context&, const View& self, const View& mat2, const View& result);
 void linear(const Context&, const View& input, const View& weight, const View& bias, const View& result);
 

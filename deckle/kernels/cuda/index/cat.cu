@@ -1,12 +1,9 @@
 // Tensors one after another along a dim: a copy each.
 #include <span>
 
-#include "deckle/kernels/args/context.h"
-#include "deckle/kernels/args/view.h"
+#include "deckle/kernels/cuda/pointwise/copy.h"
 
 namespace deckle::kernels::cuda {
-
-void copy(const Context&, const View& source, const View& target);
 
 void cat(const Context& context, std::span<const View> tensors, int64_t dim, std::span<const int64_t>, const View& result) {
   int64_t start = 0;

@@ -6,17 +6,14 @@
 
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/memory.h"
-#include "deckle/kernels/args/context.h"
 #include "deckle/kernels/args/item.h"
 #include "deckle/kernels/cuda/index/additions.h"
 #include "deckle/kernels/cuda/index/fault.cuh"
 #include "deckle/kernels/cuda/index/walked.cuh"
+#include "deckle/kernels/cuda/pointwise/copy.h"
 #include "deckle/kernels/cuda/pointwise/operand.cuh"
 
 namespace deckle::kernels::cuda {
-
-void copy(const Context&, const View& source, const View& target);
-
 namespace {
 
 using index::Fault;

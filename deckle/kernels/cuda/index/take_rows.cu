@@ -3,10 +3,9 @@
 #include <algorithm>
 
 #include "deckle/core/cuda/device.h"
-#include "deckle/kernels/args/context.h"
-#include "deckle/kernels/args/number.h"
 #include "deckle/kernels/cpu/index/row_shape.h"
 #include "deckle/kernels/cuda/index/fault.cuh"
+#include "deckle/kernels/cuda/pointwise/copy.h"
 #include "deckle/kernels/cuda/pointwise/operand.cuh"
 
 namespace deckle::kernels::cuda {
@@ -60,8 +59,6 @@ void take_rows(const Context& context, const View& source, const RowShape& shape
 }
 
 }  // namespace
-
-void fill(const Context&, const Number& value, const View& target);
 
 void embedding(const Context& context, const View& weight, const View& indices, const View& result) {
   take_rows(context, weight, RowShape(weight, 0), indices, result);

@@ -14,10 +14,9 @@
 #include "deckle/core/cuda/error.h"
 #include "deckle/core/cuda/memory.h"
 #include "deckle/kernels/cuda/matmul/cublaslt.h"
+#include "deckle/kernels/cuda/pointwise/copy.h"
 
 namespace deckle::kernels::cuda {
-
-void copy(const Context&, const View& source, const View& target);
 
 namespace matmul {
 namespace {

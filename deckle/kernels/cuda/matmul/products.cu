@@ -1,14 +1,10 @@
 // The ops that are matrix products: mm, bmm, linear and the gradient of its weight.
 #include "deckle/base/error.h"
 #include "deckle/core/cuda/memory.h"
-#include "deckle/kernels/args/number.h"
 #include "deckle/kernels/cuda/matmul/product.h"
+#include "deckle/kernels/cuda/pointwise/copy.h"
 
 namespace deckle::kernels::cuda {
-
-void copy(const Context&, const View& source, const View& target);
-void fill(const Context&, const Number& value, const View& target);
-
 namespace {
 
 using matmul::Matrices;

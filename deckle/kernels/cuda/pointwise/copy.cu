@@ -1,5 +1,7 @@
 // Copies of any strides and dtypes, and one value everywhere: by pieces of 16 bytes where nothing is converted and both sides
 // have them, else pointwise expressions of one input.
+#include "deckle/kernels/cuda/pointwise/copy.h"
+
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/error.h"
 #include "deckle/kernels/cpu/pointwise/walk.h"

@@ -4,12 +4,10 @@
 #include "deckle/kernels/args/item.h"
 #include "deckle/kernels/cuda/index/additions.h"
 #include "deckle/kernels/cuda/index/fault.cuh"
+#include "deckle/kernels/cuda/pointwise/copy.h"
 #include "deckle/kernels/cuda/segment/fold.cuh"
 
 namespace deckle::kernels::cuda {
-
-void copy(const Context&, const View& source, const View& target);
-
 namespace {
 
 using index::Fault;
