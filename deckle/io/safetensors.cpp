@@ -36,7 +36,7 @@ constexpr std::string_view kTypeNames[kDTypeCount] = {"BOOL", "U8", "I32", "I64"
 
 std::string_view format_name(DType dtype) { return kTypeNames[static_cast<int>(dtype)]; }
 
-std::optional<DType> dtype_named(std::string_view name) {
+std::optional<DType> parse_dtype(std::string_view name) {
   const auto* found = std::find(std::begin(kTypeNames), std::end(kTypeNames), name);
   if (found == std::end(kTypeNames)) return std::nullopt;
   return static_cast<DType>(found - std::begin(kTypeNames));
@@ -101,7 +101,7 @@ std::vector<std::byte> pack(const Tensor& tensor) {
 }
 
 Tensor read_entry(const TensorEntry& entry, std::span<const std::byte> data) {
-  const std::optional<DType> dtype = dtype_named(entry.dtype);
+  const std::optional<DType> dtype = parse_dtype(entry.dtype);
   if (!dtype) {
     fail(ErrorKind::not_implemented, "tensor \"{}\" has dtype {} (Deckle reads {})", entry.name, entry.dtype,
          fmt::join(kTypeNames, ", "));

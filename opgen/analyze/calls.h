@@ -9,7 +9,7 @@ namespace opgen {
 
 /// What the op's formulas and checks call.
 std::set<const Op*> calls_of(const Op& op);
-/// What a composite is made of: the calls of its formula, or those that the entry of one in C++ names.
+/// What a composite is made of: the calls of its formula, or, of a composite written in C++, the ops that its entry lists.
 std::set<const Op*> parts_of(const Op& op);
 /// Whether a formula calls a factory: an op that makes tensors from none, such as arange.
 bool calls_factory(const Block& formula);

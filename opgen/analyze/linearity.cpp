@@ -59,7 +59,7 @@ Dependence of_default(const Argument& argument) {
 }
 
 /// Several results, or the fields of a record: linear as a whole if one of them is.
-Dependence together(std::vector<Dependence> parts) {
+Dependence combine(std::vector<Dependence> parts) {
   const bool linear =
       std::any_of(parts.begin(), parts.end(), [](const Dependence& part) { return part.degree == Degree::linear; });
   return {linear ? Degree::linear : Degree::other, std::move(parts)};
@@ -203,9 +203,9 @@ Dependence Linearity::results_of(const Op& op, const std::vector<Dependence>& ar
     for (const Parameter& outcome : op.schema.outcomes()) {
       std::vector<Dependence> slots;
       for (size_t i = 0; i < outcome.count; ++i) slots.push_back(of_result(outcome.first + i));
-      outcomes.push_back(outcome.is_record() ? together(std::move(slots)) : slots[0]);
+      outcomes.push_back(outcome.is_record() ? combine(std::move(slots)) : slots[0]);
     }
-    return outcomes.size() == 1 ? outcomes[0] : together(std::move(outcomes));
+    return outcomes.size() == 1 ? outcomes[0] : combine(std::move(outcomes));
   }
   // Linear in arguments that are all zero: zero.
   for (size_t i = 0; i < degrees.size(); ++i) {

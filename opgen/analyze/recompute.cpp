@@ -39,7 +39,7 @@ bool operands_are_kept(const Op& op, size_t result) {
          });
 }
 
-TermPtr result_again(const Op& op, size_t result, const Position& at) {
+TermPtr recompute_result(const Op& op, size_t result, const Position& at) {
   std::vector<TermPtr> arguments;
   for (size_t i = 0; i < op.schema.arguments.size(); ++i) {
     const Argument& argument = op.schema.arguments[i];
@@ -68,7 +68,7 @@ void compute_again(Op& op, size_t result) {
   const std::string name = op.result_name(result);
   for (Rule& rule : op.reverse) {
     if (!reads_whole(rule, What::result, result)) continue;
-    std::vector<Let> lets = {{name, result_again(op, result, rule.at)}};
+    std::vector<Let> lets = {{name, recompute_result(op, result, rule.at)}};
     for (const Let& let : rule.formula.lets) lets.push_back({let.name, behind_let(let.value, result, name)});
     rule.formula = {std::move(lets), behind_let(rule.formula.value, result, name)};
   }

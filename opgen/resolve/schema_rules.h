@@ -6,7 +6,7 @@ namespace opgen {
 
 // The rules on a signature alone. Each throws Problem.
 
-/// Names can stand in generated code, and mean one thing in it.
+/// Names are identifiers of C++, and unique in the generated code.
 void check_names(const Entry& entry);
 
 /// Alias annotations describe what the generated code can keep: views of one tensor, or an op that writes its first argument.

@@ -234,16 +234,16 @@ void add_machine(CLI::App& app) {
 void train(TrainCommand& command) {
   cli::install_interrupts();
   cli::ignore_write_signals();
-  const Device device = cli::device_named(command.placement.device);
+  const Device device = cli::choose_device(command.placement.device);
   if (!command.resume.empty()) return cli::Trainer(command.resume, device).run();
-  command.options.dtype = cli::dtype_named(command.placement.dtype, device);
+  command.options.dtype = cli::choose_dtype(command.placement.dtype, device);
   cli::Trainer(command.options, command.folder, device).run();
 }
 
 void sample(SampleCommand& command) {
   cli::install_interrupts();
-  command.request.device = cli::device_named(command.placement.device);
-  command.request.dtype = cli::dtype_named(command.placement.dtype, command.request.device);
+  command.request.device = cli::choose_device(command.placement.device);
+  command.request.dtype = cli::choose_dtype(command.placement.dtype, command.request.device);
   cli::print_sample(command.request);
 }
 

@@ -38,14 +38,14 @@ std::string why_no_dtype(const std::string& name) {
   return name == "float32" || name == "bf16" || name == "auto" ? "" : name + " (expected float32, bf16 or auto)";
 }
 
-Device device_named(const std::string& name) {
+Device choose_device(const std::string& name) {
   if (name == "cpu" || (name == "auto" && cuda::device_count() == 0)) return {};
   const Device device = Device::cuda(std::max(gpu_number(name), 0));
   cuda::require(device);
   return device;
 }
 
-DType dtype_named(const std::string& name, Device device) {
+DType choose_dtype(const std::string& name, Device device) {
   const bool faster = device.is_cuda() || bf16_arithmetic() != Bf16Arithmetic::widened;
   return name == "bf16" || (name == "auto" && faster) ? DType::bfloat16 : DType::float32;
 }

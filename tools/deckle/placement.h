@@ -13,10 +13,10 @@ std::string why_no_device(const std::string& name);
 std::string why_no_dtype(const std::string& name);
 
 /// "cpu", "cuda", "cuda:1", or "auto": the first GPU if there is one. An Error, with what to do, if that device cannot be used.
-Device device_named(const std::string& name);
+Device choose_device(const std::string& name);
 
 /// "float32", "bf16", or "auto": what trains faster on that device.
-DType dtype_named(const std::string& name, Device device);
+DType choose_dtype(const std::string& name, Device device);
 
 /// What an Autocast for products in `dtype` takes: none for float32.
 std::optional<DType> autocast_for(DType dtype);

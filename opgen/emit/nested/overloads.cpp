@@ -69,7 +69,7 @@ class Overloads {
     return parts;
   }
 
-  /// Indices of rows, which are made on the host, go where the values are.
+  /// Indices of rows, which are made on the host, are copied to the device of the values.
   std::string factories_there() const { return fmt::format("const nested::OnDeviceOf there({});\n", first()); }
 
   /// A function whose errors begin with the op's name and give the shapes of its nested arguments.

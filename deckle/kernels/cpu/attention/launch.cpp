@@ -16,8 +16,8 @@ AttentionOperands operands(const AttentionProblem& problem, const AttentionInput
 }
 AttentionResults results(const AttentionOutputsView& y) { return attention_results(y); }
 
-/// The spare rows of k and v, behind the keys of their sequence, have no part in the result, nor what a bias has for rows and
-/// keys that a sequence has not: their gradients are 0, which the passes do not write.
+/// Padding does not affect the result: rows of k and v behind the keys of their sequence, and a bias's elements for rows and
+/// keys that a sequence lacks. Their gradients are zeros, which the passes do not write.
 void clear_unreached(const AttentionProblem& problem, const AttentionInputsView& gradient) {
   const View& bias = gradient.bias;
   const auto clear = [](const View& view, int64_t first, int64_t count) {

@@ -25,7 +25,7 @@ class Lanes {
   }
 
   int64_t count() const { return count_; }
-  /// How many lanes, from every multiple of this on, start side by side in every view: lane n + 1 one element after lane n.
+  /// The length of runs of adjacent lanes: within a run, lane n + 1 starts one element after lane n in every view.
   int64_t side_by_side() const {
     if (ndim_ == 0) return 1;
     const bool adjacent = std::ranges::all_of(strides_, [&](const auto& strides) { return strides[ndim_ - 1] == 1; });

@@ -28,7 +28,7 @@ int64_t lanes_together(int64_t side, int64_t rows) {
   return std::min({side, wanted, possible});
 }
 
-/// Lanes side by side, each of `rows` elements `stride` apart in the result, `length` of which are added to.
+/// Adjacent lanes, each of `rows` elements `stride` apart in the result, to `length` of which something is added.
 struct Block {
   int64_t rows, length, width;
   int64_t index, src, result;                // where it starts
