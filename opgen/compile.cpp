@@ -27,6 +27,7 @@ Program analyze(const Inputs& inputs, bool core, Problems& problems) {
   for (const Input& input : inputs.entries) files.push_back({input.path, input.name, false, inputs.home});
   load_entries(files, library, problems);
   for (const Input& input : inputs.functions) load_functions(input.path, input.name, library, problems, input.home);
+  add_ragged_forms(library, problems);
   if (problems.empty() && !inputs.functions.empty() && library.functions.empty() && library.sample_sets.empty())
     problems.push_back(fmt::format("{}:1:1: it declares neither scalar functions nor sets of samples, of which entries are made",
                                    inputs.functions[0].name));

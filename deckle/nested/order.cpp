@@ -11,6 +11,7 @@
 #include "deckle/nested/support.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/segment.h"
+#include "deckle/ops/generated/sort.h"
 
 namespace deckle::nested {
 

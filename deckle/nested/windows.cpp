@@ -15,6 +15,7 @@
 #include "deckle/ops/generated/conv.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/segment.h"
 
 namespace deckle {

@@ -10,6 +10,7 @@
 #include "deckle/dispatch/view.h"
 #include "deckle/ops/copy.h"
 #include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/segment.h"
 #include "deckle/ops/generated/shape.h"
 #include "deckle/ops/promotion.h"

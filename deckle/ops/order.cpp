@@ -13,6 +13,7 @@
 #include "deckle/ops/copy.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/segment.h"
 #include "deckle/ops/generated/shape.h"
 #include "deckle/ops/generated/sort.h"

@@ -11,7 +11,7 @@
 
 namespace deckle {
 Tensor composite::segment_cumprod(const Tensor& values, const Ragged& ragged) {
-  shapes::segment_values_shape(values, ragged);
+  shapes::segment_values_shape(values.sizes(), ragged);
   Tensor product = to(values, shapes::sum_dtype(values.dtype()));
   // After step s each row is the product of the 2 s rows up to it, or of all that there are.
   for (int64_t step = 1; step < ragged->max_size(); step *= 2) {

@@ -13,7 +13,7 @@
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/random.h"
-#include "deckle/ops/generated/segment.h"
+#include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
 
 namespace deckle {

@@ -8,21 +8,22 @@
 
 namespace deckle {
 
-Dims shapes::segment_values_shape(const Tensor& values, const Ragged& ragged) {
+Dims shapes::segment_values_shape(Ints sizes, const Ragged& ragged) {
   check(ragged.defined(), Argument{"ragged"}, "is undefined (expected a ragged shape)");
-  check(values.dim() >= 1 && values.size(0) == ragged->rows(), "values of shape {} for {} (expected {} rows)", values.sizes(),
-        to_string(ragged), ragged->rows());
-  return Dims(values.sizes());
+  check(!sizes.empty() && sizes[0] == ragged->rows(), "values of shape {} for {} (expected {} rows)", sizes, to_string(ragged),
+        ragged->rows());
+  return Dims(sizes);
 }
 
-Dims shapes::segment_shape(const Tensor& values, const Ragged& ragged) {
-  Dims sizes = segment_values_shape(values, ragged);
-  sizes[0] = ragged->components();
-  return sizes;
+Dims shapes::segment_shape(Ints sizes, const Ragged& ragged) {
+  Dims reduced = segment_values_shape(sizes, ragged);
+  reduced[0] = ragged->components();
+  return reduced;
 }
 
 Dims shapes::segment_index_shape(const Tensor& values, const Ragged& ragged, const Tensor& index, const Ragged& index_ragged) {
-  const Dims sizes = segment_values_shape(values, ragged), index_sizes = segment_values_shape(index, index_ragged);
+  const Dims sizes = segment_values_shape(values.sizes(), ragged),
+             index_sizes = segment_values_shape(index.sizes(), index_ragged);
   check(ragged->components() == index_ragged->components(), "the index has {} components, the values have {} (expected as many)",
         index_ragged->components(), ragged->components());
   check(ragged->order().empty() && index_ragged->order().empty(),
@@ -44,7 +45,7 @@ Dims shapes::packed_shape(const Tensor& rows, const Ragged& ragged) {
 }
 
 Dims shapes::moved_shape(const Tensor& values, const Ragged& from, const Ragged& to) {
-  Dims sizes = segment_values_shape(values, from);
+  Dims sizes = segment_values_shape(values.sizes(), from);
   check(to.defined() && to->components() == from->components(), "{} for {} sequences (expected one for each)", to_string(to),
         from->components());
   check(from->ragged_dims() == 1 && to->ragged_dims() == 1 && from->order().empty() && to->order().empty(),

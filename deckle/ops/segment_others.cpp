@@ -50,7 +50,7 @@ Pairs pair_up(const std::vector<int64_t>& lengths) {
 }  // namespace
 
 Tensor composite::segment_others(const Tensor& values, const Ragged& ragged) {
-  Dims one_row = shapes::segment_values_shape(values, ragged);
+  Dims one_row = shapes::segment_values_shape(values.sizes(), ragged);
   one_row[0] = 1;
   std::vector<int64_t> lengths;
   for (int64_t b = 0; b < ragged->components(); ++b) {

@@ -123,14 +123,15 @@ double quantile_weight(int64_t n, double q);
 /// [rows, positions, groups, channels of a group] of [rows, ..., channels].
 Dims grouped_channels(Ints sizes, int64_t groups);
 
-/// Of a reduction over the rows of each component: [components, ...]. Throws unless values has the ragged shape's rows.
-Dims segment_shape(const Tensor& values, const Ragged& ragged);
+/// Of a reduction over the rows of each component: [components, ...]. Throws unless there are as many rows as the ragged shape
+/// has.
+Dims segment_shape(Ints sizes, const Ragged& ragged);
 
 /// The sizes of an index [index rows, ...] into the columns of values [rows, ...], of as many components; no wider than they are.
 Dims segment_index_shape(const Tensor& values, const Ragged& ragged, const Tensor& index, const Ragged& index_ragged);
 
-/// values.sizes(), after the same check.
-Dims segment_values_shape(const Tensor& values, const Ragged& ragged);
+/// The sizes of packed values, after the same check.
+Dims segment_values_shape(Ints sizes, const Ragged& ragged);
 
 /// Of the rows of `to`, one sequence for each of `from`: `values` are those of `from`.
 Dims moved_shape(const Tensor& values, const Ragged& from, const Ragged& to);

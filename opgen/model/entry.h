@@ -55,7 +55,10 @@ struct Entry : Declaration {
   std::vector<std::string> recompute;         // results that are cheap to compute again
 
   Tree samples;         // a set's name or a list; absent for derived entries
-  Tree nested_samples;  // the same, of `nested: {cpp: ...}`
+  Tree nested_samples;  // the same, of `nested: {cpp: ...}` and of the ragged form
+
+  bool has_ragged_form = false;  // `nested: {segment: ...}` asks for one, which ragged_form.cpp makes of this entry
+  std::map<std::string, Kernel> ragged_kernels;
 
   const WrittenRule* reverse_rule(const std::string& input) const;
 };
@@ -66,6 +69,11 @@ struct WrittenFunction {
   std::vector<Text> calls;
 };
 
+/// A word of formulas, name(x, dim): what it means over `dim`, if not what it says, and in ragged forms.
+struct Word {
+  ExprPtr head, dims, ragged;
+};
+
 /// Everything that was read: ops by name in the order of the files, functions and sample sets.
 struct Library {
   DeclaredTypes types;
@@ -74,6 +82,7 @@ struct Library {
   std::vector<std::shared_ptr<Entry>> entries;
   Functions functions;
   std::map<std::string, std::vector<Helper>> helpers;
+  std::vector<Word> words;
   std::map<std::string, Tree> sample_sets;
   std::vector<WrittenFunction> by_hand;
   std::map<std::string, FunctionHeaders> headers;  // by namespace

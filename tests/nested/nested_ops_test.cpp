@@ -6,7 +6,6 @@
 #include "deckle/nested/generated/shape.h"
 #include "deckle/nested/operators.h"
 #include "deckle/ops/generated/factory.h"
-#include "deckle/ops/generated/segment.h"
 #include "tests/nested/support.h"
 
 namespace deckle {

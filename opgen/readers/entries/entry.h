@@ -32,7 +32,8 @@ class EntryReader {
   void body();
   /// `composite: {cpp: true, calls: [linear, bmm], because: "one product for each expert"}`.
   void composite_cpp(const Tree& value);
-  void kernels(const Tree& value);
+  /// By device, as functions called so if they are given no name.
+  std::map<std::string, Kernel> kernels(const Tree& value, const std::string& function) const;
   void result_rules();
   /// Of a record: {field: rule}, or like(x) and like(x, wanted) of another of the same type, field by field.
   void result_rule(const Tree& value, const Parameter& outcome);
@@ -75,6 +76,8 @@ class EntryReader {
 
   // Nested tensors and tests: entry_nested.cpp.
   void nested();
+  /// `segment: OP`, or for a ragged form of the entry `segment: {cpu: family/file}` and `segment: true`.
+  void segment(const Tree& value);
   /// `cpp: {batch: TEXT, ragged: TEXT, regular: {error: REASON}}`.
   void dims_by_hand(const Tree& value);
   std::vector<std::string> nested_arguments(const Tree& names);

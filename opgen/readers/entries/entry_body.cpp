@@ -30,7 +30,7 @@ void EntryReader::body() {
     entry_->pointwise = expression(value, "pointwise");
   } else if (found[0] == "kernel") {
     entry_->body = Entry::Body::kernel;
-    kernels(value);
+    entry_->kernels = kernels(value, entry_->name());
   } else if (found[0] == "native") {
     if (!value.is_scalar() || value.scalar() != "true") file_.fail(value, "'native' takes no value but 'true'");
     entry_->body = Entry::Body::native;
@@ -55,12 +55,13 @@ void EntryReader::composite_cpp(const Tree& value) {
   for (const auto& [ignored, element] : value["calls"].branches()) entry_->calls.push_back(file_.text(element, "calls"));
 }
 
-void EntryReader::kernels(const Tree& value) {
+std::map<std::string, Kernel> EntryReader::kernels(const Tree& value, const std::string& function) const {
+  std::map<std::string, Kernel> found;
   file_.check_keys(value, "'kernel'", {"cpu", "cuda"});
   for (const Branch& pair : value.branches()) {
     Kernel kernel;
     kernel.at = pair.value.at();
-    kernel.function = entry_->name();
+    kernel.function = function;
     if (pair.value.is_map()) {
       file_.check_keys(pair.value, "a kernel", {"file", "function"});
       if (!pair.value["file"]) file_.fail(pair.value, "a kernel needs 'file: family/stem'");
@@ -69,9 +70,10 @@ void EntryReader::kernels(const Tree& value) {
     } else {
       kernel.file = file_.text(pair.value, "kernel").value();
     }
-    entry_->kernels[pair.key.scalar()] = kernel;
+    found[pair.key.scalar()] = kernel;
   }
-  if (entry_->kernels.empty()) file_.fail(value, "'kernel' names no kernel: write {cpu: family/stem}");
+  if (found.empty()) file_.fail(value, "'kernel' names no kernel: write {cpu: family/stem}");
+  return found;
 }
 
 void EntryReader::result_rules() {

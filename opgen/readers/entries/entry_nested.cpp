@@ -44,14 +44,19 @@ void EntryReader::nested() {
     rule.kind = kind;
   }
   if (kinds.empty()) file_.fail(value, "'nested' says nothing: give values, segment, cpp or error");
+  if (value["segment"]) segment(value["segment"]);
+  if (entry_->has_ragged_form && value["error"] && kinds.size() == 2) {  // the op itself has no overload
+    rule.kind = NestedRule::Kind::error;
+    kinds.pop_back();
+  }
   if (kinds.size() > 1)
     file_.fail(value[kinds[1]], fmt::format("'nested' has two rules, '{}' and '{}': keep one", kinds[0], kinds[1]));
   const bool by_hand = rule.kind == NestedRule::Kind::cpp;
   for (const char* word : {"dense", "inserts", "rows", "samples"}) {
-    if (value[word] && !by_hand) file_.fail(value[word], fmt::format("'{}' belongs to 'cpp'", word));
+    if (value[word] && !by_hand && !(entry_->has_ragged_form && word == std::string("samples")))
+      file_.fail(value[word], fmt::format("'{}' belongs to 'cpp'", word));
   }
   if (value["values"]) file_.boolean(value["values"], "values");
-  if (value["segment"]) rule.segment = file_.text(value["segment"], "segment").value();
   if (value["error"]) rule.error = file_.sentence(value["error"], "error");
   if (value["inserts"]) rule.inserts = file_.text(value["inserts"], "inserts").value();
   if (value["inserts"] && !entry_->schema.find(rule.inserts))
@@ -66,6 +71,18 @@ void EntryReader::nested() {
     if (element.is_list() && rule.kind == NestedRule::Kind::cpp) rule.choices.push_back(nested_arguments(element));
   }
   if (rule.choices.empty()) rule.on = nested_arguments(value["on"]);
+}
+
+void EntryReader::segment(const Tree& value) {
+  std::string& op = entry_->nested.segment;
+  entry_->has_ragged_form = value.is_map() || value.scalar() == "true";
+  op = entry_->has_ragged_form ? "segment_" + entry_->name() : file_.text(value, "segment").value();
+  if (!entry_->has_ragged_form) return;
+  const bool kernel = entry_->body == Entry::Body::kernel;
+  if (value.is_map() != kernel || (!kernel && entry_->body != Entry::Body::composite))
+    file_.fail(value,
+               "the ragged form of a kernel has a kernel, 'segment: {cpu: family/file}', that of a formula 'segment: true'");
+  if (kernel) entry_->ragged_kernels = kernels(value, op);
 }
 
 void EntryReader::dims_by_hand(const Tree& value) {

@@ -101,7 +101,7 @@ void load_functions(const std::string& path, const std::string& name, Library& l
   attempt(problems, [&] {
     const YamlFile file(path, name);
     if (file.root().is_null()) return;
-    file.check_keys(file.root(), name, {"scalar", "helpers", "samples", "headers", "by_hand"});
+    file.check_keys(file.root(), name, {"scalar", "helpers", "words", "samples", "headers", "by_hand"});
     load_headers(file, home, library);
     const auto each = [&](const char* section, const auto& load) {
       if (!file.root()[section]) return;
@@ -134,6 +134,14 @@ void load_functions(const std::string& path, const std::string& name, Library& l
           file.fail(node, fmt::format("the helper '{}' stands twice", helper.schema.to_string()));
       }
       overloads.push_back(std::move(helper));
+    });
+    each("words", [&](const Tree& node) {
+      file.check_keys(node, "a word", {"word", "dims", "ragged"});
+      const auto read = [&](const char* key) { return node[key] ? pattern_of(file.text(node[key], key)) : nullptr; };
+      library.words.push_back({read("word"), read("dims"), read("ragged")});
+      if (const Word& word = library.words.back(); !word.head || !word.head->is(Expr::Kind::call) || !word.ragged)
+        file.fail(node,
+                  "a word is {word: name(x, dim), dims: FORMULA, ragged: FORMULA}, and without 'dims' as it stands over them");
     });
     each("by_hand", [&](const Tree& node) { load_by_hand(file, node, library); });
     if (file.root()["samples"]) {

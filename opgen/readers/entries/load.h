@@ -22,4 +22,8 @@ void load_entries(const std::vector<EntryInput>& inputs, Library& library, Probl
 void load_functions(const std::string& path, const std::string& name, Library& library, Problems& problems,
                     const Home& home = {});
 
+/// Gives words of formulas their meaning, and entries with `nested: {segment: KERNELS}` or `{segment: true}` their ragged form:
+/// an op of its own, made of the same formulas read over the rows of each component of a Ragged.
+void add_ragged_forms(Library& library, Problems& problems);
+
 }  // namespace opgen
