@@ -84,6 +84,7 @@ std::string parse_format(std::string& text) {
 
 const CLI::Validator kPath([](std::string& text) { return text.empty() ? "the path is empty" : ""; }, "");
 const CLI::Validator kAboveZero = number("a number above 0", [](double x) { return x > 0; });
+const CLI::Validator kMinutes = number("a number above 0, up to a year's 525600", [](double x) { return x > 0 && x <= 525'600; });
 const CLI::Validator kFromZero = number("a number from 0", [](double x) { return x >= 0; });
 const CLI::Validator kShare = number("a share, 0 to 1", [](double x) { return x >= 0 && x <= 1; });
 const CLI::Validator kPart = number("a share above 0 and below 1", [](double x) { return x > 0 && x < 1; });
@@ -116,7 +117,7 @@ void add_train(CLI::App& app, TrainCommand& command) {
   CLI::Option* text = train->add_option("--text", options.text, "Files or folders of texts: one per line, % separated, or JSONL")
                           ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
                           ->check(kPath);
-  CLI::Option* minutes = train->add_option("--minutes", options.minutes, "Train for about this long")->check(kAboveZero);
+  CLI::Option* minutes = train->add_option("--minutes", options.minutes, "Train for about this long")->check(kMinutes);
   CLI::Option* steps =
       train->add_option("--steps", options.steps, "Train for exactly this many steps")->check(whole(1, kMany))->excludes(minutes);
   CLI::Option* resume =
@@ -247,11 +248,16 @@ void sample(SampleCommand& command) {
   cli::print_sample(command.request);
 }
 
-/// Of what no command or option takes, the first word as it was typed.
+/// Of what no command or option takes, the first word as it was typed, and what may have been meant.
 std::string unexpected(const CLI::App& app, std::span<char*> words) {
   const std::vector<std::string> unknown = app.remaining(true);
   const auto found = std::ranges::find_if(words, [&](const char* word) { return std::ranges::count(unknown, word) > 0; });
-  return found == words.end() ? "" : *found;
+  if (found == words.end()) return "word (see deckle --help)";
+  const std::vector<std::string> known = words_of_commands(app)[words[0]];
+  std::string expected = cli::nearest_names(*found, {known.begin(), known.end()});
+  if (words[0] == std::string_view("completion")) expected = "no other shell than bash";
+  if (words[0] == std::string_view("ops") && expected.empty()) expected = "explain, nested, host, or nothing for a list";
+  return fmt::format("'{}' (expected {}; see deckle --help)", *found, expected.empty() ? "no more" : expected);
 }
 
 /// Of a first word that is no command, what the commands are; "" of others.
@@ -259,7 +265,8 @@ std::string not_a_command(const CLI::App& app, std::string_view word) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(command->get_name());
   if (word.starts_with('-') || std::ranges::count(names, word) > 0) return "";
-  return fmt::format("deckle: no command '{}' (expected {}; see deckle --help)\n", word, fmt::join(names, ", "));
+  const std::string given = word.empty() ? "" : fmt::format(" '{}'", word);
+  return fmt::format("deckle: no command{} (expected {}; see deckle --help)\n", given, fmt::join(names, ", "));
 }
 
 int run(int argc, char** argv) {
@@ -280,7 +287,7 @@ int run(int argc, char** argv) {
       "  deckle ops explain softmax\n"
       "  source <(deckle completion)");
   const std::span<char*> words(argv + 1, argv + std::max(argc, 1));
-  if (const std::string wrong = words.empty() ? "" : not_a_command(app, words[0]); !wrong.empty()) {
+  if (const std::string wrong = not_a_command(app, words.empty() ? "" : words[0]); !wrong.empty()) {
     cli::put(stderr, wrong);
     return kUsage;
   }
@@ -289,7 +296,12 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& help) {
     return app.exit(help) == 0 && std::cout.flush() ? 0 : kFailed;
   } catch (const CLI::ExtrasError&) {
-    cli::put(stderr, fmt::format("deckle: unexpected '{}' (see deckle --help)\n", unexpected(app, words)));
+    cli::put(stderr, fmt::format("deckle: unexpected {}\n", unexpected(app, words)));
+    return kUsage;
+  } catch (const CLI::ArgumentMismatch& error) {  // "--steps: 1 required INT missing"
+    const std::string said = error.what();
+    cli::put(stderr,
+             fmt::format("deckle: {}: a value is missing (expected one; see deckle --help)\n", said.substr(0, said.find(':'))));
     return kUsage;
   } catch (const CLI::ParseError& error) {
     cli::put(stderr, fmt::format("deckle: {} (see deckle --help)\n", error.what()));

@@ -29,9 +29,16 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-std::string nearest_names(std::string_view name) {
+}  // namespace
+
+std::string nearest_names(std::string_view name, const std::vector<std::string_view>& among) {
   std::vector<std::pair<size_t, std::string_view>> names;
-  for (const OpInfo& op : op_table()) names.emplace_back(edit_distance(name, op.name), op.name);
+  for (const std::string_view other : among) {
+    const bool part = std::min(name.size(), other.size()) > 2 &&
+                      (other.find(name) != std::string_view::npos || name.find(other) != std::string_view::npos);
+    const size_t distance = edit_distance(name, other);
+    if (part || distance <= std::max<size_t>(1, name.size() / 3)) names.emplace_back(distance, other);
+  }
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   std::string text;
@@ -39,8 +46,6 @@ std::string nearest_names(std::string_view name) {
     text += fmt::format("{}'{}'", i == 0 ? "" : ", ", names[i].second);
   return text;
 }
-
-}  // namespace
 
 std::string list_ops() {
   std::string text;
@@ -107,8 +112,11 @@ std::string explain_op(const std::string& name) {
     if (!op.host.empty()) text += fmt::format("  on the host   {}\n", op.host);
     if (!op.autocast.empty()) text += fmt::format("  autocast      {}\n", op.autocast);
   }
-  check(!text.empty(), "no op is named '{}'; the nearest are {}", name, nearest_names(name));
-  return text;
+  if (!text.empty()) return text;
+  std::vector<std::string_view> names;
+  for (const OpInfo& op : op_table()) names.push_back(op.name);
+  const std::string near = nearest_names(name, names);
+  fail("no op is named '{}' (expected {}one that `deckle ops` lists)", name, near.empty() ? "" : near + ", or ");
 }
 
 }  // namespace deckle::cli

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace deckle::cli {
 
@@ -11,6 +13,9 @@ std::string list_ops();
 std::string list_nested_ops();
 /// The ops that compute on the host wherever their operands are, and why.
 std::string list_host_ops();
+
+/// Up to three of these names that `name` may have been meant for, quoted; "" if none is near.
+std::string nearest_names(std::string_view name, const std::vector<std::string_view>& among);
 
 /// What the entry of an op, or of one overload `add.Tensor`, says, and what follows from it; an Error, with the nearest names, if
 /// there is no such op.
