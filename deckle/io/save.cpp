@@ -11,6 +11,16 @@ const Tensor& find(const TensorMap& tensors, const std::string& name, const std:
   return found->second;
 }
 
+/// `loaded`, or a parameter that now holds its values.
+Tensor into(const Tensor& target, const Tensor& loaded) {
+  if (!target.defined() || !target.requires_grad() || !target.is_leaf()) return loaded;
+  check(loaded.sizes() == target.sizes() && loaded.dtype() == target.dtype(),
+        "the file has {} {} for a parameter of {} {} (expected the same)", to_string(loaded.sizes()), name(loaded.dtype()),
+        to_string(target.sizes()), name(target.dtype()));
+  target.detach().copy_(loaded);
+  return target;
+}
+
 }  // namespace
 
 namespace detail {
@@ -36,6 +46,9 @@ std::vector<Tensor> from_numbered(const TensorMap& tensors, const std::vector<Te
           "tensor {} of {} is {} {} (expected {} {})", i, path.string(), to_string(leaves[i].sizes()), name(leaves[i].dtype()),
           to_string(like[i].sizes()), name(like[i].dtype()));
   }
+  for (size_t i = 0; i < like.size(); ++i) {
+    if (leaves[i].defined()) leaves[i] = into(like[i], leaves[i]);
+  }
   check(found == tensors.size(), "{} has {} tensors (expected {} at most, named by their numbers)", path.string(), tensors.size(),
         like.size());
   return leaves;
@@ -44,7 +57,7 @@ std::vector<Tensor> from_numbered(const TensorMap& tensors, const std::vector<Te
 }  // namespace detail
 
 void save(const Tensor& value, const std::filesystem::path& path) { save(TensorMap{{"tensor", value.detach()}}, path); }
-void load(Tensor& value, const std::filesystem::path& path) { value = find(load(path), "tensor", path); }
+void load(Tensor& value, const std::filesystem::path& path) { value = into(value, find(load(path), "tensor", path)); }
 
 void save(const NestedTensor& value, const std::filesystem::path& path) {
   save(TensorMap{{"values", value.values().detach()}, {"lengths", value.lengths()}}, path);

@@ -93,7 +93,8 @@ class Flatten final : public Module {
 class Dropout final : public Module {
  public:
   /// The generator must outlive the module; without one, the thread's is taken.
-  explicit Dropout(double p = 0.5, Generator* generator = nullptr) : p_(p), generator_{generator} {}
+  /// An Error unless p is in [0, 1].
+  explicit Dropout(double p = 0.5, Generator* generator = nullptr);
   template <TensorLike X>
   X operator()(const X& x) const {
     return training() ? dropout(x, p_, {.generator = generator_.from}) : x;

@@ -4,6 +4,7 @@
 
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
+#include "deckle/ops/compare.h"
 
 namespace deckle::nn {
 
@@ -43,16 +44,19 @@ void Module::zero_grad() const {
 void Module::replace(const std::function<Tensor(const Tensor&)>& other) {
   std::map<const TensorImpl*, Tensor> replaced;
   std::vector<Tensor> former;  // alive, so that no two have had one address
-  const StateVisitor::Action replace = [&](const std::string&, Tensor& tensor) {
+  const StateVisitor::Action make = [&](const std::string&, Tensor& tensor) {
     const auto [found, first] = replaced.try_emplace(tensor.impl());
-    if (first) {
-      found->second = other(tensor.detach());
-      if (found->second.defined()) found->second.requires_grad_(tensor.requires_grad());
-      former.push_back(tensor);
-    }
-    if (found->second.defined()) tensor = found->second;
+    if (!first) return;
+    found->second = other(tensor.detach());
+    if (found->second.defined()) found->second.requires_grad_(tensor.requires_grad());
+    former.push_back(tensor);
   };
-  walk({.parameter = replace, .buffer = replace});
+  const StateVisitor::Action assign = [&](const std::string&, Tensor& tensor) {
+    const auto found = replaced.find(tensor.impl());  // none: a shared module, met again
+    if (found != replaced.end() && found->second.defined()) tensor = Tensor(found->second);
+  };
+  walk({.parameter = make, .buffer = make});  // all, before the first is replaced: memory may run out
+  walk({.parameter = assign, .buffer = assign});
 }
 
 void Module::to(Device device) {
@@ -105,11 +109,26 @@ void require_same(const std::map<std::string, Tensor>& state, const std::map<std
   }
 }
 
+bool same(const Tensor& a, const Tensor& b) { return is_floating(a.dtype()) ? allclose(a, b, 0, 0, true) : equal(a, b); }
+
+/// Names of one parameter have one value.
+void require_tied(const std::map<std::string, Tensor>& state, const std::map<std::string, Tensor>& own) {
+  std::map<std::pair<const Storage*, int64_t>, std::string> first;
+  for (const auto& [name, parameter] : own) {
+    const auto [entry, is_new] = first.try_emplace({parameter.storage().get(), parameter.offset()}, name);
+    check(is_new || own.at(entry->second).sizes() != parameter.sizes() || same(state.at(name), state.at(entry->second)),
+          "the parameters \"{}\" and \"{}\" are one in the model and differ here (expected equal values)", entry->second, name);
+  }
+}
+
 }  // namespace
 
 void Module::load_state(const std::map<std::string, Tensor>& state) const {
   const std::map<std::string, Tensor> own = this->state();
-  call_as("load_state", [&] { require_same(state, own); });
+  call_as("load_state", [&] {
+    require_same(state, own);
+    require_tied(state, own);
+  });
   const NoGrad no_grad;
   for (const auto& [name, parameter] : own) parameter.copy_(state.at(name));
 }

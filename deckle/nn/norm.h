@@ -53,7 +53,8 @@ class LayerNorm final : public Module {
 };
 
 /// Each channel (last dim) shifted and scaled by its mean and variance over all positions of the batch, ragged or not, and, after
-/// eval(), by their running averages; times a learned weight, plus a learned bias. Ioffe and Szegedy, 2015.
+/// eval(), by their running averages; times a learned weight, plus a learned bias. Inside checkpoint(), which calls it twice, the
+/// averages move on twice. Ioffe and Szegedy, 2015.
 class BatchNorm1d final : public Module {
  public:
   explicit BatchNorm1d(int64_t width, double epsilon = 1e-5, double momentum = 0.1)
@@ -84,6 +85,8 @@ class BatchNorm1d final : public Module {
   void remember(const Tensor& x) const {
     const NoGrad none;
     const Tensor rows = x.reshape({-1, weight.size(0)}).to(DType::float32);
+    if (rows.size(0) < 2)
+      throw Error(fmt::format("nn::BatchNorm1d: {} positions have no variance (expected 2 or more in training)", rows.size(0)));
     running_mean.copy_(lerp(running_mean, rows.mean({0}), momentum_));
     running_variance.copy_(lerp(running_variance, rows.var({0}), momentum_));
   }

@@ -39,9 +39,18 @@ void check_all_listed(const std::type_info& type, const Place& object, std::stri
 /// "a, b_" as {"a", "b"}.
 std::vector<std::string> split_names(std::string_view names);
 
+/// What is copied as a plain struct and leads to what may hold tensors.
+template <typename T>
+inline constexpr bool kRefers = false;
+template <typename T>
+inline constexpr bool kRefers<std::reference_wrapper<T>> = true;
+template <typename T, size_t N>
+inline constexpr bool kRefers<std::span<T, N>> = true;
+
 /// Members without tensors in them: numbers, strings, plain structs, and types that say so by `has_parameters = false`.
 template <typename T>
-concept WithoutTensors = std::same_as<T, std::string> ||(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>) || requires {
+concept WithoutTensors =
+    std::same_as<T, std::string> ||(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> && !kRefers<T>) || requires {
   requires !T::has_parameters;
 };
 

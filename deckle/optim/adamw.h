@@ -19,6 +19,8 @@ class AdamW {
   explicit AdamW(std::vector<Tensor> parameters, const AdamWOptions& options = {});
   /// Each group with its own options: AdamW({{weights, {.lr = 1e-3}}, {biases, {.weight_decay = 0}}}).
   explicit AdamW(const std::vector<Group<AdamWOptions>>& groups);
+  AdamW(const AdamW&) = delete;  // a copy would share averages and count steps of its own
+  AdamW(AdamW&&) = default;
 
   void step();
   void zero_grad() const { parameters_.zero_grad(); }

@@ -54,6 +54,26 @@ TEST(Save, AStructOfTensorsWithSomeUndefined) {
   expect_error([&] { load(fewer, folder / "layers"); }, "has 3 tensors (expected 2 at most, named by their numbers)");
 }
 
+TEST(Save, WhatIsLoadedIntoAParameterIsTrained) {
+  const TemporaryFolder folder;
+  const Tensor x = random_tensor({2, 3});
+  save(x, folder / "x");
+  save(Layer{x, x}, folder / "layer");
+  Layer layer{zeros({2, 3}, DType::float64).requires_grad_(), Tensor()};
+  const Tensor kept = layer.weight;
+  load(layer.weight, folder / "x");
+  EXPECT_TRUE(layer.weight.is_same(kept) && kept.requires_grad());
+  expect_equal(kept.detach(), x);
+  kept.detach().fill_(0);
+  load(layer, folder / "layer");
+  EXPECT_TRUE(layer.weight.is_same(kept));
+  expect_equal(kept.detach(), x);
+  Tensor other = zeros({3}, DType::float64).requires_grad_();
+  expect_error([&] { load(other, folder / "x"); }, "for a parameter of [3] float64 (expected the same)");
+  // Lengths of nested tensors are no leaves.
+  static_assert(detail::kHoldsNested<std::vector<std::pair<Tensor, NestedTensor>>> && !detail::kHoldsNested<Layer>);
+}
+
 TEST(Save, AModuleAndItsOptimizer) {
   const TemporaryFolder folder;
   const nn::Linear layer(3, 2), other(3, 2);

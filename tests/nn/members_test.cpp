@@ -1,11 +1,14 @@
 // A parameter that is a member is listed or it is an error; modules that hold other modules; training and evaluation.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/nested/operators.h"
 #include "deckle/nn/activations.h"
 #include "deckle/nn/embedding.h"
 #include "deckle/nn/linear.h"
+#include "deckle/nn/norm.h"
 #include "deckle/nn/sequential.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/pointwise.h"
@@ -136,6 +139,41 @@ TEST(Sequential, CallsItsLayersInOrderOnDenseAndNestedTensors) {
   EXPECT_TRUE(net.parameters()[0].is_same(first.weight));
   const Sequential dense{Flatten()};
   expect_error([&] { dense(nested); }, "a layer takes dense tensors alone (expected one for nested tensors)");
+}
+
+TEST(Sequential, ACopyHasAModeOfItsOwnAndTheSameParameters) {
+  Sequential student(Linear(2, 2), Dropout(0.5));
+  Sequential teacher = student;
+  teacher.eval();
+  const Tensor x = ones({50, 2});
+  EXPECT_FALSE(student(x).to_vector() == student(x).to_vector());
+  expect_equal(teacher(x), teacher(x));
+  EXPECT_TRUE(teacher.parameters()[0].is_same(student.parameters()[0]));
+}
+
+TEST(Dropout, IsBuiltWithAProbability) {
+  expect_error([] { Dropout(1.5); }, "nn::Dropout: p is 1.5 (expected 0 to 1)");
+  expect_error([] { Dropout(std::numeric_limits<double>::quiet_NaN()); }, "nn::Dropout: p is nan");
+}
+
+TEST(BatchNorm1d, WantsAVarianceInTraining) {
+  const BatchNorm1d norm(2);
+  expect_error([&] { norm(ones({1, 2})); }, "nn::BatchNorm1d: 1 positions have no variance (expected 2 or more in training)");
+  EXPECT_TRUE(norm.running_variance.to_vector() == (std::vector<double>{1, 1}));
+}
+
+TEST(TiedWeights, HaveOneValueInAFile) {
+  struct Net final : Module {
+    Linear first{2, 2};
+    Linear again = first;
+    DECKLE_MEMBERS(first, again);
+  };
+  const Net net;
+  std::map<std::string, Tensor> state;
+  for (const auto& [name, tensor] : net.state()) state[name] = tensor.clone();
+  net.load_state(state);
+  state.at("again.weight").add_(1);
+  expect_error([&] { net.load_state(state); }, "\"again.weight\" and \"first.weight\" are one in the model and differ here");
 }
 
 TEST(TiedWeights, AreOneParameterUnderTwoNames) {
