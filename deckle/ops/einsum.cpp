@@ -8,6 +8,8 @@
 
 #include "deckle/base/check.h"
 #include "deckle/ops/generated/arrange.h"
+#include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/linalg.h"
 #include "deckle/ops/generated/matmul.h"
 #include "deckle/ops/generated/reduce.h"
@@ -35,7 +37,9 @@ struct Lettered {
         left += letters[i];
     }
     if (dims.empty()) return;
-    tensor = sum(tensor, Ints(dims));
+    const DType dtype = tensor.dtype();
+    tensor = sum(tensor, dims);
+    if (is_integral(dtype)) tensor = to(tensor, dtype);  // modulo the range of the dtype, as products are
     letters = left;
   }
   /// Its dims in the order of these letters, all of which it has.
@@ -79,6 +83,15 @@ std::string select_letters(const std::string& from, Holds&& holds) {
   return result;
 }
 
+/// [B, N, K] times [B, K, M]; of integers one by one, by mm.
+Tensor products(const Tensor& a, const Tensor& b) {
+  if (is_floating(a.dtype()) || is_floating(b.dtype())) return bmm(a, b);
+  if (a.size(0) == 0) return zeros({0, a.size(1), b.size(2)}, a.dtype());
+  std::vector<Tensor> each;
+  for (int64_t batch = 0; batch < a.size(0); ++batch) each.push_back(mm(select(a, 0, batch), select(b, 0, batch)));
+  return stack(each);
+}
+
 /// a times b, summed over what both have and `kept` has not.
 Lettered product(Lettered a, Lettered b, const std::string& kept) {
   const auto is_kept = [&](char letter) { return kept.find(letter) != std::string::npos; };
@@ -89,10 +102,8 @@ Lettered product(Lettered a, Lettered b, const std::string& kept) {
                     rows = select_letters(a.letters, [&](char letter) { return !b.has(letter); }),
                     columns = select_letters(b.letters, [&](char letter) { return !a.has(letter); });
   const int64_t batches = a.size(batch), depth = a.size(inner), height = a.size(rows), width = b.size(columns);
-  check(is_floating(a.tensor.dtype()) && is_floating(b.tensor.dtype()), Argument{"operands"},
-        "are {} and {} (expected floating ones; mm and dot take integers)", name(a.tensor.dtype()), name(b.tensor.dtype()));
-  const Tensor result = bmm(reshape(a.permute_to(batch + rows + inner), {batches, height, depth}),
-                            reshape(b.permute_to(batch + inner + columns), {batches, depth, width}));
+  const Tensor result = products(reshape(a.permute_to(batch + rows + inner), {batches, height, depth}),
+                                 reshape(b.permute_to(batch + inner + columns), {batches, depth, width}));
   Dims sizes;
   for (const char letter : batch + rows) sizes.push_back(a.tensor.size(a.dim(letter)));
   for (const char letter : columns) sizes.push_back(b.tensor.size(b.dim(letter)));

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "deckle/autograd/history.h"
 #include "deckle/base/check.h"
 #include "deckle/core/factory_device.h"
 #include "deckle/core/from_data.h"
@@ -195,6 +196,7 @@ Tensor Tensor::index(std::initializer_list<Index> indices) const {
 
 const Tensor& Tensor::index_put_(std::initializer_list<Index> indices, const Tensor& values, bool accumulate) const& {
   return call_as("index_put_", {{"self", *this}, {"values", values}}, [&]() -> const Tensor& {
+    autograd::check_inplace(*this, true);  // a leaf is told to be one; what is written below is a view of it
     const Selection selection = selection_of(*this, Indices(indices.begin(), indices.size()));
     const Tensor source = held(values, *this);
     if (!any_positions(selection)) {

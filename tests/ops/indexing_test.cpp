@@ -97,6 +97,11 @@ TEST(Assignment, ToAnUnnamedViewWritesIt) {
   EXPECT_TRUE(y.is_same(x));
 }
 
+TEST(Assignment, ToPartsOfALeafNamesTheLeaf) {
+  const Tensor x = ones({3}).requires_grad_();
+  testing::expect_error([&] { x[x > 0] = 1; }, "an in-place write to a leaf that requires grad");
+}
+
 TEST(Rows, AreWalked) {
   double total = 0;
   for (const Tensor& row : counted()) total += sum(row).item();
