@@ -2,11 +2,14 @@
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
 #include "tests/ops/semantic_checks.h"
+#include "tests/ops/semantic_support.h"
 #include "tests/support/random.h"
 
 namespace deckle::suite {
@@ -64,6 +67,30 @@ TEST(SemanticCells, AnOpThatIsNotElementWise) {
             std::string::npos);
   EXPECT_NE(complaints(check_element_wise, of_one([](const Tensor& x) { return sum(x); })), "");
   EXPECT_EQ(complaints(check_element_wise, of_one([](const Tensor& x) { return exp(x); })), "");
+}
+
+TEST(SemanticCells, ATangentThatIsNoNumberWhereTheGradientIsOne) {
+  const auto modes = [](const Case& op) {
+    const Tensor one = full({1}, 1.0, DType::float64);
+    Derivatives d;
+    d.forward = {op.call(op.tensors)[0]};
+    d.reverse = {one};
+    expect_consistent(d, {one}, {one}, 1e-8, "");
+  };
+  const auto of_number = [](double value) { return of_one([value](const Tensor&) { return full({1}, value, DType::float64); }); };
+  EXPECT_NE(complaints(modes, of_number(std::nan(""))).find("forward mode and reverse mode"), std::string::npos);
+  EXPECT_NE(complaints(modes, of_number(2)), "");
+  EXPECT_EQ(complaints(modes, of_number(1)), "");
+}
+
+TEST(SemanticCells, AnOperandOfAnotherDtypeThatCountsTwice) {
+  Case op = of_one([](const Tensor& x) { return x; });
+  op.tensors.push_back(testing::random_tensor({3, 4}));
+  op.differentiable.push_back(true);
+  op.call = [](const Tensors& t) { return Tensors{t[0] * (t[1].dtype() == DType::float32 ? t[1] * 2.0 : t[1])}; };
+  EXPECT_NE(complaints(check_mixed_dtypes, op).find("a tangent with input 1 in float32"), std::string::npos);
+  op.call = [](const Tensors& t) { return Tensors{t[0] * t[1]}; };
+  EXPECT_EQ(complaints(check_mixed_dtypes, op), "");
 }
 
 TEST(SemanticCells, AnInputThatIsWritten) {

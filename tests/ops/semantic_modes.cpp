@@ -10,6 +10,14 @@
 #include "tests/support/random.h"
 
 namespace deckle::suite {
+namespace {
+
+Tensors in_float64(Tensors tensors) {
+  for (Tensor& tensor : tensors) tensor = to(tensor, DType::float64);
+  return tensors;
+}
+
+}  // namespace
 
 void check_modes(const Case& op) {
   const Function f = function_of(op);
@@ -78,16 +86,26 @@ void check_aliased_inputs(const Case& op) {
 }
 
 void check_mixed_dtypes(const Case& op) {
+  struct Some {
+    Tensors forward, reverse, second;
+  };
+  const auto derived = [](const Function& f, const Tensors& x, const Tensors& c, const Tensors& t) {
+    const Function gradient = [&](const Tensors& at) { return vjp(f, at, c).second; };
+    return Some{jvp(f, x, t).second, gradient(x), jvp(gradient, x, t).second};
+  };
+  // The dtypes are those of the tensors, the values those of the same numbers in float64.
   const auto check_form = [&](const Function& f, const Tensors& x, const std::string& what) {
     const Tensors like = f(x), c = random_like(like), t = random_like(x);
-    const Tensors forward = jvp(f, x, t).second, reverse = vjp(f, x, c).second;
-    const Function gradient = [&](const Tensors& at) { return vjp(f, at, c).second; };
-    const Tensors second = jvp(gradient, x, t).second;
-    for (size_t o = 0; o < like.size(); ++o) EXPECT_EQ(name(forward[o].dtype()), name(like[o].dtype())) << "a tangent" << what;
-    for (size_t i = 0; i < x.size(); ++i) {
-      EXPECT_EQ(name(reverse[i].dtype()), name(x[i].dtype())) << "a gradient" << what;
-      EXPECT_EQ(name(second[i].dtype()), name(x[i].dtype())) << "the tangent of a gradient" << what;
-    }
+    const Some got = derived(f, x, c, t), expected = derived(f, in_float64(x), in_float64(c), in_float64(t));
+    const auto expect_those = [&](const Tensors& mixed, const Tensors& wide, const Tensors& alike, const std::string& which) {
+      for (size_t i = 0; i < mixed.size(); ++i) {
+        EXPECT_EQ(name(mixed[i].dtype()), name(alike[i].dtype())) << which << what;
+        expect_values(mixed[i], wide[i], 1e-4, which + what);
+      }
+    };
+    expect_those(got.forward, expected.forward, like, "a tangent");
+    expect_those(got.reverse, expected.reverse, x, "a gradient");
+    expect_those(got.second, expected.second, x, "the tangent of a gradient");
   };
   const Tensors inputs = differentiable(op);
   size_t floats = 0;

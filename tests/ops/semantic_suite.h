@@ -19,7 +19,7 @@ enum class Cell {
   each_input,       // an input's gradient and tangent do not depend on which others want one
   constant_inputs,  // inputs said to have no derivative: the results do not change with them
   aliased_inputs,   // one tensor in two places: the sum of both gradients
-  mixed_dtypes,     // gradients and tangents have the dtypes of their tensors
+  mixed_dtypes,     // gradients and tangents have the dtypes of their tensors, and the values of float64
   inplace,          // in place on a result: the op's derivatives, in all modes
   inplace_view,     // in place on a part of a base
   inplace_self,     // with itself as another operand

@@ -115,6 +115,7 @@ void expect_consistent(const Derivatives& d, const Tensors& c, const Tensors& t,
   expect_same(d.reverse_forward, d.reverse_reverse, tolerance, "reverse over forward and reverse over reverse" + what);
   const auto expect_dots = [&](const Tensors& a, const Tensors& b, const Tensors& p, const Tensors& q, const std::string& modes) {
     const double left = dot(a, b), right = dot(p, q);
+    EXPECT_EQ(std::isfinite(left), std::isfinite(right)) << modes << what << ": " << left << " and " << right;
     if (!std::isfinite(left) || !std::isfinite(right)) return;
     double scale = 1;
     for (const Tensors* tensors : {&a, &p}) {

@@ -40,7 +40,7 @@ struct Derivatives {
 };
 Derivatives derivatives_of(const Function& f, const Tensors& x, const Tensors& c, const Tensors& t, const Tensors& u);
 
-/// The modes against each other; with infinities or NaN about, sums say nothing.
+/// The modes against each other; with infinities or NaN about, sums say no more than that there are some.
 void expect_consistent(const Derivatives& d, const Tensors& c, const Tensors& t, double tolerance, const std::string& what);
 /// f and g, which are the same function, have the same derivatives at x.
 void expect_alike(const Function& f, const Function& g, const Tensors& x, const std::string& what);
