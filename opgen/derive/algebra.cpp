@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <set>
 
 namespace opgen::algebra {
 
@@ -38,13 +39,16 @@ bool is_whole(const ExprPtr& number) { return number->text.find_first_of(".eE") 
 /// A whole number that is no double stays as it is written.
 bool is_beyond_double(const ExprPtr& number) { return is_whole(number) && std::abs(value_of(number)) >= kExact; }
 
-/// The number that `a symbol b` is; null if they are none, or if computing it here would round whole numbers.
+/// The number that `a symbol b` is; null if they are none, or if it is not what the parts of it give with what else they are
+/// multiplied with: whole numbers that would be rounded, what overflows (C++ has no literal for it) or vanishes.
 ExprPtr fold(std::string_view symbol, const ExprPtr& a, const ExprPtr& b) {
   if (!is_number(a) || !is_number(b) || is_beyond_double(a) || is_beyond_double(b)) return nullptr;
   const double x = value_of(a), y = value_of(b);
-  const double result = symbol == "+" ? x + y : symbol == "-" ? x - y : x * y;
-  if (!std::isfinite(result)) return nullptr;  // C++ has no literal for it
-  return is_whole(a) && is_whole(b) && std::abs(result) >= kExact ? nullptr : number(result);
+  if (symbol == "/" && y == 0) return nullptr;
+  const double result = symbol == "+" ? x + y : symbol == "-" ? x - y : symbol == "*" ? x * y : x / y;
+  const bool zero = symbol == "*" ? x == 0 || y == 0 : symbol == "/" ? x == 0 : result == 0;
+  if (!zero && !std::isnormal(result)) return nullptr;
+  return symbol != "/" && is_whole(a) && is_whole(b) && std::abs(result) >= kExact ? nullptr : number(result);
 }
 
 ExprPtr normal(const ExprPtr& literal) { return is_beyond_double(literal) ? literal : number(value_of(literal)); }
@@ -60,7 +64,7 @@ bool is_where(const ExprPtr& expr) { return expr->is_call("where"); }
 /// Multiplying by 1 / value is dividing by value.
 bool has_exact_reciprocal(double value) {
   int exponent = 0;
-  return std::abs(std::frexp(value, &exponent)) == 0.5;
+  return std::abs(std::frexp(value, &exponent)) == 0.5 && std::isnormal(1 / value);
 }
 
 }  // namespace
@@ -74,11 +78,13 @@ ExprPtr add(const ExprPtr& a, const ExprPtr& b) {
   // Like terms: 2 x + x.
   const auto split = [](const ExprPtr& term) {
     const bool scaled = is_binary(term, "*") && is_number(term->args[0]);
-    return std::pair(scaled ? value_of(term->args[0]) : 1.0, scaled ? term->args[1] : term);
+    return std::pair(scaled ? term->args[0] : number(1), scaled ? term->args[1] : term);
   };
   const auto [a_factor, a_rest] = split(a);
   const auto [b_factor, b_rest] = split(b);
-  if (equal(a_rest, b_rest)) return mul(number(a_factor + b_factor), a_rest);
+  if (equal(a_rest, b_rest)) {
+    if (const ExprPtr factor = fold("+", a_factor, b_factor)) return mul(factor, a_rest);
+  }
   return binary("+", a, b);
 }
 
@@ -99,9 +105,10 @@ ExprPtr mul(const ExprPtr& a, const ExprPtr& b) {
   if (is_number(b, -1)) return neg(a);
   if (is_neg(a)) return neg(mul(a->args[0], b));
   if (is_neg(b)) return neg(mul(a, b->args[0]));
-  if (is_number(b)) return mul(b, a);  // numbers lead
-  if (is_number(a) && is_binary(b, "*") && is_number(b->args[0]))
-    return mul(number(value_of(a) * value_of(b->args[0])), b->args[1]);
+  if (is_number(b) && !is_number(a)) return mul(b, a);  // numbers lead
+  if (is_binary(b, "*")) {
+    if (const ExprPtr factor = fold("*", a, b->args[0])) return mul(factor, b->args[1]);
+  }
   if (!is_number(a) && is_binary(b, "*") && is_number(b->args[0])) return mul(b->args[0], mul(a, b->args[1]));
   if (is_binary(a, "*") && is_number(a->args[0])) return mul(a->args[0], mul(a->args[1], b));
   if (is_binary(b, "/") && is_number(b->args[0], 1)) return div(a, b->args[1]);
@@ -120,7 +127,7 @@ ExprPtr div(const ExprPtr& a, const ExprPtr& b) {
   // A reciprocal that is not exact waits for what it divides. 1.0: in C++ formulas 1 / 3 would be 0.
   if (is_number(a, 1) && is_number(b) && !has_exact_reciprocal(value_of(b)))
     return binary("/", make_expr(Kind::number, "1.0", {}), b);
-  if (is_number(a) && is_number(b) && value_of(b) != 0) return number(value_of(a) / value_of(b));
+  if (const ExprPtr folded = fold("/", a, b)) return folded;
   if (is_neg(a)) return neg(div(a->args[0], b));
   if (is_neg(b)) return neg(div(a, b->args[0]));
   if (is_number(b) && has_exact_reciprocal(value_of(b))) return mul(number(1 / value_of(b)), a);
@@ -131,7 +138,7 @@ ExprPtr neg(const ExprPtr& a) {
   if (is_number(a)) return negative(a);
   if (is_neg(a)) return a->args[0];
   if (is_binary(a, "-")) return binary("-", a->args[1], a->args[0]);
-  if (is_binary(a, "*") && is_number(a->args[0])) return mul(number(-value_of(a->args[0])), a->args[1]);
+  if (is_binary(a, "*") && is_number(a->args[0])) return mul(negative(a->args[0]), a->args[1]);
   return make_expr(Kind::unary, "-", {a});
 }
 
@@ -172,12 +179,10 @@ ExprPtr fold_numbers(const ExprPtr& expr) {
   if (expr->is(Kind::number)) return normal(expr);
   if (args.empty()) return expr;
   if (expr->is(Kind::unary) && expr->text == "-" && is_number(args[0])) return negative(args[0]);
-  if (expr->is(Kind::binary) && (expr->text == "+" || expr->text == "-" || expr->text == "*")) {
+  static const std::set<std::string> kFolded = {"+", "-", "*", "/"};
+  if (expr->is(Kind::binary) && kFolded.count(expr->text)) {
     if (ExprPtr folded = fold(expr->text, args[0], args[1])) return folded;
   }
-  if (expr->is(Kind::binary) && expr->text == "/" && is_number(args[0]) && is_number(args[1]) && value_of(args[1]) != 0 &&
-      std::isfinite(value_of(args[0]) / value_of(args[1])))
-    return number(value_of(args[0]) / value_of(args[1]));
   if (expr->is(Kind::conditional)) return make_expr(Kind::call, "where", std::move(args), expr->at);
   return std::make_shared<Expr>(Expr{expr->kind, expr->text, std::move(args), expr->keys, expr->at});
 }

@@ -19,18 +19,15 @@ ExprPtr call(const std::string& function, std::vector<ExprPtr> args, const Posit
 
 class Composer {
  public:
-  Composer(const Entry& entry, const Functions& functions) : entry_(entry), functions_(functions) {}
+  Composer(const Entry& entry, const Library& library) : entry_(entry), library_(library) {}
 
   ExprPtr compose(const ExprPtr& expression) const {
-    std::string anchor;
-    for (const std::string& candidate : names_in(expression)) {
-      if (anchor.empty() && (is_tensor(candidate) || candidate == "grad" || candidate == "result")) anchor = candidate;
-    }
+    // What arrives is floating and as wide as the result, which a condition or a label is not.
     const Fill filled = [&](const ExprPtr& argument) {
-      return has_tensor(argument) ? argument : call("full_like", {name(anchor), argument}, {});
+      return has_tensor(argument) ? argument : call("full_like", {name("grad"), argument}, {});
     };
     const std::function<ExprPtr(const ExprPtr&)> visit = [&](const ExprPtr& node) -> ExprPtr {
-      if (const ExprPtr meaning = meaning_of(node, functions_)) return visit(meaning);
+      if (const ExprPtr meaning = meaning_of(node, library_.functions)) return visit(meaning);
       if (node->is(Kind::name) && is_bool(node->text))  // a number in expressions, none in formulas
         return make_expr(Kind::conditional, "?", {node, algebra::number(1), algebra::number(0)}, node->at);
       std::vector<ExprPtr> args;
@@ -44,8 +41,10 @@ class Composer {
       // Between plain numbers, formulas divide integers as C++ does; expressions do not.
       if (node->is(Kind::binary) && node->text == "/" && !has_tensor(args[0]) && !has_tensor(args[1]))
         args[0] = make_expr(Kind::binary, "*", {args[0], make_expr(Kind::number, "1.0", {})});
+      if (node->is_call("where") && is_boolean(node->args[1], library_.functions))  // part of a condition
+        return call("where", std::move(args), node->at);
       if (node->is_call("where")) return choice(args[0], args[1], args[2], filled);
-      if (node->is(Kind::call) && node->text != "pow") {
+      if (node->is(Kind::call) && node->text != "pow" && !takes(node->text, args)) {
         for (ExprPtr& argument : args) argument = filled(argument);
       }
       return node->args.empty() ? node : std::make_shared<Expr>(node->kind, node->text, std::move(args), node->keys, node->at);
@@ -75,17 +74,33 @@ class Composer {
                        [&](const std::string& used) { return is_tensor(used) || used == "grad" || used == "result"; });
   }
 
+  /// Whether an overload of the op takes numbers where these are.
+  bool takes(const std::string& op, const std::vector<ExprPtr>& args) const {
+    const std::vector<const Entry*> overloads = library_.overloads_of(op);
+    return std::any_of(overloads.begin(), overloads.end(), [&](const Entry* overload) {
+      const std::vector<Argument>& taken = overload->schema.arguments;
+      for (size_t i = 0; i < args.size() && taken.size() == args.size(); ++i) {
+        if (has_tensor(args[i]) ? !taken[i].type.is_tensor() : !taken[i].type.is(Base::scalar)) return false;
+      }
+      return taken.size() == args.size();
+    });
+  }
+
   using Fill = std::function<ExprPtr(const ExprPtr&)>;
 
   /// A choice by ops. Ops compare a tensor with what stands on the right, and know no && and no !: these become choices too.
   ExprPtr choice(const ExprPtr& condition, const ExprPtr& yes, const ExprPtr& no, const Fill& filled) const {
     const auto is = [&](const char* symbol) { return condition->is(Kind::binary) && condition->text == symbol; };
+    if (condition->is_call("where")) {
+      return choice(condition->args[0], choice(condition->args[1], yes, no, filled), choice(condition->args[2], yes, no, filled),
+                    filled);
+    }
     if (!has_tensor(condition)) return make_expr(Kind::conditional, "?", {condition, filled(yes), filled(no)}, condition->at);
     const auto of = [&](size_t i) { return condition->args[i]; };
     if (condition->is(Kind::unary)) return choice(of(0), no, yes, filled);
     if (is("&&")) return choice(of(0), choice(of(1), yes, no, filled), no, filled);
     if (is("||")) return choice(of(0), yes, choice(of(1), yes, no, filled), filled);
-    const bool conditions = condition->is(Kind::binary) && is_boolean(of(0), functions_);
+    const bool conditions = condition->is(Kind::binary) && is_boolean(of(0), library_.functions);
     if (conditions && is("==")) return choice(of(0), choice(of(1), yes, no, filled), choice(of(1), no, yes, filled), filled);
     if (conditions) return choice(of(0), choice(of(1), no, yes, filled), choice(of(1), yes, no, filled), filled);
     ExprPtr asked = condition;
@@ -94,17 +109,19 @@ class Composer {
                                                                    {">=", "<="}, {"==", "=="}, {"!=", "!="}};
       asked = make_expr(Kind::binary, kMirrored.at(condition->text), {of(1), of(0)}, condition->at);
     }
+    const bool numbers = !has_tensor(yes) && !has_tensor(no);  // of which there would be no dtype
+    if (!numbers && takes("where", {asked, yes, no})) return call("where", {asked, yes, no}, condition->at);
     return call("where", {asked, filled(yes), filled(no)}, condition->at);
   }
 
   const Entry& entry_;
-  const Functions& functions_;
+  const Library& library_;
 };
 
 }  // namespace
 
-ExprPtr compose(const ExprPtr& expression, const Entry& entry, const Functions& functions) {
-  return Composer(entry, functions).compose(expression);
+ExprPtr compose(const ExprPtr& expression, const Entry& entry, const Library& library) {
+  return Composer(entry, library).compose(expression);
 }
 
 }  // namespace opgen

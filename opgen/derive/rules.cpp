@@ -176,7 +176,7 @@ class PointwiseRules {
     }
     const bool one_op = operations_in(gradient.expression) <= 1;
     if (one_op || entry_.order >= kFusedOrders) {
-      const ExprPtr tree = compose(gradient.expression, entry_, library_.functions);
+      const ExprPtr tree = compose(gradient.expression, entry_, library_);
       return [this, tree](const ExprPtr& incoming, const Rename& rename) {
         return rewrite(tree, [&](const ExprPtr& node) -> ExprPtr {
           if (node->is_name("grad")) return incoming;

@@ -38,6 +38,16 @@ TEST(Derivative, IsSimplified) {
   EXPECT_EQ(slope("x / 3"), "1.0 / 3") << "a gradient is divided by 3, not multiplied by a rounded third";
 }
 
+TEST(Derivative, KeepsFactorsThatTogetherOverflowOrVanish) {
+  EXPECT_EQ(slope("1e200 * (1e200 * x)"), "1e+200 * 1e+200") << "C++ has no literal for their product";
+  EXPECT_EQ(slope("1e-200 * (1e-200 * x)"), "1e-200 * 1e-200") << "which is not 0 times an incoming 1e300";
+  EXPECT_EQ(slope("x * (1e300 / 1e-300)"), "1e+300 / 1e-300");
+  EXPECT_EQ(slope("x * (1e-300 / 1e300)"), "1e-300 / 1e+300");
+  EXPECT_EQ(slope("1e308 * x + 1e308 * x"), "2 * 1e+308");
+  EXPECT_EQ(slope("9007199254740993 * 3 * x"), "9007199254740993 * 3") << "a double would round it";
+  EXPECT_EQ(slope("-(9007199254740993 * x)"), "-9007199254740993");
+}
+
 TEST(Numbers, AreFoldedAndNothingElseOfWhatIsWritten) {
   const auto folded = [](const char* text) { return to_string(algebra::fold_numbers(parse(text))); };
   EXPECT_EQ(folded("x * 0 + x / 3"), "x * 0 + x / 3");

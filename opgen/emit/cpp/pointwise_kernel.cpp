@@ -73,6 +73,8 @@ class VectorWriter {
       if (is_boolean(node->args[0], functions_) && node->text == "==") return "Not(Xor" + list + ")";
       return kNames.at(node->text) + list;
     }
+    if (node->text == "where" && is_boolean(node, functions_))
+      return fmt::format("Or(And({0}, {1}), And(Not({0}), {2}))", args[0], args[1], args[2]);
     if (node->text == "where") return "IfThenElse" + list;
     if (node->text == "damped") return "damped" + list;
     return node->text + "(d, " + join(args) + ")";

@@ -139,7 +139,8 @@ std::map<std::string, std::string> failures_of(const std::vector<Entry>& entries
         "namespace deckle::kernels::cpu {\n\n" +
             kernels + "}  // namespace deckle::kernels::cpu\n");
   write(path / "entries.cpp",
-        "#include \"deckle/ops/generated/drawn_0.cpp\"\n\n#include \"tests/opgen/random/case.h\"\n\nnamespace "
+        "#include \"deckle/ops/generated/drawn_0.cpp\"\n\n#include \"deckle/ops/generated/factory.h\"\n#include "
+        "\"tests/opgen/random/case.h\"\n\nnamespace "
         "deckle::random_entries {\n"
         "namespace {\n\n" +
             callers + "}  // namespace\n\nextern \"C\" const Case* random_cases() {\n  static const Case kCases[] = {\n" + cases +

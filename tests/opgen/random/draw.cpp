@@ -65,6 +65,11 @@ class Drawer {
       if (parts > 400) return false;
     }
     if (entry_.kind != Entry::Kind::composite && !third_orders_fit(leaves)) return false;
+    for (const Argument& argument : entry_.arguments) {
+      const bool read = std::any_of(entry_.bodies.begin(), entry_.bodies.end(),
+                                    [&](const ExprPtr& body) { return holds(inlined(entry_, body), name(argument.name)); });
+      if (argument.kind == Argument::Kind::mask && !read) return false;
+    }
     if (entry_.pointwise()) {
       entry_.inplace = self_is_whole() && chance(0.7);
       entry_.out = chance(0.3);
@@ -150,6 +155,7 @@ class Drawer {
         list.integers = {static_cast<int64_t>(1 + below(3)), -static_cast<int64_t>(1 + below(2))};
       }
     }
+    if (!restricted() && chance(0.4)) add(Argument::Kind::mask, "mask").number = static_cast<double>(below(2));
     const auto number_of = [&](Argument::Kind kind, const std::string& argument, double value) {
       Argument& added = add(kind, argument);
       added.number = value;
@@ -159,7 +165,9 @@ class Drawer {
     if (chance(0.25)) number_of(Argument::Kind::integer, "count", one_of<double>({2, 3, -2}));
     if ((!entry_.pointwise() || hard()) && chance(0.3)) number_of(Argument::Kind::boolean, "flag", below(2));
     for (auto argument = entry_.arguments.rbegin(); argument != entry_.arguments.rend(); ++argument) {
-      if (argument->holds_tensors() || argument->kind == Argument::Kind::integers || !chance(0.5)) break;
+      const bool always =
+          argument->holds_tensors() || argument->kind == Argument::Kind::integers || argument->kind == Argument::Kind::mask;
+      if (always || !chance(0.5)) break;
       argument->by_default = true;
     }
   }
@@ -208,6 +216,11 @@ class Drawer {
 
   ExprPtr condition(int depth) {
     const std::string symbol = one_of<std::string>({"<", "<=", ">", ">="});
+    for (const Argument& argument : entry_.arguments) {
+      if (argument.kind == Argument::Kind::mask && chance(0.5)) return binary("!=", name(argument.name), number(0));
+    }
+    if (!restricted() && depth > 2 && chance(0.1))
+      return call("where", {condition(depth - 2), condition(depth - 2), condition(depth - 2)});
     if (hard() && !restricted()) {
       if (depth > 1 && chance(0.3)) return binary(one_of<std::string>({"&&", "||"}), condition(depth - 1), condition(depth - 1));
       if (depth > 1 && chance(0.15)) return unary("!", condition(depth - 1));
@@ -274,7 +287,9 @@ class Drawer {
   ExprPtr earlier(int depth) {
     std::vector<const Entry*> callable;
     for (const auto& [ignored, entry] : earlier_) {
-      if (entry->pointwise() && entry->kind == Entry::Kind::automatic) callable.push_back(entry);
+      const bool masked = std::any_of(entry->arguments.begin(), entry->arguments.end(),
+                                      [](const Argument& argument) { return argument.kind == Argument::Kind::mask; });
+      if (entry->kind == Entry::Kind::automatic && !masked) callable.push_back(entry);
     }
     if (callable.empty()) return call("silu", {tensor(depth - 1)});
     const Entry& chosen = *one_of(callable);

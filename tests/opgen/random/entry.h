@@ -15,11 +15,11 @@ using Sizes = std::vector<int64_t>;
 
 /// An argument of a drawn entry, with what it is called with.
 struct Argument {
-  enum class Kind { tensor, optional_tensor, tensors, scalar, floating, integer, boolean, integers };
+  enum class Kind { tensor, optional_tensor, tensors, scalar, floating, integer, boolean, integers, mask };
   Kind kind = Kind::tensor;
   std::string name;
   std::vector<Sizes> sizes;       // of the tensors: one, none for an optional one that is not given, one for each of a list
-  double number = 0;              // of a number or bool
+  double number = 0;              // of a number or bool, and of a mask: a bool tensor that conditions alone read
   std::vector<int64_t> integers;  // of a list
   bool by_default = false;        // numbers: the call leaves it to the default, which is the number
 

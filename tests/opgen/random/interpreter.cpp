@@ -150,9 +150,10 @@ class Interpreter {
     return tensor ? Value::of(std::move(result)) : Value::of(result.elements[0].value());
   }
 
-  Value compare(const Value& a, const Value& b, const std::function<bool(Real, Real)>& holds) {
+  /// `exact`: what is compared does not change with any input, as masks and bools.
+  Value compare(const Value& a, const Value& b, const std::function<bool(Real, Real)>& holds, bool exact = false) {
     return map({a, b}, [&](const Jet* x) {
-      if (a.kind != Value::Kind::boolean) near(x[0].value() - x[1].value(), x[0] - x[1]);
+      if (!exact) near(x[0].value() - x[1].value(), x[0] - x[1]);
       return Jet(holds(x[0].value(), x[1].value()) ? 1 : 0);
     });
   }
@@ -171,8 +172,8 @@ class Interpreter {
     if (symbol == "<=") return compare(a, b, std::less_equal<>());
     if (symbol == ">") return compare(a, b, std::greater<>());
     if (symbol == ">=") return compare(a, b, std::greater_equal<>());
-    if (symbol == "==") return compare(a, b, std::equal_to<>());
-    if (symbol == "!=") return compare(a, b, std::not_equal_to<>());
+    if (symbol == "==") return compare(a, b, std::equal_to<>(), true);
+    if (symbol == "!=") return compare(a, b, std::not_equal_to<>(), true);
     if (symbol == "&&") return map({a, b}, [](const Jet* x) { return Jet(x[0].value() != 0 && x[1].value() != 0 ? 1 : 0); });
     if (symbol == "||") return map({a, b}, [](const Jet* x) { return Jet(x[0].value() != 0 || x[1].value() != 0 ? 1 : 0); });
     throw std::runtime_error("the interpreter does not know " + symbol);
@@ -323,6 +324,9 @@ std::vector<Array> evaluate(const Entry& entry, const Entries& others, const std
         break;
       case Argument::Kind::boolean:
         value = Value::of(argument.number, Value::Kind::boolean);
+        break;
+      case Argument::Kind::mask:
+        value = Value::of(Array{{}, {Jet(argument.number)}});
         break;
       default:
         value = Value::of(argument.number);

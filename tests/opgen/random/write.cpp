@@ -21,10 +21,10 @@ std::string value_of(const Argument& argument) {
 }
 
 std::string parameter(const Argument& argument) {
-  static const std::map<AKind, std::string> kTypes = {{AKind::tensor, "Tensor"},    {AKind::optional_tensor, "Tensor?"},
-                                                      {AKind::tensors, "Tensor[]"}, {AKind::scalar, "Scalar"},
-                                                      {AKind::floating, "float"},   {AKind::integer, "int"},
-                                                      {AKind::boolean, "bool"},     {AKind::integers, "int[]"}};
+  static const std::map<AKind, std::string> kTypes = {
+      {AKind::tensor, "Tensor"}, {AKind::optional_tensor, "Tensor?"}, {AKind::tensors, "Tensor[]"},
+      {AKind::scalar, "Scalar"}, {AKind::floating, "float"},          {AKind::integer, "int"},
+      {AKind::boolean, "bool"},  {AKind::integers, "int[]"},          {AKind::mask, "Tensor"}};
   const std::string text = kTypes.at(argument.kind) + " " + argument.name;
   return argument.by_default ? text + "=" + value_of(argument) : text;
 }
@@ -33,6 +33,7 @@ std::string sample_of(const Argument& argument) {
   if (argument.is_number()) return value_of(argument);
   if (argument.kind == AKind::boolean) return argument.number != 0 ? "true" : "false";
   if (argument.kind == AKind::integers) return fmt::format("[{}]", fmt::join(argument.integers, ", "));
+  if (argument.kind == AKind::mask) return fmt::format("{{values: [{}], dtype: bool}}", argument.number);
   std::vector<std::string> parts;
   for (const Sizes& sizes : argument.sizes) parts.push_back(fmt::format("[{}]", fmt::join(sizes, ", ")));
   return argument.kind == AKind::tensors ? fmt::format("[{}]", fmt::join(parts, ", ")) : parts.at(0);
@@ -327,6 +328,9 @@ std::string caller_of(const Entry& entry) {
         break;
       case AKind::boolean:
         args.emplace_back(argument.number != 0 ? "true" : "false");
+        break;
+      case AKind::mask:
+        args.push_back(fmt::format("full({{}}, {}, DType::bool_)", argument.number));
         break;
       default:
         args.push_back(fmt::format("{}", argument.number));
