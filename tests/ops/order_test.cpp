@@ -138,5 +138,19 @@ TEST(Numbers, WithoutDimsAndOfBool) {
   EXPECT_EQ(maximum(tensor({true, false}), tensor({false, false})).to_vector<bool>(), (std::vector<bool>{true, false}));
 }
 
+TEST(Quantile, OfInfinitiesIsWhatLiesThere) {
+  const double inf = std::numeric_limits<double>::infinity();
+  const auto of = [](std::initializer_list<double> values, double q) { return quantile(tensor_of(values), q).to_vector()[0]; };
+  EXPECT_EQ(of({1, 2, inf}, 0.5), 2);
+  EXPECT_EQ(of({1, inf}, 0), 1);
+  EXPECT_EQ(of({-inf, 1}, 1), 1);
+  EXPECT_EQ(of({inf, inf}, 0.5), inf);
+  EXPECT_EQ(of({1, inf}, 0.5), inf);
+  EXPECT_EQ(of({-inf, 1}, 0.3), -inf);
+  EXPECT_TRUE(std::isnan(of({-inf, inf}, 0.5)));
+  EXPECT_EQ(of({1, 2, 4}, 0.75), 3);
+  EXPECT_EQ(slope([](const Tensor& x) { return quantile(x, 0.5); }, tensor_of({1, 2, inf})), (Values{0, 1, 0}));
+}
+
 }  // namespace
 }  // namespace deckle
