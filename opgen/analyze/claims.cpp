@@ -8,6 +8,7 @@
 
 #include "opgen/analyze/calls.h"
 #include "opgen/analyze/degree.h"
+#include "opgen/analyze/element_wise.h"
 #include "opgen/analyze/linearity.h"
 #include "opgen/analyze/uses.h"
 #include "opgen/text/strings.h"
@@ -128,17 +129,6 @@ void check_said(const Op& op, Linearity& linearity) {
       }
     }
   }
-}
-
-/// An op in the term, or in what it calls, that does not act element by element; null if there is none.
-const Op* whole_op(const Block& formula) {
-  const Op* found = nullptr;
-  visit(formula, [&](const Term& part) {
-    if (found || !part.is(Term::Kind::op) || part.op->body == Op::Body::pointwise || part.op->element_wise) return;
-    const bool composite = part.op->body == Op::Body::composite && whole_op(part.op->composite) == nullptr;
-    if (!composite) found = part.op;
-  });
-  return found;
 }
 
 void check_element_wise(const Op& op) {

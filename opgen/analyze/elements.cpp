@@ -47,6 +47,11 @@ bool asks_of_the_call(const Term& term, const Block& formula) {
                      [&](const TermPtr& part) { return asks_of_the_call(*part, formula); });
 }
 
+/// Of a conversion to this dtype.
+bool keeps_numbers(const Term& dtype) {
+  return dtype.is(Kind::property) || (dtype.is(Kind::literal) && dtype.text.find("float") != std::string::npos);
+}
+
 bool is_logic(const Term& term) {
   return term.operation == Operator::logical_and || term.operation == Operator::logical_or ||
          term.operation == Operator::logical_not;
@@ -112,6 +117,7 @@ ExprPtr Elements::of(const Term& term, Reading& reading) const {
     case Kind::index:
       return term.arguments.size() == 1 ? of_part(*term.arguments[0], term.position, reading) : unknown();
     case Kind::op: {
+      if (term.op->name() == "to" && keeps_numbers(*term.arguments[1])) return part(0);
       std::vector<ExprPtr> arguments;
       for (size_t i = 0; i < term.arguments.size(); ++i) arguments.push_back(is_none(*term.arguments[i]) ? unknown() : part(i));
       return of_call(*term.op, std::move(arguments));

@@ -32,6 +32,16 @@ Real Points::uniform(Real low, Real high) {
   return low + (high - low) * static_cast<Real>(state_ >> 11) / static_cast<Real>(uint64_t{1} << 53);
 }
 
+/// For a number that a sample has as 0, which it would stay: sometimes one on either side, nearer than what else the sample has.
+Real Points::beside_zero(int number, const Sample* sample) {
+  Real least = 2;
+  for (size_t i = 0; i < op_.schema.arguments.size(); ++i) {
+    const Scalar other = is_plain_number(op_.schema.arguments[i].type) ? number_of(*sample, i) : std::nullopt;
+    if (other && *other != 0) least = std::min(least, std::fabs(*other));
+  }
+  return std::array<Real, 4>{0, 0.25L, 0, -0.25L}[number / 2 % 4] * least * uniform(0.7L, 1);
+}
+
 Point Points::draw(int number) {
   const Real scale = std::array<Real, 4>{0.3L, 1, 2.5L, 6}[number % 4];
   const auto chosen = static_cast<size_t>(uniform(0, static_cast<Real>(op_.samples.size())));
@@ -46,13 +56,13 @@ Point Points::draw(int number) {
     if (sample != nullptr) written = number_of(*sample, i);
     if (type.is(Base::boolean)) value = value > 0.5L * low + 0.5L;
     if (type.is(Base::integer)) value = whole(number, value, written);
-    if (written && is_plain_number(type)) value = *written * fraction;
+    if (written && is_plain_number(type)) value = *written == 0 ? beside_zero(number, sample) : *written * fraction;
     point.emplace_back(value);
   }
   return point;
 }
 
-std::vector<Real> Points::beside_literals(const std::vector<ExprPtr>& expressions) {
+std::vector<Real> Points::literals(const std::vector<ExprPtr>& expressions) {
   std::set<Real> numbers;
   std::set<const Expr*> seen;
   std::vector<ExprPtr> parts = expressions;
@@ -64,8 +74,12 @@ std::vector<Real> Points::beside_literals(const std::vector<ExprPtr>& expression
     if (value && std::isfinite(*value)) numbers.insert({*value, -*value});
     parts.insert(parts.end(), part->args.begin(), part->args.end());
   }
+  return {numbers.begin(), numbers.end()};
+}
+
+std::vector<Real> Points::beside_literals(const std::vector<ExprPtr>& expressions) {
   std::vector<Real> values;
-  for (const Real number : numbers) {
+  for (const Real number : literals(expressions)) {
     for (const Real off : {-1.0L, -1e-3L, 1e-3L, 1.0L}) {
       for (int turn = 0; turn < 2; ++turn) values.push_back(number + off * uniform(0.9L, 1.1L));
     }

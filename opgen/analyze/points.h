@@ -21,6 +21,8 @@ class Points {
 
   /// Near 0, of ordinary size and larger; every third point positive, and some between 0 and 1, for functions that ask for it.
   Point draw(int number);
+  /// The numbers that expressions are written with, and their negatives.
+  static std::vector<long double> literals(const std::vector<ExprPtr>& expressions);
   /// Values on both sides of the numbers that expressions are written with, near and far, each twice.
   std::vector<long double> beside_literals(const std::vector<ExprPtr>& expressions);
   /// As drawn, with the tensors' values as a sample has them.
@@ -33,6 +35,7 @@ class Points {
 
  private:
   Point far(int number);
+  long double beside_zero(int number, const Sample* sample);
   long double uniform(long double low, long double high);
   Scalar number_of(const Sample& sample, size_t argument) const;
   std::optional<Point> descend(Point point, const Distance& distance, bool numbers) const;

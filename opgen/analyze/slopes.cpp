@@ -9,6 +9,7 @@
 
 #include "opgen/analyze/computation.h"
 #include "opgen/analyze/differences.h"
+#include "opgen/analyze/element_wise.h"
 #include "opgen/analyze/elements.h"
 #include "opgen/analyze/points.h"
 #include "opgen/text/strings.h"
@@ -20,6 +21,7 @@ using Real = long double;
 
 constexpr int kPoints = 40;
 constexpr int kLeastPoints = 12;        // of what is costly
+constexpr size_t kSamples = 16;         // at which slopes are compared
 constexpr int kPerRegion = 3;           // points at which slopes were compared
 constexpr int kBesides = 12;            // points beside one within a region
 constexpr int64_t kEnough = 3'000'000;  // costs of evaluations beyond which fewer points do
@@ -58,14 +60,18 @@ class Slopes {
     }
     regions_ = regions_of(expressions_, [&](const std::string& name) {
       const Argument* const argument = op_.schema.find(name);
-      return argument && (argument->type.is(Base::integer) || argument->type.is(Base::boolean));
+      return argument && !argument->type.is_tensor_like();
     });
     for (const Region& region : regions_) distances_.emplace_back(region, [&](const ExprPtr& expr) { return computation(expr); });
     compared_in_.resize(regions_.size());
   }
 
   void check() {
+    for (const Rule& rule : op_.reverse) check_elements(rule, "gradient", op_.schema.arguments[rule.of[0]].name);
+    for (const Rule& rule : op_.forward) check_elements(rule, "tangent", op_.result_name(rule.of[0]));
     for (int i = 0; i < kPoints && (i < kLeastPoints || spent_ < kEnough); ++i) check_at(points_.draw(i));
+    check_at_samples();
+    check_at_literals();
     const std::vector<Real> beside = points_.beside_literals(expressions_);
     for (size_t i = 0; i < op_.schema.arguments.size(); ++i) {
       if (!op_.schema.arguments[i].type.is_tensor_like()) continue;
@@ -76,9 +82,65 @@ class Slopes {
       }
     }
     for (size_t region = 0; region < regions_.size(); ++region) reach(region);
+    if (compared_ || !known_) return;
+    throw Problem(
+        op_.body_at,
+        fmt::format("no point was found at which the derivatives of '{}' can be compared with differences of '{}': give a "
+                    "sample at which it has a slope, or say 'tests: {{gradients: false, because: \"...\"}}'",
+                    op_.name(), to_string(op_.pointwise)));
   }
 
  private:
+  void check_elements(const Rule& rule, const char* what, const std::string& of) const {
+    const auto check = [&](const Block& formula) {
+      const Term* const call = call_beyond_elements(formula);
+      if (call == nullptr) return;
+      throw Problem(call->at,
+                    fmt::format("the {} of '{}' calls '{}', and '{}' is pointwise: its derivatives call pointwise ops alone, and "
+                                "sum_to(..., x.sizes()) around them; where that is meant say 'tests: {{gradients: false, "
+                                "because: \"...\"}}'",
+                                what, of, call->op->name(), op_.name()));
+    };
+    check(rule.formula);
+    for (const auto& [device, formula] : rule.on) check(formula);
+  }
+
+  void check_at_samples() {
+    for (size_t sample = 0; sample < op_.samples.size() && sample < kSamples; ++sample) {
+      for (int turn = 0; turn < kPerRegion; ++turn) check_at(points_.of_sample(op_.samples[sample]));
+    }
+  }
+
+  /// Where numbers are what formulas ask for, `p == 2`, or equal each other: there drawn ones never are.
+  void check_at_literals() {
+    const std::vector<Real> literals = Points::literals(expressions_);
+    const auto& arguments = op_.schema.arguments;
+    const auto is_number = [&](size_t i) { return arguments[i].type.is(Base::floating) || arguments[i].type.is(Base::scalar); };
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (!is_number(i) || !asked_for(arguments[i].name)) continue;
+      for (int turn = 0; turn < kPerRegion; ++turn) {
+        Point point = points_.draw(turn);
+        for (const Real literal : literals) {
+          point[i] = literal;
+          check_at(point);
+        }
+        for (size_t j = 0; j < i; ++j) {
+          if (!is_number(j)) continue;
+          point[i] = point[j];
+          check_at(point);
+        }
+      }
+    }
+  }
+
+  /// Whether a condition reads the argument.
+  bool asked_for(const std::string& name) const {
+    return std::any_of(regions_.begin(), regions_.end(), [&](const Region& region) {
+      return std::any_of(region.path.begin(), region.path.end(),
+                         [&](const Region::Step& step) { return mentions(step.condition, name); });
+    });
+  }
+
   /// What the formulas say of an input, in every way in which conditions on sizes and dtypes turn out.
   void read(size_t input) {
     Choices choices;
@@ -135,13 +197,14 @@ class Slopes {
 
   void check_at(const Point& point) {
     go_to(point);
+    known_ = known_ || values_.back();
     if (!values_.back() || !std::isfinite(*values_.back())) return;
     bool compared = false;
     for (size_t input = 0; input < op_.schema.arguments.size(); ++input) {
       if (!op_.schema.arguments[input].type.is_tensor()) continue;
       const std::optional<Slope> expected = slope(input);
       if (!expected) continue;
-      compared = true;
+      compared = compared_ = true;
       for (const Written& one : written_) {
         if (one.input == input) compare(one, *expected);
       }
@@ -211,7 +274,8 @@ class Slopes {
       if (!holds || *holds == 0) return;
     }
     const Scalar given = one.gives->at(values_);
-    const Real tolerance = kSlopeTolerance * std::fabs(expected.value) + 100 * expected.error + 1e-12L;
+    const Real tolerance =
+        kSlopeTolerance * std::fabs(expected.value) + 100 * expected.error + 1e-12L * std::fmin(1, std::fabs(*values_.back()));
     if (!given || std::fabs(*given - expected.value) <= tolerance) return;
     std::vector<std::string> at;
     for (size_t i = 0; i < op_.schema.arguments.size(); ++i)
@@ -247,6 +311,8 @@ class Slopes {
   std::vector<Distance> distances_;                              // of the regions
   std::vector<int> compared_in_;                                 // points of each region
   std::vector<Scalar> values_;                                   // of the point, and the result there
+  bool known_ = false;                                           // whether the op could be computed at any point
+  bool compared_ = false;                                        // whether a slope was found at any
   bool doubtful_ = false;                                        // something differed at this point for the first time
   std::map<std::pair<const Term*, size_t>, Problem> differing_;  // the first point at which a formula differs for an input
 };

@@ -89,6 +89,7 @@ class Lexer {
     while (dialect_.cpp && std::string_view("fFlLuU").find(character(at_)) < 6) ++at_;
     if (is_alpha(character(at_)) || is_digit(character(at_)))
       fail_at(start, fmt::format("'{}' is not a number", source_.substr(start, at_ + 1 - start)));
+    if (is_octal(token.text)) fail_at(start, fmt::format("{} is octal in C++: leave the leading 0 out", token.text));
     const bool whole = !dialect_.cpp && token.text.find_first_of(".eE") == std::string::npos;
     if (whole ? !whole_number(token.text) : !std::isfinite(std::strtod(token.text.c_str(), nullptr)))
       fail_at(start, fmt::format("the number {} is too large", token.text));

@@ -89,7 +89,7 @@ std::string number(const Tree& node, Base base) {
   if (text == "pi") return "pi";
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0' || !std::isfinite(value)) node.fail(fmt::format("'{}' is no number", text));
+  if (text.empty() || is_octal(text) || *end != '\0' || !std::isfinite(value)) node.fail(fmt::format("'{}' is no number", text));
   return text;
 }
 

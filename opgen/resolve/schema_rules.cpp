@@ -103,7 +103,7 @@ bool is_boolean_text(const std::string& text) { return text == "True" || text ==
 
 bool is_number_text(const std::string& text) {
   char* end = nullptr;
-  return !text.empty() && std::isfinite(std::strtod(text.c_str(), &end)) && *end == '\0';
+  return !text.empty() && !is_octal(text) && std::isfinite(std::strtod(text.c_str(), &end)) && *end == '\0';
 }
 
 bool fits(const std::string& text, Base base) {

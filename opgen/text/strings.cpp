@@ -68,7 +68,13 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
   return joined;
 }
 
+bool is_octal(std::string_view text) {
+  if (!text.empty() && text[0] == '-') text.remove_prefix(1);
+  return text.size() > 1 && text[0] == '0' && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 std::optional<int64_t> whole_number(std::string_view text) {
+  if (is_octal(text)) return std::nullopt;
   int64_t value = 0;
   const char* const end = text.data() + text.size();
   const auto [read, error] = std::from_chars(text.data(), end, value);

@@ -22,6 +22,8 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
 
 /// The whole number that `text` is, sign included; nullopt if it is none or does not fit.
 std::optional<int64_t> whole_number(std::string_view text);
+/// "010", which is 8 in C++: no number anywhere in an entry.
+bool is_octal(std::string_view text);
 
 /// softmax_backward -> SoftmaxBackward, gate_1 -> Gate_1: what is no letter keeps its underscore, or names would become one.
 std::string pascal_case(std::string_view name);

@@ -75,6 +75,19 @@ TEST(Gradients, OfOtherFunctionsAreRefusedWhereverTheyDiffer) {
       {"Tensor self, int n", "where(n == 77 && self > 2, 2 * self, self)", "self: grad", "self: [2], n: 4"},
       {"Tensor self, Scalar by", "where(self > 90 * by, 2 * self, self)", "self: grad", "self: [2], by: 2"},
       {"Tensor self, Scalar by", "where(by > 100, 2 * self, self)", "self: 2 * grad", "self: [2], by: 200"},
+      // Where numbers are not what the sample has as 0, or what the formula asks for.
+      {"Tensor self, Scalar p", "self * (1 + p)", "self: grad", "self: [2], p: 0"},
+      {"Tensor self, float p=0, float q=3", "self * q + self * p", "self: grad * q", "self: [2]"},
+      {"Tensor self, Scalar p", "self * p", "self: 'p == 2 ? 5 * grad : grad * p'", "self: [2], p: 3"},
+      {"Tensor self, Scalar p", "self * p", "self: 'p != 2 ? grad * p : 5 * grad'", "self: [2], p: 3"},
+      {"Tensor self, Scalar p", "self * p", "self: [{when: p == 7.25, is: 5 * grad}, {otherwise: grad * p}]", "self: [2], p: 3"},
+      {"Tensor self, float p=2", "pow(self, p)", "self: 'p == 2 ? grad * self : grad * p * pow(self, p - 1)'",
+       "self: {shape: [2], low: 1, high: 2}"},
+      {"Tensor self, float p, float q", "self * p * q", "self: 'p == q ? grad : grad * p * q'", "self: [2], p: 3, q: 4"},
+      {"Tensor self, float p", "self * p", "self: 'p * 4 == 1 ? grad : grad * p'", "self: [2], p: 0.25"},
+      // Where samples are.
+      {one, "log(self * 0.01 - 1)", "self: grad", "self: {shape: [3], low: 150, high: 200}"},
+      {one, "self * 1e-14", "self: 'grad * 3e-14'", s},
       // Where conditions of the formula alone hold.
       {one, "self * self", "self: 'where(self > 40, grad, 2 * grad * self)'", s},
       {two, "self + other",
@@ -159,6 +172,27 @@ TEST(Gradients, ThatAreSaidNotToBeThereAreHeldAgainstTheExpression) {
   for (const Problems& problems : refusals(right)) EXPECT_EQ(problems, Problems());
 }
 
+TEST(Gradients, OfOtherElementsAreRefused) {
+  const std::vector<std::string> formulas = {"flip(grad, [0]) * result",
+                                             "cumsum(grad * result, 0)",
+                                             "mean(grad * result) * ones_like(self)",
+                                             "grad * result * sum(self) / sum(self)",
+                                             "sum_to(grad, [1]) * result",
+                                             "grad * detach(result)",
+                                             "let g = grad * result in squeeze(unsqueeze(g, 0), 0)"};
+  std::vector<Written> wrong;
+  for (const std::string& formula : formulas)
+    wrong.push_back({"Tensor self", "exp(self)", fmt::format("self: '{}'", formula), "self: [2]"});
+  wrong.push_back({"Tensor self", "exp(self)", "self: grad * result, result: 'flip(self_t, [0]) * result'", "self: [2]"});
+  const std::vector<std::string> entries = entries_of(wrong);
+  const auto found = refusals(entries);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    ASSERT_EQ(found[i].size(), 1U) << entries[i];
+    EXPECT_NE(found[i][0].find("and 'op_" + std::to_string(i) + "' is pointwise: its derivatives call"), std::string::npos)
+        << found[i][0];
+  }
+}
+
 TEST(Gradients, ThatNoPointReachesAreRefused) {
   const std::vector<Written> unreached = {
       {"Tensor self", "self * 2", "self: 'where(self * self < -1, grad, grad * 2)'", "self: [2]"},
@@ -185,8 +219,9 @@ TEST(Gradients, OfExpressionsWithHundredsOfConditionsAreRefusedInTime) {
   }
   const auto found = refusals({fmt::format(
       "- func: f(Tensor self, Tensor other, Tensor third) -> Tensor\n  doc: A test.\n  pointwise: '{}'\n"
-      "  derivative: {{self: 'sum_to(cumsum(grad, 0), self.sizes())', other: 'sum_to(cumsum(grad, 0), other.sizes())', "
-      "third: 'sum_to(cumsum(grad, 0), third.sizes())'}}\n  samples: [{{self: [2], other: [2], third: [2]}}]\n",
+      "  derivative: {{self: 'sum_to(grad * full(self.sizes(), 1), self.sizes())', other: 'sum_to(grad * full(other.sizes(), 1), "
+      "other.sizes())', "
+      "third: 'sum_to(grad * full(third.sizes(), 1), third.sizes())'}}\n  samples: [{{self: [2], other: [2], third: [2]}}]\n",
       terms[0])});
   ASSERT_EQ(found[0].size(), 1U);
   EXPECT_NE(found[0][0].find("'f' has more conditions than derivatives can be compared for: make it of several ops"),
@@ -225,6 +260,12 @@ TEST(Gradients, OfTheExpressionAreNotRefusedHoweverTheyAreWritten) {
        "self: [2]"},
       {"Tensor self, Scalar a", "where(self > 0, self, a * (exp(self) - 1))", "self: 'grad * where(result > 0, 1, result + a)'",
        "self: [2], a: 0.8"},
+      {two, "self + other",
+       "'self, other': '(wants(self) ? sum_to(grad, self.sizes()) : none, sum_to(to(grad, other.dtype()), "
+       "other.sizes()))'",
+       sample},
+      {"Tensor self, float p", "pow(self, p)", "self: 'p == 0 ? zeros_like(self) : grad * p * pow(self, p - 1)'",
+       "self: {shape: [2], low: 1, high: 2}, p: 0"},
       {"Tensor self, Scalar low, Scalar high", "minimum(maximum(self, low), high)",
        "self: 'where(self > low && self < high, grad, 0)'", "self: [2], low: -2, high: 0.5"},
   };
