@@ -30,19 +30,24 @@ T bound(DType dtype, bool largest) {
   });
 }
 
-/// `better(a, b)`: a beats b. A component without rows gives `nothing` and row -1. `values` may be undefined.
-template <typename T, typename Better>
-void find(const View& self, const RaggedView& ragged, T nothing, Better better, const View* values, const View& rows) {
+/// The first of the rows that no other beats, or the first NaN; `holds(a, b)`: a stays where it is b's turn, false for NaN. A
+/// component without rows gives `nothing` and row -1. `values` may be undefined.
+template <typename T, typename Holds>
+void find(const View& self, const RaggedView& ragged, T nothing, Holds holds, const View* values, const View& rows) {
   const int64_t inner = segment::inner_size(self);
   segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
     T best[segment::kColumns], buffer[segment::kColumns];
+    const int64_t begin = ragged.offsets[b], end = ragged.offsets[b + 1];
     int64_t* const where = rows.ptr<int64_t>() + b * inner + first;
-    std::fill_n(best, columns, nothing);
-    std::fill_n(where, columns, int64_t{-1});
-    for (int64_t row = ragged.offsets[b]; row < ragged.offsets[b + 1]; ++row) {
+    std::fill_n(where, columns, begin < end ? ragged.row(begin) : -1);
+    if (begin < end)
+      std::copy_n(segment::read_run(self, ragged, inner, begin, first, columns, buffer), columns, best);
+    else
+      std::fill_n(best, columns, nothing);
+    for (int64_t row = begin + 1; row < end; ++row) {
       const T* const x = segment::read_run(self, ragged, inner, row, first, columns, buffer);
       for (int64_t c = 0; c < columns; ++c) {
-        if (better(x[c], best[c]) || where[c] < 0 || (x[c] != x[c] && best[c] == best[c])) {
+        if (!holds(best[c], x[c]) && best[c] == best[c]) {
           best[c] = x[c];
           where[c] = ragged.row(row);
         }
@@ -54,12 +59,13 @@ void find(const View& self, const RaggedView& ragged, T nothing, Better better, 
 
 void find_largest(const View& self, const RaggedView& ragged, const View* values, const View& rows) {
   simd::visit_compute(self.dtype, [&]<typename T>(TypeTag<T>) {
-    find(self, ragged, bound<T>(self.dtype, false), std::greater<T>(), values, rows);
+    find(self, ragged, bound<T>(self.dtype, false), std::greater_equal<T>(), values, rows);
   });
 }
 void find_smallest(const View& self, const RaggedView& ragged, const View* values, const View& rows) {
-  simd::visit_compute(
-      self.dtype, [&]<typename T>(TypeTag<T>) { find(self, ragged, bound<T>(self.dtype, true), std::less<T>(), values, rows); });
+  simd::visit_compute(self.dtype, [&]<typename T>(TypeTag<T>) {
+    find(self, ragged, bound<T>(self.dtype, true), std::less_equal<T>(), values, rows);
+  });
 }
 
 /// The extreme values alone, by the primitives of dense tensors. An empty component gives the limit of its dtype.
