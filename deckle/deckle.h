@@ -2,8 +2,10 @@
 
 /// The whole public interface. Inside the library nobody includes this: a new op would rebuild everything.
 
-#include "deckle/core/dims.h"    // these two first: the sooner, the shorter are
-#include "deckle/core/tensor.h"  // messages of compilers, which tell the way to a header
+#include "deckle/core/arguments.h"  // these first: the sooner, the shorter are
+#include "deckle/core/dims.h"       // messages of compilers, which tell the way to a header
+#include "deckle/core/scalar.h"
+#include "deckle/core/tensor.h"
 
 #include "deckle/attention/attention.h"
 #include "deckle/autograd/autocast.h"

@@ -139,7 +139,7 @@ class Pass {
   void accumulate(Entry& target, uint32_t slot, Tensor gradient) {
     if (!gradient.defined()) return;
     const OutputSpec& spec = target.node->outputs()[slot];
-    if (!(gradient.sizes() == Ints(spec.sizes))) {
+    if (!(gradient.sizes() == IntSpan(spec.sizes))) {
       fail(ErrorKind::runtime, "a gradient of shape {} reached {}, whose result has shape {} (expected the same)",
            to_string(gradient.sizes()), target.node->name(), to_string(spec.sizes));
     }

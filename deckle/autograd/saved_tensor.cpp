@@ -40,7 +40,7 @@ Tensor with_history(const Tensor& tensor, std::shared_ptr<Node> node, uint32_t s
 /// Whether the hooks of this thread are to pack what is saved.
 bool packs() { return saved_tensor_functions() != nullptr && open_levels() == 0; }
 
-[[noreturn]] void fail_changed(Ints sizes, const Node& owner, uint64_t version, uint64_t saved) {
+[[noreturn]] void fail_changed(IntSpan sizes, const Node& owner, uint64_t version, uint64_t saved) {
   fail(ErrorKind::runtime,
        "a tensor of shape {} saved for the backward of {} was changed in place afterwards (version {}, saved at {})",
        to_string(sizes), owner.name(), version, saved);

@@ -12,7 +12,7 @@ bool Tensor::requires_grad() const { return autograd::requires_grad(*this); }
 
 bool Tensor::is_leaf() const { return autograd::origin(*this).node == nullptr; }
 
-const Tensor& Tensor::requires_grad_(bool value) const& {
+Tensor Tensor::requires_grad_(BoolArg value) const {
   return call_as("requires_grad_", [&]() -> const Tensor& {
     check(!value || is_floating(dtype()), "dtype {} has no gradient (expected a floating dtype)", name(dtype()));
     check(value || is_leaf(),
@@ -35,7 +35,7 @@ void Tensor::set_grad(const Tensor& gradient) const {
   autograd::ensure_meta(*this).grad = gradient;
 }
 
-void Tensor::backward(const Tensor& gradient, bool retain_graph, bool create_graph) const {
+void Tensor::backward(const Tensor& gradient, BoolArg retain_graph, BoolArg create_graph) const {
   GradOptions options{.retain_graph = retain_graph, .create_graph = create_graph};
   if (gradient.defined()) options.grad_outputs = {gradient};
   deckle::backward({*this}, options);

@@ -6,9 +6,9 @@
 
 namespace deckle {
 
-std::string to_string(Ints values) { return fmt::format("[{}]", fmt::join(values.begin(), values.end(), ", ")); }
+std::string to_string(IntSpan values) { return fmt::format("[{}]", fmt::join(values.begin(), values.end(), ", ")); }
 
-int64_t numel_of(Ints sizes) {
+int64_t numel_of(IntSpan sizes) {
   int64_t count = 1;
   bool overflow = false;
   for (const int64_t size : sizes) {
@@ -20,7 +20,7 @@ int64_t numel_of(Ints sizes) {
   return count;
 }
 
-Dims contiguous_strides(Ints sizes) {
+Dims contiguous_strides(IntSpan sizes) {
   Dims strides(sizes.size());
   int64_t stride = 1;
   for (size_t dim = sizes.size(); dim-- > 0;) {
@@ -31,7 +31,7 @@ Dims contiguous_strides(Ints sizes) {
   return strides;
 }
 
-bool distinct_places(Ints sizes, Ints strides) {
+bool distinct_places(IntSpan sizes, IntSpan strides) {
   struct Step {
     int64_t stride, size;
     auto operator<=>(const Step&) const = default;
@@ -50,14 +50,14 @@ bool distinct_places(Ints sizes, Ints strides) {
   return true;
 }
 
-int64_t wrap_dim(int64_t dim, Ints sizes) {
+int64_t wrap_dim(int64_t dim, IntSpan sizes) {
   const int64_t rank = std::max<int64_t>(static_cast<int64_t>(sizes.size()), 1);
   check(dim >= -rank && dim < rank, Argument{"dim"}, "{} is out of range for shape {} (expected {}..{})", dim, sizes, -rank,
         rank - 1);
   return dim < 0 ? dim + rank : dim;
 }
 
-Dims broadcast_shapes(Ints a, Ints b) {
+Dims broadcast_shapes(IntSpan a, IntSpan b) {
   const size_t rank = std::max(a.size(), b.size());
   Dims result(rank);
   for (size_t i = 0; i < rank; ++i) {  // from the last dim to the first
@@ -72,6 +72,6 @@ Dims broadcast_shapes(Ints a, Ints b) {
 
 }  // namespace deckle
 
-fmt::format_context::iterator fmt::formatter<deckle::Ints>::format(deckle::Ints values, format_context& context) const {
+fmt::format_context::iterator fmt::formatter<deckle::IntSpan>::format(deckle::IntSpan values, format_context& context) const {
   return format_to(context.out(), "{}", deckle::to_string(values));
 }

@@ -10,7 +10,7 @@
 
 namespace deckle::detail {
 
-Tensor copy_of(const void* data, Ints sizes, DType dtype) {
+Tensor copy_of(const void* data, IntSpan sizes, DType dtype) {
   const Device device = factory_device();
   const Tensor result = empty(sizes, dtype, device);
   const int64_t bytes = result.numel() * item_size(dtype);
@@ -29,7 +29,7 @@ void require_length(int64_t length, int64_t expected) {
   });
 }
 
-Tensor of_mixed(std::span<const MixedNumber> numbers, Ints sizes) {
+Tensor of_mixed(std::span<const MixedNumber> numbers, IntSpan sizes) {
   DType dtype = numbers.empty() ? DType::float32 : DType::bool_;
   for (const MixedNumber& each : numbers) dtype = std::max(dtype, each.dtype);
   return visit(dtype, [&]<typename T>(TypeTag<T>) {
@@ -44,7 +44,7 @@ Tensor of_mixed(std::span<const MixedNumber> numbers, Ints sizes) {
   });
 }
 
-Tensor borrow(void* data, Ints sizes, Ints strides, DType dtype, std::function<void()> release) try {
+Tensor borrow(void* data, IntSpan sizes, IntSpan strides, DType dtype, std::function<void()> release) try {
   check(sizes.size() == strides.size(), "shape {} has other dims than strides {} (expected as many)", sizes, strides);
   int64_t elements = numel_of(sizes) == 0 ? 0 : 1;  // up to the last one
   for (size_t dim = 0; dim < sizes.size() && elements > 0; ++dim) {

@@ -15,7 +15,7 @@
 namespace deckle {
 
 namespace detail {
-Tensor copy_of(const void* data, Ints sizes, DType dtype);
+Tensor copy_of(const void* data, IntSpan sizes, DType dtype);
 /// A row of a nested list must be as long as the first.
 void require_length(int64_t length, int64_t expected);
 /// bool in the memory of a std::vector, which would pack its bits.
@@ -29,8 +29,8 @@ struct MixedNumber {
   Scalar number;
   DType dtype;
 };
-Tensor of_mixed(std::span<const MixedNumber> numbers, Ints sizes);
-Tensor borrow(void* data, Ints sizes, Ints strides, DType dtype, std::function<void()> release);
+Tensor of_mixed(std::span<const MixedNumber> numbers, IntSpan sizes);
+Tensor borrow(void* data, IntSpan sizes, IntSpan strides, DType dtype, std::function<void()> release);
 }  // namespace detail
 
 /// A tensor [n] with a copy of these values; give it another shape by view().

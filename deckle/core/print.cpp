@@ -53,7 +53,7 @@ std::string to_string(const Tensor& tensor) {
 }
 
 std::ostream& operator<<(std::ostream& stream, const Tensor& tensor) { return stream << to_string(tensor); }
-std::ostream& operator<<(std::ostream& stream, Ints sizes) { return stream << to_string(sizes); }
+std::ostream& operator<<(std::ostream& stream, IntSpan sizes) { return stream << to_string(sizes); }
 std::ostream& operator<<(std::ostream& stream, DType dtype) { return stream << name(dtype); }
 std::ostream& operator<<(std::ostream& stream, Device device) { return stream << to_string(device); }
 
@@ -64,8 +64,8 @@ fmt::format_context::iterator fmt::formatter<deckle::Tensor>::format(const deckl
   return fmt::format_to(context.out(), "{}", deckle::to_string(tensor));
 }
 fmt::format_context::iterator fmt::formatter<deckle::DType>::format(deckle::DType dtype, format_context& context) const {
-  return fmt::format_to(context.out(), "{}", deckle::to_string(dtype));
+  return formatter<string_view>::format(deckle::to_string(dtype), context);
 }
 fmt::format_context::iterator fmt::formatter<deckle::Device>::format(deckle::Device device, format_context& context) const {
-  return fmt::format_to(context.out(), "{}", deckle::to_string(device));
+  return formatter<string_view>::format(deckle::to_string(device), context);
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "deckle/base/dtype.h"
+#include "deckle/core/arguments.h"
 
 namespace deckle {
 
@@ -19,11 +20,12 @@ class Scalar {
   Scalar(/* {} is no number: say which one; clamp_min and clamp_max take one bound */) = delete;
   template <std::same_as<bool> T>  // not what converts to bool, as pointers and texts do
   Scalar(T value) : dtype_(DType::bool_), integer_(value) {}
-  template <std::integral T>
-  requires(!std::same_as<T, bool>) Scalar(T value) : dtype_(DType::int64), integer_(static_cast<int64_t>(value)) {
-    if (!std::in_range<int64_t>(value))
-      throw Error("an integer is too large (expected at most 2^63 - 1; a float64 may be larger)");
-  }
+  template <Integer T>
+  Scalar(T value) : dtype_(DType::int64), integer_(detail::integer_of(value)) {}
+  Scalar(IntArg value) : dtype_(DType::int64), integer_(value) {}
+  Scalar(FloatArg value) : dtype_(DType::float64), floating_(value) {}
+  template <Letter T>
+  Scalar(T /* a number is expected */) = delete;
   template <std::floating_point T>
   Scalar(T value) : dtype_(DType::float64), floating_(static_cast<double>(value)) {}
 

@@ -76,7 +76,7 @@ std::vector<To> elements(const TensorImpl& impl) {
 }
 
 /// dims = values, of dims that are empty.
-void set(Dims& dims, Ints values) {
+void set(Dims& dims, IntSpan values) {
   dims.resize(values.size());
   std::copy(values.begin(), values.end(), dims.data());
 }
@@ -90,8 +90,8 @@ size_t dim_with_size(const Tensor& tensor, int64_t dim) {
 }  // namespace
 
 int64_t Tensor::dim() const { return static_cast<int64_t>(impl_of(*this).sizes.size()); }
-Ints Tensor::sizes() const& { return impl_of(*this).sizes; }
-Ints Tensor::strides() const& { return impl_of(*this).strides; }
+const Dims& Tensor::sizes() const& { return impl_of(*this).sizes; }
+const Dims& Tensor::strides() const& { return impl_of(*this).strides; }
 int64_t Tensor::numel() const { return impl_of(*this).numel; }
 int64_t Tensor::offset() const { return impl_of(*this).offset; }
 DType Tensor::dtype() const { return impl_of(*this).dtype; }
@@ -99,11 +99,11 @@ Device Tensor::device() const { return impl_of(*this).storage->device(); }
 const std::shared_ptr<Storage>& Tensor::storage() const { return impl_of(*this).storage; }
 uint64_t Tensor::version() const { return impl_of(*this).storage->version(); }
 
-int64_t Tensor::size(int64_t dim) const {
+int64_t Tensor::size(IntArg dim) const {
   return sizes()[call_as("size", [&] { return dim_with_size(*this, dim); })];
 }
 
-int64_t Tensor::stride(int64_t dim) const {
+int64_t Tensor::stride(IntArg dim) const {
   return strides()[call_as("stride", [&] { return dim_with_size(*this, dim); })];
 }
 
@@ -158,7 +158,7 @@ std::vector<bool> Tensor::to_bools() const {
   return result;
 }
 
-Tensor make_tensor(std::shared_ptr<Storage> storage, Ints sizes, Ints strides, int64_t offset, DType dtype) {
+Tensor make_tensor(std::shared_ptr<Storage> storage, IntSpan sizes, IntSpan strides, int64_t offset, DType dtype) {
   auto impl = std::make_shared<TensorImpl>();
   impl->numel = numel_of(sizes);
   if (impl->numel > 0) {
@@ -183,7 +183,7 @@ Tensor make_tensor(std::shared_ptr<Storage> storage, Ints sizes, Ints strides, i
   return Tensor(std::move(impl));
 }
 
-Tensor empty(Ints sizes, DType dtype, Device device) try {
+Tensor empty_raw(IntSpan sizes, DType dtype, Device device) {
   int64_t bytes = 0;
   const int64_t count = numel_of(sizes);
   check(!__builtin_mul_overflow(count, item_size(dtype), &bytes), "shape {} has too many bytes (expected fewer than 2^63)",
@@ -195,12 +195,14 @@ Tensor empty(Ints sizes, DType dtype, Device device) try {
   impl->strides = contiguous_strides(sizes);
   impl->dtype = dtype;
   return Tensor(std::move(impl));
-} catch (...) {
+}
+
+Tensor empty(Ints sizes, DType dtype, Device device) try { return empty_raw(sizes, dtype, device); } catch (...) {
   rethrow_from("empty");
 }
 
-Tensor zeros_raw(Ints sizes, DType dtype, Device device) {
-  Tensor result = empty(sizes, dtype, device);
+Tensor zeros_raw(IntSpan sizes, DType dtype, Device device) {
+  Tensor result = empty_raw(sizes, dtype, device);
   const int64_t bytes = result.numel() * item_size(dtype);
   if (bytes == 0) return result;
   if (device.is_cuda())
@@ -210,7 +212,7 @@ Tensor zeros_raw(Ints sizes, DType dtype, Device device) {
   return result;
 }
 
-Tensor alias(const Tensor& tensor, Ints sizes, Ints strides, int64_t offset) {
+Tensor alias(const Tensor& tensor, IntSpan sizes, IntSpan strides, int64_t offset) {
   return make_tensor(tensor.storage(), sizes, strides, offset, tensor.dtype());
 }
 

@@ -40,7 +40,7 @@ class RowIterator;
 class IndexedTensor;
 /// What chooses a view of one dim.
 template <typename T>
-concept ViewIndex = std::integral<T> || std::same_as<T, Slice>;
+concept ViewIndex = Integer<T> || std::same_as<T, Slice>;
 
 /// An n-dimensional strided array: a shared handle, so copying one copies no data. Views share their base's storage.
 /// Not thread-safe for concurrent writes; reading from several threads is fine. Gradients: see deckle/autograd.
@@ -68,19 +68,17 @@ class Tensor {
 
   int64_t dim() const;
   int64_t ndim() const { return dim(); }
-  // Views of what the tensor keeps; of a temporary, whose end they would see, copies.
-  Ints sizes() const&;
-  Ints shape() const& { return sizes(); }
-  Ints size() const& { return sizes(); }
-  Ints strides() const&;  // in elements
+  // What the tensor keeps; of a temporary, whose end a reference would outlive, a copy.
+  const Dims& sizes() const&;
+  const Dims& shape() const& { return sizes(); }
+  const Dims& size() const& { return sizes(); }
+  const Dims& strides() const&;  // in elements
   Dims sizes() const&& { return sizes(); }
   Dims shape() const&& { return sizes(); }
   Dims size() const&& { return sizes(); }
   Dims strides() const&& { return strides(); }
-  int64_t size(int64_t dim) const;
-  template <NoInteger T>
-  int64_t size(T) const = delete;  // a dim is an integer
-  int64_t stride(int64_t dim) const;
+  int64_t size(IntArg dim) const;
+  int64_t stride(IntArg dim) const;
   int64_t numel() const;
   int64_t offset() const;  // of the first element in the storage, in elements
   int64_t element_size() const { return item_size(dtype()); }
@@ -123,13 +121,12 @@ class Tensor {
 
   // Gradients (deckle/autograd/tensor_methods.cpp).
   bool requires_grad() const;
-  const Tensor& requires_grad_(bool value = true) const&;
-  Tensor requires_grad_(bool value = true) const&& { return requires_grad_(value); }
+  Tensor requires_grad_(BoolArg value = true) const;
   bool is_leaf() const;
   Tensor grad() const;
   void set_grad(const Tensor& gradient) const;
   /// Adds d self / d leaf to the grad() of every leaf; `gradient` defaults to 1 for a single element.
-  void backward(const Tensor& gradient = {}, bool retain_graph = false, bool create_graph = false) const;
+  void backward(const Tensor& gradient = {}, BoolArg retain_graph = false, BoolArg create_graph = false) const;
   struct BackwardOptions {
     bool retain_graph = false, create_graph = false;
   };
@@ -144,36 +141,37 @@ class Tensor {
   /// see deckle/ops/indexing.h. Gradients flow.
   Tensor index(std::initializer_list<Index> indices) const;
   /// A copy with `values` (broadcast) written, or added, where `indices` say.
-  Tensor index_put(std::initializer_list<Index> indices, const Tensor& values, bool accumulate = false) const;
+  Tensor index_put(std::initializer_list<Index> indices, const Tensor& values, BoolArg accumulate = false) const;
   /// The same in place.
-  const Tensor& index_put_(std::initializer_list<Index> indices, const Tensor& values, bool accumulate = false) const&;
-  const Tensor& index_put_(std::initializer_list<Index> indices, const Scalar& value, bool accumulate = false) const&;
-  Tensor index_put_(std::initializer_list<Index> indices, const Tensor& values, bool accumulate = false) const&& {
-    return index_put_(indices, values, accumulate);
-  }
-  Tensor index_put_(std::initializer_list<Index> indices, const Scalar& value, bool accumulate = false) const&& {
-    return index_put_(indices, value, accumulate);
-  }
+  Tensor index_put_(std::initializer_list<Index> indices, const Tensor& values, BoolArg accumulate = false) const;
+  Tensor index_put_(std::initializer_list<Index> indices, const Scalar& value, BoolArg accumulate = false) const;
   /// The views select(0, i), in order: `for (Tensor row : x)`.
   RowIterator<Tensor> begin() const;
   RowIterator<Tensor> end() const;
 
-  Tensor operator[](int64_t index) const;  // select(0, index)
-  template <typename T>
-  requires NoInteger<T> Tensor operator[](T) const = delete;  // an index is an integer
+  /// select(0, index). What is assigned to a row of a temporary, as in `x[mask][0] = 9`, is an Error: see operator=.
+  Tensor operator[](IntArg index) const&;
+  Tensor operator[](IntArg index) &&;
   /// A view of rows: x[slice(1, -1)]. A template, so that x[{1, 2}] is no slice but an error.
   template <std::same_as<Slice> S>
-  Tensor operator[](const S& range) const;
+  Tensor operator[](const S& range) const&;
+  template <std::same_as<Slice> S>
+  Tensor operator[](const S& range) &&;
 #ifdef __cpp_multidimensional_subscript
   /// C++23: x[1, 2], x[slice(), 0], views. Before, a comma in brackets drops what stands left of it, which is an error above.
   template <ViewIndex First, ViewIndex... More>
   requires(sizeof...(More) > 0) Tensor operator[](First first, More... more) const { return index({first, more...}); }
 #endif
   /// The rows that a bool mask or indices choose, a copy; what is assigned to it is written into this tensor.
-  IndexedTensor operator[](const Tensor& index) const;
+  IndexedTensor operator[](const Tensor& index) const&;
+  IndexedTensor operator[](const Tensor& index) &&;
+
+  /// Whether all elements are close, or the same; see deckle/ops/compare.h.
+  bool allclose(const Tensor& other, FloatArg rtol = 1e-5, FloatArg atol = 1e-8, BoolArg equal_nan = false) const;
+  bool equal(const Tensor& other) const;
 
   /// The views select(dim, i), in order.
-  std::vector<Tensor> unbind(int64_t dim = 0) const;
+  std::vector<Tensor> unbind(IntArg dim = 0) const;
   /// All dims reversed, and the last two swapped; views.
   Tensor T() const;
   Tensor mT() const;
@@ -204,15 +202,24 @@ class Tensor {
   std::shared_ptr<TensorImpl> impl_;
 };
 
-/// `x[mask]` and `x[indices]`: the elements chosen, as a tensor of their own, and where they came from. Written with `=`, `+=`,
-/// `-=`, `*=` or `/=` where it stands, it writes into x; every other use reads the copy, which is also what a name for it means.
+/// `x[mask]` and `x[indices]`: the elements chosen, as a tensor of their own, and where they came from. Written with `=`, `+=`
+/// or another of these where it stands, it writes into x; every other use reads the copy, which is also what a name for it means.
 class IndexedTensor : public Tensor {
  public:
   IndexedTensor(Tensor values, Tensor base, Tensor index)
       : Tensor(std::move(values)), base_(std::move(base)), index_(std::move(index)) {}
   IndexedTensor(const IndexedTensor&) = default;
+  void write(const Tensor& source) const;
   const IndexedTensor& operator=(const Tensor& source) const&&;
   const IndexedTensor& operator=(const Scalar& value) const&&;
+  /// A name for it is a tensor: `auto s = x[mask]; s = s * 2;` leaves x as it is.
+  IndexedTensor& operator=(const Tensor& other) & {
+    Tensor::operator=(other);
+    return *this;
+  }
+  IndexedTensor& operator=(const IndexedTensor& other) & { return *this = static_cast<const Tensor&>(other); }
+  template <typename T>
+  requires std::is_arithmetic_v<T> IndexedTensor& operator=(T) & = delete;  // write x.fill_(1.0)
   const IndexedTensor& operator=(const IndexedTensor& source) const&& {
     return std::move(*this) = static_cast<const Tensor&>(source);
   }
@@ -252,25 +259,16 @@ Tensor operator%(const Tensor& a, const Scalar& b);
 Tensor operator%(const Scalar& a, const Tensor& b);
 
 // In place, as add_, sub_, mul_, div_ and remainder_.
-const Tensor& operator+=(const Tensor& a, const Tensor& b);
-const Tensor& operator-=(const Tensor& a, const Tensor& b);
-const Tensor& operator*=(const Tensor& a, const Tensor& b);
-const Tensor& operator/=(const Tensor& a, const Tensor& b);
-const Tensor& operator+=(const Tensor& a, const Scalar& b);
-const Tensor& operator-=(const Tensor& a, const Scalar& b);
-const Tensor& operator*=(const Tensor& a, const Scalar& b);
-const Tensor& operator/=(const Tensor& a, const Scalar& b);
-const Tensor& operator%=(const Tensor& a, const Tensor& b);
-const Tensor& operator%=(const Tensor& a, const Scalar& b);
-
-const Tensor& operator+=(const IndexedTensor&& a, const Tensor& b);
-const Tensor& operator-=(const IndexedTensor&& a, const Tensor& b);
-const Tensor& operator*=(const IndexedTensor&& a, const Tensor& b);
-const Tensor& operator/=(const IndexedTensor&& a, const Tensor& b);
-const Tensor& operator+=(const IndexedTensor&& a, const Scalar& b);
-const Tensor& operator-=(const IndexedTensor&& a, const Scalar& b);
-const Tensor& operator*=(const IndexedTensor&& a, const Scalar& b);
-const Tensor& operator/=(const IndexedTensor&& a, const Scalar& b);
+Tensor operator+=(const Tensor& a, const Tensor& b);
+Tensor operator-=(const Tensor& a, const Tensor& b);
+Tensor operator*=(const Tensor& a, const Tensor& b);
+Tensor operator/=(const Tensor& a, const Tensor& b);
+Tensor operator+=(const Tensor& a, const Scalar& b);
+Tensor operator-=(const Tensor& a, const Scalar& b);
+Tensor operator*=(const Tensor& a, const Scalar& b);
+Tensor operator/=(const Tensor& a, const Scalar& b);
+Tensor operator%=(const Tensor& a, const Tensor& b);
+Tensor operator%=(const Tensor& a, const Scalar& b);
 
 // Element by element; bool tensors. Two handles of one tensor: is_same.
 Tensor operator==(const Tensor& a, const Tensor& b);
@@ -302,26 +300,98 @@ Tensor operator^(const Tensor& a, const Scalar& b);
 Tensor operator&(const Scalar& a, const Tensor& b);
 Tensor operator|(const Scalar& a, const Tensor& b);
 Tensor operator^(const Scalar& a, const Tensor& b);
-const Tensor& operator&=(const Tensor& a, const Tensor& b);
-const Tensor& operator|=(const Tensor& a, const Tensor& b);
-const Tensor& operator^=(const Tensor& a, const Tensor& b);
-const Tensor& operator&=(const Tensor& a, const Scalar& b);
-const Tensor& operator|=(const Tensor& a, const Scalar& b);
-const Tensor& operator^=(const Tensor& a, const Scalar& b);
+Tensor operator&=(const Tensor& a, const Tensor& b);
+Tensor operator|=(const Tensor& a, const Tensor& b);
+Tensor operator^=(const Tensor& a, const Tensor& b);
+Tensor operator&=(const Tensor& a, const Scalar& b);
+Tensor operator|=(const Tensor& a, const Scalar& b);
+Tensor operator^=(const Tensor& a, const Scalar& b);
 Tensor operator<<(const Tensor& a, const Tensor& b);
 Tensor operator<<(const Tensor& a, const Scalar& b);
 Tensor operator>>(const Tensor& a, const Tensor& b);
 Tensor operator>>(const Tensor& a, const Scalar& b);
-const Tensor& operator<<=(const Tensor& a, const Tensor& b);
-const Tensor& operator<<=(const Tensor& a, const Scalar& b);
-const Tensor& operator>>=(const Tensor& a, const Tensor& b);
-const Tensor& operator>>=(const Tensor& a, const Scalar& b);
+Tensor operator<<=(const Tensor& a, const Tensor& b);
+Tensor operator<<=(const Tensor& a, const Scalar& b);
+Tensor operator>>=(const Tensor& a, const Tensor& b);
+Tensor operator>>=(const Tensor& a, const Scalar& b);
 Tensor operator~(const Tensor& a);
+
+namespace detail {
+/// What `a op= b` may write to: itself. An Error if it is a temporary that nothing else holds.
+const Tensor& writable(const Tensor& temporary);
+inline const Tensor& writable(const IndexedTensor& chosen) { return chosen; }
+inline void written(const Tensor&) {}
+void written(const IndexedTensor& chosen);
+}  // namespace detail
+
+/// `x[0] += y` writes into x, as does `x[mask] += y`.
+template <typename T>
+concept TemporaryTensor = std::same_as<T, Tensor> || std::same_as<T, IndexedTensor>;
+template <TemporaryTensor T, typename B>
+Tensor operator+=(T&& a, const B& b) {
+  const Tensor& result = detail::writable(a) += b;
+  detail::written(a);
+  return result;
+}
+template <TemporaryTensor T, typename B>
+Tensor operator-=(T&& a, const B& b) {
+  const Tensor& result = detail::writable(a) -= b;
+  detail::written(a);
+  return result;
+}
+template <TemporaryTensor T, typename B>
+Tensor operator*=(T&& a, const B& b) {
+  const Tensor& result = detail::writable(a) *= b;
+  detail::written(a);
+  return result;
+}
+template <TemporaryTensor T, typename B>
+Tensor operator/=(T&& a, const B& b) {
+  const Tensor& result = detail::writable(a) /= b;
+  detail::written(a);
+  return result;
+}
+template <TemporaryTensor T, typename B>
+Tensor operator%=(T&& a, const B& b) {
+  const Tensor& result = detail::writable(a) %= b;
+  detail::written(a);
+  return result;
+}
+template <TemporaryTensor T, typename B>
+Tensor operator&=(T&& a, const B& b) {
+  const Tensor& result = detail::writable(a) &= b;
+  detail::written(a);
+  return result;
+}
+template <TemporaryTensor T, typename B>
+Tensor operator|=(T&& a, const B& b) {
+  const Tensor& result = detail::writable(a) |= b;
+  detail::written(a);
+  return result;
+}
+template <TemporaryTensor T, typename B>
+Tensor operator^=(T&& a, const B& b) {
+  const Tensor& result = detail::writable(a) ^= b;
+  detail::written(a);
+  return result;
+}
+template <TemporaryTensor T, typename B>
+Tensor operator<<=(T&& a, const B& b) {
+  const Tensor& result = detail::writable(a) <<= b;
+  detail::written(a);
+  return result;
+}
+template <TemporaryTensor T, typename B>
+Tensor operator>>=(T&& a, const B& b) {
+  const Tensor& result = detail::writable(a) >>= b;
+  detail::written(a);
+  return result;
+}
 
 /// "Tensor[4, 7] float32" and a readable excerpt of the values.
 std::string to_string(const Tensor& tensor);
 std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
-std::ostream& operator<<(std::ostream& stream, Ints sizes);
+std::ostream& operator<<(std::ostream& stream, IntSpan sizes);
 std::ostream& operator<<(std::ostream& stream, DType dtype);
 std::ostream& operator<<(std::ostream& stream, Device device);
 
@@ -359,12 +429,10 @@ struct fmt::formatter<deckle::Tensor> {
   format_context::iterator format(const deckle::Tensor& tensor, format_context& context) const;
 };
 template <>
-struct fmt::formatter<deckle::DType> {
-  constexpr auto parse(format_parse_context& context) { return context.begin(); }
+struct fmt::formatter<deckle::DType> : formatter<string_view> {
   format_context::iterator format(deckle::DType dtype, format_context& context) const;
 };
 template <>
-struct fmt::formatter<deckle::Device> {
-  constexpr auto parse(format_parse_context& context) { return context.begin(); }
+struct fmt::formatter<deckle::Device> : formatter<string_view> {
   format_context::iterator format(deckle::Device device, format_context& context) const;
 };

@@ -33,12 +33,15 @@ struct TensorImpl {
 void* address(const Tensor& tensor);
 
 /// A tensor on existing storage; checks that its elements lie inside.
-Tensor make_tensor(std::shared_ptr<Storage> storage, Ints sizes, Ints strides, int64_t offset, DType dtype);
+Tensor make_tensor(std::shared_ptr<Storage> storage, IntSpan sizes, IntSpan strides, int64_t offset, DType dtype);
+
+/// As empty, whose name an Error does not get.
+Tensor empty_raw(IntSpan sizes, DType dtype, Device device);
 
 /// Below autograd: all bits zero.
-Tensor zeros_raw(Ints sizes, DType dtype, Device device);
+Tensor zeros_raw(IntSpan sizes, DType dtype, Device device);
 
 /// The same elements under other sizes, strides and offset; no history is recorded.
-Tensor alias(const Tensor& tensor, Ints sizes, Ints strides, int64_t offset);
+Tensor alias(const Tensor& tensor, IntSpan sizes, IntSpan strides, int64_t offset);
 
 }  // namespace deckle

@@ -10,7 +10,7 @@ namespace deckle::dispatch {
 View view(const Tensor& tensor) {
   if (!tensor.defined()) return {};
   View result;
-  const Ints sizes = tensor.sizes(), strides = tensor.strides();
+  const IntSpan sizes = tensor.sizes(), strides = tensor.strides();
   check(sizes.size() <= kMaxDims, "a tensor of {} dims (expected {} at most)", sizes.size(), kMaxDims);
   result.data = address(tensor);
   if (const Storage& memory = *tensor.storage(); memory.device().is_cuda()) {

@@ -15,7 +15,7 @@ Tensor one_at(int64_t i, const Tensor& like) {
   return result;
 }
 
-Dims both(Ints a, Ints b) {
+Dims both(IntSpan a, IntSpan b) {
   Dims sizes(a);
   for (const int64_t size : b) sizes.push_back(size);
   return sizes;

@@ -83,11 +83,11 @@ NestedTensor diagonal(const NestedTensor& self, int64_t offset, int64_t dim1, in
   return {index_select(reshape(self.values(), {self.values().numel()}), 0, index), ragged};
 }
 
-NestedTensor movedim(const NestedTensor& self, Ints source, Ints destination) {
+NestedTensor movedim(const NestedTensor& self, IntSpan source, IntSpan destination) {
   return deckle::permute(self, shapes::moved_dims(source, destination, self.dim()));
 }
 
-NestedTensor repeat(const NestedTensor& self, Ints repeats) {
+NestedTensor repeat(const NestedTensor& self, IntSpan repeats) {
   check(static_cast<int64_t>(repeats.size()) == self.dim(), "{} repeats for shape {} (expected {})", repeats.size(),
         nested::ShapeOf{self}, self.dim());
   check(std::all_of(repeats.begin(), repeats.end(), [](int64_t times) { return times >= 0; }),
@@ -132,7 +132,7 @@ NestedTensor repeat_interleave(const NestedTensor& self, int64_t repeats, int64_
                       }));
 }
 
-NestedTensor pad(const NestedTensor& self, Ints padding, PadMode mode, const Scalar& value) {
+NestedTensor pad(const NestedTensor& self, IntSpan padding, PadMode mode, const Scalar& value) {
   require_padding(padding, self.dim());
   const int64_t regular = self.values().dim() - 1, last = self.dim() - 1;
   const auto on_values = std::min(padding.size(), 2 * static_cast<size_t>(regular));

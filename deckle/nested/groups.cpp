@@ -14,12 +14,12 @@
 namespace deckle::nested {
 bool is_regular(int64_t dim, const NestedTensor& x) { return wrap_dim(dim, x) > x.ragged_dims() || x.ragged_dims() == 0; }
 
-bool are_regular(Ints dims, const NestedTensor& x) {
+bool are_regular(IntSpan dims, const NestedTensor& x) {
   if (x.ragged_dims() == 0) return true;
   return !dims.empty() && std::all_of(dims.begin(), dims.end(), [&](int64_t dim) { return is_regular(dim, x); });
 }
 
-Groups::Groups(const NestedTensor& x, Ints dims) : x_(x), over_(static_cast<size_t>(x.dim()), dims.empty()) {
+Groups::Groups(const NestedTensor& x, IntSpan dims) : x_(x), over_(static_cast<size_t>(x.dim()), dims.empty()) {
   for (const int64_t dim : dims) {
     const auto at = static_cast<size_t>(wrap_dim(dim, x));
     check(!over_[at], "dim {} stands twice in {} (expected different dims of shape {})", dim, dims, ShapeOf{x});

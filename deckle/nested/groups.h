@@ -8,7 +8,7 @@ namespace deckle::nested {
 
 /// Whether `dim`, or all of `dims`, are regular dims, so that an op over them works on the values as they are.
 bool is_regular(int64_t dim, const NestedTensor& x);
-bool are_regular(Ints dims, const NestedTensor& x);
+bool are_regular(IntSpan dims, const NestedTensor& x);
 
 /// The rows of a nested tensor grouped for an op over some dims, the batch or a ragged one among them: rows whose positions
 /// differ in those dims alone are one group, so the op becomes a segment op:
@@ -23,7 +23,7 @@ bool are_regular(Ints dims, const NestedTensor& x);
 class Groups {
  public:
   /// No dims mean all of them, as in reductions of dense tensors.
-  Groups(const NestedTensor& x, Ints dims);
+  Groups(const NestedTensor& x, IntSpan dims);
 
   /// Values, and the rows of each group; groups are in row-major order of the dims that stay.
   const Tensor& values() const { return values_; }

@@ -79,7 +79,7 @@ void require_inside(size_t b, std::span<const int64_t> sizes, std::span<const in
   }
   check(!overflow && lowest >= 0 && highest < count,
         "component {} of sizes {}, strides {} and offset {} reads outside the buffer's {} elements (expected places within)", b,
-        to_string(Ints(sizes)), to_string(Ints(strides)), offset, count);
+        to_string(IntSpan(sizes)), to_string(IntSpan(strides)), offset, count);
 }
 
 }  // namespace
@@ -102,7 +102,7 @@ StridedLayout to_strided(const NestedTensor& x) {
     check(x.ragged().defined(), "shape {} has no ragged dim, its values are an ordinary tensor (expected a ragged dim)",
           nested::ShapeOf{x});
     const RaggedShape& shape = *x.ragged();
-    const Ints regular = x.values().sizes().subspan(1);
+    const IntSpan regular = x.values().sizes().subspan(1);
     const auto dims = static_cast<int64_t>(shape.ragged_dims() + regular.size());
     const int64_t inner = numel_of(regular);
     std::vector<int64_t> sizes, strides, offsets;

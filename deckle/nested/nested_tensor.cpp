@@ -95,12 +95,12 @@ NestedTensor NestedTensor::from_padded(const Tensor& padded, const Tensor& lengt
 
 NestedTensor NestedTensor::from_mask(const Tensor& padded, const Tensor& mask) { return deckle::from_mask(padded, mask); }
 
-bool NestedTensor::is_ragged(int64_t dim) const {
+bool NestedTensor::is_ragged(IntArg dim) const {
   dim = nested::wrap_dim(dim, *this);
   return dim >= 1 && dim <= ragged_dims();
 }
 
-int64_t NestedTensor::size(int64_t dim) const {
+int64_t NestedTensor::size(IntArg dim) const {
   call_as("size", [&] {
     dim = nested::wrap_dim(dim, *this);
     check(!is_ragged(dim), Argument{"dim"}, "{} is ragged in shape {} (expected another, or lengths())", dim,
@@ -123,18 +123,18 @@ Tensor NestedTensor::offsets(DType dtype) const {
   });
 }
 
-Tensor NestedTensor::operator[](int64_t component) const {
+Tensor NestedTensor::operator[](IntArg component) const {
   call_as("operator[]", [&] {
     check(component >= -components() && component < components(), "component {} is out of range for shape {} (expected {})",
           component, nested::ShapeOf{*this}, Range{-components(), components() - 1});
   });
-  if (component < 0) component += components();
-  if (!shape_.defined()) return deckle::select(values_, 0, component);
-  const auto at = static_cast<size_t>(component);
+  const int64_t which = component < 0 ? component + components() : int64_t{component};
+  if (!shape_.defined()) return deckle::select(values_, 0, which);
+  const auto at = static_cast<size_t>(which);
   const Tensor rows = deckle::slice(values_, 0, shape_->offsets()[at], shape_->offsets()[at + 1], 1);
   if (ragged_dims() == 1) return rows;
   Dims sizes;
-  for (int dim = 0; dim < ragged_dims(); ++dim) sizes.push_back(shape_->size(component, dim));
+  for (int dim = 0; dim < ragged_dims(); ++dim) sizes.push_back(shape_->size(which, dim));
   for (int64_t dim = 1; dim < values_.dim(); ++dim) sizes.push_back(values_.size(dim));
   return deckle::view(rows, sizes);
 }
@@ -146,14 +146,14 @@ std::vector<Tensor> NestedTensor::unbind() const {
   return result;
 }
 
-Tensor NestedTensor::to_padded(const Scalar& value, int64_t length) const {
+Tensor NestedTensor::to_padded(const Scalar& value, IntArg length) const {
   return nested::call_as("to_padded", {{"x", this}}, [&]() -> Tensor {
     require_one_ragged_dim(*this);
     return deckle::to_padded(*this, {.value = value.to_double(), .sizes = {length}});
   });
 }
 
-Tensor NestedTensor::padding_mask(int64_t length) const {
+Tensor NestedTensor::padding_mask(IntArg length) const {
   return nested::call_as("padding_mask", {{"x", this}}, [&]() -> Tensor {
     require_one_ragged_dim(*this);
     return deckle::padding_mask(*this, {.sizes = {length}});
@@ -168,7 +168,7 @@ const Tensor& NestedTensor::dense() const& {
   return values_;
 }
 
-const NestedTensor& NestedTensor::requires_grad_(bool value) const& {
+NestedTensor NestedTensor::requires_grad_(BoolArg value) const {
   values_.requires_grad_(value);
   return *this;
 }

@@ -55,8 +55,8 @@ class NestedTensor {
 
   int64_t dim() const { return values_.dim() + ragged_dims(); }
   /// Components for dim 0, a regular dim's size otherwise; an Error for a ragged dim.
-  int64_t size(int64_t dim) const;
-  bool is_ragged(int64_t dim) const;
+  int64_t size(IntArg dim) const;
+  bool is_ragged(IntArg dim) const;
   int64_t components() const { return shape_.defined() ? shape_->components() : values_.size(0); }
   DType dtype() const { return values_.dtype(); }
   Device device() const { return values_.device(); }
@@ -66,25 +66,27 @@ class NestedTensor {
   Tensor offsets(DType dtype = DType::int64) const;
 
   /// Component b, [L_b, ...]: a view, so gradients flow and writes are seen.
-  Tensor operator[](int64_t component) const;
+  Tensor operator[](IntArg component) const;
   std::vector<Tensor> unbind() const;
 
   /// [B, max length, ...] with `value` in the rest; `length` (0: the longest) sets the padded size. One ragged dim.
-  Tensor to_padded(const Scalar& value = 0.0, int64_t length = 0) const;
+  Tensor to_padded(const Scalar& value = 0.0, IntArg length = 0) const;
   /// bool [B, max length]: true on rows that exist.
-  Tensor padding_mask(int64_t length = 0) const;
+  Tensor padding_mask(IntArg length = 0) const;
 
   /// The values of a nested tensor with no ragged dim left; an Error names the ragged dims otherwise.
   const Tensor& dense() const&;
   Tensor dense() const&& { return dense(); }
 
-  const NestedTensor& requires_grad_(bool value = true) const&;
-  NestedTensor requires_grad_(bool value = true) const&& { return requires_grad_(value); }
+  NestedTensor requires_grad_(BoolArg value = true) const;
   bool requires_grad() const { return values_.requires_grad(); }
   NestedTensor grad() const;
   /// The same values on a device; shapes are known on the host, and go along. Gradients flow back.
   NestedTensor to(Device device) const;
   NestedTensor detach() const { return {values_.detach(), shape_}; }
+
+  bool allclose(const NestedTensor& other, FloatArg rtol = 1e-5, FloatArg atol = 1e-8, BoolArg equal_nan = false) const;
+  bool equal(const NestedTensor& other) const;
 
   /// The components: `for (Tensor component : x)`.
   RowIterator<NestedTensor> begin() const { return {*this, 0}; }

@@ -31,21 +31,21 @@ NestedTensor operator%(const Tensor& a, const NestedTensor& b) { return remainde
 NestedTensor operator%(const NestedTensor& a, const Scalar& b) { return remainder(a, b); }
 NestedTensor operator%(const Scalar& a, const NestedTensor& b) { return remainder(a, b); }
 
-const NestedTensor& operator+=(const NestedTensor& a, const NestedTensor& b) { return add_(a, b); }
-const NestedTensor& operator+=(const NestedTensor& a, const Tensor& b) { return add_(a, b); }
-const NestedTensor& operator+=(const NestedTensor& a, const Scalar& b) { return add_(a, b); }
-const NestedTensor& operator-=(const NestedTensor& a, const NestedTensor& b) { return sub_(a, b); }
-const NestedTensor& operator-=(const NestedTensor& a, const Tensor& b) { return sub_(a, b); }
-const NestedTensor& operator-=(const NestedTensor& a, const Scalar& b) { return sub_(a, b); }
-const NestedTensor& operator*=(const NestedTensor& a, const NestedTensor& b) { return mul_(a, b); }
-const NestedTensor& operator*=(const NestedTensor& a, const Tensor& b) { return mul_(a, b); }
-const NestedTensor& operator*=(const NestedTensor& a, const Scalar& b) { return mul_(a, b); }
-const NestedTensor& operator/=(const NestedTensor& a, const NestedTensor& b) { return div_(a, b); }
-const NestedTensor& operator/=(const NestedTensor& a, const Tensor& b) { return div_(a, b); }
-const NestedTensor& operator/=(const NestedTensor& a, const Scalar& b) { return div_(a, b); }
-const NestedTensor& operator%=(const NestedTensor& a, const NestedTensor& b) { return remainder_(a, b); }
-const NestedTensor& operator%=(const NestedTensor& a, const Tensor& b) { return remainder_(a, b); }
-const NestedTensor& operator%=(const NestedTensor& a, const Scalar& b) { return remainder_(a, b); }
+NestedTensor operator+=(const NestedTensor& a, const NestedTensor& b) { return add_(a, b); }
+NestedTensor operator+=(const NestedTensor& a, const Tensor& b) { return add_(a, b); }
+NestedTensor operator+=(const NestedTensor& a, const Scalar& b) { return add_(a, b); }
+NestedTensor operator-=(const NestedTensor& a, const NestedTensor& b) { return sub_(a, b); }
+NestedTensor operator-=(const NestedTensor& a, const Tensor& b) { return sub_(a, b); }
+NestedTensor operator-=(const NestedTensor& a, const Scalar& b) { return sub_(a, b); }
+NestedTensor operator*=(const NestedTensor& a, const NestedTensor& b) { return mul_(a, b); }
+NestedTensor operator*=(const NestedTensor& a, const Tensor& b) { return mul_(a, b); }
+NestedTensor operator*=(const NestedTensor& a, const Scalar& b) { return mul_(a, b); }
+NestedTensor operator/=(const NestedTensor& a, const NestedTensor& b) { return div_(a, b); }
+NestedTensor operator/=(const NestedTensor& a, const Tensor& b) { return div_(a, b); }
+NestedTensor operator/=(const NestedTensor& a, const Scalar& b) { return div_(a, b); }
+NestedTensor operator%=(const NestedTensor& a, const NestedTensor& b) { return remainder_(a, b); }
+NestedTensor operator%=(const NestedTensor& a, const Tensor& b) { return remainder_(a, b); }
+NestedTensor operator%=(const NestedTensor& a, const Scalar& b) { return remainder_(a, b); }
 
 NestedTensor operator==(const NestedTensor& a, const NestedTensor& b) { return eq(a, b); }
 NestedTensor operator!=(const NestedTensor& a, const NestedTensor& b) { return ne(a, b); }
@@ -99,21 +99,21 @@ NestedTensor operator<<(const NestedTensor& a, const Scalar& b) { return bitwise
 NestedTensor operator>>(const NestedTensor& a, const NestedTensor& b) { return bitwise_right_shift(a, b); }
 NestedTensor operator>>(const NestedTensor& a, const Tensor& b) { return bitwise_right_shift(a, b); }
 NestedTensor operator>>(const NestedTensor& a, const Scalar& b) { return bitwise_right_shift(a, b); }
-const NestedTensor& operator&=(const NestedTensor& a, const NestedTensor& b) { return bitwise_and_(a, b); }
-const NestedTensor& operator&=(const NestedTensor& a, const Tensor& b) { return bitwise_and_(a, b); }
-const NestedTensor& operator&=(const NestedTensor& a, const Scalar& b) { return bitwise_and_(a, b); }
-const NestedTensor& operator|=(const NestedTensor& a, const NestedTensor& b) { return bitwise_or_(a, b); }
-const NestedTensor& operator|=(const NestedTensor& a, const Tensor& b) { return bitwise_or_(a, b); }
-const NestedTensor& operator|=(const NestedTensor& a, const Scalar& b) { return bitwise_or_(a, b); }
-const NestedTensor& operator^=(const NestedTensor& a, const NestedTensor& b) { return bitwise_xor_(a, b); }
-const NestedTensor& operator^=(const NestedTensor& a, const Tensor& b) { return bitwise_xor_(a, b); }
-const NestedTensor& operator^=(const NestedTensor& a, const Scalar& b) { return bitwise_xor_(a, b); }
-const NestedTensor& operator<<=(const NestedTensor& a, const NestedTensor& b) { return bitwise_left_shift_(a, b); }
-const NestedTensor& operator<<=(const NestedTensor& a, const Tensor& b) { return bitwise_left_shift_(a, b); }
-const NestedTensor& operator<<=(const NestedTensor& a, const Scalar& b) { return bitwise_left_shift_(a, b); }
-const NestedTensor& operator>>=(const NestedTensor& a, const NestedTensor& b) { return bitwise_right_shift_(a, b); }
-const NestedTensor& operator>>=(const NestedTensor& a, const Tensor& b) { return bitwise_right_shift_(a, b); }
-const NestedTensor& operator>>=(const NestedTensor& a, const Scalar& b) { return bitwise_right_shift_(a, b); }
+NestedTensor operator&=(const NestedTensor& a, const NestedTensor& b) { return bitwise_and_(a, b); }
+NestedTensor operator&=(const NestedTensor& a, const Tensor& b) { return bitwise_and_(a, b); }
+NestedTensor operator&=(const NestedTensor& a, const Scalar& b) { return bitwise_and_(a, b); }
+NestedTensor operator|=(const NestedTensor& a, const NestedTensor& b) { return bitwise_or_(a, b); }
+NestedTensor operator|=(const NestedTensor& a, const Tensor& b) { return bitwise_or_(a, b); }
+NestedTensor operator|=(const NestedTensor& a, const Scalar& b) { return bitwise_or_(a, b); }
+NestedTensor operator^=(const NestedTensor& a, const NestedTensor& b) { return bitwise_xor_(a, b); }
+NestedTensor operator^=(const NestedTensor& a, const Tensor& b) { return bitwise_xor_(a, b); }
+NestedTensor operator^=(const NestedTensor& a, const Scalar& b) { return bitwise_xor_(a, b); }
+NestedTensor operator<<=(const NestedTensor& a, const NestedTensor& b) { return bitwise_left_shift_(a, b); }
+NestedTensor operator<<=(const NestedTensor& a, const Tensor& b) { return bitwise_left_shift_(a, b); }
+NestedTensor operator<<=(const NestedTensor& a, const Scalar& b) { return bitwise_left_shift_(a, b); }
+NestedTensor operator>>=(const NestedTensor& a, const NestedTensor& b) { return bitwise_right_shift_(a, b); }
+NestedTensor operator>>=(const NestedTensor& a, const Tensor& b) { return bitwise_right_shift_(a, b); }
+NestedTensor operator>>=(const NestedTensor& a, const Scalar& b) { return bitwise_right_shift_(a, b); }
 NestedTensor operator~(const NestedTensor& a) { return bitwise_not(a); }
 
 }  // namespace deckle

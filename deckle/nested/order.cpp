@@ -15,7 +15,7 @@
 
 namespace deckle::nested {
 
-NestedTensor flip(const NestedTensor& self, Ints dims) {
+NestedTensor flip(const NestedTensor& self, IntSpan dims) {
   NestedTensor result = self;
   for (const int64_t dim : dims) {
     const int64_t at = nested::wrap_dim(dim, self);

@@ -109,9 +109,10 @@ NestedTensor from_padded(const Tensor& padded, const Ragged& shape, PadSide side
 
 NestedTensor from_mask(const Tensor& padded, const Tensor& mask) {
   return nested::call_as("from_mask", [&]() -> NestedTensor {
-    check(mask.dtype() == DType::bool_ && mask.dim() == 2 && padded.dim() >= 2 && mask.sizes() == padded.sizes().first(2),
-          "mask {} {} for padded {} (expected a bool mask [B, L] for [B, L, ...])", to_string(mask.sizes()), name(mask.dtype()),
-          to_string(padded.sizes()));
+    check(
+        mask.dtype() == DType::bool_ && mask.dim() == 2 && padded.dim() >= 2 && mask.sizes() == IntSpan(padded.sizes().first(2)),
+        "mask {} {} for padded {} (expected a bool mask [B, L] for [B, L, ...])", to_string(mask.sizes()), name(mask.dtype()),
+        to_string(padded.sizes()));
     const Tensor rows = flat_nonzero(mask);
     std::vector<int64_t> lengths(static_cast<size_t>(mask.size(0)), 0);
     for (const int64_t row : rows.to_vector<int64_t>()) ++lengths[static_cast<size_t>(row / mask.size(1))];

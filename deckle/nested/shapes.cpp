@@ -18,7 +18,7 @@ namespace {
 
 /// The sizes of the values for `sizes` of x, whose batch and ragged entries must be -1. `keeps_missing`: a -1 in a regular dim is
 /// kept (expand) instead of inferred.
-Dims values_sizes(const NestedTensor& x, Ints sizes, bool keeps_missing) {
+Dims values_sizes(const NestedTensor& x, IntSpan sizes, bool keeps_missing) {
   const auto leading = static_cast<size_t>(x.ragged_dims()) + 1;
   check(sizes.size() >= leading, "sizes {} for shape {} (expected the batch and ragged dims, as -1, then regular ones)",
         to_string(sizes), nested::ShapeOf{x});
@@ -118,15 +118,15 @@ NestedTensor permute_components(const NestedTensor& x, std::span<const int64_t> 
 
 }  // namespace
 
-NestedTensor reshape(const NestedTensor& self, Ints sizes) {
+NestedTensor reshape(const NestedTensor& self, IntSpan sizes) {
   return {reshape(self.values(), values_sizes(self, sizes, false)), self.ragged()};
 }
 
-NestedTensor view(const NestedTensor& self, Ints sizes) {
+NestedTensor view(const NestedTensor& self, IntSpan sizes) {
   return {view(self.values(), values_sizes(self, sizes, false)), self.ragged()};
 }
 
-NestedTensor expand(const NestedTensor& self, Ints sizes) {
+NestedTensor expand(const NestedTensor& self, IntSpan sizes) {
   const Dims wanted = values_sizes(self, sizes, true);
   Tensor values = self.values();
   for (int64_t added = static_cast<int64_t>(wanted.size()) - values.dim(); added > 0; --added) {  // new dims come after the rows
@@ -169,7 +169,7 @@ NestedTensor flatten(const NestedTensor& self, int64_t start_dim, int64_t end_di
   return {values, Ragged(std::make_shared<const RaggedShape>(std::move(sizes), dims))};
 }
 
-NestedTensor permute(const NestedTensor& self, Ints dims) {
+NestedTensor permute(const NestedTensor& self, IntSpan dims) {
   check(static_cast<int64_t>(dims.size()) == self.dim(), "{} dims for shape {} (expected {})", dims.size(), nested::ShapeOf{self},
         self.dim());
   std::vector<int64_t> order;

@@ -103,7 +103,7 @@ std::vector<NestedTensor> wrap(const std::vector<Tensor>& pieces, const NestedTe
 }
 
 /// Where the pieces start, and where the last one ends.
-std::vector<int64_t> starts_of(Ints sizes) {
+std::vector<int64_t> starts_of(IntSpan sizes) {
   std::vector<int64_t> starts = {0};
   for (const int64_t size : sizes) {
     check(size >= 0, "split size {} is negative in {} (expected 0 or more)", size, sizes);
@@ -114,7 +114,7 @@ std::vector<int64_t> starts_of(Ints sizes) {
   return starts;
 }
 
-std::vector<NestedTensor> split_components(const NestedTensor& self, Ints sizes) {
+std::vector<NestedTensor> split_components(const NestedTensor& self, IntSpan sizes) {
   const std::vector<int64_t> starts = starts_of(sizes);
   check(starts.back() == self.components(), "split sizes {} add up to {}, but shape {} has {} components (expected their number)",
         sizes, starts.back(), nested::ShapeOf{self}, self.components());
@@ -192,7 +192,7 @@ NestedTensor narrow(const NestedTensor& self, int64_t dim, int64_t start, int64_
   return narrow_positions(self, dim, [&](int64_t) { return std::pair(start, length); });
 }
 
-std::vector<NestedTensor> split_with_sizes(const NestedTensor& self, Ints split_sizes, int64_t dim) {
+std::vector<NestedTensor> split_with_sizes(const NestedTensor& self, IntSpan split_sizes, int64_t dim) {
   dim = nested::wrap_dim(dim, self);
   if (dim == 0) return split_components(self, split_sizes);
   if (!self.is_ragged(dim)) return wrap(split_with_sizes(self.values(), split_sizes, nested::values_dim(dim, self)), self);
@@ -263,7 +263,7 @@ NestedTensor index_select(const NestedTensor& self, int64_t dim, const Tensor& i
 
 }  // namespace nested
 
-NestedTensor select(const NestedTensor& self, int64_t dim, const Tensor& index) {
+NestedTensor select(const NestedTensor& self, IntArg dim, const Tensor& index) {
   return nested::call_as("select", {{"self", &self}}, [&]() -> NestedTensor {
     dim = nested::wrap_dim(dim, self);
     const std::vector<int64_t> wanted = per_component(self, dim, index, "index");
@@ -271,7 +271,7 @@ NestedTensor select(const NestedTensor& self, int64_t dim, const Tensor& index) 
   });
 }
 
-NestedTensor slice(const NestedTensor& self, int64_t dim, const Tensor& starts, const Tensor& ends, int64_t step) {
+NestedTensor slice(const NestedTensor& self, IntArg dim, const Tensor& starts, const Tensor& ends, IntArg step) {
   return nested::call_as("slice", {{"self", &self}}, [&]() -> NestedTensor {
     dim = nested::wrap_dim(dim, self);
     const std::vector<int64_t> first = per_component(self, dim, starts, "starts"), last = per_component(self, dim, ends, "ends");
@@ -280,7 +280,7 @@ NestedTensor slice(const NestedTensor& self, int64_t dim, const Tensor& starts, 
   });
 }
 
-NestedTensor narrow(const NestedTensor& self, int64_t dim, const Tensor& starts, const Tensor& lengths) {
+NestedTensor narrow(const NestedTensor& self, IntArg dim, const Tensor& starts, const Tensor& lengths) {
   return nested::call_as("narrow", {{"self", &self}}, [&]() -> NestedTensor {
     dim = nested::wrap_dim(dim, self);
     const std::vector<int64_t> first = per_component(self, dim, starts, "starts"),
@@ -290,7 +290,7 @@ NestedTensor narrow(const NestedTensor& self, int64_t dim, const Tensor& starts,
   });
 }
 
-NestedTensor roll(const NestedTensor& self, const Tensor& shifts, int64_t dim) {
+NestedTensor roll(const NestedTensor& self, const Tensor& shifts, IntArg dim) {
   return nested::call_as("roll", {{"self", &self}}, [&]() -> NestedTensor {
     dim = nested::wrap_dim(dim, self);
     const std::vector<int64_t> by = per_component(self, dim, shifts, "shifts");
@@ -298,7 +298,7 @@ NestedTensor roll(const NestedTensor& self, const Tensor& shifts, int64_t dim) {
   });
 }
 
-NestedTensor shift(const NestedTensor& self, int64_t offset, int64_t dim, double value) {
+NestedTensor shift(const NestedTensor& self, IntArg offset, IntArg dim, FloatArg value) {
   return nested::call_as("shift", {{"self", &self}}, [&]() -> NestedTensor {
     dim = nested::wrap_dim(dim, self);
     check(self.is_ragged(dim), "dim {} of shape {} is not ragged (expected a ragged dim; of others pad and narrow the values)",
@@ -307,7 +307,7 @@ NestedTensor shift(const NestedTensor& self, int64_t offset, int64_t dim, double
   });
 }
 
-NestedTensor shift(const NestedTensor& self, const Tensor& offsets, int64_t dim, double value) {
+NestedTensor shift(const NestedTensor& self, const Tensor& offsets, IntArg dim, FloatArg value) {
   return nested::call_as("shift", {{"self", &self}}, [&]() -> NestedTensor {
     dim = nested::wrap_dim(dim, self);
     const std::vector<int64_t> by = per_component(self, dim, offsets, "offsets");

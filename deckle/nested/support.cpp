@@ -82,7 +82,7 @@ void refuse_new_dim(int64_t dim, const std::vector<NestedTensor>& x, const Refus
   if (!x.empty()) refuse_new_dim(dim, x[0], refused);
 }
 
-Dims values_dims(Ints dims, const NestedTensor& x) {
+Dims values_dims(IntSpan dims, const NestedTensor& x) {
   Dims result;
   for (const int64_t dim : dims) result.push_back(values_dim(dim, x));
   return result;
@@ -116,7 +116,7 @@ void require_same_ragged(const Ragged& self, const Ragged& other, std::string_vi
   fail("ragged shapes differ: {} has {}, {} has {}{}", first, to_string(self), second, to_string(other), where);
 }
 
-std::string shape_string(const Ragged& ragged, Ints values_sizes) {
+std::string shape_string(const Ragged& ragged, IntSpan values_sizes) {
   if (!ragged.defined()) return to_string(values_sizes);
   std::string text = fmt::format("[{}", ragged->components());
   if (on_device_alone(ragged)) text += fmt::format(", ..{}", longest(ragged));

@@ -41,7 +41,7 @@ void refuse_dim(int64_t dim, const NestedTensor& x, const Refused& refused);
 void refuse_new_dim(int64_t dim, const NestedTensor& x, const Refused& refused);
 void refuse_new_dim(int64_t dim, const std::vector<NestedTensor>& x, const Refused& refused);
 
-Dims values_dims(Ints dims, const NestedTensor& x);
+Dims values_dims(IntSpan dims, const NestedTensor& x);
 
 /// The values for an op over all of them: throws if some rows are spare ones of a RaggedCapacity.
 const Tensor& whole(const NestedTensor& x);
@@ -62,7 +62,7 @@ inline void require_same_ragged(const NestedTensor& self, const NestedTensor& ot
 
 /// "[3, 2..9, 4]".
 std::string shape_string(const NestedTensor& x);
-std::string shape_string(const Ragged& ragged, Ints values_sizes);
+std::string shape_string(const Ragged& ragged, IntSpan values_sizes);
 
 /// The same as an argument of check(): made only when the message is.
 struct ShapeOf {

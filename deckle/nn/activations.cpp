@@ -5,7 +5,7 @@
 
 namespace deckle::nn {
 
-Dropout::Dropout(double p, Generator* generator) : p_(p), generator_{generator} {
+Dropout::Dropout(FloatArg p, Generator* generator) : p_(p), generator_{generator} {
   call_as("nn::Dropout", [&] { check(p_ >= 0 && p_ <= 1, Argument{"p"}, "is {} (expected 0 to 1)", p_); });
 }
 

@@ -41,7 +41,7 @@ DECKLE_ACTIVATION(Softplus, softplus);
 
 class LeakyReLU final : public Module {
  public:
-  explicit LeakyReLU(double slope = 0.01) : slope_(slope) {}
+  explicit LeakyReLU(FloatArg slope = 0.01) : slope_(slope) {}
   template <TensorLike X>
   X operator()(const X& x) const {
     return leaky_relu(x, slope_);
@@ -54,7 +54,7 @@ class LeakyReLU final : public Module {
 
 class ELU final : public Module {
  public:
-  explicit ELU(double alpha = 1) : alpha_(alpha) {}
+  explicit ELU(FloatArg alpha = 1) : alpha_(alpha) {}
   template <TensorLike X>
   X operator()(const X& x) const {
     return elu(x, alpha_);
@@ -67,7 +67,7 @@ class ELU final : public Module {
 
 class Softmax final : public Module {
  public:
-  explicit Softmax(int64_t dim) : dim_(dim) {}
+  explicit Softmax(IntArg dim) : dim_(dim) {}
   template <TensorLike X>
   X operator()(const X& x) const {
     return softmax(x, dim_);
@@ -81,7 +81,7 @@ class Softmax final : public Module {
 /// Dims from `start` on as one: [B, ...] -> [B, n].
 class Flatten final : public Module {
  public:
-  explicit Flatten(int64_t start = 1) : start_(start) {}
+  explicit Flatten(IntArg start = 1) : start_(start) {}
   Tensor operator()(const Tensor& x) const { return flatten(x, start_); }
   DECKLE_MEMBERS(start_);
 
@@ -94,7 +94,7 @@ class Dropout final : public Module {
  public:
   /// The generator must outlive the module; without one, the thread's is taken.
   /// An Error unless p is in [0, 1].
-  explicit Dropout(double p = 0.5, Generator* generator = nullptr);
+  explicit Dropout(FloatArg p = 0.5, Generator* generator = nullptr);
   template <TensorLike X>
   X operator()(const X& x) const {
     return training() ? dropout(x, p_, {.generator = generator_.from}) : x;

@@ -13,7 +13,7 @@ namespace deckle::nn {
 /// Convolution of [..., L, in] along L, ragged or not, with a learned weight and bias: windows of `size` rows, of channels last.
 class Conv1d final : public Module {
  public:
-  Conv1d(int64_t in, int64_t out, int64_t size, const Conv1dOptions& options = {}, Generator* generator = nullptr)
+  Conv1d(IntArg in, IntArg out, IntArg size, const Conv1dOptions& options = {}, Generator* generator = nullptr)
       : bias(constant_parameter({out}, 0)), options_(options) {
     const int64_t seen = in / std::max<int64_t>(1, options.groups);  // channels of a window
     weight = normal_parameter({out, seen, size}, 1 / std::sqrt(static_cast<double>(seen * size)), generator);

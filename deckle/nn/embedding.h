@@ -14,7 +14,7 @@ struct EmbeddingOptions {
 /// A learned vector for each of `count` tokens.
 class Embedding final : public Module {
  public:
-  Embedding(int64_t count, int64_t width, const EmbeddingOptions& options = {})
+  Embedding(IntArg count, IntArg width, const EmbeddingOptions& options = {})
       : weight(normal_parameter({count, width}, options.standard_deviation, options.generator)) {}
 
   /// Tokens [...] of an integer dtype -> vectors [..., width].

@@ -11,7 +11,7 @@ namespace deckle::nn {
 class SwiGLU final : public Module {
  public:
   /// `out_scale` scales the starting values of the last product.
-  SwiGLU(int64_t width, int64_t hidden, double out_scale, Generator& generator)
+  SwiGLU(IntArg width, IntArg hidden, FloatArg out_scale, Generator& generator)
       : in(width, hidden, {.bias = false, .generator = &generator}),
         gate(width, hidden, {.bias = false, .generator = &generator}),
         out(hidden, width, {.bias = false, .scale = out_scale, .generator = &generator}) {}
@@ -31,7 +31,7 @@ class SwiGLU final : public Module {
 /// out(gelu(in(x))), with biases.
 class GeluFeedForward final : public Module {
  public:
-  GeluFeedForward(int64_t width, int64_t hidden, double out_scale, Generator& generator)
+  GeluFeedForward(IntArg width, IntArg hidden, FloatArg out_scale, Generator& generator)
       : in(width, hidden, {.generator = &generator}), out(hidden, width, {.scale = out_scale, .generator = &generator}) {}
 
   template <TensorLike X>

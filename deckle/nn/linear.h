@@ -18,7 +18,7 @@ struct LinearOptions {
 /// x weightᵀ + bias over the last dim.
 class Linear final : public Module {
  public:
-  Linear(int64_t in, int64_t out, const LinearOptions& options = {})
+  Linear(IntArg in, IntArg out, const LinearOptions& options = {})
       : weight(normal_parameter({out, in}, options.scale / std::sqrt(static_cast<double>(in)), options.generator)) {
     if (options.bias) bias = constant_parameter({out}, 0);
   }

@@ -29,11 +29,11 @@ std::vector<NamedParameter> Module::named_buffers() const {
   return buffers;
 }
 
-void Module::train(bool on) {
+void Module::train(BoolArg on) {
   walk({.module = [&](Module& module) { module.training_ = on; }});
 }
 
-void Module::requires_grad_(bool value) const {
+void Module::requires_grad_(BoolArg value) const {
   for (const Tensor& parameter : parameters()) parameter.requires_grad_(value);
 }
 

@@ -44,12 +44,12 @@ class Module {
   std::vector<NamedParameter> named_buffers() const;
 
   /// Of this module and those in it: whether Dropout and the like act as in training. They do at first.
-  void train(bool on = true);
+  void train(BoolArg on = true);
   void eval() { train(false); }
   bool training() const { return training_; }
 
   /// Of all parameters: whether they are trained.
-  void requires_grad_(bool value = true) const;
+  void requires_grad_(BoolArg value = true) const;
   void zero_grad() const;
   /// Moves the parameters and buffers to a device: tensors of their own there, those that are shared within this module still
   /// shared. Gradients stay behind; an optimizer is made of the parameters afterwards.

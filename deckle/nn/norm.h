@@ -17,7 +17,7 @@ namespace deckle::nn {
 /// Each row of the last dim divided by its root mean square, times a learned weight. Zhang and Sennrich, 2019.
 class RMSNorm final : public Module {
  public:
-  explicit RMSNorm(int64_t width, double epsilon = 1e-5) : weight(constant_parameter({width}, 1)), epsilon_(epsilon) {}
+  explicit RMSNorm(IntArg width, FloatArg epsilon = 1e-5) : weight(constant_parameter({width}, 1)), epsilon_(epsilon) {}
 
   template <TensorLike X>
   X operator()(const X& x) const {
@@ -35,7 +35,7 @@ class RMSNorm final : public Module {
 /// Each row of the last dim with mean 0 and variance 1, times a learned weight, plus a learned bias. Ba et al., 2016.
 class LayerNorm final : public Module {
  public:
-  explicit LayerNorm(int64_t width, double epsilon = 1e-5)
+  explicit LayerNorm(IntArg width, FloatArg epsilon = 1e-5)
       : weight(constant_parameter({width}, 1)), bias(constant_parameter({width}, 0)), epsilon_(epsilon) {}
 
   template <TensorLike X>
@@ -57,7 +57,7 @@ class LayerNorm final : public Module {
 /// averages move on twice. Ioffe and Szegedy, 2015.
 class BatchNorm1d final : public Module {
  public:
-  explicit BatchNorm1d(int64_t width, double epsilon = 1e-5, double momentum = 0.1)
+  explicit BatchNorm1d(IntArg width, FloatArg epsilon = 1e-5, FloatArg momentum = 0.1)
       : weight(constant_parameter({width}, 1)),
         bias(constant_parameter({width}, 0)),
         running_mean(zeros({width})),

@@ -36,13 +36,13 @@ Tensor native::diagonal(const Tensor& self, int64_t offset, int64_t dim1, int64_
   return alias(self, sizes, strides, self.offset() + first);
 }
 
-Tensor native::diagonal_backward(const Tensor& gradient, Ints sizes, int64_t offset, int64_t dim1, int64_t dim2) {
+Tensor native::diagonal_backward(const Tensor& gradient, IntSpan sizes, int64_t offset, int64_t dim1, int64_t dim2) {
   const Tensor result = zeros_raw(sizes, gradient.dtype(), gradient.device());
   copy_into(native::diagonal(result, offset, dim1, dim2), gradient);
   return result;
 }
 
-Tensor native::flip(const Tensor& self, Ints dims) {
+Tensor native::flip(const Tensor& self, IntSpan dims) {
   const OnDevice there(self.device());
   Tensor result = dims.empty() ? native::clone(self) : self;
   for (const int64_t dim : dims) {
@@ -128,12 +128,12 @@ std::vector<int64_t> padded_places(int64_t size, int64_t before, int64_t after, 
   return places;
 }
 
-void require_padding(Ints padding, int64_t rank) {
+void require_padding(IntSpan padding, int64_t rank) {
   check(padding.size() % 2 == 0 && static_cast<int64_t>(padding.size()) <= 2 * rank,
         "padding {} for {} dims (expected two numbers for each of some last dims)", padding, rank);
 }
 
-Tensor composite::pad(const Tensor& self, Ints padding, PadMode mode, const Scalar& value) {
+Tensor composite::pad(const Tensor& self, IntSpan padding, PadMode mode, const Scalar& value) {
   require_padding(padding, self.dim());
   Tensor result = self;
   for (size_t i = 0; i < padding.size(); i += 2) {

@@ -128,7 +128,7 @@ Tensor copy_as(const Tensor& source, DType dtype) {
 
 bool is_permuted(const Tensor& tensor) {
   if (tensor.is_contiguous()) return false;
-  const Ints sizes = tensor.sizes(), strides = tensor.strides();
+  const IntSpan sizes = tensor.sizes(), strides = tensor.strides();
   int64_t reach = 1;
   for (int64_t covered = 1; covered < tensor.numel();) {  // from the innermost dim outwards
     size_t next = 0;

@@ -25,7 +25,7 @@ int64_t whole_steps(int64_t start, int64_t end, int64_t step) {
   return static_cast<int64_t>(count);
 }
 
-Tensor make_filled(Ints sizes, const Scalar& value, DType dtype, Device device) {
+Tensor make_filled(IntSpan sizes, const Scalar& value, DType dtype, Device device) {
   Tensor result = empty(sizes, dtype, device);
   fill(result, value);
   return result;
@@ -33,11 +33,11 @@ Tensor make_filled(Ints sizes, const Scalar& value, DType dtype, Device device) 
 
 }  // namespace
 
-Tensor zeros(Ints sizes, DType dtype) { return zeros_raw(sizes, dtype, factory_device()); }
+Tensor zeros(IntSpan sizes, DType dtype) { return zeros_raw(sizes, dtype, factory_device()); }
 
-Tensor ones(Ints sizes, DType dtype) { return make_filled(sizes, 1, dtype, factory_device()); }
+Tensor ones(IntSpan sizes, DType dtype) { return make_filled(sizes, 1, dtype, factory_device()); }
 
-Tensor full(Ints sizes, const Scalar& value, DType dtype) { return make_filled(sizes, value, dtype, factory_device()); }
+Tensor full(IntSpan sizes, const Scalar& value, DType dtype) { return make_filled(sizes, value, dtype, factory_device()); }
 
 Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step, std::optional<DType> dtype) {
   const bool floating = start.is_floating() || end.is_floating() || step.is_floating();

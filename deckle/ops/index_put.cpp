@@ -29,7 +29,7 @@ std::vector<int64_t> last_writes(const Tensor& positions, int64_t rows) {
 }
 
 /// Where the indices are: one that is out of range is told at the next synchronisation, as of every op there.
-Tensor flat_positions_on_device(const Tensor& self, TensorList indices, Ints shape) {
+Tensor flat_positions_on_device(const Tensor& self, TensorList indices, IntSpan shape) {
   const OnDevice there(self.device());
   Tensor flat = zeros({numel_of(shape)}, DType::int64);
   for (size_t dim = 0; dim < indices.size(); ++dim) {
@@ -53,7 +53,7 @@ Tensor put_on_device(const Tensor& rows, const Tensor& positions, const Tensor& 
 
 }  // namespace
 
-Tensor flat_positions(const Tensor& self, TensorList indices, Ints shape) {
+Tensor flat_positions(const Tensor& self, TensorList indices, IntSpan shape) {
   if (!self.device().is_cpu()) return flat_positions_on_device(self, indices, shape);
   const int64_t count = numel_of(shape);
   const Tensor positions = zeros_raw({count}, DType::int64, Device());
@@ -104,7 +104,7 @@ Tensor native::flat_nonzero(const Tensor& self) {
   return result;
 }
 
-Tensor native::unravelled(const Tensor& flat, Ints sizes) {
+Tensor native::unravelled(const Tensor& flat, IntSpan sizes) {
   check(flat.dim() == 1 && flat.dtype() == DType::int64, Argument{"places"}, "is {} of shape {} (expected int64 of one dim)",
         name(flat.dtype()), flat.sizes());
   const auto rank = static_cast<int64_t>(sizes.size());
@@ -152,7 +152,7 @@ Tensor composite::index_put(const Tensor& self, TensorList indices, const Tensor
         name(values.dtype()));
   Dims shape(indices[0].sizes());
   for (const Tensor& index : indices.subspan(1)) shape = broadcast_shapes(shape, index.sizes());
-  const Ints rest = self.sizes().subspan(indices.size());
+  const IntSpan rest = self.sizes().subspan(indices.size());
   Dims value_sizes(shape), rows_sizes = {1}, source_sizes = {numel_of(shape)};
   for (const int64_t size : self.sizes().first(indices.size())) rows_sizes[0] *= size;
   for (const int64_t size : rest) {

@@ -194,8 +194,8 @@ Tensor Tensor::index(std::initializer_list<Index> indices) const {
   });
 }
 
-const Tensor& Tensor::index_put_(std::initializer_list<Index> indices, const Tensor& values, bool accumulate) const& {
-  return call_as("index_put_", {{"self", *this}, {"values", values}}, [&]() -> const Tensor& {
+Tensor Tensor::index_put_(std::initializer_list<Index> indices, const Tensor& values, BoolArg accumulate) const {
+  return call_as("index_put_", {{"self", *this}, {"values", values}}, [&]() -> Tensor {
     autograd::check_inplace(*this, true);  // a leaf is told to be one; what is written below is a view of it
     const Selection selection = selection_of(*this, Indices(indices.begin(), indices.size()));
     const Tensor source = held(values, *this);
@@ -212,15 +212,15 @@ const Tensor& Tensor::index_put_(std::initializer_list<Index> indices, const Ten
   });
 }
 
-const Tensor& Tensor::index_put_(std::initializer_list<Index> indices, const Scalar& value, bool accumulate) const& {
-  return call_as("index_put_", [&]() -> const Tensor& {
+Tensor Tensor::index_put_(std::initializer_list<Index> indices, const Scalar& value, BoolArg accumulate) const {
+  return call_as("index_put_", [&]() -> Tensor {
     check(!value.is_floating() || is_floating_point(), Argument{"value"}, "is {}, for elements of {} (expected an integer)",
           to_string(value), name(dtype()));
     return index_put_(indices, full({}, value, dtype()), accumulate);
   });
 }
 
-Tensor Tensor::index_put(std::initializer_list<Index> indices, const Tensor& values, bool accumulate) const {
+Tensor Tensor::index_put(std::initializer_list<Index> indices, const Tensor& values, BoolArg accumulate) const {
   return call_as("index_put", {{"self", *this}, {"values", values}}, [&]() -> Tensor {
     const Selection selection = selection_of(*this, Indices(indices.begin(), indices.size()));
     if (any_positions(selection) && selection.view.numel() == numel()) {  // nothing is left out: what is written is the copy

@@ -16,9 +16,7 @@ struct Slice {
   std::optional<int64_t> end;
   int64_t step = 1;
 };
-inline Slice slice(std::optional<int64_t> start = {}, std::optional<int64_t> end = {}, int64_t step = 1) {
-  return {start, end, step};
-}
+inline Slice slice(OptionalIntArg start = {}, OptionalIntArg end = {}, IntArg step = 1) { return {start, end, step}; }
 
 struct Ellipsis {};
 struct NewAxis {};
@@ -30,8 +28,9 @@ inline constexpr NewAxis newaxis;    ///< a new dim of size 1
 /// neighbours, else in front. Numbers are taken before tensors, as in PyTorch.
 class Index {
  public:
-  template <std::integral T>
-  requires(!std::same_as<T, bool>) Index(T position) : value_(static_cast<int64_t>(position)) {}
+  template <Integer T>
+  Index(T position) : value_(detail::integer_of(position)) {}
+  Index(IntArg position) : value_(static_cast<int64_t>(position)) {}
   Index(Slice slice) : value_(slice) {}
   Index(Ellipsis value) : value_(value) {}
   Index(NewAxis value) : value_(value) {}

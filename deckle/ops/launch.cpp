@@ -66,17 +66,17 @@ bool repeats_elements(const Tensor& tensor) {
 
 /// Memory for a result. Where all operands of its sizes are permuted in one way, so is it, and the op runs straight over memory;
 /// else it is row-major, as it always is on a GPU.
-Tensor result_of(Operands inputs, Ints sizes, DType dtype, Device device) {
+Tensor result_of(Operands inputs, IntSpan sizes, DType dtype, Device device) {
   const Tensor* like = nullptr;
   for (const RowOperand& input : inputs) {
     const Tensor& tensor = input.values();
-    if (!device.is_cpu() || sizes.size() < 2 || input.repeats()) return empty(sizes, dtype, device);
+    if (!device.is_cpu() || sizes.size() < 2 || input.repeats()) return empty_raw(sizes, dtype, device);
     if (!(tensor.sizes() == sizes) || repeats_elements(tensor)) continue;
     if (like == nullptr ? !native::is_permuted(tensor) : !(tensor.strides() == like->strides()))
-      return empty(sizes, dtype, device);
+      return empty_raw(sizes, dtype, device);
     like = &tensor;
   }
-  return like == nullptr ? empty(sizes, dtype, device) : native::empty_permuted(*like, dtype);
+  return like == nullptr ? empty_raw(sizes, dtype, device) : native::empty_permuted(*like, dtype);
 }
 
 DType compute_dtype(DType working) {
@@ -169,7 +169,7 @@ void pointwise_out(const Pointwise& op, const Tensor& out, std::initializer_list
 RepeatedRows repeat_by(const Tensor& rows, const Ragged& ragged) {
   constexpr int64_t kShortRow = 64;  // bytes
   const Dims sizes = shapes::packed_shape(rows, ragged);
-  const int64_t row = numel_of(Ints(sizes).subspan(1)) * item_size(rows.dtype());
+  const int64_t row = numel_of(IntSpan(sizes).subspan(1)) * item_size(rows.dtype());
   return row < kShortRow || sizes[0] <= 1 ? RepeatedRows(segment_broadcast(rows, ragged)) : RepeatedRows(rows, ragged);
 }
 
@@ -183,7 +183,7 @@ int64_t wrap_dim(int64_t dim, int64_t rank) {
   return dim < 0 ? dim + range : dim;
 }
 
-Dims wrap_dims(Ints dims, Ints sizes) {
+Dims wrap_dims(IntSpan dims, IntSpan sizes) {
   Dims wrapped;
   for (const int64_t dim : dims) {
     wrapped.push_back(launch::wrap_dim(dim, sizes));
@@ -193,9 +193,9 @@ Dims wrap_dims(Ints dims, Ints sizes) {
   return wrapped;
 }
 
-Dims wrap_dims(Ints dims, int64_t rank) {
+Dims wrap_dims(IntSpan dims, int64_t rank) {
   const Dims sizes(static_cast<size_t>(rank), 1);
-  return wrap_dims(dims, Ints(sizes));
+  return wrap_dims(dims, IntSpan(sizes));
 }
 
 Tensor contiguous(const Tensor& tensor) { return tensor.defined() ? native::contiguous(tensor) : tensor; }
@@ -266,12 +266,12 @@ std::vector<Tensor> all_gradients(const autograd::Gradients& grads) {
 namespace deckle {
 
 Tensor sum_to(const Tensor& gradient, const OperandSizes& operand) {
-  if (!operand.ragged.defined()) return sum_to(gradient, Ints(operand.sizes));
+  if (!operand.ragged.defined()) return sum_to(gradient, IntSpan(operand.sizes));
   if (gradient.dim() == static_cast<int64_t>(operand.sizes.size()))
-    return sum_to(segment_sum(gradient, operand.ragged), Ints(operand.sizes));
+    return sum_to(segment_sum(gradient, operand.ragged), IntSpan(operand.sizes));
   Dims rows = operand.sizes;  // more dims: those before the rows go first
   rows[0] = operand.ragged->rows();
-  return sum_to(segment_sum(sum_to(gradient, Ints(rows)), operand.ragged), Ints(operand.sizes));
+  return sum_to(segment_sum(sum_to(gradient, IntSpan(rows)), operand.ragged), IntSpan(operand.sizes));
 }
 
 }  // namespace deckle

@@ -60,12 +60,12 @@ inline Tensor written_out(const RepeatedRows& rows) { return written_out(RowOper
 /// `dim` counted from 0 for a tensor of these sizes, or of `rank` dims; throws if it is out of range.
 using deckle::wrap_dim;
 int64_t wrap_dim(int64_t dim, int64_t rank);
-Dims wrap_dims(Ints dims, Ints sizes);
-Dims wrap_dims(Ints dims, int64_t rank);
+Dims wrap_dims(IntSpan dims, IntSpan sizes);
+Dims wrap_dims(IntSpan dims, int64_t rank);
 
 /// The dims, or none.
-inline Ints dims_or_none(const std::optional<Ints>& dims) { return dims ? *dims : Ints(); }
-inline Ints dims_or_none(const std::optional<Dims>& dims) { return dims ? Ints(*dims) : Ints(); }
+inline IntSpan dims_or_none(const std::optional<IntSpan>& dims) { return dims ? *dims : IntSpan(); }
+inline IntSpan dims_or_none(const std::optional<Dims>& dims) { return dims ? IntSpan(*dims) : IntSpan(); }
 
 /// Kept dims as an argument.
 inline OptionalInts optional_dims(const std::optional<Dims>& dims) { return dims ? OptionalInts(*dims) : OptionalInts(); }

@@ -11,6 +11,6 @@ namespace deckle {
 std::vector<int64_t> padded_places(int64_t size, int64_t before, int64_t after, PadMode mode);
 
 /// Throws unless padding has two numbers for each of some of `rank` dims.
-void require_padding(Ints padding, int64_t rank);
+void require_padding(IntSpan padding, int64_t rank);
 
 }  // namespace deckle

@@ -19,8 +19,8 @@ struct Rows {
   int64_t n;
   Tensor values;
 
-  Rows(const Tensor& self, OptionalInts dim) : n(shapes::reduced_count(self.sizes(), dim)) {
-    const Ints dims = dim.value_or(Ints());
+  Rows(const Tensor& self, std::optional<IntSpan> dim) : n(shapes::reduced_count(self.sizes(), dim)) {
+    const IntSpan dims = dim.value_or(IntSpan());
     for (const bool reduced : {false, true}) {
       for (int64_t d = 0; d < self.dim(); ++d) {
         bool is_reduced = dims.empty();
@@ -51,7 +51,7 @@ struct Halves {
 
 }  // namespace
 
-Tensor composite::prod_others(const Tensor& self, OptionalInts dim) {
+Tensor composite::prod_others(const Tensor& self, std::optional<IntSpan> dim) {
   const Rows rows(self, dim);
   if (rows.n == 0) return self;
   std::vector<Halves> levels;

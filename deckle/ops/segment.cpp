@@ -8,14 +8,14 @@
 
 namespace deckle {
 
-Dims shapes::segment_values_shape(Ints sizes, const Ragged& ragged) {
+Dims shapes::segment_values_shape(IntSpan sizes, const Ragged& ragged) {
   check(ragged.defined(), Argument{"ragged"}, "is undefined (expected a ragged shape)");
   check(!sizes.empty() && sizes[0] == ragged->rows(), "values of shape {} for {} (expected {} rows)", sizes, to_string(ragged),
         ragged->rows());
   return Dims(sizes);
 }
 
-Dims shapes::segment_shape(Ints sizes, const Ragged& ragged) {
+Dims shapes::segment_shape(IntSpan sizes, const Ragged& ragged) {
   Dims reduced = segment_values_shape(sizes, ragged);
   reduced[0] = ragged->components();
   return reduced;

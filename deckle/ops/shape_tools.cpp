@@ -4,7 +4,7 @@
 
 namespace deckle {
 
-Dims resolved_sizes(const Tensor& self, Ints sizes) {
+Dims resolved_sizes(const Tensor& self, IntSpan sizes) {
   Dims wanted(sizes);
   int64_t* unknown = nullptr;
   for (int64_t& size : wanted) {
@@ -25,7 +25,7 @@ Dims resolved_sizes(const Tensor& self, Ints sizes) {
   return wanted;
 }
 
-std::optional<Dims> view_strides(const Tensor& self, Ints sizes) {
+std::optional<Dims> view_strides(const Tensor& self, IntSpan sizes) {
   if (self.numel() == 0 || self.is_contiguous()) return contiguous_strides(sizes);
   Dims strides(sizes.size(), 0);
   // From the last dim on, runs of dims of self that lie evenly in memory must be cut by whole groups of new dims.

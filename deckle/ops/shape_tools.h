@@ -7,9 +7,9 @@
 namespace deckle {
 
 /// `sizes` with -1, at most once, replaced by what makes the number of elements that of `self`; throws if nothing does.
-Dims resolved_sizes(const Tensor& self, Ints sizes);
+Dims resolved_sizes(const Tensor& self, IntSpan sizes);
 
 /// Strides under which `self` has the shape `sizes` (as many elements) without a copy, if there are any.
-std::optional<Dims> view_strides(const Tensor& self, Ints sizes);
+std::optional<Dims> view_strides(const Tensor& self, IntSpan sizes);
 
 }  // namespace deckle

@@ -11,8 +11,8 @@
 
 namespace deckle::shapes {
 
-Dims reduced_shape(Ints sizes, std::optional<Ints> dim, bool keepdim) {
-  const Ints dims = dim.value_or(Ints());
+Dims reduced_shape(IntSpan sizes, std::optional<IntSpan> dim, bool keepdim) {
+  const IntSpan dims = dim.value_or(IntSpan());
   std::vector<bool> reduced(sizes.size(), dims.empty());
   for (const int64_t one : dims) {
     const auto at = static_cast<size_t>(wrap_dim(one, sizes));
@@ -43,9 +43,9 @@ double largest(DType dtype) {
   }
 }
 
-int64_t reduced_numel(Ints sizes, std::optional<Ints> dim) { return numel_of(reduced_shape(sizes, dim, false)); }
+int64_t reduced_numel(IntSpan sizes, std::optional<IntSpan> dim) { return numel_of(reduced_shape(sizes, dim, false)); }
 
-int64_t reduced_count(Ints sizes, std::optional<Ints> dim) {
+int64_t reduced_count(IntSpan sizes, std::optional<IntSpan> dim) {
   const Dims kept = reduced_shape(sizes, dim, true);
   int64_t count = 1;
   for (size_t at = 0; at < sizes.size(); ++at) {
@@ -54,12 +54,12 @@ int64_t reduced_count(Ints sizes, std::optional<Ints> dim) {
   return count;
 }
 
-bool rows_are_empty(Ints sizes, std::optional<int64_t> dim) {
+bool rows_are_empty(IntSpan sizes, std::optional<int64_t> dim) {
   return numel_of(sizes) == 0 && numel_of(without_dim(sizes, dim, false)) > 0;
 }
 
-Dims without_dim(Ints sizes, std::optional<int64_t> dim, bool keepdim) {
-  return reduced_shape(sizes, dim ? Ints(&*dim, 1) : Ints(), keepdim);
+Dims without_dim(IntSpan sizes, std::optional<int64_t> dim, bool keepdim) {
+  return reduced_shape(sizes, dim ? IntSpan(&*dim, 1) : IntSpan(), keepdim);
 }
 
 int64_t quotient(int64_t a, int64_t b) {
@@ -73,27 +73,32 @@ bool has_negative(const Tensor& x) {
   return can && x.numel() > 0 && raw::amin(x, {}, false).item<int64_t>() < 0;
 }
 
+bool has_improbable(const Tensor& x) {
+  if (!x.device().is_cpu() || !is_floating(x.dtype()) || x.numel() == 0) return false;
+  return !(raw::amin(x, {}, false).item() >= 0 && raw::amax(x, {}, false).item() <= 1);
+}
+
 DType sum_dtype(DType dtype) { return is_integral(dtype) ? DType::int64 : dtype; }
 
-Dims broadcast_shape(Ints a, Ints b) { return broadcast_shapes(a, b); }
+Dims broadcast_shape(IntSpan a, IntSpan b) { return broadcast_shapes(a, b); }
 
-Dims concat(Ints a, Ints b) {
+Dims concat(IntSpan a, IntSpan b) {
   Dims result(a);
   for (const int64_t value : b) result.push_back(value);
   return result;
 }
 
-Dims leading(Ints sizes, int64_t count) {
+Dims leading(IntSpan sizes, int64_t count) {
   return Dims(sizes.first(std::min(sizes.size(), static_cast<size_t>(std::max<int64_t>(count, 0)))));
 }
 
-Dims without_leading(Ints sizes, int64_t count) { return Dims(sizes.subspan(leading(sizes, count).size())); }
+Dims without_leading(IntSpan sizes, int64_t count) { return Dims(sizes.subspan(leading(sizes, count).size())); }
 
-Dims resolved_shape(const Tensor& self, Ints sizes) { return resolved_sizes(self, sizes); }
+Dims resolved_shape(const Tensor& self, IntSpan sizes) { return resolved_sizes(self, sizes); }
 
-bool can_view(const Tensor& self, Ints sizes) { return view_strides(self, sizes).has_value(); }
+bool can_view(const Tensor& self, IntSpan sizes) { return view_strides(self, sizes).has_value(); }
 
-Dims flattened_shape(Ints sizes, int64_t start_dim, int64_t end_dim) {
+Dims flattened_shape(IntSpan sizes, int64_t start_dim, int64_t end_dim) {
   if (sizes.empty()) return {1};
   const int64_t first = wrap_dim(start_dim, sizes), last = wrap_dim(end_dim, sizes);
   check(first <= last, "start_dim {} comes after end_dim {} (expected start_dim <= end_dim)", start_dim, end_dim);
@@ -103,7 +108,7 @@ Dims flattened_shape(Ints sizes, int64_t start_dim, int64_t end_dim) {
   return result;
 }
 
-Dims dims_to_sum(Ints sizes, Ints target) {
+Dims dims_to_sum(IntSpan sizes, IntSpan target) {
   const auto rank = static_cast<int64_t>(sizes.size()), missing = rank - static_cast<int64_t>(target.size());
   check(missing >= 0, "{} does not broadcast to {}", target, sizes);
   Dims dims;
@@ -127,15 +132,15 @@ Ragged single_rows(int64_t rows) { return Ragged::from_lengths(std::vector<int64
 
 DType statistics_dtype(DType dtype) { return dtype == DType::float64 ? DType::float64 : DType::float32; }
 
-Dims with_last(Ints sizes, int64_t size) { return with_size(sizes, static_cast<int64_t>(sizes.size()) - 1, size); }
+Dims with_last(IntSpan sizes, int64_t size) { return with_size(sizes, static_cast<int64_t>(sizes.size()) - 1, size); }
 
-Dims with_size(Ints sizes, int64_t dim, int64_t size) {
+Dims with_size(IntSpan sizes, int64_t dim, int64_t size) {
   Dims result(sizes);
   result[static_cast<size_t>(wrap_dim(dim, sizes))] = size;
   return result;
 }
 
-bool fits_except(Ints inner, Ints outer, int64_t dim) {
+bool fits_except(IntSpan inner, IntSpan outer, int64_t dim) {
   for (size_t i = 0; i < inner.size(); ++i) {
     if (static_cast<int64_t>(i) != dim && inner[i] > outer[i]) return false;
   }
@@ -148,7 +153,7 @@ Dims cat_shape(TensorList tensors, int64_t dim) {
   check(!result.empty(), "the tensors have no dim to be joined along (expected dims; stack makes a new one)");
   const auto along = static_cast<size_t>(wrap_dim(dim, tensors[0].sizes()));
   for (size_t i = 1; i < tensors.size(); ++i) {
-    const Ints sizes = tensors[i].sizes();
+    const IntSpan sizes = tensors[i].sizes();
     bool agree = sizes.size() == result.size();
     for (size_t d = 0; agree && d < sizes.size(); ++d) agree = d == along || sizes[d] == result[d];
     check(agree, "tensor {} has shape {}, tensor 0 has {} (expected the same outside dim {})", i, sizes, tensors[0].sizes(), dim);
@@ -178,9 +183,9 @@ int64_t rank_of(TensorList tensors) {
   return tensors[0].dim();
 }
 
-int64_t cat_rows(Ints lengths) { return std::accumulate(lengths.begin(), lengths.end(), int64_t{0}); }
+int64_t cat_rows(IntSpan lengths) { return std::accumulate(lengths.begin(), lengths.end(), int64_t{0}); }
 
-Dims inverse_permutation(Ints dims) {
+Dims inverse_permutation(IntSpan dims) {
   Dims result(dims.size(), 0);
   for (size_t i = 0; i < dims.size(); ++i)
     result[static_cast<size_t>(dims[i] < 0 ? dims[i] + static_cast<int64_t>(dims.size()) : dims[i])] = static_cast<int64_t>(i);
@@ -189,7 +194,7 @@ Dims inverse_permutation(Ints dims) {
 
 Ragged one_component(int64_t rows) { return Ragged::from_lengths(std::vector<int64_t>{rows}); }
 
-Dims without_ones(Ints sizes) {
+Dims without_ones(IntSpan sizes) {
   Dims result;
   for (const int64_t size : sizes) {
     if (size != 1) result.push_back(size);
@@ -197,7 +202,7 @@ Dims without_ones(Ints sizes) {
   return result;
 }
 
-Dims moved_dims(Ints source, Ints destination, int64_t rank) {
+Dims moved_dims(IntSpan source, IntSpan destination, int64_t rank) {
   check(source.size() == destination.size(), "source {} and destination {} differ in length (expected one place for each dim)",
         source, destination);
   if (rank == 0) return {};
@@ -219,7 +224,7 @@ Dims moved_dims(Ints source, Ints destination, int64_t rank) {
   return order;
 }
 
-Dims aligned_sizes(Ints sizes, Ints repeats) {
+Dims aligned_sizes(IntSpan sizes, IntSpan repeats) {
   check(repeats.size() >= sizes.size(), "{} repeats for shape {} (expected {} or more)", repeats.size(), sizes, sizes.size());
   check(std::all_of(repeats.begin(), repeats.end(), [](int64_t times) { return times >= 0; }),
         "a number in repeats {} is negative (expected 0 or more)", repeats);
@@ -228,7 +233,7 @@ Dims aligned_sizes(Ints sizes, Ints repeats) {
   return result;
 }
 
-Dims alternate(Ints a, Ints b) {
+Dims alternate(IntSpan a, IntSpan b) {
   Dims result;
   for (size_t i = 0; i < a.size(); ++i) {
     result.push_back(a[i]);
@@ -237,13 +242,13 @@ Dims alternate(Ints a, Ints b) {
   return result;
 }
 
-Dims products(Ints a, Ints b) {
+Dims products(IntSpan a, IntSpan b) {
   Dims result;
   for (size_t i = 0; i < a.size(); ++i) result.push_back(numel_of({a[i], b[i]}));
   return result;
 }
 
-Dims end_padding(Ints sizes, Ints padded) {
+Dims end_padding(IntSpan sizes, IntSpan padded) {
   check(padded.size() == sizes.size(), "sizes {} for shape {} (expected one for each dim)", padded, sizes);
   Dims result;
   for (size_t dim = sizes.size(); dim-- > 0;) {
@@ -254,8 +259,8 @@ Dims end_padding(Ints sizes, Ints padded) {
   return result;
 }
 
-Dims joined_shape(Ints sizes, Ints last) {
-  check(!last.empty() && last.size() <= sizes.size() && Ints(sizes.last(last.size())) == last,
+Dims joined_shape(IntSpan sizes, IntSpan last) {
+  check(!last.empty() && last.size() <= sizes.size() && IntSpan(sizes.last(last.size())) == last,
         "the sizes to normalise are {} and a tensor has shape {} (expected its last dims)", last, sizes);
   Dims joined(sizes.first(sizes.size() - last.size()));
   joined.push_back(numel_of(last));
@@ -266,7 +271,7 @@ int64_t quantile_place(int64_t n, double q) { return static_cast<int64_t>(q * st
 
 double quantile_weight(int64_t n, double q) { return q * static_cast<double>(n - 1) - static_cast<double>(quantile_place(n, q)); }
 
-Dims grouped_channels(Ints sizes, int64_t groups) {
+Dims grouped_channels(IntSpan sizes, int64_t groups) {
   return {sizes[0], numel_of(sizes.subspan(1).first(sizes.size() - 2)), groups, sizes.back() / groups};
 }
 

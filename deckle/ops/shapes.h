@@ -11,17 +11,17 @@
 namespace deckle::shapes {
 
 /// `sizes` without the dims of `dim` (with them as 1 if keepdim). None given, or an empty list: without all of them.
-Dims reduced_shape(Ints sizes, std::optional<Ints> dim, bool keepdim);
+Dims reduced_shape(IntSpan sizes, std::optional<IntSpan> dim, bool keepdim);
 
 /// How many elements go into one of such a reduction, and how many come out of it.
-int64_t reduced_count(Ints sizes, std::optional<Ints> dim);
-int64_t reduced_numel(Ints sizes, std::optional<Ints> dim);
+int64_t reduced_count(IntSpan sizes, std::optional<IntSpan> dim);
+int64_t reduced_numel(IntSpan sizes, std::optional<IntSpan> dim);
 
 /// Whether there is a row along dim (none given: the whole is one) and it has no elements.
-bool rows_are_empty(Ints sizes, std::optional<int64_t> dim);
+bool rows_are_empty(IntSpan sizes, std::optional<int64_t> dim);
 
 /// `sizes` without one dim (none given: without all), or with size 1 there.
-Dims without_dim(Ints sizes, std::optional<int64_t> dim, bool keepdim);
+Dims without_dim(IntSpan sizes, std::optional<int64_t> dim, bool keepdim);
 
 /// Of a sum: int64 for integers and bool, the same otherwise.
 DType sum_dtype(DType dtype);
@@ -36,22 +36,25 @@ int64_t quotient(int64_t a, int64_t b);
 /// Whether a tensor of integers has one below 0. It reads the values: on a GPU it waits for them.
 bool has_negative(const Tensor& x);
 
-/// NumPy's broadcasting rules.
-Dims broadcast_shape(Ints a, Ints b);
+/// Whether a tensor in the host's memory has an element that is no probability. It reads the values, so on a GPU it is false.
+bool has_improbable(const Tensor& x);
 
-Dims concat(Ints a, Ints b);
+/// NumPy's broadcasting rules.
+Dims broadcast_shape(IntSpan a, IntSpan b);
+
+Dims concat(IntSpan a, IntSpan b);
 
 /// Of log-sum-exp and other row statistics: float64 for float64, float32 otherwise.
 DType statistics_dtype(DType dtype);
 
 /// `sizes` with `size` for the last dim.
-Dims with_last(Ints sizes, int64_t size);
+Dims with_last(IntSpan sizes, int64_t size);
 
 /// `sizes` with `size` for one dim.
-Dims with_size(Ints sizes, int64_t dim, int64_t size);
+Dims with_size(IntSpan sizes, int64_t dim, int64_t size);
 
 /// inner[i] <= outer[i] in every dim but `dim` (-1: in every dim).
-bool fits_except(Ints inner, Ints outer, int64_t dim);
+bool fits_except(IntSpan inner, IntSpan outer, int64_t dim);
 
 /// Of the concatenation along dim; throws unless the tensors agree in their other dims.
 Dims cat_shape(TensorList tensors, int64_t dim);
@@ -66,26 +69,26 @@ Dims sizes_along(TensorList tensors, int64_t dim);
 int64_t rank_of(TensorList tensors);
 
 /// The sum of the lengths.
-int64_t cat_rows(Ints lengths);
+int64_t cat_rows(IntSpan lengths);
 
 /// permute(permute(x, dims), inverse_permutation(dims)) is x.
-Dims inverse_permutation(Ints dims);
+Dims inverse_permutation(IntSpan dims);
 
 /// The first `count` of sizes (all, if there are no more), and those after them.
-Dims leading(Ints sizes, int64_t count);
-Dims without_leading(Ints sizes, int64_t count);
+Dims leading(IntSpan sizes, int64_t count);
+Dims without_leading(IntSpan sizes, int64_t count);
 
 /// `sizes` with -1, at most once, replaced by what makes the number of elements that of `self`; throws if nothing does.
-Dims resolved_shape(const Tensor& self, Ints sizes);
+Dims resolved_shape(const Tensor& self, IntSpan sizes);
 
 /// Whether `self` has the shape `sizes` (as many elements) without a copy.
-bool can_view(const Tensor& self, Ints sizes);
+bool can_view(const Tensor& self, IntSpan sizes);
 
 /// `sizes` with the dims from start_dim to end_dim as one; of no dims at all: [1].
-Dims flattened_shape(Ints sizes, int64_t start_dim, int64_t end_dim);
+Dims flattened_shape(IntSpan sizes, int64_t start_dim, int64_t end_dim);
 
 /// The dims of `sizes` over which a sum, its dims kept, leads to `target` up to leading dims of size 1; throws if none does.
-Dims dims_to_sum(Ints sizes, Ints target);
+Dims dims_to_sum(IntSpan sizes, IntSpan target);
 
 /// Of the pieces of a dim: each `piece`, the last what remains; at least one.
 Dims piece_sizes(int64_t size, int64_t piece);
@@ -98,40 +101,40 @@ Ragged one_component(int64_t rows);
 
 inline int64_t value_or(std::optional<int64_t> value, int64_t otherwise) { return value.value_or(otherwise); }
 
-Dims without_ones(Ints sizes);
+Dims without_ones(IntSpan sizes);
 
 /// The order of permute that brings the dims `source` to the places `destination`.
-Dims moved_dims(Ints source, Ints destination, int64_t rank);
+Dims moved_dims(IntSpan source, IntSpan destination, int64_t rank);
 
 /// `sizes` behind as many ones as there are more repeats. Throws for fewer or negative repeats.
-Dims aligned_sizes(Ints sizes, Ints repeats);
+Dims aligned_sizes(IntSpan sizes, IntSpan repeats);
 
 /// [a0, b0, a1, b1, ...] and [a0 b0, a1 b1, ...] of lists of one length. Throws where a product overflows 64 bits.
-Dims alternate(Ints a, Ints b);
-Dims products(Ints a, Ints b);
+Dims alternate(IntSpan a, IntSpan b);
+Dims products(IntSpan a, IntSpan b);
 
 /// The padding that pad takes, after each dim up to `padded`. Throws where a size is smaller.
-Dims end_padding(Ints sizes, Ints padded);
+Dims end_padding(IntSpan sizes, IntSpan padded);
 
 /// `sizes` with the last dims, whose sizes are `last`, as one.
-Dims joined_shape(Ints sizes, Ints last);
+Dims joined_shape(IntSpan sizes, IntSpan last);
 
 /// Of n ordered elements the place below which the part q of them lies, and how far it is from there to the next.
 int64_t quantile_place(int64_t n, double q);
 double quantile_weight(int64_t n, double q);
 
 /// [rows, positions, groups, channels of a group] of [rows, ..., channels].
-Dims grouped_channels(Ints sizes, int64_t groups);
+Dims grouped_channels(IntSpan sizes, int64_t groups);
 
 /// Of a reduction over the rows of each component: [components, ...]. Throws unless there are as many rows as the ragged shape
 /// has.
-Dims segment_shape(Ints sizes, const Ragged& ragged);
+Dims segment_shape(IntSpan sizes, const Ragged& ragged);
 
 /// The sizes of an index [index rows, ...] into the columns of values [rows, ...], of as many components; no wider than they are.
 Dims segment_index_shape(const Tensor& values, const Ragged& ragged, const Tensor& index, const Ragged& index_ragged);
 
 /// The sizes of packed values, after the same check.
-Dims segment_values_shape(Ints sizes, const Ragged& ragged);
+Dims segment_values_shape(IntSpan sizes, const Ragged& ragged);
 
 /// Of the rows of `to`, one sequence for each of `from`: `values` are those of `from`.
 Dims moved_shape(const Tensor& values, const Ragged& from, const Ragged& to);

@@ -44,23 +44,47 @@ RowIterator<Tensor> Tensor::begin() const {
 }
 RowIterator<Tensor> Tensor::end() const { return {*this, dim() > 0 ? size(0) : 0}; }
 
-Tensor Tensor::operator[](int64_t index) const { return deckle::select(*this, 0, index); }
+// What chooses from a temporary takes its handle away, so that require_holder sees whether another one is left.
+Tensor Tensor::operator[](IntArg index) const& { return deckle::select(*this, 0, index); }
+Tensor Tensor::operator[](IntArg index) && {
+  const Tensor from = std::move(*this);
+  return from[index];
+}
 template <>
-Tensor Tensor::operator[](const Slice& range) const {
+Tensor Tensor::operator[](const Slice& range) const& {
   return index({range});
 }
-IndexedTensor Tensor::operator[](const Tensor& positions) const { return {index({positions}), *this, positions}; }
+template <>
+Tensor Tensor::operator[](const Slice& range) && {
+  const Tensor from = std::move(*this);
+  return from[range];
+}
+IndexedTensor Tensor::operator[](const Tensor& positions) const& { return {index({positions}), *this, positions}; }
+IndexedTensor Tensor::operator[](const Tensor& positions) && {
+  Tensor values = index({positions});
+  return {std::move(values), std::move(*this), positions};
+}
 
-const IndexedTensor& IndexedTensor::operator=(const Tensor& source) const&& {
+void IndexedTensor::write(const Tensor& source) const {
+  require_holder(base_);
   base_.index_put_({index_}, source);
+}
+const IndexedTensor& IndexedTensor::operator=(const Tensor& source) const&& {
+  write(source);
   return *this;
 }
 const IndexedTensor& IndexedTensor::operator=(const Scalar& value) const&& {
+  require_holder(base_);
   base_.index_put_({index_}, value);
   return *this;
 }
+const Tensor& detail::writable(const Tensor& temporary) {
+  require_holder(temporary);
+  return temporary;
+}
+void detail::written(const IndexedTensor& chosen) { chosen.write(chosen); }
 
-std::vector<Tensor> Tensor::unbind(int64_t dim) const { return deckle::unbind(*this, dim); }
+std::vector<Tensor> Tensor::unbind(IntArg dim) const { return deckle::unbind(*this, dim); }
 
 Tensor Tensor::T() const {
   Dims reversed;
@@ -86,25 +110,16 @@ Tensor operator%(const Tensor& a, const Tensor& b) { return remainder(a, b); }
 Tensor operator%(const Tensor& a, const Scalar& b) { return remainder(a, b); }
 Tensor operator%(const Scalar& a, const Tensor& b) { return remainder(a, b); }
 
-const Tensor& operator+=(const Tensor& a, const Tensor& b) { return add_(a, b); }
-const Tensor& operator+=(const Tensor& a, const Scalar& b) { return add_(a, b); }
-const Tensor& operator-=(const Tensor& a, const Tensor& b) { return sub_(a, b); }
-const Tensor& operator-=(const Tensor& a, const Scalar& b) { return sub_(a, b); }
-const Tensor& operator*=(const Tensor& a, const Tensor& b) { return mul_(a, b); }
-const Tensor& operator*=(const Tensor& a, const Scalar& b) { return mul_(a, b); }
-const Tensor& operator/=(const Tensor& a, const Tensor& b) { return div_(a, b); }
-const Tensor& operator/=(const Tensor& a, const Scalar& b) { return div_(a, b); }
-const Tensor& operator%=(const Tensor& a, const Tensor& b) { return remainder_(a, b); }
-const Tensor& operator%=(const Tensor& a, const Scalar& b) { return remainder_(a, b); }
-
-const Tensor& operator+=(const IndexedTensor&& a, const Tensor& b) { return std::move(a) = static_cast<const Tensor&>(a) + b; }
-const Tensor& operator-=(const IndexedTensor&& a, const Tensor& b) { return std::move(a) = static_cast<const Tensor&>(a) - b; }
-const Tensor& operator*=(const IndexedTensor&& a, const Tensor& b) { return std::move(a) = static_cast<const Tensor&>(a) * b; }
-const Tensor& operator/=(const IndexedTensor&& a, const Tensor& b) { return std::move(a) = static_cast<const Tensor&>(a) / b; }
-const Tensor& operator+=(const IndexedTensor&& a, const Scalar& b) { return std::move(a) = static_cast<const Tensor&>(a) + b; }
-const Tensor& operator-=(const IndexedTensor&& a, const Scalar& b) { return std::move(a) = static_cast<const Tensor&>(a) - b; }
-const Tensor& operator*=(const IndexedTensor&& a, const Scalar& b) { return std::move(a) = static_cast<const Tensor&>(a) * b; }
-const Tensor& operator/=(const IndexedTensor&& a, const Scalar& b) { return std::move(a) = static_cast<const Tensor&>(a) / b; }
+Tensor operator+=(const Tensor& a, const Tensor& b) { return add_(a, b); }
+Tensor operator+=(const Tensor& a, const Scalar& b) { return add_(a, b); }
+Tensor operator-=(const Tensor& a, const Tensor& b) { return sub_(a, b); }
+Tensor operator-=(const Tensor& a, const Scalar& b) { return sub_(a, b); }
+Tensor operator*=(const Tensor& a, const Tensor& b) { return mul_(a, b); }
+Tensor operator*=(const Tensor& a, const Scalar& b) { return mul_(a, b); }
+Tensor operator/=(const Tensor& a, const Tensor& b) { return div_(a, b); }
+Tensor operator/=(const Tensor& a, const Scalar& b) { return div_(a, b); }
+Tensor operator%=(const Tensor& a, const Tensor& b) { return remainder_(a, b); }
+Tensor operator%=(const Tensor& a, const Scalar& b) { return remainder_(a, b); }
 
 Tensor operator==(const Tensor& a, const Tensor& b) { return eq(a, b); }
 Tensor operator!=(const Tensor& a, const Tensor& b) { return ne(a, b); }
@@ -132,23 +147,23 @@ Tensor operator~(const Tensor& a) { return bitwise_not(a); }
 
 Tensor operator&(const Tensor& a, const Scalar& b) { return bitwise_and(a, b); }
 Tensor operator&(const Scalar& a, const Tensor& b) { return bitwise_and(b, a); }
-const Tensor& operator&=(const Tensor& a, const Tensor& b) { return bitwise_and_(a, b); }
-const Tensor& operator&=(const Tensor& a, const Scalar& b) { return bitwise_and_(a, b); }
+Tensor operator&=(const Tensor& a, const Tensor& b) { return bitwise_and_(a, b); }
+Tensor operator&=(const Tensor& a, const Scalar& b) { return bitwise_and_(a, b); }
 Tensor operator|(const Tensor& a, const Scalar& b) { return bitwise_or(a, b); }
 Tensor operator|(const Scalar& a, const Tensor& b) { return bitwise_or(b, a); }
-const Tensor& operator|=(const Tensor& a, const Tensor& b) { return bitwise_or_(a, b); }
-const Tensor& operator|=(const Tensor& a, const Scalar& b) { return bitwise_or_(a, b); }
+Tensor operator|=(const Tensor& a, const Tensor& b) { return bitwise_or_(a, b); }
+Tensor operator|=(const Tensor& a, const Scalar& b) { return bitwise_or_(a, b); }
 Tensor operator^(const Tensor& a, const Scalar& b) { return bitwise_xor(a, b); }
 Tensor operator^(const Scalar& a, const Tensor& b) { return bitwise_xor(b, a); }
-const Tensor& operator^=(const Tensor& a, const Tensor& b) { return bitwise_xor_(a, b); }
-const Tensor& operator^=(const Tensor& a, const Scalar& b) { return bitwise_xor_(a, b); }
+Tensor operator^=(const Tensor& a, const Tensor& b) { return bitwise_xor_(a, b); }
+Tensor operator^=(const Tensor& a, const Scalar& b) { return bitwise_xor_(a, b); }
 Tensor operator<<(const Tensor& a, const Tensor& b) { return bitwise_left_shift(a, b); }
-const Tensor& operator<<=(const Tensor& a, const Tensor& b) { return bitwise_left_shift_(a, b); }
+Tensor operator<<=(const Tensor& a, const Tensor& b) { return bitwise_left_shift_(a, b); }
 Tensor operator<<(const Tensor& a, const Scalar& b) { return bitwise_left_shift(a, b); }
-const Tensor& operator<<=(const Tensor& a, const Scalar& b) { return bitwise_left_shift_(a, b); }
+Tensor operator<<=(const Tensor& a, const Scalar& b) { return bitwise_left_shift_(a, b); }
 Tensor operator>>(const Tensor& a, const Tensor& b) { return bitwise_right_shift(a, b); }
-const Tensor& operator>>=(const Tensor& a, const Tensor& b) { return bitwise_right_shift_(a, b); }
+Tensor operator>>=(const Tensor& a, const Tensor& b) { return bitwise_right_shift_(a, b); }
 Tensor operator>>(const Tensor& a, const Scalar& b) { return bitwise_right_shift(a, b); }
-const Tensor& operator>>=(const Tensor& a, const Scalar& b) { return bitwise_right_shift_(a, b); }
+Tensor operator>>=(const Tensor& a, const Scalar& b) { return bitwise_right_shift_(a, b); }
 
 }  // namespace deckle

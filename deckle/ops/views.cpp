@@ -16,7 +16,7 @@ namespace deckle::native {
 namespace {
 
 /// Index along dim in [0, size).
-int64_t wrap_index(int64_t index, int64_t dim, Ints sizes) {
+int64_t wrap_index(int64_t index, int64_t dim, IntSpan sizes) {
   const int64_t size = sizes[static_cast<size_t>(dim)];
   check(index >= -size && index < size, Argument{"index"}, "{} is out of range for dim {} of shape {} (expected {})", index, dim,
         sizes, Range{-size, size - 1});
@@ -38,7 +38,7 @@ struct Range {
 
 }  // namespace
 
-Tensor view(const Tensor& self, Ints sizes) {
+Tensor view(const Tensor& self, IntSpan sizes) {
   const Dims wanted = resolved_sizes(self, sizes);
   const std::optional<Dims> strides = view_strides(self, wanted);
   check(strides.has_value(),
@@ -57,7 +57,7 @@ Tensor transpose(const Tensor& self, int64_t dim0, int64_t dim1) {
   return alias(self, sizes, strides, self.offset());
 }
 
-Tensor permute(const Tensor& self, Ints dims) {
+Tensor permute(const Tensor& self, IntSpan dims) {
   check(static_cast<int64_t>(dims.size()) == self.dim(), "{} dims for shape {} (expected {})", dims.size(), self.sizes(),
         self.dim());
   Dims sizes, strides;
@@ -72,7 +72,7 @@ Tensor permute(const Tensor& self, Ints dims) {
   return alias(self, sizes, strides, self.offset());
 }
 
-Tensor expand(const Tensor& self, Ints sizes) {
+Tensor expand(const Tensor& self, IntSpan sizes) {
   const auto missing = static_cast<int64_t>(sizes.size()) - self.dim();
   check(missing >= 0, "shape {} does not broadcast to {}", self.sizes(), sizes);
   Dims wanted(sizes), strides(sizes.size(), 0);
@@ -110,7 +110,7 @@ Tensor slice(const Tensor& self, int64_t dim, int64_t start, int64_t end, int64_
   return alias(self, sizes, strides, self.offset() + range.start * self.stride(dim));
 }
 
-std::vector<Tensor> split_with_sizes(const Tensor& self, Ints split_sizes, int64_t dim) {
+std::vector<Tensor> split_with_sizes(const Tensor& self, IntSpan split_sizes, int64_t dim) {
   check(self.dim() > 0, Argument{"self"}, "has no dims (expected one to split)");
   std::vector<Tensor> pieces;
   int64_t start = 0;
@@ -154,19 +154,19 @@ Tensor unsqueeze(const Tensor& self, int64_t dim) {
   return alias(self, sizes, strides, self.offset());
 }
 
-Tensor select_backward(const Tensor& gradient, Ints sizes, int64_t dim, int64_t index) {
+Tensor select_backward(const Tensor& gradient, IntSpan sizes, int64_t dim, int64_t index) {
   Tensor result = zeros_raw(sizes, gradient.dtype(), gradient.device());
   copy_into(native::select(result, dim, index), gradient);
   return result;
 }
 
-Tensor slice_backward(const Tensor& gradient, Ints sizes, int64_t dim, int64_t start, int64_t end, int64_t step) {
+Tensor slice_backward(const Tensor& gradient, IntSpan sizes, int64_t dim, int64_t start, int64_t end, int64_t step) {
   Tensor result = zeros_raw(sizes, gradient.dtype(), gradient.device());
   copy_into(native::slice(result, dim, start, end, step), gradient);
   return result;
 }
 
-Tensor as_strided(const Tensor& self, Ints sizes, Ints strides, int64_t offset) {
+Tensor as_strided(const Tensor& self, IntSpan sizes, IntSpan strides, int64_t offset) {
   check(self.is_contiguous(), Argument{"self"}, "has shape {} and strides {} (expected it contiguous)", self.sizes(),
         self.strides());
   check(sizes.size() == strides.size(), "{} sizes and {} strides (expected as many)", sizes.size(), strides.size());
@@ -181,7 +181,7 @@ Tensor as_strided(const Tensor& self, Ints sizes, Ints strides, int64_t offset) 
   return alias(self, sizes, strides, self.offset() + offset);
 }
 
-Tensor as_strided_backward(const Tensor& gradient, Ints self_sizes, Ints strides, int64_t offset) {
+Tensor as_strided_backward(const Tensor& gradient, IntSpan self_sizes, IntSpan strides, int64_t offset) {
   check(strides.size() == gradient.sizes().size(), "{} strides for a gradient of shape {} (expected one for each dim)",
         strides.size(), gradient.sizes());
   if (distinct_places(gradient.sizes(), strides)) {

@@ -19,7 +19,7 @@ Ragged with_lengths(const Ragged& ragged, F&& counted) {
 
 }  // namespace
 
-Ragged equal_sequences(Ints sizes) {
+Ragged equal_sequences(IntSpan sizes) {
   const int64_t count = numel_of(sizes.first(sizes.size() - 2));
   return Ragged::from_lengths(std::vector<int64_t>(static_cast<size_t>(count), sizes[sizes.size() - 2]));
 }

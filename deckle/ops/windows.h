@@ -7,7 +7,7 @@
 namespace deckle::shapes {
 
 /// The sequences of a dense [..., L, C], all of length L.
-Ragged equal_sequences(Ints sizes);
+Ragged equal_sequences(IntSpan sizes);
 
 /// The number of windows of each sequence, or of one: those `within` it, or as many as rows begin. Throws for sizes below 1.
 Ragged count_windows(const Ragged& ragged, int64_t size, int64_t stride, int64_t dilation, bool within);

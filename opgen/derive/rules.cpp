@@ -83,7 +83,7 @@ class PointwiseRules {
       } else {
         const auto formula = formula_of(gradient, nonlinear > 1);
         ExprPtr reverse = formula(name("grad"), [](const std::string& input) { return name(input); });
-        if (tensors_.size() > 1) reverse = summed(reverse, method(name(gradient.input), "sizes", rule.at));
+        if (tensors_.size() > 1) reverse = call("sum_to", {reverse, method(name(gradient.input), "sizes", rule.at)}, rule.at);
         rule.formula.body = at_position(reverse, rule.at);
         const ExprPtr tangent = formula(name(gradient.input + "_t"), [&](const std::string& input) {
           return is_tensor(input) ? name(input + "_p") : name(input);
@@ -101,13 +101,6 @@ class PointwiseRules {
 
  private:
   bool is_tensor(const std::string& input) const { return std::find(tensors_.begin(), tensors_.end(), input) != tensors_.end(); }
-
-  /// A sign is taken after the sum, of what may be far fewer elements.
-  static ExprPtr summed(const ExprPtr& reverse, const ExprPtr& sizes) {
-    const bool negative = reverse->kind == Kind::unary && reverse->text == "-";
-    const ExprPtr sum = call("sum_to", {negative ? reverse->args[0] : reverse, sizes}, sizes->at);
-    return negative ? make_expr(Kind::unary, "-", {sum}, sizes->at) : sum;
-  }
 
   std::vector<Gradient> automatic() const {
     std::vector<Gradient> gradients;

@@ -31,12 +31,13 @@ constexpr std::string_view kUsedByOps = "fail int64_t rethrow_from";
 constexpr std::string_view kClasses =
     "Add Alignment And Argument ArrowList AttentionAlignment AttentionCandidate AttentionDropout AttentionKernel "
     "AttentionMask AttentionOperands AttentionOptions AttentionPass AttentionPlan AttentionPlane AttentionProblem "
-    "AttentionRanges AttentionRequest AttentionResults AttentionRows BracedInt ByName Context DType Device DeviceKind Dims "
-    "Div Ellipsis EnableGrad Eq Error ErrorKind Generator GradMode GradcheckOptions GradientSink Gradients Gt IfThenElse "
-    "Index Inf Ints JaggedLayout Lt MatmulOptions MemoryStats Mul NaN Neg NestedTensor NewAxis NoGrad NoInteger Not Number "
-    "OpInfo Operand OperandSizes OptionalInts Or PadOptions PadSide Philox PhiloxStream Plan Pooling Ragged RaggedShape "
-    "RaggedView RepeatedRows RowIterator RowMap RowOperand SavedRows SavedTensor SavedTensorHooks Scalar Set Slice "
-    "SmallVector Storage StridedLayout Sub Tensor TensorImpl TensorList TypeTag VarlenLayout View Xor Zero";
+    "AttentionRanges AttentionRequest AttentionResults AttentionRows BoolArg BracedInt ByName Context DType Device DeviceKind "
+    "Dims Div Ellipsis EnableGrad Eq Error ErrorKind FloatArg Generator GradMode GradcheckOptions GradientSink Gradients Gt "
+    "IfThenElse Index Inf IntArg IntSpan Integer IntegersInRow Ints JaggedLayout Letter Lt MatmulOptions MemoryStats Mul NaN "
+    "Neg NestedTensor NewAxis NoGrad NoInteger Not Number OpInfo Operand OperandSizes OptionalIntArg OptionalInts Or "
+    "PadOptions PadSide Philox PhiloxStream Plan Pooling Ragged RaggedShape RaggedView RepeatedRows RowIterator RowMap "
+    "RowOperand SavedRows SavedTensor SavedTensorHooks Scalar Set Slice SmallVector Storage StridedLayout Sub TemporaryTensor "
+    "Tensor TensorImpl TensorList TypeTag VarlenLayout View Xor Zero";
 
 constexpr size_t kLongestName = 200;  // of 255 letters that a file's name may have
 

@@ -16,7 +16,7 @@ using testing::expect_error;
 using testing::random_tensor;
 using testing::tensor_of;
 
-using Write = const Tensor& (*)(const Tensor&);
+using Write = Tensor (*)(const Tensor&);
 
 struct FlatWrite {
   const char* name;

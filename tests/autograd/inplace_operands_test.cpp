@@ -19,7 +19,7 @@ using testing::tensor_of;
 
 struct Binary {
   const char* name;
-  const Tensor& (*write)(const Tensor&, const Tensor&);
+  Tensor (*write)(const Tensor&, const Tensor&);
   Tensor (*call)(const Tensor&, const Tensor&);
 };
 const Binary kBinary[] = {{"add_", add_, add},

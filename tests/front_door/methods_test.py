@@ -33,6 +33,11 @@ def main():
             methods.add(name)
         if method != wanted:
             wrong.append(f"{file}: '{name}': {'add' if wanted else 'leave out'} 'method' among its variants")
+    library = pathlib.Path(sys.argv[1]).parent / "deckle"
+    for name in sorted(set(re.findall(r'func: "(\w+)\(Tensor self', (library / "by_hand.yaml").read_text())) & names):
+        for header in ("core/tensor.h", "nested/nested_tensor.h"):
+            if not re.search(rf"^  \w+ {name}\(.*\) const;", (library / header).read_text(), flags=re.M):
+                wrong.append(f"{header}: '{name}', which no entry declares, is a method there: add it")
     if len(methods) < 80:
         wrong.append(f"only {len(methods)} methods found: does this test still read the entries?")
     print("\n".join(wrong) or f"{len(methods)} names are methods, as the rule says")

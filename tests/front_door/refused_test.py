@@ -10,16 +10,24 @@ import sys
 import tempfile
 
 # Of the reasons, those that stand beside a deleted declaration.
-SHOWN = {"norm(x, 1.0)": "a dim is an integer", "x.sum(true)": "a dim is an integer", "zeros(2.0)": "a size is an integer",
+SHOWN = {"norm(x, 1.0)": "a dim is an integer", "x.sum(true)": "a dim is an integer", "zeros(2.0)": "an integer is expected",
          "n.t()": "a nested tensor is a batch", "n.broadcast_to({2, 3})": "ragged dims have no size",
          "n.mm(a)": "rows of several components", "clamp(y, {}, 1.0)": "{} is no number", "y.clamp({}, 1.0)": "{} is no number",
          "y.clip(0.0, {})": "{} is no number", "nan_to_num(v, 0.0, {}, 9.0)": "{} is no number",
          **{program: "an if takes one bool" for program in (
              "x > 0 ? 1 : 0", "x.sum() < 2 ? 1 : 0", "!x", "(x > 0) && (y > 0)", "static_cast<bool>(x[0][0])", "bool(n > 0)")},
          "x.sum({.keepdim = true})": "keepdim",
-         "x.argmax(true)": "dim is an integer", "softmax(x, 1.5)": "dim is an integer", "n.softmax(true)": "dim is an integer",
-         "x.size(1.9)": "a dim is an integer", "x[1.0]": "an index is an integer",
-         "x[true]": "an index is an integer", "x = 5": "x.fill_(1.0)"}
+         "x.argmax(true)": "an integer is expected", "softmax(x, 1.5)": "an integer is expected",
+         "n.softmax(true)": "an integer is expected",
+         "x.size(1.9)": "an integer is expected", "x[1.0]": "an integer is expected",
+         "x[true]": "an integer is expected", "x = 5": "x.fill_(1.0)", "x.shape() == 6": "numel() counts the elements",
+         **{program: "an integer is expected" for program in (
+             "x.transpose(0, true)", "x.select(0, 1.5)", "x.select('a', 0)", "x.view({true})", "nn::Linear(3, 2.5)",
+             "n.size(true)")},
+         **{program: "true or false is expected" for program in (
+             "x.sum(0, 1)", "x.sum(1, \"yes\")", "n.sum(1, 1)", "x.cumsum(0, -1)")},
+         **{program: "a number is expected" for program in (
+             "dropout(x, true)", "x + 'a'", "nn::Dropout(true)", "x.isclose(y, true)")}}
 
 
 def main():

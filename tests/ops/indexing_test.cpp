@@ -97,9 +97,83 @@ TEST(Assignment, ToAnUnnamedViewWritesIt) {
   EXPECT_TRUE(y.is_same(x));
 }
 
+TEST(Assignment, ToACopyThatNobodyHoldsIsAnError) {
+  const Tensor x = counted(), mask = x > 2, rows = tensor<int64_t>({0, 1});
+  const char* const lost = "nothing holds the tensor that is assigned to";
+  testing::expect_error([&] { x[mask][0] = 9; }, lost);
+  testing::expect_error([&] { x[rows][slice(0, 1)] = 9; }, lost);
+  testing::expect_error([&] { x[rows][rows] = 9; }, lost);
+  testing::expect_error([&] { (x + 1)[0] = 9; }, lost);
+  testing::expect_error([&] { x.clone()[0][1] += 9; }, lost);
+  testing::expect_error([&] { (x + 1) += 9; }, lost);
+  testing::expect_error([&] { x.index({mask}) *= 2; }, lost);
+  EXPECT_TRUE(x.equal(counted()));
+}
+
+TEST(Assignment, ToAViewOfAViewWritesIt) {
+  const Tensor x = counted();
+  x[0][1][2] = -1;
+  x[1][x[1] > 20] = -2;
+  x[0][slice(2)][0] += 100;
+  EXPECT_EQ(x.to_vector(), (Values{0, 1, 2, 3, 4, 5, -1, 7, 108, 109, 110, 111, 12, 13, 14, 15, 16, 17, 18, 19, 20, -2, -2, -2}));
+}
+
+TEST(Assignment, ByEveryCompoundOperatorReachesWhatAMaskChooses) {
+  const Tensor i = arange(6);
+  const Tensor mask = i > 2;
+  i[mask] %= 4;
+  EXPECT_EQ(i.to_vector(), (Values{0, 1, 2, 3, 0, 1}));
+  i[mask] |= 8;
+  i[mask] ^= 1;
+  i[mask] &= 14;
+  EXPECT_EQ(i.to_vector(), (Values{0, 1, 2, 10, 8, 8}));
+  i[mask] <<= 2;
+  i[mask] >>= 1;
+  EXPECT_EQ(i.to_vector(), (Values{0, 1, 2, 20, 16, 16}));
+}
+
+TEST(Assignment, ToANameForWhatAMaskChoseLeavesTheRest) {
+  const Tensor x = tensor({1.0, 2.0, 3.0});
+  auto chosen = x[x > 1];
+  chosen = chosen * 2;
+  chosen += 1;
+  auto other = x[x > 2];
+  std::swap(chosen, other);
+  EXPECT_EQ(other.to_vector(), (Values{5, 7}));
+  EXPECT_EQ(chosen.to_vector(), (Values{3}));
+  EXPECT_EQ(x.to_vector(), (Values{1, 2, 3}));
+}
+
 TEST(Assignment, ToPartsOfALeafNamesTheLeaf) {
   const Tensor x = ones({3}).requires_grad_();
   testing::expect_error([&] { x[x > 0] = 1; }, "an in-place write to a leaf that requires grad");
+}
+
+TEST(Lists, KeepTheirNumbers) {
+  const Ints sizes = {2, 3};
+  const OptionalInts dims = {0, 1};
+  auto shape = (zeros({4}) + 1).shape();
+  Tensor x = zeros({5, 6});
+  auto before = x.shape();
+  x = zeros({7});
+  const Tensor others = zeros({9, 9, 9});  // where freed memory is used again
+  EXPECT_EQ(zeros(sizes).shape(), Dims({2, 3}));
+  EXPECT_EQ(ones(sizes).sum(dims).item(), 6);
+  EXPECT_EQ(shape, Dims({4}));
+  EXPECT_EQ(before, Dims({5, 6}));
+  EXPECT_EQ(zeros(std::vector<int>{2, 3}).shape(), Dims({2, 3}));
+}
+
+TEST(Temporaries, AreKeptByWhatTheirInPlaceOpsReturn) {
+  int rows = 0;
+  for (const Tensor& row : add_(ones({2, 2}), 1)) rows += row.sum().item<int>();
+  for (const Tensor& row : (ones({2, 2}) * 1).fill_(3)) rows += row.sum().item<int>();
+  EXPECT_EQ(rows, 8 + 12);
+}
+
+TEST(Numbers, TooLargeForAnIndexAreRefused) {
+  const std::vector<float> none;
+  testing::expect_error([&] { zeros({3})[none.size() - 1]; }, "an integer is too large");
 }
 
 TEST(Rows, AreWalked) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "deckle/core/from_data.h"
 #include "deckle/functional/transforms.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/loss.h"
@@ -276,6 +277,17 @@ TEST(Norms, RefuseAnEpsThatIsNegativeOrNoNumber) {
     testing::expect_error([&] { group_norm(x, 2, none, none, eps); }, "group_norm" + message);
     testing::expect_error([&] { batch_norm(x, none, none, none, none, eps); }, "batch_norm" + message);
   }
+}
+
+TEST(Losses, OfProbabilitiesRefuseWhatIsNone) {
+  const Tensor half = full({3}, 0.5);
+  for (const double wrong : {1.5, -0.1, std::numeric_limits<double>::quiet_NaN()})
+    testing::expect_error(
+        [&] {
+          binary_cross_entropy(tensor({0.5, wrong, 0.5}).to(DType::float32), half);
+        },
+        "input has values outside of 0 to 1");
+  EXPECT_TRUE(std::isfinite(binary_cross_entropy(tensor({0.0f, 1.0f, 0.5f}), half).item()));
 }
 
 TEST(Losses, RefuseATargetThatWouldBroadcast) {

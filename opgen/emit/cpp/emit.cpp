@@ -55,12 +55,8 @@ std::string public_header(const Stem& stem) {
         const bool inplace = variant == Variant::inplace;
         if (inplace ? !op->writes_argument() && !op->inplace : op->writes_argument()) continue;
         functions += signature(*op, variant, true) + ";\n";
-        functions += options_alone(*op, inplace && !op->schema.results.empty() ? "const Tensor&" : public_return_type(*op),
+        functions += options_alone(*op, inplace && !op->schema.results.empty() ? "Tensor" : public_return_type(*op),
                                    variant_name(*op, variant), public_parameters(*op, true));
-      }
-      if (const auto parts = public_parameters(*op, false); parts.size() > 1 && op->schema.arguments[0].type.is_tensor()) {
-        const std::string refused = refused_integers(op->name(), "const Tensor&, ", parts[1], "");
-        if (functions.find(refused) == std::string::npos) functions += refused;
       }
       if (op->out) functions += signature(*op, Variant::out, false) + ";\n";
       functions += "\n";

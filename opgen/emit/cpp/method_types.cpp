@@ -51,7 +51,11 @@ std::string print_protocol(const std::vector<std::string>& names) {
 
 }  // namespace
 
-std::string public_return_type(const Op& op) { return has_names(op) ? struct_name(names_of(op)) + "<Tensor>" : return_type(op); }
+std::string public_return_type(const Op& op) {
+  if (has_names(op)) return struct_name(names_of(op)) + "<Tensor>";
+  const std::string result = return_type(op);
+  return result == "const Tensor&" ? "Tensor" : result;  // what is written may be a temporary, which a reference would outlive
+}
 
 void emit_method_types(const Program& program, Files& files) {
   std::map<std::string, std::vector<std::string>> all;

@@ -51,24 +51,12 @@ void Methods::add(const Op& op, const std::string& result, const std::string& na
     with_defaults = parameters;
   }
   for (std::string& parameter : with_defaults) parameter = declared_here(op, parameter);
-  if (result.back() == '&') {  // what a temporary returns is no reference to it
-    std::vector<std::string> passed;
-    for (const std::string& parameter : parameters) passed.push_back(name_of(parameter));
-    declarations_ += wrap(result + " " + name, with_defaults, " const&;\n");
-    declarations_ += one_line_or_block(wrap(type_ + " " + name, with_defaults, " const&&"), wrap("return " + name, passed, ";"));
-    define(result, name, parameters, " const&");
-    return;
-  }
   declarations_ += wrap(result + " " + name, with_defaults, " const;\n");
-  if (!parameters.empty()) {
-    const std::string refused = refused_integers(name, "", parameters[0], " const");
-    if (declarations_.find(refused) == std::string::npos) declarations_ += refused;
-  }
   define(result, name, parameters);
   if (takes_integers_alone(op, parameters))
     declarations_ += fmt::format(
-        "template <std::integral... I>\nrequires(sizeof...(I) > 1) {0} {1}(I... {2}) const {{\n"
-        "  return {1}({{static_cast<int64_t>({2})...}});\n}}\n",
+        "template <Integer... I>\nrequires(sizeof...(I) > 1) {0} {1}(I... {2}) const {{\n"
+        "  return {1}({{{2}...}});\n}}\n",
         result, name, name_of(parameters[0]));
 }
 
@@ -114,8 +102,7 @@ void emit_methods(const Program& program, Files& files) {
         return parts;
       };
       methods.add(*op, public_return_type(*op), op->name(), behind_self(true), behind_self(false));
-      if (op->inplace)
-        methods.add(*op, "const Tensor&", variant_name(*op, Variant::inplace), behind_self(true), behind_self(false));
+      if (op->inplace) methods.add(*op, "Tensor", variant_name(*op, Variant::inplace), behind_self(true), behind_self(false));
     }
     if (used) includes.push_back("deckle/ops/generated/" + stem.name + ".h");
   }

@@ -43,8 +43,8 @@ std::string print_options(const Op& op) {
 }
 
 std::vector<std::string> public_parameters(const Op& op, bool with_defaults) {
-  if (!op.has_options()) return parameters(op, with_defaults);
-  std::vector<std::string> parts = parameters(op, with_defaults);
+  if (!op.has_options()) return parameters(op, with_defaults, public_type);
+  std::vector<std::string> parts = parameters(op, with_defaults, public_type);
   parts.resize(parameters_before(op));
   parts.push_back("const " + options_name(op) + "& options" + (with_defaults ? " = {}" : ""));
   return parts;
@@ -69,13 +69,6 @@ std::string options_alone(const Op& op, const std::string& result, const std::st
   declared.push_back("const " + options_name(op) + "& options");
   passed.emplace_back("options");
   return one_line_or_block(wrap("inline " + result + " " + name, declared, ""), wrap("return " + name, passed, ";"));
-}
-
-std::string refused_integers(const std::string& name, const std::string& before, const std::string& parameter,
-                             const std::string& suffix) {
-  if (parameter.rfind("int64_t ", 0) != 0 && parameter.rfind("std::optional<int64_t> ", 0) != 0) return "";
-  return fmt::format("template <NoInteger T, typename... Rest>\nvoid {}({}T, Rest&&...){} = delete;  // {} is an integer\n", name,
-                     before, suffix, name_of(parameter));
 }
 
 std::string unpack_options(const Op& op) {

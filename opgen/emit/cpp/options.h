@@ -20,10 +20,6 @@ size_t required_before_options(const std::vector<std::string>& parameters);
 /// `sort(self, options)` beside `sort(self, dim, options)`, where dim may be left out; "" where nothing stands between.
 std::string options_alone(const Op& op, const std::string& result, const std::string& name,
                           const std::vector<std::string>& parameters);
-/// `void NAME(BEFORE T, REST) SUFFIX = delete` for what converts to the integer that is `parameter` and is none; "" where it is
-/// no integer. `before` ends with a comma.
-std::string refused_integers(const std::string& name, const std::string& before, const std::string& parameter,
-                             const std::string& suffix);
 /// `const auto& [stride, padding] = options;`: the first statement of a public function, whose arguments then stand alone.
 std::string unpack_options(const Op& op);
 /// The arguments of a call of the public function, from one text for each parameter up to the last that is given; "" leaves an

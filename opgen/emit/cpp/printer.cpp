@@ -125,8 +125,8 @@ Printed Printer::print(const Term& term) const {
       return conversion(term);
     case Kind::condition:
       if (term.type.is_list_of(Base::tensor)) return {tensors(term), 0};
-      return {fmt::format("{} ? {} : {}", within(*term.arguments[0], 1), within(*term.arguments[1], 1),
-                          print(*term.arguments[2]).text),
+      return {fmt::format("{} ? {} : {}", within(*term.arguments[0], 1), branch(*term.arguments[1], 1),
+                          branch(*term.arguments[2], 0)),
               0};
     case Kind::tuple:
       return {"std::tuple(" + join(all(term.arguments)) + ")"};
@@ -203,6 +203,14 @@ Printed Printer::record(const Term& term) const {
   return {term.type.record->cpp() + "{" + join(all(term.arguments)) + "}"};
 }
 
+std::string Printer::branch(const Term& term, int at_least) const {
+  const std::string text = within(term, at_least);
+  if (!term.reads(Symbol::What::argument) || term.type.list || term.type.optional) return text;
+  return term.type.base == Base::integer    ? "int64_t{" + text + "}"
+         : term.type.base == Base::floating ? "double{" + text + "}"
+                                            : text;
+}
+
 Printed Printer::operation(const Term& term) const {
   const int strength = precedence_of(term.operation);
   const std::string symbol = spelling(term.operation);
@@ -213,7 +221,7 @@ Printed Printer::operation(const Term& term) const {
   const Term &a = *term.arguments[0], &b = *term.arguments[1];
   if (a.type.is_list_of(Base::integer)) {
     const auto as_ints = [&](const Term& value) {
-      return value.is(Kind::list) ? "Ints" + print(value).text : "Ints(" + print(value).text + ")";
+      return value.is(Kind::list) ? "IntSpan" + print(value).text : "IntSpan(" + print(value).text + ")";
     };
     const std::string same = as_ints(a) + " == " + as_ints(b);
     return term.operation == Operator::equal ? Printed{same, 3} : Printed{"!(" + same + ")", 6};

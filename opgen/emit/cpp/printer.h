@@ -53,6 +53,8 @@ class Printer {
   std::string tensors(const Term& term) const;
   Printed print(const Term& term) const;
   Printed literal(const Term& term) const;
+  /// Of a condition: a plain number, as both must have one type.
+  std::string branch(const Term& term, int at_least) const;
   Printed operation(const Term& term) const;
   Printed property(const Term& term) const;
   Printed conversion(const Term& term) const;

@@ -119,7 +119,7 @@ class KernelLaunch {
     const Argument& argument = arguments()[wrap.argument];
     const std::string range = wrap.rank ? print(wrap.rank) : first_->name + ".sizes()", name = argument.name + "_wrapped";
     if (argument.type.list && argument.type.optional)
-      return fmt::format("const Dims {0} = launch::wrap_dims({1}.value_or(Ints()), {2});\nif ({1}) {1} = {0};\n", name,
+      return fmt::format("const Dims {0} = launch::wrap_dims({1}.value_or(IntSpan()), {2});\nif ({1}) {1} = {0};\n", name,
                          argument.name, range);
     if (argument.type.list) {
       place_.read(Symbol::What::argument, wrap.argument, name);

@@ -61,7 +61,7 @@ std::string variant_name(const Op& op, Variant variant) {
 std::string signature(const Op& op, Variant variant, bool with_defaults) {
   std::vector<std::string> parts = public_parameters(op, with_defaults);
   std::string result = public_return_type(op);
-  if (variant != Variant::functional && !op.schema.results.empty()) result = "const Tensor&";
+  if (variant != Variant::functional && !op.schema.results.empty()) result = "Tensor";
   if (variant == Variant::out) parts.insert(parts.begin(), "const Tensor& out");
   return wrap(result + " " + variant_name(op, variant), parts, "");
 }

@@ -46,7 +46,7 @@ std::string parameter_type(const Type& type) {
     std::string list;
     if (type.base == Base::tensor) return "TensorList";
     if (type.base == Base::integer)
-      list = type.optional ? "OptionalInts" : "Ints";
+      list = type.optional ? "std::optional<IntSpan>" : "IntSpan";
     else if (type.base == Base::boolean || type.base == Base::scalar || type.base == Base::floating)
       list = fmt::format("const std::vector<{}>&", element_type(type));
     else
@@ -59,6 +59,14 @@ std::string parameter_type(const Type& type) {
   if (type.optional) return "std::optional<" + element_type(type) + ">";
   if (type.base == Base::scalar) return "const Scalar&";
   return element_type(type);
+}
+
+std::string public_type(const Type& type) {
+  if (type.is_list_of(Base::integer)) return type.optional ? "OptionalInts" : "Ints";
+  if (!type.list && type.base == Base::integer) return type.optional ? "OptionalIntArg" : "IntArg";
+  if (!type.list && !type.optional && type.base == Base::boolean) return "BoolArg";
+  if (!type.list && !type.optional && type.base == Base::floating) return "FloatArg";
+  return parameter_type(type);
 }
 
 std::string kernel_parameter_type(const Type& type) {
@@ -123,7 +131,7 @@ std::string default_value(const Argument& argument) {
   return text;
 }
 
-std::vector<std::string> parameters(const Op& op, bool with_defaults) {
+std::vector<std::string> parameters(const Op& op, bool with_defaults, std::string (*type)(const Type&)) {
   std::vector<std::string> parts;
   // C++ knows no keyword-only arguments: a default counts only if all later arguments have one too.
   const std::vector<Parameter> all = op.schema.parameters();
@@ -136,7 +144,7 @@ std::vector<std::string> parameters(const Op& op, bool with_defaults) {
   }
   for (size_t i = 0; i < all.size(); ++i) {
     const Argument& argument = op.schema.arguments[all[i].first];
-    std::string part = parameter_type(all[i].type) + " " + all[i].name;
+    std::string part = type(all[i].type) + " " + all[i].name;
     if (with_defaults && i >= first_default) part += " = " + (argument.default_value ? default_value(argument) : "{}");
     parts.push_back(part);
   }

@@ -6,8 +6,10 @@
 
 namespace opgen::cpp {
 
-/// The C++ of a parameter: const Tensor&, int64_t, Ints...
+/// The C++ of a parameter inside the library: const Tensor&, int64_t, IntSpan...
 std::string parameter_type(const Type& type);
+/// The same of a public function, which converts nothing into numbers: const Tensor&, IntArg, Ints...
+std::string public_type(const Type& type);
 /// The C++ of a kernel's parameter: const View&, std::span<const View>...
 std::string kernel_parameter_type(const Type& type);
 /// The same of a field of a struct, which owns no text and refers to nothing.
@@ -19,7 +21,7 @@ std::string return_type(const Op& op);
 /// The C++ of a default value in a schema.
 std::string default_value(const Argument& argument);
 /// `const Tensor& self, const AttentionInputs& x, int64_t dim = -1`.
-std::vector<std::string> parameters(const Op& op, bool with_defaults);
+std::vector<std::string> parameters(const Op& op, bool with_defaults, std::string (*type)(const Type&) = parameter_type);
 /// The same of an op that reads rows where they are: `const RowOperand& self, const Scalar& alpha`.
 std::vector<std::string> row_parameters(const Op& op, bool with_defaults);
 

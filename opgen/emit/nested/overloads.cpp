@@ -35,8 +35,9 @@ class Overloads {
       if (is_method()) methods.add(op_, result_type(), op_.name(), behind_self(true), behind_self(false));
       if (op_.nested.kind == NestedRule::Kind::cpp) {  // deckle::nested::NAME, written by hand
         header += fmt::format("/// {}\n{}{};\n{}\n", op_.doc, over_comment(op_), signature(true), options_alone());
-        source += fmt::format("namespace nested {{\n{};\n}}\n\n", wrap(of_nested(cpp::return_type(op_)) + " " + op_.name(),
-                                                                       beside_nested(cpp::parameters(op_, false)), ""));
+        source += fmt::format("namespace nested {{\n{};\n}}\n\n",
+                              wrap(of_nested(cpp::return_type(op_)) + " " + op_.name(),
+                                   beside_nested(cpp::parameters(op_, false), cpp::parameter_type), ""));
         source += define(signature(false), cpp::unpack_options(op_) + cpp::require_enums(op_) + refusals(op_, first()) +
                                                factories_there() + "return " +
                                                wrap(op_.home.prefix() + "nested::" + op_.name(), op_.argument_names(), ";\n"));
@@ -46,9 +47,9 @@ class Overloads {
       source += define(signature(false), op_.writes_argument() ? written_body() : body());
       if (op_.inplace && nested_.contains(op_.schema.arguments[0].name)) {
         header += inplace_signature(true) + ";\n";
-        header += cpp::options_alone(op_, "const NestedTensor&", op_.name() + "_", parameter_list(true));
+        header += cpp::options_alone(op_, "NestedTensor", op_.name() + "_", parameter_list(true));
         source += define(inplace_signature(false), inplace_body(), "_");
-        if (is_method()) methods.add(op_, "const NestedTensor&", op_.name() + "_", behind_self(true), behind_self(false));
+        if (is_method()) methods.add(op_, "NestedTensor", op_.name() + "_", behind_self(true), behind_self(false));
       }
       if (reduces_everything()) {
         header += fmt::format("Tensor {0}(const NestedTensor& {1});\n", op_.name(), first());
@@ -98,13 +99,17 @@ class Overloads {
   }
 
   /// Parameters with nested tensors in their places.
-  std::vector<std::string> beside_nested(std::vector<std::string> parts) const {
+  std::vector<std::string> beside_nested(std::vector<std::string> parts, std::string (*type)(const Type&)) const {
     const std::vector<Parameter> parameters = op_.schema.parameters();
     for (size_t i = 0; i < parameters.size() && parameters[i].first < op_.positional(); ++i) {
       const Argument& argument = arguments()[parameters[i].first];
       if (is_nested(argument))
         parts[i] = (argument.type.list ? "const std::vector<NestedTensor>& " : "const NestedTensor& ") + argument.name;
-      if (optional_dims(argument)) parts[i] = (argument.type.list ? "Ints " : "int64_t ") + argument.name;
+      if (optional_dims(argument)) {  // given here
+        Type given = argument.type;
+        given.optional = false;
+        parts[i] = type(given) + " " + argument.name;
+      }
     }
     return parts;
   }
@@ -112,16 +117,18 @@ class Overloads {
   std::string result_type() const { return of_nested(cpp::public_return_type(op_)); }
   std::string of_nested(std::string result) const {
     if (op_.nested.dense) return result;
-    if (op_.writes_argument()) return "const NestedTensor&";
+    if (op_.writes_argument()) return "NestedTensor";
     for (size_t at = 0; (at = result.find("Tensor", at)) != std::string::npos; at += 12) result.replace(at, 6, "NestedTensor");
     return result;
   }
 
-  std::vector<std::string> parameter_list(bool defaults) const { return beside_nested(cpp::public_parameters(op_, defaults)); }
+  std::vector<std::string> parameter_list(bool defaults) const {
+    return beside_nested(cpp::public_parameters(op_, defaults), cpp::public_type);
+  }
   std::string signature(bool defaults) const { return wrap(result_type() + " " + op_.name(), parameter_list(defaults), ""); }
   std::string options_alone() const { return cpp::options_alone(op_, result_type(), op_.name(), parameter_list(true)); }
   std::string inplace_signature(bool defaults) const {
-    return wrap("const NestedTensor& " + op_.name() + "_", parameter_list(defaults), "");
+    return wrap("NestedTensor " + op_.name() + "_", parameter_list(defaults), "");
   }
 
   /// Pointwise, several nested operands may differ in their dims; so may what is written into the first.

@@ -5,18 +5,18 @@
 
 namespace smooth::shapes {
 
-inline deckle::Dims halved(deckle::Ints sizes) {
+inline deckle::Dims halved(deckle::IntSpan sizes) {
   deckle::Dims result(sizes.begin(), sizes.end());
   if (!result.empty()) result.back() /= 2;
   return result;
 }
 
-inline deckle::Dims doubled(deckle::Ints sizes) {
+inline deckle::Dims doubled(deckle::IntSpan sizes) {
   deckle::Dims result(sizes.begin(), sizes.end());
   if (!result.empty()) result.back() *= 2;
   return result;
 }
 
-inline bool is_even(deckle::Ints sizes) { return !sizes.empty() && sizes[sizes.size() - 1] % 2 == 0; }
+inline bool is_even(deckle::IntSpan sizes) { return !sizes.empty() && sizes[sizes.size() - 1] % 2 == 0; }
 
 }  // namespace smooth::shapes
