@@ -26,6 +26,20 @@ std::optional<Slope> slope(const std::function<Scalar(Real)>& at, Real value, Re
 
 }  // namespace
 
+std::optional<Slope> slope_from_both_sides(const std::function<Scalar(Real)>& at, Real middle) {
+  const auto one_sided = [&](Real step) -> Scalar {
+    const Scalar a = at(step), b = at(2 * step), c = at(3 * step);
+    if (!a || !b || !c) return std::nullopt;
+    return (18 * *a - 9 * *b + 2 * *c - 11 * middle) / (6 * step);
+  };
+  std::optional<Slope> found = slope_by_differences(at, middle);
+  for (const Real step : {2.1713e-4L, -2.1713e-4L, 3.1871e-5L, -3.1871e-5L}) {
+    const Scalar side = found ? one_sided(step) : std::nullopt;
+    if (!side || !(std::fabs(*side - found->value) <= kSlopeTolerance / 10 * (1 + std::fabs(found->value)))) return std::nullopt;
+  }
+  return found;
+}
+
 std::optional<Slope> slope_by_differences(const std::function<Scalar(Real)>& at, Real middle) {
   const std::optional<Slope> ordinary = slope(at, middle, 1);
   return ordinary ? ordinary : slope(at, middle, 1e-3L);

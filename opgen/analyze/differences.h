@@ -18,5 +18,7 @@ struct Slope {
 /// The slope at 0 of a function whose value there is `middle`; nullopt where it has none. Steps are no multiples of one another,
 /// nor of what periods are written with, and small ones serve where the function turns nearby.
 std::optional<Slope> slope_by_differences(const std::function<Scalar(long double)>& at, long double middle);
+/// The same where the function may have a kink or a jump just there: nullopt unless both sides have one slope.
+std::optional<Slope> slope_from_both_sides(const std::function<Scalar(long double)>& at, long double middle);
 
 }  // namespace opgen

@@ -31,17 +31,35 @@ ExprPtr simplify(const ExprPtr& expr) {
   return expr->text == "!=" ? inner : make_expr(Kind::unary, "!", {inner}, expr->at);
 }
 
+/// Functions that stay the same in between.
+const std::set<std::string> kSteps = {"floor", "ceil", "round", "trunc", "sign"};
+
+/// Whether the sides of an equation may be equal all along: they have steps, or choices.
+bool has_flat_parts(const ExprPtr& expr) {
+  const bool flat = expr->is(Kind::conditional) || (expr->is(Kind::call) && (kSteps.count(expr->text) || expr->text == "where" ||
+                                                                             expr->text == "maximum" || expr->text == "minimum"));
+  return flat || std::any_of(expr->args.begin(), expr->args.end(), has_flat_parts);
+}
+
+/// Whether the condition may hold all along, or nowhere: it is looked for, and not asked for.
+bool may_be_nowhere(const ExprPtr& expr) {
+  if (expr->is(Kind::call)) return kSpecial.count(expr->text) > 0;
+  if (expr->is(Kind::binary) && (expr->text == "==" || expr->text == "!=") && has_flat_parts(expr)) return true;
+  return is_condition(*expr) && std::any_of(expr->args.begin(), expr->args.end(), may_be_nowhere);
+}
+
 /// Whether only single points make the condition so.
 bool is_exact(const ExprPtr& expr, bool holds, const IsWhole& is_whole) {
   if (expr->is(Kind::unary) && expr->text == "!") return is_exact(simplify(expr->args[0]), !holds, is_whole);
-  if (expr->is(Kind::call)) return kSpecial.count(expr->text) && holds != (expr->text == "isfinite");
+  if (expr->is(Kind::call))
+    return kSpecial.count(expr->text) && holds != (expr->text == "isfinite") && expr->args[0]->args.empty();
   if (!expr->is(Kind::binary)) return false;
   if (expr->text == "&&" || expr->text == "||") {
     const bool first = is_exact(simplify(expr->args[0]), holds, is_whole),
                second = is_exact(simplify(expr->args[1]), holds, is_whole);
     return (expr->text == "&&") == holds ? first || second : first && second;
   }
-  if ((expr->text == "==") != holds || (expr->text != "==" && expr->text != "!=")) return false;
+  if ((expr->text == "==") != holds || (expr->text != "==" && expr->text != "!=") || has_flat_parts(expr)) return false;
   const std::vector<std::string> names = names_in(expr);
   return !std::all_of(names.begin(), names.end(), is_whole);
 }
@@ -63,6 +81,10 @@ class Collector {
     }
     for (const ExprPtr& part : expr->args) collect(part, path);
     if (!expr->is(Kind::call)) return;
+    if (kSteps.count(expr->text)) {
+      for (const char* side : {">", "<"})
+        with(path, make_expr(Kind::binary, side, {expr, make_expr(Kind::number, "0", {}, expr->at)}, expr->at), true, false);
+    }
     const bool larger = expr->text == "minimum" || expr->text == "maximum";
     if (larger || expr->text == "abs") {
       const ExprPtr other = larger ? expr->args[1] : make_expr(Kind::number, "0", {}, expr->at);
@@ -77,7 +99,9 @@ class Collector {
   /// The path that goes on so; a region, unless it is one already.
   std::vector<Step> with(std::vector<Step> path, const ExprPtr& condition, bool holds, bool written = true) {
     path.push_back({condition, holds});
-    Region region{path, written};
+    const bool asked_for =
+        written && std::none_of(path.begin(), path.end(), [](const Step& step) { return may_be_nowhere(step.condition); });
+    Region region{path, asked_for};
     const bool exact =
         std::any_of(path.begin(), path.end(), [&](const Step& step) { return is_exact(step.condition, step.holds, is_whole_); });
     if (!exact && texts_.insert(region.text()).second) regions.push_back(std::move(region));

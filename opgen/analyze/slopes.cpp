@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "opgen/analyze/computation.h"
@@ -12,6 +14,7 @@
 #include "opgen/analyze/element_wise.h"
 #include "opgen/analyze/elements.h"
 #include "opgen/analyze/points.h"
+#include "opgen/analyze/written_slopes.h"
 #include "opgen/text/strings.h"
 
 namespace opgen {
@@ -26,16 +29,10 @@ constexpr int kPerRegion = 3;           // points at which slopes were compared
 constexpr int kBesides = 12;            // points beside one within a region
 constexpr int64_t kEnough = 3'000'000;  // costs of evaluations beyond which fewer points do
 constexpr int64_t kMost = 60'000'000;   // and beyond which parts are not searched any more
-constexpr int kMaxWays = 64;            // in which conditions on sizes and dtypes turn out
 
-/// What a formula gives for an input, as an expression of one element.
-struct Written {
-  size_t input;
-  const Term* term;  // null: the input is said to have no derivative
-  bool forward;
-  ExprPtr when;  // null: always
-  ExprPtr value;
-  std::string where;  // "": whatever the sizes and dtypes are
+/// A formula, and when it applies, compiled.
+struct Compiled : WrittenSlope {
+  explicit Compiled(WrittenSlope written) : WrittenSlope(std::move(written)) {}
   std::optional<Computation> applies = {};
   std::optional<Computation> gives = {};
 };
@@ -44,15 +41,9 @@ class Slopes {
  public:
   Slopes(const Op& op, const Functions& functions)
       : op_(op), functions_(functions), points_(op), expression_(computation(op.pointwise)) {
-    for (size_t i = 0; i < op.schema.arguments.size(); ++i) {
-      if (!op.schema.arguments[i].type.is_tensor()) continue;
-      if (op.non_differentiable || op.is_constant(i))
-        written_.push_back({i, nullptr, false, nullptr, make_expr(Expr::Kind::number, "0", {}), ""});
-      else
-        read(i);
-    }
+    for (WrittenSlope& one : written_slopes(op)) written_.emplace_back(std::move(one));
     expressions_ = {op.pointwise};
-    for (Written& one : written_) {
+    for (Compiled& one : written_) {
       if (one.when) one.applies.emplace(computation(one.when));
       one.gives.emplace(computation(one.value));
       const ExprPtr nothing = make_expr(Expr::Kind::number, "0", {});
@@ -111,71 +102,45 @@ class Slopes {
     }
   }
 
-  /// Where numbers are what formulas ask for, `p == 2`, or equal each other: there drawn ones never are.
+  /// Where arguments are what formulas ask for, `p == 2`, or equal each other: there drawn ones never are. With tensors so,
+  /// functions have slopes only if both sides have the same.
   void check_at_literals() {
     const std::vector<Real> literals = Points::literals(expressions_);
     const auto& arguments = op_.schema.arguments;
     const auto is_number = [&](size_t i) { return arguments[i].type.is(Base::floating) || arguments[i].type.is(Base::scalar); };
+    const std::set<std::string> asked_for = compared_names();
+    const auto may_be = [&](size_t i) { return is_number(i) || arguments[i].type.is_tensor(); };
     for (size_t i = 0; i < arguments.size(); ++i) {
-      if (!is_number(i) || !asked_for(arguments[i].name)) continue;
+      if (!may_be(i) || asked_for.count(arguments[i].name) == 0) continue;
       for (int turn = 0; turn < kPerRegion; ++turn) {
         Point point = points_.draw(turn);
         for (const Real literal : literals) {
           point[i] = literal;
-          check_at(point);
+          check_at(point, !is_number(i));
         }
         for (size_t j = 0; j < i; ++j) {
-          if (!is_number(j)) continue;
+          if (!may_be(j)) continue;
           point[i] = point[j];
-          check_at(point);
+          check_at(point, !is_number(i) || !is_number(j));
         }
       }
     }
   }
 
-  /// Whether a condition reads the argument.
-  bool asked_for(const std::string& name) const {
-    return std::any_of(regions_.begin(), regions_.end(), [&](const Region& region) {
-      return std::any_of(region.path.begin(), region.path.end(),
-                         [&](const Region::Step& step) { return mentions(step.condition, name); });
-    });
-  }
-
-  /// What the formulas say of an input, in every way in which conditions on sizes and dtypes turn out.
-  void read(size_t input) {
-    Choices choices;
-    int ways = 0;
-    do {
-      const Elements elements(op_, input, choices);
-      const size_t first = written_.size();
-      for (const Rule& rule : op_.reverse) {
-        const auto found = std::find(rule.of.begin(), rule.of.end(), input);
-        if (found == rule.of.end()) continue;
-        const auto position = static_cast<size_t>(found - rule.of.begin());
-        const auto add = [&](const Block& formula) {
-          const Term& value = *formula.value;
-          const ExprPtr part = rule.of.size() == 1 ? elements.of(formula, value) : elements.of_part(formula, value, position);
-          written_.push_back({input, &value, false, when(rule, elements), part, ""});
-        };
-        add(rule.formula);
-        for (const auto& [device, formula] : rule.on) add(formula);
+  /// The names that comparisons read.
+  std::set<std::string> compared_names() const {
+    static const std::set<std::string> kComparisons = {"==", "!=", "<", "<=", ">", ">="};
+    std::set<std::string> names;
+    std::set<const Expr*> seen;
+    const std::function<void(const ExprPtr&)> visit = [&](const ExprPtr& part) {
+      if (!seen.insert(part.get()).second) return;
+      if (part->is(Expr::Kind::binary) && kComparisons.count(part->text)) {
+        for (const std::string& name : names_in(part)) names.insert(name);
       }
-      const auto add_tangent = [&](const Block& formula, const ExprPtr& when) {
-        written_.push_back({input, formula.value.get(), true, when, elements.of(formula, *formula.value), ""});
-      };
-      for (const Rule& rule : op_.forward) {
-        add_tangent(rule.formula, when(rule, elements));
-        for (const auto& [device, formula] : rule.on) add_tangent(formula, when(rule, elements));
-      }
-      for (const TangentTerm& term : op_.tangent_terms) {
-        if (term.input == input) add_tangent(term.formula, nullptr);
-      }
-      for (size_t i = first; i < written_.size(); ++i) written_[i].where = choices.text();
-    } while (++ways < kMaxWays && choices.next());
-  }
-
-  static ExprPtr when(const Rule& rule, const Elements& elements) {
-    return rule.when ? elements.of({{}, rule.when}, *rule.when) : nullptr;
+      for (const ExprPtr& operand : part->args) visit(operand);
+    };
+    for (const ExprPtr& expression : expressions_) visit(expression);
+    return names;
   }
 
   /// Of the values of a point and, behind them, of the result.
@@ -195,17 +160,17 @@ class Slopes {
     values_.push_back(result_at(point));
   }
 
-  void check_at(const Point& point) {
+  void check_at(const Point& point, bool both_sides = false) {
     go_to(point);
     known_ = known_ || values_.back();
     if (!values_.back() || !std::isfinite(*values_.back())) return;
     bool compared = false;
     for (size_t input = 0; input < op_.schema.arguments.size(); ++input) {
       if (!op_.schema.arguments[input].type.is_tensor()) continue;
-      const std::optional<Slope> expected = slope(input);
+      const std::optional<Slope> expected = slope(input, both_sides);
       if (!expected) continue;
       compared = compared_ = true;
-      for (const Written& one : written_) {
+      for (const Compiled& one : written_) {
         if (one.input == input) compare(one, *expected);
       }
     }
@@ -258,17 +223,17 @@ class Slopes {
     return false;
   }
 
-  std::optional<Slope> slope(size_t input) const {
+  std::optional<Slope> slope(size_t input, bool both_sides) const {
     Point moved = values_;
     const auto at = [&](Real distance) {
       moved[input] = *values_[input] + distance;
       return result_at(moved);
     };
-    return slope_by_differences(at, *values_.back());
+    return both_sides ? slope_from_both_sides(at, *values_.back()) : slope_by_differences(at, *values_.back());
   }
 
   /// What differs at one point may be the differences' fault: it is refused at the second, perhaps beside it.
-  void compare(const Written& one, const Slope& expected) {
+  void compare(const Compiled& one, const Slope& expected) {
     if (one.applies) {
       const Scalar holds = one.applies->at(values_);
       if (!holds || *holds == 0) return;
@@ -305,7 +270,7 @@ class Slopes {
   Computation expression_;
   int64_t cost_ = expression_.cost();
   mutable int64_t spent_ = 0;
-  std::vector<Written> written_;
+  std::vector<Compiled> written_;
   std::vector<ExprPtr> expressions_;
   std::vector<Region> regions_;
   std::vector<Distance> distances_;                              // of the regions

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "opgen/schema/identifiers.h"
 #include "opgen/text/strings.h"
@@ -10,16 +13,62 @@
 namespace opgen {
 namespace {
 
-/// The C++ types of the arguments of the function `name`, as far as overloads are told apart by them.
+/// The C++ type, as far as overloads are told apart by it.
+std::string overload_key(Type type) {
+  type.length = 0;
+  type.optional = type.optional && !type.is_tensor() && type.base != Base::generator && type.base != Base::record;
+  return type.to_string() + ", ";
+}
+
+/// The C++ types of the arguments of the function `name`.
 std::string overload_key(const Entry& entry, const std::string& name) {
   std::string key = name + "(";
-  for (const Parameter& argument : entry.schema.parameters()) {
-    Type type = argument.type;
-    type.length = 0;
-    type.optional = type.optional && !type.is_tensor() && type.base != Base::generator && type.base != Base::record;
-    key += type.to_string() + ", ";
-  }
+  for (const Parameter& argument : entry.schema.parameters()) key += overload_key(argument.type);
   return key;
+}
+
+/// The types that a call with the first arguments gives, for each number of them with which the function can be called.
+std::vector<std::string> calls_of(const Entry& entry) {
+  std::vector<std::string> calls;
+  std::string key;
+  const std::vector<Parameter> parameters = entry.schema.parameters();
+  size_t required = parameters.size();
+  for (; required > 0; --required) {
+    const Argument& argument = entry.schema.arguments[parameters[required - 1].first];
+    if (parameters[required - 1].is_record() ||
+        (!argument.default_value && !(argument.type.is_tensor() && argument.type.optional)))
+      break;
+  }
+  for (size_t i = 0; i <= parameters.size(); ++i) {
+    if (i >= required) calls.push_back(key);
+    if (i == parameters.size() || parameters[i].first >= entry.positional()) break;
+    key += overload_key(parameters[i].type);
+  }
+  return calls;
+}
+
+/// Overloads that C++ could not tell apart in a call that leaves out what has a default.
+void check_calls(const Library& library, Problems& problems) {
+  std::map<std::string, std::vector<const Entry*>> overloads;
+  for (const auto& entry : library.entries) {
+    std::vector<const Entry*>& others = overloads[entry->home.space + "::" + entry->name()];
+    const std::vector<std::string> calls = calls_of(*entry);
+    for (const Entry* const other : others) {
+      if (entry->external || overload_key(*entry, "") == overload_key(*other, "")) continue;
+      const std::vector<std::string> theirs = calls_of(*other);
+      const bool same = std::any_of(calls.begin(), calls.end(), [&](const std::string& call) {
+        return std::find(theirs.begin(), theirs.end(), call) != theirs.end();
+      });
+      if (!same) continue;
+      refuse(
+          problems, entry->at,
+          fmt::format("'{}' and '{}' at {} are one call in C++ where arguments are left out: give one of them another name, or "
+                      "fewer defaults",
+                      entry->unique_name(), other->unique_name(), other->at.to_string()));
+      break;
+    }
+    others.push_back(entry.get());
+  }
 }
 
 /// Types of entry files, and of the library, that generated code would have twice.
@@ -95,6 +144,7 @@ void check_variants(const Library& library, Problems& problems) {
 
 void check_distinct_names(const Library& library, Problems& problems) {
   check_ops(library, problems);
+  check_calls(library, problems);
   check_variants(library, problems);
   check_types(library, problems);
 }

@@ -22,7 +22,7 @@ constexpr std::string_view kMacros =
 
 /// Namespaces of the library, where a function of the same name cannot be.
 constexpr std::string_view kNamespaces =
-    "autograd composite dispatch functional io kernels launch masks native nested nn optim raw shapes suite";
+    "autograd composite detail dispatch functional io kernels launch masks native nested nn optim raw shapes suite";
 
 /// What generated code calls or declares with in the namespace of the ops: an op of the same name would hide it.
 constexpr std::string_view kUsedByOps = "fail int64_t rethrow_from";

@@ -85,6 +85,18 @@ TEST(Gradients, OfOtherFunctionsAreRefusedWhereverTheyDiffer) {
        "self: {shape: [2], low: 1, high: 2}"},
       {"Tensor self, float p, float q", "self * p * q", "self: 'p == q ? grad : grad * p * q'", "self: [2], p: 3, q: 4"},
       {"Tensor self, float p", "self * p", "self: 'p * 4 == 1 ? grad : grad * p'", "self: [2], p: 0.25"},
+      // Where equations hold all along, and steps are far.
+      {one, "exp(self * 0.001)", "self: 'where(floor(self / 10) == 40, 5 * grad, 0.001 * grad * result)'", s},
+      {one, "exp(self * 0.001)", "self: 'where(sign(self * 0.01 - 1) == 1, 5 * grad, 0.001 * grad * result)'", s},
+      {one, "self * 3", "self: 'where(isfinite(exp(exp(self))), 3 * grad, 5 * grad)'", s},
+      {one, "self * 3", "self: '3 * grad + grad * floor(abs(self) * 0.01)'", s},
+      // At the single point that a guard selects.
+      {one, "self * sin(self)", "self: 'grad * (sin(self) + self * cos(self)) + where(self == 3, grad, 0)'", s},
+      {one, "where(self == 0, 1, sin(self) / self)",
+       "self: 'where(self == 0, grad, grad * (cos(self) * self - sin(self)) / (self * self))'", s},
+      {two, "self * other",
+       "self: 'sum_to(where(self == other, 0, grad * other), self.sizes())', other: 'sum_to(grad * self, other.sizes())'",
+       sample},
       // Where samples are.
       {one, "log(self * 0.01 - 1)", "self: grad", "self: {shape: [3], low: 150, high: 200}"},
       {one, "self * 1e-14", "self: 'grad * 3e-14'", s},
@@ -264,6 +276,8 @@ TEST(Gradients, OfTheExpressionAreNotRefusedHoweverTheyAreWritten) {
        "'self, other': '(wants(self) ? sum_to(grad, self.sizes()) : none, sum_to(to(grad, other.dtype()), "
        "other.sizes()))'",
        sample},
+      {"Tensor self", "abs(self)", "self: 'where(self == 0, 0, grad * sign(self))'", "self: [2]"},
+      {"Tensor self", "where(self > 2, self, 2)", "self: 'where(self == 2, grad, where(self > 2, grad, 0))'", "self: [2]"},
       {"Tensor self, float p", "pow(self, p)", "self: 'p == 0 ? zeros_like(self) : grad * p * pow(self, p - 1)'",
        "self: {shape: [2], low: 1, high: 2}, p: 0"},
       {"Tensor self, Scalar low, Scalar high", "minimum(maximum(self, low), high)",

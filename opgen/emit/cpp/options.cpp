@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "opgen/emit/cpp/signature.h"
 #include "opgen/emit/cpp/types.h"
 #include "opgen/text/strings.h"
@@ -58,8 +60,9 @@ size_t required_before_options(const std::vector<std::string>& parameters) {
 
 std::string options_alone(const Op& op, const std::string& result, const std::string& name,
                           const std::vector<std::string>& parameters) {
+  if (!op.has_options()) return "";
   const size_t required = required_before_options(parameters);
-  if (!op.has_options() || required + 1 == parameters.size()) return "";
+  if (required + 1 == parameters.size()) return "";
   std::vector<std::string> declared, passed;
   for (size_t i = 0; i + 1 < parameters.size(); ++i) {
     const std::string& parameter = parameters[i];

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "opgen/emit/cpp/printer.h"
+#include "opgen/emit/cpp/types.h"
 #include "opgen/schema/dtypes.h"
 #include "opgen/text/strings.h"
 
@@ -20,7 +21,7 @@ std::string list_literal(const std::string& braces, const Type& type) {
 Printed Printer::literal(const Term& term) const {
   switch (term.type.base) {
     case Base::string:
-      return {quote(term.text)};
+      return {"std::string_view(" + quote(term.text) + ")"};  // a pointer would be compared, and taken for a bool
     case Base::dtype:
       return {dtype_cpp(term.text)};
     case Base::enumeration:
@@ -31,6 +32,7 @@ Printed Printer::literal(const Term& term) const {
       if (term.text == "inf") return {"std::numeric_limits<double>::infinity()"};
       if (term.text == "nan") return {"std::numeric_limits<double>::quiet_NaN()"};
       if (term.text == "pi") return {"3.14159265358979323846"};
+      if (term.text == kLeastInteger) return {"std::numeric_limits<int64_t>::min()"};
       return {term.text, term.text[0] == '-' ? 6 : 8};
   }
 }

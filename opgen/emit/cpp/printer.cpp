@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "opgen/emit/cpp/options.h"
+#include "opgen/emit/cpp/types.h"
 #include "opgen/text/strings.h"
 
 namespace opgen::cpp {
@@ -41,6 +42,12 @@ bool one_gradient(const Term& term) {
          term.arguments[1]->is(Kind::literal);
 }
 
+/// Whether the value is, in some case, a list that is written out.
+bool makes_list(const Term& term) {
+  if (term.is(Kind::condition)) return makes_list(*term.arguments[1]) || makes_list(*term.arguments[2]);
+  return term.is(Kind::list) || (term.is(Kind::conversion) && makes_list(*term.arguments[0]));
+}
+
 }  // namespace
 
 std::string condition_at_call(const Op& op, const TermPtr& condition) {
@@ -59,13 +66,31 @@ std::vector<std::string> Printer::declare(const std::vector<Let>& lets, Place& p
   for (size_t i = 0; i < lets.size(); ++i) {
     place.shadowing.insert(lets[i].name);
     const Printer printer(place);
-    declarations.push_back(fmt::format("const auto {} = {};", lets[i].name, printer.operand(*lets[i].value)));
+    declarations.push_back(printer.declaration(lets[i]));
     if (printer.repeats(*lets[i].value)) place.repeated.insert({Symbol::What::let, i});
     const std::string summed_to = printer.operand_sizes(*lets[i].value);
     if (!summed_to.empty()) place.operand_sizes[{Symbol::What::let, i}] = summed_to;
     place.read(Symbol::What::let, i, lets[i].name);
   }
   return declarations;
+}
+
+/// A list that is written out, or chosen, owns its elements: what a TensorList or Ints shows would be gone behind the `;`.
+std::string Printer::declaration(const Let& let) const {
+  const Term& value = *let.value;
+  const bool made = makes_list(value);
+  if (made && value.type.is_list_of(Base::tensor))
+    return fmt::format("const std::vector<Tensor> {} = {};", let.name, tensors(value));
+  if (made && value.type.list) return fmt::format("const {} {} = {};", owned_type(value.type), let.name, owned(value));
+  return fmt::format("const auto {} = {};", let.name, operand(value));
+}
+
+std::string Printer::owned(const Term& list) const {
+  if (list.is(Kind::conversion) && list.arguments[0]->type.list) return owned(*list.arguments[0]);
+  if (list.is(Kind::condition))
+    return fmt::format("{} ? {} : {}", within(*list.arguments[0], 1), owned(*list.arguments[1]), owned(*list.arguments[2]));
+  const std::string text = print(list).text;
+  return list.is(Kind::list) ? owned_type(list.type) + text : fmt::format("{}({})", owned_type(list.type), text);
 }
 
 std::vector<std::string> Printer::all(const std::vector<TermPtr>& terms) const {
@@ -186,6 +211,8 @@ Printed Printer::call(const Term& term) const {
     const Term& value = *term.arguments[i];
     if (value.is(Kind::conversion) && value.type.is(Base::floating) && !value.arguments[0]->is(Kind::literal))
       texts[i] = "static_cast<double>(" + texts[i] + ")";
+    if (value.type.is(Base::string) && term.op->schema.arguments[i].type.is(Base::string) && i >= term.op->positional())
+      texts[i] = "std::string(" + texts[i] + ")";  // fields own theirs
   }
   return {where + name + "(" + join(public_arguments(*term.op, texts)) + ")"};
 }

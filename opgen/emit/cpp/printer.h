@@ -40,6 +40,8 @@ class Printer {
   /// As an operand of what takes rows that repeat.
   std::string operand(const Term& term) const;
 
+  /// What a function returns.
+  std::string returned(const Term& term) const { return term.type.is_list_of(Base::tensor) ? tensors(term) : print(term).text; }
   /// In front of '?'.
   std::string condition(const Term& term) const { return within(term, 1); }
 
@@ -51,6 +53,8 @@ class Printer {
   bool on_rows(const Term& term) const;
   std::string operand_sizes(const Term& sizes) const;
   std::string tensors(const Term& term) const;
+  std::string declaration(const Let& let) const;
+  std::string owned(const Term& list) const;
   Printed print(const Term& term) const;
   Printed literal(const Term& term) const;
   /// Of a condition: a plain number, as both must have one type.

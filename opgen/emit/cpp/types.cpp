@@ -128,7 +128,7 @@ std::string default_value(const Argument& argument) {
     for (int i = 1; i < argument.type.length; ++i) all += ", " + text;
     return "{" + all + "}";
   }
-  return text;
+  return text == kLeastInteger ? "std::numeric_limits<int64_t>::min()" : text;
 }
 
 std::vector<std::string> parameters(const Op& op, bool with_defaults, std::string (*type)(const Type&)) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "opgen/ir/op.h"
 
@@ -20,6 +21,8 @@ std::string owned_type(const Type& type);
 std::string return_type(const Op& op);
 /// The C++ of a default value in a schema.
 std::string default_value(const Argument& argument);
+/// Which C++ reads as the negative of a number that is none.
+inline constexpr std::string_view kLeastInteger = "-9223372036854775808";
 /// `const Tensor& self, const AttentionInputs& x, int64_t dim = -1`.
 std::vector<std::string> parameters(const Op& op, bool with_defaults, std::string (*type)(const Type&) = parameter_type);
 /// The same of an op that reads rows where they are: `const RowOperand& self, const Scalar& alpha`.

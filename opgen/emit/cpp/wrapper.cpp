@@ -204,7 +204,7 @@ std::string print_composite(const Op& op) {
   std::string body = convert_operands(op) + unpack_options(op) + require_arguments(op) + print_checks(op, place);
   if (calls_factory(op.composite)) body += factories_there(op);
   for (const std::string& declaration : Printer::declare(op.composite.lets, place)) body += declaration + "\n";
-  body += "return " + Printer(place)(op.composite.value) + ";\n";
+  body += "return " + Printer(place).returned(*op.composite.value) + ";\n";
   return naming_itself(op, Variant::functional, signature(op, Variant::functional, false), body);
 }
 
