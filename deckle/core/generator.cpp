@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "deckle/core/cuda/capture.h"
+#include "deckle/core/draws.h"
 
 namespace deckle {
 namespace {
@@ -40,9 +41,9 @@ ThreadGenerator& own() {
 
 PhiloxStream Generator::reserve(int64_t count) {
   cuda::refuse_in_capture("random numbers, which would be the same in every replay");
-  const PhiloxStream stream{seed_, offset_};
-  offset_ += static_cast<uint64_t>((count + 3) / 4);
-  return stream;
+  Draw draw{{seed_, offset_}, static_cast<uint64_t>((count + 3) / 4)};
+  if (!DrawScope::replace(draw)) offset_ += draw.blocks;
+  return draw.stream;
 }
 
 Generator& default_generator() {

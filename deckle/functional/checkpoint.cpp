@@ -1,40 +1,21 @@
 #include "deckle/functional/checkpoint.h"
 
 #include <mutex>
+#include <optional>
 
 #include "deckle/autograd/autocast.h"
 #include "deckle/autograd/forward_mode.h"
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
-#include "deckle/core/generator.h"
+#include "deckle/core/draws.h"
 
 namespace deckle::functional {
-namespace {
-
-/// The calling thread's generator as it was, again for a scope.
-class GeneratorState {
- public:
-  GeneratorState(uint64_t seed, uint64_t offset) : seed_(default_generator().seed()), offset_(default_generator().offset()) {
-    default_generator().set_state(seed, offset);
-  }
-  ~GeneratorState() { default_generator().set_state(seed_, offset_); }
-  GeneratorState(const GeneratorState&) = delete;
-  GeneratorState& operator=(const GeneratorState&) = delete;
-
- private:
-  uint64_t seed_, offset_;
-};
-
-}  // namespace
 
 /// One call: how to make it again, and the values of the last time until each was asked for.
 class Recomputation::Frame {
  public:
   Frame(std::vector<Tensor> inputs, std::function<void(const std::vector<Tensor>&)> run)
-      : run_(std::move(run)),
-        seed_(default_generator().seed()),
-        offset_(default_generator().offset()),
-        autocast_(autocast_dtype()) {
+      : run_(std::move(run)), autocast_(autocast_dtype()) {
     for (const Tensor& input : inputs) {
       if (!input.defined()) {
         inputs_.push_back({});
@@ -45,7 +26,11 @@ class Recomputation::Frame {
   }
 
   size_t count() { return saved_++; }
-  void finish() { finished_ = true; }
+  /// The first call has returned.
+  void finish() {
+    finished_ = true;
+    noted_.reset();
+  }
 
   Tensor value(size_t index) {
     const std::lock_guard lock(mutex_);
@@ -81,11 +66,11 @@ class Recomputation::Frame {
     }
     std::vector<Tensor> values;
     versions_.clear();
+    const RepeatDraws same_numbers(draws_);
     {
       const EnableGrad recording;
       const Autocast same_dtypes(autocast_);
       const autograd::NoLevels primal;
-      const GeneratorState same_numbers(seed_, offset_);
       const SavedTensorHooks collect(
           [this, &values](const Tensor& tensor) {
             values.push_back(tensor);
@@ -101,6 +86,12 @@ class Recomputation::Frame {
            "each time)",
            saved_, values.size());
     }
+    if (!same_numbers.equal() || (finished_ ? same_numbers.asked() != draws_.size() : same_numbers.asked() < draws_.size())) {
+      fail(ErrorKind::runtime,
+           "the checkpointed function drew random numbers {} times when it was called and {} when it was called again (expected "
+           "the same each time, and as many)",
+           draws_.size(), same_numbers.asked());
+    }
     values_ = std::move(values);
     asked_.assign(values_.size(), false);
     asked_for_ = 0;
@@ -108,8 +99,9 @@ class Recomputation::Frame {
 
   std::vector<Input> inputs_;
   std::function<void(const std::vector<Tensor>&)> run_;
-  uint64_t seed_, offset_;
   std::optional<DType> autocast_;
+  std::vector<Draw> draws_;                                // of the first call, from whichever generator
+  std::optional<NoteDraws> noted_{std::in_place, draws_};  // until it returns
   size_t saved_ = 0;
   bool finished_ = false;  // whether the first call has returned: until then the backward may be one inside it
   std::vector<Tensor> values_;

@@ -38,7 +38,7 @@ X detach_all(const X& x) {
 
 /// f(x), or f(x...) of a tuple, with a graph that keeps only x: what the ops inside would have saved for their backward is
 /// computed again when it is asked for (activation checkpointing). All derivatives are those of f(x), of any order, also by
-/// parameters that f captures. f must do the same each time; random ops may draw from the thread's default generator. Nothing
+/// parameters that f captures. f must do the same each time; random numbers are drawn once, from any Generator. Nothing
 /// that f reads may be written before the backward: an Error says so of x and of what f saves, but nobody sees a write to
 /// another tensor that f captures. In forward mode nothing is dropped.
 template <typename F, functional::TensorTreeLike X>

@@ -6,10 +6,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <typeinfo>
+#include <variant>
 #include <vector>
 
 #include "deckle/core/tensor.h"
@@ -46,11 +48,18 @@ template <typename T>
 inline constexpr bool kRefers<std::reference_wrapper<T>> = true;
 template <typename T, size_t N>
 inline constexpr bool kRefers<std::span<T, N>> = true;
+template <typename T>
+inline constexpr bool kRefers<T*> = true;
+template <typename T, size_t N>
+inline constexpr bool kRefers<T[N]> = kRefers<T>;
+template <typename T, size_t N>
+inline constexpr bool kRefers<std::array<T, N>> = kRefers<T>;
+template <typename... T>
+inline constexpr bool kRefers<std::variant<T...>> = (kRefers<T> || ...);
 
 /// Members without tensors in them: numbers, strings, plain structs, and types that say so by `has_parameters = false`.
 template <typename T>
-concept WithoutTensors =
-    std::same_as<T, std::string> ||(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> && !kRefers<T>) || requires {
+concept WithoutTensors = std::same_as<T, std::string> ||(std::is_trivially_copyable_v<T> && !kRefers<T>) || requires {
   requires !T::has_parameters;
 };
 

@@ -18,6 +18,8 @@ class SGD {
   explicit SGD(std::vector<Tensor> parameters, const SGDOptions& options = {});
   /// Each group with its own options: SGD({{weights, {.lr = 0.1}}, {biases, {.lr = 0.2}}}).
   explicit SGD(const std::vector<Group<SGDOptions>>& groups);
+  SGD(const SGD&) = delete;  // a copy would share velocities
+  SGD(SGD&&) = default;
 
   void step();
   void zero_grad() const { parameters_.zero_grad(); }

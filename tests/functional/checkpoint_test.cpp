@@ -1,5 +1,7 @@
 #include "deckle/functional/checkpoint.h"
 
+#include <utility>
+
 #include "deckle/autograd/backward.h"
 #include "deckle/core/allocator.h"
 #include "deckle/core/generator.h"
@@ -74,6 +76,29 @@ TEST(Checkpoint, DrawsTheSameRandomNumbersAgain) {
   EXPECT_EQ(default_generator().offset(), offset);  // what comes later does not see that numbers were drawn again
 }
 
+TEST(Checkpoint, DrawsTheSameRandomNumbersAgainFromAnyGenerator) {
+  const Tensor x = random_tensor({200}).requires_grad_();
+  Generator own(3), twin(3);
+  const auto f = [&](const Tensor& v) { return dropout(exp(v), 0.5, {.generator = &own}); };  // its own derivative
+  const Tensor y = checkpoint(f, x);
+  dropout(x, 0.5, {.generator = &twin});
+  expect_equal(rand({1}, {.generator = &own}), rand({1}, {.generator = &twin}));
+  const uint64_t offset = own.offset();
+  expect_equal(grad(sum(y), {x})[0], y.detach());
+  EXPECT_EQ(own.offset(), offset);
+  const Tensor nested = checkpoint([&](const Tensor& v) { return checkpoint(f, v * 1.0) * checkpoint(f, v); }, x);
+  expect_equal(grad(sum(nested), {x})[0], 2 * nested.detach());
+  // Two that live one after another, maybe at one place.
+  const auto local = [](Tensor v) {
+    for (const uint64_t seed : {uint64_t{1}, uint64_t{2}}) {
+      Generator generator(seed);
+      v = dropout(exp(v), 0.3, {.generator = &generator});
+    }
+    return v;
+  };
+  expect_equal(grad(sum(checkpoint(local, x)), {x})[0], grad(sum(local(x)), {x})[0]);
+}
+
 TEST(Checkpoint, NestsAndMayBeReadTwice) {
   const Tensor x = random_tensor({4}).requires_grad_();
   const auto f = [](const Tensor& v) { return checkpoint(deep, tanh(checkpoint(deep, v))); };
@@ -97,6 +122,10 @@ TEST(Checkpoint, SaysWhatItsFunctionMustNotDo) {
   int calls = 0;
   const Tensor y = checkpoint([&calls](const Tensor& v) { return calls++ == 0 ? exp(v) : exp(v) * exp(v); }, x);
   expect_error([&] { grad(sum(y), {x}); }, "(expected the same each time)");
+  bool first = true;
+  const Tensor drawn =
+      checkpoint([&](const Tensor& v) { return exp(v) * (std::exchange(first, false) ? rand({4}) : ones({4})); }, x);
+  expect_error([&] { grad(sum(drawn), {x}); }, "drew random numbers 1 times when it was called and 0 when it was called again");
   const Tensor written = random_tensor({4});
   const Tensor z = checkpoint([&](const Tensor& a, const Tensor& b) { return a * b; }, std::tuple(written, x));
   written.add_(x.detach());

@@ -98,6 +98,33 @@ TEST(Members, ThatAreNotListedAreAnError) {
   EXPECT_EQ(DerivedThatLists().parameters().size(), 4u);
 }
 
+struct alignas(64) Wide {
+  float values[16] = {};
+};
+struct ForgottenBeforeAlignment final : Module {
+  Tensor scale = parameter(ones({2}));
+  Wide wide;
+  DECKLE_MEMBERS(wide);
+};
+struct AlignedElsewhere final : Module {
+  std::unique_ptr<Wide> wide = std::make_unique<Wide>();
+  Tensor scale = parameter(ones({2}));
+  DECKLE_MEMBERS(wide, scale);
+};
+
+TEST(Members, BesideAlignmentAreNoPadding) {
+  expect_error([] { ForgottenBeforeAlignment().parameters(); },
+               "ForgottenBeforeAlignment has 48 bytes, 16 from its start, of a member that is not in its DECKLE_MEMBERS(wide) "
+               "(expected all members, those aligned to more than 8 bytes by std::unique_ptr)");
+  EXPECT_EQ(AlignedElsewhere().parameters().size(), 1u);
+}
+
+// A struct that is copied as its bytes holds no tensors, but what leads to some is another matter.
+static_assert(detail::WithoutTensors<std::array<float, 3>> && detail::WithoutTensors<std::variant<int, float>>);
+static_assert(!detail::WithoutTensors<Linear*> && !detail::WithoutTensors<std::reference_wrapper<Linear>> &&
+              !detail::WithoutTensors<std::span<Linear>> && !detail::WithoutTensors<std::array<Linear*, 2>> &&
+              !detail::WithoutTensors<Linear* [2]> && !detail::WithoutTensors<std::variant<int, Linear*>>);
+
 TEST(Members, PaddingIsNoMember) {
   struct Padded final : Module {
     bool a = true;

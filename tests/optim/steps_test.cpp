@@ -127,6 +127,10 @@ TEST(Groups, StepAsOptimizersOfTheirOwn) {
   expect_error([&] { SGD(all).set_lr(1, 0.5); }, "SGD: group is 1 (expected 0..0)");
 }
 
+// A copy would share averages and velocities, but not what counts them.
+static_assert(!std::is_copy_constructible_v<SGD> && !std::is_copy_constructible_v<AdamW> && !std::is_copy_constructible_v<Adam>);
+static_assert(!std::is_copy_assignable_v<SGD> && std::is_move_constructible_v<SGD> && std::is_move_constructible_v<Adam>);
+
 TEST(SGD, FollowsItsDefinitionWithAndWithoutMomentum) {
   for (const SGDOptions& o :
        {SGDOptions{.lr = 0.05}, SGDOptions{.lr = 0.05, .weight_decay = 0.1}, SGDOptions{.lr = 0.05, .momentum = 0.9},
