@@ -189,13 +189,14 @@ TEST(BatchNorm1d, WantsAVarianceInTraining) {
   EXPECT_TRUE(norm.running_variance.to_vector() == (std::vector<double>{1, 1}));
 }
 
+struct TiedNet final : Module {
+  Linear first{2, 2};
+  Linear again = first;
+  DECKLE_MEMBERS(first, again);
+};
+
 TEST(TiedWeights, HaveOneValueInAFile) {
-  struct Net final : Module {
-    Linear first{2, 2};
-    Linear again = first;
-    DECKLE_MEMBERS(first, again);
-  };
-  const Net net;
+  const TiedNet net;
   std::map<std::string, Tensor> state;
   for (const auto& [name, tensor] : net.state()) state[name] = tensor.clone();
   net.load_state(state);
@@ -204,12 +205,7 @@ TEST(TiedWeights, HaveOneValueInAFile) {
 }
 
 TEST(TiedWeights, AreOneParameterUnderTwoNames) {
-  struct Net final : Module {
-    Linear first{2, 2};
-    Linear again = first;
-    DECKLE_MEMBERS(first, again);
-  };
-  const Net net;
+  const TiedNet net;
   EXPECT_EQ(names_of(net.named_parameters()), (Names{"first.weight", "first.bias"}));
   EXPECT_EQ(net.parameter_count(), 6);
   EXPECT_EQ(net.state().size(), 4u);
@@ -219,7 +215,7 @@ TEST(TiedWeights, AreOneParameterUnderTwoNames) {
   const Tensor gradient = net.first.weight.grad();
   optimizer.step();
   expect_equal(net.again.weight.detach(), before - gradient * 0.5);
-  Net other;
+  TiedNet other;
   other.load_state(net.state());
   expect_equal(other.again.weight.detach(), net.first.weight.detach());
 }
