@@ -77,10 +77,10 @@ Tensor composite::repeat_interleave(const Tensor& self, const Tensor& repeats, s
   for (int64_t i = 0; i < count; ++i)
     check(!__builtin_add_overflow(total, of_slice(i), &total), Argument{"repeats"},
           "adds up to more than 64 bits hold (expected fewer than 2^63)");
-  std::vector<int64_t> index;
-  index.reserve(static_cast<size_t>(total));
-  for (int64_t i = 0; i < count; ++i) index.insert(index.end(), static_cast<size_t>(of_slice(i)), i);
-  return index_select(x, along, tensor(index));
+  const Tensor index = empty_raw({total}, DType::int64, Device());
+  int64_t* to = index.data<int64_t>();
+  for (int64_t i = 0; i < count; ++i) to = std::fill_n(to, of_slice(i), i);
+  return index_select(x, along, index.to(factory_device()));
 }
 
 namespace {

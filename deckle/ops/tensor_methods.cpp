@@ -31,11 +31,13 @@ void require_holder(const Tensor& written) {
 
 const Tensor& Tensor::operator=(const Tensor& source) const&& {
   require_holder(*this);
-  return deckle::copy_(*this, source);
+  deckle::copy_(*this, source);
+  return *this;
 }
 const Tensor& Tensor::operator=(const Scalar& value) const&& {
   require_holder(*this);
-  return deckle::fill_(*this, value);
+  deckle::fill_(*this, value);
+  return *this;
 }
 
 RowIterator<Tensor> Tensor::begin() const {

@@ -167,7 +167,8 @@ TEST(AttentionLinearity, IsWhatTheEntriesSay) {
   for (int round = 0; round < 40; ++round) {
     const Problem problem;
     for (const Op& op : kOps) {
-      for (const auto& [set, result] : op.sets) {
+      for (const auto& claim : op.sets) {
+        const auto& set = claim.of;  // clang with OpenMP captures no structured binding
         SCOPED_TRACE(op.name + " in " + *set.begin() + (set.size() > 1 ? " and " + *set.rbegin() : ""));
         const Arguments fixed = problem.draw(true), u = problem.draw(false), v = problem.draw(true);
         const double a = -1.7, b = 0.6;
@@ -177,7 +178,7 @@ TEST(AttentionLinearity, IsWhatTheEntriesSay) {
           if (!sum[i].defined() || sum[i].numel() == 0) continue;
           SCOPED_TRACE("result " + std::to_string(i));
           // How the results of attention move is no matter of their gradients: y_tangent reads neither.
-          const bool constant = result == "x_gradient" && i >= std::size(kInputs);
+          const bool constant = claim.result == "x_gradient" && i >= std::size(kInputs);
           expect_close(sum[i], constant ? one[i] : one[i] * a + other[i] * b, 1e-9, 1e-9);
         }
       }

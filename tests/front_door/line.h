@@ -24,8 +24,14 @@ struct Data {
   std::string p = "front_door.safetensors";
 };
 
-// Names of the data as local variables of a line; not every line reads all of them.
-#define UNPACK(data) [[maybe_unused]] auto& [x, y, v, w, a, i, k, m, n, g, p] = data
+// Names of the data as local variables of a line; not every line reads all of them. (No structured binding: clang with OpenMP
+// lets no lambda capture one.)
+#define UNPACK(data)                                                                                                         \
+  [[maybe_unused]] deckle::Tensor &x = data.x, &y = data.y, &v = data.v, &w = data.w, &a = data.a, &i = data.i, &k = data.k, \
+                                  &m = data.m;                                                                               \
+  [[maybe_unused]] deckle::NestedTensor& n = data.n;                                                                         \
+  [[maybe_unused]] deckle::Generator& g = data.g;                                                                            \
+  [[maybe_unused]] std::string& p = data.p
 
 struct Line {
   int number;

@@ -179,8 +179,8 @@ TEST(Sequential, ACopyHasAModeOfItsOwnAndTheSameParameters) {
 }
 
 TEST(Dropout, IsBuiltWithAProbability) {
-  expect_error([] { Dropout(1.5); }, "nn::Dropout: p is 1.5 (expected 0 to 1)");
-  expect_error([] { Dropout(std::numeric_limits<double>::quiet_NaN()); }, "nn::Dropout: p is nan");
+  expect_error([] { Dropout{1.5}; }, "nn::Dropout: p is 1.5 (expected 0 to 1)");
+  expect_error([] { Dropout{std::numeric_limits<double>::quiet_NaN()}; }, "nn::Dropout: p is nan");
 }
 
 TEST(BatchNorm1d, WantsAVarianceInTraining) {
