@@ -8,6 +8,7 @@
 
 #include "deckle/deckle.h"
 #include "tests/support/expect.h"
+#include "tests/support/sanitizers.h"
 
 namespace deckle {
 namespace {
@@ -55,9 +56,6 @@ TEST(AbsurdSizes, AreErrors) {
         pad(x, {kMany, kMany});
       },
       [=] {
-        pad(x, {0, kMany}, PadMode::replicate);
-      },
-      [=] {
         pad(x, {kMost, kMost}, PadMode::circular);
       },
       [=] {
@@ -72,13 +70,7 @@ TEST(AbsurdSizes, AreErrors) {
         one_hot(tensor<int64_t>({0, 1}), kMany);
       },
       [=] {
-        zeros({kMany, 0}).unbind();
-      },
-      [=] {
         conv1d(x, zeros({1, 3, 2}), {}, {.dilation = kMost});
-      },
-      [=] {
-        conv1d(zeros({kMany, 0, 3}), zeros({1, 3, 1}));
       },
       [=] { max_pool1d(x, kMost, {.padding = Padding::same}); },
       [=] { interpolate1d(x, 1e15); },
@@ -94,7 +86,6 @@ TEST(AbsurdSizes, AreErrors) {
         pad(rows(), {kLeast, kMost, kLeast, kMost});
       },
       [=] { chunk(rows(), kMost, 1); },
-      [=] { chunk(rows(), kMany, 1); },
   };
   for (size_t i = 0; i < calls.size(); ++i) {
     SCOPED_TRACE(i);
@@ -107,6 +98,28 @@ TEST(AbsurdSizes, AreErrors) {
         cat({zeros({kMost, 0}), zeros({kMost, 0})});
       },
       "cat: the sizes along dim 0 add up to more than 64 bits hold");
+}
+
+/// As many positions as no list of the host holds: its std::bad_alloc becomes an Error, where a sanitizer ends the program.
+TEST(AbsurdSizes, OfListsAreErrors) {
+  if (testing::kSanitized) GTEST_SKIP() << "a sanitizer ends a program that asks operator new for too much";
+  const Tensor x = matrix();
+  const std::vector<std::function<void()>> calls = {
+      [=] {
+        pad(x, {0, kMany}, PadMode::replicate);
+      },
+      [=] {
+        zeros({kMany, 0}).unbind();
+      },
+      [=] {
+        conv1d(zeros({kMany, 0, 3}), zeros({1, 3, 1}));
+      },
+      [=] { chunk(rows(), kMany, 1); },
+  };
+  for (size_t i = 0; i < calls.size(); ++i) {
+    SCOPED_TRACE(i);
+    EXPECT_THROW(calls[i](), Error);
+  }
 }
 
 TEST(AbsurdSizes, OfRowsThatHoldNothingCostNothing) {
