@@ -33,12 +33,13 @@ def main():
     if len(headers) < 50:
         wrong.append(f"only {len(headers)} headers of {root} are included")
     libraries = [path.parent for path in prefix.rglob("libdeckle.so")]
-    environment = {**os.environ, "LD_LIBRARY_PATH": str(libraries[0]), "LD_DEBUG": "libs"}
+    folders = [str(libraries[0]), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+    environment = {**os.environ, "LD_LIBRARY_PATH": ":".join(folders), "LD_DEBUG": "libs"}
     done = subprocess.run([program], capture_output=True, text=True, env=environment)
     if f"{libraries[0]}/libdeckle.so" not in done.stderr:
         wrong.append(f"{program} does not load the library of {libraries[0]}")
     if done.returncode:
-        wrong.append(done.stdout)
+        wrong.append(f"{program} ended with {done.returncode}:\n{done.stdout}{done.stderr[-2000:]}")
     print("\n".join(wrong) or f"{len(headers)} headers and the library are those of the lines")
     return bool(wrong)
 
