@@ -50,18 +50,15 @@ double seconds_of(const Call& call) {
 /// What leaves() lists.
 constexpr const char* kLeafNames[] = {"x", "y", "narrow", "weight", "bias", "down", "per_component", "kernel", "table", "own"};
 
-/// The gradients of all operands that the result depends on, by name, in memory: an expanded one is written out. The cotangent is
-/// the result's own value.
+/// The gradients of all operands, in the order of leaves(), in memory: an expanded one is written out; an undefined one where the
+/// result does not depend on the operand. The cotangent is the result's own value.
 template <typename X>
-std::map<std::string, dk::Tensor> gradients(const dk::Tensor& result, const Operands<X>& operands) {
-  std::map<std::string, dk::Tensor> all;
-  size_t leaf = 0;
+std::vector<dk::Tensor> gradients(const dk::Tensor& result, const Operands<X>& operands) {
+  std::vector<dk::Tensor> all;
   for (const dk::Tensor& gradient :
        dk::grad({result}, leaves(operands), {.grad_outputs = {result.detach()}, .allow_unused = true})) {
-    const char* name = kLeafNames[leaf++];
-    if (!gradient.defined()) continue;
-    all[name] = dk::contiguous(gradient);
-    all[name].raw_data();
+    all.push_back(gradient.defined() ? dk::contiguous(gradient) : dk::Tensor());
+    if (gradient.defined()) all.back().raw_data();
   }
   return all;
 }
@@ -140,10 +137,15 @@ class Contender {
     arguments >> pass >> path;
     const dk::Tensor result = op.nested(data_->nested);
     std::map<std::string, dk::Tensor> all;
-    if (pass == "forward")
+    if (pass == "forward") {
       all["result"] = dk::contiguous(result.detach());
-    else
-      all = gradients(result, data_->nested);
+    } else {
+      const char* const* name = kLeafNames;
+      for (const dk::Tensor& gradient : gradients(result, data_->nested)) {
+        if (gradient.defined()) all[*name] = gradient;
+        ++name;
+      }
+    }
     for (auto& [name, values] : all) {
       if (!dk::is_floating(values.dtype())) values = dk::to(values, dk::DType::float32);
     }

@@ -11,12 +11,14 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <type_traits>
 
 #include "deckle/kernels/cpu/reduce/running_sums.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu::HWY_NAMESPACE {
 namespace {
+namespace hn = ::hwy::HWY_NAMESPACE;
 
 constexpr int64_t kBlock = 64;
 
@@ -24,6 +26,21 @@ constexpr int64_t kBlock = 64;
 HWY_INLINE double lost(double before, double value, double next) {
   const double added = next - before, error = (before - (next - added)) + (value - added);
   return error == error ? error : 0.0;
+}
+
+template <class D, class V>
+HWY_INLINE hn::Vec<D> widened(D d, V value) {
+  if constexpr (std::is_same_v<hn::TFromV<V>, double>)
+    return value;
+  else
+    return hn::PromoteTo(d, value);
+}
+template <class D, class V>
+HWY_INLINE hn::Vec<D> narrowed(D d, V value) {
+  if constexpr (std::is_same_v<hn::TFromD<D>, double>)
+    return value;
+  else
+    return hn::DemoteTo(d, value);
 }
 
 /// Element i of a run, from its end if `kReverse`.
@@ -85,7 +102,20 @@ CompensatedSum total(int64_t n, const T* x) {
 
 template <typename T>
 void columns(int64_t count, const T* x, double* sums, double* errors, T* y) {
-  for (int64_t c = 0; c < count; ++c) {
+  const hn::ScalableTag<double> d;
+  const hn::Rebind<T, decltype(d)> part;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t c = 0;
+  for (; c + lanes <= count; c += lanes) {
+    const auto sum = hn::LoadU(d, sums + c), value = widened(d, hn::LoadU(part, x + c));
+    const auto next = hn::Add(sum, value), added = hn::Sub(next, sum);
+    const auto lost = hn::Add(hn::Sub(sum, hn::Sub(next, added)), hn::Sub(value, added));
+    const auto error = hn::Add(hn::LoadU(d, errors + c), hn::IfThenElseZero(hn::Eq(lost, lost), lost));
+    hn::StoreU(next, d, sums + c);
+    hn::StoreU(error, d, errors + c);
+    hn::StoreU(narrowed(part, hn::Add(next, error)), part, y + c);
+  }
+  for (; c < count; ++c) {
     const double value = static_cast<double>(x[c]), next = sums[c] + value;
     errors[c] += lost(sums[c], value, next);
     sums[c] = next;

@@ -48,6 +48,7 @@ class Columns<int64_t> {
 void segment_cumsum(const Context&, const View& values, const RaggedView& ragged, bool reverse, const View& sums) {
   const int64_t inner = segment::inner_size(values);
   simd::visit_compute(values.dtype, [&]<typename T>(TypeTag<T>) {
+    const bool in_place = inner > 1 && sums.dtype == dtype_of<T>;  // rows of the result are written where they are
     segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
       T buffer[segment::kColumns], rounded[segment::kColumns];
       const int64_t rows = ragged.offsets[b + 1] - ragged.offsets[b];
@@ -60,8 +61,13 @@ void segment_cumsum(const Context&, const View& values, const RaggedView& ragged
       Columns<T> running(columns);
       for (int64_t i = 0; i < rows; ++i) {
         const int64_t row = reverse ? ragged.offsets[b + 1] - 1 - i : ragged.offsets[b] + i;
-        running.add(segment::read_run(values, ragged, inner, row, first, columns, buffer), rounded);
-        segment::write_run(sums, ragged, inner, row, first, columns, rounded);
+        const T* const x = segment::read_run(values, ragged, inner, row, first, columns, buffer);
+        if (in_place) {
+          running.add(x, sums.ptr<T>() + ragged.row(row) * inner + first);
+        } else {
+          running.add(x, rounded);
+          segment::write_run(sums, ragged, inner, row, first, columns, rounded);
+        }
       }
     });
   });
