@@ -18,12 +18,18 @@ bool is_of_elements(const Op& op) {
   return op.body == Op::Body::composite && call_beyond_elements(op.composite) == nullptr;
 }
 
+/// Of one operand and nothing else, linear: neg, of a sum as of its terms.
+bool is_linear_alone(const Term& term) {
+  return term.is(Kind::op) && term.arguments.size() == 1 && term.op->body == Op::Body::pointwise && term.op->linear;
+}
+
 /// Within the term and the lets that it reads; `outer`: around it stands nothing that sums could not be moved out of.
 const Term* beyond(const Term& term, const Block& formula, bool outer) {
   if (term.reads(Symbol::What::let)) return beyond(*formula.lets[term.symbol.index].value, formula, outer);
   const bool call = term.is(Kind::op), sums = call && term.op->name() == "sum_to";
   if (call && !(sums && outer) && kCopies.count(term.op->name()) == 0 && !is_of_elements(*term.op)) return &term;
-  const bool around = outer && (term.is(Kind::tuple) || term.is(Kind::condition) || term.is(Kind::conversion));
+  const bool around =
+      outer && (term.is(Kind::tuple) || term.is(Kind::condition) || term.is(Kind::conversion) || is_linear_alone(term));
   for (const TermPtr& part : term.arguments) {
     if (const Term* const found = beyond(*part, formula, around)) return found;
   }

@@ -8,7 +8,8 @@ namespace opgen {
 const Op* whole_op(const Block& formula);
 
 /// The first call in a gradient or tangent of a pointwise op that gives its elements anything but values of the same elements:
-/// all but pointwise ops, copies and filled tensors, and sums over broadcast dims around the whole. Null if there is none.
+/// all but pointwise ops, copies and filled tensors, and sums over broadcast dims around the whole, or their negative. Null if
+/// there is none.
 const Term* call_beyond_elements(const Block& formula);
 
 }  // namespace opgen

@@ -56,6 +56,13 @@ const std::map<std::string, Bounds> kBounds = {
      {.value_floor = kTiny,
       .left_out = [](const Point& at) { return at[1] < -85 || std::abs(at[1]) < 4 * kLeast; },
       .slope_floor_at = [](const Point& at, size_t tensor) { return tensor == 0 ? kTiny : std::abs(at[0]) + kTiny; }}},
+    // Quotients on the way to the value or a slope that are beyond float32.
+    {"div_mul",
+     {.left_out =
+          [](const Point& at) {
+            const double inverse = 1 / std::abs(at[1]), quotient = std::abs(at[0] / at[1]);
+            return outside(inverse) || outside(quotient) || outside(quotient * inverse) || outside(std::abs(at[2] / at[1]));
+          }}},
     // Denormal slopes far out, of which the denominator has left float32, and distances that are denormal or beyond float32.
     {"atan", {.slope_floor = kTiny}},
     {"atan2", {.slope_floor = kTiny, .left_out = [](const Point& at) { return outside(std::hypot(at[0], at[1])); }}},
