@@ -1,9 +1,13 @@
 #include "deckle/base/error.h"
 
+#include <fmt/format.h>
+
 #include <mutex>
 #include <new>
 #include <stdexcept>
 #include <utility>
+
+#include "deckle/base/operand_names.h"
 
 namespace deckle {
 
@@ -27,7 +31,8 @@ Error::Error(const Error& other)
       op_(other.op_),
       argument_(other.argument_),
       detail_(other.detail_),
-      shapes_(other.shapes_) {}
+      shapes_(other.shapes_),
+      quotes_(other.quotes_) {}
 
 Error& Error::operator=(const Error& other) {
   kind_ = other.kind_;
@@ -35,11 +40,23 @@ Error& Error::operator=(const Error& other) {
   argument_ = other.argument_;
   detail_ = other.detail_;
   shapes_ = other.shapes_;
+  quotes_ = other.quotes_;
   message_.clear();
   return *this;
 }
 
 void Error::set_op(std::string_view op, std::vector<Operand> shapes) {
+  if (!quotes_ && !op_.empty() && !shapes_.empty()) {
+    const OperandNames names(shapes_, shapes);
+    if (names.all_known(argument_, detail_)) {
+      argument_ = names.renamed(argument_);
+      detail_ = names.renamed(detail_);
+    } else if (op_ != op) {
+      quotes_ = true;
+      detail_ = fmt::format("in {}: {}{}{}", op_, argument_, argument_.empty() ? "" : " ", detail_);
+      argument_.clear();
+    }
+  }
   op_ = op;
   shapes_ = std::move(shapes);
   message_.clear();

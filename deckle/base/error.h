@@ -10,11 +10,19 @@ namespace deckle {
 /// What went wrong; Python maps each kind to its own exception type.
 enum class ErrorKind { value, not_implemented, out_of_memory, io, runtime };
 
+/// Which tensor it was, and whose elements: only to be compared, since it may be gone.
+struct TensorId {
+  const void* tensor;
+  const void* storage;
+};
+
 /// A tensor, or list of tensors, that the failed call was given.
 struct Operand {
   std::string name;
   std::string shape;
-  std::string values;  // of a nested tensor, the shape of its packed values: what is found wrong on them speaks of it
+  std::string values = {};  // of a nested tensor, the shape of its packed values: what is found wrong on them speaks of it
+  std::vector<TensorId> tensors = {};
+  bool list = false;
 };
 
 /// The one exception type of the library. The message is one sentence, put together from the fields in one place:
@@ -42,13 +50,15 @@ class Error : public std::exception {
   const char* what() const noexcept override;
 
   /// Every public function that the error passes on its way up calls this, so the outermost one is left: what the user called,
-  /// and with what.
+  /// and with what. What the text says of operands of the function before it says of those of `op` with the same elements; where
+  /// there are none, it says in which function (base/operand_names.h).
   void set_op(std::string_view op, std::vector<Operand> shapes = {});
 
  private:
   ErrorKind kind_;
   std::string op_, argument_, detail_;
   std::vector<Operand> shapes_;
+  bool quotes_ = false;          // the detail speaks of a call within `op`: "in mm: self is float32"
   mutable std::string message_;  // empty: not asked for since the fields changed
 };
 

@@ -7,13 +7,17 @@
 namespace deckle {
 namespace {
 
+TensorId id_of(const Tensor& tensor) { return {tensor.impl(), tensor.defined() ? tensor.storage().get() : nullptr}; }
+
 std::string shape_of(const Tensor& tensor) { return tensor.defined() ? to_string(tensor.sizes()) : "undefined"; }
 
 }  // namespace
 
 Operand NamedOperand::operand() const {
   constexpr size_t kShown = 8;  // of a list
-  Operand operand{std::string(name_), "", ""};
+  Operand operand{std::string(name_), ""};
+  operand.list = list_;
+  for (const Tensor& tensor : tensors_) operand.tensors.push_back(id_of(tensor));
   if (!list_) {
     operand.shape = shape_of(tensors_[0]);
     return operand;

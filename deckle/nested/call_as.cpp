@@ -13,7 +13,10 @@ namespace {
 [[noreturn]] void rethrow_with(Error& error, std::string_view op, NamedOperands operands) {
   std::vector<Operand> shapes;
   for (const auto& [name, operand] : operands) {
-    if (operand->defined()) shapes.push_back({std::string(name), shape_string(*operand), to_string(operand->values().sizes())});
+    if (!operand->defined()) continue;
+    const Tensor& values = operand->values();
+    shapes.push_back(
+        {std::string(name), shape_string(*operand), to_string(values.sizes()), {{values.impl(), values.storage().get()}}});
   }
   error.set_op(op, std::move(shapes));
   throw error;

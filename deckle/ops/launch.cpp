@@ -183,20 +183,24 @@ int64_t wrap_dim(int64_t dim, int64_t rank) {
   return dim < 0 ? dim + range : dim;
 }
 
-Dims wrap_dims(IntSpan dims, IntSpan sizes) {
+namespace {
+
+/// `range`: the sizes, or the number of dims.
+template <typename Range>
+Dims wrapped(IntSpan dims, const Range& range) {
   Dims wrapped;
   for (const int64_t dim : dims) {
-    wrapped.push_back(launch::wrap_dim(dim, sizes));
+    wrapped.push_back(launch::wrap_dim(dim, range));
     for (size_t i = 0; i + 1 < wrapped.size(); ++i)
       check(wrapped[i] != wrapped.back(), "dim {} is given twice in {} (expected different dims)", dim, dims);
   }
   return wrapped;
 }
 
-Dims wrap_dims(IntSpan dims, int64_t rank) {
-  const Dims sizes(static_cast<size_t>(rank), 1);
-  return wrap_dims(dims, IntSpan(sizes));
-}
+}  // namespace
+
+Dims wrap_dims(IntSpan dims, IntSpan sizes) { return wrapped(dims, sizes); }
+Dims wrap_dims(IntSpan dims, int64_t rank) { return wrapped(dims, rank); }
 
 Tensor contiguous(const Tensor& tensor) { return tensor.defined() ? native::contiguous(tensor) : tensor; }
 

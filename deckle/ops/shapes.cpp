@@ -7,6 +7,7 @@
 
 #include "deckle/base/check.h"
 #include "deckle/ops/generated/reduce.h"
+#include "deckle/ops/launch.h"
 #include "deckle/ops/shape_tools.h"
 
 namespace deckle::shapes {
@@ -206,11 +207,11 @@ Dims moved_dims(IntSpan source, IntSpan destination, int64_t rank) {
   check(source.size() == destination.size(), "source {} and destination {} differ in length (expected one place for each dim)",
         source, destination);
   if (rank == 0) return {};
-  const Dims sizes(static_cast<size_t>(rank), 1);
   Dims order(static_cast<size_t>(rank), -1);
   std::vector<bool> moved(static_cast<size_t>(rank), false);
   for (size_t i = 0; i < source.size(); ++i) {
-    const auto from = static_cast<size_t>(wrap_dim(source[i], sizes)), to = static_cast<size_t>(wrap_dim(destination[i], sizes));
+    const auto from = static_cast<size_t>(launch::wrap_dim(source[i], rank)),
+               to = static_cast<size_t>(launch::wrap_dim(destination[i], rank));
     check(!moved[from] && order[to] < 0, "a dim is given twice in {} or {} (expected different dims)", source, destination);
     moved[from] = true;
     order[to] = static_cast<int64_t>(from);

@@ -55,6 +55,43 @@ TEST(Error, GivesTheShapesOfNestedOperandsThatTheDetailDoesNot) {
   EXPECT_TRUE(error.shapes().empty()) << "the operands of another function";
 }
 
+/// An operand of which the tensor is at `tensor`, with elements at `storage`.
+Operand operand(std::string name, const int* tensor, const int* storage) {
+  return {std::move(name), "[2]", "", {{tensor, storage}}};
+}
+
+TEST(Error, OfACallWithinNamesTheOperandsOfTheCallAround) {
+  const int tensors[4] = {}, storages[3] = {};
+  const auto of_mm = [&](Error error) {
+    error.set_op("mm", {operand("self", &tensors[0], &storages[0]), operand("mat2", &tensors[1], &storages[1])});
+    return error;
+  };
+  const Error text("self is float32, mat2 is float64, as the self of self_2"), of_self(ErrorKind::value, "self", "is int64");
+
+  Error error = of_mm(text);
+  error.set_op("addmm", {operand("self", &tensors[3], &storages[2]), operand("mat1", &tensors[0], &storages[0]),
+                         operand("mat2", &tensors[2], &storages[1])});
+  EXPECT_EQ(error.message(), "addmm: mat1 is float32, mat2 is float64, as the self of self_2") << "the same, and a view";
+  error.set_op("f", {operand("a", &tensors[0], &storages[0]), operand("b", &tensors[2], &storages[1])});
+  EXPECT_EQ(error.message(), "f: a is float32, b is float64, as the self of self_2");
+
+  error = of_mm(of_self);
+  error.set_op("g", {operand("input", &tensors[0], &storages[0])});
+  EXPECT_EQ(error.argument(), "input");
+  EXPECT_EQ(error.message(), "g: input is int64") << "mat2, of which nothing is said, need not have a name";
+
+  error = of_mm(of_self);
+  error.set_op("g", {operand("self", &tensors[3], &storages[2])});
+  EXPECT_EQ(error.message(), "g: in mm: self is int64") << "a tensor that g made";
+  EXPECT_EQ(error.argument(), "");
+  error.set_op("h", {operand("x", &tensors[0], &storages[0])});
+  EXPECT_EQ(error.message(), "h: in mm: self is int64");
+
+  error = of_mm(of_self);
+  error.set_op("g", {operand("a", &tensors[2], &storages[0]), operand("b", &tensors[3], &storages[0])});
+  EXPECT_EQ(error.message(), "g: in mm: self is int64") << "either view may be meant";
+}
+
 TEST(Error, OfMemoryIsAnErrorOfTheCall) {
   try {
     try {

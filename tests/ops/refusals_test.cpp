@@ -16,9 +16,11 @@
 #include "deckle/nested/generated/conv.h"
 #include "deckle/nested/generated/norm.h"
 #include "deckle/nested/operators.h"
+#include "deckle/ops/generated/arrange.h"
 #include "deckle/ops/generated/conv.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
+#include "deckle/ops/generated/linalg.h"
 #include "deckle/ops/generated/loss.h"
 #include "deckle/ops/generated/matmul.h"
 #include "deckle/ops/generated/norm.h"
@@ -78,6 +80,33 @@ TEST(Refusals, OfOperandsGiveTheirShapes) {
               linear(zeros({2, 3}), zeros({4, 3}), zeros({5}));
             }),
             "linear: bias is float32 [5] (expected float32 [4], as weight)");
+}
+
+TEST(Refusals, OfWhatACompositeCallsNameItsOwnOperands) {
+  const Tensor wide = ones({2, 2}, DType::float64), narrow = ones({2, 2}), row = ones({2}, DType::float64);
+  EXPECT_EQ(error_of([&] { addmm(wide, narrow, wide); }),
+            "addmm: mat1 is float32, mat2 is float64 (expected one dtype, not bool)");
+  EXPECT_EQ(error_of([&] { mv(narrow, row); }), "mv: self is float32, vec is float64 (expected one dtype)") << "a view of vec";
+  EXPECT_EQ(error_of([&] { matmul(ones({1, 2, 2}), wide); }), "matmul: self is float32, other is float64 (expected one dtype)");
+  EXPECT_EQ(error_of([&] {
+              einsum("ij,jk->ik", {wide, narrow});
+            }),
+            "einsum: operands[0] is float64, operands[1] is float32 (expected one dtype)");
+  EXPECT_EQ(error_of([&] {
+              conv1d(ones({1, 5, 2}, DType::float64), ones({3, 2, 2}));
+            }),
+            "conv1d: input is float64, weight is float32 (expected one dtype)");
+  EXPECT_EQ(error_of([&] {
+              group_norm(ones({2, 3, 2}, DType::int64), 1);
+            }),
+            "group_norm: self is int64 (expected a floating dtype)");
+  EXPECT_EQ(error_of([&] {
+              embedding_bag(ones({4, 2}), zeros({2, 3}, DType::int64), ones({2}), BagMode::sum);
+            }),
+            "embedding_bag: per_sample_weights has shape [2] (expected [2, 3], that of indices)");
+  EXPECT_EQ(error_of([&] { movedim(wide, {5}, {0}); }), "movedim: dim 5 is out of range (expected -2..1)");
+  EXPECT_EQ(error_of([&] { repeat_interleave(wide, 2, 7); }),
+            "repeat_interleave: dim 7 is out of range for shape [2, 2] (expected -2..1)");
 }
 
 TEST(Refusals, AnOutVariantIsNoPartOfADerivative) {
