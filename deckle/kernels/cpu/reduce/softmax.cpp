@@ -87,8 +87,20 @@ void exponentials(int64_t n, const T* x, const T* shift, T* y, double* totals) {
 }
 
 template <typename T>
+void add_products(int64_t n, const T* grad, const T* y, double* __restrict totals) {
+  for (int64_t i = 0; i < n; ++i) totals[i] += static_cast<double>(grad[i]) * static_cast<double>(y[i]);
+}
+
+template <typename T>
+void column_gradients(int64_t n, const T* grad, const T* y, const double* totals, T* __restrict x_grad) {
+  for (int64_t i = 0; i < n; ++i)
+    x_grad[i] = static_cast<T>(static_cast<double>(y[i]) * (static_cast<double>(grad[i]) - totals[i]));
+}
+
+template <typename T>
 reduce::SoftmaxRows<T> functions() {
-  return {&softmax_rows<T>, &log_softmax_rows<T>, &softmax_backward_rows<T>, &log_softmax_backward_rows<T>, &exponentials<T>};
+  return {&softmax_rows<T>, &log_softmax_rows<T>, &softmax_backward_rows<T>, &log_softmax_backward_rows<T>,
+          &exponentials<T>, &add_products<T>,     &column_gradients<T>};
 }
 
 }  // namespace

@@ -15,6 +15,10 @@ struct SoftmaxRows {
   void (*log_softmax_backward)(int64_t rows, int64_t n, const T* grad, const T* y, T* x_grad);
   /// Column by column: y = exp(x - shift), totals += y (unless null).
   void (*exponentials)(int64_t n, const T* x, const T* shift, T* y, double* totals);
+  /// Column by column: totals += grad y.
+  void (*add_products)(int64_t n, const T* grad, const T* y, double* totals);
+  /// Column by column: x_grad = y (grad - totals).
+  void (*column_gradients)(int64_t n, const T* grad, const T* y, const double* totals, T* x_grad);
 };
 
 RealTable<SoftmaxRows> softmax_rows();

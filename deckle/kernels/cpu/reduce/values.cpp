@@ -19,6 +19,7 @@ namespace {
 
 constexpr int64_t kPiece = 131072;   // elements of a row, or of a strip of columns, folded into one partial result
 constexpr int64_t kStrip = 512;      // columns: their partial results stay in L1
+constexpr int64_t kManyStrips = 64;  // strips enough for any number of threads: their rows are cut into longer pieces
 constexpr int64_t kFewColumns = 16;  // with fewer columns most vector lanes would be idle: rows are gathered instead
 constexpr int64_t kGatheredRows = 64;
 
@@ -109,7 +110,7 @@ template <typename T, typename A>
 void fold_columns(const Fold<T, A>& op, const View& self, const Layout& layout, const Output<T, A>& output) {
   const int64_t columns = layout.kept.sizes[layout.kept.count - 1];
   const int64_t outer = layout.rows / columns, strips = pieces_of(columns, kStrip);
-  const int64_t rows_per_piece = kPiece / std::min(columns, kStrip);
+  const int64_t rows_per_piece = (outer * strips < kManyStrips ? 1 : 16) * kPiece / std::min(columns, kStrip);
   const int64_t pieces = pieces_of(layout.length, rows_per_piece);
   Scratch scratch;
   A* const partial = pieces > 1 ? scratch.take<A>(layout.rows * pieces) : nullptr;

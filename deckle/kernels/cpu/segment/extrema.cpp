@@ -85,9 +85,10 @@ void for_places(DType dtype, const View& rows, int64_t count, Body body) {
     parallel_for(rows.sizes[0], 1 + segment::kGrain / (inner + 1), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         for (int64_t c = 0; c < inner; ++c) {
-          const int64_t i = row * inner + c;
-          check(where[i] >= -1 && where[i] < count, "row {} is out of range (expected {})", where[i], Range{-1, count - 1});
-          body(type, i, where[i] < 0 ? -1 : where[i] * inner + c);
+          const int64_t i = row * inner + c, at = where[i];
+          if (at < -1 || at >= count) [[unlikely]]
+            fail("row {} is out of range (expected {})", at, Range{-1, count - 1});
+          body(type, i, at < 0 ? -1 : at * inner + c);
         }
       }
     });

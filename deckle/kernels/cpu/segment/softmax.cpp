@@ -161,12 +161,13 @@ void segment_softmax_backward(const Context&, const View& gradient, const View& 
                               const View& result) {
   const int64_t inner = segment::inner_size(gradient);
   segment::visit_real(gradient.dtype, [&]<typename T>(TypeTag<T>) {
-    const auto backward = reduce::softmax_rows().of<T>().softmax_backward;
+    const auto functions = reduce::softmax_rows().of<T>();
+    const bool in_place = result.dtype == dtype_of<T>;  // rows of the result are written where they are
     segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
       const int64_t begin = ragged.offsets[b], end = ragged.offsets[b + 1];
       if (inner == 1) {
         const Run<T> g(gradient, ragged, begin, end), y(output, ragged, begin, end), x(result, ragged, begin, end);
-        backward(1, end - begin, g.fill(), y.fill(), x.at());
+        functions.softmax_backward(1, end - begin, g.fill(), y.fill(), x.at());
         return x.finish();
       }
       T gradients[segment::kColumns], outputs[segment::kColumns], values[segment::kColumns];
@@ -175,16 +176,15 @@ void segment_softmax_backward(const Context&, const View& gradient, const View& 
       for (int64_t row = begin; row < end; ++row) {
         const T* const g = segment::read_run(gradient, ragged, inner, row, first, columns, gradients);
         const T* const y = segment::read_run(output, ragged, inner, row, first, columns, outputs);
-        double* const sums = totals.next();
-        for (int64_t c = 0; c < columns; ++c) sums[c] += static_cast<double>(g[c]) * static_cast<double>(y[c]);
+        functions.add_products(columns, g, y, totals.next());
       }
       totals.finish(total);
       for (int64_t row = begin; row < end; ++row) {
         const T* const g = segment::read_run(gradient, ragged, inner, row, first, columns, gradients);
         const T* const y = segment::read_run(output, ragged, inner, row, first, columns, outputs);
-        for (int64_t c = 0; c < columns; ++c)
-          values[c] = static_cast<T>(static_cast<double>(y[c]) * (static_cast<double>(g[c]) - total[c]));
-        segment::write_run(result, ragged, inner, row, first, columns, values);
+        T* const x = in_place ? result.ptr<T>() + ragged.row(row) * inner + first : values;
+        functions.column_gradients(columns, g, y, total, x);
+        if (!in_place) segment::write_run(result, ragged, inner, row, first, columns, values);
       }
     });
   });
