@@ -49,6 +49,7 @@
 #include "deckle/ops/compare.h"
 #include "deckle/ops/indexing.h"
 #include "deckle/ops/on_device.h"
+#include "deckle/ops/refused.h"
 #include "deckle/optim/adamw.h"
 #include "deckle/optim/clip.h"
 #include "deckle/optim/schedule.h"

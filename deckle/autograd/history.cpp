@@ -177,7 +177,7 @@ bool shares_memory(const Tensor& self, std::initializer_list<Tensor> operands) {
 
 Tensor apart_from(const Tensor& self, const Tensor& operand) { return shares_memory(self, {operand}) ? clone(operand) : operand; }
 
-void check_out(TensorList tensors) {
+void check_out(std::span<const Tensor> tensors) {
   for (const Tensor& tensor : tensors) {
     check(!(grad_enabled() && requires_grad(tensor)),
           "an argument requires grad, and an out= variant records nothing (expected a call under NoGrad)");

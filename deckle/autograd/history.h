@@ -66,6 +66,7 @@ bool shares_memory(const Tensor& self, std::initializer_list<Tensor> operands);
 Tensor apart_from(const Tensor& self, const Tensor& operand);
 
 /// Throws if an argument of an out= variant requires grad or carries a tangent.
-void check_out(TensorList tensors);
+void check_out(std::span<const Tensor> tensors);
+inline void check_out(std::initializer_list<Tensor> tensors) { check_out(std::span(tensors.begin(), tensors.size())); }
 
 }  // namespace deckle::autograd

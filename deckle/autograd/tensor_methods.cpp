@@ -41,7 +41,11 @@ void Tensor::backward(const Tensor& gradient, BoolArg retain_graph, BoolArg crea
   deckle::backward({*this}, options);
 }
 
-Tensor Tensor::detach() const {
+Tensor Tensor::detach() && {
+  const Tensor from = std::move(*this);
+  return from.detach();
+}
+Tensor Tensor::detach() const& {
   check(defined(), "the tensor is undefined (expected a defined one)");
   auto copy = std::make_shared<TensorImpl>(*impl());
   copy->meta = nullptr;

@@ -99,11 +99,20 @@ class OptionalInts : public std::optional<Dims> {
   OptionalInts(const R& dims) : std::optional<Dims>(Ints(dims)) {}
   template <NoInteger T>
   OptionalInts(T /* a dim is an integer; keepdim comes after it: sum(x, {}, true) */) = delete;
+  template <typename E>
+  requires(std::is_enum_v<E> && !Integer<E>) OptionalInts(E /* no dim: x.to(DType::float64).sum() has the dtype */)
+  = delete;
 };
 
 /// The first field of options that stand where a list of dims may: {1} is such a list, options are named.
 struct ByName {
   ByName() {}
+};
+
+/// `x.sum(0, {.keepdim = true})`, which no reduction takes.
+struct KeepdimByName {
+  ByName by_name = {};
+  bool keepdim = false;
 };
 
 /// "[4, 7]".

@@ -107,6 +107,13 @@ Tensor tensor(std::initializer_list<std::initializer_list<detail::MixedNumber>> 
   return detail::of_mixed(numbers, sizes);
 }
 
+template <typename T>
+Tensor tensor(std::initializer_list<T>, DType) = delete;  // the numbers say the dtype: tensor<float>({1, 2})
+template <typename T>
+Tensor tensor(std::initializer_list<std::initializer_list<T>>, DType) = delete;  // tensor<float>({{1, 2}, {3, 4}})
+template <typename T>
+Tensor tensor(const T&, DType) = delete;  // tensor(values).to(DType::float32)
+
 /// A tensor of this shape whose contents are arbitrary, to be written: on the CPU, whatever factories do, unless a device is
 /// given.
 Tensor empty(Ints sizes, DType dtype = DType::float32, Device device = {});

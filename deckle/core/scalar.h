@@ -26,6 +26,7 @@ class Scalar {
   Scalar(FloatArg value) : dtype_(DType::float64), floating_(value) {}
   template <Letter T>
   Scalar(T /* a number is expected */) = delete;
+  Scalar(const char* /* a number is expected, not a text */) = delete;
   template <std::floating_point T>
   Scalar(T value) : dtype_(DType::float64), floating_(static_cast<double>(value)) {}
 

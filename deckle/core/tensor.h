@@ -49,6 +49,9 @@ class Tensor {
   /// The undefined tensor: "not given".
   Tensor() = default;
   explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
+  template <typename T>
+  requires std::is_arithmetic_v<T>
+  explicit Tensor(T /* write tensor(3.0) */) = delete;
   Tensor(const Tensor&) = default;
   Tensor(Tensor&&) noexcept = default;
   ~Tensor() = default;
@@ -65,6 +68,8 @@ class Tensor {
 
   bool defined() const { return impl_ != nullptr; }
   explicit operator bool() const = delete;  // an if takes one bool: x.item<bool>(), x.all().item<bool>() or x.defined()
+  template <typename T>
+  requires(std::is_arithmetic_v<T> && !std::same_as<T, bool>) explicit operator T() const = delete;  // write x.item()
 
   int64_t dim() const;
   int64_t ndim() const { return dim(); }
@@ -133,13 +138,22 @@ class Tensor {
   /// `loss.backward({.retain_graph = true})`.
   void backward(const BackwardOptions& options) const { backward(Tensor(), options.retain_graph, options.create_graph); }
   /// The same values on a device; the tensor itself if it is there. Gradients flow back to where it was.
-  Tensor to(Device device) const;
+  Tensor to(Device device) const&;
+  Tensor to(Device device) &&;
+  Tensor to(const char* /* not a text: x.to(Device::cuda()), x.to(DType::float64) */) const = delete;
+  Tensor to(const Tensor&) const = delete;  // write x.to(y.dtype()) or x.to(y.device())
+  Tensor cuda() const = delete;             // write x.to(Device::cuda())
+  Tensor cpu() const = delete;              // write x.to(Device{})
+  Tensor numpy() const = delete;            // write x.to_vector<float>(), or read x.data<float>()
+  Tensor tolist() const = delete;           // write x.to_vector<float>()
   /// A tensor on the same storage without history or tangents.
-  Tensor detach() const;
+  Tensor detach() const&;
+  Tensor detach() &&;
 
   /// Views and selections, NumPy's basic and advanced indexing: x.index({slice(1, -1), ellipsis, newaxis, mask, indices});
   /// see deckle/ops/indexing.h. Gradients flow.
-  Tensor index(std::initializer_list<Index> indices) const;
+  Tensor index(std::initializer_list<Index> indices) const&;
+  Tensor index(std::initializer_list<Index> indices) &&;
   /// A copy with `values` (broadcast) written, or added, where `indices` say.
   Tensor index_put(std::initializer_list<Index> indices, const Tensor& values, BoolArg accumulate = false) const;
   /// The same in place.
@@ -173,10 +187,22 @@ class Tensor {
   /// The views select(dim, i), in order.
   std::vector<Tensor> unbind(IntArg dim = 0) const;
   /// All dims reversed, and the last two swapped; views.
-  Tensor T() const;
-  Tensor mT() const;
+  Tensor T() const&;
+  Tensor T() &&;
+  Tensor mT() const&;
+  Tensor mT() &&;
+  template <std::same_as<bool> B>
+  Tensor var(OptionalInts, B) const = delete;  // options have names: x.var(0, {.correction = 0})
+  template <std::same_as<bool> B>
+  Tensor std(OptionalInts, B) const = delete;  // options have names: x.std(0, {.correction = 0})
+  template <std::same_as<bool> B>
+  ValuesIndices<Tensor> sort(IntArg, B) const = delete;  // options have names: x.sort(0, {.descending = true})
+  template <std::same_as<bool> B>
+  ValuesIndices<Tensor> topk(IntArg, IntArg, B) const = delete;  // options have names: x.topk(2, 0, {.largest = false})
+  Tensor clamp(const Scalar&) const = delete;                    // one bound: x.clamp_min(0) or x.clamp_max(1)
 
-  // Ops that have `self` first and are methods of torch.Tensor or numpy.ndarray, each the free function of the same name.
+  // Ops that have `self` first and are methods of torch.Tensor or numpy.ndarray, each the free function of the same name. Those
+  // that show elements of self have an overload for a temporary: as brackets do, it takes the handle.
 #include "deckle/core/generated/tensor_methods.h"
 
   TensorImpl* impl() const { return impl_.get(); }
@@ -228,14 +254,20 @@ class IndexedTensor : public Tensor {
   Tensor base_, index_;
 };
 
-/// A read-only list of tensors as an argument: from {a, b}, one tensor or a vector. Never store one.
+/// A read-only list of tensors as an argument: from {a, b}, one tensor or a vector. It holds what has no name, the tensors in
+/// braces or a temporary vector, and shows what has one.
 class TensorList : public std::span<const Tensor> {
  public:
   using std::span<const Tensor>::span;
   TensorList(const Tensor& tensor) : std::span<const Tensor>(&tensor, 1) {}
+  TensorList(Tensor&& tensor);
   TensorList(std::span<const Tensor> tensors) : std::span<const Tensor>(tensors) {}
-  TensorList(std::initializer_list<Tensor> tensors) : std::span<const Tensor>(tensors.begin(), tensors.size()) {}
+  TensorList(std::initializer_list<Tensor> tensors);
   TensorList(const std::vector<Tensor>& tensors) : std::span<const Tensor>(tensors) {}
+  TensorList(std::vector<Tensor>&& tensors);
+
+ private:
+  std::shared_ptr<const std::vector<Tensor>> held_;
 };
 
 // Operators on tensors and numbers (deckle/ops/tensor_methods.cpp).

@@ -11,7 +11,7 @@ void require_stand_in(Device device) {
        to_string(device));
 }
 
-Device common_device(TensorList tensors) {
+Device common_device(std::span<const Tensor> tensors) {
   const Tensor* first = nullptr;
   for (const Tensor& tensor : tensors) {
     if (!tensor.defined()) continue;

@@ -36,6 +36,9 @@ struct KernelRow {
 };
 
 /// All defined tensors must live on one device; returns it.
-Device common_device(TensorList tensors);
+Device common_device(std::span<const Tensor> tensors);
+inline Device common_device(std::initializer_list<Tensor> tensors) {
+  return common_device(std::span(tensors.begin(), tensors.size()));
+}
 
 }  // namespace deckle::dispatch

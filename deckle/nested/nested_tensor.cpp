@@ -123,7 +123,11 @@ Tensor NestedTensor::offsets(DType dtype) const {
   });
 }
 
-Tensor NestedTensor::operator[](IntArg component) const {
+Tensor NestedTensor::operator[](IntArg component) && {
+  const NestedTensor from = std::move(*this);
+  return from[component];
+}
+Tensor NestedTensor::operator[](IntArg component) const& {
   call_as("operator[]", [&] {
     check(component >= -components() && component < components(), "component {} is out of range for shape {} (expected {})",
           component, nested::ShapeOf{*this}, Range{-components(), components() - 1});

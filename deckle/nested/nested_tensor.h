@@ -19,6 +19,12 @@ namespace deckle {
 class NestedTensor {
  public:
   NestedTensor() = default;
+  NestedTensor(const NestedTensor&) = default;
+  NestedTensor(NestedTensor&&) noexcept = default;
+  ~NestedTensor() = default;
+  // Of a name: what stands in a temporary, as in `n + 1 = m`, nobody would see.
+  NestedTensor& operator=(const NestedTensor&) & = default;
+  NestedTensor& operator=(NestedTensor&&) & noexcept = default;
 
   /// Packed values [rows, ...] and the sizes of the components. `shape` may be undefined: then no dim is ragged and values
   /// are [batch, ...].
@@ -48,12 +54,20 @@ class NestedTensor {
   bool defined() const { return values_.defined(); }
   explicit operator bool() const = delete;  // an if takes one bool: x.all().item<bool>() or x.defined()
   const Tensor& values() const& { return values_; }
-  Tensor values() const&& { return values_; }
+  Tensor values() && { return std::move(values_); }
   const Ragged& ragged() const& { return shape_; }
   Ragged ragged() const&& { return shape_; }
   int ragged_dims() const { return shape_.defined() ? shape_->ragged_dims() : 0; }
 
   int64_t dim() const { return values_.dim() + ragged_dims(); }
+  int64_t ndim() const { return dim(); }
+  int64_t numel() const { return values_.numel(); }
+  bool is_floating_point() const { return values_.is_floating_point(); }
+  Dims shape() const = delete;   // a ragged dim has no one size: n.size(0), n.lengths(), n.values().shape(), n.dense().shape()
+  double item() const = delete;  // write n.values().item()
+  std::vector<double> to_vector() const = delete;                     // write n.values().to_vector(), or n.to_padded()
+  void backward() const = delete;                                     // of a single number: n.sum().backward()
+  Tensor index(std::initializer_list<Index> indices) const = delete;  // write n[0].index({...}), or n.values().index({...})
   /// Components for dim 0, a regular dim's size otherwise; an Error for a ragged dim.
   int64_t size(IntArg dim) const;
   bool is_ragged(IntArg dim) const;
@@ -66,7 +80,8 @@ class NestedTensor {
   Tensor offsets(DType dtype = DType::int64) const;
 
   /// Component b, [L_b, ...]: a view, so gradients flow and writes are seen.
-  Tensor operator[](IntArg component) const;
+  Tensor operator[](IntArg component) const&;
+  Tensor operator[](IntArg component) &&;
   std::vector<Tensor> unbind() const;
 
   /// [B, max length, ...] with `value` in the rest; `length` (0: the longest) sets the padded size. One ragged dim.
@@ -76,7 +91,10 @@ class NestedTensor {
 
   /// The values of a nested tensor with no ragged dim left; an Error names the ragged dims otherwise.
   const Tensor& dense() const&;
-  Tensor dense() const&& { return dense(); }
+  Tensor dense() && {
+    static_cast<void>(dense());  // refuses what has ragged dims
+    return std::move(values_);
+  }
 
   NestedTensor requires_grad_(BoolArg value = true) const;
   bool requires_grad() const { return values_.requires_grad(); }

@@ -2,6 +2,7 @@
 
 #include "deckle/nested/generated/bitwise.h"
 #include "deckle/nested/generated/pointwise.h"
+#include "deckle/ops/chained.h"
 
 namespace deckle {
 NestedTensor operator+(const NestedTensor& a, const NestedTensor& b) { return add(a, b); }
@@ -49,50 +50,128 @@ NestedTensor operator%=(const NestedTensor& a, const Scalar& b) { return remaind
 
 NestedTensor operator==(const NestedTensor& a, const NestedTensor& b) { return eq(a, b); }
 NestedTensor operator!=(const NestedTensor& a, const NestedTensor& b) { return ne(a, b); }
-NestedTensor operator<(const NestedTensor& a, const NestedTensor& b) { return lt(a, b); }
-NestedTensor operator<=(const NestedTensor& a, const NestedTensor& b) { return le(a, b); }
-NestedTensor operator>(const NestedTensor& a, const NestedTensor& b) { return gt(a, b); }
-NestedTensor operator>=(const NestedTensor& a, const NestedTensor& b) { return ge(a, b); }
+NestedTensor operator<(const NestedTensor& a, const NestedTensor& b) {
+  chained::check_order("operator<", a, b);
+  return lt(a, b);
+}
+NestedTensor operator<=(const NestedTensor& a, const NestedTensor& b) {
+  chained::check_order("operator<=", a, b);
+  return le(a, b);
+}
+NestedTensor operator>(const NestedTensor& a, const NestedTensor& b) {
+  chained::check_order("operator>", a, b);
+  return gt(a, b);
+}
+NestedTensor operator>=(const NestedTensor& a, const NestedTensor& b) {
+  chained::check_order("operator>=", a, b);
+  return ge(a, b);
+}
 NestedTensor operator==(const NestedTensor& a, const Tensor& b) { return eq(a, b); }
 NestedTensor operator!=(const NestedTensor& a, const Tensor& b) { return ne(a, b); }
-NestedTensor operator<(const NestedTensor& a, const Tensor& b) { return lt(a, b); }
-NestedTensor operator<=(const NestedTensor& a, const Tensor& b) { return le(a, b); }
-NestedTensor operator>(const NestedTensor& a, const Tensor& b) { return gt(a, b); }
-NestedTensor operator>=(const NestedTensor& a, const Tensor& b) { return ge(a, b); }
+NestedTensor operator<(const NestedTensor& a, const Tensor& b) {
+  chained::check_order("operator<", a, b);
+  return lt(a, b);
+}
+NestedTensor operator<=(const NestedTensor& a, const Tensor& b) {
+  chained::check_order("operator<=", a, b);
+  return le(a, b);
+}
+NestedTensor operator>(const NestedTensor& a, const Tensor& b) {
+  chained::check_order("operator>", a, b);
+  return gt(a, b);
+}
+NestedTensor operator>=(const NestedTensor& a, const Tensor& b) {
+  chained::check_order("operator>=", a, b);
+  return ge(a, b);
+}
 NestedTensor operator==(const Tensor& a, const NestedTensor& b) { return eq(a, b); }
 NestedTensor operator!=(const Tensor& a, const NestedTensor& b) { return ne(a, b); }
-NestedTensor operator<(const Tensor& a, const NestedTensor& b) { return lt(a, b); }
-NestedTensor operator<=(const Tensor& a, const NestedTensor& b) { return le(a, b); }
-NestedTensor operator>(const Tensor& a, const NestedTensor& b) { return gt(a, b); }
-NestedTensor operator>=(const Tensor& a, const NestedTensor& b) { return ge(a, b); }
+NestedTensor operator<(const Tensor& a, const NestedTensor& b) {
+  chained::check_order("operator<", a, b);
+  return lt(a, b);
+}
+NestedTensor operator<=(const Tensor& a, const NestedTensor& b) {
+  chained::check_order("operator<=", a, b);
+  return le(a, b);
+}
+NestedTensor operator>(const Tensor& a, const NestedTensor& b) {
+  chained::check_order("operator>", a, b);
+  return gt(a, b);
+}
+NestedTensor operator>=(const Tensor& a, const NestedTensor& b) {
+  chained::check_order("operator>=", a, b);
+  return ge(a, b);
+}
 NestedTensor operator==(const NestedTensor& a, const Scalar& b) { return eq(a, b); }
 NestedTensor operator!=(const NestedTensor& a, const Scalar& b) { return ne(a, b); }
-NestedTensor operator<(const NestedTensor& a, const Scalar& b) { return lt(a, b); }
-NestedTensor operator<=(const NestedTensor& a, const Scalar& b) { return le(a, b); }
-NestedTensor operator>(const NestedTensor& a, const Scalar& b) { return gt(a, b); }
-NestedTensor operator>=(const NestedTensor& a, const Scalar& b) { return ge(a, b); }
+NestedTensor operator<(const NestedTensor& a, const Scalar& b) {
+  chained::check_order("operator<", a, b);
+  return lt(a, b);
+}
+NestedTensor operator<=(const NestedTensor& a, const Scalar& b) {
+  chained::check_order("operator<=", a, b);
+  return le(a, b);
+}
+NestedTensor operator>(const NestedTensor& a, const Scalar& b) {
+  chained::check_order("operator>", a, b);
+  return gt(a, b);
+}
+NestedTensor operator>=(const NestedTensor& a, const Scalar& b) {
+  chained::check_order("operator>=", a, b);
+  return ge(a, b);
+}
 NestedTensor operator==(const Scalar& a, const NestedTensor& b) { return eq(b, a); }
 NestedTensor operator!=(const Scalar& a, const NestedTensor& b) { return ne(b, a); }
-NestedTensor operator<(const Scalar& a, const NestedTensor& b) { return gt(b, a); }
-NestedTensor operator<=(const Scalar& a, const NestedTensor& b) { return ge(b, a); }
-NestedTensor operator>(const Scalar& a, const NestedTensor& b) { return lt(b, a); }
-NestedTensor operator>=(const Scalar& a, const NestedTensor& b) { return le(b, a); }
+NestedTensor operator<(const Scalar& a, const NestedTensor& b) {
+  chained::check_order("operator<", a, b);
+  return gt(b, a);
+}
+NestedTensor operator<=(const Scalar& a, const NestedTensor& b) {
+  chained::check_order("operator<=", a, b);
+  return ge(b, a);
+}
+NestedTensor operator>(const Scalar& a, const NestedTensor& b) {
+  chained::check_order("operator>", a, b);
+  return lt(b, a);
+}
+NestedTensor operator>=(const Scalar& a, const NestedTensor& b) {
+  chained::check_order("operator>=", a, b);
+  return le(b, a);
+}
 
 NestedTensor operator&(const NestedTensor& a, const NestedTensor& b) { return bitwise_and(a, b); }
 NestedTensor operator&(const NestedTensor& a, const Tensor& b) { return bitwise_and(a, b); }
-NestedTensor operator&(const NestedTensor& a, const Scalar& b) { return bitwise_and(a, b); }
+NestedTensor operator&(const NestedTensor& a, const Scalar& b) {
+  chained::check_bits("operator&", a, b);
+  return bitwise_and(a, b);
+}
 NestedTensor operator&(const Tensor& a, const NestedTensor& b) { return bitwise_and(b, a); }
-NestedTensor operator&(const Scalar& a, const NestedTensor& b) { return bitwise_and(b, a); }
+NestedTensor operator&(const Scalar& a, const NestedTensor& b) {
+  chained::check_bits("operator&", b, a);
+  return bitwise_and(b, a);
+}
 NestedTensor operator|(const NestedTensor& a, const NestedTensor& b) { return bitwise_or(a, b); }
 NestedTensor operator|(const NestedTensor& a, const Tensor& b) { return bitwise_or(a, b); }
-NestedTensor operator|(const NestedTensor& a, const Scalar& b) { return bitwise_or(a, b); }
+NestedTensor operator|(const NestedTensor& a, const Scalar& b) {
+  chained::check_bits("operator|", a, b);
+  return bitwise_or(a, b);
+}
 NestedTensor operator|(const Tensor& a, const NestedTensor& b) { return bitwise_or(b, a); }
-NestedTensor operator|(const Scalar& a, const NestedTensor& b) { return bitwise_or(b, a); }
+NestedTensor operator|(const Scalar& a, const NestedTensor& b) {
+  chained::check_bits("operator|", b, a);
+  return bitwise_or(b, a);
+}
 NestedTensor operator^(const NestedTensor& a, const NestedTensor& b) { return bitwise_xor(a, b); }
 NestedTensor operator^(const NestedTensor& a, const Tensor& b) { return bitwise_xor(a, b); }
-NestedTensor operator^(const NestedTensor& a, const Scalar& b) { return bitwise_xor(a, b); }
+NestedTensor operator^(const NestedTensor& a, const Scalar& b) {
+  chained::check_bits("operator^", a, b);
+  return bitwise_xor(a, b);
+}
 NestedTensor operator^(const Tensor& a, const NestedTensor& b) { return bitwise_xor(b, a); }
-NestedTensor operator^(const Scalar& a, const NestedTensor& b) { return bitwise_xor(b, a); }
+NestedTensor operator^(const Scalar& a, const NestedTensor& b) {
+  chained::check_bits("operator^", b, a);
+  return bitwise_xor(b, a);
+}
 NestedTensor operator<<(const NestedTensor& a, const NestedTensor& b) { return bitwise_left_shift(a, b); }
 NestedTensor operator<<(const NestedTensor& a, const Tensor& b) { return bitwise_left_shift(a, b); }
 NestedTensor operator<<(const NestedTensor& a, const Scalar& b) { return bitwise_left_shift(a, b); }

@@ -41,7 +41,11 @@ struct ToDeviceBackward final : autograd::Node {
 
 }  // namespace
 
-Tensor Tensor::to(Device device) const try {
+Tensor Tensor::to(Device device) && {
+  const Tensor from = std::move(*this);
+  return from.to(device);
+}
+Tensor Tensor::to(Device device) const& try {
   if (this->device() == device) return *this;
   Tensor result = native::move_to(*this, device);
   if (!autograd::active(*this)) return result;

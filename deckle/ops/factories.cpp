@@ -37,7 +37,10 @@ Tensor zeros(IntSpan sizes, DType dtype) { return zeros_raw(sizes, dtype, factor
 
 Tensor ones(IntSpan sizes, DType dtype) { return make_filled(sizes, 1, dtype, factory_device()); }
 
-Tensor full(IntSpan sizes, const Scalar& value, DType dtype) { return make_filled(sizes, value, dtype, factory_device()); }
+Tensor full(IntSpan sizes, const Scalar& value, std::optional<DType> dtype) {
+  const DType own = value.is_floating() ? DType::float32 : value.dtype();
+  return make_filled(sizes, value, dtype.value_or(own), factory_device());
+}
 
 Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step, std::optional<DType> dtype) {
   const bool floating = start.is_floating() || end.is_floating() || step.is_floating();

@@ -184,7 +184,11 @@ Tensor held(const Tensor& values, const Tensor& into) {
 
 }  // namespace
 
-Tensor Tensor::index(std::initializer_list<Index> indices) const {
+Tensor Tensor::index(std::initializer_list<Index> indices) && {
+  const Tensor from = std::move(*this);
+  return from.index(indices);
+}
+Tensor Tensor::index(std::initializer_list<Index> indices) const& {
   return call_as("index", {{"self", *this}}, [&]() -> Tensor {
     const Selection selection = selection_of(*this, Indices(indices.begin(), indices.size()));
     if (!any_positions(selection)) return selection.view;

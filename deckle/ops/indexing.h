@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -34,6 +35,9 @@ class Index {
   Index(Slice slice) : value_(slice) {}
   Index(Ellipsis value) : value_(value) {}
   Index(NewAxis value) : value_(value) {}
+  template <NoInteger T>
+  Index(T /* an integer is expected, neither a bool nor a fraction */) = delete;
+  Index(std::initializer_list<int64_t> /* indices are a tensor: tensor({0, 1}) */) = delete;
   Index(Tensor positions) : value_(std::move(positions)) {}
 
   using Value = std::variant<int64_t, Slice, Ellipsis, NewAxis, Tensor>;

@@ -3,6 +3,7 @@
 #include "deckle/autograd/history.h"
 #include "deckle/base/check.h"
 #include "deckle/core/tensor.h"
+#include "deckle/ops/chained.h"
 #include "deckle/ops/generated/bitwise.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/matmul.h"
@@ -39,6 +40,12 @@ const Tensor& Tensor::operator=(const Scalar& value) const&& {
   deckle::fill_(*this, value);
   return *this;
 }
+
+TensorList::TensorList(std::vector<Tensor>&& tensors) : held_(std::make_shared<const std::vector<Tensor>>(std::move(tensors))) {
+  static_cast<std::span<const Tensor>&>(*this) = *held_;
+}
+TensorList::TensorList(std::initializer_list<Tensor> tensors) : TensorList(std::vector<Tensor>(tensors)) {}
+TensorList::TensorList(Tensor&& tensor) : TensorList(std::vector<Tensor>(1, tensor)) {}
 
 RowIterator<Tensor> Tensor::begin() const {
   call_as("begin", [&] { check(dim() > 0, "a tensor without dims has no rows (expected one dim or more)"); });
@@ -88,12 +95,17 @@ void detail::written(const IndexedTensor& chosen) { chosen.write(chosen); }
 
 std::vector<Tensor> Tensor::unbind(IntArg dim) const { return deckle::unbind(*this, dim); }
 
-Tensor Tensor::T() const {
+Tensor Tensor::T() const& {
   Dims reversed;
   for (int64_t dim = this->dim() - 1; dim >= 0; --dim) reversed.push_back(dim);
   return deckle::permute(*this, reversed);
 }
-Tensor Tensor::mT() const { return deckle::transpose(*this, -2, -1); }
+Tensor Tensor::T() && {
+  const Tensor from = std::move(*this);
+  return from.T();
+}
+Tensor Tensor::mT() const& { return deckle::transpose(*this, -2, -1); }
+Tensor Tensor::mT() && { return deckle::transpose(std::move(*this), -2, -1); }
 
 Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
 Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
@@ -125,38 +137,92 @@ Tensor operator%=(const Tensor& a, const Scalar& b) { return remainder_(a, b); }
 
 Tensor operator==(const Tensor& a, const Tensor& b) { return eq(a, b); }
 Tensor operator!=(const Tensor& a, const Tensor& b) { return ne(a, b); }
-Tensor operator<(const Tensor& a, const Tensor& b) { return lt(a, b); }
-Tensor operator<=(const Tensor& a, const Tensor& b) { return le(a, b); }
-Tensor operator>(const Tensor& a, const Tensor& b) { return gt(a, b); }
-Tensor operator>=(const Tensor& a, const Tensor& b) { return ge(a, b); }
+Tensor operator<(const Tensor& a, const Tensor& b) {
+  chained::check_order("operator<", a, b);
+  return lt(a, b);
+}
+Tensor operator<=(const Tensor& a, const Tensor& b) {
+  chained::check_order("operator<=", a, b);
+  return le(a, b);
+}
+Tensor operator>(const Tensor& a, const Tensor& b) {
+  chained::check_order("operator>", a, b);
+  return gt(a, b);
+}
+Tensor operator>=(const Tensor& a, const Tensor& b) {
+  chained::check_order("operator>=", a, b);
+  return ge(a, b);
+}
 Tensor operator==(const Tensor& a, const Scalar& b) { return eq(a, b); }
 Tensor operator!=(const Tensor& a, const Scalar& b) { return ne(a, b); }
-Tensor operator<(const Tensor& a, const Scalar& b) { return lt(a, b); }
-Tensor operator<=(const Tensor& a, const Scalar& b) { return le(a, b); }
-Tensor operator>(const Tensor& a, const Scalar& b) { return gt(a, b); }
-Tensor operator>=(const Tensor& a, const Scalar& b) { return ge(a, b); }
+Tensor operator<(const Tensor& a, const Scalar& b) {
+  chained::check_order("operator<", a, b);
+  return lt(a, b);
+}
+Tensor operator<=(const Tensor& a, const Scalar& b) {
+  chained::check_order("operator<=", a, b);
+  return le(a, b);
+}
+Tensor operator>(const Tensor& a, const Scalar& b) {
+  chained::check_order("operator>", a, b);
+  return gt(a, b);
+}
+Tensor operator>=(const Tensor& a, const Scalar& b) {
+  chained::check_order("operator>=", a, b);
+  return ge(a, b);
+}
 Tensor operator==(const Scalar& a, const Tensor& b) { return eq(b, a); }
 Tensor operator!=(const Scalar& a, const Tensor& b) { return ne(b, a); }
-Tensor operator<(const Scalar& a, const Tensor& b) { return gt(b, a); }
-Tensor operator<=(const Scalar& a, const Tensor& b) { return ge(b, a); }
-Tensor operator>(const Scalar& a, const Tensor& b) { return lt(b, a); }
-Tensor operator>=(const Scalar& a, const Tensor& b) { return le(b, a); }
+Tensor operator<(const Scalar& a, const Tensor& b) {
+  chained::check_order("operator<", a, b);
+  return gt(b, a);
+}
+Tensor operator<=(const Scalar& a, const Tensor& b) {
+  chained::check_order("operator<=", a, b);
+  return ge(b, a);
+}
+Tensor operator>(const Scalar& a, const Tensor& b) {
+  chained::check_order("operator>", a, b);
+  return lt(b, a);
+}
+Tensor operator>=(const Scalar& a, const Tensor& b) {
+  chained::check_order("operator>=", a, b);
+  return le(b, a);
+}
 
 Tensor operator&(const Tensor& a, const Tensor& b) { return bitwise_and(a, b); }
 Tensor operator|(const Tensor& a, const Tensor& b) { return bitwise_or(a, b); }
 Tensor operator^(const Tensor& a, const Tensor& b) { return bitwise_xor(a, b); }
 Tensor operator~(const Tensor& a) { return bitwise_not(a); }
 
-Tensor operator&(const Tensor& a, const Scalar& b) { return bitwise_and(a, b); }
-Tensor operator&(const Scalar& a, const Tensor& b) { return bitwise_and(b, a); }
+Tensor operator&(const Tensor& a, const Scalar& b) {
+  chained::check_bits("operator&", a, b);
+  return bitwise_and(a, b);
+}
+Tensor operator&(const Scalar& a, const Tensor& b) {
+  chained::check_bits("operator&", b, a);
+  return bitwise_and(b, a);
+}
 Tensor operator&=(const Tensor& a, const Tensor& b) { return bitwise_and_(a, b); }
 Tensor operator&=(const Tensor& a, const Scalar& b) { return bitwise_and_(a, b); }
-Tensor operator|(const Tensor& a, const Scalar& b) { return bitwise_or(a, b); }
-Tensor operator|(const Scalar& a, const Tensor& b) { return bitwise_or(b, a); }
+Tensor operator|(const Tensor& a, const Scalar& b) {
+  chained::check_bits("operator|", a, b);
+  return bitwise_or(a, b);
+}
+Tensor operator|(const Scalar& a, const Tensor& b) {
+  chained::check_bits("operator|", b, a);
+  return bitwise_or(b, a);
+}
 Tensor operator|=(const Tensor& a, const Tensor& b) { return bitwise_or_(a, b); }
 Tensor operator|=(const Tensor& a, const Scalar& b) { return bitwise_or_(a, b); }
-Tensor operator^(const Tensor& a, const Scalar& b) { return bitwise_xor(a, b); }
-Tensor operator^(const Scalar& a, const Tensor& b) { return bitwise_xor(b, a); }
+Tensor operator^(const Tensor& a, const Scalar& b) {
+  chained::check_bits("operator^", a, b);
+  return bitwise_xor(a, b);
+}
+Tensor operator^(const Scalar& a, const Tensor& b) {
+  chained::check_bits("operator^", b, a);
+  return bitwise_xor(b, a);
+}
 Tensor operator^=(const Tensor& a, const Tensor& b) { return bitwise_xor_(a, b); }
 Tensor operator^=(const Tensor& a, const Scalar& b) { return bitwise_xor_(a, b); }
 Tensor operator<<(const Tensor& a, const Tensor& b) { return bitwise_left_shift(a, b); }

@@ -48,7 +48,7 @@ TEST(CudaMemory, OutOfMemoryHasFiguresAndLeavesTheDeviceUsable) {
   held.clear();
   const Tensor large = empty({piece * static_cast<int64_t>(fitted) / 2}, DType::uint8, kGpu);
   EXPECT_EQ(large.device(), kGpu);
-  const Tensor x = full({3}, 2).to(kGpu);
+  const Tensor x = full({3}, 2.0).to(kGpu);
   EXPECT_EQ((x + x).to_vector(), (std::vector<double>{4, 4, 4}));
 }
 

@@ -118,18 +118,18 @@ TEST(Convolution, ForwardModeMultipliesNoZeroTangents) {
     return segment_convolution(a, ragged, ragged, b, bias, 1, 1, 0, 1);
   };
   expect_equal(tangent([&](const Tensor& bias) { return convolved(infinite, w, bias); }, zeros({3})), ones({6, 3}));
-  expect_equal(tangent([&](const Tensor& a) { return convolved(a, w, {}); }, infinite), full({6, 3}, 2));
-  expect_equal(tangent([&](const Tensor& b) { return convolved(x, b, {}); }, kernels), full({6, 3}, 2));
+  expect_equal(tangent([&](const Tensor& a) { return convolved(a, w, {}); }, infinite), full({6, 3}, 2.0));
+  expect_equal(tangent([&](const Tensor& b) { return convolved(x, b, {}); }, kernels), full({6, 3}, 2.0));
   const auto transposed = [&](const Tensor& a, const Tensor& b) {
     return segment_convolution_transpose(a, ragged, ragged, b, 1, 1, 0, 1);
   };
-  expect_equal(tangent([&](const Tensor& a) { return transposed(a, w); }, gradients), full({6, 2}, 3));
-  expect_equal(tangent([&](const Tensor& b) { return transposed(g, b); }, kernels), full({6, 2}, 3));
+  expect_equal(tangent([&](const Tensor& a) { return transposed(a, w); }, gradients), full({6, 2}, 3.0));
+  expect_equal(tangent([&](const Tensor& b) { return transposed(g, b); }, kernels), full({6, 2}, 3.0));
   const auto of_weight = [&](const Tensor& a, const Tensor& b) {
     return segment_convolution_weight(a, ragged, b, ragged, 1, 1, 1, 0, 1);
   };
-  expect_equal(tangent([&](const Tensor& a) { return of_weight(a, g); }, infinite), full({3, 2, 1}, 6));
-  expect_equal(tangent([&](const Tensor& b) { return of_weight(x, b); }, gradients), full({3, 2, 1}, 6));
+  expect_equal(tangent([&](const Tensor& a) { return of_weight(a, g); }, infinite), full({3, 2, 1}, 6.0));
+  expect_equal(tangent([&](const Tensor& b) { return of_weight(x, b); }, gradients), full({3, 2, 1}, 6.0));
 }
 
 }  // namespace

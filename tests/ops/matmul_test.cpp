@@ -49,13 +49,13 @@ TEST(Linear, ForwardModeMultipliesNoZeroTangents) {
   const Tensor infinite = full({2, 4}, infinity), weight = ones({3, 4}), bias = zeros({3});
   const auto tangent = [](const auto& f, const Tensor& x) { return jvp(f, x, ones(x.sizes())).second; };
   testing::expect_equal(tangent([&](const Tensor& b) { return linear(infinite, weight, b); }, bias), ones({2, 3}));
-  testing::expect_equal(tangent([&](const Tensor& x) { return linear(x, weight, bias); }, infinite), full({2, 3}, 4));
+  testing::expect_equal(tangent([&](const Tensor& x) { return linear(x, weight, bias); }, infinite), full({2, 3}, 4.0));
   testing::expect_equal(tangent(
                             [&](const Tensor& w) {
                               return linear(ones({2, 4}), w, bias);
                             },
                             full({3, 4}, infinity)),
-                        full({2, 3}, 4));
+                        full({2, 3}, 4.0));
 }
 
 }  // namespace

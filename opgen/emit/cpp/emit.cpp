@@ -6,6 +6,7 @@
 #include <set>
 
 #include "opgen/analyze/calls.h"
+#include "opgen/analyze/views.h"
 #include "opgen/emit/common/layout.h"
 #include "opgen/emit/cpp/declared.h"
 #include "opgen/emit/cpp/inplace.h"
@@ -57,6 +58,7 @@ std::string public_header(const Stem& stem) {
         functions += signature(*op, variant, true) + ";\n";
         functions += options_alone(*op, inplace && !op->schema.results.empty() ? "Tensor" : public_return_type(*op),
                                    variant_name(*op, variant), public_parameters(*op, true));
+        if (!inplace && shows_self(*op)) functions += of_a_temporary(*op);
       }
       if (op->out) functions += signature(*op, Variant::out, false) + ";\n";
       functions += "\n";

@@ -37,9 +37,13 @@ std::string print_struct(const std::vector<std::string>& names) {
       "/// Results with names, and a tuple: `x.{0}`, `auto [{1}] = x`, `std::get<0>(x)`.\n"
       "template <typename T>\nstruct {2} : std::tuple<{3}> {{\n  using Tuple = std::tuple<{3}>;\n",
       names[0], join(names), struct_name(names), join(types));
-  return head +
-         fmt::format("  {0}({1}) : {0}(Tuple({2})) {{}}\n  {0}(const Tuple& parts) : Tuple(parts){3} {{}}\n\n  T {4};\n}};\n\n",
-                     struct_name(names), join(parameters), join(given), members, join(names));
+  return head + fmt::format(
+                    "  {0}({1}) : {0}(Tuple({2})) {{}}\n  {0}(const Tuple& parts) : Tuple(parts){3} {{}}\n\n  T {4};\n\n"
+                    "  // What bindings read: the members, which may have been assigned to.\n"
+                    "  template <size_t I>\n  T& get() & {{\n    return *std::array{{&{5}}}[I];\n  }}\n"
+                    "  template <size_t I>\n  const T& get() const& {{\n    return *std::array{{&{5}}}[I];\n  }}\n"
+                    "  template <size_t I>\n  T&& get() && {{\n    return std::move(*std::array{{&{5}}}[I]);\n  }}\n}};\n\n",
+                    struct_name(names), join(parameters), join(given), members, join(names), join(names, ", &"));
 }
 
 std::string print_protocol(const std::vector<std::string>& names) {
@@ -77,7 +81,7 @@ void emit_method_types(const Program& program, Files& files) {
   }
   const std::string text = fmt::format(
       "#pragma once\n\n// Generated from the entries with `variants: [method]`; change the entries, not this file.\n"
-      "#include <tuple>\n\nnamespace deckle {{\n\n{}{}{}}}  // namespace deckle\n\n{}",
+      "#include <array>\n#include <tuple>\n#include <utility>\n\nnamespace deckle {{\n\n{}{}{}}}  // namespace deckle\n\n{}",
       enums, enums.empty() ? "" : "\n", structs, protocols);
   files.add("deckle/core/generated/method_types.h", text, "the methods of Tensor");
 }

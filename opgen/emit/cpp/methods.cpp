@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "opgen/analyze/views.h"
 #include "opgen/emit/cpp/method_types.h"
 #include "opgen/emit/cpp/options.h"
 #include "opgen/emit/cpp/signature.h"
@@ -21,11 +22,6 @@ std::string declared_here(const Op& op, const std::string& parameter) {
   return parameter.rfind("Generator*", 0) == 0 ? "class " + parameter : parameter;
 }
 
-std::string name_of(const std::string& parameter) {
-  const std::string before = parameter.substr(0, parameter.find(" = "));
-  return before.substr(before.find_last_of(" &*") + 1);
-}
-
 /// A list of integers alone may be written without braces: permute(1, 0).
 bool takes_integers_alone(const Op& op, const std::vector<std::string>& parameters) {
   return parameters.size() == 1 && op.schema.arguments[1].type.is_list_of(Base::integer) && !op.schema.arguments[1].type.optional;
@@ -34,7 +30,7 @@ bool takes_integers_alone(const Op& op, const std::vector<std::string>& paramete
 }  // namespace
 
 void Methods::add(const Op& op, const std::string& result, const std::string& name, std::vector<std::string> with_defaults,
-                  std::vector<std::string> parameters) {
+                  std::vector<std::string> parameters, bool shows) {
   std::string declared;
   if (op.has_options()) {  // their type is not complete in the class, so that they have no default there
     std::vector<std::string> first(with_defaults.begin(), with_defaults.end() - 1);
@@ -51,13 +47,21 @@ void Methods::add(const Op& op, const std::string& result, const std::string& na
     with_defaults = parameters;
   }
   for (std::string& parameter : with_defaults) parameter = declared_here(op, parameter);
-  declarations_ += wrap(result + " " + name, with_defaults, " const;\n");
-  define(result, name, parameters);
-  if (takes_integers_alone(op, parameters))
-    declarations_ += fmt::format(
-        "template <Integer... I>\nrequires(sizeof...(I) > 1) {0} {1}(I... {2}) const {{\n"
-        "  return {1}({{{2}...}});\n}}\n",
-        result, name, name_of(parameters[0]));
+  const bool alone = takes_integers_alone(op, parameters);
+  const auto overload = [&](const std::string& qualifiers, const char* object, const char* call) {
+    declarations_ += wrap(result + " " + name, with_defaults, qualifiers + ";\n");
+    define(result, name, parameters, qualifiers.c_str(), object);
+    if (alone)
+      declarations_ += fmt::format(
+          "template <Integer... I>\nrequires(sizeof...(I) > 1) {0} {1}(I... {2}){3} {{\n"
+          "  return {4}{1}({{{2}...}});\n}}\n",
+          result, name, name_of(parameters[0]), qualifiers, call);
+  };
+  overload(shows ? " const&" : " const", "*this", "");
+  if (shows) overload(" &&", "std::move(*this)", "std::move(*this).");
+  if (parameters.empty() || parameters.back() != "BoolArg keepdim") return;
+  parameters.back() = "KeepdimByName";
+  declarations_ += wrap(result + " " + name, parameters, " const = delete;  // keepdim has no name: x.sum(0, true)\n");
 }
 
 void Methods::add_of_nothing(const std::string& result, const std::string& name) {
@@ -73,8 +77,8 @@ void Methods::refuse(const Op& op, const std::string& result, const std::string&
 }
 
 void Methods::define(const std::string& result, const std::string& name, const std::vector<std::string>& parameters,
-                     const char* qualifiers) {
-  std::vector<std::string> arguments = {"*this"};
+                     const char* qualifiers, const char* object) {
+  std::vector<std::string> arguments = {object};
   for (const std::string& parameter : parameters) arguments.push_back(name_of(parameter));
   definitions_ += one_line_or_block(wrap(result + " " + type_ + "::" + name, parameters, qualifiers),
                                     wrap("return deckle::" + name, arguments, ";"));
@@ -101,7 +105,7 @@ void emit_methods(const Program& program, Files& files) {
         parts.erase(parts.begin());
         return parts;
       };
-      methods.add(*op, public_return_type(*op), op->name(), behind_self(true), behind_self(false));
+      methods.add(*op, public_return_type(*op), op->name(), behind_self(true), behind_self(false), shows_self(*op));
       if (op->inplace) methods.add(*op, "Tensor", variant_name(*op, Variant::inplace), behind_self(true), behind_self(false));
     }
     if (used) includes.push_back("deckle/ops/generated/" + stem.name + ".h");

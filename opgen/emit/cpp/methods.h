@@ -13,9 +13,10 @@ class Methods {
  public:
   explicit Methods(std::string type) : type_(std::move(type)) {}
 
-  /// `parameters` are those of the function behind the first, with defaults and without.
+  /// `parameters` are those of the function behind the first, with defaults and without. What a method `shows` of its object it
+  /// shows of a temporary, whose handle it takes, by an overload of its own.
   void add(const Op& op, const std::string& result, const std::string& name, std::vector<std::string> with_defaults,
-           std::vector<std::string> parameters);
+           std::vector<std::string> parameters, bool shows = false);
   /// Without parameters.
   void add_of_nothing(const std::string& result, const std::string& name);
   /// Deleted; the reason stands in the line that a compiler shows.
@@ -29,7 +30,7 @@ class Methods {
 
  private:
   void define(const std::string& result, const std::string& name, const std::vector<std::string>& parameters,
-              const char* qualifiers = " const");
+              const char* qualifiers = " const", const char* object = "*this");
 
   std::string type_, declarations_, definitions_;
 };

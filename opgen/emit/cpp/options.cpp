@@ -18,11 +18,6 @@ size_t parameters_before(const Op& op) {
   return count;
 }
 
-std::string name_of(const std::string& parameter) {
-  const std::string before = parameter.substr(0, parameter.find(" = "));
-  return before.substr(before.find_last_of(" &*") + 1);
-}
-
 /// Whether {1} might be meant as the argument before the options, a list that may be left out.
 bool beside_a_list(const Op& op) {
   if (op.positional() == 0) return false;
@@ -31,6 +26,11 @@ bool beside_a_list(const Op& op) {
 }
 
 }  // namespace
+
+std::string name_of(const std::string& parameter) {
+  const std::string before = parameter.substr(0, parameter.find(" = "));
+  return before.substr(before.find_last_of(" &*") + 1);
+}
 
 std::string options_name(const Op& op) { return pascal_case(op.unique_name()) + "Options"; }
 

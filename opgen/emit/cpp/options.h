@@ -15,6 +15,8 @@ std::string options_name(const Op& op);
 std::string print_options(const Op& op);
 /// `const Tensor& input, const Conv1dOptions& options = {}`.
 std::vector<std::string> public_parameters(const Op& op, bool with_defaults);
+/// `dim` of `IntArg dim = 0`.
+std::string name_of(const std::string& parameter);
 /// Of public parameters with their defaults, the options last: how many stand before those that may be left out.
 size_t required_before_options(const std::vector<std::string>& parameters);
 /// `sort(self, options)` beside `sort(self, dim, options)`, where dim may be left out; "" where nothing stands between.

@@ -66,6 +66,15 @@ std::string signature(const Op& op, Variant variant, bool with_defaults) {
   return wrap(result + " " + variant_name(op, variant), parts, "");
 }
 
+std::string of_a_temporary(const Op& op) {
+  std::vector<std::string> parts = public_parameters(op, true), passed = {"from"};
+  for (size_t i = 1; i < parts.size(); ++i) passed.push_back(name_of(parts[i]));
+  const std::string self = name_of(parts[0]);
+  parts[0] = "Tensor&& " + self;
+  return wrap("inline Tensor " + op.name(), parts, " {\n") + "  const Tensor from = std::move(" + self + ");\n" +
+         indent(wrap("return " + op.name(), passed, ";\n"), 2) + "}\n";
+}
+
 std::string row_signature(const Op& op, bool with_defaults) {
   return wrap(return_type(op) + " " + op.name(), row_parameters(op, with_defaults), "");
 }

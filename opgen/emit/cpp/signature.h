@@ -13,6 +13,9 @@ enum class Variant { functional, inplace, out };
 std::string signature(const Op& op, Variant variant, bool with_defaults);
 std::string variant_name(const Op& op, Variant variant);
 /// `Tensor mul(const RowOperand& self, const RowOperand& other)`.
+/// The overload for a temporary self, of ops that may show its elements: it takes the handle, so that an assignment to what it
+/// returns finds out whether anybody else holds what is written.
+std::string of_a_temporary(const Op& op);
 std::string row_signature(const Op& op, bool with_defaults);
 /// Below autograd: variants write into `out` and return nothing.
 std::string raw_signature(const Op& op, bool out, bool with_defaults);
