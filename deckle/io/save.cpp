@@ -11,9 +11,11 @@ const Tensor& find(const TensorMap& tensors, const std::string& name, const std:
   return found->second;
 }
 
+bool is_parameter(const Tensor& target) { return target.defined() && target.requires_grad() && target.is_leaf(); }
+
 /// `loaded`, or a parameter that now holds its values.
 Tensor into(const Tensor& target, const Tensor& loaded) {
-  if (!target.defined() || !target.requires_grad() || !target.is_leaf()) return loaded;
+  if (!is_parameter(target)) return loaded;
   check(loaded.sizes() == target.sizes() && loaded.dtype() == target.dtype(),
         "the file has {} {} for a parameter of {} {} (expected the same)", to_string(loaded.sizes()), name(loaded.dtype()),
         to_string(target.sizes()), name(target.dtype()));
@@ -64,7 +66,14 @@ void save(const NestedTensor& value, const std::filesystem::path& path) {
 }
 void load(NestedTensor& value, const std::filesystem::path& path) {
   const TensorMap tensors = load(path);
-  value = NestedTensor::from_lengths(find(tensors, "values", path), find(tensors, "lengths", path));
+  const auto loaded = NestedTensor::from_lengths(find(tensors, "values", path), find(tensors, "lengths", path));
+  if (!is_parameter(value.values())) {
+    value = loaded;
+    return;
+  }
+  check(value.ragged_dims() == 1 && value.lengths().equal(loaded.lengths()),
+        "the file has lengths {} for a parameter of other ones (expected the same)", to_string(loaded.lengths()));
+  into(value.values(), loaded.values());
 }
 
 }  // namespace deckle::io

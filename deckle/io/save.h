@@ -62,8 +62,10 @@ void load(T& value, const std::filesystem::path& path) {
 /// goes on with it.
 void save(const Tensor& value, const std::filesystem::path& path);
 void load(Tensor& value, const std::filesystem::path& path);
+void save(const std::string& path, const Tensor&) = delete;  // what is saved comes first: save(x, path)
 
-/// Packed values and the lengths of the components, of a nested tensor with one ragged dim.
+/// Packed values and the lengths of the components, of a nested tensor with one ragged dim. Into a leaf that requires grad the
+/// values are copied, of components of the same lengths.
 void save(const NestedTensor& value, const std::filesystem::path& path);
 void load(NestedTensor& value, const std::filesystem::path& path);
 

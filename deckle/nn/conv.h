@@ -1,8 +1,5 @@
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-
 #include "deckle/nested/generated/conv.h"
 #include "deckle/nn/init.h"
 #include "deckle/nn/module.h"
@@ -13,11 +10,7 @@ namespace deckle::nn {
 /// Convolution of [..., L, in] along L, ragged or not, with a learned weight and bias: windows of `size` rows, of channels last.
 class Conv1d final : public Module {
  public:
-  Conv1d(IntArg in, IntArg out, IntArg size, const Conv1dOptions& options = {}, Generator* generator = nullptr)
-      : bias(constant_parameter({out}, 0)), options_(options) {
-    const int64_t seen = in / std::max<int64_t>(1, options.groups);  // channels of a window
-    weight = normal_parameter({out, seen, size}, 1 / std::sqrt(static_cast<double>(seen * size)), generator);
-  }
+  Conv1d(IntArg in, IntArg out, IntArg size, const Conv1dOptions& options = {}, Generator* generator = nullptr);
 
   template <TensorLike X>
   X operator()(const X& x) const {

@@ -77,6 +77,9 @@ class Adam final : public AdamW {
  public:
   explicit Adam(std::vector<Tensor> parameters, const AdamOptions& options = {});
   explicit Adam(const std::vector<Group<AdamOptions>>& groups);
+  template <typename Parameters, std::floating_point T>
+  Adam(const Parameters&, T) = delete;                // options have names: optim::Adam({v}, {.lr = 0.1})
+  Adam(const std::vector<Tensor>&, double) = delete;  // options have names: optim::Adam({v}, {.lr = 0.1})
 };
 
 }  // namespace deckle::optim

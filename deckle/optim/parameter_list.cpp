@@ -26,7 +26,16 @@ ParameterList::ParameterList(std::vector<Tensor> parameters) : parameters_(std::
 std::vector<size_t> ParameterList::with_gradient() const {
   std::vector<size_t> indices;
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    if (parameters_[i].grad().defined()) indices.push_back(i);
+    if (parameters_[i].grad().defined()) {
+      indices.push_back(i);
+      continue;
+    }
+    call_as("step", [&] {
+      check(parameters_[i].shared_impl().use_count() > 1,
+            "parameter {} has no gradient, and nothing but the optimizer holds it, so that it is never trained (expected the "
+            "tensors that the module has now: make the optimizer after to())",
+            i);
+    });
   }
   return indices;
 }

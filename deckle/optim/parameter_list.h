@@ -15,7 +15,7 @@ class ParameterList {
   explicit ParameterList(std::vector<Tensor> parameters);
 
   const std::vector<Tensor>& all() const { return parameters_; }
-  /// Indices of the parameters that have a gradient.
+  /// Indices of the parameters that have a gradient. An Error if one has none and never will, as nothing else holds it.
   std::vector<size_t> with_gradient() const;
   /// Drops the gradients.
   void zero_grad() const;

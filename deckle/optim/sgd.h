@@ -18,7 +18,10 @@ class SGD {
   explicit SGD(std::vector<Tensor> parameters, const SGDOptions& options = {});
   /// Each group with its own options: SGD({{weights, {.lr = 0.1}}, {biases, {.lr = 0.2}}}).
   explicit SGD(const std::vector<Group<SGDOptions>>& groups);
-  SGD(const SGD&) = delete;  // a copy would share velocities
+  template <typename Parameters, std::floating_point T>
+  SGD(const Parameters&, T) = delete;                // options have names: optim::SGD({v}, {.lr = 0.1})
+  SGD(const std::vector<Tensor>&, double) = delete;  // options have names: optim::SGD({v}, {.lr = 0.1})
+  SGD(const SGD&) = delete;                          // a copy would share velocities
   SGD(SGD&&) = default;
 
   void step();

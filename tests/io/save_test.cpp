@@ -39,6 +39,19 @@ TEST(Save, ATensorOrANestedTensor) {
   expect_error([&] { load(y, folder / "n"); }, "has no tensor \"tensor\" (expected one)");
 }
 
+TEST(Save, ANestedLeafKeepsItsTensor) {
+  const TemporaryFolder folder;
+  const NestedTensor saved = NestedTensor::from_lengths(random_tensor({3, 2}), {2, 0, 1});
+  save(saved, folder / "n");
+  NestedTensor leaf = NestedTensor::from_lengths(random_tensor({3, 2}), {2, 0, 1}).requires_grad_();
+  const Tensor held = leaf.values();
+  load(leaf, folder / "n");
+  EXPECT_TRUE(leaf.values().is_same(held) && leaf.requires_grad());
+  expect_equal(leaf.values().detach(), saved.values());
+  NestedTensor other = NestedTensor::from_lengths(random_tensor({3, 2}), {1, 1, 1}).requires_grad_();
+  expect_error([&] { load(other, folder / "n"); }, "for a parameter of other ones (expected the same)");
+}
+
 TEST(Save, AStructOfTensorsWithSomeUndefined) {
   const TemporaryFolder folder;
   const std::vector<Layer> layers = {{random_tensor({2, 3}), {}}, {random_tensor({4}), random_tensor({})}};

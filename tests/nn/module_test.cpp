@@ -96,6 +96,13 @@ TEST(Norms, GiveUnitRowsTimesTheWeight) {
   }
 }
 
+TEST(Convolution, GroupsDivideTheChannels) {
+  EXPECT_EQ(Conv1d(4, 6, 2, {.groups = 2}).weight.sizes(), (Dims{6, 2, 2}));
+  expect_error([] { Conv1d(3, 4, 2, {.groups = 2}); },
+               "nn::Conv1d: groups is 2 for 3 channels in and 4 out (expected a number that divides both)");
+  expect_error([] { Conv1d(4, 3, 2, {.groups = 2}); }, "groups is 2 for 4 channels in and 3 out");
+}
+
 TEST(Convolution, SlidesAlongSequencesRaggedOrNot) {
   const Conv1d layer(4, 6, 3, {.padding = Padding::same, .groups = 2});
   EXPECT_EQ(layer.parameters().size(), 2u);

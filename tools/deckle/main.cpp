@@ -113,7 +113,6 @@ void add_placement(CLI::App* command, Placement& placement, const char* dtype) {
 void add_train(CLI::App& app, TrainCommand& command) {
   cli::TrainOptions& options = command.options;
   CLI::App* train = app.add_subcommand("train", "Train a decoder on the bytes of texts");
-  train->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   CLI::Option* text = train->add_option("--text", options.text, "Files or folders of texts: one per line, % separated, or JSONL")
                           ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
                           ->check(kPath);
@@ -298,10 +297,12 @@ int run(int argc, char** argv) {
   } catch (const CLI::ExtrasError&) {
     cli::put(stderr, fmt::format("deckle: unexpected {}\n", unexpected(app, words)));
     return kUsage;
-  } catch (const CLI::ArgumentMismatch& error) {  // "--steps: 1 required INT missing"
+  } catch (
+      const CLI::ArgumentMismatch& error) {  // "--steps: 1 required INT missing", "--steps: At Most 1 required but received 2"
     const std::string said = error.what();
-    cli::put(stderr,
-             fmt::format("deckle: {}: a value is missing (expected one; see deckle --help)\n", said.substr(0, said.find(':'))));
+    const bool twice = said.find("received") != std::string::npos;
+    cli::put(stderr, fmt::format("deckle: {}: {} (expected one; see deckle --help)\n", said.substr(0, said.find(':')),
+                                 twice ? "several values are given" : "a value is missing"));
     return kUsage;
   } catch (const CLI::ParseError& error) {
     cli::put(stderr, fmt::format("deckle: {} (see deckle --help)\n", error.what()));
