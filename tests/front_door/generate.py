@@ -18,6 +18,22 @@ def read(path):
     return lines
 
 
+def read_refused(path):
+    """[(line number, PyTorch, what does not compile, [what serves], why)] of refused.txt."""
+    lines = []
+    for number, text in enumerate(path.read_text().splitlines(), 1):
+        if text.startswith("#"):
+            continue
+        parts = [part.strip() for part in text.split("  =>")]
+        if len(parts) not in (3, 4):
+            raise SystemExit(f"{path}:{number}: expected 'PyTorch  =>  not  =>  what serves' and perhaps '  =>  why'")
+        serving = [program for program in parts[2].split("  or  ") if program]
+        if not serving and len(parts) == 3:
+            raise SystemExit(f"{path}:{number}: nothing serves, and nothing says why")
+        lines.append((number, parts[0], parts[1], serving, parts[3] if len(parts) == 4 else ""))
+    return lines
+
+
 def quoted(text):
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 

@@ -14,36 +14,36 @@ std::string number(const Tensor& element) {
   return text(element.item());
 }
 
-template <typename Values>
-std::string list(const Values& values, const char* separator, const char* open, const char* close) {
+std::string elements(const Tensor& values) {
+  if (values.dim() == 0) return number(values);
   std::string result;
-  for (const auto& value : values) result += (result.empty() ? "" : separator) + text(value);
-  return open + result + close;
+  for (int64_t row = 0; row < values.size(0); ++row) result += (row == 0 ? "" : ", ") + elements(values.select(0, row));
+  return "[" + result + "]";
+}
+
+/// What the numbers do not show: float32 is taken for granted, and bools are words.
+std::string kind(DType dtype) {
+  return dtype == DType::float32 || dtype == DType::bool_ ? "" : " " + std::string(deckle::name(dtype));
 }
 
 }  // namespace
 
 std::string text(const Tensor& value) {
   if (!value.defined()) return "undefined";
-  const Tensor plain = value.detach();
-  if (plain.dim() == 0) return number(plain);
-  std::vector<Tensor> rows;
-  for (int64_t row = 0; row < plain.size(0); ++row) rows.push_back(plain.select(0, row));
-  return list(rows, ", ", "[", "]");
+  return elements(value.detach()) + kind(value.dtype());
 }
 
 std::string text(const deckle::NestedTensor& value) {
   if (!value.defined()) return "undefined";
-  return list(value.detach().unbind(), ", ", "{", "}");
+  std::string result;
+  for (const Tensor& component : value.detach().unbind()) result += (result.empty() ? "" : ", ") + elements(component);
+  return "{" + result + "}" + kind(value.dtype());
 }
 
 std::string text(deckle::Ints value) { return deckle::to_string(value); }
 std::string text(const deckle::Dims& value) { return deckle::to_string(value); }
 std::string text(bool value) { return value ? "true" : "false"; }
-std::string text(double value) {
-  const std::string result = fmt::format("{:.4g}", value);
-  return result == "-0" ? "0" : result;
-}
+std::string text(double value) { return fmt::format("{:.4g}", value); }
 std::string text(const std::string& value) {
   std::string result;
   for (const char letter : value) result += letter == '\n' ? "\\n" : std::string(1, letter);

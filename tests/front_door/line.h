@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-/// One-line programs and how their values are written in lines.txt: numbers to four digits, tensors as nested lists.
+/// One-line programs and how their values are written in lines.txt: numbers to four digits, zeros with their sign, tensors as
+/// nested lists with their dtype behind them unless it is float32 or bool.
 namespace front_door {
 
 /// What every line may use, made anew for each.

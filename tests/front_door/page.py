@@ -7,7 +7,7 @@ import pathlib
 import re
 import sys
 
-from generate import read
+from generate import read, read_refused
 
 FOLDER = pathlib.Path(__file__).parent
 BEGIN, END = "<!-- lines -->\n", "<!-- end of lines -->"
@@ -25,10 +25,9 @@ def tables():
             before = section
         text += f"| {cell(pytorch)} | {cell(deckle)} |\n"
     text += "\n## What does not compile\n\n| PyTorch | not | but |\n|---|---|---|\n"
-    for line in (FOLDER / "refused.txt").read_text().splitlines():
-        if not line.startswith("#"):
-            pytorch, program, instead = line.split("  =>  ")
-            text += f"| {cell(pytorch)} | {cell(program)} | {instead.replace('|', chr(92) + '|')} |\n"
+    for _, pytorch, program, serving, why in read_refused(FOLDER / "refused.txt"):
+        instead = ": ".join(part for part in (" or ".join(cell(each) for each in serving), why.replace("|", "\\|")) if part)
+        text += f"| {cell(pytorch)} | {cell(program)} | {instead} |\n"
     return text.lstrip("\n")
 
 
