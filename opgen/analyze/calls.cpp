@@ -40,6 +40,12 @@ bool calls_factory(const Block& formula) {
   return std::any_of(calls.begin(), calls.end(), [](const Op* op) { return op->tensors().empty(); });
 }
 
+bool waits_for_device(const Op& op) {
+  if (!op.host.empty()) return true;
+  const std::set<const Op*> parts = parts_of(op);
+  return std::any_of(parts.begin(), parts.end(), [](const Op* part) { return waits_for_device(*part); });
+}
+
 std::set<const Op*> reverse_calls(const Op& op) {
   std::set<const Op*> calls;
   for (const Rule& rule : op.reverse) collect_calls(rule.formula, calls);

@@ -13,6 +13,8 @@ std::set<const Op*> calls_of(const Op& op);
 std::set<const Op*> parts_of(const Op& op);
 /// Whether a formula calls a factory: an op that makes tensors from none, such as arange.
 bool calls_factory(const Block& formula);
+/// Whether it waits for the device of its operands: its entry says `host`, or that of an op that it is made of does.
+bool waits_for_device(const Op& op);
 /// What its gradient formulas call.
 std::set<const Op*> reverse_calls(const Op& op);
 

@@ -45,6 +45,7 @@ struct Case {
   bool integers = false;  // a pointwise op with an integer form
   bool checks = false;    // whose entry refuses some operands
   bool view = false;
+  bool host = false;          // said by the entry: it reads values on the host
   bool linear = false;        // claimed by the entry: auto_linear
   bool element_wise = false;  // auto_element_wise
   bool derivatives = true;

@@ -6,6 +6,7 @@
 #include <set>
 #include <string_view>
 
+#include "deckle/core/cuda/counters.h"
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/factory_device.h"
 #include "deckle/ops/generated/pointwise.h"
@@ -76,9 +77,14 @@ std::vector<std::vector<double>> weights_of(const Tensors& results) {
   return weights;
 }
 
-void check_values(const Case& op) {
+void check_values(const Case& op, bool may_wait) {
   const Tensors expected = called(op, op.tensors), inputs = on_gpu(op.tensors);
-  expect_on_gpu(called(op, inputs), expected, 1e-12, "on the GPU");
+  const int64_t waits = cuda::counters(kGpu).waits;
+  const Tensors got = called(op, inputs);
+  if (!may_wait) {
+    EXPECT_EQ(cuda::counters(kGpu).waits, waits) << "the host waited for the GPU: its entry says `host` and why, if it must";
+  }
+  expect_on_gpu(got, expected, 1e-12, "on the GPU");
   if (op.layouts && op.strided) expect_on_gpu(called(op, mapped(inputs, with_gaps)), expected, 1e-12, "strided inputs");
   if (op.inplace) {
     Tensors own = inputs;
@@ -123,12 +129,12 @@ bool on_device() {
   return wanted;
 }
 
-void check_on_device(const Case& op) {
+void check_on_device(const Case& op, bool may_wait) {
   if (cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
   bool lives = false;
   for (const Tensor& tensor : op.tensors) lives = lives || tensor.defined();
   try {
-    lives ? check_values(op) : check_factory(op);
+    lives ? check_values(op, may_wait) : check_factory(op);
   } catch (const Error& error) {
     // Refused: no kernel, or a part of the op reads values, or makes indices, on the host.
     const bool refused = error.kind() == ErrorKind::not_implemented || error.detail().find("cuda:0") != std::string::npos;

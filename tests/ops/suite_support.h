@@ -28,6 +28,7 @@ void check_wrong_arguments(const Case& op);
 
 /// Whether calls are made on a GPU (DECKLE_TEST_DEVICE=cuda) and held to the CPU's: what check() then does instead.
 bool on_device();
-void check_on_device(const Case& op);
+/// Without `may_wait` it fails if a call on the GPU makes the host wait.
+void check_on_device(const Case& op, bool may_wait = true);
 
 }  // namespace deckle::suite
