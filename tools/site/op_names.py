@@ -5,6 +5,7 @@ FAMILIES = {
     "bitwise": "Bits of integers",
     "reduce": "Reductions",
     "matmul": "Matrix products",
+    "fused": "Several in one pass",
     "linalg": "Linear algebra",
     "conv": "Convolution",
     "norm": "Normalisation",
