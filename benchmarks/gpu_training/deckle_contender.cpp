@@ -3,6 +3,7 @@
 #include <cmath>
 #include <iostream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "deckle/deckle.h"
@@ -30,26 +31,40 @@ struct Layer : nn::Module {
   nn::Linear qkv{kWidth, 3 * kWidth}, out{kWidth, kWidth}, in{kWidth, kHidden}, back{kHidden, kWidth};
   DECKLE_MEMBERS(attention_norm, feed_forward_norm, qkv, out, in, back);
 
-  NestedTensor operator()(const NestedTensor& x, const Plan& plan) const {
-    const Tensor heads = view(qkv(attention_norm(x)).values(), {-1, 3, kHeads, kWidth / kHeads});
-    const std::vector<Tensor> parts = unbind(heads, 1);
-    const auto part = [&](size_t i) { return NestedTensor(parts[i], x.ragged()); };
+  /// Of the heads of normalised rows; without the bias of `out`.
+  Tensor attend(const Tensor& normal, const Ragged& ragged, const Plan& plan) const {
+    const std::vector<Tensor> parts = unbind(view(qkv(normal), {-1, 3, kHeads, kWidth / kHeads}), 1);
+    const auto part = [&](size_t i) { return NestedTensor(parts[i], ragged); };
     const Tensor attended = attention(part(0), part(1), part(2), {.plan = plan}).values();
-    const NestedTensor y = x + out(NestedTensor(view(attended, {-1, kWidth}), x.ragged()));
-    return y + back(gelu(in(feed_forward_norm(y))));
+    return linear(view(attended, {-1, kWidth}), out.weight);
   }
+  /// Without the bias of `back`.
+  Tensor feed(const Tensor& normal) const { return linear(bias_gelu(linear(normal, in.weight), in.bias), back.weight); }
 };
 
+/// Each residual's sum and the norm behind it, and each bias and the GELU behind it, are one op, which has the biases' gradients.
 struct Encoder : nn::Module {
   std::vector<Layer> layers = std::vector<Layer>(kDepth);
   DECKLE_MEMBERS(layers);
 
-  NestedTensor operator()(NestedTensor x) const {
-    const Tensor row = view(x.values(), {-1, kHeads, kWidth / kHeads});
-    const NestedTensor heads(row, x.ragged());
+  NestedTensor operator()(const NestedTensor& input) const {
+    const Ragged& ragged = input.ragged();
+    const NestedTensor heads(view(input.values(), {-1, kHeads, kWidth / kHeads}), ragged);
     const Plan plan = attention_plan(heads, heads, heads);
-    for (const Layer& layer : layers) x = layer(x, plan);
-    return x;
+    Tensor x = input.values(), normal = layers.front().attention_norm(x);
+    for (size_t i = 0; i < layers.size(); ++i) {
+      const Layer& layer = layers[i];
+      const nn::LayerNorm& middle = layer.feed_forward_norm;
+      std::tie(normal, x) = add_layer_norm(x, layer.attend(normal, ragged, plan), layer.out.bias, middle.weight, middle.bias);
+      const Tensor fed = layer.feed(normal);
+      if (i + 1 == layers.size()) {
+        x = x + (fed + layer.back.bias);
+      } else {
+        const nn::LayerNorm& next = layers[i + 1].attention_norm;
+        std::tie(normal, x) = add_layer_norm(x, fed, layer.back.bias, next.weight, next.bias);
+      }
+    }
+    return NestedTensor(x, ragged);
   }
 };
 
