@@ -28,6 +28,7 @@ constexpr Exemption kExemptions[] = {
     {"detach", Cell::aliasing, "shows its input's elements and is a constant: that is what it is for"},
     {"detach", Cell::constant_inputs, "the same"},
     {"batched_matmul", Cell::mixed_dtypes, kOneDtype},
+    {"bias_gelu", Cell::mixed_dtypes, kOneDtype},
     {"bmm", Cell::mixed_dtypes, kOneDtype},
     {"concatenate", Cell::mixed_dtypes, kOneDtype},
     {"concatenate_rows", Cell::mixed_dtypes, kOneDtype},
