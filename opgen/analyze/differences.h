@@ -7,7 +7,7 @@
 
 namespace opgen {
 
-/// Of formulas, whose constants have a few digits.
+/// Of differences among themselves, beyond which a function is not smooth there.
 inline constexpr long double kSlopeTolerance = 1e-5L;
 
 struct Slope {

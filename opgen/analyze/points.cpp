@@ -79,10 +79,13 @@ std::vector<Real> Points::literals(const std::vector<ExprPtr>& expressions) {
 
 std::vector<Real> Points::beside_literals(const std::vector<ExprPtr>& expressions) {
   std::vector<Real> values;
-  for (const Real number : literals(expressions)) {
+  const std::vector<Real> numbers = literals(expressions);
+  for (size_t i = 0; i < numbers.size(); ++i) {
     for (const Real off : {-1.0L, -1e-3L, 1e-3L, 1.0L}) {
-      for (int turn = 0; turn < 2; ++turn) values.push_back(number + off * uniform(0.9L, 1.1L));
+      for (int turn = 0; turn < 2; ++turn) values.push_back(numbers[i] + off * uniform(0.9L, 1.1L));
     }
+    // Between two bounds, however close.
+    if (i > 0) values.push_back(numbers[i - 1] + (numbers[i] - numbers[i - 1]) * uniform(0.4L, 0.6L));
   }
   return values;
 }

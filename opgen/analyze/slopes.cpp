@@ -22,6 +22,7 @@ namespace {
 
 using Real = long double;
 
+constexpr long double kAgreement = 1e-7L;  // of a formula with the differences, relative: constants have a few digits
 constexpr int kPoints = 40;
 constexpr int kLeastPoints = 12;        // of what is costly
 constexpr size_t kSamples = 16;         // at which slopes are compared
@@ -240,7 +241,7 @@ class Slopes {
     }
     const Scalar given = one.gives->at(values_);
     const Real tolerance =
-        kSlopeTolerance * std::fabs(expected.value) + 100 * expected.error + 1e-12L * std::fmin(1, std::fabs(*values_.back()));
+        kAgreement * std::fabs(expected.value) + 100 * expected.error + 1e-12L * std::fmin(1, std::fabs(*values_.back()));
     if (!given || std::fabs(*given - expected.value) <= tolerance) return;
     std::vector<std::string> at;
     for (size_t i = 0; i < op_.schema.arguments.size(); ++i)

@@ -130,6 +130,7 @@ ExprPtr div(const ExprPtr& a, const ExprPtr& b) {
   if (const ExprPtr folded = fold("/", a, b)) return folded;
   if (is_neg(a)) return neg(div(a->args[0], b));
   if (is_neg(b)) return neg(div(a, b->args[0]));
+  if (!is_number(a) && equal(a, b)) return number(1);  // of a slope, with its limits: inf / inf and 0 / 0 too
   if (is_number(b) && has_exact_reciprocal(value_of(b))) return mul(number(1 / value_of(b)), a);
   return binary("/", a, b);
 }

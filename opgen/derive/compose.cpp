@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <set>
 
 #include "opgen/derive/algebra.h"
 #include "opgen/derive/calculus.h"
+#include "opgen/derive/limits.h"
 
 namespace opgen {
 namespace {
@@ -32,6 +34,10 @@ class Composer {
         return make_expr(Kind::conditional, "?", {node, algebra::number(1), algebra::number(0)}, node->at);
       std::vector<ExprPtr> args;
       for (const ExprPtr& argument : node->args) args.push_back(visit(argument));
+      if (node->is_call("where") && has_tensor(node->args[0]) && is_of_names(node->args[0])) {
+        for (const size_t branch : {1, 2}) args[branch] = guarded(args, branch, growing(node->args[branch]), filled);
+      }
+      if (node->is_call("damped")) return damped(args[0], args[1], filled);
       // Scaling by a Scalar that is usually 1 (alpha) costs nothing when it is.
       if (node->is(Kind::binary) && node->text == "*" && args[1]->is(Kind::name) && is_scalar(args[1]->text))
         return make_expr(
@@ -49,7 +55,7 @@ class Composer {
       }
       return node->args.empty() ? node : std::make_shared<Expr>(node->kind, node->text, std::move(args), node->keys, node->at);
     };
-    return visit(expression);
+    return visit(entry_.order >= kFusedOrders ? protect_limits(expression, library_) : expression);
   }
 
  private:
@@ -87,6 +93,52 @@ class Composer {
   }
 
   using Fill = std::function<ExprPtr(const ExprPtr&)>;
+
+  /// vanishing * factor, but 0 where that is 0 * inf, if there is an op to ask for it. A zero beside a finite factor stays a
+  /// product, as it has a slope.
+  ExprPtr damped(const ExprPtr& vanishing, const ExprPtr& factor, const Fill& filled) const {
+    if (library_.overloads_of("isinf").empty()) return make_expr(Kind::binary, "*", {vanishing, factor});
+    const ExprPtr zero = algebra::number(0);
+    const ExprPtr lost =
+        make_expr(Kind::binary, "&&", {make_expr(Kind::binary, "==", {vanishing, zero}), call("isinf", {factor}, {})});
+    return make_expr(Kind::binary, "*", {vanishing, choice(lost, zero, factor, filled)});
+  }
+
+  /// The inputs of which a branch has slopes that may be infinite where its value is not asked for: those of quotients, and of
+  /// functions but bounded ones.
+  std::set<std::string> growing(const ExprPtr& branch) const {
+    std::set<std::string> inputs;
+    if (entry_.order < kFusedOrders) return inputs;
+    const auto all_of = [&](const ExprPtr& part) {
+      for (const std::string& used : names_in(part)) {
+        if (is_tensor(used)) inputs.insert(used);
+      }
+    };
+    rewrite(branch, [&](const ExprPtr& node) -> ExprPtr {
+      if (node->is(Kind::binary) && node->text == "/") all_of(node->args[1]);
+      const auto function = node->is(Kind::call) ? library_.functions.find(node->text) : library_.functions.end();
+      if (function != library_.functions.end() && !function->second.integer && !is_bounded_function(node->text)) all_of(node);
+      return nullptr;
+    });
+    return inputs;
+  }
+
+  /// Whether a condition compares names and numbers: others would be computed for every name that they guard.
+  static bool is_of_names(const ExprPtr& condition) {
+    return !condition->is_call("where") &&
+           std::all_of(condition->args.begin(), condition->args.end(), [](const ExprPtr& part) { return part->args.empty(); });
+  }
+
+  /// A branch of a choice, of which ops compute both, so that where it is not taken its slopes are finite: 0 * inf is not 0.
+  /// There the inputs are 1.
+  ExprPtr guarded(const std::vector<ExprPtr>& choices, size_t branch, const std::set<std::string>& inputs,
+                  const Fill& filled) const {
+    return rewrite(choices[branch], [&](const ExprPtr& node) -> ExprPtr {
+      if (!node->is(Kind::name) || inputs.count(node->text) == 0) return nullptr;
+      const ExprPtr one = algebra::number(1);
+      return branch == 1 ? choice(choices[0], node, one, filled) : choice(choices[0], one, node, filled);
+    });
+  }
 
   /// A choice by ops. Ops compare a tensor with what stands on the right, and know no && and no !: these become choices too.
   ExprPtr choice(const ExprPtr& condition, const ExprPtr& yes, const ExprPtr& no, const Fill& filled) const {

@@ -89,7 +89,6 @@ class LimitProtector {
   }
 
   static bool is_bounded(const ExprPtr& expr) {
-    static const std::set<std::string> kBounded = {"sigmoid", "tanh", "erf", "sin", "cos", "sign"};
     switch (expr->kind) {
       case Kind::number:
         return true;
@@ -99,7 +98,7 @@ class LimitProtector {
         return (expr->text == "+" || expr->text == "-" || expr->text == "*") && is_bounded(expr->args[0]) &&
                is_bounded(expr->args[1]);
       case Kind::call:
-        return kBounded.count(expr->text) > 0;
+        return is_bounded_function(expr->text);
       default:
         return false;
     }
@@ -118,6 +117,11 @@ class LimitProtector {
 };
 
 }  // namespace
+
+bool is_bounded_function(const std::string& name) {
+  static const std::set<std::string> kBounded = {"sigmoid", "tanh", "erf", "sin", "cos", "sign"};
+  return kBounded.count(name) > 0;
+}
 
 ExprPtr protect_limits(const ExprPtr& expr, const Library& library) { return LimitProtector(library).protect(expr); }
 

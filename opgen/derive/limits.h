@@ -8,4 +8,7 @@ namespace opgen {
 /// which is 0 where the first is 0.
 ExprPtr protect_limits(const ExprPtr& expr, const Library& library);
 
+/// Whether a scalar function and its slopes are finite everywhere.
+bool is_bounded_function(const std::string& name);
+
 }  // namespace opgen

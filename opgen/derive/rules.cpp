@@ -19,8 +19,6 @@ namespace {
 using algebra::name;
 using Kind = Expr::Kind;
 
-constexpr int kFusedOrders = 2;
-
 ExprPtr call(const std::string& function, std::vector<ExprPtr> args, const Position& at) {
   return make_expr(Kind::call, function, std::move(args), at);
 }

@@ -39,6 +39,10 @@ void check_derivative(const Entry& entry, const Library& library) {
 void check_limit(const Entry& entry, const Library& library) {
   const std::string& of = entry.limit.of;
   if (entry.limit.order == 0 || entry.external) return;
+  if (of == entry.name())
+    throw Problem(entry.limit.at, fmt::format("'{}' cannot end where its own derivatives end: name the op that it calls, or say "
+                                              "'derivative: non_differentiable'",
+                                              of));
   const std::vector<std::string> names = library.op_names();
   const bool known = std::any_of(names.begin(), names.end(),
                                  [&](const std::string& name) { return name == of || name.rfind(of + "_", 0) == 0; });

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "opgen/resolve/convert.h"
 #include "opgen/resolve/sample_values.h"
@@ -24,8 +25,18 @@ class SampleResolver {
   }
 
  private:
+  static void check_once(const Tree& map) {
+    std::set<std::string> seen;
+    for (const Branch& pair : map.branches()) {
+      const std::string& key = pair.key.scalar();
+      if (!seen.insert(key).second) pair.key.fail(fmt::format("'{}' stands twice in a sample: give it one value", key));
+      if (pair.value.is_map()) check_once(pair.value);
+    }
+  }
+
   void check_keys() const {
     if (!node_.is_map()) node_.fail("a sample is a map {argument: value}");
+    check_once(node_);
     const std::vector<std::string> names = op_.argument_names();
     for (const Branch& pair : node_.branches()) {
       const std::string& key = pair.key.scalar();

@@ -75,6 +75,10 @@ TEST(Gradients, OfOtherFunctionsAreRefusedWhereverTheyDiffer) {
       {"Tensor self, int n", "where(n == 77 && self > 2, 2 * self, self)", "self: grad", "self: [2], n: 4"},
       {"Tensor self, Scalar by", "where(self > 90 * by, 2 * self, self)", "self: grad", "self: [2], by: 2"},
       {"Tensor self, Scalar by", "where(by > 100, 2 * self, self)", "self: 2 * grad", "self: [2], by: 200"},
+      // Between bounds, however close; and by little.
+      {"Tensor self", "where(self > 0.4999 && self < 0.5001, 3 * self, self)", "self: grad", "self: [2]"},
+      {"Tensor self", "sin(self)", "self: grad * 1.000001 * cos(self)", "self: [2]"},
+      {"Tensor self", "sin(self)", "self: grad * (cos(self) + 0.000001)", "self: [2]"},
       // Where numbers are not what the sample has as 0, or what the formula asks for.
       {"Tensor self, Scalar p", "self * (1 + p)", "self: grad", "self: [2], p: 0"},
       {"Tensor self, float p=0, float q=3", "self * q + self * p", "self: grad * q", "self: [2]"},
