@@ -58,14 +58,15 @@ HWY_INLINE void transpose_block(const uint32_t* from, int64_t from_stride, uint3
 #endif
 
 /// Squares whose sides are a cache line, through a buffer: lines apart by a power of two share a few places of the first cache,
-/// so each is to be read, and written, at once.
+/// so each is to be read, and written, at once. Rows go first: where to_stride is no multiple of a line, the two halves of a line
+/// are written one after the other.
 template <typename T>
 void transpose_lines(const T* from, int64_t from_stride, int64_t rows, int64_t cols, T* to, int64_t to_stride) {
   constexpr int64_t kSide = 64 / static_cast<int64_t>(sizeof(T));
   alignas(64) T square[kSide * kSide];
   const int64_t whole_rows = rows / kSide * kSide, whole_cols = cols / kSide * kSide;
-  for (int64_t row = 0; row < whole_rows; row += kSide) {
-    for (int64_t col = 0; col < whole_cols; col += kSide) {
+  for (int64_t col = 0; col < whole_cols; col += kSide) {
+    for (int64_t row = 0; row < whole_rows; row += kSide) {
       const T* const corner = from + row * from_stride + col;
 #if HWY_TARGET != HWY_SCALAR
       if constexpr (std::is_same_v<T, uint32_t>) {
