@@ -88,7 +88,8 @@ void check_pointwise(const ExprPtr& expr, const std::vector<std::string>& names,
       want(expr->args[0], expr->text == "!");
       return;
     case Kind::binary:
-      if (expr->text == "%") throw Problem(expr->at, "'%' does not exist in pointwise expressions");
+      if (expr->text == "%")
+        throw Problem(expr->at, "'%' does not exist in pointwise expressions: what a division leaves is remainder(a, b)");
       if (expr->text == "==" || expr->text == "!=") {  // two conditions may be compared
         want(expr->args[1], is_boolean(expr->args[0], library.functions));
         return;

@@ -51,6 +51,13 @@ class Lexer {
     }
   }
 
+  /// The character here, with all its bytes where UTF-8 has several.
+  std::string whole_character() const {
+    size_t end = at_ + 1;
+    while (end < source_.size() && (static_cast<unsigned char>(source_[end]) & 0xc0u) == 0x80u) ++end;
+    return source_.substr(at_, end - at_);
+  }
+
   void word(Token& token) {
     const char first = source_[at_];
     if (is_digit(first) || (first == '.' && is_digit(character(at_ + 1)))) return number(token);
@@ -62,7 +69,7 @@ class Lexer {
       if (starts(dialect_.pairs.substr(pair, 2))) token.text = dialect_.pairs.substr(pair, 2);
     }
     if (token.text.size() == 1 && dialect_.symbols.find(first) == std::string_view::npos)
-      fail_at(at_, fmt::format("unexpected character '{}'", first));
+      fail_at(at_, fmt::format("unexpected character '{}'{}", whole_character(), first == '^' ? ": a power is pow(a, b)" : ""));
     at_ += token.text.size();
   }
 

@@ -176,7 +176,7 @@ class Parser : TokenReader {
           expect("]", "to close the list");
           return make_expr(Kind::list, "", elements, at);
         }
-        fail(fmt::format("expected a value, found '{}'", current.text));
+        fail(fmt::format("expected a value, found '{}'{}", current.text, current.text == "*" ? ": a power is pow(a, b)" : ""));
       case Token::Kind::end:
         fail("expected a value");
     }

@@ -140,6 +140,26 @@ bool fits_list(const std::string& text, Base base) {
   return true;
 }
 
+/// Defaults that a type takes.
+std::string example_of(const Type& type) {
+  if (type.list) return type.base == Base::integer ? "[0, 1] or 3" : "a list in brackets";
+  switch (type.base) {
+    case Base::integer:
+      return "a whole number, as 3";
+    case Base::floating:
+    case Base::scalar:
+      return "a number, as 0.5";
+    case Base::boolean:
+      return "True or False";
+    case Base::string:
+      return "a text in quotes, without quotes in it";
+    case Base::dtype:
+      return "a dtype, as float32";
+    default:
+      return "no default";
+  }
+}
+
 }  // namespace
 
 void check_names(const Entry& entry) {
@@ -241,7 +261,9 @@ void check_defaults(const Entry& entry) {
     const bool good = text == "None" ? type.optional || type.base == Base::generator
                       : type.list    ? fits_list(text, type.base)
                                      : fits(text, type.base);
-    if (!good) throw Problem(argument.at, fmt::format("the default {} of '{}' is no {}", text, argument.name, type.to_string()));
+    if (!good)
+      throw Problem(argument.at, fmt::format("the default {} of '{}' is no {} (expected {}{})", text, argument.name,
+                                             type.to_string(), example_of(type), type.optional ? ", or None" : ""));
   }
 }
 

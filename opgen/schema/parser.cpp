@@ -208,6 +208,7 @@ class Parser : private Scanner {
         type.list = true;
         skip_blanks();
         const size_t number = offset_;
+        if (offset_ < source_.size() && source_[offset_] == '-') ++offset_;
         while (offset_ < source_.size() && std::isdigit(static_cast<unsigned char>(source_[offset_]))) ++offset_;
         if (offset_ > number) {
           const std::string text = source_.substr(number, offset_ - number);
