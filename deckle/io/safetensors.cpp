@@ -173,6 +173,15 @@ Tensor SafetensorsFile::read(const std::string& name) const {
   }
 }
 
+void save(std::initializer_list<TensorMap::value_type> tensors, const std::filesystem::path& path, const Metadata& metadata) {
+  TensorMap map;
+  for (const auto& [name, tensor] : tensors) {
+    const bool first = map.emplace(name, tensor).second;
+    call_as("save", [&name = name, first] { check(first, "two tensors are named \"{}\" (expected different names)", name); });
+  }
+  save(map, path, metadata);
+}
+
 void save(const TensorMap& tensors, const std::filesystem::path& path, const Metadata& metadata) {
   SafetensorsHeader header;
   header.metadata = metadata;

@@ -36,6 +36,9 @@ class SafetensorsFile {
 /// Tensors of any strides, on any device.
 void save(const TensorMap& tensors, const std::filesystem::path& path, const Metadata& metadata = {});
 
+/// The same from braces: an Error if two tensors have one name, of which a map would keep the first.
+void save(std::initializer_list<TensorMap::value_type> tensors, const std::filesystem::path& path, const Metadata& metadata = {});
+
 /// All tensors of a safetensors file.
 TensorMap load(const std::filesystem::path& path);
 

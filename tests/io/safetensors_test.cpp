@@ -66,6 +66,18 @@ TEST(Safetensors, EveryDtypeAndShapeComesBackBitForBit) {
   EXPECT_EQ(SafetensorsFile(folder / "a").metadata().at("key"), "value");
 }
 
+TEST(Safetensors, OfOneNameTwiceIsAnError) {
+  const TemporaryFolder folder;
+  const Tensor x = tensor({1.0, 2.0});
+  testing::expect_error(
+      [&] {
+        save({{"a", x}, {"a", x}}, folder / "twice");
+      },
+      "save: two tensors are named \"a\" (expected different names)");
+  save({{"a", x}, {"b", x}}, folder / "once");
+  EXPECT_EQ(load(folder / "once").size(), 2u);
+}
+
 TEST(Safetensors, AStridedTensorIsSavedInRowMajorOrder) {
   const TemporaryFolder folder;
   const Tensor tensor = empty({2, 3}, DType::int32);
