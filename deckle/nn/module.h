@@ -34,7 +34,7 @@ class Module {
   virtual ~Module() = default;
 
   /// Lists the members; written by DECKLE_MEMBERS.
-  virtual void visit(StateVisitor& visitor) = 0;
+  virtual void visit(StateVisitor& visitor) = 0;  // a module without DECKLE_MEMBERS(its members) is abstract
 
   /// In the order in which modules list them; also those that do not require grad. One that stands in several places is listed
   /// once, under its first name: a tied weight is one parameter.
@@ -52,7 +52,7 @@ class Module {
   void requires_grad_(BoolArg value = true) const;
   void zero_grad() const;
   /// Moves the parameters and buffers to a device: tensors of their own there, those that are shared within this module still
-  /// shared. Gradients stay behind; an optimizer is made of the parameters afterwards.
+  /// shared. Gradients stay behind; an optimizer is made of the parameters afterwards: step() of an earlier one is an Error.
   void to(Device device);
   /// The same of a floating dtype; what has none stays as it is.
   void to(DType dtype);

@@ -11,6 +11,7 @@
 #include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
 #include "deckle/ops/indexing.h"
+#include "deckle/ops/promotion.h"
 
 namespace deckle {
 namespace {
@@ -32,6 +33,11 @@ void require_holder(const Tensor& written) {
 
 const Tensor& Tensor::operator=(const Tensor& source) const&& {
   require_holder(*this);
+  call_as("operator=", {{"self", *this}, {"source", source}}, [&] {
+    check(!defined() || !source.defined() || category(dtype()) >= category(source.dtype()), Argument{"source"},
+          "is {} and cannot be written into {} (expected a dtype that holds it; copy_ converts)", name(source.dtype()),
+          name(dtype()));
+  });
   deckle::copy_(*this, source);
   return *this;
 }

@@ -138,6 +138,13 @@ TEST(Numbers, WithoutDimsAndOfBool) {
   EXPECT_EQ(maximum(tensor({true, false}), tensor({false, false})).to_vector<bool>(), (std::vector<bool>{true, false}));
 }
 
+TEST(Numbers, RunAlongNothing) {
+  EXPECT_EQ(cummax(tensor(3.0), 0).values.item(), 3);
+  EXPECT_EQ(cummin(tensor(3.0), -1).indices.item<int64_t>(), 0);
+  EXPECT_EQ(cumprod(tensor(3), 0).item(), 3);
+  EXPECT_EQ(slope([](const Tensor& at) { return cumprod(at, 0) + cummax(at, 0).values; }, tensor(3.0)), (Values{2}));
+}
+
 TEST(Quantile, OfInfinitiesIsWhatLiesThere) {
   const double inf = std::numeric_limits<double>::infinity();
   const auto of = [](std::initializer_list<double> values, double q) { return quantile(tensor_of(values), q).to_vector()[0]; };

@@ -1,6 +1,7 @@
 // What is written through a view of a temporary is either seen by somebody or an Error; lists hold what has no name.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 
 #include "deckle/core/from_data.h"
@@ -91,6 +92,34 @@ TEST(Temporaries, ThatAreNestedAreNotWritten) {
   n[1] = 9;
   EXPECT_EQ(n[1].to_vector(), (Values{9, 9}));
   static_assert(!std::is_assignable_v<NestedTensor, NestedTensor> && std::is_assignable_v<NestedTensor&, NestedTensor>);
+}
+
+TEST(Assignments, DoNotNarrow) {
+  const Tensor i = arange(3), m = tensor({true, false});
+  constexpr auto narrow = "and cannot be written into";
+  testing::expect_error([&] { i[0] = tensor(2.7); }, narrow);
+  testing::expect_error([&] { i[slice(0, 2)] = tensor({NAN, 1.0}); }, narrow);
+  testing::expect_error([&] { m[0] = tensor(0.5f); }, narrow);
+  i[0] = tensor(true);
+  i[1] = tensor(7);
+  EXPECT_EQ(i.to_vector(), (Values{1, 7, 2}));
+  i[2].copy_(tensor(2.7));  // converts
+  EXPECT_EQ(i.to_vector(), (Values{1, 7, 2}));
+}
+
+TEST(Chains, MeanWhatPythonMeansOrAreErrors) {
+  const Tensor x = tensor({1.0, 5.0}), i = arange(4);
+  constexpr auto order = "truth values are compared with numbers", bits = "integers meet true or false";
+  testing::expect_error([&] { 0 < x < 3; }, order);
+  testing::expect_error([&] { x >= x > x; }, order);
+  testing::expect_error([&] { i&(1 == 0); }, bits);
+  testing::expect_error([&] { (1 == 1) ^ i; }, bits);
+  const NestedTensor n = NestedTensor::from_lengths(x, {1, 1});
+  testing::expect_error([&] { 0 < n < 3; }, order);
+  testing::expect_error([&] { (n > 0) <= 1; }, order);
+  EXPECT_EQ(((0 < x) & (x < 3)).to_vector(), (Values{1, 0}));
+  EXPECT_EQ(((i & 1) == 0).to_vector(), (Values{1, 0, 1, 0}));
+  EXPECT_EQ(((x > 3) <= true).to_vector(), (Values{1, 1}));
 }
 
 TEST(Lists, HoldWhatHasNoName) {

@@ -254,7 +254,6 @@ std::string unexpected(const CLI::App& app, std::span<char*> words) {
   if (found == words.end()) return "word (see deckle --help)";
   const std::vector<std::string> known = words_of_commands(app)[words[0]];
   std::string expected = cli::nearest_names(*found, {known.begin(), known.end()});
-  if (words[0] == std::string_view("completion")) expected = "no other shell than bash";
   if (words[0] == std::string_view("ops") && expected.empty()) expected = "explain, nested, host, or nothing for a list";
   return fmt::format("'{}' (expected {}; see deckle --help)", *found, expected.empty() ? "no more" : expected);
 }
@@ -263,7 +262,8 @@ std::string unexpected(const CLI::App& app, std::span<char*> words) {
 std::string not_a_command(const CLI::App& app, std::string_view word) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(command->get_name());
-  if (word.starts_with('-') || std::ranges::count(names, word) > 0) return "";
+  const bool known = word == "--help" || word == "-h" || word == "--version";
+  if (known || std::ranges::count(names, word) > 0) return "";
   const std::string given = word.empty() ? "" : fmt::format(" '{}'", word);
   return fmt::format("deckle: no command{} (expected {}; see deckle --help)\n", given, fmt::join(names, ", "));
 }
@@ -278,7 +278,14 @@ int run(int argc, char** argv) {
   add_sample(app, sample_command);
   CLI::App* ops = add_ops(app);
   add_machine(app);
-  app.add_subcommand("completion", "Print the completion of this command line for bash: source <(deckle completion)");
+  std::string shell = "bash";
+  app.add_subcommand("completion", "Print the completion of this command line for bash: source <(deckle completion)")
+      ->add_option("shell", shell, "bash, for which alone there is one")
+      ->check(CLI::Validator(
+          [](const std::string& name) {
+            return name == "bash" ? "" : fmt::format("'{}' (expected no other shell than bash)", name);
+          },
+          ""));
   app.footer(
       "Examples:\n"
       "  deckle train --text quotes.txt --minutes 5 --run runs/quotes\n"
