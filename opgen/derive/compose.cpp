@@ -97,7 +97,7 @@ class Composer {
   /// vanishing * factor, but 0 where that is 0 * inf, if there is an op to ask for it. A zero beside a finite factor stays a
   /// product, as it has a slope.
   ExprPtr damped(const ExprPtr& vanishing, const ExprPtr& factor, const Fill& filled) const {
-    if (library_.overloads_of("isinf").empty()) return make_expr(Kind::binary, "*", {vanishing, factor});
+    if (!has_tensor(factor) || library_.overloads_of("isinf").empty()) return make_expr(Kind::binary, "*", {vanishing, factor});
     const ExprPtr zero = algebra::number(0);
     const ExprPtr lost =
         make_expr(Kind::binary, "&&", {make_expr(Kind::binary, "==", {vanishing, zero}), call("isinf", {factor}, {})});
