@@ -132,6 +132,16 @@ std::optional<Conditions::Comparison> Conditions::comparison(const Term& term, c
   return Comparison{first + " - " + second, "0", operation, false, is_whole(a) && is_whole(b)};
 }
 
+/// Of two written numbers, or of a value and itself, which holds or not whatever the state.
+std::optional<bool> Conditions::settled(const Term& term, const Block& formula) const {
+  if (!term.is(Kind::operation) || !is_comparison(term.operation)) return std::nullopt;
+  const std::optional<std::string> a = literal_of(without_lets(*term.arguments[0], formula)),
+                                   b = literal_of(without_lets(*term.arguments[1], formula));
+  if (a && b) return compares(*a, term.operation, *b);
+  if (a || b || text_of(*term.arguments[0], formula) != text_of(*term.arguments[1], formula)) return std::nullopt;
+  return compares("0", term.operation, "0");
+}
+
 void Conditions::add(const Term& condition, const Block& formula) {
   if (condition.reads(What::let)) {
     const size_t let = condition.symbol.index;
@@ -145,7 +155,7 @@ void Conditions::add(const Term& condition, const Block& formula) {
     for (const TermPtr& part : condition.arguments) add(*part, formula);
     return;
   }
-  if (condition.is(Kind::literal)) return;
+  if (condition.is(Kind::literal) || settled(condition, formula)) return;
   if (is_of_dtypes(condition, formula)) return add_dtypes(condition, formula);
   if (const std::optional<Comparison> asked = comparison(condition, formula)) {
     Asked& question = asked_[asked->of];
@@ -242,6 +252,7 @@ std::optional<bool> Conditions::holds(const Term& condition, Reading& reading) c
       return first && second ? std::optional(!decides) : std::nullopt;
     }
   }
+  if (const std::optional<bool> known = settled(condition, formula)) return known;
   if (is_of_dtypes(condition, formula)) {
     const Term& value = without_lets(condition, formula);
     std::vector<std::string> dtypes;
