@@ -1,9 +1,11 @@
 // Deckle's side of the language-model benchmark: answers each line on standard input with one line of JSON.
 //   prepare TEXT FOLDER BATCHES TOKENS SEED   writes ragged batches and initial weights for all contenders
-//   load FOLDER LR DTYPE [DEVICE]             a fresh model with those weights, and a fresh AdamW; float32, or bf16 with float32
-//                                             parameters; on cpu (as if not said) or cuda
+//   load FOLDER LR DTYPE [graphs] [DEVICE]    a fresh model with those weights, and a fresh AdamW; float32, or bf16 with float32
+//                                             parameters; on cpu (as if not said) or cuda, there its step perhaps as one graph,
+//                                             which serves all batches
 //   steps COUNT                               trains on the next COUNT batches; prints seconds, tokens and losses
 //   peak COUNT                                bytes of the GPU in use at most during as many steps
+#include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <memory>
@@ -55,6 +57,8 @@ class Contender {
     double lr = 0;
     std::string dtype, device;
     arguments >> folder >> lr >> dtype >> device;
+    const bool graphs = device == "graphs";
+    if (graphs) arguments >> device;
     autocast_ = dtype == "bf16" ? std::optional(dk::DType::bfloat16) : std::nullopt;
     const dk::io::SafetensorsFile file(folder + "/batches.safetensors");
     batches_.clear();
@@ -66,6 +70,9 @@ class Contender {
     model_->load_state(dk::io::load(folder + "/weights.safetensors"));
     if (device == "cuda") model_->to(dk::Device::cuda());
     optimizer_ = std::make_unique<dk::optim::AdamW>(model_->parameters(), dk::optim::AdamWOptions{.lr = lr});
+    graph_.reset();
+    room_.reset();
+    if (graphs) make_room();
     next_ = 0;
     return "{}";
   }
@@ -92,18 +99,47 @@ class Contender {
     const auto start = std::chrono::steady_clock::now();
     for (size_t step = 0; step < count; ++step) {
       const dk::NestedTensor& batch = batches_[next_++ % batches_.size()];
-      const dk::Tensor loss = [&] {
-        const dk::Autocast scope(autocast_);
-        return model_->loss(batch);
-      }();
-      loss.backward();
-      optimizer_->step();
-      optimizer_->zero_grad();
-      losses.push_back(loss.item());
+      room_ ? step_in_room(batch) : step_on(batch);
+      losses.push_back(loss_.item());
       tokens += batch.ragged()->rows() - batch.components();
     }
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     return fmt::format(R"({{"seconds": {}, "tokens": {}, "losses": [{}]}})", seconds.count(), tokens, fmt::join(losses, ", "));
+  }
+
+  void step_on(const dk::NestedTensor& batch) {
+    optimizer_->zero_grad();
+    {
+      const dk::Autocast scope(autocast_);
+      loss_ = model_->loss(batch);
+    }
+    loss_.backward();
+    optimizer_->step();
+  }
+
+  void make_room() {
+    dk::RaggedCapacity::Room room;
+    for (const dk::NestedTensor& batch : batches_) {
+      room.components = std::max(room.components, batch.components());
+      room.rows = std::max(room.rows, batch.ragged()->rows());
+      room.longest = std::max(room.longest, batch.ragged()->max_size());
+    }
+    const dk::Device gpu = dk::Device::cuda();
+    room_.emplace(room, gpu);
+    tokens_ = dk::zeros({room.rows}, dk::DType::int64, gpu);
+    optimizer_->count_on_device(room_->overflow());
+  }
+
+  /// The first runs eagerly, and makes what the graph of the others takes for granted.
+  void step_in_room(const dk::NestedTensor& batch) {
+    std::vector<int64_t> lengths;
+    for (int64_t i = 0; i < batch.components(); ++i) lengths.push_back(batch.ragged()->size(i));
+    room_->set_lengths(lengths);
+    dk::slice(tokens_, 0, 0, batch.ragged()->rows()).copy_(batch.values().to(dk::Device::cuda()));
+    const auto step = [&] { step_on(dk::NestedTensor(tokens_, room_->ragged())); };
+    if (next_ == 1) return step();
+    if (!graph_) graph_.emplace(dk::Device::cuda(), step);
+    graph_->replay();
   }
 
   std::vector<dk::NestedTensor> batches_;
@@ -111,6 +147,10 @@ class Contender {
   std::unique_ptr<dk::optim::AdamW> optimizer_;
   std::optional<dk::DType> autocast_;
   size_t next_ = 0;
+  dk::Tensor loss_;
+  std::optional<dk::RaggedCapacity> room_;
+  dk::Tensor tokens_;  // of the batch in the room, and spare ones
+  std::optional<dk::cuda::Graph> graph_;
 };
 
 }  // namespace

@@ -2,12 +2,24 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "deckle/kernels/args/attention_cuda.h"
 
 namespace deckle {
 namespace {
 
 constexpr int64_t kMostRows = int64_t{1} << 24;
+
+std::string sizes_refused(const AttentionProblem& p) {
+  if (p.kv_heads < 1 || p.heads % p.kv_heads != 0)
+    return fmt::format("{} heads on {} key heads (serves a multiple of the key heads)", p.heads, p.kv_heads);
+  for (int64_t b = 0; b < p.sequences; ++b) {
+    if (p.rows(b) > kMostRows || p.keys(b) > kMostRows)
+      return fmt::format("sequence {} has {} rows and {} keys (serves up to {})", b, p.rows(b), p.keys(b), kMostRows);
+  }
+  return {};
+}
 
 std::string refused_by_both(const AttentionRequest& request) {
   const AttentionProblem& p = request.problem;
@@ -16,13 +28,7 @@ std::string refused_by_both(const AttentionRequest& request) {
   }
   if (p.dtype != DType::bfloat16 && p.dtype != DType::float16)
     return fmt::format("dtype is {} (serves bfloat16, float16)", name(p.dtype));
-  if (p.kv_heads < 1 || p.heads % p.kv_heads != 0)
-    return fmt::format("{} heads on {} key heads (serves a multiple of the key heads)", p.heads, p.kv_heads);
-  for (int64_t b = 0; b < p.sequences; ++b) {
-    if (p.rows(b) > kMostRows || p.keys(b) > kMostRows)
-      return fmt::format("sequence {} has {} rows and {} keys (serves up to {})", b, p.rows(b), p.keys(b), kMostRows);
-  }
-  return {};
+  return sizes_refused(p);
 }
 
 /// Soft cap, slopes, bias, table, dropout, and masks that are no intervals.
@@ -88,9 +94,53 @@ std::string decode_refuses(const AttentionRequest& request) {
   return {};
 }
 
-std::string hopper_refuses(const AttentionRequest& request) {
-  if (std::string reason = refused_by_both(request); !reason.empty()) return reason;
+/// Whether a sequence has both keys and rows that may see none of them.
+bool may_have_dead_rows(const AttentionProblem& p) {
+  for (int64_t b = 0; b < p.sequences; ++b) {
+    if (p.rows(b) > p.keys(b) && p.keys(b) > 0) return true;
+  }
+  return false;
+}
+
+/// Of the Hopper kernels whose operands come in pairs: float32 by two parts of float16, and values with their tangents.
+std::string pairs_refused(const AttentionRequest& request) {
   const AttentionProblem& p = request.problem;
+  if (!p.known()) return "the lengths are known on the device alone (serves lengths that the host knows)";
+  if (std::string reason = sizes_refused(p); !reason.empty()) return reason;
+  if (std::string reason = features_refused(request); !reason.empty()) return reason;
+  if (request.sinks && request.pass != AttentionPass::forward) return "sinks are given (serves none)";
+  if (p.k_lengths != nullptr && (request.pass == AttentionPass::backward || request.pass == AttentionPass::second))
+    return "there are spare rows behind the keys (serves none)";
+  if (request.pass == AttentionPass::forward || request.pass == AttentionPass::backward) {
+    constexpr int64_t kWidest = 128;
+    if (p.head_dim >= 1 && p.value_dim >= 1 && std::max(p.head_dim, p.value_dim) <= kWidest) return {};
+    return fmt::format("head dims are {}/{} (serves 1 to {})", p.head_dim, p.value_dim, kWidest);
+  }
+  if (request.pass == AttentionPass::second && may_have_dead_rows(p))
+    return "a sequence has more rows than keys (serves as many keys, or none)";
+  for (const int64_t dim : {64, 128}) {
+    if (kernels::compiled_dims_serve(dim, dim, p.head_dim, p.value_dim)) return {};
+  }
+  return fmt::format("head dims are {}/{} (serves multiples of 8 up to 64/64, 128/128 with as many panels)", p.head_dim,
+                     p.value_dim);
+}
+
+std::string hopper_refuses(const AttentionRequest& request) {
+  const AttentionProblem& p = request.problem;
+  switch (request.pass) {
+    case AttentionPass::forward:
+    case AttentionPass::backward:
+      if (p.dtype == DType::float32) return pairs_refused(request);
+      if (p.dtype == DType::bfloat16 || p.dtype == DType::float16) break;
+      return fmt::format("dtype is {} (serves bfloat16, float16, float32)", name(p.dtype));
+    case AttentionPass::jvp:
+    case AttentionPass::second:
+      if (p.dtype == DType::bfloat16) return pairs_refused(request);
+      return fmt::format("dtype is {} (serves forward mode and second order of bfloat16)", name(p.dtype));
+    case AttentionPass::mixed:
+      return "forward over forward is asked for (serves every other pass)";
+  }
+  if (std::string reason = refused_by_both(request); !reason.empty()) return reason;
   if (const std::string reason = features_refused(request); !reason.empty()) {
     if (std::string refused = hopper_features_refused(request); !refused.empty()) return refused;
     for (const int64_t dim : {64, 128}) {
@@ -138,7 +188,7 @@ std::string general_refuses(const AttentionRequest& request) {
 }  // namespace
 
 std::span<const std::pair<int64_t, int64_t>> hopper_head_dims() {
-  static constexpr std::pair<int64_t, int64_t> kDims[] = {{64, 64}, {96, 96}, {128, 128}, {192, 128}, {192, 192}, {256, 256}};
+  static constexpr std::pair<int64_t, int64_t> kDims[] = {{64, 64}, {128, 128}, {192, 128}, {192, 192}, {256, 256}};
   return kDims;
 }
 

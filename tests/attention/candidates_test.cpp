@@ -170,10 +170,9 @@ TEST(AttentionCandidates, TheGpuRefusesWhatItsArgumentsCannotHold) {
   };
   EXPECT_EQ(why_not(AttentionKernel::hopper), "");
   p.value_dim = 48;
-  EXPECT_EQ(
-      why_not(AttentionKernel::hopper),
-      "head dims are 80/48 (serves multiples of 8 up to 64/64, 96/96, 128/128, 192/128, 192/192, 256/256 with as many panels "
-      "of 64 columns)");
+  EXPECT_EQ(why_not(AttentionKernel::hopper),
+            "head dims are 80/48 (serves multiples of 8 up to 64/64, 128/128, 192/128, 192/192, 256/256 with as many panels "
+            "of 64 columns)");
   EXPECT_EQ(why_not(AttentionKernel::portable), "");
   const int64_t length = 1;
   p.k_lengths = &length;
@@ -227,6 +226,52 @@ TEST(AttentionCandidates, TheGpuRefusesWhatItsArgumentsCannotHold) {
   request.pass = AttentionPass::jvp;
   EXPECT_EQ(why_not(AttentionKernel::portable),
             "forward mode or second order is asked for (serves the forward and the backward)");
+}
+
+/// float32 and derivatives beyond the first backward, whose operands come in pairs.
+TEST(AttentionCandidates, HopperSaysWhichPairsItServes) {
+  AttentionRequest request;
+  AttentionProblem& p = request.problem;
+  const int64_t rows[] = {0, 200}, keys[] = {0, 100}, length = 90;
+  p.sequences = 1;
+  p.q_offsets = p.k_offsets = rows;
+  p.heads = p.kv_heads = 2;
+  p.head_dim = 7, p.value_dim = 33;
+  const auto why_not = [&](DType dtype, AttentionPass pass) {
+    p.dtype = dtype;
+    request.pass = pass;
+    for (const AttentionCandidate& candidate : cuda_attention_candidates()) {
+      if (candidate.kernel == AttentionKernel::hopper) return candidate.why_not(request);
+    }
+    return std::string("no such candidate");
+  };
+  EXPECT_EQ(why_not(DType::float32, AttentionPass::forward), "");
+  EXPECT_EQ(why_not(DType::float32, AttentionPass::backward), "");
+  EXPECT_EQ(why_not(DType::float32, AttentionPass::jvp), "dtype is float32 (serves forward mode and second order of bfloat16)");
+  EXPECT_EQ(why_not(DType::float16, AttentionPass::second),
+            "dtype is float16 (serves forward mode and second order of bfloat16)");
+  EXPECT_EQ(why_not(DType::float64, AttentionPass::forward), "dtype is float64 (serves bfloat16, float16, float32)");
+  EXPECT_EQ(why_not(DType::bfloat16, AttentionPass::mixed), "forward over forward is asked for (serves every other pass)");
+  EXPECT_EQ(why_not(DType::bfloat16, AttentionPass::jvp),
+            "head dims are 7/33 (serves multiples of 8 up to 64/64, 128/128 with as many panels)");
+  p.head_dim = 129;
+  EXPECT_EQ(why_not(DType::float32, AttentionPass::forward), "head dims are 129/33 (serves 1 to 128)");
+  p.head_dim = p.value_dim = 120;
+  for (const AttentionPass pass : {AttentionPass::jvp, AttentionPass::second}) EXPECT_EQ(why_not(DType::bfloat16, pass), "");
+  request.sinks = true;
+  EXPECT_EQ(why_not(DType::float32, AttentionPass::forward), "");
+  EXPECT_EQ(why_not(DType::float32, AttentionPass::backward), "sinks are given (serves none)");
+  EXPECT_EQ(why_not(DType::bfloat16, AttentionPass::jvp), "sinks are given (serves none)");
+  request.sinks = false;
+  p.k_lengths = &length;
+  EXPECT_EQ(why_not(DType::bfloat16, AttentionPass::jvp), "");
+  EXPECT_EQ(why_not(DType::bfloat16, AttentionPass::second), "there are spare rows behind the keys (serves none)");
+  p.k_lengths = nullptr;
+  p.k_offsets = keys;
+  EXPECT_EQ(why_not(DType::bfloat16, AttentionPass::jvp), "");
+  EXPECT_EQ(why_not(DType::bfloat16, AttentionPass::second), "a sequence has more rows than keys (serves as many keys, or none)");
+  p.soft_cap = 30;
+  EXPECT_EQ(why_not(DType::float32, AttentionPass::forward), "soft cap is 30 (serves 0, none)");
 }
 
 /// Below the entry point: one bool says of each operand whether its gradient is wanted, and what was not given has none.

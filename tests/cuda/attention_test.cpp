@@ -88,10 +88,17 @@ TEST(CudaAttention, GradientsOfPartsOfOneTensorAreItsGradientWithoutACopy) {
 TEST(CudaAttention, WhatTheTensorCoresDoNotServeTheGeneralKernelsDo) {
   NEEDS_CUDA_KERNELS();
   const Tensor x = randn({1, 8, 2, 64}, {}, kGpu);
+  const std::string wide = explain_attention(x.to(DType::float64), x.to(DType::float64), x.to(DType::float64));
+  EXPECT_NE(wide.find("  forward: general\n"), std::string::npos) << wide;
+  EXPECT_NE(wide.find("not hopper: dtype is float64 (serves bfloat16, float16, float32)"), std::string::npos) << wide;
   const std::string text = explain_attention(x, x, x);
-  EXPECT_NE(text.find("  forward: general\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("not portable: dtype is float32 (serves bfloat16, float16)"), std::string::npos) << text;
+  EXPECT_NE(text.find("  forward: hopper\n"), std::string::npos) << text;
   EXPECT_NE(text.find("  second order: general\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("not hopper: dtype is float32 (serves forward mode and second order of bfloat16)"), std::string::npos)
+      << text;
+  const std::string half = explain_attention(x.to(DType::bfloat16), x.to(DType::bfloat16), x.to(DType::bfloat16));
+  EXPECT_NE(half.find("  second order: hopper\n"), std::string::npos) << half;
+  EXPECT_NE(half.find("not portable: forward mode or second order is asked for"), std::string::npos) << half;
   const Tensor none = randn({1, 8, 2, 0}, {}, kGpu);
   testing::expect_error([&] { attention(none, none, x); }, "general: head dims are 0 and 64 (serves 1 and more)");
 }

@@ -17,7 +17,8 @@ NAMES = {0x1F0: "HGMMA", 0x03C: "HMMA", 0x108: "MUFU", 0x023: "FFMA", 0x021: "FA
          0x024: "IMAD", 0x010: "IADD3", 0x00C: "ISETP", 0x008: "FSEL", 0x007: "SEL", 0x189: "SHFL", 0x147: "BRA"}
 
 MOST_KERNELS = 160
-MULTIPLIES = re.compile("attention_forward_kernel|(?<!round_)(key|query|all|short)_gradients")
+MULTIPLIES = re.compile("attention_forward_kernel|(?<!round_)(key|query|all|short|split|second)_gradients|"
+                       "tangent_attention_kernel")
 
 
 def faults(name, counts):

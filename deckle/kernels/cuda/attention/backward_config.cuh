@@ -23,11 +23,6 @@ struct BackwardChoice<e, 64, 64> {
   using Queries = QueryGradients<e,                   64, 64, 128, 2, 2, 3, 3, Ahead::gradient_first, Leaves::through_q>;
 };
 template <Element e>
-struct BackwardChoice<e, 96, 96> {
-  using Keys =    KeyGradients<e,                     96,      64, 2, 3, 2, Overlap::own>;
-  using Queries = QueryGradients<e,                   96, 96,  96, 2, 1, 3, 2, Ahead::scores_first, Leaves::apart>;
-};
-template <Element e>
 struct BackwardChoice<e, 128, 128> {
   using Keys =    KeyGradients<e,                    128,      64, 2, 3, 2, Overlap::own>;
   using Queries = QueryGradients<e,                  128, 128, 96, 2, 1, 3, 2, Ahead::scores_first, Leaves::apart>;

@@ -7,7 +7,7 @@
 //
 // Transposed scores make P^T and dS^T register operands: nothing but the epilogue writes shared memory.
 // FLOP: 8 M N D per tile. Bytes per tile: 4 M D from L2. MUFU: M N / 16 clocks of 2 M N D / 1024.
-// Instances: D = 64, 96, 128 (backward_config.cuh); larger ones are in backward_keys_split.cuh.
+// Instances: D = 64, 128 (backward_config.cuh); larger ones are in backward_keys_split.cuh.
 //
 // clang-format off
 // Ladder. TFLOP/s of the whole backward by 10 M N D, bf16, 16,384 tokens, 2048 / D heads, unless said otherwise;
@@ -56,7 +56,7 @@ struct KeyGradients {
   static constexpr int stages = stages_;
   static constexpr int k_buffers = kv_buffers_, v_buffers = kv_buffers_;
   static constexpr int threads = 128 * (warpgroups + 1);
-  static constexpr Registers registers = registers_of(warpgroups, D > 96 || M > 96);
+  static constexpr Registers registers = registers_of(warpgroups, D > 64 || M > 96);
 
   using Shared = KeyTiles<N, M, D, D, stages, k_buffers, v_buffers>;
   static constexpr int shared_bytes = sizeof(Shared);

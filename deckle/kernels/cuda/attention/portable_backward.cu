@@ -335,7 +335,7 @@ template <Element element>
 void launch(const BackwardArguments& args, const CudaAttentionProblem& problem, cudaStream_t stream) {
   const AttentionSizes& sizes = problem.sizes;
   with_width(problem, [&](auto width) {
-    using W = typename decltype(width)::Backward;
+    using W = typename decltype(width)::template BackwardOf<element>;
     launch_role<element, W, Role::query>(args, slots<W::rows>(sizes, sizes.query_rows), sizes.heads, stream);
     launch_role<element, W, Role::key>(args, slots<W::rows>(sizes, sizes.key_rows), sizes.kv_heads, stream);
     launch_role<element, W, Role::value>(args, slots<W::rows>(sizes, sizes.key_rows), sizes.kv_heads, stream);

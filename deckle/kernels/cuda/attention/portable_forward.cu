@@ -156,7 +156,7 @@ template <Element element>
 void launch(const CudaAttentionProblem& problem, cudaStream_t stream) {
   const AttentionSizes& sizes = problem.sizes;
   with_width(problem, [&](auto width) {
-    using W = decltype(width);
+    using W = typename decltype(width)::template ForwardOf<element>;
     const int64_t tiles = slots<W::rows>(sizes, sizes.query_rows);
     if (tiles == 0) return;
     allow_shared_memory(reinterpret_cast<const void*>(forward_kernel<element, W>), shared_bytes<W>());
@@ -170,7 +170,11 @@ void launch(const CudaAttentionProblem& problem, cudaStream_t stream) {
 }  // namespace
 
 int forward_shared_bytes(const CudaAttentionProblem& problem) {
-  return with_width(problem, [](auto width) { return shared_bytes<decltype(width)>(); });
+  return with_width(problem, [&](auto width) {
+    using W = decltype(width);
+    return problem.element == AttentionElement::bf16 ? shared_bytes<typename W::template ForwardOf<Element::bf16>>()
+                                                     : shared_bytes<typename W::template ForwardOf<Element::f16>>();
+  });
 }
 
 void forward(const CudaAttentionProblem& problem, cudaStream_t stream) {

@@ -11,13 +11,19 @@ namespace deckle::kernels::cuda::attention::portable {
 
 inline constexpr int kThreads = 128;
 
-/// What the kernels of one width of columns have in common. D is 64, 128 or 256, where the backward has none of Scoring::scores.
+/// What the kernels of one width of columns have in common. D is 64, 128 or 256. Kernels for Scoring::scores are there for bf16
+/// alone, of the backward up to D = 128; elsewhere those of Scoring::planes serve it.
 template <int D_, Scoring scoring_, bool backward = false>
 struct Width {
   static constexpr int D = D_;
   static constexpr Scoring scoring = scoring_;
   static constexpr bool featured = scoring != Scoring::product;
-  using Backward = Width<D, D == 256 && scoring == Scoring::scores ? Scoring::planes : scoring, true>;
+  template <Element element>
+  using ForwardOf = Width<D, scoring == Scoring::scores && element == Element::f16 ? Scoring::planes : scoring>;
+  template <Element element>
+  using BackwardOf =
+      Width<D, scoring == Scoring::scores && (D == 256 || element == Element::f16) ? Scoring::planes : scoring, true>;
+  using Backward = BackwardOf<Element::bf16>;  // of as many rows as the others
   // Of 16 rows that a warp owns; two would not fit the registers of the others.
   static constexpr int blocks = D == 64 || (D == 128 && scoring <= (backward ? Scoring::product : Scoring::scores)) ? 2 : 1;
   static constexpr int rows = 64 * blocks;         // that a block owns

@@ -1,7 +1,6 @@
-// The ops of attention by the general kernels: forward mode and second order always, the others where the plan says so.
+// The ops of attention by the general kernels: forward over forward always, the others where the plan says so.
 #include "deckle/kernels/cuda/packed_attention/general.h"
 
-#include <algorithm>
 #include <stdexcept>
 #include <vector>
 
@@ -84,8 +83,8 @@ void general_backward(const Context& context, const AttentionOutputsView& y_grad
   });
 }
 
-void attention_jvp(const Context& context, const AttentionInputsView& x_tangent, const AttentionInputsView& x, const Plan& plan,
-                   const AttentionOutputsView& y_tangent) {
+void general_jvp(const Context& context, const AttentionInputsView& x_tangent, const AttentionInputsView& x, const Plan& plan,
+                 const AttentionOutputsView& y_tangent) {
   const GeneralCall call(context, plan);
   const AttentionResults tangent = attention_results(y_tangent);
   call.run([&](const general::Call& c, cudaStream_t stream) {
@@ -94,13 +93,11 @@ void attention_jvp(const Context& context, const AttentionInputsView& x_tangent,
   });
 }
 
-void attention_second(const Context& context, const AttentionInputsView& x_tangent, const AttentionInputsView& x,
-                      const AttentionOutputsView& y, const AttentionOutputsView& y_gradient,
-                      const AttentionOutputsView& y_gradient_tangent, const Plan& plan, const std::vector<bool>& x_wanted,
-                      const std::vector<bool>&, const AttentionInputsView& x_gradient, const AttentionOutputsView& y_tangent) {
+void general_second(const Context& context, const AttentionInputsView& x_tangent, const AttentionInputsView& x,
+                    const AttentionOutputsView& y, const AttentionOutputsView& y_gradient,
+                    const AttentionOutputsView& y_gradient_tangent, const Plan& plan, const AttentionInputsView& x_gradient,
+                    const AttentionOutputsView& y_tangent) {
   const AttentionProblem& p = plan->problem;
-  if (std::none_of(x_wanted.begin(), x_wanted.end(), [](bool want) { return want; }))
-    return attention_jvp(context, x_tangent, x, plan, y_tangent);
   const GeneralCall call(context, plan);
   const AttentionOperands gradient = attention_operands(p, x_gradient);
   clear_unreached(context, call, p, gradient, x_gradient);

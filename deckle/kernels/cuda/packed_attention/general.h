@@ -11,5 +11,11 @@ namespace deckle::kernels::cuda {
 void general_forward(const Context& context, const AttentionInputsView& x, const Plan& plan, const AttentionOutputsView& y);
 void general_backward(const Context& context, const AttentionOutputsView& y_gradient, const AttentionInputsView& x,
                       const AttentionOutputsView& y, const Plan& plan, const AttentionInputsView& x_gradient);
+void general_second(const Context& context, const AttentionInputsView& x_tangent, const AttentionInputsView& x,
+                    const AttentionOutputsView& y, const AttentionOutputsView& y_gradient,
+                    const AttentionOutputsView& y_gradient_tangent, const Plan& plan, const AttentionInputsView& x_gradient,
+                    const AttentionOutputsView& y_tangent);
+void general_jvp(const Context& context, const AttentionInputsView& x_tangent, const AttentionInputsView& x, const Plan& plan,
+                 const AttentionOutputsView& y_tangent);
 
 }  // namespace deckle::kernels::cuda

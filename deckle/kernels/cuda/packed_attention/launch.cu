@@ -19,6 +19,10 @@
 #include "deckle/kernels/cuda/attention/forward.h"
 #include "deckle/kernels/cuda/attention/portable.h"
 #include "deckle/kernels/cuda/attention/portable_decode.h"
+#include "deckle/kernels/cuda/attention/second_backward.h"
+#include "deckle/kernels/cuda/attention/split_backward.h"
+#include "deckle/kernels/cuda/attention/split_forward.h"
+#include "deckle/kernels/cuda/attention/tangent_forward.h"
 #include "deckle/kernels/cuda/packed_attention/general.h"
 
 namespace deckle::kernels::cuda {
@@ -213,6 +217,18 @@ bool wanted(const View& of, const View& gradient) {
   return of.defined && gradient.defined && gradient.ndim == of.ndim && gradient.numel() == of.numel() && of.numel() > 0;
 }
 
+/// Scratch for one launch.
+class Workspace {
+ public:
+  Workspace(CudaAttentionProblem& problem, int64_t bytes, const Context& context) : memory_(bytes, context.device) {
+    problem.workspace = memory_.as<void>();
+    problem.workspace_bytes = bytes;
+  }
+
+ private:
+  Block memory_;
+};
+
 float* gradient_of_heads(const View& of, const View& gradient) { return wanted(of, gradient) ? gradient.ptr<float>() : nullptr; }
 
 }  // namespace
@@ -227,19 +243,84 @@ void attention_forward(const Context& context, const AttentionInputsView& x, con
   problem.lse = y.lse.ptr<float>();
   const cudaStream_t stream = deckle::cuda::stream_handle(context.device);
   told([&] {
+    if (plan->problem.dtype == DType::float32) {
+      if (!split_attention_forward_why_not(problem).empty()) return general_forward(context, x, plan, y);
+      const Workspace workspace(problem, split_attention_forward_workspace_bytes(problem), context);
+      return split_attention_forward(problem, stream);
+    }
     if (asks(*plan, AttentionPass::forward, AttentionKernel::decode) && attention_decode_why_not(problem).empty()) {
-      const int64_t bytes = attention_decode_workspace_bytes(problem);
-      const Block workspace(bytes, context.device);
-      problem.workspace = workspace.as<void>();
-      problem.workspace_bytes = bytes;
+      const Workspace workspace(problem, attention_decode_workspace_bytes(problem), context);
       return attention_decode(problem, stream);
     }
     if (!asks(*plan, AttentionPass::forward, AttentionKernel::hopper) || !attention_forward_why_not(problem).empty())
       return portable_attention_forward(problem, stream);
-    const Block workspace(attention_forward_workspace_bytes(problem), context.device);
-    problem.workspace = workspace.as<void>();
-    problem.workspace_bytes = attention_forward_workspace_bytes(problem);
+    const Workspace workspace(problem, attention_forward_workspace_bytes(problem), context);
     attention_forward(problem, stream);
+  });
+  deckle::cuda::check_launch(context.device);
+}
+
+void attention_jvp(const Context& context, const AttentionInputsView& x_tangent, const AttentionInputsView& x, const Plan& plan,
+                   const AttentionOutputsView& y_tangent) {
+  const auto generally = [&] { general_jvp(context, x_tangent, x, plan, y_tangent); };
+  if (!asks(*plan, AttentionPass::jvp, AttentionKernel::hopper) || plan->problem.sequences == 0 || !y_tangent.out.defined ||
+      y_tangent.out.numel() == 0)
+    return generally();
+  const deckle::cuda::DeviceGuard guard(context.device);
+  Call call(context, x, *plan);
+  AttentionTangent tangent{call.problem(), call.rows_of(x_tangent.q), call.keys_of(x_tangent.k), call.keys_of(x_tangent.v)};
+  tangent.problem.out = call.rows_of(y_tangent.out);
+  tangent.problem.lse = y_tangent.lse.defined ? y_tangent.lse.ptr<float>() : nullptr;
+  if (!tangent_attention_why_not(tangent).empty()) return generally();
+  told([&] {
+    const Workspace workspace(tangent.problem, tangent_attention_workspace_bytes(tangent), context);
+    tangent_attention(tangent, deckle::cuda::stream_handle(context.device));
+  });
+  deckle::cuda::check_launch(context.device);
+}
+
+void attention_second(const Context& context, const AttentionInputsView& x_tangent, const AttentionInputsView& x,
+                      const AttentionOutputsView& y, const AttentionOutputsView& y_gradient,
+                      const AttentionOutputsView& y_gradient_tangent, const Plan& plan, const std::vector<bool>& x_wanted,
+                      const std::vector<bool>&, const AttentionInputsView& x_gradient, const AttentionOutputsView& y_tangent) {
+  if (std::none_of(x_wanted.begin(), x_wanted.end(), [](bool want) { return want; }))
+    return attention_jvp(context, x_tangent, x, plan, y_tangent);
+  const auto generally = [&] {
+    general_second(context, x_tangent, x, y, y_gradient, y_gradient_tangent, plan, x_gradient, y_tangent);
+  };
+  if (!asks(*plan, AttentionPass::second, AttentionKernel::hopper) || plan->problem.sequences == 0 || y.out.numel() == 0 ||
+      !y_gradient.out.defined || y_gradient.out.data == nullptr)
+    return generally();
+  const deckle::cuda::DeviceGuard guard(context.device);
+  Call call(context, x, *plan);
+  // The results of forward mode, which second order reads.
+  const Gradient out_tangent(context, y_tangent.out, y.out);
+  const bool wants_lse = y_tangent.lse.defined && y_tangent.lse.data != nullptr;
+  const Block own_lse(wants_lse ? 0 : y.lse.numel() * int64_t{sizeof(float)}, context.device);
+  AttentionTangent tangent{call.problem(), call.rows_of(x_tangent.q), call.keys_of(x_tangent.k), call.keys_of(x_tangent.v)};
+  tangent.problem.out = call.rows_of(out_tangent.view());
+  tangent.problem.lse = wants_lse ? y_tangent.lse.ptr<float>() : own_lse.as<float>();
+  AttentionSecond second;
+  second.problem = call.problem();
+  second.problem.out = call.rows_of(y.out);
+  second.problem.lse = y.lse.ptr<float>();
+  second.q = tangent.q, second.k = tangent.k, second.v = tangent.v;
+  second.out = tangent.problem.out;
+  second.lse_tangent = tangent.problem.lse;
+  second.grad_out = call.rows_of(y_gradient.out);
+  second.grad_out_tangent = call.rows_of(y_gradient_tangent.out);
+  second.grad_lse = y_gradient.lse.defined ? y_gradient.lse.ptr<float>() : nullptr;
+  second.grad_lse_tangent = y_gradient_tangent.lse.defined ? y_gradient_tangent.lse.ptr<float>() : nullptr;
+  second.grad_q = call.rows_of(x_gradient.q);
+  second.grad_k = call.keys_of(x_gradient.k);
+  second.grad_v = call.keys_of(x_gradient.v);
+  if (!tangent_attention_why_not(tangent).empty() || !second_attention_why_not(second).empty()) return generally();
+  told([&] {
+    const cudaStream_t stream = deckle::cuda::stream_handle(context.device);
+    const Workspace of_tangent(tangent.problem, tangent_attention_workspace_bytes(tangent), context);
+    tangent_attention(tangent, stream);
+    const Workspace workspace(second.problem, second_attention_workspace_bytes(second), context);
+    second_attention(second, stream);
   });
   deckle::cuda::check_launch(context.device);
 }
@@ -283,13 +364,20 @@ void attention_backward(const Context& context, const AttentionOutputsView& y_gr
   if (wanted(x.bias, x_gradient.bias)) backward.grad_bias = call.gradient_of_bias(x_gradient.bias);
   const cudaStream_t stream = deckle::cuda::stream_handle(context.device);
   told([&] {
+    if (plan->problem.dtype == DType::float32) {
+      if (!wanted(x.q, x_gradient.q)) backward.grad_q = {};
+      if (!wanted(x.k, x_gradient.k)) backward.grad_k = {};
+      if (!wanted(x.v, x_gradient.v)) backward.grad_v = {};
+      if (!split_attention_backward_why_not(backward).empty())
+        return general_backward(context, y_gradient, x, y, plan, x_gradient);
+      const Workspace workspace(backward.problem, split_attention_backward_workspace_bytes(backward), context);
+      return split_attention_backward(backward, stream);
+    }
     const bool hopper =
         asks(*plan, AttentionPass::backward, AttentionKernel::hopper) && attention_backward_why_not(backward).empty();
-    const int64_t bytes =
-        hopper ? attention_backward_workspace_bytes(backward) : portable_attention_backward_workspace_bytes(backward);
-    const Block workspace(bytes, context.device);
-    backward.problem.workspace = workspace.as<void>();
-    backward.problem.workspace_bytes = bytes;
+    const Workspace workspace(
+        backward.problem,
+        hopper ? attention_backward_workspace_bytes(backward) : portable_attention_backward_workspace_bytes(backward), context);
     if (hopper)
       attention_backward(backward, stream);
     else

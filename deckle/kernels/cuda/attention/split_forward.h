@@ -1,0 +1,19 @@
+// Attention forward of float32 on Hopper's tensor cores: every number is the sum of two of float16, every product three.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <string>
+
+#include "deckle/kernels/args/attention_cuda.h"
+
+namespace deckle::kernels::cuda {
+
+/// As those of forward.h, but q, k, v and out point to float32, of any strides and alignment; the problem's element type counts
+/// for nothing. Serves masks of one interval and sinks, and head dims up to 128.
+std::string split_attention_forward_why_not(const CudaAttentionProblem& problem);
+int64_t split_attention_forward_workspace_bytes(const CudaAttentionProblem& problem);
+void split_attention_forward(const CudaAttentionProblem& problem, cudaStream_t stream);
+
+}  // namespace deckle::kernels::cuda

@@ -1,0 +1,98 @@
+#include "deckle/kernels/cuda/attention/split_parts.cuh"
+
+#include <algorithm>
+
+#include "deckle/kernels/cuda/attention/launch.h"
+
+namespace deckle::kernels::cuda::attention {
+namespace {
+
+constexpr int kRowsOfWarp = 8, kRowsOfBlock = 64;
+
+/// The sequence of a packed row: the last that begins at or before it.
+__device__ __forceinline__ int sequence_of_row(const int64_t* offsets, int batch, int64_t row) {
+  int first = 0, count = batch;
+  while (count > 1) {
+    const int half = count / 2;
+    if (offsets[first + half] <= row) {
+      first += half;
+      count -= half;
+    } else {
+      count = half;
+    }
+  }
+  return first;
+}
+
+/// Either finds the peaks or writes the parts. A warp takes a few rows of a head, 64 columns at a time.
+__global__ void __launch_bounds__(256) split_rows(const __grid_constant__ SplitSides args, bool writes) {
+  const SplitSide& side = args.side[blockIdx.z];
+  const int head = blockIdx.y, lane = threadIdx.x % 32;
+  if (head >= side.heads || args.batch == 0) return;
+  const bool ragged = side.sequences.offsets != nullptr;
+  const int64_t all = int64_t{side.sequences.rows} * (ragged ? 1 : args.batch);
+  const int64_t first = int64_t{blockIdx.x} * kRowsOfBlock + threadIdx.x / 32 * kRowsOfWarp;
+  int of = -1, peak = 0;
+  const auto leave = [&] {
+    if (writes || of < 0) return;
+    for (int lanes = 16; lanes > 0; lanes /= 2) peak = max(peak, __shfl_xor_sync(~0u, peak, lanes));
+    if (lane == 0 && peak > 0) atomicMax(side.peaks + int64_t{of} * side.heads + head, peak);
+    peak = 0;
+  };
+  for (int64_t row = first; row < min(first + kRowsOfWarp, all); ++row) {
+    int sequence;
+    const float* from = side.data + head * side.head_stride;
+    if (ragged) {
+      sequence = sequence_of_row(side.sequences.offsets, args.batch, row);
+      const RowSpan span = row_span(side.sequences.offsets, side.sequences.lengths, sequence, side.sequences.rows);
+      if (row < span.start || row >= span.end) continue;
+      from += row * side.row_stride;
+    } else {
+      sequence = static_cast<int>(row / side.sequences.rows);
+      from += sequence * side.batch_stride + (row - int64_t{sequence} * side.sequences.rows) * side.row_stride;
+    }
+    if (sequence != of) {
+      leave();
+      of = sequence;
+      if (writes) peak = side.peaks[int64_t{of} * side.heads + head];
+    }
+    if (side.lse != nullptr && side.lse[row * side.heads + head] == -INFINITY) from = nullptr;
+    const float scale = writes ? power_of_two(part_exponent(peak)) : 0.0f;
+    for (int column = 2 * lane; column < args.width; column += 64) {
+      float x[2];
+#pragma unroll
+      for (int i = 0; i < 2; ++i) x[i] = from != nullptr && column + i < side.columns ? from[column + i] : 0.0f;
+      if (writes) {
+        const __half2 high = __floats2half2_rn(x[0] * scale, x[1] * scale);
+        const float2 rounded = __half22float2(high);
+        __half* to = side.parts + (row * side.heads + head) * args.width + column;
+        *reinterpret_cast<__half2*>(to) = high;
+        *reinterpret_cast<__half2*>(to + side.part) = __floats2half2_rn(x[0] * scale - rounded.x, x[1] * scale - rounded.y);
+      } else {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          const int bits = __float_as_int(x[i]) & 0x7fffffff;
+          if (bits < 0x7f800000) peak = max(peak, bits);
+        }
+      }
+    }
+  }
+  leave();
+}
+
+}  // namespace
+
+void split_operands(const SplitSides& sides, cudaStream_t stream) {
+  int64_t rows = 0, heads = 0;
+  for (int i = 0; i < sides.sides; ++i) {
+    const SplitSide& side = sides.side[i];
+    rows = std::max(rows, int64_t{side.sequences.rows} * (side.sequences.offsets != nullptr ? 1 : sides.batch));
+    heads = std::max<int64_t>(heads, side.heads);
+  }
+  if (rows == 0 || heads == 0) return;
+  const dim3 grid(static_cast<unsigned>((rows + kRowsOfBlock - 1) / kRowsOfBlock), static_cast<unsigned>(heads), sides.sides);
+  launch_kernel("attention: peaks of float32", split_rows, grid, 256, 0, stream, sides, false);
+  launch_kernel("attention: parts of float32", split_rows, grid, 256, 0, stream, sides, true);
+}
+
+}  // namespace deckle::kernels::cuda::attention
