@@ -49,9 +49,6 @@ class Tensor {
   /// The undefined tensor: "not given".
   Tensor() = default;
   explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
-  template <typename T>
-  requires std::is_arithmetic_v<T>
-  explicit Tensor(T /* write tensor(3.0) */) = delete;
   Tensor(const Tensor&) = default;
   Tensor(Tensor&&) noexcept = default;
   ~Tensor() = default;

@@ -18,7 +18,13 @@ import time
 import unittest
 
 DECKLE = None
-SMALL = "--width 32 --depth 2 --heads 2 --tokens 400 --validation 0.2".split()
+SMALL = {"--width": 32, "--depth": 2, "--heads": 2, "--tokens": 400, "--validation": 0.2}
+
+
+def with_defaults(arguments, **defaults):
+    """Arguments of a small run: an option has one value, so that what is given stands in place of the default."""
+    defaults = {**SMALL, **{"--" + name.replace("_", "-"): value for name, value in defaults.items()}}
+    return [*(part for pair in defaults.items() if pair[0] not in arguments for part in pair), *arguments]
 STEPS = 30
 # Metadata of a checkpoint about time or saving, which does not determine the result.
 TIMES = ("pace.elapsed", "pace.planned_elapsed", "options.save_minutes", "deckle.hash")
@@ -62,11 +68,11 @@ class Training(unittest.TestCase):
 
     @classmethod
     def train(cls, *arguments, **keywords):
-        return cls.command("train", "--text", cls.text, "--steps", STEPS, *SMALL, *arguments, **keywords)
+        return cls.command("train", *with_defaults(arguments, text=cls.text, steps=STEPS), **keywords)
 
     def start(self, run, *arguments):
         """A run that saves after every step, once its first checkpoints are there."""
-        command = [DECKLE, "train", "--text", self.text, "--steps", STEPS, *SMALL, "--save-minutes", 0, "--run", run, *arguments]
+        command = [DECKLE, "train", *with_defaults(arguments, text=self.text, steps=STEPS, save_minutes=0, run=run)]
         process = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                    cwd=self.folder)
         while self.step_of(run) < 5 and process.poll() is None:
@@ -174,7 +180,7 @@ class Training(unittest.TestCase):
 
     def long_step(self, run, *arguments):
         """A run in its first step, which takes seconds."""
-        command = [DECKLE, "train", "--text", self.text, "--steps", 2, *SMALL, *arguments, "--run", run]
+        command = [DECKLE, "train", *with_defaults(arguments, text=self.text, steps=2, run=run)]
         process = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, text=True, cwd=self.folder)
         while "model:" not in process.stdout.readline():
             self.assertIsNone(process.poll())

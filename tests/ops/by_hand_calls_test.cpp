@@ -232,13 +232,17 @@ std::vector<Sample> samples() {
        [] {
          Tensor x = leaf({2});
          backward({sum(x * x)}, {.create_graph = true});
-         return of(optim::gradient_norms({x}));
+         const std::vector<Tensor> results = of(optim::gradient_norms({x}));
+         x.set_grad({});  // its graph leads to x, which holds it
+         return results;
        }},
       {"clip_gradient_norm_on_device",
        [] {
          Tensor x = leaf({2});
          backward({sum(x * x)}, {.create_graph = true});
-         return of(optim::clip_gradient_norm_on_device({x}, 0.1));
+         const std::vector<Tensor> results = of(optim::clip_gradient_norm_on_device({x}, 0.1));
+         x.set_grad({});  // its graph leads to x, which holds it
+         return results;
        }},
       {"nn::parameter", [] { return of(nn::parameter(leaf({2}))); }},
   };

@@ -58,7 +58,7 @@ def declarations(text):
 def functions(path):
     """Names of functions, and methods of tensors, whose result is or holds a tensor."""
     for text, scope in declarations(path.read_text()):
-        if INTERNAL & set(scope) or "operator" in text:
+        if INTERNAL & set(scope) or "operator" in text or text.endswith("= delete"):
             continue
         if scope and scope[-1][:1].isupper() and scope[-1] not in ("Tensor", "NestedTensor"):
             continue
