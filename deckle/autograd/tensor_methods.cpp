@@ -38,7 +38,7 @@ void Tensor::set_grad(const Tensor& gradient) const {
 void Tensor::backward(const Tensor& gradient, BoolArg retain_graph, BoolArg create_graph) const {
   GradOptions options{.retain_graph = retain_graph, .create_graph = create_graph};
   if (gradient.defined()) options.grad_outputs = {gradient};
-  deckle::backward({*this}, options);
+  deckle::backward(*this, options);
 }
 
 Tensor Tensor::detach() && {

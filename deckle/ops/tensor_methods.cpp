@@ -47,11 +47,20 @@ const Tensor& Tensor::operator=(const Scalar& value) const&& {
   return *this;
 }
 
-TensorList::TensorList(std::vector<Tensor>&& tensors) : held_(std::make_shared<const std::vector<Tensor>>(std::move(tensors))) {
+TensorList::TensorList(std::vector<Tensor>&& tensors) try
+    : held_(std::make_shared<const std::vector<Tensor>>(std::move(tensors))) {
   static_cast<std::span<const Tensor>&>(*this) = *held_;
+} catch (...) {
+  rethrow_from("TensorList");  // it is made before the function that takes it is called
 }
-TensorList::TensorList(std::initializer_list<Tensor> tensors) : TensorList(std::vector<Tensor>(tensors)) {}
-TensorList::TensorList(Tensor&& tensor) : TensorList(std::vector<Tensor>(1, tensor)) {}
+TensorList::TensorList(std::initializer_list<Tensor> tensors) try : TensorList(std::vector<Tensor>(tensors)) {
+} catch (...) {
+  rethrow_from("TensorList");
+}
+TensorList::TensorList(Tensor&& tensor) try : TensorList(std::vector<Tensor>(1, tensor)) {
+} catch (...) {
+  rethrow_from("TensorList");
+}
 
 RowIterator<Tensor> Tensor::begin() const {
   call_as("begin", [&] { check(dim() > 0, "a tensor without dims has no rows (expected one dim or more)"); });

@@ -243,7 +243,7 @@ class Training(unittest.TestCase):
 
     def test_output_that_is_lost_is_an_error(self):
         commands = (["sample", self.whole, "--length", 40], ["ops"], ["ops", "explain", "softmax"], ["--help"],
-                    ["train", "--text", self.text, "--steps", 1, *SMALL, "--run", "no-output"])
+                    ["train", *with_defaults([], text=self.text, steps=1, run="no-output")])
         for command in commands:
             with open("/dev/full", "w") as full:
                 result = subprocess.run([DECKLE, *map(str, command)], stdout=full, stderr=subprocess.PIPE, text=True,
@@ -280,7 +280,7 @@ class Training(unittest.TestCase):
             self.assert_same_end(run)
 
     def test_a_run_by_minutes_ends(self):
-        result = self.command("train", "--text", self.text, "--minutes", 0.02, *SMALL)
+        result = self.command("train", *with_defaults([], text=self.text, minutes=0.02))
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertTrue(list((self.folder / "runs/texts").glob("step-*.safetensors")), "the default folder is runs/NAME")
 
@@ -346,7 +346,7 @@ class Training(unittest.TestCase):
         (self.folder / "latin.txt").write_bytes(b"good\ncaf\xe9\n")
         (self.folder / "empty.txt").write_bytes(b"")
         (self.folder / "one.txt").write_bytes(b"one text\n")
-        train = lambda name: self.command("train", "--text", name, "--steps", 1, *SMALL)
+        train = lambda name: self.command("train", *with_defaults([], text=name, steps=1))
         self.assert_one_line_error(train("missing.txt"), "missing.txt", "No such file")
         self.assert_one_line_error(train("latin.txt"), "latin.txt: line 2: not valid UTF-8")
         self.assert_one_line_error(train("empty.txt"), "empty.txt: holds no text")
@@ -403,9 +403,8 @@ class Training(unittest.TestCase):
     def test_other_texts_are_refused_on_resume(self):
         text, run = self.folder / "moving.txt", self.folder / "moving"
         shutil.copy(self.text, text)
-        first = subprocess.Popen([DECKLE, "train", "--text", text, "--steps", "100000", *SMALL, "--save-minutes", "0", "--run",
-                                  run],
-                                 stdout=subprocess.DEVNULL, cwd=self.folder)
+        arguments = with_defaults([], text=text, steps=100000, save_minutes=0, run=run)
+        first = subprocess.Popen([DECKLE, "train", *map(str, arguments)], stdout=subprocess.DEVNULL, cwd=self.folder)
         while self.step_of(run) < 2:
             time.sleep(0.01)
         first.send_signal(signal.SIGTERM)

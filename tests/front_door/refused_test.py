@@ -36,7 +36,7 @@ SHOWN = {"norm(x, 1.0)": "a dim is an integer", "x.sum(true)": "a dim is an inte
          "x.cpu()": "x.to(Device{})", "x.numpy()": "x.to_vector<float>()", "v.tolist()": "x.to_vector<float>()",
          "n.shape()": "a ragged dim has no one size", "n.item()": "n.values().item()", "n.backward()": "n.sum().backward()",
          "x.clamp(0)": "x.clamp_min(0)", "x += \"a\"": "not a text", "x + \"1\"": "not a text",
-         "Tensor(2.0)": "write tensor(3.0)",
+         
          "static_cast<double>(x.sum())": "write x.item()", "conv2d(x, y, {.padding = 1})": "pad(x, ",
          "max_pool2d(x, 2, {.stride = 1, .padding = 1})": "pad(x, ", "x.index({{0}})": "indices are a tensor",
          "x.index({1.5})": "an integer is expected", "randn(2, 3)": "sizes are one list", "zeros(2, 3)": "sizes are one list",
