@@ -47,20 +47,14 @@ const Tensor& Tensor::operator=(const Scalar& value) const&& {
   return *this;
 }
 
-TensorList::TensorList(std::vector<Tensor>&& tensors) try
-    : held_(std::make_shared<const std::vector<Tensor>>(std::move(tensors))) {
+// A list is made before the function that takes it is called: where it finds no memory, it says so itself.
+TensorList::TensorList(std::vector<Tensor>&& tensors)
+    : held_(call_as("TensorList", [&] { return std::make_shared<const std::vector<Tensor>>(std::move(tensors)); })) {
   static_cast<std::span<const Tensor>&>(*this) = *held_;
-} catch (...) {
-  rethrow_from("TensorList");  // it is made before the function that takes it is called
 }
-TensorList::TensorList(std::initializer_list<Tensor> tensors) try : TensorList(std::vector<Tensor>(tensors)) {
-} catch (...) {
-  rethrow_from("TensorList");
-}
-TensorList::TensorList(Tensor&& tensor) try : TensorList(std::vector<Tensor>(1, tensor)) {
-} catch (...) {
-  rethrow_from("TensorList");
-}
+TensorList::TensorList(std::initializer_list<Tensor> tensors)
+    : TensorList(call_as("TensorList", [&] { return std::vector<Tensor>(tensors); })) {}
+TensorList::TensorList(Tensor&& tensor) : TensorList({tensor}) {}
 
 RowIterator<Tensor> Tensor::begin() const {
   call_as("begin", [&] { check(dim() > 0, "a tensor without dims has no rows (expected one dim or more)"); });

@@ -218,13 +218,7 @@ class SecondPass {
     constexpr int kSharedBytes = sizeof(GradientStorage<Shape>);
     static_assert(kSharedBytes <= kMaxSharedBytes);
     allow_shared_memory(reinterpret_cast<const void*>(second_gradients<Shape>), kSharedBytes);
-    if (sizes_.ragged()) {
-      const WorkListRequest request{side, Shape::rows, memory_ + work, {}};
-      make_work_lists(problem, {&request, 1}, stream_);
-      walk.work = ragged_work(memory_ + work, nullptr);
-    } else {
-      walk.work = dense_work(problem, side, Shape::rows, memory_ + work, stream_);
-    }
+    walk.work = own_work(problem, side, Shape::rows, memory_ + work, stream_);
     const auto blocks = static_cast<unsigned>(std::min<int64_t>(multiprocessors(), items));
     launch_kernel(kName, second_gradients<Shape>, blocks, Shape::threads, kSharedBytes, stream_, args);
   }

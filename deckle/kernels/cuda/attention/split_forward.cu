@@ -244,13 +244,7 @@ void launch(const CudaAttentionProblem& given, cudaStream_t stream) {
 
   check(cudaMemsetAsync(peaks, 0, workspace.peak_bytes, stream), kName);
   split_operands(sides, stream);
-  if (sizes.ragged()) {
-    const WorkListRequest request{Side::queries, Shape::rows, memory, {}};
-    make_work_lists(problem, {&request, 1}, stream);
-    first.work = ragged_work(memory, nullptr);
-  } else {
-    first.work = dense_work(problem, Side::queries, Shape::rows, memory, stream);
-  }
+  first.work = own_work(problem, Side::queries, Shape::rows, memory, stream);
   const int64_t items = max_tiles(sizes, Side::queries, Shape::rows) * sizes.heads;
   const auto blocks = static_cast<unsigned>(std::min<int64_t>(multiprocessors(), items));
   launch_kernel(kName, split_attention_forward_kernel<Shape>, blocks, Shape::threads, kSharedBytes, stream, args);

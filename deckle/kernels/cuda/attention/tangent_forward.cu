@@ -177,13 +177,7 @@ void launch(const AttentionTangent& arguments, cudaStream_t stream) {
   constexpr int kSharedBytes = sizeof(PairStorage<Shape>);
   static_assert(kSharedBytes <= kMaxSharedBytes);
   allow_shared_memory(reinterpret_cast<const void*>(tangent_attention_kernel<Shape>), kSharedBytes);
-  if (sizes.ragged()) {
-    const WorkListRequest request{Side::queries, Shape::rows, problem.workspace, {}};
-    make_work_lists(problem, {&request, 1}, stream);
-    first.work = ragged_work(problem.workspace, nullptr);
-  } else {
-    first.work = dense_work(problem, Side::queries, Shape::rows, problem.workspace, stream);
-  }
+  first.work = own_work(problem, Side::queries, Shape::rows, problem.workspace, stream);
   const int64_t items = max_tiles(sizes, Side::queries, Shape::rows) * sizes.heads;
   const auto blocks = static_cast<unsigned>(std::min<int64_t>(multiprocessors(), items));
   launch_kernel(kName, tangent_attention_kernel<Shape>, blocks, Shape::threads, kSharedBytes, stream, args);

@@ -212,4 +212,11 @@ WorkList dense_work(const CudaAttentionProblem& problem, Side side, int height, 
   return {nullptr, nullptr, tiles, &static_cast<WorkListHeader*>(memory)->next};
 }
 
+WorkList own_work(const CudaAttentionProblem& problem, Side side, int height, void* memory, cudaStream_t stream) {
+  if (!problem.sizes.ragged()) return dense_work(problem, side, height, memory, stream);
+  const WorkListRequest request{side, height, memory, {}};
+  make_work_lists(problem, {&request, 1}, stream);
+  return ragged_work(memory, nullptr);
+}
+
 }  // namespace deckle::kernels::cuda::attention

@@ -73,4 +73,7 @@ WorkList ragged_work(const void* memory, int32_t* next);
 /// aligned) and is set to zero on the stream.
 WorkList dense_work(const CudaAttentionProblem& problem, Side side, int height, void* memory, cudaStream_t stream);
 
+/// The work of a launch of its own, dense or by a list that is made for it at `memory`.
+WorkList own_work(const CudaAttentionProblem& problem, Side side, int height, void* memory, cudaStream_t stream);
+
 }  // namespace deckle::kernels::cuda::attention
