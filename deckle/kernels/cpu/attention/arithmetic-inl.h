@@ -18,6 +18,7 @@
 #include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/attention/matmul-inl.h"
 #include "deckle/kernels/cpu/attention/pack-inl.h"
+#include "deckle/kernels/cpu/attention/prefetch.h"
 #include "deckle/kernels/cpu/simd/bf16_dot.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -139,6 +140,24 @@ template <class A>
 void block_to_lanes(const typename A::Unit* rows, int64_t stride, int64_t width, typename A::Unit* lanes) {
   using T = typename A::Element;  // of the same size as a unit: transposing only moves bits
   transpose(reinterpret_cast<const T*>(rows), stride, kBlock<T>, folded<A>(width), reinterpret_cast<T*>(lanes), kBlock<T>);
+}
+
+/// Rows of a product between two prefetches.
+inline constexpr int64_t kPrefetchRows = 8;
+
+/// A::product in pieces, with `soon` prefetching between them.
+template <class A, AOrder kOrder, typename T = typename A::Element, typename Unit = typename A::Unit>
+void product_with_requests(int64_t m, int64_t n, int64_t depth, const Unit* a, int64_t lda, const Unit* b, int64_t ldb, T* c,
+                           int64_t ldc, Start<T> start, T factor, RowPrefetch& soon) {
+  int64_t i = 0;
+  for (; i + kPrefetchRows < m && !soon.empty(); i += kPrefetchRows) {
+    soon.step();
+    A::template product<kOrder>(kPrefetchRows, n, depth, a + (kOrder == AOrder::rows ? i * lda : i), lda, b, ldb, c + i * ldc,
+                                ldc, start, factor);
+  }
+  soon.step();
+  A::template product<kOrder>(m - i, n, depth, a + (kOrder == AOrder::rows ? i * lda : i), lda, b, ldb, c + i * ldc, ldc, start,
+                              factor);
 }
 
 }  // namespace HWY_NAMESPACE

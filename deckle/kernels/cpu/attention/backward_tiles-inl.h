@@ -30,6 +30,7 @@
 #include "deckle/kernels/cpu/attention/geometry.h"
 #include "deckle/kernels/cpu/attention/gradient_step-inl.h"
 #include "deckle/kernels/cpu/attention/pack-inl.h"
+#include "deckle/kernels/cpu/attention/prefetch.h"
 #include "deckle/kernels/cpu/attention/row_statistics-inl.h"
 #include "deckle/kernels/cpu/attention/row_tile-inl.h"
 #include "deckle/kernels/cpu/attention/scores-inl.h"
@@ -68,12 +69,12 @@ struct TileRowOperand : TileOperand {
   uint32_t* block(int64_t b) const { return lanes + b * units * simd::kTileQueries; }
 };
 
-/// The part of a task that lies in `block_keys`.
+/// The part of a task that lies in `block_keys`; `next` is what this thread goes on with.
 inline void backward_block_on_tiles(const AttentionProblem& problem, const AttentionOperands& x,
                                     const AttentionResults& cotangent, const RowStatistics<float>& statistics,
                                     const AttentionOperands& gradient, const QueryGradient<float>& dq_target,
                                     FeatureGradients<float>& feature_gradients, BiasStrip<float>& strip, const KeyTask& task,
-                                    const KeyRange& block_keys) {
+                                    const KeyRange& block_keys, const KeyBlock& next) {
   constexpr int64_t kW = simd::kTileQueries, kRows = kTileRowBlocks * kW;
   const int64_t D = problem.head_dim, Dv = problem.value_dim, group = problem.group();
   const Sequence sequence(problem, task.sequence);
@@ -124,6 +125,8 @@ inline void backward_block_on_tiles(const AttentionProblem& problem, const Atten
       for (int64_t r = 0; r < lanes; ++r) lse2[r] = lse[r] * static_cast<float>(kLog2E);
       q.load_seen(x.q, row, tile.count, h, lse);
       dout.load_seen(cotangent.out, row, tile.count, h, lse);
+      RowPrefetch soon = next_gradient_rows(problem, x, cotangent, gradient, task, block_keys, h, first, kRows, next);
+      soon.spread(tile.blocks * ((tile.seen.end - tile.seen.begin + kTileKeys - 1) / kTileKeys));
       bool dq_started = false;
       for (int64_t key = tile.seen.begin; key < tile.seen.end; key += kTileKeys) {
         const int64_t end = std::min(key + kTileKeys, tile.seen.end), keys = simd::round_up_keys(end - key),
@@ -142,6 +145,7 @@ inline void backward_block_on_tiles(const AttentionProblem& problem, const Atten
             }
             continue;
           }
+          soon.step();
           simd::tile_matmul(keys, kW, k.units, k.rows + offset * k.stride, k.stride, q.block(block), kW, scores, kW, false);
           if (want_dz)
             simd::tile_matmul(keys, kW, v.units, v.rows + offset * v.stride, v.stride, dout.block(block), kW, products, kW,

@@ -106,24 +106,6 @@ struct ForwardBlock {
   bool started;
 };
 
-/// Rows of a product between two prefetches.
-inline constexpr int64_t kPrefetchRows = 8;
-
-/// A::product in pieces, with `soon` prefetching between them.
-template <class A, AOrder kOrder, typename T = typename A::Element, typename Unit = typename A::Unit>
-void product_with_requests(int64_t m, int64_t n, int64_t depth, const Unit* a, int64_t lda, const Unit* b, int64_t ldb, T* c,
-                           int64_t ldc, Start<T> start, T factor, RowPrefetch& soon) {
-  int64_t i = 0;
-  for (; i + kPrefetchRows < m && !soon.empty(); i += kPrefetchRows) {
-    soon.step();
-    A::template product<kOrder>(kPrefetchRows, n, depth, a + (kOrder == AOrder::rows ? i * lda : i), lda, b, ldb, c + i * ldc,
-                                ldc, start, factor);
-  }
-  soon.step();
-  A::template product<kOrder>(m - i, n, depth, a + (kOrder == AOrder::rows ? i * lda : i), lda, b, ldb, c + i * ldc, ldc, start,
-                              factor);
-}
-
 /// `next` is the next task of this thread, or null.
 template <class A, typename T = typename A::Element>
 void forward_task(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result,

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "deckle/kernels/args/attention.h"
+#include "deckle/kernels/cpu/attention/chunks.h"
 #include "deckle/kernels/cpu/attention/geometry.h"
 
 namespace deckle::kernels::cpu {
@@ -46,7 +47,7 @@ class RowPrefetch {
     int64_t stride, rows, bytes;
     bool write;
   };
-  Part parts_[4] = {};
+  Part parts_[6] = {};
   int size_ = 0, at_ = 0;
   int64_t rows_ = 0, rows_per_step_ = 0;
 };
@@ -73,6 +74,44 @@ inline RowPrefetch next_rows(const AttentionProblem& problem, const AttentionOpe
     soon.add(problem.dtype, x.q, next_row + next->first, next->count, next->head, D);
     soon.add(problem.dtype, x.k, next_key, count, next_head, D);
     soon.add(problem.dtype, x.v, next_key, count, next_head, Dv);
+  }
+  return soon;
+}
+
+/// Where a key-stationary pass goes on: keys of `task` from `first`. Nowhere without a task.
+struct KeyBlock {
+  const KeyTask* task = nullptr;
+  int64_t first = 0;
+};
+
+/// What the backward prefetches while rows [row, row + tile_rows) of query head h are its tile against `keys` of `task`: the next
+/// rows of q and dout; at the end of the block of keys the rows of dk and dv, and what `next` begins with.
+inline RowPrefetch next_gradient_rows(const AttentionProblem& problem, const AttentionOperands& x,
+                                      const AttentionResults& cotangent, const AttentionOperands& gradient, const KeyTask& task,
+                                      const KeyRange& keys, int64_t h, int64_t row, int64_t tile_rows, const KeyBlock& next) {
+  const int64_t D = problem.head_dim, Dv = problem.value_dim, group = problem.group();
+  RowPrefetch soon;
+  const auto add_rows = [&](const Sequence& sequence, int64_t head, int64_t first) {
+    const int64_t count = std::min(tile_rows, sequence.rows - first);
+    soon.add(problem.dtype, x.q, sequence.first_row + first, count, head, D);
+    soon.add(problem.dtype, cotangent.out, sequence.first_row + first, count, head, Dv);
+  };
+  const Sequence sequence(problem, task.sequence);
+  if (row + tile_rows < sequence.rows) {
+    add_rows(sequence, h, row + tile_rows);
+  } else if (h + 1 < (task.kv_head + 1) * group) {
+    add_rows(sequence, h + 1, 0);
+  } else {
+    const int64_t first_key = sequence.first_key + keys.begin, count = keys.end - keys.begin;
+    if (gradient.k.data != nullptr) soon.add(problem.dtype, gradient.k, first_key, count, task.kv_head, D, true);
+    if (gradient.v.data != nullptr) soon.add(problem.dtype, gradient.v, first_key, count, task.kv_head, Dv, true);
+    if (next.task != nullptr) {
+      const Sequence after(problem, next.task->sequence);
+      const int64_t next_keys = std::min(kKeyBlock, next.task->end - next.first);
+      soon.add(problem.dtype, x.k, after.first_key + next.first, next_keys, next.task->kv_head, D);
+      soon.add(problem.dtype, x.v, after.first_key + next.first, next_keys, next.task->kv_head, Dv);
+      add_rows(after, next.task->kv_head * group, 0);
+    }
   }
   return soon;
 }

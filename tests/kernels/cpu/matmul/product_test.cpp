@@ -282,6 +282,14 @@ TEST_P(EveryDType, ConcurrentCallersDoNotDisturbEachOther) {
   EXPECT_EQ(wrong, 0);
 }
 
+// OpenBLAS takes a processor newer than itself for the oldest.
+TEST(InstructionSet, OfTheProcessorIsUsedByOpenBlas) {
+  const Buffer a = random_normal({128, 128}, DType::float64), c = poisoned({128, 128}, DType::float64);
+  kernels::cpu::mm({}, a.view, a.view, c.view);
+  if (std::getenv("OPENBLAS_CORETYPE") != nullptr) GTEST_SKIP() << "OPENBLAS_CORETYPE is set";
+  EXPECT_EQ(cpu_isa() == CpuIsa::sse2, std::string_view(openblas_get_corename()) == "Prescott");
+}
+
 TEST(InstructionSet, IsCappedInBothLibraries) {
   for (const DType dtype : {DType::float32, DType::float64}) {
     const Buffer a = random_normal({128, 128}, dtype), c = poisoned({128, 128}, dtype);  // small ones take no library
