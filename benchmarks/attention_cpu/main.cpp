@@ -23,6 +23,7 @@
 #include <iostream>
 #include <numeric>
 #include <random>
+#include <span>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -90,7 +91,7 @@ Tensor random_tensor(std::vector<int64_t> sizes, DType dtype, uint32_t seed) {
   std::minstd_rand generator(seed);
   std::uniform_real_distribution<float> uniform(-1.7f, 1.7f);
   visit_floating(dtype, [&]<typename T>(TypeTag<T>) {
-    for (int64_t i = 0; i < x.numel(); ++i) x.data<T>()[i] = static_cast<T>(uniform(generator));
+    for (T& each : std::span(x.data<T>(), static_cast<size_t>(x.numel()))) each = static_cast<T>(uniform(generator));
   });
   return x;
 }
