@@ -105,13 +105,14 @@ bool may_have_dead_rows(const AttentionProblem& p) {
 /// Of the Hopper kernels whose operands come in pairs: float32 by two parts of float16, and values with their tangents.
 std::string pairs_refused(const AttentionRequest& request) {
   const AttentionProblem& p = request.problem;
-  if (!p.known()) return "the lengths are known on the device alone (serves lengths that the host knows)";
+  const bool first_order = request.pass == AttentionPass::forward || request.pass == AttentionPass::backward;
+  if (!p.known() && !first_order) return "the lengths are known on the device alone (serves lengths that the host knows)";
   if (std::string reason = sizes_refused(p); !reason.empty()) return reason;
   if (std::string reason = features_refused(request); !reason.empty()) return reason;
   if (request.sinks && request.pass != AttentionPass::forward) return "sinks are given (serves none)";
   if (p.k_lengths != nullptr && (request.pass == AttentionPass::backward || request.pass == AttentionPass::second))
     return "there are spare rows behind the keys (serves none)";
-  if (request.pass == AttentionPass::forward || request.pass == AttentionPass::backward) {
+  if (first_order) {
     constexpr int64_t kWidest = 128;
     if (p.head_dim >= 1 && p.value_dim >= 1 && std::max(p.head_dim, p.value_dim) <= kWidest) return {};
     return fmt::format("head dims are {}/{} (serves 1 to {})", p.head_dim, p.value_dim, kWidest);
@@ -170,8 +171,6 @@ std::string portable_refuses(const AttentionRequest& request) {
 /// The general kernels serve what the CPU's do.
 std::string general_refuses(const AttentionRequest& request) {
   const AttentionProblem& p = request.problem;
-  const bool first_order = request.pass == AttentionPass::forward || request.pass == AttentionPass::backward;
-  if (!p.known() && first_order) return "the lengths are known on the device alone (serves lengths that the host knows)";
   constexpr int64_t kLongest = int64_t{1} << 30;
   if (!is_floating(p.dtype)) return fmt::format("dtype is {} (serves float64, float32, bfloat16, float16)", name(p.dtype));
   if (p.head_dim < 1 || p.value_dim < 1)

@@ -200,10 +200,11 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
   }
   if (options.dropout > 0) {
     Generator& generator = options.generator != nullptr ? *options.generator : default_generator();
-    const PhiloxStream stream = generator.reserve(4);
+    const PhiloxStream stream = generator.reserve(4, q.device());
     problem.dropout.threshold = static_cast<int>(std::nearbyint(256 * options.dropout));
     problem.dropout.seed = stream.seed;
     problem.dropout.offset = stream.offset;
+    problem.dropout.standing = stream.standing;
   }
   AttentionRequest request = attention_request(*plan, options);
   if (device_name(q.device()) == "cpu" && !attention_kernel_is_forced()) {

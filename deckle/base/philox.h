@@ -29,6 +29,8 @@ struct Philox {
 struct PhiloxStream {
   uint64_t seed = 0;
   uint64_t offset = 0;
+  /// On a GPU, of work in a graph: the seed, and what is added to the offset, at each replay. Null: they are those above.
+  const uint64_t* standing = nullptr;
 
   Philox<10>::Words block(uint64_t index) const {
     const uint64_t counter = offset + index;

@@ -39,9 +39,10 @@ ThreadGenerator& own() {
 
 }  // namespace
 
-PhiloxStream Generator::reserve(int64_t count) {
-  cuda::refuse_in_capture("random numbers, which would be the same in every replay");
+PhiloxStream Generator::reserve(int64_t count, Device device) {
   Draw draw{{seed_, offset_}, static_cast<uint64_t>((count + 3) / 4)};
+  if (cuda::capturing()) [[unlikely]]
+    draw.stream = cuda::recorded_draw(*this, device);
   if (!DrawScope::replace(draw)) offset_ += draw.blocks;
   return draw.stream;
 }

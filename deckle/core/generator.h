@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "deckle/base/device.h"
 #include "deckle/base/philox.h"
 
 namespace deckle {
@@ -19,8 +20,9 @@ class Generator {
     offset_ = offset;
   }
 
-  /// Takes the next `count` 32-bit words of the stream, in whole blocks of four.
-  PhiloxStream reserve(int64_t count);
+  /// Takes the next `count` 32-bit words of the stream, in whole blocks of four, for work on `device`. In a cuda::Graph that is
+  /// recorded they are the next ones at each replay; the host cannot have them there.
+  PhiloxStream reserve(int64_t count, Device device = {});
 
  private:
   uint64_t seed_;

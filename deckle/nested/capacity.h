@@ -17,7 +17,7 @@ namespace deckle {
 ///     tokens.values().copy_(packed);       // its rows come first, the others are spare
 ///
 /// Nested tensors of this shape have zeros in their spare rows, and so have their gradients. Ops that keep the rows serve them,
-/// and attention in bfloat16 and float16 on a GPU; what must know the lengths on the host, and what mixes rows otherwise, throws.
+/// and attention; what must know the lengths on the host, and what mixes rows otherwise, throws.
 class RaggedCapacity {
  public:
   struct Room {

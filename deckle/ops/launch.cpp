@@ -243,7 +243,7 @@ void refuse_enum(int64_t value, std::span<const std::string_view> names, std::st
 
 PhiloxStream reserve(Generator* generator, const Tensor& result) {
   const int64_t words = result.dtype() == DType::float64 ? 2 : 1;
-  return (generator ? *generator : default_generator()).reserve(words * result.numel());
+  return (generator ? *generator : default_generator()).reserve(words * result.numel(), result.device());
 }
 
 Tensor plus(const Tensor& a, const Tensor& b) {

@@ -27,7 +27,7 @@ TEST(CudaCheckpoint, DrawsTheSameNumbersAgain) {
 }
 
 TEST(CudaCheckpoint, IsReplayedInAGraph) {
-  NEEDS_CUDA_KERNELS();
+  NEEDS_GPU();
   const Tensor x = randn({33, 24}).to(kGpu), start = randn({24, 24}).to(kGpu);
   const auto step = [&](const Tensor& weight, bool checkpointed) {
     weight.set_grad({});
@@ -46,14 +46,18 @@ TEST(CudaCheckpoint, IsReplayedInAGraph) {
   }
 }
 
-TEST(CudaCheckpoint, RandomNumbersAreRefusedInAGraph) {
-  NEEDS_CUDA_KERNELS();
-  const Tensor x = randn({8}).to(kGpu).detach().requires_grad_();
-  const auto recorded = [&] {
-    const cuda::Graph graph(kGpu, [&] { checkpoint([](const Tensor& in) { return dropout(in, 0.5); }, x); });
-  };
-  EXPECT_NE(testing::error_of(recorded).find("which cannot have random numbers"), std::string::npos);
-  EXPECT_EQ(checkpoint([](const Tensor& in) { return in * 2.0; }, x).numel(), 8);  // nothing of it is left
+TEST(CudaCheckpoint, DrawsTheSameNumbersAgainInAGraph) {
+  NEEDS_GPU();
+  const Tensor x = randn({33, 24}).to(kGpu).detach().requires_grad_(), start = randn({24, 24}).to(kGpu);
+  Generator first(7), second(7);
+  (void)gradient(x, start, true, first), first.set_state(7, 0);
+  Tensor got;
+  const cuda::Graph graph(kGpu, [&] { got = gradient(x, start, true, first); });
+  for (int i = 0; i < 3; ++i) {
+    graph.replay();
+    testing::expect_equal(got, gradient(x, start, false, second));
+    EXPECT_EQ(first.offset(), second.offset());
+  }
 }
 
 }  // namespace

@@ -1,7 +1,17 @@
 #pragma once
 
+#include <cstdint>
+#include <memory>
+#include <vector>
+
 #include "deckle/base/device.h"
+#include "deckle/base/philox.h"
 #include "deckle/base/stream.h"
+#include "deckle/core/cuda/memory.h"
+
+namespace deckle {
+class Generator;
+}
 
 /// What the parts of this folder must know of a Graph (graph.h) that is being recorded.
 namespace deckle::cuda {
@@ -12,10 +22,25 @@ bool capturing();
 /// Throws if this thread records a graph: `what` cannot be part of one.
 void refuse_in_capture(const char* what);
 
-/// For its lifetime, this thread records what it gives to a stream.
+/// What a graph draws from a generator, which must live as long.
+struct RecordedDraws {
+  Generator* generator;
+  uint64_t first;                   // offset at which the recording began
+  uint64_t blocks;                  // of four words that it took
+  std::unique_ptr<Block> standing;  // seed and offset at a replay, for kernels; null on a fake device
+};
+
+/// Where the numbers lie that a generator gives next, for work on `device` that this thread records.
+PhiloxStream recorded_draw(Generator& generator, Device device);
+
+/// Before a replay: tells the kernels where the generators stand, and lets these go on behind what the graph draws.
+void draw_again(const std::vector<RecordedDraws>& draws, Device device);
+
+/// For its lifetime, this thread records what it gives to a stream. Then generators stand where they stood.
 class Capturing {
  public:
-  Capturing();
+  /// What is drawn is noted in `draws`.
+  explicit Capturing(std::vector<RecordedDraws>& draws);
   ~Capturing();
   Capturing(const Capturing&) = delete;
   Capturing& operator=(const Capturing&) = delete;

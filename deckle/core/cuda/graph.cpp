@@ -1,5 +1,7 @@
 #include "deckle/core/cuda/graph.h"
 
+#include <vector>
+
 #include "deckle/core/cuda/capture.h"
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/driver.h"
@@ -37,6 +39,7 @@ struct Graph::State {
   }
 
   Recorder recorder;
+  std::vector<RecordedDraws> draws;
   cudaGraphExec_t executable = nullptr;
   size_t size = 0;
 };
@@ -48,7 +51,7 @@ Graph::Graph(Device device, const std::function<void()>& work) {
   const cudaStream_t stream = state_->recorder.stream;
   cudaGraph_t graph = nullptr;
   {
-    const Capturing recording;
+    const Capturing recording(state_->draws);
     const OnStream there(device, {stream});
     check_call(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "the recording of a graph");
     try {
@@ -76,6 +79,7 @@ Graph& Graph::operator=(Graph&&) noexcept = default;
 
 void Graph::replay() const {
   const DeviceGuard guard(state_->recorder.device);
+  draw_again(state_->draws, state_->recorder.device);
   check_call(cudaGraphLaunch(state_->executable, stream_handle(state_->recorder.device)), "a graph");
 }
 

@@ -16,8 +16,10 @@ namespace deckle::cuda {
 ///     graph.replay();                           // everything runs, on what its operands hold now
 ///
 /// Operands are read where they were, and must live as long; results are written where they were, in memory that the graph keeps.
-/// So a batch is copied into tensors that stay, and its shapes stay: batches of changing lengths have a RaggedCapacity. What the
-/// host would have to wait for, uploads, and random numbers are refused while it is recorded.
+/// So a batch is copied into tensors that stay, and its shapes stay: batches of changing lengths have a RaggedCapacity. Random
+/// numbers go on with each replay, as without a graph: generators that are drawn from live as long, too. What the host would have
+/// to wait for, uploads, and random numbers on the host are refused while it is recorded. A fake device calls `work` again in
+/// place of a replay.
 class Graph {
  public:
   Graph(Device device, const std::function<void()>& work);

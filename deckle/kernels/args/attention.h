@@ -60,7 +60,8 @@ struct AttentionDropout {
   int threshold = 0;  // 0..256; keep iff random byte >= threshold
   uint64_t seed = 0;
   uint64_t offset = 0;
-  int64_t first_sequence = 0;  // global index of sequence 0, head 0, row 0, column 0: for sharded problems
+  const uint64_t* standing = nullptr;  // as in a PhiloxStream
+  int64_t first_sequence = 0;          // global index of sequence 0, head 0, row 0, column 0: for sharded problems
   int64_t first_head = 0;
   int64_t first_row = 0;
   int64_t first_column = 0;

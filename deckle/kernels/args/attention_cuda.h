@@ -88,8 +88,10 @@ struct CudaAttentionProblem {
   float soft_cap = 0;             // c > 0: scores are c tanh(scale q k / c); 0: none
   const float* slopes = nullptr;  // [heads] on the device: scores less slope * |key position - query position|; null: none
   AttentionDropout dropout;       // by the contract of docs/attention.md, as on every device
-  CudaAttentionPlane bias;        // added to the scores, behind the soft cap
-  bool bias_before_cap = false;   // or to its argument
+  /// [2] on the device, for work of a graph, whose seed and offset each replay has of its own; null: made of these.
+  const uint32_t* dropout_key = nullptr;
+  CudaAttentionPlane bias;       // added to the scores, behind the soft cap
+  bool bias_before_cap = false;  // or to its argument
   /// [heads, 2 table_reach + 1] on the device, added by key position - query position clamped to the reach; null: none.
   const float* table = nullptr;
   int64_t table_reach = 0;

@@ -20,8 +20,9 @@ void require(cudaError_t error) {
 /// A call whose tensors, metadata and scratch are copies on the device; results go back when it is done.
 class OnDevice {
  public:
-  explicit OnDevice(const AttentionCase& c) : metadata_(c.problem) {
+  explicit OnDevice(const AttentionCase& c) : metadata_(made(c)) {
     call_ = metadata_.at(copy(metadata_.bytes().data(), metadata_.bytes().size()));
+    if (LengthsOnDevice::there) kernels::list_tasks(call_, nullptr);
   }
   ~OnDevice() {
     for (void* block : blocks_) cudaFree(block);
@@ -65,6 +66,16 @@ class OnDevice {
   }
 
  private:
+  kernels::Metadata made(const AttentionCase& c) {
+    const AttentionProblem& p = c.problem;
+    if (!LengthsOnDevice::there) return kernels::Metadata(p);
+    const auto there = [&](const int64_t* offsets) {
+      return static_cast<const int64_t*>(copy(offsets, static_cast<size_t>(p.sequences + 1) * sizeof(int64_t)));
+    };
+    return kernels::Metadata(in_room(p, there(p.q_offsets), there(p.k_offsets)),
+                             p.q_offsets[p.sequences] + LengthsOnDevice::kSpare,
+                             p.k_offsets[p.sequences] + LengthsOnDevice::kSpare);
+  }
   static size_t bytes(const Buffer& buffer) { return static_cast<size_t>(buffer.count() * item_size(buffer.dtype())); }
   static std::vector<std::pair<const Buffer*, void**>> parts(const Operands& x, AttentionOperands& view) {
     return {{&x.q, &view.q.data},      {&x.k, &view.k.data},    {&x.v, &view.v.data},   {&x.bias, &view.bias.data},
@@ -78,9 +89,9 @@ class OnDevice {
     return block;
   }
 
+  std::vector<void*> blocks_;
   kernels::Metadata metadata_;
   kernels::Call call_;
-  std::vector<void*> blocks_;
   std::vector<std::pair<const Buffer*, void*>> wanted_;
 };
 

@@ -112,6 +112,39 @@ TEST_F(GeneralAttention, TangentsAndSecondOrderMatchTheReference) {
   }
 }
 
+TEST_F(GeneralAttention, LengthsThatTheDeviceAloneKnowsGiveTheSameBits) {
+  Random random(seed() + 5);
+  DistinctCases cases;
+  int served = 0;
+  for (int i = 0; i < combinations(60); ++i) {
+    const DType dtype = kDrawnDTypes[i % 6];
+    AttentionCase c = cases.next([&] { return random_case(random, dtype, longest_of(i)); });
+    c.layout();
+    const AttentionProblem& p = c.problem;
+    if (p.q_lengths != nullptr || p.k_lengths != nullptr || p.bias_offsets != nullptr || p.ranges.bounds != nullptr ||
+        p.mask.data != nullptr)
+      continue;
+    ++served;
+    SCOPED_TRACE(fmt::format("combination {}: {}", i, describe(c)));
+    const Operands x = c.operands(dtype, c.normal(random));
+    const Results dy = c.results(dtype, c.normal(random)), y = c.results(dtype, AttentionCase::poisoned),
+                  got = c.results(dtype, AttentionCase::poisoned);
+    const Operands dx = c.operands(dtype, AttentionCase::poisoned), got_dx = c.operands(dtype, AttentionCase::poisoned);
+    general::forward(c, x, y);
+    general::backward(c, x, y, dy, dx);
+    const general::LengthsOnDevice there;
+    general::forward(c, x, got);
+    general::backward(c, x, got, dy, got_dx);
+    EXPECT_TRUE(got.out == y.out && got.lse == y.lse);
+    EXPECT_TRUE(got_dx.q == dx.q && got_dx.k == dx.k && got_dx.v == dx.v && got_dx.sinks == dx.sinks);
+    // These are added up in parts that the number of tasks decides, and in a room there are more.
+    EXPECT_LT(relative_error(got_dx.slopes, dx.slopes, c.term()), tolerances(dtype).gradient);
+    EXPECT_LT(relative_error(got_dx.table, dx.table, c.term()), tolerances(dtype).gradient);
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(served, 0);
+}
+
 /// A batch with rows that see nothing: more queries than keys, causal from the last of both on.
 AttentionCase with_dead_rows() {
   AttentionCase c;

@@ -16,6 +16,17 @@ namespace {
 
 constexpr int kParts = 128, kWarps = 8, kAtOnce = 4;
 
+/// What the key is made of beside the stream's place: no random op counts there.
+constexpr uint32_t kKeyDomain = 0x44524F50u;
+
+__global__ void make_key(const uint64_t* standing, uint64_t offset, uint32_t* key) {
+  const uint64_t at = standing[1] + offset;
+  uint32_t c[4] = {static_cast<uint32_t>(at), static_cast<uint32_t>(at >> 32), kKeyDomain, 0};
+  philox<10>(c, static_cast<uint32_t>(standing[0]), static_cast<uint32_t>(standing[0] >> 32));
+  key[0] = c[0];
+  key[1] = c[1];
+}
+
 // Where out is 0, as in all of a row that attends no key, dO does not count, whatever it holds.
 __device__ __forceinline__ float dot(Element element, uint32_t out, uint32_t grad) {
   const float2 o = arch::unpack(element, out), g = arch::unpack(element, grad);
@@ -100,6 +111,10 @@ __global__ void clear_rows(const AttentionBackward a) {
 
 }  // namespace
 
+void make_dropout_key(const AttentionDropout& dropout, uint32_t* key, cudaStream_t stream) {
+  launch_kernel("attention: key of dropout", make_key, 1, 1, 0, stream, dropout.standing, dropout.offset, key);
+}
+
 int64_t sink_gradient_bytes(const CudaAttentionProblem& problem) {
   return problem.sinks == nullptr ? 0 : int64_t{sizeof(float)} * problem.sizes.heads * kParts;
 }
@@ -129,10 +144,11 @@ ScoreFeatures score_features(const CudaAttentionProblem& problem) {
   features.threshold = d.threshold;
   features.complement = static_cast<uint32_t>((256 - d.threshold) & 0xff) * 0x01010101u;
   features.keep_factor = d.threshold == 256 ? 0.0f : 256.0f / static_cast<float>(256 - d.threshold);
-  const auto key = Philox<10>::generate({static_cast<uint32_t>(d.offset), static_cast<uint32_t>(d.offset >> 32), 0x44524F50u, 0},
+  const auto key = Philox<10>::generate({static_cast<uint32_t>(d.offset), static_cast<uint32_t>(d.offset >> 32), kKeyDomain, 0},
                                         static_cast<uint32_t>(d.seed), static_cast<uint32_t>(d.seed >> 32));
   features.key[0] = key[0];
   features.key[1] = key[1];
+  features.made_key = problem.dropout_key;
   features.first_sequence = static_cast<uint32_t>(d.first_sequence);
   features.first_head = static_cast<uint32_t>(d.first_head);
   features.first_row_block = static_cast<uint32_t>(d.first_row / 16);

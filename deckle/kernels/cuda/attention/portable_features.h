@@ -9,6 +9,9 @@
 
 namespace deckle::kernels::cuda::attention::portable {
 
+/// The key of dropout in a graph's work, as its generator stands at each replay: [2] on the device, for all kernels of a call.
+void make_dropout_key(const AttentionDropout& dropout, uint32_t* key, cudaStream_t stream);
+
 /// Bytes of memory that sink_gradients takes: none without sinks.
 int64_t sink_gradient_bytes(const CudaAttentionProblem& problem);
 

@@ -32,7 +32,8 @@ struct ScoreFeatures {
   const float* slopes;            // null: none
   int threshold;                  // of dropout; 0: none
   float keep_factor;
-  uint32_t complement;  // 256 - threshold in each byte
+  uint32_t complement;       // 256 - threshold in each byte
+  const uint32_t* made_key;  // null: the next
   uint32_t key[2], first_sequence, first_head, first_row_block, first_column_block;
   CudaAttentionPlane bias, forbidden;  // without data: none
   bool bias_before_cap;
@@ -42,6 +43,21 @@ struct ScoreFeatures {
 };
 
 ScoreFeatures score_features(const CudaAttentionProblem& problem);
+
+/// Philox4x32.
+template <int rounds>
+__device__ __forceinline__ void philox(uint32_t (&c)[4], uint32_t key0, uint32_t key1) {
+#pragma unroll
+  for (int round = 0; round < rounds; ++round) {
+    const uint64_t a = uint64_t{0xD2511F53u} * c[0], b = uint64_t{0xCD9E8D57u} * c[2];
+    c[0] = static_cast<uint32_t>(b >> 32) ^ c[1] ^ key0;
+    c[1] = static_cast<uint32_t>(b);
+    c[2] = static_cast<uint32_t>(a >> 32) ^ c[3] ^ key1;
+    c[3] = static_cast<uint32_t>(a);
+    key0 += 0x9E3779B9u;
+    key1 += 0xBB67AE85u;
+  }
+}
 
 /// What dropout keeps of one head of one sequence, by the definition in docs/attention.md.
 class Dropout {
@@ -120,19 +136,9 @@ class Dropout {
   int sequence_, head_;
 
  private:
-  // Philox4x32, seven rounds.
   __device__ __forceinline__ void generate(uint32_t (&c)[4]) const {
-    uint32_t key0 = features_.key[0], key1 = features_.key[1];
-#pragma unroll
-    for (int round = 0; round < 7; ++round) {
-      const uint64_t a = uint64_t{0xD2511F53u} * c[0], b = uint64_t{0xCD9E8D57u} * c[2];
-      c[0] = static_cast<uint32_t>(b >> 32) ^ c[1] ^ key0;
-      c[1] = static_cast<uint32_t>(b);
-      c[2] = static_cast<uint32_t>(a >> 32) ^ c[3] ^ key1;
-      c[3] = static_cast<uint32_t>(a);
-      key0 += 0x9E3779B9u;
-      key1 += 0xBB67AE85u;
-    }
+    const bool made = features_.made_key != nullptr;
+    philox<7>(c, made ? features_.made_key[0] : features_.key[0], made ? features_.made_key[1] : features_.key[1]);
   }
 };
 

@@ -45,8 +45,9 @@ __global__ void __launch_bounds__(256) split_rows(const __grid_constant__ SplitS
     if (ragged) {
       sequence = sequence_of_row(side.sequences.offsets, args.batch, row);
       const RowSpan span = row_span(side.sequences.offsets, side.sequences.lengths, sequence, side.sequences.rows);
-      if (row < span.start || row >= span.end) continue;
-      from += row * side.row_stride;
+      const bool spare = row < span.start || row >= span.end;
+      if (spare && !writes) continue;
+      from = spare ? nullptr : from + row * side.row_stride;  // tiles reach over the ends of sequences: zeros are there
     } else {
       sequence = static_cast<int>(row / side.sequences.rows);
       from += sequence * side.batch_stride + (row - int64_t{sequence} * side.sequences.rows) * side.row_stride;

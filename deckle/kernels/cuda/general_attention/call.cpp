@@ -31,11 +31,39 @@ int64_t Metadata::append(const T* data, int64_t count) {
   return at;
 }
 
-Metadata::Metadata(const AttentionProblem& problem) {
+Metadata::Metadata(const AttentionProblem& problem, int64_t rows, int64_t keys) {
   call_.p = problem;
   AttentionProblem& p = call_.p;
   if (p.window_left >= 0) p.window_left = std::min(p.window_left, kWidest);
   if (p.window_right >= 0) p.window_right = std::min(p.window_right, kWidest);
+  if (p.known())
+    list_tasks();
+  else
+    leave_room(rows, keys);
+  const AttentionDropout& d = p.dropout;
+  const auto key = Philox<10>::generate({static_cast<uint32_t>(d.offset), static_cast<uint32_t>(d.offset >> 32), 0x44524F50u, 0},
+                                        static_cast<uint32_t>(d.seed), static_cast<uint32_t>(d.seed >> 32));
+  call_.dropout_key[0] = key[0];
+  call_.dropout_key[1] = key[1];
+}
+
+void Metadata::leave_room(int64_t rows, int64_t keys) {
+  const AttentionProblem& p = call_.p;
+  call_.longest_rows = p.most_rows;
+  call_.longest_keys = p.most_keys;
+  call_.total_rows = rows;
+  call_.row_task_count = rows / kTileRows + p.sequences;
+  call_.key_task_count = keys / kTileRows + p.sequences;
+  const std::vector<int64_t> offsets(static_cast<size_t>(p.sequences + 2));
+  const std::vector<Task> tasks(static_cast<size_t>(std::max(call_.row_task_count, call_.key_task_count)));
+  q_offsets_ = append(offsets.data(), p.sequences + 2);
+  k_offsets_ = append(offsets.data(), p.sequences + 2);
+  row_tasks_ = append(tasks.data(), call_.row_task_count);
+  key_tasks_ = append(tasks.data(), call_.key_task_count);
+}
+
+void Metadata::list_tasks() {
+  const AttentionProblem& p = call_.p;
   std::vector<Task> row_tasks, key_tasks;
   for (int64_t b = 0; b < p.sequences; ++b) {
     const int64_t rows = p.rows(b), keys = p.keys(b);
@@ -57,11 +85,6 @@ Metadata::Metadata(const AttentionProblem& problem) {
   mask_ = append(static_cast<const std::byte*>(p.mask.data), mask_size(p, call_.longest_rows, call_.longest_keys));
   row_tasks_ = append(row_tasks.data(), call_.row_task_count);
   key_tasks_ = append(key_tasks.data(), call_.key_task_count);
-  const AttentionDropout& d = p.dropout;
-  const auto key = Philox<10>::generate({static_cast<uint32_t>(d.offset), static_cast<uint32_t>(d.offset >> 32), 0x44524F50u, 0},
-                                        static_cast<uint32_t>(d.seed), static_cast<uint32_t>(d.seed >> 32));
-  call_.dropout_key[0] = key[0];
-  call_.dropout_key[1] = key[1];
 }
 
 Call Metadata::at(const void* memory) const {

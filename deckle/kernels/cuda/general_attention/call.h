@@ -27,19 +27,23 @@ struct Call {
   int64_t total_rows = 0;                      // packed rows, for which statistics have room
   bool spare_keys = false;
   uint32_t dropout_key[2] = {0, 0};
+  const uint32_t* made_key = nullptr;  // [2], of a graph's work; null: the one above
 };
 
 /// What a problem points to on the host, in one piece that is copied to the device.
 class Metadata {
  public:
-  /// `problem` points to host memory, and is read here alone.
-  explicit Metadata(const AttentionProblem& problem);
+  /// `problem` points to host memory, and is read here alone. Where the device alone knows the lengths, of so many packed `rows`
+  /// and `keys` at most, there is room for what list_tasks (kernels.h) writes.
+  explicit Metadata(const AttentionProblem& problem, int64_t rows = 0, int64_t keys = 0);
 
   const std::vector<std::byte>& bytes() const { return bytes_; }
   /// The call, once bytes() lie at `memory` of the device.
   Call at(const void* memory) const;
 
  private:
+  void list_tasks();
+  void leave_room(int64_t rows, int64_t keys);
   template <typename T>
   int64_t append(const T* data, int64_t count);
 

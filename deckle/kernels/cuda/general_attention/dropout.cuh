@@ -25,10 +25,12 @@ __device__ inline Words philox7(Words c, uint32_t key0, uint32_t key1) {
 __device__ inline Words dropout_words(const Call& call, const Head& head, int64_t i, int64_t j) {
   const AttentionDropout& d = call.p.dropout;
   const auto a = static_cast<uint32_t>((i & 7) >> 1), c = static_cast<uint32_t>((j & 7) >> 1);
+  const uint32_t key0 = call.made_key != nullptr ? call.made_key[0] : call.dropout_key[0];
+  const uint32_t key1 = call.made_key != nullptr ? call.made_key[1] : call.dropout_key[1];
   return philox7({{static_cast<uint32_t>(i >> 4), static_cast<uint32_t>(j >> 4),
                    static_cast<uint32_t>(head.head + d.first_head) << 4 | a << 2 | c,
                    static_cast<uint32_t>(head.sequence + d.first_sequence)}},
-                 call.dropout_key[0], call.dropout_key[1]);
+                 key0, key1);
 }
 
 __device__ __forceinline__ bool keeps(const Call& call, const Words& words, int64_t i, int64_t j) {

@@ -18,6 +18,10 @@ struct JvpResults {
   void* lse_tangent = nullptr;
 };
 
+/// Of a batch whose lengths the device alone knows, before all others: writes the tasks, and the offsets with one more sequence,
+/// without rows, which spare tasks are of.
+void list_tasks(const Call& call, cudaStream_t stream);
+
 /// result = attention(x).
 void forward(const Call& call, const AttentionOperands& x, const AttentionResults& y, cudaStream_t stream);
 

@@ -10,19 +10,26 @@
 #include "deckle/core/cuda/memory.h"
 #include "deckle/kernels/args/attention_views.h"
 #include "deckle/kernels/cuda/general_attention/kernels.h"
+#include "deckle/kernels/cuda/packed_attention/dropout_key.h"
 
 namespace deckle::kernels::cuda {
 namespace {
 
 using deckle::cuda::Block;
 
-/// A call whose metadata are on their way to the device.
+/// A call whose metadata are on their way to the device, or made there.
 class GeneralCall {
  public:
-  GeneralCall(const Context& context, const Plan& plan)
-      : context_(context), guard_(context.device), metadata_(known(plan)), memory_(size(), context.device) {
-    deckle::cuda::copy_bytes(memory_.as<void>(), context.device, metadata_.bytes().data(), {}, size());
+  GeneralCall(const Context& context, const AttentionInputsView& x, const Plan& plan)
+      : context_(context),
+        guard_(context.device),
+        metadata_(plan->problem, x.q.sizes[0], x.k.sizes[0]),
+        memory_(size(), context.device),
+        key_(context, plan->problem.dropout) {
+    if (plan->problem.known()) deckle::cuda::copy_bytes(memory_.as<void>(), context.device, metadata_.bytes().data(), {}, size());
     call_ = metadata_.at(memory_.as<void>());
+    call_.made_key = key_.made();
+    if (!plan->problem.known()) run([](const general::Call& call, cudaStream_t stream) { general::list_tasks(call, stream); });
   }
   /// `body(call, stream)`; what the kernels throw is told as this library tells it.
   template <typename Body>
@@ -38,17 +45,12 @@ class GeneralCall {
 
  private:
   int64_t size() const { return static_cast<int64_t>(metadata_.bytes().size()); }
-  static const AttentionProblem& known(const Plan& plan) {
-    if (plan->problem.known()) return plan->problem;
-    throw Error(
-        ErrorKind::not_implemented,
-        "forward mode and second order of a batch whose lengths the device alone knows (expected lengths known on the host)");
-  }
 
   const Context& context_;
   deckle::cuda::DeviceGuard guard_;
   general::Metadata metadata_;
   Block memory_;
+  DropoutKey key_;
   general::Call call_;
 };
 
@@ -64,7 +66,7 @@ void clear_unreached(const Context& context, const GeneralCall& call, const Atte
 }  // namespace
 
 void general_forward(const Context& context, const AttentionInputsView& x, const Plan& plan, const AttentionOutputsView& y) {
-  const GeneralCall call(context, plan);
+  const GeneralCall call(context, x, plan);
   call.run([&](const general::Call& c, cudaStream_t stream) {
     general::forward(c, attention_operands(plan->problem, x), attention_results(y), stream);
   });
@@ -73,7 +75,7 @@ void general_forward(const Context& context, const AttentionInputsView& x, const
 void general_backward(const Context& context, const AttentionOutputsView& y_gradient, const AttentionInputsView& x,
                       const AttentionOutputsView& y, const Plan& plan, const AttentionInputsView& x_gradient) {
   const AttentionProblem& p = plan->problem;
-  const GeneralCall call(context, plan);
+  const GeneralCall call(context, x, plan);
   const AttentionOperands gradient = attention_operands(p, x_gradient);
   clear_unreached(context, call, p, gradient, x_gradient);
   const Block workspace(general::backward_bytes(call.call(), gradient), context.device);
@@ -85,7 +87,7 @@ void general_backward(const Context& context, const AttentionOutputsView& y_grad
 
 void general_jvp(const Context& context, const AttentionInputsView& x_tangent, const AttentionInputsView& x, const Plan& plan,
                  const AttentionOutputsView& y_tangent) {
-  const GeneralCall call(context, plan);
+  const GeneralCall call(context, x, plan);
   const AttentionResults tangent = attention_results(y_tangent);
   call.run([&](const general::Call& c, cudaStream_t stream) {
     general::jvp(c, attention_operands(plan->problem, x), attention_operands(plan->problem, x_tangent),
@@ -98,7 +100,7 @@ void general_second(const Context& context, const AttentionInputsView& x_tangent
                     const AttentionOutputsView& y_gradient_tangent, const Plan& plan, const AttentionInputsView& x_gradient,
                     const AttentionOutputsView& y_tangent) {
   const AttentionProblem& p = plan->problem;
-  const GeneralCall call(context, plan);
+  const GeneralCall call(context, x, plan);
   const AttentionOperands gradient = attention_operands(p, x_gradient);
   clear_unreached(context, call, p, gradient, x_gradient);
   const Block workspace(general::second_bytes(call.call(), gradient), context.device);
@@ -113,7 +115,7 @@ void attention_mixed(const Context& context, const AttentionInputsView& first, c
                      const AttentionInputsView& both, const AttentionInputsView& x, const Plan& plan,
                      const AttentionOutputsView& y_mixed) {
   const AttentionProblem& p = plan->problem;
-  const GeneralCall call(context, plan);
+  const GeneralCall call(context, x, plan);
   const Block workspace(general::mixed_bytes(call.call()), context.device);
   call.run([&](const general::Call& c, cudaStream_t stream) {
     general::mixed(c, attention_operands(p, x), attention_operands(p, first), attention_operands(p, second),

@@ -23,6 +23,7 @@
 #include "deckle/kernels/cuda/attention/split_backward.h"
 #include "deckle/kernels/cuda/attention/split_forward.h"
 #include "deckle/kernels/cuda/attention/tangent_forward.h"
+#include "deckle/kernels/cuda/packed_attention/dropout_key.h"
 #include "deckle/kernels/cuda/packed_attention/general.h"
 
 namespace deckle::kernels::cuda {
@@ -94,7 +95,8 @@ class Uploads {
 /// A call as the kernels want it; the offsets of a ragged one are on the device, or on their way.
 class Call {
  public:
-  Call(const Context& context, const AttentionInputsView& x, const AttentionPlan& plan) : uploads_(context) {
+  Call(const Context& context, const AttentionInputsView& x, const AttentionPlan& plan)
+      : uploads_(context), dropout_key_(context, plan.problem.dropout) {
     const AttentionProblem& p = plan.problem;
     const bool dense = is_dense(p);
     const int64_t rows = dense ? common_length(p.q_offsets, p.sequences) : 0;
@@ -127,6 +129,7 @@ class Call {
     problem_.scale = static_cast<float>(p.scale);
     problem_.soft_cap = static_cast<float>(p.soft_cap);
     problem_.dropout = p.dropout;
+    problem_.dropout_key = dropout_key_.made();
     problem_.sinks = x.sinks.defined ? x.sinks.ptr<float>() : nullptr;
     problem_.slopes = x.slopes.defined ? x.slopes.ptr<float>() : nullptr;
     if (x.bias.defined && p.bias_offsets != nullptr) bias_offsets_ = uploads_.kept(p.bias_offsets, p.sequences);
@@ -174,6 +177,7 @@ class Call {
   }
 
   Uploads uploads_;
+  DropoutKey dropout_key_;
   const int64_t* bias_offsets_ = nullptr;
   int64_t row_length_ = 0, key_length_ = 0;
   CudaAttentionProblem problem_;

@@ -15,6 +15,12 @@ struct Words {
   uint32_t word[4];
 };
 
+/// The stream as it stands now, which of a graph's work is known at each replay.
+__device__ inline PhiloxStream standing(const PhiloxStream& stream) {
+  if (stream.standing == nullptr) return stream;
+  return {stream.standing[0], stream.standing[1] + stream.offset};
+}
+
 __device__ inline Words philox_block(const PhiloxStream& stream, uint64_t index) {
   const uint64_t counter = stream.offset + index;
   Words c{{static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), 0, 0}};
@@ -39,7 +45,7 @@ __device__ inline double uniform_of_two(const uint32_t* words) {
 template <int kWords, typename F>
 __global__ void __launch_bounds__(256) each_block(PhiloxStream stream, int64_t count, F function) {
   const int64_t block = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x, first = block * (4 / kWords);
-  if (first < count) function(first, philox_block(stream, static_cast<uint64_t>(block)).word, count);
+  if (first < count) function(first, philox_block(standing(stream), static_cast<uint64_t>(block)).word, count);
 }
 
 /// Over `count` elements of kWords words each.

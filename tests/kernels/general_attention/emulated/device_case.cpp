@@ -12,9 +12,19 @@ namespace kernels = deckle::kernels::cuda::general;
 struct OnHost {
   kernels::Metadata metadata;
   kernels::Call call;
-  std::vector<std::byte> workspace;
+  std::vector<std::byte> workspace, lists;
 
-  explicit OnHost(const AttentionCase& c) : metadata(c.problem), call(metadata.at(metadata.bytes().data())) {}
+  explicit OnHost(const AttentionCase& c) : metadata(made(c)) {
+    lists.assign(metadata.bytes().size(), std::byte{0xff});
+    call = metadata.at(LengthsOnDevice::there ? lists.data() : metadata.bytes().data());
+    if (LengthsOnDevice::there) kernels::list_tasks(call, nullptr);
+  }
+  static kernels::Metadata made(const AttentionCase& c) {
+    const AttentionProblem& p = c.problem;
+    if (!LengthsOnDevice::there) return kernels::Metadata(p);
+    return kernels::Metadata(in_room(p, p.q_offsets, p.k_offsets), p.q_offsets[p.sequences] + LengthsOnDevice::kSpare,
+                             p.k_offsets[p.sequences] + LengthsOnDevice::kSpare);
+  }
   void* scratch(int64_t bytes) {
     workspace.assign(static_cast<size_t>(bytes), std::byte{0xff});
     return workspace.data();

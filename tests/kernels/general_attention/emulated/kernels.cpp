@@ -4,5 +4,6 @@
 #include "deckle/kernels/cuda/general_attention/call.cpp"
 #include "deckle/kernels/cuda/general_attention/forward.cu"
 #include "deckle/kernels/cuda/general_attention/jvp.cu"
+#include "deckle/kernels/cuda/general_attention/lists.cu"
 #include "deckle/kernels/cuda/general_attention/mixed.cu"
 #include "deckle/kernels/cuda/general_attention/second.cu"
