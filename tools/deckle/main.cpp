@@ -157,6 +157,11 @@ void add_train(CLI::App& app, TrainCommand& command) {
   add_placement(train, command.placement,
                 "float32, bf16 with float32 parameters, or auto: what is faster there. A run that is resumed keeps its own");
   train->get_option("--dtype")->excludes(resume);
+  train
+      ->add_flag("--graph,!--no-graph", options.graph,
+                 "On a GPU, each step as one graph where it can be (default), or a call for each op. A run that is resumed keeps "
+                 "its own")
+      ->excludes(resume);
   add_threads(train);
   train->callback([=, &options] {
     if (*resume) return;

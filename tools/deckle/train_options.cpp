@@ -56,6 +56,7 @@ void fetch(const io::Checkpoint& checkpoint, const char* key, double& value) { v
 void TrainOptions::save(io::Checkpoint& checkpoint) const {
   each_number(*this, [&](const char* key, const auto& value) { store(checkpoint, key, value); });
   checkpoint.set("options.dtype", std::string(name(dtype)));
+  checkpoint.set("options.graph", static_cast<int64_t>(graph));
   checkpoint.set("options.field", reading.field);
   checkpoint.set("options.texts", static_cast<int64_t>(text.size()));
   // Absolute, so that a run can be resumed from any folder.
@@ -66,12 +67,13 @@ void TrainOptions::save(io::Checkpoint& checkpoint) const {
 TrainOptions TrainOptions::load(const io::Checkpoint& checkpoint) {
   TrainOptions options;
   each_number(options, [&](const char* key, auto& value) { fetch(checkpoint, key, value); });
-  // Checkpoints of former versions do not have it.
+  // Checkpoints of former versions have neither of them.
   if (const auto dtype = checkpoint.metadata.find("options.dtype"); dtype != checkpoint.metadata.end()) {
     check(dtype->second == "float32" || dtype->second == "bfloat16", "the checkpoint's \"options.dtype\" is \"{}\"",
           dtype->second);
     if (dtype->second == "bfloat16") options.dtype = DType::bfloat16;
   }
+  options.graph = checkpoint.metadata.contains("options.graph") && checkpoint.integer("options.graph") != 0;
   options.reading.field = checkpoint.text("options.field");
   for (int64_t i = 0; i < checkpoint.integer("options.texts"); ++i)
     options.text.push_back(checkpoint.text(fmt::format("options.text.{}", i)));

@@ -27,6 +27,7 @@ namespace {
 
 constexpr int64_t kValidations = 8;                 // during a run
 constexpr int64_t kQuickValidationTokens = 16'384;  // each; the last one takes all texts
+constexpr int64_t kMostGraphedBatches = 16;         // a graph holds the work of all
 constexpr uint64_t kValidationSeed = 0;             // fixed: the held-out texts and their order never change
 
 class Stopwatch {
@@ -117,6 +118,7 @@ void Trainer::restore(const io::Checkpoint& checkpoint) {
   optimizer_.load_state(take_prefixed(checkpoint.tensors, "optimizer."));
   curve_ = LossCurve::load(checkpoint);
   position_ = {checkpoint.integer("data.epoch"), checkpoint.integer("data.text")};
+  if (checkpoint.metadata.contains("graph.texts")) texts_ = checkpoint.integer("graph.texts");
   totals_ = {checkpoint.integer("total.tokens"), checkpoint.integer("total.rows"), checkpoint.integer("total.padded_rows")};
   default_generator().set_state(checkpoint.natural("generator.seed"), checkpoint.natural("generator.offset"));
   validated_part_ = static_cast<int64_t>(pace_.progress() * kValidations);
@@ -138,6 +140,7 @@ io::Checkpoint Trainer::checkpoint() const {
   checkpoint.set("total.tokens", totals_.tokens);
   checkpoint.set("total.rows", totals_.rows);
   checkpoint.set("total.padded_rows", totals_.padded_rows);
+  checkpoint.set("graph.texts", graphed_ ? graphed_->texts() : texts_);
   checkpoint.set("generator.seed", default_generator().seed());
   checkpoint.set("generator.offset", default_generator().offset());
   return checkpoint;
@@ -158,13 +161,15 @@ void Trainer::describe() const {
   say("{}: {}, {}, lengths {}..{} (median {}); padding avoided: {:.0f} %\n", name, count_text(training_.size(), "text"),
       bytes_text(static_cast<double>(lengths.total)), with_commas(lengths.min), with_commas(lengths.max),
       with_commas(lengths.median), 100 * training_.padding_share({.tokens = options_.tokens, .seed = options_.seed}));
-  say("model: decoder, {} x {}, {} parameters; seed {}; {}\n", count_text(options_.model.depth, "layer"), options_.model.width,
-      short_count(static_cast<double>(model_.parameter_count())), options_.seed, placement_text(options_.dtype, device_));
+  say("model: decoder, {} x {}, {} parameters; seed {}; {}{}\n", count_text(options_.model.depth, "layer"), options_.model.width,
+      short_count(static_cast<double>(model_.parameter_count())), options_.seed, placement_text(options_.dtype, device_),
+      options_.graph && device_.is_cuda() ? ", one graph a step" : "");
 }
 
 void Trainer::run() {
   check_output();  // so far there is nothing to save
   batches_.emplace(training_.batches({.tokens = options_.tokens, .seed = options_.seed, .epochs = 0, .start = position_}));
+  prepare_graph();
   train();
   line_.finish();
   finish(pace_.done());
@@ -207,6 +212,21 @@ std::vector<NestedTensor> Trainer::next_batches() {
   return batches;
 }
 
+void Trainer::prepare_graph() {
+  if (!options_.graph || device_.is_cpu()) return;
+  if (options_.accumulate > kMostGraphedBatches) {
+    say("no graph: {} batches a step (a graph serves up to {})\n", options_.accumulate, kMostGraphedBatches);
+    return;
+  }
+  graphed_.emplace(model_, optimizer_,
+                   GraphedStep::Options{.batches = options_.accumulate,
+                                        .tokens = options_.tokens,
+                                        .longest = training_.lengths().max + 2,  // boundaries
+                                        .texts = texts_,
+                                        .clip = options_.clip,
+                                        .autocast = autocast_for(options_.dtype)});
+}
+
 std::optional<double> Trainer::step() {
   const auto leave = [this, position = position_, totals = totals_]() -> std::optional<double> {
     optimizer_.zero_grad();
@@ -216,11 +236,37 @@ std::optional<double> Trainer::step() {
   };
   const std::vector<NestedTensor> batches = next_batches();
   if (interrupted()) return leave();
+  const double lr = optim::WarmupCosine{options_.lr, options_.warmup, options_.floor}.at(pace_.progress());
+  const std::optional<StepResult> result = graphed_ ? replay(batches, lr) : call(batches, lr);
+  if (!result) return leave();
+  if (!result->finite()) {
+    fail(ErrorKind::runtime, "at step {} the loss is {} and the gradient's norm {}: try a lower --lr than {}",
+         pace_.steps_done() + 1, result->loss, result->norm, options_.lr);
+  }
+  for (const NestedTensor& batch : batches) totals_.tokens += nn::predicted_tokens(batch);
+  return result->loss;
+}
+
+std::optional<StepResult> Trainer::replay(std::span<const NestedTensor> batches, double lr) {
+  const int64_t before = graphed_->steps();
+  try {
+    return graphed_->run(batches, lr);
+  } catch (const Error& error) {
+    if (graphed_->steps() != before) throw;
+    line_.finish();
+    say("no graph from here on: {}\n", error.what());
+  }
+  graphed_.reset();
+  return call(batches, lr);
+}
+
+std::optional<StepResult> Trainer::call(std::span<const NestedTensor> batches, double lr) {
   int64_t tokens = 0;
   for (const NestedTensor& batch : batches) tokens += nn::predicted_tokens(batch);
   std::vector<Tensor> read;  // the losses of the batches, then the norms of the gradients
+  optimizer_.zero_grad();
   for (const NestedTensor& batch : batches) {
-    if (interrupted()) return leave();
+    if (interrupted()) return {};
     // Every token has the same weight, however tokens are distributed over batches.
     const double share = static_cast<double>(nn::predicted_tokens(batch)) / static_cast<double>(tokens);
     const Tensor loss = loss_of(batch) * share;
@@ -231,18 +277,15 @@ std::optional<double> Trainer::step() {
   // The one time in a step that the host waits for the device.
   const std::vector<double> values = cat(read).to_vector();
   const std::span<const double> losses = std::span(values).first(batches.size());
-  const double total = std::accumulate(losses.begin(), losses.end(), 0.0);
-  const double norm = optim::clip_gradient_norm(parameters_, options_.clip, std::span(values).subspan(batches.size()));
-  // Checked before the step, which would propagate it to all parameters and into a checkpoint.
-  if (!std::isfinite(total) || !std::isfinite(norm)) {
-    fail(ErrorKind::runtime, "at step {} the loss is {} and the gradient's norm {}: try a lower --lr than {}",
-         pace_.steps_done() + 1, total, norm, options_.lr);
-  }
-  optimizer_.set_lr(optim::WarmupCosine{options_.lr, options_.warmup, options_.floor}.at(pace_.progress()));
+  StepResult result;
+  result.loss = std::accumulate(losses.begin(), losses.end(), 0.0);
+  result.norm = optim::clip_gradient_norm(parameters_, options_.clip, std::span(values).subspan(batches.size()));
+  // A step would propagate what is not finite to all parameters and into a checkpoint.
+  if (!result.finite()) return result;
+  optimizer_.set_lr(lr);
   optimizer_.step();
   optimizer_.zero_grad();
-  totals_.tokens += tokens;
-  return total;
+  return result;
 }
 
 Tensor Trainer::loss_of(const NestedTensor& batch) const {

@@ -2,11 +2,13 @@
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "deckle/io/text_dataset.h"
 #include "deckle/optim/adamw.h"
 #include "deckle/optim/schedule.h"
+#include "tools/deckle/graphed_step.h"
 #include "tools/deckle/loss_curve.h"
 #include "tools/deckle/model_file.h"
 #include "tools/deckle/pace.h"
@@ -47,10 +49,14 @@ class Trainer {
   void write_curve() const;
 
   void describe() const;
+  void prepare_graph();
   void train();
   /// One optimizer step; returns the loss in nats per predicted byte.
   /// The loss; none if an interrupt came between its batches: then the step is left as if it had not begun.
   std::optional<double> step();
+  /// The same of given batches, by one graph, and by a call for each op. `lr`: of this step.
+  std::optional<StepResult> replay(std::span<const NestedTensor> batches, double lr);
+  std::optional<StepResult> call(std::span<const NestedTensor> batches, double lr);
   std::vector<NestedTensor> next_batches();
   Tensor loss_of(const NestedTensor& batch) const;
   /// Mean loss over validation batches, in nats; stops after `tokens` (0: all).
@@ -72,6 +78,8 @@ class Trainer {
   Totals totals_;
   io::BatchPosition position_;  // of the next batch
   std::optional<io::Batches> batches_;
+  std::optional<GraphedStep> graphed_;
+  int64_t texts_ = 0;  // of a batch, that graphs had room for in the run so far; 0: none
   ProgressLine line_;
   int64_t validated_part_ = 0;  // the part of the run that the last validation was for
   double seconds_since_save_ = 0;
