@@ -1,11 +1,14 @@
 #include "deckle/functional/gradcheck.h"
 
 #include <cmath>
+#include <cstring>
+#include <span>
 
 #include "deckle/autograd/public_ops.h"
 #include "deckle/autograd/support.h"
 #include "deckle/base/check.h"
 #include "deckle/base/philox.h"
+#include "deckle/core/cuda/memory.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/functional/transforms.h"
 
@@ -13,6 +16,17 @@ namespace deckle::functional {
 namespace {
 
 bool differentiable(const Tensor& tensor) { return tensor.defined() && is_floating(tensor.dtype()); }
+
+/// Elements `first`, ... of a contiguous float64 tensor, wherever it is.
+void put(const Tensor& to, int64_t first, std::span<const double> values) {
+  auto* const place = static_cast<double*>(address(to)) + first;
+  const auto bytes = static_cast<int64_t>(values.size_bytes());
+  if (to.device().is_cuda())
+    cuda::copy_bytes(place, to.device(), values.data(), {}, bytes);
+  else if (bytes > 0)
+    std::memcpy(place, values.data(), static_cast<size_t>(bytes));
+}
+void put(const Tensor& to, int64_t at, double value) { put(to, at, {&value, 1}); }
 
 /// Jacobian[input][output]: [numel(output), numel(input)] row-major; empty for tensors that are not differentiable.
 using Jacobian = std::vector<std::vector<std::vector<double>>>;
@@ -24,8 +38,7 @@ std::vector<Tensor> contiguous_copies(const std::vector<Tensor>& inputs) {
     if (differentiable(input)) {
       check(input.dtype() == DType::float64, "an input is {} (expected float64)", name(input.dtype()));
       const Tensor copy = empty(input.sizes(), input.dtype(), input.device());
-      const std::vector<double> values = input.to_vector();
-      std::copy(values.begin(), values.end(), static_cast<double*>(copy.raw_data()));
+      put(copy, 0, input.to_vector());
       copies.push_back(copy);
     } else {
       copies.push_back(input);
@@ -53,15 +66,15 @@ Jacobian numerical_jacobian(const VectorFunction& f, const std::vector<Tensor>& 
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!differentiable(inputs[i])) continue;
     const int64_t columns = points[i].numel();
+    const std::vector<double> originals = points[i].to_vector();
     for (int64_t column = 0; column < columns; ++column) {
-      double& value = points[i].data<double>()[column];
-      const double original = value;
-      value = original + step;
+      const double original = originals[static_cast<size_t>(column)];
+      put(points[i], column, original + step);
       const std::vector<Tensor> above = f(points);
       std::vector<std::vector<double>> above_values;
       for (const Tensor& output : above)
         above_values.push_back(differentiable(output) ? output.to_vector() : std::vector<double>{});
-      value = original - step;
+      put(points[i], column, original - step);
       const std::vector<Tensor> below = f(points);  // may be views of the points: read before they change again
       for (size_t o = 0; o < above.size(); ++o) {
         if (!differentiable(above[o])) continue;
@@ -71,7 +84,7 @@ Jacobian numerical_jacobian(const VectorFunction& f, const std::vector<Tensor>& 
               (above_values[o][row] - below_values[row]) / (2 * step);
         }
       }
-      value = original;
+      put(points[i], column, original);
     }
   }
   return jacobian;
@@ -89,7 +102,7 @@ Jacobian reverse_jacobian(const VectorFunction& f, const std::vector<Tensor>& in
     if (!differentiable(outputs[o]) || !autograd::requires_grad(outputs[o])) continue;
     for (int64_t row = 0; row < outputs[o].numel(); ++row) {
       const Tensor one_hot = zeros_raw(outputs[o].sizes(), outputs[o].dtype(), outputs[o].device());
-      static_cast<double*>(one_hot.raw_data())[row] = 1;
+      put(one_hot, row, 1);
       const std::vector<Tensor> gradients =
           grad(outputs[o], points, {.grad_outputs = {one_hot}, .retain_graph = true, .allow_unused = true});
       for (size_t i = 0; i < points.size(); ++i) {
@@ -115,7 +128,7 @@ Jacobian forward_jacobian(const VectorFunction& f, const std::vector<Tensor>& in
     for (int64_t column = 0; column < columns; ++column) {
       std::vector<Tensor> tangents(points.size());
       tangents[i] = zeros_raw(points[i].sizes(), points[i].dtype(), points[i].device());
-      static_cast<double*>(tangents[i].raw_data())[column] = 1;
+      put(tangents[i], column, 1);
       const std::vector<Tensor> result = jvp([&](const std::vector<Tensor>& x) { return f(x); }, points, tangents).second;
       for (size_t o = 0; o < result.size(); ++o) {
         if (!differentiable(result[o])) continue;
@@ -159,10 +172,12 @@ VectorFunction backward_of(const VectorFunction& f, const std::vector<Tensor>& i
   for (const Tensor& output : outputs) {
     if (!differentiable(output)) continue;
     const Tensor cotangent = empty(output.sizes(), output.dtype(), output.device());
-    for (int64_t at = 0; at < cotangent.numel(); ++at) {
+    std::vector<double> values(static_cast<size_t>(cotangent.numel()));
+    for (double& value : values) {
       const auto words = Philox<10>::generate({counter++, 0, 0, 0}, 0x6772u, 0x6164u);
-      static_cast<double*>(cotangent.raw_data())[at] = static_cast<double>(words[0]) * 0x1p-31 - 1;
+      value = static_cast<double>(words[0]) * 0x1p-31 - 1;
     }
+    put(cotangent, 0, values);
     arguments.push_back(cotangent);
   }
   return [f, count = inputs.size()](const std::vector<Tensor>& values) {

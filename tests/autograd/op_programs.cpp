@@ -239,7 +239,7 @@ const auto& one_of(Draw& draw, const Steps& steps) {
 Tensor Draw::constant(Ints sizes) {
   const Tensor t = empty(sizes, DType::float64);
   for (int64_t i = 0; i < t.numel(); ++i) t.data<double>()[i] = number();
-  return t;
+  return t.to(factory_device());
 }
 
 Tensor Program::operator()(const Tensor& x) {

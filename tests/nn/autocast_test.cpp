@@ -32,7 +32,7 @@ NestedTensor chain(uint64_t number) {
     values.data<int64_t>()[i] = token;
     token = (token * 7 + (i % 3 == 0 ? 1 : 4)) % 31;
   }
-  return NestedTensor::from_lengths(values, lengths);
+  return NestedTensor::from_lengths(values.to(factory_device()), lengths);
 }
 
 Tensor loss_of(const DecoderLM& model, uint64_t number, std::optional<DType> dtype) {

@@ -2,6 +2,7 @@
 
 #include "deckle/attention/compile_mask.h"
 #include "deckle/autograd/backward.h"
+#include "deckle/autograd/grad_mode.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/shape.h"
 #include "tests/support/expect.h"
@@ -20,7 +21,7 @@ NestedTensor random_tokens(const std::vector<int64_t>& lengths, int64_t vocab = 
   for (const int64_t length : lengths) rows += length;
   const Tensor values = empty({rows}, DType::int64);
   for (int64_t i = 0; i < rows; ++i) values.data<int64_t>()[i] = testing::random_integer(0, vocab - 1);
-  return NestedTensor::from_lengths(values, lengths);
+  return NestedTensor::from_lengths(values.to(factory_device()), lengths);
 }
 
 TEST(DecoderLM, EveryComponentIsOnItsOwn) {
@@ -38,7 +39,8 @@ TEST(DecoderLM, LaterTokensChangeNothingBefore) {
   const DecoderLM model(kSmall);
   const NestedTensor batch = random_tokens({8});
   const Tensor before = model(batch).values();
-  batch.values().data<int64_t>()[5] = (batch.values().data<int64_t>()[5] + 1) % kSmall.vocab;
+  const Tensor changed = select(batch.values(), 0, 5);
+  changed.copy_(remainder(changed + 1, kSmall.vocab));
   const Tensor after = model(batch).values();
   expect_close(slice(after, 0, 0, 5), slice(before, 0, 0, 5), 1e-6, 1e-6);
   EXPECT_NE(slice(after, 0, 5, 8).to_vector(), slice(before, 0, 5, 8).to_vector());
@@ -51,13 +53,13 @@ TEST(DecoderLM, LossIsTheMeanOverPredictedTokens) {
   double sum = 0;
   const Tensor logits = model(batch).values();
   const std::vector<double> scores = logits.to_vector();
-  const auto* tokens = batch.values().data<int64_t>();
+  const std::vector<int64_t> tokens = batch.values().to_vector<int64_t>();
   const auto offsets = batch.ragged()->offsets();
   for (size_t b = 0; b + 1 < offsets.size(); ++b) {
     for (int64_t i = offsets[b]; i + 1 < offsets[b + 1]; ++i) {
       double total = 0;
       for (int64_t v = 0; v < kSmall.vocab; ++v) total += std::exp(scores[static_cast<size_t>(i * kSmall.vocab + v)]);
-      sum += std::log(total) - scores[static_cast<size_t>(i * kSmall.vocab + tokens[i + 1])];
+      sum += std::log(total) - scores[static_cast<size_t>(i * kSmall.vocab + tokens[static_cast<size_t>(i + 1)])];
     }
   }
   EXPECT_NEAR(model.loss(batch).item(), sum / 10, 1e-5);
@@ -76,10 +78,8 @@ TEST(DecoderLM, TheGradientPredictsTheChangeOfTheLoss) {
   // Central difference along the gradient; float32 losses carry about 1e-7, far below the change of 2 * step * |g|^2.
   const double step = 2e-3 / std::sqrt(square);
   const auto loss_at = [&](double along) {
-    for (const Tensor& p : model.parameters()) {
-      const Tensor g = p.grad();
-      for (int64_t i = 0; i < p.numel(); ++i) p.data<float>()[i] += static_cast<float>(along) * g.data<float>()[i];
-    }
+    const NoGrad no_grad;
+    for (const Tensor& p : model.parameters()) add_(p, p.grad() * along);
     return model.loss(batch).item();
   };
   const double up = loss_at(step), down = loss_at(-2 * step);

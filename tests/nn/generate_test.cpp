@@ -34,7 +34,7 @@ std::vector<int64_t> random_tokens(int64_t count, int64_t vocab) {
 Tensor token_tensor(const std::vector<int64_t>& tokens) {
   const Tensor result = empty({std::ssize(tokens)}, DType::int64);
   std::ranges::copy(tokens, result.data<int64_t>());
-  return result;
+  return result.to(factory_device());
 }
 
 /// Tokens of several sequences that come and go; the cache must give what the whole sequences do.
