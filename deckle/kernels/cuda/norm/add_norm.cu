@@ -9,6 +9,7 @@
 // A warp has a row in registers, forward one, backward a run of rows: sums over its rows in float, of warps and blocks in double,
 // merged in order. How long a run is, the shape decides. Halves up to 1024 elements a row, floats up to 512, in vectors of
 // 16 bytes.
+#include "deckle/kernels/cuda/norm/merge.cuh"
 #include "deckle/kernels/cuda/norm/statistics.cuh"
 
 namespace deckle::kernels::cuda {
@@ -161,23 +162,12 @@ struct Sums {
   DType dtype[3];
 };
 
-constexpr int kColumns = 32, kDepth = 32;
-
 __global__ void __launch_bounds__(kColumns* kDepth)
     merge_parts(const float* parts, const __grid_constant__ Sums sums, int64_t n, int64_t count) {
-  __shared__ double shared[kDepth][kColumns];
-  const int64_t column = static_cast<int64_t>(blockIdx.x) * kColumns + threadIdx.x, which = blockIdx.y;
-  double sum = 0;
-  if (column < n) {
-#pragma unroll 8
-    for (int64_t part = threadIdx.y; part < count; part += kDepth)
-      sum += static_cast<double>(parts[(part * 3 + which) * n + column]);
-  }
-  shared[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y > 0 || column >= n) return;
-  for (int y = 1; y < kDepth; ++y) sum += shared[y][threadIdx.x];
-  pointwise::store(sum, sums.data[which], sums.dtype[which], column);
+  const int64_t which = blockIdx.y;
+  merge_columns(
+      n, count, [&](int64_t part, int64_t column) { return parts[(part * 3 + which) * n + column]; },
+      [&](double sum, int64_t column) { pointwise::store(sum, sums.data[which], sums.dtype[which], column); });
 }
 
 /// Calls launch(element tag, items tag) if rows of n elements of this dtype fit a warp.

@@ -10,6 +10,7 @@
 //   four sums of a row of halves at once,     the same                      bfloat16 0.168 ms, 0.155 one after another:
 //   not three one after another                                             rejected, sums are a quarter of its instructions
 // Sums over rows: float within 16 rows, double beyond, parts of blocks, whose number the shape decides, merged in order.
+#include "deckle/kernels/cuda/norm/merge.cuh"
 #include "deckle/kernels/cuda/norm/statistics.cuh"
 
 namespace deckle::kernels::cuda {
@@ -146,8 +147,6 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-constexpr int kColumns = 32, kDepth = 32;
-
 /// Of rows [part * each, (part + 1) * each): parts[part][0][column] of g xh, parts[part][1][column] of g.
 template <typename T>
 __global__ void __launch_bounds__(kColumns* kDepth)
@@ -178,21 +177,11 @@ __global__ void __launch_bounds__(kColumns* kDepth)
 template <typename T>
 __global__ void __launch_bounds__(kColumns* kDepth)
     merge_sums(const T* parts, void* weight, DType weight_dtype, void* bias, DType bias_dtype, int64_t n, int64_t count) {
-  __shared__ double shared[kDepth][kColumns];
   void* const to = blockIdx.y == 0 ? weight : bias;
   if (to == nullptr) return;
-  const int64_t column = static_cast<int64_t>(blockIdx.x) * kColumns + threadIdx.x;
-  double sum = 0;
-  if (column < n) {
-#pragma unroll 8
-    for (int64_t part = threadIdx.y; part < count; part += kDepth)
-      sum += static_cast<double>(parts[(part * 2 + blockIdx.y) * n + column]);
-  }
-  shared[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y > 0 || column >= n) return;
-  for (int y = 1; y < kDepth; ++y) sum += shared[y][threadIdx.x];
-  pointwise::store(sum, to, blockIdx.y == 0 ? weight_dtype : bias_dtype, column);
+  merge_columns(
+      n, count, [&](int64_t part, int64_t column) { return parts[(part * 2 + blockIdx.y) * n + column]; },
+      [&](double sum, int64_t column) { pointwise::store(sum, to, blockIdx.y == 0 ? weight_dtype : bias_dtype, column); });
 }
 
 struct Backward {

@@ -10,6 +10,7 @@
 // double, and the parts of blocks, whose number the shape decides, are merged in order.
 #include <algorithm>
 
+#include "deckle/kernels/cuda/norm/merge.cuh"
 #include "deckle/kernels/cuda/pointwise/normal.cuh"
 #include "deckle/kernels/cuda/reduce/row_tile.cuh"
 
@@ -134,22 +135,11 @@ __global__ void __launch_bounds__(kMostThreads, 2)
     parts[part * n + column + k] = static_cast<float>(sums[k][thread] + static_cast<double>(few[k]));
 }
 
-constexpr int kColumns = 32, kDepth = 32;
-
 __global__ void __launch_bounds__(kColumns* kDepth)
     merge_parts(const float* parts, void* sums, DType dtype, int64_t n, int64_t count) {
-  __shared__ double shared[kDepth][kColumns];
-  const int64_t column = static_cast<int64_t>(blockIdx.x) * kColumns + threadIdx.x;
-  double sum = 0;
-  if (column < n) {
-#pragma unroll 8
-    for (int64_t part = threadIdx.y; part < count; part += kDepth) sum += static_cast<double>(parts[part * n + column]);
-  }
-  shared[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y > 0 || column >= n) return;
-  for (int y = 1; y < kDepth; ++y) sum += shared[y][threadIdx.x];
-  pointwise::store(sum, sums, dtype, column);
+  merge_columns(
+      n, count, [&](int64_t part, int64_t column) { return parts[part * n + column]; },
+      [&](double sum, int64_t column) { pointwise::store(sum, sums, dtype, column); });
 }
 
 /// Calls launch(element tag) where all operands lie in vectors of 16 bytes.
