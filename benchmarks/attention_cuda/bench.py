@@ -24,7 +24,8 @@ warnings.filterwarnings("ignore")
 try:
     import pynvml
     pynvml.nvmlInit()
-    NVML = pynvml.nvmlDeviceGetHandleByIndex(0)
+    # It does not know which of several cards CUDA_VISIBLE_DEVICES leaves to CUDA.
+    NVML = pynvml.nvmlDeviceGetHandleByIndex(int(os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]))
 except Exception:
     NVML = None
 
