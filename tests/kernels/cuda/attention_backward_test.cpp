@@ -89,6 +89,13 @@ TEST_P(AttentionBackward, RaggedOfShortSequences) {
   o = ragged({64, 63, 30, 65}, {64, 64, 65, 2});
   o.layout = Layout::padded;
   verify_backward(o);
+  for (const AttentionMask& mask : {kFull, kCausal, AttentionMask{20, 5, true}}) {  // and those of two tiles, by each length
+    o = ragged({65, 128, 100, 70, 127, 3, 129, 0, 64}, {128, 65, 30, 100, 128, 128, 129, 90, 17}, mask);
+    o.heads = o.kv_heads = 3;
+    verify_backward(o);
+    o.heads = 6;
+    verify_backward(o);
+  }
 }
 
 TEST_P(AttentionBackward, Sinks) {
@@ -560,6 +567,20 @@ TEST_P(AttentionBackwardLarge, RaggedOfMoreThanTwoToTheThirtyOneElements) {
     EXPECT_EQ(different(*small, expected), 0u);
   }
 }
+
+class AttentionBackwardTurns : public AttentionTest {};
+
+// At D = 256 dS of one of these heads at a time fits the workspace: one after the other, from two buffers.
+TEST_P(AttentionBackwardTurns, AddsUpHeadAfterHead) {
+  CaseOptions o = dense(3, 6000, 8100, kCausal);
+  o.heads = o.kv_heads = 1;
+  verify_backward(o);
+}
+
+INSTANTIATE_TEST_SUITE_P(Hopper, AttentionBackwardTurns,
+                         ::testing::Values(Instance{Path::hopper, AttentionElement::bf16, 256, 256},
+                                           Instance{Path::hopper, AttentionElement::bf16, 200, 232}),
+                         name_of);
 
 const Instance kLarge[] = {{Path::hopper, AttentionElement::bf16, 128, 128}, {Path::portable, AttentionElement::bf16, 128, 128}};
 INSTANTIATE_TEST_SUITE_P(Hopper, AttentionBackwardLarge, ::testing::Values(kLarge[0]), name_of);

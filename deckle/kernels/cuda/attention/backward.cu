@@ -7,8 +7,11 @@
 // or, at others, without sums between blocks,
 //   key_gradients    dK, dV: key tiles walk queries      4 products
 //   query_gradients  dQ: query tiles walk keys           3 products
+// or, at D = 256, for a few heads after the other,
+//   key_gradients    dK, dV, and dS as it is             4 products
+//   query_gradients_of_scores  dQ from that              1 product
 // and last
-//   short_gradients  ragged: all of dQ, dK, dV of sequences that have one tile of scores
+//   short_gradients  ragged: all of dQ, dK, dV of sequences of at most 128 rows and keys
 // All of it is bit-equal from run to run.
 #include "deckle/kernels/cuda/attention/backward.h"
 
@@ -34,9 +37,6 @@ namespace {
 using namespace attention;
 
 constexpr const char* kName = "attention_backward";
-
-// The second dim of a grid ends here.
-constexpr int kMaxGridRows = 65535;
 
 // What a walk of all heads of a chunk may touch and still stay in the 60 MB of L2 beside the tiles in flight.
 constexpr int64_t kChunkBytes = 24 << 20;
@@ -97,13 +97,17 @@ class Pass {
     common_.value_dim = sizes_.value_dim;
     common_.scale = problem_.scale;
     common_.scale_log2 = problem_.scale * 1.4426950408889634f;
-    common_.skip_short = sizes_.ragged() && plan_.kernels.short_gradients.function != nullptr;
+    common_.short_rows = plan_.short_rows;
     if (plan_.one_pass) {
       common_.query_sums = memory<float>(plan_.query_sums);
       common_.turns = memory<int>(plan_.turns);
     }
     if (has_features(problem_)) features();
     row_statistics();
+    if (plan_.score_planes > 0) {
+      gradients_by_scores();
+      return;
+    }
     key_gradients(plan_.owner_of_keys());
     if (plan_.one_pass) {
       round_query_gradients();
@@ -111,7 +115,7 @@ class Pass {
     } else {
       query_gradients();
     }
-    if (common_.skip_short) short_gradients();
+    if (plan_.short_rows >= 0) short_gradients();
   }
 
   void run() const {
@@ -119,8 +123,8 @@ class Pass {
       make_work_lists(problem_, plan_.requests(memory<void>(plan_.lists)), stream_);
     }
     if (sizes_.query_rows == 0) {
-      // Nobody else sets the counters to zero from which the blocks of the next two kernels draw.
-      check(cudaMemsetAsync(memory<int>(0), 0, 2 * sizeof(int), stream_), kName);
+      // Nobody else sets the counters to zero from which the blocks of the next kernels draw.
+      check(cudaMemsetAsync(memory<int>(0), 0, plan_.counters * sizeof(int), stream_), kName);
     }
     clear_bias_gradient();
     for (const auto& launch : launches_) launch();
@@ -179,7 +183,8 @@ class Pass {
     const int64_t tiles = max_tiles(sizes_, side, kernel.owned_rows);
     if (rows == 0 || tiles * heads == 0) return;
     arguments.tiles = static_cast<int>((rows + kernel.owned_rows - 1) / kernel.owned_rows);
-    const int64_t all_heads = sizes_.ragged() ? heads : sizes_.batch * heads;
+    if (arguments.planes == 0) arguments.planes = static_cast<int>(sizes_.batch * heads);
+    const int64_t all_heads = sizes_.ragged() ? heads : arguments.planes;
     const bool equal = equal_costs(problem_);
     int64_t chunk;
     if (keys && plan_.one_pass) {
@@ -200,7 +205,8 @@ class Pass {
       chunk = std::max(kChunkBytes / walked_bytes, equal ? int64_t{1} : kUnequalChunk);
     }
     arguments.chunk_heads = static_cast<int>(std::clamp<int64_t>(chunk, 1, all_heads));
-    add(kernel, dim3(static_cast<unsigned>(std::min<int64_t>(multiprocessors(), tiles * heads))), start, arguments);
+    const int64_t items = sizes_.ragged() ? tiles * heads : arguments.tiles * all_heads;
+    add(kernel, dim3(static_cast<unsigned>(std::min<int64_t>(multiprocessors(), items))), start, arguments);
   }
 
   // What all kernels are told of dropout and a bias.
@@ -258,6 +264,7 @@ class Pass {
     args.delta = memory<float>(plan_.delta);
     args.list_rows = sizes_.ragged() ? plan_.kernels.query_gradients.owned_rows : plan_.unit;
     args.counters = memory<int>(0);
+    args.counter_count = plan_.counters;
     const int64_t tiles = max_tiles(sizes_, Side::queries, args.list_rows);
     add({row_statistics_kernel(), 256},
         dim3(static_cast<unsigned>(tiles), (sizes_.heads + kStatisticsHeads - 1) / kStatisticsHeads), Start::after_predecessor,
@@ -265,6 +272,11 @@ class Pass {
   }
 
   void key_gradients(const BackwardKernel& kernel) {
+    BackwardArguments args = key_arguments(kernel);
+    add_tiles(kernel, args, Side::keys, Start::beside_predecessor);
+  }
+
+  BackwardArguments key_arguments(const BackwardKernel& kernel) const {
     BackwardArguments args = common_;
     args.next = memory<int>(0);
     use_list(args, plan_.key_list);
@@ -282,7 +294,37 @@ class Pass {
     args.group /= plan_.parts;
     args.key_sums = memory<float>(plan_.key_sums);
     args.key_sums_rows = plan_.key_sums_rows;
-    add_tiles(kernel, args, Side::keys, Start::beside_predecessor);
+    return args;
+  }
+
+  // A few heads after the other: dK, dV and dS of these, then their dQ, from one of two buffers in turn. So the next heads begin
+  // where blocks of dQ run out of work.
+  void gradients_by_scores() {
+    const BackwardKernel &keys = plan_.kernels.key_gradients, &product = plan_.kernels.score_product;
+    const int group = common_.group, all = sizes_.batch * sizes_.kv_heads;
+    BackwardArguments of_keys = key_arguments(keys), of_queries = common_;
+    of_queries.k = map(problem_.k, Side::keys, sizes_.head_dim, product.walked_rows);
+    of_queries.grad_q = map(arguments_.grad_q, Side::queries, sizes_.head_dim, 16);
+    int* next = memory<int>(0);
+    for (int first = 0, launch = 0; first < all; first += plan_.score_planes, ++launch) {
+      const int64_t rows = BackwardPlan::score_rows(sizes_), columns = BackwardPlan::score_columns(sizes_);
+      of_keys.first_plane = first;
+      of_keys.planes = std::min(plan_.score_planes, all - first);
+      of_queries.first_plane = first * group;
+      of_queries.planes = of_keys.planes * group;
+      const auto scores = [&](int box_rows) {
+        return tile::make_tensor_map({memory<void>(plan_.scores + launch % 2 * plan_.score_bytes), 0, columns, rows * columns, 1,
+                                      rows, of_queries.planes, columns, false},
+                                     box_rows);
+      };
+      of_keys.score_gradients = scores(16);
+      of_queries.score_gradients = scores(product.walked_rows);
+      of_keys.leaves_scores = launch == 0 ? 1 : 2;
+      of_keys.next = next++;
+      of_queries.next = next++;
+      add_tiles(keys, of_keys, Side::keys, Start::beside_predecessor);
+      add_tiles(product, of_queries, Side::queries, Start::beside_predecessor);
+    }
   }
 
   void query_gradients() {
@@ -303,8 +345,8 @@ class Pass {
     BackwardArguments args = common_;
     use_list(args, plan_.key_list);
     const int64_t tiles = max_tiles(sizes_, Side::queries, plan_.unit);
-    add({round_query_gradients_kernel(plan_.head_dim), 256}, dim3(static_cast<unsigned>(tiles * sizes_.heads)),
-        Start::beside_predecessor, args, element(), arguments_.grad_q);
+    add({round_query_gradients_kernel(), 256}, dim3(static_cast<unsigned>(tiles * sizes_.heads)), Start::beside_predecessor, args,
+        element(), arguments_.grad_q, plan_.head_dim);
   }
 
   void round_key_gradients() {
@@ -321,9 +363,10 @@ class Pass {
 
   void short_gradients() {
     const BackwardKernel& kernel = plan_.kernels.short_gradients;
-    const int rows = kernel.owned_rows;
+    const int rows = kShortRows;
     ShortArguments args{};
     args.common = common_;
+    use_list(args.common, plan_.short_list);
     args.common.q = map(problem_.q, Side::queries, sizes_.head_dim, rows);
     args.common.grad_out = map(arguments_.grad_out, Side::queries, sizes_.value_dim, rows);
     args.common.k = map(problem_.k, Side::keys, sizes_.head_dim, rows);
@@ -336,10 +379,8 @@ class Pass {
     args.grad_q = arguments_.grad_q;
     args.grad_k = arguments_.grad_k;
     args.grad_v = arguments_.grad_v;
-    for (args.first_sequence = 0; args.first_sequence < sizes_.batch; args.first_sequence += kMaxGridRows) {
-      add(kernel, dim3(sizes_.kv_heads, std::min(sizes_.batch - args.first_sequence, kMaxGridRows)), Start::beside_predecessor,
-          args);
-    }
+    add(kernel, dim3(static_cast<unsigned>(std::min<int64_t>(multiprocessors(), int64_t{sizes_.batch} * sizes_.kv_heads))),
+        Start::beside_predecessor, args);
   }
 
   Element element() const { return problem_.element == AttentionElement::bf16 ? Element::bf16 : Element::f16; }

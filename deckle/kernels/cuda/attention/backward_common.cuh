@@ -28,6 +28,8 @@ namespace deckle::kernels::cuda::attention {
 using arch::Element;
 using arch::Ring;
 
+struct Nothing {};
+
 /// The block's dynamic shared memory as `Shared`, which must be all of it. It starts at a multiple of 1024 where a kernel has no
 /// static shared memory; there is no room to align it by hand.
 template <class Shared>
@@ -56,6 +58,7 @@ struct BackwardArguments {
   CUtensorMap k, v;                    // boxes of one tile of keys
   CUtensorMap grad_q, grad_k, grad_v;  // boxes of 16 rows, one warp's share
   CUtensorMap bias, grad_bias;         // all_gradients with a bias: boxes of one tile of queries x 64 keys
+  CUtensorMap score_gradients;         // dS^T of the planes of one launch, as key_gradients leaves it: boxes of 64 queries
   int bias_has_heads, bias_has_sequences, wants_grad_bias;
   portable::ScoreFeatures features;  // of dropout
   const int64_t* query_offsets;      // null: dense
@@ -78,12 +81,14 @@ struct BackwardArguments {
   int bottom_right;
   const WorkListHeader* list;  // ragged: the tiles, longest first; null: dense
   const WorkItem* items;
-  int tiles;         // dense: of one sequence
-  int chunk_heads;   // heads that run together, so that what they share stays in L2
-  int shrinking;     // see write_work
-  int rising_heads;  // all_gradients: the first so many heads rise, see write_work
-  int* next;         // the next item that a block draws beyond its first
-  int skip_short;    // short sequences are served by short_gradients
+  int tiles;                // dense: of one sequence
+  int first_plane, planes;  // dense: the (sequence, head) pairs that this launch owns tiles of
+  int chunk_heads;          // heads that run together, so that what they share stays in L2
+  int shrinking;            // see write_work
+  int rising_heads;         // all_gradients: the first so many heads rise, see write_work
+  int* next;                // the next item that a block draws beyond its first
+  int short_rows;           // sequences of at most so many query rows and keys are served by short_gradients; -1: none
+  int leaves_scores;        // key_gradients: dS^T goes to memory, and waits at its end, not at its start, if it is 2
   float scale, scale_log2;
 };
 
@@ -128,10 +133,8 @@ __device__ __forceinline__ SequencePair sequence_at(int index, const BackwardArg
   return s;
 }
 
-/// Sequences of at most this many query rows and keys have one tile of scores.
-inline constexpr int kShortRows = 64;
-
-__device__ __forceinline__ bool is_short(const SequencePair& s) { return s.query_rows <= kShortRows && s.key_rows <= kShortRows; }
+/// Whether short_gradients does the sequence: it has at most `rows` query rows and keys.
+__device__ __forceinline__ bool is_short(const SequencePair& s, int rows) { return s.query_rows <= rows && s.key_rows <= rows; }
 
 /// First block of sequence b when every sequence is cut into tiles of `unit` rows: offsets[b] / unit + b grows by at least
 /// ceil(length / unit), so the blocks of all sequences are distinct without a prefix sum, at the price of at most two idle blocks
@@ -202,7 +205,7 @@ struct Work {
 };
 
 __device__ __forceinline__ int work_count(const BackwardArguments& args, int heads) {
-  return (args.list == nullptr ? args.batch * args.tiles : args.list->count) * heads;
+  return args.list == nullptr ? args.planes * args.tiles : args.list->count * heads;
 }
 
 /// Writes item `index` to `work`. Chunks of heads one after the other; within a chunk the longest tiles of all its heads first.
@@ -212,7 +215,7 @@ __device__ __forceinline__ int work_count(const BackwardArguments& args, int hea
 template <bool of_keys, int owned_rows, int walked_rows>
 __device__ __forceinline__ void write_work(Work& work, const BackwardArguments& args, int heads, int index) {
   const bool dense = args.list == nullptr;
-  int all_heads = dense ? args.batch * heads : heads, first_head = 0;
+  int all_heads = dense ? args.planes : heads, first_head = 0;
   int tiles = dense ? args.tiles : args.list->count, first_tile = 0, chunk_heads = args.chunk_heads;
   bool rises = false;
   if constexpr (of_keys) {
@@ -242,6 +245,7 @@ __device__ __forceinline__ void write_work(Work& work, const BackwardArguments& 
   int sequence;
   if (dense) {
     if (!of_keys || rises) tile = tiles - 1 - tile;  // causal: the last rows have most keys, the first keys most rows
+    head += args.first_plane;
     sequence = head / heads;
     head %= heads;
   } else {

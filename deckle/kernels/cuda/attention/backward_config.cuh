@@ -7,6 +7,7 @@
 #include "deckle/kernels/cuda/attention/backward_keys.cuh"
 #include "deckle/kernels/cuda/attention/backward_keys_split.cuh"
 #include "deckle/kernels/cuda/attention/backward_queries.cuh"
+#include "deckle/kernels/cuda/attention/backward_score_product.cuh"
 #include "deckle/kernels/cuda/attention/backward_short.cuh"
 
 namespace deckle::kernels::cuda::attention {
@@ -45,12 +46,12 @@ struct BackwardChoice<e, 256, 256> {
 };
 // clang-format on
 
-/// Of sequences that have one tile of scores; blocks per SM.
+/// Of short sequences.
 template <Element element, int D, int Dv>
 struct BackwardShortChoice;
 
 template <Element element>
-struct BackwardShortChoice<element, 64, 64> : ShortGradients<element, 64, 3> {};
+struct BackwardShortChoice<element, 64, 64> : ShortGradients<element, 64> {};
 
 /// All gradients in one pass: D, queries, order.
 template <Element element, int D, int Dv>
@@ -72,6 +73,13 @@ struct BackwardScoredChoice<element, 64, biased>
 
 template <Element element, bool biased>
 struct BackwardScoredChoice<element, 128, biased> : AllGradients<element, 128, 64, Order::meeting, !biased, biased> {};
+
+/// dQ as one product: D, stages.
+template <Element element, int D>
+struct BackwardProductChoice;
+
+template <Element element>
+struct BackwardProductChoice<element, 256> : ScoreProduct<element, 256, 3> {};
 
 template <class Shape, class Arguments>
 BackwardKernel describe(void (*kernel)(Arguments), int owned_rows, int walked_rows) {
@@ -110,6 +118,12 @@ BackwardKernels backward_scored_kernels() {
   using Biased = BackwardScoredChoice<element, D, true>;
   return {.dropping_gradients = describe<Dropping>(&all_gradients<Dropping>, Dropping::N, Dropping::M),
           .biased_gradients = describe<Biased>(&all_gradients<Biased>, Biased::N, Biased::M)};
+}
+
+template <Element element, int D, int Dv>
+BackwardKernels backward_product_kernels() {
+  using Shape = BackwardProductChoice<element, D>;
+  return {.score_product = describe<Shape>(&query_gradients_of_scores<Shape>, Shape::M, Shape::N)};
 }
 
 }  // namespace deckle::kernels::cuda::attention

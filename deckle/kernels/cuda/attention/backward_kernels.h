@@ -11,6 +11,9 @@ namespace deckle::kernels::cuda::attention {
 /// Counters of turns lie so many ints apart, each in a line of memory of its own.
 inline constexpr int kTurnStride = 32;
 
+/// Rows of a tile of short_gradients.
+inline constexpr int kShortRows = 64;
+
 struct BackwardKernel {
   const void* function = nullptr;
   int threads = 0;
@@ -23,6 +26,7 @@ struct BackwardKernels {
   BackwardKernel key_gradients, query_gradients;
   BackwardKernel short_gradients, all_gradients;        // none for some head dims
   BackwardKernel dropping_gradients, biased_gradients;  // all gradients, with dropout; with a bias, and dropout or not
+  BackwardKernel score_product;                         // dQ where key_gradients leaves dS; none for some head dims
 };
 
 /// The kernels that one line of ops/instances.yaml adds for its element type and head dims.
@@ -32,7 +36,8 @@ struct BackwardInstance {
   BackwardKernels kernels;
 };
 
-/// Generated from ops/instances.yaml: `backward` (the two deterministic kernels), `backward_short`, `backward_all`.
+/// Generated from ops/instances.yaml: `backward` (the two deterministic kernels), `backward_short`, `backward_all`,
+/// `backward_scored`, `backward_product`.
 std::span<const BackwardInstance> backward_instances();
 
 }  // namespace deckle::kernels::cuda::attention

@@ -15,6 +15,12 @@
 
 namespace deckle::kernels::cuda::attention {
 
+/// Whether a kernel has a tile through which dS^T leaves.
+template <class Shape>
+inline constexpr bool kLeavesScores = requires {
+  requires Shape::leaves_scores;
+};
+
 /// The shared memory of a block, and who waits for what.
 template <int N, int M, int D, int Dv, int stages, int k_buffers, int v_buffers>
 struct KeyTiles {
@@ -25,7 +31,7 @@ struct KeyTiles {
   alignas(16) float lse2[stages][M];
   alignas(16) float delta[stages][M];
   int first_query[stages];  // row of the sequence, with the q tile
-  int query_head[stages];   // where weights are dropped, or there is a bias
+  int query_head[stages];   // where weights are dropped, there is a bias, or dS leaves
   WorkQueue queue;
   arch::Barrier k_full[k_buffers], k_empty[k_buffers], v_full[v_buffers], v_empty[v_buffers];
   arch::Barrier q_full[stages], q_empty[stages];        // q tile and lse2
@@ -286,7 +292,7 @@ __device__ __forceinline__ void load_key_work(typename Shape::Shared& shared, co
         arch::wait(shared.q_empty[ring.slot], ring.parity ^ 1);
         arch::forget_memory();  // reads the work again: there are 24 registers
         shared.first_query[ring.slot] = row - work.queries.row + work.sequence.live_first + work.walk.first * M;
-        if constexpr (kDrops<Shape> || kBiased<Shape>) shared.query_head[ring.slot] = head;
+        if constexpr (kDrops<Shape> || kBiased<Shape> || kLeavesScores<Shape>) shared.query_head[ring.slot] = head;
         arch::expect_bytes(shared.q_full[ring.slot], sizeof(shared.q[0]) + M * 4);
         tile::load_tile(shared.q[ring.slot], args.q, shared.q_full[ring.slot], row, head, batch, arch::CacheHint::evict_last);
         arch::load_bulk(arch::shared_address(shared.lse2[ring.slot]), lse2, M * 4, shared.q_full[ring.slot]);

@@ -8,6 +8,8 @@
 // reads what thread t wrote, and the pairs of warps meet on named barriers of 64 threads. With three stages each warpgroup queues
 // the first product of its next tile before the second of this one, and its arithmetic runs under that; with two the next tile
 // may still be on its way, so the second product goes first.
+// dS^T may also leave, through a tile of its own, where dQ is a product of its own (backward_score_product.cuh): 5 products in
+// place of 7. That costs four matrix stores and one copy a warp and tile.
 // Instances: D = 192, 256 and 192/128 (backward_config.cuh).
 //
 // clang-format off
@@ -16,6 +18,7 @@
 //   1  each warpgroup computes S^T and P^T for itself (5 products)     395-397   377-384   371
 //   2  P^T through shared memory, the next tile's product first        400-402   408-413   431-434
 //   3  with two stages the gradient's product first                    442-446   425       434
+//   4  dS^T to memory, dQ from there                                   541-542
 // 2 gained nothing at D = 256: with two stages Q(j+1) is loaded where Q(j-1) lay until dK(j-1) was done, and the products queued
 // behind S(j+1) waited with it (tensor pipe 56 %, ncu; with 3: 75 %). There 64 KB a tile come from L2, half of what it can give.
 // clang-format on
@@ -36,12 +39,14 @@ struct KeyGradientsSplit {
   static constexpr int stages = stages_;
   static constexpr int k_buffers = kv_buffers_, v_buffers = kv_buffers_;
   static constexpr bool next_first = stages > 2;
+  static constexpr bool leaves_scores = D == Dv;  // where there is room
   static constexpr int threads = 384;
   static constexpr Registers registers = registers_of(2, true);
 
   struct Shared : KeyTiles<N, M, D, Dv, stages, k_buffers, v_buffers> {
-    float4 p[M / 8][128];   // accumulators 4k .. 4k+3 of P^T of each thread
-    arch::Barrier kv_read;  // by the products of both warpgroups
+    float4 p[M / 8][128];                                                       // accumulators 4k .. 4k+3 of P^T of each thread
+    arch::Barrier kv_read;                                                      // by the products of both warpgroups
+    std::conditional_t<leaves_scores, tile::SharedTile<N, M>, Nothing> scores;  // dS^T on its way out
   };
   static constexpr int shared_bytes = sizeof(Shared);
   static_assert(shared_bytes <= kMaxSharedBytes);
@@ -86,12 +91,31 @@ __device__ __forceinline__ void store_split_gradient(Shared& shared, uint32_t re
   }
 }
 
+/// dS^T of the tile at `slot` starts on its way to memory, each warp's 16 keys by themselves.
+template <class Shape>
+__device__ __forceinline__ void leave_scores(typename Shape::Shared& shared, const BackwardArguments& args, const Work& work,
+                                             uint32_t slot, const uint32_t (&ds)[Shape::M / 4]) {
+  const int thread = threadIdx.x & 127, row = 16 * (thread >> 5);
+  if ((thread & 31) == 0) arch::wait_stores_read();
+  __syncwarp();
+  tile::store_operand<Shape::M>(shared.scores.address(), row, thread, ds);
+  arch::fence_shared_for_async();
+  __syncwarp();
+  if ((thread & 31) == 0) {
+    const int plane = (work.sequence.index * (args.heads / args.group) - args.first_plane) * args.group + shared.query_head[slot];
+    arch::store_box(args.score_gradients, shared.scores.address() + row * tile::kPanelRowBytes, shared.first_query[slot],
+                    work.tile * Shape::N + row, plane, 0);
+    arch::commit_stores();
+  }
+  __syncwarp();
+}
+
 template <class Shape>
 __global__ void __launch_bounds__(Shape::threads, 1) key_gradients_split(const __grid_constant__ BackwardArguments args) {
   constexpr int M = Shape::M, N = Shape::N, D = Shape::D, Dv = Shape::Dv, stages = Shape::stages;
   constexpr Element element = Shape::element;
   auto& shared = block_shared<typename Shape::Shared>();
-  arch::wait_for_dependencies();
+  if (args.leaves_scores < 2) arch::wait_for_dependencies();
   arch::launch_dependents();
 
   if (threadIdx.x == 0) {
@@ -209,6 +233,9 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients_split(const _
           constexpr bool kMore = decltype(more)::value;
           steps.forget_operands();
           tile::pack_operand<element>(ds, dp);
+          if constexpr (Shape::leaves_scores) {
+            if (args.leaves_scores != 0) leave_scores<Shape>(shared, args, work, ring.slot, ds);
+          }
           const Ring<stages> now = ring;
           ring.advance();
           arch::wait(shared.q_full[now.slot], now.parity);
@@ -257,6 +284,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients_split(const _
   }
   if (warpgroup == 0) exchange.wait_empty();  // every arrival is met
   arch::wait_stores();
+  if (args.leaves_scores == 2) finish_after_predecessor();
 }
 
 }  // namespace deckle::kernels::cuda::attention

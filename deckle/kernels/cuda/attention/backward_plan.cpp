@@ -34,6 +34,30 @@ int parts_of(int64_t tiles, int group) {
   return best;
 }
 
+// Of one of the two buffers of dS: two heads of 4k rows and keys are 64 MB.
+constexpr int64_t kMostScoreBytes = int64_t{128} << 20;
+
+// How many (sequence, kv head) pairs have their dS in memory at once: as many as fit, but so that the blocks of each launch end
+// together. 0: none fits, or rows do not begin where tiles of dS do.
+int planes_with_scores(const AttentionSizes& sizes, const AttentionMask& mask) {
+  const int64_t offset = mask.bottom_right ? sizes.key_rows - sizes.query_rows : 0,
+                planes = int64_t{sizes.batch} * sizes.kv_heads;
+  if (sizes.ragged() || planes == 0 || sizes.query_rows == 0 || sizes.key_rows == 0 || offset + mask.right < 0) return 0;
+  const int64_t rows = BackwardPlan::score_rows(sizes), plane_bytes = 2 * rows * BackwardPlan::score_columns(sizes);
+  const int64_t most = std::min(planes, kMostScoreBytes / (plane_bytes * (sizes.heads / sizes.kv_heads)));
+  int best = 0;
+  double least = 0;
+  for (int64_t count = 1; count <= most; ++count) {
+    const int64_t rounds = (count * rows / 64 + kMultiprocessors - 1) / kMultiprocessors;
+    const double cost = (static_cast<double>(rounds) + 0.25) * static_cast<double>((planes + count - 1) / count);
+    if (best == 0 || cost <= least) {
+      least = cost;
+      best = static_cast<int>(count);
+    }
+  }
+  return best;
+}
+
 // The kernel of all gradients that a problem's features ask for.
 const BackwardKernel& all_gradients_of(const BackwardKernels& kernels, const CudaAttentionProblem& problem) {
   return problem.bias.data != nullptr     ? kernels.biased_gradients
@@ -80,6 +104,7 @@ BackwardPlan::BackwardPlan(const CudaAttentionProblem& problem) {
     take(kernels.query_gradients, instance.kernels.query_gradients);
     take(kernels.short_gradients, instance.kernels.short_gradients);
     take(kernels.all_gradients, all_gradients_of(instance.kernels, problem));
+    take(kernels.score_product, instance.kernels.score_product);
     head_dim = instance.head_dim;
   }
   if (!served()) return;
@@ -97,10 +122,22 @@ BackwardPlan::BackwardPlan(const CudaAttentionProblem& problem) {
       int64_t{sizeof(float)} * sizes.heads * unit * std::max<int64_t>(max_tiles(sizes, Side::queries, unit), 1);
   if (ragged) {
     query_list = work_list_bytes(sizes, Side::keys, owner_of_keys().owned_rows);
-    query_list_bytes = work_list_bytes(sizes, Side::queries, kernels.query_gradients.owned_rows);
+    short_list = query_list + work_list_bytes(sizes, Side::queries, kernels.query_gradients.owned_rows);
+    if (kernels.short_gradients.function != nullptr) {
+      // The heads of a group are added up in registers, which are there where a sequence has one tile.
+      short_rows = sizes.heads == sizes.kv_heads ? 2 * kShortRows : kShortRows;
+      short_list_bytes = work_list_bytes(sizes, Side::queries, 2 * kShortRows);
+    }
   }
-  lists = 256;
-  lse2 = lists + (problem.plan == nullptr ? lists_bytes() : 0);
+  if (kernels.score_product.function != nullptr && !one_pass && !scored) score_planes = planes_with_scores(sizes, mask);
+  if (score_planes > 0) {
+    const int64_t planes = int64_t{sizes.batch} * sizes.kv_heads;
+    counters = static_cast<int>(2 * ((planes + score_planes - 1) / score_planes));
+    score_bytes = 2 * score_rows(sizes) * score_columns(sizes) * score_planes * (sizes.heads / sizes.kv_heads);
+  }
+  lists = (int64_t{sizeof(int)} * counters + 255) / 256 * 256;
+  scores = lists + (problem.plan == nullptr ? lists_bytes() : 0);
+  lse2 = scores + 2 * score_bytes;
   delta = lse2 + statistics;
   turns = delta + statistics;
   query_sums = key_sums = bytes = (turns + (one_pass ? 2 * kTurnStride * statistics / unit : 0) + 255) / 256 * 256;
@@ -119,12 +156,19 @@ BackwardPlan::BackwardPlan(const CudaAttentionProblem& problem) {
   bytes += portable::sink_gradient_bytes(problem);
 }
 
-std::array<WorkListRequest, 2> BackwardPlan::requests(void* memory) const {
+std::vector<WorkListRequest> BackwardPlan::requests(void* memory) const {
   auto* bytes = static_cast<char*>(memory);
-  SequenceFilter filter;
-  if (kernels.short_gradients.function != nullptr) filter.skip_rows = kernels.short_gradients.owned_rows;
-  return {WorkListRequest{Side::keys, owner_of_keys().owned_rows, bytes + key_list, filter, one_pass, rises},
-          WorkListRequest{Side::queries, kernels.query_gradients.owned_rows, bytes + query_list, filter}};
+  const SequenceFilter filter{.skip_rows = short_rows};
+  std::vector<WorkListRequest> made = {{Side::keys, owner_of_keys().owned_rows, bytes + key_list, filter, one_pass, rises},
+                                       {Side::queries, kernels.query_gradients.owned_rows, bytes + query_list, filter}};
+  if (short_rows >= 0) {
+    made.push_back({.side = Side::queries,
+                    .height = 2 * kShortRows,
+                    .memory = bytes + short_list,
+                    .filter = {.most_rows = short_rows},
+                    .whole = true});
+  }
+  return made;
 }
 
 }  // namespace deckle::kernels::cuda::attention

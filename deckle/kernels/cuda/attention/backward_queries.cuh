@@ -48,8 +48,6 @@ enum class Leaves {
 /// blocks that walk the same keys together, and so the keys in L2.
 inline constexpr int kShortWalk = 64;
 
-struct Nothing {};
-
 template <Element element_, int D_, int Dv_, int keys_, int warpgroups_, int q_buffers_, int k_stages_, int v_stages_,
           Ahead ahead_, Leaves leaves_>
 struct QueryGradients {

@@ -80,7 +80,9 @@ __global__ void __launch_bounds__(256, 3) row_statistics(const __grid_constant__
   const BackwardArguments& common = args.common;
   const int unit = common.statistics_unit;
   arch::launch_dependents();
-  if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x < 2) args.counters[threadIdx.x] = 0;
+  if (blockIdx.x == 0 && blockIdx.y == 0) {
+    for (int i = threadIdx.x; i < args.counter_count; i += 256) args.counters[i] = 0;
+  }
   SequencePair s;
   int first_row, end_row;  // live rows of this block, and the room behind the last one
   const auto up = [&](int row) { return (row + unit - 1) / unit * unit; };
@@ -128,10 +130,14 @@ __global__ void __launch_bounds__(256, 3) row_statistics(const __grid_constant__
 // Rounds scale * query_sums to grad_q; rows that attend no key get zeros. A block a tile of M live rows of one head, and as many
 // of the rows that are not live. Starts where blocks of all_gradients run out of work, and takes each tile as soon as it is
 // complete.
+constexpr int kMostRoundRows = 128;
 template <int D>
-__device__ __forceinline__ void round_tile(const BackwardArguments& args, Element element, const AttentionTensor& grad_q) {
-  constexpr int kMostRows = 128, kPitch = D / 2 + 4;  // words: neighbouring rows in other banks
-  __shared__ __align__(16) uint32_t packed[kMostRows][kPitch];
+constexpr int kPitch = D / 2 + 4;  // words: neighbouring rows in other banks
+
+template <int D>
+__device__ __forceinline__ void round_tile(const BackwardArguments& args, Element element, const AttentionTensor& grad_q,
+                                           uint32_t* memory) {
+  auto& packed = *reinterpret_cast<uint32_t(*)[kMostRoundRows][kPitch<D>]>(memory);
   const int M = args.statistics_unit;
   SequencePair s;
   int tile;
@@ -147,7 +153,7 @@ __device__ __forceinline__ void round_tile(const BackwardArguments& args, Elemen
     const int index = sequence_of_block(args.query_offsets, args.batch, M, block);
     tile = static_cast<int>(block - first_block(args.query_offsets, index, M));
     s = sequence_at(index, args);
-    if (tile < 0 || !args.list->valid || (args.skip_short && is_short(s))) return;
+    if (tile < 0 || !args.list->valid || is_short(s, args.short_rows)) return;
   }
   const auto row_of = [&](int row) {
     return reinterpret_cast<uint4*>(static_cast<uint16_t*>(grad_q.data) +
@@ -199,10 +205,14 @@ __device__ __forceinline__ void round_tile(const BackwardArguments& args, Elemen
   }
 }
 
-template <int D>
-__global__ void __launch_bounds__(256)
-    round_query_gradients(const __grid_constant__ BackwardArguments args, Element element, AttentionTensor grad_q) {
-  round_tile<D>(args, element, grad_q);
+__global__ void __launch_bounds__(256) round_query_gradients(const __grid_constant__ BackwardArguments args, Element element,
+                                                             AttentionTensor grad_q, int compiled_dim) {
+  __shared__ __align__(16) uint32_t memory[kMostRoundRows * kPitch<128>];
+  if (compiled_dim == 64) {
+    round_tile<64>(args, element, grad_q, memory);
+  } else {
+    round_tile<128>(args, element, grad_q, memory);
+  }
   finish_after_predecessor();
 }
 
@@ -233,9 +243,7 @@ __global__ void __launch_bounds__(256)
 
 const void* row_statistics_kernel() { return reinterpret_cast<const void*>(&row_statistics); }
 
-const void* round_query_gradients_kernel(int head_dim) {
-  return reinterpret_cast<const void*>(head_dim == 64 ? &round_query_gradients<64> : &round_query_gradients<128>);
-}
+const void* round_query_gradients_kernel() { return reinterpret_cast<const void*>(&round_query_gradients); }
 
 const void* round_key_gradients_kernel() { return reinterpret_cast<const void*>(&round_key_gradients); }
 

@@ -22,7 +22,8 @@ struct StatisticsArguments {
   float* lse2;
   float* delta;
   int list_rows;  // ragged: height of the tiles of the list
-  int* counters;  // both work counters: set to zero for the kernels that follow
+  int* counters;  // work counters: set to zero for the kernels that follow
+  int counter_count;
 };
 
 /// Takes StatisticsArguments: 256 threads for each tile of rows and kStatisticsHeads heads.
@@ -30,7 +31,7 @@ const void* row_statistics_kernel();
 
 /// Takes BackwardArguments, Element and the AttentionTensor grad_q: rounds scale times the sums of all_gradients to it, and
 /// writes zeros to rows that attend no key. 256 threads for each tile of rows and head.
-const void* round_query_gradients_kernel(int head_dim);
+const void* round_query_gradients_kernel();
 
 /// Takes BackwardArguments, Element and the head dim: adds up what the parts of each kv head have left in key_sums. 256 threads
 /// for 1,024 elements of a kv head; grids of (pieces, kv heads, dK and dV).

@@ -34,7 +34,7 @@ std::string scored_why_not(const CudaAttentionProblem& problem) {
   if (problem.ranges.bounds != nullptr || problem.forbidden.data != nullptr)
     return "the mask has ranges or bytes (serves causal masks and windows)";
   if (std::string reason = attention::dropout_why_not(problem.dropout); !reason.empty()) return reason;
-  if (attention::find_scored_forward(problem) != nullptr) return {};
+  if (attention::find_forward(problem, ForwardUse::scored) != nullptr) return {};
   std::string served;
   for (const ForwardInstance& instance : attention::forward_instances()) {
     if (instance.element != problem.element || instance.use != ForwardUse::scored) continue;
@@ -47,7 +47,7 @@ std::string scored_why_not(const CudaAttentionProblem& problem) {
 
 // Plans have no lists for it.
 void launch_scored(const CudaAttentionProblem& problem, cudaStream_t stream) {
-  const ForwardInstance& instance = *attention::find_scored_forward(problem);
+  const ForwardInstance& instance = *attention::find_forward(problem, ForwardUse::scored);
   if (!problem.sizes.ragged()) return instance.launch(problem, stream);
   const auto launch = instance.prepare_list(problem);
   const attention::WorkListRequest request{attention::Side::queries, instance.rows, problem.workspace, {}};
@@ -98,7 +98,7 @@ std::string attention_forward_why_not(const CudaAttentionProblem& problem) {
 int64_t attention_forward_workspace_bytes(const CudaAttentionProblem& problem) {
   if (attention::find_forward(problem, ForwardUse::long_keys) == nullptr) return 0;
   if (attention::has_features(problem)) {
-    const ForwardInstance* instance = attention::find_scored_forward(problem);
+    const ForwardInstance* instance = attention::find_forward(problem, ForwardUse::scored);
     if (instance == nullptr) return 0;
     if (problem.sizes.ragged()) return attention::work_list_bytes(problem.sizes, attention::Side::queries, instance->rows);
     const attention::OnDevice device(problem.device);

@@ -12,6 +12,8 @@ struct ForwardChoice;
 template <Element element>
 struct ForwardChoice<element, 64, 64> : ForwardConfig<element, 64, 64, 4, 96, 4, 2, false> {};
 template <Element element>
+struct ForwardChoice<element, 96, 96> : ForwardConfig<element, 96, 96, 3, 112, 2, 2, true> {};
+template <Element element>
 struct ForwardChoice<element, 128, 128> : ForwardConfig<element, 128, 128, 3, 80, 2, 2, true> {};
 template <Element element>
 struct ForwardChoice<element, 192, 128> : ForwardConfig<element, 192, 128, 2, 96, 2, 2, true> {};

@@ -9,28 +9,9 @@ constexpr int kShortQueries = 128;
 }  // namespace
 
 const ForwardInstance* find_forward(const CudaAttentionProblem& problem, ForwardUse use) {
-  const ForwardInstance *smallest = nullptr, *found = nullptr;
-  for (const ForwardInstance& instance : forward_instances()) {
-    if (instance.element != problem.element || instance.use != ForwardUse::long_keys ||
-        !compiled_dims_serve(instance.head_dim, instance.value_dim, problem.sizes.head_dim, problem.sizes.value_dim)) {
-      continue;
-    }
-    if (smallest == nullptr || instance.head_dim + instance.value_dim < smallest->head_dim + smallest->value_dim)
-      smallest = &instance;
-  }
-  for (const ForwardInstance& instance : forward_instances()) {
-    if (smallest != nullptr && instance.element == smallest->element && instance.head_dim == smallest->head_dim &&
-        instance.value_dim == smallest->value_dim && instance.use == use) {
-      found = &instance;
-    }
-  }
-  return found;
-}
-
-const ForwardInstance* find_scored_forward(const CudaAttentionProblem& problem) {
   const ForwardInstance* found = nullptr;
   for (const ForwardInstance& instance : forward_instances()) {
-    if (instance.element != problem.element || instance.use != ForwardUse::scored ||
+    if (instance.element != problem.element || instance.use != use ||
         !compiled_dims_serve(instance.head_dim, instance.value_dim, problem.sizes.head_dim, problem.sizes.value_dim)) {
       continue;
     }

@@ -16,9 +16,6 @@ std::span<const ForwardInstance> forward_instances();
 /// The kernel of the smallest head dims that serve the problem's, for this use; null if there is none.
 const ForwardInstance* find_forward(const CudaAttentionProblem& problem, ForwardUse use);
 
-/// The smallest scored instance that serves the problem; null if none does.
-const ForwardInstance* find_scored_forward(const CudaAttentionProblem& problem);
-
 /// The sequences that one kernel takes, and where their list lies from the start of all lists on.
 struct ForwardList {
   const ForwardInstance* instance;

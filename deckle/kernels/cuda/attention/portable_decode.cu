@@ -173,42 +173,34 @@ __global__ void __launch_bounds__(kThreads) decode_part(const DecodeArguments ar
   }
 }
 
-// Adds up the parts of one row and head: a warp each, block (row of a kv head, kv head, sequence).
-template <int D>
-__global__ void __launch_bounds__(32) add_decoded(const DecodeArguments args, Element element) {
+// Adds up the parts of one row and head: a warp for 64 of its columns, block (row of a kv head, kv head, sequence).
+__global__ void __launch_bounds__(128) add_decoded(const DecodeArguments args, Element element) {
   const DeviceProblem& problem = args.problem;
   const bool ragged = problem.queries.offsets != nullptr;
-  const int row = blockIdx.x, kv_head = blockIdx.y, sequence = blockIdx.z, lane = threadIdx.x;
+  const int row = blockIdx.x, kv_head = blockIdx.y, sequence = blockIdx.z;
+  const int lane = threadIdx.x, width = 64 * static_cast<int>(blockDim.y), column = 64 * static_cast<int>(threadIdx.y) + 2 * lane;
   const Sequence queries = problem.queries[sequence];
   const int query = row / args.group, head = kv_head * args.group + row % args.group;
   if (query >= queries.length) return;
   const int64_t first = row_index(args, sequence, kv_head, row) * args.parts;
   float maximum = kMinusInfinity, sum = 0.0f;
   for (int part = 0; part < args.parts; ++part) maximum = fmaxf(maximum, args.states[first + part].x);
-  float total[D / 32] = {};  // columns 2 lane + 64 i and the next
+  float2 total = {0, 0};  // of `column` and the next
   for (int part = 0; part < args.parts; ++part) {
     const float2 state = args.states[first + part];
     const float factor = state.x == kMinusInfinity ? 0.0f : arch::exp2((state.x - maximum) * problem.scale_log2);
     sum = fmaf(factor, state.y, sum);
-#pragma unroll
-    for (int i = 0; i < D / 64; ++i) {
-      const float2 add = *reinterpret_cast<const float2*>(args.sums + (first + part) * D + 2 * lane + 64 * i);
-      total[2 * i] = fmaf(factor, add.x, total[2 * i]);
-      total[2 * i + 1] = fmaf(factor, add.y, total[2 * i + 1]);
-    }
+    const float2 add = *reinterpret_cast<const float2*>(args.sums + (first + part) * width + column);
+    total = {fmaf(factor, add.x, total.x), fmaf(factor, add.y, total.y)};
   }
   const RowEnd end = end_row(maximum, sum, problem.scale_log2, args.sinks != nullptr ? args.sinks + head : nullptr);
-  if (args.lse != nullptr && lane == 0)
+  if (args.lse != nullptr && column == 0)
     args.lse[lse_index(problem, sequence, queries.start, head) + int64_t{query} * problem.heads] = end.lse;
   auto* to = reinterpret_cast<uint32_t*>(
       static_cast<uint16_t*>(args.out.data) +
       (ragged ? (queries.start + query) * args.out.row_stride : sequence * args.out.batch_stride + query * args.out.row_stride) +
       head * args.out.head_stride);
-#pragma unroll
-  for (int i = 0; i < D / 64; ++i) {
-    if (2 * lane + 64 * i < args.value_dim)
-      to[lane + 32 * i] = arch::pack(element, total[2 * i] * end.factor, total[2 * i + 1] * end.factor);
-  }
+  if (column < args.value_dim) to[column / 2] = arch::pack(element, total.x * end.factor, total.y * end.factor);
 }
 
 int64_t rows_of(const CudaAttentionProblem& problem) {
@@ -258,8 +250,8 @@ void launch(const CudaAttentionProblem& problem, DecodeArguments args, cudaStrea
     allow_shared_memory(reinterpret_cast<const void*>(kernel), decode_bytes<W>());
     launch_kernel("attention decode", kernel, dim3(args.parts, sizes.kv_heads * args.row_tiles, sizes.batch), kThreads,
                   decode_bytes<W>(), stream, args);
-    launch_kernel("attention decode", add_decoded<W::D>,
-                  dim3(static_cast<unsigned>(rows_of(problem)), sizes.kv_heads, sizes.batch), 32, 0, stream, args, element);
+    launch_kernel("attention decode", add_decoded, dim3(static_cast<unsigned>(rows_of(problem)), sizes.kv_heads, sizes.batch),
+                  dim3(32, W::D / 64), 0, stream, args, element);
   });
 }
 

@@ -24,7 +24,7 @@ __device__ int bucket_of(int rows) {
 
 __device__ bool left_out(const SequenceFilter& filter, int queries, int keys) {
   return (queries <= filter.skip_rows && keys <= filter.skip_rows) || queries < filter.least_queries ||
-         queries > filter.most_queries;
+         queries > filter.most_queries || max(queries, keys) > filter.most_rows;
 }
 
 constexpr int kOwnTiles = 4;
@@ -60,12 +60,16 @@ __device__ void for_each_tile(const DeviceProblem& problem, Side side, int heigh
 
 // Calls visit(sequence, tiles, cost bucket of its longest tile) for every sequence, each by one lane.
 template <class Visit>
-__device__ void for_each_sequence(const DeviceProblem& problem, Side side, int height, const SequenceFilter& filter,
+__device__ void for_each_sequence(const DeviceProblem& problem, Side side, int height, bool whole, const SequenceFilter& filter,
                                   Visit visit) {
   for (int i = threadIdx.x; i < problem.batch; i += kThreads) {
     const int queries = problem.queries[i].length, keys = problem.keys[i].length;
     const int rows = side == Side::queries ? queries : keys, other = side == Side::queries ? keys : queries;
-    if (rows == 0 || left_out(filter, queries, keys)) continue;
+    if ((whole ? max(queries, keys) : rows) == 0 || left_out(filter, queries, keys)) continue;
+    if (whole) {
+      visit(i, 1, bucket_of(max(queries, keys)));
+      continue;
+    }
     const int64_t window = int64_t{problem.mask.left} + problem.mask.right + height;
     visit(i, (rows + height - 1) / height, bucket_of(static_cast<int>(max(int64_t{0}, min(int64_t{other}, window)))));
   }
@@ -103,13 +107,13 @@ __global__ void __launch_bounds__(kThreads, 1) list_tiles(DeviceProblem problem,
     decreases |= problem.keys.offsets[i + 1] < problem.keys.offsets[i];
   }
   if (__syncthreads_or(decreases)) {  // sequences would share rows, and blocks of one wait for those of another
-    if (threadIdx.x == 0) header->next = header->count = header->valid = 0;
+    if (threadIdx.x == 0) header->next = header->count = header->valid = header->longer = 0;
     return;
   }
-  const bool together = request.together;
+  const bool together = request.together || request.whole;
   const int capacity = lists.capacity[blockIdx.x];  // enough, unless offsets decrease
   if (together) {
-    for_each_sequence(problem, side, height, request.filter,
+    for_each_sequence(problem, side, height, request.whole, request.filter,
                       [&](int, int tiles, int bucket) { atomicAdd(&counts[bucket], tiles); });
   } else {
     for_each_tile(problem, side, height, request.filter, [&](int, int, int bucket) { take(counts, bucket); });
@@ -123,11 +127,12 @@ __global__ void __launch_bounds__(kThreads, 1) list_tiles(DeviceProblem problem,
       header->next = 0;
       header->valid = 1;
       header->count = min(before + counts[0], capacity);
+      header->longer = min(before - counts[1], capacity);
     }
   }
   __syncthreads();
   if (together) {
-    for_each_sequence(problem, side, height, request.filter, [&](int sequence, int tiles, int bucket) {
+    for_each_sequence(problem, side, height, request.whole, request.filter, [&](int sequence, int tiles, int bucket) {
       const int first = atomicAdd(&begins[bucket], tiles);
       for (int i = 0; i < min(tiles, capacity - first); ++i)
         items[first + i] = {sequence, request.last_first ? tiles - 1 - i : i};

@@ -19,10 +19,11 @@ struct WorkItem {
 
 /// Lies at the head of a list in the workspace.
 struct WorkListHeader {
-  int32_t next;   // drawn by persistent blocks beyond the first wave
-  int32_t count;  // items
-  int32_t valid;  // ragged: no offset is below the one before; if one is, there are no items
-  int32_t unused[61];
+  int32_t next;    // drawn by persistent blocks beyond the first wave
+  int32_t count;   // items
+  int32_t valid;   // ragged: no offset is below the one before; if one is, there are no items
+  int32_t longer;  // items, the first ones, of cost above that of one tile of 64 rows
+  int32_t unused[60];
 };
 
 enum class Side : int32_t { queries, keys };
@@ -48,6 +49,7 @@ bool equal_costs(const CudaAttentionProblem& problem);
 struct SequenceFilter {
   int skip_rows = -1;  // not those of at most so many query rows and keys
   int least_queries = 0, most_queries = INT_MAX;
+  int most_rows = INT_MAX;  // of query rows and of keys
 };
 
 /// One list to be made: `memory` is 256-byte aligned.
@@ -58,9 +60,10 @@ struct WorkListRequest {
   SequenceFilter filter;
   bool together = false;    // the tiles of a sequence follow each other, in order; sequences by their longest tile
   bool last_first = false;  // the order of those is from the last to the first
+  bool whole = false;       // one item for each sequence that has a row on either side, by the longer of them
 };
 
-inline constexpr int kMostLists = 4;
+inline constexpr int kMostLists = 5;
 
 /// Makes up to kMostLists lists of a ragged problem in one launch. Kernels that read them may be launched with programmatic
 /// dependence: they call arch::wait_for_dependencies first.

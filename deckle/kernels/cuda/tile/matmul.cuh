@@ -115,4 +115,15 @@ __device__ __forceinline__ void store_accumulators(uint32_t address, int rows, i
   }
 }
 
+/// Stores a register operand a[64 x K], K <= 64, as rows of a tile of one panel: `row` is the first of this warp's 16.
+template <int K>
+__device__ __forceinline__ void store_operand(uint32_t address, int row, int thread, const uint32_t (&a)[K / 4]) {
+  const uint32_t target = address + (row + (thread & 15)) * kPanelRowBytes;
+#pragma unroll
+  for (int block = 0; block < K / 16; ++block) {
+    const uint32_t chunk = (2 * block + ((thread >> 4) & 1)) ^ (thread & 7);
+    arch::store_matrices(target + (chunk << 4), a[4 * block], a[4 * block + 1], a[4 * block + 2], a[4 * block + 3]);
+  }
+}
+
 }  // namespace deckle::kernels::cuda::tile
