@@ -11,7 +11,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-RESULTS = ROOT / "benchmarks" / "results"
+RESULTS = ROOT / "benchmarks" / "results" / os.environ.get("DECKLE_BENCH_RESULTS", "")  # a folder for each further machine
 OTHERS_ALLOWED = 0.05  # share of the processors that other processes may use while something is measured
 
 
@@ -126,7 +126,7 @@ def write(workload, report, others_allowed=OTHERS_ALLOWED):
     text = json.dumps({**report, "others": round(others, 4)}, indent=1) + "\n"
     discard = bool(os.environ.get("DECKLE_BENCH_DISCARD"))
     if others <= others_allowed and not discard:
-        RESULTS.mkdir(exist_ok=True)
+        RESULTS.mkdir(parents=True, exist_ok=True)
         (RESULTS / f"{workload}.json").write_text(text)
         return RESULTS / f"{workload}.json"
     path = pathlib.Path(tempfile.mkdtemp(prefix="deckle-bench-"), f"{workload}.json")

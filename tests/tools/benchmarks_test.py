@@ -57,6 +57,18 @@ class Figures(Folder):
             self.assertIn(words, text)
         self.assertEqual(self.figures("--check"), (0, "every figure has its source\n"))
 
+    def test_the_same_of_another_machine(self):
+        self.write("benchmarks/results/other/sampling.json", json.dumps({**RESULT, "machine": "Another machine, 16 cores"}))
+        self.write("docs/performance.md", PAGE + PAGE.replace("figures: ", "figures: other/"))
+        self.assertEqual(self.figures()[0], 0)
+        text = (self.root / "docs/performance.md").read_text()
+        for words in ("`benchmarks/results/sampling.json`: A machine, 2 cores",
+                      "`benchmarks/results/other/sampling.json`: Another machine, 16 cores"):
+            self.assertIn(words, text)
+        self.assertEqual(self.figures("--check")[0], 0)
+        self.write("benchmarks/results/other/sampling.json", json.dumps({k: v for k, v in RESULT.items() if k != "machine"}))
+        self.expect_complaint("benchmarks/results/other/sampling.json: no machine")
+
     def test_a_figure_that_differs_from_its_result(self):
         self.figures()
         page = self.root / "docs/performance.md"
