@@ -4,8 +4,8 @@
 // FLOP: 2 M N D; bytes: 2 M N of dS^T once, and 128 D a tile of 64 keys from L2. Both operands come from shared memory, dS^T
 // transposed: 10 KB for 128 clocks of products.
 //
-// Instances: D = 256. S = 4k: the whole backward 541 and 542 TFLOP/s, 443 and 447 with query_gradients in its place (H200, one run
-// of attention_backward_timing).
+// Instances: D = 256. S = 4k: the whole backward 541 and 542 TFLOP/s, 443 and 447 with query_gradients in its place (H200, one
+// run of attention_backward_timing).
 #pragma once
 
 #include "deckle/kernels/cuda/attention/backward_common.cuh"
