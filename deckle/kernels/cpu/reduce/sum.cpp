@@ -105,14 +105,14 @@ void integer_column_sums(const reduce::Rows<int64_t>& rows, int64_t columns, int
   }
 }
 
-CompensatedSum joined_sums(CompensatedSum a, CompensatedSum b) {
+CompensatedSum add_sums(CompensatedSum a, CompensatedSum b) {
   a.add(b);
   return a;
 }
 
-int64_t plus_integers(int64_t a, int64_t b) { return a + b; }
+int64_t add_integers(int64_t a, int64_t b) { return a + b; }
 
-void divided_sums(int64_t n, const CompensatedSum* folded, double divisor, double* values) {
+void divide_sums(int64_t n, const CompensatedSum* folded, double divisor, double* values) {
   if (divisor == 1) {
     for (int64_t i = 0; i < n; ++i) values[i] = folded[i].total();
   } else {
@@ -123,9 +123,9 @@ void divided_sums(int64_t n, const CompensatedSum* folded, double divisor, doubl
 }  // namespace
 
 reduce::Folds<CompensatedSum> sum_folds() {
-  return {{{&row_sum<float>, &column_sums<float>, &joined_sums, &divided_sums, {}},
-           {&row_sum<double>, &column_sums<double>, &joined_sums, &divided_sums, {}}},
-          {&integer_row_sum, &integer_column_sums, &plus_integers, nullptr, 0}};
+  return {{{&row_sum<float>, &column_sums<float>, &add_sums, &divide_sums, {}},
+           {&row_sum<double>, &column_sums<double>, &add_sums, &divide_sums, {}}},
+          {&integer_row_sum, &integer_column_sums, &add_integers, nullptr, 0}};
 }
 
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE
