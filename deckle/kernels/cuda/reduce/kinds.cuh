@@ -17,6 +17,23 @@ struct Sum {
   __device__ T start() const { return 0; }
   __device__ void add(T& acc, T x, int64_t) const { acc += x; }
   __device__ float few(float x, float y) const { return x + y; }
+  /// Halves eight at a time, float32 one by one.
+  template <typename E, int kCount>
+  __device__ void vectors(T& acc, const uint4 (&raw)[kCount]) const {
+#pragma unroll
+    for (int u = 0; u < kCount; ++u) {
+      if constexpr (sizeof(E) == 2) {
+        float x[8];
+        pointwise::decode<E>(raw[u], x);
+        acc += few_of<8>(*this, [&](int k) { return x[k]; });
+      } else {
+        acc += __uint_as_float(raw[u].x);
+        acc += __uint_as_float(raw[u].y);
+        acc += __uint_as_float(raw[u].z);
+        acc += __uint_as_float(raw[u].w);
+      }
+    }
+  }
   __device__ T merge(T a, T b) const { return a + b; }
   __device__ void finish(T acc, int64_t length, const Outputs& outputs, int64_t row) const {
     outputs.first.put(row, mean ? acc / static_cast<T>(length) : acc);
@@ -66,6 +83,36 @@ struct Extremum {
   __device__ T start() const { return nothing; }
   __device__ void add(T& acc, T x, int64_t) const { acc = merge(acc, x); }
   __device__ float few(float x, float y) const { return x != x || (largest ? x > y : x < y) ? x : y; }
+  /// Of all elements, in their own dtype.
+  template <typename E, int kCount>
+  __device__ void vectors(T& acc, const uint4 (&raw)[kCount]) const {
+    acc = merge(acc, largest ? extremum<true, E>(raw) : extremum<false, E>(raw));
+  }
+  template <bool kLargest, typename E, int kCount>
+  __device__ static float extremum(const uint4 (&raw)[kCount]) {
+    if constexpr (sizeof(E) == 2) {
+      using Pair = std::conditional_t<std::is_same_v<E, __half>, __half2, __nv_bfloat162>;
+      const auto pair = [](uint32_t word) { return *reinterpret_cast<const Pair*>(&word); };
+      const auto of = [](Pair x, Pair y) { return kLargest ? __hmax2_nan(x, y) : __hmin2_nan(x, y); };
+      Pair best = pair(raw[0].x);
+#pragma unroll
+      for (int u = 0; u < kCount; ++u)
+        best = of(best, of(of(pair(raw[u].x), pair(raw[u].y)), of(pair(raw[u].z), pair(raw[u].w))));
+      return better<kLargest>(static_cast<float>(best.x), static_cast<float>(best.y));
+    } else {
+      const auto of = [](uint32_t x, uint32_t y) { return better<kLargest>(__uint_as_float(x), __uint_as_float(y)); };
+      float best = __uint_as_float(raw[0].x);
+#pragma unroll
+      for (int u = 0; u < kCount; ++u)
+        best = better<kLargest>(best, better<kLargest>(of(raw[u].x, raw[u].y), of(raw[u].z, raw[u].w)));
+      return best;
+    }
+  }
+  template <bool kLargest>
+  __device__ static float better(float x, float y) {
+    const float found = kLargest ? fmaxf(x, y) : fminf(x, y);
+    return x != x || y != y ? __int_as_float(0x7fffffff) : found;
+  }
   __device__ T merge(T a, T b) const { return a != a || (largest ? a > b : a < b) ? a : b; }
   __device__ void finish(T acc, int64_t, const Outputs& outputs, int64_t row) const { outputs.first.put(row, acc); }
 };

@@ -83,6 +83,22 @@ __device__ __forceinline__ void in_batches(int64_t i, int64_t end, int64_t step,
   }
 }
 
+/// What the threads of a block have, merged in their order; right in thread 0 of each group of kThreads.
+template <class R, int kThreads, typename Acc>
+__device__ Acc merged(const R& reduction, Acc acc, Acc* shared) {
+  const int lane = static_cast<int>(threadIdx.x) % kThreads;
+  Acc* const own = shared + threadIdx.x - lane;
+  own[lane] = acc;
+  for (int half = kThreads / 2; half > 0; half /= 2) {
+    if constexpr (kThreads > 32)
+      __syncthreads();
+    else
+      __syncwarp();
+    if (lane < half) own[lane] = acc = reduction.merge(own[lane], own[lane + half]);
+  }
+  return acc;
+}
+
 template <class R>
 concept TakesFew = requires(const R& reduction) {
   reduction.few(0.0f, 0.0f);

@@ -4,10 +4,12 @@
 //   Acc            what is kept of the elements so far; Acc R::start()
 //   R::add(acc, x, i)    takes element i of a row along, i ascending; R::merge(a, b) two parts of a row, a's elements first
 //   R::few(x, y)         if there: two halves as one float, four or eight of which are added at once
+//   R::vectors(acc, raw) if there: vector_rows.cuh
 //   R::finish(acc, length, outputs, row)   writes the results of a row
 // and computes in T: double, which every floating dtype is exact in, or int64.
 //
 //   rows     one block takes a part of a row, or one warp a whole short row: elements of a row lie close to each other
+//            (as vectors, where R takes them)
 //   columns  neighbouring threads take neighbouring rows: the rows lie close to each other
 // Long rows of few are cut into parts, whose results a second launch merges.
 #include <algorithm>
@@ -20,24 +22,9 @@
 #include "deckle/core/cuda/memory.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cuda/reduce/columns.cuh"
+#include "deckle/kernels/cuda/reduce/vector_rows.cuh"
 
 namespace deckle::kernels::cuda::reduce {
-
-/// What the threads of a block have, merged in their order; right in thread 0 of each group of kThreads.
-template <class R, int kThreads, typename Acc>
-__device__ Acc merged(const R& reduction, Acc acc, Acc* shared) {
-  const int lane = static_cast<int>(threadIdx.x) % kThreads;
-  Acc* const own = shared + threadIdx.x - lane;
-  own[lane] = acc;
-  for (int half = kThreads / 2; half > 0; half /= 2) {
-    if constexpr (kThreads > 32)
-      __syncthreads();
-    else
-      __syncwarp();
-    if (lane < half) own[lane] = acc = reduction.merge(own[lane], own[lane + half]);
-  }
-  return acc;
-}
 
 /// Elements [begin, end) of a row by kThreads threads, eight at a time.
 template <class R, typename V, int kThreads>
@@ -121,14 +108,44 @@ __global__ void __launch_bounds__(256)
   Acc acc = reduction.start();
   if (row < problem.rows) {
     const int64_t each = (problem.parts + 31) / 32;  // a lane takes neighbouring parts
-    for (int64_t i = lane * each; i < min((lane + 1) * each, problem.parts); ++i)
-      acc = reduction.merge(acc, parts[row * problem.parts + i]);
+    in_batches<8>(
+        lane * each, min((lane + 1) * each, problem.parts), 1, [&](int64_t i) { return parts[row * problem.parts + i]; },
+        [&](const auto& few, int64_t) {
+#pragma unroll
+          for (int u = 0; u < std::extent_v<std::remove_reference_t<decltype(few)>>; ++u) acc = reduction.merge(acc, few[u]);
+        });
   }
   acc = merged<R, 32>(reduction, acc, reinterpret_cast<Acc*>(memory));
   if (lane == 0 && row < problem.rows) reduction.finish(acc, problem.length, problem.outputs, row);
 }
 
 inline unsigned blocks_of(int64_t units, int64_t each) { return static_cast<unsigned>((units + each - 1) / each); }
+
+/// Launches vector_rows_kernel, if it serves.
+template <class R>
+bool as_vectors(const R& reduction, const Problem& problem, typename R::Acc* parts, cudaStream_t stream) {
+  const int64_t most = int64_t{1} << 31;
+  if constexpr (TakesVectors<R>) {
+    if (!problem.vectors || problem.dtype == DType::float64 || problem.rows * problem.parts >= most ||
+        problem.part_length >= most)
+      return false;
+    const auto launch = [&](auto element) {
+      using E = decltype(element);
+      if (problem.length <= 1024)
+        vector_rows_kernel<R, E, 32><<<blocks_of(problem.rows, 8), 256, 0, stream>>>(problem, reduction, parts);
+      else
+        vector_rows_kernel<R, E, 256><<<blocks_of(problem.rows * problem.parts, 1), 256, 0, stream>>>(problem, reduction, parts);
+    };
+    if (problem.dtype == DType::float32)
+      launch(float());
+    else if (problem.dtype == DType::bfloat16)
+      launch(__nv_bfloat16());
+    else
+      launch(__half());
+    return true;
+  }
+  return false;
+}
 
 /// Reduces `dims` of self (none: all of them).
 template <class R, typename T>
@@ -189,6 +206,7 @@ void run(const R& reduction, const Context& context, const View& self, std::span
     } else {
       launch(OneColumn<T>());
     }
+  } else if (as_vectors(reduction, problem, parts, stream)) {
   } else if (layout.length <= 1024) {
     rows_kernel<R, T, 32><<<blocks_of(problem.rows, 8), 256, 0, stream>>>(problem, reduction, parts);
   } else {
