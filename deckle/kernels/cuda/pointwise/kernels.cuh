@@ -46,9 +46,9 @@ __device__ __forceinline__ T number_of(const Operand& operand) {
 template <typename T, int N>
 inline constexpr int kTogether = sizeof(T) == 8 || N > 2 ? 1 : 2;
 
-/// The same of `flat`: halves need more arithmetic for 16 bytes.
+/// The same of `flat`: halves need more arithmetic for 16 bytes, and functions of one number more than sums.
 template <typename E, int N>
-inline constexpr int kFlatTogether = sizeof(E) == 2 && N <= 2 ? 4 : 2;
+inline constexpr int kFlatTogether = (sizeof(E) == 2 ? N <= 2 : N == 1) ? 4 : 2;
 
 /// Elements [first, first + count) of the innermost dim, one at a time: its end, which is no whole vector.
 template <class F, typename T, int N>
