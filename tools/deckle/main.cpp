@@ -158,9 +158,8 @@ void add_train(CLI::App& app, TrainCommand& command) {
                 "float32, bf16 with float32 parameters, or auto: what is faster there. A run that is resumed keeps its own");
   train->get_option("--dtype")->excludes(resume);
   train
-      ->add_flag("--graph,!--no-graph", options.graph,
-                 "On a GPU, each step as one graph where it can be (default), or a call for each op. A run that is resumed keeps "
-                 "its own")
+      ->add_flag("--graph", options.graph,
+                 "On a GPU, each step as one graph, where it can be: for small models. A run that is resumed keeps its own")
       ->excludes(resume);
   add_threads(train);
   train->callback([=, &options] {

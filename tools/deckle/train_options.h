@@ -31,7 +31,7 @@ struct TrainOptions {
   uint64_t seed = 1;
   double save_minutes = 1;       // between checkpoints
   DType dtype = DType::float32;  // of products, norms and attention; parameters and losses are float32
-  bool graph = true;             // on a GPU each step is one graph, where it can be
+  bool graph = false;            // on a GPU each step is one graph, where it can be
 
   void save(io::Checkpoint& checkpoint) const;
   static TrainOptions load(const io::Checkpoint& checkpoint);
