@@ -7,6 +7,7 @@
 //
 //   rung                 64 M elements over dim 1 of [65536, 1024], bfloat16, on an H200 (floor 0.031 ms at 4.3 TB/s)
 //   rows_kernel          sum 0.057 ms, amax 0.079 ms
+//   here                 sum 0.035 ms, amax 0.034 ms; float32: 0.064 ms both (floor 0.062)
 #include "deckle/kernels/cuda/reduce/problem.cuh"
 
 namespace deckle::kernels::cuda::reduce {
