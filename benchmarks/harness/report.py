@@ -55,16 +55,35 @@ def share_of_others(before, after):
 
 
 def machine():
-    """One line: CPU, cores, the widest instruction set, memory."""
+    """One line: CPU, cores (those that this run is pinned to, of all), the widest instruction set, AMX, memory."""
     text = pathlib.Path("/proc/cpuinfo").read_text()
     model = re.search(r"model name\s*: (.*)", text).group(1).strip()
     family = re.search(r"cpu family\s*: (\d+)", text).group(1)
     number = re.search(r"^model\s*: (\d+)", text, re.M).group(1)
     flags = re.search(r"^flags\s*: (.*)", text, re.M).group(1).split()
     isa = next((name for flag, name in (("avx512_bf16", "avx512-bf16"), ("avx512f", "avx512"), ("avx2", "avx2"))
-                if flag in flags), "sse2")
+                if flag in flags), "sse2") + (", AMX" if "amx_bf16" in flags else "")
+    own, all_cores = len(os.sched_getaffinity(0)), os.cpu_count()
+    cores = f"{all_cores}" if own == all_cores else f"{own} of {all_cores}"
     memory = int(re.search(r"MemTotal:\s+(\d+)", pathlib.Path("/proc/meminfo").read_text()).group(1)) / 2**20
-    return f"{model} (family {family}, model {number}), {os.cpu_count()} cores, {isa}, {memory:.0f} GiB"
+    return f"{model} (family {family}, model {number}), {cores} cores, {isa}, {memory:.0f} GiB"
+
+
+def place(machine):
+    """The folder's name for a machine, from its line: the processor, AMX, and the cores a run had; of a GPU, its name."""
+    cpu = re.match(r"(\w+)[^;]*\(family (\d+), model (\d+)\), (\d+)(?: of \d+)? cores", machine)
+    amx = "_amx" if ", AMX" in machine else ""
+    name = "{}_{}_{}{}_{}_cores".format(*cpu.groups()[:3], amx, cpu.group(4)) if cpu else machine.split(",")[0]
+    return name.lower().replace(" ", "_")
+
+
+def path_of(workload, machine):
+    """Where the result of a machine stands: where it stood, in RESULTS or a folder there, never over another machine's."""
+    first = RESULTS / f"{workload}.json"
+    for path in [first, *sorted(RESULTS.glob(f"*/{workload}.json"))]:
+        if path.exists() and place(json.loads(path.read_text())["machine"]) == place(machine):
+            return path
+    return RESULTS / place(machine) / first.name if first.exists() else first
 
 
 def gpu():
@@ -126,9 +145,10 @@ def write(workload, report, others_allowed=OTHERS_ALLOWED):
     text = json.dumps({**report, "others": round(others, 4)}, indent=1) + "\n"
     discard = bool(os.environ.get("DECKLE_BENCH_DISCARD"))
     if others <= others_allowed and not discard:
-        RESULTS.mkdir(parents=True, exist_ok=True)
-        (RESULTS / f"{workload}.json").write_text(text)
-        return RESULTS / f"{workload}.json"
+        path = path_of(workload, report["machine"])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
     path = pathlib.Path(tempfile.mkdtemp(prefix="deckle-bench-"), f"{workload}.json")
     path.write_text(text)
     if others > others_allowed and not discard:

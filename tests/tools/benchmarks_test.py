@@ -149,6 +149,25 @@ class Kept(Folder):
         self.assertRegex(done.stderr, r"not kept: other processes used \d+ % of the processors")
         self.assertFalse((self.root / "kept.json").exists())
 
+    def test_a_result_of_another_machine_stays(self):
+        theirs = json.dumps({"machine": "AMD EPYC (family 1, model 1), 3 cores, avx2, 4 GiB"})
+        self.write("kept.json", theirs)
+        self.assertEqual(self.measure("", own=True, allowed="1").returncode, 0)
+        self.assertEqual((self.root / "kept.json").read_text(), theirs)
+        (self.root / report.place(report.machine())).rename(self.root / "named")  # a folder by hand keeps its machine's
+        (self.root / "named/kept.json").write_text(json.dumps({"machine": report.machine()}))
+        self.assertEqual(self.measure("", own=True, allowed="1").returncode, 0)
+        self.assertIn("others", json.loads((self.root / "named/kept.json").read_text()))
+        self.assertEqual(sorted(path.name for path in self.root.iterdir()), ["kept.json", "named"])
+
+    def test_places(self):
+        intel = "Intel(R) Xeon(R) Processor (family 6, model 207), "
+        for line, place in ((intel + "2 cores, avx512, 24 GiB", "intel_6_207_2_cores"),
+                            (intel + "16 of 32 cores, avx512-bf16, AMX, 252 GiB", "intel_6_207_amx_16_cores"),
+                            ("AMD EPYC (family 26, model 2), 2 cores, avx512-bf16, 24 GiB", "amd_26_2_2_cores"),
+                            ("NVIDIA H200, driver 580; " + intel + "32 cores, avx512-bf16, 252 GiB", "nvidia_h200")):
+            self.assertEqual(report.place(line), place)
+
     def test_a_benchmark_of_a_gpu_says_how_busy_the_processors_were(self):
         done = self.measure("while True: pass", own=False, allowed="1", DECKLE_BENCH_COMMIT="0123456")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
