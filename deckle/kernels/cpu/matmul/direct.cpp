@@ -5,7 +5,9 @@
 //   a vector  m = 1 or n = 1: bounded by reading the matrix, 4 bytes for 2 FLOPs; an engine packs it first, and so reads it twice
 //   integers  for which there is no engine
 //
-// For a vector k is cut at kChunk, whose partial sums are added in double: the partition depends on shapes alone.
+// For a vector k is cut at kChunk, whose partial sums are added in double: the partition depends on shapes alone. Where the
+// matrix's rows lie along the results it is cut more often, at kDepth, and the results less: so each step reads long runs, which
+// the processor fetches ahead, and not a few lines of each page.
 
 #include "deckle/kernels/cpu/matmul/direct.h"
 
@@ -19,11 +21,12 @@
 namespace deckle::kernels::cpu::matmul {
 namespace {
 
-constexpr int64_t kSmall = 32768;              // multiplications
-constexpr int64_t kFlat = 4;                   // of k: bounded by writing c
-constexpr int64_t kChunk = 1024;               // of k
-constexpr int64_t kRange = 131072;             // multiplications per parallel range: 5 us or more
-constexpr int64_t kRows = 16, kColumns = 256;  // results of a step
+constexpr int64_t kSmall = 32768;               // multiplications
+constexpr int64_t kFlat = 4;                    // of k: bounded by writing c
+constexpr int64_t kChunk = 1024;                // of k
+constexpr int64_t kRange = 131072;              // multiplications per parallel range: 5 us or more
+constexpr int64_t kRows = 16, kColumns = 1024;  // results of a step
+constexpr int64_t kDepth = 128;                 // of k, of a step along the results
 
 template <typename T>
 struct Factors {
@@ -53,6 +56,10 @@ void small_rows(const Loops<T>& functions, const Factors<T>& a, const Factors<T>
                 int64_t c_row) {
   const int64_t k = a.cols, n = b.cols;
   const T* const rows = a.data + begin * a.row_stride;
+  if (n == 1 && a.col_stride == 1 && b.row_stride == 1)
+    return functions.dots(end - begin, k, rows, a.row_stride, b.data, c, c_row);
+  if (n == 1 && a.row_stride == 1 && c_row == 1)
+    return functions.sums(1, end - begin, k, b.data, 0, b.row_stride, rows, a.col_stride, c, 0);
   if (b.col_stride == 1 || n == 1)
     return functions.sums(end - begin, n, k, rows, a.row_stride, a.col_stride, b.data, b.row_stride, c, c_row);
   if (b.row_stride == 1 && a.col_stride == 1 && end - begin <= 2) {
@@ -103,8 +110,8 @@ struct VectorProduct {
 
   void operator()() const {
     const Loops<T> functions = product_loops().real.template of<T>();
-    const int64_t chunks = (k + kChunk - 1) / kChunk, block = along_k() ? kRows : kColumns,
-                  blocks = (results + block - 1) / block;
+    const int64_t chunk_size = along_k() ? kChunk : kDepth, chunks = (k + chunk_size - 1) / chunk_size;
+    const int64_t block = along_k() ? kRows : kColumns, blocks = (results + block - 1) / block;
     Scratch scratch;
     const T* factors = vector;
     if (along_k() && vector_stride != 1) {
@@ -116,25 +123,39 @@ struct VectorProduct {
     const bool direct = chunks == 1 && (along_k() || stride == 1);
     T* const partial = direct ? to : scratch.take<T>(chunks * results);
     const int64_t apart = direct ? stride : 1;
-    const int64_t multiplications = std::min(block, results) * std::min(k, kChunk);
+    const int64_t multiplications = std::min(block, results) * std::min(k, chunk_size);
     parallel_for(blocks * chunks, std::max<int64_t>(1, kRange / multiplications), [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
         const int64_t first = task % blocks * block, count = std::min(block, results - first);
-        const int64_t chunk = task / blocks, p = chunk * kChunk, depth = std::min(kChunk, k - p);
+        const int64_t chunk = task / blocks, p = chunk * chunk_size, depth = std::min(chunk_size, k - p);
         const T* const part = matrix + first * row_stride + p * k_stride;
         T* const sums = partial + (chunk * results + first) * apart;
-        if (along_k())
+        if (along_k()) {
           functions.dots(count, depth, part, row_stride, factors + p, sums, apart);
-        else
-          functions.sums(1, count, depth, factors + p * vector_stride, 0, vector_stride, part, k_stride, sums, 0);
+        } else {
+          std::fill_n(sums, count, T{0});
+          functions.add_rows(count, depth, factors + p * vector_stride, vector_stride, part, k_stride, sums);
+        }
       }
     });
-    if (direct) return;
-    for (int64_t r = 0; r < results; ++r) {
-      double sum = 0;
-      for (int64_t chunk = 0; chunk < chunks; ++chunk) sum += static_cast<double>(partial[chunk * results + r]);
-      to[r * stride] = static_cast<T>(sum);
-    }
+    if (!direct) add_chunks(partial, chunks);
+  }
+
+  void add_chunks(const T* partial, int64_t chunks) const {
+    constexpr int64_t kBlock = 256;
+    const int64_t blocks = (results + kBlock - 1) / kBlock;
+    parallel_for(blocks, std::max<int64_t>(1, kRange / (kBlock * chunks)), [&](int64_t begin, int64_t end) {
+      double sums[kBlock];
+      for (int64_t first = begin * kBlock; first < std::min(end * kBlock, results); first += kBlock) {
+        const int64_t count = std::min(kBlock, results - first);
+        std::fill_n(sums, count, 0.0);
+        for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+          const T* const from = partial + chunk * results + first;
+          for (int64_t r = 0; r < count; ++r) sums[r] += static_cast<double>(from[r]);
+        }
+        for (int64_t r = 0; r < count; ++r) to[(first + r) * stride] = static_cast<T>(sums[r]);
+      }
+    });
   }
 };
 

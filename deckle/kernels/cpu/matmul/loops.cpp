@@ -1,5 +1,6 @@
-// The two loops of products that no engine is called for: rows that lie along k are multiplied with a vector in lanes (dots);
-// rows that lie along the results are added up, each times its factor (sums), four rows of the result and two vectors at a time.
+// The loops of products that no engine is called for: rows that lie along k are multiplied with a vector in lanes (dots); rows
+// that lie along the results are added up, each times its factor: short ones with the sums in registers, four rows of the result
+// and two vectors at a time (sums), long ones from end to end, four of them at a time, with the sums in L1 (add_rows).
 // Instances: float, double; sums: and int64_t, modulo 2^64.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/matmul/loops.cpp"
@@ -168,9 +169,33 @@ void sums(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_
   for (; i < m; ++i) sum_row(n, k, a + i * a_row, a_col, b, b_row, c + i * c_row);
 }
 
+template <typename T>
+void add_rows(int64_t n, int64_t k, const T* a, int64_t a_col, const T* b, int64_t b_row, T* c) {
+  const hn::ScalableTag<T> d;
+  int64_t p = 0;
+  for (; p + 4 <= k; p += 4) {
+    const T *const b0 = b + p * b_row, *const b1 = b0 + b_row, *const b2 = b1 + b_row, *const b3 = b2 + b_row;
+    const auto f0 = hn::Set(d, a[p * a_col]), f1 = hn::Set(d, a[(p + 1) * a_col]), f2 = hn::Set(d, a[(p + 2) * a_col]),
+               f3 = hn::Set(d, a[(p + 3) * a_col]);
+    map_run(d, n, [&](auto part, int64_t j) HWY_ATTR {
+      const auto even = hn::MulAdd(f2, part.load(b2 + j), hn::MulAdd(f0, part.load(b0 + j), part.load(c + j)));
+      const auto odd = hn::MulAdd(f3, part.load(b3 + j), hn::Mul(f1, part.load(b1 + j)));
+      part.store(hn::Add(even, odd), c + j);
+    });
+  }
+  for (; p < k; ++p) {
+    const auto factor = hn::Set(d, a[p * a_col]);
+    map_run(d, n, [&](auto part, int64_t j) HWY_ATTR {
+      part.store(hn::MulAdd(factor, part.load(b + p * b_row + j), part.load(c + j)), c + j);
+    });
+  }
+}
+
 }  // namespace
 
-matmul::LoopTable loop_table() { return {{{&dots<float>, &sums<float>}, {&dots<double>, &sums<double>}}, &sums<int64_t>}; }
+matmul::LoopTable loop_table() {
+  return {{{&dots<float>, &sums<float>, &add_rows<float>}, {&dots<double>, &sums<double>, &add_rows<double>}}, &sums<int64_t>};
+}
 
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

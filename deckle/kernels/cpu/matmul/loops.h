@@ -16,6 +16,8 @@ struct Loops {
   /// c[r c_stride] = row r of x, of k elements, times y.
   void (*dots)(int64_t rows, int64_t k, const T* x, int64_t stride, const T* y, T* c, int64_t c_stride);
   Sums<T>* sums;
+  /// c[j] += the sum over p < k of a[p a_col] b[p b_row + j], for j < n: of long rows, which it reads from end to end.
+  void (*add_rows)(int64_t n, int64_t k, const T* a, int64_t a_col, const T* b, int64_t b_row, T* c);
 };
 struct LoopTable {
   RealTable<Loops> real;

@@ -110,7 +110,8 @@ TEST_P(EveryDType, MmEqualsTheNaiveProductInEveryLayout) {
 // What direct.cpp takes: a vector on one side, with k in one chunk and in several, and few multiplications in all.
 TEST_P(EveryDType, VectorsAndSmallMatricesInEveryLayout) {
   for (const Shape& shape : {Shape{1, 900, 70}, Shape{900, 1, 70}, Shape{1, 33, 5003}, Shape{77, 1, 2050}, Shape{1, 1, 4100},
-                             Shape{8, 8, 8}, Shape{3, 130, 17}, Shape{31, 5, 64}, Shape{700, 90, 1}, Shape{130, 257, 3}}) {
+                             Shape{1100, 1, 300}, Shape{1, 1100, 300}, Shape{120, 1, 130}, Shape{8, 8, 8}, Shape{3, 130, 17},
+                             Shape{31, 5, 64}, Shape{700, 90, 1}, Shape{130, 257, 3}}) {
     for (int left = 0; left < 4; ++left) {
       for (int right = 0; right < 4; ++right) {
         const Buffer a = operand(shape.m, shape.k, GetParam(), left), b = operand(shape.k, shape.n, GetParam(), right);
