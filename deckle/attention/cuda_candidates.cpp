@@ -56,7 +56,7 @@ bool is_dense(const AttentionProblem& p) {
   return p.k_lengths == nullptr;
 }
 
-/// Of the Hopper kernels: their forward serves all features of scores, their backward dropout, or a bias.
+/// Of the Hopper kernels: their forward serves all features of scores, their backward dropout, soft cap and slopes, or a bias.
 std::string hopper_features_refused(const AttentionRequest& request) {
   const AttentionProblem& p = request.problem;
   if (std::string reason = dropout_refused(p.dropout); !reason.empty()) return reason;
@@ -64,10 +64,13 @@ std::string hopper_features_refused(const AttentionRequest& request) {
     return "the mask is more than causal masks and windows of one alignment";
   if (request.pass == AttentionPass::forward) return {};
   AttentionRequest others = request;
-  others.bias = false;
+  others.bias = others.slopes = false;
   others.problem.dropout = {};
+  others.problem.soft_cap = 0;
   if (std::string reason = features_refused(others); !reason.empty()) return reason;
   if (request.bias && p.dropout.threshold != 0) return "there are both a bias and dropout (serves one of them)";
+  if (request.bias && (request.slopes || p.soft_cap != 0))
+    return "there is a bias beside a soft cap or slopes (serves it with neither)";
   return request.bias && !is_dense(p) ? "the batch with the bias is ragged (serves dense ones)" : "";
 }
 

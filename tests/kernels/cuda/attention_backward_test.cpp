@@ -440,14 +440,15 @@ TEST_P(AttentionBackwardFeatures, AreBitEqualFromRunToRun) {
   }
 }
 
-// What the Hopper kernels serve of it: dropout, or a dense bias.
+// What the Hopper kernels serve of it: dropout, soft cap and slopes, or a dense bias.
 class AttentionBackwardScored : public AttentionTest {};
 
-TEST_P(AttentionBackwardScored, DropsWhatTheForwardDropped) {
+TEST_P(AttentionBackwardScored, ServesEveryFeatureOfScores) {
   for (const CaseOptions& features : score_features()) {
-    if (features.dropout.threshold == 0 || features.slopes) continue;
     const auto verify = [&](CaseOptions o) {
-      o.dropout = features.dropout;
+      const bool sinks = o.sinks;
+      o = with(o, features);
+      o.sinks = o.sinks || sinks;
       verify_backward(o);
     };
     for (const AttentionMask& mask : {kFull, kCausal, AttentionMask{60, 25, false}}) {
@@ -504,21 +505,26 @@ TEST_P(AttentionBackwardScored, AddsABiasAndStoresItsGradient) {
 }
 
 TEST_P(AttentionBackwardScored, IsBitEqualFromRunToRun) {
-  CaseOptions biased = dense(2, 900, 1100, kCausal), dropping = biased;
+  CaseOptions biased = dense(2, 900, 1100, kCausal), scored = biased;
   biased.bias_dims = 15;
-  dropping.dropout.threshold = 50;
-  for (const CaseOptions& o : {biased, dropping}) {
+  scored.dropout.threshold = 50;
+  scored.slopes = true;
+  scored.soft_cap = 2;
+  scored.heads = 4;  // two of a key head
+  for (const CaseOptions& o : {biased, scored}) {
     AttentionCase c(o);
     c.prepare_backward();
     c.backward();
     const CaseTensor first[] = {c.grad_q.copy(), c.grad_k.copy(), c.grad_v.copy()};
     const auto bias = c.grad_bias.download<uint16_t>();
+    const auto slopes = c.grad_slopes.download<uint32_t>();
     for (int i = 0; i < 10; ++i) {
       c.backward();
       ASSERT_EQ(different(first[0], c.grad_q), 0u) << i;
       ASSERT_EQ(different(first[1], c.grad_k), 0u) << i;
       ASSERT_EQ(different(first[2], c.grad_v), 0u) << i;
       ASSERT_EQ(c.grad_bias.download<uint16_t>(), bias) << i;
+      ASSERT_EQ(c.grad_slopes.download<uint32_t>(), slopes) << i;
     }
   }
 }

@@ -143,8 +143,8 @@ TEST(AttentionHost, FeaturesOfScoresAreServedByForwardsThePortableBackwardAndInP
     EXPECT_EQ(portable_attention_forward_why_not(a.problem), portable);
     EXPECT_EQ(portable_attention_backward_why_not(a), portable);
   };
-  expect([](auto& a) { a.problem.soft_cap = 30; }, "", "there is a soft cap (serves none)", "");
-  expect([](auto& a) { a.problem.slopes = &number; }, "", "slopes are given (serves none)", "");
+  expect([](auto& a) { a.problem.soft_cap = 30; }, "", "", "");
+  expect([](auto& a) { a.problem.slopes = &number; }, "", "", "");
   expect([](auto& a) { a.problem.dropout.threshold = 26; }, "", "", "");
   expect([](auto& a) { a.problem.table = &number; }, "", "a table is given (serves none)", "");
   const auto with_bias = [](int columns) {
@@ -165,6 +165,11 @@ TEST(AttentionHost, FeaturesOfScoresAreServedByForwardsThePortableBackwardAndInP
     a.problem.dropout.threshold = 26;
   };
   expect(with_dropout, "", "there are both a bias and dropout (serves one of them)", "");
+  const auto with_slopes = [&](auto& a) {
+    with_bias(104)(a);
+    a.problem.slopes = &number;
+  };
+  expect(with_slopes, "", "there is a bias beside a soft cap or slopes (serves it with neither)", "");
   const std::string masked = "the mask has ranges or bytes";
   expect(
       [](auto& a) {

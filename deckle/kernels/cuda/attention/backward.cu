@@ -127,14 +127,21 @@ class Pass {
       check(cudaMemsetAsync(memory<int>(0), 0, plan_.counters * sizeof(int), stream_), kName);
     }
     clear_bias_gradient();
+    const int64_t slope_bytes = sizeof(float) * sizes_.heads * plan_.slope_parts;
+    if (wants_slopes() && slope_bytes > 0)
+      check(cudaMemsetAsync(memory<float>(plan_.slope_sums), 0, slope_bytes, stream_), kName);
     for (const auto& launch : launches_) launch();
     if (sums_bias_gradient(arguments_)) portable::bias_gradient(arguments_, memory<void>(plan_.bias_statistics), stream_);
+    if (wants_slopes())
+      portable::add_parts(memory<float>(plan_.slope_sums), arguments_.grad_slopes, sizes_.heads, plan_.slope_parts, stream_);
     portable::sink_gradients(arguments_, memory<void>(plan_.sink_sums), stream_);
     portable::clear_spare_keys(arguments_, stream_);
   }
 
  private:
   enum class Start { after_predecessor, beside_predecessor };
+
+  bool wants_slopes() const { return problem_.slopes != nullptr && arguments_.grad_slopes != nullptr; }
 
   template <class T>
   T* memory(int64_t offset) const {
@@ -209,9 +216,13 @@ class Pass {
     add(kernel, dim3(static_cast<unsigned>(std::min<int64_t>(multiprocessors(), items))), start, arguments);
   }
 
-  // What all kernels are told of dropout and a bias.
+  // What all kernels are told of features of scores.
   void features() {
     common_.features = portable::score_features(problem_);
+    common_.changes_scores = problem_.soft_cap != 0 || problem_.slopes != nullptr;
+    if (common_.changes_scores) common_.scale_log2 = 1.0f;
+    if (wants_slopes()) common_.slope_sums = memory<float>(plan_.slope_sums);
+    common_.slope_parts = static_cast<int>(plan_.slope_parts);
     if (problem_.bias.data == nullptr || sizes_.query_rows == 0 || sizes_.key_rows == 0) return;
     const auto map_of = [&](const CudaAttentionPlane& plane) {
       return tile::make_tensor_map(
@@ -411,14 +422,17 @@ std::string scored_why_not(const AttentionBackward& arguments) {
   CudaAttentionProblem others = problem;
   others.bias = {};
   others.dropout = {};
+  others.soft_cap = 0;
+  others.slopes = nullptr;
   if (std::string reason = features_why_not(others); !reason.empty()) return reason;
   if (problem.dropout.threshold != 0) {
     if (problem.bias.data != nullptr) return "there are both a bias and dropout (serves one of them)";
     if (std::string reason = dropout_why_not(problem.dropout); !reason.empty()) return reason;
   }
   if (problem.bias.data == nullptr) return {};
+  if (problem.soft_cap != 0 || problem.slopes != nullptr)
+    return "there is a bias beside a soft cap or slopes (serves it with neither)";
   if (sizes.ragged()) return "the batch with the bias is ragged (serves dense ones)";
-  if (problem.bias_before_cap && problem.soft_cap != 0) return "the bias comes before a soft cap";
   for (const auto& [name, plane] : {std::pair("bias", &problem.bias), {"gradient of the bias", &arguments.grad_bias}}) {
     if (plane->data != nullptr && !(reads_wide(*plane) && (plane->row_stride != 0 || plane->rows > 1)))
       return "the " + std::string(name) + " is broadcast over rows or keys, or has rows that are no multiples of 16 bytes";
@@ -461,6 +475,8 @@ void attention_backward(const AttentionBackward& given, cudaStream_t stream) {
   if (arguments.problem.sizes.heads == 0) return;
   if (arguments.problem.sizes.batch == 0) {
     if (sums_bias_gradient(arguments)) portable::bias_gradient(arguments, nullptr, stream);
+    if (arguments.grad_slopes != nullptr && arguments.problem.slopes != nullptr)
+      portable::add_parts(nullptr, arguments.grad_slopes, arguments.problem.sizes.heads, 0, stream);
     return portable::sink_gradients(arguments, nullptr, stream);
   }
   Pass(arguments, stream).run();

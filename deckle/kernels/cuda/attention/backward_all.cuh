@@ -64,20 +64,20 @@ namespace deckle::kernels::cuda::attention {
 
 enum class Order { meeting, apart };
 
-/// `drops`: weights may be dropped. `biased`: there is a bias, too.
-template <Element element_, int D_, int queries_, Order order_, bool drops_ = false, bool biased_ = false>
+/// `scored`: there may be dropout, a soft cap and slopes. `biased`: there is a bias.
+template <Element element_, int D_, int queries_, Order order_, bool scored_ = false, bool biased_ = false>
 struct AllGradients {
   static constexpr Element element = element_;
   static constexpr int D = D_, Dv = D_, M = queries_, N = 128;
   static constexpr Order order = order_;
-  static constexpr bool drops = drops_, biased = biased_;
+  static constexpr bool scored = scored_, biased = biased_;
   static constexpr int warpgroups = 2;
   // So that the slot of a tile also tells which buffer of dS is its own, and the phase of the staging buffer.
   static constexpr int stages = 2;
   static constexpr int k_buffers = 2, v_buffers = 1;  // v is not needed after the last dP
   static constexpr int threads = 384;
   // What loads and stores tiles of a bias besides does not fit 24.
-  static constexpr bool kept_in_shared = drops && M > 64;  // what dropout keeps; a register beside 64 scores is too much
+  static constexpr bool kept_in_shared = scored && M > 64;  // what dropout keeps; a register beside 64 scores is too much
   static constexpr int producer_registers = biased ? 40 : 24, consumer_registers = biased ? 232 : 240;
   static_assert(D == 64 || D == 128);
   static constexpr int dq_queries = D == 128 ? M : M / 2;  // of a warpgroup's tile of dQ^T, which has 64 of the D columns
@@ -201,13 +201,25 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
         arch::fence_shared_for_async();
       };
       [[maybe_unused]] portable::KeptFlags<M> kept;
+      [[maybe_unused]] float slope_sum = 0.0f;
+      [[maybe_unused]] const auto changed_scores = [&] {
+        return ChangedScores<M>(args, work.sequence, shared.query_head[ring.slot], work.tile * N + 64 * warpgroup,
+                                shared.first_query[ring.slot]);
+      };
       const auto prepare = [&] {  // what exponentials and dS of the next tile take besides S and dP
-        if constexpr (Shape::drops) {
-          draw_kept<M>(kept, args, work.sequence.index, shared.query_head[ring.slot], work.tile * N + 64 * warpgroup,
-                       shared.first_query[ring.slot]);
-          if constexpr (Shape::kept_in_shared) {
+        if constexpr (Shape::scored) {
+          if (args.features.threshold != 0) {
+            draw_kept<M>(kept, args, work.sequence.index, shared.query_head[ring.slot], work.tile * N + 64 * warpgroup,
+                         shared.first_query[ring.slot]);
+            if constexpr (Shape::kept_in_shared) {
 #pragma unroll
-            for (int i = 0; i < kept.words; ++i) shared.kept[i][threadIdx.x] = kept.word[i];
+              for (int i = 0; i < kept.words; ++i) shared.kept[i][threadIdx.x] = kept.word[i];
+            }
+          } else if constexpr (Shape::kept_in_shared) {  // a path without flags does not fit the registers at D = 64
+#pragma unroll
+            for (int i = 0; i < kept.words; ++i) shared.kept[i][threadIdx.x] = ~0u;
+          } else {
+            kept.fill();
           }
         }
         if constexpr (Shape::biased) {
@@ -221,8 +233,20 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
 #pragma unroll
           for (int i = 0; i < kept.words; ++i) kept.word[i] = shared.kept[i][threadIdx.x];
         }
-        if constexpr (Shape::drops) {
-          steps.score_gradients(ds, p, score, dp, ring, kept, args.features.keep_factor);
+        if constexpr (Shape::scored) {
+          steps.score_gradients(dp, score, ring, kept, args.features.keep_factor);
+          if (args.changes_scores) {
+            const ChangedScores<M> changed = changed_scores();
+            if (args.slope_sums != nullptr) {
+              changed.add_slope_gradient(slope_sum, dp);
+              if ((remaining - 1) % work.walk.count == 0)
+                store_slope_sum<Shape>(args, work, shared.query_head[ring.slot], slope_sum);
+            }
+            changed.change_gradients(dp, score, arch::shared_address(shared.lse2[ring.slot]));
+          }
+          tile::pack_operand<element>(ds, dp);
+          tile::pack_operand<element>(p, score);
+          drop(p, kept);
         } else {
           steps.score_gradients(ds, p, score, dp, ring);
         }
@@ -237,6 +261,9 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
           steps.forget_operands();
           Ring<stages> next = ring;
           next.advance();
+          if constexpr (Shape::scored) {  // before dP is under way, for its registers
+            if (args.changes_scores) changed_scores().change(score);
+          }
           steps.issue_dp(dp, ring);
           prepare();
           steps.probabilities(score, ring);
@@ -342,7 +369,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
       arch::release(shared.v_empty[0]);
     }
     arch::release(shared.k_empty[k.slot]);
-    if constexpr (Shape::drops) {
+    if constexpr (Shape::scored) {
 #pragma unroll
       for (float& x : dv) x *= args.features.keep_factor;
     }

@@ -60,8 +60,11 @@ struct BackwardArguments {
   CUtensorMap bias, grad_bias;         // all_gradients with a bias: boxes of one tile of queries x 64 keys
   CUtensorMap score_gradients;         // dS^T of the planes of one launch, as key_gradients leaves it: boxes of 64 queries
   int bias_has_heads, bias_has_sequences, wants_grad_bias;
-  portable::ScoreFeatures features;  // of dropout
-  const int64_t* query_offsets;      // null: dense
+  portable::ScoreFeatures features;  // of dropout, soft cap and slopes
+  int changes_scores;                // there is a soft cap, or slopes; scale_log2 is then 1
+  float* slope_sums;                 // [heads, slope_parts]: one a tile of keys and warp; null: not wanted
+  int slope_parts;
+  const int64_t* query_offsets;  // null: dense
   const int64_t* key_offsets;
   const int64_t* key_lengths;  // null: all rows are keys
   const float* lse2;

@@ -63,7 +63,7 @@ struct BackwardAllChoice<element, 64, 64> : AllGradients<element, 64, 128, Order
 template <Element element>
 struct BackwardAllChoice<element, 128, 128> : AllGradients<element, 128, 64, Order::meeting> {};
 
-/// The same where weights are dropped, and with a bias.
+/// The same with dropout, soft cap and slopes, and with a bias.
 template <Element element, int D, bool biased>
 struct BackwardScoredChoice;
 
@@ -114,9 +114,9 @@ BackwardKernels backward_all_kernels() {
 
 template <Element element, int D, int Dv>
 BackwardKernels backward_scored_kernels() {
-  using Dropping = BackwardScoredChoice<element, D, false>;
+  using Scored = BackwardScoredChoice<element, D, false>;
   using Biased = BackwardScoredChoice<element, D, true>;
-  return {.dropping_gradients = describe<Dropping>(&all_gradients<Dropping>, Dropping::N, Dropping::M),
+  return {.scored_gradients = describe<Scored>(&all_gradients<Scored>, Scored::N, Scored::M),
           .biased_gradients = describe<Biased>(&all_gradients<Biased>, Biased::N, Biased::M)};
 }
 

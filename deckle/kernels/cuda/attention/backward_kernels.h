@@ -14,6 +14,9 @@ inline constexpr int kTurnStride = 32;
 /// Rows of a tile of short_gradients.
 inline constexpr int kShortRows = 64;
 
+/// Warps of a block of all_gradients that own keys.
+inline constexpr int kKeyWarps = 8;
+
 struct BackwardKernel {
   const void* function = nullptr;
   int threads = 0;
@@ -24,9 +27,9 @@ struct BackwardKernel {
 
 struct BackwardKernels {
   BackwardKernel key_gradients, query_gradients;
-  BackwardKernel short_gradients, all_gradients;        // none for some head dims
-  BackwardKernel dropping_gradients, biased_gradients;  // all gradients, with dropout; with a bias, and dropout or not
-  BackwardKernel score_product;                         // dQ where key_gradients leaves dS; none for some head dims
+  BackwardKernel short_gradients, all_gradients;      // none for some head dims
+  BackwardKernel scored_gradients, biased_gradients;  // all gradients, with dropout, soft cap, slopes; with a bias
+  BackwardKernel score_product;                       // dQ where key_gradients leaves dS; none for some head dims
 };
 
 /// The kernels that one line of ops/instances.yaml adds for its element type and head dims.

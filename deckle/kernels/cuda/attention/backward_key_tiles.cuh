@@ -31,7 +31,7 @@ struct KeyTiles {
   alignas(16) float lse2[stages][M];
   alignas(16) float delta[stages][M];
   int first_query[stages];  // row of the sequence, with the q tile
-  int query_head[stages];   // where weights are dropped, there is a bias, or dS leaves
+  int query_head[stages];   // where scores have features, or dS leaves
   WorkQueue queue;
   arch::Barrier k_full[k_buffers], k_empty[k_buffers], v_full[v_buffers], v_empty[v_buffers];
   arch::Barrier q_full[stages], q_empty[stages];        // q tile and lse2
@@ -179,16 +179,20 @@ class KeySteps {
   /// The same with P^T in registers, both packed.
   __device__ __forceinline__ void score_gradients(uint32_t (&ds)[M / 4], uint32_t (&packed)[M / 4], const float (&p)[M / 2],
                                                   float (&dp)[M / 2], const Position& at) {
-    score_gradients(
-        dp, [&](int k) { return make_float4(p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3]); }, at);
+    score_gradients(dp, p, at);
     tile::pack_operand<element>(ds, dp);
     tile::pack_operand<element>(packed, p);
   }
 
-  /// The same where only the weights of `kept` have a part in the outputs: packed P is without the others.
-  __device__ __forceinline__ void score_gradients(uint32_t (&ds)[M / 4], uint32_t (&packed)[M / 4], const float (&p)[M / 2],
-                                                  float (&dp)[M / 2], const Position& at, portable::KeptFlags<M>& kept,
-                                                  float keep_factor) {
+  /// dS^T in place of dP^T, with P^T in registers.
+  __device__ __forceinline__ void score_gradients(float (&dp)[M / 2], const float (&p)[M / 2], const Position& at) {
+    score_gradients(
+        dp, [&](int k) { return make_float4(p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3]); }, at);
+  }
+
+  /// The same where only the weights of `kept` have a part in the outputs.
+  __device__ __forceinline__ void score_gradients(float (&dp)[M / 2], const float (&p)[M / 2], const Position& at,
+                                                  portable::KeptFlags<M>& kept, float keep_factor) {
     const uint32_t address = statistics_ + static_cast<uint32_t>(sizeof(shared_.lse2)) + at.slot * (M * 4);
     const auto gradient = [&](float& dp, float p, uint32_t mask, float delta) {
       dp = p * fmaf(__uint_as_float(__float_as_uint(dp) & mask), keep_factor, -delta);
@@ -208,18 +212,6 @@ class KeySteps {
         gradient(d[2], of[2], eight == 0 ? arch::permute_bytes<0xaaaa>(even, 0) : arch::permute_bytes<0xbbbb>(even, 0), delta.x);
         gradient(d[3], of[3], eight == 0 ? arch::permute_bytes<0xaaaa>(odd, 0) : arch::permute_bytes<0xbbbb>(odd, 0), delta.y);
       }
-    }
-    tile::pack_operand<element>(ds, dp);
-    tile::pack_operand<element>(packed, p);
-#pragma unroll
-    for (uint32_t& word : kept.word) arch::forget(word);  // flags are shifted again, not kept one by one
-#pragma unroll
-    for (int m = 0; m < M / 16; ++m) {
-      const uint32_t even = kept.at(2 * m), odd = kept.at(2 * m + 1);
-      packed[4 * m] &= arch::permute_bytes<0xcc88>(even, odd);
-      packed[4 * m + 1] &= arch::permute_bytes<0xeeaa>(even, odd);
-      packed[4 * m + 2] &= arch::permute_bytes<0xdd99>(even, odd);
-      packed[4 * m + 3] &= arch::permute_bytes<0xffbb>(even, odd);
     }
   }
 
@@ -292,7 +284,7 @@ __device__ __forceinline__ void load_key_work(typename Shape::Shared& shared, co
         arch::wait(shared.q_empty[ring.slot], ring.parity ^ 1);
         arch::forget_memory();  // reads the work again: there are 24 registers
         shared.first_query[ring.slot] = row - work.queries.row + work.sequence.live_first + work.walk.first * M;
-        if constexpr (kDrops<Shape> || kBiased<Shape> || kLeavesScores<Shape>) shared.query_head[ring.slot] = head;
+        if constexpr (kScored<Shape> || kBiased<Shape> || kLeavesScores<Shape>) shared.query_head[ring.slot] = head;
         arch::expect_bytes(shared.q_full[ring.slot], sizeof(shared.q[0]) + M * 4);
         tile::load_tile(shared.q[ring.slot], args.q, shared.q_full[ring.slot], row, head, batch, arch::CacheHint::evict_last);
         arch::load_bulk(arch::shared_address(shared.lse2[ring.slot]), lse2, M * 4, shared.q_full[ring.slot]);

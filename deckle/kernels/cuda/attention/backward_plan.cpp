@@ -60,9 +60,9 @@ int planes_with_scores(const AttentionSizes& sizes, const AttentionMask& mask) {
 
 // The kernel of all gradients that a problem's features ask for.
 const BackwardKernel& all_gradients_of(const BackwardKernels& kernels, const CudaAttentionProblem& problem) {
-  return problem.bias.data != nullptr     ? kernels.biased_gradients
-         : problem.dropout.threshold != 0 ? kernels.dropping_gradients
-                                          : kernels.all_gradients;
+  return problem.bias.data != nullptr ? kernels.biased_gradients
+         : has_features(problem)      ? kernels.scored_gradients
+                                      : kernels.all_gradients;
 }
 
 // Whether the instances of these head dims have the kernel that the problem's features ask for.
@@ -153,7 +153,11 @@ BackwardPlan::BackwardPlan(const CudaAttentionProblem& problem) {
   bias_statistics = bytes;
   bytes += (portable::bias_gradient_bytes(problem) + 255) / 256 * 256;
   sink_sums = bytes;
-  bytes += portable::sink_gradient_bytes(problem);
+  bytes += (portable::sink_gradient_bytes(problem) + 255) / 256 * 256;
+  if (one_pass && problem.slopes != nullptr)
+    slope_parts = max_tiles(sizes, Side::keys, kernels.all_gradients.owned_rows) * kKeyWarps;
+  slope_sums = bytes;
+  bytes += int64_t{sizeof(float)} * sizes.heads * slope_parts;
 }
 
 std::vector<WorkListRequest> BackwardPlan::requests(void* memory) const {

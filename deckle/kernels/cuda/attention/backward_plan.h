@@ -37,13 +37,14 @@ struct BackwardPlan {
   int short_rows = -1;    // ragged: sequences of at most so many query rows and keys are done whole; -1: none
   int score_planes = 0;   // (sequence, kv head) pairs whose dS lies in memory at once; 0: dS is computed for dQ again
   int64_t key_sums_rows = 0;
+  int64_t slope_parts = 0;  // of the gradient of each head's slope, one a warp that owns keys; none without slopes
   // In bytes from the start of the lists.
   int64_t key_list = 0, query_list = 0, short_list = 0, short_list_bytes = 0;
   // Parts of the workspace, in bytes from its start, where `counters` work counters lie. The lists are there unless a plan was
   // given; of dS there are two buffers of `score_bytes`.
   int counters = 2;
   int64_t lists = 0, scores = 0, score_bytes = 0, lse2 = 0, delta = 0, turns = 0, query_sums = 0, key_sums = 0,
-          bias_statistics = 0, sink_sums = 0, bytes = 0;
+          bias_statistics = 0, sink_sums = 0, slope_sums = 0, bytes = 0;
 };
 
 }  // namespace deckle::kernels::cuda::attention

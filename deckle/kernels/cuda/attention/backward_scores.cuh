@@ -1,4 +1,7 @@
-// What all_gradients does besides where weights are dropped or there is a bias. Of S^T: rows are keys, columns queries.
+// What all_gradients does besides where there are dropout, a soft cap, slopes or a bias. Of S^T: rows are keys, columns queries.
+//
+// The slope of the cap, 1 - tanh^2, is found again from P when dS needs it, rather than kept in as many registers as there are
+// scores: log2 P + lse2 is the score.
 //
 // A tile of the bias arrives in the buffer of dS: each warp reads, transposed, just what it overwrites with dS later. With
 // dS = P (dP - delta), the buffer then holds the gradient of the bias, too, and the copy engine stores it.
@@ -10,10 +13,10 @@
 
 namespace deckle::kernels::cuda::attention {
 
-/// Whether weights may be dropped, and whether there may be a bias, in kernels of a shape.
+/// Whether there may be dropout, a soft cap or slopes, and whether there may be a bias, in kernels of a shape.
 template <class Shape>
-inline constexpr bool kDrops = requires {
-  requires Shape::drops;
+inline constexpr bool kScored = requires {
+  requires Shape::scored;
 };
 template <class Shape>
 inline constexpr bool kBiased = requires {
@@ -48,6 +51,99 @@ __device__ __forceinline__ void draw_kept(portable::KeptFlags<M>& kept, const Ba
       word = (byte == 0 ? word >> 1 & 0x7f7f7f7fu : word) | bit << (8 * byte + 7);
     }
   }
+}
+
+/// The packed weights of P that are kept.
+template <int M>
+__device__ __forceinline__ void drop(uint32_t (&packed)[M / 4], portable::KeptFlags<M>& kept) {
+#pragma unroll
+  for (uint32_t& word : kept.word) arch::forget(word);  // flags are shifted again, not kept one by one
+#pragma unroll
+  for (int m = 0; m < M / 16; ++m) {
+    const uint32_t even = kept.at(2 * m), odd = kept.at(2 * m + 1);
+    packed[4 * m] &= arch::permute_bytes<0xcc88>(even, odd);
+    packed[4 * m + 1] &= arch::permute_bytes<0xeeaa>(even, odd);
+    packed[4 * m + 2] &= arch::permute_bytes<0xdd99>(even, odd);
+    packed[4 * m + 3] &= arch::permute_bytes<0xffbb>(even, odd);
+  }
+}
+
+/// Soft cap and slopes of a tile of S^T: 64 keys from `key` and M queries from `query` on, of one head.
+template <int M>
+class ChangedScores {
+ public:
+  __device__ __forceinline__ ChangedScores(const BackwardArguments& args, const SequencePair& sequence, int head, int key,
+                                           int query)
+      : features_(args.features), slope_(features_.slopes != nullptr ? features_.slopes[head] : 0.0f) {
+    const int thread = threadIdx.x & 127, offset = args.bottom_right ? sequence.key_rows - sequence.query_rows : 0;
+    position_ = static_cast<float>(query + tile::accumulator_column(thread) + offset - key - tile::accumulator_row(thread));
+  }
+
+  /// Scores in log2 units in place of products.
+  __device__ __forceinline__ void change(float (&s)[M / 2]) const {
+    const float slope = -kLog2E * slope_;
+    if (features_.cap > 0.0f) {
+      const float scale = features_.scale * features_.inverse_cap, cap = kLog2E * features_.cap;
+      for_each([&](int i, float distance) {  // tanh |x| = 1 - 2 / (1 + e^(2 |x|))
+        const float x = s[i] * scale;
+        const float tanh = fmaf(-2.0f, arch::reciprocal(1.0f + arch::exp2(fabsf(x) * (2 * kLog2E))), 1.0f);
+        s[i] = fmaf(slope, distance, cap * copysignf(tanh, x));
+      });
+    } else {
+      const float scale = features_.scale * kLog2E;
+      for_each([&](int i, float distance) { s[i] = fmaf(slope, distance, s[i] * scale); });
+    }
+  }
+
+  /// dS behind the cap, to the gradient of the slope.
+  __device__ __forceinline__ void add_slope_gradient(float& sum, const float (&ds)[M / 2]) const {
+    for_each([&](int i, float distance) { sum = fmaf(-ds[i], distance, sum); });
+  }
+
+  /// dS before the cap in place of that behind it; `lse2` is the address of the queries' statistics.
+  __device__ __forceinline__ void change_gradients(float (&ds)[M / 2], const float (&p)[M / 2], uint32_t lse2) const {
+    if (features_.cap <= 0.0f) return;
+    const float slope = kLog2E * slope_, inverse = features_.inverse_cap / kLog2E;
+    lse2 += 4 * tile::accumulator_column(threadIdx.x & 127);
+    float2 pair;
+    for_each([&](int i, float distance) {
+      if (i % 4 == 0) pair = arch::load_shared_pair(lse2 + 8 * i);
+      const float score = fmaf(slope, distance, arch::log2(p[i]) + (i % 2 == 0 ? pair.x : pair.y));
+      const float tanh = fminf(fmaxf(score * inverse, -1.0f), 1.0f);  // P = 0 has no logarithm, and dS = 0
+      ds[i] *= fmaf(-tanh, tanh, 1.0f);
+    });
+  }
+
+ private:
+  static constexpr float kLog2E = 1.4426950408889634f;
+
+  /// body(i, distance between the positions of the query and the key) of each accumulator i.
+  template <class Body>
+  __device__ __forceinline__ void for_each(const Body& body) const {
+    float position = position_;
+#pragma unroll
+    for (int k = 0; k < M / 8; ++k) {
+      arch::forget(position);  // distances are computed again, not kept from one loop to the next
+#pragma unroll
+      for (int j = 0; j < 4; ++j) body(4 * k + j, fabsf(position + static_cast<float>(8 * k + j % 2 - 8 * (j / 2))));
+    }
+  }
+
+  const portable::ScoreFeatures& features_;
+  float slope_, position_;
+};
+
+/// What a warp has added up to the gradient of a head's slope over one walk, to its place; the next walk begins with 0.
+template <class Shape>
+__device__ __forceinline__ void store_slope_sum(const BackwardArguments& args, const Work& work, int head, float& sum) {
+#pragma unroll
+  for (int lanes = 16; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(~0u, sum, lanes);
+  const SequencePair& s = work.sequence;
+  const int64_t tile =
+      work.tile + (args.key_offsets == nullptr ? int64_t{s.index} * args.tiles : s.key_start / Shape::N + s.index);
+  const int warp = threadIdx.x / 32;
+  if (threadIdx.x % 32 == 0) args.slope_sums[int64_t{head} * args.slope_parts + tile * kKeyWarps + warp] = sum;
+  sum = 0.0f;
 }
 
 /// Where this lane's rows of a tile of queries x keys begin for matrices of 8 x 8, transposed, of warpgroup `warpgroup`.
