@@ -74,7 +74,7 @@ def main():
         offsets = torch.arange(batch + 1, device="cuda") * s
         lengths = torch.full((batch,), s, device="cuda")
         sinks, slopes = torch.randn(heads, device="cuda"), torch.rand(heads, device="cuda") * 0.1
-        dropout = Dropout(26, 1, 2, 0, 0, 0, 0)
+        dropout = Dropout(26, 1, 2)
         bias = torch.randn(batch, heads, s, s, dtype=torch.bfloat16, device="cuda")
         grad_bias = torch.empty_like(bias)
         cases = {

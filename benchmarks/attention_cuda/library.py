@@ -19,8 +19,8 @@ class Sizes(c.Structure):
 
 
 class Dropout(c.Structure):
-    _fields_ = [("threshold", c.c_int), ("seed", c.c_uint64), ("offset", c.c_uint64), ("first_sequence", c.c_int64),
-                ("first_head", c.c_int64), ("first_row", c.c_int64), ("first_column", c.c_int64)]
+    _fields_ = [("threshold", c.c_int), ("seed", c.c_uint64), ("offset", c.c_uint64), ("standing", c.c_void_p),
+                ("first_sequence", c.c_int64), ("first_head", c.c_int64), ("first_row", c.c_int64), ("first_column", c.c_int64)]
 
 
 class Plane(c.Structure):
@@ -35,9 +35,10 @@ class Ranges(c.Structure):
 class Problem(c.Structure):
     _fields_ = [("device", c.c_int32), ("element", c.c_int32), ("sizes", Sizes), ("mask", Mask), ("scale", c.c_float),
                 ("q", Tensor), ("k", Tensor), ("v", Tensor), ("out", Tensor), ("sinks", c.c_void_p), ("soft_cap", c.c_float),
-                ("slopes", c.c_void_p), ("dropout", Dropout), ("bias", Plane), ("bias_before_cap", c.c_bool),
-                ("table", c.c_void_p), ("table_reach", c.c_int64), ("ranges", Ranges), ("forbidden", Plane), ("lse", c.c_void_p),
-                ("workspace", c.c_void_p), ("workspace_bytes", c.c_int64), ("plan", c.c_void_p)]
+                ("slopes", c.c_void_p), ("dropout", Dropout), ("dropout_key", c.c_void_p), ("bias", Plane),
+                ("bias_before_cap", c.c_bool), ("table", c.c_void_p), ("table_reach", c.c_int64), ("ranges", Ranges),
+                ("forbidden", Plane), ("lse", c.c_void_p), ("workspace", c.c_void_p), ("workspace_bytes", c.c_int64),
+                ("plan", c.c_void_p)]
 
 
 class Backward(c.Structure):
