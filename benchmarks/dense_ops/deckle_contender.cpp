@@ -77,7 +77,7 @@ class Contender {
     std::vector<dk::Tensor> results;
     for (int64_t i = 0; i <= calls; ++i) results.push_back(op.call(operands_));
     if (!results[0].requires_grad()) return R"({"lacks": "no derivative"})";
-    const dk::Tensor cotangent = dk::clone(results[0].detach());
+    const dk::Tensor cotangent = results[0].detach() * 1;  // in the result's layout, as the peer's clone
     bool shares = true;
     for (const dk::Tensor& gradient : gradients(results[0], cotangent))
       shares = shares && gradient.raw_data() == cotangent.raw_data();
