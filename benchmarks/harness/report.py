@@ -11,7 +11,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-RESULTS = ROOT / "benchmarks" / "results" / os.environ.get("DECKLE_BENCH_RESULTS", "")  # a folder for each further machine
+RESULTS = ROOT / "benchmarks" / "results"
 OTHERS_ALLOWED = 0.05  # share of the processors that other processes may use while something is measured
 
 

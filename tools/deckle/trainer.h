@@ -51,8 +51,8 @@ class Trainer {
   void describe() const;
   void prepare_graph();
   void train();
-  /// One optimizer step; returns the loss in nats per predicted byte.
-  /// The loss; none if an interrupt came between its batches: then the step is left as if it had not begun.
+  /// One optimizer step: its loss in nats per predicted byte. None if an interrupt came between its batches: then the step is
+  /// left as if it had not begun.
   std::optional<double> step();
   /// The same of given batches, by one graph, and by a call for each op. `lr`: of this step.
   std::optional<StepResult> replay(std::span<const NestedTensor> batches, double lr);
