@@ -1,15 +1,44 @@
 #include "deckle/dispatch/view.h"
 
+#include <algorithm>
+
 #include "deckle/base/check.h"
 #include "deckle/core/cuda/memory.h"
 #include "deckle/core/cuda/uses.h"
 #include "deckle/core/tensor_impl.h"
 
 namespace deckle::dispatch {
+namespace {
+
+/// Of a loop up to kMaxDims GCC makes `rep movs`, which takes longer to start than all the rest of a view.
+void copy_dims(IntSpan from, int64_t* to) {
+  const int64_t* const dims = from.data();
+  switch (from.size()) {
+    default:
+      std::copy(dims + 4, dims + from.size(), to + 4);
+      [[fallthrough]];
+    case 4:
+      to[3] = dims[3];
+      [[fallthrough]];
+    case 3:
+      to[2] = dims[2];
+      [[fallthrough]];
+    case 2:
+      to[1] = dims[1];
+      [[fallthrough]];
+    case 1:
+      to[0] = dims[0];
+      [[fallthrough]];
+    case 0:
+      break;
+  }
+}
+
+}  // namespace
 
 View view(const Tensor& tensor) {
-  if (!tensor.defined()) return {};
-  View result;
+  View result;  // every return gives it, so that it is made where the caller wants it
+  if (!tensor.defined()) return result;
   const IntSpan sizes = tensor.sizes(), strides = tensor.strides();
   check(sizes.size() <= kMaxDims, "a tensor of {} dims (expected {} at most)", sizes.size(), kMaxDims);
   result.data = address(tensor);
@@ -20,10 +49,8 @@ View view(const Tensor& tensor) {
   result.dtype = tensor.dtype();
   result.defined = true;
   result.ndim = static_cast<int>(sizes.size());
-  for (size_t dim = 0; dim < sizes.size(); ++dim) {
-    result.sizes[dim] = sizes[dim];
-    result.strides[dim] = strides[dim];
-  }
+  copy_dims(sizes, result.sizes);
+  copy_dims(strides, result.strides);
   return result;
 }
 

@@ -26,7 +26,13 @@ Walk make_walk(std::span<const View> inputs, std::span<const View> outputs) {
   for (int o = 0; o < walk.count; ++o) {
     const View& view = view_of(o);
     check(view.ndim <= shape.ndim, "an operand has {} dims, the result {} (expected no fewer)", view.ndim, shape.ndim);
-    walk.operands[o] = {static_cast<char*>(view.data), view.dtype, item_size(view.dtype), {}, nullptr, 0};
+    Operand& operand = walk.operands[o];  // member by member: all strides would be cleared, most are never read
+    operand.data = static_cast<char*>(view.data);
+    operand.dtype = view.dtype;
+    operand.item = item_size(view.dtype);
+    operand.strides[0] = 0;
+    operand.table = nullptr;
+    operand.table_dim = 0;
   }
   // The dim of the result that an operand's table belongs to; of one row its place is known.
   const auto goes_through_table = [&](int o, int d) { return view_of(o).table != nullptr && d == shape.ndim - view_of(o).ndim; };
