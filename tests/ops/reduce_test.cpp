@@ -236,6 +236,32 @@ TEST(Prod, OfAnyNumberOfElementsIsTheProduct) {
   }
 }
 
+/// Whether they stand in a row, in columns, in pieces of a long row or in components.
+TEST(Prod, HasOneAccuracyInEveryLayout) {
+  const Tensor x = tensor(Values{1e200, 1e200, 1e-200, 1e-200, 3}).to(DType::float64), rows = x.unsqueeze(0).expand({40, 5});
+  const Tensor columns = contiguous(x.unsqueeze(1).expand({5, 40})), few = contiguous(x.unsqueeze(1).expand({5, 2}));
+  const Tensor long_row = cat({full({200'000}, 1e3, DType::float64), full({200'000}, 1e-3, DType::float64), x});
+  for (const Tensor& result : {prod(rows, {1}), prod(columns, {0}), prod(few, {0}), prod(columns.T(), {1}), prod(long_row),
+                               prod(NestedTensor::from_lengths(columns, {5, 0}), {1}).values().slice(0, 0, 1),
+                               prod(NestedTensor::from_lengths(x, {5}), {1}).values()}) {
+    for (const double value : flatten(result).to_vector()) EXPECT_NEAR(value, 3, 1e-9);
+  }
+  EXPECT_EQ(prod(cat({x, full({1}, 1e300, DType::float64), full({1}, 1e300, DType::float64)})).item(),
+            std::numeric_limits<double>::infinity());
+}
+
+TEST(Sum, OfIntegersIsModulo2To64) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max(), kLeast = std::numeric_limits<int64_t>::min();
+  const Tensor row = empty({2}, DType::int64);
+  row.data<int64_t>()[0] = kMost, row.data<int64_t>()[1] = 1;
+  const Tensor columns = contiguous(row.unsqueeze(1).expand({2, 40}));
+  for (const Tensor& result : {sum(row), sum(columns, {0}), sum(columns.T(), {1}), select(cumsum(row, 0), 0, 1),
+                               select(cumsum(columns, 0), 0, 1), sum(NestedTensor::from_lengths(columns, {2}), {1}).values()}) {
+    const Tensor flat = contiguous(flatten(result));
+    for (int64_t i = 0; i < flat.numel(); ++i) EXPECT_EQ(flat.data<int64_t>()[i], kLeast);
+  }
+}
+
 /// Large elements are not multiplied with large ones only because of where they stand.
 TEST(Prod, NeitherOverflowsNorVanishesOnItsWay) {
   for (const double large : {1e37, 1e200}) {

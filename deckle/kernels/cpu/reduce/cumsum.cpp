@@ -11,6 +11,7 @@
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/reduce/by_rows.h"
 #include "deckle/kernels/cpu/reduce/running_sums.h"
+#include "deckle/kernels/cpu/reduce/values.h"
 
 namespace deckle::kernels::cpu {
 namespace {
@@ -35,11 +36,11 @@ struct Adder<int64_t> {
   void row(int64_t n, bool reverse, Sum sum, const int64_t* x, int64_t* y) const {
     for (int64_t k = 0; k < n; ++k) {
       const int64_t i = reverse ? n - 1 - k : k;
-      y[i] = sum += x[i];
+      y[i] = sum = reduce::add_modulo(sum, x[i]);
     }
   }
-  Sum total(int64_t n, const int64_t* x) const { return std::accumulate(x, x + n, Sum{0}); }
-  static Sum combine(Sum a, Sum b) { return a + b; }
+  Sum total(int64_t n, const int64_t* x) const { return std::accumulate(x, x + n, Sum{0}, &reduce::add_modulo); }
+  static Sum combine(Sum a, Sum b) { return reduce::add_modulo(a, b); }
 };
 
 /// Contiguous rows of `length` elements, split into pieces.

@@ -3,7 +3,7 @@
 // A run is multiplied in double, by blocks of 32 vectors in four chains of vectors. Where a block's elements are neither tiny nor
 // huge (kLeast, kMost) no chain leaves the range of double; chains and blocks are then joined as they are if that stays in range
 // too, else as a mantissa and a power of two, and so are elements of other blocks one by one: no product overflows or vanishes on
-// its way. Columns are multiplied row by row in double. Instances: float, double, int64_t.
+// its way. Columns are multiplied in the same way, by blocks of 32 rows. Instances: float, double, int64_t.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/reduce/prod.cpp"
 #include "deckle/kernels/cpu/simd/targets.h"
@@ -19,26 +19,6 @@
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/reduce/values.h"
 #include "deckle/kernels/cpu/simd/rows.h"
-
-#ifndef DECKLE_KERNELS_CPU_REDUCE_PROD_ONCE
-#define DECKLE_KERNELS_CPU_REDUCE_PROD_ONCE
-namespace deckle::kernels::cpu::reduce {
-
-/// mantissa * 2^exponent; the mantissa is that of frexp: 0, infinite, NaN, or of a size from 0.5 to 1.
-struct ScaledProduct {
-  double mantissa = 1;
-  int64_t exponent = 0;
-
-  void multiply(double factor) {
-    int own = 0, joined = 0;
-    mantissa = std::frexp(mantissa * std::frexp(factor, &own), &joined);
-    exponent += own + joined;
-  }
-  double value() const { return std::ldexp(mantissa, static_cast<int>(std::clamp<int64_t>(exponent, -5000, 5000))); }
-};
-
-}  // namespace deckle::kernels::cpu::reduce
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu::HWY_NAMESPACE {
@@ -91,7 +71,7 @@ HWY_INLINE bool join(int64_t count, double* values) {
 }
 
 template <typename T>
-double row_product(int64_t n, const T* x) {
+reduce::ScaledProduct row_product(int64_t n, const T* x) {
   const hn::ScalableTag<double> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), step = kVectors * lanes, block = 32 * step;
   reduce::ScaledProduct product;
@@ -115,7 +95,7 @@ double row_product(int64_t n, const T* x) {
     HWY_ALIGN double joined[hn::MaxLanes(d)];
     hn::Store(all, d, joined);
     if (all_normal(first) && all_normal(second) && all_normal(all) && join(lanes, joined)) {
-      if (n <= block && std::isnormal(joined[0] * rest)) return joined[0] * rest;
+      if (n <= block && std::isnormal(joined[0] * rest)) return {joined[0] * rest, 0};
       product.multiply(joined[0]);
     } else {
       const auto one_by_one = [&](auto chain) HWY_ATTR {
@@ -129,19 +109,46 @@ double row_product(int64_t n, const T* x) {
     }
     product.multiply(rest);
   }
-  return product.value();
+  return product;
 }
 
+/// products[c] = the product of column c of at most kDeep rows; whether all elements are within the bounds.
 template <typename T>
-void column_products(const reduce::Rows<T>& rows, int64_t columns, double* results) {
+bool block_products(const reduce::Rows<T>& rows, int64_t columns, double* products) {
   const hn::ScalableTag<double> d;
+  const auto least = hn::Set(d, kLeast), most = hn::Set(d, kMost);
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto within = hn::Eq(least, least);
+  bool rest_within = true;
+  std::fill_n(products, columns, 1.0);
   for (int64_t r = 0; r < rows.count; ++r) {
     const T* const row = rows.at(r);
     int64_t c = 0;
-    for (; c + lanes <= columns; c += lanes)
-      hn::StoreU(hn::Mul(hn::LoadU(d, results + c), load_wide(d, row + c)), d, results + c);
-    for (; c < columns; ++c) results[c] *= static_cast<double>(row[c]);
+    for (; c + lanes <= columns; c += lanes) {
+      const auto x = load_wide(d, row + c), size = hn::Abs(x);
+      within = hn::And(within, hn::And(hn::Ge(size, least), hn::Le(size, most)));
+      hn::StoreU(hn::Mul(hn::LoadU(d, products + c), x), d, products + c);
+    }
+    for (; c < columns; ++c) {
+      const double x = static_cast<double>(row[c]);
+      rest_within = rest_within && std::abs(x) >= kLeast && std::abs(x) <= kMost;
+      products[c] *= x;
+    }
+  }
+  return rest_within && hn::AllTrue(d, within);
+}
+
+template <typename T>
+void column_products(const reduce::Rows<T>& rows, int64_t columns, reduce::ScaledProduct* results) {
+  double products[reduce::kMostColumns];
+  for (int64_t begin = 0; begin < rows.count; begin += reduce::kDeep) {
+    const reduce::Rows<T> block = rows.part(begin, std::min(reduce::kDeep, rows.count - begin));
+    if (block_products(block, columns, products)) {
+      for (int64_t c = 0; c < columns; ++c) results[c].multiply(products[c]);
+    } else {
+      for (int64_t r = 0; r < block.count; ++r)
+        for (int64_t c = 0; c < columns; ++c) results[c].multiply(static_cast<double>(block.at(r)[c]));
+    }
   }
 }
 
@@ -164,14 +171,19 @@ void integer_column_products(const reduce::Rows<int64_t>& rows, int64_t columns,
   }
 }
 
-double times(double a, double b) { return a * b; }
-void products_as_they_are(int64_t n, const double* folded, double, double* values) { std::copy_n(folded, n, values); }
+reduce::ScaledProduct times(reduce::ScaledProduct a, reduce::ScaledProduct b) {
+  a.multiply(b);
+  return a;
+}
+void values_of(int64_t n, const reduce::ScaledProduct* folded, double, double* values) {
+  for (int64_t i = 0; i < n; ++i) values[i] = folded[i].value();
+}
 
 }  // namespace
 
-reduce::Folds<double> product_folds() {
-  return {{{&row_product<float>, &column_products<float>, &times, &products_as_they_are, 1},
-           {&row_product<double>, &column_products<double>, &times, &products_as_they_are, 1}},
+reduce::Folds<reduce::ScaledProduct> product_folds() {
+  return {{{&row_product<float>, &column_products<float>, &times, &values_of, {}},
+           {&row_product<double>, &column_products<double>, &times, &values_of, {}}},
           {&integer_row_product, &integer_column_products, &times_integers, nullptr, 1}};
 }
 
@@ -183,7 +195,7 @@ namespace deckle::kernels::cpu {
 
 HWY_EXPORT(product_folds);
 
-reduce::Folds<double> reduce::products() { return DECKLE_SIMD(product_folds)(); }
+reduce::Folds<reduce::ScaledProduct> reduce::products() { return DECKLE_SIMD(product_folds)(); }
 
 void prod(const Context&, const View& self, std::optional<std::span<const int64_t>> dim, bool, const View& result) {
   reduce::fold(reduce::products(), self, dim.value_or(std::span<const int64_t>()), 0, result);

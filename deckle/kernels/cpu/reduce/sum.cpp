@@ -94,14 +94,14 @@ void column_sums(const reduce::Rows<T>& rows, int64_t columns, CompensatedSum* r
 
 int64_t integer_row_sum(int64_t n, const int64_t* x) {
   int64_t sum = 0;
-  for (int64_t i = 0; i < n; ++i) sum += x[i];
+  for (int64_t i = 0; i < n; ++i) sum = reduce::add_modulo(sum, x[i]);
   return sum;
 }
 
 void integer_column_sums(const reduce::Rows<int64_t>& rows, int64_t columns, int64_t* results) {
   for (int64_t r = 0; r < rows.count; ++r) {
     const int64_t* const row = rows.at(r);
-    for (int64_t c = 0; c < columns; ++c) results[c] += row[c];
+    for (int64_t c = 0; c < columns; ++c) results[c] = reduce::add_modulo(results[c], row[c]);
   }
 }
 
@@ -109,8 +109,6 @@ CompensatedSum add_sums(CompensatedSum a, CompensatedSum b) {
   a.add(b);
   return a;
 }
-
-int64_t add_integers(int64_t a, int64_t b) { return a + b; }
 
 void divide_sums(int64_t n, const CompensatedSum* folded, double divisor, double* values) {
   if (divisor == 1) {
@@ -125,7 +123,7 @@ void divide_sums(int64_t n, const CompensatedSum* folded, double divisor, double
 reduce::Folds<CompensatedSum> sum_folds() {
   return {{{&row_sum<float>, &column_sums<float>, &add_sums, &divide_sums, {}},
            {&row_sum<double>, &column_sums<double>, &add_sums, &divide_sums, {}}},
-          {&integer_row_sum, &integer_column_sums, &add_integers, nullptr, 0}};
+          {&integer_row_sum, &integer_column_sums, &reduce::add_modulo, nullptr, 0}};
 }
 
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE

@@ -182,6 +182,7 @@ void fold(const RealFolds<A>& folds, const View& self, std::span<const int64_t> 
 
 template void fold(const Folds<CompensatedSum>&, const View&, std::span<const int64_t>, double, const View&);
 template void fold(const Folds<double>&, const View&, std::span<const int64_t>, double, const View&);
+template void fold(const Folds<ScaledProduct>&, const View&, std::span<const int64_t>, double, const View&);
 template void fold(const RealFolds<Squares>&, const View&, std::span<const int64_t>, double, const View&);
 template void fold(const RealFolds<Moments>&, const View&, std::span<const int64_t>, double, const View&);
 

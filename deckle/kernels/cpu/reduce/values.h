@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <type_traits>
@@ -28,8 +30,8 @@ inline constexpr int64_t kDeep = 32;           // rows of columns folded in T be
 inline constexpr int64_t kMostColumns = 1024;  // that Fold::columns takes
 
 /// An associative reduction of many elements to one: the row primitives shared by dense and ragged reductions. T is the type
-/// of the elements, A that of the partial results (CompensatedSum, double, Squares or Moments for floating elements, int64_t for
-/// integers).
+/// of the elements, A that of the partial results (CompensatedSum, double, ScaledProduct, Squares or Moments for floating
+/// elements, int64_t for integers).
 template <typename T, typename A>
 struct Fold {
   A (*row)(int64_t n, const T* x);  // of one contiguous run
@@ -51,6 +53,34 @@ struct Moments {
 struct Squares {
   double tiny = 0, usual = 0, huge = 0;
 };
+
+/// mantissa * 2^exponent, so that no product of many factors overflows or vanishes on its way.
+struct ScaledProduct {
+  double mantissa = 1;
+  int64_t exponent = 0;
+
+  void multiply(double factor) {
+    const double product = mantissa * factor, size = std::abs(product);
+    if ((size > 0x1p-900 && size < 0x1p900) || mantissa == 0 || factor == 0 || !std::isfinite(mantissa) ||
+        !std::isfinite(factor)) {
+      mantissa = product;
+    } else {
+      int of_mantissa = 0, of_factor = 0;
+      mantissa = std::frexp(mantissa, &of_mantissa) * std::frexp(factor, &of_factor);
+      exponent += of_mantissa + of_factor;
+    }
+  }
+  void multiply(const ScaledProduct& other) {
+    multiply(other.mantissa);
+    exponent += other.exponent;
+  }
+  double value() const { return std::ldexp(mantissa, static_cast<int>(std::clamp<int64_t>(exponent, -5000, 5000))); }
+};
+
+/// a + b modulo 2^64.
+inline int64_t add_modulo(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
 
 template <typename A>
 struct RealFolds {
@@ -82,7 +112,7 @@ struct SpreadFolds {
 Folds<CompensatedSum> sums();  // parameter: a divisor
 Folds<double> maxima();
 Folds<double> minima();
-Folds<double> products();
+Folds<ScaledProduct> products();
 RealFolds<Squares> norms();
 RealFolds<Moments> variances();  // parameter: the correction
 RealFolds<Moments> standard_deviations();

@@ -135,6 +135,7 @@ void fold(const reduce::RealFolds<A>& folds, const View& values, const RaggedVie
 }
 
 template void fold(const reduce::Folds<CompensatedSum>&, const View&, const RaggedView&, const Parameter&, const View&);
+template void fold(const reduce::Folds<reduce::ScaledProduct>&, const View&, const RaggedView&, const Parameter&, const View&);
 template void fold(const reduce::Folds<double>&, const View&, const RaggedView&, const Parameter&, const View&);
 template void fold(const reduce::RealFolds<reduce::Squares>&, const View&, const RaggedView&, const Parameter&, const View&);
 template void fold(const reduce::RealFolds<reduce::Moments>&, const View&, const RaggedView&, const Parameter&, const View&);

@@ -40,18 +40,47 @@ struct Sum {
   }
 };
 
+/// mantissa * 2^exponent, so that no product of many factors overflows or vanishes on its way.
+struct ScaledProduct {
+  double mantissa;
+  int64_t exponent;
+
+  __device__ void multiply(double factor) {
+    const double product = mantissa * factor, size = ::fabs(product);
+    if ((size > 0x1p-900 && size < 0x1p900) || mantissa == 0 || factor == 0 || !::isfinite(mantissa) || !::isfinite(factor)) {
+      mantissa = product;
+    } else {
+      int of_mantissa = 0, of_factor = 0;
+      mantissa = ::frexp(mantissa, &of_mantissa) * ::frexp(factor, &of_factor);
+      exponent += of_mantissa + of_factor;
+    }
+  }
+};
+
+/// Of floating elements.
 template <typename T>
 struct Product {
-  using Acc = T;
-  __device__ T start() const { return 1; }
-  __device__ void add(T& acc, T x, int64_t) const { acc = merge(acc, x); }
-  __device__ T merge(T a, T b) const {
-    if constexpr (std::is_integral_v<T>)
-      return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));  // wraps around
-    else
-      return a * b;
+  using Acc = ScaledProduct;
+  __device__ Acc start() const { return {1, 0}; }
+  __device__ void add(Acc& acc, T x, int64_t) const { acc.multiply(x); }
+  __device__ Acc merge(Acc a, Acc b) const {
+    a.multiply(b.mantissa);
+    return {a.mantissa, a.exponent + b.exponent};
   }
-  __device__ void finish(T acc, int64_t, const Outputs& outputs, int64_t row) const { outputs.first.put(row, acc); }
+  __device__ void finish(Acc acc, int64_t, const Outputs& outputs, int64_t row) const {
+    const auto bounded = static_cast<int>(max(int64_t{-5000}, min(acc.exponent, int64_t{5000})));
+    outputs.first.put(row, ::ldexp(acc.mantissa, bounded));
+  }
+};
+
+/// Modulo 2^64.
+template <>
+struct Product<int64_t> {
+  using Acc = int64_t;
+  __device__ Acc start() const { return 1; }
+  __device__ void add(Acc& acc, int64_t x, int64_t) const { acc = merge(acc, x); }
+  __device__ Acc merge(Acc a, Acc b) const { return static_cast<Acc>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }
+  __device__ void finish(Acc acc, int64_t, const Outputs& outputs, int64_t row) const { outputs.first.put(row, acc); }
 };
 
 /// The value that every element of a dtype beats, as T: what the extremum of nothing is.
@@ -201,13 +230,31 @@ struct Spread {
   }
 };
 
-/// The Euclidean norm.
+/// The Euclidean norm. Squares of tiny and of huge elements are added up scaled, so that none vanishes or overflows (Blue, 1978).
 struct Length {
-  using Acc = double;
-  __device__ double start() const { return 0; }
-  __device__ void add(double& acc, double x, int64_t) const { acc += x * x; }
-  __device__ double merge(double a, double b) const { return a + b; }
-  __device__ void finish(double acc, int64_t, const Outputs& outputs, int64_t row) const { outputs.first.put(row, ::sqrt(acc)); }
+  static constexpr double kTiny = 0x1p-511, kHuge = 0x1p486, kTinyScale = 0x1p537, kHugeScale = 0x1p-538;
+  struct Acc {
+    double tiny, usual, huge;
+  };
+  __device__ Acc start() const { return {0, 0, 0}; }
+  __device__ void add(Acc& acc, double x, int64_t) const {
+    const double size = ::fabs(x);
+    if (size > kHuge)
+      acc.huge += (x * kHugeScale) * (x * kHugeScale);
+    else if (size < kTiny)
+      acc.tiny += (x * kTinyScale) * (x * kTinyScale);
+    else
+      acc.usual += x * x;  // a NaN too
+  }
+  __device__ Acc merge(Acc a, Acc b) const { return {a.tiny + b.tiny, a.usual + b.usual, a.huge + b.huge}; }
+  __device__ void finish(Acc acc, int64_t, const Outputs& outputs, int64_t row) const {
+    if (acc.huge > 0)
+      outputs.first.put(row, ::sqrt(acc.huge + acc.usual * kHugeScale * kHugeScale) / kHugeScale);
+    else if (acc.usual == 0)
+      outputs.first.put(row, ::sqrt(acc.tiny) / kTinyScale);
+    else
+      outputs.first.put(row, ::sqrt(acc.usual + acc.tiny / kTinyScale / kTinyScale));
+  }
 };
 
 }  // namespace deckle::kernels::cuda::reduce
