@@ -145,18 +145,16 @@ struct Run {
 
   /// Columns [column, column + n) of `rows` rows from `offset` on, of a crossed input, as tile[row][step].
   void load_tile(int operand, int64_t offset, int64_t column, int64_t n, int64_t rows, int64_t step, T* tile) const {
+    using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
     const Operand& o = walk.operands[operand];
-    if (same_type(operand)) {
-      using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
-      const T* const from = address(operand, offset + column * o.strides[0]);
-      simd::transpose(reinterpret_cast<const Bits*>(from), o.strides[0], n, rows, reinterpret_cast<Bits*>(tile), step);
-      return;
-    }
-    T line[kTileRows];
-    for (int64_t c = 0; c < n; ++c) {
-      simd::load_run(address(operand, offset + (column + c) * o.strides[0]), o.dtype, 1, rows, line);
-      for (int64_t r = 0; r < rows; ++r) tile[r * step + c] = line[r];
-    }
+    const auto transpose = [&](const T* from, int64_t stride) {
+      simd::transpose(reinterpret_cast<const Bits*>(from), stride, n, rows, reinterpret_cast<Bits*>(tile), step);
+    };
+    if (same_type(operand)) return transpose(address(operand, offset + column * o.strides[0]), o.strides[0]);
+    T lines[kBlock];
+    for (int64_t c = 0; c < n; ++c)
+      simd::load_run(address(operand, offset + (column + c) * o.strides[0]), o.dtype, 1, rows, lines + c * kTileRows);
+    transpose(lines, kTileRows);
   }
 
   /// Visits the runs along dim 0 of `n` elements from element `begin` on: body(offset in elements, stride, done, run).

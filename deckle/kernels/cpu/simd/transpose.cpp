@@ -1,5 +1,4 @@
-// Transposes of matrices of any element type, by squares of whole cache lines. For 4-byte elements, the common case, blocks of 4
-// x 4 in registers.
+// Transposes of matrices of any element type, by squares of whole cache lines, these by blocks of 16 bytes square in registers.
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/simd/transpose.cpp"
@@ -10,12 +9,14 @@
 
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 
 #ifndef DECKLE_KERNELS_CPU_SIMD_TRANSPOSE_ONCE
 #define DECKLE_KERNELS_CPU_SIMD_TRANSPOSE_ONCE
 namespace deckle::kernels::cpu::simd {
 namespace {
+
+template <typename T>
+constexpr int64_t kBlockSide = 16 / static_cast<int64_t>(sizeof(T));
 
 template <typename T>
 using Transpose = void(const T* from, int64_t from_stride, int64_t rows, int64_t cols, T* to, int64_t to_stride);
@@ -44,16 +45,26 @@ void transpose_any(const T* from, int64_t from_stride, int64_t rows, int64_t col
 }
 
 #if HWY_TARGET != HWY_SCALAR
-HWY_INLINE void transpose_block(const uint32_t* from, int64_t from_stride, uint32_t* to, int64_t to_stride) {
-  const hn::FixedTag<uint32_t, 4> d;
-  const auto a = hn::LoadU(d, from), b = hn::LoadU(d, from + from_stride);
-  const auto c = hn::LoadU(d, from + 2 * from_stride), e = hn::LoadU(d, from + 3 * from_stride);
-  const auto ac_low = hn::InterleaveLower(d, a, c), ac_high = hn::InterleaveUpper(d, a, c);
-  const auto be_low = hn::InterleaveLower(d, b, e), be_high = hn::InterleaveUpper(d, b, e);
-  hn::StoreU(hn::InterleaveLower(d, ac_low, be_low), d, to);
-  hn::StoreU(hn::InterleaveUpper(d, ac_low, be_low), d, to + to_stride);
-  hn::StoreU(hn::InterleaveLower(d, ac_high, be_high), d, to + 2 * to_stride);
-  hn::StoreU(hn::InterleaveUpper(d, ac_high, be_high), d, to + 3 * to_stride);
+/// A block of 16 bytes square, in registers: each pass interleaves vector i with the one half the block further.
+template <typename T>
+HWY_INLINE void transpose_block(const T* from, int64_t from_stride, T* to, int64_t to_stride) {
+  constexpr int64_t kN = kBlockSide<T>;
+  const hn::FixedTag<T, kN> d;
+  hn::Vec<decltype(d)> in[kN], out[kN];
+  HWY_UNROLL(16)
+  for (int64_t i = 0; i < kN; ++i) in[i] = hn::LoadU(d, from + i * from_stride);
+  HWY_UNROLL(4)
+  for (int64_t pass = 1; pass < kN; pass *= 2) {
+    HWY_UNROLL(8)
+    for (int64_t i = 0; i < kN / 2; ++i) {
+      out[2 * i] = hn::InterleaveLower(d, in[i], in[i + kN / 2]);
+      out[2 * i + 1] = hn::InterleaveUpper(d, in[i], in[i + kN / 2]);
+    }
+    HWY_UNROLL(16)
+    for (int64_t i = 0; i < kN; ++i) in[i] = out[i];
+  }
+  HWY_UNROLL(16)
+  for (int64_t i = 0; i < kN; ++i) hn::StoreU(in[i], d, to + i * to_stride);
 }
 #endif
 
@@ -69,18 +80,13 @@ void transpose_lines(const T* from, int64_t from_stride, int64_t rows, int64_t c
     for (int64_t row = 0; row < whole_rows; row += kSide) {
       const T* const corner = from + row * from_stride + col;
 #if HWY_TARGET != HWY_SCALAR
-      if constexpr (std::is_same_v<T, uint32_t>) {
-        for (int64_t r = 0; r < kSide; r += 4) {
-          for (int64_t c = 0; c < kSide; c += 4)
-            transpose_block(corner + r * from_stride + c, from_stride, square + c * kSide + r, kSide);
-        }
-      } else
-#endif
-      {
-        for (int64_t r = 0; r < kSide; ++r) {
-          for (int64_t c = 0; c < kSide; ++c) square[c * kSide + r] = corner[r * from_stride + c];
-        }
+      for (int64_t r = 0; r < kSide; r += kBlockSide<T>) {
+        for (int64_t c = 0; c < kSide; c += kBlockSide<T>)
+          transpose_block(corner + r * from_stride + c, from_stride, square + c * kSide + r, kSide);
       }
+#else
+      transpose_any(corner, from_stride, kSide, kSide, square, kSide);
+#endif
       for (int64_t c = 0; c < kSide; ++c) std::memcpy(to + (col + c) * to_stride + row, square + c * kSide, 64);
     }
   }
