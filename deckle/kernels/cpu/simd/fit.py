@@ -111,6 +111,7 @@ FITS = {
     "sin_f64": (series(sqrt_arg(lambda x: (sin(x) / x - 1) / x**2), -mpf(1) / 6), 0, Q * Q, 5, lambda z: z),
     "cos_f64": (series(sqrt_arg(lambda x: (cos(x) - 1 + x * x / 2) / x**4), mpf(1) / 24), 0, Q * Q, 5, lambda z: z * z),
     "atan_f32": (series(sqrt_arg(lambda x: (atan(x) / x - 1) / x**2), -mpf(1) / 3), 0, T2, 5, lambda z: z),
+    "atan_short_f32": (series(sqrt_arg(lambda x: (atan(x) / x - 1) / x**2), -mpf(1) / 3), 0, T2, 4, lambda z: z),
     "atan_f64": (series(sqrt_arg(lambda x: (atan(x) / x - 1) / x**2), -mpf(1) / 3), 0, T2, 11, lambda z: z),
     "erf_f32": (series(sqrt_arg(lambda x: erf(x) / x), 2 / sqrt(pi)), 0, mpf(1), 6,
                 lambda z: sqrt(z) / erf(sqrt(z)) if z else sqrt(pi) / 2),

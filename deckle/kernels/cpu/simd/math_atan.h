@@ -1,7 +1,8 @@
 // atan and atan2.
 //
 // Both are the angle of a point of the first quadrant, atan(a / b), mirrored: t = min / max is in [0, 1]; above tan(pi/8) it
-// becomes (t - 1) / (t + 1), which leaves an odd polynomial on |t| <= 0.4143. float computes in double.
+// becomes (t - 1) / (t + 1), which leaves an odd polynomial on |t| <= 0.4143. atan2 of float computes in double; atan of float
+// does not: one division, of operands chosen among those of the three ranges.
 #if defined(DECKLE_KERNELS_CPU_SIMD_MATH_ATAN_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_KERNELS_CPU_SIMD_MATH_ATAN_H
 #undef DECKLE_KERNELS_CPU_SIMD_MATH_ATAN_H
@@ -53,10 +54,25 @@ HWY_INLINE V atan2_double(D d, V y, V x) {
   return hn::IfThenElse(unordered, hn::Add(x, y), hn::CopySign(half, y));
 }
 
-template <bool single, class D, class V>
+template <class D, class V>
 HWY_INLINE V atan_double(D d, V x) {
-  const V angle = first_quadrant_angle<single>(d, hn::Abs(x), hn::Set(d, 1));
+  const V angle = first_quadrant_angle<false>(d, hn::Abs(x), hn::Set(d, 1));
   return hn::IfThenElse(hn::IsNaN(x), x, hn::CopySign(angle, x));
+}
+
+/// Floats. atan(a) is pi/4 + atan((a - 1) / (a + 1)), and pi/2 + atan(-1 / a) from tan(3 pi/8) on.
+template <class D, class V>
+HWY_INLINE V atan_single(D d, V x) {
+  const V a = hn::Abs(x), one = hn::Set(d, 1);
+  const auto shifted = hn::Gt(a, constant(d, 0.41421356237309503)), steep = hn::Gt(a, constant(d, 2.4142135623730949));
+  const V above = hn::IfThenElse(steep, hn::Neg(one), hn::Sub(a, one)), below = hn::IfThenElse(steep, a, hn::Add(a, one));
+  const V u = hn::Div(hn::IfThenElse(shifted, above, a), hn::IfThenElse(shifted, below, one));
+  const V z = hn::Mul(u, u);
+  const V p = polynomial(d, z, -0.333333155, 0.199984894, -0.142438488, 0.105960017, -0.0608345376);  // relative error 2^-30
+  const V quarter = constant(d, 1.57079637), quarter_low = constant(d, -4.37113883e-08), half = constant(d, 0.5);
+  const V base = hn::IfThenElseZero(shifted, hn::IfThenElse(steep, quarter, hn::Mul(quarter, half)));
+  const V low = hn::IfThenElseZero(shifted, hn::IfThenElse(steep, quarter_low, hn::Mul(quarter_low, half)));
+  return hn::CopySign(hn::Add(base, hn::Add(u, hn::MulAdd(hn::Mul(z, u), p, low))), x);
 }
 
 }  // namespace detail
@@ -64,10 +80,9 @@ HWY_INLINE V atan_double(D d, V x) {
 template <class D, class V>
 HWY_INLINE V atan(D d, V x) {
   if constexpr (kSingle<D>) {
-    return in_double(
-        d, [](auto dd, auto v) HWY_ATTR { return detail::atan_double<true>(dd, v); }, x);
+    return detail::atan_single(d, x);
   } else {
-    return detail::atan_double<false>(d, x);
+    return detail::atan_double(d, x);
   }
 }
 

@@ -150,6 +150,8 @@ std::vector<Function<T>> functions();
         {"sin", DECKLE_SIMD(sin_##SUFFIX), [](W x) { return std::sin(x); }, -100, 100, 2.75},                                   \
         {"cos", DECKLE_SIMD(cos_##SUFFIX), [](W x) { return std::cos(x); }, -100, 100, 2.75},                                   \
         {"tan", DECKLE_SIMD(tan_##SUFFIX), [](W x) { return std::tan(x); }, -100, 100, 4.0},                                    \
+        {"sin", DECKLE_SIMD(sin_##SUFFIX), [](W x) { return std::sin(x); }, -2e5, 2e5, 2.75},                                   \
+        {"cos", DECKLE_SIMD(cos_##SUFFIX), [](W x) { return std::cos(x); }, -2e5, 2e5, 2.75},                                   \
         {"atan", DECKLE_SIMD(atan_##SUFFIX), [](W x) { return std::atan(x); }, -8, 8, 2.5},                                     \
         {"sqrt", DECKLE_SIMD(sqrt_##SUFFIX), [](W x) { return std::sqrt(x); }, 0, 4, 0.5},                                      \
         {"rsqrt", DECKLE_SIMD(rsqrt_##SUFFIX), [](W x) { return 1 / std::sqrt(x); }, 0, 4, 1.5},                                \
