@@ -2,7 +2,9 @@
 //
 //   small     up to kSmall multiplications, or k <= kFlat: an engine's call, its search for a compiled tile and the signals that
 //             wait meanwhile take 0.7 us, an 8 x 8 product 30 ns
-//   a vector  m = 1 or n = 1: bounded by reading the matrix, 4 bytes for 2 FLOPs; an engine packs it first, and so reads it twice
+//   a vector  m = 1 or n = 1: bounded by reading the matrix, 4 bytes for 2 FLOPs; an engine packs it first, and so reads it
+//   twice;
+//             bfloat16 is widened on the way
 //   integers  for which there is no engine
 //
 // For a vector k is cut at kChunk, whose partial sums are added in double: the partition depends on shapes alone. Where the
@@ -13,10 +15,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "deckle/base/parallel.h"
 #include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/matmul/loops.h"
+#include "deckle/kernels/cpu/simd/convert.h"
 
 namespace deckle::kernels::cpu::matmul {
 namespace {
@@ -95,50 +99,72 @@ void multiply_small(const Product& product) {
   });
 }
 
-/// results[r stride] = the sum over p of matrix[r row_stride + p k_stride] vector[p vector_stride].
-template <typename T>
+/// results[r stride] = the sum over p of matrix[r row_stride + p k_stride] vector[p vector_stride], where rows of the matrix, of
+/// X, are multiplied in T.
+template <typename X, typename T>
 struct VectorProduct {
-  const T* matrix;
+  const X* matrix;
   int64_t results, k, row_stride, k_stride;
-  const T* vector;
+  const X* vector;
   int64_t vector_stride;
-  T* to;
+  X* to;
   int64_t stride;
+  const X* bias = nullptr;  // of bfloat16: added before the sums are rounded
+  int64_t bias_stride = 0;
+
+  static constexpr bool kHalf = !std::is_same_v<X, T>;
 
   bool along_k() const { return k_stride == 1; }
   bool along_results() const { return row_stride == 1; }
 
   void operator()() const {
-    const Loops<T> functions = product_loops().real.template of<T>();
+    Dots<X, T>* dots;
+    AddRows<X, T>* add_rows;
+    if constexpr (kHalf) {
+      dots = product_loops().half_dots;
+      add_rows = product_loops().add_half_rows;
+    } else {
+      dots = product_loops().real.template of<T>().dots;
+      add_rows = product_loops().real.template of<T>().add_rows;
+    }
     const int64_t chunk_size = along_k() ? kChunk : kDepth, chunks = (k + chunk_size - 1) / chunk_size;
     const int64_t block = along_k() ? kRows : kColumns, blocks = (results + block - 1) / block;
     Scratch scratch;
-    const T* factors = vector;
-    if (along_k() && vector_stride != 1) {
-      T* const dense = scratch.take<T>(k);
-      for (int64_t p = 0; p < k; ++p) dense[p] = vector[p * vector_stride];
-      factors = dense;
-    }
+    const T* const factors = dense_vector(scratch);
     // Of one chunk where results lie side by side, they are written at once.
-    const bool direct = chunks == 1 && (along_k() || stride == 1);
-    T* const partial = direct ? to : scratch.take<T>(chunks * results);
+    T* partial = nullptr;
+    bool direct = false;
+    if constexpr (!kHalf) {
+      direct = chunks == 1 && (along_k() || stride == 1);
+      partial = to;
+    }
+    if (!direct) partial = scratch.take<T>(chunks * results);
     const int64_t apart = direct ? stride : 1;
     const int64_t multiplications = std::min(block, results) * std::min(k, chunk_size);
     parallel_for(blocks * chunks, std::max<int64_t>(1, kRange / multiplications), [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
         const int64_t first = task % blocks * block, count = std::min(block, results - first);
         const int64_t chunk = task / blocks, p = chunk * chunk_size, depth = std::min(chunk_size, k - p);
-        const T* const part = matrix + first * row_stride + p * k_stride;
+        const X* const part = matrix + first * row_stride + p * k_stride;
         T* const sums = partial + (chunk * results + first) * apart;
         if (along_k()) {
-          functions.dots(count, depth, part, row_stride, factors + p, sums, apart);
+          dots(count, depth, part, row_stride, factors + p, sums, apart);
         } else {
           std::fill_n(sums, count, T{0});
-          functions.add_rows(count, depth, factors + p * vector_stride, vector_stride, part, k_stride, sums);
+          add_rows(count, depth, factors + p, 1, part, k_stride, sums);
         }
       }
     });
     if (!direct) add_chunks(partial, chunks);
+  }
+
+  const T* dense_vector(Scratch& scratch) const {
+    if constexpr (!kHalf) {
+      if (vector_stride == 1) return vector;
+    }
+    T* const dense = scratch.take<T>(k);
+    simd::load_run(vector, kHalf ? DType::bfloat16 : dtype_of<T>, vector_stride, k, dense);
+    return dense;
   }
 
   void add_chunks(const T* partial, int64_t chunks) const {
@@ -148,28 +174,35 @@ struct VectorProduct {
       double sums[kBlock];
       for (int64_t first = begin * kBlock; first < std::min(end * kBlock, results); first += kBlock) {
         const int64_t count = std::min(kBlock, results - first);
-        std::fill_n(sums, count, 0.0);
+        if (bias != nullptr)
+          simd::load_run(bias + first * bias_stride, DType::bfloat16, bias_stride, count, sums);
+        else
+          std::fill_n(sums, count, 0.0);
         for (int64_t chunk = 0; chunk < chunks; ++chunk) {
           const T* const from = partial + chunk * results + first;
           for (int64_t r = 0; r < count; ++r) sums[r] += static_cast<double>(from[r]);
         }
-        for (int64_t r = 0; r < count; ++r) to[(first + r) * stride] = static_cast<T>(sums[r]);
+        simd::store_run(sums, count, to + first * stride, kHalf ? DType::bfloat16 : dtype_of<T>, stride);
       }
     });
   }
 };
 
-template <typename T>
+template <typename X, typename T>
 bool multiply_vector(const Product& product) {
-  const Factors<T> a(product.a), b(product.b);
-  T* const c = static_cast<T*>(product.c);
-  const VectorProduct<T> work =
+  const Factors<X> a(product.a), b(product.b);
+  X* const c = static_cast<X*>(product.c);
+  VectorProduct<X, T> work =
       b.cols == 1
-          ? VectorProduct<T>{a.data, a.rows, a.cols, a.row_stride, a.col_stride, b.data, b.row_stride, c, product.leading()}
-          : VectorProduct<T>{b.data, b.cols, b.rows, b.col_stride, b.row_stride, a.data, a.col_stride, c, 1};
+          ? VectorProduct<X, T>{a.data, a.rows, a.cols, a.row_stride, a.col_stride, b.data, b.row_stride, c, product.leading()}
+          : VectorProduct<X, T>{b.data, b.cols, b.rows, b.col_stride, b.row_stride, a.data, a.col_stride, c, 1};
   if (!work.along_k() && !work.along_results()) return false;
+  if constexpr (!std::is_same_v<X, T>) {
+    work.bias = static_cast<const X*>(product.bias);
+    work.bias_stride = b.cols == 1 ? 0 : product.bias_stride;
+  }
   work();
-  add_bias(product, a.rows, c);
+  if constexpr (std::is_same_v<X, T>) add_bias(product, a.rows, c);
   return true;
 }
 
@@ -178,7 +211,7 @@ bool multiply_typed(const Product& product) {
   const int64_t m = product.a.rows, n = product.b.cols, k = product.a.cols;
   if (m <= kSmall && n <= kSmall && k <= kSmall && m * n <= kSmall && m * n * k <= kSmall)
     return multiply_small<T>(product), true;
-  if ((m == 1 || n == 1) && product.batch.empty()) return multiply_vector<T>(product);
+  if ((m == 1 || n == 1) && product.batch.empty()) return multiply_vector<T, T>(product);
   if (k <= kFlat && product.b.col_stride == 1) return multiply_small<T>(product), true;
   return false;
 }
@@ -212,6 +245,8 @@ bool multiply_directly(const Product& product) {
   if (product.a_blocks != nullptr) return false;
   if (product.a.dtype == DType::float32) return multiply_typed<float>(product);
   if (product.a.dtype == DType::float64) return multiply_typed<double>(product);
+  const bool is_vector = (product.a.rows == 1 || product.b.cols == 1) && product.batch.empty();
+  if (product.a.dtype == DType::bfloat16 && is_vector) return multiply_vector<uint16_t, float>(product);
   return false;
 }
 

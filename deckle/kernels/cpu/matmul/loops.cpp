@@ -1,13 +1,15 @@
 // The loops of products that no engine is called for: rows that lie along k are multiplied with a vector in lanes (dots); rows
 // that lie along the results are added up, each times its factor: short ones with the sums in registers, four rows of the result
 // and two vectors at a time (sums), long ones from end to end, four of them at a time, with the sums in L1 (add_rows).
-// Instances: float, double; sums: and int64_t, modulo 2^64.
+// Instances: float, double; sums: and int64_t, modulo 2^64; dots and add_rows: and rows of bfloat16, widened to float on the way.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/matmul/loops.cpp"
 #include "deckle/kernels/cpu/simd/targets.h"
 
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+
+#include <bit>
 
 #include "deckle/kernels/cpu/matmul/loops.h"
 #include "deckle/kernels/cpu/simd/rows.h"
@@ -25,47 +27,67 @@ HWY_INLINE V multiply_add(V a, V b, V c) {
     return hn::Add(hn::Mul(a, b), c);
 }
 
-template <class D, typename T = hn::TFromD<D>>
-HWY_INLINE T dot(D d, int64_t k, const T* x, const T* y) {
+template <class Part, typename T>
+HWY_INLINE auto load(Part part, const T* from) {
+  return part.load(from);
+}
+/// bfloat16, by its bits.
+template <class D>
+HWY_INLINE hn::Vec<D> load(FullPart<D> part, const uint16_t* from) {
+  const hn::Rebind<uint16_t, D> half;
+  return hn::BitCast(part.d, hn::ShiftLeft<16>(hn::PromoteTo(hn::RebindToUnsigned<D>(), hn::LoadU(half, from))));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> load(TailPart<D> part, const uint16_t* from) {
+  HWY_ALIGN float lanes[hn::MaxLanes(part.d)];
+  for (size_t i = 0; i < hn::Lanes(part.d); ++i)
+    lanes[i] = std::bit_cast<float>(i < part.count ? static_cast<uint32_t>(from[i]) << 16 : 0U);
+  return hn::Load(part.d, lanes);
+}
+
+template <class D, typename X, typename T = hn::TFromD<D>>
+HWY_INLINE T dot(D d, int64_t k, const X* x, const T* y) {
+  const FullPart<D> whole{d};
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   auto sum0 = hn::Zero(d), sum1 = sum0, sum2 = sum0, sum3 = sum0;
   int64_t i = 0;
   for (; i + 4 * lanes <= k; i += 4 * lanes) {
-    sum0 = hn::MulAdd(hn::LoadU(d, x + i), hn::LoadU(d, y + i), sum0);
-    sum1 = hn::MulAdd(hn::LoadU(d, x + i + lanes), hn::LoadU(d, y + i + lanes), sum1);
-    sum2 = hn::MulAdd(hn::LoadU(d, x + i + 2 * lanes), hn::LoadU(d, y + i + 2 * lanes), sum2);
-    sum3 = hn::MulAdd(hn::LoadU(d, x + i + 3 * lanes), hn::LoadU(d, y + i + 3 * lanes), sum3);
+    sum0 = hn::MulAdd(load(whole, x + i), hn::LoadU(d, y + i), sum0);
+    sum1 = hn::MulAdd(load(whole, x + i + lanes), hn::LoadU(d, y + i + lanes), sum1);
+    sum2 = hn::MulAdd(load(whole, x + i + 2 * lanes), hn::LoadU(d, y + i + 2 * lanes), sum2);
+    sum3 = hn::MulAdd(load(whole, x + i + 3 * lanes), hn::LoadU(d, y + i + 3 * lanes), sum3);
   }
-  map_run(d, k - i, [&](auto part, int64_t j) HWY_ATTR { sum0 = hn::MulAdd(part.load(x + i + j), part.load(y + i + j), sum0); });
+  map_run(d, k - i, [&](auto part, int64_t j) HWY_ATTR { sum0 = hn::MulAdd(load(part, x + i + j), part.load(y + i + j), sum0); });
   return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3))));
 }
 
-template <typename T>
-void dots(int64_t rows, int64_t k, const T* x, int64_t stride, const T* y, T* c, int64_t c_stride) {
+template <typename X, typename T>
+void dots(int64_t rows, int64_t k, const X* x, int64_t stride, const T* y, T* c, int64_t c_stride) {
   const hn::ScalableTag<T> d;
+  const FullPart<hn::ScalableTag<T>> whole{d};
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t r = 0;
   for (; r + 4 <= rows; r += 4) {
-    const T *const x0 = x + r * stride, *const x1 = x0 + stride, *const x2 = x1 + stride, *const x3 = x2 + stride;
+    const X *const x0 = x + r * stride, *const x1 = x0 + stride, *const x2 = x1 + stride, *const x3 = x2 + stride;
     auto sum0 = hn::Zero(d), sum1 = sum0, sum2 = sum0, sum3 = sum0, next0 = sum0, next1 = sum0, next2 = sum0, next3 = sum0;
     int64_t i = 0;
     for (; i + 2 * lanes <= k; i += 2 * lanes) {
       const auto y0 = hn::LoadU(d, y + i), y1 = hn::LoadU(d, y + i + lanes);
-      sum0 = hn::MulAdd(hn::LoadU(d, x0 + i), y0, sum0);
-      sum1 = hn::MulAdd(hn::LoadU(d, x1 + i), y0, sum1);
-      sum2 = hn::MulAdd(hn::LoadU(d, x2 + i), y0, sum2);
-      sum3 = hn::MulAdd(hn::LoadU(d, x3 + i), y0, sum3);
-      next0 = hn::MulAdd(hn::LoadU(d, x0 + i + lanes), y1, next0);
-      next1 = hn::MulAdd(hn::LoadU(d, x1 + i + lanes), y1, next1);
-      next2 = hn::MulAdd(hn::LoadU(d, x2 + i + lanes), y1, next2);
-      next3 = hn::MulAdd(hn::LoadU(d, x3 + i + lanes), y1, next3);
+      sum0 = hn::MulAdd(load(whole, x0 + i), y0, sum0);
+      sum1 = hn::MulAdd(load(whole, x1 + i), y0, sum1);
+      sum2 = hn::MulAdd(load(whole, x2 + i), y0, sum2);
+      sum3 = hn::MulAdd(load(whole, x3 + i), y0, sum3);
+      next0 = hn::MulAdd(load(whole, x0 + i + lanes), y1, next0);
+      next1 = hn::MulAdd(load(whole, x1 + i + lanes), y1, next1);
+      next2 = hn::MulAdd(load(whole, x2 + i + lanes), y1, next2);
+      next3 = hn::MulAdd(load(whole, x3 + i + lanes), y1, next3);
     }
     map_run(d, k - i, [&](auto part, int64_t j) HWY_ATTR {
       const auto y0 = part.load(y + i + j);
-      sum0 = hn::MulAdd(part.load(x0 + i + j), y0, sum0);
-      sum1 = hn::MulAdd(part.load(x1 + i + j), y0, sum1);
-      sum2 = hn::MulAdd(part.load(x2 + i + j), y0, sum2);
-      sum3 = hn::MulAdd(part.load(x3 + i + j), y0, sum3);
+      sum0 = hn::MulAdd(load(part, x0 + i + j), y0, sum0);
+      sum1 = hn::MulAdd(load(part, x1 + i + j), y0, sum1);
+      sum2 = hn::MulAdd(load(part, x2 + i + j), y0, sum2);
+      sum3 = hn::MulAdd(load(part, x3 + i + j), y0, sum3);
     });
     c[r * c_stride] = hn::GetLane(hn::SumOfLanes(d, hn::Add(sum0, next0)));
     c[(r + 1) * c_stride] = hn::GetLane(hn::SumOfLanes(d, hn::Add(sum1, next1)));
@@ -169,24 +191,24 @@ void sums(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_
   for (; i < m; ++i) sum_row(n, k, a + i * a_row, a_col, b, b_row, c + i * c_row);
 }
 
-template <typename T>
-void add_rows(int64_t n, int64_t k, const T* a, int64_t a_col, const T* b, int64_t b_row, T* c) {
+template <typename X, typename T>
+void add_rows(int64_t n, int64_t k, const T* a, int64_t a_col, const X* b, int64_t b_row, T* c) {
   const hn::ScalableTag<T> d;
   int64_t p = 0;
   for (; p + 4 <= k; p += 4) {
-    const T *const b0 = b + p * b_row, *const b1 = b0 + b_row, *const b2 = b1 + b_row, *const b3 = b2 + b_row;
+    const X *const b0 = b + p * b_row, *const b1 = b0 + b_row, *const b2 = b1 + b_row, *const b3 = b2 + b_row;
     const auto f0 = hn::Set(d, a[p * a_col]), f1 = hn::Set(d, a[(p + 1) * a_col]), f2 = hn::Set(d, a[(p + 2) * a_col]),
                f3 = hn::Set(d, a[(p + 3) * a_col]);
     map_run(d, n, [&](auto part, int64_t j) HWY_ATTR {
-      const auto even = hn::MulAdd(f2, part.load(b2 + j), hn::MulAdd(f0, part.load(b0 + j), part.load(c + j)));
-      const auto odd = hn::MulAdd(f3, part.load(b3 + j), hn::Mul(f1, part.load(b1 + j)));
+      const auto even = hn::MulAdd(f2, load(part, b2 + j), hn::MulAdd(f0, load(part, b0 + j), part.load(c + j)));
+      const auto odd = hn::MulAdd(f3, load(part, b3 + j), hn::Mul(f1, load(part, b1 + j)));
       part.store(hn::Add(even, odd), c + j);
     });
   }
   for (; p < k; ++p) {
     const auto factor = hn::Set(d, a[p * a_col]);
     map_run(d, n, [&](auto part, int64_t j) HWY_ATTR {
-      part.store(hn::MulAdd(factor, part.load(b + p * b_row + j), part.load(c + j)), c + j);
+      part.store(hn::MulAdd(factor, load(part, b + p * b_row + j), part.load(c + j)), c + j);
     });
   }
 }
@@ -194,7 +216,11 @@ void add_rows(int64_t n, int64_t k, const T* a, int64_t a_col, const T* b, int64
 }  // namespace
 
 matmul::LoopTable loop_table() {
-  return {{{&dots<float>, &sums<float>, &add_rows<float>}, {&dots<double>, &sums<double>, &add_rows<double>}}, &sums<int64_t>};
+  return {{{&dots<float, float>, &sums<float>, &add_rows<float, float>},
+           {&dots<double, double>, &sums<double>, &add_rows<double, double>}},
+          &sums<int64_t>,
+          &dots<uint16_t, float>,
+          &add_rows<uint16_t, float>};
 }
 
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE

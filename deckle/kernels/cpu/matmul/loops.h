@@ -11,17 +11,26 @@ template <typename T>
 using Sums = void(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_col, const T* b, int64_t b_row, T* c,
                   int64_t c_row);
 
+/// c[r c_stride] = row r of x, of k elements, times y.
+template <typename X, typename T>
+using Dots = void(int64_t rows, int64_t k, const X* x, int64_t stride, const T* y, T* c, int64_t c_stride);
+
+/// c[j] += the sum over p < k of a[p a_col] b[p b_row + j], for j < n: of long rows, which it reads from end to end.
+template <typename X, typename T>
+using AddRows = void(int64_t n, int64_t k, const T* a, int64_t a_col, const X* b, int64_t b_row, T* c);
+
 template <typename T>
 struct Loops {
-  /// c[r c_stride] = row r of x, of k elements, times y.
-  void (*dots)(int64_t rows, int64_t k, const T* x, int64_t stride, const T* y, T* c, int64_t c_stride);
+  Dots<T, T>* dots;
   Sums<T>* sums;
-  /// c[j] += the sum over p < k of a[p a_col] b[p b_row + j], for j < n: of long rows, which it reads from end to end.
-  void (*add_rows)(int64_t n, int64_t k, const T* a, int64_t a_col, const T* b, int64_t b_row, T* c);
+  AddRows<T, T>* add_rows;
 };
 struct LoopTable {
   RealTable<Loops> real;
   Sums<int64_t>* integers;
+  // Of bfloat16, by its bits.
+  Dots<uint16_t, float>* half_dots;
+  AddRows<uint16_t, float>* add_half_rows;
 };
 
 /// For the strongest allowed instruction set.
