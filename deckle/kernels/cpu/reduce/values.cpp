@@ -2,7 +2,8 @@
 //
 // Two access patterns, by what is contiguous:
 //   rows      the reduced elements of a row are contiguous (or are gathered): row() on pieces of up to 32,768 elements
-//   columns   a kept dim is contiguous: strips of 512 columns, columns() on pieces of rows
+//   columns   a kept dim is contiguous: strips of 512 columns, columns() on pieces of rows; other types are widened, some rows
+//             at a time
 // Both split long reductions into pieces whose partial results are combined in order, so that few long rows still use all
 // threads and the result is the same for any number of them.
 #include "deckle/kernels/cpu/reduce/values.h"
@@ -22,6 +23,7 @@ constexpr int64_t kStrip = 512;      // columns: their partial results stay in L
 constexpr int64_t kManyStrips = 64;  // strips enough for any number of threads: their rows are cut into longer pieces
 constexpr int64_t kFewColumns = 16;  // with fewer columns most vector lanes would be idle: rows are gathered instead
 constexpr int64_t kGatheredRows = 64;
+constexpr int64_t kWidenedRows = 128;  // of a strip: they stay in the second cache
 
 int64_t pieces_of(int64_t count, int64_t piece) { return (count + piece - 1) / piece; }
 
@@ -117,18 +119,29 @@ void fold_columns(const Fold<T, A>& op, const View& self, const Layout& layout, 
   const int64_t run = layout.reduced.count > 0 ? layout.reduced.sizes[layout.reduced.count - 1] : 1;
   const int64_t run_stride = layout.reduced.count > 0 ? layout.reduced.strides[layout.reduced.count - 1] : 0;
   const int64_t grain = std::max<int64_t>(1, kPiece / (std::min(columns, kStrip) * std::min(layout.length, rows_per_piece)));
+  const int64_t size = item_size(self.dtype);
+  const bool direct = self.dtype == dtype_of<T>;
   parallel_for(outer * pieces * strips, grain, [&](int64_t begin, int64_t end) {
     A own[kStrip];
+    Scratch widened;
+    T* const block = direct ? nullptr : widened.take<T>(std::min(kWidenedRows, run) * std::min(columns, kStrip));
     for (int64_t item = begin; item < end; ++item) {
       const int64_t strip = item % strips * kStrip, width = std::min(kStrip, columns - strip);
       const int64_t piece = item / strips % pieces, index = item / strips / pieces;
       A* const values = pieces > 1 ? partial + (index * pieces + piece) * columns + strip : own;
       std::fill(values, values + width, op.nothing);
-      const T* const base = self.ptr<T>() + layout.kept.offset(index * columns) + strip;
+      const int64_t base = layout.kept.offset(index * columns) + strip;
       const int64_t last = std::min((piece + 1) * rows_per_piece, layout.length);
       for (int64_t row = piece * rows_per_piece; row < last;) {
-        const int64_t rows = std::min(run - row % run, last - row);
-        op.columns({base + layout.reduced.offset(row), run_stride, rows}, width, values);
+        const int64_t rows = std::min({run - row % run, last - row, direct ? last : kWidenedRows});
+        const char* const from = static_cast<const char*>(self.data) + (base + layout.reduced.offset(row)) * size;
+        if (direct) {
+          op.columns({reinterpret_cast<const T*>(from), run_stride, rows}, width, values);
+        } else {
+          for (int64_t r = 0; r < rows; ++r)
+            simd::load_run(from + r * run_stride * size, self.dtype, 1, width, block + r * width);
+          op.columns({block, width, rows}, width, values);
+        }
         row += rows;
       }
       if (pieces == 1) output.write(index * columns + strip, width, own);
@@ -148,7 +161,7 @@ void fold_typed(const Fold<T, A>& op, const View& self, std::span<const int64_t>
     std::fill_n(nothing, layout.rows, op.nothing);
     return output.write(0, layout.rows, nothing);
   }
-  const bool columns = self.dtype == dtype_of<T> && layout.kept.count > 0 && layout.kept.strides[layout.kept.count - 1] == 1 &&
+  const bool columns = layout.kept.count > 0 && layout.kept.strides[layout.kept.count - 1] == 1 &&
                        layout.kept.sizes[layout.kept.count - 1] >= kFewColumns &&
                        (layout.reduced.count == 0 || layout.reduced.strides[layout.reduced.count - 1] != 1);
   if (columns)

@@ -1,5 +1,6 @@
 // Reductions and row kernels against naive loops in float64: any dims, strides, dtypes, instruction sets and threads.
 #include <functional>
+#include <numeric>
 
 #include "tests/kernels/cpu/reduce/operands.h"
 #include "tests/kernels/cpu/support/threads.h"
@@ -271,6 +272,24 @@ TEST_P(EveryTarget, LogsumexpCumsumAndPositionsEqualLoops) {
     argmin(kContext, x.view, dim, false, at.view);
     EXPECT_EQ(testing::values(at.view), where_smallest);
     if (HasFailure()) return;
+  }
+}
+
+// More rows than are widened at a time, and a strip that is not full.
+TEST_P(EveryTarget, ColumnsOfNarrowTypesAreWidened) {
+  for (const DType dtype : {DType::bfloat16, DType::float16, DType::int32, DType::uint8}) {
+    for (const auto& sizes : {std::vector<int64_t>{700, 530}, {3, 301, 17}, {129, 2, 40}}) {
+      const Buffer x = testing::random_integers(sizes, dtype, 0, 200);
+      const std::vector<int64_t> dims = {x.view.ndim == 3 ? int64_t{1} : int64_t{0}};
+      const std::vector<Row> rows = rows_of(x.view, dims);
+      Row want;
+      for (const Row& row : rows) want.push_back(std::accumulate(row.begin(), row.end(), 0.0));
+      const Buffer result =
+          testing::poisoned({static_cast<int64_t>(rows.size())}, is_floating(dtype) ? DType::float32 : DType::int64);
+      sum(kContext, x.view, Dims(dims), false, result.view);
+      SCOPED_TRACE(name(dtype));
+      testing::expect_close(result.view, want, 0);
+    }
   }
 }
 
