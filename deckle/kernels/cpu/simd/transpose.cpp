@@ -69,8 +69,8 @@ HWY_INLINE void transpose_block(const T* from, int64_t from_stride, T* to, int64
 #endif
 
 /// Squares whose sides are a cache line, through a buffer: lines apart by a power of two share a few places of the first cache,
-/// so each is to be read, and written, at once. Rows go first: where to_stride is no multiple of a line, the two halves of a line
-/// are written one after the other.
+/// so each is to be read, and written, at once. Those of the next square, each on a page of its own, are fetched meanwhile. Rows
+/// go first: where to_stride is no multiple of a line, the two halves of a line are written one after the other.
 template <typename T>
 void transpose_lines(const T* from, int64_t from_stride, int64_t rows, int64_t cols, T* to, int64_t to_stride) {
   constexpr int64_t kSide = 64 / static_cast<int64_t>(sizeof(T));
@@ -79,6 +79,14 @@ void transpose_lines(const T* from, int64_t from_stride, int64_t rows, int64_t c
   for (int64_t col = 0; col < whole_cols; col += kSide) {
     for (int64_t row = 0; row < whole_rows; row += kSide) {
       const T* const corner = from + row * from_stride + col;
+      const bool more = row + kSide < whole_rows;
+      const int64_t next_row = more ? row + kSide : 0, next_col = more ? col : col + kSide;
+      if (next_col < whole_cols) {
+        for (int64_t i = 0; i < kSide; ++i) {
+          __builtin_prefetch(from + (next_row + i) * from_stride + next_col);
+          __builtin_prefetch(to + (next_col + i) * to_stride + next_row, 1);
+        }
+      }
 #if HWY_TARGET != HWY_SCALAR
       for (int64_t r = 0; r < kSide; r += kBlockSide<T>) {
         for (int64_t c = 0; c < kSide; c += kBlockSide<T>)
