@@ -96,6 +96,8 @@ bool Layout::dense_rows() const {
 
 template <typename T>
 void gather_rows(const View& view, const Layout& layout, int64_t row, int64_t rows, int64_t from, int64_t count, T* block) {
+  if (count == layout.length && layout.dense_rows())  // short rows by the block
+    return simd::load_run(address(view, row * count), view.dtype, 1, rows * count, block);
   const bool lines = layout.kept.count > 0 && layout.kept.strides[layout.kept.count - 1] == 1 &&
                      (layout.reduced.count == 0 || layout.reduced.strides[layout.reduced.count - 1] != 1);
   if (!lines) {

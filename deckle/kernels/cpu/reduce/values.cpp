@@ -79,7 +79,8 @@ void fold_rows(const Fold<T, A>& op, const View& self, const Layout& layout, con
   A* const partial = pieces > 1 ? scratch.take<A>(layout.rows * pieces) : nullptr;
   const bool runs_on =
       self.dtype == dtype_of<T> && (layout.reduced.count == 0 || (layout.reduced.count == 1 && layout.reduced.strides[0] == 1));
-  const int64_t tile = runs_on || pieces > 1 ? 1 : std::clamp<int64_t>(kPiece / longest, 1, kGatheredRows);
+  const bool dense = layout.dense_rows();
+  const int64_t tile = (runs_on && !dense) || pieces > 1 ? 1 : std::clamp<int64_t>(kPiece / longest, 1, kGatheredRows);
   const int64_t grain = pieces > 1 ? 1 : (std::max<int64_t>(1, kPiece / length) + tile - 1) / tile * tile;
   parallel_for(layout.rows * pieces, grain, [&](int64_t begin, int64_t end) {
     A own[kStrip];
@@ -91,7 +92,8 @@ void fold_rows(const Fold<T, A>& op, const View& self, const Layout& layout, con
       const int64_t rows = std::min(tile, end - item);
       A* const out = pieces > 1 ? partial + item : own + kept;
       if (runs_on) {
-        *out = op.row(n, self.ptr<T>() + layout.kept.offset(row) + from);
+        const T* const x = self.ptr<T>() + (dense ? row * length : layout.kept.offset(row)) + from;
+        for (int64_t r = 0; r < rows; ++r) out[r] = op.row(n, x + r * length);
       } else {
         gather_rows(self, layout, row, rows, from, n, block);
         for (int64_t r = 0; r < rows; ++r) out[r] = op.row(n, block + r * n);

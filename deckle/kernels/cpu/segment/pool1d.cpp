@@ -72,7 +72,8 @@ void segment_max_pool1d(const Context&, const View& values, const RaggedView& ra
                         int64_t stride, int64_t lead, const View& result, const View& positions) {
   const int64_t inner = segment::inner_size(values);
   segment::visit_real(values.dtype, [&]<typename T>(TypeTag<T>) {
-    using Tap = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;  // of T's size, so that the loop over columns has one width
+    // Of T's size, so that the loop over columns has one width; SSE2 does not choose among 64-bit integers.
+    using Tap = std::conditional_t<sizeof(T) == 4, int32_t, double>;
     segment::for_components(windows, inner, [&](int64_t b, int64_t first, int64_t columns) {
       const int64_t begin = ragged.offsets[b], length = ragged.offsets[b + 1] - begin;
       T best[segment::kColumns], buffer[segment::kColumns];
@@ -94,7 +95,7 @@ void segment_max_pool1d(const Context&, const View& values, const RaggedView& ra
         }
         segment::write_row(result, inner, at, first, columns, best);
         int64_t* const where = positions.ptr<int64_t>() + at * inner + first;
-        for (int64_t c = 0; c < columns; ++c) where[c] = window.begin + taps[c];
+        for (int64_t c = 0; c < columns; ++c) where[c] = window.begin + static_cast<int64_t>(taps[c]);
       }
     });
   });
