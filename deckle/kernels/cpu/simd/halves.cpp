@@ -46,25 +46,38 @@ void widen_bfloat16(const uint16_t* from, float* to, int64_t count) {
   for (; i < count; ++i) to[i] = detail::bfloat16_bits_to_float(from[i]);
 }
 
+#if HWY_TARGET != HWY_SCALAR
+/// Rounded to bfloat16, which is the upper half of each element.
+template <class D>
+HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> rounded_bits(D floats, hn::Vec<D> value) {
+  const hn::RebindToUnsigned<D> words;
+  const auto bits = hn::BitCast(words, value);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(words, 1u));
+  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(words, 0x7fffu)));
+  const auto quiet = hn::Or(bits, hn::Set(words, 0x400000u));
+  return hn::BitCast(words, hn::IfThenElse(hn::IsNaN(value), hn::BitCast(floats, quiet), hn::BitCast(floats, rounded)));
+}
+#endif
+
 void narrow_bfloat16(const float* from, uint16_t* to, int64_t count) {
-  const hn::ScalableTag<float> floats;
-  const hn::RebindToUnsigned<decltype(floats)> words;
-  const hn::RebindToSigned<decltype(floats)> integers;
-  const hn::Rebind<int16_t, decltype(floats)> halves;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(floats));
   int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    const auto value = hn::LoadU(floats, from + i);
-    const auto bits = hn::BitCast(words, value);
-    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(words, 1u));
-    const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(words, 0x7fffu)));
-    const auto quiet = hn::Or(bits, hn::Set(words, 0x400000u));
-    const auto nan = hn::BitCast(words, hn::VecFromMask(floats, hn::IsNaN(value)));
-    const auto chosen = hn::Or(hn::And(nan, quiet), hn::AndNot(nan, rounded));
-    // An arithmetic shift keeps the value within int16, so the saturating narrowing changes nothing.
-    const auto narrow = hn::DemoteTo(halves, hn::ShiftRight<16>(hn::BitCast(integers, chosen)));
-    hn::StoreU(narrow, halves, reinterpret_cast<int16_t*>(to + i));
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<float> floats;
+  const hn::ScalableTag<uint16_t> halves;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(floats));
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    const auto low = hn::BitCast(halves, rounded_bits(floats, hn::LoadU(floats, from + i)));
+    const auto high = hn::BitCast(halves, rounded_bits(floats, hn::LoadU(floats, from + i + lanes)));
+    hn::StoreU(hn::ConcatOdd(halves, high, low), halves, to + i);
   }
+  const hn::RebindToSigned<decltype(floats)> integers;
+  const hn::Rebind<int16_t, decltype(floats)> part;
+  for (; i + lanes <= count; i += lanes) {
+    // An arithmetic shift keeps the value within int16, so the saturating narrowing changes nothing.
+    const auto bits = hn::BitCast(integers, rounded_bits(floats, hn::LoadU(floats, from + i)));
+    hn::StoreU(hn::DemoteTo(part, hn::ShiftRight<16>(bits)), part, reinterpret_cast<int16_t*>(to + i));
+  }
+#endif
   for (; i < count; ++i) to[i] = detail::float_to_bfloat16_bits(from[i]);
 }
 

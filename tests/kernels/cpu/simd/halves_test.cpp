@@ -29,18 +29,19 @@ TEST(Halves, NarrowsAndWidensEveryHalfValueExactly) {
 
 TEST(Halves, NarrowsToNearestTiesToEven) {
   std::uniform_int_distribution<uint32_t> any;
+  constexpr int kCount = 51;  // two vectors, one, and some elements, of each instruction set
   for (int round = 0; round < 20000; ++round) {
-    float from[19];
-    bfloat16 brain[19];
-    float16 half[19];
-    for (int i = 0; i < 19; ++i) {
+    float from[kCount];
+    bfloat16 brain[kCount];
+    float16 half[kCount];
+    for (int i = 0; i < kCount; ++i) {
       const uint32_t bits =
           i % 3 == 0 ? any(testing::engine()) : (any(testing::engine()) & 0x8fffe000u) | (i % 2 ? 0x38001000u : 0x33000000u);
       std::memcpy(&from[i], &bits, 4);
     }
-    narrow(from, brain, 19);
-    narrow(from, half, 19);
-    for (int i = 0; i < 19; ++i) {
+    narrow(from, brain, kCount);
+    narrow(from, half, kCount);
+    for (int i = 0; i < kCount; ++i) {
       if (std::isnan(from[i])) {
         EXPECT_TRUE(std::isnan(static_cast<float>(brain[i])) && std::isnan(static_cast<float>(half[i])));
         continue;
