@@ -119,13 +119,13 @@ struct VectorProduct {
 
   void operator()() const {
     Dots<X, T>* dots;
-    AddRows<X, T>* add_rows;
+    SumRow<X, T>* sum_row;
     if constexpr (kHalf) {
       dots = product_loops().half_dots;
-      add_rows = product_loops().add_half_rows;
+      sum_row = product_loops().half_sum_row;
     } else {
       dots = product_loops().real.template of<T>().dots;
-      add_rows = product_loops().real.template of<T>().add_rows;
+      sum_row = product_loops().real.template of<T>().sum_row;
     }
     const int64_t chunk_size = along_k() ? kChunk : kDepth, chunks = (k + chunk_size - 1) / chunk_size;
     const int64_t block = along_k() ? kRows : kColumns, blocks = (results + block - 1) / block;
@@ -147,12 +147,10 @@ struct VectorProduct {
         const int64_t chunk = task / blocks, p = chunk * chunk_size, depth = std::min(chunk_size, k - p);
         const X* const part = matrix + first * row_stride + p * k_stride;
         T* const sums = partial + (chunk * results + first) * apart;
-        if (along_k()) {
+        if (along_k())
           dots(count, depth, part, row_stride, factors + p, sums, apart);
-        } else {
-          std::fill_n(sums, count, T{0});
-          add_rows(count, depth, factors + p, 1, part, k_stride, sums);
-        }
+        else
+          sum_row(count, depth, factors + p, 1, part, k_stride, sums);
       }
     });
     if (!direct) add_chunks(partial, chunks);

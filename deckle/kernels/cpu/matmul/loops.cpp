@@ -1,7 +1,7 @@
 // The loops of products that no engine is called for: rows that lie along k are multiplied with a vector in lanes (dots); rows
-// that lie along the results are added up, each times its factor: short ones with the sums in registers, four rows of the result
-// and two vectors at a time (sums), long ones from end to end, four of them at a time, with the sums in L1 (add_rows).
-// Instances: float, double; sums: and int64_t, modulo 2^64; dots and add_rows: and rows of bfloat16, widened to float on the way.
+// that lie along the results are added up, each times its factor, with the sums in registers: for four rows of the result two
+// vectors at a time (sums), for one eight (sum_row).
+// Instances: float, double; sums: and int64_t, modulo 2^64; dots and sum_row: and rows of bfloat16, widened to float on the way.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/matmul/loops.cpp"
 #include "deckle/kernels/cpu/simd/targets.h"
@@ -98,24 +98,25 @@ void dots(int64_t rows, int64_t k, const X* x, int64_t stride, const T* y, T* c,
 }
 
 /// One row of c, all columns: eight vectors at a time, then four rows of b at a time for what remains.
-template <typename T>
-HWY_INLINE void sum_row(int64_t n, int64_t k, const T* a, int64_t a_col, const T* b, int64_t b_row, T* c) {
+template <typename X, typename T>
+void sum_row(int64_t n, int64_t k, const T* a, int64_t a_col, const X* b, int64_t b_row, T* c) {
   const hn::ScalableTag<T> d;
+  const FullPart<hn::ScalableTag<T>> whole{d};
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t j = 0;
   for (; j + 8 * lanes <= n; j += 8 * lanes) {
     auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
     for (int64_t p = 0; p < k; ++p) {
       const auto factor = hn::Set(d, a[p * a_col]);
-      const T* const row = b + p * b_row + j;
-      s0 = multiply_add(factor, hn::LoadU(d, row), s0);
-      s1 = multiply_add(factor, hn::LoadU(d, row + lanes), s1);
-      s2 = multiply_add(factor, hn::LoadU(d, row + 2 * lanes), s2);
-      s3 = multiply_add(factor, hn::LoadU(d, row + 3 * lanes), s3);
-      s4 = multiply_add(factor, hn::LoadU(d, row + 4 * lanes), s4);
-      s5 = multiply_add(factor, hn::LoadU(d, row + 5 * lanes), s5);
-      s6 = multiply_add(factor, hn::LoadU(d, row + 6 * lanes), s6);
-      s7 = multiply_add(factor, hn::LoadU(d, row + 7 * lanes), s7);
+      const X* const row = b + p * b_row + j;
+      s0 = multiply_add(factor, load(whole, row), s0);
+      s1 = multiply_add(factor, load(whole, row + lanes), s1);
+      s2 = multiply_add(factor, load(whole, row + 2 * lanes), s2);
+      s3 = multiply_add(factor, load(whole, row + 3 * lanes), s3);
+      s4 = multiply_add(factor, load(whole, row + 4 * lanes), s4);
+      s5 = multiply_add(factor, load(whole, row + 5 * lanes), s5);
+      s6 = multiply_add(factor, load(whole, row + 6 * lanes), s6);
+      s7 = multiply_add(factor, load(whole, row + 7 * lanes), s7);
     }
     hn::StoreU(s0, d, c + j);
     hn::StoreU(s1, d, c + j + lanes);
@@ -127,14 +128,14 @@ HWY_INLINE void sum_row(int64_t n, int64_t k, const T* a, int64_t a_col, const T
     hn::StoreU(s7, d, c + j + 7 * lanes);
   }
   map_run(d, n - j, [&](auto part, int64_t at) HWY_ATTR {
-    const T* const column = b + j + at;
+    const X* const column = b + j + at;
     auto even = hn::Zero(d), odd = even;
     int64_t p = 0;
     for (; p + 2 <= k; p += 2) {
-      even = multiply_add(hn::Set(d, a[p * a_col]), part.load(column + p * b_row), even);
-      odd = multiply_add(hn::Set(d, a[(p + 1) * a_col]), part.load(column + (p + 1) * b_row), odd);
+      even = multiply_add(hn::Set(d, a[p * a_col]), load(part, column + p * b_row), even);
+      odd = multiply_add(hn::Set(d, a[(p + 1) * a_col]), load(part, column + (p + 1) * b_row), odd);
     }
-    if (p < k) even = multiply_add(hn::Set(d, a[p * a_col]), part.load(column + p * b_row), even);
+    if (p < k) even = multiply_add(hn::Set(d, a[p * a_col]), load(part, column + p * b_row), even);
     part.store(hn::Add(even, odd), c + j + at);
   });
 }
@@ -191,36 +192,14 @@ void sums(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_
   for (; i < m; ++i) sum_row(n, k, a + i * a_row, a_col, b, b_row, c + i * c_row);
 }
 
-template <typename X, typename T>
-void add_rows(int64_t n, int64_t k, const T* a, int64_t a_col, const X* b, int64_t b_row, T* c) {
-  const hn::ScalableTag<T> d;
-  int64_t p = 0;
-  for (; p + 4 <= k; p += 4) {
-    const X *const b0 = b + p * b_row, *const b1 = b0 + b_row, *const b2 = b1 + b_row, *const b3 = b2 + b_row;
-    const auto f0 = hn::Set(d, a[p * a_col]), f1 = hn::Set(d, a[(p + 1) * a_col]), f2 = hn::Set(d, a[(p + 2) * a_col]),
-               f3 = hn::Set(d, a[(p + 3) * a_col]);
-    map_run(d, n, [&](auto part, int64_t j) HWY_ATTR {
-      const auto even = hn::MulAdd(f2, load(part, b2 + j), hn::MulAdd(f0, load(part, b0 + j), part.load(c + j)));
-      const auto odd = hn::MulAdd(f3, load(part, b3 + j), hn::Mul(f1, load(part, b1 + j)));
-      part.store(hn::Add(even, odd), c + j);
-    });
-  }
-  for (; p < k; ++p) {
-    const auto factor = hn::Set(d, a[p * a_col]);
-    map_run(d, n, [&](auto part, int64_t j) HWY_ATTR {
-      part.store(hn::MulAdd(factor, load(part, b + p * b_row + j), part.load(c + j)), c + j);
-    });
-  }
-}
-
 }  // namespace
 
 matmul::LoopTable loop_table() {
-  return {{{&dots<float, float>, &sums<float>, &add_rows<float, float>},
-           {&dots<double, double>, &sums<double>, &add_rows<double, double>}},
+  return {{{&dots<float, float>, &sums<float>, &sum_row<float, float>},
+           {&dots<double, double>, &sums<double>, &sum_row<double, double>}},
           &sums<int64_t>,
           &dots<uint16_t, float>,
-          &add_rows<uint16_t, float>};
+          &sum_row<uint16_t, float>};
 }
 
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE

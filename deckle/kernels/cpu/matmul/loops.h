@@ -15,22 +15,22 @@ using Sums = void(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, in
 template <typename X, typename T>
 using Dots = void(int64_t rows, int64_t k, const X* x, int64_t stride, const T* y, T* c, int64_t c_stride);
 
-/// c[j] += the sum over p < k of a[p a_col] b[p b_row + j], for j < n: of long rows, which it reads from end to end.
+/// c[j] = the sum over p < k of a[p a_col] b[p b_row + j], for j < n.
 template <typename X, typename T>
-using AddRows = void(int64_t n, int64_t k, const T* a, int64_t a_col, const X* b, int64_t b_row, T* c);
+using SumRow = void(int64_t n, int64_t k, const T* a, int64_t a_col, const X* b, int64_t b_row, T* c);
 
 template <typename T>
 struct Loops {
   Dots<T, T>* dots;
   Sums<T>* sums;
-  AddRows<T, T>* add_rows;
+  SumRow<T, T>* sum_row;
 };
 struct LoopTable {
   RealTable<Loops> real;
   Sums<int64_t>* integers;
   // Of bfloat16, by its bits.
   Dots<uint16_t, float>* half_dots;
-  AddRows<uint16_t, float>* add_half_rows;
+  SumRow<uint16_t, float>* half_sum_row;
 };
 
 /// For the strongest allowed instruction set.
