@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "deckle/kernels/cpu/simd/convert.h"
+#include "deckle/kernels/cpu/simd/transpose.h"
 
 namespace deckle::kernels::cpu::reduce {
 namespace {
@@ -46,6 +47,18 @@ void visit_runs(const Layout::Dims& dims, int64_t from, int64_t count, Body body
       at[d] = 0;
       ++at[d - 1];
       offset += dims.strides[d - 1] - dims.sizes[d] * dims.strides[d];
+    }
+  }
+}
+
+/// to[c * to_stride + r] = from[r * from_stride + c]. Of 8 bytes by a plain loop: squares of a cache line are too small here.
+template <typename T>
+void transpose(const T* from, int64_t from_stride, int64_t rows, int64_t cols, T* to, int64_t to_stride) {
+  if constexpr (sizeof(T) == 4) {
+    simd::transpose(reinterpret_cast<const uint32_t*>(from), from_stride, rows, cols, reinterpret_cast<uint32_t*>(to), to_stride);
+  } else {
+    for (int64_t c = 0; c < cols; ++c) {
+      for (int64_t r = 0; r < rows; ++r) to[c * to_stride + r] = from[r * from_stride + c];
     }
   }
 }
@@ -120,9 +133,7 @@ void gather_rows(const View& view, const Layout& layout, int64_t row, int64_t ro
             simd::load_run(address(view, start + w + offset + (i + k) * stride), view.dtype, 1, n, lines[k]);
           }
           T* const target = block + (first + w) * count + done + i;
-          for (int64_t r = 0; r < n; ++r) {
-            for (int64_t k = 0; k < deep; ++k) target[r * count + k] = lines[k][r];
-          }
+          transpose(lines[0], kWidth, deep, n, target, count);
         }
       }
     });
@@ -151,9 +162,7 @@ void scatter_rows(const T* block, const View& view, const Layout& layout, int64_
         for (int64_t i = 0; i < run; i += kDepth) {
           const int64_t deep = std::min(kDepth, run - i);
           const T* const source = block + (first + w) * count + done + i;
-          for (int64_t r = 0; r < n; ++r) {
-            for (int64_t k = 0; k < deep; ++k) lines[k][r] = source[r * count + k];
-          }
+          transpose(source, count, n, deep, lines[0], kWidth);
           for (int64_t k = 0; k < deep; ++k) {
             simd::store_run(lines[k], n, address(view, start + w + offset + (i + k) * stride), view.dtype, 1);
           }
