@@ -182,6 +182,15 @@ class Tree(Checkers):
         self.write("cmake/a.cmake", "\n# " + "e" * 129 + "\n")
         self.expect_caught("check_tree", "cmake/a.cmake:2: 131 columns, 130 are allowed")
 
+    def test_programs_without_a_suffix_are_sources(self):
+        self.write("benchmarks/data", "a" * 131 + "\n")
+        self.write("benchmarks/run", "#!/usr/bin/env python3\n" + "b" * 131 + "\n")
+        self.expect_caught("check_tree", "benchmarks/run:2: 131 columns, 130 are allowed")
+        self.write("benchmarks/run", "#!/usr/bin/env python3\n" + "\n" * 800)
+        self.expect_caught("check_tree", "benchmarks/run: 801 lines")
+        self.write("benchmarks/run", "#!/usr/bin/env python3\n")
+        self.expect_clean("check_tree")
+
     def test_kernels_compare_by_not_equal(self):
         self.write("deckle/kernels/cpu/simd/README.md", "# simd\n")
         self.write("deckle/kernels/cpu/simd/a.h", "auto a = not_equal(x, y);\n")
