@@ -15,7 +15,7 @@ class Sizes(c.Structure):
     _fields_ = [("batch", c.c_int32), ("heads", c.c_int32), ("kv_heads", c.c_int32), ("head_dim", c.c_int32),
                 ("value_dim", c.c_int32),
                 ("query_rows", c.c_int64), ("key_rows", c.c_int64), ("query_offsets", c.c_void_p), ("key_offsets", c.c_void_p),
-                ("key_lengths", c.c_void_p), ("most_queries", c.c_int32)]
+                ("key_lengths", c.c_void_p), ("most_queries", c.c_int32), ("most_keys", c.c_int32)]
 
 
 class Dropout(c.Structure):

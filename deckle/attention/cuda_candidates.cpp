@@ -56,17 +56,23 @@ bool is_dense(const AttentionProblem& p) {
   return p.k_lengths == nullptr;
 }
 
-/// Of the Hopper kernels: their forward serves all features of scores, their backward dropout, soft cap and slopes, or a bias.
+/// Of the Hopper kernels: their forward serves all features of scores, their backward dropout, soft cap, slopes and masks, or
+/// a bias.
 std::string hopper_features_refused(const AttentionRequest& request) {
   const AttentionProblem& p = request.problem;
   if (std::string reason = dropout_refused(p.dropout); !reason.empty()) return reason;
-  if (p.ranges.bounds != nullptr || p.mask.data != nullptr)
-    return "the mask is more than causal masks and windows of one alignment";
+  const bool masked = p.ranges.bounds != nullptr || p.mask.data != nullptr;
+  if (p.mask.data != nullptr && p.mask.head_stride != 0 && p.heads != 1)
+    return "the boolean mask differs from head to head (serves one for all heads)";
   if (request.pass == AttentionPass::forward) return {};
+  if (masked && request.sinks) return "there are sinks beside a mask of ranges or bytes (serves one of them)";
+  if (masked && request.bias) return "there is a bias beside a mask of ranges or bytes (serves one of them)";
   AttentionRequest others = request;
   others.bias = others.slopes = false;
   others.problem.dropout = {};
   others.problem.soft_cap = 0;
+  others.problem.ranges = {};
+  others.problem.mask = {};
   if (std::string reason = features_refused(others); !reason.empty()) return reason;
   if (request.bias && p.dropout.threshold != 0) return "there are both a bias and dropout (serves one of them)";
   if (request.bias && (request.slopes || p.soft_cap != 0))

@@ -50,6 +50,7 @@ struct AttentionSizes {
   const int64_t* key_offsets = nullptr;
   const int64_t* key_lengths = nullptr;  // null: all rows are keys
   int32_t most_queries = 0;  // ragged: no sequence has more query rows; 0: not told. Kernels for few rows want to know
+  int32_t most_keys = 0;     // the same of keys
 
   bool ragged() const { return query_offsets != nullptr; }
 };

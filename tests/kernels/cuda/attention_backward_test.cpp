@@ -440,15 +440,27 @@ TEST_P(AttentionBackwardFeatures, AreBitEqualFromRunToRun) {
   }
 }
 
-// What the Hopper kernels serve of it: dropout, soft cap and slopes, or a dense bias.
+// What the Hopper kernels serve of it: dropout, soft cap, slopes and masks, or a dense bias.
 class AttentionBackwardScored : public AttentionTest {};
 
+std::vector<CaseOptions> masks_and_scores() {
+  std::vector<CaseOptions> all = score_features();
+  for (const int ranges : {1, 3}) all.emplace_back().ranges = ranges;
+  for (const int dims : {11, 2, 1}) all.emplace_back().mask_dims = dims;
+  all.push_back(score_features().back());
+  all.back().sinks = false;
+  all.back().ranges = 4;
+  all.back().mask_dims = 3;
+  return all;
+}
+
 TEST_P(AttentionBackwardScored, ServesEveryFeatureOfScores) {
-  for (const CaseOptions& features : score_features()) {
+  for (const CaseOptions& features : masks_and_scores()) {
+    const bool masked = features.ranges > 0 || features.mask_dims >= 0;
     const auto verify = [&](CaseOptions o) {
       const bool sinks = o.sinks;
       o = with(o, features);
-      o.sinks = o.sinks || sinks;
+      o.sinks = o.sinks || (sinks && !masked);
       verify_backward(o);
     };
     for (const AttentionMask& mask : {kFull, kCausal, AttentionMask{60, 25, false}}) {
@@ -511,7 +523,9 @@ TEST_P(AttentionBackwardScored, IsBitEqualFromRunToRun) {
   scored.slopes = true;
   scored.soft_cap = 2;
   scored.heads = 4;  // two of a key head
-  for (const CaseOptions& o : {biased, scored}) {
+  CaseOptions masked = scored;
+  masked.ranges = 2;
+  for (const CaseOptions& o : {biased, scored, masked}) {
     AttentionCase c(o);
     c.prepare_backward();
     c.backward();

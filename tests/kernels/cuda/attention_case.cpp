@@ -112,6 +112,7 @@ AttentionCase::AttentionCase(const CaseOptions& given) : options(given) {
     sizes.query_offsets = offsets_.as<int64_t>();
     sizes.key_offsets = sizes.query_offsets + batch + 1;
     for (const int rows : options.queries) sizes.most_queries = std::max(sizes.most_queries, rows);
+    for (const int rows : options.keys) sizes.most_keys = std::max(sizes.most_keys, rows);
     if (!options.spare.empty()) sizes.key_lengths = sizes.key_offsets + batch + 1;
   } else {
     sizes.query_rows = batch > 0 ? options.queries[0] : 0;
@@ -299,14 +300,25 @@ void AttentionCase::draw_dropout() {
   for (size_t b = 0; b < options.queries.size(); ++b) {
     starts.push_back(static_cast<int64_t>(keep.size()));
     for (int64_t h = 0; h < options.heads; ++h) {
-      for (int64_t row = 0; row < options.queries[b]; ++row) {
-        for (int64_t column = 0; column < options.keys[b]; ++column) {
-          const int64_t i = row + d.first_row, j = column + d.first_column;
-          const int64_t call = (h + d.first_head) << 4 | ((i & 7) >> 1) << 2 | ((j & 7) >> 1);
-          const auto words =
-              Philox<7>::generate({low(i >> 4), low(j >> 4), low(call), low(b + d.first_sequence)}, key[0], key[1]);
-          const uint32_t byte = words[(i & 1) + 2 * (j & 1)] >> (8 * (((i >> 3) & 1) + 2 * ((j >> 3) & 1))) & 0xff;
-          keep.push_back(static_cast<int>(byte) >= d.threshold);
+      const int64_t rows = options.queries[b], columns = options.keys[b];
+      const size_t first = keep.size();
+      keep.resize(first + rows * columns);
+      uint8_t* const of_head = keep.data() + first;
+      // A call of the generator serves 16 elements: rows 8 and columns 8 apart, and their neighbours.
+      for (int64_t n = 0; n < (rows + 15) / 16 * 4; ++n) {
+        for (int64_t m = 0; m < (columns + 15) / 16 * 4; ++m) {
+          const int64_t row = n / 4 * 16 + n % 4 * 2, column = m / 4 * 16 + m % 4 * 2;
+          const int64_t call = (h + d.first_head) << 4 | (n & 3) << 2 | (m & 3);
+          const auto words = Philox<7>::generate(
+              {low((row + d.first_row) >> 4), low((column + d.first_column) >> 4), low(call), low(b + d.first_sequence)}, key[0],
+              key[1]);
+          for (int e = 0; e < 16; ++e) {
+            const int right = e & 1, below = e >> 1 & 1, half = e >> 2 & 1, eight = e >> 3;
+            const int64_t i = row + below + 8 * half, j = column + right + 8 * eight;
+            if (i >= rows || j >= columns) continue;
+            of_head[i * columns + j] =
+                static_cast<int>(words[below + 2 * right] >> (8 * (half + 2 * eight)) & 0xff) >= d.threshold;
+          }
         }
       }
     }

@@ -36,7 +36,7 @@ struct CaseOptions {
   bool grad_lse = true;   // backward: there is one
   bool planned = false;   // ragged: the launches share a plan
   bool sinks = false;
-  float soft_cap = 0;  // the portable path alone: this and what follows up to `mask_dims`
+  float soft_cap = 0;
   bool slopes = false;
   AttentionDropout dropout;
   int bias_dims = -1;  // which dims a bias has, of batch 8, head 4, row 2, key 1; the others are broadcast; -1: there is none

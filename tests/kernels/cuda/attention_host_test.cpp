@@ -170,12 +170,22 @@ TEST(AttentionHost, FeaturesOfScoresAreServedByForwardsThePortableBackwardAndInP
     a.problem.slopes = &number;
   };
   expect(with_slopes, "", "there is a bias beside a soft cap or slopes (serves it with neither)", "");
-  const std::string masked = "the mask has ranges or bytes";
+  const auto with_ranges = [](auto& a) { a.problem.ranges = {bounds, 1}; };
+  expect(with_ranges, "", "", "");
   expect(
-      [](auto& a) {
-        a.problem.ranges = {bounds, 1};
+      [&](auto& a) {
+        with_ranges(a);
+        a.problem.sinks = &number;
       },
-      masked + " (serves causal masks and windows)", masked + " (serves causal masks and windows)", "");
+      "", "there are sinks beside a mask of ranges or bytes (serves one of them)", "");
+  expect(
+      [&](auto& a) {
+        with_ranges(a);
+        with_bias(104)(a);
+      },
+      "", "there is a bias beside a mask of ranges or bytes (serves one of them)", "");
+  const std::string of_heads = "the mask of bytes differs from head to head (serves one for all heads)";
+  expect([](auto& a) { a.problem.forbidden = {.data = bias, .head_stride = 100}; }, of_heads, of_heads, "");
   const auto from_column_8 = [](auto& a) { a.problem.dropout = {.threshold = 26, .first_row = 32, .first_column = 8}; };
   const std::string multiples = "the first column of dropout is 8 (serves multiples of 16)";
   expect(from_column_8, multiples, multiples, multiples);

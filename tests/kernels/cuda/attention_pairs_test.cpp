@@ -131,10 +131,11 @@ void expect_gradients(const Options& o, double& worst, double& worst_ratio) {
     std::vector<double> wanted = expected[i].download<double>();
     wanted.resize(got.size());
     const Errors mine = errors(got, wanted), simple = errors(plain[i].download<float>(), wanted);
-    // With one or two keys, dP - delta is next to nothing of dP.
+    // With one or two keys dP and delta are nearly the same number, summed up in two orders: what is left of them has the
+    // roundings of both. Plain float32 here adds up both in one order, where these cancel.
     const double cancelled = o.keys.size() == 1 && o.keys[0] <= 2 ? 64 : 1;
     EXPECT_LE(mine.norm, std::max(1e-6 * cancelled, 3 * simple.norm)) << "gradient " << i << ", plain float32: " << simple.norm;
-    EXPECT_LE(mine.largest, 4 * simple.largest + 1e-6) << "gradient " << i << ", plain float32: " << simple.largest;
+    EXPECT_LE(mine.largest, 4 * simple.largest + 1e-6 * cancelled) << "gradient " << i << ", plain float32: " << simple.largest;
     worst = std::max(worst, mine.norm);
     if (simple.largest > 0) worst_ratio = std::max(worst_ratio, mine.largest / (simple.largest + 1e-8));
     const std::vector<float> before = tensors[i]->memory.download<float>();

@@ -158,8 +158,7 @@ std::vector<CaseOptions> features_of(Path path) {
   std::vector<CaseOptions> all = score_features();
   for (CaseOptions features : plane_features()) {
     if (path == Path::hopper) {  // without what the portable path alone serves
-      features.ranges = 0;
-      features.mask_dims = -1;
+      if (features.mask_dims >= 0) features.mask_dims &= ~4;
       features.ragged_bias = false;
       if (features.bias_dims >= 0) features.bias_dims |= 1;
     }

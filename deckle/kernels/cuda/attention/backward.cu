@@ -127,6 +127,7 @@ class Pass {
       check(cudaMemsetAsync(memory<int>(0), 0, plan_.counters * sizeof(int), stream_), kName);
     }
     clear_bias_gradient();
+    make_tile_walks(problem_, Side::keys, common_.walks, stream_);
     const int64_t slope_bytes = sizeof(float) * sizes_.heads * plan_.slope_parts;
     if (wants_slopes() && slope_bytes > 0)
       check(cudaMemsetAsync(memory<float>(plan_.slope_sums), 0, slope_bytes, stream_), kName);
@@ -195,7 +196,8 @@ class Pass {
     const bool equal = equal_costs(problem_);
     int64_t chunk;
     if (keys && plan_.one_pass) {
-      arguments.shrinking = !sizes_.ragged() && !equal && problem_.mask.left >= kUnboundedWindow;
+      arguments.shrinking =
+          !sizes_.ragged() && !equal && problem_.mask.left >= kUnboundedWindow && problem_.mask.right < kUnboundedWindow;
       const int64_t head_bytes = std::max<int64_t>(sizes_.query_rows * sizes_.head_dim * 8, 1);
       chunk = sizes_.ragged() ? kOrderedRaggedHeads
                               : std::max<int64_t>((equal ? kOrderedEqualBytes : kOrderedChunkBytes) / head_bytes, 2);
@@ -219,10 +221,12 @@ class Pass {
   // What all kernels are told of features of scores.
   void features() {
     common_.features = portable::score_features(problem_);
-    common_.changes_scores = problem_.soft_cap != 0 || problem_.slopes != nullptr;
+    common_.changes_scores = problem_.soft_cap != 0 || problem_.slopes != nullptr || has_walks(problem_);
     if (common_.changes_scores) common_.scale_log2 = 1.0f;
     if (wants_slopes()) common_.slope_sums = memory<float>(plan_.slope_sums);
     common_.slope_parts = static_cast<int>(plan_.slope_parts);
+    if (plan_.one_pass)
+      common_.walks = tile_walks(problem_, Side::keys, plan_.owner_of_keys().owned_rows, plan_.unit, memory<void>(plan_.walks));
     if (problem_.bias.data == nullptr || sizes_.query_rows == 0 || sizes_.key_rows == 0) return;
     const auto map_of = [&](const CudaAttentionPlane& plane) {
       return tile::make_tensor_map(
@@ -424,12 +428,18 @@ std::string scored_why_not(const AttentionBackward& arguments) {
   others.dropout = {};
   others.soft_cap = 0;
   others.slopes = nullptr;
+  others.ranges = {};
+  others.forbidden = {};
   if (std::string reason = features_why_not(others); !reason.empty()) return reason;
   if (problem.dropout.threshold != 0) {
     if (problem.bias.data != nullptr) return "there are both a bias and dropout (serves one of them)";
     if (std::string reason = dropout_why_not(problem.dropout); !reason.empty()) return reason;
   }
+  if (std::string reason = walks_why_not(problem); !reason.empty()) return reason;
+  if (has_walks(problem) && problem.sinks != nullptr)
+    return "there are sinks beside a mask of ranges or bytes (serves one of them)";
   if (problem.bias.data == nullptr) return {};
+  if (has_walks(problem)) return "there is a bias beside a mask of ranges or bytes (serves one of them)";
   if (problem.soft_cap != 0 || problem.slopes != nullptr)
     return "there is a bias beside a soft cap or slopes (serves it with neither)";
   if (sizes.ragged()) return "the batch with the bias is ragged (serves dense ones)";

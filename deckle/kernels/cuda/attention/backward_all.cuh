@@ -64,7 +64,7 @@ namespace deckle::kernels::cuda::attention {
 
 enum class Order { meeting, apart };
 
-/// `scored`: there may be dropout, a soft cap and slopes. `biased`: there is a bias.
+/// `scored`: there may be dropout, a soft cap, slopes, masks of ranges and of bytes. `biased`: there is a bias.
 template <Element element_, int D_, int queries_, Order order_, bool scored_ = false, bool biased_ = false>
 struct AllGradients {
   static constexpr Element element = element_;
@@ -76,9 +76,9 @@ struct AllGradients {
   static constexpr int stages = 2;
   static constexpr int k_buffers = 2, v_buffers = 1;  // v is not needed after the last dP
   static constexpr int threads = 384;
-  // What loads and stores tiles of a bias besides does not fit 24.
+  // What reads walks, or loads and stores tiles of a bias besides, does not fit 24.
   static constexpr bool kept_in_shared = scored && M > 64;  // what dropout keeps; a register beside 64 scores is too much
-  static constexpr int producer_registers = biased ? 40 : 24, consumer_registers = biased ? 232 : 240;
+  static constexpr int producer_registers = scored || biased ? 40 : 24, consumer_registers = scored || biased ? 232 : 240;
   static_assert(D == 64 || D == 128);
   static constexpr int dq_queries = D == 128 ? M : M / 2;  // of a warpgroup's tile of dQ^T, which has 64 of the D columns
   static constexpr int sum_bytes = 64 * dq_queries * 4;
@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
   if (warpgroup == Shape::warpgroups) {
     arch::shrink_registers<Shape::producer_registers>();
     if (threadIdx.x == kFirst) load_key_work<Shape>(shared, args);
-    if (threadIdx.x == kFirst + 32) schedule<true, N, M, true>(shared.queue, args, args.heads / args.group);
+    if (threadIdx.x == kFirst + 32) schedule<true, N, M, true, Shape::scored>(shared.queue, args, args.heads / args.group);
     if (threadIdx.x == kFirst + 64) add_in_turn<Shape>(shared, args, 0);
     if (threadIdx.x == kFirst + 96) add_in_turn<Shape>(shared, args, 1);
     return;
@@ -251,6 +251,30 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
           steps.score_gradients(ds, p, score, dp, ring);
         }
       };
+      // Masks of ranges and of bytes may leave rows nothing; what such a row holds must not reach the gradients.
+      const auto clear_dead_queries = [&](const Ring<stages>& at) {
+        if constexpr (Shape::scored) {
+          if (args.walks.visits == nullptr) return;
+          arch::wait(shared.q_full[at.slot], at.parity);
+          if (shared.partial[at.slot]) clear_dead_rows(shared.q[at.slot], shared.lse2[at.slot], warpgroup);
+        }
+      };
+      const auto clear_dead_gradients = [&](const Ring<stages>& at) {
+        if constexpr (Shape::scored) {
+          if (args.walks.visits == nullptr) return;
+          arch::wait(shared.grad_full[at.slot], at.parity);
+          if (shared.partial[at.slot]) clear_dead_rows(shared.grad_out[at.slot], shared.lse2[at.slot], warpgroup);
+        }
+      };
+      const auto change_scores = [&] {  // before dP is under way, for its registers
+        if constexpr (Shape::scored) {
+          if (!args.changes_scores) return;
+          changed_scores().change(score);
+          if (args.walks.visits != nullptr && shared.partial[ring.slot])
+            mask_scores<M>(score, args, work.sequence, work.tile * N + 64 * warpgroup, shared.first_query[ring.slot]);
+        }
+      };
+      clear_dead_queries(ring);
       steps.issue_scores(score, ring);
       arch::wgmma_wait<0>();
       arch::pin(score);
@@ -261,9 +285,8 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
           steps.forget_operands();
           Ring<stages> next = ring;
           next.advance();
-          if constexpr (Shape::scored) {  // before dP is under way, for its registers
-            if (args.changes_scores) changed_scores().change(score);
-          }
+          change_scores();
+          clear_dead_gradients(ring);
           steps.issue_dp(dp, ring);
           prepare();
           steps.probabilities(score, ring);
@@ -290,7 +313,10 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
           arch::wgmma_wait<0>();
           arch::pin(dk);
           arch::pin(ds);
-          if constexpr (kMore) steps.issue_scores(score, next);
+          if constexpr (kMore) {
+            clear_dead_queries(next);
+            steps.issue_scores(score, next);
+          }
           arch::release(shared.q_empty[ring.slot]);
           if constexpr (kMore) {
             arch::wgmma_wait<0>();

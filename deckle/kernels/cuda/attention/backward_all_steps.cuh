@@ -58,13 +58,20 @@ __device__ __forceinline__ void add_in_turn(typename Shape::Shared& shared, cons
 #pragma unroll 1
       for (int i = 0; i < work.walk.count; ++i, ++turns) {
         arch::forget_memory();  // reads the work again: there are 24 registers
-        const int t = work.rises ? i : work.walk.count - 1 - i;
+        int t = work.rises ? i : work.walk.count - 1 - i, before = 0;
+        if constexpr (kScored<Shape>) {
+          if (args.walks.visits != nullptr) {
+            const Visit visit = args.walks.visits[walk_of(args, work) * args.walks.longest + t];
+            t = visit.tile;
+            before = visit.turn();
+          }
+        }
         if constexpr (Shape::biased) {
           store_bias_gradient<Shape>(shared, args, work, warpgroup, turns, t, g);
           arch::forget_memory();
         }
         const int tile = static_cast<int>((work.statistics + g * args.statistics_rows) / M) + t;
-        const int before = turn_of<Shape>(work, (work.walk.first + t) * M);
+        if (!kScored<Shape> || args.walks.visits == nullptr) before = turn_of<Shape>(work, (work.walk.first + t) * M);
         float* sums = args.query_sums + int64_t{tile} * (M * Shape::D) + warpgroup * (Shape::sum_bytes / 4);
         int* turn = args.turns + kTurnStride * (2 * tile + warpgroup);
         const uint32_t from = arch::shared_address(shared.staged[warpgroup]);

@@ -20,6 +20,7 @@
 #include "deckle/kernels/cuda/attention/backward_kernels.h"
 #include "deckle/kernels/cuda/attention/launch.h"
 #include "deckle/kernels/cuda/attention/portable_scores.cuh"
+#include "deckle/kernels/cuda/attention/tile_walks.cuh"
 #include "deckle/kernels/cuda/attention/work_list.cuh"
 #include "deckle/kernels/cuda/tile/tensor_map.h"
 
@@ -61,9 +62,10 @@ struct BackwardArguments {
   CUtensorMap score_gradients;         // dS^T of the planes of one launch, as key_gradients leaves it: boxes of 64 queries
   int bias_has_heads, bias_has_sequences, wants_grad_bias;
   portable::ScoreFeatures features;  // of dropout, soft cap and slopes
-  int changes_scores;                // there is a soft cap, or slopes; scale_log2 is then 1
+  int changes_scores;                // there are a soft cap, slopes or walks; scale_log2 is then 1
   float* slope_sums;                 // [heads, slope_parts]: one a tile of keys and warp; null: not wanted
   int slope_parts;
+  TileWalks walks;  // of tiles of keys, where a mask has ranges or bytes; only kernels of scores with features know them
   const int64_t* query_offsets;  // null: dense
   const int64_t* key_offsets;
   const int64_t* key_lengths;  // null: all rows are keys
@@ -282,6 +284,20 @@ __device__ __forceinline__ void write_work(Work& work, const BackwardArguments& 
   }
 }
 
+/// The tile of keys of a work among all that own walks.
+__device__ __forceinline__ int64_t walk_of(const BackwardArguments& args, const Work& work) {
+  return args.walks.owner(args.key_offsets != nullptr, work.sequence.index, work.sequence.key_start, work.tile);
+}
+
+/// Makes a work of write_work walk as its list says: its coordinates are then of the first live row.
+__device__ __forceinline__ void take_walk(Work& work, const BackwardArguments& args) {
+  const int before = work.walk.first * args.walks.walked_rows;
+  work.queries.row -= before;
+  work.statistics -= before;
+  work.walk.first = 0;
+  work.walk.count = args.walks.counts[walk_of(args, work)];
+}
+
 inline constexpr int kWorkSlots = 4;
 
 /// Work of at most this many walked tiles is drawn ahead: drawing takes 2 us (a chain of an atomic and two loads), such work
@@ -308,7 +324,8 @@ __device__ __forceinline__ void init_queue(WorkQueue& queue, int readers) {
 ///
 /// `in_turn`: also the first tile comes from the counter, so that whatever has been drawn is held by a block that runs. A block
 /// that waits for blocks with smaller tiles then never waits in vain.
-template <bool of_keys, int owned_rows, int walked_rows, bool in_turn = false>
+/// `listed`: there may be lists of walks.
+template <bool of_keys, int owned_rows, int walked_rows, bool in_turn = false, bool listed = false>
 __device__ __forceinline__ void schedule(WorkQueue& queue, const BackwardArguments& args, int heads) {
   const auto draw = [&]() -> int { return (in_turn ? 0 : gridDim.x) + atomicAdd(args.next, 1); };
   int index = in_turn ? draw() : blockIdx.x;
@@ -322,6 +339,9 @@ __device__ __forceinline__ void schedule(WorkQueue& queue, const BackwardArgumen
       return;
     }
     write_work<of_keys, owned_rows, walked_rows>(work, args, heads, index);
+    if constexpr (listed) {
+      if (args.walks.visits != nullptr) take_walk(work, args);
+    }
     arch::arrive(queue.ready[ring.slot]);
     // Drawing before long work is issued would leave the work drawn waiting behind it.
     if (work.walk.count * args.group > kShortWork) arch::wait(queue.issued[ring.slot], ring.parity);

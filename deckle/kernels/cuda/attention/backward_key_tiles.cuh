@@ -32,6 +32,7 @@ struct KeyTiles {
   alignas(16) float delta[stages][M];
   int first_query[stages];  // row of the sequence, with the q tile
   int query_head[stages];   // where scores have features, or dS leaves
+  int partial[stages];      // there, too: a mask of ranges or of bytes forbids something
   WorkQueue queue;
   arch::Barrier k_full[k_buffers], k_empty[k_buffers], v_full[v_buffers], v_empty[v_buffers];
   arch::Barrier q_full[stages], q_empty[stages];        // q tile and lse2
@@ -285,6 +286,15 @@ __device__ __forceinline__ void load_key_work(typename Shape::Shared& shared, co
         arch::forget_memory();  // reads the work again: there are 24 registers
         shared.first_query[ring.slot] = row - work.queries.row + work.sequence.live_first + work.walk.first * M;
         if constexpr (kScored<Shape> || kBiased<Shape> || kLeavesScores<Shape>) shared.query_head[ring.slot] = head;
+        if constexpr (kScored<Shape>) {
+          if (args.walks.visits != nullptr) {
+            const Visit visit = args.walks.visits[walk_of(args, work) * args.walks.longest + left - 1];
+            row = work.queries.row + visit.tile * M;
+            lse2 = args.lse2 + work.statistics + g * args.statistics_rows + visit.tile * M;
+            shared.partial[ring.slot] = visit.partial();
+            shared.first_query[ring.slot] = work.sequence.live_first + visit.tile * M;
+          }
+        }
         arch::expect_bytes(shared.q_full[ring.slot], sizeof(shared.q[0]) + M * 4);
         tile::load_tile(shared.q[ring.slot], args.q, shared.q_full[ring.slot], row, head, batch, arch::CacheHint::evict_last);
         arch::load_bulk(arch::shared_address(shared.lse2[ring.slot]), lse2, M * 4, shared.q_full[ring.slot]);

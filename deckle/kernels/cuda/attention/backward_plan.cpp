@@ -6,6 +6,7 @@
 #include "deckle/kernels/cuda/attention/checks.h"
 #include "deckle/kernels/cuda/attention/portable_features.h"
 #include "deckle/kernels/cuda/attention/portable_planes.h"
+#include "deckle/kernels/cuda/attention/tile_walks.cuh"
 #include "deckle/kernels/cuda/attention/work_list.cuh"
 
 namespace deckle::kernels::cuda::attention {
@@ -116,7 +117,8 @@ BackwardPlan::BackwardPlan(const CudaAttentionProblem& problem) {
   one_pass = kernels.all_gradients.function != nullptr && sizes.query_rows > 0 && sizes.key_rows > 0 &&
              (scored || sizes.key_rows >= kOnePassKeys * sequences);
   const AttentionMask mask = bounded(problem.mask);
-  rises = one_pass && sizes.heads == sizes.kv_heads && mask.right < kUnboundedWindow && mask.left >= kUnboundedWindow;
+  const bool listed = one_pass && has_walks(problem);
+  rises = one_pass && !listed && sizes.heads == sizes.kv_heads && mask.right < kUnboundedWindow && mask.left >= kUnboundedWindow;
   unit = one_pass ? kernels.all_gradients.walked_rows : kernels.key_gradients.walked_rows;
   const int64_t statistics =
       int64_t{sizeof(float)} * sizes.heads * unit * std::max<int64_t>(max_tiles(sizes, Side::queries, unit), 1);
@@ -137,7 +139,9 @@ BackwardPlan::BackwardPlan(const CudaAttentionProblem& problem) {
   }
   lists = (int64_t{sizeof(int)} * counters + 255) / 256 * 256;
   scores = lists + (problem.plan == nullptr ? lists_bytes() : 0);
-  lse2 = scores + 2 * score_bytes;
+  walks = scores + 2 * score_bytes;
+  lse2 = walks;
+  if (listed) lse2 += tile_walks_bytes(problem, Side::keys, kernels.all_gradients.owned_rows, unit);
   delta = lse2 + statistics;
   turns = delta + statistics;
   query_sums = key_sums = bytes = (turns + (one_pass ? 2 * kTurnStride * statistics / unit : 0) + 255) / 256 * 256;

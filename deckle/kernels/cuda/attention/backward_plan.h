@@ -43,7 +43,7 @@ struct BackwardPlan {
   // Parts of the workspace, in bytes from its start, where `counters` work counters lie. The lists are there unless a plan was
   // given; of dS there are two buffers of `score_bytes`.
   int counters = 2;
-  int64_t lists = 0, scores = 0, score_bytes = 0, lse2 = 0, delta = 0, turns = 0, query_sums = 0, key_sums = 0,
+  int64_t lists = 0, scores = 0, score_bytes = 0, walks = 0, lse2 = 0, delta = 0, turns = 0, query_sums = 0, key_sums = 0,
           bias_statistics = 0, sink_sums = 0, slope_sums = 0, bytes = 0;
 };
 

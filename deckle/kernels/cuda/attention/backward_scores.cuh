@@ -1,4 +1,5 @@
-// What all_gradients does besides where there are dropout, a soft cap, slopes or a bias. Of S^T: rows are keys, columns queries.
+// What all_gradients does besides where there are dropout, a soft cap, slopes, a bias, masks of ranges or of bytes. Of S^T: rows
+// are keys, columns queries.
 //
 // The slope of the cap, 1 - tanh^2, is found again from P when dS needs it, rather than kept in as many registers as there are
 // scores: log2 P + lse2 is the score.
@@ -89,9 +90,12 @@ class ChangedScores {
         const float tanh = fmaf(-2.0f, arch::reciprocal(1.0f + arch::exp2(fabsf(x) * (2 * kLog2E))), 1.0f);
         s[i] = fmaf(slope, distance, cap * copysignf(tanh, x));
       });
-    } else {
+    } else if (features_.slopes != nullptr) {
       const float scale = features_.scale * kLog2E;
       for_each([&](int i, float distance) { s[i] = fmaf(slope, distance, s[i] * scale); });
+    } else {
+#pragma unroll
+      for (float& score : s) score *= features_.scale * kLog2E;
     }
   }
 
@@ -132,6 +136,78 @@ class ChangedScores {
   const portable::ScoreFeatures& features_;
   float slope_, position_;
 };
+
+/// Zeros in the rows of a tile whose queries attend nothing: lse2 is +inf. By all of a warpgroup; if several do, they write the
+/// same.
+template <class Tile>
+__device__ __forceinline__ void clear_dead_rows(const Tile& tile, const float* lse2, int warpgroup) {
+  const auto dead = [&](int row) { return lse2[row] == INFINITY; };
+  const int thread = threadIdx.x & 127;
+  bool any = false;
+#pragma unroll
+  for (int row = 0; row < Tile::rows; row += 32) any |= dead(row + thread % 32);
+  if (!__any_sync(~0u, any)) return;  // the same for every warp
+#pragma unroll 1
+  for (int row = thread / 8; row < Tile::rows; row += 16) {
+    if (!dead(row)) continue;
+#pragma unroll
+    for (int panel = 0; panel < Tile::bytes / Tile::panel_bytes; ++panel) {
+      arch::store_shared_quad(tile.address() + panel * Tile::panel_bytes + row * tile::kPanelRowBytes + 16 * (thread % 8), 0.0f,
+                              0.0f, 0.0f, 0.0f);
+    }
+  }
+  arch::fence_shared_for_async();
+  if (warpgroup == 0) {
+    arch::named_sync<128>(4);
+  } else {
+    arch::named_sync<128>(5);
+  }
+}
+
+/// -inf where masks of ranges or of bytes forbid: of 64 keys from `key` and M queries from `query` on.
+template <int M>
+__device__ __forceinline__ void mask_scores(float (&s)[M / 2], const BackwardArguments& args, const SequencePair& sequence,
+                                            int key, int query) {
+  const int thread = threadIdx.x & 127;
+  const int first_key = key + tile::accumulator_row(thread), first_query = query + tile::accumulator_column(thread);
+  // What rows and keys that do not exist read is of no account.
+  const auto query_at = [&](int k, int e) { return min(first_query + 8 * k + e, sequence.query_rows - 1); };
+  const int64_t packed = args.query_offsets == nullptr ? int64_t{sequence.index} * args.query_rows : sequence.query_start;
+  if (const SequenceRanges ranges = sequence_ranges(args.features.ranges, packed); ranges.bounds != nullptr) {
+#pragma unroll
+    for (int k = 0; k < M / 8; ++k) {
+      arch::forget_memory();  // no addresses for all of them at once
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const int2* const bounds = ranges.bounds + int64_t{query_at(k, e)} * ranges.count;
+        bool upper = false, lower = false;
+#pragma unroll 1
+        for (int r = 0; r < ranges.count; ++r) {
+          const int2 range = bounds[r];
+          upper |= first_key >= range.x && first_key < range.y;
+          lower |= first_key + 8 >= range.x && first_key + 8 < range.y;
+        }
+        s[4 * k + e] = upper ? s[4 * k + e] : -INFINITY;
+        s[4 * k + 2 + e] = lower ? s[4 * k + 2 + e] : -INFINITY;
+      }
+    }
+  }
+  const HeadPlane<const uint8_t> bytes =
+      head_plane<const uint8_t>(args.features.forbidden, sequence.index, 0, sequence.query_rows, sequence.key_rows);
+  if (bytes.data == nullptr) return;
+  const int64_t upper = min(first_key, sequence.key_rows - 1) * bytes.column_stride;
+  const int64_t lower = min(first_key + 8, sequence.key_rows - 1) * bytes.column_stride;
+#pragma unroll
+  for (int k = 0; k < M / 8; ++k) {
+    if (k % 2 == 0) arch::forget_memory();
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const uint8_t* const of_query = bytes.data + query_at(k, e) * bytes.row_stride;
+      s[4 * k + e] = of_query[upper] != 0 ? s[4 * k + e] : -INFINITY;
+      s[4 * k + 2 + e] = of_query[lower] != 0 ? s[4 * k + 2 + e] : -INFINITY;
+    }
+  }
+}
 
 /// What a warp has added up to the gradient of a head's slope over one walk, to its place; the next walk begins with 0.
 template <class Shape>

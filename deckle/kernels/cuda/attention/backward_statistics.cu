@@ -69,8 +69,9 @@ __device__ __forceinline__ void rows_of_heads(const StatisticsArguments& args, c
       for (int offset = lanes / 2; offset > 0; offset /= 2) delta += __shfl_xor_sync(0xffffffffu, delta, offset);
       if (lane == 0 && r < rows) {
         const int64_t output = (first_head + r / height) * common.statistics_rows + start + row;
-        args.lse2[output] = row < s.live_rows ? lse[i] * 1.4426950408889634f : INFINITY;
-        args.delta[output] = delta - grad_lse[i];
+        const bool dead = row >= s.live_rows || lse[i] == -INFINITY;  // so by masks of ranges and of bytes
+        args.lse2[output] = dead ? INFINITY : lse[i] * 1.4426950408889634f;
+        args.delta[output] = dead ? 0.0f : delta - grad_lse[i];
       }
     }
   }
@@ -168,9 +169,18 @@ __device__ __forceinline__ void round_tile(const BackwardArguments& args, Elemen
   }
   if (live <= 0) return;
   const int64_t sums_row = head * args.statistics_rows + statistics_start(s, args) + int64_t{tile} * M;
+  constexpr int kKeys = 128;  // of a tile of all_gradients
+  const TileWalks& walks = args.walks;
+  const int all = walks.visits == nullptr
+                      ? walk_of_queries(s, s.live_first + tile * M, M, kKeys).count
+                      : walks.visitors[walks.walked(args.query_offsets != nullptr, s.index, s.query_start, tile)];
+  if (all == 0) {  // a mask leaves nothing
+    for (int i = threadIdx.x; i < live * (D / 8); i += 256) {
+      if (i % (D / 8) * 8 < args.head_dim) row_of(s.live_first + tile * M + i / (D / 8))[i % (D / 8)] = make_uint4(0, 0, 0, 0);
+    }
+    return;
+  }
   if (threadIdx.x < 2) {
-    constexpr int kKeys = 128;  // of a tile of all_gradients
-    const int all = walk_of_queries(s, s.live_first + tile * M, M, kKeys).count;
     while (arch::load_acquire(args.turns + kTurnStride * (sums_row / M * 2 + threadIdx.x)) < all) __nanosleep(500);
   }
   __syncthreads();

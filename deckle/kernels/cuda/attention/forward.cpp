@@ -6,6 +6,7 @@
 #include "deckle/kernels/cuda/attention/forward_lists.h"
 #include "deckle/kernels/cuda/attention/instance.h"
 #include "deckle/kernels/cuda/attention/launch.h"
+#include "deckle/kernels/cuda/attention/tile_walks.cuh"
 
 namespace deckle::kernels::cuda {
 namespace {
@@ -31,8 +32,7 @@ const ForwardInstance* dense_instance(const CudaAttentionProblem& problem) {
 std::string scored_why_not(const CudaAttentionProblem& problem) {
   if (problem.bias.data != nullptr && !attention::reads_wide(problem.bias))
     return "the bias is ragged, broadcast over keys, or has rows that are no multiples of 16 bytes";
-  if (problem.ranges.bounds != nullptr || problem.forbidden.data != nullptr)
-    return "the mask has ranges or bytes (serves causal masks and windows)";
+  if (std::string reason = attention::walks_why_not(problem); !reason.empty()) return reason;
   if (std::string reason = attention::dropout_why_not(problem.dropout); !reason.empty()) return reason;
   if (attention::find_forward(problem, ForwardUse::scored) != nullptr) return {};
   std::string served;
@@ -48,6 +48,7 @@ std::string scored_why_not(const CudaAttentionProblem& problem) {
 // Plans have no lists for it.
 void launch_scored(const CudaAttentionProblem& problem, cudaStream_t stream) {
   const ForwardInstance& instance = *attention::find_forward(problem, ForwardUse::scored);
+  instance.make_walks(problem, stream);
   if (!problem.sizes.ragged()) return instance.launch(problem, stream);
   const auto launch = instance.prepare_list(problem);
   const attention::WorkListRequest request{attention::Side::queries, instance.rows, problem.workspace, {}};
@@ -100,7 +101,6 @@ int64_t attention_forward_workspace_bytes(const CudaAttentionProblem& problem) {
   if (attention::has_features(problem)) {
     const ForwardInstance* instance = attention::find_forward(problem, ForwardUse::scored);
     if (instance == nullptr) return 0;
-    if (problem.sizes.ragged()) return attention::work_list_bytes(problem.sizes, attention::Side::queries, instance->rows);
     const attention::OnDevice device(problem.device);
     return instance->workspace_bytes(problem);
   }

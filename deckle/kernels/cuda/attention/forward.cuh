@@ -76,7 +76,13 @@ __device__ __forceinline__ void mask_tile(const DeviceProblem& problem, const Fo
 /// Of an instance that has none.
 struct NoFeatures {
   __device__ __forceinline__ NoFeatures(const ForwardArguments&, const ForwardItem&, int) {}
+  struct Place {
+    int tile;
+  };
+  __device__ __forceinline__ Place at(int place) const { return {place}; }
   __device__ __forceinline__ void fetch(int) {}
+  template <class Scores>
+  __device__ __forceinline__ void mask(Scores&, const Place&) {}
   __device__ __forceinline__ void draw(int) {}
   template <class Scores>
   __device__ __forceinline__ void apply(Scores&, int) {}
@@ -125,7 +131,13 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
       };
       return tile::issue(multiply, scores);
     };
-    const TileRange range = tile_range<Config>(problem, item, warpgroup);
+    TileRange range = tile_range<Config>(problem, item, warpgroup);
+    if constexpr (Config::scored) {
+      if (args.scores.walks.visits != nullptr && item.first_row + 64 * warpgroup < item.queries) {  // places in the walk
+        range.begin = arch::uniform(item.tile_begin);
+        range.end = arch::uniform(item.tile_end);
+      }
+    }
     float out[Dv / 2];
 #pragma unroll
     for (int i = 0; i < Dv / 2; ++i) out[i] = 0.0f;
@@ -151,21 +163,23 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
     const int last = arch::uniform(item.tile_begin);
 #pragma unroll 1
     for (; j >= range.end && j >= last; --j) skip();
-    features.fetch(j);
+    features.fetch(features.at(j).tile);
 
     if constexpr (!Config::together) {
 #pragma unroll 1
       for (; j >= range.begin; --j) {
         float scores[N / 2], rescale[2];
         uint32_t p[N / 4];
+        const auto at = features.at(j);
         const auto scores_under_way = issue_scores(scores);
-        features.draw(j);
+        features.draw(at.tile);
         scores_under_way.wait();
         arch::release_tile(shared.k_empty[kv.slot]);
 
-        features.apply(scores, j);
-        features.fetch(j - 1);
-        if (edge(j)) mask_tile<Config>(problem, item, warpgroup, j, scores);
+        features.apply(scores, at.tile);
+        features.fetch(features.at(j - 1).tile);
+        if (edge(at.tile)) mask_tile<Config>(problem, item, warpgroup, at.tile, scores);
+        features.mask(scores, at);
         if (update_maximum<N>(scores, state, rescale, c)) scale_rows(out, rescale);
         exponentiate<N>(scores, state, c);
         tile::pack_operand<element>(p, scores);
@@ -179,13 +193,15 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
       uint32_t p[N / 4];
       {
         float scores[N / 2], rescale[2];
+        const auto at = features.at(j);
         const auto scores_under_way = issue_scores(scores);
-        features.draw(j);
+        features.draw(at.tile);
         scores_under_way.wait();
         arch::release_tile(shared.k_empty[kv.slot]);
-        features.apply(scores, j);
-        features.fetch(j - 1);
-        if (edge(j)) mask_tile<Config>(problem, item, warpgroup, j, scores);
+        features.apply(scores, at.tile);
+        features.fetch(features.at(j - 1).tile);
+        if (edge(at.tile)) mask_tile<Config>(problem, item, warpgroup, at.tile, scores);
+        features.mask(scores, at);
         update_maximum<N>(scores, state, rescale, c);
         exponentiate<N>(scores, state, c);
         tile::pack_operand<element>(p, scores);
@@ -197,15 +213,17 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
       for (--j; j >= range.begin; --j) {
         float scores[N / 2], rescale[2];
         tile::settle(out, p);
+        const auto at = features.at(j);
         const auto scores_under_way = issue_scores(scores);
         const auto out_under_way = issue_out(p, v);
-        features.draw(j);
+        features.draw(at.tile);
         scores_under_way.template wait<1>();
         arch::release_tile(shared.k_empty[kv.slot]);
 
-        features.apply(scores, j);
-        features.fetch(j - 1);
-        if (edge(j)) mask_tile<Config>(problem, item, warpgroup, j, scores);
+        features.apply(scores, at.tile);
+        features.fetch(features.at(j - 1).tile);
+        if (edge(at.tile)) mask_tile<Config>(problem, item, warpgroup, at.tile, scores);
+        features.mask(scores, at);
         const bool rescales = update_maximum<N>(scores, state, rescale, c);
         exponentiate<N>(scores, state, c);
 

@@ -52,9 +52,29 @@ struct ForwardWorkspace {
   int64_t arrivals, arrival_bytes, partial, bytes;
 };
 
+/// Without walks, which lie behind it.
+template <class Config>
+int64_t plain_workspace_bytes(const CudaAttentionProblem& problem) {
+  return problem.sizes.ragged() ? work_list_bytes(problem.sizes, Side::queries, Config::rows)
+                                : (ForwardWorkspace<Config>(plan_forward<Config>(problem)).bytes + 255) / 256 * 256;
+}
+
 template <class Config>
 int64_t forward_workspace_bytes(const CudaAttentionProblem& problem) {
-  return ForwardWorkspace<Config>(plan_forward<Config>(problem)).bytes;
+  return plain_workspace_bytes<Config>(problem) +
+         (Config::scored ? tile_walks_bytes(problem, Side::queries, Config::rows, Config::keys) : 0);
+}
+
+template <class Config>
+TileWalks walks_of(const CudaAttentionProblem& problem) {
+  if (!has_walks(problem)) return {};
+  return tile_walks(problem, Side::queries, Config::rows, Config::keys,
+                    static_cast<char*>(problem.workspace) + plain_workspace_bytes<Config>(problem));
+}
+
+template <class Config>
+void make_forward_walks(const CudaAttentionProblem& problem, cudaStream_t stream) {
+  make_tile_walks(problem, Side::queries, walks_of<Config>(problem), stream);
 }
 
 template <class Config>
@@ -79,6 +99,7 @@ ForwardArguments forward_arguments(const CudaAttentionProblem& problem) {
     args.scores.wide_bias = problem.bias.data != nullptr;
     args.scores.bias_alone =
         args.scores.wide_bias && problem.soft_cap == 0 && problem.slopes == nullptr && problem.table == nullptr;
+    args.scores.walks = walks_of<Config>(problem);
     if (args.scores.change) {
       args.problem.scale_log2 = 1.4426950408889634f;
       args.problem.scale_sign = 1;
@@ -138,7 +159,8 @@ ForwardInstance forward_instance(AttentionElement element, ForwardUse use) {
           Config::rows,
           launch_forward<Config>,
           forward_workspace_bytes<Config>,
-          prepare_forward_list<Config>};
+          prepare_forward_list<Config>,
+          make_forward_walks<Config>};
 }
 
 }  // namespace deckle::kernels::cuda::attention

@@ -5,6 +5,7 @@
 #include "deckle/kernels/cuda/attention/portable_scores.cuh"
 #include "deckle/kernels/cuda/attention/problem.cuh"
 #include "deckle/kernels/cuda/attention/softmax.cuh"
+#include "deckle/kernels/cuda/attention/tile_walks.cuh"
 #include "deckle/kernels/cuda/attention/work_list.cuh"
 #include "deckle/kernels/cuda/tile/matmul.cuh"
 #include "deckle/kernels/cuda/tile/shared_tile.cuh"
@@ -27,9 +28,10 @@ struct ForwardSplit {
 /// Of scored instances.
 struct ForwardScoring {
   portable::ScoreFeatures features;
-  int change;      // scores are more than scale q k: scale_log2 is then log2 e, and scale_sign 1
-  int wide_bias;   // there is one, whose rows can be read 16 bytes at a time
-  int bias_alone;  // and nothing else changes scores
+  int change;       // scores are more than scale q k: scale_log2 is then log2 e, and scale_sign 1
+  int wide_bias;    // there is one, whose rows can be read 16 bytes at a time
+  int bias_alone;   // and nothing else changes scores
+  TileWalks walks;  // of the query tiles of a block, where a mask has ranges or bytes
 };
 
 struct ForwardArguments {
@@ -75,9 +77,9 @@ struct ForwardItem {
   int queries, keys;  // lengths of the sequence
   int row, batch;     // tensor map coordinates of the first query row
   int kv_head, key_row, key_batch;
-  int tile_begin, tile_end;
-  int cut, part;  // which cut item, -1: whole
-  int64_t lse;    // index of the sequence's first row
+  int tile_begin, tile_end;  // where there are walks, of places in this item's
+  int cut, part;             // which cut item, -1: whole; where there are walks none is cut, and `part` is this item's walk
+  int64_t lse;               // index of the sequence's first row
   int sequence;
 };
 
@@ -146,6 +148,14 @@ __device__ __forceinline__ void decode_item(const ForwardArguments& args, int in
   const int end = key_interval(problem.mask, last_row, queries.length, key_length).end;
   item.tile_begin = begin / Config::keys;
   item.tile_end = end > begin ? (end + Config::keys - 1) / Config::keys : begin / Config::keys;
+  if constexpr (requires { requires Config::scored; }) {
+    if (const TileWalks& walks = args.scores.walks; walks.visits != nullptr) {
+      const int64_t start = problem.queries.offsets == nullptr ? 0 : queries.start;
+      item.part = static_cast<int>(walks.owner(problem.queries.offsets != nullptr, sequence, start, tile));
+      item.tile_begin = 0;
+      item.tile_end = walks.counts[item.part];
+    }
+  }
   if (item.cut >= 0) {  // the mask is full: the tiles are 0 .. tile_end
     const int tiles = item.tile_end, part = item.part;
     item.tile_begin = tiles * part / args.split.parts;
@@ -197,7 +207,13 @@ __device__ __forceinline__ void produce(const ForwardArguments& args, ForwardSto
     tile::load_tile(shared.q[q.slot], args.q, shared.q_full[q.slot], slot.row, slot.head, slot.batch, CacheHint::evict_first);
     q.advance();
     const int first = slot.key_row + slot.tile_begin * Config::keys, kv_head = slot.kv_head, batch = slot.key_batch;
-    for (int row = slot.key_row + (slot.tile_end - 1) * Config::keys; row >= first; row -= Config::keys) {
+    for (int at = slot.key_row + (slot.tile_end - 1) * Config::keys; at >= first; at -= Config::keys) {
+      int row = at;
+      if constexpr (Config::scored) {
+        if (const TileWalks& walks = args.scores.walks; walks.visits != nullptr)
+          row = slot.key_row +
+                walks.visits[int64_t{slot.part} * walks.longest + (at - slot.key_row) / Config::keys].tile * Config::keys;
+      }
       arch::wait(shared.k_empty[kv.slot], kv.parity ^ 1);
       arch::expect_bytes(shared.k_full[kv.slot], Storage::KTile::bytes);
       tile::load_tile(shared.k[kv.slot], args.k, shared.k_full[kv.slot], row, kv_head, batch, CacheHint::evict_last);

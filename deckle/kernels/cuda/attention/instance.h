@@ -30,6 +30,8 @@ struct ForwardInstance {
   int64_t (*workspace_bytes)(const CudaAttentionProblem&);
   /// Everything that may be refused of a launch over a list, done before anything is queued; the result launches.
   std::function<void(const WorkList&, ListStart, cudaStream_t)> (*prepare_list)(const CudaAttentionProblem&);
+  /// Of masks of ranges and of bytes, in the workspace; before either launch. Of scored instances.
+  void (*make_walks)(const CudaAttentionProblem&, cudaStream_t);
 };
 
 }  // namespace deckle::kernels::cuda::attention

@@ -22,7 +22,11 @@ struct Width {
   using ForwardOf = Width<D, scoring == Scoring::scores && element == Element::f16 ? Scoring::planes : scoring>;
   template <Element element>
   using BackwardOf =
-      Width<D, scoring == Scoring::scores && (D == 256 || element == Element::f16) ? Scoring::planes : scoring, true>;
+      Width<D,
+            (element == Element::f16 && D == 256) || (scoring == Scoring::scores && (element == Element::f16 || D == 256))
+                ? Scoring::planes
+                : scoring,
+            true>;
   using Backward = BackwardOf<Element::bf16>;  // of as many rows as the others
   // Of 16 rows that a warp owns; two would not fit the registers of the others.
   static constexpr int blocks = D == 64 || (D == 128 && scoring <= (backward ? Scoring::product : Scoring::scores)) ? 2 : 1;

@@ -191,7 +191,8 @@ int64_t work_list_bytes(const AttentionSizes& sizes, Side side, int height) {
 
 bool equal_costs(const CudaAttentionProblem& problem) {
   const int64_t rows = problem.sizes.query_rows + problem.sizes.key_rows;
-  return !problem.sizes.ragged() && problem.mask.left >= rows && problem.mask.right >= rows;
+  return !problem.sizes.ragged() && problem.mask.left >= rows && problem.mask.right >= rows && problem.ranges.bounds == nullptr &&
+         problem.forbidden.data == nullptr;
 }
 
 void make_work_lists(const CudaAttentionProblem& problem, std::span<const WorkListRequest> requests, cudaStream_t stream) {

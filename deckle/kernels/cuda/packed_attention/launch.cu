@@ -114,8 +114,10 @@ class Call {
     sizes.query_rows = dense ? rows : x.q.sizes[0];
     sizes.key_rows = dense ? keys : x.k.sizes[0];
     if (!dense) {
-      for (int64_t b = 0; b < p.sequences; ++b)
+      for (int64_t b = 0; b < p.sequences; ++b) {
         sizes.most_queries = std::max(sizes.most_queries, static_cast<int32_t>(p.rows(b)));
+        sizes.most_keys = std::max(sizes.most_keys, static_cast<int32_t>(p.keys(b)));
+      }
       sizes.query_offsets = p.known() ? uploads_.kept(p.q_offsets, p.sequences + 1) : p.device_q_offsets;
       sizes.key_offsets = p.known() ? uploads_.kept(p.k_offsets, p.sequences + 1) : p.device_k_offsets;
       if (p.k_lengths != nullptr) sizes.key_lengths = uploads_.kept(p.k_lengths, p.sequences);
