@@ -185,22 +185,31 @@ __global__ void forward_row(CudaAttentionProblem p, ReferenceForward result) {
   if (threadIdx.x == 0) result.lse[lse_at(p.sizes, sequence, q, row, head)] = sum > 0 ? maximum + log(sum) : -INFINITY;
 }
 
-// Of one (row, key): cap' p(dp - delta + grad_lse), what reaches scale q k; p as dropout leaves it; the first without cap'.
-__device__ double3 score_gradient(const AttentionBackward& a, const ReferenceForward& forward, int64_t sequence, const Rows& q,
-                                  const Rows& k, int64_t row, int64_t key, int64_t head) {
+// Of one (row, key).
+struct ScoreGradient {
+  double x;      // cap' p(dp - delta + grad_lse), what reaches scale q k
+  double y;      // p as dropout leaves it
+  double z;      // x without cap'
+  double terms;  // p(|dp| + |delta - grad_lse|): a kernel rounds both, also where they cancel
+};
+
+__device__ ScoreGradient score_gradient(const AttentionBackward& a, const ReferenceForward& forward, int64_t sequence,
+                                        const Rows& q, const Rows& k, int64_t row, int64_t key, int64_t head) {
   const CudaAttentionProblem& p = a.problem;
   const int64_t at = lse_at(p.sizes, sequence, q, row, head), kv_head = head / (p.sizes.heads / p.sizes.kv_heads);
   double cap_slope = 1;
   const double weight = exp(score(p, q, k, row, key, head, &cap_slope) - forward.lse[at]);
   const double keep = kept(p, forward, sequence, q, k, row, key, head);
   const double* out = forward.out + packed(q, row, p.sizes.query_rows, p.sizes.heads, head, p.sizes.value_dim);
-  double sum = 0;
+  double sum = 0, dp = 0;
   for (int d = 0; d < p.sizes.value_dim; ++d) {
     const double grad = load(p.element, a.grad_out, q.batch, q.start + row, head, d);
-    sum += grad * (keep * load(p.element, p.v, k.batch, k.start + key, kv_head, d) - out[d]);
+    const double value = keep * load(p.element, p.v, k.batch, k.start + key, kv_head, d);
+    sum += grad * (value - out[d]);
+    dp += grad * value;
   }
   if (a.grad_lse != nullptr) sum += a.grad_lse[at];
-  return {cap_slope * weight * sum, keep * weight, weight * sum};
+  return {cap_slope * weight * sum, keep * weight, weight * sum, weight * (fabs(dp) + fabs(sum - dp))};
 }
 
 __global__ void backward_query(AttentionBackward a, ReferenceForward forward, double* grad_q) {
@@ -242,13 +251,13 @@ __global__ void backward_key(AttentionBackward a, ReferenceForward forward, doub
   if (!locate(p.sizes, false, blockIdx.x, sequence, key)) return;
   const Rows q = rows_of(p.sizes, true, sequence), k = rows_of(p.sizes, false, sequence);
   const int64_t group = key < k.length ? p.sizes.heads / p.sizes.kv_heads : 0;  // a spare row: zeros
-  __shared__ double3 values[kThreads];
+  __shared__ ScoreGradient values[kThreads];
   double key_grad[2] = {0, 0}, value_grad[2] = {0, 0};
   for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
     for (int64_t first = 0; first < q.length; first += kThreads) {
       const int64_t row = first + threadIdx.x;
       const bool valid = row < q.length && attends(p, q, k, row, key, head);
-      values[threadIdx.x] = valid ? score_gradient(a, forward, sequence, q, k, row, key, head) : double3{0, 0, 0};
+      values[threadIdx.x] = valid ? score_gradient(a, forward, sequence, q, k, row, key, head) : ScoreGradient{0, 0, 0, 0};
       __syncthreads();
       const int64_t count = q.length - first < kThreads ? q.length - first : kThreads;
       for (int part = 0; part < 2; ++part) {
@@ -286,9 +295,10 @@ __global__ void backward_slopes(AttentionBackward a, ReferenceForward forward, d
   double sum = 0, magnitude = 0;
   for (int64_t key = threadIdx.x; key < k.length; key += kThreads) {
     if (!attends(p, q, k, row, key, head)) continue;
-    const double term = score_gradient(a, forward, sequence, q, k, row, key, head).z * distance(p, q, k, row, key);
-    sum -= term;
-    magnitude += fabs(term);
+    const ScoreGradient gradient = score_gradient(a, forward, sequence, q, k, row, key, head);
+    const double far = distance(p, q, k, row, key);
+    sum -= gradient.z * far;
+    magnitude += gradient.terms * fabs(far);
   }
   sum = block_reduce(sum, false);
   magnitude = block_reduce(magnitude, false);
@@ -307,17 +317,16 @@ __global__ void backward_planes(AttentionBackward a, ReferenceForward forward, d
   const Rows q = rows_of(p.sizes, true, sequence), k = rows_of(p.sizes, false, sequence);
   for (int64_t key = threadIdx.x; key < k.length; key += kThreads) {
     if (!attends(p, q, k, row, key, head)) continue;
-    const double3 gradient = score_gradient(a, forward, sequence, q, k, row, key, head);
+    const ScoreGradient gradient = score_gradient(a, forward, sequence, q, k, row, key, head);
     if (p.bias.data != nullptr) {
       const int64_t at = plane_index(p.bias, q, k, row, key, head);
-      const double term = p.bias_before_cap ? gradient.x : gradient.z;
-      atomicAdd(grad_bias + at, term);
-      atomicAdd(grad_bias + bias_elements + at, fabs(term));
+      atomicAdd(grad_bias + at, p.bias_before_cap ? gradient.x : gradient.z);
+      atomicAdd(grad_bias + bias_elements + at, gradient.terms);
     }
     if (p.table != nullptr) {
       const int64_t at = table_index(p, q, k, row, key, head);
       atomicAdd(grad_table + at, gradient.z);
-      atomicAdd(grad_table + p.sizes.heads * (2 * p.table_reach + 1) + at, fabs(gradient.z));
+      atomicAdd(grad_table + p.sizes.heads * (2 * p.table_reach + 1) + at, gradient.terms);
     }
   }
 }

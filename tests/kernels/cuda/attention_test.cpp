@@ -218,9 +218,9 @@ void verify_forward(const CaseOptions& options) {
   expect_forward(c, output_tolerance(options.element));
 }
 
-void verify_backward(const CaseOptions& options) {
+void verify_backward(const CaseOptions& options, bool given_forward) {
   AttentionCase c(options);
-  c.prepare_backward();
+  c.prepare_backward(given_forward);
   c.poison_dead_rows();
   c.backward();
   expect_backward(c, gradient_tolerance(options.element));
