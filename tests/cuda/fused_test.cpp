@@ -101,13 +101,16 @@ TEST(CudaFused, InfinitiesHaveTheSlopesOfGelu) {
   NEEDS_GPU();
   const float inf = std::numeric_limits<float>::infinity();
   const Tensor x = tensor({-inf, -40.0f, 0.0f, 40.0f, inf, 1.0f, 2.0f, 3.0f}).view({1, 8}), b = zeros({8});
-  const auto run = [&](Device device) {
-    const Tensor in = leaf(x, DType::float32, device);
-    const Tensor y = bias_gelu(in, b.to(device));
-    backward({y}, {.grad_outputs = {ones({1, 8}, DType::float32, device)}});
-    return in.grad().to(Device());
+  const auto run = [&](DType dtype, Device device) {
+    const Tensor in = leaf(x, dtype, device);
+    const Tensor y = bias_gelu(in, b.to(dtype).to(device));
+    backward({y}, {.grad_outputs = {ones({1, 8}, dtype, device)}});
+    return in.grad().to(Device()).to(DType::float32);
   };
-  EXPECT_TRUE(allclose(run(Device::cuda()), run(Device()), 1e-5, 1e-6));
+  for (const DType dtype : {DType::float32, DType::bfloat16, DType::float16}) {
+    const double close = dtype == DType::float32 ? 1e-5 : dtype == DType::float16 ? 1e-3 : 8e-3;
+    EXPECT_TRUE(allclose(run(dtype, Device::cuda()), run(DType::float32, Device()), close, close / 10)) << name(dtype);
+  }
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ __device__ __forceinline__ float normal_cdf_of(float x) {
 /// The derivative of x cdf(x). Where the density is 0, infinity is not asked for its product.
 template <typename E>
 __device__ __forceinline__ float gelu_slope_of(float x) {
+  if constexpr (sizeof(E) == 2) return detail::narrow_gelu_slope(x);
   const float density = 0.39894228f * exp2f(-0.72134752f * x * x);
   return normal_cdf_of<E>(x) + (density == 0 ? 0.0f : x * density);
 }
