@@ -181,6 +181,11 @@ TEST(CudaRows, Reductions) {
   // Fewer elements: the sum of all of the largest is beyond float16.
   check(
       "sum of all", [](const Tensor& x, const Tensor&) { return sum(x); }, {{5, 1}, {1000, 17}, {257, 64}, {70, 1000}}, false, 4);
+  // So many parts of one row that a block merges them.
+  check(
+      "mean of all", [](const Tensor& x, const Tensor&) { return mean(x); }, {{1200, 1000}}, false, 4);
+  check(
+      "argmax of all", [](const Tensor& x, const Tensor&) { return argmax(x).to(DType::float64); }, {{1200, 1000}}, true);
 }
 
 TEST(CudaRows, PointwiseFunctions) {

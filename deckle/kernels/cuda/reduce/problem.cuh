@@ -83,6 +83,18 @@ __device__ __forceinline__ void in_batches(int64_t i, int64_t end, int64_t step,
   }
 }
 
+/// The same with take(loaded) alone; what is left of the last batch is loaded half as many at a time, and so on.
+template <int kTogether, typename Index, typename Load, typename Take>
+__device__ __forceinline__ void take_loads(Index i, Index end, Index step, const Load& load, const Take& take) {
+  for (; i + (kTogether - 1) * step < end; i += kTogether * step) {
+    decltype(load(i)) each[kTogether];
+#pragma unroll
+    for (int u = 0; u < kTogether; ++u) each[u] = load(i + u * step);
+    take(each);
+  }
+  if constexpr (kTogether > 1) take_loads<kTogether / 2>(i, end, step, load, take);
+}
+
 /// What the threads of a block have, merged in their order; right in thread 0 of each group of kThreads.
 template <class R, int kThreads, typename Acc>
 __device__ Acc merged(const R& reduction, Acc acc, Acc* shared) {

@@ -97,25 +97,26 @@ __global__ void __launch_bounds__(256) rows_kernel(const __grid_constant__ Probl
     reduction.finish(acc, problem.length, problem.outputs, row);
 }
 
-/// The parts of each row, one warp a row.
-template <class R>
+/// The parts of each row, kThreads threads a row: a warp, or a block where there are few rows of many parts, whose loads then
+/// are in flight together (of 1024 parts, a warp waits four times for the memory).
+template <class R, int kThreads>
 __global__ void __launch_bounds__(256)
     parts_kernel(const __grid_constant__ Problem problem, R reduction, const typename R::Acc* parts) {
   using Acc = typename R::Acc;
   __shared__ alignas(alignof(Acc)) char memory[256 * sizeof(Acc)];
-  const int64_t row = (static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x) / 32;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int64_t row = (static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x) / kThreads;
+  const int count = static_cast<int>(problem.parts), lane = static_cast<int>(threadIdx.x) % kThreads;
   Acc acc = reduction.start();
   if (row < problem.rows) {
-    const int64_t each = (problem.parts + 31) / 32;  // a lane takes neighbouring parts
-    in_batches<8>(
-        lane * each, min((lane + 1) * each, problem.parts), 1, [&](int64_t i) { return parts[row * problem.parts + i]; },
-        [&](const auto& few, int64_t) {
+    const int each = (count + kThreads - 1) / kThreads;  // a lane takes neighbouring parts
+    take_loads<8>(
+        min(lane * each, count), min((lane + 1) * each, count), 1, [&](int i) { return parts[row * count + i]; },
+        [&](const auto& few) {
 #pragma unroll
           for (int u = 0; u < std::extent_v<std::remove_reference_t<decltype(few)>>; ++u) acc = reduction.merge(acc, few[u]);
         });
   }
-  acc = merged<R, 32>(reduction, acc, reinterpret_cast<Acc*>(memory));
+  acc = merged<R, kThreads>(reduction, acc, reinterpret_cast<Acc*>(memory));
   if (lane == 0 && row < problem.rows) reduction.finish(acc, problem.length, problem.outputs, row);
 }
 
@@ -176,7 +177,9 @@ void run(const R& reduction, const Context& context, const View& self, std::span
   const int64_t column_rows = kColumnThreads * (wide ? 16 / item : 1);
   const int64_t units = columns ? (layout.rows + column_rows - 1) / column_rows : layout.rows;
   const int64_t shortest = columns ? kShortestColumn : kShortest;
-  problem.parts = std::clamp<int64_t>(std::min(kWanted / std::max<int64_t>(units, 1), layout.length / shortest), 1, 1024);
+  // Of columns, as many blocks as reside at once on 132 multiprocessors: three each of halves, else four.
+  const int64_t wanted = !columns ? kWanted : 132 * (item == 2 ? 3 : 4);
+  problem.parts = std::clamp<int64_t>(std::min(wanted / std::max<int64_t>(units, 1), layout.length / shortest), 1, 1024);
   problem.part_length = (layout.length + problem.parts - 1) / problem.parts;
   problem.part_length = (problem.part_length + pointwise::kWidth - 1) / pointwise::kWidth * pointwise::kWidth;
   problem.vectors = is_floating(self.dtype) && layout.reduced.count == 1 && layout.reduced.strides[0] == 1 &&
@@ -213,7 +216,10 @@ void run(const R& reduction, const Context& context, const View& self, std::span
   } else {
     rows_kernel<R, T, 256><<<blocks_of(problem.rows * problem.parts, 1), 256, 0, stream>>>(problem, reduction, parts);
   }
-  if (problem.parts > 1) parts_kernel<R><<<blocks_of(problem.rows, 8), 256, 0, stream>>>(problem, reduction, parts);
+  if (problem.parts > 256)
+    parts_kernel<R, 256><<<blocks_of(problem.rows, 1), 256, 0, stream>>>(problem, reduction, parts);
+  else if (problem.parts > 1)
+    parts_kernel<R, 32><<<blocks_of(problem.rows, 8), 256, 0, stream>>>(problem, reduction, parts);
   deckle::cuda::check_launch(context.device);
 }
 

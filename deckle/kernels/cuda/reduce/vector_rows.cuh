@@ -18,18 +18,6 @@ concept TakesVectors = std::is_same_v<typename R::Acc, double> &&
   reduction.template vectors<float>(acc, raw);
 };
 
-/// Loads `kTogether` at a time, then half as many, and so on.
-template <int kTogether, typename Take>
-__device__ __forceinline__ void take_loads(const uint4* from, int i, int end, int step, const Take& take) {
-  for (; i + (kTogether - 1) * step < end; i += kTogether * step) {
-    uint4 raw[kTogether];
-#pragma unroll
-    for (int u = 0; u < kTogether; ++u) raw[u] = from[i + u * step];
-    take(raw);
-  }
-  if constexpr (kTogether > 1) take_loads<kTogether / 2>(from, i, end, step, take);
-}
-
 /// kThreads threads a row or a part of one, of fewer than 2^31 elements.
 template <class R, typename E, int kThreads>
 __global__ void __launch_bounds__(256)
@@ -45,8 +33,9 @@ __global__ void __launch_bounds__(256)
     const int64_t begin = (unit - row * count) * problem.part_length;
     const auto length = static_cast<int>(min(problem.part_length, problem.length - begin));
     const E* const data = static_cast<const E*>(problem.data) + problem.kept.offset(row) + begin;
-    take_loads<kTogether>(reinterpret_cast<const uint4*>(data), lane, length / kWidth, kThreads,
-                          [&](const auto& raw) { reduction.template vectors<E>(acc, raw); });
+    take_loads<kTogether>(
+        lane, length / kWidth, kThreads, [&](int i) { return reinterpret_cast<const uint4*>(data)[i]; },
+        [&](const auto& raw) { reduction.template vectors<E>(acc, raw); });
     for (int i = length / kWidth * kWidth + lane; i < length; i += kThreads)
       reduction.add(acc, static_cast<double>(static_cast<float>(data[i])), begin + i);
   }
