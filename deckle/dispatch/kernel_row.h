@@ -37,8 +37,16 @@ struct KernelRow {
 
 /// All defined tensors must live on one device; returns it.
 Device common_device(std::span<const Tensor> tensors);
-inline Device common_device(std::initializer_list<Tensor> tensors) {
-  return common_device(std::span(tensors.begin(), tensors.size()));
+/// The same of several lists beside each other.
+Device common_device_of_lists(std::initializer_list<std::span<const Tensor>> lists);
+
+template <typename... Lists>
+Device common_device(std::span<const Tensor> tensors, const Lists&... more) {
+  return common_device_of_lists({tensors, more...});
+}
+template <typename... Lists>
+Device common_device(std::initializer_list<Tensor> tensors, const Lists&... lists) {
+  return common_device(std::span<const Tensor>(tensors.begin(), tensors.size()), lists...);
 }
 
 }  // namespace deckle::dispatch

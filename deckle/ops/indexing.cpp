@@ -16,6 +16,7 @@
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
+#include "deckle/ops/on_device.h"
 #include "deckle/ops/positions.h"
 #include "deckle/ops/promotion.h"
 
@@ -220,7 +221,7 @@ Tensor Tensor::index_put_(std::initializer_list<Index> indices, const Scalar& va
   return call_as("index_put_", [&]() -> Tensor {
     check(!value.is_floating() || is_floating_point(), Argument{"value"}, "is {}, for elements of {} (expected an integer)",
           to_string(value), name(dtype()));
-    return index_put_(indices, full({}, value, dtype()), accumulate);
+    return index_put_(indices, full({}, value, dtype(), device()), accumulate);
   });
 }
 

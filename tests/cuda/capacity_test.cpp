@@ -235,6 +235,16 @@ TEST(CudaGraph, RefusesWhatWouldNotBeReplayed) {
   EXPECT_EQ(deckle::sum(x * 0.0).item(), 0);  // nothing of it is left
 }
 
+TEST(CudaGraph, RefusesAnEmptyFunctionAndReplaysOfOneThatWasMovedAway) {
+  NEEDS_GPU();
+  testing::expect_error([&] { cuda::Graph(kGpu, {}); }, "the function is empty (expected the work to record)");
+  cuda::Graph graph(kGpu, [] {});
+  const cuda::Graph other(std::move(graph));
+  other.replay();
+  testing::expect_error([&] { graph.replay(); }, "the graph was moved away (expected one that holds a recording)");
+  EXPECT_EQ(graph.size(), 0);
+}
+
 TEST(CudaGraph, RandomNumbersGoOnWithEachReplay) {
   NEEDS_GPU();
   const Tensor x = randn({37, 9}).to(kGpu), chances = rand({50}).to(kGpu);

@@ -34,6 +34,28 @@ TEST(CudaTensor, LargeOnesGoThroughPinnedPieces) {
   EXPECT_EQ(sum(abs(back - x - 1)).item<int64_t>(), 0);
 }
 
+TEST(CudaTensor, NumbersAreAssignedThroughMasksAndIndices) {
+  NEEDS_GPU();
+  const Tensor host = randn({7}, {.dtype = DType::float64}), x = host.clone().to(kGpu);
+  for (const Tensor& t : {host, x}) {
+    t[t > 0] = 0.25;
+    t[tensor({6, 0}).to(t.device())] = 2.0;
+  }
+  testing::expect_equal(x, host);
+}
+
+TEST(CudaTensor, ListsAndGradientsOfTwoDevicesAreRefused) {
+  NEEDS_GPU();
+  const Tensor there = ones({3}).to(kGpu), here = ones({3}), v = there.clone().requires_grad_();
+  testing::expect_error([&] { foreach_add_({there}, {here}); },
+                        "foreach_add_: operands on cuda:0 and cpu (expected one device: x.to(Device::cuda(0)))");
+  testing::expect_error([&] { foreach_sgd_({there}, {here}, 0.1, 0); }, "operands on cuda:0 and cpu");
+  testing::expect_error([&] { foreach_dot({there}, {here}); }, "operands on cuda:0 and cpu");
+  testing::expect_error([&] { v.set_grad(here); },
+                        "set_grad: a gradient on cpu for a tensor on cuda:0 (expected the same device)");
+  testing::expect_error([&] { (v * 2).backward(here); }, "a gradient on cpu for an output on cuda:0 (expected the same device)");
+}
+
 TEST(CudaTensor, TheHostCannotReadItsMemory) {
   NEEDS_GPU();
   const Tensor x = zeros({3}).to(kGpu);

@@ -1,5 +1,7 @@
 #include "deckle/dispatch/kernel_row.h"
 
+#include <vector>
+
 #include "deckle/core/tensor_impl.h"
 #include "tests/support/expect.h"
 
@@ -36,6 +38,9 @@ TEST(CommonDevice, TwoDevicesAreAnError) {
         dispatch::common_device({on({}), on({DeviceKind::cuda, 0})});
       },
       "operands on cpu and cuda:0 (expected one device: x.to(Device::cuda(0)))");
+  const std::vector<Tensor> here = {Tensor(), on({})}, there = {on(Device::cuda(1))};
+  EXPECT_EQ(dispatch::common_device(std::vector<Tensor>(), there, std::vector<Tensor>(), there), Device::cuda(1));
+  testing::expect_error([&] { dispatch::common_device(here, there); }, "operands on cpu and cuda:1 (expected one device");
 }
 
 }  // namespace

@@ -149,6 +149,7 @@ struct Graph::State {
 
 Graph::Graph(Device device, const std::function<void()>& work) {
   refuse_in_capture("another graph");
+  check(work != nullptr, "the function is empty (expected the work to record)");
   require(device);
   state_ = std::make_unique<State>(device, work);
   FakeDevice& fake = fake_device(device);
@@ -166,7 +167,10 @@ Graph::Graph(Device device, const std::function<void()>& work) {
 Graph::~Graph() = default;
 Graph::Graph(Graph&&) noexcept = default;
 Graph& Graph::operator=(Graph&&) noexcept = default;
-void Graph::replay() const { draw_again(state_->run(), state_->device); }
+void Graph::replay() const {
+  check(state_ != nullptr, "the graph was moved away (expected one that holds a recording)");
+  draw_again(state_->run(), state_->device);
+}
 int64_t Graph::size() const { return 0; }
 
 void copy_bytes(void* to, Device to_device, const void* from, Device from_device, int64_t bytes) {

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "deckle/base/check.h"
 #include "deckle/core/cuda/capture.h"
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/driver.h"
@@ -46,6 +47,7 @@ struct Graph::State {
 
 Graph::Graph(Device device, const std::function<void()>& work) {
   refuse_in_capture("another graph");
+  check(work != nullptr, "the function is empty (expected the work to record)");
   const DeviceGuard guard(device);
   state_ = std::make_unique<State>(device);
   const cudaStream_t stream = state_->recorder.stream;
@@ -78,11 +80,12 @@ Graph::Graph(Graph&&) noexcept = default;
 Graph& Graph::operator=(Graph&&) noexcept = default;
 
 void Graph::replay() const {
+  check(state_ != nullptr, "the graph was moved away (expected one that holds a recording)");
   const DeviceGuard guard(state_->recorder.device);
   draw_again(state_->draws, state_->recorder.device);
   check_call(cudaGraphLaunch(state_->executable, stream_handle(state_->recorder.device)), "a graph");
 }
 
-int64_t Graph::size() const { return static_cast<int64_t>(state_->size); }
+int64_t Graph::size() const { return state_ == nullptr ? 0 : static_cast<int64_t>(state_->size); }
 
 }  // namespace deckle::cuda

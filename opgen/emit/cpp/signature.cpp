@@ -26,14 +26,15 @@ std::string naming_itself(const Op& op, Variant variant, const std::string& head
 }
 
 std::string common_device(const Op& op) {
-  std::vector<std::string> tensors;
-  const Argument* list = nullptr;
+  std::vector<std::string> tensors, lists;
   for (const Argument& argument : op.schema.arguments) {
-    if (argument.type.is_tensor()) tensors.push_back(argument.name);
-    if (list == nullptr && argument.type.is_tensor_like()) list = &argument;
+    if (argument.type.is_tensor())
+      tensors.push_back(argument.name);
+    else if (argument.type.is_tensor_like())
+      lists.push_back(argument.name);
   }
-  if (!tensors.empty()) return "dispatch::common_device({" + join(tensors) + "})";
-  return list != nullptr ? "dispatch::common_device(" + list->name + ")" : "";
+  if (!tensors.empty()) lists.insert(lists.begin(), "{" + join(tensors) + "}");
+  return lists.empty() ? "" : "dispatch::common_device(" + join(lists) + ")";
 }
 
 std::string factories_there(const Op& op) {

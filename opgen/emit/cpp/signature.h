@@ -25,7 +25,7 @@ std::string composite_signature(const Op& op);
 /// Parameters of the op's CPU kernel.
 std::vector<std::string> kernel_parameters(const Op& op);
 
-/// `dispatch::common_device({self, other})`: where the op runs; "" without tensors.
+/// `dispatch::common_device({self, other}, list)`: where the op runs; "" without tensors.
 std::string common_device(const Op& op);
 /// `const launch::OnDevice there(...);`: factories that the statements after it call make their tensors where the op runs.
 std::string factories_there(const Op& op);

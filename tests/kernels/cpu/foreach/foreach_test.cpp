@@ -150,9 +150,9 @@ TEST_P(EveryDType, DotOfEachPairIsBitEqualForAnyNumberOfThreads) {
   const ListOf x(GetParam(), false), y(GetParam(), true);
   std::vector<double> want;
   for (size_t i = 0; i < x.before.size(); ++i) {
-    double sum = 0;
+    long double sum = 0;
     for (size_t k = 0; k < x.before[i].size(); ++k) sum += x.before[i][k] * y.before[i][k];
-    want.push_back(sum);
+    want.push_back(static_cast<double>(sum));
   }
   testing::expect_same_for_thread_counts([&] {
     const Buffer result = poisoned({static_cast<int64_t>(want.size())}, DType::float64);
