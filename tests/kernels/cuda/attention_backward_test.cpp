@@ -488,6 +488,18 @@ TEST_P(AttentionBackwardScored, ServesEveryFeatureOfScores) {
   }
 }
 
+// Of several walks of any length for each block, which wait for each other.
+TEST_P(AttentionBackwardScored, AddsUpManyWalksOfAMask) {
+  for (const AttentionMask& mask : {kFull, kCausal}) {
+    for (const int ranges : {1, 2}) {
+      CaseOptions o = dense(4, 1300, 1300, mask);
+      o.heads = o.kv_heads = 12;
+      o.ranges = ranges;
+      verify_backward(o);
+    }
+  }
+}
+
 TEST_P(AttentionBackwardScored, AddsABiasAndStoresItsGradient) {
   for (const int dims : {15, 7, 11, 3}) {
     const auto verify = [&](CaseOptions o) {

@@ -92,6 +92,7 @@ struct BackwardArguments {
   int shrinking;            // see write_work
   int rising_heads;         // all_gradients: the first so many heads rise, see write_work
   int* next;                // the next item that a block draws beyond its first
+  int drawn_ahead;          // work of at most so many walked tiles is drawn before the loader has issued it, see schedule
   int short_rows;           // sequences of at most so many query rows and keys are served by short_gradients; -1: none
   int leaves_scores;        // key_gradients: dS^T goes to memory, and waits at its end, not at its start, if it is 2
   float scale, scale_log2;
@@ -300,10 +301,6 @@ __device__ __forceinline__ void take_walk(Work& work, const BackwardArguments& a
 
 inline constexpr int kWorkSlots = 4;
 
-/// Work of at most this many walked tiles is drawn ahead: drawing takes 2 us (a chain of an atomic and two loads), such work
-/// little more.
-inline constexpr int kShortWork = 6;
-
 /// Work on its way from the scheduler to everyone else in the block: they wait for `ready`; then the loader arrives on `issued`
 /// and all other readers on `done`.
 struct WorkQueue {
@@ -343,8 +340,8 @@ __device__ __forceinline__ void schedule(WorkQueue& queue, const BackwardArgumen
       if (args.walks.visits != nullptr) take_walk(work, args);
     }
     arch::arrive(queue.ready[ring.slot]);
-    // Drawing before long work is issued would leave the work drawn waiting behind it.
-    if (work.walk.count * args.group > kShortWork) arch::wait(queue.issued[ring.slot], ring.parity);
+    // Drawing before long work is issued would leave the work drawn waiting behind it, and whoever waits for that, too.
+    if (work.walk.count * args.group > args.drawn_ahead) arch::wait(queue.issued[ring.slot], ring.parity);
     index = draw();
   }
 }
