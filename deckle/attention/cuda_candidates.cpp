@@ -65,7 +65,6 @@ std::string hopper_features_refused(const AttentionRequest& request) {
   if (p.mask.data != nullptr && p.mask.head_stride != 0 && p.heads != 1)
     return "the boolean mask differs from head to head (serves one for all heads)";
   if (request.pass == AttentionPass::forward) return {};
-  if (masked && request.sinks) return "there are sinks beside a mask of ranges or bytes (serves one of them)";
   if (masked && request.bias) return "there is a bias beside a mask of ranges or bytes (serves one of them)";
   AttentionRequest others = request;
   others.bias = others.slopes = false;

@@ -447,8 +447,8 @@ std::vector<CaseOptions> masks_and_scores() {
   std::vector<CaseOptions> all = score_features();
   for (const int ranges : {1, 3}) all.emplace_back().ranges = ranges;
   for (const int dims : {11, 2, 1}) all.emplace_back().mask_dims = dims;
+  all.back().sinks = true;
   all.push_back(score_features().back());
-  all.back().sinks = false;
   all.back().ranges = 4;
   all.back().mask_dims = 3;
   return all;
@@ -456,11 +456,10 @@ std::vector<CaseOptions> masks_and_scores() {
 
 TEST_P(AttentionBackwardScored, ServesEveryFeatureOfScores) {
   for (const CaseOptions& features : masks_and_scores()) {
-    const bool masked = features.ranges > 0 || features.mask_dims >= 0;
     const auto verify = [&](CaseOptions o) {
       const bool sinks = o.sinks;
       o = with(o, features);
-      o.sinks = o.sinks || (sinks && !masked);
+      o.sinks = o.sinks || sinks;
       verify_backward(o);
     };
     for (const AttentionMask& mask : {kFull, kCausal, AttentionMask{60, 25, false}}) {

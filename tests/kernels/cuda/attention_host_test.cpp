@@ -177,7 +177,7 @@ TEST(AttentionHost, FeaturesOfScoresAreServedByForwardsThePortableBackwardAndInP
         with_ranges(a);
         a.problem.sinks = &number;
       },
-      "", "there are sinks beside a mask of ranges or bytes (serves one of them)", "");
+      "", "", "");
   expect(
       [&](auto& a) {
         with_ranges(a);

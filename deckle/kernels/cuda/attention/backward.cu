@@ -110,6 +110,10 @@ class Pass {
     }
     if (has_features(problem_)) features();
     row_statistics();
+    launches_.push_back([this] {
+      portable::bury_live_rows(problem_, memory<float>(plan_.lse2), memory<float>(plan_.delta), common_.statistics_rows,
+                               plan_.unit, stream_);
+    });
     if (plan_.score_planes > 0) {
       gradients_by_scores();
       return;
@@ -442,8 +446,6 @@ std::string scored_why_not(const AttentionBackward& arguments) {
     if (std::string reason = dropout_why_not(problem.dropout); !reason.empty()) return reason;
   }
   if (std::string reason = walks_why_not(problem); !reason.empty()) return reason;
-  if (has_walks(problem) && problem.sinks != nullptr)
-    return "there are sinks beside a mask of ranges or bytes (serves one of them)";
   if (problem.bias.data == nullptr) return {};
   if (has_walks(problem)) return "there is a bias beside a mask of ranges or bytes (serves one of them)";
   if (problem.soft_cap != 0 || problem.slopes != nullptr)
