@@ -279,6 +279,21 @@ TEST(Norms, RefuseAnEpsThatIsNegativeOrNoNumber) {
   }
 }
 
+TEST(Pointwise, InfinitiesAndNaNAreToldApartInEveryDType) {
+  const double inf = std::numeric_limits<double>::infinity();
+  const Tensor x = tensor_of({1, inf, -inf, std::nan(""), 0, -3});
+  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::float16}) {
+    const Tensor y = x.to(dtype);
+    EXPECT_EQ(isnan(y).to_vector(), (std::vector<double>{0, 0, 0, 1, 0, 0})) << name(dtype);
+    EXPECT_EQ(isinf(y).to_vector(), (std::vector<double>{0, 1, 1, 0, 0, 0})) << name(dtype);
+    EXPECT_EQ(isfinite(y).to_vector(), (std::vector<double>{1, 0, 0, 0, 1, 1})) << name(dtype);
+  }
+  const Tensor n = tensor_of({std::ldexp(-1, 63), std::ldexp(1, 62), 0}).to(DType::int64);
+  EXPECT_EQ(isinf(n).to_vector(), (std::vector<double>{0, 0, 0}));
+  EXPECT_EQ(isnan(n).to_vector(), (std::vector<double>{0, 0, 0}));
+  EXPECT_EQ(isfinite(n).to_vector(), (std::vector<double>{1, 1, 1}));
+}
+
 TEST(Losses, OfProbabilitiesRefuseWhatIsNone) {
   const Tensor half = full({3}, 0.5);
   for (const double wrong : {1.5, -0.1, std::numeric_limits<double>::quiet_NaN()})
