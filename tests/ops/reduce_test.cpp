@@ -256,7 +256,8 @@ TEST(Sum, OfIntegersIsModulo2To64) {
   row.data<int64_t>()[0] = kMost, row.data<int64_t>()[1] = 1;
   const Tensor columns = contiguous(row.unsqueeze(1).expand({2, 40}));
   for (const Tensor& result : {sum(row), sum(columns, {0}), sum(columns.T(), {1}), select(cumsum(row, 0), 0, 1),
-                               select(cumsum(columns, 0), 0, 1), sum(NestedTensor::from_lengths(columns, {2}), {1}).values()}) {
+                               select(cumsum(columns, 0), 0, 1), sum(NestedTensor::from_lengths(columns, {2}), {1}).values(),
+                               slice(cumsum(NestedTensor::from_lengths(columns, {2}), 1).values(), 0, 1, 2)}) {
     const Tensor flat = contiguous(flatten(result));
     for (int64_t i = 0; i < flat.numel(); ++i) EXPECT_EQ(flat.data<int64_t>()[i], kLeast);
   }

@@ -9,6 +9,7 @@
 
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/reduce/running_sums.h"
+#include "deckle/kernels/cpu/reduce/values.h"
 #include "deckle/kernels/cpu/segment/tasks.h"
 
 namespace deckle::kernels::cpu {
@@ -35,7 +36,7 @@ class Columns<int64_t> {
  public:
   explicit Columns(int64_t count) : count_(count) { std::fill_n(sums_, count, 0); }
   void add(const int64_t* x, int64_t* y) {
-    for (int64_t c = 0; c < count_; ++c) y[c] = sums_[c] += x[c];
+    for (int64_t c = 0; c < count_; ++c) y[c] = sums_[c] = reduce::add_modulo(sums_[c], x[c]);
   }
 
  private:
