@@ -85,7 +85,6 @@ void check_alike(const std::vector<TensorList>& lists, size_t written) {
       check(tensor.sizes() == first.sizes() && tensor.dtype() == first.dtype(),
             "tensor {} of list {} is {} {}, that of list 0 is {} {} (expected the same)", i, j, name(tensor.dtype()),
             tensor.sizes(), name(first.dtype()), first.sizes());
-      dispatch::common_device({lists[0][0], tensor});
     }
   }
 }
@@ -229,7 +228,6 @@ void composite::foreach_adamw_counted_(TensorList parameters, TensorList gradien
   check(!skip.defined() || (skip.dtype() == DType::bool_ && skip.numel() == 1), Argument{"skip"},
         "has more than one element, or is no bool (expected a bool of one)");
   native::check_writable(counter);
-  if (parameters.size() > 0) dispatch::common_device({parameters[0], counter, skip});
   refuse_recording({parameters, averages, squares, gradients});
   check_alike({parameters, averages, squares, gradients}, 3);
   check(!any_overlap({parameters, averages, squares, gradients}, 3), "tensors of the lists share memory (expected their own)");

@@ -104,7 +104,7 @@ Tensor native::searchsorted(const Tensor& sorted_sequence, const Tensor& values,
                                     std::equal(rows.sizes().begin(), rows.sizes().end() - 1, wanted.sizes().begin()))),
         "sorted_sequence has shape {}, values {} (expected a vector, or the same dims but for the last)", rows.sizes(),
         values.sizes());
-  const Device device = dispatch::common_device(std::vector<Tensor>{rows, wanted});
+  const Device device = dispatch::common_device({rows, wanted});
   const Tensor result = empty(values.sizes(), DType::int64, device);
   kSearch.on(device)(Context{device}, dispatch::view(rows), dispatch::view(wanted), right, dispatch::view(result));
   return result;

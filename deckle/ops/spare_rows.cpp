@@ -21,7 +21,7 @@ constexpr dispatch::KernelRow<decltype(kernels::cpu::clear_spare_rows)> kClear{&
 }  // namespace
 
 void clear_spare_rows(const Tensor& values, const RaggedRoom& room) {
-  const Device device = dispatch::common_device(std::vector<Tensor>{values, room.offsets});
+  const Device device = dispatch::common_device({values, room.offsets});
   kClear.on(device)(Context{device}, dispatch::view(values), dispatch::view(room.offsets));
 }
 

@@ -1,5 +1,5 @@
-// Each gradient by a kernel of its own, a walk of pair_gradients.cuh: with w = P (dP - delta), dQ += w k and dK += wᵀ q, and with
-// w = P, dV += wᵀ dO.
+// Each gradient by a kernel of its own, a walk of pair_gradients.cuh: with w = P (dP - delta), dQ += w k and dK += wᵀ q, and
+// with w = P, dV += wᵀ dO.
 //
 // 8 products, 3 times each, in place of 5. Every row of w is brought to the largest float16 of its tile before it is split; the
 // product with w of each tile is summed by itself and added in registers, where that is undone. Sums have one owner: bit-equal
