@@ -1,5 +1,8 @@
 // Streams, events, and what a step costs the host.
 #include "deckle/core/cuda/stream.h"
+
+#include <optional>
+
 #include "deckle/core/cuda/counters.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/deckle.h"
@@ -41,6 +44,67 @@ TEST(CudaStreams, AFreedBlockIsUsedAgainAfterAllStreamsThatUsedIt) {
     const Tensor other = full({kSize}, 7, DType::float32, kGpu);  // perhaps where x was
     ASSERT_TRUE(all(result == expected).item<bool>());
   }
+}
+
+/// Some milliseconds of a GPU's time, in this thread's stream.
+void keep_busy() {
+  static const Tensor x = zeros({1536, 1536}, DType::float64, kGpu);
+  for (int i = 0; i < (cuda::fake() ? 0 : 20); ++i) matmul(x, x);
+}
+
+TEST(CudaStreams, KeepTheOrderOfMemoryBetweenReplaysAndOthers) {
+  NEEDS_GPU();
+  const Stream side = cuda::new_stream(kGpu), other = cuda::new_stream(kGpu);
+  const Tensor x = zeros({1 << 12}, DType::float32, kGpu);
+  Tensor y;
+  const cuda::Graph graph(kGpu, [&] { y = x * 2 + 1; });
+  for (int i = 0; i < 5; ++i) {
+    {  // an operand is written in one stream,
+      const cuda::OnStream there(kGpu, other);
+      keep_busy();
+      fill_(x, i);
+    }
+    {  // the replay is in another,
+      const cuda::OnStream there(kGpu, side);
+      graph.replay();
+      keep_busy();
+      graph.replay();
+    }
+    EXPECT_EQ(y[77].item(), 2 * i + 1);  // and its result is read in a third
+    {
+      const cuda::OnStream there(kGpu, side);
+      keep_busy();
+      graph.replay();
+    }
+    fill_(x, -1);  // after the replay has read it
+    EXPECT_EQ(y[78].item(), 2 * i + 1);
+  }
+}
+
+TEST(CudaStreams, ReplaysInSeveralDrawTheirOwnNumbers) {
+  NEEDS_GPU();
+  const Stream side = cuda::new_stream(kGpu);
+  Generator drawn(5), expected(5);
+  Tensor kept;
+  const Tensor all = zeros({4, 1000}, DType::float32, kGpu);
+  const cuda::Graph graph(kGpu, [&] {
+    for (int i = 0; i < 30; ++i) kept = rand({1 << 20}, {}, kGpu);  // scratch, so that replays last
+    kept = rand({1000}, {.generator = &drawn}, kGpu);
+  });
+  for (int64_t i = 0; i < 4; ++i) {
+    std::optional<cuda::OnStream> there;
+    if (i % 2 == 0) there.emplace(kGpu, side);
+    graph.replay();
+    copy_(all[i], kept);
+  }
+  for (int64_t i = 0; i < 4; ++i) testing::expect_equal(all[i], rand({1000}, {.generator = &expected}, kGpu));
+}
+
+TEST(CudaStreams, AGraphIsRecordedInOne) {
+  NEEDS_GPU();
+  const Stream side = cuda::new_stream(kGpu);
+  testing::expect_error([&] { cuda::Graph(kGpu, [&] { const cuda::OnStream there(kGpu, side); }); },
+                        "a graph is being recorded, which cannot have another stream (expected it before, or after)");
 }
 
 TEST(CudaStreams, EventsOrderAndMeasure) {

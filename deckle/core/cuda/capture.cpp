@@ -4,16 +4,23 @@
 
 #include "deckle/base/check.h"
 #include "deckle/core/cuda/device.h"
+#include "deckle/core/cuda/uses.h"
 #include "deckle/core/generator.h"
 
 namespace deckle::cuda {
 namespace {
 
-thread_local std::vector<RecordedDraws>* recording = nullptr;  // null: none
+thread_local Recording* current = nullptr;  // null: none
 
 }  // namespace
 
-bool capturing() { return recording != nullptr; }
+bool capturing() { return current != nullptr; }
+
+void record_use(const void* memory) { current->blocks.insert(memory); }
+
+void record_free(const void* memory) {
+  if (capturing()) current->blocks.erase(memory);
+}
 
 void refuse_in_capture(const char* what) {
   if (!capturing()) [[likely]]
@@ -23,11 +30,11 @@ void refuse_in_capture(const char* what) {
 
 PhiloxStream recorded_draw(Generator& generator, Device device) {
   if (device.is_cpu()) refuse_in_capture("random numbers on the host, which would be the same in every replay");
-  auto found =
-      std::find_if(recording->begin(), recording->end(), [&](const auto& draws) { return draws.generator == &generator; });
-  if (found == recording->end()) {
-    recording->push_back({&generator, generator.offset(), 0, nullptr});
-    found = std::prev(recording->end());
+  std::vector<RecordedDraws>& all = current->draws;
+  auto found = std::find_if(all.begin(), all.end(), [&](const auto& draws) { return draws.generator == &generator; });
+  if (found == all.end()) {
+    all.push_back({&generator, generator.offset(), 0, nullptr});
+    found = std::prev(all.end());
   }
   if (fake()) return {generator.seed(), generator.offset()};  // whose replays run when they are called
   if (found->standing == nullptr) found->standing = std::make_unique<Block>(2 * sizeof(uint64_t), device);
@@ -42,14 +49,18 @@ void draw_again(const std::vector<RecordedDraws>& draws, Device device) {
   }
 }
 
-Capturing::Capturing(std::vector<RecordedDraws>& draws) { recording = &draws; }
+Capturing::Capturing(Recording& recording) {
+  current = &recording;
+  note_recording(1);
+}
 
 Capturing::~Capturing() {
-  for (RecordedDraws& draws : *recording) {
+  note_recording(-1);
+  for (RecordedDraws& draws : current->draws) {
     draws.blocks = draws.generator->offset() - draws.first;
     draws.generator->set_state(draws.generator->seed(), draws.first);
   }
-  recording = nullptr;
+  current = nullptr;
 }
 
 }  // namespace deckle::cuda

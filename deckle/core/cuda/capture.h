@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <unordered_set>
 #include <vector>
 
 #include "deckle/base/device.h"
@@ -30,6 +31,17 @@ struct RecordedDraws {
   std::unique_ptr<Block> standing;  // seed and offset at a replay, for kernels; null on a fake device
 };
 
+/// What a recording must remember for its replays.
+struct Recording {
+  std::vector<RecordedDraws> draws;
+  /// The blocks that its kernels use and that are not its own scratch: its operands, and its results.
+  std::unordered_set<const void*> blocks;
+};
+
+/// A kernel that this thread records uses a block; a block was freed while this thread recorded.
+void record_use(const void* memory);
+void record_free(const void* memory);
+
 /// Where the numbers lie that a generator gives next, for work on `device` that this thread records.
 PhiloxStream recorded_draw(Generator& generator, Device device);
 
@@ -39,8 +51,7 @@ void draw_again(const std::vector<RecordedDraws>& draws, Device device);
 /// For its lifetime, this thread records what it gives to a stream. Then generators stand where they stood.
 class Capturing {
  public:
-  /// What is drawn is noted in `draws`.
-  explicit Capturing(std::vector<RecordedDraws>& draws);
+  explicit Capturing(Recording& recording);
   ~Capturing();
   Capturing(const Capturing&) = delete;
   Capturing& operator=(const Capturing&) = delete;

@@ -36,11 +36,13 @@ class Pieces {
     for (Piece& piece : pieces_) {
       if (piece.held) continue;
       const cudaError_t status = cudaEventQuery(piece.event);
-      if (status == cudaErrorNotReady) continue;
+      if (status == cudaErrorNotReady) {
+        cudaGetLastError();  // is no error
+        continue;
+      }
       check_call(status, "a copy");
       return on(piece, device);
     }
-    cudaGetLastError();  // "not ready" is no error
     if (pieces_.size() < limit_) {
       void* memory = nullptr;
       check_call(cudaHostAlloc(&memory, static_cast<size_t>(bytes_), cudaHostAllocPortable), "pinned memory");

@@ -135,11 +135,13 @@ struct Graph::State {
   ~State() { release_blocks(device, stream); }
 
   std::vector<RecordedDraws> run() const {
-    std::vector<RecordedDraws> draws;
-    const Capturing recording(draws);
-    const OnStream there(device, stream);
-    work();
-    return draws;
+    Recording recording;
+    {
+      const OnStream there(device, stream);
+      const Capturing now(recording);
+      work();
+    }
+    return std::move(recording.draws);
   }
 
   Device device;

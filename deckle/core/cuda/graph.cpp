@@ -1,6 +1,6 @@
 #include "deckle/core/cuda/graph.h"
 
-#include <vector>
+#include <mutex>
 
 #include "deckle/base/check.h"
 #include "deckle/core/cuda/capture.h"
@@ -8,6 +8,7 @@
 #include "deckle/core/cuda/driver.h"
 #include "deckle/core/cuda/error.h"
 #include "deckle/core/cuda/stream.h"
+#include "deckle/core/cuda/uses.h"
 
 namespace deckle::cuda {
 namespace {
@@ -40,7 +41,9 @@ struct Graph::State {
   }
 
   Recorder recorder;
-  std::vector<RecordedDraws> draws;
+  Recording recording;
+  std::mutex mutex;
+  Stream replayed;  // of the last replay
   cudaGraphExec_t executable = nullptr;
   size_t size = 0;
 };
@@ -50,11 +53,12 @@ Graph::Graph(Device device, const std::function<void()>& work) {
   check(work != nullptr, "the function is empty (expected the work to record)");
   const DeviceGuard guard(device);
   state_ = std::make_unique<State>(device);
+  state_->replayed = default_stream(device);
   const cudaStream_t stream = state_->recorder.stream;
   cudaGraph_t graph = nullptr;
   {
-    const Capturing recording(state_->draws);
     const OnStream there(device, {stream});
+    const Capturing recording(state_->recording);
     check_call(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "the recording of a graph");
     try {
       work();
@@ -81,9 +85,18 @@ Graph& Graph::operator=(Graph&&) noexcept = default;
 
 void Graph::replay() const {
   check(state_ != nullptr, "the graph was moved away (expected one that holds a recording)");
-  const DeviceGuard guard(state_->recorder.device);
-  draw_again(state_->draws, state_->recorder.device);
-  check_call(cudaGraphLaunch(state_->executable, stream_handle(state_->recorder.device)), "a graph");
+  const Device device = state_->recorder.device;
+  const DeviceGuard guard(device);
+  const std::lock_guard lock(state_->mutex);
+  if (has_streams()) {
+    // Scratch and random numbers are common to all replays; other blocks have an order of their own.
+    const Stream now = stream(device);
+    if (state_->replayed.handle != now.handle) follow(device, now, state_->replayed);
+    state_->replayed = now;
+    for (const void* const block : state_->recording.blocks) use(block, device);
+  }
+  draw_again(state_->recording.draws, device);
+  check_call(cudaGraphLaunch(state_->executable, stream_handle(device)), "a graph");
 }
 
 int64_t Graph::size() const { return state_ == nullptr ? 0 : static_cast<int64_t>(state_->size); }

@@ -18,8 +18,8 @@ namespace deckle::cuda {
 /// Operands are read where they were, and must live as long; results are written where they were, in memory that the graph keeps.
 /// So a batch is copied into tensors that stay, and its shapes stay: batches of changing lengths have a RaggedCapacity. Random
 /// numbers go on with each replay, as without a graph: generators that are drawn from live as long, too. What the host would have
-/// to wait for, uploads, and random numbers on the host are refused while it is recorded. A fake device calls `work` again in
-/// place of a replay.
+/// to wait for, uploads, other streams, and random numbers on the host are refused while it is recorded. A fake device calls
+/// `work` again in place of a replay.
 class Graph {
  public:
   Graph(Device device, const std::function<void()>& work);
@@ -27,7 +27,8 @@ class Graph {
   Graph(Graph&&) noexcept;
   Graph& operator=(Graph&&) noexcept;
 
-  /// In this thread's stream of the device, after what that holds.
+  /// In this thread's stream of the device, after what that holds, and after what other streams did with its operands and
+  /// results; what reads or writes these next comes after it. Threads that replay one graph take turns.
   void replay() const;
   /// Kernels and copies in it.
   int64_t size() const;

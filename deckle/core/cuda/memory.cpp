@@ -125,14 +125,16 @@ void deallocate(void* memory, int64_t bytes, Device device) noexcept {
   Cache& shared = cache(device);
   const std::lock_guard lock(shared.mutex);
   void* const home = shared.home(memory);
-  const Stream last = home != nullptr ? Stream{home} : last_use(memory, device);
+  record_free(memory);
+  const std::optional<Stream> last = home != nullptr ? Stream{home} : last_use(memory, device);
   shared.stats.in_use -= size;
+  if (!last) return;
   pool::freed(memory, size);
   try {
-    shared.free[{last.handle, size}].push_back(memory);
+    shared.free[{last->handle, size}].push_back(memory);
     shared.stats.cached += size;
   } catch (...) {
-    pool::give(memory, size, device, last);
+    pool::give(memory, size, device, *last);
   }
 }
 

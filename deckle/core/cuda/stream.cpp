@@ -19,6 +19,7 @@ namespace {
 
 thread_local std::array<void*, kMaxDevices> current{};
 std::atomic<bool> several{false};
+std::atomic<int> watching{0};  // that there are several streams, and recordings under way: while 0, nobody asks for uses
 
 /// The streams that used a block, the last one at the end.
 struct Blocks {
@@ -41,6 +42,7 @@ Stream stream(Device device) {
 
 OnStream::OnStream(Device device, Stream stream) : device_(device) {
   require(device);
+  refuse_in_capture("another stream");
   void*& chosen = current[static_cast<size_t>(device.index)];
   former_ = {chosen};
   chosen = stream.handle;
@@ -49,7 +51,10 @@ OnStream::OnStream(Device device, Stream stream) : device_(device) {
 OnStream::~OnStream() { current[static_cast<size_t>(device_.index)] = former_.handle; }
 
 bool has_streams() { return several.load(std::memory_order_relaxed); }
-void note_stream() { several.store(true, std::memory_order_relaxed); }
+void note_stream() {
+  if (!several.exchange(true)) note_recording(1);
+}
+void note_recording(int change) { watching.fetch_add(change, std::memory_order_relaxed); }
 
 void first_use(const void* memory, Device device) {
   if (!has_streams() || capturing()) return;
@@ -59,9 +64,10 @@ void first_use(const void* memory, Device device) {
 }
 
 void use(const void* memory, Device device) {
-  if (!has_streams() || memory == nullptr) [[likely]]
+  if (watching.load(std::memory_order_relaxed) == 0 || memory == nullptr) [[likely]]
     return;
-  if (capturing()) return;  // the stream that replays the graph keeps its order
+  if (capturing()) return record_use(memory);
+  if (!has_streams()) return;
   const Stream now = stream(device);
   const std::lock_guard lock(blocks().mutex);
   std::vector<void*>& users = blocks().used_by[memory];
@@ -73,7 +79,7 @@ void use(const void* memory, Device device) {
   users.push_back(now.handle);
 }
 
-Stream last_use(const void* memory, Device device) noexcept {
+std::optional<Stream> last_use(const void* memory, Device device) noexcept {
   if (!has_streams()) return default_stream(device);
   const std::lock_guard lock(blocks().mutex);
   const auto found = blocks().used_by.find(memory);
@@ -81,7 +87,11 @@ Stream last_use(const void* memory, Device device) noexcept {
   const std::vector<void*> users = std::move(found->second);
   blocks().used_by.erase(found);
   const Stream last{users.back()};
-  for (size_t i = 0; i + 1 < users.size(); ++i) follow(device, last, {users[i]});  // what they were given since
+  try {
+    for (size_t i = 0; i + 1 < users.size(); ++i) follow(device, last, {users[i]});  // what they were given since
+  } catch (...) {
+    return {};
+  }
   return last;
 }
 

@@ -1,23 +1,29 @@
 #pragma once
 
+#include <optional>
+
 #include "deckle/base/device.h"
 #include "deckle/base/stream.h"
 
-/// The order of memory between streams. Nothing is kept, and nothing costs, before a second stream is made.
+/// The order of memory between streams, and between replays of graphs and others. Nothing is kept, and nothing costs, before a
+/// second stream is made or a graph is recorded.
 namespace deckle::cuda {
 
 /// A block was taken, for this thread's stream.
 void first_use(const void* memory, Device device);
 
 /// A kernel or a copy in this thread's stream uses a block next, which begins at `memory`: it comes after what other streams that
-/// used it were given until now.
+/// used it were given until now. Of one that this thread records, its replays do.
 void use(const void* memory, Device device);
 
-/// The stream to free a block in: from now on it comes after all that used it.
-Stream last_use(const void* memory, Device device) noexcept;
+/// The stream to free a block in: from now on it comes after all that used it. Empty if the device no longer keeps an order: such
+/// a block can serve nobody else.
+std::optional<Stream> last_use(const void* memory, Device device) noexcept;
 
 /// Streams were made beside the default one.
 bool has_streams();
 void note_stream();
+/// A recording began (1) or ended (-1).
+void note_recording(int change);
 
 }  // namespace deckle::cuda
