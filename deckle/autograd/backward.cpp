@@ -14,6 +14,7 @@ namespace {
 
 std::vector<autograd::Edge> root_edges(TensorList outputs) {
   std::vector<autograd::Edge> roots;
+  roots.reserve(outputs.size());
   for (const Tensor& output : outputs) {
     roots.push_back(autograd::gradient_edge(output));
     check(roots.back().node != nullptr, "an output of shape {} does not require grad and has no history (expected one that does)",
@@ -50,13 +51,14 @@ std::vector<Tensor> grad(TensorList outputs, TensorList inputs, const GradOption
   std::vector<Tensor> gradients;
   call_as("grad", [&] {
     check(!inputs.empty(), "no inputs (expected one or more)");
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      captures.push_back(autograd::gradient_edge(inputs[i]));
-      check(captures.back().node != nullptr || options.allow_unused,
-            "input {} of shape {} does not require grad (expected one that does, or allow_unused)", i, inputs[i].sizes());
-    }
     roots = root_edges(outputs);
     gradients = root_gradients(outputs, options.grad_outputs);
+    captures.reserve(inputs.size());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      captures.push_back(autograd::recorded_edge(inputs[i]));
+      check(captures.back().node != nullptr || options.allow_unused || inputs[i].requires_grad(),
+            "input {} of shape {} does not require grad (expected one that does, or allow_unused)", i, inputs[i].sizes());
+    }
   });
   // Errors of nodes say themselves whose backward they are.
   std::vector<Tensor> results = autograd::run_backward(std::move(roots), std::move(gradients), captures,

@@ -26,7 +26,7 @@ void CopySlices::backward(const Gradients& gradients, GradientSink& sink) {
   const Tensor memory = layout_.memory_of(clone(gradients[0]));
   const Tensor part = layout_.part(memory);
 
-  std::vector<bool> wanted;
+  GradientSink::Wanted wanted;
   for (size_t slot = 0, next = 1; slot < write_->edges().size(); ++slot) {
     wanted.push_back(sink.wants(slot == self_slot_ ? 0 : next++));
   }

@@ -17,17 +17,26 @@
 namespace deckle::autograd {
 namespace {
 
+constexpr int64_t kNone = -1;
+
 /// What the engine knows of a node during one pass.
 struct Entry {
-  std::shared_ptr<Node> node;
-  std::vector<Tensor> gradients;                      // one per output, undefined until something arrives
-  std::vector<std::pair<uint32_t, size_t>> captures;  // output slot -> index of the result
+  Node* node = nullptr;           // which the roots or the captures keep
+  std::vector<Tensor> gradients;  // one per output, undefined until something arrives
+  int64_t capture = kNone;        // the first one, see Pass::captures_
   int64_t dependencies = 0;
   bool leads_to_capture = false;  // some node further down is wanted
   bool visited = false;
   bool finished = false;
 
-  bool wanted() const { return leads_to_capture || !captures.empty(); }
+  bool wanted() const { return leads_to_capture || capture != kNone; }
+};
+
+/// An output whose gradient is a result.
+struct Capture {
+  uint32_t slot = 0;
+  int64_t next = kNone;  // another one of the same node
+  bool reached = false;  // something depends on it: the gradient exists, if only as zeros
 };
 
 class Pass {
@@ -37,14 +46,17 @@ class Pass {
         retain_(retain_graph),
         create_(create_graph),
         results_(captures.size()),
-        reached_(captures.size()) {
+        captures_(captures.size()) {
     for (size_t i = 0; i < captures.size(); ++i) {
-      if (captures[i].node != nullptr) entry(captures[i].node).captures.emplace_back(captures[i].slot, i);
+      if (captures[i].node == nullptr) continue;
+      Entry& captured = entry(captures[i].node.get());
+      captures_[i] = {captures[i].slot, captured.capture};
+      captured.capture = static_cast<int64_t>(i);
     }
     for (const Edge& root : roots) {
       if (root.node == nullptr) continue;
       reach(root);
-      discover(root.node);
+      discover(root.node.get());
     }
     count_dependencies();
   }
@@ -54,7 +66,7 @@ class Pass {
     const Autocast as_recorded(std::nullopt);
     for (size_t i = 0; i < roots.size(); ++i) {
       if (roots[i].node == nullptr) continue;
-      Entry& target = entry(roots[i].node);
+      Entry& target = entry(roots[i].node.get());
       accumulate(target, roots[i].slot, gradients[i]);
       if (target.dependencies == 0 && !target.finished) ready(target);
     }
@@ -66,18 +78,25 @@ class Pass {
       execute(next);
     }
     for (const auto& [node, candidate] : entries_) {
-      for (const auto& [slot, result] : candidate.captures) {
-        if (reached_[result] && !results_[result].defined()) results_[result] = zeros_of(*node, slot);
-      }
+      for_captures(candidate, [&, node = node](const Capture& capture, Tensor& result) {
+        if (capture.reached && !result.defined()) result = zeros_of(*node, capture.slot);
+      });
     }
     return std::move(results_);
   }
 
  private:
-  Entry& entry(const std::shared_ptr<Node>& node) {
-    Entry& found = entries_[node.get()];
-    if (found.node == nullptr) found.node = node;
+  Entry& entry(Node* node) {
+    Entry& found = entries_[node];
+    found.node = node;
     return found;
+  }
+
+  /// Calls visit(capture, its result) for the captures of a node.
+  template <typename Visit>
+  void for_captures(const Entry& of, const Visit& visit) {
+    for (int64_t i = of.capture; i != kNone; i = captures_[static_cast<size_t>(i)].next)
+      visit(captures_[static_cast<size_t>(i)], results_[static_cast<size_t>(i)]);
   }
 
   static Tensor zeros_of(const Node& node, uint32_t slot) {
@@ -85,17 +104,15 @@ class Pass {
     return zeros_raw(spec.sizes, spec.dtype, spec.device);
   }
 
-  /// Something depends on this output of a node: a gradient that is captured there exists, if only as zeros.
+  /// Something depends on this output of a node.
   void reach(const Edge& edge) {
-    for (const auto& [slot, result] : entry(edge.node).captures) {
-      if (slot == edge.slot) reached_[result] = true;
-    }
+    for_captures(entry(edge.node.get()), [&](Capture& capture, Tensor&) { capture.reached |= capture.slot == edge.slot; });
   }
 
   /// Depth first without recursion; on the way up, tells each node whether something below is captured.
-  void discover(const std::shared_ptr<Node>& root) {
+  void discover(Node* root) {
     std::vector<std::pair<Entry*, size_t>> stack;
-    const auto enter = [&](const std::shared_ptr<Node>& node) {
+    const auto enter = [&](Node* node) {
       Entry& found = entry(node);
       if (found.visited) return;
       found.visited = true;
@@ -110,11 +127,11 @@ class Pass {
         const Edge& edge = edges[next_edge++];
         if (edge.node == nullptr) continue;
         if (capturing_) reach(edge);
-        enter(edge.node);
+        enter(edge.node.get());
         continue;
       }
       for (const Edge& edge : edges) {
-        if (edge.node != nullptr && entry(edge.node).wanted()) current->leads_to_capture = true;
+        if (edge.node != nullptr && entry(edge.node.get()).wanted()) current->leads_to_capture = true;
       }
       stack.pop_back();
     }
@@ -157,13 +174,12 @@ class Pass {
     if (!gradients.empty()) {
       node.run_hooks(gradients);
       if (!capturing_) node.keep_retained(gradients);
-      for (const auto& [slot, result] : current.captures) results_[result] = gradients[slot];
+      for_captures(current, [&](const Capture& capture, Tensor& result) { result = gradients[capture.slot]; });
       any = true;
     }
     if (!runs(current)) return;
 
-    std::vector<bool> wanted;
-    wanted.reserve(node.edges().size());
+    GradientSink::Wanted wanted;
     for (const Edge& edge : node.edges()) wanted.push_back(edge.node != nullptr && takes(entries_.at(edge.node.get())));
     GradientSink sink(std::move(wanted));
     if (any) {
@@ -199,7 +215,7 @@ class Pass {
   bool retain_;
   bool create_;
   std::vector<Tensor> results_;
-  std::vector<bool> reached_;  // by result
+  std::vector<Capture> captures_;  // by result
   std::unordered_map<Node*, Entry> entries_;
   std::vector<Entry*> order_;
   std::priority_queue<std::pair<uint64_t, Entry*>, std::vector<std::pair<uint64_t, Entry*>>, EarlierFirst>

@@ -91,6 +91,14 @@ Edge gradient_edge(const Tensor& tensor) {
   return {std::move(accumulator), 0};
 }
 
+Edge recorded_edge(const Tensor& tensor) {
+  Edge edge = origin(tensor);
+  Meta* const meta = meta_of(tensor);
+  if (edge.node != nullptr || meta == nullptr || !meta->requires_grad) return edge;
+  const std::lock_guard lock(meta->mutex);
+  return {meta->accumulator.lock(), 0};
+}
+
 void attach(const Tensor& result, const std::shared_ptr<Node>& node) {
   const uint32_t slot = node->add_output(result);
   if (is_integral(result.dtype())) return;

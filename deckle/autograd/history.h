@@ -29,6 +29,8 @@ Edge origin(const Tensor& tensor);
 
 /// Where the gradient of `tensor` goes: its node, a leaf's accumulator, or nowhere.
 Edge gradient_edge(const Tensor& tensor);
+/// The same, and nowhere for a leaf that no recorded op has used: nothing is made.
+Edge recorded_edge(const Tensor& tensor);
 
 /// Makes `result` the next output of `node`. Results of an integral dtype take a slot but get no history.
 void attach(const Tensor& result, const std::shared_ptr<Node>& node);

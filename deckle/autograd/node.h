@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "deckle/base/small_vector.h"
 #include "deckle/core/row_operand.h"
 #include "deckle/core/tensor.h"
 
@@ -112,7 +113,8 @@ class Gradients {
 /// Takes the gradients of a node's inputs.
 class GradientSink {
  public:
-  GradientSink(std::vector<bool> wanted) : wanted_(std::move(wanted)), values_(wanted_.size()) {}
+  using Wanted = SmallVector<bool, 16>;  // by slot
+  GradientSink(Wanted wanted) : wanted_(std::move(wanted)), values_(wanted_.size()) {}
 
   /// Whether anybody wants the gradient of input slot `slot`.
   bool wants(size_t slot) const { return wanted_[slot]; }
@@ -125,7 +127,7 @@ class GradientSink {
   std::vector<Tensor>& values() { return values_; }
 
  private:
-  std::vector<bool> wanted_;
+  Wanted wanted_;
   std::vector<Tensor> values_;
 };
 
