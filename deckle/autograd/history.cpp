@@ -67,7 +67,8 @@ Edge origin(const Tensor& tensor) {
 bool requires_grad(const Tensor& tensor) {
   const Meta* const meta = meta_of(tensor);
   if (meta == nullptr) return false;
-  return meta->requires_grad || (meta->base.defined() ? origin(tensor).node : meta->node) != nullptr;
+  if (meta->requires_grad) return true;
+  return meta->base.defined() ? origin(tensor).node != nullptr : meta->node != nullptr;
 }
 
 bool requires_grad(TensorList tensors) {
