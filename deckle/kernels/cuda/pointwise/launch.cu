@@ -36,11 +36,11 @@ bool fits_vectors(const AnyWalk& walk, DType compute, int operands) {
   return walk.dims == 1 || walk.inner % kWidth == 0;
 }
 
-void launch(const void* kernel, const Context& context, AnyWalk& walk, int64_t blocks) {
+void launch(const void* kernel, const Context& context, AnyWalk& walk, int64_t blocks, int threads = kThreads) {
   const deckle::cuda::DeviceGuard guard(context.device);
   void* arguments[] = {&walk};
-  deckle::cuda::check_call(cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(blocks)), dim3(kThreads), arguments, 0,
-                                            deckle::cuda::stream_handle(context.device)),
+  deckle::cuda::check_call(cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)),
+                                            arguments, 0, deckle::cuda::stream_handle(context.device)),
                            "a kernel");
   deckle::cuda::check_launch(context.device);
 }
@@ -90,8 +90,8 @@ void run(const Kernels& kernels, const Context& context, DType compute, std::spa
   if (const Flat flat = flat_of(kernels, walk, compute, last + 1); flat.kernel != nullptr) {
     walk.sizes[0] = walk.inner;
     walk.count = walk.inner / (16 / item_size(result.dtype));
-    const int64_t each = kThreads * flat.together;
-    return launch(flat.kernel, context, walk, (walk.count + each - 1) / each);
+    const int64_t each = int64_t{flat.threads} * flat.together;
+    return launch(flat.kernel, context, walk, (walk.count + each - 1) / each, flat.threads);
   }
   const Pair& pair = compute == DType::float32 ? kernels.f32 : compute == DType::float64 ? kernels.f64 : kernels.i64;
   const bool vectors = fits_vectors(walk, compute, last + 1);

@@ -19,6 +19,7 @@ struct Pair {
 struct Flat {
   const void* kernel = nullptr;
   int together = 1;  // vectors of 16 bytes that a thread takes
+  int threads = 0;   // of a block
 };
 struct Flats {
   Flat float32, bfloat16;
