@@ -1,7 +1,7 @@
 #pragma once
 
 // The kernels of a pointwise expression F of N inputs, for each type T that it computes in:
-//   flat     16 bytes at a time, of one dtype (float and bfloat16): all operands are contiguous, or numbers
+//   flat     16 bytes at a time, of one dtype (float and bfloat16): all operands are contiguous, or one row for all, or numbers
 //   vectors  eight or 16 elements a thread, 16 bytes at a time: the innermost dim is contiguous, or one number, in every operand
 //   single   one element at a time: any strides and dtypes
 //
@@ -118,8 +118,8 @@ __global__ void __launch_bounds__(256) vectors(const __grid_constant__ Walk<N + 
   }
 }
 
-/// One dim, every tensor of elements E one after another from places aligned to 16 bytes. `sizes[0]` is how many elements there
-/// are, `count` how many whole vectors.
+/// One dim, every tensor of elements E one after another from places aligned to 16 bytes; or rows of whole vectors, divisors[0]
+/// each, of which some operands have one alone. `sizes[0]` is how many elements there are, `count` how many whole vectors.
 template <class F, typename E, int N, int kVectors = kFlatTogether<E, N>, int kThreads = kFlatThreads<N>>
 __global__ void __launch_bounds__(kThreads) flat(const __grid_constant__ Walk<N + 1> walk) {
   constexpr int W = Pack<E>::kWidth;
@@ -130,10 +130,14 @@ __global__ void __launch_bounds__(kThreads) flat(const __grid_constant__ Walk<N 
 #pragma unroll
   for (int u = 0; u < kVectors; ++u) {
     const int64_t vector = first + u * kThreads;
+    int64_t in_row = vector;
+    if (walk.dims == 2) in_row -= int64_t{walk.divisors[0].quotient(static_cast<uint32_t>(vector))} * walk.divisors[0].divisor;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       const Operand& operand = walk.operands[i];
-      if (vector < walk.count && !operand.is_number) raw[u][i] = reinterpret_cast<const uint4*>(operand.data)[vector];
+      if (vector >= walk.count || operand.is_number) continue;
+      const bool one_row = walk.dims == 2 && operand.strides[1] == 0;
+      raw[u][i] = reinterpret_cast<const uint4*>(operand.data)[one_row ? in_row : vector];
     }
   }
 #pragma unroll

@@ -47,15 +47,18 @@ void launch(const void* kernel, const Context& context, AnyWalk& walk, int64_t b
 
 constexpr int64_t kFlatFrom = 1 << 16;  // elements: fewer do not fill a GPU with what a thread of those kernels takes
 
-/// That of contiguous operands of one dtype.
+/// That of contiguous operands of one dtype, which may have one row of whole vectors for all rows.
 Flat flat_of(const Kernels& kernels, const AnyWalk& walk, DType compute, int operands) {
   const DType dtype = walk.operands[operands - 1].dtype;
   const bool served = dtype == DType::float32 || dtype == DType::bfloat16;
-  if (!served || compute != DType::float32 || walk.dims != 1 || walk.inner < kFlatFrom) return {};
+  if (!served || compute != DType::float32 || walk.dims > 2 || walk.count < kFlatFrom) return {};
+  if (walk.dims == 2 && (!walk.small || walk.inner % (16 / item_size(dtype)) != 0)) return {};
   for (int i = 0; i < operands; ++i) {
     const Operand& operand = walk.operands[i];
     if (operand.is_number) continue;
     if (operand.dtype != dtype || operand.strides[0] != 1 || reinterpret_cast<uintptr_t>(operand.data) % 16 != 0) return {};
+    const bool one_row = walk.dims == 2 && operand.strides[1] == 0 && i + 1 < operands;
+    if (walk.dims == 2 && operand.strides[1] != walk.inner && !one_row) return {};
   }
   return dtype == DType::float32 ? kernels.flat.float32 : kernels.flat.bfloat16;
 }
@@ -88,8 +91,10 @@ void run(const Kernels& kernels, const Context& context, DType compute, std::spa
     for (int dim = 0; dim < shape.dims; ++dim) to.strides[dim] = 0;
   }
   if (const Flat flat = flat_of(kernels, walk, compute, last + 1); flat.kernel != nullptr) {
-    walk.sizes[0] = walk.inner;
-    walk.count = walk.inner / (16 / item_size(result.dtype));
+    const int64_t width = 16 / item_size(result.dtype);
+    if (walk.dims == 2) walk.divisors[0] = Divisor(walk.inner / width);
+    walk.sizes[0] = walk.count;
+    walk.count /= width;
     const int64_t each = int64_t{flat.threads} * flat.together;
     return launch(flat.kernel, context, walk, (walk.count + each - 1) / each, flat.threads);
   }
