@@ -10,12 +10,13 @@
 
 namespace deckle::kernels::cuda::reduce {
 
+/// Integers modulo 2^64.
 template <typename T>
 struct Sum {
   using Acc = T;
   bool mean = false;
   __device__ T start() const { return 0; }
-  __device__ void add(T& acc, T x, int64_t) const { acc += x; }
+  __device__ void add(T& acc, T x, int64_t) const { acc = merge(acc, x); }
   __device__ float few(float x, float y) const { return x + y; }
   /// Halves eight at a time, float32 one by one.
   template <typename E, int kCount>
@@ -34,7 +35,12 @@ struct Sum {
       }
     }
   }
-  __device__ T merge(T a, T b) const { return a + b; }
+  __device__ T merge(T a, T b) const {
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+    else
+      return a + b;
+  }
   __device__ void finish(T acc, int64_t length, const Outputs& outputs, int64_t row) const {
     outputs.first.put(row, mean ? acc / static_cast<T>(length) : acc);
   }
