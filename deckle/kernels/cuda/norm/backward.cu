@@ -193,6 +193,13 @@ struct Backward {
   View weight_gradient, bias_gradient;
 
   cudaStream_t stream() const { return deckle::cuda::stream_handle(context.device); }
+  /// What a block of this device may have at most, in bytes.
+  size_t shared_memory() const {
+    int bytes = 0;
+    deckle::cuda::check_call(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, context.device.index),
+                             "a kernel");
+    return static_cast<size_t>(bytes);
+  }
   bool sums() const { return weight_gradient.data != nullptr || bias_gradient.data != nullptr; }
 
   template <typename T>
@@ -204,10 +211,11 @@ struct Backward {
   template <class S, int kThreads, int kItems>
   void fused() const {
     using T = typename S::T;
+    const size_t bytes = sums() ? 2 * kThreads * kItems * sizeof(double) : 0;
+    if (bytes > 48 * 1024 && bytes + 1024 > shared_memory()) return long_rows<reduce::Strided<T>>();
     // As many blocks as reside at once on a large GPU; each has a row and the next in flight.
     const int64_t count = std::clamp<int64_t>(std::min(rows, int64_t{65536} / kThreads), 1, 1024);
     const deckle::cuda::Block parts(sums() ? count * 2 * kind.n * static_cast<int64_t>(sizeof(T)) : 0, context.device);
-    const size_t bytes = sums() ? 2 * kThreads * kItems * sizeof(double) : 0;
     auto* const kernel = &backward<S, kThreads, kItems>;
     if (bytes > 48 * 1024)
       deckle::cuda::check_call(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
