@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(32 * kWarps, 2)
   using P = Part<E, kItems>;
   constexpr int kWidth = S::kWidth, kVectors = kItems / kWidth;
   __shared__ typename Team<32, float>::Shared shared;
-  __shared__ double merged_sums[3][32 * kItems];
+  __shared__ double merged_sums[3][33 * kItems];  // [k][lane]: lanes side by side, no bank twice
   Team<32, float> team(shared);
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int64_t n = kind.n, first = (static_cast<int64_t>(blockIdx.x) * kWarps + warp) * each, end = min(first + each, rows);
@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(32 * kWarps, 2)
     if (turn == warp) {
 #pragma unroll
       for (int k = 0; k < kItems; ++k) {
-        const int i = P::place(k);
+        const int i = k * 33 + P::place(0) / kWidth;
         const double before[3] = {turn == 0 ? 0 : merged_sums[0][i], turn == 0 ? 0 : merged_sums[1][i],
                                   turn == 0 ? 0 : merged_sums[2][i]};
         merged_sums[0][i] = before[0] + static_cast<double>(of_sum[k]);
@@ -152,8 +152,11 @@ __global__ void __launch_bounds__(32 * kWarps, 2)
     __syncthreads();
   }
   for (int which = 0; which < 3; ++which) {
-    for (int64_t i = threadIdx.x; i < n; i += 32 * kWarps)
-      parts[(static_cast<int64_t>(blockIdx.x) * 3 + which) * n + i] = static_cast<float>(merged_sums[which][i]);
+    for (int i = static_cast<int>(threadIdx.x); i < n; i += 32 * kWarps) {
+      const int vector = i / kWidth, k = vector / 32 * kWidth + i % kWidth;
+      parts[(static_cast<int64_t>(blockIdx.x) * 3 + which) * n + i] =
+          static_cast<float>(merged_sums[which][k * 33 + vector % 32]);
+    }
   }
 }
 

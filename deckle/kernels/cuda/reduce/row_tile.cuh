@@ -54,6 +54,15 @@ struct Packed {
       weight.data = const_cast<char*>(data);
       return load(weight, 0, i, x);
     }
+    if constexpr (sizeof(E) == 2) {  // float32 beside halves: one branch a vector
+      if (dtype == DType::float32) {
+        const float4* const from = reinterpret_cast<const float4*>(data) + i / 4;
+        const float4 low = from[0], high = from[1];
+        x[0] = low.x, x[1] = low.y, x[2] = low.z, x[3] = low.w;
+        x[4] = high.x, x[5] = high.y, x[6] = high.z, x[7] = high.w;
+        return;
+      }
+    }
 #pragma unroll
     for (int k = 0; k < kWidth; ++k) x[k] = pointwise::load<T>(data, dtype, i + k);
   }
