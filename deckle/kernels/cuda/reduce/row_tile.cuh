@@ -36,13 +36,14 @@ struct Packed {
   }
   __device__ static void load(const Rows& rows, int64_t start, int64_t i, T* x) { decode(raw(rows, start, i), x); }
   __device__ static void store(const Rows& rows, int64_t start, int64_t i, const T* x) {
-    E* const to = reinterpret_cast<E*>(rows.data) + start + i;
+    // As plain assignments the compiler may take a vector apart, and write a quarter of each sector at a time.
+    Raw* const to = reinterpret_cast<Raw*>(reinterpret_cast<E*>(rows.data) + start + i);
     if constexpr (sizeof(E) == 2)
-      *reinterpret_cast<uint4*>(to) = pointwise::encode<E>(x);
+      __stwb(to, pointwise::encode<E>(x));
     else if constexpr (sizeof(E) == 4)
-      *reinterpret_cast<float4*>(to) = make_float4(x[0], x[1], x[2], x[3]);
+      __stwb(to, make_float4(x[0], x[1], x[2], x[3]));
     else
-      *reinterpret_cast<double2*>(to) = make_double2(x[0], x[1]);
+      __stwb(to, make_double2(x[0], x[1]));
   }
   __device__ static T one(const Rows& rows, int64_t start, int64_t i) {
     return static_cast<T>(reinterpret_cast<const E*>(rows.data)[start + i]);
