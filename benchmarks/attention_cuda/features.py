@@ -1,8 +1,7 @@
 """Times what makes scores more than scale q k: python3 features.py --library libdeckle_attention_bench.so --json out.json
 
 Each feature beside the same kernel without it, in one race of turns (bench.py's measure); FlashAttention-2 through PyTorch with
-and without dropout. Sinks and key lengths are timed on the Hopper kernels, the others on the portable ones, which alone serve
-them.
+and without dropout. Then windows of 1,024 of 16,384 keys, by their own FLOPs, beside the full mask, and decoding.
 """
 import argparse
 import json
@@ -54,6 +53,27 @@ def decoding(library, seconds):
     return rows
 
 
+def windows(library, seconds):
+    """Each row attends itself and the 1,023 keys before it, of 16,384; by the FLOPs of those alone."""
+    rows, s, w = [], 16384, 1024
+    for d in (64, 128):
+        heads = 2048 // d
+        q, k, v, grad_out = (torch.randn(1, s, heads, d, dtype=torch.bfloat16, device="cuda") for _ in range(4))
+        masks = {"full": Attention(library, q, k, v, grad_out=grad_out),
+                 "window of 1024": Attention(library, q, k, v, grad_out=grad_out, window=(w - 1, 0))}
+        pairs = {"full": s * s, "window of 1024": s * w - w * (w - 1) // 2}
+        for direction, products in (("forward", 2), ("backward", 5)):
+            calls = []
+            for attention in masks.values():
+                attention.forward()
+                calls.append(getattr(attention, direction))
+            for name, (ms, mhz, watts) in zip(masks, measure(calls, seconds)):
+                rows.append({"case": f"D{d} S{s}", "contender": name, "direction": direction, "ms": ms,
+                             "tflops": products * 2 * pairs[name] * d * heads / ms * 1e-9, "mhz": mhz, "watts": watts})
+                print(f"D{d} S{s} {name:32s} {direction:8s} {ms:8.4f} ms {rows[-1]['tflops']:7.1f} TFLOP/s", flush=True)
+    return rows
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--library", required=True)
@@ -84,6 +104,8 @@ def main():
             "portable, bias": (featured(library, tensors, grad_bias=grad_bias, bias=bias), "portable"),
             "hopper": (featured(library, tensors), "attention"),
             "hopper, sinks": (featured(library, tensors, sinks=sinks), "attention"),
+            "hopper, soft cap": (featured(library, tensors, soft_cap=30.0), "attention"),
+            "hopper, slopes": (featured(library, tensors, slopes=slopes), "attention"),
             "hopper, ragged": (featured(library, packed, offsets), "attention"),
             "hopper, ragged, key lengths": (featured(library, packed, offsets, key_lengths=lengths), "attention"),
             "portable": (featured(library, tensors), "portable"),
@@ -111,6 +133,7 @@ def main():
                 rows.append({"case": f"D{d} S{s}", "contender": name, "direction": direction, "ms": ms,
                              "tflops": flops / ms * 1e-9, "mhz": mhz, "watts": watts})
                 print(f"D{d} S{s} {name:32s} {direction:8s} {ms:8.4f} ms {rows[-1]['tflops']:7.1f} TFLOP/s", flush=True)
+    rows += windows(library, args.seconds)
     rows += decoding(library, args.seconds)
     json.dump({"machine": machine, "dtype": "bf16", "rows": rows}, open(args.json, "w"), indent=1)
 

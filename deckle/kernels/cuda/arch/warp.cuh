@@ -31,6 +31,7 @@ __device__ __forceinline__ void shrink_registers() {
 /// Keeps the compiler from hoisting what is computed from `value`: it would hold every descriptor in registers.
 __device__ __forceinline__ void forget(uint32_t& value) { asm volatile("" : "+r"(value)); }
 __device__ __forceinline__ void forget(float& value) { asm volatile("" : "+f"(value)); }
+__device__ __forceinline__ void forget(int& value) { asm volatile("" : "+r"(value)); }
 
 /// Makes the compiler read memory again instead of holding it in registers.
 __device__ __forceinline__ void forget_memory() { asm volatile("" ::: "memory"); }

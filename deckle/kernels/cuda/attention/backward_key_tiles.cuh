@@ -202,7 +202,7 @@ class KeySteps {
     for (int m = 0; m < M / 16; ++m) {
 #pragma unroll
       for (uint32_t& word : kept.word) arch::forget(word);
-      const uint32_t even = kept.at(2 * m), odd = kept.at(2 * m + 1);
+      const uint32_t even = kept.at(m, 0), odd = kept.at(m, 1);
 #pragma unroll
       for (int eight = 0; eight < 2; ++eight) {
         const float2 delta = arch::load_shared_pair(address + 32 * (2 * m + eight));

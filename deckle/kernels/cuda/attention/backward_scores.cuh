@@ -28,28 +28,30 @@ inline constexpr bool kBiased = requires {
 template <int M>
 __device__ __forceinline__ void draw_kept(portable::KeptFlags<M>& kept, const BackwardArguments& args, int sequence, int head,
                                           int key, int query) {
-  const portable::Dropout dropout(args.features, sequence, head);
   const int thread = threadIdx.x & 127;
   if (query % 16 == 0) {
 #pragma unroll
     for (int m = 0; m < M / 32; ++m) {
-      uint32_t flags[2][2];
+      arch::forget_memory();
+      const portable::Dropout dropout(args.features, sequence, head);
+      uint32_t flags[2];
       dropout.flags<false>(flags, key + 16 * (thread >> 5), query + 32 * m);
-#pragma unroll
-      for (int n = 0; n < 4; ++n) kept.add(4 * m + n, flags[n / 2][n % 2]);
+      kept.add(2 * m, flags[0]);
+      kept.add(2 * m + 1, flags[1]);
     }
     return;
   }
+  const portable::Dropout dropout(args.features, sequence, head);
   // Live rows begin anywhere where a causal mask leaves the first ones without keys.
   const int row = key + tile::accumulator_row(thread), column = query + tile::accumulator_column(thread);
 #pragma unroll
-  for (int first = 0; first < M / 8; first += 8) {
+  for (uint32_t& word : kept.word) {
+    const int first = column + 64 * static_cast<int>(&word - kept.word);
 #pragma unroll 1
     for (int i = 0; i < 32; ++i) {
-      const int n = first + i / 4, byte = i % 4, at = column + 16 * (n / 2) + 8 * (byte & 1) + n % 2;
+      const int parity = i / 4 % 2, byte = i % 4, at = first + 16 * (i / 8) + 8 * (byte & 1) + parity;
       const auto bit = static_cast<uint32_t>(dropout.keeps(at, row + 8 * (byte >> 1)));
-      uint32_t& word = kept.word[first / 8];
-      word = (byte == 0 ? word >> 1 & 0x7f7f7f7fu : word) | bit << (8 * byte + 7);
+      word = (i % 8 == 0 ? word >> 2 & 0x3f3f3f3fu : word) | bit << (8 * byte + 7 - parity);
     }
   }
 }
@@ -61,7 +63,7 @@ __device__ __forceinline__ void drop(uint32_t (&packed)[M / 4], portable::KeptFl
   for (uint32_t& word : kept.word) arch::forget(word);  // flags are shifted again, not kept one by one
 #pragma unroll
   for (int m = 0; m < M / 16; ++m) {
-    const uint32_t even = kept.at(2 * m), odd = kept.at(2 * m + 1);
+    const uint32_t even = kept.at(m, 0), odd = kept.at(m, 1);
     packed[4 * m] &= arch::permute_bytes<0xcc88>(even, odd);
     packed[4 * m + 1] &= arch::permute_bytes<0xeeaa>(even, odd);
     packed[4 * m + 2] &= arch::permute_bytes<0xdd99>(even, odd);

@@ -75,7 +75,6 @@ __device__ __forceinline__ void mask_tile(const DeviceProblem& problem, const Fo
 
 /// Of an instance that has none.
 struct NoFeatures {
-  __device__ __forceinline__ NoFeatures(const ForwardArguments&, const ForwardItem&, int) {}
   struct Place {
     int tile;
   };
@@ -90,16 +89,20 @@ struct NoFeatures {
   __device__ __forceinline__ void drop(Probabilities&) {}
 };
 
-template <class Config>
-struct FeaturesFor {
-  using type = NoFeatures;
-};
-template <class Config>
-requires Config::scored struct FeaturesFor<Config> {
-  using type = ForwardScores<Config>;
-};
-template <class Config>
-using FeaturesOf = typename FeaturesFor<Config>::type;
+/// body(features of a config's walk): a loop for each set of features that is common by itself, and one for all others.
+template <class Config, class Body>
+__device__ __forceinline__ void with_features(const ForwardArguments& args, ForwardStorage<Config>& shared, const ForwardItem& item,
+                                              int warpgroup, const Body& body) {
+  if constexpr (!Config::scored) {
+    body(NoFeatures{});
+  } else if (args.scores.set == FeatureSet::bias) {
+    body(ForwardScores<Config, FeatureSet::bias>(args, shared, item, warpgroup));
+  } else if (args.scores.set == FeatureSet::dropout) {
+    body(ForwardScores<Config, FeatureSet::dropout>(args, shared, item, warpgroup));
+  } else {
+    body(ForwardScores<Config, FeatureSet::any>(args, shared, item, warpgroup));
+  }
+}
 
 template <class Config>
 __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardStorage<Config>& shared, int warpgroup) {
@@ -158,88 +161,91 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
       kv.advance();
     };
     const auto edge = [&](int j) { return j < range.inner_begin || j >= range.inner_end; };
-    [[maybe_unused]] FeaturesOf<Config> features(args, item, warpgroup);
-    int j = arch::uniform(item.tile_end) - 1;
-    const int last = arch::uniform(item.tile_begin);
+    const auto walk = [&](auto&& features) {
+      const auto fetch = [&](int j) { features.fetch(j >= range.begin ? features.at(j).tile : -1); };
+      int j = arch::uniform(item.tile_end) - 1;
+      const int last = arch::uniform(item.tile_begin);
 #pragma unroll 1
-    for (; j >= range.end && j >= last; --j) skip();
-    features.fetch(features.at(j).tile);
+      for (; j >= range.end && j >= last; --j) skip();
+      fetch(j);
 
-    if constexpr (!Config::together) {
+      if constexpr (!Config::together) {
 #pragma unroll 1
-      for (; j >= range.begin; --j) {
-        float scores[N / 2], rescale[2];
+        for (; j >= range.begin; --j) {
+          float scores[N / 2], rescale[2];
+          uint32_t p[N / 4];
+          const auto at = features.at(j);
+          const auto scores_under_way = issue_scores(scores);
+          features.draw(at.tile);
+          scores_under_way.wait();
+          arch::release_tile(shared.k_empty[kv.slot]);
+
+          features.apply(scores, at.tile);
+          fetch(j - 1);
+          if (edge(at.tile)) mask_tile<Config>(problem, item, warpgroup, at.tile, scores);
+          features.mask(scores, at);
+          if (update_maximum<N>(scores, state, rescale, c)) scale_rows(out, rescale);
+          exponentiate<N>(scores, state, c);
+          tile::pack_operand<element>(p, scores);
+          features.drop(p);
+
+          issue_out(p, kv).wait();
+          arch::release_tile(shared.v_empty[kv.slot]);
+          kv.advance();
+        }
+      } else if (j >= range.begin) {
         uint32_t p[N / 4];
-        const auto at = features.at(j);
-        const auto scores_under_way = issue_scores(scores);
-        features.draw(at.tile);
-        scores_under_way.wait();
-        arch::release_tile(shared.k_empty[kv.slot]);
-
-        features.apply(scores, at.tile);
-        features.fetch(features.at(j - 1).tile);
-        if (edge(at.tile)) mask_tile<Config>(problem, item, warpgroup, at.tile, scores);
-        features.mask(scores, at);
-        if (update_maximum<N>(scores, state, rescale, c)) scale_rows(out, rescale);
-        exponentiate<N>(scores, state, c);
-        tile::pack_operand<element>(p, scores);
-        features.drop(p);
-
-        issue_out(p, kv).wait();
-        arch::release_tile(shared.v_empty[kv.slot]);
+        {
+          float scores[N / 2], rescale[2];
+          const auto at = features.at(j);
+          const auto scores_under_way = issue_scores(scores);
+          features.draw(at.tile);
+          scores_under_way.wait();
+          arch::release_tile(shared.k_empty[kv.slot]);
+          features.apply(scores, at.tile);
+          fetch(j - 1);
+          if (edge(at.tile)) mask_tile<Config>(problem, item, warpgroup, at.tile, scores);
+          features.mask(scores, at);
+          update_maximum<N>(scores, state, rescale, c);
+          exponentiate<N>(scores, state, c);
+          tile::pack_operand<element>(p, scores);
+          features.drop(p);
+        }
+        Ring<Config::stages> v = kv;  // one tile behind k
         kv.advance();
-      }
-    } else if (j >= range.begin) {
-      uint32_t p[N / 4];
-      {
-        float scores[N / 2], rescale[2];
-        const auto at = features.at(j);
-        const auto scores_under_way = issue_scores(scores);
-        features.draw(at.tile);
-        scores_under_way.wait();
-        arch::release_tile(shared.k_empty[kv.slot]);
-        features.apply(scores, at.tile);
-        features.fetch(features.at(j - 1).tile);
-        if (edge(at.tile)) mask_tile<Config>(problem, item, warpgroup, at.tile, scores);
-        features.mask(scores, at);
-        update_maximum<N>(scores, state, rescale, c);
-        exponentiate<N>(scores, state, c);
-        tile::pack_operand<element>(p, scores);
-        features.drop(p);
-      }
-      Ring<Config::stages> v = kv;  // one tile behind k
-      kv.advance();
 #pragma unroll 1
-      for (--j; j >= range.begin; --j) {
-        float scores[N / 2], rescale[2];
-        tile::settle(out, p);
-        const auto at = features.at(j);
-        const auto scores_under_way = issue_scores(scores);
-        const auto out_under_way = issue_out(p, v);
-        features.draw(at.tile);
-        scores_under_way.template wait<1>();
-        arch::release_tile(shared.k_empty[kv.slot]);
+        for (--j; j >= range.begin; --j) {
+          float scores[N / 2], rescale[2];
+          tile::settle(out, p);
+          const auto at = features.at(j);
+          const auto scores_under_way = issue_scores(scores);
+          const auto out_under_way = issue_out(p, v);
+          features.draw(at.tile);
+          scores_under_way.template wait<1>();
+          arch::release_tile(shared.k_empty[kv.slot]);
 
-        features.apply(scores, at.tile);
-        features.fetch(features.at(j - 1).tile);
-        if (edge(at.tile)) mask_tile<Config>(problem, item, warpgroup, at.tile, scores);
-        features.mask(scores, at);
-        const bool rescales = update_maximum<N>(scores, state, rescale, c);
-        exponentiate<N>(scores, state, c);
+          features.apply(scores, at.tile);
+          fetch(j - 1);
+          if (edge(at.tile)) mask_tile<Config>(problem, item, warpgroup, at.tile, scores);
+          features.mask(scores, at);
+          const bool rescales = update_maximum<N>(scores, state, rescale, c);
+          exponentiate<N>(scores, state, c);
 
-        out_under_way.wait();
+          out_under_way.wait();
+          arch::release_tile(shared.v_empty[v.slot]);
+          if (rescales) scale_rows(out, rescale);
+          tile::pack_operand<element>(p, scores);
+          features.drop(p);
+          v = kv;
+          kv.advance();
+        }
+        issue_out(p, v).wait();
         arch::release_tile(shared.v_empty[v.slot]);
-        if (rescales) scale_rows(out, rescale);
-        tile::pack_operand<element>(p, scores);
-        features.drop(p);
-        v = kv;
-        kv.advance();
       }
-      issue_out(p, v).wait();
-      arch::release_tile(shared.v_empty[v.slot]);
-    }
 #pragma unroll 1
-    for (; j >= last; --j) skip();
+      for (; j >= last; --j) skip();
+    };
+    with_features<Config>(args, shared, item, warpgroup, walk);
 
     store_output<Config>(args, shared, q.slot, item, warpgroup, out, state);
     q.advance();

@@ -25,12 +25,15 @@ struct ForwardSplit {
   int* arrivals;  // zeros; one per (cut item, warp)
 };
 
+/// What scored instances have a loop of its own for: one feature alone.
+enum class FeatureSet : int32_t { bias, dropout, any };
+
 /// Of scored instances.
 struct ForwardScoring {
   portable::ScoreFeatures features;
   int change;       // scores are more than scale q k: scale_log2 is then log2 e, and scale_sign 1
   int wide_bias;    // there is one, whose rows can be read 16 bytes at a time
-  int bias_alone;   // and nothing else changes scores
+  FeatureSet set;
   TileWalks walks;  // of the query tiles of a block, where a mask has ranges or bytes
 };
 
@@ -83,8 +86,18 @@ struct ForwardItem {
   int sequence;
 };
 
+/// Each warp's 16 rows of a tile of the bias, where a config knows of one. Rows are 16 bytes apart beyond their length: eight of
+/// them lie in different banks.
 template <class Config>
-struct ForwardStorage {
+struct BiasTile {};
+template <class Config>
+requires Config::scored struct BiasTile<Config> {
+  static constexpr int row_bytes = 2 * Config::keys + 16;
+  alignas(1024) unsigned char bias[4 * Config::warpgroups][16 * row_bytes];
+};
+
+template <class Config>
+struct ForwardStorage : BiasTile<Config> {
   using QTile = tile::SharedTile<Config::rows, Config::D>;
   using KTile = tile::SharedTile<Config::keys, Config::D>;
   using VTile = tile::SharedTile<Config::keys, Config::Dv>;

@@ -63,15 +63,20 @@ __device__ __forceinline__ void philox(uint32_t (&c)[4], uint32_t key0, uint32_t
 class Dropout {
  public:
   __device__ __forceinline__ Dropout(const ScoreFeatures& features, int sequence, int head)
-      : features_(features), sequence_(sequence), head_(head) {}
+      : features_(features), sequence_(sequence), head_(head) {
+    const bool made = features_.made_key != nullptr;
+    key0_ = made ? features_.made_key[0] : features_.key[0];
+    key1_ = made ? features_.made_key[1] : features_.key[1];
+  }
 
   __device__ __forceinline__ bool drops() const { return features_.threshold != 0; }
 
-  /// Of 16 rows from `row` and 32 columns from `column` on, both multiples of 16: flags[m][parity] tells of columns 16m.. whose
-  /// parity it is; the upper bit of byte half + 2 eight (rows are queries; else eight + 2 half) says whether the accumulator of
-  /// row + 8 half and column + 8 eight is kept. All lanes call. Two lanes that need the same call of the generator share two.
+  /// Of 16 rows from `row` and 32 columns from `column` on, both multiples of 16: flags[m] tells of columns 16m.. by the upper
+  /// two bits of byte half + 2 eight (rows are queries; else eight + 2 half): whether the accumulators of row + 8 half and column
+  /// + 8 eight are kept, the upper bit of the even column, the other of the odd one. The lower six mean nothing. All lanes call.
+  /// Two lanes that need the same call of the generator share two.
   template <bool rows_are_queries>
-  __device__ __forceinline__ void flags(uint32_t (&flags)[2][2], int row, int column) const {
+  __device__ __forceinline__ void flags(uint32_t (&flags)[2], int row, int column) const {
     const int lane = threadIdx.x & 31, upper = (lane >> 2) & 1;
     const uint32_t of_row = row / 16 + (rows_are_queries ? features_.first_row_block : features_.first_column_block);
     const uint32_t of_column =
@@ -81,41 +86,31 @@ class Dropout {
         rows_are_queries ? of_row : of_column, rows_are_queries ? of_column : of_row,
         (head_ + features_.first_head) << 4 | (rows_are_queries ? row_pair << 2 | column_pair : column_pair << 2 | row_pair),
         sequence_ + features_.first_sequence};
-    generate(w);
-    // Words of this lane's row, by the parity of the column: 0 and 2 or 1 and 3 where rows are queries, else 0 and 1 or 2 and 3.
-    const auto word = [&](int parity_of_row, int parity_of_column) {
-      const int even = rows_are_queries ? 2 * parity_of_column : parity_of_column, odd = rows_are_queries ? 1 : 2;
-      return parity_of_row ? w[even + odd] : w[even];
-    };
-    uint32_t words[2][2];  // of the first and the second 16 columns
-#pragma unroll
-    for (int parity = 0; parity < 2; ++parity) {
-      const uint32_t mine = upper ? word(1, parity) : word(0, parity);
-      const uint32_t other = __shfl_xor_sync(~0u, upper ? word(0, parity) : word(1, parity), 4);
-      words[0][parity] = upper ? other : mine;
-      words[1][parity] = upper ? mine : other;
-    }
+    philox<7>(w, key0_, key1_);
     // A byte u is kept if u >= threshold: if u + (256 - threshold) carries.
     const uint32_t complement = features_.complement, low = complement & 0x7f7f7f7fu;
 #pragma unroll
-    for (int m = 0; m < 2; ++m) {
-#pragma unroll
-      for (int parity = 0; parity < 2; ++parity) {
-        const uint32_t u = words[m][parity], carry = (u & 0x7f7f7f7fu) + low;
-        flags[m][parity] = ((u | complement) & carry) | (u & complement);
-      }
+    for (uint32_t& u : w) {
+      const uint32_t carry = (u & 0x7f7f7f7fu) + low;
+      u = ((u | complement) & carry) | (u & complement);
     }
+    // Of a row's parity, words 0 and 2 or 1 and 3 where rows are queries, else 0 and 1 or 2 and 3.
+    const auto both = [](uint32_t even, uint32_t odd) { return (even & 0x80808080u) | (odd >> 1 & 0x7f7f7f7fu); };
+    const uint32_t of_even = both(w[0], w[rows_are_queries ? 2 : 1]), of_odd = both(w[rows_are_queries ? 1 : 2], w[3]);
+    const uint32_t mine = upper ? of_odd : of_even, other = __shfl_xor_sync(~0u, upper ? of_even : of_odd, 4);
+    flags[0] = upper ? other : mine;
+    flags[1] = upper ? mine : other;
   }
 
   /// The same as bits of the accumulators.
   template <bool rows_are_queries>
   __device__ __forceinline__ uint32_t keep(int row, int column) const {
-    uint32_t of[2][2], kept = 0;
+    uint32_t of[2], kept = 0;
     flags<rows_are_queries>(of, row, column);
 #pragma unroll
     for (int i = 0; i < 16; ++i) {
       const int half = (i >> 1) & 1, eight = (i >> 2) & 1, byte = rows_are_queries ? half + 2 * eight : eight + 2 * half;
-      kept |= of[i >> 3][i & 1] & (0x80u << (8 * byte)) ? 1u << i : 0u;
+      kept |= of[i >> 3] & ((i & 1 ? 0x40u : 0x80u) << (8 * byte)) ? 1u << i : 0u;
     }
     return kept;
   }
@@ -125,7 +120,7 @@ class Dropout {
     const uint32_t i = query + 16 * features_.first_row_block, j = key + 16 * features_.first_column_block;
     uint32_t w[4] = {i >> 4, j >> 4, (head_ + features_.first_head) << 4 | (i & 7) >> 1 << 2 | (j & 7) >> 1,
                      sequence_ + features_.first_sequence};
-    generate(w);
+    philox<7>(w, key0_, key1_);
     const uint32_t even = j & 1 ? w[2] : w[0], odd = j & 1 ? w[3] : w[1];
     const uint32_t byte = (i >> 3 & 1) + 2 * (j >> 3 & 1);
     return static_cast<int>((i & 1 ? odd : even) >> (8 * byte) & 0xff) >= features_.threshold;
@@ -136,29 +131,30 @@ class Dropout {
   int sequence_, head_;
 
  private:
-  __device__ __forceinline__ void generate(uint32_t (&c)[4]) const {
-    const bool made = features_.made_key != nullptr;
-    philox<7>(c, made ? features_.made_key[0] : features_.key[0], made ? features_.made_key[1] : features_.key[1]);
-  }
+  uint32_t key0_, key1_;
 };
 
-/// Flags of dropout of a tile of `columns` columns: flag n = 2 m + parity of 16 columns, see Dropout::flags, eight to a word.
+/// Flags of dropout of a tile of `columns` columns, see Dropout::flags: those of 16 columns are two bits of each byte, so four
+/// times 16 columns are a word.
 template <int columns>
 struct KeptFlags {
-  static constexpr int count = columns / 8, words = (count + 7) / 8;
+  static constexpr int blocks = columns / 16, words = (blocks + 3) / 4;
   uint32_t word[words];
 
   __device__ __forceinline__ void fill() {
 #pragma unroll
     for (uint32_t& w : word) w = ~0u;
   }
-  __device__ __forceinline__ void add(int n, uint32_t flags) {
-    word[n / 8] = (n % 8 == 0 ? 0 : word[n / 8] >> 1) | (flags & 0x80808080u);
+  /// Of columns 16 block.., one block after the other.
+  __device__ __forceinline__ void add(int block, uint32_t flags) {
+    uint32_t& w = word[block / 4];
+    w = block % 4 == 0 ? flags : (flags & 0xc0c0c0c0u) | (w >> 2 & 0x3f3f3f3fu);
   }
-  /// How far below the upper bit of its byte flag n lies.
-  __device__ static constexpr int below(int n) { return (count - n / 8 * 8 < 8 ? count - n / 8 * 8 : 8) - 1 - n % 8; }
-  /// The flags with their bytes' upper bits as they were added.
-  __device__ __forceinline__ uint32_t at(int n) const { return word[n / 8] << below(n); }
+  /// Those of even columns (odd: parity 1) as upper bits of the bytes.
+  __device__ __forceinline__ uint32_t at(int block, int parity) const {
+    const int last = (blocks - block / 4 * 4 < 4 ? blocks - block / 4 * 4 : 4) - 1;
+    return word[block / 4] << (2 * (last - block % 4) + parity);
+  }
 };
 
 /// Those of one head of one sequence.
