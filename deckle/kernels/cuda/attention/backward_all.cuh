@@ -206,9 +206,10 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
         return ChangedScores<M>(args, work.sequence, shared.query_head[ring.slot], work.tile * N + 64 * warpgroup,
                                 shared.first_query[ring.slot]);
       };
-      const auto prepare = [&] {  // what exponentials and dS of the next tile take besides S and dP
+      // What exponentials and dS of the next tile take besides S and dP. `drops_alone`: dropout, which then is all there is.
+      const auto prepare = [&](auto drops_alone) {
         if constexpr (Shape::scored) {
-          if (args.features.threshold != 0) {
+          if (decltype(drops_alone)::value || args.features.threshold != 0) {
             draw_kept<M>(kept, args, work.sequence.index, shared.query_head[ring.slot], work.tile * N + 64 * warpgroup,
                          shared.first_query[ring.slot]);
             if constexpr (Shape::kept_in_shared) {
@@ -227,7 +228,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
           steps.add_bias(score, transposed_address(shared.ds[ring.slot], warpgroup, thread));
         }
       };
-      const auto score_gradients = [&] {
+      const auto score_gradients = [&](auto drops_alone) {
         if constexpr (Shape::kept_in_shared) {
           arch::forget_memory();
 #pragma unroll
@@ -235,7 +236,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
         }
         if constexpr (Shape::scored) {
           steps.score_gradients(dp, score, ring, kept, args.features.keep_factor);
-          if (args.changes_scores) {
+          if (!decltype(drops_alone)::value && args.changes_scores) {
             const ChangedScores<M> changed = changed_scores();
             if (args.slope_sums != nullptr) {
               changed.add_slope_gradient(slope_sum, dp);
@@ -280,22 +281,24 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
       arch::pin(score);
       arch::wait(shared.v_full[0], v.parity);
       if constexpr (Shape::order == Order::meeting) {
-        const auto iterate = [&](auto more) {
-          constexpr bool kMore = decltype(more)::value;
+        const auto iterate = [&](auto more, auto drops_alone) {
+          constexpr bool kMore = decltype(more)::value, kChanges = !decltype(drops_alone)::value;
           steps.forget_operands();
           Ring<stages> next = ring;
           next.advance();
-          change_scores();
-          clear_dead_gradients(ring);
+          if constexpr (kChanges) {
+            change_scores();
+            clear_dead_gradients(ring);
+          }
           steps.issue_dp(dp, ring);
-          prepare();
+          prepare(drops_alone);
           steps.probabilities(score, ring);
           arch::pin(score);
           arch::wait(shared.grad_full[ring.slot], ring.parity);  // passes: keeps the exponentials above the next wait
           arch::wgmma_wait<0>();
           arch::pin(dp);
           if constexpr (!kMore) arch::release_tile(shared.v_empty[0]);
-          score_gradients();
+          score_gradients(drops_alone);
           store_ds();
           if constexpr (Shape::biased) arch::release(shared.ds_full[ring.slot]);
           arch::wgmma_fence();
@@ -314,7 +317,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
           arch::pin(dk);
           arch::pin(ds);
           if constexpr (kMore) {
-            clear_dead_queries(next);
+            if constexpr (kChanges) clear_dead_queries(next);
             steps.issue_scores(score, next);
           }
           arch::release(shared.q_empty[ring.slot]);
@@ -324,9 +327,20 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
           }
           ring = next;
         };
+        const auto walk = [&](auto drops_alone) {
 #pragma unroll 1
-        for (; remaining > 1; --remaining) iterate(std::true_type{});
-        iterate(std::false_type{});
+          for (; remaining > 1; --remaining) iterate(std::true_type{}, drops_alone);
+          iterate(std::false_type{}, drops_alone);
+        };
+        if constexpr (Shape::scored) {
+          if (args.drops_alone) {
+            walk(std::true_type{});
+          } else {
+            walk(std::false_type{});
+          }
+        } else {
+          walk(std::false_type{});
+        }
       } else {
         const auto finish_dq = [&](const Ring<stages>& at) {
           arch::release(shared.ds_empty[at.slot]);
@@ -340,7 +354,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
           arch::wgmma_wait<0>();
           arch::pin(dp);
           if constexpr (!kMore) arch::release_tile(shared.v_empty[0]);
-          score_gradients();
+          score_gradients(std::false_type{});
           if constexpr (!Shape::biased) arch::wait(shared.ds_empty[ring.slot], ring.parity ^ 1);
           store_ds();
           arch::release(shared.ds_full[ring.slot]);
@@ -369,11 +383,11 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
           if constexpr (kMore) {
             arch::wgmma_wait<0>();
             arch::pin(score);
-            prepare();
+            prepare(std::false_type{});
             steps.issue_dp(dp, ring);
           }
         };
-        prepare();
+        prepare(std::false_type{});
         steps.issue_dp(dp, ring);
         if (remaining > 1) {
           iterate(std::true_type{}, std::false_type{});

@@ -63,6 +63,7 @@ struct BackwardArguments {
   int bias_has_heads, bias_has_sequences, wants_grad_bias;
   portable::ScoreFeatures features;  // of dropout, soft cap and slopes
   int changes_scores;                // there are a soft cap, slopes or walks; scale_log2 is then 1
+  int drops_alone;                   // there is dropout and nothing else: it has a loop of its own
   float* slope_sums;                 // [heads, slope_parts]: one a tile of keys and warp; null: not wanted
   int slope_parts;
   TileWalks walks;  // of tiles of keys, where a mask has ranges or bytes; only kernels of scores with features know them

@@ -91,8 +91,8 @@ struct NoFeatures {
 
 /// body(features of a config's walk): a loop for each set of features that is common by itself, and one for all others.
 template <class Config, class Body>
-__device__ __forceinline__ void with_features(const ForwardArguments& args, ForwardStorage<Config>& shared, const ForwardItem& item,
-                                              int warpgroup, const Body& body) {
+__device__ __forceinline__ void with_features(const ForwardArguments& args, ForwardStorage<Config>& shared,
+                                              const ForwardItem& item, int warpgroup, const Body& body) {
   if constexpr (!Config::scored) {
     body(NoFeatures{});
   } else if (args.scores.set == FeatureSet::bias) {

@@ -200,7 +200,7 @@ class ForwardScores {
   int row_;
   portable::KeptFlags<N> kept_;
   const uint16_t* wide_;
-  uint32_t bias_;         // this warp's part of a tile of it
+  uint32_t bias_;  // this warp's part of a tile of it
 };
 
 }  // namespace deckle::kernels::cuda::attention

@@ -31,8 +31,8 @@ enum class FeatureSet : int32_t { bias, dropout, any };
 /// Of scored instances.
 struct ForwardScoring {
   portable::ScoreFeatures features;
-  int change;       // scores are more than scale q k: scale_log2 is then log2 e, and scale_sign 1
-  int wide_bias;    // there is one, whose rows can be read 16 bytes at a time
+  int change;     // scores are more than scale q k: scale_log2 is then log2 e, and scale_sign 1
+  int wide_bias;  // there is one, whose rows can be read 16 bytes at a time
   FeatureSet set;
   TileWalks walks;  // of the query tiles of a block, where a mask has ranges or bytes
 };
