@@ -167,7 +167,7 @@ def main():
     dtype = torch.bfloat16 if args.dtype == "bf16" else torch.float16
     library = Library(os.path.abspath(args.library))
     driver = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], capture_output=True,
-                            text=True).stdout.strip()
+                            text=True).stdout.splitlines()[0]
     try:
         flash = f", FlashAttention-4 {importlib.metadata.version('flash-attn-4')}"
     except importlib.metadata.PackageNotFoundError:

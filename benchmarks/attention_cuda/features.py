@@ -82,7 +82,7 @@ def main():
     args = parser.parse_args()
     library = Library(os.path.abspath(args.library))
     driver = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], capture_output=True,
-                            text=True).stdout.strip()
+                            text=True).stdout.splitlines()[0]
     commit = os.environ.get("DECKLE_COMMIT", "?")
     machine = f"{driver}, PyTorch {torch.__version__}, commit {commit}, {time.strftime('%Y-%m-%d %H:%M')}"
     print(machine)
