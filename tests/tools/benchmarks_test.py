@@ -80,6 +80,15 @@ class Figures(Folder):
             self.write("benchmarks/results/sampling.json", json.dumps({k: v for k, v in RESULT.items() if k != key}))
             self.expect_complaint("benchmarks/results/sampling.json: no ")
 
+    def test_facts_that_cannot_be(self):
+        self.figures()
+        for key, forged in (("commit", "banana"), ("commit", 5), ("date", "yesterday"), ("machine", "")):
+            self.write("benchmarks/results/sampling.json", json.dumps({**RESULT, key: forged}))
+            self.expect_complaint(f"benchmarks/results/sampling.json: no {key}")
+        for forged, complaint in (("{}", "empty"), ("[1]", "no machine")):
+            self.write("benchmarks/results/sampling.json", forged)
+            self.expect_complaint(f"benchmarks/results/sampling.json: {complaint}")
+
     def test_a_figure_without_a_source(self):
         self.figures()
         for figure in ("12.5 GF/s", "840 TFLOP/s", "2.285 bits per byte", "3,000 tokens/s", "5 ms", "3 times as fast"):
