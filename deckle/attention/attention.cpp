@@ -9,7 +9,6 @@
 #include "deckle/autograd/autocast.h"
 #include "deckle/base/check.h"
 #include "deckle/core/rethrow.h"
-#include "deckle/nested/call_as.h"
 #include "deckle/nested/support.h"
 #include "deckle/ops/generated/attention.h"
 #include "deckle/ops/generated/shape.h"
@@ -126,51 +125,65 @@ std::string explain_packed(const Packed& x, AttentionOptions options) {
   return explain(attention_request(*plan, options), device_name(x.q.device()));
 }
 
-}  // namespace
+Tensor unpacked(const Tensor& rows, const Tensor& q) {
+  Dims sizes{q.size(0)};
+  sizes.push_back(q.size(1));
+  for (int64_t dim = 1; dim < rows.dim(); ++dim) sizes.push_back(rows.size(dim));
+  return view(rows, sizes);
+}
+NestedTensor unpacked(const Tensor& rows, const NestedTensor& q) { return {rows, q.ragged()}; }
 
-Plan attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+// Each of dense and nested operands.
+template <typename X>
+Plan plan_of(const X& q, const X& k, const X& v, const AttentionOptions& options) {
   return call_as("attention_plan", {{"q", q}, {"k", k}, {"v", v}},
                  [&] { return plan_packed(packed(q, k, v, options), options); });
 }
 
-Plan attention_plan(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v, const AttentionOptions& options) {
-  return nested::call_as("attention_plan", {{"q", &q}, {"k", &k}, {"v", &v}},
-                         [&] { return plan_packed(packed(q, k, v, options), options); });
-}
-
-std::pair<Tensor, Tensor> attention_with_lse(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
-  return call_as("attention_with_lse", {{"q", q}, {"k", k}, {"v", v}}, [&]() -> std::pair<Tensor, Tensor> {
+template <typename X>
+std::pair<X, X> outputs_of(std::string_view op, const X& q, const X& k, const X& v, const AttentionOptions& options) {
+  return call_as(op, {{"q", q}, {"k", k}, {"v", v}}, [&]() -> std::pair<X, X> {
     const auto [out, lse] = packed_attention(packed(q, k, v, options), options);
-    return {view(out, {q.size(0), q.size(1), q.size(2), v.size(3)}), view(lse, {q.size(0), q.size(1), q.size(2)})};
+    return {unpacked(out, q), unpacked(lse, q)};
   });
 }
 
-Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
-  return call_as("attention", {{"q", q}, {"k", k}, {"v", v}}, [&] { return attention_with_lse(q, k, v, options).first; });
-}
-
-std::pair<NestedTensor, NestedTensor> attention_with_lse(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v,
-                                                         const AttentionOptions& options) {
-  return nested::call_as("attention_with_lse", {{"q", &q}, {"k", &k}, {"v", &v}}, [&]() -> std::pair<NestedTensor, NestedTensor> {
-    const auto [out, lse] = packed_attention(packed(q, k, v, options), options);
-    return {NestedTensor(out, q.ragged()), NestedTensor(lse, q.ragged())};
-  });
-}
-
-NestedTensor attention(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v, const AttentionOptions& options) {
-  return nested::call_as("attention", {{"q", &q}, {"k", &k}, {"v", &v}},
-                         [&] { return attention_with_lse(q, k, v, options).first; });
-}
-
-std::string explain_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+template <typename X>
+std::string explanation_of(const X& q, const X& k, const X& v, const AttentionOptions& options) {
   return call_as("explain_attention", {{"q", q}, {"k", k}, {"v", v}},
                  [&] { return explain_packed(packed(q, k, v, options), options); });
 }
 
+}  // namespace
+
+Plan attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+  return plan_of(q, k, v, options);
+}
+Plan attention_plan(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v, const AttentionOptions& options) {
+  return plan_of(q, k, v, options);
+}
+
+std::pair<Tensor, Tensor> attention_with_lse(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+  return outputs_of("attention_with_lse", q, k, v, options);
+}
+std::pair<NestedTensor, NestedTensor> attention_with_lse(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v,
+                                                         const AttentionOptions& options) {
+  return outputs_of("attention_with_lse", q, k, v, options);
+}
+
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+  return outputs_of("attention", q, k, v, options).first;
+}
+NestedTensor attention(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v, const AttentionOptions& options) {
+  return outputs_of("attention", q, k, v, options).first;
+}
+
+std::string explain_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+  return explanation_of(q, k, v, options);
+}
 std::string explain_attention(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v,
                               const AttentionOptions& options) {
-  return nested::call_as("explain_attention", {{"q", &q}, {"k", &k}, {"v", &v}},
-                         [&] { return explain_packed(packed(q, k, v, options), options); });
+  return explanation_of(q, k, v, options);
 }
 
 }  // namespace deckle

@@ -1,6 +1,5 @@
 #include "deckle/autograd/backward.h"
 
-#include <new>
 #include <utility>
 
 #include "deckle/autograd/engine.h"
@@ -46,7 +45,7 @@ std::vector<Tensor> root_gradients(TensorList outputs, const std::vector<Tensor>
 
 }  // namespace
 
-std::vector<Tensor> grad(TensorList outputs, TensorList inputs, const GradOptions& options) try {
+std::vector<Tensor> grad(TensorList outputs, TensorList inputs, const GradOptions& options) {
   std::vector<autograd::Edge> captures, roots;
   std::vector<Tensor> gradients;
   call_as("grad", [&] {
@@ -71,11 +70,9 @@ std::vector<Tensor> grad(TensorList outputs, TensorList inputs, const GradOption
     }
   });
   return results;
-} catch (const std::bad_alloc&) {
-  rethrow_from("grad");
 }
 
-void backward(TensorList outputs, const GradOptions& options) try {
+void backward(TensorList outputs, const GradOptions& options) {
   std::vector<autograd::Edge> roots;
   std::vector<Tensor> gradients;
   call_as("backward", [&] {
@@ -84,8 +81,6 @@ void backward(TensorList outputs, const GradOptions& options) try {
   });
   autograd::run_backward(std::move(roots), std::move(gradients), {}, options.retain_graph || options.create_graph,
                          options.create_graph);
-} catch (const std::bad_alloc&) {
-  rethrow_from("backward");
 }
 
 void autograd::HookHandle::remove() {

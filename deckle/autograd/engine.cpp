@@ -188,9 +188,8 @@ class Pass {
       const OnDevice there(arrived != gradients.end() ? arrived->device() : Device());
       try {
         node.backward(Gradients(gradients, node), sink);
-      } catch (Error& error) {
-        error.set_op(fmt::format("backward of {}", node.name()));
-        throw;
+      } catch (...) {
+        rethrow_from(fmt::format("backward of {}", node.name()));
       }
       if (!retain_) node.release();
     }
@@ -225,9 +224,11 @@ class Pass {
 }  // namespace
 
 std::vector<Tensor> run_backward(std::span<const Edge> roots, TensorList gradients, std::span<const Edge> captures,
-                                 bool retain_graph, bool create_graph) {
+                                 bool retain_graph, bool create_graph) try {
   Pass pass(roots, captures, retain_graph, create_graph);
   return pass.run(roots, gradients);
+} catch (const std::bad_alloc&) {  // an Error says itself whose backward it is
+  rethrow_from("backward");
 }
 
 }  // namespace deckle::autograd

@@ -7,34 +7,36 @@
 namespace deckle {
 namespace {
 
-TensorId id_of(const Tensor& tensor) { return {tensor.impl(), tensor.defined() ? tensor.storage().get() : nullptr}; }
-
-std::string shape_of(const Tensor& tensor) { return tensor.defined() ? to_string(tensor.sizes()) : "undefined"; }
+std::string shape_of(const Tensor& tensor) { return tensor.defined() ? to_string(tensor.sizes()) : ""; }
 
 }  // namespace
 
-Operand NamedOperand::operand() const {
-  constexpr size_t kShown = 8;  // of a list
-  Operand operand{std::string(name_), ""};
-  operand.list = list_;
-  for (const Tensor& tensor : tensors_) operand.tensors.push_back(id_of(tensor));
-  if (!list_) {
-    operand.shape = shape_of(tensors_[0]);
-    return operand;
+Operand operand_of(std::string_view name, const Tensor& tensor) {
+  return {std::string(name), shape_of(tensor), "", {{tensor.impl(), tensor.defined() ? tensor.storage().get() : nullptr}}};
+}
+
+Operand operand_of(std::string_view name, const RowOperand& operand) { return operand_of(name, operand.values()); }
+
+Operand operand_of(std::string_view name, TensorList tensors) {
+  constexpr size_t kShown = 8;
+  Operand operand{std::string(name), "[", "", {}, true};
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const Operand element = operand_of("", tensors[i]);
+    operand.tensors.push_back(element.tensors[0]);
+    if (i < kShown) operand.shape += (i > 0 ? ", " : "") + (tensors[i].defined() ? element.shape : "undefined");
   }
-  operand.shape = "[";
-  for (size_t i = 0; i < std::min(kShown, tensors_.size()); ++i) operand.shape += (i > 0 ? ", " : "") + shape_of(tensors_[i]);
-  if (tensors_.size() > kShown) operand.shape += ", " + std::to_string(tensors_.size() - kShown) + " more";
+  if (tensors.size() > kShown) operand.shape += ", " + std::to_string(tensors.size() - kShown) + " more";
   operand.shape += "]";
   return operand;
 }
 
 void rethrow_from(std::string_view op, std::initializer_list<NamedOperand> operands) {
-  std::vector<Operand> shapes;
-  for (const NamedOperand& operand : operands) {
-    if (operand.defined()) shapes.push_back(operand.operand());
+  std::vector<Operand> given;
+  for (const NamedOperand& named : operands) {
+    Operand operand = named.operand();
+    if (!operand.shape.empty()) given.push_back(std::move(operand));
   }
-  rethrow_from(op, std::move(shapes));
+  rethrow_from(op, std::move(given));
 }
 
 }  // namespace deckle

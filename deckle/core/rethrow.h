@@ -9,21 +9,26 @@
 
 namespace deckle {
 
-/// An argument of a call, under its name: a tensor or a list of tensors.
+/// What errors say of an argument. A type has operands once it has such a function: see nested/nested_tensor.h.
+Operand operand_of(std::string_view name, const Tensor& tensor);
+Operand operand_of(std::string_view name, const RowOperand& operand);
+Operand operand_of(std::string_view name, TensorList tensors);
+
+/// An argument of a call, under its name. A reference; never store one.
 class NamedOperand {
  public:
-  NamedOperand(std::string_view name, const Tensor& tensor) : name_(name), tensors_(tensor), list_(false) {}
-  NamedOperand(std::string_view name, const RowOperand& operand) : NamedOperand(name, operand.values()) {}
-  NamedOperand(std::string_view name, TensorList tensors) : name_(name), tensors_(tensors), list_(true) {}
+  template <typename T>
+  NamedOperand(std::string_view name, const T& value)
+      : name_(name),
+        value_(&value),
+        operand_of_([](std::string_view named, const void* of) { return operand_of(named, *static_cast<const T*>(of)); }) {}
 
-  /// Whether it was given at all.
-  bool defined() const { return list_ || tensors_[0].defined(); }
-  Operand operand() const;
+  Operand operand() const { return operand_of_(name_, value_); }
 
  private:
   std::string_view name_;
-  TensorList tensors_;
-  bool list_;
+  const void* value_;
+  Operand (*operand_of_)(std::string_view, const void*);
 };
 
 /// The catch clause of every generated public function: rethrows the Error in flight as one of `op` on these operands.

@@ -6,8 +6,8 @@
 
 #include "deckle/base/check.h"
 #include "deckle/base/range.h"
+#include "deckle/core/rethrow.h"
 #include "deckle/core/tensor_impl.h"
-#include "deckle/nested/call_as.h"
 #include "deckle/nested/generated/index.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
@@ -235,7 +235,7 @@ NestedTensor embedding_bag(const Tensor& weight, const NestedTensor& indices, co
 }  // namespace nested
 
 NestedTensor index_select(const NestedTensor& self, const NestedTensor& index) {
-  return nested::call_as("index_select", {{"self", &self}, {"index", &index}}, [&]() -> NestedTensor {
+  return call_as("index_select", {{"self", self}, {"index", index}}, [&]() -> NestedTensor {
     const Tensor rows = as_rows(index, self);
     Dims sizes(rows.sizes());
     for (const int64_t size : self.values().sizes().subspan(1)) sizes.push_back(size);
@@ -244,7 +244,7 @@ NestedTensor index_select(const NestedTensor& self, const NestedTensor& index) {
 }
 
 NestedTensor index_add(const NestedTensor& self, const NestedTensor& index, const NestedTensor& source) {
-  return nested::call_as("index_add", {{"self", &self}, {"index", &index}, {"source", &source}}, [&]() -> NestedTensor {
+  return call_as("index_add", {{"self", self}, {"index", index}, {"source", source}}, [&]() -> NestedTensor {
     nested::require_same_ragged(index, source, "index", "source");
     return {index_add(self.values(), 0, row_vector(index, self), source.values()), self.ragged()};
   });

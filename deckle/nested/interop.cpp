@@ -5,8 +5,8 @@
 
 #include "deckle/base/check.h"
 #include "deckle/core/factory_device.h"
+#include "deckle/core/rethrow.h"
 #include "deckle/core/tensor_impl.h"
-#include "deckle/nested/call_as.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
 #include "deckle/ops/copy.h"
@@ -85,11 +85,11 @@ void require_inside(size_t b, std::span<const int64_t> sizes, std::span<const in
 }  // namespace
 
 JaggedLayout to_jagged(const NestedTensor& x, DType offsets) {
-  return nested::call_as("to_jagged", {{"x", &x}}, [&] { return JaggedLayout{x.values(), x.offsets(offsets), Tensor()}; });
+  return call_as("to_jagged", {{"x", x}}, [&] { return JaggedLayout{x.values(), x.offsets(offsets), Tensor()}; });
 }
 
 NestedTensor from_jagged(const JaggedLayout& layout) {
-  return nested::call_as("from_jagged", [&] {
+  return call_as("from_jagged", [&] {
     if (!layout.lengths.defined()) return from_offset_tensor(layout.values, layout.offsets, "offsets");
     const std::vector<int64_t> starts = to_indices(layout.offsets, "offsets"), lengths = to_indices(layout.lengths, "lengths");
     check(starts.size() == lengths.size() + 1, "{} offsets for {} lengths (expected one more)", starts.size(), lengths.size());
@@ -98,7 +98,7 @@ NestedTensor from_jagged(const JaggedLayout& layout) {
 }
 
 StridedLayout to_strided(const NestedTensor& x) {
-  return nested::call_as("to_strided", [&]() -> StridedLayout {
+  return call_as("to_strided", [&]() -> StridedLayout {
     check(x.ragged().defined(), "shape {} has no ragged dim, its values are an ordinary tensor (expected a ragged dim)",
           nested::ShapeOf{x});
     const RaggedShape& shape = *x.ragged();
@@ -121,7 +121,7 @@ StridedLayout to_strided(const NestedTensor& x) {
 }
 
 NestedTensor from_strided(const StridedLayout& layout, int ragged_dims) {
-  return nested::call_as("from_strided", [&]() -> NestedTensor {
+  return call_as("from_strided", [&]() -> NestedTensor {
     check(layout.buffer.defined() && layout.buffer.dim() == 1, "the buffer has several dims (expected a vector)");
     check(layout.sizes.defined() && layout.strides.defined() && layout.offsets.defined(),
           "sizes, strides or offsets are undefined (expected all three)");
@@ -156,13 +156,13 @@ NestedTensor from_strided(const StridedLayout& layout, int ragged_dims) {
 }
 
 VarlenLayout to_varlen(const NestedTensor& x) {
-  return nested::call_as("to_varlen", {{"x", &x}}, [&] {
+  return call_as("to_varlen", {{"x", x}}, [&] {
     return VarlenLayout{x.values(), x.offsets(DType::int32), x.ragged()->max_size()};
   });
 }
 
 NestedTensor from_varlen(const Tensor& values, const Tensor& cu_seqlens) {
-  return nested::call_as("from_varlen", [&] {
+  return call_as("from_varlen", [&] {
     require_rows(values);
     const std::vector<int64_t> offsets = to_indices(cu_seqlens, "cu_seqlens");
     check(!offsets.empty(), "cu_seqlens is empty (expected one more than the components)");
@@ -174,11 +174,11 @@ NestedTensor from_varlen(const Tensor& values, const Tensor& cu_seqlens) {
 }
 
 ArrowList to_arrow(const NestedTensor& x, DType offsets) {
-  return nested::call_as("to_arrow", {{"x", &x}}, [&] { return ArrowList{x.offsets(offsets), x.values()}; });
+  return call_as("to_arrow", {{"x", x}}, [&] { return ArrowList{x.offsets(offsets), x.values()}; });
 }
 
 NestedTensor from_arrow(const ArrowList& list) {
-  return nested::call_as("from_arrow", [&] { return from_offset_tensor(list.values, list.offsets, "offsets"); });
+  return call_as("from_arrow", [&] { return from_offset_tensor(list.values, list.offsets, "offsets"); });
 }
 
 }  // namespace deckle

@@ -4,8 +4,8 @@
 
 #include "deckle/base/check.h"
 #include "deckle/base/range.h"
+#include "deckle/core/rethrow.h"
 #include "deckle/core/tensor_impl.h"
-#include "deckle/nested/call_as.h"
 #include "deckle/nested/capacity.h"
 #include "deckle/nested/padding.h"
 #include "deckle/nested/rows.h"
@@ -34,7 +34,7 @@ void functional::TensorTree<NestedTensor>::check_like(const NestedTensor& like, 
 }
 
 NestedTensor::NestedTensor(Tensor values, Ragged shape) : values_(std::move(values)), shape_(std::move(shape)) {
-  deckle::call_as("NestedTensor", [&] {
+  call_as("NestedTensor", [&] {
     check(values_.defined() && (values_.dim() >= 1 || !shape_.defined()),
           "values without dims (expected at least one, that of the rows)");
     if (shape_.defined()) {
@@ -50,7 +50,7 @@ NestedTensor::NestedTensor(Tensor values, Ragged shape) : values_(std::move(valu
 }
 
 NestedTensor NestedTensor::from_list(TensorList components) {
-  return nested::call_as("from_list", [&]() -> NestedTensor {
+  return call_as("from_list", [&]() -> NestedTensor {
     check(!components.empty(), "an empty list has no regular dims (expected a component; from_lengths takes values of no rows)");
     std::vector<int64_t> lengths;
     for (size_t b = 0; b < components.size(); ++b) {
@@ -70,27 +70,27 @@ NestedTensor NestedTensor::from_list(TensorList components) {
 }
 
 NestedTensor NestedTensor::from_lengths(Tensor values, std::span<const int64_t> lengths) {
-  return nested::call_as("from_lengths", [&] { return NestedTensor(std::move(values), Ragged::from_lengths(lengths)); });
+  return call_as("from_lengths", [&] { return NestedTensor(std::move(values), Ragged::from_lengths(lengths)); });
 }
 
 NestedTensor NestedTensor::from_offsets(Tensor values, std::span<const int64_t> offsets) {
-  return nested::call_as("from_offsets", [&] { return NestedTensor(std::move(values), Ragged::from_offsets(offsets)); });
+  return call_as("from_offsets", [&] { return NestedTensor(std::move(values), Ragged::from_offsets(offsets)); });
 }
 
 NestedTensor NestedTensor::from_padded(const Tensor& padded, std::span<const int64_t> lengths) {
-  return nested::call_as("from_padded", [&] { return deckle::from_padded(padded, Ragged::from_lengths(lengths)); });
+  return call_as("from_padded", [&] { return deckle::from_padded(padded, Ragged::from_lengths(lengths)); });
 }
 
 NestedTensor NestedTensor::from_lengths(Tensor values, const Tensor& lengths) {
-  return nested::call_as("from_lengths", [&] { return from_lengths(std::move(values), nested::to_indices(lengths, "lengths")); });
+  return call_as("from_lengths", [&] { return from_lengths(std::move(values), nested::to_indices(lengths, "lengths")); });
 }
 
 NestedTensor NestedTensor::from_offsets(Tensor values, const Tensor& offsets) {
-  return nested::call_as("from_offsets", [&] { return from_offsets(std::move(values), nested::to_indices(offsets, "offsets")); });
+  return call_as("from_offsets", [&] { return from_offsets(std::move(values), nested::to_indices(offsets, "offsets")); });
 }
 
 NestedTensor NestedTensor::from_padded(const Tensor& padded, const Tensor& lengths) {
-  return nested::call_as("from_padded", [&] { return from_padded(padded, nested::to_indices(lengths, "lengths")); });
+  return call_as("from_padded", [&] { return from_padded(padded, nested::to_indices(lengths, "lengths")); });
 }
 
 NestedTensor NestedTensor::from_mask(const Tensor& padded, const Tensor& mask) { return deckle::from_mask(padded, mask); }
@@ -110,14 +110,14 @@ int64_t NestedTensor::size(IntArg dim) const {
 }
 
 Tensor NestedTensor::lengths(DType dtype) const {
-  return nested::call_as("lengths", {{"x", this}}, [&] {
+  return call_as("lengths", {{"x", *this}}, [&] {
     require_one_ragged_dim(*this);
     return nested::index_tensor(shape_->sizes(), dtype);
   });
 }
 
 Tensor NestedTensor::offsets(DType dtype) const {
-  return nested::call_as("offsets", {{"x", this}}, [&] {
+  return call_as("offsets", {{"x", *this}}, [&] {
     require_one_ragged_dim(*this);
     return nested::index_tensor(shape_->offsets(), dtype);
   });
@@ -151,14 +151,14 @@ std::vector<Tensor> NestedTensor::unbind() const {
 }
 
 Tensor NestedTensor::to_padded(const Scalar& value, IntArg length) const {
-  return nested::call_as("to_padded", {{"x", this}}, [&]() -> Tensor {
+  return call_as("to_padded", {{"x", *this}}, [&]() -> Tensor {
     require_one_ragged_dim(*this);
     return deckle::to_padded(*this, {.value = value.to_double(), .sizes = {length}});
   });
 }
 
 Tensor NestedTensor::padding_mask(IntArg length) const {
-  return nested::call_as("padding_mask", {{"x", this}}, [&]() -> Tensor {
+  return call_as("padding_mask", {{"x", *this}}, [&]() -> Tensor {
     require_one_ragged_dim(*this);
     return deckle::padding_mask(*this, {.sizes = {length}});
   });

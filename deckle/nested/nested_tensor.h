@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "deckle/base/error.h"
 #include "deckle/core/ragged_shape.h"
 #include "deckle/core/tensor.h"
 #include "deckle/functional/traits.h"
@@ -117,6 +119,9 @@ class NestedTensor {
   Tensor values_;
   Ragged shape_;
 };
+
+/// What errors say of it as an argument.
+Operand operand_of(std::string_view name, const NestedTensor& x);
 
 /// "NestedTensor[512, 4..1024 (mean 118), 768] float32, 60,416 rows".
 std::string to_string(const NestedTensor& tensor);

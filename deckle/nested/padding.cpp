@@ -4,8 +4,8 @@
 
 #include "deckle/base/check.h"
 #include "deckle/core/factory_device.h"
+#include "deckle/core/rethrow.h"
 #include "deckle/core/tensor_impl.h"
-#include "deckle/nested/call_as.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
 #include "deckle/ops/copy.h"
@@ -66,7 +66,7 @@ std::vector<int64_t> batch_of(const NestedTensor& x, const PadOptions& options) 
 }  // namespace
 
 Tensor to_padded(const NestedTensor& x, const PadOptions& options) {
-  return nested::call_as("to_padded", {{"x", &x}}, [&] {
+  return call_as("to_padded", {{"x", x}}, [&] {
     const std::vector<int64_t> batch = batch_of(x, options);
     std::vector<int64_t> rows(static_cast<size_t>(numel_of(batch)), -1);
     int64_t row = 0;
@@ -78,7 +78,7 @@ Tensor to_padded(const NestedTensor& x, const PadOptions& options) {
 }
 
 Tensor padding_mask(const NestedTensor& x, const PadOptions& options) {
-  return nested::call_as("padding_mask", {{"x", &x}}, [&] {
+  return call_as("padding_mask", {{"x", x}}, [&] {
     const std::vector<int64_t> batch = batch_of(x, options);
     const Tensor mask = zeros_raw(batch, DType::bool_, {});
     for (const int64_t padded : padded_rows(*x.ragged(), std::span(batch).subspan(1), options.side))
@@ -88,7 +88,7 @@ Tensor padding_mask(const NestedTensor& x, const PadOptions& options) {
 }
 
 NestedTensor from_padded(const Tensor& padded, const Ragged& shape, PadSide side) {
-  return nested::call_as("from_padded", [&]() -> NestedTensor {
+  return call_as("from_padded", [&]() -> NestedTensor {
     check(shape.defined(), "the ragged shape is undefined (expected a defined one)");
     const int ragged_dims = shape->ragged_dims();
     check(padded.dim() > ragged_dims, "shape {} (expected [B, {} padded dim{}, ...])", to_string(padded.sizes()), ragged_dims,
@@ -108,7 +108,7 @@ NestedTensor from_padded(const Tensor& padded, const Ragged& shape, PadSide side
 }
 
 NestedTensor from_mask(const Tensor& padded, const Tensor& mask) {
-  return nested::call_as("from_mask", [&]() -> NestedTensor {
+  return call_as("from_mask", [&]() -> NestedTensor {
     check(
         mask.dtype() == DType::bool_ && mask.dim() == 2 && padded.dim() >= 2 && mask.sizes() == IntSpan(padded.sizes().first(2)),
         "mask {} {} for padded {} (expected a bool mask [B, L] for [B, L, ...])", to_string(mask.sizes()), name(mask.dtype()),

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "deckle/base/check.h"
+#include "deckle/core/rethrow.h"
 #include "deckle/nested/broadcast.h"
-#include "deckle/nested/call_as.h"
 #include "deckle/nested/generated/matmul.h"
 #include "deckle/nested/generated/pointwise.h"
 #include "deckle/nested/generated/shape.h"
@@ -145,7 +145,7 @@ NestedTensor linear(const NestedTensor& input, const Tensor& weight, const Tenso
 }  // namespace nested
 
 NestedTensor matmul(const NestedTensor& self, const NestedTensor& other, const MatmulOptions& options) {
-  return nested::call_as("matmul", {{"self", &self}, {"other", &other}}, [&]() -> NestedTensor {
+  return call_as("matmul", {{"self", self}, {"other", other}}, [&]() -> NestedTensor {
     if (!regular_matrices(self) || !regular_matrices(other))
       return product(matrices_of(self, options.transpose_self), matrices_of(other, options.transpose_other));
     require_no_transpose(self, options);
@@ -155,7 +155,7 @@ NestedTensor matmul(const NestedTensor& self, const NestedTensor& other, const M
 }
 
 NestedTensor matmul(const NestedTensor& self, const Tensor& other, const MatmulOptions& options) {
-  return nested::call_as("matmul", {{"self", &self}}, [&]() -> NestedTensor {
+  return call_as("matmul", {{"self", self}}, [&]() -> NestedTensor {
     const bool rows_of_vectors =
         !options.transpose_self && other.dim() <= 2 && self.values().dim() >= 2 && self.ragged_dims() > 0;
     if (rows_of_vectors) return {matmul(self.values(), options.transpose_other ? t(other) : other), self.ragged()};
@@ -167,7 +167,7 @@ NestedTensor matmul(const NestedTensor& self, const Tensor& other, const MatmulO
 }
 
 NestedTensor matmul(const Tensor& self, const NestedTensor& other, const MatmulOptions& options) {
-  return nested::call_as("matmul", {{"other", &other}}, [&]() -> NestedTensor {
+  return call_as("matmul", {{"other", other}}, [&]() -> NestedTensor {
     if (!regular_matrices(other))
       return product(matrices_of(self, other.components(), options.transpose_self), matrices_of(other, options.transpose_other));
     require_no_transpose(other, options);

@@ -8,7 +8,7 @@
 
 #include "deckle/base/check.h"
 #include "deckle/base/range.h"
-#include "deckle/nested/call_as.h"
+#include "deckle/core/rethrow.h"
 #include "deckle/nested/generated/index.h"
 #include "deckle/nested/generated/shape.h"
 #include "deckle/nested/rows.h"
@@ -264,7 +264,7 @@ NestedTensor index_select(const NestedTensor& self, int64_t dim, const Tensor& i
 }  // namespace nested
 
 NestedTensor select(const NestedTensor& self, IntArg dim, const Tensor& index) {
-  return nested::call_as("select", {{"self", &self}}, [&]() -> NestedTensor {
+  return call_as("select", {{"self", self}}, [&]() -> NestedTensor {
     dim = nested::wrap_dim(dim, self);
     const std::vector<int64_t> wanted = per_component(self, dim, index, "index");
     return select_positions(self, dim, [&](int64_t b) { return wanted[static_cast<size_t>(b)]; });
@@ -272,7 +272,7 @@ NestedTensor select(const NestedTensor& self, IntArg dim, const Tensor& index) {
 }
 
 NestedTensor slice(const NestedTensor& self, IntArg dim, const Tensor& starts, const Tensor& ends, IntArg step) {
-  return nested::call_as("slice", {{"self", &self}}, [&]() -> NestedTensor {
+  return call_as("slice", {{"self", self}}, [&]() -> NestedTensor {
     dim = nested::wrap_dim(dim, self);
     const std::vector<int64_t> first = per_component(self, dim, starts, "starts"), last = per_component(self, dim, ends, "ends");
     return slice_positions(self, dim, step,
@@ -281,7 +281,7 @@ NestedTensor slice(const NestedTensor& self, IntArg dim, const Tensor& starts, c
 }
 
 NestedTensor narrow(const NestedTensor& self, IntArg dim, const Tensor& starts, const Tensor& lengths) {
-  return nested::call_as("narrow", {{"self", &self}}, [&]() -> NestedTensor {
+  return call_as("narrow", {{"self", self}}, [&]() -> NestedTensor {
     dim = nested::wrap_dim(dim, self);
     const std::vector<int64_t> first = per_component(self, dim, starts, "starts"),
                                count = per_component(self, dim, lengths, "lengths");
@@ -291,7 +291,7 @@ NestedTensor narrow(const NestedTensor& self, IntArg dim, const Tensor& starts, 
 }
 
 NestedTensor roll(const NestedTensor& self, const Tensor& shifts, IntArg dim) {
-  return nested::call_as("roll", {{"self", &self}}, [&]() -> NestedTensor {
+  return call_as("roll", {{"self", self}}, [&]() -> NestedTensor {
     dim = nested::wrap_dim(dim, self);
     const std::vector<int64_t> by = per_component(self, dim, shifts, "shifts");
     return roll_positions(self, dim, [&](int64_t b) { return by[static_cast<size_t>(b)]; });
@@ -299,7 +299,7 @@ NestedTensor roll(const NestedTensor& self, const Tensor& shifts, IntArg dim) {
 }
 
 NestedTensor shift(const NestedTensor& self, IntArg offset, IntArg dim, FloatArg value) {
-  return nested::call_as("shift", {{"self", &self}}, [&]() -> NestedTensor {
+  return call_as("shift", {{"self", self}}, [&]() -> NestedTensor {
     dim = nested::wrap_dim(dim, self);
     check(self.is_ragged(dim), "dim {} of shape {} is not ragged (expected a ragged dim; of others pad and narrow the values)",
           dim, nested::ShapeOf{self});
@@ -308,7 +308,7 @@ NestedTensor shift(const NestedTensor& self, IntArg offset, IntArg dim, FloatArg
 }
 
 NestedTensor shift(const NestedTensor& self, const Tensor& offsets, IntArg dim, FloatArg value) {
-  return nested::call_as("shift", {{"self", &self}}, [&]() -> NestedTensor {
+  return call_as("shift", {{"self", self}}, [&]() -> NestedTensor {
     dim = nested::wrap_dim(dim, self);
     const std::vector<int64_t> by = per_component(self, dim, offsets, "offsets");
     return shift_positions(self, dim, value, [&](int64_t b) { return by[static_cast<size_t>(b)]; });

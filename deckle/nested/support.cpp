@@ -134,6 +134,12 @@ std::string shape_string(const NestedTensor& x) {
 
 }  // namespace nested
 
+Operand operand_of(std::string_view name, const NestedTensor& x) {
+  if (!x.defined()) return {std::string(name), ""};
+  const Tensor& values = x.values();
+  return {std::string(name), nested::shape_string(x), to_string(values.sizes()), {{values.impl(), values.storage().get()}}};
+}
+
 std::string to_string(const NestedTensor& x) {
   if (!x.defined()) return "NestedTensor(undefined)";
   if (!x.ragged().defined()) return fmt::format("NestedTensor{} {}, none ragged", to_string(x.values().sizes()), name(x.dtype()));

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "deckle/base/check.h"
-#include "deckle/nested/call_as.h"
+#include "deckle/core/rethrow.h"
 #include "deckle/nested/generated/conv.h"
 #include "deckle/nested/pooling.h"
 #include "deckle/nested/rows.h"
@@ -105,7 +105,7 @@ NestedTensor interpolate1d(const NestedTensor& input, double scale, Interpolatio
 }  // namespace nested
 
 NestedTensor pool(const NestedTensor& x, Pooling pooling) {
-  return nested::call_as("pool", {{"x", &x}}, [&]() -> NestedTensor {
+  return call_as("pool", {{"x", x}}, [&]() -> NestedTensor {
     check(x.ragged_dims() > 0, "shape {} has no ragged dim to pool over (expected one)", nested::ShapeOf{x});
     switch (pooling) {
       case Pooling::average:

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <new>
 
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
@@ -94,7 +93,7 @@ Tensor DecoderLM::loss(const NestedTensor& tokens) const try {
   for (int64_t& length : lengths) length = std::max<int64_t>(length - 1, 0);
   const NestedTensor inputs(shift_tokens(tokens, count, 0).to(device()), Ragged::from_lengths(lengths));
   return cross_entropy((*this)(inputs).values(), shift_tokens(tokens, count, 1).to(device()));
-} catch (const std::bad_alloc&) {
+} catch (...) {
   rethrow_from("DecoderLM::loss");
 }
 

@@ -1,7 +1,6 @@
 #include "deckle/optim/adamw.h"
 
 #include <algorithm>
-#include <new>
 
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
@@ -103,14 +102,12 @@ void AdamW::step() try {
   if (!counters_.empty()) {
     size_t count = 0;
     for (const auto& [key, indices] : by_step) count += indices.size();
-    call_as(name_, [&] {
-      check(count == parameters_.all().size(),
-            "{} of {} parameters have a gradient, and their steps are counted together on the device (expected all)", count,
-            parameters_.all().size());
-    });
+    check(count == parameters_.all().size(),
+          "{} of {} parameters have a gradient, and their steps are counted together on the device (expected all)", count,
+          parameters_.all().size());
   }
   for (const auto& [key, indices] : by_step) step_group(key.first, key.second, indices);
-} catch (const std::bad_alloc&) {
+} catch (...) {
   rethrow_from(name_);
 }
 

@@ -30,12 +30,10 @@ std::vector<size_t> ParameterList::with_gradient() const {
       indices.push_back(i);
       continue;
     }
-    call_as("step", [&] {
-      check(parameters_[i].shared_impl().use_count() > 1,
-            "parameter {} has no gradient, and nothing but the optimizer holds it, so that it is never trained (expected the "
-            "tensors that the module has now: make the optimizer after to())",
-            i);
-    });
+    check(parameters_[i].shared_impl().use_count() > 1,
+          "parameter {} has no gradient, and nothing but the optimizer holds it, so that it is never trained (expected the "
+          "tensors that the module has now: make the optimizer after to())",
+          i);
   }
   return indices;
 }

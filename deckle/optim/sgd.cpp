@@ -1,7 +1,5 @@
 #include "deckle/optim/sgd.h"
 
-#include <new>
-
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
 #include "deckle/ops/generated/factory.h"
@@ -70,7 +68,7 @@ void SGD::step() try {
                             options.weight_decay, dampening, options.nesterov);
     }
   }
-} catch (const std::bad_alloc&) {
+} catch (...) {
   rethrow_from("SGD");
 }
 

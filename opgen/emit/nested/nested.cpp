@@ -37,13 +37,14 @@ void emit(const Program& program, const OutputOptions& options, Files& files, st
     std::string lines;
     for (const std::string& include : includes) lines += fmt::format("#include \"{}\"\n", include);
     if (!source.empty())
-      source_file = head + fmt::format(
-                               "\n#include \"{0}\"\n\n#include <exception>\n\n#include \"deckle/nested/broadcast.h\"\n"
-                               "#include \"deckle/nested/groups.h\"\n#include \"deckle/nested/call_as.h\"\n#include "
-                               "\"deckle/nested/support.h\"\n{1}#include \"deckle/ops/launch.h\"\n\n"
-                               "namespace {2} {{\n\n{3}{4}}}  // namespace {2}\n",
-                               nested_header(home, stem.name), lines, home.space, home.plain ? "" : "using namespace deckle;\n\n",
-                               with_deckle_names(home, source));
+      source_file =
+          head +
+          fmt::format(
+              "\n#include \"{0}\"\n\n#include \"deckle/nested/broadcast.h\"\n"
+              "#include \"deckle/nested/groups.h\"\n#include \"deckle/nested/support.h\"\n{1}#include \"deckle/ops/launch.h\"\n\n"
+              "namespace {2} {{\n\n{3}{4}}}  // namespace {2}\n",
+              nested_header(home, stem.name), lines, home.space, home.plain ? "" : "using namespace deckle;\n\n",
+              with_deckle_names(home, source));
     files.add(nested_header(home, stem.name), header_file, stem.source);
     files.add(nested_source(home, stem.name), source_file, stem.source);
   }

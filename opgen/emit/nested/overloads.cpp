@@ -78,10 +78,10 @@ class Overloads {
     std::vector<std::string> operands;
     for (const Argument& argument : arguments()) {
       if (is_nested(argument) && !argument.type.list)
-        operands.push_back(fmt::format("{{{}, &{}}}", quote(argument.name), argument.name));
+        operands.push_back(fmt::format("{{{}, {}}}", quote(argument.name), argument.name));
     }
-    return fmt::format("{} try {{\n{}}} catch (const std::exception& error) {{\n  nested::rethrow(error, {}, {{{}}});\n}}\n\n",
-                       head, indent(body, 2), quote(op_.name() + suffix), join(operands));
+    return fmt::format("{} try {{\n{}}} catch (...) {{\n  rethrow_from({}, {{{}}});\n}}\n\n", head, indent(body, 2),
+                       quote(op_.name() + suffix), join(operands));
   }
   bool pointwise() const { return combines(op_); }
   bool is_nested(const Argument& argument) const { return nested_.contains(argument.name); }
