@@ -83,6 +83,7 @@ class Ragged {
   static Ragged from_offsets(std::span<const int64_t> offsets);
 
   bool defined() const { return shape_ != nullptr; }
+  const std::shared_ptr<const RaggedShape>& shared() const { return shape_; }
   const RaggedShape* operator->() const { return shape_.get(); }
   const RaggedShape& operator*() const { return *shape_; }
 

@@ -62,10 +62,16 @@ std::vector<int64_t> RowMap::affine(std::span<const int64_t> first, std::span<co
 }
 
 std::shared_ptr<const RaggedShape> RowMap::groups(uint64_t dims) const {
-  const std::lock_guard lock(groups_mutex_);
-  const auto known = std::find_if(groups_.begin(), groups_.end(), [&](const auto& entry) { return entry.first == dims; });
-  if (known != groups_.end()) return known->second;
-  return groups_.emplace_back(dims, make_groups(dims)).second;
+  return derived({"groups", {static_cast<int64_t>(dims)}}, [&] { return make_groups(dims); });
+}
+
+std::shared_ptr<const RaggedShape> RowMap::derived(const Derivation& derivation,
+                                                   const std::function<std::shared_ptr<const RaggedShape>()>& make) const {
+  const std::lock_guard lock(derived_mutex_);
+  for (const Derived& known : derived_) {
+    if (known.derivation == derivation) return known.shape;
+  }
+  return derived_.emplace_back(derivation, make()).shape;
 }
 
 std::shared_ptr<const RaggedShape> RowMap::make_groups(uint64_t dims) const {

@@ -2,8 +2,8 @@
 
 #include "deckle/ops/windows.h"
 
+#include <bit>
 #include <functional>
-#include <limits>
 #include <vector>
 
 #include "deckle/base/check.h"
@@ -29,33 +29,41 @@ Ragged sequences(const Ragged& ragged) {
   const RaggedShape& shape = *ragged;
   const int last = shape.ragged_dims() - 1;
   if (last == 0) return ragged;
-  std::vector<int64_t> lengths;
-  for (int64_t b = 0; b < shape.components(); ++b) {
-    int64_t count = 1;
-    for (int dim = 0; dim < last; ++dim) count *= shape.size(b, dim);
-    lengths.insert(lengths.end(), static_cast<size_t>(count), shape.size(b, last));
-  }
-  return Ragged::from_lengths(lengths);
+  return shape.row_map().derived({"sequences"}, [&] {
+    std::vector<int64_t> lengths;
+    for (int64_t b = 0; b < shape.components(); ++b) {
+      int64_t count = 1;
+      for (int dim = 0; dim < last; ++dim) count *= shape.size(b, dim);
+      lengths.insert(lengths.end(), static_cast<size_t>(count), shape.size(b, last));
+    }
+    return Ragged::from_lengths(lengths).shared();
+  });
 }
 
-/// The shape with counted(lengths) along its last ragged dim.
-Ragged with_lengths(const RaggedShape& shape, const std::function<Ragged(const Ragged&)>& counted) {
+/// The shape with counted(lengths) along its last ragged dim, made once for each derivation.
+Ragged with_lengths(const Ragged& ragged, const RowMap::Derivation& derivation,
+                    const std::function<Ragged(const Ragged&)>& counted) {
+  const RaggedShape& shape = *ragged;
   const int last = shape.ragged_dims() - 1;
-  std::vector<int64_t> sizes(shape.sizes().begin(), shape.sizes().end()), lengths;
-  for (int64_t b = 0; b < shape.components(); ++b) lengths.push_back(shape.size(b, last));
-  const Ragged counts = counted(Ragged::from_lengths(lengths));
-  for (int64_t b = 0; b < shape.components(); ++b) sizes[static_cast<size_t>(b * shape.ragged_dims() + last)] = counts->size(b);
-  return Ragged(std::make_shared<const RaggedShape>(std::move(sizes), shape.ragged_dims()));
+  if (last == 0) return counted(ragged);
+  return shape.row_map().derived(derivation, [&] {
+    std::vector<int64_t> sizes(shape.sizes().begin(), shape.sizes().end()), lengths;
+    for (int64_t b = 0; b < shape.components(); ++b) lengths.push_back(shape.size(b, last));
+    const Ragged counts = counted(Ragged::from_lengths(lengths));
+    for (int64_t b = 0; b < shape.components(); ++b) sizes[static_cast<size_t>(b * shape.ragged_dims() + last)] = counts->size(b);
+    return std::make_shared<const RaggedShape>(std::move(sizes), shape.ragged_dims());
+  });
 }
 
-Ragged in_windows(const RaggedShape& shape, int64_t size, int64_t stride, int64_t dilation, Padding padding) {
-  return with_lengths(
-      shape, [&](const Ragged& of) { return shapes::count_windows(of, size, stride, dilation, padding == Padding::valid); });
+Ragged in_windows(const Ragged& ragged, int64_t size, int64_t stride, int64_t dilation, Padding padding) {
+  const bool within = padding == Padding::valid;
+  return with_lengths(ragged, {"windows", {size, stride, dilation, within}},
+                      [&](const Ragged& of) { return shapes::count_windows(of, size, stride, dilation, within); });
 }
 
 NestedTensor pool1d(const NestedTensor& x, int64_t kernel_size, std::optional<int64_t> stride, Padding padding, bool maximum) {
   const int64_t step = stride.value_or(kernel_size);
-  const Ragged counts = in_windows(*x.ragged(), kernel_size, step, 1, padding);
+  const Ragged counts = in_windows(x.ragged(), kernel_size, step, 1, padding);
   return {segment_pool1d(x.values(), sequences(x.ragged()), kernel_size, step, padding, maximum), counts};
 }
 
@@ -80,7 +88,7 @@ NestedTensor conv1d(const NestedTensor& input, const Tensor& weight, const Tenso
     return {conv1d(input.values(), weight, bias, {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups}),
             input.ragged()};
   check(weight.dim() == 3, "weight has shape {} (expected [out, in / groups, kernel])", to_string(weight.sizes()));
-  const Ragged counts = in_windows(*input.ragged(), weight.size(2), stride, dilation, padding);
+  const Ragged counts = in_windows(input.ragged(), weight.size(2), stride, dilation, padding);
   return {segment_conv1d(input.values(), sequences(input.ragged()), weight, bias, stride, padding, dilation, groups), counts};
 }
 
@@ -98,7 +106,8 @@ NestedTensor max_pool1d(const NestedTensor& input, int64_t kernel_size, std::opt
 
 NestedTensor interpolate1d(const NestedTensor& input, double scale, Interpolation mode) {
   if (regular_sequences(input)) return {interpolate1d(input.values(), scale, mode), input.ragged()};
-  const Ragged counts = with_lengths(*input.ragged(), [&](const Ragged& of) { return shapes::scale_lengths(of, scale); });
+  const Ragged counts = with_lengths(input.ragged(), {"scaled", {std::bit_cast<int64_t>(scale)}},
+                                     [&](const Ragged& of) { return shapes::scale_lengths(of, scale); });
   return {segment_interpolate1d(input.values(), sequences(input.ragged()), scale, mode), counts};
 }
 

@@ -1,5 +1,6 @@
 #include "deckle/ops/windows.h"
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -9,12 +10,15 @@
 namespace deckle::shapes {
 namespace {
 
+/// Sequences of counted(length), made once for each derivation.
 template <typename F>
-Ragged with_lengths(const Ragged& ragged, F&& counted) {
+Ragged with_lengths(const Ragged& ragged, const RowMap::Derivation& derivation, F&& counted) {
   check(ragged.defined() && ragged->ragged_dims() == 1, "the sequences have {} (expected one ragged dim)", to_string(ragged));
-  std::vector<int64_t> lengths;
-  for (const int64_t length : ragged->sizes()) lengths.push_back(counted(length));
-  return Ragged::from_lengths(lengths);
+  return ragged->row_map().derived(derivation, [&] {
+    std::vector<int64_t> lengths;
+    for (const int64_t length : ragged->sizes()) lengths.push_back(counted(length));
+    return Ragged::from_lengths(lengths).shared();
+  });
 }
 
 }  // namespace
@@ -35,7 +39,8 @@ int64_t window_count(int64_t length, int64_t size, int64_t stride, int64_t dilat
 
 Ragged count_windows(const Ragged& ragged, int64_t size, int64_t stride, int64_t dilation, bool within) {
   window_count(0, size, stride, dilation, within);  // of no sequences it is to be right, too
-  return with_lengths(ragged, [&](int64_t length) { return window_count(length, size, stride, dilation, within); });
+  return with_lengths(ragged, {"windows", {size, stride, dilation, within}},
+                      [&](int64_t length) { return window_count(length, size, stride, dilation, within); });
 }
 
 int64_t window_lead(int64_t size, int64_t dilation, bool centred, bool causal) {
@@ -51,7 +56,8 @@ int64_t scaled_length(int64_t length, double scale) {
 }
 
 Ragged scale_lengths(const Ragged& ragged, double scale) {
-  return with_lengths(ragged, [&](int64_t length) { return scaled_length(length, scale); });
+  return with_lengths(ragged, {"scaled", {std::bit_cast<int64_t>(scale)}},
+                      [&](int64_t length) { return scaled_length(length, scale); });
 }
 
 }  // namespace deckle::shapes

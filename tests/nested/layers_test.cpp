@@ -75,6 +75,20 @@ TEST(NestedConv1d, EqualsTheDefinitionForEachComponent) {
   expect_error([&] { conv1d(x, random_tensor({3, 3, 2})); }, "weight [3, 3, 2] for 2 channels in 1 groups");
 }
 
+TEST(NestedWindows, ShapesAreMadeOncePerRaggedShape) {
+  for (const int ragged_dims : {1, 2}) {
+    const Ragged ragged(std::make_shared<const RaggedShape>(std::vector<int64_t>{5, 3, 0, 4, 7, 2}, ragged_dims));
+    const NestedTensor x(random_tensor({ragged->rows(), 3}), ragged), other(random_tensor({ragged->rows(), 3}), ragged);
+    const Tensor weight = random_tensor({4, 3, 2});
+    EXPECT_EQ(&*conv1d(x, weight, {}, {.stride = 2}).ragged(), &*conv1d(other, weight, {}, {.stride = 2}).ragged());
+    EXPECT_NE(*conv1d(x, weight, {}, {.stride = 2}).ragged(), *conv1d(x, weight, {}, {.stride = 3}).ragged());
+    EXPECT_EQ(&*max_pool1d(x, 2).ragged(), &*avg_pool1d(other, 2).ragged());
+    EXPECT_EQ(&*interpolate1d(x, 1.5, Interpolation::linear).ragged(),
+              &*interpolate1d(other, 1.5, Interpolation::nearest).ragged());
+    EXPECT_NE(*interpolate1d(x, 1.5, Interpolation::linear).ragged(), *interpolate1d(x, 2, Interpolation::linear).ragged());
+  }
+}
+
 TEST(NestedPooling, OneRowForEachComponent) {
   for (const auto& lengths : ragged_patterns()) {
     const NestedTensor x = random_nested(lengths, {3});
