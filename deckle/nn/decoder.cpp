@@ -34,12 +34,11 @@ const DecoderOptions& check_options(const DecoderOptions& options) {
 
 constexpr int64_t kNoTarget = -100;
 
-/// The tokens of every component but its first (`from` = 1) or last (`from` = 0), packed.
-Tensor shift_tokens(const NestedTensor& tokens, int64_t count, int64_t from) {
-  const RaggedShape& shape = *tokens.ragged();
-  const Tensor values = contiguous(tokens.values().to(Device())), result = empty({count}, values.dtype());
-  const int64_t bytes = item_size(values.dtype());
-  const auto* const source = static_cast<const char*>(values.raw_data());
+/// The tokens of every component but its first (`from` = 1) or last (`from` = 0), packed: `count` of the host's `tokens`.
+Tensor shift_tokens(const Tensor& tokens, const RaggedShape& shape, int64_t count, int64_t from) {
+  const Tensor result = empty({count}, tokens.dtype());
+  const int64_t bytes = item_size(tokens.dtype());
+  const auto* const source = static_cast<const char*>(tokens.raw_data());
   auto* to = static_cast<char*>(result.raw_data());
   for (int64_t b = 0; b < shape.components(); ++b) {
     if (shape.size(b) < 2) continue;
@@ -91,8 +90,9 @@ Tensor DecoderLM::loss(const NestedTensor& tokens) const try {
   const RaggedShape& shape = *tokens.ragged();
   std::vector<int64_t> lengths(shape.sizes().begin(), shape.sizes().end());
   for (int64_t& length : lengths) length = std::max<int64_t>(length - 1, 0);
-  const NestedTensor inputs(shift_tokens(tokens, count, 0).to(device()), Ragged::from_lengths(lengths));
-  return cross_entropy((*this)(inputs).values(), shift_tokens(tokens, count, 1).to(device()));
+  const Tensor packed = contiguous(tokens.values().to(Device()));
+  const NestedTensor inputs(shift_tokens(packed, shape, count, 0).to(device()), Ragged::from_lengths(lengths));
+  return cross_entropy((*this)(inputs).values(), shift_tokens(packed, shape, count, 1).to(device()));
 } catch (...) {
   rethrow_from("DecoderLM::loss");
 }

@@ -116,8 +116,7 @@ void AdamW::step_group(size_t group, int64_t step, const std::vector<size_t>& in
   const std::vector<Tensor> values = pick(parameters_.all(), indices), averages = pick(averages_, indices),
                             squares = pick(squares_, indices);
   std::vector<Tensor> gradients = gradients_of(parameters_.all(), indices);
-  const bool added = decay_ == Decay::gradient && options.weight_decay > 0;
-  for (size_t i = 0; added && i < values.size(); ++i) gradients[i] = gradients[i] + values[i] * options.weight_decay;
+  if (decay_ == Decay::gradient && options.weight_decay > 0) gradients = foreach_add(gradients, values, options.weight_decay);
   const double decay = decay_ == Decay::gradient ? 0 : options.weight_decay;
   if (!counters_.empty()) {
     foreach_adamw_counted_(values, gradients, averages, squares, counters_[group], skip_, options.beta1, options.beta2,
